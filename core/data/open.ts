@@ -8,6 +8,7 @@ import type { DataRequest, Format, Sources } from "./format.ts";
 import { FORMATS } from "./formats.ts";
 import { stage } from "./formats/packed/stage.ts";
 import { filesNamed, filesText } from "./paths.ts";
+import { BY_FILE } from "./columns/joined.ts";
 import { order, orderHash } from "./order.ts";
 import type { Source } from "./source.ts";
 import { transformed } from "./transforms/apply.ts";
@@ -116,6 +117,17 @@ function openSources(request: DataRequest): Sources {
   if (data.code !== "") return userData(userFile(data.code), data, training.seed, training.withoutTargets);
   const format = formatOf(data);
   checkPath(kindOf(data), format, data.data_path);
+  const alongFiles = format.many && data.sample_dim === BY_FILE;
+  if (data.sample_dim !== "" && !format.selects && !alongFiles) {
+    const some = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].selects);
+    throw new UserError(
+      "usage",
+      `data.sample_dim (--sample-dim ${data.sample_dim}) names a dimension, and ${
+        kindOf(data)
+      } data has none: ` +
+        `${some.join(", ")} have. Leave it out.`,
+    );
+  }
   if (data.sel.length > 0 && !format.selects) {
     const some = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].selects);
     throw new UserError(

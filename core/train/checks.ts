@@ -100,6 +100,7 @@ const FIXED = [
   "data.features",
   "data.targets",
   "data.sel",
+  "data.sample_dim",
   "data.shuffle",
   "data.validation_split",
   "data.split",

@@ -83,17 +83,16 @@ function groups(
   };
 }
 
-export function openPicked({ rows, outer, every, inner, bytes, runs }: PickedRows, open: Open): ReadsRows {
+export function openPicked({ rows, outer, inner, bytes, runs }: PickedRows, open: Open): ReadsRows {
   const reader = open(rows);
   const { groupOf, partOf, close } = reader;
   const whole = runs.length === 2 && runs[0] === 0 && runs[1] === bytes;
   const scratch = new Uint8Array(whole ? 0 : bytes);
-  const steps = outer.map((_, d) => outer.slice(d + 1).reduce((product, { size }) => product * size, every));
   const firstOf = (row: number): number => {
     let first = 0, rest = row;
     for (let d = outer.length - 1; d >= 0; d--) {
-      const { places } = outer[d];
-      first += places[rest % places.length] * steps[d];
+      const { places, step } = outer[d];
+      first += places[rest % places.length] * step;
       rest = Math.floor(rest / places.length);
     }
     return first;

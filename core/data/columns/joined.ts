@@ -3,8 +3,10 @@
 import { dtypeBytes } from "../../../ffi/dtype.ts";
 import { formatPlural } from "../../base/format.ts";
 import { UserError } from "../../base/errors.ts";
+import { didYouMean } from "../../base/suggest.ts";
 import { basename } from "../../../deps/path.ts";
 import { byName } from "../paths.ts";
+import { asOneSample, leadingAlong } from "./picked.ts";
 import { product, type Rows } from "./rows.ts";
 import { type Axis, axisOf, numbersOf, numberText, rebased, valueText } from "./axis.ts";
 import {
@@ -27,7 +29,12 @@ interface JoinOptions {
   /** The order of files stays as the user gave it, where no coordinate tells another. */
   readonly inOrder: boolean;
   readonly noun: string;
+  /** The samples' dimension, where the user names it; "file" makes each file one sample. */
+  readonly along?: string;
 }
+
+/** Files without such a dimension are one sample each. */
+export const BY_FILE = "file";
 
 interface Joined {
   readonly variables: Variable[];
@@ -45,8 +52,11 @@ interface Piece {
   readonly variables: ReadonlyMap<string, Variable>;
 }
 
-export function joinFiles(files: readonly VariablesFile[], options: JoinOptions): Joined {
-  const dimension = options.named ? sampleDimension(files) : null;
+export function joinFiles(given: readonly VariablesFile[], options: JoinOptions): Joined {
+  const { along, named } = options;
+  if (along) checkAlong(given, along, named);
+  const files = along ? given.map((file) => alongOne(file, along)) : given;
+  const dimension = named ? along || sampleDimension(files) : null;
   const notes: string[] = [];
   const found = files.map((file) => pieceOf(file, dimension, options.noun));
   const pieces = inOrder(found.filter(({ samples }) => samples !== null && samples > 0), options);
@@ -59,6 +69,32 @@ export function joinFiles(files: readonly VariablesFile[], options: JoinOptions)
   const names = new Set(all.flatMap(({ variables }) => [...variables.keys()]));
   const join = joiner(all, dimension, options);
   return { variables: [...names].map(join), dimension, notes };
+}
+
+function checkAlong(files: readonly VariablesFile[], along: string, named: boolean): void {
+  const names = new Set(
+    named ? files.flatMap(({ variables }) => variables.flatMap(({ dimensions }) => dimensions)) : [],
+  );
+  if (along !== BY_FILE && !names.has(along)) throw noDimension(files[0].path, along, [...names]);
+}
+
+export const noDimension = (path: string, name: string, known: readonly string[]): UserError =>
+  new UserError(
+    "data",
+    `${path} has no dimension "${name}" (--sample-dim).${didYouMean(name, known)} ` +
+      `Its dimensions are ${
+        known.join(", ") || "without names"
+      }; ${BY_FILE} means that each file is one sample.`,
+  );
+
+function alongOne({ path, variables }: VariablesFile, dimension: string): VariablesFile {
+  const isThere = variables.some(({ dimensions }) => dimensions.includes(dimension));
+  if (isThere || dimension !== BY_FILE) {
+    return { path, variables: variables.map((variable) => leadingAlong(variable, dimension)) };
+  }
+  const isField = ({ auxiliary, unusable, shape }: Variable) =>
+    !unusable && (!auxiliary || shape.length === 0);
+  return { path, variables: variables.map((one) => isField(one) ? asOneSample(one, dimension) : one) };
 }
 
 /** Most numbers lie along it: the first dimension of the largest variables. */

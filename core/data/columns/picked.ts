@@ -1,4 +1,4 @@
-// A variable of which some places along its dimensions were picked.
+// A variable of which some places along its dimensions were picked, or whose dimensions come in another order.
 import { dtypeBytes } from "../../../ffi/dtype.ts";
 import { openRows } from "./reader.ts";
 import { type PickedRows, product, type Rows } from "./rows.ts";
@@ -37,17 +37,89 @@ export function picked(variable: Variable, picks: ReadonlyMap<string, Picks>): V
     const end = lead === 0 ? 0 : (kept[lead - 1] ?? shape.length - 1) + 1;
     return pickedRows(variable, cuts, end, width);
   };
-  const small = product(shape) * width <= SMALL_BYTES;
+  const small = product(shape) * width <= SMALL_BYTES, sizes = kept.map((d) => cuts[d].places.length);
   return {
     ...variable,
     ...packingsOf(variable, cuts[0]),
-    shape: kept.map((d) => cuts[d].places.length),
+    shape: sizes,
     dimensions: kept.map((d) => dimensions[d]),
-    read: () =>
-      small ? gathered(variable.read(), cuts, width) : readRows(variable, rows(1), kept, cuts, width),
+    read() {
+      const some = small || kept.length === 0 ? "all" : rows(1);
+      return typeof some === "string"
+        ? gathered(variable.read(), cuts, width)
+        : readRows(variable, some, sizes);
+    },
     rows,
   };
 }
+
+/** The dimension becomes the first one; the others keep their order. */
+export function leadingAlong(variable: Variable, dimension: string): Variable {
+  const { shape, dimensions, dtype } = variable, at = dimensions.indexOf(dimension);
+  if (at <= 0 || dtype === null) return variable;
+  const order = [at, ...shape.keys().filter((d) => d !== at)], sizes = order.map((d) => shape[d]);
+  const width = dtypeBytes(dtype);
+  return {
+    ...variable,
+    shape: sizes,
+    dimensions: order.map((d) => dimensions[d]),
+    read() {
+      const some = reordered(variable, order, 1, width);
+      return typeof some === "string"
+        ? transposed(variable.read(), shape, at, width)
+        : readRows(variable, some, sizes);
+    },
+    rows: (lead) => reordered(variable, order, lead, width),
+  };
+}
+
+/** Rows of the variable's own are as long as no dimension is in another place in them. */
+function reordered(
+  variable: Variable,
+  order: readonly number[],
+  lead: number,
+  width: number,
+): PickedRows | string {
+  const { shape } = variable, first = order.slice(0, lead), end = Math.max(-1, ...first) + 1;
+  const rows = variable.rows(end);
+  if (typeof rows === "string") return rows;
+  const all = (d: number) => Int32Array.from({ length: shape[d] }, (_, i) => i);
+  const step = (d: number) => product(shape.slice(d + 1, end));
+  const outer = first.map((d) => ({ places: all(d), step: step(d) }));
+  let inner = [0];
+  for (const d of order.slice(lead).filter((d) => d < end)) {
+    inner = inner.flatMap((from) => Array.from(all(d), (i) => from + i * step(d)));
+  }
+  const bytes = product(shape.slice(end)) * width;
+  return {
+    layout: "picked",
+    rows,
+    outer,
+    inner: Int32Array.from(inner),
+    bytes,
+    runs: Int32Array.of(0, bytes),
+  };
+}
+
+function transposed(from: Uint8Array, shape: readonly number[], at: number, width: number): Uint8Array {
+  const before = product(shape.slice(0, at)), after = product(shape.slice(at + 1)) * width;
+  const to = new Uint8Array(from.length);
+  for (let i = 0; i < before; i++) {
+    for (let k = 0; k < shape[at]; k++) {
+      const place = (i * shape[at] + k) * after;
+      to.set(from.subarray(place, place + after), (k * before + i) * after);
+    }
+  }
+  return to;
+}
+
+/** A file that is one sample: its variables get a dimension of one place. */
+export const asOneSample = (variable: Variable, dimension: string): Variable => ({
+  ...variable,
+  shape: [1, ...variable.shape],
+  dimensions: [dimension, ...variable.dimensions],
+  rows: (lead) => variable.rows(Math.max(0, lead - 1)),
+});
 
 /** Places along the first dimension are in rising order where files are packed each in its own way. */
 function packingsOf({ packings, attributes }: Variable, { places, drop }: Cut): Partial<Variable> {
@@ -78,8 +150,7 @@ function pickedRows(
   return {
     layout: "picked",
     rows,
-    outer: cuts.slice(0, end),
-    every: product(sizes.slice(end, lead)),
+    outer: cuts.slice(0, end).map(({ places }, d) => ({ places, step: product(sizes.slice(d + 1, lead)) })),
     inner: placesIn(cuts.slice(end, lead)),
     bytes: product(sizes.slice(lead)) * width,
     runs: runsOf(cuts.slice(lead), width),
@@ -130,17 +201,9 @@ function gathered(all: Uint8Array, cuts: readonly Cut[], width: number): Uint8Ar
 }
 
 /** Memory never has what was not picked. */
-function readRows(
-  variable: Variable,
-  rows: Rows | string,
-  kept: readonly number[],
-  cuts: readonly Cut[],
-  width: number,
-): Uint8Array {
-  if (typeof rows === "string" || kept.length === 0) return gathered(variable.read(), cuts, width);
-  const total = product(kept.map((d) => cuts[d].places.length)) * width, count = cuts[kept[0]].places.length;
-  const found = new Uint8Array(total), bytes = total / count;
-  const reader = openRows({ name: variable.name, rows, raw: variable.dtype! });
+function readRows({ name, dtype }: Variable, rows: Rows, [count, ...map]: readonly number[]): Uint8Array {
+  const bytes = product(map) * dtypeBytes(dtype!), found = new Uint8Array(count * bytes);
+  const reader = openRows({ name, rows, raw: dtype! });
   try {
     for (let row = 0; row < count; row++) reader.read(row, found.subarray(row * bytes, (row + 1) * bytes));
   } finally {

@@ -69,10 +69,9 @@ export interface PartedRows {
 export interface PickedRows {
   readonly layout: "picked";
   readonly rows: Rows;
-  /** A row's place is counted along these dimensions; `places` are those that were picked of `size`. */
-  readonly outer: readonly { readonly size: number; readonly places: Int32Array }[];
-  /** Each of those places has `every` rows, and these of them are taken. */
-  readonly every: number;
+  /** A row is counted along these dimensions: place p of one is `step` * places[p] rows further. */
+  readonly outer: readonly { readonly places: Int32Array; readonly step: number }[];
+  /** These rows are taken from there on. */
   readonly inner: Int32Array;
   /** Bytes of one of `rows`, and the runs of bytes that are taken of it: from, count, from, count, ... */
   readonly bytes: number;

@@ -256,8 +256,19 @@ function normalisationOf(
 
 /** `train` makes no random choices. Values are scaled first. */
 function measuredOf(train: Source, data: Config["data"], quiet: boolean) {
-  const { type, features, targets, sel, resize, centre_crop, random_crop, scaling, softening, bad_samples } =
-    data;
+  const {
+    type,
+    features,
+    targets,
+    sel,
+    sample_dim,
+    resize,
+    centre_crop,
+    random_crop,
+    scaling,
+    softening,
+    bad_samples,
+  } = data;
   const scaled = valuesOf(data, train.input.shape, null);
   const batch = (ids: Int32Array) => {
     const { input, target } = batchOf(train, plainPart(ids));
@@ -275,7 +286,8 @@ function measuredOf(train: Source, data: Config["data"], quiet: boolean) {
       scaling,
       softening,
       bad_samples,
-      ...(sel.length > 0 && { sel }), // what was measured without it is still known
+      ...(sel.length > 0 && { sel }),
+      ...(sample_dim !== "" && { sample_dim }), // what was measured without it is still known
     },
     indices: train.indices,
   };

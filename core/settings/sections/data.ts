@@ -36,6 +36,11 @@ export const data = {
     empty: "all",
     help: "part of named dimensions by their coordinates: time=1979..2012,lat=60..90,level=850,500",
   }),
+  sample_dim: text("", {
+    flag: "sample-dim",
+    empty: "the first one",
+    help: "dimension that samples lie along; file means that each file is one sample",
+  }),
   token_type: choice(["auto", "uint8", "uint16", "uint32"], "auto", {
     flag: "token-type",
     help:

@@ -178,3 +178,65 @@ Deno.test(
     );
   }),
 );
+
+Deno.test(
+  "--sample-dim: another dimension than the first, in one file and in many; each file as one sample",
+  inFolder(async (folder) => {
+    const [turned, wide, maps, omega] = written(
+      folder,
+      WRITE + `
+import h5py
+write("one.nc", slice(0, 9), 0.25, e=(1, 4, 7, 8))
+os.mkdir("years"); os.mkdir("maps"); os.mkdir("h5"); os.mkdir("npz")
+write("years/b.nc", slice(0, 4), 0.25); write("years/a.nc", slice(4, 9), 0.25, e=(2, 2, 4, 8))
+omega = r.random(12)
+for k in range(12):
+    with nc.Dataset(f"maps/{k}.nc", "w") as d:
+        d.createDimension("lat", 7); d.createDimension("lon", 8)
+        d.createVariable("lat", "f4", ("lat",))[:] = lat
+        d.createVariable("kappa", "f4", ("lat", "lon"))[:] = z.reshape(-1, 7, 8)[k]
+        d.createVariable("omega", "f8", ())[...] = omega[k]
+    with h5py.File(f"h5/{k}.h5", "w") as f: f.create_dataset("kappa", data=z.reshape(-1, 7, 8)[k], chunks=(3, 8), compression=1); f["omega"] = omega[k]
+    np.savez(f"npz/{k}.npz", kappa=z.reshape(-1, 7, 8)[k], omega=omega[k])
+out(e.transpose(1, 0, 2, 3), z.transpose(3, 0, 1, 2), z.reshape(-1, 7, 8)[:12], omega)`,
+    ) as number[][];
+    for (const in_memory of ["yes", "no"] as const) {
+      for (const path of ["one.nc", "years"]) {
+        const data = { val_samples: 0, sample_dim: "time", features: ["e"], targets: ["t2m"] };
+        const { train } = await open(`${folder}/${path}`, in_memory, { ...MAPS, data });
+        assertEquals([train.input.shape, numbers(train)[0]], [[2, 7, 8], turned], `${path} ${in_memory}`);
+        const first = { ...data, sel: ["member=1"] };
+        const half = turned.filter((_, i) => Math.floor(i / 56) % 2 === 1);
+        const { train: member } = await open(`${folder}/${path}`, in_memory, { ...MAPS, data: first });
+        assertEquals([member.input.shape, numbers(member)[0]], [[1, 7, 8], half], `${path} ${in_memory}`);
+      }
+      const along = { val_samples: 0, sample_dim: "level", features: ["z"], targets: ["level"] };
+      const { train } = await open(`${folder}/one.nc`, in_memory, {
+        ...MAPS,
+        data: { ...along, sample_dim: "lat", targets: ["lat"] },
+      });
+      assertEquals(train.length, 7);
+      const { train: far } = await open(`${folder}/one.nc`, in_memory, {
+        data: { ...along, sample_dim: "lon", targets: ["lon"] },
+      });
+      assertEquals([far.length, numbers(far)[0]], [8, wide]);
+      for (const path of ["maps", "h5", "npz"]) {
+        const data = { val_samples: 0, sample_dim: "file", features: ["kappa"], targets: ["omega"] };
+        const { train } = await open(`${folder}/${path}`, in_memory, { model: { name: "cosmo-cnn" }, data });
+        assertEquals(
+          [train.input.shape, ...numbers(train)],
+          [[1, 7, 8], maps, omega],
+          `${path} ${in_memory}`,
+        );
+      }
+    }
+    const wrong = (path: string, sample_dim: string) =>
+      assertRejects(() => open(`${folder}/${path}`, "yes", { data: { sample_dim } }), UserError);
+    assertMatch(
+      (await wrong("one.nc", "times")).message,
+      /no dimension "times" \(--sample-dim\). Did you mean "time"/,
+    );
+    assertMatch((await wrong("years", "times")).message, /no dimension "times"/);
+    assertMatch((await wrong("npz", "time")).message, /npz data has none/);
+  }),
+);

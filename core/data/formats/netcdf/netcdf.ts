@@ -7,7 +7,8 @@ import { arraysReader } from "../../columns/reader.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
 import { selected } from "../../select.ts";
 import { withStatic } from "../../columns/static.ts";
-import { joinFiles } from "../../columns/joined.ts";
+import { joinFiles, noDimension } from "../../columns/joined.ts";
+import { leadingAlong } from "../../columns/picked.ts";
 import { isFolder, withFiles } from "../../files.ts";
 import { filesBelow, filesNamed, filesText, holds } from "../../paths.ts";
 import { isHdf5, loadHdf5For, withHdf5 } from "../hdf5/hdf5.ts";
@@ -39,12 +40,9 @@ export const variablesFormat = (kind: Kind): Format => ({
     return loadFor(kind, data_path);
   },
   open: (request) => {
-    const { data_path } = request.data;
-    return withVariables(
-      kind,
-      data_path,
-      (table) => samplesOf(table, request, (use) => withVariables(kind, data_path, use)),
-    );
+    const { data_path, sample_dim } = request.data;
+    const again: Again = (use) => withVariables(kind, data_path, use, sample_dim);
+    return again((content) => samplesOf(content, request, again));
   },
   table: (path, use) => withVariables(kind, path, use),
 });
@@ -79,9 +77,9 @@ interface Variables {
 }
 
 /** The file stays open while `use` runs; its reader must be loaded. */
-function withVariables<R>(kind: Kind, path: string, use: (content: Content) => R): R {
+function withVariables<R>(kind: Kind, path: string, use: (content: Content) => R, along = ""): R {
   const files = manyFiles(kind, path);
-  if (files) return use(joinedContent(kind, path, files));
+  if (files) return use(joinedContent(kind, path, files, along));
   return withFile(kind, path, ({ variables, isNetcdf }) =>
     use({
       path,
@@ -95,7 +93,7 @@ function withVariables<R>(kind: Kind, path: string, use: (content: Content) => R
 
 const nounOf = (kind: Kind, isNetcdf: boolean) => isNetcdf || kind === "netcdf" ? "variable" : "dataset";
 
-function joinedContent(kind: Kind, path: string, files: readonly string[]): Content {
+function joinedContent(kind: Kind, path: string, files: readonly string[], along: string): Content {
   if (files.length === 0) {
     const endings = ENDINGS[kind].join(", ");
     throw new UserError("data", `The folder ${path} has no file in it that ends in ${endings}.`);
@@ -106,6 +104,7 @@ function joinedContent(kind: Kind, path: string, files: readonly string[]): Cont
     named: isNetcdf,
     inOrder: path.includes(","),
     noun,
+    along,
   });
   const said = `${path}: ${filesText(files)}${dimension ? ` joined along ${dimension}` : " joined"}`;
   return {
@@ -188,7 +187,7 @@ type Again = <R>(use: (content: Content) => R) => R;
 export function samplesOf(content: Content, settings: DataRequest, again: Again): Sources {
   const { data, model, training } = settings, { isNetcdf } = content;
   const leads = leadsOf(data.lead);
-  const all = withSelected(content, data.sel);
+  const all = withSelected(content, data);
   const { features, targets, spreads } = withStatic(
     chooseColumns(all, data, training.withoutTargets),
     all.path,
@@ -199,7 +198,7 @@ export function samplesOf(content: Content, settings: DataRequest, again: Again)
   const table = { ...all, columns };
   const notes = [...(table.notes ?? []), ...(data.features.length > 0 ? [] : aside(columns, chosen))];
   if (spreads.length > 0) notes.push(`The same for all samples: ${spreads.join(", ")}`);
-  const laid = { features, targets, names: data.targets, leads, sel: data.sel };
+  const laid = { features, targets, names: data.targets, leads, data };
   const grid = chosen[0].variable.dimensions;
   const together = isNetcdf && grid.length > 0 && chosen.every((column) => sameGrid(column, grid));
   if (together && (grid.length === 1 || !TAKES_MAPS.test(model.name))) {
@@ -247,31 +246,32 @@ interface Laid {
   readonly pointwise: boolean;
   /** Steps from a sample's own time to those of its targets. */
   readonly leads: readonly number[];
-  readonly sel: DataRequest["data"]["sel"];
+  readonly data: DataRequest["data"];
 }
 
-function withSelected(content: Content, sel: DataRequest["data"]["sel"]): Content {
-  if (sel.length === 0) return content;
+/** The samples' dimension comes first, and only what is chosen along dimensions is left. */
+function withSelected(content: Content, { sel, sample_dim }: DataRequest["data"]): Content {
   const { path, noun, isNetcdf: named, dimension: along } = content;
-  const variables = selected({
-    path,
-    noun,
-    named,
-    along,
-    variables: content.columns.map(({ variable }) => variable),
-  }, sel);
+  const own = content.columns.map(({ variable }) => variable);
+  const known = named ? [...new Set(own.flatMap(({ dimensions }) => dimensions))] : [];
+  // Joined files lie along it already, with names or without.
+  if (sample_dim !== "" && along === undefined && !known.includes(sample_dim)) {
+    throw noDimension(path, sample_dim, known);
+  }
+  const laid = sample_dim === "" ? own : own.map((variable) => leadingAlong(variable, sample_dim));
+  const variables = selected({ path, noun, named, along, variables: laid }, sel);
   return { ...content, columns: content.columns.map((column, i) => column.of(variables[i])) };
 }
 
 /** A table of rows has nothing that a grid could add. */
 function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Again): Sources {
-  const { features, targets, names, pointwise, leads, sel } = laid;
+  const { features, targets, names, pointwise, leads, data } = laid;
   const whole = { ...found, notes: [...notes, ...found.notes] };
   if ([...features, ...targets].every(({ shape }) => shape.length < 2)) return whole;
   const [{ variable: like }] = features;
   const grid = () =>
     again((content) => {
-      const { columns } = withSelected(content, sel);
+      const { columns } = withSelected(content, data);
       const variables = columns.map(({ variable }) => variable);
       const known = targets.length > 0 ? targets.map(({ name }) => name) : names;
       const places = known.map((name) =>

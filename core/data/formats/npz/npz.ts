@@ -6,7 +6,7 @@ import { readBytes, uninitialised, writeBytes } from "../../../../ffi/make.ts";
 import { permute } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { UserError } from "../../../base/errors.ts";
-import { type FileRows, swapBytes } from "../../columns/rows.ts";
+import { type FileRows, product, swapBytes } from "../../columns/rows.ts";
 import { basename, join } from "../../../../deps/path.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import { isZip, openZip, STORED } from "../../../base/zip.ts";
@@ -153,7 +153,7 @@ export function openArrays(request: DataRequest): Sources {
     return joinedTable(path, files, (table) => {
       const found = fromColumns(table, request);
       return { ...found, notes: [...table.notes, ...found.notes] };
-    });
+    }, request.data.sample_dim);
   }
   return withFiles((open) => {
     if (isFolder(path) || isZip(open(path))) return fromColumns(tableOf(path, open), request);
@@ -177,11 +177,12 @@ function joinedTable<R>(
   path: string,
   files: readonly string[],
   use: (table: TableFile & { notes: readonly string[] }) => R,
+  along = "",
 ): R {
   if (files.length === 0) throw new UserError("data", `The folder ${path} has no .npy or .npz files in it.`);
   const found = files.map((file) => ({ path: file, variables: detached(file) }));
   const inOrder = path.includes(",");
-  const { variables, notes } = joinFiles(found, { named: false, inOrder, noun: "array" });
+  const { variables, notes } = joinFiles(found, { named: false, inOrder, noun: "array", along });
   const columns = variables.map((variable) => toColumn(variable, false));
   const said = `${path}: ${filesText(files)} joined`;
   return use({ path, kind: "npz archives", noun: "array", columns, notes: [said, ...notes] });
@@ -198,7 +199,13 @@ function detached(path: string): Variable[] {
       attributes: new Map(),
       auxiliary: false,
       read: () => columnsIn((columns) => columns[i].read() as Uint8Array),
-      rows: () => columnsIn((columns) => columns[i].stream!.rows()),
+      rows: (lead: number) =>
+        columnsIn((columns) => {
+          const rows = columns[i].stream!.rows();
+          if (lead > 0 || typeof rows === "string" || rows.layout !== "file") return rows;
+          const bytes = product(shape) * dtypeBytes(dtype);
+          return { ...rows, bytes, step: bytes };
+        }),
     }))
   );
 }

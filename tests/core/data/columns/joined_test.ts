@@ -17,7 +17,7 @@ const MAPS = { model: { name: "unet" } } as const;
 /** A function that writes a year, and one that reads all of a variable as netCDF4 does: floats, NaN if missing. */
 const PYTHON = `
 import netCDF4 as nc, glob
-def year(path, times, *variables, units="days since 1979-01-01", calendar="standard", fmt="NETCDF4", lat=4, lats=None, record=True, **of):
+def year(path, times, *variables, units="days since 1979-01-01", calendar="standard", fmt="NETCDF4", lat=4, lats=None, record=True, raw=False, **of):
     with nc.Dataset(path, "w", format=fmt) as d:
         d.createDimension("time", None if record else len(times)); d.createDimension("lat", lat); d.createDimension("lon", 3)
         t = d.createVariable("time", "f8", ("time",)); t.units = units; t.calendar = calendar; t[:] = times; t.bounds = "time_bnds"
@@ -30,6 +30,7 @@ def year(path, times, *variables, units="days since 1979-01-01", calendar="stand
             chunks = more.pop("chunks", None)
             packed = dict(zlib=True, chunksizes=chunks) if chunks else {}
             v = d.createVariable(name, type, ("time", "lat", "lon"), fill_value=more.pop("_FillValue", None), **packed)
+            v.set_auto_maskandscale(not raw)
             for k, a in more.items(): setattr(v, k, a)
             v[:] = values
 def maps(n, scale=1.0, lat=4): return (r.standard_normal((n, lat, 3)) * scale).astype("f4")
@@ -303,5 +304,44 @@ out(read([f"maps/{i}.nc" for i in range(3)], "u"))`,
     const staged = await open(path, "no", { ...MAPS, data: { ...every, stage: `${folder}/node` } });
     assertEquals(numbers(staged.train)[0], u);
     assert(staged.notes.some((note) => note.startsWith("Staged to") && note.includes("3 files")));
+  }),
+);
+
+Deno.test(
+  "each type and packing, joined and cut, is what xarray's combine_by_coords and sel give",
+  inFolder(async (folder) => {
+    const found = write(
+      folder,
+      `
+import xarray as xr
+types = ["i1", "u1", "i2", "u2", "i4", "f4", "f8"]
+for k, n in enumerate((3, 5, 2)):
+    of = []
+    for t in types:
+        whole = t[0] != "f"
+        values = r.integers(-90 if t[0] == "i" else 1, 100, (n, 4, 3)).astype(t) if whole else r.standard_normal((n, 4, 3)).astype(t)
+        of.append((t, t, values, dict(chunks=(2, 4, 2)) if k % 2 else {}))
+        if whole:
+            v = values.copy(); v[0, 0, 0] = 7
+            of.append((f"packed_{t}", t, v, dict(_FillValue=np.array(7, t)[()], scale_factor=0.5 * (k + 1), add_offset=-3.0 + k)))
+        else: of.append((f"packed_{t}", t, values, dict(missing_value=np.array(values[0, 0, 1], t)[()])))
+    year(f"{2 - k}.nc", np.arange(n) * 31 + 5, *of, units=f"days since {1990 + k}-01-01", calendar="noleap", raw=True)
+ds = xr.combine_by_coords([xr.open_dataset(f"{i}.nc") for i in range(3)], data_vars="minimal", coords="minimal", compat="override", combine_attrs="override", join="exact")
+cut = ds.sel(time=slice("1990-02", "1991-03"), lat=slice(65, 85))
+names = [n for t in types for n in (t, f"packed_{t}")]
+print(json.dumps({n: [[None if np.isnan(x) else float(x) for x in d[n].values.astype("f4").reshape(-1)] for d in (ds, cut)] for n in names}))`,
+    ) as Record<string, (number | null)[][]>;
+    const values = (numbers: number[]) => numbers.map((value) => Number.isNaN(value) ? null : value);
+    for (const [name, [all, cut]] of Object.entries(found)) {
+      for (const in_memory of ["yes", "no"] as const) {
+        const read = async (sel: string[]) => {
+          const features = [name], targets = [name === "u1" ? "f4" : "u1"];
+          const data = { val_samples: 0, missing: "mask", fill: ["none"], features, targets, sel } as const;
+          return values(numbers((await open(`${folder}/?.nc`, in_memory, { ...MAPS, data })).train)[0]);
+        };
+        assertEquals(await read([]), all, `${name} ${in_memory}`);
+        assertEquals(await read(["time=1990-02..1991-03", "lat=65..85"]), cut, `${name} ${in_memory}`);
+      }
+    }
   }),
 );
