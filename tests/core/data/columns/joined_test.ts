@@ -336,7 +336,7 @@ print(json.dumps({n: [[None if np.isnan(x) else float(x) for x in d[n].values.as
       for (const in_memory of ["yes", "no"] as const) {
         const read = async (sel: string[]) => {
           const features = [name], targets = [name === "u1" ? "f4" : "u1"];
-          const data = { val_samples: 0, missing: "mask", fill: ["none"], features, targets, sel } as const;
+          const data = { val_samples: 0, missing: "mask" as const, fill: ["none"], features, targets, sel };
           return values(numbers((await open(`${folder}/?.nc`, in_memory, { ...MAPS, data })).train)[0]);
         };
         assertEquals(await read([]), all, `${name} ${in_memory}`);
