@@ -5,6 +5,7 @@ import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
 import { isCode, userFile } from "../models/user/file.ts";
 import type { DataRequest, Format, Sources } from "./format.ts";
+import { conversionOf } from "./conversions.ts";
 import { FORMATS } from "./formats.ts";
 import { stage } from "./formats/packed/stage.ts";
 import { filesNamed, filesText } from "./paths.ts";
@@ -186,6 +187,8 @@ export function detect(path: string): DataKind {
   }
   const inFolder = kinds.find(([, { folder }]) => folder?.detect(path));
   if (inFolder) return inFolder[0];
+  const conversion = isFile(path) ? conversionOf(path) : null;
+  if (conversion) throw new UserError("data", conversion);
   const folders = kinds.flatMap(([, { folder }]) => folder ? [folder.has] : []);
   throw new UserError(
     "data",
@@ -215,6 +218,14 @@ function kindOfAll(path: string, files: readonly string[]): DataKind {
       : `${path} names files of several kinds, ${one} and ${other}: name those of one kind by their ending, ` +
         "such as '*.nc', or say which kind with --data-type.",
   );
+}
+
+function isFile(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
 }
 
 function exists(path: string): boolean {
