@@ -36,6 +36,7 @@ import {
   sharesOfPoints,
   validPoints,
 } from "./valid_points.ts";
+import { spectral } from "./spectral_loss.ts";
 import type { Facts } from "./model.ts";
 import { alike, classesLast, isSoft, toLabels } from "./targets.ts";
 
@@ -66,7 +67,12 @@ export interface Loss {
 /** @internal */
 type Settings =
   & Pick<Config["training"], "loss" | "label_smoothing" | "ignore_index" | "huber_delta">
-  & Partial<Pick<Config["training"], "deterministic" | "class_weights" | "focal_gamma" | "quantiles">>;
+  & Partial<
+    Pick<
+      Config["training"],
+      "deterministic" | "class_weights" | "focal_gamma" | "quantiles" | "spectral_weight"
+    >
+  >;
 type Name = Exclude<Settings["loss"], "auto" | "graph">;
 
 const EACH = 0, MEAN = 1, SUM = 2; // at::Reduction
@@ -80,7 +86,7 @@ export function createLoss(settings: Settings, facts: Facts, weights: PointWeigh
   return weights ? { ...loss, weights } : loss;
 }
 
-const WITHOUT_WEIGHTS: readonly string[] = ["graph", "focal", "dice"];
+const WITHOUT_WEIGHTS: readonly string[] = ["graph", "focal", "dice", "spectral"];
 
 export const unweighted = (loss: string): UserError =>
   new UserError(
@@ -113,6 +119,8 @@ function namedLoss(settings: Settings, facts: Facts, points: Points | null): Los
       return quantile(facts, settings.quantiles ?? [], points);
     case "crps":
       return crps(facts, points);
+    case "spectral":
+      return spectral(facts, settings.spectral_weight ?? 1);
     case "mse":
       return loss(facts.outputs, (output, target, reduction) => mseLoss(output, target, reduction));
     case "l1":

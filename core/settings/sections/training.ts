@@ -160,6 +160,7 @@ const LOSSES = [
   "dice",
   "quantile",
   "crps",
+  "spectral",
   "graph",
 ] as const;
 
@@ -188,6 +189,8 @@ const objective = {
         "pinball loss of --quantiles; the model gives all targets' first quantile, then all targets' second, ...",
       crps:
         "ranked probability score of a normal distribution, in the target's units; outputs as for gaussian_nll",
+      spectral:
+        "squared error of maps, and spectral_weight times that of their amplitudes at each wavelength",
       graph: "the loss that an exported program gives",
     },
     help:
@@ -227,6 +230,11 @@ const objective = {
       "what each class counts, in their order, such as 1,5,0.5; auto is the inverse of its share of the training labels (cross_entropy, focal)",
   }),
   focal_gamma: float(2, { min: 0, max: 100, help: "how much less counts what is predicted well (focal)" }),
+  spectral_weight: float(1, {
+    min: 0,
+    max: 1e9,
+    help: "what amplitudes count beside the squared error (spectral)",
+  }),
   quantiles: list({
     flag: "quantiles",
     empty: "0.1,0.5,0.9",

@@ -240,6 +240,15 @@ const FORMULAS: Case[] = [
   },
   {
     ...numbers,
+    title: "spectral",
+    function: "spectral",
+    options: { weight: 0.3 },
+    settings: { loss: "spectral", spectral_weight: 0.3 },
+    output: { shape: [2, 3, 5, 7] },
+    target: { shape: [2, 3, 5, 7] },
+  },
+  {
+    ...numbers,
     title: "crps",
     function: "crps",
     settings: { loss: "crps" },
@@ -411,6 +420,21 @@ for (
     for (const word of words) assertStringIncludes(error.message, word);
   });
 }
+
+Deno.test("spectral refuses rows and missing points", () => {
+  scope(() => {
+    const ours = loss({ loss: "spectral" }, "regression", 3);
+    assertThrows(() => ours.apply(zeros([4, 3]), zeros([4, 3])), UserError, "--loss mse");
+  });
+  const facts = {
+    task: "regression",
+    input: { shape: [], dtype: "f32" },
+    outputs: 3,
+    missing: true,
+  } as const;
+  const settings = { loss: "spectral", label_smoothing: 0, ignore_index: -100, huber_delta: 1 } as const;
+  assertThrows(() => createLoss(settings, facts), UserError, "missing points");
+});
 
 Deno.test("focal refuses shares of classes", () => {
   const ours = loss({ loss: "focal" }, "classification", 3);

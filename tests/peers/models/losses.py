@@ -58,7 +58,12 @@ def crps(output, target):
     return loss.mean(), target.numel()
 
 
-FORMULAS = {"focal": focal, "dice": dice, "quantile": quantile, "crps": crps}
+def spectral(output, target, weight):
+    a, b = (torch.fft.rfft2(t, norm="ortho").abs() for t in (output, target))
+    return F.mse_loss(output, target) + weight * F.mse_loss(a, b), target.numel()
+
+
+FORMULAS = {"spectral": spectral, "focal": focal, "dice": dice, "quantile": quantile, "crps": crps}
 
 
 def answer(case):
