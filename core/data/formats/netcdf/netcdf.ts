@@ -268,7 +268,10 @@ function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Aga
   const { features, targets, names, pointwise, leads, data } = laid;
   const whole = { ...found, notes: [...notes, ...found.notes] };
   if ([...features, ...targets].every(({ shape }) => shape.length < 2)) return whole;
-  const [{ variable: like }] = features;
+  // Static features have fewer dimensions than a target would have.
+  const like = features.map(({ variable }) => variable).reduce((most, one) =>
+    one.dimensions.length > most.dimensions.length ? one : most
+  );
   const grid = () =>
     again((content) => {
       const { columns } = withSelected(content, data);

@@ -42,9 +42,9 @@ const DIMENSION = 10, VARIABLE = 11, ATTRIBUTE = 12;
 /** CDF-2 has sizes of 32 bits. */
 export const MOST_BYTES = 2 ** 32 - 4;
 
-export function writeClassic(file: Deno.FsFile, content: ClassicFile): void {
+export function writeClassic(file: Deno.FsFile, content: ClassicFile, most = MOST_BYTES): void {
   const sizes = content.variables.map((variable) => bytesOf(content, variable));
-  const version = sizes.some((size) => size > MOST_BYTES) ? 5 : 2;
+  const version = sizes.some((size) => size > most) ? 5 : 2;
   const begin = header(content, sizes, version, 0).length;
   writeAll(file, header(content, sizes, version, begin));
   content.variables.forEach(({ type, pieces }, i) => {
