@@ -8,6 +8,7 @@ import { autocast } from "../../ffi/context.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import type { DType } from "../../ffi/dtype.ts";
 import {
+  diverging,
   encodePng,
   enlarged,
   paint,
@@ -121,9 +122,11 @@ function shown(pass: Pass, source: Source, count: number): PicturesNote["picture
   return ids.map((_, i) => {
     const maps = [look(inputs[i])];
     if (isMap(targets[i].shape)) {
-      const [known, made] = [asMap(targets[i], segments), asMap(outputs[i], segments)];
+      const known = withoutMissing(asMap(targets[i], segments), segments);
+      const made = hiddenLike(asMap(outputs[i], segments), known);
       const ranges = segments ? [[0, Math.max(1, classes - 1)] as const] : rangesOf(known);
       maps.push(painted(known, ranges), painted(made, ranges));
+      if (!segments) maps.push(difference(known, made, ranges));
     }
     const picture = enlargedTo(sheet(maps, maps.length, 2));
     return {
@@ -175,6 +178,26 @@ function asMap({ values, shape }: Sample, segments: boolean): Sample {
   return { values: best, shape: [1, height, width] };
 }
 
+/** Labels below zero are of points without a class. */
+const withoutMissing = (known: Sample, segments: boolean): Sample =>
+  segments ? { ...known, values: known.values.map((label) => label < 0 ? NaN : label) } : known;
+
+/** What is predicted is not shown where nothing is known, such as on land. */
+const hiddenLike = ({ values, shape }: Sample, known: Sample): Sample => ({
+  shape,
+  values: values.map((value, i) => Number.isNaN(known.values[i]) ? NaN : value),
+});
+
+/** White is right; full colours are off by half of what the target spans. */
+function difference(known: Sample, made: Sample, ranges: readonly ValueRange[]): Picture {
+  const values = known.values.map((value, i) => made.values[i] - value);
+  const spans = ranges.map(([least, most]): ValueRange => {
+    const half = (most - least) / 2 || 1;
+    return [-half, half];
+  });
+  return painted({ values, shape: known.shape }, spans, diverging);
+}
+
 /**
  * Three channels of numbers are colours on one scale for all samples, so that none is brighter than it is.
  */
@@ -198,8 +221,15 @@ function coloursOf(samples: readonly Sample[]): ValueRange {
   return most <= 1 ? [0, 1] : [0, 255];
 }
 
-const painted = ({ values, shape }: Sample, ranges?: Raster["ranges"]): Picture =>
-  paint({ values, shape, strides: rowMajor(shape), isImage: false, ranges }, { width: SIDE, height: SIDE });
+const painted = (
+  { values, shape }: Sample,
+  ranges?: Raster["ranges"],
+  colours?: Raster["colours"],
+): Picture =>
+  paint({ values, shape, strides: rowMajor(shape), isImage: false, ranges, colours }, {
+    width: SIDE,
+    height: SIDE,
+  });
 
 function rangesOf({ values, shape: [channels] }: Sample): ValueRange[] {
   const each = values.length / channels;
@@ -212,7 +242,9 @@ function enlargedTo(picture: Picture): Picture {
 }
 
 function captionOf({ facts, names }: Source, target: Sample, output: Sample): string {
-  if (isMap(target.shape)) return "input, target, prediction";
+  if (isMap(target.shape)) {
+    return `input, target, prediction${facts.task === "segmentation" ? "" : ", difference"}`;
+  }
   if (facts.task === "classification" && target.values.length === 1) {
     const name = (index: number) => names?.[index] ?? String(index);
     const best = output.values.indexOf(Math.max(...output.values));

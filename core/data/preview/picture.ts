@@ -16,11 +16,25 @@ const STOPS = [
   0xfde725,
 ].map((colour) => [colour >> 16, (colour >> 8) & 255, colour & 255]);
 
-export function viridis(share: number, rgb: Uint8Array, at: number): void {
-  const place = Math.min(Math.max(share, 0), 1) * (STOPS.length - 1);
-  const low = Math.min(Math.floor(place), STOPS.length - 2), part = place - low;
-  for (let i = 0; i < 3; i++) rgb[at + i] = Math.round(STOPS[low][i] * (1 - part) + STOPS[low + 1][i] * part);
-}
+type Stops = readonly (readonly number[])[];
+
+/** A share goes from 0 to 1. */
+type Colours = (share: number, rgb: Uint8Array, at: number) => void;
+
+const between = (stops: Stops): Colours => (share, rgb, at) => {
+  const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
+  const low = Math.min(Math.floor(place), stops.length - 2), part = place - low;
+  for (let i = 0; i < 3; i++) rgb[at + i] = Math.round(stops[low][i] * (1 - part) + stops[low + 1][i] * part);
+};
+
+export const viridis: Colours = between(STOPS);
+
+/** Differences are blue below zero, white at it and red above. */
+export const diverging: Colours = between(
+  [0x2166ac, 0x92c5de, 0xf7f7f7, 0xf4a582, 0xb2182b].map((
+    colour,
+  ) => [colour >> 16, (colour >> 8) & 255, colour & 255]),
+);
 
 export interface Picture {
   readonly width: number;
@@ -37,6 +51,8 @@ export interface Raster {
   readonly isImage: boolean;
   /** Each map's range of colours is its own by default. */
   readonly ranges?: readonly ValueRange[];
+  /** Maps are in viridis by default. */
+  readonly colours?: Colours;
 }
 
 export type ValueRange = readonly [least: number, most: number];
@@ -48,6 +64,8 @@ export interface PictureSize {
 
 const MOST_PANELS = 4;
 const BACKGROUND = 24;
+/** Points that are missing, such as land, have a grey that no colour of a value has. */
+const MISSING = 128;
 const GAP = 1;
 
 export const rowMajor = (shape: readonly number[]): number[] =>
@@ -55,7 +73,7 @@ export const rowMajor = (shape: readonly number[]): number[] =>
 
 /** Maps of several channels show the first ones beside each other. */
 export function paint(raster: Raster, most: PictureSize): Picture {
-  const { shape: [channels], isImage, ranges = [] } = raster;
+  const { shape: [channels], isImage, ranges = [], colours = viridis } = raster;
   if (isImage) {
     const size = fitted(raster, most);
     const planes = Array.from({ length: channels < 3 ? 1 : 3 }, (_, c) => shrunk(raster, c, size));
@@ -67,7 +85,7 @@ export function paint(raster: Raster, most: PictureSize): Picture {
   const width = Math.max(1, Math.floor((most.width - (panels - 1) * GAP) / panels));
   const size = fitted(raster, { width, height: most.height });
   return sheet(
-    Array.from({ length: panels }, (_, c) => coloured(shrunk(raster, c, size), size, ranges[c])),
+    Array.from({ length: panels }, (_, c) => coloured(shrunk(raster, c, size), size, colours, ranges[c])),
     panels,
     GAP,
   );
@@ -114,12 +132,17 @@ export function rangeOf(values: Float64Array): ValueRange {
   return [least, most];
 }
 
-function coloured(plane: Float64Array, size: PictureSize, range = rangeOf(plane)): Picture {
+function coloured(
+  plane: Float64Array,
+  size: PictureSize,
+  colours: Colours,
+  range = rangeOf(plane),
+): Picture {
   const [least, most] = range;
-  const rgb = new Uint8Array(3 * plane.length).fill(BACKGROUND);
+  const rgb = new Uint8Array(3 * plane.length).fill(MISSING);
   plane.forEach((value, i) => {
     if (!Number.isNaN(value)) {
-      viridis(most > least ? Math.min(1, Math.max(0, (value - least) / (most - least))) : 0.5, rgb, 3 * i);
+      colours(most > least ? Math.min(1, Math.max(0, (value - least) / (most - least))) : 0.5, rgb, 3 * i);
     }
   });
   return { ...size, rgb };

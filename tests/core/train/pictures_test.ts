@@ -94,6 +94,12 @@ const colourOf = (share: number): number[] => {
   return [...rgb];
 };
 
+/** A point of the input, the target, the prediction or the difference, with gaps of two points between them. */
+function panelsOf(picture: ReturnType<typeof pixels>) {
+  const times = picture.width / (4 * SIDE + 3 * 2);
+  return (panel: number, x: number, y: number) => picture.at((panel * (SIDE + 2) + x) * times, y * times);
+}
+
 Deno.test("a predicted map has the colours of its target's values, and not of its own spread", () => {
   const ramp = Float32Array.from({ length: 2 * AREA }, (_, i) => i % AREA / (AREA - 1));
   const input = tensor(ramp, [2, 1, SIDE, SIDE]);
@@ -106,7 +112,22 @@ Deno.test("a predicted map has the colours of its target's values, and not of it
     target: input,
   });
   const [one] = shown(source, (x) => add(scale(x, 0), scalar(0.25)));
-  assertEquals(one.at(one.width - 2, 2), colourOf(0.25));
+  const point = panelsOf(one);
+  assertEquals(point(2, 0, 0), colourOf(0.25));
+  const right = point(3, SIDE - 1, SIDE - 1), wrong = point(3, 0, 0);
+  assertEquals([right[2] > right[0], wrong[0] > wrong[2]], [true, true]); // 1 is predicted too low, 0 too high
+});
+
+Deno.test("missing points are grey in targets, predictions and differences", () => {
+  const ramp = Float32Array.from({ length: 2 * AREA }, (_, i) => i % AREA / (AREA - 1));
+  const holes = ramp.map((value, i) => i % AREA === 0 ? NaN : value);
+  const facts = { name: "maps", task: "regression", outputs: 1, description: "" } as const;
+  const [input, target] = [ramp, holes].map((values) => tensor(values, [2, 1, SIDE, SIDE]));
+  const [one] = shown(memorySource({ ...facts, input, target, rows: Int32Array.of(0, 1) }), (x) => x);
+  const point = panelsOf(one);
+  const corners = [0, 1, 2, 3].map((panel) => point(panel, 0, 0));
+  assertEquals(corners, [colourOf(0), ...Array(3).fill([128, 128, 128])]);
+  assertEquals(point(3, SIDE - 1, SIDE - 1), [247, 247, 247]); // what is right is white
 });
 
 Deno.test("a class has one colour in labels and predictions, whichever classes are there", () => {
