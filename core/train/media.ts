@@ -182,7 +182,7 @@ function asMap({ values, shape }: Sample, segments: boolean): Sample {
 const withoutMissing = (known: Sample, segments: boolean): Sample =>
   segments ? { ...known, values: known.values.map((label) => label < 0 ? NaN : label) } : known;
 
-/** What is predicted is not shown where nothing is known, such as on land. */
+/** Predictions are not shown where nothing is known, such as on land. */
 const hiddenLike = ({ values, shape }: Sample, known: Sample): Sample => ({
   shape,
   values: values.map((value, i) => Number.isNaN(known.values[i]) ? NaN : value),
