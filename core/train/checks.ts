@@ -109,6 +109,9 @@ const FIXED = [
   "data.history",
   "data.lead",
   "data.train_samples",
+  "data.missing",
+  "data.fill",
+  "data.mask_channel",
   "data.normalise",
   "data.mean",
   "data.std",
@@ -119,6 +122,7 @@ const FIXED = [
   "data.random_crop",
   "data.one_hot",
   "training.loss",
+  "training.loss_weight",
   "training.seed",
   "training.optimizer.type",
 ];
