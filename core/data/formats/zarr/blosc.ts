@@ -153,17 +153,32 @@ function unshuffleBits(from: Uint8Array, to: Uint8Array, width: number): void {
   const count = Math.floor(from.length / width), row = count / 8;
   if (count % 8 !== 0) return to.set(from);
   for (let byte = 0; byte < width; byte++) {
-    const rows = byte * 8 * row;
-    for (let i = 0; i < row; i++) {
-      let at = i * 8 * width + byte;
-      for (let element = 0; element < 8; element++, at += width) {
-        let value = 0;
-        for (let bit = 0, source = rows + i; bit < 8; bit++, source += row) {
-          value |= (from[source] >> element & 1) << bit;
-        }
-        to[at] = value;
-      }
+    for (let i = 0, at = byte; i < row; i++, at += 8 * width) {
+      const first = byte * 8 * row + i, fifth = first + 4 * row;
+      let high = from[fifth + 3 * row] << 24 | from[fifth + 2 * row] << 16 | from[fifth + row] << 8 |
+        from[fifth];
+      let low = from[first + 3 * row] << 24 | from[first + 2 * row] << 16 | from[first + row] << 8 |
+        from[first];
+      // Eight bytes of eight bits change rows and columns: first in squares of two, then of four, then of eight.
+      high = swapBits(swapBits(high, 7, 0x00aa00aa), 14, 0x0000cccc);
+      low = swapBits(swapBits(low, 7, 0x00aa00aa), 14, 0x0000cccc);
+      const last = high & 0xf0f0f0f0 | low >>> 4 & 0x0f0f0f0f,
+        begin = high << 4 & 0xf0f0f0f0 | low & 0x0f0f0f0f;
+      to[at] = begin;
+      to[at + width] = begin >>> 8;
+      to[at + 2 * width] = begin >>> 16;
+      to[at + 3 * width] = begin >>> 24;
+      to[at + 4 * width] = last;
+      to[at + 5 * width] = last >>> 8;
+      to[at + 6 * width] = last >>> 16;
+      to[at + 7 * width] = last >>> 24;
     }
   }
   to.set(from.subarray(count * width), count * width);
+}
+
+/** Bits of the mask change places with those that stand `by` above them. */
+function swapBits(word: number, by: number, mask: number): number {
+  const differ = (word ^ word >>> by) & mask;
+  return word ^ differ ^ differ << by;
 }
