@@ -16,6 +16,7 @@ const PAGES = [
   "docs/any-model.md",
   "docs/library.md",
   "docs/models.md",
+  "docs/guides/sea-ice.md",
 ];
 
 const read = (page: string) => Deno.readTextFileSync(join(root, page));
@@ -43,6 +44,7 @@ async function inWorkplace(test: (folder: string) => Promise<void>): Promise<voi
   try {
     Deno.mkdirSync(join(folder, "scripts"));
     for (const name of ["hpctrain", "scripts/hpctrain"]) Deno.symlinkSync(exe, join(folder, name));
+    Deno.symlinkSync(join(root, "examples"), join(folder, "examples"));
     await test(folder);
   } finally {
     Deno.removeSync(folder, { recursive: true });
@@ -97,8 +99,10 @@ for (const page of PAGES) {
 
 Deno.test("every link of the documentation leads to a file, and to a heading that is there", () => {
   const pages = ["README.md", "CHANGELOG.md"];
-  for (const entry of Deno.readDirSync(join(root, "docs"))) {
-    if (entry.name.endsWith(".md")) pages.push(`docs/${entry.name}`);
+  for (const folder of ["docs", "docs/design", "docs/guides"]) {
+    for (const { name } of Deno.readDirSync(join(root, folder))) {
+      if (name.endsWith(".md")) pages.push(`${folder}/${name}`);
+    }
   }
   for (const page of pages) {
     for (const [, target, anchor] of read(page).matchAll(/\]\(([^)#:]*)(?:#([^)]*))?\)/g)) {
