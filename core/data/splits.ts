@@ -48,6 +48,9 @@ const NAMED = /^([^=]+)=(.*)$/;
 /** `group:COLUMN` */
 const GROUP = /^group:(.*)$/;
 
+/** `fold:2/5` is the second of five parts of the time, for cross-validation. */
+const FOLD = /^fold:(\d+)\/(\d+)$/;
+
 const methodOf = ({ split }: Config["data"]): string => split || "auto";
 
 /** Columns that tell samples apart are no features unless they are named as such. */
@@ -55,7 +58,7 @@ export function withoutSplitColumns(table: Table, data: Config["data"]): Table {
   const { validate_on, test_on, history, lead } = data, how = methodOf(data);
   const named = [NAMED.exec(validate_on), NAMED.exec(test_on), GROUP.exec(how)]
     .flatMap((found) => found ? [found[1].trim()] : []);
-  const byTime = how === "time" || how === "blocks" || history > 1 || lead !== "" ||
+  const byTime = how === "time" || how === "blocks" || FOLD.test(how) || history > 1 || lead !== "" ||
     [validate_on, test_on].some((text) => text !== "" && !NAMED.test(text));
   const columns = table.columns.map((column) =>
     named.includes(column.name) || (byTime && isTimeColumn(column)) ? { ...column, onlyByName: true } : column
@@ -78,7 +81,8 @@ export function splitRows(asked: Splitting, notes: string[]): Split {
   const validates = data.val_samples > 0 && !unsplit;
   if (!unsplit) markNamed(asked, marks, data.test_on, TEST, "--test-on");
   if (validates) markNamed(asked, marks, data.validate_on, VAL, "--validate-on");
-  if (validates && data.validate_on === "" && data.validation_split > 0) markShare(asked, marks);
+  const share = data.validation_split > 0 || FOLD.test(methodOf(data));
+  if (validates && data.validate_on === "" && share) markShare(asked, marks);
   const all = windows ? windows.bases(marks) : marks;
   const rowsOf = (mark: number) => {
     const rows = new Int32Array(all.reduce((sum, one) => sum + Number(one === mark), 0));
@@ -267,7 +271,8 @@ function markShare(asked: Splitting, marks: Uint8Array): void {
     ? stepsOf(table, samples)
     : coordinateNamed(table, group, samples, `--split ${how}`);
   const values = new Float64Array(new Set(Array.from(open, (row) => valueAt(along, row)))).sort();
-  const units = how === "blocks" ? Math.min(BLOCKS, values.length) : values.length;
+  const fold = foldOf(how, values.length, along.name);
+  const units = fold?.of ?? (how === "blocks" ? Math.min(BLOCKS, values.length) : values.length);
   if (units < 2) {
     throw new UserError(
       "data",
@@ -275,10 +280,21 @@ function markShare(asked: Splitting, marks: Uint8Array): void {
     );
   }
   const count = heldOut(units, data.validation_split), at = permute(units, key(seed, "split", how));
-  const held = new Set<number>();
-  for (let i = 0; i < count; i++) held.add(how === "time" ? units - 1 - i : at(i));
+  const held = new Set(fold ? [fold.at] : []);
+  for (let i = 0; !fold && i < count; i++) held.add(how === "time" ? units - 1 - i : at(i));
   const unitOf = new Map(Array.from(values, (value, i) => [value, Math.floor(i * units / values.length)]));
   for (const row of open) if (held.has(unitOf.get(valueAt(along, row))!)) marks[row] = VAL;
+}
+
+function foldOf(how: string, values: number, name: string): { at: number; of: number } | null {
+  const found = FOLD.exec(how);
+  if (!found) return null;
+  const [at, of] = [Number(found[1]), Number(found[2])];
+  if (at <= of && of >= 2 && of <= values) return { at: at - 1, of };
+  throw new UserError(
+    "usage",
+    `--split ${how}: give a part from 1 to their number, and 2 to ${values} parts (there are ${values} values of ${name}).`,
+  );
 }
 
 /** Each is long beside what two neighbours have in common, and there are enough to draw from. */

@@ -59,13 +59,13 @@ export const data = {
   split: text("auto", {
     flag: "split",
     pattern: {
-      regex: /^(auto|random|time|blocks|stratified|group:\s*\S.*)$/,
-      says: "auto, random, time, blocks, stratified or group:COLUMN",
+      regex: /^(auto|random|time|blocks|stratified|fold:[1-9]\d{0,2}\/[1-9]\d{0,2}|group:\s*\S.*)$/,
+      says: "auto, random, time, blocks, stratified, fold:2/5 or group:COLUMN",
     },
     help:
       "how the validation split of a table or grid is chosen: sample by sample at random, the last steps in time, " +
-      "blocks of steps, whole groups (group:COLUMN), or with each class's share; auto is random, and time for samples of " +
-      "several steps",
+      "blocks of steps, the second of five parts of the time (fold:2/5), whole groups (group:COLUMN), or with each " +
+      "class's share; auto is random, and time for samples of several steps",
   }),
   validate_on: text("", {
     flag: "validate-on",

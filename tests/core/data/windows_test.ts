@@ -144,7 +144,7 @@ function rowsOf(source: Source | null | undefined, history: number, leads: reado
 
 Deno.test("no row is in two parts, whatever the split, the history and the leads", () => {
   let seen = 0;
-  for (const split of ["auto", "random", "time", "blocks"]) {
+  for (const split of ["auto", "random", "time", "blocks", "fold:2/3"]) {
     for (const { history, leads } of [{ history: 1, leads: [0] }, ...answers]) {
       if (split === "random" && (history > 1 || leads[0] > 0)) continue;
       for (
@@ -252,6 +252,10 @@ Deno.test("groups stay whole, classes keep their shares, and the last steps are 
   assertEquals([timed.train.indices!.at(-1), timed.val!.indices![0]], [179, 180]);
   const blocks = await open("maps.nc", { ...MAPS, lead: "1", split: "blocks", validation_split: 0.2 });
   assert(blocks.val!.length > 0);
+  const folds = await Promise.all(
+    [1, 2, 3].map((k) => open("maps.nc", { ...MAPS, lead: "1", split: `fold:${k}/3` })),
+  );
+  assertEquals(folds.map(({ val }) => [val!.indices![0], val!.length]), [[0, 15], [16, 14], [32, 15]]);
   const untimed = await open("arrays.npz", { ...MAPS, lead: "1", history: 2, validation_split: 0.25 });
   assertEquals([[...untimed.val!.indices!][0], untimed.val!.length], [37, 10]);
   assertMatch(untimed.notes.join("\n"), /taken as regular steps/);
@@ -304,6 +308,10 @@ Deno.test("what can't be divided or forecast is a sentence with the remedy", asy
     /no samples to train with.*40 steps, and targets up to 3 steps later/,
   );
   assertMatch(await refused("maps.nc", { ...MAPS, features: ["ice"] }), /--lead 1/);
+  assertMatch(
+    await refused("maps.nc", { ...forecast, split: "fold:4/3" }),
+    /a part from 1 to their number, and 2 to 48/,
+  );
   const table = { features: ["a"], targets: ["b"] };
   assertMatch(
     await refused("stations.csv", { ...table, validate_on: "region=noth" }, "mlp"),
