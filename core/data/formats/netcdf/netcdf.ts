@@ -182,7 +182,7 @@ export function withAuxiliary(variables: readonly Variable[]): Variable[] {
 }
 
 /** Opens the same variables again. */
-type Again = <R>(use: (content: Content) => R) => R;
+export type Again = <R>(use: (content: Content) => R) => R;
 
 export function samplesOf(content: Content, settings: DataRequest, again: Again): Sources {
   const { data, model, training } = settings, { isNetcdf } = content;

@@ -4,6 +4,7 @@ import type { Resolved } from "../../../settings/resolve.ts";
 import type { Config } from "../../../settings/settings.ts";
 import { UserError } from "../../../base/errors.ts";
 import { asStored, kindOf } from "../../open.ts";
+import { isThere } from "../../paths.ts";
 import { digest, fingerprint } from "../../statistics.ts";
 import type { Origin, Plan } from "./schema.ts";
 import { readIndex } from "./index.ts";
@@ -55,7 +56,7 @@ export function originOf(
   { data, training, model }: Config,
   { schema, samples, val }: Pick<Plan, "schema" | "samples" | "val">,
 ): Origin {
-  const from = Deno.realPathSync(data.data_path);
+  const path = data.data_path, from = isThere(path) ? Deno.realPathSync(path) : path;
   const kind = kindOf(data);
   const chosen = Object.entries(data).filter(([key]) => !OF_READING.includes(key));
   const { seed, loss, ignore_index } = training;
@@ -73,6 +74,13 @@ export function withColumns<R>(
   data: Config["data"],
   use: (columns: readonly Column[], notes: readonly string[]) => R,
 ): R {
+  if (data.sel.length > 0 || data.sample_dim !== "") {
+    throw new UserError(
+      "usage",
+      "An .npz gets whole variables, so --sel and --sample-dim have no place here: choose when training with it, or " +
+        "pack the samples into a folder (hpctrain pack DATA FOLDER --sel ...).",
+    );
+  }
   return FORMATS[kindOf(data)].table!(data.data_path, (table) => {
     const { columns } = table;
     const { features, targets } = chooseColumns(table, data);

@@ -1,5 +1,5 @@
 import type { Format } from "../../format.ts";
-import { samplesOf } from "../netcdf/netcdf.ts";
+import { type Again, samplesOf } from "../netcdf/netcdf.ts";
 import { ENDINGS, isStoreOrMany, loadZarr, withZarr } from "./zarr.ts";
 
 export const zarr: Format = {
@@ -10,8 +10,9 @@ export const zarr: Format = {
   selects: true,
   reader: loadZarr,
   open(request) {
-    const { data_path } = request.data;
-    return withZarr(data_path, (content) => samplesOf(content, request, (use) => withZarr(data_path, use)));
+    const { data_path, sample_dim } = request.data;
+    const again: Again = (use) => withZarr(data_path, use, sample_dim);
+    return again((content) => samplesOf(content, request, again));
   },
-  table: withZarr,
+  table: (path, use) => withZarr(path, use),
 };

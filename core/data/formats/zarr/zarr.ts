@@ -27,9 +27,10 @@ const manyStores = (path: string): readonly string[] | null =>
   filesNamed(path, ENDINGS) ??
     (isFolder(path) && !isStore(path) && holds(path, ENDINGS) ? filesBelow(path, ENDINGS) : null);
 
-export function withZarr<R>(path: string, use: (content: Content) => R): R {
+/** `along` is the samples' dimension where the user names it. */
+export function withZarr<R>(path: string, use: (content: Content) => R, along = ""): R {
   const stores = manyStores(path);
-  if (stores) return use(joinedContent(path, stores));
+  if (stores) return use(joinedContent(path, stores, along));
   const { variables, isGrid } = contentOf(path);
   return use({
     path,
@@ -40,13 +41,13 @@ export function withZarr<R>(path: string, use: (content: Content) => R): R {
   });
 }
 
-function joinedContent(path: string, stores: readonly string[]): Content {
+function joinedContent(path: string, stores: readonly string[], along: string): Content {
   const found = stores.map((store) => {
     const { variables, isGrid } = contentOf(store);
     return { path: store, variables: withAuxiliary(variables), isGrid };
   });
   const isGrid = found.every(({ isGrid }) => isGrid), inOrder = path.includes(",");
-  const { variables, dimension, notes } = joinFiles(found, { named: isGrid, inOrder, noun: "array" });
+  const { variables, dimension, notes } = joinFiles(found, { named: isGrid, inOrder, noun: "array", along });
   const joined = `${path}: ${filesText(stores)}${dimension ? ` joined along ${dimension}` : " joined"}`;
   return {
     path,

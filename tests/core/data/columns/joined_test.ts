@@ -1,14 +1,16 @@
 // Many files as one data set: the numbers that netCDF4 and h5py read of each, one after the other, in memory
 // and a sample at a time; and a sentence about every file that disagrees.
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
 import { withPreview } from "../../../../core/data/preview/open.ts";
 import type { Preview } from "../../../../core/data/preview/preview.ts";
+import { withColumns } from "../../../../core/data/formats/packed/request.ts";
 import { netcdf } from "../../../../core/data/formats/netcdf/format.ts";
 import { openReader } from "../../../../core/data/reading/reader.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { alike, type Changes, layouts, numbers, open, written } from "../formats/hdf5/streamed_help.ts";
+import { settings } from "./help.ts";
 
 useLibtorch();
 
@@ -301,6 +303,9 @@ out(read([f"maps/{i}.nc" for i in range(3)], "u"))`,
       const mean = u.reduce((sum, value) => sum + value, 0) / u.length;
       assert(Math.abs(normalisation!.mean[0] - mean) < 1e-5 && train.length === 12);
     }
+    // An archive has whole variables: what was chosen would be lost.
+    const { data: chosen } = settings({ data: { data_path: path, sel: ["lat=60"] } });
+    assertThrows(() => withColumns(chosen, () => 0), UserError, "--sel and --sample-dim have no place here");
     const staged = await open(path, "no", { ...MAPS, data: { ...every, stage: `${folder}/node` } });
     assertEquals(numbers(staged.train)[0], u);
     assert(staged.notes.some((note) => note.startsWith("Staged to") && note.includes("3 files")));
