@@ -51,7 +51,8 @@ export function refuseMissing({ path, noun }: Table, fields: readonly Pick<Kept,
 
 /** `features` is null where they are read a sample at a time. */
 export function missingNotes(features: readonly MissingPoints[] | null, target: Kept): string[] {
-  const all = [...features ?? [], ...target.missing];
+  const inputs = features ?? [];
+  const all = [...inputs, ...target.missing.filter(({ name }) => inputs.every((one) => one.name !== name))];
   const notes: string[] = [];
   if (all.length > 0) {
     const shares = all.map(({ name, share }) => `${name} ${percent(share)}`).join(", ");
