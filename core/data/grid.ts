@@ -35,6 +35,7 @@ export interface GridVariable {
   readonly values: ArrayLike<number>;
 }
 
+/** @internal */
 export interface Grid {
   /** The first one is the samples', unless each point of the grid is a sample. */
   readonly dimensions: readonly Dimension[];
