@@ -1,5 +1,6 @@
 // Variables of NetCDF and HDF5 files become samples; NetCDF-4 files are HDF5 inside.
 import { UserError } from "../../../base/errors.ts";
+import { isCode, isExported } from "../../../models/user/file.ts";
 import { chooseColumns, list } from "../../columns/choose.ts";
 import { fromColumns } from "../../columns/columns.ts";
 import { leadsOf } from "../../windows.ts";
@@ -161,8 +162,9 @@ function formatOf(path: string): "classic" | "hdf5" | null {
   });
 }
 
-/** A grid is one sample for these models; for others each of its points is one. */
-const TAKES_MAPS = /^(simple-convnet|cosmo-cnn|vit|unet|fno|resnet\d+)$/;
+/** A grid is one sample for models of maps and for a user's own; for others each of its points is one. */
+const takesMaps = (model: string): boolean =>
+  /^(simple-convnet|cosmo-cnn|vit|unet|fno|resnet\d+)$/.test(model) || isCode(model) || isExported(model);
 
 export const columnsOf = (
   variables: readonly Variable[],
@@ -191,7 +193,7 @@ export function samplesOf(content: Content, settings: DataRequest, again: Again)
   const { features, targets, spreads } = withStatic(
     chooseColumns(all, data, training.withoutTargets),
     all.path,
-    isNetcdf && !TAKES_MAPS.test(model.name),
+    isNetcdf && !takesMaps(model.name),
   );
   const chosen = [...features, ...targets];
   const columns = all.columns.map((column) => chosen.find(({ name }) => name === column.name) ?? column);
@@ -201,7 +203,7 @@ export function samplesOf(content: Content, settings: DataRequest, again: Again)
   const laid = { features, targets, names: data.targets, leads, data };
   const grid = chosen[0].variable.dimensions;
   const together = isNetcdf && grid.length > 0 && chosen.every((column) => sameGrid(column, grid));
-  if (together && (grid.length === 1 || !TAKES_MAPS.test(model.name))) {
+  if (together && (grid.length === 1 || !takesMaps(model.name))) {
     const points = chosen[0].shape.reduce((total, size) => total * size, 1);
     if (grid.length > 1) {
       notes.push(`All are on (${grid.join(", ")}): each of the ${points} points is one sample`);

@@ -247,7 +247,7 @@ with nc.Dataset("a.nc", "w") as d:
     d.createVariable("omega", "f4", ("sim",))[:] = np.arange(5)`,
     );
     const path = `${folder}/a.nc`;
-    for (const name of ["unet", "fno"]) {
+    for (const name of ["unet", "fno", "mine.ts", "mine.pt2"]) {
       const { train } = await open(path, { data: { targets: ["u"], features: ["t"] }, model: { name } });
       assertEquals([train.length, train.input.shape, train.target.shape], [5, [1, 8, 6], [1, 8, 6]]);
     }
