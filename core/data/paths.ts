@@ -94,7 +94,15 @@ function filesOf(item: string, endings: readonly string[]): string[] {
   if (!MAGIC.test(item)) {
     throw new UserError("data", `There is no ${item}. Check data.data_path (--data-path).`);
   }
-  const found = expanded(item).flatMap(glob);
+  const plain = expanded(item);
+  const missing = plain.find((path) => !MAGIC.test(path) && !isThere(path));
+  if (missing !== undefined) {
+    throw new UserError(
+      "data",
+      `There is no ${missing}, which ${item} names. Check data.data_path (--data-path).`,
+    );
+  }
+  const found = plain.flatMap(glob);
   if (found.length > 0) return found;
   throw new UserError(
     "data",
@@ -112,7 +120,7 @@ function withoutRepeats(files: readonly string[]): string[] {
   });
 }
 
-/** "{a,b}c" is "ac" and "bc". */
+/** "{a,b}c" is "ac" and "bc", and "{8..10}" is "8", "9" and "10". */
 function expanded(pattern: string): string[] {
   const open = pattern.indexOf("{");
   if (open < 0) return [pattern];
@@ -126,9 +134,20 @@ function expanded(pattern: string): string[] {
     from = at + 1;
     if (depth > 0) continue;
     const rest = expanded(pattern.slice(at + 1));
-    return words.flatMap(expanded).flatMap((word) => rest.map((end) => pattern.slice(0, open) + word + end));
+    const all = words.length === 1 ? sequence(words[0]) : words.flatMap(expanded);
+    return all.flatMap((word) => rest.map((end) => pattern.slice(0, open) + word + end));
   }
   throw new UserError("usage", `data.data_path: ${pattern} opens a brace "{" and doesn't close it.`);
+}
+
+/** As in a shell, zeros in front of an end fill all numbers to its length. */
+function sequence(word: string): string[] {
+  const [, from, to] = /^(\d+)\.\.(\d+)$/.exec(word) ?? [];
+  if (from === undefined) return expanded(word);
+  const [low, high] = [Number(from), Number(to)].sort((a, b) => a - b);
+  if (high - low > MOST_FILES) throw tooMany(`{${word}}`);
+  const width = from.startsWith("0") || to.startsWith("0") ? Math.max(from.length, to.length) : 0;
+  return Array.from({ length: high - low + 1 }, (_, i) => String(low + i).padStart(width, "0"));
 }
 
 function glob(pattern: string): string[] {

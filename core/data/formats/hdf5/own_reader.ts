@@ -30,31 +30,48 @@ import {
   TEXTS,
 } from "./datatype.ts";
 
+interface Known {
+  readonly mark: FileMark;
+  readonly content: Hdf5 | null;
+  /** Chunks in its tables, which take 16 bytes each. */
+  readonly cells: number;
+}
+
 /** Files of one data set are read once in turn, and then again. */
-const MOST_KNOWN = 4096;
-const known = new Map<string, { readonly mark: FileMark; readonly content: Hdf5 | null }>();
+const MOST_KNOWN = 4096, MOST_KNOWN_CELLS = 2 ** 23;
+const known = new Map<string, Known>();
+let knownCells = 0;
+
+function forget(path: string): void {
+  knownCells -= known.get(path)?.cells ?? 0;
+  known.delete(path);
+}
 
 /** Each state of a file is read once; null leaves it to HDF5's library. */
 export function readOwn(path: string): Hdf5 | null {
   const mark = markOf(path), before = known.get(path);
   if (before && before.mark.size === mark.size && before.mark.changed === mark.changed) return before.content;
-  const content = contentOf(mark);
-  known.delete(path);
-  known.set(path, { mark, content });
-  if (known.size > MOST_KNOWN) known.delete(known.keys().next().value!);
+  const { content, cells } = contentOf(mark);
+  forget(path);
+  known.set(path, { mark, content, cells });
+  knownCells += cells;
+  while (known.size > 1 && (known.size > MOST_KNOWN || knownCells > MOST_KNOWN_CELLS)) {
+    forget(known.keys().next().value!);
+  }
   return content;
 }
 
-function contentOf(mark: FileMark): Hdf5 | null {
+function contentOf(mark: FileMark): Pick<Known, "content" | "cells"> {
   try {
     // pread would open libc, which waits while libtorch loads in another thread.
     return withFiles((open) => {
       const bytes = open(mark.path);
       const { root, file } = readSuperblock({ read: (into, at) => bytes.readInto(at, into) }, mark.size);
-      return readTree({ mark, file, values: valuesIn(file), cells: 0 }, root);
+      const opened = { mark, file, values: valuesIn(file), cells: 0 };
+      return { content: readTree(opened, root), cells: opened.cells };
     });
   } catch (error) {
-    if (error instanceof Unforeseen || error instanceof UserError) return null;
+    if (error instanceof Unforeseen || error instanceof UserError) return { content: null, cells: 0 };
     throw error;
   }
 }

@@ -2,6 +2,7 @@
 // and a sample at a time; and a sentence about every file that disagrees.
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
+import { filesNamed } from "../../../../core/data/paths.ts";
 import { withPreview } from "../../../../core/data/preview/open.ts";
 import type { Preview } from "../../../../core/data/preview/preview.ts";
 import { withColumns } from "../../../../core/data/formats/packed/request.ts";
@@ -277,6 +278,16 @@ Deno.test(
     );
     assertMatch(await refused(`${folder}/{a.nc`), /opens a brace/);
     assertMatch(await refused(`${folder}/*.nc`), /a.nc is no NetCDF file/);
+    assertMatch(await refused(`${folder}/{a,b}.nc`), /There is no .*b.nc, which .*{a,b}.nc names/);
+    const names = (pattern: string) =>
+      filesNamed(`${folder}/${pattern}`)?.map((path) => path.slice(folder.length + 1));
+    for (const name of ["x08.nc", "x09.nc", "x10.nc", "y[1].nc"]) {
+      Deno.writeTextFileSync(`${folder}/${name}`, "");
+    }
+    assertEquals(names("x{08..10}.nc"), ["x08.nc", "x09.nc", "x10.nc"]);
+    assertEquals(names("x{10,0[!8]}.nc"), ["x10.nc", "x09.nc"]);
+    assertEquals(names("{x0?,[x-y]{10,?1?}}.nc"), ["x08.nc", "x09.nc", "x10.nc", "y[1].nc"]);
+    assertEquals(names("y[1].nc"), undefined);
   }),
 );
 
