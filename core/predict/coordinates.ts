@@ -1,5 +1,6 @@
 // The data's coordinates and attributes, as a classic NetCDF file can have them.
 import type { DType } from "../../ffi/dtype.ts";
+import { product } from "../data/columns/rows.ts";
 import type { Values } from "../data/columns/variables.ts";
 import {
   ARRAYS,
@@ -52,16 +53,16 @@ function along(
   indices: readonly number[],
 ): Values {
   if (axis < 0) return values;
-  const inner = shape.slice(axis + 1).reduce((product, size) => product * size, 1);
-  const blocks = values.length / (inner * shape[axis] || 1);
-  const found: (number | bigint)[] = [];
+  const inner = product(shape.slice(axis + 1)), blocks = product(shape.slice(0, axis));
+  const found = new Float64Array(blocks * indices.length * inner);
+  let at = 0;
   for (let block = 0; block < blocks; block++) {
     for (const index of indices) {
       const from = (block * shape[axis] + index) * inner;
-      for (let i = 0; i < inner; i++) found.push(values[from + i]);
+      for (let i = 0; i < inner; i++) found[at++] = Number(values[from + i]);
     }
   }
-  return found as number[];
+  return found;
 }
 
 const LEAST = -(2 ** 31), MOST = 2 ** 31 - 1;
@@ -70,9 +71,9 @@ const WIDER: Partial<Record<DType, ClassicType>> = { bool: "i8", u8: "i16", u16:
 
 /** CDF-2 has no unsigned or 64-bit whole numbers: they become a type that holds them, as xarray does it. */
 function converted(dtype: DType, found: Values): { type: ClassicType; values: Numbers } {
-  const numbers = Array.from(found as ArrayLike<number | bigint>, Number);
-  const whole = numbers.every((value) => value >= LEAST && value <= MOST);
-  const type = SAME.has(dtype) ? dtype as ClassicType : WIDER[dtype] ?? (whole ? "i32" : "f64");
+  const numbers = found instanceof Float64Array ? found : Float64Array.from(found, Number);
+  const whole = () => numbers.every((value) => value >= LEAST && value <= MOST);
+  const type = SAME.has(dtype) ? dtype as ClassicType : WIDER[dtype] ?? (whole() ? "i32" : "f64");
   return { type, values: new ARRAYS[type](numbers) };
 }
 
