@@ -9,6 +9,7 @@ import type { Config } from "../../core/settings/settings.ts";
 import { MissingColumnError } from "../../core/data/columns/choose.ts";
 import { hasColumns, lacksTargets, type Opened } from "../../core/data/open.ts";
 import { openProgress } from "../../core/data/progress.ts";
+import type { GridTarget } from "../../core/data/grid.ts";
 import type { Source } from "../../core/data/source.ts";
 import { withRanks } from "../../core/ranks/session.ts";
 import type { Team } from "../../core/ranks/team.ts";
@@ -127,7 +128,7 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
   };
   const oneTable = roles.every(({ source }) => source.indices);
   const target = roles[0].source.names ?? [], predicted = answers?.names ?? target;
-  const grid = out.endsWith(".nc") ? gridJob(asked, roles[0].source, pass, predicted) : null;
+  const grid = out.endsWith(".nc") ? gridJob(asked, roles[0].source, pass, predicted, answers) : null;
   const columns = await predictToFile({
     ...{ out, roles, team },
     order: { oneTable, split: !others || !oneTable },
@@ -163,9 +164,11 @@ function gridJob(
   { grid: gridOf, units, facts: { task, outputs } }: Source,
   { loss }: Pass,
   names: readonly string[],
+  answers: Answers | null,
 ): (GridJob & { readonly segments: boolean }) | null {
-  const grid = gridOf?.() ?? null;
-  if (!grid) return null;
+  const found = gridOf?.() ?? null;
+  if (!found) return null;
+  const grid = { ...found, targets: found.targets.map((target) => described(target, answers)) };
   const segments = task === "segmentation", classes = segments || task === "classification";
   return {
     ...{ grid, units, masked, checkpoint: path, segments },
@@ -174,6 +177,12 @@ function gridJob(
     ignored: loss.ignored ?? null,
   };
 }
+
+/** Of a target that the data lacks the run knows the units. */
+const described = (target: GridTarget, answers: Answers | null): GridTarget =>
+  target.dtype === null
+    ? { ...target, attributes: new Map(Object.entries(answers?.about?.[target.name] ?? {})) }
+    : target;
 
 function partsOf({ name, levels, point = 0 }: Loss): GridJob["parts"] {
   if (levels) return { count: levels.length, point, quantiles: levels };

@@ -69,7 +69,13 @@ export interface Facts {
   /** The training data's labels gave them; other data must be judged with the same. */
   readonly classWeights?: readonly number[] | null;
   /** Other data may not show the meaning of the model's outputs. */
-  readonly answers?: { readonly task: string; readonly outputs: number; readonly names: readonly string[] };
+  readonly answers?: {
+    readonly task: string;
+    readonly outputs: number;
+    readonly names: readonly string[];
+    /** Texts about each target, such as its units. */
+    readonly about?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  };
   /** All attempts of the run share this W&B id; null without one. */
   readonly wandb?: string | null;
 }

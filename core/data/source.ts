@@ -46,6 +46,8 @@ export interface Batch {
   readonly target: Tensor;
 }
 
+export type TargetTexts = Readonly<Record<string, Readonly<Record<string, string>>>>;
+
 /** Samples to train or to validate with, by number, and how they become batches. */
 export interface Source {
   /** Messages use the path and the part, most often. */
@@ -68,6 +70,8 @@ export interface Source {
   readonly units?: Normalisation;
   /** The file that the sample of this number in the data is in, where each has its own. */
   pathOf?(index: number): string;
+  /** Texts about each target, such as its units, by its name. */
+  readonly about?: TargetTexts;
   /** It says where the samples and their targets lie, and reads coordinates; null where dimensions have no names. */
   readonly grid?: () => Grid | null;
   /** It reads another variable of the data, as floats; null where there is none of this name. */

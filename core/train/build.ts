@@ -17,7 +17,7 @@ import { keyedSeeds, type Pass } from "./blocks.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
 import { indexSelect, toDtype } from "../../ffi/ops.ts";
 import { field, type Value } from "../checkpoint/value.ts";
-import type { Source } from "../data/source.ts";
+import type { Source, TargetTexts } from "../data/source.ts";
 import { pointWeights } from "../data/weights.ts";
 
 export interface Built {
@@ -143,14 +143,16 @@ export interface Answers {
   readonly outputs: number;
   /** Empty where classes or numbers have no names. */
   readonly names: readonly string[];
+  readonly about?: TargetTexts;
 }
 
 const MOST_NAMES = 10_000;
 
-export const answersOf = ({ facts: { task, outputs }, names = [] }: Source): Answers => ({
+export const answersOf = ({ facts: { task, outputs }, names = [], about }: Source): Answers => ({
   task,
   outputs,
   names: names.length > MOST_NAMES ? [] : names,
+  ...(about && { about }),
 });
 
 /** Null in a checkpoint of an older version or another program. */
@@ -158,7 +160,22 @@ export function savedAnswers(root: Value): Answers | null {
   const known = field(field(root, "hpctrain"), "answers");
   const task = field(known, "task"), outputs = field(known, "outputs"), names = field(known, "names");
   if (typeof task !== "string" || typeof outputs !== "number") return null;
-  return { task: task as Facts["task"], outputs, names: Array.isArray(names) ? names.map(String) : [] };
+  const about = textsIn(field(known, "about"));
+  return {
+    ...{ task: task as Facts["task"], outputs, names: Array.isArray(names) ? names.map(String) : [] },
+    ...(about && { about }),
+  };
+}
+
+function textsIn(about: Value | undefined): TargetTexts | null {
+  if (!(about instanceof Map)) return null;
+  const texts = [...about].map(([name, texts]) => [
+    String(name),
+    Object.fromEntries(
+      texts instanceof Map ? [...texts].map(([key, text]) => [String(key), String(text)]) : [],
+    ),
+  ]);
+  return Object.fromEntries(texts);
 }
 
 /**

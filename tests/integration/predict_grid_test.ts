@@ -64,6 +64,7 @@ whole = xr.open_dataset("all.nc")
 assert len(whole.time) == 20 and whole.split.attrs["flag_meanings"] == "train validation test"
 np.testing.assert_array_equal(whole.time[whole.split == 1], got.time)
 got, _ = same("next_p.nc", "next.nc", slice(None))
+assert got.sic.attrs["units"] == "%" and got.sic.attrs["long_name"] == "sea ice" # of data without it
 assert "sic_target" not in got and not np.isnan(got.sic).any()
 `;
 

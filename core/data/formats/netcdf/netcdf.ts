@@ -286,7 +286,8 @@ function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Aga
       return gridOf(variables, places, { pointwise, leads });
     });
   const variable = (name: string) => again(({ columns }) => readVariable(columns, name));
-  const on = (source: Source): Source => ({ ...source, grid, variable });
+  const about = Object.fromEntries(targets.map(({ name, variable }) => [name, textsOf(variable)]));
+  const on = (source: Source): Source => ({ ...source, grid, variable, about });
   return {
     ...whole,
     train: on(found.train),
@@ -294,6 +295,16 @@ function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Aga
     test: found.test && on(found.test),
   };
 }
+
+/** Predictions of data that lacks the target have these from the run. */
+const DESCRIBING = ["units", "long_name", "standard_name", "cell_methods"];
+const LONGEST_TEXT = 4096;
+
+const textsOf = ({ attributes }: Variable): Record<string, string> =>
+  Object.fromEntries(DESCRIBING.flatMap((key) => {
+    const text = attributes.get(key);
+    return typeof text === "string" && text.length <= LONGEST_TEXT ? [[key, text]] : [];
+  }));
 
 function readVariable(columns: readonly VariableColumn[], wanted: string): GridVariable | null {
   const found = columns.find(({ name, unusable }) => name === wanted && !unusable);
