@@ -178,7 +178,7 @@ function gridJob(
   };
 }
 
-/** Of a target that the data lacks the run knows the units. */
+/** The run knows the units of a target that the data lacks. */
 const described = (target: GridTarget, answers: Answers | null): GridTarget =>
   target.dtype === null
     ? { ...target, attributes: new Map(Object.entries(answers?.about?.[target.name] ?? {})) }
