@@ -2,13 +2,14 @@
 import type { Command } from "./mod.ts";
 import { DATA, FORWARD, HERE, ITS_FILE, settingsAmong } from "./options.ts";
 
-export const USAGE = "hpctrain eval CHECKPOINT [--on test|validation|train] [FLAGS]";
+export const USAGE = "hpctrain eval CHECKPOINT [--on test|validation|train|all] [FLAGS]";
 
 export const OPTIONS = {
   on: {
     kind: "text",
     value: "PART",
-    help: "the samples to judge by: test (see --test-on), validation or train (default: validation)",
+    help:
+      "the samples to judge by: test (see --test-on), validation or train, or all, of other data say (default: validation)",
   },
 } as const;
 

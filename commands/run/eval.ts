@@ -8,10 +8,11 @@ import { loadForEvaluation } from "../../core/predict/load.ts";
 import { numberedAs, savedAnswers } from "../../core/train/build.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import { evaluate as evaluateAll, type Evaluation, lessAtOnce } from "../../core/train/evaluate.ts";
+import { hasColumns } from "../../core/data/open.ts";
 import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
 import { formatValue } from "../../core/base/format.ts";
 import { withUserCode } from "../user_code.ts";
-import { otherSplit, type PartName, partNamed, partOf } from "./parts.ts";
+import { otherSplit, type PartName, partNamed, partOf, whole } from "./parts.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../eval.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 
@@ -49,13 +50,17 @@ export async function evaluate(argv: string[]): Promise<number> {
     resolveSettings({ ...request, checkpoint: saved }),
   );
   for (const line of environmentLines(resolved)) console.error(line);
-  const other = part === "train" ? null : otherSplit(resolved, saved);
+  const other = part === "train" || part === "all" ? null : otherSplit(resolved, saved);
   if (other !== null) console.error(other);
   try {
     using file = openCheckpoint(path);
-    const config = withOwnStatistics(resolved.config, file.root);
+    const own = withOwnStatistics(resolved.config, file.root), unsplit = part === "all";
+    if (unsplit && !hasColumns(own.data)) {
+      throw new UserError("usage", "--on all is for tables and grids: other data has its own parts.");
+    }
+    const config = unsplit ? whole(own, resolved) : own;
     const answers = savedAnswers(file.root);
-    const options = { config, resolved, ...openDevice(config), answers };
+    const options = { config, resolved, ...openDevice(config), answers, unsplit };
     const { data, pass, averaged, batchSize, openFeed } = await loadForEvaluation(file, options);
     const chosen = partOf(data, part);
     const val = answers ? numberedAs(chosen, answers) : chosen;
@@ -73,7 +78,7 @@ export async function evaluate(argv: string[]): Promise<number> {
   }
 }
 
-const LABEL: Record<PartName, string> = { test: "Test", validation: "Val", train: "Train" };
+const LABEL: Record<PartName, string> = { test: "Test", validation: "Val", train: "Train", all: "All" };
 
 function report(
   path: string,

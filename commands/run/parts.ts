@@ -4,9 +4,10 @@ import { UserError } from "../../core/base/errors.ts";
 import type { Opened } from "../../core/data/open.ts";
 import type { Source } from "../../core/data/source.ts";
 import type { Resolved } from "../../core/settings/resolve.ts";
-import { findSetting, readSetting } from "../../core/settings/settings.ts";
+import { type Config, findSetting, readSetting } from "../../core/settings/settings.ts";
+import { isTyped } from "../../core/settings/values.ts";
 
-const PARTS = ["test", "validation", "train"] as const;
+const PARTS = ["test", "validation", "train", "all"] as const;
 export type PartName = typeof PARTS[number];
 
 export function partNamed(word: string): PartName {
@@ -19,7 +20,7 @@ export function partNamed(word: string): PartName {
 }
 
 export function partOf({ train, val, test }: Opened, part: PartName): Source {
-  const source = part === "test" ? test : part === "train" ? train : val;
+  const source = part === "test" ? test : part === "validation" ? val : train;
   if (source !== null) return source;
   throw new UserError(
     "data",
@@ -27,6 +28,13 @@ export function partOf({ train, val, test }: Opened, part: PartName): Source {
       ? "The run kept no samples for a test: train with --test-on 2015.., say, which training never sees."
       : "There is no validation data: give --val-samples N or --validation-split 0.1.",
   );
+}
+
+/** No sample of a table or grid is left out, and none held out, unless the user says so here. */
+export function whole(config: Config, { origin }: Resolved): Config {
+  const mine = isTyped(origin("data.train_samples"));
+  const train_samples = mine ? config.data.train_samples : Number.MAX_SAFE_INTEGER;
+  return { ...config, data: { ...config.data, train_samples, val_samples: 0 } };
 }
 
 const DIVIDING = [

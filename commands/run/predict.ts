@@ -4,7 +4,6 @@ import { resolve as absolute } from "../../deps/path.ts";
 import { type CheckpointFile, openCheckpoint } from "../../core/checkpoint/open.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
-import { isTyped } from "../../core/settings/values.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import { MissingColumnError } from "../../core/data/columns/choose.ts";
 import { hasColumns, lacksTargets, type Opened } from "../../core/data/open.ts";
@@ -29,7 +28,7 @@ import { asUserError, openDevice } from "../../core/train/device.ts";
 import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
 import { ranksSharingCores, shareCores } from "../../core/train/rank_group.ts";
 import { withUserCode } from "../user_code.ts";
-import { type PartName, partNamed, partOf } from "./parts.ts";
+import { type PartName, partNamed, partOf, whole } from "./parts.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../predict.ts";
 
 export async function predict(argv: string[]): Promise<number> {
@@ -50,8 +49,8 @@ export async function predict(argv: string[]): Promise<number> {
   const asked = {
     path,
     out: options.out,
-    all: options.all,
-    on: options.on === undefined ? null : partNamed(options.on),
+    all: options.all || options.on === "all",
+    on: options.on === undefined || options.on === "all" ? null : partNamed(options.on),
     targets: !options["no-targets"],
     masked: !options["no-mask"],
     probabilities: options.probabilities,
@@ -107,7 +106,8 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
   using file = openCheckpoint(path);
   const others = othersData(resolved.config, saved);
   const targets = asked.targets && !lacksTargets(resolved.config.data);
-  const config = unweighted(whole(withOwnStatistics(resolved.config, file.root), resolved, others));
+  const own = withOwnStatistics(resolved.config, file.root);
+  const config = unweighted(others && hasColumns(own.data) ? whole(own, resolved) : own);
   const { quiet, json } = config.output;
   const answers = others || !targets ? knownFrom(file, targets) : null;
   const options = { config, resolved, ...place, answers, untold: !targets, unsplit: others };
@@ -190,14 +190,6 @@ function partsOf({ name, levels, point = 0 }: Loss): GridJob["parts"] {
   return spread ? { count: 2, point: 0, logVariance: 1 } : { count: 1, point: 0 };
 }
 
-/** Other data is not divided, and none of it is left out, unless the user says so here. */
-function whole(config: Config, { origin }: Resolved, others: boolean): Config {
-  if (!others || !hasColumns(config.data)) return config;
-  const mine = (setting: string) => isTyped(origin(setting));
-  const train_samples = mine("data.train_samples") ? config.data.train_samples : Number.MAX_SAFE_INTEGER;
-  return { ...config, data: { ...config.data, train_samples, val_samples: 0 } };
-}
-
 /** Nothing is judged, and other data may not have what the loss was weighted by. */
 const unweighted = (config: Config): Config => ({
   ...config,
@@ -228,7 +220,7 @@ function knownFrom(file: CheckpointFile, targets: boolean): Answers | null {
   );
 }
 
-const ROLES = { test: "test", validation: "val", train: "train" } as const;
+const ROLES = { test: "test", validation: "val", train: "train", all: "train" } as const;
 
 function rolesOf(
   data: Opened,

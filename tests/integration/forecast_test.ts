@@ -90,6 +90,11 @@ Deno.test("a forecast predicts the steps after the last one, whose targets nobod
     assertMatch((await succeed([...predict, "--no-targets"], { cwd })).stdout, /\[1320, 3\]/); // (28 + 16) * 30 points
     const csv = Deno.readTextFileSync(`${cwd}/p.csv`).trim().split("\n");
     assert(csv.at(-1)!.startsWith(`${48 * 30 - 1},`), csv.at(-1));
+    const other = ["eval", "checkpoints/r_latest.pt", "--data-path=now.nc", "--on=all", "--json"];
+    const all = lastJson((await succeed(other, { cwd })).stdout);
+    assertEquals([all.on, all.samples], ["all", (25 + 13) * 30]);
+    assertEquals(typeof all.metrics.skill_persistence, "number");
+    assertEquals(all.metrics.skill_climatology, undefined); // it would know the years that are judged
     const missing = await run(["eval", "checkpoints/r_latest.pt", "--on=test"], { cwd });
     assertEquals(missing.code, 3);
     assertMatch(missing.stderr, /kept no samples for a test: train with --test-on/);

@@ -167,7 +167,7 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
       const values = () =>
         held ? borrowBytes(answer.values) : (source.threaded!.reader as ArraysSpec).targets;
       let found: Baselines | null = null;
-      const time = timeOf(table, samples); // the data is closed later
+      const time = unsplit ? null : timeOf(table, samples); // the data is closed later
       const baselines = (weights: Float64Array | null) =>
         found ??= baselinesOf({
           values: values(),
