@@ -31,7 +31,12 @@ export function cleanConsole(to: Pick<Console, "log" | "error" | "warn" | "info"
   }
 }
 
+/** A reader that has seen enough, such as head, is no error here, as it is none for console.log. */
 export function printColoured(line: string): void {
   const bytes = new TextEncoder().encode(`${cleanButColours(line)}\n`);
-  for (let done = 0; done < bytes.length;) done += Deno.stdout.writeSync(bytes.subarray(done));
+  try {
+    for (let done = 0; done < bytes.length;) done += Deno.stdout.writeSync(bytes.subarray(done));
+  } catch (error) {
+    if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+  }
 }

@@ -2,6 +2,8 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import {
+  COMMAND,
+  environment,
   eventsOf,
   filesIn,
   finish,
@@ -124,4 +126,19 @@ Deno.test("what a command prints onto a full disk is an error in one sentence", 
         "hpctrain: Standard output can't be written: No space left on device.\n",
       ]);
     }
+  }));
+
+Deno.test("a reader that has seen enough, such as head, ends the program without a sentence", () =>
+  inTemp(async (cwd) => {
+    await succeed(["generate-data", "--data-type", "des", "--samples", "8", "--out", "maps"], { cwd });
+    const [program, ...words] = COMMAND;
+    const script = `"$0" "$@" inspect maps | true; echo "\${PIPESTATUS[0]}"`;
+    const { stdout, stderr } = await new Deno.Command("bash", {
+      args: ["-c", script, program, ...words],
+      cwd,
+      env: environment(),
+      clearEnv: true,
+    }).output();
+    const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+    assertEquals([text(stdout), text(stderr)], ["0\n", ""]);
   }));
