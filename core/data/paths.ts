@@ -29,15 +29,23 @@ export function filesBelow(folder: string, endings: readonly string[]): string[]
 
 const MOST_FILES = 100_000;
 /** A folder is recognised by what is near: data of other kinds may have a million files. */
-const MOST_LOOKED_INTO = 32;
+const MOST_LOOKED_INTO = 16, MOST_LOOKED_AT = 4096;
 
 /** True where such a file is in the folder or near below it. */
 export function holds(folder: string, endings: readonly string[]): boolean {
-  const known = new Set<string>(), next = [folder];
-  for (let looked = 0; next.length > 0 && looked < MOST_LOOKED_INTO; looked++) {
-    for (const { name, path, isFolder } of entriesOf(next.shift()!, known)) {
-      if (isFolder) next.push(path);
-      else if (endings.some((ending) => name.toLowerCase().endsWith(ending))) return true;
+  const next = [folder];
+  for (let looked = 0, names = 0; looked < Math.min(next.length, MOST_LOOKED_INTO); looked++) {
+    try {
+      for (const { name, isDirectory, isFile } of Deno.readDirSync(next[looked])) {
+        if (name.startsWith(".")) continue;
+        if (endings.some((ending) => name.toLowerCase().endsWith(ending))) return true;
+        if (isDirectory || (!isFile && isFolder(join(next[looked], name)))) {
+          next.push(join(next[looked], name));
+        }
+        if (++names > MOST_LOOKED_AT) return false;
+      }
+    } catch {
+      continue; // who opens it says why it can't be listed
     }
   }
   return false;
