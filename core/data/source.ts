@@ -46,6 +46,10 @@ export interface Batch {
   readonly target: Tensor;
 }
 
+/**
+ * Texts about targets, by the target's name and the text's.
+ * @internal
+ */
 export type TargetTexts = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 /** Samples to train or to validate with, by number, and how they become batches. */
