@@ -131,6 +131,14 @@ function pieceOf({ path, variables }: VariablesFile, dimension: string | null, n
 
 function checkOrder(along: Axis, path: string, noun: string): void {
   const { name, values } = along;
+  const missing = values.findIndex(Number.isNaN);
+  if (missing >= 0) {
+    throw new UserError(
+      "data",
+      `${path}: the ${noun} "${name}" has no number at index ${missing} (counted from 0), so its samples have no ` +
+        "place among those of other files. Repair it, or leave the file out.",
+    );
+  }
   for (let i = 1; i < values.length; i++) {
     if (values[i] > values[i - 1]) continue;
     const how = values[i] === values[i - 1] ? "repeats" : "goes back to";

@@ -195,6 +195,7 @@ pair("lacks", a, dict(b, variables=[("v", "f4", maps(2))]))
 pair("overlaps", a, dict(times=[1, 2]))
 pair("repeats", a, dict(times=[2, 2]))
 pair("backwards", a, dict(times=[5, 4]))
+pair("untimed", a, dict(times=[np.nan]))
 pair("order", a, b)
 for f in ("1.nc", "2.nc"):
     with nc.Dataset(f"order/{f}", "a") as d:
@@ -221,6 +222,7 @@ pair("empty", a, dict(times=[]))
       overlaps: /1.nc and .*2.nc both have the variable "u" for the time 1979-01-02/,
       repeats: /2.nc: the variable "time" repeats 1979-01-03 at index 1/,
       backwards: /2.nc: the variable "time" goes back to 1979-01-05 at index 1 .*after 1979-01-06/,
+      untimed: /2.nc: the variable "time" has no number at index 0/,
       cut: /cut\/2.nc/,
       old: /old\/2.nc is truncated/,
     };
