@@ -21,7 +21,7 @@ Deno.test({
 
 Deno.test({
   name:
-    "the same of two ranks that save together; where the last save is refused they end with 8, and the one before is whole",
+    "the same of two ranks that save together; where the last save is refused they end, and the one before is whole",
   ignore,
   fn: () =>
     inTemp(async (cwd) => {
@@ -29,7 +29,9 @@ Deno.test({
         ranks: 2,
         refused: true,
       });
-      assertEquals([code, missed], [8, []], stderr);
+      // mpirun's own code is that of the rank that ended first: 5 where that one heard of the other's failure.
+      assert(code === 8 || code === 5, `${code}: ${stderr}`);
+      assertEquals(missed, []);
       assertMatch(stderr, /^hpctrain: .*r_latest\.ckpt.*your disk quota is used up.*--save-dir/m);
       assert(saved > 0 && saved < ended, `step ${saved} is saved, and the run ended at ${ended}`);
       assert(faults > 150, `${faults} calls were made to fail`);
