@@ -19,6 +19,7 @@ import {
   MPICH,
   MPICH_VERSION,
   NEWEST,
+  newestReleaseFor,
   type Pin,
   type Release,
   RELEASES,
@@ -259,11 +260,9 @@ export async function installLibtorch(options: InstallOptions = {}): Promise<Lib
   return mustWork(target, version, env);
 }
 
-/** The newest release that a driver with this CUDA can run. */
 function newestFor(cuda: string): string {
-  const major = Number.parseInt(cuda);
-  const fits = Object.entries(CUDA_RELEASES).find(([, { x86_64 }]) => x86_64.driver <= major);
-  if (fits) return fits[0];
+  const version = newestReleaseFor(cuda);
+  if (version !== null) return version;
   const oldest = Math.min(...Object.values(CUDA_RELEASES).map(({ x86_64 }) => x86_64.driver));
   throw new UserError(
     "environment",

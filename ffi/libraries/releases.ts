@@ -221,3 +221,10 @@ export const MPICH: Readonly<Record<string, Release>> = {
 function pin(requirement: string, sha256: string): Pin {
   return { requirement, sha256 };
 }
+
+/** The newest PyTorch that a driver with this CUDA ("13.2") can run; null where it can run none of these. */
+export function newestReleaseFor(cuda: string): string | null {
+  const major = Number.parseInt(cuda);
+  const fits = Object.entries(CUDA_RELEASES).find(([, { x86_64 }]) => x86_64.driver <= major);
+  return fits ? fits[0] : null;
+}

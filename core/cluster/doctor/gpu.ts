@@ -1,3 +1,4 @@
+import { newestReleaseFor } from "../../../ffi/libraries/releases.ts";
 import {
   cudaCapability,
   cudaCapabilityMinor,
@@ -110,7 +111,9 @@ export function judgeGpu(facts: GpuFacts): Finding[] {
     return [worse(
       NAME,
       `${there}, but libtorch was built for CPUs: training would not use them`,
-      "Name a PyTorch with CUDA: --libtorch DIR, or your site's PyTorch module.",
+      `Take one with CUDA: your site's PyTorch module, --libtorch DIR, or \`hpctrain libtorch install --cuda\`${
+        newestLibtorch(driverCuda)
+      }.`,
     )];
   }
   return [worse(NAME, `${there}, but ${facts.why}`, fixOf(facts))];
@@ -149,11 +152,18 @@ function judgeDriver({ driver, builtFor }: GpuFacts): Finding[] {
   return [];
 }
 
+/** It says what `install --cuda` would take here. */
+function newestLibtorch(driverCuda: string | null): string {
+  const version = driverCuda === null ? null : newestReleaseFor(driverCuda);
+  return version === null ? "" : `, which takes PyTorch ${version} for this driver`;
+}
+
 function fixOf({ why, driver, driverCuda }: GpuFacts): string {
   if (/too old|insufficient/i.test(why ?? "")) {
     return `Take a libtorch that was built for CUDA ${
       driverCuda ?? "of this driver"
-    } or older, or ask the site for a newer driver.`;
+    } or older (\`hpctrain libtorch ` +
+      `install --cuda\`${newestLibtorch(driverCuda)}), or ask the site for a newer driver.`;
   }
   if (driver === null) {
     return "The driver's kernel module is not loaded (/proc/driver/nvidia): ask the site, or take another node.";

@@ -52,6 +52,10 @@ Deno.test("a libtorch for CPUs on a machine with GPUs is a warning, and bad with
   const [line] = judged(cpu);
   assertEquals(line.state, "warn");
   assertMatch(line.said, /built for CPUs/);
+  const fixFor = (driverCuda: string) => judged({ ...cpu, driverCuda })[0].fix!;
+  assertMatch(fixFor("12.4"), /libtorch install --cuda`, which takes PyTorch 2\.10\.0 for this driver\.$/);
+  assertMatch(fixFor("13.2"), /which takes PyTorch 2\.15\.0 for this driver\.$/);
+  assertMatch(fixFor("11.8"), /`hpctrain libtorch install --cuda`\.$/);
   assertEquals(judged({ ...cpu, asked: "cuda" })[0].state, "bad");
   assertEquals(judged({ ...cpu, asked: "cpu" })[0].state, "good");
 });
