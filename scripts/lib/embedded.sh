@@ -7,3 +7,8 @@ for file in presets core/models/user/templates core/outputs/report/page core/dat
   [[ ! -e $ROOT/$file ]] || EMBEDDED+=(--include "$file")
 done
 unset file
+# V8 marks garbage in tasks of a thread's event loop, each of which starts the next until marking is over, and Deno runs
+# them all before it looks at messages. On two cores one thread marks for the whole process, and it may be waiting for a
+# thread that idles (to compile for it, V8 needs a collection, and Deno does not wake it for that): then neither goes on,
+# nor does the save that training waits for. Without these tasks a thread marks while it allocates, and waits for no other.
+ENGINE=--v8-flags=--no-incremental-marking-task
