@@ -38,6 +38,8 @@ const every = Deno.args.includes("all");
 const FORMATS = ["pt", "safetensors", "sharded"];
 const OFTEN = Object.values(COMMON);
 
+const EINTR = 4, TRIES = 50;
+
 let turn = 0;
 const inTurn = (count: number) => Array.from({ length: count }, () => OFTEN[turn++ % OFTEN.length]);
 
@@ -48,7 +50,10 @@ function* casesOf(call: Call, count: number, path: string, share: number): Gener
     for (const errno of every || number === 1 ? all : inTurn(1)) yield { call, errno, number, path };
   }
   if (count === 0) return;
-  for (const errno of every ? all : inTurn(1)) yield { call, errno, number: [1, Infinity], path }; // a disk that is gone
+  // A disk that is gone. Who is interrupted tries again, for ever if need be.
+  for (const errno of every ? all : inTurn(1)) {
+    yield { call, errno, number: [1, errno === EINTR ? TRIES : Infinity], path };
+  }
 }
 
 async function savesAs(format: string, folder: string): Promise<Told> {
@@ -68,6 +73,7 @@ async function savesAs(format: string, folder: string): Promise<Told> {
     await save();
     const { counts } = faults.end();
     for (const call of CALLS) {
+      if (every) console.error(`${format}: ${call}, ${counts[call]} a save`);
       for (const fault of casesOf(call, counts[call], path, FORMATS.indexOf(format))) {
         const before = stepOf();
         faults.begin(fault);
