@@ -88,7 +88,8 @@ async function install(args: string[]): Promise<number> {
   const say = flags.has("--quiet") ? undefined : (line: string) => console.error(line);
   if (words[0] === "mpich") return await mpich(flags.has("--if-missing"), say);
   if (words[0] && !/^\d+(\.\d+)*$/.test(words[0])) return await fromFile(words[0], say);
-  if (flags.has("--if-missing") && findLibtorch().chosen) return 0;
+  const here = flags.has("--if-missing") ? findLibtorch().chosen : null;
+  if (here && (given === undefined || here.cuda)) return 0;
   const cuda = given === undefined ? null : cudaOf(given);
   const installed = await installLibtorch({ version: words[0], cuda, say });
   say?.(`Ready: libtorch ${installed.versionText} in ${installed.dir}`);

@@ -226,6 +226,22 @@ function appliedInTurn(
   return to;
 }
 
+/** numpy names a type by its kind and bytes, behind the byte order. */
+export const NUMPY_TYPES: Readonly<Record<string, DType>> = {
+  b1: "bool",
+  i1: "i8",
+  i2: "i16",
+  i4: "i32",
+  i8: "i64",
+  u1: "u8",
+  u2: "u16",
+  u4: "u32",
+  u8: "u64",
+  f2: "f16",
+  f4: "f32",
+  f8: "f64",
+};
+
 const ARRAYS: Partial<Record<DType, new (buffer: ArrayBufferLike, at: number, length: number) => Values>> = {
   i8: Int8Array,
   u8: Uint8Array,

@@ -13,7 +13,7 @@ import { isZip, openZip, STORED } from "../../../base/zip.ts";
 import { type Column, fromColumns } from "../../columns/columns.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { joinFiles } from "../../columns/joined.ts";
-import { toColumn, type Variable } from "../../columns/variables.ts";
+import { NUMPY_TYPES, toColumn, type Variable } from "../../columns/variables.ts";
 import { isFolder, markOf, namesIn, withFiles } from "../../files.ts";
 import { filesBelow, filesNamed, filesText } from "../../paths.ts";
 
@@ -27,21 +27,6 @@ interface NpyHeader {
   /** The reason follows the array's name. */
   readonly unusable?: string;
 }
-
-const TYPES: Readonly<Record<string, DType>> = {
-  b1: "bool",
-  i1: "i8",
-  i2: "i16",
-  i4: "i32",
-  i8: "i64",
-  u1: "u8",
-  u2: "u16",
-  u4: "u32",
-  u8: "u64",
-  f2: "f16",
-  f4: "f32",
-  f8: "f64",
-};
 
 /** numpy pads headers to a multiple of 64, and 128 is usual; more bytes than this are not read. */
 const HEADER_BYTES = 65_536 + 12;
@@ -88,7 +73,7 @@ function parse(where: string, text: string): Omit<NpyHeader, "start"> {
   const facts = { shape, fortran: order[1] === "True" };
   if (descr[2]) return { ...facts, dtype: "u8", bigEndian: false, unusable: "has records with named fields" };
   const type = descr[1].replace(/^[<>|=]/, "");
-  const dtype = Object.hasOwn(TYPES, type) ? TYPES[type] : undefined;
+  const dtype = Object.hasOwn(NUMPY_TYPES, type) ? NUMPY_TYPES[type] : undefined;
   if (dtype) return { ...facts, dtype, bigEndian: descr[1][0] === ">" };
   return { ...facts, dtype: "u8", bigEndian: false, unusable: reason(type, descr[1]) };
 }

@@ -1,5 +1,6 @@
 // The metadata of one Zarr array, of version 2 or 3, become what its chunks are read by, or a reason why not.
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
+import { NUMPY_TYPES } from "../../columns/variables.ts";
 import { product } from "../../columns/rows.ts";
 import type { StoredArray } from "./chunk_files.ts";
 import { type Codec, CODEC_NAMES, type CodecName, PACKERS } from "./codecs.ts";
@@ -207,21 +208,6 @@ function names(value: Json | undefined, rank: number): readonly (string | null)[
   return value.map((name) => typeof name === "string" && name !== "" ? name : null);
 }
 
-const TYPES: Readonly<Record<string, DType>> = {
-  b1: "bool",
-  i1: "i8",
-  i2: "i16",
-  i4: "i32",
-  i8: "i64",
-  u1: "u8",
-  u2: "u16",
-  u4: "u32",
-  u8: "u64",
-  f2: "f16",
-  f4: "f32",
-  f8: "f64",
-};
-
 const OTHERS: Readonly<Record<string, string>> = {
   O: "holds Python objects: save it as numbers, z[:].astype('f4')",
   U: "holds text: save numbers in its place",
@@ -235,7 +221,7 @@ function typeOfVersion2(value: Json | undefined): { dtype: DType; bigEndian: boo
   if (Array.isArray(value)) unusable("has records with named fields: save each field as an array, z['name']");
   if (typeof value !== "string") return damaged(`dtype is ${quoted(value)}`);
   const type = value.replace(/^[<>|=]/, "");
-  if (Object.hasOwn(TYPES, type)) return { dtype: TYPES[type], bigEndian: value[0] === ">" };
+  if (Object.hasOwn(NUMPY_TYPES, type)) return { dtype: NUMPY_TYPES[type], bigEndian: value[0] === ">" };
   return unusable(OTHERS[type[0]] ?? `is of the type ${quoted(value)}: save it as z[:].astype('f4')`);
 }
 
@@ -252,7 +238,7 @@ function typeOfVersion3(value: Json | undefined): DType {
   if (typeof name !== "string") return damaged(`data_type is ${quoted(value)}`);
   if (name === "bool") return "bool";
   const [, kind, bits] = /^(int|uint|float)(8|16|32|64)$/.exec(name) ?? [];
-  const dtype = TYPES[`${kind?.[0]}${Number(bits) / 8}`];
+  const dtype = NUMPY_TYPES[`${kind?.[0]}${Number(bits) / 8}`];
   if (dtype) return dtype;
   const known = LONG.find(([pattern]) => pattern.test(name));
   return unusable(known ? OTHERS[known[1]] : `is of the type ${quoted(name)}: save it as z[:].astype('f4')`);
