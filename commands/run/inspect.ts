@@ -37,8 +37,9 @@ Of a .pt2 file, as torch.export.save writes it: its inputs, outputs, operations 
 Of a .wandb file: its run, configuration, rows, steps, last values, end, and what is damaged (then exit code 3).
 Of a run's folder, logs/RUN, and beside a checkpoint of a run: its attempts, why each ended, and how much of their time
 was training (goodput).
-Reads data of every kind that training reads: its schema, counts, ranges and first samples. Images and maps are drawn
-in the terminal. No column is chosen for it, and nothing is read that is not shown: of a large file the first samples.
+Reads data of every kind that training reads: its dimensions and coordinates, times that are missing or repeated, and
+of each variable its units, range, mean, histogram and missing share; first samples. Images and maps are drawn in the
+terminal. No column is chosen for it, and nothing is read that is not shown: of a large file the first samples.
 
 Examples: hpctrain inspect checkpoints/run_latest.pt --verify
           hpctrain inspect logs/run

@@ -1,5 +1,12 @@
 // `hpctrain inspect` of data: what real writers wrote, as a user sees it.
-import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertAlmostEquals,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import { inspect } from "../../commands/run/inspect.ts";
 import type { FieldSummary, Summary } from "../../core/data/preview/summary.ts";
 import { UserError } from "../../core/base/errors.ts";
@@ -35,17 +42,26 @@ a["half"][3] = np.nan
 np.savez_compressed(sys.argv[1] + "/packed.npz", **a)
 np.savez(sys.argv[1] + "/plain.npz", **a)
 np.save(sys.argv[1] + "/alone.npy", a["maps"])
-print(json.dumps({k: [float(np.nanmin(v)), float(np.nanmax(v))] for k, v in a.items() if k != "objects"}))`;
+def about(v):
+    v = v.astype("f8")
+    spread = [np.nanmin(v), np.nanmax(v), np.nanmean(v), np.nanstd(v)]
+    return [*map(float, spread), np.histogram(v[np.isfinite(v)], bins=16)[0].tolist()]
+print(json.dumps({k: about(v) for k, v in a.items() if k != "objects"}))`;
 
 Deno.test(
-  "numpy's arrays: ranges, missing values, counts and first values are numpy's, packed or not",
+  "numpy's arrays: ranges, means, histograms, missing values, counts and first values are numpy's, packed or not",
   inFolder(async (folder) => {
-    const ranges: Record<string, number[]> = JSON.parse(python(NUMPY, folder));
+    const ranges: Record<string, [number, number, number, number, number[]]> = JSON.parse(
+      python(NUMPY, folder),
+    );
     for (const name of ["packed.npz", "plain.npz"]) {
       const { samples, kind, field, examples } = await summary(`${folder}/${name}`);
       assertEquals([samples, kind], [30, "npz archive"]);
-      for (const [name, [min, max]] of Object.entries(ranges)) {
-        assertEquals([field[name].range?.min, field[name].range?.max], [min, max], name);
+      for (const [name, [min, max, mean, std, counts]] of Object.entries(ranges)) {
+        const range = field[name].range!;
+        assertEquals([range.min, range.max, range.histogram?.counts], [min, max, counts], name);
+        assertAlmostEquals(range.mean!, mean, 1e-12 * Math.abs(max));
+        assertAlmostEquals(range.std!, std, 1e-12 * Math.abs(max));
       }
       assertEquals(field.maps.shape, [30, 16, 20]);
       assertEquals([field.half.dtype, field.half.range?.missing], ["f16", 1]);
@@ -83,10 +99,10 @@ Deno.test(
     Deno.writeTextFileSync(`${folder}/t.csv`, `age,colour,y\n${rows}`);
     assertEquals((await lines(`${folder}/t.csv`)).slice(1), [
       "  layout: commas between cells, names in line 1",
-      "  column  type  shape  range",
-      "  age     f32   [4]    20 to 41.5",
+      "  column  type  shape  range       mean ± std     histogram",
+      "  age     f32   [4]    20 to 41.5  27.88 ± 8.863  █      ▄       ▄",
       "  colour  text  [4]",
-      "  y       f32   [4]    1 to 4      1 missing (25%)",
+      "  y       f32   [4]    1 to 4      2.667 ± 1.247  █         █    █  1 missing (25%)",
       "  colour has 2 values: blue (1), red (3)",
       "  sample  0    1        2     3",
       "  age     20   30       41.5  20",
@@ -129,7 +145,7 @@ Deno.test(
       assertEquals([field.version.dtype, field.version.range?.max], ["i32", 3], "as it is stored");
       const shown = await lines(`${folder}/${name}`);
       const line = shown.find((line) => line.includes("thickness"))!;
-      assertMatch(line, /\[time=6, lat=8, lon=12\] +\S+ to \S+ m +\d+ missing \([\d.]+%\)$/);
+      assertMatch(line, /\[time=6, lat=8, lon=12\] +\S+ to \S+ m +\S+ ± \S+ +\S+ +\d+ missing \([\d.]+%\)$/);
       assertEquals(shown.at(-1), "  thickness of samples 0, 1, 2, 3");
     }
   }),
@@ -372,6 +388,8 @@ months = xr.date_range("1990-01-01", periods=14, freq="MS", calendar="noleap", u
 grid("months", months[[0, 1, 2, 3, 6, 7, 8, 9, 10, 11, 12, 13]], units="days since 1900-01-01", calendar="noleap")
 grid("hours", np.arange("2000-01-01", "2000-01-03", dtype="M8[6h]").astype("M8[ns]"), units="hours since 2000-01-01")
 grid("back", np.array(["2000-01-01", "2000-01-03", "2000-01-02"], dtype="M8[ns]"), units="days since 2000-01-01")
+days = np.array(["01", "02", "02", "03", "05", "06", "07"])
+grid("twice", np.char.add("2000-01-", days).astype("M8[ns]"), units="hours since 2000-01-01")
 `;
 
 Deno.test(
@@ -381,18 +399,31 @@ Deno.test(
     const [, ...shown] = await lines(`${folder}/months.nc`);
     assertEquals(shown.slice(0, 6), [
       "  dimension  size  range",
-      "  time       12    1990-01-01 to 1991-02-01 (noleap)  steps of 1 month; gap from 1990-04-01 to 1990-07-01 (index 3)",
+      "  time       12    1990-01-01 to 1991-02-01 (noleap)  steps of 1 month; 2 missing: 1990-05-01 to 1990-06-01 (after index 3)",
       "  lat        3     80 to 70 degrees_north             steps of -5",
       "  lon        4     0 to 10                            uneven steps",
-      "  variable  type  shape                    range",
-      "  ice       f64   [time=12, lat=3, lon=4]  0 to 143                              12 missing (8.3%)",
+      "  variable  type  shape                    range     mean ± std     histogram",
+      "  ice       f64   [time=12, lat=3, lon=4]  0 to 143  71.91 ± 41.56  ████████████████  12 missing (8.3%)",
     ]);
     const [time] = (await summary(`${folder}/hours.nc`)).dimensions;
     assertEquals(time.range, {
-      ...{ from: "2000-01-01", to: "2000-01-02T18:00:00", step: "6 hours", gaps: [], backwards: null },
+      ...{ from: "2000-01-01", to: "2000-01-02T18:00:00", step: "6 hours", gaps: [], repeats: [] },
+      ...{ backwards: null, absent: null },
     });
     const back = (await summary(`${folder}/back.nc`)).dimensions[0].range!;
     assertEquals([back.backwards, back.step], [2, null]);
     assertStringIncludes((await lines(`${folder}/back.nc`))[2], "not in order at index 2");
+    const twice = (await summary(`${folder}/twice.nc`)).dimensions[0].range!;
+    assertEquals([twice.step, twice.backwards, twice.repeats], ["1 day", null, [{
+      index: 2,
+      at: "2000-01-02",
+    }]]);
+    assertEquals(twice.gaps, [
+      { index: 3, from: "2000-01-03", to: "2000-01-05", steps: 1, missing: ["2000-01-04"] },
+    ]);
+    assertMatch(
+      (await lines(`${folder}/twice.nc`))[2],
+      /steps of 1 day; 1 missing: 2000-01-04 \(after index 3\); 1 repeated: 2000-01-02 \(index 2\)$/,
+    );
   }),
 );

@@ -1,4 +1,5 @@
 // A summary has ranges, missing values, counts and the first samples, in numbers and as lines.
+import { type Histogram, histogramOf, sparkline, spreadOf } from "./distribution.ts";
 import { dimensionCells, type DimensionSummary } from "./dimensions.ts";
 import type { Preview, PreviewField, Values } from "./preview.ts";
 import { printable } from "../../base/file_bytes.ts";
@@ -29,13 +30,17 @@ export interface FieldSummary {
   readonly range: Range | null;
 }
 
-interface Range {
+export interface Range {
   readonly min: number | null;
   readonly max: number | null;
   /** NaN, or marked as missing. */
   readonly missing: number;
   readonly infinite: number;
   readonly rows: number;
+  /** Of finite values; null without any, and for texts. */
+  readonly mean: number | null;
+  readonly std: number | null;
+  readonly histogram: Histogram | null;
   /** Counts exist for few distinct values, the smallest first; texts count by their text. */
   readonly counts?: readonly { readonly value: number | string; readonly count: number }[];
 }
@@ -50,6 +55,7 @@ interface Examples {
 const MOST_VALUES = 2 ** 25, MOST_OF_FIELD = 2 ** 21, AT_ONCE = 2 ** 18;
 const LARGEST_ROW = 2 ** 26;
 const MOST_COUNTED = 20;
+const BINS = 16;
 const EXAMPLES = 5, EXAMPLE_VALUES = 6, EXAMPLE_FIELDS = 16;
 
 export function summarise(preview: Preview, sample: number | null): Summary {
@@ -86,17 +92,21 @@ export function rangeOf(field: PreviewField, budget: number): Range | null {
   const together = Math.max(1, Math.floor(AT_ONCE / size));
   const found = { min: Infinity, max: -Infinity, missing: 0, infinite: 0 };
   const counts: Map<number, number> | null = size === 1 ? new Map() : null;
+  const pieces: Values[] = [];
   for (let first = 0; first < rows; first += together) {
     const values = field.read(first, Math.min(together, rows - first));
     look(values, found);
+    pieces.push(values);
     if (counts && counts.size <= MOST_COUNTED) count(values, counts);
   }
-  const any = found.min <= found.max;
+  const any = found.min <= found.max, numbers = any && !field.texts;
   return {
     ...found,
     min: any ? found.min : null,
     max: any ? found.max : null,
     rows,
+    ...(numbers ? spreadOf(pieces) : { mean: null, std: null }),
+    histogram: numbers ? histogramOf(pieces, found.min, found.max, BINS) : null,
     ...(counts && areFew(counts, rows) ? { counts: inOrder(counts, field.texts) } : {}),
   };
 }
@@ -156,8 +166,11 @@ const MOST_FIELDS = 60, MOST_CLASSES = 30;
 
 export function summaryLines(summary: Summary): string[] {
   const { path, kind, bytes, samples, facts, dimensions, fields, classes, noun } = summary;
-  const rows = fields.slice(0, MOST_FIELDS).map((field) => fieldCells(field));
-  const more = fields.length - rows.length;
+  // A dimension's own coordinate has been described.
+  const described = new Set(dimensions.filter(({ range }) => range).map(({ name }) => name));
+  const others = fields.filter(({ name }) => !described.has(name));
+  const rows = others.slice(0, MOST_FIELDS).map((field) => fieldCells(field));
+  const more = others.length - rows.length;
   return [
     `${printable(path)}: ${kind}` + (bytes === null ? "" : `, ${formatBytes(bytes)}`) +
     (samples === null ? "" : `, ${formatPlural(samples, "sample")}`),
@@ -168,9 +181,11 @@ export function summaryLines(summary: Summary): string[] {
         ...dimensions.map((one) => dimensionCells(one).map(printable)),
       ])
       : []),
-    ...(rows.length > 0 ? aligned([[noun, "type", "shape", "range", ""], ...rows]) : []),
+    ...(rows.length > 0
+      ? aligned([[noun, "type", "shape", "range", "mean ± std", "histogram", ""], ...rows])
+      : []),
     ...(more > 0 ? [`  ... and ${more} more (--json lists all)`] : []),
-    ...rows.flatMap((_, i) => countLines(fields[i])),
+    ...rows.flatMap((_, i) => countLines(others[i])),
     ...(classes ? classLines(classes) : []),
     ...exampleLines(summary),
   ];
@@ -180,8 +195,16 @@ function fieldCells({ name, dtype, shape, dimensions, units, remark, range }: Fi
   const named = shape.map((size, i) => dimensions?.[i] ? `${dimensions[i]}=${size}` : String(size));
   const [from, of] = range ? rangeCells(range, shape[0] ?? 1, rowSize({ shape })) : ["", ""];
   const notes = [of, remark ?? ""].filter(Boolean).join("; ");
-  const span = dtype === "text" || !from ? "" : `${from}${units ? ` ${units}` : ""}`;
-  return [name, dtype, `[${named.join(", ")}]`, span, notes].map(printable);
+  const span = dtype === "text" || !from ? "" : `${from}${units && units !== "1" ? ` ${units}` : ""}`;
+  const spread = range && !remark ? spreadCells(range) : ["", ""];
+  return [name, dtype, `[${named.join(", ")}]`, span, ...spread, notes].map(printable);
+}
+
+/** Counted values stand in a line of their own. */
+function spreadCells({ mean, std, histogram, counts }: Range): string[] {
+  if (mean === null || std === null) return ["", ""];
+  const short = (value: number) => number(Number(value.toPrecision(4)));
+  return [`${short(mean)} ± ${short(std)}`, histogram && !counts ? sparkline(histogram) : ""];
 }
 
 function rangeCells(
