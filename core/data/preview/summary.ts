@@ -37,7 +37,7 @@ export interface Range {
   readonly missing: number;
   readonly infinite: number;
   readonly rows: number;
-  /** Of finite values; null without any, and for texts. */
+  /** It is null for texts, and where no value is finite. */
   readonly mean: number | null;
   readonly std: number | null;
   readonly histogram: Histogram | null;
