@@ -22,8 +22,11 @@ function field(values: readonly number[], row = 1, more: Partial<PreviewField> =
 
 Deno.test("a range is of the finite values; the others are counted", () => {
   const found = rangeOf(field([1.5, NaN, -2, Infinity, -Infinity, NaN]), 100);
-  assertEquals(found, { min: -2, max: 1.5, missing: 2, infinite: 2, rows: 6 });
-  assertEquals(rangeOf(field([NaN]), 100), { min: null, max: null, missing: 1, infinite: 0, rows: 1 });
+  const { histogram, ...numbers } = found!;
+  assertEquals(numbers, { min: -2, max: 1.5, missing: 2, infinite: 2, rows: 6, mean: -0.25, std: 1.75 });
+  assertEquals(histogram, { from: -2, to: 1.5, counts: [1, ...new Array(14).fill(0), 1] });
+  const none = { min: null, max: null, mean: null, std: null, histogram: null };
+  assertEquals(rangeOf(field([NaN]), 100), { ...none, missing: 1, infinite: 0, rows: 1 });
 });
 
 Deno.test("no more rows are read than the budget has values for, but at least one", () => {
@@ -49,11 +52,7 @@ Deno.test("few whole values are counted in their order, texts by their text", ()
 Deno.test("what has no numbers, or no rows, has no range", () => {
   assertEquals(rangeOf(field([1], 1, { read: null }), 10), null);
   assertEquals(rangeOf(field([], 1), 10), null);
-  assertEquals(rangeOf(field([4], 1, { shape: [] }), 10), {
-    min: 4,
-    max: 4,
-    missing: 0,
-    infinite: 0,
-    rows: 1,
-  });
+  const one = rangeOf(field([4], 1, { shape: [] }), 10)!;
+  assertEquals([one.min, one.max, one.mean, one.std, one.rows], [4, 4, 4, 0, 1]);
+  assertEquals(one.histogram?.counts.reduce((a, b) => a + b), 1);
 });
