@@ -5,14 +5,15 @@ import { environmentLines } from "../../core/settings/environment.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { openEventLoopTurn } from "../../core/train/pauses.ts";
 import { loadForEvaluation } from "../../core/predict/load.ts";
-import { numberedAs, savedAnswers } from "../../core/train/build.ts";
+import { savedAnswers } from "../../core/train/build.ts";
+import { numberedAs } from "../../core/data/classes.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import { evaluate as evaluateAll, type Evaluation, lessAtOnce } from "../../core/train/evaluate.ts";
 import { hasColumns } from "../../core/data/open.ts";
 import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
 import { formatValue } from "../../core/base/format.ts";
 import { withUserCode } from "../user_code.ts";
-import { otherSplit, type PartName, partNamed, partOf, whole } from "./parts.ts";
+import { otherSplit, type PartName, partNamed, partOf, whole, withItsOwnFiles } from "./parts.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../eval.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 
@@ -54,7 +55,7 @@ export async function evaluate(argv: string[]): Promise<number> {
   if (other !== null) console.error(other);
   try {
     using file = openCheckpoint(path);
-    const own = withOwnStatistics(resolved.config, file.root), unsplit = part === "all";
+    const own = withOwnStatistics(withItsOwnFiles(resolved, saved), file.root), unsplit = part === "all";
     if (unsplit && !hasColumns(own.data)) {
       throw new UserError("usage", "--on all is for tables and grids: other data has its own parts.");
     }

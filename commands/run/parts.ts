@@ -25,7 +25,7 @@ export function partOf({ train, val, test }: Opened, part: PartName): Source {
   throw new UserError(
     "data",
     part === "test"
-      ? "The run kept no samples for a test: train with --test-on 2015.., say, which training never sees."
+      ? "The run kept no samples for a test: train with --test-on 2015.. or --test-path FILE, say, which training never sees."
       : "There is no validation data: give --val-samples N or --validation-split 0.1.",
   );
 }
@@ -34,12 +34,24 @@ export function partOf({ train, val, test }: Opened, part: PartName): Source {
 export function whole(config: Config, { origin }: Resolved): Config {
   const mine = isTyped(origin("data.train_samples"));
   const train_samples = mine ? config.data.train_samples : Number.MAX_SAFE_INTEGER;
-  return { ...config, data: { ...config.data, train_samples, val_samples: 0 } };
+  return withoutOwnFiles({ ...config, data: { ...config.data, train_samples, val_samples: 0 } });
+}
+
+export const withoutOwnFiles = (config: Config): Config => ({
+  ...config,
+  data: { ...config.data, validation_path: "", test_path: "" },
+});
+
+/** Other data is not judged by the files that the run was. */
+export function withItsOwnFiles({ config, origin }: Resolved, saved: unknown): Config {
+  const { data } = config, other = readSetting(saved, "data.data_path") !== data.data_path;
+  const typed = ["data.validation_path", "data.test_path"].some((path) => isTyped(origin(path)));
+  return other && !typed ? withoutOwnFiles(config) : config;
 }
 
 const DIVIDING = [
-  ...["data.split", "data.validate_on", "data.test_on", "data.validation_split"],
-  ...["data.history", "data.lead", "training.seed"],
+  ...["data.split", "data.validate_on", "data.test_on", "data.validation_split", "data.folds", "data.fold"],
+  ...["data.validation_path", "data.test_path", "data.history", "data.lead", "training.seed"],
 ];
 
 /** Another split than the run's own may judge a model by what it was trained with. */

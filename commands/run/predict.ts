@@ -7,6 +7,7 @@ import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import { MissingColumnError } from "../../core/data/columns/choose.ts";
 import { hasColumns, lacksTargets, type Opened } from "../../core/data/open.ts";
+import { ownPaths } from "../../core/data/own_files.ts";
 import { openProgress } from "../../core/data/progress.ts";
 import type { GridTarget } from "../../core/data/grid.ts";
 import type { Source } from "../../core/data/source.ts";
@@ -23,7 +24,8 @@ import { predictToFile } from "../../core/predict/predict.ts";
 import type { Loss } from "../../core/models/losses.ts";
 import type { Pass } from "../../core/train/blocks.ts";
 import { openEventLoopTurn } from "../../core/train/pauses.ts";
-import { type Answers, relabelled, savedAnswers } from "../../core/train/build.ts";
+import { type Answers, savedAnswers } from "../../core/train/build.ts";
+import { relabelled } from "../../core/data/classes.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
 import { ranksSharingCores, shareCores } from "../../core/train/rank_group.ts";
@@ -115,7 +117,7 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
     targets && others,
     () => loadForEvaluation(file, options),
   );
-  const roles = rolesOf(data, asked, others);
+  const roles = rolesOf(data, asked, others, ownPaths(config.data).length > 0);
   const feed = openFeed(roles.map(({ source }) => source));
   const first = (team?.rank ?? 0) === 0;
   const progress = openProgress("Predicting", { quiet: quiet || json || !first });
@@ -226,6 +228,7 @@ function rolesOf(
   data: Opened,
   { all, on }: Pick<Asked, "all" | "on">,
   others: boolean,
+  ownFiles: boolean,
 ): { readonly role: Role; readonly source: Source }[] {
   if (on !== null && (all || others)) {
     throw new UserError(
@@ -237,6 +240,13 @@ function rolesOf(
   }
   if (on !== null) return [{ role: ROLES[on], source: partOf(data, on) }];
   const { train, val, test } = data;
+  if (all && !others && ownFiles) {
+    throw new UserError(
+      "usage",
+      "--all puts the samples of one data set in their order, and here those to validate or to test with have files of " +
+        "their own: give --on train, --on validation or --on test.",
+    );
+  }
   const role = (role: Role, source: Source | null) => source ? [{ role, source }] : [];
   if (all || others) return [...role("train", train), ...role("val", val), ...role("test", test)];
   if (val) return [{ role: "val", source: val }];

@@ -23,7 +23,11 @@ export interface Sources {
   readonly test?: Source | null;
   readonly notes: readonly string[];
   readonly warnings?: readonly string[];
+  /** The columns of a table that were chosen. */
+  readonly chosen?: { readonly features: readonly Chosen[]; readonly targets: readonly Chosen[] };
 }
+
+type Chosen = Pick<Column, "name" | "units">;
 
 export interface TableFile<C extends Column = Column> extends Table<C> {
   readonly kind: string;

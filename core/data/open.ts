@@ -11,6 +11,7 @@ import { stage } from "./formats/packed/stage.ts";
 import { filesNamed, filesText } from "./paths.ts";
 import { BY_FILE } from "./columns/joined.ts";
 import { order, orderHash } from "./order.ts";
+import { ownPaths, withOwnFiles } from "./own_files.ts";
 import type { Source } from "./source.ts";
 import { transformed } from "./transforms/apply.ts";
 import type { Normalisation } from "./transforms/values.ts";
@@ -37,7 +38,8 @@ export function openData(
 ): Opened {
   const staged = data.stage !== "" && data.data_path !== "" ? stage(data) : null;
   const read = staged ? { ...data, data_path: staged.path } : data;
-  const opened = openSources({ data: read, training, model });
+  const request = { data: read, training, model };
+  const opened = withOwnFiles(request, openSources, hasColumns(data));
   const { plain } = training;
   const done = transformed(opened, { data: read, seed: training.seed, quiet, plain });
   const { train, val, test, notes, normalisation, fill } = done;
@@ -87,7 +89,12 @@ function samplesNote(train: Source, val: Source | null, shuffle: boolean, seed: 
 
 /** It must end before the data is opened. */
 export async function loadReader(data: Config["data"]): Promise<void> {
-  if (data.code === "") await formatOf(data).reader?.(data);
+  if (data.code !== "") return;
+  await formatOf(data).reader?.(data);
+  for (const [, path] of ownPaths(data)) {
+    const own = { ...data, data_path: path };
+    await formatOf(own).reader?.(own);
+  }
 }
 
 export const hasColumns = (data: Config["data"]): boolean =>

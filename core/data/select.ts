@@ -98,6 +98,11 @@ const RANGE = /^(.*?)\.\.(.*)$/;
 function placesOf(axis: Axis, { name, values }: Wish, { path }: SelectFrom): number[] {
   const found = new Set<number>();
   for (const text of values) {
+    const around = isLongitude(axis) ? placesAround(axis, text) : null;
+    if (around !== null && around.length > 0) {
+      for (const place of around) found.add(place);
+      continue;
+    }
     const fits = axis.times ? datesIn(axis, text) : numbersIn(text);
     if (fits === null) {
       throw new UserError(
@@ -145,6 +150,34 @@ function numbersIn(text: string): ((value: number) => boolean) | null {
   const near = (x: number) => Number.isFinite(x) ? CLOSE * Math.max(Math.abs(x), CLOSE) : 0;
   const low = Math.min(a, b), high = Math.max(a, b);
   return (value) => value >= low - near(low) && value <= high + near(high);
+}
+
+const isLongitude = ({ name, attributes, times }: Axis): boolean => {
+  const units = String(attributes.get("units") ?? "");
+  return times === null && !/^radian/.test(units) &&
+    (attributes.get("standard_name") === "longitude" || /^degrees?_?(east|E)$/.test(units) ||
+      /^(|nav_|[ut])(lon|longitude)$/i.test(name.slice(name.lastIndexOf("/") + 1)));
+};
+
+/**
+ * From one longitude eastward to another, across 0 or the date line where need be, in that order; 190 is -170.
+ * Null where the text is no such range or number.
+ */
+function placesAround({ values }: Axis, text: string): number[] | null {
+  const [, from, to] = RANGE.exec(text) ?? [undefined, text, text];
+  if (from.trim() === "" || to.trim() === "") return null;
+  const [west, east] = [Number(from), Number(to)];
+  if (!Number.isFinite(west) || !Number.isFinite(east)) return null;
+  const near = 360 * CLOSE, turn = (degrees: number) => ((degrees % 360) + 360) % 360;
+  const width = west !== east && turn(east - west) === 0 ? 360 : turn(east - west);
+  const places: { readonly place: number; readonly along: number }[] = [];
+  values.forEach((value, place) => {
+    const along = turn(value - west + near) - near;
+    if (along <= width + near) places.push({ place, along });
+  });
+  places.sort((a, b) => a.along - b.along || a.place - b.place);
+  const found = places.map(({ place }) => place);
+  return values[0] > values[values.length - 1] ? found.reverse() : found;
 }
 
 /** Without a coordinate a dimension is counted from 0. */

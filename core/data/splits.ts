@@ -11,9 +11,11 @@ import {
   coordinateNamed,
   isTimeColumn,
   timeOf,
+  unitsInDay,
   valueAt,
   valueText,
 } from "./columns/coordinate.ts";
+import { FILE_COLUMN } from "./columns/file_column.ts";
 import { heldOut, splitIndices } from "./order.ts";
 import type { Windows } from "./windows.ts";
 
@@ -68,7 +70,7 @@ export function withoutSplitColumns(table: Table, data: Config["data"]): Table {
 
 /** The split of before there were others: at random, row by row. */
 export const isPlainSplit = ({ data, windows, unsplit }: Splitting): boolean =>
-  windows === null && !unsplit && data.validate_on === "" && data.test_on === "" &&
+  windows === null && !unsplit && data.folds === 0 && data.validate_on === "" && data.test_on === "" &&
   ["auto", "random"].includes(methodOf(data));
 
 export function splitRows(asked: Splitting, notes: string[]): Split {
@@ -81,7 +83,7 @@ export function splitRows(asked: Splitting, notes: string[]): Split {
   const validates = data.val_samples > 0 && !unsplit;
   if (!unsplit) markNamed(asked, marks, data.test_on, TEST, "--test-on");
   if (validates) markNamed(asked, marks, data.validate_on, VAL, "--validate-on");
-  const share = data.validation_split > 0 || FOLD.test(methodOf(data));
+  const share = data.validation_split > 0 || data.folds > 0 || FOLD.test(methodOf(data));
   if (validates && data.validate_on === "" && share) markShare(asked, marks);
   const all = windows ? windows.bases(marks) : marks;
   const rowsOf = (mark: number) => {
@@ -260,42 +262,76 @@ function markShare(asked: Splitting, marks: Uint8Array): void {
     );
   }
   const open = Int32Array.from({ length: samples }, (_, row) => row).filter((row) => marks[row] === TRAIN);
+  const fold = foldOf(data), order = (count: number) => permute(count, key(seed, "split", how));
   const hold = (rows: Int32Array) => {
+    if (fold) return inFold(rows.length, fold, order(rows.length)).forEach((i) => marks[rows[i]] = VAL);
     const held = { val: heldOut(rows.length, data.validation_split), train: 0 };
     for (const i of splitIndices(rows.length, held, seed).val) marks[rows[i]] = VAL;
   };
   if (how === "random") return hold(open);
   if (how === "stratified") return rowsByClass(asked, open).forEach(hold);
-  const group = GROUP.exec(how)?.[1].trim();
+  const group = how === "file" ? FILE_COLUMN : GROUP.exec(how)?.[1].trim();
+  if (how === "file" && table.columns.every(({ name }) => name !== FILE_COLUMN)) {
+    throw new UserError(
+      "usage",
+      `--split file divides files that are joined, and ${table.path} is not several.`,
+    );
+  }
   const along = group === undefined
     ? stepsOf(table, samples)
     : coordinateNamed(table, group, samples, `--split ${how}`);
   const values = new Float64Array(new Set(Array.from(open, (row) => valueAt(along, row)))).sort();
-  const fold = foldOf(how, values.length, along.name);
-  const units = fold?.of ?? (how === "blocks" ? Math.min(BLOCKS, values.length) : values.length);
+  if (fold && fold.of > values.length) {
+    throw new UserError(
+      "usage",
+      `${table.path}: ${fold.says} asks for ${fold.of} parts, and there are ${
+        formatPlural(values.length, "value")
+      } of ${along.name}: give at most as many.`,
+    );
+  }
+  const unordered = group !== undefined; // groups have no order in time
+  const units = fold && !unordered
+    ? fold.of
+    : how === "blocks"
+    ? Math.min(BLOCKS, values.length)
+    : values.length;
   if (units < 2) {
     throw new UserError(
       "data",
       `${table.path}: all samples have one ${along.name}, so --split ${how} can hold none out. Use --split random.`,
     );
   }
-  const count = heldOut(units, data.validation_split), at = permute(units, key(seed, "split", how));
-  const held = new Set(fold ? [fold.at] : []);
+  const count = heldOut(units, data.validation_split), at = order(units);
+  const held = new Set(fold ? unordered ? inFold(units, fold, at) : [fold.at] : []);
   for (let i = 0; !fold && i < count; i++) held.add(how === "time" ? units - 1 - i : at(i));
   const unitOf = new Map(Array.from(values, (value, i) => [value, Math.floor(i * units / values.length)]));
   for (const row of open) if (held.has(unitOf.get(valueAt(along, row))!)) marks[row] = VAL;
 }
 
-function foldOf(how: string, values: number, name: string): { at: number; of: number } | null {
-  const found = FOLD.exec(how);
-  if (!found) return null;
-  const [at, of] = [Number(found[1]), Number(found[2])];
-  if (at <= of && of >= 2 && of <= values) return { at: at - 1, of };
-  throw new UserError(
-    "usage",
-    `--split ${how}: give a part from 1 to their number, and 2 to ${values} parts (there are ${values} values of ${name}).`,
-  );
+interface Fold {
+  /** It validates, counted from 0. */
+  readonly at: number;
+  readonly of: number;
+  readonly says: string;
 }
+
+function foldOf(data: Config["data"]): Fold | null {
+  const how = methodOf(data), found = FOLD.exec(how), { folds, fold } = data;
+  if (found && folds > 0) {
+    throw new UserError("usage", `--split ${how} and --folds ${folds} both name a part: give one of them.`);
+  }
+  if (!found && folds === 0) return null;
+  const [at, of] = found ? [Number(found[1]), Number(found[2])] : [fold, folds];
+  const says = found ? `--split ${how}` : `--folds ${folds} --fold ${fold}`;
+  if (at <= of && of >= 2) return { at: at - 1, of, says };
+  throw new UserError("usage", `${says}: give at least 2 parts, and a part from 1 to their number.`);
+}
+
+/** The folds of a permutation are disjoint, and together they have every place. */
+const inFold = (count: number, { at, of }: Fold, order: (i: number) => number): number[] => {
+  const from = Math.floor(count * at / of), end = Math.floor(count * (at + 1) / of);
+  return Array.from({ length: end - from }, (_, i) => order(from + i));
+};
 
 /** Each is long beside what two neighbours have in common, and there are enough to draw from. */
 const BLOCKS = 20;
@@ -323,12 +359,12 @@ function rowsByClass({ table, labels }: Splitting, open: Int32Array): Int32Array
 }
 
 /** Neighbouring points of one map are nearly the same: a validation by them says nothing about another day. */
-export function leakWarning({ table, data, unsplit }: Splitting): string[] {
+export function leakWarning({ table, samples, data, windows, unsplit }: Splitting): string[] {
   const { grid = [], path } = table;
-  const random = methodOf(data) === "auto" && data.validate_on === "";
-  if (unsplit || !random || grid.length < 2 || data.val_samples === 0 || data.validation_split === 0) {
-    return [];
-  }
+  const random = methodOf(data) === "auto" && data.validate_on === "" && windows === null;
+  const none = data.val_samples === 0 || (data.validation_split === 0 && data.folds === 0);
+  if (unsplit || !random || none) return [];
+  if (grid.length < 2) return neighbourWarning(table, samples);
   const remedy = grid[0].size > 1
     ? `hold out whole steps of ${grid[0].name} with --split time, --split blocks or --validate-on`
     : "hold out another file or a region, such as --validate-on lat=60..70";
@@ -339,5 +375,24 @@ export function leakWarning({ table, data, unsplit }: Splitting): string[] {
       grid.map(({ name }) => name).join(", ")
     }), and neighbours are nearly alike, so the validation loss is too good. ` +
     `To be told the truth, ${remedy}; --split random means it.`,
+  ];
+}
+
+/** Neighbours that are further apart, such as months, are no copies of each other. */
+const ALIKE_DAYS = 10;
+
+function neighbourWarning(table: Table, samples: number): string[] {
+  const time = timeOf(table, samples);
+  if (!time?.times || time.values.length < 3) return [];
+  const values = time.values.filter(Number.isFinite).sort(), steps = new Set(values).size - 1;
+  const days = (values[values.length - 1] - values[0]) / steps / unitsInDay(time.times);
+  if (!(steps > 1 && days <= ALIKE_DAYS)) return [];
+  const apart = days >= 0.95
+    ? formatPlural(Math.round(days), "day")
+    : formatPlural(Math.round(24 * days), "hour");
+  return [
+    `Training and validation share neighbouring times of ${table.path}: its samples, ${apart} apart in ${time.name}, are ` +
+    "divided at random, so the validation loss is too good if neighbours are alike. To be told the truth, hold out a " +
+    "stretch with --split time, --split blocks or --validate-on; --split random means it.",
   ];
 }

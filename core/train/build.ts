@@ -1,7 +1,7 @@
 // Builds the model, loss and arena from settings and data.
 import { manualSeed } from "../../ffi/context.ts";
-import { tensor, toDevice } from "../../ffi/make.ts";
-import type { Device, Tensor } from "../../ffi/tensor.ts";
+import { toDevice } from "../../ffi/make.ts";
+import type { Device } from "../../ffi/tensor.ts";
 import type { Config } from "../settings/settings.ts";
 import { openData, type Opened } from "../data/open.ts";
 import { UserError } from "../base/errors.ts";
@@ -15,7 +15,6 @@ import { measuredWeights } from "./class_weights.ts";
 import { type Arena, packParameters, type Shared } from "./gradients/arena.ts";
 import { keyedSeeds, type Pass } from "./blocks.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
-import { indexSelect, toDtype } from "../../ffi/ops.ts";
 import { field, type Value } from "../checkpoint/value.ts";
 import type { Source, TargetTexts } from "../data/source.ts";
 import { pointWeights } from "../data/weights.ts";
@@ -177,48 +176,6 @@ function textsIn(about: Value | undefined): TargetTexts | null {
   ]);
   return Object.fromEntries(texts);
 }
-
-/**
- * The model's number for each class of the data, -1 for an unknown one; null where they are the same. Each
- * file numbers texts by itself.
- */
-export function relabelled(data: readonly string[], model: readonly string[]): number[] | null {
-  if (data.length === 0 || model.length === 0 || data.join("\n") === model.join("\n")) return null;
-  return data.map((name) => model.indexOf(name));
-}
-
-export function numberedAs(source: Source, { task, names }: Answers): Source {
-  const own = source.names ?? [];
-  const map = task === "classification" ? relabelled(own, names) : null;
-  if (map === null) return source;
-  const strange = own.filter((_, i) => map[i] < 0);
-  if (strange.length > 0) {
-    throw new UserError(
-      "data",
-      `${source.name} has ${strange.length === 1 ? "the class" : "classes"} ${
-        shown(strange)
-      }, which the run did not have ` +
-        `(its classes: ${shown(names)}). Leave those samples out, or use hpctrain predict: it says -1 there.`,
-    );
-  }
-  const numbers = toDtype(tensor(map), "i64");
-  return withNumbers(source, numbers);
-}
-
-function withNumbers(source: Source, numbers: Tensor): Source {
-  const onDevice = (device: Device) => device === "cpu" ? numbers : toDevice(numbers, device);
-  return {
-    ...source,
-    finish: (raw, part) => {
-      const { input, target } = source.finish(raw, part);
-      return { input, target: indexSelect(onDevice(target.device), 0, target) };
-    },
-    host: source.host && withNumbers(source.host, numbers),
-  };
-}
-
-const shown = (names: readonly string[]) =>
-  names.slice(0, 10).join(", ") + (names.length > 10 ? `, and ${names.length - 10} more` : "");
 
 const answering = (source: Source, { task, outputs }: Answers): Source => ({
   ...source,

@@ -54,7 +54,7 @@ const OF_FILES = ["data.stage", "data.bad_samples"];
 
 const OF_COLUMNS = [
   ...["data.features", "data.split", "data.validate_on", "data.test_on"],
-  ...["data.history", "data.lead"],
+  ...["data.history", "data.lead", "data.folds", "data.fold"],
 ];
 
 export function withoutEffect({ config, origin, originText }: Resolved): string[] {
@@ -95,6 +95,8 @@ export function unitsTaken({ config, unitless }: Pick<Resolved, "config" | "unit
 const FIXED = [
   "data.type",
   "data.data_path",
+  "data.validation_path",
+  "data.test_path",
   "data.code",
   "data.token_type",
   "data.features",
@@ -104,6 +106,8 @@ const FIXED = [
   "data.shuffle",
   "data.validation_split",
   "data.split",
+  "data.folds",
+  "data.fold",
   "data.validate_on",
   "data.test_on",
   "data.history",
@@ -184,6 +188,7 @@ function change(declared: Declared, saved: unknown, config: unknown): Change[] {
 
 function same(path: string, before: unknown, now: unknown): boolean {
   if (JSON.stringify(before) === JSON.stringify(now)) return true;
-  return path === "data.data_path" && typeof before === "string" && typeof now === "string" &&
+  return /^data\.(data|validation|test)_path$/.test(path) && typeof before === "string" &&
+    typeof now === "string" &&
     before !== "" && now !== "" && resolve(before) === resolve(now);
 }

@@ -37,6 +37,8 @@ export interface Loop {
   readonly beforeStep: () => void;
   readonly logged: (step: number) => boolean;
   observe(outcome: Outcome, batch: MicroBatch): void;
+  /** A step without any target that counts is told once. */
+  readonly warnEmpty: () => void;
   /** The epoch under way, from 0. */
   number: number;
   running: RunningMetrics;
@@ -57,9 +59,10 @@ export function openLoop(trainer: Trainer): Loop {
     due: openBoundaryRequests(trainer, pauses),
     beforeStep: beforeSecondStep(trainer),
     logged: loggedSteps(config.training, plan),
+    warnEmpty: () => warnEmpty(trainer),
     observe: ({ output, loss: mean }, b) => {
       const items = itemsOf(b, loss);
-      if (items === 0) warnEmpty(trainer);
+      if (items === 0) loop.warnEmpty();
       loop.running.observe({ output, target: b.target, loss: mean, items, part: b.shard });
     },
   } as Loop; // beginEpoch sets the rest

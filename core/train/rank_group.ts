@@ -65,17 +65,18 @@ export function openRankGroup(
   };
 }
 
-/** The caller's scope has the shares. */
-type Shares = (batches: readonly MicroBatch[], loss: Loss) => readonly Share[];
+/** The caller's scope has the shares. Rank 0 calls `onEmpty` where no rank has an item, if the host knows it. */
+type Shares = (batches: readonly MicroBatch[], loss: Loss, onEmpty?: () => void) => readonly Share[];
 
-function openShares({ collectives }: Team, device: Device): Shares {
+function openShares({ collectives, rank }: Team, device: Device): Shares {
   const total = keep(zeros([1], { dtype: "f64", device }));
-  return (batches, loss) => {
+  return (batches, loss, onEmpty) => {
     const items = batches.map((batch) => itemsOf(batch, loss));
     fill_(total, items.reduce((sum, count) => sum + count, 0));
     collectives.wait(collectives.allReduce(total, "sum", "items of the step"));
     if (device === "cpu") {
       const [all] = toNumbers(total);
+      if (all === 0 && rank === 0) onEmpty?.();
       return items.map((count) => all === 0 ? 0 : count / all);
     }
     // Reading it on the host would wait for the device.

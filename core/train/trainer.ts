@@ -101,7 +101,8 @@ function trainStep(loop: Loop, ready: boolean): StepAborted | null {
       const batches = ready ? supply.take()! : []; // none where all ranks abort this step
       account.lap(COPY);
       trainer.flops.before(batches[0]?.input.shape[0] ?? 0);
-      const shares = ranks ? ranks.shares(batches, trainer.pass.loss) : sharesOf(batches, trainer.pass.loss);
+      const { loss } = trainer.pass;
+      const shares = ranks ? ranks.shares(batches, loss, loop.warnEmpty) : sharesOf(batches, loss);
       loop.running.mark();
       pauses.begin();
       return takeStep(trainer, loop, batches, shares, rate, log, cursor.step, passes);

@@ -101,3 +101,25 @@ Deno.test("a forecast predicts the steps after the last one, whose targets nobod
     const typo = await run(["eval", "checkpoints/r_latest.pt", "--on=tset"], { cwd });
     assertMatch(typo.stderr, /Did you mean "test"/);
   }));
+
+Deno.test("files of their own are validated and tested with, by the checkpoint's word, and predicted on their own grid", () =>
+  inTemp(async (cwd) => {
+    await askPeer("data/windows.py", cwd);
+    const own = ["--validation-path=years/2001.nc", "--test-path=years/{2003,2004}.nc"];
+    const data = ["--data-path=years/2000.nc,years/2002.nc", ...DATA.slice(1)];
+    const { stdout } = await succeed(["train", ...MODEL, ...data, ...own, "--epochs=1", "--run-name=r"], {
+      cwd,
+    });
+    assertMatch(stdout, /210 samples of years\/2001.nc to validate with \(--validation-path\)/);
+    const path = "checkpoints/r_latest.pt";
+    const test = lastJson((await succeed(["eval", path, "--on=test", "--json"], { cwd })).stdout);
+    assertEquals([test.on, test.samples], ["test", 30 * (14 - 5)]);
+    const predicted = await succeed(["predict", path, "--on=test", "--out=test.nc"], { cwd });
+    assertMatch(predicted.stdout, /ice \[time=9, /);
+    const whole = ["--data-path=maps.nc", "--validation-split=0.3"]; // a share of it, and not the run's own file
+    const others = await succeed(["eval", path, ...whole, "--json"], { cwd });
+    assertEquals(lastJson(others.stdout).samples, 30 * (14 - 5));
+    const mixed = await run(["predict", path, "--all", "--out=all.nc"], { cwd });
+    assertEquals(mixed.code, 2);
+    assertMatch(mixed.stderr, /files of their own: give --on train, --on validation or --on test/);
+  }));

@@ -111,15 +111,17 @@ function foldersOf({ output, data }: Resolved["config"]): CheckedFolder[] {
     return pathExists(folder) ? folder : output.save_dir;
   };
   const kept = ["checkpoints", "logs"].map(inside);
+  const read = (what: string, flag: string, path: string) =>
+    path === "" ? [] : [{ what, flag, path: beginningOf(path), written: false }];
   const written = kept[0] === kept[1]
     ? [{ what: "checkpoints and logs", path: kept[0] }]
     : [{ what: "checkpoints", path: kept[0] }, { what: "logs", path: kept[1] }];
   return [
     ...written.map((place) => ({ ...place, flag: "--save-dir", written: true })),
     ...data.stage ? [{ what: "staged data", flag: "--stage", path: data.stage, written: true }] : [],
-    ...data.data_path
-      ? [{ what: "data", flag: "--data-path", path: beginningOf(data.data_path), written: false }]
-      : [],
+    ...read("data", "--data-path", data.data_path),
+    ...read("data to validate with", "--validation-path", data.validation_path),
+    ...read("data to test with", "--test-path", data.test_path),
   ];
 }
 

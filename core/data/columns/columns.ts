@@ -188,6 +188,7 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
       test: test && make(test),
       notes,
       warnings,
+      chosen: { features, targets },
     };
   });
 }

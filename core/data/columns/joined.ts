@@ -6,6 +6,7 @@ import { UserError } from "../../base/errors.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { basename } from "../../../deps/path.ts";
 import { byName } from "../paths.ts";
+import { fileVariable } from "./file_column.ts";
 import { asOneSample, leadingAlong } from "./picked.ts";
 import { product, type Rows } from "./rows.ts";
 import { type Axis, axisOf, numbersOf, numberText, rebased, valueText } from "./axis.ts";
@@ -40,6 +41,8 @@ interface Joined {
   readonly variables: Variable[];
   /** Null where dimensions have no names. */
   readonly dimension: string | null;
+  /** The file of each sample; null where no variable lies along the samples. */
+  readonly file: Variable | null;
   readonly notes: readonly string[];
 }
 
@@ -67,8 +70,10 @@ export function joinFiles(given: readonly VariablesFile[], options: JoinOptions)
   if (empty.length > 0) notes.push(`Left aside, without samples: ${listed(empty.map(({ path }) => path))}`);
   const all = [...pieces, ...found.filter(({ samples }) => samples === null)];
   const names = new Set(all.flatMap(({ variables }) => [...variables.keys()]));
-  const join = joiner(all, dimension, options);
-  return { variables: [...names].map(join), dimension, notes };
+  const { join, longest } = joiner(all, dimension, options);
+  const file = longest &&
+    fileVariable(longest.pieces.map(({ path, samples }) => ({ path, samples: samples! })), dimension);
+  return { variables: [...names].map(join), dimension, file, notes };
 }
 
 function checkAlong(files: readonly VariablesFile[], along: string, named: boolean): void {
@@ -197,7 +202,7 @@ function joiner(pieces: readonly Piece[], dimension: string | null, options: Joi
   const longest = data.map((name) => runOf(name, holdersOf(name), false))
     .reduce<Run | null>((a, b) => a && a.samples >= b.samples ? a : b, null);
 
-  return (name: string): Variable => {
+  const join = (name: string): Variable => {
     const holders = holdersOf(name);
     const [first] = holders, model = first.variables.get(name)!;
     if (longest?.values && name === dimension) return inFirstUnits(model, longest);
@@ -213,6 +218,7 @@ function joiner(pieces: readonly Piece[], dimension: string | null, options: Joi
     if (!odd && name === run.pieces[0].along?.attributes.get("bounds")) return inFirstUnits(model, run);
     return joined(model, run, odd ?? undefined);
   };
+  return { join, longest };
 }
 
 /** Coordinates and the like may be in several files for the same samples. */

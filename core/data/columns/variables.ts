@@ -79,6 +79,8 @@ export interface Variable {
   readonly unusable?: string;
   /** Files disagree in it, so choosing it is refused; the reason follows the variable's name. */
   readonly conflict?: string;
+  /** The numbers 0, 1, 2, ... stand for these. */
+  readonly labels?: readonly string[];
   /** Joined files are packed in different ways: samples of the first file, then those of the next. */
   readonly packings?: readonly Packing[];
   read(): Uint8Array;
@@ -139,7 +141,7 @@ export function toColumn(
   isNetcdf: boolean,
   fillsByDefault = isNetcdf,
 ): VariableColumn {
-  const { name, shape, attributes, auxiliary, conflict } = variable;
+  const { name, shape, attributes, auxiliary, conflict, labels } = variable;
   const unusable = conflict ?? variable.unusable;
   const units = attributes.get("units"), calendar = attributes.get("calendar");
   const raw = storedDtype(variable);
@@ -171,6 +173,7 @@ export function toColumn(
     units: typeof units === "string" ? units : undefined,
     calendar: typeof calendar === "string" ? calendar : undefined,
     onlyByName: auxiliary || variable.unusable !== undefined || shape.length === 0,
+    ...(labels && { text: { example: `"${labels[0]}"`, classes: () => labels } }),
     whole: rule !== null && !isFloating(raw) &&
       rules.every((own) => !own || (own.scale === 1 && Number.isInteger(own.offset))),
     read: () => read(),

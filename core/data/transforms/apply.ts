@@ -83,7 +83,7 @@ export function transformed(pair: Pair, { data, seed, quiet = true, plain }: Set
     notes,
     quiet,
   );
-  const missing = pair.train.missing?.input === true || pair.val?.missing?.input === true;
+  const missing = [pair.train, pair.val, pair.test].some((source) => source?.missing?.input === true);
   const gaps = missing
     ? fillerOf(() => cut(pair.train, null), data, normalisation !== null, quiet)
     : { fill: null, measured: null, notes: [] };

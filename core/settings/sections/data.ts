@@ -19,6 +19,16 @@ export const data = {
     empty: "none",
     help: "file or folder the data is read from; several files by a glob in quotes, or with commas",
   }),
+  validation_path: path("", {
+    flag: "validation-path",
+    empty: "a part of the data path",
+    help: "file or folder of the samples to validate with, of the same variables on the same grid",
+  }),
+  test_path: path("", {
+    flag: "test-path",
+    empty: "none",
+    help: "file or folder of samples that training never sees, for eval --on test",
+  }),
   code: path("", {
     flag: "data",
     empty: "none",
@@ -59,14 +69,22 @@ export const data = {
   split: text("auto", {
     flag: "split",
     pattern: {
-      regex: /^(auto|random|time|blocks|stratified|fold:[1-9]\d{0,2}\/[1-9]\d{0,2}|group:\s*\S.*)$/,
-      says: "auto, random, time, blocks, stratified, fold:2/5 or group:COLUMN",
+      regex: /^(auto|random|time|blocks|file|stratified|fold:[1-9]\d{0,2}\/[1-9]\d{0,2}|group:\s*\S.*)$/,
+      says: "auto, random, time, blocks, file, stratified, fold:2/5 or group:COLUMN",
     },
     help:
       "how the validation split of a table or grid is chosen: sample by sample at random, the last steps in time, " +
-      "blocks of steps, the second of five parts of the time (fold:2/5), whole groups (group:COLUMN), or with each " +
-      "class's share; auto is random, and time for samples of several steps",
+      "blocks of steps, the second of five parts of the time (fold:2/5), whole files, whole groups (group:COLUMN), or " +
+      "with each class's share; auto is random, and time for samples of several steps",
   }),
+  folds: int(0, {
+    min: 0,
+    max: 10_000,
+    flag: "folds",
+    empty: "off",
+    help: "cross-validation: parts that the split makes, of which --fold validates",
+  }),
+  fold: int(1, { min: 1, max: 10_000, flag: "fold", help: "see folds; counted from 1" }),
   validate_on: text("", {
     flag: "validate-on",
     empty: "the validation split",

@@ -48,7 +48,7 @@ const chosen = (sel: string, features: string, targets: string): Changes["data"]
 Deno.test(
   "times by their dates, ranges in either direction, levels as channels, a single value without its dimension",
   inFolder(async (folder) => {
-    const [months, north, levels, one, west, odd, member] = written(
+    const [around, months, north, levels, one, west, odd, member] = written(
       folder,
       WRITE + `
 write("one.nc", slice(0, 9), 0.25, z=(2, 4, 3, 8), t2m=(1, 7, 8))
@@ -56,7 +56,7 @@ write("classic.nc", slice(0, 9), 0.25, "NETCDF3_64BIT_OFFSET")
 os.mkdir("years")
 write("years/b.nc", slice(0, 2), 0.25); write("years/a.nc", slice(2, 9), 0.25, z=(3, 2, 7, 3))
 same = [0.25] * 9
-out(temp(range(2, 9), same), temp(range(9), same)[:, :2], z[:, [1, 2]], z[:, 2], z[:, :, :, 1:4], z[:, :, 1:6][:, [3, 0]][:, :, :, [7, 0, 2]], e[1])`,
+out(z[:, :, :, [7, 0, 1]], temp(range(2, 9), same), temp(range(9), same)[:, :2], z[:, [1, 2]], z[:, 2], z[:, :, :, 1:4], z[:, :, 1:6][:, [3, 0]][:, :, :, [7, 0, 2]], e[1])`,
     ) as number[][];
     const cases = [
       ["time=1980..", "t2m", months],
@@ -65,6 +65,9 @@ out(temp(range(2, 9), same), temp(range(9), same)[:, :2], z[:, [1, 2]], z[:, 2],
       ["level=850,500", "z", levels],
       ["level=500", "z", one],
       ["lon=45..135", "z", west],
+      ["lon=315..45", "z", around],
+      ["lon=-45..45", "z", around],
+      ["lon=-70..60", "z", around],
       ["lat=-60..60,level=250,1000,lon=315,0,90", "z", odd],
       ["member=1", "e", member],
     ] as const;

@@ -261,6 +261,37 @@ Deno.test("groups stay whole, classes keep their shares, and the last steps are 
   assertMatch(untimed.notes.join("\n"), /taken as regular steps/);
 });
 
+Deno.test("every fold holds out its own share, and together they hold out each sample, whatever is divided", async () => {
+  const table = { features: ["a"], targets: ["b"] };
+  const cases = [
+    ["maps.nc", { ...MAPS, split: "blocks", features: ["wind"] }, "simple-convnet", 48],
+    ["years", { ...MAPS, split: "file", features: ["wind"] }, "simple-convnet", 48],
+    ["stations.csv", { ...table, split: "group:station" }, "mlp", 240],
+    ["stations.csv", table, "mlp", 240],
+    ["stations.csv", { features: ["a"], targets: ["kind"], split: "stratified" }, "mlp", 240],
+  ] as const;
+  for (const [name, data, model, samples] of cases) {
+    const held: number[] = [];
+    for (const fold of [1, 2, 3]) {
+      const { train, val } = await open(name, {
+        ...data,
+        features: [...data.features],
+        targets: [...data.targets],
+        folds: 3,
+        fold,
+      }, model);
+      held.push(...val!.indices!);
+      assertEquals(train.length + val!.length, samples);
+      if (name === "years") assert(years(val).every((year) => !years(train).includes(year)), `${years(val)}`);
+    }
+    assertEquals(held.sort((a, b) => a - b), range(0, samples), `${name} ${JSON.stringify(data)}`);
+  }
+  const { val } = await open("years", { ...MAPS, features: ["wind"], validate_on: "file=2001.nc,2003.nc" });
+  assertEquals(years(val), [2001, 2003]);
+  const chosen = { ...MAPS, features: ["wind"], sel: ["time=2001..2003"], test_on: "file=2002.nc" };
+  assertEquals((await open("years", chosen)).test!.length, 10);
+});
+
 Deno.test("a map's points divided at random are warned about, with the remedy", async () => {
   const data = { features: ["wind"], targets: ["ice"] };
   assertMatch(
@@ -271,6 +302,12 @@ Deno.test("a map's points divided at random are warned about, with the remedy", 
     assertEquals((await open("maps.nc", { ...data, ...told }, "mlp")).warnings, []);
   }
   assertEquals((await open("maps.nc", data)).warnings, [], "whole maps are no neighbours in space");
+  const days = { features: ["heat"], targets: ["time"] };
+  assertMatch(
+    (await open("daily.nc", days, "mlp")).warnings!.join(),
+    /neighbouring times of .*, 1 day apart in time, are divided at random.*--split time, --split blocks/,
+  );
+  assertEquals((await open("daily.nc", { ...days, split: "blocks" }, "mlp")).warnings, []);
 });
 
 Deno.test("what can't be divided or forecast is a sentence with the remedy", async () => {
@@ -307,10 +344,19 @@ Deno.test("what can't be divided or forecast is a sentence with the remedy", asy
     await refused("maps.nc", { ...forecast, history: 40 }),
     /no samples to train with.*40 steps, and targets up to 3 steps later/,
   );
+  assertMatch(
+    await refused("maps.nc", { ...forecast, folds: 49 }),
+    /--folds 49 --fold 1 asks for 49 parts, and there are 48 values of time/,
+  );
+  assertMatch(
+    await refused("maps.nc", { ...forecast, folds: 3, split: "fold:1/3" }),
+    /both name a part: give one/,
+  );
+  assertMatch(await refused("maps.nc", { ...forecast, split: "file" }), /is not several/);
   assertMatch(await refused("maps.nc", { ...MAPS, features: ["ice"] }), /--lead 1/);
   assertMatch(
     await refused("maps.nc", { ...forecast, split: "fold:4/3" }),
-    /a part from 1 to their number, and 2 to 48/,
+    /a part from 1 to their number/,
   );
   const table = { features: ["a"], targets: ["b"] };
   assertMatch(

@@ -3,6 +3,12 @@ import { assertEquals } from "@std/assert";
 import { beginEpoch, type Loop, openLoop, settle } from "../../../core/train/epoch.ts";
 import { trainSteps } from "../../../core/train/trainer.ts";
 import type { Trainer } from "../../../core/train/prepare.ts";
+import { openRankGroup } from "../../../core/train/rank_group.ts";
+import type { Control } from "../../../core/ranks/control/control.ts";
+import type { Team } from "../../../core/ranks/team.ts";
+import type { Loss } from "../../../core/models/losses.ts";
+import { zeros } from "../../../ffi/make.ts";
+import { scope } from "../../../ffi/tensor.ts";
 import { COMMUNICATION, COMPUTE, COPY, DATA, OPTIMIZER, REST, SAVE } from "../../../core/run/account.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { oneOfMany } from "./one_of_many.ts";
@@ -37,7 +43,7 @@ function watched(run: Trainer): { run: Trainer; did: string[] } {
         ...ranks,
         control: { ...control, here },
         wish: (requests, due) => (did.push("wish"), wish(requests, due)),
-        shares: (batches, loss) => (did.push("items"), ranks.shares(batches, loss)),
+        shares: (...given) => (did.push("items"), ranks.shares(...given)),
         stepped: () => void did.push("reports"),
         sumsOf: (running) => (did.push("sums"), ranks.sumsOf(running)),
       },
@@ -100,3 +106,20 @@ Deno.test(
     });
   }),
 );
+
+Deno.test("a step in which no rank has a target that counts is told by rank 0 alone", () => {
+  for (const [items, rank, told] of [[0, 0, 1], [0, 1, 0], [3, 0, 0]]) {
+    const collectives = { allReduce: () => 0, wait() {} };
+    const { shares } = openRankGroup({ rank, collectives } as unknown as Team, {} as Control, [], "cpu");
+    let times = 0;
+    scope(() => {
+      const input = zeros([3, 1]);
+      shares(
+        [{ input, target: input, items }],
+        { validCount: () => items } as unknown as Loss,
+        () => times++,
+      );
+    });
+    assertEquals(times, told);
+  }
+});

@@ -8,6 +8,7 @@ import { arraysReader } from "../../columns/reader.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
 import { selected } from "../../select.ts";
 import { withStatic } from "../../columns/static.ts";
+import { withFile as withFileColumn } from "../../columns/file_column.ts";
 import { joinFiles, noDimension } from "../../columns/joined.ts";
 import { leadingAlong } from "../../columns/picked.ts";
 import { isFolder, withFiles } from "../../files.ts";
@@ -69,6 +70,8 @@ export interface Content extends TableFile<VariableColumn> {
   readonly isNetcdf: boolean;
   /** Samples of several files are joined along it. */
   readonly dimension?: string | null;
+  /** The file of each sample, where there are several. */
+  readonly file?: Variable | null;
   readonly notes?: readonly string[];
 }
 
@@ -101,7 +104,7 @@ function joinedContent(kind: Kind, path: string, files: readonly string[], along
   }
   const found = files.map((file) => ({ path: file, ...detached(kind, file) }));
   const isNetcdf = found.every(({ isNetcdf }) => isNetcdf), noun = nounOf(kind, isNetcdf);
-  const { variables, dimension, notes } = joinFiles(found, {
+  const { variables, dimension, file, notes } = joinFiles(found, {
     named: isNetcdf,
     inOrder: path.includes(","),
     noun,
@@ -114,6 +117,7 @@ function joinedContent(kind: Kind, path: string, files: readonly string[], along
     noun,
     isNetcdf,
     dimension,
+    file,
     columns: columnsOf(variables, isNetcdf),
     notes: files.length > 1 ? [said, ...notes] : notes,
   };
@@ -187,9 +191,10 @@ export function withAuxiliary(variables: readonly Variable[]): Variable[] {
 export type Again = <R>(use: (content: Content) => R) => R;
 
 export function samplesOf(content: Content, settings: DataRequest, again: Again): Sources {
-  const { data, model, training } = settings, { isNetcdf } = content;
+  const { data, model, training } = settings, { isNetcdf, file } = content;
   const leads = leadsOf(data.lead);
-  const all = withSelected(content, data);
+  const own = withFileColumn(content.columns, file ? toColumn(file, isNetcdf) : null);
+  const all = withSelected({ ...content, columns: own }, data);
   const { features, targets, spreads } = withStatic(
     chooseColumns(all, data, training.withoutTargets),
     all.path,
@@ -326,7 +331,9 @@ function described(variables: readonly Variable[]): Set<string> {
 }
 
 function aside(columns: readonly VariableColumn[], chosen: readonly VariableColumn[]): string[] {
-  const left = columns.filter((column) => column.onlyByName && !chosen.includes(column));
+  const left = columns.filter((column) =>
+    column.onlyByName && !chosen.includes(column) && column.variable.labels === undefined
+  );
   const of = (why: string, which: (column: VariableColumn) => boolean) => {
     const these = left.filter(which);
     return these.length > 0 ? [`${list(these)} (${why})`] : [];

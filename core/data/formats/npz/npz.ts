@@ -12,6 +12,7 @@ import type { FileBytes } from "../../../base/file_bytes.ts";
 import { isZip, openZip, STORED } from "../../../base/zip.ts";
 import { type Column, fromColumns } from "../../columns/columns.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
+import { withFile } from "../../columns/file_column.ts";
 import { joinFiles } from "../../columns/joined.ts";
 import { NUMPY_TYPES, toColumn, type Variable } from "../../columns/variables.ts";
 import { isFolder, markOf, namesIn, withFiles } from "../../files.ts";
@@ -135,8 +136,9 @@ function openFoundLibtorch(): void {
 export function openArrays(request: DataRequest): Sources {
   const path = request.data.data_path, files = manyArchives(path);
   if (files) {
-    return joinedTable(path, files, (table) => {
-      const found = fromColumns(table, request);
+    return joinedTable(path, files, ({ file, ...table }) => {
+      const columns = withFile(table.columns, file && toColumn(file, false));
+      const found = fromColumns({ ...table, columns }, request);
       return { ...found, notes: [...table.notes, ...found.notes] };
     }, request.data.sample_dim);
   }
@@ -161,16 +163,16 @@ const manyArchives = (path: string): readonly string[] | null =>
 function joinedTable<R>(
   path: string,
   files: readonly string[],
-  use: (table: TableFile & { notes: readonly string[] }) => R,
+  use: (table: TableFile & { notes: readonly string[]; file: Variable | null }) => R,
   along = "",
 ): R {
   if (files.length === 0) throw new UserError("data", `The folder ${path} has no .npy or .npz files in it.`);
   const found = files.map((file) => ({ path: file, variables: detached(file) }));
   const inOrder = path.includes(",");
-  const { variables, notes } = joinFiles(found, { named: false, inOrder, noun: "array", along });
+  const { variables, file, notes } = joinFiles(found, { named: false, inOrder, noun: "array", along });
   const columns = variables.map((variable) => toColumn(variable, false));
   const said = `${path}: ${filesText(files)} joined`;
-  return use({ path, kind: "npz archives", noun: "array", columns, notes: [said, ...notes] });
+  return use({ path, kind: "npz archives", noun: "array", columns, file, notes: [said, ...notes] });
 }
 
 /** Arrays open their file when they are read: hundreds of files must not be open at once. */

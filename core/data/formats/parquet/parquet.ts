@@ -5,6 +5,8 @@ import { dtypeBytes, isFloating } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import { type Column, fromColumns } from "../../columns/columns.ts";
+import { fileVariable, withFile } from "../../columns/file_column.ts";
+import { toColumn } from "../../columns/variables.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { isFolder, namesIn, withFiles } from "../../files.ts";
 import { filesNamed } from "../../paths.ts";
@@ -17,16 +19,26 @@ const ENDING = /\.(parquet|pq)$/i;
 export const hasTables = (path: string): boolean =>
   isFolder(path) && namesIn(path).some((name) => ENDING.test(name));
 
-export function withParquet<R>(path: string, use: (table: TableFile) => R): R {
-  return withFiles((open) => {
-    const files = pathsOf(path).map((name) => readFooter(open(name)));
-    const kind = files.length > 1 ? `${files.length} Parquet files` : "Parquet file";
-    return use({ path, kind, noun: "column", columns: columnsOf(files) });
-  });
+export const withParquet = <R>(path: string, use: (table: TableFile) => R): R =>
+  withTables(path, (files) => use(tableOf(path, files)));
+
+const withTables = <R>(path: string, use: (files: readonly ParquetFile[]) => R): R =>
+  withFiles((open) => use(pathsOf(path).map((name) => readFooter(open(name)))));
+
+function tableOf(path: string, files: readonly ParquetFile[]): TableFile {
+  const kind = files.length > 1 ? `${files.length} Parquet files` : "Parquet file";
+  return { path, kind, noun: "column", columns: columnsOf(files) };
 }
 
-export const openParquet = (request: DataRequest): Sources =>
-  withParquet(request.data.data_path, (table) => fromColumns(table, request));
+export const openParquet = (request: DataRequest): Sources => {
+  const path = request.data.data_path;
+  return withTables(path, (files) => {
+    const table = tableOf(path, files);
+    const counted = files.map(({ file, rows }) => ({ path: file.path, samples: rows }));
+    const file = files.length > 1 ? toColumn(fileVariable(counted, null), false) : null;
+    return fromColumns({ ...table, columns: withFile<Column>(table.columns, file) }, request);
+  });
+};
 
 function pathsOf(path: string): readonly string[] {
   const many = filesNamed(path, ENDINGS);

@@ -47,7 +47,12 @@ function joinedContent(path: string, stores: readonly string[], along: string): 
     return { path: store, variables: withAuxiliary(variables), isGrid };
   });
   const isGrid = found.every(({ isGrid }) => isGrid), inOrder = path.includes(",");
-  const { variables, dimension, notes } = joinFiles(found, { named: isGrid, inOrder, noun: "array", along });
+  const { variables, dimension, file, notes } = joinFiles(found, {
+    named: isGrid,
+    inOrder,
+    noun: "array",
+    along,
+  });
   const joined = `${path}: ${filesText(stores)}${dimension ? ` joined along ${dimension}` : " joined"}`;
   return {
     path,
@@ -55,6 +60,7 @@ function joinedContent(path: string, stores: readonly string[], along: string): 
     noun: "array",
     isNetcdf: isGrid,
     dimension,
+    file,
     columns: columnsOf(variables, isGrid, false),
     notes: stores.length > 1 ? [joined, ...notes] : notes,
   };
