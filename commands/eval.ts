@@ -1,8 +1,8 @@
 // `hpctrain eval`: its flags and its help. commands/run/eval.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
-import { DATA, FORWARD, HERE, ITS_FILE, settingsAmong } from "./options.ts";
+import { DATA, FORWARD, HERE, ITS_FILE, MC_DROPOUT, settingsAmong } from "./options.ts";
 
-export const USAGE = "hpctrain eval CHECKPOINT [--on test|validation|train|all] [FLAGS]";
+export const USAGE = "hpctrain eval CHECKPOINT... [--mc-dropout N] [--on test|validation|train|all] [FLAGS]";
 
 export const OPTIONS = {
   on: {
@@ -11,6 +11,7 @@ export const OPTIONS = {
     help:
       "the samples to judge by: test (see --test-on), validation or train, or all, of other data say (default: validation)",
   },
+  "mc-dropout": MC_DROPOUT,
 } as const;
 
 /** A run may be judged by other weights of points than it learned with. */
@@ -23,10 +24,11 @@ export const command: Command = {
   examples: [
     "hpctrain eval checkpoints/quickstart_best.pt --val-samples 2000",
     "hpctrain eval checkpoints/ice_best.pt --on test",
+    "hpctrain eval checkpoints/ice-seed*_best.pt --on test",
   ],
   settings: SETTINGS,
   ofCheckpoint: true,
   options: OPTIONS,
-  positionals: 1,
+  positionals: Infinity,
   run: async (argv) => await (await import("./run/eval.ts")).evaluate(argv),
 };

@@ -27,3 +27,10 @@ export const RUNS_DIR = {
   value: "DIR",
   help: "the parent of logs/, where runs are looked for by name",
 } as const;
+
+/** For commands that ask a model about samples. */
+export const MC_DROPOUT = {
+  kind: "text",
+  value: "N",
+  help: "drop activations as in training, predict each sample so often, and take the mean and the spread",
+} as const;

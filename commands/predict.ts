@@ -1,9 +1,9 @@
 // `hpctrain predict`: its flags and its help. commands/run/predict.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
-import { DATA, FORWARD, HERE, ITS_FILE, PLACE, settingsAmong } from "./options.ts";
+import { DATA, FORWARD, HERE, ITS_FILE, MC_DROPOUT, PLACE, settingsAmong } from "./options.ts";
 
 export const USAGE =
-  "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--on test | --all] [--no-targets] [FLAGS]";
+  "hpctrain predict CHECKPOINT... --out FILE.npz|.csv|.nc [--on test | --all] [--no-targets] [FLAGS]";
 
 export const OPTIONS = {
   out: { kind: "text", value: "FILE", help: "the file to write, .npz, .csv or .nc" },
@@ -25,6 +25,8 @@ export const OPTIONS = {
     help: "on a grid: predictions stay where the data's target is missing, such as on land",
   },
   probabilities: { kind: "bool", help: "of classes: how probable each is, and not the likeliest alone" },
+  "mc-dropout": MC_DROPOUT,
+  members: { kind: "bool", help: "of an ensemble: what each member predicts, beside their mean and spread" },
 } as const;
 
 export const SETTINGS = settingsAmong(DATA, HERE, FORWARD, ITS_FILE, PLACE);
@@ -34,11 +36,12 @@ export const command: Command = {
   examples: [
     "hpctrain predict checkpoints/quickstart_best.pt --out predicted.csv",
     "hpctrain predict checkpoints/ice_best.pt --data-path next-year.nc --out predicted.nc",
+    "hpctrain predict checkpoints/ice-seed*_best.pt --on test --members --out ensemble.nc",
     "hpctrain launch -n 4 -- predict checkpoints/ice_best.pt --data-path new.nc --out ice.nc",
   ],
   settings: SETTINGS,
   ofCheckpoint: true,
   options: OPTIONS,
-  positionals: 1,
+  positionals: Infinity,
   run: async (argv) => await (await import("./run/predict.ts")).predict(argv),
 };

@@ -4,7 +4,7 @@ import { resolveSettings } from "../../core/settings/resolve.ts";
 import { environmentLines } from "../../core/settings/environment.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { openEventLoopTurn } from "../../core/train/pauses.ts";
-import { loadForEvaluation } from "../../core/predict/load.ts";
+import { type EnsembleOptions, loadForEvaluation } from "../../core/predict/load.ts";
 import { savedAnswers } from "../../core/train/build.ts";
 import { numberedAs } from "../../core/data/classes.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
@@ -13,7 +13,16 @@ import { hasColumns } from "../../core/data/open.ts";
 import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
 import { formatValue } from "../../core/base/format.ts";
 import { withUserCode } from "../user_code.ts";
-import { otherSplit, type PartName, partNamed, partOf, whole, withItsOwnFiles } from "./parts.ts";
+import { membersOf } from "./members.ts";
+import {
+  otherSplit,
+  otherSplits,
+  type PartName,
+  partNamed,
+  partOf,
+  whole,
+  withItsOwnFiles,
+} from "./parts.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../eval.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 
@@ -32,14 +41,18 @@ const LABELS: Record<string, string> = {
   perplexity: "Perplexity",
   skill_persistence: "Skill over persistence",
   skill_climatology: "Skill over climatology",
+  within_1_sigma: "Within 1 sigma",
+  within_2_sigma: "Within 2 sigma",
+  spread: "Spread",
 };
 
 export async function evaluate(argv: string[]): Promise<number> {
   const { own, rest } = splitOwnOptions(argv, OPTIONS);
-  const part = partNamed(parseOptions(own, OPTIONS, USAGE).options.on ?? "validation");
+  const { options } = parseOptions(own, OPTIONS, USAGE);
+  const part = partNamed(options.on ?? "validation");
   const env = Deno.env.toObject();
-  const request = { argv: rest, env, positionals: 1, usage: USAGE, takes: SETTINGS };
-  const [path] = resolveSettings(request).positionals;
+  const request = { argv: rest, env, positionals: Infinity, usage: USAGE, takes: SETTINGS };
+  const [path, ...others] = resolveSettings(request).positionals;
   if (path === undefined) {
     throw new UserError(
       "usage",
@@ -51,8 +64,10 @@ export async function evaluate(argv: string[]): Promise<number> {
     resolveSettings({ ...request, checkpoint: saved }),
   );
   for (const line of environmentLines(resolved)) console.error(line);
-  const other = part === "train" || part === "all" ? null : otherSplit(resolved, saved);
-  if (other !== null) console.error(other);
+  const ensemble = await membersOf(others, request, options);
+  const judged = part !== "train" && part !== "all";
+  const splits = otherSplits([resolved.config, ...ensemble.others.map(({ config }) => config)]);
+  for (const other of judged ? [otherSplit(resolved, saved), splits] : []) if (other) console.error(other);
   try {
     using file = openCheckpoint(path);
     const own = withOwnStatistics(withItsOwnFiles(resolved, saved), file.root), unsplit = part === "all";
@@ -61,8 +76,8 @@ export async function evaluate(argv: string[]): Promise<number> {
     }
     const config = unsplit ? whole(own, resolved) : own;
     const answers = savedAnswers(file.root);
-    const options = { config, resolved, ...openDevice(config), answers, unsplit };
-    const { data, pass, averaged, batchSize, openFeed } = await loadForEvaluation(file, options);
+    const how = { config, resolved, ...openDevice(config), answers, unsplit, ensemble };
+    const { data, pass, averaged, batchSize, openFeed } = await loadForEvaluation(file, how);
     const chosen = partOf(data, part);
     const val = answers ? numberedAs(chosen, answers) : chosen;
     const turn = openEventLoopTurn();
@@ -72,7 +87,8 @@ export async function evaluate(argv: string[]): Promise<number> {
     });
     feed.close();
     if (result.halvedTo !== null) console.error(lessAtOnce(result.halvedTo, batchSize));
-    report(path, part, { ...result, averaged }, config.output.json);
+    const asked = { checkpoint: path, ...(others.length > 0 && { checkpoints: [path, ...others] }) };
+    report(asked, part, { ...result, averaged, members: membersIn(ensemble) }, config.output.json);
     return EXIT.done;
   } catch (error) {
     throw asUserError(error);
@@ -81,29 +97,36 @@ export async function evaluate(argv: string[]): Promise<number> {
 
 const LABEL: Record<PartName, string> = { test: "Test", validation: "Val", train: "Train", all: "All" };
 
+const membersIn = ({ others, passes }: EnsembleOptions): number => (others.length + 1) * Math.max(1, passes);
+
 function report(
-  path: string,
+  asked: { readonly checkpoint: string; readonly checkpoints?: readonly string[] },
   part: PartName,
-  result: Evaluation & { averaged: boolean },
+  result: Evaluation & { averaged: boolean; members: number },
   json: boolean,
 ): void {
-  const { valLoss, metrics, samples, seconds, averaged } = result;
+  const { valLoss, metrics, samples, seconds, averaged, members } = result;
   if (json) {
     const on = part === "validation" ? {} : { on: part };
     const loss = part === "validation" ? { val_loss: valLoss } : { loss: valLoss };
-    const facts = { checkpoint: path, ...on, ...loss, metrics, samples, seconds, averaged };
+    const ensemble = members > 1 ? { members } : {};
+    const facts = { ...asked, ...on, ...loss, metrics, samples, seconds, averaged, ...ensemble };
     return console.log(JSON.stringify(facts));
   }
   const of = LABEL[part];
   const all = Object.entries(metrics);
   const parts = all.filter(([name]) => !name.includes("/"))
     .map(([name, value]) => `${of} ${labelOf(name)}: ${formatValue(value)}`);
-  const weights = averaged ? ["averaged weights"] : [];
+  const weights = [...(averaged ? ["averaged weights"] : []), ...(members > 1 ? [`${members} members`] : [])];
   console.log(
     [`${of} Loss: ${formatValue(valLoss)}`, ...parts, `${samples} samples`, ...weights].join(" | "),
   );
+  if ("within_1_sigma" in metrics) console.log(CALIBRATION);
   for (const line of byName(all.filter(([name]) => name.includes("/")))) console.log(line);
 }
+
+const CALIBRATION =
+  "Of calibrated predictions 0.683 of the targets lie within 1 sigma and 0.954 within 2, and the spread is the RMSE.";
 
 const labelOf = (name: string): string => LABELS[name] ?? name;
 

@@ -63,3 +63,15 @@ export function otherSplit({ config, originText }: Resolved, saved: unknown): st
     changed.map((path) => `${path}: ${originText(path)}`).join(", ") +
     "), so some of these may be samples that it was trained with.";
 }
+
+/** Members that were divided otherwise may have learnt what others of them are judged by. */
+export function otherSplits(members: readonly Config[]): string | null {
+  const [first] = members;
+  const values = (path: string) => [...new Set(members.map((one) => String(readSetting(one, path))))];
+  const { split, validate_on, validation_path } = first.data;
+  const drawn = validate_on === "" && validation_path === "" && split !== "time";
+  const differ = DIVIDING.filter((path) => values(path).length > 1 && (drawn || path !== "training.seed"));
+  return differ.length === 0 ? null : "The checkpoints' runs divided their samples differently (" +
+    differ.map((path) => `${path}: ${values(path).join(", ")}`).join("; ") +
+    "), so some of these may be samples that some of them were trained with. --validate-on or --split time divides all alike.";
+}

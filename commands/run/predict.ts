@@ -19,7 +19,7 @@ import { formatPlural } from "../../core/base/format.ts";
 import { outputNames, type Role } from "../../core/predict/columns.ts";
 import { checkOut } from "../../core/predict/file.ts";
 import type { GridJob } from "../../core/predict/fields.ts";
-import { loadForEvaluation } from "../../core/predict/load.ts";
+import { type EnsembleOptions, loadForEvaluation } from "../../core/predict/load.ts";
 import { predictToFile } from "../../core/predict/predict.ts";
 import type { Loss } from "../../core/models/losses.ts";
 import type { Pass } from "../../core/train/blocks.ts";
@@ -30,6 +30,7 @@ import { asUserError, openDevice } from "../../core/train/device.ts";
 import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
 import { ranksSharingCores, shareCores } from "../../core/train/rank_group.ts";
 import { withUserCode } from "../user_code.ts";
+import { membersOf } from "./members.ts";
 import { type PartName, partNamed, partOf, whole } from "./parts.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../predict.ts";
 
@@ -37,8 +38,8 @@ export async function predict(argv: string[]): Promise<number> {
   const { own, rest } = splitOwnOptions(argv, OPTIONS);
   const { options } = parseOptions(own, OPTIONS, USAGE);
   const env = Deno.env.toObject();
-  const words = { argv: rest, env, positionals: 1, usage: USAGE, takes: SETTINGS };
-  const { positionals: [path], config: { distributed } } = resolveSettings(words);
+  const words = { argv: rest, env, positionals: Infinity, usage: USAGE, takes: SETTINGS };
+  const { positionals: [path, ...others], config: { distributed } } = resolveSettings(words);
   if (path === undefined || options.out === undefined) {
     const what = path === undefined ? "Which checkpoint should predict?" : "Where should the predictions go?";
     throw new UserError("usage", `${what} Usage: ${USAGE}`);
@@ -56,6 +57,7 @@ export async function predict(argv: string[]): Promise<number> {
     targets: !options["no-targets"],
     masked: !options["no-mask"],
     probabilities: options.probabilities,
+    ensemble: await membersOf(others, { ...words, ranks: where.world }, options),
     saved,
     argv,
   };
@@ -91,6 +93,7 @@ interface Asked {
   readonly targets: boolean;
   readonly masked: boolean;
   readonly probabilities: boolean;
+  readonly ensemble: EnsembleOptions;
   /** The run's own settings. */
   readonly saved: unknown;
   readonly argv: readonly string[];
@@ -112,7 +115,15 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
   const config = unweighted(others && hasColumns(own.data) ? whole(own, resolved) : own);
   const { quiet, json } = config.output;
   const answers = others || !targets ? knownFrom(file, targets) : null;
-  const options = { config, resolved, ...place, answers, untold: !targets, unsplit: others };
+  const options = {
+    config,
+    resolved,
+    ...place,
+    answers,
+    untold: !targets,
+    unsplit: others,
+    ensemble: asked.ensemble,
+  };
   const { data, pass, batchSize, openFeed } = await withAdvice(
     targets && others,
     () => loadForEvaluation(file, options),
@@ -186,11 +197,8 @@ const described = (target: GridTarget, answers: Answers | null): GridTarget =>
     ? { ...target, attributes: new Map(Object.entries(answers?.about?.[target.name] ?? {})) }
     : target;
 
-function partsOf({ name, levels, point = 0 }: Loss): GridJob["parts"] {
-  if (levels) return { count: levels.length, point, quantiles: levels };
-  const spread = name === "gaussian_nll" || name === "crps";
-  return spread ? { count: 2, point: 0, logVariance: 1 } : { count: 1, point: 0 };
-}
+const partsOf = ({ levels, point = 0 }: Loss): GridJob["parts"] =>
+  levels ? { count: levels.length, point, quantiles: levels } : { count: 1, point: 0 };
 
 /** Nothing is judged, and other data may not have what the loss was weighted by. */
 const unweighted = (config: Config): Config => ({

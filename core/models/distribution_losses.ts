@@ -64,6 +64,9 @@ function levelsOf(given: readonly string[]): number[] {
   );
 }
 
+/** What a model says of a normal distribution. */
+export const NORMAL = { parts: ["mean", "log_variance"], point: 0, logVariance: 1 } as const;
+
 const SQRT2 = Math.SQRT2, INVERSE_SQRT_PI = 1 / Math.sqrt(Math.PI);
 
 /**
@@ -75,7 +78,7 @@ export function crps(facts: Facts, points: Points | null): Loss {
   return {
     name: "crps",
     outputs: 2 * facts.outputs,
-    parts: ["mean", "log_variance"],
+    ...NORMAL,
     apply(output, target) {
       const whole = output.dtype === "f32" ? output : toDtype(output, "f32");
       const count = whole.shape[1] / 2;

@@ -25,7 +25,7 @@ import { UserError } from "../base/errors.ts";
 import { isCode, userFile } from "./user/file.ts";
 import { userLoss } from "./user/made.ts";
 import { type ClassWeights, classWeights, dice, focal } from "./class_losses.ts";
-import { crps, quantile } from "./distribution_losses.ts";
+import { crps, NORMAL, quantile } from "./distribution_losses.ts";
 import {
   meanOf,
   meanOverValid,
@@ -56,6 +56,8 @@ export interface Loss {
   readonly levels?: readonly number[];
   /** The part that metrics compare with the target; the first by default. */
   readonly point?: number;
+  /** The part that is the logarithm of a normal distribution's variance. */
+  readonly logVariance?: number;
   /** Points count so much, in metrics too; absent where they count alike. */
   readonly weights?: PointWeights;
   /** The mean over this micro-batch's valid items, 0-dim, as PyTorch's reduction="mean". */
@@ -340,6 +342,7 @@ function gaussianNll(facts: Facts, points: Points | null): Loss {
   return {
     name: "gaussian_nll",
     outputs: 2 * facts.outputs,
+    ...NORMAL,
     apply(output, target) {
       const whole = output.dtype === "f32" ? output : toDtype(output, "f32");
       const count = whole.shape[1] / 2;

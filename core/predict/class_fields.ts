@@ -3,7 +3,7 @@ import { ARRAYS, type ClassicAttributes, type ClassicType } from "../data/format
 import { type GridTarget, listOf } from "../data/grid.ts";
 import { elementsOf, type PredictionColumn } from "./columns.ts";
 import { kept } from "./coordinates.ts";
-import type { Axis, Field, GridJob } from "./fields.ts";
+import { type Axis, type Field, type GridJob, memberAxis } from "./fields.ts";
 
 /** Null where the columns are not on the grid. */
 export function ofClasses(
@@ -12,7 +12,14 @@ export function ofClasses(
   { grid, masked, ignored, classes }: GridJob,
 ): Field[] | null {
   const [one] = grid.targets, names = classes!, fill = -1;
-  const [label, target, likeliest, all] = ["label", "target", "probability", "probabilities"].map(named);
+  const [label, target, likeliest, all, members] = [
+    "label",
+    "target",
+    "probability",
+    "probabilities",
+    "members",
+  ]
+    .map(named);
   const fits = (column: PredictionColumn | null, parts = 1) =>
     !column || elementsOf(column) === parts * elements;
   if (!label || ![label, target, likeliest].every((column) => fits(column)) || !fits(all, names.length)) {
@@ -56,6 +63,20 @@ export function ofClasses(
           units: "1",
         },
         values: read("f32", shown, truth, NaN),
+      }]
+      : []),
+    ...(members && elementsOf(members) === members.shape[1] * names.length * elements
+      ? [{
+        ...shares,
+        name: `${name}_members`,
+        axes: [memberAxis(members), classAxis(own)],
+        elements: elementsOf(members),
+        attributes: {
+          ...kept(placing(one), grid, shares),
+          long_name: "probability of each class by each member",
+          units: "1",
+        },
+        values: read("f32", members, truth, NaN),
       }]
       : []),
     ...(target

@@ -54,13 +54,13 @@ export interface ColumnNames {
   readonly target: readonly string[];
 }
 
-/** A distribution has names such as ice_q0.1: the loss's parts of each target. */
+/** Quantiles have names such as ice_q0.1: the loss's parts of each target. */
 export function outputNames(
-  { parts }: Pick<Loss, "parts">,
+  { parts, logVariance }: Pick<Loss, "parts" | "logVariance">,
   targets: readonly string[],
   count: number,
 ): readonly string[] {
-  if (parts === undefined) return targets;
+  if (parts === undefined || logVariance !== undefined) return targets; // a standard deviation is a column of its own
   if (targets.length === count) return parts.flatMap((part) => targets.map((target) => `${target}_${part}`));
   return count === 1 ? parts : [];
 }
@@ -80,7 +80,7 @@ export function outlineOf(
 ): PredictionColumn[] {
   const classes = kept.some(({ name }) => name === "label");
   const column = ({ name, shape, dtype }: SpooledColumn): PredictionColumn => {
-    const called = calledIn(name, dtype, classes, names);
+    const called = calledIn({ name, shape, dtype }, classes, names);
     const of = called.length > 0 ? { names: called } : {};
     return { name, dtype, shape: [samples, ...shape], read: () => new Int32Array(0), ...of };
   };
@@ -94,16 +94,22 @@ export function outlineOf(
 }
 
 function calledIn(
-  name: string,
-  dtype: SpooledColumn["dtype"],
+  { name, shape, dtype }: SpooledColumn,
   classes: boolean,
   names: ColumnNames,
 ): readonly string[] {
   const ofClasses = name === "label" || name === "probabilities";
   if (ofClasses || (name === "target" && classes && dtype === "i32")) return names.predicted;
+  if (name === "members" && shape.length === 2) {
+    return eachMembers(shape, classes ? names.predicted : names.target);
+  }
   if (classes) return [];
-  return name === "prediction" ? names.predicted : name === "target" ? names.target : [];
+  return name === "prediction" || name === "std" ? names.predicted : name === "target" ? names.target : [];
 }
+
+const eachMembers = ([members, count]: readonly number[], names: readonly string[]): readonly string[] =>
+  Array.from({ length: members }, (_, m) => Array.from({ length: count }, (_, k) => `${m}_${names[k] ?? k}`))
+    .flat();
 
 export function predictionColumns(
   parts: readonly PredictedPart[],

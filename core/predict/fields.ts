@@ -28,8 +28,6 @@ export interface Parts {
   readonly count: number;
   /** The prediction is this one. */
   readonly point: number;
-  /** The logarithm of the variance is this one. */
-  readonly logVariance?: number;
   /** All are quantiles of these levels. */
   readonly quantiles?: readonly number[];
 }
@@ -66,9 +64,10 @@ export function fieldsOf(
 ): Field[] | null {
   const named = (name: string) => columns.find((column) => column.name === name) ?? null;
   const prediction = named("prediction");
+  const numbers = { target: named("target"), std: named("std"), members: named("members") };
   const fields = job.classes
     ? job.grid.targets.length === 1 ? ofClasses(named, pointsOf(job.grid.targets[0], job.grid), job) : null
-    : prediction && ofNumbers(prediction, named("target"), job, leadAxis ? [leadsAxis(job.grid)] : []);
+    : prediction && ofNumbers({ prediction, ...numbers }, job, leadAxis ? [leadsAxis(job.grid)] : []);
   const split = named("split");
   return fields && (split && job.grid.pointwise ? [...fields, splitField(split)] : fields);
 }
@@ -95,17 +94,21 @@ interface Piece {
   readonly attributes: (own: ClassicAttributes, name: string) => ClassicAttributes;
 }
 
-function ofNumbers(
-  prediction: PredictionColumn,
-  target: PredictionColumn | null,
-  job: GridJob,
-  axes: readonly Axis[],
-): Field[] | null {
-  const { grid, parts } = job;
+interface NumberColumns {
+  readonly prediction: PredictionColumn;
+  readonly target: PredictionColumn | null;
+  /** The standard deviation of each prediction. */
+  readonly std: PredictionColumn | null;
+  /** What each member of an ensemble predicts, one member after the other. */
+  readonly members: PredictionColumn | null;
+}
+
+function ofNumbers(columns: NumberColumns, job: GridJob, axes: readonly Axis[]): Field[] | null {
+  const { prediction, target } = columns, { grid, parts } = job;
   const each = grid.targets.reduce((sum, one) => sum + elementsIn(one, grid), 0);
   const all = each * grid.leads.length;
   if (elementsOf(prediction) !== parts.count * all || (target && elementsOf(target) !== all)) return null;
-  const pieces = piecesOf(prediction, target, parts);
+  const pieces = piecesOf(columns, parts);
   let begin = 0;
   return grid.targets.flatMap((one) => {
     const places = placesOf(one, grid, begin);
@@ -114,20 +117,19 @@ function ofNumbers(
   });
 }
 
-function piecesOf(column: PredictionColumn, target: PredictionColumn | null, parts: Parts): Piece[] {
-  const { point, logVariance, quantiles } = parts;
+function piecesOf({ prediction: column, target, std, members }: NumberColumns, parts: Parts): Piece[] {
+  const { point, quantiles } = parts;
   const scaled: Piece["value"] = (number, { std, mean }) => number * std + mean;
   const same: Piece["attributes"] = (own) => own;
-  const spread = logVariance !== undefined;
   return [
     {
       ...{ suffix: "", column, parts: [point], value: scaled },
-      attributes: spread ? (own, name) => ({ ...own, ancillary_variables: `${name}_std` }) : same,
+      attributes: std ? (own, name) => ({ ...own, ancillary_variables: `${name}_std` }) : same,
     },
-    ...(spread
+    ...(std
       ? [{
-        ...{ suffix: "_std", column, parts: [logVariance], attributes: deviating },
-        value: (number: number, { std }: { std: number }) => Math.exp(number / 2) * Math.abs(std),
+        ...{ suffix: "_std", column: std, parts: [0], attributes: deviating },
+        value: (number: number, { std }: { std: number }) => number * Math.abs(std),
       }]
       : []),
     ...(quantiles
@@ -142,8 +144,20 @@ function piecesOf(column: PredictionColumn, target: PredictionColumn | null, par
         axis: { name: "quantile", values: quantiles, attributes: { long_name: "quantile", units: "1" } },
       }]
       : []),
+    ...(members ? [ofMembers(members, scaled)] : []),
     ...(target ? [{ suffix: "_target", column: target, parts: [0], value: scaled, attributes: same }] : []),
   ];
+}
+
+export const memberAxis = ({ shape: [, members] }: PredictionColumn): Axis => ({
+  name: "member",
+  values: Array.from({ length: members }, (_, member) => member),
+  attributes: { standard_name: "realization", long_name: "member of the ensemble" },
+});
+
+function ofMembers(column: PredictionColumn, value: Piece["value"]): Piece {
+  const axis = memberAxis(column);
+  return { suffix: "_members", column, parts: axis.values, value, attributes: (own) => own, axis };
 }
 
 interface Layout {

@@ -1,18 +1,31 @@
-import type { CheckpointFile } from "../checkpoint/open.ts";
+// The model of a checkpoint, or of several that answer as an ensemble, ready to be judged or to predict.
+import { type CheckpointFile, openCheckpoint } from "../checkpoint/open.ts";
 import { judgedWeights, loadWeights } from "../checkpoint/training_state.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import type { Config } from "../settings/settings.ts";
 import { loadReader } from "../data/open.ts";
 import type { Source } from "../data/source.ts";
-import { type Answers, build, type Built } from "../train/build.ts";
+import { type Answers, build, type Built, createOnDevice } from "../train/build.ts";
 import { loaderThreads, type openDevice } from "../train/device.ts";
 import { type Feed, openFeed } from "../train/feed.ts";
+import { withOwnStatistics } from "../train/resume.ts";
+import { ensembleOf, type Member } from "../models/ensemble.ts";
+import { refuseOther, toOwnStatistics } from "./members.ts";
 
-interface Evaluated extends Pick<Built, "data" | "model" | "pass"> {
+interface Evaluated extends Pick<Built, "data" | "pass"> {
   /** The weights are the averages that the run kept (--ema). */
   readonly averaged: boolean;
   readonly batchSize: number;
   openFeed(sources: readonly Source[]): Feed;
+}
+
+/** What answers beside the first checkpoint's model. */
+export interface EnsembleOptions {
+  readonly others: readonly { readonly path: string; readonly config: Config }[];
+  /** Each member drops activations and answers so often (--mc-dropout); 0 asks it once. */
+  readonly passes: number;
+  /** Each member's answer is wanted, too. */
+  readonly each: boolean;
 }
 
 interface EvaluationOptions extends ReturnType<typeof openDevice> {
@@ -23,19 +36,23 @@ interface EvaluationOptions extends ReturnType<typeof openDevice> {
   readonly untold?: boolean;
   readonly unsplit?: boolean;
   readonly sharing?: number;
+  readonly ensemble?: EnsembleOptions;
 }
 
 export async function loadForEvaluation(
   file: CheckpointFile,
-  { config, resolved, device, answers, untold, unsplit, sharing }: EvaluationOptions,
+  options: EvaluationOptions,
 ): Promise<Evaluated> {
+  const { config, resolved, device, answers, untold, unsplit, sharing } = options;
   await loadReader(config.data);
-  const { data, model, pass, channelsLast } = build(config, device, 1, { answers, untold, unsplit });
+  const built = build(config, device, 1, { answers, untold, unsplit });
+  const { data, model, channelsLast } = built;
   const { root, averaged } = judgedWeights(file.root);
   loadWeights(model.root.stateDict(), root, file.path);
+  const pass = withEnsemble(built, file, options);
   const batchSize = config.training.eval_batch_size || config.training.batch_size;
   return {
-    ...{ data, model, pass, averaged, batchSize },
+    ...{ data, pass, averaged, batchSize },
     openFeed(sources) {
       const { loaders } = loaderThreads(resolved, device, sharing);
       const lanes = sources.map((source) => ({ source, rows: batchSize, parts: 1 }));
@@ -43,4 +60,27 @@ export async function loadForEvaluation(
       return openFeed({ device, channelsLast, loss: pass.loss, threads });
     },
   };
+}
+
+/** One checkpoint that answers once is no ensemble. */
+function withEnsemble(
+  { data: { train }, model, pass }: Built,
+  file: CheckpointFile,
+  { config, device, ensemble }: EvaluationOptions,
+): Built["pass"] {
+  if (!ensemble || (ensemble.others.length === 0 && ensemble.passes === 0)) return pass;
+  const { others, passes, each } = ensemble;
+  const first = { path: file.path, config, root: file.root };
+  const members = others.map(({ path, config: given }): Member => {
+    using file = openCheckpoint(path);
+    const own = withOwnStatistics(given, file.root);
+    refuseOther(first, { path, config: own, root: file.root });
+    const input = toOwnStatistics(first, { path, config: own }, train);
+    const model = createOnDevice(own.model, train.facts, pass.loss, device);
+    loadWeights(model.root.stateDict(), judgedWeights(file.root).root, path);
+    return { model, input };
+  });
+  const sampling = { passes, each, seed: config.training.seed };
+  const all = ensembleOf([{ model, input: null }, ...members], pass.loss, train.facts, sampling);
+  return { ...pass, ...all };
 }

@@ -22,11 +22,12 @@ import { writeGrid } from "./grid.ts";
 import { isFloating } from "../../ffi/dtype.ts";
 import { autocast } from "../../ffi/context.ts";
 import { noGrad } from "../../ffi/autograd.ts";
-import { constant, readBytes, toNumbers } from "../../ffi/make.ts";
-import { argmax, cat, gt, reshape, softmax, toDtype, zerosLike } from "../../ffi/ops.ts";
+import { constant, readBytes, scale, toNumbers } from "../../ffi/make.ts";
+import { argmax, cat, exp, gt, narrow, reshape, softmax, toDtype, zerosLike } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { forward } from "../models/model.ts";
-import type { Pass } from "../train/blocks.ts";
+import type { Loss } from "../models/losses.ts";
+import { list, type Pass } from "../train/blocks.ts";
 import type { Feed } from "../train/feed.ts";
 import { evaluationOutOfMemory } from "../train/memory.ts";
 
@@ -218,12 +219,14 @@ async function predictSamples(
       scope(() =>
         noGrad(() => {
           const { input, target } = supply.take()![0];
-          const output = autocast(pass.cast, pass.onGpu, () => forward(pass.model, input) as Tensor);
+          pass.begin?.(done);
+          const [output, members] = list(autocast(pass.cast, pass.onGpu, () => forward(pass.model, input)));
           const count = input.shape[0];
           const ids = Int32Array.from({ length: count }, (_, i) => source.indices?.[done + i] ?? done + i);
           take([
             { name: "id", shape: [], values: ids },
-            segments ? likeliestPixels(output) : floats("prediction", output),
+            ...(segments ? [likeliestPixels(output)] : numbersOf(output, pass.loss)),
+            ...(members ? [floats("members", members)] : []),
             ...(classes ? likeliest(output) : []),
             ...(probabilities && (classes || segments) ? [sharesOf(output)] : []),
             ...(targets && !source.facts.targetless
@@ -246,6 +249,14 @@ const floats = (name: string, rows: Tensor): PredictedColumn => ({
   shape: rows.shape.slice(1),
   values: new Float32Array(readBytes(toDtype(rows, "f32")).buffer),
 });
+
+/** A normal distribution is its mean and its standard deviation. */
+function numbersOf(output: Tensor, { parts = [], point = 0, logVariance }: Loss): PredictedColumn[] {
+  if (logVariance === undefined) return [floats("prediction", output)];
+  const count = output.shape[1] / parts.length;
+  const part = (i: number) => toDtype(narrow(output, 1, i * count, count), "f32");
+  return [floats("prediction", part(point)), floats("std", exp(scale(part(logVariance), 0.5)))];
+}
 
 const labels = (target: Tensor, relabel: readonly number[] | null): PredictedColumn => ({
   name: "target",

@@ -24,6 +24,8 @@ export interface Pass {
   readonly onGpu: boolean;
   /** The user's, beside the task's own. */
   readonly metrics?: UserMetrics | null;
+  /** Where judging draws random numbers, they depend on the first sample of the batch that comes next. */
+  begin?(sample: number): void;
   /** Seeds the generator before a block draws random numbers; null where nothing is drawn. */
   readonly seeds: KeyedSeeds | null;
 }

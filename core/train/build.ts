@@ -5,7 +5,7 @@ import type { Device } from "../../ffi/tensor.ts";
 import type { Config } from "../settings/settings.ts";
 import { openData, type Opened } from "../data/open.ts";
 import { UserError } from "../base/errors.ts";
-import { createLoss, unweighted } from "../models/losses.ts";
+import { createLoss, type Loss, unweighted } from "../models/losses.ts";
 import type { Facts, Model } from "../models/model.ts";
 import { checkRun, lossFor } from "../models/exported/model.ts";
 import { createModel } from "../models/registry.ts";
@@ -93,9 +93,7 @@ export function build(
     config.distributed.zero === 1 ? ranks : 1,
     shared,
   );
-  if (device !== "cpu") {
-    for (const [, buffer] of model.root.namedBuffers()) buffer.replaceWith(toDevice(buffer, device));
-  }
+  moveBuffers(model, device);
   const cast = amp === "off" ? null : amp === "fp16" ? "f16" : "bf16";
   const pass = {
     model,
@@ -109,6 +107,19 @@ export function build(
     (training.channels_last === "auto" &&
       (device === "cpu" ? model.channelsLastOnCpu === true : model.convolutional));
   return { data, model, arena, pass, amp, channelsLast, classWeights };
+}
+
+function moveBuffers({ root }: Model, device: Device): void {
+  if (device === "cpu") return;
+  for (const [, buffer] of root.namedBuffers()) buffer.replaceWith(toDevice(buffer, device));
+}
+
+/** A further model for the same data and loss, which is not trained. */
+export function createOnDevice(settings: Config["model"], facts: Facts, loss: Loss, device: Device): Model {
+  const model = createModel(settings, facts, loss.outputs);
+  packParameters(model.root.namedParameters(), device, true);
+  moveBuffers(model, device);
+  return model;
 }
 
 const withAnswers = (data: Opened, answers: Answers | null): Opened =>

@@ -68,9 +68,9 @@ export async function evaluate(
         await poll(until, source.length, true);
         break;
       }
-      const part = team ? done / batchSize + rank : 0;
+      const part = team ? done / batchSize + rank : 0, first = done + rank * batchSize;
       while (!supply.ready(WAIT_MS)) await poll(done, source.length, false);
-      scope(() => noGrad(() => most = judgeInParts(pass, supply.take()![0], running, part, most)));
+      scope(() => noGrad(() => most = judgeInParts(pass, supply.take()![0], running, { part, first }, most)));
       supply.ahead();
       await poll(until, source.length, true);
     }
@@ -112,7 +112,7 @@ function judgeInParts(
   pass: Pass,
   batch: MicroBatch,
   running: RunningMetrics,
-  part: number,
+  { part, first }: { readonly part: number; readonly first: number },
   most: number,
 ): number {
   const { input, target } = batch, length = target.shape[0];
@@ -123,6 +123,7 @@ function judgeInParts(
         const own = count === length
           ? batch
           : { input: narrow(input, 0, from, count), target: narrow(target, 0, from, count) };
+        pass.begin?.(first + from);
         autocast(pass.cast, pass.onGpu, () => {
           const output = outputOf(forward(pass.model, own.input)), { target } = own;
           const loss = pass.loss.apply(output, target);

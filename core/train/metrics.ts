@@ -6,9 +6,11 @@ import {
   argmax,
   cat,
   eq,
+  exp,
   expand,
   ge,
   gt,
+  le,
   logicalAnd,
   lt,
   mul,
@@ -57,7 +59,7 @@ export interface Measure {
 
 const MOST_NAMED = 32;
 
-type Judged = Pick<Loss, "name" | "like" | "ignored" | "point" | "weights">;
+type Judged = Pick<Loss, "name" | "like" | "ignored" | "point" | "logVariance" | "weights">;
 
 /** `full` adds what costs too much in a training step. */
 interface Judging {
@@ -80,13 +82,14 @@ export function measureOf(source: Source, { loss, full, own = null }: Judging): 
 
 function taskMeasure(
   source: Source,
-  { like, name: named, ignored, point = 0, weights }: Judged,
+  judged: Judged,
   full: boolean,
 ): Measure {
-  const { facts: { task, outputs, targetless, missing = false }, names } = source, name = like ?? named;
+  const { like, name: named, ignored, weights } = judged, name = like ?? named;
+  const { facts: { task, outputs, targetless, missing = false }, names } = source;
   if (like === "none" || targetless) return nothing;
   if (task === "language") return tokens;
-  if (task === "regression") return name === "bce" ? nothing : numbers(source, full, point, weights);
+  if (task === "regression") return name === "bce" ? nothing : numbers(source, full, judged);
   if (name !== "bce" && name !== "cross_entropy") return nothing;
   const oneLogit = name === "bce", perPixel = task === "segmentation";
   return classes({
@@ -211,19 +214,22 @@ function classes(
 
 /** Count, d and d^2, e, |e| and e^2, where d = target - reference and e = output - target. */
 const SUMS = 6;
+/** Where the output is a normal distribution: targets within 1 and within 2 sigma, and sigma^2. */
+const SPREAD = 3;
 
 /**
  * The target's own axis is dimension 1. Without the reference, a number near the mean, squares would lose the
  * spread of targets far from zero.
  */
-function numbers(source: Source, full: boolean, point: number, weights?: PointWeights): Measure {
+function numbers(source: Source, full: boolean, { point = 0, logVariance, weights }: Judged): Measure {
   const { facts, target: { shape }, names = [], units } = source;
   const count = shape[0] ?? 1;
   const { reference: near = Array<number>(count).fill(0) } = source;
   const named = (k: number) => names.length === count ? names[k] : String(k);
   const reference = onDevice(() => Float64Array.from(near));
+  const normal = full && logVariance !== undefined;
   return {
-    size: SUMS * count,
+    size: (SUMS + (normal ? SPREAD : 0)) * count,
     looks: true,
     many: true,
     rows(output, target, batches, mask = null) {
@@ -245,7 +251,18 @@ function numbers(source: Source, full: boolean, point: number, weights?: PointWe
       const total = (t: Tensor) => sumDim(share ? mul(t, share) : t, [1, 3], false, "f64");
       const each = items * d.shape[3];
       const rows = counted ? total(counted) : expand(constant(each, "f64", output.device), [batches, count]);
-      return cat([rows, total(d), total(square(d)), total(e), total(abs(e)), total(square(e))], 1);
+      const sums = [rows, total(d), total(square(d)), total(e), total(abs(e)), total(square(e))];
+      if (!normal) return cat(sums, 1);
+      const narrowed = narrow(output, 1, logVariance * count, count);
+      const variance = exp(toDtype(reshape(narrowed, part), "f64"));
+      const within = (sigmas: number) => {
+        const inside = le(square(e), mul(variance, constant(sigmas ** 2, "f64", output.device)));
+        return total(toDtype(counted ? logicalAnd(counted, inside) : inside, "f64"));
+      };
+      return cat(
+        [...sums, within(1), within(2), total(counted ? where(counted, variance, zero) : variance)],
+        1,
+      );
     },
     finish(sums) {
       const each = Array.from({ length: count }, (_, k) => ofTarget(sums, k, count));
@@ -255,6 +272,7 @@ function numbers(source: Source, full: boolean, point: number, weights?: PointWe
         metrics[name] = seen.reduce((sum, one) => sum + one[name], 0) / seen.length;
       (["r2", "mae", "rmse", "bias"] as const).forEach(mean);
       if (units && count === 1) inUnits(metrics, "", each[0], units, 0);
+      if (normal) withCalibration(metrics, sums, each, count <= MOST_NAMED && count > 1 ? named : null);
       const shares = weights ? toNumbers(weights.on("cpu")) : null;
       const baselines = full ? source.baselines?.(shares) : undefined;
       if (baselines) withSkill(metrics, each, baselines, count > 1 && count <= MOST_NAMED ? named : null);
@@ -272,6 +290,27 @@ function numbers(source: Source, full: boolean, point: number, weights?: PointWe
       return { metrics, worst: { name: named(least), r2: each[least].r2 } };
     },
   };
+}
+
+/** The share of targets within 1 and 2 sigma of the prediction, and the root of the mean variance, to compare with RMSE. */
+function withCalibration(
+  metrics: Metrics,
+  sums: Float64Array,
+  targets: readonly { readonly n: number }[],
+  named: ((k: number) => string) | null,
+): void {
+  const count = targets.length;
+  const share = (i: number, k: number) => sums[(SUMS + i) * count + k] / targets[k].n;
+  const seen = targets.flatMap(({ n }, k) => n > 0 ? [k] : []);
+  const each: Record<string, (k: number) => number> = {
+    within_1_sigma: (k) => share(0, k),
+    within_2_sigma: (k) => share(1, k),
+    spread: (k) => Math.sqrt(share(2, k)),
+  };
+  for (const [name, of] of Object.entries(each)) {
+    metrics[name] = seen.reduce((sum, k) => sum + of(k), 0) / seen.length;
+    if (named) { for (const k of seen) metrics[`${name}/${named(k)}`] = of(k); }
+  }
 }
 
 /** A skill is 1 where nothing is missed, and 0 where the forecast is no better than the baseline. */

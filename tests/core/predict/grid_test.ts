@@ -70,7 +70,9 @@ t = a.q_target.values
 assert np.isnan(t[0, 0, 1]) and np.isnan(a.q.values[0, 0, 1]) and np.isnan(t).sum() == 1 == np.isnan(a.q.values).sum()
 np.testing.assert_allclose(np.nan_to_num(a.q.values), np.where(np.isnan(t), 0, q))
 assert a.q.encoding["_FillValue"] == np.float32(1e20) and a.q.attrs["units"] == "K" and "scale_factor" not in a.q.encoding
-np.testing.assert_allclose(a.q_std.values, np.where(np.isnan(t), np.nan, np.exp((n[:, 12:18] / 100).reshape(2, 2, 3) / 2) * 4), rtol=1e-6)
+np.testing.assert_allclose(a.q_std.values, np.where(np.isnan(t), np.nan, n[:, 12:18].reshape(2, 2, 3) / 100 * 4), rtol=1e-6)
+assert a.q_members.dims == ("time", "member", "y", "x") and a.p_members.dims == ("time", "member", "level", "y", "x")
+np.testing.assert_allclose(a.q_members.values[:, 1], np.where(np.isnan(t), np.nan, scale(n[:, 12:18] + 100, 2).reshape(2, 2, 3)))
 assert a.q_std.attrs["standard_name"] == "air_temperature standard_error" and a.q.attrs["ancillary_variables"] == "q_std"
 assert a.lat.dims == ("y", "x") and a.lat.dtype == "i4" and int(a.lat[1, 2]) == 5 and a.far.dtype == "f8"
 b = xr.open_dataset(sys.argv[1] + "/images.nc")
@@ -118,10 +120,8 @@ Deno.test("channels, several targets, units, deviations, masks, images and class
     ]);
     const q = target("q", ["time", "y", "x"], [5, 2, 3], { attributes: packed });
     const known = range(36).map((i) => i === 13 ? NaN : i);
-    const means = range(2).flatMap((i) => range(18, i * 26)), logs = means.map((mean) => mean / 100);
-    const both = range(2).flatMap((
-      i,
-    ) => [...means.slice(i * 18, i * 18 + 18), ...logs.slice(i * 18, i * 18 + 18)]);
+    const means = range(2).flatMap((i) => range(18, i * 26)), deviations = means.map((mean) => mean / 100);
+    const members = range(2).flatMap((i) => [...range(18, i * 26), ...range(18, 100 + i * 26)]);
     const coordinates = [
       {
         role: "auxiliary",
@@ -146,11 +146,12 @@ Deno.test("channels, several targets, units, deviations, masks, images and class
       "numbers.nc",
       [
         ids,
-        column("prediction", [2, 6, 2, 3], both),
+        column("prediction", [2, 3, 2, 3], means),
+        column("std", [2, 3, 2, 3], deviations),
+        column("members", [2, 2, 3, 2, 3], members),
         column("target", [2, 3, 2, 3], known),
       ],
       job([p, q], {
-        parts: { count: 2, point: 0, logVariance: 1 },
         units: { mean: [0, 1, 2], std: [2, 3, 4] },
         coordinates,
       }),

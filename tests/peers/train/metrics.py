@@ -104,6 +104,11 @@ def numbers(case):
             "rmse": sk.root_mean_squared_error(t, y),
             "bias": (y - t).mean(),
         })
+        if case["loss"] == "gaussian_nll":
+            variance = np.exp(columns(output[:, count:].reshape(target.shape))[kept, k])
+            error = np.abs(y - t)
+            each[-1] |= {f"within_{n}_sigma": (error <= n * np.sqrt(variance)).mean() for n in (1, 2)}
+            each[-1]["spread"] = np.sqrt(variance.mean())
     found = {name: np.mean([one[name] for one in each]) for name in each[0]}
     if case["mask"] is None:  # the same as scikit-learn's own mean over targets
         assert np.isclose(found["r2"], sk.r2_score(columns(target), columns(mean)), rtol=1e-9)

@@ -1,0 +1,101 @@
+// Checkpoints that answer together must have learnt the same task from the same kind of samples.
+import { add, tensor, toDevice } from "../../ffi/make.ts";
+import { mul } from "../../ffi/ops.ts";
+import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { UserError } from "../base/errors.ts";
+import type { Value } from "../checkpoint/value.ts";
+import type { Source } from "../data/source.ts";
+import { givenIn, type Normalisation } from "../data/transforms/values.ts";
+import type { Config } from "../settings/settings.ts";
+import { savedAnswers } from "../train/build.ts";
+
+interface Checkpoint {
+  readonly path: string;
+  readonly config: Config;
+}
+
+/** These change which samples there are, or how they are read and varied, and not what a sample is. */
+const HARMLESS: readonly string[] = [
+  ...["num_workers", "stage", "in_memory", "prefetch_mib", "shuffle", "bad_samples"],
+  ...["train_samples", "val_samples", "validation_split", "split", "folds", "fold"],
+  ...["validate_on", "test_on", "validation_path", "test_path"],
+  ...["flip", "rotate", "mixup", "cutmix", "crop_padding"],
+];
+/** Each member has its own. */
+const STATISTICS: readonly string[] = ["mean", "std", "fill"];
+
+export function refuseOther(
+  first: Checkpoint & { readonly root: Value },
+  other: Checkpoint & { readonly root: Value },
+): void {
+  const [a, b]: Readonly<Record<string, unknown>>[] = [first, other].map(({ config }) => config.data);
+  const odd = Object.keys(a).find((key) =>
+    ![...HARMLESS, ...STATISTICS].includes(key) && JSON.stringify(a[key]) !== JSON.stringify(b[key])
+  );
+  const losses = [first, other].map(({ config: { training: { loss, quantiles } } }) =>
+    `${loss} ${quantiles}`.trim()
+  );
+  const refuse = (what: string, of: unknown, wanted: unknown) =>
+    new UserError(
+      "usage",
+      `${other.path} has ${what} ${JSON.stringify(of)}, and ${first.path} has ${
+        JSON.stringify(wanted)
+      }: checkpoints that ` +
+        "answer together are of runs that differ in their seed or model alone.",
+    );
+  if (odd !== undefined) throw refuse(`data.${odd}`, b[odd], a[odd]);
+  if (losses[0] !== losses[1]) throw refuse("the loss", losses[1], losses[0]);
+  const [wanted, answers] = [first, other].map(({ root }) => savedAnswers(root));
+  const names = (of: typeof answers) => of && { outputs: of.outputs, names: of.names };
+  if (JSON.stringify(names(wanted)) !== JSON.stringify(names(answers))) {
+    throw refuse("the answers", names(answers), names(wanted));
+  }
+}
+
+/**
+ * A batch has the first checkpoint's statistics: another's own are a factor and a summand for each channel. Null where
+ * they are the same.
+ */
+export function toOwnStatistics(
+  first: Checkpoint,
+  other: Checkpoint,
+  { input: { shape }, missing }: Pick<Source, "input" | "missing">,
+): ((x: Tensor) => Tensor) | null {
+  const [a, b] = [first.config.data, other.config.data];
+  if (STATISTICS.every((key) => String(a[key as "mean"]) === String(b[key as "mean"]))) return null;
+  if (missing?.input) {
+    throw new UserError(
+      "usage",
+      `${other.path} and ${first.path} were normalised with different means, and inputs have missing points, which stand ` +
+        "for those means: train the members with one split, such as --validate-on or --split time, or give --mean and --std.",
+    );
+  }
+  return affine(givenIn(a), givenIn(b), shape);
+}
+
+function affine(from: Normalisation, to: Normalisation, shape: readonly number[]): (x: Tensor) => Tensor {
+  const [channels = 1] = shape;
+  const at = (values: readonly number[], i: number) => values[values.length === 1 ? 0 : i];
+  const deviation = ({ std }: Normalisation, i: number) => at(std, i) || 1;
+  const row = (of: (i: number) => number) => {
+    const values = Float32Array.from({ length: channels }, (_, i) => of(i));
+    return tensor(values, [channels, ...shape.slice(1).map(() => 1)]);
+  };
+  const made = new Map<Device, readonly [Tensor, Tensor]>();
+  const on = (device: Device) => {
+    let there = made.get(device);
+    if (!there) {
+      there = scope(() => {
+        const factor = row((i) => deviation(from, i) / deviation(to, i));
+        const summand = row((i) => (at(from.mean, i) - at(to.mean, i)) / deviation(to, i));
+        return [keep(toDevice(factor, device)), keep(toDevice(summand, device))] as const;
+      });
+      made.set(device, there);
+    }
+    return there;
+  };
+  return (x) => {
+    const [factor, summand] = on(x.device);
+    return add(mul(x, factor), summand);
+  };
+}
