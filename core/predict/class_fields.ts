@@ -2,8 +2,8 @@
 import { ARRAYS, type ClassicAttributes, type ClassicType } from "../data/formats/netcdf/write.ts";
 import { type GridTarget, listOf } from "../data/grid.ts";
 import { elementsOf, type PredictionColumn } from "./columns.ts";
-import { kept } from "./coordinates.ts";
-import { type Axis, type Field, type GridJob, memberAxis } from "./fields.ts";
+import { kept, memberAxis } from "./coordinates.ts";
+import type { Axis, Field, GridJob } from "./fields.ts";
 
 /** Null where the columns are not on the grid. */
 export function ofClasses(

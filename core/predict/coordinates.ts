@@ -10,6 +10,8 @@ import {
   type ClassicVariable,
   type Numbers,
 } from "../data/formats/netcdf/write.ts";
+import type { PredictionColumn } from "./columns.ts";
+import type { Axis } from "./fields.ts";
 import { type Grid, type GridCoordinate, type GridTarget, listOf } from "../data/grid.ts";
 
 /** `outer` are the indices of the first dimension that the file has. */
@@ -118,3 +120,10 @@ export function kept(
   );
   return typeof mapping === "string" && mapped ? { ...made, grid_mapping: mapping } : made;
 }
+
+/** The members of an ensemble, along which a column has its second dimension. */
+export const memberAxis = ({ shape: [, members] }: PredictionColumn): Axis => ({
+  name: "member",
+  values: Array.from({ length: members }, (_, member) => member),
+  attributes: { standard_name: "realization", long_name: "member of the ensemble" },
+});

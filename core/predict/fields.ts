@@ -6,7 +6,7 @@ import type { Grid, GridTarget } from "../data/grid.ts";
 import type { Source } from "../data/source.ts";
 import { elementsOf, type PredictionColumn } from "./columns.ts";
 import { ofClasses } from "./class_fields.ts";
-import { kept } from "./coordinates.ts";
+import { kept, memberAxis } from "./coordinates.ts";
 
 /** A file on a grid needs this beside the columns. */
 export interface GridJob {
@@ -148,12 +148,6 @@ function piecesOf({ prediction: column, target, std, members }: NumberColumns, p
     ...(target ? [{ suffix: "_target", column: target, parts: [0], value: scaled, attributes: same }] : []),
   ];
 }
-
-export const memberAxis = ({ shape: [, members] }: PredictionColumn): Axis => ({
-  name: "member",
-  values: Array.from({ length: members }, (_, member) => member),
-  attributes: { standard_name: "realization", long_name: "member of the ensemble" },
-});
 
 function ofMembers(column: PredictionColumn, value: Piece["value"]): Piece {
   const axis = memberAxis(column);
