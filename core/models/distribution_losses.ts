@@ -64,7 +64,7 @@ function levelsOf(given: readonly string[]): number[] {
   );
 }
 
-/** What a model says of a normal distribution. */
+/** A model answers so with a normal distribution. */
 export const NORMAL = { parts: ["mean", "log_variance"], point: 0, logVariance: 1 } as const;
 
 const SQRT2 = Math.SQRT2, INVERSE_SQRT_PI = 1 / Math.sqrt(Math.PI);

@@ -30,7 +30,7 @@ interface Sampling {
 export interface Ensemble {
   readonly model: Model;
   readonly loss: Loss;
-  /** What is dropped depends on the first sample of the batch that comes next. */
+  /** The draws depend on the first sample of the batch that comes next. */
   begin(sample: number): void;
 }
 
@@ -98,7 +98,7 @@ function refuseWithoutDropout({ root, draws, name }: Model): void {
   );
 }
 
-/** What is known of the members that have answered. */
+/** It sums up the members that have answered. */
 type State = readonly Tensor[];
 
 /** Answers come one after the other, so that memory holds one of them. */

@@ -99,7 +99,7 @@ interface NumberColumns {
   readonly target: PredictionColumn | null;
   /** The standard deviation of each prediction. */
   readonly std: PredictionColumn | null;
-  /** What each member of an ensemble predicts, one member after the other. */
+  /** The members of an ensemble predict these, one after the other. */
   readonly members: PredictionColumn | null;
 }
 

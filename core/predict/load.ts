@@ -19,7 +19,7 @@ interface Evaluated extends Pick<Built, "data" | "pass"> {
   openFeed(sources: readonly Source[]): Feed;
 }
 
-/** What answers beside the first checkpoint's model. */
+/** These answer beside the first checkpoint's model. */
 export interface EnsembleOptions {
   readonly others: readonly { readonly path: string; readonly config: Config }[];
   /** Each member drops activations and answers so often (--mc-dropout); 0 asks it once. */
