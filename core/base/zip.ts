@@ -53,8 +53,9 @@ export function isZip(file: FileBytes): boolean {
   return file.size >= 4 && viewOf(file.read(0, 4)).getUint32(0, true) === LOCAL.signature;
 }
 
-export function openZip(file: FileBytes): ZipReader {
-  const entries = readDirectory(file);
+/** Programs that write an entry again leave the old one; with `again` the last one counts. */
+export function openZip(file: FileBytes, again = false): ZipReader {
+  const entries = readDirectory(file, again);
   // The start takes a read of the entry's own header, so it is found on first use.
   const starts = new Map<ZipEntry, number>();
   const startOf = (entry: ZipEntry): number => {
@@ -130,7 +131,7 @@ export function openZip(file: FileBytes): ZipReader {
   };
 }
 
-function readDirectory(file: FileBytes): Map<string, ZipEntry> {
+function readDirectory(file: FileBytes, again: boolean): Map<string, ZipEntry> {
   const end = findDirectory(file);
   if (end.offset + end.bytes > file.size) throw damaged(file.path, "its zip directory lies outside the file");
   if (end.count * CENTRAL.bytes > end.bytes) {
@@ -154,7 +155,7 @@ function readDirectory(file: FileBytes): Map<string, ZipEntry> {
     found.push(readEntry(file, directory, view, at, nameBytes, extraBytes));
     at = next;
   }
-  return withoutOverlaps(file, found, end.offset);
+  return withoutOverlaps(file, found, end.offset, again);
 }
 
 function readEntry(
@@ -230,6 +231,7 @@ function withoutOverlaps(
   file: FileBytes,
   found: (Omit<ZipEntry, "limit"> & { least: number })[],
   end: number,
+  again: boolean,
 ): Map<string, ZipEntry> {
   const order = found.toSorted((a, b) => a.headerOffset - b.headerOffset);
   const entries = new Map<string, ZipEntry>();
@@ -241,7 +243,9 @@ function withoutOverlaps(
         `the entry ${show(entry.name)} overlaps what follows it: the file is corrupt or was cut short`,
       );
     }
-    if (entries.has(entry.name)) throw damaged(file.path, `holds two entries named ${show(entry.name)}`);
+    if (!again && entries.has(entry.name)) {
+      throw damaged(file.path, `holds two entries named ${show(entry.name)}`);
+    }
     entries.set(entry.name, { ...entry, limit });
   });
   return entries;

@@ -61,6 +61,20 @@ const CONVERSIONS: readonly Conversion[] = [
   { name: /\.zst$/, what: "packed by zstd", line: (from) => `unzstd '${from}'` },
 ];
 
+const REMOTE: readonly [scheme: RegExp, line: (path: string) => string][] = [
+  [/^s3:/i, (path) => `aws s3 cp --recursive '${path}' .`],
+  [/^gs:/i, (path) => `gcloud storage cp --recursive '${path}' .`],
+  [/^(ssh|sftp|scp):/i, (path) => `scp -r '${path}' .`],
+];
+
+/** Null means no address of another machine. */
+export function remoteCopy(path: string): string | null {
+  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(path)) return null;
+  const line = REMOTE.find(([scheme]) => scheme.test(path))?.[1] ?? ((path) => `curl -LO '${path}'`);
+  return `${path} is on another machine: only Zarr stores are read there, by http:// or https://. Copy it first: ` +
+    line(path);
+}
+
 /** Null means a file of no kind that is known. */
 export function conversionOf(path: string): string | null {
   const found = CONVERSIONS.find(({ name }) => name.test(path.toLowerCase()));

@@ -5,10 +5,10 @@ import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
 import { isCode, userFile } from "../models/user/file.ts";
 import type { DataRequest, Format, Sources } from "./format.ts";
-import { conversionOf } from "./conversions.ts";
+import { conversionOf, remoteCopy } from "./conversions.ts";
 import { FORMATS } from "./formats.ts";
 import { stage } from "./formats/packed/stage.ts";
-import { filesNamed, filesText } from "./paths.ts";
+import { filesNamed, filesText, isUrl } from "./paths.ts";
 import { BY_FILE } from "./columns/joined.ts";
 import { order, orderHash } from "./order.ts";
 import { ownPaths, withOwnFiles } from "./own_files.ts";
@@ -36,7 +36,7 @@ export function openData(
   model: Config["model"],
   quiet = true,
 ): Opened {
-  const staged = data.stage !== "" && data.data_path !== "" ? stage(data) : null;
+  const staged = data.stage !== "" && data.data_path !== "" && !isUrl(data.data_path) ? stage(data) : null;
   const read = staged ? { ...data, data_path: staged.path } : data;
   const request = { data: read, training, model };
   const opened = withOwnFiles(request, openSources, hasColumns(data));
@@ -158,6 +158,14 @@ function checkPath(kind: DataKind, { path: needed, many }: Format, path: string)
         "name the kind of data that is there with --data-type, or leave --data-path out.",
     );
   }
+  if (isUrl(path) && (kind !== "zarr" || /\.zip$/i.test(path))) {
+    const what = kind === "zarr" ? "Zarr in a zip file" : `${kind} data`;
+    throw new UserError(
+      "usage",
+      `${what} is read from files of this machine, and from a server only Zarr in a folder. Copy it first ` +
+        `(curl -LO '${path}').`,
+    );
+  }
   const files = needed && !many ? filesNamed(path) : null;
   if (files) {
     const several = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].many);
@@ -180,6 +188,9 @@ export const isNamedAsData = (path: string): boolean =>
 
 export function detect(path: string): DataKind {
   if (path === "") return "synthetic";
+  if (isUrl(path)) return "zarr";
+  const elsewhere = remoteCopy(path);
+  if (elsewhere) throw new UserError("data", elsewhere);
   const lower = path.toLowerCase();
   const kinds = Object.entries(FORMATS) as [DataKind, Format][];
   const byName = kinds.find(([, { endings }]) => endings.some((ending) => lower.endsWith(ending)));

@@ -6,6 +6,8 @@ import { isFolder } from "./files.ts";
 
 const MAGIC = /[*?[{]/;
 
+export const isUrl = (path: string): boolean => /^https?:\/\//i.test(path);
+
 /**
  * The files of a glob or a list, each once: lists in their order, globs in the order of names (2 before 10).
  * Null means that the path names one file or folder, which may not be there.
@@ -13,7 +15,7 @@ const MAGIC = /[*?[{]/;
 export function filesNamed(path: string, endings: readonly string[] = []): readonly string[] | null {
   if (path === "" || isThere(path)) return null;
   const items = split(path);
-  if (items.length === 1 && !MAGIC.test(path)) return null;
+  if (items.length === 1 && !(isUrl(path) ? /[*[{]/ : MAGIC).test(path)) return null;
   return withoutRepeats(items.flatMap((item) => filesOf(item, endings)));
 }
 
@@ -92,7 +94,19 @@ function split(path: string): string[] {
 /** A Zarr store is a folder and yet counts as one file. */
 const isStore = (path: string): boolean => /\.zarr\/?$/i.test(path);
 
+/** A server can't be asked what is in a folder, so braces alone name several of its stores. */
+function addressesOf(item: string): string[] {
+  const found = expanded(item), odd = found.find((address) => /[*[]/.test(address));
+  if (odd === undefined) return found;
+  throw new UserError(
+    "usage",
+    `data.data_path: ${odd} has a star or brackets in it, and a server can't be asked what is there. Name its stores ` +
+      "in braces, {1979..2012}, or with commas.",
+  );
+}
+
 function filesOf(item: string, endings: readonly string[]): string[] {
+  if (isUrl(item)) return addressesOf(item);
   if (isFolder(item) && !isStore(item)) {
     const found = filesBelow(item, endings);
     if (found.length > 0) return found;
@@ -121,7 +135,7 @@ function filesOf(item: string, endings: readonly string[]): string[] {
 function withoutRepeats(files: readonly string[]): string[] {
   const known = new Set<string>();
   return files.filter((file) => {
-    const real = Deno.realPathSync(file);
+    const real = isUrl(file) ? file : Deno.realPathSync(file);
     if (known.has(real)) return false;
     known.add(real);
     return true;

@@ -23,7 +23,7 @@ import { join, resolve } from "../../deps/path.ts";
 import { cacheFolder } from "../../ffi/libraries/find.ts";
 import { writeAll, writeAtomically } from "../base/atomic.ts";
 import { isFolder } from "./files.ts";
-import { commonFolder, filesNamed } from "./paths.ts";
+import { commonFolder, filesNamed, isUrl } from "./paths.ts";
 import { formatDuration, formatPlural } from "../base/format.ts";
 import { openProgress } from "./progress.ts";
 
@@ -223,6 +223,7 @@ export const digest = (of: string | Uint8Array): string => createHash("sha256").
 
 /** The cache is beside the data, or in the user's cache where the user may not write there. */
 function cachePathsFor(path: string, env = Deno.env.toObject()): string[] {
+  if (isUrl(path)) return []; // what a server has may have changed
   const files = filesNamed(path);
   if (files) {
     const folder = commonFolder(files), name = digest(resolve(path)).slice(0, 32);
@@ -252,6 +253,7 @@ export function fingerprint(path: string): string {
       else names.push(join(name, entry.name));
     }
   };
+  if (isUrl(path)) return digest(path);
   const files = filesNamed(path), root = files ? commonFolder(files) : path;
   if (files) { for (const file of files) visit(resolve(file)); }
   else visit(path);
@@ -341,7 +343,11 @@ export function statisticsOf(samples: Measurable, what: StatisticsScope, quiet =
   const found = measured(samples, quiet);
   const kept = remember(places, of, found);
   const took = formatDuration((performance.now() - start) / 1000);
-  const where = kept ? `kept in ${kept}` : "kept nowhere, as neither its folder nor the cache can be written";
+  const where = kept
+    ? `kept in ${kept}`
+    : isUrl(what.path)
+    ? "and not kept, as the server's data may change"
+    : "kept nowhere, as neither its folder nor the cache can be written";
   return {
     statistics: found,
     notes: [

@@ -43,7 +43,7 @@ import type { Finding } from "./check.ts";
 import { gatherNetwork, judgeNetwork, type NetworkFacts } from "./network.ts";
 import { type CheckedFolder, gatherStorage, judgeStorage, type StorageFacts } from "./storage.ts";
 import { pathExists } from "../../base/files.ts";
-import { beginningOf } from "../../data/paths.ts";
+import { beginningOf, isUrl } from "../../data/paths.ts";
 
 /** `--json` prints these; tests have those of other machines. */
 export interface Facts {
@@ -112,7 +112,7 @@ function foldersOf({ output, data }: Resolved["config"]): CheckedFolder[] {
   };
   const kept = ["checkpoints", "logs"].map(inside);
   const read = (what: string, flag: string, path: string) =>
-    path === "" ? [] : [{ what, flag, path: beginningOf(path), written: false }];
+    path === "" || isUrl(path) ? [] : [{ what, flag, path: beginningOf(path), written: false }];
   const written = kept[0] === kept[1]
     ? [{ what: "checkpoints and logs", path: kept[0] }]
     : [{ what: "checkpoints", path: kept[0] }, { what: "logs", path: kept[1] }];

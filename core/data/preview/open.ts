@@ -5,7 +5,7 @@ import { columnField, commonLength } from "../columns/preview.ts";
 import type { TableFile } from "../format.ts";
 import { FORMATS } from "../formats.ts";
 import { detect } from "../open.ts";
-import { filesNamed } from "../paths.ts";
+import { filesNamed, isUrl } from "../paths.ts";
 import { BadSample } from "../reading/reader.ts";
 import { dimensionsOf } from "./dimensions.ts";
 import { picturesOf, type Preview } from "./preview.ts";
@@ -58,15 +58,17 @@ function tablePreview(table: TableFile): Preview {
   };
 }
 
-function sizeOf(path: string): number {
+/** Null where nobody says. */
+function sizeOf(path: string): number | null {
+  if (isUrl(path)) return null;
   const files = filesNamed(path);
-  if (files) return files.reduce((sum, file) => sum + sizeOf(file), 0);
+  if (files) return files.reduce((sum, file) => sum + (sizeOf(file) ?? 0), 0);
   const { isDirectory, size } = Deno.statSync(path);
   if (!isDirectory) return size;
   // Folders inside are those of a store; a link may lead back to one around it.
   return [...Deno.readDirSync(path)].reduce(
     (sum, { name, isDirectory }) =>
-      sum + (isDirectory ? sizeOf(`${path}/${name}`) : Deno.statSync(`${path}/${name}`).size),
+      sum + (isDirectory ? sizeOf(`${path}/${name}`) ?? 0 : Deno.statSync(`${path}/${name}`).size),
     0,
   );
 }

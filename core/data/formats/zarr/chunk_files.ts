@@ -1,5 +1,4 @@
 // Chunks of a Zarr array are files of their own, or parts of a shard's file with an index of its own.
-import { closeFile, openForReading, pread } from "../../../../ffi/libc.ts";
 import { UserError } from "../../../base/errors.ts";
 import {
   type ChunkBytes,
@@ -9,8 +8,8 @@ import {
   repeat,
 } from "../../columns/chunks.ts";
 import { type FileMark, product, type ReadsRows } from "../../columns/rows.ts";
-import { markOf } from "../../files.ts";
 import { type Coding, crc32c, openDecoder, word } from "./codecs.ts";
+import { openStoreFiles, type StoreFiles } from "./store_files.ts";
 
 /** Several chunks in one file; the index, of a place and a size for each, stands at its end or beginning. */
 export interface Shard {
@@ -38,40 +37,50 @@ export interface StoredArray {
 export interface StoreRows extends StoredArray {
   readonly layout: "store";
   readonly lead: number;
-  /** The path is the array's folder, size and time are those of its metadata. */
+  /** The path is the array's, size and time are those of its metadata. */
   readonly file: FileMark;
+  readonly store: string;
+  /** Keys inside of the store: what is in front of the chunks' own, and the metadata. */
+  readonly inside: string;
   readonly metadata: string;
 }
 
-const NOT_THERE = 2;
 /** A chunk that packs badly grows by less. */
 const MORE = 65536;
 
 export function openStoreRows(rows: StoreRows, name: string, share = 1): ReadsRows {
-  const { size, changed } = markOf(rows.metadata);
+  const files = openStoreFiles(rows.store);
+  const { size, changed } = files.markOf(rows.metadata);
   if (size !== rows.file.size || changed !== rows.file.changed) {
+    files.close();
     throw new UserError(
       "data",
       `${rows.file.path} was changed after training began: is something else writing it? Go on with the last ` +
         "checkpoint when it is whole.",
     );
   }
-  return openRowsOfChunks(rows, chunksOf(rows), rows.file.path, name, share);
+  const read = openRowsOfChunks(rows, chunksOf(rows, files), rows.file.path, name, share);
+  return { ...read, close: files.close };
 }
 
 export function readStore(rows: StoreRows): Uint8Array {
-  const { values, wrong } = readAllChunks(rows, chunksOf(rows));
-  if (wrong === null) return values;
-  throw new UserError(
-    "data",
-    `${rows.file.path}: a chunk is damaged: ${wrong}. Copy the store again from where it came from.`,
-  );
+  const files = openStoreFiles(rows.store);
+  try {
+    const { values, wrong } = readAllChunks(rows, chunksOf(rows, files));
+    if (wrong === null) return values;
+    throw new UserError(
+      "data",
+      `${rows.file.path}: a chunk is damaged: ${wrong}. Copy the store again from where it came from.`,
+    );
+  } finally {
+    files.close();
+  }
 }
 
-function chunksOf(rows: StoreRows): Chunks {
+function chunksOf(rows: StoreRows, files: StoreFiles): Chunks {
   const { shape, chunk, width, coding, fill, shard } = rows;
   const decode = openDecoder(coding, chunk, width),
-    read = shard ? openShards(rows, shard) : openChunkFiles(rows);
+    read = shard ? openShards(rows, shard, files) : openChunkFiles(rows, files);
   const grid = shape.map((size, d) => Math.ceil(size / chunk[d]));
   const place = grid.map(() => 0);
   return {
@@ -106,76 +115,39 @@ type ReadChunk = (place: readonly number[]) => StoredChunk | string | null;
 const keyOf = ({ prefix, separator, shape }: StoredArray, place: readonly number[]): string =>
   shape.length > 0 ? prefix + place.join(separator) : prefix === "" ? "0" : prefix.slice(0, -1);
 
-function openChunkFiles(rows: StoreRows): ReadChunk {
+function openChunkFiles(rows: StoreRows, files: StoreFiles): ReadChunk {
   const most = 2 * product(rows.chunk) * rows.width + MORE;
-  let room: ChunkBytes = new Uint8Array(Math.min(most, product(rows.chunk) * rows.width + MORE));
   return (place) => {
-    const key = keyOf(rows, place), path = `${rows.file.path}/${key}`;
-    return withFile(path, (descriptor) => {
-      let count = readAt(path, descriptor, room, 0);
-      if (count === room.length) {
-        const more = new Uint8Array(most);
-        more.set(room);
-        room = more;
-        count += readAt(path, descriptor, room.subarray(count), count);
-        if (count === most) return `${key} is far larger than its chunk (over ${most} bytes)`;
-      }
-      return { key, bytes: room.subarray(0, count) };
-    });
+    const key = keyOf(rows, place), bytes = files.whole(rows.inside + key, most);
+    return bytes === null ? null : typeof bytes === "string" ? `${key} ${bytes}` : { key, bytes };
   };
 }
-
-function withFile<T>(path: string, use: (descriptor: number) => T): T | null {
-  const descriptor = openForReading(path);
-  if (descriptor === -NOT_THERE) return null;
-  if (descriptor < 0) throw unreadable(path, -descriptor);
-  try {
-    return use(descriptor);
-  } finally {
-    closeFile(descriptor);
-  }
-}
-
-function readAt(path: string, descriptor: number, into: Uint8Array, offset: number): number {
-  const count = pread(descriptor, into, offset);
-  if (count < 0) throw unreadable(path, -count);
-  return count;
-}
-
-const unreadable = (path: string, error: number) =>
-  new UserError(
-    "data",
-    `${path} can't be read: error ${error} of the system (13: this user may not read it).`,
-  );
 
 /** An index has the offset and the size of each chunk, as two numbers of 64 bits. */
 const ENTRY = 16, SUM = 4, NOWHERE = 0xffffffff;
 /** Neighbours are read one after the other, so a few indices are enough. */
 const KEPT_INDICES = 64;
 
-function openShards(rows: StoreRows, shard: Shard): ReadChunk {
+function openShards(rows: StoreRows, shard: Shard, files: StoreFiles): ReadChunk {
   const { chunks, checked, indexFirst } = shard;
   const entries = product(chunks), indexBytes = entries * ENTRY + (checked ? SUM : 0);
   const most = 2 * product(rows.chunk) * rows.width + MORE;
   const indices = new Map<string, Uint8Array | null>();
-  let room: ChunkBytes = new Uint8Array(0);
   const indexOf = (key: string): Uint8Array | string | null => {
     const known = indices.get(key);
     if (known !== undefined) return known;
-    const path = `${rows.file.path}/${key}`;
-    const found = withFile(path, (descriptor) => {
-      const { size } = Deno.statSync(path), index = new Uint8Array(size < indexBytes ? 0 : indexBytes);
-      if (size < indexBytes) return `${key} is cut off: ${size} bytes, and its index alone has ${indexBytes}`;
-      readAt(path, descriptor, index, indexFirst ? 0 : size - indexBytes);
-      const end = entries * ENTRY;
-      return checked && crc32c(index.subarray(0, end)) !== word(index, end)
-        ? `${key} has an index that fails its checksum`
-        : index;
-    });
-    if (typeof found === "string") return found;
+    const stored = files.part(rows.inside + key, indexFirst ? 0 : -indexBytes, indexBytes);
+    if (typeof stored === "string") return `${key} ${stored}`;
+    const index = stored && stored.slice(), end = entries * ENTRY;
+    if (index && index.length < indexBytes) {
+      return `${key} is cut off: its index alone has ${indexBytes} bytes`;
+    }
+    if (index && checked && crc32c(index.subarray(0, end)) !== word(index, end)) {
+      return `${key} has an index that fails its checksum`;
+    }
     if (indices.size >= KEPT_INDICES) indices.delete(indices.keys().next().value!);
-    indices.set(key, found);
-    return found;
+    indices.set(key, index);
+    return index;
   };
   return (place) => {
     const key = keyOf(rows, place.map((at, d) => Math.floor(at / chunks[d])));
@@ -186,14 +158,12 @@ function openShards(rows: StoreRows, shard: Shard): ReadChunk {
     if (low === NOWHERE && high === NOWHERE) return null;
     const part = `chunk ${entry / ENTRY} of ${key}`;
     if (sizeHigh > 0 || size > most) return `${part} is far larger than it can be (over ${most} bytes)`;
-    if (room.length < size) room = new Uint8Array(size * 2);
-    const bytes = room.subarray(0, size), path = `${rows.file.path}/${key}`;
-    return withFile(
-      path,
-      (descriptor) =>
-        readAt(path, descriptor, bytes, high * 2 ** 32 + low) === size
-          ? { key: part, bytes }
-          : `${part} is cut off`,
-    );
+    const bytes = files.part(rows.inside + key, high * 2 ** 32 + low, size);
+    if (bytes === null) return null;
+    return typeof bytes === "string"
+      ? `${part} ${bytes}`
+      : bytes.length < size
+      ? `${part} is cut off`
+      : { key: part, bytes };
   };
 }

@@ -1,6 +1,5 @@
 // The JSON of Zarr's metadata as Python writes it: with NaN and Infinity, and whole numbers of 64 bits.
 import { UserError } from "../../../base/errors.ts";
-import type { FileBytes } from "../../../base/file_bytes.ts";
 
 export type Json = null | boolean | number | bigint | string | readonly Json[] | JsonObject;
 
@@ -9,17 +8,15 @@ export interface JsonObject {
 }
 
 /** Consolidated metadata of thousands of arrays have some megabytes. */
-const MOST_BYTES = 64 * 2 ** 20;
+export const MOST_METADATA = 64 * 2 ** 20;
 
 export const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-export function readJson(file: FileBytes): JsonObject {
-  const { path, size } = file;
-  if (size > MOST_BYTES) {
-    throw new UserError("data", `${path} has ${size} bytes, far more than metadata need: it is damaged.`);
-  }
-  const text = new TextDecoder().decode(file.read(0, size));
+/** A text says what is wrong with the file. */
+export function readJson(path: string, bytes: Uint8Array | string): JsonObject {
+  if (typeof bytes === "string") throw new UserError("data", `${path} ${bytes}: it is damaged.`);
+  const text = new TextDecoder().decode(bytes);
   const value = parse(text) ?? parse(withoutOddNumbers(text));
   if (isObject(value)) return value;
   throw new UserError(

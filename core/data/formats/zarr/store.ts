@@ -1,15 +1,13 @@
 // The arrays of a Zarr store, found by its consolidated metadata, or else folder by folder.
-import { join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
-import type { FileBytes } from "../../../base/file_bytes.ts";
-import { isFolder, namesIn } from "../../files.ts";
-import { isObject, type Json, type JsonObject, readJson } from "./json.ts";
+import { isUrl } from "../../paths.ts";
+import { isObject, type Json, type JsonObject, MOST_METADATA, readJson } from "./json.ts";
+import type { StoreFiles } from "./store_files.ts";
 
 export interface FoundArray {
   /** The path inside the store; "" where the store is a single array. */
   readonly name: string;
-  readonly folder: string;
-  /** The file that the metadata come from. */
+  /** The key of the file that the metadata come from. */
   readonly metadata: string;
   readonly version: 2 | 3;
   readonly array: JsonObject;
@@ -24,32 +22,24 @@ export interface Store {
 
 const V3 = "zarr.json", ARRAY = ".zarray", GROUP = ".zgroup", ATTRIBUTES = ".zattrs", ALL = ".zmetadata";
 
-const isFile = (path: string): boolean => {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
-};
+export const isStore = (files: StoreFiles): boolean =>
+  [V3, ALL, GROUP, ARRAY].some((name) => files.has(name));
 
-export const isStore = (path: string): boolean =>
-  isFolder(path) && [V3, GROUP, ARRAY, ALL].some((name) => isFile(join(path, name)));
+type ReadJson = (key: string) => JsonObject | null;
 
-type Open = (path: string) => FileBytes;
-
-export function readStoreAt(path: string, open: Open): Store {
-  const json = (...names: string[]): JsonObject | null => {
-    const file = join(path, ...names);
-    return isFile(file) ? readJson(open(file)) : null;
+export function readStoreAt(path: string, files: StoreFiles): Store {
+  const json: ReadJson = (key) => {
+    const bytes = files.whole(key, MOST_METADATA);
+    return bytes === null ? null : readJson(`${path}/${key}`, bytes);
   };
   const root = json(V3);
   if (root) {
     const { consolidated_metadata: all } = root;
     const inside = isObject(all) && isObject(all.metadata) ? all.metadata : null;
-    return inside ? consolidated3(path, root, inside) : walk(path, json);
+    return inside ? consolidated3(path, root, inside) : walk(path, files, json);
   }
   const all = json(ALL)?.metadata;
-  return isObject(all) ? consolidated2(path, all) : walk(path, json);
+  return isObject(all) ? consolidated2(path, all) : walk(path, files, json);
 }
 
 const attributesOf = (node: JsonObject | null): JsonObject => {
@@ -59,12 +49,11 @@ const attributesOf = (node: JsonObject | null): JsonObject => {
 
 function consolidated3(path: string, root: JsonObject, inside: JsonObject): Store {
   const arrays: FoundArray[] = [], groups = [attributesOf(root)];
-  const metadata = join(path, V3);
   for (const [name, node] of nodes(path, inside)) {
     if (node.node_type === "group") groups.push(attributesOf(node));
     else {
-      const folder = join(path, name);
-      arrays.push({ name, folder, metadata, version: 3, array: node, attributes: attributesOf(node) });
+      const attributes = attributesOf(node);
+      arrays.push({ name, metadata: V3, version: 3, array: node, attributes });
     }
   }
   return { arrays, groups };
@@ -72,13 +61,13 @@ function consolidated3(path: string, root: JsonObject, inside: JsonObject): Stor
 
 function consolidated2(path: string, all: JsonObject): Store {
   const arrays: FoundArray[] = [], groups: JsonObject[] = [];
-  const metadata = join(path, ALL), known = new Map(nodes(path, all));
+  const known = new Map(nodes(path, all));
   for (const [key, node] of known) {
     const cut = key.lastIndexOf("/"), name = key.slice(0, Math.max(cut, 0)), kind = key.slice(cut + 1);
     const attributes = known.get(name === "" ? ATTRIBUTES : `${name}/${ATTRIBUTES}`) ?? {};
     if (kind === GROUP) groups.push(attributes);
     if (kind === ARRAY) {
-      arrays.push({ name, folder: join(path, name), metadata, version: 2, array: node, attributes });
+      arrays.push({ name, metadata: ALL, version: 2, array: node, attributes });
     }
   }
   return { arrays, groups };
@@ -103,33 +92,40 @@ function nodes(path: string, found: JsonObject): [string, JsonObject][] {
 
 const MOST_DEPTH = 64, MOST_NODES = 65536;
 
-function walk(path: string, json: (...names: string[]) => JsonObject | null): Store {
+function walk(path: string, files: StoreFiles, json: ReadJson): Store {
   const arrays: FoundArray[] = [], groups: JsonObject[] = [], known = new Set<string>();
   const visit = (name: string, depth: number): void => {
-    const folder = join(path, name), real = Deno.realPathSync(folder);
+    const real = files.realName(name), within = (file: string) => name === "" ? file : `${name}/${file}`;
     // A link may lead back to a folder around it.
     if (known.has(real) || depth > MOST_DEPTH || known.size > MOST_NODES) return;
     known.add(real);
-    const node = json(name, V3);
+    const node = json(within(V3));
     if (node?.node_type === "array") {
       const attributes = attributesOf(node);
-      arrays.push({ name, folder, metadata: join(folder, V3), version: 3, array: node, attributes });
+      arrays.push({ name, metadata: within(V3), version: 3, array: node, attributes });
       return;
     }
-    const array = node ? null : json(name, ARRAY);
+    const array = node ? null : json(within(ARRAY));
     if (array) {
-      const attributes = json(name, ATTRIBUTES) ?? {}, metadata = join(folder, ARRAY);
-      arrays.push({ name, folder, metadata, version: 2, array, attributes });
+      const attributes = json(within(ATTRIBUTES)) ?? {};
+      arrays.push({ name, metadata: within(ARRAY), version: 2, array, attributes });
       return;
     }
-    if (!node && !isFile(join(folder, GROUP)) && depth > 0) return;
-    groups.push(node ? attributesOf(node) : json(name, ATTRIBUTES) ?? {});
-    for (const child of namesIn(folder)) {
-      if (!child.startsWith(".") && isFolder(join(folder, child))) {
-        visit(name === "" ? child : `${name}/${child}`, depth + 1);
-      }
-    }
+    if (!node && !files.has(within(GROUP)) && depth > 0) return;
+    groups.push(node ? attributesOf(node) : json(within(ATTRIBUTES)) ?? {});
+    const inside = files.foldersIn(name);
+    if (inside === null) throw notConsolidated(path);
+    for (const child of inside) visit(within(child), depth + 1);
   };
   visit("", 0);
   return { arrays, groups };
 }
+
+const notConsolidated = (path: string) =>
+  new UserError(
+    "data",
+    isUrl(path)
+      ? `${path} has no consolidated metadata, and a server can't be asked what is in a folder. Write them in ` +
+        "Python, where the store is: zarr.consolidate_metadata(STORE)."
+      : `${path} can't be listed.`,
+  );

@@ -6,44 +6,60 @@ import { arraysReader } from "../../columns/reader.ts";
 import { checkRoom } from "../../memory.ts";
 import { product } from "../../columns/rows.ts";
 import type { Variable } from "../../columns/variables.ts";
-import { isFolder, markOf, withFiles } from "../../files.ts";
+import { isFolder } from "../../files.ts";
 import { columnsOf, type Content, withAuxiliary } from "../netcdf/netcdf.ts";
-import { filesBelow, filesNamed, filesText, holds } from "../../paths.ts";
+import { filesBelow, filesNamed, filesText, holds, isUrl } from "../../paths.ts";
 import { joinFiles } from "../../columns/joined.ts";
 import { readStore, type StoreRows } from "./chunk_files.ts";
 import type { Json, JsonObject } from "./json.ts";
 import { type ArrayFacts, arrayOfVersion2, arrayOfVersion3, Unusable } from "./metadata.ts";
 import { type FoundArray, isStore, readStoreAt } from "./store.ts";
+import { openStoreFiles, type StoreFiles } from "./store_files.ts";
 
 export const loadZarr = (): Promise<void> => loadReader({ module: arraysReader });
 
-export const ENDINGS = [".zarr"];
+export const ENDINGS = [".zarr", ".zarr.zip"];
 
 export const isStoreOrMany = (path: string): boolean =>
-  isStore(path) || isFolder(path) && holds(path, ENDINGS);
+  isFolder(path) && (isStoreFolder(path) || holds(path, ENDINGS));
+
+/** The store is open while `use` runs. */
+function withStore<R>(path: string, use: (files: StoreFiles) => R): R {
+  const files = openStoreFiles(path);
+  try {
+    return use(files);
+  } finally {
+    files.close();
+  }
+}
+
+const isStoreFolder = (path: string): boolean => isFolder(path) && withStore(path, isStore);
 
 /** Null means one store. */
 const manyStores = (path: string): readonly string[] | null =>
   filesNamed(path, ENDINGS) ??
-    (isFolder(path) && !isStore(path) && holds(path, ENDINGS) ? filesBelow(path, ENDINGS) : null);
+    (isFolder(path) && !isStoreFolder(path) && holds(path, ENDINGS) ? filesBelow(path, ENDINGS) : null);
 
 /** `along` is the samples' dimension where the user names it. */
 export function withZarr<R>(path: string, use: (content: Content) => R, along = ""): R {
   const stores = manyStores(path);
-  if (stores) return use(joinedContent(path, stores, along));
-  const { variables, isGrid } = contentOf(path);
-  return use({
-    path,
-    kind: "Zarr store",
-    noun: "array",
-    isNetcdf: isGrid,
-    columns: columnsOf(variables, isGrid, false),
+  // A server's connection lasts as long as one of its stores is open.
+  return withStore(stores?.[0] ?? path, () => {
+    if (stores) return use(joinedContent(path, stores, along));
+    const { variables, isGrid } = zarrVariables(path);
+    return use({
+      path,
+      kind: "Zarr store",
+      noun: "array",
+      isNetcdf: isGrid,
+      columns: columnsOf(variables, isGrid, false),
+    });
   });
 }
 
 function joinedContent(path: string, stores: readonly string[], along: string): Content {
   const found = stores.map((store) => {
-    const { variables, isGrid } = contentOf(store);
+    const { variables, isGrid } = zarrVariables(store);
     return { path: store, variables: withAuxiliary(variables), isGrid };
   });
   const isGrid = found.every(({ isGrid }) => isGrid), inOrder = path.includes(",");
@@ -66,38 +82,33 @@ function joinedContent(path: string, stores: readonly string[], along: string): 
   };
 }
 
-function contentOf(path: string): ZarrContent {
-  if (!isFolder(path)) {
-    throw new UserError(
-      "data",
-      `${path} is no folder, and only Zarr stores in folders are read. A zip is unpacked by: ` +
-        `python -m zipfile -e ${path} STORE.zarr.`,
-    );
-  }
-  if (isStore(path)) return zarrVariables(path);
-  throw new UserError(
-    "data",
-    `${path} is no Zarr store: it has neither zarr.json nor .zgroup, .zarray or .zmetadata in it. ` +
-      "Check that it was copied as a whole, hidden files too.",
-  );
-}
-
 interface ZarrContent {
   readonly variables: readonly Variable[];
   /** Dimensions have names, as xarray writes them. */
   readonly isGrid: boolean;
 }
 
-export function zarrVariables(path: string): ZarrContent {
-  const { arrays, groups } = withFiles((open) => readStoreAt(path, open));
-  const coordinates = new Set(
-    groups.flatMap(({ coordinates: text }) => typeof text === "string" ? text.split(" ") : []),
+export const zarrVariables = (path: string): ZarrContent =>
+  withStore(path, (files) => {
+    if (!isStore(files)) throw noStore(path);
+    const { arrays, groups } = readStoreAt(path, files);
+    const coordinates = new Set(
+      groups.flatMap(({ coordinates: text }) => typeof text === "string" ? text.split(" ") : []),
+    );
+    const found = arrays.map((array) => ({ array, facts: factsOf(array) }));
+    const isGrid = found.some(({ facts }) => typeof facts !== "string" && facts.dimensions !== null);
+    const variables = found.map(({ array, facts }) => variableOf(path, array, facts, coordinates));
+    return { variables, isGrid };
+  });
+
+const noStore = (path: string) =>
+  new UserError(
+    "data",
+    `${path} is no Zarr store: it has none of zarr.json, .zgroup, .zarray and .zmetadata in it. ` +
+      (isUrl(path)
+        ? "Check data.data_path (--data-path), which names the store's own folder."
+        : "Check that it was copied as a whole, hidden files too."),
   );
-  const found = arrays.map((array) => ({ array, facts: factsOf(array) }));
-  const isGrid = found.some(({ facts }) => typeof facts !== "string" && facts.dimensions !== null);
-  const variables = found.map(({ array, facts }) => variableOf(path, array, facts, coordinates));
-  return { variables, isGrid };
-}
 
 function factsOf({ version, array, attributes }: FoundArray): ArrayFacts | string {
   try {
@@ -128,12 +139,14 @@ function variableOf(
       null,
       "Write it again in smaller chunks.",
     );
-    const { size, changed } = markOf(found.metadata);
+    const { size, changed } = withStore(path, (files) => files.markOf(found.metadata));
     return {
       ...stored,
       layout: "store",
       lead,
-      file: { path: found.folder, size, changed },
+      file: { path: found.name === "" ? path : `${path}/${found.name}`, size, changed },
+      store: path,
+      inside: found.name === "" ? "" : `${found.name}/`,
       metadata: found.metadata,
     };
   };

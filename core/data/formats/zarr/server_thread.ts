@@ -1,0 +1,152 @@
+// The thread that asks a server for files: one at a time, with a limit to each, again where that may help, and no
+// other host than the one that was named.
+import type { ThreadScope } from "../../../base/threads.ts";
+import {
+  ANSWER,
+  type Answer,
+  DONE,
+  type Failure,
+  type Fault,
+  LENGTH,
+  type Orders,
+  type Taken,
+} from "./asking.ts";
+
+declare const self: ThreadScope;
+
+const TRIES = 4, SILENCE_MS = 30_000, WAIT_MS = 500, MOST_REDIRECTS = 5;
+/** A server that gives no parts gives such a file whole, and the last one is kept. */
+const MOST_WHOLE = 256 * 2 ** 20;
+/** They may be over in a moment. */
+const PASSING = [408, 425, 429, 500, 502, 503, 504];
+
+type Bytes = Uint8Array<ArrayBuffer>;
+
+let found: Bytes = new Uint8Array(0);
+let lastWhole: { readonly url: string; readonly bytes: Bytes } | null = null;
+
+self.onmessage = async ({ data }: MessageEvent<Orders | Taken>) => {
+  if ("into" in data) {
+    new Uint8Array(data.into).set(found);
+    return reply(data.shared, {});
+  }
+  const got = await asked(data);
+  if (got instanceof Uint8Array) found = got;
+  reply(data.shared, got instanceof Uint8Array ? { bytes: got.length } : { failed: got });
+};
+
+function reply(shared: SharedArrayBuffer, answer: Answer): void {
+  const words = new Int32Array(shared), text = new TextEncoder().encode(JSON.stringify(answer));
+  new Uint8Array(shared, ANSWER).set(text);
+  words[LENGTH] = text.length;
+  Atomics.store(words, DONE, 1);
+  Atomics.notify(words, DONE);
+}
+
+async function asked(orders: Orders): Promise<Bytes | Failure> {
+  const { range, url, waitMs = WAIT_MS } = orders;
+  if (range && lastWhole?.url === url) return cut(lastWhole.bytes, range);
+  for (let tries = 1;; tries++) {
+    const got = await once(orders);
+    if (got instanceof Uint8Array) return got;
+    const passes = got.kind === "unreachable" || got.kind === "overdue" ||
+      got.kind === "status" && PASSING.includes(got.status);
+    if (!passes || tries === TRIES) return { ...got, tries };
+    await new Promise((resolve) => setTimeout(resolve, waitMs * 2 ** (tries - 1)));
+  }
+}
+
+function cut(whole: Bytes, { at, bytes }: Required<Orders>["range"]): Bytes {
+  const from = at < 0 ? whole.length + at : at;
+  return from < 0 ? new Uint8Array(0) : whole.slice(from, from + bytes);
+}
+
+async function once({ url, most, range, silenceMs = SILENCE_MS }: Orders): Promise<Bytes | Fault> {
+  const overdue = new AbortController();
+  let timer = setTimeout(() => overdue.abort(), silenceMs);
+  const alive = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => overdue.abort(), silenceMs);
+  };
+  try {
+    const response = await followed(url, range, overdue.signal);
+    if (!(response instanceof Response)) return response;
+    const { status } = response, isPart = range !== undefined && status === 206;
+    if (status !== 200 && !isPart) {
+      await response.body?.cancel();
+      return status === 404 || status === 410
+        ? { kind: "absent" }
+        : status === 416 && range
+        ? new Uint8Array(0)
+        : { kind: "status", status };
+    }
+    const limit = range && !isPart ? MOST_WHOLE : most;
+    const bytes = await limited(response, limit, alive);
+    if (bytes === null) return range && !isPart ? { kind: "no parts", most: MOST_WHOLE } : { kind: "large" };
+    if (!range || isPart) return bytes;
+    lastWhole = { url, bytes };
+    return cut(bytes, range);
+  } catch (error) {
+    if (overdue.signal.aborted) return { kind: "overdue", seconds: silenceMs / 1000 };
+    const why = innermost(error);
+    const untrusted = /invalid peer certificate: (\w+)/.exec(`${(error as Error).message} ${why}`)?.[1];
+    return untrusted ? { kind: "untrusted", why: untrusted } : { kind: "unreachable", why };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** A redirect may lead to another place of the same host, and not from https to http. */
+async function followed(
+  address: string,
+  range: Orders["range"],
+  signal: AbortSignal,
+): Promise<Response | Fault> {
+  let url = new URL(address);
+  const headers: Record<string, string> = range ? { range: `bytes=${rangeText(range)}` } : {};
+  for (let i = 0; i <= MOST_REDIRECTS; i++) {
+    const response = await fetch(url, { headers, redirect: "manual", signal });
+    const to = response.headers.get("location");
+    if (response.status < 300 || response.status >= 400 || to === null) return response;
+    await response.body?.cancel();
+    const next = URL.canParse(to, url) ? new URL(to, url) : null;
+    const same = next?.hostname === url.hostname &&
+      (next.protocol === url.protocol || next.protocol === "https:");
+    if (!next || !same) return { kind: "redirect", to: (next?.origin ?? to).slice(0, 200) };
+    url = next;
+  }
+  return { kind: "redirect", to: "itself, again and again" };
+}
+
+const rangeText = ({ at, bytes }: Required<Orders>["range"]): string =>
+  at < 0 ? String(at) : `${at}-${at + bytes - 1}`;
+
+/** Null where there is more. */
+async function limited(response: Response, most: number, alive: () => void): Promise<Bytes | null> {
+  const parts: Bytes[] = [];
+  let size = 0;
+  for await (const part of response.body ?? []) {
+    alive();
+    size += part.length;
+    if (size > most) return null;
+    parts.push(part);
+  }
+  if (parts.length === 1) return parts[0];
+  const whole = new Uint8Array(size);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+function innermost(error: unknown): string {
+  let at = error as Error;
+  while (at.cause instanceof Error) at = at.cause;
+  // deno-lint-ignore no-control-regex
+  return String(at.message).replaceAll(/[\x00-\x1f\x7f-\x9f]+/g, " ").replace(/^.*: (?=\w)/, "").slice(
+    0,
+    200,
+  );
+}
