@@ -3,6 +3,7 @@ import { DATA_KIND_NAMES, type DataKind } from "../settings/formats.ts";
 import { didYouMean } from "../base/suggest.ts";
 import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
+import { patchesOf } from "../models/patches.ts";
 import { isCode, userFile } from "../models/user/file.ts";
 import type { DataRequest, Format, Sources } from "./format.ts";
 import { conversionOf, remoteCopy } from "./conversions.ts";
@@ -23,6 +24,8 @@ export interface Opened extends Sources {
   readonly normalisation: Normalisation | null;
   /** These means stand for missing inputs; null where nothing was measured for it. */
   readonly fill: readonly number[] | null;
+  /** An input's shape before patches are cut out of it. */
+  readonly whole: readonly number[];
   readonly notes: readonly string[];
 }
 
@@ -41,7 +44,11 @@ export function openData(
   const request = { data: read, training, model };
   const opened = withOwnFiles(request, openSources, hasColumns(data));
   const { plain } = training;
-  const done = transformed(opened, { data: read, seed: training.seed, quiet, plain });
+  const patches = patchesOf(data, model.padding, 1);
+  const done = transformed(opened, {
+    ...{ data: read, seed: training.seed, quiet, plain },
+    ...{ patches, ignored: training.ignore_index },
+  });
   const { train, val, test, notes, normalisation, fill } = done;
   return {
     train,
@@ -50,6 +57,7 @@ export function openData(
     normalisation,
     warnings: opened.warnings ?? [],
     fill,
+    whole: opened.train.input.shape,
     notes: [
       ...(staged?.notes ?? []),
       `Data: ${train.describe()}`,
@@ -69,6 +77,7 @@ export const asStored = (data: Config["data"]): Config["data"] => ({
   mask_channel: false,
   scaling: "none",
   random_crop: 0,
+  patch: "",
   crop_padding: 0,
   flip: "none",
   rotate: false,

@@ -5,10 +5,12 @@ import type { Resolved } from "../settings/resolve.ts";
 import type { Config } from "../settings/settings.ts";
 import { loadReader } from "../data/open.ts";
 import type { Source } from "../data/source.ts";
+import { judgedAtOnce } from "../train/batches.ts";
 import { type Answers, build, type Built, createOnDevice } from "../train/build.ts";
 import { loaderThreads, type openDevice } from "../train/device.ts";
 import { type Feed, openFeed } from "../train/feed.ts";
 import { withOwnStatistics } from "../train/resume.ts";
+import { wholeMaps } from "../models/patches.ts";
 import { ensembleOf, type Member } from "../models/ensemble.ts";
 import { refuseOther, toOwnStatistics } from "./members.ts";
 
@@ -50,7 +52,7 @@ export async function loadForEvaluation(
   const { root, averaged } = judgedWeights(file.root);
   loadWeights(model.root.stateDict(), root, file.path);
   const pass = withEnsemble(built, file, options);
-  const batchSize = config.training.eval_batch_size || config.training.batch_size;
+  const batchSize = judgedAtOnce(config.training, built.pass.patches, data.train);
   return {
     ...{ data, pass, averaged, batchSize },
     openFeed(sources) {
@@ -64,7 +66,7 @@ export async function loadForEvaluation(
 
 /** One checkpoint that answers once is no ensemble. */
 function withEnsemble(
-  { data: { train }, model, pass }: Built,
+  { data, model, pass }: Built,
   file: CheckpointFile,
   { config, device, ensemble }: EvaluationOptions,
 ): Built["pass"] {
@@ -75,12 +77,13 @@ function withEnsemble(
     using file = openCheckpoint(path);
     const own = withOwnStatistics(given, file.root);
     refuseOther(first, { path, config: own, root: file.root });
-    const input = toOwnStatistics(first, { path, config: own }, train);
-    const model = createOnDevice(own.model, train.facts, pass.loss, device);
+    const input = toOwnStatistics(first, { path, config: own }, data.train);
+    const model = createOnDevice(own, data, pass.loss, device);
     loadWeights(model.root.stateDict(), judgedWeights(file.root).root, path);
     return { model, input };
   });
   const sampling = { passes, each, seed: config.training.seed };
-  const all = ensembleOf([{ model, input: null }, ...members], pass.loss, train.facts, sampling);
-  return { ...pass, ...all };
+  const one = { model: wholeMaps(model, pass.patches ?? null), input: null };
+  const all = ensembleOf([one, ...members], pass.loss, data.train.facts, sampling);
+  return { ...pass, ...all, patches: null };
 }

@@ -25,9 +25,8 @@ import { noGrad } from "../../ffi/autograd.ts";
 import { constant, readBytes, scale, toNumbers } from "../../ffi/make.ts";
 import { argmax, cat, exp, gt, narrow, reshape, softmax, toDtype, zerosLike } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
-import { forward } from "../models/model.ts";
 import type { Loss } from "../models/losses.ts";
-import { list, type Pass } from "../train/blocks.ts";
+import { answersTo, list, type Pass } from "../train/blocks.ts";
 import type { Feed } from "../train/feed.ts";
 import { evaluationOutOfMemory } from "../train/memory.ts";
 
@@ -220,7 +219,7 @@ async function predictSamples(
         noGrad(() => {
           const { input, target } = supply.take()![0];
           pass.begin?.(done);
-          const [output, members] = list(autocast(pass.cast, pass.onGpu, () => forward(pass.model, input)));
+          const [output, members] = list(autocast(pass.cast, pass.onGpu, () => answersTo(pass, input)));
           const count = input.shape[0];
           const ids = Int32Array.from({ length: count }, (_, i) => source.indices?.[done + i] ?? done + i);
           take([

@@ -1,5 +1,7 @@
 // Derives global batch, micro-batches and accumulation, once.
 import { UserError } from "../base/errors.ts";
+import type { Source } from "../data/source.ts";
+import type { Patches } from "../models/patches.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Built } from "./build.ts";
 
@@ -42,6 +44,17 @@ export function planBatches(wanted: Wanted, samples: number, ranks: number): Bat
     `Batch: ${micro} x ${ranks} ${ranks === 1 ? "rank" : "ranks"} x ${accumulation} accumulated = ` +
     `${global} samples a step, ${stepsPerEpoch} ${stepsPerEpoch === 1 ? "step" : "steps"} an epoch`;
   return { micro, accumulation, global, stepsPerEpoch, note };
+}
+
+/** As many whole maps at once as have the points of a batch of patches. */
+export function judgedAtOnce(
+  { eval_batch_size, batch_size }: Config["training"],
+  patches: Patches | null | undefined,
+  { input: { shape } }: Pick<Source, "input">,
+): number {
+  if (eval_batch_size > 0 || !patches) return eval_batch_size || batch_size;
+  const [height, width] = shape.slice(-2);
+  return Math.max(1, Math.floor(batch_size * patches.height * patches.width / (height * width)));
 }
 
 export function stepsInAll(

@@ -8,7 +8,8 @@ import { detach, mul, sum } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
 import type { UserMetrics } from "../models/user/made.ts";
-import type { Activation, Model } from "../models/model.ts";
+import { type Activation, forward, type Model } from "../models/model.ts";
+import { type Patches, wholeMaps } from "../models/patches.ts";
 import { inPass } from "../models/nn/forward_context.ts";
 import { key } from "../base/random.ts";
 
@@ -28,7 +29,13 @@ export interface Pass {
   begin?(sample: number): void;
   /** Seeds the generator before a block draws random numbers; null where nothing is drawn. */
   readonly seeds: KeyedSeeds | null;
+  /** The model learns from patches of these, and answers whole maps patch by patch. */
+  readonly patches?: Patches | null;
 }
+
+/** What the model says of samples as they are judged and predicted. */
+export const answersTo = ({ model, patches }: Pass, input: Tensor): Activation =>
+  forward(patches ? wholeMaps(model, patches) : model, input);
 
 /** Backward begins with it; null stands for 1. */
 export type Weight = Tensor | null;

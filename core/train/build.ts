@@ -8,6 +8,7 @@ import { UserError } from "../base/errors.ts";
 import { createLoss, type Loss, unweighted } from "../models/losses.ts";
 import type { Facts, Model } from "../models/model.ts";
 import { checkRun, lossFor } from "../models/exported/model.ts";
+import { ofPatches, paddingInPatches, type Patches, patchesOf, wholeMaps } from "../models/patches.ts";
 import { createModel } from "../models/registry.ts";
 import { isCode, userFile } from "../models/user/file.ts";
 import { userMetrics } from "../models/user/made.ts";
@@ -63,7 +64,10 @@ export function build(
     ),
     answers,
   );
-  const { facts } = data.train;
+  const patches = patchesIn(config), facts = ofPatches(data.train.facts, patches);
+  if (patches && training.loss_weight !== "" && !plain) {
+    throw unweighable(training.loss_weight, config.data.patch);
+  }
   const weights = training.loss_weight === "" || untold
     ? null
     : pointWeights(training.loss_weight, data.train);
@@ -77,7 +81,7 @@ export function build(
     weights,
   );
   manualSeed(BigInt(training.seed)); // the weights PyTorch would draw after torch.manual_seed(seed)
-  const model = createModel(config.model, facts, chosen.outputs);
+  const model = createModel(inPatches(config, data), facts, chosen.outputs);
   const loss = lossFor(model, training.loss, chosen, facts);
   if (weights && loss !== chosen) throw unweighted(loss.name);
   checkRun(model, {
@@ -101,6 +105,7 @@ export function build(
     metrics: isCode(training.metric) ? userMetrics(userFile(training.metric), facts) : null,
     cast,
     onGpu: device !== "cpu",
+    patches,
     seeds: keyedSeeds(model, training.seed, isCode(config.model.name) || isCode(training.loss)),
   } as const;
   const channelsLast = training.channels_last === "on" ||
@@ -114,13 +119,30 @@ function moveBuffers({ root }: Model, device: Device): void {
   for (const [, buffer] of root.namedBuffers()) buffer.replaceWith(toDevice(buffer, device));
 }
 
-/** A further model for the same data and loss, which is not trained. */
-export function createOnDevice(settings: Config["model"], facts: Facts, loss: Loss, device: Device): Model {
-  const model = createModel(settings, facts, loss.outputs);
+const patchesIn = ({ data, model, training }: Config): Patches | null =>
+  patchesOf(data, model.padding, training.eval_batch_size || training.batch_size);
+
+const inPatches = (config: Config, { whole }: Opened): Config["model"] => ({
+  ...config.model,
+  padding: paddingInPatches(config.model.padding, patchesIn(config), whole.slice(-2)),
+});
+
+/** A further model for the same data and loss, which is not trained: it answers whole maps. */
+export function createOnDevice(config: Config, data: Opened, loss: Loss, device: Device): Model {
+  const patches = patchesIn(config);
+  const model = createModel(inPatches(config, data), ofPatches(data.train.facts, patches), loss.outputs);
   packParameters(model.root.namedParameters(), device, true);
   moveBuffers(model, device);
-  return model;
+  return wholeMaps(model, patches);
 }
+
+/** One map of weights does not say what the points of a patch weigh. */
+const unweighable = (weight: string, patch: string): UserError =>
+  new UserError(
+    "usage",
+    `--loss-weight ${weight} weighs the points of whole maps, and --patch ${patch} trains with patches of them: leave one ` +
+      "of them out.",
+  );
 
 const withAnswers = (data: Opened, answers: Answers | null): Opened =>
   answers

@@ -6,8 +6,8 @@ import { narrow } from "../../ffi/ops.ts";
 import { scope } from "../../ffi/tensor.ts";
 import { plainPart, type Source } from "../data/source.ts";
 import type { Team } from "../ranks/team.ts";
-import { forward } from "../models/model.ts";
-import { outputOf, type Pass } from "./blocks.ts";
+import { judgedAtOnce } from "./batches.ts";
+import { answersTo, outputOf, type Pass } from "./blocks.ts";
 import type { Feed } from "./feed.ts";
 import { measureOf, type Metrics } from "./metrics.ts";
 import { evaluationOutOfMemory } from "./memory.ts";
@@ -125,7 +125,7 @@ function judgeInParts(
           : { input: narrow(input, 0, from, count), target: narrow(target, 0, from, count) };
         pass.begin?.(first + from);
         autocast(pass.cast, pass.onGpu, () => {
-          const output = outputOf(forward(pass.model, own.input)), { target } = own;
+          const output = outputOf(answersTo(pass, own.input)), { target } = own;
           const loss = pass.loss.apply(output, target);
           running.observe({ output, target, loss, items: itemsOf(own, pass.loss), part });
         });
@@ -163,7 +163,7 @@ export async function evaluateEpoch(
     const ahead = ranks?.control.ahead();
     return ahead?.what === "stop" && ahead.places <= places ? ahead.reason : null;
   };
-  const size = training.eval_batch_size || training.batch_size;
+  const size = judgedAtOnce(training, trainer.pass.patches, val);
   const stride = size * (ranks?.team.world ?? 1);
   const poll = async (done: number, of: number, between: boolean) => {
     console.progress({

@@ -19,7 +19,7 @@ import {
 } from "../../ffi/cuda.ts";
 import { uninitialised } from "../../ffi/make.ts";
 import type { Config } from "../settings/settings.ts";
-import type { BatchPlan } from "./batches.ts";
+import { type BatchPlan, judgedAtOnce } from "./batches.ts";
 import type { Built } from "./build.ts";
 
 export interface Supply {
@@ -314,9 +314,8 @@ function groupsOf(rows: Rows): Groups {
 /** A part's first and last sample may be mixed with these. */
 const MATES = 2;
 
-export function lanesOf({ data }: Built, { training }: Config, plan: BatchPlan, world: number) {
+export function lanesOf({ data, pass }: Built, { training }: Config, plan: BatchPlan, world: number) {
   const { micro, global } = plan;
-  const size = training.eval_batch_size || training.batch_size;
   const shards = training.deterministic === "world" ? training.virtual_shards / world : 1;
   const largest = Math.ceil(global / world / shards);
   const train = {
@@ -324,5 +323,6 @@ export function lanesOf({ data }: Built, { training }: Config, plan: BatchPlan, 
     rows: Math.min(micro, largest) + MATES,
     parts: Math.min(shards, global) * Math.ceil(largest / micro),
   };
-  return data.val ? [train, { source: data.val, rows: size, parts: 1 }] : [train];
+  if (!data.val) return [train];
+  return [train, { source: data.val, rows: judgedAtOnce(training, pass.patches, data.val), parts: 1 }];
 }

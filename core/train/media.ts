@@ -21,8 +21,7 @@ import {
 } from "../data/preview/picture.ts";
 import { plainPart, type Source } from "../data/source.ts";
 import { formatValue } from "../base/format.ts";
-import { forward } from "../models/model.ts";
-import { outputOf, type Pass } from "./blocks.ts";
+import { answersTo, outputOf, type Pass } from "./blocks.ts";
 
 const BINS = 64;
 /** More histograms would make a note exceed a mebibyte. */
@@ -147,7 +146,7 @@ function predicted(pass: Pass, input: Tensor): Tensor {
   model.root.train(false);
   try {
     return noGrad(() =>
-      autocast(pass.cast, pass.onGpu, () => outputOf(forward(model, toDevice(input, device))))
+      autocast(pass.cast, pass.onGpu, () => outputOf(answersTo(pass, toDevice(input, device))))
     );
   } finally {
     model.root.train(true);

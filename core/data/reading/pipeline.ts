@@ -2,7 +2,8 @@
 // random numbers are functions of (seed, epoch, sample).
 import { key, uniform } from "../../base/random.ts";
 import { BadSample, type Draw, type Numbers, openReader, openWholeReader, type Threaded } from "./reader.ts";
-import { type Geometry, openGeometry } from "../transforms/geometry.ts";
+import { openGeometry } from "../transforms/geometry.ts";
+import { type Beside, openPlaces } from "../transforms/patches.ts";
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 
@@ -119,14 +120,18 @@ export function openPipeline(t: Threaded): Pipeline {
   const bytes = t.levels && new Uint8Array(t.input.shape.reduce((product, size) => product * size, 1));
   const spread = t.levels && openLevels(t.levels);
   const indexOf = (id: number) => t.indices === null ? id : t.indices[id];
-  const beside = t.geometry && t.targetMap ? openBeside(t, t.geometry, t.targetMap) : null;
+  const beside = t.geometry && t.beside ? openBeside(t, t.beside) : null;
   const write = (id: number, epoch: number, input: Uint8Array, target: Uint8Array) => {
     const index = indexOf(id);
     const place = bytes ?? input;
     const row = numbersOf(stored, place);
     if (geometry === null && reader.readInto) reader.readInto(index, place, target);
-    else arrange(reader.read(index, beside?.stored ?? target), row, draws(id, epoch));
-    beside?.arrange(target, draws(id, epoch));
+    else {
+      const found = reader.read(index, beside?.stored ?? target);
+      const draw = beside ? beside.placed(draws(id, epoch)) : draws(id, epoch);
+      arrange(found, row, draw);
+      beside?.arrange(target, draw);
+    }
     finite(row, reader.path);
     if (spread && bytes) spread(bytes, input);
   };
@@ -150,12 +155,14 @@ export function openPipeline(t: Threaded): Pipeline {
 }
 
 /** The target's map is cut and turned as its input is. */
-function openBeside({ target: { dtype, shape } }: Threaded, plan: Geometry, map: readonly number[]) {
+function openBeside({ target: { shape } }: Threaded, beside: Beside) {
+  const { map, plan, dtype } = beside;
   const elements = map.reduce((product, size) => product * size, 1);
   const stored = new Uint8Array(elements * dtypeBytes(dtype)), data = numbersOf(dtype, stored);
-  const arrange = openGeometry(plan, [map[0], ...shape.slice(-2)]);
+  const arrange = openGeometry(plan, [map[0], ...shape.slice(-2)]), places = openPlaces(beside);
   return {
     stored,
+    placed: (draw: Draw | null) => places(data, draw),
     arrange: (into: Uint8Array, draw: Draw | null) =>
       arrange({ data, shape: map }, numbersOf(dtype, into), draw),
   };

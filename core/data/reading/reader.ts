@@ -2,6 +2,7 @@
 // and opened from plain data.
 import type { WholeReader } from "./pipeline.ts";
 import type { Geometry } from "../transforms/geometry.ts";
+import type { Beside } from "../transforms/patches.ts";
 import type { Field } from "../source.ts";
 
 export type Numbers =
@@ -100,8 +101,8 @@ export interface Threaded {
   readonly levels: Float32Array | null;
   /** Null means that the stored sample is the row. */
   readonly geometry: Geometry | null;
-  /** A target of this stored shape, [channels, height, width], goes through the geometry with its input. */
-  readonly targetMap?: readonly number[] | null;
+  /** A target that is a map goes through the geometry with its input. */
+  readonly beside?: Beside | null;
   /** Null means no random choices: validation. */
   readonly seed: number | null;
   readonly bad: "fail" | "skip";

@@ -12,6 +12,8 @@ import { type Geometry, openGeometry, sampleShape } from "./geometry.ts";
 import { givenIn, IMAGENET, type Normalisation, valuesOf } from "./values.ts";
 import { mixer } from "./mix.ts";
 import type { Threaded } from "../reading/reader.ts";
+import { type Patches } from "../../models/patches.ts";
+import { type Beside, finer, openPlaces, windowOf } from "./patches.ts";
 import { checkMaskChannel, type Fill, fillNote, fillOf, withMaskChannel, withoutGaps } from "../missing.ts";
 
 function onHost(source: Source): Source {
@@ -67,13 +69,22 @@ interface Settings {
   readonly seed: number;
   readonly plain?: boolean;
   readonly quiet?: boolean;
+  /** Training samples are patches of these; others are whole maps. */
+  readonly patches?: Patches | null;
+  /** Points of this class do not count. */
+  readonly ignored?: number;
 }
 
 /** Only training samples are random. */
-export function transformed(pair: Pair, { data, seed, quiet = true, plain }: Settings): Transformed {
+export function transformed(pair: Pair, settings: Settings): Transformed {
+  const { data, seed, quiet = true, plain, patches = null, ignored = NaN } = settings;
   const notes: string[] = [];
-  const plan = planOf(data);
-  const cut = (source: Source, own: number | null) => plan ? cropped(source, plan, own) : source;
+  const plan = planOf(data, patches);
+  const cut = (source: Source, own: number | null) =>
+    plan === null || patches && own === null ? source : cropped(source, plan, own, {
+      ignored,
+      times: patches ? data.patches_per_sample : 1,
+    });
   const still = (source?: Source | null) => source ? cut(source, null) : null;
   const train = cut(pair.train, plain ? null : seed), val = still(pair.val), test = still(pair.test);
   const normalisation = normalisationOf(
@@ -122,9 +133,27 @@ export function transformed(pair: Pair, { data, seed, quiet = true, plain }: Set
   };
 }
 
-function planOf(data: Config["data"]): Geometry | null {
+function planOf(data: Config["data"], patches: Patches | null): Geometry | null {
   const { resize, centre_crop, random_crop, crop_padding, flip, rotate } = data;
+  if (patches) {
+    const others = {
+      resize,
+      "centre-crop": centre_crop,
+      "random-crop": random_crop,
+      "crop-padding": crop_padding,
+    };
+    const other = Object.entries(others).find(([, value]) => value > 0);
+    if (other) {
+      throw new UserError(
+        "usage",
+        `--patch ${data.patch} cuts patches out of the data's own maps, and --${other[0]} ${
+          other[1]
+        } changes those: leave one of them out.`,
+      );
+    }
+  }
   const plan = {
+    patch: patches && windowOf(patches),
     resize,
     centreCrop: centre_crop,
     randomCrop: random_crop,
@@ -132,7 +161,9 @@ function planOf(data: Config["data"]): Geometry | null {
     flip,
     rotate,
   };
-  return resize || centre_crop || random_crop || crop_padding || rotate || flip !== "none" ? plan : null;
+  return patches || resize || centre_crop || random_crop || crop_padding || rotate || flip !== "none"
+    ? plan
+    : null;
 }
 
 function then(source: Source, more: (batch: Batch, part: Part) => Batch): Source {
@@ -140,7 +171,13 @@ function then(source: Source, more: (batch: Batch, part: Part) => Batch): Source
   return { ...source, finish, host: source.host && then(source.host, more) };
 }
 
-function cropped(source: Source, plan: Geometry, seed: number | null): Source {
+interface Cut {
+  readonly ignored: number;
+  /** So many patches of each sample are samples of their own. */
+  readonly times: number;
+}
+
+function cropped(source: Source, plan: Geometry, seed: number | null, { ignored, times }: Cut): Source {
   const { threaded } = source;
   const fields = storedFields(source), stored = fields.input;
   const shape = sampleShape(plan, stored.shape, source.name);
@@ -152,27 +189,32 @@ function cropped(source: Source, plan: Geometry, seed: number | null): Source {
   }
   const input = { ...source.input, shape };
   const facts = { ...source.facts, input: { ...source.facts.input, shape } };
-  const map = targetMapOf(source, fields, plan);
-  const beside = map && sampleShape(plan, map, source.name);
+  const beside = besideOf(source, fields, plan, ignored);
+  const after = beside && sampleShape(beside.plan, beside.map, source.name);
   const sized = <F extends Field>(field: F): F =>
-    beside ? { ...field, shape: [...field.shape.slice(0, -2), ...beside.slice(-2)] } : field;
-  const whole = { ...source, input, facts, target: sized(source.target) };
+    after ? { ...field, shape: [...field.shape.slice(0, -2), ...after.slice(-2)] } : field;
+  const { length, indices } = severalTimes(source, times);
+  const whole = { ...source, input, facts, target: sized(source.target), length, indices };
   if (threaded) {
     const now = {
-      ...{ ...threaded, geometry: plan, seed, targetMap: map },
+      ...{ ...threaded, geometry: plan, seed, beside, ...severalTimes(threaded, times) },
       ...{ input: { ...stored, shape }, target: sized(threaded.target) },
     };
     return { ...whole, threaded: now, ...readRows(now) };
   }
+  if (plan.patch && beside && after) {
+    const made = { input: { ...stored, shape }, target: sized(fields.target) };
+    return { ...whole, raw: patchesIn(source, { plan, made, beside, after, seed }) };
+  }
   const arrange = openGeometry(plan, shape), draws = drawsOf(seed);
-  const arrangeTarget = beside && openGeometry(plan, beside);
+  const arrangeTarget = beside && after && openGeometry(beside.plan, after);
   const raw = (part: Part): Batch => {
     const { input, target } = source.raw(part);
     return {
       input: arranged(input, shape, part, draws, arrange),
-      target: map && arrangeTarget
+      target: arrangeTarget
         ? reshape(
-          arranged(reshape(target, [part.ids.length, ...map]), beside, part, draws, arrangeTarget),
+          arranged(reshape(target, [part.ids.length, ...beside.map]), after, part, draws, arrangeTarget),
           [part.ids.length, ...sized(fields.target).shape],
         )
         : target,
@@ -181,17 +223,73 @@ function cropped(source: Source, plan: Geometry, seed: number | null): Source {
   return { ...whole, raw };
 }
 
-/** A target on the input's own pixels goes wherever they go; null for any other. */
-function targetMapOf(
+interface Patched {
+  readonly plan: Geometry;
+  readonly made: Pick<Threaded, "input" | "target">;
+  readonly beside: Beside;
+  /** The target's map becomes this. */
+  readonly after: readonly number[];
+  readonly seed: number | null;
+}
+
+/** Whole maps are gathered one by one: a batch of them may be much larger than one of patches. */
+function patchesIn(source: Source, { plan, made, beside, after, seed }: Patched): Source["raw"] {
+  const arrange = openGeometry(plan, made.input.shape), arrangeTarget = openGeometry(beside.plan, after);
+  const draws = drawsOf(seed), places = openPlaces(beside);
+  return ({ ids, epoch }) => {
+    const room = ({ shape, dtype }: Field) => uninitialised([ids.length, ...shape], { dtype });
+    const batch = { input: room(made.input), target: room(made.target) };
+    ids.forEach((id, i) =>
+      scope(() => {
+        const found = source.raw(plainPart([id % source.length], epoch));
+        const numbers = (t: Tensor) => numbersOf(t.dtype, borrowBytes(t));
+        const row = (t: Tensor) => {
+          const bytes = borrowBytes(t), each = bytes.length / ids.length;
+          return numbersOf(t.dtype, bytes.subarray(i * each, (i + 1) * each));
+        };
+        const input = contiguous(found.input), target = numbers(contiguous(found.target));
+        const draw = places(target, draws(id, epoch));
+        arrange({ data: numbers(input), shape: input.shape.slice(1) }, row(batch.input), draw);
+        arrangeTarget({ data: target, shape: beside.map }, row(batch.target), draw);
+      })
+    );
+    return batch;
+  };
+}
+
+function severalTimes<S extends { readonly length: number; readonly indices?: Int32Array | null }>(
+  { length, indices }: S,
+  times: number,
+): { length: number; indices: S["indices"] } {
+  if (times === 1) return { length, indices };
+  const all = new Int32Array(new SharedArrayBuffer(4 * times * length));
+  for (let i = 0; i < all.length; i++) all[i] = indices?.[i % length] ?? i % length;
+  return { length: all.length, indices: all };
+}
+
+/** A target on the input's own pixels goes wherever they go, as does one that is finer; null for any other. */
+function besideOf(
   { name, threaded, facts: { task } }: Source,
   { input, target }: Pick<Threaded, "input" | "target">,
   plan: Geometry,
-): readonly number[] | null {
+  ignored: number,
+): Beside | null {
   const perPixel = task === "segmentation" && target.shape.length === 2;
-  if (!perPixel && (task !== "regression" || target.shape.length !== 3)) return null;
   const refuse = (why: string) =>
     new UserError("usage", `${name}: targets here are maps of [${target.shape.join(", ")}], and ${why}.`);
-  if (input.shape.slice(-2).join() !== target.shape.slice(-2).join()) {
+  if (!perPixel && (task !== "regression" || target.shape.length !== 3)) {
+    if (!plan.patch) return null;
+    throw new UserError(
+      "usage",
+      `--patch is for maps with an answer for each pixel, and ${name} has inputs of [${
+        input.shape.join(", ")
+      }] and targets of [${target.shape.join(", ")}]: leave it out.`,
+    );
+  }
+  const [height, width] = input.shape.slice(-2), k = target.shape.at(-2)! / height;
+  const finerBy = !(plan.centreCrop || plan.randomCrop || plan.resize) && Number.isInteger(k) &&
+    target.shape.at(-1) === k * width;
+  if (k !== 1 && !finerBy || target.shape.at(-1) !== k * width) {
     throw refuse(`inputs of [${input.shape.join(", ")}] can't be cropped, resized or turned beside them`);
   }
   if (threaded?.reader.whole) {
@@ -199,7 +297,8 @@ function targetMapOf(
   }
   if (plan.resize > 0 && perPixel) throw refuse("classes of pixels can't be resized: leave --resize out");
   if (plan.padding > 0) throw refuse("--crop-padding would make up targets of 0: leave it out");
-  return perPixel ? [1, ...target.shape] : target.shape;
+  const map = perPixel ? [1, ...target.shape] : target.shape;
+  return { map, plan: finer(plan, k), dtype: target.dtype, ignored };
 }
 
 function arranged(

@@ -13,6 +13,17 @@ export interface Geometry {
   readonly padding: number;
   readonly flip: "none" | "horizontal" | "both";
   readonly rotate: boolean;
+  /** A random patch of the map in place of a random crop. */
+  readonly patch?: Patch | null;
+}
+
+export interface Patch {
+  readonly height: number;
+  readonly width: number;
+  /** The map goes on from its last row, or column, to its first. */
+  readonly wraps: readonly [rows: boolean, columns: boolean];
+  /** It begins at multiples of this: a map that is k times finer has its window at the same place. */
+  readonly unit: number;
 }
 
 /** Planes are equal, such as an image's channels; steps lead to the next row or column in `data`. */
@@ -121,9 +132,17 @@ function copyOne(
 
 /** Each choice about a sample has a random number of its own. */
 const TOP = 0, LEFT = 1, MIRROR = 2, UPSIDE_DOWN = 3, TURN = 4;
+/** From here on are other places of a patch, down and across. */
+const AGAIN = 5;
+/** Places of a patch that a sample may have: the number of draws allows no more. */
+export const PLACES = 6;
+
+/** The same choices but for the patch's place. */
+export const drawAgain = (draw: Draw, attempt: number): Draw =>
+  attempt === 0 ? draw : (k) => draw(k <= LEFT ? AGAIN + 2 * (attempt - 1) + k : k);
 
 const asItIs = (plan: Geometry) =>
-  !(plan.resize || plan.centreCrop || plan.randomCrop || plan.rotate || plan.flip !== "none");
+  !(plan.resize || plan.centreCrop || plan.randomCrop || plan.rotate || plan.patch || plan.flip !== "none");
 
 export function sampleShape(plan: Geometry, stored: readonly number[], where: string): number[] {
   if (plan.padding > 0 && plan.randomCrop === 0) {
@@ -154,6 +173,7 @@ function flagsOf(plan: Geometry): string {
     plan.resize && "--resize",
     plan.centreCrop && "--centre-crop",
     plan.randomCrop && "--random-crop",
+    plan.patch && "--patch",
     plan.flip !== "none" && "--flip",
     plan.rotate && "--rotate",
   ].filter(Boolean);
@@ -175,11 +195,16 @@ function misfit(plan: Geometry, stored: Size): string | null {
   if (!centreCrop && randomCrop > least + 2 * padding) {
     return small("random-crop", randomCrop, padding ? ` and --crop-padding ${padding}` : "");
   }
+  if (plan.patch && (plan.patch.height > stored[0] || plan.patch.width > stored[1])) {
+    const { height, width } = plan.patch;
+    return `is ${sizeText(size)}, smaller than --patch ${height}x${width}: take a smaller patch, such as ` +
+      `${Math.min(height, stored[0])}x${Math.min(width, stored[1])}`;
+  }
   const [height, width] = outcome(plan, stored);
   if (rotate && height !== width) {
     return `is ${
       sizeText([height, width])
-    }${after}, and --rotate needs squares: add --random-crop N or --centre-crop N ` +
+    }${after}, and --rotate needs squares: add --patch N, --random-crop N or --centre-crop N ` +
       `with at most ${least}, or leave --rotate out`;
   }
   return null;
@@ -187,7 +212,8 @@ function misfit(plan: Geometry, stored: Size): string | null {
 
 const sizeText = ([height, width]: Size) => `${height} pixels high and ${width} wide`;
 
-function outcome({ resize, centreCrop, randomCrop }: Geometry, stored: Size): Size {
+function outcome({ resize, centreCrop, randomCrop, patch }: Geometry, stored: Size): Size {
+  if (patch) return [patch.height, patch.width];
   const side = randomCrop || centreCrop;
   return side ? [side, side] : resize ? resizedSize(stored, resize) : stored;
 }
@@ -212,6 +238,14 @@ export function openGeometry(
       return copyPlanes(planes, into, { start: 0, plane: height * width, row: width, column: 1 });
     }
     const [, height, width] = found;
+    if (plan.patch) {
+      const target = turned([height, width], plan, draw);
+      for (const { top, left, rows, columns, below, beside } of pieces(placeOf(plan.patch, planes, draw))) {
+        const start = target.start + below * target.row + beside * target.column;
+        copyPlanes(cut(planes, top, left, rows, columns), into, { ...target, start });
+      }
+      return;
+    }
     const { top, left, rows, columns, below, beside } = windowOf(plan, planes, draw);
     const seen = plan.resize
       ? resample(planes, resizedSize([planes.height, planes.width], plan.resize), {
@@ -290,6 +324,52 @@ function windowOf(plan: Geometry, { height, width }: Planes, draw: Draw | null):
     below: down.zeros,
     beside: across.zeros,
   };
+}
+
+type Span = readonly { readonly from: number; readonly count: number; readonly at: number }[];
+
+/** Rows and columns of the map, in two spans where the patch goes around it; `at` is their place in the patch. */
+function placeOf(
+  { height, width, wraps, unit }: Patch,
+  map: Pick<Planes, "height" | "width">,
+  draw: Draw | null,
+): readonly [rows: Span, columns: Span] {
+  const along = (side: number, patch: number, wraps: boolean, k: number): Span => {
+    const around = wraps && patch < side;
+    const places = (around ? side : side - patch + unit) / unit;
+    const from = unit * Math.floor(draw === null ? (places - 1) / 2 : draw(k) * places);
+    const first = Math.min(patch, side - from);
+    const begin = { from, count: first, at: 0 };
+    return first === patch ? [begin] : [begin, { from: 0, count: patch - first, at: first }];
+  };
+  return [along(map.height, height, wraps[0], TOP), along(map.width, width, wraps[1], LEFT)];
+}
+
+const pieces = ([down, across]: ReturnType<typeof placeOf>): Window[] =>
+  down.flatMap((rows) =>
+    across.map((columns) => ({
+      ...{ top: rows.from, left: columns.from, rows: rows.count, columns: columns.count },
+      ...{ below: rows.at, beside: columns.at },
+    }))
+  );
+
+/** True where the patch has at least one of the points that `counts` says are there. */
+export function hasPoints(
+  patch: Patch,
+  [channels, height, width]: readonly number[],
+  counts: (at: number) => boolean,
+  draw: Draw,
+): boolean {
+  const windows = pieces(placeOf(patch, { height, width }, draw));
+  for (let channel = 0; channel < channels; channel++) {
+    for (const { top, left, rows, columns } of windows) {
+      for (let row = top; row < top + rows; row++) {
+        const from = (channel * height + row) * width + left;
+        for (let at = from; at < from + columns; at++) if (counts(at)) return true;
+      }
+    }
+  }
+  return false;
 }
 
 /** Python's round(n / 2) rounds halves to even, as does torchvision's centre crop. */

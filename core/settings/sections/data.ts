@@ -211,6 +211,29 @@ export const data = {
     empty: "off",
     help: "side of the square taken from a random place in training, and from the middle in validation",
   }),
+  patch: text("", {
+    flag: "patch",
+    empty: "whole maps",
+    pattern: {
+      regex: /^[1-9]\d{0,4}(x[1-9]\d{0,4})?$/,
+      says: "rows x columns, such as 64x64, or one number for both",
+    },
+    help:
+      "train with random patches of maps, such as 64x64; evaluation and predictions are of whole maps, of overlapping " +
+      "patches whose answers are blended",
+  }),
+  patch_overlap: float(0.25, {
+    min: 0,
+    max: 0.9,
+    flag: "patch-overlap",
+    help: "share of a patch's sides that neighbours have in common in evaluation and predictions",
+  }),
+  patches_per_sample: int(1, {
+    min: 1,
+    max: 1_000_000,
+    flag: "patches-per-sample",
+    help: "random patches of each sample in an epoch",
+  }),
   crop_padding: int(0, {
     min: 0,
     max: 65536,

@@ -41,6 +41,7 @@ export function sample(setting: Setting): { text: string; data: unknown } {
         "3-9",
         "time",
         "1..6",
+        "64x64",
       ].find((
         text,
       ) => pattern?.regex.test(text) ?? true)!;

@@ -212,7 +212,7 @@ for (
       "turns of oblongs",
       { rotate: true },
       [3, 28, 40],
-      "--rotate needs squares: add --random-crop N or --centre-crop N with at most 28",
+      "--rotate needs squares: add --patch N, --random-crop N or --centre-crop N with at most 28",
     ],
     [
       "images without channels",
