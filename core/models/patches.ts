@@ -40,7 +40,7 @@ export function ofPatches(facts: Facts, patches: Patches | null): Facts {
   return { ...facts, input: { ...facts.input, shape: [channels, patches.height, patches.width] } };
 }
 
-/** What lies beside a patch is not its own opposite edge: only a patch as long as the map goes around it. */
+/** A patch's opposite edge is not its neighbour, unless the patch is as long as the map. */
 export function paddingInPatches(
   padding: Config["model"]["padding"],
   patches: Patches | null,

@@ -33,7 +33,7 @@ export interface Pass {
   readonly patches?: Patches | null;
 }
 
-/** What the model says of samples as they are judged and predicted. */
+/** Evaluation and prediction see these answers. */
 export const answersTo = ({ model, patches }: Pass, input: Tensor): Activation =>
   forward(patches ? wholeMaps(model, patches) : model, input);
 
