@@ -65,6 +65,7 @@ nc = xr.open_dataset("p.nc")
 print(json.dumps({
     "shape": list(got["prediction"].shape), "worst": float(abs(got["prediction"] - want).max()),
     "mse": float((e[there] ** 2).mean()), "mae": float(abs(e[there]).mean()), "points": int(there.sum()),
+    "both": float(abs(np.load("both.npz")["prediction"] - want).max() + np.load("both.npz")["std"].max()),
     "grid": bool((nc.lon.values == data.lon.values).all() and nc.y.shape == (6, 13, 22)),
     "same": bool(np.allclose(nc.y.values, np.where(there, want, np.nan)[:, 0], atol=1e-5, equal_nan=True)),
 }))
@@ -88,9 +89,10 @@ Deno.test("patches of maps: the same from memory, from files and on 1, 2 and 4 r
     const checkpoint = "checkpoints/r_latest.pt";
     await succeed(["predict", checkpoint, "--out=p.npz"], { cwd });
     await succeed(["predict", checkpoint, "--out=p.nc"], { cwd });
+    await succeed(["predict", checkpoint, "checkpoints/two_latest.pt", "--out=both.npz"], { cwd });
     const found = JSON.parse(python(PEER, cwd, new URL("../../examples/python", import.meta.url).pathname));
     assertEquals(found.shape, [6, 1, 13, 22]);
-    assert(found.worst < 1e-5, `${found.worst}`);
+    assert(found.worst < 1e-5 && found.both < 1e-5, `${found.worst} ${found.both}`);
     assertEquals([found.grid, found.same], [true, true]);
     const { stdout } = await succeed(["eval", checkpoint, "--json"], { cwd });
     const { val_loss, metrics } = JSON.parse(stdout);
