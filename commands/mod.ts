@@ -86,7 +86,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: "report",
-    summary: "write one HTML file of a run, or of several compared",
+    summary: "write one HTML file of a run, of several compared, or of a data set",
     load: async () => (await import("./report.ts")).command,
   },
   {

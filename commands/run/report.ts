@@ -1,9 +1,11 @@
-// `hpctrain report`: runs as one HTML file.
+// `hpctrain report`: runs, or a data set, as one HTML file.
 import { writeAll, writeAtomically } from "../../core/base/atomic.ts";
 import { parseOptions } from "../../core/settings/options.ts";
 import { messageOf, UserError } from "../../core/base/errors.ts";
 import { formatBytes } from "../../core/base/format.ts";
 import { findRun, NEWEST_RUN, readRun, type RunData } from "../../core/run/run_data.ts";
+import { beginningOf } from "../../core/data/paths.ts";
+import { basename } from "../../deps/path.ts";
 import { reportPage } from "../../core/outputs/report/page.ts";
 import { OPTIONS, USAGE } from "../report.ts";
 
@@ -12,6 +14,10 @@ const MOST_RUNS = 32;
 
 export async function report(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
+  const kind = options["data-type"];
+  if (kind !== undefined || (positionals.length === 1 && await isData(positionals[0], options["save-dir"]))) {
+    return await reportData(positionals, kind ?? "auto", options.out);
+  }
   const words = positionals.length > 0 ? positionals : [NEWEST_RUN];
   const folders = [...new Set(words.map((word) => findRun(word, options["save-dir"])))];
   if (folders.length > MOST_RUNS) {
@@ -27,9 +33,37 @@ export async function report(argv: string[]): Promise<number> {
   return 0;
 }
 
+async function reportData(paths: readonly string[], kind: string, out?: string): Promise<number> {
+  if (paths.length !== 1) {
+    throw new UserError("usage", `report takes one data set, but got ${paths.length}. Usage: ${USAGE}`);
+  }
+  const [path] = paths;
+  const { pageOfData } = await import("./report_data.ts");
+  const name = basename(beginningOf(path).replace(/\/+$/, ""));
+  write(
+    out ?? fileNameOf(name.replace(/\.[^.]*$/, "")),
+    new TextEncoder().encode(await pageOfData(path, kind)),
+  );
+  return 0;
+}
+
+/** A run's name comes first: data of the same name is named by its path. */
+async function isData(word: string, saveDir: string | undefined): Promise<boolean> {
+  try {
+    findRun(word, saveDir);
+    return false;
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    return (await import("./report_data.ts")).isData(word);
+  }
+}
+
 /** In this folder, after the run; what is no part of a file's name is left out. */
 function nameOf(runs: readonly RunData[]): string {
-  const name = runs.length === 1 ? runs[0].name : "comparison";
+  return fileNameOf(runs.length === 1 ? runs[0].name : "comparison");
+}
+
+function fileNameOf(name: string): string {
   return `${name.replace(/[^\w.+-]+/g, "_").replace(/^\.+/, "").slice(0, 100) || "report"}.html`;
 }
 

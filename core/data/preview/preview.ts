@@ -48,7 +48,7 @@ export interface Preview {
 /** A shorter side is a small table, not a map. */
 const SHORTEST = 4;
 
-function layoutOf(row: readonly number[]): Pick<Raster, "shape" | "strides"> | null {
+export function layoutOf(row: readonly number[]): Pick<Raster, "shape" | "strides"> | null {
   if (row.length === 2) return layoutOf([1, ...row]);
   if (row.length !== 3) return null;
   const [a, b, c] = row;

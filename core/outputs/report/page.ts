@@ -1,12 +1,10 @@
-// The report as one HTML file that loads nothing: its content policy forbids it.
-import { VERSION } from "../../base/version.ts";
+// The report of runs.
 import type { RunData } from "../../run/run_data.ts";
 import { type RunStatus, runStatusOf } from "../../run/status.ts";
 import { chartData } from "./chart_data.ts";
 import {
   attemptsSection,
   configurationSection,
-  dateOf,
   elapsedSecondsOf,
   environmentSection,
   flat,
@@ -21,7 +19,8 @@ import {
   typical,
   warningsSection,
 } from "./sections.ts";
-import { escaped, Html, jsonText, markup } from "./html.ts";
+import { type Html, markup } from "./html.ts";
+import { embeddedFile, htmlFile, THEME } from "./html_file.ts";
 import { uplot } from "../../../deps/uplot.ts";
 import { formatBytes, formatCount, formatDuration, formatRate, formatValue } from "../../base/format.ts";
 
@@ -29,15 +28,10 @@ import { formatBytes, formatCount, formatDuration, formatRate, formatValue } fro
 export async function reportPage(runs: readonly RunData[], now: number): Promise<string> {
   const statuses = runs.map((run) => runStatusOf(run, now));
   const plots = uplot();
-  const style = `${plots.style}\n${embeddedFile("page.css")}`;
-  const scripts = [plots.script, embeddedFile("client.js")];
-  const data = chartData(runs);
-  const title = runs.map(({ name }) => name).join(", ");
-  const theme = markup`<button type="button" id="theme" title="light or dark">Light / dark</button>`;
   const [first] = runs;
   const sections = runs.length === 1
     ? [
-      heading(first, statuses[0], theme),
+      heading(first, statuses[0], THEME),
       headline(first, statuses[0]),
       charts([]),
       samplesSection(first.folder),
@@ -49,39 +43,19 @@ export async function reportPage(runs: readonly RunData[], now: number): Promise
       environmentSection(first),
     ]
     : [
-      markup`<header><h1>${runs.length} runs compared</h1>${theme}</header>`,
+      markup`<header><h1>${runs.length} runs compared</h1>${THEME}</header>`,
       comparison(runs, statuses),
       charts(runs.map(({ name }) => name)),
       differences(runs),
     ];
-  const body = markup`${sections.map((section) => section && markup`${section}\n`)}
-<footer>Made by hpctrain ${VERSION} on ${dateOf(now)}.</footer>`;
-  const policy = [
-    "default-src 'none'",
-    "img-src data:",
-    `style-src '${await hashOf(style)}'`,
-    `script-src ${(await Promise.all(scripts.map(hashOf))).map((hash) => `'${hash}'`).join(" ")}`,
-    "base-uri 'none'",
-    "form-action 'none'",
-  ].join("; ");
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${escaped(policy)}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="hpctrain ${VERSION}">
-<title>${escaped(title)}</title>
-<link rel="icon" href="data:,">
-<style>${style}</style>
-</head>
-<body>
-${body.text}
-<script type="application/json" id="data">${jsonText(data)}</script>
-${scripts.map((script) => `<script>${script}</script>`).join("\n")}
-</body>
-</html>
-`;
+  return await htmlFile({
+    title: runs.map(({ name }) => name).join(", "),
+    sections,
+    style: plots.style,
+    scripts: [plots.script, embeddedFile("client.js")],
+    data: chartData(runs),
+    now,
+  });
 }
 
 function charts(names: readonly string[]): Html {
@@ -98,15 +72,6 @@ ${choice.length > 0 ? markup`<div class="controls runs">${choice}</div>` : null}
 <span>Drag over a chart to zoom in; faint are the values before smoothing, or their range.</span></div>
 <noscript><p>The curves need JavaScript; the numbers do not.</p></noscript>
 <div id="charts"></div><div id="machine"></div></section>`;
-}
-
-const embeddedFile = (name: string): string =>
-  Deno.readTextFileSync(new URL(`./page/${name}`, import.meta.url)).trim();
-
-/** The content policy allows a script or a style by its hash. */
-async function hashOf(text: string): Promise<string> {
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
-  return `sha256-${digest.toBase64()}`;
 }
 
 interface Column {

@@ -298,26 +298,7 @@
     });
   }
 
-  // Light and dark; paper is light.
-
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const themeNow = () => root.dataset.theme || (dark.matches ? "dark" : "light");
-  document.getElementById("theme").addEventListener("click", () => {
-    root.dataset.theme = themeNow() === "dark" ? "light" : "dark";
-    buildAll();
-  });
-  dark.addEventListener("change", buildAll);
-  let before;
-  addEventListener("beforeprint", () => {
-    before = root.dataset.theme;
-    root.dataset.theme = "light";
-    buildAll();
-  });
-  addEventListener("afterprint", () => {
-    if (before) root.dataset.theme = before;
-    else delete root.dataset.theme;
-    buildAll();
-  });
+  root.addEventListener("theme", buildAll);
 
   // Widths follow the window.
 

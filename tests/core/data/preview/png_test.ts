@@ -1,6 +1,6 @@
 // Pictures are written so that Pillow reads the same pixels.
 import { assertEquals } from "@std/assert";
-import { encodePng } from "../../../../core/data/preview/picture.ts";
+import { encodeMapPng, encodePng, viridis } from "../../../../core/data/preview/picture.ts";
 import { key, uniformInt } from "../../../../core/base/random.ts";
 import { inFolder, python } from "../../checkpoint/python.ts";
 
@@ -21,5 +21,22 @@ Deno.test(
       Deno.writeFileSync(`${folder}/a.png`, encodePng({ width, height, rgb }));
       assertEquals(JSON.parse(python(PILLOW, `${folder}/a.png`)), ["PNG", "RGB", [width, height], [...rgb]]);
     }
+  }),
+);
+
+Deno.test(
+  "a map's values have the colours of their range, and what is missing none",
+  inFolder((folder) => {
+    const values = [0, 5, 10, NaN, 11, -1];
+    Deno.writeFileSync(`${folder}/a.png`, encodeMapPng({ width: 3, height: 2, values }, [0, 10], viridis));
+    const source = PILLOW.replace(
+      "Image.open(sys.argv[1])\nprint",
+      'Image.open(sys.argv[1]).convert("RGBA")\nprint',
+    );
+    const [, , size, pixels] = JSON.parse(python(source.replace("im.format", "0"), `${folder}/a.png`));
+    const colours = Array.from({ length: 6 }, (_, i) => pixels.slice(4 * i, 4 * i + 4).join());
+    const [low, middle, high] = ["68,1,84,255", "33,145,140,255", "253,231,37,255"];
+    assertEquals(size, [3, 2]);
+    assertEquals(colours.with(3, colours[3].split(",")[3]), [low, middle, high, "0", high, low]);
   }),
 );
