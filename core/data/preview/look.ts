@@ -1,5 +1,5 @@
-// What a report shows of a field: how its numbers are spread, maps of their mean and of what is missing, and the
-// share that is there along the samples. Of large data evenly spread samples are read.
+// A report shows of a field how its numbers are spread, maps of their mean and of what is missing, and the share
+// that is there along the samples. Of large data evenly spread samples are read.
 import { type Histogram, histogramOf } from "./distribution.ts";
 import { layoutOf, type Preview, type PreviewField } from "./preview.ts";
 
@@ -143,7 +143,7 @@ export function lookAtStatic(field: PreviewField): FieldLook | null {
   return look && { ...look, field, rows: [], present: [] };
 }
 
-/** Which fields are worth a look, and as what. */
+/** Coordinates of dimensions are in neither list. */
 export function looksAt(preview: Preview, most: number): { looks: FieldLook[]; others: PreviewField[] } {
   const { fields, dimensions = [] } = preview, looks: FieldLook[] = [], others: PreviewField[] = [];
   const wanted = fields.filter(({ remark, read }) => read !== null && remark === undefined);

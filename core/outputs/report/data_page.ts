@@ -76,7 +76,7 @@ function dimensionsSection(dimensions: readonly DimensionSummary[]): Html | null
   }</ul></section>`;
 }
 
-// What there is along the samples.
+// Coverage is what there is along the samples.
 
 const MOST_STRETCHES = 600;
 

@@ -150,7 +150,7 @@ function ticksOf({ values, units }: MapAxis): Tick[] {
   }));
 }
 
-/** Where a value is between those of the points. */
+/** A value lies between those of two points. */
 function placeOf(values: Float64Array, value: number): number {
   const up = values[values.length - 1] >= values[0];
   const found = values.findIndex((one) => up ? one >= value : one <= value);
