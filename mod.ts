@@ -86,8 +86,8 @@ export { createOptimizer, type Optimizer, type OptimizerSettings } from "./core/
 export { learningRate, type Schedule } from "./core/train/schedule.ts";
 export type { Outcome, Pass } from "./core/train/blocks.ts";
 export type { LossScaler } from "./core/train/precision.ts";
-export { type MicroBatch, type Share, sharesOf, type StepResult } from "./core/train/step.ts";
-export { type StepOptions, trainStep } from "./core/train/user_step.ts";
+export { type MicroBatch, type Share, sharesOf } from "./core/train/step.ts";
+export { type StepOptions, type StepResult, trainStep } from "./core/train/user_step.ts";
 
 // Ranks: over NCCL on GPUs, over MPI on CPUs.
 export type { Env } from "./core/ranks/launchers.ts";

@@ -225,6 +225,12 @@ export function onStream<R>(stream: Stream, body: () => R, device = current): R 
   }
 }
 
+/** This thread's work goes to a stream of its own from here on: the default one can't be captured. */
+export function leaveDefaultStream(): void {
+  synchroniseCuda();
+  ok(must().torch.setCurrentStream(poolStream(), current), "change its stream");
+}
+
 const DISABLE_TIMING = 2;
 
 export function newEvent(timing = false): Event {
@@ -271,6 +277,9 @@ export interface Readback {
   take<R>(read: (host: Tensor) => R): R;
 }
 
+/** Some of each step's, made once. */
+const spareEvents: Event[] = [];
+
 /**
  * Starts the copy, and owns `t` from here on. A later item() on `t` would wait for all queued work; this copy
  * queues where the work does.
@@ -278,13 +287,13 @@ export interface Readback {
 export function startReadback(t: Tensor): Readback {
   if (t.device === "cpu") return { take: (read) => readAndFree(t, read) };
   const host = keep(toDevice(t, "cpu", true)); // into pinned memory, as libtorch copies without waiting
-  const there = newEvent();
+  const there = spareEvents.pop() ?? newEvent();
   recordEvent(there, currentStream());
   t.free();
   return {
     take(read) {
       synchroniseEvent(there);
-      destroyEvent(there);
+      spareEvents.push(there);
       return readAndFree(host, read);
     },
   };

@@ -144,8 +144,9 @@ const scaler: Check = {
       const scale = new LossScaler({ init: 1024, growthInterval: 2, min: 1, maxSkipped: 5 }, device);
       const step = (gradient: number) => {
         fill_(arena.gradient, gradient);
-        const finite = scale.unscale(arena);
-        scale.update(finite, arena, 1);
+        const found = scale.unscale(arena);
+        scale.queueUpdate(found);
+        scale.follow(found.item() === 0, arena, 1);
         return scale.scale;
       };
       const seen = [Infinity, 1, 1, NaN].map(step);

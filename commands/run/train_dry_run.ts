@@ -49,7 +49,7 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
       startLine(world),
       `libtorch ${libtorch.versionText} from ${libtorch.from}: ${libtorch.dir}`,
       ...environmentLines(resolved),
-      ...withoutEffect(resolved),
+      ...withoutEffect(resolved, device),
       ...unitsTaken(resolved),
       ...notes,
       ...(resume ? [`Goes on from ${resume.path}`, ...changesSince(resume, resolved)] : []),

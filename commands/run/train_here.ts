@@ -135,7 +135,7 @@ async function trainOn(
     notes: [
       ...opened.notes,
       ...environmentLines(resolved),
-      ...withoutEffect(resolved),
+      ...withoutEffect(resolved, device),
       ...unitsTaken(resolved),
       ...ready.notes,
       ...loading.notes,

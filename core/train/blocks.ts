@@ -162,18 +162,29 @@ interface KeyedSeeds {
   /** The number of the virtual shard, or of the rank where there are none. */
   share: number;
   micro: number;
+  /** Nothing is seeded while a step is captured. */
+  held: boolean;
   seed(block: number): void;
 }
 
-/** Null for a model that draws nothing. `unknown`: its code may draw; seeding costs a microsecond a block. */
-export function keyedSeeds(model: Model, seed: number, unknown = false): KeyedSeeds | null {
+/**
+ * Null for a model that draws nothing. `unknown`: its code may draw; seeding costs a microsecond a block. `once`: the
+ * first block of a step's first micro-batch is seeded, and what follows draws on, as a captured step does.
+ */
+export function keyedSeeds(
+  model: Model,
+  seed: number,
+  { unknown = false, once = false } = {},
+): KeyedSeeds | null {
   const dropped = model.root.modules().some((m) => "p" in m && Number(m.p) > 0);
   if (!dropped && !model.draws && !unknown) return null;
   return {
     step: 0,
     share: 0,
     micro: 0,
+    held: false,
     seed(block) {
+      if (this.held || once && (block > 0 || this.micro > 0)) return;
       manualSeed(key(seed, "dropout", this.step, this.share, this.micro, block));
     },
   };

@@ -106,7 +106,10 @@ export function build(
     cast,
     onGpu: device !== "cpu",
     patches,
-    seeds: keyedSeeds(model, training.seed, isCode(config.model.name) || isCode(training.loss)),
+    seeds: keyedSeeds(model, training.seed, {
+      unknown: isCode(config.model.name) || isCode(training.loss),
+      once: device !== "cpu" && !training.gradient_checkpointing,
+    }),
   } as const;
   const channelsLast = training.channels_last === "on" ||
     (training.channels_last === "auto" &&

@@ -1,4 +1,5 @@
 // Refuses settings that can't work or that differ from a checkpoint's.
+import type { Device } from "../../ffi/tensor.ts";
 import { checkedDuration, UNIT_SUFFIX } from "../settings/setting.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import { ALL_SETTINGS, type Declared, findSetting, readSetting } from "../settings/settings.ts";
@@ -47,7 +48,7 @@ export function refuseGpus(
   );
 }
 
-const WITHOUT_EFFECT = ["training.compile"];
+const ON_GPUS = ["training.compile"];
 
 /** Data that is made up has no files. */
 const OF_FILES = ["data.stage", "data.bad_samples"];
@@ -57,13 +58,14 @@ const OF_COLUMNS = [
   ...["data.history", "data.lead", "data.folds", "data.fold"],
 ];
 
-export function withoutEffect({ config, origin, originText }: Resolved): string[] {
+export function withoutEffect({ config, origin, originText }: Resolved, device: Device): string[] {
+  const onGpus = device === "cpu" ? ON_GPUS : [];
   const ofFiles = config.data.data_path === "" ? OF_FILES : [];
   const ofColumns = [
     ...(hasColumns(config.data) ? [] : OF_COLUMNS),
     ...(hasTargets(config.data) ? [] : ["data.targets"]),
   ];
-  const without = [...WITHOUT_EFFECT, ...ofFiles, ...ofColumns];
+  const without = [...onGpus, ...ofFiles, ...ofColumns];
   // A checkpoint names every setting: a default there is no request.
   const wished = (path: string) =>
     JSON.stringify(readSetting(config, path)) !== JSON.stringify(findSetting(path)?.setting.default);

@@ -9,18 +9,18 @@ import { memoryInUse } from "./device.ts";
 import type { Spike } from "./guards/spikes.ts";
 import { firstNonFinite } from "./gradients/norm.ts";
 import type { Trainer } from "./prepare.ts";
-import type { StepResult } from "./step.ts";
+import { followStep, type StepTaken } from "./step.ts";
 
 export interface DeferredMetrics {
-  push(result: StepResult, learningRate: number, log: boolean): void;
+  push(taken: StepTaken, learningRate: number, log: boolean): void;
   settle(): void;
 }
 
 interface Waiting {
   readonly loss: Readback;
   readonly norm: Readback | null;
-  readonly skipped: string | null;
-  readonly spike: boolean;
+  readonly found: Readback | null;
+  readonly taken: Pick<StepTaken, "counted" | "refused">;
   readonly samples: number;
   readonly rate: number;
   readonly log: boolean;
@@ -63,12 +63,14 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
     waiting = null;
     const loss = w.loss.take((t) => t.item());
     const norm = w.norm?.take((t) => t.item());
+    const finite = w.found === null || w.found.take((t) => t.item()) === 0;
     if (pass.onGpu) account.lap(COMPUTE);
     trainer.lineage.stepped(w.step);
-    if (w.skipped !== null) {
-      console.warn(w.skipped);
-      const about = w.spike ? "spike" : undefined;
-      events.emit({ kind: "warning", step: w.step, message: w.skipped, about });
+    const skipped = followStep(trainer, w.taken, finite, w.step);
+    if (skipped !== null) {
+      console.warn(skipped);
+      const about = w.taken.refused === null ? undefined : "spike";
+      events.emit({ kind: "warning", step: w.step, message: skipped, about });
     } else if (!Number.isFinite(loss) && !guard.takesNonFinite) throw notFinite(trainer, w.step, loss);
     else {
       const spike = guard.observe(w.step, loss);
@@ -95,15 +97,15 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
     show(w, loss, now);
   };
   return {
-    push({ loss, norm, skipped, spike }, rate, log) {
+    push(taken, rate, log) {
       const { step, stepInEpoch, samples } = cursor;
       const waited = account.spent[DATA] - waitedBefore;
       waitedBefore += waited;
       const now = {
-        loss: startReadback(loss),
-        norm: norm && startReadback(norm),
-        skipped,
-        spike,
+        loss: startReadback(taken.loss),
+        norm: taken.norm && startReadback(taken.norm),
+        found: taken.found && startReadback(taken.found),
+        taken,
         samples,
         rate,
         log,

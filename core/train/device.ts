@@ -1,5 +1,12 @@
 // Opens libtorch, chooses device, numerics and the number of loader threads.
-import { cudaDevices, cudaMemory, setCudaDevice, setNumerics, whyNoCuda } from "../../ffi/cuda.ts";
+import {
+  cudaDevices,
+  cudaMemory,
+  leaveDefaultStream,
+  setCudaDevice,
+  setNumerics,
+  whyNoCuda,
+} from "../../ffi/cuda.ts";
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { openLibtorch } from "../../ffi/library.ts";
 import { setThreads } from "../../ffi/context.ts";
@@ -22,7 +29,7 @@ export function openDevice(
   const { training } = config;
   openLibtorch(chosen);
   if (training.threads > 0) setThreads(training.threads);
-  const device = chooseDevice(training.device, localRank);
+  const device = chooseDevice(training, localRank);
   setNumerics({
     tf32: training.tf32,
     deterministic: training.deterministic !== "off",
@@ -39,7 +46,7 @@ export async function openDeviceBeside(config: Config, meanwhile: () => Promise<
   return openDevice(config, localRank);
 }
 
-function chooseDevice(wanted: "auto" | "cpu" | "cuda", localRank: number): Device {
+function chooseDevice({ device: wanted, compile }: Config["training"], localRank: number): Device {
   if (wanted === "cpu") return "cpu";
   const count = cudaDevices();
   if (wanted === "cuda" && count === 0) {
@@ -59,6 +66,7 @@ function chooseDevice(wanted: "auto" | "cpu" | "cuda", localRank: number): Devic
     );
   }
   setCudaDevice(index);
+  if (compile) leaveDefaultStream(); // steps can be captured
   return `cuda:${index}`;
 }
 

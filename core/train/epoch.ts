@@ -14,6 +14,7 @@ import {
   stopped,
 } from "./pauses.ts";
 import type { Outcome } from "./blocks.ts";
+import { openTakeStep, type TakeStep } from "./captured_step.ts";
 import type { Supply } from "./feed.ts";
 import { loggedSteps, placeInEpoch } from "./batches.ts";
 import { rewind } from "./guards/spikes.ts";
@@ -39,6 +40,7 @@ export interface Loop {
   observe(outcome: Outcome, batch: MicroBatch): void;
   /** A step without any target that counts is told once. */
   readonly warnEmpty: () => void;
+  readonly takeStep: TakeStep;
   /** The epoch under way, from 0. */
   number: number;
   running: RunningMetrics;
@@ -50,8 +52,8 @@ export function openLoop(trainer: Trainer): Loop {
   const { cursor, plan, config, pass: { loss } } = trainer;
   const pauses = openPauses(trainer), pace = openThroughput();
   Object.assign(cursor, placeInEpoch(cursor, plan, trainer.data.train.length));
-  const loop = {
-    trainer,
+  const loop = { trainer } as Loop; // beginEpoch sets the rest
+  return Object.assign(loop, {
     supply: trainer.feed.of(trainer.data.train),
     pace,
     turn: openEventLoopTurn(),
@@ -60,13 +62,16 @@ export function openLoop(trainer: Trainer): Loop {
     beforeStep: beforeSecondStep(trainer),
     logged: loggedSteps(config.training, plan),
     warnEmpty: () => warnEmpty(trainer),
-    observe: ({ output, loss: mean }, b) => {
+    observe({ output, loss: mean }: Outcome, b: MicroBatch) {
       const items = itemsOf(b, loss);
       if (items === 0) loop.warnEmpty();
       loop.running.observe({ output, target: b.target, loss: mean, items, part: b.shard });
     },
-  } as Loop; // beginEpoch sets the rest
-  return loop;
+    takeStep: openTakeStep(trainer, {
+      observe: (outcome, batch) => loop.observe(outcome, batch),
+      pauses,
+    }),
+  });
 }
 
 const warned = new WeakSet<Trainer>();

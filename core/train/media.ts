@@ -22,6 +22,7 @@ import {
 import { plainPart, type Source } from "../data/source.ts";
 import { formatValue } from "../base/format.ts";
 import { answersTo, outputOf, type Pass } from "./blocks.ts";
+import type { Inspection } from "./step.ts";
 
 const BINS = 64;
 /** More histograms would make a note exceed a mebibyte. */
@@ -32,13 +33,14 @@ interface Histogram {
   readonly bins: readonly number[];
 }
 
-/** Called with each step's whole gradients before clipping. */
+/** `whole`: this rank has the gradients of all parameters. */
 export function openHistograms(
   every: number,
+  { names, parameters }: Pick<Arena, "names" | "parameters">,
+  whole: boolean,
   note: (note: HistogramsNote) => void,
-): (step: number, arena: Pick<Arena, "names" | "parameters">, gradients: readonly Tensor[]) => void {
-  return (step, { names, parameters }, gradients) => {
-    if (step % every !== 0) return;
+): Inspection {
+  const look = (step: number, gradients: readonly Tensor[]) => {
     let of: Record<string, Histogram> = {};
     const flush = () => {
       note({ kind: "histograms", t: Date.now() / 1000, step, of });
@@ -50,9 +52,10 @@ export function openHistograms(
         if (Object.keys(of).length >= MOST) flush();
       });
     add("weights", parameters);
-    add("gradients", gradients);
+    if (whole) add("gradients", gradients);
     if (Object.keys(of).length > 0) flush();
   };
+  return { due: (step) => step % every === 0, look };
 }
 
 /** Infinite values and NaN have no bin. */

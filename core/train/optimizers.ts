@@ -1,5 +1,5 @@
 // AdamW, Adam, SGD and LAMB, the choice among them, and the moving average of weights.
-import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Arena } from "./gradients/arena.ts";
 import { add, constant, fill_, longLivedZeros, scalar, scale, sub, zeros } from "../../ffi/make.ts";
@@ -8,8 +8,11 @@ import {
   copy_,
   div,
   fusedAdam_,
+  fusedAdamByTensor_,
   fusedAdamW_,
+  fusedAdamWByTensor_,
   fusedSgd_,
+  fusedSgdByTensor_,
   gt,
   lerp_,
   logicalAnd,
@@ -24,14 +27,29 @@ import {
 export interface Optimizer {
   /** As training.optimizer.type names it. */
   readonly type: string;
-  /** Updates the parameters from the gradient arena. */
-  step(learningRate: number): void;
+  /**
+   * Updates the parameters from the gradient arena. `found` is for an optimizer with `onDevice`: where it is 1 on
+   * the device, because a gradient is not finite, the device leaves the step out.
+   */
+  step(learningRate: number, found?: Tensor | null): void;
+  /** For an optimizer whose kernels read rate and count on the device. */
+  readonly onDevice?: DeviceUpdate;
   /** Steps taken: bias correction counts them. */
   steps: number;
   /** Per-parameter state by PyTorch's names (exp_avg, momentum_buffer, ...), in the arena's order. */
   readonly slots: ReadonlyMap<string, readonly Tensor[]>;
   /** PyTorch's param_groups entry, but for lr and params. */
   readonly options: Readonly<Record<string, number | boolean | readonly number[] | null>>;
+}
+
+/** @internal */
+export interface DeviceUpdate {
+  /** Queues an update that can run many times. */
+  queue(found: Tensor | null): void;
+  /** Comes before each run of it. */
+  begin(learningRate: number): void;
+  /** The last step was left out on the device. */
+  takeBack(): void;
 }
 
 /** The settings of training.optimizer. */
@@ -50,6 +68,28 @@ export function createOptimizer(settings: OptimizerSettings, arena: Arena): Opti
   }
 }
 
+/** A step on the device counts up, unless a gradient was found that is not finite. */
+const countUp = (count: Tensor, found: Tensor | null): void =>
+  scope(() => {
+    const one = constant(1, "f32", count.device);
+    copy_(count, add(count, found === null ? one : sub(one, found)));
+  });
+
+/** A GPU's kernels take the rate as f32 where it comes from the device: both ways have the same bits. */
+const rateFor = (device: Device, lr: number): number => device === "cpu" ? lr : Math.fround(lr);
+
+/** The learning rate on the device; it is written where it has changed. */
+function rateOn(device: Device): { readonly rate: Tensor; set(lr: number): void } {
+  const rate = keep(scalar(NaN, "f32", device));
+  let now = NaN;
+  return {
+    rate,
+    set(lr) {
+      if (lr !== now) fill_(rate, now = lr);
+    },
+  };
+}
+
 // One call over per-parameter views: the CPU kernel has a vector body and a scalar tail, so only views of
 // PyTorch's own lengths give the bits of torch.optim.AdamW(fused=True).
 
@@ -60,48 +100,110 @@ function adam(s: OptimizerSettings, arena: Arena): Optimizer {
   const second = arena.viewsOf(keep(longLivedZeros(arena.flat.shape, { device })));
   const count = keep(zeros([], { device }));
   const counts = parameters.map(() => count);
-  const update = s.type === "adamw" ? fusedAdamW_ : fusedAdam_;
-  const { beta1, beta2, weight_decay, eps } = s;
+  const [update, updateByTensor] = s.type === "adamw"
+    ? [fusedAdamW_, fusedAdamWByTensor_]
+    : [fusedAdam_, fusedAdamByTensor_];
+  const { beta1, beta2, weight_decay: decay, eps } = s;
+  const lists = [parameters, gradients, first, second, [], counts] as const;
+  const rest = [beta1, beta2, decay, eps, false, false, null] as const;
+  const { rate, set: setRate } = rateOn(device);
+  let steps = 0;
   return {
     type: s.type,
-    steps: 0,
+    get steps() {
+      return steps;
+    },
+    set steps(taken) {
+      fill_(count, steps = taken);
+    },
     slots: new Map([["exp_avg", first], ["exp_avg_sq", second]]),
-    options: { betas: [beta1, beta2], eps, weight_decay, amsgrad: false, maximize: false, fused: true },
-    step(lr) {
-      fill_(count, ++this.steps);
-      update(
-        parameters,
-        gradients,
-        first,
-        second,
-        [],
-        counts,
-        lr,
-        beta1,
-        beta2,
-        weight_decay,
-        eps,
-        false,
-        false,
-      );
+    options: {
+      betas: [beta1, beta2],
+      eps,
+      weight_decay: decay,
+      amsgrad: false,
+      maximize: false,
+      fused: true,
+    },
+    step(lr, found = null) {
+      steps++;
+      if (found === null) fill_(count, steps);
+      else countUp(count, found);
+      update(...lists, rateFor(device, lr), ...rest, found);
+    },
+    onDevice: {
+      queue(found) {
+        countUp(count, found);
+        updateByTensor(...lists, rate, ...rest, found);
+      },
+      begin(lr) {
+        steps++;
+        setRate(lr);
+      },
+      takeBack: () => void steps--,
     },
   };
 }
 
 function sgd(s: OptimizerSettings, arena: Arena): Optimizer {
   const { parameters, gradients } = arena;
-  const { momentum, nesterov, weight_decay } = s;
-  const velocity = momentum > 0
-    ? arena.viewsOf(keep(longLivedZeros(arena.flat.shape, { device: arena.flat.device })))
-    : [];
+  const { momentum, nesterov, weight_decay: decay } = s;
+  const device = arena.flat.device;
+  const velocity = momentum > 0 ? arena.viewsOf(keep(longLivedZeros(arena.flat.shape, { device }))) : [];
+  const { rate, set: setRate } = rateOn(device);
+  let steps = 0;
   return {
     type: "sgd",
-    steps: 0,
+    get steps() {
+      return steps;
+    },
+    set steps(taken) {
+      steps = taken;
+    },
     slots: momentum > 0 ? new Map([["momentum_buffer", velocity]]) : new Map(),
-    options: { momentum, dampening: 0, weight_decay, nesterov, maximize: false, fused: true },
-    step(lr) {
-      const isFirst = this.steps++ === 0; // the first velocity is the gradient itself
-      fusedSgd_(parameters, gradients, velocity, weight_decay, momentum, lr, 0, nesterov, false, isFirst);
+    options: { momentum, dampening: 0, weight_decay: decay, nesterov, maximize: false, fused: true },
+    step(lr, found = null) {
+      const isFirst = steps++ === 0; // the first velocity is the gradient itself
+      const now = rateFor(device, lr);
+      fusedSgd_(
+        parameters,
+        gradients,
+        velocity,
+        decay,
+        momentum,
+        now,
+        0,
+        nesterov,
+        false,
+        isFirst,
+        null,
+        found,
+      );
+    },
+    onDevice: {
+      // A velocity of zeros becomes the gradient itself without being called the first one.
+      queue: (found) =>
+        fusedSgdByTensor_(
+          ...[
+            parameters,
+            gradients,
+            velocity,
+            decay,
+            momentum,
+            rate,
+            0,
+            nesterov,
+            false,
+            false,
+            null,
+          ] as const,
+          found,
+        ),
+      begin(lr) {
+        steps++;
+        setRate(lr);
+      },
+      takeBack: () => void steps--,
     },
   };
 }

@@ -194,7 +194,9 @@ export function prepare(launch: Launch): Trainer {
   const id = outputs.find(({ id }) => id !== null)?.id ?? null;
   const wandb = team?.gather(id, "the W&B run's id")[0] ?? id; // each rank's part of a checkpoint has it
   const wants = wantsOf(outputs);
-  const histograms = wants.histograms === 0 ? null : openHistograms(wants.histograms, events.note);
+  const histograms = wants.histograms === 0
+    ? null
+    : openHistograms(wants.histograms, arena, zero === null, events.note);
 
   return {
     ...built,
@@ -203,7 +205,7 @@ export function prepare(launch: Launch): Trainer {
     ...{ account, flops, times, guard, ranksHere },
     clipNorm: training.clip_norm,
     // A rank that updates a part of the weights has no whole gradients.
-    inspect: (step, own) => histograms?.(step, arena, zero ? [] : own),
+    inspect: histograms,
     pictures: openPictures(data.val, wants.pictures, events.note),
     profile: profileOf(launch, account, paths, console),
     requests: requestsOf(first ? paths.logs : null, console, {

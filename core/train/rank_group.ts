@@ -141,6 +141,12 @@ export function unusedSentence(
     "passes nothing back.";
 }
 
+const scaleOf = ({ scale, goodSteps, skipped }: NonNullable<Parts["scaler"]>) => ({
+  scale,
+  goodSteps,
+  skipped,
+});
+
 /** Every rank begins with rank 0's state, and gets its cursor. */
 export function startAsFirst(
   team: Team,
@@ -152,7 +158,7 @@ export function startAsFirst(
 ): Cursor {
   const { optimizer, scaler } = parts;
   const [first] = team.gather(
-    team.rank === 0 ? { cursor, steps: optimizer.steps, scaler: { ...scaler } } : null,
+    team.rank === 0 ? { cursor, steps: optimizer.steps, scaler: scaler && scaleOf(scaler) } : null,
     "start",
   );
   if (first === null) throw new Error("internal: rank 0 sent no start.");

@@ -1,5 +1,6 @@
 // One optimizer step: zero, forward, backward, reduce, unscale, clip, update. The hot path allocates nothing but tensors
 // and reads nothing back from the device.
+import { detach } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
 import { type Account, COMPUTE, OPTIMIZER, SAVE } from "../run/account.ts";
@@ -25,6 +26,12 @@ export interface MicroBatch {
 
 export const itemsOf = (b: MicroBatch, loss: Loss): number => b.items ?? loss.validCount(b.target);
 
+/** Sees the gradients that this rank updates, whole and before they are clipped. */
+export interface Inspection {
+  due(step: number): boolean;
+  look(step: number, gradients: readonly Tensor[]): void;
+}
+
 /** The parts that a step works with. */
 export interface StepParts {
   readonly pass: Pass;
@@ -34,22 +41,23 @@ export interface StepParts {
   /** Longest gradient; 0 leaves it alone. */
   readonly clipNorm: number;
   readonly account: Pick<Account, "lap">;
-  readonly guard: Pick<Guard, "refuse">;
+  readonly guard: Pick<Guard, "refuse" | "reads">;
   readonly saver: Pick<Saver, "hold">;
-  /** Sees the gradients that this rank updates, whole and before they are clipped. */
-  inspect(step: number, gradients: readonly Tensor[]): void;
+  readonly inspect: Inspection | null;
 }
 
-/** The result of a step. */
-export interface StepResult {
-  /** Mean loss over the global batch, 0-dim, on the device; the caller frees it when it has read it, a step later. */
+/** What a step queued. The caller frees the tensors when it has read them, a step later. */
+export interface StepTaken {
+  /** Mean loss over the global batch, 0-dim, on the device. */
   readonly loss: Tensor;
   /** 2-norm of the gradient before clipping; null where it is not wanted. */
   readonly norm: Tensor | null;
-  /** The reason why the update was skipped, or null. */
-  readonly skipped: string | null;
-  /** True where the update was skipped because the loss jumped. */
-  readonly spike: boolean;
+  /** 1 on the device where a gradient is not finite; the update is left out then. Null where nobody looks. */
+  readonly found: Tensor | null;
+  /** The optimizer counts this step, unless `found` says otherwise. */
+  readonly counted: boolean;
+  /** The reason why the guard refused the update, because the loss jumped; or null. */
+  readonly refused: string | null;
 }
 
 /** A part of the step's valid items; a 0-dim tensor where only the device knows it. */
@@ -68,7 +76,7 @@ export function takeStep(
   wantNorm: boolean,
   step: number,
   passes: number,
-): StepResult {
+): StepTaken {
   const { pass: { seeds }, gradients, optimizer, scaler, clipNorm, account } = t;
   return scope(() => {
     if (seeds) seeds.step = step;
@@ -77,20 +85,43 @@ export function takeStep(
     watch.pauses.rest();
     const loss = gradients.reduce(part);
     account.lap(COMPUTE);
-    const finite = scaler === null || gradients.unscale(scaler);
-    t.inspect(step + 1, gradients.updated.gradients);
+    const found = scaler && gradients.unscale(scaler);
+    if (t.inspect?.due(step + 1)) t.inspect.look(step + 1, gradients.updated.gradients);
     const norm = wantNorm || clipNorm > 0 ? gradients.norm() : null;
+    // Only an optimizer that can't leave a step out by itself waits for the finding, and a guard that reads the loss.
+    const alone = found === null || optimizer.onDevice !== undefined && !t.guard.reads;
+    const finite = alone || found.item() === 0;
     const refused = finite ? t.guard.refuse(loss, step + 1) : null;
     const update = finite && refused === null;
     if (norm !== null && clipNorm > 0 && update) clip(gradients.updated.memory, norm, clipNorm);
     account.lap(OPTIMIZER);
     t.saver.hold(); // a save may still be copying what the update changes
     account.lap(SAVE);
-    if (update) optimizer.step(learningRate);
-    const skipped = scaler?.update(finite, gradients.arena, step + 1) ?? refused;
+    if (update) optimizer.step(learningRate, alone ? found : null);
+    if (scaler) scaler.queueUpdate(found!);
     account.lap(OPTIMIZER);
-    return { loss: keep(loss), norm: norm && keep(norm), skipped, spike: refused !== null };
+    return {
+      loss: keep(loss),
+      norm: norm && keep(norm),
+      found: found && keep(detach(found)),
+      counted: update,
+      refused,
+    };
   });
+}
+
+/**
+ * Follows what the device did with the last step, now that the finding is known; returns why its update was left
+ * out, or null.
+ */
+export function followStep(
+  { scaler, optimizer, gradients }: Pick<StepParts, "scaler" | "optimizer" | "gradients">,
+  { counted, refused }: Pick<StepTaken, "counted" | "refused">,
+  finite: boolean,
+  step: number,
+): string | null {
+  if (!finite && counted) optimizer.onDevice?.takeBack();
+  return scaler?.follow(finite, gradients.arena, step) ?? refused;
 }
 
 const WHOLE = [1];

@@ -16,7 +16,7 @@ import {
 import { ended, enough, save, StepAborted, stopped, stoppedFor } from "./pauses.ts";
 import type { Ending, Trainer } from "./prepare.ts";
 import { learningRate } from "./schedule.ts";
-import { sharesOf, type StepResult, takeStep } from "./step.ts";
+import { sharesOf, type StepTaken } from "./step.ts";
 
 /** Signals and requests wait at most so long for data. */
 const WAIT_MS = 50;
@@ -95,9 +95,9 @@ function trainStep(loop: Loop, ready: boolean): StepAborted | null {
   const log = loop.logged(cursor.step + 1);
   const samples = Math.min(plan.global, trainer.data.train.length - cursor.stepInEpoch * plan.global);
   const passes = Math.ceil(Math.ceil(samples / (ranks?.team.world ?? 1)) / plan.micro);
-  let result: StepResult;
+  let taken: StepTaken;
   try {
-    result = scope(() => {
+    taken = scope(() => {
       const batches = ready ? supply.take()! : []; // none where all ranks abort this step
       account.lap(COPY);
       trainer.flops.before(batches[0]?.input.shape[0] ?? 0);
@@ -105,7 +105,7 @@ function trainStep(loop: Loop, ready: boolean): StepAborted | null {
       const shares = ranks ? ranks.shares(batches, loss, loop.warnEmpty) : sharesOf(batches, loss);
       loop.running.mark();
       pauses.begin();
-      return takeStep(trainer, loop, batches, shares, rate, log, cursor.step, passes);
+      return loop.takeStep(batches, shares, rate, log, cursor.step, passes);
     });
   } catch (thrown) {
     if (thrown instanceof StepAborted) return thrown;
@@ -118,7 +118,7 @@ function trainStep(loop: Loop, ready: boolean): StepAborted | null {
   cursor.samples += samples;
   supply.ahead();
   account.lap(COPY);
-  deferred.push(result, rate, log);
+  deferred.push(taken, rate, log);
   pace.step(samples);
   return null;
 }

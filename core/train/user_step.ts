@@ -5,7 +5,14 @@ import { type GradientStrategy, plainGradients, type StepWatch } from "./gradien
 import type { Outcome, Pass } from "./blocks.ts";
 import type { Optimizer } from "./optimizers.ts";
 import type { LossScaler } from "./precision.ts";
-import { type MicroBatch, type Share, type StepParts, type StepResult, takeStep } from "./step.ts";
+import {
+  followStep,
+  type Inspection,
+  type MicroBatch,
+  type Share,
+  type StepParts,
+  takeStep,
+} from "./step.ts";
 
 /** The parts of a step. */
 export interface StepOptions {
@@ -33,18 +40,32 @@ export interface StepOptions {
 
 const nothing = () => {};
 
+/** The result of a step. */
+export interface StepResult {
+  /** Mean loss over the global batch, 0-dim, on the device; the caller frees it when it has read it, a step later. */
+  readonly loss: Tensor;
+  /** 2-norm of the gradient before clipping; null where it is not wanted. */
+  readonly norm: Tensor | null;
+  /** The reason why the update was skipped, or null. */
+  readonly skipped: string | null;
+  /** True where the update was skipped because the loss jumped. */
+  readonly spike: boolean;
+}
+
 /** @internal */
 export function openStep(
   o: StepOptions,
   gradients: GradientStrategy = plainGradients(o),
 ): { parts: StepParts; watch: StepWatch } {
   const { pass, arena, optimizer, scaler, clipNorm, refuse, look, hold, observe } = o;
-  const inspect = look ? (step: number, all: readonly Tensor[]) => look(step, arena, all) : nothing;
+  const inspect: Inspection | null = look
+    ? { due: () => true, look: (step, all) => look(step, arena, all) }
+    : null;
   return {
     parts: {
       ...{ pass, gradients, optimizer, scaler, clipNorm, inspect },
       account: { lap: nothing },
-      guard: { refuse: refuse ?? (() => null) },
+      guard: { reads: Boolean(refuse), refuse: refuse ?? (() => null) },
       saver: { hold: hold ?? nothing },
     },
     watch: { observe: observe ?? nothing, pauses: { next: nothing, rest: nothing } },
@@ -67,5 +88,11 @@ export function trainStep(
 ): StepResult {
   let own = opened.get(options);
   if (!own) opened.set(options, own = openStep(options));
-  return takeStep(own.parts, own.watch, batches, shares, learningRate, wantNorm, step, batches.length);
+  const { parts, watch } = own;
+  const taken = takeStep(parts, watch, batches, shares, learningRate, wantNorm, step, batches.length);
+  const { loss, norm, found, refused } = taken;
+  const finite = found === null || found.item() === 0;
+  found?.free();
+  const skipped = followStep(parts, taken, finite, step + 1);
+  return { loss, norm, skipped, spike: refused !== null };
 }

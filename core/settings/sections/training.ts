@@ -340,10 +340,10 @@ const execution = {
     help:
       "parts of each global batch that are computed alone and added up in a fixed order (--deterministic=world)",
   }),
-  compile: bool(false, {
+  compile: bool(true, {
     flag: "compile",
     spellings: ["torch-compile"],
-    help: "capture and replay the step where the device can",
+    help: "on a GPU: capture the training step as a CUDA graph and replay it",
   }),
   memory_check: choice(["refuse", "warn", "off"], "refuse", {
     flag: "memory-check",

@@ -37,8 +37,8 @@ export interface GradientStrategy {
   ): Tensor | null;
   /** Returns the loss of the global batch. */
   reduce(loss: Tensor | null): Tensor;
-  /** False where a gradient is not finite on any rank. */
-  unscale(scaler: LossScaler): boolean;
+  /** The result is 1 where a gradient is not finite on any rank, else 0, on the device. */
+  unscale(scaler: LossScaler): Tensor;
   norm(): Tensor;
 }
 

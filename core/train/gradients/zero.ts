@@ -1,6 +1,6 @@
 // --zero 1: each rank updates a part of the weights, and keeps that part of the optimizer's state.
-import { uninitialised, zeros } from "../../../ffi/make.ts";
-import { copy_, mul, narrow, sqrt } from "../../../ffi/ops.ts";
+import { constant, uninitialised, zeros } from "../../../ffi/make.ts";
+import { clamp_, copy_, mul, narrow, sqrt } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Team } from "../../ranks/team.ts";
@@ -9,7 +9,7 @@ import { formatBytes } from "../../base/format.ts";
 import type { Model } from "../../models/model.ts";
 import type { Arena } from "./arena.ts";
 import { gradientNorm } from "./norm.ts";
-import { createOptimizer, type Optimizer } from "../optimizers.ts";
+import { createOptimizer, type DeviceUpdate, type Optimizer } from "../optimizers.ts";
 import { type Bucket, bucketElements, bucketsOf, firstBlocks } from "./overlapped.ts";
 import type { GradientStrategy } from "./strategy.ts";
 import type { Collectives, Ticket } from "../../ranks/collectives.ts";
@@ -21,8 +21,8 @@ export interface Zero {
   readonly optimizer: Optimizer;
   readonly note: string;
   norm(): Tensor;
-  /** True where it is true on every rank. */
-  all(finite: boolean): boolean;
+  /** 1 where it is 1 on any rank, in place. */
+  anywhere(found: Tensor): Tensor;
   /** Brings the state to rank 0, for a checkpoint. */
   gather(): void;
   /** Gives every rank its part of rank 0's state. */
@@ -49,9 +49,21 @@ export function openZero({ training, distributed }: Config, arena: Arena, model:
         collectives.wait(collectives.allReduce(squares, "sum", "norm of the gradient"));
         return sqrt(squares);
       }),
-    all: (finite) => team.reduce([finite ? 1 : 0], "min", "finite?")[0] === 1,
+    anywhere(found) {
+      collectives.wait(collectives.allReduce(found, "sum", "gradients that are not finite"));
+      clamp_(found, null, constant(1, "f32", found.device));
+      return found;
+    },
   };
 }
+
+const sharedUpdate = (inner: DeviceUpdate, share: () => void): DeviceUpdate => ({
+  ...inner,
+  queue(found) {
+    inner.queue(found);
+    share();
+  },
+});
 
 /** Rank 0 has room for the whole state, in the host's memory. */
 function stateOf(
@@ -86,10 +98,11 @@ function stateOf(
       set steps(steps) {
         inner.steps = steps;
       },
-      step(learningRate) {
-        inner.step(learningRate);
+      step(learningRate, found) {
+        inner.step(learningRate, found);
         share();
       },
+      ...(inner.onDevice && { onDevice: sharedUpdate(inner.onDevice, share) }),
     },
     gather: () =>
       each((part, all, place) => {
@@ -108,7 +121,7 @@ function stateOf(
 export const partitionedGradients = (overlapped: GradientStrategy, zero: Zero): GradientStrategy => ({
   ...overlapped,
   updated: zero.owned.arena,
-  unscale: (scaler) => zero.all(scaler.unscale(zero.owned.arena)),
+  unscale: (scaler) => zero.anywhere(scaler.unscale(zero.owned.arena)),
   norm: zero.norm,
 });
 

@@ -54,7 +54,9 @@ export interface Spike {
 }
 
 export interface Guard {
-  /** Gives the reason to skip a step's update, after a wait for the device. */
+  /** `refuse` reads the loss, which waits for the device. */
+  readonly reads: boolean;
+  /** Gives the reason to skip a step's update. */
   refuse(loss: Tensor, step: number): string | null;
   /** Called one step later; `pending` is set when training is to go back. */
   observe(step: number, loss: number): Spike | null;
@@ -77,6 +79,7 @@ export function openGuard(s: SpikeSettings): Guard {
         "those before"
       : `The loss became ${loss} at step ${step}`;
   const guard: Guard = {
+    reads: s.on === "skip",
     takesNonFinite: s.on === "skip" || s.on === "rewind",
     pending: null,
     refuse(loss, step) {

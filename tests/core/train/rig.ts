@@ -7,7 +7,7 @@ import { type Arena, packParameters } from "../../../core/train/gradients/arena.
 import { keyedSeeds } from "../../../core/train/blocks.ts";
 import { createOptimizer } from "../../../core/train/optimizers.ts";
 import type { GradientStrategy } from "../../../core/train/gradients/strategy.ts";
-import { type MicroBatch, sharesOf, takeStep } from "../../../core/train/step.ts";
+import { followStep, type MicroBatch, sharesOf, takeStep } from "../../../core/train/step.ts";
 import { openStep, type StepOptions } from "../../../core/train/user_step.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import { open, print } from "../models/native.ts";
@@ -51,10 +51,11 @@ export function run(
 ): { loss: number; norm: number | undefined; skipped: string | null } {
   const shares = sharesOf(batches, step.pass.loss);
   const { parts, watch } = openStep(step, step.gradients);
-  const result = scope(() => takeStep(parts, watch, batches, shares, lr, norm, number, batches.length));
-  const read = { loss: result.loss.item(), norm: result.norm?.item(), skipped: result.skipped };
-  result.loss.free();
-  result.norm?.free();
+  const taken = scope(() => takeStep(parts, watch, batches, shares, lr, norm, number, batches.length));
+  const finite = taken.found === null || taken.found.item() === 0;
+  const skipped = followStep(parts, taken, finite, number + 1);
+  const read = { loss: taken.loss.item(), norm: taken.norm?.item(), skipped };
+  for (const t of [taken.loss, taken.norm, taken.found]) t?.free();
   return read;
 }
 

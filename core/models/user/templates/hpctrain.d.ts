@@ -626,6 +626,12 @@ export const bceWithLogits: (self: Tensor, target: Tensor, weight?: Tensor | nul
 export const bce: (self: Tensor, target: Tensor, weight?: Tensor | null, reduction?: number) => Tensor;
 /** One step of AdamW over all parameters, in one kernel; what createOptimizer calls. */
 export const fusedAdamW_: (self: readonly Tensor[], grads: readonly Tensor[], expAvgs: readonly Tensor[], expAvgSqs: readonly Tensor[], maxExpAvgSqs: readonly Tensor[], stateSteps: readonly Tensor[], lr: number, beta1: number, beta2: number, weightDecay: number, eps: number, amsgrad: boolean, maximize: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
+/** As fusedAdamW_, with the learning rate in a tensor. */
+export const fusedAdamWByTensor_: (self: readonly Tensor[], grads: readonly Tensor[], expAvgs: readonly Tensor[], expAvgSqs: readonly Tensor[], maxExpAvgSqs: readonly Tensor[], stateSteps: readonly Tensor[], lr: Tensor, beta1: number, beta2: number, weightDecay: number, eps: number, amsgrad: boolean, maximize: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
+/** As fusedAdam_, with the learning rate in a tensor. */
+export const fusedAdamByTensor_: (self: readonly Tensor[], grads: readonly Tensor[], expAvgs: readonly Tensor[], expAvgSqs: readonly Tensor[], maxExpAvgSqs: readonly Tensor[], stateSteps: readonly Tensor[], lr: Tensor, beta1: number, beta2: number, weightDecay: number, eps: number, amsgrad: boolean, maximize: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
+/** As fusedSgd_, with the learning rate in a tensor. */
+export const fusedSgdByTensor_: (self: readonly Tensor[], grads: readonly Tensor[], momentumBufferList: readonly Tensor[], weightDecay: number, momentum: number, lr: Tensor, dampening: number, nesterov: boolean, maximize: boolean, isFirstStep: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
 /** One step of Adam over all parameters, in one kernel; what createOptimizer calls. */
 export const fusedAdam_: (self: readonly Tensor[], grads: readonly Tensor[], expAvgs: readonly Tensor[], expAvgSqs: readonly Tensor[], maxExpAvgSqs: readonly Tensor[], stateSteps: readonly Tensor[], lr: number, beta1: number, beta2: number, weightDecay: number, eps: number, amsgrad: boolean, maximize: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
 /** One step of SGD over all parameters, in one kernel; what createOptimizer calls. */

@@ -99,7 +99,7 @@ Deno.test("a step draws the same numbers whatever was drawn before it, by any op
 Deno.test("a model whose code is the user's own is seeded, too: what it draws can't be told", () => {
   const model = opened("spectral");
   assertEquals(keyedSeeds(model, 1), null);
-  assert(keyedSeeds(model, 1, true) !== null);
+  assert(keyedSeeds(model, 1, { unknown: true }) !== null);
   model.root.free();
 });
 

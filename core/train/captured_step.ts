@@ -1,0 +1,199 @@
+// --compile on a GPU: the whole step (forward, backward, unscale, clip, update) is captured as a CUDA graph, which one
+// call replays. What a step takes from the host is written into tensors beforehand: the batch, shares, the rate.
+import { captureGraph, type CudaGraph, hasCudaGraphs } from "../../ffi/cuda_graph.ts";
+import { noGrad } from "../../ffi/autograd.ts";
+import { copy_, detach, emptyLike, select } from "../../ffi/ops.ts";
+import { tensor } from "../../ffi/make.ts";
+import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { messageOf } from "../base/errors.ts";
+import { COMPUTE, SAVE } from "../run/account.ts";
+import type { Outcome } from "./blocks.ts";
+import { takeGradients } from "./gradients/arena.ts";
+import type { StepWatch } from "./gradients/strategy.ts";
+import type { Trainer } from "./prepare.ts";
+import { type MicroBatch, type Share, type StepParts, type StepTaken, takeStep } from "./step.ts";
+
+export type TakeStep = (
+  batches: readonly MicroBatch[],
+  shares: readonly Share[],
+  learningRate: number,
+  wantNorm: boolean,
+  step: number,
+  passes: number,
+) => StepTaken;
+
+/** So many steps of a kind run as they are: libraries choose kernels and take memory in their first ones. */
+const WARM_UP = 3;
+/** Each has memory of its own. */
+const MOST_GRAPHS = 4;
+
+/** Steps of one kind have batches of the same shapes, and want the norm or don't. */
+interface Kind {
+  readonly inputs: readonly MicroBatch[];
+  readonly wantNorm: boolean;
+  seen: number;
+  captured: CapturedStep | null;
+}
+
+interface CapturedStep {
+  readonly graph: CudaGraph;
+  /** Null where a step is one micro-batch, whose share is 1. */
+  readonly shares: Tensor | null;
+  readonly outcomes: readonly Outcome[];
+  readonly taken: StepTaken;
+  /** What `shares` holds. */
+  known: readonly number[];
+}
+
+/** Takes each step as it is, or as a graph where steps of its kind can be captured. */
+export function openTakeStep(trainer: Trainer, watch: StepWatch): TakeStep {
+  const plain: TakeStep = (batches, shares, rate, wantNorm, step, passes) =>
+    takeStep(trainer, watch, batches, shares, rate, wantNorm, step, passes);
+  if (!trainer.config.training.compile || !trainer.pass.onGpu) return plain;
+  const reason = whyNot(trainer);
+  if (reason !== null) {
+    trainer.console.line(`Steps are not captured as a CUDA graph: ${reason}.`);
+    return plain;
+  }
+  return capturing(trainer, watch, plain);
+}
+
+function whyNot({ ranks, gradients, optimizer, guard, profile, pass, config }: Trainer): string | null {
+  if (!hasCudaGraphs()) return "this libtorch has none";
+  if (ranks !== null) return "ranks meet in the midst of them";
+  if (gradients.shards !== null) return "--deterministic=world computes shard by shard";
+  if (optimizer.onDevice === undefined) return `${optimizer.type} takes its numbers from the host`;
+  if (guard.reads) return "--on-spike skip reads each loss before the update";
+  if (profile !== null) return "--profile-training looks at their ops";
+  if (pass.seeds !== null && config.training.gradient_checkpointing) {
+    return "--gradient-checkpointing draws a block's random numbers a second time";
+  }
+  return null;
+}
+
+function capturing(trainer: Trainer, watch: StepWatch, plain: TakeStep): TakeStep {
+  const { account, saver, optimizer, pass: { seeds }, inspect } = trainer;
+  const kinds: Kind[] = [];
+  let givenUp = false;
+  return (batches, shares, rate, wantNorm, step, passes) => {
+    const asIs = () => plain(batches, shares, rate, wantNorm, step, passes);
+    const whole = batches.length > 0 && shares.every((share) => typeof share === "number" && share > 0);
+    if (givenUp || !whole || inspect?.due(step + 1)) return asIs();
+    const norm = wantNorm || trainer.clipNorm > 0;
+    const kind = kindOf(kinds, batches, norm);
+    if (kind === null || kind.seen++ < WARM_UP) return asIs();
+    const captured = kind.captured ??= captureOrGiveUp(trainer, kind);
+    if (captured === null) {
+      givenUp = true;
+      return asIs();
+    }
+    give(kind, captured, batches, shares as readonly number[]);
+    if (seeds) {
+      seeds.step = step;
+      seeds.micro = 0;
+      seeds.seed(0);
+    }
+    saver.hold(); // a save may still be copying what the update changes
+    account.lap(SAVE);
+    optimizer.onDevice!.begin(rate);
+    captured.graph.replay();
+    captured.outcomes.forEach((outcome, i) => watch.observe(outcome, batches[i]));
+    account.lap(COMPUTE);
+    const { loss, found } = captured.taken;
+    return {
+      loss: keep(detach(loss)),
+      norm: captured.taken.norm && keep(detach(captured.taken.norm)),
+      found: found && keep(detach(found)),
+      counted: true,
+      refused: null,
+    };
+  };
+}
+
+/** Null where there are as many kinds as may have graphs. */
+function kindOf(kinds: Kind[], batches: readonly MicroBatch[], wantNorm: boolean): Kind | null {
+  const known = kinds.find((kind) => kind.wantNorm === wantNorm && alike(kind.inputs, batches));
+  if (known !== undefined || kinds.length === MOST_GRAPHS) return known ?? null;
+  const inputs = batches.map(({ input, target }) =>
+    noGrad(() => ({ input: keep(emptyLike(input)), target: keep(emptyLike(target)) }))
+  );
+  const kind: Kind = { inputs, wantNorm, seen: 0, captured: null };
+  kinds.push(kind);
+  return kind;
+}
+
+const alike = (known: readonly MicroBatch[], batches: readonly MicroBatch[]): boolean =>
+  known.length === batches.length &&
+  known.every(({ input, target }, i) =>
+    sameShape(input, batches[i].input) && sameShape(target, batches[i].target)
+  );
+
+const sameShape = (a: Tensor, b: Tensor): boolean =>
+  a.dtype === b.dtype && a.shape.length === b.shape.length && a.shape.every((size, i) => size === b.shape[i]);
+
+/** Writes what the graph reads. */
+function give(
+  { inputs }: Kind,
+  captured: CapturedStep,
+  batches: readonly MicroBatch[],
+  shares: readonly number[],
+): void {
+  for (let i = 0; i < inputs.length; i++) {
+    copy_(inputs[i].input, batches[i].input);
+    copy_(inputs[i].target, batches[i].target);
+  }
+  if (captured.shares === null || shares.every((share, i) => share === captured.known[i])) return;
+  captured.known = shares;
+  scope(() => copy_(captured.shares!, tensor(Float32Array.from(shares))));
+}
+
+function captureOrGiveUp(trainer: Trainer, kind: Kind): CapturedStep | null {
+  const began = performance.now();
+  try {
+    const captured = capture(trainer, kind);
+    const took = Math.round(performance.now() - began);
+    trainer.console.line(`Steps are replayed as a CUDA graph from here on: captured in ${took} ms.`);
+    return captured;
+  } catch (error) {
+    if (trainer.gradients.arena.direct) scope(() => takeGradients(trainer.gradients.arena)); // half a backward's
+    const message = "The training step can't be captured as a CUDA graph, so it runs op by op: " +
+      `${messageOf(error).replace(/\.$/, "")}. --no-compile leaves the attempt out.`;
+    trainer.console.warn(message);
+    trainer.events.emit({ kind: "warning", step: trainer.cursor.step + 1, message });
+    return null;
+  }
+}
+
+const nothing = () => {};
+
+function capture(trainer: Trainer, { inputs, wantNorm }: Kind): CapturedStep {
+  const { pass: { seeds }, optimizer } = trainer;
+  const outcomes: Outcome[] = [];
+  const shares = inputs.length === 1 ? null : keep(tensor(new Float32Array(inputs.length), null, {
+    device: trainer.gradients.arena.flat.device,
+  }));
+  const each = shares === null ? [1] : inputs.map((_, i) => keep(select(shares, 0, i)));
+  const parts: StepParts = {
+    ...trainer,
+    account: { lap: nothing },
+    saver: { hold: nothing },
+    guard: { reads: false, refuse: () => null },
+    inspect: null,
+    optimizer: { ...optimizer, step: (_, found = null) => optimizer.onDevice!.queue(found) },
+  };
+  const watch: StepWatch = {
+    observe: ({ output, loss }) =>
+      void outcomes.push({ output: keep(detach(output)), loss: keep(detach(loss)) }),
+    pauses: { next: nothing, rest: nothing },
+  };
+  if (seeds) seeds.held = true; // generators draw from what is set before each replay
+  let taken: StepTaken | null = null;
+  try {
+    const graph = captureGraph(() => {
+      taken = takeStep(parts, watch, inputs, each, NaN, wantNorm, 0, inputs.length);
+    }, seeds !== null);
+    return { graph, shares, outcomes, taken: taken!, known: [] };
+  } finally {
+    if (seeds) seeds.held = false;
+  }
+}
