@@ -41,7 +41,7 @@ interface CapturedStep {
   readonly shares: Tensor | null;
   readonly outcomes: readonly Outcome[];
   readonly taken: StepTaken;
-  /** What `shares` holds. */
+  /** `shares` holds these. */
   known: readonly number[];
 }
 

@@ -46,7 +46,7 @@ export interface StepParts {
   readonly inspect: Inspection | null;
 }
 
-/** What a step queued. The caller frees the tensors when it has read them, a step later. */
+/** The result of a queued step. The caller frees the tensors when it has read them, a step later. */
 export interface StepTaken {
   /** Mean loss over the global batch, 0-dim, on the device. */
   readonly loss: Tensor;
