@@ -13,11 +13,6 @@ const pandas = (call: (from: string) => string) => (from: string, to: string): s
 
 const CONVERSIONS: readonly Conversion[] = [
   {
-    name: /\.tiff?$/,
-    what: "a TIFF image",
-    line: (from, to) => python(`import numpy as n, tifffile as t; n.save('${to}.npy', t.imread('${from}'))`),
-  },
-  {
     name: /\.(grib|grb)2?$/,
     what: "GRIB",
     line: (from, to) =>

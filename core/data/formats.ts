@@ -13,6 +13,7 @@ import { npz } from "./formats/npz/format.ts";
 import { packed } from "./formats/packed/format.ts";
 import { tokens } from "./formats/tokens/format.ts";
 import { parquet } from "./formats/parquet/format.ts";
+import { tiff } from "./formats/tiff/format.ts";
 import { zarr } from "./formats/zarr/format.ts";
 import { fields, synthetic } from "./synthetic/format.ts";
 
@@ -27,6 +28,7 @@ export const FORMATS: Readonly<Record<DataKind, Format>> = {
   netcdf,
   hdf5,
   fits,
+  tiff,
   imagefolder,
   synthetic,
   fields,

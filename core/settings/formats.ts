@@ -11,6 +11,7 @@ export const DATA_KINDS = {
   netcdf: "variables of a NetCDF file, classic or NetCDF-4",
   hdf5: "datasets of an HDF5 file",
   fits: "images and binary tables of a FITS file",
+  tiff: "TIFF and GeoTIFF: pages as samples, or a folder with an image a file",
   zarr: "arrays of a Zarr store of version 2 or 3: a folder, a zip file, or on a server",
   tokens: "files of tokens to train a language model with",
   packed: "the shards that `hpctrain pack` and `hpctrain generate-data` write",

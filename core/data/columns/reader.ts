@@ -20,6 +20,7 @@ import {
 import { openHeld, openParts, openPicked } from "./composed_rows.ts";
 import { loadHdf5, openLibraryRows } from "../formats/hdf5/library.ts";
 import { openChunkRows } from "../formats/hdf5/chunk_rows.ts";
+import { openTiffRows } from "../formats/tiff/blocks.ts";
 import { openStoreRows } from "../formats/zarr/chunk_files.ts";
 import { type FilePool, openFileRows, openPool } from "../files.ts";
 
@@ -207,6 +208,8 @@ function readerOf({ name, raw }: ColumnRows, rows: Rows, pool: FilePool, isPart 
       return openChunkRows(rows, name, fileOf(rows.file), kept);
     case "library":
       return openLibraryRows(rows, kept);
+    case "tiff":
+      return openTiffRows(rows, name, fileOf(rows.file), kept);
     case "store":
       return openStoreRows(rows, name, kept);
     case "parts":

@@ -1,6 +1,7 @@
 // Threads get the places of an array's rows as plain data.
 import type { DType } from "../../../ffi/dtype.ts";
 import type { StoreRows } from "../formats/zarr/chunk_files.ts";
+import type { TiffRows } from "../formats/tiff/blocks.ts";
 import type { Rule } from "./variables.ts";
 
 export interface FileMark {
@@ -86,7 +87,7 @@ export interface HeldRows {
   readonly bytes: number;
 }
 
-export type StoredRows = FileRows | ChunkRows | LibraryRows | StoreRows;
+export type StoredRows = FileRows | ChunkRows | LibraryRows | StoreRows | TiffRows;
 export type Rows = StoredRows | PartedRows | PickedRows | HeldRows;
 
 /** The rows as they are stored, file by file. */
@@ -201,7 +202,8 @@ function chunkPlacer({ shape, chunk, lead, width }: Shape): ChunkGrid["placeOf"]
 export function groupsOf(rows: StoredRows): { groupOf(row: number): number; count: number } | undefined {
   switch (rows.layout) {
     case "chunks":
-    case "store": {
+    case "store":
+    case "tiff": {
       if (rowsAtOnce(rows) === 1) return undefined;
       const placeOf = chunkPlacer(rows);
       const count = product(rows.shape.map((size, d) => Math.ceil(size / rows.chunk[d])));
@@ -221,6 +223,7 @@ export function rowsAtOnce(rows: StoredRows): number {
   switch (rows.layout) {
     case "chunks":
     case "store":
+    case "tiff":
       return product(rows.chunk.slice(0, rows.lead));
     case "library":
       return rows.together * product(rows.shape.slice(1, rows.lead));

@@ -264,7 +264,8 @@ function fillOf(value: Json, dtype: DType): number | bigint | null {
   return damaged(`fill_value is ${quoted(value)}`);
 }
 
-function elementOf(value: number | bigint, dtype: DType): Uint8Array {
+/** One number as bytes. */
+export function elementOf(value: number | bigint, dtype: DType): Uint8Array {
   const whole = () => BigInt(typeof value === "bigint" || Number.isInteger(value) ? value : 0);
   const number = Number(value);
   const one = ({
