@@ -48,7 +48,7 @@ const CONVERSIONS: readonly Conversion[] = [
           `**{k: v for k, v in s.loadmat('${from}').items() if k[0] != '_'})`,
       ),
   },
-  { name: /\.(tar\.\w+|tgz|tar)$/, what: "an archive", line: (from) => `tar -xf '${from}'` },
+  { name: /\.(tar\.\w+|tgz)$/, what: "an archive", line: (from) => `tar -xf '${from}'` },
   { name: /\.zip$/, what: "an archive", line: (from) => `python -m zipfile -e '${from}' .` },
   { name: /\.gz$/, what: "packed by gzip", line: (from) => `gunzip '${from}'` },
   { name: /\.bz2$/, what: "packed by bzip2", line: (from) => `bunzip2 '${from}'` },

@@ -2,8 +2,9 @@
 // as they were. Every fault is of the kind "data".
 import { FileBytes } from "../base/file_bytes.ts";
 import { UserError } from "../base/errors.ts";
+import { BadSample } from "./reading/reader.ts";
 import { closeFile, openForReading, pread } from "../../ffi/libc.ts";
-import { type FileMark, type FileRows, type ReadsRows, swapBytes } from "./columns/rows.ts";
+import { type FileMark, type FileRows, type PlacedRows, type ReadsRows, swapBytes } from "./columns/rows.ts";
 
 export function withFiles<R>(use: (open: (path: string) => FileBytes) => R): R {
   const files = new Map<string, FileBytes>();
@@ -141,6 +142,24 @@ export function openFileRows(rows: FileRows, width: number, file: OpenFile): Rea
     read(row, into) {
       file.read(into, placeOf(row));
       if (rows.swapped) swapBytes(into, width);
+    },
+  };
+}
+
+export function openPlacedRows(
+  { at, head, bytes, swapped, file: { path } }: PlacedRows,
+  width: number,
+  file: OpenFile,
+): ReadsRows {
+  const whole = new Uint8Array(head.length + bytes);
+  return {
+    read(row, into) {
+      file.read(whole, at[row]);
+      if (head.some((byte, i) => byte !== whole[i])) {
+        throw new BadSample(path, "has an array of another type or shape than the first sample");
+      }
+      into.set(whole.subarray(head.length));
+      if (swapped) swapBytes(into, width);
     },
   };
 }

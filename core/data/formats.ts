@@ -14,6 +14,7 @@ import { packed } from "./formats/packed/format.ts";
 import { tokens } from "./formats/tokens/format.ts";
 import { parquet } from "./formats/parquet/format.ts";
 import { tiff } from "./formats/tiff/format.ts";
+import { webdataset } from "./formats/webdataset/format.ts";
 import { zarr } from "./formats/zarr/format.ts";
 import { fields, synthetic } from "./synthetic/format.ts";
 
@@ -29,6 +30,7 @@ export const FORMATS: Readonly<Record<DataKind, Format>> = {
   hdf5,
   fits,
   tiff,
+  webdataset,
   imagefolder,
   synthetic,
   fields,

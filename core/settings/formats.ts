@@ -16,6 +16,7 @@ export const DATA_KINDS = {
   tokens: "files of tokens to train a language model with",
   packed: "the shards that `hpctrain pack` and `hpctrain generate-data` write",
   imagefolder: "JPEG, PNG and WebP images, one folder a class",
+  webdataset: "WebDataset: samples in tar files, images or arrays with classes or numbers",
   "2lpt": "simulated boxes of the universe, generated or read from where they were generated",
   des: "simulated maps of a galaxy survey, generated or read from where they were generated",
 } as const;

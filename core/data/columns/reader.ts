@@ -22,7 +22,7 @@ import { loadHdf5, openLibraryRows } from "../formats/hdf5/library.ts";
 import { openChunkRows } from "../formats/hdf5/chunk_rows.ts";
 import { openTiffRows } from "../formats/tiff/blocks.ts";
 import { openStoreRows } from "../formats/zarr/chunk_files.ts";
-import { type FilePool, openFileRows, openPool } from "../files.ts";
+import { type FilePool, openFileRows, openPlacedRows, openPool } from "../files.ts";
 
 /** `read` brings the row; the function writes its part of the sample. */
 type Convert = (read: (into: Uint8Array) => void, into: Uint8Array) => void;
@@ -208,6 +208,8 @@ function readerOf({ name, raw }: ColumnRows, rows: Rows, pool: FilePool, isPart 
       return openChunkRows(rows, name, fileOf(rows.file), kept);
     case "library":
       return openLibraryRows(rows, kept);
+    case "placed":
+      return openPlacedRows(rows, dtypeBytes(raw), fileOf(rows.file));
     case "tiff":
       return openTiffRows(rows, name, fileOf(rows.file), kept);
     case "store":

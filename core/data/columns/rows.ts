@@ -22,6 +22,16 @@ export interface FileRows {
   readonly swapped: boolean;
 }
 
+/** Each row has a place of its own, and all begin with the same bytes, which are no part of it. */
+export interface PlacedRows {
+  readonly layout: "placed";
+  readonly file: FileMark;
+  readonly at: Float64Array;
+  readonly head: Uint8Array;
+  readonly bytes: number;
+  readonly swapped: boolean;
+}
+
 export interface ChunkTable {
   readonly addresses: Float64Array;
   readonly sizes: Uint32Array;
@@ -87,7 +97,7 @@ export interface HeldRows {
   readonly bytes: number;
 }
 
-export type StoredRows = FileRows | ChunkRows | LibraryRows | StoreRows | TiffRows;
+export type StoredRows = FileRows | ChunkRows | LibraryRows | StoreRows | TiffRows | PlacedRows;
 export type Rows = StoredRows | PartedRows | PickedRows | HeldRows;
 
 /** The rows as they are stored, file by file. */

@@ -43,7 +43,7 @@ os.rename("z.csv", "from_zip.csv"); z = zipfile.ZipFile("a.zip", "w"); z.write("
       assert(success, `${line}: ${new TextDecoder().decode(stderr)}`);
       assertEquals(detect(`${folder}/${result}`), result.endsWith("csv") ? "csv" : "parquet", line);
     }
-    for (const file of ["b.grib2", "c.mat", "d.xlsx", "e.tar"]) {
+    for (const file of ["b.grib2", "c.mat", "d.xlsx", "e.tgz"]) {
       Deno.writeTextFileSync(`${folder}/${file}`, "");
       assertMatch(refusal(`${folder}/${file}`), new RegExp(`^${folder}/${file} is .*Convert it: `));
     }

@@ -18,7 +18,7 @@ import { NUMPY_TYPES, toColumn, type Variable } from "../../columns/variables.ts
 import { isFolder, markOf, namesIn, withFiles } from "../../files.ts";
 import { filesBelow, filesNamed, filesText } from "../../paths.ts";
 
-interface NpyHeader {
+export interface NpyHeader {
   readonly shape: readonly number[];
   readonly dtype: DType;
   /** The first index varies fastest. */
@@ -32,7 +32,7 @@ interface NpyHeader {
 /** numpy pads headers to a multiple of 64, and 128 is usual; more bytes than this are not read. */
 const HEADER_BYTES = 65_536 + 12;
 
-function readNpyHeader(where: string, file: Uint8Array, size: number): NpyHeader {
+export function readNpyHeader(where: string, file: Uint8Array, size: number): NpyHeader {
   const magic = String.fromCharCode(...file.subarray(0, 6));
   if (magic !== "\x93NUMPY" || file.length < 10) {
     throw new UserError(

@@ -1,0 +1,65 @@
+// Threads read the images of a WebDataset out of its shards.
+import { openPool } from "../../files.ts";
+import type { FileMark } from "../../columns/rows.ts";
+import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../reading/reader.ts";
+import { openRoom } from "../images/header.ts";
+import { naming } from "../images/listing.ts";
+import { openDecoder } from "../images/reader.ts";
+import { shardOf } from "./samples.ts";
+
+export interface ShardImages {
+  readonly shards: readonly FileMark[];
+  readonly starts: readonly number[];
+  readonly at: Float64Array;
+  readonly sizes: Float64Array;
+  /** Names with zeros between them, as UTF-8. */
+  readonly names: Uint8Array;
+  readonly turbo: string | null;
+}
+
+export interface ShardImagesSpec extends ReaderSpec {
+  readonly images: ShardImages;
+  /** Shared memory holds the targets of all samples. */
+  readonly targets: Uint8Array;
+}
+
+export const TAR_IMAGES_READER: string = import.meta.url;
+
+/** Names are for messages and predictions, so they are looked for from the beginning. */
+export function nameOf({ shards, starts, names }: ShardImages, index: number): string {
+  let from = 0;
+  for (let i = 0; i < index; i++) from = names.indexOf(0, from) + 1;
+  const end = names.indexOf(0, from);
+  const name = new TextDecoder().decode(names.slice(from, end < 0 ? names.length : end));
+  return `${shards[shardOf(starts, index)].path}/${name}`;
+}
+
+/** No image file is as large: such a size is damage. */
+const MOST_BYTES = 2 ** 30;
+
+function open({ images, targets }: ShardImagesSpec): Reader {
+  const { shards, starts, at, sizes, turbo } = images;
+  const decode = openDecoder(turbo), room = openRoom(), pool = openPool();
+  return {
+    read(index, target) {
+      target.set(targets.subarray(index * target.length, (index + 1) * target.length));
+      const size = sizes[index];
+      if (size > MOST_BYTES) {
+        throw new BadSample(nameOf(images, index), `has ${size} bytes, which no image has`);
+      }
+      const file = room(size).subarray(0, size);
+      pool.passing(shards[shardOf(starts, index)]).read(file, at[index]);
+      try {
+        return decode(file);
+      } catch (error) {
+        if (!(error instanceof BadSample)) throw error;
+        return naming(nameOf(images, index), () => {
+          throw error;
+        });
+      }
+    },
+    close: pool.close,
+  };
+}
+
+export default { open } satisfies ReaderModule<ShardImagesSpec>;
