@@ -75,6 +75,7 @@ export interface Facts {
     readonly names: readonly string[];
     /** Texts about each target, such as its units. */
     readonly about?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+    readonly upscale?: number;
   };
   /** All attempts of the run share this W&B id; null without one. */
   readonly wandb?: string | null;

@@ -94,6 +94,8 @@ export interface Source {
   readonly host?: Source;
   /** Fields that may have missing points (NaN); absent where none may. */
   readonly missing?: Missing;
+  /** These features are finer than the input's maps, and a pixel's points of them lie in channels: maps can't be turned. */
+  readonly folded?: readonly string[];
   /** A forecast is compared with these. They are computed once, with the weights of a map's points. */
   readonly baselines?: (weights: Float64Array | null) => Baselines;
   /** It counts bad samples that raw() passed over; absent where there can be none. */
@@ -174,8 +176,10 @@ export function source(parts: SourceParts): Source {
       reference: task === "regression" ? centresOf(one.target) : undefined,
     };
   });
+  const upscale = task === "regression" ? finerBy(target.shape, input.shape) : 1;
   const facts = {
     task,
+    ...(upscale > 1 && { upscale }),
     input: {
       shape: input.shape,
       dtype: input.dtype,
@@ -202,6 +206,13 @@ export function source(parts: SourceParts): Source {
     finish,
     describe: () => description,
   };
+}
+
+/** How many times the sides of one map are those of another; 1 where they are no such maps. */
+export function finerBy(fine: readonly number[], coarse: readonly number[]): number {
+  if (fine.length !== 3 || coarse.length !== 3) return 1;
+  const k = fine[1] / coarse[1];
+  return Number.isInteger(k) && fine[2] === k * coarse[2] ? k : 1;
 }
 
 export function answerText(task: Facts["task"], outputs: number, shape: readonly number[]): string {

@@ -41,6 +41,8 @@ export interface Facts {
   readonly outputs: number;
   /** The data has nothing to predict: only a model with a loss of its own can learn from it. */
   readonly targetless?: boolean;
+  /** Targets are maps whose sides are so many times those of the input's maps; absent where they are not finer. */
+  readonly upscale?: number;
   /** Targets may have missing points, which are NaN, or training.ignore_index in maps of classes. */
   readonly missing?: boolean;
 }

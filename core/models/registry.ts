@@ -6,7 +6,8 @@ import { isCode, userFile } from "./user/file.ts";
 import { userModel } from "./user/made.ts";
 import { UserError } from "../base/errors.ts";
 import { exportedModel, isExported } from "./exported/model.ts";
-import type { Facts, Model } from "./model.ts";
+import { pixelShuffle } from "../../ffi/ops.ts";
+import { block, type Facts, type Model } from "./model.ts";
 import { cosmoCnn, simpleConvnet } from "./zoo/convnets.ts";
 import { fno } from "./zoo/fno.ts";
 import { gpt } from "./zoo/gpt.ts";
@@ -134,8 +135,19 @@ export function createModel(settings: Settings, facts: Facts, outputs = facts.ou
   if (settings.output_size > facts.outputs && facts.task !== "regression" && outputs === facts.outputs) {
     outputs = settings.output_size; // Classes that this data lacks do no harm.
   } else sized("output_size", settings.output_size, facts.outputs, what);
-  return builders[name](settings, facts, outputs);
+  const k = UPSCALING.includes(name) ? facts.upscale ?? 1 : 1;
+  return upscaled(builders[name](settings, facts, outputs * k * k), k);
 }
+
+const UPSCALING: readonly string[] = ["unet", "fno"];
+
+/** Each pixel's answers are k * k points of a finer map: sub-pixel convolution, as in ESPCN. */
+const upscaled = (model: Model, k: number): Model =>
+  k === 1 ? model : {
+    ...model,
+    blocks: [...model.blocks, block("upscale", null, (x) => pixelShuffle(x, k))],
+    describe: () => `${model.describe()}, for maps ${k} times finer`,
+  };
 
 /** A setting of 0 takes the data's size, any other must equal it. */
 function sized(key: string, setting: number, found: number, what: string): number {

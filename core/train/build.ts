@@ -179,15 +179,18 @@ export interface Answers {
   /** Empty where classes or numbers have no names. */
   readonly names: readonly string[];
   readonly about?: TargetTexts;
+  /** They are maps so many times finer than the input's. */
+  readonly upscale?: number;
 }
 
 const MOST_NAMES = 10_000;
 
-export const answersOf = ({ facts: { task, outputs }, names = [], about }: Source): Answers => ({
+export const answersOf = ({ facts: { task, outputs, upscale }, names = [], about }: Source): Answers => ({
   task,
   outputs,
   names: names.length > MOST_NAMES ? [] : names,
   ...(about && { about }),
+  ...(upscale && { upscale }),
 });
 
 /** Null in a checkpoint of an older version or another program. */
@@ -195,10 +198,11 @@ export function savedAnswers(root: Value): Answers | null {
   const known = field(field(root, "hpctrain"), "answers");
   const task = field(known, "task"), outputs = field(known, "outputs"), names = field(known, "names");
   if (typeof task !== "string" || typeof outputs !== "number") return null;
-  const about = textsIn(field(known, "about"));
+  const about = textsIn(field(known, "about")), upscale = field(known, "upscale");
   return {
     ...{ task: task as Facts["task"], outputs, names: Array.isArray(names) ? names.map(String) : [] },
     ...(about && { about }),
+    ...(typeof upscale === "number" && { upscale }),
   };
 }
 
@@ -213,8 +217,8 @@ function textsIn(about: Value | undefined): TargetTexts | null {
   return Object.fromEntries(texts);
 }
 
-const answering = (source: Source, { task, outputs }: Answers): Source => ({
+const answering = (source: Source, { task, outputs, upscale }: Answers): Source => ({
   ...source,
-  facts: { ...source.facts, task, outputs },
-  host: source.host && answering(source.host, { task, outputs, names: [] }),
+  facts: { ...source.facts, task, outputs, ...(upscale && { upscale }) },
+  host: source.host && answering(source.host, { task, outputs, upscale, names: [] }),
 });

@@ -1,9 +1,11 @@
 // A case of science is a file here and a line in this table.
 import type { Case } from "./case.ts";
 import { cosmology } from "./cosmology.ts";
+import { downscaling } from "./downscaling.ts";
 import { seaIce } from "./sea_ice.ts";
 
 export const CASES: Readonly<Record<string, Case>> = {
   "sea-ice": seaIce,
   cosmology,
+  downscaling,
 };

@@ -2,7 +2,16 @@
 // loader threads write floats while a row is in their cache; bytes go to a GPU as they are.
 import { borrowBytes, readBytes, tensor, uninitialised, zero_ } from "../../../ffi/make.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
-import { type Batch, batchOf, type Field, type Part, plainPart, readRows, type Source } from "../source.ts";
+import {
+  type Batch,
+  batchOf,
+  type Field,
+  finerBy,
+  type Part,
+  plainPart,
+  readRows,
+  type Source,
+} from "../source.ts";
 import { contiguous, reshape } from "../../../ffi/ops.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
@@ -80,6 +89,16 @@ export function transformed(pair: Pair, settings: Settings): Transformed {
   const { data, seed, quiet = true, plain, patches = null, ignored = NaN } = settings;
   const notes: string[] = [];
   const plan = planOf(data, patches);
+  const { folded, name } = pair.train;
+  if (folded && plan && (plan.rotate || plan.flip !== "none")) {
+    throw new UserError(
+      "usage",
+      `${name}: ${folded.join(", ")} ${
+        folded.length === 1 ? "is" : "are"
+      } finer than the maps, so the points within ` +
+        "each pixel are channels, which --flip and --rotate don't turn: leave those out.",
+    );
+  }
   const cut = (source: Source, own: number | null) =>
     plan === null || patches && own === null ? source : cropped(source, plan, own, {
       ignored,
@@ -286,10 +305,9 @@ function besideOf(
       }] and targets of [${target.shape.join(", ")}]: leave it out.`,
     );
   }
-  const [height, width] = input.shape.slice(-2), k = target.shape.at(-2)! / height;
-  const finerBy = !(plan.centreCrop || plan.randomCrop || plan.resize) && Number.isInteger(k) &&
-    target.shape.at(-1) === k * width;
-  if (k !== 1 && !finerBy || target.shape.at(-1) !== k * width) {
+  const cuts = plan.centreCrop > 0 || plan.randomCrop > 0 || plan.resize > 0;
+  const k = perPixel || cuts ? 1 : finerBy(target.shape, input.shape);
+  if (input.shape.slice(-2).map((side) => k * side).join() !== target.shape.slice(-2).join()) {
     throw refuse(`inputs of [${input.shape.join(", ")}] can't be cropped, resized or turned beside them`);
   }
   if (threaded?.reader.whole) {

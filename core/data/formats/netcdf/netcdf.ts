@@ -195,7 +195,7 @@ export function samplesOf(content: Content, settings: DataRequest, again: Again)
   const leads = leadsOf(data.lead);
   const own = withFileColumn(content.columns, file ? toColumn(file, isNetcdf) : null);
   const all = withSelected({ ...content, columns: own }, data);
-  const { features, targets, spreads } = withStatic(
+  const { features, targets, spreads, folded } = withStatic(
     chooseColumns(all, data, training.withoutTargets),
     all.path,
     isNetcdf && !takesMaps(model.name),
@@ -205,7 +205,11 @@ export function samplesOf(content: Content, settings: DataRequest, again: Again)
   const table = { ...all, columns };
   const notes = [...(table.notes ?? []), ...(data.features.length > 0 ? [] : aside(columns, chosen))];
   if (spreads.length > 0) notes.push(`The same for all samples: ${spreads.join(", ")}`);
-  const laid = { features, targets, names: data.targets, leads, data };
+  if (folded.length > 0) {
+    notes.push(`Finer than the maps, so the points within each pixel are channels: ${folded.join(", ")}`);
+  }
+  const finest = all.columns.find(({ name }) => name === folded[0])?.variable ?? null;
+  const laid = { features, targets, names: data.targets, leads, data, folded, finest };
   const grid = chosen[0].variable.dimensions;
   const together = isNetcdf && grid.length > 0 && chosen.every((column) => sameGrid(column, grid));
   if (together && (grid.length === 1 || !takesMaps(model.name))) {
@@ -254,6 +258,9 @@ interface Laid {
   /** Steps from a sample's own time to those of its targets. */
   readonly leads: readonly number[];
   readonly data: DataRequest["data"];
+  /** Features that are finer than the maps, and the first of them as the data has it. */
+  readonly folded: readonly string[];
+  readonly finest: Variable | null;
 }
 
 /** The samples' dimension comes first, and only what is chosen along dimensions is left. */
@@ -272,13 +279,21 @@ function withSelected(content: Content, { sel, sample_dim }: DataRequest["data"]
 
 /** A table of rows has nothing that a grid could add. */
 function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Again): Sources {
-  const { features, targets, names, pointwise, leads, data } = laid;
+  const { features, targets, names, pointwise, leads, data, folded, finest } = laid;
   const whole = { ...found, notes: [...notes, ...found.notes] };
   if ([...features, ...targets].every(({ shape }) => shape.length < 2)) return whole;
   // Static features have fewer dimensions than a target would have.
-  const like = features.map(({ variable }) => variable).reduce((most, one) =>
-    one.dimensions.length > most.dimensions.length ? one : most
+  const widest = features.filter(({ name }) => !folded.includes(name)).map(({ variable }) => variable).reduce(
+    (
+      most,
+      one,
+    ) => one.dimensions.length > most.dimensions.length ? one : most,
   );
+  const { dimensions: [first], shape: [steps] } = widest;
+  // A downscaled target would be as fine as what is known of the finer grid.
+  const like = finest
+    ? { ...widest, dimensions: [first, ...finest.dimensions], shape: [steps, ...finest.shape] }
+    : widest;
   const grid = () =>
     again((content) => {
       const { columns } = withSelected(content, data);
@@ -292,7 +307,11 @@ function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Aga
     });
   const variable = (name: string) => again(({ columns }) => readVariable(columns, name));
   const about = Object.fromEntries(targets.map(({ name, variable }) => [name, textsOf(variable)]));
-  const on = (source: Source): Source => ({ ...source, grid, variable, about });
+  const on = (source: Source): Source => ({
+    ...source,
+    ...{ grid, variable, about },
+    ...(folded.length > 0 && { folded }),
+  });
   return {
     ...whole,
     train: on(found.train),
