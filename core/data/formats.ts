@@ -6,6 +6,7 @@ import { des, lpt } from "./cosmology/format.ts";
 import { csv } from "./formats/csv/format.ts";
 import { fits } from "./formats/fits/format.ts";
 import { hdf5 } from "./formats/hdf5/format.ts";
+import { imagepairs } from "./formats/imagepairs/format.ts";
 import { imagefolder } from "./formats/images/format.ts";
 import { mnist } from "./formats/mnist/format.ts";
 import { netcdf } from "./formats/netcdf/format.ts";
@@ -31,6 +32,7 @@ export const FORMATS: Readonly<Record<DataKind, Format>> = {
   fits,
   tiff,
   webdataset,
+  imagepairs,
   imagefolder,
   synthetic,
   fields,

@@ -15,6 +15,7 @@ export const DATA_KINDS = {
   zarr: "arrays of a Zarr store of version 2 or 3: a folder, a zip file, or on a server",
   tokens: "files of tokens to train a language model with",
   packed: "the shards that `hpctrain pack` and `hpctrain generate-data` write",
+  imagepairs: "images with a class for each pixel: a folder of images, and one of label images",
   imagefolder: "JPEG, PNG and WebP images, one folder a class",
   webdataset: "WebDataset: samples in tar files, images or arrays with classes or numbers",
   "2lpt": "simulated boxes of the universe, generated or read from where they were generated",

@@ -2,10 +2,12 @@
 import type { Case } from "./case.ts";
 import { cosmology } from "./cosmology.ts";
 import { downscaling } from "./downscaling.ts";
+import { pixelClasses } from "./pixel_classes.ts";
 import { seaIce } from "./sea_ice.ts";
 
 export const CASES: Readonly<Record<string, Case>> = {
   "sea-ice": seaIce,
   cosmology,
   downscaling,
+  "pixel-classes": pixelClasses,
 };

@@ -61,6 +61,53 @@ export function looseImages(path: string): Listing | null {
   return alone ? pack(path, [{ path: "", label: 0, names }]) : null;
 }
 
+/** Images and their label images, in one order. */
+export interface Pairs {
+  readonly images: Listing;
+  readonly labels: Listing;
+  /** Label images without an image: how many, and one of them. */
+  readonly others: { readonly count: number; readonly example: string };
+}
+
+/** An image and its label have the same place and name, but for the ending. */
+export function pairImages(root: string, labelRoot: string): Pairs {
+  const images = below(root), labels = below(labelRoot);
+  const stem = (path: string, name: string) => `${path}/${name.replace(/\.\w+$/, "")}`;
+  const known = new Map(labels.flatMap(({ path, names }) => names.map((name) => [stem(path, name), name])));
+  const paired = images.map((folder) => ({
+    ...folder,
+    names: folder.names.map((name) => {
+      const own = stem(folder.path, name), label = known.get(own);
+      if (label === undefined) throw withoutLabel(root, labelRoot, folder.path, name);
+      known.delete(own);
+      return label;
+    }),
+  }));
+  const [example = ""] = known.values();
+  return {
+    images: pack(root, images),
+    labels: pack(labelRoot, paired),
+    others: { count: known.size, example },
+  };
+}
+
+function below(root: string): Folder[] {
+  const found: Folder[] = [], others = { count: 0, example: "" };
+  walk(root, "", 0, found, others);
+  const images = found.filter(({ names }) => names.length > 0).sort((a, b) => byCodePoint(a.path, b.path));
+  if (images.length > 0) return images;
+  throw new UserError("data", `${root} has no images in it: none of its files ends in ${ENDINGS}.`);
+}
+
+const withoutLabel = (root: string, labelRoot: string, path: string, name: string): UserError =>
+  new UserError(
+    "data",
+    `${join(root, path, name)} has no label image: ${
+      join(labelRoot, path)
+    } should have one of the same name but for its ` +
+      "ending. Add it, or move the image away.",
+  );
+
 export const imageCount = ({ ends }: Listing): number => ends.length;
 
 export const labelOf = (listing: Listing, index: number): number => listing.labels[folderOf(listing, index)];

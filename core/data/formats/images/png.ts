@@ -41,20 +41,9 @@ const PASSES = [
 
 export function openPng(room: Room): (file: Uint8Array<ArrayBuffer>, header: Header) => Stored {
   const unpacked = openRoom();
-  return (file, { width, height }) => {
-    const depth = file[24], type = file[25], interlaced = file[28];
-    if (!DEPTHS[type]?.includes(depth) || interlaced > 1) {
-      throw damaged(`colour type ${type} with ${depth} bits is none that there is`);
-    }
-    const picture = { width, height, depth, type, bits: depth * CHANNELS[type] };
-    const { data, palette } = chunksOf(file);
-    const size = interlaced ? sizeOfPasses(picture) : (1 + bytesOf(width, picture)) * height;
-    const rows = unpacked(size).subarray(0, size);
-    unpack(data, rows);
-    const [lines, pitch] = interlaced
-      ? [joinPasses(rows, picture), bytesOf(width, picture)]
-      : [unfilter(rows, width, height, picture).subarray(1), 1 + bytesOf(width, picture)];
-    const shape = [3, height, width];
+  return (file, header) => {
+    const { picture, palette, lines, pitch } = linesOf(file, header, unpacked);
+    const { width, height, depth, type } = picture, shape = [3, height, width];
     if (depth < 8 || type === PALETTE || (type === GREY && depth === 16)) {
       const data = room(3 * width * height);
       expand(lines, pitch, picture, type === PALETTE ? palette : greys(depth), data);
@@ -64,6 +53,45 @@ export function openPng(room: Room): (file: Uint8Array<ArrayBuffer>, header: Hea
     const value = depth / 8;
     return { data: lines, shape, strides: [type & COLOUR ? value : 0, pitch, picture.bits / 8] };
   };
+}
+
+/** It gives the number that is stored of each pixel, row by row: a grey value, or a place in the palette. */
+export function openPngNumbers(): (file: Uint8Array<ArrayBuffer>, header: Header, into: Int32Array) => void {
+  const unpacked = openRoom();
+  return (file, header, into) => {
+    const { picture, lines, pitch } = linesOf(file, header, unpacked);
+    const { width, height, depth, type } = picture;
+    if (type !== GREY && type !== PALETTE) {
+      throw new BadSample(
+        "",
+        "has colours, and a label image has the number of a class for each pixel: grey, or a palette",
+      );
+    }
+    for (let y = 0, to = 0; y < height; y++) {
+      const line = y * pitch;
+      for (let x = 0; x < width; x++) {
+        into[to++] = depth === 16
+          ? lines[line + 2 * x] << 8 | lines[line + 2 * x + 1]
+          : bitsAt(lines, line, x, depth);
+      }
+    }
+  };
+}
+
+function linesOf(file: Uint8Array<ArrayBuffer>, { width, height }: Header, room: Room) {
+  const depth = file[24], type = file[25], interlaced = file[28];
+  if (!DEPTHS[type]?.includes(depth) || interlaced > 1) {
+    throw damaged(`colour type ${type} with ${depth} bits is none that there is`);
+  }
+  const picture = { width, height, depth, type, bits: depth * CHANNELS[type] };
+  const { data, palette } = chunksOf(file);
+  const size = interlaced ? sizeOfPasses(picture) : (1 + bytesOf(width, picture)) * height;
+  const rows = room(size).subarray(0, size);
+  unpack(data, rows);
+  const [lines, pitch] = interlaced
+    ? [joinPasses(rows, picture), bytesOf(width, picture)]
+    : [unfilter(rows, width, height, picture).subarray(1), 1 + bytesOf(width, picture)];
+  return { picture, palette, lines, pitch };
 }
 
 const damaged = (why: string) => new BadSample("", `is a damaged PNG: ${why}`);

@@ -1,0 +1,192 @@
+// Folders of images and, beside them, of label images: the class of each pixel as a grey value or a place in a
+// palette. An image and its label have the same name.
+import { join } from "../../../../deps/path.ts";
+import { constant } from "../../../../ffi/make.ts";
+import { div, toDtype } from "../../../../ffi/ops.ts";
+import { UserError } from "../../../base/errors.ts";
+import { formatPlural } from "../../../base/format.ts";
+import type { DataRequest, Sources } from "../../format.ts";
+import { isFolder } from "../../files.ts";
+import { heldOut, splitIndices } from "../../order.ts";
+import { BadSample } from "../../reading/reader.ts";
+import { type Source, threadedSource } from "../../source.ts";
+import { USUAL } from "../../transforms/values.ts";
+import { openRoom } from "../images/header.ts";
+import { sizes, turboJpeg } from "../images/imagefolder.ts";
+import { imageCount, naming, pairImages, type Pairs, pathOf, readFile, sizeOf } from "../images/listing.ts";
+import { openLabels, type PairsSpec } from "./reader.ts";
+
+export const PAIRS_READER: string = new URL("./reader.ts", import.meta.url).href;
+
+/** The first name that exists counts. */
+const IMAGES = ["images", "JPEGImages"], LABELS = ["labels", "masks", "annotations", "SegmentationClass"];
+const TRAIN = ["train", "training"], VAL = ["val", "valid", "validation"], TEST = ["test", "testing"];
+
+interface Folders {
+  readonly images: string;
+  readonly labels: string;
+}
+
+const firstOf = (root: string, names: readonly string[]): string | null => {
+  const name = names.find((name) => isFolder(join(root, name)));
+  return name === undefined ? null : join(root, name);
+};
+
+function foldersIn(root: string): Folders | null {
+  const images = firstOf(root, IMAGES), labels = firstOf(root, LABELS);
+  return images !== null && labels !== null ? { images, labels } : null;
+}
+
+/** A part is a folder above images and labels, or a folder in each. */
+function partIn(root: string, names: readonly string[]): Folders | null {
+  const above = firstOf(root, names), whole = foldersIn(root);
+  const inside = above === null ? null : foldersIn(above);
+  if (inside || !whole) return inside;
+  const images = firstOf(whole.images, names), labels = firstOf(whole.labels, names);
+  return images !== null && labels !== null ? { images, labels } : null;
+}
+
+export const looksLikePairs = (path: string): boolean =>
+  isFolder(path) && (partIn(path, TRAIN) ?? foldersIn(path)) !== null;
+
+export function openPairs(request: DataRequest): Sources {
+  const { data, training: { seed, ignore_index: ignored } } = request, path = data.data_path;
+  const divided = partIn(path, TRAIN), folders = divided ?? foldersIn(path);
+  if (!folders) {
+    throw new UserError(
+      "data",
+      `${path} has no folders images and labels (or train/images and train/labels) in it, which image pairs are read from.`,
+    );
+  }
+  const paired = ({ images, labels }: Folders) => pairImages(images, labels);
+  const own = (names: readonly string[]) => {
+    const found = divided && partIn(path, names);
+    return found && paired(found);
+  };
+  const train = paired(folders), val = data.val_samples > 0 ? own(VAL) : null, test = own(TEST);
+  const { names, outputs, note } = classesOf(path, train, request);
+  const total = imageCount(train.images);
+  const held = val || data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
+  const part = { train: Math.min(data.train_samples, total - held), val: Math.min(data.val_samples, held) };
+  const chosen = splitIndices(total, part, seed), turbo = turboJpeg();
+  const all = (pairs: Pairs, most: number) =>
+    splitIndices(imageCount(pairs.images), { train: most, val: 0 }, seed).train;
+  const make = (pairs: Pairs, indices: Int32Array) =>
+    source(pairs, indices, { names, outputs, turbo, ignored }, request);
+  return {
+    train: make(train, chosen.train),
+    val: val ? make(val, all(val, data.val_samples)) : chosen.val.length > 0 ? make(train, chosen.val) : null,
+    test: test && make(test, all(test, imageCount(test.images))),
+    notes: [
+      note,
+      ...[train, val, test].flatMap((pairs) => pairs && pairs.others.count > 0 ? [leftOut(pairs)] : []),
+      ...(ignored >= 0 ? [`Pixels of the class ${ignored} count nowhere (training.ignore_index)`] : []),
+    ],
+  };
+}
+
+const leftOut = ({ labels, others: { count, example } }: Pairs): string =>
+  `Left out ${formatPlural(count, "label image")} in ${labels.root} without an image, such as ${example}`;
+
+/** So many label images are looked at for the number of classes. */
+const LOOKED_AT = 64;
+
+/** Names of classes are lines of classes.txt; otherwise label images say how many there are. */
+function classesOf(
+  path: string,
+  { labels }: Pairs,
+  { data, model, training: { ignore_index: ignored } }: DataRequest,
+): { names: readonly string[]; outputs: number; note: string } {
+  const file = join(path, "classes.txt"), names = namesIn(file);
+  if (names.length > 0) {
+    return { names, outputs: model.output_size || names.length, note: `Classes are named in ${file}` };
+  }
+  if (model.output_size > 0) {
+    return {
+      names,
+      outputs: model.output_size,
+      note: `Labels are of ${model.output_size} classes (--output-size)`,
+    };
+  }
+  const total = imageCount(labels),
+    count = Math.min(total, LOOKED_AT),
+    read = openLabels(),
+    room = openRoom();
+  let most = -1;
+  for (let i = 0; i < count; i++) {
+    try {
+      const numbers = naming(
+        pathOf(labels, Math.floor(i * total / count)),
+        (path) => read(readFile(path, room), null, (pixels) => new Int32Array(pixels)),
+      );
+      for (const number of numbers) if (number > most && number !== ignored) most = number;
+    } catch (error) {
+      if (!(error instanceof BadSample)) throw error;
+      if (data.bad_samples === "fail") throw new UserError("data", `${error.path} ${error.reason}.`);
+    }
+  }
+  if (most === 255 && ignored !== 255) {
+    throw new UserError(
+      "data",
+      `Label images in ${labels.root} have the class 255, which mostly stands for "unknown": say --set ` +
+        "training.ignore_index=255, or --output-size 256 if there are so many classes.",
+    );
+  }
+  const where = count < total ? `${count} of ${total}` : "all";
+  const note = `Labels are of ${
+    most + 1
+  } classes, the most in ${where} label images (--output-size says otherwise)`;
+  return { names, outputs: Math.max(1, most + 1), note };
+}
+
+function namesIn(file: string): readonly string[] {
+  try {
+    return Deno.readTextFileSync(file).split("\n").map((line) => line.trim()).filter((line) => line !== "");
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}
+
+interface Labelling {
+  readonly names: readonly string[];
+  readonly outputs: number;
+  readonly turbo: string | null;
+  readonly ignored: number;
+}
+
+function source(
+  { images, labels }: Pairs,
+  indices: Int32Array,
+  { names, outputs, turbo, ignored }: Labelling,
+  { data }: DataRequest,
+): Source {
+  const { width, height, text } = sizes((index) => sizeOf(images, index), indices, data);
+  const reader: PairsSpec = {
+    ...{ module: PAIRS_READER, images, labels, turbo, classes: outputs, ignored },
+    sides: [height, width],
+  };
+  const made = threadedSource({
+    name: images.root,
+    length: indices.length,
+    indices: indices.length === imageCount(images) ? null : indices,
+    reader,
+    stored: { name: "images", shape: [3, height, width], dtype: "u8" },
+    target: { name: "labels", shape: [height, width], dtype: "i32" },
+    bad: data.bad_samples,
+    task: "segmentation",
+    outputs,
+    names: names.length > 0 ? names : undefined,
+    description: `${images.root}: ${
+      formatPlural(indices.length, "image")
+    } of ${text} -> ${outputs} classes a pixel`,
+    usual: USUAL.imagefolder,
+    bytewise: true,
+    ...(ignored >= 0 && { missing: { input: false, target: true } }),
+    finish: ({ input, target }) => ({
+      input: div(toDtype(input, "f32"), constant(255, "f32", input.device)),
+      target,
+    }),
+  });
+  return { ...made, pathOf: (index) => pathOf(images, index) };
+}
