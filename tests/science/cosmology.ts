@@ -13,13 +13,13 @@ const SIZES = {
     data: ["4000", "100", "1000", "16"],
     flags: ["--width", "8", "--epochs", "8"],
     r2: 0.5,
-    apart: 0.07,
+    batch: "128",
   },
   full: {
     data: ["10000", "500", "4000", "32"],
     flags: ["--width", "12", "--epochs", "12"],
     r2: 0.7,
-    apart: 0.05,
+    batch: "256",
   },
 };
 
