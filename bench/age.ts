@@ -10,6 +10,7 @@ const page = join(root, "docs/benchmarks.md"), results = join(root, "bench/resul
 export const MEASURED: Readonly<Record<string, readonly string[]>> = {
   step: ["ffi", "core/models", "core/train"],
   loader: ["ffi", "core/data"],
+  maps: ["ffi", "core/data"],
   save: ["ffi", "core/checkpoint", "core/train"],
   shards: ["ffi", "core/models", "core/train"],
   files: ["main.ts", "commands", "core", "ffi"],

@@ -115,7 +115,7 @@ export function processorTime(): number {
 }
 
 /** Most memory that this process ever held, in bytes. */
-function peakMemory(): number {
+export function peakMemory(): number {
   const status = Deno.readTextFileSync("/proc/self/status");
   return Number(/VmHWM:\s*(\d+) kB/.exec(status)![1]) * 1024;
 }

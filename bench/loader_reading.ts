@@ -8,7 +8,7 @@ import { openFeed } from "../core/train/feed.ts";
 import type { MicroBatch } from "../core/train/step.ts";
 import { mean, mul, toDtype } from "../ffi/ops.ts";
 import { type Device, scope, type Tensor } from "../ffi/tensor.ts";
-import { answerRounds } from "./contestant.ts";
+import { answerRounds, peakMemory } from "./contestant.ts";
 
 type Each = (batch: MicroBatch) => boolean | void;
 
@@ -76,8 +76,21 @@ function rounds(read: (each: Each) => number): Promise<void> {
   });
 }
 
+/** Data is open when the samples can be asked for; what is held in memory has been read by then. */
+async function opening({ config }: Resolved): Promise<void> {
+  const before = Deno.memoryUsage().rss, began = performance.now();
+  await loadReader(config.data);
+  const { train } = openData(config.data, config.training, config.model);
+  const seconds = (performance.now() - began) / 1000;
+  say({ seconds, memory: peakMemory() - before, samples: train.length });
+}
+
 /** `what`: as bench/peers/loader.py has it. */
 export async function readAs(what: string, resolved: Resolved): Promise<void> {
+  if (what === "open") {
+    await openDeviceBeside(resolved.config, () => Promise.resolve());
+    return await opening(resolved);
+  }
   const { device } = await openDeviceBeside(resolved.config, () => loadReader(resolved.config.data));
   const began = performance.now(); // Python has imported torch, and what reads the file, by now
   const read = await open(resolved, device);

@@ -8,8 +8,8 @@ import { median } from "./report.ts";
 
 export interface DataSet {
   readonly title: string;
-  /** The kind and the file or folder that PyTorch's side is given. */
-  readonly kind: "mnist" | "imagefolder" | "hdf5" | "netcdf" | "npz";
+  /** The kind and the file or folder that the other side is given; it must know the kind. */
+  readonly kind: string;
   readonly file: string;
   /** The packed form that our side reads, where it is not the same file: `hpctrain pack` makes it. */
   readonly packed?: string;
@@ -85,16 +85,20 @@ export interface Sides {
   readonly python: string;
   /** The folder with the files. */
   readonly data: string;
+  /** The other side's program is bench/peers/loader.py unless named, and gets these words behind its own. */
+  readonly peer?: { readonly program: string; readonly words: readonly string[] };
+  /** The ways of the other side that are tried, of which the best competes; numbers of workers by default. */
+  readonly ways?: readonly (number | string)[];
 }
 
-/** The tasks of both sides; bench/peers/loader.py describes them. */
-export type What = "rounds" | "moments" | "first";
+/** The tasks of both sides; bench/peers/loader.py and bench/peers/maps.py describe them. */
+export type What = "rounds" | "moments" | "first" | "open";
 type Command = [program: string, args: string[]];
 
 const peer = new URL("peers/loader.py", import.meta.url).pathname;
 
 /** With a loader thread for each core, unless told. */
-function ours(
+export function ours(
   { worker, data }: Sides,
   set: DataSet,
   what: What,
@@ -105,14 +109,15 @@ function ours(
   return ["env", [...set.variables ?? [], ...worker, what, ...flags]];
 }
 
-function pytorch(
-  { python, data }: Sides,
+export function pytorch(
+  { python, data, peer: other }: Sides,
   { kind, file }: DataSet,
   what: What,
-  workers: number,
+  way: number | string,
 ): Command {
   // More workers than cores are tried because people do; the warning about it is not news.
-  return [python, ["-W", "ignore", "-B", peer, kind, join(data, file), String(workers), what]];
+  const words = [kind, join(data, file), String(way), what, ...other?.words ?? []];
+  return [python, ["-W", "ignore", "-B", other?.program ?? peer, ...words]];
 }
 
 /** The answer that a program prints as one line of JSON, and the seconds from its start until then. */
@@ -136,9 +141,9 @@ export async function answerOf<T>([program, args]: Command): Promise<{ said: T; 
 const WORKERS = [0, 2, 4];
 
 export interface Speed {
-  /** Samples a second with each number of PyTorch's workers; the best is who competes. */
+  /** Samples a second with each number of PyTorch's workers, or in each way; the best is who competes. */
   readonly sweep: Readonly<Record<string, number>>;
-  readonly workers: number;
+  readonly workers: number | string;
   /** Samples a second in each round. */
   readonly rounds: { readonly hpctrain: number[]; readonly pytorch: number[] };
 }
@@ -153,8 +158,8 @@ export async function measureSpeed(sides: Sides, set: DataSet, effort: Effort, h
   await sameSamples(sides, set);
   const mine = await startContestant(...ours(sides, set, "rounds"));
   const sweep: Record<string, number> = {};
-  let best: { workers: number; contestant: Contestant } | null = null;
-  for (const workers of WORKERS) {
+  let best: { workers: number | string; contestant: Contestant } | null = null;
+  for (const workers of sides.ways ?? WORKERS) {
     const contestant = await startContestant(...pytorch(sides, set, "rounds", workers));
     await contestant.round(1); // workers start, files come into the page cache
     sweep[workers] = await host.turn(() => speedOf(contestant, 1));
@@ -198,9 +203,12 @@ interface Moments {
 /** A comparison is one only if both read the same: every sample once, with the same values in the same layout. */
 export async function sameSamples(sides: Sides, set: DataSet): Promise<void> {
   const { said: mine } = await answerOf<Moments>(ours(sides, set, "moments"));
-  const { said: theirs } = await answerOf<Moments>(pytorch(sides, set, "moments", 2));
+  const { said: theirs } = await answerOf<Moments>(
+    pytorch(sides, set, "moments", sides.ways?.[0] ?? 2),
+  );
   const layout = ({ samples, shape, types }: Moments) => JSON.stringify({ samples, shape, types });
-  const near = (name: "input" | "square" | "target") => Math.abs(mine[name] - theirs[name]) <= 1e-4;
+  const near = (name: "input" | "square" | "target") =>
+    Math.abs(mine[name] - theirs[name]) <= 1e-4 * Math.max(1, Math.abs(theirs[name]));
   if (layout(mine) === layout(theirs) && near("input") && near("square") && near("target")) return;
   throw new Error(
     `${set.title}: the sides read different samples: ${JSON.stringify(mine)}, ${JSON.stringify(theirs)}`,

@@ -5,6 +5,7 @@ import { ddpBenchmark } from "./ddp.ts";
 import { exportedBenchmark } from "./exported.ts";
 import { filesBenchmark } from "./files.ts";
 import { loaderBenchmark } from "./loader.ts";
+import { mapsBenchmark } from "./maps.ts";
 import { overlapBenchmark } from "./overlap.ts";
 import { type Programs, shardsBenchmark, stepBenchmark } from "./step.ts";
 import { saveBenchmark } from "./save.ts";
@@ -14,6 +15,13 @@ const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
   step: stepBenchmark,
   exported: exportedBenchmark,
   loader: (programs) => loaderBenchmark(programs, quick),
+  maps: (programs) =>
+    mapsBenchmark(
+      programs,
+      named("HPCTRAIN_BENCH_PACKAGES", "a folder with zarr-python and xbatcher"),
+      quick,
+      cases,
+    ),
   save: saveBenchmark,
   ddp: (programs) => ddpBenchmark(programs, named("HPCTRAIN_MPICH", "a folder with MPICH"), quick),
   overlap: (programs) => overlapBenchmark(programs, named("HPCTRAIN_MPICH", "a folder with MPICH"), quick),
@@ -36,7 +44,10 @@ function named(variable: string, what: string): string {
 
 /** With little data or few steps, and nothing is written: to see that it runs. */
 const quick = Deno.args.includes("--quick");
-const names = Deno.args.filter((word) => word !== "--quick");
+const words = Deno.args.filter((word) => word !== "--quick");
+/** `maps` may be followed by the names of its cases. */
+const cases = words[0] === "maps" ? words.slice(1) : [];
+const names = cases.length > 0 ? words.slice(0, 1) : words;
 if (names.join() === "age") {
   markPage();
   Deno.exit(0);
@@ -47,7 +58,7 @@ if (unknown.length > 0) {
   console.error(`There is no benchmark "${unknown[0]}". There are: ${Object.keys(benchmarks).join(", ")}.`);
   Deno.exit(2);
 }
-const hasQuick = ["loader", "ddp", "overlap", "files"];
+const hasQuick = ["loader", "maps", "ddp", "overlap", "files"];
 if (quick && wanted.some((name) => !hasQuick.includes(name))) {
   console.error(`Only ${hasQuick.join(", ")} have --quick: ./scripts/bench loader --quick.`);
   Deno.exit(2);

@@ -2,7 +2,7 @@
 import { deltaBinaryUnpack, type PageHeader, parquetHeader } from "../../../../deps/hyparquet.ts";
 import type { ChunkBytes } from "../../columns/chunks.ts";
 import { unshuffle } from "../hdf5/chunk_rows.ts";
-import { unpackPage } from "./packed.ts";
+import { NOT_PACKED, unpackPage } from "./packed.ts";
 
 /** The reason follows the place: a file and its column. */
 export class Damaged extends Error {}
@@ -26,6 +26,7 @@ export interface Page {
   readonly rows: number;
   /** 1 marks a value that is there; null means that all are. */
   readonly present: Uint8Array | null;
+  /** They are valid until the next page is asked for; a dictionary stays. */
   readonly values: Numbers | readonly Uint8Array[];
   readonly codes: Int32Array | null;
 }
@@ -37,47 +38,79 @@ export interface ChunkFacts {
   readonly rows: number;
 }
 
+/** A column chunk as it is stored. */
+export interface StoredChunk {
+  readonly length: number;
+  /** Valid until the next call. */
+  bytes(at: number, count: number): ChunkBytes;
+}
+
 /** A page has about a megabyte as a rule. */
 const MOST_BYTES = 2 ** 30;
 
 type Values = Page["values"];
 
-/** `use` gets one page after the other, all rows of the chunk in the end. */
-export function readPages(chunk: ChunkBytes, facts: ChunkFacts, use: (page: Page) => void): void {
-  const reader = { view: new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength), offset: 0 };
-  let dictionary: Values | null = null, rows = 0;
+/** All rows of the chunk come in the end. */
+export function* pagesOf(chunk: StoredChunk, facts: ChunkFacts): Generator<Page> {
+  const room = openRoom();
+  let dictionary: Values | null = null, rows = 0, at = 0;
   while (rows < facts.rows) {
-    if (reader.offset >= chunk.length) damaged(`has ${rows} of ${facts.rows} rows in a row group`);
-    const header = headerOf(reader);
-    const size = header.compressed_page_size, end = reader.offset + size;
-    if (!(size >= 0 && end <= chunk.length)) damaged("has a page that is cut off");
-    const stored = chunk.subarray(reader.offset, end);
-    reader.offset = end;
+    if (at >= chunk.length) damaged(`has ${rows} of ${facts.rows} rows in a row group`);
+    const { header, bytes } = headerAt(chunk, at);
+    const size = header.compressed_page_size, begin = at + bytes;
+    if (!(size >= 0 && begin + size <= chunk.length)) damaged("has a page that is cut off");
+    at = begin + size;
     if (header.type === "DICTIONARY_PAGE") {
-      dictionary = plain(unpacked(facts, stored, header.uncompressed_page_size), facts, countOf(header));
+      const all = unpacked(facts, chunk.bytes(begin, size), header.uncompressed_page_size, openRoom());
+      // Bytes that are not packed are those of the file, which the next page overwrites.
+      dictionary = plain(all.slice(), facts, countOf(header), openRoom());
     } else if (header.type === "DATA_PAGE" || header.type === "DATA_PAGE_V2") {
-      const page = pageOf(stored, header, facts, dictionary, facts.rows - rows);
+      const page = pageOf(chunk.bytes(begin, size), header, facts, dictionary, facts.rows - rows, room);
       rows += page.rows;
-      use(page);
+      yield page;
     }
   }
 }
 
-function headerOf(reader: { view: DataView; offset: number }): PageHeader {
-  try {
-    return parquetHeader(reader);
-  } catch {
-    return damaged("has a page without a header");
+/** Headers are short, but they may have the least and the greatest text of a page. */
+const HEADER_BYTES = 256, LONGEST_HEADER = 2 ** 20;
+
+function headerAt(chunk: StoredChunk, at: number): { header: PageHeader; bytes: number } {
+  for (let most = HEADER_BYTES;; most *= 16) {
+    const bytes = chunk.bytes(at, Math.min(most, chunk.length - at));
+    const reader = { view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), offset: 0 };
+    try {
+      const header = parquetHeader(reader);
+      return { header, bytes: reader.offset };
+    } catch {
+      if (at + most >= chunk.length || most >= LONGEST_HEADER) return damaged("has a page without a header");
+    }
   }
 }
 
 const countOf = ({ dictionary_page_header: header }: PageHeader): number =>
   header?.num_values ?? damaged("has a dictionary without a size");
 
-function unpacked({ codec }: ChunkFacts, stored: ChunkBytes, bytes: number): ChunkBytes {
-  if (!(bytes >= 0 && bytes <= MOST_BYTES)) damaged(`has a page of ${bytes} bytes`);
-  return unpackPage(codec, stored, bytes) ?? damaged("has a page that can't be unpacked");
+/** Memory that is used for one page after the other, in several places at once. */
+type Room = (place: "packed" | "values" | "levels" | "codes", bytes: number) => ArrayBuffer;
+
+function openRoom(): Room {
+  const rooms = new Map<string, ArrayBuffer>();
+  return (place, bytes) => {
+    let room = rooms.get(place);
+    if (!room || room.byteLength < bytes) rooms.set(place, room = new ArrayBuffer(Math.ceil(bytes / 8) * 8));
+    return room;
+  };
 }
+
+function unpacked({ codec }: ChunkFacts, stored: ChunkBytes, bytes: number, room: Room): ChunkBytes {
+  if (!(bytes >= 0 && bytes <= MOST_BYTES)) damaged(`has a page of ${bytes} bytes`);
+  if (codec === NOT_PACKED) return stored.length === bytes ? stored : notUnpacked();
+  const into = new Uint8Array(room("packed", bytes), 0, bytes);
+  return bytes === 0 || unpackPage(codec, stored, into) ? into : notUnpacked();
+}
+
+const notUnpacked = () => damaged("has a page that can't be unpacked");
 
 function pageOf(
   stored: ChunkBytes,
@@ -85,6 +118,7 @@ function pageOf(
   facts: ChunkFacts,
   dictionary: Values | null,
   left: number,
+  room: Room,
 ): Page {
   const { data_page_header: first, data_page_header_v2: second } = header;
   const about = first ?? second ?? damaged("has a page without a header");
@@ -95,37 +129,55 @@ function pageOf(
     const levels = second.definition_levels_byte_length,
       before = second.repetition_levels_byte_length + levels;
     if (!(levels >= 0 && before >= levels && before <= stored.length)) damaged("has levels that are cut off");
-    if (facts.optional) present = levelsOf(stored.subarray(before - levels, before), rows);
+    if (facts.optional) present = levelsOf(stored.subarray(before - levels, before), rows, room);
     const packed = stored.subarray(before), size = header.uncompressed_page_size - before;
-    bytes = second.is_compressed === false ? packed : unpacked(facts, packed, size);
+    bytes = second.is_compressed === false ? packed : unpacked(facts, packed, size, room);
   } else {
-    bytes = unpacked(facts, stored, header.uncompressed_page_size);
+    bytes = unpacked(facts, stored, header.uncompressed_page_size, room);
     if (facts.optional) {
       const length = bytes.length >= 4 ? word(bytes, 0) : Infinity;
       if (length > bytes.length - 4) damaged("has levels that are cut off");
-      present = levelsOf(bytes.subarray(4, 4 + length), rows);
+      present = levelsOf(bytes.subarray(4, 4 + length), rows, room);
       at = 4 + length;
     }
   }
-  const count = present ? present.reduce((sum, one) => sum + one, 0) : rows;
+  const count = present ? countOnes(present) : rows;
   const body = bytes.subarray(at);
   if (about.encoding === "RLE_DICTIONARY" || about.encoding === "PLAIN_DICTIONARY") {
     const values = dictionary ?? damaged("has no dictionary where its pages name one");
-    return { rows, present, values, codes: codesOf(body, count, values.length) };
+    return { rows, present, values, codes: codesOf(body, count, values.length, room) };
   }
-  return { rows, present, values: decoded(body, about.encoding, facts, count), codes: null };
+  return { rows, present, values: decoded(body, about.encoding, facts, count, room), codes: null };
 }
 
-/** Levels of a flat column are 1 where the value is there. */
-function levelsOf(bytes: Uint8Array, rows: number): Uint8Array | null {
-  const levels = new Uint8Array(rows);
+function countOnes(levels: Uint8Array): number {
+  let sum = 0;
+  for (let i = 0; i < levels.length; i++) sum += levels[i];
+  return sum;
+}
+
+/** Levels of a flat column are 1 where the value is there; mostly that is one run for all. */
+function levelsOf(bytes: Uint8Array, rows: number, room: Room): Uint8Array | null {
+  if (isOneRun(bytes, rows)) return null;
+  const levels = new Uint8Array(room("levels", rows), 0, rows);
   readHybrid(bytes, 1, levels);
   return levels.includes(0) ? levels : null;
 }
 
-function codesOf(bytes: Uint8Array, count: number, known: number): Int32Array {
-  const codes = new Int32Array(count);
-  if (count === 0) return codes;
+/** The header of a run, in groups of seven bits, is twice its length; behind it stands the value. */
+function isOneRun(bytes: Uint8Array, rows: number): boolean {
+  let header = 0, at = 0;
+  for (let shift = 0; shift <= 28 && at < bytes.length; shift += 7) {
+    const byte = bytes[at++];
+    header |= (byte & 127) << shift;
+    if (byte < 128) return (header & 1) === 0 && header >>> 1 >= rows && bytes[at] === 1;
+  }
+  return false;
+}
+
+function codesOf(bytes: Uint8Array, count: number, known: number, room: Room): Int32Array {
+  if (count === 0) return new Int32Array(0);
+  const codes = new Int32Array(room("codes", 4 * count), 0, count);
   const width = bytes[0];
   if (!(width <= 32)) damaged("has codes without a width");
   readHybrid(bytes.subarray(1), width, codes);
@@ -138,12 +190,12 @@ function codesOf(bytes: Uint8Array, count: number, known: number): Int32Array {
 const word = (bytes: Uint8Array, at: number): number =>
   (bytes[at] | bytes[at + 1] << 8 | bytes[at + 2] << 16 | bytes[at + 3] << 24) >>> 0;
 
-/** A word of 32 bits holds such a value and the bits of a byte that follow it. */
-const NARROW = 24;
+/** Wider values than these are read bit by bit. */
+const NARROW = 31;
 
 /** Runs of one value, and groups of eight values packed into bits. */
 export function readHybrid(bytes: Uint8Array, width: number, into: Uint8Array | Int32Array): void {
-  const end = bytes.length, mask = (1 << width) - 1;
+  const end = bytes.length;
   let at = 0, done = 0;
   while (done < into.length) {
     let header = 0;
@@ -156,18 +208,10 @@ export function readHybrid(bytes: Uint8Array, width: number, into: Uint8Array | 
     const count = Math.min(header & 1 ? (header >>> 1) * 8 : header >>> 1, into.length - done);
     if (header & 1) {
       if (Math.ceil(count * width / 8) > end - at) damaged("has values that are cut off");
-      if (width <= NARROW) {
-        let bits = 0, held = 0, from = at;
-        for (let i = 0; i < count; i++) {
-          while (held < width) {
-            bits |= bytes[from++] << held;
-            held += 8;
-          }
-          into[done + i] = bits & mask;
-          bits >>>= width;
-          held -= width;
-        }
-      } else for (let i = 0; i < count; i++) into[done + i] = wide(bytes, at * 8 + i * width, width);
+      if (width > NARROW) {
+        for (let i = 0; i < count; i++) into[done + i] = wide(bytes, at * 8 + i * width, width);
+      } else if (width > 0) unpackBits(bytes, at, width, into, done, count);
+      else into.fill(0, done, done + count);
       at += (header >>> 1) * width;
     } else {
       const length = width + 7 >> 3;
@@ -177,6 +221,32 @@ export function readHybrid(bytes: Uint8Array, width: number, into: Uint8Array | 
       into.fill(value, done, done + count);
     }
     done += count;
+  }
+}
+
+/** Words of 32 bits are taken off one after the other; a value may begin in one and end in the next. */
+function unpackBits(
+  bytes: Uint8Array,
+  from: number,
+  width: number,
+  into: Uint8Array | Int32Array,
+  first: number,
+  count: number,
+): void {
+  const mask = (1 << width) - 1, end = first + count, size = Math.ceil(count * width / 8);
+  const words = new Int32Array(Math.ceil(size / 4));
+  new Uint8Array(words.buffer).set(bytes.subarray(from, from + size));
+  let word = words[0], bit = 0, next = 1;
+  for (let i = first; i < end; i++) {
+    let value = word >>> bit;
+    bit += width;
+    if (bit >= 32) {
+      word = next < words.length ? words[next] : 0;
+      next++;
+      bit -= 32;
+      if (bit > 0) value |= word << width - bit;
+    }
+    into[i] = value & mask;
   }
 }
 
@@ -199,14 +269,24 @@ const WIDTHS: Readonly<Record<Physical, number>> = {
   TEXT: 4, // the length of each
 };
 
-function plain(bytes: ChunkBytes, { physical }: ChunkFacts, count: number): Values {
+function plain(bytes: ChunkBytes, { physical }: ChunkFacts, count: number, room: Room): Values {
   const size = Math.ceil(count * WIDTHS[physical]);
   if (!(count >= 0 && size <= bytes.length)) damaged(`has a page that is too short for ${count} values`);
   if (physical === "TEXT") return textsOf(bytes, count);
   if (physical === "BOOLEAN") {
-    return Uint8Array.from({ length: count }, (_, i) => bytes[i >> 3] >> (i & 7) & 1);
+    const bits = new Uint8Array(count);
+    for (let i = 0; i < count; i++) bits[i] = bytes[i >> 3] >> (i & 7) & 1;
+    return bits;
   }
-  return numbersOf(bytes.slice(0, size), physical);
+  return numbersOf(aligned(bytes, size, room), physical);
+}
+
+/** Numbers stand at multiples of eight bytes: behind levels they rarely do. */
+function aligned(bytes: ChunkBytes, size: number, room: Room): ChunkBytes {
+  if (bytes.byteOffset % 8 === 0) return bytes.subarray(0, size);
+  const there = new Uint8Array(room("values", size), 0, size);
+  there.set(bytes.subarray(0, size));
+  return there;
 }
 
 function textsOf(bytes: Uint8Array, count: number): Uint8Array[] {
@@ -221,26 +301,32 @@ function textsOf(bytes: Uint8Array, count: number): Uint8Array[] {
 }
 
 /** The bytes are aligned. */
-function numbersOf({ buffer }: ChunkBytes, physical: Physical): Numbers {
+function numbersOf({ buffer, byteOffset: at, length }: ChunkBytes, physical: Physical): Numbers {
   switch (physical) {
     case "INT32":
-      return new Int32Array(buffer);
+      return new Int32Array(buffer, at, length / 4);
     case "INT64":
-      return new BigInt64Array(buffer);
+      return new BigInt64Array(buffer, at, length / 8);
     case "HALF":
-      return new Float16Array(buffer);
+      return new Float16Array(buffer, at, length / 2);
     case "FLOAT":
-      return new Float32Array(buffer);
+      return new Float32Array(buffer, at, length / 4);
     case "DOUBLE":
-      return new Float64Array(buffer);
+      return new Float64Array(buffer, at, length / 8);
     default:
-      return new Uint8Array(buffer);
+      return new Uint8Array(buffer, at, length);
   }
 }
 
-function decoded(bytes: ChunkBytes, encoding: string, facts: ChunkFacts, count: number): Values {
+function decoded(
+  bytes: ChunkBytes,
+  encoding: string,
+  facts: ChunkFacts,
+  count: number,
+  room: Room,
+): Values {
   const { physical } = facts;
-  if (encoding === "PLAIN") return plain(bytes, facts, count);
+  if (encoding === "PLAIN") return plain(bytes, facts, count, room);
   if (encoding === "RLE" && physical === "BOOLEAN") {
     const values = new Uint8Array(count);
     readHybrid(bytes.subarray(4), 1, values); // its length comes first

@@ -11,7 +11,8 @@ import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { isFolder, namesIn, withFiles } from "../../files.ts";
 import { filesNamed } from "../../paths.ts";
 import { type ParquetColumn, type ParquetFile, readFooter } from "./file.ts";
-import { Damaged, damaged, type Page, readPages } from "./pages.ts";
+import { openChunk } from "./chunk.ts";
+import { Damaged, damaged, type Page, pagesOf } from "./pages.ts";
 
 export const ENDINGS = [".parquet", ".pq"];
 const ENDING = /\.(parquet|pq)$/i;
@@ -272,7 +273,8 @@ function eachPage(
     const own = columns.find((column) => column.name === name)?.optional ?? optional;
     for (const { begin, bytes, codec, rows } of chunks.get(name)!) {
       try {
-        readPages(file.read(begin, bytes), { physical, codec, optional: own, rows }, use);
+        const chunk = openChunk((into, at) => file.readInto(at, into), begin, bytes);
+        for (const page of pagesOf(chunk, { physical, codec, optional: own, rows })) use(page);
       } catch (error) {
         if (!(error instanceof Damaged)) throw error;
         throw new UserError(

@@ -88,7 +88,7 @@ export function unpackBloscLz(from: Uint8Array, into: Uint8Array): boolean {
 /** Below this many bytes a loop is faster than a call. */
 const SHORT = 32;
 
-function copyBack(bytes: Uint8Array, at: number, distance: number, length: number): void {
+export function copyBack(bytes: Uint8Array, at: number, distance: number, length: number): void {
   const from = at - distance;
   if (length > SHORT && distance >= length) bytes.copyWithin(at, from, from + length);
   else for (let i = 0; i < length; i++) bytes[at + i] = bytes[from + i];

@@ -2,7 +2,8 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
 import type { Column } from "../../../../../core/data/columns/columns.ts";
-import { Damaged, readHybrid, readPages } from "../../../../../core/data/formats/parquet/pages.ts";
+import { openChunk } from "../../../../../core/data/formats/parquet/chunk.ts";
+import { Damaged, pagesOf, readHybrid } from "../../../../../core/data/formats/parquet/pages.ts";
 import { openParquet, withParquet } from "../../../../../core/data/formats/parquet/parquet.ts";
 import { detect } from "../../../../../core/data/open.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
@@ -212,7 +213,7 @@ Deno.test("runs and packed values of any width are those that were written; what
   }
   const facts = { physical: "INT32", codec: "SNAPPY", optional: false, rows: 4 } as const;
   try {
-    readPages(new Uint8Array(40).fill(255), facts, () => {});
+    [...pagesOf(openChunk((into) => void into.fill(255), 0, 40), facts)];
     throw new Error("taken");
   } catch (error) {
     assert(error instanceof Damaged, String(error));
