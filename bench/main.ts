@@ -18,7 +18,7 @@ const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
   maps: (programs) =>
     mapsBenchmark(
       programs,
-      named("HPCTRAIN_BENCH_PACKAGES", "a folder with zarr-python and xbatcher"),
+      named("HPCTRAIN_BENCH_PACKAGES", "folders with xbatcher and zarr-python"),
       quick,
       cases,
     ),

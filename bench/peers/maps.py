@@ -1,5 +1,5 @@
-"""xarray's and pandas's side of the maps benchmark. Arguments: kind, path, way, what, and the folder of zarr-python, xbatcher and
-pyarrow, which this Python may lack. bench/maps.ts starts it. Ways to read maps:
+"""xarray's and pandas's side of the maps benchmark. Arguments: kind, path, way, what, and the folders of zarr-python, pyarrow and
+xbatcher, which this Python may lack. bench/maps.ts starts it. Ways to read maps:
   each-0, each-2     a DataLoader with so many workers, which takes each sample from its file by xarray
   batch-0, batch-2   the same, which takes a batch's samples at once (__getitems__); of many files by open_mfdataset
   xbatcher           its generator of samples, in a DataLoader
@@ -11,7 +11,7 @@ import sys
 import time
 
 kind, path, way, what, packages = sys.argv[1:]
-sys.path.append(packages)
+sys.path.extend(packages.split(":"))
 
 import numpy as np
 import torch

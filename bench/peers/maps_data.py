@@ -1,10 +1,10 @@
 """Writes the maps benchmark's files into a folder, once: seeded, so that every machine reads the same. Arguments: folder, share of
-the full size, and the folder of zarr-python and pyarrow. What is whole is renamed into place; what is there already is left alone."""
+the full size, and the folders of zarr-python and pyarrow. What is whole is renamed into place; what is there already is left alone."""
 import os
 import shutil
 import sys
 
-sys.path.append(sys.argv[3])
+sys.path.extend(sys.argv[3].split(":"))
 import netCDF4
 import numpy as np
 import pyarrow as pa

@@ -72,10 +72,19 @@ export function splitIndices(
   const val = typeof part === "number" ? heldOut(total, part) : Math.min(part.val, total);
   const train = typeof part === "number" ? total - val : Math.min(part.train, total - val);
   const at = permute(total, key(seed, "split"));
-  const take = (from: number, count: number) =>
-    Int32Array.from({ length: count }, (_, i) => at(from + i)).sort();
-  return { train: take(val, train), val: take(0, val) };
+  // Marks are in order, so nothing has to be sorted; who is left when validation has its own is not asked for.
+  const marks = new Uint8Array(total).fill(train + val === total ? TRAIN : NEITHER);
+  for (let i = 0; i < val; i++) marks[at(i)] = VAL;
+  if (train + val < total) { for (let i = val; i < val + train; i++) marks[at(i)] = TRAIN; }
+  const take = (mark: number, count: number) => {
+    const found = new Int32Array(count);
+    for (let i = 0, next = 0; next < count; i++) if (marks[i] === mark) found[next++] = i;
+    return found;
+  };
+  return { train: take(TRAIN, train), val: take(VAL, val) };
 }
+
+const NEITHER = 0, TRAIN = 1, VAL = 2;
 
 /** Either side has at least one sample, where there are two. */
 export function heldOut(total: number, share: number): number {

@@ -77,12 +77,21 @@ export interface Stream {
   readonly rule: Rule | null;
 }
 
+export interface SideBySide {
+  /** [rows, columns], as f32. */
+  readonly values: Tensor;
+  /** By column: it may have numbers that are not finite, or whole ones that floats have no room for. */
+  readonly marked: readonly boolean[];
+}
+
 export interface Table<C extends Column = Column> {
   readonly path: string;
   readonly noun: string;
   readonly columns: readonly C[];
   /** Samples lie along these dimensions; the last one varies fastest. By default they are a list. */
   readonly grid?: readonly { readonly name: string; readonly size: number }[];
+  /** Columns of one number each are read at once, which is faster; null where it can't be done. */
+  sideBySide?(columns: readonly C[]): SideBySide | null;
   /** Known once all chosen columns are read: 1 marks a row that is no sample, such as land in a sea. */
   absent?(): Uint8Array;
 }

@@ -23,7 +23,7 @@ import {
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { type ColumnPart, type FileRows, product, rowsAtOnce, type StoredRows, storedRows } from "./rows.ts";
 import { channelLayout, channelsAreLast, channelsNote, joinedShape } from "./choose.ts";
-import type { Column, Table } from "./columns.ts";
+import type { Column, SideBySide, Table } from "./columns.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { missingIn, type MissingPoints, notInfinite } from "../missing.ts";
@@ -70,6 +70,13 @@ export function joinColumns(table: Table, columns: readonly Column[], flat = fal
       if (rows.includes(0)) bad.push({ name, rows });
       if (keep) missing.push(...missingIn(name, part));
     };
+    const together = columns.length > 1 || storedType(columns) === "f32" ? sideBySide(table, columns) : null;
+    if (together) {
+      columns.forEach((column, i) => {
+        if (together.marked[i]) scope(() => check(column, narrow(together.values, 1, i, 1)));
+      });
+      return together.values;
+    }
     const first = load(columns[0]);
     check(columns[0], first);
     if (columns.length === 1) return contiguous(first);
@@ -87,6 +94,9 @@ export function joinColumns(table: Table, columns: readonly Column[], flat = fal
   });
   return { values, bad, missing, notes };
 }
+
+const sideBySide = (table: Table, columns: readonly Column[]): SideBySide | null =>
+  columns.every(({ shape, text }) => shape.length === 1 && !text) && table.sideBySide?.(columns) || null;
 
 function read(column: Column): Tensor {
   const bytes = column.read();

@@ -8,6 +8,8 @@ import {
 import type { DType } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
+import type { FileMark } from "../../columns/rows.ts";
+import { markOf } from "../../files.ts";
 import { isKnownCodec } from "./packed.ts";
 import type { Physical } from "./pages.ts";
 
@@ -32,6 +34,7 @@ export interface ParquetChunk {
 
 export interface ParquetFile {
   readonly file: FileBytes;
+  readonly mark: FileMark;
   readonly rows: number;
   readonly columns: readonly ParquetColumn[];
   /** By the column's name, a chunk for each row group. */
@@ -93,6 +96,7 @@ function contentOf(file: FileBytes, { schema, row_groups }: FileMetaData): Parqu
   if (!whole || chunks.size < columns.length) throw damagedFooter(file.path);
   return {
     file,
+    mark: markOf(file.path),
     rows,
     chunks,
     columns: columns.map((column) => {

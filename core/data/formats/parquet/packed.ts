@@ -8,6 +8,11 @@ import { gunzip } from "../zarr/codecs.ts";
 type Unpack = (packed: ChunkBytes, into: ChunkBytes) => boolean;
 
 const UNPACK: Readonly<Record<string, Unpack>> = {
+  UNCOMPRESSED(packed, into) {
+    if (packed.length !== into.length) return false;
+    into.set(packed);
+    return true;
+  },
   SNAPPY: unpackSnappy,
   GZIP: gunzip,
   BROTLI(packed, into) {
@@ -25,9 +30,7 @@ const UNPACK: Readonly<Record<string, Unpack>> = {
   LZ4: (packed, into) => unpackHadoop(packed, into) || unpackLz4(packed, into),
 };
 
-export const NOT_PACKED = "UNCOMPRESSED";
-
-export const isKnownCodec = (codec: string): boolean => codec === NOT_PACKED || Object.hasOwn(UNPACK, codec);
+export const isKnownCodec = (codec: string): boolean => Object.hasOwn(UNPACK, codec);
 
 export const unpackPage = (codec: string, packed: ChunkBytes, into: ChunkBytes): boolean =>
   UNPACK[codec](packed, into);

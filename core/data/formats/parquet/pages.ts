@@ -2,7 +2,7 @@
 import { deltaBinaryUnpack, type PageHeader, parquetHeader } from "../../../../deps/hyparquet.ts";
 import type { ChunkBytes } from "../../columns/chunks.ts";
 import { unshuffle } from "../hdf5/chunk_rows.ts";
-import { NOT_PACKED, unpackPage } from "./packed.ts";
+import { unpackPage } from "./packed.ts";
 
 /** The reason follows the place: a file and its column. */
 export class Damaged extends Error {}
@@ -28,7 +28,14 @@ export interface Page {
   readonly present: Uint8Array | null;
   /** They are valid until the next page is asked for; a dictionary stays. */
   readonly values: Numbers | readonly Uint8Array[];
-  readonly codes: Int32Array | null;
+  readonly codes: Codes | null;
+  /** The number of values that are there. */
+  readonly count: number;
+}
+
+/** Codes of values, one after the other. */
+export interface Codes {
+  read(into: Int32Array, count: number): void;
 }
 
 export interface ChunkFacts {
@@ -50,9 +57,8 @@ const MOST_BYTES = 2 ** 30;
 
 type Values = Page["values"];
 
-/** All rows of the chunk come in the end. */
-export function* pagesOf(chunk: StoredChunk, facts: ChunkFacts): Generator<Page> {
-  const room = openRoom();
+/** All rows of the chunk come in the end. `room` may have been used for another chunk, whose pages are done. */
+export function* pagesOf(chunk: StoredChunk, facts: ChunkFacts, room = openRoom()): Generator<Page> {
   let dictionary: Values | null = null, rows = 0, at = 0;
   while (rows < facts.rows) {
     if (at >= chunk.length) damaged(`has ${rows} of ${facts.rows} rows in a row group`);
@@ -61,9 +67,9 @@ export function* pagesOf(chunk: StoredChunk, facts: ChunkFacts): Generator<Page>
     if (!(size >= 0 && begin + size <= chunk.length)) damaged("has a page that is cut off");
     at = begin + size;
     if (header.type === "DICTIONARY_PAGE") {
-      const all = unpacked(facts, chunk.bytes(begin, size), header.uncompressed_page_size, openRoom());
-      // Bytes that are not packed are those of the file, which the next page overwrites.
-      dictionary = plain(all.slice(), facts, countOf(header), openRoom());
+      const stored = chunk.bytes(begin, size);
+      const all = unpacked(facts, stored, header.uncompressed_page_size, room("dictionary"));
+      dictionary = plain(all, facts, countOf(header));
     } else if (header.type === "DATA_PAGE" || header.type === "DATA_PAGE_V2") {
       const page = pageOf(chunk.bytes(begin, size), header, facts, dictionary, facts.rows - rows, room);
       rows += page.rows;
@@ -92,25 +98,28 @@ const countOf = ({ dictionary_page_header: header }: PageHeader): number =>
   header?.num_values ?? damaged("has a dictionary without a size");
 
 /** Memory that is used for one page after the other, in several places at once. */
-type Room = (place: "packed" | "values" | "levels" | "codes", bytes: number) => ArrayBuffer;
+export type Room = (place: "page" | "dictionary" | "levels") => (bytes: number) => ArrayBuffer;
 
-function openRoom(): Room {
+export function openRoom(): Room {
   const rooms = new Map<string, ArrayBuffer>();
-  return (place, bytes) => {
+  return (place) => (bytes) => {
     let room = rooms.get(place);
     if (!room || room.byteLength < bytes) rooms.set(place, room = new ArrayBuffer(Math.ceil(bytes / 8) * 8));
     return room;
   };
 }
 
-function unpacked({ codec }: ChunkFacts, stored: ChunkBytes, bytes: number, room: Room): ChunkBytes {
+function unpacked(
+  { codec }: ChunkFacts,
+  stored: ChunkBytes,
+  bytes: number,
+  room: ReturnType<Room>,
+): ChunkBytes {
   if (!(bytes >= 0 && bytes <= MOST_BYTES)) damaged(`has a page of ${bytes} bytes`);
-  if (codec === NOT_PACKED) return stored.length === bytes ? stored : notUnpacked();
-  const into = new Uint8Array(room("packed", bytes), 0, bytes);
-  return bytes === 0 || unpackPage(codec, stored, into) ? into : notUnpacked();
+  const into = new Uint8Array(room(bytes), 0, bytes);
+  if (bytes > 0 && !unpackPage(codec, stored, into)) damaged("has a page that can't be unpacked");
+  return into;
 }
-
-const notUnpacked = () => damaged("has a page that can't be unpacked");
 
 function pageOf(
   stored: ChunkBytes,
@@ -131,9 +140,11 @@ function pageOf(
     if (!(levels >= 0 && before >= levels && before <= stored.length)) damaged("has levels that are cut off");
     if (facts.optional) present = levelsOf(stored.subarray(before - levels, before), rows, room);
     const packed = stored.subarray(before), size = header.uncompressed_page_size - before;
-    bytes = second.is_compressed === false ? packed : unpacked(facts, packed, size, room);
+    bytes = second.is_compressed === false
+      ? copied(packed, room)
+      : unpacked(facts, packed, size, room("page"));
   } else {
-    bytes = unpacked(facts, stored, header.uncompressed_page_size, room);
+    bytes = unpacked(facts, stored, header.uncompressed_page_size, room("page"));
     if (facts.optional) {
       const length = bytes.length >= 4 ? word(bytes, 0) : Infinity;
       if (length > bytes.length - 4) damaged("has levels that are cut off");
@@ -145,9 +156,16 @@ function pageOf(
   const body = bytes.subarray(at);
   if (about.encoding === "RLE_DICTIONARY" || about.encoding === "PLAIN_DICTIONARY") {
     const values = dictionary ?? damaged("has no dictionary where its pages name one");
-    return { rows, present, values, codes: codesOf(body, count, values.length, room) };
+    return { rows, present, count, values, codes: codesOf(body, values.length) };
   }
-  return { rows, present, values: decoded(body, about.encoding, facts, count, room), codes: null };
+  return { rows, present, count, values: decoded(body, about.encoding, facts, count), codes: null };
+}
+
+/** What is not packed lies in the file's bytes, which the next page overwrites. */
+function copied(bytes: ChunkBytes, room: Room): ChunkBytes {
+  const into = new Uint8Array(room("page")(bytes.length), 0, bytes.length);
+  into.set(bytes);
+  return into;
 }
 
 function countOnes(levels: Uint8Array): number {
@@ -159,7 +177,7 @@ function countOnes(levels: Uint8Array): number {
 /** Levels of a flat column are 1 where the value is there; mostly that is one run for all. */
 function levelsOf(bytes: Uint8Array, rows: number, room: Room): Uint8Array | null {
   if (isOneRun(bytes, rows)) return null;
-  const levels = new Uint8Array(room("levels", rows), 0, rows);
+  const levels = new Uint8Array(room("levels")(rows), 0, rows);
   readHybrid(bytes, 1, levels);
   return levels.includes(0) ? levels : null;
 }
@@ -175,29 +193,32 @@ function isOneRun(bytes: Uint8Array, rows: number): boolean {
   return false;
 }
 
-function codesOf(bytes: Uint8Array, count: number, known: number, room: Room): Int32Array {
-  if (count === 0) return new Int32Array(0);
-  const codes = new Int32Array(room("codes", 4 * count), 0, count);
-  const width = bytes[0];
+function codesOf(bytes: Uint8Array, known: number): Codes {
+  const width = bytes.length > 0 ? bytes[0] : 0;
   if (!(width <= 32)) damaged("has codes without a width");
-  readHybrid(bytes.subarray(1), width, codes);
-  for (let i = 0; i < count; i++) {
-    if (codes[i] >>> 0 >= known) damaged(`has the code ${codes[i]}, and its dictionary ${known} values`);
-  }
-  return codes;
+  const runs = openRuns(bytes.subarray(1), width);
+  return {
+    read(into, count) {
+      runs(into, count);
+      for (let i = 0; i < count; i++) {
+        if (into[i] >>> 0 >= known) damaged(`has the code ${into[i]}, and its dictionary ${known} values`);
+      }
+    },
+  };
 }
 
 const word = (bytes: Uint8Array, at: number): number =>
   (bytes[at] | bytes[at + 1] << 8 | bytes[at + 2] << 16 | bytes[at + 3] << 24) >>> 0;
 
-/** Wider values than these are read bit by bit. */
-const NARROW = 31;
+export const readHybrid = (bytes: Uint8Array, width: number, into: Uint8Array | Int32Array): void =>
+  openRuns(bytes, width)(into, into.length);
 
-/** Runs of one value, and groups of eight values packed into bits. */
-export function readHybrid(bytes: Uint8Array, width: number, into: Uint8Array | Int32Array): void {
-  const end = bytes.length;
-  let at = 0, done = 0;
-  while (done < into.length) {
+/** Runs of one value, and groups of eight values packed into bits. The next values are written from 0 on. */
+function openRuns(bytes: Uint8Array, width: number) {
+  const end = bytes.length, length = width + 7 >> 3;
+  /** Of the run in work: values that are left, the value, and the bit where the next packed value begins. */
+  let at = 0, left = 0, value = 0, bit = -1;
+  const turn = (due: number) => {
     let header = 0;
     for (let shift = 0;; shift += 7) {
       if (at >= end || shift > 28) damaged("has runs that are cut off");
@@ -205,24 +226,39 @@ export function readHybrid(bytes: Uint8Array, width: number, into: Uint8Array | 
       header |= (byte & 127) << shift;
       if (byte < 128) break;
     }
-    const count = Math.min(header & 1 ? (header >>> 1) * 8 : header >>> 1, into.length - done);
     if (header & 1) {
-      if (Math.ceil(count * width / 8) > end - at) damaged("has values that are cut off");
-      if (width > NARROW) {
-        for (let i = 0; i < count; i++) into[done + i] = wide(bytes, at * 8 + i * width, width);
-      } else if (width > 0) unpackBits(bytes, at, width, into, done, count);
-      else into.fill(0, done, done + count);
+      left = (header >>> 1) * 8;
+      bit = 8 * at;
+      // The last group may be cut after the last value.
+      if (Math.ceil(Math.min(due, left) * width / 8) > end - at) damaged("has values that are cut off");
       at += (header >>> 1) * width;
     } else {
-      const length = width + 7 >> 3;
+      left = header >>> 1;
+      bit = -1;
       if (length > end - at) damaged("has a run that is cut off");
-      let value = 0;
+      value = 0;
       for (let i = 0; i < length; i++) value |= bytes[at++] << 8 * i;
-      into.fill(value, done, done + count);
     }
-    done += count;
-  }
+  };
+  return (into: Uint8Array | Int32Array, count: number): void => {
+    for (let done = 0; done < count;) {
+      while (left === 0) turn(count - done);
+      const many = Math.min(left, count - done);
+      if (bit < 0) into.fill(value, done, done + many);
+      else {
+        if (Math.ceil((bit + many * width) / 8) > end) damaged("has values that are cut off");
+        unpackBits(bytes, bit, width, into, done, many);
+        bit += many * width;
+      }
+      left -= many;
+      done += many;
+    }
+  };
 }
+
+/** Wider values than these are read bit by bit. */
+const NARROW = 31;
+let words = new Int32Array(2048);
 
 /** Words of 32 bits are taken off one after the other; a value may begin in one and end in the next. */
 function unpackBits(
@@ -233,16 +269,20 @@ function unpackBits(
   first: number,
   count: number,
 ): void {
-  const mask = (1 << width) - 1, end = first + count, size = Math.ceil(count * width / 8);
-  const words = new Int32Array(Math.ceil(size / 4));
-  new Uint8Array(words.buffer).set(bytes.subarray(from, from + size));
-  let word = words[0], bit = 0, next = 1;
-  for (let i = first; i < end; i++) {
+  if (width === 0) return void into.fill(0, first, first + count);
+  if (width > NARROW) {
+    for (let i = 0; i < count; i++) into[first + i] = wide(bytes, from + i * width, width);
+    return;
+  }
+  const begin = from >> 3, end = Math.ceil((from + count * width) / 8), mask = (1 << width) - 1;
+  if (4 * words.length < end - begin + 4) words = new Int32Array((end - begin >> 2) + 2);
+  new Uint8Array(words.buffer).set(bytes.subarray(begin, end));
+  let word = words[0], bit = from & 7, next = 1;
+  for (let i = first; i < first + count; i++) {
     let value = word >>> bit;
     bit += width;
     if (bit >= 32) {
-      word = next < words.length ? words[next] : 0;
-      next++;
+      word = words[next++];
       bit -= 32;
       if (bit > 0) value |= word << width - bit;
     }
@@ -269,7 +309,7 @@ const WIDTHS: Readonly<Record<Physical, number>> = {
   TEXT: 4, // the length of each
 };
 
-function plain(bytes: ChunkBytes, { physical }: ChunkFacts, count: number, room: Room): Values {
+function plain(bytes: ChunkBytes, { physical }: ChunkFacts, count: number): Values {
   const size = Math.ceil(count * WIDTHS[physical]);
   if (!(count >= 0 && size <= bytes.length)) damaged(`has a page that is too short for ${count} values`);
   if (physical === "TEXT") return textsOf(bytes, count);
@@ -278,13 +318,14 @@ function plain(bytes: ChunkBytes, { physical }: ChunkFacts, count: number, room:
     for (let i = 0; i < count; i++) bits[i] = bytes[i >> 3] >> (i & 7) & 1;
     return bits;
   }
-  return numbersOf(aligned(bytes, size, room), physical);
+  return numbersOf(aligned(bytes, size), physical);
 }
 
-/** Numbers stand at multiples of eight bytes: behind levels they rarely do. */
-function aligned(bytes: ChunkBytes, size: number, room: Room): ChunkBytes {
-  if (bytes.byteOffset % 8 === 0) return bytes.subarray(0, size);
-  const there = new Uint8Array(room("values", size), 0, size);
+/** Numbers stand at multiples of eight bytes. Levels stand before them in the same memory, and are read by now. */
+function aligned(bytes: ChunkBytes, size: number): ChunkBytes {
+  const { buffer, byteOffset } = bytes;
+  if (byteOffset % 8 === 0) return bytes.subarray(0, size);
+  const there = new Uint8Array(buffer, byteOffset & ~7, size);
   there.set(bytes.subarray(0, size));
   return there;
 }
@@ -323,10 +364,9 @@ function decoded(
   encoding: string,
   facts: ChunkFacts,
   count: number,
-  room: Room,
 ): Values {
   const { physical } = facts;
-  if (encoding === "PLAIN") return plain(bytes, facts, count, room);
+  if (encoding === "PLAIN") return plain(bytes, facts, count);
   if (encoding === "RLE" && physical === "BOOLEAN") {
     const values = new Uint8Array(count);
     readHybrid(bytes.subarray(4), 1, values); // its length comes first

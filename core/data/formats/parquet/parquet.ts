@@ -11,7 +11,9 @@ import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { isFolder, namesIn, withFiles } from "../../files.ts";
 import { filesNamed } from "../../paths.ts";
 import { type ParquetColumn, type ParquetFile, readFooter } from "./file.ts";
-import { openChunk } from "./chunk.ts";
+import type { BlockColumn } from "./blocks.ts";
+import { blockColumn, sideBySide } from "./side_by_side.ts";
+import { openChunk, openWindow } from "./chunk.ts";
 import { Damaged, damaged, type Page, pagesOf } from "./pages.ts";
 
 export const ENDINGS = [".parquet", ".pq"];
@@ -28,7 +30,13 @@ const withTables = <R>(path: string, use: (files: readonly ParquetFile[]) => R):
 
 function tableOf(path: string, files: readonly ParquetFile[]): TableFile {
   const kind = files.length > 1 ? `${files.length} Parquet files` : "Parquet file";
-  return { path, kind, noun: "column", columns: columnsOf(files) };
+  const rows = files.reduce((sum, file) => sum + file.rows, 0);
+  const { columns, blocks } = columnsOf(files, rows);
+  const together = (chosen: readonly Column[]) => {
+    const found = chosen.map((column) => blocks.get(column));
+    return found.every((column) => column !== undefined) ? sideBySide(files, found, rows) : null;
+  };
+  return { path, kind, noun: "column", columns, sideBySide: together };
 }
 
 export const openParquet = (request: DataRequest): Sources => {
@@ -50,15 +58,25 @@ function pathsOf(path: string): readonly string[] {
   throw new UserError("data", `${path} has no .parquet files in it. Check data.data_path (--data-path).`);
 }
 
-function columnsOf(files: readonly ParquetFile[]): Column[] {
+function columnsOf(files: readonly ParquetFile[], rows: number) {
   const [first, ...others] = files;
   for (const { file, columns } of others) assertAlike(first, file, columns);
-  const rows = files.reduce((sum, file) => sum + file.rows, 0);
-  return first.columns.map(({ name }) => {
+  const whole = first.columns.map(({ name }): ParquetColumn => {
     const each = files.map((file) => file.columns.find((column) => column.name === name)!);
-    return columnOf(files, { ...each[0], optional: each.some(({ optional }) => optional) }, rows);
+    return { ...each[0], optional: each.some(({ optional }) => optional) };
   });
+  const blocks = new Map<Column, BlockColumn>();
+  const columns = whole.map((column) => {
+    const made = columnOf(files, column, rows), block = blockColumn(column, mayMiss(files, column));
+    if (block) blocks.set(made, block);
+    return made;
+  });
+  return { columns, blocks };
 }
+
+/** A writer that counted none says so. */
+const mayMiss = (files: readonly ParquetFile[], { name, optional }: ParquetColumn): boolean =>
+  optional && files.some(({ chunks }) => chunks.get(name)!.some(({ missing }) => missing !== 0));
 
 function assertAlike(first: ParquetFile, file: FileBytes, columns: readonly ParquetColumn[]): void {
   const text = ({ physical, dtype }: ParquetColumn) => dtype ?? physical.toLowerCase();
@@ -101,8 +119,7 @@ function columnOf(files: readonly ParquetFile[], column: ParquetColumn, rows: nu
       },
     };
   }
-  const missing = column.optional &&
-    files.some(({ chunks }) => chunks.get(name)!.some(({ missing }) => missing !== 0));
+  const missing = mayMiss(files, column);
   // A float of the same or twice the size holds each value and NaN; i64 and u64 beyond 2^53 are rounded.
   const dtype = !missing || isFloating(raw) && raw !== "f16" ? raw : dtypeBytes(raw) <= 2 ? "f32" : "f64";
   return {
@@ -145,7 +162,8 @@ function readNumbers(
   // Missing values keep it.
   if (isFloating(dtype)) whole.fill(NaN);
   let at = 0, last: Page["values"] | null = null, numbers: Float64Array = new array(0);
-  eachPage(files, column, ({ rows, present, values, codes }) => {
+  eachPage(files, column, ({ rows, present, values, codes: packed, count }) => {
+    const codes = codesIn(packed, count);
     if (present && !isFloating(dtype)) damaged("has missing values, and its footer says that it has none");
     // All pages of a chunk share its dictionary.
     if (values !== last) numbers = convertedTo(array, last = values, column);
@@ -226,7 +244,8 @@ function readTexts(files: readonly ParquetFile[], column: ParquetColumn, rows: n
     return seen.size - 1;
   };
   let at = 0, last: Page["values"] | null = null, known = new Float32Array(0);
-  eachPage(files, column, ({ rows, present, values, codes }) => {
+  eachPage(files, column, ({ rows, present, values, codes: packed, count }) => {
+    const codes = codesIn(packed, count);
     const texts = values as readonly Uint8Array[];
     // All pages of a chunk share its dictionary.
     if (!codes || texts !== last) known = Float32Array.from(texts, codeOf);
@@ -246,12 +265,20 @@ function readTexts(files: readonly ParquetFile[], column: ParquetColumn, rows: n
   return { classes, codes: found.map((code) => Number.isNaN(code) ? NaN : place[code]) };
 }
 
+function codesIn(packed: Page["codes"], count: number): Int32Array | null {
+  if (packed === null) return null;
+  const codes = new Int32Array(count);
+  packed.read(codes, count);
+  return codes;
+}
+
 class Found extends Error {}
 
 function firstText(files: readonly ParquetFile[], column: ParquetColumn): string {
   let text = "";
   try {
-    eachPage(files, column, ({ values, codes }) => {
+    eachPage(files, column, ({ values, codes: packed, count }) => {
+      const codes = codesIn(packed, Math.min(count, 1));
       const [first] = codes ? [(values as Uint8Array[])[codes[0]]] : values as Uint8Array[];
       if (!first) return;
       text = new TextDecoder().decode(first.subarray(0, 60));
@@ -268,12 +295,13 @@ function eachPage(
   { name, physical, optional }: ParquetColumn,
   use: (page: Page) => void,
 ): void {
+  const window = openWindow();
   for (const { file, chunks, columns } of files) {
     // A file without a missing value may say so in its schema.
     const own = columns.find((column) => column.name === name)?.optional ?? optional;
     for (const { begin, bytes, codec, rows } of chunks.get(name)!) {
       try {
-        const chunk = openChunk((into, at) => file.readInto(at, into), begin, bytes);
+        const chunk = openChunk((into, at) => file.readInto(at, into), begin, bytes, window);
         for (const page of pagesOf(chunk, { physical, codec, optional: own, rows })) use(page);
       } catch (error) {
         if (!(error instanceof Damaged)) throw error;

@@ -2,10 +2,14 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
 import type { Column } from "../../../../../core/data/columns/columns.ts";
-import { openChunk } from "../../../../../core/data/formats/parquet/chunk.ts";
+import { openChunk, openWindow } from "../../../../../core/data/formats/parquet/chunk.ts";
 import { Damaged, pagesOf, readHybrid } from "../../../../../core/data/formats/parquet/pages.ts";
 import { openParquet, withParquet } from "../../../../../core/data/formats/parquet/parquet.ts";
+import { joinColumns } from "../../../../../core/data/columns/tensors.ts";
+import type { TableFile } from "../../../../../core/data/format.ts";
 import { detect } from "../../../../../core/data/open.ts";
+import { readBytes } from "../../../../../ffi/make.ts";
+import { scope } from "../../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { all, opener, refusal } from "../../columns/columns_help.ts";
@@ -88,7 +92,54 @@ print(json.dumps(found))`,
           assertEquals(at, -1, `${what} differs from byte ${at} on`);
         }
       });
+      withParquet(`${folder}/${file}`, sameSideBySide);
     }
+  }),
+);
+
+/** Columns of numbers that are read at once have the bits of those that are read one by one. */
+function sameSideBySide(table: TableFile): number {
+  const numbers = table.columns.filter(({ text }) => !text);
+  if (numbers.length === 0) return 0;
+  scope(() => {
+    const known = numbers.filter(({ name }) => !/uint64/.test(name));
+    assertEquals(table.sideBySide!(numbers) === null, known.length < numbers.length, table.path);
+    for (const chosen of [known, ...known.map((column) => [column])]) {
+      const one = joinColumns({ ...table, sideBySide: undefined }, chosen, false, true);
+      const other = joinColumns(table, chosen, false, true);
+      const what = `${table.path}: ${chosen.map(({ name }) => name)}`;
+      assertEquals(other.values.dtype, one.values.dtype, what);
+      assertEquals(other.values.shape, one.values.shape, what);
+      assertEquals([other.bad, other.missing, other.notes], [one.bad, one.missing, one.notes], what);
+      const theirs = readBytes(one.values), ours = readBytes(other.values);
+      const at = theirs.findIndex((byte, i) => byte !== ours[i]);
+      assertEquals(at, -1, `${what} differs from byte ${at} on`);
+    }
+  });
+  return numbers.length;
+}
+
+Deno.test(
+  "threads share the row groups of a large table, whose columns have the same bits; damage is named by its column",
+  inFolder((folder) => {
+    writtenBy(
+      folder,
+      `
+import pyarrow as pa, pyarrow.parquet as pq
+n = 300_000
+c = {"f": r.normal(size=n).astype("f4"), "d": r.normal(size=n), "i": r.integers(0, 9, n), "l": r.integers(-2**62, 2**62, n),
+     "s": r.integers(-99, 99, n).astype("i2"), "u": r.integers(0, 2**32, n).astype("u4"), "n": r.integers(0, 2**20, n).astype("i4")}
+t = pa.table(c).append_column("m", pa.array(r.normal(size=n), mask=r.random(n) < 0.3)).append_column("k", pa.array(c["l"], mask=r.random(n) < 0.01))
+for size in (40_000, n): pq.write_table(t, f"{size}.parquet", row_group_size=size, compression="snappy")`,
+    );
+    for (const name of ["40000", "300000"]) {
+      assertEquals(withParquet(`${folder}/${name}.parquet`, sameSideBySide), 9);
+    }
+    const path = `${folder}/40000.parquet`, bytes = Deno.readFileSync(path);
+    bytes.fill(255, bytes.length >> 1, (bytes.length >> 1) + 200_000);
+    Deno.writeFileSync(path, bytes);
+    const sentence = refusal(() => open(path, { in_memory: "yes", targets: ["d"] }));
+    assertMatch(sentence, /40000\.parquet: the column "\w" has .*\. Copy it again/);
   }),
 );
 
@@ -213,7 +264,7 @@ Deno.test("runs and packed values of any width are those that were written; what
   }
   const facts = { physical: "INT32", codec: "SNAPPY", optional: false, rows: 4 } as const;
   try {
-    [...pagesOf(openChunk((into) => void into.fill(255), 0, 40), facts)];
+    [...pagesOf(openChunk((into) => void into.fill(255), 0, 40, openWindow()), facts)];
     throw new Error("taken");
   } catch (error) {
     assert(error instanceof Damaged, String(error));

@@ -1,0 +1,241 @@
+// Row groups of some columns become rows of numbers side by side, a block of rows after the other: what is
+// written stays in the processor's cache until all columns are there. Threads share the row groups.
+import { bytesAt, type MemoryBlock } from "../../../../ffi/libc.ts";
+import type { DType } from "../../../../ffi/dtype.ts";
+import type { FileMark } from "../../columns/rows.ts";
+import { openFile } from "../../files.ts";
+import { openChunk, openWindow, type Window } from "./chunk.ts";
+import { Damaged, damaged, openRoom, type Page, pagesOf, type Physical, type Room } from "./pages.ts";
+import {
+  NOT_FINITE,
+  type Places,
+  type Spread,
+  spreadCodes,
+  spreadDoubles,
+  spreadFloats,
+  spreadLong,
+  spreadMissing,
+  spreadOthers,
+  spreadWhole,
+} from "./spread.ts";
+
+/** A column as a thread gets it. */
+export interface BlockColumn {
+  readonly name: string;
+  readonly physical: Physical;
+  readonly dtype: DType;
+  /** Some of its values are missing, which become NaN. */
+  readonly missing: boolean;
+}
+
+/** Some columns of a row group of a file. */
+export interface Group {
+  readonly file: FileMark;
+  /** The row group's place among all rows. */
+  readonly first: number;
+  readonly rows: number;
+  readonly columns: readonly {
+    /** Its place among the columns of a row. */
+    readonly at: number;
+    readonly begin: number;
+    readonly bytes: number;
+    readonly codec: string;
+    readonly optional: boolean;
+  }[];
+}
+
+export interface BlockOrders {
+  readonly columns: readonly BlockColumn[];
+  readonly groups: readonly Group[];
+  /** All rows, as f32. */
+  readonly into: MemoryBlock;
+  /** Marks of each column behind these words. */
+  readonly words: SharedArrayBuffer;
+}
+
+/** Words that threads share: the next group, groups that are done, and 1 more than the number of one that failed. */
+export const NEXT = 0, DONE = 1, FAILED = 2, MARKS = 4;
+
+/** They are few enough to stay in the second cache, and many enough to be worth a call. */
+const BLOCK_ROWS = 2048;
+
+/** Until no group is left. Whoever waits repeats a failed group, to have its error. */
+export function readGroups({ columns, groups, into, words: shared }: BlockOrders): void {
+  const words = new Int32Array(shared), room = bytesAt(into), rooms = openRooms(columns.length);
+  for (;;) {
+    const number = Atomics.add(words, NEXT, 1);
+    if (number >= groups.length || Atomics.load(words, FAILED) !== 0) return;
+    try {
+      readGroup(columns, groups[number], room, words, rooms);
+    } catch {
+      Atomics.compareExchange(words, FAILED, 0, number + 1);
+    }
+    Atomics.add(words, DONE, 1);
+    Atomics.notify(words, DONE);
+  }
+}
+
+/** What a thread keeps from group to group: new memory costs more than what is written to it. */
+interface Rooms {
+  readonly window: Window;
+  readonly columns: readonly {
+    readonly room: Room;
+    readonly dictionary: ReturnType<typeof openDictionary>;
+  }[];
+}
+
+const openRooms = (columns: number): Rooms => {
+  const raw = openRoom()("dictionary"); // it is needed until it has become f32
+  const own = () => {
+    const room = openRoom();
+    return (place: Parameters<Room>[0]) => place === "dictionary" ? raw : room(place);
+  };
+  return {
+    window: openWindow(),
+    columns: Array.from({ length: columns }, () => ({ room: own(), dictionary: openDictionary() })),
+  };
+};
+
+export function readGroup(
+  columns: readonly BlockColumn[],
+  group: Group,
+  { buffer, byteOffset, byteLength }: Uint8Array,
+  words: Int32Array,
+  rooms = openRooms(columns.length),
+): void {
+  const step = columns.length;
+  const to = {
+    words: new Int32Array(buffer, byteOffset, byteLength / 4),
+    floats: new Float32Array(buffer, byteOffset, byteLength / 4),
+    step,
+  };
+  const file = openFile(group.file);
+  try {
+    const cursors = group.columns.map(({ at, begin, bytes, codec, optional }) => {
+      const { name, physical, dtype, missing } = columns[at];
+      const facts = { physical, codec, optional, rows: group.rows };
+      const { room, dictionary } = rooms.columns[at];
+      const pages = pagesOf(openChunk(file.read, begin, bytes, rooms.window), facts, room);
+      return { at, name, move: openCursor(pages, { dtype, missing }, dictionary, to), marks: 0 };
+    });
+    for (let row = 0; row < group.rows; row += BLOCK_ROWS) {
+      const count = Math.min(BLOCK_ROWS, group.rows - row), first = (group.first + row) * step;
+      for (const cursor of cursors) {
+        try {
+          cursor.marks |= cursor.move(count, first + cursor.at);
+        } catch (error) {
+          if (error instanceof Damaged) throw new DamagedColumn(cursor.name, error.message);
+          throw error;
+        }
+      }
+    }
+    for (const { at, marks } of cursors) if (marks !== 0) Atomics.or(words, MARKS + at, marks);
+  } finally {
+    file.close();
+  }
+}
+
+/** The reason follows the column's name. */
+export class DamagedColumn extends Error {
+  constructor(readonly column: string, reason: string) {
+    super(reason);
+  }
+}
+
+type ColumnFacts = Pick<BlockColumn, "dtype" | "missing">;
+
+/** It moves the next values of a column to the places from `at` on, page by page; the result is marks. */
+function openCursor(
+  pages: Generator<Page>,
+  facts: ColumnFacts,
+  dictionary: ReturnType<typeof openDictionary>,
+  to: Places,
+) {
+  let last: Page["values"] | null = null, known = new Int32Array(0);
+  let page: Page | null = null, spread: Spread = () => 0, left = 0, row = 0, value = 0, marks = 0;
+  const turn = () => {
+    const { value: next, done } = pages.next();
+    if (done) return damaged("has fewer rows than its row group");
+    page = next;
+    if (page.present && !facts.missing) damaged("has missing values, and its footer says that it has none");
+    left = page.rows;
+    row = value = 0;
+    if (page.codes) {
+      // All pages of a chunk share its dictionary.
+      if (page.values !== last) {
+        const found = dictionary(last = page.values, facts);
+        known = found.known;
+        marks |= found.marks;
+      }
+      spread = spreadCodes(page.codes, known, to);
+    } else spread = spreadOf(page.values, facts, to);
+  };
+  return (count: number, at: number): number => {
+    for (let due = count; due > 0;) {
+      while (left === 0) turn();
+      const many = Math.min(due, left), { present } = page!;
+      if (present === null) marks |= spread(value, many, at);
+      else marks |= NOT_FINITE | inRuns(present, row, many, value, at);
+      value += present === null ? many : valuesIn(present, row, many);
+      row += many;
+      left -= many;
+      due -= many;
+      at += many * to.step;
+    }
+    return marks;
+  };
+
+  /** Values that are there, and gaps, in turn. */
+  function inRuns(present: Uint8Array, from: number, count: number, first: number, at: number): number {
+    let marks = 0;
+    for (let i = from, end = from + count, next = first; i < end;) {
+      const is = present[i];
+      let stop = i + 1;
+      while (stop < end && present[stop] === is) stop++;
+      if (is === 0) spreadMissing(stop - i, at, to);
+      else {
+        marks |= spread(next, stop - i, at);
+        next += stop - i;
+      }
+      at += (stop - i) * to.step;
+      i = stop;
+    }
+    return marks;
+  }
+}
+
+function valuesIn(present: Uint8Array, from: number, count: number): number {
+  let sum = 0;
+  for (let i = from; i < from + count; i++) sum += present[i];
+  return sum;
+}
+
+function spreadOf(values: Page["values"], { dtype, missing }: ColumnFacts, to: Places): Spread {
+  if (values instanceof Float32Array) return spreadFloats(values, to);
+  if (values instanceof Float64Array) return spreadDoubles(values, to);
+  if (values instanceof BigInt64Array) return spreadLong(values, to, missing);
+  if (values instanceof Int32Array && dtype === "i32") return spreadWhole(values, to);
+  const small = SMALL[dtype];
+  return spreadOthers(small ? new small(values as Int32Array) : values as Uint8Array, to);
+}
+
+/** Such numbers are stored in 32 bits. */
+const SMALL: { readonly [dtype in DType]?: new (values: Int32Array) => ArrayLike<number> } = {
+  u8: Uint8Array,
+  i8: Int8Array,
+  u16: Uint16Array,
+  i16: Int16Array,
+  u32: Uint32Array,
+};
+
+/** A chunk's dictionary becomes f32 once; the next chunk's takes its place. */
+function openDictionary() {
+  let room = new ArrayBuffer(0);
+  return (values: Page["values"], facts: ColumnFacts) => {
+    const count = values.length;
+    if (room.byteLength < 4 * count) room = new ArrayBuffer(4 * count);
+    const known = new Int32Array(room, 0, count);
+    const places = { words: known, floats: new Float32Array(room, 0, count), step: 1 };
+    return { known, marks: spreadOf(values, facts, places)(0, count, 0) };
+  };
+}
