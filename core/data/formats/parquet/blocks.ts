@@ -75,7 +75,7 @@ export function readGroups({ columns, groups, into, words: shared }: BlockOrders
   }
 }
 
-/** What a thread keeps from group to group: new memory costs more than what is written to it. */
+/** A thread keeps them from group to group: new memory costs more than what is written to it. */
 interface Rooms {
   readonly window: Window;
   readonly columns: readonly {

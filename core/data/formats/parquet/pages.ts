@@ -161,7 +161,7 @@ function pageOf(
   return { rows, present, count, values: decoded(body, about.encoding, facts, count), codes: null };
 }
 
-/** What is not packed lies in the file's bytes, which the next page overwrites. */
+/** A page that is not packed lies in the file's bytes, which the next page overwrites. */
 function copied(bytes: ChunkBytes, room: Room): ChunkBytes {
   const into = new Uint8Array(room("page")(bytes.length), 0, bytes.length);
   into.set(bytes);
@@ -216,7 +216,7 @@ export const readHybrid = (bytes: Uint8Array, width: number, into: Uint8Array | 
 /** Runs of one value, and groups of eight values packed into bits. The next values are written from 0 on. */
 function openRuns(bytes: Uint8Array, width: number) {
   const end = bytes.length, length = width + 7 >> 3;
-  /** Of the run in work: values that are left, the value, and the bit where the next packed value begins. */
+  /** The run in work has so many values left, one value, or packed ones that go on at a bit. */
   let at = 0, left = 0, value = 0, bit = -1;
   const turn = (due: number) => {
     let header = 0;

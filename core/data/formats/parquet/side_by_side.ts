@@ -19,7 +19,7 @@ import type { ParquetColumn, ParquetFile } from "./file.ts";
 
 /** With fewer numbers a thread is not worth its start. */
 const MANY = 2 ** 21;
-/** What a thread takes for its pages and for itself, and what all of them may take beside the numbers. */
+/** A thread takes this much for its pages and itself; all of them may take this share of the numbers. */
 const THREAD_BYTES = 48 * 2 ** 20, SHARE = 0.15;
 
 export function sideBySide(

@@ -2,7 +2,7 @@
 
 import type { Codes } from "./pages.ts";
 
-/** What nobody has looked at closely: columns with a mark are judged by the numbers themselves. */
+/** A column with a mark has to be looked at number by number. */
 export const NOT_FINITE = 1, LARGE = 2;
 
 /** The first whole number beyond which floats have gaps. */
