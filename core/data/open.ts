@@ -81,6 +81,7 @@ export const asStored = (data: Config["data"]): Config["data"] => ({
   crop_padding: 0,
   flip: "none",
   rotate: false,
+  vectors: [],
   mixup: 0,
   cutmix: 0,
   one_hot: false,

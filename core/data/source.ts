@@ -9,6 +9,7 @@ import type { Grid, GridVariable } from "./grid.ts";
 import type { ReaderSpec, Threaded } from "./reading/reader.ts";
 import type { Baselines } from "./baselines.ts";
 import type { Normalisation } from "./transforms/values.ts";
+import type { Vectors } from "./transforms/vectors.ts";
 import { openPipeline, type Pipeline } from "./reading/pipeline.ts";
 
 /** Numbers of samples. */
@@ -96,6 +97,8 @@ export interface Source {
   readonly missing?: Missing;
   /** These features are finer than the input's maps, and a pixel's points of them lie in channels: maps can't be turned. */
   readonly folded?: readonly string[];
+  /** Channels that are components of vectors; null where there are none. */
+  readonly vectors?: Vectors | null;
   /** A forecast is compared with these. They are computed once, with the weights of a map's points. */
   readonly baselines?: (weights: Float64Array | null) => Baselines;
   /** It counts bad samples that raw() passed over; absent where there can be none. */

@@ -20,7 +20,7 @@ const HARMLESS: readonly string[] = [
   ...["train_samples", "val_samples", "validation_split", "split", "folds", "fold"],
   ...["validate_on", "test_on", "validation_path", "test_path"],
   ...["flip", "rotate", "mixup", "cutmix", "crop_padding"],
-  ...["patch", "patch_overlap", "patches_per_sample"],
+  ...["patch", "patch_overlap", "patches_per_sample", "vectors"],
 ];
 /** Each member has its own. */
 const STATISTICS: readonly string[] = ["mean", "std", "fill"];

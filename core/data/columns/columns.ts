@@ -40,6 +40,7 @@ import { heldOut, splitIndices } from "../order.ts";
 import { isPlainSplit, leakWarning, splitRows, withoutSplitColumns } from "../splits.ts";
 import { isForecast, leadsOf, windowsOf } from "../windows.ts";
 import { answerText, type Batch, type Source } from "../source.ts";
+import { vectorsIn } from "../transforms/vectors.ts";
 import { type Baselines, baselinesOf } from "../baselines.ts";
 import { timeOf } from "./coordinate.ts";
 import type { ArraysSpec } from "./reader.ts";
@@ -169,8 +170,10 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
         memorySource({ ...facts, input: held.values, target: answer.values, rows, windows, indices: rows })
       : streamedSource(streamed!, { ...facts, targets: answer.values, windows, bad: data.bad_samples });
     const persists = isForecast(data) && targets.every((column) => features.includes(column));
+    const layout = { path, features, targets, steps: data.history, leads: leadsOf(data.lead).length };
+    const vectors = settings.training.plain ? null : vectorsIn(data.vectors, layout);
     const make = (judged: Int32Array): Source => {
-      const source = read(judged);
+      const source = { ...read(judged), ...(vectors && { vectors }) };
       if (!persists || answer.task !== "regression" || windows === null) return source;
       const { shape, dtype } = answer.values, { leads, each } = windows;
       const values = () =>

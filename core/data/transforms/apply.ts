@@ -99,6 +99,13 @@ export function transformed(pair: Pair, settings: Settings): Transformed {
         "each pixel are channels, which --flip and --rotate don't turn: leave those out.",
     );
   }
+  const { vectors } = pair.train;
+  if (data.vectors.length > 0 && !vectors && !plain) {
+    throw new UserError(
+      "usage",
+      `--vectors ${data.vectors.join(",")} names variables or columns, and ${name} has none: leave it out.`,
+    );
+  }
   const cut = (source: Source, own: number | null) =>
     plan === null || patches && own === null ? source : cropped(source, plan, own, {
       ignored,
@@ -208,6 +215,8 @@ function cropped(source: Source, plan: Geometry, seed: number | null, { ignored,
   }
   const input = { ...source.input, shape };
   const facts = { ...source.facts, input: { ...source.facts.input, shape } };
+  const { vectors = null } = source;
+  const ownPlan = { ...plan, vectors: vectors && { pairs: vectors.input, sense: vectors.sense } };
   const beside = besideOf(source, fields, plan, ignored);
   const after = beside && sampleShape(beside.plan, beside.map, source.name);
   const sized = <F extends Field>(field: F): F =>
@@ -216,16 +225,16 @@ function cropped(source: Source, plan: Geometry, seed: number | null, { ignored,
   const whole = { ...source, input, facts, target: sized(source.target), length, indices };
   if (threaded) {
     const now = {
-      ...{ ...threaded, geometry: plan, seed, beside, ...severalTimes(threaded, times) },
+      ...{ ...threaded, geometry: ownPlan, seed, beside, ...severalTimes(threaded, times) },
       ...{ input: { ...stored, shape }, target: sized(threaded.target) },
     };
     return { ...whole, threaded: now, ...readRows(now) };
   }
   if (plan.patch && beside && after) {
     const made = { input: { ...stored, shape }, target: sized(fields.target) };
-    return { ...whole, raw: patchesIn(source, { plan, made, beside, after, seed }) };
+    return { ...whole, raw: patchesIn(source, { plan: ownPlan, made, beside, after, seed }) };
   }
-  const arrange = openGeometry(plan, shape), draws = drawsOf(seed);
+  const arrange = openGeometry(ownPlan, shape), draws = drawsOf(seed);
   const arrangeTarget = beside && after && openGeometry(beside.plan, after);
   const raw = (part: Part): Batch => {
     const { input, target } = source.raw(part);
@@ -288,7 +297,7 @@ function severalTimes<S extends { readonly length: number; readonly indices?: In
 
 /** A target on the input's own pixels goes wherever they go, as does one that is finer; null for any other. */
 function besideOf(
-  { name, threaded, facts: { task } }: Source,
+  { name, threaded, vectors = null, facts: { task } }: Source,
   { input, target }: Pick<Threaded, "input" | "target">,
   plan: Geometry,
   ignored: number,
@@ -316,7 +325,8 @@ function besideOf(
   if (plan.resize > 0 && perPixel) throw refuse("classes of pixels can't be resized: leave --resize out");
   if (plan.padding > 0) throw refuse("--crop-padding would make up targets of 0: leave it out");
   const map = perPixel ? [1, ...target.shape] : target.shape;
-  return { map, plan: finer(plan, k), dtype: target.dtype, ignored };
+  const turning = { ...plan, vectors: vectors && { pairs: vectors.target, sense: vectors.sense } };
+  return { map, plan: finer(turning, k), dtype: target.dtype, ignored };
 }
 
 function arranged(

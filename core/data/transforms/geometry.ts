@@ -2,6 +2,7 @@
 import { BadSample, type Draw, type Numbers, type Stored } from "../reading/reader.ts";
 import { UserError } from "../../base/errors.ts";
 import { openResize, resizedSize, type Size } from "./resize.ts";
+import { type Components, type Turn, turnComponents } from "./vectors.ts";
 
 export interface Geometry {
   /** The shorter side becomes this long (bilinear, with Pillow's antialiasing); 0 leaves the size. */
@@ -15,6 +16,8 @@ export interface Geometry {
   readonly rotate: boolean;
   /** A random patch of the map in place of a random crop. */
   readonly patch?: Patch | null;
+  /** Channels that are components of vectors. */
+  readonly vectors?: Components | null;
 }
 
 export interface Patch {
@@ -244,7 +247,7 @@ export function openGeometry(
         const start = target.start + below * target.row + beside * target.column;
         copyPlanes(cut(planes, top, left, rows, columns), into, { ...target, start });
       }
-      return;
+      return turnVectors(plan, into, height * width, draw);
     }
     const { top, left, rows, columns, below, beside } = windowOf(plan, planes, draw);
     const seen = plan.resize
@@ -258,7 +261,12 @@ export function openGeometry(
     const target = turned([height, width], plan, draw);
     if (rows < height || columns < width) into.fill(zeroOf(into) as never);
     copyPlanes(seen, into, { ...target, start: target.start + below * target.row + beside * target.column });
+    turnVectors(plan, into, height * width, draw);
   };
+}
+
+function turnVectors(plan: Geometry, into: Numbers, plane: number, draw: Draw | null): void {
+  if (plan.vectors && draw !== null) turnComponents(into, plane, plan.vectors, turnOf(plan, draw));
 }
 
 const equal = (a: readonly number[], b: readonly number[]) =>
@@ -378,14 +386,21 @@ function half(n: number): number {
   return n % 2 !== 0 && low % 2 !== 0 ? low + 1 : low;
 }
 
+const turnOf = ({ flip, rotate }: Geometry, draw: Draw): Turn => ({
+  mirrored: flip !== "none" && draw(MIRROR) < 0.5,
+  upsideDown: flip === "both" && draw(UPSIDE_DOWN) < 0.5,
+  quarters: rotate ? Math.floor(draw(TURN) * 4) : 0,
+});
+
 /** Flips come first, then quarter turns against the clock. */
-function turned([height, width]: Size, { flip, rotate }: Geometry, draw: Draw | null): Target {
+function turned([height, width]: Size, plan: Geometry, draw: Draw | null): Target {
   // These are the first pixel's place, and the steps to the pixel below and the one beside.
   let origin = [0, 0], row = [1, 0], column = [0, 1];
   if (draw !== null) {
-    if (flip !== "none" && draw(MIRROR) < 0.5) [origin, column] = [[origin[0], width - 1], [0, -1]];
-    if (flip === "both" && draw(UPSIDE_DOWN) < 0.5) [origin, row] = [[height - 1, origin[1]], [-1, 0]];
-    for (let turns = rotate ? Math.floor(draw(TURN) * 4) : 0; turns > 0; turns--) {
+    const { mirrored, upsideDown, quarters } = turnOf(plan, draw);
+    if (mirrored) [origin, column] = [[origin[0], width - 1], [0, -1]];
+    if (upsideDown) [origin, row] = [[height - 1, origin[1]], [-1, 0]];
+    for (let turns = quarters; turns > 0; turns--) {
       origin = [width - 1 - origin[1], origin[0]];
       [row, column] = [row, column].map(([r, c]) => [-c, r]);
     }

@@ -245,6 +245,13 @@ export const data = {
     help: "mirror training images at random",
   }),
   rotate: bool(false, { flag: "rotate", help: "turn training images by a random multiple of 90 degrees" }),
+  vectors: list({
+    flag: "vectors",
+    empty: "none",
+    help:
+      "pairs of features or targets that are components of vectors, along longitude (x) and latitude (y): u10,v10; they " +
+      "change signs and places where maps are mirrored or turned",
+  }),
   mixup: float(0, {
     min: 0,
     max: 100,

@@ -305,12 +305,14 @@ function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Aga
       );
       return gridOf(variables, places, { pointwise, leads });
     });
+  const sense = data.vectors.length > 0 ? again(({ columns }) => senseOf(columns, widest)) : 1;
   const variable = (name: string) => again(({ columns }) => readVariable(columns, name));
   const about = Object.fromEntries(targets.map(({ name, variable }) => [name, textsOf(variable)]));
   const on = (source: Source): Source => ({
     ...source,
     ...{ grid, variable, about },
     ...(folded.length > 0 && { folded }),
+    ...(source.vectors && { vectors: { ...source.vectors, sense } }),
   });
   return {
     ...whole,
@@ -318,6 +320,16 @@ function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Aga
     val: found.val && on(found.val),
     test: found.test && on(found.test),
   };
+}
+
+/** Components point to where coordinates grow; on a map whose latitude falls row by row, v points to earlier rows. */
+function senseOf(columns: readonly VariableColumn[], { dimensions }: Variable): 1 | -1 {
+  const falls = (dimension: string) => {
+    const values = readVariable(columns.filter(({ shape }) => shape.length === 1), dimension)?.values ?? [];
+    return values[values.length - 1] < values[0];
+  };
+  const [rows, along] = dimensions.slice(-2).map(falls);
+  return rows === along ? 1 : -1;
 }
 
 /** Predictions of data that lacks the target have these from the run. */
