@@ -18,11 +18,6 @@ const CONVERSIONS: readonly Conversion[] = [
     line: (from, to) =>
       python(`import xarray as x; x.open_dataset('${from}', engine='cfgrib').to_netcdf('${to}.nc')`),
   },
-  {
-    name: /\.(feather|arrow|ipc)$/,
-    what: "an Arrow table",
-    line: pandas((from) => `p.read_feather(${from})`),
-  },
   { name: /\.orc$/, what: "an ORC table", line: pandas((from) => `p.read_orc(${from})`) },
   {
     name: /\.(jsonl|ndjson)$/,

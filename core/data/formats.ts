@@ -3,6 +3,7 @@
 import type { DataKind } from "../settings/formats.ts";
 import type { Format } from "./format.ts";
 import { des, lpt } from "./cosmology/format.ts";
+import { arrow } from "./formats/arrow/format.ts";
 import { csv } from "./formats/csv/format.ts";
 import { fits } from "./formats/fits/format.ts";
 import { hdf5 } from "./formats/hdf5/format.ts";
@@ -27,6 +28,7 @@ export const FORMATS: Readonly<Record<DataKind, Format>> = {
   npz,
   csv,
   parquet,
+  arrow,
   netcdf,
   hdf5,
   fits,

@@ -8,6 +8,7 @@ export const DATA_KINDS = {
   npz: "numpy's arrays: an .npz archive, an .npy file, or a folder of .npy files",
   csv: "a table of text: csv, tsv, or columns between spaces",
   parquet: "tables of Parquet: a file, or a folder of them",
+  arrow: "tables of Arrow: Feather and IPC files or streams, or a folder of them",
   netcdf: "variables of a NetCDF file, classic or NetCDF-4",
   hdf5: "datasets of an HDF5 file",
   fits: "images and binary tables of a FITS file",

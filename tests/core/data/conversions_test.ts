@@ -14,7 +14,7 @@ Deno.test(
       `
 import pandas as p, gzip, bz2, lzma, tarfile, zipfile
 d = p.DataFrame({"a": np.arange(5.0), "b": np.arange(5)})
-d.to_feather("f.feather"); d.to_orc("o.orc"); d.to_json("l.jsonl", orient="records", lines=True); d.to_json("j.json")
+d.to_orc("o.orc"); d.to_json("l.jsonl", orient="records", lines=True); d.to_json("j.json")
 d.to_stata("s.dta", write_index=False); d.to_pickle("p.pkl"); d.to_csv("t.csv", index=False); d.to_csv("z.csv", index=False)
 text = open("t.csv", "rb").read()
 for o, e in ((gzip, "gz"), (bz2, "bz2"), (lzma, "xz")): o.open(f"{e}.csv.{e}", "wb").write(text)
@@ -23,7 +23,6 @@ os.rename("z.csv", "from_zip.csv"); z = zipfile.ZipFile("a.zip", "w"); z.write("
     );
     const bin = Deno.env.get("HPCTRAIN_FORMATS_PYTHON")!.replace(/\/[^/]*$/, "");
     const made: Record<string, string> = {
-      "f.feather": "f.parquet",
       "o.orc": "o.parquet",
       "l.jsonl": "l.parquet",
       "j.json": "j.parquet",

@@ -39,7 +39,7 @@ Deno.test("an unknown type is refused with the nearest name and what there is", 
   assertEquals(refused({ type: "minst" }).kind, "usage");
   assertEquals(
     refused({ type: "minst" }).message,
-    'Unknown data type "minst". Did you mean "mnist"? Available: synthetic, mnist, fields, npz, csv, parquet, netcdf, hdf5, ' +
+    'Unknown data type "minst". Did you mean "mnist"? Available: synthetic, mnist, fields, npz, csv, parquet, arrow, netcdf, hdf5, ' +
       "fits, tiff, zarr, tokens, packed, imagepairs, imagefolder, webdataset, 2lpt, des.",
   );
 });

@@ -20,21 +20,25 @@ export const unpackZstd: Unpack = (stream, into) => {
   }
 };
 
-export function unpackLz4(from: Uint8Array, into: Uint8Array): boolean {
+export const unpackLz4 = (from: Uint8Array, into: Uint8Array): boolean =>
+  lz4Block(from, into, 0) === into.length;
+
+/** Where the block ends that begins at `begin`, and may point back before it; -1 where it is damaged. */
+export function lz4Block(from: Uint8Array, into: Uint8Array, begin: number): number {
   const end = from.length, full = into.length;
-  let at = 0, out = 0;
+  let at = 0, out = begin;
   while (at < end) {
     const token = from[at++];
     let literals = token >> 4;
     if (literals === 15) {
       for (let more = 255; more === 255 && at < end; literals += more) more = from[at++];
     }
-    if (literals > end - at || literals > full - out) return false;
+    if (literals > end - at || literals > full - out) return -1;
     for (let i = 0; i < literals; i++) into[out + i] = from[at + i];
     at += literals;
     out += literals;
-    if (at === end) return out === full; // the last part has literals alone
-    if (end - at < 2) return false;
+    if (at === end) return out; // the last part has literals alone
+    if (end - at < 2) return -1;
     const distance = from[at] | from[at + 1] << 8;
     at += 2;
     let length = token & 15;
@@ -42,11 +46,11 @@ export function unpackLz4(from: Uint8Array, into: Uint8Array): boolean {
       for (let more = 255; more === 255 && at < end; length += more) more = from[at++];
     }
     length += 4;
-    if (distance === 0 || distance > out || length > full - out) return false;
+    if (distance === 0 || distance > out || length > full - out) return -1;
     copyBack(into, out, distance, length);
     out += length;
   }
-  return false;
+  return -1;
 }
 
 const FAR = 8191;

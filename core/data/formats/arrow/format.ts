@@ -1,0 +1,16 @@
+import { arraysReader } from "../../columns/reader.ts";
+import type { Format } from "../../format.ts";
+import { isFolder } from "../../files.ts";
+import { holds } from "../../paths.ts";
+import { loadReader } from "../../reading/reader.ts";
+import { ENDINGS, openArrow, withArrow } from "./arrow.ts";
+
+export const arrow: Format = {
+  endings: ENDINGS,
+  folder: { has: ".arrow or .feather files", detect: (path) => isFolder(path) && holds(path, ENDINGS) },
+  path: "the file, folder or files to read",
+  many: true,
+  reader: () => loadReader({ module: arraysReader }),
+  open: openArrow,
+  table: withArrow,
+};
