@@ -60,6 +60,11 @@ export interface Loss {
   readonly logVariance?: number;
   /** Points count so much, in metrics too; absent where they count alike. */
   readonly weights?: PointWeights;
+  /** For a loss of tokens that can be added up over parts of them: the sum over valid tokens, and their number. */
+  readonly total?: {
+    sum(logits: Tensor, labels: Tensor): Tensor;
+    count(labels: Tensor): Tensor;
+  };
   /** The mean over this micro-batch's valid items, 0-dim, as PyTorch's reduction="mean". */
   apply(output: Tensor, target: Tensor): Tensor;
   /** How many items that mean divided by. Waits for the device when the loss ignores an index. */
@@ -221,6 +226,14 @@ function crossEntropy(
     name: "cross_entropy",
     outputs: facts.outputs,
     ignored: ignoreIndex,
+    ...(language && !weights && !points && {
+      total: {
+        sum: (logits: Tensor, labels: Tensor) =>
+          crossEntropyLoss(logits, toDtype(labels, "i64"), null, SUM, ignoreIndex, labelSmoothing),
+        count: (labels: Tensor) =>
+          sum(ne(toDtype(labels, "i64"), constant(ignoreIndex, "i64", labels.device)), "f32"),
+      },
+    }),
     apply(output, target) {
       if (!language && isSoft(target)) {
         if (ignoreIndex >= 0) throw ignoredAmongShares(ignoreIndex);

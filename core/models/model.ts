@@ -73,8 +73,21 @@ export interface Model {
   readonly channelsLastOnCpu?: boolean;
   /** Its forward draws random numbers, beside what its modules drop. */
   readonly draws?: boolean;
+  /** The last block in two steps: its logits can be computed for some tokens at a time. */
+  readonly head?: Head;
   /** One line: layers, parameters. */
   describe(): string;
+}
+
+/**
+ * The head of a language model.
+ * @internal
+ */
+export interface Head {
+  /** What the logits are a linear map of, token by token. */
+  hidden(x: Tensor): Tensor;
+  /** The logits of tokens. */
+  logits(hidden: Tensor): Tensor;
 }
 
 /** Runs all blocks, inside the caller's scope; what a block leaves behind but its result is freed at its end. */
@@ -101,7 +114,7 @@ export function model(
   name: string,
   root: Module,
   blocks: readonly Block[],
-  more: { layers: string; convolutional?: boolean; channelsLastOnCpu?: boolean },
+  more: { layers: string; convolutional?: boolean; channelsLastOnCpu?: boolean; head?: Head },
 ): Model {
   return {
     name,
@@ -109,6 +122,7 @@ export function model(
     blocks,
     convolutional: more.convolutional ?? false,
     channelsLastOnCpu: more.channelsLastOnCpu,
+    head: more.head,
     describe: () => `${name}: ${more.layers}, ${parameterCount(root).toLocaleString("en-US")} parameters`,
   };
 }

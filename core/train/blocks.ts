@@ -12,6 +12,7 @@ import { type Activation, forward, type Model } from "../models/model.ts";
 import { type Patches, wholeMaps } from "../models/patches.ts";
 import { inPass } from "../models/nn/forward_context.ts";
 import { key } from "../base/random.ts";
+import { headInParts, inParts } from "./chunked_head.ts";
 
 /** The way of a batch through the model. */
 export interface Pass {
@@ -23,6 +24,8 @@ export interface Pass {
   readonly cast: "bf16" | "f16" | null;
   /** True where the model is on a GPU. */
   readonly onGpu: boolean;
+  /** The head computes the logits of so many tokens at once; 0 or absent: of all. */
+  readonly tokensAtOnce?: number;
   /** The user's, beside the task's own. */
   readonly metrics?: UserMetrics | null;
   /** Where judging draws random numbers, they depend on the first sample of the batch that comes next. */
@@ -50,17 +53,19 @@ export interface Outcome {
 
 /** One graph over all blocks. Made in the caller's scope. */
 export function straight(p: Pass, input: Tensor, target: Tensor, weight: Weight): Outcome {
+  const parts = inParts(p, target);
   const { output, loss } = autocast(p.cast, p.onGpu, () => {
     let x: Activation = input;
     const blocks = p.model.blocks;
-    for (let i = 0; i < blocks.length; i++) {
+    for (let i = 0; i < blocks.length - (parts ? 1 : 0); i++) {
       p.seeds?.seed(i);
       const before: Activation = x;
       x = scope(() => blocks[i].forward(before)); // what backward does not need is freed at once
     }
     const output = outputOf(x);
-    return { output, loss: p.loss.apply(output, target) };
+    return { output, loss: parts ? null : p.loss.apply(output, target) };
   });
+  if (loss === null) return headInParts(p, output, target, weight);
   backward(loss, weight);
   return { loss, output };
 }
@@ -91,6 +96,10 @@ export function checkpointed(
   });
   const top = scope(() => {
     const x = leaf(inputs[last]);
+    if (inParts(p, target)) {
+      const { loss, output } = headInParts(p, outputOf(x), target, weight);
+      return { loss, output, gradients: list(x).map(gradient) };
+    }
     const outcome = autocast(p.cast, p.onGpu, () => {
       p.seeds?.seed(last);
       const output = outputOf(blocks[last].forward(x));

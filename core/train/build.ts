@@ -15,6 +15,7 @@ import { userMetrics } from "../models/user/made.ts";
 import { measuredWeights } from "./class_weights.ts";
 import { type Arena, packParameters, type Shared } from "./gradients/arena.ts";
 import { keyedSeeds, type Pass } from "./blocks.ts";
+import { tokensAtOnce } from "./chunked_head.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
 import { field, type Value } from "../checkpoint/value.ts";
 import type { Source, TargetTexts } from "../data/source.ts";
@@ -106,6 +107,7 @@ export function build(
     cast,
     onGpu: device !== "cpu",
     patches,
+    tokensAtOnce: facts.task === "language" ? tokensAtOnce(training.logits_mib, facts.outputs) : 0,
     seeds: keyedSeeds(model, training.seed, {
       unknown: isCode(config.model.name) || isCode(training.loss),
       once: device !== "cpu" && !training.gradient_checkpointing,

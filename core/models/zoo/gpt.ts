@@ -112,13 +112,21 @@ export function gpt(sizes: GptSizes): Model {
 
   const embedded = (x: Tensor) =>
     drop.forward(add(tokens.forward(x), narrow(positions.weight, 0, 0, x.shape[1])));
+  const parts = {
+    hidden: (x: Tensor) => norm.forward(x),
+    logits: (hidden: Tensor) => head.forward(hidden),
+  };
   const blocks = [
     block("embedding", new Group({ wte: tokens, wpe: positions, drop }), embedded),
     ...layers.map((layer, i) => block(`layer ${i}`, layer, (x) => layer.forward(x))),
-    block("head", new Group({ ln_f: norm, lm_head: head }), (x) => head.forward(norm.forward(x))),
+    block(
+      "head",
+      new Group({ ln_f: norm, lm_head: head }),
+      (x) => parts.logits(parts.hidden(x)),
+    ),
   ];
   const shape = `${depth} layers, ${embed} wide, ${sizes.heads} heads, context ${context}`;
-  return model("gpt", root, blocks, { layers: shape });
+  return model("gpt", root, blocks, { layers: shape, head: parts });
 }
 
 /**

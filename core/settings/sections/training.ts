@@ -345,6 +345,11 @@ const execution = {
     spellings: ["torch-compile"],
     help: "on a GPU: capture the training step as a CUDA graph and replay it",
   }),
+  logits_mib: int(512, {
+    min: 0,
+    help:
+      "gpt's head computes the logits of as many tokens at once as have so many MiB in fp32; 0: of a whole micro-batch",
+  }),
   memory_check: choice(["refuse", "warn", "off"], "refuse", {
     flag: "memory-check",
     help:

@@ -22,6 +22,7 @@ import {
   type Pass,
   type Weight,
 } from "../blocks.ts";
+import { headInParts, inParts } from "../chunked_head.ts";
 import { type Account, COMMUNICATION, COMPUTE } from "../../run/account.ts";
 import { accumulate, type GradientStrategy, type MicroBatchOptions, plainGradients } from "./strategy.ts";
 import type { SyncNorms } from "./sync_norms.ts";
@@ -185,13 +186,9 @@ export function segmented(
     cuts.push(cut);
     norms.push(takeNorms(p.model.root));
   }
-  const top = autocast(p.cast, p.onGpu, () => {
-    const output = outputOf(run(last, x));
-    return { output, loss: p.loss.apply(output, target) };
-  });
-  norms.push(takeNorms(p.model.root));
-  backward(top.loss, weight, norms[last].length > 0);
-  backwardThroughNorms(norms[last]);
+  const top = inParts(p, target)
+    ? headInParts(p, outputOf(x), target, weight)
+    : topOf(p, () => outputOf(run(last, x)), target, weight, norms);
   done?.(last);
   for (let i = last - 1; i >= 0; i--) {
     const cut = cuts[i];
@@ -205,6 +202,24 @@ export function segmented(
     }
     done?.(i);
   }
+  return top;
+}
+
+function topOf(
+  p: Pass,
+  last: () => Tensor,
+  target: Tensor,
+  weight: Weight,
+  norms: (readonly SyncedNorm[])[],
+): Outcome {
+  const top = autocast(p.cast, p.onGpu, () => {
+    const output = last();
+    return { output, loss: p.loss.apply(output, target) };
+  });
+  const own = takeNorms(p.model.root);
+  norms.push(own);
+  backward(top.loss, weight, own.length > 0);
+  backwardThroughNorms(own);
   return top;
 }
 

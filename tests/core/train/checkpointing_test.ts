@@ -16,15 +16,22 @@ for (const zooCase of [...CASES, BIASED, ROUNDED]) {
   }
 }
 
+async function peak(...args: string[]): Promise<number> {
+  const program = new URL("peak_memory_program.ts", import.meta.url).pathname;
+  const command = ["run", "-A", "--no-check", program, ...args];
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), { args: command }).output();
+  assert(success, new TextDecoder().decode(stderr));
+  return Number(new TextDecoder().decode(stdout));
+}
+
 Deno.test("gpt 8 x 256 at sequence 512 needs at most half the memory with gradient checkpointing", async () => {
-  const peak = async (mode: string) => {
-    const program = new URL("peak_memory_program.ts", import.meta.url).pathname;
-    const args = ["run", "-A", "--no-check", program, mode];
-    const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), { args }).output();
-    assert(success, new TextDecoder().decode(stderr));
-    return Number(new TextDecoder().decode(stdout));
-  };
-  const without = await peak("straight"), recomputed = await peak("checkpointed");
+  const without = await peak("8", "256", "65", "0"),
+    recomputed = await peak("8", "256", "65", "checkpointed");
   assert(without > 100, `${without} MB without: too little to tell anything from`);
   assert(recomputed <= 0.5 * without, `${recomputed} MB, against ${without} MB without`);
+});
+
+Deno.test("gpt with GPT-2's vocabulary needs at most a third of the memory with its head in parts", async () => {
+  const whole = await peak("1", "32", "50257", "0"), parts = await peak("1", "32", "50257", "256");
+  assert(parts <= whole / 3, `${parts} MB, against ${whole} MB with the head whole`);
 });
