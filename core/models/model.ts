@@ -84,7 +84,7 @@ export interface Model {
  * @internal
  */
 export interface Head {
-  /** What the logits are a linear map of, token by token. */
+  /** The logits are a linear map of it, token by token. */
   hidden(x: Tensor): Tensor;
   /** The logits of tokens. */
   logits(hidden: Tensor): Tensor;
