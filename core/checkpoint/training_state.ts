@@ -66,6 +66,8 @@ export interface Facts {
   readonly normalisation?: { readonly mean: readonly number[]; readonly std: readonly number[] } | null;
   /** These stand for missing inputs, in the data's own units; other data must have the same. */
   readonly fill?: readonly number[] | null;
+  /** Means by season over the training samples; other data must be taken with the same. */
+  readonly climatology?: SavedClimatology | null;
   /** The training data's labels gave them; other data must be judged with the same. */
   readonly classWeights?: readonly number[] | null;
   /** Other data may not show the meaning of the model's outputs. */
@@ -79,6 +81,25 @@ export interface Facts {
   };
   /** All attempts of the run share this W&B id; null without one. */
   readonly wandb?: string | null;
+}
+
+interface SavedClimatology {
+  readonly seasons: string;
+  readonly targets: readonly { readonly name: string; readonly shape: readonly number[] }[];
+  readonly means: Readonly<
+    Record<string, { readonly values: Float32Array; readonly shape: readonly number[] }>
+  >;
+}
+
+function climatologyTree({ seasons, targets, means }: SavedClimatology): Value {
+  const data = ({ values, shape }: SavedClimatology["means"][string]) =>
+    new TensorData(
+      "f32",
+      [...shape],
+      memoryStorage(new Uint8Array(values.buffer, values.byteOffset, values.byteLength)),
+    );
+  const tensors = Object.entries(means).map(([name, mean]) => [name, data(mean)] as const);
+  return dict({ seasons, targets: plain(targets), means: new Map(tensors) });
 }
 
 export function toTree(
@@ -111,6 +132,7 @@ export function toTree(
       wandb_run_id: facts.wandb ?? null,
       normalisation: plain(facts.normalisation ?? null),
       ...(facts.fill ? { fill: plain(facts.fill) } : {}),
+      ...(facts.climatology ? { climatology: climatologyTree(facts.climatology) } : {}),
       ...(facts.classWeights ? { class_weights: plain(facts.classWeights) } : {}),
       answers: plain(facts.answers ?? null),
       ema_state_dict: ema ? weights(ema, data) : null,

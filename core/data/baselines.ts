@@ -2,7 +2,8 @@
 // training years (climatology). Both follow from the data alone.
 import type { DType } from "../../ffi/dtype.ts";
 import type { DateTime } from "./calendar.ts";
-import { type Coordinate, unitsInDay } from "./columns/coordinate.ts";
+import { isDaily } from "./climatology.ts";
+import type { Coordinate } from "./columns/coordinate.ts";
 import { view } from "./columns/variables.ts";
 
 /** @internal */
@@ -27,13 +28,23 @@ export interface Forecast {
   readonly judged: Int32Array;
   /** Points of a map have these weights; null where all count alike. */
   readonly weights: ArrayLike<number> | null;
+  /** The means of the data that is trained with, where the judged samples are of another file. */
+  readonly seasonal?: (() => Seasonal | null) | null;
+}
+
+/** Means of each point and season. */
+export interface Seasonal {
+  readonly values: Float32Array;
+  readonly daily: boolean;
+  /** All numbers of one step. */
+  readonly size: number;
 }
 
 export function baselinesOf(forecast: Forecast): Baselines {
   const { values, dtype, shape: [, targets, ...map], leads, each, judged, weights } = forecast;
   const all = view(values, dtype) as ArrayLike<number>;
   const pixels = map.reduce((product, size) => product * size, 1), width = targets * pixels;
-  const mean = climateOf(forecast, all, width);
+  const mean = climateOf(forecast, width);
   const squares = () => ({
     sum: new Float64Array(leads.length * targets),
     count: new Float64Array(leads.length * targets),
@@ -71,23 +82,35 @@ interface Climate {
   of(row: number): number;
 }
 
-/** The mean of each point and season over the steps that training sees as targets. */
-function climateOf(
-  { shape: [rows], leads, each, time, trained }: Forecast,
-  all: ArrayLike<number>,
+function climateOf(forecast: Forecast, width: number): Climate | null {
+  const { time, each, seasonal } = forecast, known = seasonal ? seasonal() : seasonalOf(forecast);
+  if (!known || !time?.times || known.size !== each * width) return null;
+  return { values: known.values, of: placer(time, known, each, width) };
+}
+
+function placer(
+  { values, times, each: rows }: Coordinate,
+  { daily, size }: Omit<Seasonal, "values">,
+  each: number,
   width: number,
-): Climate | null {
-  const times = time?.times;
-  if (!time || !times) return null;
-  const daily = DAYS * each * width <= MOST_MEANS && isDaily(time);
-  const seasons = daily ? DAYS : MONTHS, size = each * width;
-  if (seasons * size > 2 * MOST_MEANS) return null;
+) {
   const seasonOf = ({ month, day }: DateTime) => daily ? (month - 1) * 31 + day - 1 : month - 1;
-  const steps = Int32Array.from(time.values, (value) => {
-    const date = times.decode(value);
+  const steps = Int32Array.from(values, (value) => {
+    const date = times!.decode(value);
     return date ? seasonOf(date) : 0;
   });
-  const of = (row: number) => steps[Math.floor(row / time.each) % steps.length] * size + row % each * width;
+  return (row: number) => steps[Math.floor(row / rows) % steps.length] * size + row % each * width;
+}
+
+/** The mean of each point and season over the steps that training sees as targets. */
+export function seasonalOf(
+  { values: bytes, dtype, shape, leads, each, time, trained }: Forecast,
+): Seasonal | null {
+  if (!time?.times) return null;
+  const [rows, ...row] = shape, width = row.reduce((product, size) => product * size, 1), size = each * width;
+  const daily = DAYS * size <= MOST_MEANS && isDaily(time), seasons = daily ? DAYS : MONTHS;
+  if (seasons * size > 2 * MOST_MEANS) return null;
+  const all = view(bytes, dtype) as ArrayLike<number>, of = placer(time, { daily, size }, each, width);
   const seen = new Uint8Array(rows),
     sums = new Float64Array(seasons * size),
     counts = new Int32Array(seasons * size);
@@ -102,9 +125,5 @@ function climateOf(
       counts[at + j]++;
     }
   }
-  return { values: Float32Array.from(sums, (sum, i) => sum / counts[i]), of };
+  return { values: Float32Array.from(sums, (sum, i) => sum / counts[i]), daily, size };
 }
-
-/** Longer steps, such as months, have seasons by their month. */
-const isDaily = ({ values, times }: Coordinate): boolean =>
-  values.length > 1 && (values.at(-1)! - values[0]) / (values.length - 1) < 20 * unitsInDay(times!);

@@ -1,5 +1,7 @@
 // Every reader of data goes by the Formats in formats.ts, one for each kind of data.
 import type { Config } from "../settings/settings.ts";
+import type { Seasonal } from "./baselines.ts";
+import type { Climatology } from "./climatology.ts";
 import type { Column, Table } from "./columns/columns.ts";
 import type { Preview } from "./preview/preview.ts";
 import type { Source } from "./source.ts";
@@ -12,6 +14,10 @@ export interface DataRequest {
     readonly withoutTargets?: boolean;
     /** All samples are for one purpose: nothing is held out. */
     readonly unsplit?: boolean;
+    /** The run's own, for data that it was not measured over. */
+    readonly climatology?: Climatology | null;
+    /** A forecast of these samples is compared with the means of others, which were trained with. */
+    readonly seasonal?: () => Seasonal | null;
   };
   readonly model: Config["model"];
 }
@@ -23,6 +29,7 @@ export interface Sources {
   readonly test?: Source | null;
   readonly notes: readonly string[];
   readonly warnings?: readonly string[];
+  readonly seasonal?: () => Seasonal | null;
   /** The columns of a table that were chosen. */
   readonly chosen?: { readonly features: readonly Chosen[]; readonly targets: readonly Chosen[] };
 }

@@ -9,6 +9,7 @@ import { formatPlural } from "../base/format.ts";
 import type { Facts } from "../models/model.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Table } from "./columns/columns.ts";
+import type { Ids } from "./source.ts";
 
 /**
  * `sample` is a field's shape, with channels first. Maps have two dimensions behind them, or three. Whoever
@@ -80,24 +81,31 @@ export type Fill = "zero" | readonly number[] | null;
 
 interface Inputs {
   readonly fill: Fill;
+  /** It stands for missing inputs of these samples before all else; its own missing points are left to `fill`. */
+  readonly standIn?: ((ids: Ids, device: Device) => Tensor) | null;
   /** Another channel says where nothing was missing. */
   readonly channel: boolean;
 }
 
 /** `null` is for data that is as it should be. `values` scales and normalises. */
 export function withoutGaps(
-  { fill, channel }: Inputs,
+  { fill, standIn = null, channel }: Inputs,
   values: ((x: Tensor) => Tensor) | null,
   { shape, history = 1 }: { readonly shape: readonly number[]; readonly history?: number },
-): ((x: Tensor) => Tensor) | null {
+): ((x: Tensor, ids: Ids) => Tensor) | null {
   if (fill === null && !channel) return values;
-  const standIn = fill === null || fill === "zero" ? null : perChannel(inSteps(fill, shape, history), shape);
-  return (x) =>
+  const numbers = fill === null || fill === "zero" ? null : perChannel(inSteps(fill, shape, history), shape);
+  return (x, ids) =>
     scope(() => {
       const there = eq(x, x);
-      const before = standIn ? where(there, x, standIn(x.device)) : x;
+      const before = standIn
+        ? where(there, x, standIn(ids, x.device))
+        : numbers
+        ? where(there, x, numbers(x.device))
+        : x;
       const valued = values ? values(before) : before;
-      const whole = fill === "zero" ? where(there, valued, constant(0, valued.dtype, x.device)) : valued;
+      const known = standIn ? eq(valued, valued) : there;
+      const whole = fill === "zero" ? where(known, valued, constant(0, valued.dtype, x.device)) : valued;
       if (!channel) return whole;
       return cat([whole, toDtype(amin(toDtype(there, "u8"), [1], true), whole.dtype)], 1);
     });
@@ -128,17 +136,20 @@ function perChannel(numbers: readonly number[], shape: readonly number[]): (devi
   };
 }
 
+const FILL_WORDS = ["mean", "none", "climatology", "nearest"] as const;
+type FillWord = typeof FILL_WORDS[number];
+
 /** Numbers, or a word; "" stands for the default. */
-export function fillOf(texts: Config["data"]["fill"]): "" | "mean" | "none" | readonly number[] {
+export function fillOf(texts: Config["data"]["fill"]): "" | FillWord | readonly number[] {
   if (texts.length === 0) return "";
-  const [first] = texts;
-  if (texts.length === 1 && (first === "mean" || first === "none")) return first;
+  const [first] = texts, word = FILL_WORDS.find((word) => word === first);
+  if (texts.length === 1 && word) return word;
   return texts.map((text) => {
     const value = text.trim() === "" ? NaN : Number(text);
     if (Number.isFinite(value)) return value;
     throw new UserError(
       "usage",
-      `data.fill (--fill) has "${text}": give mean, none, or a number in the data's own units, one for all channels or ` +
+      `data.fill (--fill) has "${text}": give mean, climatology, nearest, none, or a number in the data's own units, one for all channels or ` +
         "one for each.",
     );
   });
@@ -160,7 +171,17 @@ export function checkMaskChannel({ task, input }: Facts, name: string): void {
 }
 
 /** `mean`: the numbers are the training samples' means. */
-export function fillNote(fill: Fill, { mean, normalised }: { mean: boolean; normalised: boolean }): string {
+export function fillNote(
+  fill: Fill,
+  { mean, normalised, climatology = false }: { mean: boolean; normalised: boolean; climatology?: boolean },
+  nearest = false,
+): string {
+  if (nearest) {
+    return "Missing inputs are filled with the nearest point of their map, and with 0 where it has none";
+  }
+  if (climatology) {
+    return "Missing inputs are filled with their climatology, and with 0 where that is missing";
+  }
   if (fill === null) return "Missing inputs stay NaN";
   if (fill !== "zero") {
     const numbers = fill.map((value) => Number(value.toPrecision(6))).join(", ");

@@ -7,6 +7,7 @@ import { patchesOf } from "../models/patches.ts";
 import { isCode, userFile } from "../models/user/file.ts";
 import type { DataRequest, Format, Sources } from "./format.ts";
 import { conversionOf, remoteCopy } from "./conversions.ts";
+import type { Climatology } from "./climatology.ts";
 import { FORMATS } from "./formats.ts";
 import { stage } from "./formats/packed/stage.ts";
 import { filesNamed, filesText, isUrl } from "./paths.ts";
@@ -26,6 +27,7 @@ export interface Opened extends Sources {
   readonly fill: readonly number[] | null;
   /** An input's shape before patches are cut out of it. */
   readonly whole: readonly number[];
+  readonly climatology: Climatology | null;
   readonly notes: readonly string[];
 }
 
@@ -49,7 +51,7 @@ export function openData(
     ...{ data: read, seed: training.seed, quiet, plain },
     ...{ patches, ignored: training.ignore_index },
   });
-  const { train, val, test, notes, normalisation, fill } = done;
+  const { train, val, test, notes, normalisation, fill, climatology } = done;
   return {
     train,
     val,
@@ -58,6 +60,7 @@ export function openData(
     warnings: opened.warnings ?? [],
     fill,
     whole: opened.train.input.shape,
+    climatology,
     notes: [
       ...(staged?.notes ?? []),
       `Data: ${train.describe()}`,
@@ -75,6 +78,8 @@ export const asStored = (data: Config["data"]): Config["data"] => ({
   std: [],
   fill: ["none"],
   mask_channel: false,
+  anomaly: [],
+  climatology_channel: false,
   scaling: "none",
   random_crop: 0,
   patch: "",

@@ -80,7 +80,7 @@ export function withOwnFiles(
 /** All samples of the file, in the columns that training has. */
 function requestOf(
   { data, training, model }: DataRequest,
-  { chosen }: Sources,
+  { chosen, train, seasonal }: Sources,
   { role }: Setting,
   path: string,
 ): DataRequest {
@@ -89,7 +89,10 @@ function requestOf(
   const most = role === "val" ? data.val_samples : Number.MAX_SAFE_INTEGER;
   return {
     model,
-    training: { ...training, unsplit: true },
+    training: {
+      ...{ ...training, unsplit: true, seasonal },
+      climatology: train.climate?.climatology ?? training.climatology,
+    },
     data: {
       ...data,
       ...{ data_path: path, validation_path: "", test_path: "", validate_on: "", test_on: "", stage: "" },

@@ -8,6 +8,7 @@ import type { Facts } from "../models/model.ts";
 import type { Grid, GridVariable } from "./grid.ts";
 import type { ReaderSpec, Threaded } from "./reading/reader.ts";
 import type { Baselines } from "./baselines.ts";
+import type { Climate } from "./climatology.ts";
 import type { Normalisation } from "./transforms/values.ts";
 import type { Vectors } from "./transforms/vectors.ts";
 import { openPipeline, type Pipeline } from "./reading/pipeline.ts";
@@ -101,6 +102,13 @@ export interface Source {
   readonly vectors?: Vectors | null;
   /** A forecast is compared with these. They are computed once, with the weights of a map's points. */
   readonly baselines?: (weights: Float64Array | null) => Baselines;
+  /** Means by season, and where the samples lie in them. */
+  readonly climate?: Climate | null;
+  /**
+   * Outputs or targets of these samples that are anomalies get their climatology back. Outputs may be several parts
+   * of each target, of which some are shifted.
+   */
+  restore?(values: Tensor, ids: Ids, parts?: readonly boolean[]): Tensor;
   /** It counts bad samples that raw() passed over; absent where there can be none. */
   passedOver?(): number;
   /** One line about the samples. */

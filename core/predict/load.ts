@@ -8,6 +8,7 @@ import type { Source } from "../data/source.ts";
 import { judgedAtOnce } from "../train/batches.ts";
 import { type Answers, build, type Built, createOnDevice } from "../train/build.ts";
 import { loaderThreads, type openDevice } from "../train/device.ts";
+import { savedClimatology } from "../train/resume.ts";
 import { type Feed, openFeed } from "../train/feed.ts";
 import { withOwnStatistics } from "../train/resume.ts";
 import { wholeMaps } from "../models/patches.ts";
@@ -47,7 +48,8 @@ export async function loadForEvaluation(
 ): Promise<Evaluated> {
   const { config, resolved, device, answers, untold, unsplit, sharing } = options;
   await loadReader(config.data);
-  const built = build(config, device, 1, { answers, untold, unsplit });
+  const climatology = savedClimatology(file.root);
+  const built = build(config, device, 1, { answers, untold, unsplit, climatology });
   const { data, model, channelsLast } = built;
   const { root, averaged } = judgedWeights(file.root);
   loadWeights(model.root.stateDict(), root, file.path);

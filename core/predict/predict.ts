@@ -28,6 +28,7 @@ import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
 import { answersTo, list, type Pass } from "../train/blocks.ts";
 import type { Feed } from "../train/feed.ts";
+import { shiftedParts } from "../train/evaluate.ts";
 import { evaluationOutOfMemory } from "../train/memory.ts";
 
 interface DataRole {
@@ -217,10 +218,13 @@ async function predictSamples(
     try {
       scope(() =>
         noGrad(() => {
-          const { input, target } = supply.take()![0];
+          const { input, target: truth } = supply.take()![0];
           pass.begin?.(done);
-          const [output, members] = list(autocast(pass.cast, pass.onGpu, () => answersTo(pass, input)));
-          const count = input.shape[0];
+          const [answer, others] = list(autocast(pass.cast, pass.onGpu, () => answersTo(pass, input)));
+          const count = input.shape[0], at = Int32Array.from({ length: count }, (_, i) => done + i);
+          const output = source.restore?.(answer, at, shiftedParts(pass.loss)) ?? answer;
+          const members = others && restoredMembers(source, others, at);
+          const target = targets ? source.restore?.(truth, at) ?? truth : truth;
           const ids = Int32Array.from({ length: count }, (_, i) => source.indices?.[done + i] ?? done + i);
           take([
             { name: "id", shape: [], values: ids },
@@ -241,6 +245,14 @@ async function predictSamples(
     supply.ahead();
     await poll(done - from);
   }
+}
+
+/** [samples, members, targets, ...] */
+function restoredMembers(source: Source, members: Tensor, at: Int32Array): Tensor {
+  if (!source.restore) return members;
+  const [rows, count, targets, ...map] = members.shape;
+  const parts = new Array<boolean>(count).fill(true);
+  return reshape(source.restore(reshape(members, [rows, count * targets, ...map]), at, parts), members.shape);
 }
 
 const floats = (name: string, rows: Tensor): PredictedColumn => ({

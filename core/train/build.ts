@@ -18,6 +18,7 @@ import { keyedSeeds, type Pass } from "./blocks.ts";
 import { tokensAtOnce } from "./chunked_head.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
 import { field, type Value } from "../checkpoint/value.ts";
+import type { Climatology } from "../data/climatology.ts";
 import type { Source, TargetTexts } from "../data/source.ts";
 import { pointWeights } from "../data/weights.ts";
 
@@ -39,6 +40,8 @@ interface Look {
   readonly untold?: boolean;
   /** All of the data is looked at as one. */
   readonly unsplit?: boolean;
+  /** The run's own. */
+  readonly climatology?: Climatology | null;
 }
 
 /** `ranks` share the work: their gradients are added up. */
@@ -59,7 +62,7 @@ export function build(
   const data = withAnswers(
     openData(
       config.data,
-      { ...training, plain, withoutTargets: untold, unsplit },
+      { ...training, plain, withoutTargets: untold, unsplit, climatology: look?.climatology },
       config.model,
       quiet || json,
     ),

@@ -3,7 +3,8 @@ import { autocast } from "../../ffi/context.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { NativeError } from "../../ffi/errors.ts";
 import { narrow } from "../../ffi/ops.ts";
-import { scope } from "../../ffi/tensor.ts";
+import { scope, type Tensor } from "../../ffi/tensor.ts";
+import type { Loss } from "../models/losses.ts";
 import { plainPart, type Source } from "../data/source.ts";
 import type { Team } from "../ranks/team.ts";
 import { judgedAtOnce } from "./batches.ts";
@@ -70,7 +71,8 @@ export async function evaluate(
       }
       const part = team ? done / batchSize + rank : 0, first = done + rank * batchSize;
       while (!supply.ready(WAIT_MS)) await poll(done, source.length, false);
-      scope(() => noGrad(() => most = judgeInParts(pass, supply.take()![0], running, { part, first }, most)));
+      const judged = { first, part, source };
+      scope(() => noGrad(() => most = judgeInParts(pass, supply.take()![0], running, judged, most)));
       supply.ahead();
       await poll(until, source.length, true);
     }
@@ -112,7 +114,7 @@ function judgeInParts(
   pass: Pass,
   batch: MicroBatch,
   running: RunningMetrics,
-  { part, first }: { readonly part: number; readonly first: number },
+  { first, part, source }: { readonly first: number; readonly part: number; readonly source: Source },
   most: number,
 ): number {
   const { input, target } = batch, length = target.shape[0];
@@ -127,7 +129,8 @@ function judgeInParts(
         autocast(pass.cast, pass.onGpu, () => {
           const output = outputOf(answersTo(pass, own.input)), { target } = own;
           const loss = pass.loss.apply(output, target);
-          running.observe({ output, target, loss, items: itemsOf(own, pass.loss), part });
+          const whole = restored(source, pass.loss, output, target, first + from);
+          running.observe({ ...whole, loss, items: itemsOf(own, pass.loss), part });
         });
       });
       from += count;
@@ -138,6 +141,17 @@ function judgeInParts(
   }
   return most;
 }
+
+/** Metrics are of the values themselves, and not of anomalies. */
+function restored(source: Source, loss: Loss, output: Tensor, target: Tensor, first: number) {
+  if (!source.restore) return { output, target };
+  const ids = Int32Array.from({ length: target.shape[0] }, (_, i) => first + i);
+  return { output: source.restore(output, ids, shiftedParts(loss)), target: source.restore(target, ids) };
+}
+
+/** A variance is no value that a climatology could be added to. */
+export const shiftedParts = ({ parts, logVariance }: Loss): boolean[] | undefined =>
+  parts?.map((_, part) => part !== logVariance);
 
 /** A save does not wait for a long evaluation. */
 export class EvaluationAborted {

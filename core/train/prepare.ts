@@ -217,6 +217,7 @@ export function prepare(launch: Launch): Trainer {
         ...{ config, paths, parts, cursor, schedule, console, events, wandb, sharing },
         normalisation: data.normalisation,
         fill: data.fill,
+        climatology: data.climatology,
         classWeights: built.classWeights,
         answers: answersOf(data.train),
         gather: zero?.gather,

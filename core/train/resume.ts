@@ -1,7 +1,8 @@
 // Chooses the checkpoint that --resume means, and finds where the run begins.
 import { isAuto } from "./class_weights.ts";
 import { openCheckpoint, toJson } from "../checkpoint/open.ts";
-import { field, type Value } from "../checkpoint/value.ts";
+import { field, tensorBytes, TensorData, type Value } from "../checkpoint/value.ts";
+import type { Climatology } from "../data/climatology.ts";
 import type { Config } from "../settings/settings.ts";
 import { FILE_NAME, RUN_ID } from "../settings/sections/run.ts";
 import { UserError } from "../base/errors.ts";
@@ -182,6 +183,29 @@ export function withOwnStatistics(config: Config, root: Value): Config {
     return { ...config, data, training };
   }
   return { ...config, data: { ...data, mean, std }, training };
+}
+
+/** Null where the run has none. */
+export function savedClimatology(root: Value): Climatology | null {
+  const saved = field(field(root, "hpctrain"), "climatology");
+  const seasons = field(saved, "seasons"), means = field(saved, "means"), targets = field(saved, "targets");
+  if ((seasons !== "month" && seasons !== "day") || !(means instanceof Map) || !Array.isArray(targets)) {
+    return null;
+  }
+  const read = ([name, data]: [unknown, Value]) =>
+    data instanceof TensorData
+      ? [
+        [String(name), {
+          values: new Float32Array(tensorBytes(data).slice().buffer),
+          shape: data.shape,
+        }] as const,
+      ]
+      : [];
+  const spans = targets.map((one) => ({
+    name: String(field(one, "name")),
+    shape: (field(one, "shape") as number[] | undefined ?? []).map(Number),
+  }));
+  return { seasons, targets: spans, means: Object.fromEntries([...means].flatMap(read)) };
 }
 
 function weightedAsTrained(config: Config, root: Value): Config {

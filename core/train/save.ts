@@ -27,6 +27,7 @@ import { bestPath, epochPath, latestPath, type RunPaths } from "./run_folder.ts"
 import { learningRate, type Schedule } from "./schedule.ts";
 import { join } from "../../deps/path.ts";
 import { remove } from "../base/atomic.ts";
+import type { Climatology } from "../data/climatology.ts";
 import { ELSEWHERE } from "../checkpoint/sharded_writer.ts";
 import { shareOut } from "../checkpoint/sharded_reader.ts";
 import type { Control } from "../ranks/control/control.ts";
@@ -45,6 +46,7 @@ interface Context {
   readonly wandb?: string | null;
   readonly normalisation?: Normalisation | null;
   readonly fill?: readonly number[] | null;
+  readonly climatology?: Climatology | null;
   readonly classWeights?: readonly number[] | null;
   readonly answers?: Answers;
   /** Puts the optimizer's state where `parts` has it, on every rank. */
@@ -202,12 +204,13 @@ function changedByUpdates({ names, stateDict, optimizer, ema }: Parts): Set<Tens
 }
 
 function jobOf(
-  { config, paths, parts, cursor, schedule, sharing, wandb, normalisation, fill, classWeights, answers }:
-    Context,
+  context: Context,
   reason: string,
   better: boolean,
   snapshot: Snapshot | null,
 ): SaveJob {
+  const { config, paths, parts, cursor, schedule, sharing } = context;
+  const { wandb, normalisation, fill, climatology, classWeights, answers } = context;
   const { save_every_epoch, keep_last } = config.output;
   const ofEpoch = save_every_epoch && reason === "epoch" && cursor.stepInEpoch === 0;
   const own = sharing?.open(snapshot?.data ?? toData);
@@ -221,6 +224,7 @@ function jobOf(
     wandb,
     normalisation,
     fill,
+    climatology,
     classWeights,
     answers,
   }, own?.data ?? snapshot?.data);

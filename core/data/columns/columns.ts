@@ -41,7 +41,8 @@ import { isPlainSplit, leakWarning, splitRows, withoutSplitColumns } from "../sp
 import { isForecast, leadsOf, windowsOf } from "../windows.ts";
 import { answerText, type Batch, type Source } from "../source.ts";
 import { vectorsIn } from "../transforms/vectors.ts";
-import { type Baselines, baselinesOf } from "../baselines.ts";
+import { type Baselines, baselinesOf, type Seasonal, seasonalOf } from "../baselines.ts";
+import { climateOf, climateWanted, type Span } from "../climatology.ts";
 import { timeOf } from "./coordinate.ts";
 import type { ArraysSpec } from "./reader.ts";
 
@@ -114,6 +115,13 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
       `${path}: features of several shapes can't have a --history: choose some of one shape with --features.`,
     );
   }
+  const climates = climateWanted(data);
+  if (flat && climates) {
+    throw new UserError(
+      "usage",
+      `${path}: ${climates} is for features of one shape: choose such with --features.`,
+    );
+  }
   const { streamed, notes } = whereToRead(table, features, targets, samples, data.in_memory, flat);
   return scope(() => {
     const keeps = (columns: readonly Column[], flat = false) =>
@@ -169,31 +177,39 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
       ? (rows: Int32Array) =>
         memorySource({ ...facts, input: held.values, target: answer.values, rows, windows, indices: rows })
       : streamedSource(streamed!, { ...facts, targets: answer.values, windows, bad: data.bad_samples });
+    const climate = climateOf({
+      ...{ table, samples, data, trained: train, known: settings.training.climatology ?? null },
+      features: spansOf(features),
+      targets: targets.length > 0 ? spansOf(targets) : null,
+      inputs: windows?.inputs ?? [0],
+      leads: leadsOf(data.lead).map((lead) => lead * (windows?.each ?? 1)),
+      read: (rows) => {
+        const single = { ...facts, windows: null };
+        return held
+          ? memorySource({ ...single, input: held.values, target: answer.values, rows })
+          : streamedSource(streamed!, { ...single, targets: answer.values, bad: data.bad_samples })(rows);
+      },
+    });
     const persists = isForecast(data) && targets.every((column) => features.includes(column));
     const layout = { path, features, targets, steps: data.history, leads: leadsOf(data.lead).length };
     const vectors = settings.training.plain ? null : vectorsIn(data.vectors, layout);
     const make = (judged: Int32Array): Source => {
-      const source = { ...read(judged), ...(vectors && { vectors }) };
+      const source = { ...read(judged), ...(climate && { climate }), ...(vectors && { vectors }) };
       if (!persists || answer.task !== "regression" || windows === null) return source;
       const { shape, dtype } = answer.values, { leads, each } = windows;
       const values = () =>
         held ? borrowBytes(answer.values) : (source.threaded!.reader as ArraysSpec).targets;
       let found: Baselines | null = null;
-      const time = unsplit ? null : timeOf(table, samples); // the data is closed later
-      const baselines = (weights: Float64Array | null) =>
-        found ??= baselinesOf({
-          values: values(),
-          dtype,
-          shape,
-          leads,
-          each,
-          time,
-          trained: train,
-          judged,
-          weights,
-        });
-      return { ...source, baselines };
+      const { seasonal: others } = settings.training;
+      const time = unsplit && !others ? null : timeOf(table, samples); // the data is closed later
+      const forecast = (weights: Float64Array | null) => ({
+        ...{ values: values(), dtype, shape, leads, each, time, trained: train, judged, weights },
+        seasonal: others,
+      });
+      seasonal = () => seasonalOf(forecast(null));
+      return { ...source, baselines: (weights) => found ??= baselinesOf(forecast(weights)) };
     };
+    let seasonal: (() => Seasonal | null) | undefined;
     return {
       train: make(train),
       val: val.length > 0 ? make(val) : null,
@@ -201,9 +217,13 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
       notes,
       warnings,
       chosen: { features, targets },
+      seasonal,
     };
   });
 }
+
+const spansOf = (columns: readonly Column[]): Span[] =>
+  columns.map((column) => ({ name: column.name, shape: columnLayoutOf(column).slice(1) }));
 
 function whereToRead(
   table: Table,

@@ -4,6 +4,7 @@ import { key, uniform } from "../../base/random.ts";
 import { BadSample, type Draw, type Numbers, openReader, openWholeReader, type Threaded } from "./reader.ts";
 import { openGeometry } from "../transforms/geometry.ts";
 import { type Beside, openPlaces } from "../transforms/patches.ts";
+import { openNearest } from "./nearest.ts";
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 
@@ -110,6 +111,21 @@ export const PATIENCE = 100;
 
 /** `loadReader` must end first. */
 export function openPipeline(t: Threaded): Pipeline {
+  if (!t.nearest) return openStored(t);
+  const stored = openStored({ ...t, input: { ...t.input, shape: t.nearest.shape } });
+  const fill = openNearest(t.nearest);
+  const bytes = 4 * t.nearest.shape.reduce((product, size) => product * size, 1);
+  return {
+    ...stored,
+    row(id, epoch, input, target) {
+      const passed = stored.row(id, epoch, input.subarray(0, bytes), target);
+      fill(new Float32Array(input.buffer, input.byteOffset, input.byteLength / 4));
+      return passed;
+    },
+  };
+}
+
+function openStored(t: Threaded): Pipeline {
   if (t.reader.whole) return openWhole(t, openWholeReader(t.reader));
   const reader = openReader(t.reader);
   const geometry = t.geometry ? openGeometry(t.geometry, t.input.shape) : null;

@@ -3,6 +3,7 @@
 import type { WholeReader } from "./pipeline.ts";
 import type { Geometry } from "../transforms/geometry.ts";
 import type { Beside } from "../transforms/patches.ts";
+import type { NearestFill } from "./nearest.ts";
 import type { Field } from "../source.ts";
 
 export type Numbers =
@@ -108,4 +109,6 @@ export interface Threaded {
   readonly bad: "fail" | "skip";
   /** An input may have missing points (NaN). */
   readonly missing?: boolean;
+  /** They are filled where the sample is read; `input` has room for the mask. */
+  readonly nearest?: NearestFill;
 }

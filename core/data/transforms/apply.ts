@@ -23,6 +23,9 @@ import { mixer } from "./mix.ts";
 import type { Threaded } from "../reading/reader.ts";
 import { type Patches } from "../../models/patches.ts";
 import { type Beside, finer, openPlaces, windowOf } from "./patches.ts";
+import { climateWanted, type Climatology } from "../climatology.ts";
+import { checkClimate, meansOfInputs, withAnomalies, withClimateChannels } from "./climate.ts";
+import { besideMask, filledByNearest, storedFields } from "./nearest.ts";
 import { checkMaskChannel, type Fill, fillNote, fillOf, withMaskChannel, withoutGaps } from "../missing.ts";
 
 function onHost(source: Source): Source {
@@ -71,6 +74,7 @@ interface Transformed extends Pair {
   readonly normalisation: Normalisation | null;
   /** These means stand for missing inputs, in the data's own units; null where nothing was measured for it. */
   readonly fill: readonly number[] | null;
+  readonly climatology: Climatology | null;
 }
 
 interface Settings {
@@ -85,9 +89,24 @@ interface Settings {
 }
 
 /** Only training samples are random. */
-export function transformed(pair: Pair, settings: Settings): Transformed {
+export function transformed(given: Pair, settings: Settings): Transformed {
   const { data, seed, quiet = true, plain, patches = null, ignored = NaN } = settings;
   const notes: string[] = [];
+  const wanted = climateWanted(data);
+  if (wanted) checkClimate(wanted, data, given.train);
+  if (data.anomaly.length > 0 && data.fill.join() === "nearest") {
+    throw new UserError(
+      "usage",
+      "--fill nearest takes values of another place, whose climatology is another: with --anomaly use --fill climatology.",
+    );
+  }
+  const apart = (source: Source) => withAnomalies(source, data.anomaly);
+  const pair = {
+    train: apart(given.train),
+    val: given.val && apart(given.val),
+    test: given.test && apart(given.test),
+  };
+  if (wanted) notes.push(climateNote(given.train, data));
   const plan = planOf(data, patches);
   const { folded, name } = pair.train;
   if (folded && plan && (plan.rotate || plan.flip !== "none")) {
@@ -130,16 +149,21 @@ export function transformed(pair: Pair, settings: Settings): Transformed {
     checkMaskChannel(pair.train.facts, pair.train.name);
     notes.push("The last channel of the input is 1 where nothing was missing (--mask-channel)");
   }
-  const values = withoutGaps(
-    { fill: gaps.fill, channel },
-    valuesOf(data, shape, normalisation, notes),
-    { shape, history: data.history },
-  );
-  const valued = (source: Source) => {
-    const done = values ? then(source, (b) => ({ ...b, input: values(b.input) })) : source;
-    if (!channel) return done;
-    const wide = withMaskChannel(done);
-    return { ...wide, facts: withMaskChannel(wide.facts), bytewise: false };
+  const scaled = valuesOf(data, shape, normalisation, notes), byClimate = data.fill.join() === "climatology";
+  const byNearest = missing && data.fill.join() === "nearest";
+  const valued = (stored: Source) => {
+    const source = byNearest ? filledByNearest(stored, channel) : stored;
+    const standIn = missing && byClimate ? meansOfInputs(source, data.anomaly) : null;
+    const sample = { shape, history: data.history };
+    const known = byNearest && channel; // the mask is there already, behind the channels
+    const plain = withoutGaps({ fill: gaps.fill, standIn, channel: channel && !known }, scaled, sample);
+    const values = plain && known ? besideMask(plain, shape[0]) : plain;
+    const done = values ? then(source, (b, { ids }) => ({ ...b, input: values(b.input, ids) })) : source;
+    const wide = channel && !known ? withMaskChannel(done) : done;
+    const masked = channel && !known
+      ? { ...wide, facts: withMaskChannel(wide.facts), bytewise: false }
+      : done;
+    return data.climatology_channel ? withClimateChannels(masked) : masked;
   };
   // Logarithms of vectors have other bits than single ones in libtorch, so there is no table.
   const hosted = (source: Source) => data.scaling === "none" ? onHost(source) : source;
@@ -156,7 +180,14 @@ export function transformed(pair: Pair, settings: Settings): Transformed {
   return {
     ...{ train: done(train, !plain), val: judged(val), test: judged(test) },
     ...{ notes, normalisation, fill: gaps.measured },
+    climatology: given.train.climate?.climatology ?? null,
   };
+}
+
+function climateNote({ climate }: Source, { anomaly }: Config["data"]): string {
+  const { seasons, means } = climate!.climatology;
+  const apart = anomaly.length > 0 ? `; ${anomaly.join(", ")} is taken as the difference from it` : "";
+  return `Climatology of ${Object.keys(means).join(", ")} by ${seasons}, over the training samples${apart}`;
 }
 
 function planOf(data: Config["data"], patches: Patches | null): Geometry | null {
@@ -348,15 +379,6 @@ function arranged(
   return made;
 }
 
-function storedFields(source: Source): Pick<Threaded, "input" | "target"> {
-  if (source.threaded) return source.threaded;
-  return scope(() => {
-    const { input, target } = source.raw(plainPart([0]));
-    const field = (of: Field, { shape, dtype }: Tensor) => ({ ...of, shape: shape.slice(1), dtype });
-    return { input: field(source.input, input), target: field(source.target, target) };
-  });
-}
-
 /** `data.mean` and `data.std` win over statistics, and those over the kind's default. */
 function normalisationOf(
   still: () => Source,
@@ -389,6 +411,8 @@ function measuredOf(train: Source, data: Config["data"], quiet: boolean) {
     targets,
     sel,
     sample_dim,
+    anomaly,
+    climatology,
     resize,
     centre_crop,
     random_crop,
@@ -413,6 +437,7 @@ function measuredOf(train: Source, data: Config["data"], quiet: boolean) {
       scaling,
       softening,
       bad_samples,
+      ...(anomaly.length > 0 && { anomaly, climatology }),
       ...(sel.length > 0 && { sel }),
       ...(sample_dim !== "" && { sample_dim }), // what was measured without it is still known
     },
@@ -434,6 +459,11 @@ function fillerOf(still: () => Source, data: Config["data"], normalised: boolean
     const { statistics: { mean }, notes } = measuredOf(still(), { ...data, scaling: "none" }, quiet);
     return { fill: mean, measured: mean, notes: [...notes, fillNote(mean, { mean: true, normalised })] };
   }
-  const fill = wanted === "none" ? null : wanted === "mean" || wanted === "" ? "zero" : wanted;
-  return { fill, measured: null, notes: [fillNote(fill, { mean: false, normalised })] };
+  const fill = wanted === "none" ? null : typeof wanted === "string" ? "zero" : wanted;
+  const climatology = wanted === "climatology";
+  return {
+    fill,
+    measured: null,
+    notes: [fillNote(fill, { mean: false, normalised, climatology }, wanted === "nearest")],
+  };
 }

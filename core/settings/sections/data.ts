@@ -154,8 +154,25 @@ export const data = {
     flag: "fill",
     empty: "0 after normalising",
     help:
-      "stands for a missing input: mean, a number in the data's own units (one for all channels or one for each), " +
-      "or none: it stays NaN",
+      "stands for a missing input: mean, climatology (the mean of that point and season), nearest (the nearest point " +
+      "of the map that is there), a number in the data's own units (one for all channels or one for each), or none: it " +
+      "stays NaN",
+  }),
+  anomaly: list({
+    flag: "anomaly",
+    empty: "none",
+    help:
+      "features and targets taken as differences from their climatology over the training samples; predictions and " +
+      "metrics are of the values themselves",
+  }),
+  climatology: choice(["auto", "month", "day"], "auto", {
+    flag: "climatology",
+    help:
+      "seasons that climatologies are means over: months, or days of the year; auto is days for steps of days",
+  }),
+  climatology_channel: bool(false, {
+    flag: "climatology-channel",
+    help: "the climatology of each target, at the times that are predicted, as further channels of the input",
   }),
   mask_channel: bool(false, {
     flag: "mask-channel",

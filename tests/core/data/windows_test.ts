@@ -401,6 +401,13 @@ Deno.test("persistence and climatology are numpy's, by month and by day, in memo
       close(ours.climatology, theirs.climatology, what);
     }
   }
+  const own = await open("years/{2000,2001}.nc", {
+    ...{ ...MAPS, history: 3, lead: "1..3", validation_split: 0 },
+    test_path: `${folder}/years/{2003,2004}.nc`,
+  });
+  const ours = own.test!.baselines!(null);
+  close(ours.persistence, baselines.maps.persistence, "a file of its own");
+  close(ours.climatology, baselines.maps.climatology, "the means of the files that are trained with");
   const { test: weighed } = await open("maps.nc", {
     ...MAPS,
     ...{ history: 3, lead: "1..3", validate_on: "2002", test_on: "2003.." },
