@@ -17,7 +17,7 @@ import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
 import { outputNames, type Role } from "../../core/predict/columns.ts";
-import { checkOut } from "../../core/predict/file.ts";
+import { checkOut, mayHaveGrid } from "../../core/predict/file.ts";
 import type { GridJob } from "../../core/predict/fields.ts";
 import { type EnsembleOptions, loadForEvaluation } from "../../core/predict/load.ts";
 import { predictToFile } from "../../core/predict/predict.ts";
@@ -141,7 +141,7 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
   };
   const oneTable = roles.every(({ source }) => source.indices);
   const target = roles[0].source.names ?? [], predicted = answers?.names ?? target;
-  const grid = out.endsWith(".nc") ? gridJob(asked, roles[0].source, pass, predicted, answers) : null;
+  const grid = mayHaveGrid(out) ? gridJob(asked, roles[0].source, pass, predicted, answers) : null;
   const columns = await predictToFile({
     ...{ out, roles, team },
     order: { oneTable, split: !others || !oneTable },

@@ -1,5 +1,6 @@
 import { dirname } from "../../deps/path.ts";
 import { checkDisk, writing } from "../base/new_file.ts";
+import { writeZarr } from "../data/formats/zarr/write.ts";
 import { writeArrays } from "../data/formats/npz/write.ts";
 import { UserError } from "../base/errors.ts";
 import { pathExists } from "../base/files.ts";
@@ -23,7 +24,12 @@ const WRITERS: Readonly<Record<string, Writer>> = {
   ".csv": { check: checkCsv, write: writeCsv },
   ".nc": {
     check: checkNetcdf,
-    write: (path, columns, command) => writeNetcdf(path, columns, `hpctrain ${VERSION}: ${command}`),
+    write: (path, columns, command) =>
+      writeAtomically(path, (file) => writeClassic(file, contentOf(columns, command))),
+  },
+  ".zarr": {
+    check: () => {},
+    write: (path, columns, command) => writeZarr(path, contentOf(columns, command)),
   },
 };
 
@@ -88,7 +94,7 @@ export function checkCsv(columns: readonly PredictionColumn[]): void {
   if (cells <= MOST_COLUMNS) return;
   throw new UserError(
     "usage",
-    `A csv of these predictions would have ${cells} columns: give --out FILE.npz or FILE.nc, which hold maps as they are.`,
+    `A csv of these predictions would have ${cells} columns: give --out FILE.npz, FILE.nc or FILE.zarr, which hold maps as they are.`,
   );
 }
 
@@ -146,21 +152,21 @@ export function checkNetcdf(columns: readonly PredictionColumn[]): void {
   if (!large) return;
   throw new UserError(
     "usage",
-    `${large.name} is larger than a variable of a NetCDF file can be (4 GiB): give --out FILE.npz.`,
+    `${large.name} is larger than a variable of a NetCDF file can be (4 GiB): give --out FILE.zarr or FILE.npz.`,
   );
 }
 
 /** "sample" comes first, then outputs of a sample, rows and columns of a map. */
-function writeNetcdf(path: string, columns: readonly PredictionColumn[], made: string): void {
+function contentOf(columns: readonly PredictionColumn[], command: string): ClassicFile {
   const own = ({ name }: PredictionColumn, i: number) => `${name}_${i}`;
-  const content: ClassicFile = {
+  return {
     dimensions: [
       { name: "sample", size: columns[0].shape[0] },
       ...columns.flatMap((column) =>
         column.shape.slice(1).map((size, i) => ({ name: own(column, i), size }))
       ),
     ],
-    attributes: { history: made },
+    attributes: { history: `hpctrain ${VERSION}: ${command}` },
     variables: columns.map((column) => ({
       name: column.name,
       type: column.dtype,
@@ -169,8 +175,10 @@ function writeNetcdf(path: string, columns: readonly PredictionColumn[], made: s
       pieces: () => piecesOf(column),
     })),
   };
-  writeAtomically(path, (file) => writeClassic(file, content));
 }
+
+/** Of data on a grid such files have the grid. */
+export const mayHaveGrid = (path: string): boolean => path.endsWith(".nc") || path.endsWith(".zarr");
 
 const namesOf = ({ names = [] }: PredictionColumn): ClassicAttributes =>
   names.length > 0 ? { names: names.join(" ") } : {};

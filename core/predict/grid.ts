@@ -1,4 +1,4 @@
-// Predictions on the grid of their data: CF NetCDF with the data's dimensions, coordinates and attributes, in
+// Predictions on the grid of their data: CF NetCDF or Zarr with the data's dimensions, coordinates and attributes, in
 // which each target's name has what the model predicts of it.
 import { basename, dirname } from "../../deps/path.ts";
 import { writeAtomically } from "../base/atomic.ts";
@@ -13,6 +13,7 @@ import {
   type Numbers,
   writeClassic,
 } from "../data/formats/netcdf/write.ts";
+import { writeZarr } from "../data/formats/zarr/write.ts";
 import type { Grid } from "../data/grid.ts";
 import type { PredictionColumn } from "./columns.ts";
 import { coordinateVariable, timesAt } from "./coordinates.ts";
@@ -61,7 +62,8 @@ export function writeGrid(
     classicBytes(content),
     "Free some space, or name a file on another disk.",
   );
-  writeAtomically(path, (file) => writeClassic(file, content));
+  if (path.endsWith(".zarr")) writeZarr(path, content);
+  else writeAtomically(path, (file) => writeClassic(file, content));
   const size = new Map(content.dimensions.map(({ name, size }) => [name, size]));
   return own.map(({ name, dimensions }) => ({
     name,
