@@ -2,8 +2,7 @@
 import type { Command } from "./mod.ts";
 import { DATA, FORWARD, HERE, ITS_FILE, MC_DROPOUT, PLACE, settingsAmong } from "./options.ts";
 
-export const USAGE =
-  "hpctrain predict CHECKPOINT... --out FILE.npz|.csv|.nc|.zarr [--on test | --all] [--no-targets] [FLAGS]";
+export const USAGE = "hpctrain predict CHECKPOINT... --out FILE [--on test | --all] [--no-targets] [FLAGS]";
 
 export const OPTIONS = {
   out: { kind: "text", value: "FILE", help: "the file to write, .npz, .csv, .nc or .zarr" },

@@ -177,7 +177,7 @@ function contentOf(columns: readonly PredictionColumn[], command: string): Class
   };
 }
 
-/** Of data on a grid such files have the grid. */
+/** Such files have the grid, where the data has one. */
 export const mayHaveGrid = (path: string): boolean => path.endsWith(".nc") || path.endsWith(".zarr");
 
 const namesOf = ({ names = [] }: PredictionColumn): ClassicAttributes =>
