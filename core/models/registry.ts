@@ -8,6 +8,7 @@ import { UserError } from "../base/errors.ts";
 import { exportedModel, isExported } from "./exported/model.ts";
 import { pixelShuffle } from "../../ffi/ops.ts";
 import { block, type Facts, type Model } from "./model.ts";
+import { convLstm } from "./zoo/convlstm.ts";
 import { cosmoCnn, simpleConvnet } from "./zoo/convnets.ts";
 import { fno } from "./zoo/fno.ts";
 import { gpt } from "./zoo/gpt.ts";
@@ -54,16 +55,32 @@ const builders: Readonly<Record<(typeof MODEL_NAMES)[number], Build>> = {
   resnet101: resnetBuilder("resnet101"),
   unet(settings, facts, outputs) {
     if (facts.task === "classification") refuseData("unet", facts, "an answer per pixel");
-    const { channels, height, width } = imageSizes(settings, facts);
-    const { padding } = settings, sides = [height, width];
+    const { channels, sides } = mapSizes(settings, facts);
+    const { padding, attention, residual } = settings;
     const depth = settings.depth || Math.max(1, Math.min(3, deepestUnet(sides, padding)));
     checkUnetDepth(depth, sides, padding);
+    const filters = settings.width || 32, heads = settings.heads || 4;
+    if (attention === "bottom") checkHeads(filters << depth, heads);
     return unet({
-      channels,
+      ...{ channels, filters, outputs, depth, padding, residual, attention, heads },
+      dims: sides.length === 3 ? 3 : 2,
+      dropout: ownDropout(settings),
+    });
+  },
+  convlstm(settings, facts, outputs) {
+    if (facts.task === "classification") refuseData("convlstm", facts, "an answer per pixel");
+    const { channels } = imageSizes(settings, facts), { history: steps = 1 } = facts.input;
+    if (steps === 1) {
+      throw new UserError(
+        "usage",
+        "the model convlstm follows steps of time, and a sample has one: give it several with --history 12, say.",
+      );
+    }
+    const { layers, padding } = settings;
+    if (layers === 0) throw new UserError("usage", "the model convlstm needs at least --layers 1.");
+    return convLstm({
+      ...{ channels, steps, layers, outputs, padding },
       filters: settings.width || 32,
-      outputs,
-      depth,
-      padding,
       dropout: ownDropout(settings),
     });
   },
@@ -139,7 +156,7 @@ export function createModel(settings: Settings, facts: Facts, outputs = facts.ou
   return upscaled(builders[name](settings, facts, outputs * k * k), k);
 }
 
-const UPSCALING: readonly string[] = ["unet", "fno"];
+const UPSCALING: readonly string[] = ["unet", "convlstm", "fno"];
 
 /** Each pixel's answers are k * k points of a finer map: sub-pixel convolution, as in ESPCN. */
 const upscaled = (model: Model, k: number): Model =>
@@ -183,6 +200,27 @@ function imageSizes(
   sized("channels", settings.channels, channels, "channels");
   for (const side of [height, width]) sized("image_size", settings.image_size, side, "pixels a side");
   return { channels, height, width };
+}
+
+/** Maps, or volumes of three dimensions. */
+function mapSizes(settings: Settings, facts: Facts): { channels: number; sides: readonly number[] } {
+  const [channels, ...sides] = facts.input.shape;
+  if (sides.length !== 3) {
+    const { channels, height, width } = imageSizes(settings, facts);
+    return { channels, sides: [height, width] };
+  }
+  sized("channels", settings.channels, channels, "channels");
+  for (const side of sides) sized("image_size", settings.image_size, side, "points a side");
+  return { channels, sides };
+}
+
+function checkHeads(width: number, heads: number): void {
+  if (width % heads === 0) return;
+  throw new UserError(
+    "usage",
+    `the ${width} channels at the bottom of unet can't be shared by ${heads} heads: set --heads to a number that divides ` +
+      "them, or --width to another.",
+  );
 }
 
 function attentionSizes(settings: { embed: number; heads: number }): { embed: number; heads: number } {
@@ -237,6 +275,7 @@ interface Known {
   readonly task: Task;
   readonly shape: readonly number[];
   readonly outputs: number;
+  readonly history?: number;
 }
 
 /** Each is best known with this data: digits, ImageNet, GPT-2's tokens. */
@@ -263,6 +302,13 @@ const KNOWN: Readonly<Record<string, Known>> = {
     }]),
   ),
   unet: { about: "an answer per pixel", task: "segmentation", shape: [3, 128, 128], outputs: 2 },
+  convlstm: {
+    about: "convolutional LSTM over a history of maps",
+    task: "regression",
+    shape: [12, 64, 64],
+    outputs: 1,
+    history: 12,
+  },
   fno: {
     about: "Fourier neural operator, for periodic maps",
     task: "segmentation",
@@ -278,12 +324,15 @@ export const aboutModel = (name: string): string => KNOWN[name]?.about ?? "";
 /** The sizes that the settings give come first. */
 export function factsFor(settings: SizeSettings): Facts {
   const known = KNOWN[settings.name] ?? unknown(settings);
-  const { task } = known;
+  const { task, history } = known;
   const outputs = (task === "language" ? settings.vocab_size : settings.output_size) || known.outputs;
   return {
     task,
     outputs,
-    input: { shape: shapeFor(settings, known), dtype: task === "language" ? "i64" : "f32" },
+    input: {
+      ...{ shape: shapeFor(settings, known), dtype: task === "language" ? "i64" : "f32" },
+      ...(history && { history }),
+    },
   };
 }
 

@@ -64,15 +64,15 @@ def resnet(name, channels, outputs):
 def pad(x, sizes, mode):
     """F.pad, which knows no map of the Earth: circular in longitude, the edge's own values beyond the poles."""
     if mode == "longitude":
-        left, right, top, bottom = sizes
-        return F.pad(F.pad(x, (0, 0, top, bottom), "replicate"), (left, right, 0, 0), "circular")
+        left, right, *others = sizes
+        return F.pad(F.pad(x, (0, 0, *others), "replicate"), (left, right, *(0 for _ in others)), "circular")
     return F.pad(x, sizes, "constant" if mode == "zeros" else mode)
 
 
 class Conv3x3(nn.Conv2d):
-    def __init__(self, into, out, padding):
+    def __init__(self, into, out, padding, bias=False):
         plain = padding != "longitude"
-        super().__init__(into, out, 3, padding=1 if plain else 0, bias=False, padding_mode=padding if plain else "zeros")
+        super().__init__(into, out, 3, padding=1 if plain else 0, bias=bias, padding_mode=padding if plain else "zeros")
         self.plain = plain
 
     def forward(self, x):
@@ -100,47 +100,164 @@ class cosmo_cnn(nn.Module):
         return self.head(torch.flatten(F.adaptive_avg_pool2d(self.features(x), 1), 1))
 
 
+def layers_of(dims):
+    return (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d, F.max_pool2d) if dims == 2 else (
+        nn.Conv3d, nn.ConvTranspose3d, nn.BatchNorm3d, F.max_pool3d)
+
+
+class Conv3x3x3(nn.Conv3d):
+    def __init__(self, into, out, padding):
+        plain = padding != "longitude"
+        super().__init__(into, out, 3, padding=1 if plain else 0, bias=False, padding_mode=padding if plain else "zeros")
+        self.plain = plain
+
+    def forward(self, x):
+        return super().forward(x if self.plain else pad(x, (1, 1, 1, 1, 1, 1), "longitude"))
+
+
+def conv_norm(into, out, dims):
+    conv, _, norm, _ = layers_of(dims)
+    return nn.Sequential(conv(into, out, 1, bias=False), norm(out))
+
+
 class DoubleConv(nn.Sequential):
-    def __init__(self, into, out, padding, dropout):
+    def __init__(self, into, out, padding, dropout, dims=2, residual=False):
+        conv, norm = (Conv3x3, nn.BatchNorm2d) if dims == 2 else (Conv3x3x3, nn.BatchNorm3d)
         super().__init__(
-            Conv3x3(into, out, padding), nn.BatchNorm2d(out), nn.ReLU(),
-            Conv3x3(out, out, padding), nn.BatchNorm2d(out), nn.ReLU(), nn.Dropout(dropout),
+            conv(into, out, padding), norm(out), nn.ReLU(),
+            conv(out, out, padding), norm(out), nn.ReLU(), nn.Dropout(dropout),
         )
+        self.residual = residual
+        if residual and into != out:
+            self.shortcut = conv_norm(into, out, dims)
+
+    def forward(self, x):
+        y = x
+        for layer in list(self)[:5]:
+            y = layer(y)
+        if self.residual:
+            y = y + (self.shortcut(x) if hasattr(self, "shortcut") else x)
+        return self[6](self[5](y))
+
+    def __iter__(self):
+        return (module for name, module in self._modules.items() if name != "shortcut")
+
+
+class Gate(nn.Module):
+    """The gate of Attention U-Net (Oktay et al. 2018): what comes from below says which points of a skip count."""
+
+    def __init__(self, width, dims):
+        super().__init__()
+        inner = max(1, width // 2)
+        self.below, self.skip = conv_norm(width, inner, dims), conv_norm(width, inner, dims)
+        self.share = conv_norm(inner, 1, dims)
+
+    def forward(self, below, skip):
+        return skip * torch.sigmoid(self.share(F.relu(self.below(below) + self.skip(skip))))
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.norm, self.attention = nn.LayerNorm(width), nn.MultiheadAttention(width, heads, batch_first=True)
+
+    def forward(self, x):
+        points = self.norm(x.flatten(2).transpose(1, 2))
+        seen, _ = self.attention(points, points, points, need_weights=False)
+        return x + seen.transpose(1, 2).reshape(x.shape)
 
 
 class unet(nn.Module):
-    def __init__(self, channels, filters, outputs, depth=3, padding="zeros", dropout=0.0):
+    def __init__(self, channels, filters, outputs, depth=3, padding="zeros", dropout=0.0, dims=2, residual=False,
+                 attention="none", heads=4):
         super().__init__()
+        conv, transposed, _, self.pool = layers_of(dims)
         self.multiple, self.padding = 2**depth, padding
         widths = [filters * 2**level for level in range(depth + 1)]
+        double = lambda a, b: DoubleConv(a, b, padding, dropout, dims, residual)
         self.down = nn.ModuleList(
-            DoubleConv(a, b, padding, dropout) for a, b in zip([channels] + widths[: depth - 1], widths[:depth])
+            double(a, b) for a, b in zip([channels] + widths[: depth - 1], widths[:depth])
         )
-        self.bottom = DoubleConv(widths[depth - 1], widths[depth], padding, dropout)
+        self.bottom = double(widths[depth - 1], widths[depth])
+        if attention == "bottom":
+            self.attention = SelfAttention(widths[depth], heads)
         self.up = nn.ModuleList(
             nn.ModuleDict({
-                "upsample": nn.ConvTranspose2d(widths[level + 1], widths[level], 2, stride=2),
-                "conv": DoubleConv(2 * widths[level], widths[level], padding, dropout),
+                "upsample": transposed(widths[level + 1], widths[level], 2, stride=2),
+                **({"gate": Gate(widths[level], dims)} if attention == "gates" else {}),
+                "conv": double(2 * widths[level], widths[level]),
             })
             for level in reversed(range(depth))
         )
-        self.head = nn.Conv2d(filters, outputs, 1)
+        self.head = conv(filters, outputs, 1)
 
     def forward(self, x):
-        height, width = x.shape[2:]
-        rows, columns = -height % self.multiple, -width % self.multiple
-        top, left = rows // 2, columns // 2
-        if rows or columns:
-            x = pad(x, (left, columns - left, top, rows - top), self.padding)
+        sides = x.shape[2:]
+        missing = [-side % self.multiple for side in sides]
+        if any(missing):
+            sizes = [(places // 2, places - places // 2) for places in reversed(missing)]
+            x = pad(x, sum(sizes, ()), self.padding)
         skips = []
         for down in self.down:
             x = down(x)
             skips.append(x)
-            x = F.max_pool2d(x, 2)
+            x = self.pool(x, 2)
         x = self.bottom(x)
+        if hasattr(self, "attention"):
+            x = self.attention(x)
         for up in self.up:
-            x = up["conv"](torch.cat([skips.pop(), up["upsample"](x)], 1))
-        return self.head(x)[:, :, top : top + height, left : left + width]
+            x, skip = up["upsample"](x), skips.pop()
+            if "gate" in up:
+                skip = up["gate"](x, skip)
+            x = up["conv"](torch.cat([skip, x], 1))
+        return self.head(x)[(..., *(slice(places // 2, places // 2 + side) for places, side in zip(missing, sides)))]
+
+
+class ConvLstmLayer(nn.Module):
+    """The gates are torch.nn.LSTM's, in its order: input, forget, cell, output."""
+
+    def __init__(self, into, filters, padding, dropout):
+        super().__init__()
+        self.input = Conv3x3(into, 4 * filters, padding, bias=True)
+        self.hidden = Conv3x3(filters, 4 * filters, padding)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        seen = self.input(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+        states, hidden, cell = [], None, None
+        for step in range(x.shape[1]):
+            gates = seen[:, step] if hidden is None else seen[:, step] + self.hidden(hidden)
+            i, f, g, o = gates.chunk(4, 1)
+            fresh = torch.sigmoid(i) * torch.tanh(g)
+            cell = fresh if cell is None else torch.sigmoid(f) * cell + fresh
+            hidden = torch.sigmoid(o) * torch.tanh(cell)
+            states.append(hidden)
+        return states
+
+
+class convlstm(nn.Module):
+    """Convolutional LSTM (Shi et al. 2015); the state after the last step gives the answer."""
+
+    def __init__(self, channels, steps, filters, layers, outputs, padding="zeros", dropout=0.0):
+        super().__init__()
+        self.steps, self.each = steps, channels // steps
+        first = self.each + channels % steps
+        self.layers = nn.ModuleList(
+            ConvLstmLayer(filters if i else first, filters, padding, dropout) for i in range(layers)
+        )
+        self.head = nn.Conv2d(filters, outputs, 1)
+
+    def forward(self, x):
+        own = self.steps * self.each
+        common = x[:, None, own:].expand(-1, self.steps, -1, -1, -1)
+        x = x[:, :own].unflatten(1, (self.steps, self.each))
+        if common.shape[2]:
+            x = torch.cat([x, common], 2)
+        for i, layer in enumerate(self.layers):
+            states = layer(x)
+            last = i == len(self.layers) - 1
+            x = layer.dropout(states[-1] if last else torch.stack(states, 1))
+        return self.head(x)
 
 
 class Spectral(nn.Module):

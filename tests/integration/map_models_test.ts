@@ -76,6 +76,56 @@ Deno.test("unet on 13 x 22 with quantiles: Python's unet predicts the same, eval
     assertEquals(weightsApart(tensors(cwd, "r"), tensors(cwd, "halves")), 0);
   }));
 
+/** Volumes, and a series of maps of which a mask is known. */
+const DEEP_DATA = `
+import numpy, sys
+rng = numpy.random.default_rng(1)
+v = rng.normal(size=(12, 1, 5, 9, 11)).astype("float32")
+m = rng.normal(size=(20, 2, 7, 10)).astype("float32")
+m[:, :, 0, 0] = numpy.nan
+numpy.savez(sys.argv[1] + "/volumes.npz", x=v, y=v ** 2)
+numpy.savez(sys.argv[1] + "/series.npz", x=m, y=m[:, :1])
+print("null")
+`;
+
+const DEEP_PEER = `
+import json, sys, numpy, torch
+folder, examples = sys.argv[1:]
+sys.path.insert(0, examples)
+import zoo_models
+def worst(name, model, inputs):
+    data, got = numpy.load(f"{folder}/{name}.npz"), numpy.load(f"{folder}/{name}_p.npz")
+    model.load_state_dict(torch.load(f"{folder}/checkpoints/{name}_latest.pt", weights_only=True)["model_state_dict"])
+    with torch.no_grad():
+        want = model.eval()(torch.from_numpy(inputs(data["x"], got["id"]))).numpy()
+    assert want.shape == got["prediction"].shape, (want.shape, got["prediction"].shape)
+    return float(abs(got["prediction"] - want).max())
+def history(x, ids):
+    steps = numpy.stack([x[ids + step] for step in (-2, -1, 0)], 1).reshape(len(ids), 6, 7, 10)
+    seen = numpy.isfinite(steps).all(1, keepdims=True).astype("float32")
+    return numpy.concatenate([numpy.nan_to_num(steps), seen], 1)
+everything = dict(dims=3, attention="gates", residual=True)
+print(json.dumps([
+    worst("volumes", zoo_models.unet(channels=1, filters=4, outputs=1, depth=1, **everything), lambda x, ids: x[ids]),
+    worst("series", zoo_models.convlstm(channels=7, steps=3, filters=4, layers=1, outputs=2), history),
+]))
+`;
+
+Deno.test("unet learns volumes with gates and residual blocks, and convlstm a history with its mask: Python's models predict the same", () =>
+  inTemp(async (cwd) => {
+    python(DEEP_DATA, cwd);
+    const common = MAPS.filter((flag) => !/data-path|model/.test(flag));
+    const train = async (name: string, ...flags: string[]) => {
+      const files = [`--data-path=${name}.npz`, `--run-name=${name}`, "--targets=y", "--max-steps=4"];
+      await succeed(["train", ...common, ...files, "--loss=mse", ...flags], { cwd });
+      await succeed(["predict", `checkpoints/${name}_latest.pt`, `--out=${name}_p.npz`], { cwd });
+    };
+    await train("volumes", "--model=unet", "--depth=1", "--residual", "--attention=gates");
+    await train("series", "--model=convlstm", "--layers=1", "--history=3", "--lead=1,2", "--mask-channel");
+    const examples = new URL("../../examples/python", import.meta.url).pathname;
+    for (const worst of JSON.parse(python(DEEP_PEER, cwd, examples))) assert(worst < 1e-5, `${worst}`);
+  }));
+
 for (
   const [what, flags] of [
     ["weighted classes", ["--loss=cross_entropy", "--class-weights=1,4,2"]],

@@ -14,12 +14,12 @@ const MODES = {
   circular: "circular",
 } as const;
 
-/** Rows and columns that are missing to a multiple, half of them on each side: places as F.pad names them. */
-export function frameAround(height: number, width: number, multiple: number) {
-  const missing = (side: number) => (multiple - side % multiple) % multiple;
-  const rows = missing(height), columns = missing(width);
-  const top = Math.floor(rows / 2), left = Math.floor(columns / 2);
-  return { top, left, sizes: rows + columns === 0 ? null : [left, columns - left, top, rows - top] };
+/** Places that are missing to a multiple in each dimension, half of them on each side; `sizes` are F.pad's. */
+export function frameAround(sides: readonly number[], multiple: number) {
+  const missing = sides.map((side) => (multiple - side % multiple) % multiple);
+  const starts = missing.map((places) => Math.floor(places / 2));
+  const sizes = missing.map((places, i) => [starts[i], places - starts[i]]).reverse().flat();
+  return { starts, sizes: missing.every((places) => places === 0) ? null : sizes };
 }
 
 /** `sizes` are F.pad's: places before and behind the last dimension, then before and behind the one before it. */

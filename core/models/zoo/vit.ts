@@ -83,7 +83,7 @@ class Tokens extends Module {
   constructor({ channels, height, width, patch, embed, dropout = 0, padding = "zeros" }: VitSizes) {
     super();
     const count = Math.ceil(height / patch) * Math.ceil(width / patch);
-    const { sizes } = frameAround(height, width, patch);
+    const { sizes } = frameAround([height, width], patch);
     this.#pad = sizes && padder(sizes, padding);
     this.first = this.parameter("class_token", zeros([1, 1, embed]));
     this.patches = this.child("conv_proj", new Conv2d(channels, embed, patch, { stride: patch }));

@@ -1,4 +1,4 @@
-import { choice, float, int, list, text } from "../setting.ts";
+import { bool, choice, float, int, list, text } from "../setting.ts";
 
 /** core/models/registry.ts builds each. */
 export const MODEL_NAMES = [
@@ -10,6 +10,7 @@ export const MODEL_NAMES = [
   "resnet50",
   "resnet101",
   "unet",
+  "convlstm",
   "fno",
   "gpt",
   "vit",
@@ -54,7 +55,7 @@ export const model = {
     min: 0,
     max: 10_000,
     flag: "layers",
-    help: "hidden layers of mlp; blocks of gpt, vit and fno",
+    help: "hidden layers of mlp; blocks of gpt, vit, fno and convlstm",
   }),
   dropout: float(-1, {
     min: -1,
@@ -66,10 +67,24 @@ export const model = {
   }),
   channels: size("channels of the input images", { empty: "taken from the data" }),
   image_size: size("height and width of the input images, in pixels", { empty: "taken from the data" }),
-  width: size("channels of the first stage (cosmo-cnn, unet) or of all layers (fno)", { flag: "width" }),
+  width: size("channels of the first stage (cosmo-cnn, unet) or of all layers (fno, convlstm)", {
+    flag: "width",
+  }),
   depth: size("times that maps are halved (unet)", {
     flag: "depth",
     empty: "3, or as often as small maps can be",
+  }),
+  residual: bool(false, {
+    flag: "residual",
+    help: "the input of each pair of convolutions is added to what they make of it, as in ResNet (unet)",
+  }),
+  attention: choice(["none", "gates", "bottom"], "none", {
+    flag: "attention",
+    about: {
+      gates: "the level below says which points of a skip connection count (Attention U-Net)",
+      bottom: "each point at the deepest level sees all others, with --heads 4",
+    },
+    help: "attention (unet): gates on the skip connections, or each point of the bottom over all others",
   }),
   modes: size("lowest frequencies of each dimension that a layer works on (fno)", {
     flag: "modes",
@@ -87,12 +102,12 @@ export const model = {
         "the opposite edge in the last dimension (longitude), the nearest value in the other (latitude): global maps",
     },
     help:
-      "what lies beyond the borders of maps (unet, cosmo-cnn, vit), for convolutions and where sides are no multiples; longitude is " +
+      "what lies beyond the borders of maps (unet, convlstm, cosmo-cnn, vit), for convolutions and where sides are no multiples; longitude is " +
       "circular in the last dimension and replicates the edge in the other",
   }),
   vocab_size: size("tokens in the vocabulary (gpt)", { empty: "taken from the data" }),
   context: size("longest sequence, in tokens (gpt)", { flag: "context" }),
-  heads: size("attention heads (gpt, vit)", { flag: "heads" }),
+  heads: size("attention heads (gpt, vit, unet)", { flag: "heads" }),
   embed: size("embedding width (gpt, vit)", { flag: "embed" }),
   patch_size: size("height and width of a patch, in pixels (vit)", { flag: "patch-size" }),
 };

@@ -64,6 +64,22 @@ const CASES: { flags: string[]; ask: Record<string, unknown> }[] = [
     },
   },
   {
+    flags: ["--model", "unet", "--set", "model.image_size=32", "--residual", "--attention", "gates"],
+    ask: {
+      peer: "unet",
+      sizes: { channels: 3, filters: 32, outputs: 2, residual: true, attention: "gates" },
+      shape: [3, 32, 32],
+    },
+  },
+  {
+    flags: ["--model", "convlstm", "--set", "model.image_size=16", "--width", "8"],
+    ask: {
+      peer: "convlstm",
+      sizes: { channels: 12, steps: 12, filters: 8, layers: 2, outputs: 1 },
+      shape: [12, 16, 16],
+    },
+  },
+  {
     flags: ["--model", "fno", "--set", "model.image_size=32"],
     ask: {
       peer: "fno",

@@ -20,17 +20,24 @@ const images = { task: "classification", input: { shape: [1, 16, 16], dtype: "f3
 const maps = { task: "regression", input: { shape: [1, 32, 32], dtype: "f32" }, outputs: 2 } as const;
 const rows = { task: "regression", input: { shape: [7], dtype: "f32" }, outputs: 1 } as const;
 const masks = { task: "segmentation", input: { shape: [3, 16, 24], dtype: "f32" }, outputs: 4 } as const;
+const steps = {
+  task: "segmentation",
+  input: { shape: [7, 16, 24], dtype: "f32", history: 3 },
+  outputs: 4,
+} as const;
 const text = { task: "language", input: { shape: [24], dtype: "i64" }, outputs: 65 } as const;
 
 const factsFor = (name: string): Facts =>
-  ({ mlp: rows, "cosmo-cnn": maps, unet: masks, fno: masks, gpt: text } as Record<string, Facts>)[name] ??
-    images;
+  ({ mlp: rows, "cosmo-cnn": maps, unet: masks, convlstm: steps, fno: masks, gpt: text } as Record<
+    string,
+    Facts
+  >)[name] ?? images;
 
 for (const name of MODELS) {
   Deno.test(`${name} takes its sizes from the data, and one batch passes`, () => {
     scope(() => {
       const facts = factsFor(name);
-      const model = createModel(settings({ name, width: /unet|fno/.test(name) ? 4 : 0 }), facts);
+      const model = createModel(settings({ name, width: /unet|fno|lstm/.test(name) ? 4 : 0 }), facts);
       const language = facts.task === "language";
       const x = (language ? zeros : ones)([2, ...facts.input.shape], { dtype: facts.input.dtype });
       const { shape } = forward(model, x) as Tensor;
@@ -113,6 +120,14 @@ for (
     ["a small vocabulary", { name: "gpt", vocab_size: 60 }, text, "model.vocab_size is 60", "65 or more"],
     ["a short context", { name: "gpt", context: 8 }, text, "model.context is 8", "24 or more"],
     ["heads that don't share", { name: "gpt", embed: 100, heads: 3 }, text, "100", "3 heads", "e.g. 102"],
+    [
+      "a unet of heads that don't fit",
+      { name: "unet", width: 3, heads: 5, attention: "bottom" },
+      masks,
+      "24 channels",
+      "5 heads",
+    ],
+    ["a convlstm of one step", { name: "convlstm" }, masks, "a sample has one", "--history 12"],
     ["too deep a unet", { name: "unet", depth: 5 }, masks, "16 x 24", "halved 4 times", "--depth to 4"],
     ["a deep unet of mirrors", { name: "unet", depth: 4, padding: "reflect" }, masks, "--depth to 3"],
     [

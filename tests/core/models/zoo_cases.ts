@@ -1,6 +1,7 @@
 // The models that are compared with PyTorch, small enough for one core. Test data.
 import type { Facts, Model } from "../../../core/models/model.ts";
 import { cosmoCnn, simpleConvnet } from "../../../core/models/zoo/convnets.ts";
+import { convLstm } from "../../../core/models/zoo/convlstm.ts";
 import { fno } from "../../../core/models/zoo/fno.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
@@ -49,6 +50,50 @@ const ODD_MAPS: readonly ZooCase[] = [
   unetOn([181, 360], { padding: "longitude", depth: 3, filters: 2 }),
   unetOn([181, 360], { padding: "zeros", depth: 5, filters: 2, dropout: 0.2 }),
 ];
+
+/** Beside the plain one: residual blocks, attention, volumes. */
+const MORE_UNETS: readonly ZooCase[] = ([
+  ["with residual blocks", [16, 24], { residual: true, depth: 2 }],
+  ["with attention gates and residual blocks", [13, 22], { attention: "gates", residual: true, depth: 2 }],
+  ["with attention at the bottom", [13, 22], {
+    attention: "bottom",
+    heads: 2,
+    depth: 2,
+    padding: "longitude",
+  }],
+  ["of volumes", [8, 12, 16], { dims: 3, depth: 2 }],
+  ["of volumes with everything", [5, 9, 11], {
+    dims: 3,
+    depth: 1,
+    attention: "gates",
+    residual: true,
+    dropout: 0.2,
+  }],
+  ["of volumes of the Earth", [3, 6, 10], { dims: 3, depth: 1, attention: "bottom", padding: "longitude" }],
+] as const).map(([what, sides, rest]) =>
+  same(`unet ${what}`, "unet", unet, { channels: 2, filters: 4, outputs: 3, ...rest }, {
+    input: { shape: [2, 2, ...sides] },
+    target: { shape: [2, 3, ...sides] },
+    task: "regression",
+  })
+);
+
+const SEQUENCES: readonly ZooCase[] = ([
+  ["", { channels: 8, steps: 4, layers: 2 }],
+  [" with a mask, dropout and a map of the Earth", {
+    channels: 4,
+    steps: 3,
+    layers: 1,
+    padding: "longitude",
+    dropout: 0.2,
+  }],
+] as const).map(([what, rest]) =>
+  same(`convlstm${what}`, "convlstm", convLstm, { filters: 4, outputs: 3, ...rest }, {
+    input: { shape: [2, rest.channels, 7, 10] },
+    target: { shape: [2, 3, 7, 10] },
+    task: "regression",
+  })
+);
 
 /** Of other shapes than torchvision's squares. */
 const ODD_VITS: readonly ZooCase[] = ([
@@ -214,6 +259,8 @@ const LAST = ["simple-convnet", "cosmo-cnn"];
 export const CASES: readonly ZooCase[] = [
   ...PLAIN,
   ...ODD_MAPS,
+  ...MORE_UNETS,
+  ...SEQUENCES,
   ...ODD_VITS,
   ...PLAIN.filter(({ title }) => LAST.includes(title)).map((one) => ({
     ...one,

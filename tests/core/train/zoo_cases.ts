@@ -2,6 +2,7 @@
 import { block, type Facts, type Model, model } from "../../../core/models/model.ts";
 import { Linear } from "../../../core/models/nn/linear.ts";
 import { Group } from "../../../core/models/nn/module.ts";
+import { convLstm } from "../../../core/models/zoo/convlstm.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { resnet } from "../../../core/models/zoo/resnet.ts";
 import { unet } from "../../../core/models/zoo/unet.ts";
@@ -71,6 +72,20 @@ export const CASES: Case[] = [
     facts: { task: "segmentation", input: { shape: [2, 13, 15], dtype: "f32" }, outputs: 3 },
     input: () => randn([2, 2, 13, 15]),
     target: () => randint(0, 3, [2, 13, 15], "i64"),
+  },
+  {
+    title: "unet with attention gates and residual blocks",
+    make: () => unet({ channels: 2, filters: 4, outputs: 3, depth: 2, attention: "gates", residual: true }),
+    facts: { task: "segmentation", input: { shape: [2, 16, 16], dtype: "f32" }, outputs: 3 },
+    input: () => randn([2, 2, 16, 16]),
+    target: () => randint(0, 3, [2, 16, 16], "i64"),
+  },
+  {
+    title: "convlstm with dropout",
+    make: () => convLstm({ channels: 6, steps: 3, filters: 4, layers: 2, outputs: 3, dropout: 0.1 }),
+    facts: { task: "regression", input: { shape: [6, 8, 8], dtype: "f32" }, outputs: 3 },
+    input: () => randn([2, 6, 8, 8]),
+    target: () => randn([2, 3, 8, 8]),
   },
 ];
 
