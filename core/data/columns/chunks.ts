@@ -11,9 +11,31 @@ export type LoadChunk = (cell: number, into: ChunkBytes) => string | null;
 
 export interface Chunks {
   readonly load: LoadChunk;
+  /** Bytes that are stored of a chunk, and how many one of them may become; null where nobody knows. */
+  storedOf?(cell: number): { readonly bytes: number; readonly ratio: number } | null;
   isWritten(cell: number): boolean;
   /** Unwritten chunks hold this element. */
   readonly fill: Uint8Array | null;
+}
+
+/** No writer packs better than so many bytes into one. */
+export const MOST_RATIO = {
+  none: 1,
+  packbits: 64,
+  lz4: 260,
+  deflate: 1040,
+  lzw: 4096,
+  zstd: 2 ** 17,
+} as const;
+
+const LARGE = 32 * 2 ** 20;
+
+/** Null means that memory may be taken for the chunk: a small file may say that it has a very large one. */
+function wrongWith({ storedOf }: Chunks, cell: number, chunkBytes: number): string | null {
+  if (chunkBytes <= LARGE) return null;
+  const stored = storedOf?.(cell);
+  if (!stored || stored.bytes * stored.ratio + 1024 >= chunkBytes) return null;
+  return `what is stored of it has ${stored.bytes} bytes, which can't become the ${chunkBytes} of a chunk`;
 }
 
 /** A reader keeps this much of unpacked chunks, beside those of one row. */
@@ -32,14 +54,14 @@ export function openRowsOfChunks(
   const most = rowsInChunk === 1 ? 1 : Math.max(Math.floor(share * KEPT_BYTES / chunkBytes), cells);
   const kept = new Map<number, ChunkBytes>();
 
-  const load = (cell: number, into: ChunkBytes): void => {
-    const wrong = chunks.load(cell, into);
-    if (wrong === null) return;
-    throw new BadSample(path, `lies in a damaged chunk of "${name}": ${wrong}`);
+  const refuse = (wrong: string | null): void => {
+    if (wrong !== null) throw new BadSample(path, `lies in a damaged chunk of "${name}": ${wrong}`);
   };
+  const load = (cell: number, into: ChunkBytes): void => refuse(chunks.load(cell, into));
   const chunkAt = (cell: number): ChunkBytes => {
     const known = kept.get(cell);
     if (known) kept.delete(cell); // and in again, as the newest
+    if (!known) refuse(wrongWith(chunks, cell, chunkBytes));
     const found = known ?? room();
     if (!known) load(cell, found);
     kept.set(cell, found);
@@ -57,8 +79,10 @@ export function openRowsOfChunks(
       for (const { cell, from, to, bytes } of pieces) {
         const at = first + cell;
         if (!isWritten(at)) repeat(fill!, into, to, bytes);
-        else if (bytes === chunkBytes && into.length === chunkBytes) load(at, into as ChunkBytes);
-        else copy(chunkAt(at), inside + from, into, to, bytes);
+        else if (bytes === chunkBytes && into.length === chunkBytes) {
+          refuse(wrongWith(chunks, at, chunkBytes));
+          load(at, into as ChunkBytes);
+        } else copy(chunkAt(at), inside + from, into, to, bytes);
       }
     },
     groupOf: rowsInChunk === 1 ? undefined : (row) => placeOf(row).cell,
@@ -86,8 +110,9 @@ export function repeat(element: Uint8Array, into: Uint8Array, at: number, bytes:
 /** Only written chunks are visited, each cut along the edges of the whole. */
 export function readAllChunks(
   { shape, chunk, width }: Omit<ChunkShape, "lead">,
-  { load, isWritten, fill }: Chunks,
+  chunks: Chunks,
 ): { values: Uint8Array; wrong: string | null } {
+  const { load, isWritten, fill } = chunks;
   const values = new Uint8Array(product(shape) * width);
   if (fill) repeat(fill, values, 0, values.length);
   const rank = shape.length, grid = shape.map((size, d) => Math.ceil(size / chunk[d]));
@@ -104,6 +129,8 @@ export function readAllChunks(
       first[d] = rest % grid[d] * chunk[d];
       rest = Math.floor(rest / grid[d]);
     }
+    const small = bytes ? null : wrongWith(chunks, cell, product(chunk) * width);
+    if (small !== null) return { values, wrong: small };
     const found = bytes ??= new Uint8Array(product(chunk) * width);
     const wrong = load(cell, found);
     if (wrong !== null) return { values, wrong };

@@ -5,6 +5,7 @@ import {
   type ChunkBytes,
   type Chunks,
   type LoadChunk,
+  MOST_RATIO,
   openRowsOfChunks,
   readAllChunks,
 } from "../../columns/chunks.ts";
@@ -125,8 +126,14 @@ export function openChunkRows(rows: ChunkRows, name: string, file: OpenFile, sha
 }
 
 const chunksOf = (rows: ChunkRows, file: OpenFile): Chunks => {
-  const { table: { addresses }, fill } = rows;
-  return { load: openChunks(rows, file), isWritten: (cell) => addresses[cell] >= 0, fill };
+  const { table: { addresses, sizes }, fill, filters } = rows;
+  const ratio = filters.some(({ id }) => id === DEFLATE) ? MOST_RATIO.deflate : MOST_RATIO.none;
+  return {
+    load: openChunks(rows, file),
+    isWritten: (cell) => addresses[cell] >= 0,
+    storedOf: (cell) => ({ bytes: sizes[cell], ratio }),
+    fill,
+  };
 };
 
 function openChunks({ table, filters, chunk, width }: ChunkRows, file: OpenFile): LoadChunk {

@@ -4,6 +4,7 @@ import type { DType } from "../../../../ffi/dtype.ts";
 import {
   type ChunkBytes,
   type Chunks,
+  MOST_RATIO,
   openRowsOfChunks,
   readAllChunks,
   repeat,
@@ -57,21 +58,28 @@ export function readTiff(rows: TiffRows): Uint8Array {
   }
 }
 
-/** So many bytes may come of one that is stored; no writer packs better. */
-const RATIOS: Readonly<Record<number, number>> = { [NONE]: 1, [PACKBITS]: 64, [LZW]: 4096, [ZSTD]: 65536 };
-const DEFLATE_RATIO = 1040;
+/** Others are Deflate's. */
+const RATIOS: Readonly<Record<number, number>> = {
+  ...{
+    [NONE]: MOST_RATIO.none,
+    [PACKBITS]: MOST_RATIO.packbits,
+    [LZW]: MOST_RATIO.lzw,
+    [ZSTD]: MOST_RATIO.zstd,
+  },
+};
 
 function chunksOf(rows: TiffRows, file: OpenFile): Chunks {
   const { chunk, width, block, offsets, sizes, compression, fill, together, wanted, height } = rows;
   const rowBytes = block.width * together * width, bytes = block.height * rowBytes;
   const down = Math.ceil(height / block.height), across = Math.ceil(rows.shape.at(-1)! / block.width);
-  const unpack = openUnpack(compression), ratio = RATIOS[compression] ?? DEFLATE_RATIO;
+  const unpack = openUnpack(compression), ratio = RATIOS[compression] ?? MOST_RATIO.deflate;
   let stored: ChunkBytes = new Uint8Array(0), whole: ChunkBytes = new Uint8Array(0);
   const direct = together === 1;
   const perChunk = product(chunk) * width;
   return {
     fill: null,
     isWritten: () => true,
+    storedOf: (cell) => sizes[cell] === 0 ? null : { bytes: sizes[cell], ratio },
     load(cell, into) {
       const size = sizes[cell], at = offsets[cell];
       if (size === 0) {

@@ -3,12 +3,14 @@ import { UserError } from "../../../base/errors.ts";
 import {
   type ChunkBytes,
   type Chunks,
+  MOST_RATIO,
   openRowsOfChunks,
   readAllChunks,
   repeat,
 } from "../../columns/chunks.ts";
 import { type FileMark, product, type ReadsRows } from "../../columns/rows.ts";
-import { type Coding, crc32c, openDecoder, word } from "./codecs.ts";
+import { type CodecName, type Coding, crc32c, openDecoder, word } from "./codecs.ts";
+import { tooLarge } from "./server.ts";
 import { openStoreFiles, type StoreFiles } from "./store_files.ts";
 
 /** Several chunks in one file; the index, of a place and a size for each, stands at its end or beginning. */
@@ -80,18 +82,26 @@ export function readStore(rows: StoreRows): Uint8Array {
 function chunksOf(rows: StoreRows, files: StoreFiles): Chunks {
   const { shape, chunk, width, coding, fill, shard } = rows;
   const decode = openDecoder(coding, chunk, width),
-    read = shard ? openShards(rows, shard, files) : openChunkFiles(rows, files);
+    { read, sizeOf } = shard ? openShards(rows, shard, files) : openChunkFiles(rows, files);
   const grid = shape.map((size, d) => Math.ceil(size / chunk[d]));
   const place = grid.map(() => 0);
+  const placeOf = (cell: number) => {
+    for (let d = grid.length - 1, rest = cell; d >= 0; d--) {
+      place[d] = rest % grid[d];
+      rest = Math.floor(rest / grid[d]);
+    }
+    return place;
+  };
+  const ratio = coding.codecs.reduce((most, { id }) => Math.max(most, RATIOS[id]), MOST_RATIO.none as number);
   return {
     fill: null,
     isWritten: () => true,
+    storedOf(cell) {
+      const bytes = sizeOf(placeOf(cell));
+      return bytes === null ? null : { bytes, ratio };
+    },
     load(cell, into) {
-      for (let d = grid.length - 1, rest = cell; d >= 0; d--) {
-        place[d] = rest % grid[d];
-        rest = Math.floor(rest / grid[d]);
-      }
-      const stored = read(place);
+      const stored = read(placeOf(cell));
       if (typeof stored === "string") return stored;
       if (stored === null) repeat(fill, into, 0, into.length);
       else {
@@ -103,6 +113,11 @@ function chunksOf(rows: StoreRows, files: StoreFiles): Chunks {
   };
 }
 
+const RATIOS: Readonly<Record<CodecName, number>> = {
+  ...{ gzip: MOST_RATIO.deflate, zlib: MOST_RATIO.deflate, zstd: MOST_RATIO.zstd, lz4: MOST_RATIO.lz4 },
+  ...{ blosc: MOST_RATIO.zstd, shuffle: MOST_RATIO.none, crc32c: MOST_RATIO.none },
+};
+
 interface StoredChunk {
   readonly key: string;
   /** Valid until the next chunk is read. */
@@ -112,14 +127,23 @@ interface StoredChunk {
 /** Null means a chunk that was never written; a string says what is wrong. */
 type ReadChunk = (place: readonly number[]) => StoredChunk | string | null;
 
+interface StoredChunks {
+  readonly read: ReadChunk;
+  /** Null where nobody knows, or there is none. */
+  sizeOf(place: readonly number[]): number | null;
+}
+
 const keyOf = ({ prefix, separator, shape }: StoredArray, place: readonly number[]): string =>
   shape.length > 0 ? prefix + place.join(separator) : prefix === "" ? "0" : prefix.slice(0, -1);
 
-function openChunkFiles(rows: StoreRows, files: StoreFiles): ReadChunk {
+function openChunkFiles(rows: StoreRows, files: StoreFiles): StoredChunks {
   const most = 2 * product(rows.chunk) * rows.width + MORE;
-  return (place) => {
-    const key = keyOf(rows, place), bytes = files.whole(rows.inside + key, most);
-    return bytes === null ? null : typeof bytes === "string" ? `${key} ${bytes}` : { key, bytes };
+  return {
+    read(place) {
+      const key = keyOf(rows, place), bytes = files.whole(rows.inside + key, most);
+      return bytes === null ? null : typeof bytes === "string" ? `${key} ${bytes}` : { key, bytes };
+    },
+    sizeOf: (place) => files.sizeOf(rows.inside + keyOf(rows, place)),
   };
 }
 
@@ -128,7 +152,7 @@ const ENTRY = 16, SUM = 4, NOWHERE = 0xffffffff;
 /** Neighbours are read one after the other, so a few indices are enough. */
 const KEPT_INDICES = 64;
 
-function openShards(rows: StoreRows, shard: Shard, files: StoreFiles): ReadChunk {
+function openShards(rows: StoreRows, shard: Shard, files: StoreFiles): StoredChunks {
   const { chunks, checked, indexFirst } = shard;
   const entries = product(chunks), indexBytes = entries * ENTRY + (checked ? SUM : 0);
   const most = 2 * product(rows.chunk) * rows.width + MORE;
@@ -149,21 +173,34 @@ function openShards(rows: StoreRows, shard: Shard, files: StoreFiles): ReadChunk
     indices.set(key, index);
     return index;
   };
-  return (place) => {
+  const entryOf = (place: readonly number[]) => {
     const key = keyOf(rows, place.map((at, d) => Math.floor(at / chunks[d])));
     const index = indexOf(key);
     if (index === null || typeof index === "string") return index;
-    const entry = place.reduce((sum, at, d) => sum * chunks[d] + at % chunks[d], 0) * ENTRY;
-    const [low, high, size, sizeHigh] = [0, 4, 8, 12].map((at) => word(index, entry + at));
+    const number = place.reduce((sum, at, d) => sum * chunks[d] + at % chunks[d], 0);
+    const [low, high, size, sizeHigh] = [0, 4, 8, 12].map((at) => word(index, number * ENTRY + at));
     if (low === NOWHERE && high === NOWHERE) return null;
-    const part = `chunk ${entry / ENTRY} of ${key}`;
-    if (sizeHigh > 0 || size > most) return `${part} is far larger than it can be (over ${most} bytes)`;
-    const bytes = files.part(rows.inside + key, high * 2 ** 32 + low, size);
-    if (bytes === null) return null;
-    return typeof bytes === "string"
-      ? `${part} ${bytes}`
-      : bytes.length < size
-      ? `${part} is cut off`
-      : { key: part, bytes };
+    return {
+      key,
+      part: `chunk ${number} of ${key}`,
+      at: high * 2 ** 32 + low,
+      size: sizeHigh * 2 ** 32 + size,
+    };
+  };
+  return {
+    read(place) {
+      const entry = entryOf(place);
+      if (entry === null || typeof entry === "string") return entry;
+      const { key, part, at, size } = entry;
+      if (size > most) return `${part} ${tooLarge(most)}`;
+      const bytes = files.part(rows.inside + key, at, size);
+      if (bytes === null) return null;
+      if (typeof bytes === "string") return `${part} ${bytes}`;
+      return bytes.length < size ? `${part} is cut off` : { key: part, bytes };
+    },
+    sizeOf(place) {
+      const entry = entryOf(place);
+      return entry === null || typeof entry === "string" ? null : entry.size;
+    },
   };
 }

@@ -97,6 +97,7 @@ export function openServer(address: string, patience = {}): StoreFiles {
       if (!marks.has(urlOf(key))) small(key);
       return marks.get(urlOf(key)) ?? { size: 0, changed: 0 };
     },
+    sizeOf: () => null,
     foldersIn: () => null,
     realName: (key) => key,
     close: release,

@@ -16,6 +16,8 @@ export interface StoreFiles {
   /** Fewer bytes come where the file ends. A place below 0 is counted from the end. */
   part(key: string, at: number, bytes: number): ChunkBytes | string | null;
   has(key: string): boolean;
+  /** Its bytes; null where there is no such file, or the server was not asked. */
+  sizeOf(key: string): number | null;
   /** It shows whether the file changed. */
   markOf(key: string): Omit<FileMark, "path">;
   /** The folders in a folder; null where nobody can say. */
@@ -74,6 +76,13 @@ function openFolder(folder: string): StoreFiles {
         return Deno.statSync(pathOf(key)).isFile;
       } catch {
         return false;
+      }
+    },
+    sizeOf(key) {
+      try {
+        return Deno.statSync(pathOf(key)).size;
+      } catch {
+        return null;
       }
     },
     markOf: (key) => markOf(pathOf(key)),
@@ -152,6 +161,7 @@ function zipFiles(path: string, file: FileBytes, zip: ZipReader, prefix: string)
       return read(entry, from, Math.min(bytes, entry.size - from));
     },
     has: (key) => entryOf(key) !== null,
+    sizeOf: (key) => entryOf(key)?.size ?? null,
     markOf: () => markOf(path),
     foldersIn: (key) => [...(folders ??= foldersOf(zip, prefix)).get(key) ?? []],
     realName: (key) => key,

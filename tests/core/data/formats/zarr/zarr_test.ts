@@ -269,7 +269,7 @@ Deno.test(
     assertEquals(zarrVariables(odd).variables.map(({ name }) => name), ["a"]);
     Deno.writeTextFileSync(`${odd}/a/.zarray`, "{");
     assertStringIncludes(sentence(() => zarrVariables(odd)), "is no JSON");
-    assertStringIncludes(sentence(() => withZarr(`${folder}/none.zarr`, () => 0)), "is no folder");
+    assertStringIncludes(sentence(() => withZarr(`${folder}/none.zarr`, () => 0)), "there is no such file");
     Deno.mkdirSync(`${folder}/empty`);
     assertStringIncludes(sentence(() => withZarr(`${folder}/empty`, () => 0)), "is no Zarr store");
   }),
