@@ -42,14 +42,57 @@ os.rename("z.csv", "from_zip.csv"); z = zipfile.ZipFile("a.zip", "w"); z.write("
       assert(success, `${line}: ${new TextDecoder().decode(stderr)}`);
       assertEquals(detect(`${folder}/${result}`), result.endsWith("csv") ? "csv" : "parquet", line);
     }
-    for (const file of ["b.grib2", "c.mat", "d.xlsx", "e.tgz"]) {
-      Deno.writeTextFileSync(`${folder}/${file}`, "");
-      assertMatch(refusal(`${folder}/${file}`), new RegExp(`^${folder}/${file} is .*Convert it: `));
+    // What needs packages that are not here is Python at least, with the names where they belong.
+    const lines: string[] = [];
+    for (const [what, endings] of Object.entries(OTHERS)) {
+      for (const ending of endings.split(" ")) {
+        const file = `${folder}/b.${ending}`;
+        Deno.writeTextFileSync(file, "");
+        const said = refusal(file);
+        assertMatch(said, new RegExp(`^${file} is ${what}, and that is not read\\. Convert it: .*${file}`));
+        lines.push(/^[^"]*python -c "(.*)"$/.exec(said)?.[1] ?? "");
+      }
+    }
+    writtenBy(
+      folder,
+      `import ast\nfor line in json.loads(${JSON.stringify(JSON.stringify(lines))}): ast.parse(line)`,
+    );
+    for (const ending of ["mat", "hdf", "he5"]) {
+      const mark = new TextEncoder().encode("\x89HDF\r\n\x1a\n"), bytes = new Uint8Array(600);
+      bytes.set([0x89, ...mark.subarray(2)], ending === "mat" ? 512 : 0);
+      Deno.writeFileSync(`${folder}/c.${ending}`, bytes);
+      assertMatch(
+        refusal(`${folder}/c.${ending}`),
+        /is HDF5 by another name: read it with --data-type hdf5\.$/,
+      );
     }
     assertEquals(conversionOf("thing.dat"), null);
     assertMatch(refusal(`${folder}/none.grib`), /^There is no /);
   }),
 );
+
+const OTHERS = {
+  "GRIB": "grib grb grib2",
+  "BUFR": "bufr",
+  "HDF4": "hdf h4",
+  "a file of ROOT": "root",
+  "TFRecord": "tfrecord tfrecords",
+  "a file of PyTorch": "pt pth",
+  "a file of safetensors": "safetensors",
+  "a pickle, which runs .*": "pkl pickle",
+  "a pickle of joblib, which runs .*": "joblib",
+  "a file of MATLAB before version 7.3": "mat",
+  "NIfTI": "nii nii.gz",
+  "DICOM": "dcm",
+  "MRC": "mrc",
+  "an image that is neither .*": "jp2 gif bmp",
+  "a data base": "sqlite",
+  "Avro": "avro",
+  "a file of R": "rds",
+  "a spreadsheet": "xlsx",
+  "an archive": "tgz 7z rar",
+  "packed by LZ4": "csv.lz4",
+};
 
 function refusal(path: string): string {
   try {
