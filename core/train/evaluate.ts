@@ -11,6 +11,7 @@ import { judgedAtOnce } from "./batches.ts";
 import { answersTo, outputOf, type Pass } from "./blocks.ts";
 import type { Feed } from "./feed.ts";
 import { measureOf, type Metrics } from "./metrics.ts";
+import { openTally, type Tally } from "./diagnostics.ts";
 import { evaluationOutOfMemory } from "./memory.ts";
 import { type RunningMetrics, runningMetrics, type Worst } from "./running_metrics.ts";
 import { itemsOf, type MicroBatch } from "./step.ts";
@@ -27,6 +28,8 @@ export interface Evaluation {
   readonly metrics: Metrics;
   readonly worst: Worst | null;
   readonly samples: number;
+  /** For diagnostics, where they are asked for. */
+  readonly sums: Float64Array | null;
   readonly seconds: number;
   /** The most samples at once from here on; null where memory did not run short. */
   readonly halvedTo: number | null;
@@ -46,15 +49,17 @@ export async function evaluate(
   batchSize: number,
   poll: (done: number, of: number, between: boolean) => Promise<void> | void,
   team: Team | null = null,
+  diagnoses = false,
 ): Promise<Evaluation> {
   const began = performance.now();
   const measure = measureOf(source, { loss: pass.loss, full: true, own: pass.metrics });
   const { rank, world } = team ?? { rank: 0, world: 1 };
   const stride = batchSize * world, batches = Math.ceil(source.length / batchSize);
   const running = runningMetrics(measure, team ? batches : 1); // ranks keep each batch's sums apart
+  const tally = diagnoses ? openTally(source, pass.loss, team === null) : null;
   pass.model.root.train(false);
   const fitted = fitting.get(source) ?? batchSize;
-  let most = fitted;
+  let most = fitted, failed = true;
   try {
     const supply = feed.of(source);
     let next = rank * batchSize;
@@ -71,15 +76,17 @@ export async function evaluate(
       }
       const part = team ? done / batchSize + rank : 0, first = done + rank * batchSize;
       while (!supply.ready(WAIT_MS)) await poll(done, source.length, false);
-      const judged = { first, part, source };
+      const judged = { first, part, source, tally };
       scope(() => noGrad(() => most = judgeInParts(pass, supply.take()![0], running, judged, most)));
       supply.ahead();
       await poll(until, source.length, true);
     }
+    failed = false;
   } catch (error) {
     throw evaluationOutOfMemory(error, batchSize);
   } finally {
     running.close();
+    if (failed) tally?.close();
     pass.model.root.train(true);
     if (most < fitted) fitting.set(source, most);
   }
@@ -89,12 +96,15 @@ export async function evaluate(
     all.restore(team.reduce(running.sums(), "sum", "evaluation"));
   }
   const { loss, metrics, worst } = all.result();
+  const sums = tally?.sums(team) ?? null;
+  tally?.close();
   const seconds = (performance.now() - began) / 1000;
   return {
     valLoss: loss,
     metrics,
     worst,
     samples: source.length,
+    sums,
     seconds,
     halvedTo: most < fitted ? most : null,
   };
@@ -114,7 +124,12 @@ function judgeInParts(
   pass: Pass,
   batch: MicroBatch,
   running: RunningMetrics,
-  { first, part, source }: { readonly first: number; readonly part: number; readonly source: Source },
+  { first, part, source, tally }: {
+    readonly first: number;
+    readonly part: number;
+    readonly source: Source;
+    readonly tally: Tally | null;
+  },
   most: number,
 ): number {
   const { input, target } = batch, length = target.shape[0];
@@ -131,6 +146,7 @@ function judgeInParts(
           const loss = pass.loss.apply(output, target);
           const whole = restored(source, pass.loss, output, target, first + from);
           running.observe({ ...whole, loss, items: itemsOf(own, pass.loss), part });
+          tally?.observe(whole.output, whole.target);
         });
       });
       from += count;
@@ -197,8 +213,8 @@ export async function evaluateEpoch(
   trainer.saver.hold();
   trainer.ema?.swap();
   try {
-    const evaluation = await evaluate(trainer.pass, val, trainer.feed, size, poll, ranks?.team);
-    const { valLoss, metrics, samples, seconds, halvedTo } = evaluation;
+    const evaluation = await evaluate(trainer.pass, val, trainer.feed, size, poll, ranks?.team, true);
+    const { valLoss, metrics, samples, sums, seconds, halvedTo } = evaluation;
     if (halvedTo !== null) console.warn(lessAtOnce(halvedTo, size));
     events.emit({
       kind: "eval",
@@ -210,6 +226,11 @@ export async function evaluateEpoch(
       seconds,
     });
     trainer.pictures?.(trainer.pass, cursor.step);
+    const number = epoch + 1, better = valLoss < (cursor.best?.valLoss ?? Infinity);
+    trainer.diagnose?.(trainer.pass, {
+      ...{ step: cursor.step, epoch: number, samples, metrics, sums, better },
+      last: number >= training.epochs,
+    });
     return evaluation;
   } catch (error) {
     if (error instanceof EvaluationAborted) return error;

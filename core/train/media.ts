@@ -108,7 +108,8 @@ export function openPictures(
   };
 }
 
-const isPicture = (shape: readonly number[]): boolean => shape.length === 3 && shape[1] > 3 && shape[2] > 3;
+export const isPicture = (shape: readonly number[]): boolean =>
+  shape.length === 3 && shape[1] > 3 && shape[2] > 3;
 
 const isMap = (shape: readonly number[]): boolean => isPicture(shape.length === 2 ? [1, ...shape] : shape);
 
@@ -143,7 +144,7 @@ function shown(pass: Pass, source: Source, count: number): PicturesNote["picture
 const asHeld = (raw: Tensor, finished: Tensor): Tensor =>
   raw.shape.join() === finished.shape.join() ? raw : finished;
 
-function predicted(pass: Pass, input: Tensor): Tensor {
+export function predicted(pass: Pass, input: Tensor): Tensor {
   const { model } = pass;
   const device = model.root.stateDict()[0][1].device;
   model.root.train(false);
@@ -156,18 +157,18 @@ function predicted(pass: Pass, input: Tensor): Tensor {
   }
 }
 
-interface Sample {
+export interface Sample {
   readonly values: Float64Array;
   readonly shape: readonly number[];
 }
 
-function split(t: Tensor, count: number): Sample[] {
+export function split(t: Tensor, count: number): Sample[] {
   const all = toNumbers(t), each = all.length / count;
   const shape = t.shape.slice(1);
   return Array.from({ length: count }, (_, i) => ({ values: all.subarray(i * each, (i + 1) * each), shape }));
 }
 
-function asMap({ values, shape }: Sample, segments: boolean): Sample {
+export function asMap({ values, shape }: Sample, segments: boolean): Sample {
   if (shape.length === 2) return { values, shape: [1, ...shape] };
   const [classes, height, width] = shape;
   if (!segments || classes < 2) return { values, shape };
@@ -203,7 +204,7 @@ function difference(known: Sample, made: Sample, ranges: readonly ValueRange[]):
 /**
  * Three channels of numbers are colours on one scale for all samples, so that none is brighter than it is.
  */
-function lookOf(dtype: DType, samples: readonly Sample[]): (sample: Sample) => Picture {
+export function lookOf(dtype: DType, samples: readonly Sample[]): (sample: Sample) => Picture {
   const [channels] = samples[0].shape, bytes = dtype === "u8" && channels === 1;
   if (channels !== 3 && !bytes) return (sample) => painted(sample);
   const [least, most] = dtype === "u8" ? [0, 255] : coloursOf(samples);

@@ -355,7 +355,7 @@ function ofTarget(sums: Float64Array, k: number, count: number) {
 }
 
 /** A distribution is more than one number for each target: `from` is where those begin that are compared. */
-function pointsIn(output: Tensor, target: Tensor, from: number, count: number): Tensor {
+export function pointsIn(output: Tensor, target: Tensor, from: number, count: number): Tensor {
   if (output.numel === target.numel) return output;
   const rest = (t: Tensor) => t.shape.slice(2).join();
   if (output.shape[0] === target.shape[0] && output.shape[1] > count && rest(output) === rest(target)) {

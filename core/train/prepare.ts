@@ -16,6 +16,7 @@ import { answersOf, build, type Built } from "./build.ts";
 import { abandon, claim, latestPath, type RunPaths } from "./run_folder.ts";
 import { memoryInUse } from "./device.ts";
 import { type Feed, lanesOf, openFeed } from "./feed.ts";
+import { type Diagnose, openDiagnostics } from "./diagnostics.ts";
 import { openHistograms, openPictures } from "./media.ts";
 import { pausesIn } from "./pauses.ts";
 import { type GoBack, type Guard, openGuard } from "./guards/spikes.ts";
@@ -87,6 +88,8 @@ export interface Trainer extends Built, StepParts {
   readonly outputs: readonly Output[];
   /** Null where no output wants pictures. */
   readonly pictures: ((pass: Pass, step: number) => void) | null;
+  /** Null on other ranks, and where the report has nothing to show of it. */
+  readonly diagnose: Diagnose | null;
   readonly account: Account;
   readonly times: Times;
   readonly flops: Flops;
@@ -207,6 +210,7 @@ export function prepare(launch: Launch): Trainer {
     // A rank that updates a part of the weights has no whole gradients.
     inspect: histograms,
     pictures: openPictures(data.val, wants.pictures, events.note),
+    diagnose: first && !idle ? openDiagnostics(data.val, config.data.lead, paths.logs) : null,
     profile: profileOf(launch, account, paths, console),
     requests: requestsOf(first ? paths.logs : null, console, {
       signals: config.cluster.stop_signals,

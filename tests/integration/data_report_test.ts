@@ -1,6 +1,6 @@
-// `hpctrain report` of data, its pages opened in a real browser.
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { join, toFileUrl } from "@std/path";
+// `hpctrain report` of data, and of runs on maps, opened in a real browser.
+import { assert, assertAlmostEquals, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { fromFileUrl, join, toFileUrl } from "@std/path";
 import { python } from "../core/checkpoint/python.ts";
 import { CHROMIUM, needsChromium, onPage, type Page, type Size } from "./browser.ts";
 import { inTemp, run, succeed } from "./program.ts";
@@ -139,3 +139,98 @@ Deno.test("data that is not there, or of a kind that can't be looked into, is re
       assertMatch(stderr, said);
     }
   }));
+
+const SEA = `
+import sys
+sys.path.append(sys.argv[2])
+from sea_ice import make
+make(sys.argv[1] + "/ice", 5, 18)`;
+
+/** The errors of the best checkpoint's predictions, as numpy adds them up. */
+const ERRORS = `
+import sys, json, numpy as np, xarray as xr
+p = xr.open_dataset(sys.argv[1], decode_times=False)
+e = (p.ice - p.ice_target).values
+lat = p.latitude.values.astype('f8')
+low, high = lat.min(), lat.max()
+n = min(24, lat.shape[0])
+band = np.minimum(n - 1, ((lat - low) / ((high - low) / n)).astype(int))
+mean = lambda x: None if np.isnan(x).all() else float(np.nanmean(x))
+print(json.dumps([[[mean(e[:, k][:, band == b] ** 2), mean(e[:, k][:, band == b])] for b in range(n)] for k in range(e.shape[1])]))`;
+
+const DATA = [
+  "--data-path=ice",
+  "--features=ice",
+  "--targets=ice",
+  "--history=2",
+  "--lead=1..2",
+  "--validate-on=1983",
+];
+
+Deno.test({
+  name:
+    `a run's report has its errors by latitude and lead as numpy has them, and maps of its samples${needsChromium}`,
+  ignore: !CHROMIUM,
+  fn: () =>
+    inTemp(async (cwd) => {
+      python(SEA, cwd, fromFileUrl(new URL("../../examples/python", import.meta.url)));
+      const unet = ["--model=unet", "--device=cpu", "--threads=1", "--no-wandb", "--run-name=r"];
+      await succeed([
+        "train",
+        ...unet,
+        "--depth=1",
+        "--width=4",
+        "--batch-size=15",
+        ...DATA,
+        "--epochs=3",
+        "--lr=1e-3",
+      ], {
+        cwd,
+      });
+      const found = JSON.parse(Deno.readTextFileSync(join(cwd, "logs/r/diagnostics.json")));
+      await succeed(["predict", "checkpoints/r_best.pt", "--out=p.nc"], { cwd });
+      const wanted: [number | null, number | null][][] = JSON.parse(python(ERRORS, join(cwd, "p.nc")));
+      wanted.forEach((bands, k) =>
+        bands.forEach(([square, bias], b) => {
+          const own = found.errors.outputs[k];
+          if (square === null || bias === null) return assertEquals([own.rmse[b], own.bias[b]], [null, null]);
+          assertAlmostEquals(own.rmse[b], Math.sqrt(square), 1e-5);
+          assertAlmostEquals(own.bias[b], bias, 1e-5);
+        })
+      );
+      // The run's own name for its target is text, too.
+      const hostile = JSON.stringify(HOSTILE).slice(1, -1);
+      const text = JSON.stringify(found).replaceAll('"target":"ice"', () => `"target":"${hostile}"`);
+      Deno.writeTextFileSync(join(cwd, "logs/r/diagnostics.json"), text);
+      await succeed(["report", "r"], { cwd });
+      for (const size of [DESK, { width: 390, height: 844, mobile: true, dark: true }]) {
+        await onPage(toFileUrl(join(cwd, "r.html")).href, size, async (page) => {
+          await quiet(page);
+          assertEquals(await page.evaluate("document.documentElement.scrollWidth"), size.width);
+          assertEquals(await page.evaluate(OVERLAPS), []);
+          const titles = await page.evaluate<string[]>(
+            `[...document.querySelectorAll(".map figcaption")].map((caption) => caption.innerText.replace(/\\s+/g, " "))`,
+          );
+          const shown = ["Input", `Target ${HOSTILE} +1`, "Prediction", "Difference"];
+          const later = [`Target ${HOSTILE} +2`, "Prediction", "Difference"];
+          assertEquals(titles, [
+            ...[`RMSE by lead, ${HOSTILE}`, "RMSE by latitude", "Bias by latitude"],
+            ...[`RMSE, ${HOSTILE} +1`, `RMSE, ${HOSTILE} +2`],
+            ...[...shown, ...later, ...shown, ...later],
+          ]);
+          assert(await page.evaluate<number>(`document.querySelectorAll("use.coast").length`) === 16);
+          const table = await page.evaluate<string>(`document.getElementById("targets").innerText`);
+          for (const head of ["R2", "RMSE", "bias", "skill over persistence"]) {
+            assertStringIncludes(table, head);
+          }
+        });
+      }
+      // A damaged file leaves the rest of the report.
+      Deno.writeTextFileSync(
+        join(cwd, "logs/r/diagnostics.json"),
+        text.replace('"rows"', '"x"').replace('"data":"', '"data":"!'),
+      );
+      await succeed(["report", "r"], { cwd });
+      assert(!Deno.readTextFileSync(join(cwd, "r.html")).includes('id="maps"'));
+    }),
+});

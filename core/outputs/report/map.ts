@@ -23,7 +23,24 @@ export interface MapAxes {
   readonly y: MapAxis;
 }
 
-const SCALES = { sequential: viridis, diverging, share: cividis } as const;
+/** Okabe and Ito's colours, which the colour-blind tell apart, and others after them. */
+const CLASS_COLOURS = [
+  ...[0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xf0e442, 0x6b4fbb],
+  ...[0x8c8c8c, 0x7a3b00, 0xb3de69, 0x003f5c, 0xfccde5, 0x00c2b2, 0x800026, 0xd9d9d9],
+];
+
+export const classColour = (k: number): string =>
+  `#${CLASS_COLOURS[k % CLASS_COLOURS.length].toString(16).padStart(6, "0")}`;
+
+const classes = (count: number): Colours => (share, rgb, at) => {
+  const colour = CLASS_COLOURS[Math.round(share * (count - 1)) % CLASS_COLOURS.length];
+  for (let i = 0; i < 3; i++) rgb[at + i] = (colour >> (16 - 8 * i)) & 255;
+};
+
+const SCALES = { sequential: viridis, diverging, share: cividis, classes: viridis } as const;
+
+const coloursOf = (scale: keyof typeof SCALES, [, most]: ValueRange): Colours =>
+  scale === "classes" ? classes(most + 1) : SCALES[scale];
 
 interface MapFigure {
   readonly title: string;
@@ -52,7 +69,7 @@ export function mapFigure(given: MapFigure): Html {
   const plane = upright(given.plane), { width, height } = plane;
   const high = Math.min(HIGHEST * width, Math.max(LOWEST * width, height));
   const coast = given.land ? coastOf(upright(given.land)) : "";
-  const picture = pngSource(plane, range, SCALES[scale]);
+  const picture = pngSource(plane, range, coloursOf(scale, range));
   const named = axes && axes.x.values && axes.y.values ? axes : null;
   return markup`<figure class="map"><figcaption>${title}</figcaption>
 <div class="${named ? "frame" : "frame bare"}">${named && verticalTicks(named.y, flipped)}
@@ -61,7 +78,7 @@ export function mapFigure(given: MapFigure): Html {
 ${coast && given.coasts.drawn(coast, `scale(1 ${high / height})`)}</svg>${
     named && horizontalTicks(ticksOf(named.x), namesOf(named))
   }</div>
-${colourBar(scale, range, units)}</figure>`;
+${scale === "classes" ? null : colourBar(scale, range, units)}</figure>`;
 }
 
 const rises = (values: Float64Array | null): boolean =>
@@ -139,7 +156,7 @@ function namesOf({ x, y }: MapAxes): string {
   return x.units === y.units && x.units ? `${x.name}, ${named(y)}` : `${named(x)}, ${named(y)}`;
 }
 
-function ticksOf({ values, units }: MapAxis): Tick[] {
+export function ticksOf({ values, units }: MapAxis): Tick[] {
   if (values === null || values.length < 2) return [];
   const [first, last] = [values[0], values[values.length - 1]];
   return niceNumbers(Math.min(first, last), Math.max(first, last), isNorth(units) || isEast(units)).map((
@@ -199,12 +216,12 @@ function verticalTicks(axis: MapAxis, flipped: boolean): Html {
   }</svg>`;
 }
 
-function horizontalTicks(ticks: readonly Tick[], name = ""): Html {
+export function horizontalTicks(ticks: readonly Tick[], name = ""): Html {
   return markup`<div class="under"><svg class="ticks" aria-hidden="true">${
-    ticks.map(({ at, text }) =>
-      markup`<text x="${percent(at)}" y="12" text-anchor="${
-        at < 0.06 ? "start" : at > 0.94 ? "end" : "middle"
-      }">${text}</text>`
+    ticks.map(({ at, text }, i) =>
+      markup`<text${i % 2 === 1 && ticks.length > 3 && new Html(' class="extra"')} x="${
+        percent(at)
+      }" y="12" text-anchor="${at < 0.06 ? "start" : at > 0.94 ? "end" : "middle"}">${text}</text>`
     )
   }</svg>${name && markup`<span class="axis">${name}</span>`}</div>`;
 }
@@ -254,7 +271,79 @@ export function usualRange(planes: readonly Plane[]): ValueRange {
   return range[0] < range[1] ? range : [values[0], values[values.length - 1]];
 }
 
-// Histograms and bars.
+// Lines, histograms and bars.
+
+interface LineFigure {
+  readonly title: string;
+  readonly x: MapAxis;
+  readonly units: string;
+  /** A line without hue is faint. */
+  readonly lines: readonly {
+    readonly label: string;
+    readonly hue: number;
+    readonly y: readonly (number | null)[];
+  }[];
+  /** Zero belongs to it. */
+  readonly zero: boolean;
+}
+
+export function lineFigure({ title, x, units, lines, zero }: LineFigure): Html {
+  const known = lines.flatMap(({ y }) => y.filter((value) => value !== null));
+  const least = Math.min(...known, zero ? 0 : Infinity), most = Math.max(...known, zero ? 0 : -Infinity);
+  const ticks = niceNumbers(least, most + (most > least ? 0 : 1), false, 4);
+  const low = Math.min(least, ticks[0]),
+    high = Math.max(most, ticks[ticks.length - 1]),
+    span = high - low || 1;
+  const count = lines[0].y.length, from = x.values ?? Float64Array.from({ length: count }, (_, i) => i);
+  const [first, last] = [Math.min(...from), Math.max(...from)], wide = last - first || 1;
+  const across = (i: number) => 20 + 960 * (from[i] - first) / wide;
+  const up = (value: number) => 100 - 100 * (value - low) / span;
+  const short = (value: number) => Number(value.toFixed(2));
+  const along = x.values && count > 24
+    ? niceNumbers(first, last, /^degrees/.test(x.units ?? ""))
+    : niceNumbers(first, last, /^degrees/.test(x.units ?? "")).filter((value) =>
+      !isSteps(x) || Number.isInteger(value)
+    );
+  const name = x.units && !/^degrees/.test(x.units) ? `${x.name} (${x.units})` : x.name;
+  return markup`<figure class="map"><figcaption>${title}${
+    units && markup` <span class="axis">${units}</span>`
+  }</figcaption>
+<div class="frame"><svg class="ticks upright" aria-hidden="true">${
+    ticks.map((value) =>
+      markup`<text x="100%" y="${up(value).toFixed(2)}%" dx="-6" dy="4" text-anchor="end">${
+        tickText(value)
+      }</text>`
+    )
+  }</svg><svg class="lines" viewBox="0 0 1000 100" preserveAspectRatio="none" role="img" aria-label="${title}">${
+    ticks.map((value) => markup`<path class="rule" d="M0 ${short(up(value))}H1000"/>`)
+  }${
+    lines.map(({ hue, y }) => {
+      const points = y.map((value, i) => value === null ? null : `${short(across(i))} ${short(up(value))}`);
+      const path = points.map((point, i) => point && `${i > 0 && points[i - 1] ? "L" : "M"}${point}`).join(
+        "",
+      );
+      const dots = count > 24 ? "" : points.map((point) => point && `M${point}h0`).join("");
+      return markup`<path class="line s${hue}" d="${path}"/>${
+        dots && markup`<path class="dot s${hue}" d="${dots}"/>`
+      }`;
+    })
+  }</svg>${
+    horizontalTicks(
+      along.map((value) => ({
+        at: (20 + 960 * (value - first) / wide) / 1000,
+        text: degrees(value, x.units) ?? tickText(value),
+      })),
+      name,
+    )
+  }</div>${
+    lines.length > 1 &&
+    markup`<p class="legend">${
+      lines.map(({ label, hue }) => markup`<span class="key"><i class="swatch h${hue}"></i>${label}</span>`)
+    }</p>`
+  }</figure>`;
+}
+
+const isSteps = ({ name }: MapAxis): boolean => name === "lead";
 
 export function histogramFigure(title: string, { from, to, counts }: Histogram, units = ""): Html {
   const most = Math.max(1, ...counts), span = to - from;

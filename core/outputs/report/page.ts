@@ -1,6 +1,7 @@
 // The report of runs.
 import type { RunData } from "../../run/run_data.ts";
 import { type RunStatus, runStatusOf } from "../../run/status.ts";
+import { diagnosticsSections } from "./diagnostics.ts";
 import { chartData } from "./chart_data.ts";
 import {
   attemptsSection,
@@ -34,7 +35,7 @@ export async function reportPage(runs: readonly RunData[], now: number): Promise
       heading(first, statuses[0], THEME),
       headline(first, statuses[0]),
       charts([]),
-      samplesSection(first.folder),
+      ...picturesOf(first.folder),
       timeOfRun(first),
       rankTimes(first),
       attemptsSection(first),
@@ -56,6 +57,12 @@ export async function reportPage(runs: readonly RunData[], now: number): Promise
     data: chartData(runs),
     now,
   });
+}
+
+/** What the run keeps for itself says more than what it kept for others. */
+function picturesOf(folder: string): (Html | null)[] {
+  const found = diagnosticsSections(folder);
+  return found.at(-1) ? found : [...found, samplesSection(folder)];
 }
 
 function charts(names: readonly string[]): Html {

@@ -1,0 +1,124 @@
+// What an evaluation knows beyond its metrics: where errors are, which classes are taken for which, and some
+// samples with what the model makes of them. It is a file of the run's folder, which the report shows.
+import { join } from "../../deps/path.ts";
+import { writeAll, writeAtomically } from "../base/atomic.ts";
+
+export interface Diagnostics {
+  readonly version: 1;
+  readonly step: number;
+  readonly epoch: number;
+  readonly samples: number;
+  readonly task: "regression" | "classification" | "segmentation";
+  /** The names of the outputs or classes. */
+  readonly names: readonly string[];
+  /** The name of each output's target, and its steps ahead; absent for classes. */
+  readonly outputs: readonly DiagnosedOutput[];
+  /** NaN is null. */
+  readonly metrics: Readonly<Record<string, number | null>>;
+  /** Errors by place, where targets are maps. */
+  readonly errors: PlacedErrors | null;
+  /** How often each class (the outer one) was taken for each class. */
+  readonly confusion: readonly (readonly number[])[] | null;
+  readonly axes: { readonly x: DiagnosedAxis; readonly y: DiagnosedAxis } | null;
+  readonly shown: readonly ShownSample[];
+}
+
+export interface DiagnosedOutput {
+  readonly target: string;
+  readonly lead: number | null;
+  readonly units: string;
+}
+
+export interface DiagnosedAxis {
+  readonly name: string;
+  readonly units: string;
+  readonly values: readonly number[] | null;
+}
+
+/** In the targets' own units, output by output; null where no point counts. */
+export interface PlacedErrors {
+  /** Along the rows of the map, or along latitude where each point has its own. */
+  readonly along: DiagnosedAxis;
+  readonly outputs: readonly { readonly rmse: Numbers; readonly bias: Numbers }[];
+  /** Maps of the error, where they are small enough. */
+  readonly rmse: readonly PackedMap[];
+}
+
+type Numbers = readonly (number | null)[];
+
+export interface ShownSample {
+  /** Its time or number. */
+  readonly name: string;
+  /** An image, as the PNG's base64; or maps. */
+  readonly image: string | null;
+  readonly inputs: readonly { readonly name: string; readonly map: PackedMap }[];
+  /** Those of the outputs with these numbers. */
+  readonly outputs: readonly {
+    readonly output: number;
+    readonly target: PackedMap;
+    readonly prediction: PackedMap;
+  }[];
+}
+
+/** Two bytes a point: 65535 is missing, and others go from the least to the most. */
+export interface PackedMap {
+  readonly width: number;
+  readonly height: number;
+  readonly least: number;
+  readonly most: number;
+  readonly data: string;
+}
+
+export interface UnpackedMap {
+  readonly width: number;
+  readonly height: number;
+  readonly values: Float64Array;
+}
+
+const MISSING = 65_535;
+
+export function packMap({ width, height, values }: UnpackedMap): PackedMap {
+  let least = Infinity, most = -Infinity;
+  for (const value of values) {
+    if (value - value !== 0) continue;
+    if (value < least) least = value;
+    if (value > most) most = value;
+  }
+  if (least > most) least = most = 0;
+  const scale = most > least ? (MISSING - 1) / (most - least) : 0;
+  const bytes = new DataView(new ArrayBuffer(2 * values.length));
+  values.forEach((value, i) => {
+    const at = value - value === 0 ? Math.round((value - least) * scale) : MISSING;
+    bytes.setUint16(2 * i, at, true);
+  });
+  return { width, height, least, most, data: new Uint8Array(bytes.buffer).toBase64() };
+}
+
+export function unpackMap({ width, height, least, most, data }: PackedMap): UnpackedMap {
+  const bytes = Uint8Array.fromBase64(data), view = new DataView(bytes.buffer);
+  if (bytes.length !== 2 * width * height) {
+    throw new Error("internal: a map of diagnostics has another size.");
+  }
+  const values = Float64Array.from({ length: width * height }, (_, i) => {
+    const at = view.getUint16(2 * i, true);
+    return at === MISSING ? NaN : least + at * (most - least) / (MISSING - 1);
+  });
+  return { width, height, values };
+}
+
+const NAME = "diagnostics.json";
+
+export function writeDiagnostics(folder: string, found: Diagnostics): void {
+  const text = new TextEncoder().encode(JSON.stringify(found));
+  writeAtomically(join(folder, NAME), (file) => writeAll(file, text), { sync: false });
+}
+
+/** Null where a run has none, or another version wrote them. */
+export function readDiagnostics(folder: string): Diagnostics | null {
+  try {
+    const found = JSON.parse(Deno.readTextFileSync(join(folder, NAME)));
+    return found.version === 1 ? found : null;
+  } catch {
+    return null;
+  }
+}
