@@ -1,5 +1,5 @@
-// What an evaluation knows beyond its metrics: where errors are, which classes are taken for which, and some
-// samples with what the model makes of them. It is a file of the run's folder, which the report shows.
+// An evaluation knows more than its metrics: where errors are, which classes are taken for which, and what the
+// model makes of some samples. It is a file of the run's folder, which the report shows.
 import { join } from "../../deps/path.ts";
 import { writeAll, writeAtomically } from "../base/atomic.ts";
 

@@ -59,7 +59,7 @@ export async function reportPage(runs: readonly RunData[], now: number): Promise
   });
 }
 
-/** What the run keeps for itself says more than what it kept for others. */
+/** Pictures that were made for W&B are shown where the run has no maps of its own. */
 function picturesOf(folder: string): (Html | null)[] {
   const found = diagnosticsSections(folder);
   return found.at(-1) ? found : [...found, samplesSection(folder)];
