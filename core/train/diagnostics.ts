@@ -53,8 +53,8 @@ export interface Tally {
 
 /** A matrix of more classes is no longer read. */
 const MOST_CLASSES = 64;
-/** Larger maps have their errors by rows alone, and so have several ranks. */
-const MOST_POINTS = 2 ** 18;
+/** Points of larger maps have their errors by rows alone; several ranks send theirs to each other. */
+const MOST_POINTS = 2 ** 18, MOST_SENT = 2 ** 14;
 
 type Judged = Pick<Loss, "name" | "like" | "ignored" | "point">;
 
@@ -102,7 +102,7 @@ const SUMS = 3;
 
 /** Count, error and its square: [3, outputs, rows, columns], or summed over columns. */
 function errorTally({ target: { shape }, facts }: Source, { point = 0 }: Judged, alone: boolean): Tally {
-  const [count, height, width] = shape, byPoint = alone && count * height * width <= MOST_POINTS;
+  const [count, height, width] = shape, byPoint = count * height * width <= (alone ? MOST_POINTS : MOST_SENT);
   const size = SUMS * count * height * (byPoint ? width : 1);
   return tally(size, (before, output, target) => {
     const { device } = target;

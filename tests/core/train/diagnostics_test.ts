@@ -57,7 +57,10 @@ Deno.test("errors are added up point by point, or row by row; missing points cou
       { length: 18 },
       (_, i) => wanted.subarray(4 * i, 4 * i + 4).reduce((a, b) => a + b),
     );
-    assertEquals(sumsOf(source, loss, output, target, false), rows);
+    assertEquals(sumsOf(source, loss, output, target, false), wanted);
+    const wide = tensor(new Float32Array(2 * 2 * 3 * 4096).fill(1), [2, 2, 3, 4096]);
+    const many = sumsOf(sourceOf("regression", 2, wide), loss, wide, wide, false);
+    assertEquals(many, Float64Array.from({ length: 18 }, (_, i) => i < 6 ? 2 * 4096 : 0));
     assertEquals(sumsOf(source, { name: "none" }, output, target), null);
   });
 });
