@@ -28,7 +28,7 @@ import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
 import { answersTo, list, type Pass } from "../train/blocks.ts";
 import type { Feed } from "../train/feed.ts";
-import { shiftedParts } from "../train/evaluate.ts";
+import { shiftedParts } from "../train/metrics.ts";
 import { evaluationOutOfMemory } from "../train/memory.ts";
 
 interface DataRole {

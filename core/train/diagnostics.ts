@@ -41,7 +41,7 @@ import {
 import type { Team } from "../ranks/team.ts";
 import type { Pass } from "./blocks.ts";
 import { asMap, isPicture, lookOf, predicted, type Sample, split } from "./media.ts";
-import { type Metrics, pointsIn } from "./metrics.ts";
+import { type Metrics, pointsIn, shiftedParts } from "./metrics.ts";
 
 /** Sums of one evaluation. */
 export interface Tally {
@@ -316,7 +316,11 @@ function shownOf(source: Source, pass: Pass, grid: Grid | null): ShownSample[] {
     const { input, target } = source.finish(raw, part);
     const sides = (t: Tensor) => t.shape.slice(-2).join();
     const held = raw.input.shape.length === 4 && sides(raw.input) === sides(input) ? raw.input : input;
-    const [inputs, targets, outputs] = [held, target, predicted(pass, input)].map((t) => split(t, count));
+    const { loss, loss: { point = 0 } } = pass, answer = predicted(pass, input);
+    const own = source.restore ? source.restore(target, ids) : target;
+    const full = source.restore ? source.restore(answer, ids, shiftedParts(loss)) : answer;
+    const made = segments ? full : pointsIn(full, target, point * shape[0], shape[0]);
+    const [inputs, targets, outputs] = [held, own, made].map((t) => split(t, count));
     const channels = inputs[0].shape.length === 3 ? inputs[0].shape[0] : 0;
     const image = isPicture(inputs[0].shape) && history === 1 && (channels === 3 || raw.input.dtype === "u8")
       ? lookOf(raw.input.dtype, inputs)

@@ -10,7 +10,7 @@ import type { Team } from "../ranks/team.ts";
 import { judgedAtOnce } from "./batches.ts";
 import { answersTo, outputOf, type Pass } from "./blocks.ts";
 import type { Feed } from "./feed.ts";
-import { measureOf, type Metrics } from "./metrics.ts";
+import { measureOf, type Metrics, shiftedParts } from "./metrics.ts";
 import { openTally, type Tally } from "./diagnostics.ts";
 import { evaluationOutOfMemory } from "./memory.ts";
 import { type RunningMetrics, runningMetrics, type Worst } from "./running_metrics.ts";
@@ -164,10 +164,6 @@ function restored(source: Source, loss: Loss, output: Tensor, target: Tensor, fi
   const ids = Int32Array.from({ length: target.shape[0] }, (_, i) => first + i);
   return { output: source.restore(output, ids, shiftedParts(loss)), target: source.restore(target, ids) };
 }
-
-/** A variance is no value that a climatology could be added to. */
-export const shiftedParts = ({ parts, logVariance }: Loss): boolean[] | undefined =>
-  parts?.map((_, part) => part !== logVariance);
 
 /** A save does not wait for a long evaluation. */
 export class EvaluationAborted {

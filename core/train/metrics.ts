@@ -354,6 +354,10 @@ function ofTarget(sums: Float64Array, k: number, count: number) {
   return { n, r2, mae: absolute / n, rmse: Math.sqrt(ee / n), bias: e / n };
 }
 
+/** A variance is no value that a climatology could be added to. */
+export const shiftedParts = ({ parts, logVariance }: Loss): boolean[] | undefined =>
+  parts?.map((_, part) => part !== logVariance);
+
 /** A distribution is more than one number for each target: `from` is where those begin that are compared. */
 export function pointsIn(output: Tensor, target: Tensor, from: number, count: number): Tensor {
   if (output.numel === target.numel) return output;

@@ -68,14 +68,14 @@ export function mapFigure(given: MapFigure): Html {
   };
   const plane = upright(given.plane), { width, height } = plane;
   const high = Math.min(HIGHEST * width, Math.max(LOWEST * width, height));
-  const coast = given.land ? coastOf(upright(given.land)) : "";
+  const land = given.land && upright(given.land);
   const picture = pngSource(plane, range, coloursOf(scale, range));
   const named = axes && axes.x.values && axes.y.values ? axes : null;
   return markup`<figure class="map"><figcaption>${title}</figcaption>
 <div class="${named ? "frame" : "frame bare"}">${named && verticalTicks(named.y, flipped)}
 <svg class="field" viewBox="0 0 ${width} ${high}" preserveAspectRatio="none" role="img" aria-label="${title}">
 <image width="${width}" height="${high}" preserveAspectRatio="none" href="${picture}"/>
-${coast && given.coasts.drawn(coast, `scale(1 ${high / height})`)}</svg>${
+${land && given.coasts.drawn(coastOf(land), `scale(${width / land.width} ${high / land.height})`)}</svg>${
     named && horizontalTicks(ticksOf(named.x), namesOf(named))
   }</div>
 ${scale === "classes" ? null : colourBar(scale, range, units)}</figure>`;
@@ -98,6 +98,7 @@ export class Coasts {
   #room = LONGEST_COASTS;
 
   drawn(path: string, transform: string): Html | null {
+    if (path === "") return null;
     const key = `${transform} ${path}`, known = this.#known.get(key), id = known ?? this.#known.size;
     if (known === undefined) {
       if (path.length > Math.min(LONGEST_COAST, this.#room)) return null;

@@ -53,10 +53,6 @@ Deno.test("errors are added up point by point, or row by row; missing points cou
     });
     const loss = { name: "mse" };
     assertEquals(sumsOf(source, loss, output, target), wanted);
-    const rows = Float64Array.from(
-      { length: 18 },
-      (_, i) => wanted.subarray(4 * i, 4 * i + 4).reduce((a, b) => a + b),
-    );
     assertEquals(sumsOf(source, loss, output, target, false), wanted);
     const wide = tensor(new Float32Array(2 * 2 * 3 * 4096).fill(1), [2, 2, 3, 4096]);
     const many = sumsOf(sourceOf("regression", 2, wide), loss, wide, wide, false);
