@@ -12,6 +12,7 @@ import {
   pad,
   permute,
   reshape,
+  toDtype,
   viewAsComplex,
 } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
@@ -49,7 +50,7 @@ class Spectral extends Module {
 
   forward(x: Tensor): Tensor {
     const [items, , height, width] = x.shape, modes = this.#modes, filters = this.#filters;
-    const all = fftRfft2(x);
+    const all = fftRfft2(exact(x));
     const low = narrow(all, 3, 0, modes);
     const rows = cat([narrow(low, 2, 0, modes), narrow(low, 2, height - modes, modes)], 2);
     const each = reshape(permute(rows, [2, 3, 0, 1]), [-1, items, filters]);
@@ -61,6 +62,9 @@ class Spectral extends Module {
     return fftIrfft2(cat([above, below], 2), [height, width]);
   }
 }
+
+/** cuFFT has no bf16, and fp16 for few sizes; on a GPU autocast leaves it to us. */
+const exact = (x: Tensor): Tensor => x.dtype === "bf16" || x.dtype === "f16" ? toDtype(x, "f32") : x;
 
 class Layer extends Module {
   readonly #spectral: Spectral;

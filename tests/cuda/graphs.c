@@ -1,0 +1,127 @@
+// Capture and replay: what is queued goes into a graph's list, which a launch queues again.
+#include "runtime.h"
+
+static __thread enum cudaStreamCaptureMode mode_now;
+static int captures, global_captures;
+static unsigned long long capture_ids;
+
+cudaError_t forbidden(const char *call) {
+  if (captures == 0 || global_captures == 0 || mode_now == cudaStreamCaptureModeRelaxed) return cudaSuccess;
+  for (int i = 0; i < streams_in_all(); i++) {
+    if (stream_at(i)->capturing) stream_at(i)->capturing->valid = 0;
+  }
+  return wrong(cudaErrorStreamCaptureUnsupported, "%s while a stream is capturing", call);
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMode mode) {
+  CALL(cudaStreamBeginCapture);
+  LOCK();
+  Stream *s = stream_of(handle, "cudaStreamBeginCapture");
+  cudaError_t code = s ? cudaSuccess : failed(cudaErrorInvalidResourceHandle);
+  if (s && handle == NULL) code = wrong(cudaErrorStreamCaptureUnsupported, "capture of the default stream");
+  else if (s) {
+    Graph *g = calloc(1, sizeof *g);
+    g->valid = 1;
+    s->capturing = g;
+    s->capture_id = ++capture_ids;
+    captures++;
+    if (mode == cudaStreamCaptureModeGlobal) global_captures++;
+  }
+  UNLOCK();
+  return code;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *out) {
+  CALL(cudaStreamEndCapture);
+  LOCK();
+  Stream *s = stream_of(handle, "cudaStreamEndCapture");
+  cudaError_t code = cudaSuccess;
+  *out = NULL;
+  if (!s || !s->capturing) code = wrong(cudaErrorIllegalState, "cudaStreamEndCapture without a capture");
+  else {
+    Graph *g = s->capturing;
+    if (g->valid) *out = (cudaGraph_t)g;
+    else code = failed(cudaErrorStreamCaptureInvalidated);
+    for (int i = 0; i < streams_in_all(); i++) if (stream_at(i)->capturing == g) stream_at(i)->capturing = NULL;
+    captures--;
+    if (global_captures) global_captures--;
+    standin_count("graph", "captured", g->count);
+  }
+  UNLOCK();
+  return code;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureStatus *status) {
+  const Stream *s = (const Stream *)handle;
+  *status = s && s->magic == STREAM_MAGIC && s->capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, enum cudaStreamCaptureStatus *status, unsigned long long *id,
+                                     cudaGraph_t *graph, const cudaGraphNode_t **before, const cudaGraphEdgeData **edges,
+                                     size_t *count) {
+  cudaStreamIsCapturing(handle, status);
+  const Stream *s = *status == cudaStreamCaptureStatusActive ? (const Stream *)handle : NULL;
+  if (id) *id = s ? s->capture_id : 0;
+  if (graph) *graph = s ? (cudaGraph_t)s->capturing : NULL;
+  if (before) *before = NULL;
+  if (edges) *edges = NULL;
+  if (count) *count = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
+  enum cudaStreamCaptureMode before = mode_now;
+  mode_now = *mode;
+  *mode = before;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags) {
+  (void)flags;
+  CALL(cudaGraphInstantiate);
+  *out = (cudaGraphExec_t)graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags) {
+  return cudaGraphInstantiate(out, graph, flags);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream) {
+  CALL(cudaGraphLaunch);
+  LOCK();
+  Stream *s = stream_of(stream, "cudaGraphLaunch");
+  Graph *g = (Graph *)handle;
+  if (s) {
+    standin_count("graph", "launched", g->count);
+    tick_clock(s);
+    for (Access *a = g->accesses; a; a = a->next) access_bytes(s, a->from, a->to - a->from, a->write, a->what);
+    for (Op *op = g->first; op; op = op->next) {
+      Op again = *op;
+      if (op->staged) memcpy(again.staged = malloc(op->bytes), op->staged, op->bytes);
+      queue(s, again);
+    }
+  }
+  UNLOCK();
+  return s ? cudaSuccess : failed(cudaErrorInvalidResourceHandle);
+}
+
+cudaError_t cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t *nodes, size_t *count) {
+  Graph *g = (Graph *)handle;
+  size_t i = 0;
+  for (Op *op = g->first; nodes && op && i < *count; op = op->next) nodes[i++] = (cudaGraphNode_t)op;
+  *count = g->count;
+  return cudaSuccess;
+}
+
+// A captured operator's own memory is kept for the process: a test captures few.
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  (void)graph;
+  CALL(cudaGraphDestroy);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  (void)graph;
+  CALL(cudaGraphExecDestroy);
+  return cudaSuccess;
+}

@@ -1,0 +1,193 @@
+// Builds the CUDA stand-in for the libtorch of the Python peer, and gives the environment of a run on it.
+import { fromFileUrl, join } from "@std/path";
+import { existsSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { cacheFolder } from "../../ffi/libraries/find.ts";
+import { COMPILER } from "../native/double.ts";
+import { importsOf, type NvidiaLibrary, output } from "./imports.ts";
+
+const HERE = fromFileUrl(new URL("./", import.meta.url));
+const source = (name: string) => join(HERE, name);
+
+/** The sources of each library that answers; what else libtorch imports gets stubs. */
+const SOURCES: Readonly<Record<string, readonly string[]>> = {
+  libcudart: ["runtime.c", "memory.c", "streams.c", "graphs.c", "kernels.c"],
+  libcuda: ["driver.c"],
+  "libnvidia-ml": ["nvml.c"],
+  libnccl: ["nccl.c"],
+  libcublas: ["cublas.c"],
+  libcublasLt: ["cublas.c"],
+  libcudnn: ["cudnn.c"],
+  libcupti: ["tools.c"],
+  libnvrtc: ["tools.c"],
+};
+const NUMBERS = ["numbers.cpp", "fused.cpp"];
+
+interface Wheel {
+  /** torch/lib */
+  readonly lib: string;
+  readonly include: string;
+  /** CUDA's headers, of the same major version, and the folder that holds `crt`. */
+  readonly headers: readonly string[];
+  readonly version: string;
+}
+
+/** PyTorch's wheel with CUDA, which the peer's environment holds; or why there is none. */
+function wheelOf(python = Deno.env.get("HPCTRAIN_PYTHON")): Wheel | string {
+  if (Deno.build.arch !== "x86_64") return "PyTorch's wheel with CUDA is pinned for x86_64 only";
+  if (!python) return "HPCTRAIN_PYTHON names no Python with PyTorch";
+  const lib = join(python, "../../lib");
+  const site = [...Deno.readDirSync(lib)].filter(({ name }) => /^python3/.test(name))
+    .map(({ name }) => join(lib, name, "site-packages")).find((path) => existsSync(join(path, "torch/lib")));
+  if (!site) return `${python} has no PyTorch`;
+  if (!existsSync(join(site, "torch/lib/libtorch_cuda.so"))) return `the PyTorch of ${python} has no CUDA`;
+  const cuda = join(site, "nvidia/cu13/include"), triton = join(site, "triton/backends/nvidia/include");
+  if (!existsSync(join(cuda, "cuda_runtime_api.h"))) return `there are no CUDA headers beside ${python}`;
+  if (!existsSync(join(triton, "crt/host_defines.h"))) {
+    return `there is no crt/host_defines.h beside ${python}`;
+  }
+  const version = Deno.readTextFileSync(join(site, "torch/version.py"));
+  return {
+    lib: join(site, "torch/lib"),
+    include: join(site, "torch/include"),
+    headers: [cuda, triton],
+    version,
+  };
+}
+
+/** Null where the stand-in can be built. */
+export const whyNoStandin: string | null = (() => {
+  if (COMPILER === null) return "there is no C compiler";
+  for (const tool of ["g++", "nm", "readelf"]) {
+    try {
+      new Deno.Command(tool, { args: ["--version"], stdout: "null", stderr: "null" }).outputSync();
+    } catch {
+      return `there is no ${tool}`;
+    }
+  }
+  const wheel = wheelOf();
+  return typeof wheel === "string" ? wheel : null;
+})();
+
+/** A test that is skipped where there can be no stand-in, with the reason in its name. */
+export function onStandin(name: string, fn: (t: Deno.TestContext) => Promise<void>): void {
+  const why = whyNoStandin;
+  Deno.test({ name: why === null ? name : `${name} (skipped: ${why})`, ignore: why !== null, fn });
+}
+
+/** Its folder: a libtorch with the stand-in for NVIDIA's libraries beside it. Built once for all runs. */
+export async function standin(): Promise<string> {
+  const wheel = wheelOf();
+  if (typeof wheel === "string") throw new Error(wheel);
+  const folder = join(cacheFolder(Deno.env.toObject()), `cuda-stand-in-${hashOf(wheel)}`);
+  if (existsSync(folder)) return folder;
+  Deno.mkdirSync(join(folder, ".."), { recursive: true });
+  const making = Deno.makeTempDirSync({ dir: join(folder, ".."), prefix: "cuda-stand-in-making-" });
+  try {
+    await build(wheel, making);
+    Deno.chmodSync(making, 0o755);
+    Deno.renameSync(making, folder);
+  } catch (error) {
+    if (!existsSync(folder)) throw error; // else another process was first
+  } finally {
+    if (existsSync(making)) Deno.removeSync(making, { recursive: true });
+  }
+  return folder;
+}
+
+function hashOf({ version, lib }: Wheel): string {
+  const hash = createHash("sha256").update(version).update(lib);
+  for (const { name } of [...Deno.readDirSync(HERE)].sort((a, b) => a.name < b.name ? -1 : 1)) {
+    if (/\.(c|h|cpp)$/.test(name) || /^(standin|imports)\.ts$/.test(name)) {
+      hash.update(Deno.readFileSync(source(name)));
+    }
+  }
+  return hash.digest("hex").slice(0, 12);
+}
+
+async function build(wheel: Wheel, folder: string): Promise<void> {
+  for (const { name } of Deno.readDirSync(wheel.lib)) {
+    if (/\.so(\.|$)/.test(name)) Deno.symlinkSync(join(wheel.lib, name), join(folder, name));
+  }
+  Deno.writeTextFileSync(join(folder, "version.py"), wheel.version);
+  const objects = NUMBERS.map((name) => compileNumbers(wheel, folder, name)); // the longest: beside the rest
+  const libraries = await importsOf(wheel.lib);
+  const runtime = libraries.find(({ name }) => name === "libcudart")!;
+  await link(wheel, folder, runtime, []);
+  const others = libraries.filter((library) => library !== runtime);
+  for (const library of others) await link(wheel, folder, library, [join(folder, runtime.soname)]);
+  const built = await Promise.all(objects);
+  await output("g++", [
+    ...[
+      "-shared",
+      "-o",
+      join(folder, "libnumbers.so"),
+      ...built,
+      `-L${wheel.lib}`,
+      join(folder, runtime.soname),
+    ],
+    ...["-ltorch_cpu", "-ltorch_cuda", "-lc10", "-lc10_cuda", "-Wl,--allow-shlib-undefined"],
+  ]);
+  for (const path of built) Deno.removeSync(path);
+}
+
+async function compileNumbers({ include, headers }: Wheel, folder: string, name: string): Promise<string> {
+  const object = join(folder, name.replace(".cpp", ".o"));
+  await output("g++", [
+    ...["-c", "-std=c++20", "-O1", "-fPIC", "-DC10_CUDA_NO_CMAKE_CONFIGURE_FILE", source(name), "-o", object],
+    ...[include, join(include, "torch/csrc/api/include"), ...headers].map((path) => `-I${path}`),
+  ]);
+  return object;
+}
+
+/** Its own sources, and stubs for the imported symbols that they lack. */
+async function link(wheel: Wheel, folder: string, library: NvidiaLibrary, needs: string[]): Promise<void> {
+  const { name, soname, symbols } = library, objects: string[] = [];
+  for (const file of SOURCES[name] ?? []) {
+    const object = join(folder, `${name}-${file}.o`);
+    const warnings = ["-Wall", "-Wextra", "-Wno-empty-body", "-Werror"];
+    const headers = wheel.headers.map((path) => `-I${path}`);
+    const define = `-DSTANDIN_${name.replaceAll("-", "_")}`;
+    await output(COMPILER!, [
+      ...["-c", "-O2", "-fPIC", ...warnings, define, ...headers, source(file), "-o", object],
+    ]);
+    objects.push(object);
+  }
+  const stubs = join(folder, `${name}-stubs.c`), map = join(folder, `${name}.map`);
+  const defined = objects.length > 0 ? await output("nm", ["--defined-only", "-g", ...objects]) : "";
+  const there = new Set(defined.split("\n").map((line) => line.split(" ").at(-1)));
+  const missing = [...symbols.keys()].filter((symbol) => !there.has(symbol)).sort();
+  const lines = missing.map((symbol) =>
+    `int ${symbol}(void) { return standin_stub("${name}", "${symbol}"); }`
+  );
+  const declared = "int standin_stub(const char *library, const char *name);";
+  Deno.writeTextFileSync(stubs, [declared, ...lines, ""].join("\n"));
+  const version = [...symbols.values()].find((v) => v !== "") ?? soname.replaceAll(/[^\w.]/g, "_");
+  Deno.writeTextFileSync(map, `${version} { global: *; };\n`);
+  await output(COMPILER!, [
+    ...["-shared", "-fPIC", `-Wl,-soname,${soname}`, `-Wl,--version-script=${map}`, "-Wl,-rpath,$ORIGIN"],
+    ...[stubs, ...objects, ...needs, "-o", join(folder, soname), "-lpthread", "-ldl", "-lrt"],
+  ]);
+  for (const path of [stubs, map, ...objects]) Deno.removeSync(path);
+}
+
+export interface StandinOptions {
+  /** Work runs when somebody waits for it, or after so many milliseconds; 0: only then. */
+  readonly lateMs?: number | null;
+  /** Operators compute; else kernels are counted and do nothing. */
+  readonly numbers?: boolean;
+  readonly more?: Record<string, string>;
+}
+
+/** The environment of a run on the stand-in. */
+export function standinEnv(folder: string, { lateMs = null, numbers = true, more }: StandinOptions = {}) {
+  return {
+    HPCTRAIN_LIBTORCH: folder,
+    HPCTRAIN_NCCL: join(folder, "libnccl.so.2"),
+    LD_LIBRARY_PATH: folder,
+    CUDA_STANDIN_NUMBERS: numbers ? join(folder, "libnumbers.so") : "",
+    ...(lateMs === null ? {} : { CUDA_STANDIN_LATE: "1", CUDA_STANDIN_TICK_MS: String(lateMs) }),
+    OMP_NUM_THREADS: "1",
+    ...more,
+  };
+}
