@@ -4,6 +4,9 @@ export type LauncherName = "torchrun" | "slurm" | "openmpi" | "pals" | "mpich";
 /** A process's environment. */
 export type Env = Readonly<Record<string, string | undefined>>;
 
+/** Names a rank's own part of the launch's folder; only ranks that `hpctrain launch` started have it. */
+export const LAUNCH_VARIABLE = "HPCTRAIN_LAUNCH";
+
 export type Value = "rank" | "world" | "localRank" | "localWorld" | "node" | "nodes";
 
 interface Launcher {

@@ -1,8 +1,8 @@
 import { messageOf, UserError } from "../../base/errors.ts";
-import type { Env } from "../launchers.ts";
+import { type Env, LAUNCH_VARIABLE } from "../launchers.ts";
 import type { RankContext } from "../context.ts";
 import { numberFrom, type Secret } from "./channel.ts";
-import { dirname, join } from "../../../deps/path.ts";
+import { basename, dirname, join } from "../../../deps/path.ts";
 import { remove, temporaryFor } from "../../base/atomic.ts";
 
 export interface Address {
@@ -83,6 +83,8 @@ export function likelyAddresses(where: RankContext, env: Env, secret: Secret): A
 
 /** Each rank of a job computes the same key, and other jobs of the same folder have other keys. */
 export function jobKey(where: RankContext, env: Env): string {
+  const launch = env[LAUNCH_VARIABLE];
+  if (launch && onOneHost(where)) return basename(dirname(launch)); // its folder's name is its own
   const { SLURM_JOB_ID, SLURM_STEP_ID, PBS_JOBID, PALS_APID, PMIX_NAMESPACE, TORCHELASTIC_RUN_ID } = env;
   const scheduler = SLURM_JOB_ID
     ? `slurm-${SLURM_JOB_ID}.${SLURM_STEP_ID ?? ""}`

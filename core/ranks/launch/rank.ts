@@ -4,6 +4,7 @@ import { dirname, join, resolve } from "../../../deps/path.ts";
 import { endWithPipe, runOnCores } from "../../../ffi/libc.ts";
 import { EXIT, refused, UserError } from "../../base/errors.ts";
 import { JobFailed } from "../control/failure.ts";
+import { LAUNCH_VARIABLE } from "../launchers.ts";
 
 /** It runs before anything else, so that every thread comes to run on these cores. */
 export function enterRank(folder: string): void {
@@ -82,9 +83,6 @@ export interface RunFolders {
   readonly logs: string;
   readonly checkpoints: string;
 }
-
-/** Names a rank's own part of the folder; only ranks that `launch` started have it. */
-export const LAUNCH_VARIABLE = "HPCTRAIN_LAUNCH";
 
 export const LEASH = "leash";
 export const COMMAND_FILE = "called";

@@ -4,7 +4,8 @@ import { findMpi, MPI_NAMES, type MpiLibrary, noMpiSentence } from "../../../ffi
 import { refusalOf, UserError, whyRefused } from "../../base/errors.ts";
 import type { Secret } from "../control/channel.ts";
 import { openExchange, openPmi, type Pmi } from "./pmi.ts";
-import { COMMAND_FILE, LAUNCH_VARIABLE, LEASH, RANK_FILES, rankFolder } from "./rank.ts";
+import { LAUNCH_VARIABLE } from "../launchers.ts";
+import { COMMAND_FILE, LEASH, RANK_FILES, rankFolder } from "./rank.ts";
 
 type Env = Record<string, string>;
 

@@ -43,6 +43,20 @@ Deno.test("jobs that share a folder have names of their own, the same on all the
   for (const key of keys) assertMatch(key, /^[\w.-]+$/);
 });
 
+Deno.test("two launches at once in one folder are two jobs", () => {
+  const rank = (folder: string, rank: number) => {
+    const env = {
+      RANK: String(rank),
+      WORLD_SIZE: "2",
+      LOCAL_WORLD_SIZE: "2",
+      HPCTRAIN_LAUNCH: `/tmp/${folder}/${rank}`,
+    };
+    return jobKey(at(env), env);
+  };
+  assertEquals(rank("hpctrain-launch-a", 0), rank("hpctrain-launch-a", 1));
+  assertNotEquals(rank("hpctrain-launch-a", 0), rank("hpctrain-launch-b", 0));
+});
+
 Deno.test("ranks of one host meet where no other host can come in", () => {
   const env = { RANK: "0", WORLD_SIZE: "2", LOCAL_RANK: "0", LOCAL_WORLD_SIZE: "2" };
   using listener = listen(at(env), env, secret);

@@ -1,0 +1,97 @@
+// What is trained on the CUDA stand-in: each model in three precisions, and each feature that has a GPU's path.
+
+export interface Case {
+  readonly name: string;
+  readonly flags: string;
+  /** What the CPU takes beside them; null: it draws other numbers. */
+  readonly cpu?: string | null;
+  /** How far losses may be from the CPU's, which takes the learning rate as a double. */
+  readonly apart?: number;
+  /** The second of two epochs goes on from the first one's checkpoint. */
+  readonly resumed?: boolean;
+}
+
+export const SHORT =
+  "--epochs 2 --train-samples 48 --val-samples 24 --batch-size 16 --log-interval 1 --threads 1 --num-workers 1 " +
+  "--lr 0.003 --amp off --no-tf32 --no-wandb --channels-last off --dropout 0";
+/** Three steps run as they are before one is captured. */
+const FEW = "--train-samples 12 --val-samples 4 --batch-size 4";
+export const MLP = "--model mlp", CONVNET = "--model simple-convnet", GPT = "--model gpt";
+export const RESNET = `--model resnet18 ${FEW} --epochs 1`;
+const RESNET50 = `--model resnet50 ${FEW} --batch-size 2 --epochs 1 --max-steps 2`;
+const UNET = `--model unet --set model.width=8 ${FEW}`,
+  COSMO = `--model cosmo-cnn --set model.width=4 ${FEW}`;
+const VIT = `--model vit ${FEW}`, FNO = `--model fno ${FEW}`;
+/** The CPU's fp32 stands for fp16, which begins with a scale that lets no step be skipped. */
+const BF16 = "--amp bf16", FP16 = "--amp fp16 --set training.loss_scale_init=1024", FP32 = "--amp off";
+/** Where rounding grows from step to step. */
+const GENTLE = "--lr 1e-5";
+
+const inHalf = (name: string, flags: string, apart: number): Case[] => [
+  { name: `${name} in bf16`, flags: `${flags} ${BF16}`, apart },
+  { name: `${name} in fp16`, flags: `${flags} ${FP16}`, cpu: FP32, apart },
+];
+
+export const MODELS: readonly Case[] = [
+  { name: "mlp", flags: MLP },
+  { name: "simple-convnet", flags: CONVNET },
+  { name: "gpt", flags: GPT },
+  { name: "resnet18", flags: `${RESNET} --epochs 2 ${GENTLE}` },
+  { name: "resnet18 with channels last", flags: `${RESNET} --channels-last on ${GENTLE}`, apart: 1e-4 },
+  { name: "resnet50", flags: `${RESNET50} ${GENTLE}` },
+  { name: "unet", flags: UNET },
+  { name: "vit", flags: VIT },
+  { name: "cosmo-cnn", flags: COSMO },
+  { name: "fno", flags: FNO },
+  ...inHalf("mlp", MLP, 1e-3),
+  ...inHalf("simple-convnet", CONVNET, 2e-2),
+  ...inHalf("gpt", GPT, 5e-3),
+  ...inHalf("resnet18", `${RESNET} --max-steps 2 ${GENTLE}`, 5e-2),
+  ...inHalf("unet", UNET, 5e-3),
+  ...inHalf("vit", VIT, 3e-2),
+  ...inHalf("cosmo-cnn", COSMO, 5e-3),
+  ...inHalf("fno", FNO, 1e-3),
+];
+
+const SPIKES = "--on-spike skip --set training.spike_window=4 --set training.spike_zscore=1.1 --epochs 4";
+const TABLE = "--data-path rows.csv --set data.targets=c --validation-split 0.25 --batch-size 8";
+
+export const FEATURES: readonly Case[] = [
+  { name: "accumulation", flags: `${MLP} --grad-accum 3 --train-samples 250` },
+  {
+    name: "accumulation in fp16",
+    flags: `${MLP} --grad-accum 3 --train-samples 250 ${FP16}`,
+    cpu: FP32,
+    apart: 1e-3,
+  },
+  { name: "an average of the weights", flags: `${MLP} --ema 0.9 --clip-norm 0.1` },
+  { name: "dropout", flags: `${CONVNET} --dropout 0.3`, cpu: null },
+  { name: "dropout in attention", flags: `${GPT} --dropout 0.1`, cpu: null },
+  { name: "gradient checkpointing", flags: `${GPT} --gradient-checkpointing` },
+  { name: "evaluation in short batches", flags: `${CONVNET} --eval-batch-size 7` },
+  { name: "going on", flags: MLP, resumed: true },
+  {
+    name: "going on in fp16 with an average",
+    flags: `${MLP} ${FP16} --ema 0.9`,
+    cpu: FP32,
+    apart: 1e-3,
+    resumed: true,
+  },
+  { name: "steps left out at spikes", flags: `${MLP} ${SPIKES}` },
+  {
+    name: "fp16 that overflows at first",
+    flags: `${MLP} --amp fp16 --set training.loss_scale_init=16777216`,
+    cpu: null,
+  },
+  { name: "a profile", flags: `${CONVNET} --profile-training` },
+  { name: "loader threads", flags: `${CONVNET} --num-workers 2` },
+  { name: "saves at steps", flags: `${MLP} --set output.save_interval_steps=2` },
+  { name: "mixed images", flags: `${CONVNET} --mixup 0.2 --cutmix 0.5` },
+  { name: "cropped images", flags: `${CONVNET} --crop-padding 2 --random-crop 28 --flip horizontal` },
+  { name: "momentum", flags: `${MLP} --optimizer sgd --momentum 0.9 --nesterov` },
+  { name: "LAMB", flags: `${MLP} --optimizer lamb --weight-decay 0.1` },
+  { name: "the same bits on any layout", flags: `${MLP} --deterministic=world` },
+  { name: "deterministic kernels", flags: `${CONVNET} --deterministic` },
+  { name: "a user's model", flags: "--model ./net.ts" },
+  { name: "an exported model", flags: `--model ./exported.pt2 ${TABLE}` },
+];

@@ -1,0 +1,68 @@
+// Two ranks on two GPUs of the CUDA stand-in, by its NCCL, train to the losses of two ranks on the CPU.
+import { assert, assertEquals } from "@std/assert";
+import { eventsOf, inTemp, run } from "../integration/program.ts";
+import { type Case, GPT, MLP, RESNET, SHORT } from "./cases.ts";
+import { onStandin, standin, standinEnv } from "./standin.ts";
+
+const TICK_MS = 2; // a rank's queue goes on by itself: another rank waits for its part
+
+const CASES: readonly Case[] = [
+  {
+    name: "ranks with unlike numbers of samples",
+    flags: `${MLP} --train-samples 45 --val-samples 21 --eval-batch-size 5`,
+  },
+  { name: "ZeRO-1", flags: `${GPT} --zero 1 --train-samples 32 --epochs 1` },
+  { name: "synchronised batch norm", flags: `${RESNET} --sync-bn --max-steps 2 --lr 1e-5`, apart: 1e-4 },
+  {
+    name: "fp16, an average and accumulation",
+    flags: `${MLP} --amp fp16 --ema 0.9 --grad-accum 2 --clip-norm 0.3`,
+    cpu: "--amp off",
+    apart: 1e-2,
+  },
+];
+
+const folder = await standinFolder();
+
+async function standinFolder(): Promise<string> {
+  try {
+    return await standin();
+  } catch {
+    return ""; // the tests say why they are skipped, or fail at it
+  }
+}
+
+const numbers = (cwd: string, name: string): number[] =>
+  eventsOf(cwd, name).filter(({ kind }) => ["step", "eval", "epoch"].includes(kind))
+    .flatMap(({ loss, grad_norm, val_loss }) => [loss, grad_norm, val_loss])
+    .filter((value): value is number => typeof value === "number");
+
+async function train(
+  cwd: string,
+  name: string,
+  flags: string,
+  env: Record<string, string>,
+): Promise<number[]> {
+  const words = `launch -n 2 -- ${SHORT} ${flags} --run-name ${name}`.split(" ").filter((word) =>
+    word !== ""
+  );
+  const { code, stdout, stderr } = await run(words, { cwd, env, timeout: 120 });
+  assertEquals(code, 0, stdout + stderr);
+  assert(!/VIOLATION/.test(stdout + stderr), stdout + stderr);
+  return numbers(cwd, name);
+}
+
+for (const { name, flags, cpu = "", apart = 1e-5 } of CASES) {
+  onStandin(`${name}: two ranks on the CUDA stand-in have the CPU's losses`, () =>
+    inTemp(async (cwd) => {
+      const more = { CUDA_STANDIN_DEVICES: "2" };
+      const [there, here] = await Promise.all([
+        train(cwd, "gpus", `${flags} --device cuda`, standinEnv(folder, { lateMs: TICK_MS, more })),
+        train(cwd, "cpus", `${flags} ${cpu} --device cpu`, { OMP_NUM_THREADS: "1" }),
+      ]);
+      assert(there.length >= 4 && there.length === here.length, `${there} and ${here}`);
+      const most = Math.max(
+        ...here.map((value, i) => Math.abs(value - there[i]) / Math.max(1, Math.abs(value))),
+      );
+      assert(most <= apart, `${most} apart: ${there} and ${here}`);
+    }));
+}
