@@ -5,7 +5,7 @@ export interface Case {
   readonly flags: string;
   /** What the CPU takes beside them; null: it draws other numbers. */
   readonly cpu?: string | null;
-  /** How far losses may be from the CPU's, which takes the learning rate as a double. */
+  /** How far losses may be from the CPU's; left out, norms are compared too. */
   readonly apart?: number;
   /** The second of two epochs goes on from the first one's checkpoint. */
   readonly resumed?: boolean;
@@ -53,7 +53,7 @@ export const MODELS: readonly Case[] = [
   ...inHalf("fno", FNO, 1e-3),
 ];
 
-const SPIKES = "--on-spike skip --set training.spike_window=4 --set training.spike_zscore=1.1 --epochs 4";
+const SPIKES = "--on-spike skip --set training.spike_window=10 --set training.spike_zscore=1.5 --epochs 6";
 const TABLE = "--data-path rows.csv --set data.targets=c --validation-split 0.25 --batch-size 8";
 
 export const FEATURES: readonly Case[] = [
@@ -85,7 +85,7 @@ export const FEATURES: readonly Case[] = [
   },
   { name: "a profile", flags: `${CONVNET} --profile-training` },
   { name: "loader threads", flags: `${CONVNET} --num-workers 2` },
-  { name: "saves at steps", flags: `${MLP} --set output.save_interval_steps=2` },
+  { name: "saves at steps", flags: `${MLP} --save-interval 2steps` },
   { name: "mixed images", flags: `${CONVNET} --mixup 0.2 --cutmix 0.5` },
   { name: "cropped images", flags: `${CONVNET} --crop-padding 2 --random-crop 28 --flip horizontal` },
   { name: "momentum", flags: `${MLP} --optimizer sgd --momentum 0.9 --nesterov` },

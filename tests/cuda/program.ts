@@ -25,9 +25,10 @@ function counted(): Record<string, Counted> {
   }));
 }
 
-async function trained({ args, late }: Run): Promise<Ended> {
+async function trained({ args, late, fail = "" }: Run): Promise<Ended> {
   set("late", late ? "1" : "0");
   standin.standin_reset();
+  set("fail", fail);
   const began = performance.now();
   let code = 0, error: string | null = null;
   try {
@@ -37,6 +38,7 @@ async function trained({ args, late }: Run): Promise<Ended> {
     error = thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown);
   }
   const seconds = (performance.now() - began) / 1000;
+  set("fail", "");
   return { code, error, seconds, counts: counted() };
 }
 

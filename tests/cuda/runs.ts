@@ -7,6 +7,8 @@ export interface Run {
   readonly args: readonly string[];
   /** Work runs when somebody waits for it. */
   readonly late?: boolean;
+  /** This call fails, as CUDA_STANDIN_FAIL has it: "cudaEventRecord:12:719". */
+  readonly fail?: string;
 }
 
 export interface Counted {
