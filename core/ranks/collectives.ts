@@ -59,6 +59,13 @@ export interface Collectives {
    * hosts. Every rank calls it, once.
    */
   shared?(elements: number): Tensor | null;
+  /**
+   * The collectives that `body` queues become part of the graph that is being captured; `wait` is to be called for
+   * the last of them at least. An engine without it can't be captured.
+   */
+  capture?(body: () => void): void;
+  /** Runs such a graph as one collective, so that ranks that never end it are seen. */
+  replay?(run: () => void, phase: string): void;
   /** True when it has ended. Does not wait. */
   done(ticket: Ticket): boolean;
   /** Lets what is computed next see the result: on a CPU the host waits, on a GPU the stream does. */

@@ -2,8 +2,8 @@
 // call replays. What a step takes from the host is written into tensors beforehand: the batch, shares, the rate.
 import { captureGraph, type CudaGraph, hasCudaGraphs } from "../../ffi/cuda_graph.ts";
 import { noGrad } from "../../ffi/autograd.ts";
-import { copy_, detach, emptyLike, select } from "../../ffi/ops.ts";
-import { tensor } from "../../ffi/make.ts";
+import { copy_, detach, emptyLike } from "../../ffi/ops.ts";
+import { fill_, scalar } from "../../ffi/make.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
 import { COMPUTE, SAVE } from "../run/account.ts";
@@ -37,12 +37,12 @@ interface Kind {
 
 interface CapturedStep {
   readonly graph: CudaGraph;
-  /** Null where a step is one micro-batch, whose share is 1. */
-  readonly shares: Tensor | null;
+  /** Null where the share is 1, of a step's only micro-batch. */
+  readonly shares: readonly Tensor[] | null;
   readonly outcomes: readonly Outcome[];
   readonly taken: StepTaken;
   /** `shares` holds these. */
-  known: readonly number[];
+  known: readonly Share[];
 }
 
 /** Takes each step as it is, or as a graph where steps of its kind can be captured. */
@@ -58,9 +58,9 @@ export function openTakeStep(trainer: Trainer, watch: StepWatch): TakeStep {
   return capturing(trainer, watch, plain);
 }
 
-function whyNot({ ranks, gradients, optimizer, guard, profile, pass, config }: Trainer): string | null {
+function whyNot(trainer: Trainer): string | null {
+  const { ranks, gradients, optimizer, guard, profile, pass, config } = trainer;
   if (!hasCudaGraphs()) return "this libtorch has none";
-  if (ranks !== null) return "ranks meet in the midst of them";
   if (gradients.shards !== null) return "--deterministic=world computes shard by shard";
   if (optimizer.onDevice === undefined) return `${optimizer.type} takes its numbers from the host`;
   if (guard.reads) return "--on-spike skip reads each loss before the update";
@@ -68,35 +68,53 @@ function whyNot({ ranks, gradients, optimizer, guard, profile, pass, config }: T
   if (pass.seeds !== null && config.training.gradient_checkpointing) {
     return "--gradient-checkpointing draws a block's random numbers a second time";
   }
+  return ranks && whyNotWithRanks(trainer);
+}
+
+/** Ranks capture the same steps: every step of a whole batch, none of what only some of them could. */
+function whyNotWithRanks({ config, ranks, plan, inspect }: Trainer): string | null {
+  const { capture } = ranks!.team.collectives;
+  if (!config.distributed.capture) return "with several ranks distributed.capture is to be set";
+  if (!capture) return "only NCCL's collectives can be captured";
+  if (config.training.sync_bn) return "--sync-bn gathers statistics in the midst of them";
+  if (inspect !== null) return "histograms of gradients look into some of them";
+  if (plan.global < ranks!.team.world) return "there are more ranks than samples in a batch";
   return null;
 }
 
 function capturing(trainer: Trainer, watch: StepWatch, plain: TakeStep): TakeStep {
-  const { account, saver, optimizer, pass: { seeds }, inspect } = trainer;
+  const { account, saver, optimizer, pass: { seeds }, inspect, ranks, cursor, plan, data } = trainer;
   const kinds: Kind[] = [];
   let givenUp = false;
   return (batches, shares, rate, wantNorm, step, passes) => {
     const asIs = () => plain(batches, shares, rate, wantNorm, step, passes);
-    const whole = batches.length > 0 && shares.every((share) => typeof share === "number" && share > 0);
-    if (givenUp || !whole || inspect?.due(step + 1)) return asIs();
+    const whole = (cursor.stepInEpoch + 1) * plan.global <= data.train.length;
+    if (givenUp || !whole && ranks || inspect?.due(step + 1)) return asIs();
     const norm = wantNorm || trainer.clipNorm > 0;
     const kind = kindOf(kinds, batches, norm);
     if (kind === null || kind.seen++ < WARM_UP) return asIs();
-    const captured = kind.captured ??= captureOrGiveUp(trainer, kind);
+    const captured = kind.captured ??= captureOrGiveUp(
+      trainer,
+      kind,
+      kinds.every((one) => one.captured === null),
+    );
     if (captured === null) {
       givenUp = true;
       return asIs();
     }
-    give(kind, captured, batches, shares as readonly number[]);
+    if (shares.includes(0)) return asIs(); // the mean over nothing is NaN, and a graph computes it
+    give(kind, captured, batches, shares);
     if (seeds) {
       seeds.step = step;
       seeds.micro = 0;
       seeds.seed(0);
     }
+    watch.pauses.rest();
     saver.hold(); // a save may still be copying what the update changes
     account.lap(SAVE);
     optimizer.onDevice!.begin(rate);
-    captured.graph.replay();
+    if (ranks) ranks.team.collectives.replay!(captured.graph.replay, "captured step");
+    else captured.graph.replay();
     captured.outcomes.forEach((outcome, i) => watch.observe(outcome, batches[i]));
     account.lap(COMPUTE);
     const { loss, found } = captured.taken;
@@ -136,43 +154,54 @@ function give(
   { inputs }: Kind,
   captured: CapturedStep,
   batches: readonly MicroBatch[],
-  shares: readonly number[],
+  shares: readonly Share[],
 ): void {
   for (let i = 0; i < inputs.length; i++) {
     copy_(inputs[i].input, batches[i].input);
     copy_(inputs[i].target, batches[i].target);
   }
-  if (captured.shares === null || shares.every((share, i) => share === captured.known[i])) return;
+  captured.shares?.forEach((place, i) => {
+    const share = shares[i];
+    if (typeof share !== "number") copy_(place, share);
+    else if (share !== captured.known[i]) fill_(place, share);
+  });
   captured.known = shares;
-  scope(() => copy_(captured.shares!, tensor(Float32Array.from(shares))));
 }
 
-function captureOrGiveUp(trainer: Trainer, kind: Kind): CapturedStep | null {
+/** Null on every rank where one of them can't. */
+function captureOrGiveUp(trainer: Trainer, kind: Kind, first: boolean): CapturedStep | null {
+  const { ranks, gradients: { arena }, console } = trainer;
   const began = performance.now();
+  let captured: CapturedStep | null = null, reason = "another rank can't";
   try {
-    const captured = capture(trainer, kind);
-    const took = Math.round(performance.now() - began);
-    trainer.console.line(`Steps are replayed as a CUDA graph from here on: captured in ${took} ms.`);
-    return captured;
+    captured = capture(trainer, kind);
   } catch (error) {
-    if (trainer.gradients.arena.direct) scope(() => takeGradients(trainer.gradients.arena)); // half a backward's
-    const message = "The training step can't be captured as a CUDA graph, so it runs op by op: " +
-      `${messageOf(error).replace(/\.$/, "")}. --no-compile leaves the attempt out.`;
-    trainer.console.warn(message);
-    trainer.events.emit({ kind: "warning", step: trainer.cursor.step + 1, message });
-    return null;
+    reason = messageOf(error).replace(/\.$/, "");
+    if (arena.direct) scope(() => takeGradients(arena)); // half a backward's
   }
+  const all = ranks?.team.reduce([captured === null ? 0 : 1], "min", "captured?")[0] !== 0;
+  if (captured === null || !all) warnPlain(trainer, reason);
+  else if (first) {
+    const took = Math.round(performance.now() - began);
+    console.line(`Steps are replayed as a CUDA graph from here on: captured in ${took} ms.`);
+  }
+  return all ? captured : null;
+}
+
+function warnPlain({ console, events, cursor }: Trainer, reason: string): void {
+  const message = `The training step can't be captured as a CUDA graph, so it runs op by op: ${reason}. ` +
+    "--no-compile leaves the attempt out.";
+  console.warn(message);
+  events.emit({ kind: "warning", step: cursor.step + 1, message });
 }
 
 const nothing = () => {};
 
 function capture(trainer: Trainer, { inputs, wantNorm }: Kind): CapturedStep {
-  const { pass: { seeds }, optimizer } = trainer;
+  const { pass: { seeds }, optimizer, ranks } = trainer;
   const outcomes: Outcome[] = [];
-  const shares = inputs.length === 1 ? null : keep(tensor(new Float32Array(inputs.length), null, {
-    device: trainer.gradients.arena.flat.device,
-  }));
-  const each = shares === null ? [1] : inputs.map((_, i) => keep(select(shares, 0, i)));
+  const { device } = trainer.gradients.arena.flat;
+  const shares = inputs.length === 1 && !ranks ? null : inputs.map(() => keep(scalar(1, "f32", device)));
   const parts: StepParts = {
     ...trainer,
     account: { lap: nothing },
@@ -189,9 +218,11 @@ function capture(trainer: Trainer, { inputs, wantNorm }: Kind): CapturedStep {
   if (seeds) seeds.held = true; // generators draw from what is set before each replay
   let taken: StepTaken | null = null;
   try {
-    const graph = captureGraph(() => {
-      taken = takeStep(parts, watch, inputs, each, NaN, wantNorm, 0, inputs.length);
-    }, seeds !== null);
+    const step = () => {
+      taken = takeStep(parts, watch, inputs, shares ?? [1], NaN, wantNorm, 0, inputs.length);
+    };
+    const body = ranks ? () => ranks.team.collectives.capture!(step) : step;
+    const graph = captureGraph(body, seeds !== null);
     return { graph, shares, outcomes, taken: taken!, known: [] };
   } finally {
     if (seeds) seeds.held = false;

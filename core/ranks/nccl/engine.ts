@@ -79,8 +79,7 @@ export async function openNcclEngine(options: NcclEngineOptions): Promise<NcclCo
     world,
     version: nccl.version,
     against: nccl.against,
-    done: queue.done,
-    wait: queue.wait,
+    ...{ done: queue.done, wait: queue.wait, capture: queue.capture, replay: queue.replay },
     waited: () => here.waited[0],
     times: () => ({ waited: here.waited[0], busy: busy(flight) }),
     abort(why) {
@@ -190,7 +189,7 @@ type Put = (
   call: NcclCall,
 ) => Ticket;
 
-interface NcclQueue {
+interface NcclQueue extends Required<Pick<Collectives, "capture" | "replay">> {
   readonly put: Put;
   done(ticket: Ticket): boolean;
   /** The stream waits, not the host. */
@@ -219,24 +218,56 @@ function openNcclQueue(parts: Parts): NcclQueue {
       pause(here);
     }
   };
+  const enterNext = (verb: CollectiveName, phase: string, bytes: number): Ticket => {
+    check();
+    until(progress(flight).queued + 1 - SLOTS); // whose slot it takes
+    return enter(flight, COLLECTIVES.indexOf(verb), bytes, phase);
+  };
+  const queued = (ticket: Ticket, on: Stream) => {
+    begin(flight, ticket);
+    events.record(eventOf(here, ticket, DONE), on);
+    Atomics.store(here.words, QUEUED, ticket | 0);
+    Atomics.notify(here.words, QUEUED);
+  };
+  /** Null unless a graph is captured: then the events of its collectives, whose tickets count down from -1. */
+  let captured: bigint[] | null = null;
+  const putCaptured = (dones: bigint[], call: NcclCall, what: string): Ticket => {
+    const ready = events.create(false), end = events.create(false);
+    events.record(ready, computing());
+    events.wait(stream, ready);
+    accept(parts, call(), what, check);
+    events.record(end, stream);
+    return -dones.push(end);
+  };
   return {
     put(verb, phase, bytes, call) {
-      check();
-      until(progress(flight).queued + 1 - SLOTS); // whose slot it takes
-      const ticket = enter(flight, COLLECTIVES.indexOf(verb), bytes, phase);
+      if (captured) return putCaptured(captured, call, `${verb} (${phase}, captured)`);
+      const ticket = enterNext(verb, phase, bytes);
       const ready = eventOf(here, ticket, READY);
       events.record(ready, computing());
       events.wait(stream, ready);
       events.record(eventOf(here, ticket, BEGUN), stream);
       if (bytes > 0) accept(parts, call(), `${verb} ${ticket} (${phase})`, check);
-      begin(flight, ticket);
-      events.record(eventOf(here, ticket, DONE), stream);
-      Atomics.store(here.words, QUEUED, ticket | 0);
-      Atomics.notify(here.words, QUEUED);
+      queued(ticket, stream);
       return ticket;
+    },
+    capture(body) {
+      captured = [];
+      try {
+        body();
+      } finally {
+        captured = null;
+      }
+    },
+    replay(run, phase) {
+      const ticket = enterNext("all-reduce", phase, 0);
+      events.record(eventOf(here, ticket, BEGUN), computing());
+      run();
+      queued(ticket, computing());
     },
     done,
     wait(ticket) {
+      if (captured) return events.wait(computing(), captured[-ticket - 1]);
       check();
       if (done(ticket)) return;
       // Waits beyond the pairs are not measured.
