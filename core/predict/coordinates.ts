@@ -27,12 +27,16 @@ export function coordinateVariable(
   for (const [key, value] of attributes) {
     // A coordinate has no missing values, and its bounds may be of text.
     if (role === "coordinate" && /^(_FillValue|missing_value)$/.test(key)) continue;
-    if (key === "bounds" && !listOf(attributes, key).every((name) => written.has(name))) continue;
+    if (NAMING.test(key) && !listOf(attributes, key).every((name) => written.has(name))) continue;
     const as = attribute(key, value, numbers.type);
     if (as !== null) made[key] = as;
   }
   return { name, type: numbers.type, dimensions, attributes: made, pieces: () => [numbers.values] };
 }
+
+/** These attributes name variables, which the file may lack. */
+const NAMING =
+  /^(bounds|climatology|coordinates|grid_mapping|ancillary_variables|cell_measures|formula_terms)$/;
 
 /** The values of a coordinate at these indices, and what they mean. */
 export function timesAt(

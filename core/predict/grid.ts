@@ -39,7 +39,7 @@ export function writeGrid(
   const fields = fieldsOf(columns, job, leadAxis);
   if (!fields) return null;
   const valid = leadAxis ? validTimes(grid, outer) : null;
-  const own = fields.map((field) => variable(valid ? describedBy(field, valid.name) : field));
+  const own = fields.map((field) => variable(valid ? describedBy(field, valid) : field));
   const coordinates = grid.coordinates.map((one) => coordinateVariable(one, grid, outer));
   const known = coordinates.some(({ name }) => name === samples.name);
   const axes = [...new Map(fields.flatMap(({ axes }) => axes).map((axis) => [axis.name, axis])).values()];
@@ -87,7 +87,12 @@ function validTimes({ leads, coordinates, dimensions: [{ name, size }] }: Grid, 
   return { ...timesAt(time, rows), name: "valid_time", dimensions: [name, "lead"] };
 }
 
-function describedBy(field: Field, name: string): Field {
+/** The times of leads describe what has leads. */
+function describedBy(
+  field: Field,
+  { name, dimensions: [, lead] }: { name: string; dimensions: string[] },
+): Field {
+  if (!field.axes.some(({ name }) => name === lead)) return field;
   const { coordinates } = field.attributes;
   const all = typeof coordinates === "string" ? `${coordinates} ${name}` : name;
   return { ...field, attributes: { ...field.attributes, coordinates: all } };

@@ -1,4 +1,4 @@
-# zarr-python, pyarrow, xarray, astropy, rasterio and tifffile in an environment of their own in the cache: they write what tests
+# zarr-python, pyarrow, xarray, astropy, rasterio, tifffile and compliance-checker in an environment of their own in the cache: they write what tests
 # read, and read them beside us. Needs setup.sh and peer.sh.
 
 # Sets HPCTRAIN_FORMATS_PYTHON, or leaves it unset, having said why. What it names already stays.

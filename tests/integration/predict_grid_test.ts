@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { python } from "../core/checkpoint/python.ts";
+import { writtenBy } from "../core/data/formats/written.ts";
 import { mpich } from "../mpi.ts";
 import { launch } from "./launches.ts";
 import { inTemp, succeed } from "./program.ts";
@@ -22,7 +23,8 @@ def ice(path, steps, begin, with_ice, format):
             "x": ("x", np.arange(16) * 25e3, {"units": "m", "standard_name": "projection_x_coordinate"}),
             "lat": (("y", "x"), r.uniform(60, 90, shape[1:]), {"units": "degrees_north", "standard_name": "latitude"}),
             "lon": (("y", "x"), r.uniform(0, 360, shape[1:]), {"units": "degrees_east", "standard_name": "longitude"}),
-            "crs": ((), 0, {"grid_mapping_name": "polar_stereographic", "standard_parallel": 70.0, "semi_major_axis": 6378273}),
+            "crs": ((), 0, {"grid_mapping_name": "polar_stereographic", "standard_parallel": 70.0, "semi_major_axis": 6378273.0,
+                "straight_vertical_longitude_from_pole": 0.0, "latitude_of_projection_origin": 90.0}),
         })
     ds["time_bnds"] = (("time", "bnds"), np.stack([time[:-1], time[1:]], 1))
     for name in ("time", "time_bnds"): ds[name].encoding = {"units": "days since 1979-01-01", "calendar": "noleap", "dtype": "int64"}
@@ -89,10 +91,30 @@ Deno.test("xarray finds the data's coordinates, bounds, places, calendar and att
     await succeed([...predict, "--all", "--out=all.nc"], { cwd });
     await succeed([...predict, "--data-path=next.nc", "--no-targets", "--out=next_p.nc"], { cwd });
     python(LOOK, cwd);
+    assertEquals(cfFaults(cwd, "val.nc", "all.nc", "next_p.nc"), []);
     const two = await launch(cwd, mpich(), ["-n", "2", "--", ...predict, "--out=two.nc"]).result;
     assertEquals(two.code, 0, two.stderr);
     assert(withoutHistory(join(cwd, "two.nc")) === withoutHistory(join(cwd, "val.nc")), "the same bytes");
   }));
+
+/** What compliance-checker finds against the requirements of CF 1.8. */
+const CF = `
+import warnings
+from compliance_checker.runner import CheckSuite
+warnings.simplefilter("ignore")
+CheckSuite.load_all_available_checkers()
+suite, faults = CheckSuite(), []
+for file in FILES:
+    [(groups, errors)] = suite.run_all(suite.load_dataset(file), ["cf:1.8"]).values()
+    assert len(groups) > 20 and not errors, errors
+    for group in groups:
+        if group.weight == 3 and isinstance(group.value, tuple) and group.value[0] < group.value[1]:
+            faults += [f"{file}: {group.name}: {message}" for message in group.msgs]
+print(json.dumps(faults))
+`;
+
+const cfFaults = (folder: string, ...files: string[]): string[] =>
+  writtenBy(folder, CF.replace("FILES", JSON.stringify(files)));
 
 const POINTS = `
 import os, sys, numpy as np, xarray as xr
@@ -101,6 +123,9 @@ r = np.random.default_rng(0)
 a = r.normal(size=(9, 5, 7)).astype("f4"); a[:, 1, 2:4] = np.nan
 ds = xr.Dataset({"a": (("time", "lat", "lon"), a), "b": (("time", "lat", "lon"), 2 * a, {"units": "m"})},
     coords={"time": np.arange("2000-01-01", "2000-01-10", dtype="M8[D]"), "lat": np.arange(5.0), "lon": np.arange(7.0)})
+for name, standard, units in (("time", "time", None), ("lat", "latitude", "degrees_north"), ("lon", "longitude", "degrees_east")):
+    ds[name].attrs = {"standard_name": standard, **({"units": units} if units else {})}
+for name in ("a", "b"): ds[name].attrs = {"units": "m", "long_name": name}
 for name in ("a", "b"): ds[name].encoding["_FillValue"] = np.float32(-999)
 ds.to_netcdf("points.nc", format="NETCDF3_64BIT")
 `;
@@ -145,4 +170,5 @@ Deno.test("a forecast for points is a map of them at each lead, in which land is
     await succeed([...predict, "--data-path=same.nc", "--no-targets", "--out=now.nc"], { cwd });
     await succeed([...predict.slice(0, 2), "--on=test", "--out=test.nc"], { cwd });
     python(POINTS_LOOK, cwd);
+    assertEquals(cfFaults(cwd, "p.nc", "now.nc", "test.nc"), []);
   }));
