@@ -1,5 +1,5 @@
-# zarr-python, pyarrow, xarray, astropy, rasterio, tifffile and compliance-checker in an environment of their own in the cache: they write what tests
-# read, and read them beside us. Needs setup.sh and peer.sh.
+# zarr-python, pyarrow, xarray, astropy, rasterio, tifffile and compliance-checker in an environment of their own in the cache: they
+# write what tests read, and judge what is written. Needs setup.sh and peer.sh.
 
 # Sets HPCTRAIN_FORMATS_PYTHON, or leaves it unset, having said why. What it names already stays.
 ensure_formats() {
@@ -18,8 +18,8 @@ ensure_formats() {
 
 install_formats() { # PYTHON PINS FOLDER
   make_work
-  need_megabytes 900 "zarr-python and pyarrow"
-  say "Installing zarr-python, pyarrow, xarray, astropy and rasterio, which tests compare with (about 380 MB, once)."
+  need_megabytes 1200 "zarr-python and pyarrow"
+  say "Installing zarr-python, pyarrow, xarray, astropy, rasterio and compliance-checker, which tests compare with (about 450 MB, once)."
   if "$1" -m venv --without-pip "$WORK/formats" 2>"$WORK/pip.log" &&
     TMPDIR=$WORK/tmp "$1" -m pip --python "$WORK/formats/bin/python" install --quiet --disable-pip-version-check \
       --no-cache-dir --no-deps --only-binary=:all: --require-hashes --requirement "$2" 2>"$WORK/pip.log"; then

@@ -148,6 +148,7 @@ assert now.b.dims == ("time", "lead", "lat", "lon") and len(now.time) == 9 and n
 np.testing.assert_allclose(now.b.sel(time=got.time).values, got.b.values, rtol=1e-5, atol=1e-6)
 test = xr.open_dataset("test.nc")
 xr.testing.assert_allclose(test.b, got.b.sel(time=test.time))
+for name in ("b", "b_target", "split"): assert ("valid_time" in got[name].encoding.get("coordinates", "")) == (name != "split"), name
 assert len(test.time) == 1 and (got.split.sel(time=test.time) == 2).sum() == 33 and (got.split == 0).sum() == 4 * 33
 `;
 
