@@ -1,5 +1,6 @@
 import type { Format } from "../../format.ts";
 import { loadReader } from "../../reading/reader.ts";
+import { previewPairs } from "./preview.ts";
 import { looksLikePairs, openPairs, PAIRS_READER } from "./pairs.ts";
 
 export const imagepairs: Format = {
@@ -11,4 +12,5 @@ export const imagepairs: Format = {
     await loadReader({ module: PAIRS_READER });
   },
   open: openPairs,
+  preview: previewPairs,
 };

@@ -49,18 +49,22 @@ function partIn(root: string, names: readonly string[]): Folders | null {
 export const looksLikePairs = (path: string): boolean =>
   isFolder(path) && (partIn(path, TRAIN) ?? foldersIn(path)) !== null;
 
+/** The images to train with; `divided` where other parts have folders of their own. */
+export function trainingFolders(path: string): { divided: boolean; folders: Folders } {
+  const divided = partIn(path, TRAIN), folders = divided ?? foldersIn(path);
+  if (folders) return { divided: divided !== null, folders };
+  throw new UserError(
+    "data",
+    `${path} has no folders images and labels (or train/images and train/labels) in it, which image pairs are read from.`,
+  );
+}
+
 export function openPairs(request: DataRequest): Sources {
   const { data, training: { seed, ignore_index: ignored } } = request, path = data.data_path;
-  const divided = partIn(path, TRAIN), folders = divided ?? foldersIn(path);
-  if (!folders) {
-    throw new UserError(
-      "data",
-      `${path} has no folders images and labels (or train/images and train/labels) in it, which image pairs are read from.`,
-    );
-  }
+  const { divided, folders } = trainingFolders(path);
   const paired = ({ images, labels }: Folders) => pairImages(images, labels);
   const own = (names: readonly string[]) => {
-    const found = divided && partIn(path, names);
+    const found = divided ? partIn(path, names) : null;
     return found && paired(found);
   };
   const train = paired(folders), val = data.val_samples > 0 ? own(VAL) : null, test = own(TEST);
@@ -97,7 +101,7 @@ function classesOf(
   { labels }: Pairs,
   { data, model, training: { ignore_index: ignored } }: DataRequest,
 ): { names: readonly string[]; outputs: number; note: string } {
-  const file = join(path, "classes.txt"), names = namesIn(file);
+  const file = join(path, NAMES), names = namesIn(path);
   if (names.length > 0) {
     return { names, outputs: model.output_size || names.length, note: `Classes are named in ${file}` };
   }
@@ -122,7 +126,9 @@ function classesOf(
       for (const number of numbers) if (number > most && number !== ignored) most = number;
     } catch (error) {
       if (!(error instanceof BadSample)) throw error;
-      if (data.bad_samples === "fail") throw new UserError("data", `${error.path} ${error.reason}.`);
+      if (data.bad_samples === "fail") {
+        throw new UserError("data", `${error.path} ${error.reason}.`, { cause: error });
+      }
     }
   }
   if (most === 255 && ignored !== 255) {
@@ -139,9 +145,13 @@ function classesOf(
   return { names, outputs: Math.max(1, most + 1), note };
 }
 
-function namesIn(file: string): readonly string[] {
+const NAMES = "classes.txt";
+
+export function namesIn(path: string): readonly string[] {
   try {
-    return Deno.readTextFileSync(file).split("\n").map((line) => line.trim()).filter((line) => line !== "");
+    return Deno.readTextFileSync(join(path, NAMES)).split("\n").map((line) => line.trim()).filter((line) =>
+      line !== ""
+    );
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return [];
     throw error;

@@ -102,6 +102,16 @@ Deno.test(
     for (const one of epochs) assert(one.shape.join() === "4,8,8" && alike(one));
     assert(epochs[0].labels.join() !== epochs[1].labels.join(), "another crop in each epoch");
 
+    imagepairs.preview!(folder, ({ samples, facts, pictures }) => {
+      assertEquals([samples, pictures!.caption!(3)], [4, "a/grey8.png"]);
+      const of = grey.flat().concat(bit.flat(), palette.flat(), wide.flat());
+      const share = Number((100 * of.filter((label) => label === 9).length / of.length).toPrecision(3));
+      assertStringIncludes(facts["pixels of each class"], `, 9 ${share}%`);
+      const { shape, values } = pictures!.raster(0), [label] = bit.flat();
+      assertEquals([shape, Number(values[0])], [[3, 12, 34], 40 * label]);
+      assertEquals(Number(values[17]), [0, 230][label], "the label's colour, beside the image");
+    });
+
     Deno.writeTextFileSync(join(folder, "classes.txt"), "sea\nice\nland\n");
     const refuse = (train: Source, what: string) => assertStringIncludes(refusal(() => seen(train)), what);
     const named = open(folder).train;
