@@ -1,4 +1,4 @@
-// What `inspect` shows of image pairs: images beside their labels in colours, and how many pixels are of each class.
+// `inspect` shows of image pairs each image beside its label in colours, and how many pixels are of each class.
 import { relative } from "../../../../deps/path.ts";
 import { openReader } from "../../reading/reader.ts";
 import { openSamples, type Preview, type SampleAt } from "../../preview/preview.ts";
