@@ -28,7 +28,7 @@ const graphCalls = {
   },
   replay: { name: "_ZN2at4cuda9CUDAGraph6replayEv", parameters: ["buffer"], result: "void", optional: true },
   reset: { name: "_ZN2at4cuda9CUDAGraph5resetEv", parameters: ["buffer"], result: "void", optional: true },
-  /** The graph that the driver launches; since 2.11. */
+  /** The graph that the driver launches. */
   executable: {
     name: "_ZN2at4cuda9CUDAGraph19raw_cuda_graph_execEv",
     parameters: ["buffer"],

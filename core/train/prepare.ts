@@ -266,7 +266,10 @@ function gradientsOf(
   }
   if (pass.seeds) pass.seeds.share = team?.rank ?? 0; // a rank's samples are its shard of the batch
   if (team === null) return plainGradients(options);
-  const reducer = openReducer(arena, model, team.collectives, distributed.bucket_mb, zero?.owned);
+  const reducer = openReducer(arena, model, team.collectives, distributed.bucket_mb, {
+    owned: zero?.owned,
+    half: distributed.reduce === "bf16",
+  });
   const overlapped = overlappedGradients(options, reducer, norms, account);
   return zero ? partitionedGradients(overlapped, zero) : overlapped;
 }

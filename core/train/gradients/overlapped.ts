@@ -2,13 +2,14 @@
 import type { Collectives, Ticket } from "../../ranks/collectives.ts";
 import type { Activation, Model } from "../../models/model.ts";
 import type { Arena } from "./arena.ts";
-import { fill_, zeros } from "../../../ffi/make.ts";
+import { fill_, longLivedZeros, zeros } from "../../../ffi/make.ts";
 import { clone, copy_, narrow, reshape } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Owned } from "./zero.ts";
 import { autocast } from "../../../ffi/context.ts";
 import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
+import { UserError } from "../../base/errors.ts";
 import type { SyncedNorm } from "../../models/nn/forward_context.ts";
 import { backwardThroughNorms, takeNorms } from "../../models/nn/sync_batch_norm.ts";
 import {
@@ -93,8 +94,9 @@ export function openReducer(
   model: Model,
   collectives: Collectives,
   bucketMegabytes: number,
-  owned: Owned | null = null,
+  { owned = null, half = false }: { readonly owned?: Owned | null; readonly half?: boolean } = {},
 ): Reducer {
+  if (half) refuseHalf(collectives, owned);
   const buckets = owned?.buckets ??
     bucketsOf(
       arena.starts,
@@ -102,9 +104,15 @@ export function openReducer(
       firstBlocks(arena, model),
       bucketElements(bucketMegabytes, collectives),
     );
-  const pieces = buckets.map(({ from, to, after }, i) => ({
-    after,
-    slice: keep(scope(() => narrow(arena.gradient, 0, from, to - from))),
+  const { gradient } = arena;
+  const sent = half
+    ? keep(longLivedZeros([gradient.numel], { dtype: "bf16", device: gradient.device }))
+    : null;
+  const part = (of: Tensor, { from, to }: Bucket) => keep(scope(() => narrow(of, 0, from, to - from)));
+  const pieces = buckets.map((bucket, i) => ({
+    after: bucket.after,
+    slice: part(gradient, bucket),
+    sent: sent && part(sent, bucket),
     phase: `gradients, bucket ${i + 1}`,
   }));
   const shared = keep(zeros([1], { device: arena.gradient.device }));
@@ -112,8 +120,9 @@ export function openReducer(
   const queueFrom = (block: number): Ticket => {
     let ticket = 0;
     for (; next < pieces.length && pieces[next].after >= block; next++) {
-      const { slice, phase } = pieces[next];
-      ticket = owned?.reduce(next) ?? collectives.allReduce(slice, "sum", phase);
+      const { slice, sent, phase } = pieces[next];
+      if (sent) copy_(sent, slice);
+      ticket = owned?.reduce(next) ?? collectives.allReduce(sent ?? slice, "sum", phase);
     }
     return ticket;
   };
@@ -127,9 +136,23 @@ export function openReducer(
       else scope(() => copy_(shared, reshape(loss, [1])));
       collectives.wait(collectives.allReduce(shared, "sum", "loss")); // all are done after the last
       owned?.settle();
+      if (sent) copy_(gradient, sent);
       return scope(() => clone(reshape(shared, [])));
     },
   };
+}
+
+function refuseHalf({ backend }: Collectives, owned: Owned | null): void {
+  const other = owned !== null
+    ? "--zero 1, whose ranks update fp32 parts of the sum"
+    : backend === "mpi"
+    ? "MPI, which has no sum of bf16 (take NCCL, or CPUs without MPI)"
+    : null;
+  if (other === null) return;
+  throw new UserError(
+    "usage",
+    `distributed.reduce bf16 does not go together with ${other}: leave one of them out.`,
+  );
 }
 
 /** `norms` is set where batch norm is over all ranks. */

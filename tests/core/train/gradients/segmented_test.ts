@@ -1,5 +1,5 @@
 // Backward block by block, as ranks need it: the same bits as in one go, and gradients that are whole when it says so.
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { aloneCollectives } from "../../../../core/ranks/collectives.ts";
 import {
   firstBlocks,
@@ -7,7 +7,9 @@ import {
   overlappedGradients,
   segmented,
 } from "../../../../core/train/gradients/overlapped.ts";
-import { readBytes, zero_ } from "../../../../ffi/make.ts";
+import { readBytes, toNumbers, zero_ } from "../../../../ffi/make.ts";
+import { copy_, randn, toDtype } from "../../../../ffi/ops.ts";
+import { UserError } from "../../../../core/base/errors.ts";
 import { manualSeed } from "../../../../ffi/context.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { openAccount } from "../../../../core/run/account.ts";
@@ -44,3 +46,26 @@ for (const zooCase of [...CASES, ROUNDED]) {
       assert([...then.values()].some((bytes) => bytes.some((byte) => byte !== 0)));
     }));
 }
+
+Deno.test("gradients that ranks add up in bf16 are rounded to it once, and stay fp32 in the arena", () =>
+  scope(() => {
+    manualSeed(7n);
+    const [zooCase] = CASES;
+    const { model, arena } = rig(zooCase.make(), zooCase.facts, {});
+    copy_(arena.gradient, randn(arena.gradient.shape));
+    const rounded = toNumbers(toDtype(toDtype(arena.gradient, "bf16"), "f32"));
+    const reducer = openReducer(arena, model, aloneCollectives(), 1, { half: true });
+    reducer.finish(null);
+    assertEquals(toNumbers(arena.gradient), rounded);
+    assertEquals(arena.gradient.dtype, "f32");
+  }));
+
+Deno.test("sums in bf16 are refused with MPI, which has none", () => {
+  const { model, arena } = rig(CASES[0].make(), CASES[0].facts, {});
+  const mpi = { ...aloneCollectives(), backend: "mpi" } as const;
+  assertThrows(
+    () => openReducer(arena, model, mpi, 1, { half: true }),
+    UserError,
+    "MPI, which has no sum of bf16",
+  );
+});
