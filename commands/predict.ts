@@ -5,7 +5,7 @@ import { DATA, FORWARD, HERE, ITS_FILE, MC_DROPOUT, PLACE, settingsAmong } from 
 export const USAGE = "hpctrain predict CHECKPOINT... --out FILE [--on test | --all] [--no-targets] [FLAGS]";
 
 export const OPTIONS = {
-  out: { kind: "text", value: "FILE", help: "the file to write, .npz, .csv, .nc or .zarr" },
+  out: { kind: "text", value: "FILE", help: "the file to write, .npz, .csv, .parquet, .nc or .zarr" },
   on: {
     kind: "text",
     value: "PART",

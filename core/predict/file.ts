@@ -1,6 +1,7 @@
 import { dirname } from "../../deps/path.ts";
 import { checkDisk, writing } from "../base/new_file.ts";
 import { writeZarr } from "../data/formats/zarr/write.ts";
+import { type ParquetColumn, writeParquet } from "../data/formats/parquet/write.ts";
 import { writeArrays } from "../data/formats/npz/write.ts";
 import { UserError } from "../base/errors.ts";
 import { pathExists } from "../base/files.ts";
@@ -21,7 +22,12 @@ interface Writer {
 
 const WRITERS: Readonly<Record<string, Writer>> = {
   ".npz": { check: () => {}, write: (path, columns) => void writeArrays(path, columns.map(asArray)) },
-  ".csv": { check: checkCsv, write: writeCsv },
+  ".csv": { check: (columns) => checkTable("csv", columns), write: writeCsv },
+  ".parquet": {
+    check: (columns) => checkTable("Parquet table", columns),
+    write: (path, columns, command) =>
+      writeAtomically(path, (file) => writeParquet(file, tableOf(columns, command))),
+  },
   ".nc": {
     check: checkNetcdf,
     write: (path, columns, command) =>
@@ -64,13 +70,13 @@ export function checkRoomFor(path: string, columns: readonly PredictionColumn[],
   );
 }
 
-/** Returns the columns that the file has: only tables of text have texts. */
+/** Returns the columns that the file has: only tables have texts. */
 export function writePredictions(
   path: string,
   columns: readonly PredictionColumn[],
   command: string,
 ): readonly PredictionColumn[] {
-  const written = path.endsWith(".csv") ? columns : columns.filter(({ texts }) => !texts);
+  const written = /\.(csv|parquet)$/.test(path) ? columns : columns.filter(({ texts }) => !texts);
   writerOf(path).write(path, written, command);
   return written;
 }
@@ -89,12 +95,12 @@ const MOST_COLUMNS = 16_384;
 /** Memory holds this many cells as text. */
 const CELLS = 1 << 16;
 
-export function checkCsv(columns: readonly PredictionColumn[]): void {
+export function checkTable(kind: string, columns: readonly PredictionColumn[]): void {
   const cells = columns.reduce((sum, column) => sum + elementsOf(column), 0);
   if (cells <= MOST_COLUMNS) return;
   throw new UserError(
     "usage",
-    `A csv of these predictions would have ${cells} columns: give --out FILE.npz, FILE.nc or FILE.zarr, which hold maps as they are.`,
+    `A ${kind} of these predictions would have ${cells} columns: give --out FILE.npz, FILE.nc or FILE.zarr, which hold maps as they are.`,
   );
 }
 
@@ -133,6 +139,37 @@ function cellsOf(column: PredictionColumn, from: number, count: number): (i: num
       { length: each },
       (_, k) => escaped(word(values[i * each + k]) ?? shortest(values[i * each + k])),
     );
+}
+
+/** A table has the columns of a csv; classes that have names are texts. */
+function tableOf(columns: readonly PredictionColumn[], command: string): Parameters<typeof writeParquet>[1] {
+  return {
+    rows: columns[0].shape[0],
+    columns: columns.flatMap(parquetColumns),
+    about: { history: `hpctrain ${VERSION}: ${command}` },
+  };
+}
+
+function parquetColumns(column: PredictionColumn): ParquetColumn[] {
+  const { dtype, names, texts } = column, each = elementsOf(column);
+  if (texts) return [{ name: column.name, type: "text", read: texts }];
+  const named = dtype === "i32" && names !== undefined && names.length > 0;
+  // Columns of one prediction take turns at the same rows.
+  let held: { from: number; count: number; values: Int32Array | Float32Array } | null = null;
+  const rows = (from: number, count: number) => {
+    if (held?.from !== from || held.count !== count) held = { from, count, values: column.read(from, count) };
+    return held.values;
+  };
+  return headsOf(column).map((name, k) => ({
+    name,
+    type: named ? "text" : dtype,
+    read(from, count) {
+      const all = rows(from, count);
+      const own = dtype === "i32" ? new Int32Array(count) : new Float32Array(count);
+      for (let i = 0; i < count; i++) own[i] = all[i * each + k];
+      return named ? Array.from(own, (value) => names[value] ?? String(value)) : own;
+    },
+  }));
 }
 
 /** Returns the shortest text that is this f32 again; Python and spreadsheets read nan. */

@@ -2,6 +2,7 @@
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { python } from "../core/checkpoint/python.ts";
+import { writtenBy } from "../core/data/formats/written.ts";
 import { inTemp, run, succeed } from "./program.ts";
 
 /** Two classes, told apart by colour, and copies of all of them in one folder. */
@@ -27,6 +28,11 @@ import csv, json, sys
 print(json.dumps(list(csv.DictReader(open(sys.argv[1])))))
 `;
 
+/** A Parquet table as pyarrow reads it. */
+const PARQUET = `
+import json, pyarrow.parquet as pq
+print(json.dumps(pq.read_table("own.parquet").to_pydict()))`;
+
 type Row = Record<string, string>;
 
 Deno.test("a csv of images names their files and classes; a flat folder and a single file give the same numbers", () =>
@@ -46,6 +52,13 @@ Deno.test("a csv of images names their files and classes; a flat folder and a si
       assertAlmostEquals(shares[0] + shares[1], 1, 1e-6);
       assertEquals(row.label, shares[0] >= shares[1] ? "cat, black" : "dog");
       assertAlmostEquals(Number(row.probability), Math.max(...shares), 1e-6);
+    }
+    await succeed([...predict, "--all", "--probabilities", "--out=own.parquet"], { cwd });
+    const table = writtenBy(cwd, PARQUET) as unknown as Record<string, (string | number)[]>;
+    assertEquals(Object.keys(table), Object.keys(own[0]));
+    for (const [name, values] of Object.entries(table)) {
+      const isText = ["split", "path", "label", "target"].includes(name);
+      assertEquals(values, own.map((row) => isText ? row[name] : Math.fround(Number(row[name]))), name);
     }
     await succeed([...predict, "--data-path=new", "--out=new.csv"], { cwd });
     const found = rows("new.csv");

@@ -12,7 +12,7 @@ import {
   readSpool,
   type Spool,
 } from "../../../core/predict/columns.ts";
-import { checkCsv, checkNetcdf, writeCsv } from "../../../core/predict/file.ts";
+import { checkNetcdf, checkTable, writeCsv } from "../../../core/predict/file.ts";
 import { shareOf } from "../../../core/predict/predict.ts";
 import { inTemp } from "../../integration/program.ts";
 
@@ -105,7 +105,7 @@ Deno.test("what a kind of file can't hold is known from the first rows", () => {
     dtype: "f32",
   }] as const;
   const outline = (samples: number) => outlineOf(map, samples, [], NO_NAMES);
-  assertThrows(() => checkCsv(outline(1)), UserError, "would have 65537 columns");
+  assertThrows(() => checkTable("csv", outline(1)), UserError, "would have 65537 columns");
   checkNetcdf(outline(16_000));
   assertThrows(() => checkNetcdf(outline(17_000)), UserError, "4 GiB");
 });
