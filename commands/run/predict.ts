@@ -140,7 +140,8 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
     if (breath.due()) await breath.take();
   };
   const oneTable = roles.every(({ source }) => source.indices);
-  const target = roles[0].source.names ?? [], predicted = answers?.names ?? target;
+  const target = roles[0].source.names ?? [], named = answers?.names ?? target;
+  const predicted = data.rollout && named.length !== data.train.facts.outputs ? target : named;
   const grid = mayHaveGrid(out) ? gridJob(asked, roles[0].source, pass, predicted, answers) : null;
   const columns = await predictToFile({
     ...{ out, roles, team },

@@ -4,6 +4,7 @@ import type { Seasonal } from "./baselines.ts";
 import type { Climatology } from "./climatology.ts";
 import type { Column, Table } from "./columns/columns.ts";
 import type { Preview } from "./preview/preview.ts";
+import type { RolloutRows } from "./rollout.ts";
 import type { Source } from "./source.ts";
 
 export interface DataRequest {
@@ -11,6 +12,8 @@ export interface DataRequest {
   readonly training: Pick<Config["training"], "seed" | "loss" | "ignore_index"> & {
     /** Samples are only looked at: nothing is random. */
     readonly plain?: boolean;
+    /** A rollout takes more steps towards the last. */
+    readonly epochs?: number;
     readonly withoutTargets?: boolean;
     /** All samples are for one purpose: nothing is held out. */
     readonly unsplit?: boolean;
@@ -30,6 +33,8 @@ export interface Sources {
   readonly notes: readonly string[];
   readonly warnings?: readonly string[];
   readonly seasonal?: () => Seasonal | null;
+  /** A model is fed with its own predictions. */
+  readonly rollout?: RolloutRows | null;
   /** The columns of a table that were chosen. */
   readonly chosen?: { readonly features: readonly Chosen[]; readonly targets: readonly Chosen[] };
 }

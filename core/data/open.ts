@@ -4,6 +4,7 @@ import { didYouMean } from "../base/suggest.ts";
 import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
 import { patchesOf } from "../models/patches.ts";
+import type { Rollout } from "../models/rollout.ts";
 import { isCode, userFile } from "../models/user/file.ts";
 import type { DataRequest, Format, Sources } from "./format.ts";
 import { conversionOf, remoteCopy } from "./conversions.ts";
@@ -19,7 +20,7 @@ import { transformed } from "./transforms/apply.ts";
 import type { Normalisation } from "./transforms/values.ts";
 import { userData } from "./user/data.ts";
 
-export interface Opened extends Sources {
+export interface Opened extends Omit<Sources, "rollout"> {
   readonly test: Source | null;
   readonly warnings: readonly string[];
   readonly normalisation: Normalisation | null;
@@ -28,6 +29,8 @@ export interface Opened extends Sources {
   /** An input's shape before patches are cut out of it. */
   readonly whole: readonly number[];
   readonly climatology: Climatology | null;
+  /** The model is fed with its own predictions so; null where it isn't. */
+  readonly rollout: Rollout | null;
   readonly notes: readonly string[];
 }
 
@@ -49,9 +52,9 @@ export function openData(
   const patches = patchesOf(data, model.padding, 1);
   const done = transformed(opened, {
     ...{ data: read, seed: training.seed, quiet, plain },
-    ...{ patches, ignored: training.ignore_index },
+    ...{ patches, ignored: training.ignore_index, rows: opened.rollout, epochs: training.epochs },
   });
-  const { train, val, test, notes, normalisation, fill, climatology } = done;
+  const { train, val, test, notes, normalisation, fill, climatology, rollout } = done;
   return {
     train,
     val,
@@ -61,6 +64,7 @@ export function openData(
     fill,
     whole: opened.train.input.shape,
     climatology,
+    rollout,
     notes: [
       ...(staged?.notes ?? []),
       `Data: ${train.describe()}`,

@@ -109,6 +109,8 @@ export interface Source {
    * of each target, of which some are shifted.
    */
   restore?(values: Tensor, ids: Ids, parts?: readonly boolean[]): Tensor;
+  /** Training looks at a part of a target in this epoch. */
+  shorten?(target: Tensor, epoch: number): Tensor;
   /** It counts bad samples that raw() passed over; absent where there can be none. */
   passedOver?(): number;
   /** One line about the samples. */

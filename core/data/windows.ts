@@ -4,6 +4,7 @@ import { formatPlural } from "../base/format.ts";
 import type { Config } from "../settings/settings.ts";
 import type { DateTime } from "./calendar.ts";
 import type { Table } from "./columns/columns.ts";
+import { rolloutOf } from "./rollout.ts";
 import { type Coordinate, timeOf, unitsInDay, valueText } from "./columns/coordinate.ts";
 
 export interface Windows {
@@ -31,6 +32,12 @@ export function leadsOf(text: string): number[] {
   return text === "" ? [0] : [...new Set(leads)].sort((a, b) => a - b);
 }
 
+/** Those of the targets: a rollout has each step that it takes. */
+export const forecastLeads = (data: Pick<Config["data"], "lead" | "rollout">): number[] => {
+  const rollout = rolloutOf(data);
+  return rollout ? Array.from({ length: rollout.most }, (_, i) => i + 1) : leadsOf(data.lead);
+};
+
 /** Targets are later than inputs, so a variable may be among both. */
 export const isForecast = ({ lead }: Pick<Config["data"], "lead">): boolean => leadsOf(lead)[0] > 0;
 
@@ -38,17 +45,18 @@ export const isForecast = ({ lead }: Pick<Config["data"], "lead">): boolean => l
 export function windowsOf(
   table: Table,
   samples: number,
-  { history, lead }: Pick<Config["data"], "history" | "lead">,
+  data: Pick<Config["data"], "history" | "lead" | "rollout">,
   withTargets: boolean,
   notes: string[],
+  ahead = 0,
 ): Windows | null {
-  const leads = withTargets ? leadsOf(lead) : [];
-  if (history === 1 && leads.every((lead) => lead === 0)) return null;
+  const { history } = data, leads = withTargets ? forecastLeads(data) : [];
+  if (history === 1 && ahead === 0 && leads.every((lead) => lead === 0)) return null;
   const steps = table.grid?.[0].size ?? samples, each = samples / steps;
   const time = timeOf(table, samples);
   const run = time && time.each === each ? runsOf(table, time, notes) : new Int32Array(steps);
   if (time === null) notes.push("No time along the samples: they are taken as regular steps, in their order");
-  const inputs = Array.from({ length: history }, (_, i) => (i + 1 - history) * each);
+  const inputs = Array.from({ length: history + ahead }, (_, i) => (i + 1 - history) * each);
   const targets = leads.map((lead) => lead * each);
   const needed = [...new Set([...inputs, ...targets])];
   const first = Math.min(...needed), last = Math.max(...needed);

@@ -10,6 +10,7 @@ import type { Loss } from "../models/losses.ts";
 import type { UserMetrics } from "../models/user/made.ts";
 import { type Activation, forward, type Model } from "../models/model.ts";
 import { type Patches, wholeMaps } from "../models/patches.ts";
+import type { RolledOut } from "../models/rollout.ts";
 import { inPass } from "../models/nn/forward_context.ts";
 import { key } from "../base/random.ts";
 import { headInParts, inParts } from "./chunked_head.ts";
@@ -26,6 +27,8 @@ export interface Pass {
   readonly onGpu: boolean;
   /** The head computes the logits of so many tokens at once; 0 or absent: of all. */
   readonly tokensAtOnce?: number;
+  /** The model goes so many steps by its own predictions; null or absent where it goes one. */
+  readonly rollout?: RolledOut["rollout"] | null;
   /** The user's, beside the task's own. */
   readonly metrics?: UserMetrics | null;
   /** Where judging draws random numbers, they depend on the first sample of the batch that comes next. */

@@ -7,9 +7,10 @@ import { openData, type Opened } from "../data/open.ts";
 import { UserError } from "../base/errors.ts";
 import { createLoss, type Loss, unweighted } from "../models/losses.ts";
 import type { Facts, Model } from "../models/model.ts";
-import { checkRun, lossFor } from "../models/exported/model.ts";
+import { checkRun, isExported, lossFor } from "../models/exported/model.ts";
 import { ofPatches, paddingInPatches, type Patches, patchesOf, wholeMaps } from "../models/patches.ts";
 import { createModel } from "../models/registry.ts";
+import { type RolledOut, rolledOut } from "../models/rollout.ts";
 import { isCode, userFile } from "../models/user/file.ts";
 import { userMetrics } from "../models/user/made.ts";
 import { measuredWeights } from "./class_weights.ts";
@@ -85,7 +86,10 @@ export function build(
     weights,
   );
   manualSeed(BigInt(training.seed)); // the weights PyTorch would draw after torch.manual_seed(seed)
-  const model = createModel(inPatches(config, data), facts, chosen.outputs);
+  const model = modelFor(config, data, chosen);
+  if (data.rollout && ranks > 1 && training.sync_bn) {
+    throw new UserError("usage", "--sync-bn can't go with --rollout: leave one of them out.");
+  }
   const loss = lossFor(model, training.loss, chosen, facts);
   if (weights && loss !== chosen) throw unweighted(loss.name);
   checkRun(model, {
@@ -110,6 +114,7 @@ export function build(
     cast,
     onGpu: device !== "cpu",
     patches,
+    rollout: "rollout" in model ? (model as RolledOut).rollout : null,
     tokensAtOnce: facts.task === "language" ? tokensAtOnce(training.logits_mib, facts.outputs) : 0,
     seeds: keyedSeeds(model, training.seed, {
       unknown: isCode(config.model.name) || isCode(training.loss),
@@ -138,10 +143,33 @@ const inPatches = (config: Config, { whole }: Opened): Config["model"] => ({
 /** A further model for the same data and loss, which is not trained: it answers whole maps. */
 export function createOnDevice(config: Config, data: Opened, loss: Loss, device: Device): Model {
   const patches = patchesIn(config);
-  const model = createModel(inPatches(config, data), ofPatches(data.train.facts, patches), loss.outputs);
+  const model = modelFor(config, data, loss);
   packParameters(model.root.namedParameters(), device, true);
   moveBuffers(model, device);
   return wholeMaps(model, patches);
+}
+
+/** The model of the settings, as the data feeds it. */
+function modelFor(config: Config, data: Opened, loss: Loss): Model {
+  const settings = inPatches(config, data), facts = ofPatches(data.train.facts, patchesIn(config));
+  const { rollout } = data;
+  if (!rollout) return createModel(settings, facts, loss.outputs);
+  if (isExported(settings.name)) {
+    throw new UserError(
+      "usage",
+      `--rollout feeds a model row by row, and the exported program ${settings.name} has one form of input: leave it out.`,
+    );
+  }
+  const { most, history, channels, extra } = rollout, mask = config.data.mask_channel ? 1 : 0;
+  const shape = facts.input.shape.with(0, history * channels + mask + extra);
+  const { history: _, ...input } = facts.input;
+  const one: Facts = {
+    ...facts,
+    outputs: facts.outputs / most,
+    input: { ...input, shape, ...(history > 1 && { history }) },
+  };
+  const inner = createModel(settings, one, loss.outputs / most);
+  return rolledOut(inner, rollout, loss.parts?.length ?? 1, loss.point ?? 0);
 }
 
 /** One map of weights does not say what the points of a patch weigh. */
@@ -152,15 +180,17 @@ const unweighable = (weight: string, patch: string): UserError =>
       "of them out.",
   );
 
-const withAnswers = (data: Opened, answers: Answers | null): Opened =>
-  answers
-    ? {
-      ...data,
-      train: answering(data.train, answers),
-      val: data.val && answering(data.val, answers),
-      test: data.test && answering(data.test, answers),
-    }
-    : data;
+function withAnswers(data: Opened, known: Answers | null): Opened {
+  if (known === null) return data;
+  const { rollout } = data; // it may be longer than the run's
+  const answers = rollout ? { ...known, outputs: rollout.most * (1 + Math.max(...rollout.fed)) } : known;
+  return {
+    ...data,
+    train: answering(data.train, answers),
+    val: data.val && answering(data.val, answers),
+    test: data.test && answering(data.test, answers),
+  };
+}
 
 function changesOf({ scaling, mixup, cutmix }: Config["data"], normalised: boolean): string[] {
   return [

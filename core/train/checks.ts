@@ -55,7 +55,7 @@ const OF_FILES = ["data.stage", "data.bad_samples"];
 
 const OF_COLUMNS = [
   ...["data.features", "data.split", "data.validate_on", "data.test_on"],
-  ...["data.history", "data.lead", "data.folds", "data.fold"],
+  ...["data.history", "data.lead", "data.folds", "data.fold", "data.rollout"],
 ];
 
 export function withoutEffect({ config, origin, originText }: Resolved, device: Device): string[] {
@@ -114,6 +114,7 @@ const FIXED = [
   "data.test_on",
   "data.history",
   "data.lead",
+  "data.rollout",
   "data.train_samples",
   "data.missing",
   "data.fill",

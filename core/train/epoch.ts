@@ -1,5 +1,6 @@
 // The state of the training loop from epoch to epoch, and what waits for the second step.
 import { type Order, order, partsOf, partsOfShards } from "../data/order.ts";
+import { ofSteps, rolloutOf, stepsAt } from "../data/rollout.ts";
 import type { Part } from "../data/source.ts";
 import type { TimeMark } from "../run/account.ts";
 import { openThroughput, type Throughput } from "./throughput.ts";
@@ -92,6 +93,7 @@ export function beginEpoch(loop: Loop): void {
   const { trainer, supply, pace } = loop;
   const { config: { training, data }, cursor } = trainer;
   loop.number = cursor.epoch;
+  setSteps(trainer, loop.number);
   loop.running = sumsSoFar(trainer);
   loop.deferred = openDeferredMetrics(trainer, loop.number, pace);
   loop.began = trainer.account.look();
@@ -103,6 +105,12 @@ export function beginEpoch(loop: Loop): void {
       order(trainer.data.train.length, training.seed, loop.number, data.shuffle),
     ),
   );
+}
+
+/** A rollout may begin with fewer steps. */
+function setSteps({ pass: { rollout }, config: { data, training } }: Trainer, epoch: number): void {
+  const steps = rollout && rolloutOf(data);
+  if (steps) rollout.steps = stepsAt(steps, epoch, training.epochs);
 }
 
 function partsToCome(trainer: Trainer, epoch: number, samples: Order): () => readonly Part[] | null {
@@ -145,7 +153,14 @@ export async function goBack(loop: Loop): Promise<void> {
 
 /** With --deterministic=world each virtual shard has its own sums, which are added in the tree's order. */
 export const emptySums = ({ data: { train }, gradients: { shards }, pass }: Trainer): RunningMetrics =>
-  runningMetrics(measureOf(train, { loss: pass.loss, full: false, own: pass.metrics }), shards?.count ?? 1);
+  runningMetrics(
+    measureOf(pass.rollout ? ofSteps(train, pass.rollout.steps, pass.rollout.most) : train, {
+      loss: pass.loss,
+      full: false,
+      own: pass.metrics,
+    }),
+    shards?.count ?? 1,
+  );
 
 export function sumsSoFar(trainer: Trainer): RunningMetrics {
   const { cursor, gradients: { shards }, ranks } = trainer;

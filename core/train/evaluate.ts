@@ -208,6 +208,8 @@ export async function evaluateEpoch(
   ranks?.shareBuffers();
   trainer.saver.hold();
   trainer.ema?.swap();
+  const { rollout } = trainer.pass;
+  if (rollout) rollout.steps = rollout.most; // the next epoch sets its own
   try {
     const evaluation = await evaluate(trainer.pass, val, trainer.feed, size, poll, ranks?.team, true);
     const { valLoss, metrics, samples, sums, seconds, halvedTo } = evaluation;

@@ -136,9 +136,9 @@ function clocked(rows: Rows, clock: { seconds: number }): Rows {
 }
 
 /** The host counts, where it costs no wait. */
-function itemsIn(target: Tensor, part: Part, loss: Loss): number {
+function itemsIn(source: Source, target: Tensor, part: Part, loss: Loss): number {
   return scope(() => {
-    const own = narrow(target, 0, 0, part.count);
+    const all = narrow(target, 0, 0, part.count), own = source.shorten?.(all, part.epoch) ?? all;
     return loss.validCount(isFloating(own.dtype) ? own : toDtype(own, "i64"));
   });
 }
@@ -193,7 +193,7 @@ function overlapped(
             : copy_(first(slot.pinned[i][field], part.ids.length), host[field]);
           onStream(copying, () => copy_(first(slot.device[i][field], part.ids.length), from, true));
         }
-        return itemsIn(host.target, part, loss);
+        return itemsIn(source, host.target, part, loss);
       })
     );
     recordEvent(slot.copied, copying);

@@ -38,7 +38,8 @@ import { keepsMissing, missingNotes, refuseMissing } from "../missing.ts";
 import type { Rule } from "./variables.ts";
 import { heldOut, splitIndices } from "../order.ts";
 import { isPlainSplit, leakWarning, splitRows, withoutSplitColumns } from "../splits.ts";
-import { isForecast, leadsOf, windowsOf } from "../windows.ts";
+import { rolloutRows } from "../rollout.ts";
+import { forecastLeads, isForecast, windowsOf } from "../windows.ts";
 import { answerText, type Batch, type Source } from "../source.ts";
 import { vectorsIn } from "../transforms/vectors.ts";
 import { type Baselines, baselinesOf, type Seasonal, seasonalOf } from "../baselines.ts";
@@ -61,6 +62,8 @@ export interface Column {
     classes(): readonly string[];
   };
   readonly onlyByName?: boolean;
+  /** It is the same for all samples. */
+  readonly still?: boolean;
   /** The reason follows the name: "holds Python objects". */
   readonly unusable?: string;
   readonly dimensions?: readonly string[];
@@ -140,13 +143,21 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
     notes.push(...fields.flatMap((field) => field.notes));
     notes.push(...missingNotes(held?.missing ?? null, target));
     const kept = goodRows(table, fields, samples, data.bad_samples, notes);
-    const windows = windowsOf(table, samples, data, targets.length > 0, notes);
+    const predicted = targets.length > 0 ? spansOf(targets) : settings.training.climatology?.targets ??
+      data.targets.map((name) => ({ name, shape: [1] }));
+    const rollout = rolloutRows(
+      path,
+      data,
+      features,
+      predicted.map(({ name, shape }) => ({ name, channels: shape[0] })),
+    );
+    const windows = windowsOf(table, samples, data, targets.length > 0, notes, rollout?.ahead);
     const [channels, ...side] = held ? held.values.shape.slice(1) : streamed!.shape;
-    const shape = [channels * data.history, ...side];
+    const seen = data.history + (rollout?.ahead ?? 0), shape = [channels * seen, ...side];
     const places = { input: shape, lengths: lengthsOf(features, settings) };
     const answer = targets.length === 0
       ? unknown(target)
-      : laterOf(table, taskOf(table, targets, places, target, settings, notes), leadsOf(data.lead));
+      : laterOf(table, taskOf(table, targets, places, target, settings, notes), forecastLeads(data));
     const splitting = {
       ...{ table, samples, kept, data, seed, windows, unsplit },
       labels: answer.task === "classification" ? () => toNumbers(answer.values) : null,
@@ -167,7 +178,7 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
         flat ? formatPlural(features.length, table.noun) : sizeOf(shape)
       } -> ${answer.answer}`,
       ...(apart && data.history === 1 && { columns: { columns: features.map(inputColumn), flat } }),
-      ...(data.history > 1 && { history: data.history }),
+      ...(seen > 1 && { history: seen }),
       finish: (raw: Batch): Batch => ({
         input: toDtype(raw.input, "f32"),
         target: toDtype(raw.target, answer.dtype),
@@ -182,7 +193,7 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
       features: spansOf(features),
       targets: targets.length > 0 ? spansOf(targets) : null,
       inputs: windows?.inputs ?? [0],
-      leads: leadsOf(data.lead).map((lead) => lead * (windows?.each ?? 1)),
+      leads: forecastLeads(data).map((lead) => lead * (windows?.each ?? 1)),
       read: (rows) => {
         const single = { ...facts, windows: null };
         return held
@@ -191,7 +202,7 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
       },
     });
     const persists = isForecast(data) && targets.every((column) => features.includes(column));
-    const layout = { path, features, targets, steps: data.history, leads: leadsOf(data.lead).length };
+    const layout = { path, features, targets, steps: seen, leads: forecastLeads(data).length };
     const vectors = settings.training.plain ? null : vectorsIn(data.vectors, layout);
     const make = (judged: Int32Array): Source => {
       const source = { ...read(judged), ...(climate && { climate }), ...(vectors && { vectors }) };
@@ -218,6 +229,7 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
       warnings,
       chosen: { features, targets },
       seasonal,
+      rollout,
     };
   });
 }

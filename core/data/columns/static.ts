@@ -49,7 +49,10 @@ export function withStatic({ features, targets }: Chosen, path: string, pointwis
     if (isFolded(column)) return column.of(folded(variable, path, frame));
     const last = map.slice(-2), on = whole || !isPartOf(variable.dimensions, last) ? map : last;
     const sizes = frame.shape.slice(frame.shape.length - on.length);
-    return column.of(spread(variable, path, [samples, ...on], [frame.shape[0], ...sizes]));
+    return {
+      ...column.of(spread(variable, path, [samples, ...on], [frame.shape[0], ...sizes])),
+      still: true,
+    };
   };
   return {
     features: features.map((column) => spreads.includes(column) ? spreadOne(column) : column),

@@ -7,6 +7,7 @@ import {
   batchOf,
   type Field,
   finerBy,
+  type Ids,
   type Part,
   plainPart,
   readRows,
@@ -26,6 +27,8 @@ import { type Beside, finer, openPlaces, windowOf } from "./patches.ts";
 import { climateWanted, type Climatology } from "../climatology.ts";
 import { checkClimate, meansOfInputs, withAnomalies, withClimateChannels } from "./climate.ts";
 import { besideMask, filledByNearest, storedFields } from "./nearest.ts";
+import type { Rollout } from "../../models/rollout.ts";
+import { type RolloutRows, shortened, stepsAt } from "../rollout.ts";
 import { checkMaskChannel, type Fill, fillNote, fillOf, withMaskChannel, withoutGaps } from "../missing.ts";
 
 function onHost(source: Source): Source {
@@ -75,6 +78,7 @@ interface Transformed extends Pair {
   /** These means stand for missing inputs, in the data's own units; null where nothing was measured for it. */
   readonly fill: readonly number[] | null;
   readonly climatology: Climatology | null;
+  readonly rollout: Rollout | null;
 }
 
 interface Settings {
@@ -82,6 +86,9 @@ interface Settings {
   readonly seed: number;
   readonly plain?: boolean;
   readonly quiet?: boolean;
+  /** The rows that a model is fed with. */
+  readonly rows?: RolloutRows | null;
+  readonly epochs?: number;
   /** Training samples are patches of these; others are whole maps. */
   readonly patches?: Patches | null;
   /** Points of this class do not count. */
@@ -90,7 +97,7 @@ interface Settings {
 
 /** Only training samples are random. */
 export function transformed(given: Pair, settings: Settings): Transformed {
-  const { data, seed, quiet = true, plain, patches = null, ignored = NaN } = settings;
+  const { data, seed, quiet = true, plain, patches = null, ignored = NaN, rows = null } = settings;
   const notes: string[] = [];
   const wanted = climateWanted(data);
   if (wanted) checkClimate(wanted, data, given.train);
@@ -132,19 +139,17 @@ export function transformed(given: Pair, settings: Settings): Transformed {
     });
   const still = (source?: Source | null) => source ? cut(source, null) : null;
   const train = cut(pair.train, plain ? null : seed), val = still(pair.val), test = still(pair.test);
-  const normalisation = normalisationOf(
-    () => cut(pair.train, null),
-    data,
-    pair.train.usual ?? null,
-    notes,
-    quiet,
-  );
+  const own = data.history * (rows?.channels ?? 0); // a rollout's model sees so many of the channels at once
+  const first = (list: readonly number[]) => rows && list.length > own ? list.slice(0, own) : list;
+  const all = normalisationOf(() => cut(pair.train, null), data, pair.train.usual ?? null, notes, quiet);
+  const normalisation = all && { mean: first(all.mean), std: first(all.std) };
   const missing = [pair.train, pair.val, pair.test].some((source) => source?.missing?.input === true);
   const gaps = missing
     ? fillerOf(() => cut(pair.train, null), data, normalisation !== null, quiet)
     : { fill: null, measured: null, notes: [] };
   notes.push(...gaps.notes);
-  const { shape } = train.input, channel = data.mask_channel;
+  const fill = typeof gaps.fill === "object" && gaps.fill ? first(gaps.fill) : gaps.fill;
+  const shape = rows ? train.input.shape.with(0, own) : train.input.shape, channel = data.mask_channel;
   if (channel) {
     checkMaskChannel(pair.train.facts, pair.train.name);
     notes.push("The last channel of the input is 1 where nothing was missing (--mask-channel)");
@@ -152,11 +157,12 @@ export function transformed(given: Pair, settings: Settings): Transformed {
   const scaled = valuesOf(data, shape, normalisation, notes), byClimate = data.fill.join() === "climatology";
   const byNearest = missing && data.fill.join() === "nearest";
   const valued = (stored: Source) => {
+    if (rows) return data.climatology_channel ? withClimateChannels(stored) : stored;
     const source = byNearest ? filledByNearest(stored, channel) : stored;
     const standIn = missing && byClimate ? meansOfInputs(source, data.anomaly) : null;
     const sample = { shape, history: data.history };
     const known = byNearest && channel; // the mask is there already, behind the channels
-    const plain = withoutGaps({ fill: gaps.fill, standIn, channel: channel && !known }, scaled, sample);
+    const plain = withoutGaps({ fill, standIn, channel: channel && !known }, scaled, sample);
     const values = plain && known ? besideMask(plain, shape[0]) : plain;
     const done = values ? then(source, (b, { ids }) => ({ ...b, input: values(b.input, ids) })) : source;
     const wide = channel && !known ? withMaskChannel(done) : done;
@@ -177,11 +183,33 @@ export function transformed(given: Pair, settings: Settings): Transformed {
       : source;
   const done = (source: Source, training: boolean) => mixed(hosted(valued(source)), training);
   const judged = (source: Source | null) => source && done(source, false);
+  const rollout = rows && rolloutWith(rows, {
+    history: data.history,
+    prepare: withoutGaps({ fill, channel }, scaled, { shape, history: data.history }),
+    extra: data.climatology_channel ? 1 + Math.max(...rows.fed) : 0,
+  });
+  const trained = done(train, !plain), { epochs = 1 } = settings;
+  const short = (source: Source) =>
+    rows && !plain
+      ? shortened(source, (epoch) => stepsAt(rows.steps, epoch, epochs), rows.steps.most)
+      : source;
   return {
-    ...{ train: done(train, !plain), val: judged(val), test: judged(test) },
-    ...{ notes, normalisation, fill: gaps.measured },
+    ...{ train: short(trained), val: judged(val), test: judged(test) },
+    ...{ notes, normalisation, fill: gaps.measured && first(gaps.measured), rollout },
     climatology: given.train.climate?.climatology ?? null,
   };
+}
+
+function rolloutWith(
+  { steps: { most }, ahead, channels, fed }: RolloutRows,
+  { history, prepare, extra }: {
+    readonly history: number;
+    readonly prepare: ((x: Tensor, ids: Ids) => Tensor) | null;
+    readonly extra: number;
+  },
+): Rollout {
+  const none = new Int32Array(0);
+  return { most, history, channels, ahead, extra, fed, prepare: (x) => prepare ? prepare(x, none) : x };
 }
 
 function climateNote({ climate }: Source, { anomaly }: Config["data"]): string {

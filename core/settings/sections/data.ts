@@ -110,6 +110,17 @@ export const data = {
     },
     help: "steps of time from a sample's last input to its targets; each is an output of its own, NAME+1",
   }),
+  rollout: text("", {
+    flag: "rollout",
+    empty: "off",
+    pattern: {
+      regex: /^[1-9]\d{0,3}(\.\.[1-9]\d{0,3})?$/,
+      says: "steps such as 4, or 1..4 to begin training with 1",
+    },
+    help:
+      "steps that a model of --lead 1 goes by its own predictions, in training, evaluation and predictions; forcings and " +
+      "static features come from the data; 1..4 begins training with one step and ends with four",
+  }),
   num_workers: int(8, {
     min: 0,
     max: 1024,

@@ -3,7 +3,7 @@ import { UserError } from "../../../base/errors.ts";
 import { isCode, isExported } from "../../../models/user/file.ts";
 import { chooseColumns, list } from "../../columns/choose.ts";
 import { fromColumns } from "../../columns/columns.ts";
-import { leadsOf } from "../../windows.ts";
+import { forecastLeads } from "../../windows.ts";
 import { arraysReader } from "../../columns/reader.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
 import { selected } from "../../select.ts";
@@ -192,7 +192,7 @@ export type Again = <R>(use: (content: Content) => R) => R;
 
 export function samplesOf(content: Content, settings: DataRequest, again: Again): Sources {
   const { data, model, training } = settings, { isNetcdf, file } = content;
-  const leads = leadsOf(data.lead);
+  const leads = forecastLeads(data);
   const own = withFileColumn(content.columns, file ? toColumn(file, isNetcdf) : null);
   const all = withSelected({ ...content, columns: own }, data);
   const { features, targets, spreads, folded } = withStatic(
