@@ -4,8 +4,6 @@ import { narrow } from "../../ffi/ops.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Config } from "../settings/settings.ts";
-import type { Column } from "./columns/columns.ts";
-import { columnLayoutOf } from "./columns/choose.ts";
 import type { Source } from "./source.ts";
 
 export interface RolloutSteps {
@@ -33,11 +31,17 @@ export interface RolloutRows {
   readonly fed: readonly number[];
 }
 
+interface Channels {
+  readonly name: string;
+  readonly channels: number;
+}
+
+/** `still`: a feature is the same for all samples. */
 export function rolloutRows(
   path: string,
   data: Config["data"],
-  features: readonly Column[],
-  targets: readonly { readonly name: string; readonly channels: number }[],
+  features: readonly (Channels & { readonly still?: boolean })[],
+  targets: readonly Channels[],
 ): RolloutRows | null {
   const steps = rolloutOf(data);
   if (steps === null) return null;
@@ -63,8 +67,8 @@ export function rolloutRows(
     begins.set(name, count);
     count += channels;
   }
-  const fed = features.flatMap((column) => {
-    const from = begins.get(column.name), [, channels] = columnLayoutOf(column);
+  const fed = features.flatMap(({ name, channels }) => {
+    const from = begins.get(name);
     return Array.from({ length: channels }, (_, i) => from === undefined ? -1 : from + i);
   });
   const forced = features.some(({ name, still }) => !begins.has(name) && !still);

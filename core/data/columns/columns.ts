@@ -145,12 +145,10 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
     const kept = goodRows(table, fields, samples, data.bad_samples, notes);
     const predicted = targets.length > 0 ? spansOf(targets) : settings.training.climatology?.targets ??
       data.targets.map((name) => ({ name, shape: [1] }));
-    const rollout = rolloutRows(
-      path,
-      data,
-      features,
-      predicted.map(({ name, shape }) => ({ name, channels: shape[0] })),
-    );
+    const channelsOf = (spans: readonly Span[]) =>
+      spans.map(({ name, shape: [channels] }) => ({ name, channels }));
+    const moving = channelsOf(spansOf(features)).map((one, i) => ({ ...one, still: features[i].still }));
+    const rollout = rolloutRows(path, data, moving, channelsOf(predicted));
     const windows = windowsOf(table, samples, data, targets.length > 0, notes, rollout?.ahead);
     const [channels, ...side] = held ? held.values.shape.slice(1) : streamed!.shape;
     const seen = data.history + (rollout?.ahead ?? 0), shape = [channels * seen, ...side];
