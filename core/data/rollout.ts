@@ -23,7 +23,7 @@ export function stepsAt({ first, most }: RolloutSteps, epoch: number, epochs: nu
   return Math.min(most, first + Math.floor(epoch * (most - first + 1) / Math.max(1, epochs)));
 }
 
-/** What a model needs to know of a row; null where there is no rollout. */
+/** A row of the data, as a model is fed with it. */
 export interface RolloutRows {
   readonly steps: RolloutSteps;
   readonly ahead: number;
