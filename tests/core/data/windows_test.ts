@@ -1,6 +1,5 @@
 // Samples of several steps: numpy's slices, in memory and streamed; gaps and parts of a split are never crossed.
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import type { Sources } from "../../../core/data/format.ts";
 import { loadReader, openData, type Opened } from "../../../core/data/open.ts";
 import { batchOf, plainPart, type Source } from "../../../core/data/source.ts";
 import { UserError } from "../../../core/base/errors.ts";
@@ -34,7 +33,7 @@ const { windows: answers, baselines, holes, ice } = await askPeer<
 
 type Changes = Partial<Config["data"]>;
 
-async function open(name: string, data: Changes, model = "simple-convnet"): Promise<Sources> {
+async function open(name: string, data: Changes, model = "simple-convnet"): Promise<Opened> {
   const config = settings({
     data: { data_path: `${folder}/${name}`, normalise: "none", ...data },
     model: { name: model },
