@@ -13,6 +13,8 @@ export interface Chunks {
   readonly load: LoadChunk;
   /** Bytes that are stored of a chunk, and how many one of them may become; null where nobody knows. */
   storedOf?(cell: number): { readonly bytes: number; readonly ratio: number } | null;
+  /** These chunks will be wanted next: what is far away begins to come. */
+  expect?(cells: readonly number[]): void;
   isWritten(cell: number): boolean;
   /** Unwritten chunks hold this element. */
   readonly fill: Uint8Array | null;
@@ -73,9 +75,15 @@ export function openRowsOfChunks(
     kept.delete(oldest);
     return bytes;
   };
+  const inRow = chunks.expect && cells > 1 ? [...new Set(pieces.map(({ cell }) => cell))] : [];
   return {
     read(row, into) {
       const { cell: first, inside } = placeOf(row);
+      if (inRow.length > 0) {
+        chunks.expect!(
+          inRow.map((cell) => first + cell).filter((cell) => !kept.has(cell) && isWritten(cell)),
+        );
+      }
       for (const { cell, from, to, bytes } of pieces) {
         const at = first + cell;
         if (!isWritten(at)) repeat(fill!, into, to, bytes);
@@ -107,6 +115,8 @@ export function repeat(element: Uint8Array, into: Uint8Array, at: number, bytes:
   }
 }
 
+const AHEAD = 16;
+
 /** Only written chunks are visited, each cut along the edges of the whole. */
 export function readAllChunks(
   { shape, chunk, width }: Omit<ChunkShape, "lead">,
@@ -128,6 +138,9 @@ export function readAllChunks(
     for (let d = rank - 1, rest = cell; d >= 0; d--) {
       first[d] = rest % grid[d] * chunk[d];
       rest = Math.floor(rest / grid[d]);
+    }
+    if (cell % AHEAD === 0) {
+      chunks.expect?.(Array.from({ length: Math.min(AHEAD, cells - cell) }, (_, i) => cell + i));
     }
     const small = bytes ? null : wrongWith(chunks, cell, product(chunk) * width);
     if (small !== null) return { values, wrong: small };

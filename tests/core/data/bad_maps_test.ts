@@ -56,6 +56,9 @@ store("cut.zarr"); cut("cut.zarr/x/3.0.0.0"); store("cut3.zarr", 3); cut("cut3.z
 store("codec.zarr"); a = json.load(open("codec.zarr/x/.zarray")); a["compressor"] = {"id": "gzip", "level": 1}; json.dump(a, open("codec.zarr/x/.zarray", "w"))
 store("bomb.zarr"); a = json.load(open("bomb.zarr/x/.zarray")); a.update(shape=[20, 2, 7000, 7000], chunks=[4, 2, 7000, 7000], compressor={"id": "gzip"}); json.dump(a, open("bomb.zarr/x/.zarray", "w"))
 store("huge.zarr"); a = json.load(open("huge.zarr/y/.zarray")); a["shape"] = [2**40, 1, 8, 8]; json.dump(a, open("huge.zarr/y/.zarray", "w"))
+os.mkdir("times"); store("times/a.zarr"); zarr.create((20,), chunks=(1024,), dtype="f8", store="times/a.zarr", path="time", zarr_format=2)
+for k, d in (("x", ["time", "c", "lat", "lon"]), ("y", ["time", "k", "lat", "lon"]), ("time", ["time"])): json.dump({"_ARRAY_DIMENSIONS": d}, open(f"times/a.zarr/{k}/.zattrs", "w"))
+a = json.load(open("times/a.zarr/time/.zarray")); a["shape"] = [2**40]; json.dump(a, open("times/a.zarr/time/.zarray", "w"))
 store("attributes.zarr"); open("attributes.zarr/x/.zattrs", "w").write('{"a": "' + "b" * (65 * 2**20) + '"}')
 store("loop.zarr"); os.symlink("..", "loop.zarr/again"); os.symlink(".", "loop.zarr/me"); os.mkdir("many"); shutil.copytree("loop.zarr", "many/a.zarr", symlinks=True); os.symlink(".", "many/up")
 with zarr.storage.ZipStore("zip.zarr.zip", mode="w") as z: g = zarr.open_group(z, mode="w", zarr_format=2); g.create_array("x", data=x, chunks=(4, 2, 8, 8), compressors=None); g.create_array("y", data=x[:, :1], chunks=(20, 1, 8, 8))
@@ -93,6 +96,7 @@ const CASES: readonly Case[] = [
     says: /bomb\.zarr.*(which can't become the 1568000000 of a chunk|would take .* of memory)/,
   },
   { path: "huge.zarr", says: /huge\.zarr.*(would take|has 20 samples, but "y" has 1099511627776)/ },
+  { path: "times", says: /times\/a\.zarr: the array "time" would take 8\.0 TiB of memory/ },
   { path: "attributes.zarr", says: /attributes\.zarr\/x\/\.zattrs is far larger than it can be/ },
   { path: "loop.zarr", says: null },
   { path: "many", says: null },

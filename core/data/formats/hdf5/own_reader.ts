@@ -1,5 +1,6 @@
 // Our own reader follows the HDF5 file format, so most files need no library. It is strict: whatever it does
 // not foresee leaves the whole file to HDF5's library.
+import { checkRoom } from "../../memory.ts";
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
 import { markOf, withFiles } from "../../files.ts";
@@ -161,7 +162,9 @@ function readDataset(opened: Opened, name: string, messages: Messages, attribute
       attributes: about,
       auxiliary: isScale,
       unusable,
-      read: rows && dtype ? () => readAll(`${mark.path}: ${name}`, rows, dtypeBytes(dtype)) : unreachable,
+      read: rows && dtype
+        ? () => readAll(`${mark.path}: ${name}`, rows, dtypeBytes(dtype), elements(shape) * size)
+        : unreachable,
       rows: rows ?? unreachable,
     }),
   };
@@ -195,7 +198,8 @@ function attributesOf(attributes: Attributes, values: Values): Variable["attribu
   return found;
 }
 
-function readAll(what: string, rows: RowsAt, width: number): Uint8Array {
+function readAll(what: string, rows: RowsAt, width: number, bytes: number): Uint8Array {
+  checkRoom(what, bytes, null, "Choose fewer with --features.");
   const { values, wrong } = readWhole(rows(0), width);
   if (wrong !== null) throw unreadable(what, wrong);
   return values;

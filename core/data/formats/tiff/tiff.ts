@@ -230,7 +230,10 @@ function imageOf(
     attributes,
     auxiliary: only !== null,
     ...(reason && { unusable: reason }),
-    read: () => readTiff(rows(0)),
+    read() {
+      checkRoom(`${path}`, product(shape) * bytes, null, "Choose fewer files, or part of them with --sel.");
+      return readTiff(rows(0));
+    },
     rows,
   };
 }

@@ -14,6 +14,12 @@ export interface Orders {
   readonly waitMs?: number;
 }
 
+/** They will be asked for next. */
+export interface Expected {
+  readonly ahead: readonly string[];
+  readonly most: number;
+}
+
 export interface Taken {
   readonly shared: SharedArrayBuffer;
   readonly into: SharedArrayBuffer;

@@ -92,10 +92,18 @@ function chunksOf(rows: StoreRows, files: StoreFiles): Chunks {
     }
     return place;
   };
+  const expect = files.expect && !shard
+    ? (cells: readonly number[]) =>
+      files.expect!(
+        cells.slice(0, AHEAD_BYTES / mostOf(rows)).map((cell) => rows.inside + keyOf(rows, placeOf(cell))),
+        mostOf(rows),
+      )
+    : undefined;
   const ratio = coding.codecs.reduce((most, { id }) => Math.max(most, RATIOS[id]), MOST_RATIO.none as number);
   return {
     fill: null,
     isWritten: () => true,
+    expect,
     storedOf(cell) {
       const bytes = sizeOf(placeOf(cell));
       return bytes === null ? null : { bytes, ratio };
@@ -136,8 +144,13 @@ interface StoredChunks {
 const keyOf = ({ prefix, separator, shape }: StoredArray, place: readonly number[]): string =>
   shape.length > 0 ? prefix + place.join(separator) : prefix === "" ? "0" : prefix.slice(0, -1);
 
+/** Answers that wait take no more. */
+const AHEAD_BYTES = 64 * 2 ** 20;
+
+const mostOf = ({ chunk, width }: StoreRows): number => 2 * product(chunk) * width + MORE;
+
 function openChunkFiles(rows: StoreRows, files: StoreFiles): StoredChunks {
-  const most = 2 * product(rows.chunk) * rows.width + MORE;
+  const most = mostOf(rows);
   return {
     read(place) {
       const key = keyOf(rows, place), bytes = files.whole(rows.inside + key, most);
@@ -155,7 +168,7 @@ const KEPT_INDICES = 64;
 function openShards(rows: StoreRows, shard: Shard, files: StoreFiles): StoredChunks {
   const { chunks, checked, indexFirst } = shard;
   const entries = product(chunks), indexBytes = entries * ENTRY + (checked ? SUM : 0);
-  const most = 2 * product(rows.chunk) * rows.width + MORE;
+  const most = mostOf(rows);
   const indices = new Map<string, Uint8Array | null>();
   const indexOf = (key: string): Uint8Array | string | null => {
     const known = indices.get(key);

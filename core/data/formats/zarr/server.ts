@@ -29,6 +29,7 @@ function release(): void {
 interface Asker {
   ask(orders: Omit<Orders, "shared">): Answer;
   take(bytes: number): ChunkBytes;
+  expect(urls: readonly string[], most: number): void;
   end(): void;
 }
 
@@ -62,6 +63,7 @@ function startAsker(): Asker {
       own.set(into);
       return own;
     },
+    expect: (ahead, most) => worker.postMessage({ ahead, most }),
     end: () => worker.terminate(),
   };
 }
@@ -91,6 +93,7 @@ export function openServer(address: string, patience = {}): StoreFiles {
       if (most === MOST_METADATA) return small(key);
       return ask(key, { most });
     },
+    expect: (keys, most) => thread.expect(keys.map(urlOf), most),
     part: (key, at, bytes) => ask(key, { most: bytes, range: { at, bytes } }),
     has: (key) => small(key) instanceof Uint8Array,
     markOf(key) {

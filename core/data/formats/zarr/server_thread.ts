@@ -5,6 +5,7 @@ import {
   ANSWER,
   type Answer,
   DONE,
+  type Expected,
   type Failure,
   type Fault,
   LENGTH,
@@ -25,12 +26,22 @@ type Bytes = Uint8Array<ArrayBuffer>;
 let found: Bytes = new Uint8Array(0);
 let lastWhole: { readonly url: string; readonly bytes: Bytes } | null = null;
 
-self.onmessage = async ({ data }: MessageEvent<Orders | Taken>) => {
+/** What was expected last; an answer is kept until it is asked for. */
+const coming = new Map<string, Promise<Bytes | Failure>>();
+const MOST_COMING = 64;
+
+self.onmessage = async ({ data }: MessageEvent<Orders | Taken | Expected>) => {
+  if ("ahead" in data) {
+    for (const url of data.ahead) if (!coming.has(url)) coming.set(url, asked({ url, most: data.most }));
+    for (const [url] of coming) if (coming.size > MOST_COMING) coming.delete(url);
+    return;
+  }
   if ("into" in data) {
     new Uint8Array(data.into).set(found);
     return reply(data.shared, {});
   }
-  const got = await asked(data);
+  const got = await (data.range ? asked(data) : coming.get(data.url) ?? asked(data));
+  coming.delete(data.url);
   if (got instanceof Uint8Array) found = got;
   reply(data.shared, got instanceof Uint8Array ? { bytes: got.length } : { failed: got });
 };
@@ -43,7 +54,7 @@ function reply(shared: SharedArrayBuffer, answer: Answer): void {
   Atomics.notify(words, DONE);
 }
 
-async function asked(orders: Orders): Promise<Bytes | Failure> {
+async function asked(orders: Omit<Orders, "shared">): Promise<Bytes | Failure> {
   const { range, url, waitMs = WAIT_MS } = orders;
   if (range && lastWhole?.url === url) return cut(lastWhole.bytes, range);
   for (let tries = 1;; tries++) {
@@ -61,7 +72,9 @@ function cut(whole: Bytes, { at, bytes }: Required<Orders>["range"]): Bytes {
   return from < 0 ? new Uint8Array(0) : whole.slice(from, from + bytes);
 }
 
-async function once({ url, most, range, silenceMs = SILENCE_MS }: Orders): Promise<Bytes | Fault> {
+async function once(
+  { url, most, range, silenceMs = SILENCE_MS }: Omit<Orders, "shared">,
+): Promise<Bytes | Fault> {
   const overdue = new AbortController();
   let timer = setTimeout(() => overdue.abort(), silenceMs);
   const alive = () => {

@@ -15,6 +15,8 @@ export interface StoreFiles {
   whole(key: string, most: number): ChunkBytes | string | null;
   /** Fewer bytes come where the file ends. A place below 0 is counted from the end. */
   part(key: string, at: number, bytes: number): ChunkBytes | string | null;
+  /** A server is asked for several files at once; others are near. */
+  expect?(keys: readonly string[], most: number): void;
   has(key: string): boolean;
   /** Its bytes; null where there is no such file, or the server was not asked. */
   sizeOf(key: string): number | null;

@@ -157,7 +157,11 @@ function variableOf(
     dtype,
     attributes: attributesOf(found.attributes, facts),
     auxiliary: dimensions.join() === own || coordinates.has(own),
-    read: () => readStore(rows(0)),
+    read() {
+      const what = `${path}: the array "${name}"`;
+      checkRoom(what, product(shape) * stored.width, null, "Choose fewer with --features.");
+      return readStore(rows(0));
+    },
     rows,
   };
 }
