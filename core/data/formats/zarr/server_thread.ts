@@ -26,7 +26,7 @@ type Bytes = Uint8Array<ArrayBuffer>;
 let found: Bytes = new Uint8Array(0);
 let lastWhole: { readonly url: string; readonly bytes: Bytes } | null = null;
 
-/** What was expected last; an answer is kept until it is asked for. */
+/** It holds what was expected last: an answer is kept until it is asked for. */
 const coming = new Map<string, Promise<Bytes | Failure>>();
 const MOST_COMING = 64;
 
