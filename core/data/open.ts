@@ -67,6 +67,9 @@ export function openData(
     rollout,
     notes: [
       ...(staged?.notes ?? []),
+      ...(data.stage !== "" && isUrl(data.data_path)
+        ? [`Not staged: ${data.data_path} is read from its server`]
+        : []),
       `Data: ${train.describe()}`,
       ...opened.notes,
       ...notes,

@@ -28,7 +28,7 @@ const manyFiles = (path: string): readonly string[] | null =>
   filesNamed(path, ENDINGS) ?? (isFolder(path) ? filesBelow(path, ENDINGS) : null);
 
 export function withTiff<R>(path: string, use: (content: Content) => R, along = ""): R {
-  const files = manyFiles(path);
+  const files = manyFiles(path) ?? (along === BY_FILE ? [path] : null);
   if (files?.length === 0) {
     throw new UserError("data", `The folder ${path} has no file in it that ends in ${ENDINGS.join(", ")}.`);
   }

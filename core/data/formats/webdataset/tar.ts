@@ -13,11 +13,11 @@ const PLAIN = ["0", "\0", "7"], LONG_NAME = "L", LONG_LINK = "K", EXTENDED = "x"
 
 /** Regular files alone; links and folders are passed over. */
 export function* readMembers(file: FileBytes): Generator<Member> {
-  const { path, size } = file, block = new Uint8Array(BLOCK);
+  const { path, size } = file, headerAt = openHeaders(file);
   let name: string | null = null, extended: ReadonlyMap<string, string> = new Map();
   for (let at = 0, index = 0; at !== size; index++) {
     if (at + BLOCK > size) throw damaged(path, index, `should begin at ${at}, and the file ends at ${size}`);
-    file.readInto(at, block);
+    const block = headerAt(at);
     if (block[0] === 0 && block.every((byte) => byte === 0)) return;
     if (numberAt(block, 148, 8) !== sumOf(block)) {
       throw damaged(path, index, "has a header that fails its checksum");
@@ -37,7 +37,7 @@ export function* readMembers(file: FileBytes): Generator<Member> {
       continue;
     }
     if (PLAIN.includes(kind)) {
-      const prefix = textAt(block, 257, 5) === "ustar" ? textAt(block, 345, 155) : "";
+      const prefix = block[257] === U && block[345] !== 0 ? textAt(block, 345, 155) : "";
       const plain = textAt(block, 0, 100);
       yield {
         name: extended.get("path") ?? name ?? (prefix === "" ? plain : `${prefix}/${plain}`),
@@ -56,18 +56,46 @@ const damaged = (path: string, index: number, what: string) =>
     `${path} is damaged or cut off: its member ${index} (counted from 0) ${what}. Copy it again from where it came from.`,
   );
 
+const decoder = new TextDecoder();
+
 function textAt(bytes: Uint8Array, at: number, length: number): string {
   const end = bytes.indexOf(0, at);
-  return new TextDecoder().decode(bytes.subarray(at, end < 0 || end > at + length ? at + length : end));
+  return decoder.decode(bytes.subarray(at, end < 0 || end > at + length ? at + length : end));
 }
+
+/** It is the first letter of "ustar", which marks headers that have a prefix. */
+const U = 117;
 
 /** Octal digits, or bytes behind a mark where those are too few. */
 function numberAt(block: Uint8Array, at: number, length: number): number {
-  if (block[at] & 128) {
-    return block.subarray(at + 1, at + length).reduce((value, byte) => value * 256 + byte, 0);
+  const isLong = (block[at] & 128) !== 0, end = at + length;
+  let value = 0;
+  for (let i = isLong ? at + 1 : at; i < end; i++) {
+    const byte = block[i];
+    if (isLong) value = value * 256 + byte;
+    else if (byte >= 48 && byte <= 55) value = value * 8 + byte - 48;
+    else if (byte !== 32 && byte !== 0) return NaN;
+    else if (byte === 0) break;
   }
-  const digits = textAt(block, at, length).trim();
-  return /^[0-7]+$/.test(digits) ? parseInt(digits, 8) : digits === "" ? 0 : NaN;
+  return value;
+}
+
+const WINDOW = 2 ** 16, NEAR = WINDOW / 8;
+
+/** Where members are small, one read brings many headers. */
+function openHeaders(file: FileBytes): (at: number) => Uint8Array {
+  const room = new Uint8Array(WINDOW);
+  let begin = 0, end = 0;
+  return (at) => {
+    if (at < begin || at + BLOCK > end) {
+      const many = at - begin <= NEAR || at - end <= NEAR ? WINDOW : BLOCK;
+      const bytes = Math.min(many, file.size - at);
+      file.readInto(at, room.subarray(0, bytes));
+      begin = at;
+      end = at + bytes;
+    }
+    return room.subarray(at - begin, at - begin + BLOCK);
+  };
 }
 
 /** The checksum's own eight bytes count as blanks. */

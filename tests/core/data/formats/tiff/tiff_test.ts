@@ -101,7 +101,9 @@ Deno.test(
       folder,
       `${WALK}
 from rasterio.transform import from_origin
-os.makedirs("x"); os.makedirs("set/images"); os.makedirs("set/masks")
+os.makedirs("x"); os.makedirs("stacks")
+for i in range(4): tifffile.imwrite(f"stacks/{i}.tif", r.normal(size=(5, 8, 8)).astype("f4"), photometric="minisblack")
+ os.makedirs("set/images"); os.makedirs("set/masks")
 a = r.normal(size=(12, 3, 16, 24)).astype("f4"); a[2, :, 3, 4] = -9999; sea = a.copy()
 place = from_origin(500000, 4100000, 30, 30)
 for i in range(12):
@@ -153,6 +155,12 @@ print(json.dumps({"centres": centres, "point": point}))`,
       model: { name: "mlp" },
     });
     assertEquals(points.train.input.shape, [2]);
+
+    const shapeOf = (path: string, along = "") =>
+      withTiff(path, ({ columns: [{ shape, dimensions }] }) => [shape, dimensions], along);
+    assertEquals(shapeOf(`${folder}/stacks`), [[20, 8, 8], ["page", "y", "x"]]);
+    assertEquals(shapeOf(`${folder}/stacks`, "file"), [[4, 5, 8, 8], ["file", "page", "y", "x"]]);
+    assertEquals(shapeOf(`${folder}/stacks/1.tif`, "file"), [[1, 5, 8, 8], ["file", "page", "y", "x"]]);
 
     const { train: masks } = await alike(`${folder}/set`, {
       data: { features: ["images"], targets: ["masks"] },
