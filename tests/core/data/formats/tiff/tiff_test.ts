@@ -103,7 +103,7 @@ Deno.test(
 from rasterio.transform import from_origin
 os.makedirs("x"); os.makedirs("stacks")
 for i in range(4): tifffile.imwrite(f"stacks/{i}.tif", r.normal(size=(5, 8, 8)).astype("f4"), photometric="minisblack")
- os.makedirs("set/images"); os.makedirs("set/masks")
+os.makedirs("set/images"); os.makedirs("set/masks")
 a = r.normal(size=(12, 3, 16, 24)).astype("f4"); a[2, :, 3, 4] = -9999; sea = a.copy()
 place = from_origin(500000, 4100000, 30, 30)
 for i in range(12):
