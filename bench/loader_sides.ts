@@ -16,6 +16,8 @@ export interface DataSet {
   readonly flags: readonly string[];
   /** Variables of our side's environment. */
   readonly variables?: readonly string[];
+  /** The ways of the other side that are tried, of which the best competes; numbers of workers by default. */
+  readonly ways?: readonly (number | string)[];
   /** How many times PyTorch's speed is asked for. */
   readonly floor: number;
 }
@@ -87,8 +89,6 @@ export interface Sides {
   readonly data: string;
   /** The other side's program is bench/peers/loader.py unless named, and gets these words behind its own. */
   readonly peer?: { readonly program: string; readonly words: readonly string[] };
-  /** The ways of the other side that are tried, of which the best competes; numbers of workers by default. */
-  readonly ways?: readonly (number | string)[];
 }
 
 /** The tasks of both sides; bench/peers/loader.py and bench/peers/maps.py describe them. */
@@ -159,7 +159,7 @@ export async function measureSpeed(sides: Sides, set: DataSet, effort: Effort, h
   const mine = await startContestant(...ours(sides, set, "rounds"));
   const sweep: Record<string, number> = {};
   let best: { workers: number | string; contestant: Contestant } | null = null;
-  for (const workers of sides.ways ?? WORKERS) {
+  for (const workers of set.ways ?? WORKERS) {
     const contestant = await startContestant(...pytorch(sides, set, "rounds", workers));
     await contestant.round(1); // workers start, files come into the page cache
     sweep[workers] = await host.turn(() => speedOf(contestant, 1));
@@ -204,7 +204,7 @@ interface Moments {
 export async function sameSamples(sides: Sides, set: DataSet): Promise<void> {
   const { said: mine } = await answerOf<Moments>(ours(sides, set, "moments"));
   const { said: theirs } = await answerOf<Moments>(
-    pytorch(sides, set, "moments", sides.ways?.[0] ?? 2),
+    pytorch(sides, set, "moments", set.ways?.[0] ?? 2),
   );
   const layout = ({ samples, shape, types }: Moments) => JSON.stringify({ samples, shape, types });
   const near = (name: "input" | "square" | "target") =>

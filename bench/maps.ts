@@ -28,24 +28,32 @@ const STREAMED = [
   "no",
 ];
 
+/** bench/peers/maps.py describes them. */
+const WAYS = ["each-0", "each-2", "batch-0", "batch-2", "xbatcher"];
+/** By open_mfdataset, and by an expert who keeps each file open. */
+const JOINED = ["batch-0", "batch-2", "xbatcher"], BY_FILE = ["each-0", "each-2"];
+
 const zarr = (file: string, codec: string, chunk: string): DataSet => ({
   title: `Zarr, ${codec}, ${chunk} a chunk: 2,000 maps of 2 x 128 x 128`,
   kind: "zarr",
   file,
   flags: ["--data-type", "zarr", ...STREAMED],
+  ways: WAYS,
   floor: 3,
 });
-const years = (file: string, how: string): DataSet => ({
+const years = (file: string, how: string, ways: readonly string[], floor: number): DataSet => ({
   title: `NetCDF, ${how}: 12 files of 200 maps of 2 x 128 x 128`,
   kind: "netcdf",
   file,
   flags: ["--data-type", "netcdf", ...STREAMED],
-  floor: 3,
+  ways,
+  floor,
 });
 const parquet = (codec: string): DataSet => ({
   title: `Parquet, ${codec}: 10 M rows of 20 features and a target`,
   kind: "parquet",
   file: `${codec}.parquet`,
+  ways: ["pandas"],
   flags: ["--data-type", "parquet", "--targets", "y", "--train-samples", "100000000", "--in-memory", "yes"],
   floor: 5,
 });
@@ -56,8 +64,9 @@ const streamed: Readonly<Record<string, DataSet>> = {
   zarr_zstd_16: zarr("zstd_16.zarr", "zstd", "sixteen"),
   zarr_blosc_1: zarr("blosc_1.zarr", "Blosc with LZ4", "one"),
   zarr_blosc_16: zarr("blosc_16.zarr", "Blosc with LZ4", "sixteen"),
-  netcdf: years("deflated", "deflated, a map a chunk"),
-  netcdf_plain: years("plain", "as xarray writes it, not packed"),
+  netcdf: years("deflated", "deflated, a map a chunk", JOINED, 3),
+  netcdf_plain: years("plain", "as xarray writes it, not packed", JOINED, 3),
+  netcdf_by_file: years("deflated", "deflated, beside files opened one by one", BY_FILE, 1),
 };
 const tables: Readonly<Record<string, DataSet>> = {
   parquet: parquet("snappy"),
@@ -81,9 +90,6 @@ const FILES: DataSet = {
   ],
   floor: 1,
 };
-
-/** bench/peers/maps.py describes them. */
-const WAYS = ["each-0", "each-2", "batch-0", "batch-2", "xbatcher"];
 
 /** A file is opened, or a table is read, by a program of its own each time, as a user's program does it once. */
 interface Opening {
@@ -158,7 +164,6 @@ export const sidesOf = (
   python,
   data,
   peer: { program: new URL("peers/maps.py", import.meta.url).pathname, words: [packages] },
-  ways: WAYS,
 });
 
 export function makeMaps({ python, data, peer }: Sides, share: number): void {
@@ -336,7 +341,8 @@ function write(p: Programs, about: ReturnType<typeof machine>, host: Host, found
       `${versions.libtorch}, Python ${versions.python} with PyTorch ${versions.torch}. Both sides read all samples in ` +
       "batches of 64 and a new order each epoch to the same float32 tensors on the CPU, which is checked. The other side " +
       "is what serves it best of xarray in a DataLoader with 0 and 2 workers, sample by sample (each) and batch by batch " +
-      `(batch), and xbatcher. Medians of ${FULL.rounds} rounds of whole epochs in which the two take turns. ${host.said()}`,
+      `(batch), and xbatcher; many NetCDF files are joined by open_mfdataset, and in the last row kept open one by one, ` +
+      `by hand. Medians of ${FULL.rounds} rounds of whole epochs in which the two take turns. ${host.said()}`,
       table(
         [
           "Streamed, samples a second",

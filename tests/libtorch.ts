@@ -1,6 +1,6 @@
 // Opens the libtorch under test, the one that HPCTRAIN_LIBTORCH names.
 import { closeFile, openForReading } from "../ffi/libc.ts";
-import { openInflate, openTurboJpeg } from "../ffi/codecs.ts";
+import { openInflate, openLz4, openTurboJpeg, openZstd } from "../ffi/codecs.ts";
 import { checkLibtorch, isLibtorch, type Libtorch } from "../ffi/libraries/find.ts";
 import { turboJpeg } from "../core/data/formats/images/imagefolder.ts";
 import { openLibtorch } from "../ffi/library.ts";
@@ -15,6 +15,8 @@ export function useLibtorch(): Libtorch {
   // What data is read with stays open, too: opened by a test, it would count as left behind by it.
   closeFile(openForReading("/"));
   openInflate();
+  openZstd();
+  openLz4();
   const turbo = turboJpeg();
   if (turbo) openTurboJpeg(turbo);
   return found;

@@ -4,10 +4,12 @@ import { cosmology } from "./cosmology.ts";
 import { downscaling } from "./downscaling.ts";
 import { pixelClasses } from "./pixel_classes.ts";
 import { seaIce } from "./sea_ice.ts";
+import { table } from "./table.ts";
 
 export const CASES: Readonly<Record<string, Case>> = {
   "sea-ice": seaIce,
   cosmology,
   downscaling,
   "pixel-classes": pixelClasses,
+  table,
 };

@@ -20,8 +20,8 @@ export function applyRule(
   to: Float32Array | Float64Array,
   marks?: Uint8Array,
 ): number {
-  if (from === to && !marks && to instanceof Float32Array && isOneFill(rule)) {
-    return eraseFill(to, rule.missing[0]);
+  if (from === to && !marks && to instanceof Float32Array && hasFillsAlone(rule)) {
+    return eraseFills(to, rule.missing);
   }
   const wide = from instanceof BigInt64Array || from instanceof BigUint64Array;
   return applyTo(rule, wide ? Float64Array.from(from, Number) : from as ArrayLike<number>, to, marks);
@@ -48,11 +48,23 @@ function applyTo(
   return count;
 }
 
-/** Most NetCDF variables have one fill and no scale. */
-const isOneFill = ({ missing: [fill, ...others], min, max, scale, offset }: Rule): boolean =>
-  fill === fill && fill !== 0 && others.length === 0 && min === -Infinity && max === Infinity &&
-  scale === 1 &&
-  offset === 0;
+/** Most variables have one fill and no scale; xarray's fill is NaN. */
+const hasFillsAlone = ({ missing, min, max, scale, offset }: Rule): boolean =>
+  !missing.includes(0) && min === -Infinity && max === Infinity && scale === 1 && offset === 0;
+
+function eraseFills(values: Float32Array, missing: readonly number[]): number {
+  let count = 0;
+  for (const fill of missing) if (fill === fill) count += eraseFill(values, fill);
+  return missing.includes(NaN) ? countMissing(values) : count;
+}
+
+/** Of NaN the bits without the sign are beyond those of infinity. */
+function countMissing({ buffer, byteOffset, length }: Float32Array): number {
+  const words = new Int32Array(buffer, byteOffset, length);
+  let count = 0;
+  for (let i = 0; i < length; i++) count += 0x7f800000 - (words[i] & 0x7fffffff) >>> 31;
+  return count;
+}
 
 /** Equal floats have equal bits: comparing bits takes a tenth of the time. */
 function eraseFill(values: Float32Array, fill: number): number {
@@ -196,7 +208,8 @@ function ruleOf(attributes: Variable["attributes"], dtype: DType, fillsByDefault
   };
   const fill = numbers("_FillValue");
   const usual = fillsByDefault && fill.length === 0 ? DEFAULT_FILL[dtype] : undefined;
-  const missing = [...fill, ...numbers("missing_value"), ...(usual === undefined ? [] : [usual])].map(cast);
+  const all = [...fill, ...numbers("missing_value"), ...(usual === undefined ? [] : [usual])];
+  const missing = [...new Set(all.map(cast))]; // a fill is often both
   const [low, high] = numbers("valid_range");
   const min = cast(numbers("valid_min")[0] ?? low ?? -Infinity);
   const max = cast(numbers("valid_max")[0] ?? high ?? Infinity);

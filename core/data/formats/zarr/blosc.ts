@@ -1,26 +1,21 @@
 // Blosc's frames and the streams in them, unpacked into exactly the room that is there. All lengths in them are
 // checked against both ends, so a damaged frame costs no memory.
-import { openInflate } from "../../../../ffi/codecs.ts";
-import { zstdDecompressSync } from "node:zlib";
+import { openInflate, openLz4, openZstd } from "../../../../ffi/codecs.ts";
 import type { ChunkBytes } from "../../columns/chunks.ts";
 import { unshuffle } from "../hdf5/chunk_rows.ts";
 
 /** True where the stream fills `into` exactly. */
 type Unpack = (stream: ChunkBytes, into: ChunkBytes) => boolean;
 
-export const unpackZstd: Unpack = (stream, into) => {
-  try {
-    const room = { maxOutputLength: into.length + 1, chunkSize: into.length + 64 };
-    const bytes = zstdDecompressSync(stream, room);
-    if (bytes.length !== into.length) return false;
-    into.set(bytes);
-    return true;
-  } catch {
-    return false;
-  }
+export const unpackZstd: Unpack = (stream, into) => openZstd()(stream, into);
+
+/** A stream of nothing is no buffer that a library could be given. */
+export const unpackLz4: Unpack = (stream, into) => {
+  const native = stream.length > 0 && into.length > 0 ? openLz4() : null;
+  return native ? native(stream, into) : unpackLz4Here(stream, into);
 };
 
-export const unpackLz4 = (from: Uint8Array, into: Uint8Array): boolean =>
+export const unpackLz4Here = (from: Uint8Array, into: Uint8Array): boolean =>
   lz4Block(from, into, 0) === into.length;
 
 /** Where the block ends that begins at `begin`, and may point back before it; -1 where it is damaged. */
