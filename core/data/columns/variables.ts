@@ -58,7 +58,7 @@ function eraseFills(values: Float32Array, missing: readonly number[]): number {
   return missing.includes(NaN) ? countMissing(values) : count;
 }
 
-/** Of NaN the bits without the sign are beyond those of infinity. */
+/** The bits of a NaN, without its sign, are a greater number than those of infinity. */
 function countMissing({ buffer, byteOffset, length }: Float32Array): number {
   const words = new Int32Array(buffer, byteOffset, length);
   let count = 0;
