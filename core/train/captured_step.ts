@@ -2,7 +2,7 @@
 // call replays. What a step takes from the host is written into tensors beforehand: the batch, shares, the rate.
 import { captureGraph, type CudaGraph, hasCudaGraphs } from "../../ffi/cuda_graph.ts";
 import { noGrad } from "../../ffi/autograd.ts";
-import { copy_, detach, emptyLike } from "../../ffi/ops.ts";
+import { copy_, detach, emptyLike, foreachCopy_ } from "../../ffi/ops.ts";
 import { fill_, scalar } from "../../ffi/make.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
@@ -149,6 +149,8 @@ const alike = (known: readonly MicroBatch[], batches: readonly MicroBatch[]): bo
 const sameShape = (a: Tensor, b: Tensor): boolean =>
   a.dtype === b.dtype && a.shape.length === b.shape.length && a.shape.every((size, i) => size === b.shape[i]);
 
+const tensorsOf = ({ input, target }: MicroBatch): Tensor[] => [input, target];
+
 /** Writes what the graph reads. */
 function give(
   { inputs }: Kind,
@@ -156,10 +158,7 @@ function give(
   batches: readonly MicroBatch[],
   shares: readonly Share[],
 ): void {
-  for (let i = 0; i < inputs.length; i++) {
-    copy_(inputs[i].input, batches[i].input);
-    copy_(inputs[i].target, batches[i].target);
-  }
+  foreachCopy_(inputs.flatMap(tensorsOf), batches.flatMap(tensorsOf)); // one kernel, where types are alike
   captured.shares?.forEach((place, i) => {
     const share = shares[i];
     if (typeof share !== "number") copy_(place, share);
