@@ -10,9 +10,9 @@ const SIZES = {
     iou: 0.6,
   },
   full: {
-    data: ["3000", "200", "500", "96"],
-    flags: ["--width", "16", "--depth", "3", "--epochs", "12"],
-    iou: 0.85,
+    data: ["1000", "100", "300", "64"],
+    flags: ["--width", "12", "--depth", "3", "--epochs", "4"],
+    iou: 0.9,
   },
 };
 
