@@ -122,13 +122,16 @@ function report(
     [`${of} Loss: ${formatValue(valLoss)}`, ...parts, `${samples} samples`, ...weights].join(" | "),
   );
   if ("within_1_sigma" in metrics) console.log(CALIBRATION);
+  if (all.some(([name]) => name.startsWith("below_q"))) console.log(QUANTILES);
   for (const line of byName(all.filter(([name]) => name.includes("/")))) console.log(line);
 }
 
 const CALIBRATION =
   "Of calibrated predictions 0.683 of the targets lie within 1 sigma and 0.954 within 2, and the spread is the RMSE.";
 
-const labelOf = (name: string): string => LABELS[name] ?? name;
+const QUANTILES = "Of calibrated quantiles a share of 0.1 of the targets lies below q0.1, and so on.";
+
+const labelOf = (name: string): string => LABELS[name] ?? name.replace(/^below_/, "Below ");
 
 /** A line for each target or class: "r2/NAME" in a column of R2. */
 function byName(measured: readonly (readonly [string, number])[]): string[] {

@@ -6,11 +6,9 @@ import {
   argmax,
   cat,
   eq,
-  exp,
   expand,
   ge,
   gt,
-  le,
   logicalAnd,
   lt,
   mul,
@@ -33,6 +31,7 @@ import type { Loss } from "../models/losses.ts";
 import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
 import { type PointWeights, sharesOfPoints, validPoints } from "../models/valid_points.ts";
 import type { UserMetrics } from "../models/user/made.ts";
+import { calibrationOf } from "./calibration.ts";
 
 /** Names are those of events: r2, mae, ...; "r2/NAME" for one target or class. */
 export type Metrics = Record<string, number>;
@@ -59,7 +58,7 @@ export interface Measure {
 
 const MOST_NAMED = 32;
 
-type Judged = Pick<Loss, "name" | "like" | "ignored" | "point" | "logVariance" | "weights">;
+type Judged = Pick<Loss, "name" | "like" | "ignored" | "point" | "logVariance" | "levels" | "weights">;
 
 /** `full` adds what costs too much in a training step. */
 interface Judging {
@@ -214,22 +213,20 @@ function classes(
 
 /** Count, d and d^2, e, |e| and e^2, where d = target - reference and e = output - target. */
 const SUMS = 6;
-/** Where the output is a normal distribution: targets within 1 and within 2 sigma, and sigma^2. */
-const SPREAD = 3;
 
 /**
  * The target's own axis is dimension 1. Without the reference, a number near the mean, squares would lose the
  * spread of targets far from zero.
  */
-function numbers(source: Source, full: boolean, { point = 0, logVariance, weights }: Judged): Measure {
+function numbers(source: Source, full: boolean, judged: Judged): Measure {
+  const { point = 0, weights } = judged, calibration = full ? calibrationOf(judged) : null;
   const { facts, target: { shape }, names = [], units } = source;
   const count = shape[0] ?? 1;
   const { reference: near = Array<number>(count).fill(0) } = source;
   const named = (k: number) => names.length === count ? names[k] : String(k);
   const reference = onDevice(() => Float64Array.from(near));
-  const normal = full && logVariance !== undefined;
   return {
-    size: (SUMS + (normal ? SPREAD : 0)) * count,
+    size: (SUMS + (calibration?.size ?? 0)) * count,
     looks: true,
     many: true,
     rows(output, target, batches, mask = null) {
@@ -252,30 +249,32 @@ function numbers(source: Source, full: boolean, { point = 0, logVariance, weight
       const each = items * d.shape[3];
       const rows = counted ? total(counted) : expand(constant(each, "f64", output.device), [batches, count]);
       const sums = [rows, total(d), total(square(d)), total(e), total(abs(e)), total(square(e))];
-      if (!normal) return cat(sums, 1);
-      const narrowed = narrow(output, 1, logVariance * count, count);
-      const variance = exp(toDtype(reshape(narrowed, part), "f64"));
-      const within = (sigmas: number) => {
-        const inside = le(square(e), mul(variance, constant(sigmas ** 2, "f64", output.device)));
-        return total(toDtype(counted ? logicalAnd(counted, inside) : inside, "f64"));
-      };
-      return cat(
-        [...sums, within(1), within(2), total(counted ? where(counted, variance, zero) : variance)],
-        1,
-      );
+      const partOf = (i: number) => reshape(narrow(output, 1, i * count, count), part);
+      const own = calibration?.sums({
+        part: partOf,
+        fromReference: from,
+        target: d,
+        error: e,
+        counted,
+        total,
+      });
+      return cat([...sums, ...(own ?? [])], 1);
     },
     finish(sums) {
       const each = Array.from({ length: count }, (_, k) => ofTarget(sums, k, count));
       const seen = each.filter(({ n }) => n > 0); // a mask may leave nothing of a target
-      const metrics: Metrics = {};
+      const metrics: Metrics = {}, several = count > 1 && count <= MOST_NAMED;
       const mean = (name: keyof typeof each[number]) =>
         metrics[name] = seen.reduce((sum, one) => sum + one[name], 0) / seen.length;
       (["r2", "mae", "rmse", "bias"] as const).forEach(mean);
       if (units && count === 1) inUnits(metrics, "", each[0], units, 0);
-      if (normal) withCalibration(metrics, sums, each, count <= MOST_NAMED && count > 1 ? named : null);
+      if (calibration) {
+        const own = sums.subarray(SUMS * count), counts = each.map(({ n }) => n);
+        Object.assign(metrics, calibration.finish(own, counts, several ? named : null));
+      }
       const shares = weights ? toNumbers(weights.on("cpu")) : null;
       const baselines = full ? source.baselines?.(shares) : undefined;
-      if (baselines) withSkill(metrics, each, baselines, count > 1 && count <= MOST_NAMED ? named : null);
+      if (baselines) withSkill(metrics, each, baselines, several ? named : null);
       if (count === 1) return { metrics, worst: null };
       if (full && count <= MOST_NAMED) {
         each.forEach((one, k) => {
@@ -290,27 +289,6 @@ function numbers(source: Source, full: boolean, { point = 0, logVariance, weight
       return { metrics, worst: { name: named(least), r2: each[least].r2 } };
     },
   };
-}
-
-/** The share of targets within 1 and 2 sigma of the prediction, and the root of the mean variance, to compare with RMSE. */
-function withCalibration(
-  metrics: Metrics,
-  sums: Float64Array,
-  targets: readonly { readonly n: number }[],
-  named: ((k: number) => string) | null,
-): void {
-  const count = targets.length;
-  const share = (i: number, k: number) => sums[(SUMS + i) * count + k] / targets[k].n;
-  const seen = targets.flatMap(({ n }, k) => n > 0 ? [k] : []);
-  const each: Record<string, (k: number) => number> = {
-    within_1_sigma: (k) => share(0, k),
-    within_2_sigma: (k) => share(1, k),
-    spread: (k) => Math.sqrt(share(2, k)),
-  };
-  for (const [name, of] of Object.entries(each)) {
-    metrics[name] = seen.reduce((sum, k) => sum + of(k), 0) / seen.length;
-    if (named) { for (const k of seen) metrics[`${name}/${named(k)}`] = of(k); }
-  }
 }
 
 /** A skill is 1 where nothing is missed, and 0 where the forecast is no better than the baseline. */

@@ -25,7 +25,7 @@ const WORLDS = [1, 2, 4];
 interface Case {
   readonly task: Facts["task"];
   readonly outputs: number;
-  readonly loss?: "l1" | "gaussian_nll" | "bce";
+  readonly loss?: "l1" | "gaussian_nll" | "quantile" | "bce";
   readonly ignored?: number;
   readonly output: Tensor;
   readonly target: Tensor;
@@ -164,6 +164,14 @@ const CASES: Record<string, Case> = {
     target: labels(3, [COUNT, 8, 12]),
   },
   "tokens": { task: "language", outputs: 20, output: randn([COUNT, 6, 20]), target: holey() },
+  "quantiles of two masked numbers": {
+    task: "regression",
+    outputs: 2,
+    loss: "quantile",
+    output: randn([COUNT, 6]),
+    target: randn([COUNT, 2]),
+    mask: someOf([COUNT, 2]),
+  },
 };
 
 function lossOf({ task, outputs, loss, ignored = -100 }: Case): Loss {

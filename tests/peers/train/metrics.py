@@ -92,7 +92,8 @@ def numbers(case):
     target = target.reshape(len(target), -1) if target.ndim == 1 else target
     counts = mask_of(case, target.shape)
     count = target.shape[1]
-    mean = output[:, :count].reshape(target.shape)
+    middle = count if case["loss"] == "quantile" else 0
+    mean = output[:, middle : middle + count].reshape(target.shape)
     columns = lambda x: np.moveaxis(x, 1, -1).reshape(-1, count)
     each = []
     for k in range(count):
@@ -104,6 +105,9 @@ def numbers(case):
             "rmse": sk.root_mean_squared_error(t, y),
             "bias": (y - t).mean(),
         })
+        if case["loss"] == "quantile":
+            for i, q in enumerate((0.1, 0.5, 0.9)):
+                each[-1][f"below_q{q}"] = (t <= columns(output[:, i * count : (i + 1) * count])[kept, k]).mean()
         if case["loss"] == "gaussian_nll":
             variance = np.exp(columns(output[:, count:].reshape(target.shape))[kept, k])
             error = np.abs(y - t)
@@ -118,6 +122,10 @@ def numbers(case):
             found |= {f"{name}/{k}": value for name, value in one.items()}
     if case["loss"] == "l1":
         found["loss"] = np.abs(target - mean).mean()
+    elif case["loss"] == "quantile":
+        q = np.array([0.1, 0.5, 0.9])[:, None]
+        e = target[:, None] - output.reshape(len(output), 3, count)
+        found["loss"] = np.maximum(q * e, (q - 1) * e).mean()
     elif case["loss"] == "gaussian_nll":
         log_variance = output[:, count:]
         found["loss"] = (0.5 * (log_variance + (mean - target) ** 2 / np.exp(log_variance))).mean()
