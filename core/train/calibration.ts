@@ -1,5 +1,5 @@
-// Whether a predicted distribution is right about its own errors: which share of the targets lies within 1 and 2 sigma
-// of a normal distribution's mean, or below each quantile.
+// Calibration tells whether a predicted distribution is right about its own errors: the share of the targets within 1 and
+// 2 sigma of a normal distribution's mean, or below each quantile.
 import { constant } from "../../ffi/make.ts";
 import { exp, le, logicalAnd, mul, square, toDtype, where } from "../../ffi/ops.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
