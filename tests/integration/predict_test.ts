@@ -107,7 +107,7 @@ Deno.test("what can't be predicted or written is told in a sentence", () =>
     const path = "checkpoints/r_latest.pt";
     assertMatch(await refused(), /Which checkpoint/);
     assertMatch(await refused(path), /Where should the predictions go/);
-    assertMatch(await refused(path, "--out=p.xlsx"), /should end in \.npz, \.csv, \.nc/);
+    assertMatch(await refused(path, "--out=p.xlsx"), /should end in \.npz, \.csv, \.parquet, \.nc/);
     assertMatch(await refused(path, "--out=p.csv"), /no validation data: give --all/);
     Deno.writeTextFileSync(`${cwd}/p.csv`, "mine\n");
     assertMatch(await refused(path, "--all", "--out=p.csv"), /exists already/);

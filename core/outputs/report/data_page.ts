@@ -36,7 +36,8 @@ export async function dataPage(preview: Preview, now: number): Promise<string> {
     coverageSection(preview, looks),
     picturesSection(preview, looks),
     classesSection(preview),
-    ...looks.map((look) => variableSection(preview, look, looks, { mostPoints, coasts })),
+    ...looks.filter(hasMaps).map((look) => variableSection(preview, look, looks, { mostPoints, coasts })),
+    columnsSection(preview, looks),
     othersSection(others, preview.noun),
   ];
   return await htmlFile({ title: nameOf(preview.path), sections, now });
@@ -218,41 +219,60 @@ function variableSection(
   all: readonly FieldLook[],
   drawing: Drawing,
 ): Html {
-  const { field, numbers, missing, values } = look;
-  const { name, dtype, shape, units, dimensions } = field;
+  return markup`<section class="variable"><h2>${look.field.name}</h2>
+<p class="faint">${aboutText(look)}</p>
+<div class="maps">${mapFigures(preview, look, all, drawing)}${spreadFigure(look)}</div></section>`;
+}
+
+const hasMaps = ({ maps }: FieldLook): boolean => maps.length > 0;
+
+function columnsSection({ noun }: Preview, looks: readonly FieldLook[]): Html | null {
+  const columns = looks.filter((look) => !hasMaps(look));
+  if (columns.length === 0) return null;
+  const title = columns.length < looks.length
+    ? `Other ${noun}s`
+    : `${noun[0].toUpperCase()}${noun.slice(1)}s`;
+  return markup`<section id="columns"><h2>${title}</h2><div class="maps">${
+    columns.map((look) =>
+      markup`<div class="column"><h3>${look.field.name}</h3><p class="faint">${aboutText(look)}</p>${
+        spreadFigure(look)
+      }</div>`
+    )
+  }</div></section>`;
+}
+
+function aboutText({ field, numbers, missing, values, infinite, rows }: FieldLook): string {
+  const { dtype, shape, units, dimensions, texts } = field;
   const sides = shape.map((size, i) => dimensions?.[i] ? `${dimensions[i]} ${size}` : size).join(" × ");
-  const share = missing / values;
   const about = [
     dtype,
     sides,
-    ...(numbers && !field.texts
+    ...(numbers && !texts
       ? [
         `${short(numbers.min)} to ${short(numbers.max)}${units && units !== "1" ? ` ${units}` : ""}`,
         `mean ${short(numbers.mean)} ± ${short(numbers.std)}`,
       ]
       : []),
-    ...(missing > 0 ? [`${shareText(share)} missing`] : []),
-    ...(look.infinite > 0 ? [`${look.infinite} infinite`] : []),
-    ...(look.rows.length > 0 && look.rows.length < shape[0]
-      ? [`from ${look.rows.length} of ${shape[0]}, evenly spread`]
+    ...(missing > 0 ? [`${shareText(missing / values)} missing`] : []),
+    ...(infinite > 0 ? [`${infinite} infinite`] : []),
+    ...(rows.length > 0 && rows.length < shape[0]
+      ? [`from ${rows.length} of ${shape[0]}, evenly spread`]
       : []),
   ];
-  return markup`<section class="variable"><h2>${name}</h2>
-<p class="faint">${about.join(" · ")}</p>
-<div class="maps">${mapFigures(preview, look, all, drawing)}${spreadFigure(look)}</div></section>`;
+  return about.join(" · ");
 }
 
 const short = (value: number): string => tickText(Number(value.toPrecision(4)));
 
 const shareText = (share: number): string => `${Number((100 * share).toPrecision(2))}%`;
 
-function spreadFigure({ field: { units, texts }, numbers }: FieldLook): Html | null {
+function spreadFigure({ field: { units, texts }, numbers, maps }: FieldLook): Html | null {
   if (numbers === null) return null;
   if (numbers.counts) {
     const bars = numbers.counts.map(([value, count]) => ({ name: texts?.[value] ?? tickText(value), count }));
-    return barsFigure("Values", bars);
+    return barsFigure(maps.length > 0 ? "Values" : "", bars);
   }
-  return texts ? null : histogramFigure("Histogram", numbers.histogram, units);
+  return texts ? null : histogramFigure(maps.length > 0 ? "Histogram" : "", numbers.histogram, units);
 }
 
 function mapFigures(
@@ -261,8 +281,9 @@ function mapFigures(
   all: readonly FieldLook[],
   drawing: Drawing,
 ): Html[] {
-  const { field, maps } = look;
-  if (maps.length === 0) return [];
+  const { field, maps, numbers } = look;
+  // A mean of more than two classes is none of them.
+  if (maps.length === 0 || (!field.dtype.startsWith("f") && (numbers?.counts?.length ?? 0) > 2)) return [];
   const axes = axesOf(preview, field), land = landOf(look, all), still = look.rows.length === 0;
   const common = { ...drawing, axes, land };
   return maps.flatMap(({ channel, mean, missing }, i) => {

@@ -352,7 +352,7 @@ export function histogramFigure(title: string, { from, to, counts }: Histogram, 
     at: span > 0 ? (value - from) / span : 0.5,
     text: tickText(value),
   }));
-  return markup`<figure class="map histogram"><figcaption>${title}</figcaption>
+  return markup`<figure class="map histogram">${captionOf(title)}
 <svg class="bins" viewBox="0 0 ${counts.length} 100" preserveAspectRatio="none" role="img" aria-label="${title}">${
     counts.map((count, i) => {
       const high = 100 * count / most;
@@ -365,6 +365,8 @@ export function histogramFigure(title: string, { from, to, counts }: Histogram, 
 ${horizontalTicks(ticks, units === "1" ? "" : units)}</figure>`;
 }
 
+const captionOf = (title: string): Html | "" => title && markup`<figcaption>${title}</figcaption>`;
+
 const MOST_BARS = 20;
 
 export function barsFigure(
@@ -373,7 +375,7 @@ export function barsFigure(
 ): Html {
   const shown = bars.slice(0, MOST_BARS), most = Math.max(1, ...bars.map(({ count }) => count));
   const all = bars.reduce((sum, { count }) => sum + count, 0);
-  return markup`<figure class="map"><figcaption>${title}</figcaption><table class="shares">${
+  return markup`<figure class="map">${captionOf(title)}<table class="shares">${
     shown.map(({ name, count }) =>
       markup`<tr><th scope="row">${name}</th><td class="bars"><svg class="share" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true"><rect class="h0" width="${
         (100 * count / most).toFixed(2)
