@@ -181,12 +181,7 @@ function checkPath(kind: DataKind, { path: needed, many }: Format, path: string)
     );
   }
   if (isUrl(path) && (kind !== "zarr" || /\.zip$/i.test(path))) {
-    const what = kind === "zarr" ? "Zarr in a zip file" : `${kind} data`;
-    throw new UserError(
-      "usage",
-      `${what} is read from files of this machine, and from a server only Zarr in a folder. Copy it first ` +
-        `(curl -LO '${path}').`,
-    );
+    throw notOnServer(path, kind);
   }
   const files = needed && !many ? filesNamed(path) : null;
   if (files) {
@@ -210,7 +205,7 @@ export const isNamedAsData = (path: string): boolean =>
 
 export function detect(path: string): DataKind {
   if (path === "") return "synthetic";
-  if (isUrl(path)) return "zarr";
+  if (isUrl(path)) return kindOnServer(path);
   const elsewhere = remoteCopy(path);
   if (elsewhere) throw new UserError("data", elsewhere);
   const lower = path.toLowerCase();
@@ -237,6 +232,23 @@ export function detect(path: string): DataKind {
         `and a folder has ${folders.slice(0, -1).join(", ")} or ${folders.at(-1)} in it. ` +
         "Name the kind with --data-type."
       : `There is no ${path}. Check data.data_path (--data-path).`,
+  );
+}
+
+/** Whatever the name of a store is. */
+function kindOnServer(path: string): DataKind {
+  const name = path.toLowerCase().replace(/[?#].*$/, "");
+  const other = DATA_KIND_NAMES.find((kind) => FORMATS[kind].endings.some((ending) => name.endsWith(ending)));
+  if (other && (other !== "zarr" || name.endsWith(".zip"))) throw notOnServer(path, other);
+  return "zarr";
+}
+
+function notOnServer(path: string, kind: DataKind): UserError {
+  const what = kind === "zarr" ? "Zarr in a zip file" : `${kind} data`;
+  return new UserError(
+    "usage",
+    `${what} is read from files of this machine, and from a server only Zarr in a folder. Copy it first ` +
+      `(curl -LO '${path}').`,
   );
 }
 

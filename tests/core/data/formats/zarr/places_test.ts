@@ -125,6 +125,9 @@ Deno.test({
       UserError,
       "only Zarr in a folder. Copy it first (curl -LO",
     );
+    for (const name of ["x.nc", "x.TIF?key=1", "x.zarr.zip"]) {
+      assertThrows(() => detect(`http://127.0.0.1:9/${name}`), UserError, "Copy it first (curl -LO");
+    }
     assertThrows(
       () => detect("s3://bucket/x.zarr"),
       UserError,
