@@ -6,7 +6,7 @@ import type { PointWeights } from "../models/valid_points.ts";
 import type { Grid, GridCoordinate, GridVariable } from "./grid.ts";
 import type { Source } from "./source.ts";
 
-const OF_LATITUDE = /^cos\((lat|latitude)\)$/;
+export const isOfLatitude = (weight: string): boolean => /^cos\((lat|latitude)\)$/.test(weight);
 
 /** `wanted` is cos(latitude), or the name of a variable on the dimensions of the targets' maps. */
 export function pointWeights(wanted: string, source: Source): PointWeights {
@@ -20,7 +20,7 @@ export function pointWeights(wanted: string, source: Source): PointWeights {
     );
   }
   const dimensions = grid.targets[0].dimensions.slice(-shape.length);
-  const found = OF_LATITUDE.test(wanted) ? cosines(latitudeOf(grid, source.name)) : source.variable?.(wanted);
+  const found = isOfLatitude(wanted) ? cosines(latitudeOf(grid, source.name)) : source.variable?.(wanted);
   if (!found) throw refused(`${source.name} has no variable "${wanted}"`);
   const values = spread(found, dimensions, shape, source.name);
   const odd = values.findIndex((value) => value < 0 || value === Infinity);

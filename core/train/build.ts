@@ -21,7 +21,7 @@ import { type Amp, chooseAmp } from "./precision.ts";
 import { field, type Value } from "../checkpoint/value.ts";
 import type { Climatology } from "../data/climatology.ts";
 import type { Source, TargetTexts } from "../data/source.ts";
-import { pointWeights } from "../data/weights.ts";
+import { isOfLatitude, pointWeights } from "../data/weights.ts";
 
 export interface Built {
   readonly data: Opened;
@@ -73,6 +73,7 @@ export function build(
   if (patches && training.loss_weight !== "" && !plain) {
     throw unweighable(training.loss_weight, config.data.patch);
   }
+  if (training.loss_weight !== "" && !plain) refuseTurned(training.loss_weight, config.data);
   const weights = training.loss_weight === "" || untold
     ? null
     : pointWeights(training.loss_weight, data.train);
@@ -179,6 +180,21 @@ const unweighable = (weight: string, patch: string): UserError =>
     `--loss-weight ${weight} weighs the points of whole maps, and --patch ${patch} trains with patches of them: leave one ` +
       "of them out.",
   );
+
+/** Weights stay where they are: a row that is mirrored left to right keeps its latitude, and nothing else does. */
+function refuseTurned(weight: string, { flip, rotate }: Config["data"]): void {
+  const moved = rotate
+    ? "--rotate"
+    : flip === "both" || (flip === "horizontal" && !isOfLatitude(weight))
+    ? `--flip ${flip}`
+    : null;
+  if (moved === null) return;
+  throw new UserError(
+    "usage",
+    `--loss-weight ${weight} weighs points by their place on the grid, and ${moved} moves them elsewhere: leave one of ` +
+      `them out${isOfLatitude(weight) ? ", or use --flip horizontal" : ""}.`,
+  );
+}
 
 function withAnswers(data: Opened, known: Answers | null): Opened {
   if (known === null) return data;

@@ -1,7 +1,10 @@
 // Predictions as a Zarr store: xarray opens what it would have written of the data itself, beside the same as NetCDF.
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { join } from "@std/path";
+import { UserError } from "../../core/base/errors.ts";
+import { checkOut, writePredictions } from "../../core/predict/file.ts";
 import { writtenBy } from "../core/data/formats/written.ts";
-import { inTemp, run, succeed } from "./program.ts";
+import { inTemp, succeed } from "./program.ts";
 
 /** Maps of 120 x 240 take more than a quarter of a chunk; places are 2-D, one coordinate is packed. */
 const DATA = `
@@ -52,8 +55,8 @@ assert got.attrs["Conventions"] == "CF-1.8" and "r_latest.pt" in got.attrs["sour
 group = zarr.open_group("p.zarr", mode="r")
 assert group.metadata.zarr_format == 2 and sorted(group.array_keys()) == sorted(ref.variables)
 columns = xr.open_zarr("columns.zarr")
-np.testing.assert_array_equal(columns.prediction.values, np.load("columns.npz")["prediction"])
-np.testing.assert_array_equal(columns.id.values, np.load("columns.npz")["id"])
+assert columns.label.encoding["chunks"] == (32768, 2) and columns.label.dtype == "i4"
+np.testing.assert_array_equal(columns.label.values, np.arange(140_000).reshape(-1, 2))
 print("null")
 `;
 
@@ -77,19 +80,14 @@ Deno.test("xarray opens a Zarr store of predictions as the one that it writes it
       "Wrote b [time=5, y=120, x=240], b_target [time=5, y=120, x=240] of 5 samples to p.zarr",
     );
     await succeed([...predict, "--out=p.npz"], { cwd });
-    const table = [
-      "--model=mlp",
-      "--data-type=synthetic",
-      "--train-samples=20",
-      "--val-samples=7",
-      "--run-name=t",
-    ];
-    await succeed([...quick, ...table], { cwd });
-    await succeed(["predict", "checkpoints/t_latest.pt", "--out=columns.zarr"], { cwd });
-    await succeed(["predict", "checkpoints/t_latest.pt", "--out=columns.npz"], { cwd });
+    const values = Int32Array.from({ length: 70_000 * 2 }, (_, i) => i);
+    const read = (from: number, count: number) => values.slice(2 * from, 2 * (from + count));
+    writePredictions(
+      join(cwd, "columns.zarr"),
+      [{ name: "label", dtype: "i32", shape: [70_000, 2], read }],
+      "predict",
+    );
     writtenBy(cwd, LOOK);
     assertEquals([...Deno.readDirSync(cwd)].filter(({ name }) => name.startsWith(".p.zarr")), []);
-    const again = await run([...predict, "--out=p.zarr"], { cwd });
-    assertEquals(again.code, 2);
-    assertStringIncludes(again.stderr, "p.zarr exists already");
+    assertThrows(() => checkOut(join(cwd, "p.zarr")), UserError, "p.zarr exists already");
   }));

@@ -16,6 +16,7 @@ import {
 import { contiguous, reshape } from "../../../ffi/ops.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
+import { MOST_POSITIONS } from "../../base/random.ts";
 import { drawsOf, numbersOf } from "../reading/pipeline.ts";
 import { statisticsOf } from "../statistics.ts";
 import { type Geometry, openGeometry, sampleShape } from "./geometry.ts";
@@ -349,6 +350,13 @@ function severalTimes<S extends { readonly length: number; readonly indices?: In
   times: number,
 ): { length: number; indices: S["indices"] } {
   if (times === 1) return { length, indices };
+  if (times * length > MOST_POSITIONS) {
+    throw new UserError(
+      "usage",
+      `--patches-per-sample ${times} of ${length} samples are more than the ${MOST_POSITIONS} that can be put in order: ` +
+        `set it to ${Math.floor(MOST_POSITIONS / length)} or less.`,
+    );
+  }
   const all = new Int32Array(new SharedArrayBuffer(4 * times * length));
   for (let i = 0; i < all.length; i++) all[i] = indices?.[i % length] ?? i % length;
   return { length: all.length, indices: all };
