@@ -16,6 +16,7 @@ import { BY_FILE } from "./columns/joined.ts";
 import { order, orderHash } from "./order.ts";
 import { ownPaths, withOwnFiles } from "./own_files.ts";
 import type { Source } from "./source.ts";
+import { isResampled } from "./resample.ts";
 import { transformed } from "./transforms/apply.ts";
 import type { Normalisation } from "./transforms/values.ts";
 import { userData } from "./user/data.ts";
@@ -166,6 +167,15 @@ function openSources(request: DataRequest): Sources {
         kindOf(data)
       } data has none: ` +
         `${some.join(", ")} have. Leave it out.`,
+    );
+  }
+  if (isResampled(data) && !format.selects) {
+    const some = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].selects);
+    throw new UserError(
+      "usage",
+      `--resample and --coarsen take means along named dimensions, and ${kindOf(data)} data has none: ${
+        some.join(", ")
+      } have. Leave them out.`,
     );
   }
   return format.open(request);

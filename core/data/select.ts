@@ -152,7 +152,7 @@ function numbersIn(text: string): ((value: number) => boolean) | null {
   return (value) => value >= low - near(low) && value <= high + near(high);
 }
 
-const isLongitude = ({ name, attributes, times }: Axis): boolean => {
+export const isLongitude = ({ name, attributes, times }: Axis): boolean => {
   const units = String(attributes.get("units") ?? "");
   return times === null && !/^radian/.test(units) &&
     (attributes.get("standard_name") === "longitude" || /^degrees?_?(east|E)$/.test(units) ||

@@ -104,6 +104,8 @@ const FIXED = [
   "data.features",
   "data.targets",
   "data.sel",
+  "data.resample",
+  "data.coarsen",
   "data.sample_dim",
   "data.shuffle",
   "data.validation_split",

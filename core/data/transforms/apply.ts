@@ -449,6 +449,8 @@ function measuredOf(train: Source, data: Config["data"], quiet: boolean) {
     sample_dim,
     anomaly,
     climatology,
+    resample,
+    coarsen,
     resize,
     centre_crop,
     random_crop,
@@ -475,6 +477,8 @@ function measuredOf(train: Source, data: Config["data"], quiet: boolean) {
       bad_samples,
       ...(anomaly.length > 0 && { anomaly, climatology }),
       ...(sel.length > 0 && { sel }),
+      ...(resample !== "" && { resample }),
+      ...(coarsen.length > 0 && { coarsen }),
       ...(sample_dim !== "" && { sample_dim }), // what was measured without it is still known
     },
     indices: train.indices,

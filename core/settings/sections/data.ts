@@ -46,6 +46,17 @@ export const data = {
     empty: "all",
     help: "part of named dimensions by their coordinates: time=1979..2012,lat=60..90,level=850,500",
   }),
+  resample: text("", {
+    flag: "resample",
+    empty: "off",
+    help:
+      "means over steps of time: time=month, time=day or time=6 for six steps each, of the points that are there",
+  }),
+  coarsen: list({
+    flag: "coarsen",
+    empty: "off",
+    help: "means over so many neighbouring places of dimensions, of the points that are there: lat=4,lon=4",
+  }),
   sample_dim: text("", {
     flag: "sample-dim",
     empty: "the first one",

@@ -6,6 +6,7 @@ import { fromColumns } from "../../columns/columns.ts";
 import { forecastLeads } from "../../windows.ts";
 import { arraysReader } from "../../columns/reader.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
+import { resampled } from "../../resample.ts";
 import { selected } from "../../select.ts";
 import { withStatic } from "../../columns/static.ts";
 import { withFile as withFileColumn } from "../../columns/file_column.ts";
@@ -194,7 +195,8 @@ export function samplesOf(content: Content, settings: DataRequest, again: Again)
   const { data, model, training } = settings, { isNetcdf, file } = content;
   const leads = forecastLeads(data);
   const own = withFileColumn(content.columns, file ? toColumn(file, isNetcdf) : null);
-  const all = withSelected({ ...content, columns: own }, data);
+  const notes = [...(content.notes ?? [])];
+  const all = withSelected({ ...content, columns: own }, data, notes);
   const { features, targets, spreads, folded } = withStatic(
     chooseColumns(all, data, training.withoutTargets),
     all.path,
@@ -203,7 +205,7 @@ export function samplesOf(content: Content, settings: DataRequest, again: Again)
   const chosen = [...features, ...targets];
   const columns = all.columns.map((column) => chosen.find(({ name }) => name === column.name) ?? column);
   const table = { ...all, columns };
-  const notes = [...(table.notes ?? []), ...(data.features.length > 0 ? [] : aside(columns, chosen))];
+  if (data.features.length === 0) notes.push(...aside(columns, chosen));
   if (spreads.length > 0) notes.push(`The same for all samples: ${spreads.join(", ")}`);
   if (folded.length > 0) {
     notes.push(`Finer than the maps, so the points within each pixel are channels: ${folded.join(", ")}`);
@@ -264,7 +266,8 @@ interface Laid {
 }
 
 /** The samples' dimension comes first, and only what is chosen along dimensions is left. */
-function withSelected(content: Content, { sel, sample_dim }: DataRequest["data"]): Content {
+function withSelected(content: Content, data: DataRequest["data"], notes: string[] = []): Content {
+  const { sel, sample_dim } = data;
   const { path, noun, isNetcdf: named, dimension: along } = content;
   const own = content.columns.map(({ variable }) => variable);
   const known = named ? [...new Set(own.flatMap(({ dimensions }) => dimensions))] : [];
@@ -274,7 +277,8 @@ function withSelected(content: Content, { sel, sample_dim }: DataRequest["data"]
   }
   const laid = sample_dim === "" ? own : own.map((variable) => leadingAlong(variable, sample_dim));
   const variables = selected({ path, noun, named, along, variables: laid }, sel);
-  return { ...content, columns: content.columns.map((column, i) => column.of(variables[i])) };
+  const columns = content.columns.map((column, i) => column.of(variables[i]));
+  return { ...content, columns: resampled({ path, noun, named, columns }, data, notes) };
 }
 
 /** A table of rows has nothing that a grid could add. */
@@ -306,7 +310,8 @@ function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Aga
       return gridOf(variables, places, { pointwise, leads });
     });
   const sense = data.vectors.length > 0 ? again(({ columns }) => senseOf(columns, widest)) : 1;
-  const variable = (name: string) => again(({ columns }) => readVariable(columns, name));
+  const variable = (name: string) =>
+    again((content) => readVariable(withSelected(content, data).columns, name));
   const about = Object.fromEntries(targets.map(({ name, variable }) => [name, textsOf(variable)]));
   const on = (source: Source): Source => ({
     ...source,

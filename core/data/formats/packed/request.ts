@@ -5,6 +5,7 @@ import type { Config } from "../../../settings/settings.ts";
 import { UserError } from "../../../base/errors.ts";
 import { asStored, kindOf } from "../../open.ts";
 import { isThere } from "../../paths.ts";
+import { isResampled } from "../../resample.ts";
 import { digest, fingerprint } from "../../statistics.ts";
 import type { Origin, Plan } from "./schema.ts";
 import { readIndex } from "./index.ts";
@@ -75,10 +76,10 @@ export function withColumns<R>(
   data: Config["data"],
   use: (columns: readonly Column[], notes: readonly string[]) => R,
 ): R {
-  if (data.sel.length > 0 || data.sample_dim !== "") {
+  if (data.sel.length > 0 || data.sample_dim !== "" || isResampled(data)) {
     throw new UserError(
       "usage",
-      "An .npz gets whole variables, so --sel and --sample-dim have no place here: choose when training with it, or " +
+      "An .npz gets whole variables, so --sel, --sample-dim, --resample and --coarsen have no place here: choose when training with it, or " +
         "pack the samples into a folder (hpctrain pack DATA FOLDER --sel ...).",
     );
   }
