@@ -17,7 +17,8 @@ export const data = {
     common: true,
     aliases: ["data.path"],
     empty: "none",
-    help: "file or folder the data is read from; several files by a glob in quotes, or with commas",
+    help:
+      "file or folder the data is read from, or the address of a Zarr store; several files by a glob in quotes, or with commas",
   }),
   validation_path: path("", {
     flag: "validation-path",
