@@ -92,6 +92,8 @@ Deno.test("xarray finds the data's coordinates, bounds, places, calendar and att
     await succeed([...predict, "--data-path=next.nc", "--no-targets", "--out=next_p.nc"], { cwd });
     python(LOOK, cwd);
     assertEquals(cfFaults(cwd, "val.nc", "all.nc", "next_p.nc"), []);
+    await succeed([...predict, "--out=val.zarr"], { cwd });
+    writtenBy(cwd, SAME);
     const two = await launch(cwd, mpich(), ["-n", "2", "--", ...predict, "--out=two.nc"]).result;
     assertEquals(two.code, 0, two.stderr);
     assert(withoutHistory(join(cwd, "two.nc")) === withoutHistory(join(cwd, "val.nc")), "the same bytes");
@@ -111,6 +113,18 @@ for file in FILES:
         if group.weight == 3 and isinstance(group.value, tuple) and group.value[0] < group.value[1]:
             faults += [f"{file}: {group.name}: {message}" for message in group.msgs]
 print(json.dumps(faults))
+`;
+
+/** A Zarr store has the same as the file. */
+const SAME = `
+import xarray as xr
+file, store = xr.open_dataset("val.nc"), xr.open_zarr("val.zarr").load()
+for one in (file, store): del one.attrs["history"]
+xr.testing.assert_identical(file, store)
+for name in file.variables:
+    for key in ("units", "calendar", "_FillValue", "coordinates", "grid_mapping"):
+        a, b = (one[name].encoding.get(key) for one in (file, store))
+        assert str(a) == str(b), (name, key, a, b)
 `;
 
 const cfFaults = (folder: string, ...files: string[]): string[] =>
