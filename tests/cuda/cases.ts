@@ -85,6 +85,10 @@ export const FEATURES: readonly Case[] = [
   },
   { name: "a profile", flags: `${CONVNET} --profile-training` },
   { name: "loader threads", flags: `${CONVNET} --num-workers 2` },
+  {
+    name: "a user's data, read by threads",
+    flags: `${MLP} --data ./data.ts --num-workers 2 --train-samples 200`,
+  },
   { name: "saves at steps", flags: `${MLP} --save-interval 2steps` },
   { name: "mixed images", flags: `${CONVNET} --mixup 0.2 --cutmix 0.5` },
   { name: "cropped images", flags: `${CONVNET} --crop-padding 2 --random-crop 28 --flip horizontal` },
@@ -95,3 +99,15 @@ export const FEATURES: readonly Case[] = [
   { name: "a user's model", flags: "--model ./net.ts" },
   { name: "an exported model", flags: `--model ./exported.pt2 ${TABLE}` },
 ];
+
+/** Data of a user's own, which loader threads read into page-locked memory. */
+export const DATA = `export default ({ tensor, settings }) => {
+  const batch = (ids) => ({
+    input: tensor(Float32Array.from([...ids].flatMap((id) => [Math.sin(id), Math.cos(3 * id), id % 5])), [ids.length, 3]),
+    target: tensor(BigInt64Array.from([...ids].map((id) => BigInt(id % 3)))),
+  });
+  const samples = (length, first) => ({ length, batch: (ids) => batch([...ids].map((id) => first + id)) });
+  const { train_samples: train, val_samples: val } = settings;
+  return { task: "classification", outputs: 3, train: samples(train, 0), val: samples(val, train) };
+};
+`;

@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { eventsOf, inTemp } from "../integration/program.ts";
 import { trainedInPython } from "../core/models/exported/training.ts";
-import { type Case, FEATURES, MLP, MODELS, SHORT } from "./cases.ts";
+import { type Case, DATA, FEATURES, MLP, MODELS, SHORT } from "./cases.ts";
 import { type Ended, type Run, runAll, total, violations } from "./runs.ts";
 import { onStandin } from "./standin.ts";
 
@@ -24,6 +24,7 @@ const ROWS = [
 
 async function prepare(cwd: string): Promise<void> {
   Deno.writeTextFileSync(join(cwd, "net.ts"), NET);
+  Deno.writeTextFileSync(join(cwd, "data.ts"), DATA);
   Deno.writeTextFileSync(join(cwd, "rows.csv"), ROWS.join("\n") + "\n");
   const [{ path }] = await trainedInPython(["physics"], cwd);
   Deno.renameSync(path, join(cwd, "exported.pt2"));

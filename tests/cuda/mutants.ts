@@ -1,0 +1,173 @@
+// Takes each wait, event and copy of the GPU's path out of a copy of the sources, one at a time, and says whether runs on
+// the CUDA stand-in notice: deno run --allow-all tests/cuda/mutants.ts [PATTERN]. At least nine in ten have to be caught.
+import { join } from "@std/path";
+import { environment, eventsOf, ROOT } from "../integration/program.ts";
+import { DATA, SHORT } from "./cases.ts";
+import { type Run, runAll, violations } from "./runs.ts";
+import { standin, standinEnv } from "./standin.ts";
+
+interface Mutant {
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+  /** This goes too. */
+  readonly also?: string;
+  /** Two ranks are needed to see it. */
+  readonly ranks?: boolean;
+}
+
+const FEED = "core/train/feed.ts", CUDA = "ffi/cuda.ts", SAVER = "core/checkpoint/background/writer.ts";
+const NCCL = "core/ranks/nccl/engine.ts", CAPTURED = "core/train/captured_step.ts";
+const GRAPH = "ffi/cuda_graph.ts", METRICS = "core/train/running_metrics.ts";
+
+const gone = (file: string, from: string, ranks = false): Mutant => ({ file, from, to: "", ranks });
+
+const MUTANTS: readonly Mutant[] = [
+  {
+    // Each of these two waits covers what the other is for, but for this.
+    file: FEED,
+    from: "    synchroniseEvent(slot.copied); // the pinned half may still be read by its last copy\n",
+    to: "",
+    also: "for (const { copied } of slots) synchroniseEvent(copied);",
+  },
+  gone(FEED, "    synchroniseEvent(slots[1 - turn].copied);\n"),
+  gone(FEED, "    waitForEvent(copying, slot.used);\n"),
+  gone(FEED, "    recordEvent(slot.copied, copying);\n"),
+  gone(FEED, "      waitForEvent(compute, slot.copied);\n"),
+  gone(FEED, "      recordEvent(slots[turn].used, compute);\n"),
+  {
+    file: FEED,
+    from: "onStream(copying, () => copy_(first(slot.device[i][field], part.ids.length), from, true));",
+    to: "void from;",
+  },
+  {
+    file: FEED,
+    from: "copy_(first(slot.pinned[i][field], part.ids.length), host[field])",
+    to: "first(slot.pinned[i][field], part.ids.length)",
+  },
+  {
+    file: FEED,
+    from: "onStream(copying, () => keep(uninitialised(shape, { dtype, device })))",
+    to: "keep(uninitialised(shape, { dtype, device }))",
+  },
+  gone(CUDA, "  recordEvent(there, currentStream());\n"),
+  gone(CUDA, "      synchroniseEvent(there);\n"),
+  gone(SAVER, "      recordEvent(copied, currentStream());\n"),
+  gone(SAVER, "      synchroniseEvent(copied);\n"),
+  { file: SAVER, from: "} else copy_(twin, t, true);", to: "}" },
+  gone(NCCL, "      events.record(ready, computing());\n", true),
+  gone(NCCL, "      events.wait(stream, ready);\n", true),
+  gone(NCCL, "      events.record(eventOf(here, ticket, DONE), stream);\n", true),
+  gone(NCCL, "      events.wait(at, eventOf(here, ticket, DONE));\n", true),
+  gone(NCCL, "      until(progress(flight).queued + 1 - SLOTS); // whose slot it takes\n", true),
+  gone(CAPTURED, "    copy_(inputs[i].input, batches[i].input);\n"),
+  gone(CAPTURED, "    copy_(inputs[i].target, batches[i].target);\n"),
+  gone(CAPTURED, "    optimizer.onDevice!.begin(rate);\n"),
+  gone(CAPTURED, "      seeds.seed(0);\n"),
+  {
+    file: CAPTURED,
+    from: "scope(() => copy_(captured.shares!, tensor(Float32Array.from(shares))));",
+    to: "",
+  },
+  { file: GRAPH, from: "const code = runtime.launch(launched, currentStream());", to: "const code = 0;" },
+  gone(METRICS, "    copy_(place.output, output);\n"),
+  gone(METRICS, "    copy_(place.target, target);\n"),
+  gone(METRICS, "  copy_(place.loss, loss);\n"),
+];
+
+const RUNS = {
+  plain: "--model mlp --ema 0.9 --save-interval 2steps",
+  data: "--model mlp --data ./data.ts --num-workers 2 --train-samples 320 --batch-size 4 --epochs 1",
+  rewound:
+    "--model mlp --on-spike rewind --set training.spike_window=10 --set training.spike_zscore=1.5 --epochs 6",
+  accumulated: "--model mlp --grad-accum 3 --train-samples 250 --dropout 0.2",
+  images: "--model simple-convnet --no-compile --eval-batch-size 7",
+};
+const RESUMED = "--model mlp --ema 0.9 --epochs 3 --resume checkpoints/plain_latest.pt --run-name resumed";
+const words = (flags: string) => `${SHORT} --device cuda ${flags}`.split(" ");
+
+interface Seen {
+  /** What went wrong; empty for a run that seems fine. */
+  readonly wrong: string;
+  readonly numbers: string;
+}
+
+function numbersOf(cwd: string, names: readonly string[]): string {
+  const events = names.flatMap((name) => eventsOf(cwd, name)).filter(({ kind }) =>
+    /^(step|epoch|eval)$/.test(kind)
+  );
+  return JSON.stringify(
+    events.map(({ loss, val_loss, grad_norm, metrics }) => [loss, val_loss, grad_norm, metrics]),
+  );
+}
+
+async function alone(cwd: string, sources: string): Promise<Seen> {
+  const named = Object.entries(RUNS).map(([name, flags]): Run => ({
+    args: words(`${flags} --run-name ${name}`),
+    late: true,
+  }));
+  const ends = await runAll(cwd, [...named, { args: words(RESUMED), late: true }], { sources, timeout: 120 });
+  const wrong = ends.flatMap((
+    end,
+  ) => [...violations(end), ...(end.code === 0 ? [] : [`code ${end.code}: ${end.error}`])]);
+  return { wrong: wrong[0] ?? "", numbers: numbersOf(cwd, [...Object.keys(RUNS), "resumed"]) };
+}
+
+async function onRanks(cwd: string, sources: string, folder: string): Promise<Seen> {
+  const args = ["launch", "-n", "2", "--", ...words("--model mlp --bucket-mb 1 --run-name ranks")];
+  const { code, stdout, stderr } = await new Deno.Command("timeout", {
+    args: ["-k", "5", "90", Deno.execPath(), "run", "-qA", "--no-check", join(sources, "main.ts"), ...args],
+    cwd,
+    env: environment(standinEnv(folder, { lateMs: 5, more: { CUDA_STANDIN_DEVICES: "2" } })),
+    clearEnv: true,
+  }).output();
+  const said = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+  const wrong = /.*VIOLATION.*/.exec(said)?.[0] ?? (code === 0 ? "" : `code ${code}`);
+  return { wrong, numbers: numbersOf(cwd, ["ranks"]) };
+}
+
+/** Runs take place in a folder of their own, so that names are the same. */
+async function look(sources: string, folder: string, ranks: boolean): Promise<Seen> {
+  const cwd = Deno.makeTempDirSync();
+  Deno.writeTextFileSync(join(cwd, "data.ts"), DATA);
+  try {
+    return await (ranks ? onRanks(cwd, sources, folder) : alone(cwd, sources));
+  } catch (error) {
+    return { wrong: error instanceof Error ? error.message.split("\n")[0] : String(error), numbers: "" };
+  } finally {
+    Deno.removeSync(cwd, { recursive: true });
+  }
+}
+
+const pattern = new RegExp(Deno.args[0] ?? "");
+const folder = await standin();
+const sources = Deno.makeTempDirSync({ prefix: "mutants-" });
+const parts = ["core", "ffi", "commands", "deps", "presets", "main.ts", "mod.ts", "deno.json", "deno.lock"];
+await new Deno.Command("cp", { args: ["-r", ...parts.map((part) => join(ROOT, part)), sources] }).output();
+try {
+  const sound = { alone: await look(sources, folder, false), ranks: await look(sources, folder, true) };
+  for (const { wrong } of Object.values(sound)) {
+    if (wrong) throw new Error(`the sources as they are: ${wrong}`);
+  }
+  let caught = 0, all = 0;
+  for (const { file, from, to, also = "", ranks = false } of MUTANTS) {
+    const path = join(sources, file),
+      text = Deno.readTextFileSync(path),
+      what = `${file}: ${from.trim().split("\n")[0]}`;
+    if (!pattern.test(what)) continue;
+    const twice = [from, also].some((part) => part !== "" && text.split(part).length !== 2);
+    if (twice) throw new Error(`${what} is not in the sources once`);
+    Deno.writeTextFileSync(path, text.replace(from, to).replace(also, ""));
+    const { wrong, numbers } = await look(sources, folder, ranks);
+    Deno.writeTextFileSync(path, text);
+    const other = numbers !== sound[ranks ? "ranks" : "alone"].numbers ? "other numbers" : "";
+    const how = wrong || other;
+    all++;
+    if (how) caught++;
+    console.log(`${how ? "caught" : "MISSED"}  ${what}${how ? `\n        ${how.slice(0, 160)}` : ""}`);
+  }
+  console.log(`${caught} of ${all} caught`);
+  Deno.exitCode = caught >= 0.9 * all ? 0 : 1;
+} finally {
+  Deno.removeSync(sources, { recursive: true });
+}
