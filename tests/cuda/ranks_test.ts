@@ -1,5 +1,5 @@
 // Two ranks on two GPUs of the CUDA stand-in, by its NCCL, train to the losses of two ranks on the CPU.
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { eventsOf, inTemp, run } from "../integration/program.ts";
 import { type Case, GPT, MLP, RESNET, SHORT } from "./cases.ts";
 import { onStandin, standin, standinEnv } from "./standin.ts";
@@ -43,13 +43,14 @@ async function train(
   name: string,
   flags: string,
   env: Record<string, string>,
-): Promise<void> {
+): Promise<string> {
   const words = `launch -n 2 -- ${SHORT} ${flags} --run-name ${name}`.split(" ").filter((word) =>
     word !== ""
   );
   const { code, stdout, stderr } = await run(words, { cwd, env, timeout: 120 });
   assertEquals(code, 0, stdout + stderr);
   assert(!/VIOLATION/.test(stdout + stderr), stdout + stderr);
+  return stdout;
 }
 
 for (const { name, flags, cpu = "", apart } of CASES) {
@@ -69,3 +70,23 @@ for (const { name, flags, cpu = "", apart } of CASES) {
       assert(most <= (apart ?? 1e-5), `${most} apart: ${there} and ${here}`);
     }));
 }
+
+onStandin(
+  "a step that two ranks captured with its collectives has the bits of the step op by op",
+  () =>
+    inTemp(async (cwd) => {
+      const flags =
+        `${GPT} --dropout 0.1 --zero 1 --amp fp16 --set training.loss_scale_init=1024 --epochs 1 ` +
+        "--train-samples 224 --set distributed.capture=true --device cuda";
+      const env = standinEnv(folder, { lateMs: TICK_MS, more: { CUDA_STANDIN_DEVICES: "2" } });
+      const [captured] = await Promise.all([
+        train(cwd, "captured", flags, env),
+        train(cwd, "plain", `${flags} --no-compile`, env),
+      ]);
+      assertMatch(captured, /Steps are replayed as a CUDA graph/);
+      const fields = ["loss", "val_loss", "grad_norm", "loss_scale"];
+      const [a, b] = ["captured", "plain"].map((name) => numbers(cwd, name, fields));
+      assert(a.length > 20, String(a));
+      assertEquals(a, b);
+    }),
+);
