@@ -220,7 +220,10 @@ function ruleOf(attributes: Variable["attributes"], dtype: DType, fillsByDefault
 
 function applied(rule: Rule, from: Values, dtype: DType, marks?: Uint8Array): ArrayBufferView {
   const to = dtype === "f32" ? new Float32Array(from.length) : new Float64Array(from.length);
-  applyRule(rule, from, to, marks);
+  if (from instanceof Float32Array && !marks && hasFillsAlone(rule)) {
+    to.set(from);
+    applyRule(rule, to, to);
+  } else applyRule(rule, from, to, marks);
   return to;
 }
 
