@@ -6,6 +6,8 @@ import { div, toDtype } from "../../../../ffi/ops.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatPlural } from "../../../base/format.ts";
 import type { DataRequest, Sources } from "../../format.ts";
+import { ENDINGS as TIFF_ENDINGS } from "../tiff/tiff.ts";
+import { holds } from "../../paths.ts";
 import { isFolder } from "../../files.ts";
 import { heldOut, splitIndices } from "../../order.ts";
 import { BadSample } from "../../reading/reader.ts";
@@ -46,8 +48,10 @@ function partIn(root: string, names: readonly string[]): Folders | null {
   return images !== null && labels !== null ? { images, labels } : null;
 }
 
-export const looksLikePairs = (path: string): boolean =>
-  isFolder(path) && (partIn(path, TRAIN) ?? foldersIn(path)) !== null;
+export function looksLikePairs(path: string): boolean {
+  const folders = isFolder(path) ? partIn(path, TRAIN) ?? foldersIn(path) : null;
+  return folders !== null && !holds(folders.images, TIFF_ENDINGS); // TIFF pairs folders by itself
+}
 
 /** The images to train with; `divided` where other parts have folders of their own. */
 export function trainingFolders(path: string): { divided: boolean; folders: Folders } {
