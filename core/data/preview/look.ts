@@ -144,21 +144,23 @@ export function lookAtStatic(field: PreviewField): FieldLook | null {
 }
 
 /** Coordinates of dimensions are in neither list. */
-export function looksAt(preview: Preview, most: number): { looks: FieldLook[]; others: PreviewField[] } {
-  const { fields, dimensions = [] } = preview, looks: FieldLook[] = [], others: PreviewField[] = [];
+export function looksAt(
+  { fields, dimensions = [] }: Preview,
+  most: { readonly maps: number; readonly columns: number },
+): { looks: FieldLook[]; others: PreviewField[] } {
+  const looks: FieldLook[] = [], others: PreviewField[] = [], left = { ...most };
   const wanted = fields.filter(({ remark, read }) => read !== null && remark === undefined);
-  const samples = samplesDimension(wanted);
+  const samples = samplesDimension(wanted), count = Math.min(most.maps + most.columns, wanted.length);
   for (const field of fields) {
-    const own = dimensions.some(({ name }) => name === field.name);
-    if (own) continue;
+    if (dimensions.some(({ name }) => name === field.name)) continue;
     const isStatic = field.dimensions?.length === 2 && field.dimensions[0] !== samples;
-    const look = !wanted.includes(field) || looks.length === most
-      ? null
-      : isStatic
-      ? lookAtStatic(field)
-      : lookAt(field, Math.min(most, wanted.length));
-    if (look) looks.push(look);
-    else others.push(field);
+    const kind = isStatic || layoutOf(field.shape.slice(1)) ? "maps" : "columns";
+    const isShown = wanted.includes(field) && left[kind] > 0;
+    const look = !isShown ? null : isStatic ? lookAtStatic(field) : lookAt(field, count);
+    if (look) {
+      looks.push(look);
+      left[kind]--;
+    } else others.push(field);
   }
   return { looks, others };
 }

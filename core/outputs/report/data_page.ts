@@ -22,11 +22,12 @@ import {
 
 /** The page stays below 2 MB: a point of a map is a byte at most, and a third more as text. */
 const MOST_POINTS = 900_000, MOST_OF_MAP = 60_000;
-const MOST_VARIABLES = 24, MOST_OTHERS = 200;
+const MOST_SHOWN = { maps: 24, columns: 120 }, MOST_OTHERS = 200;
 
 /** `now` is in Unix seconds. The data is read before it first waits, so it may be closed then. */
-export async function dataPage(preview: Preview, now: number): Promise<string> {
-  const { looks, others } = looksAt(preview, MOST_VARIABLES);
+export async function dataPage(whole: Preview, now: number): Promise<string> {
+  const preview = bounded(whole);
+  const { looks, others } = looksAt(preview, MOST_SHOWN);
   const figures = looks.reduce((sum, { maps }) => sum + 2 * maps.length, 0);
   const mostPoints = Math.min(MOST_OF_MAP, Math.floor(MOST_POINTS / Math.max(1, figures)));
   const coasts = new Coasts();
@@ -41,6 +42,34 @@ export async function dataPage(preview: Preview, now: number): Promise<string> {
     othersSection(others, preview.noun),
   ];
   return await htmlFile({ title: nameOf(preview.path), sections, now });
+}
+
+const LONGEST = 120, MOST_DIMENSIONS = 100, MOST_FACTS = 40;
+
+/** Names and units in files may be of any length. */
+function bounded(preview: Preview): Preview {
+  const short = (text: string) => text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text;
+  const { fields, dimensions = [], facts, path } = preview;
+  const some = Object.entries(facts).slice(0, MOST_FACTS);
+  return {
+    ...preview,
+    path: path.length > 4 * LONGEST ? short(path) : path,
+    facts: Object.fromEntries(some.map(([name, value]) => [short(name), value.slice(0, 4 * LONGEST)])),
+    dimensions: dimensions.slice(0, MOST_DIMENSIONS).map((one) => ({
+      ...one,
+      name: short(one.name),
+      units: one.units && short(one.units),
+    })),
+    fields: fields.map((field) => ({
+      ...field,
+      name: short(field.name),
+      units: field.units && short(field.units),
+      dimensions: field.dimensions?.map(short),
+      remark: field.remark && short(field.remark),
+      texts: field.texts?.map(short),
+    })),
+    classes: preview.classes?.map(({ name, samples }) => ({ name: short(name), samples })) ?? null,
+  };
 }
 
 /** A glob or a list of files has its whole text for a name. */

@@ -59,7 +59,7 @@ Deno.test("a map without samples is a map; coordinates and what can't be read ar
     { ...named("text", [3], ["time"]), read: null, remark: "holds text" },
   ];
   const preview = { fields, dimensions: [{ name: "lat", size: 4 }] } as unknown as Preview;
-  const { looks, others } = looksAt(preview, 10);
+  const { looks, others } = looksAt(preview, { maps: 10, columns: 10 });
   assertEquals(looks.map(({ field, rows, maps }) => [field.name, rows.length, maps.length]), [["ice", 3, 1], [
     "depth",
     0,
@@ -67,7 +67,7 @@ Deno.test("a map without samples is a map; coordinates and what can't be read ar
   ]]);
   assertEquals(looks[1].maps[0].mean.values[19], 19);
   assertEquals(others.map(({ name }) => name), ["text"]);
-  assertEquals(looksAt(preview, 1).others.map(({ name }) => name), ["depth", "text"]);
+  assertEquals(looksAt(preview, { maps: 1, columns: 10 }).others.map(({ name }) => name), ["depth", "text"]);
 });
 
 Deno.test("a smaller plane has the means of its points, and north is up when it is turned", () => {
