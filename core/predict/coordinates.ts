@@ -129,5 +129,5 @@ export function kept(
 export const memberAxis = ({ shape: [, members] }: PredictionColumn): Axis => ({
   name: "member",
   values: Array.from({ length: members }, (_, member) => member),
-  attributes: { standard_name: "realization", long_name: "member of the ensemble" },
+  attributes: { standard_name: "realization", long_name: "member of the ensemble", units: "1" },
 });

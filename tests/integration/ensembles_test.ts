@@ -49,7 +49,7 @@ np.testing.assert_allclose(both["prediction"], means.mean(1), rtol=1e-5, atol=1e
 std = np.sqrt(variances.mean(1) + means.var(1))
 np.testing.assert_allclose(both["std"], std, rtol=1e-5)
 grid = xr.open_dataset("both.nc")
-assert grid.t_members.dims == ("time", "member", "lat", "lon") and grid.member.attrs["standard_name"] == "realization"
+assert grid.t_members.dims == ("time", "member", "lat", "lon") and grid.member.attrs["standard_name"] == "realization" and grid.member.attrs["units"] == "1"
 land = np.isnan(both["target"][:, 0])
 assert land.any() and (np.isnan(grid.t) == land).all() and (np.isnan(grid.t_members) == land[:, None]).all()
 sea = ~land
