@@ -53,7 +53,8 @@ export const MODELS: readonly Case[] = [
   ...inHalf("fno", FNO, 1e-3),
 ];
 
-const SPIKES = "--on-spike skip --set training.spike_window=10 --set training.spike_zscore=1.5 --epochs 6";
+/** Losses of two samples jump. */
+export const SPIKES = "--batch-size 2 --set training.spike_window=10 --set training.spike_zscore=2";
 const TABLE = "--data-path rows.csv --set data.targets=c --validation-split 0.25 --batch-size 8";
 
 export const FEATURES: readonly Case[] = [
@@ -77,7 +78,8 @@ export const FEATURES: readonly Case[] = [
     apart: 1e-3,
     resumed: true,
   },
-  { name: "steps left out at spikes", flags: `${MLP} ${SPIKES}` },
+  { name: "steps left out at spikes", flags: `${MLP} --on-spike skip ${SPIKES}` },
+  { name: "going back at spikes", flags: `${MLP} --on-spike rewind ${SPIKES}` },
   {
     name: "fp16 that overflows at first",
     flags: `${MLP} --amp fp16 --set training.loss_scale_init=16777216`,

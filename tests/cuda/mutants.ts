@@ -2,7 +2,7 @@
 // the CUDA stand-in notice: deno run --allow-all tests/cuda/mutants.ts [PATTERN]. At least nine in ten have to be caught.
 import { join } from "@std/path";
 import { environment, eventsOf, ROOT } from "../integration/program.ts";
-import { DATA, SHORT } from "./cases.ts";
+import { DATA, SHORT, SPIKES } from "./cases.ts";
 import { type Run, runAll, violations } from "./runs.ts";
 import { standin, standinEnv } from "./standin.ts";
 
@@ -78,8 +78,7 @@ const MUTANTS: readonly Mutant[] = [
 const RUNS = {
   plain: "--model mlp --ema 0.9 --save-interval 2steps",
   data: "--model mlp --data ./data.ts --num-workers 2 --train-samples 320 --batch-size 4 --epochs 1",
-  rewound:
-    "--model mlp --on-spike rewind --set training.spike_window=10 --set training.spike_zscore=1.5 --epochs 6",
+  rewound: `--model mlp --on-spike rewind ${SPIKES}`,
   accumulated: "--model mlp --grad-accum 3 --train-samples 250 --dropout 0.2",
   images: "--model simple-convnet --no-compile --eval-batch-size 7",
 };
