@@ -8,6 +8,8 @@ export interface Round {
   readonly loss: number;
   /** Most memory the process ever held, in bytes. */
   readonly peak: number;
+  /** Bytes of the device that the process took since it opened it, where it tells. */
+  readonly device?: number;
   /** Live tensors, where the process can tell. */
   readonly tensors?: number;
   /** Seconds of processor time that the process has used so far, where it tells. */

@@ -4,13 +4,14 @@ import {
   cudaCapabilityMinor,
   cudaDevices,
   cudaMemory,
+  cudaName,
   cudaVersions,
   setCudaDevice,
   whyNoCuda,
 } from "../ffi/cuda.ts";
 import type { Device } from "../ffi/tensor.ts";
 import type { Check, Context, Outcome } from "./gpu_check/check.ts";
-import { machine, table, writeSection } from "./report.ts";
+import { machine } from "./report.ts";
 import { join } from "@std/path";
 import { EXIT } from "../core/base/errors.ts";
 import { VERSION } from "../core/base/version.ts";
@@ -20,22 +21,26 @@ import { setThreads } from "../ffi/context.ts";
 import { numbers } from "./gpu_check/numbers.ts";
 import { program } from "./gpu_check/program.ts";
 import { ranks } from "./gpu_check/ranks.ts";
+import {
+  type Results,
+  type Row,
+  summaryOf,
+  tableOf,
+  TRIES,
+  unfinished,
+  writeFound,
+  writePage,
+} from "./gpu_check/results.ts";
+import { openProgram } from "./gpu_check/runs.ts";
 import { speed } from "./gpu_check/speed.ts";
 import { streams } from "./gpu_check/streams.ts";
+import { trainings } from "./gpu_check/trainings.ts";
+import { transfers } from "./gpu_check/transfers.ts";
 
-/** The driver's own list names the model; without it the capability must do. */
-function deviceName(device: Device): string {
-  if (device === "cpu") return "CPU";
-  try {
-    const [first] = Deno.readDirSync("/proc/driver/nvidia/gpus");
-    const text = Deno.readTextFileSync(`/proc/driver/nvidia/gpus/${first.name}/information`);
-    const name = /^Model:\s*(.+)$/m.exec(text)?.[1].trim();
-    if (name && !/unknown/i.test(name)) return name;
-  } catch (error) {
-    if (error instanceof RangeError) throw error; // a container may hide the list; anything else is ours
-  }
-  return `NVIDIA GPU of capability ${cudaCapability()}.${cudaCapabilityMinor()}`;
-}
+const deviceName = (device: Device): string =>
+  device === "cpu"
+    ? "CPU"
+    : cudaName() ?? `NVIDIA GPU of capability ${cudaCapability()}.${cudaCapabilityMinor()}`;
 
 const facts: Check = {
   name: "device",
@@ -56,70 +61,20 @@ const facts: Check = {
   },
 };
 
-interface Row {
-  readonly name: string;
-  readonly ok: boolean;
-  readonly figure: string;
-  readonly detail?: unknown;
-}
-
-export interface GpuResults {
-  readonly command: string;
-  readonly device: string;
-  readonly libtorch: string;
-  readonly date?: string;
-  readonly rows: readonly Row[];
-}
-
-interface StepTime {
-  readonly spec: { readonly title: string };
-  readonly medians: Readonly<Record<string, number>>;
-  readonly memory: Readonly<Record<string, number>>;
-  readonly missing: Readonly<Record<string, string>>;
-}
-
-const SIDES = ["hpctrain", "eager", "compile"];
-
-/** "nvidia-h100-80gb-hbm3": for files and marks. */
-const slugOf = (device: string): string => device.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
-
-function gpuSection({ command, device, libtorch, date, rows }: GpuResults): string {
-  const passed = rows.filter(({ ok }) => ok).length;
-  const steps = rows.filter(({ name }) => name.startsWith("step time: ")).map(({ detail }) =>
-    detail as StepTime
-  );
-  const lines = steps.map(({ spec, medians, memory }) => [
-    spec.title,
-    ...SIDES.map((side) =>
-      medians[side] === undefined
-        ? ""
-        : `${medians[side].toFixed(3)} ms (${(medians.eager / medians[side]).toFixed(2)}x), ${
-          (memory[side] / 2 ** 30).toFixed(2)
-        } GiB`
-    ),
-  ]);
-  return `## On a GPU: ${device}
-
-\`${command}\`${
-    date ? ` on ${date}` : ""
-  }, libtorch ${libtorch}: ${passed} of ${rows.length} checks passed; all of them and ` +
-    `their figures are in bench/results/gpu-check-${
-      slugOf(device)
-    }.md. Step times beside PyTorch on the same machine, in ` +
-    "rounds that take turns; in brackets the speed against eager. Dispatching takes most of a small model's step, on every " +
-    `side.
-
-${table(["Training step", "hpctrain", "PyTorch eager", "PyTorch torch.compile"], lines)}`;
-}
-
-const USAGE = "Usage: scripts/gpu-check [--device cuda|cpu] [--quick] [--only WORDS] [--out FOLDER]";
+const USAGE =
+  "Usage: scripts/gpu-check [--device cuda|cpu] [--quick] [--only WORDS] [--slice MINUTES] [--afresh] " +
+  "[--out FOLDER]";
 const root = new URL("..", import.meta.url).pathname;
 
 interface CheckFlags {
   device: "cuda" | "cpu";
   quick: boolean;
   only: string;
-  /** The folder of the results; a CPU's are only written where one is named. */
+  /** No check begins after so many minutes. */
+  slice: number;
+  /** What an earlier run has found counts no longer. */
+  afresh: boolean;
+  /** The folder of the results; a CPU's, a rehearsal's and a selection's are only written where one is named. */
   out: string | null;
 }
 
@@ -129,20 +84,30 @@ function leave(code: number, sentence: string): never {
 }
 
 function parse(args: readonly string[]): CheckFlags {
-  const flags: CheckFlags = { device: "cuda", quick: false, only: "", out: null };
+  const flags: CheckFlags = {
+    device: "cuda",
+    quick: false,
+    only: "",
+    slice: Infinity,
+    afresh: false,
+    out: null,
+  };
   const words = [...args];
   for (let word = words.shift(); word !== undefined; word = words.shift()) {
     if (word === "--quick") flags.quick = true;
+    else if (word === "--afresh") flags.afresh = true;
     else if (word === "--help") leave(EXIT.done, USAGE);
     else {
       const value = words.shift();
       if (word === "--device" && (value === "cuda" || value === "cpu")) flags.device = value;
       else if (word === "--only" && value) flags.only = value;
+      else if (word === "--slice" && Number(value) > 0) flags.slice = Number(value);
       else if (word === "--out" && value) flags.out = value;
       else leave(EXIT.usage, `gpu-check does not know ${[word, value].join(" ").trim()}. ${USAGE}`);
     }
   }
-  if (flags.out === null && flags.device === "cuda") flags.out = join(root, "bench/results");
+  const whole = flags.device === "cuda" && !flags.quick && flags.only === "";
+  if (flags.out === null && whole) flags.out = join(root, "bench/results");
   return flags;
 }
 
@@ -163,10 +128,16 @@ function open({ device }: CheckFlags): { libtorch: Libtorch; device: Device } {
   return { libtorch, device: "cuda:0" };
 }
 
-async function pythonWithTorch(): Promise<string | null> {
+/** With the GPU, where there is one: its first use takes seconds, and nothing is downloaded. */
+async function pythonWithTorch(device: Device): Promise<string | null> {
   const python = Deno.env.get("HPCTRAIN_PYTHON") || "python3";
+  const program = `import sys, torch; sys.exit(${device === "cpu" ? 0 : "not torch.cuda.is_available()"})`;
   try {
-    const { success } = await new Deno.Command(python, { args: ["-c", "import torch"], stderr: "null" })
+    const { success } = await new Deno.Command(python, {
+      args: ["-c", program],
+      stdout: "null",
+      stderr: "null",
+    })
       .output();
     return success ? python : null;
   } catch (error) {
@@ -175,18 +146,23 @@ async function pythonWithTorch(): Promise<string | null> {
   }
 }
 
-async function attempt(check: Check, context: Context): Promise<Outcome & { name: string; seconds: number }> {
+async function attempt(check: Check, context: Context): Promise<Row> {
   const began = context.elapsed();
   let outcome: Outcome;
   try {
+    if (check.alone) await context.program.rest();
     outcome = await check.run(context);
   } catch (error) {
     const text = error instanceof Error ? error.stack ?? error.message : String(error);
     outcome = { ok: false, figure: text.split("\n")[0].slice(0, 160), detail: text };
   }
-  const row = { name: check.name, ...outcome, seconds: context.elapsed() - began };
-  console.log(`${row.ok ? "ok    " : "FAILED"} ${row.name}: ${row.figure} [${row.seconds.toFixed(1)} s]`);
-  return row;
+  return { name: check.name, ...outcome, seconds: context.elapsed() - began };
+}
+
+function tell({ ok, name, figure, seconds }: Row): void {
+  console.log(
+    `${ok === null ? "told  " : ok ? "ok    " : "FAILED"} ${name}: ${figure} [${seconds.toFixed(1)} s]`,
+  );
 }
 
 const flags = parse(Deno.args);
@@ -199,45 +175,69 @@ const context: Context = {
   libtorch,
   quick: flags.quick,
   folder,
-  python: await pythonWithTorch(),
+  program: openProgram(folder, libtorch),
+  python: await pythonWithTorch(device),
   elapsed: () => (performance.now() - began) / 1000,
 };
-const checks = [facts, ...streams, ...numbers, ...speed(flags.quick), ...program, ...ranks]
+/** What decides whether training is right comes first, and what needs the most time last. */
+const checks = [
+  facts,
+  ...streams,
+  ...numbers,
+  ...trainings,
+  ...program,
+  ...ranks,
+  ...transfers,
+  ...speed(flags.quick),
+]
   .filter((check) => !(check.gpuOnly && device === "cpu") && check.name.includes(flags.only));
 if (checks.length === 0) leave(EXIT.usage, `gpu-check has no check whose name has "${flags.only}" in it.`);
-const rows = [];
+
+// Others repeat the command, for which a slice and the folder of the results are nothing.
+const said = [
+  ...(device === "cpu" ? ["--device", "cpu"] : []),
+  ...(flags.quick ? ["--quick"] : []),
+  ...(flags.only === "" ? [] : ["--only", flags.only]),
+];
+const subject = {
+  command: ["scripts/gpu-check", ...said].join(" "),
+  device: deviceName(device),
+  hpctrain: VERSION,
+  libtorch: libtorch.versionText,
+};
+const earlier = flags.out === null || flags.afresh ? null : unfinished(flags.out, subject);
+const rows: Row[] = [...(earlier?.rows ?? [])];
+if (earlier !== null) console.log(`${rows.length} checks are done already; --afresh begins with the first.`);
+
+const isDone = ({ name }: Check) => rows.some((row) => row.name === name);
+function write(begun: Results["begun"] = null): Results {
+  const left = checks.filter((check) => !isDone(check)).map(({ name }) => name);
+  const date = new Date().toISOString().slice(0, 10);
+  const found = { ...subject, date, machine: machine(), rows, left, begun };
+  if (flags.out !== null) writeFound(flags.out, found);
+  return found;
+}
+
 try {
-  for (const check of checks) rows.push(await attempt(check, context));
+  for (const check of checks) {
+    if (isDone(check)) continue;
+    if (context.elapsed() > 60 * flags.slice) break;
+    const { name } = check, tried = earlier?.begun?.name === name ? earlier.begun.times : 0;
+    if (tried < TRIES) {
+      write({ name, times: tried + 1 });
+      rows.push(await attempt(check, context));
+    } else rows.push({ name, ok: false, figure: `${tried} runs were cut off in it`, seconds: 0 });
+    tell(rows.at(-1)!);
+  }
 } finally {
+  await context.program.rest();
   Deno.removeSync(folder, { recursive: true });
 }
-const name = deviceName(device);
-const text = table(
-  ["check", "figure", "ok"],
-  rows.map((row) => [row.name, row.figure, row.ok ? "yes" : "NO"]),
-);
-const failures = rows.filter((row) => !row.ok).length;
-// The folder of the results is no part of the command that others repeat.
-const said = Deno.args.filter((word, i) => word !== "--out" && Deno.args[i - 1] !== "--out");
-const command = ["scripts/gpu-check", ...said].join(" ");
-console.log(`\n${text}\n\n${rows.length - failures} passed, ${failures} failed on ${name}`);
-if (flags.out !== null) {
-  Deno.mkdirSync(flags.out, { recursive: true });
-  const file = join(flags.out, `gpu-check-${slugOf(name)}`);
-  const about = {
-    command,
-    date: new Date().toISOString().slice(0, 10),
-    device: name,
-    hpctrain: VERSION,
-    libtorch: libtorch.versionText,
-    machine: machine(),
-  };
-  Deno.writeTextFileSync(`${file}.json`, JSON.stringify({ ...about, rows }, null, 2) + "\n");
-  const head =
-    `# GPU check: ${name}\n\n\`${command}\`, hpctrain ${VERSION}, libtorch ${libtorch.versionText}.\n\n`;
-  Deno.writeTextFileSync(`${file}.md`, `${head}${text}\n`);
-  if (said.length === 0 && device !== "cpu") {
-    writeSection(`gpu-check-${slugOf(name)}`, gpuSection({ ...about, rows }), undefined, "scripts/gpu-check");
-  }
+const found = write();
+console.log(`\n${tableOf(rows)}\n\n${summaryOf(rows, subject.device)}`);
+if (found.left.length > 0) {
+  console.log(`${found.left.length} checks are left: the same command goes on.`);
+  Deno.exit(EXIT.stopped);
 }
-Deno.exit(failures > 0 ? 1 : 0);
+if (flags.out !== null && said.length === 0) writePage(found);
+Deno.exit(rows.some(({ ok }) => ok === false) ? 1 : 0);

@@ -1,7 +1,6 @@
-// The GPU's checks share these: a check and its outcome, the models whose steps are timed, and a small training.
+// The GPU's checks share these: a check and its outcome, a small training.
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { type Device, scope } from "../../ffi/tensor.ts";
-import type { Facts } from "../../core/models/model.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import { order, partsOf } from "../../core/data/order.ts";
 import { build } from "../../core/train/build.ts";
@@ -10,22 +9,26 @@ import { createOptimizer } from "../../core/train/optimizers.ts";
 import { LossScaler } from "../../core/train/precision.ts";
 import { trainStep } from "../../core/train/user_step.ts";
 import { setNumerics } from "../../ffi/cuda.ts";
+import type { Program } from "./runs.ts";
 
 export interface Context {
   readonly device: Device;
   readonly libtorch: Libtorch;
-  /** Few steps and small shapes: the script's own test. */
+  /** The rehearsal: few steps and small shapes. What only a real GPU shows (times, its roundings) is not judged. */
   readonly quick: boolean;
   /** A folder of this run's own. */
   readonly folder: string;
-  /** A Python with torch, to compare with; null where there is none. */
+  /** A Python whose torch computes on this device, to compare with; null where there is none. */
   readonly python: string | null;
+  /** Runs the program, many times in one process. */
+  readonly program: Program;
   /** Seconds since the start: what may be left out is left out when it gets late. */
   elapsed(): number;
 }
 
 export interface Outcome {
-  readonly ok: boolean;
+  /** Null: only told, since a rehearsal can't judge it or something is not here. */
+  readonly ok: boolean | null;
   readonly figure: string;
   /** For the results file. */
   readonly detail?: unknown;
@@ -35,8 +38,14 @@ export interface Check {
   readonly name: string;
   /** Says nothing on a CPU. */
   readonly gpuOnly?: boolean;
+  /** It measures: no other process of ours may be on the device. */
+  readonly alone?: boolean;
   run(c: Context): Outcome | Promise<Outcome>;
 }
+
+/** What only a real GPU shows. */
+export const judged = ({ quick }: Pick<Context, "quick">, ok: boolean): boolean | null =>
+  quick && !ok ? null : ok;
 
 /** Largest |a - b| over the largest |b|. */
 export function relative(a: ArrayLike<number>, b: ArrayLike<number>): number {
@@ -55,95 +64,6 @@ export const within = (error: number, limit: number): Outcome => ({
   figure: `${error.toExponential(1)} relative (at most ${limit.toExponential(0)})`,
   detail: error,
 });
-
-// Our worker and PyTorch's get one description of a timed step, as JSON.
-
-export interface Spec {
-  readonly title: string;
-  readonly model: "mlp" | "resnet18" | "gpt";
-  readonly batch: number;
-  /** Pixels a side (resnet18), tokens (gpt). */
-  readonly size: number;
-  readonly layers: number;
-  readonly width: number;
-  readonly heads: number;
-  readonly outputs: number;
-  readonly bf16: boolean;
-  /** Steps of one round. */
-  readonly steps: number;
-  /** Ours alone. */
-  readonly checkpointing?: boolean;
-  readonly dropout?: number;
-}
-
-const plain = { size: 0, layers: 0, width: 0, heads: 0, bf16: false };
-
-/** The longest to compile comes first, while there is time for it. */
-export const FULL: readonly Spec[] = [
-  {
-    title: "GPT 12 x 768, 8 x 1024 tokens, bf16",
-    model: "gpt",
-    batch: 8,
-    size: 1024,
-    layers: 12,
-    width: 768,
-    heads: 12,
-    outputs: 50304,
-    bf16: true,
-    steps: 10,
-  },
-  {
-    ...plain,
-    title: "ResNet-18, 128 x 3 x 224 x 224",
-    model: "resnet18",
-    batch: 128,
-    size: 224,
-    outputs: 10,
-    steps: 15,
-  },
-  {
-    ...plain,
-    title: "ResNet-18, 128 x 3 x 32 x 32",
-    model: "resnet18",
-    batch: 128,
-    size: 32,
-    outputs: 10,
-    steps: 60,
-  },
-  {
-    ...plain,
-    title: "MLP 7-128-128-1, batch 32",
-    model: "mlp",
-    batch: 32,
-    width: 128,
-    outputs: 1,
-    steps: 1000,
-  },
-];
-
-export const QUICK: readonly Spec[] = [{ ...FULL[3], steps: 50 }];
-
-/** For gradient checkpointing: what the activations fill. */
-export const DEEP: Spec = {
-  title: "GPT 8 x 256 at 512 tokens",
-  model: "gpt",
-  batch: 16,
-  size: 512,
-  layers: 8,
-  width: 256,
-  heads: 8,
-  outputs: 65,
-  bf16: false,
-  steps: 5,
-  dropout: 0.1,
-};
-
-export const factsOf = ({ model, size, outputs }: Spec): Facts =>
-  model === "mlp"
-    ? { task: "regression", input: { shape: [7], dtype: "f32" }, outputs }
-    : model === "gpt"
-    ? { task: "language", input: { shape: [size], dtype: "i64" }, outputs }
-    : { task: "classification", input: { shape: [3, size, size], dtype: "f32" }, outputs };
 
 // A model in training as a run has it, without files: losses of its first steps.
 

@@ -1,51 +1,17 @@
 // Checks of the whole program on the device: runs, checkpoints both ways, same bits twice, out of memory.
 import { join } from "@std/path";
-import { type Check, type Context, type Outcome, relative, settings, SMALL, within } from "./check.ts";
+import { type Check, type Context, judged, relative, settings, SMALL, within } from "./check.ts";
+import { type Ended, failed, fromEvents, SOURCES } from "./runs.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
 
-interface Ended {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
+const hpctrain = ({ program }: Context, folder: string, ...args: string[]): Promise<Ended> =>
+  program.again(folder, args);
 
-const hpctrain = (c: Context, folder: string, ...args: string[]): Promise<Ended> =>
-  hpctrainWith({}, c, folder, args);
-
-/** The executable where there is one, else its sources; its files go to a folder of this name. */
-export async function hpctrainWith(
-  env: Record<string, string>,
-  c: Context,
-  folder: string,
-  args: readonly string[],
-): Promise<Ended> {
-  const cwd = join(c.folder, folder);
-  Deno.mkdirSync(cwd, { recursive: true });
-  const exe = Deno.env.get("HPCTRAIN_EXE");
-  const sources = ["run", "--allow-all", "--no-check", "--quiet", "--cached-only", join(root, "main.ts")];
-  const { code, stdout, stderr } = await new Deno.Command(exe ?? Deno.execPath(), {
-    args: [...(exe ? [] : sources), ...args],
-    cwd,
-    env: { HPCTRAIN_LIBTORCH: c.libtorch.dir, ...env },
-    stdin: "null",
-  }).output();
-  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-  return { code, out: text(stdout), err: text(stderr) };
-}
+/** A rehearsal's device, where it is a stand-in, has so little memory that little fills it. */
+const SMALL_DEVICE = { CUDA_STANDIN_MEMORY_MIB: "192" };
 
 const deviceFlag = (c: Context) => c.device === "cpu" ? "cpu" : "cuda";
-
-export const failed = ({ code, err }: Ended): Outcome => ({
-  ok: false,
-  figure: `exit code ${code}: ${err.trim().split("\n").at(-1) ?? ""}`,
-});
-
-/** One number of each event of a kind, in order. */
-export function fromEvents(c: Context, folder: string, run: string, kind: string, field: string): number[] {
-  return Deno.readTextFileSync(join(c.folder, folder, "logs", run, "events.jsonl")).trim().split("\n")
-    .map((line) => JSON.parse(line)).filter((e) => e.kind === kind).map((e) => e[field]);
-}
 
 const acrossDevices = (name: string, from: (c: Context) => string, to: (c: Context) => string): Check => ({
   name,
@@ -53,7 +19,7 @@ const acrossDevices = (name: string, from: (c: Context) => string, to: (c: Conte
     const folder = name.replaceAll(" ", "-");
     const trained = await hpctrain(c, folder, "--preset", "debug", "--device", from(c));
     if (trained.code !== 0) return failed(trained);
-    const loss = fromEvents(c, folder, "debug", "eval", "val_loss").at(-1)!;
+    const loss = fromEvents(c.program, folder, "debug", "eval", "val_loss").at(-1)!;
     const checkpoint = "checkpoints/debug_latest.pt";
     const again = await hpctrain(c, folder, "eval", checkpoint, "--device", to(c), "--amp", "off", "--json");
     if (again.code !== 0) return failed(again);
@@ -81,7 +47,7 @@ const sameBits: Check = {
         ];
         const ended = await hpctrain(c, `bits-${turn}`, ...flags, "--device", deviceFlag(c));
         if (ended.code !== 0) return { ...failed(ended), figure: `${model}: ${failed(ended).figure}` };
-        runs.push(fromEvents(c, `bits-${turn}`, model, "step", "loss"));
+        runs.push(fromEvents(c.program, `bits-${turn}`, model, "step", "loss"));
       }
       if (runs[0].length !== 20 || `${runs[0]}` !== `${runs[1]}`) different.push(model);
     }
@@ -96,19 +62,23 @@ const outOfMemory: Check = {
   name: "out of memory is a sentence and exit code 4",
   gpuOnly: true,
   async run(c) {
+    const [layers, embed, batch] = c.quick ? [1, 64, 1024] : [12, 768, 4096];
     const size = {
-      "model.layers": 12,
-      "model.embed": 768,
-      "model.heads": 12,
+      "model.layers": layers,
+      "model.embed": embed,
+      "model.heads": embed / 64,
       "model.context": 1024,
-      "data.train_samples": 4096,
+      "data.train_samples": batch,
       "data.val_samples": 8,
     };
-    const flags = ["--model", "gpt", "--batch-size", "4096", "--amp", "off", ...settings(size)];
-    const { code, err } = await hpctrain(c, "memory", ...flags, "--device", "cuda");
+    const flags = ["--model", "gpt", "--batch-size", String(batch), "--amp", "off", ...settings(size)];
+    const device = c.quick ? SMALL_DEVICE : {};
+    const { code, err } = await c.program.once("memory", [...flags, "--device", "cuda"], device);
     const sentence = err.trim().split("\n").at(-1) ?? "";
+    const half = `--batch-size ${batch / 2}`;
+    const said = sentence.startsWith("hpctrain: Out of memory at step 1 ") && sentence.includes(half);
     return {
-      ok: code === 4 && /^hpctrain: Out of memory at step 1 .*--batch-size 2048/.test(sentence),
+      ok: judged(c, code === 4 && said),
       figure: `exit code ${code}: ${sentence.slice(0, 80)}`,
     };
   },
@@ -121,7 +91,13 @@ const evaluationInParts: Check = {
   name: "an evaluation that does not fit in memory goes on in parts, to the same figures",
   gpuOnly: true,
   async run(c) {
-    const size = { "model.layers": 2, "model.embed": 768, "model.heads": 12, "model.context": 1024 };
+    const [embed, context, many, few] = c.quick ? [64, 64, 8192, 64] : [768, 1024, TOO_MANY, 256];
+    const size = {
+      "model.layers": 2,
+      "model.embed": embed,
+      "model.heads": embed / 64,
+      "model.context": context,
+    };
     const words = [
       "--model",
       "gpt",
@@ -134,18 +110,22 @@ const evaluationInParts: Check = {
       "--batch-size",
       "4",
     ];
-    const samples = ["--train-samples", "8", "--val-samples", String(TOO_MANY)];
-    const run = (folder: string, batch: number) =>
-      hpctrain(c, folder, ...words, ...samples, ...settings({ ...size, "training.eval_batch_size": batch }));
-    const small = await run("eval-small", 256), large = await run("eval-large", TOO_MANY);
+    const samples = ["--train-samples", "8", "--val-samples", String(many)];
+    const run = (folder: string, batch: number) => {
+      const flags = [...words, ...samples, ...settings({ ...size, "training.eval_batch_size": batch })];
+      return c.program.once(folder, flags, c.quick ? SMALL_DEVICE : {});
+    };
+    const small = await run("eval-small", few), large = await run("eval-large", many);
     if (small.code !== 0) return failed(small);
     if (large.code !== 0) return failed(large);
-    const [a, b] = ["eval-small", "eval-large"].map((at) => fromEvents(c, at, "gpt", "eval", "val_loss"));
+    const [a, b] = ["eval-small", "eval-large"].map((at) =>
+      fromEvents(c.program, at, "gpt", "eval", "val_loss")
+    );
     const fitted = /did not fit in memory: it goes on with (\d+) samples/.exec(large.err + large.out)?.[1];
     const apart = relative(b, a);
     return {
-      ok: fitted !== undefined && apart < 1e-3,
-      figure: `${TOO_MANY} at once, then ${fitted}; ${apart.toExponential(1)} apart (at most 1e-3)`,
+      ok: apart < 1e-3 && judged(c, fitted !== undefined),
+      figure: `${many} at once, then ${fitted}; ${apart.toExponential(1)} apart (at most 1e-3)`,
     };
   },
 };
@@ -156,21 +136,14 @@ const deviceFails: Check = {
   gpuOnly: true,
   async run(c) {
     const { code, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: [
-        "run",
-        "--allow-all",
-        "--no-check",
-        "--quiet",
-        "--cached-only",
-        join(root, "bench/gpu_check/broken.ts"),
-      ],
+      args: [...SOURCES, join(root, "bench/gpu_check/broken.ts")],
       env: { HPCTRAIN_LIBTORCH: c.libtorch.dir },
       stdin: "null",
       stdout: "null",
     }).output();
     const sentence = new TextDecoder().decode(stderr).trim().split("\n").at(-1) ?? "";
     return {
-      ok: code === 7 && sentence.startsWith("hpctrain: The GPU failed in "),
+      ok: judged(c, code === 7 && sentence.startsWith("hpctrain: The GPU failed in ")),
       figure: `exit code ${code}: ${sentence.slice(0, 120)}`,
     };
   },

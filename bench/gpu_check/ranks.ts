@@ -10,7 +10,7 @@ import { openNccl } from "../../ffi/nccl/nccl.ts";
 import { copy_, mm, toDtype } from "../../ffi/ops.ts";
 import { keep, scope } from "../../ffi/tensor.ts";
 import { type Check, type Context, type Outcome, relative } from "./check.ts";
-import { failed, fromEvents, hpctrainWith } from "./program.ts";
+import { failed, fromEvents } from "./runs.ts";
 
 /** The first NCCL that lets ranks share a GPU. */
 const SHARED = [2, 30];
@@ -123,7 +123,7 @@ function unable(c: Context): Outcome | null {
 const two = (c: Context, folder: string, ...words: string[]) => {
   // Its own process for each rank, which share a device where there is but one.
   const env = { NCCL_MULTI_RANK_GPU_ENABLE: "1", CUDA_VISIBLE_DEVICES: visible() };
-  return hpctrainWith(env, c, folder, ["launch", "-n", "2", "--", ...words, "--device", "cuda"]);
+  return c.program.once(folder, ["launch", "-n", "2", "--", ...words, "--device", "cuda"], env);
 };
 
 const visible = () =>
@@ -167,12 +167,12 @@ const training: Check = {
   async run(c) {
     const not = unable(c);
     if (not) return not;
-    const one = await hpctrainWith({}, c, "rank-alone", [...TRAINS, "--device", "cuda"]);
+    const one = await c.program.again("rank-alone", [...TRAINS, "--device", "cuda"]);
     if (one.code !== 0) return failed(one);
     const both = await two(c, "two-ranks", ...TRAINS);
     if (both.code !== 0) return failed(both);
     const [alone, together] = ["rank-alone", "two-ranks"].map((at) =>
-      fromEvents(c, at, "gpt", "step", "loss")
+      fromEvents(c.program, at, "gpt", "step", "loss")
     );
     const apart = relative(together, alone);
     return {

@@ -1,116 +1,172 @@
 // Checks of time and memory, each side a process of its own: step times beside PyTorch, gradient checkpointing.
-import { cudaMemory } from "../../ffi/cuda.ts";
+import { cudaName } from "../../ffi/cuda.ts";
+import { peakOf } from "../../core/train/throughput.ts";
 import { type Contestant, type Round, startContestant, turns } from "../contestant.ts";
 import { median } from "../report.ts";
-import { type Check, type Context, DEEP, FULL, QUICK, type Spec } from "./check.ts";
+import { type Check, type Context, judged } from "./check.ts";
+import { SOURCES } from "./runs.ts";
+import { DEEP, DEEP_TOY, FULL, gptFlops, QUICK, type Spec } from "./specs.ts";
 
 const here = new URL(".", import.meta.url).pathname;
-/** After this many seconds nothing is compiled any more: the whole stays under eight minutes. */
-const TOO_LATE_TO_COMPILE = 300;
 
-interface Side {
-  readonly contestant: Contestant;
-  readonly first: Round;
-  /** Bytes that the process took: of the device, or resident on a CPU. */
+export const SIDES = {
+  captured: "hpctrain",
+  plain: "hpctrain --no-compile",
+  eager: "PyTorch eager",
+  compile: "torch.compile",
+  "reduce-overhead": "torch.compile, reduce-overhead",
+} as const;
+export type SideName = keyof typeof SIDES;
+const OURS: readonly SideName[] = ["captured", "plain"];
+
+/** What a side's process said of its first steps. */
+interface Beginning {
+  /** Seconds from the start of its process until the first step was done, and until it was warm: captured, compiled. */
+  readonly first: number;
+  readonly warm: number;
+  /** Bytes: of the device, or resident on a CPU. */
   readonly memory: number;
+  readonly loss: number;
 }
 
-/** Starts a process, lets it warm up, and sees how much memory that took. */
-async function start(c: Context, program: string, args: readonly string[], steps: number): Promise<Side> {
-  const used = () => c.device === "cpu" ? 0 : cudaMemory().used;
-  const before = used();
+export interface StepTime {
+  readonly spec: Spec;
+  /** Milliseconds a step. */
+  readonly medians: Readonly<Partial<Record<SideName, number>>>;
+  readonly beginnings: Readonly<Partial<Record<SideName, Beginning>>>;
+  readonly missing: Readonly<Partial<Record<SideName, string>>>;
+  readonly tokensPerSecond?: number;
+  readonly mfu?: number;
+}
+
+const memoryOf = (c: Context, { device = 0, peak }: Round) => c.device === "cpu" ? peak : device;
+
+/** So many steps in all before the first round: three as they are, then one is captured and one replayed. */
+const WARM = 5;
+
+async function begin(c: Context, program: string, args: readonly string[]): Promise<[Contestant, Beginning]> {
+  const began = performance.now(), since = () => (performance.now() - began) / 1000;
   const contestant = await startContestant(program, args);
-  const first = await contestant.round(steps);
-  return { contestant, first, memory: c.device === "cpu" ? first.peak : used() - before };
+  await contestant.round(1);
+  const first = since();
+  const last = await contestant.round(WARM - 1);
+  return [contestant, { first, warm: since(), memory: memoryOf(c, last), loss: last.loss }];
 }
 
 const flagOf = (c: Context) => c.device === "cpu" ? "cpu" : "cuda";
 
-function ours(c: Context, spec: Spec, deterministic: boolean): [string, string[]] {
-  const run = ["run", "--allow-all", "--no-check", "--quiet", "--cached-only", `${here}worker.ts`];
-  return [Deno.execPath(), [...run, JSON.stringify(spec), flagOf(c), deterministic ? "deterministic" : ""]];
+const ours = (c: Context, spec: Spec, deterministic = false): [string, string[]] => [
+  Deno.execPath(),
+  [...SOURCES, `${here}worker.ts`, JSON.stringify(spec), flagOf(c), deterministic ? "deterministic" : ""],
+];
+
+function commandOf(c: Context, spec: Spec, side: SideName): [string, string[]] | string {
+  if (side === "captured" && c.device === "cpu") return "not on a CPU";
+  if (OURS.includes(side)) return ours(c, { ...spec, captured: side === "captured" });
+  if (c.python === null) return "no Python whose torch computes here";
+  if (c.quick && side !== "eager" && spec.model !== "mlp") return "one model is enough for a rehearsal";
+  return [c.python, [`${here}peer.py`, JSON.stringify(spec), flagOf(c), side]];
 }
 
 /** The last lines of a failure are its reason. */
 const reason = (error: unknown) => String(error).trim().split("\n").slice(-1).join().slice(0, 120);
 
-/** Each side in turn, so that each one's memory is seen alone; why a side can't run goes to `missing`. */
-async function startAll(
-  c: Context,
-  spec: Spec,
-  running: Map<string, Side>,
-  missing: Record<string, string>,
-): Promise<void> {
-  const warmUp = Math.max(5, Math.ceil(spec.steps / 5));
-  running.set("hpctrain", await start(c, ...ours(c, spec, false), warmUp));
-  for (const mode of ["eager", "compile"]) {
-    if (c.python === null) missing[mode] = "no Python with torch";
-    else if (mode === "compile" && (c.quick || c.elapsed() > TOO_LATE_TO_COMPILE)) missing[mode] = "no time";
-    else {
-      const args = [`${here}peer.py`, JSON.stringify(spec), flagOf(c), mode];
-      try {
-        running.set(mode, await start(c, c.python, args, warmUp));
-      } catch (error) {
-        missing[mode] = reason(error);
-      }
+/** Each side in turn; why a side can't run goes to `missing`. Ours must. */
+async function beginAll(c: Context, spec: Spec, running: Map<SideName, Contestant>) {
+  const beginnings: Partial<Record<SideName, Beginning>> = {};
+  const missing: Partial<Record<SideName, string>> = {};
+  for (const side of Object.keys(SIDES) as SideName[]) {
+    const command = commandOf(c, spec, side);
+    if (typeof command === "string") {
+      missing[side] = command;
+      continue;
+    }
+    try {
+      const [contestant, beginning] = await begin(c, ...command);
+      running.set(side, contestant);
+      beginnings[side] = beginning;
+    } catch (error) {
+      if (OURS.includes(side)) throw error;
+      missing[side] = reason(error);
     }
   }
+  return { beginnings, missing };
+}
+
+async function compare(c: Context, spec: Spec): Promise<StepTime> {
+  const running = new Map<SideName, Contestant>();
+  const milliseconds: Partial<Record<SideName, number[]>> = {};
+  try {
+    const began = await beginAll(c, spec, running);
+    for (const contestant of running.values()) await contestant.round(spec.steps); // not counted
+    for (const [[side, contestant]] of turns(running, c.quick ? 1 : 5)) {
+      const { seconds } = await contestant.round(spec.steps);
+      (milliseconds[side] ??= []).push(seconds / spec.steps * 1e3);
+    }
+    const medians = Object.fromEntries(Object.entries(milliseconds).map(([side, ms]) => [side, median(ms)]));
+    return { spec, medians, ...began, ...tokens(c, spec, medians) };
+  } finally { // a process left behind would keep its memory of the device
+    for (const contestant of running.values()) await contestant.end().catch(() => {});
+  }
+}
+
+function tokens(c: Context, spec: Spec, { captured, plain }: StepTime["medians"]) {
+  const ms = captured ?? plain;
+  if (spec.model !== "gpt" || ms === undefined) return {};
+  const tokensPerSecond = spec.batch * spec.size / ms * 1e3;
+  const peak = c.device === "cpu" ? null : peakOf(cudaName(), "half");
+  return { tokensPerSecond, ...(peak && { mfu: tokensPerSecond * gptFlops(spec) / (peak * 1e12) }) };
 }
 
 const stepTime = (spec: Spec): Check => ({
   name: `step time: ${spec.title}`,
+  alone: true,
   async run(c) {
-    const missing: Record<string, string> = {};
-    const running = new Map<string, Side>();
-    const milliseconds: Record<string, number[]> = {};
-    try {
-      await startAll(c, spec, running, missing);
-      for (const [[side, { contestant }]] of turns(running, c.quick ? 2 : 5)) {
-        const { seconds } = await contestant.round(spec.steps);
-        (milliseconds[side] ??= []).push(seconds / spec.steps * 1e3);
-      }
-    } finally { // a process left behind would keep its memory of the device
-      for (const { contestant } of running.values()) await contestant.end().catch(() => {});
-    }
-    const medians = Object.fromEntries(Object.entries(milliseconds).map(([side, ms]) => [side, median(ms)]));
-    const words = [...running].map(([side, { memory }]) => {
-      const ratio = side === "hpctrain" ? "" : ` (${(medians[side] / medians.hpctrain).toFixed(2)}x ours)`;
-      return `${side} ${medians[side].toFixed(3)} ms${ratio}, ${(memory / 2 ** 30).toFixed(2)} GiB`;
+    const found = await compare(c, spec);
+    const { medians, beginnings, missing, tokensPerSecond, mfu } = found;
+    const words = (Object.keys(beginnings) as SideName[]).map((side) => {
+      const { first, warm, memory } = beginnings[side]!;
+      return `${SIDES[side]} ${medians[side]!.toFixed(3)} ms, ${
+        (memory / 2 ** 30).toFixed(2)
+      } GiB, first step after ${first.toFixed(1)} s, warm after ${warm.toFixed(1)} s`;
     });
-    const left = Object.entries(missing).map(([side, why]) => `${side}: ${why}`);
-    const memory = Object.fromEntries([...running].map(([side, { memory }]) => [side, memory]));
+    if (tokensPerSecond) words.push(`${(tokensPerSecond / 1e3).toFixed(0)}k tokens/s`);
+    if (mfu) words.push(`MFU ${(100 * mfu).toFixed(1)}%`);
+    const left = (Object.keys(missing) as SideName[]).map((side) => `${SIDES[side]}: ${missing[side]}`);
+    const { captured, plain } = beginnings;
+    // Captured and plain are trained with the same batch from the same weights.
+    const same = captured === undefined ||
+      Math.abs(captured.loss - plain!.loss) <= 1e-2 * Math.abs(plain!.loss);
     return {
-      ok: Number.isFinite(running.get("hpctrain")?.first.loss),
+      ok: Number.isFinite(plain!.loss) && same,
       figure: [...words, ...left].join("; "),
-      detail: { spec, milliseconds, medians, memory, missing },
+      detail: found,
     };
   },
 });
 
 const checkpointing: Check = {
   name: "gradient checkpointing: the same losses in less memory",
+  alone: true,
   async run(c) {
-    const spec = c.quick ? { ...DEEP, batch: 2, size: 64, layers: 2, width: 64 } : DEEP;
-    const found: Side[] = [];
+    const spec = c.quick ? DEEP_TOY : DEEP;
+    const found: Beginning[] = [];
     for (const checkpointing of [false, true]) {
-      const side = await start(c, ...ours(c, { ...spec, checkpointing }, true), spec.steps);
-      await side.contestant.end();
-      found.push(side);
+      const [contestant, beginning] = await begin(c, ...ours(c, { ...spec, checkpointing }, true));
+      await contestant.end();
+      found.push(beginning);
     }
     const [without, with_] = found;
-    const same = without.first.loss === with_.first.loss;
+    const same = without.loss === with_.loss, less = with_.memory > 0 && with_.memory < without.memory;
     const [a, b] = [without.memory, with_.memory].map((bytes) => (bytes / 2 ** 20).toFixed(0));
-    // So little is computed in the quick form that the memory says nothing.
     return {
-      ok: same && (c.quick || (with_.memory > 0 && with_.memory < without.memory)),
-      figure: `loss ${without.first.loss}${
-        same ? " twice" : ` and ${with_.first.loss}`
-      }; ${a} MiB, then ${b} MiB`,
+      // What is resident on a CPU hardly shows a toy's activations.
+      ok: same && (c.device === "cpu" ? judged(c, less) : less),
+      figure: `loss ${without.loss}${same ? " twice" : ` and ${with_.loss}`}; ${a} MiB, then ${b} MiB`,
     };
   },
 };
 
-export const speed = (quick: boolean): readonly Check[] => [
-  checkpointing,
-  ...(quick ? QUICK : FULL).map(stepTime),
-];
+export const speed = (
+  quick: boolean,
+): readonly Check[] => [checkpointing, ...(quick ? QUICK : FULL).map(stepTime)];

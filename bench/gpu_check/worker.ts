@@ -6,42 +6,50 @@ import { createModel } from "../../core/models/registry.ts";
 import { packParameters } from "../../core/train/gradients/arena.ts";
 import { openDevice } from "../../core/train/device.ts";
 import { keyedSeeds } from "../../core/train/blocks.ts";
+import { type CapturedParts, openTakeStep } from "../../core/train/captured_step.ts";
 import { createOptimizer } from "../../core/train/optimizers.ts";
-import { trainStep } from "../../core/train/user_step.ts";
+import { openStep } from "../../core/train/user_step.ts";
+import { freshCursor } from "../../core/train/resume.ts";
+import { cudaMemory } from "../../ffi/cuda.ts";
 import { toDevice } from "../../ffi/make.ts";
 import { contiguous, randint, randn } from "../../ffi/ops.ts";
 import { manualSeed } from "../../ffi/context.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { answerRounds, type Train, trainer } from "../contestant.ts";
-import { factsOf, settings, type Spec } from "./check.ts";
+import { factsOf, flagsOf, type Spec } from "./specs.ts";
 
-function batchOf(spec: Spec, device: Device): { input: Tensor; target: Tensor; items: number } {
-  const { model, batch, size, outputs } = spec;
+function batchOf({ model, batch, size, channels, outputs }: Spec, device: Device) {
   const there = (t: Tensor) => keep(toDevice(t, device));
-  if (model === "gpt") {
-    const tokens = () => there(randint(0, outputs, [batch, size]));
-    return { input: tokens(), target: tokens(), items: batch * size };
-  }
+  const classes = (...shape: number[]) => there(randint(0, outputs, [batch, ...shape]));
+  if (model === "gpt") return { input: classes(size), target: classes(size), items: batch * size };
   if (model === "mlp") {
     return { input: there(randn([batch, 7])), target: there(randn([batch, 1])), items: batch };
   }
-  const images = there(contiguous(randn([batch, 3, size, size]), "channels_last"));
-  return { input: images, target: there(randint(0, outputs, [batch])), items: batch };
+  const input = there(contiguous(randn([batch, channels, size, size]), "channels_last"));
+  if (model === "cosmo-cnn") return { input, target: there(randn([batch, outputs])), items: batch };
+  if (model === "unet") return { input, target: classes(size, size), items: batch * size * size };
+  return { input, target: classes(), items: batch };
 }
 
-function prepare(spec: Spec, asked: string, deterministic: boolean): Train {
-  const shape = spec.model === "gpt"
-    ? settings({ "model.layers": spec.layers, "model.embed": spec.width, "model.heads": spec.heads })
-    : spec.model === "mlp"
-    ? settings({ "model.hidden_size": spec.width })
-    : [];
-  const optimizer = spec.model === "resnet18"
-    ? ["--optimizer", "sgd", ...settings({ "training.optimizer.momentum": 0.9 })]
-    : ["--optimizer", "adamw"];
-  const flags = ["--model", spec.model, ...shape, ...optimizer, "--weight-decay", "0.01", "--device", asked];
-  if (deterministic) flags.push("--deterministic");
-  const { config } = resolveSettings({ argv: [...flags, "--dropout", String(spec.dropout ?? 0)], env: {} });
+const nothing = () => {};
+/** Nobody sees it, but for a step that can't be captured. */
+const quiet = {
+  line: nothing,
+  final: nothing,
+  warn: console.error,
+  progress: nothing,
+  event: nothing,
+  close: nothing,
+};
+
+let before = 0;
+const held = (device: Device) => device === "cpu" ? 0 : cudaMemory().used;
+
+function prepare(spec: Spec, asked: string, deterministic: boolean): { train: Train; device: Device } {
+  const flags = [...flagsOf(spec), "--device", asked, ...(deterministic ? ["--deterministic"] : [])];
+  const { config } = resolveSettings({ argv: flags, env: {} });
   const { device } = openDevice(config);
+  before = held(device);
   const facts = factsOf(spec);
   const loss = createLoss(config.training, facts);
   manualSeed(0n);
@@ -53,7 +61,7 @@ function prepare(spec: Spec, asked: string, deterministic: boolean): Train {
   manualSeed(1n);
   const batches = [scope(() => batchOf(spec, device))];
   const cast = spec.bf16 ? "bf16" as const : null;
-  const options = {
+  const { parts, watch } = openStep({
     pass: { model, loss, cast, onGpu: device !== "cpu", seeds: keyedSeeds(model, 0) },
     arena,
     optimizer: createOptimizer(config.training.optimizer, arena),
@@ -61,8 +69,12 @@ function prepare(spec: Spec, asked: string, deterministic: boolean): Train {
     checkpointing: spec.checkpointing ?? false,
     clipNorm: 0,
     observe: null,
-  };
-  return trainer((number) => trainStep(options, batches, [1], 1e-3, false, number));
+  });
+  const events = { emit: nothing, note: nothing, flush: nothing, rewind: nothing, lost: 0, close: nothing };
+  const told = { config, ranks: null, profile: null, console: quiet, events, cursor: freshCursor() };
+  const takeStep = openTakeStep({ ...parts, ...told } as CapturedParts, watch);
+  return { train: trainer((number) => takeStep(batches, [1], 1e-3, false, number, 1)), device };
 }
 
-await answerRounds(prepare(JSON.parse(Deno.args[0]), Deno.args[1], Deno.args[2] === "deterministic"));
+const { train, device } = prepare(JSON.parse(Deno.args[0]), Deno.args[1], Deno.args[2] === "deterministic");
+await answerRounds(train, () => ({ device: held(device) - before }));

@@ -22,6 +22,11 @@ export type TakeStep = (
   passes: number,
 ) => StepTaken;
 
+/** A step's parts, and what decides and tells whether steps are captured. */
+export type CapturedParts =
+  & StepParts
+  & Pick<Trainer, "config" | "ranks" | "profile" | "console" | "events" | "cursor" | "plan" | "data">;
+
 /** So many steps of a kind run as they are: libraries choose kernels and take memory in their first ones. */
 const WARM_UP = 3;
 /** Each has memory of its own. */
@@ -46,7 +51,7 @@ interface CapturedStep {
 }
 
 /** Takes each step as it is, or as a graph where steps of its kind can be captured. */
-export function openTakeStep(trainer: Trainer, watch: StepWatch): TakeStep {
+export function openTakeStep(trainer: CapturedParts, watch: StepWatch): TakeStep {
   const plain: TakeStep = (batches, shares, rate, wantNorm, step, passes) =>
     takeStep(trainer, watch, batches, shares, rate, wantNorm, step, passes);
   if (!trainer.config.training.compile || !trainer.pass.onGpu) return plain;
@@ -58,7 +63,7 @@ export function openTakeStep(trainer: Trainer, watch: StepWatch): TakeStep {
   return capturing(trainer, watch, plain);
 }
 
-function whyNot(trainer: Trainer): string | null {
+function whyNot(trainer: CapturedParts): string | null {
   const { ranks, gradients, optimizer, guard, profile, pass, config } = trainer;
   if (!hasCudaGraphs()) return "this libtorch has none";
   if (gradients.shards !== null) return "--deterministic=world computes shard by shard";
@@ -72,7 +77,7 @@ function whyNot(trainer: Trainer): string | null {
 }
 
 /** Ranks capture the same steps: every step of a whole batch, none of what only some of them could. */
-function whyNotWithRanks({ config, ranks, plan, inspect }: Trainer): string | null {
+function whyNotWithRanks({ config, ranks, plan, inspect }: CapturedParts): string | null {
   const { capture } = ranks!.team.collectives;
   if (!config.distributed.capture) return "with several ranks distributed.capture is to be set";
   if (!capture) return "only NCCL's collectives can be captured";
@@ -82,7 +87,7 @@ function whyNotWithRanks({ config, ranks, plan, inspect }: Trainer): string | nu
   return null;
 }
 
-function capturing(trainer: Trainer, watch: StepWatch, plain: TakeStep): TakeStep {
+function capturing(trainer: CapturedParts, watch: StepWatch, plain: TakeStep): TakeStep {
   const { account, saver, optimizer, pass: { seeds }, inspect, ranks, cursor, plan, data } = trainer;
   const kinds: Kind[] = [];
   let givenUp = false;
@@ -168,7 +173,7 @@ function give(
 }
 
 /** Null on every rank where one of them can't. */
-function captureOrGiveUp(trainer: Trainer, kind: Kind, first: boolean): CapturedStep | null {
+function captureOrGiveUp(trainer: CapturedParts, kind: Kind, first: boolean): CapturedStep | null {
   const { ranks, gradients: { arena }, console } = trainer;
   const began = performance.now();
   let captured: CapturedStep | null = null, reason = "another rank can't";
@@ -187,7 +192,7 @@ function captureOrGiveUp(trainer: Trainer, kind: Kind, first: boolean): Captured
   return all ? captured : null;
 }
 
-function warnPlain({ console, events, cursor }: Trainer, reason: string): void {
+function warnPlain({ console, events, cursor }: CapturedParts, reason: string): void {
   const message = `The training step can't be captured as a CUDA graph, so it runs op by op: ${reason}. ` +
     "--no-compile leaves the attempt out.";
   console.warn(message);
@@ -196,7 +201,7 @@ function warnPlain({ console, events, cursor }: Trainer, reason: string): void {
 
 const nothing = () => {};
 
-function capture(trainer: Trainer, { inputs, wantNorm }: Kind): CapturedStep {
+function capture(trainer: CapturedParts, { inputs, wantNorm }: Kind): CapturedStep {
   const { pass: { seeds }, optimizer, ranks } = trainer;
   const outcomes: Outcome[] = [];
   const { device } = trainer.gradients.arena.flat;
