@@ -184,7 +184,7 @@ const checks = [
   facts,
   ...streams,
   ...numbers,
-  ...trainings,
+  ...trainings(flags.quick),
   ...program,
   ...ranks,
   ...transfers,
@@ -222,7 +222,7 @@ try {
   for (const check of checks) {
     if (isDone(check)) continue;
     if (context.elapsed() > 60 * flags.slice) break;
-    const { name } = check, tried = earlier?.begun?.name === name ? earlier.begun.times : 0;
+    const { name } = check, begun = earlier?.begun, tried = begun?.name === name ? begun.times : 0;
     if (tried < TRIES) {
       write({ name, times: tried + 1 });
       rows.push(await attempt(check, context));

@@ -27,34 +27,40 @@ def held():
 
 
 before = held()
-model, x, y, loss_of = prepare(spec)
-model, x, y = model.to(device), x.to(device), y.to(device)
-if spec["model"] == "resnet50":
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, weight_decay=0.01, fused=True)
-else:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01, fused=True)
-if mode == "eager":
-    run = model
-elif "backend" in spec:
-    run = torch.compile(model, backend=spec["backend"])
-else:
-    run = torch.compile(model, mode="default" if mode == "compile" else mode)
-cast = (lambda: torch.autocast(device, torch.bfloat16)) if spec["bf16"] else contextlib.nullcontext
 
 
-graphs = mode == "reduce-overhead" and "backend" not in spec
+def trainer(spec):
+    model, x, y, loss_of = prepare(spec)
+    model, x, y = model.to(device), x.to(device), y.to(device)
+    if spec["model"] == "resnet50":
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, weight_decay=0.01, fused=True)
+    else:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01, fused=True)
+    if mode == "eager":
+        run = model
+    elif "backend" in spec:
+        run = torch.compile(model, backend=spec["backend"])
+    else:
+        run = torch.compile(model, mode="default" if mode == "compile" else mode)
+    cast = (lambda: torch.autocast(device, torch.bfloat16)) if spec["bf16"] else contextlib.nullcontext
+    graphs = mode == "reduce-overhead" and "backend" not in spec
+
+    def step():
+        if graphs:
+            torch.compiler.cudagraph_mark_step_begin()  # the last step's memory may be used again
+        with cast():
+            loss = loss_of(run(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return loss
+
+    return step
 
 
-def step():
-    if graphs:
-        torch.compiler.cudagraph_mark_step_begin()  # the last step's memory may be used again
-    with cast():
-        loss = loss_of(run(x), y)
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    return loss
-
+for other in spec.get("also", []):  # a rehearsal tries every model in one process
+    trainer(other)()
+step = trainer(spec)
 
 print(json.dumps({"ready": True}), flush=True)
 for line in sys.stdin:

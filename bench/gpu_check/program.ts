@@ -9,7 +9,7 @@ const hpctrain = ({ program }: Context, folder: string, ...args: string[]): Prom
   program.again(folder, args);
 
 /** A rehearsal's device, where it is a stand-in, has so little memory that little fills it. */
-const SMALL_DEVICE = { CUDA_STANDIN_MEMORY_MIB: "192" };
+const SMALL_DEVICE = { CUDA_STANDIN_MEMORY_MIB: "64" };
 
 const deviceFlag = (c: Context) => c.device === "cpu" ? "cpu" : "cuda";
 
@@ -91,9 +91,11 @@ const evaluationInParts: Check = {
   name: "an evaluation that does not fit in memory goes on in parts, to the same figures",
   gpuOnly: true,
   async run(c) {
-    const [embed, context, many, few] = c.quick ? [64, 64, 8192, 64] : [768, 1024, TOO_MANY, 256];
+    const [layers, embed, context, many, few] = c.quick
+      ? [1, 64, 64, 2048, 256]
+      : [2, 768, 1024, TOO_MANY, 256];
     const size = {
-      "model.layers": 2,
+      "model.layers": layers,
       "model.embed": embed,
       "model.heads": embed / 64,
       "model.context": context,

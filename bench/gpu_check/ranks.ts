@@ -156,32 +156,42 @@ const bandwidth: Check = {
   },
 };
 
-const TRAINS: readonly string[] = [
-  ...["--model=gpt", "--layers=2", "--hidden-size=64", "--heads=4", "--context=32", "--dropout=0"],
-  ...["--data-type=synthetic", "--train-samples=512", "--val-samples=16", "--global-batch-size=16"],
-  ...["--amp=off", "--no-tf32", "--log-interval=1", "--max-steps=20", "--run-name=gpt"],
+const COMMON: readonly string[] = [
+  ...["--dropout=0", "--data-type=synthetic", "--train-samples=512", "--val-samples=16"],
+  ...["--global-batch-size=16", "--amp=off", "--no-tf32", "--log-interval=1", "--run-name=run"],
 ];
+const GPT = ["--model=gpt", "--layers=2", "--hidden-size=64", "--heads=4", "--context=32"];
+const TRAINED: Readonly<Record<string, readonly string[]>> = {
+  "": GPT,
+  " with ZeRO-1": [...GPT, "--zero=1"],
+  " with captured steps": [...GPT, "--set", "distributed.capture=true"],
+  " with batch norm over both": ["--model=cosmo-cnn", "--sync-bn", "--optimizer=sgd", "--lr=1e-4"],
+};
 
-const training: Check = {
-  name: "two ranks by NCCL train to the losses of one",
+const training = (how: string, flags: readonly string[]): Check => ({
+  name: `two ranks by NCCL train to the losses of one${how}`,
   gpuOnly: true,
   async run(c) {
     const not = unable(c);
     if (not) return not;
-    const one = await c.program.again("rank-alone", [...TRAINS, "--device", "cuda"]);
+    const steps = c.quick ? 5 : 20; // the last two of five are replayed, where steps are captured
+    const words = [...COMMON, ...flags, `--max-steps=${steps}`];
+    const own = words.filter((word) => !word.startsWith("--zero"));
+    const one = await c.program.again(`rank-alone${how}`, [...own, "--device", "cuda"]);
     if (one.code !== 0) return failed(one);
-    const both = await two(c, "two-ranks", ...TRAINS);
+    await c.program.rest(); // it would hold memory beside the ranks
+    const both = await two(c, `two-ranks${how}`, ...words);
     if (both.code !== 0) return failed(both);
     const [alone, together] = ["rank-alone", "two-ranks"].map((at) =>
-      fromEvents(c.program, at, "gpt", "step", "loss")
+      fromEvents(c.program, at + how, "run", "step", "loss")
     );
     const apart = relative(together, alone);
     return {
-      ok: alone.length === 20 && apart < 1e-4,
+      ok: alone.length === steps && apart < 1e-4,
       figure: `${alone.length} losses, ${apart.toExponential(1)} apart (at most 1e-4)`,
     };
   },
-};
+});
 
 /** By it two ranks are known to be on one device, whatever number each gives it. */
 const identity: Check = {
@@ -208,4 +218,10 @@ const identity: Check = {
   },
 };
 
-export const ranks: readonly Check[] = [identity, oneRank, ordered, bandwidth, training];
+export const ranks: readonly Check[] = [
+  identity,
+  oneRank,
+  ordered,
+  bandwidth,
+  ...Object.entries(TRAINED).map(([how, flags]) => training(how, flags)),
+];

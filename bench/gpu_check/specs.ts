@@ -22,6 +22,8 @@ export interface Spec {
   readonly dropout?: number;
   /** torch.compile's, where it is not inductor. */
   readonly backend?: string;
+  /** PyTorch tries them first. */
+  readonly also?: readonly Spec[];
 }
 
 const images = { layers: 0, heads: 0, bf16: false };
@@ -82,7 +84,7 @@ const TOYS: Readonly<Record<Spec["model"], Partial<Spec>>> = {
 export const QUICK: readonly Spec[] = FULL.map((spec) => ({
   ...spec,
   ...TOYS[spec.model],
-  steps: 2,
+  steps: 1,
   backend: "eager",
 }));
 

@@ -64,8 +64,9 @@ function commandOf(c: Context, spec: Spec, side: SideName): [string, string[]] |
   if (side === "captured" && c.device === "cpu") return "not on a CPU";
   if (OURS.includes(side)) return ours(c, { ...spec, captured: side === "captured" });
   if (c.python === null) return "no Python whose torch computes here";
-  if (c.quick && side !== "eager" && spec.model !== "mlp") return "one model is enough for a rehearsal";
-  return [c.python, [`${here}peer.py`, JSON.stringify(spec), flagOf(c), side]];
+  if (c.quick && spec.model !== "mlp") return "tried in one process with the MLP";
+  const also = c.quick && side === "eager" ? QUICK.filter(({ model }) => model !== spec.model) : [];
+  return [c.python, [`${here}peer.py`, JSON.stringify({ ...spec, also }), flagOf(c), side]];
 }
 
 /** The last lines of a failure are its reason. */
@@ -98,7 +99,7 @@ async function compare(c: Context, spec: Spec): Promise<StepTime> {
   const milliseconds: Partial<Record<SideName, number[]>> = {};
   try {
     const began = await beginAll(c, spec, running);
-    for (const contestant of running.values()) await contestant.round(spec.steps); // not counted
+    if (!c.quick) { for (const contestant of running.values()) await contestant.round(spec.steps); } // not counted
     for (const [[side, contestant]] of turns(running, c.quick ? 1 : 5)) {
       const { seconds } = await contestant.round(spec.steps);
       (milliseconds[side] ??= []).push(seconds / spec.steps * 1e3);

@@ -93,7 +93,11 @@ const saves: Check = {
     };
     const flags = ["--model", "gpt", "--batch-size", c.quick ? "2" : "8", "--max-steps", String(steps)];
     const samples = ["--train-samples", "512", "--val-samples", "0", "--run-name", "gpt", "--no-wandb"];
-    const more = settings({ ...size, "output.save_interval_steps": steps / 3, "training.log_interval": 1 });
+    const more = settings({
+      ...size,
+      "training.save_interval": `${steps / 3}steps`,
+      "training.log_interval": 1,
+    });
     const device = c.device === "cpu" ? "cpu" : "cuda";
     const ended = await c.program.once("saves", [...flags, ...samples, ...more, "--device", device]);
     if (ended.code !== 0) return failed(ended);

@@ -72,7 +72,8 @@ function prepare(spec: Spec, asked: string, deterministic: boolean): { train: Tr
   });
   const events = { emit: nothing, note: nothing, flush: nothing, rewind: nothing, lost: 0, close: nothing };
   const told = { config, ranks: null, profile: null, console: quiet, events, cursor: freshCursor() };
-  const takeStep = openTakeStep({ ...parts, ...told } as CapturedParts, watch);
+  const endless = { plan: { global: spec.batch }, data: { train: { length: Infinity } } };
+  const takeStep = openTakeStep({ ...parts, ...told, ...endless } as unknown as CapturedParts, watch);
   return { train: trainer((number) => takeStep(batches, [1], 1e-3, false, number, 1)), device };
 }
 
