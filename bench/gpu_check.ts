@@ -188,7 +188,7 @@ const checks = [
   ...program,
   ...ranks,
   ...transfers,
-  ...speed(flags.quick),
+  ...speed(flags.quick, device === "cpu" ? 0 : cudaMemory().total / 2 ** 30),
 ]
   .filter((check) => !(check.gpuOnly && device === "cpu") && check.name.includes(flags.only));
 if (checks.length === 0) leave(EXIT.usage, `gpu-check has no check whose name has "${flags.only}" in it.`);
@@ -218,16 +218,18 @@ function write(begun: Results["begun"] = null): Results {
   return found;
 }
 
+let ran = false; // each slice has one check at least
 try {
   for (const check of checks) {
     if (isDone(check)) continue;
-    if (context.elapsed() > 60 * flags.slice) break;
+    if (ran && context.elapsed() > 60 * flags.slice) break;
     const { name } = check, begun = earlier?.begun, tried = begun?.name === name ? begun.times : 0;
     if (tried < TRIES) {
       write({ name, times: tried + 1 });
       rows.push(await attempt(check, context));
     } else rows.push({ name, ok: false, figure: `${tried} runs were cut off in it`, seconds: 0 });
     tell(rows.at(-1)!);
+    ran = true;
   }
 } finally {
   await context.program.rest();

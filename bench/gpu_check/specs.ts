@@ -3,6 +3,7 @@ import type { Facts } from "../../core/models/model.ts";
 import { settings } from "./check.ts";
 
 export interface Spec {
+  /** N stands for the batch. */
   readonly title: string;
   readonly model: "mlp" | "simple-convnet" | "cosmo-cnn" | "resnet50" | "unet" | "gpt";
   readonly batch: number;
@@ -29,18 +30,18 @@ export interface Spec {
 const images = { layers: 0, heads: 0, bf16: false };
 
 /** The longest come first, while there is time. */
-export const FULL: readonly Spec[] = [
+const FULL: readonly Spec[] = [
   {
-    title: "GPT-2 124M, 8 x 1024 tokens, bf16",
+    title: "GPT-2 124M, N x 1024 tokens, bf16",
     ...{ model: "gpt", batch: 8, size: 1024, channels: 0, layers: 12, width: 768, heads: 12, outputs: 50304 },
     ...{ bf16: true, steps: 10 },
   },
   {
     ...images,
-    title: "ResNet-50, 128 x 3 x 224 x 224, bf16",
+    title: "ResNet-50, N x 3 x 224 x 224, bf16",
     ...{
       model: "resnet50",
-      batch: 128,
+      batch: 64,
       size: 224,
       channels: 3,
       width: 0,
@@ -51,22 +52,22 @@ export const FULL: readonly Spec[] = [
   },
   {
     ...images,
-    title: "U-Net, 16 x 3 x 128 x 128",
+    title: "U-Net, N x 3 x 128 x 128",
     ...{ model: "unet", batch: 16, size: 128, channels: 3, width: 32, outputs: 2, steps: 30 },
   },
   {
     ...images,
-    title: "cosmo-cnn, 32 x 1 x 64 x 64",
+    title: "cosmo-cnn, N x 1 x 64 x 64",
     ...{ model: "cosmo-cnn", batch: 32, size: 64, channels: 1, width: 32, outputs: 5, steps: 300 },
   },
   {
     ...images,
-    title: "simple-convnet, 64 x 1 x 28 x 28",
+    title: "simple-convnet, N x 1 x 28 x 28",
     ...{ model: "simple-convnet", batch: 64, size: 28, channels: 1, width: 0, outputs: 10, steps: 300 },
   },
   {
     ...images,
-    title: "MLP 7-128-128-1, batch 32",
+    title: "MLP 7-128-128-1, batch N",
     ...{ model: "mlp", batch: 32, size: 0, channels: 0, width: 128, outputs: 1, steps: 1000 },
   },
 ];
@@ -81,12 +82,21 @@ const TOYS: Readonly<Record<Spec["model"], Partial<Spec>>> = {
   mlp: {},
 };
 
+const named = (spec: Spec): Spec => ({ ...spec, title: spec.title.replace(/\bN\b/, String(spec.batch)) });
+
+/** Five processes are on the device at once, so a smaller one gets smaller batches of the largest models. */
+export const fitted = (gib: number): readonly Spec[] =>
+  FULL.map((spec) => {
+    const large = ["gpt", "resnet50", "unet"].includes(spec.model), parts = gib >= 60 ? 1 : gib >= 30 ? 2 : 4;
+    return named(large ? { ...spec, batch: spec.batch / parts } : spec);
+  });
+
 export const QUICK: readonly Spec[] = FULL.map((spec) => ({
   ...spec,
   ...TOYS[spec.model],
   steps: 1,
   backend: "eager",
-}));
+})).map(named);
 
 /** For gradient checkpointing: the activations fill it. */
 export const DEEP: Spec = {

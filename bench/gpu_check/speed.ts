@@ -5,7 +5,7 @@ import { type Contestant, type Round, startContestant, turns } from "../contesta
 import { median } from "../report.ts";
 import { type Check, type Context, judged } from "./check.ts";
 import { SOURCES } from "./runs.ts";
-import { DEEP, DEEP_TOY, FULL, gptFlops, QUICK, type Spec } from "./specs.ts";
+import { DEEP, DEEP_TOY, fitted, gptFlops, QUICK, type Spec } from "./specs.ts";
 
 const here = new URL(".", import.meta.url).pathname;
 
@@ -168,6 +168,8 @@ const checkpointing: Check = {
   },
 };
 
-export const speed = (
-  quick: boolean,
-): readonly Check[] => [checkpointing, ...(quick ? QUICK : FULL).map(stepTime)];
+/** `gib`: the device's memory. */
+export const speed = (quick: boolean, gib: number): readonly Check[] => [
+  checkpointing,
+  ...(quick ? QUICK : fitted(gib)).map(stepTime),
+];
