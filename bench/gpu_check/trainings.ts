@@ -227,7 +227,7 @@ const goingOn = (name: string, flags: string): Check => ({
   name: `a run that goes on is the unbroken run: ${name}`,
   gpuOnly: true,
   async run(c) {
-    const own = `${flags} --train-samples 20 --deterministic --device cuda`;
+    const own = `${flags} --train-samples 20 --scheduler constant --deterministic --device cuda`;
     const unbroken = await train(c, `whole-${name}`, `${own} --epochs 2`);
     if (isOutcome(unbroken)) return unbroken;
     const first = await train(c, `parts-${name}`, `${own} --epochs 1`);
