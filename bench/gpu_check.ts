@@ -72,7 +72,7 @@ interface CheckFlags {
   only: string;
   /** No check begins after so many minutes. */
   slice: number;
-  /** What an earlier run has found counts no longer. */
+  /** An earlier run's findings count no longer. */
   afresh: boolean;
   /** The folder of the results; a CPU's, a rehearsal's and a selection's are only written where one is named. */
   out: string | null;
@@ -179,7 +179,7 @@ const context: Context = {
   python: await pythonWithTorch(device),
   elapsed: () => (performance.now() - began) / 1000,
 };
-/** What decides whether training is right comes first, and what needs the most time last. */
+/** Training comes first, and speed, which takes the most time, last. */
 const checks = [
   facts,
   ...streams,

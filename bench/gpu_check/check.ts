@@ -43,7 +43,7 @@ export interface Check {
   run(c: Context): Outcome | Promise<Outcome>;
 }
 
-/** What only a real GPU shows. */
+/** A rehearsal does not judge times and roundings. */
 export const judged = ({ quick }: Pick<Context, "quick">, ok: boolean): boolean | null =>
   quick && !ok ? null : ok;
 

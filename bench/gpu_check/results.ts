@@ -22,7 +22,7 @@ interface Subject {
 }
 
 export interface Results extends Subject {
-  /** Of the last check. */
+  /** The day of the last check. */
   readonly date: string;
   readonly machine: unknown;
   readonly rows: readonly Row[];
@@ -82,7 +82,7 @@ export function summaryOf(rows: readonly Row[], device: string): string {
   return `${count(true)} passed, ${count(false)} failed, ${count(null)} not judged on ${device}`;
 }
 
-/** Of the rows about one thing each. */
+/** The page shows these rows' figures. */
 const FIGURES = [
   "images from memory, normalised, to the device",
   "saves beside training",

@@ -14,7 +14,7 @@ export interface Ended {
 }
 
 export interface Program {
-  /** Where its runs' files are. */
+  /** Its runs' files are in it. */
   readonly folder: string;
   /** In the one process, in this folder of `folder`. */
   again(folder: string, args: readonly string[]): Promise<Ended>;

@@ -19,7 +19,7 @@ export const SIDES = {
 export type SideName = keyof typeof SIDES;
 const OURS: readonly SideName[] = ["captured", "plain"];
 
-/** What a side's process said of its first steps. */
+/** A side's first steps. */
 interface Beginning {
   /** Seconds from the start of its process until the first step was done, and until it was warm: captured, compiled. */
   readonly first: number;
@@ -161,7 +161,7 @@ const checkpointing: Check = {
     const same = without.loss === with_.loss, less = with_.memory > 0 && with_.memory < without.memory;
     const [a, b] = [without.memory, with_.memory].map((bytes) => (bytes / 2 ** 20).toFixed(0));
     return {
-      // What is resident on a CPU hardly shows a toy's activations.
+      // A toy's activations hardly show in what is resident on a CPU.
       ok: same && (c.device === "cpu" ? judged(c, less) : less),
       figure: `loss ${without.loss}${same ? " twice" : ` and ${with_.loss}`}; ${a} MiB, then ${b} MiB`,
     };

@@ -48,7 +48,7 @@ const WAYS: Readonly<Record<Way, string>> = {
 };
 
 interface Told {
-  /** Of steps, then of evaluations. */
+  /** The steps' and then the evaluations'. */
   readonly losses: readonly number[];
   readonly steps: readonly number[];
   readonly evaluations: readonly number[];
@@ -145,8 +145,6 @@ interface Feature {
   readonly drawn?: boolean;
   /** It is not captured. */
   readonly plain?: boolean;
-  /** Of fp32 unless told. */
-  readonly apart?: number;
 }
 
 const MLP = "--model mlp", CONVNET = "--model simple-convnet";
@@ -196,7 +194,7 @@ function placeNet(c: Context, name: string): void {
   }
 }
 
-const featureCheck = (name: string, { flags, drawn, plain, apart: most = 1e-3 }: Feature): Check => ({
+const featureCheck = (name: string, { flags, drawn, plain }: Feature): Check => ({
   name: `trained with ${name}`,
   gpuOnly: true,
   async run(c) {
@@ -215,8 +213,8 @@ const featureCheck = (name: string, { flags, drawn, plain, apart: most = 1e-3 }:
     if (isOutcome(here)) return here;
     const apart = relative(told.losses, here.losses);
     return {
-      ok: apart <= most,
-      figure: `${apart.toExponential(1)} relative (at most ${most.toExponential(0)}), ${words}`,
+      ok: apart <= APART.off,
+      figure: `${apart.toExponential(1)} relative (at most ${APART.off.toExponential(0)}), ${words}`,
       detail: { there: told.losses, here: here.losses },
     };
   },
