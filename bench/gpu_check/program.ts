@@ -92,7 +92,7 @@ const evaluationInParts: Check = {
   gpuOnly: true,
   async run(c) {
     const [layers, embed, context, many, few] = c.quick
-      ? [1, 64, 64, 2048, 256]
+      ? [1, 64, 64, 1024, 256]
       : [2, 768, 1024, TOO_MANY, 256];
     const size = {
       "model.layers": layers,

@@ -41,30 +41,37 @@ export interface StepTime {
 
 const memoryOf = (c: Context, { device = 0, peak }: Round) => c.device === "cpu" ? peak : device;
 
+type Command = [program: string, args: string[]];
+
 /** So many steps in all before the first round: three as they are, then one is captured and one replayed. */
 const WARM = 5;
 
-async function begin(c: Context, program: string, args: readonly string[]): Promise<[Contestant, Beginning]> {
+async function begin(
+  c: Context,
+  [program, args]: Command,
+  warm = WARM,
+): Promise<[Contestant, Beginning]> {
   const began = performance.now(), since = () => (performance.now() - began) / 1000;
   const contestant = await startContestant(program, args);
   await contestant.round(1);
   const first = since();
-  const last = await contestant.round(WARM - 1);
+  const last = await contestant.round(warm - 1);
   return [contestant, { first, warm: since(), memory: memoryOf(c, last), loss: last.loss }];
 }
 
 const flagOf = (c: Context) => c.device === "cpu" ? "cpu" : "cuda";
 
-const ours = (c: Context, spec: Spec, deterministic = false): [string, string[]] => [
+const ours = (c: Context, spec: Spec, deterministic = false): Command => [
   Deno.execPath(),
   [...SOURCES, `${here}worker.ts`, JSON.stringify(spec), flagOf(c), deterministic ? "deterministic" : ""],
 ];
 
-function commandOf(c: Context, spec: Spec, side: SideName): [string, string[]] | string {
+function commandOf(c: Context, spec: Spec, side: SideName): Command | string {
   if (side === "captured" && c.device === "cpu") return "not on a CPU";
   if (OURS.includes(side)) return ours(c, { ...spec, captured: side === "captured" });
   if (c.python === null) return "no Python whose torch computes here";
   if (c.quick && spec.model !== "mlp") return "tried in one process with the MLP";
+  if (c.quick && side === "reduce-overhead") return "tried as torch.compile";
   const also = c.quick && side === "eager" ? QUICK.filter(({ model }) => model !== spec.model) : [];
   return [c.python, [`${here}peer.py`, JSON.stringify({ ...spec, also }), flagOf(c), side]];
 }
@@ -83,7 +90,7 @@ async function beginAll(c: Context, spec: Spec, running: Map<SideName, Contestan
       continue;
     }
     try {
-      const [contestant, beginning] = await begin(c, ...command);
+      const [contestant, beginning] = await begin(c, command);
       running.set(side, contestant);
       beginnings[side] = beginning;
     } catch (error) {
@@ -153,7 +160,7 @@ const checkpointing: Check = {
     const spec = c.quick ? DEEP_TOY : DEEP;
     const found: Beginning[] = [];
     for (const checkpointing of [false, true]) {
-      const [contestant, beginning] = await begin(c, ...ours(c, { ...spec, checkpointing }, true));
+      const [contestant, beginning] = await begin(c, ours(c, { ...spec, checkpointing }, true), 2);
       await contestant.end();
       found.push(beginning);
     }
