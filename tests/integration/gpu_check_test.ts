@@ -1,6 +1,7 @@
 // The command for a machine with a GPU, rehearsed on the CUDA stand-in.
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
+import { type Results, sectionOf } from "../../bench/gpu_check/results.ts";
 import { onStandin, standin, standinEnv } from "../cuda/standin.ts";
 import { inTemp } from "./program.ts";
 
@@ -50,7 +51,7 @@ onStandin(
       const libraries = await standin();
       const env = { ...standinEnv(libraries), HPCTRAIN_PYTHON: pythonOn(libraries, folder) };
       const { out, err } = await gpuCheck(["--quick", "--out", folder], env);
-      const { rows, left } = foundIn(folder, "cuda-stand-in-no-gpu");
+      const found = foundIn(folder, "cuda-stand-in-no-gpu"), { rows, left } = found;
       assertEquals(left, [], out + err);
       assertEquals(rows.filter(({ name, ok }) => ok === false || ok === null && !UNTOLD.includes(name)), []);
       const beside = rows.find(({ name }) => name.startsWith("step time: MLP"));
@@ -59,6 +60,9 @@ onStandin(
         ["captured", "plain", "eager", "compile"],
         beside!.figure,
       );
+      const page = sectionOf(found as unknown as Results);
+      assertMatch(page, /\| MLP .*\| [\d.]+ ms \([\d.]+x\), [\d.]+ GiB \|/);
+      assertMatch(page, /thousand tokens a second/);
     }),
 );
 
