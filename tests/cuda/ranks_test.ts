@@ -68,7 +68,7 @@ onStandin(
       const flags =
         `${GPT} --dropout 0.1 --zero 1 --amp fp16 --set training.loss_scale_init=1024 --epochs 1 ` +
         "--train-samples 224 --set distributed.capture=true --device cuda";
-      const env = standinEnv(folder, { lateMs: TICK_MS, more: { CUDA_STANDIN_DEVICES: "2" } });
+      const env = standinEnv(await standin(), { lateMs: TICK_MS, more: { CUDA_STANDIN_DEVICES: "2" } });
       const [captured] = await Promise.all([
         train(cwd, "captured", flags, env),
         train(cwd, "plain", `${flags} --no-compile`, env),
