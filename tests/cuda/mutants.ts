@@ -110,7 +110,13 @@ async function alone(cwd: string, sources: string): Promise<Seen> {
 }
 
 async function onRanks(cwd: string, sources: string, folder: string): Promise<Seen> {
-  const args = ["launch", "-n", "2", "--", ...words("--model mlp --bucket-mb 1 --run-name ranks")];
+  const args = [
+    "launch",
+    "-n",
+    "2",
+    "--",
+    ...words("--model mlp --bucket-mb 1 --train-samples 160 --run-name ranks"),
+  ];
   const { code, stdout, stderr } = await new Deno.Command("timeout", {
     args: ["-k", "5", "90", Deno.execPath(), "run", "-qA", "--no-check", join(sources, "main.ts"), ...args],
     cwd,

@@ -67,12 +67,25 @@ static void keep_in_graph(Graph *g, const Access *a) {
   g->accesses = own;
 }
 
+static int unordered(const Stream *s, const Access *a, const Access *now) {
+  if (a->lane == now->lane || now->from >= a->to || a->from >= now->to) return 0;
+  return (now->write || a->write) && s->clock.at[a->lane] < a->clock;
+}
+static void told(const Access *now, Access *a) {
+  standin_violation("RACE: %s (%s) on stream %d isn't ordered behind %s (%s) on stream %d", now->what,
+                    now->write ? "writes" : "reads", now->stream, a->what, a->write ? "writes" : "reads", a->stream);
+  a->clock = 0; // told once
+}
+
 void access_bytes(Stream *s, const void *at, size_t bytes, int write, const char *what) {
   const char *from = at, *to = from + bytes;
   if (!bytes) return;
   Access now = {.from = from, .to = to, .write = write, .lane = s->lane, .stream = s->id, .clock = s->clock.at[s->lane]};
   snprintf(now.what, sizeof now.what, "%s", what);
-  if (s->capturing) return keep_in_graph(s->capturing, &now);
+  if (s->capturing) {
+    for (Access *a = s->capturing->accesses; a; a = a->next) if (unordered(s, a, &now)) told(&now, a);
+    return keep_in_graph(s->capturing, &now);
+  }
   Access *same = NULL;
   for (int i = 0; i < kept_count; i++) {
     Access *a = &kept[i];
@@ -81,10 +94,7 @@ void access_bytes(Stream *s, const void *at, size_t bytes, int write, const char
       if (a->from == from && a->to == to && a->write == write) same = a;
       continue;
     }
-    if (!(write || a->write) || s->clock.at[a->lane] >= a->clock) continue;
-    standin_violation("RACE: %s (%s) on stream %d isn't ordered behind %s (%s) on stream %d", what,
-                      write ? "writes" : "reads", s->id, a->what, a->write ? "writes" : "reads", a->stream);
-    a->clock = 0; // told once
+    if (unordered(s, a, &now)) told(&now, a);
   }
   if (!same) {
     same = &kept[kept_at];
@@ -306,6 +316,12 @@ cudaError_t cudaDeviceSynchronize(void) {
   return code;
 }
 
+/** Within a capture. */
+static void order_behind(Stream *s, const Event *e) {
+  tick_clock(s);
+  join(&s->clock, &e->clock);
+}
+
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags) {
   (void)flags;
   CALL(cudaStreamWaitEvent);
@@ -314,6 +330,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
   Event *e = event_of(event, "cudaStreamWaitEvent");
   if (s && e) {
     if (e->captured && !s->capturing) s->capturing = e->captured; // it joins the capture
+    if (e->captured) order_behind(s, e);
     if (!s->capturing) standin_count("order", "a stream waits for an event", 0);
     if (e->queued && !s->capturing) queue(s, (Op){.kind = WAIT, .event = e, .ticket = e->queued});
   }
@@ -355,7 +372,11 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream, un
   cudaError_t code = s && e ? cudaSuccess : failed(cudaErrorInvalidResourceHandle);
   if (code) ;
   else if (s->device != e->device) code = wrong(cudaErrorInvalidResourceHandle, "an event of device %d recorded on a stream of device %d", e->device, s->device);
-  else if (s->capturing && !flags) e->captured = s->capturing;
+  else if (s->capturing && !flags) {
+    e->captured = s->capturing;
+    tick_clock(s);
+    e->clock = s->clock;
+  }
   else {
     if (e->done < e->queued && e->stream && e->stream != s) run_stream(e->stream, e, e->queued); // as if it had been quick
     if (!s->capturing) standin_count("order", "an event is recorded", 0);
