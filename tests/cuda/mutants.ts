@@ -115,7 +115,7 @@ async function onRanks(cwd: string, sources: string, folder: string): Promise<Se
     "-n",
     "2",
     "--",
-    ...words("--model mlp --bucket-mb 1 --train-samples 160 --run-name ranks"),
+    ...words("--model mlp --bucket-mb 1 --train-samples 160 --set distributed.capture=true --run-name ranks"),
   ];
   const { code, stdout, stderr } = await new Deno.Command("timeout", {
     args: ["-k", "5", "90", Deno.execPath(), "run", "-qA", "--no-check", join(sources, "main.ts"), ...args],
