@@ -245,6 +245,8 @@ export interface Facts {
     readonly outputs: number;
     /** The data has nothing to predict: only a model with a loss of its own can learn from it. */
     readonly targetless?: boolean;
+    /** Targets are maps whose sides are so many times those of the input's maps; absent where they are not finer. */
+    readonly upscale?: number;
     /** Targets may have missing points, which are NaN, or training.ignore_index in maps of classes. */
     readonly missing?: boolean;
 }
@@ -273,8 +275,20 @@ export interface Model {
     readonly channelsLastOnCpu?: boolean;
     /** Its forward draws random numbers, beside what its modules drop. */
     readonly draws?: boolean;
+    /** The last block in two steps: its logits can be computed for some tokens at a time. */
+    readonly head?: Head;
     /** One line: layers, parameters. */
     describe(): string;
+}
+/**
+ * The head of a language model.
+ * @internal
+ */
+export interface Head {
+    /** The logits are a linear map of it, token by token. */
+    hidden(x: Tensor): Tensor;
+    /** The logits of tokens. */
+    logits(hidden: Tensor): Tensor;
 }
 /** Runs all blocks, inside the caller's scope; what a block leaves behind but its result is freed at its end. */
 declare function forward(model: Model, x: Activation): Activation;
@@ -285,6 +299,7 @@ declare function model(name: string, root: Module, blocks: readonly Block[], mor
     layers: string;
     convolutional?: boolean;
     channelsLastOnCpu?: boolean;
+    head?: Head;
 }): Model;
 /** How a tensor lies in memory: row-major order, as it was, or channels last. */
 export type MemoryFormat = "contiguous" | "preserve" | "channels_last" | "channels_last_3d";
@@ -848,10 +863,9 @@ export class ConvTranspose3d extends ConvTranspose {
  * PyTorch's padding modes; and longitude, which is circular in the last dimension and replicates the edge in the others.
  */
 export type PaddingMode = "zeros" | "replicate" | "reflect" | "circular" | "longitude";
-/** Rows and columns that are missing to a multiple, half of them on each side: places as F.pad names them. */
-export function frameAround(height: number, width: number, multiple: number): {
-    top: number;
-    left: number;
+/** Places that are missing to a multiple in each dimension, half of them on each side; `sizes` are F.pad's. */
+export function frameAround(sides: readonly number[], multiple: number): {
+    starts: number[];
     sizes: number[] | null;
 };
 /** `sizes` are F.pad's: places before and behind the last dimension, then before and behind the one before it. */
