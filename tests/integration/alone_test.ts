@@ -31,6 +31,7 @@ Deno.test({
         "bin/checkpoints/debug_best.pt",
         "bin/checkpoints/debug_latest.pt",
         "bin/hpctrain",
+        "bin/logs/debug/diagnostics.json",
         "bin/logs/debug/events.jsonl",
         "bin/logs/debug/lineage.json",
         "bin/logs/debug/rank-0.log",

@@ -9,7 +9,7 @@ Deno.test("new runs started at once under one name get a name each", () =>
     for (const { code, stderr } of await Promise.all(runs.map((child) => finish(child)))) {
       assertEquals([code, stderr], [0, ""]);
     }
-    const files = ["events.jsonl", "lineage.json", "rank-0.log"];
+    const files = ["diagnostics.json", "events.jsonl", "lineage.json", "rank-0.log"];
     const logs = ["r", "r-2", "r-3"].flatMap((name) => files.map((file) => `${name}/${file}`));
     const found = filesIn(join(cwd, "logs"));
     assertEquals(found.filter((name) => !name.includes("wandb")), logs.sort());
