@@ -318,7 +318,11 @@ out(read([f"maps/{i}.nc" for i in range(3)], "u"))`,
     }
     // An archive has whole variables: what was chosen would be lost.
     const { data: chosen } = settings({ data: { data_path: path, sel: ["lat=60"] } });
-    assertThrows(() => withColumns(chosen, () => 0), UserError, "--resample and --coarsen have no place here");
+    assertThrows(
+      () => withColumns(chosen, () => 0),
+      UserError,
+      "--resample and --coarsen have no place here",
+    );
     const staged = await open(path, "no", { ...MAPS, data: { ...every, stage: `${folder}/node` } });
     assertEquals(numbers(staged.train)[0], u);
     assert(staged.notes.some((note) => note.startsWith("Staged to") && note.includes("3 files")));
