@@ -56,6 +56,8 @@ interface Tray {
     loss: Tensor;
   }[];
   readonly batches: Entry[];
+  /** One kernel of a GPU copies outputs and targets, which are of one type. */
+  readonly together: boolean;
 }
 
 /** `serial` is the batch's number in their order. */
@@ -212,7 +214,8 @@ function newTray(measure: Measure, { output, target, mask = null, loss }: Observ
       mask: place(all.mask, i),
       loss: reshape(narrow(losses, 0, i, 1), loss.shape),
     }));
-    const tray = { ...all, losses, places, batches: [] };
+    const together = device !== "cpu" && all.output?.dtype === all.target?.dtype;
+    const tray = { ...all, losses, places, batches: [], together };
     for (const t of tensorsOf(tray)) keep(t);
     return tray;
   });
@@ -241,7 +244,7 @@ function fits({ places: [place] }: Tray, { output, target, mask = null, loss }: 
 function put(tray: Tray, { output, target, mask = null, loss }: Observed, entry: Entry): void {
   const place = tray.places[tray.batches.length];
   if (place.output !== null && place.target !== null) {
-    if (output.device !== "cpu" && output.dtype === target.dtype) {
+    if (tray.together) {
       foreachCopy_([place.output, place.target], [output, target]);
     } else {
       copy_(place.output, output);

@@ -4,6 +4,13 @@ import { chunkGridOf, type ChunkRows, product, type ReadsRows } from "./rows.ts"
 
 export type ChunkBytes = Uint8Array<ArrayBuffer>;
 
+/** The reason follows the place: a file and its column. */
+export class Damaged extends Error {}
+
+export function damaged(reason: string): never {
+  throw new Damaged(reason);
+}
+
 type ChunkShape = Pick<ChunkRows, "shape" | "chunk" | "lead" | "width">;
 
 /** It fills `into`; the result says what is wrong with the chunk, if anything. */

@@ -2,25 +2,15 @@
 import { basename } from "../../../deps/path.ts";
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
-import { Damaged, damaged } from "../formats/parquet/pages.ts";
+import { Damaged, damaged } from "./chunks.ts";
+import type { Numbers as ReadNumbers } from "../reading/reader.ts";
 import type { DataRequest, Sources, TableFile } from "../format.ts";
 import { type Column, fromColumns } from "./columns.ts";
 import { fileVariable, withFile } from "./file_column.ts";
 import type { Rows } from "./rows.ts";
 import { toColumn } from "./variables.ts";
 
-export type Numbers =
-  | Uint8Array
-  | Int8Array
-  | Uint16Array
-  | Int16Array
-  | Uint32Array
-  | Int32Array
-  | BigUint64Array
-  | BigInt64Array
-  | Float16Array
-  | Float32Array
-  | Float64Array;
+export type Numbers = ReadNumbers | Float16Array;
 
 /** Values are what is stored; `codes` say which of them the rows have that are there, or all in turn. */
 export interface Page {

@@ -6,7 +6,7 @@ import type { Rows } from "../../columns/rows.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { isFolder, markOf, withFiles } from "../../files.ts";
 import { filesBelow, filesNamed } from "../../paths.ts";
-import { damaged } from "../parquet/pages.ts";
+import { damaged } from "../../columns/chunks.ts";
 import { pageOf, textsOf } from "./buffers.ts";
 import { type ArrowColumn, type ArrowFile, readArrow } from "./file.ts";
 

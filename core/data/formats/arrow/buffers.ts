@@ -1,9 +1,8 @@
 // The buffers of a batch become pages of values, as Parquet's columns are read.
-import type { ChunkBytes } from "../../columns/chunks.ts";
+import { type ChunkBytes, damaged } from "../../columns/chunks.ts";
 import type { Numbers, Page } from "../../columns/pages.ts";
 import { view } from "../../columns/variables.ts";
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
-import { damaged } from "../parquet/pages.ts";
 import { lz4Block, unpackZstd } from "../zarr/blosc.ts";
 import type { ArrowColumn, ArrowFile, Batch } from "./file.ts";
 

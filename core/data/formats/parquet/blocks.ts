@@ -5,7 +5,8 @@ import type { DType } from "../../../../ffi/dtype.ts";
 import type { FileMark } from "../../columns/rows.ts";
 import { openFile } from "../../files.ts";
 import { openChunk, openWindow, type Window } from "./chunk.ts";
-import { Damaged, damaged, openRoom, type Page, pagesOf, type Physical, type Room } from "./pages.ts";
+import { Damaged, damaged } from "../../columns/chunks.ts";
+import { openRoom, type Page, pagesOf, type Physical, type Room } from "./pages.ts";
 import {
   NOT_FINITE,
   type Places,

@@ -1,15 +1,8 @@
 // The pages of a column chunk, decoded value by value. Every count and length is checked against what is there.
 import { deltaBinaryUnpack, type PageHeader, parquetHeader } from "../../../../deps/hyparquet.ts";
-import type { ChunkBytes } from "../../columns/chunks.ts";
+import { type ChunkBytes, damaged } from "../../columns/chunks.ts";
 import { unshuffle } from "../hdf5/chunk_rows.ts";
 import { unpackPage } from "./packed.ts";
-
-/** The reason follows the place: a file and its column. */
-export class Damaged extends Error {}
-
-export function damaged(reason: string): never {
-  throw new Damaged(reason);
-}
 
 export type Physical = "BOOLEAN" | "INT32" | "INT64" | "FLOAT" | "DOUBLE" | "HALF" | "TEXT";
 

@@ -3,7 +3,8 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { UserError } from "../../../../../core/base/errors.ts";
 import type { Column } from "../../../../../core/data/columns/columns.ts";
 import { openChunk, openWindow } from "../../../../../core/data/formats/parquet/chunk.ts";
-import { Damaged, pagesOf, readHybrid } from "../../../../../core/data/formats/parquet/pages.ts";
+import { Damaged } from "../../../../../core/data/columns/chunks.ts";
+import { pagesOf, readHybrid } from "../../../../../core/data/formats/parquet/pages.ts";
 import { openParquet, withParquet } from "../../../../../core/data/formats/parquet/parquet.ts";
 import { joinColumns } from "../../../../../core/data/columns/tensors.ts";
 import type { TableFile } from "../../../../../core/data/format.ts";
