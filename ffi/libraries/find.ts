@@ -92,6 +92,22 @@ function holdsTorch(dir: string): boolean {
 }
 
 const OLDEST_LIBTORCH = [2, 10, 0] as const;
+/** The first whose C interface calls an operator by its name, though only one that takes no list. */
+const FIRST_CALL = [2, 8, 0] as const;
+
+/** Verbs of the C interface that came with 2.10; builds from before its release may not have them yet. */
+const SINCE_210 = ["torch_call_dispatcher", "torch_new_list_reserve_size", "torch_new_string_handle"];
+
+const NO_CALL = "can't call an operator by its name from outside C++",
+  NO_LISTS = "can't be given lists from outside C++ (shapes, strides, the parameters of an optimizer)";
+
+/** A clause, or null where it has all that is needed. */
+function whatItLacks(dir: string, cpu: Elf, { version, versionText }: Version): string | null {
+  if (older(version, FIRST_CALL)) return NO_CALL;
+  if (older(version, OLDEST_LIBTORCH)) return NO_LISTS;
+  if (!/^2\.10\.0(a|b|rc|\.dev)/.test(versionText)) return null;
+  return namesSymbols(join(dir, "libtorch_cpu.so"), cpu, SINCE_210).includes(false) ? NO_LISTS : null;
+}
 
 export function checkLibtorch(
   dir: string,
@@ -113,8 +129,9 @@ export function checkLibtorch(
   if (!found) {
     return reject("its version can't be told: there is no version.py, build-version or cmake file beside it");
   }
-  if (older(found.version, OLDEST_LIBTORCH)) {
-    return reject(`it is too old: version ${found.versionText}, and 2.10 or newer is needed`);
+  const lacks = whatItLacks(dir, cpu, found);
+  if (lacks) {
+    return reject(`it is too old: version ${found.versionText} ${lacks}, and 2.10 or newer is needed`);
   }
   const search = searchFolders(env);
   const missing = [...missingNeeds(dir, cpu, search), ...missingNeeds(dir, c10, search)];
@@ -172,7 +189,7 @@ function versionOf(dir: string, cpu: Elf): Version | null {
 
 // The stable C ABI shows the least version: enough to call it safely.
 function versionFromSymbols(dir: string, cpu: Elf): Version | null {
-  const symbols = ["torch_call_dispatcher", "torch_new_stable_ivalue"];
+  const symbols = [SINCE_210[0], "torch_new_stable_ivalue"];
   const [since210, since213] = namesSymbols(join(dir, "libtorch_cpu.so"), cpu, symbols);
   if (since213) return { version: [2, 13, 0], versionText: "2.13 or newer" };
   return since210 ? { version: [2, 10, 0], versionText: "2.10 or newer" } : null;
@@ -350,7 +367,7 @@ function unusable({ from, dir, reason }: Rejected): UserError {
     "environment",
     `The libtorch given by ${from} can't be used (${dir}): ${reason}. Give the folder that holds ` +
       `libtorch_cpu.so of PyTorch 2.10 or newer, or a folder above it such as a virtual environment; ` +
-      "`hpctrain libtorch list` shows what else is on this machine.",
+      "`hpctrain libtorch list` shows what else is on this machine, and `hpctrain libtorch install` downloads one.",
   );
 }
 

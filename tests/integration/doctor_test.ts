@@ -86,7 +86,7 @@ Deno.test("a libtorch that is too old is named with its version and what to do",
     assertNamed(
       result,
       "bad",
-      /^libtorch .*too old: version 2\.4\.1, and 2\.10 or newer is needed.*libtorch install/,
+      /^libtorch .*too old: version 2\.4\.1 .*, and 2\.10 or newer is needed.*libtorch install/,
     );
   }));
 

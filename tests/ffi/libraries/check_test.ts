@@ -37,7 +37,33 @@ refuses(
   /no libtorch_cpu/,
 );
 refuses("a folder that is not there", (lib) => Deno.removeSync(lib, { recursive: true }), /no such folder/);
-refuses("a version that is too old", nothing, /too old: version 2\.9\.1.*2\.10 or newer/, "2.9.1+cu128");
+refuses(
+  "2.7, which calls no operator by name",
+  nothing,
+  /too old: version 2\.7\.1 can't call an op.*2\.10/,
+  "2.7.1",
+);
+refuses(
+  "2.8, which takes no lists",
+  nothing,
+  /too old: version 2\.8\.0 can't be given lists.*2\.10/,
+  "2.8.0",
+);
+refuses(
+  "2.9, which takes no lists",
+  nothing,
+  /too old: version 2\.9\.1\+cu128 can't be given lists/,
+  "2.9.1+cu128",
+);
+refuses(
+  "a 2.10 from before lists came",
+  nothing,
+  /too old: version 2\.10\.0a0\+nv25\.11 can't be/,
+  "2.10.0a0+nv25.11",
+  {
+    symbols: ["aoti_torch_call_dispatcher"],
+  },
+);
 refuses("another architecture", nothing, /libtorch_cpu\.so is built for ppc64, this machine is/, undefined, {
   machine: 21,
 });
@@ -69,6 +95,12 @@ refuses("a dynamic section that points outside the file", (lib) => {
   new DataView(bytes.buffer).setBigUint64(64 + 56 + 8, 1n << 40n, true);
   Deno.writeFileSync(join(lib, "libtorch_cpu.so"), bytes);
 }, /cut short|damaged/);
+
+Deno.test("takes a 2.10 from before its release that has the lists", () =>
+  inTemp((folder) => {
+    const symbols = ["torch_call_dispatcher", "torch_new_list_reserve_size", "torch_new_string_handle"];
+    assertEquals(reasonFor(fakeTorch(folder, "2.10.0a0+nv25.12", { symbols })), "usable: 2.10.0a0+nv25.12");
+  }));
 
 Deno.test("finds a dependency through $ORIGIN in the search path and through LD_LIBRARY_PATH", () =>
   inTemp((folder) => {
