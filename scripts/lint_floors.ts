@@ -8,6 +8,7 @@ export const FLOORS: readonly (readonly string[])[] = [
   ["deps"],
   ["core/base"],
   ["ffi"],
+  ["core/compile"],
   ["core/settings"],
   ["core/checkpoint"],
   ["core/run"],

@@ -1,0 +1,121 @@
+// A training step as a graph of values of fixed shapes: what a recorded step is written as, what backward is derived in,
+// and what is fused into loops. Every value is laid out in row-major order; a view is a value of its own, and whoever
+// reads it decides whether it is a copy.
+
+/** A plan computes in f32. Whole numbers (labels, indices) and truth values are only read. */
+export type Kind = "f32" | "i64" | "bool";
+
+/** Each op takes so many values and works number by number. Shapes are broadcast as NumPy does. */
+export const POINTWISE = {
+  neg: 1,
+  abs: 1,
+  sign: 1,
+  sqrt: 1,
+  rsqrt: 1,
+  reciprocal: 1,
+  exp: 1,
+  expm1: 1,
+  log: 1,
+  log1p: 1,
+  tanh: 1,
+  sigmoid: 1,
+  erf: 1,
+  sin: 1,
+  cos: 1,
+  floor: 1,
+  /** From i64 or bool to f32. */
+  float: 1,
+  add: 2,
+  sub: 2,
+  mul: 2,
+  div: 2,
+  pow: 2,
+  max: 2,
+  min: 2,
+  /** Truth values: those of NaN are false, but for ne. */
+  lt: 2,
+  le: 2,
+  gt: 2,
+  ge: 2,
+  eq: 2,
+  ne: 2,
+  and: 2,
+  or: 2,
+  not: 1,
+  /** where(truth, a, b). */
+  where: 3,
+} as const;
+
+export type Pointwise = keyof typeof POINTWISE;
+
+/** The number of a value in its graph: values stand after those that they are made of. */
+export type Ref = number;
+
+interface Made {
+  readonly shape: readonly number[];
+  readonly kind: Kind;
+}
+
+/** Tensors that come from outside. */
+export type Origin =
+  /** The micro-batch's. */
+  | { readonly from: "input" | "target" | "weight" }
+  /** The arena's parameter of this number. */
+  | { readonly from: "parameter"; readonly index: number }
+  /** A tensor that the step reads and that stays the same: a mask, a table; index into the recording's list. */
+  | { readonly from: "held"; readonly index: number };
+
+export type Node =
+  | Made & { readonly op: "tensor"; readonly origin: Origin }
+  | Made & { readonly op: "number"; readonly value: number }
+  | Made & { readonly op: Pointwise; readonly args: readonly Ref[] }
+  /** Over these dimensions, which stay with size 1. */
+  | Made & {
+    readonly op: "sum" | "greatest";
+    readonly args: readonly [Ref];
+    readonly dims: readonly number[];
+  }
+  /** a b over the last two dimensions, with a or b transposed; the dimensions before them are alike. */
+  | Made & {
+    readonly op: "gemm";
+    readonly args: readonly [Ref, Ref];
+    readonly transposeA: boolean;
+    readonly transposeB: boolean;
+  }
+  | Made & { readonly op: "reshape"; readonly args: readonly [Ref] }
+  | Made & { readonly op: "expand"; readonly args: readonly [Ref] }
+  | Made & { readonly op: "permute"; readonly args: readonly [Ref]; readonly dims: readonly number[] }
+  /** Elements `start` to `end` - 1 of `dim`; and its reverse, which puts zeros around. */
+  | Made & {
+    readonly op: "slice";
+    readonly args: readonly [Ref];
+    readonly dim: number;
+    readonly start: number;
+    readonly end: number;
+  }
+  | Made & {
+    readonly op: "embed";
+    readonly args: readonly [Ref];
+    readonly dim: number;
+    readonly start: number;
+  }
+  | Made & { readonly op: "cat"; readonly args: readonly Ref[]; readonly dim: number }
+  /** libtorch's own op, with its schema's arguments: a Ref stands as { ref }. */
+  | Made & {
+    readonly op: "call";
+    readonly schema: string;
+    readonly values: readonly unknown[];
+    readonly args: readonly Ref[];
+  }
+  /** One of several results of a call, which has the first one's shape. */
+  | Made & { readonly op: "result"; readonly args: readonly [Ref]; readonly index: number };
+
+/** A micro-batch's forward pass and loss, or with backward the gradients too. */
+export interface Graph {
+  readonly nodes: readonly Node[];
+  /** The model's output, and the mean loss, 0-dim. */
+  readonly output: Ref;
+  readonly loss: Ref;
+  /** One per parameter of the arena, once derived; null for one that is not reached. */
+  readonly gradients: readonly (Ref | null)[];
+}

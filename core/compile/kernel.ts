@@ -1,0 +1,103 @@
+// A printer turns kernels into code: loops over fixed shapes. A kernel names its memory by slots of a table, never by
+// address, so that code is the same wherever its tensors lie.
+
+/** Elements of 4 bytes (f32, and masks) or 8 (i64) from `offset` elements on, in the memory of a slot. */
+export interface Place {
+  readonly slot: number;
+  readonly offset: number;
+}
+
+/** How a loop walks through memory: elements from one step of each dimension to the next, 0 where it stands still. */
+export interface Walk extends Place {
+  readonly strides: readonly number[];
+  readonly kind: "f32" | "i64" | "bool";
+}
+
+/** A number of an expression: the index of an Instruction, in order. */
+export type Operand = number;
+
+export type Instruction =
+  | { readonly op: "load"; readonly from: Walk }
+  | { readonly op: "number"; readonly value: number }
+  /** A sum or the greatest of an earlier stage: one for each row. */
+  | { readonly op: "reduced"; readonly reduction: number }
+  /** The names of graph.ts's POINTWISE, and fma (a * b + c, rounded once). */
+  | { readonly op: string; readonly args: readonly Operand[] };
+
+export interface Store {
+  readonly value: Operand;
+  readonly to: Walk;
+}
+
+/**
+ * `row`: over the last dimension, one for each row, for later stages and, where `to` is set, for memory. `column`: over
+ * all dimensions but the last. `all`: over everything. An f32 each.
+ */
+export interface Reduction {
+  readonly op: "sum" | "greatest";
+  readonly over: "row" | "column" | "all";
+  readonly value: Operand;
+  readonly to: Walk | null;
+}
+
+/** One pass over a row: later stages may use the row reductions of earlier ones. */
+export interface Stage {
+  readonly instructions: readonly Instruction[];
+  readonly stores: readonly Store[];
+  readonly reductions: readonly Reduction[];
+}
+
+/** Loops over `sizes`, the last one innermost and vectorised. `reduced` counts row reductions over the stages in order. */
+export interface GroupKernel {
+  readonly kernel: "group";
+  readonly name: string;
+  readonly sizes: readonly number[];
+  readonly stages: readonly Stage[];
+}
+
+/** C = A B, or C += A B, and then the epilogue, whose load of slot -1 is the product itself; sizes are [m, n]. */
+export interface GemmKernel {
+  readonly kernel: "gemm";
+  readonly name: string;
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  /** Strides of [m, k], [k, n] and [m, n]. */
+  readonly a: Walk;
+  readonly b: Walk;
+  readonly c: Walk;
+  readonly add: boolean;
+  readonly epilogue: Stage | null;
+}
+
+/** libtorch's own sgemm_, in column-major order as it calls it: for its bits. */
+export interface BlasKernel {
+  readonly kernel: "blas";
+  readonly name: string;
+  readonly transA: boolean;
+  readonly transB: boolean;
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly a: Place;
+  readonly lda: number;
+  readonly b: Place;
+  readonly ldb: number;
+  readonly c: Place;
+  readonly ldc: number;
+  readonly beta: 0 | 1;
+}
+
+export type Kernel = GroupKernel | GemmKernel | BlasKernel;
+
+export type Isa = "avx512" | "avx2";
+
+/** Position-independent; its one argument is the address of the table of slots, which symbols follow. */
+export interface Code {
+  readonly bytes: Uint8Array;
+  /** Constants that it reads: one more slot, `constantsSlot`, has their address. */
+  readonly constants: Uint8Array;
+  readonly constantsSlot: number;
+  /** Functions that it calls, in the order of their slots behind the constants' one. */
+  readonly symbols: readonly string[];
+}
