@@ -185,9 +185,10 @@ export function read(
 
 function help(): string {
   const lines = (options: Options) =>
-    Object.entries(options).map(([name, setting]) =>
-      helpLine(`--${flagOf(name)} ${placeholder(setting)}`, `${setting.help} [${describeDefault(setting)}]`)
-    ).join("\n");
+    Object.entries(options).map(([name, setting]) => {
+      const value = setting.kind === "bool" ? "" : ` ${placeholder(setting)}`;
+      return helpLine(`--${flagOf(name)}${value}`, `${setting.help} [${describeDefault(setting)}]`);
+    }).join("\n");
   const blocks = Object.entries(OF_TYPE).map(([type, options]) => `Of ${type}\n${lines(options)}`);
   return [
     `${USAGE}\n\nMakes a data set and writes it as packed shards. Ranks share the work; after a kill, the same ` +
