@@ -4,7 +4,8 @@ import { native, out, outAt, outI32 } from "./abi.ts";
 import { LibraryError } from "./errors.ts";
 import { openedLibtorch } from "./library.ts";
 import { libraryNamed } from "./libraries/elf.ts";
-import { toDevice } from "./make.ts";
+import { uninitialised } from "./make.ts";
+import { copy_ } from "./ops.ts";
 import { keep, type Tensor } from "./tensor.ts";
 
 const torchCuda = {
@@ -277,8 +278,13 @@ export interface Readback {
   take<R>(read: (host: Tensor) => R): R;
 }
 
-/** Some of each step's, made once. */
-const spareEvents: Event[] = [];
+/** Page-locked memory with an event, for tensors of one shape and type: a step's are made once. */
+interface Place {
+  readonly host: Tensor;
+  readonly there: Event;
+}
+const spare: Place[] = [];
+const MOST_SPARE = 16;
 
 /**
  * Starts the copy, and owns `t` from here on. A later item() on `t` would wait for all queued work; this copy
@@ -286,17 +292,36 @@ const spareEvents: Event[] = [];
  */
 export function startReadback(t: Tensor): Readback {
   if (t.device === "cpu") return { take: (read) => readAndFree(t, read) };
-  const host = keep(toDevice(t, "cpu", true)); // into pinned memory, as libtorch copies without waiting
-  const there = spareEvents.pop() ?? newEvent();
+  const place = placeFor(t), { host, there } = place;
+  copy_(host, t, true);
   recordEvent(there, currentStream());
   t.free();
   return {
     take(read) {
       synchroniseEvent(there);
-      spareEvents.push(there);
-      return readAndFree(host, read);
+      try {
+        return read(host);
+      } finally {
+        giveBack(place);
+      }
     },
   };
+}
+
+function placeFor({ dtype, shape }: Tensor): Place {
+  const same = ({ host }: Place) =>
+    host.dtype === dtype && host.shape.length === shape.length && host.shape.every((n, i) => n === shape[i]);
+  const known = spare.findIndex(same);
+  if (known >= 0) return spare.splice(known, 1)[0];
+  return { host: keep(uninitialised(shape, { dtype, pinned: true })), there: newEvent() };
+}
+
+function giveBack(place: Place): void {
+  spare.push(place);
+  if (spare.length <= MOST_SPARE) return;
+  const { host, there } = spare.shift()!;
+  host.free();
+  destroyEvent(there);
 }
 
 function readAndFree<R>(host: Tensor, read: (host: Tensor) => R): R {

@@ -11,7 +11,8 @@ import type { Outcome } from "./blocks.ts";
 import { takeGradients } from "./gradients/arena.ts";
 import type { StepWatch } from "./gradients/strategy.ts";
 import type { Trainer } from "./prepare.ts";
-import { type MicroBatch, type Share, type StepParts, type StepTaken, takeStep } from "./step.ts";
+import { fillNext, type GraphTray, graphTray, type RunningMetrics } from "./running_metrics.ts";
+import { type MicroBatch, numbersOf, type Share, type StepParts, type StepTaken, takeStep } from "./step.ts";
 
 export type TakeStep = (
   batches: readonly MicroBatch[],
@@ -27,6 +28,13 @@ export type CapturedParts =
   & StepParts
   & Pick<Trainer, "config" | "ranks" | "profile" | "console" | "events" | "cursor" | "plan" | "data">;
 
+/** The epoch's metrics, beside what a step is watched by. */
+export interface Watch extends StepWatch {
+  readonly running: RunningMetrics;
+  /** The items of a batch; that there are none is told. */
+  itemsOf(batch: MicroBatch): number;
+}
+
 /** So many steps of a kind run as they are: libraries choose kernels and take memory in their first ones. */
 const WARM_UP = 3;
 /** Each has memory of its own. */
@@ -36,6 +44,10 @@ const MOST_GRAPHS = 4;
 interface Kind {
   readonly inputs: readonly MicroBatch[];
   readonly wantNorm: boolean;
+  /** A rollout goes so far; 0 without one. */
+  readonly rollout: number;
+  /** Each micro-batch's, for metrics; null where they are measured at once. */
+  trays: readonly (GraphTray | null)[];
   seen: number;
   captured: CapturedStep | null;
 }
@@ -44,14 +56,15 @@ interface CapturedStep {
   readonly graph: CudaGraph;
   /** Null where the share is 1, of a step's only micro-batch. */
   readonly shares: readonly Tensor[] | null;
-  readonly outcomes: readonly Outcome[];
-  readonly taken: StepTaken;
+  /** Those that no tray has. */
+  readonly outcomes: readonly (Outcome | null)[];
+  readonly taken: StepTaken & { readonly numbers: Tensor };
   /** `shares` holds these. */
   known: readonly Share[];
 }
 
 /** Takes each step as it is, or as a graph where steps of its kind can be captured. */
-export function openTakeStep(trainer: CapturedParts, watch: StepWatch): TakeStep {
+export function openTakeStep(trainer: CapturedParts, watch: Watch): TakeStep {
   const plain: TakeStep = (batches, shares, rate, wantNorm, step, passes) =>
     takeStep(trainer, watch, batches, shares, rate, wantNorm, step, passes);
   if (!trainer.config.training.compile || !trainer.pass.onGpu) return plain;
@@ -87,17 +100,23 @@ function whyNotWithRanks({ config, ranks, plan, inspect }: CapturedParts): strin
   return null;
 }
 
-function capturing(trainer: CapturedParts, watch: StepWatch, plain: TakeStep): TakeStep {
-  const { account, saver, optimizer, pass: { seeds }, inspect, ranks, cursor, plan, data } = trainer;
-  const kinds: Kind[] = [];
+function capturing(trainer: CapturedParts, watch: Watch, plain: TakeStep): TakeStep {
+  const { account, saver, optimizer, pass: { seeds, rollout }, inspect, ranks, cursor, plan, data } = trainer;
+  const kinds: Kind[] = [], trays: GraphTray[] = [];
   let givenUp = false;
   return (batches, shares, rate, wantNorm, step, passes) => {
     const asIs = () => plain(batches, shares, rate, wantNorm, step, passes);
     const whole = (cursor.stepInEpoch + 1) * plan.global <= data.train.length;
     if (givenUp || !whole && ranks || inspect?.due(step + 1)) return asIs();
     const norm = wantNorm || trainer.clipNorm > 0;
-    const kind = kindOf(kinds, batches, norm);
-    if (kind === null || kind.seen++ < WARM_UP) return asIs();
+    const kind = kindOf(kinds, batches, norm, rollout?.steps ?? 0);
+    if (kind === null || kind.seen++ < WARM_UP - 1) return asIs();
+    if (kind.seen === WARM_UP) {
+      const seeing = seeingTrays(watch, trays, batches.length);
+      const taken = takeStep(trainer, seeing.watch, batches, shares, rate, wantNorm, step, passes);
+      if (seeing.trays.length === batches.length) kind.trays = seeing.trays;
+      return taken;
+    }
     const captured = kind.captured ??= captureOrGiveUp(
       trainer,
       kind,
@@ -115,32 +134,51 @@ function capturing(trainer: CapturedParts, watch: StepWatch, plain: TakeStep): T
       seeds.seed(0);
     }
     watch.pauses.rest();
+    for (const tray of new Set(kind.trays)) {
+      if (tray) watch.running.makeRoom(tray, kind.trays.filter((one) => one === tray).length);
+    }
     saver.hold(); // a save may still be copying what the update changes
     account.lap(SAVE);
     optimizer.onDevice!.begin(rate);
     if (ranks) ranks.team.collectives.replay!(captured.graph.replay, "captured step");
     else captured.graph.replay();
-    captured.outcomes.forEach((outcome, i) => watch.observe(outcome, batches[i]));
+    captured.outcomes.forEach((outcome, i) => {
+      if (outcome) watch.observe(outcome, batches[i]);
+      else watch.running.filled(kind.trays[i]!, watch.itemsOf(batches[i]));
+    });
     account.lap(COMPUTE);
-    const { loss, found } = captured.taken;
-    return {
-      loss: keep(detach(loss)),
-      norm: captured.taken.norm && keep(detach(captured.taken.norm)),
-      found: found && keep(detach(found)),
-      counted: true,
-      refused: null,
-    };
+    const { taken } = captured;
+    return { ...taken, numbers: keep(detach(taken.numbers)) };
   };
 }
 
+/** Sees a step's outcomes, and has trays for those that are like them. */
+function seeingTrays(watch: Watch, known: GraphTray[], count: number) {
+  const trays: (GraphTray | null)[] = [];
+  const observe = (outcome: Outcome, batch: MicroBatch) => {
+    watch.observe(outcome, batch);
+    trays.push(
+      graphTray(known, watch.running.measure, { ...outcome, target: batch.target, items: 0 }, count),
+    );
+  };
+  return { trays, watch: { observe, pauses: watch.pauses } };
+}
+
 /** Null where there are as many kinds as may have graphs. */
-function kindOf(kinds: Kind[], batches: readonly MicroBatch[], wantNorm: boolean): Kind | null {
-  const known = kinds.find((kind) => kind.wantNorm === wantNorm && alike(kind.inputs, batches));
+function kindOf(
+  kinds: Kind[],
+  batches: readonly MicroBatch[],
+  wantNorm: boolean,
+  rollout: number,
+): Kind | null {
+  const known = kinds.find((kind) =>
+    kind.wantNorm === wantNorm && kind.rollout === rollout && alike(kind.inputs, batches)
+  );
   if (known !== undefined || kinds.length === MOST_GRAPHS) return known ?? null;
   const inputs = batches.map(({ input, target }) =>
     noGrad(() => ({ input: keep(emptyLike(input)), target: keep(emptyLike(target)) }))
   );
-  const kind: Kind = { inputs, wantNorm, seen: 0, captured: null };
+  const kind: Kind = { inputs, wantNorm, rollout, trays: [], seen: 0, captured: null };
   kinds.push(kind);
   return kind;
 }
@@ -201,9 +239,9 @@ function warnPlain({ console, events, cursor }: CapturedParts, reason: string): 
 
 const nothing = () => {};
 
-function capture(trainer: CapturedParts, { inputs, wantNorm }: Kind): CapturedStep {
+function capture(trainer: CapturedParts, { inputs, wantNorm, trays }: Kind): CapturedStep {
   const { pass: { seeds }, optimizer, ranks } = trainer;
-  const outcomes: Outcome[] = [];
+  const outcomes: (Outcome | null)[] = [];
   const { device } = trainer.gradients.arena.flat;
   const shares = inputs.length === 1 && !ranks ? null : inputs.map(() => keep(scalar(1, "f32", device)));
   const parts: StepParts = {
@@ -215,15 +253,19 @@ function capture(trainer: CapturedParts, { inputs, wantNorm }: Kind): CapturedSt
     optimizer: { ...optimizer, step: (_, found = null) => optimizer.onDevice!.queue(found) },
   };
   const watch: StepWatch = {
-    observe: ({ output, loss }) =>
-      void outcomes.push({ output: keep(detach(output)), loss: keep(detach(loss)) }),
+    observe({ output, loss }, { target }) {
+      const tray = trays[outcomes.length] ?? null;
+      if (tray) fillNext(tray, { output, target, loss, items: 0 });
+      outcomes.push(tray ? null : { output: keep(detach(output)), loss: keep(detach(loss)) });
+    },
     pauses: { next: nothing, rest: nothing },
   };
   if (seeds) seeds.held = true; // generators draw from what is set before each replay
-  let taken: StepTaken | null = null;
+  let taken: CapturedStep["taken"] | null = null;
   try {
     const step = () => {
-      taken = takeStep(parts, watch, inputs, shares ?? [1], NaN, wantNorm, 0, inputs.length);
+      const own = takeStep(parts, watch, inputs, shares ?? [1], NaN, wantNorm, 0, inputs.length);
+      taken = { ...own, numbers: keep(numbersOf(own)) };
     };
     const body = ranks ? () => ranks.team.collectives.capture!(step) : step;
     const graph = captureGraph(body, seeds !== null);

@@ -1,5 +1,7 @@
 // Reads a step's loss when the next step is queued already.
-import { type Readback, startReadback } from "../../ffi/cuda.ts";
+import { startReadback } from "../../ffi/cuda.ts";
+import { toNumbers } from "../../ffi/make.ts";
+import { keep } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import { COMPUTE, DATA, sixDigits } from "../run/account.ts";
 import type { SystemEvent } from "../run/events.ts";
@@ -9,17 +11,22 @@ import { memoryInUse } from "./device.ts";
 import type { Spike } from "./guards/spikes.ts";
 import { firstNonFinite } from "./gradients/norm.ts";
 import type { Trainer } from "./prepare.ts";
-import { followStep, type StepTaken } from "./step.ts";
+import { followStep, numbersOf, type StepTaken } from "./step.ts";
 
 export interface DeferredMetrics {
   push(taken: StepTaken, learningRate: number, log: boolean): void;
   settle(): void;
 }
 
+interface Numbers {
+  readonly loss: number;
+  readonly norm: number | undefined;
+  /** False where a gradient was not. */
+  readonly finite: boolean;
+}
+
 interface Waiting {
-  readonly loss: Readback;
-  readonly norm: Readback | null;
-  readonly found: Readback | null;
+  readonly read: () => Numbers;
   readonly taken: Pick<StepTaken, "counted" | "refused">;
   readonly samples: number;
   readonly rate: number;
@@ -61,9 +68,7 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
     if (waiting === null) return;
     const w = waiting, now = performance.now();
     waiting = null;
-    const loss = w.loss.take((t) => t.item());
-    const norm = w.norm?.take((t) => t.item());
-    const finite = w.found === null || w.found.take((t) => t.item()) === 0;
+    const { loss, norm, finite } = w.read();
     if (pass.onGpu) account.lap(COMPUTE);
     trainer.lineage.stepped(w.step);
     const skipped = followStep(trainer, w.taken, finite, w.step);
@@ -102,9 +107,7 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
       const waited = account.spent[DATA] - waitedBefore;
       waitedBefore += waited;
       const now = {
-        loss: startReadback(taken.loss),
-        norm: taken.norm && startReadback(taken.norm),
-        found: taken.found && startReadback(taken.found),
+        read: startReading(taken),
         taken,
         samples,
         rate,
@@ -118,6 +121,28 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
     },
     settle,
   };
+}
+
+/** A GPU copies the numbers at once; on a CPU they are there. */
+function startReading(taken: StepTaken): () => Numbers {
+  const { loss, norm, found } = taken;
+  const numbers = taken.numbers ?? (loss.device === "cpu" || !norm && !found ? null : keep(numbersOf(taken)));
+  if (numbers === null) return separately(taken);
+  const back = startReadback(numbers);
+  if (!taken.numbers) { for (const t of [loss, norm, found]) t?.free(); }
+  return () => {
+    const [mean, ...rest] = back.take(toNumbers);
+    return { loss: mean, norm: norm ? rest[0] : undefined, finite: !found || rest.at(-1) === 0 };
+  };
+}
+
+function separately({ loss, norm, found }: StepTaken): () => Numbers {
+  const [mean, length, finding] = [loss, norm, found].map((t) => t && startReadback(t));
+  return () => ({
+    loss: mean!.take((t) => t.item()),
+    norm: length?.take((t) => t.item()),
+    finite: !finding || finding.take((t) => t.item()) === 0,
+  });
 }
 
 /** A look at the memory in use costs as much as twenty small ops. */

@@ -39,6 +39,8 @@ export interface Loop {
   readonly beforeStep: () => void;
   readonly logged: (step: number) => boolean;
   observe(outcome: Outcome, batch: MicroBatch): void;
+  /** A batch without any that counts is told once. */
+  itemsOf(batch: MicroBatch): number;
   /** A step without any target that counts is told once. */
   readonly warnEmpty: () => void;
   readonly takeStep: TakeStep;
@@ -64,14 +66,15 @@ export function openLoop(trainer: Trainer): Loop {
     logged: loggedSteps(config.training, plan),
     warnEmpty: () => warnEmpty(trainer),
     observe({ output, loss: mean }: Outcome, b: MicroBatch) {
-      const items = itemsOf(b, loss);
-      if (items === 0) loop.warnEmpty();
+      const items = loop.itemsOf(b);
       loop.running.observe({ output, target: b.target, loss: mean, items, part: b.shard });
     },
-    takeStep: openTakeStep(trainer, {
-      observe: (outcome, batch) => loop.observe(outcome, batch),
-      pauses,
-    }),
+    itemsOf(b: MicroBatch) {
+      const items = itemsOf(b, loss);
+      if (items === 0) loop.warnEmpty();
+      return items;
+    },
+    takeStep: openTakeStep(trainer, loop),
   });
 }
 

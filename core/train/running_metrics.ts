@@ -3,8 +3,18 @@
 // bits however many are measured at once.
 import { noGrad } from "../../ffi/autograd.ts";
 import { type Readback, startReadback } from "../../ffi/cuda.ts";
-import { toNumbers, zeros } from "../../ffi/make.ts";
-import { cat, copy_, foreachCopy_, narrow, reshape, toDtype } from "../../ffi/ops.ts";
+import { tensor, toDevice, toNumbers, zero_, zeros } from "../../ffi/make.ts";
+import {
+  cat,
+  copy_,
+  foreachCopy_,
+  indexCopy_,
+  indexSelect,
+  narrow,
+  reshape,
+  toDtype,
+  unsqueeze,
+} from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Measure, Measured } from "./metrics.ts";
 import { treeSum } from "./gradients/virtual_shards.ts";
@@ -34,6 +44,11 @@ export interface RunningMetrics {
   restore(sums: readonly number[]): void;
   /** Measures and frees everything: nothing more is to come. */
   close(): void;
+  readonly measure: Measure;
+  /** Comes before the replay of a graph that fills so many places of its tray. */
+  makeRoom(tray: GraphTray, places: number): void;
+  /** A replay has filled the next place with a batch of so many valid items. */
+  filled(tray: GraphTray, items: number): void;
 }
 
 const MOST_BATCHES = 32, ROOM = 8 * 2 ** 20;
@@ -58,6 +73,14 @@ interface Tray {
   readonly batches: Entry[];
   /** One kernel of a GPU copies outputs and targets, which are of one type. */
   readonly together: boolean;
+}
+
+/** A CUDA graph fills its places, one after the other and round and round. It lives as long as the graph. */
+export interface GraphTray extends Tray {
+  /** The number of the place to fill, on the device. */
+  readonly next: Tensor;
+  /** The number that follows each. */
+  readonly after: Tensor;
 }
 
 /** `serial` is the batch's number in their order. */
@@ -128,7 +151,7 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
     passing.push({ values: startReadback(sums), batches: [entry] });
   };
   const trayFor = (batch: Observed): Tray | null => {
-    const known = trays.find((tray) => fits(tray, batch));
+    const known = trays.find((tray) => !isGraphs(tray) && fits(tray, batch));
     if (known) {
       if (known.batches.length === known.places.length) pass(); // it may fail, so it comes before this batch is noted
       return known;
@@ -139,6 +162,13 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
     const tray = newTray(measure, batch, batches);
     trays.push(tray);
     return tray;
+  };
+  const makeRoom = (tray: GraphTray, places: number) => {
+    if (!trays.includes(tray)) {
+      if (trays.length === MOST_TRAYS) drain();
+      trays.push(tray);
+    }
+    if (tray.batches.length + places > tray.places.length) pass();
   };
   const now = () => {
     drain();
@@ -185,6 +215,11 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
       sums.forEach((value, i) => totals[same ? i : i % width] += value);
     },
     close: drain,
+    measure,
+    makeRoom,
+    filled(tray, items) {
+      tray.batches.push({ serial: serial++, part: 0, items });
+    },
   };
 }
 
@@ -256,6 +291,49 @@ function put(tray: Tray, { output, target, mask = null, loss }: Observed, entry:
   tray.batches.push(entry);
 }
 
+/** A tray that fits, or a new one; null where each batch is measured at once. `count` batches of a step fill it. */
+export function graphTray(
+  known: GraphTray[],
+  measure: Measure,
+  batch: Observed,
+  count: number,
+): GraphTray | null {
+  const fitting = known.find((tray) => tray.places.length >= count && fits(tray, batch));
+  if (fitting !== undefined) return fitting;
+  const places = batchesOf(measure, batch);
+  if (places < Math.max(2, count)) return null;
+  const { device } = batch.loss;
+  return noGrad(() => {
+    const after = BigInt64Array.from({ length: places }, (_, i) => BigInt((i + 1) % places));
+    const tray = {
+      ...newTray(measure, batch, places),
+      next: keep(zeros([1], { dtype: "i64", device })),
+      after: keep(scope(() => toDevice(tensor(after), device))),
+    };
+    known.push(tray);
+    return tray;
+  });
+}
+
+/** Work that fills the next place of the tray, and can be queued again and again. */
+export function fillNext({ next, after, ...tray }: GraphTray, { output, target, loss }: Observed): void {
+  const count = tray.places.length;
+  const fill = (all: Tensor | null, one: Tensor) => {
+    if (all === null) return;
+    indexCopy_(reshape(all, [count, ...one.shape]), 0, next, unsqueeze(one, 0));
+  };
+  noGrad(() =>
+    scope(() => {
+      fill(tray.output, output);
+      fill(tray.target, target);
+      fill(tray.losses, toDtype(loss, "f64"));
+      copy_(next, indexSelect(after, 0, next));
+    })
+  );
+}
+
+const isGraphs = (tray: Tray): tray is GraphTray => "next" in tray;
+
 /** A row's additions must not depend on the number of rows. */
 function passOver(measure: Measure, tray: Tray): Passing {
   const { output, target, mask, losses, batches, places } = tray;
@@ -265,7 +343,10 @@ function passOver(measure: Measure, tray: Tray): Passing {
       return keep(cat(rows, 1));
     })
   );
+  if (isGraphs(tray) && batches.length < places.length) zero_(tray.next);
   return { values: startReadback(values), batches: batches.splice(0) };
 }
 
-const freeTray = (tray: Tray): void => tensorsOf(tray).forEach((t) => t.free());
+function freeTray(tray: Tray): void {
+  if (!isGraphs(tray)) tensorsOf(tray).forEach((t) => t.free());
+}

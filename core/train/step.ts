@@ -1,6 +1,7 @@
 // One optimizer step: zero, forward, backward, reduce, unscale, clip, update. The hot path allocates nothing but tensors
 // and reads nothing back from the device.
-import { detach } from "../../ffi/ops.ts";
+import { noGrad } from "../../ffi/autograd.ts";
+import { detach, reshape, stack } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
 import { type Account, COMPUTE, OPTIMIZER, SAVE } from "../run/account.ts";
@@ -8,7 +9,7 @@ import type { Pass } from "./blocks.ts";
 import { clip } from "./gradients/norm.ts";
 import type { GradientStrategy, StepWatch } from "./gradients/strategy.ts";
 import type { Guard } from "./guards/spikes.ts";
-import type { Optimizer } from "./optimizers.ts";
+import type { Ema, Optimizer } from "./optimizers.ts";
 import type { LossScaler } from "./precision.ts";
 import type { Saver } from "./save.ts";
 
@@ -44,6 +45,8 @@ export interface StepParts {
   readonly guard: Pick<Guard, "refuse" | "reads">;
   readonly saver: Pick<Saver, "hold">;
   readonly inspect: Inspection | null;
+  /** It follows the weights. */
+  readonly ema?: Pick<Ema, "update"> | null;
 }
 
 /** The result of a queued step. The caller frees the tensors when it has read them, a step later. */
@@ -58,7 +61,13 @@ export interface StepTaken {
   readonly counted: boolean;
   /** The reason why the guard refused the update, because the loss jumped; or null. */
   readonly refused: string | null;
+  /** What `numbersOf` makes of the three tensors, which are a graph's own then and stay. */
+  readonly numbers?: Tensor;
 }
+
+/** Loss, norm and finding, as far as there are such, in one tensor for one copy to the host. */
+export const numbersOf = ({ loss, norm, found }: Pick<StepTaken, "loss" | "norm" | "found">): Tensor =>
+  noGrad(() => scope(() => stack([loss, norm, found].filter((t) => t !== null).map((t) => reshape(t, [])))));
 
 /** A part of the step's valid items; a 0-dim tensor where only the device knows it. */
 export type Share = number | Tensor;
@@ -99,6 +108,7 @@ export function takeStep(
     account.lap(SAVE);
     if (update) optimizer.step(learningRate, alone ? found : null);
     if (scaler) scaler.queueUpdate(found!);
+    t.ema?.update();
     account.lap(OPTIMIZER);
     return {
       loss: keep(loss),

@@ -111,7 +111,6 @@ function trainStep(loop: Loop, ready: boolean): StepAborted | null {
     if (thrown instanceof StepAborted) return thrown;
     throw thrown;
   }
-  trainer.ema?.update();
   cursor.step++;
   ranks?.control.step(cursor.step);
   cursor.stepInEpoch++;

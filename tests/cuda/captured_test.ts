@@ -1,9 +1,9 @@
 // Steps that can't be captured as a CUDA graph run op by op, and the run says why.
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { eventsOf, inTemp } from "../integration/program.ts";
-import { MLP, SHORT } from "./cases.ts";
-import { runAll } from "./runs.ts";
+import { MLP, SHORT, SPIKES } from "./cases.ts";
+import { runAll, violations } from "./runs.ts";
 import { onStandin } from "./standin.ts";
 
 const READS_BACK = `export default ({ nn, ops, facts, outputs }) => {
@@ -60,5 +60,35 @@ onStandin(
       const losses = (name: string) =>
         eventsOf(cwd, name).filter(({ kind }) => kind === "step").map(({ loss }) => loss);
       assertEquals([...losses("stopped"), ...losses("on")], losses("whole"));
+    }),
+);
+
+onStandin(
+  "captured steps give the epochs' metrics and the averaged weights of steps that run op by op",
+  () =>
+    inTemp(async (cwd) => {
+      const small = "--log-interval 7 --batch-size 4 --val-samples 8";
+      const cases = {
+        long: `${small} --train-samples 150`, // places are filled a second time, and the last batch is short
+        several: `${small} --train-samples 430 --grad-accum 3 --epochs 1`, // no number of steps fills all places
+        averaged: `${small} --train-samples 60 --ema 0.9`,
+        half: `${small} --train-samples 60 --amp fp16`,
+        rewound: "--train-samples 80 --epochs 1 --on-spike rewind " + SPIKES,
+      };
+      const runs = Object.entries(cases).flatMap(([name, flags]) =>
+        ["captured", "plain --no-compile"].map((way) => ({
+          args: `${SHORT} ${MLP} --device cuda ${flags} --run-name ${name}-${way}`.split(" "),
+          late: way === "captured",
+        }))
+      );
+      const ends = await runAll(cwd, runs);
+      for (const end of ends) assertEquals([end.code, end.error, ...violations(end)], [0, null]);
+      const told = (name: string) =>
+        eventsOf(cwd, name).filter(({ kind }) => kind === "epoch" || kind === "eval")
+          .map(({ loss, val_loss, metrics, val_metrics }) => ({ loss, val_loss, metrics, val_metrics }));
+      for (const name of Object.keys(cases)) {
+        assert(told(name + "-captured").length > 1, name);
+        assertEquals(told(name + "-captured"), told(name + "-plain"), name);
+      }
     }),
 );

@@ -70,6 +70,11 @@ const MUTANTS: readonly Mutant[] = [
   gone(METRICS, "    copy_(place.output, output);\n"),
   gone(METRICS, "    copy_(place.target, target);\n"),
   gone(METRICS, "  copy_(place.loss, loss);\n"),
+  gone(METRICS, "      fill(tray.output, output);\n"),
+  gone(METRICS, "      fill(tray.target, target);\n"),
+  gone(METRICS, '      fill(tray.losses, toDtype(loss, "f64"));\n'),
+  gone(METRICS, "      copy_(next, indexSelect(after, 0, next));\n"),
+  gone(METRICS, "  if (isGraphs(tray) && batches.length < places.length) zero_(tray.next);\n"),
 ];
 
 const RUNS = {
