@@ -61,7 +61,7 @@ export interface StepTaken {
   readonly counted: boolean;
   /** The reason why the guard refused the update, because the loss jumped; or null. */
   readonly refused: string | null;
-  /** What `numbersOf` makes of the three tensors, which are a graph's own then and stay. */
+  /** The result of `numbersOf`, where a graph has made it; the three tensors are the graph's own then, and stay. */
   readonly numbers?: Tensor;
 }
 
