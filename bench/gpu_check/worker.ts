@@ -12,7 +12,7 @@ import { openStep } from "../../core/train/user_step.ts";
 import { freshCursor } from "../../core/train/resume.ts";
 import { cudaMemory } from "../../ffi/cuda.ts";
 import { toDevice } from "../../ffi/make.ts";
-import { contiguous, randint, randn } from "../../ffi/ops.ts";
+import { contiguous, detach, randint, randn } from "../../ffi/ops.ts";
 import { manualSeed } from "../../ffi/context.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { answerRounds, type Train, trainer } from "../contestant.ts";
@@ -73,8 +73,14 @@ function prepare(spec: Spec, asked: string, deterministic: boolean): { train: Tr
   const events = { emit: nothing, note: nothing, flush: nothing, rewind: nothing, lost: 0, close: nothing };
   const told = { config, ranks: null, profile: null, console: quiet, events, cursor: freshCursor() };
   const endless = { plan: { global: spec.batch }, data: { train: { length: Infinity } } };
-  const takeStep = openTakeStep({ ...parts, ...told, ...endless } as unknown as CapturedParts, watch);
-  return { train: trainer((number) => takeStep(batches, [1], 1e-3, false, number, 1)), device };
+  const unmeasured = { ...watch, running: null, itemsOf: () => 0 };
+  const takeStep = openTakeStep({ ...parts, ...told, ...endless } as unknown as CapturedParts, unmeasured);
+  const step = (number: number) => {
+    const { loss, numbers } = takeStep(batches, [1], 1e-3, false, number, 1);
+    numbers?.free();
+    return { loss: numbers ? keep(detach(loss)) : loss }; // a graph's own stays
+  };
+  return { train: trainer(step), device };
 }
 
 const { train, device } = prepare(JSON.parse(Deno.args[0]), Deno.args[1], Deno.args[2] === "deterministic");

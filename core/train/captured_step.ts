@@ -30,7 +30,8 @@ export type CapturedParts =
 
 /** The epoch's metrics, beside what a step is watched by. */
 export interface Watch extends StepWatch {
-  readonly running: RunningMetrics;
+  /** Null where nobody wants them. */
+  readonly running: RunningMetrics | null;
   /** The items of a batch; that there are none is told. */
   itemsOf(batch: MicroBatch): number;
 }
@@ -135,7 +136,7 @@ function capturing(trainer: CapturedParts, watch: Watch, plain: TakeStep): TakeS
     }
     watch.pauses.rest();
     for (const tray of new Set(kind.trays)) {
-      if (tray) watch.running.makeRoom(tray, kind.trays.filter((one) => one === tray).length);
+      if (tray) watch.running!.makeRoom(tray, kind.trays.filter((one) => one === tray).length);
     }
     saver.hold(); // a save may still be copying what the update changes
     account.lap(SAVE);
@@ -144,7 +145,7 @@ function capturing(trainer: CapturedParts, watch: Watch, plain: TakeStep): TakeS
     else captured.graph.replay();
     captured.outcomes.forEach((outcome, i) => {
       if (outcome) watch.observe(outcome, batches[i]);
-      else watch.running.filled(kind.trays[i]!, watch.itemsOf(batches[i]));
+      else watch.running!.filled(kind.trays[i]!, watch.itemsOf(batches[i]));
     });
     account.lap(COMPUTE);
     const { taken } = captured;
