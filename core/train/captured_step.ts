@@ -158,9 +158,8 @@ function seeingTrays(watch: Watch, known: GraphTray[], count: number) {
   const trays: (GraphTray | null)[] = [];
   const observe = (outcome: Outcome, batch: MicroBatch) => {
     watch.observe(outcome, batch);
-    trays.push(
-      graphTray(known, watch.running.measure, { ...outcome, target: batch.target, items: 0 }, count),
-    );
+    const { running } = watch, seen = { ...outcome, target: batch.target, items: 0 };
+    trays.push(running && graphTray(known, running.measure, seen, count));
   };
   return { trays, watch: { observe, pauses: watch.pauses } };
 }
