@@ -1,7 +1,7 @@
 // CUDA by libtorch's C interface where it has the verb, else by libcudart. A machine without libtorch_cuda.so
 // loads nothing.
 import { native, out, outAt, outI32 } from "./abi.ts";
-import { LibraryError } from "./errors.ts";
+import { deviceHelp, LibraryError } from "./errors.ts";
 import { openedLibtorch } from "./library.ts";
 import { libraryNamed } from "./libraries/elf.ts";
 import { uninitialised } from "./make.ts";
@@ -51,14 +51,18 @@ interface Cuda {
 const RUNTIME = "libcudart";
 
 let state: Cuda | null | undefined;
-let absence = "";
+
+/** Why no device can be used; each has another remedy. */
+export type CudaAbsence = "build" | "no driver" | "old driver" | "hidden" | "no device" | "failed";
+
+let absence: { readonly kind: CudaAbsence; readonly why: string } | null = null;
 
 function cuda(): Cuda | null {
   if (state !== undefined) return state;
   state = null;
   const lib = openedLibtorch();
   if (!lib.cuda) {
-    absence = `libtorch in ${lib.dir} was built without CUDA`;
+    absence = { kind: "build", why: `libtorch in ${lib.dir} was built without CUDA` };
     return null;
   }
   try {
@@ -74,24 +78,42 @@ function cuda(): Cuda | null {
     }
     const count = outI32[0];
     if (count === 0) {
-      absence = "the NVIDIA driver sees no device";
+      absence = whyNoDevice(rt, NO_DEVICE);
       return null;
     }
     const torch = early ?? loadTorch();
     return state = { torch, rt, count };
   } catch (error) {
-    absence = error instanceof Error ? error.message : String(error);
+    absence = { kind: "failed", why: error instanceof Error ? error.message : String(error) };
     return null;
   }
 }
 
 const NO_DRIVER = 35; // cudaErrorInsufficientDriver: too old, or not there at all
+const NO_DEVICE = 100; // cudaErrorNoDevice
 
-function whyNoDevice(rt: Cuda["rt"], code: number): string {
-  if (code !== NO_DRIVER) return `the NVIDIA driver says: ${cudaError(rt, code)}`;
+function whyNoDevice(rt: Cuda["rt"], code: number): NonNullable<typeof absence> {
+  if (code === NO_DEVICE) return whyNoneVisible(Deno.env.get("CUDA_VISIBLE_DEVICES"));
+  if (code !== NO_DRIVER) return { kind: "failed", why: `the NVIDIA driver says: ${cudaError(rt, code)}` };
   const { driver, runtime } = versionsOf(rt);
-  if (driver === null) return "there is no NVIDIA driver on this machine";
-  return `the NVIDIA driver is too old: it serves CUDA ${driver}, and this libtorch was built for CUDA ${runtime}`;
+  if (driver === null) return { kind: "no driver", why: "there is no NVIDIA driver on this machine" };
+  return {
+    kind: "old driver",
+    why:
+      `the NVIDIA driver is too old: it serves CUDA ${driver}, and this libtorch was built for CUDA ${runtime}`,
+  };
+}
+
+/** The driver shows the devices that are named before the first name it does not know. */
+function whyNoneVisible(names: string | undefined): NonNullable<typeof absence> {
+  if (names === undefined) return { kind: "no device", why: "the NVIDIA driver sees no device" };
+  const [first] = names.split(",").map((name) => name.trim());
+  return {
+    kind: "hidden",
+    why: first === "" || first === "-1"
+      ? `CUDA_VISIBLE_DEVICES is "${names}", which hides all devices`
+      : `CUDA_VISIBLE_DEVICES is "${names}", and the NVIDIA driver knows no device ${first}`,
+  };
 }
 
 function versionsOf(rt: Cuda["rt"]): { driver: string | null; runtime: string } {
@@ -109,16 +131,21 @@ function cudaError(rt: Cuda["rt"], code: number): string {
 
 function must(): Cuda {
   const c = cuda();
-  if (!c) throw new LibraryError(`No GPU can be used here: ${absence}. Train on the CPU with --device cpu.`);
+  if (!c) {
+    throw new LibraryError(`No GPU can be used here: ${whyNoCuda()}. Train on the CPU with --device cpu.`);
+  }
   return c;
 }
 
 function ok(code: number, what: string): void {
-  if (code !== 0) throw new LibraryError(`CUDA could not ${what}: ${cudaError(must().rt, code)}.`);
+  if (code === 0) return;
+  const said = cudaError(must().rt, code), help = deviceHelp(said);
+  throw new LibraryError(`CUDA could not ${what}: ${said}.${help === null ? "" : ` ${help}`}`);
 }
 
 export const cudaDevices = (): number => cuda()?.count ?? 0;
-export const whyNoCuda = (): string => (cuda(), absence);
+export const whyNoCuda = (): string => (cuda(), absence?.why ?? "");
+export const cudaAbsence = (): CudaAbsence | null => (cuda(), absence?.kind ?? null);
 
 export const cudaVersions = () => versionsOf(must().rt);
 
@@ -156,17 +183,21 @@ export function cudaUuid(device = current): string | null {
   return fromDriver(device, (cu, handle) => {
     const bytes = new Uint8Array(16);
     if (cu.cuDeviceGetUuid_v2(bytes, handle) !== 0) return null;
-    return `GPU-${bytes.toHex().replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")}`;
+    const kind = isMig(nameOf(cu, handle)) ? "MIG" : "GPU"; // NVML finds a part of a GPU by its own name alone
+    return `${kind}-${bytes.toHex().replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")}`;
   });
 }
 
 /** "NVIDIA H100 80GB HBM3" */
-export function cudaName(device = current): string | null {
-  return fromDriver(device, (cu, handle) => {
-    const bytes = new Uint8Array(256);
-    if (cu.cuDeviceGetName(bytes, bytes.length, handle) !== 0) return null;
-    return new TextDecoder().decode(bytes.subarray(0, bytes.indexOf(0)));
-  });
+export const cudaName = (device = current): string | null => fromDriver(device, nameOf);
+
+/** "NVIDIA A100-SXM4-40GB MIG 1g.5gb" is a part of a GPU, of which a process sees one. */
+export const isMig = (name: string | null): boolean => / MIG \d+g\./.test(name ?? "");
+
+function nameOf(cu: Driver, handle: number): string | null {
+  const bytes = new Uint8Array(256);
+  if (cu.cuDeviceGetName(bytes, bytes.length, handle) !== 0) return null;
+  return new TextDecoder().decode(bytes.subarray(0, bytes.indexOf(0)));
 }
 
 type Driver = Deno.DynamicLibrary<typeof driver>["symbols"];
@@ -183,6 +214,22 @@ function fromDriver(device: number, ask: (cu: Driver, handle: number) => string 
     return null;
   }
 }
+
+/** "9.26.0"; null where libtorch has loaded none. */
+export function cudnnVersion(): string | null {
+  const path = libraryNamed(CUDNN);
+  if (path === CUDNN) return null;
+  try {
+    const library = Deno.dlopen(path, { cudnnGetVersion: { parameters: [], result: "usize" } });
+    const version = Number(library.symbols.cudnnGetVersion()), major = version >= 90000 ? 10000 : 1000;
+    library.close();
+    return [Math.floor(version / major), Math.floor(version % major / 100), version % 100].join(".");
+  } catch {
+    return null;
+  }
+}
+
+const CUDNN = "libcudnn.so";
 
 export function seedCuda(seed: bigint): void {
   if (state) native.seedCudaGenerator?.(seed);

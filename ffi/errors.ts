@@ -17,6 +17,27 @@ export class NativeError extends Error {
   }
 }
 
+/** What to do about a failure of a GPU, by CUDA's own words for it; null where they say too little. */
+export function deviceHelp(said: string): string | null {
+  return HELP.find(([words]) => words.test(said))?.[1] ?? null;
+}
+
+const HELP: readonly (readonly [words: RegExp, help: string])[] = [
+  [
+    /busy or unavailable/,
+    "Another process has this GPU for itself (exclusive compute mode, which nvidia-smi shows as E. Process): " +
+    "take another with CUDA_VISIBLE_DEVICES, or ask the scheduler for one.",
+  ],
+  [
+    /out of memory/,
+    "Other processes hold this GPU's memory: nvidia-smi names them. Take another with CUDA_VISIBLE_DEVICES, or another node.",
+  ],
+  [
+    /ECC/,
+    "This GPU's memory is faulty and stays so until it is reset: tell the site, and take another node (--exclude).",
+  ],
+];
+
 /** A tensor was used after its scope ended or after free(). It is always a bug in the calling code. */
 export class UseAfterFree extends Error {
   constructor(op: string) {

@@ -17,6 +17,8 @@ import { type ExportedModel, exportedModel, isExported } from "../../core/models
 import { createLoss } from "../../core/models/losses.ts";
 import { type Model, parameterCount } from "../../core/models/model.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
+import { attentionsIn } from "../../core/train/gpu.ts";
+import type { Config } from "../../core/settings/settings.ts";
 import { manualSeed } from "../../ffi/context.ts";
 import type { DType } from "../../ffi/dtype.ts";
 import { withUserCode } from "../user_code.ts";
@@ -92,7 +94,7 @@ async function one(request: Resolved, gpu: number | undefined, json: boolean): P
       JSON.stringify({ model: model.name, input: { shape, dtype }, ...cost, fit, tensors }, null, 2),
     );
   }
-  console.log(render(model, sample.rows, cost, fit).join("\n"));
+  console.log(render(model, sample.rows, cost, config.training, fit).join("\n"));
 }
 
 interface Opened {
@@ -136,7 +138,13 @@ function exportedSample({ name, inputs }: ExportedModel): Opened["sample"] {
 
 const sizes = (shape: readonly number[]) => `[${shape.join(", ")}]`;
 
-function render(model: Model, { shape, dtype }: Sample, cost: ModelCost, fit?: Fit): string[] {
+function render(
+  model: Model,
+  { shape, dtype }: Sample,
+  cost: ModelCost,
+  training: Config["training"],
+  fit?: Fit,
+): string[] {
   const row = ({ name, output, parameters, flops, activations }: Omit<BlockCost, "handedOn">) => [
     name,
     sizes(output),
@@ -159,8 +167,19 @@ function render(model: Model, { shape, dtype }: Sample, cost: ModelCost, fit?: F
     }. FLOPs are of its forward pass (training takes three times as many); memory is what`,
     "its forward pass keeps for the backward pass, in f32.",
     ...columns([["block", "gives", "parameters", "FLOPs", "memory"], ...blocks.map(row), total], [2, 3, 4]),
-    ...fit ? fitLines(fit) : ["How large a batch fits: add --gpu 80GB."],
+    ...fit ? [...fitLines(fit), kernelsLine(model, training)] : ["How large a batch fits: add --gpu 80GB."],
   ];
+}
+
+/** What is known of them without the GPU. */
+function kernelsLine(model: Model, { tf32, channels_last: last }: Config["training"]): string {
+  return "There " + [
+    tf32 ? "fp32 products are TF32 (--no-tf32)" : "fp32 products are whole (--tf32)",
+    ...(model.convolutional && last !== "off" ? ["images lie channels last (--no-channels-last)"] : []),
+    ...(attentionsIn(model).length > 0
+      ? ["libtorch chooses the kernel of attention, and the run's start says which"]
+      : []),
+  ].join("; ") + ".";
 }
 
 function fitLines({ gpuBytes, fixed, ways }: Fit): string[] {

@@ -12,11 +12,12 @@ import {
   unitsTaken,
   withoutEffect,
 } from "../../core/train/checks.ts";
-import { asUserError, openDevice, whyNoCuda } from "../../core/train/device.ts";
+import { asUserError, openDevice, unusedGpus, whyNoCuda } from "../../core/train/device.ts";
+import { gpuFactsOf, othersNote } from "../../core/train/gpu.ts";
 import { chooseResume } from "../../core/train/restart.ts";
 import { refuseZero } from "../../core/train/gradients/zero.ts";
 import { rateLine } from "../../core/train/schedule.ts";
-import { startLine } from "../../core/run/console.ts";
+import { gpuLine, startLine } from "../../core/run/console.ts";
 import type { ResolveRequest } from "./train.ts";
 import { refuseOtherLayout } from "./train_here.ts";
 import { withUserCode } from "../user_code.ts";
@@ -44,6 +45,7 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
     await loadReader(config.data);
     const built = build(config, device, where.world);
     const plan = planBatches(config.training, built.data.train.length, where.world);
+    const gpu = gpuFactsOf(config, device, built);
     if (where.rank > 0) return; // every rank refuses what is refused
     const lines = [
       startLine(world),
@@ -57,6 +59,7 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
       built.model.describe(),
       plan.note,
       ...precisionNote(built),
+      ...(gpu ? [gpuLine(gpu), ...othersNote(gpu)] : unusedGpus(config, device, env)),
       ...shardsNote(config, plan),
       rateLine(config.training, plan.global, resolved.originText),
       "Dry run: nothing was trained, and nothing written.",

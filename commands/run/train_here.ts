@@ -4,8 +4,10 @@ import {
   loaderThreads,
   openDevice,
   openDeviceBeside,
+  unusedGpus,
   whyNoCuda,
 } from "../../core/train/device.ts";
+import { inCommon } from "../../core/train/gpu.ts";
 import { originsOf, type Resolved } from "../../core/settings/resolve.ts";
 import { environmentLines } from "../../core/settings/environment.ts";
 import { checkLayout, loadPreset, type World } from "../../core/settings/presets.ts";
@@ -122,7 +124,7 @@ async function trainOn(
   refuseGpus(resolved, where, kind);
   const world = refuseOtherLayout(resolved, where, kind);
   const ready = await unlessStopped(generateMissing(resolved.config, libtorch, where));
-  const { config } = ready;
+  const { config, notes: kinds } = inCommon(ready.config, device, opened.team ?? null);
   await loadReader(config.data);
   const loading = loaderThreads(resolved, device, sharing);
   const trainer = prepare({
@@ -134,6 +136,8 @@ async function trainOn(
     outputs: OUTPUTS,
     notes: [
       ...opened.notes,
+      ...kinds,
+      ...unusedGpus(config, device, env),
       ...environmentLines(resolved),
       ...withoutEffect(resolved, device),
       ...unitsTaken(resolved),

@@ -1,6 +1,6 @@
 // Turns errors of libtorch, of libraries, of the system and of users' TypeScript into sentences with an exit
 // code.
-import { LibraryError, NativeError } from "../../ffi/errors.ts";
+import { deviceHelp, LibraryError, NativeError } from "../../ffi/errors.ts";
 import { refused, UserError } from "../base/errors.ts";
 import { asMistake } from "./user/file.ts";
 
@@ -29,8 +29,9 @@ export function asUserError(error: unknown): unknown {
 function deviceFailed(error: NativeError): UserError {
   const why = /device-side assert/.test(error.native)
     ? "An index was outside of its table: a class or a token that the model has no place for. The same run with --device cpu says which."
-    : "Look at nvidia-smi and the system's log (dmesg: Xid) for this GPU, and run hpctrain doctor; " +
-      "CUDA_LAUNCH_BLOCKING=1 names the op that failed first.";
+    : deviceHelp(error.native) ??
+      "Look at nvidia-smi and the system's log (dmesg: Xid) for this GPU, and run hpctrain doctor; " +
+        "CUDA_LAUNCH_BLOCKING=1 names the op that failed first.";
   return new UserError(
     "environment",
     `The GPU failed in ${error.op}: ${

@@ -10,6 +10,7 @@ import {
 } from "../base/format.ts";
 import { percentages, type Spent, TIME_PART_LABELS } from "./account.ts";
 import { clean } from "../base/terminal.ts";
+import type { GpuFacts } from "./events.ts";
 
 export function startLine(world: { ranks: number; device: "cpu" | "cuda" }): string {
   const { ranks, device } = world;
@@ -19,6 +20,17 @@ export function startLine(world: { ranks: number; device: "cpu" | "cuda" }): str
     ? "1 CPU"
     : formatPlural(ranks, "CPU rank");
   return `Starting distributed training on ${where}`;
+}
+
+export function gpuLine(gpu: GpuFacts): string {
+  const { name, capability, tf32, cudnn, cudnn_searches, channels_last, attention } = gpu;
+  const parts = [
+    `${tf32 ? "TF32" : "fp32"} products`,
+    ...(cudnn === null ? [] : [`cuDNN ${cudnn}${cudnn_searches ? " searching its fastest kernels" : ""}`]),
+    ...(channels_last === null ? [] : [`channels ${channels_last ? "last" : "first"}`]),
+    ...(attention.length === 0 ? [] : [`${attention.join(" and ")} attention`]),
+  ];
+  return `GPU: ${name}, capability ${capability}; ${parts.join(", ")}`;
 }
 
 export function masterLine(host: string): string {

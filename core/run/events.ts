@@ -177,6 +177,24 @@ export interface RunEvent {
   host: string;
   pid: number;
   steps_per_epoch?: number;
+  /** Rank 0's. */
+  gpu?: GpuFacts;
+}
+
+/** What is known of a GPU before the first step, and what libtorch and its libraries choose for it. */
+export interface GpuFacts {
+  readonly name: string;
+  readonly capability: string;
+  readonly tf32: boolean;
+  /** Null where a model has no images. */
+  readonly channels_last: boolean | null;
+  /** Null where a model has no convolutions. */
+  readonly cudnn: string | null;
+  readonly cudnn_searches: boolean;
+  /** flash, memory-efficient, cuDNN, math: each kind that the model has. */
+  readonly attention: readonly string[];
+  /** Bytes that other processes held when this one began; 0 for little. */
+  readonly held_by_others: number;
 }
 
 interface ConfigEvent {

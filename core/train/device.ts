@@ -1,5 +1,7 @@
 // Opens libtorch, chooses device, numerics and the number of loader threads.
 import {
+  type CudaAbsence,
+  cudaAbsence,
   cudaDevices,
   cudaMemory,
   leaveDefaultStream,
@@ -15,7 +17,7 @@ import type { Config } from "../settings/settings.ts";
 import { UserError } from "../base/errors.ts";
 import { beginLoading, chooseLibtorch, loaded } from "./libtorch.ts";
 import type { Resolved } from "../settings/resolve.ts";
-import { cpusHere, workersFor } from "../base/cores.ts";
+import { cpusHere, gpusHere, workersFor } from "../base/cores.ts";
 
 export { asUserError } from "../models/user_error.ts";
 export { whyNoCuda };
@@ -46,13 +48,47 @@ export async function openDeviceBeside(config: Config, meanwhile: () => Promise<
   return openDevice(config, localRank);
 }
 
+const REMEDIES: Readonly<Record<CudaAbsence, string>> = {
+  build:
+    "Take a libtorch with CUDA (your site's PyTorch module, --libtorch DIR, `hpctrain libtorch install --cuda`)",
+  "no driver": "Take a node with GPUs (--gres=gpu:1, ngpus=1; a container needs --nv, or --gpus all)",
+  "old driver": "Take a libtorch that this driver serves (`hpctrain libtorch install --cuda` chooses one)",
+  hidden: "Name one that `nvidia-smi -L` lists (0, GPU-..., MIG-...), or unset it",
+  "no device": "Take another node; where `nvidia-smi` shows MIG on, ask for a MIG device",
+  failed: "See what `hpctrain doctor` says",
+};
+
+/** A GPU that nobody asked for and that can't be used is no error, and is said. */
+export function unusedGpus(
+  { training }: Config,
+  device: Device,
+  env: Readonly<Record<string, string>>,
+): string[] {
+  if (device !== "cpu" || training.device !== "auto" || gpusHere(env) === 0) return []; // hidden on purpose, too
+  const why = cudaAbsence();
+  if (why === null || why === "no driver") return [];
+  return [`The GPUs of this machine are not used: ${whyNoCuda()}. ${REMEDIES[why]}.`];
+}
+
+/** More than this of a GPU's memory, and than CUDA itself takes, is somebody's. */
+const OTHERS_SHARE = 0.1, OTHERS_BYTES = 2 ** 30;
+
+let ofOthers = 0;
+
+/** Bytes, or 0 for little. Called before this process has asked for any. */
+export const takenByOthers = ({ used, total }: ReturnType<typeof cudaMemory>): number =>
+  used > Math.max(OTHERS_SHARE * total, OTHERS_BYTES) ? used : 0;
+
+/** Bytes that other processes held of the GPU when this one began; 0 for little. */
+export const heldByOthers = (): number => ofOthers;
+
 function chooseDevice({ device: wanted, compile }: Config["training"], localRank: number): Device {
   if (wanted === "cpu") return "cpu";
   const count = cudaDevices();
   if (wanted === "cuda" && count === 0) {
     throw new UserError(
       "environment",
-      `--device cuda, but ${whyNoCuda()}. Use --device cpu, or --libtorch DIR.`,
+      `--device cuda, but ${whyNoCuda()}. ${REMEDIES[cudaAbsence()!]}, or train with --device cpu.`,
     );
   }
   if (count === 0) return "cpu";
@@ -66,6 +102,7 @@ function chooseDevice({ device: wanted, compile }: Config["training"], localRank
     );
   }
   setCudaDevice(index);
+  ofOthers = takenByOthers(cudaMemory());
   if (compile) leaveDefaultStream(); // steps can be captured
   return `cuda:${index}`;
 }

@@ -10,10 +10,10 @@ import { firstNonFinite } from "./gradients/norm.ts";
 export type Amp = "bf16" | "fp16" | "off";
 
 /** "auto": bf16 on a GPU that computes in it (compute capability 8.0), fp16 on an older one, off on a CPU. */
-export function chooseAmp(wanted: "auto" | Amp, device: Device): Amp {
+export function chooseAmp(wanted: "auto" | Amp, device: Device, capability?: number): Amp {
   if (wanted !== "auto") return wanted;
   if (device === "cpu") return "off";
-  return cudaCapability() >= 8 ? "bf16" : "fp16";
+  return (capability ?? cudaCapability()) >= 8 ? "bf16" : "fp16";
 }
 
 const MOST_SCALE = 2 ** 40;

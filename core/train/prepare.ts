@@ -8,7 +8,9 @@ import type { Config } from "../settings/settings.ts";
 import type { Cursor, Parts } from "../checkpoint/training_state.ts";
 import type { Control } from "../ranks/control/control.ts";
 import type { Team } from "../ranks/team.ts";
-import type { Console } from "../run/console.ts";
+import { type Console, gpuLine } from "../run/console.ts";
+import type { GpuFacts } from "../run/events.ts";
+import { gpuFactsOf, othersNote } from "./gpu.ts";
 import { type BatchPlan, isUnfinished, planBatches, precisionNote, shardsNote } from "./batches.ts";
 import type { Pass } from "./blocks.ts";
 import { weightsNote } from "./class_weights.ts";
@@ -93,6 +95,8 @@ export interface Trainer extends Built, StepParts {
   readonly account: Account;
   readonly times: Times;
   readonly flops: Flops;
+  /** Null on a CPU, and but for rank 0. */
+  readonly gpu: GpuFacts | null;
   readonly profile: Profile | null;
   readonly guard: Guard;
   readonly goBack: GoBack;
@@ -127,6 +131,7 @@ export function prepare(launch: Launch): Trainer {
   const built = build(config, device, world, null, team?.collectives.shared);
   const { arena, model, data, pass, amp } = built;
   const shortage = device === "cpu" ? checkMemory(config, built, ranksHere, world) : null;
+  const gpu = first ? gpuFactsOf(config, device, built) : null;
   const plan = planBatches(training, data.train.length, world);
   const schedule = scheduleOf(training, scaledLearningRate(training, plan.global), plan, data.train.facts);
   const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team) : null;
@@ -149,6 +154,7 @@ export function prepare(launch: Launch): Trainer {
     plan.note,
     ...(zero ? [zero.note] : []),
     ...precisionNote(built),
+    ...(gpu ? [gpuLine(gpu), ...othersNote(gpu)] : []),
     ...shardsNote(config, plan),
     ...(launch.originText ? [rateLine(training, plan.global, launch.originText)] : []),
   ];
@@ -205,7 +211,7 @@ export function prepare(launch: Launch): Trainer {
     ...built,
     ...record,
     ...{ launch, config, paths, plan, schedule, optimizer, scaler, ema, gradients, cursor, feed, notes },
-    ...{ account, flops, times, guard, ranksHere },
+    ...{ account, flops, times, guard, ranksHere, gpu },
     clipNorm: training.clip_norm,
     // A rank that updates a part of the weights has no whole gradients.
     inspect: histograms,

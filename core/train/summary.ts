@@ -22,7 +22,8 @@ interface Context {
 }
 
 export function announce(
-  { launch, paths, data, model, plan, shortage, notes, lineage, console, events, config, cursor }: Trainer,
+  { launch, paths, data, model, plan, shortage, notes, lineage, console, events, config, cursor, gpu }:
+    Trainer,
   { argv, world, master, origins }: Context,
 ): void {
   const { libtorch, resume, again } = launch;
@@ -49,6 +50,7 @@ export function announce(
     host: Deno.hostname(),
     pid: Deno.pid,
     steps_per_epoch: plan.stepsPerEpoch,
+    ...(gpu && { gpu }),
   });
   events.emit({ kind: "config", config, origins });
   for (const message of data.warnings) {

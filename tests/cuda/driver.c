@@ -6,7 +6,7 @@
 enum { INVALID_DEVICE = 101, NOT_SUPPORTED = 801, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76, DEVICE_ORDINAL = 9 };
 
 int cuInit(unsigned flags) { (void)flags; return 0; }
-int cuDriverGetVersion(int *version) { *version = 13020; return 0; }
+int cuDriverGetVersion(int *version) { *version = standin_driver(); return 0; }
 int cuDeviceGetCount(int *count) { *count = standin_devices(); return 0; }
 int cuDeviceGet(int *device, int i) {
   if (i < 0 || i >= standin_devices()) return INVALID_DEVICE;
@@ -21,8 +21,7 @@ int cuDeviceGetName(char *to, int room, int device) {
 int cuDeviceGetUuid_v2(unsigned char *to, int device) { standin_uuid(device, to); return 0; }
 int cuDeviceGetUuid(unsigned char *to, int device) { return cuDeviceGetUuid_v2(to, device); }
 int cuDeviceGetAttribute(int *value, int which, int device) {
-  (void)device;
-  int capability = standin_capability();
+  int capability = standin_capability(device);
   *value = which == CAPABILITY_MAJOR ? capability / 10 : which == CAPABILITY_MINOR ? capability % 10 : 0;
   return 0;
 }

@@ -173,7 +173,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *f) {
   memset(a, 0, sizeof *a);
   a->maxThreadsPerBlock = 1024;
   a->numRegs = 32;
-  a->ptxVersion = a->binaryVersion = settings.capability;
+  a->ptxVersion = a->binaryVersion = standin_capability(device_now);
   a->maxDynamicSharedSizeBytes = 48 << 10;
   return cudaSuccess;
 }

@@ -106,7 +106,7 @@ cudaError_t cudaMalloc(void **out, size_t size) {
   int d = device_now;
   size_t rounded = size ? (size + 511) & ~511ul : 512;
   cudaError_t code = forbidden("cudaMalloc");
-  if (!code && in_use[d] + rounded > settings.memory) code = failed(cudaErrorMemoryAllocation);
+  if (!code && in_use[d] + rounded + settings.taken > settings.memory) code = failed(cudaErrorMemoryAllocation);
   if (!code) {
     size_t taken = (rounded + 2 * GAP) & ~(GAP - 1);
     if (next_free[d] + taken > addresses[d] + SPAN) next_free[d] = addresses[d] + GAP; // longer than any test
@@ -220,7 +220,7 @@ cudaError_t cudaHostUnregister(void *at) {
   return code;
 }
 
-uint64_t standin_free_memory(int device) { return settings.memory - in_use[device]; }
+uint64_t standin_free_memory(int device) { return settings.memory - settings.taken - in_use[device]; }
 cudaError_t cudaMemGetInfo(size_t *left, size_t *total) {
   CALL(cudaMemGetInfo);
   *total = settings.memory;

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-Settings settings = {.devices = 1, .capability = 80, .memory = 8ull << 30};
+Settings settings = {.devices = 1, .visible = {0, 1, 2, 3, 4, 5, 6, 7}, .memory = 8ull << 30};
 pthread_mutex_t standin_lock = PTHREAD_MUTEX_INITIALIZER;
 __thread int device_now;
 static __thread cudaError_t last_error;
@@ -163,6 +163,7 @@ cudaError_t cudaPeekAtLastError(void) { return last_error; }
   X(ErrorInvalidSymbol, "invalid device symbol")                                                   \
   X(ErrorIllegalAddress, "an illegal memory access was encountered")                               \
   X(ErrorIllegalState, "the operation cannot be performed in the present state")                   \
+  X(ErrorDevicesUnavailable, "CUDA-capable device(s) is/are busy or unavailable")                  \
   X(ErrorNoDevice, "no CUDA-capable device is detected")                                           \
   X(ErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version")       \
   X(ErrorHostMemoryAlreadyRegistered, "part or all of the requested memory range is already mapped") \
@@ -200,12 +201,49 @@ static long number(const char *name, long otherwise) {
   return text && *text ? atol(text) : otherwise;
 }
 
+/** The number of the device that this names: its number, or the beginning of its GPU-... or MIG-...; -1 for none. */
+static int device_named(const char *name) {
+  if (*name >= '0' && *name <= '9') return atoi(name) < MOST_DEVICES ? atoi(name) : -1;
+  for (int d = 0; d < MOST_DEVICES; d++) {
+    char text[64] = "GPU-";
+    for (int i = 0; i < 16; i++) sprintf(text + strlen(text), i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", 0xd0 + i + d);
+    if (strlen(name) > 4 && !strncmp(name + 4, text + 4, strlen(name + 4))) return d;
+  }
+  return -1;
+}
+
+/** As the driver does it: devices up to the first name that it does not know. */
+static void take_visible(const char *names) {
+  int all = settings.devices;
+  if (!names) return;
+  settings.devices = 0;
+  char text[512];
+  snprintf(text, sizeof text, "%s", names);
+  for (char *rest = text, *name; (name = strsep(&rest, ",")) && settings.devices < all;) {
+    int device = *name ? device_named(name) : -1;
+    if (device < 0 || device >= all) return;
+    settings.visible[settings.devices++] = device;
+  }
+}
+
+/** "80", or one for each device: "80,70". */
+static void take_capabilities(const char *text) {
+  for (int d = 0, now = 80; d < MOST_DEVICES; d++) {
+    if (text && *text) now = strtol(text, (char **)&text, 10);
+    if (text && *text == ',') text++;
+    settings.capability[d] = now;
+  }
+}
+
 static void open_all(void) {
   settings.late = number("CUDA_STANDIN_LATE", 0);
   settings.tick_ms = number("CUDA_STANDIN_TICK_MS", 0);
   settings.devices = number("CUDA_STANDIN_DEVICES", settings.devices);
   if (settings.devices > MOST_DEVICES) settings.devices = MOST_DEVICES;
-  settings.capability = number("CUDA_STANDIN_CAPABILITY", settings.capability);
+  take_capabilities(getenv("CUDA_STANDIN_CAPABILITY"));
+  take_visible(getenv("CUDA_VISIBLE_DEVICES"));
+  settings.driver = number("CUDA_STANDIN_DRIVER", CUDART_VERSION);
+  settings.taken = (uint64_t)number("CUDA_STANDIN_TAKEN_MIB", 0) << 20;
   settings.memory = (uint64_t)number("CUDA_STANDIN_MEMORY_MIB", settings.memory >> 20) << 20;
   demand_failure(getenv("CUDA_STANDIN_FAIL"));
   open_counters();
@@ -230,11 +268,15 @@ void standin_set(const char *what, const char *value) {
 
 int standin_is_late(void) { return settings.late; }
 int standin_devices(void) { standin_open(); return settings.devices; }
-int standin_capability(void) { standin_open(); return settings.capability; }
+int standin_capability(int device) { standin_open(); return settings.capability[settings.visible[device]]; }
+int standin_driver(void) { standin_open(); return settings.driver; }
 uint64_t standin_memory(void) { standin_open(); return settings.memory; }
-const char *standin_name(void) { return "CUDA stand-in (no GPU)"; }
+const char *standin_name(void) {
+  const char *name = getenv("CUDA_STANDIN_NAME");
+  return name && *name ? name : "CUDA stand-in (no GPU)";
+}
 void standin_uuid(int device, unsigned char *sixteen) {
-  for (int i = 0; i < 16; i++) sixteen[i] = 0xd0 + i + device;
+  for (int i = 0; i < 16; i++) sixteen[i] = 0xd0 + i + settings.visible[device];
 }
 
 int standin_stub(const char *library, const char *name) {
@@ -248,6 +290,7 @@ int standin_stub(const char *library, const char *name) {
 
 cudaError_t cudaGetDeviceCount(int *count) {
   CALL(cudaGetDeviceCount);
+  if (settings.driver / 1000 < CUDART_VERSION / 1000) return failed(cudaErrorInsufficientDriver);
   *count = settings.devices;
   return settings.devices ? cudaSuccess : failed(cudaErrorNoDevice);
 }
@@ -271,7 +314,8 @@ cudaError_t cudaDeviceEnablePeerAccess(int device, unsigned flags) {
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int *version) {
-  *version = CUDART_VERSION;
+  standin_open();
+  *version = settings.driver;
   return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int *version) {
@@ -290,8 +334,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
       .totalGlobalMem = settings.memory, .sharedMemPerBlock = 48 << 10, .sharedMemPerBlockOptin = 163 << 10,
       .sharedMemPerMultiprocessor = 164 << 10, .regsPerBlock = 65536, .regsPerMultiprocessor = 65536, .warpSize = 32,
       .memPitch = 2147483647, .maxThreadsPerBlock = 1024, .maxThreadsDim = {1024, 1024, 64},
-      .maxGridSize = {2147483647, 65535, 65535}, .totalConstMem = 65536, .major = settings.capability / 10,
-      .minor = settings.capability % 10, .multiProcessorCount = 108, .canMapHostMemory = 1, .concurrentKernels = 1,
+      .maxGridSize = {2147483647, 65535, 65535}, .totalConstMem = 65536, .major = standin_capability(device) / 10,
+      .minor = standin_capability(device) % 10, .multiProcessorCount = 108, .canMapHostMemory = 1, .concurrentKernels = 1,
       .unifiedAddressing = 1, .streamPrioritiesSupported = 1, .cooperativeLaunch = 1, .asyncEngineCount = 3,
       .pciBusID = device + 1, .l2CacheSize = 40 << 20, .maxThreadsPerMultiProcessor = 2048,
       .maxBlocksPerMultiProcessor = 32, .textureAlignment = 512, .texturePitchAlignment = 32, .memoryBusWidth = 5120,

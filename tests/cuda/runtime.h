@@ -12,8 +12,9 @@
 typedef struct {
   int late;       // work runs when somebody waits for it; else at once
   int tick_ms;    // late, but everything queued runs so often: other processes wait for it
-  int devices, capability;
-  uint64_t memory; // bytes of a device
+  int devices, visible[MOST_DEVICES], capability[MOST_DEVICES];
+  int driver;             // the CUDA that it serves; 0: there is none
+  uint64_t memory, taken; // bytes of a device, and what other processes hold of it
 } Settings;
 extern Settings settings;
 

@@ -35,7 +35,8 @@ int standin_owns(const void *at, size_t bytes, const char *call, const char *rol
 /** 1 when work is queued and runs later. */
 int standin_is_late(void);
 int standin_devices(void);
-int standin_capability(void);
+int standin_capability(int device);
+int standin_driver(void);
 uint64_t standin_memory(void);
 uint64_t standin_free_memory(int device);
 const char *standin_name(void);

@@ -29,6 +29,14 @@ Deno.test("a batch that fits is larger on a larger GPU, and none fits where the 
   const { stdout } = await succeed(["models", "mlp", "--gpu=24GB"]);
   assertMatch(stdout, /^block +gives +parameters +FLOPs +memory$/m);
   assertMatch(stdout, /--gradient-checkpointing +batches of up to \d+/);
+  assertMatch(stdout, /\nThere fp32 products are TF32 \(--no-tf32\)\.\n$/);
+  const there = async (name: string) =>
+    (await succeed(["models", name, "--gpu=24GB"])).stdout.trimEnd().split("\n").at(-1)!;
+  assertMatch(await there("simple-convnet"), /; images lie channels last \(--no-channels-last\)\.$/);
+  assertMatch(
+    await there("vit"),
+    /; libtorch chooses the kernel of attention, and the run's start says which\.$/,
+  );
 });
 
 Deno.test("with data its own sizes hold; a user's file and a wrong name are told of", () =>

@@ -1,17 +1,30 @@
 import { newestReleaseFor } from "../../../ffi/libraries/releases.ts";
 import {
+  type CudaAbsence,
+  cudaAbsence,
   cudaCapability,
   cudaCapabilityMinor,
   cudaDevices,
   cudaMemory,
+  cudaName,
   cudaVersions,
+  isMig,
   setCudaDevice,
   whyNoCuda,
 } from "../../../ffi/cuda.ts";
 import { driversCuda } from "../../../ffi/machine.ts";
+import { takenByOthers } from "../../train/device.ts";
 import { gpusHere } from "../../base/cores.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
 import { bad, type Finding, good, namesIn, olderVersion, textOf, warn } from "./check.ts";
+
+interface GpuDevice {
+  readonly name: string;
+  readonly capability: string;
+  readonly memory: number;
+  /** Bytes that other processes hold; 0 for little. */
+  readonly taken: number;
+}
 
 export interface GpuFacts {
   readonly asked: "auto" | "cpu" | "cuda";
@@ -24,7 +37,8 @@ export interface GpuFacts {
   /** It is null where there is no libtorch. */
   readonly libtorchCuda: boolean | null;
   readonly builtFor: string | null;
-  readonly devices: readonly { readonly capability: string; readonly memory: number }[];
+  readonly devices: readonly GpuDevice[];
+  readonly absence: CudaAbsence | null;
   readonly why: string | null;
 }
 
@@ -37,9 +51,12 @@ export function gatherGpu(
   const count = libtorchCuda === null ? 0 : cudaDevices();
   const devices = Array.from({ length: count }, (_, index) => {
     setCudaDevice(index);
+    const memory = cudaMemory();
     return {
+      name: cudaName(index) ?? "unknown",
       capability: `${cudaCapability(index)}.${cudaCapabilityMinor(index)}`,
-      memory: cudaMemory().total,
+      memory: memory.total,
+      taken: takenByOthers(memory),
     };
   });
   if (count > 0) setCudaDevice(0);
@@ -53,6 +70,7 @@ export function gatherGpu(
     libtorchCuda,
     builtFor: count > 0 ? cudaVersions().runtime : null,
     devices,
+    absence: libtorchCuda === null ? null : cudaAbsence(),
     why: libtorchCuda === null || count > 0 ? null : whyNoCuda(),
   };
 }
@@ -78,7 +96,9 @@ const NAME = "GPU";
 
 export function judgeGpu(facts: GpuFacts): Finding[] {
   const { files, asked, driver, driverCuda, devices, visible } = facts;
-  if (devices.length > 0) return [good(NAME, devicesIn(facts)), ...judgeDriver(facts)];
+  if (devices.length > 0) {
+    return [good(NAME, devicesIn(facts)), ...judgeDevices(devices), ...judgeDriver(facts)];
+  }
   const worse = asked === "cuda" ? bad : warn;
   if (files === 0 && asked !== "cuda") {
     return [good(NAME, "none on this machine; training uses its CPU")];
@@ -97,11 +117,12 @@ export function judgeGpu(facts: GpuFacts): Finding[] {
   const there = `${formatPlural(files, "GPU")} here (driver ${driver ?? "unknown"}, serving CUDA ${
     driverCuda ?? "unknown"
   })`;
-  if (facts.shown === 0) {
+  if (facts.shown === 0 || facts.absence === "hidden") {
     return [worse(
       NAME,
       `${there}, but CUDA_VISIBLE_DEVICES is "${visible}", which shows none to this process`,
-      "Ask the scheduler for GPUs (--gres=gpu:1, ngpus=1), or unset it outside of a job.",
+      "Name one that `nvidia-smi -L` lists (0, GPU-..., MIG-...), ask the scheduler for GPUs (--gres=gpu:1, ngpus=1), or " +
+        "unset it outside of a job.",
     )];
   }
   if (facts.libtorchCuda === null) {
@@ -122,13 +143,37 @@ export function judgeGpu(facts: GpuFacts): Finding[] {
 function devicesIn({ devices, driver, builtFor, files }: GpuFacts): string {
   const kinds = Map.groupBy(
     devices,
-    ({ capability, memory }) => `${formatBytes(memory)}, capability ${capability}`,
+    ({ name, capability, memory }) => `${name} of ${formatBytes(memory)}, capability ${capability}`,
   );
-  const each = [...kinds].map(([kind, of]) => `${of.length} of ${kind}`).join("; ");
+  const each = [...kinds].map(([kind, of]) => `${of.length} x ${kind}`).join("; ");
   const hidden = files > devices.length ? ` (of ${files} on the machine)` : "";
   return `${formatPlural(devices.length, "GPU")}${hidden}: ${each}; driver ${
     driver ?? "unknown"
   }, libtorch for CUDA ${builtFor}`;
+}
+
+function judgeDevices(devices: readonly GpuDevice[]): Finding[] {
+  const kinds = [...new Set(devices.map(({ name, capability }) => `${name} (${capability})`))];
+  const taken = devices.flatMap(({ taken, memory }, i) =>
+    taken === 0 ? [] : [`${formatBytes(taken)} of the ${formatBytes(memory)} of GPU ${i}`]
+  );
+  return [
+    ...(taken.length === 0 ? [] : [warn(
+      "GPU memory",
+      `other processes hold ${taken.join(", ")}`,
+      "`nvidia-smi` names them; take other GPUs (CUDA_VISIBLE_DEVICES), or another node.",
+    )]),
+    ...(kinds.length === 1 ? [] : [warn(
+      "GPU kinds",
+      `there are ${kinds.length} kinds: ${
+        kinds.join(", ")
+      }; in a run on all of them the slowest sets the pace`,
+      "Name those of one kind with CUDA_VISIBLE_DEVICES, or ask the scheduler for one kind (--gres=gpu:KIND:N).",
+    )]),
+    ...(devices.some(({ name }) => isMig(name))
+      ? [good("GPU", "this is a MIG device: a process sees one, so a run has one rank on this node")]
+      : []),
+  ];
 }
 
 function judgeDriver({ driver, builtFor }: GpuFacts): Finding[] {
@@ -158,8 +203,8 @@ function newestLibtorch(driverCuda: string | null): string {
   return version === null ? "" : `, which takes PyTorch ${version} for this driver`;
 }
 
-function fixOf({ why, driver, driverCuda }: GpuFacts): string {
-  if (/too old|insufficient/i.test(why ?? "")) {
+function fixOf({ absence, driver, driverCuda }: GpuFacts): string {
+  if (absence === "old driver") {
     return `Take a libtorch that was built for CUDA ${
       driverCuda ?? "of this driver"
     } or older (\`hpctrain libtorch ` +
@@ -167,6 +212,9 @@ function fixOf({ why, driver, driverCuda }: GpuFacts): string {
   }
   if (driver === null) {
     return "The driver's kernel module is not loaded (/proc/driver/nvidia): ask the site, or take another node.";
+  }
+  if (absence === "no device") {
+    return "Where `nvidia-smi` shows MIG on, ask for a MIG device; else the node is at fault: take another (--exclude).";
   }
   return "Try `nvidia-smi` on this node; if it fails too, the node is at fault: take another (--exclude).";
 }

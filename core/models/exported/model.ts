@@ -1,4 +1,5 @@
 // Makes a model like any other of an exported program (.pt2), and a loss of the one inside its graph.
+import type { Attends } from "../../../ffi/attention.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { damaged } from "../../base/file_bytes.ts";
 import { UserError } from "../../base/errors.ts";
@@ -37,6 +38,8 @@ export interface ExportedModel extends Model {
   readonly apart: boolean;
   /** --sync-bn does not reach the batch norm in here. */
   readonly normalises: boolean;
+  /** Attentions whose heads and width the graph says. */
+  readonly attends: readonly Attends[];
 }
 
 export function checkRun(
@@ -122,7 +125,25 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
     predicts: signature.prediction !== null,
     apart: !whole,
     normalises: program.nodes.some(({ target }) => /batch_norm/.test(target)),
+    attends: attentionsIn(program),
   };
+}
+
+function attentionsIn({ nodes, tensors }: Program): Attends[] {
+  return nodes.filter(({ target }) => /\.scaled_dot_product_attention\./.test(target)).flatMap(
+    ({ inputs }) => {
+      const value = (name: string) => inputs.find((input) => input.name === name)?.value;
+      const number = (name: string) => ((of) => of?.kind === "number" ? of.value : 0)(value(name));
+      const query = value("query"), mask = value("attn_mask");
+      const sizes = query?.kind === "tensor" ? tensors.get(query.name)?.sizes ?? [] : [];
+      const heads = sizes.at(-3), width = sizes.at(-1);
+      if (typeof heads !== "number" || typeof width !== "number") return [];
+      return [{
+        ...{ heads, width, causal: number("is_causal") !== 0, dropout: number("dropout_p") },
+        masked: mask !== undefined && mask.kind !== "none",
+      }];
+    },
+  );
 }
 
 function describeModel(

@@ -1,4 +1,5 @@
 // nn.MultiheadAttention(batch_first=True) of a sequence over itself, without attention weights as a result.
+import type { Attends } from "../../../ffi/attention.ts";
 import { uninitialised, zeros } from "../../../ffi/make.ts";
 import {
   contiguous,
@@ -26,6 +27,8 @@ export class MultiheadAttention extends Module {
   /** Share of attention weights dropped while training. */
   readonly p: number;
   readonly #causal: boolean;
+  /** @internal */
+  readonly attends: Attends;
   // Forward uses these shapes of one call again, so that it makes no lists.
   readonly #packed: number[];
   readonly #perHead: number[];
@@ -49,6 +52,7 @@ export class MultiheadAttention extends Module {
     xavierUniform(this.#weight);
     if (this.#project.bias !== null) fill(this.#project.bias, 0);
     const width = embedDim / numHeads;
+    this.attends = { heads: numHeads, width, causal: this.#causal, dropout: this.p };
     this.#packed = [0, 0, 3, embedDim];
     this.#perHead = [0, 0, width];
     this.#split = [0, numHeads, 0, width];

@@ -1,4 +1,5 @@
 // gpt: GPT-2's shape with nanoGPT's names and initialisation; the output layer shares the token embedding.
+import type { Attends } from "../../../ffi/attention.ts";
 import { add } from "../../../ffi/make.ts";
 import {
   gelu,
@@ -30,6 +31,7 @@ interface GptSizes {
 class Attention extends Module {
   readonly attend: Linear;
   readonly project: Linear;
+  readonly attends: Attends;
   readonly #drop: Dropout;
   readonly #embed: number;
   // Forward uses these shapes of one call again, so that it makes no lists: [batch, tokens, heads, width] and
@@ -42,6 +44,7 @@ class Attention extends Module {
     this.attend = this.child("c_attn", new Linear(embed, 3 * embed, { bias }));
     this.project = this.child("c_proj", new Linear(embed, embed, { bias }));
     this.#drop = this.child("resid_dropout", new Dropout(dropout));
+    this.attends = { heads, width: embed / heads, causal: true, dropout };
     this.#embed = embed;
     this.#perHead = [0, 0, heads, embed / heads];
     this.#joined = [0, 0, embed];

@@ -9,6 +9,7 @@ import {
 import type { Curve } from "../../run/curve.ts";
 import { type Attempt, endOfAttempt, wallOf } from "../../run/lineage.ts";
 import type { RunData } from "../../run/run_data.ts";
+import { gpuLine } from "../../run/console.ts";
 import { progressOf, type RunStatus } from "../../run/status.ts";
 import { type BarShare, Html, markup, shareBar, shareLegend } from "./html.ts";
 import { ownWork, percentages, TIME_PART_LABELS } from "../../run/account.ts";
@@ -308,6 +309,7 @@ export function environmentSection({ run, folder, begunAt, lastAt, lineage, conf
     ["hpctrain", String(run.version)],
     ["libtorch", `${run.libtorch}${libtorchFolder(config)}`],
     ["device", `${run.world_size} x ${run.device}`],
+    ...(run.gpu ? [["GPU", gpuLine(run.gpu).replace(/^GPU: /, "")] satisfies [string, string]] : []),
     ["host", `${run.host}, process ${run.pid}`],
     [
       "jobs",

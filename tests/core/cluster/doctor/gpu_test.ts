@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { driverIn, type GpuFacts, judgeGpu } from "../../../../core/cluster/doctor/gpu.ts";
 
-const H100 = { capability: "9.0", memory: 80 * 2 ** 30 };
+const H100 = { name: "NVIDIA H100", capability: "9.0", memory: 80 * 2 ** 30, taken: 0 };
 /** Four H100 with a driver of the 550 branch. */
 const NODE: GpuFacts = {
   asked: "auto",
@@ -13,6 +13,7 @@ const NODE: GpuFacts = {
   libtorchCuda: true,
   builtFor: "12.8",
   devices: [H100, H100, H100, H100],
+  absence: null,
   why: null,
 };
 const NONE: GpuFacts = {
@@ -31,7 +32,7 @@ Deno.test("four GPUs that libtorch can use are one good line", () => {
   assertEquals([line.state, more.length], ["good", 0]);
   assertEquals(
     line.said,
-    "4 GPUs: 4 of 80.0 GiB, capability 9.0; driver 550.54.14, libtorch for CUDA 12.8",
+    "4 GPUs: 4 x NVIDIA H100 of 80.0 GiB, capability 9.0; driver 550.54.14, libtorch for CUDA 12.8",
   );
 });
 
@@ -62,7 +63,7 @@ Deno.test("a libtorch for CPUs on a machine with GPUs is a warning, and bad with
 
 Deno.test("a driver that is too old for libtorch says which CUDA it serves", () => {
   const why = "the NVIDIA driver is too old: it serves CUDA 12.4, and this libtorch was built for CUDA 13.2";
-  const [line] = judged({ devices: [], builtFor: null, why });
+  const [line] = judged({ devices: [], builtFor: null, absence: "old driver", why });
   assertEquals(line.state, "warn");
   assertMatch(line.said, /serves CUDA 12\.4/);
   assertMatch(line.fix!, /built for CUDA 12\.4 or older/);
@@ -71,6 +72,31 @@ Deno.test("a driver that is too old for libtorch says which CUDA it serves", () 
 Deno.test("CUDA_VISIBLE_DEVICES that shows none is named", () => {
   const [line] = judged({ visible: "", shown: 0, devices: [], why: "no CUDA-capable device is detected" });
   assertMatch(line.said, /CUDA_VISIBLE_DEVICES is ""/);
+});
+
+Deno.test("a name in CUDA_VISIBLE_DEVICES that the driver does not know is named, with where to look", () => {
+  const gone = { visible: "GPU-1234", shown: 1, devices: [], absence: "hidden" } as const;
+  const [line] = judged({ ...gone, asked: "cuda" });
+  assertEquals(line.state, "bad");
+  assertMatch(line.said, /CUDA_VISIBLE_DEVICES is "GPU-1234", which shows none/);
+  assertMatch(line.fix!, /nvidia-smi -L/);
+});
+
+Deno.test("a driver that shows no device of a GPU with MIG on says how to ask for one", () => {
+  const [line] = judged({ devices: [], absence: "no device", why: "the NVIDIA driver sees no device" });
+  assertMatch(line.fix!, /MIG on, ask for a MIG device/);
+});
+
+Deno.test("GPUs of two kinds, memory that others hold and a MIG device have lines of their own", () => {
+  const A100 = { ...H100, name: "NVIDIA A100", capability: "8.0" };
+  const [, kinds] = judged({ devices: [H100, A100] });
+  assertEquals([kinds.state, kinds.name], ["warn", "GPU kinds"]);
+  assertMatch(kinds.said, /NVIDIA H100 \(9\.0\), NVIDIA A100 \(8\.0\).*slowest/);
+  const [, held] = judged({ devices: [H100, { ...H100, taken: 60 * 2 ** 30 }] });
+  assertEquals([held.state, held.said], ["warn", "other processes hold 60.0 GiB of the 80.0 GiB of GPU 1"]);
+  const [, mig] = judged({ devices: [{ ...H100, name: "NVIDIA A100-SXM4-40GB MIG 1g.5gb" }] });
+  assertEquals(mig.state, "good");
+  assertMatch(mig.said, /MIG device: a process sees one/);
 });
 
 Deno.test("drivers in a range with a known fault are warned of, and those beside it are not", () => {

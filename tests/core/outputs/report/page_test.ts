@@ -100,6 +100,14 @@ Deno.test("settings have their origins, those of one's own first; a command is g
     environmentSection(data)!.text,
     "hpctrain --run-name &#39;it&#39;\\&#39;&#39;s new&#39; --lr=1e-3",
   );
+  data.run.gpu = {
+    ...{ name: "NVIDIA H100", capability: "9.0", tf32: true, channels_last: true, cudnn: "9.26.0" },
+    ...{ cudnn_searches: true, attention: ["flash"], held_by_others: 0 },
+  };
+  assertStringIncludes(
+    textOf(environmentSection(data)!),
+    "GPU NVIDIA H100, capability 9.0; TF32 products, cuDNN 9.26.0 searching its fastest kernels, channels last, flash",
+  );
   assertEquals(warningsSection(data), null);
 });
 

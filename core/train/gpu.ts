@@ -1,0 +1,93 @@
+// What a run on a GPU says of it at the start: its name, and what libtorch and its libraries choose for it.
+import { type Attends, type AttentionKernel, attentionKernel } from "../../ffi/attention.ts";
+import { cudaCapability, cudaCapabilityMinor, cudaMemory, cudaName, cudnnVersion } from "../../ffi/cuda.ts";
+import type { Device } from "../../ffi/tensor.ts";
+import type { Model } from "../models/model.ts";
+import type { GpuFacts } from "../run/events.ts";
+import type { Config } from "../settings/settings.ts";
+import { formatBytes } from "../base/format.ts";
+import type { Team } from "../ranks/team.ts";
+import type { Built } from "./build.ts";
+import { heldByOthers } from "./device.ts";
+import { type Amp, chooseAmp } from "./precision.ts";
+
+/** Ampere is the first generation with TensorFloat-32. */
+const TF32_SINCE = 8;
+
+/** Null on a CPU. */
+export function gpuFactsOf(
+  { training }: Config,
+  device: Device,
+  { model, amp, channelsLast }: Pick<Built, "model" | "amp" | "channelsLast">,
+): GpuFacts | null {
+  if (device === "cpu") return null;
+  const capability = cudaCapability();
+  const images = model.convolutional || training.channels_last === "on";
+  return {
+    name: cudaName(numberOf(device)) ?? "unknown",
+    capability: `${capability}.${cudaCapabilityMinor()}`,
+    tf32: training.tf32 && capability >= TF32_SINCE,
+    channels_last: images ? channelsLast : null,
+    cudnn: model.convolutional ? cudnnVersion() : null,
+    cudnn_searches: training.deterministic === "off",
+    attention: kernelsFor(model, amp, device),
+    held_by_others: heldByOthers(),
+  };
+}
+
+const numberOf = (device: Device): number => Number(device.slice("cuda:".length));
+
+function kernelsFor(model: Model, amp: Amp, device: Device): AttentionKernel[] {
+  const dtype = amp === "off" ? "f32" : amp === "fp16" ? "f16" : "bf16";
+  const distinct = new Map(attentionsIn(model).map((one) => [JSON.stringify(one), one]));
+  const kernels = [...distinct.values()].map((one) => attentionKernel(one, dtype, device));
+  return [...new Set(kernels.filter((kernel) => kernel !== null))];
+}
+
+/** The modules that say how they attend, or the exported graph's nodes. */
+export function attentionsIn(model: Model): readonly Attends[] {
+  if ("attends" in model) return model.attends as readonly Attends[];
+  return model.root.modules().flatMap((module) => "attends" in module ? [module.attends as Attends] : []);
+}
+
+/** A line for memory that others hold, of which a run may be short later. */
+export function othersNote({ held_by_others: held }: GpuFacts): string[] {
+  if (held === 0) return [];
+  return [
+    `Other processes hold ${formatBytes(held)} of this GPU's ${
+      formatBytes(cudaMemory().total)
+    }: nvidia-smi names them. ` +
+    "A run that is alone on its GPU has more room and is faster.",
+  ];
+}
+
+interface Kind {
+  readonly name: string;
+  readonly capability: number;
+}
+
+/**
+ * Ranks may compute on GPUs of two kinds. What --amp auto means would differ between them, so it is what the
+ * oldest of them computes in.
+ */
+export function inCommon(
+  config: Config,
+  device: Device,
+  team: Team | null,
+): { readonly config: Config; readonly notes: readonly string[] } {
+  if (team === null || device === "cpu") return { config, notes: [] };
+  const own: Kind = { name: cudaName(numberOf(device)) ?? "unknown", capability: cudaCapability() };
+  const kinds = team.gather(own, "the kind of its GPU");
+  const names = [...new Set(kinds.map(({ name, capability }) => `${name} (capability ${capability})`))];
+  if (names.length === 1) return { config, notes: [] };
+  const { training } = config;
+  const oldest = Math.min(...kinds.map(({ capability }) => capability));
+  const amp = training.amp === "auto" ? chooseAmp("auto", device, oldest) : training.amp;
+  return {
+    config: { ...config, training: { ...training, amp } },
+    notes: [
+      `The ranks compute on GPUs of ${names.length} kinds: ${names.join(", ")}. The slowest sets the pace` +
+      (training.amp === "auto" ? `, and --amp auto is ${amp}, which all of them compute in.` : "."),
+    ],
+  };
+}
