@@ -1,4 +1,4 @@
-// Which of libtorch's kernels computes an attention on a device: it chooses by shape, data type and GPU.
+// Asks libtorch which of its kernels computes an attention on a device: it chooses by shape, data type and GPU.
 import { aten } from "./aten.ts";
 import { requireGrad } from "./autograd.ts";
 import type { DType } from "./dtype.ts";
@@ -13,7 +13,7 @@ const choice = aten(
 /** How a model calls scaledDotProductAttention while it trains. */
 export interface Attends {
   readonly heads: number;
-  /** Of a head. */
+  /** A head is so wide. */
   readonly width: number;
   readonly causal: boolean;
   /** The share of its weights that is dropped. */

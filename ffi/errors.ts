@@ -17,7 +17,7 @@ export class NativeError extends Error {
   }
 }
 
-/** What to do about a failure of a GPU, by CUDA's own words for it; null where they say too little. */
+/** Says what to do about a failure of a GPU, by CUDA's own words for it; null where they say too little. */
 export function deviceHelp(said: string): string | null {
   return HELP.find(([words]) => words.test(said))?.[1] ?? null;
 }

@@ -171,7 +171,7 @@ function render(
   ];
 }
 
-/** What is known of them without the GPU. */
+/** Without the GPU no more is known. */
 function kernelsLine(model: Model, { tf32, channels_last: last }: Config["training"]): string {
   return "There " + [
     tf32 ? "fp32 products are TF32 (--no-tf32)" : "fp32 products are whole (--tf32)",

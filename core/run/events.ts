@@ -181,7 +181,7 @@ export interface RunEvent {
   gpu?: GpuFacts;
 }
 
-/** What is known of a GPU before the first step, and what libtorch and its libraries choose for it. */
+/** A GPU as it is known before the first step, with what libtorch and its libraries choose for it. */
 export interface GpuFacts {
   readonly name: string;
   readonly capability: string;
@@ -191,7 +191,7 @@ export interface GpuFacts {
   /** Null where a model has no convolutions. */
   readonly cudnn: string | null;
   readonly cudnn_searches: boolean;
-  /** flash, memory-efficient, cuDNN, math: each kind that the model has. */
+  /** Each kind that the model has: flash, memory-efficient, cuDNN, math. */
   readonly attention: readonly string[];
   /** Bytes that other processes held when this one began; 0 for little. */
   readonly held_by_others: number;

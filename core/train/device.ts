@@ -79,7 +79,7 @@ let ofOthers = 0;
 export const takenByOthers = ({ used, total }: ReturnType<typeof cudaMemory>): number =>
   used > Math.max(OTHERS_SHARE * total, OTHERS_BYTES) ? used : 0;
 
-/** Bytes that other processes held of the GPU when this one began; 0 for little. */
+/** The bytes that other processes held of the GPU when this one began; 0 for little. */
 export const heldByOthers = (): number => ofOthers;
 
 function chooseDevice({ device: wanted, compile }: Config["training"], localRank: number): Device {

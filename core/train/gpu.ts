@@ -1,4 +1,4 @@
-// What a run on a GPU says of it at the start: its name, and what libtorch and its libraries choose for it.
+// Says at the start of a run on a GPU what libtorch and its libraries choose for it.
 import { type Attends, type AttentionKernel, attentionKernel } from "../../ffi/attention.ts";
 import { cudaCapability, cudaCapabilityMinor, cudaMemory, cudaName, cudnnVersion } from "../../ffi/cuda.ts";
 import type { Device } from "../../ffi/tensor.ts";
