@@ -86,15 +86,19 @@ const SHARE = 0.5;
 /** Data takes this share of free memory by default: other ranks of this machine hold theirs too. */
 const QUARTER = 0.25;
 
+/** A machine without twice as much could not run this program, and hundreds of coordinates are no larger. */
+const LITTLE_BYTES = 2 ** 20;
+
 /** Data that does not fit is refused before it is read. */
 export function checkRoom(
   what: string,
   bytes: number,
   samples: number | null,
   advice: string,
-  free = freeMemory(),
+  known?: number,
 ): void {
-  const most = SHARE * free;
+  if (bytes <= LITTLE_BYTES && known === undefined) return;
+  const most = SHARE * (known ?? freeMemory());
   if (bytes <= most) return;
   const fitting = samples === null
     ? ""

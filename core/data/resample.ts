@@ -65,6 +65,7 @@ export function resampled(table: Table, data: Config["data"], notes: string[]): 
 /** Where each point of a grid is a sample, one without a mean is none. */
 const markingGaps = (column: VariableColumn): VariableColumn => ({
   ...column,
+  stored: undefined,
   readMarking(absent) {
     const read = column.read(), values = read as Float64Array;
     for (let i = 0; i < values.length; i++) if (Number.isNaN(values[i])) absent[i] = 1;

@@ -16,6 +16,7 @@ import {
   valueText,
 } from "./columns/coordinate.ts";
 import { FILE_COLUMN } from "./columns/file_column.ts";
+import { rowsWith } from "./marks.ts";
 import { heldOut, splitIndices } from "./order.ts";
 import type { Windows } from "./windows.ts";
 
@@ -86,16 +87,15 @@ export function splitRows(asked: Splitting, notes: string[]): Split {
   const share = data.validation_split > 0 || data.folds > 0 || FOLD.test(methodOf(data));
   if (validates && data.validate_on === "" && share) markShare(asked, marks);
   const all = windows ? windows.bases(marks) : marks;
-  const rowsOf = (mark: number) => {
-    const rows = new Int32Array(all.reduce((sum, one) => sum + Number(one === mark), 0));
-    for (let row = 0, at = 0; row < samples; row++) if (all[row] === mark) rows[at++] = row;
-    return rows;
-  };
   const atMost = (rows: Int32Array, most: number) =>
     rows.length <= most
       ? rows
       : splitIndices(rows.length, { train: most, val: 0 }, seed).train.map((i) => rows[i]);
-  const found = { train: rowsOf(TRAIN), val: rowsOf(VAL), test: data.test_on === "" ? null : rowsOf(TEST) };
+  const found = {
+    train: rowsWith(all, TRAIN),
+    val: rowsWith(all, VAL),
+    test: data.test_on === "" ? null : rowsWith(all, TEST),
+  };
   const split = {
     ...found,
     train: atMost(found.train, data.train_samples),
@@ -261,7 +261,7 @@ function markShare(asked: Splitting, marks: Uint8Array): void {
         "Use --split time or --split blocks, or --validate-on with years.",
     );
   }
-  const open = Int32Array.from({ length: samples }, (_, row) => row).filter((row) => marks[row] === TRAIN);
+  const open = rowsWith(marks, TRAIN);
   const fold = foldOf(data), order = (count: number) => permute(count, key(seed, "split", how));
   const hold = (rows: Int32Array) => {
     if (fold) return inFold(rows.length, fold, order(rows.length)).forEach((i) => marks[rows[i]] = VAL);

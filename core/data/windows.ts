@@ -71,14 +71,21 @@ export function windowsOf(
         : ""),
     bases(marks) {
       const found = new Uint8Array(samples).fill(NONE);
-      for (let row = Math.max(0, -first); row < samples - last; row++) {
-        if (run[Math.floor((row + first) / each)] !== run[Math.floor((row + last) / each)]) continue;
-        const mark = marks[row];
-        if (needed.every((offset) => marks[row + offset] === mark)) found[row] = mark;
+      const others = needed.filter((offset) => offset !== 0);
+      // All rows of a step lie in one run, and distances are whole steps.
+      for (let row = Math.max(0, -first); row < samples - last; row += each) {
+        if (run[(row + first) / each] !== run[(row + last) / each]) continue;
+        found.set(marks.subarray(row, row + each), row);
+        for (const offset of others) keepAlike(found, marks, row, row + each, offset);
       }
       return found;
     },
   };
+}
+
+/** A row keeps its mark where the one at the distance has it, too. */
+function keepAlike(found: Uint8Array, marks: Uint8Array, from: number, to: number, offset: number): void {
+  for (let row = from; row < to; row++) if (marks[row + offset] !== found[row]) found[row] = NONE;
 }
 
 /** Steps in one run follow each other without a gap. */

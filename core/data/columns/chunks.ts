@@ -48,7 +48,7 @@ function wrongWith({ storedOf }: Chunks, cell: number, chunkBytes: number): stri
 }
 
 /** A reader keeps this much of unpacked chunks, beside those of one row. */
-const KEPT_BYTES = 16 * 2 ** 20;
+export const KEPT_BYTES = 16 * 2 ** 20;
 
 /** `path` and `name` are for sentences about damaged chunks; `share` is of the chunks that are kept. */
 export function openRowsOfChunks(
@@ -101,6 +101,7 @@ export function openRowsOfChunks(
       }
     },
     groupOf: rowsInChunk === 1 ? undefined : (row) => placeOf(row).cell,
+    keeps: pieces.length === 1 && pieces[0].bytes === chunkBytes && rowsInChunk === 1 ? 0 : most * chunkBytes,
   };
 }
 

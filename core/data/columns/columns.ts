@@ -35,7 +35,7 @@ import {
 import type { DataRequest, Sources } from "../format.ts";
 import { checkRoom, heldInMemory, memorySource } from "../memory.ts";
 import { keepsMissing, missingNotes, refuseMissing } from "../missing.ts";
-import type { Rule } from "./variables.ts";
+import type { Floats, Rule, Values, Variable } from "./variables.ts";
 import { heldOut, splitIndices } from "../order.ts";
 import { isPlainSplit, leakWarning, splitRows, withoutSplitColumns } from "../splits.ts";
 import { rolloutRows } from "../rollout.ts";
@@ -45,7 +45,7 @@ import { vectorsIn } from "../transforms/vectors.ts";
 import { type Baselines, baselinesOf, type Seasonal, seasonalOf } from "../baselines.ts";
 import { climateOf, climateWanted, type Span } from "../climatology.ts";
 import { timeOf } from "./coordinate.ts";
-import type { ArraysSpec } from "./reader.ts";
+import { type ArraysSpec, targetsIn } from "./reader.ts";
 
 export interface Column {
   readonly name: string;
@@ -72,6 +72,15 @@ export interface Column {
   readonly calendar?: string;
   /** It reads single rows; a column without it can only be read whole. */
   readonly stream?: Stream;
+  /** What read() unpacks, where threads may share the reading of a large one. */
+  readonly stored?: StoredValues;
+}
+
+export interface StoredValues {
+  readonly variable: Variable;
+  readonly raw: DType;
+  /** It makes what read() gives of all stored values, which may be the same memory; null where they are that already. */
+  readonly unpack: ((from: Values, to: Floats, absent?: Uint8Array) => void) | null;
 }
 
 export interface Stream {
@@ -207,7 +216,7 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
       if (!persists || answer.task !== "regression" || windows === null) return source;
       const { shape, dtype } = answer.values, { leads, each } = windows;
       const values = () =>
-        held ? borrowBytes(answer.values) : (source.threaded!.reader as ArraysSpec).targets;
+        held ? borrowBytes(answer.values) : targetsIn(source.threaded!.reader as ArraysSpec);
       let found: Baselines | null = null;
       const { seasonal: others } = settings.training;
       const time = unsplit && !others ? null : timeOf(table, samples); // the data is closed later

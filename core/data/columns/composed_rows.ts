@@ -1,4 +1,5 @@
 // Rows that are made of other rows: files one after the other, a part of each map, or the same for all.
+import { KEPT_BYTES } from "./chunks.ts";
 import {
   groupsOf,
   type HeldRows,
@@ -11,24 +12,34 @@ import {
 
 type Open = (rows: Rows) => ReadsRows;
 
-/** Readers keep chunks: of hundreds of files, a thread keeps those it read last. */
-const MOST_OPEN = 8;
+/** Of hundreds of files a thread keeps the readers that it used last: some, and more of those that keep few chunks. */
+const SOME_OPEN = 8, MOST_OPEN = 64;
 
 /** `open` is called when a part's first row is read. */
 export function openParts({ starts, parts }: PartedRows, open: Open): ReadsRows {
   const opened = new Map<number, ReadsRows>();
+  let kept = 0;
   const partOf = finder(starts);
+  const bytesOf = ({ keeps = KEPT_BYTES / SOME_OPEN }: ReadsRows) => keeps;
+  const isFull = () => opened.size >= MOST_OPEN || (opened.size >= SOME_OPEN && kept >= KEPT_BYTES);
+  const closeOldest = () => {
+    const [[oldest, reader]] = opened;
+    reader.close?.();
+    opened.delete(oldest);
+    kept -= bytesOf(reader);
+  };
   const readerOf = (part: number): ReadsRows => {
     const known = opened.get(part);
-    if (known && opened.size < MOST_OPEN) return known;
-    if (known) opened.delete(part); // and in again, as the newest
-    else if (opened.size >= MOST_OPEN) {
-      const [[oldest, reader]] = opened;
-      reader.close?.();
-      opened.delete(oldest);
+    if (known) {
+      if (parts.length <= SOME_OPEN) return known;
+      opened.delete(part); // and in again, as the newest
+      opened.set(part, known);
+      return known;
     }
-    const reader = known ?? open(parts[part]);
+    while (isFull()) closeOldest();
+    const reader = open(parts[part]);
     opened.set(part, reader);
+    kept += bytesOf(reader);
     return reader;
   };
   return {

@@ -1,6 +1,7 @@
 // A sample's input is a row of each of some columns, converted to the batch's type and joined.
-import { type DType, dtypeBytes } from "../../../ffi/dtype.ts";
-import { applyRule, type Rule, type Values, view } from "./variables.ts";
+import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
+import { bytesAt, type MemoryBlock } from "../../../ffi/libc.ts";
+import { applyRule, leavesFloats, type Rule, type Values, view } from "./variables.ts";
 import {
   BadSample,
   type Numbers,
@@ -36,9 +37,11 @@ interface Conversion {
   where(): string;
 }
 
-function openConvert({ part, stored, keep, where }: Conversion, rule: Rule | null): Convert {
+function openConvert({ part, stored, keep, where }: Conversion, ofFile: Rule | null): Convert {
   const { raw, count, channelsLast } = part;
   const inPlace = raw === stored;
+  // Nobody asks how many values are missing where they stay.
+  const rule = ofFile && keep && inPlace && isFloating(stored) && leavesFloats(ofFile) ? null : ofFile;
   const bytes = new Uint8Array(inPlace ? 0 : count * dtypeBytes(raw));
   const values = inPlace ? null : view(bytes, raw);
   const scratch = channelsLast ? new Uint8Array(count * dtypeBytes(stored)) : null;
@@ -123,8 +126,8 @@ export interface ArraysSpec extends ReaderSpec {
   readonly shape: readonly number[];
   /** Missing values stay, as NaN. */
   readonly missing?: boolean;
-  /** Shared memory holds the targets of all rows; `targetBytes` is one of them. */
-  readonly targets: Uint8Array;
+  /** Shared memory, or a tensor's that stays, holds the targets of all rows; `targetBytes` is one of them. */
+  readonly targets: Uint8Array | MemoryBlock;
   readonly targetBytes: number;
   /** A sample takes the rows at these distances from its own, one after the other. */
   readonly windows?: { readonly inputs: readonly number[]; readonly targets: readonly number[] };
@@ -132,9 +135,12 @@ export interface ArraysSpec extends ReaderSpec {
 
 const OWN_ROW = [0];
 
-function open(
-  { path, parts, stored, shape, targets, targetBytes, windows, missing = false }: ArraysSpec,
-): Reader {
+export const targetsIn = ({ targets }: ArraysSpec): Uint8Array =>
+  targets instanceof Uint8Array ? targets : bytesAt(targets);
+
+function open(spec: ArraysSpec): Reader {
+  const { path, parts, stored, shape, targetBytes, windows, missing = false } = spec;
+  const targets = targetsIn(spec);
   const inputsAt = windows?.inputs ?? OWN_ROW, targetsAt = windows?.targets ?? OWN_ROW;
   const rows = openAll(parts);
   let at = 0;

@@ -155,6 +155,8 @@ export interface RowReader {
   groupOf?(row: number): number;
   /** The file that has the row, where there are several. */
   partOf?(row: number): number;
+  /** Bytes of unpacked rows that it keeps at most, where it knows. */
+  readonly keeps?: number;
   close(): void;
 }
 

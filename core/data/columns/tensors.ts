@@ -1,7 +1,16 @@
 // Columns become tensors of a field, whole or streamed. Rows without numbers are left out, and whole numbers
 // in a target become classes.
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
-import { borrowBytes, constant, readBytes, toNumbers, uninitialised, writeBytes } from "../../../ffi/make.ts";
+import {
+  borrowBytes,
+  constant,
+  longLivedUninitialised,
+  memoryBlockOf,
+  readBytes,
+  toNumbers,
+  uninitialised,
+  writeBytes,
+} from "../../../ffi/make.ts";
 import {
   allTrue,
   amin,
@@ -20,16 +29,20 @@ import {
   reshape,
   toDtype,
 } from "../../../ffi/ops.ts";
-import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { readTogether } from "./all_rows.ts";
 import { type ColumnPart, type FileRows, product, rowsAtOnce, type StoredRows, storedRows } from "./rows.ts";
 import { channelLayout, channelsAreLast, channelsNote, joinedShape } from "./choose.ts";
 import type { Column, SideBySide, Table } from "./columns.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
+import { countOf, rowsWith } from "../marks.ts";
 import { missingIn, type MissingPoints, notInfinite } from "../missing.ts";
+import { finiteWords } from "../reading/pipeline.ts";
 import { type Source, type ThreadedParts, threadedSource } from "../source.ts";
 import { readAllRows } from "../files.ts";
 import type { Windows } from "../windows.ts";
+import { type Floats, view } from "./variables.ts";
 import { arraysReader, type ArraysSpec } from "./reader.ts";
 
 export interface Field {
@@ -99,10 +112,22 @@ const sideBySide = (table: Table, columns: readonly Column[]): SideBySide | null
   columns.every(({ shape, text }) => shape.length === 1 && !text) && table.sideBySide?.(columns) || null;
 
 function read(column: Column): Tensor {
+  const together = column.stored && readTogether(column.stored);
+  if (together) return reshape(unpacked(together, column), column.shape);
   const bytes = column.read();
   const made = uninitialised(column.shape, { dtype: column.dtype });
   writeBytes(made, new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
   return made;
+}
+
+/** Its scope frees what was stored in another type. */
+function unpacked(values: Tensor, { stored, dtype }: Column): Tensor {
+  const { raw, unpack } = stored!;
+  if (!unpack) return values;
+  const to = raw === dtype ? values : longLivedUninitialised(values.shape, { dtype });
+  const from = view(borrowBytes(values), raw);
+  unpack(from, (to === values ? from : view(borrowBytes(to), dtype)) as Floats);
+  return to;
 }
 
 function channelsFirst(t: Tensor, name: string, notes: string[]): Tensor {
@@ -117,8 +142,11 @@ const WHOLE_FLOATS = 2 ** 24;
 const beyondFloats = (t: Tensor): boolean =>
   scope(() => maxValue(t).item() > WHOLE_FLOATS || minValue(t).item() < -WHOLE_FLOATS);
 
-const allFinite = (values: Tensor): boolean =>
-  !isFloating(values.dtype) || scope(() => allTrue(isfinite(values)).item() !== 0);
+function allFinite(values: Tensor): boolean {
+  if (!isFloating(values.dtype)) return true;
+  if (values.dtype === "f32" && values.contiguous) return finiteWords(borrowBytes(values));
+  return scope(() => allTrue(isfinite(values)).item() !== 0);
+}
 
 /** 1 marks a row that is good everywhere. */
 const goodRowsOf = (values: Tensor, isGood: (values: Tensor) => Tensor): Uint8Array =>
@@ -147,25 +175,24 @@ export function goodRows(
     const judged = absent ? rows.map((ok, i) => ok | absent[i]) : rows;
     return judged.includes(0) ? [{ name, rows: judged }] : [];
   });
-  const without = absent?.reduce((sum, one) => sum + one, 0) ?? 0;
+  const without = absent ? countOf(absent, 1) : 0;
   if (without > 0) notes.push(`Left out ${without} of ${formatPlural(samples, "sample")} marked as missing`);
   if (bad.length === 0 && without === 0) return null;
-  const counts = bad.map(({ name, rows }) => `${name} (${rows.reduce((sum, ok) => sum + 1 - ok, 0)})`);
+  const counts = bad.map(({ name, rows }) => `${name} (${countOf(rows, 0)})`);
   if (mode === "fail" && bad.length > 0) {
     const { name, rows } = bad[0];
     throw new UserError(
       "data",
-      `${path}: the ${noun} "${name}" is NaN, infinite or missing in ${
-        rows.reduce((sum, ok) => sum + 1 - ok, 0)
-      } ` +
+      `${path}: the ${noun} "${name}" is NaN, infinite or missing in ${countOf(rows, 0)} ` +
         `of ${formatPlural(samples, "sample")}, first in sample ${rows.indexOf(0)} (counted from 0)` +
         `${bad.length > 1 ? `; so are others: ${counts.slice(1).join(", ")}` : ""}. ` +
         "Repair them, leave such samples out with --bad-samples skip, or keep what is there of them with --missing mask.",
     );
   }
-  const kept = Int32Array.from({ length: samples }, (_, i) => i).filter((i) =>
-    absent?.[i] !== 1 && bad.every(({ rows }) => rows[i] === 1)
-  );
+  const good = new Uint8Array(samples).fill(1);
+  for (const { rows } of bad) for (let i = 0; i < samples; i++) good[i] &= rows[i];
+  if (absent) { for (let i = 0; i < samples; i++) good[i] &= 1 - absent[i]; }
+  const kept = rowsWith(good, 1);
   if (kept.length === 0) {
     throw new UserError(
       "data",
@@ -346,7 +373,17 @@ export function readAlone(column: Column): Column {
   const { stream, shape } = column;
   const rows = stream && stream.rule === null ? stream.rows() : "";
   if (typeof rows === "string" || rows.layout !== "file" || rows.bytes === rows.step) return column;
-  return { ...column, read: () => readAllRows(rows, shape[0], dtypeBytes(stream!.raw)) };
+  return { ...column, stored: undefined, read: () => readAllRows(rows, shape[0], dtypeBytes(stream!.raw)) };
+}
+
+/** A copy of more would take time and room. */
+const COPIED_BYTES = 16 * 2 ** 20;
+
+function sharedTargets(targets: Tensor): ArraysSpec["targets"] {
+  if (targets.byteLength > COPIED_BYTES) return memoryBlockOf(keep(targets));
+  const shared = new Uint8Array(new SharedArrayBuffer(targets.byteLength));
+  shared.set(borrowBytes(targets));
+  return shared;
 }
 
 type Facts = Omit<ThreadedParts, "length" | "indices" | "reader" | "stored" | "target">;
@@ -355,8 +392,6 @@ export function streamedSource(
   { path, parts, stored, shape }: Streamed,
   { targets, windows, ...facts }: Facts & { readonly targets: Tensor; readonly windows: Windows | null },
 ): (rows: Int32Array) => Source {
-  const shared = new Uint8Array(new SharedArrayBuffer(targets.byteLength));
-  shared.set(borrowBytes(targets));
   const of = ([first, ...rest]: readonly number[], times: number) =>
     times > 1 ? [first * times, ...rest] : first === undefined ? [] : [first, ...rest];
   const input = of(shape, windows?.inputs.length ?? 1);
@@ -368,7 +403,7 @@ export function streamedSource(
     parts,
     stored,
     shape: input,
-    targets: shared,
+    targets: sharedTargets(targets),
     targetBytes: targets.byteLength / targets.shape[0],
     ...(windows && { windows: { inputs: windows.inputs, targets: windows.targets } }),
     missing: facts.missing?.input,

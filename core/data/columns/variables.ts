@@ -4,6 +4,7 @@ import { product, type Rows, withRules } from "./rows.ts";
 import type { Column, Stream } from "./columns.ts";
 
 export type Values = ArrayLike<number> | ArrayLike<bigint>;
+export type Floats = Float32Array | Float64Array;
 
 export interface Rule {
   readonly missing: readonly number[];
@@ -17,11 +18,11 @@ export interface Rule {
 export function applyRule(
   rule: Rule,
   from: Values,
-  to: Float32Array | Float64Array,
+  to: Floats,
   marks?: Uint8Array,
 ): number {
-  if (from === to && !marks && to instanceof Float32Array && hasFillsAlone(rule)) {
-    return eraseFills(to, rule.missing);
+  if (from === to && to instanceof Float32Array && hasFillsAlone(rule)) {
+    return eraseFills(to, rule.missing, marks);
   }
   const wide = from instanceof BigInt64Array || from instanceof BigUint64Array;
   return applyTo(rule, wide ? Float64Array.from(from, Number) : from as ArrayLike<number>, to, marks);
@@ -30,7 +31,7 @@ export function applyRule(
 function applyTo(
   { missing, min, max, scale, offset }: Rule,
   from: ArrayLike<number>,
-  to: Float32Array | Float64Array,
+  to: Floats,
   marks?: Uint8Array,
 ): number {
   const [first, ...others] = missing;
@@ -52,10 +53,20 @@ function applyTo(
 const hasFillsAlone = ({ missing, min, max, scale, offset }: Rule): boolean =>
   !missing.includes(0) && min === -Infinity && max === Infinity && scale === 1 && offset === 0;
 
-function eraseFills(values: Float32Array, missing: readonly number[]): number {
+/** Missing values are NaN already, and all others are as they are meant. */
+export const leavesFloats = (rule: Rule): boolean => hasFillsAlone(rule) && rule.missing.every(Number.isNaN);
+
+function eraseFills(values: Float32Array, missing: readonly number[], marks?: Uint8Array): number {
   let count = 0;
-  for (const fill of missing) if (fill === fill) count += eraseFill(values, fill);
-  return missing.includes(NaN) ? countMissing(values) : count;
+  for (const fill of missing) if (fill === fill) count += eraseFill(values, fill, marks);
+  if (!missing.includes(NaN)) return count;
+  const all = countMissing(values);
+  if (marks && all > 0) {
+    values.forEach((value, i) => {
+      if (value !== value) marks[i] = 1;
+    });
+  }
+  return all;
 }
 
 /** The bits of a NaN, without its sign, are a greater number than those of infinity. */
@@ -67,12 +78,13 @@ function countMissing({ buffer, byteOffset, length }: Float32Array): number {
 }
 
 /** Equal floats have equal bits: comparing bits takes a tenth of the time. */
-function eraseFill(values: Float32Array, fill: number): number {
+function eraseFill(values: Float32Array, fill: number, marks?: Uint8Array): number {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
   const [sought] = new Uint32Array(Float32Array.of(fill).buffer);
   let count = 0;
   for (let at = bits.indexOf(sought); at >= 0; at = bits.indexOf(sought, at + 1)) {
     values[at] = NaN;
+    if (marks) marks[at] = 1;
     count++;
   }
   return count;
@@ -162,12 +174,17 @@ export function toColumn(
   const rule = rules.find((rule) => rule !== null) ?? null;
   // A float of the same or twice the size holds each value and NaN; i64 and u64 beyond 2^53 are rounded.
   const dtype = !rule ? raw : raw === "f32" || dtypeBytes(raw) <= 2 ? "f32" : "f64";
+  const row = product(shape.slice(1)), counts = packings.map(({ samples }) => samples * row);
+  const unpack = (stored: Values, to: Floats, absent?: Uint8Array) =>
+    rules.length === 1
+      ? void applyInPlace(rule ?? NO_RULE, stored, to, absent)
+      : applyInTurn(rules, counts, stored, to, absent);
   const read = (absent?: Uint8Array) => {
     if (!rule) return variable.read();
     const stored = view(variable.read(), raw);
-    if (rules.length === 1) return applied(rule, stored, dtype, absent);
-    const row = product(shape.slice(1));
-    return appliedInTurn(rules, packings.map(({ samples }) => samples * row), stored, dtype, absent);
+    const to = dtype === "f32" ? new Float32Array(stored.length) : new Float64Array(stored.length);
+    unpack(stored, to, absent);
+    return to;
   };
   const rowsAt = (lead: number) => {
     const rows = variable.rows(lead);
@@ -190,6 +207,7 @@ export function toColumn(
       rules.every((own) => !own || (own.scale === 1 && Number.isInteger(own.offset))),
     read: () => read(),
     readMarking: read,
+    stored: { variable, raw, unpack: rule && unpack },
     rowsAt,
     of: (variable) => toColumn(variable, isNetcdf, fillsByDefault),
     stream: { rows: () => rowsAt(1), raw, rule },
@@ -218,31 +236,27 @@ function ruleOf(attributes: Variable["attributes"], dtype: DType, fillsByDefault
   return plain ? null : { missing, min, max, scale, offset };
 }
 
-function applied(rule: Rule, from: Values, dtype: DType, marks?: Uint8Array): ArrayBufferView {
-  const to = dtype === "f32" ? new Float32Array(from.length) : new Float64Array(from.length);
-  if (from instanceof Float32Array && !marks && hasFillsAlone(rule)) {
-    to.set(from);
-    applyRule(rule, to, to);
-  } else applyRule(rule, from, to, marks);
-  return to;
+/** Floats with fills alone are moved at once, and then looked through. */
+function applyInPlace(rule: Rule, from: Values, to: Floats, marks?: Uint8Array): void {
+  const alike = from instanceof Float32Array && to instanceof Float32Array && hasFillsAlone(rule);
+  if (alike && from !== to) to.set(from);
+  applyRule(rule, alike ? to : from, to, marks);
 }
 
-function appliedInTurn(
+function applyInTurn(
   rules: readonly (Rule | null)[],
   counts: readonly number[],
   from: Values,
-  dtype: DType,
+  to: Floats,
   marks?: Uint8Array,
-): ArrayBufferView {
-  const to = dtype === "f32" ? new Float32Array(from.length) : new Float64Array(from.length);
+): void {
   let at = 0;
   rules.forEach((rule, i) => {
-    const end = at + counts[i];
-    const part = (from as Float64Array).subarray(at, end);
-    applyRule(rule ?? NO_RULE, part, to.subarray(at, end), marks?.subarray(at, end));
+    const end = at + counts[i], into = to.subarray(at, end);
+    const part = from === to ? into : (from as Float64Array).subarray(at, end);
+    applyInPlace(rule ?? NO_RULE, part, into, marks?.subarray(at, end));
     at = end;
   });
-  return to;
 }
 
 /** numpy names a type by its kind and bytes, behind the byte order. */

@@ -19,17 +19,28 @@ export const DEFLATE = 1, SHUFFLE = 2, FLETCHER32 = 3;
 /** The result says what is wrong with the chunk, if anything. */
 type Unpack = (stored: ChunkBytes, mask: number, into: ChunkBytes) => string | null;
 
+type Scratch = "stored" | "ahead" | "one" | "other";
+
+/** A thread unpacks one chunk after the other, of whichever file: the readers of hundreds of files share this memory. */
+const shared: Record<Scratch, ChunkBytes> = {
+  stored: new Uint8Array(0),
+  ahead: new Uint8Array(0),
+  one: new Uint8Array(0),
+  other: new Uint8Array(0),
+};
+const MOST_SHARED = 64 * 2 ** 20;
+
+function scratch(which: Scratch, bytes: number): ChunkBytes {
+  if (bytes > MOST_SHARED) return new Uint8Array(bytes);
+  if (shared[which].length < bytes) shared[which] = new Uint8Array(Math.min(2 * bytes, MOST_SHARED));
+  return shared[which].subarray(0, bytes);
+}
+
 function openFilters(filters: ChunkRows["filters"], chunkBytes: number): Unpack {
   const inflate = openInflate();
   const backwards = filters.map((filter, i) => ({ ...filter, bit: 1 << i })).reverse();
-  const spare: [ChunkBytes, ChunkBytes] = [new Uint8Array(0), new Uint8Array(0)];
-  let turn = 0;
-  const scratch = (bytes: number): ChunkBytes => {
-    turn = 1 - turn;
-    if (spare[turn].length < bytes) spare[turn] = new Uint8Array(bytes);
-    return spare[turn].subarray(0, bytes);
-  };
   return (stored, mask, into) => {
+    let turn: Scratch = "one";
     const due = backwards.filter(({ bit }) => !(mask & bit));
     let now = stored;
     for (const [i, { id, width }] of due.entries()) {
@@ -42,7 +53,7 @@ function openFilters(filters: ChunkRows["filters"], chunkBytes: number): Unpack 
       // Checksums that were written before this filter are still part of its output.
       const inside = due.slice(i + 1).filter((filter) => filter.id === FLETCHER32).length * 4;
       const last = i === due.length - 1;
-      const out = last ? into : scratch(chunkBytes + inside);
+      const out = last ? into : scratch(turn = turn === "one" ? "other" : "one", chunkBytes + inside);
       if (id === DEFLATE) {
         if (!inflate(now, out)) return "can't be unpacked";
       } else {
@@ -113,15 +124,15 @@ function checks(bytes: Uint8Array, found: Uint8Array): boolean {
 }
 
 export function openChunkRows(rows: ChunkRows, name: string, file: OpenFile, share = 1): ReadsRows {
-  const { read, groupOf } = openRowsOfChunks(rows, chunksOf(rows, file), rows.file.path, name, share);
+  const reader = openRowsOfChunks(rows, chunksOf(rows, file), rows.file.path, name, share);
   const { swapped, width } = rows;
-  if (!swapped) return { read, groupOf };
+  if (!swapped) return reader;
   return {
+    ...reader,
     read(row, into) {
-      read(row, into);
+      reader.read(row, into);
       swapBytes(into, width);
     },
-    groupOf,
   };
 }
 
@@ -136,20 +147,47 @@ const chunksOf = (rows: ChunkRows, file: OpenFile): Chunks => {
   };
 };
 
-function openChunks({ table, filters, chunk, width }: ChunkRows, file: OpenFile): LoadChunk {
-  const unpack = openFilters(filters, product(chunk) * width);
-  let packed = new Uint8Array(0);
+function openChunks({ table, filters, chunk, width, file: mark }: ChunkRows, file: OpenFile): LoadChunk {
+  const unpack = openFilters(filters, product(chunk) * width), readStored = openStored(file, mark.size);
   return (cell, into) => {
     const size = table.sizes[cell], at = table.addresses[cell];
     if (filters.length === 0) {
       file.read(into, at);
       return null;
     }
-    if (packed.length < size) packed = new Uint8Array(size * 2);
-    const stored = packed.subarray(0, size);
-    file.read(stored, at);
+    const stored = readStored(cell, at, size);
     const wrong = unpack(stored, table.masks[cell], into);
     return wrong && `what is stored of it (${size} bytes at ${at}) ${wrong}`;
+  };
+}
+
+// Small chunks that are wanted one after the other are read many at once, as they mostly lie side by side.
+
+const AHEAD_BYTES = 512 * 2 ** 10, SMALL_BYTES = AHEAD_BYTES / 8;
+/** What a thread read last in this way, of one file. */
+const ahead: { of: OpenFile | null; from: number; bytes: ChunkBytes } = {
+  of: null,
+  from: 0,
+  bytes: new Uint8Array(0),
+};
+
+function openStored(file: OpenFile, end: number): (cell: number, at: number, size: number) => ChunkBytes {
+  let next = -1;
+  return (cell, at, size) => {
+    const goesOn = cell === next && size <= SMALL_BYTES && at + size <= end;
+    next = cell + 1;
+    const isThere = () =>
+      ahead.of === file && at >= ahead.from && at + size <= ahead.from + ahead.bytes.length;
+    if (goesOn && !isThere()) {
+      ahead.of = null; // a read that fails leaves nothing
+      ahead.bytes = scratch("ahead", Math.min(AHEAD_BYTES, end - at));
+      file.read(ahead.bytes, ahead.from = at);
+      ahead.of = file;
+    }
+    if (goesOn) return ahead.bytes.subarray(at - ahead.from, at - ahead.from + size);
+    const stored = scratch("stored", size);
+    file.read(stored, at);
+    return stored;
   };
 }
 

@@ -20,7 +20,14 @@ import { loadReader } from "../../reading/reader.ts";
 import { classicVariables } from "./classic.ts";
 import { gridOf, type GridVariable } from "../../grid.ts";
 import type { Source } from "../../source.ts";
-import { toColumn, type Variable, type VariableColumn, view } from "../../columns/variables.ts";
+import {
+  type Floats,
+  toColumn,
+  type Values,
+  type Variable,
+  type VariableColumn,
+  view,
+} from "../../columns/variables.ts";
 
 type Kind = "netcdf" | "hdf5";
 
@@ -224,11 +231,14 @@ export function samplesOf(content: Content, settings: DataRequest, again: Again)
     const absent = () => marks ??= new Uint8Array(points);
     const flat = columns.map((column) => {
       if (!sameGrid(column, grid)) return column;
-      const rows = () => column.rowsAt(grid.length);
+      const rows = () => column.rowsAt(grid.length), { stored } = column, unpack = stored?.unpack;
       return {
         ...column,
         shape: [points],
         read: () => column.readMarking(absent()),
+        stored: stored && unpack
+          ? { ...stored, unpack: (from: Values, to: Floats) => unpack(from, to, absent()) }
+          : stored,
         stream: { ...column.stream, rows },
       };
     });

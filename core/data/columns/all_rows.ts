@@ -1,0 +1,73 @@
+// All rows of a large column become a tensor: this thread and others read them straight to their places, as loader threads
+// read single rows.
+import { dtypeBytes } from "../../../ffi/dtype.ts";
+import { longLivedUninitialised, memoryBlockOf } from "../../../ffi/make.ts";
+import type { Tensor } from "../../../ffi/tensor.ts";
+import { cpusHere } from "../../base/cores.ts";
+import { checkRoom } from "../memory.ts";
+import { isUrl } from "../paths.ts";
+import { type BlockOrders, DONE, FAILED, readBlocks, WORDS } from "./row_blocks.ts";
+import { product, type Rows, rowsAtOnce, type StoredRows, storedRows } from "./rows.ts";
+import type { StoredValues } from "./columns.ts";
+
+/** Less than this is read sooner than a thread starts, and shorter rows are read sooner side by side. */
+const LEAST = { bytes: 16 * 2 ** 20, row: 1024 } as const;
+/** So much is taken at once: threads meet seldom, and none waits long for the last. */
+const BLOCK_BYTES = 512 * 2 ** 10;
+
+/** The values as they are stored; null where they have to be read otherwise: threads are no help, or meet a damaged row. */
+export function readTogether(
+  { variable, raw: dtype }: Pick<StoredValues, "variable" | "raw">,
+  least: Readonly<Record<"bytes" | "row", number>> = LEAST,
+): Tensor | null {
+  const { name, shape: [count = 0, ...row] } = variable;
+  const bytes = product(row) * dtypeBytes(dtype);
+  if (bytes < least.row || count * bytes < least.bytes || count >= 2 ** 30) return null;
+  const rows = variable.rows(1);
+  if (typeof rows === "string" || !isReadByThreads(rows)) return null;
+  checkRoom(name, count * bytes, null, "Choose fewer with --features.");
+  const values = longLivedUninitialised([count, ...row], { dtype });
+  const together = Math.max(...storedRows(rows).map(rowsAtOnce));
+  const orders: BlockOrders = {
+    column: { name, rows, raw: dtype },
+    rows: count,
+    into: memoryBlockOf(values),
+    block: Math.ceil(BLOCK_BYTES / bytes / together) * together,
+    words: new SharedArrayBuffer(4 * WORDS),
+  };
+  if (readAll(orders)) return values;
+  values.free();
+  return null;
+}
+
+/** HDF5's library is another one in each thread, and a server answers one at a time. */
+function isReadByThreads(rows: Rows): boolean {
+  const stored = storedRows(rows);
+  const isLocal = (one: StoredRows) =>
+    one.layout !== "library" && !(one.layout === "store" && isUrl(one.store));
+  return stored.length > 0 && stored.every(isLocal);
+}
+
+/** The threads start while this one begins. */
+function readAll(orders: BlockOrders): boolean {
+  const words = new Int32Array(orders.words), blocks = Math.ceil(orders.rows / orders.block);
+  const workers = Array.from({ length: Math.min(cpusHere(), blocks) - 1 }, (_, i) => {
+    const worker = new Worker(new URL("./row_blocks_thread.ts", import.meta.url), {
+      type: "module",
+      name: `rows ${i + 1}`,
+    });
+    worker.onerror = (event) => event.preventDefault(); // what it did not take, this thread does
+    worker.postMessage(orders);
+    return worker;
+  });
+  try {
+    readBlocks(orders);
+    for (let done; (done = Atomics.load(words, DONE)) < orders.rows;) {
+      if (Atomics.load(words, FAILED) !== 0) break;
+      Atomics.wait(words, DONE, done, 1000);
+    }
+    return Atomics.load(words, FAILED) === 0;
+  } finally {
+    for (const worker of workers) worker.terminate();
+  }
+}

@@ -1,0 +1,15 @@
+// A byte marks a row. A grid may have hundreds of millions of points, each a row, so these are plain loops.
+
+export function countOf(marks: Uint8Array, mark: number): number {
+  let count = 0;
+  for (let row = 0; row < marks.length; row++) count += Number(marks[row] === mark);
+  return count;
+}
+
+/** Rows with the mark, in their order. */
+export function rowsWith(marks: Uint8Array, mark: number): Int32Array {
+  const rows = new Int32Array(countOf(marks, mark));
+  if (rows.length === 0) return rows;
+  for (let row = 0, at = 0; row < marks.length; row++) if (marks[row] === mark) rows[at++] = row;
+  return rows;
+}
