@@ -16,7 +16,7 @@ const LEAST = { bytes: 16 * 2 ** 20, row: 1024 } as const;
 const BLOCK_BYTES = 512 * 2 ** 10;
 
 /** The values as they are stored; null where they have to be read otherwise: threads are no help, or meet a damaged row. */
-export function readTogether(
+export function readByThreads(
   { variable, raw: dtype }: Pick<StoredValues, "variable" | "raw">,
   least: Readonly<Record<"bytes" | "row", number>> = LEAST,
 ): Tensor | null {

@@ -72,7 +72,7 @@ export interface Column {
   readonly calendar?: string;
   /** It reads single rows; a column without it can only be read whole. */
   readonly stream?: Stream;
-  /** What read() unpacks, where threads may share the reading of a large one. */
+  /** Threads may share the reading of these values, which read() unpacks. */
   readonly stored?: StoredValues;
 }
 

@@ -12,7 +12,7 @@ import {
 
 type Open = (rows: Rows) => ReadsRows;
 
-/** Of hundreds of files a thread keeps the readers that it used last: some, and more of those that keep few chunks. */
+/** A thread keeps the readers that it used last of hundreds of files: some, and more of those that keep few chunks. */
 const SOME_OPEN = 8, MOST_OPEN = 64;
 
 /** `open` is called when a part's first row is read. */

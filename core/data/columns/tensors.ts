@@ -30,7 +30,7 @@ import {
   toDtype,
 } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
-import { readTogether } from "./all_rows.ts";
+import { readByThreads } from "./all_rows.ts";
 import { type ColumnPart, type FileRows, product, rowsAtOnce, type StoredRows, storedRows } from "./rows.ts";
 import { channelLayout, channelsAreLast, channelsNote, joinedShape } from "./choose.ts";
 import type { Column, SideBySide, Table } from "./columns.ts";
@@ -112,7 +112,7 @@ const sideBySide = (table: Table, columns: readonly Column[]): SideBySide | null
   columns.every(({ shape, text }) => shape.length === 1 && !text) && table.sideBySide?.(columns) || null;
 
 function read(column: Column): Tensor {
-  const together = column.stored && readTogether(column.stored);
+  const together = column.stored && readByThreads(column.stored);
   if (together) return reshape(unpacked(together, column), column.shape);
   const bytes = column.read();
   const made = uninitialised(column.shape, { dtype: column.dtype });

@@ -164,7 +164,7 @@ function openChunks({ table, filters, chunk, width, file: mark }: ChunkRows, fil
 // Small chunks that are wanted one after the other are read many at once, as they mostly lie side by side.
 
 const AHEAD_BYTES = 512 * 2 ** 10, SMALL_BYTES = AHEAD_BYTES / 8;
-/** What a thread read last in this way, of one file. */
+/** These are the bytes of one file that a thread read last in this way. */
 const ahead: { of: OpenFile | null; from: number; bytes: ChunkBytes } = {
   of: null,
   from: 0,

@@ -1,7 +1,7 @@
 // Threads that share a column's rows read what one thread reads, and what netCDF4 reads.
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
-import { readTogether } from "../../../../core/data/columns/all_rows.ts";
+import { readByThreads } from "../../../../core/data/columns/all_rows.ts";
 import { openParts } from "../../../../core/data/columns/composed_rows.ts";
 import type { FileRows, ReadsRows } from "../../../../core/data/columns/rows.ts";
 import { type Floats, type VariableColumn, view } from "../../../../core/data/columns/variables.ts";
@@ -29,7 +29,7 @@ function both(column: VariableColumn): Record<"alone" | "together", [Uint8Array,
   const alone = bytesOf(column.readMarking(marks.alone)).slice();
   const { raw, unpack } = column.stored!;
   const together = scope(() => {
-    const values = readTogether(column.stored!, EVERY);
+    const values = readByThreads(column.stored!, EVERY);
     assert(values, column.name);
     const stored = view(borrowBytes(values), raw);
     if (!unpack) return borrowBytes(values).slice();
@@ -105,7 +105,7 @@ with open("new/1.nc", "r+b") as f:
     );
     columnsOf(`${folder}/new`, (columns) => {
       const { stored } = columns.find(({ name }) => name === "gaps")!;
-      assertEquals(readTogether(stored!, EVERY), null);
+      assertEquals(readByThreads(stored!, EVERY), null);
     });
     const error = await assertRejects(
       () =>
