@@ -242,6 +242,23 @@ export function cudaMemory(): { used: number; total: number } {
   return { used: Number(both[1] - both[0]), total: Number(both[1]) };
 }
 
+/** More than this of a device's memory, and than CUDA itself takes, is somebody's. */
+const OTHERS_SHARE = 0.1, OTHERS_BYTES = 2 ** 30;
+
+/** Bytes, or 0 for little. Asked before this process has taken any. */
+export const takenByOthers = ({ used, total }: ReturnType<typeof cudaMemory>): number =>
+  used > Math.max(OTHERS_SHARE * total, OTHERS_BYTES) ? used : 0;
+
+let ofOthers: number | undefined;
+
+/** Once: what a later run of this process finds taken may be its own. */
+export function noteOthers(): void {
+  ofOthers ??= takenByOthers(cudaMemory());
+}
+
+/** The bytes that other processes held of the device when this one began; 0 for little. */
+export const heldByOthers = (): number => ofOthers ?? 0;
+
 export function synchroniseCuda(): void {
   if (state) ok(state.rt.synchronise(), "finish its work");
 }

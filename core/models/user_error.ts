@@ -1,7 +1,9 @@
 // Turns errors of libtorch, of libraries, of the system and of users' TypeScript into sentences with an exit
 // code.
+import { heldByOthers } from "../../ffi/cuda.ts";
 import { deviceHelp, LibraryError, NativeError } from "../../ffi/errors.ts";
 import { refused, UserError } from "../base/errors.ts";
+import { formatBytes } from "../base/format.ts";
 import { asMistake } from "./user/file.ts";
 
 export function asUserError(error: unknown): unknown {
@@ -12,7 +14,7 @@ export function asUserError(error: unknown): unknown {
     return new UserError(
       "memory",
       `Out of memory before the first step (${error.native.slice(0, 300)}). ` +
-        "Take a smaller model or less data, or a device with more memory.",
+        `Take a smaller model or less data, or a device with more memory.${othersHeld()}`,
       { cause: error },
     );
   }
@@ -24,6 +26,13 @@ export function asUserError(error: unknown): unknown {
       "Leave out --deterministic, choose another model, or use --device cpu.",
     { cause: error },
   );
+}
+
+/** It is put behind a sentence about memory. */
+export function othersHeld(): string {
+  const held = heldByOthers();
+  if (held === 0) return "";
+  return ` Other processes held ${formatBytes(held)} of this GPU when the run began: nvidia-smi names them.`;
 }
 
 function deviceFailed(error: NativeError): UserError {

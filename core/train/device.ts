@@ -5,6 +5,7 @@ import {
   cudaDevices,
   cudaMemory,
   leaveDefaultStream,
+  noteOthers,
   setCudaDevice,
   setNumerics,
   whyNoCuda,
@@ -70,18 +71,6 @@ export function unusedGpus(
   return [`The GPUs of this machine are not used: ${whyNoCuda()}. ${REMEDIES[why]}.`];
 }
 
-/** More than this of a GPU's memory, and than CUDA itself takes, is somebody's. */
-const OTHERS_SHARE = 0.1, OTHERS_BYTES = 2 ** 30;
-
-let ofOthers = 0;
-
-/** Bytes, or 0 for little. Called before this process has asked for any. */
-export const takenByOthers = ({ used, total }: ReturnType<typeof cudaMemory>): number =>
-  used > Math.max(OTHERS_SHARE * total, OTHERS_BYTES) ? used : 0;
-
-/** The bytes that other processes held of the GPU when this one began; 0 for little. */
-export const heldByOthers = (): number => ofOthers;
-
 function chooseDevice({ device: wanted, compile }: Config["training"], localRank: number): Device {
   if (wanted === "cpu") return "cpu";
   const count = cudaDevices();
@@ -102,7 +91,7 @@ function chooseDevice({ device: wanted, compile }: Config["training"], localRank
     );
   }
   setCudaDevice(index);
-  ofOthers = takenByOthers(cudaMemory());
+  noteOthers();
   if (compile) leaveDefaultStream(); // steps can be captured
   return `cuda:${index}`;
 }

@@ -1,6 +1,13 @@
 // Says at the start of a run on a GPU what libtorch and its libraries choose for it.
 import { type Attends, type AttentionKernel, attentionKernel } from "../../ffi/attention.ts";
-import { cudaCapability, cudaCapabilityMinor, cudaMemory, cudaName, cudnnVersion } from "../../ffi/cuda.ts";
+import {
+  cudaCapability,
+  cudaCapabilityMinor,
+  cudaMemory,
+  cudaName,
+  cudnnVersion,
+  heldByOthers,
+} from "../../ffi/cuda.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import type { Model } from "../models/model.ts";
 import type { GpuFacts } from "../run/events.ts";
@@ -8,7 +15,6 @@ import type { Config } from "../settings/settings.ts";
 import { formatBytes } from "../base/format.ts";
 import type { Team } from "../ranks/team.ts";
 import type { Built } from "./build.ts";
-import { heldByOthers } from "./device.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
 
 /** Ampere is the first generation with TensorFloat-32. */

@@ -4,6 +4,7 @@ import { formatBytes, formatPlural } from "../base/format.ts";
 import { freeOf, freeSwap, tightestLimit } from "../base/memory.ts";
 import type { Config } from "../settings/settings.ts";
 import { costOf, perSampleOf } from "../models/cost.ts";
+import { othersHeld } from "../models/user_error.ts";
 import { type Built, needsWholeGradient } from "./build.ts";
 import { NativeError } from "../../ffi/errors.ts";
 import type { Trainer } from "./prepare.ts";
@@ -133,7 +134,7 @@ export function outOfMemory(error: unknown, trainer: Trainer): unknown {
     `Out of memory at step ${trainer.cursor.step + 1} with a batch of ${batch} (${
       error.native.slice(0, 300)
     }). ` +
-      `Less memory is needed with: ${ways.join(", or ") || "a smaller model"}.`,
+      `Less memory is needed with: ${ways.join(", or ") || "a smaller model"}.${othersHeld()}`,
     { cause: error },
   );
 }

@@ -81,6 +81,13 @@ const CASES: readonly Case[] = [
     said: /Other processes hold 6\.\d+ GiB of this GPU's 8\.0+ GiB: nvidia-smi names them/,
   },
   {
+    what: "so much memory held that nothing is left",
+    more: { CUDA_STANDIN_TAKEN_MIB: "8191" },
+    code: EXIT.memory,
+    said:
+      /Out of memory before the first step .*Other processes held 8\.0+ GiB of this GPU when the run began/,
+  },
+  {
     what: "a GPU by its name",
     more: { CUDA_STANDIN_DEVICES: "2", CUDA_VISIBLE_DEVICES: SECOND, CUDA_STANDIN_CAPABILITY: "70,80" },
     code: EXIT.done,

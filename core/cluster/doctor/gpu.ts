@@ -10,10 +10,10 @@ import {
   cudaVersions,
   isMig,
   setCudaDevice,
+  takenByOthers,
   whyNoCuda,
 } from "../../../ffi/cuda.ts";
 import { driversCuda } from "../../../ffi/machine.ts";
-import { takenByOthers } from "../../train/device.ts";
 import { gpusHere } from "../../base/cores.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
 import { bad, type Finding, good, namesIn, olderVersion, textOf, warn } from "./check.ts";
