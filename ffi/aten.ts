@@ -4,6 +4,7 @@ import * as abi from "./abi.ts";
 import { dtypeCode, dtypeName } from "./dtype.ts";
 import { NativeError, UseAfterFree } from "./errors.ts";
 import { type Argument, type Fn, type MemoryFormat, parseSchema, type Schema } from "./schema.ts";
+import { tape } from "./tape.ts";
 import { describe, type Device, Tensor } from "./tensor.ts";
 
 /** Generated code uses these names. */
@@ -23,6 +24,7 @@ const runtime = {
   boolList: abi.boolList,
   newString: abi.newString,
   Tensor,
+  tape,
   tensorList,
   gappedList,
   takeList,
@@ -151,10 +153,16 @@ function result({ args, returns }: Schema): string {
     if (base === "int" || base === "SymInt") return `Number(i64[${i}])`;
     throw new Error(`internal: no decoding for a result of type ${base}.`);
   });
-  if (take.length === 0) return "";
   const again = returns.map(({ argument }, i) => given(argument) ? `native.deleteTensor(stack[${i}]); ` : "");
-  return `${again.join("")}return ${take.length === 1 ? take[0] : `[${take.join(", ")}]`};`;
+  const made = take.length === 0 ? "undefined" : take.length === 1 ? take[0] : `[${take.join(", ")}]`;
+  return `${again.join("")}const made = ${made};
+    ${told(args)}
+    return made;`;
 }
+
+/** Generated code tells of its op while a step is recorded. */
+export const told = (args: readonly Argument[]): string =>
+  `if (tape.hears !== null) tape.hears.op(schema, [${args.map(({ name }) => name).join(", ")}], made);`;
 
 function tensorList(tensors: readonly Tensor[], schema: Schema): bigint {
   const { native, out, outAt } = abi;

@@ -3,6 +3,8 @@ import { type DType, dtypeCode } from "./dtype.ts";
 import { NativeError } from "./errors.ts";
 import { contiguous, empty, emptyLike, expand, mul, onesOp, stack, sumDim, toCopy, zerosOp } from "./ops.ts";
 import { askForHugePages, bytesAt, type MemoryBlock } from "./libc.ts";
+import { parseSchema, type Schema } from "./schema.ts";
+import { tape, untold } from "./tape.ts";
 import { alive, describe, type Device, keep, scope, Tensor } from "./tensor.ts";
 
 /** Options of a new tensor. */
@@ -85,10 +87,12 @@ export function scalar(value: number, dtype: DType = "f32", device: Device = "cp
 /** Fills the tensor with one number. */
 export function fill_(t: Tensor, value: number): Tensor {
   check(native.fill(alive(t, "fill_"), value), "fill_", () => describe(t));
+  tape.hears?.op(FILL, [t, value], t);
   return t;
 }
 export function zero_(t: Tensor): Tensor {
   check(native.zero(alive(t, "zero_")), "zero_");
+  tape.hears?.op(FILL, [t, 0], t);
   return t;
 }
 
@@ -156,6 +160,7 @@ export function toDevice(t: Tensor, device: Device, nonBlocking = false): Tensor
 }
 
 function address(t: Tensor): bigint {
+  tape.hears?.refuse("data", "reads");
   check(native.dataPointer(alive(t, "data"), outAt), "data");
   return out[0];
 }
@@ -180,11 +185,11 @@ export function add(a: Tensor, b: Tensor): Tensor {
     if (outI64[0] > MANY) emptyLike(a).free();
     const handle = native.operatorNew(8n);
     native.addUnboxed(handle, ha, hb, oneAt);
-    return new Tensor(handle);
+    return told(ADD, a, b, 1, new Tensor(handle));
   }
   if (whole(ha) && whole(hb)) return addWhole(a, b, 1);
   check(native.subtract(ha, hb, -1, outAt), "add", () => `${describe(a)}, ${describe(b)}`);
-  return new Tensor(out[0]);
+  return told(ADD, a, b, 1, new Tensor(out[0]));
 }
 
 /** a - scale * b. */
@@ -192,7 +197,16 @@ export function sub(a: Tensor, b: Tensor, scale = 1): Tensor {
   const ha = alive(a, "sub"), hb = alive(b, "sub");
   if (whole(ha) && whole(hb)) return addWhole(a, b, -scale);
   check(native.subtract(ha, hb, scale, outAt), "sub", () => `${describe(a)}, ${describe(b)}`);
-  return new Tensor(out[0]);
+  return told(SUB, a, b, scale, new Tensor(out[0]));
+}
+
+const ADD = parseSchema("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
+const SUB = parseSchema("sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
+const FILL = parseSchema("fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)");
+
+function told(schema: Schema, a: Tensor, b: Tensor, scale: number, made: Tensor): Tensor {
+  if (tape.hears !== null) tape.hears.op(schema, [a, b, scale], made);
+  return made;
 }
 
 const LAST_WHOLE = 4, BOOL = 11; // c10::ScalarType: u8, i8, i16, i32, i64
@@ -246,9 +260,10 @@ export function constant(value: number, dtype: DType = "f32", device: Device = "
   const key = `${value} ${dtype} ${device}`;
   let made = constants.get(key);
   if (made === undefined) {
-    made = scalar(value, dtype, device);
+    made = untold(() => scalar(value, dtype, device));
     if (constants.size < CONSTANTS) constants.set(key, keep(made));
   }
+  if (tape.hears !== null) tape.hears.number(made, value);
   return made;
 }
 

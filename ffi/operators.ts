@@ -24,6 +24,7 @@ import {
 import { parseSchema, type Schema } from "./schema.ts";
 import { type Device, scope, type Tensor } from "./tensor.ts";
 import { compile } from "./aten.ts";
+import { tape, untold } from "./tape.ts";
 
 // std::string: address, length, and 16 bytes of its own. c10::OperatorName: two of them.
 const STRING_WORDS = 4;
@@ -151,7 +152,14 @@ function linspace(start: Num, end: Num, steps: number, ...[dtype, , device]: Pla
   return placed(values, dtype ?? "f32", device ?? "cpu");
 }
 
+/** These numbers follow from the op's own arguments, so they are the same in every step. */
 function placed(values: Float64Array<ArrayBuffer>, dtype: DType, device: Device): Tensor {
+  const made = untold(() => placedAs(values, dtype, device));
+  tape.hears?.constant(made);
+  return made;
+}
+
+function placedAs(values: Float64Array<ArrayBuffer>, dtype: DType, device: Device): Tensor {
   return scope(() => {
     const wide = dtype === "i64"
       ? tensor(BigInt64Array.from(values, (v) => BigInt(Math.trunc(v))))

@@ -1,12 +1,13 @@
 // Calls the C++ functions at::_ops::NAME::call of ops with Scalar arguments, which the dispatcher's stack
 // does not carry. Their exceptions must not cross into this program, so each call is guarded or its arguments
 // are checked first.
-import type { Argument, Schema } from "./schema.ts";
+import { type Argument, parseSchema, type Schema } from "./schema.ts";
 import { errorText, native, out, outAt } from "./abi.ts";
-import { fail, freed } from "./aten.ts";
+import { fail, freed, told } from "./aten.ts";
 import { type DType, dtypeBytes, dtypeCode, isFloating } from "./dtype.ts";
 import { openedLibtorch } from "./library.ts";
 import { Num } from "./scalar.ts";
+import { tape } from "./tape.ts";
 import { describe, Tensor } from "./tensor.ts";
 import { NativeError } from "./errors.ts";
 import { emptyLike } from "./ops.ts";
@@ -297,6 +298,7 @@ const runtime = {
   take,
   fail,
   freed,
+  tape,
   Num,
   dtypeCode: (name: Parameters<typeof dtypeCode>[0]) => BigInt(dtypeCode(name)),
 };
@@ -330,7 +332,9 @@ function source(schema: Schema, words: readonly Word[]): string {
     ${dead.length > 0 ? `if (${dead.join(" || ")}) freed(schema);` : ""}
     object[0] = table;
     if (call(objectAddress, ${given.join(", ")}) !== 0) fail(schema, [${args.map((a) => a.name).join(", ")}]);
-    return ${results.length === 1 ? results[0] : `[${results.join(", ")}]`};
+    const made = ${results.length === 1 ? results[0] : `[${results.join(", ")}]`};
+    ${told(args)}
+    return made;
   };`;
 }
 
@@ -383,6 +387,21 @@ const functions = {
 } as const;
 
 const ADD = "add_.Tensor";
+
+/** As they tell of themselves. */
+const SCHEMAS: Readonly<Record<Key, Schema>> = {
+  "add_.Tensor": parseSchema(
+    "add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+  ),
+  leaky_relu_: parseSchema(
+    "leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)",
+  ),
+  elu_: parseSchema(
+    "elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)",
+  ),
+  hardtanh_: parseSchema("hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)"),
+  threshold_: parseSchema("threshold_(Tensor(a!) self, Scalar threshold, Scalar value) -> Tensor(a!)"),
+};
 
 type Key = keyof typeof functions;
 type Native = (...args: (bigint | Deno.PointerValue)[]) => unknown;
@@ -502,6 +521,7 @@ export function addInto(a: Tensor, b: Tensor, alpha?: Num): Tensor | null {
   if (alpha && !holds(a.dtype, alpha, 1)) return null;
   if (a.numel > MANY) emptyLike(a).free(); // autograd may keep a copy
   fn(a.h, b.h, scalarAt(0, alpha, 1));
+  tape.hears?.op(SCHEMAS[ADD], [a, b, alpha?.value ?? 1], a);
   return a;
 }
 
@@ -518,6 +538,11 @@ export function unboxedInto(key: string, otherwise: Into | null): Into | null {
     if (!plain) throw new NativeError(key, describe(target), "it can't be written to with these numbers");
     if (target.numel > MANY) emptyLike(target).free();
     fn(target.h, ...numbers.map((n, i) => scalarAt(i, given[i] as Num | undefined, n)));
+    tape.hears?.op(
+      SCHEMAS[key as Key],
+      [target, ...numbers.map((n, i) => (given[i] as Num | undefined)?.value ?? n)],
+      target,
+    );
     return target;
   });
 }

@@ -91,6 +91,7 @@ interface Result {
   readonly list: boolean;
   /** The index of the argument that comes back ("Tensor(a!)" on both sides); -1 for a new tensor. */
   readonly argument: number;
+  readonly alias: string;
 }
 
 export interface Schema {
@@ -122,7 +123,7 @@ function parseResult(item: string, args: readonly Argument[]): Result {
   const argument = memory === "written"
     ? args.findIndex((a) => a.memory === "written" && a.alias === alias)
     : -1;
-  return { base: type.replace("[]", ""), list: type.endsWith("[]"), argument };
+  return { base: type.replace("[]", ""), list: type.endsWith("[]"), argument, alias };
 }
 
 function memoryOf(item: string): { memory: Memory; alias: string } {

@@ -2,6 +2,7 @@
 import { check, native, out, outAt, outF64, outI32, outI64 } from "./abi.ts";
 import { type DType, dtypeBytes, dtypeName } from "./dtype.ts";
 import { UseAfterFree } from "./errors.ts";
+import { tape } from "./tape.ts";
 
 /** A tensor lives on one of these. */
 export type Device = "cpu" | `cuda:${number}`;
@@ -25,6 +26,7 @@ export class Tensor {
     this.h = handle;
     live++;
     if (depth > 0) owned[top++] = this;
+    if (tape.hears !== null) tape.hears.born(this);
   }
 
   /** The size of each dimension. */
@@ -72,11 +74,13 @@ export class Tensor {
 
   /** The one value of a one-element tensor, as a number. Waits for the device. */
   item(): number {
+    tape.hears?.refuse("item", "reads");
     check(native.itemF64(alive(this, "item"), outAt), "item", () => describe(this));
     return outF64[0];
   }
   /** The one value of a one-element integer tensor, exactly. */
   itemBigInt(): bigint {
+    tape.hears?.refuse("item", "reads");
     check(native.itemI64(alive(this, "item"), outAt), "item", () => describe(this));
     return outI64[0];
   }

@@ -4,6 +4,7 @@
 import { check, native, out, outAt } from "./abi.ts";
 import { NativeError } from "./errors.ts";
 import { expand, permute } from "./ops.ts";
+import { tape } from "./tape.ts";
 import { alive, describe, Tensor } from "./tensor.ts";
 
 export const hasVmap = (): boolean =>
@@ -41,6 +42,7 @@ export class VmapLevel {
   }
 
   enter(batch: number): void {
+    tape.hears?.refuse("vmap", "mode");
     if (entered !== this.level - 1 || !Number.isSafeInteger(batch) || batch < 0) {
       throw new NativeError("vmap", `level ${this.level}, batch ${batch}`, "it can't be entered here");
     }

@@ -107,8 +107,10 @@ export type Node =
     readonly values: readonly unknown[];
     readonly args: readonly Ref[];
   }
-  /** One of several results of a call, which has the first one's shape. */
-  | Made & { readonly op: "result"; readonly args: readonly [Ref]; readonly index: number };
+  /** The call itself is its first result; this is another one, from 1 on. */
+  | Made & { readonly op: "result"; readonly args: readonly [Ref]; readonly index: number }
+  /** The same value, which no gradient goes back through. None is left in a derived graph. */
+  | Made & { readonly op: "stop"; readonly args: readonly [Ref] };
 
 /** A micro-batch's forward pass and loss, or with backward the gradients too. */
 export interface Graph {
@@ -118,4 +120,6 @@ export interface Graph {
   readonly loss: Ref;
   /** One per parameter of the arena, once derived; null for one that is not reached. */
   readonly gradients: readonly (Ref | null)[];
+  /** Calls that write to held tensors (a batch norm's count), after everything else has read them. */
+  readonly effects: readonly Ref[];
 }

@@ -1,0 +1,325 @@
+// Builds a graph value by value: infers shapes, gives equal values one number, computes what is constant, and leaves
+// out what changes nothing.
+import type { Kind, Node, Origin, Pointwise, Ref } from "./graph.ts";
+import { fold } from "./fold.ts";
+
+export type Shape = readonly number[];
+
+export const numelOf = (shape: Shape): number => shape.reduce((product, size) => product * size, 1);
+
+export const sameShape = (a: Shape, b: Shape): boolean =>
+  a.length === b.length && a.every((size, i) => size === b[i]);
+
+/** As NumPy does. */
+export function broadcastShapes(shapes: readonly Shape[]): Shape {
+  const rank = Math.max(0, ...shapes.map(({ length }) => length));
+  return Array.from({ length: rank }, (_, i) => {
+    const sizes = shapes.map((shape) => shape[i - rank + shape.length] ?? 1);
+    const size = sizes.find((one) => one !== 1) ?? 1;
+    if (sizes.some((one) => one !== 1 && one !== size)) {
+      throw new Error(`internal: shapes [${shapes.join("], [")}] don't go together.`);
+    }
+    return size;
+  });
+}
+
+const TRUTHS: ReadonlySet<string> = new Set(["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"]);
+const EITHER_WAY: ReadonlySet<string> = new Set(["add", "mul", "max", "min", "and", "or", "eq", "ne"]);
+
+export class Builder {
+  readonly nodes: Node[] = [];
+  readonly #known = new Map<string, Ref>();
+
+  node(r: Ref): Node {
+    return this.nodes[r];
+  }
+  shape(r: Ref): Shape {
+    return this.nodes[r].shape;
+  }
+  kind(r: Ref): Kind {
+    return this.nodes[r].kind;
+  }
+  /** The number that this value is everywhere, or null. */
+  numberOf(r: Ref): number | null {
+    const node = this.nodes[r];
+    if (node.op === "number") return node.value;
+    return node.op === "expand" ? this.numberOf(node.args[0]) : null;
+  }
+
+  tensor(origin: Origin, shape: Shape, kind: Kind): Ref {
+    return this.#add({ op: "tensor", origin, shape, kind });
+  }
+
+  number(value: number, kind: Kind = "f32"): Ref {
+    const exact = kind === "f32" ? Math.fround(value) : kind === "bool" ? Number(value !== 0) : value;
+    return this.#add({ op: "number", value: exact, shape: [], kind });
+  }
+
+  /** Stretched arguments are taken as they were before: the result is stretched in their place. */
+  pointwise(op: Pointwise, ...args: readonly Ref[]): Ref {
+    const shape = broadcastShapes(args.map((a) => this.shape(a)));
+    const plain = args.map((a) => this.#unstretched(a));
+    const small = broadcastShapes(plain.map((a) => this.shape(a)));
+    return this.expand(this.#simplest(op, plain, small), shape);
+  }
+
+  #unstretched(r: Ref): Ref {
+    const node = this.nodes[r];
+    return node.op === "expand" ? this.#unstretched(node.args[0]) : r;
+  }
+
+  #simplest(op: Pointwise, args: readonly Ref[], shape: Shape): Ref {
+    const kind = TRUTHS.has(op) ? "bool" : op === "where" ? this.kind(args[1]) : "f32";
+    const numbers = args.map((a) => this.nodes[a]).map((node) => node.op === "number" ? node.value : null);
+    const known = numbers.every((n) => n !== null) ? fold(op, numbers as number[]) : null;
+    if (known !== null) return this.number(known, kind);
+    const simple = this.#without(op, args, numbers);
+    if (simple !== null) return this.expand(simple, shape);
+    return this.#add({ op, args, shape, kind });
+  }
+
+  /** The same value without this op, or null. */
+  #without(op: Pointwise, args: readonly Ref[], numbers: readonly (number | null)[]): Ref | null {
+    const [a, b, c] = args, [x, y] = numbers;
+    const first = this.nodes[a];
+    switch (op) {
+      case "neg":
+        return first.op === "neg" ? first.args[0] : null;
+      case "float":
+        return this.kind(a) === "f32" ? a : null;
+      case "not":
+        return first.op === "not" ? first.args[0] : null;
+      case "add":
+        if (x === 0) return b;
+        if (y === 0) return a;
+        return this.#joined(a, b);
+      case "sub":
+        return y === 0 ? a : x === 0 ? this.pointwise("neg", b) : null;
+      case "mul":
+        if (x === 1) return b;
+        if (y === 1) return a;
+        return x === -1 ? this.pointwise("neg", b) : y === -1 ? this.pointwise("neg", a) : null;
+      case "div":
+        return y === 1 ? a : null;
+      case "pow":
+        if (y === 1) return a;
+        if (y === 2) return this.pointwise("mul", a, a);
+        if (y === 0.5) return this.pointwise("sqrt", a);
+        return y === -1 ? this.pointwise("reciprocal", a) : null;
+      case "where":
+        return x === null ? (b === c ? b : null) : x !== 0 ? b : c;
+      default:
+        return null;
+    }
+  }
+
+  /** Two parts beside each other, with zeros around: what backward of a split adds up. */
+  #joined(a: Ref, b: Ref): Ref | null {
+    const x = this.nodes[a], y = this.nodes[b];
+    if (x.op !== "embed" || y.op !== "embed" || x.dim !== y.dim || !sameShape(x.shape, y.shape)) return null;
+    const end = (node: typeof x) => node.start + this.shape(node.args[0])[node.dim];
+    if (end(x) === y.start) {
+      return this.embed(this.cat([x.args[0], y.args[0]], x.dim), x.dim, x.start, x.shape[x.dim]);
+    }
+    return end(y) === x.start ? this.#joined(b, a) : null;
+  }
+
+  /** Over these dimensions, which stay with size 1. */
+  sum(x: Ref, dims: readonly number[]): Ref {
+    const shape = this.shape(x), node = this.nodes[x];
+    const over = dims.filter((d) => shape[d] !== 1).toSorted((a, b) => a - b);
+    if (over.length === 0) return x;
+    if (node.op === "sum") return this.sum(node.args[0], [...new Set([...node.dims, ...over])]);
+    if (node.op === "expand") {
+      const source = this.#ranked(node.args[0], shape.length), from = this.shape(source);
+      const copies = over.filter((d) => from[d] === 1);
+      if (copies.length > 0) {
+        const count = copies.reduce((product, d) => product * shape[d], 1);
+        const rest = this.expand(source, shape.map((size, d) => copies.includes(d) ? 1 : size));
+        const inner = this.sum(rest, over.filter((d) => !copies.includes(d)));
+        return this.pointwise("mul", inner, this.number(count));
+      }
+    }
+    return this.#reduced("sum", x, over);
+  }
+
+  greatest(x: Ref, dims: readonly number[]): Ref {
+    const over = dims.filter((d) => this.shape(x)[d] !== 1).toSorted((a, b) => a - b);
+    return over.length === 0 ? x : this.#reduced("greatest", x, over);
+  }
+
+  #reduced(op: "sum" | "greatest", x: Ref, dims: readonly number[]): Ref {
+    const shape = this.shape(x).map((size, d) => dims.includes(d) ? 1 : size);
+    return this.#add({ op, args: [x], dims, shape, kind: "f32" });
+  }
+
+  /** The dimensions before the last two are alike. */
+  gemm(a: Ref, b: Ref, transposeA = false, transposeB = false): Ref {
+    const x = this.#turned(a), y = this.#turned(b);
+    if (x !== null) return this.gemm(x, b, !transposeA, transposeB);
+    if (y !== null) return this.gemm(a, y, transposeA, !transposeB);
+    const left = this.shape(a), right = this.shape(b);
+    const [m, k] = transposeA ? [left.at(-1)!, left.at(-2)!] : [left.at(-2)!, left.at(-1)!];
+    const [l, n] = transposeB ? [right.at(-1)!, right.at(-2)!] : [right.at(-2)!, right.at(-1)!];
+    if (k !== l || !sameShape(left.slice(0, -2), right.slice(0, -2))) {
+      throw new Error(`internal: [${left}] and [${right}] have no product.`);
+    }
+    const shape = [...left.slice(0, -2), m, n];
+    return this.#add({ op: "gemm", args: [a, b], transposeA, transposeB, shape, kind: "f32" });
+  }
+
+  /** What this is with its last two dimensions swapped, where it was made so; else null. */
+  #turned(r: Ref): Ref | null {
+    const node = this.nodes[r];
+    if (node.op !== "permute") return null;
+    const last = node.dims.length - 1;
+    const swapped = node.dims.every((d, i) => d === (i === last ? last - 1 : i === last - 1 ? last : i));
+    return swapped ? node.args[0] : null;
+  }
+
+  reshape(x: Ref, shape: Shape): Ref {
+    const node = this.nodes[x];
+    if (sameShape(node.shape, shape)) return x;
+    if (numelOf(node.shape) !== numelOf(shape)) {
+      throw new Error(`internal: [${node.shape}] can't become [${shape}].`);
+    }
+    if (node.op === "reshape") return this.reshape(node.args[0], shape);
+    if (node.op === "number") return this.expand(x, shape);
+    if (node.op === "expand" && numelOf(this.shape(node.args[0])) === 1) {
+      return this.expand(this.reshape(node.args[0], []), shape);
+    }
+    return this.#add({ op: "reshape", args: [x], shape, kind: node.kind });
+  }
+
+  expand(x: Ref, shape: Shape): Ref {
+    const node = this.nodes[x];
+    if (sameShape(node.shape, shape)) return x;
+    if (node.op === "expand") return this.expand(node.args[0], shape);
+    if (numelOf(node.shape) === numelOf(shape)) return this.#ranked(x, shape.length);
+    if (!sameShape(broadcastShapes([node.shape, shape]), shape)) {
+      throw new Error(`internal: [${node.shape}] can't be stretched to [${shape}].`);
+    }
+    return this.#add({ op: "expand", args: [x], shape, kind: node.kind });
+  }
+
+  /** With more dimensions of size 1 in front. */
+  #ranked(x: Ref, rank: number): Ref {
+    const shape = this.shape(x);
+    if (shape.length === rank) return x;
+    const ranked = [...new Array<number>(rank - shape.length).fill(1), ...shape];
+    return this.nodes[x].op === "number"
+      ? this.#add({ op: "expand", args: [x], shape: ranked, kind: this.kind(x) })
+      : this.reshape(x, ranked);
+  }
+
+  permute(x: Ref, dims: readonly number[]): Ref {
+    const node = this.nodes[x], shape = dims.map((d) => node.shape[d]);
+    if (dims.every((d, i) => d === i)) return x;
+    if (node.op === "permute") return this.permute(node.args[0], dims.map((d) => node.dims[d]));
+    const moved = dims.filter((d) => node.shape[d] !== 1);
+    if (moved.every((d, i) => i === 0 || d > moved[i - 1])) return this.reshape(x, shape);
+    if (node.op === "expand" && numelOf(this.shape(node.args[0])) === 1) {
+      return this.expand(this.reshape(node.args[0], []), shape);
+    }
+    return this.#add({ op: "permute", args: [x], dims, shape, kind: node.kind });
+  }
+
+  slice(x: Ref, dim: number, start: number, end: number): Ref {
+    const node = this.nodes[x];
+    if (start === 0 && end === node.shape[dim]) return x;
+    const shape = node.shape.with(dim, end - start);
+    if (node.op === "slice" && node.dim === dim) {
+      return this.slice(node.args[0], dim, node.start + start, node.start + end);
+    }
+    if (node.op === "cat" && node.dim === dim) {
+      let from = 0;
+      for (const part of node.args) {
+        const to = from + this.shape(part)[dim];
+        if (start >= from && end <= to) return this.slice(part, dim, start - from, end - from);
+        from = to;
+      }
+    }
+    if (node.op === "embed" && node.dim === dim) {
+      const to = node.start + this.shape(node.args[0])[dim];
+      if (start >= node.start && end <= to) {
+        return this.slice(node.args[0], dim, start - node.start, end - node.start);
+      }
+    }
+    if (node.op === "expand") {
+      const source = this.#ranked(node.args[0], shape.length);
+      return this.shape(source)[dim] === 1
+        ? this.expand(source, shape)
+        : this.expand(this.slice(source, dim, start, end), shape);
+    }
+    return this.#add({ op: "slice", args: [x], dim, start, end, shape, kind: node.kind });
+  }
+
+  /** Zeros around x: `size` elements of `dim`, of which x is those from `start` on. */
+  embed(x: Ref, dim: number, start: number, size: number): Ref {
+    const node = this.nodes[x];
+    if (node.shape[dim] === size) return x;
+    return this.#add({
+      op: "embed",
+      args: [x],
+      dim,
+      start,
+      shape: node.shape.with(dim, size),
+      kind: node.kind,
+    });
+  }
+
+  cat(parts: readonly Ref[], dim: number): Ref {
+    const args = parts.flatMap((part) => {
+      const node = this.nodes[part];
+      return node.op === "cat" && node.dim === dim ? node.args : [part];
+    });
+    if (args.length === 1) return args[0];
+    const shape = this.shape(args[0]).with(dim, args.reduce((sum, part) => sum + this.shape(part)[dim], 0));
+    return this.#add({ op: "cat", args, dim, shape, kind: this.kind(args[0]) });
+  }
+
+  /** Its first result. A Ref among `values` stands as { ref }, also in lists. */
+  call(schema: string, values: readonly unknown[], shape: Shape, kind: Kind = "f32"): Ref {
+    return this.#add({ op: "call", schema, values, args: refsIn(values), shape, kind });
+  }
+
+  result(call: Ref, index: number, shape: Shape, kind: Kind = "f32"): Ref {
+    return this.#add({ op: "result", args: [call], index, shape, kind });
+  }
+
+  /** The same value, which no gradient goes back through. */
+  stop(x: Ref): Ref {
+    const node = this.nodes[x];
+    if (node.op === "stop" || node.op === "number") return x;
+    return this.#add({ op: "stop", args: [x], shape: node.shape, kind: node.kind });
+  }
+
+  #add(node: Node): Ref {
+    const key = keyOf(node);
+    const known = this.#known.get(key);
+    if (known !== undefined) return known;
+    this.nodes.push(node);
+    this.#known.set(key, this.nodes.length - 1);
+    return this.nodes.length - 1;
+  }
+}
+
+function keyOf(node: Node): string {
+  const { op } = node;
+  if (op === "number") return `number ${Object.is(node.value, -0) ? "-0" : node.value} ${node.kind}`;
+  if (EITHER_WAY.has(op)) return `${op} ${(node as { args: readonly Ref[] }).args.toSorted((a, b) => a - b)}`;
+  return JSON.stringify(node, (_, value) => typeof value === "number" ? String(value) : value);
+}
+
+export const isRef = (value: unknown): value is { readonly ref: Ref } =>
+  typeof value === "object" && value !== null && "ref" in value;
+
+/** The values that a call takes. */
+export const refsIn = (values: readonly unknown[]): Ref[] =>
+  values.flatMap((value) => Array.isArray(value) ? refsIn(value) : isRef(value) ? [value.ref] : []);
+
+/** The same arguments with other values in their places. */
+export const withRefs = (values: readonly unknown[], to: (r: Ref) => Ref): unknown[] =>
+  values.map((value) =>
+    Array.isArray(value) ? withRefs(value, to) : isRef(value) ? { ref: to(value.ref) } : value
+  );

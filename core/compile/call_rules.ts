@@ -1,0 +1,197 @@
+// Gradients of calls: libtorch's own backward ops. A call's gradient can't be derived once more unless that op stands
+// here, too.
+import { type Builder, isRef } from "./builder.ts";
+import type { Kind, Node, Ref } from "./graph.ts";
+import { Refused } from "./refused.ts";
+
+export type Call = Extract<Node, { op: "call" }>;
+
+interface Backward {
+  readonly b: Builder;
+  /** The call's own results: the first one, and others of these shapes. */
+  readonly y: Ref;
+  readonly result: (index: number, shape: readonly number[], kind?: Kind) => Ref;
+  /** What comes back to each. */
+  readonly back: readonly (Ref | null)[];
+  /** The schema's arguments, tensors as { ref }. */
+  readonly given: readonly unknown[];
+  /** True of a tensor argument whose gradient leads to a parameter. */
+  readonly wanted: (argument: number) => boolean;
+  readonly shapeOf: (argument: number) => readonly number[];
+}
+
+/** A gradient for each argument of the schema, as far as there are any. */
+type CallRule = (of: Backward) => readonly (Ref | null)[];
+
+const of = (r: Ref) => ({ ref: r });
+
+/** "avg_pool2d(...) -> Tensor" is avg_pool2d. */
+export const nameOfCall = (schema: string): string => schema.slice(0, schema.search(/[.(]/));
+
+const RULES: Readonly<Record<string, CallRule>> = {
+  convolution: ({ b, back, given, wanted, shapeOf }) => {
+    const [x, w, bias, stride, padding, dilation, transposed, outputPadding, groups] = given;
+    const mask = [wanted(0), wanted(1), bias !== null && wanted(2)];
+    const channels = bias === null ? null : shapeOf(2);
+    const call = b.call(
+      "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, " +
+        "SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, " +
+        "bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+      [of(back[0]!), x, w, channels, stride, padding, dilation, transposed, outputPadding, groups, mask],
+      shapeOf(0),
+    );
+    return [
+      mask[0] ? call : null,
+      mask[1] ? b.result(call, 1, shapeOf(1)) : null,
+      mask[2] ? b.result(call, 2, shapeOf(2)) : null,
+    ];
+  },
+  native_batch_norm: ({ b, result, back, given, wanted, shapeOf }) => {
+    const [x, weight, bias, mean, variance, training, _momentum, eps] = given;
+    const channels = [shapeOf(0)[1]];
+    const mask = [wanted(0), weight !== null && wanted(1), bias !== null && wanted(2)];
+    const call = b.call(
+      "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, " +
+        "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) " +
+        "-> (Tensor, Tensor, Tensor)",
+      [
+        of(back[0]!),
+        x,
+        weight,
+        mean,
+        variance,
+        of(result(1, channels)),
+        of(result(2, channels)),
+        training,
+        eps,
+        mask,
+      ],
+      shapeOf(0),
+    );
+    return [
+      mask[0] ? call : null,
+      mask[1] ? b.result(call, 1, shapeOf(1)) : null,
+      mask[2] ? b.result(call, 2, shapeOf(2)) : null,
+    ];
+  },
+  embedding: ({ b, back, given, shapeOf }) => {
+    const [, indices, padding, scaled] = given;
+    return [b.call(
+      "embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, " +
+        "bool scale_grad_by_freq) -> Tensor",
+      [of(back[0]!), indices, shapeOf(0)[0], padding, scaled],
+      shapeOf(0),
+    )];
+  },
+  max_pool2d_with_indices: (at) => [ofMaxPool(at, 2)],
+  max_pool3d_with_indices: (at) => [ofMaxPool(at, 3)],
+  avg_pool2d: (at) => [ofAveragePool(at, 2)],
+  avg_pool3d: (at) => [ofAveragePool(at, 3)],
+  _adaptive_avg_pool2d: (at) => [ofAdaptivePool(at, 2)],
+  _adaptive_avg_pool3d: (at) => [ofAdaptivePool(at, 3)],
+  upsample_nearest1d: (at) => [ofUpsample(at, "nearest1d", 1, false)],
+  upsample_nearest2d: (at) => [ofUpsample(at, "nearest2d", 2, false)],
+  upsample_nearest3d: (at) => [ofUpsample(at, "nearest3d", 3, false)],
+  upsample_linear1d: (at) => [ofUpsample(at, "linear1d", 1, true)],
+  upsample_bilinear2d: (at) => [ofUpsample(at, "bilinear2d", 2, true)],
+  upsample_trilinear3d: (at) => [ofUpsample(at, "trilinear3d", 3, true)],
+  reflection_pad2d: ({ b, back, given, shapeOf }) => [
+    b.call(
+      "reflection_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding) -> Tensor",
+      [of(back[0]!), ...given],
+      shapeOf(0),
+    ),
+  ],
+  replication_pad2d: ({ b, back, given, shapeOf }) => [
+    b.call(
+      "replication_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding) -> Tensor",
+      [of(back[0]!), ...given],
+      shapeOf(0),
+    ),
+  ],
+  _scaled_dot_product_flash_attention_for_cpu: ({ b, y, result, back, given, shapeOf }) => {
+    const [q, k, v, dropout, causal, mask, scale] = given;
+    const call = b.call(
+      "_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, " +
+        "Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) " +
+        "-> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
+      [of(back[0]!), q, k, v, of(y), of(result(1, shapeOf(0).slice(0, -1))), dropout, causal, mask, scale],
+      shapeOf(0),
+    );
+    return [call, b.result(call, 1, shapeOf(1)), b.result(call, 2, shapeOf(2))];
+  },
+};
+
+function ofMaxPool({ b, y, result, back, given, shapeOf }: Backward, dims: number): Ref {
+  return b.call(
+    `max_pool${dims}d_with_indices_backward(Tensor grad_output, Tensor self, int[${dims}] kernel_size, ` +
+      `int[${dims}] stride, int[${dims}] padding, int[${dims}] dilation, bool ceil_mode, Tensor indices) -> Tensor`,
+    [of(back[0]!), ...given, of(result(1, b.shape(y), "i64"))],
+    shapeOf(0),
+  );
+}
+
+function ofAveragePool({ b, back, given, shapeOf }: Backward, dims: number): Ref {
+  return b.call(
+    `avg_pool${dims}d_backward(Tensor grad_output, Tensor self, int[${dims}] kernel_size, int[${dims}] stride, ` +
+      `int[${dims}] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor`,
+    [of(back[0]!), ...given],
+    shapeOf(0),
+  );
+}
+
+function ofAdaptivePool({ b, back, given, shapeOf }: Backward, dims: number): Ref {
+  return b.call(
+    `_adaptive_avg_pool${dims}d_backward(Tensor grad_output, Tensor self) -> Tensor`,
+    [of(back[0]!), given[0]],
+    shapeOf(0),
+  );
+}
+
+const SCALES: Readonly<Record<number, string>> = {
+  1: "float? scales=None",
+  2: "float? scales_h=None, float? scales_w=None",
+  3: "float? scales_d=None, float? scales_h=None, float? scales_w=None",
+};
+
+function ofUpsample(
+  { b, back, given, shapeOf }: Backward,
+  name: string,
+  dims: number,
+  aligned: boolean,
+): Ref {
+  const [, size, ...rest] = given;
+  return b.call(
+    `upsample_${name}_backward(Tensor grad_output, SymInt[${dims}] output_size, SymInt[${
+      dims + 2
+    }] input_size, ` +
+      `${aligned ? "bool align_corners, " : ""}${SCALES[dims]}) -> Tensor`,
+    [of(back[0]!), size, shapeOf(0), ...rest],
+    shapeOf(0),
+  );
+}
+
+/** True where the gradient of this op is known. */
+export const hasGradient = (name: string): boolean => Object.hasOwn(RULES, name);
+
+export function callGradients(
+  b: Builder,
+  y: Ref,
+  call: Call,
+  back: readonly (Ref | null)[],
+  wanted: (argument: Ref) => boolean,
+): readonly (Ref | null)[] {
+  const name = nameOfCall(call.schema);
+  if (!hasGradient(name) || !back[0]) throw new Refused(name, "gradient");
+  const refOf = (i: number): Ref => (call.values[i] as { ref: Ref }).ref;
+  const byArgument = RULES[name]({
+    b,
+    y,
+    result: (index, shape, kind) => b.result(y, index, shape, kind),
+    back,
+    given: call.values,
+    wanted: (i) => wanted(refOf(i)),
+    shapeOf: (i) => b.shape(refOf(i)),
+  });
+  return call.values.flatMap((value, i) => isRef(value) ? [byArgument[i] ?? null] : []);
+}

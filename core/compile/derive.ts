@@ -1,0 +1,164 @@
+// Gradients of a graph, as more of the same graph.
+import { broadcastShapes, Builder, sameShape, withRefs } from "./builder.ts";
+import type { Graph, Node, Ref } from "./graph.ts";
+import { gradientsOf } from "./rules.ts";
+
+/**
+ * The gradients of `of` for each of `wrt`, null where nothing leads there. It can be asked again for what it gave.
+ * `seed` is the gradient of `of` itself.
+ */
+export function gradients(b: Builder, of: Ref, seed: Ref, wrt: readonly Ref[]): (Ref | null)[] {
+  const reached = reachedFrom(b, wrt, of);
+  const back = new Map<Ref, Ref>([[of, seed]]);
+  const add = (to: Ref, g: Ref) => {
+    const before = back.get(to);
+    back.set(to, before === undefined ? g : b.pointwise("add", before, g));
+  };
+  const results = new Map<Ref, (Ref | null)[]>();
+  for (let y = of; y >= 0; y--) {
+    const g = back.get(y), node = b.node(y), more = results.get(y);
+    if (!reached[y] || g === undefined && more === undefined) continue;
+    if (node.op === "result") {
+      const call = results.get(node.args[0]) ?? [];
+      call[node.index] = g!;
+      results.set(node.args[0], call);
+      continue;
+    }
+    const all = more ?? [];
+    all[0] = g ?? null;
+    const args = argsOf(node);
+    gradientsOf(b, y, all, (r) => reached[r]).forEach((own, i) => {
+      const to = args[i];
+      if (own !== null && reached[to]) add(to, summedTo(b, own, to));
+    });
+  }
+  return wrt.map((r) => back.get(r) ?? null);
+}
+
+const argsOf = (node: Node): readonly Ref[] => "args" in node ? node.args : [];
+
+/** True for what depends on one of these, and not only through a stop or by whole numbers. */
+function reachedFrom(b: Builder, wrt: readonly Ref[], to: Ref): boolean[] {
+  const reached: boolean[] = [];
+  for (let r = 0; r <= to; r++) {
+    const node = b.node(r);
+    const by = node.op !== "stop" && (node.kind === "f32" || node.op === "call");
+    reached[r] = wrt.includes(r) || by && argsOf(node).some((a) => reached[a]);
+  }
+  return reached;
+}
+
+/** What was stretched gets the sum of its copies' gradients. */
+function summedTo(b: Builder, g: Ref, to: Ref): Ref {
+  const shape = b.shape(to), given = b.shape(g);
+  const whole = broadcastShapes([given, shape]);
+  const wide = sameShape(given, whole) ? g : b.expand(g, whole);
+  const ahead = whole.length - shape.length;
+  const dims = whole.flatMap((size, d) => size !== 1 && (d < ahead || shape[d - ahead] === 1) ? [d] : []);
+  return b.reshape(b.sum(wide, dims), shape);
+}
+
+export interface DeriveOptions {
+  /** The gradient begins with a 0-dim tensor, the micro-batch's share, and not with 1. */
+  readonly weighted: boolean;
+}
+
+/** The gradients of the loss for the arena's parameters, `shapes`; what nothing needs is left out. */
+export function derive(graph: Graph, parameters: number, { weighted }: DeriveOptions): Graph {
+  const b = new Builder();
+  const moved = copyInto(b, graph.nodes, [graph.output, graph.loss, ...graph.effects], false);
+  const loss = moved.get(graph.loss)!;
+  const seed = weighted ? b.tensor({ from: "weight" }, [], "f32") : b.number(1);
+  const wrt = parametersOf(b, parameters);
+  const known = wrt.filter((r) => r !== null);
+  const found = gradients(b, loss, b.reshape(seed, b.shape(loss)), known);
+  const given = wrt.map((r) => r === null ? null : found[known.indexOf(r)]);
+  const whole = {
+    nodes: b.nodes,
+    output: moved.get(graph.output)!,
+    loss,
+    gradients: given,
+    effects: graph.effects.map((r) => moved.get(r)!),
+  };
+  return pruned(whole);
+}
+
+function parametersOf(b: Builder, count: number): (Ref | null)[] {
+  const refs = new Array<Ref | null>(count).fill(null);
+  b.nodes.forEach((node, r) => {
+    if (node.op === "tensor" && node.origin.from === "parameter") refs[node.origin.index] = r;
+  });
+  return refs;
+}
+
+/** Without what nothing needs, and without stops. */
+export function pruned(graph: Graph): Graph {
+  const b = new Builder();
+  const { output, loss, gradients, effects } = graph;
+  const moved = copyInto(
+    b,
+    graph.nodes,
+    [output, loss, ...gradients.filter((r) => r !== null), ...effects],
+    true,
+  );
+  const to = (r: Ref) => moved.get(r)!;
+  return {
+    nodes: b.nodes,
+    output: to(output),
+    loss: to(loss),
+    gradients: gradients.map((r) => r === null ? null : to(r)),
+    effects: effects.map(to),
+  };
+}
+
+/** Builds these values and what they are made of once more. */
+function copyInto(
+  b: Builder,
+  nodes: readonly Node[],
+  roots: readonly Ref[],
+  unstopped: boolean,
+): Map<Ref, Ref> {
+  const needed = new Set<Ref>(roots), moved = new Map<Ref, Ref>();
+  for (let r = nodes.length - 1; r >= 0; r--) {
+    if (needed.has(r)) { for (const a of argsOf(nodes[r])) needed.add(a); }
+  }
+  for (const r of [...needed].sort((a, b) => a - b)) {
+    moved.set(r, copied(b, nodes[r], (a) => moved.get(a)!, unstopped));
+  }
+  return moved;
+}
+
+function copied(b: Builder, node: Node, to: (r: Ref) => Ref, unstopped: boolean): Ref {
+  switch (node.op) {
+    case "tensor":
+      return b.tensor(node.origin, node.shape, node.kind);
+    case "number":
+      return b.number(node.value, node.kind);
+    case "sum":
+      return b.sum(to(node.args[0]), node.dims);
+    case "greatest":
+      return b.greatest(to(node.args[0]), node.dims);
+    case "gemm":
+      return b.gemm(to(node.args[0]), to(node.args[1]), node.transposeA, node.transposeB);
+    case "reshape":
+      return b.reshape(to(node.args[0]), node.shape);
+    case "expand":
+      return b.expand(to(node.args[0]), node.shape);
+    case "permute":
+      return b.permute(to(node.args[0]), node.dims);
+    case "slice":
+      return b.slice(to(node.args[0]), node.dim, node.start, node.end);
+    case "embed":
+      return b.embed(to(node.args[0]), node.dim, node.start, node.shape[node.dim]);
+    case "cat":
+      return b.cat(node.args.map(to), node.dim);
+    case "call":
+      return b.call(node.schema, withRefs(node.values, to), node.shape, node.kind);
+    case "result":
+      return b.result(to(node.args[0]), node.index, node.shape, node.kind);
+    case "stop":
+      return unstopped ? to(node.args[0]) : b.stop(to(node.args[0]));
+    default:
+      return b.pointwise(node.op, ...node.args.map(to));
+  }
+}

@@ -1,0 +1,45 @@
+// Pointwise ops of numbers, in f32 as libtorch computes them.
+import type { Pointwise } from "./graph.ts";
+
+const f32 = Math.fround;
+
+const FUNCTIONS: Partial<Record<Pointwise, (...args: number[]) => number>> = {
+  neg: (a) => -a,
+  abs: Math.abs,
+  sign: Math.sign,
+  sqrt: Math.sqrt,
+  rsqrt: (a) => 1 / Math.sqrt(a),
+  reciprocal: (a) => 1 / a,
+  exp: Math.exp,
+  expm1: Math.expm1,
+  log: Math.log,
+  log1p: Math.log1p,
+  tanh: Math.tanh,
+  sin: Math.sin,
+  cos: Math.cos,
+  floor: Math.floor,
+  float: (a) => a,
+  add: (a, b) => a + b,
+  sub: (a, b) => a - b,
+  mul: (a, b) => a * b,
+  div: (a, b) => a / b,
+  pow: Math.pow,
+  max: Math.max,
+  min: Math.min,
+  lt: (a, b) => Number(a < b),
+  le: (a, b) => Number(a <= b),
+  gt: (a, b) => Number(a > b),
+  ge: (a, b) => Number(a >= b),
+  eq: (a, b) => Number(a === b),
+  ne: (a, b) => Number(a !== b),
+  and: (a, b) => Number(a !== 0 && b !== 0),
+  or: (a, b) => Number(a !== 0 || b !== 0),
+  not: (a) => Number(a === 0),
+  where: (c, a, b) => c !== 0 ? a : b,
+};
+
+/** Null where only libtorch knows. */
+export function fold(op: Pointwise, args: readonly number[]): number | null {
+  const result = FUNCTIONS[op]?.(...args);
+  return result === undefined ? null : f32(result);
+}

@@ -1,0 +1,225 @@
+// Ops that stay libtorch's own: convolutions, pools, interpolation, embeddings.
+import type { Ref } from "../graph.ts";
+import { type Lowering, type Rule, type Rules } from "./lowering.ts";
+
+const ref = (r: Ref | null) => r === null ? null : { ref: r };
+
+type Sizes = readonly number[];
+
+/** One number stands for all dimensions. */
+const each = (sizes: Sizes, dims: number): Sizes =>
+  sizes.length === 1 ? new Array(dims).fill(sizes[0]) : sizes;
+
+function convolution(
+  g: Lowering,
+  x: Ref,
+  w: Ref,
+  bias: Ref | null,
+  stride: Sizes,
+  padding: Sizes,
+  dilation: Sizes,
+  transposed: boolean,
+  outputPadding: Sizes,
+  groups: number,
+): Ref {
+  if (typeof padding === "string") g.refuse("arguments");
+  if (g.shape(x).length !== g.shape(w).length) g.refuse("arguments"); // no batch
+  const dims = g.shape(w).length - 2, all = (sizes: Sizes) => each(sizes, dims);
+  return g.b.call(
+    "convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, " +
+      "bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
+    [
+      { ref: x },
+      { ref: w },
+      ref(bias),
+      all(stride),
+      all(padding),
+      all(dilation),
+      transposed,
+      all(outputPadding),
+      groups,
+    ],
+    g.results[0].shape,
+  );
+}
+
+const forward: Rule = (
+  g,
+  x: Ref,
+  w: Ref,
+  bias: Ref | null,
+  stride: Sizes,
+  padding: Sizes,
+  dilation: Sizes,
+  groups: number,
+) => convolution(g, x, w, bias, stride, padding, dilation, false, [0], groups);
+
+const transposed: Rule = (
+  g,
+  x: Ref,
+  w: Ref,
+  bias: Ref | null,
+  stride: Sizes,
+  padding: Sizes,
+  outputPadding: Sizes,
+  groups: number,
+  dilation: Sizes,
+) => convolution(g, x, w, bias, stride, padding, dilation, true, outputPadding, groups);
+
+/** Without strides, windows lie side by side. */
+const strideOf = (stride: Sizes, kernel: Sizes, dims: number): Sizes =>
+  each(stride.length === 0 ? kernel : stride, dims);
+
+const maxPool = (dims: number): Rule =>
+(
+  g,
+  x: Ref,
+  kernel: Sizes,
+  stride: Sizes,
+  padding: Sizes,
+  dilation: Sizes,
+  ceil: boolean,
+) =>
+  g.b.call(
+    `max_pool${dims}d_with_indices(Tensor self, int[${dims}] kernel_size, int[${dims}] stride=[], ` +
+      `int[${dims}] padding=0, int[${dims}] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)`,
+    [
+      { ref: x },
+      each(kernel, dims),
+      strideOf(stride, kernel, dims),
+      each(padding, dims),
+      each(dilation, dims),
+      ceil,
+    ],
+    g.results[0].shape,
+  );
+
+const averagePool = (dims: number): Rule =>
+(
+  g,
+  x: Ref,
+  kernel: Sizes,
+  stride: Sizes,
+  padding: Sizes,
+  ceil: boolean,
+  counted: boolean,
+  divisor: number | null,
+) =>
+  g.b.call(
+    `avg_pool${dims}d(Tensor self, int[${dims}] kernel_size, int[${dims}] stride=[], int[${dims}] padding=0, ` +
+      "bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+    [
+      { ref: x },
+      each(kernel, dims),
+      strideOf(stride, kernel, dims),
+      each(padding, dims),
+      ceil,
+      counted,
+      divisor,
+    ],
+    g.results[0].shape,
+  );
+
+/** Pools of rows are pools of maps of one row. */
+const ofRows =
+  (pool: Rule, kernel: (sizes: readonly unknown[]) => readonly unknown[]): Rule => (g, x: Ref, ...more) => {
+    const shape = g.shape(x), [seen] = g.results;
+    g.results = [{ ...seen, shape: seen.shape.toSpliced(-1, 0, 1) }];
+    const y = pool(g, g.b.reshape(x, shape.toSpliced(-1, 0, 1)), ...kernel(more)) as Ref;
+    return g.b.reshape(y, seen.shape);
+  };
+
+const adaptivePool = (dims: number): Rule => (g, x: Ref, size: Sizes) => {
+  const { shape } = g.results[0];
+  if (each(size, dims).every((n) => n === 1)) {
+    const over = g.all(x).slice(-dims);
+    return g.b.reshape(g.mean(x, over), shape);
+  }
+  if (dims === 1) g.refuse("unknown");
+  return g.b.call(
+    `_adaptive_avg_pool${dims}d(Tensor self, SymInt[${dims}] output_size) -> Tensor`,
+    [{ ref: x }, each(size, dims)],
+    shape,
+  );
+};
+
+const SCALES: Readonly<Record<number, string>> = {
+  1: "float? scales=None",
+  2: "float? scales_h=None, float? scales_w=None",
+  3: "float? scales_d=None, float? scales_h=None, float? scales_w=None",
+};
+
+const upsample = (name: string, dims: number, aligned: boolean): Rule => (g, x: Ref, size: Sizes, ...rest) =>
+  g.b.call(
+    `upsample_${name}(Tensor self, SymInt[${dims}] output_size, ${aligned ? "bool align_corners, " : ""}` +
+      `${SCALES[dims]}) -> Tensor`,
+    [{ ref: x }, each(size, dims), ...rest],
+    g.results[0].shape,
+  );
+
+const border = (name: string): Rule => (g, x: Ref, sizes: Sizes) =>
+  g.b.call(`${name}(Tensor self, SymInt[4] padding) -> Tensor`, [{ ref: x }, sizes], g.results[0].shape);
+
+function embedding(
+  g: Lowering,
+  w: Ref,
+  indices: Ref,
+  padding: number,
+  scaled: boolean,
+  sparse: boolean,
+): Ref {
+  if (sparse) g.refuse("arguments");
+  if (g.kind(indices) !== "i64") g.refuse("type");
+  return g.b.call(
+    "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, " +
+      "bool sparse=False) -> Tensor",
+    [{ ref: w }, { ref: indices }, padding, scaled, false],
+    g.results[0].shape,
+  );
+}
+
+export const CALL_RULES: Rules = {
+  convolution,
+  conv1d: forward,
+  conv2d: forward,
+  conv3d: forward,
+  conv_transpose1d: transposed,
+  "conv_transpose2d.input": transposed,
+  "conv_transpose3d.input": transposed,
+  max_pool1d: ofRows(maxPool(2), ([kernel, stride, padding, dilation, ceil]) => [
+    [1, ...kernel as Sizes],
+    (stride as Sizes).length === 0 ? [] : [1, ...stride as Sizes],
+    [0, ...padding as Sizes],
+    [1, ...dilation as Sizes],
+    ceil,
+  ]),
+  max_pool2d: maxPool(2),
+  max_pool3d: maxPool(3),
+  avg_pool1d: ofRows(averagePool(2), ([kernel, stride, padding, ceil, counted]) => [
+    [1, ...kernel as Sizes],
+    (stride as Sizes).length === 0 ? [] : [1, ...stride as Sizes],
+    [0, ...padding as Sizes],
+    ceil,
+    counted,
+    null,
+  ]),
+  avg_pool2d: averagePool(2),
+  avg_pool3d: averagePool(3),
+  adaptive_avg_pool1d: adaptivePool(1),
+  adaptive_avg_pool2d: adaptivePool(2),
+  adaptive_avg_pool3d: adaptivePool(3),
+  upsample_nearest1d: upsample("nearest1d", 1, false),
+  upsample_nearest2d: upsample("nearest2d", 2, false),
+  upsample_nearest3d: upsample("nearest3d", 3, false),
+  upsample_linear1d: upsample("linear1d", 1, true),
+  upsample_bilinear2d: upsample("bilinear2d", 2, true),
+  upsample_trilinear3d: upsample("trilinear3d", 3, true),
+  reflection_pad2d: border("reflection_pad2d"),
+  replication_pad2d: border("replication_pad2d"),
+  embedding,
+  pixel_shuffle: (g, x: Ref, factor: number) => {
+    const [count, channels, height, width] = g.shape(x);
+    const apart = g.b.reshape(x, [count, channels / factor ** 2, factor, factor, height, width]);
+    return g.shaped(g.b.permute(apart, [0, 1, 4, 2, 5, 3]));
+  },
+};

@@ -1,0 +1,181 @@
+// From recorded ops to a graph: each op by its rule, as far as the loss and what the step writes need it.
+import { type RecordedOp, type RecordedValue, type Recording, Seen } from "../../../ffi/trace.ts";
+import type { Refusal } from "../../../ffi/tape.ts";
+import type { Tensor } from "../../../ffi/tensor.ts";
+import { sameShape } from "../builder.ts";
+import type { Graph, Ref } from "../graph.ts";
+import { orRefusal } from "../refused.ts";
+import { CALL_RULES } from "./calls.ts";
+import { kindOf, Lowering, type Rule, type Rules } from "./lowering.ts";
+import { LOSS_RULES } from "./losses.ts";
+import { NORM_RULES } from "./norms.ts";
+import { OVERWRITING, POINTWISE_RULES } from "./pointwise.ts";
+import { PRODUCT_RULES } from "./products.ts";
+import { REDUCTION_RULES } from "./reductions.ts";
+import { SHAPE_RULES } from "./shapes.ts";
+
+/** By an op's name, or its name and overload. An op in place has the rule of the op that it is the place of. */
+export const RULES: Rules = {
+  ...POINTWISE_RULES,
+  ...SHAPE_RULES,
+  ...REDUCTION_RULES,
+  ...PRODUCT_RULES,
+  ...NORM_RULES,
+  ...LOSS_RULES,
+  ...CALL_RULES,
+};
+
+/** What a recorded micro-batch began with and ended in. */
+export interface RecordedPass {
+  readonly input: Tensor;
+  readonly target: Tensor;
+  /** The arena's. */
+  readonly parameters: readonly Tensor[];
+  readonly output: Tensor;
+  readonly loss: Tensor;
+}
+
+export interface Lowered {
+  readonly graph: Graph;
+  /** The tensors that the graph's origins "held" are, by their index. A call gets them as they are, not as copies. */
+  readonly held: readonly Tensor[];
+  /** Gives back what was made for the graph: its plan must be gone by then. */
+  free(): void;
+}
+
+/** A graph without gradients yet, or the first op that keeps the step from having one. */
+export function lower(recording: Recording, pass: RecordedPass, { exact = false } = {}): Lowered | Refusal {
+  if (recording.refusal) return recording.refusal;
+  const g = new Lowering(exact);
+  const made = orRefusal(() => new Pass(g, recording, pass).graph());
+  if ("reason" in made) {
+    g.free();
+    return made;
+  }
+  return { graph: made, held: g.held, free: () => (g.free(), recording.free()) };
+}
+
+const RANDOM =
+  /^(rand|randn|randint|randperm|normal|uniform|bernoulli|multinomial|dropout|native_dropout|feature_dropout|alpha_dropout|rrelu|poisson|exponential|cauchy|log_normal|geometric)(_like)?_?$/;
+
+/** Its numbers are whatever was in memory. */
+const UNWRITTEN = -1;
+
+class Pass {
+  readonly #refs: (Ref | undefined)[];
+  readonly #effects: Ref[] = [];
+
+  constructor(readonly g: Lowering, readonly recording: Recording, readonly pass: RecordedPass) {
+    this.#refs = new Array(recording.values.length);
+  }
+
+  graph(): Graph {
+    const { g, recording, pass } = this;
+    const [output, loss] = [pass.output, pass.loss].map((t) => {
+      g.op = "output";
+      return recording.valueOf(t) ?? g.refuse("outside");
+    });
+    const needed = this.#needed([output, loss]);
+    recording.ops.forEach((op, i) => {
+      if (needed.has(i)) this.#lower(op);
+    });
+    const refs = { output: this.#ref(output), loss: this.#ref(loss) };
+    return { nodes: g.b.nodes, ...refs, gradients: [], effects: this.#effects };
+  }
+
+  /** What these values, and what the step writes, were made by. */
+  #needed(values: readonly number[]): Set<number> {
+    const wanted = new Set(values), needed = new Set<number>();
+    const { ops } = this.recording;
+    for (let i = ops.length - 1; i >= 0; i--) {
+      if (ops[i].writes === null && !ops[i].results.some((r) => wanted.has(r))) continue;
+      needed.add(i);
+      for (const r of seenIn(ops[i].args)) wanted.add(r);
+    }
+    return needed;
+  }
+
+  #lower(op: RecordedOp): void {
+    const { g, recording } = this, { schema } = op;
+    g.op = schema.overload === "" ? schema.name : `${schema.name}.${schema.overload}`;
+    g.results = op.results.map((r) => recording.values[r]);
+    if (op.writes !== null) return this.#write(op);
+    if (schema.name.startsWith("empty") || schema.name === "new_empty") {
+      for (const r of op.results) this.#refs[r] = UNWRITTEN;
+      return;
+    }
+    const rule = ruleOf(op) ?? g.refuse(RANDOM.test(schema.name) ? "random" : "unknown");
+    const args = op.args.map((value, i) => this.#argument(value, i === 0 && OVERWRITING.has(schema.name)));
+    const made = rule(g, ...args), refs = typeof made === "number" ? [made] : made;
+    op.results.forEach((r, i) => {
+      this.#check(refs[i], recording.values[r]);
+      this.#refs[r] = op.stopped ? g.b.stop(refs[i]) : refs[i];
+    });
+  }
+
+  #argument(value: unknown, overwritten: boolean): unknown {
+    if (value instanceof Seen) {
+      const ref = this.#ref(value.value);
+      return ref === UNWRITTEN && !overwritten ? this.g.refuse("outside") : ref;
+    }
+    return Array.isArray(value) ? value.map((each) => this.#argument(each, false)) : value;
+  }
+
+  /** Counts of whole numbers are f32 in the graph, one at a time. */
+  #check(ref: Ref, seen: RecordedValue): void {
+    const { g } = this, kind = g.kind(ref);
+    if (!sameShape(g.shape(ref), seen.shape)) {
+      throw new Error(`internal: ${g.op} gives [${seen.shape}], and its rule [${g.shape(ref)}].`);
+    }
+    const counted = seen.dtype === "i64" && kind === "f32" && seen.shape.every((size) => size === 1);
+    if (seen.dtype !== kind && !counted) g.refuse("type");
+  }
+
+  /** An op that writes to a held tensor is called as it is. */
+  #write({ schema, args, writes, results }: RecordedOp): void {
+    const { g } = this, target = this.#ref(writes!);
+    const node = g.b.node(target);
+    if (node.op !== "tensor" || node.origin.from !== "held") g.refuse("writes");
+    if (schema.args.some(({ base }) => base === "Scalar")) g.refuse("writes");
+    const values = args.map((value, i) => {
+      if (schema.args[i].memory === "written") return { ref: target };
+      return value instanceof Seen ? { ref: this.#asTensor(value.value) } : value;
+    });
+    this.#effects.push(g.b.call(schema.text, values, g.shape(target), g.kind(target)));
+    for (const r of results) this.#refs[r] ??= target;
+  }
+
+  /** A number's own tensor, which is there in every step. */
+  #asTensor(value: number): Ref {
+    const { from, tensor } = this.recording.values[value];
+    return from === "number" && tensor!.h !== 0n ? this.g.hold(tensor!) : this.#ref(value);
+  }
+
+  #ref(value: number): Ref {
+    return this.#refs[value] ??= this.#outside(this.recording.values[value]);
+  }
+
+  #outside({ from, number, tensor, shape, dtype }: RecordedValue): Ref {
+    const { g, pass } = this;
+    if (from === "op") g.refuse("outside");
+    if (from === "number") {
+      return g.b.number(number, kindOf(dtype) ?? (dtype === "f64" ? "f32" : g.refuse("type")));
+    }
+    const kind = kindOf(dtype) ?? g.refuse("type"), t = tensor!;
+    if (t === pass.input) return g.b.tensor({ from: "input" }, shape, kind);
+    if (t === pass.target) return g.b.tensor({ from: "target" }, shape, kind);
+    const index = pass.parameters.indexOf(t);
+    if (index >= 0) return g.b.tensor({ from: "parameter", index }, shape, kind);
+    return t.h === 0n ? g.refuse("outside") : g.hold(t);
+  }
+}
+
+function ruleOf({ schema }: RecordedOp): Rule | null {
+  const inPlace = schema.returns[0]?.argument === 0;
+  const name = inPlace ? schema.name.replace(/_$/, "") : schema.name;
+  const key = schema.overload === "" ? name : `${name}.${schema.overload}`;
+  return Object.hasOwn(RULES, key) ? RULES[key] : null;
+}
+
+const seenIn = (args: readonly unknown[]): number[] =>
+  args.flatMap((value) => value instanceof Seen ? [value.value] : Array.isArray(value) ? seenIn(value) : []);

@@ -1,0 +1,148 @@
+// What the rules of lowering write with: simple ops by name, on values and plain numbers alike.
+import { uninitialised, writeBytes } from "../../../ffi/make.ts";
+import type { RecordedValue } from "../../../ffi/trace.ts";
+import type { Reason } from "../../../ffi/tape.ts";
+import { keep, type Tensor } from "../../../ffi/tensor.ts";
+import { Builder, type Shape } from "../builder.ts";
+import type { Kind, Pointwise, Ref } from "../graph.ts";
+import { Refused } from "../refused.ts";
+
+/** A value that an op takes, or a number of its own. */
+export type Term = Ref | { readonly n: number };
+
+/** A number among values. */
+export const num = (n: number): Term => ({ n });
+
+/**
+ * An op's arguments come in the order of its schema: tensors as Ref, null where there is none.
+ */
+// deno-lint-ignore no-explicit-any
+export type Rule = (g: Lowering, ...args: any[]) => Ref | readonly Ref[];
+
+export type Rules = Readonly<Record<string, Rule>>;
+
+export class Lowering {
+  readonly b = new Builder();
+  /** Tensors from outside, and some that rules made, by their index in the graph. */
+  readonly held: Tensor[] = [];
+  readonly #made: Tensor[] = [];
+  readonly #ranges = new Map<number, Ref>();
+  /** The op at hand, and what was recorded of its results. */
+  op = "";
+  results: readonly RecordedValue[] = [];
+
+  /** `exact`: libtorch's own kernels where they have bits of their own. */
+  constructor(readonly exact: boolean) {}
+
+  refuse(reason: Reason): never {
+    throw new Refused(this.op, reason);
+  }
+  shape(x: Ref): Shape {
+    return this.b.shape(x);
+  }
+  kind(x: Ref): Kind {
+    return this.b.kind(x);
+  }
+  /** "-1" is the last of `rank` dimensions. */
+  dim(d: number, rank: number): number {
+    return d < 0 ? d + Math.max(rank, 1) : d;
+  }
+  dims(dims: readonly number[] | null, rank: number): number[] {
+    if (dims === null || dims.length === 0) return Array.from({ length: rank }, (_, d) => d);
+    return dims.map((d) => this.dim(d, rank));
+  }
+
+  hold(t: Tensor): Ref {
+    const kind = kindOf(t.dtype) ?? this.refuse("type");
+    const known = this.held.indexOf(t);
+    const index = known >= 0 ? known : this.held.push(t) - 1;
+    return this.b.tensor({ from: "held", index }, t.shape, kind);
+  }
+
+  /** The whole numbers 0 to count - 1. */
+  range(count: number): Ref {
+    let made = this.#ranges.get(count);
+    if (made === undefined) {
+      const t = keep(uninitialised([count], { dtype: "i64" }));
+      writeBytes(t, new Uint8Array(BigInt64Array.from({ length: count }, (_, i) => BigInt(i)).buffer));
+      this.#made.push(t);
+      this.#ranges.set(count, made = this.hold(t));
+    }
+    return made;
+  }
+
+  /** Gives back what rules made. */
+  free(): void {
+    for (const t of this.#made.splice(0)) t.free();
+  }
+
+  /** As f32: truth values are 0 and 1. */
+  float(x: Term): Ref {
+    if (typeof x !== "number") return this.b.number(x.n);
+    const node = this.b.node(x);
+    return node.op === "number" ? this.b.number(node.value) : this.b.pointwise("float", x);
+  }
+  truth(x: Ref): Ref {
+    return this.kind(x) === "bool" ? x : this.compare("ne", x, num(0));
+  }
+  p(op: Pointwise, ...args: readonly Term[]): Ref {
+    return this.b.pointwise(op, ...args.map((x) => this.float(x)));
+  }
+  /** Whole numbers are compared as they are. */
+  compare(op: "lt" | "le" | "gt" | "ge" | "eq" | "ne", x: Term, y: Term): Ref {
+    const kinds = [x, y].flatMap((t) => typeof t === "number" && !this.#isNumber(t) ? [this.kind(t)] : []);
+    const whole = kinds.length > 0 && kinds.every((kind) => kind === "i64");
+    const as = (t: Term) => {
+      if (!whole) return this.float(t);
+      return typeof t === "number" && !this.#isNumber(t) ? t : this.b.number(this.#valueOf(t), "i64");
+    };
+    return this.b.pointwise(op, as(x), as(y));
+  }
+  #isNumber(x: Ref): boolean {
+    return this.b.node(x).op === "number";
+  }
+  #valueOf(x: Term): number {
+    return typeof x === "number" ? this.b.numberOf(x)! : x.n;
+  }
+
+  add(x: Term, y: Term): Ref {
+    return this.p("add", x, y);
+  }
+  sub(x: Term, y: Term): Ref {
+    return this.p("sub", x, y);
+  }
+  mul(x: Term, y: Term): Ref {
+    return this.p("mul", x, y);
+  }
+  div(x: Term, y: Term): Ref {
+    return this.p("div", x, y);
+  }
+  neg(x: Term): Ref {
+    return this.p("neg", x);
+  }
+  where(truth: Ref, x: Term, y: Term): Ref {
+    return this.b.pointwise("where", this.truth(truth), this.float(x), this.float(y));
+  }
+
+  /** Over these dimensions, which stay with size 1. */
+  sum(x: Ref, dims: readonly number[]): Ref {
+    return this.b.sum(this.float(x), dims);
+  }
+  mean(x: Ref, dims: readonly number[]): Ref {
+    return this.div(this.sum(x, dims), num(this.count(x, dims)));
+  }
+  count(x: Ref, dims: readonly number[]): number {
+    return dims.reduce((product, d) => product * this.shape(x)[d], 1);
+  }
+  /** To the shape that the op's result was seen to have. */
+  shaped(x: Ref, result = 0): Ref {
+    return this.b.reshape(x, this.results[result].shape);
+  }
+  all(x: Ref): number[] {
+    return this.shape(x).map((_, d) => d);
+  }
+}
+
+/** Null for a type that no plan computes with. */
+export const kindOf = (dtype: string): Kind | null =>
+  dtype === "f32" || dtype === "i64" || dtype === "bool" ? dtype : null;

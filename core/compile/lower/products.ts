@@ -1,0 +1,106 @@
+// Matrix products and attention.
+import { broadcastShapes, numelOf } from "../builder.ts";
+import type { Ref } from "../graph.ts";
+import { type Lowering, num, type Rules } from "./lowering.ts";
+import { softmax } from "./reductions.ts";
+
+/** All but the last dimension are rows. */
+const rows = (g: Lowering, x: Ref): Ref => {
+  const shape = g.shape(x), last = shape.at(-1)!;
+  return g.b.reshape(x, [numelOf(shape.slice(0, -1)), last]);
+};
+
+function linear(g: Lowering, x: Ref, w: Ref, bias: Ref | null): Ref {
+  const weight = g.shape(w).length === 1 ? g.b.reshape(w, [1, g.shape(w)[0]]) : w;
+  const y = g.b.gemm(rows(g, x), weight, false, true);
+  return g.shaped(bias === null ? y : g.add(y, bias));
+}
+
+function scaled(g: Lowering, x: Ref, by: number): Ref {
+  return by === 1 ? x : g.mul(x, num(by));
+}
+
+/** beta * x + alpha * product. */
+const added = (g: Lowering, x: Ref, product: Ref, beta: number, alpha: number): Ref => {
+  const y = scaled(g, product, alpha);
+  return beta === 0 ? y : g.add(y, scaled(g, x, beta));
+};
+
+/** As libtorch's: vectors are rows or columns, and what is before the last two dimensions is stretched. */
+export function matmul(g: Lowering, x: Ref, y: Ref): Ref {
+  const a = g.shape(x), b = g.shape(y);
+  if (a.length === 0 || b.length === 0) g.refuse("arguments");
+  if (a.length === 1) {
+    return g.shaped(matrices(g, g.b.reshape(x, [1, ...a]), b.length === 1 ? column(g, y) : y));
+  }
+  return g.shaped(matrices(g, x, b.length === 1 ? column(g, y) : y));
+}
+
+const column = (g: Lowering, y: Ref): Ref => g.b.reshape(y, [...g.shape(y), 1]);
+
+function matrices(g: Lowering, x: Ref, y: Ref): Ref {
+  const a = g.shape(x), b = g.shape(y);
+  if (b.length === 2) {
+    const product = g.b.gemm(rows(g, x), y);
+    return g.b.reshape(product, [...a.slice(0, -1), b[1]]);
+  }
+  const batch = broadcastShapes([a.slice(0, -2), b.slice(0, -2)]);
+  return g.b.gemm(g.b.expand(x, [...batch, ...a.slice(-2)]), g.b.expand(y, [...batch, ...b.slice(-2)]));
+}
+
+/** From this many scores of a head on, they are not written out. */
+const MOST_SCORES = 2 ** 15;
+
+function attention(
+  g: Lowering,
+  q: Ref,
+  k: Ref,
+  v: Ref,
+  mask: Ref | null,
+  dropout: number,
+  causal: boolean,
+  scale: number | null,
+  grouped = false,
+): Ref {
+  if (dropout > 0) g.refuse("random");
+  if (grouped) g.refuse("arguments");
+  const shape = g.shape(q), tokens = shape.at(-2)!, keys = g.shape(k).at(-2)!;
+  const fits = shape.length === 4 && mask === null && g.shape(v).at(-1) === shape.at(-1) &&
+    g.shape(k).slice(0, 2).join() === shape.slice(0, 2).join();
+  if (fits && (g.exact || tokens * keys > MOST_SCORES)) return flash(g, q, k, v, causal, scale);
+  const factor = scale ?? 1 / Math.sqrt(shape.at(-1)!);
+  const turned = g.b.permute(k, [...g.all(k).slice(0, -2), g.shape(k).length - 1, g.shape(k).length - 2]);
+  let scores = g.mul(matrices(g, q, turned), num(factor));
+  if (causal) {
+    const own = g.b.reshape(g.range(tokens), [tokens, 1]), other = g.range(keys);
+    scores = g.where(g.compare("ge", own, other), scores, num(-Infinity));
+  }
+  if (mask !== null) {
+    scores = g.kind(mask) === "bool" ? g.where(mask, scores, num(-Infinity)) : g.add(scores, mask);
+  }
+  return matrices(g, softmax(g, scores, -1), v);
+}
+
+function flash(g: Lowering, q: Ref, k: Ref, v: Ref, causal: boolean, scale: number | null): Ref {
+  return g.b.call(
+    "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, " +
+      "bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
+    [{ ref: q }, { ref: k }, { ref: v }, 0, causal, null, scale],
+    g.shape(q),
+  );
+}
+
+export const PRODUCT_RULES: Rules = {
+  linear,
+  mm: (g, x: Ref, y: Ref) => g.b.gemm(x, y),
+  bmm: (g, x: Ref, y: Ref) => g.b.gemm(x, y),
+  matmul,
+  mv: matmul,
+  dot: (g, x: Ref, y: Ref) => g.shaped(g.sum(g.mul(x, y), [0])),
+  addmm: (g, x: Ref, a: Ref, b: Ref, beta: number, alpha: number) => added(g, x, g.b.gemm(a, b), beta, alpha),
+  baddbmm: (g, x: Ref, a: Ref, b: Ref, beta: number, alpha: number) =>
+    added(g, x, g.b.gemm(a, b), beta, alpha),
+  addmv: (g, x: Ref, a: Ref, b: Ref, beta: number, alpha: number) =>
+    added(g, x, g.shaped(matrices(g, a, column(g, b))), beta, alpha),
+  scaled_dot_product_attention: attention,
+};

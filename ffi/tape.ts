@@ -1,0 +1,55 @@
+// Where ops tell of themselves while a step is recorded (trace.ts). At other times nothing listens, and an op pays for
+// one look at a property.
+import type { Schema } from "./schema.ts";
+import type { Tensor } from "./tensor.ts";
+
+/** What makes a step that can't be recorded; a sentence is made of it last. */
+export type Reason =
+  /** The program looks at a tensor's numbers, on which its next ops may depend. */
+  | "reads"
+  /** It draws random numbers. */
+  | "random"
+  /** It writes to a parameter, or through another view of a tensor that is used later. */
+  | "writes"
+  /** Its numbers come from the program, and may be others in the next step. */
+  | "outside"
+  /** Mixed precision, vmap, a gradient inside of the model. */
+  | "mode"
+  /** No rule says what this op is made of. */
+  | "unknown"
+  /** Its rule does not know these arguments. */
+  | "arguments"
+  /** Numbers of a type other than f32. */
+  | "type"
+  /** The gradient of this call of libtorch's is not known. */
+  | "gradient";
+
+/** An op that keeps a step from being compiled. */
+export interface Refusal {
+  readonly op: string;
+  readonly reason: Reason;
+}
+
+export interface Listener {
+  op(schema: Schema, args: readonly unknown[], result: unknown): void;
+  born(t: Tensor): void;
+  /** t is a 0-dim tensor of this number, in every step. */
+  number(t: Tensor, value: number): void;
+  /** t has the same numbers in every step, though no op made them. */
+  constant(t: Tensor): void;
+  refuse(op: string, reason: Reason): void;
+}
+
+export const tape: { hears: Listener | null } = { hears: null };
+
+/** What happens inside is not told: the one who asks tells of the result. */
+export function untold<R>(body: () => R): R {
+  const { hears } = tape;
+  if (hears === null) return body();
+  tape.hears = null;
+  try {
+    return body();
+  } finally {
+    tape.hears = hears;
+  }
+}

@@ -1,0 +1,208 @@
+// Records the ops of a step: which op, of what values, made what. A value is what a tensor holds until an op writes to
+// it; tensors that no recorded op made come from outside.
+import type { DType } from "./dtype.ts";
+import { native } from "./abi.ts";
+import { alias } from "./ops.ts";
+import { noGrad } from "./autograd.ts";
+import { Num } from "./scalar.ts";
+import type { Schema } from "./schema.ts";
+import { type Listener, type Reason, type Refusal, tape, untold } from "./tape.ts";
+import { keep, Tensor } from "./tensor.ts";
+
+/** Stands for a tensor among the arguments of a recorded op. */
+export class Seen {
+  constructor(readonly value: number) {}
+}
+
+export interface RecordedValue {
+  readonly shape: readonly number[];
+  readonly dtype: DType;
+  /** `op`: an op's result. `number`: a 0-dim constant. `outside`: the same tensor in every step, or the batch's. */
+  readonly from: "op" | "number" | "outside";
+  readonly number: number;
+  /** Where it comes from outside. */
+  readonly tensor: Tensor | null;
+}
+
+export interface RecordedOp {
+  readonly schema: Schema;
+  /** In the schema's order: Seen for tensors, also in lists; numbers, not Num. */
+  readonly args: readonly unknown[];
+  readonly results: readonly number[];
+  /** Autograd has to stop here: libtorch does not remember how these results were made. */
+  readonly stopped: boolean;
+  /** It writes to this value, which comes from outside: a count, a running mean. */
+  readonly writes: number | null;
+}
+
+export interface Recording {
+  readonly values: readonly RecordedValue[];
+  readonly ops: readonly RecordedOp[];
+  /** The first thing that it could not follow. */
+  readonly refusal: Refusal | null;
+  /** The value that a tensor holds at the end; null for one that it has not met. */
+  valueOf(t: Tensor): number | null;
+  /** Gives back what it holds. */
+  free(): void;
+}
+
+/** Tensors of one piece of memory. */
+interface Memory {
+  readonly members: Tensor[];
+  outside: boolean;
+}
+
+interface Known {
+  value: number;
+  memory: Memory;
+  /** Its memory was written to through another tensor. */
+  stale: boolean;
+}
+
+/** Records the ops of `body`, up to its backward. */
+export function record<R>(body: () => R): { result: R; recording: Recording } {
+  if (tape.hears !== null) throw new Error("internal: a step is being recorded already.");
+  const recorder = new Recorder();
+  tape.hears = recorder;
+  try {
+    const result = body();
+    return { result, recording: recorder };
+  } finally {
+    tape.hears = null;
+  }
+}
+
+class Recorder implements Listener, Recording {
+  readonly values: RecordedValue[] = [];
+  readonly ops: RecordedOp[] = [];
+  refusal: Refusal | null = null;
+  readonly #known = new Map<Tensor, Known>();
+  /** Made since the recording began; what no op told of has numbers from elsewhere. */
+  readonly #born = new Set<Tensor>();
+  readonly #held: Tensor[] = [];
+  #over = false;
+
+  born(t: Tensor): void {
+    if (!this.#over) this.#born.add(t);
+  }
+
+  number(t: Tensor, value: number): void {
+    if (this.#over || this.#known.has(t)) return;
+    this.#learn(t, { from: "number", number: value, tensor: t }, { members: [t], outside: true });
+  }
+
+  constant(t: Tensor): void {
+    if (this.#over) return;
+    const held = untold(() => noGrad(() => keep(alias(t))));
+    this.#held.push(held);
+    this.#learn(t, { from: "outside", number: 0, tensor: held }, { members: [t], outside: true });
+  }
+
+  refuse(op: string, reason: Reason): void {
+    if (!this.#over) this.refusal ??= { op, reason };
+  }
+
+  op(schema: Schema, args: readonly unknown[], result: unknown): void {
+    if (this.#over) return;
+    if (schema.name === "_backward") return this.#end(schema, args);
+    const written = schema.args.findIndex(({ memory }) => memory === "written");
+    if (written >= 0 && !(args[written] instanceof Tensor)) return this.refuse(schema.name, "writes");
+    const target = written >= 0 ? args[written] as Tensor : null;
+    const encoded = args.map((value) => this.#encode(schema, value));
+    const writes = target && this.#writes(target);
+    const made = result === undefined ? [] : Array.isArray(result) ? result : [result];
+    const results = made.flatMap((t, i) => {
+      if (!(t instanceof Tensor)) return [];
+      if (t === target) return this.#rewrite(t);
+      const sharing = schema.returns[Math.min(i, schema.returns.length - 1)];
+      return this.#learn(t, { from: "op", number: 0, tensor: null }, this.#memoryOf(schema, args, sharing));
+    });
+    const stopped = untold(() => !native.gradMode());
+    if (target && stopped && writes === null) this.refuse(schema.name, "writes");
+    this.ops.push({ schema, args: encoded, results, stopped, writes });
+  }
+
+  valueOf(t: Tensor): number | null {
+    return this.#known.get(t)?.value ?? null;
+  }
+
+  free(): void {
+    for (const t of this.#held.splice(0)) t.free();
+  }
+
+  /** A gradient inside of the model would come before its loss's own. */
+  #end(schema: Schema, args: readonly unknown[]): void {
+    if (args[4] === true || (args[1] as unknown[]).length > 0) return this.refuse(schema.name, "mode");
+    this.#over = true;
+  }
+
+  /** Null where a tensor that was made in this step is written to. */
+  #writes(target: Tensor): number | null {
+    const known = this.#known.get(target)!;
+    for (const member of known.memory.members) {
+      if (member !== target) this.#known.get(member)!.stale = true;
+    }
+    if (!known.memory.outside) return null;
+    known.stale = true; // what it holds is written at the step's end
+    return this.#heldFor(target, known);
+  }
+
+  /** A view of outside memory is kept for the write. */
+  #heldFor(target: Tensor, known: Known): number {
+    if (this.values[known.value].from === "outside") return known.value;
+    const held = untold(() => noGrad(() => keep(alias(target))));
+    this.#held.push(held);
+    return this.#value(target, { from: "outside", number: 0, tensor: held });
+  }
+
+  #rewrite(t: Tensor): number {
+    const known = this.#known.get(t)!;
+    if (!known.memory.outside) {
+      known.value = this.#value(t, { from: "op", number: 0, tensor: null });
+    }
+    return known.value;
+  }
+
+  #encode(schema: Schema, value: unknown): unknown {
+    if (value instanceof Tensor) {
+      const known = this.#know(schema, value);
+      if (known.stale) this.refuse(schema.name, "writes");
+      return new Seen(known.value);
+    }
+    if (Array.isArray(value)) return value.map((each) => this.#encode(schema, each));
+    if (value instanceof Num) {
+      if (value.imaginary !== undefined) this.refuse(schema.name, "type");
+      return value.value;
+    }
+    return value;
+  }
+
+  #know(schema: Schema, t: Tensor): Known {
+    const known = this.#known.get(t);
+    if (known) return known;
+    if (this.#born.has(t)) this.refuse(schema.name, "outside");
+    this.#learn(t, { from: "outside", number: 0, tensor: t }, { members: [], outside: true });
+    return this.#known.get(t)!;
+  }
+
+  #learn(t: Tensor, from: Pick<RecordedValue, "from" | "number" | "tensor">, memory: Memory): number {
+    memory.members.push(t);
+    const value = this.#value(t, from);
+    this.#known.set(t, { value, memory, stale: false });
+    return value;
+  }
+
+  #value(t: Tensor, from: Pick<RecordedValue, "from" | "number" | "tensor">): number {
+    const { shape, dtype } = untold(() => ({ shape: t.shape, dtype: t.dtype }));
+    this.values.push({ shape, dtype, ...from });
+    return this.values.length - 1;
+  }
+
+  #memoryOf(schema: Schema, args: readonly unknown[], sharing: { alias: string }): Memory {
+    const at = sharing.alias === ""
+      ? -1
+      : schema.args.findIndex(({ alias, memory }) => memory === "shared" && alias === sharing.alias);
+    const from = args[at];
+    return from instanceof Tensor ? this.#know(schema, from).memory : { members: [], outside: false };
+  }
+}

@@ -1,0 +1,107 @@
+// Records a pass, lowers and derives it, and compares its values and gradients with autograd's. Test helper.
+import { backward, gradOf, gradSlotOf, hasGrad, requireGrad, takeGrad } from "../../../ffi/autograd.ts";
+import { abs, detach, maxValue } from "../../../ffi/ops.ts";
+import { toNumbers } from "../../../ffi/make.ts";
+import { record } from "../../../ffi/trace.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { derive } from "../../../core/compile/derive.ts";
+import type { Graph, Origin } from "../../../core/compile/graph.ts";
+import { lower, type Lowered } from "../../../core/compile/lower/lower.ts";
+import type { Refusal } from "../../../ffi/tape.ts";
+import { evaluate } from "./evaluate.ts";
+
+export interface Case {
+  readonly input: Tensor;
+  readonly target: Tensor;
+  readonly parameters: readonly Tensor[];
+  readonly exact?: boolean;
+  /** Gives the output and the loss. */
+  pass(): { output: Tensor; loss: Tensor };
+}
+
+export interface Compared {
+  readonly graph: Graph;
+  /** The largest difference of a gradient by the largest gradient of its parameter. */
+  readonly worst: number;
+  readonly loss: number;
+}
+
+/** Or why the pass has no graph. */
+export function compared({ input, target, parameters, pass, exact }: Case): Compared | Refusal {
+  return scope(() => {
+    for (const p of parameters) requireGrad(p);
+    for (const p of parameters) if (hasGrad(gradSlotOf(p))) takeGrad(gradSlotOf(p)).free();
+    const { result: { output, loss }, recording } = record(() => {
+      const made = pass();
+      backward(made.loss);
+      return made;
+    });
+    const lowered = lower(recording, { input, target, parameters, output, loss }, { exact });
+    if ("reason" in lowered) {
+      recording.free();
+      return lowered;
+    }
+    const compared = compare(lowered, { input, target, parameters, output, loss });
+    lowered.free();
+    return compared;
+  });
+}
+
+interface Ended {
+  input: Tensor;
+  target: Tensor;
+  parameters: readonly Tensor[];
+  output: Tensor;
+  loss: Tensor;
+}
+
+function compare(lowered: Lowered, { input, target, parameters, output, loss }: Ended): Compared {
+  const graph = derive(lowered.graph, parameters.length, { weighted: false });
+  const find = (origin: Origin): Tensor => {
+    switch (origin.from) {
+      case "input":
+        return detach(input);
+      case "target":
+        return target;
+      case "parameter":
+        return detach(parameters[origin.index]);
+      case "held":
+        return lowered.held[origin.index];
+      case "weight":
+        throw new Error("no weight");
+    }
+  };
+  const reached = graph.gradients.flatMap((r, i) => r === null ? [] : [{ r, i }]);
+  const [ours, ourLoss, ...gradients] = evaluate(graph, find, [
+    graph.output,
+    graph.loss,
+    ...reached.map(({ r }) => r),
+  ]);
+  let worst = Math.max(difference(ours, detach(output)), difference(ourLoss, detach(loss)));
+  const seen = new Set<number>();
+  reached.forEach(({ i }, at) => {
+    seen.add(i);
+    const theirs = gradOf(parameters[i]);
+    if (theirs !== null) worst = Math.max(worst, difference(gradients[at], theirs));
+    else if (maxValue(abs(gradients[at])).item() > 0) worst = Infinity;
+  });
+  parameters.forEach((p, i) => {
+    const theirs = gradOf(p);
+    if (!seen.has(i) && theirs !== null && maxValue(abs(theirs)).item() > 0) worst = Infinity;
+  });
+  return { graph, worst, loss: detach(loss).item() };
+}
+
+/** NaN counts as equal to NaN. */
+export function difference(ours: Tensor, theirs: Tensor): number {
+  if (ours.shape.join() !== theirs.shape.join()) return Infinity;
+  if (ours.numel === 0) return 0;
+  const a = toNumbers(ours), b = toNumbers(theirs);
+  let most = 1e-3, worst = 0;
+  for (let i = 0; i < a.length; i++) {
+    if (Number.isFinite(b[i])) most = Math.max(most, Math.abs(b[i]));
+    if (Object.is(a[i], b[i]) || a[i] === b[i]) continue;
+    worst = Math.max(worst, Number.isFinite(a[i] - b[i]) ? Math.abs(a[i] - b[i]) : Infinity);
+  }
+  return worst / most;
+}
