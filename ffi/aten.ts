@@ -156,12 +156,12 @@ function result({ args, returns }: Schema): string {
   const again = returns.map(({ argument }, i) => given(argument) ? `native.deleteTensor(stack[${i}]); ` : "");
   const made = take.length === 0 ? "undefined" : take.length === 1 ? take[0] : `[${take.join(", ")}]`;
   return `${again.join("")}const made = ${made};
-    ${told(args)}
+    ${tellingOf(args)}
     return made;`;
 }
 
 /** Generated code tells of its op while a step is recorded. */
-export const told = (args: readonly Argument[]): string =>
+export const tellingOf = (args: readonly Argument[]): string =>
   `if (tape.hears !== null) tape.hears.op(schema, [${args.map(({ name }) => name).join(", ")}], made);`;
 
 function tensorList(tensors: readonly Tensor[], schema: Schema): bigint {

@@ -3,7 +3,7 @@
 // are checked first.
 import { type Argument, parseSchema, type Schema } from "./schema.ts";
 import { errorText, native, out, outAt } from "./abi.ts";
-import { fail, freed, told } from "./aten.ts";
+import { fail, freed, tellingOf } from "./aten.ts";
 import { type DType, dtypeBytes, dtypeCode, isFloating } from "./dtype.ts";
 import { openedLibtorch } from "./library.ts";
 import { Num } from "./scalar.ts";
@@ -333,7 +333,7 @@ function source(schema: Schema, words: readonly Word[]): string {
     object[0] = table;
     if (call(objectAddress, ${given.join(", ")}) !== 0) fail(schema, [${args.map((a) => a.name).join(", ")}]);
     const made = ${results.length === 1 ? results[0] : `[${results.join(", ")}]`};
-    ${told(args)}
+    ${tellingOf(args)}
     return made;
   };`;
 }

@@ -1,9 +1,9 @@
-// Where ops tell of themselves while a step is recorded (trace.ts). At other times nothing listens, and an op pays for
+// Ops tell of themselves here while a step is recorded (trace.ts). At other times nothing listens, and an op pays for
 // one look at a property.
 import type { Schema } from "./schema.ts";
 import type { Tensor } from "./tensor.ts";
 
-/** What makes a step that can't be recorded; a sentence is made of it last. */
+/** The reason why a step can't be compiled; a sentence is made of it last. */
 export type Reason =
   /** The program looks at a tensor's numbers, on which its next ops may depend. */
   | "reads"
@@ -42,7 +42,7 @@ export interface Listener {
 
 export const tape: { hears: Listener | null } = { hears: null };
 
-/** What happens inside is not told: the one who asks tells of the result. */
+/** The ops of `body` are not told: the caller tells of its result. */
 export function untold<R>(body: () => R): R {
   const { hears } = tape;
   if (hears === null) return body();

@@ -20,7 +20,7 @@ export interface RecordedValue {
   /** `op`: an op's result. `number`: a 0-dim constant. `outside`: the same tensor in every step, or the batch's. */
   readonly from: "op" | "number" | "outside";
   readonly number: number;
-  /** Where it comes from outside. */
+  /** Null where an op made it. */
   readonly tensor: Tensor | null;
 }
 

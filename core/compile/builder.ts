@@ -168,7 +168,7 @@ export class Builder {
     return this.#add({ op: "gemm", args: [a, b], transposeA, transposeB, shape, kind: "f32" });
   }
 
-  /** What this is with its last two dimensions swapped, where it was made so; else null. */
+  /** The value whose last two dimensions were swapped for this one, or null. */
   #turned(r: Ref): Ref | null {
     const node = this.nodes[r];
     if (node.op !== "permute") return null;

@@ -11,7 +11,7 @@ interface Backward {
   /** The call's own results: the first one, and others of these shapes. */
   readonly y: Ref;
   readonly result: (index: number, shape: readonly number[], kind?: Kind) => Ref;
-  /** What comes back to each. */
+  /** The gradients of the results. */
   readonly back: readonly (Ref | null)[];
   /** The schema's arguments, tensors as { ref }. */
   readonly given: readonly unknown[];

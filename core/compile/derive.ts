@@ -48,7 +48,7 @@ function reachedFrom(b: Builder, wrt: readonly Ref[], to: Ref): boolean[] {
   return reached;
 }
 
-/** What was stretched gets the sum of its copies' gradients. */
+/** A stretched value gets the sum of its copies' gradients. */
 function summedTo(b: Builder, g: Ref, to: Ref): Ref {
   const shape = b.shape(to), given = b.shape(g);
   const whole = broadcastShapes([given, shape]);

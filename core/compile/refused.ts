@@ -1,4 +1,4 @@
-// What a step that can't be compiled is refused with: thrown inside this folder, a field outside of it.
+// The refusal of a step that can't be compiled: thrown inside this folder, a field outside of it.
 import type { Reason, Refusal } from "../../ffi/tape.ts";
 
 export class Refused extends Error {

@@ -25,7 +25,7 @@ export const RULES: Rules = {
   ...CALL_RULES,
 };
 
-/** What a recorded micro-batch began with and ended in. */
+/** The tensors that a recorded micro-batch began with and ended in. */
 export interface RecordedPass {
   readonly input: Tensor;
   readonly target: Tensor;
@@ -83,7 +83,7 @@ class Pass {
     return { nodes: g.b.nodes, ...refs, gradients: [], effects: this.#effects };
   }
 
-  /** What these values, and what the step writes, were made by. */
+  /** The ops that made these values, and those that write to something. */
   #needed(values: readonly number[]): Set<number> {
     const wanted = new Set(values), needed = new Set<number>();
     const { ops } = this.recording;

@@ -1,4 +1,4 @@
-// What the rules of lowering write with: simple ops by name, on values and plain numbers alike.
+// The rules of lowering write with this: simple ops by name, on values and plain numbers alike.
 import { uninitialised, writeBytes } from "../../../ffi/make.ts";
 import type { RecordedValue } from "../../../ffi/trace.ts";
 import type { Reason } from "../../../ffi/tape.ts";

@@ -90,7 +90,7 @@ function paddedAlong(g: Lowering, x: Ref, d: number, left: number, right: number
   return g.refuse("arguments");
 }
 
-/** What leaves at one end comes in at the other. */
+/** Numbers that leave at one end come in at the other. */
 function rolled(g: Lowering, x: Ref, shifts: readonly number[], dims: readonly number[]): Ref {
   if (dims.length === 0) {
     const flat = g.b.reshape(x, [g.count(x, g.all(x))]);
