@@ -22,7 +22,7 @@ Deno.test("a schema is read into name, overload, arguments and results", () => {
     ["split_size", "int", undefined],
     ["dim", "int", "0"],
   ]);
-  assertEquals(schema.returns, [{ base: "Tensor", list: true, argument: -1 }]);
+  assertEquals(schema.returns, [{ base: "Tensor", list: true, argument: -1, alias: "a" }]);
 });
 
 Deno.test("an op without overload, arguments or results is read", () => {
