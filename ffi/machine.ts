@@ -5,6 +5,16 @@ export function glibcVersion(): string | null {
   });
 }
 
+/** The processor's abilities in Linux's words: "avx2", "avx512f". Empty where nothing tells. */
+export function cpuFlags(): ReadonlySet<string> {
+  try {
+    const line = Deno.readTextFileSync("/proc/cpuinfo").match(/^flags\s*:(.*)$/m);
+    return new Set(line?.[1].trim().split(/\s+/));
+  } catch {
+    return new Set();
+  }
+}
+
 /** The newest CUDA that the driver serves, "13.2"; null without a driver. */
 export function driversCuda(): string | null {
   const symbols = { cuDriverGetVersion: { parameters: ["buffer"], result: "i32" } } as const;

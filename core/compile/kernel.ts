@@ -47,15 +47,23 @@ export interface Stage {
   readonly reductions: readonly Reduction[];
 }
 
-/** Loops over `sizes`, the last one innermost and vectorised. `reduced` counts row reductions over the stages in order. */
+/**
+ * Loops over `sizes`, the last one innermost and vectorised. `reduced` counts row reductions over the stages in order.
+ * A store must be f32, and no two of its elements may lie in one place.
+ */
 export interface GroupKernel {
   readonly kernel: "group";
   readonly name: string;
+  /** exp, tanh and their like are Sleef's, as in libtorch; polynomials otherwise. */
+  readonly exact?: boolean;
   readonly sizes: readonly number[];
   readonly stages: readonly Stage[];
 }
 
-/** C = A B, or C += A B, and then the epilogue, whose load of slot -1 is the product itself; sizes are [m, n]. */
+/**
+ * C = A B, or C += A B. With an epilogue only what it stores is meant: its load of slot -1 is the product itself, its
+ * sizes are [m, n], and C may hold parts of the product meanwhile. C's rows or its columns are contiguous.
+ */
 export interface GemmKernel {
   readonly kernel: "gemm";
   readonly name: string;
@@ -98,6 +106,8 @@ export interface Code {
   /** Constants that it reads: one more slot, `constantsSlot`, has their address. */
   readonly constants: Uint8Array;
   readonly constantsSlot: number;
-  /** Functions that it calls, in the order of their slots behind the constants' one. */
+  /** Memory that it writes as it likes: the slot behind the constants' one, 64 bytes aligned. */
+  readonly scratchBytes: number;
+  /** Functions that it calls, in the order of their slots behind the scratch memory's one. */
   readonly symbols: readonly string[];
 }

@@ -1,0 +1,394 @@
+// An assembler for x86-64: general registers, AVX2 (VEX) and AVX-512 (EVEX) vectors, labels, calls. It writes bytes
+// and knows no operating system. tests/core/compile/x86/assembler_test.ts holds each encoding against objdump.
+import type { Isa } from "../kernel.ts";
+
+export const RAX = 0, RCX = 1, RDX = 2, RBX = 3, RSP = 4, RBP = 5, RSI = 6, RDI = 7;
+export const R8 = 8, R9 = 9, R10 = 10, R11 = 11, R12 = 12, R13 = 13, R14 = 14, R15 = 15;
+
+/** [base + index * scale + disp]. `broadcast` repeats one f32 in all lanes (AVX-512 only). */
+export interface Memory {
+  readonly base: number;
+  readonly index?: number;
+  readonly scale?: 1 | 2 | 4 | 8;
+  readonly disp?: number;
+  readonly broadcast?: boolean;
+}
+
+type Bits = 128 | 256 | 512;
+
+/**
+ * `map`: 0F, 0F38, 0F3A. `pp`: no prefix, 66, F3, F2. `unit`: what a disp8 of EVEX counts in: a whole vector, or so
+ * many bytes.
+ */
+interface Encoding {
+  readonly map: 1 | 2 | 3;
+  readonly pp: 0 | 1 | 2 | 3;
+  readonly code: number;
+  readonly w: 0 | 1;
+  readonly unit: "vector" | "half" | "quarter" | 4 | 16;
+}
+
+const encoding = (
+  map: 1 | 2 | 3,
+  pp: 0 | 1 | 2 | 3,
+  code: number,
+  w: 0 | 1 = 0,
+  unit: Encoding["unit"] = "vector",
+): Encoding => ({ map, pp, code, w, unit });
+
+/** Both instruction sets have these under the same opcode, unless it is said. */
+export const VECTOR = {
+  vmovups: encoding(1, 0, 0x10),
+  storeUps: encoding(1, 0, 0x11),
+  vmovss: encoding(1, 2, 0x10, 0, 4),
+  storeSs: encoding(1, 2, 0x11, 0, 4),
+  vbroadcastss: encoding(2, 1, 0x18, 0, 4),
+  vaddps: encoding(1, 0, 0x58),
+  vmulps: encoding(1, 0, 0x59),
+  vsubps: encoding(1, 0, 0x5c),
+  vminps: encoding(1, 0, 0x5d),
+  vdivps: encoding(1, 0, 0x5e),
+  vmaxps: encoding(1, 0, 0x5f),
+  vsqrtps: encoding(1, 0, 0x51),
+  /** vpandd, vpandnd, vpord and vpxord with AVX-512. */
+  vpand: encoding(1, 1, 0xdb),
+  vpandn: encoding(1, 1, 0xdf),
+  vpor: encoding(1, 1, 0xeb),
+  vpxor: encoding(1, 1, 0xef),
+  vpaddd: encoding(1, 1, 0xfe),
+  vpsubd: encoding(1, 1, 0xfa),
+  vcvtps2dq: encoding(1, 1, 0x5b),
+  vcvtdq2ps: encoding(1, 0, 0x5b),
+  /** vrndscaleps with AVX-512. */
+  vroundps: encoding(3, 1, 0x08),
+  /** vpsrld, vpsrad and vpslld by a number, as the register field says. */
+  shift: encoding(1, 1, 0x72),
+  vfmadd132ps: encoding(2, 1, 0x98),
+  vfmadd213ps: encoding(2, 1, 0xa8),
+  vfmadd231ps: encoding(2, 1, 0xb8),
+  vfnmadd132ps: encoding(2, 1, 0x9c),
+  vfnmadd213ps: encoding(2, 1, 0xac),
+  vfnmadd231ps: encoding(2, 1, 0xbc),
+  /** Into a mask register with AVX-512. */
+  vcmpps: encoding(1, 0, 0xc2),
+  vshufps: encoding(1, 0, 0xc6),
+  vunpcklps: encoding(1, 0, 0x14),
+  vunpckhps: encoding(1, 0, 0x15),
+  vpermilps: encoding(3, 1, 0x04),
+  vpmovzxbd: encoding(2, 1, 0x31, 0, "quarter"),
+  /** Lanes by the numbers of a vector register: `gather` and `scatter` write them. */
+  vgatherdps: encoding(2, 1, 0x92, 0, 4),
+} as const;
+
+export const AVX512 = {
+  vunpcklpd: encoding(1, 1, 0x14, 1),
+  vunpckhpd: encoding(1, 1, 0x15, 1),
+  vscalefps: encoding(2, 1, 0x2c),
+  vpternlogd: encoding(3, 1, 0x25),
+  vblendmps: encoding(2, 1, 0x65),
+  vpmovm2d: encoding(2, 2, 0x38),
+  vshuff32x4: encoding(3, 1, 0x23),
+  /** These three have their source in the register field. */
+  vextractf32x4: encoding(3, 1, 0x19, 0, 16),
+  vextractf64x4: encoding(3, 1, 0x1b, 1, "half"),
+  vpmovqd: encoding(2, 2, 0x35, 0, "half"),
+  vinserti64x4: encoding(3, 1, 0x3a, 1, "half"),
+  vmovdqu64: encoding(1, 2, 0x6f, 1),
+  vscatterdps: encoding(2, 1, 0xa2, 0, 4),
+} as const;
+
+export const AVX2 = {
+  vunpcklpd: encoding(1, 1, 0x14),
+  vunpckhpd: encoding(1, 1, 0x15),
+  vblendvps: encoding(3, 1, 0x4a),
+  vmaskmovps: encoding(2, 1, 0x2c),
+  storeMaskedPs: encoding(2, 1, 0x2e),
+  vpmaskmovq: encoding(2, 1, 0x8c, 1),
+  vperm2f128: encoding(3, 1, 0x06),
+  vpermpd: encoding(3, 1, 0x01, 1),
+  /** Has its source in the register field. */
+  vextractf128: encoding(3, 1, 0x19),
+} as const;
+
+export type VectorOp = Encoding;
+
+export interface Extra {
+  readonly imm?: number;
+  /** A mask register, k1 to k7; `zero` clears the lanes that it leaves out. */
+  readonly mask?: number;
+  readonly zero?: boolean;
+  readonly bits?: Bits;
+}
+
+export type Label = number;
+
+export const JUMP = { below: 0x82, notZero: 0x85, zero: 0x84, less: 0x8c, always: 0xe9 } as const;
+
+const fitsByte = (value: number): boolean => value >= -128 && value <= 127;
+
+export class Assembler {
+  #bytes = new Uint8Array(1 << 14);
+  #view = new DataView(this.#bytes.buffer);
+  #length = 0;
+  readonly #labels: number[] = [];
+  readonly #jumps: { readonly at: number; readonly to: Label }[] = [];
+
+  constructor(readonly isa: Isa) {}
+
+  get length(): number {
+    return this.#length;
+  }
+  /** Bytes and f32 lanes of a vector, and how many vector registers there are. */
+  get vectorBytes(): 64 | 32 {
+    return this.isa === "avx512" ? 64 : 32;
+  }
+  get lanes(): 16 | 8 {
+    return this.isa === "avx512" ? 16 : 8;
+  }
+  get vectorRegisters(): 32 | 16 {
+    return this.isa === "avx512" ? 32 : 16;
+  }
+
+  /** The finished code. */
+  bytes(): Uint8Array {
+    for (const { at, to } of this.#jumps) this.#view.setInt32(at, this.#labels[to] - at - 4, true);
+    return this.#bytes.slice(0, this.#length);
+  }
+
+  #room(): void {
+    if (this.#length + 32 <= this.#bytes.length) return;
+    const more = new Uint8Array(2 * this.#bytes.length);
+    more.set(this.#bytes);
+    this.#bytes = more;
+    this.#view = new DataView(more.buffer);
+  }
+  #byte(value: number): void {
+    this.#bytes[this.#length++] = value;
+  }
+  #int32(value: number): void {
+    if (!Number.isInteger(value) || value < -0x80000000 || value > 0xffffffff) {
+      throw new Error(`internal: ${value} is no 32-bit number of an instruction.`);
+    }
+    this.#view.setInt32(this.#length, value | 0, true);
+    this.#length += 4;
+  }
+
+  label(): Label {
+    return this.#labels.push(-1) - 1;
+  }
+  bind(label: Label): void {
+    this.#labels[label] = this.#length;
+  }
+  jump(kind: keyof typeof JUMP, to: Label): void {
+    this.#room();
+    const code = JUMP[kind];
+    if (kind !== "always") this.#byte(0x0f);
+    this.#byte(code);
+    this.#jumps.push({ at: this.#length, to });
+    this.#int32(0);
+  }
+  /** Writes the number of an earlier instruction, whose last four bytes end at `end`. */
+  patch(end: number, value: number): void {
+    this.#view.setInt32(end - 4, value, true);
+  }
+
+  /** `unit`: what a byte of displacement counts in; 0 where only four bytes will do. */
+  #modrm(register: number, rm: number | Memory, unit: number): void {
+    const field = (register & 7) << 3;
+    if (typeof rm === "number") return this.#byte(0xc0 | field | rm & 7);
+    const { base, index, disp = 0 } = rm;
+    const sib = index !== undefined || (base & 7) === RSP;
+    const short = unit > 0 && disp % unit === 0 && fitsByte(disp / unit);
+    // Without a displacement, the field of rbp and r13 means something else.
+    const mode = disp === 0 && (base & 7) !== RBP ? 0 : short ? 1 : 2;
+    this.#byte(mode << 6 | field | (sib ? RSP : base & 7));
+    if (sib) this.#byte(Math.log2(rm.scale ?? 1) << 6 | ((index ?? RSP) & 7) << 3 | base & 7);
+    if (mode === 1) this.#byte(disp / unit & 255);
+    if (mode === 2) this.#int32(disp);
+  }
+
+  // General registers, 64 bits.
+
+  #general(code: number, register: number, rm: number | Memory, wide = true): void {
+    this.#room();
+    const [x, b] = typeof rm === "number" ? [0, rm >> 3] : [(rm.index ?? 0) >> 3, rm.base >> 3];
+    this.#byte(0x40 | (wide ? 8 : 0) | register >> 3 << 2 | x << 1 | b);
+    if (code > 0xff) this.#byte(code >> 8);
+    this.#byte(code & 255);
+    this.#modrm(register, rm, 1);
+  }
+  move(to: number, from: number): void {
+    this.#general(0x89, from, to);
+  }
+  /** A number from 0 to 2^32 - 1. */
+  moveNumber(to: number, value: number): void {
+    if (value < 0 || value > 0xffffffff) {
+      throw new Error(`internal: ${value} does not fit a register's half.`);
+    }
+    this.#room();
+    if (to > 7) this.#byte(0x41);
+    this.#byte(0xb8 | to & 7);
+    this.#int32(value);
+  }
+  load(to: number, from: Memory): void {
+    this.#general(0x8b, to, from);
+  }
+  store(to: Memory, from: number): void {
+    this.#general(0x89, from, to);
+  }
+  load32(to: number, from: Memory): void {
+    this.#general(0x8b, to, from, false);
+  }
+  store32(to: Memory, from: number): void {
+    this.#general(0x89, from, to, false);
+  }
+  loadByte(to: number, from: Memory): void {
+    this.#general(0x0fb6, to, from, false);
+  }
+  address(to: number, of: Memory): void {
+    this.#general(0x8d, to, of);
+  }
+  addRegister(to: number, from: number): void {
+    this.#general(0x01, from, to);
+  }
+  /** `to` = `from` * `value`. */
+  multiply(to: number, from: number, value: number): void {
+    this.#general(0x69, to, from);
+    this.#int32(value);
+  }
+  #withNumber(extension: number, to: number | Memory, value: number): void {
+    const short = fitsByte(value);
+    this.#general(short ? 0x83 : 0x81, extension, to);
+    if (short) this.#byte(value & 255);
+    else this.#int32(value);
+  }
+  add(to: number | Memory, value: number): void {
+    this.#withNumber(0, to, value);
+  }
+  subtract(to: number | Memory, value: number): void {
+    this.#withNumber(5, to, value);
+  }
+  and(to: number | Memory, value: number): void {
+    this.#withNumber(4, to, value);
+  }
+  compare(register: number | Memory, value: number): void {
+    this.#withNumber(7, register, value);
+  }
+  /** Always with four bytes, for `patch`. */
+  subtractPatched(to: number): number {
+    this.#general(0x81, 5, to);
+    this.#int32(0);
+    return this.#length;
+  }
+  storeNumber(to: Memory, value: number): void {
+    this.#general(0xc7, 0, to);
+    this.#int32(value);
+  }
+  push(register: number): void {
+    this.#room();
+    if (register > 7) this.#byte(0x41);
+    this.#byte(0x50 | register & 7);
+  }
+  pop(register: number): void {
+    this.#room();
+    if (register > 7) this.#byte(0x41);
+    this.#byte(0x58 | register & 7);
+  }
+  call(target: Memory): void {
+    this.#general(0xff, 2, target, false);
+  }
+  leave(): void {
+    this.#room();
+    this.#byte(0xc3);
+  }
+  clearUpper(): void {
+    this.#room();
+    this.#byte(0xc5);
+    this.#byte(0xf8);
+    this.#byte(0x77);
+  }
+  /** A mask register from the low 16 bits of a general one. */
+  setMask(mask: number, from: number): void {
+    this.#room();
+    this.#byte(0xc5);
+    if (from > 7) throw new Error("internal: masks are set from rax to rdi.");
+    this.#byte(0xf8);
+    this.#byte(0x92);
+    this.#byte(0xc0 | mask << 3 | from);
+  }
+
+  // Vectors.
+
+  vector(op: VectorOp, register: number, second: number, rm: number | Memory, extra: Extra = {}): void {
+    this.#room();
+    if (this.isa === "avx512") this.#evex(op, register, second, rm, extra, 0);
+    else this.#vex(op, register, second, rm, extra);
+    if (extra.imm !== undefined) this.#byte(extra.imm);
+  }
+
+  #evex(
+    { map, pp, code, w, unit }: VectorOp,
+    register: number,
+    second: number,
+    rm: number | Memory,
+    { mask = 0, zero = false, bits = 512 }: Extra,
+    indexHigh: number,
+  ): void {
+    const memory = typeof rm === "number" ? null : rm;
+    const x = memory ? (memory.index ?? 0) >> 3 & 1 : rm as number >> 4 & 1;
+    const b = (memory ? memory.base : rm as number) >> 3 & 1;
+    const broadcast = memory?.broadcast === true;
+    const bytes = bits / 8;
+    this.#byte(0x62);
+    this.#byte(
+      (register >> 3 & 1 ^ 1) << 7 | (x ^ 1) << 6 | (b ^ 1) << 5 | (register >> 4 & 1 ^ 1) << 4 | map,
+    );
+    this.#byte(w << 7 | (~second & 15) << 3 | 4 | pp);
+    const high = second >> 4 & 1 | indexHigh;
+    this.#byte(
+      (zero ? 128 : 0) | (bits === 512 ? 2 : bits === 256 ? 1 : 0) << 5 | (broadcast ? 16 : 0) |
+        (high ^ 1) << 3 | mask,
+    );
+    this.#byte(code);
+    const whole = unit === "vector"
+      ? bytes
+      : unit === "half"
+      ? bytes / 2
+      : unit === "quarter"
+      ? bytes / 4
+      : unit;
+    this.#modrm(register, rm, broadcast ? 4 : whole);
+  }
+
+  #vex(
+    { map, pp, code, w }: VectorOp,
+    register: number,
+    second: number,
+    rm: number | Memory,
+    { bits = 256, mask = 0 }: Extra,
+  ): void {
+    const memory = typeof rm === "number" ? null : rm;
+    if (mask !== 0 || memory?.broadcast || bits === 512) throw new Error("internal: AVX2 has no masks.");
+    const x = memory ? (memory.index ?? 0) >> 3 & 1 : 0;
+    const b = (memory ? memory.base : rm as number) >> 3 & 1;
+    this.#byte(0xc4);
+    this.#byte((register >> 3 ^ 1) << 7 | (x ^ 1) << 6 | (b ^ 1) << 5 | map);
+    this.#byte(w << 7 | (~second & 15) << 3 | (bits === 256 ? 4 : 0) | pp);
+    this.#byte(code);
+    this.#modrm(register, rm, 1);
+  }
+
+  /** Lanes from base + lane of `indices` * 4 + disp. `mask`: a mask register, or with AVX2 a vector; it is cleared. */
+  gather(to: number, indices: number, from: { base: number; disp: number }, mask: number): void {
+    this.#room();
+    const memory: Memory = { base: from.base, index: indices & 15, scale: 4, disp: from.disp };
+    if (this.isa === "avx512") this.#evex(VECTOR.vgatherdps, to, 0, memory, { mask }, indices >> 4);
+    else this.#vex(VECTOR.vgatherdps, to, mask, memory, {});
+  }
+  /** AVX-512 only. The mask is cleared. */
+  scatter(from: number, indices: number, to: { base: number; disp: number }, mask: number): void {
+    this.#room();
+    const memory: Memory = { base: to.base, index: indices & 15, scale: 4, disp: to.disp };
+    this.#evex(AVX512.vscatterdps, from, 0, memory, { mask }, indices >> 4);
+  }
+}

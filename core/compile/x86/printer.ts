@@ -1,0 +1,121 @@
+// All kernels of one piece of code share the assembler, the constants, the symbols and the stack frame.
+import type { Code, Isa } from "../kernel.ts";
+import { Assembler, type Memory, R12, R13, R14, R15, RBP, RBX, RDI, RSP } from "./assembler.ts";
+
+/** Hold the addresses of the table and of the constants throughout. */
+export const TABLE = RBX, CONSTANTS = R15;
+
+const SAVED = [RBX, RBP, R12, R13, R14, R15];
+/** The seven arguments of a call that go over the stack stand at its end. */
+const ARGUMENTS = 64;
+/** A page: a larger frame would have to touch each. */
+const MOST_FRAME = 32 << 10;
+
+export class Printer {
+  readonly asm: Assembler;
+  readonly #constants: number[] = [];
+  readonly #constantAt = new Map<string, number>();
+  readonly #symbols: string[] = [];
+  #frame = ARGUMENTS;
+  #largest = ARGUMENTS;
+  #scratch = 0;
+
+  constructor(isa: Isa, readonly slots: number) {
+    this.asm = new Assembler(isa);
+  }
+
+  get isa(): Isa {
+    return this.asm.isa;
+  }
+
+  /** `body` prints the kernels. */
+  print(body: () => void): Code {
+    const { asm } = this;
+    SAVED.forEach((register) => asm.push(register));
+    asm.move(RBP, RSP);
+    const frame = asm.subtractPatched(RSP);
+    asm.and(RSP, -64);
+    asm.move(TABLE, RDI);
+    asm.load(CONSTANTS, this.slot(this.slots));
+    body();
+    asm.clearUpper();
+    asm.move(RSP, RBP);
+    SAVED.toReversed().forEach((register) => asm.pop(register));
+    asm.leave();
+    asm.patch(frame, this.#largest + 64);
+    if (this.#largest > MOST_FRAME) {
+      throw new Error(`internal: a kernel wants ${this.#largest} bytes of stack.`);
+    }
+    while (this.#constants.length % 64 !== 0) this.#constants.push(0);
+    return {
+      bytes: asm.bytes(),
+      constants: Uint8Array.from(this.#constants),
+      constantsSlot: this.slots,
+      symbols: this.#symbols,
+      scratchBytes: this.#scratch,
+    };
+  }
+
+  slot(slot: number): Memory {
+    return { base: TABLE, disp: 8 * slot };
+  }
+
+  /** The address of scratch memory stands behind the constants' one. All kernels use the same. */
+  scratch(bytes: number): Memory {
+    this.#scratch = Math.max(this.#scratch, bytes);
+    return this.slot(this.slots + 1);
+  }
+
+  symbol(name: string): Memory {
+    let at = this.#symbols.indexOf(name);
+    if (at < 0) at = this.#symbols.push(name) - 1;
+    return this.slot(this.slots + 2 + at);
+  }
+
+  /** Bytes of the frame until `release`; where they begin from rsp. */
+  reserve(bytes: number): number {
+    const at = this.#frame;
+    this.#frame += Math.ceil(bytes / 64) * 64;
+    this.#largest = Math.max(this.#largest, this.#frame);
+    return at;
+  }
+  /** Runs `body` and gives back what it reserved. */
+  withFrame<T>(body: () => T): T {
+    const before = this.#frame;
+    try {
+      return body();
+    } finally {
+      this.#frame = before;
+    }
+  }
+
+  /** Words of 32 bits in the constants' memory, each content once. */
+  words(words: readonly number[]): Memory {
+    const key = words.join();
+    let at = this.#constantAt.get(key);
+    if (at === undefined) {
+      at = this.#constants.length;
+      this.#constantAt.set(key, at);
+      for (const word of words) {
+        this.#constants.push(word & 255, word >> 8 & 255, word >> 16 & 255, word >>> 24);
+      }
+    }
+    return { base: CONSTANTS, disp: at };
+  }
+  /** The same 32 bits in all lanes, as the last operand of an instruction. */
+  repeated(bits: number): Memory {
+    if (this.isa === "avx512") return { ...this.words([bits]), broadcast: true };
+    return this.words(Array<number>(this.asm.lanes).fill(bits));
+  }
+  /** A vector whose lanes are `lane(i)`. */
+  lanes(lane: (i: number) => number): Memory {
+    return this.words(Array.from({ length: this.asm.lanes }, (_, i) => lane(i)));
+  }
+}
+
+const float = new Float32Array(1), word = new Uint32Array(float.buffer);
+
+export function bitsOf(value: number): number {
+  float[0] = value;
+  return word[0];
+}

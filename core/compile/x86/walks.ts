@@ -1,0 +1,90 @@
+// A group in the fewest loops: dimensions that all its walks cross in one stride are one.
+import type { GroupKernel, Instruction, Reduction, Stage, Walk } from "../kernel.ts";
+
+export function simplified(kernel: GroupKernel): GroupKernel {
+  let group: GroupKernel = kernel.sizes.length === 0
+    ? withDims(kernel, [1], (strides) => [...strides, 1])
+    : stoodStill(kernel);
+  const has = (over: Reduction["over"]) =>
+    group.stages.some(({ reductions }) => reductions.some((reduction) => reduction.over === over));
+  group = without(group, (size, dim) => size === 1 && dim < group.sizes.length - 1);
+  if (!has("row") && group.sizes.length > 1 && group.sizes.at(-1) === 1) {
+    const last = group.sizes.length - 1;
+    group = without(columnsAsWhole(group), (_, dim) => dim === last);
+  }
+  const mayJoinLast = !has("row") && !has("column");
+  for (let dim = group.sizes.length - 2; dim >= 0; dim--) {
+    const joins = dim < group.sizes.length - 2 || mayJoinLast;
+    if (joins && walksOf(group).every(({ strides }) => inOneStride(strides, group.sizes, dim))) {
+      const { sizes } = group;
+      const joined = sizes.toSpliced(dim, 2, sizes[dim] * sizes[dim + 1]);
+      group = withDims(group, joined, (strides) => strides.toSpliced(dim, 1));
+    }
+  }
+  // One element in a row: where the next one would be does not matter.
+  if (group.sizes.at(-1) === 1) {
+    group = withDims(group, group.sizes, (strides) => [...strides.slice(0, -1), 1]);
+  }
+  return group;
+}
+
+const inOneStride = (strides: readonly number[], sizes: readonly number[], dim: number): boolean =>
+  strides[dim] === strides[dim + 1] * sizes[dim + 1];
+
+function without(group: GroupKernel, gone: (size: number, dim: number) => boolean): GroupKernel {
+  const stays = group.sizes.map((size, dim) => !gone(size, dim));
+  return withDims(
+    group,
+    group.sizes.filter((_, dim) => stays[dim]),
+    (strides) => strides.filter((_, dim) => stays[dim]),
+  );
+}
+
+/** The strides of a reduction's result over the dimensions that it sums up are 0. */
+function stoodStill(group: GroupKernel): GroupKernel {
+  const last = group.sizes.length - 1;
+  return {
+    ...group,
+    stages: group.stages.map((stage) => ({
+      ...stage,
+      reductions: stage.reductions.map((reduction) => {
+        const { to, over } = reduction;
+        if (!to) return reduction;
+        const kept = (dim: number) => over === "row" ? dim < last : over === "column" && dim === last;
+        const strides = group.sizes.map((_, dim) => kept(dim) ? to.strides[dim] ?? 0 : 0);
+        return { ...reduction, to: { ...to, strides } };
+      }),
+    })),
+  };
+}
+
+const columnsAsWhole = (group: GroupKernel): GroupKernel => ({
+  ...group,
+  stages: group.stages.map((stage) => ({
+    ...stage,
+    reductions: stage.reductions.map((reduction) => ({ ...reduction, over: "all" as const })),
+  })),
+});
+
+function withDims(
+  group: GroupKernel,
+  sizes: readonly number[],
+  change: (strides: readonly number[]) => readonly number[],
+): GroupKernel {
+  const walk = <W extends Walk | null>(of: W): W => of && { ...of, strides: change(of.strides) };
+  const instruction = (of: Instruction): Instruction => "from" in of ? { ...of, from: walk(of.from) } : of;
+  const stage = ({ instructions, stores, reductions }: Stage): Stage => ({
+    instructions: instructions.map(instruction),
+    stores: stores.map((store) => ({ ...store, to: walk(store.to) })),
+    reductions: reductions.map((reduction) => ({ ...reduction, to: walk(reduction.to) })),
+  });
+  return { ...group, sizes, stages: group.stages.map(stage) };
+}
+
+export function walksOf(group: GroupKernel): Walk[] {
+  return group.stages.flatMap(({ instructions, stores, reductions }) => [
+    ...instructions.flatMap((instruction) => "from" in instruction ? [instruction.from] : []),
+    ...stores.map(({ to }) => to),
+    ...reductions.flatMap(({ to }) => to ?? []),
+  ]);
+}

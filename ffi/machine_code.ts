@@ -1,0 +1,147 @@
+// Machine code in pages of memory that are writable first and executable after, never both; and the table of
+// addresses that the code is given.
+import { check, native, outAt, outI64 } from "./abi.ts";
+import { openedLibtorch } from "./library.ts";
+import { alive, type Tensor } from "./tensor.ts";
+
+const symbols = {
+  mmap: { parameters: ["u64", "usize", "i32", "i32", "i32", "i64"], result: "u64" },
+  mprotect: { parameters: ["u64", "usize", "i32"], result: "i32" },
+  munmap: { parameters: ["u64", "usize"], result: "i32" },
+  memfd_create: { parameters: ["buffer", "u32"], result: "i32" },
+  ftruncate: { parameters: ["i32", "i64"], result: "i32" },
+  close: { parameters: ["i32"], result: "i32" },
+  dlopen: { parameters: ["buffer", "i32"], result: "u64" },
+  dlsym: { parameters: ["u64", "buffer"], result: "u64" },
+  /**
+   * Calls the function that it is given, once for an array of one element. A call through a symbol that was bound
+   * when its library was opened takes 0.3 us, one through Deno.UnsafeFnPointer 1 to 3 us.
+   */
+  bsearch: { parameters: ["u64", "u64", "usize", "usize", "u64"], result: "u64" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+const READ = 1, WRITE = 2, EXECUTE = 4;
+const SHARED = 1, PRIVATE = 2, ANONYMOUS = 0x20;
+const FAILED = 0xffff_ffff_ffff_ffffn;
+const PAGE = 4096;
+const RTLD_NOW = 2;
+const CLOSE_ON_EXEC = 1;
+
+let opened: Deno.DynamicLibrary<typeof symbols>["symbols"] | undefined;
+const libc = () => opened ??= Deno.dlopen("libc.so.6", symbols).symbols;
+
+const text = (value: string) => new TextEncoder().encode(`${value}\0`);
+const pages = (bytes: number): number => Math.max(1, Math.ceil(bytes / PAGE)) * PAGE;
+const viewOf = (address: bigint, bytes: number): Uint8Array =>
+  new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(Deno.UnsafePointer.create(address)!, bytes));
+
+/** The code and what it reads: core/compile/kernel.ts has it as Code. */
+export interface CodeToLoad {
+  readonly bytes: Uint8Array;
+  readonly constants: Uint8Array;
+  readonly constantsSlot: number;
+  readonly scratchBytes: number;
+  readonly symbols: readonly string[];
+}
+
+export interface MachineCode {
+  /** The slot's memory is the tensor's, from this byte on. The tensor must outlive the code or be set anew. */
+  setSlot(slot: number, tensor: Tensor, byteOffset?: number): void;
+  run(): void;
+  free(): void;
+}
+
+/** Why there is no code: this machine refuses executable memory, or libtorch lacks a function. */
+export interface NoCode {
+  readonly refused: "memory" | "symbol";
+  readonly name: string;
+}
+
+export function loadCode(code: CodeToLoad): MachineCode | NoCode {
+  const addresses: bigint[] = [];
+  for (const name of code.symbols) {
+    const address = symbolOf(name);
+    if (address === 0n) return { refused: "symbol", name };
+    addresses.push(address);
+  }
+  const at = executable(code.bytes);
+  if (at === null) return { refused: "memory", name: "mprotect" };
+  const { mmap, munmap, bsearch } = libc();
+  const tableBytes = 8 * (code.constantsSlot + 2 + addresses.length);
+  const constantsAt = Math.ceil(tableBytes / 64) * 64;
+  const scratchAt = constantsAt + Math.ceil(code.constants.length / 64) * 64;
+  const bytes = pages(scratchAt + code.scratchBytes);
+  const memory = mmap(0n, BigInt(bytes), READ | WRITE, PRIVATE | ANONYMOUS, -1, 0n);
+  if (memory === FAILED) {
+    munmap(at, BigInt(pages(code.bytes.length)));
+    return { refused: "memory", name: "mmap" };
+  }
+  const view = viewOf(memory, bytes);
+  view.set(code.constants, constantsAt);
+  const table = new BigUint64Array(view.buffer, 0, tableBytes / 8);
+  table[code.constantsSlot] = memory + BigInt(constantsAt);
+  table[code.constantsSlot + 1] = memory + BigInt(scratchAt);
+  addresses.forEach((address, i) => table[code.constantsSlot + 2 + i] = address);
+  let freed = false;
+  return {
+    setSlot(slot, tensor, byteOffset = 0) {
+      if (slot < 0 || slot >= code.constantsSlot) throw new Error(`internal: code has no slot ${slot}.`);
+      check(native.dataPointer(alive(tensor, "setSlot"), outAt), "setSlot");
+      table[slot] = BigInt.asUintN(64, outI64[0]) + BigInt(byteOffset);
+    },
+    run() {
+      if (freed) throw new Error("internal: freed machine code is run.");
+      bsearch(memory, memory, 1n, 8n, at);
+    },
+    free() {
+      if (freed) return;
+      freed = true;
+      munmap(at, BigInt(pages(code.bytes.length)));
+      munmap(memory, BigInt(bytes));
+    },
+  };
+}
+
+/** Pages with these bytes that can be executed; null where the machine has none to give. */
+function executable(bytes: Uint8Array): bigint | null {
+  const { mmap, mprotect, munmap } = libc();
+  const size = BigInt(pages(bytes.length));
+  const at = mmap(0n, size, READ | WRITE, PRIVATE | ANONYMOUS, -1, 0n);
+  if (at !== FAILED) {
+    viewOf(at, bytes.length).set(bytes);
+    if (mprotect(at, size, READ | EXECUTE) === 0) return at;
+    munmap(at, size);
+  }
+  return executableFile(bytes, size);
+}
+
+/** Some systems refuse that written pages become executable, but map a file of memory. */
+function executableFile(bytes: Uint8Array, size: bigint): bigint | null {
+  const { mmap, munmap, memfd_create, ftruncate, close } = libc();
+  const file = memfd_create(text("hpctrain-code"), CLOSE_ON_EXEC);
+  if (file < 0) return null;
+  try {
+    if (ftruncate(file, size) !== 0) return null;
+    const writable = mmap(0n, size, READ | WRITE, SHARED, file, 0n);
+    if (writable === FAILED) return null;
+    viewOf(writable, bytes.length).set(bytes);
+    munmap(writable, size);
+    const at = mmap(0n, size, READ | EXECUTE, PRIVATE, file, 0n);
+    return at === FAILED ? null : at;
+  } finally {
+    close(file);
+  }
+}
+
+const found = new Map<string, bigint>();
+
+/** The address of a function of libtorch's; 0n where it has none of this name. */
+function symbolOf(name: string): bigint {
+  let address = found.get(name);
+  if (address === undefined) {
+    const library = libc().dlopen(text(`${openedLibtorch().dir}/libtorch_cpu.so`), RTLD_NOW);
+    address = library === 0n ? 0n : libc().dlsym(library, text(name));
+    found.set(name, address);
+  }
+  return address;
+}

@@ -1,0 +1,107 @@
+// Runs kernels over memory that lies between pages which nobody may touch: a read or a write beside it ends the process.
+import { native, outAt, outI64 } from "../../../../ffi/abi.ts";
+import { type DType, dtypeCode } from "../../../../ffi/dtype.ts";
+import { type CodeToLoad, loadCode, type MachineCode } from "../../../../ffi/machine_code.ts";
+import { Tensor } from "../../../../ffi/tensor.ts";
+import type { Isa, Kernel, Walk } from "../../../../core/compile/kernel.ts";
+import { printCode } from "../../../../core/compile/x86/print.ts";
+
+const libc = Deno.dlopen("libc.so.6", {
+  mmap: { parameters: ["u64", "usize", "i32", "i32", "i32", "i64"], result: "u64" },
+  mprotect: { parameters: ["u64", "usize", "i32"], result: "i32" },
+}).symbols;
+
+export type Data = Float32Array | BigInt64Array | Uint8Array;
+
+const AREA = 8 << 20, PAGE = 4096;
+
+interface Area {
+  readonly address: bigint;
+  readonly bytes: Uint8Array;
+}
+const areas: Area[] = [];
+
+function area(i: number): Area {
+  while (areas.length <= i) {
+    const address = libc.mmap(0n, BigInt(AREA + 2 * PAGE), 0, 0x22, -1, 0n) + BigInt(PAGE);
+    if (libc.mprotect(address, BigInt(AREA), 3) !== 0) throw new Error("no memory for tests");
+    const buffer = Deno.UnsafePointerView.getArrayBuffer(Deno.UnsafePointer.create(address)!, AREA);
+    areas.push({ address, bytes: new Uint8Array(buffer) });
+  }
+  return areas[i];
+}
+
+const dtypeOf = (data: Data): DType =>
+  data instanceof Float32Array ? "f32" : data instanceof BigInt64Array ? "i64" : "bool";
+
+/** A tensor over guarded memory. `atEnd`: its last byte is followed by a page that can't be touched. */
+function guarded(i: number, data: Data, atEnd: boolean): { tensor: Tensor; bytes: Uint8Array } {
+  const { address, bytes } = area(i);
+  if (data.byteLength > AREA) throw new Error("too large for the guarded memory of tests");
+  const begin = atEnd ? AREA - data.byteLength : 0;
+  const view = bytes.subarray(begin, begin + data.byteLength);
+  view.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+  const sizes = BigInt64Array.of(BigInt(data.length)), strides = BigInt64Array.of(1n);
+  native.fromMemory(
+    address + BigInt(begin),
+    1n,
+    new Uint8Array(sizes.buffer),
+    new Uint8Array(strides.buffer),
+    0n,
+    dtypeCode(dtypeOf(data)),
+    0,
+    0,
+    outAt,
+  );
+  return { tensor: new Tensor(BigInt.asUintN(64, outI64[0])), bytes: view };
+}
+
+export function load(code: CodeToLoad): MachineCode {
+  const loaded = loadCode(code);
+  if ("refused" in loaded) throw new Error(`no code: ${loaded.refused} ${loaded.name}`);
+  return loaded;
+}
+
+/** What the slots hold after the kernels have run: `slots` is left as it is. */
+export function runKernels(
+  kernels: readonly Kernel[],
+  isa: Isa,
+  slots: readonly Data[],
+  atEnd = true,
+): Data[] {
+  const code = load(printCode(kernels, isa, slots.length));
+  const memory = slots.map((data, i) => guarded(i, data, atEnd));
+  memory.forEach(({ tensor }, i) => code.setSlot(i, tensor));
+  code.run();
+  code.free();
+  return slots.map((data, i) => {
+    memory[i].tensor.free();
+    const bytes = memory[i].bytes.slice();
+    if (data instanceof Float32Array) return new Float32Array(bytes.buffer);
+    return data instanceof BigInt64Array ? new BigInt64Array(bytes.buffer) : bytes;
+  });
+}
+
+export const walk = (
+  slot: number,
+  strides: readonly number[],
+  offset = 0,
+  kind: Walk["kind"] = "f32",
+): Walk => ({ slot, strides, offset, kind });
+
+const flags = Deno.readTextFileSync("/proc/cpuinfo").match(/^flags.*$/m)?.[0].split(" ") ?? [];
+export const ISAS: readonly Isa[] = flags.includes("avx512dq")
+  ? ["avx512", "avx2"]
+  : flags.includes("avx2") && flags.includes("fma")
+  ? ["avx2"]
+  : [];
+
+// Its library stays open: opened by a test, it would count as left behind by it.
+const RETURN = 0xc3;
+load({
+  bytes: Uint8Array.of(RETURN),
+  constants: new Uint8Array(),
+  constantsSlot: 0,
+  scratchBytes: 0,
+  symbols: [],
+}).free();
