@@ -157,6 +157,8 @@ export function setCudaDevice(index: number): void {
   current = index;
 }
 
+export const currentCuda = (): `cuda:${number}` => `cuda:${current}`;
+
 const CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76; // cudaDevAttrComputeCapabilityMajor, Minor
 
 /** 8 is Ampere, the first generation that computes in bf16. */

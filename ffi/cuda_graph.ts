@@ -1,10 +1,12 @@
 // Work of a stream captured as a CUDA graph, which one call replays. libtorch's own class captures: its
 // allocator gives captured work memory of its own, and its generators draw anew in each replay.
-import { out, outAt, outI32 } from "./abi.ts";
-import { currentStream } from "./cuda.ts";
-import { LibraryError } from "./errors.ts";
+import { check, errorText, out, outAt, outI32 } from "./abi.ts";
+import { currentCuda, currentStream } from "./cuda.ts";
+import { LibraryError, NativeError } from "./errors.ts";
 import { libraryNamed } from "./libraries/elf.ts";
 import { openedLibtorch } from "./library.ts";
+import { zero_, zeros } from "./make.ts";
+import { keep, type Tensor } from "./tensor.ts";
 
 /** C++ symbols of libtorch_cuda.so. Seen in 2.10 and 2.15 (x86-64, wheels of PyPI). */
 const graphCalls = {
@@ -20,14 +22,11 @@ const graphCalls = {
     result: "void",
     optional: true,
   },
-  end: {
-    name: "_ZN2at4cuda9CUDAGraph11capture_endEv",
-    parameters: ["buffer"],
-    result: "void",
-    optional: true,
-  },
-  replay: { name: "_ZN2at4cuda9CUDAGraph6replayEv", parameters: ["buffer"], result: "void", optional: true },
-  reset: { name: "_ZN2at4cuda9CUDAGraph5resetEv", parameters: ["buffer"], result: "void", optional: true },
+  // These throw C++ exceptions, so they are called in the midst of `guard`.
+  end: { name: "_ZN2at4cuda9CUDAGraph11capture_endEv", type: "pointer", optional: true },
+  instantiate: { name: "_ZN2at4cuda9CUDAGraph11instantiateEv", type: "pointer", optional: true },
+  replay: { name: "_ZN2at4cuda9CUDAGraph6replayEv", type: "pointer", optional: true },
+  reset: { name: "_ZN2at4cuda9CUDAGraph5resetEv", type: "pointer", optional: true },
   /** The graph that the driver launches. */
   executable: {
     name: "_ZN2at4cuda9CUDAGraph19raw_cuda_graph_execEv",
@@ -37,7 +36,21 @@ const graphCalls = {
   },
 } as const satisfies Deno.ForeignLibraryInterface;
 
+/**
+ * libtorch's C verb for a loop over a range, which calls a function with its begin, its end and a pointer, and catches
+ * what that throws. A method without arguments takes the begin for its object.
+ */
+const guardCall = {
+  guard: {
+    name: "torch_parallel_for",
+    parameters: ["u64", "u64", "i64", "pointer", "pointer"],
+    result: "i32",
+    optional: true,
+  },
+} as const satisfies Deno.ForeignLibraryInterface;
+
 const runtimeCalls = {
+  beginCapture: { name: "cudaStreamBeginCapture", parameters: ["u64", "i32"], result: "i32" },
   captureStatus: { name: "cudaStreamIsCapturing", parameters: ["u64", "pointer"], result: "i32" },
   endCapture: { name: "cudaStreamEndCapture", parameters: ["u64", "pointer"], result: "i32" },
   destroyGraph: { name: "cudaGraphDestroy", parameters: ["u64"], result: "i32" },
@@ -47,10 +60,14 @@ const runtimeCalls = {
 } as const satisfies Deno.ForeignLibraryInterface;
 
 type Calls<I extends Deno.ForeignLibraryInterface> = Deno.DynamicLibrary<I>["symbols"];
-type Graphs = { readonly [K in keyof Calls<typeof graphCalls>]: NonNullable<Calls<typeof graphCalls>[K]> };
+type Found = Calls<typeof graphCalls>;
+type Methods =
+  & { readonly [K in Exclude<keyof Found, "executable">]: NonNullable<Found[K]> }
+  & Pick<Found, "executable">;
 interface Library {
-  readonly graphs: Omit<Graphs, "executable"> & Pick<Calls<typeof graphCalls>, "executable">;
+  readonly methods: Methods;
   readonly runtime: Calls<typeof runtimeCalls>;
+  readonly guard: NonNullable<Calls<typeof guardCall>["guard"]>;
 }
 
 let library: Library | null | undefined;
@@ -58,11 +75,16 @@ let library: Library | null | undefined;
 /** Null where this libtorch has no graphs. */
 function opened(): Library | null {
   if (library !== undefined) return library;
-  const found = Deno.dlopen(`${openedLibtorch().dir}/libtorch_cuda.so`, graphCalls).symbols;
-  const { create, begin, end, replay, reset, executable } = found;
-  if (!create || !begin || !end || !replay || !reset) return library = null;
+  const { dir } = openedLibtorch();
+  const { executable, ...methods } = Deno.dlopen(`${dir}/libtorch_cuda.so`, graphCalls).symbols;
+  const { guard } = Deno.dlopen(`${dir}/libtorch_cpu.so`, guardCall).symbols;
+  if (guard === null || Object.values(methods).includes(null)) return library = null;
   const runtime = Deno.dlopen(libraryNamed("libcudart"), runtimeCalls).symbols;
-  return library = { graphs: { create, begin, end, replay, reset, executable }, runtime };
+  return library = {
+    methods: { ...methods, executable } as Methods,
+    runtime,
+    guard: errorText.around(guard),
+  };
 }
 
 export const hasCudaGraphs = (): boolean => opened() !== null;
@@ -78,53 +100,113 @@ export interface CudaGraph {
 const OBJECT_BYTES = 4096;
 /** Other threads may call CUDA meanwhile: loaders pin memory, saves wait for events. */
 const THREAD_LOCAL = 1;
-const INVALIDATED = 2;
+const NOT_CAPTURING = 0, INVALIDATED = 2;
 
 /**
  * Captures what `body` queues on the current stream, which is not the default one. Nothing of it runs before the
  * first replay. `draws`: it draws random numbers. Throws what `body` throws; the stream is usable then.
  */
 export function captureGraph(body: () => void, draws: boolean): CudaGraph {
-  const { graphs, runtime } = opened()!;
-  const object = new Uint8Array(new ArrayBuffer(OBJECT_BYTES));
+  const { methods, runtime } = opened()!;
   const stream = currentStream();
-  graphs.create(object, false);
-  graphs.begin(object, 0n, 0n, THREAD_LOCAL);
-  let failed = true;
+  tryToCapture(stream);
+  const object = new Uint8Array(new ArrayBuffer(OBJECT_BYTES));
+  methods.create(object, true);
+  methods.begin(object, 0n, 0n, THREAD_LOCAL);
   try {
     body();
-    runtime.captureStatus(stream, outAt);
-    failed = outI32[0] === INVALIDATED;
-    if (failed) {
+    if (statusOf(stream) === INVALIDATED) {
       throw new LibraryError("CUDA could not capture its work as a graph: a call in it can't be captured.");
     }
-  } finally {
-    if (failed) abandon(object, stream);
+    call(object, "end", "end the capture of a graph");
+  } catch (error) {
+    abandon(object, stream);
+    throw error;
   }
-  graphs.end(object); // would end the process where the capture is not valid
-  const { executable } = graphs;
-  // libtorch's replay ends the process where the device has failed; it is needed where generators are to be set.
-  const launched = !draws && executable !== null ? executable(object) : null;
+  try {
+    call(object, "instantiate", "make a graph of what was captured");
+  } catch (error) {
+    call(object, "reset", "drop a graph");
+    runtime.lastError();
+    throw error;
+  }
+  const executable = draws ? null : methods.executable?.(object) ?? null;
   return {
-    replay: launched === null ? () => graphs.replay(object) : () => {
-      const code = runtime.launch(launched, currentStream());
-      if (code !== 0) throw new LibraryError(`CUDA could not replay its graph: ${textOf(runtime, code)}.`);
-    },
-    free: () => graphs.reset(object),
+    // Where generators are to be set, libtorch does it.
+    replay: executable === null
+      ? () => call(object, "replay", "replay its graph")
+      : () => ok(runtime.launch(executable, currentStream()), "replay its graph"),
+    free: () => call(object, "reset", "drop a graph"),
   };
 }
 
-/** The capture's graph is dropped, and its memory given back. */
-function abandon(object: Uint8Array<ArrayBuffer>, stream: bigint): void {
-  const { graphs, runtime } = opened()!;
-  out[0] = 0n;
-  runtime.endCapture(stream, outAt);
-  if (out[0] !== 0n) runtime.destroyGraph(out[0]);
-  runtime.lastError(); // the capture's error is no error of what comes
-  graphs.reset(object);
+/** libtorch's own call to begin a capture would end the process: an empty one shows beforehand that it works. */
+function tryToCapture(stream: bigint): void {
+  const { runtime } = opened()!;
+  try {
+    ok(runtime.beginCapture(stream, THREAD_LOCAL), "begin to capture a graph");
+    ok(endCapture(stream), "end the capture of a graph");
+  } finally {
+    leaveCapture(stream);
+  }
 }
 
-function textOf({ errorText }: Library["runtime"], code: number): string {
-  const at = errorText(code);
-  return at ? new Deno.UnsafePointerView(at).getCString() : `error ${code}`;
+type Guarded = "end" | "instantiate" | "replay" | "reset";
+
+/** Calls a method of libtorch's graph; an exception of C++ becomes an error with its text. */
+function call(object: Uint8Array<ArrayBuffer>, method: Guarded, what: string): void {
+  const { guard, methods } = opened()!;
+  const at = Deno.UnsafePointer.value(Deno.UnsafePointer.of(object));
+  check(guard(at, at + 1n, 1n, methods[method], null), `CUDA graph`, () => what);
+}
+
+function endCapture(stream: bigint): number {
+  const { runtime } = opened()!;
+  out[0] = 0n;
+  const code = runtime.endCapture(stream, outAt);
+  if (out[0] !== 0n) runtime.destroyGraph(out[0]);
+  return code;
+}
+
+function statusOf(stream: bigint): number {
+  outI32[0] = NOT_CAPTURING;
+  opened()!.runtime.captureStatus(stream, outAt);
+  return outI32[0];
+}
+
+/** What was captured is dropped, and so is the error of a capture: it is none of what comes. */
+function leaveCapture(stream: bigint): void {
+  if (statusOf(stream) !== NOT_CAPTURING) endCapture(stream);
+  opened()!.runtime.lastError();
+}
+
+/** Graphs that libtorch's allocator still knows. */
+const undead: Uint8Array[] = [];
+/** A captured graph is not empty with this in it. */
+let mark: Tensor | null = null;
+
+/**
+ * The allocator gives a capture's memory back only when libtorch has ended it, which it refuses to do with one that
+ * failed. So it ends another one in its place.
+ */
+function abandon(object: Uint8Array<ArrayBuffer>, stream: bigint): void {
+  const { runtime } = opened()!;
+  leaveCapture(stream);
+  try {
+    const there = mark ??= keep(zeros([1], { device: currentCuda() }));
+    ok(runtime.beginCapture(stream, THREAD_LOCAL), "begin to capture a graph");
+    zero_(there);
+    call(object, "end", "end the capture of a graph");
+  } catch {
+    undead.push(object);
+    leaveCapture(stream);
+  }
+  call(object, "reset", "drop a graph");
+}
+
+function ok(code: number, what: string): void {
+  if (code === 0) return;
+  const at = opened()!.runtime.errorText(code);
+  const text = at ? new Deno.UnsafePointerView(at).getCString() : `error ${code}`;
+  throw new NativeError("CUDA graph", what, `CUDA error: ${text}`);
 }

@@ -1,6 +1,7 @@
 // --compile on a GPU: the whole step (forward, backward, unscale, clip, update) is captured as a CUDA graph, which one
 // call replays. What a step takes from the host is written into tensors beforehand: the batch, shares, the rate.
 import { captureGraph, type CudaGraph, hasCudaGraphs } from "../../ffi/cuda_graph.ts";
+import { synchroniseCuda } from "../../ffi/cuda.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { copy_, detach, emptyLike, foreachCopy_ } from "../../ffi/ops.ts";
 import { fill_, scalar } from "../../ffi/make.ts";
@@ -219,6 +220,7 @@ function captureOrGiveUp(trainer: CapturedParts, kind: Kind, first: boolean): Ca
     captured = capture(trainer, kind);
   } catch (error) {
     reason = messageOf(error).replace(/\.$/, "");
+    synchroniseCuda(); // a GPU that has failed ends the run here
     if (arena.direct) scope(() => takeGradients(arena)); // half a backward's
   }
   const all = ranks?.team.reduce([captured === null ? 0 : 1], "min", "captured?")[0] !== 0;

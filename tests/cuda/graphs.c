@@ -32,16 +32,15 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMo
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *out) {
-  CALL(cudaStreamEndCapture);
+  cudaError_t code = (cudaError_t)standin_call("cudaStreamEndCapture"); // which fails, and ends the capture all the same
   LOCK();
   Stream *s = stream_of(handle, "cudaStreamEndCapture");
-  cudaError_t code = cudaSuccess;
   *out = NULL;
   if (!s || !s->capturing) code = wrong(cudaErrorIllegalState, "cudaStreamEndCapture without a capture");
   else {
     Graph *g = s->capturing;
-    if (g->valid) *out = (cudaGraph_t)g;
-    else code = failed(cudaErrorStreamCaptureInvalidated);
+    if (!g->valid) code = failed(cudaErrorStreamCaptureInvalidated);
+    else if (!code) *out = (cudaGraph_t)g;
     for (int i = 0; i < streams_in_all(); i++) if (stream_at(i)->capturing == g) stream_at(i)->capturing = NULL;
     captures--;
     if (global_captures) global_captures--;
