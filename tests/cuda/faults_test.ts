@@ -6,14 +6,19 @@ import { readPt } from "../../core/checkpoint/pt.ts";
 import { EXIT } from "../../core/base/errors.ts";
 import { eventsOf, filesIn, inTemp } from "../integration/program.ts";
 import { launch, processesOf } from "../integration/launches.ts";
-import { MLP, SHORT } from "./cases.ts";
+import { CONVNET, MLP, SHORT } from "./cases.ts";
 import { type Ended, runAll, violations } from "./runs.ts";
 import { onStandin, standin, standinEnv } from "./standin.ts";
 
 const OUT_OF_MEMORY = 2, LAUNCH_FAILED = 719, ILLEGAL_ADDRESS = 700, UNKNOWN = 999;
 const CODES = [LAUNCH_FAILED, OUT_OF_MEMORY, UNKNOWN, ILLEGAL_ADDRESS];
-/** Capture is left out: libtorch answers a failure there with a C++ exception, which ends the process. */
 const RUN = `${SHORT} ${MLP} --device cuda --no-compile --save-interval 1steps --epochs 3`;
+/** The second capture to begin is libtorch's, which a capture of nothing comes before: see ffi/cuda_graph.ts. */
+const CAPTURING = [
+  "cudaStreamBeginCapture:1",
+  ...["cudaStreamEndCapture:1", "cudaStreamEndCapture:2", "cudaGraphInstantiate:1", "cudaMalloc:4"],
+  ...["cudaLaunchKernel:230", "cudaLaunchKernel:260"], // backward and update, while they are captured
+];
 
 /** What a run calls, and how often. */
 const callsOf = ({ counts }: Ended): [string, number][] =>
@@ -60,6 +65,55 @@ onStandin(
         ends.map((end, i) => fault(cwd, fails[i], `failed${i}`, end)).filter((one) => one !== null),
         [],
       );
+    }),
+);
+
+const lossesOf = (cwd: string, name: string) =>
+  eventsOf(cwd, name).filter(({ kind }) => kind === "step").map(({ loss }) => loss);
+const uncaptured = (cwd: string, name: string) =>
+  eventsOf(cwd, name).filter(({ message }) => /can't be captured as a CUDA graph, so/.test(String(message)));
+
+onStandin(
+  "a capture that fails half-way leaves a run that goes on op by op and says why; a GPU that fails in it ends the run",
+  () =>
+    inTemp(async (cwd) => {
+      const captured = RUN.replace(" --no-compile", "");
+      const fails = CAPTURING.flatMap((call) =>
+        [OUT_OF_MEMORY, LAUNCH_FAILED].map((code) => `${call}:${code}`)
+      );
+      fails.push(`cudaGraphLaunch:3:${OUT_OF_MEMORY}`, `cudaGraphLaunch:3:${LAUNCH_FAILED}`);
+      const ends = await runAll(cwd, [
+        { args: `${captured} --run-name whole`.split(" ") },
+        ...fails.map((fail, i) => ({ args: `${captured} --run-name failed${i}`.split(" "), fail })),
+      ]);
+      assertEquals(uncaptured(cwd, "whole"), []);
+      const losses = lossesOf(cwd, "whole");
+      ends.slice(1).forEach((end, i) => {
+        assertEquals(fault(cwd, fails[i], `failed${i}`, end), null);
+        if (end.code !== EXIT.done) return;
+        assertEquals(lossesOf(cwd, `failed${i}`), losses, fails[i]);
+        if (!fails[i].startsWith("cudaMalloc")) {
+          assertEquals(uncaptured(cwd, `failed${i}`).length, 1, fails[i]);
+        }
+      });
+      const ways = ["BeginCapture", "EndCapture", "Instantiate", "LaunchKernel"];
+      const through = (way: string) =>
+        fails.some((fail, i) => fail.includes(way) && ends[i + 1].code === EXIT.done);
+      assertEquals(ways.filter((way) => !through(way)), []);
+    }),
+);
+
+onStandin(
+  "a graph whose memory does not fit beside the steps before it leaves a run that goes on op by op in what there is",
+  () =>
+    inTemp(async (cwd) => {
+      const args =
+        `${SHORT} ${CONVNET} --batch-size 64 --train-samples 320 --val-samples 128 --eval-batch-size 128 ` +
+        "--epochs 1 --device cuda --run-name tight";
+      const more = { CUDA_STANDIN_MEMORY_MIB: "64" };
+      const [end] = await runAll(cwd, [{ args: args.split(" ") }], { more });
+      assertEquals([end.code, end.error, ...violations(end)], [EXIT.done, null]);
+      assertMatch(String(uncaptured(cwd, "tight")[0]?.message), /CUDA out of memory/);
     }),
 );
 

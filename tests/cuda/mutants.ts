@@ -66,7 +66,11 @@ const MUTANTS: readonly Mutant[] = [
   { file: CAPTURED, from: "else if (share !== captured.known[i]) fill_(place, share);", to: "" },
   gone(CAPTURED, "    optimizer.onDevice!.begin(rate);\n"),
   gone(CAPTURED, "      seeds.seed(0);\n"),
-  { file: GRAPH, from: "const code = runtime.launch(launched, currentStream());", to: "const code = 0;" },
+  {
+    file: GRAPH,
+    from: 'ok(runtime.launch(executable, currentStream()), "replay its graph")',
+    to: "undefined",
+  },
   gone(METRICS, "    copy_(place.output, output);\n"),
   gone(METRICS, "    copy_(place.target, target);\n"),
   gone(METRICS, "  copy_(place.loss, loss);\n"),
