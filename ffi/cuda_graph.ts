@@ -174,7 +174,7 @@ function statusOf(stream: bigint): number {
   return outI32[0];
 }
 
-/** What was captured is dropped, and so is the error of a capture: it is none of what comes. */
+/** Drops what was captured, and the error of a capture, which is no error of what comes. */
 function leaveCapture(stream: bigint): void {
   if (statusOf(stream) !== NOT_CAPTURING) endCapture(stream);
   opened()!.runtime.lastError();
