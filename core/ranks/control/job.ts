@@ -107,6 +107,12 @@ export function refusalOf(came: Hello, first: Hello, others: readonly Hello[]): 
     : others.find((other) => other.device === came.device && other.host === host);
   if (sharer) {
     const [a, b] = [sharer, came].sort((a, b) => a.rank - b.rank);
+    if (came.device?.startsWith("MIG-")) {
+      return usage(
+        `Ranks ${a.rank} and ${b.rank} on ${host} both use ${came.device}, since a process sees one MIG device of a node. ` +
+          "Start one rank on this node, or ask for whole GPUs.",
+      );
+    }
     return usage(
       `Ranks ${a.rank} and ${b.rank} on ${host} both use ${came.device}: give each rank its own GPU, with as many ` +
         "tasks on a node as it has GPUs (#SBATCH --ntasks-per-node and --gpus-per-node the same), and without a " +

@@ -1,6 +1,7 @@
 // Ranks as processes: what they print, how they end, how soon.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl } from "@std/path";
+import { refusalOf } from "../../../../core/ranks/control/job.ts";
 
 interface Ended {
   readonly code: number;
@@ -144,6 +145,21 @@ Deno.test("torchrun's own port is left alone", async () => {
   const env = { MASTER_ADDR: "127.0.0.1", MASTER_PORT: `${listener.addr.port}`, TORCHELASTIC_RUN_ID: "run" };
   const ended = await ranks("run", [0, 1], 2, () => env);
   assertEquals(ended.map(({ code }) => code), [0, 0], all(ended));
+});
+
+Deno.test("two ranks on one MIG device are told that a process sees no other", () => {
+  const first = {
+    rank: 0,
+    world: 2,
+    localRank: 0,
+    host: "n1",
+    pid: 1,
+    device: "MIG-1",
+    versions: {},
+    settings: "",
+  };
+  const refused = refusalOf({ ...first, rank: 1, localRank: 1, pid: 2 }, first, [first]);
+  assertMatch(refused!.sentence, /Ranks 0 and 1 on n1 both use MIG-1, since .* Start one rank on this node/);
 });
 
 Deno.test("two ranks on one GPU, and other settings, are refused on every rank", async () => {
