@@ -56,6 +56,10 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureSta
   return cudaSuccess;
 }
 
+#if CUDART_VERSION < 13000
+#undef cudaStreamGetCaptureInfo // CUDA 12's headers give this name to the call without edges
+#define cudaStreamGetCaptureInfo cudaStreamGetCaptureInfo_v3
+#endif
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, enum cudaStreamCaptureStatus *status, unsigned long long *id,
                                      cudaGraph_t *graph, const cudaGraphNode_t **before, const cudaGraphEdgeData **edges,
                                      size_t *count) {
@@ -68,6 +72,13 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, enum cudaStreamCapture
   if (count) *count = 0;
   return cudaSuccess;
 }
+
+#if CUDART_VERSION < 13000
+cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t handle, enum cudaStreamCaptureStatus *status, unsigned long long *id,
+                                        cudaGraph_t *graph, const cudaGraphNode_t **before, size_t *count) {
+  return cudaStreamGetCaptureInfo_v3(handle, status, id, graph, before, NULL, count);
+}
+#endif
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
   enum cudaStreamCaptureMode before = mode_now;

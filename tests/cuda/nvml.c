@@ -1,5 +1,6 @@
 // libnvidia-ml.so.1: what a GPU tells of itself.
 #include "standin.h"
+#include "cuda_runtime_api.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -40,4 +41,4 @@ int nvmlDeviceGetComputeRunningProcesses(void *device, unsigned *count, void *to
 int nvmlDeviceGetNvLinkRemoteDeviceType(void) { return NOT_SUPPORTED; }
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void) { return NOT_SUPPORTED; }
 int nvmlDeviceGetGpuFabricInfoV(void) { return NOT_SUPPORTED; }
-int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 13020; return 0; }
+int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = CUDART_VERSION; return 0; }

@@ -1,7 +1,7 @@
 // Runs of the program on the CUDA stand-in, many in one process: what they ended with, and what was counted.
 import { fromFileUrl, join } from "@std/path";
 import { environment, ROOT } from "../integration/program.ts";
-import { standin, standinEnv, type StandinOptions } from "./standin.ts";
+import { runtimeOf, standin, standinEnv, type StandinOptions } from "./standin.ts";
 
 export interface Run {
   readonly args: readonly string[];
@@ -38,7 +38,7 @@ export async function runAll(folder: string, runs: readonly Run[], options: Opti
   const program = fromFileUrl(new URL("program.ts", import.meta.url));
   const env = environment({
     ...standinEnv(built, options),
-    CUDA_STANDIN_RUNTIME: join(built, "libcudart.so.13"),
+    CUDA_STANDIN_RUNTIME: runtimeOf(built),
   });
   const child = new Deno.Command(Deno.execPath(), {
     args: [

@@ -389,6 +389,13 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, 
   return cudaSuccess;
 }
 
+#if CUDART_VERSION < 13000
+cudaError_t cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags,
+                                    enum cudaDriverEntryPointQueryResult *result) {
+  return cudaGetDriverEntryPointByVersion(name, function, CUDART_VERSION, flags, result);
+}
+#endif
+
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device) {
   static int pools[MOST_DEVICES];
   *pool = (cudaMemPool_t)&pools[device];

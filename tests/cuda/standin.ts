@@ -23,6 +23,12 @@ const SOURCES: Readonly<Record<string, readonly string[]>> = {
 };
 const NUMBERS = ["numbers.cpp", "fused.cpp"];
 
+/** CUDA 13's wheels share a folder, CUDA 12's have one each; `crt` comes with a compiler's. */
+const HEADERS = [
+  ...["nvidia/cu13/include", "triton/backends/nvidia/include"],
+  ...["nvidia/cuda_runtime/include", "nvidia/cuda_nvcc/include"],
+];
+
 interface Wheel {
   /** torch/lib */
   readonly lib: string;
@@ -32,27 +38,26 @@ interface Wheel {
   readonly version: string;
 }
 
-/** PyTorch's wheel with CUDA, which the peer's environment holds; or why there is none. */
-function wheelOf(python = Deno.env.get("HPCTRAIN_PYTHON")): Wheel | string {
+/** PyTorch's wheel with CUDA, in the folder of CUDA_STANDIN_WHEEL or the peer's environment; or why there is none. */
+function wheelOf(): Wheel | string {
   if (Deno.build.arch !== "x86_64") return "PyTorch's wheel with CUDA is pinned for x86_64 only";
-  if (!python) return "HPCTRAIN_PYTHON names no Python with PyTorch";
-  const lib = join(python, "../../lib");
-  const site = [...Deno.readDirSync(lib)].filter(({ name }) => /^python3/.test(name))
-    .map(({ name }) => join(lib, name, "site-packages")).find((path) => existsSync(join(path, "torch/lib")));
+  const python = Deno.env.get("HPCTRAIN_PYTHON"), named = Deno.env.get("CUDA_STANDIN_WHEEL");
+  if (!named && !python) return "HPCTRAIN_PYTHON names no Python with PyTorch";
+  const site = named ?? packagesOf(python!);
   if (!site) return `${python} has no PyTorch`;
-  if (!existsSync(join(site, "torch/lib/libtorch_cuda.so"))) return `the PyTorch of ${python} has no CUDA`;
-  const cuda = join(site, "nvidia/cu13/include"), triton = join(site, "triton/backends/nvidia/include");
-  if (!existsSync(join(cuda, "cuda_runtime_api.h"))) return `there are no CUDA headers beside ${python}`;
-  if (!existsSync(join(triton, "crt/host_defines.h"))) {
-    return `there is no crt/host_defines.h beside ${python}`;
+  if (!existsSync(join(site, "torch/lib/libtorch_cuda.so"))) return `the PyTorch of ${site} has no CUDA`;
+  const headers = HEADERS.map((path) => join(site, path)).filter((path) => existsSync(path));
+  for (const name of ["cuda_runtime_api.h", "crt/host_defines.h"]) {
+    if (!headers.some((path) => existsSync(join(path, name)))) return `there is no ${name} in ${site}`;
   }
   const version = Deno.readTextFileSync(join(site, "torch/version.py"));
-  return {
-    lib: join(site, "torch/lib"),
-    include: join(site, "torch/include"),
-    headers: [cuda, triton],
-    version,
-  };
+  return { lib: join(site, "torch/lib"), include: join(site, "torch/include"), headers, version };
+}
+
+function packagesOf(python: string): string | undefined {
+  const lib = join(python, "../../lib");
+  return [...Deno.readDirSync(lib)].filter(({ name }) => /^python3/.test(name))
+    .map(({ name }) => join(lib, name, "site-packages")).find((path) => existsSync(join(path, "torch/lib")));
 }
 
 /** Null where the stand-in can be built. */
@@ -79,12 +84,22 @@ export function onStandin(name: string, fn: (t: Deno.TestContext) => Promise<voi
 export async function standin(): Promise<string> {
   const wheel = wheelOf();
   if (typeof wheel === "string") throw new Error(wheel);
-  const folder = join(cacheFolder(Deno.env.toObject()), `cuda-stand-in-${hashOf(wheel)}`);
+  const own = /\.[ch]$|^(standin|imports)\.ts$/;
+  return await once(`cuda-stand-in-${hashOf(wheel, own)}`, (folder) => build(wheel, folder));
+}
+
+/** The operators' numbers take most of the time, and change least: a folder of their own. */
+const numbersOf = (wheel: Wheel): Promise<string> =>
+  once(`cuda-numbers-${hashOf(wheel, /\.cpp$|^(numbers|standin)\.h$/)}`, (folder) => buildNumbers(wheel, folder));
+
+/** A folder of the cache; the first process that needs it makes it. */
+async function once(name: string, make: (folder: string) => Promise<void>): Promise<string> {
+  const folder = join(cacheFolder(Deno.env.toObject()), name);
   if (existsSync(folder)) return folder;
   Deno.mkdirSync(join(folder, ".."), { recursive: true });
   const making = Deno.makeTempDirSync({ dir: join(folder, ".."), prefix: "cuda-stand-in-making-" });
   try {
-    await build(wheel, making);
+    await make(making);
     Deno.chmodSync(making, 0o755);
     Deno.renameSync(making, folder);
   } catch (error) {
@@ -95,13 +110,11 @@ export async function standin(): Promise<string> {
   return folder;
 }
 
-function hashOf({ version, lib }: Wheel): string {
+/** Of the wheel, and of the sources with these names. */
+function hashOf({ version, lib }: Wheel, names: RegExp): string {
   const hash = createHash("sha256").update(version).update(lib);
-  for (const { name } of [...Deno.readDirSync(HERE)].sort((a, b) => a.name < b.name ? -1 : 1)) {
-    if (/\.(c|h|cpp)$/.test(name) || /^(standin|imports)\.ts$/.test(name)) {
-      hash.update(Deno.readFileSync(source(name)));
-    }
-  }
+  const all = [...Deno.readDirSync(HERE)].map(({ name }) => name).filter((name) => names.test(name));
+  for (const name of all.sort()) hash.update(name).update(Deno.readFileSync(source(name)));
   return hash.digest("hex").slice(0, 12);
 }
 
@@ -110,25 +123,23 @@ async function build(wheel: Wheel, folder: string): Promise<void> {
     if (/\.so(\.|$)/.test(name)) Deno.symlinkSync(join(wheel.lib, name), join(folder, name));
   }
   Deno.writeTextFileSync(join(folder, "version.py"), wheel.version);
-  const objects = NUMBERS.map((name) => compileNumbers(wheel, folder, name)); // the longest: beside the rest
+  const numbers = numbersOf(wheel); // the longest: beside the rest
   const libraries = await importsOf(wheel.lib);
   const runtime = libraries.find(({ name }) => name === "libcudart")!;
   await link(wheel, folder, runtime, []);
   const others = libraries.filter((library) => library !== runtime);
   for (const library of others) await link(wheel, folder, library, [join(folder, runtime.soname)]);
-  const built = await Promise.all(objects);
+  Deno.symlinkSync(join(await numbers, "libnumbers.so"), join(folder, "libnumbers.so"));
+}
+
+/** What it calls of the stand-in comes with libtorch_cuda.so. */
+async function buildNumbers(wheel: Wheel, folder: string): Promise<void> {
+  const objects = await Promise.all(NUMBERS.map((name) => compileNumbers(wheel, folder, name)));
+  const libraries = ["-ltorch_cpu", "-ltorch_cuda", "-lc10", "-lc10_cuda", "-Wl,--allow-shlib-undefined"];
   await output("g++", [
-    ...[
-      "-shared",
-      "-o",
-      join(folder, "libnumbers.so"),
-      ...built,
-      `-L${wheel.lib}`,
-      join(folder, runtime.soname),
-    ],
-    ...["-ltorch_cpu", "-ltorch_cuda", "-lc10", "-lc10_cuda", "-Wl,--allow-shlib-undefined"],
+    ...["-shared", "-o", join(folder, "libnumbers.so"), ...objects, `-L${wheel.lib}`, ...libraries],
   ]);
-  for (const path of built) Deno.removeSync(path);
+  for (const path of objects) Deno.removeSync(path);
 }
 
 async function compileNumbers({ include, headers }: Wheel, folder: string, name: string): Promise<string> {
@@ -177,6 +188,12 @@ export interface StandinOptions {
   /** Operators compute; else kernels are counted and do nothing. */
   readonly numbers?: boolean;
   readonly more?: Record<string, string>;
+}
+
+/** The stand-in's libcudart: libcudart.so.12 or .13. */
+export function runtimeOf(folder: string): string {
+  const [{ name }] = [...Deno.readDirSync(folder)].filter(({ name }) => name.startsWith("libcudart.so"));
+  return join(folder, name);
 }
 
 /** The environment of a run on the stand-in. */
