@@ -38,31 +38,49 @@ const WAYS = {
 } as const;
 type Way = keyof typeof WAYS;
 
-/** A case takes one run a way, or two. */
-function runsOf({ flags, cpu = "", resumed }: Case, k: number): Run[] {
-  const ways = cpu === null ? ["now", "late"] as const : ["now", "late", "cpu"] as const;
-  return ways.flatMap((way: Way) => {
-    const name = `case${k}-${way}`, late = way === "late";
-    const words = [SHORT, flags, way === "cpu" ? cpu ?? "" : "", WAYS[way], `--run-name ${name}`];
-    const args = words.join(" ").split(" ").filter((word) => word !== "");
-    if (!resumed) return [{ args, late }];
-    return [
-      { args: [...args, "--epochs", "1"], late },
-      { args: [...args, "--resume", `checkpoints/${name}_latest.pt`, "--run-name", `${name}-on`], late },
-    ];
+/** What a case's runs are called: cases with the same flags on the CPU have one run there. */
+interface Planned {
+  readonly one: Case;
+  readonly names: Readonly<Record<Way, string>>;
+  readonly runs: readonly Run[];
+}
+
+function planOf(cases: readonly Case[], prefix: string): Planned[] {
+  const onCpu = new Map<string, string>();
+  return cases.map((one, k) => {
+    const names = { now: `${prefix}${k}-now`, late: `${prefix}${k}-late`, cpu: `${prefix}${k}-cpu` };
+    const runs = [...runsOf(one, "now", names.now), ...runsOf(one, "late", names.late)];
+    const key = `${one.flags} ${one.resumed ?? false}`, known = onCpu.get(key);
+    if (known !== undefined) return { one, names: { ...names, cpu: known }, runs };
+    if (!one.alone) {
+      onCpu.set(key, names.cpu);
+      runs.push(...runsOf(one, "cpu", names.cpu));
+    }
+    return { one, names, runs };
   });
+}
+
+/** One run, or two. */
+function runsOf({ flags, gpu = "", resumed }: Case, way: Way, name: string): Run[] {
+  const late = way === "late";
+  const words = [SHORT, flags, way === "cpu" ? "" : gpu, WAYS[way], `--run-name ${name}`];
+  const args = words.join(" ").split(" ").filter((word) => word !== "");
+  if (!resumed) return [{ args, late }];
+  return [
+    { args: [...args, "--epochs", "1"], late },
+    { args: [...args, "--resume", `checkpoints/${name}_latest.pt`, "--run-name", `${name}-on`], late },
+  ];
 }
 
 type Field = "loss" | "val_loss" | "grad_norm";
 
-/** What the steps and epochs of a case came to. */
+/** What the steps and epochs of a run came to. */
 function numbers(
   cwd: string,
-  k: number,
-  way: Way,
+  name: string,
   fields: readonly Field[] = ["loss", "val_loss", "grad_norm"],
 ): number[] {
-  const events = [...eventsOf(cwd, `case${k}-${way}`), ...eventsOf(cwd, `case${k}-${way}-on`)];
+  const events = [...eventsOf(cwd, name), ...eventsOf(cwd, `${name}-on`)];
   return events.filter(({ kind }) => ["step", "eval", "epoch"].includes(kind))
     .flatMap((event) => fields.map((field) => event[field]))
     .filter((value): value is number => typeof value === "number");
@@ -72,24 +90,20 @@ function numbers(
 const ROUNDING = 1e-5;
 
 /** Null where a case's runs agree. */
-function fault(
-  cwd: string,
-  { name, cpu, apart }: Case,
-  k: number,
-  ends: readonly Ended[],
-): string | null {
+function fault(cwd: string, { one, names }: Planned, ends: readonly Ended[]): string | null {
+  const { name, apart } = one;
   const wrong = ends.flatMap((end) => [
     ...(end.code === 0 ? [] : [`code ${end.code}: ${end.error}`]),
     ...violations(end),
   ]);
   if (wrong.length > 0) return `${name}: ${wrong.join("\n")}`;
   if (total(ends[0], "operator:") < 50) return `${name}: it did not compute on the stand-in`;
-  const now = numbers(cwd, k, "now"), late = numbers(cwd, k, "late");
+  const now = numbers(cwd, names.now), late = numbers(cwd, names.late);
   if (now.length < 4) return `${name}: only ${now}`;
   if (String(now) !== String(late)) return `${name}: late it is ${late}, and not ${now}`;
-  if (cpu === null) return null;
+  if (one.alone) return null;
   const fields: Field[] = apart === undefined ? ["loss", "val_loss", "grad_norm"] : ["loss", "val_loss"];
-  const here = numbers(cwd, k, "cpu", fields), there = numbers(cwd, k, "now", fields);
+  const here = numbers(cwd, names.cpu, fields), there = numbers(cwd, names.now, fields);
   if (here.length !== there.length) return `${name}: ${there}, and on the CPU ${here}`;
   const most = Math.max(...here.map((value, i) => Math.abs(value - there[i]) / Math.max(1, Math.abs(value))));
   return most <= (apart ?? ROUNDING)
@@ -101,29 +115,23 @@ function fault(
 const WANTED = Deno.env.get("CUDA_CASES") ?? "";
 
 /** In one process. */
-async function faultsOf(cwd: string, all: readonly Case[], first: number): Promise<string[]> {
-  const cases = all.filter(({ name }) => new RegExp(WANTED).test(name));
-  if (cases.length === 0) return [];
-  const runs = cases.map((one, i) => runsOf(one, first + i));
-  const ends = await runAll(cwd, runs.flat());
+async function faultsOf(cwd: string, all: readonly Case[], prefix: string): Promise<string[]> {
+  const planned = planOf(all.filter(({ name }) => new RegExp(WANTED).test(name)), prefix);
+  if (planned.length === 0) return [];
+  const ends = await runAll(cwd, planned.flatMap(({ runs }) => runs));
   let at = 0;
-  return cases.flatMap((one, i) => {
-    const own = ends.slice(at, at += runs[i].length);
-    return fault(cwd, one, first + i, own) ?? [];
-  });
+  return planned.flatMap((one) => fault(cwd, one, ends.slice(at, at += one.runs.length)) ?? []);
 }
-
-onStandin(
-  "on the CUDA stand-in an mlp trains to the CPU's losses, at once and late",
-  () => inTemp(async (cwd) => assertEquals(await faultsOf(cwd, [MODELS[0]], 0), [])),
-);
 
 onStandin(
   "each model and feature trains on the CUDA stand-in to the CPU's losses, with nothing that a GPU would punish",
   () =>
     inTemp(async (cwd) => {
       await prepare(cwd);
-      const halves = await Promise.all([faultsOf(cwd, MODELS, 0), faultsOf(cwd, FEATURES, 100)]);
+      const halves = await Promise.all([
+        faultsOf(cwd, MODELS, "model"),
+        faultsOf(cwd, FEATURES, "feature"),
+      ]);
       assertEquals(halves.flat(), []);
     }),
 );
@@ -132,10 +140,10 @@ onStandin("TF32 rounds products on the CUDA stand-in", () =>
   inTemp(async (cwd) => {
     const args = `${SHORT} ${MLP} --device cuda --epochs 1`.split(" ");
     await runAll(cwd, [
-      { args: [...args, "--tf32", "--run-name", "case0-now"] },
-      { args: [...args, "--run-name", "case0-cpu"] },
+      { args: [...args, "--tf32", "--run-name", "tf32"] },
+      { args: [...args, "--run-name", "exact"] },
     ]);
-    const rounded = numbers(cwd, 0, "now"), exact = numbers(cwd, 0, "cpu");
+    const rounded = numbers(cwd, "tf32"), exact = numbers(cwd, "exact");
     const apart = Math.abs(rounded[0] - exact[0]);
     assert(apart > 0 && apart < 1e-3, `${rounded[0]} and ${exact[0]}`);
   }));

@@ -7,14 +7,19 @@
 #include <unistd.h>
 
 /** Addresses of one device. */
-#define SPAN (64ull << 30)
+#define SPAN (256ull << 30)
 #define PAGE 4096ul
 /** Nobody owns so much behind each allocation: what writes beyond its end is found. */
 #define GAP (2ul << 20)
 
 static char *addresses[MOST_DEVICES], *bytes_of[MOST_DEVICES], *next_free[MOST_DEVICES];
 static uint64_t in_use[MOST_DEVICES];
-static Block *blocks; // newest first; those that were freed stay, to be recognised
+static Block *blocks; // the host's, newest first; those that were freed stay, to be recognised
+/** A device's, by their addresses, since none is given out twice. */
+static struct {
+  Block **all;
+  size_t count, room;
+} owned[MOST_DEVICES];
 
 int device_of(const void *at) {
   for (int d = 0; d < settings.devices; d++) {
@@ -28,8 +33,21 @@ void *standin_bytes(const void *at) {
   return d < 0 ? (void *)at : bytes_of[d] + ((const char *)at - addresses[d]);
 }
 
+static Block *device_block(int device, const char *at) {
+  Block **all = owned[device].all;
+  size_t low = 0, high = owned[device].count; // the first that begins behind `at` lies in this range
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (all[middle]->at <= at) low = middle + 1;
+    else high = middle;
+  }
+  return low > 0 && at < all[low - 1]->at + all[low - 1]->size ? all[low - 1] : NULL;
+}
+
 /** The live block if there is one. */
 Block *block_of(const void *at) {
+  int device = device_of(at);
+  if (device >= 0) return device_block(device, at);
   Block *dead = NULL;
   for (Block *b = blocks; b; b = b->next) {
     if ((const char *)at < b->at || (const char *)at >= b->at + b->size) continue;
@@ -39,10 +57,18 @@ Block *block_of(const void *at) {
   return dead;
 }
 
-static Block *add_block(char *at, size_t size, Sort sort) {
+static void add_block(char *at, size_t size, Sort sort) {
   Block *b = calloc(1, sizeof *b);
   *b = (Block){.at = at, .size = size, .device = device_now, .live = 1, .sort = sort, .next = blocks};
-  return blocks = b;
+  if (sort != DEVICE) {
+    blocks = b;
+    return;
+  }
+  if (owned[device_now].count == owned[device_now].room) {
+    owned[device_now].room = 2 * owned[device_now].room + 1024;
+    owned[device_now].all = realloc(owned[device_now].all, owned[device_now].room * sizeof b);
+  }
+  owned[device_now].all[owned[device_now].count++] = b;
 }
 
 // ---- what the host may not touch
@@ -109,7 +135,7 @@ cudaError_t cudaMalloc(void **out, size_t size) {
   if (!code && in_use[d] + rounded + settings.taken > settings.memory) code = failed(cudaErrorMemoryAllocation);
   if (!code) {
     size_t taken = (rounded + 2 * GAP) & ~(GAP - 1);
-    if (next_free[d] + taken > addresses[d] + SPAN) next_free[d] = addresses[d] + GAP; // longer than any test
+    if (next_free[d] + taken > addresses[d] + SPAN) abort(); // longer than any test
     add_block(next_free[d], rounded, DEVICE);
     *out = next_free[d];
     next_free[d] += taken;

@@ -1,23 +1,30 @@
-// Two ranks on two GPUs of the CUDA stand-in, by its NCCL, train to the losses of two ranks on the CPU.
+// Two ranks on two GPUs of the CUDA stand-in, by its NCCL, train to the losses of one process on the CPU.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { eventsOf, inTemp, run } from "../integration/program.ts";
-import { type Case, GPT, MLP, RESNET, SHORT } from "./cases.ts";
+import { type Case, GPT, MLP, SHORT, UNET } from "./cases.ts";
+import { runAll } from "./runs.ts";
 import { onStandin, standin, standinEnv } from "./standin.ts";
 
 const TICK_MS = 2; // a rank's queue goes on by itself: another rank waits for its part
 
-const CASES: readonly Case[] = [
+/** `batch`: of both ranks together. */
+const CASES: readonly (Case & { readonly batch: number })[] = [
   {
     name: "ranks with unlike numbers of samples",
     flags: `${MLP} --train-samples 45 --val-samples 21 --eval-batch-size 5`,
+    batch: 32,
   },
-  { name: "ZeRO-1", flags: `${GPT} --zero 1 --train-samples 32 --epochs 1` },
-  { name: "synchronised batch norm", flags: `${RESNET} --sync-bn --max-steps 2 --lr 1e-5`, apart: 1e-4 },
+  { name: "ZeRO-1", flags: `${GPT} --zero 1 --train-samples 96 --epochs 1`, batch: 32 },
+  {
+    name: "synchronised batch norm",
+    flags: `${UNET} --sync-bn --train-samples 32 --epochs 1 --lr 1e-5`,
+    batch: 8,
+  },
   {
     name: "fp16, an average and accumulation",
-    flags:
-      `${MLP} --amp fp16 --set training.loss_scale_init=1024 --ema 0.9 --grad-accum 2 --train-samples 192 --clip-norm 0.3`,
-    cpu: "--amp off",
+    flags: `${MLP} --ema 0.9 --grad-accum 2 --train-samples 192 --clip-norm 0.3`,
+    gpu: "--amp fp16 --set training.loss_scale_init=1024",
+    batch: 32,
     apart: 1e-2,
   },
 ];
@@ -43,23 +50,32 @@ async function train(
   return stdout;
 }
 
-for (const { name, flags, cpu = "", apart } of CASES) {
-  onStandin(`${name}: two ranks on the CUDA stand-in have the CPU's losses`, () =>
+onStandin(
+  "two ranks on the CUDA stand-in have the losses of one process on the CPU",
+  () =>
     inTemp(async (cwd) => {
-      const folder = await standin(), more = { CUDA_STANDIN_DEVICES: "2" };
-      await Promise.all([
-        train(cwd, "gpus", `${flags} --device cuda`, standinEnv(folder, { lateMs: TICK_MS, more })),
-        train(cwd, "cpus", `${flags} ${cpu} --device cpu`, { OMP_NUM_THREADS: "1" }),
-      ]);
-      const fields = ["loss", "val_loss", ...(apart === undefined ? ["grad_norm"] : [])];
-      const there = numbers(cwd, "gpus", fields), here = numbers(cwd, "cpus", fields);
-      assert(there.length >= 3 && there.length === here.length, `${there} and ${here}`);
-      const most = Math.max(
-        ...here.map((value, i) => Math.abs(value - there[i]) / Math.max(1, Math.abs(value))),
+      const env = standinEnv(await standin(), { lateMs: TICK_MS, more: { CUDA_STANDIN_DEVICES: "2" } });
+      const onCpu = runAll(
+        cwd,
+        CASES.map(({ flags, batch }, i) => ({
+          args: `${SHORT} ${flags} --batch-size ${batch} --device cpu --run-name whole${i}`.split(" "),
+        })),
       );
-      assert(most <= (apart ?? 1e-5), `${most} apart: ${there} and ${here}`);
-    }));
-}
+      for (const [i, { flags, gpu = "" }] of CASES.entries()) {
+        await train(cwd, `ranks${i}`, `${flags} ${gpu} --device cuda`, env);
+      }
+      await onCpu;
+      for (const [i, { name, apart }] of CASES.entries()) {
+        const fields = ["loss", "val_loss", ...(apart === undefined ? ["grad_norm"] : [])];
+        const there = numbers(cwd, `ranks${i}`, fields), here = numbers(cwd, `whole${i}`, fields);
+        assert(there.length >= 3 && there.length === here.length, `${name}: ${there} and ${here}`);
+        const most = Math.max(
+          ...here.map((value, k) => Math.abs(value - there[k]) / Math.max(1, Math.abs(value))),
+        );
+        assert(most <= (apart ?? 1e-5), `${name}: ${most} apart: ${there} and ${here}`);
+      }
+    }),
+);
 
 onStandin(
   "a step that two ranks captured with its collectives has the bits of the step op by op",

@@ -90,7 +90,10 @@ export async function standin(): Promise<string> {
 
 /** The operators' numbers take most of the time, and change least: a folder of their own. */
 const numbersOf = (wheel: Wheel): Promise<string> =>
-  once(`cuda-numbers-${hashOf(wheel, /\.cpp$|^(numbers|standin)\.h$/)}`, (folder) => buildNumbers(wheel, folder));
+  once(
+    `cuda-numbers-${hashOf(wheel, /\.cpp$|^(numbers|standin)\.h$/)}`,
+    (folder) => buildNumbers(wheel, folder),
+  );
 
 /** A folder of the cache; the first process that needs it makes it. */
 async function once(name: string, make: (folder: string) => Promise<void>): Promise<string> {

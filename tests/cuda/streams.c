@@ -47,6 +47,10 @@ static Event *event_of(cudaEvent_t handle, const char *call) {
 static Clock host;
 static int lanes = 1; // 0: none yet
 static Access kept[KEPT];
+/** Theirs, close together: every access is compared with all. */
+static struct {
+  const char *from, *to;
+} spans[KEPT];
 static int kept_at, kept_count;
 
 static void join(Clock *to, const Clock *from) {
@@ -88,8 +92,8 @@ void access_bytes(Stream *s, const void *at, size_t bytes, int write, const char
   }
   Access *same = NULL;
   for (int i = 0; i < kept_count; i++) {
+    if (from >= spans[i].to || spans[i].from >= to) continue;
     Access *a = &kept[i];
-    if (from >= a->to || a->from >= to) continue;
     if (a->lane == s->lane) {
       if (a->from == from && a->to == to && a->write == write) same = a;
       continue;
@@ -102,11 +106,13 @@ void access_bytes(Stream *s, const void *at, size_t bytes, int write, const char
     if (kept_count < KEPT) kept_count++;
   }
   *same = now;
+  spans[same - kept].from = from;
+  spans[same - kept].to = to;
 }
 
 void forget_accesses(const void *at, size_t bytes) {
   for (int i = 0; i < kept_count; i++) {
-    if (kept[i].from < (const char *)at + bytes && (const char *)at < kept[i].to) kept[i].from = kept[i].to = NULL;
+    if (spans[i].from < (const char *)at + bytes && (const char *)at < spans[i].to) spans[i].from = spans[i].to = NULL;
   }
 }
 
