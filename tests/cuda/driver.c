@@ -1,6 +1,5 @@
 // libcuda.so.1: what the program and libtorch ask the driver.
 #include "standin.h"
-#include "cuda_runtime_api.h"
 #include <stdio.h>
 #include <string.h>
 
