@@ -31,7 +31,8 @@ export interface Store {
 
 /**
  * `row`: over the last dimension, one for each row, for later stages and, where `to` is set, for memory. `column`: over
- * all dimensions but the last. `all`: over everything. An f32 each.
+ * all dimensions but the last, row by row up to 16 rows; more are summed 16 at a time, then 16 of those sums, as
+ * libtorch does (in a group without row reductions, and of more than one column). `all`: over everything. An f32 each.
  */
 export interface Reduction {
   readonly op: "sum" | "greatest";

@@ -12,6 +12,9 @@ import { simplified, walksOf } from "./walks.ts";
 /** Registers that accumulators may take, and steps of a body up to which it is unrolled so often. */
 const ACCUMULATORS = { avx512: 16, avx2: 6 } as const;
 const UNROLLED = [[8, 4], [20, 2]] as const;
+/** So many rows are summed up before their sum joins the next level, as libtorch does: errors grow slowly, and alike. */
+const CASCADE = 16;
+const LEVELS = 3;
 
 /** Where a reduction gathers: in a register for each copy of the loop's body, or on the stack. */
 interface Gathering {
@@ -19,6 +22,8 @@ interface Gathering {
   readonly registers: readonly number[];
   /** The sum until now, over the rows that are done. */
   readonly total: number;
+  /** Sums over columns: for each level of the cascade, where the copies' sums lie. */
+  readonly levels: readonly (readonly number[])[];
 }
 
 /** `special`: where a slot lies that the table does not have. */
@@ -167,26 +172,74 @@ class Group {
 
   /** A block of columns at a time, over all rows. */
   #printColumns(stages: readonly Stage[]): void {
+    const { asm } = this.printer;
     const reductions = stages.flatMap((stage) => stage.reductions);
     const copies = Math.min(...stages.map((stage) => this.#copies(stage, reductions.length)));
-    const gatherings = this.#gatherings(
-      reductions,
-      Math.max(copies, this.#tail > 0 && copies === 0 ? 1 : copies),
-    );
+    const rows = this.kernel.sizes.slice(0, this.#outer).reduce((product, size) => product * size, 1);
+    const depth = Math.min(LEVELS, Math.ceil(Math.log2(rows) / Math.log2(CASCADE)) - 1);
+    const counters = Array.from({ length: Math.max(0, depth) }, () => this.printer.reserve(8));
+    const gatherings = this.#gatherings(reductions, copies).map((gathering) => ({
+      ...gathering,
+      levels: gathering.reduction.op === "sum" && gathering.registers.length > 0
+        ? counters.map(() => gathering.registers.map(() => this.printer.reserve(asm.vectorBytes)))
+        : [],
+    }));
     this.#overVectors(copies, (count, tail) => {
-      gatherings.forEach((gathering) => {
+      for (const gathering of gatherings) {
         if (gathering.reduction.over === "column") this.#clearTotal(gathering.reduction, gathering.total);
         this.#clear(gathering);
-      });
+        for (const place of gathering.levels.flat()) this.#storeZero(place);
+      }
+      for (const counter of counters) asm.storeNumber({ base: RSP, disp: counter }, CASCADE);
       // The pointers' state is that of this block in each row.
       const { indexed, from } = this.#pointers;
-      this.#overRows(() => stages.forEach((stage) => this.#block(stage, count, tail, gatherings)));
+      this.#overRows(() => {
+        for (const stage of stages) this.#block(stage, count, tail, gatherings);
+        this.#cascade(gatherings, counters);
+      });
       Object.assign(this.#pointers, { indexed, from });
       for (const gathering of gatherings) {
+        for (const level of gathering.levels) {
+          gathering.registers.forEach((register, copy) =>
+            asm.vector(VECTOR.vaddps, register, register, { base: RSP, disp: level[copy] })
+          );
+        }
         if (gathering.reduction.over === "all") this.#gather(gathering);
         else this.#storeColumns(gathering, count, tail);
       }
     });
+  }
+  /** After a row: where a level is full, its sum joins the next one. */
+  #cascade(gatherings: readonly Gathering[], counters: readonly number[]): void {
+    const { asm } = this.printer, summed = gatherings.filter(({ levels }) => levels.length > 0);
+    const done = asm.label();
+    counters.forEach((counter, level) => {
+      asm.subtract({ base: RSP, disp: counter }, 1);
+      asm.jump("notZero", done);
+      asm.storeNumber({ base: RSP, disp: counter }, CASCADE);
+      for (const { registers, levels } of summed) {
+        registers.forEach((register, copy) => {
+          const into: Memory = { base: RSP, disp: levels[level][copy] };
+          if (level === 0) {
+            asm.vector(VECTOR.vaddps, register, register, into);
+            asm.vector(VECTOR.storeUps, register, 0, into);
+            asm.vector(VECTOR.vpxor, register, register, register);
+          } else {
+            const full = levels[level - 1][copy];
+            asm.vector(VECTOR.vmovups, 0, 0, { base: RSP, disp: full });
+            asm.vector(VECTOR.vaddps, 0, 0, into);
+            asm.vector(VECTOR.storeUps, 0, 0, into);
+            this.#storeZero(full);
+          }
+        });
+      }
+    });
+    asm.bind(done);
+  }
+  #storeZero(place: number): void {
+    const { asm } = this.printer;
+    asm.vector(VECTOR.vpxor, 0, 0, 0);
+    asm.vector(VECTOR.storeUps, 0, 0, { base: RSP, disp: place });
   }
 
   // Reductions.
@@ -200,6 +253,7 @@ class Group {
       reduction,
       registers: (i + 1) * copies <= room ? Array.from({ length: copies }, () => --next) : [],
       total: this.#totals.get(reduction)!,
+      levels: [],
     }));
   }
   #first({ op }: Reduction): number {

@@ -1,6 +1,9 @@
 // A group in the fewest loops: dimensions that all its walks cross in one stride are one.
 import type { GroupKernel, Instruction, Reduction, Stage, Walk } from "../kernel.ts";
 
+/** So many rows are added one after the other. */
+const IN_ORDER = 16;
+
 export function simplified(kernel: GroupKernel): GroupKernel {
   let group: GroupKernel = kernel.sizes.length === 0
     ? withDims(kernel, [1], (strides) => [...strides, 1])
@@ -8,7 +11,9 @@ export function simplified(kernel: GroupKernel): GroupKernel {
   const has = (over: Reduction["over"]) =>
     group.stages.some(({ reductions }) => reductions.some((reduction) => reduction.over === over));
   group = without(group, (size, dim) => size === 1 && dim < group.sizes.length - 1);
-  if (!has("row") && group.sizes.length > 1 && group.sizes.at(-1) === 1) {
+  // A single column is summed up as a whole, if it is long enough that its order is not promised.
+  const rows = group.sizes.slice(0, -1).reduce((product, size) => product * size, 1);
+  if (!has("row") && group.sizes.at(-1) === 1 && (rows > IN_ORDER || rows > 1 && !has("column"))) {
     const last = group.sizes.length - 1;
     group = without(columnsAsWhole(group), (_, dim) => dim === last);
   }

@@ -2,106 +2,14 @@ import { assertEquals } from "@std/assert";
 import { POINTWISE, type Pointwise } from "../../../../core/compile/graph.ts";
 import type { GroupKernel, Instruction } from "../../../../core/compile/kernel.ts";
 import { isaOf } from "../../../../core/compile/x86/isa.ts";
-import { aten } from "../../../../ffi/aten.ts";
-import { add, readBytes, sub, tensor, toNumbers } from "../../../../ffi/make.ts";
+import { readBytes, tensor, toNumbers } from "../../../../ffi/make.ts";
 import { toCopy } from "../../../../ffi/ops.ts";
-import { scope, type Tensor } from "../../../../ffi/tensor.ts";
+import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { ISAS, runKernels, walk } from "./harness.ts";
+import { draws, SPECIAL, TORCH, ulpOf, ULPS } from "./torch_ops.ts";
 
 useLibtorch();
-
-type Op = (...args: Tensor[]) => Tensor;
-
-/** libtorch's op of each of ours; those with a number have an argument more. */
-const TORCH: Record<Exclude<Pointwise, "float">, Op> = {
-  neg: aten("neg(Tensor self) -> Tensor"),
-  abs: aten("abs(Tensor self) -> Tensor"),
-  sign: aten("sign(Tensor self) -> Tensor"),
-  sqrt: aten("sqrt(Tensor self) -> Tensor"),
-  rsqrt: aten("rsqrt(Tensor self) -> Tensor"),
-  reciprocal: aten("reciprocal(Tensor self) -> Tensor"),
-  exp: aten("exp(Tensor self) -> Tensor"),
-  expm1: aten("expm1(Tensor self) -> Tensor"),
-  log: aten("log(Tensor self) -> Tensor"),
-  log1p: aten("log1p(Tensor self) -> Tensor"),
-  tanh: aten("tanh(Tensor self) -> Tensor"),
-  sigmoid: aten("sigmoid(Tensor self) -> Tensor"),
-  erf: aten("erf(Tensor self) -> Tensor"),
-  sin: aten("sin(Tensor self) -> Tensor"),
-  cos: aten("cos(Tensor self) -> Tensor"),
-  floor: aten("floor(Tensor self) -> Tensor"),
-  add: (a, b) => add(a, b),
-  sub: (a, b) => sub(a, b),
-  mul: aten("mul.Tensor(Tensor self, Tensor other) -> Tensor"),
-  div: aten("div.Tensor(Tensor self, Tensor other) -> Tensor"),
-  pow: aten("pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"),
-  max: aten("maximum(Tensor self, Tensor other) -> Tensor"),
-  min: aten("minimum(Tensor self, Tensor other) -> Tensor"),
-  lt: aten("lt.Tensor(Tensor self, Tensor other) -> Tensor"),
-  le: aten("le.Tensor(Tensor self, Tensor other) -> Tensor"),
-  gt: aten("gt.Tensor(Tensor self, Tensor other) -> Tensor"),
-  ge: aten("ge.Tensor(Tensor self, Tensor other) -> Tensor"),
-  eq: aten("eq.Tensor(Tensor self, Tensor other) -> Tensor"),
-  ne: aten("ne.Tensor(Tensor self, Tensor other) -> Tensor"),
-  and: aten("logical_and(Tensor self, Tensor other) -> Tensor"),
-  or: aten("logical_or(Tensor self, Tensor other) -> Tensor"),
-  not: aten("logical_not(Tensor self) -> Tensor"),
-  where: (a: Tensor, b: Tensor, c: Tensor) =>
-    scope(() =>
-      aten("where.self(Tensor condition, Tensor self, Tensor other) -> Tensor")(toCopy(a, "bool"), b, c)
-    ),
-};
-
-/** Units in the last place that a function of ours may be away from the true value. Others have libtorch's bits. */
-const ULPS: Partial<Record<Pointwise, number>> = {
-  /** libtorch takes one that is not always rounded right. */
-  sqrt: 0.5,
-  exp: 1.1,
-  expm1: 2,
-  log: 1,
-  log1p: 2.5,
-  tanh: 2.6,
-  sigmoid: 2.6,
-  erf: 1.2,
-  sin: 1,
-  cos: 1,
-  pow: 1,
-};
-
-const LEAST = 2 ** -149, MOST = 3.4028234663852886e38;
-const SPECIAL = [
-  0,
-  1,
-  0.5,
-  2,
-  3,
-  1e-3,
-  1e-8,
-  0.625,
-  0.9999999,
-  1.0000001,
-  20,
-  87,
-  88.5,
-  89,
-  103,
-  104,
-  150,
-  1e10,
-  1e30,
-]
-  .concat([1e-40, LEAST, 2 ** -126, 2 ** -127, MOST, Infinity]).flatMap((x) => [x, -x]).concat([NaN])
-  .map(Math.fround);
-
-/** A stream of numbers that is the same in each run. */
-function draws(seed: number): () => number {
-  let state = seed >>> 0 || 1;
-  return () => {
-    state ^= state << 13, state ^= state >>> 17, state ^= state << 5;
-    return (state >>> 0) / 2 ** 32;
-  };
-}
 
 /** Columns of arguments: all pairs of special numbers, and numbers of many sizes. */
 function argumentsOf(count: number): Float32Array[] {
@@ -122,15 +30,6 @@ function groupOf(op: string, count: number, elements: number, exact = false): Gr
   const stores = [{ value: count, to: walk(count, [1]) }];
   const stage = { instructions: [...loads, made], stores, reductions: [] };
   return { kernel: "group", name: op, sizes: [elements], stages: [stage], exact };
-}
-
-const word = new Int32Array(1), asFloat = new Float32Array(word.buffer);
-function ulpOf(value: number): number {
-  asFloat[0] = Math.abs(value);
-  if (!Number.isFinite(asFloat[0])) return 2 ** 104;
-  const here = asFloat[0];
-  word[0]++;
-  return Number.isFinite(asFloat[0]) ? asFloat[0] - here : 2 ** 104;
 }
 
 for (const isa of ISAS) {

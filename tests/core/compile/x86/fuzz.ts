@@ -1,0 +1,250 @@
+// Random groups. Each value of each instruction is compared with what libtorch's op makes of our operands, each
+// reduction with a sum in f64. Then the same group without its intermediate stores must store the same bits.
+import { POINTWISE, type Pointwise } from "../../../../core/compile/graph.ts";
+import type {
+  GroupKernel,
+  Instruction,
+  Isa,
+  Reduction,
+  Stage,
+  Store,
+  Walk,
+} from "../../../../core/compile/kernel.ts";
+import { tensor, toNumbers } from "../../../../ffi/make.ts";
+import { toCopy } from "../../../../ffi/ops.ts";
+import { scope } from "../../../../ffi/tensor.ts";
+import { type Data, runKernels, walk } from "./harness.ts";
+import { draws, SPECIAL, TORCH, ulpOf, ULPS } from "./torch_ops.ts";
+
+const SIZES = [1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 47, 64, 65, 100];
+const OPS = Object.keys(POINTWISE).filter((op) => op !== "float") as Exclude<Pointwise, "float">[];
+
+class Random {
+  readonly next: () => number;
+  constructor(seed: number) {
+    this.next = draws(seed * 2654435761 + 97);
+    for (let i = 0; i < 8; i++) this.next();
+  }
+  below = (count: number): number => Math.floor(this.next() * count);
+  of = <T>(list: readonly T[]): T => list[this.below(list.length)];
+  chance = (share: number): boolean => this.next() < share;
+}
+
+interface Case {
+  readonly kernel: GroupKernel;
+  readonly slots: Data[];
+}
+
+/** Strides of a tensor that is read over these sizes: whole, broadcast, turned, or with gaps. */
+function readStrides(random: Random, sizes: readonly number[]): number[] {
+  const order = sizes.map((_, dim) => dim);
+  if (random.chance(0.2)) order.reverse();
+  const strides = new Array<number>(sizes.length).fill(0);
+  let step = random.chance(0.15) ? 2 : 1;
+  for (const dim of order.toReversed()) {
+    if (random.chance(0.2)) continue;
+    strides[dim] = step;
+    step *= sizes[dim] + (random.chance(0.1) ? 3 : 0);
+  }
+  return strides;
+}
+
+const extent = (strides: readonly number[], sizes: readonly number[]): number =>
+  1 + strides.reduce((sum, stride, dim) => sum + stride * (sizes[dim] - 1), 0);
+
+const rowMajor = (sizes: readonly number[]): number[] =>
+  sizes.map((_, dim) => sizes.slice(dim + 1).reduce((product, size) => product * size, 1));
+
+function numbers(random: Random, count: number): Float32Array {
+  const special = random.chance(0.3), scale = 10 ** (random.next() * 4 - 2);
+  return Float32Array.from(
+    { length: count },
+    () => special && random.chance(0.1) ? random.of(SPECIAL) : (random.next() - 0.5) * scale,
+  );
+}
+
+function makeCase(random: Random): Case {
+  const sizes = Array.from({ length: 1 + random.below(3) }, () => random.of(SIZES));
+  while (sizes.reduce((a, b) => a * b) > 6_000) sizes[random.below(sizes.length)] = random.of([1, 2, 3]);
+  const slots: Data[] = [];
+  const inputs = Array.from({ length: 1 + random.below(5) }, (): Walk => {
+    const strides = readStrides(random, sizes),
+      kind = random.of(["f32", "f32", "f32", "i64", "bool"] as const);
+    const offset = random.chance(0.3) ? random.below(7) : 0;
+    const count = offset + extent(strides, sizes);
+    slots.push(
+      kind === "f32"
+        ? numbers(random, count)
+        : kind === "i64"
+        ? BigInt64Array.from({ length: count }, () => BigInt(random.below(2001) - 1000))
+        : Uint8Array.from({ length: count }, () => random.below(2)),
+    );
+    return walk(slots.length - 1, strides, offset, kind);
+  });
+  const place = (strides: readonly number[]): Walk => {
+    slots.push(new Float32Array(extent(strides, sizes)).fill(-77));
+    return walk(slots.length - 1, strides);
+  };
+  const whole = () => {
+    if (!random.chance(0.1)) return place(rowMajor(sizes));
+    // Stored turned: the last dimension is not side by side.
+    return place(rowMajor(sizes.toReversed()).reverse());
+  };
+  const stages: Stage[] = [];
+  let rows = 0;
+  for (let s = random.of([1, 1, 2, 3]); s > 0; s--) {
+    const instructions: Instruction[] = inputs.filter(() => random.chance(0.8)).map((from) => ({
+      op: "load",
+      from,
+    }));
+    if (instructions.length === 0) instructions.push({ op: "load", from: inputs[0] });
+    if (random.chance(0.6)) instructions.push({ op: "number", value: Math.fround(random.next() * 4 - 2) });
+    for (let r = 0; r < rows; r++) instructions.push({ op: "reduced", reduction: r });
+    const count = random.chance(0.15) ? 70 : 1 + random.below(12);
+    for (let i = 0; i < count; i++) {
+      const op = random.chance(0.05) ? "fma" as const : random.of(OPS);
+      const near = (): number =>
+        random.chance(0.5)
+          ? Math.max(0, instructions.length - 1 - random.below(4))
+          : random.below(instructions.length);
+      instructions.push({ op, args: Array.from({ length: op === "fma" ? 3 : POINTWISE[op] }, near) });
+    }
+    const stores: Store[] = instructions.map((_, value) => ({ value, to: whole() }));
+    const reductions = Array.from({ length: random.of([0, 0, 1, 2, 9]) }, (): Reduction => {
+      const over = random.of(["row", "column", "all"] as const);
+      if (over === "row") rows++;
+      const last = sizes.length - 1;
+      const strides = over === "row"
+        ? [...rowMajor(sizes.slice(0, last)), 0]
+        : sizes.map((_, dim) => over === "column" && dim === last ? 1 : 0);
+      return {
+        op: random.of(["sum", "greatest"] as const),
+        over,
+        value: random.below(instructions.length),
+        to: place(strides),
+      };
+    });
+    stages.push({ instructions, stores, reductions });
+  }
+  return { kernel: { kernel: "group", name: "random", sizes, stages }, slots };
+}
+
+/** A walk's values over all sizes, in row-major order. */
+function walked(
+  { slot, strides, offset }: Walk,
+  sizes: readonly number[],
+  slots: readonly Data[],
+): Float32Array {
+  const out = new Float32Array(sizes.reduce((a, b) => a * b)), data = slots[slot];
+  const at = sizes.map(() => 0);
+  for (let i = 0; i < out.length; i++) {
+    out[i] = Number(data[offset + strides.reduce((sum, stride, dim) => sum + stride * at[dim], 0)]);
+    for (let dim = sizes.length - 1; dim >= 0 && ++at[dim] === sizes[dim]; dim--) at[dim] = 0;
+  }
+  return out;
+}
+
+const same = (a: number, b: number): boolean => a === b || Number.isNaN(a) && Number.isNaN(b);
+
+/** What is wrong with an instruction's values, given ours of its operands. */
+function wrongValue(op: string, operands: readonly Float32Array[], mine: Float32Array): string | null {
+  return scope(() => {
+    const of = (dtype: "f32" | "f64") =>
+      toNumbers(TORCH[op as keyof typeof TORCH](...operands.map((values) => toCopy(tensor(values), dtype))));
+    const theirs = op === "fma" ? null : of("f32");
+    let truths: Float64Array | null = null;
+    for (let i = 0; i < mine.length; i++) {
+      if (theirs && same(mine[i], theirs[i])) continue;
+      if (op === "fma") {
+        const [a, b, c] = operands.map((values) => values[i]);
+        const truth = a * b + c; // the product is exact in f64
+        if (same(mine[i], Math.fround(truth)) || Math.abs(mine[i] - truth) <= 0.51 * ulpOf(truth)) continue;
+        return `fma(${a}, ${b}, ${c}) = ${mine[i]}, not ${truth}`;
+      }
+      truths ??= of("f64");
+      const bound = ULPS[op as Pointwise];
+      if (bound !== undefined && Math.abs(mine[i] - truths[i]) <= bound * ulpOf(truths[i])) continue;
+      return `${op}(${operands.map((values) => values[i])}) = ${mine[i]}, not ${theirs![i]} or ${truths[i]}`;
+    }
+    return null;
+  });
+}
+
+function wrongReduction(
+  { op, over, to }: Reduction,
+  values: Float32Array,
+  sizes: readonly number[],
+  slots: readonly Data[],
+): string | null {
+  const columns = sizes.at(-1)!,
+    relative = 1e-5 + 3e-8 * (values.length / columns),
+    results = slots[to!.slot];
+  const expected = Array.from(results, () => ({ sum: 0, size: 0, greatest: -Infinity }));
+  values.forEach((value, i) => {
+    const one = expected[over === "row" ? Math.floor(i / columns) : over === "column" ? i % columns : 0];
+    one.sum += value;
+    one.size += Math.abs(value);
+    one.greatest = Math.max(one.greatest, value);
+  });
+  for (const [i, { sum, size, greatest }] of expected.entries()) {
+    const mine = Number(results[i]);
+    if (op === "greatest" ? same(mine, greatest) : same(mine, sum)) continue;
+    // Near the greatest f32 the order decides whether a sum overflows.
+    if (op === "sum" && (size > 1e37 || Math.abs(mine - sum) <= relative * size + 1e-44)) continue;
+    return `${op} over ${over} = ${mine}, not ${op === "sum" ? sum : greatest}`;
+  }
+  return null;
+}
+
+/** Null where the group of this seed is right. */
+export function fuzzGroup(seed: number, isa: Isa): string | null {
+  const { kernel, slots } = makeCase(new Random(seed));
+  const { sizes, stages } = kernel;
+  const full = runKernels([kernel], isa, slots, seed % 2 === 0);
+  const reduced: Float32Array[] = [];
+  for (const { instructions, stores, reductions } of stages) {
+    const values = stores.map(({ to }) => walked(to, sizes, full));
+    for (const [i, instruction] of instructions.entries()) {
+      let problem: string | null = null;
+      if ("args" in instruction) {
+        problem = wrongValue(instruction.op, instruction.args.map((arg) => values[arg]), values[i]);
+      } else {
+        const wanted = "from" in instruction
+          ? walked(instruction.from, sizes, slots)
+          : "value" in instruction
+          ? values[i].map(() => instruction.value)
+          : reduced[instruction.reduction];
+        if (!values[i].every((value, k) => same(value, wanted[k]))) problem = `${instruction.op} is wrong`;
+      }
+      if (problem) return `seed ${seed}: instruction ${i}: ${problem}`;
+    }
+    for (const reduction of reductions) {
+      const problem = wrongReduction(reduction, values[reduction.value], sizes, full);
+      if (problem) return `seed ${seed}: ${problem}`;
+      if (reduction.over === "row") reduced.push(walked(reduction.to!, sizes, full));
+    }
+  }
+  // Without the stores that only this test wants.
+  const random = new Random(seed + 1);
+  const lean: GroupKernel = {
+    ...kernel,
+    stages: stages.map((stage) => ({
+      ...stage,
+      stores: stage.stores.filter((_, i) => i === stage.stores.length - 1 || random.chance(0.1)),
+    })),
+  };
+  const second = runKernels([lean], isa, slots, seed % 2 === 1);
+  for (const { stores, reductions } of lean.stages) {
+    for (const { to } of stores) {
+      const [a, b] = [full[to.slot], second[to.slot]] as Float32Array[];
+      if (!a.every((value, i) => same(value, b[i]))) return `seed ${seed}: without stores it differs`;
+    }
+    for (const { op, to } of reductions) {
+      const [a, b] = [full[to!.slot], second[to!.slot]] as Float32Array[];
+      const near = (x: number, y: number) =>
+        same(x, y) || op === "sum" && !(Math.abs(x - y) > 1e-4 * Math.abs(x) + 1e-3);
+      if (!a.every((value, i) => near(value, b[i]))) return `seed ${seed}: without stores a ${op} differs`;
+    }
+  }
+  return null;
+}
