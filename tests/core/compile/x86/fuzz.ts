@@ -176,9 +176,8 @@ function wrongReduction(
   sizes: readonly number[],
   slots: readonly Data[],
 ): string | null {
-  const columns = sizes.at(-1)!,
-    relative = 1e-5 + 3e-8 * (values.length / columns),
-    results = slots[to!.slot];
+  const columns = sizes.at(-1)!, relative = 1e-5 + 3e-8 * (values.length / columns);
+  const results = slots[to!.slot] as Float32Array;
   const expected = Array.from(results, () => ({ sum: 0, size: 0, greatest: -Infinity }));
   values.forEach((value, i) => {
     const one = expected[over === "row" ? Math.floor(i / columns) : over === "column" ? i % columns : 0];
@@ -187,7 +186,7 @@ function wrongReduction(
     one.greatest = Math.max(one.greatest, value);
   });
   for (const [i, { sum, size, greatest }] of expected.entries()) {
-    const mine = Number(results[i]);
+    const mine = results[i];
     if (op === "greatest" ? same(mine, greatest) : same(mine, sum)) continue;
     // Near the greatest f32 the order decides whether a sum overflows.
     if (op === "sum" && (size > 1e37 || Math.abs(mine - sum) <= relative * size + 1e-44)) continue;
