@@ -88,5 +88,6 @@ async function mainOfRank(folder: string): Promise<number> {
 if (import.meta.main) {
   cleanConsole();
   const folder = Deno.env.get("HPCTRAIN_LAUNCH");
-  Deno.exit(folder ? await mainOfRank(folder) : await main(Deno.args).catch(report));
+  const code = folder ? await mainOfRank(folder) : await main(Deno.args).catch(report);
+  (await import("./ffi/libc.ts")).exitQuickly(code);
 }

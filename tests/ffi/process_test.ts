@@ -59,3 +59,22 @@ Deno.test("all threads of a process are put on the cores that it was given", asy
   assert(lists.length > 1);
   assertEquals([...new Set(lists)], ["0"]);
 });
+
+Deno.test("a quick end has its code, calls who waits for the end, and none of the libraries; one with a profiler calls both", async () => {
+  const script = `import { exitQuickly } from "${MODULE}";
+    const { symbols } = Deno.dlopen("libc.so.6", {
+      __cxa_atexit: { parameters: ["pointer", "pointer", "pointer"], result: "i32" },
+      abort: { type: "pointer" },
+    });
+    symbols.__cxa_atexit(symbols.abort, null, null); // a library's end that can be seen
+    addEventListener("unload", () => console.log("unloaded"));
+    exitQuickly(3);`;
+  const end = async (preload: string) => {
+    const args = ["eval", "--no-check", script];
+    const command = new Deno.Command(Deno.execPath(), { args, env: { LD_PRELOAD: preload }, stderr: "null" });
+    const { code, signal, stdout } = await command.output();
+    return [new TextDecoder().decode(stdout), signal ?? code];
+  };
+  assertEquals(await end(""), ["unloaded\n", 3]);
+  assertEquals(await end("libm.so.6"), ["unloaded\n", "SIGABRT"]);
+});

@@ -1,4 +1,4 @@
-// 10,000 steps of mlp 7-128-128-1 (batch 32) and 500 of gpt 4 x 128 (batch 12 x 64): counts tensors and watches
+// 10,000 steps of mlp 7-128-128-1 (batch 32) and 1,000 of gpt 2 x 64 (batch 4 x 32): counts tensors and watches
 // memory. Prints one JSON object a model; exit code 1 where a tensor or memory leaks. HPCTRAIN_LIBTORCH names the
 // libtorch.
 import type { Facts, Model } from "../../../core/models/model.ts";
@@ -22,7 +22,7 @@ interface Soak {
   batch: () => MicroBatch;
 }
 
-const tokens = () => randint(0, 65, [12, 64], "i64");
+const tokens = () => randint(0, 65, [4, 32], "i64");
 const SOAKS: Soak[] = [
   {
     model: "mlp",
@@ -34,10 +34,10 @@ const SOAKS: Soak[] = [
   },
   {
     model: "gpt",
-    steps: 500,
-    warm: 100,
-    make: () => gpt({ vocabulary: 65, context: 64, layers: 4, heads: 4, embed: 128, dropout: 0.1 }),
-    facts: { task: "language", input: { shape: [64], dtype: "i64" }, outputs: 65 },
+    steps: 1_000,
+    warm: 200,
+    make: () => gpt({ vocabulary: 65, context: 32, layers: 2, heads: 4, embed: 64, dropout: 0.1 }),
+    facts: { task: "language", input: { shape: [32], dtype: "i64" }, outputs: 65 },
     batch: () => ({ input: tokens(), target: tokens() }),
   },
 ];
