@@ -230,11 +230,13 @@ const PRELOADS = ["LD_PRELOAD", "CUDA_INJECTION64_PATH"];
 
 /**
  * At Deno.exit libtorch takes itself apart, which is 0.1 s of work for nothing. What was preloaded, such as a
- * profiler, may write its findings at such an end, and so keeps it.
+ * profiler, may write its findings at such an end, and so keeps it. MPI's launchers kill the other ranks soon
+ * after the first has ended, and a rank may still have to write how it ended: MPI keeps it, too.
  */
 export function exitQuickly(code: number): never {
-  const profiled = PRELOADS.some((name) => Deno.env.get(name)) || textOf("/etc/ld.so.preload").trim() !== "";
-  if (!profiled) addEventListener("unload", () => endProcess(Deno.exitCode)); // the last listener
+  const preloaded = PRELOADS.some((name) => Deno.env.get(name)) || textOf("/etc/ld.so.preload").trim() !== "";
+  const quick = !preloaded && !textOf("/proc/self/maps").includes("/libmpi");
+  if (quick) addEventListener("unload", () => endProcess(Deno.exitCode)); // the last listener
   Deno.exit(code);
 }
 

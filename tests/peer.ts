@@ -10,6 +10,11 @@ export function peer(args: string[], options: Deno.CommandOptions = {}): Deno.Co
       "set HPCTRAIN_PYTHON to a Python with torch, torchvision, numpy, safetensors and scikit-learn: this test compares with it",
     );
   }
+  return forked(python, args, options);
+}
+
+/** `python ...args` as a child of a Python that has imported what is slow. */
+export function forked(python: string, args: string[], options: Deno.CommandOptions = {}): Deno.Command {
   return new Deno.Command(python, { ...options, args: ["-I", "-S", here("zygote.py"), ...args] });
 }
 

@@ -1,3 +1,4 @@
+import { join } from "@std/path";
 import { assert, assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { linesOf, openHost } from "../../bench/contestant.ts";
 import {
@@ -10,6 +11,8 @@ import {
   type Sides,
 } from "../../bench/loader_sides.ts";
 import { waitIn } from "../../bench/loader.ts";
+import { inTemp } from "../integration/program.ts";
+import { peer } from "../peer.ts";
 
 const { mnist, hdf5 } = dataSets;
 
@@ -18,11 +21,18 @@ async function withData(test: (sides: Sides) => Promise<void>): Promise<void> {
   const python = Deno.env.get("HPCTRAIN_PYTHON");
   if (!python) throw new Error("set HPCTRAIN_PYTHON to a Python with torch, torchvision, h5py and netCDF4");
   const data = Deno.makeTempDirSync();
-  const peer = new URL("../../bench/peers/loader_data.py", import.meta.url).pathname;
-  const worker = new URL("../../bench/loader_worker.ts", import.meta.url).pathname;
+  const path = (from: string) => new URL(from, import.meta.url).pathname;
+  const worker = path("../../bench/loader_worker.ts");
   try {
-    await new Deno.Command(python, { args: ["-B", peer, data, "0.02"] }).output();
-    await test({ worker: [Deno.execPath(), "run", "-A", "--no-check", "--quiet", worker], python, data });
+    await peer([path("../../bench/peers/loader_data.py"), data, "0.02"]).output();
+    const forked = join(data, "python"); // takes -W ignore -B off, which the fork has or does without
+    const script = `#!/bin/sh\nshift 3\nexec ${python} -I -S ${path("../peers/zygote.py")} "$@"\n`;
+    Deno.writeTextFileSync(forked, script, { mode: 0o755 });
+    await test({
+      worker: [Deno.execPath(), "run", "-A", "--no-check", "--quiet", worker],
+      python: forked,
+      data,
+    });
   } finally {
     Deno.removeSync(data, { recursive: true });
   }
@@ -31,19 +41,49 @@ async function withData(test: (sides: Sides) => Promise<void>): Promise<void> {
 Deno.test("both sides read every sample once and alike, and their speeds are measured", () =>
   withData(async (sides) => {
     await sameSamples(sides, hdf5);
-    const { sweep, workers, rounds } = await measureSpeed(
-      sides,
-      mnist,
-      { rounds: 2, seconds: 0.01 },
-      openHost(),
-    );
+    const effort = { rounds: 2, seconds: 0.01 };
+    const { sweep, workers, rounds } = await measureSpeed(sides, mnist, effort, openHost());
     assertEquals(Object.keys(sweep), ["0", "2", "4"]);
     assertEquals(sweep[workers], Math.max(...Object.values(sweep)));
     assertEquals([rounds.hpctrain.length, rounds.pytorch.length], [2, 2]);
     assert([...rounds.hpctrain, ...rounds.pytorch].every((speed) => speed > 0));
-    const fewer = { ...mnist, flags: [...mnist.flags, "--validation-split", "0", "--train-samples", "100"] };
-    await assertRejects(() => sameSamples(sides, fewer), Error, "the sides read different samples");
   }));
+
+Deno.test("sides that read other samples, shapes, types or values are told from sides that read the same", async () => {
+  const right = {
+    samples: 60,
+    shape: [1, 28, 28],
+    types: ["f32", "i64"],
+    input: 0.5,
+    square: 1,
+    target: 4.5,
+  };
+  const says = (moments: unknown) => ["sh", "-c", `echo '${JSON.stringify(moments)}'`];
+  await inTemp(async (data) => {
+    const compare = async (theirs: unknown) => {
+      const python = join(data, "python");
+      Deno.writeTextFileSync(python, `#!/bin/sh\necho '${JSON.stringify(theirs)}'\n`, { mode: 0o755 });
+      await sameSamples({ worker: says(right), python, data }, mnist);
+    };
+    await compare({ ...right, input: 0.50005 });
+    const others = {
+      samples: 59,
+      shape: [28, 28],
+      types: ["f32", "f32"],
+      input: 0.501,
+      square: 1.1,
+      target: 4.4,
+    };
+    for (const [name, other] of Object.entries(others)) {
+      await assertRejects(
+        () => compare({ ...right, [name]: other }),
+        Error,
+        "the sides read different samples",
+        name,
+      );
+    }
+  });
+});
 
 Deno.test("the memory of what a process started counts as its own, shared pages once", async () => {
   const program =

@@ -9,6 +9,7 @@ the one that started its first client. Environments that libraries read while th
 import os
 import sys
 
+SLOW = ("torch.export", "torchvision", "xarray", "pandas", "netCDF4", "h5py", "zarr", "pyarrow")
 EARLY = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "LD_", "PYTHON", "TORCH", "CUDA", "NVIDIA_", "ATEN_")
 
 
@@ -201,15 +202,18 @@ def receive(socket, connection):
 
 
 def imported_by(arguments, folder):
-    """Those slow modules that a program's own lines import."""
+    """Those slow modules that a program's own lines import, or will have imported by what they do."""
     import re
 
     try:
         source = arguments[1] if arguments[0] == "-c" else open(os.path.join(folder, os.fsencode(arguments[0]))).read()
     except (OSError, ValueError):
         return set()  # the program's own run reports it
-    found = re.findall(r"^\s*(?:import|from) +(torch\.export|torchvision)\b", source, re.MULTILINE)
-    return set(found)
+    lines = "\n".join(re.findall(r"^\s*(?:import|from) .*", source, re.MULTILINE))
+    found = {name for name in SLOW if re.search(r"\b%s\b" % re.escape(name), lines)}
+    if re.search(r"\boptim\b|\butils\.checkpoint\b", source):
+        found.add("torch._dynamo")  # which the first optimizer imports
+    return found
 
 
 def warm(modules):
@@ -217,7 +221,7 @@ def warm(modules):
     import gc
     import importlib
 
-    also = {"torch": ["numpy"], "torch.export": ["torch._dynamo", "torch._export", "torch._export.serde.serialize"]}
+    also = {"torch": ["numpy"], "pyarrow": ["pyarrow.parquet"], "torch.export": ["torch._dynamo", "torch._export", "torch._export.serde.serialize"]}
     for module in modules:
         for name in (module, *also.get(module, [])):
             if name not in sys.modules:

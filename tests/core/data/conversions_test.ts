@@ -18,7 +18,7 @@ d.to_orc("o.orc"); d.to_json("l.jsonl", orient="records", lines=True); d.to_json
 d.to_stata("s.dta", write_index=False); d.to_pickle("p.pkl"); d.to_csv("t.csv", index=False); d.to_csv("z.csv", index=False)
 text = open("t.csv", "rb").read()
 for o, e in ((gzip, "gz"), (bz2, "bz2"), (lzma, "xz")): o.open(f"{e}.csv.{e}", "wb").write(text)
-os.rename("t.csv", "from_tar.csv"); tarfile.open("a.tar.gz", "w:gz").add("from_tar.csv"); os.remove("from_tar.csv")
+os.rename("t.csv", "from_tar.csv"); t = tarfile.open("a.tar.gz", "w:gz"); t.add("from_tar.csv"); t.close(); os.remove("from_tar.csv")
 os.rename("z.csv", "from_zip.csv"); z = zipfile.ZipFile("a.zip", "w"); z.write("from_zip.csv"); z.close(); os.remove("from_zip.csv")`,
     );
     const bin = Deno.env.get("HPCTRAIN_FORMATS_PYTHON")!.replace(/\/[^/]*$/, "");
