@@ -27,6 +27,8 @@ const graphCalls = {
   instantiate: { name: "_ZN2at4cuda9CUDAGraph11instantiateEv", type: "pointer", optional: true },
   replay: { name: "_ZN2at4cuda9CUDAGraph6replayEv", type: "pointer", optional: true },
   reset: { name: "_ZN2at4cuda9CUDAGraph5resetEv", type: "pointer", optional: true },
+  /** The pool's name has two words, and the second is 0. */
+  pool: { name: "_ZN2at4cuda9CUDAGraph4poolEv", parameters: ["buffer"], result: "u64", optional: true },
   /** The graph that the driver launches. */
   executable: {
     name: "_ZN2at4cuda9CUDAGraph19raw_cuda_graph_execEv",
@@ -61,9 +63,11 @@ const runtimeCalls = {
 
 type Calls<I extends Deno.ForeignLibraryInterface> = Deno.DynamicLibrary<I>["symbols"];
 type Found = Calls<typeof graphCalls>;
+/** Graphs go without these. */
+type Spare = "executable" | "pool";
 type Methods =
-  & { readonly [K in Exclude<keyof Found, "executable">]: NonNullable<Found[K]> }
-  & Pick<Found, "executable">;
+  & { readonly [K in Exclude<keyof Found, Spare>]: NonNullable<Found[K]> }
+  & Pick<Found, Spare>;
 interface Library {
   readonly methods: Methods;
   readonly runtime: Calls<typeof runtimeCalls>;
@@ -76,12 +80,12 @@ let library: Library | null | undefined;
 function opened(): Library | null {
   if (library !== undefined) return library;
   const { dir } = openedLibtorch();
-  const { executable, ...methods } = Deno.dlopen(`${dir}/libtorch_cuda.so`, graphCalls).symbols;
+  const { executable, pool, ...methods } = Deno.dlopen(`${dir}/libtorch_cuda.so`, graphCalls).symbols;
   const { guard } = Deno.dlopen(`${dir}/libtorch_cpu.so`, guardCall).symbols;
   if (guard === null || Object.values(methods).includes(null)) return library = null;
   const runtime = Deno.dlopen(libraryNamed("libcudart"), runtimeCalls).symbols;
   return library = {
-    methods: { ...methods, executable } as Methods,
+    methods: { ...methods, executable, pool } as Methods,
     runtime,
     guard: errorText.around(guard),
   };
@@ -90,6 +94,8 @@ function opened(): Library | null {
 export const hasCudaGraphs = (): boolean => opened() !== null;
 
 export interface CudaGraph {
+  /** Names its memory. */
+  readonly pool: bigint;
   /** Queues all that was captured, on the current stream. */
   replay(): void;
   /** Its work must be over. */
@@ -104,15 +110,19 @@ const NOT_CAPTURING = 0, INVALIDATED = 2;
 
 /**
  * Captures what `body` queues on the current stream, which is not the default one. Nothing of it runs before the
- * first replay. `draws`: it draws random numbers. Throws what `body` throws; the stream is usable then.
+ * first replay. `draws`: it draws random numbers. `beside`: its replays may use the memory of that graph, but for tensors
+ * that still live. Throws what `body` throws; the stream is usable then.
  */
-export function captureGraph(body: () => void, draws: boolean): CudaGraph {
+export function captureGraph(
+  body: () => void,
+  { draws, beside }: { draws: boolean; beside?: CudaGraph },
+): CudaGraph {
   const { methods, runtime } = opened()!;
   const stream = currentStream();
   tryToCapture(stream);
   const object = new Uint8Array(new ArrayBuffer(OBJECT_BYTES));
   methods.create(object, true);
-  methods.begin(object, 0n, 0n, THREAD_LOCAL);
+  methods.begin(object, beside?.pool ?? 0n, 0n, THREAD_LOCAL);
   try {
     body();
     if (statusOf(stream) === INVALIDATED) {
@@ -132,6 +142,7 @@ export function captureGraph(body: () => void, draws: boolean): CudaGraph {
   }
   const executable = draws ? null : methods.executable?.(object) ?? null;
   return {
+    pool: methods.pool?.(object) ?? 0n,
     // Where generators are to be set, libtorch does it.
     replay: executable === null
       ? () => call(object, "replay", "replay its graph")

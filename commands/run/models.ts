@@ -183,9 +183,10 @@ function kernelsLine(model: Model, { tf32, channels_last: last }: Config["traini
 }
 
 function fitLines({ gpuBytes, fixed, ways }: Fit): string[] {
-  const batches = ways.map(({ name, perSample, batch }) => [
+  const batches = ways.map(({ name, perSample, batch, capturedBatch }) => [
     `  ${name}`,
     batch > 0 ? `batches of up to ${batch}` : "does not fit",
+    capturedBatch > 0 ? `${capturedBatch} in captured steps` : "",
     `${formatBytes(perSample)} a sample`,
   ]);
   return [
@@ -193,6 +194,7 @@ function fitLines({ gpuBytes, fixed, ways }: Fit): string[] {
       formatBytes(fixed)
     } for weights, gradients and AdamW, and an estimate of`,
     ...columns(batches, []),
+    "A captured step has memory of its own beside that of the first steps; larger batches run op by op (--no-compile).",
   ];
 }
 

@@ -88,7 +88,13 @@ export interface Fit {
   /** These bytes do not depend on the batch: parameters, gradients, AdamW's two averages, buffers. */
   readonly fixed: number;
   /** The ways are plain, --amp bf16 and gradient checkpointing. */
-  readonly ways: readonly { readonly name: string; readonly perSample: number; readonly batch: number }[];
+  readonly ways: readonly {
+    readonly name: string;
+    readonly perSample: number;
+    readonly batch: number;
+    /** The memory of a captured step comes on top of that of the first steps, which run op by op. */
+    readonly capturedBatch: number;
+  }[];
 }
 
 /** This is for kernels, the libraries' workspaces, and what the allocator can't use. */
@@ -120,6 +126,7 @@ export function fitOf(cost: ModelCost, gpuBytes: number): Fit {
     name,
     perSample,
     batch: Math.max(0, Math.floor(room / perSample)),
+    capturedBatch: Math.max(0, Math.floor(room / (2 * perSample))),
   });
   const { plain, bf16, checkpointing } = perSampleOf(cost);
   return {

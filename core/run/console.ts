@@ -116,6 +116,8 @@ interface RunSummary {
   /** `onGpu` marks the account as the host's. */
   spent?: Spent;
   onGpu?: boolean;
+  /** The GPU's, in bytes: all that is in use, and what captured steps hold of it. */
+  memory?: { used: number; graphs: number };
   files: readonly (readonly [what: string, path: string])[];
   next: readonly (readonly [why: string, command: string])[];
 }
@@ -127,6 +129,7 @@ export function runSummaryLines(r: RunSummary): string[] {
   return [
     `${r.outcome} after ${formatDuration(r.seconds)}: ${done}.${best}`,
     ...timeLine(r),
+    ...memoryLine(r),
     ...table("Made", r.files),
     ...table("Next", r.next),
   ];
@@ -136,6 +139,13 @@ function timeLine({ spent, onGpu }: RunSummary): string[] {
   if (spent === undefined) return [];
   const parts = percentages(spent).map(([name, share]) => `${share.toFixed(1)}% ${TIME_PART_LABELS[name]}`);
   return [`Of that time${onGpu ? ", as the host saw it" : ""}: ${parts.join(", ")}`];
+}
+
+function memoryLine({ memory }: RunSummary): string[] {
+  if (memory === undefined) return [];
+  const { used, graphs } = memory;
+  const part = graphs > 0 ? `, ${formatBytes(graphs)} of it for captured steps (--no-compile)` : "";
+  return [`GPU memory in use at the end: ${formatBytes(used)}${part}`];
 }
 
 function table(title: string, rows: RunSummary["files"]): string[] {

@@ -1,12 +1,13 @@
 // --compile on a GPU: the whole step (forward, backward, unscale, clip, update) is captured as a CUDA graph, which one
 // call replays. What a step takes from the host is written into tensors beforehand: the batch, shares, the rate.
 import { captureGraph, type CudaGraph, hasCudaGraphs } from "../../ffi/cuda_graph.ts";
-import { synchroniseCuda } from "../../ffi/cuda.ts";
+import { cudaMemory, synchroniseCuda } from "../../ffi/cuda.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { copy_, detach, emptyLike, foreachCopy_ } from "../../ffi/ops.ts";
 import { fill_, scalar } from "../../ffi/make.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
+import { formatBytes } from "../base/format.ts";
 import { COMPUTE, SAVE } from "../run/account.ts";
 import type { Outcome } from "./blocks.ts";
 import { takeGradients } from "./gradients/arena.ts";
@@ -39,7 +40,6 @@ export interface Watch extends StepWatch {
 
 /** So many steps of a kind run as they are: libraries choose kernels and take memory in their first ones. */
 const WARM_UP = 3;
-/** Each has memory of its own. */
 const MOST_GRAPHS = 4;
 
 /** Steps of one kind have batches of the same shapes, and want the norm or don't. */
@@ -119,11 +119,7 @@ function capturing(trainer: CapturedParts, watch: Watch, plain: TakeStep): TakeS
       if (seeing.trays.length === batches.length) kind.trays = seeing.trays;
       return taken;
     }
-    const captured = kind.captured ??= captureOrGiveUp(
-      trainer,
-      kind,
-      kinds.every((one) => one.captured === null),
-    );
+    const captured = kind.captured ??= captureOrGiveUp(trainer, kind, kinds);
     if (captured === null) {
       givenUp = true;
       return asIs();
@@ -212,12 +208,13 @@ function give(
 }
 
 /** Null on every rank where one of them can't. */
-function captureOrGiveUp(trainer: CapturedParts, kind: Kind, first: boolean): CapturedStep | null {
+function captureOrGiveUp(trainer: CapturedParts, kind: Kind, kinds: readonly Kind[]): CapturedStep | null {
   const { ranks, gradients: { arena }, console } = trainer;
-  const began = performance.now();
+  const began = performance.now(), before = cudaMemory().used;
+  const beside = kinds.find((one) => one.captured !== null)?.captured?.graph;
   let captured: CapturedStep | null = null, reason = "another rank can't";
   try {
-    captured = capture(trainer, kind);
+    captured = capture(trainer, kind, beside);
   } catch (error) {
     reason = messageOf(error).replace(/\.$/, "");
     synchroniseCuda(); // a GPU that has failed ends the run here
@@ -225,12 +222,24 @@ function captureOrGiveUp(trainer: CapturedParts, kind: Kind, first: boolean): Ca
   }
   const all = ranks?.team.reduce([captured === null ? 0 : 1], "min", "captured?")[0] !== 0;
   if (captured === null || !all) warnPlain(trainer, reason);
-  else if (first) {
-    const took = Math.round(performance.now() - began);
-    console.line(`Steps are replayed as a CUDA graph from here on: captured in ${took} ms.`);
+  else {
+    const took = Math.round(performance.now() - began), bytes = Math.max(0, cudaMemory().used - before);
+    held.set(trainer, graphMemory(trainer) + bytes);
+    if (beside === undefined) {
+      console.line(
+        `Steps are replayed as a CUDA graph from here on: captured in ${took} ms, with ${
+          formatBytes(bytes)
+        } more of the GPU's memory.`,
+      );
+    }
   }
   return all ? captured : null;
 }
+
+const held = new WeakMap<object, number>();
+
+/** The bytes of a GPU that a run's captured steps hold: what they took when they were captured. */
+export const graphMemory = (trainer: object): number => held.get(trainer) ?? 0;
 
 function warnPlain({ console, events, cursor }: CapturedParts, reason: string): void {
   const message = `The training step can't be captured as a CUDA graph, so it runs op by op: ${reason}. ` +
@@ -241,7 +250,12 @@ function warnPlain({ console, events, cursor }: CapturedParts, reason: string): 
 
 const nothing = () => {};
 
-function capture(trainer: CapturedParts, { inputs, wantNorm, trays }: Kind): CapturedStep {
+/** Graphs share their memory: what one leaves for the next step lies outside, or is a tensor that is kept. */
+function capture(
+  trainer: CapturedParts,
+  { inputs, wantNorm, trays }: Kind,
+  beside?: CudaGraph,
+): CapturedStep {
   const { pass: { seeds }, optimizer, ranks } = trainer;
   const outcomes: (Outcome | null)[] = [];
   const { device } = trainer.gradients.arena.flat;
@@ -270,7 +284,7 @@ function capture(trainer: CapturedParts, { inputs, wantNorm, trays }: Kind): Cap
       taken = { ...own, numbers: keep(numbersOf(own)) };
     };
     const body = ranks ? () => ranks.team.collectives.capture!(step) : step;
-    const graph = captureGraph(body, seeds !== null);
+    const graph = captureGraph(body, { draws: seeds !== null, beside });
     return { graph, shares, outcomes, taken: taken!, known: [] };
   } finally {
     if (seeds) seeds.held = false;

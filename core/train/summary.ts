@@ -4,6 +4,7 @@ import { parameterCount } from "../models/model.ts";
 import type { Spent } from "../run/account.ts";
 import { masterLine, runSummaryLines, startLine } from "../run/console.ts";
 import { VERSION } from "../base/version.ts";
+import { graphMemory } from "./captured_step.ts";
 import { bestPath, latestPath } from "./run_folder.ts";
 import type { Ending, Trainer } from "./prepare.ts";
 import { pathExists } from "../base/files.ts";
@@ -93,6 +94,7 @@ export function conclude(
     best: cursor.best ?? undefined,
     spent,
     onGpu: trainer.pass.onGpu,
+    ...(trainer.pass.onGpu && { memory: { used: trainer.memory(), graphs: graphMemory(trainer) } }),
     files: [
       ["checkpoint", latest],
       ...(best ? [["best", best] as const] : []),

@@ -1,10 +1,10 @@
 // Steps that can't be captured as a CUDA graph run op by op, and the run says why.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import { eventsOf, inTemp } from "../integration/program.ts";
-import { MLP, SHORT, SPIKES } from "./cases.ts";
+import { eventsOf, inTemp, succeed } from "../integration/program.ts";
+import { CONVNET, MLP, SHORT, SPIKES } from "./cases.ts";
 import { runAll, violations } from "./runs.ts";
-import { onStandin } from "./standin.ts";
+import { onStandin, standin, standinEnv } from "./standin.ts";
 
 const READS_BACK = `export default ({ nn, ops, facts, outputs }) => {
   class Net extends nn.Module {
@@ -90,5 +90,41 @@ onStandin(
         assert(told(name + "-captured").length > 1, name);
         assertEquals(told(name + "-captured"), told(name + "-plain"), name);
       }
+    }),
+);
+
+const WIDE =
+  `${SHORT} ${CONVNET} --batch-size 64 --train-samples 640 --val-samples 16 --epochs 1 --device cuda`;
+
+onStandin(
+  "graphs of several kinds of steps share their memory",
+  () =>
+    inTemp(async (cwd) => {
+      // Every second step wants the norm of its gradient: a kind of its own.
+      const runs = [1, 1, 2].map((every, i) => `${WIDE} --log-interval ${every} --run-name r${i}`.split(" "));
+      const ends = await runAll(cwd, runs.map((args) => ({ args })));
+      assertEquals(ends.map(({ code, error }) => [code, error]), Array(3).fill([0, null]));
+      assertEquals(ends.map((end) => end.counts["graph:captured"].count), [2, 2, 4]); // one of nothing comes before each
+      const [before, one, two] = ends.map((end) => end.counts["live:device bytes"].count);
+      assert(one - before > 100 << 20, `a graph holds ${one - before} bytes`);
+      assert(
+        two - one < one - before + (8 << 20),
+        `two graphs hold ${two - one} bytes, and one ${one - before}`,
+      );
+    }),
+);
+
+onStandin(
+  "a run says how much of the GPU's memory its captured steps hold",
+  () =>
+    inTemp(async (cwd) => {
+      const env = standinEnv(await standin());
+      const { stdout } = await succeed(`${WIDE} --run-name told`.split(" "), { cwd, env });
+      const held = /captured in \d+ ms, with (\d+\.\d MiB) more of the GPU's memory\./.exec(stdout)?.[1];
+      const end = /GPU memory in use at the end: [\d.]+ \w+, (\d+\.\d MiB) of it for captured steps/.exec(
+        stdout,
+      )?.[1];
+      assert(held !== undefined && parseFloat(held) > 30, stdout);
+      assertEquals(end, held);
     }),
 );

@@ -28,7 +28,7 @@ Deno.test("a batch that fits is larger on a larger GPU, and none fits where the 
   assertEquals(await batch("1GB"), 0);
   const { stdout } = await succeed(["models", "mlp", "--gpu=24GB"]);
   assertMatch(stdout, /^block +gives +parameters +FLOPs +memory$/m);
-  assertMatch(stdout, /--gradient-checkpointing +batches of up to \d+/);
+  assertMatch(stdout, /--gradient-checkpointing +batches of up to \d+ +\d+ in captured steps/);
   assertMatch(stdout, /\nThere fp32 products are TF32 \(--no-tf32\)\.\n$/);
   const there = async (name: string) =>
     (await succeed(["models", name, "--gpu=24GB"])).stdout.trimEnd().split("\n").at(-1)!;

@@ -110,6 +110,12 @@ Deno.test("the summary tells what happened, where the files are and what to run 
     "Next:",
     "  look inside  hpctrain inspect checkpoints/a_best.pt",
   ]);
+  const line = (graphs: number) => runSummaryLines({ ...summary, memory: { used: 3 * 2 ** 30, graphs } })[1];
+  assertEquals(line(0), "GPU memory in use at the end: 3.0 GiB");
+  assertEquals(
+    line(2 ** 30),
+    "GPU memory in use at the end: 3.0 GiB, 1.0 GiB of it for captured steps (--no-compile)",
+  );
   assertEquals(
     runSummaryLines({
       ...summary,
