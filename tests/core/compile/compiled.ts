@@ -15,6 +15,8 @@ export interface Case {
   readonly target: Tensor;
   readonly parameters: readonly Tensor[];
   readonly exact?: boolean;
+  /** Gradients that are all smaller than this are compared by it: they may be what is left of larger ones. */
+  readonly floor?: number;
   /** Gives the output and the loss. */
   pass(): { output: Tensor; loss: Tensor };
 }
@@ -27,7 +29,7 @@ export interface Compared {
 }
 
 /** Or why the pass has no graph. */
-export function compared({ input, target, parameters, pass, exact }: Case): Compared | Refusal {
+export function compared({ input, target, parameters, pass, exact, floor = 1e-3 }: Case): Compared | Refusal {
   return scope(() => {
     for (const p of parameters) requireGrad(p);
     for (const p of parameters) if (hasGrad(gradSlotOf(p))) takeGrad(gradSlotOf(p)).free();
@@ -41,7 +43,7 @@ export function compared({ input, target, parameters, pass, exact }: Case): Comp
       recording.free();
       return lowered;
     }
-    const compared = compare(lowered, { input, target, parameters, output, loss });
+    const compared = compare(lowered, { input, target, parameters, output, loss, floor });
     lowered.free();
     return compared;
   });
@@ -53,9 +55,10 @@ interface Ended {
   parameters: readonly Tensor[];
   output: Tensor;
   loss: Tensor;
+  floor: number;
 }
 
-function compare(lowered: Lowered, { input, target, parameters, output, loss }: Ended): Compared {
+function compare(lowered: Lowered, { input, target, parameters, output, loss, floor }: Ended): Compared {
   const graph = derive(lowered.graph, parameters.length, { weighted: false });
   const find = (origin: Origin): Tensor => {
     switch (origin.from) {
@@ -77,12 +80,12 @@ function compare(lowered: Lowered, { input, target, parameters, output, loss }: 
     graph.loss,
     ...reached.map(({ r }) => r),
   ]);
-  let worst = Math.max(difference(ours, detach(output)), difference(ourLoss, detach(loss)));
+  let worst = Math.max(difference(ours, detach(output), floor), difference(ourLoss, detach(loss), floor));
   const seen = new Set<number>();
   reached.forEach(({ i }, at) => {
     seen.add(i);
     const theirs = gradOf(parameters[i]);
-    if (theirs !== null) worst = Math.max(worst, difference(gradients[at], theirs));
+    if (theirs !== null) worst = Math.max(worst, difference(gradients[at], theirs, floor));
     else if (maxValue(abs(gradients[at])).item() > 0) worst = Infinity;
   });
   parameters.forEach((p, i) => {
@@ -93,11 +96,11 @@ function compare(lowered: Lowered, { input, target, parameters, output, loss }: 
 }
 
 /** NaN counts as equal to NaN. */
-export function difference(ours: Tensor, theirs: Tensor): number {
+export function difference(ours: Tensor, theirs: Tensor, floor: number): number {
   if (ours.shape.join() !== theirs.shape.join()) return Infinity;
   if (ours.numel === 0) return 0;
   const a = toNumbers(ours), b = toNumbers(theirs);
-  let most = 1e-3, worst = 0;
+  let most = floor, worst = 0;
   for (let i = 0; i < a.length; i++) {
     if (Number.isFinite(b[i])) most = Math.max(most, Math.abs(b[i]));
     if (Object.is(a[i], b[i]) || a[i] === b[i]) continue;
