@@ -2,7 +2,7 @@
 // it; tensors that no recorded op made come from outside.
 import type { DType } from "./dtype.ts";
 import { native } from "./abi.ts";
-import { alias } from "./ops.ts";
+import { alias, clone } from "./ops.ts";
 import { noGrad } from "./autograd.ts";
 import { Num } from "./scalar.ts";
 import type { Schema } from "./schema.ts";
@@ -20,7 +20,7 @@ export interface RecordedValue {
   /** `op`: an op's result. `number`: a 0-dim constant. `outside`: the same tensor in every step, or the batch's. */
   readonly from: "op" | "number" | "outside";
   readonly number: number;
-  /** Null where an op made it. */
+  /** The tensor itself, of what comes from outside; and an op's result where it is the same in every step. */
   readonly tensor: Tensor | null;
 }
 
@@ -45,6 +45,18 @@ export interface Recording {
   /** Gives back what it holds. */
   free(): void;
 }
+
+/** Ops that draw random numbers. */
+export const RANDOM = new RegExp(
+  "^(rand|randn|randint|randperm|normal|uniform|bernoulli|multinomial|(native_|feature_|alpha_|feature_alpha_)?dropout|" +
+    "rrelu|poisson|exponential|cauchy|log_normal|geometric|random)(_with_noise)?(_like)?_?$",
+);
+
+/** Ops without a tensor among their arguments, and with the same result each time. */
+const FACTORIES = new Set([
+  ...["zeros", "ones", "full", "arange", "eye", "linspace", "logspace", "scalar_tensor", "tril_indices"],
+  ...["triu_indices", "hann_window", "hamming_window", "fft_fftfreq", "fft_rfftfreq"],
+]);
 
 /** Tensors of one piece of memory. */
 interface Memory {
@@ -80,6 +92,8 @@ class Recorder implements Listener, Recording {
   /** Made since the recording began; what no op told of has numbers from elsewhere. */
   readonly #born = new Set<Tensor>();
   readonly #held: Tensor[] = [];
+  /** These values are the same in every step. */
+  readonly #constants = new Set<number>();
   #over = false;
 
   born(t: Tensor): void {
@@ -88,14 +102,15 @@ class Recorder implements Listener, Recording {
 
   number(t: Tensor, value: number): void {
     if (this.#over || this.#known.has(t)) return;
-    this.#learn(t, { from: "number", number: value, tensor: t }, { members: [t], outside: true });
+    this.#constants.add(
+      this.#learn(t, { from: "number", number: value, tensor: t }, { members: [], outside: true }),
+    );
   }
 
   constant(t: Tensor): void {
     if (this.#over) return;
-    const held = untold(() => noGrad(() => keep(alias(t))));
-    this.#held.push(held);
-    this.#learn(t, { from: "outside", number: 0, tensor: held }, { members: [t], outside: true });
+    const constant = { from: "outside", number: 0, tensor: this.#hold(t, clone) } as const;
+    this.#constants.add(this.#learn(t, constant, { members: [], outside: false }));
   }
 
   refuse(op: string, reason: Reason): void {
@@ -111,11 +126,13 @@ class Recorder implements Listener, Recording {
     const encoded = args.map((value) => this.#encode(schema, value));
     const writes = target && this.#writes(target);
     const made = result === undefined ? [] : Array.isArray(result) ? result : [result];
+    const constant = target === null && this.#isConstant(schema, args);
     const results = made.flatMap((t, i) => {
       if (!(t instanceof Tensor)) return [];
       if (t === target) return this.#rewrite(t);
       const sharing = schema.returns[Math.min(i, schema.returns.length - 1)];
-      return this.#learn(t, { from: "op", number: 0, tensor: null }, this.#memoryOf(schema, args, sharing));
+      const tensor = constant ? this.#hold(t, clone) : null;
+      return this.#learn(t, { from: "op", number: 0, tensor }, this.#memoryOf(schema, args, sharing));
     });
     const stopped = untold(() => !native.gradMode());
     if (target && stopped && writes === null) this.refuse(schema.name, "writes");
@@ -150,9 +167,23 @@ class Recorder implements Listener, Recording {
   /** A view of outside memory is kept for the write. */
   #heldFor(target: Tensor, known: Known): number {
     if (this.values[known.value].from === "outside") return known.value;
-    const held = untold(() => noGrad(() => keep(alias(target))));
+    return this.#value(target, { from: "outside", number: 0, tensor: this.#hold(target, alias) });
+  }
+
+  /** A copy stays what it is when the step writes to the tensor itself. */
+  #hold(t: Tensor, as: (t: Tensor) => Tensor): Tensor {
+    const held = untold(() => noGrad(() => keep(as(t))));
     this.#held.push(held);
-    return this.#value(target, { from: "outside", number: 0, tensor: held });
+    return held;
+  }
+
+  /** Made of nothing but constants. */
+  #isConstant({ name }: Schema, args: readonly unknown[]): boolean {
+    const given = args.flatMap((value) => Array.isArray(value) ? value : [value])
+      .filter((value) => value instanceof Tensor);
+    const all = given.every((t) => this.#constants.has(this.#known.get(t)!.value));
+    if (given.length === 0) return FACTORIES.has(name);
+    return all && !RANDOM.test(name) && !/^(new_)?empty/.test(name);
   }
 
   #rewrite(t: Tensor): number {
@@ -188,6 +219,7 @@ class Recorder implements Listener, Recording {
   #learn(t: Tensor, from: Pick<RecordedValue, "from" | "number" | "tensor">, memory: Memory): number {
     memory.members.push(t);
     const value = this.#value(t, from);
+    if (from.from === "op" && from.tensor !== null) this.#constants.add(value);
     this.#known.set(t, { value, memory, stale: false });
     return value;
   }

@@ -1,5 +1,5 @@
 // From recorded ops to a graph: each op by its rule, as far as the loss and what the step writes need it.
-import { type RecordedOp, type RecordedValue, type Recording, Seen } from "../../../ffi/trace.ts";
+import { RANDOM, type RecordedOp, type RecordedValue, type Recording, Seen } from "../../../ffi/trace.ts";
 import type { Refusal } from "../../../ffi/tape.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { sameShape } from "../builder.ts";
@@ -55,8 +55,17 @@ export function lower(recording: Recording, pass: RecordedPass, { exact = false 
   return { graph: made, held: g.held, free: () => (g.free(), recording.free()) };
 }
 
-const RANDOM =
-  /^(rand|randn|randint|randperm|normal|uniform|bernoulli|multinomial|dropout|native_dropout|feature_dropout|alpha_dropout|rrelu|poisson|exponential|cauchy|log_normal|geometric)(_like)?_?$/;
+/** One number in all places. */
+const EVEN = new Set([
+  "zeros",
+  "ones",
+  "full",
+  "scalar_tensor",
+  "expand",
+  "zeros_like",
+  "ones_like",
+  "full_like",
+]);
 
 /** Its numbers are whatever was in memory. */
 const UNWRITTEN = -1;
@@ -104,6 +113,7 @@ class Pass {
       for (const r of op.results) this.#refs[r] = UNWRITTEN;
       return;
     }
+    if (this.#isHeld(op)) return;
     const rule = ruleOf(op) ?? g.refuse(RANDOM.test(schema.name) ? "random" : "unknown");
     const args = op.args.map((value, i) => this.#argument(value, i === 0 && OVERWRITING.has(schema.name)));
     const made = rule(g, ...args), refs = typeof made === "number" ? [made] : made;
@@ -111,6 +121,14 @@ class Pass {
       this.#check(refs[i], recording.values[r]);
       this.#refs[r] = op.stopped ? g.b.stop(refs[i]) : refs[i];
     });
+  }
+
+  /** Tables that the step makes anew each time are kept; numbers that are alike everywhere stay numbers. */
+  #isHeld({ schema, results }: RecordedOp): boolean {
+    const { g, recording } = this, [first] = results.map((r) => recording.values[r]);
+    if (!first?.tensor || EVEN.has(schema.name)) return false;
+    for (const r of results) this.#refs[r] = g.hold(recording.values[r].tensor!);
+    return true;
   }
 
   #argument(value: unknown, overwritten: boolean): unknown {
