@@ -55,7 +55,10 @@ export interface Stage {
 export interface GroupKernel {
   readonly kernel: "group";
   readonly name: string;
-  /** exp, tanh and their like are Sleef's, as in libtorch; polynomials otherwise. */
+  /**
+   * exp, tanh and their like are Sleef's, as inside libtorch's gelu or sigmoid; polynomials otherwise. libtorch's own op
+   * of that name is a VectorKernel.
+   */
   readonly exact?: boolean;
   readonly sizes: readonly number[];
   readonly stages: readonly Stage[];
@@ -97,7 +100,20 @@ export interface BlasKernel {
   readonly beta: 0 | 1;
 }
 
-export type Kernel = GroupKernel | GemmKernel | BlasKernel;
+/** libtorch takes these from MKL, over contiguous numbers; its other functions have the same bits in an exact group. */
+export const VECTOR_FUNCTIONS = ["exp", "log", "tanh", "erf", "sin", "cos", "sqrt"] as const;
+
+/** One of them, for its bits. `to` may be `from`. */
+export interface VectorKernel {
+  readonly kernel: "vector";
+  readonly name: string;
+  readonly function: typeof VECTOR_FUNCTIONS[number];
+  readonly elements: number;
+  readonly from: Place;
+  readonly to: Place;
+}
+
+export type Kernel = GroupKernel | GemmKernel | BlasKernel | VectorKernel;
 
 export type Isa = "avx512" | "avx2";
 

@@ -1,5 +1,5 @@
-// Prints a call of libtorch's own sgemm_, whose arguments are all addresses.
-import type { BlasKernel, Place } from "../kernel.ts";
+// Prints calls of MKL inside libtorch: sgemm_, whose arguments are all addresses, and functions of many numbers.
+import type { BlasKernel, Place, VectorKernel } from "../kernel.ts";
 import { type Memory, R11, R8, R9, RCX, RDI, RDX, RSI, RSP } from "./assembler.ts";
 import { bitsOf, type Printer } from "./printer.ts";
 
@@ -26,12 +26,38 @@ export function printBlas(printer: Printer, kernel: BlasKernel): void {
   ];
   args.forEach((argument, i) => {
     const register = REGISTERS[i] ?? R11;
-    if ("slot" in argument) {
-      asm.load(register, printer.slot(argument.slot));
-      asm.address(register, { base: register, disp: 4 * argument.offset });
-    } else asm.address(register, argument);
+    if ("slot" in argument) loadPlace(printer, register, argument);
+    else asm.address(register, argument);
     if (i >= REGISTERS.length) asm.store({ base: RSP, disp: 8 * (i - REGISTERS.length) }, register);
   });
   asm.clearUpper();
   asm.call(printer.symbol("sgemm_"));
+}
+
+const MKL_NAMES = {
+  exp: "vmsExp",
+  log: "vmsLn",
+  tanh: "vmsTanh",
+  erf: "vmsErf",
+  sin: "vmsSin",
+  cos: "vmsCos",
+  sqrt: "vmsSqrt",
+} as const satisfies Record<VectorKernel["function"], string>;
+
+/** As libtorch asks: high accuracy, denormal numbers count, errors are not told. */
+const MODE = 0x2 | 0x140000 | 0x100;
+
+export function printVector(printer: Printer, kernel: VectorKernel): void {
+  const { asm } = printer;
+  asm.moveNumber(RDI, kernel.elements);
+  loadPlace(printer, RSI, kernel.from);
+  loadPlace(printer, RDX, kernel.to);
+  asm.moveNumber(RCX, MODE);
+  asm.clearUpper();
+  asm.call(printer.symbol(MKL_NAMES[kernel.function]));
+}
+
+function loadPlace(printer: Printer, register: number, place: Place): void {
+  printer.asm.load(register, printer.slot(place.slot));
+  printer.asm.address(register, { base: register, disp: 4 * place.offset });
 }

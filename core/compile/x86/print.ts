@@ -1,6 +1,6 @@
 // Kernels in order as one function.
 import type { Code, Isa, Kernel } from "../kernel.ts";
-import { printBlas } from "./blas.ts";
+import { printBlas, printVector } from "./blas.ts";
 import { printGemm } from "./gemm.ts";
 import { printGroup } from "./group.ts";
 import { Printer } from "./printer.ts";
@@ -12,7 +12,8 @@ export function printCode(kernels: readonly Kernel[], isa: Isa, slots: number): 
     for (const kernel of kernels) {
       if (kernel.kernel === "group") printGroup(printer, kernel);
       else if (kernel.kernel === "gemm") printGemm(printer, kernel);
-      else printBlas(printer, kernel);
+      else if (kernel.kernel === "blas") printBlas(printer, kernel);
+      else printVector(printer, kernel);
     }
   });
 }

@@ -1,6 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { POINTWISE, type Pointwise } from "../../../../core/compile/graph.ts";
-import type { GroupKernel, Instruction } from "../../../../core/compile/kernel.ts";
+import {
+  type GroupKernel,
+  type Instruction,
+  VECTOR_FUNCTIONS,
+  type VectorKernel,
+} from "../../../../core/compile/kernel.ts";
 import { isaOf } from "../../../../core/compile/x86/isa.ts";
 import { readBytes, tensor, toNumbers } from "../../../../ffi/make.ts";
 import { toCopy } from "../../../../ffi/ops.ts";
@@ -92,16 +97,45 @@ for (const isa of ISAS) {
   Deno.test(`exact functions of ${isa} have libtorch's bits`, () => {
     const random = draws(7),
       x = Float32Array.from({ length: 4099 }, () => (random() - 0.5) * 10 ** (random() * 4 - 2));
-    const differing = (["expm1", "log1p", "sigmoid", "rsqrt"] as const).filter((op) =>
+    const y = x.map(() => (random() - 0.5) * 8);
+    const differing = (["expm1", "log1p", "sigmoid", "rsqrt", "pow"] as const).filter((op) =>
       scope(() => {
-        const mine = runKernels([groupOf(op, 1, x.length, true)], isa, [x, new Float32Array(x.length)])[1];
-        const theirs = new Float32Array(readBytes(TORCH[op](tensor(x))).buffer);
+        const columns = [x, y].slice(0, POINTWISE[op]);
+        const group = groupOf(op, columns.length, x.length, true);
+        const mine = runKernels([group], isa, [...columns, new Float32Array(x.length)]).at(
+          -1,
+        ) as Float32Array;
+        const theirs = new Float32Array(
+          readBytes(TORCH[op](...columns.map((column) => tensor(column)))).buffer,
+        );
         return mine.some((value, i) => value !== theirs[i] && !Number.isNaN(theirs[i]));
       })
     );
     assertEquals(differing, []);
   });
 }
+
+Deno.test("functions of many numbers have libtorch's bits, at any count and with special numbers", () => {
+  const random = draws(11), differing: string[] = [];
+  for (const elements of [1, 3, 8, 17, 100, 4099]) {
+    const x = Float32Array.from({ length: elements }, () => (random() - 0.4) * 10 ** (random() * 6 - 3));
+    SPECIAL.slice(0, elements - 1).forEach((value, i) => x[i] = value);
+    for (const name of VECTOR_FUNCTIONS) {
+      const kernel: VectorKernel = {
+        ...{ kernel: "vector", name, function: name, elements },
+        ...{ from: { slot: 0, offset: 2 }, to: { slot: 1, offset: 0 } },
+      };
+      const before = new Float32Array(elements + 2);
+      before.set(x, 2);
+      const [, mine] = runKernels([kernel], ISAS[0], [before, new Float32Array(elements)]) as Float32Array[];
+      const theirs = scope(() => new Float32Array(readBytes(TORCH[name](tensor(x))).buffer));
+      if (mine.some((value, i) => value !== theirs[i] && !(Number.isNaN(value) && Number.isNaN(theirs[i])))) {
+        differing.push(`${name} of ${elements}`);
+      }
+    }
+  }
+  assertEquals(differing, []);
+});
 
 Deno.test("the instruction set is the widest whose flags are all there, and ATEN_CPU_CAPABILITY narrows it", () => {
   const all = new Set(["avx2", "fma", "avx512f", "avx512dq", "avx512vl"]);
