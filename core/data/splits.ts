@@ -16,7 +16,7 @@ import {
   valueText,
 } from "./columns/coordinate.ts";
 import { FILE_COLUMN } from "./columns/file_column.ts";
-import { rowsWith } from "./marks.ts";
+import { countOf, rowsWith, someRowsWith } from "./marks.ts";
 import { heldOut, splitIndices } from "./order.ts";
 import type { Windows } from "./windows.ts";
 
@@ -25,6 +25,12 @@ export interface Split {
   readonly val: Int32Array;
   /** Null where nothing is kept for a test. */
   readonly test: Int32Array | null;
+}
+
+/** Rows of a part, of so many that it could have. */
+interface Part {
+  readonly rows: Int32Array;
+  readonly of: number;
 }
 
 export interface Splitting {
@@ -86,28 +92,27 @@ export function splitRows(asked: Splitting, notes: string[]): Split {
   if (validates) markNamed(asked, marks, data.validate_on, VAL, "--validate-on");
   const share = data.validation_split > 0 || data.folds > 0 || FOLD.test(methodOf(data));
   if (validates && data.validate_on === "" && share) markShare(asked, marks);
-  const all = windows ? windows.bases(marks) : marks;
-  const atMost = (rows: Int32Array, most: number) =>
-    rows.length <= most
-      ? rows
-      : splitIndices(rows.length, { train: most, val: 0 }, seed).train.map((i) => rows[i]);
+  const isUniform = kept === null && data.test_on === "" && !validates;
+  const all = windows ? windows.bases(marks, isUniform) : marks;
+  const part = (mark: number, most: number): Part => {
+    const count = countOf(all, mark);
+    if (count <= most) return { rows: rowsWith(all, mark), of: count };
+    const places = splitIndices(count, { train: most, val: 0 }, seed).train;
+    return { rows: someRowsWith(all, mark, places), of: count };
+  };
   const found = {
-    train: rowsWith(all, TRAIN),
-    val: rowsWith(all, VAL),
-    test: data.test_on === "" ? null : rowsWith(all, TEST),
+    train: part(TRAIN, data.train_samples),
+    val: part(VAL, data.val_samples),
+    test: data.test_on === "" ? null : part(TEST, Infinity),
   };
-  const split = {
-    ...found,
-    train: atMost(found.train, data.train_samples),
-    val: atMost(found.val, data.val_samples),
-  };
+  const split = { train: found.train.rows, val: found.val.rows, test: found.test?.rows ?? null };
   if (split.train.length === 0) throw nothingLeft(table, "to train with", windows);
   if (unsplit) return { ...split, test: null };
   if (validates && data.validate_on !== "" && split.val.length === 0) {
     throw nothingLeft(table, `to validate with (--validate-on ${data.validate_on})`, windows);
   }
   if (split.test?.length === 0) throw nothingLeft(table, `to test with (--test-on ${data.test_on})`, windows);
-  notes.push(...notesOf(asked, split, found));
+  notes.push(...notesOf(asked, found));
   return split;
 }
 
@@ -120,19 +125,22 @@ function nothingLeft({ path }: Table, what: string, windows: Windows | null): Us
 }
 
 /** The parts' times, for people. */
-function notesOf({ table, samples }: Splitting, split: Split, found: Split): string[] {
+function notesOf(
+  { table, samples }: Splitting,
+  found: Record<"train" | "val", Part> & { test: Part | null },
+): string[] {
   const time = timeOf(table, samples);
-  const part = (name: string, rows: Int32Array | null, of: Int32Array | null) => {
-    if (rows === null || of === null) return [];
-    const limited = rows.length < of.length ? ` of ${of.length}` : "";
+  const part = (name: string, one: Part | null) => {
+    if (one === null) return [];
+    const { rows, of } = one, limited = rows.length < of ? ` of ${of}` : "";
     const count = `${name} ${rows.length}${limited}`;
     const times = time && rows.length > 0 ? rangeOf(time, rows) : "";
     return [times === "" ? count : `${count} (${times})`];
   };
   const parts = [
-    ...part("training", split.train, found.train),
-    ...part("validation", split.val, found.val),
-    ...part("test", split.test, found.test),
+    ...part("training", found.train),
+    ...part("validation", found.val),
+    ...part("test", found.test),
   ];
   return [`Split of samples: ${parts.join(", ")}`];
 }

@@ -18,7 +18,7 @@ export interface Windows {
   /** For people: "12 steps, and targets up to 6 steps later". */
   readonly says: string;
   /** The mark of all rows that the sample at a row needs; NONE where they are not all there or differ. */
-  bases(marks: Uint8Array): Uint8Array;
+  bases(marks: Uint8Array, isUniform?: boolean): Uint8Array;
 }
 
 const NONE = 255;
@@ -69,9 +69,9 @@ export function windowsOf(
       (leads.some((lead) => lead > 0)
         ? `, and targets up to ${formatPlural(leads.at(-1)!, "step")} later`
         : ""),
-    bases(marks) {
+    bases(marks, isUniform = false) {
       const found = new Uint8Array(samples).fill(NONE);
-      const others = needed.filter((offset) => offset !== 0);
+      const others = isUniform ? [] : needed.filter((offset) => offset !== 0);
       // All rows of a step lie in one run, and distances are whole steps.
       for (let row = Math.max(0, -first); row < samples - last; row += each) {
         if (run[(row + first) / each] !== run[(row + last) / each]) continue;

@@ -6,7 +6,7 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 import { cpusHere } from "../../base/cores.ts";
 import { checkRoom } from "../memory.ts";
 import { isUrl } from "../paths.ts";
-import { type BlockOrders, DONE, FAILED, readBlocks, WORDS } from "./row_blocks.ts";
+import { type BlockOrders, DONE, FAILED, ODD, readBlocks, WORDS } from "./row_blocks.ts";
 import { product, type Rows, rowsAtOnce, type StoredRows, storedRows } from "./rows.ts";
 import type { StoredValues } from "./columns.ts";
 
@@ -15,33 +15,48 @@ const LEAST = { bytes: 16 * 2 ** 20, row: 1024 } as const;
 /** So much is taken at once: threads meet seldom, and none waits long for the last. */
 const BLOCK_BYTES = 512 * 2 ** 10;
 
-/** The values as they are stored; null where they have to be read otherwise: threads are no help, or meet a damaged row. */
+interface AllRows {
+  /** The values as they are stored. */
+  readonly values: Tensor;
+  /** All of them are finite and none is missing, so they are what is meant. */
+  readonly plain: boolean;
+}
+
+/** Null where they have to be read otherwise: threads are no help, or meet a damaged row. */
 export function readByThreads(
-  { variable, raw: dtype }: Pick<StoredValues, "variable" | "raw">,
+  { variable, raw: dtype, fills }: Omit<StoredValues, "unpack">,
   least: Readonly<Record<"bytes" | "row", number>> = LEAST,
-): Tensor | null {
-  const { name, shape: [count = 0, ...row] } = variable;
+): AllRows | null {
+  const { name, shape: [count, ...row] } = variable, rows = variable.rows(1);
   const bytes = product(row) * dtypeBytes(dtype);
-  if (bytes < least.row || count * bytes < least.bytes || count >= 2 ** 30) return null;
-  const rows = variable.rows(1);
-  if (typeof rows === "string" || !isReadByThreads(rows)) return null;
+  if (!isForThreads({ variable, raw: dtype }, rows, least)) return null;
   checkRoom(name, count * bytes, null, "Choose fewer with --features.");
   const values = longLivedUninitialised([count, ...row], { dtype });
   const together = Math.max(...storedRows(rows).map(rowsAtOnce));
+  const words = new Int32Array(new SharedArrayBuffer(4 * WORDS));
   const orders: BlockOrders = {
     column: { name, rows, raw: dtype },
     rows: count,
     into: memoryBlockOf(values),
     block: Math.ceil(BLOCK_BYTES / bytes / together) * together,
-    words: new SharedArrayBuffer(4 * WORDS),
+    fills,
+    words: words.buffer,
   };
-  if (readAll(orders)) return values;
+  if (readAll(orders, words)) return { values, plain: fills !== null && words[ODD] === 0 };
   values.free();
   return null;
 }
 
-/** HDF5's library is another one in each thread, and a server answers one at a time. */
-function isReadByThreads(rows: Rows): boolean {
+/** There is enough to read, and threads can read it: HDF5's library is another one in each, and a server answers one at a time. */
+export function isForThreads(
+  { variable: { shape: [count = 0, ...row] }, raw }: Pick<StoredValues, "variable" | "raw">,
+  rows: Rows | string,
+  least: Readonly<Record<"bytes" | "row", number>> = LEAST,
+): rows is Rows {
+  const bytes = product(row) * dtypeBytes(raw);
+  if (bytes < least.row || count * bytes < least.bytes || count >= 2 ** 30 || typeof rows === "string") {
+    return false;
+  }
   const stored = storedRows(rows);
   const isLocal = (one: StoredRows) =>
     one.layout !== "library" && !(one.layout === "store" && isUrl(one.store));
@@ -49,8 +64,8 @@ function isReadByThreads(rows: Rows): boolean {
 }
 
 /** The threads start while this one begins. */
-function readAll(orders: BlockOrders): boolean {
-  const words = new Int32Array(orders.words), blocks = Math.ceil(orders.rows / orders.block);
+function readAll(orders: BlockOrders, words: Int32Array): boolean {
+  const blocks = Math.ceil(orders.rows / orders.block);
   const workers = Array.from({ length: Math.min(cpusHere(), blocks) - 1 }, (_, i) => {
     const worker = new Worker(new URL("./row_blocks_thread.ts", import.meta.url), {
       type: "module",

@@ -18,10 +18,10 @@ import {
   heldBytes,
   joinColumns,
   peakBytes,
-  readAlone,
   streamColumns,
   type Streamed,
   streamedSource,
+  targetField,
 } from "./tensors.ts";
 import {
   canBeJoined,
@@ -79,6 +79,8 @@ export interface Column {
 export interface StoredValues {
   readonly variable: Variable;
   readonly raw: DType;
+  /** Bits of the floats that are missing, where all else is as it is meant; null where values are packed otherwise. */
+  readonly fills: readonly number[] | null;
   /** It makes what read() gives of all stored values, which may be the same memory; null where they are that already. */
   readonly unpack: ((from: Values, to: Floats, absent?: Uint8Array) => void) | null;
 }
@@ -142,7 +144,9 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
     const held = streamed ? null : joinColumns(table, features, flat, keepsInput);
     const target = targets.length === 0
       ? nothing(samples)
-      : joinColumns(table, streamed ? targets.map(readAlone) : targets, false, keepsTarget);
+      : streamed
+      ? targetField(table, targets, keepsTarget, !CLASS_LOSSES.includes(settings.training.loss))
+      : joinColumns(table, targets, false, keepsTarget);
     const fields = held ? [held, target] : [target];
     const missing = {
       input: keepsInput && (held ? held.missing.length > 0 : streamed!.mayMiss),
@@ -191,10 +195,11 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
         target: toDtype(raw.target, answer.dtype),
       }),
     };
+    const late = { targets: answer.values, deferred: target.deferred };
     const read = held
       ? (rows: Int32Array) =>
         memorySource({ ...facts, input: held.values, target: answer.values, rows, windows, indices: rows })
-      : streamedSource(streamed!, { ...facts, targets: answer.values, windows, bad: data.bad_samples });
+      : streamedSource(streamed!, { ...facts, ...late, windows, bad: data.bad_samples });
     const climate = climateOf({
       ...{ table, samples, data, trained: train, known: settings.training.climatology ?? null },
       features: spansOf(features),
@@ -205,7 +210,7 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
         const single = { ...facts, windows: null };
         return held
           ? memorySource({ ...single, input: held.values, target: answer.values, rows })
-          : streamedSource(streamed!, { ...single, targets: answer.values, bad: data.bad_samples })(rows);
+          : streamedSource(streamed!, { ...single, ...late, bad: data.bad_samples })(rows);
       },
     });
     const persists = isForecast(data) && targets.every((column) => features.includes(column));

@@ -18,6 +18,8 @@ import {
   rulesOf,
   storedRows,
 } from "./rows.ts";
+import { UserError } from "../../base/errors.ts";
+import { type Deferred, openDeferred } from "./deferred_rows.ts";
 import { openHeld, openParts, openPicked } from "./composed_rows.ts";
 import { loadHdf5, openLibraryRows } from "../formats/hdf5/library.ts";
 import { openChunkRows } from "../formats/hdf5/chunk_rows.ts";
@@ -129,20 +131,37 @@ export interface ArraysSpec extends ReaderSpec {
   /** Shared memory, or a tensor's that stays, holds the targets of all rows; `targetBytes` is one of them. */
   readonly targets: Uint8Array | MemoryBlock;
   readonly targetBytes: number;
+  readonly deferred?: Deferred;
   /** A sample takes the rows at these distances from its own, one after the other. */
   readonly windows?: { readonly inputs: readonly number[]; readonly targets: readonly number[] };
 }
 
 const OWN_ROW = [0];
 
-export const targetsIn = ({ targets }: ArraysSpec): Uint8Array =>
+const memoryOf = ({ targets }: ArraysSpec): Uint8Array =>
   targets instanceof Uint8Array ? targets : bytesAt(targets);
+
+/** All of them; those that no sample needed before are read now. */
+export function targetsIn(spec: ArraysSpec): Uint8Array {
+  const targets = memoryOf(spec), { deferred } = spec;
+  if (!deferred || !deferred.there.includes(0)) return targets;
+  const reader = openRows(deferred.column), bring = openDeferred(deferred, reader, targets);
+  try {
+    for (let row = 0; row < deferred.there.length; row++) bring(row * deferred.bytes);
+  } catch (error) {
+    throw error instanceof BadSample ? new UserError("data", `${error.path} ${error.reason}.`) : error;
+  } finally {
+    reader.close();
+  }
+  return targets;
+}
 
 function open(spec: ArraysSpec): Reader {
   const { path, parts, stored, shape, targetBytes, windows, missing = false } = spec;
-  const targets = targetsIn(spec);
+  const targets = memoryOf(spec), { deferred } = spec;
   const inputsAt = windows?.inputs ?? OWN_ROW, targetsAt = windows?.targets ?? OWN_ROW;
-  const rows = openAll(parts);
+  const rows = openAll(deferred ? [...parts, deferred.column] : parts);
+  const bring = deferred && openDeferred(deferred, rows.readers[parts.length], targets);
   let at = 0;
   const joined = parts.map((part, i) => {
     const convertOf = openConverts(part, stored, missing, rows.readers[i].partOf);
@@ -161,6 +180,7 @@ function open(spec: ArraysSpec): Reader {
     }
     for (let i = 0; i < targetsAt.length; i++) {
       const row = index + targetsAt[i];
+      bring?.(row * targetBytes);
       target.set(targets.subarray(row * targetBytes, (row + 1) * targetBytes), i * targetBytes);
     }
   };

@@ -34,6 +34,8 @@ import { readByThreads } from "./all_rows.ts";
 import { type ColumnPart, type FileRows, product, rowsAtOnce, type StoredRows, storedRows } from "./rows.ts";
 import { channelLayout, channelsAreLast, channelsNote, joinedShape } from "./choose.ts";
 import type { Column, SideBySide, Table } from "./columns.ts";
+import { deferredOf, rememberWhole } from "./deferred.ts";
+import type { Deferred } from "./deferred_rows.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { countOf, rowsWith } from "../marks.ts";
@@ -53,6 +55,23 @@ export interface Field {
   /** Columns whose missing points (NaN) stay. */
   readonly missing: readonly MissingPoints[];
   readonly notes: readonly string[];
+  /** The values are not there yet. */
+  readonly deferred?: Deferred;
+}
+
+/** Targets beside streamed features; they wait for the first sample that needs them where nothing has to be known of them. */
+export function targetField(
+  table: Table,
+  targets: readonly Column[],
+  keep: boolean,
+  mayWait: boolean,
+): Field {
+  const [column] = targets, alone = targets.length === 1 && mayWait;
+  const known = alone ? deferredOf(column) : null;
+  if (known) return { ...known, bad: [], missing: [], notes: [] };
+  return joinColumns(table, targets.map(readAlone), false, keep, (whole) => {
+    if (alone && whole === column) rememberWhole(column);
+  });
 }
 
 /** libtorch hardly computes with unsigned types beyond bytes; f64 is more than training uses. */
@@ -65,19 +84,29 @@ function storedType(columns: readonly Column[]): DType {
 }
 
 /** With `keep` a NaN is a missing point, and only infinity makes a row bad. */
-export function joinColumns(table: Table, columns: readonly Column[], flat = false, keep = false): Field {
+export function joinColumns(
+  table: Table,
+  columns: readonly Column[],
+  flat = false,
+  keep = false,
+  /** Threads saw that each number of this column is there. */
+  onWhole: (column: Column) => void = () => {},
+): Field {
   const stored = storedType(columns);
   const notes: string[] = [], bad: { name: string; rows: Uint8Array }[] = [], missing: MissingPoints[] = [];
+  const finite = new Set<Column>();
   const values = scope(() => {
     const load = (column: Column) =>
       scope(() => {
-        const own = channelsFirst(read(column), column.name, notes);
+        const own = channelsFirst(read(column, finite), column.name, notes);
         return toDtype(flat ? reshape(own, [own.shape[0], -1]) : own, stored);
       });
-    const check = ({ name, dtype }: Column, part: Tensor) => {
+    const check = (column: Column, part: Tensor) => {
+      const { name, dtype } = column;
       if (/^[iu](32|64)$/.test(dtype) && beyondFloats(part)) {
         notes.push(`${name} has whole numbers beyond 16,777,216, which become the nearest that f32 has`);
       }
+      if (finite.has(column)) return onWhole(column);
       if (allFinite(part)) return;
       const rows = goodRowsOf(part, keep ? notInfinite : isfinite);
       if (rows.includes(0)) bad.push({ name, rows });
@@ -111,9 +140,14 @@ export function joinColumns(table: Table, columns: readonly Column[], flat = fal
 const sideBySide = (table: Table, columns: readonly Column[]): SideBySide | null =>
   columns.every(({ shape, text }) => shape.length === 1 && !text) && table.sideBySide?.(columns) || null;
 
-function read(column: Column): Tensor {
+/** Columns of which threads saw that all numbers are finite join `finite`. */
+function read(column: Column, finite: Set<Column>): Tensor {
   const together = column.stored && readByThreads(column.stored);
-  if (together) return reshape(unpacked(together, column), column.shape);
+  if (together) {
+    const { values, plain } = together;
+    if (plain) finite.add(column);
+    return reshape(plain ? values : unpacked(values, column), column.shape);
+  }
   const bytes = column.read();
   const made = uninitialised(column.shape, { dtype: column.dtype });
   writeBytes(made, new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
@@ -175,7 +209,7 @@ export function goodRows(
     const judged = absent ? rows.map((ok, i) => ok | absent[i]) : rows;
     return judged.includes(0) ? [{ name, rows: judged }] : [];
   });
-  const without = absent ? countOf(absent, 1) : 0;
+  const without = absent?.includes(1) ? countOf(absent, 1) : 0;
   if (without > 0) notes.push(`Left out ${without} of ${formatPlural(samples, "sample")} marked as missing`);
   if (bad.length === 0 && without === 0) return null;
   const counts = bad.map(({ name, rows }) => `${name} (${countOf(rows, 0)})`);
@@ -390,7 +424,11 @@ type Facts = Omit<ThreadedParts, "length" | "indices" | "reader" | "stored" | "t
 
 export function streamedSource(
   { path, parts, stored, shape }: Streamed,
-  { targets, windows, ...facts }: Facts & { readonly targets: Tensor; readonly windows: Windows | null },
+  { targets, deferred, windows, ...facts }: Facts & {
+    readonly targets: Tensor;
+    readonly deferred?: Deferred;
+    readonly windows: Windows | null;
+  },
 ): (rows: Int32Array) => Source {
   const of = ([first, ...rest]: readonly number[], times: number) =>
     times > 1 ? [first * times, ...rest] : first === undefined ? [] : [first, ...rest];
@@ -404,6 +442,7 @@ export function streamedSource(
     stored,
     shape: input,
     targets: sharedTargets(targets),
+    deferred,
     targetBytes: targets.byteLength / targets.shape[0],
     ...(windows && { windows: { inputs: windows.inputs, targets: windows.targets } }),
     missing: facts.missing?.input,

@@ -56,6 +56,14 @@ const hasFillsAlone = ({ missing, min, max, scale, offset }: Rule): boolean =>
 /** Missing values are NaN already, and all others are as they are meant. */
 export const leavesFloats = (rule: Rule): boolean => hasFillsAlone(rule) && rule.missing.every(Number.isNaN);
 
+/** Null where a rule does more than to say which floats are missing. */
+function fillBits(rules: readonly (Rule | null)[]): number[] | null {
+  const own = rules.filter((rule) => rule !== null);
+  if (!own.every(hasFillsAlone)) return null;
+  const fills = new Set(own.flatMap(({ missing }) => missing).filter(Number.isFinite));
+  return [...new Uint32Array(Float32Array.from(fills).buffer)];
+}
+
 function eraseFills(values: Float32Array, missing: readonly number[], marks?: Uint8Array): number {
   let count = 0;
   for (const fill of missing) if (fill === fill) count += eraseFill(values, fill, marks);
@@ -207,7 +215,7 @@ export function toColumn(
       rules.every((own) => !own || (own.scale === 1 && Number.isInteger(own.offset))),
     read: () => read(),
     readMarking: read,
-    stored: { variable, raw, unpack: rule && unpack },
+    stored: { variable, raw, fills: raw === "f32" ? fillBits(rules) : null, unpack: rule && unpack },
     rowsAt,
     of: (variable) => toColumn(variable, isNetcdf, fillsByDefault),
     stream: { rows: () => rowsAt(1), raw, rule },

@@ -22,6 +22,8 @@ const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView) =>
 const columnsOf = <R>(path: string, use: (columns: readonly VariableColumn[]) => R): R =>
   FORMATS.netcdf.table!(path, ({ columns }) => use(columns as readonly VariableColumn[]));
 
+const plains = new Set<string>();
+
 /** Values and marks of missing points, as one thread and as several read them. */
 function both(column: VariableColumn): Record<"alone" | "together", [Uint8Array, Uint8Array]> {
   const count = column.shape.reduce((product, size) => product * size, 1);
@@ -29,8 +31,10 @@ function both(column: VariableColumn): Record<"alone" | "together", [Uint8Array,
   const alone = bytesOf(column.readMarking(marks.alone)).slice();
   const { raw, unpack } = column.stored!;
   const together = scope(() => {
-    const values = readByThreads(column.stored!, EVERY);
-    assert(values, column.name);
+    const found = readByThreads(column.stored!, EVERY);
+    assert(found, column.name);
+    const { values, plain } = found;
+    plains.add(`${column.name} ${plain}`);
     const stored = view(borrowBytes(values), raw);
     if (!unpack) return borrowBytes(values).slice();
     const inPlace = raw === column.dtype;
@@ -63,6 +67,7 @@ def year(path, n, scale, fmt="NETCDF4"):
         several = {} if fmt != "NETCDF4" else dict(zlib=True, chunksizes=(5, 4, 8))
         add("gaps", "f4", gaps, fill_value=np.float32(-9), missing_value=np.float32(1e20), **deflated)
         add("nans", "f4", np.where(gaps == -9, np.nan, gaps), fill_value=np.float32("nan"), **several)
+        add("full", "f4", maps(), fill_value=np.float32(-9), **deflated)
         add("packed", "i2", maps(1000).astype("i2"), fill_value=np.int16(7), scale_factor=scale, add_offset=float(n), **deflated)
         add("wide", ">f8" if fmt == "NETCDF4" else "f8", maps().astype("f8"), **several)
         add("plain", "i4", maps(1000).astype("i4"))
@@ -74,12 +79,12 @@ def read(name):
         with nc.Dataset(f"new/{i}.nc") as d: return np.ma.filled(d[name][:].astype("f8"), np.nan)
     values = np.concatenate([one(i) for i in range(3)])
     return [int(np.isnan(values).sum()), float(np.nansum(values))]
-print(json.dumps({name: read(name) for name in ("gaps", "nans", "packed", "wide", "plain")}))
+print(json.dumps({name: read(name) for name in ("gaps", "nans", "full", "packed", "wide", "plain")}))
 `,
     );
     for (const files of ["new", "old"]) {
       columnsOf(`${folder}/${files}`, (columns) => {
-        for (const name of ["gaps", "nans", "packed", "wide", "plain"]) {
+        for (const name of ["gaps", "nans", "full", "packed", "wide", "plain"]) {
           const column = columns.find((one) => one.name === name)!;
           const { alone, together } = both(column);
           assertEquals(together, alone, `${files}: ${name}`);
@@ -92,6 +97,10 @@ print(json.dumps({name: read(name) for name in ("gaps", "nans", "packed", "wide"
         }
       });
     }
+    // Nobody has to look again at floats that are all there.
+    assertEquals([...plains].sort(), [
+      ...["full true", "gaps false", "nans false", "packed false", "plain false", "wide false"],
+    ]);
     // A chunk in the middle that can't be unpacked: threads leave it to whoever says where it is.
     written(
       folder,
