@@ -22,6 +22,7 @@ import {
   VECTOR,
 } from "./assembler.ts";
 import { printGroup } from "./group.ts";
+import { BYTES } from "./pointers.ts";
 import type { Printer } from "./printer.ts";
 
 /** Rows of a tile by its vectors of columns: so many sums fill the registers. */
@@ -36,6 +37,8 @@ const PANEL_BYTES = 512 << 10;
 const SMALL_BYTES = 256 << 10;
 /** Or where so few rows use it that gathering costs more than it gives. */
 const FEW_ROWS = 24;
+/** A product up to this size is still in the first cache when its epilogue comes; others have theirs tile by tile. */
+const NEAR_BYTES = 32 << 10;
 const TAIL = 1, PART = 2;
 /** B panel's and A's place, C's and A's rows, the panel's begin, counts. */
 const FROM_B = RDI, FROM_A = RSI, ROWS_A = R8, ROWS_C = R9, PANEL = R10, COLUMNS_C = R13, COLUMNS_B = R12;
@@ -53,18 +56,27 @@ const transposed = ({ walk, row, column }: Matrix): Matrix => ({ walk, row: colu
 export function printGemm(printer: Printer, kernel: GemmKernel): void {
   const { m, n, k, epilogue } = kernel;
   const a = matrix(kernel.a), b = matrix(kernel.b), c = matrix(kernel.c);
-  if (n === 1 && a.column === 4 && b.row === 4 && k > 1 && !kernel.add) {
-    printGroup(printer, dotProducts(kernel));
-  } else if (n === 1 || c.column === 4) {
-    printer.withFrame(() => new Gemm(printer, m, n, k, a, b, c, kernel.add).print());
-  } else if (m === 1 || c.row === 4) {
-    printer.withFrame(() =>
-      new Gemm(printer, n, m, k, transposed(b), transposed(a), transposed(c), kernel.add).print()
-    );
+  const dots = n === 1 && a.column === 4 && b.row === 4 && k > 1 && !kernel.add;
+  const inTiles = !dots && m * n * 4 > NEAR_BYTES ? epilogue : null;
+  const print = (...operands: [number, number, Matrix, Matrix, Matrix, Stage | null]) =>
+    printer.withFrame(() => new Gemm(printer, k, kernel.add, kernel.name, ...operands).print());
+  if (dots) printGroup(printer, dotProducts(kernel));
+  else if (n === 1 || c.column === 4) print(m, n, a, b, c, inTiles);
+  else if (m === 1 || c.row === 4) {
+    print(n, m, transposed(b), transposed(a), transposed(c), inTiles && transposedStage(inTiles));
   } else {throw new Error(
       `internal: the product of ${kernel.name} has neither rows nor columns side by side.`,
     );}
-  if (epilogue) printGroup(printer, epilogueGroup(kernel, epilogue));
+  if (epilogue && !inTiles) printGroup(printer, epilogueGroup(kernel, epilogue));
+}
+
+function transposedStage(stage: Stage): Stage {
+  const turned = (walk: Walk): Walk => ({ ...walk, strides: walk.strides.toReversed() });
+  return {
+    instructions: stage.instructions.map((one) => "from" in one ? { ...one, from: turned(one.from) } : one),
+    stores: stage.stores.map((store) => ({ ...store, to: turned(store.to) })),
+    reductions: [],
+  };
 }
 
 /** Numbers of A's rows times one column: sums over rows. */
@@ -95,17 +107,21 @@ class Gemm {
   readonly #lanes: number;
   /** B is gathered in panels. */
   readonly #packs: boolean;
+  readonly #epilogue: TileEpilogue | null;
 
   constructor(
     readonly printer: Printer,
+    readonly k: number,
+    readonly add: boolean,
+    readonly name: string,
     readonly m: number,
     readonly n: number,
-    readonly k: number,
     readonly a: Matrix,
     readonly b: Matrix,
     readonly c: Matrix,
-    readonly add: boolean,
+    epilogue: Stage | null,
   ) {
+    this.#epilogue = epilogue && new TileEpilogue(printer, name, epilogue);
     this.#asm = printer.asm;
     this.#lanes = this.#asm.lanes;
     const together = b.column === 4 || n === 1;
@@ -123,9 +139,13 @@ class Gemm {
       const wide = most === 4 && vectors % 3 === 0 && vectors % 4 !== 0 ? 3 : most;
       const whole = Math.floor(this.n / (wide * this.#lanes));
       const rest = vectors - whole * wide;
+      const last = from + depth === this.k;
       this.#begin(from);
-      if (whole > 0) this.#overPanels(whole, wide, () => this.#panel(wide, wide * this.#lanes, depth, add));
-      if (rest > 0) this.#panel(rest, this.n - whole * wide * this.#lanes, depth, add);
+      if (last) this.#epilogue?.begin();
+      if (whole > 0) {
+        this.#overPanels(whole, wide, () => this.#panel(wide, wide * this.#lanes, depth, add, last));
+      }
+      if (rest > 0) this.#panel(rest, this.n - whole * wide * this.#lanes, depth, add, last);
     }
   }
 
@@ -156,7 +176,7 @@ class Gemm {
   }
 
   /** Columns of C: `vectors` vectors, of which the last may be a part. */
-  #panel(vectors: number, columns: number, depth: number, add: boolean): void {
+  #panel(vectors: number, columns: number, depth: number, add: boolean, last: boolean): void {
     const asm = this.#asm, tail = columns % this.#lanes;
     if (tail > 0) this.#setMask(TAIL, tail);
     if (this.#packs) this.#pack(vectors, columns, depth);
@@ -166,18 +186,23 @@ class Gemm {
     const most = (MOST_ROWS[asm.isa] as Record<number, number>)[vectors];
     const rows = tileRows(this.m, most);
     const times = Math.floor(this.m / rows), left = this.m % rows;
+    const tile = (count: number) => {
+      this.#tile(count, vectors, tail, depth, add, last);
+      if (last) this.#epilogue?.advance(count, 0);
+    };
     if (times > 1) {
       const again = asm.label();
       asm.moveNumber(RDX, times);
       asm.bind(again);
-      this.#tile(rows, vectors, tail, depth, add);
+      tile(rows);
       asm.subtract(RDX, 1);
       asm.jump("notZero", again);
-    } else this.#tile(rows, vectors, tail, depth, add);
-    if (left > 0) this.#tile(left, vectors, tail, depth, add);
+    } else tile(rows);
+    if (left > 0) tile(left);
+    if (last) this.#epilogue?.advance(-this.m, columns);
   }
 
-  #tile(rows: number, vectors: number, tail: number, depth: number, add: boolean): void {
+  #tile(rows: number, vectors: number, tail: number, depth: number, add: boolean, last: boolean): void {
     const asm = this.#asm;
     const sum = (row: number, j: number) => asm.vectorRegisters - 1 - (row * vectors + j);
     const number = vectors; // the repeated number of A; vectors of B stand before it
@@ -222,13 +247,20 @@ class Gemm {
       asm.jump("notZero", again);
     } else steps(unrolled);
     steps(left);
+    if (last && this.#epilogue) {
+      const columns = tail > 0 ? (vectors - 1) * this.#lanes + tail : vectors * this.#lanes;
+      this.#epilogue.print(rows, columns, vectors, sum);
+    } else this.#storeTile(rows, vectors, tail, sum);
+    asm.add(ROWS_A, rows * this.a.row);
+    asm.add(ROWS_C, rows * this.c.row);
+  }
+  #storeTile(rows: number, vectors: number, tail: number, sum: (row: number, j: number) => number): void {
+    const partial = (j: number) => tail > 0 && j === vectors - 1;
     for (let row = 0; row < rows; row++) {
       for (let j = 0; j < vectors; j++) {
         this.#store({ base: ROWS_C, disp: this.#at(row, j) }, sum(row, j), partial(j) ? tail : 0);
       }
     }
-    asm.add(ROWS_A, rows * this.a.row);
-    asm.add(ROWS_C, rows * this.c.row);
   }
   #at(row: number, j: number): number {
     return row * this.c.row + j * this.#asm.vectorBytes;
@@ -328,6 +360,72 @@ class Gemm {
       asm.add(FROM_B, this.b.row);
       asm.add(R11, rowBytes);
     });
+  }
+}
+
+/** The registers of a product that the epilogue's loops would change. */
+const KEPT = [RDX, ROWS_A, ROWS_C, PANEL, COLUMNS_B, COLUMNS_C, R14];
+const TILE_BYTES = 2048;
+
+/** Pointwise work on a tile of the product, which passes over the stack. */
+class TileEpilogue {
+  readonly #walks: Walk[] = [];
+  /** Pointers to each walk's number at the tile's first one, and to the tile, in the frame. */
+  readonly #pointers: number;
+  readonly #tile: number;
+  readonly #kept: number;
+
+  constructor(readonly printer: Printer, readonly name: string, readonly stage: Stage) {
+    const add = (walk: Walk) => void (walk.slot === -1 || this.#walks.push(walk));
+    for (const one of stage.instructions) if ("from" in one) add(one.from);
+    for (const { to } of stage.stores) add(to);
+    this.#pointers = printer.reserve(8 * (this.#walks.length + 1));
+    this.#kept = printer.reserve(8 * KEPT.length);
+    this.#tile = printer.reserve(TILE_BYTES);
+  }
+
+  #place = (i: number): Memory => ({ base: RSP, disp: this.#pointers + 8 * i });
+
+  begin(): void {
+    const { asm } = this.printer;
+    asm.address(RAX, { base: RSP, disp: this.#tile });
+    asm.store(this.#place(0), RAX);
+    this.#walks.forEach(({ slot, offset, kind }, i) => {
+      asm.load(RAX, this.printer.slot(slot));
+      asm.address(RAX, { base: RAX, disp: offset * BYTES[kind] });
+      asm.store(this.#place(i + 1), RAX);
+    });
+  }
+  advance(rows: number, columns: number): void {
+    this.#walks.forEach(({ strides: [row, column], kind }, i) => {
+      const bytes = (rows * row + columns * column) * BYTES[kind];
+      if (bytes !== 0) this.printer.asm.add(this.#place(i + 1), bytes);
+    });
+  }
+  print(rows: number, columns: number, vectors: number, sum: (row: number, j: number) => number): void {
+    const { asm } = this.printer;
+    for (let row = 0; row < rows; row++) {
+      for (let j = 0; j < vectors; j++) {
+        const disp = this.#tile + (row * vectors + j) * asm.vectorBytes;
+        asm.vector(VECTOR.storeUps, sum(row, j), 0, { base: RSP, disp });
+      }
+    }
+    KEPT.forEach((register, i) => asm.store({ base: RSP, disp: this.#kept + 8 * i }, register));
+    // The walks' slots are the places of their pointers here: -1 the tile, -2 the first walk.
+    const here = (walk: Walk): Walk => {
+      if (walk.slot === -1) return { ...walk, offset: 0, strides: [vectors * asm.lanes, 1] };
+      return { ...walk, offset: 0, slot: -2 - this.#walks.indexOf(walk) };
+    };
+    const stage: Stage = {
+      instructions: this.stage.instructions.map((one) =>
+        "from" in one ? { ...one, from: here(one.from) } : one
+      ),
+      stores: this.stage.stores.map((store) => ({ ...store, to: here(store.to) })),
+      reductions: [],
+    };
+    const group: GroupKernel = { kernel: "group", name: this.name, sizes: [rows, columns], stages: [stage] };
+    printGroup(this.printer, group, (slot) => slot < 0 ? this.#place(-1 - slot) : null);
+    KEPT.forEach((register, i) => asm.load(register, { base: RSP, disp: this.#kept + 8 * i }));
   }
 }
 

@@ -261,6 +261,11 @@ export class Pointers implements Accesses {
     asm.address(ADDRESS, from);
     this.printer.withFrame(() => {
       const at = this.printer.reserve(asm.vectorBytes);
+      if (lanes < this.#lanes) {
+        // What the stack holds must not count: Sleef takes another way for a whole vector where one lane is large.
+        asm.vector(VECTOR.vpxor, to, to, to);
+        asm.vector(VECTOR.storeUps, to, 0, { base: RSP, disp: at });
+      }
       for (let i = 0; i < lanes; i++) {
         const lane: Memory = { base: ADDRESS, disp: i * stride * bytes };
         if (bytes === 1) asm.loadByte(COUNT, lane);

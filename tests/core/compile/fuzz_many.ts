@@ -1,18 +1,22 @@
 // What ./scripts/compile-fuzz runs: cases by their seed, until so many are done. A wrong one is printed.
+import type { Isa } from "../../../core/compile/kernel.ts";
 import { useLibtorch } from "../../libtorch.ts";
-import { fuzzGroup } from "./x86/fuzz.ts";
+import { fuzzGroup, fuzzProduct } from "./x86/fuzz.ts";
 import { ISAS } from "./x86/harness.ts";
 
 /** Each gives what is wrong with the case of a seed, or null. */
 const CASES: Record<string, (seed: number) => string | null> = {
-  groups(seed) {
-    for (const isa of ISAS) {
-      const problem = fuzzGroup(seed, isa);
-      if (problem) return `${isa}: ${problem}`;
-    }
-    return null;
-  },
+  groups: (seed) => onEach((isa) => fuzzGroup(seed, isa)),
+  products: (seed) => onEach((isa) => fuzzProduct(seed, isa)),
 };
+
+function onEach(fuzz: (isa: Isa) => string | null): string | null {
+  for (const isa of ISAS) {
+    const problem = fuzz(isa);
+    if (problem) return `${isa}: ${problem}`;
+  }
+  return null;
+}
 
 if (import.meta.main) {
   const [name, count = "10000", first = "0"] = Deno.args;

@@ -2,6 +2,7 @@
 // reduction with a sum in f64. Then the same group without its intermediate stores must store the same bits.
 import { POINTWISE, type Pointwise } from "../../../../core/compile/graph.ts";
 import type {
+  GemmKernel,
   GroupKernel,
   Instruction,
   Isa,
@@ -243,6 +244,66 @@ export function fuzzGroup(seed: number, isa: Isa): string | null {
       const near = (x: number, y: number) =>
         same(x, y) || op === "sum" && !(Math.abs(x - y) > 1e-4 * Math.abs(x) + 1e-3);
       if (!a.every((value, i) => near(value, b[i]))) return `seed ${seed}: without stores a ${op} differs`;
+    }
+  }
+  return null;
+}
+
+/** A product with an epilogue stores the bits of the product and its epilogue apart; and the product is right. */
+export function fuzzProduct(seed: number, isa: Isa): string | null {
+  const random = new Random(seed);
+  const [m, n] = [random.of([1, 2, 7, 33, 64, 130]), random.of([1, 3, 16, 50, 64, 100, 144])];
+  const k = random.of([1, 2, 7, 16, 33, 100, 260]);
+  const matrix = (rows: number, columns: number) => random.chance(0.5) ? [columns, 1] : [1, rows];
+  const sa = matrix(m, k), sb = matrix(k, n), sc = matrix(m, n);
+  const small = (count: number) => Float32Array.from({ length: count }, () => random.next() - 0.5);
+  const add = random.chance(0.3);
+  const slots: Data[] = [small(m * k), small(k * n), small(m * n), small(m * n), small(n)];
+  const instructions: Instruction[] = [
+    { op: "load", from: walk(-1, sc) },
+    { op: "load", from: walk(3, matrix(m, n)) },
+    { op: "load", from: walk(4, [0, 1]) },
+  ];
+  for (let i = random.below(8); i >= 0; i--) {
+    const op = random.of(["add", "mul", "sub", "max", "tanh", "exp", "where", "gt", "neg"] as const);
+    instructions.push({
+      op,
+      args: Array.from({ length: POINTWISE[op] }, () => random.below(instructions.length)),
+    });
+  }
+  const stores = Array.from({ length: 1 + random.below(2) }, (_, i): Store => {
+    slots.push(new Float32Array(m * n));
+    return { value: i === 0 ? instructions.length - 1 : 0, to: walk(slots.length - 1, matrix(m, n)) };
+  });
+  const product: GemmKernel = {
+    ...{ kernel: "gemm", name: "product", m, n, k, add },
+    ...{ a: walk(0, sa), b: walk(1, sb), c: walk(2, sc), epilogue: null },
+  };
+  const fused = runKernels([{ ...product, epilogue: { instructions, stores, reductions: [] } }], isa, slots);
+  const alone = instructions.map((one) =>
+    "from" in one && one.from.slot === -1 ? { ...one, from: { ...one.from, slot: 2 } } : one
+  );
+  const after: GroupKernel = {
+    ...{ kernel: "group", name: "epilogue", sizes: [m, n] },
+    stages: [{ instructions: alone, stores, reductions: [] }],
+  };
+  const apart = runKernels([product, after], isa, slots, false);
+  const shape = `seed ${seed}: ${m} x ${n} x ${k}`;
+  for (const { to: { slot } } of stores) {
+    const [one, other] = [fused[slot], apart[slot]] as Float32Array[];
+    if (!one.every((value, i) => same(value, other[i]))) return `${shape}: the epilogue differs`;
+  }
+  const [a, b, before] = slots as Float32Array[], c = apart[2] as Float32Array;
+  for (let i = 0; i < m; i++) {
+    for (let j = 0; j < n; j++) {
+      const at = i * sc[0] + j * sc[1];
+      let sum = add ? before[at] : 0, size = Math.abs(sum);
+      for (let p = 0; p < k; p++) {
+        const term = a[i * sa[0] + p * sa[1]] * b[p * sb[0] + j * sb[1]];
+        sum += term;
+        size += Math.abs(term);
+      }
+      if (!(Math.abs(c[at] - sum) <= 1e-5 * size)) return `${shape}: ${c[at]}, not ${sum}`;
     }
   }
   return null;

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import type { BlasKernel, GemmKernel, Isa } from "../../../../core/compile/kernel.ts";
 import { useLibtorch } from "../../../libtorch.ts";
+import { fuzzProduct } from "./fuzz.ts";
 import { ISAS, runKernels, walk } from "./harness.ts";
 
 useLibtorch();
@@ -96,6 +97,15 @@ for (const isa of ISAS) {
     assertEquals(worst(isa, 30, 150, 9000, rows, false, true) < 3e-3, true);
     assertEquals(worst(isa, 26, 600, 130, { ...rows, b: "columns" }, true, true) < 1e-4, true);
     assertEquals(worst(isa, 26, 600, 130, rows, false, true) < 1e-4, true);
+  });
+}
+
+for (const isa of ISAS) {
+  Deno.test(`60 random products of ${isa} with an epilogue are those without one, and right`, () => {
+    const wrong = Array.from({ length: 60 }, (_, seed) => fuzzProduct(seed, isa)).filter((one) =>
+      one !== null
+    );
+    assertEquals(wrong, []);
   });
 }
 
