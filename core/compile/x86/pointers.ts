@@ -262,7 +262,7 @@ export class Pointers implements Accesses {
     this.printer.withFrame(() => {
       const at = this.printer.reserve(asm.vectorBytes);
       if (lanes < this.#lanes) {
-        // What the stack holds must not count: Sleef takes another way for a whole vector where one lane is large.
+        // These lanes are zero, whatever the stack held: one large lane changes how Sleef computes the others.
         asm.vector(VECTOR.vpxor, to, to, to);
         asm.vector(VECTOR.storeUps, to, 0, { base: RSP, disp: at });
       }
