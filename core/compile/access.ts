@@ -1,0 +1,145 @@
+// Which element of a value a loop reads: each dimension's index is a sum of loop counters. Views only change indices, so
+// most of them cost nothing.
+import type { Graph, Node, Ref } from "./graph.ts";
+
+/** offset + the sum of coefficients times the loops' counters. */
+export interface Index {
+  readonly offset: number;
+  readonly coefficients: readonly number[];
+}
+
+/** One per dimension of a value. */
+export type Access = readonly Index[];
+
+/** Elements from the first one, in memory in row-major order. */
+export interface Linear {
+  readonly offset: number;
+  readonly strides: readonly number[];
+}
+
+export const count = (shape: readonly number[]): number => shape.reduce((all, size) => all * size, 1);
+
+/** Elements from one place of each dimension to the next, in row-major order. */
+export function rowMajor(shape: readonly number[]): number[] {
+  const strides = new Array<number>(shape.length);
+  let stride = 1;
+  for (let i = shape.length - 1; i >= 0; i--) {
+    strides[i] = stride;
+    stride *= shape[i];
+  }
+  return strides;
+}
+
+/** Loops run over the dimensions that have more than one place. */
+export const loopsOver = (shape: readonly number[]): number[] => shape.filter((size) => size > 1);
+
+const nothing = (loops: number): Index => ({ offset: 0, coefficients: new Array(loops).fill(0) });
+
+/** Each loop walks its own dimension. */
+export function wholeOf(shape: readonly number[]): Access {
+  const loops = loopsOver(shape).length;
+  let next = 0;
+  return shape.map((size) => {
+    const index = nothing(loops);
+    return size > 1 ? { offset: 0, coefficients: index.coefficients.with(next++, 1) } : index;
+  });
+}
+
+/** What NumPy's broadcasting reads of an operand of `shape`. */
+export function broadcast(access: Access, shape: readonly number[], loops: number): Access {
+  const behind = access.length - shape.length;
+  return shape.map((size, i) => size === 1 ? nothing(loops) : access[behind + i]);
+}
+
+export function linear(access: Access, shape: readonly number[], loops: number): Linear {
+  const steps = rowMajor(shape), strides = new Array<number>(loops).fill(0);
+  let offset = 0;
+  access.forEach((index, i) => {
+    offset += index.offset * steps[i];
+    index.coefficients.forEach((c, k) => strides[k] += c * steps[i]);
+  });
+  return { offset, strides };
+}
+
+/** The indices of a value of `shape` at this place of its row-major order; null where they are no sums of counters. */
+export function indicesAt(
+  { offset, strides }: Linear,
+  shape: readonly number[],
+  sizes: readonly number[],
+): Access | null {
+  const steps = rowMajor(shape), access: Index[] = [];
+  let rest = offset;
+  const left = [...strides];
+  for (let i = 0; i < shape.length; i++) {
+    if (shape[i] === 1) {
+      access.push(nothing(sizes.length));
+      continue;
+    }
+    const at = Math.floor(rest / steps[i]);
+    rest -= at * steps[i];
+    let last = at;
+    const coefficients = left.map((stride, k) => {
+      if (stride < steps[i]) return 0;
+      if (stride % steps[i] !== 0) return NaN;
+      last += stride / steps[i] * (sizes[k] - 1);
+      left[k] = 0;
+      return stride / steps[i];
+    });
+    if (coefficients.includes(NaN) || last >= shape[i]) return null;
+    access.push({ offset: at, coefficients });
+  }
+  return left.every((stride) => stride === 0) && rest === 0 ? access : null;
+}
+
+/** A view's source, and what is read of it; null where a copy must come first. */
+export function through(graph: Graph, node: Node, access: Access, sizes: readonly number[]): Access | null {
+  const loops = sizes.length;
+  switch (node.op) {
+    case "reshape":
+      return indicesAt(linear(access, node.shape, loops), graph.nodes[node.args[0]].shape, sizes);
+    case "expand":
+      return broadcast(access, graph.nodes[node.args[0]].shape, loops);
+    case "permute": {
+      const source = new Array<Index>(access.length);
+      node.dims.forEach((dim, i) => source[dim] = access[i]);
+      return source;
+    }
+    case "slice": {
+      const index = access[node.dim];
+      return access.with(node.dim, { ...index, offset: index.offset + node.start });
+    }
+    default:
+      throw new Error(`internal: ${node.op} is no view.`);
+  }
+}
+
+export const isView = ({ op }: Node): boolean =>
+  op === "reshape" || op === "expand" || op === "permute" || op === "slice";
+
+/** The memory that a value lies in, as strides over its own dimensions that are longer than 1; null: it lies in none. */
+export interface Located extends Linear {
+  readonly base: Ref;
+}
+
+/** Follows views to a value in memory. Returns the value that is to be put there where it is not. */
+export function locate(
+  graph: Graph,
+  ref: Ref,
+  inMemory: (ref: Ref) => boolean,
+): Located | { readonly missing: Ref } {
+  const sizes = loopsOver(graph.nodes[ref].shape);
+  let access = wholeOf(graph.nodes[ref].shape), at = ref;
+  for (;;) {
+    const node = graph.nodes[at];
+    if (inMemory(at)) return { base: at, ...linear(access, node.shape, sizes.length) };
+    if (!isView(node)) return { missing: at };
+    const source = (node as { args: readonly Ref[] }).args[0];
+    if (node.op === "reshape" && inMemory(source)) {
+      return { base: source, ...linear(access, node.shape, sizes.length) };
+    }
+    const next = through(graph, node, access, sizes);
+    if (next === null) return { missing: source }; // laid out in its own order, it can be read in any shape
+    access = next;
+    at = source;
+  }
+}

@@ -1,0 +1,53 @@
+// Pointwise work on a product is done where the product is made: its numbers are in registers then.
+import { type Buffer, buffersRead, buffersWritten, type Part } from "./fuse.ts";
+import type { GemmKernel, GroupKernel, Instruction, Stage, Walk } from "./kernel.ts";
+
+export function withEpilogues(parts: readonly Part[], buffers: readonly Buffer[]): Part[] {
+  const done: (Part | null)[] = [...parts];
+  parts.forEach((part, at) => {
+    if (part.kernel !== "gemm" || part.add || part.epilogue !== null) return;
+    const { slot } = part.c;
+    if (buffers[slot].home.from !== "arena" || buffers[slot].elements !== part.m * part.n) return;
+    const readers = done.flatMap((one, i) => one !== null && buffersRead(one).has(slot) ? [i] : []);
+    if (readers.length !== 1) return;
+    const [reader] = readers, group = done[reader]!;
+    if (group.kernel !== "group" || !isKnownAt(done, at, group, slot)) return;
+    const epilogue = epilogueOf(part, group);
+    if (epilogue === null) return;
+    done[at] = { ...part, name: `${part.name}, ${group.name}`, epilogue };
+    done[reader] = null;
+  });
+  return done.filter((part) => part !== null);
+}
+
+/** All that the group reads beside the product is made before it. */
+function isKnownAt(parts: readonly (Part | null)[], at: number, group: GroupKernel, slot: number): boolean {
+  const reads = buffersRead(group);
+  return parts.slice(at + 1).every((later) =>
+    later === null || later === group || [...buffersWritten(later)].every((one) => one === slot || !reads.has(one))
+  );
+}
+
+function epilogueOf({ m, n, c: { slot } }: GemmKernel, { sizes, stages }: GroupKernel): Stage | null {
+  const [stage] = stages;
+  if (stages.length > 1 || stage.reductions.length > 0) return null;
+  const spread = (strides: readonly number[]): readonly number[] | null => {
+    if (sizes.length === 2 && sizes[0] === m && sizes[1] === n) return strides;
+    if (sizes.length !== 1 || sizes[0] !== m * n) return null;
+    return [m > 1 ? strides[0] * n : 0, n > 1 ? strides[0] : 0];
+  };
+  if (spread(new Array(sizes.length).fill(0)) === null) return null;
+  const walk = (one: Walk): Walk => ({ ...one, strides: spread(one.strides)! });
+  const product = [m > 1 ? n : 0, n > 1 ? 1 : 0];
+  const isProduct = (one: Walk) => one.slot === slot && one.offset === 0 && String(spread(one.strides)) === String(product);
+  let fits = true;
+  const instructions = stage.instructions.map((one): Instruction => {
+    if (one.op !== "load") return one;
+    const { from } = one as { from: Walk };
+    if (isProduct(from)) return { op: "load", from: { ...walk(from), slot: -1 } };
+    fits &&= from.slot !== slot;
+    return { op: "load", from: walk(from) };
+  });
+  if (!fits) return null;
+  return { instructions, stores: stage.stores.map(({ value, to }) => ({ value, to: walk(to) })), reductions: [] };
+}

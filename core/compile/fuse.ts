@@ -1,0 +1,582 @@
+// From a graph to kernels in order. Values that somebody needs in memory are sinks; sinks over the same loops join into
+// one group, which computes what lies between them in registers. Products stand alone, and calls of libtorch's ops
+// cut the plan into segments.
+import { count, isView, type Located, locate, loopsOver, rowMajor } from "./access.ts";
+import { type Blas, biasOf, blasOf } from "./blas.ts";
+import { withEpilogues } from "./epilogue.ts";
+import { buildGroup, type Built, isReduction, Missing, spaceOf, Unfit } from "./group.ts";
+import type { Graph, Kind, Node, Origin, Ref } from "./graph.ts";
+import type { GemmKernel, GroupKernel, Kernel, Walk } from "./kernel.ts";
+import { simplify } from "./simplify.ts";
+
+/** Where a value lies while a step runs. */
+export type Home =
+  | Origin
+  | { readonly from: "arena" }
+  /** The arena's gradient of this number. */
+  | { readonly from: "gradient"; readonly index: number }
+  | { readonly from: "output" }
+  | { readonly from: "loss" }
+  /** A tensor that libtorch makes, of call `call`. */
+  | { readonly from: "result"; readonly call: number; readonly index: number };
+
+/** A kernel's slots are numbers of buffers, until they have a place. */
+export interface Buffer {
+  readonly ref: Ref;
+  readonly kind: Kind;
+  readonly shape: readonly number[];
+  readonly elements: number;
+  readonly home: Home;
+}
+
+/** An argument of a call: a view of a buffer. */
+export interface CallTensor {
+  readonly slot: number;
+  readonly offset: number;
+  readonly sizes: readonly number[];
+  readonly strides: readonly number[];
+}
+
+export interface CallPart {
+  readonly kernel: "call";
+  readonly name: string;
+  readonly schema: string;
+  readonly values: readonly unknown[];
+  /** By the number of a value. */
+  readonly tensors: ReadonlyMap<Ref, CallTensor>;
+  /** Buffers, one for each result that is used. */
+  readonly results: readonly { readonly slot: number; readonly index: number }[];
+}
+
+export type Part = Kernel | CallPart;
+
+export interface Program {
+  readonly parts: readonly Part[];
+  readonly buffers: readonly Buffer[];
+}
+
+export interface FuseOptions {
+  /** libtorch's bits: its products, and its order of sums. */
+  readonly exact: boolean;
+  /** Gradients are added to what is there; else they are written. */
+  readonly adds: boolean;
+  /** How often a row is long enough to be worth a product of our own. */
+  readonly epilogues?: boolean;
+}
+
+/** So many instructions again cost as much as a value's way to memory and back. */
+const CHEAP = 12;
+const COSTS: Readonly<Record<string, number>> = {
+  ...{ exp: 9, expm1: 9, log: 9, log1p: 9, tanh: 11, sigmoid: 10, erf: 11, sin: 11, cos: 11, pow: 20 },
+  ...{ div: 3, sqrt: 3, rsqrt: 4, reciprocal: 3 },
+};
+const MOST_ROUNDS = 400;
+
+export function fuse(graph: Graph, options: FuseOptions): Program {
+  const simple = simplify(graph, options.exact);
+  const kept = new Set<Ref>();
+  for (let round = 0; round < MOST_ROUNDS; round++) {
+    try {
+      const fusion = new Fusion(simple, kept, options);
+      const program = fusion.run();
+      const twice = fusion.computedTwice();
+      if (twice.length === 0) return program;
+      for (const ref of twice) kept.add(ref);
+    } catch (thrown) {
+      if (!(thrown instanceof Missing) || kept.has(thrown.ref)) throw thrown;
+      kept.add(thrown.ref);
+    }
+  }
+  throw new Error("internal: a plan that does not settle.");
+}
+
+/** A group that may grow. */
+interface Growing {
+  readonly at: number;
+  readonly space: string;
+  readonly sinks: Ref[];
+  built: Built;
+}
+
+class Fusion {
+  readonly #buffers: Buffer[] = [];
+  readonly #bufferOf = new Map<Ref, number>();
+  /** The part that makes a value in memory; -1 for tensors. */
+  readonly #at = new Map<Ref, number>();
+  readonly #parts: (Growing | Part)[] = [];
+  readonly #homes = new Map<Ref, Home>();
+  readonly #copies: { readonly ref: Ref; readonly home: Home; readonly adds: boolean }[] = [];
+  readonly #addsTo = new Set<Ref>();
+  readonly #live: ReadonlySet<Ref>;
+  /** In exact plans: a product that a bias is put under first. */
+  readonly #biased = new Map<Ref, { readonly gemm: Ref; readonly bias: Ref }>();
+  #calls = 0;
+
+  constructor(readonly graph: Graph, readonly kept: Set<Ref>, readonly options: FuseOptions) {
+    this.#live = liveIn(graph);
+    if (options.exact) this.#findBiases();
+    this.#settleMemory();
+  }
+
+  run(): Program {
+    this.graph.nodes.forEach((node, ref) => this.#live.has(ref) && this.#take(ref, node));
+    for (const { ref, home, adds } of this.#copies) this.#copy(ref, home, adds);
+    this.graph.gradients.forEach((ref, index) => {
+      if (ref === null && !this.options.adds) this.#clear(index);
+    });
+    const parts = this.#finished();
+    return { parts: this.options.exact ? parts : withEpilogues(parts, this.#buffers), buffers: this.#buffers };
+  }
+
+  /** What costs much and is computed in more than one group. */
+  computedTwice(): Ref[] {
+    const seen = new Map<Ref, number>();
+    for (const part of this.#parts) {
+      if (!("built" in part)) continue;
+      for (const ref of part.built.inner) seen.set(ref, (seen.get(ref) ?? 0) + 1);
+    }
+    const often = [...seen].filter(([ref, times]) => times > 1 && this.#cost(ref) > CHEAP).map(([ref]) => ref);
+    // Keeping the last of a chain may make the others needless.
+    const needed = new Set(often.flatMap((ref) => [...this.#below(ref)]));
+    const tops = often.filter((ref) => !needed.has(ref));
+    return tops.filter((ref) => this.graph.nodes[ref].kind === "f32");
+  }
+
+  #below(ref: Ref): Set<Ref> {
+    const below = new Set<Ref>(), todo = [...argsOf(this.graph.nodes[ref])];
+    while (todo.length > 0) {
+      const next = todo.pop()!;
+      if (below.has(next) || this.#inMemory(next)) continue;
+      below.add(next);
+      todo.push(...argsOf(this.graph.nodes[next]));
+    }
+    return below;
+  }
+
+  #cost(ref: Ref): number {
+    let cost = 0;
+    for (const one of [ref, ...this.#below(ref)]) cost += COSTS[this.graph.nodes[one].op] ?? 1;
+    return cost;
+  }
+
+  #inMemory = (ref: Ref): boolean => {
+    const { op } = this.graph.nodes[ref];
+    return this.kept.has(ref) || this.#biased.has(ref) || op === "tensor" || ALWAYS.has(op);
+  };
+
+  /** add(product, bias): libtorch puts the bias first, and adds the product to it. */
+  #findBiases(): void {
+    const uses = usesIn(this.graph, this.#live);
+    this.graph.nodes.forEach((node, ref) => {
+      if (node.op !== "add" || !this.#live.has(ref)) return;
+      const found = biasOf(this.graph, node, (gemm) => uses.get(gemm) === 1);
+      if (found) this.#biased.set(ref, found);
+    });
+  }
+
+  /** Decides what lies in memory, and where results go. */
+  #settleMemory(): void {
+    const { graph } = this;
+    const gemms = new Set([...this.#biased.values()].map(({ gemm }) => gemm));
+    const need = (ref: Ref) => {
+      for (;;) {
+        const found = locate(graph, ref, this.#inMemory);
+        if (!("missing" in found)) return found;
+        this.kept.add(found.missing);
+      }
+    };
+    graph.nodes.forEach((node, ref) => {
+      if (!this.#live.has(ref)) return;
+      if (node.op === "gemm") node.args.forEach(need);
+      else if (node.op === "call") node.args.forEach((arg) => graph.nodes[arg].op !== "call" && need(arg));
+      else if (this.#biased.has(ref)) need(this.#biased.get(ref)!.bias);
+    });
+    const home = (ref: Ref, there: Home, adds = false) => {
+      const found = locate(graph, ref, this.#inMemory);
+      const base = "missing" in found ? ref : found.base;
+      const node = graph.nodes[base];
+      const same = !("missing" in found) && found.offset === 0 &&
+        String(found.strides) === String(rowMajor(loopsOver(graph.nodes[ref].shape))) &&
+        count(node.shape) === count(graph.nodes[ref].shape);
+      const own = same || ("missing" in found && found.missing === ref && !isView(graph.nodes[ref]));
+      const free = node.op !== "tensor" && node.op !== "call" && node.op !== "result" && !this.#homes.has(base);
+      const direct = !adds || node.op === "gemm" && !this.options.exact && !gemms.has(base);
+      if (own && free && direct) {
+        if (!same) this.kept.add(ref);
+        this.#homes.set(base, there);
+        if (adds) this.#addsTo.add(base);
+      } else {
+        if ("missing" in found && !isView(graph.nodes[ref])) this.kept.add(ref);
+        this.#copies.push({ ref, home: there, adds });
+      }
+    };
+    home(graph.output, { from: "output" });
+    home(graph.loss, { from: "loss" });
+    graph.gradients.forEach((ref, index) => {
+      if (ref !== null) home(ref, { from: "gradient", index }, this.options.adds);
+    });
+  }
+
+  #buffer(ref: Ref, home: Home = this.#homes.get(ref) ?? { from: "arena" }): number {
+    const { kind, shape } = this.graph.nodes[ref];
+    if (kind === "bool" && home.from === "arena") throw new Error(`internal: truth values of ${ref} are kept.`);
+    return this.#buffers.push({ ref, kind, shape, elements: count(shape), home }) - 1;
+  }
+
+  #define(ref: Ref, at: number, home?: Home): number {
+    const buffer = this.#buffer(ref, home);
+    this.#bufferOf.set(ref, buffer);
+    this.#at.set(ref, at);
+    return buffer;
+  }
+
+  #located(ref: Ref): Located {
+    const found = locate(this.graph, ref, this.#inMemory);
+    if ("missing" in found) throw new Missing(found.missing);
+    return found;
+  }
+
+  /** Strides over all dimensions of a value, of which `locate` leaves those of one place out. */
+  #stridesOf(ref: Ref): { base: Ref; offset: number; strides: number[] } {
+    const { shape } = this.graph.nodes[ref], { base, offset, strides } = this.#located(ref);
+    let next = 0;
+    return { base, offset, strides: shape.map((size) => size > 1 ? strides[next++] : 0) };
+  }
+
+  #take(ref: Ref, node: Node): void {
+    if (node.op === "tensor") {
+      this.#define(ref, -1, node.origin);
+      return;
+    }
+    const biased = this.#biased.get(ref);
+    if (biased) return this.#blas(ref, biased);
+    if (node.op === "gemm") {
+      if ([...this.#biased.values()].some(({ gemm }) => gemm === ref)) return;
+      return this.options.exact ? this.#blas(ref, { gemm: ref, bias: null }) : this.#gemm(ref, node);
+    }
+    if (node.op === "call") return this.#call(ref, node);
+    if (node.op === "result") return;
+    if (node.op === "embed") return this.#embed(ref, node);
+    if (node.op === "cat") return this.#cat(ref, node);
+    if (isReduction(node) || this.kept.has(ref)) this.#sink(ref);
+  }
+
+  #memory = { bufferOf: (ref: Ref) => this.#bufferOf.get(ref) ?? null };
+
+  /** The group that computes this value: one over the same loops that may go on, or a new one. */
+  #sink(ref: Ref): void {
+    const memory = { graph: this.graph, bufferOf: this.#memory.bufferOf };
+    const space = String(spaceOf(this.graph, ref));
+    const needs = this.#reads(ref);
+    const earliest = Math.max(-1, ...needs.map((need) => this.#at.get(need)!));
+    const near = new Set(needs.map((need) => this.#bufferOf.get(need)!));
+    const buffer = this.#define(ref, this.#parts.length);
+    for (let at = Math.max(0, earliest); at < this.#parts.length; at++) {
+      const part = this.#parts[at];
+      if (!("built" in part) || part.space !== space) continue;
+      const { reads, writes } = part.built;
+      if (![...near].some((one) => reads.has(one) || writes.has(one))) continue;
+      const sinks = [...part.sinks, ref];
+      try {
+        part.built = buildGroup(memory, sinks, "");
+        part.sinks.push(ref);
+        this.#at.set(ref, at);
+        return;
+      } catch (thrown) {
+        if (!(thrown instanceof Unfit)) throw thrown;
+      }
+    }
+    try {
+      const built = buildGroup(memory, [ref], "");
+      this.#parts.push({ at: this.#parts.length, space, sinks: [ref], built });
+    } catch (thrown) {
+      if (!(thrown instanceof Unfit)) throw thrown;
+      this.#bufferOf.delete(ref);
+      throw new Missing(this.#cut(ref, buffer));
+    }
+  }
+
+  /** A value that is too much for one group: half of what it is made of goes to memory. */
+  #cut(ref: Ref, _: number): Ref {
+    const all = [...this.#below(ref)].filter((one) => {
+      const { op, kind } = this.graph.nodes[one];
+      return kind === "f32" && op !== "number";
+    });
+    if (all.length === 0) throw new Error(`internal: value ${ref} fits into no group.`);
+    const sizes = all.map((one) => this.#below(one).size);
+    const half = Math.max(...sizes) / 2;
+    return all[sizes.indexOf(sizes.reduce((a, b) => Math.abs(b - half) < Math.abs(a - half) ? b : a))];
+  }
+
+  /** The values in memory that computing this one reads. */
+  #reads(ref: Ref): Ref[] {
+    const found = new Set<Ref>(), todo = [...argsOf(this.graph.nodes[ref])], seen = new Set<Ref>();
+    while (todo.length > 0) {
+      const next = todo.pop()!;
+      if (seen.has(next)) continue;
+      seen.add(next);
+      if (this.#inMemory(next)) found.add(next);
+      else todo.push(...argsOf(this.graph.nodes[next]));
+    }
+    return [...found];
+  }
+
+  #matrix(ref: Ref, transposed: boolean, batch: number): Walk {
+    const node = this.graph.nodes[ref];
+    const { base, offset, strides } = this.#stridesOf(ref);
+    const outer = node.shape.slice(0, -2), [rows, columns] = strides.slice(-2);
+    let at = offset, rest = batch;
+    for (let i = outer.length - 1; i >= 0; i--) {
+      at += rest % outer[i] * strides[i];
+      rest = Math.floor(rest / outer[i]);
+    }
+    const slot = this.#bufferOf.get(base)!;
+    return { slot, offset: at, strides: transposed ? [columns, rows] : [rows, columns], kind: node.kind };
+  }
+
+  #gemm(ref: Ref, node: Node & { op: "gemm" }): void {
+    const [m, n] = node.shape.slice(-2), [a, b] = node.args;
+    const k = this.graph.nodes[a].shape.at(node.transposeA ? -2 : -1)!;
+    const slot = this.#define(ref, this.#parts.length);
+    const batches = count(node.shape.slice(0, -2));
+    for (let i = 0; i < batches; i++) {
+      const kernel: GemmKernel = {
+        kernel: "gemm",
+        name: "gemm",
+        ...{ m, n, k },
+        a: this.#matrix(a, node.transposeA, i),
+        b: this.#matrix(b, node.transposeB, i),
+        c: { slot, offset: i * m * n, strides: [n, 1], kind: "f32" },
+        add: this.#addsTo.has(ref),
+        epilogue: null,
+      };
+      this.#parts.push(kernel);
+    }
+    this.#at.set(ref, this.#parts.length - 1);
+  }
+
+  #blas(ref: Ref, { gemm, bias }: { gemm: Ref; bias: Ref | null }): void {
+    const node = this.graph.nodes[gemm] as Node & { op: "gemm" };
+    const [m, n] = node.shape.slice(-2), [a, b] = node.args;
+    const k = this.graph.nodes[a].shape.at(node.transposeA ? -2 : -1)!;
+    const left = this.#matrix(a, node.transposeA, 0), right = this.#matrix(b, node.transposeB, 0);
+    const slot = this.#define(ref, this.#parts.length);
+    if (bias !== null) {
+      const { base, offset, strides } = this.#stridesOf(bias);
+      const from: Walk = {
+        slot: this.#bufferOf.get(base)!,
+        offset,
+        strides: [0, n > 1 ? strides.at(-1)! : 0],
+        kind: "f32",
+      };
+      this.#parts.push(copyKernel("bias", [m, n], from, { slot, offset: 0, strides: [n, 1], kind: "f32" }));
+    }
+    const wanted: Blas = { m, n, k, a: left, b: right, slot, beta: bias === null ? 0 : 1 };
+    this.#parts.push(blasOf(wanted, { a: node.transposeA, b: node.transposeB }));
+    this.#at.set(ref, this.#parts.length - 1);
+  }
+
+  #call(ref: Ref, node: Node & { op: "call" }): void {
+    const call = this.#calls++, at = this.#parts.length;
+    const tensors = new Map<Ref, CallTensor>();
+    for (const arg of node.args) {
+      const { base, offset, strides } = this.#stridesOf(arg);
+      const sizes = this.graph.nodes[arg].shape;
+      tensors.set(arg, { slot: this.#bufferOf.get(base)!, offset, sizes, strides });
+    }
+    const results = [{ slot: this.#define(ref, at, { from: "result", call, index: 0 }), index: 0 }];
+    this.graph.nodes.forEach((one, i) => {
+      if (one.op !== "result" || one.args[0] !== ref || !this.#live.has(i)) return;
+      results.push({
+        slot: this.#define(i, at, { from: "result", call, index: one.index }),
+        index: one.index,
+      });
+    });
+    const { schema, values } = node;
+    this.#parts.push({ kernel: "call", name: schema.split("(")[0], schema, values, tensors, results });
+  }
+
+  #embed(ref: Ref, node: Node & { op: "embed" }): void {
+    const [source] = node.args;
+    const slot = this.#define(ref, this.#parts.length);
+    this.#parts.push(fillKernel(slot, count(node.shape), 0));
+    this.#copyInto(source, slot, node.shape, node.dim, node.start);
+    this.#at.set(ref, this.#parts.length - 1);
+  }
+
+  #cat(ref: Ref, node: Node & { op: "cat" }): void {
+    const slot = this.#define(ref, this.#parts.length);
+    let start = 0;
+    for (const arg of node.args) {
+      this.#copyInto(arg, slot, node.shape, node.dim, start);
+      start += this.graph.nodes[arg].shape[node.dim];
+    }
+    this.#at.set(ref, this.#parts.length - 1);
+  }
+
+  /** A part of a larger value; its source must be in memory. */
+  #copyInto(source: Ref, slot: number, shape: readonly number[], dim: number, start: number): void {
+    const found = locate(this.graph, source, this.#inMemory);
+    if ("missing" in found) throw new Missing(found.missing);
+    const { shape: sizes, kind } = this.graph.nodes[source];
+    const steps = rowMajor(shape), { base, offset, strides } = this.#stridesOf(source);
+    const from = { slot: this.#bufferOf.get(base)!, offset, strides, kind };
+    const to = { slot, offset: start * steps[dim], strides: steps, kind };
+    this.#parts.push(copyKernel("copy", sizes, from, to));
+  }
+
+  #copy(ref: Ref, home: Home, adds: boolean): void {
+    const found = locate(this.graph, ref, this.#inMemory);
+    if ("missing" in found) throw new Missing(found.missing);
+    const { shape, kind } = this.graph.nodes[ref];
+    const { base, offset, strides } = this.#stridesOf(ref);
+    const from = { slot: this.#bufferOf.get(base)!, offset, strides, kind };
+    const slot = this.#buffer(ref, home);
+    const to = { slot, offset: 0, strides: rowMajor(shape), kind };
+    this.#parts.push(copyKernel(adds ? "add" : "copy", shape, from, to, adds));
+  }
+
+  /** A parameter that is not reached has a gradient of zeros. */
+  #clear(index: number): void {
+    const ref = this.graph.nodes.findIndex((node) =>
+      node.op === "tensor" && node.origin.from === "parameter" && node.origin.index === index
+    );
+    if (ref < 0) return;
+    const slot = this.#buffer(ref, { from: "gradient", index });
+    this.#parts.push(fillKernel(slot, count(this.graph.nodes[ref].shape), 0));
+  }
+
+  /** Groups are built a last time, without stores that nobody reads. */
+  #finished(): Part[] {
+    const memory = { graph: this.graph, bufferOf: this.#memory.bufferOf };
+    const readers = this.#readersOf();
+    return this.#parts.map((part, at) => {
+      if (!("built" in part)) return part;
+      const stored = (ref: Ref) =>
+        this.#homes.has(ref) || [...readers.get(this.#bufferOf.get(ref)!) ?? []].some((one) => one !== at);
+      const name = nameOf(part.sinks.map((ref) => this.graph.nodes[ref].op));
+      part.built = buildGroup(memory, part.sinks, name, stored);
+      return part.built.kernel;
+    });
+  }
+
+  #readersOf(): Map<number, Set<number>> {
+    const readers = new Map<number, Set<number>>();
+    this.#parts.forEach((part, at) => {
+      for (const buffer of "built" in part ? part.built.reads : buffersRead(part)) {
+        if (!readers.has(buffer)) readers.set(buffer, new Set());
+        readers.get(buffer)!.add(at);
+      }
+    });
+    return readers;
+  }
+}
+
+/** These results are always in memory. */
+const ALWAYS: ReadonlySet<string> = new Set(["gemm", "call", "result", "sum", "greatest", "embed", "cat"]);
+
+const nameOf = (ops: readonly string[]): string => [...new Set(ops)].slice(0, 4).join(", ");
+
+export const argsOf = (node: Node): readonly Ref[] => "args" in node ? node.args : [];
+
+function liveIn({ nodes, output, loss, gradients }: Graph): Set<Ref> {
+  const live = new Set<Ref>();
+  const todo = [output, loss, ...gradients.filter((ref) => ref !== null)];
+  // A parameter without a gradient is needed for its shape.
+  nodes.forEach((node, ref) => {
+    if (node.op === "tensor" && node.origin.from === "parameter") todo.push(ref);
+  });
+  while (todo.length > 0) {
+    const ref = todo.pop()!;
+    if (live.has(ref)) continue;
+    live.add(ref);
+    todo.push(...argsOf(nodes[ref]));
+  }
+  return live;
+}
+
+function usesIn({ nodes, output, loss, gradients }: Graph, live: ReadonlySet<Ref>): Map<Ref, number> {
+  const uses = new Map<Ref, number>();
+  const use = (ref: Ref) => uses.set(ref, (uses.get(ref) ?? 0) + 1);
+  nodes.forEach((node, ref) => live.has(ref) && argsOf(node).forEach(use));
+  for (const ref of [output, loss, ...gradients]) if (ref !== null) use(ref);
+  return uses;
+}
+
+/** Copies, or adds. */
+function copyKernel(
+  name: string,
+  shape: readonly number[],
+  from: Walk,
+  to: Walk,
+  adds = false,
+): GroupKernel {
+  const dims = shape.flatMap((size, i) => size > 1 ? [i] : []);
+  const merged: number[][] = [];
+  for (const i of dims) {
+    const before = merged.at(-1)?.at(-1);
+    const joins = before !== undefined &&
+      [from, to].every(({ strides }) => strides[before] === strides[i] * shape[i]);
+    if (joins) merged.at(-1)!.push(i);
+    else merged.push([i]);
+  }
+  const strides = (walk: Walk) => ({
+    ...walk,
+    strides: merged.length === 0 ? [0] : merged.map((group) => walk.strides[group.at(-1)!]),
+  });
+  const sizes = merged.length === 0 ? [1] : merged.map((group) => group.reduce((all, i) => all * shape[i], 1));
+  const load = { op: "load", from: strides(from) } as const;
+  const value = adds ? 2 : 0;
+  const instructions = adds
+    ? [load, { op: "load", from: strides(to) } as const, { op: "add", args: [1, 0] }]
+    : [load];
+  const stage = { instructions, stores: [{ value, to: strides(to) }], reductions: [] };
+  return { kernel: "group", name, sizes, stages: [stage] };
+}
+
+const fillKernel = (slot: number, elements: number, value: number): GroupKernel => ({
+  kernel: "group",
+  name: "fill",
+  sizes: [elements],
+  stages: [{
+    instructions: [{ op: "number", value }],
+    stores: [{ value: 0, to: { slot, offset: 0, strides: [elements > 1 ? 1 : 0], kind: "f32" } }],
+    reductions: [],
+  }],
+});
+
+export function buffersRead(part: Part): Set<number> {
+  const read = new Set<number>();
+  const inStage = (stage: { readonly instructions: GroupKernel["stages"][0]["instructions"] } | null) => {
+    for (const one of stage?.instructions ?? []) {
+      if (one.op === "load") read.add((one as { from: Walk }).from.slot);
+    }
+  };
+  if (part.kernel === "group") part.stages.forEach(inStage);
+  else if (part.kernel === "call") for (const { slot } of part.tensors.values()) read.add(slot);
+  else {
+    read.add(part.a.slot).add(part.b.slot);
+    if (part.kernel === "gemm") {
+      inStage(part.epilogue);
+      if (part.add) read.add(part.c.slot);
+    } else if (part.beta === 1) read.add(part.c.slot);
+  }
+  read.delete(-1);
+  return read;
+}
+
+export function buffersWritten(part: Part): Set<number> {
+  const written = new Set<number>();
+  const inStage = (stage: GroupKernel["stages"][0] | null) => {
+    for (const { to } of stage?.stores ?? []) written.add(to.slot);
+    for (const { to } of stage?.reductions ?? []) if (to) written.add(to.slot);
+  };
+  if (part.kernel === "group") part.stages.forEach(inStage);
+  else if (part.kernel === "call") for (const { slot } of part.results) written.add(slot);
+  else {
+    written.add(part.c.slot);
+    if (part.kernel === "gemm") inStage(part.epilogue);
+  }
+  written.delete(-1);
+  return written;
+}

@@ -1,0 +1,165 @@
+// Where the values of a plan lie: those that live at the same time lie apart, in one piece of memory; the others share.
+import { type Buffer, buffersRead, buffersWritten, type Home, type Part, type Program } from "./fuse.ts";
+import type { GroupKernel, Instruction, Stage, Walk } from "./kernel.ts";
+
+/** What a slot of the table is: the piece of memory itself, or a tensor from elsewhere. */
+export type Slot =
+  | { readonly from: "memory" }
+  | Exclude<Home, { from: "arena" }>;
+
+export interface Placed {
+  /** Kernels name slots of the table now. */
+  readonly parts: readonly Part[];
+  readonly slots: readonly Slot[];
+  /** f32 elements of the piece of memory. */
+  readonly elements: number;
+  /** What they would be if no two values shared a place. */
+  readonly unshared: number;
+}
+
+/** A cache line of 16 floats: vector code likes to begin there, and reads no neighbour's line. */
+const ALIGN = 16;
+const MEMORY = 0;
+
+interface Life {
+  readonly buffer: number;
+  readonly size: number;
+  readonly from: number;
+  to: number;
+  offset: number;
+}
+
+export function place({ parts, buffers }: Program): Placed {
+  const lives = livesOf(parts, buffers);
+  const elements = settle(parts, lives);
+  const slots: Slot[] = [{ from: "memory" }];
+  const known = new Map<string, number>();
+  const placeOf = buffers.map(({ home }, buffer) => {
+    if (home.from === "arena") return { slot: MEMORY, offset: lives.get(buffer)?.offset ?? 0 };
+    const key = JSON.stringify(home);
+    if (!known.has(key)) known.set(key, slots.push(home) - 1);
+    return { slot: known.get(key)!, offset: 0 };
+  });
+  return {
+    parts: parts.map((part) => moved(part, placeOf)),
+    slots,
+    elements,
+    unshared: [...lives.values()].reduce((all, { size }) => all + size, 0),
+  };
+}
+
+function livesOf(parts: readonly Part[], buffers: readonly Buffer[]): Map<number, Life> {
+  const lives = new Map<number, Life>();
+  parts.forEach((part, at) => {
+    for (const buffer of buffersWritten(part)) {
+      if (buffers[buffer].home.from !== "arena" || lives.has(buffer)) continue;
+      const { elements, kind } = buffers[buffer];
+      const size = Math.ceil(elements * (kind === "i64" ? 2 : 1) / ALIGN) * ALIGN;
+      lives.set(buffer, { buffer, size, from: at, to: at, offset: -1 });
+    }
+    for (const buffer of [...buffersRead(part), ...buffersWritten(part)]) {
+      const life = lives.get(buffer);
+      if (life) life.to = at;
+    }
+  });
+  return lives;
+}
+
+/** In the order of their making, each takes the first gap that is wide enough. */
+function settle(parts: readonly Part[], lives: ReadonlyMap<number, Life>): number {
+  const placed: Life[] = [];
+  let elements = 0;
+  for (const life of [...lives.values()].sort((a, b) => a.from - b.from || b.size - a.size)) {
+    const over = overwritten(parts[life.from], life, lives, placed);
+    if (over) life.offset = over.offset;
+    else {
+      // A value that is read for the last time where this one is written is still in use.
+      const others = placed.filter((one) => one.to >= life.from && one.from <= life.to)
+        .sort((a, b) => a.offset - b.offset);
+      let at = 0;
+      for (const { offset, size } of others) {
+        if (offset - at >= life.size) break;
+        at = Math.max(at, offset + size);
+      }
+      life.offset = at;
+    }
+    placed.push(life);
+    elements = Math.max(elements, life.offset + life.size);
+  }
+  return elements;
+}
+
+/** A value that a group reads element by element for the last time, where it writes this one. */
+function overwritten(
+  part: Part,
+  life: Life,
+  lives: ReadonlyMap<number, Life>,
+  placed: readonly Life[],
+): Life | null {
+  if (part.kernel !== "group") return null;
+  const [store, stage] = storeOf(part, life.buffer) ?? [];
+  if (!store || stage === undefined) return null;
+  for (const read of buffersRead(part)) {
+    const old = lives.get(read);
+    if (!old || old.to !== life.from || old.from === old.to || old.size < life.size || !placed.includes(old)) continue;
+    const same = part.stages.every(({ instructions }, i) =>
+      instructions.every((one) => {
+        if (one.op !== "load") return true;
+        const { from } = one as { from: Walk };
+        if (from.slot !== read) return true;
+        return i <= stage && from.offset === store.offset && String(from.strides) === String(store.strides);
+      })
+    );
+    // Another value may have taken its place already.
+    const taken = placed.some((one) =>
+      one !== old && one.to >= life.from && one.from <= life.to && one.offset < old.offset + old.size &&
+      one.offset + one.size > old.offset
+    );
+    if (same && !taken) return old;
+  }
+  return null;
+}
+
+function storeOf({ stages }: GroupKernel, buffer: number): [Walk, number] | null {
+  for (const [i, { stores, reductions }] of stages.entries()) {
+    if (reductions.some(({ to }) => to?.slot === buffer)) return null;
+    const store = stores.find(({ to }) => to.slot === buffer);
+    if (store) return [store.to, i];
+  }
+  return null;
+}
+
+function moved(part: Part, placeOf: readonly { slot: number; offset: number }[]): Part {
+  const at = <P extends { readonly slot: number; readonly offset: number }>(one: P): P => {
+    if (one.slot < 0) return one;
+    const { slot, offset } = placeOf[one.slot];
+    return { ...one, slot, offset: one.offset + offset };
+  };
+  const stage = ({ instructions, stores, reductions }: Stage): Stage => ({
+    instructions: instructions.map((one): Instruction =>
+      one.op === "load" ? { op: "load", from: at((one as { from: Walk }).from) } : one
+    ),
+    stores: stores.map(({ value, to }) => ({ value, to: at(to) })),
+    reductions: reductions.map((one) => ({ ...one, to: one.to && at(one.to) })),
+  });
+  switch (part.kernel) {
+    case "group":
+      return { ...part, stages: part.stages.map(stage) };
+    case "gemm":
+      return {
+        ...part,
+        a: at(part.a),
+        b: at(part.b),
+        c: at(part.c),
+        epilogue: part.epilogue && stage(part.epilogue),
+      };
+    case "blas":
+      return { ...part, a: at(part.a), b: at(part.b), c: at(part.c) };
+    case "call":
+      return {
+        ...part,
+        tensors: new Map([...part.tensors].map(([ref, tensor]) => [ref, at(tensor)])),
+        results: part.results.map(({ slot, index }) => ({ slot: placeOf[slot].slot, index })),
+      };
+  }
+}
