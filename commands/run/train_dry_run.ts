@@ -51,7 +51,7 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
       startLine(world),
       `libtorch ${libtorch.versionText} from ${libtorch.from}: ${libtorch.dir}`,
       ...environmentLines(resolved),
-      ...withoutEffect(resolved, device),
+      ...withoutEffect(resolved),
       ...unitsTaken(resolved),
       ...notes,
       ...(resume ? [`Goes on from ${resume.path}`, ...changesSince(resume, resolved)] : []),

@@ -139,7 +139,7 @@ async function trainOn(
       ...kinds,
       ...unusedGpus(config, device, env),
       ...environmentLines(resolved),
-      ...withoutEffect(resolved, device),
+      ...withoutEffect(resolved),
       ...unitsTaken(resolved),
       ...ready.notes,
       ...loading.notes,

@@ -158,8 +158,9 @@ const NOT_CARRIED = [
 function fromCheckpoint(config: unknown): Assignment[] {
   return ALL_SETTINGS.flatMap((declared) => {
     if (!/^(model|data|training)\./.test(declared.path) || NOT_CARRIED.includes(declared.path)) return [];
-    const value = readSetting(config, declared.path);
-    if (value === undefined) return [];
+    const saved = readSetting(config, declared.path), { once = {} } = declared.setting;
+    if (saved === undefined) return [];
+    const value = Object.hasOwn(once, String(saved)) ? once[String(saved)] : saved;
     try {
       return [fromData(declared, value, { kind: "checkpoint" })];
     } catch (error) {

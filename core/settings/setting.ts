@@ -18,6 +18,8 @@ export interface Setting<V = unknown> {
   /** A choice that users know as a switch takes `true`, `false` and `--no-flag` as these. */
   readonly yes?: V;
   readonly no?: V;
+  /** What stood in checkpoints of older versions, by its text. */
+  readonly once?: Readonly<Record<string, V>>;
   /** Its flag alone means `yes`; another value follows an equals sign. */
   readonly bare?: boolean;
   /** These spell the whole path in YAML and `--set`. */

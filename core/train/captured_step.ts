@@ -69,7 +69,7 @@ interface CapturedStep {
 export function openTakeStep(trainer: CapturedParts, watch: Watch): TakeStep {
   const plain: TakeStep = (batches, shares, rate, wantNorm, step, passes) =>
     takeStep(trainer, watch, batches, shares, rate, wantNorm, step, passes);
-  if (!trainer.config.training.compile || !trainer.pass.onGpu) return plain;
+  if (trainer.config.training.compile === "off" || !trainer.pass.onGpu) return plain;
   const reason = whyNot(trainer);
   if (reason !== null) {
     trainer.console.line(`Steps are not captured as a CUDA graph: ${reason}.`);

@@ -1,5 +1,4 @@
 // Refuses settings that can't work or that differ from a checkpoint's.
-import type { Device } from "../../ffi/tensor.ts";
 import { checkedDuration, UNIT_SUFFIX } from "../settings/setting.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import { ALL_SETTINGS, type Declared, findSetting, readSetting } from "../settings/settings.ts";
@@ -48,8 +47,6 @@ export function refuseGpus(
   );
 }
 
-const ON_GPUS = ["training.compile"];
-
 /** Data that is made up has no files. */
 const OF_FILES = ["data.stage", "data.bad_samples"];
 
@@ -58,14 +55,13 @@ const OF_COLUMNS = [
   ...["data.history", "data.lead", "data.folds", "data.fold", "data.rollout"],
 ];
 
-export function withoutEffect({ config, origin, originText }: Resolved, device: Device): string[] {
-  const onGpus = device === "cpu" ? ON_GPUS : [];
+export function withoutEffect({ config, origin, originText }: Resolved): string[] {
   const ofFiles = config.data.data_path === "" ? OF_FILES : [];
   const ofColumns = [
     ...(hasColumns(config.data) ? [] : OF_COLUMNS),
     ...(hasTargets(config.data) ? [] : ["data.targets"]),
   ];
-  const without = [...onGpus, ...ofFiles, ...ofColumns];
+  const without = [...ofFiles, ...ofColumns];
   // A checkpoint names every setting: a default there is no request.
   const wished = (path: string) =>
     JSON.stringify(readSetting(config, path)) !== JSON.stringify(findSetting(path)?.setting.default);

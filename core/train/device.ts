@@ -92,7 +92,7 @@ function chooseDevice({ device: wanted, compile }: Config["training"], localRank
   }
   setCudaDevice(index);
   noteOthers();
-  if (compile) leaveDefaultStream(); // steps can be captured
+  if (compile !== "off") leaveDefaultStream(); // steps can be captured
   return `cuda:${index}`;
 }
 

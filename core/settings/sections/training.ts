@@ -340,10 +340,20 @@ const execution = {
     help:
       "parts of each global batch that are computed alone and added up in a fixed order (--deterministic=world)",
   }),
-  compile: bool(true, {
+  compile: choice(["auto", "on", "fast", "exact", "off"], "auto", {
     flag: "compile",
     spellings: ["torch-compile"],
-    help: "on a GPU: capture the training step as a CUDA graph and replay it",
+    yes: "on",
+    no: "off",
+    bare: true,
+    once: { true: "auto" }, // it was the default, and had no effect on a CPU
+    help: "training steps as one: captured as a CUDA graph on a GPU, made into machine code on a CPU",
+    about: {
+      auto: "captured on a GPU, op by op on a CPU",
+      on: "on a CPU: exact with --deterministic, else fast",
+      fast: "on a CPU: products and functions of its own, which round a little differently",
+      exact: "on a CPU: the bits of the same run without it",
+    },
   }),
   logits_mib: int(512, {
     min: 0,

@@ -8,7 +8,7 @@ Deno.test("the last of two flags wins, whatever their spelling", () => {
   assertEquals(fromArgv("--epochs", "3", "--epochs=4").config.training.epochs, 4);
   assertEquals(fromArgv("--lr", "1", "--set", "training.lr=2").config.training.optimizer.learning_rate, 2);
   assertEquals(fromArgv("--set", "training.lr=2", "--lr", "1").config.training.optimizer.learning_rate, 1);
-  assertEquals(fromArgv("--compile", "--no-compile").config.training.compile, false);
+  assertEquals(fromArgv("--compile", "--no-compile").config.training.compile, "off");
   assertEquals(fromArgv("--wandb-online", "--wandb-offline").config.wandb.mode, "offline");
 });
 
@@ -18,7 +18,10 @@ Deno.test("switches take no word, and a value only after an equals sign", () => 
   assertEquals(deterministic("--deterministic=world"), "world");
   assertEquals(deterministic("--deterministic", "--no-deterministic"), "off");
   assertEquals(deterministic("--set", "training.deterministic=true"), "on"); // as it was saved once
-  assertEquals(fromArgv("--compile=false").config.training.compile, false);
+  assertEquals(fromArgv("--compile=false").config.training.compile, "off");
+  assertEquals(fromArgv("--compile", "--epochs", "2").config.training.compile, "on");
+  assertEquals(fromArgv("--set", "training.compile=true").config.training.compile, "on");
+  assertEquals(fromArgv("--compile=exact").config.training.compile, "exact");
   assertEquals(fromArgv("--no-wandb").config.wandb.enabled, false);
   assertEquals(fromArgv("--no-amp").config.training.amp, "off");
   assertEquals(fromArgv("--no-tf32").config.training.tf32, false);
@@ -165,7 +168,7 @@ const MISTAKES: [string[], string][] = [
   [["--lr", "0x10"], 'but got "0x10".'],
   [["--amp", "fp8"], "--amp: training.amp must be one of auto, bf16, fp16, off"],
   [["--optimizer", "adm"], 'Did you mean "adam"?'],
-  [["--compile=maybe"], "--compile: training.compile must be true or false"],
+  [["--compile=maybe"], "--compile: training.compile must be one of auto, on, fast, exact, off"],
   [["--no-compile=true"], '--no-compile takes no value, but got "true".'],
   [["--compile", "false"], "--compile=false, or --no-compile."],
   [["--deterministic", "world"], "Here it takes an equals sign: --deterministic=world."],
