@@ -8,6 +8,7 @@ import { buildGroup, type Built, isReduction, Missing, spaceOf, Unfit } from "./
 import type { Graph, Kind, Node, Origin, Ref } from "./graph.ts";
 import type { GemmKernel, GroupKernel, Kernel, Walk } from "./kernel.ts";
 import { simplify } from "./simplify.ts";
+import { columnSums, hasOrder, wholeSum } from "./sums.ts";
 
 /** Where a value lies while a step runs. */
 export type Home =
@@ -22,6 +23,7 @@ export type Home =
 
 /** A kernel's slots are numbers of buffers, until they have a place. */
 export interface Buffer {
+  /** -1 for room that a kernel takes for itself. */
   readonly ref: Ref;
   readonly kind: Kind;
   readonly shape: readonly number[];
@@ -60,8 +62,8 @@ export interface FuseOptions {
   readonly exact: boolean;
   /** Gradients are added to what is there; else they are written. */
   readonly adds: boolean;
-  /** How often a row is long enough to be worth a product of our own. */
-  readonly epilogues?: boolean;
+  /** libtorch computes with so many threads, among which it divides large sums. */
+  readonly threads?: number;
 }
 
 /** So many instructions again cost as much as a value's way to memory and back. */
@@ -89,6 +91,9 @@ export function fuse(graph: Graph, options: FuseOptions): Program {
   }
   throw new Error("internal: a plan that does not settle.");
 }
+
+/** libtorch sums this in an order that no plan follows. */
+export class NoOrder extends Error {}
 
 /** A group that may grow. */
 interface Growing {
@@ -187,7 +192,7 @@ class Fusion {
     };
     graph.nodes.forEach((node, ref) => {
       if (!this.#live.has(ref)) return;
-      if (node.op === "gemm") node.args.forEach(need);
+      if (node.op === "gemm" || node.op === "sum" && this.options.exact) node.args.forEach(need);
       else if (node.op === "call") node.args.forEach((arg) => graph.nodes[arg].op !== "call" && need(arg));
       else if (this.#biased.has(ref)) need(this.#biased.get(ref)!.bias);
     });
@@ -258,6 +263,7 @@ class Fusion {
     if (node.op === "result") return;
     if (node.op === "embed") return this.#embed(ref, node);
     if (node.op === "cat") return this.#cat(ref, node);
+    if (this.options.exact && node.op === "sum") return this.#ordered(ref, node.args[0], node.dims);
     if (isReduction(node) || this.kept.has(ref)) this.#sink(ref);
   }
 
@@ -376,6 +382,26 @@ class Fusion {
     this.#at.set(ref, this.#parts.length - 1);
   }
 
+  /** A sum in libtorch's order, of a value that lies in memory. */
+  #ordered(ref: Ref, source: Ref, dims: readonly number[]): void {
+    const { shape } = this.graph.nodes[source];
+    const over = shape.flatMap((size, i) => size > 1 ? [dims.includes(i)] : []);
+    const { base, offset, strides } = this.#located(source);
+    const last = over.lastIndexOf(true), sizes = loopsOver(shape);
+    const rows = count(sizes.slice(0, last + 1)), columns = count(sizes.slice(last + 1));
+    const plain = String(strides) === String(rowMajor(sizes)) && over.slice(0, last + 1).every((one) => one);
+    if (!plain || !hasOrder(rows, columns, this.options.threads ?? 1)) throw new NoOrder("sum");
+    const kernels: GroupKernel[] = [];
+    const to = { slot: this.#define(ref, this.#parts.length), offset: 0 };
+    const from = { slot: this.#bufferOf.get(base)!, offset };
+    const room = (elements: number) =>
+      this.#buffers.push({ ref: -1, kind: "f32", shape: [elements], elements, home: { from: "arena" } }) - 1;
+    if (columns === 1) wholeSum({ kernels, room }, { ...from, rows: 1, columns: rows, stride: rows }, to);
+    else columnSums({ kernels, room }, { ...from, rows, columns, stride: columns }, to);
+    this.#parts.push(...kernels);
+    this.#at.set(ref, this.#parts.length - 1);
+  }
+
   #call(ref: Ref, node: Node & { op: "call" }): void {
     const call = this.#calls++, at = this.#parts.length;
     const tensors = new Map<Ref, CallTensor>();
@@ -456,7 +482,7 @@ class Fusion {
         this.#homes.has(ref) || [...readers.get(this.#bufferOf.get(ref)!) ?? []].some((one) => one !== at);
       const name = nameOf(part.sinks.map((ref) => this.graph.nodes[ref].op));
       part.built = buildGroup(memory, part.sinks, name, stored);
-      return part.built.kernel;
+      return this.options.exact ? { ...part.built.kernel, exact: true } : part.built.kernel;
     });
   }
 
@@ -479,9 +505,9 @@ const nameOf = (ops: readonly string[]): string => [...new Set(ops)].slice(0, 4)
 
 export const argsOf = (node: Node): readonly Ref[] => "args" in node ? node.args : [];
 
-function liveIn({ nodes, output, loss, gradients }: Graph): Set<Ref> {
+function liveIn({ nodes, output, loss, gradients, effects }: Graph): Set<Ref> {
   const live = new Set<Ref>();
-  const todo = [output, loss, ...gradients.filter((ref) => ref !== null)];
+  const todo = [output, loss, ...effects, ...gradients.filter((ref) => ref !== null)];
   // A parameter without a gradient is needed for its shape.
   nodes.forEach((node, ref) => {
     if (node.op === "tensor" && node.origin.from === "parameter") todo.push(ref);

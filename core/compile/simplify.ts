@@ -2,10 +2,7 @@
 // of a value before ReLU is asked of the value behind it, which is kept anyway.
 import type { Graph, Node, Ref } from "./graph.ts";
 
-export function simplify(graph: Graph, _exact: boolean): Graph {
-  const rewriter = new Rewriter(graph);
-  return rewriter.run();
-}
+export const simplify = (graph: Graph, exact: boolean): Graph => new Rewriter(graph, exact).run();
 
 type Reduction = Node & { op: "sum" | "greatest" };
 
@@ -15,10 +12,10 @@ class Rewriter {
   /** The value behind ReLU, by the value before it. */
   readonly #relus = new Map<Ref, Ref>();
 
-  constructor(readonly graph: Graph) {}
+  constructor(readonly graph: Graph, readonly exact: boolean) {}
 
   run(): Graph {
-    const { nodes, output, loss, gradients } = this.graph;
+    const { nodes, output, loss, gradients, effects } = this.graph;
     nodes.forEach((node, ref) => this.#now[ref] = this.#take(node));
     const now = (ref: Ref) => this.#now[ref];
     return {
@@ -26,6 +23,7 @@ class Rewriter {
       output: now(output),
       loss: now(loss),
       gradients: gradients.map((ref) => ref === null ? null : now(ref)),
+      effects: effects.map(now),
     };
   }
 
@@ -51,7 +49,7 @@ class Rewriter {
     const first = over.indexOf(false), last = over.lastIndexOf(false);
     const leading = first > 0, trailing = last < loops.length - 1;
     const between = over.slice(Math.max(0, first), last + 1).includes(true);
-    if (first < 0 || !(leading && trailing) && !between) return this.#add(node);
+    if (this.exact || first < 0 || !(leading && trailing) && !between) return this.#add(node);
     // The last run of loops that are summed goes first.
     const end = over.lastIndexOf(true);
     let begin = end;

@@ -1,0 +1,220 @@
+// A plan that runs: machine code and calls of libtorch's ops in turn, on memory that is given once. What changes from one
+// micro-batch to the next are a few addresses in the code's table.
+import { compile } from "../../ffi/aten.ts";
+import { noGrad } from "../../ffi/autograd.ts";
+import { uninitialised } from "../../ffi/make.ts";
+import { loadCode, type MachineCode } from "../../ffi/machine_code.ts";
+import { asStrided } from "../../ffi/ops.ts";
+import { parseSchema } from "../../ffi/schema.ts";
+import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { NoBlas } from "./blas.ts";
+import { type CallPart, fuse, NoOrder } from "./fuse.ts";
+import type { Graph, Ref } from "./graph.ts";
+import type { Isa, Kernel } from "./kernel.ts";
+import { place, type Placed, type Slot } from "./place.ts";
+import { printCode } from "./x86/print.ts";
+
+/** The memory that a plan works on. It does not move. */
+export interface PlanMemory {
+  /** All parameters, and all gradients, as one vector each; the first element of each. */
+  readonly flat: Tensor;
+  readonly gradient: Tensor;
+  readonly starts: readonly number[];
+  readonly held: readonly Tensor[];
+  /** The model's output, and the mean loss. */
+  readonly output: Tensor;
+  readonly losses: Tensor;
+}
+
+export interface PlanOptions {
+  readonly exact: boolean;
+  readonly adds: boolean;
+  readonly isa: Isa;
+  readonly threads: number;
+}
+
+/** Why there is no plan. */
+export interface NoPlan {
+  /** `order`: libtorch's order of this op is not known. `memory`, `symbol`: what the machine refuses. */
+  readonly lacks: "order" | "memory" | "symbol";
+  readonly name: string;
+}
+
+export interface Plan {
+  readonly placed: Placed;
+  readonly kernels: number;
+  readonly calls: number;
+  readonly codeBytes: number;
+  readonly milliseconds: number;
+  /** `cell` is where the loss goes. */
+  run(input: Tensor, target: Tensor, weight: Tensor | null, cell: number): void;
+  free(): void;
+}
+
+/** Kernels between two calls. */
+interface Segment {
+  readonly code: MachineCode;
+}
+
+export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions): Plan | NoPlan {
+  const began = performance.now();
+  let placed: Placed;
+  try {
+    placed = place(fuse(graph, options));
+  } catch (thrown) {
+    if (!(thrown instanceof NoOrder || thrown instanceof NoBlas)) throw thrown;
+    return { lacks: "order", name: thrown.message };
+  }
+  const { parts, slots } = placed;
+  const steps: (Segment | CallPart)[] = [];
+  const free = () => steps.forEach((step) => "code" in step && step.code.free());
+  let kernels: Kernel[] = [], codeBytes = 0;
+  const close = (): NoPlan | null => {
+    if (kernels.length === 0) return null;
+    const printed = printCode(kernels, options.isa, slots.length);
+    const code = loadCode(printed);
+    if ("refused" in code) return { lacks: code.refused, name: code.name };
+    codeBytes += printed.bytes.length;
+    steps.push({ code });
+    kernels = [];
+    return null;
+  };
+  for (const part of parts) {
+    if (part.kernel !== "call") {
+      kernels.push(part);
+      continue;
+    }
+    const refusal = close();
+    if (refusal) return free(), refusal;
+    steps.push(part);
+  }
+  const refusal = close();
+  if (refusal) return free(), refusal;
+  const runner = new Runner(placed, memory, steps);
+  return {
+    placed,
+    kernels: parts.filter(({ kernel }) => kernel !== "call").length,
+    calls: parts.filter(({ kernel }) => kernel === "call").length,
+    codeBytes,
+    milliseconds: performance.now() - began,
+    run: (input, target, weight, cell) => runner.run(input, target, weight, cell),
+    free() {
+      free();
+      runner.free();
+    },
+  };
+}
+
+const F32 = 4;
+
+class Runner {
+  readonly #codes: readonly MachineCode[];
+  readonly #memory: Tensor;
+  readonly #fixed: (Tensor | null)[];
+  readonly #input: number;
+  readonly #target: number;
+  readonly #weight: number;
+  readonly #loss: number;
+  readonly #results = new Map<number, Tensor>();
+  readonly #views = new Map<string, Tensor>();
+  readonly #ops = new Map<string, (...args: unknown[]) => unknown>();
+
+  constructor(
+    readonly placed: Placed,
+    readonly memory: PlanMemory,
+    readonly steps: readonly (Segment | CallPart)[],
+  ) {
+    this.#codes = steps.flatMap((step) => "code" in step ? [step.code] : []);
+    this.#memory = keep(uninitialised([Math.max(1, placed.elements)]));
+    const at = (from: Slot["from"]) => placed.slots.findIndex((slot) => slot.from === from);
+    [this.#input, this.#target, this.#weight, this.#loss] = [at("input"), at("target"), at("weight"), at("loss")];
+    this.#fixed = placed.slots.map((slot, i) => this.#fix(slot, i));
+  }
+
+  /** Slots that are the same in every run. */
+  #fix(slot: Slot, i: number): Tensor | null {
+    const { flat, gradient, starts, held, output } = this.memory;
+    const set = (tensor: Tensor, elements = 0): Tensor => {
+      for (const code of this.#codes) code.setSlot(i, tensor, F32 * elements);
+      return tensor;
+    };
+    switch (slot.from) {
+      case "memory":
+        return set(this.#memory);
+      case "parameter":
+        return set(flat, starts[slot.index]);
+      case "gradient":
+        return set(gradient, starts[slot.index]);
+      case "held":
+        return set(held[slot.index]);
+      case "output":
+        return set(output);
+      default:
+        return null;
+    }
+  }
+
+  #set(slot: number, tensor: Tensor, elements = 0): void {
+    if (slot < 0) return;
+    for (let i = 0; i < this.#codes.length; i++) this.#codes[i].setSlot(slot, tensor, F32 * elements);
+  }
+
+  run(input: Tensor, target: Tensor, weight: Tensor | null, cell: number): void {
+    this.#set(this.#input, input);
+    this.#set(this.#target, target);
+    if (weight !== null) this.#set(this.#weight, weight);
+    this.#set(this.#loss, this.memory.losses, cell);
+    if (this.steps.length === 1) return this.#codes[0].run();
+    const given = (slot: number): Tensor | null => {
+      const { from } = this.placed.slots[slot];
+      return from === "input" ? input : from === "target" ? target : from === "weight" ? weight : null;
+    };
+    noGrad(() =>
+      scope(() => {
+        for (const step of this.steps) {
+          if ("code" in step) step.code.run();
+          else this.#call(step, given);
+        }
+        this.#results.clear();
+      })
+    );
+  }
+
+  #call(part: CallPart, given: (slot: number) => Tensor | null): void {
+    const { schema, values, results } = part;
+    let op = this.#ops.get(schema);
+    if (!op) this.#ops.set(schema, op = compile(parseSchema(schema), "aten"));
+    const argument = (value: unknown): unknown => {
+      if (Array.isArray(value)) return value.map(argument);
+      if (typeof value !== "object" || value === null || !("ref" in value)) return value;
+      return this.#tensor(part, value.ref as Ref, given);
+    };
+    const made = op(...values.map(argument));
+    const list = (Array.isArray(made) ? made : [made]) as Tensor[];
+    for (const { slot, index } of results) {
+      const tensor = list[index].contiguous ? list[index] : asStrided(list[index], list[index].shape, []);
+      this.#results.set(slot, tensor);
+      this.#set(slot, tensor);
+    }
+  }
+
+  #tensor(part: CallPart, ref: Ref, given: (slot: number) => Tensor | null): Tensor {
+    const { slot, offset, sizes, strides } = part.tensors.get(ref)!;
+    const result = this.#results.get(slot) ?? given(slot);
+    const walk = strides.map((stride, i) => sizes[i] > 1 ? stride : 1);
+    if (result) return asStrided(result, sizes, walk, offset + result.offset);
+    const key = `${slot} ${offset} ${sizes} ${strides}`;
+    let view = this.#views.get(key);
+    if (!view) {
+      const from = this.placed.slots[slot], base = this.#fixed[slot]!;
+      const start = from.from === "parameter" || from.from === "gradient" ? this.memory.starts[from.index] : 0;
+      this.#views.set(key, view = keep(asStrided(base, sizes, walk, offset + start + base.offset)));
+    }
+    return view;
+  }
+
+  free(): void {
+    this.#memory.free();
+    for (const view of this.#views.values()) view.free();
+  }
+}

@@ -1,0 +1,162 @@
+// Sums in libtorch's order (cascade_sum in SumKernel.cpp), written as sums over columns, which go row by row. libtorch
+// sums 16 rows at a time, then 16 of those sums; four columns of vectors side by side, or four rows in turn.
+import type { GroupKernel, Instruction, Walk } from "./kernel.ts";
+
+/** Numbers of f32 in memory: rows of contiguous columns. */
+export interface Rows {
+  readonly slot: number;
+  readonly offset: number;
+  readonly rows: number;
+  readonly columns: number;
+  /** Elements from one row to the next. */
+  readonly stride: number;
+}
+
+export interface SumPlan {
+  readonly kernels: GroupKernel[];
+  /** Makes room for so many numbers, and gives its slot. */
+  room(elements: number): number;
+}
+
+interface Spot {
+  readonly slot: number;
+  readonly offset: number;
+}
+
+/** libtorch's vectors here have 8 lanes, whatever the processor has. */
+const LANES = 8, SIDE = 4, STEP = 16;
+/** From here on it takes larger steps. */
+const MOST_ROWS = 2 ** 19;
+/** libtorch divides larger sums among threads. */
+const GRAIN = 32_768;
+
+export const hasOrder = (rows: number, columns: number, threads: number): boolean =>
+  rows < MOST_ROWS && (threads === 1 || rows * columns < GRAIN);
+
+/** Sums of each column of a matrix without gaps: sum(0). */
+export function columnSums(plan: SumPlan, from: Rows, to: Spot): void {
+  const { columns } = from;
+  if (columns === 1) return wholeSum(plan, { ...from, columns: from.rows, rows: 1 }, to);
+  const wide = columns >= LANES ? LANES * SIDE : SIDE;
+  const together = columns - columns % wide;
+  const part = (start: number, count: number): [Rows, Spot] => [
+    { ...from, offset: from.offset + start, columns: count },
+    { ...to, offset: to.offset + start },
+  ];
+  if (together > 0) cascade(plan, ...part(0, together));
+  if (together < columns) inTurn(plan, ...part(together, columns - together));
+}
+
+/** The sum of contiguous numbers, one row of them. */
+export function wholeSum(plan: SumPlan, from: Rows, to: Spot): void {
+  const { slot, offset, columns: count } = from;
+  const vectors = Math.floor(count / LANES);
+  if (vectors === 0) return chain(plan, few(slot, offset, count), to);
+  const lanes = { slot: plan.room(LANES), offset: 0 };
+  inTurn(plan, { slot, offset, rows: vectors, columns: LANES, stride: LANES }, lanes);
+  const tail = count % LANES;
+  const spots = Array.from({ length: tail }, (_, i) => ({ slot, offset: offset + count - tail + i }));
+  for (let i = 0; i < LANES; i++) spots.push({ slot: lanes.slot, offset: i });
+  chain(plan, [spots], to);
+}
+
+/** Fewer numbers than a vector has lanes are summed in four turns. */
+function few(slot: number, offset: number, count: number): Spot[][] {
+  const at = (i: number): Spot => ({ slot, offset: offset + i });
+  const turns = count >= SIDE ? SIDE : 1;
+  return Array.from({ length: turns }, (_, k) => {
+    const own = [at(k)];
+    if (k === 0) for (let i = turns; i < count; i++) own.push(at(i));
+    return own;
+  });
+}
+
+/** Four rows in turn, each with a sum of its own. */
+function inTurn(plan: SumPlan, from: Rows, to: Spot): void {
+  const { slot, offset, rows, columns, stride } = from;
+  const times = Math.floor(rows / SIDE);
+  const part = (row: number, count: number, step: number): Rows => ({
+    ...from,
+    offset: offset + row * stride,
+    rows: count,
+    stride: step * stride,
+  });
+  if (times === 0) return sequence(plan, from, to);
+  const left = rows % SIDE;
+  const sums = plan.room(SIDE * columns);
+  for (let k = 0; k < SIDE; k++) cascade(plan, part(k, times, SIDE), { slot: sums, offset: k * columns });
+  const terms: Spot[] = [{ slot: sums, offset: 0 }];
+  for (let i = 0; i < left; i++) terms.push({ slot, offset: offset + (rows - left + i) * stride });
+  for (let k = 1; k < SIDE; k++) terms.push({ slot: sums, offset: k * columns });
+  added(plan, terms, columns, to);
+}
+
+/** 16 rows at a time, then 16 of those. */
+function cascade(plan: SumPlan, from: Rows, to: Spot): void {
+  const { slot, offset, rows, columns, stride } = from;
+  if (rows <= STEP) return sequence(plan, from, to);
+  const blocks = Math.floor(rows / STEP), rest = rows % STEP;
+  const sums = plan.room(blocks * columns);
+  for (let i = 0; i < blocks; i++) {
+    const block = { slot, offset: offset + i * STEP * stride, rows: STEP, columns, stride };
+    sequence(plan, block, { slot: sums, offset: i * columns });
+  }
+  const terms: Spot[] = [];
+  const put = (part: Rows, by: (plan: SumPlan, from: Rows, to: Spot) => void) => {
+    const spot = { slot: plan.room(columns), offset: 0 };
+    by(plan, part, spot);
+    terms.push(spot);
+  };
+  if (rest > 0) put({ ...from, offset: offset + blocks * STEP * stride, rows: rest }, sequence);
+  // The sums of whole runs of 16 blocks go on to the next level.
+  let level = { slot: sums, offset: 0, rows: blocks };
+  while (level.rows > 0) {
+    const runs = Math.floor(level.rows / STEP), own = level.rows % STEP;
+    const at = (row: number, count: number): Rows => ({
+      ...{ slot: level.slot, offset: level.offset + row * columns, rows: count },
+      ...{ columns, stride: columns },
+    });
+    if (own > 0) put(at(runs * STEP, own), sequence);
+    if (runs === 0) break;
+    const next = plan.room(runs * columns);
+    for (let i = 0; i < runs; i++) sequence(plan, at(i * STEP, STEP), { slot: next, offset: i * columns });
+    level = { slot: next, offset: 0, rows: runs };
+  }
+  added(plan, terms, columns, to);
+}
+
+const walk = ({ slot, offset }: Spot, strides: readonly number[]): Walk => ({ slot, offset, strides, kind: "f32" });
+
+/** Row after row. */
+function sequence({ kernels }: SumPlan, { slot, offset, rows, columns, stride }: Rows, to: Spot): void {
+  kernels.push({
+    kernel: "group",
+    name: "sum",
+    sizes: [rows, columns],
+    stages: [{
+      instructions: [{ op: "load", from: walk({ slot, offset }, [stride, 1]) }],
+      stores: [],
+      reductions: [{ op: "sum", over: "column", value: 0, to: walk(to, [0, 1]) }],
+    }],
+  });
+}
+
+/** One after the other. */
+function added({ kernels }: SumPlan, terms: readonly Spot[], columns: number, to: Spot): void {
+  const instructions: Instruction[] = terms.map((spot) => ({ op: "load", from: walk(spot, [1]) }));
+  let sum = 0;
+  for (let i = 1; i < terms.length; i++) sum = instructions.push({ op: "add", args: [sum, i] }) - 1;
+  const stores = [{ value: sum, to: walk(to, [1]) }];
+  kernels.push({ kernel: "group", name: "sum", sizes: [columns], stages: [{ instructions, stores, reductions: [] }] });
+}
+
+/** Sums of single numbers, and their sum. */
+function chain(plan: SumPlan, sums: readonly (readonly Spot[])[], to: Spot): void {
+  const instructions: Instruction[] = [];
+  const add = (one: Instruction) => instructions.push(one) - 1;
+  const load = (spot: Spot) => add({ op: "load", from: walk(spot, [0]) });
+  const parts = sums.map((spots) => spots.map(load).reduce((a, b) => add({ op: "add", args: [a, b] })));
+  const value = parts.reduce((a, b) => add({ op: "add", args: [a, b] }));
+  const stores = [{ value, to: walk(to, [0]) }];
+  plan.kernels.push({ kernel: "group", name: "sum", sizes: [1], stages: [{ instructions, stores, reductions: [] }] });
+}
