@@ -49,6 +49,8 @@ export function blasOf(
   const turnedB = m2.strides[two] === 1 && m2.strides[one] >= Math.max(1, columns);
   if (!plainA && !turnedA || !plainB && !turnedB) throw new NoBlas("a product of a matrix with gaps");
   const transA = !plainA, transB = !plainB;
+  // Of a single row or column the next one's place does not matter, and BLAS wants it to be far enough.
+  const aAlone = transA ? rows === 1 : k === 1, bAlone = transB ? k === 1 : columns === 1;
   return {
     kernel: "blas",
     name: "sgemm",
@@ -58,11 +60,11 @@ export function blasOf(
     n: columns,
     k,
     a: { slot: m1.walk.slot, offset: m1.walk.offset },
-    lda: m1.strides[transA === swapped ? 1 : 0],
+    lda: aAlone ? (transA ? k : rows) : m1.strides[transA === swapped ? 1 : 0],
     b: { slot: m2.walk.slot, offset: m2.walk.offset },
-    ldb: m2.strides[transB === swapped ? 1 : 0],
+    ldb: bAlone ? (transB ? columns : k) : m2.strides[transB === swapped ? 1 : 0],
     c: { slot, offset: 0 },
-    ldc: c[swapped ? 0 : 1],
+    ldc: columns === 1 ? rows : c[swapped ? 0 : 1],
     beta,
   };
 }

@@ -16,6 +16,7 @@ import { userMetrics } from "../models/user/made.ts";
 import { measuredWeights } from "./class_weights.ts";
 import { type Arena, packParameters, type Shared } from "./gradients/arena.ts";
 import { keyedSeeds, type Pass } from "./blocks.ts";
+import { compiledMode } from "./compiled_pass.ts";
 import { tokensAtOnce } from "./chunked_head.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
 import { field, type Value } from "../checkpoint/value.ts";
@@ -102,7 +103,7 @@ export function build(
   const arena = packParameters(
     model.root.namedParameters(),
     device,
-    ranks === 1 && !needsWholeGradient(training, amp),
+    ranks === 1 && !needsWholeGradient(training, amp) && compiledMode(training, device !== "cpu") === null,
     config.distributed.zero === 1 ? ranks : 1,
     shared,
   );

@@ -37,6 +37,7 @@ import { freshCursor, type Resume, startFrom } from "./resume.ts";
 import { type Requests, stopSignals, watchRequests } from "./stop.ts";
 import { pathExists } from "../base/files.ts";
 import { createEma, createOptimizer, type Ema } from "./optimizers.ts";
+import { type CompiledPass, compiledMode, openCompiledPass, type Reports, whyNotCompiled } from "./compiled_pass.ts";
 import { checkMemory } from "./memory.ts";
 import { type Amp, LossScaler } from "./precision.ts";
 import { cudaName } from "../../ffi/cuda.ts";
@@ -186,7 +187,11 @@ export function prepare(launch: Launch): Trainer {
     window: training.spike_window,
     mostSkipped: training.max_skipped_steps,
   });
-  const gradients = gradientsOf(launch, built, scaler, zero, account);
+  let reports: Reports | null = null;
+  const mode = compiledMode(training, pass.onGpu);
+  const uncompiled = mode && whyNotCompiled(pass, training, team !== null && training.sync_bn);
+  const compiled = mode && uncompiled === null ? openCompiledPass(arena, mode, () => reports!) : null;
+  const gradients = gradientsOf(launch, built, scaler, zero, account, compiled);
 
   // All refusals of settings come before: from here on the run has files.
   const claimed = first ? claim(launch) : null;
@@ -200,6 +205,14 @@ export function prepare(launch: Launch): Trainer {
     return [sharing, openRecord(launch, paths, cursor.step, idle, outputs)] as const;
   });
   const { console, events, outputs } = record;
+  reports = {
+    line: console.line,
+    warn(message) {
+      console.warn(message);
+      events.emit({ kind: "warning", step: cursor.step + 1, message });
+    },
+  };
+  if (uncompiled) reports.line(`Steps are not compiled: ${uncompiled}.`);
   const id = outputs.find(({ id }) => id !== null)?.id ?? null;
   const wandb = team?.gather(id, "the W&B run's id")[0] ?? id; // each rank's part of a checkpoint has it
   const wants = wantsOf(outputs);
@@ -260,9 +273,10 @@ function gradientsOf(
   scaler: LossScaler | null,
   zero: Zero | null,
   account: Account,
+  compiled: CompiledPass | null,
 ): GradientStrategy {
   const { training, distributed } = config;
-  const options = { pass, arena, scaler, checkpointing: training.gradient_checkpointing };
+  const options = { pass, arena, scaler, checkpointing: training.gradient_checkpointing, compiled };
   const norms = team && training.sync_bn ? openSyncNorms(config, model, team.collectives, device) : null;
   if (training.deterministic === "world") {
     const count = training.virtual_shards, { rank, world } = team ?? { rank: 0, world: 1 };

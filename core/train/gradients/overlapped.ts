@@ -162,7 +162,8 @@ export function overlappedGradients(
   norms: SyncNorms | null,
   account: Pick<Account, "lap">,
 ): GradientStrategy {
-  const run = options.checkpointing ? checkpointed : segmented;
+  const { checkpointing, compiled } = options;
+  const run = checkpointing ? checkpointed : compiled?.over(segmented) ?? segmented;
   const micro = { ...options, run, done: reducer.blockDone, empty: norms && norms.without };
   return {
     ...plainGradients(options),

@@ -4,6 +4,7 @@ import { add, scalar, zero_ } from "../../../ffi/make.ts";
 import { detach, mul } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, straight, type Weight } from "../blocks.ts";
+import type { CompiledPass } from "../compiled_pass.ts";
 import type { Pauses } from "../pauses.ts";
 import type { LossScaler } from "../precision.ts";
 import type { MicroBatch, Share } from "../step.ts";
@@ -49,6 +50,8 @@ export interface MicroBatchOptions {
   readonly scaler: LossScaler | null;
   /** Blocks are computed a second time instead of being kept. */
   readonly checkpointing: boolean;
+  /** Null or absent where micro-batches run op by op. */
+  readonly compiled?: CompiledPass | null;
 }
 
 interface Micro extends MicroBatchOptions {
@@ -78,9 +81,13 @@ export function accumulate(
       if (seeds) seeds.micro = i;
       const part = forwardBackward(m, batches[i], shares[i], watch, done);
       loss = loss === null ? part : add(loss, part);
-    } else m.empty!(done);
+    } else {
+      m.compiled?.settle();
+      m.empty!(done);
+    }
     if (i < last) watch.pauses.next();
   }
+  m.compiled?.settle();
   return loss;
 }
 
@@ -108,14 +115,16 @@ function weightOf(scaler: LossScaler | null, part: Tensor | null): Weight {
 }
 
 export function plainGradients(options: MicroBatchOptions): GradientStrategy {
-  const { arena, checkpointing } = options;
-  const micro: Micro = { ...options, run: checkpointing ? checkpointed : straight, done: null, empty: null };
+  const { arena, checkpointing, compiled } = options;
+  const run = checkpointing ? checkpointed : compiled?.over(straight) ?? straight;
+  const micro: Micro = { ...options, run, done: null, empty: null };
   return {
     arena,
     updated: arena,
     shards: null,
     zero() {
-      if (!arena.direct) zero_(arena.gradient);
+      if (compiled) compiled.begin();
+      else if (!arena.direct) zero_(arena.gradient);
     },
     forwardBackward: (batches, shares, watch, passes) => accumulate(micro, batches, shares, watch, passes),
     reduce(loss) {

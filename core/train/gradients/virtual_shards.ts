@@ -85,11 +85,12 @@ export function computeShard(
   shares: readonly Share[],
   { observe, pauses }: StepWatch,
 ): Tensor | null {
-  const { pass: { seeds }, checkpointing } = options;
+  const { pass: { seeds }, checkpointing, compiled } = options;
   if (seeds) seeds.share = shard;
   const mine = (_: unknown, i: number) => batches[i].shard === shard;
   const own = batches.filter(mine);
-  const micro = { ...options, run: checkpointing ? checkpointed : straight, done: null, empty: null };
+  const run = checkpointing ? checkpointed : compiled?.over(straight) ?? straight;
+  const micro = { ...options, run, done: null, empty: null };
   const watch = { observe, pauses: { next: pauses.next, rest() {} } }; // ranks meet after the last shard
   const loss = accumulate(micro, own, shares.filter(mine), watch, own.length);
   if (loss !== null) pauses.next();
