@@ -1,12 +1,15 @@
 // Our side of the step benchmark, bench/peers/step.py is the other. Arguments: a workload's name, and maybe the
 // number of virtual shards that its batch is cut into (--deterministic=world), 0 for none; with it, one thread
-// computes. A third argument is the file of an exported program, in place of the zoo's model.
+// computes. A third argument is the file of an exported program, in place of the zoo's model; a fourth one is the value
+// of --compile.
 import { resolveSettings } from "../core/settings/resolve.ts";
 import { createLoss } from "../core/models/losses.ts";
 import type { Facts } from "../core/models/model.ts";
 import { createModel } from "../core/models/registry.ts";
 import { packParameters } from "../core/train/gradients/arena.ts";
 import { needsWholeGradient } from "../core/train/build.ts";
+import { compiledMode, openCompiledPass } from "../core/train/compiled_pass.ts";
+import { compiledUpdate } from "../core/train/compiled_update.ts";
 import { openDevice } from "../core/train/device.ts";
 import { createOptimizer } from "../core/train/optimizers.ts";
 import { type MicroBatch, sharesOf, takeStep } from "../core/train/step.ts";
@@ -37,7 +40,7 @@ function cut({ input, target }: MicroBatch, count: number): MicroBatch[] {
   });
 }
 
-function prepare(workload: Workload, count: number, file: string): Train {
+function prepare(workload: Workload, count: number, file: string, compile: string): Train {
   const { learningRate, facts } = workload;
   const own = workload.flags.filter((flag, i, all) => flag !== "--model" && all[i - 1] !== "--model");
   const flags = [
@@ -46,14 +49,15 @@ function prepare(workload: Workload, count: number, file: string): Train {
   ];
   const threads = count >= 0 ? 1 : workload.threads || navigator.hardwareConcurrency;
   const { config } = resolveSettings({
-    argv: [...flags, "--threads", String(threads), "--device", "cpu"],
+    argv: [...flags, "--threads", String(threads), "--device", "cpu", `--compile=${compile}`],
     env: {},
   });
   openDevice(config);
   const loss = createLoss(config.training, facts);
   manualSeed(0n);
   const model = createModel(config.model, facts, loss.outputs);
-  const direct = !needsWholeGradient(config.training, "off"); // as a run decides it
+  const mode = compiledMode(config.training, false);
+  const direct = !needsWholeGradient(config.training, "off") && mode === null; // as a run decides it
   const arena = packParameters(model.root.namedParameters(), "cpu", direct);
   manualSeed(1n);
   const whole = batchFor(workload);
@@ -62,9 +66,12 @@ function prepare(workload: Workload, count: number, file: string): Train {
   const options = {
     pass: { model, loss, cast: null, onGpu: false, seeds: null },
     arena,
-    optimizer: createOptimizer(config.training.optimizer, arena),
+    optimizer: mode === "fast"
+      ? compiledUpdate(createOptimizer(config.training.optimizer, arena), config.training.optimizer, arena)
+      : createOptimizer(config.training.optimizer, arena),
     scaler: null,
     checkpointing: false,
+    compiled: mode && openCompiledPass(arena, mode, () => ({ line: console.error, warn: console.error })),
     clipNorm: 0,
     observe: null,
   };
@@ -81,6 +88,6 @@ function prepare(workload: Workload, count: number, file: string): Train {
   );
 }
 
-const [name, shards = "-1", file = ""] = Deno.args;
-const train = prepare(workloads[name as Name], Number(shards), file);
+const [name, shards = "-1", file = "", compile = "off"] = Deno.args;
+const train = prepare(workloads[name as Name], Number(shards), file, compile);
 answerRounds(train, () => ({ tensors: liveTensors(), cpu: processorTime() }));

@@ -4,7 +4,7 @@ import { compile } from "../../ffi/aten.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { uninitialised } from "../../ffi/make.ts";
 import { loadCode, type MachineCode } from "../../ffi/machine_code.ts";
-import { asStrided } from "../../ffi/ops.ts";
+import { asStrided, contiguous } from "../../ffi/ops.ts";
 import { parseSchema } from "../../ffi/schema.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { NoBlas } from "./blas.ts";
@@ -192,7 +192,7 @@ class Runner {
     const made = op(...values.map(argument));
     const list = (Array.isArray(made) ? made : [made]) as Tensor[];
     for (const { slot, index } of results) {
-      const tensor = list[index].contiguous ? list[index] : asStrided(list[index], list[index].shape, []);
+      const tensor = list[index].contiguous ? list[index] : contiguous(list[index]);
       this.#results.set(slot, tensor);
       this.#set(slot, tensor);
     }

@@ -38,6 +38,10 @@ export interface Optimizer {
   steps: number;
   /** Per-parameter state by PyTorch's names (exp_avg, momentum_buffer, ...), in the arena's order. */
   readonly slots: ReadonlyMap<string, readonly Tensor[]>;
+  /** The slots in order, each as one vector that is laid out as the arena. */
+  readonly state?: readonly Tensor[];
+  /** Counts one more step, which somebody else takes; returns how many there are then. */
+  advance?(): number;
   /** PyTorch's param_groups entry, but for lr and params. */
   readonly options: Readonly<Record<string, number | boolean | readonly number[] | null>>;
 }
@@ -96,8 +100,8 @@ function rateOn(device: Device): { readonly rate: Tensor; set(lr: number): void 
 function adam(s: OptimizerSettings, arena: Arena): Optimizer {
   const { parameters, gradients } = arena;
   const device = arena.flat.device;
-  const first = arena.viewsOf(keep(longLivedZeros(arena.flat.shape, { device })));
-  const second = arena.viewsOf(keep(longLivedZeros(arena.flat.shape, { device })));
+  const state = [0, 1].map(() => keep(longLivedZeros(arena.flat.shape, { device })));
+  const [first, second] = state.map((slot) => arena.viewsOf(slot));
   const count = keep(zeros([], { device }));
   const counts = parameters.map(() => count);
   const [update, updateByTensor] = s.type === "adamw"
@@ -117,6 +121,8 @@ function adam(s: OptimizerSettings, arena: Arena): Optimizer {
       fill_(count, steps = taken);
     },
     slots: new Map([["exp_avg", first], ["exp_avg_sq", second]]),
+    state,
+    advance: () => ++steps,
     options: {
       betas: [beta1, beta2],
       eps,
@@ -149,7 +155,8 @@ function sgd(s: OptimizerSettings, arena: Arena): Optimizer {
   const { parameters, gradients } = arena;
   const { momentum, nesterov, weight_decay: decay } = s;
   const device = arena.flat.device;
-  const velocity = momentum > 0 ? arena.viewsOf(keep(longLivedZeros(arena.flat.shape, { device }))) : [];
+  const state = momentum > 0 ? [keep(longLivedZeros(arena.flat.shape, { device }))] : [];
+  const [velocity = []] = state.map((slot) => arena.viewsOf(slot));
   const { rate, set: setRate } = rateOn(device);
   let steps = 0;
   return {
@@ -161,6 +168,8 @@ function sgd(s: OptimizerSettings, arena: Arena): Optimizer {
       steps = taken;
     },
     slots: momentum > 0 ? new Map([["momentum_buffer", velocity]]) : new Map(),
+    state,
+    advance: () => ++steps,
     options: { momentum, dampening: 0, weight_decay: decay, nesterov, maximize: false, fused: true },
     step(lr, found = null) {
       const isFirst = steps++ === 0; // the first velocity is the gradient itself

@@ -37,6 +37,7 @@ import { freshCursor, type Resume, startFrom } from "./resume.ts";
 import { type Requests, stopSignals, watchRequests } from "./stop.ts";
 import { pathExists } from "../base/files.ts";
 import { createEma, createOptimizer, type Ema } from "./optimizers.ts";
+import { compiledUpdate } from "./compiled_update.ts";
 import { type CompiledPass, compiledMode, openCompiledPass, type Reports, whyNotCompiled } from "./compiled_pass.ts";
 import { checkMemory } from "./memory.ts";
 import { type Amp, LossScaler } from "./precision.ts";
@@ -136,7 +137,13 @@ export function prepare(launch: Launch): Trainer {
   const plan = planBatches(training, data.train.length, world);
   const schedule = scheduleOf(training, scaledLearningRate(training, plan.global), plan, data.train.facts);
   const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team) : null;
-  const optimizer = zero?.optimizer ?? createOptimizer(training.optimizer, arena);
+  const mode = compiledMode(training, pass.onGpu);
+  const uncompiled = mode && whyNotCompiled(pass, training, team !== null && training.sync_bn);
+  const ordinary = zero?.optimizer ?? createOptimizer(training.optimizer, arena);
+  const compiles = mode !== null && uncompiled === null;
+  const optimizer = compiles && mode === "fast" && zero === null
+    ? compiledUpdate(ordinary, training.optimizer, arena)
+    : ordinary;
   const scaler = amp === "fp16" ? scalerOf(config, device) : null;
   const ema = training.ema > 0 ? createEma(arena, training.ema) : null;
   const averages = ema && arena.viewsOf(ema.average);
@@ -188,9 +195,7 @@ export function prepare(launch: Launch): Trainer {
     mostSkipped: training.max_skipped_steps,
   });
   let reports: Reports | null = null;
-  const mode = compiledMode(training, pass.onGpu);
-  const uncompiled = mode && whyNotCompiled(pass, training, team !== null && training.sync_bn);
-  const compiled = mode && uncompiled === null ? openCompiledPass(arena, mode, () => reports!) : null;
+  const compiled = compiles ? openCompiledPass(arena, mode, () => reports!) : null;
   const gradients = gradientsOf(launch, built, scaler, zero, account, compiled);
 
   // All refusals of settings come before: from here on the run has files.

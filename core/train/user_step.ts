@@ -3,6 +3,7 @@ import type { Tensor } from "../../ffi/tensor.ts";
 import type { Arena } from "./gradients/arena.ts";
 import { type GradientStrategy, plainGradients, type StepWatch } from "./gradients/strategy.ts";
 import type { Outcome, Pass } from "./blocks.ts";
+import type { CompiledPass } from "./compiled_pass.ts";
 import type { Optimizer } from "./optimizers.ts";
 import type { LossScaler } from "./precision.ts";
 import {
@@ -26,6 +27,8 @@ export interface StepOptions {
   readonly scaler: LossScaler | null;
   /** True where blocks are computed a second time instead of being kept. */
   readonly checkpointing: boolean;
+  /** @internal */
+  readonly compiled?: CompiledPass | null;
   /** Longest gradient; 0 leaves it alone. */
   readonly clipNorm: number;
   /** Gives the reason to leave a step out, which is known from its loss: reading that waits for the device. */

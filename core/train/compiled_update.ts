@@ -1,0 +1,57 @@
+// --compile=fast: the optimizer's update of all parameters is one loop of machine code.
+import { loadCode } from "../../ffi/machine_code.ts";
+import { borrowBytes, zeros } from "../../ffi/make.ts";
+import { keep } from "../../ffi/tensor.ts";
+import type { GroupKernel } from "../compile/kernel.ts";
+import { adamKernel, NUMBERS, RATE, ROOT, sgdKernel, SHRINK } from "../compile/update.ts";
+import { machineIsa } from "../compile/x86/isa.ts";
+import { printCode } from "../compile/x86/print.ts";
+import type { Arena } from "./gradients/arena.ts";
+import type { Optimizer, OptimizerSettings } from "./optimizers.ts";
+
+/** The same optimizer with another way of its step; itself where there is none. */
+export function compiledUpdate(optimizer: Optimizer, settings: OptimizerSettings, arena: Arena): Optimizer {
+  const isa = machineIsa(), kernel = kernelOf(settings, arena.flat.numel);
+  const { state } = optimizer;
+  if (isa === null || kernel === null || state === undefined || arena.direct) return optimizer;
+  const slots = [arena.flat, arena.gradient, ...state];
+  const code = loadCode(printCode([kernel], isa, slots.length + 1));
+  if ("refused" in code) return optimizer;
+  const numbers = keep(zeros([NUMBERS]));
+  [...slots, numbers].forEach((tensor, slot) => code.setSlot(slot, tensor));
+  const bytes = borrowBytes(numbers);
+  const given = new Float32Array(bytes.buffer, bytes.byteOffset, NUMBERS);
+  const begin = settings.type === "sgd" ? beginSgd : beginAdam(settings);
+  return {
+    ...optimizer,
+    get steps() {
+      return optimizer.steps;
+    },
+    set steps(taken) {
+      optimizer.steps = taken;
+    },
+    step(rate) {
+      begin(given, rate, optimizer.advance!());
+      code.run();
+    },
+  };
+}
+
+function kernelOf(s: OptimizerSettings, elements: number): GroupKernel | null {
+  const { momentum, nesterov, weight_decay: decay, beta1, beta2, eps } = s;
+  if (s.type === "sgd") return sgdKernel(elements, { momentum, nesterov, decay });
+  if (s.type !== "adamw" && s.type !== "adam") return null;
+  return adamKernel(elements, { beta1, beta2, eps, decay, decoupled: s.type === "adamw" });
+}
+
+type Begin = (given: Float32Array, rate: number, step: number) => void;
+
+const beginSgd: Begin = (given, rate) => {
+  given[RATE] = -rate;
+};
+
+const beginAdam = ({ beta1, beta2, weight_decay }: OptimizerSettings): Begin => (given, rate, step) => {
+  given[RATE] = -rate / (1 - beta1 ** step);
+  given[SHRINK] = 1 - rate * weight_decay;
+  given[ROOT] = Math.sqrt(1 - beta2 ** step);
+};
