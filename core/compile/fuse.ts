@@ -8,7 +8,7 @@ import { buildGroup, type Built, isReduction, Missing, spaceOf, Unfit } from "./
 import type { Graph, Kind, Node, Origin, Ref } from "./graph.ts";
 import type { GemmKernel, GroupKernel, Kernel, Walk } from "./kernel.ts";
 import { simplify } from "./simplify.ts";
-import { columnSums, hasOrder, wholeSum } from "./sums.ts";
+import { columnSums, hasOrder, isPlain, wholeSum } from "./sums.ts";
 
 /** Where a value lies while a step runs. */
 export type Home =
@@ -192,7 +192,7 @@ class Fusion {
     };
     graph.nodes.forEach((node, ref) => {
       if (!this.#live.has(ref)) return;
-      if (node.op === "gemm" || node.op === "sum" && this.options.exact) node.args.forEach(need);
+      if (node.op === "gemm" || this.#apart(node)) node.args.forEach(need);
       else if (node.op === "call") node.args.forEach((arg) => graph.nodes[arg].op !== "call" && need(arg));
       else if (this.#biased.has(ref)) need(this.#biased.get(ref)!.bias);
     });
@@ -263,7 +263,7 @@ class Fusion {
     if (node.op === "result") return;
     if (node.op === "embed") return this.#embed(ref, node);
     if (node.op === "cat") return this.#cat(ref, node);
-    if (this.options.exact && node.op === "sum") return this.#ordered(ref, node.args[0], node.dims);
+    if (this.#apart(node)) return this.#ordered(ref, node.args[0], node.dims);
     if (isReduction(node) || this.kept.has(ref)) this.#sink(ref);
   }
 
@@ -382,15 +382,28 @@ class Fusion {
     this.#at.set(ref, this.#parts.length - 1);
   }
 
+  /** In exact plans: a sum that has libtorch's order only by itself. */
+  #apart(node: Node): node is Node & { op: "sum"; args: readonly [Ref]; dims: readonly number[] } {
+    if (!this.options.exact || node.op !== "sum") return false;
+    const { rows, columns, plain } = this.#asRows(node.args[0], node.dims);
+    return !plain || !isPlain(columns) || !hasOrder(rows, columns, this.options.threads ?? 1);
+  }
+
+  /** A sum over the first dimensions is one over rows. */
+  #asRows(source: Ref, dims: readonly number[]): { rows: number; columns: number; plain: boolean } {
+    const { shape } = this.graph.nodes[source], sizes = loopsOver(shape);
+    const over = shape.flatMap((size, i) => size > 1 ? [dims.includes(i)] : []);
+    const last = over.lastIndexOf(true);
+    const rows = count(sizes.slice(0, last + 1)), columns = count(sizes.slice(last + 1));
+    return { rows, columns, plain: over.slice(0, last + 1).every((one) => one) };
+  }
+
   /** A sum in libtorch's order, of a value that lies in memory. */
   #ordered(ref: Ref, source: Ref, dims: readonly number[]): void {
-    const { shape } = this.graph.nodes[source];
-    const over = shape.flatMap((size, i) => size > 1 ? [dims.includes(i)] : []);
     const { base, offset, strides } = this.#located(source);
-    const last = over.lastIndexOf(true), sizes = loopsOver(shape);
-    const rows = count(sizes.slice(0, last + 1)), columns = count(sizes.slice(last + 1));
-    const plain = String(strides) === String(rowMajor(sizes)) && over.slice(0, last + 1).every((one) => one);
-    if (!plain || !hasOrder(rows, columns, this.options.threads ?? 1)) throw new NoOrder("sum");
+    const { rows, columns, plain } = this.#asRows(source, dims);
+    const together = String(strides) === String(rowMajor(loopsOver(this.graph.nodes[source].shape)));
+    if (!plain || !together || !hasOrder(rows, columns, this.options.threads ?? 1)) throw new NoOrder("sum");
     const kernels: GroupKernel[] = [];
     const to = { slot: this.#define(ref, this.#parts.length), offset: 0 };
     const from = { slot: this.#bufferOf.get(base)!, offset };

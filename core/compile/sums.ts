@@ -1,5 +1,5 @@
-// Sums in libtorch's order (cascade_sum in SumKernel.cpp), written as sums over columns, which go row by row. libtorch
-// sums 16 rows at a time, then 16 of those sums; four columns of vectors side by side, or four rows in turn.
+// Sums in libtorch's order (cascade_sum in SumKernel.cpp), written as sums over columns, which have its order: 16 rows at
+// a time, then 16 of those sums. Columns that fill no four vectors are summed four rows in turn.
 import type { GroupKernel, Instruction, Walk } from "./kernel.ts";
 
 /** Numbers of f32 in memory: rows of contiguous columns. */
@@ -24,11 +24,14 @@ interface Spot {
 }
 
 /** libtorch's vectors here have 8 lanes, whatever the processor has. */
-const LANES = 8, SIDE = 4, STEP = 16;
+const LANES = 8, SIDE = 4;
 /** From here on it takes larger steps. */
 const MOST_ROWS = 2 ** 19;
 /** libtorch divides larger sums among threads. */
 const GRAIN = 32_768;
+
+/** A sum over the rows is the same where it is part of a larger group. */
+export const isPlain = (columns: number): boolean => columns > 1 && columns % (LANES * SIDE) === 0;
 
 export const hasOrder = (rows: number, columns: number, threads: number): boolean =>
   rows < MOST_ROWS && (threads === 1 || rows * columns < GRAIN);
@@ -81,7 +84,7 @@ function inTurn(plan: SumPlan, from: Rows, to: Spot): void {
     rows: count,
     stride: step * stride,
   });
-  if (times === 0) return sequence(plan, from, to);
+  if (times === 0) return cascade(plan, from, to);
   const left = rows % SIDE;
   const sums = plan.room(SIDE * columns);
   for (let k = 0; k < SIDE; k++) cascade(plan, part(k, times, SIDE), { slot: sums, offset: k * columns });
@@ -91,44 +94,10 @@ function inTurn(plan: SumPlan, from: Rows, to: Spot): void {
   added(plan, terms, columns, to);
 }
 
-/** 16 rows at a time, then 16 of those. */
-function cascade(plan: SumPlan, from: Rows, to: Spot): void {
-  const { slot, offset, rows, columns, stride } = from;
-  if (rows <= STEP) return sequence(plan, from, to);
-  const blocks = Math.floor(rows / STEP), rest = rows % STEP;
-  const sums = plan.room(blocks * columns);
-  for (let i = 0; i < blocks; i++) {
-    const block = { slot, offset: offset + i * STEP * stride, rows: STEP, columns, stride };
-    sequence(plan, block, { slot: sums, offset: i * columns });
-  }
-  const terms: Spot[] = [];
-  const put = (part: Rows, by: (plan: SumPlan, from: Rows, to: Spot) => void) => {
-    const spot = { slot: plan.room(columns), offset: 0 };
-    by(plan, part, spot);
-    terms.push(spot);
-  };
-  if (rest > 0) put({ ...from, offset: offset + blocks * STEP * stride, rows: rest }, sequence);
-  // The sums of whole runs of 16 blocks go on to the next level.
-  let level = { slot: sums, offset: 0, rows: blocks };
-  while (level.rows > 0) {
-    const runs = Math.floor(level.rows / STEP), own = level.rows % STEP;
-    const at = (row: number, count: number): Rows => ({
-      ...{ slot: level.slot, offset: level.offset + row * columns, rows: count },
-      ...{ columns, stride: columns },
-    });
-    if (own > 0) put(at(runs * STEP, own), sequence);
-    if (runs === 0) break;
-    const next = plan.room(runs * columns);
-    for (let i = 0; i < runs; i++) sequence(plan, at(i * STEP, STEP), { slot: next, offset: i * columns });
-    level = { slot: next, offset: 0, rows: runs };
-  }
-  added(plan, terms, columns, to);
-}
-
 const walk = ({ slot, offset }: Spot, strides: readonly number[]): Walk => ({ slot, offset, strides, kind: "f32" });
 
-/** Row after row. */
-function sequence({ kernels }: SumPlan, { slot, offset, rows, columns, stride }: Rows, to: Spot): void {
+/** Row after row, and 16 of them at a time. */
+function cascade({ kernels }: SumPlan, { slot, offset, rows, columns, stride }: Rows, to: Spot): void {
   kernels.push({
     kernel: "group",
     name: "sum",
