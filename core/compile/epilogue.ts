@@ -24,7 +24,8 @@ export function withEpilogues(parts: readonly Part[], buffers: readonly Buffer[]
 function isKnownAt(parts: readonly (Part | null)[], at: number, group: GroupKernel, slot: number): boolean {
   const reads = buffersRead(group);
   return parts.slice(at + 1).every((later) =>
-    later === null || later === group || [...buffersWritten(later)].every((one) => one === slot || !reads.has(one))
+    later === null || later === group ||
+    [...buffersWritten(later)].every((one) => one === slot || !reads.has(one))
   );
 }
 
@@ -39,7 +40,8 @@ function epilogueOf({ m, n, c: { slot } }: GemmKernel, { sizes, stages }: GroupK
   if (spread(new Array(sizes.length).fill(0)) === null) return null;
   const walk = (one: Walk): Walk => ({ ...one, strides: spread(one.strides)! });
   const product = [m > 1 ? n : 0, n > 1 ? 1 : 0];
-  const isProduct = (one: Walk) => one.slot === slot && one.offset === 0 && String(spread(one.strides)) === String(product);
+  const isProduct = (one: Walk) =>
+    one.slot === slot && one.offset === 0 && String(spread(one.strides)) === String(product);
   let fits = true;
   const instructions = stage.instructions.map((one): Instruction => {
     if (one.op !== "load") return one;
@@ -49,5 +51,9 @@ function epilogueOf({ m, n, c: { slot } }: GemmKernel, { sizes, stages }: GroupK
     return { op: "load", from: walk(from) };
   });
   if (!fits) return null;
-  return { instructions, stores: stage.stores.map(({ value, to }) => ({ value, to: walk(to) })), reductions: [] };
+  return {
+    instructions,
+    stores: stage.stores.map(({ value, to }) => ({ value, to: walk(to) })),
+    reductions: [],
+  };
 }

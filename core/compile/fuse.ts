@@ -1,8 +1,8 @@
 // From a graph to kernels in order. Values that somebody needs in memory are sinks; sinks over the same loops join into
 // one group, which computes what lies between them in registers. Products stand alone, and calls of libtorch's ops
 // cut the plan into segments.
-import { count, isView, type Located, locate, loopsOver, rowMajor } from "./access.ts";
-import { type Blas, biasOf, blasOf } from "./blas.ts";
+import { count, isView, locate, type Located, loopsOver, rowMajor } from "./access.ts";
+import { biasOf, type Blas, blasOf } from "./blas.ts";
 import { withEpilogues } from "./epilogue.ts";
 import { buildGroup, type Built, isReduction, Missing, spaceOf, Unfit } from "./group.ts";
 import type { Graph, Kind, Node, Origin, Ref } from "./graph.ts";
@@ -130,7 +130,10 @@ class Fusion {
       if (ref === null && !this.options.adds) this.#clear(index);
     });
     const parts = this.#finished();
-    return { parts: this.options.exact ? parts : withEpilogues(parts, this.#buffers), buffers: this.#buffers };
+    return {
+      parts: this.options.exact ? parts : withEpilogues(parts, this.#buffers),
+      buffers: this.#buffers,
+    };
   }
 
   /** What costs much and is computed in more than one group. */
@@ -140,7 +143,9 @@ class Fusion {
       if (!("built" in part)) continue;
       for (const ref of part.built.inner) seen.set(ref, (seen.get(ref) ?? 0) + 1);
     }
-    const often = [...seen].filter(([ref, times]) => times > 1 && this.#cost(ref) > CHEAP).map(([ref]) => ref);
+    const often = [...seen].filter(([ref, times]) => times > 1 && this.#cost(ref) > CHEAP).map(([ref]) =>
+      ref
+    );
     // Keeping the last of a chain may make the others needless.
     const needed = new Set(often.flatMap((ref) => [...this.#below(ref)]));
     const tops = often.filter((ref) => !needed.has(ref));
@@ -204,7 +209,8 @@ class Fusion {
         String(found.strides) === String(rowMajor(loopsOver(graph.nodes[ref].shape))) &&
         count(node.shape) === count(graph.nodes[ref].shape);
       const own = same || ("missing" in found && found.missing === ref && !isView(graph.nodes[ref]));
-      const free = node.op !== "tensor" && node.op !== "call" && node.op !== "result" && !this.#homes.has(base);
+      const free = node.op !== "tensor" && node.op !== "call" && node.op !== "result" &&
+        !this.#homes.has(base);
       const direct = !adds || node.op === "gemm" && !this.options.exact && !gemms.has(base);
       if (own && free && direct) {
         if (!same) this.kept.add(ref);
@@ -224,7 +230,9 @@ class Fusion {
 
   #buffer(ref: Ref, home: Home = this.#homes.get(ref) ?? { from: "arena" }): number {
     const { kind, shape } = this.graph.nodes[ref];
-    if (kind === "bool" && home.from === "arena") throw new Error(`internal: truth values of ${ref} are kept.`);
+    if (kind === "bool" && home.from === "arena") {
+      throw new Error(`internal: truth values of ${ref} are kept.`);
+    }
     return this.#buffers.push({ ref, kind, shape, elements: count(shape), home }) - 1;
   }
 
@@ -563,7 +571,9 @@ function copyKernel(
     ...walk,
     strides: merged.length === 0 ? [0] : merged.map((group) => walk.strides[group.at(-1)!]),
   });
-  const sizes = merged.length === 0 ? [1] : merged.map((group) => group.reduce((all, i) => all * shape[i], 1));
+  const sizes = merged.length === 0
+    ? [1]
+    : merged.map((group) => group.reduce((all, i) => all * shape[i], 1));
   const load = { op: "load", from: strides(from) } as const;
   const value = adds ? 2 : 0;
   const instructions = adds
@@ -592,7 +602,7 @@ export function buffersRead(part: Part): Set<number> {
     }
   };
   if (part.kernel === "group") part.stages.forEach(inStage);
-  else if (part.kernel === "call") for (const { slot } of part.tensors.values()) read.add(slot);
+  else if (part.kernel === "call") { for (const { slot } of part.tensors.values()) read.add(slot); }
   else {
     read.add(part.a.slot).add(part.b.slot);
     if (part.kernel === "gemm") {
@@ -611,7 +621,7 @@ export function buffersWritten(part: Part): Set<number> {
     for (const { to } of stage?.reductions ?? []) if (to) written.add(to.slot);
   };
   if (part.kernel === "group") part.stages.forEach(inStage);
-  else if (part.kernel === "call") for (const { slot } of part.results) written.add(slot);
+  else if (part.kernel === "call") { for (const { slot } of part.results) written.add(slot); }
   else {
     written.add(part.c.slot);
     if (part.kernel === "gemm") inStage(part.epilogue);

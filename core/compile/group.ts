@@ -244,7 +244,9 @@ class Builder {
     const rows = wholeOf(this.#node(node.args[0]).shape).map((index, i) =>
       node.dims.includes(i) ? { offset: 0, coefficients: new Array<number>(loops).fill(0) } : index
     );
-    if (reduction === undefined || keyOf(rows) !== keyOf(access)) throw new Unfit("a sum that is not whole yet");
+    if (reduction === undefined || keyOf(rows) !== keyOf(access)) {
+      throw new Unfit("a sum that is not whole yet");
+    }
     return this.#add({ op: "reduced", reduction });
   }
 

@@ -101,7 +101,9 @@ function overwritten(
   if (!store || stage === undefined) return null;
   for (const read of buffersRead(part)) {
     const old = lives.get(read);
-    if (!old || old.to !== life.from || old.from === old.to || old.size < life.size || !placed.includes(old)) continue;
+    if (
+      !old || old.to !== life.from || old.from === old.to || old.size < life.size || !placed.includes(old)
+    ) continue;
     const same = part.stages.every(({ instructions }, i) =>
       instructions.every((one) => {
         if (one.op !== "load") return true;

@@ -127,7 +127,12 @@ class Runner {
     this.#codes = steps.flatMap((step) => "code" in step ? [step.code] : []);
     this.#memory = keep(uninitialised([Math.max(1, placed.elements)]));
     const at = (from: Slot["from"]) => placed.slots.findIndex((slot) => slot.from === from);
-    [this.#input, this.#target, this.#weight, this.#loss] = [at("input"), at("target"), at("weight"), at("loss")];
+    [this.#input, this.#target, this.#weight, this.#loss] = [
+      at("input"),
+      at("target"),
+      at("weight"),
+      at("loss"),
+    ];
     this.#fixed = placed.slots.map((slot, i) => this.#fix(slot, i));
   }
 
@@ -207,7 +212,9 @@ class Runner {
     let view = this.#views.get(key);
     if (!view) {
       const from = this.placed.slots[slot], base = this.#fixed[slot]!;
-      const start = from.from === "parameter" || from.from === "gradient" ? this.memory.starts[from.index] : 0;
+      const start = from.from === "parameter" || from.from === "gradient"
+        ? this.memory.starts[from.index]
+        : 0;
       this.#views.set(key, view = keep(asStrided(base, sizes, walk, offset + start + base.offset)));
     }
     return view;

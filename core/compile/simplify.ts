@@ -32,9 +32,15 @@ class Rewriter {
   }
 
   #take(given: Node): Ref {
-    const node = "args" in given ? { ...given, args: given.args.map((arg) => this.#now[arg]) } as Node : given;
+    const node = "args" in given
+      ? { ...given, args: given.args.map((arg) => this.#now[arg]) } as Node
+      : given;
     if (node.op === "sum" || node.op === "greatest") return this.#reduction(node as Reduction);
     if (node.op === "max") this.#noteRelu(node.args as readonly Ref[], this.#nodes.length);
+    if (node.op === "add" && this.exact) {
+      const squares = this.#ofSquares(node as Node & { args: readonly Ref[] });
+      if (squares !== null) return squares;
+    }
     if (node.op === "gt" || node.op === "le") return this.#gate(node as Node & { args: readonly Ref[] });
     return this.#add(node);
   }
@@ -85,6 +91,30 @@ class Rewriter {
       shape: order.map((dim, i) => i < kept ? shape[dim] : 1),
     });
     return this.#add({ op: "reshape", args: [sum], shape: node.shape, kind });
+  }
+
+  /**
+   * Backward of a mean of squares: libtorch's mse_loss takes 2 / n times the difference, and that times the micro-batch's
+   * share. Derived it is the share divided by n, times the difference, twice.
+   */
+  #ofSquares({ args: [a, b], shape, kind }: Node & { args: readonly Ref[] }): Ref | null {
+    const product = this.#nodes[a];
+    if (a !== b || product.op !== "mul") return null;
+    for (const [scale, miss] of [product.args, [...product.args].reverse()]) {
+      const share = this.#unviewed(scale);
+      if (share.op !== "div" || this.#nodes[miss].op !== "sub") continue;
+      const [weight, count] = share.args.map((ref) => this.#unviewed(ref));
+      if (weight.op !== "tensor" || weight.origin.from !== "weight" || count.op !== "number") continue;
+      const number = this.#add({ op: "number", value: Math.fround(2 / count.value), shape: [], kind });
+      const twice = this.#add({ op: "mul", args: [number, miss], shape, kind });
+      return this.#add({ op: "mul", args: [twice, share.args[0]], shape, kind });
+    }
+    return null;
+  }
+
+  #unviewed(ref: Ref): Node {
+    const node = this.#nodes[ref];
+    return node.op === "expand" || node.op === "reshape" ? this.#unviewed(node.args[0]) : node;
   }
 
   #isZero(ref: Ref): boolean {

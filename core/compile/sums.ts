@@ -47,7 +47,13 @@ export function columnSums(plan: SumPlan, from: Rows, to: Spot): void {
     { ...to, offset: to.offset + start },
   ];
   if (together > 0) cascade(plan, ...part(0, together));
-  if (together < columns) inTurn(plan, ...part(together, columns - together));
+  const left = columns - together;
+  if (left > 1) return inTurn(plan, ...part(together, left));
+  if (left === 0) return;
+  // Kernels sum a single column in another order: its neighbour goes with it.
+  const pair = plan.room(2);
+  inTurn(plan, { ...from, offset: from.offset + together - 1, columns: 2 }, { slot: pair, offset: 0 });
+  chain(plan, [[{ slot: pair, offset: 1 }]], { ...to, offset: to.offset + together });
 }
 
 /** The sum of contiguous numbers, one row of them. */
@@ -69,7 +75,7 @@ function few(slot: number, offset: number, count: number): Spot[][] {
   const turns = count >= SIDE ? SIDE : 1;
   return Array.from({ length: turns }, (_, k) => {
     const own = [at(k)];
-    if (k === 0) for (let i = turns; i < count; i++) own.push(at(i));
+    if (k === 0) { for (let i = turns; i < count; i++) own.push(at(i)); }
     return own;
   });
 }
@@ -94,7 +100,12 @@ function inTurn(plan: SumPlan, from: Rows, to: Spot): void {
   added(plan, terms, columns, to);
 }
 
-const walk = ({ slot, offset }: Spot, strides: readonly number[]): Walk => ({ slot, offset, strides, kind: "f32" });
+const walk = ({ slot, offset }: Spot, strides: readonly number[]): Walk => ({
+  slot,
+  offset,
+  strides,
+  kind: "f32",
+});
 
 /** Row after row, and 16 of them at a time. */
 function cascade({ kernels }: SumPlan, { slot, offset, rows, columns, stride }: Rows, to: Spot): void {
@@ -116,7 +127,12 @@ function added({ kernels }: SumPlan, terms: readonly Spot[], columns: number, to
   let sum = 0;
   for (let i = 1; i < terms.length; i++) sum = instructions.push({ op: "add", args: [sum, i] }) - 1;
   const stores = [{ value: sum, to: walk(to, [1]) }];
-  kernels.push({ kernel: "group", name: "sum", sizes: [columns], stages: [{ instructions, stores, reductions: [] }] });
+  kernels.push({
+    kernel: "group",
+    name: "sum",
+    sizes: [columns],
+    stages: [{ instructions, stores, reductions: [] }],
+  });
 }
 
 /** Sums of single numbers, and their sum. */
@@ -127,5 +143,10 @@ function chain(plan: SumPlan, sums: readonly (readonly Spot[])[], to: Spot): voi
   const parts = sums.map((spots) => spots.map(load).reduce((a, b) => add({ op: "add", args: [a, b] })));
   const value = parts.reduce((a, b) => add({ op: "add", args: [a, b] }));
   const stores = [{ value, to: walk(to, [0]) }];
-  plan.kernels.push({ kernel: "group", name: "sum", sizes: [1], stages: [{ instructions, stores, reductions: [] }] });
+  plan.kernels.push({
+    kernel: "group",
+    name: "sum",
+    sizes: [1],
+    stages: [{ instructions, stores, reductions: [] }],
+  });
 }

@@ -143,7 +143,7 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
         clear();
         return plain(p, input, target, weight, done);
       } else outcome = first(p, input, target, weight);
-      if (done) for (let block = p.model.blocks.length - 1; block >= 0; block--) done(block);
+      if (done) { for (let block = p.model.blocks.length - 1; block >= 0; block--) done(block); }
       return outcome;
     },
   };
@@ -221,7 +221,8 @@ function makePlans(
 const dense = (t: Tensor): Tensor => t.contiguous ? t : contiguous(t);
 
 const LACKS: Readonly<Record<NoPlan["lacks"], (name: string) => string>> = {
-  order: (name) => `libtorch computes ${name} in an order that compiled steps don't follow (--compile=fast does without)`,
+  order: (name) =>
+    `libtorch computes ${name} in an order that compiled steps don't follow (--compile=fast does without)`,
   memory: (name) => `this machine gives no memory for code (${name})`,
   symbol: (name) => `this libtorch has no ${name}`,
 };

@@ -38,7 +38,13 @@ import { type Requests, stopSignals, watchRequests } from "./stop.ts";
 import { pathExists } from "../base/files.ts";
 import { createEma, createOptimizer, type Ema } from "./optimizers.ts";
 import { compiledUpdate } from "./compiled_update.ts";
-import { type CompiledPass, compiledMode, openCompiledPass, type Reports, whyNotCompiled } from "./compiled_pass.ts";
+import {
+  compiledMode,
+  type CompiledPass,
+  openCompiledPass,
+  type Reports,
+  whyNotCompiled,
+} from "./compiled_pass.ts";
 import { checkMemory } from "./memory.ts";
 import { type Amp, LossScaler } from "./precision.ts";
 import { cudaName } from "../../ffi/cuda.ts";

@@ -34,8 +34,10 @@ class Graphs {
   }
   op(op: string, ...args: Ref[]): Ref {
     const rank = Math.max(...args.map((arg) => this.shape(arg).length));
-    const shape = Array.from({ length: rank }, (_, i) =>
-      Math.max(...args.map((arg) => this.shape(arg)[i - rank + this.shape(arg).length] ?? 1)));
+    const shape = Array.from(
+      { length: rank },
+      (_, i) => Math.max(...args.map((arg) => this.shape(arg)[i - rank + this.shape(arg).length] ?? 1)),
+    );
     const truth = ["le", "gt", "lt", "eq"].includes(op);
     return this.add({ op, args, shape, kind: truth ? "bool" : "f32" } as Node);
   }
@@ -52,7 +54,13 @@ class Graphs {
     return this.add({ op, args: [x], shape, kind: this.nodes[x].kind });
   }
   permute(x: Ref, dims: readonly number[]): Ref {
-    return this.add({ op: "permute", args: [x], dims, shape: dims.map((dim) => this.shape(x)[dim]), kind: "f32" });
+    return this.add({
+      op: "permute",
+      args: [x],
+      dims,
+      shape: dims.map((dim) => this.shape(x)[dim]),
+      kind: "f32",
+    });
   }
   graph(output: Ref, loss: Ref, gradients: (Ref | null)[]): Graph {
     return { nodes: this.nodes, output, loss, gradients, effects: [] } as Graph;
@@ -96,7 +104,8 @@ function check(graph: Graph, exact: boolean, adds: boolean, seed = 1): Program {
     if (home.from === "output") return count(graph.nodes[graph.output].shape);
     if (home.from === "loss") return 1;
     const node = graph.nodes.find((one) =>
-      one.op === "tensor" && (home.from === "gradient"
+      one.op === "tensor" &&
+      (home.from === "gradient"
         ? one.origin.from === "parameter" && one.origin.index === home.index
         : JSON.stringify(one.origin) === JSON.stringify(home))
     )!;
@@ -105,7 +114,10 @@ function check(graph: Graph, exact: boolean, adds: boolean, seed = 1): Program {
   const given = (home: Home): Float32Array => {
     const key = JSON.stringify(home);
     if (!tensors.has(key)) {
-      tensors.set(key, Float32Array.from({ length: shapeOf(home) }, () => home.from === "gradient" ? 1 : random() - 0.4));
+      tensors.set(
+        key,
+        Float32Array.from({ length: shapeOf(home) }, () => home.from === "gradient" ? 1 : random() - 0.4),
+      );
     }
     return tensors.get(key)!;
   };
@@ -212,7 +224,9 @@ function anyGraph(seed: number): Graph {
     else if (rank === 0) continue;
     else if (choice < 0.68) {
       const dims = [...shape.keys()].filter(() => random() < 0.5);
-      known.push(g.sum(g.op("mul", x, g.number(0.25)), dims.length ? dims : [dim], pick(["sum", "greatest"])));
+      known.push(
+        g.sum(g.op("mul", x, g.number(0.25)), dims.length ? dims : [dim], pick(["sum", "greatest"])),
+      );
     } else if (choice < 0.74) known.push(g.permute(x, [...shape.keys()].sort(() => random() - 0.5)));
     else if (choice < 0.8) {
       known.push(g.view("reshape", x, pick([[count(shape)], [1, ...shape], [...shape].reverse()])));
@@ -234,7 +248,10 @@ function anyGraph(seed: number): Graph {
   const rows = pick(big), w = g.sum(g.op("mul", known[3], g.op("tanh", all(rows))), [0, 1]);
   const share = g.view("reshape", w, [sizes[2]]);
   const whole = g.view("reshape", g.op("sub", known[1], known[3]), sizes);
-  return g.graph(output, g.op("add", loss, g.view("reshape", all(rows), [])), [share, random() < 0.8 ? whole : null]);
+  return g.graph(output, g.op("add", loss, g.view("reshape", all(rows), [])), [
+    share,
+    random() < 0.8 ? whole : null,
+  ]);
 }
 
 Deno.test("random graphs and their plans agree", () => {

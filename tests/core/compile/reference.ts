@@ -2,7 +2,14 @@
 import { count, rowMajor } from "../../../core/compile/access.ts";
 import type { Graph, Node, Ref } from "../../../core/compile/graph.ts";
 import type { Home } from "../../../core/compile/fuse.ts";
-import type { BlasKernel, GemmKernel, GroupKernel, Instruction, Stage, Walk } from "../../../core/compile/kernel.ts";
+import type {
+  BlasKernel,
+  GemmKernel,
+  GroupKernel,
+  Instruction,
+  Stage,
+  Walk,
+} from "../../../core/compile/kernel.ts";
 import type { Placed } from "../../../core/compile/place.ts";
 
 const f32 = Math.fround;
@@ -59,7 +66,10 @@ const indices = (shape: readonly number[], at: number): number[] =>
 
 const at = (shape: readonly number[], index: readonly number[]): number => {
   const behind = index.length - shape.length;
-  return rowMajor(shape).reduce((sum, stride, i) => sum + stride * (shape[i] === 1 ? 0 : index[behind + i]), 0);
+  return rowMajor(shape).reduce(
+    (sum, stride, i) => sum + stride * (shape[i] === 1 ? 0 : index[behind + i]),
+    0,
+  );
 };
 
 /** Every value of a graph, in row-major order. */
@@ -163,7 +173,9 @@ const placeOf = ({ offset, strides }: Walk, index: readonly number[]): number =>
 
 function checked(tables: Tables, walk: Walk, index: readonly number[]): number {
   const place = placeOf(walk, index);
-  if (place < 0 || place >= tables[walk.slot].length) throw new Error(`${place} is outside of slot ${walk.slot}.`);
+  if (place < 0 || place >= tables[walk.slot].length) {
+    throw new Error(`${place} is outside of slot ${walk.slot}.`);
+  }
   return place;
 }
 
@@ -208,7 +220,10 @@ function group({ sizes, stages }: GroupKernel, tables: Tables): void {
           }
           if (!wide.has(reduction)) wide.set(reduction, new Map());
           const found = wide.get(reduction)!, key = reduction.over === "column" ? column : 0;
-          found.set(key, combine(reduction.op, found.get(key) ?? initial(reduction.op), values[reduction.value]));
+          found.set(
+            key,
+            combine(reduction.op, found.get(key) ?? initial(reduction.op), values[reduction.value]),
+          );
         }
       }
       const own = stage.reductions.filter(({ over }) => over === "row");
@@ -253,7 +268,8 @@ function blas({ transA, transB, m, n, k, a, lda, b, ldb, c, ldc, beta }: BlasKer
     for (let i = 0; i < m; i++) {
       let sum = 0;
       for (let l = 0; l < k; l++) {
-        sum += A[a.offset + (transA ? l + i * lda : i + l * lda)] * B[b.offset + (transB ? j + l * ldb : l + j * ldb)];
+        sum += A[a.offset + (transA ? l + i * lda : i + l * lda)] *
+          B[b.offset + (transB ? j + l * ldb : l + j * ldb)];
       }
       const at = c.offset + i + j * ldc;
       C[at] = sum + (beta ? C[at] : 0);
