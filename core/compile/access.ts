@@ -1,5 +1,5 @@
-// Which element of a value a loop reads: each dimension's index is a sum of loop counters. Views only change indices, so
-// most of them cost nothing.
+// A loop reads elements of a value: each dimension's index is a sum of loop counters. Views only change indices, so most
+// of them cost nothing.
 import type { Graph, Node, Ref } from "./graph.ts";
 
 /** offset + the sum of coefficients times the loops' counters. */
@@ -45,7 +45,7 @@ export function wholeOf(shape: readonly number[]): Access {
   });
 }
 
-/** What NumPy's broadcasting reads of an operand of `shape`. */
+/** NumPy's broadcasting reads these elements of an operand of `shape`. */
 export function broadcast(access: Access, shape: readonly number[], loops: number): Access {
   const behind = access.length - shape.length;
   return shape.map((size, i) => size === 1 ? nothing(loops) : access[behind + i]);

@@ -49,7 +49,7 @@ export function blasOf(
   const turnedB = m2.strides[two] === 1 && m2.strides[one] >= Math.max(1, columns);
   if (!plainA && !turnedA || !plainB && !turnedB) throw new NoBlas("a product of a matrix with gaps");
   const transA = !plainA, transB = !plainB;
-  // Of a single row or column the next one's place does not matter, and BLAS wants it to be far enough.
+  // A single row or column has no next one, and BLAS wants its place to be far enough.
   const aAlone = transA ? rows === 1 : k === 1, bAlone = transB ? k === 1 : columns === 1;
   return {
     kernel: "blas",

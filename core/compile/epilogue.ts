@@ -1,5 +1,5 @@
 // Pointwise work on a product is done where the product is made: its numbers are in registers then.
-import { type Buffer, buffersRead, buffersWritten, type Part } from "./fuse.ts";
+import { type Buffer, buffersRead, buffersWritten, type Part } from "./program.ts";
 import type { GemmKernel, GroupKernel, Instruction, Stage, Walk } from "./kernel.ts";
 
 export function withEpilogues(parts: readonly Part[], buffers: readonly Buffer[]): Part[] {

@@ -5,57 +5,11 @@ import { count, isView, locate, type Located, loopsOver, rowMajor } from "./acce
 import { biasOf, type Blas, blasOf } from "./blas.ts";
 import { withEpilogues } from "./epilogue.ts";
 import { buildGroup, type Built, isReduction, Missing, spaceOf, Unfit } from "./group.ts";
-import type { Graph, Kind, Node, Origin, Ref } from "./graph.ts";
-import type { GemmKernel, GroupKernel, Kernel, Walk } from "./kernel.ts";
+import type { Graph, Node, Ref } from "./graph.ts";
+import type { GemmKernel, GroupKernel, Walk } from "./kernel.ts";
+import { type Buffer, buffersRead, type CallTensor, type Home, type Part, type Program } from "./program.ts";
 import { simplify } from "./simplify.ts";
 import { columnSums, hasOrder, isPlain, wholeSum } from "./sums.ts";
-
-/** Where a value lies while a step runs. */
-export type Home =
-  | Origin
-  | { readonly from: "arena" }
-  /** The arena's gradient of this number. */
-  | { readonly from: "gradient"; readonly index: number }
-  | { readonly from: "output" }
-  | { readonly from: "loss" }
-  /** A tensor that libtorch makes, of call `call`. */
-  | { readonly from: "result"; readonly call: number; readonly index: number };
-
-/** A kernel's slots are numbers of buffers, until they have a place. */
-export interface Buffer {
-  /** -1 for room that a kernel takes for itself. */
-  readonly ref: Ref;
-  readonly kind: Kind;
-  readonly shape: readonly number[];
-  readonly elements: number;
-  readonly home: Home;
-}
-
-/** An argument of a call: a view of a buffer. */
-export interface CallTensor {
-  readonly slot: number;
-  readonly offset: number;
-  readonly sizes: readonly number[];
-  readonly strides: readonly number[];
-}
-
-export interface CallPart {
-  readonly kernel: "call";
-  readonly name: string;
-  readonly schema: string;
-  readonly values: readonly unknown[];
-  /** By the number of a value. */
-  readonly tensors: ReadonlyMap<Ref, CallTensor>;
-  /** Buffers, one for each result that is used. */
-  readonly results: readonly { readonly slot: number; readonly index: number }[];
-}
-
-export type Part = Kernel | CallPart;
-
-export interface Program {
-  readonly parts: readonly Part[];
-  readonly buffers: readonly Buffer[];
-}
 
 export interface FuseOptions {
   /** libtorch's bits: its products, and its order of sums. */
@@ -136,7 +90,7 @@ class Fusion {
     };
   }
 
-  /** What costs much and is computed in more than one group. */
+  /** These values cost much and are computed in more than one group. */
   computedTwice(): Ref[] {
     const seen = new Map<Ref, number>();
     for (const part of this.#parts) {
@@ -593,39 +547,3 @@ const fillKernel = (slot: number, elements: number, value: number): GroupKernel 
     reductions: [],
   }],
 });
-
-export function buffersRead(part: Part): Set<number> {
-  const read = new Set<number>();
-  const inStage = (stage: { readonly instructions: GroupKernel["stages"][0]["instructions"] } | null) => {
-    for (const one of stage?.instructions ?? []) {
-      if (one.op === "load") read.add((one as { from: Walk }).from.slot);
-    }
-  };
-  if (part.kernel === "group") part.stages.forEach(inStage);
-  else if (part.kernel === "call") { for (const { slot } of part.tensors.values()) read.add(slot); }
-  else {
-    read.add(part.a.slot).add(part.b.slot);
-    if (part.kernel === "gemm") {
-      inStage(part.epilogue);
-      if (part.add) read.add(part.c.slot);
-    } else if (part.beta === 1) read.add(part.c.slot);
-  }
-  read.delete(-1);
-  return read;
-}
-
-export function buffersWritten(part: Part): Set<number> {
-  const written = new Set<number>();
-  const inStage = (stage: GroupKernel["stages"][0] | null) => {
-    for (const { to } of stage?.stores ?? []) written.add(to.slot);
-    for (const { to } of stage?.reductions ?? []) if (to) written.add(to.slot);
-  };
-  if (part.kernel === "group") part.stages.forEach(inStage);
-  else if (part.kernel === "call") { for (const { slot } of part.results) written.add(slot); }
-  else {
-    written.add(part.c.slot);
-    if (part.kernel === "gemm") inStage(part.epilogue);
-  }
-  written.delete(-1);
-  return written;
-}

@@ -133,7 +133,7 @@ class Builder {
     return over.at(-1) === true && over.includes(false);
   }
 
-  /** Which loops a reduction is over. */
+  /** True for the loops that a reduction is over. */
   #reducedDims(ref: Ref): boolean[] {
     const node = this.#node(ref) as Node & { op: "sum"; dims: readonly number[] };
     const shape = this.#node(node.args[0]).shape;

@@ -1,8 +1,8 @@
 // Where the values of a plan lie: those that live at the same time lie apart, in one piece of memory; the others share.
-import { type Buffer, buffersRead, buffersWritten, type Home, type Part, type Program } from "./fuse.ts";
+import { type Buffer, buffersRead, buffersWritten, type Home, type Part, type Program } from "./program.ts";
 import type { GroupKernel, Instruction, Stage, Walk } from "./kernel.ts";
 
-/** What a slot of the table is: the piece of memory itself, or a tensor from elsewhere. */
+/** A slot of the table is the piece of memory itself, or a tensor from elsewhere. */
 export type Slot =
   | { readonly from: "memory" }
   | Exclude<Home, { from: "arena" }>;
@@ -13,7 +13,7 @@ export interface Placed {
   readonly slots: readonly Slot[];
   /** f32 elements of the piece of memory. */
   readonly elements: number;
-  /** What they would be if no two values shared a place. */
+  /** They would be so many if no two values shared a place. */
   readonly unshared: number;
 }
 

@@ -14,7 +14,7 @@ export interface AdamNumbers {
   readonly decoupled: boolean;
 }
 
-/** What changes from step to step: places in the tensor of numbers. */
+/** Places in the tensor of numbers, which change from step to step. */
 export const RATE = 0, SHRINK = 1, ROOT = 2;
 export const NUMBERS = 3;
 

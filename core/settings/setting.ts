@@ -18,7 +18,7 @@ export interface Setting<V = unknown> {
   /** A choice that users know as a switch takes `true`, `false` and `--no-flag` as these. */
   readonly yes?: V;
   readonly no?: V;
-  /** What stood in checkpoints of older versions, by its text. */
+  /** Checkpoints of older versions have these texts for its values. */
   readonly once?: Readonly<Record<string, V>>;
   /** Its flag alone means `yes`; another value follows an equals sign. */
   readonly bare?: boolean;

@@ -37,7 +37,7 @@ export interface CompiledPass {
   over(plain: Run): Run;
 }
 
-/** What is told of plans. */
+/** Plans are told of here. */
 export interface Reports {
   line(text: string): void;
   warn(text: string): void;
@@ -47,7 +47,7 @@ export interface Reports {
 const MOST_PLANS = 4;
 /** Losses are read when the next step is under way; a line of memory each. */
 const CELLS = 8, CELL = 16;
-/** Of a parameter's gradient, and where that is nothing but rounding, of the whole one. */
+/** Shares of a parameter's gradient, and of the whole one, by which a gradient may differ. */
 const BOUND = 1e-3, NOISE = 1e-5;
 
 export type Mode = "exact" | "fast";
@@ -230,7 +230,7 @@ const LACKS: Readonly<Record<NoPlan["lacks"], (name: string) => string>> = {
 const whyNoPlan = ({ lacks, name }: NoPlan): string => LACKS[lacks](name);
 
 interface Judgement {
-  /** Where gradients differ too much: "fc1.weight: 3%". */
+  /** The first gradient that differs too much: "fc1.weight: 3%". */
   readonly wrong: string | null;
   readonly largest: number;
 }

@@ -1,7 +1,8 @@
 // What a plan computes is what its graph says, whatever was joined, moved and left out.
 import { assert, assertEquals } from "@std/assert";
 import { count } from "../../../core/compile/access.ts";
-import { fuse, type Home, type Program } from "../../../core/compile/fuse.ts";
+import { fuse } from "../../../core/compile/fuse.ts";
+import type { Home, Program } from "../../../core/compile/program.ts";
 import type { Graph, Kind, Node, Ref } from "../../../core/compile/graph.ts";
 import { place } from "../../../core/compile/place.ts";
 import { evaluate, run } from "./reference.ts";

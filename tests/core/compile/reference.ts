@@ -1,7 +1,7 @@
 // Graphs and plans computed in plain TypeScript, number by number, to compare what fusing and placing make of a graph.
 import { count, rowMajor } from "../../../core/compile/access.ts";
 import type { Graph, Node, Ref } from "../../../core/compile/graph.ts";
-import type { Home } from "../../../core/compile/fuse.ts";
+import type { Home } from "../../../core/compile/program.ts";
 import type {
   BlasKernel,
   GemmKernel,

@@ -1,0 +1,86 @@
+// A plan before it has a place in memory: kernels and calls in order, whose slots are numbers of buffers.
+import type { Kind, Origin, Ref } from "./graph.ts";
+import type { GroupKernel, Kernel, Walk } from "./kernel.ts";
+
+/** The place of a value while a step runs. */
+export type Home =
+  | Origin
+  | { readonly from: "arena" }
+  /** The arena's gradient of this number. */
+  | { readonly from: "gradient"; readonly index: number }
+  | { readonly from: "output" }
+  | { readonly from: "loss" }
+  /** A tensor that libtorch makes, of call `call`. */
+  | { readonly from: "result"; readonly call: number; readonly index: number };
+
+/** A kernel's slots are numbers of buffers, until they have a place. */
+export interface Buffer {
+  /** -1 for room that a kernel takes for itself. */
+  readonly ref: Ref;
+  readonly kind: Kind;
+  readonly shape: readonly number[];
+  readonly elements: number;
+  readonly home: Home;
+}
+
+/** An argument of a call: a view of a buffer. */
+export interface CallTensor {
+  readonly slot: number;
+  readonly offset: number;
+  readonly sizes: readonly number[];
+  readonly strides: readonly number[];
+}
+
+export interface CallPart {
+  readonly kernel: "call";
+  readonly name: string;
+  readonly schema: string;
+  readonly values: readonly unknown[];
+  /** By the number of a value. */
+  readonly tensors: ReadonlyMap<Ref, CallTensor>;
+  /** Buffers, one for each result that is used. */
+  readonly results: readonly { readonly slot: number; readonly index: number }[];
+}
+
+export type Part = Kernel | CallPart;
+
+export interface Program {
+  readonly parts: readonly Part[];
+  readonly buffers: readonly Buffer[];
+}
+
+export function buffersRead(part: Part): Set<number> {
+  const read = new Set<number>();
+  const inStage = (stage: { readonly instructions: GroupKernel["stages"][0]["instructions"] } | null) => {
+    for (const one of stage?.instructions ?? []) {
+      if (one.op === "load") read.add((one as { from: Walk }).from.slot);
+    }
+  };
+  if (part.kernel === "group") part.stages.forEach(inStage);
+  else if (part.kernel === "call") { for (const { slot } of part.tensors.values()) read.add(slot); }
+  else {
+    read.add(part.a.slot).add(part.b.slot);
+    if (part.kernel === "gemm") {
+      inStage(part.epilogue);
+      if (part.add) read.add(part.c.slot);
+    } else if (part.beta === 1) read.add(part.c.slot);
+  }
+  read.delete(-1);
+  return read;
+}
+
+export function buffersWritten(part: Part): Set<number> {
+  const written = new Set<number>();
+  const inStage = (stage: GroupKernel["stages"][0] | null) => {
+    for (const { to } of stage?.stores ?? []) written.add(to.slot);
+    for (const { to } of stage?.reductions ?? []) if (to) written.add(to.slot);
+  };
+  if (part.kernel === "group") part.stages.forEach(inStage);
+  else if (part.kernel === "call") { for (const { slot } of part.results) written.add(slot); }
+  else {
+    written.add(part.c.slot);
+    if (part.kernel === "gemm") inStage(part.epilogue);
+  }
+  written.delete(-1);
+  return written;
+}
