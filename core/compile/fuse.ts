@@ -6,7 +6,13 @@ import { biasOf, type Blas, blasOf } from "./blas.ts";
 import { withEpilogues } from "./epilogue.ts";
 import { buildGroup, type Built, isReduction, Missing, spaceOf, Unfit } from "./group.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
-import type { GemmKernel, GroupKernel, Walk } from "./kernel.ts";
+import {
+  type GemmKernel,
+  type GroupKernel,
+  VECTOR_FUNCTIONS,
+  type VectorKernel,
+  type Walk,
+} from "./kernel.ts";
 import { type Buffer, buffersRead, type CallTensor, type Home, type Part, type Program } from "./program.ts";
 import { simplify } from "./simplify.ts";
 import { columnSums, hasOrder, isPlain, wholeSum } from "./sums.ts";
@@ -124,8 +130,9 @@ class Fusion {
   }
 
   #inMemory = (ref: Ref): boolean => {
-    const { op } = this.graph.nodes[ref];
-    return this.kept.has(ref) || this.#biased.has(ref) || op === "tensor" || ALWAYS.has(op);
+    const node = this.graph.nodes[ref];
+    return this.kept.has(ref) || this.#biased.has(ref) || node.op === "tensor" || ALWAYS.has(node.op) ||
+      this.#byMkl(node);
   };
 
   /** add(product, bias): libtorch puts the bias first, and adds the product to it. */
@@ -151,7 +158,7 @@ class Fusion {
     };
     graph.nodes.forEach((node, ref) => {
       if (!this.#live.has(ref)) return;
-      if (node.op === "gemm" || this.#apart(node)) node.args.forEach(need);
+      if (node.op === "gemm" || this.#apart(node) || this.#byMkl(node)) node.args.forEach(need);
       else if (node.op === "call") node.args.forEach((arg) => graph.nodes[arg].op !== "call" && need(arg));
       else if (this.#biased.has(ref)) need(this.#biased.get(ref)!.bias);
     });
@@ -226,6 +233,7 @@ class Fusion {
     if (node.op === "embed") return this.#embed(ref, node);
     if (node.op === "cat") return this.#cat(ref, node);
     if (this.#apart(node)) return this.#ordered(ref, node.args[0], node.dims);
+    if (this.#byMkl(node)) return this.#vector(ref, node);
     if (isReduction(node) || this.kept.has(ref)) this.#sink(ref);
   }
 
@@ -342,6 +350,23 @@ class Fusion {
     const wanted: Blas = { m, n, k, a: left, b: right, slot, beta: bias === null ? 0 : 1 };
     this.#parts.push(blasOf(wanted, { a: node.transposeA, b: node.transposeB }));
     this.#at.set(ref, this.#parts.length - 1);
+  }
+
+  /** In exact plans: a function of a whole value that libtorch takes from MKL. */
+  #byMkl(node: Node): node is Node & { op: VectorKernel["function"]; args: readonly [Ref] } {
+    const { op } = node;
+    return this.options.exact && op !== "sqrt" && (VECTOR_FUNCTIONS as readonly string[]).includes(op); // a root has one value
+  }
+
+  #vector(
+    ref: Ref,
+    { op, args: [source], shape }: Node & { op: VectorKernel["function"]; args: readonly [Ref] },
+  ): void {
+    const { base, offset, strides } = this.#located(source);
+    if (String(strides) !== String(rowMajor(loopsOver(shape)))) throw new Missing(source);
+    const from = { slot: this.#bufferOf.get(base)!, offset };
+    const to = { slot: this.#define(ref, this.#parts.length), offset: 0 };
+    this.#parts.push({ kernel: "vector", name: op, function: op, elements: count(shape), from, to });
   }
 
   /** In exact plans: a sum that has libtorch's order only by itself. */

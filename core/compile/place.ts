@@ -155,6 +155,8 @@ function moved(part: Part, placeOf: readonly { slot: number; offset: number }[])
         c: at(part.c),
         epilogue: part.epilogue && stage(part.epilogue),
       };
+    case "vector":
+      return { ...part, from: at(part.from), to: at(part.to) };
     case "blas":
       return { ...part, a: at(part.a), b: at(part.b), c: at(part.c) };
     case "call":

@@ -57,6 +57,7 @@ export function buffersRead(part: Part): Set<number> {
     }
   };
   if (part.kernel === "group") part.stages.forEach(inStage);
+  else if (part.kernel === "vector") read.add(part.from.slot);
   else if (part.kernel === "call") { for (const { slot } of part.tensors.values()) read.add(slot); }
   else {
     read.add(part.a.slot).add(part.b.slot);
@@ -76,6 +77,7 @@ export function buffersWritten(part: Part): Set<number> {
     for (const { to } of stage?.reductions ?? []) if (to) written.add(to.slot);
   };
   if (part.kernel === "group") part.stages.forEach(inStage);
+  else if (part.kernel === "vector") written.add(part.to.slot);
   else if (part.kernel === "call") { for (const { slot } of part.results) written.add(slot); }
   else {
     written.add(part.c.slot);

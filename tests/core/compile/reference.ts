@@ -162,7 +162,12 @@ export function run(placed: Placed, given: (home: Home) => Float32Array): void {
     if (part.kernel === "group") group(part, tables);
     else if (part.kernel === "gemm") gemm(part, tables);
     else if (part.kernel === "blas") blas(part, tables);
-    else throw new Error("No calls here.");
+    else if (part.kernel === "vector") {
+      const { from, to } = part, op = OPS[part.function];
+      for (let i = 0; i < part.elements; i++) {
+        tables[to.slot][to.offset + i] = op(tables[from.slot][from.offset + i]);
+      }
+    } else throw new Error("No calls here.");
   }
 }
 
