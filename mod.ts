@@ -38,7 +38,7 @@ export {
   toNumbers,
   zeros,
 } from "./ffi/make.ts";
-export { backward, noGrad, requireGrad } from "./ffi/autograd.ts";
+export { backward, gradient, noGrad, requireGrad } from "./ffi/autograd.ts";
 export { autocast, type Half } from "./ffi/context.ts";
 export { manualSeed, setThreads } from "./ffi/context.ts";
 

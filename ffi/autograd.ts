@@ -1,7 +1,9 @@
 import { check, native, out, outAt } from "./abi.ts";
 import { need } from "./library.ts";
-import { alias, backwardOp, detach, isLeaf } from "./ops.ts";
-import { alive, describe, Tensor } from "./tensor.ts";
+import { alias, backwardOp, detach, isLeaf, sum, zerosLike } from "./ops.ts";
+import { parseSchema } from "./schema.ts";
+import { tape, untold } from "./tape.ts";
+import { alive, describe, scope, Tensor } from "./tensor.ts";
 
 const none: readonly Tensor[] = [];
 
@@ -34,6 +36,36 @@ export function noGrad<R>(body: () => R): R {
   } finally {
     native.setGradMode(before);
   }
+}
+
+/** As it tells of itself: libtorch has no such op. */
+const GRADIENT = parseSchema("gradient(Tensor of, Tensor wrt) -> Tensor");
+
+/**
+ * The derivative of f at x: the gradient of the sum of f(x), in the shape of x. It is differentiable itself, so it may
+ * stand in a loss, and f may take a gradient in turn.
+ */
+export function gradient(f: (x: Tensor) => Tensor, x: Tensor): Tensor {
+  const before = native.gradMode();
+  native.setGradMode(true);
+  try {
+    const at = asksForGradient(x) ? alias(x) : boundary(x);
+    const y = f(at);
+    const made = untold(() => derivative(y, at));
+    if (tape.hears !== null) tape.hears.op(GRADIENT, [y, at], made);
+    return before ? made : detach(made);
+  } finally {
+    native.setGradMode(before);
+  }
+}
+
+function derivative(y: Tensor, at: Tensor): Tensor {
+  if (!asksForGradient(y)) return zerosLike(at); // it does not depend on x
+  return scope(() => {
+    backwardOp(sum(y), [at], null, true, true);
+    const slot = gradSlotOf(at);
+    return hasGrad(slot) ? takeGrad(slot) : zerosLike(at);
+  });
 }
 
 export function setGradSlot(leaf: Tensor, gradient: Tensor): void {

@@ -67,8 +67,8 @@ interface Memory {
 interface Known {
   value: number;
   memory: Memory;
-  /** Its memory was written to through another tensor. */
-  stale: boolean;
+  /** The op that wrote to its memory: through another tensor, or to be seen in the next step. */
+  stale: string | null;
 }
 
 /** Records the ops of `body`, up to its backward. */
@@ -124,7 +124,7 @@ class Recorder implements Listener, Recording {
     if (written >= 0 && !(args[written] instanceof Tensor)) return this.refuse(schema.name, "writes");
     const target = written >= 0 ? args[written] as Tensor : null;
     const encoded = args.map((value) => this.#encode(schema, value));
-    const writes = target && this.#writes(target);
+    const writes = target && this.#writes(schema.name, target);
     const made = result === undefined ? [] : Array.isArray(result) ? result : [result];
     const constant = target === null && this.#isConstant(schema, args);
     const results = made.flatMap((t, i) => {
@@ -154,13 +154,13 @@ class Recorder implements Listener, Recording {
   }
 
   /** Null where a tensor that was made in this step is written to. */
-  #writes(target: Tensor): number | null {
+  #writes(op: string, target: Tensor): number | null {
     const known = this.#known.get(target)!;
     for (const member of known.memory.members) {
-      if (member !== target) this.#known.get(member)!.stale = true;
+      if (member !== target) this.#known.get(member)!.stale = op;
     }
     if (!known.memory.outside) return null;
-    known.stale = true; // what it holds is written at the step's end
+    known.stale = op; // what it holds is written at the step's end
     return this.#heldFor(target, known);
   }
 
@@ -197,7 +197,7 @@ class Recorder implements Listener, Recording {
   #encode(schema: Schema, value: unknown): unknown {
     if (value instanceof Tensor) {
       const known = this.#know(schema, value);
-      if (known.stale) this.refuse(schema.name, "writes");
+      if (known.stale !== null) this.refuse(known.stale, "writes");
       return new Seen(known.value);
     }
     if (Array.isArray(value)) return value.map((each) => this.#encode(schema, each));
@@ -220,7 +220,7 @@ class Recorder implements Listener, Recording {
     memory.members.push(t);
     const value = this.#value(t, from);
     if (from.from === "op" && from.tensor !== null) this.#constants.add(value);
-    this.#known.set(t, { value, memory, stale: false });
+    this.#known.set(t, { value, memory, stale: null });
     return value;
   }
 

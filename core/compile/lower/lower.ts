@@ -4,6 +4,7 @@ import type { Refusal } from "../../../ffi/tape.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { sameShape } from "../builder.ts";
 import type { Graph, Ref } from "../graph.ts";
+import { gradients } from "../derive.ts";
 import { orRefusal } from "../refused.ts";
 import { CALL_RULES } from "./calls.ts";
 import { kindOf, Lowering, type Rule, type Rules } from "./lowering.ts";
@@ -23,6 +24,11 @@ export const RULES: Rules = {
   ...NORM_RULES,
   ...LOSS_RULES,
   ...CALL_RULES,
+  /** A derivative inside of the model: more of the same graph. */
+  gradient: (g, of: Ref, wrt: Ref) => {
+    const ones = g.b.expand(g.b.number(1), g.shape(of)), [found] = gradients(g.b, of, ones, [wrt]);
+    return found ?? g.b.expand(g.b.number(0), g.shape(wrt));
+  },
 };
 
 /** The tensors that a recorded micro-batch began with and ended in. */

@@ -1,5 +1,5 @@
 // The types of what the function of a user's file is given: `hpctrain types` prints them.
-import type { noGrad } from "../../../ffi/autograd.ts";
+import type { gradient, noGrad } from "../../../ffi/autograd.ts";
 import type { tensor } from "../../../ffi/make.ts";
 import type { keep, scope, Tensor } from "../../../ffi/tensor.ts";
 import type { Activation, Block, block, Facts, Model, model } from "../model.ts";
@@ -52,6 +52,8 @@ export interface Library {
   readonly scope: typeof scope;
   /** Computes without remembering how, so that nothing is sent back through it. */
   readonly noGrad: typeof noGrad;
+  /** The derivative of a function at a tensor: gradient((t) => net(t), x). It can be derived again. */
+  readonly gradient: typeof gradient;
   /** A model from its blocks: the parts that --gradient-checkpointing keeps the ends of. */
   readonly model: typeof model;
   /** One such part. */

@@ -44,6 +44,8 @@ export interface Library {
     readonly scope: typeof scope;
     /** Computes without remembering how, so that nothing is sent back through it. */
     readonly noGrad: typeof noGrad;
+    /** The derivative of a function at a tensor: gradient((t) => net(t), x). It can be derived again. */
+    readonly gradient: typeof gradient;
     /** A model from its blocks: the parts that --gradient-checkpointing keeps the ends of. */
     readonly model: typeof model;
     /** One such part. */
@@ -108,6 +110,11 @@ export type MadeLoss = Judge | {
 export type MadeMetrics = Readonly<Record<string, Judge>>;
 /** Runs `body` without remembering how its results were computed. */
 declare function noGrad<R>(body: () => R): R;
+/**
+ * The derivative of f at x: the gradient of the sum of f(x), in the shape of x. It is differentiable itself, so it may
+ * stand in a loss, and f may take a gradient in turn.
+ */
+declare function gradient(f: (x: Tensor) => Tensor, x: Tensor): Tensor;
 /** A tensor lives on one of these. */
 export type Device = "cpu" | `cuda:${number}`;
 /** A tensor of libtorch's, in memory that the garbage collector does not see. */

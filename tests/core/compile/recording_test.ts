@@ -1,0 +1,143 @@
+// What a recorded step may do, and what keeps it from being compiled.
+import { assertEquals } from "@std/assert";
+import { backward, noGrad, requireGrad } from "../../../ffi/autograd.ts";
+import { setThreads } from "../../../ffi/context.ts";
+import { add, constant, scalar, scale, tensor, zeros } from "../../../ffi/make.ts";
+import * as ops from "../../../core/models/user/ops.ts";
+import { op } from "../../../core/models/user/op.ts";
+import { record } from "../../../ffi/trace.ts";
+import { liveTensors, scope, type Tensor } from "../../../ffi/tensor.ts";
+import type { Graph } from "../../../core/compile/graph.ts";
+import { lower } from "../../../core/compile/lower/lower.ts";
+import { sentenceOf } from "../../../core/compile/refused.ts";
+import { useLibtorch } from "../../libtorch.ts";
+import { compared } from "./compiled.ts";
+
+useLibtorch();
+setThreads(1);
+constant(0), constant(0.5), constant(2), constant(3);
+scope(() => op("add_.Tensor")(zeros([1]), zeros([1]))); // opens the libraries
+const arange = op("arange");
+scope(() => arange(3));
+
+/** The step's loss is the sum of what `forward` makes of an input and a parameter, [2, 3] each. */
+function outcome(forward: (x: Tensor, w: Tensor) => Tensor): string {
+  return scope(() => {
+    const input = ops.randn([2, 3]), target = zeros([1]), w = requireGrad(ops.randn([2, 3]));
+    const made = compared({
+      input,
+      target,
+      parameters: [w],
+      pass() {
+        const output = forward(input, w);
+        return { output, loss: ops.sum(output) };
+      },
+    });
+    return "reason" in made ? sentenceOf(made) : made.worst < 1e-6 ? "alike" : `differs by ${made.worst}`;
+  });
+}
+
+const buffer = tensor([[1, 2, 3], [4, 5, 6]]), count = tensor(BigInt64Array.of(0n), [1]);
+const places = tensor(BigInt64Array.of(0n)), ones = tensor(BigInt64Array.of(1n));
+
+const OUTCOMES: readonly [string, (x: Tensor, w: Tensor) => Tensor, string][] = [
+  ["a step that reads a buffer", (x, w) => ops.mul(ops.add(x, buffer), w), "alike"],
+  ["a write to what the step made", (x, w) => ops.relu_(ops.mul(x, w)), "alike"],
+  ["a write through a view that is used no more", (x, w) => ops.relu_(ops.view(ops.mul(x, w), [6])), "alike"],
+  [
+    "a write beside a view that is used later",
+    (x, w) => {
+      const y = ops.mul(x, w), view = ops.view(y, [6]);
+      ops.relu_(y);
+      return ops.mul(ops.view(y, [6]), ops.detach(view));
+    },
+    "relu_ writes to a tensor that is more than this step's own",
+  ],
+  [
+    "a write to a parameter",
+    (x, w) => (noGrad(() => ops.mul_(w, constant(0.5))), ops.mul(x, w)),
+    "mul_ writes to a tensor that is more than this step's own",
+  ],
+  [
+    "a number that the program reads",
+    (x, w) => ops.sum(x).item() > 0 ? ops.mul(x, w) : ops.add(x, w),
+    "item hands numbers of a tensor to the program, on which the next step may depend",
+  ],
+  [
+    "numbers that the program makes",
+    (x, w) => ops.mul(w, ops.mul(x, tensor([1, 2, Date.now() % 7]))),
+    "data hands numbers of a tensor to the program, on which the next step may depend",
+  ],
+  ["random numbers", (x, w) => ops.mul(w, ops.mul(x, ops.rand([3]))), "rand draws random numbers"],
+  ["dropout", (x, w) => ops.dropout(ops.mul(x, w), 0.5, true), "dropout draws random numbers"],
+  ["dropout of nothing", (x, w) => ops.dropout(ops.mul(x, w), 0, true), "alike"],
+  ["an op without a rule", (x, w) => op("cumprod")(ops.mul(x, w), 1), "cumprod has no rule"],
+  [
+    "an op without a rule on constants",
+    (x, w) => ops.mul(ops.mul(x, w), ops.asinh(ops.toDtype(arange(3), "f32"))),
+    "alike",
+  ],
+  ["what the loss does not need", (x, w) => (op("cumprod")(x, 1), ops.mul(x, w)), "alike"],
+  [
+    "doubles",
+    (x, w) => ops.toDtype(ops.mul(ops.toDtype(x, "f64"), w), "f32"),
+    "to.dtype has numbers of another type than f32",
+  ],
+  ["what is made without a gradient", (x, w) => ops.mul(noGrad(() => ops.mul(w, x)), w), "alike"],
+  ["numbers in the code", (x, w) => ops.mul(scale(x, 2), add(w, scalar(3))), "alike"],
+  [
+    "tables of constants",
+    (x, w) => ops.mul(ops.mul(x, w), ops.toDtype(ops.gt(arange(3), constant(0)), "f32")),
+    "alike",
+  ],
+  [
+    "a table that is changed after it was made",
+    (x, w) => {
+      const table = ops.toDtype(arange(3), "f32"), wide = ops.add(table, 1);
+      ops.mul_(wide, constant(2));
+      return ops.mul(ops.mul(x, w), wide);
+    },
+    "alike",
+  ],
+  [
+    "a count that the step keeps",
+    (x, w) => (ops.scatterAdd_(count, 0, places, ones), ops.mul(x, w)),
+    "alike",
+  ],
+  [
+    "a count that it keeps and reads",
+    (x, w) => (ops.scatterAdd_(count, 0, places, ones), ops.mul(ops.mul(x, w), ops.toDtype(count, "f32"))),
+    "scatter_add_ writes to a tensor that is more than this step's own",
+  ],
+];
+
+Deno.test("each step has autograd's gradients as a graph, or is refused by its op", () => {
+  for (const [what, forward, expected] of OUTCOMES) assertEquals(outcome(forward), expected, what);
+});
+
+Deno.test("a recording and its graph give back all that they hold", () => {
+  const before = liveTensors();
+  for (const [, forward] of OUTCOMES) outcome(forward);
+  assertEquals(liveTensors(), before);
+});
+
+const graphOf = (factor: number, held: Tensor): Graph =>
+  scope(() => {
+    const input = zeros([2, 3]), target = zeros([1]), w = requireGrad(zeros([2, 3]));
+    const { result: { output, loss }, recording } = record(() => {
+      const output = ops.mul(ops.mul(ops.add(input, held), w), constant(factor));
+      const loss = ops.sum(output);
+      backward(loss);
+      return { output, loss };
+    });
+    const lowered = lower(recording, { input, target, parameters: [w], output, loss });
+    if ("reason" in lowered) throw new Error(sentenceOf(lowered));
+    lowered.free();
+    return lowered.graph;
+  });
+
+Deno.test("equal steps have equal graphs, and a number that changes shows", () => {
+  assertEquals(graphOf(2, buffer), graphOf(2, buffer));
+  const [a, b] = [graphOf(2, buffer), graphOf(3, buffer)].map(({ nodes }) => JSON.stringify(nodes));
+  assertEquals(a === b, false);
+});
