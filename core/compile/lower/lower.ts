@@ -1,5 +1,6 @@
 // From recorded ops to a graph: each op by its rule, as far as the loss and what the step writes need it.
 import { RANDOM, type RecordedOp, type RecordedValue, type Recording, Seen } from "../../../ffi/trace.ts";
+import { readBytes } from "../../../ffi/make.ts";
 import type { Refusal } from "../../../ffi/tape.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { sameShape } from "../builder.ts";
@@ -72,6 +73,24 @@ const EVEN = new Set([
   "ones_like",
   "full_like",
 ]);
+
+/**
+ * Two recordings of a step have the same graph. A number that the program changes from step to step (a schedule of its
+ * own, a counter) shows here: such a step can't be compiled.
+ */
+export function sameStep(a: Lowered, b: Lowered): boolean {
+  return textOf(a.graph) === textOf(b.graph) && a.held.length === b.held.length &&
+    a.held.every((t, i) => t === b.held[i] || sameNumbers(t, b.held[i]));
+}
+
+const textOf = (graph: Graph): string =>
+  JSON.stringify(graph, (_, value) => typeof value === "number" ? String(value) : value);
+
+function sameNumbers(a: Tensor, b: Tensor): boolean {
+  if (a.dtype !== b.dtype || !sameShape(a.shape, b.shape)) return false;
+  const [x, y] = [readBytes(a), readBytes(b)];
+  return x.every((byte, i) => byte === y[i]);
+}
 
 /** Its numbers are whatever was in memory. */
 const UNWRITTEN = -1;
