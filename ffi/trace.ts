@@ -84,6 +84,8 @@ export function record<R>(body: () => R): { result: R; recording: Recording } {
   }
 }
 
+const rowByRow = (t: Tensor): Tensor => clone(t, "contiguous");
+
 class Recorder implements Listener, Recording {
   readonly values: RecordedValue[] = [];
   readonly ops: RecordedOp[] = [];
@@ -109,7 +111,7 @@ class Recorder implements Listener, Recording {
 
   constant(t: Tensor): void {
     if (this.#over) return;
-    const constant = { from: "outside", number: 0, tensor: this.#hold(t, clone) } as const;
+    const constant = { from: "outside", number: 0, tensor: this.#hold(t, rowByRow) } as const;
     this.#constants.add(this.#learn(t, constant, { members: [], outside: false }));
   }
 
@@ -131,7 +133,7 @@ class Recorder implements Listener, Recording {
       if (!(t instanceof Tensor)) return [];
       if (t === target) return this.#rewrite(t);
       const sharing = schema.returns[Math.min(i, schema.returns.length - 1)];
-      const tensor = constant ? this.#hold(t, clone) : null;
+      const tensor = constant ? this.#hold(t, rowByRow) : null;
       return this.#learn(t, { from: "op", number: 0, tensor }, this.#memoryOf(schema, args, sharing));
     });
     const stopped = untold(() => !native.gradMode());

@@ -8,7 +8,7 @@ import { threads } from "../../ffi/context.ts";
 import { record } from "../../ffi/trace.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { derive } from "../compile/derive.ts";
-import { lower } from "../compile/lower/lower.ts";
+import { lower, type Lowered, sameStep } from "../compile/lower/lower.ts";
 import { makePlan, type NoPlan, type Plan } from "../compile/plan.ts";
 import { orRefusal, sentenceOf } from "../compile/refused.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
@@ -73,7 +73,9 @@ interface Kind {
   readonly target: Tensor;
   readonly weighted: boolean;
   readonly rollout: number;
-  readonly plans: Plans | null;
+  plans: Plans | null;
+  /** Plans are used when a second recording has shown that the step stays the same. */
+  sure: boolean;
 }
 
 export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Reports): CompiledPass {
@@ -102,7 +104,10 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
       recording.free();
       if (!told) reports().warn(`Steps are not compiled: ${made.reason}. They run op by op.`);
     } else {
+      const { written } = made.lowered, statistics = noGrad(() => written.map((t) => keep(clone(t))));
       const judged = judge(made, arena, recorded, { input, target, weight, outcome: result }, mode);
+      noGrad(() => written.forEach((t, i) => copy_(t, statistics[i]))); // a micro-batch counts once
+      for (const t of statistics) t.free();
       if (judged.wrong === null) {
         plans = made;
         if (!told) reports().line(lineOf(made, mode, judged.largest));
@@ -124,8 +129,27 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
     const shape = (t: Tensor) => keep(uninitialised(t.shape, { dtype: t.dtype }));
     kinds.push({
       ...{ input: shape(input), target: shape(target), weighted: weight !== null },
-      ...{ rollout: p.rollout?.steps ?? 0, plans },
+      ...{ rollout: p.rollout?.steps ?? 0, plans, sure: false },
     });
+    return result;
+  };
+  const second = (kind: Kind, p: Pass, input: Tensor, target: Tensor, weight: Weight): Outcome => {
+    clear();
+    const { result, recording } = record(() => straight(p, input, target, weight));
+    const again = lower(recording, { input, target, parameters: arena.parameters, ...result }, {
+      exact: mode === "exact",
+    });
+    kind.sure = true;
+    if ("reason" in again) recording.free();
+    if ("reason" in again || !sameStep(again, kind.plans!.lowered)) {
+      kind.plans!.free();
+      kind.plans = null;
+      reports().warn(
+        "Steps are not compiled: the program takes other numbers or other ops in its second step than in the first. " +
+          "They run op by op.",
+      );
+    }
+    if (!("reason" in again)) again.free();
     return result;
   };
   return {
@@ -136,7 +160,8 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
     over: (plain) => (p, input, target, weight, done) => {
       const known = kindOf(p, input, target, weight);
       let outcome: Outcome;
-      if (known?.plans) {
+      if (known?.plans && !known.sure) outcome = second(known, p, input, target, weight);
+      else if (known?.plans) {
         outcome = known.plans.run(input, target, weight, !fresh);
         fresh = false;
       } else if (known || kinds.length === MOST_PLANS || inParts(p, target)) {
@@ -166,6 +191,7 @@ interface Recorded {
 /** The plans of one shape: one writes gradients, the other adds to them. */
 interface Plans {
   readonly first: Plan;
+  readonly lowered: Lowered;
   run(input: Tensor, target: Tensor, weight: Weight, adds: boolean): Outcome;
   free(): void;
 }
@@ -195,6 +221,7 @@ function makePlans(
   let adding: Plan | null = null, cell = 0;
   return {
     first,
+    lowered,
     run(input, target, weight, adds) {
       let plan = first;
       if (adds) {

@@ -3,8 +3,8 @@ import { RANDOM, type RecordedOp, type RecordedValue, type Recording, Seen } fro
 import { readBytes } from "../../../ffi/make.ts";
 import type { Refusal } from "../../../ffi/tape.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
-import { sameShape } from "../builder.ts";
-import type { Graph, Ref } from "../graph.ts";
+import { refsIn, sameShape } from "../builder.ts";
+import type { Graph, Node, Ref } from "../graph.ts";
 import { gradients } from "../derive.ts";
 import { orRefusal } from "../refused.ts";
 import { CALL_RULES } from "./calls.ts";
@@ -46,6 +46,8 @@ export interface Lowered {
   readonly graph: Graph;
   /** The tensors that the graph's origins "held" are, by their index. A call gets them as they are, not as copies. */
   readonly held: readonly Tensor[];
+  /** Those that the step writes to: statistics, counts. */
+  readonly written: readonly Tensor[];
   /** Gives back what was made for the graph: its plan must be gone by then. */
   free(): void;
 }
@@ -59,7 +61,12 @@ export function lower(recording: Recording, pass: RecordedPass, { exact = false 
     g.free();
     return made;
   }
-  return { graph: made, held: g.held, free: () => (g.free(), recording.free()) };
+  return {
+    graph: made,
+    held: g.held,
+    written: writtenIn(made, g.held),
+    free: () => (g.free(), recording.free()),
+  };
 }
 
 /** One number in all places. */
@@ -73,6 +80,26 @@ const EVEN = new Set([
   "ones_like",
   "full_like",
 ]);
+
+/** Running statistics stand among a batch norm's arguments. */
+const WRITTEN = /^native_batch_norm\(/;
+
+function writtenIn({ nodes, effects }: Graph, held: readonly Tensor[]): Tensor[] {
+  const written = new Set<Tensor>();
+  nodes.forEach((node, r) => {
+    if (node.op !== "call") return;
+    const refs = WRITTEN.test(node.schema)
+      ? refsIn(node.values.slice(3, 5))
+      : effects.includes(r)
+      ? refsIn(node.values.slice(0, 1))
+      : [];
+    for (const ref of refs) {
+      const { origin } = nodes[ref] as Extract<Node, { op: "tensor" }>;
+      if (origin.from === "held") written.add(held[origin.index]);
+    }
+  });
+  return [...written];
+}
 
 /**
  * Two recordings of a step have the same graph. A number that the program changes from step to step (a schedule of its

@@ -54,6 +54,7 @@ export class Lowering {
 
   hold(t: Tensor): Ref {
     const kind = kindOf(t.dtype) ?? this.refuse("type");
+    if (!t.contiguous) this.refuse("arguments"); // plans read row by row
     const known = this.held.indexOf(t);
     const index = known >= 0 ? known : this.held.push(t) - 1;
     return this.b.tensor({ from: "held", index }, t.shape, kind);

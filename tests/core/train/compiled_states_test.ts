@@ -1,0 +1,79 @@
+// Compiled steps of models that keep something from step to step: running statistics, and counters of the program's own.
+import { assertEquals, assertMatch } from "@std/assert";
+import { block, type Model, model } from "../../../core/models/model.ts";
+import { BatchNorm } from "../../../core/models/nn/norms.ts";
+import { Linear } from "../../../core/models/nn/linear.ts";
+import { Group } from "../../../core/models/nn/module.ts";
+import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
+import { machineIsa } from "../../../core/compile/x86/isa.ts";
+import { printCode } from "../../../core/compile/x86/print.ts";
+import { loadCode } from "../../../ffi/machine_code.ts";
+import { randn, relu_ } from "../../../ffi/ops.ts";
+import { constant, scale, toNumbers } from "../../../ffi/make.ts";
+import { manualSeed, setThreads } from "../../../ffi/context.ts";
+import type { Tensor } from "../../../ffi/tensor.ts";
+import { open, rig, rows, run, weights } from "./rig.ts";
+
+open();
+setThreads(1);
+const isa = machineIsa();
+if (isa) loadCode(printCode([], isa, 1)); // what it opens stays open
+for (const count of [1, 2, 3, 4, 5, 6]) constant(count);
+constant(0, "i64"), constant(1, "i64");
+
+interface Trained {
+  readonly digests: readonly string[];
+  readonly buffers: readonly (readonly [string, readonly number[]])[];
+  readonly told: string;
+}
+
+async function trained(make: () => Model, compiled: boolean): Promise<Trained> {
+  manualSeed(0n);
+  const net = make(), told: string[] = [];
+  const tell = { line: (text: string) => told.push(text), warn: (text: string) => told.push(text) };
+  const made = rig(net, rows, { flags: ["--optimizer", "adamw"] });
+  const step = { ...made.step, compiled: compiled ? openCompiledPass(made.arena, "exact", () => tell) : null };
+  manualSeed(1n);
+  const input = randn([8, 7]), target = randn([8, 1]);
+  for (let number = 0; number < 5; number++) run({ ...made, step }, [{ input, target }], { number });
+  const digests = await weights(made);
+  const buffers = net.root.namedBuffers().map(([name, t]) => [name, [...toNumbers(t)]] as const);
+  for (const t of [input, target]) t.free();
+  return { digests, buffers, told: told.join("\n") };
+}
+
+function normed(): Model {
+  const norm = new BatchNorm(16), first = new Linear(7, 16), last = new Linear(16, 1);
+  const root = new Group({ first, norm, last });
+  const forward = (x: Tensor) => last.forward(relu_(norm.forward(first.forward(x))));
+  return model("normed", root, [block("all", root, forward)], { layers: "2" });
+}
+
+function counting(): Model {
+  const only = new Linear(7, 1), root = new Group({ only });
+  let count = 0;
+  const forward = (x: Tensor) => scale(only.forward(x), ++count);
+  return model("counting", root, [block("all", root, forward)], { layers: "1" });
+}
+
+Deno.test({
+  name: "running statistics move once a step, whether it is compiled or not",
+  ignore: isa === null,
+  async fn() {
+    const plain = await trained(normed, false), compiled = await trained(normed, true);
+    assertMatch(compiled.told, /^Steps are compiled: .* equal the ordinary ones\.$/);
+    assertEquals(compiled.buffers, plain.buffers);
+    assertEquals(compiled.buffers.at(-1)![1], [5]);
+    assertEquals(compiled.digests, plain.digests);
+  },
+});
+
+Deno.test({
+  name: "a step whose numbers the program changes is found out, and runs op by op",
+  ignore: isa === null,
+  async fn() {
+    const plain = await trained(counting, false), compiled = await trained(counting, true);
+    assertMatch(compiled.told, /Steps are not compiled: the program takes other numbers/);
+    assertEquals(compiled.digests, plain.digests);
+  },
+});
