@@ -32,7 +32,10 @@ async function trained(make: () => Model, compiled: boolean): Promise<Trained> {
   const net = make(), told: string[] = [];
   const tell = { line: (text: string) => told.push(text), warn: (text: string) => told.push(text) };
   const made = rig(net, rows, { flags: ["--optimizer", "adamw"] });
-  const step = { ...made.step, compiled: compiled ? openCompiledPass(made.arena, "exact", () => tell) : null };
+  const step = {
+    ...made.step,
+    compiled: compiled ? openCompiledPass(made.arena, "exact", () => tell) : null,
+  };
   manualSeed(1n);
   const input = randn([8, 7]), target = randn([8, 1]);
   for (let number = 0; number < 5; number++) run({ ...made, step }, [{ input, target }], { number });
