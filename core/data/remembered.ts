@@ -32,15 +32,15 @@ export function remember(kind: string, of: string, value: unknown): void {
   }
 }
 
-function removeOldest(folder: string): void {
+export function removeOldest(folder: string, most = MOST_FILES): void {
   let paths: string[];
   try {
     paths = [...Deno.readDirSync(folder)].map(({ name }) => join(folder, name));
   } catch {
     return; // nothing is there yet
   }
-  if (paths.length < MOST_FILES) return;
+  if (paths.length < most) return;
   const written = new Map(paths.map((path) => [path, Deno.statSync(path).mtime?.getTime() ?? 0]));
   paths.sort((a, b) => written.get(a)! - written.get(b)!);
-  for (const path of paths.slice(0, paths.length - MOST_FILES + 1)) Deno.removeSync(path);
+  for (const path of paths.slice(0, paths.length - most + 1)) Deno.removeSync(path);
 }

@@ -47,6 +47,7 @@ import {
   TEXT,
   TEXTS,
 } from "./datatype.ts";
+import type { Notes } from "./header_notes.ts";
 import { readOwn } from "./own_reader.ts";
 
 interface DatasetStorage {
@@ -307,8 +308,8 @@ const SIGNATURE = [0x89, 0x48, 0x44, 0x46, 0x0d, 0x0a, 0x1a, 0x0a];
 export const isHdf5 = (head: Uint8Array): boolean => SIGNATURE.every((byte, i) => head[i] === byte);
 
 /** It must end before the file is opened; it loads HDF5's library only for files that need it. */
-export async function loadHdf5For(path: string): Promise<void> {
-  if (readOwn(path) === null) await loadHdf5();
+export async function loadHdf5For(path: string, notes?: Notes): Promise<void> {
+  if (readOwn(path, notes) === null) await loadHdf5();
 }
 
 export function withHdf5<R>(path: string, use: (content: Hdf5) => R): R {

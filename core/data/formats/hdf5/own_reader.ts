@@ -6,6 +6,7 @@ import { UserError } from "../../../base/errors.ts";
 import { markOf, withFiles } from "../../files.ts";
 import type { FileMark } from "../../columns/rows.ts";
 import { readWhole } from "./chunk_rows.ts";
+import type { Notes } from "./header_notes.ts";
 import { unreadable } from "./library.ts";
 import type { Variable } from "../../columns/variables.ts";
 import { type Attributes, isGroup, readAttributes, readLinks, type Values, valuesIn } from "./objects.ts";
@@ -48,11 +49,19 @@ function forget(path: string): void {
   known.delete(path);
 }
 
-/** Each state of a file is read once; null leaves it to HDF5's library. */
-export function readOwn(path: string): Hdf5 | null {
+const isSame = (a: FileMark, b: FileMark) => a.size === b.size && a.changed === b.changed;
+
+/** It was read before, and nothing has changed since. */
+export function isKnown(path: string): boolean {
+  const before = known.get(path);
+  return before !== undefined && before.content !== null && isSame(before.mark, markOf(path));
+}
+
+/** Each state of a file is read once; null leaves it to HDF5's library. Pieces in `notes` are not read from the file. */
+export function readOwn(path: string, notes: Notes | null = null): Hdf5 | null {
   const mark = markOf(path), before = known.get(path);
-  if (before && before.mark.size === mark.size && before.mark.changed === mark.changed) return before.content;
-  const { content, cells } = contentOf(mark);
+  if (before && isSame(before.mark, mark)) return before.content;
+  const { content, cells } = contentOf(mark, notes);
   forget(path);
   known.set(path, { mark, content, cells });
   knownCells += cells;
@@ -62,13 +71,17 @@ export function readOwn(path: string): Hdf5 | null {
   return content;
 }
 
-function contentOf(mark: FileMark): Pick<Known, "content" | "cells"> {
+export function contentOf(mark: FileMark, notes: Notes | null): Pick<Known, "content" | "cells"> {
   try {
     // pread would open libc, which waits while libtorch loads in another thread.
     return withFiles((open) => {
-      const bytes = open(mark.path);
-      const { root, file } = readSuperblock({ read: (into, at) => bytes.readInto(at, into) }, mark.size);
-      const opened = { mark, file, values: valuesIn(file), cells: 0 };
+      const read = (into: Uint8Array, at: number) => {
+        if (notes?.read(at, into)) return;
+        open(mark.path).readInto(at, into);
+        notes?.note(at, into);
+      };
+      const { root, file } = readSuperblock({ read }, mark.size);
+      const opened = { mark, file, notes, values: valuesIn(file), cells: 0 };
       return { content: readTree(opened, root), cells: opened.cells };
     });
   } catch (error) {
@@ -81,6 +94,7 @@ interface Opened {
   readonly mark: FileMark;
   readonly file: FileView;
   readonly values: Values;
+  readonly notes: Notes | null;
   cells: number;
 }
 
@@ -124,8 +138,11 @@ function readTree(opened: Opened, root: number): Hdf5 {
   return { variables, isNetcdf };
 }
 
+/** Coordinates of each file are compared with those of the others at every start. */
+const SMALL_BYTES = 128 * 2 ** 10;
+
 function readDataset(opened: Opened, name: string, messages: Messages, attributes: Attributes): Found {
-  const { mark, file, values } = opened;
+  const { mark, file, values, notes } = opened;
   const type = readType(messages.one(TYPE) ?? unforeseen("a dataset without a type"));
   const space = readSpace(messages.one(SPACE) ?? unforeseen("a dataset without a space"));
   const filters = readFilters(messages), layout = readLayout(messages);
@@ -149,7 +166,8 @@ function readDataset(opened: Opened, name: string, messages: Messages, attribute
     : storageOf(file, layout, stored, () => readFill(messages, size));
   const list = attributes.get("DIMENSION_LIST");
   const scales = list && !(isScale && shape.length === 1) ? values.scales(list) : [];
-  const about = attributesOf(attributes, values);
+  const about = attributesOf(attributes, values), bytes = elements(shape) * size;
+  const isSmall = shape.length === 1 && bytes <= SMALL_BYTES;
   return {
     ...{ name, isScale, isBare },
     variable: (pathsOf) => ({
@@ -163,7 +181,10 @@ function readDataset(opened: Opened, name: string, messages: Messages, attribute
       auxiliary: isScale,
       unusable,
       read: rows && dtype
-        ? () => readAll(`${mark.path}: ${name}`, rows, dtypeBytes(dtype), elements(shape) * size)
+        ? () => {
+          const all = () => readAll(`${mark.path}: ${name}`, rows, dtypeBytes(dtype), bytes);
+          return notes && isSmall ? notes.values(name, all) : all();
+        }
         : unreachable,
       rows: rows ?? unreachable,
     }),

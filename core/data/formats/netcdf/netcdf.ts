@@ -15,6 +15,8 @@ import { leadingAlong } from "../../columns/picked.ts";
 import { isFolder, withFiles } from "../../files.ts";
 import { filesBelow, filesNamed, filesText, holds } from "../../paths.ts";
 import { isHdf5, loadHdf5For, withHdf5 } from "../hdf5/hdf5.ts";
+import { headerNotes } from "../hdf5/header_notes.ts";
+import { isKnown } from "../hdf5/own_reader.ts";
 import { followOtherFiles } from "../hdf5/library.ts";
 import { loadReader } from "../../reading/reader.ts";
 import { classicVariables } from "./classic.ts";
@@ -59,13 +61,15 @@ export const variablesFormat = (kind: Kind): Format => ({
 
 async function loadFor(kind: Kind, path: string): Promise<void> {
   await loadReader({ module: arraysReader });
-  for (const file of manyFiles(kind, path) ?? [path]) {
+  const many = manyFiles(kind, path), notes = many ? headerNotes(path) : null;
+  for (const file of many ?? [path]) {
     try {
       if (!Deno.statSync(file).isFile) continue;
     } catch {
       continue; // opening it says why it can't be read
     }
-    if (formatOf(file) === "hdf5") await loadHdf5For(file);
+    const own = notes?.of(file); // there are some of HDF5 files alone
+    if (own?.isEmpty === false || formatOf(file) === "hdf5") await loadHdf5For(file, own);
   }
 }
 
@@ -118,6 +122,7 @@ function joinedContent(kind: Kind, path: string, files: readonly string[], along
     noun,
     along,
   });
+  headerNotes(path).keep();
   const said = `${path}: ${filesText(files)}${dimension ? ` joined along ${dimension}` : " joined"}`;
   return {
     path,
@@ -162,6 +167,7 @@ function withFile<R>(kind: Kind, path: string, use: (found: Variables) => R): R 
 }
 
 function formatOf(path: string): "classic" | "hdf5" | null {
+  if (isKnown(path)) return "hdf5";
   return withFiles((open) => {
     const file = open(path);
     // A user block before HDF5 takes 512 bytes, or twice, four times, ... as many.
