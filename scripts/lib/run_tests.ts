@@ -12,6 +12,9 @@ const SECONDS_A_GROUP = 60;
 const SECONDS_A_UNIT = 4;
 /** These run the program from outside, or need more set up than Deno, libtorch, MPI and Python. */
 const NO_UNIT = /^tests\/(integration|bench|core\/outputs\/wandb\/sync)\//;
+/** Whose results may differ with libtorch: the others of ffi load none. */
+const NATIVE =
+  /^tests\/ffi\/(?!libraries\/|mpi\/|ranks\/|nccl\/|(jpeg|zstd|nvml|spin|process|write_behind|machine)_)/;
 /** Threads that wait for each other's part of an op would spin, and keep the cores from the other groups. */
 const SHARED = { OMP_WAIT_POLICY: "passive" };
 /** The measured seconds of each file. */
@@ -93,7 +96,7 @@ function groupsOf(files: string[]): Group[] {
     /^tests\/integration\//.test(file) ? file.slice("tests/".length) : folder(file);
   const groups = [...Map.groupBy(files, name)].flatMap(([name, files]) => parts({ name, files }));
   const oldest = Deno.env.get("HPCTRAIN_LIBTORCH_OLDEST");
-  const native = files.filter((file) => /^tests\/ffi\/(?!libraries\/|mpi\/|ranks\/)/.test(file)); // these load none
+  const native = files.filter((file) => NATIVE.test(file));
   if (oldest && !unit && native.length > 0) {
     const env = { HPCTRAIN_LIBTORCH: oldest };
     groups.push(...parts({ name: "ffi on the oldest libtorch", files: native, env }));

@@ -94,11 +94,19 @@ export function filesIn(folder: string): string[] {
 
 type Event = Record<string, unknown> & { kind: string };
 
-/** The events of a run; none while there is no file yet. */
+/** What was read of files that only grow. */
+const readBefore = new Map<string, { text: string; events: Event[] }>();
+
+/** The events of a run; none while there is no file yet. Whoever waits asks often: only what is new is parsed. */
 export function eventsOf(folder: string, name: string): Event[] {
+  const path = join(folder, "logs", name, "events.jsonl");
   try {
-    return Deno.readTextFileSync(join(folder, "logs", name, "events.jsonl"))
-      .split("\n").slice(0, -1).map((line) => JSON.parse(line));
+    const found = Deno.readTextFileSync(path), text = found.slice(0, found.lastIndexOf("\n") + 1);
+    const before = readBefore.get(path), known = before && text.startsWith(before.text) ? before : null;
+    const lines = text.slice(known?.text.length ?? 0).split("\n").slice(0, -1);
+    const events = [...known?.events ?? [], ...lines.map((line) => JSON.parse(line))];
+    readBefore.set(path, { text, events });
+    return [...events];
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return [];
     throw error;
@@ -110,10 +118,14 @@ export function lastEventsOf(folder: string, name: string, count: number): Event
   return eventsOf(folder, name).filter(({ kind }) => kind !== "system" && kind !== "times").slice(-count);
 }
 
+/** Looks each 10 ms; a look that takes long comes seldom, at least each 0.1 s. */
 export async function until(what: string, condition: () => boolean, seconds = 120): Promise<void> {
-  for (const end = performance.now() + seconds * 1000; !condition();) {
-    if (performance.now() > end) throw new Error(`not within ${seconds} s: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
+  for (const end = performance.now() + seconds * 1000;;) {
+    const began = performance.now();
+    if (condition()) return;
+    const now = performance.now();
+    if (now > end) throw new Error(`not within ${seconds} s: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, Math.min(100, Math.max(10, 9 * (now - began)))));
   }
 }
 
