@@ -38,7 +38,13 @@ export function startJob(flags: readonly string[], options: JobOptions): Job {
   });
   let ended = false;
   const result = finish(child, options.timeout ?? 240).finally(() => ended = true);
-  const pidOf = (rank: number) => processes(cwd).find((process) => process.rank === rank)?.pid;
+  const known = new Map<number, number>();
+  const pidOf = (rank: number) => {
+    const pid = known.get(rank) ?? processes(cwd).find((process) => process.rank === rank)?.pid;
+    if (pid === undefined || !belongsTo(pid, cwd)) return undefined;
+    known.set(rank, pid);
+    return pid;
+  };
   return {
     child,
     kill(rank, signal) {
@@ -64,11 +70,13 @@ export function startJob(flags: readonly string[], options: JobOptions): Job {
 /** Those that have this folder on their command line, with their rank where they are one. */
 function processes(folder: string): { pid: number; rank: number | null }[] {
   const own = [...Deno.readDirSync("/proc")].map(({ name }) => Number(name)).filter(Number.isInteger);
-  return own.filter((pid) => read(`/proc/${pid}/cmdline`).includes(folder)).map((pid) => {
+  return own.filter((pid) => belongsTo(pid, folder)).map((pid) => {
     const rank = /(?:^|\0)(?:OMPI_COMM_WORLD_RANK|PMI_RANK)=(\d+)/.exec(read(`/proc/${pid}/environ`))?.[1];
     return { pid, rank: rank === undefined ? null : Number(rank) };
   });
 }
+
+const belongsTo = (pid: number, folder: string) => read(`/proc/${pid}/cmdline`).includes(folder);
 
 function read(path: string): string {
   try {
