@@ -12,7 +12,7 @@ const SECONDS_A_GROUP = 60;
 const SECONDS_A_UNIT = 4;
 /** These run the program from outside, or need more set up than Deno, libtorch, MPI and Python. */
 const NO_UNIT = /^tests\/(integration|bench|core\/outputs\/wandb\/sync)\//;
-/** Whose results may differ with libtorch: the others of ffi load none. */
+/** Their results may differ with libtorch; the others of ffi load none. */
 const NATIVE =
   /^tests\/ffi\/(?!libraries\/|mpi\/|ranks\/|nccl\/|(jpeg|zstd|nvml|spin|process|write_behind|machine)_)/;
 /** Threads that wait for each other's part of an op would spin, and keep the cores from the other groups. */
