@@ -31,7 +31,7 @@ let opened: Deno.DynamicLibrary<typeof symbols>["symbols"] | undefined;
 const libc = () => opened ??= Deno.dlopen("libc.so.6", symbols).symbols;
 
 const text = (value: string) => new TextEncoder().encode(`${value}\0`);
-const pages = (bytes: number): number => Math.max(1, Math.ceil(bytes / PAGE)) * PAGE;
+const wholePages = (bytes: number): number => Math.max(1, Math.ceil(bytes / PAGE)) * PAGE;
 const viewOf = (address: bigint, bytes: number): Uint8Array =>
   new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(Deno.UnsafePointer.create(address)!, bytes));
 
@@ -57,23 +57,27 @@ export interface NoCode {
   readonly name: string;
 }
 
-export function loadCode(code: CodeToLoad): MachineCode | NoCode {
+/** `pages` gives executable ones: by default those of this process, else of a file in memory, as the machine allows. */
+export function loadCode(
+  code: CodeToLoad,
+  pages: (bytes: Uint8Array) => bigint | null = (bytes) => pagesOfProcess(bytes) ?? pagesOfFile(bytes),
+): MachineCode | NoCode {
   const addresses: bigint[] = [];
   for (const name of code.symbols) {
     const address = symbolOf(name);
     if (address === 0n) return { refused: "symbol", name };
     addresses.push(address);
   }
-  const at = executable(code.bytes);
+  const at = pages(code.bytes);
   if (at === null) return { refused: "memory", name: "mprotect" };
   const { mmap, munmap, bsearch } = libc();
   const tableBytes = 8 * (code.constantsSlot + 2 + addresses.length);
   const constantsAt = Math.ceil(tableBytes / 64) * 64;
   const scratchAt = constantsAt + Math.ceil(code.constants.length / 64) * 64;
-  const bytes = pages(scratchAt + code.scratchBytes);
+  const bytes = wholePages(scratchAt + code.scratchBytes);
   const memory = mmap(0n, BigInt(bytes), READ | WRITE, PRIVATE | ANONYMOUS, -1, 0n);
   if (memory === FAILED) {
-    munmap(at, BigInt(pages(code.bytes.length)));
+    munmap(at, BigInt(wholePages(code.bytes.length)));
     return { refused: "memory", name: "mmap" };
   }
   const view = viewOf(memory, bytes);
@@ -96,28 +100,28 @@ export function loadCode(code: CodeToLoad): MachineCode | NoCode {
     free() {
       if (freed) return;
       freed = true;
-      munmap(at, BigInt(pages(code.bytes.length)));
+      munmap(at, BigInt(wholePages(code.bytes.length)));
       munmap(memory, BigInt(bytes));
     },
   };
 }
 
 /** Pages with these bytes that can be executed; null where the machine has none to give. */
-function executable(bytes: Uint8Array): bigint | null {
+export function pagesOfProcess(bytes: Uint8Array): bigint | null {
   const { mmap, mprotect, munmap } = libc();
-  const size = BigInt(pages(bytes.length));
+  const size = BigInt(wholePages(bytes.length));
   const at = mmap(0n, size, READ | WRITE, PRIVATE | ANONYMOUS, -1, 0n);
-  if (at !== FAILED) {
-    viewOf(at, bytes.length).set(bytes);
-    if (mprotect(at, size, READ | EXECUTE) === 0) return at;
-    munmap(at, size);
-  }
-  return executableFile(bytes, size);
+  if (at === FAILED) return null;
+  viewOf(at, bytes.length).set(bytes);
+  if (mprotect(at, size, READ | EXECUTE) === 0) return at;
+  munmap(at, size);
+  return null;
 }
 
 /** Some systems refuse that written pages become executable, but map a file of memory. */
-function executableFile(bytes: Uint8Array, size: bigint): bigint | null {
+export function pagesOfFile(bytes: Uint8Array): bigint | null {
   const { mmap, munmap, memfd_create, ftruncate, close } = libc();
+  const size = BigInt(wholePages(bytes.length));
   const file = memfd_create(text("hpctrain-code"), CLOSE_ON_EXEC);
   if (file < 0) return null;
   try {

@@ -248,6 +248,20 @@ export class Assembler {
   address(to: number, of: Memory): void {
     this.#general(0x8d, to, of);
   }
+  addressOf(to: number, label: Label): void {
+    this.#room();
+    this.#byte(0x48 | to >> 3 << 2);
+    this.#byte(0x8d);
+    this.#byte((to & 7) << 3 | 5); // relative to the next instruction
+    this.#jumps.push({ at: this.#length, to: label });
+    this.#int32(0);
+  }
+  /** Adds to 32 bits that other threads change, too; `register` has then what they were before. */
+  fetchAdd(at: Memory, register: number): void {
+    this.#room();
+    this.#byte(0xf0);
+    this.#general(0x0fc1, register, at, false);
+  }
   addRegister(to: number, from: number): void {
     this.#general(0x01, from, to);
   }

@@ -1,19 +1,38 @@
 // Kernels in order as one function.
 import type { Code, Isa, Kernel } from "../kernel.ts";
 import { printBlas, printVector } from "./blas.ts";
-import { printGemm } from "./gemm.ts";
+import { byBlas, prefersOwnGemm, printGemm } from "./gemm.ts";
 import { printGroup } from "./group.ts";
+import { printParallel } from "./parallel.ts";
 import { Printer } from "./printer.ts";
+import { split } from "./split.ts";
 
-/** The kernels name the slots 0 to `slots` - 1. */
-export function printCode(kernels: readonly Kernel[], isa: Isa, slots: number): Code {
+/** The kernels name the slots 0 to `slots` - 1. Large ones are divided among so many threads. */
+export function printCode(kernels: readonly Kernel[], isa: Isa, slots: number, threads = 1): Code {
   const printer = new Printer(isa, slots);
   return printer.print(() => {
-    for (const kernel of kernels) {
-      if (kernel.kernel === "group") printGroup(printer, kernel);
-      else if (kernel.kernel === "gemm") printGemm(printer, kernel);
-      else if (kernel.kernel === "blas") printBlas(printer, kernel);
-      else printVector(printer, kernel);
+    for (const kernel of kernels.flatMap((one) => better(one, isa))) {
+      const parts = split(kernel, threads).map((part) => () => printKernel(printer, part));
+      if (parts.length > 1) printParallel(printer, threads, parts);
+      else parts[0]();
     }
   });
+}
+
+function better(kernel: Kernel, isa: Isa): readonly Kernel[] {
+  if (kernel.kernel !== "gemm" || prefersOwnGemm(isa, kernel.m, kernel.n, kernel.k)) return [kernel];
+  return byBlas(kernel) ?? [kernel];
+}
+
+function printKernel(printer: Printer, kernel: Kernel): void {
+  switch (kernel.kernel) {
+    case "group":
+      return printGroup(printer, kernel);
+    case "gemm":
+      return printGemm(printer, kernel);
+    case "blas":
+      return printBlas(printer, kernel);
+    case "vector":
+      return printVector(printer, kernel);
+  }
 }

@@ -1,6 +1,6 @@
 // All kernels of one piece of code share the assembler, the constants, the symbols and the stack frame.
 import type { Code, Isa } from "../kernel.ts";
-import { Assembler, type Memory, R12, R13, R14, R15, RBP, RBX, RDI, RSP } from "./assembler.ts";
+import { Assembler, type Label, type Memory, R12, R13, R14, R15, RBP, RBX, RDI, RSP } from "./assembler.ts";
 
 /** Hold the addresses of the table and of the constants throughout. */
 export const TABLE = RBX, CONSTANTS = R15;
@@ -8,7 +8,8 @@ export const TABLE = RBX, CONSTANTS = R15;
 const SAVED = [RBX, RBP, R12, R13, R14, R15];
 /** The seven arguments of a call that go over the stack stand at its end. */
 const ARGUMENTS = 64;
-/** A page: a larger frame would have to touch each. */
+const PAGE = 4096;
+/** Less than what lies between a thread's stack and its end, and more than any kernel needs. */
 const MOST_FRAME = 32 << 10;
 
 export class Printer {
@@ -19,6 +20,9 @@ export class Printer {
   #frame = ARGUMENTS;
   #largest = ARGUMENTS;
   #scratch = 0;
+  #part = 0;
+  readonly #frames: number[] = [];
+  readonly #later: { readonly begin: Label; readonly body: () => void }[] = [];
 
   constructor(isa: Isa, readonly slots: number) {
     this.asm = new Assembler(isa);
@@ -31,18 +35,12 @@ export class Printer {
   /** `body` prints the kernels. */
   print(body: () => void): Code {
     const { asm } = this;
-    SAVED.forEach((register) => asm.push(register));
-    asm.move(RBP, RSP);
-    const frame = asm.subtractPatched(RSP);
-    asm.and(RSP, -64);
-    asm.move(TABLE, RDI);
-    asm.load(CONSTANTS, this.slot(this.slots));
-    body();
-    asm.clearUpper();
-    asm.move(RSP, RBP);
-    SAVED.toReversed().forEach((register) => asm.pop(register));
-    asm.leave();
-    asm.patch(frame, this.#largest + 64);
+    this.#function(body);
+    for (let one = this.#later.shift(); one; one = this.#later.shift()) {
+      asm.bind(one.begin);
+      this.#function(one.body);
+    }
+    for (const frame of this.#frames) asm.patch(frame, this.#largest + 64);
     if (this.#largest > MOST_FRAME) {
       throw new Error(`internal: a kernel wants ${this.#largest} bytes of stack.`);
     }
@@ -55,15 +53,48 @@ export class Printer {
       scratchBytes: this.#scratch,
     };
   }
+  #function(body: () => void): void {
+    const { asm } = this;
+    SAVED.forEach((register) => asm.push(register));
+    asm.move(RBP, RSP);
+    this.#frames.push(asm.subtractPatched(RSP));
+    asm.and(RSP, -64);
+    asm.move(TABLE, RDI);
+    asm.load(CONSTANTS, this.slot(this.slots));
+    body();
+    asm.clearUpper();
+    asm.move(RSP, RBP);
+    SAVED.toReversed().forEach((register) => asm.pop(register));
+    asm.leave();
+  }
+  /** A function of its own behind this one, which is given the table, too. */
+  later(body: () => void): Label {
+    const begin = this.asm.label();
+    this.#later.push({ begin, body });
+    return begin;
+  }
+  /** `body` is printed for threads: its scratch memory is its own. */
+  asPart(part: number, body: () => void): void {
+    this.#part = part;
+    body();
+    this.#part = 0;
+  }
 
   slot(slot: number): Memory {
     return { base: TABLE, disp: 8 * slot };
   }
 
-  /** The address of scratch memory stands behind the constants' one. All kernels use the same. */
-  scratch(bytes: number): Memory {
-    this.#scratch = Math.max(this.#scratch, bytes);
+  /** The address of scratch memory stands behind the constants' one. */
+  scratchSlot(): Memory {
+    this.#scratch = Math.max(this.#scratch, 64);
     return this.slot(this.slots + 1);
+  }
+  /** Puts the address of so much scratch memory into a register. Kernels that don't run together use the same. */
+  scratch(register: number, bytes: number): void {
+    const { asm } = this, begin = 64 + this.#part * Math.ceil(bytes / PAGE) * PAGE;
+    asm.load(register, this.scratchSlot());
+    asm.add(register, begin);
+    this.#scratch = Math.max(this.#scratch, begin + bytes);
   }
 
   symbol(name: string): Memory {

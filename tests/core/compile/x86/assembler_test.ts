@@ -36,10 +36,11 @@ function disassembled(bytes: Uint8Array): string[] {
   }
 }
 const plain = (line: string): string =>
-  line.replace(/^\s+[0-9a-f]+:\s*(\{evex\} |rex )?/, "").replace(/\s*#.*$/, "").replace(
-    /\b\w+ BCST \[/,
-    "repeated [",
-  )
+  line.replace(/^\s+[0-9a-f]+:\s*(\{evex\} |rex )?/, "").replace("lock rex ", "lock ").replace(/\s*#.*$/, "")
+    .replace(
+      /\b\w+ BCST \[/,
+      "repeated [",
+    )
     .replace(/\b\w+ PTR \[/, "[").replace(/\s+/g, " ").trim();
 
 /** Only what differs is worth printing. */
@@ -366,6 +367,7 @@ Deno.test({
       write(`add ${text},0x10`, () => asm.add(memory, 16));
       write(`sub ${text},0x100`, () => asm.subtract(memory, 256));
       write(`mov ${text},0x7`, () => asm.storeNumber(memory, 7));
+      write(`lock xadd ${text},${HALVES[r]}`, () => asm.fetchAdd(memory, r));
       write(`call ${text}`, () => asm.call(memory));
     });
     const patched = asm.subtractPatched(x86.RSP);
@@ -381,6 +383,10 @@ Deno.test({
     asm.bind(on);
     const at = (offset: number) => `0x${(begin + offset).toString(16)}`;
     expected.push(`jne ${at(0)}`, `jmp ${at(17)}`, `jl ${at(0)}`);
+    for (const [register, distance] of [[x86.RDI, -24], [x86.R9, -31]]) {
+      asm.addressOf(register, back);
+      expected.push(`lea ${GENERAL[register]},[rip+0x${((1n << 64n) + BigInt(distance)).toString(16)}]`);
+    }
     assertRead(asm.bytes(), expected);
   },
 });

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
-import type { BlasKernel, GemmKernel, Isa } from "../../../../core/compile/kernel.ts";
+import type { BlasKernel, GemmKernel, Isa, Walk } from "../../../../core/compile/kernel.ts";
+import { byBlas, prefersOwnGemm } from "../../../../core/compile/x86/gemm.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { fuzzProduct } from "./fuzz.ts";
 import { ISAS, runKernels, walk } from "./harness.ts";
@@ -108,6 +109,40 @@ for (const isa of ISAS) {
     assertEquals(wrong, []);
   });
 }
+
+Deno.test("a product by libtorch is ours, with its epilogue, whichever way its matrices are turned", () => {
+  const [m, n, k] = [9, 20, 31];
+  const bias: Walk = walk(3, [0, 1]);
+  for (const a of [[k, 1], [1, m]]) {
+    for (const b of [[n, 1], [1, k]]) {
+      const own: GemmKernel = {
+        ...{ kernel: "gemm", name: "product", m, n, k, add: true },
+        ...{ a: walk(0, a), b: walk(1, b), c: walk(2, [n, 1]) },
+        epilogue: {
+          instructions: [{ op: "load", from: walk(-1, [n, 1]) }, { op: "load", from: bias }, {
+            op: "mul",
+            args: [0, 1],
+          }],
+          stores: [{ value: 2, to: walk(4, [n, 1]) }],
+          reductions: [],
+        },
+      };
+      const slots = [
+        numbers(m * k, 1),
+        numbers(k * n, 2),
+        numbers(m * n, 3),
+        numbers(n, 4),
+        new Float32Array(m * n),
+      ];
+      const [one, other] = [[own], byBlas(own)!].map((kernels) => runKernels(kernels, ISAS[0], slots)[4]);
+      (one as Float32Array).forEach((value, i) =>
+        assertEquals(Math.abs(value - Number(other[i])) < 1e-5, true)
+      );
+    }
+  }
+  assertEquals(prefersOwnGemm("avx2", 2048, 2048, 512), false);
+  assertEquals(prefersOwnGemm("avx2", 64, 256, 256), true);
+});
 
 Deno.test("libtorch's own product is called with its arguments in its order", () => {
   const a = numbers(12, 1), b = numbers(20, 2), before = numbers(15, 3);

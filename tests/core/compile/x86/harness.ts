@@ -68,8 +68,9 @@ export function runKernels(
   isa: Isa,
   slots: readonly Data[],
   atEnd = true,
+  threads = 1,
 ): Data[] {
-  const code = load(printCode(kernels, isa, slots.length));
+  const code = load(printCode(kernels, isa, slots.length, threads));
   const memory = slots.map((data, i) => guarded(i, data, atEnd));
   memory.forEach(({ tensor }, i) => code.setSlot(i, tensor));
   code.run();

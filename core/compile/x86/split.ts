@@ -1,0 +1,81 @@
+// A kernel as several that can run at the same time: each has rows or columns of its own, and the bits are the same.
+import type { GemmKernel, GroupKernel, Instruction, Kernel, Stage, Walk } from "../kernel.ts";
+import { simplified } from "./walks.ts";
+
+/** Below this a kernel takes about as long as threads take to meet. */
+const LEAST_GEMM = 1 << 20, LEAST_GROUP = 1 << 19;
+/** Columns of a part, but for the last one: whole panels of a product, and whole cache lines. */
+const COLUMNS = 64;
+/** So few rows of a product keep a thread busy. */
+const ROWS = 24;
+
+export function split(kernel: Kernel, parts: number): readonly Kernel[] {
+  if (parts < 2) return [kernel];
+  if (kernel.kernel === "gemm") return splitGemm(kernel, parts);
+  return kernel.kernel === "group" ? splitGroup(kernel, parts) : [kernel];
+}
+
+interface Range {
+  readonly from: number;
+  readonly count: number;
+}
+
+/** At most so many ranges of 0 to `size` - 1 that begin at multiples of `unit`. */
+function ranges(size: number, parts: number, unit: number): Range[] {
+  const each = Math.ceil(size / parts / unit) * unit;
+  return Array.from({ length: Math.ceil(size / each) }, (_, i) => ({
+    from: i * each,
+    count: Math.min(each, size - i * each),
+  }));
+}
+
+const moved = (walk: Walk, dim: number, by: number): Walk => ({
+  ...walk,
+  offset: walk.offset + by * walk.strides[dim],
+});
+
+function movedStage(stage: Stage, move: (walk: Walk) => Walk): Stage {
+  const instruction = (one: Instruction): Instruction =>
+    "from" in one ? { ...one, from: move(one.from) } : one;
+  return {
+    instructions: stage.instructions.map(instruction),
+    stores: stage.stores.map((store) => ({ ...store, to: move(store.to) })),
+    reductions: stage.reductions.map((reduction) => ({
+      ...reduction,
+      to: reduction.to && move(reduction.to),
+    })),
+  };
+}
+
+function splitGemm(kernel: GemmKernel, parts: number): readonly Kernel[] {
+  const { m, n, k, a, b, c, epilogue } = kernel;
+  if (m * n * k < LEAST_GEMM) return [kernel];
+  const byColumns = n >= parts * COLUMNS;
+  if (!byColumns && m < parts * ROWS) return [kernel];
+  const dim = byColumns ? 1 : 0;
+  // The product itself, slot -1, begins with the part.
+  const move = (by: number) => (walk: Walk) => walk.slot === -1 ? walk : moved(walk, dim, by);
+  return ranges(byColumns ? n : m, parts, byColumns ? COLUMNS : 1).map(({ from, count }) => ({
+    ...kernel,
+    ...(byColumns ? { n: count, b: moved(b, 1, from) } : { m: count, a: moved(a, 0, from) }),
+    c: moved(c, dim, from),
+    epilogue: epilogue && movedStage(epilogue, move(from)),
+  }));
+}
+
+function splitGroup(kernel: GroupKernel, parts: number): readonly Kernel[] {
+  const group = simplified(kernel), { sizes, stages } = group;
+  const has = (over: string) => stages.some((stage) => stage.reductions.some((one) => one.over === over));
+  const elements = sizes.reduce((product, size) => product * size, 1);
+  const work = elements * stages.reduce((sum, { instructions }) => sum + instructions.length, 0);
+  if (work < LEAST_GROUP || has("all") || has("row") && has("column")) return [kernel];
+  const last = sizes.length - 1;
+  const dim = has("column") || last === 0 && !has("row") ? last : 0;
+  const unit = dim === last ? COLUMNS : 1;
+  if (dim === last && last === 0 && has("row") || sizes[dim] < parts * unit) return [kernel];
+  return ranges(sizes[dim], parts, unit).map(({ from, count }) => ({
+    ...group,
+    sizes: sizes.with(dim, count),
+    stages: stages.map((stage) => movedStage(stage, (walk) => moved(walk, dim, from))),
+  }));
+}

@@ -1,0 +1,106 @@
+import { assertEquals } from "@std/assert";
+import type { GemmKernel, GroupKernel, Kernel, Walk } from "../../../../core/compile/kernel.ts";
+import { split } from "../../../../core/compile/x86/split.ts";
+import { printCode } from "../../../../core/compile/x86/print.ts";
+import { useLibtorch } from "../../../libtorch.ts";
+import { type Data, ISAS, runKernels, walk } from "./harness.ts";
+
+useLibtorch();
+
+const numbers = (count: number): Float32Array =>
+  Float32Array.from({ length: count }, (_, i) => Math.sin(i * 0.37) + (i % 101) / 50);
+
+function product(m: number, n: number, k: number, a: number[], b: number[], c: number[]): GemmKernel {
+  const bias: Walk = walk(3, [0, 1]);
+  return {
+    ...{ kernel: "gemm", name: "product", m, n, k, add: false },
+    ...{ a: walk(0, a), b: walk(1, b), c: walk(2, c) },
+    epilogue: {
+      instructions: [
+        { op: "load", from: walk(-1, c) },
+        { op: "load", from: bias },
+        { op: "add", args: [0, 1] },
+        { op: "tanh", args: [2] },
+      ],
+      stores: [{ value: 3, to: walk(4, [n, 1]) }],
+      reductions: [],
+    },
+  };
+}
+
+function softmax(rows: number, columns: number): GroupKernel {
+  const x = { op: "load" as const, from: walk(0, [columns, 1]) };
+  const greatest = { op: "greatest" as const, over: "row" as const, value: 0, to: null };
+  return {
+    ...{ kernel: "group", name: "softmax", sizes: [rows, columns] },
+    stages: [
+      { instructions: [x], stores: [], reductions: [greatest] },
+      {
+        instructions: [
+          x,
+          { op: "reduced", reduction: 0 },
+          { op: "sub", args: [0, 1] },
+          { op: "exp", args: [2] },
+        ],
+        stores: [{ value: 3, to: walk(1, [columns, 1]) }],
+        reductions: [{ op: "sum", over: "row", value: 3, to: walk(2, [1, 0]) }],
+      },
+    ],
+  };
+}
+
+/** Sums over columns, or a loop without a reduction. */
+function pointwise(sizes: readonly number[], sums: boolean): GroupKernel {
+  const strides = sizes.length === 1 ? [1] : [sizes[1], 1];
+  return {
+    ...{ kernel: "group", name: "pointwise", sizes },
+    stages: [{
+      instructions: [
+        { op: "load", from: walk(0, strides) },
+        { op: "exp", args: [0] },
+        { op: "mul", args: [0, 1] },
+      ],
+      stores: [{ value: 2, to: walk(1, strides) }],
+      reductions: sums ? [{ op: "sum", over: "column", value: 2, to: walk(2, [0, 1]) }] : [],
+    }],
+  };
+}
+
+const CASES: readonly (readonly [string, Kernel, readonly number[]])[] = [
+  ["rows of a product", product(260, 70, 65, [65, 1], [1, 65], [70, 1]), [260 * 65, 65 * 70, 260 * 70, 70]],
+  ["its columns", product(60, 300, 65, [1, 60], [300, 1], [300, 1]), [60 * 65, 65 * 300, 60 * 300, 300]],
+  ["a product that is stored turned", product(90, 300, 65, [65, 1], [1, 65], [1, 90]), [
+    ...[90 * 65, 65 * 300, 90 * 300, 300],
+  ]],
+  ["rows that are reduced", softmax(331, 500), [331 * 500, 331 * 500, 331]],
+  ["columns that are summed", pointwise([1000, 333], true), [333_000, 333_000, 333]],
+  ["one long row", pointwise([270_011], false), [270_011, 270_011]],
+];
+
+Deno.test("kernels that are divided among threads store the bits of one thread, for any number of threads", () => {
+  for (const isa of ISAS) {
+    for (const [name, kernel, sizes] of CASES) {
+      const stored = kernel.kernel === "gemm" ? [kernel.m * kernel.n] : [];
+      const slots: Data[] = [...sizes, ...stored].map(numbers);
+      assertEquals(split(kernel, 2).length, 2, name);
+      const alone = runKernels([kernel], isa, slots);
+      for (const threads of [2, 3, 5]) {
+        const together = runKernels([kernel, kernel], isa, slots, threads === 3, threads);
+        // A product with an epilogue may leave in C what it likes.
+        const wrong = alone.findIndex((data, i) =>
+          !(stored.length > 0 && i === 2) && !data.every((value, at) => value === together[i][at])
+        );
+        assertEquals(wrong, -1, `${name}: slot ${wrong} with ${threads} threads, ${isa}`);
+      }
+    }
+  }
+});
+
+Deno.test("small kernels, and sums of everything, stay on one thread", () => {
+  assertEquals(split(pointwise([4, 100], true), 2).length, 1);
+  assertEquals(split(softmax(2, 100), 8).length, 1);
+  const whole = pointwise([900_000], false), [stage] = whole.stages;
+  const total = { op: "sum" as const, over: "all" as const, value: 2, to: walk(2, [0]) };
+  assertEquals(split({ ...whole, stages: [{ ...stage, reductions: [total] }] }, 2).length, 1);
+  assertEquals(printCode([pointwise([4, 100], true)], "avx2", 3, 8).symbols.length, 0);
+});
