@@ -45,6 +45,8 @@ const MOST_GRAPHS = 4;
 /** Steps of one kind have batches of the same shapes, and want the norm or don't. */
 interface Kind {
   readonly inputs: readonly MicroBatch[];
+  /** Their tensors by type, and where each is among all. */
+  readonly groups: readonly { readonly tensors: readonly Tensor[]; readonly places: readonly number[] }[];
   readonly wantNorm: boolean;
   /** A rollout goes so far; 0 without one. */
   readonly rollout: number;
@@ -175,7 +177,15 @@ function kindOf(
   const inputs = batches.map(({ input, target }) =>
     noGrad(() => ({ input: keep(emptyLike(input)), target: keep(emptyLike(target)) }))
   );
-  const kind: Kind = { inputs, wantNorm, rollout, trays: [], seen: 0, captured: null };
+  const kind: Kind = {
+    inputs,
+    groups: byType(inputs.flatMap(tensorsOf)),
+    wantNorm,
+    rollout,
+    trays: [],
+    seen: 0,
+    captured: null,
+  };
   kinds.push(kind);
   return kind;
 }
@@ -189,16 +199,25 @@ const alike = (known: readonly MicroBatch[], batches: readonly MicroBatch[]): bo
 const sameShape = (a: Tensor, b: Tensor): boolean =>
   a.dtype === b.dtype && a.shape.length === b.shape.length && a.shape.every((size, i) => size === b.shape[i]);
 
+function byType(tensors: readonly Tensor[]): Kind["groups"] {
+  const types = tensors.map(({ dtype }) => dtype);
+  return [...new Set(types)].map((dtype) => {
+    const places = types.flatMap((type, i) => type === dtype ? [i] : []);
+    return { tensors: places.map((i) => tensors[i]), places };
+  });
+}
+
 const tensorsOf = ({ input, target }: MicroBatch): Tensor[] => [input, target];
 
 /** Writes what the graph reads. */
 function give(
-  { inputs }: Kind,
+  { groups }: Kind,
   captured: CapturedStep,
   batches: readonly MicroBatch[],
   shares: readonly Share[],
 ): void {
-  foreachCopy_(inputs.flatMap(tensorsOf), batches.flatMap(tensorsOf)); // one kernel, where types are alike
+  const from = batches.flatMap(tensorsOf);
+  for (const { tensors, places } of groups) foreachCopy_(tensors, places.map((i) => from[i])); // a kernel each
   captured.shares?.forEach((place, i) => {
     const share = shares[i];
     if (typeof share !== "number") copy_(place, share);
@@ -224,7 +243,7 @@ function captureOrGiveUp(trainer: CapturedParts, kind: Kind, kinds: readonly Kin
   if (captured === null || !all) warnPlain(trainer, reason);
   else {
     const took = Math.round(performance.now() - began), bytes = Math.max(0, cudaMemory().used - before);
-    held.set(trainer, graphMemory(trainer) + bytes);
+    addGraphMemory(trainer, bytes);
     if (beside === undefined) {
       console.line(
         `Steps are replayed as a CUDA graph from here on: captured in ${took} ms, with ${
@@ -240,6 +259,10 @@ const held = new WeakMap<object, number>();
 
 /** The bytes of a GPU that a run's captured steps hold: what they took when they were captured. */
 export const graphMemory = (trainer: object): number => held.get(trainer) ?? 0;
+
+export function addGraphMemory(trainer: object, bytes: number): void {
+  held.set(trainer, graphMemory(trainer) + bytes);
+}
 
 function warnPlain({ console, events, cursor }: CapturedParts, reason: string): void {
   const message = `The training step can't be captured as a CUDA graph, so it runs op by op: ${reason}. ` +

@@ -176,8 +176,7 @@ function overlapped(
 
   const stage = () => {
     const slot = slots[turn];
-    synchroniseEvent(slot.copied); // the pinned half may still be read by its last copy
-    synchroniseEvent(slots[1 - turn].copied);
+    synchroniseEvent(slots[1 - turn].copied); // earlier copies are over then too, and pinned rows can be written
     rows.release(held);
     held = 0;
     const parts = groups.take();

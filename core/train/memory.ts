@@ -6,6 +6,7 @@ import type { Config } from "../settings/settings.ts";
 import { costOf, perSampleOf } from "../models/cost.ts";
 import { othersHeld } from "../models/user_error.ts";
 import { type Built, needsWholeGradient } from "./build.ts";
+import { graphMemory } from "./captured_step.ts";
 import { NativeError } from "../../ffi/errors.ts";
 import type { Trainer } from "./prepare.ts";
 
@@ -121,8 +122,9 @@ function sentenceOf(need: Need, { free, ranks }: Room, { training }: Config, { a
 export function outOfMemory(error: unknown, trainer: Trainer): unknown {
   if (!(error instanceof NativeError) || !error.outOfMemory) return error;
   const { batch_size: batch, gradient_checkpointing: recomputes } = trainer.config.training;
-  const half = Math.max(1, Math.floor(batch / 2));
+  const half = Math.max(1, Math.floor(batch / 2)), graphs = graphMemory(trainer);
   const ways = [
+    graphs > 0 ? `--no-compile (captured steps hold ${formatBytes(graphs)})` : "",
     batch > 1
       ? `--batch-size ${half} --global-batch-size ${trainer.plan.global} (the same training, by accumulation)`
       : "",

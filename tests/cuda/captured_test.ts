@@ -102,7 +102,7 @@ onStandin(
     inTemp(async (cwd) => {
       // Every second step wants the norm of its gradient: a kind of its own.
       const runs = [1, 1, 2].map((every, i) => `${WIDE} --log-interval ${every} --run-name r${i}`.split(" "));
-      const ends = await runAll(cwd, runs.map((args) => ({ args })));
+      const ends = await runAll(cwd, runs.map((args) => ({ args })), { numbers: false });
       assertEquals(ends.map(({ code, error }) => [code, error]), Array(3).fill([0, null]));
       assertEquals(ends.map((end) => end.counts["graph:captured"].count), [2, 2, 4]); // one of nothing comes before each
       const [before, one, two] = ends.map((end) => end.counts["live:device bytes"].count);
@@ -118,7 +118,7 @@ onStandin(
   "a run says how much of the GPU's memory its captured steps hold",
   () =>
     inTemp(async (cwd) => {
-      const env = standinEnv(await standin());
+      const env = standinEnv(await standin(), { numbers: false });
       const { stdout } = await succeed(`${WIDE} --run-name told`.split(" "), { cwd, env });
       const held = /captured in \d+ ms, with (\d+\.\d MiB) more of the GPU's memory\./.exec(stdout)?.[1];
       const end = /GPU memory in use at the end: [\d.]+ \w+, (\d+\.\d MiB) of it for captured steps/.exec(

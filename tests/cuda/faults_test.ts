@@ -96,6 +96,11 @@ onStandin(
           assertEquals(uncaptured(cwd, `failed${i}`).length, 1, fails[i]);
         }
       });
+      // libtorch's own replay, which sets the seeds of what is drawn.
+      const draws = `${captured} --dropout 0.2 --run-name drawing`.split(" "),
+        lost = `cudaGraphLaunch:3:${LAUNCH_FAILED}`;
+      const [drawing] = await runAll(cwd, [{ args: draws, fail: lost }]);
+      assertEquals(fault(cwd, lost, "drawing", drawing), null);
       const ways = ["BeginCapture", "EndCapture", "Instantiate", "LaunchKernel"];
       const through = (way: string) =>
         fails.some((fail, i) => fail.includes(way) && ends[i + 1].code === EXIT.done);

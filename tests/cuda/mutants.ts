@@ -24,13 +24,11 @@ const gone = (file: string, from: string, ranks = false): Mutant => ({ file, fro
 
 const MUTANTS: readonly Mutant[] = [
   {
-    // Each of these two waits covers what the other is for, but for this.
     file: FEED,
-    from: "    synchroniseEvent(slot.copied); // the pinned half may still be read by its last copy\n",
+    from:
+      "synchroniseEvent(slots[1 - turn].copied); // earlier copies are over then too, and pinned rows can be written",
     to: "",
-    also: "for (const { copied } of slots) synchroniseEvent(copied);",
   },
-  gone(FEED, "    synchroniseEvent(slots[1 - turn].copied);\n"),
   gone(FEED, "    waitForEvent(copying, slot.used);\n"),
   gone(FEED, "    recordEvent(slot.copied, copying);\n"),
   gone(FEED, "      waitForEvent(compute, slot.copied);\n"),
@@ -62,7 +60,11 @@ const MUTANTS: readonly Mutant[] = [
   gone(NCCL, "    events.record(end, stream);\n", true),
   gone(NCCL, "      if (captured) return events.wait(computing(), captured[-ticket - 1]);\n", true),
   gone(NCCL, "    until(progress(flight).queued + 1 - SLOTS); // whose slot it takes\n", true),
-  gone(CAPTURED, "  foreachCopy_(inputs.flatMap(tensorsOf), batches.flatMap(tensorsOf));"),
+  {
+    file: CAPTURED,
+    from: "for (const { tensors, places } of groups) foreachCopy_(tensors, places.map((i) => from[i]));",
+    to: "void from, groups;",
+  },
   { file: CAPTURED, from: "else if (share !== captured.known[i]) fill_(place, share);", to: "" },
   gone(CAPTURED, "    optimizer.onDevice!.begin(rate);\n"),
   gone(CAPTURED, "      seeds.seed(0);\n"),

@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
+import { addGraphMemory } from "../../../core/train/captured_step.ts";
 import { outOfMemory } from "../../../core/train/memory.ts";
 import { NativeError } from "../../../ffi/errors.ts";
 import { inFolder } from "../checkpoint/python.ts";
@@ -29,6 +30,17 @@ Deno.test(
     assert(said.includes("--gradient-checkpointing"), said);
     assert(said.includes("--amp bf16"), said);
   }),
+);
+
+Deno.test(
+  "where captured steps hold memory, a run without them is offered first",
+  inFolder((folder) =>
+    started(folder, SYNTHETIC, (prepared) => {
+      addGraphMemory(prepared, 2 ** 30);
+      const { message } = outOfMemory(new NativeError("mm", "", OUT), prepared) as UserError;
+      assert(message.includes("with: --no-compile (captured steps hold 1.0 GiB), or --batch-size"), message);
+    })
+  ),
 );
 
 Deno.test(
