@@ -38,6 +38,8 @@ export interface Listener {
   /** t has the same numbers in every step, though no op made them. */
   constant(t: Tensor): void;
   refuse(op: string, reason: Reason): void;
+  /** The generator was seeded for this block of the model, in every step. */
+  seeded(block: number): void;
 }
 
 export const tape: { hears: Listener | null } = { hears: null };

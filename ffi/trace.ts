@@ -2,7 +2,7 @@
 // it; tensors that no recorded op made come from outside.
 import type { DType } from "./dtype.ts";
 import { native } from "./abi.ts";
-import { alias, clone } from "./ops.ts";
+import { alias, clone, emptyLike } from "./ops.ts";
 import { noGrad } from "./autograd.ts";
 import { Num } from "./scalar.ts";
 import type { Schema } from "./schema.ts";
@@ -24,6 +24,16 @@ export interface RecordedValue {
   readonly tensor: Tensor | null;
 }
 
+/** Random numbers that are drawn in every step: zeros and ones. */
+export interface Drops {
+  /** The generator was seeded for this block. */
+  readonly block: number;
+  /** Counts how often it was seeded in this step. */
+  readonly seeding: number;
+  /** As libtorch lays them out: the order of its numbers is that of memory. Null where that is row by row. */
+  readonly like: Tensor | null;
+}
+
 export interface RecordedOp {
   readonly schema: Schema;
   /** In the schema's order: Seen for tensors, also in lists; numbers, not Num. */
@@ -31,6 +41,8 @@ export interface RecordedOp {
   readonly results: readonly number[];
   /** Autograd has to stop here: libtorch does not remember how these results were made. */
   readonly stopped: boolean;
+  /** Set where it drops numbers. */
+  readonly drops: Drops | null;
   /** It writes to this value, which comes from outside: a count, a running mean. */
   readonly writes: number | null;
 }
@@ -97,6 +109,8 @@ class Recorder implements Listener, Recording {
   /** These values are the same in every step. */
   readonly #constants = new Set<number>();
   #over = false;
+  #block: number | null = null;
+  #seedings = 0;
 
   born(t: Tensor): void {
     if (!this.#over) this.#born.add(t);
@@ -119,6 +133,11 @@ class Recorder implements Listener, Recording {
     if (!this.#over) this.refusal ??= { op, reason };
   }
 
+  seeded(block: number): void {
+    this.#block = block;
+    this.#seedings++;
+  }
+
   op(schema: Schema, args: readonly unknown[], result: unknown): void {
     if (this.#over) return;
     if (schema.name === "_backward") return this.#end(schema, args);
@@ -138,7 +157,8 @@ class Recorder implements Listener, Recording {
     });
     const stopped = untold(() => !native.gradMode());
     if (target && stopped && writes === null) this.refuse(schema.name, "writes");
-    this.ops.push({ schema, args: encoded, results, stopped, writes });
+    const drops = this.#drops(schema, args);
+    this.ops.push({ schema, args: encoded, results, stopped, drops, writes });
   }
 
   valueOf(t: Tensor): number | null {
@@ -153,6 +173,14 @@ class Recorder implements Listener, Recording {
   #end(schema: Schema, args: readonly unknown[]): void {
     if (args[4] === true || (args[1] as unknown[]).length > 0) return this.refuse(schema.name, "mode");
     this.#over = true;
+  }
+
+  #drops({ name }: Schema, args: readonly unknown[]): Drops | null {
+    const attention = name === "scaled_dot_product_attention";
+    const share = attention ? args[4] : /^dropout_?$/.test(name) && args[2] === true ? args[1] : 0;
+    if (typeof share !== "number" || share === 0 || this.#block === null) return null;
+    const like = attention ? null : this.#hold(args[0] as Tensor, emptyLike);
+    return { block: this.#block, seeding: this.#seedings, like };
   }
 
   /** Null where a tensor that was made in this step is written to. */

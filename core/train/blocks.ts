@@ -5,6 +5,7 @@ import { asksForGradient, backward, boundary, gradOf } from "../../ffi/autograd.
 import { isFloating } from "../../ffi/dtype.ts";
 import { add } from "../../ffi/make.ts";
 import { detach, mul, sum } from "../../ffi/ops.ts";
+import { tape } from "../../ffi/tape.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
 import type { UserMetrics } from "../models/user/made.ts";
@@ -198,6 +199,7 @@ export function keyedSeeds(
     seed(block) {
       if (this.held || once && (block > 0 || this.micro > 0)) return;
       manualSeed(key(seed, "dropout", this.step, this.share, this.micro, block));
+      tape.hears?.seeded(block);
     },
   };
 }

@@ -3,7 +3,7 @@
 // from then on if the gradients agree.
 import { add, borrowBytes, uninitialised, zero_, zeros } from "../../ffi/make.ts";
 import { noGrad } from "../../ffi/autograd.ts";
-import { clone, contiguous, copy_, select } from "../../ffi/ops.ts";
+import { bernoulli_, clone, contiguous, copy_, select } from "../../ffi/ops.ts";
 import { threads } from "../../ffi/context.ts";
 import { record } from "../../ffi/trace.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
@@ -105,6 +105,7 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
       if (!told) reports().warn(`Steps are not compiled: ${made.reason}. They run op by op.`);
     } else {
       const { written } = made.lowered, statistics = noGrad(() => written.map((t) => keep(clone(t))));
+      draw(p, made);
       const judged = judge(made, arena, recorded, { input, target, weight, outcome: result }, mode);
       noGrad(() => written.forEach((t, i) => copy_(t, statistics[i]))); // a micro-batch counts once
       for (const t of statistics) t.free();
@@ -162,6 +163,7 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
       let outcome: Outcome;
       if (known?.plans && !known.sure) outcome = second(known, p, input, target, weight);
       else if (known?.plans) {
+        draw(p, known.plans);
         outcome = known.plans.run(input, target, weight, !fresh);
         fresh = false;
       } else if (known || kinds.length === MOST_PLANS || inParts(p, target)) {
@@ -172,6 +174,16 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
       return outcome;
     },
   };
+}
+
+/** The same random numbers as the ordinary step's. */
+function draw({ seeds }: Pass, { lowered: { draws } }: Plans): void {
+  let seeded = 0;
+  for (const { tensor, kept, block, seeding } of draws) {
+    if (seeding !== seeded) seeds!.seed(block);
+    seeded = seeding;
+    noGrad(() => bernoulli_(tensor, kept));
+  }
 }
 
 function sameShape(a: Tensor, b: Tensor): boolean {

@@ -8,7 +8,7 @@ import type { Graph, Node, Ref } from "../graph.ts";
 import { gradients } from "../derive.ts";
 import { orRefusal } from "../refused.ts";
 import { CALL_RULES } from "./calls.ts";
-import { kindOf, Lowering, type Rule, type Rules } from "./lowering.ts";
+import { type Draw, kindOf, Lowering, type Rule, type Rules } from "./lowering.ts";
 import { LOSS_RULES } from "./losses.ts";
 import { NORM_RULES } from "./norms.ts";
 import { OVERWRITING, POINTWISE_RULES } from "./pointwise.ts";
@@ -48,6 +48,8 @@ export interface Lowered {
   readonly held: readonly Tensor[];
   /** Those that the step writes to: statistics, counts. */
   readonly written: readonly Tensor[];
+  /** Dropout's: held tensors that get new numbers before each run. */
+  readonly draws: readonly Draw[];
   /** Gives back what was made for the graph: its plan must be gone by then. */
   free(): void;
 }
@@ -65,6 +67,7 @@ export function lower(recording: Recording, pass: RecordedPass, { exact = false 
     graph: made,
     held: g.held,
     written: writtenIn(made, g.held),
+    draws: g.draws,
     free: () => (g.free(), recording.free()),
   };
 }
@@ -106,8 +109,9 @@ function writtenIn({ nodes, effects }: Graph, held: readonly Tensor[]): Tensor[]
  * own, a counter) shows here: such a step can't be compiled.
  */
 export function sameStep(a: Lowered, b: Lowered): boolean {
+  const drawn = (i: number) => a.draws.some(({ held }) => held === i);
   return textOf(a.graph) === textOf(b.graph) && a.held.length === b.held.length &&
-    a.held.every((t, i) => t === b.held[i] || sameNumbers(t, b.held[i]));
+    a.held.every((t, i) => t === b.held[i] || drawn(i) || sameNumbers(t, b.held[i]));
 }
 
 const textOf = (graph: Graph): string =>
@@ -149,7 +153,9 @@ class Pass {
     const wanted = new Set(values), needed = new Set<number>();
     const { ops } = this.recording;
     for (let i = ops.length - 1; i >= 0; i--) {
-      if (ops[i].writes === null && !ops[i].results.some((r) => wanted.has(r))) continue;
+      if (ops[i].writes === null && ops[i].drops === null && !ops[i].results.some((r) => wanted.has(r))) {
+        continue;
+      }
       needed.add(i);
       for (const r of seenIn(ops[i].args)) wanted.add(r);
     }
@@ -160,6 +166,7 @@ class Pass {
     const { g, recording } = this, { schema } = op;
     g.op = schema.overload === "" ? schema.name : `${schema.name}.${schema.overload}`;
     g.results = op.results.map((r) => recording.values[r]);
+    g.drops = op.drops;
     if (op.writes !== null) return this.#write(op);
     if (schema.name.startsWith("empty") || schema.name === "new_empty") {
       for (const r of op.results) this.#refs[r] = UNWRITTEN;

@@ -1,11 +1,24 @@
 // The rules of lowering write with this: simple ops by name, on values and plain numbers alike.
 import { uninitialised, writeBytes } from "../../../ffi/make.ts";
-import type { RecordedValue } from "../../../ffi/trace.ts";
+import { permute } from "../../../ffi/ops.ts";
+import type { Drops, RecordedValue } from "../../../ffi/trace.ts";
 import type { Reason } from "../../../ffi/tape.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
 import { Builder, type Shape } from "../builder.ts";
 import type { Kind, Pointwise, Ref } from "../graph.ts";
 import { Refused } from "../refused.ts";
+
+/** Zeros and ones that are drawn before each run of the plan. */
+export interface Draw {
+  readonly tensor: Tensor;
+  /** The probability of a one. */
+  readonly kept: number;
+  /** The generator is seeded for this block before the first of each seeding. */
+  readonly block: number;
+  readonly seeding: number;
+  /** The graph's number for the tensor. */
+  readonly held: number;
+}
 
 /** A value that an op takes, or a number of its own. */
 export type Term = Ref | { readonly n: number };
@@ -30,6 +43,9 @@ export class Lowering {
   /** The op at hand, and what was recorded of its results. */
   op = "";
   results: readonly RecordedValue[] = [];
+  drops: Drops | null = null;
+  /** In the order in which they are drawn. */
+  readonly draws: Draw[] = [];
 
   /** `exact`: libtorch's own kernels where they have bits of their own. */
   constructor(readonly exact: boolean) {}
@@ -60,13 +76,29 @@ export class Lowering {
     return this.b.tensor({ from: "held", index }, t.shape, kind);
   }
 
+  /** Zeros with this probability, else 1 / (1 - share): new ones in every step. */
+  mask(shape: Shape, share: number): Ref {
+    if (this.drops === null || share >= 1) this.refuse("random");
+    const { block, seeding, like } = this.drops;
+    const tensor = like ?? this.#own(uninitialised(shape)), strides = tensor.strides;
+    const order = shape.map((_, d) => d).sort((a, b) => strides[b] - strides[a] || a - b);
+    const dense = like === null ? tensor : this.#own(permute(like, order));
+    const drawn = this.hold(dense);
+    this.draws.push({ tensor, kept: 1 - share, block, seeding, held: this.held.indexOf(dense) });
+    return this.div(this.b.permute(drawn, order.map((_, d) => order.indexOf(d))), num(1 - share));
+  }
+
+  #own(t: Tensor): Tensor {
+    this.#made.push(keep(t));
+    return t;
+  }
+
   /** The whole numbers 0 to count - 1. */
   range(count: number): Ref {
     let made = this.#ranges.get(count);
     if (made === undefined) {
-      const t = keep(uninitialised([count], { dtype: "i64" }));
+      const t = this.#own(uninitialised([count], { dtype: "i64" }));
       writeBytes(t, new Uint8Array(BigInt64Array.from({ length: count }, (_, i) => BigInt(i)).buffer));
-      this.#made.push(t);
       this.#ranges.set(count, made = this.hold(t));
     }
     return made;

@@ -62,10 +62,9 @@ function attention(
   scale: number | null,
   grouped = false,
 ): Ref {
-  if (dropout > 0) g.refuse("random");
   if (grouped) g.refuse("arguments");
   const shape = g.shape(q), tokens = shape.at(-2)!, keys = g.shape(k).at(-2)!;
-  const fits = shape.length === 4 && mask === null && g.shape(v).at(-1) === shape.at(-1) &&
+  const fits = dropout === 0 && shape.length === 4 && mask === null && g.shape(v).at(-1) === shape.at(-1) &&
     g.shape(k).slice(0, 2).join() === shape.slice(0, 2).join();
   if (fits && (g.exact || tokens * keys > MOST_SCORES)) return flash(g, q, k, v, causal, scale);
   const factor = scale ?? 1 / Math.sqrt(shape.at(-1)!);
@@ -78,7 +77,8 @@ function attention(
   if (mask !== null) {
     scores = g.kind(mask) === "bool" ? g.where(mask, scores, num(-Infinity)) : g.add(scores, mask);
   }
-  return matrices(g, softmax(g, scores, -1), v);
+  const shares = softmax(g, scores, -1);
+  return matrices(g, dropout === 0 ? shares : g.mul(shares, g.mask(g.shape(shares), dropout)), v);
 }
 
 function flash(g: Lowering, q: Ref, k: Ref, v: Ref, causal: boolean, scale: number | null): Ref {

@@ -146,7 +146,7 @@ export const SHAPE_RULES: Rules = {
   clone: same,
   alias: same,
   lift_fresh_copy: same,
-  dropout: (g, x: Ref, p: number, train: boolean) => p === 0 || !train ? x : g.refuse("random"),
+  dropout: (g, x: Ref, p: number, train: boolean) => p === 0 || !train ? x : g.mul(x, g.mask(g.shape(x), p)),
   detach: (g, x: Ref) => g.b.stop(x),
   detach_copy: (g, x: Ref) => g.b.stop(x),
   "to.dtype": typed,
