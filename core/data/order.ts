@@ -73,7 +73,8 @@ export function splitIndices(
   const train = typeof part === "number" ? total - val : Math.min(part.train, total - val);
   const at = permute(total, key(seed, "split"));
   // Marks are in order, so nothing has to be sorted; who is left when validation has its own is not asked for.
-  const marks = new Uint8Array(total).fill(train + val === total ? TRAIN : NEITHER);
+  const marks = new Uint8Array(total);
+  if (train + val === total) marks.fill(TRAIN);
   for (let i = 0; i < val; i++) marks[at(i)] = VAL;
   if (train + val < total) { for (let i = val; i < val + train; i++) marks[at(i)] = TRAIN; }
   const take = (mark: number, count: number) => {
@@ -84,7 +85,7 @@ export function splitIndices(
   return { train: take(TRAIN, train), val: take(VAL, val) };
 }
 
-const NEITHER = 0, TRAIN = 1, VAL = 2;
+const TRAIN = 1, VAL = 2;
 
 /** Either side has at least one sample, where there are two. */
 export function heldOut(total: number, share: number): number {
