@@ -52,8 +52,9 @@ export function fuse(graph: Graph, options: FuseOptions): Program {
   throw new Error("internal: a plan that does not settle.");
 }
 
-/** libtorch sums this in an order that no plan follows. */
-export class NoOrder extends Error {}
+const SUM =
+  "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor";
+const BMM = "bmm(Tensor self, Tensor mat2) -> Tensor";
 
 /** A group that may grow. */
 interface Growing {
@@ -76,9 +77,17 @@ class Fusion {
   /** In exact plans: a product that a bias is put under first. */
   readonly #biased = new Map<Ref, { readonly gemm: Ref; readonly bias: Ref }>();
   #calls = 0;
+  /** Values that are read as they are; a call's other results are values of their own. */
+  readonly #uses = new Set<Ref>();
 
   constructor(readonly graph: Graph, readonly kept: Set<Ref>, readonly options: FuseOptions) {
     this.#live = liveIn(graph);
+    graph.nodes.forEach((node, ref) => {
+      if (this.#live.has(ref) && node.op !== "result") {
+        for (const arg of argsOf(node)) this.#uses.add(arg);
+      }
+    });
+    for (const ref of [graph.output, graph.loss, ...graph.gradients]) if (ref !== null) this.#uses.add(ref);
     if (options.exact) this.#findBiases();
     this.#settleMemory();
   }
@@ -335,6 +344,7 @@ class Fusion {
     const node = this.graph.nodes[gemm] as Node & { op: "gemm" };
     const [m, n] = node.shape.slice(-2), [a, b] = node.args;
     const k = this.graph.nodes[a].shape.at(node.transposeA ? -2 : -1)!;
+    if (node.shape.length > 2) return this.#batched(ref, node);
     const left = this.#matrix(a, node.transposeA, 0), right = this.#matrix(b, node.transposeB, 0);
     const slot = this.#define(ref, this.#parts.length);
     if (bias !== null) {
@@ -390,7 +400,9 @@ class Fusion {
     const { base, offset, strides } = this.#located(source);
     const { rows, columns, plain } = this.#asRows(source, dims);
     const together = String(strides) === String(rowMajor(loopsOver(this.graph.nodes[source].shape)));
-    if (!plain || !together || !hasOrder(rows, columns, this.options.threads ?? 1)) throw new NoOrder("sum");
+    if (!plain || !together || !hasOrder(rows, columns, this.options.threads ?? 1)) {
+      return this.#ask(ref, SUM, [{ ref: source }, dims, true, null], [this.#argument(source)]);
+    }
     const kernels: GroupKernel[] = [];
     const to = { slot: this.#define(ref, this.#parts.length), offset: 0 };
     const from = { slot: this.#bufferOf.get(base)!, offset };
@@ -402,15 +414,58 @@ class Fusion {
     this.#at.set(ref, this.#parts.length - 1);
   }
 
+  #batched(ref: Ref, { args: [a, b], transposeA, transposeB }: Node & { op: "gemm" }): void {
+    const turned = (arg: Ref, transposed: boolean): CallTensor => {
+      const [, tensor] = this.#argument(arg), { sizes, strides } = tensor;
+      const outer = count(sizes.slice(0, -2)), [rows, columns] = sizes.slice(-2);
+      const steps = strides.slice(-2),
+        step = sizes.length === 3 ? strides[0] : this.#outerStride(arg, sizes, strides);
+      return transposed
+        ? { ...tensor, sizes: [outer, columns, rows], strides: [step, steps[1], steps[0]] }
+        : { ...tensor, sizes: [outer, rows, columns], strides: [step, ...steps] };
+    };
+    // The same value may be both operands, in two forms.
+    const values = [{ ref: -1 }, { ref: -2 }];
+    this.#ask(ref, BMM, values, [[-1, turned(a, transposeA)], [-2, turned(b, transposeB)]]);
+  }
+
+  /** One stride over all dimensions before the last two; a copy where there is none. */
+  #outerStride(ref: Ref, sizes: readonly number[], strides: readonly number[]): number {
+    const outer = sizes.slice(0, -2).flatMap((size, i) => size > 1 ? [i] : []);
+    for (let i = 1; i < outer.length; i++) {
+      if (strides[outer[i - 1]] !== strides[outer[i]] * sizes[outer[i]]) throw new Missing(ref);
+    }
+    return outer.length === 0 ? 1 : strides[outer.at(-1)!];
+  }
+
+  /** libtorch's own op, for its bits. */
+  #ask(
+    ref: Ref,
+    schema: string,
+    values: readonly unknown[],
+    tensors: readonly (readonly [Ref, CallTensor])[],
+  ): void {
+    const at = this.#parts.length, call = this.#calls++;
+    const slot = this.#define(ref, at, { from: "result", call, index: 0 });
+    const results = [{ slot, index: 0 }];
+    this.#parts.push({
+      ...{ kernel: "call", name: schema.split("(")[0], schema, values, results },
+      tensors: new Map(tensors),
+    });
+  }
+
+  #argument(ref: Ref): [Ref, CallTensor] {
+    const { base, offset, strides } = this.#stridesOf(ref);
+    return [ref, { slot: this.#bufferOf.get(base)!, offset, sizes: this.graph.nodes[ref].shape, strides }];
+  }
+
   #call(ref: Ref, node: Node & { op: "call" }): void {
     const call = this.#calls++, at = this.#parts.length;
-    const tensors = new Map<Ref, CallTensor>();
-    for (const arg of node.args) {
-      const { base, offset, strides } = this.#stridesOf(arg);
-      const sizes = this.graph.nodes[arg].shape;
-      tensors.set(arg, { slot: this.#bufferOf.get(base)!, offset, sizes, strides });
-    }
-    const results = [{ slot: this.#define(ref, at, { from: "result", call, index: 0 }), index: 0 }];
+    const tensors = new Map(node.args.map((arg) => this.#argument(arg)));
+    const slot = this.#define(ref, at, { from: "result", call, index: 0 });
+    // libtorch makes no tensor of a gradient that nobody asks for.
+    const used = this.#uses.has(ref) || this.graph.effects.includes(ref);
+    const results = used ? [{ slot, index: 0 }] : [];
     this.graph.nodes.forEach((one, i) => {
       if (one.op !== "result" || one.args[0] !== ref || !this.#live.has(i)) return;
       results.push({

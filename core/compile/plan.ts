@@ -8,7 +8,7 @@ import { asStrided, contiguous } from "../../ffi/ops.ts";
 import { parseSchema } from "../../ffi/schema.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { NoBlas } from "./blas.ts";
-import { fuse, NoOrder } from "./fuse.ts";
+import { fuse } from "./fuse.ts";
 import type { CallPart } from "./program.ts";
 import type { Graph, Ref } from "./graph.ts";
 import type { Isa, Kernel } from "./kernel.ts";
@@ -63,7 +63,7 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
   try {
     placed = place(fuse(graph, options));
   } catch (thrown) {
-    if (!(thrown instanceof NoOrder || thrown instanceof NoBlas)) throw thrown;
+    if (!(thrown instanceof NoBlas)) throw thrown;
     return { lacks: "order", name: thrown.message };
   }
   const { parts, slots } = placed;

@@ -13,6 +13,7 @@ import { makePlan, type NoPlan, type Plan } from "../compile/plan.ts";
 import { orRefusal, sentenceOf } from "../compile/refused.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
 import type { Isa } from "../compile/kernel.ts";
+import { messageOf } from "../base/errors.ts";
 import { formatBytes, formatPlural } from "../base/format.ts";
 import type { Config } from "../settings/settings.ts";
 import { type BlockDone, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
@@ -98,7 +99,9 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
     fresh = false;
     const { result, recording } = record(() => straight(p, input, target, weight));
     const recorded = keep(clone(arena.gradient));
-    const made = makePlans(arena, mode, isa, recording, { p, input, target, weight, outcome: result });
+    const made = attempt(() =>
+      makePlans(arena, mode, isa, recording, { p, input, target, weight, outcome: result })
+    );
     let plans: Plans | null = null;
     if ("reason" in made) {
       recording.free();
@@ -183,6 +186,15 @@ function draw({ seeds }: Pass, { lowered: { draws } }: Plans): void {
     if (seeding !== seeded) seeds!.seed(block);
     seeded = seeding;
     noGrad(() => bernoulli_(tensor, kept));
+  }
+}
+
+/** A step that can't be compiled runs as it is, whatever is wrong. */
+function attempt(make: () => Plans | { readonly reason: string }): ReturnType<typeof make> {
+  try {
+    return make();
+  } catch (error) {
+    return { reason: messageOf(error) };
   }
 }
 
