@@ -33,6 +33,8 @@ const COSTS: Readonly<Record<string, number>> = {
   ...{ div: 3, sqrt: 3, rsqrt: 4, reciprocal: 3 },
 };
 const MOST_ROUNDS = 400;
+/** More products of a batch are one call of libtorch's: each would be code of its own. */
+const MOST_PRODUCTS = 4;
 
 export function fuse(graph: Graph, options: FuseOptions): Program {
   const simple = simplify(graph, options.exact);
@@ -322,8 +324,9 @@ class Fusion {
   #gemm(ref: Ref, node: Node & { op: "gemm" }): void {
     const [m, n] = node.shape.slice(-2), [a, b] = node.args;
     const k = this.graph.nodes[a].shape.at(node.transposeA ? -2 : -1)!;
-    const slot = this.#define(ref, this.#parts.length);
     const batches = count(node.shape.slice(0, -2));
+    if (batches > MOST_PRODUCTS && !this.#addsTo.has(ref)) return this.#batched(ref, node);
+    const slot = this.#define(ref, this.#parts.length);
     for (let i = 0; i < batches; i++) {
       const kernel: GemmKernel = {
         kernel: "gemm",

@@ -1,0 +1,55 @@
+// --compile on a CPU from outside: the bits of a run without it on two ranks, after kills, and the sentence where a step
+// can't be compiled.
+import { assertEquals, assertMatch } from "@std/assert";
+import { machineIsa } from "../../core/compile/x86/isa.ts";
+import { openMpi } from "../mpi.ts";
+import { survivesKills } from "./exactness.ts";
+import { inTemp, succeed, TINY } from "./program.ts";
+import { numbers, tensors, train } from "./ranks.ts";
+
+const MLP = [
+  ...["--model=mlp", "--hidden-size=24", "--layers=2", "--dropout=0", "--data-type=synthetic"],
+  ...["--train-samples=50", "--val-samples=10", "--batch-size=4", "--epochs=3", "--no-wandb", "--threads=1"],
+];
+const ignore = machineIsa() === null;
+
+Deno.test({
+  name:
+    "two ranks with ZeRO-1, accumulation, clipping and averages: exact steps have the bits of ordinary ones",
+  ignore,
+  fn: () =>
+    inTemp(async (cwd) => {
+      const flags = [...MLP, "--zero=1", "--grad-accum=3", "--clip-norm=0.5", "--ema=0.9"], mpi = openMpi();
+      const [plain, exact] = await Promise.all(["off", "exact"].map(async (compile) => {
+        const { code, stdout, stderr } = await train(cwd, compile, 2, [...flags, `--compile=${compile}`], {
+          mpi,
+        });
+        assertEquals(code, 0, stderr);
+        return stdout;
+      }));
+      assertMatch(exact, /Steps are compiled: \d+ kernels, .* exact; gradients equal the ordinary ones\./);
+      assertEquals(/compiled/.test(plain), false);
+      assertEquals(numbers(cwd, "exact"), numbers(cwd, "off"));
+      assertEquals([...tensors(cwd, "exact")], [...tensors(cwd, "off")]);
+    }),
+});
+
+Deno.test({
+  name: "a run of exact steps that is killed twice goes on with the same bits",
+  ignore,
+  fn: () => survivesKills([...MLP, "--epochs=20", "--compile=exact"], []),
+});
+
+Deno.test({
+  name: "a model that draws random numbers runs op by op, and the run says why",
+  ignore,
+  fn: () =>
+    inTemp(async (cwd) => {
+      const args = ["train", ...TINY, "--model=mlp", "--dropout=0.5", "--data-type=synthetic", "--no-wandb"];
+      const { stdout, stderr } = await succeed([...args, "--compile"], { cwd });
+      assertMatch(
+        stdout + stderr,
+        /Steps are not compiled: dropout draws random numbers\. They run op by op\./,
+      );
+    }),
+});
