@@ -4,7 +4,7 @@
 import { count, isView, locate, type Located, loopsOver, rowMajor } from "./access.ts";
 import { biasOf, type Blas, blasOf } from "./blas.ts";
 import { withEpilogues } from "./epilogue.ts";
-import { buildGroup, type Built, isReduction, Missing, spaceOf, Unfit } from "./group.ts";
+import { buildGroup, type Built, isReduction, type Memory, Missing, spaceOf, Unfit } from "./group.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
 import {
   type GemmKernel,
@@ -40,16 +40,11 @@ export function fuse(graph: Graph, options: FuseOptions): Program {
   const simple = simplify(graph, options.exact);
   const kept = new Set<Ref>();
   for (let round = 0; round < MOST_ROUNDS; round++) {
-    try {
-      const fusion = new Fusion(simple, kept, options);
-      const program = fusion.run();
-      const twice = fusion.computedTwice();
-      if (twice.length === 0) return program;
-      for (const ref of twice) kept.add(ref);
-    } catch (thrown) {
-      if (!(thrown instanceof Missing) || kept.has(thrown.ref)) throw thrown;
-      kept.add(thrown.ref);
-    }
+    const fusion = new Fusion(simple, kept, options);
+    const program = fusion.run();
+    const twice = fusion.computedTwice();
+    if (twice.length === 0) return program;
+    for (const ref of twice) kept.add(ref);
   }
   throw new Error("internal: a plan that does not settle.");
 }
@@ -95,8 +90,8 @@ class Fusion {
   }
 
   run(): Program {
-    this.graph.nodes.forEach((node, ref) => this.#live.has(ref) && this.#take(ref, node));
-    for (const { ref, home, adds } of this.#copies) this.#copy(ref, home, adds);
+    this.graph.nodes.forEach((_, ref) => this.#live.has(ref) && this.#made(ref));
+    for (const { ref, home, adds } of this.#copies) this.#withMissing(() => this.#copy(ref, home, adds));
     this.graph.gradients.forEach((ref, index) => {
       if (ref === null && !this.options.adds) this.#clear(index);
     });
@@ -170,28 +165,23 @@ class Fusion {
     graph.nodes.forEach((node, ref) => {
       if (!this.#live.has(ref)) return;
       if (node.op === "gemm" || this.#apart(node) || this.#byMkl(node)) node.args.forEach(need);
+      else if (node.op === "cat" || node.op === "embed") node.args.forEach(need);
       else if (node.op === "call") node.args.forEach((arg) => graph.nodes[arg].op !== "call" && need(arg));
       else if (this.#biased.has(ref)) need(this.#biased.get(ref)!.bias);
     });
     const home = (ref: Ref, there: Home, adds = false) => {
-      const found = locate(graph, ref, this.#inMemory);
-      const base = "missing" in found ? ref : found.base;
+      const found = need(ref), { base } = found;
       const node = graph.nodes[base];
-      const same = !("missing" in found) && found.offset === 0 &&
+      const same = found.offset === 0 &&
         String(found.strides) === String(rowMajor(loopsOver(graph.nodes[ref].shape))) &&
         count(node.shape) === count(graph.nodes[ref].shape);
-      const own = same || ("missing" in found && found.missing === ref && !isView(graph.nodes[ref]));
       const free = node.op !== "tensor" && node.op !== "call" && node.op !== "result" &&
         !this.#homes.has(base);
       const direct = !adds || node.op === "gemm" && !this.options.exact && !gemms.has(base);
-      if (own && free && direct) {
-        if (!same) this.kept.add(ref);
+      if (same && free && direct) {
         this.#homes.set(base, there);
         if (adds) this.#addsTo.add(base);
-      } else {
-        if ("missing" in found && !isView(graph.nodes[ref])) this.kept.add(ref);
-        this.#copies.push({ ref, home: there, adds });
-      }
+      } else this.#copies.push({ ref, home: there, adds });
     };
     home(graph.output, { from: "output" });
     home(graph.loss, { from: "loss" });
@@ -228,7 +218,25 @@ class Fusion {
     return { base, offset, strides: shape.map((size) => size > 1 ? strides[next++] : 0) };
   }
 
+  #made(ref: Ref): void {
+    this.#withMissing(() => this.#take(ref, this.graph.nodes[ref]));
+  }
+
+  /** A value that turns out to be needed in memory is put there first. */
+  #withMissing(body: () => void): void {
+    for (;;) {
+      try {
+        return body();
+      } catch (thrown) {
+        if (!(thrown instanceof Missing) || this.#bufferOf.has(thrown.ref)) throw thrown;
+        this.kept.add(thrown.ref);
+        this.#made(thrown.ref);
+      }
+    }
+  }
+
   #take(ref: Ref, node: Node): void {
+    if (this.#bufferOf.has(ref)) return;
     if (node.op === "tensor") {
       this.#define(ref, -1, node.origin);
       return;
@@ -248,11 +256,14 @@ class Fusion {
     if (isReduction(node) || this.kept.has(ref)) this.#sink(ref);
   }
 
-  #memory = { bufferOf: (ref: Ref) => this.#bufferOf.get(ref) ?? null };
+  /** What lies in memory when this part begins, and what it puts there itself. */
+  #memoryAt(part: number): Memory {
+    const bufferOf = (ref: Ref) => this.#at.get(ref)! <= part ? this.#bufferOf.get(ref) ?? null : null;
+    return { graph: this.graph, bufferOf };
+  }
 
   /** The group that computes this value: one over the same loops that may go on, or a new one. */
   #sink(ref: Ref): void {
-    const memory = { graph: this.graph, bufferOf: this.#memory.bufferOf };
     const space = String(spaceOf(this.graph, ref));
     const needs = this.#reads(ref);
     const earliest = Math.max(-1, ...needs.map((need) => this.#at.get(need)!));
@@ -264,21 +275,23 @@ class Fusion {
       const { reads, writes } = part.built;
       if (![...near].some((one) => reads.has(one) || writes.has(one))) continue;
       const sinks = [...part.sinks, ref];
+      this.#at.set(ref, at);
       try {
-        part.built = buildGroup(memory, sinks, "");
+        part.built = buildGroup(this.#memoryAt(at), sinks, "");
         part.sinks.push(ref);
-        this.#at.set(ref, at);
         return;
       } catch (thrown) {
+        if (thrown instanceof Missing) this.#bufferOf.delete(ref);
         if (!(thrown instanceof Unfit)) throw thrown;
       }
     }
+    this.#at.set(ref, this.#parts.length);
     try {
-      const built = buildGroup(memory, [ref], "");
+      const built = buildGroup(this.#memoryAt(this.#parts.length), [ref], "");
       this.#parts.push({ at: this.#parts.length, space, sinks: [ref], built });
     } catch (thrown) {
-      if (!(thrown instanceof Unfit)) throw thrown;
       this.#bufferOf.delete(ref);
+      if (!(thrown instanceof Unfit)) throw thrown;
       throw new Missing(this.#cut(ref, buffer));
     }
   }
@@ -532,14 +545,13 @@ class Fusion {
 
   /** Groups are built a last time, without stores that nobody reads. */
   #finished(): Part[] {
-    const memory = { graph: this.graph, bufferOf: this.#memory.bufferOf };
     const readers = this.#readersOf();
     return this.#parts.map((part, at) => {
       if (!("built" in part)) return part;
       const stored = (ref: Ref) =>
         this.#homes.has(ref) || [...readers.get(this.#bufferOf.get(ref)!) ?? []].some((one) => one !== at);
       const name = nameOf(part.sinks.map((ref) => this.graph.nodes[ref].op));
-      part.built = buildGroup(memory, part.sinks, name, stored);
+      part.built = buildGroup(this.#memoryAt(at), part.sinks, name, stored);
       return this.options.exact ? { ...part.built.kernel, exact: true } : part.built.kernel;
     });
   }

@@ -1,7 +1,7 @@
 // Graphs and plans computed in plain TypeScript, number by number, to compare what fusing and placing make of a graph.
 import { count, rowMajor } from "../../../core/compile/access.ts";
 import type { Graph, Node, Ref } from "../../../core/compile/graph.ts";
-import type { Home } from "../../../core/compile/program.ts";
+import type { CallPart, CallTensor, Home } from "../../../core/compile/program.ts";
 import type {
   BlasKernel,
   GemmKernel,
@@ -155,8 +155,12 @@ function valuesOf(
 
 /** Runs a plan. Memory begins as NaN, so that what is read before it is written shows. */
 export function run(placed: Placed, given: (home: Home) => Float32Array): void {
-  const tables = placed.slots.map((slot) =>
-    slot.from === "memory" ? new Float32Array(placed.elements).fill(NaN) : given(slot)
+  const tables: Float32Array[] = placed.slots.map((slot) =>
+    slot.from === "memory"
+      ? new Float32Array(placed.elements).fill(NaN)
+      : slot.from === "result"
+      ? new Float32Array(0)
+      : given(slot)
   );
   for (const part of placed.parts) {
     if (part.kernel === "group") group(part, tables);
@@ -167,7 +171,23 @@ export function run(placed: Placed, given: (home: Home) => Float32Array): void {
       for (let i = 0; i < part.elements; i++) {
         tables[to.slot][to.offset + i] = op(tables[from.slot][from.offset + i]);
       }
-    } else throw new Error("No calls here.");
+    } else products(part, tables);
+  }
+}
+
+/** bmm is the one call that fusing makes by itself here. */
+function products({ name, tensors, results: [{ slot }] }: CallPart, tables: Float32Array[]): void {
+  if (name !== "bmm") throw new Error(`No ${name} here.`);
+  const [a, b] = [...tensors.values()];
+  const [batch, m, k] = a.sizes, n = b.sizes[2];
+  const read = ({ slot, offset, strides }: CallTensor, index: number[]) =>
+    tables[slot][placeOf({ slot, offset, strides, kind: "f32" }, index)];
+  tables[slot] = new Float32Array(batch * m * n);
+  for (let at = 0; at < batch * m * n; at++) {
+    const [i, row, column] = indices([batch, m, n], at);
+    let sum = 0;
+    for (let l = 0; l < k; l++) sum += read(a, [i, row, l]) * read(b, [i, l, column]);
+    tables[slot][at] = sum;
   }
 }
 
