@@ -1,7 +1,7 @@
 // From a graph to kernels in order. Values that somebody needs in memory are sinks; sinks over the same loops join into
 // one group, which computes what lies between them in registers. Products stand alone, and calls of libtorch's ops
 // cut the plan into segments.
-import { count, isView, locate, type Located, loopsOver, rowMajor } from "./access.ts";
+import { count, locate, type Located, loopsOver, rowMajor } from "./access.ts";
 import { biasOf, type Blas, blasOf } from "./blas.ts";
 import { withEpilogues } from "./epilogue.ts";
 import { buildGroup, type Built, isReduction, type Memory, Missing, spaceOf, Unfit } from "./group.ts";
