@@ -256,7 +256,7 @@ class Fusion {
     if (isReduction(node) || this.kept.has(ref)) this.#sink(ref);
   }
 
-  /** What lies in memory when this part begins, and what it puts there itself. */
+  /** Values lie there when this part begins, or when it ends. */
   #memoryAt(part: number): Memory {
     const bufferOf = (ref: Ref) => this.#at.get(ref)! <= part ? this.#bufferOf.get(ref) ?? null : null;
     return { graph: this.graph, bufferOf };
