@@ -1,4 +1,5 @@
 // --compile=fast: the optimizer's update of all parameters is one loop of machine code.
+import { threads } from "../../ffi/context.ts";
 import { loadCode } from "../../ffi/machine_code.ts";
 import { borrowBytes, zeros } from "../../ffi/make.ts";
 import { keep } from "../../ffi/tensor.ts";
@@ -15,7 +16,7 @@ export function compiledUpdate(optimizer: Optimizer, settings: OptimizerSettings
   const { state } = optimizer;
   if (isa === null || kernel === null || state === undefined || arena.direct) return optimizer;
   const slots = [arena.flat, arena.gradient, ...state];
-  const code = loadCode(printCode([kernel], isa, slots.length + 1));
+  const code = loadCode(printCode([kernel], isa, slots.length + 1, threads()));
   if ("refused" in code) return optimizer;
   const numbers = keep(zeros([NUMBERS]));
   [...slots, numbers].forEach((tensor, slot) => code.setSlot(slot, tensor));
