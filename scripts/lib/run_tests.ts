@@ -4,12 +4,12 @@
 import { parseJunit, type TestResult } from "./junit.ts";
 
 const MINUTES_A_GROUP = 45;
-/** Tests of ranks, kills and SLURM wait most of their time, for timers and for each other: two groups fill a core. */
-const GROUPS_AT_ONCE = 2 * Math.min(2, navigator.hardwareConcurrency);
+/** Tests of ranks, kills and SLURM wait most of their time, for timers and for each other: four groups keep two cores busy for 85% of it. */
+const GROUPS_AT_ONCE = navigator.hardwareConcurrency > 1 ? 5 : 2;
 /** Files of one folder share a process up to these seconds, so that no core waits long for the last group. */
 const SECONDS_A_GROUP = 60;
-/** A file that takes longer is no unit test. */
-const SECONDS_A_UNIT = 4;
+/** A file that takes longer, with others beside it, is no unit test. */
+const SECONDS_A_UNIT = 8;
 /** These run the program from outside, or need more set up than Deno, libtorch, MPI and Python. */
 const NO_UNIT = /^tests\/(integration|bench|core\/outputs\/wandb\/sync)\//;
 /** Their results may differ with libtorch; the others of ffi load none. */

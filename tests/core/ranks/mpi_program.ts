@@ -1,4 +1,4 @@
-// One rank for the tests of MPI: CASE DIR. What it saw goes to DIR/RANK.json.
+// One rank for the tests of MPI: CASE[,CASE...] DIR. What it saw in each case goes to DIR/RANK.json.
 import { type Collectives, openCollectives } from "../../../core/ranks/collectives.ts";
 import { lastRecorded, openFlightRecorder } from "../../../core/ranks/flight_recorder.ts";
 import { rankContext } from "../../../core/ranks/context.ts";
@@ -96,12 +96,17 @@ const cases: Record<string, (c: Collectives) => unknown> = {
   /** More than the ring has room for, queued while this thread has other things to do than to wait. */
   queued(c) {
     const many = Array.from({ length: 600 }, (_, i) => tensor([i, rank]));
-    let last = 0;
-    for (const t of many) last = c.allReduce(t, "sum", "one of many");
+    const tickets = many.map((t) => c.allReduce(t, "sum", "one of many")), last = tickets.at(-1)!;
     // Busy, and without a word to the engine; for long on a busy machine.
     for (const end = performance.now() + 20_000; !c.done(last) && performance.now() < end;);
     const done = c.done(last);
-    return { done, last, sums: many.map((t) => [...toNumbers(t)]), waited: c.times().waited };
+    return {
+      done,
+      first: tickets[0],
+      last,
+      sums: many.map((t) => [...toNumbers(t)]),
+      waited: c.times().waited,
+    };
   },
   throws(c) {
     if (rank === 1) throw new UserError("data", "This rank's file is damaged.");
@@ -145,7 +150,8 @@ try {
     flight,
     timeout,
   });
-  const saw = await cases[name](collectives);
+  const saw: Record<string, unknown> = {};
+  for (const one of name.split(",")) saw[one] = await cases[one](collectives);
   await collectives.close();
   await write({ said: notes.join("\n"), saw });
   Deno.exit(0);
