@@ -21,6 +21,7 @@ import {
   RSP,
   VECTOR,
 } from "./assembler.ts";
+import type { Batch, Repeat } from "./batches.ts";
 import { printGroup } from "./group.ts";
 import { BYTES } from "./pointers.ts";
 import type { Printer } from "./printer.ts";
@@ -70,15 +71,50 @@ interface Matrix {
   /** Bytes from one row and one column to the next. */
   readonly row: number;
   readonly column: number;
+  /** Its address lies there, if not in the table. */
+  readonly place?: Memory;
 }
 
-const matrix = (walk: Walk): Matrix => ({ walk, row: 4 * walk.strides[0], column: 4 * walk.strides[1] });
-const transposed = ({ walk, row, column }: Matrix): Matrix => ({ walk, row: column, column: row });
+const matrix = (walk: Walk, place?: Memory): Matrix => ({
+  ...{ walk, row: 4 * walk.strides[0], column: 4 * walk.strides[1] },
+  place,
+});
+const transposed = (one: Matrix): Matrix => ({ ...one, row: one.column, column: one.row });
 
-export function printGemm(printer: Printer, kernel: GemmKernel): void {
+/** The product again and again, its matrices' places in the frame. */
+export function printBatch(printer: Printer, { product, repeats }: Batch): void {
+  const { asm } = printer, operands = [product.a, product.b, product.c];
+  printer.withFrame(() => {
+    const at = printer.reserve(8 * operands.length);
+    const place = (i: number): Memory => ({ base: RSP, disp: at + 8 * i });
+    operands.forEach((walk, i) => {
+      asm.load(RAX, printer.slot(walk.slot));
+      asm.address(RAX, { base: RAX, disp: 4 * walk.offset });
+      asm.store(place(i), RAX);
+    });
+    const advance = ({ a, b, c }: Repeat, times: number) =>
+      [a, b, c].forEach((step, i) => step !== 0 && asm.add(place(i), 4 * step * times));
+    const repeat = (level: number): void => {
+      if (level === repeats.length) return printGemm(printer, product, place);
+      const one = repeats[level], counter: Memory = { base: RSP, disp: printer.reserve(8) };
+      const again = asm.label();
+      asm.storeNumber(counter, one.count);
+      asm.bind(again);
+      repeat(level + 1);
+      advance(one, 1);
+      asm.subtract(counter, 1);
+      asm.jump("notZero", again);
+      advance(one, -one.count);
+    };
+    repeat(0);
+  });
+}
+
+/** `places`: the addresses of A, B and C lie there and not in the table. */
+export function printGemm(printer: Printer, kernel: GemmKernel, places?: (operand: number) => Memory): void {
   const { m, n, k, epilogue } = kernel;
-  const a = matrix(kernel.a), b = matrix(kernel.b), c = matrix(kernel.c);
-  const dots = n === 1 && a.column === 4 && b.row === 4 && k > 1 && !kernel.add;
+  const [a, b, c] = [kernel.a, kernel.b, kernel.c].map((walk, i) => matrix(walk, places?.(i)));
+  const dots = !places && n === 1 && a.column === 4 && b.row === 4 && k > 1 && !kernel.add;
   const inTiles = !dots && m * n * 4 > NEAR_BYTES ? epilogue : null;
   const print = (...operands: [number, number, Matrix, Matrix, Matrix, Stage | null]) =>
     printer.withFrame(() => new Gemm(printer, k, kernel.add, kernel.name, ...operands).print());
@@ -171,7 +207,12 @@ class Gemm {
     }
   }
 
-  #address(to: number, { walk }: Matrix, more: number): void {
+  #address(to: number, { walk, place }: Matrix, more: number): void {
+    if (place) {
+      this.#asm.load(to, place);
+      this.#asm.address(to, { base: to, disp: more });
+      return;
+    }
     this.#asm.load(to, this.printer.slot(walk.slot));
     this.#asm.address(to, { base: to, disp: 4 * walk.offset + more });
   }

@@ -1,7 +1,8 @@
 // Kernels in order as one function.
 import type { Code, Isa, Kernel } from "../kernel.ts";
 import { printBlas, printVector } from "./blas.ts";
-import { byBlas, prefersOwnGemm, printGemm } from "./gemm.ts";
+import { type Batch, inBatches } from "./batches.ts";
+import { byBlas, prefersOwnGemm, printBatch, printGemm } from "./gemm.ts";
 import { printGroup } from "./group.ts";
 import { printParallel } from "./parallel.ts";
 import { Printer } from "./printer.ts";
@@ -11,7 +12,7 @@ import { split } from "./split.ts";
 export function printCode(kernels: readonly Kernel[], isa: Isa, slots: number, threads = 1): Code {
   const printer = new Printer(isa, slots);
   return printer.print(() => {
-    for (const kernel of kernels.flatMap((one) => better(one, isa))) {
+    for (const kernel of inBatches(kernels.flatMap((one) => better(one, isa)))) {
       const parts = split(kernel, threads).map((part) => () => printKernel(printer, part));
       if (parts.length > 1) printParallel(printer, threads, parts);
       else parts[0]();
@@ -24,12 +25,14 @@ function better(kernel: Kernel, isa: Isa): readonly Kernel[] {
   return byBlas(kernel) ?? [kernel];
 }
 
-function printKernel(printer: Printer, kernel: Kernel): void {
+function printKernel(printer: Printer, kernel: Kernel | Batch): void {
   switch (kernel.kernel) {
     case "group":
       return printGroup(printer, kernel);
     case "gemm":
       return printGemm(printer, kernel);
+    case "batch":
+      return printBatch(printer, kernel);
     case "blas":
       return printBlas(printer, kernel);
     case "vector":

@@ -1,16 +1,18 @@
 // A kernel as several that can run at the same time: each has rows or columns of its own, and the bits are the same.
 import type { GemmKernel, GroupKernel, Instruction, Kernel, Stage, Walk } from "../kernel.ts";
+import type { Batch } from "./batches.ts";
 import { simplified } from "./walks.ts";
 
-/** Below this a kernel takes about as long as threads take to meet. */
-const LEAST_GEMM = 1 << 20, LEAST_GROUP = 1 << 19;
+/** Multiplications, and instructions' results, of about 50 us on one core: threads may take as long to meet. */
+const LEAST_GEMM = 1 << 22, LEAST_GROUP = 1 << 21;
 /** Columns of a part, but for the last one: whole panels of a product, and whole cache lines. */
 const COLUMNS = 64;
 /** So few rows of a product keep a thread busy. */
 const ROWS = 24;
 
-export function split(kernel: Kernel, parts: number): readonly Kernel[] {
+export function split(kernel: Kernel | Batch, parts: number): readonly (Kernel | Batch)[] {
   if (parts < 2) return [kernel];
+  if (kernel.kernel === "batch") return splitBatch(kernel, parts);
   if (kernel.kernel === "gemm") return splitGemm(kernel, parts);
   return kernel.kernel === "group" ? splitGroup(kernel, parts) : [kernel];
 }
@@ -45,6 +47,23 @@ function movedStage(stage: Stage, move: (walk: Walk) => Walk): Stage {
       to: reduction.to && move(reduction.to),
     })),
   };
+}
+
+function splitBatch(batch: Batch, parts: number): readonly Batch[] {
+  const { product, repeats: [first, ...others] } = batch;
+  const times = batch.repeats.reduce((all, { count }) => all * count, 1);
+  if (product.m * product.n * product.k * times < LEAST_GEMM || first.count < parts) return [batch];
+  return ranges(first.count, parts, 1).map(({ from, count }) => {
+    const begin = (name: "a" | "b" | "c"): Walk => ({
+      ...product[name],
+      offset: product[name].offset + from * first[name],
+    });
+    return {
+      ...batch,
+      product: { ...product, a: begin("a"), b: begin("b"), c: begin("c") },
+      repeats: [{ ...first, count }, ...others],
+    };
+  });
 }
 
 function splitGemm(kernel: GemmKernel, parts: number): readonly Kernel[] {
