@@ -350,7 +350,7 @@ class Gemm {
 
   #pack(vectors: number, columns: number, depth: number): void {
     const asm = this.#asm, rowBytes = vectors * asm.vectorBytes;
-    this.printer.scratch(PANEL, depth * rowBytes);
+    this.printer.scratch(PANEL, depth * rowBytes, PANEL_BYTES);
     asm.move(FROM_B, COLUMNS_B);
     asm.move(R11, PANEL);
     if (this.b.column === 4) return this.#packRows(vectors, columns, depth, rowBytes);

@@ -8,7 +8,6 @@ export const TABLE = RBX, CONSTANTS = R15;
 const SAVED = [RBX, RBP, R12, R13, R14, R15];
 /** The seven arguments of a call that go over the stack stand at its end. */
 const ARGUMENTS = 64;
-const PAGE = 4096;
 /** Less than what lies between a thread's stack and its end, and more than any kernel needs. */
 const MOST_FRAME = 32 << 10;
 
@@ -89,9 +88,13 @@ export class Printer {
     this.#scratch = Math.max(this.#scratch, 64);
     return this.slot(this.slots + 1);
   }
-  /** Puts the address of so much scratch memory into a register. Kernels that don't run together use the same. */
-  scratch(register: number, bytes: number): void {
-    const { asm } = this, begin = 64 + this.#part * Math.ceil(bytes / PAGE) * PAGE;
+  /**
+   * Puts the address of so much scratch memory into a register. Kernels that don't run together use the same; parts that
+   * do lie `apart` bytes from each other, whatever each of them uses.
+   */
+  scratch(register: number, bytes: number, apart: number): void {
+    if (bytes > apart) throw new Error(`internal: ${bytes} bytes of scratch memory are more than ${apart}.`);
+    const { asm } = this, begin = 64 + this.#part * apart;
     asm.load(register, this.scratchSlot());
     asm.add(register, begin);
     this.#scratch = Math.max(this.#scratch, begin + bytes);

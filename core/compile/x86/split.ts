@@ -22,6 +22,10 @@ interface Range {
   readonly count: number;
 }
 
+/** Not more parts than have work enough, and room. */
+const fewer = (parts: number, work: number, least: number, room: number): number =>
+  Math.min(parts, Math.floor(2 * work / least), Math.floor(room));
+
 /** At most so many ranges of 0 to `size` - 1 that begin at multiples of `unit`. */
 function ranges(size: number, parts: number, unit: number): Range[] {
   const each = Math.ceil(size / parts / unit) * unit;
@@ -52,8 +56,9 @@ function movedStage(stage: Stage, move: (walk: Walk) => Walk): Stage {
 function splitBatch(batch: Batch, parts: number): readonly Batch[] {
   const { product, repeats: [first, ...others] } = batch;
   const times = batch.repeats.reduce((all, { count }) => all * count, 1);
-  if (product.m * product.n * product.k * times < LEAST_GEMM || first.count < parts) return [batch];
-  return ranges(first.count, parts, 1).map(({ from, count }) => {
+  const count = fewer(parts, product.m * product.n * product.k * times, LEAST_GEMM, first.count);
+  if (count < 2) return [batch];
+  return ranges(first.count, count, 1).map(({ from, count }) => {
     const begin = (name: "a" | "b" | "c"): Walk => ({
       ...product[name],
       offset: product[name].offset + from * first[name],
@@ -68,13 +73,14 @@ function splitBatch(batch: Batch, parts: number): readonly Batch[] {
 
 function splitGemm(kernel: GemmKernel, parts: number): readonly Kernel[] {
   const { m, n, k, a, b, c, epilogue } = kernel;
-  if (m * n * k < LEAST_GEMM) return [kernel];
-  const byColumns = n >= parts * COLUMNS;
-  if (!byColumns && m < parts * ROWS) return [kernel];
+  // By columns each thread gathers panels of its own; by rows all gather all.
+  const byColumns = n / COLUMNS >= Math.min(parts, m / ROWS);
+  const count = fewer(parts, m * n * k, LEAST_GEMM, byColumns ? n / COLUMNS : m / ROWS);
+  if (count < 2) return [kernel];
   const dim = byColumns ? 1 : 0;
   // The product itself, slot -1, begins with the part.
   const move = (by: number) => (walk: Walk) => walk.slot === -1 ? walk : moved(walk, dim, by);
-  return ranges(byColumns ? n : m, parts, byColumns ? COLUMNS : 1).map(({ from, count }) => ({
+  return ranges(byColumns ? n : m, count, byColumns ? COLUMNS : 1).map(({ from, count }) => ({
     ...kernel,
     ...(byColumns ? { n: count, b: moved(b, 1, from) } : { m: count, a: moved(a, 0, from) }),
     c: moved(c, dim, from),
@@ -87,12 +93,13 @@ function splitGroup(kernel: GroupKernel, parts: number): readonly Kernel[] {
   const has = (over: string) => stages.some((stage) => stage.reductions.some((one) => one.over === over));
   const elements = sizes.reduce((product, size) => product * size, 1);
   const work = elements * stages.reduce((sum, { instructions }) => sum + instructions.length, 0);
-  if (work < LEAST_GROUP || has("all") || has("row") && has("column")) return [kernel];
+  if (has("all") || has("row") && has("column")) return [kernel];
   const last = sizes.length - 1;
   const dim = has("column") || last === 0 && !has("row") ? last : 0;
   const unit = dim === last ? COLUMNS : 1;
-  if (dim === last && last === 0 && has("row") || sizes[dim] < parts * unit) return [kernel];
-  return ranges(sizes[dim], parts, unit).map(({ from, count }) => ({
+  const count = fewer(parts, work, LEAST_GROUP, sizes[dim] / unit);
+  if (count < 2 || last === 0 && has("row")) return [kernel];
+  return ranges(sizes[dim], count, unit).map(({ from, count }) => ({
     ...group,
     sizes: sizes.with(dim, count),
     stages: stages.map((stage) => movedStage(stage, (walk) => moved(walk, dim, from))),
