@@ -83,6 +83,32 @@ const RULES: Readonly<Record<string, CallRule>> = {
       shapeOf(0),
     )];
   },
+  index: ({ b, back, given, shapeOf }) => [
+    b.call(
+      "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+      [of(zerosFor(b, back[0]!, shapeOf(0))), given[1], of(back[0]!), true],
+      shapeOf(0),
+    ),
+  ],
+  gather: ({ b, back, given, shapeOf }) => [
+    b.call(
+      "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+      [of(zerosFor(b, back[0]!, shapeOf(0))), given[1], given[2], of(back[0]!)],
+      shapeOf(0),
+    ),
+  ],
+  index_select: ({ b, back, given, shapeOf }) => [
+    b.call(
+      "index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor",
+      [of(back[0]!), shapeOf(0), given[1], given[2]],
+      shapeOf(0),
+    ),
+  ],
+  cumsum: ({ b, y, back, given }) => {
+    const call = b.node(y) as Call, g = back[0]!, dim = given[1] as number;
+    const before = b.call(call.schema, [of(g), dim], b.shape(y));
+    return [b.pointwise("add", b.pointwise("sub", b.sum(g, [dim]), before), g)];
+  },
   max_pool2d_with_indices: (at) => [ofMaxPool(at, 2)],
   max_pool3d_with_indices: (at) => [ofMaxPool(at, 3)],
   avg_pool2d: (at) => [ofAveragePool(at, 2)],
@@ -121,6 +147,14 @@ const RULES: Readonly<Record<string, CallRule>> = {
     return [call, b.result(call, 1, shapeOf(1)), b.result(call, 2, shapeOf(2))];
   },
 };
+
+const zerosFor = (b: Builder, like: Ref, shape: readonly number[]): Ref =>
+  b.call(
+    "new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, " +
+      "bool? pin_memory=None) -> Tensor",
+    [of(like), shape],
+    shape,
+  );
 
 function ofMaxPool({ b, y, result, back, given, shapeOf }: Backward, dims: number): Ref {
   return b.call(

@@ -157,6 +157,26 @@ const upsample = (name: string, dims: number, aligned: boolean): Rule => (g, x: 
     g.results[0].shape,
   );
 
+/** The size is what was seen; the factors go on as they were given. */
+const upsampleBy = (name: string, dims: number, aligned: boolean): Rule => (g, x: Ref, _size, ...rest) => {
+  const factors = rest.at(-1) as Sizes | null, corners = aligned ? [rest[0]] : [];
+  const scales = factors ?? new Array(dims).fill(null);
+  return upsample(name, dims, aligned)(g, x, g.results[0].shape.slice(2), ...corners, ...scales);
+};
+
+/** A mask would choose as many numbers as are true in it. */
+function indexed(g: Lowering, x: Ref, indices: readonly (Ref | null)[]): Ref {
+  if (indices.some((i) => i !== null && g.kind(i) !== "i64")) g.refuse("arguments");
+  return g.b.call(
+    "index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+    [{ ref: x }, indices.map(ref)],
+    g.results[0].shape,
+  );
+}
+
+const byIndex = (schema: string): Rule => (g, x: Ref, dim: number, index: Ref) =>
+  g.b.call(schema, [{ ref: x }, g.dim(dim, g.shape(x).length), { ref: index }], g.results[0].shape);
+
 const border = (name: string): Rule => (g, x: Ref, sizes: Sizes) =>
   g.b.call(`${name}(Tensor self, SymInt[4] padding) -> Tensor`, [{ ref: x }, sizes], g.results[0].shape);
 
@@ -217,6 +237,21 @@ export const CALL_RULES: Rules = {
   reflection_pad2d: border("reflection_pad2d"),
   replication_pad2d: border("replication_pad2d"),
   embedding,
+  "index.Tensor": indexed,
+  gather: byIndex("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"),
+  index_select: byIndex("index_select(Tensor self, int dim, Tensor index) -> Tensor"),
+  cumsum: (g, x: Ref, dim: number) =>
+    g.b.call(
+      "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+      [{ ref: g.float(x) }, g.dim(dim, g.shape(x).length)],
+      g.results[0].shape,
+    ),
+  "upsample_nearest1d.vec": upsampleBy("nearest1d", 1, false),
+  "upsample_nearest2d.vec": upsampleBy("nearest2d", 2, false),
+  "upsample_nearest3d.vec": upsampleBy("nearest3d", 3, false),
+  "upsample_linear1d.vec": upsampleBy("linear1d", 1, true),
+  "upsample_bilinear2d.vec": upsampleBy("bilinear2d", 2, true),
+  "upsample_trilinear3d.vec": upsampleBy("trilinear3d", 3, true),
   pixel_shuffle: (g, x: Ref, factor: number) => {
     const [count, channels, height, width] = g.shape(x);
     const apart = g.b.reshape(x, [count, channels / factor ** 2, factor, factor, height, width]);

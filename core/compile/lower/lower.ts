@@ -213,13 +213,35 @@ class Pass {
     const { g } = this, target = this.#ref(writes!);
     const node = g.b.node(target);
     if (node.op !== "tensor" || node.origin.from !== "held") g.refuse("writes");
+    for (const r of results) this.#refs[r] ??= target;
+    if (schema.name === "add_") return this.#addTo(target, args);
     if (schema.args.some(({ base }) => base === "Scalar")) g.refuse("writes");
     const values = args.map((value, i) => {
       if (schema.args[i].memory === "written") return { ref: target };
       return value instanceof Seen ? { ref: this.#asTensor(value.value) } : value;
     });
     this.#effects.push(g.b.call(schema.text, values, g.shape(target), g.kind(target)));
-    for (const r of results) this.#refs[r] ??= target;
+  }
+
+  /** A count of whole numbers, by ops without a Scalar. */
+  #addTo(target: Ref, [, other, alpha]: readonly unknown[]): void {
+    const { g } = this, shape = g.shape(target), kind = g.kind(target);
+    const term = other instanceof Seen ? this.#asTensor(other.value) : g.refuse("writes");
+    if (alpha !== 1 || !sameShape(g.shape(term), shape)) g.refuse("writes");
+    const pair = g.b.call(
+      "stack(Tensor[] tensors, int dim=0) -> Tensor",
+      [[{ ref: target }, { ref: term }], 0],
+      [2, ...shape],
+      kind,
+    );
+    const sum = g.b.call(
+      "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+      [{ ref: pair }, [0]],
+      shape,
+      kind,
+    );
+    const copy = "copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)";
+    this.#effects.push(g.b.call(copy, [{ ref: target }, { ref: sum }], shape, kind));
   }
 
   /** A number's own tensor, which is there in every step. */

@@ -45,6 +45,23 @@ function groupNorm(g: Lowering, x: Ref, groups: number, w: Ref | null, bias: Ref
   return affine(g, y, perChannel(g, w, x), perChannel(g, bias, x));
 }
 
+/** Each channel of each sample by itself. */
+function instanceNorm(
+  g: Lowering,
+  x: Ref,
+  weight: Ref | null,
+  bias: Ref | null,
+  mean: Ref | null,
+  _variance: Ref | null,
+  ownStatistics: boolean,
+  _momentum: number,
+  eps: number,
+): Ref {
+  if (!ownStatistics || mean !== null) g.refuse("arguments");
+  const y = normalised(g, x, g.all(x).slice(2), eps);
+  return affine(g, y, perChannel(g, weight, x), perChannel(g, bias, x));
+}
+
 const ref = (r: Ref | null) => r === null ? null : { ref: r };
 
 function batchNorm(
@@ -77,4 +94,5 @@ export const NORM_RULES: Rules = {
   rms_norm: rmsNorm,
   group_norm: groupNorm,
   batch_norm: batchNorm,
+  instance_norm: instanceNorm,
 };

@@ -45,7 +45,18 @@ export function logSoftmax(g: Lowering, x: Ref, dim: number): Ref {
   return g.sub(y, g.p("log", total));
 }
 
+/** The root of the sum of squares; where all are 0, no gradient goes back. */
+function norm(g: Lowering, x: Ref, ord: number | null, dims: readonly number[] | null): Ref {
+  if (ord !== null && ord !== 2) g.refuse("arguments");
+  return over(g, x, dims, (x, dims) => {
+    const total = g.sum(g.mul(x, x), dims), none = g.compare("eq", total, num(0));
+    return g.where(none, num(0), g.p("sqrt", g.where(none, num(1), total)));
+  });
+}
+
 export const REDUCTION_RULES: Rules = {
+  linalg_norm: norm,
+  linalg_vector_norm: norm,
   sum: (g, x: Ref) => summed(g, x, null),
   "sum.dim_IntList": summed,
   mean: (g, x: Ref) => averaged(g, x, null),

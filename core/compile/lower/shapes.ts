@@ -39,11 +39,18 @@ function sliced(
   end: number | null,
   step: number,
 ): Ref {
-  if (step !== 1) g.refuse("arguments");
   const d = g.dim(dim, g.shape(x).length), size = g.shape(x)[d];
   const at = (n: number) => Math.min(Math.max(n < 0 ? n + size : n, 0), size);
   const from = at(start ?? 0), to = at(end ?? BEYOND);
-  return g.b.slice(x, d, from, Math.max(from, to));
+  return everyNth(g, g.b.slice(x, d, from, Math.max(from, to)), d, step);
+}
+
+/** The first of every `step` places: zeros make the last few whole. */
+function everyNth(g: Lowering, x: Ref, d: number, step: number): Ref {
+  if (step === 1) return x;
+  const shape = g.shape(x), count = Math.ceil(shape[d] / step);
+  const apart = g.b.reshape(g.b.embed(x, d, 0, count * step), shape.toSpliced(d, 1, count, step));
+  return g.b.reshape(g.b.slice(apart, d + 1, 0, 1), shape.with(d, count));
 }
 
 /** [left, right] of the last dimension, then of those before it. */

@@ -98,6 +98,7 @@ const OUTCOMES: readonly [string, (x: Tensor, w: Tensor) => Tensor, string][] = 
     },
     "alike",
   ],
+  ["a count that it adds to", (x, w) => (op("add_.Tensor")(count, ones), ops.mul(x, w)), "alike"],
   [
     "a count that the step keeps",
     (x, w) => (ops.scatterAdd_(count, 0, places, ones), ops.mul(x, w)),
