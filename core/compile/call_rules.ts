@@ -104,6 +104,14 @@ const RULES: Readonly<Record<string, CallRule>> = {
       shapeOf(0),
     ),
   ],
+  /** What an index_add adds: it has index_select for its gradient in turn. */
+  index_select_backward: ({ b, back, given, shapeOf }) => [
+    b.call(
+      "index_select(Tensor self, int dim, Tensor index) -> Tensor",
+      [of(back[0]!), given[2], given[3]],
+      shapeOf(0),
+    ),
+  ],
   cumsum: ({ b, y, back, given }) => {
     const call = b.node(y) as Call, g = back[0]!, dim = given[1] as number;
     const before = b.call(call.schema, [of(g), dim], b.shape(y));

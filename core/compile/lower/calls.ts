@@ -1,6 +1,6 @@
 // Ops that stay libtorch's own: convolutions, pools, interpolation, embeddings.
 import type { Ref } from "../graph.ts";
-import { type Lowering, type Rule, type Rules } from "./lowering.ts";
+import { type Lowering, num, type Rule, type Rules } from "./lowering.ts";
 
 const ref = (r: Ref | null) => r === null ? null : { ref: r };
 
@@ -240,6 +240,20 @@ export const CALL_RULES: Rules = {
   "index.Tensor": indexed,
   gather: byIndex("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"),
   index_select: byIndex("index_select(Tensor self, int dim, Tensor index) -> Tensor"),
+  index_add: (g, x: Ref, dim: number, index: Ref, source: Ref, alpha: number) =>
+    g.add(
+      x,
+      g.b.call(
+        "index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor",
+        [
+          { ref: alpha === 1 ? source : g.mul(source, num(alpha)) },
+          g.shape(x),
+          g.dim(dim, g.shape(x).length),
+          { ref: index },
+        ],
+        g.shape(x),
+      ),
+    ),
   cumsum: (g, x: Ref, dim: number) =>
     g.b.call(
       "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",

@@ -245,6 +245,7 @@ export const OP_CASES: readonly OpCase[] = [
   one("index", (x) => op("index.Tensor")(x, [null, H("tokens")]), [3, 6]),
   one("gather", (x) => ops.gather(x, 1, H("tokens")), [2, 6]),
   one("index_select", (x) => ops.indexSelect(x, 1, H("labels"))),
+  two("index_add", (x, y) => op("index_add")(x, 1, H("labels"), y, 0.5), [3, 5], [3, 3]),
   one("cumsum", (x) => ops.cumsum(x, 1)),
   one("upsample by factors", (x) => op("upsample_nearest2d.vec")(x, null, [2, 2]), [1, 2, 3, 4]),
   one("upsample by factors, bilinear", (x) => op("upsample_bilinear2d.vec")(x, null, false, [2, 2]), [
