@@ -104,7 +104,7 @@ const RULES: Readonly<Record<string, CallRule>> = {
       shapeOf(0),
     ),
   ],
-  /** What an index_add adds: it has index_select for its gradient in turn. */
+  /** It is what an index_add adds, too; its own gradient is an index_select. */
   index_select_backward: ({ b, back, given, shapeOf }) => [
     b.call(
       "index_select(Tensor self, int dim, Tensor index) -> Tensor",
