@@ -3,6 +3,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { fromFileUrl, join, relative } from "@std/path";
 import { SENTENCES } from "../scripts/op_sentences.ts";
 import { userOps } from "../scripts/user_ops.ts";
+import { blocksOf } from "./integration/docs_blocks.ts";
 import { inTemp } from "./integration/program.ts";
 
 const ROOT = fromFileUrl(new URL("../", import.meta.url));
@@ -76,7 +77,7 @@ for (let step = 0; step < 200; step++) {
 console.log(JSON.stringify([losses[0], losses.at(-1)]));
 `;
 
-Deno.test("a project of one's own adds the package as a dependency, is checked against its types, and trains", () =>
+Deno.test("a project of one's own, and the programs in docs/library.md, are checked against the package's types, and run", () =>
   inTemp(async (folder) => {
     // As `deno add` would leave it, but for the place that the package comes from.
     const links = {
@@ -84,12 +85,26 @@ Deno.test("a project of one's own adds the package as a dependency, is checked a
       imports: { "@hpctrain/hpctrain": "jsr:@hpctrain/hpctrain@^0.1.0" },
     };
     Deno.writeTextFileSync(join(folder, "deno.json"), JSON.stringify(links));
-    Deno.writeTextFileSync(join(folder, "train.ts"), PROGRAM);
-    const { success, said, stdout } = await deno(
-      ["run", "--allow-all", "--no-lock", "--check", "train.ts"],
-      folder,
+    const blocks = blocksOf(Deno.readTextFileSync(join(ROOT, "docs/library.md"))).filter((b) =>
+      b.language === "ts" && b.mark === "" // those with a mark are files for the program
     );
-    assert(success, said);
-    const [first, last] = JSON.parse(stdout);
-    assert(first > 1 && last < 0.01 * first, stdout);
+    assertEquals(blocks.length, 3);
+    const programs = { train: PROGRAM } as Record<string, string>;
+    for (const { line, text } of blocks) programs[`block${line}`] = text;
+    const files = Object.keys(programs).map((name) => `${name}.ts`);
+    for (const [name, text] of Object.entries(programs)) {
+      Deno.writeTextFileSync(join(folder, `${name}.ts`), text);
+    }
+    const types = await deno(["check", "--no-lock", ...files], folder); // once: it takes longer than to run them
+    assert(types.success, types.said);
+    for (const file of files) {
+      const { success, said, stdout } = await deno(
+        ["run", "--allow-all", "--no-lock", "--no-check", file],
+        folder,
+      );
+      assert(success && stdout !== "", `${file}: ${said}`);
+      if (file !== "train.ts") continue;
+      const [first, last] = JSON.parse(stdout);
+      assert(first > 1 && last < 0.01 * first, stdout);
+    }
   }));

@@ -121,28 +121,6 @@ Deno.test("examples/own_loop.ts is at most 60 lines, and learns the same on one 
     ]);
   }));
 
-Deno.test("the programs in docs/library.md are typed right and run", () =>
-  inTemp(async (cwd) => {
-    const blocks = blocksOf(Deno.readTextFileSync(join(ROOT, "docs/library.md"))).filter((b) =>
-      b.language === "ts" && b.mark === "" // those with a mark are files for the program
-    );
-    assertEquals(blocks.length, 3);
-    const { compilerOptions } = JSON.parse(Deno.readTextFileSync(join(ROOT, "deno.json")));
-    const imports = { "@hpctrain/hpctrain": join(ROOT, "mod.ts") };
-    Deno.writeTextFileSync(join(cwd, "deno.json"), JSON.stringify({ imports, compilerOptions }));
-    const deno = async (args: string[], what: string) => {
-      const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), { args, cwd }).output();
-      assertEquals(code, 0, `${what}: ${new TextDecoder().decode(stderr)}`);
-      return stdout.length;
-    };
-    const files = blocks.map(({ line }) => `block${line}.ts`);
-    blocks.forEach(({ text }, i) => Deno.writeTextFileSync(join(cwd, files[i]), text));
-    await deno(["check", "--quiet", "--no-lock", ...files], "their types"); // once: it takes longer than to run them
-    for (const file of files) {
-      assert(await deno(["run", "--quiet", "--no-check", "--no-lock", "--allow-all", file], file) > 0, file);
-    }
-  }));
-
 Deno.test("the model in docs/any-model.md trains", () =>
   inTemp(async (cwd) => {
     const blocks = blocksOf(Deno.readTextFileSync(join(ROOT, "docs/any-model.md")));
