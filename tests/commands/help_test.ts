@@ -4,7 +4,7 @@ import { commandHelp, GROUPS, guide } from "../../commands/help.ts";
 import { COMMANDS } from "../../commands/mod.ts";
 import { ALL_SETTINGS, FLAGS } from "../../core/settings/settings.ts";
 import { VERSION } from "../../core/base/version.ts";
-import { hpctrain } from "./helpers.ts";
+import { hpctrain, inProcess } from "./helpers.ts";
 
 Deno.test("no arguments, --help and help print the same guide of one screen", async () => {
   const pages = await Promise.all([[], ["--help"], ["help"]].map((argv) => hpctrain(argv)));
@@ -20,12 +20,12 @@ Deno.test("every command is in one group of the guide", () => {
 
 Deno.test("every command's help has an example, and what is made here fits 100 columns", async () => {
   for (const command of COMMANDS) {
-    const { code, out } = await hpctrain([command.name, "--help"]);
+    const { code, said } = await inProcess([command.name, "--help"]);
     assertEquals(code, 0, command.name);
-    assert(/\bexamples?\b/i.test(out), command.name);
-    assertStringIncludes(out, `hpctrain ${command.name === "train" ? "" : command.name}`);
+    assert(/\bexamples?\b/i.test(said), command.name);
+    assertStringIncludes(said, `hpctrain ${command.name === "train" ? "" : command.name}`);
     if ((await command.load()).ownHelp) continue;
-    for (const line of out.split("\n")) assert(line.length <= 100, line);
+    for (const line of said.split("\n")) assert(line.length <= 100, line);
   }
 });
 

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "@std/path";
-import { main } from "../../main.ts";
+import { inProcess } from "../commands/helpers.ts";
 import { peer } from "../peer.ts";
 import { type Block, blocksOf, commandsOf } from "./docs_blocks.ts";
 
@@ -74,23 +74,6 @@ function check(argv: string[]): string[] {
 /** A job script names the program that wrote it. */
 const isScript = (words: string[]) => words[0] === "sbatch" || words[0] === "qsub";
 
-/** What the program does with these words, without the start of a process. */
-async function inProcess(words: string[], folder: string, env: Record<string, string>) {
-  const { log, error } = console, before = Deno.cwd(), said: string[] = [];
-  console.log = console.error = (...words: unknown[]) => void said.push(words.join(" "));
-  for (const [name, value] of Object.entries(env)) Deno.env.set(name, value);
-  Deno.chdir(folder);
-  try {
-    return { code: await main(words), said: said.join("\n") };
-  } catch (cause) {
-    return { code: 1, said: `${said.join("\n")}\n${cause}` };
-  } finally {
-    Deno.chdir(before);
-    for (const name of Object.keys(env)) Deno.env.delete(name);
-    Object.assign(console, { log, error });
-  }
-}
-
 for (const page of PAGES) {
   Deno.test(`the commands of ${page} do what it says`, async (t) => {
     await inWorkplace(async (folder) => {
@@ -110,7 +93,7 @@ for (const page of PAGES) {
                 const words = check(argv);
                 const { code, said } = isScript(words)
                   ? await run(join(folder, "hpctrain"), words, folder, env)
-                  : await inProcess(words, folder, env);
+                  : await inProcess(words, { cwd: folder, env });
                 assertEquals(code, 0, said);
               },
             );
