@@ -32,8 +32,9 @@ const BF16 = "--amp bf16", FP16 = "--amp fp16 --set training.loss_scale_init=102
 /** Where rounding grows from step to step. */
 const GENTLE = "--lr 1e-5";
 
-/** Rows are read by the training thread; features have loader threads. */
-const HERE = "--num-workers 0";
+/** Rows are read by the training thread, or by another. */
+const THREAD = "--num-workers 1", HERE = "--num-workers 0";
+const readHere = (one: Case): Case => ({ ...one, flags: `${HERE} ${one.flags}` });
 
 const inHalf = (name: string, flags: string, apart: number): Case[] => [
   { name: `${name} in bf16`, flags: `${flags} ${BF16}`, apart },
@@ -65,13 +66,14 @@ const ZOO: readonly Case[] = [
   ...inHalf("fno", FNO, 1e-3),
 ];
 
-export const MODELS = ZOO.map((one) => ({ ...one, flags: `${one.flags} ${HERE}` }));
+export const MODELS = ZOO.map(readHere);
 
 /** Losses of two samples jump. */
 export const SPIKES = "--batch-size 2 --set training.spike_window=10 --set training.spike_zscore=2";
+const IMAGES = `${CONVNET} --batch-size 8 --train-samples 24 --val-samples 8`;
 const TABLE = "--data-path rows.csv --set data.targets=c --validation-split 0.25 --batch-size 8";
 
-export const FEATURES: readonly Case[] = [
+const WITH_FEATURES: readonly Case[] = [
   { name: "accumulation", flags: `${MLP} --grad-accum 3 --train-samples 250` },
   {
     name: "accumulation in fp16",
@@ -80,11 +82,11 @@ export const FEATURES: readonly Case[] = [
     apart: 1e-3,
   },
   { name: "an average of the weights", flags: `${MLP} --ema 0.9 --clip-norm 0.1` },
-  { name: "dropout", flags: `${CONVNET} --dropout 0.3`, alone: true },
+  { name: "dropout", flags: `${IMAGES} --dropout 0.3`, alone: true },
   { name: "dropout in attention", flags: `${GPT} --dropout 0.1`, alone: true },
   { name: "gradient checkpointing", flags: `${GPT} --gradient-checkpointing` },
-  { name: "evaluation in short batches", flags: `${CONVNET} --eval-batch-size 7` },
-  { name: "going on", flags: MLP, resumed: true },
+  { name: "evaluation in short batches", flags: `${IMAGES} --eval-batch-size 7 ${THREAD}` },
+  { name: "going on", flags: `${MLP} ${THREAD}`, resumed: true },
   {
     name: "going on in fp16 with an average",
     flags: `${MLP} --ema 0.9`,
@@ -93,28 +95,29 @@ export const FEATURES: readonly Case[] = [
     resumed: true,
   },
   { name: "steps left out at spikes", flags: `${MLP} --on-spike skip ${SPIKES}` },
-  { name: "going back at spikes", flags: `${MLP} --on-spike rewind ${SPIKES}` },
+  { name: "going back at spikes", flags: `${MLP} --on-spike rewind ${SPIKES} ${THREAD}` },
   {
     name: "fp16 that overflows at first",
     flags: `${MLP} --amp fp16 --set training.loss_scale_init=16777216`,
     alone: true,
   },
-  { name: "a profile", flags: `${CONVNET} --profile-training` },
-  { name: "loader threads", flags: `${CONVNET} --num-workers 2` },
+  { name: "a profile", flags: `${IMAGES} --profile-training` },
+  { name: "loader threads", flags: `${IMAGES} --num-workers 2` },
   {
     name: "a user's data, read by threads",
     flags: `${MLP} --data ./data.ts --num-workers 2 --train-samples 200`,
   },
-  { name: "saves at steps", flags: `${MLP} --save-interval 2steps` },
-  { name: "mixed images", flags: `${CONVNET} --mixup 0.2 --cutmix 0.5` },
-  { name: "cropped images", flags: `${CONVNET} --crop-padding 2 --random-crop 28 --flip horizontal` },
+  { name: "saves at steps", flags: `${MLP} --save-interval 2steps ${THREAD}` },
+  { name: "mixed images", flags: `${IMAGES} --mixup 0.2 --cutmix 0.5` },
+  { name: "cropped images", flags: `${IMAGES} --crop-padding 2 --random-crop 28 --flip horizontal` },
   { name: "momentum", flags: `${MLP} --optimizer sgd --momentum 0.9 --nesterov` },
   { name: "LAMB", flags: `${MLP} --optimizer lamb --weight-decay 0.1` },
   { name: "the same bits on any layout", flags: `${MLP} --deterministic=world` },
-  { name: "deterministic kernels", flags: `${CONVNET} --deterministic` },
+  { name: "deterministic kernels", flags: `${IMAGES} --deterministic` },
   { name: "a user's model", flags: "--model ./net.ts" },
   { name: "an exported model", flags: `--model ./exported.pt2 ${TABLE}` },
 ];
+export const FEATURES = WITH_FEATURES.map(readHere);
 
 /** Data of a user's own, which loader threads read into page-locked memory. */
 export const DATA = `export default ({ tensor, settings }) => {

@@ -103,7 +103,7 @@ const MUTANTS: readonly Mutant[] = [
 const RUNS = {
   plain: "--model mlp --ema 0.9 --save-interval 2steps",
   data: "--model mlp --data ./data.ts --num-workers 2 --train-samples 320 --batch-size 4 --epochs 1",
-  // A batch that is under way is dropped. It is read by the training thread.
+  // Batches are read by the training thread.
   rewound: `--model mlp --on-spike rewind ${SPIKES} --num-workers 0`,
   accumulated: "--model mlp --grad-accum 3 --train-samples 250 --dropout 0.2",
   images: "--model simple-convnet --no-compile --eval-batch-size 7",
