@@ -1,6 +1,7 @@
 // The benchmarks by name. Started by scripts/bench, which sets up what they compare.
 import { markPage } from "./age.ts";
 import { allreduceBenchmark } from "./allreduce.ts";
+import { compileBenchmark } from "./compile.ts";
 import { ddpBenchmark } from "./ddp.ts";
 import { exportedBenchmark } from "./exported.ts";
 import { filesBenchmark } from "./files.ts";
@@ -13,6 +14,7 @@ import { trackBenchmark } from "./track.ts";
 
 const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
   step: stepBenchmark,
+  compile: (programs) => compileBenchmark(programs, quick),
   exported: exportedBenchmark,
   loader: (programs) => loaderBenchmark(programs, quick),
   maps: (programs) =>
@@ -58,7 +60,7 @@ if (unknown.length > 0) {
   console.error(`There is no benchmark "${unknown[0]}". There are: ${Object.keys(benchmarks).join(", ")}.`);
   Deno.exit(2);
 }
-const hasQuick = ["loader", "maps", "ddp", "overlap", "files"];
+const hasQuick = ["compile", "loader", "maps", "ddp", "overlap", "files"];
 if (quick && wanted.some((name) => !hasQuick.includes(name))) {
   console.error(`Only ${hasQuick.join(", ")} have --quick: ./scripts/bench loader --quick.`);
   Deno.exit(2);

@@ -1,10 +1,10 @@
 // Our side of the step benchmark, bench/peers/step.py is the other. Arguments: a workload's name, and maybe the
 // number of virtual shards that its batch is cut into (--deterministic=world), 0 for none; with it, one thread
 // computes. A third argument is the file of an exported program, in place of the zoo's model; a fourth one is the value
-// of --compile.
+// of --compile, a fifth one the number of threads.
 import { resolveSettings } from "../core/settings/resolve.ts";
 import { createLoss } from "../core/models/losses.ts";
-import type { Facts } from "../core/models/model.ts";
+import type { Facts, Model } from "../core/models/model.ts";
 import { createModel } from "../core/models/registry.ts";
 import { packParameters } from "../core/train/gradients/arena.ts";
 import { needsWholeGradient } from "../core/train/build.ts";
@@ -19,6 +19,7 @@ import { narrow, randint, randn } from "../ffi/ops.ts";
 import { manualSeed } from "../ffi/context.ts";
 import { liveTensors } from "../ffi/tensor.ts";
 import { answerRounds, processorTime, type Train, trainer } from "./contestant.ts";
+import { type CompiledName, compiledWorkloads } from "./compile_models.ts";
 import { type Name, type Workload, workloads } from "./workloads.ts";
 
 function batchFor({ facts, batch }: Workload): MicroBatch {
@@ -40,14 +41,14 @@ function cut({ input, target }: MicroBatch, count: number): MicroBatch[] {
   });
 }
 
-function prepare(workload: Workload, count: number, file: string, compile: string): Train {
+function prepare(workload: Workload, count: number, file: string, compile: string, wanted: number): Train {
   const { learningRate, facts } = workload;
   const own = workload.flags.filter((flag, i, all) => flag !== "--model" && all[i - 1] !== "--model");
   const flags = [
     ...(file === "" ? workload.flags : ["--model", file, ...own]),
     ...(count > 0 ? ["--deterministic=world"] : []),
   ];
-  const threads = count >= 0 ? 1 : workload.threads || navigator.hardwareConcurrency;
+  const threads = wanted || (count >= 0 ? 1 : workload.threads || navigator.hardwareConcurrency);
   const { config } = resolveSettings({
     argv: [...flags, "--threads", String(threads), "--device", "cpu", `--compile=${compile}`],
     env: {},
@@ -55,7 +56,9 @@ function prepare(workload: Workload, count: number, file: string, compile: strin
   openDevice(config);
   const loss = createLoss(config.training, facts);
   manualSeed(0n);
-  const model = createModel(config.model, facts, loss.outputs);
+  const model = "make" in workload
+    ? (workload as { make(): Model }).make()
+    : createModel(config.model, facts, loss.outputs);
   const mode = compiledMode(config.training, false);
   const direct = !needsWholeGradient(config.training, "off") && mode === null; // as a run decides it
   const arena = packParameters(model.root.namedParameters(), "cpu", direct);
@@ -88,6 +91,7 @@ function prepare(workload: Workload, count: number, file: string, compile: strin
   );
 }
 
-const [name, shards = "-1", file = "", compile = "off"] = Deno.args;
-const train = prepare(workloads[name as Name], Number(shards), file, compile);
+const [name, shards = "-1", file = "", compile = "off", wanted = "0"] = Deno.args;
+const workload = compiledWorkloads[name as CompiledName] ?? workloads[name as Name];
+const train = prepare(workload, Number(shards), file, compile, Number(wanted));
 answerRounds(train, () => ({ tensors: liveTensors(), cpu: processorTime() }));

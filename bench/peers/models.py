@@ -61,6 +61,37 @@ def resnet18():
     return torchvision.models.resnet18(num_classes=10)
 
 
+class Layers(nn.Module):
+    def __init__(self, widths, act):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:]))
+        self.act = act
+
+    def through(self, x):
+        for layer in self.layers[:-1]:
+            x = self.act(layer(x))
+        return self.layers[-1](x)
+
+    forward = through
+
+
+class Heat(Layers):
+    """The residual of the heat equation, u_t - u_xx, of a network of (x, t)."""
+
+    def forward(self, points):
+        points = points.detach().requires_grad_()
+        slope = torch.autograd.grad(self.through(points).sum(), points, create_graph=True)[0]
+        bend = torch.autograd.grad(slope[:, 0:1].sum(), points, create_graph=True)[0][:, 0:1]
+        return slope[:, 1:2] - bend
+
+
+class Euler(Layers):
+    def forward(self, x):
+        for _ in range(8):
+            x = x + 0.125 * self.through(x)
+        return x
+
+
 def tokens(*shape):
     return torch.randint(0, 65, shape)
 
@@ -81,20 +112,24 @@ def sgd(parameters):
 WORKLOADS = {
     "mlp": (mlp, lambda: (torch.randn(32, 7), torch.randn(32, 1)), F.mse_loss, adamw, 1),
     "gpt": (Gpt, lambda: (tokens(12, 64), tokens(12, 64)), cross_entropy, adamw, 0),
+    "icenet": (lambda: Layers([20, 256, 256, 128, 1], F.relu), lambda: (torch.randn(64, 20), torch.randn(64, 1)), F.mse_loss, adamw, 1),
+    "tanh": (lambda: Layers([7, 128, 128, 1], torch.tanh), lambda: (torch.randn(256, 7), torch.randn(256, 1)), F.mse_loss, adamw, 1),
+    "pinn": (lambda: Heat([2, 64, 64, 1], torch.tanh), lambda: (torch.randn(128, 2), torch.randn(128, 1)), F.mse_loss, adamw, 1),
+    "ode": (lambda: Euler([16, 64, 16], torch.tanh), lambda: (torch.randn(64, 16), torch.randn(64, 16)), F.mse_loss, adamw, 1),
     "resnet18": (resnet18, lambda: (torch.randn(32, 3, 32, 32), torch.randint(0, 10, (32,))), cross_entropy, sgd, 0),
 }
 
 
-def prepare(name, compiled=False):
-    """The function that trains one step and returns its loss, on the device."""
-    make, batch, loss_of, optimizer_for, threads = WORKLOADS[name]
-    torch.set_num_threads(threads or len(os.sched_getaffinity(0)))
+def prepare(name, compiled=None, threads=None):
+    """The function that trains one step and returns its loss, on the device. `compiled` is a mode of torch.compile."""
+    make, batch, loss_of, optimizer_for, usual = WORKLOADS[name]
+    torch.set_num_threads(threads or usual or len(os.sched_getaffinity(0)))
     torch.manual_seed(0)
     model = make()
     torch.manual_seed(1)
     x, y = batch()
     optimizer = optimizer_for(model.parameters())
-    run = torch.compile(model) if compiled else model
+    run = torch.compile(model, mode=compiled) if compiled else model
 
     def step():
         loss = loss_of(run(x), y)

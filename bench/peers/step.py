@@ -12,7 +12,9 @@ def peak_memory():
         return int(re.search(r"VmHWM:\s*(\d+) kB", status.read())[1]) * 1024
 
 
-step = prepare(sys.argv[1], sys.argv[2] == "compile")
+MODES = {"compile": "default", "reduce-overhead": "reduce-overhead"}
+
+step = prepare(sys.argv[1], MODES.get(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else None)
 print(json.dumps({"ready": True}), flush=True)
 for line in sys.stdin:
     began = time.perf_counter()
