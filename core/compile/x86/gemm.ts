@@ -313,6 +313,7 @@ class Gemm {
     if (last && this.#epilogue) {
       const columns = tail > 0 ? (vectors - 1) * this.#lanes + tail : vectors * this.#lanes;
       this.#epilogue.print(rows, columns, vectors, sum);
+      if (tail > 0) this.#setMask(TAIL, tail); // the epilogue's loops have one of their own
     } else this.#storeTile(rows, vectors, tail, sum);
     asm.add(ROWS_A, rows * this.a.row);
     asm.add(ROWS_C, rows * this.c.row);

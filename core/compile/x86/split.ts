@@ -29,9 +29,11 @@ const fewer = (parts: number, work: number, least: number, room: number): number
 /** At most so many ranges of 0 to `size` - 1 that begin at multiples of `unit`. */
 function ranges(size: number, parts: number, unit: number): Range[] {
   const each = Math.ceil(size / parts / unit) * unit;
-  return Array.from({ length: Math.ceil(size / each) }, (_, i) => ({
+  // One that would be left alone joins the others: a single column of a product is summed in another order.
+  const count = Math.ceil((size - (unit > 1 ? 1 : 0)) / each);
+  return Array.from({ length: count }, (_, i) => ({
     from: i * each,
-    count: Math.min(each, size - i * each),
+    count: i === count - 1 ? size - i * each : each,
   }));
 }
 

@@ -256,7 +256,7 @@ export function fuzzGroup(seed: number, isa: Isa): string | null {
 /** A product with an epilogue stores the bits of the product and its epilogue apart; and the product is right. */
 export function fuzzProduct(seed: number, isa: Isa): string | null {
   const random = new Random(seed);
-  const [m, n] = [random.of([1, 2, 7, 33, 64, 130]), random.of([1, 3, 16, 50, 64, 100, 144])];
+  const [m, n] = [random.of([1, 2, 7, 33, 64, 130, 150]), random.of([1, 3, 16, 50, 64, 65, 100, 129, 144])];
   const k = random.of([1, 2, 7, 16, 33, 100, 260]);
   const matrix = (rows: number, columns: number) => random.chance(0.5) ? [columns, 1] : [1, rows];
   const sa = matrix(m, k), sb = matrix(k, n), sc = matrix(m, n);

@@ -149,6 +149,11 @@ Deno.test("products of heads and samples are one loop, which threads share, with
   assertEquals(others.length, 1);
 });
 
+Deno.test("no part of a product is a single column, whose sums have another order", () => {
+  const parts = split(product(611, 257, 74, [74, 1], [1, 74], [257, 1]), 3);
+  assertEquals(parts.map((part) => part.kernel === "gemm" && part.n), [128, 129]);
+});
+
 Deno.test("small kernels, and sums of everything, stay on one thread", () => {
   assertEquals(split(pointwise([4, 100], true), 2).length, 1);
   assertEquals(split(softmax(2, 100), 8).length, 1);
