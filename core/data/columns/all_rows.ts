@@ -63,10 +63,14 @@ export function isForThreads(
   return stored.length > 0 && stored.every(isLocal);
 }
 
+/** A thread's start pays for so much; many ranks may share a machine's cores, and more threads wait for its memory. */
+const THREAD_BYTES = 32 * 2 ** 20, MOST_THREADS = 16;
+
 /** The threads start while this one begins. */
 function readAll(orders: BlockOrders, words: Int32Array): boolean {
   const blocks = Math.ceil(orders.rows / orders.block);
-  const workers = Array.from({ length: Math.min(cpusHere(), blocks) - 1 }, (_, i) => {
+  const paying = Math.min(1 + Math.ceil(orders.into.bytes / THREAD_BYTES), MOST_THREADS);
+  const workers = Array.from({ length: Math.min(cpusHere(), blocks, paying) - 1 }, (_, i) => {
     const worker = new Worker(new URL("./row_blocks_thread.ts", import.meta.url), {
       type: "module",
       name: `rows ${i + 1}`,
