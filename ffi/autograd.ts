@@ -62,10 +62,33 @@ export function gradient(f: (x: Tensor) => Tensor, x: Tensor): Tensor {
 function derivative(y: Tensor, at: Tensor): Tensor {
   if (!asksForGradient(y)) return zerosLike(at); // it does not depend on x
   return scope(() => {
-    backwardOp(sum(y), [at], null, true, true);
+    unwarned(() => backwardOp(sum(y), [at], null, true, true));
     const slot = gradSlotOf(at);
     return hasGrad(slot) ? takeGrad(slot) : zerosLike(at);
   });
+}
+
+let warned = false;
+const functions = new BigUint64Array(new ArrayBuffer(24)), object = new BigUint64Array(new ArrayBuffer(8));
+
+/**
+ * libtorch warns once of a cycle between a tensor and its gradient, which `derivative` opens at once by taking the
+ * gradient away. A C++ object that hears warnings stands in for that time: its third function gets them.
+ */
+function unwarned(body: () => void): void {
+  const set = native.setWarningHandler;
+  if (warned || !set) return body();
+  warned = true;
+  const deaf = new Deno.UnsafeCallback({ parameters: ["pointer", "pointer"], result: "void" }, () => {});
+  functions.fill(Deno.UnsafePointer.value(deaf.pointer));
+  object[0] = Deno.UnsafePointer.value(Deno.UnsafePointer.of(functions));
+  set(Deno.UnsafePointer.value(Deno.UnsafePointer.of(object)));
+  try {
+    body();
+  } finally {
+    set(0n);
+    deaf.close();
+  }
 }
 
 export function setGradSlot(leaf: Tensor, gradient: Tensor): void {

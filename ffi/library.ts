@@ -196,6 +196,13 @@ export const mangledTorch = {
  * C++ symbols of libc10.so. Seen in 2.10.0 and 2.15.0. Without it no gradient can be read: an error at start.
  */
 export const mangledC10 = {
+  /** Of this thread; 0n brings back the usual one. */
+  setWarningHandler: {
+    name: "_ZN3c1012WarningUtils19set_warning_handlerEPNS_14WarningHandlerE",
+    parameters: ["u64"],
+    result: "void",
+    optional: true,
+  },
   gradSlot: {
     name: "_ZN3c1010TensorImpl12mutable_gradEv",
     parameters: ["u64"],
