@@ -196,7 +196,7 @@ export const mangledTorch = {
  * C++ symbols of libc10.so. Seen in 2.10.0 and 2.15.0. Without it no gradient can be read: an error at start.
  */
 export const mangledC10 = {
-  /** Of this thread; 0n brings back the usual one. */
+  /** It holds in the calling thread, and 0n brings back the usual one. */
   setWarningHandler: {
     name: "_ZN3c1012WarningUtils19set_warning_handlerEPNS_14WarningHandlerE",
     parameters: ["u64"],
