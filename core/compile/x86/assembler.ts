@@ -124,6 +124,9 @@ export type Label = number;
 
 export const JUMP = { below: 0x82, notZero: 0x85, zero: 0x84, less: 0x8c, always: 0xe9 } as const;
 
+/** The greatest number of an instruction. */
+const FARTHEST = 2 ** 31 - 1;
+
 const fitsByte = (value: number): boolean => value >= -128 && value <= 127;
 
 export class Assembler {
@@ -166,10 +169,11 @@ export class Assembler {
     this.#bytes[this.#length++] = value;
   }
   #int32(value: number): void {
-    if (!Number.isInteger(value) || value < -0x80000000 || value > 0xffffffff) {
+    // Instructions read it with its sign: 2^31 would be below zero.
+    if (!Number.isInteger(value) || value < -FARTHEST - 1 || value > FARTHEST) {
       throw new Error(`internal: ${value} is no 32-bit number of an instruction.`);
     }
-    this.#view.setInt32(this.#length, value | 0, true);
+    this.#view.setInt32(this.#length, value, true);
     this.#length += 4;
   }
 
@@ -228,7 +232,7 @@ export class Assembler {
     this.#room();
     if (to > 7) this.#byte(0x41);
     this.#byte(0xb8 | to & 7);
-    this.#int32(value);
+    this.#int32(value | 0);
   }
   load(to: number, from: Memory): void {
     this.#general(0x8b, to, from);
@@ -276,8 +280,13 @@ export class Assembler {
     if (short) this.#byte(value & 255);
     else this.#int32(value);
   }
+  /** Any whole number: a large one in several instructions. */
   add(to: number | Memory, value: number): void {
-    this.#withNumber(0, to, value);
+    for (let rest = value; rest !== 0;) {
+      const part = Math.max(-FARTHEST, Math.min(FARTHEST, rest));
+      this.#withNumber(0, to, part);
+      rest -= part;
+    }
   }
   subtract(to: number | Memory, value: number): void {
     this.#withNumber(5, to, value);

@@ -26,7 +26,7 @@ export function printBlas(printer: Printer, kernel: BlasKernel): void {
   ];
   args.forEach((argument, i) => {
     const register = REGISTERS[i] ?? R11;
-    if ("slot" in argument) loadPlace(printer, register, argument);
+    if ("slot" in argument) printer.place(register, argument.slot, 4 * argument.offset);
     else asm.address(register, argument);
     if (i >= REGISTERS.length) asm.store({ base: RSP, disp: 8 * (i - REGISTERS.length) }, register);
   });
@@ -50,14 +50,9 @@ const MODE = 0x2 | 0x140000 | 0x100;
 export function printVector(printer: Printer, kernel: VectorKernel): void {
   const { asm } = printer;
   asm.moveNumber(RDI, kernel.elements);
-  loadPlace(printer, RSI, kernel.from);
-  loadPlace(printer, RDX, kernel.to);
+  printer.place(RSI, kernel.from.slot, 4 * kernel.from.offset);
+  printer.place(RDX, kernel.to.slot, 4 * kernel.to.offset);
   asm.moveNumber(RCX, MODE);
   asm.clearUpper();
   asm.call(printer.symbol(MKL_NAMES[kernel.function]));
-}
-
-function loadPlace(printer: Printer, register: number, place: Place): void {
-  printer.asm.load(register, printer.slot(place.slot));
-  printer.asm.address(register, { base: register, disp: 4 * place.offset });
 }

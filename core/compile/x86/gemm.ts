@@ -88,8 +88,7 @@ export function printBatch(printer: Printer, { product, repeats }: Batch): void 
     const at = printer.reserve(8 * operands.length);
     const place = (i: number): Memory => ({ base: RSP, disp: at + 8 * i });
     operands.forEach((walk, i) => {
-      asm.load(RAX, printer.slot(walk.slot));
-      asm.address(RAX, { base: RAX, disp: 4 * walk.offset });
+      printer.place(RAX, walk.slot, 4 * walk.offset);
       asm.store(place(i), RAX);
     });
     const advance = ({ a, b, c }: Repeat, times: number) =>
@@ -208,13 +207,9 @@ class Gemm {
   }
 
   #address(to: number, { walk, place }: Matrix, more: number): void {
-    if (place) {
-      this.#asm.load(to, place);
-      this.#asm.address(to, { base: to, disp: more });
-      return;
-    }
-    this.#asm.load(to, this.printer.slot(walk.slot));
-    this.#asm.address(to, { base: to, disp: 4 * walk.offset + more });
+    if (!place) return this.printer.place(to, walk.slot, 4 * walk.offset + more);
+    this.#asm.load(to, place);
+    this.#asm.add(to, more);
   }
   #begin(from: number): void {
     this.#address(COLUMNS_B, this.b, from * this.b.row);
@@ -455,8 +450,7 @@ class TileEpilogue {
     asm.address(RAX, { base: RSP, disp: this.#tile });
     asm.store(this.#place(0), RAX);
     this.#walks.forEach(({ slot, offset, kind }, i) => {
-      asm.load(RAX, this.printer.slot(slot));
-      asm.address(RAX, { base: RAX, disp: offset * BYTES[kind] });
+      this.printer.place(RAX, slot, offset * BYTES[kind]);
       asm.store(this.#place(i + 1), RAX);
     });
   }

@@ -75,6 +75,10 @@ export class Pointers implements Accesses {
     this.index = calls ? SURVIVING_INDEX : RAX;
     const registers = calls ? SURVIVE : REGISTERS;
     for (const walk of walks) {
+      const stride = walk.strides[outer];
+      if (stride > FARTHEST / (BYTES[walk.kind] * printer.asm.lanes)) {
+        throw new Error(`internal: a stride of ${stride} is too large for lanes of a vector.`);
+      }
       const pointer = this.#pointer(walk), key = this.#key(pointer);
       if (!this.#at.has(key)) this.#at.set(key, this.#pointers.push(pointer) - 1);
     }
@@ -99,10 +103,7 @@ export class Pointers implements Accesses {
       const place = this.#places[i];
       const register = typeof place === "number" ? place : ADDRESS;
       asm.load(register, this.special(slot) ?? this.printer.slot(slot));
-      if (begin !== 0) {
-        asm.moveNumber(COUNT, begin);
-        asm.addRegister(register, COUNT);
-      }
+      asm.add(register, begin);
       if (typeof place !== "number") asm.store({ base: RSP, disp: place.stack }, register);
     });
     this.setMask(TAIL, this.tailLanes);

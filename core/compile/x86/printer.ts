@@ -83,6 +83,12 @@ export class Printer {
     return { base: TABLE, disp: 8 * slot };
   }
 
+  /** Puts an address so many bytes from a slot's begin into a register. */
+  place(register: number, slot: number, bytes: number): void {
+    this.asm.load(register, this.slot(slot));
+    this.asm.add(register, bytes);
+  }
+
   /** The address of scratch memory stands behind the constants' one. */
   scratchSlot(): Memory {
     this.#scratch = Math.max(this.#scratch, 64);

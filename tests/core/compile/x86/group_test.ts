@@ -1,7 +1,10 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
+import type { GroupKernel } from "../../../../core/compile/kernel.ts";
+import { Assembler, RAX } from "../../../../core/compile/x86/assembler.ts";
+import { printCode } from "../../../../core/compile/x86/print.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { fuzzGroup } from "./fuzz.ts";
-import { ISAS } from "./harness.ts";
+import { ISAS, walk } from "./harness.ts";
 
 useLibtorch();
 
@@ -13,3 +16,21 @@ for (const isa of ISAS) {
     assertEquals(wrong, []);
   });
 }
+
+Deno.test("places and steps of more than 2 GiB are reached, and no number of an instruction loses its sign", () => {
+  for (const isa of ["avx512", "avx2"] as const) {
+    const asm = new Assembler(isa);
+    asm.add(RAX, 5 * 2 ** 31);
+    // Seven bytes or six each: add rax, 2^31 - 1 five times, and what is left of it.
+    assertEquals(asm.length > 5 * 6, true);
+    assertThrows(() => asm.load(RAX, { base: RAX, disp: 2 ** 31 }), Error, "no 32-bit number");
+    const far = walk(0, [2 ** 30, 1], 3 * 2 ** 30);
+    const stage = {
+      instructions: [{ op: "load" as const, from: far }, { op: "neg", args: [0] }],
+      stores: [{ value: 1, to: walk(1, [20, 1]) }],
+      reductions: [],
+    };
+    const group: GroupKernel = { kernel: "group", name: "far", sizes: [9, 20], stages: [stage] };
+    assertEquals(printCode([group], isa, 2).bytes.length > 0, true);
+  }
+});
