@@ -3,16 +3,17 @@ import type { Command } from "./mod.ts";
 import { MODEL_NAMES } from "../core/settings/sections/model.ts";
 import { DATA, HERE, settingsAmong } from "./options.ts";
 
-export const USAGE = "hpctrain models [NAME] [--gpu 80GB] [FLAGS]";
+export const USAGE = "hpctrain models [NAME] [--gpu 80GB] [--plan] [FLAGS]";
 
 export const OPTIONS = {
+  plan: { kind: "bool", help: "show the plan of a compiled training step (--compile), kernel by kernel" },
   gpu: { kind: "text", value: "MEMORY", help: "say how large a batch fits, of a GPU with 80GB, 24GiB, ..." },
 } as const;
 
 export const SETTINGS = settingsAmong(
   DATA,
   HERE,
-  /^model\.|^training\.(optimizer\.type|amp|loss|seed|gradient_checkpointing|ema)$/,
+  /^model\.|^training\.(optimizer\.type|amp|loss|seed|gradient_checkpointing|ema|batch_size|compile|deterministic)$/,
 );
 
 export const command: Command = {
@@ -20,6 +21,7 @@ export const command: Command = {
   examples: [
     "hpctrain models",
     "hpctrain models resnet50 --gpu 80GB",
+    "hpctrain models mlp --plan --batch-size 64",
     "hpctrain models gpt --layers 12 --heads 12 --embed 768",
   ],
   settings: SETTINGS,

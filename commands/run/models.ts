@@ -15,7 +15,7 @@ import {
 import { aboutModel, createModel, factsFor, MODELS } from "../../core/models/registry.ts";
 import { type ExportedModel, exportedModel, isExported } from "../../core/models/exported/model.ts";
 import { createLoss } from "../../core/models/losses.ts";
-import { type Model, parameterCount } from "../../core/models/model.ts";
+import { type Facts, type Model, parameterCount } from "../../core/models/model.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import { attentionsIn } from "../../core/train/gpu.ts";
 import type { Config } from "../../core/settings/settings.ts";
@@ -49,7 +49,12 @@ export async function models(argv: string[]): Promise<number> {
     if (name === undefined) {
       openDevice({ ...config, training: { ...config.training, device: "cpu" } });
       list(request, json);
-    } else await one({ ...request, config: { ...config, model: { ...config.model, name } } }, gpu, json);
+    } else {await one(
+        { ...request, config: { ...config, model: { ...config.model, name } } },
+        gpu,
+        json,
+        options.plan,
+      );}
     return EXIT.done;
   } catch (error) {
     throw asUserError(error);
@@ -78,13 +83,19 @@ function list({ config }: Resolved, json: boolean): void {
   );
 }
 
-async function one(request: Resolved, gpu: number | undefined, json: boolean): Promise<void> {
+async function one(request: Resolved, gpu: number | undefined, json: boolean, plan: boolean): Promise<void> {
   const resolved = await withUserCode(request);
   const { config } = resolved;
   // The counts are the same on every device, and a GPU may be in use by others.
   openDevice({ ...config, training: { ...config.training, device: "cpu" } });
   manualSeed(BigInt(config.training.seed));
-  const { model, sample } = await opened(resolved);
+  const { model, sample, facts } = await opened(resolved);
+  if (plan) {
+    if (facts === null) {
+      throw new UserError("usage", "--plan needs the task: add --data-type and --data-path.");
+    }
+    return console.log((await import("./model_plan.ts")).planLines(model, facts, config).join("\n"));
+  }
   const cost = costOf(model, sample.rows, sample.batch);
   const fit = gpu === undefined ? undefined : fitOf(cost, gpu);
   if (json) {
@@ -100,6 +111,8 @@ async function one(request: Resolved, gpu: number | undefined, json: boolean): P
 interface Opened {
   readonly model: Model;
   readonly sample: { readonly rows: Sample; readonly batch: number };
+  /** Null for an exported program without data. */
+  readonly facts: Facts | null;
 }
 
 /** With the data's own sizes where the user names data. */
@@ -107,7 +120,7 @@ async function opened({ config, origin }: Resolved): Promise<Opened> {
   const named = ["data.type", "data.data_path", "data.code"].some((path) => origin(path).kind !== "default");
   if (isExported(config.model.name) && !named) {
     const model = exportedModel(config.model.name, { blocks: config.model.blocks });
-    return { model, sample: exportedSample(model) };
+    return { model, sample: exportedSample(model), facts: null };
   }
   const facts = named ? await factsOfData(config) : factsFor(config.model);
   const model = createModel(
@@ -115,7 +128,7 @@ async function opened({ config, origin }: Resolved): Promise<Opened> {
     facts,
     named ? createLoss({ ...config.training, class_weights: [] }, facts).outputs : undefined,
   );
-  return { model, sample: { rows: facts.input, batch: 2 } };
+  return { model, sample: { rows: facts.input, batch: 2 }, facts };
 }
 
 async function factsOfData(config: Resolved["config"]) {

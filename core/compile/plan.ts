@@ -72,8 +72,7 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
   let kernels: Kernel[] = [], codeBytes = 0;
   const close = (): NoPlan | null => {
     if (kernels.length === 0) return null;
-    // Threads that share a sum add it up in an order of their own.
-    const printed = printCode(kernels, options.isa, slots.length, options.exact ? 1 : options.threads);
+    const printed = printCode(kernels, options.isa, slots.length, options.threads);
     const code = loadCode(printed);
     if ("refused" in code) return { lacks: code.refused, name: code.name };
     codeBytes += printed.bytes.length;

@@ -269,6 +269,28 @@ function makePlans(
   };
 }
 
+/** The plan of one micro-batch, to look at; or why there is none. */
+export function examinePlan(
+  p: Pass,
+  arena: Arena,
+  input: Tensor,
+  target: Tensor,
+  mode: Mode,
+): Pick<Plan, "placed" | "codeBytes" | "milliseconds"> | { readonly reason: string } {
+  const isa = machineIsa();
+  if (isa === null) return { reason: "this processor has no AVX2" };
+  return scope(() => {
+    const { result, recording } = record(() => straight(p, input, target, null));
+    const made = attempt(() =>
+      makePlans(arena, mode, isa, recording, { p, input, target, weight: null, outcome: result })
+    );
+    if ("reason" in made) return { reason: made.reason };
+    const { placed, codeBytes, milliseconds } = made.first;
+    made.free();
+    return { placed, codeBytes, milliseconds };
+  });
+}
+
 const dense = (t: Tensor): Tensor => t.contiguous ? t : contiguous(t);
 
 const LACKS: Readonly<Record<NoPlan["lacks"], (name: string) => string>> = {

@@ -50,3 +50,17 @@ Deno.test({
       assertMatch(stdout, /Steps are not compiled: --amp computes in half precision\./);
     }),
 });
+
+Deno.test({
+  name: "hpctrain models NAME --plan shows the kernels of a step, or the op that has no rule",
+  ignore,
+  fn: async () => {
+    const { stdout } = await succeed(["models", "mlp", "--plan", "--batch-size=4"]);
+    assertMatch(
+      stdout,
+      /^A step of 4 samples with --compile=fast: forward and backward\.\n( {2}\S.*\n)+12 kernels, /,
+    );
+    const other = await succeed(["models", "fno", "--plan", "--batch-size=2"]);
+    assertMatch(other.stdout, /^With --compile a step runs op by op: fft_rfft2 has no rule\.\n$/);
+  },
+});

@@ -1,0 +1,71 @@
+// `hpctrain models NAME --plan`: a training step as a compiled plan, kernel by kernel.
+import { formatBytes, formatPlural } from "../../core/base/format.ts";
+import type { Config } from "../../core/settings/settings.ts";
+import type { Part } from "../../core/compile/program.ts";
+import { createLoss } from "../../core/models/losses.ts";
+import type { Facts, Model } from "../../core/models/model.ts";
+import { keyedSeeds } from "../../core/train/blocks.ts";
+import { compiledMode, examinePlan } from "../../core/train/compiled_pass.ts";
+import { packParameters } from "../../core/train/gradients/arena.ts";
+import { randint, randn } from "../../ffi/ops.ts";
+import { scope } from "../../ffi/tensor.ts";
+
+/** Lines that show what `--compile` would make of a step with this model. */
+export function planLines(model: Model, facts: Facts, { training }: Config): string[] {
+  const mode = compiledMode(training, false) ??
+    (training.deterministic === "off" ? "fast" : "exact");
+  const arena = packParameters(model.root.namedParameters(), "cpu");
+  const pass = {
+    model,
+    loss: createLoss({ ...training, class_weights: [] }, facts),
+    cast: null,
+    onGpu: false,
+    seeds: keyedSeeds(model, training.seed),
+  };
+  return scope(() => {
+    const { input, target } = sampleOf(facts, training.batch_size);
+    const plan = examinePlan(pass, arena, input, target, mode);
+    if ("reason" in plan) return [`With --compile a step runs op by op: ${plan.reason}.`];
+    const { placed: { parts, elements, unshared }, codeBytes, milliseconds } = plan;
+    const calls = parts.filter(({ kernel }) => kernel === "call").length;
+    const names = parts.map(whatOf);
+    const wide = Math.max(...names.map(([name]) => name.length));
+    return [
+      `A step of ${
+        formatPlural(training.batch_size, "sample")
+      } with --compile=${mode}: forward and backward.`,
+      ...names.map(([name, about]) => `  ${name.padEnd(wide)}  ${about}`.trimEnd()),
+      `${formatPlural(parts.length - calls, "kernel")}, ${
+        formatPlural(calls, "call")
+      } of libtorch's ops; values in ` +
+      `${formatBytes(4 * elements)} of memory (${formatBytes(4 * unshared)} if none shared a place); ` +
+      `${formatBytes(codeBytes)} of code, made in ${milliseconds.toFixed(0)} ms.`,
+    ];
+  });
+}
+
+function sampleOf({ task, input: { shape, dtype }, outputs }: Facts, batch: number) {
+  const whole = dtype === "i64";
+  const input = whole ? randint(0, outputs, [batch, ...shape]) : randn([batch, ...shape]);
+  if (task === "regression") return { input, target: randn([batch, outputs]) };
+  if (task === "language") return { input, target: randint(0, outputs, [batch, ...shape]) };
+  const size = task === "segmentation" ? [batch, ...shape.slice(1)] : [batch];
+  return { input, target: randint(0, outputs, size) };
+}
+
+/** A part's name, and its loops or sizes. */
+function whatOf(part: Part): [string, string] {
+  switch (part.kernel) {
+    case "group":
+      return [
+        part.name,
+        `${part.sizes.join(" x ")}${part.stages.length > 1 ? `, ${part.stages.length} passes` : ""}`,
+      ];
+    case "vector":
+      return [part.name, `${part.elements}, MKL's`];
+    case "call":
+      return [part.name, "libtorch's"];
+    default:
+      return [part.name, `${part.m} x ${part.n} x ${part.k}`];
+  }
+}
