@@ -48,6 +48,7 @@ class Group {
   readonly #rows: number[] = [];
   readonly #totals = new Map<Reduction, number>();
   readonly #calls: boolean;
+  readonly #counted = new Map<Stage, readonly Step[]>();
 
   constructor(
     readonly printer: Printer,
@@ -74,6 +75,8 @@ class Group {
 
   /** The steps of one vector, to see how many there are. */
   #count(stage: Stage): readonly Step[] {
+    const counted = this.#counted.get(stage);
+    if (counted) return counted;
     const steps = new Steps(this.printer);
     new Expressions(
       steps,
@@ -84,6 +87,7 @@ class Group {
       this.kernel.exact === true,
       stage.instructions,
     );
+    this.#counted.set(stage, steps.list);
     return steps.list;
   }
 
