@@ -3,10 +3,11 @@ import { formatBytes, formatPlural } from "../../core/base/format.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import type { Part } from "../../core/compile/program.ts";
 import { createLoss } from "../../core/models/losses.ts";
-import type { Facts, Model } from "../../core/models/model.ts";
-import { keyedSeeds } from "../../core/train/blocks.ts";
+import { type Facts, forward, type Model } from "../../core/models/model.ts";
+import { keyedSeeds, outputOf } from "../../core/train/blocks.ts";
 import { compiledMode, examinePlan } from "../../core/train/compiled_pass.ts";
 import { packParameters } from "../../core/train/gradients/arena.ts";
+import { noGrad } from "../../ffi/autograd.ts";
 import { randint, randn } from "../../ffi/ops.ts";
 import { scope } from "../../ffi/tensor.ts";
 
@@ -23,7 +24,7 @@ export function planLines(model: Model, facts: Facts, { training }: Config): str
     seeds: keyedSeeds(model, training.seed),
   };
   return scope(() => {
-    const { input, target } = sampleOf(facts, training.batch_size);
+    const { input, target } = sampleOf(model, facts, training.batch_size);
     const plan = examinePlan(pass, arena, input, target, mode);
     if ("reason" in plan) return [`With --compile a step runs op by op: ${plan.reason}.`];
     const { placed: { parts, elements, unshared }, codeBytes, milliseconds } = plan;
@@ -44,10 +45,15 @@ export function planLines(model: Model, facts: Facts, { training }: Config): str
   });
 }
 
-function sampleOf({ task, input: { shape, dtype }, outputs }: Facts, batch: number) {
+function sampleOf(model: Model, { task, input: { shape, dtype }, outputs }: Facts, batch: number) {
   const whole = dtype === "i64";
   const input = whole ? randint(0, outputs, [batch, ...shape]) : randn([batch, ...shape]);
-  if (task === "regression") return { input, target: randn([batch, outputs]) };
+  if (task === "regression") {
+    return {
+      input,
+      target: randn(outputOf(noGrad(() => forward(model, input))).shape),
+    };
+  }
   if (task === "language") return { input, target: randint(0, outputs, [batch, ...shape]) };
   const size = task === "segmentation" ? [batch, ...shape.slice(1)] : [batch];
   return { input, target: randint(0, outputs, size) };

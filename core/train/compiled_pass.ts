@@ -109,7 +109,7 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
     } else {
       const { written } = made.lowered, statistics = noGrad(() => written.map((t) => keep(clone(t))));
       draw(p, made);
-      const judged = judge(made, arena, recorded, { input, target, weight, outcome: result }, mode);
+      const judged = judgeSafely(made, arena, recorded, { input, target, weight, outcome: result }, mode);
       noGrad(() => written.forEach((t, i) => copy_(t, statistics[i]))); // a micro-batch counts once
       for (const t of statistics) t.free();
       if (judged.wrong === null) {
@@ -170,6 +170,12 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
         outcome = known.plans.run(input, target, weight, !fresh);
         fresh = false;
       } else if (known || kinds.length === MOST_PLANS || inParts(p, target)) {
+        if (!told && inParts(p, target)) {
+          reports().warn(
+            "Steps are not compiled: the head computes its logits in parts (training.logits_mib).",
+          );
+        }
+        told = true;
         clear();
         return plain(p, input, target, weight, done);
       } else outcome = first(p, input, target, weight);
@@ -306,6 +312,15 @@ interface Judgement {
   /** The first gradient that differs too much: "fc1.weight: 3%". */
   readonly wrong: string | null;
   readonly largest: number;
+}
+
+/** A plan that fails gives no gradients. */
+function judgeSafely(...parts: Parameters<typeof judge>): Judgement {
+  try {
+    return judge(...parts);
+  } catch (error) {
+    return { wrong: messageOf(error), largest: NaN };
+  }
 }
 
 /** Computes the recorded micro-batch with the plan, and compares. */
