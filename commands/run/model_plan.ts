@@ -5,7 +5,9 @@ import type { Part } from "../../core/compile/program.ts";
 import { createLoss } from "../../core/models/losses.ts";
 import { type Facts, forward, type Model } from "../../core/models/model.ts";
 import { keyedSeeds, outputOf } from "../../core/train/blocks.ts";
-import { compiledMode, examinePlan } from "../../core/train/compiled_pass.ts";
+import { isChannelsLast } from "../../core/train/build.ts";
+import { inParts, tokensAtOnce } from "../../core/train/chunked_head.ts";
+import { CHANNELS_LAST, compiledMode, examinePlan, HEAD_IN_PARTS } from "../../core/train/compiled_pass.ts";
 import { packParameters } from "../../core/train/gradients/arena.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { randint, randn } from "../../ffi/ops.ts";
@@ -15,18 +17,21 @@ import { scope } from "../../ffi/tensor.ts";
 export function planLines(model: Model, facts: Facts, { training }: Config): string[] {
   const mode = compiledMode(training, false) ??
     (training.deterministic === "off" ? "fast" : "exact");
+  if (model.convolutional && isChannelsLast(training, model, "cpu")) return [opByOp(CHANNELS_LAST)];
   const arena = packParameters(model.root.namedParameters(), "cpu");
   const pass = {
     model,
     loss: createLoss({ ...training, class_weights: [] }, facts),
     cast: null,
     onGpu: false,
+    tokensAtOnce: facts.task === "language" ? tokensAtOnce(training.logits_mib, facts.outputs) : 0,
     seeds: keyedSeeds(model, training.seed),
   };
   return scope(() => {
     const { input, target } = sampleOf(model, facts, training.batch_size);
+    if (inParts(pass, target)) return [opByOp(HEAD_IN_PARTS)];
     const plan = examinePlan(pass, arena, input, target, mode);
-    if ("reason" in plan) return [`With --compile a step runs op by op: ${plan.reason}.`];
+    if ("reason" in plan) return [opByOp(plan.reason)];
     const { placed: { parts, elements, unshared }, codeBytes, milliseconds } = plan;
     const calls = parts.filter(({ kernel }) => kernel === "call").length;
     const names = parts.map(whatOf);
@@ -44,6 +49,8 @@ export function planLines(model: Model, facts: Facts, { training }: Config): str
     ];
   });
 }
+
+const opByOp = (reason: string) => `With --compile a step runs op by op: ${reason}.`;
 
 function sampleOf(model: Model, { task, input: { shape, dtype }, outputs }: Facts, batch: number) {
   const whole = dtype === "i64";

@@ -2,6 +2,7 @@
 import { broadcastShapes, Builder, sameShape, withRefs } from "./builder.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
 import { gradientsOf } from "./rules.ts";
+import { argsOf } from "./uses.ts";
 
 /**
  * The gradients of `of` for each of `wrt`, null where nothing leads there. It can be asked again for what it gave.
@@ -34,8 +35,6 @@ export function gradients(b: Builder, of: Ref, seed: Ref, wrt: readonly Ref[]): 
   }
   return wrt.map((r) => back.get(r) ?? null);
 }
-
-const argsOf = (node: Node): readonly Ref[] => "args" in node ? node.args : [];
 
 /** True for what depends on one of these, and not only through a stop or by whole numbers. */
 function reachedFrom(b: Builder, wrt: readonly Ref[], to: Ref): boolean[] {

@@ -14,8 +14,10 @@ import {
   type Walk,
 } from "./kernel.ts";
 import { type Buffer, buffersRead, type CallTensor, type Home, type Part, type Program } from "./program.ts";
+import { copyKernel, fillKernel } from "./copies.ts";
 import { simplify } from "./simplify.ts";
 import { columnSums, hasOrder, isPlain, wholeSum } from "./sums.ts";
+import { argsOf, liveIn, usesIn } from "./uses.ts";
 
 export interface FuseOptions {
   /** libtorch's bits: its products, and its order of sums. */
@@ -572,73 +574,3 @@ class Fusion {
 const ALWAYS: ReadonlySet<string> = new Set(["gemm", "call", "result", "sum", "greatest", "embed", "cat"]);
 
 const nameOf = (ops: readonly string[]): string => [...new Set(ops)].slice(0, 4).join(", ");
-
-export const argsOf = (node: Node): readonly Ref[] => "args" in node ? node.args : [];
-
-function liveIn({ nodes, output, loss, gradients, effects }: Graph): Set<Ref> {
-  const live = new Set<Ref>();
-  const todo = [output, loss, ...effects, ...gradients.filter((ref) => ref !== null)];
-  // A parameter without a gradient is needed for its shape.
-  nodes.forEach((node, ref) => {
-    if (node.op === "tensor" && node.origin.from === "parameter") todo.push(ref);
-  });
-  while (todo.length > 0) {
-    const ref = todo.pop()!;
-    if (live.has(ref)) continue;
-    live.add(ref);
-    todo.push(...argsOf(nodes[ref]));
-  }
-  return live;
-}
-
-function usesIn({ nodes, output, loss, gradients }: Graph, live: ReadonlySet<Ref>): Map<Ref, number> {
-  const uses = new Map<Ref, number>();
-  const use = (ref: Ref) => uses.set(ref, (uses.get(ref) ?? 0) + 1);
-  nodes.forEach((node, ref) => live.has(ref) && argsOf(node).forEach(use));
-  for (const ref of [output, loss, ...gradients]) if (ref !== null) use(ref);
-  return uses;
-}
-
-/** Copies, or adds. */
-function copyKernel(
-  name: string,
-  shape: readonly number[],
-  from: Walk,
-  to: Walk,
-  adds = false,
-): GroupKernel {
-  const dims = shape.flatMap((size, i) => size > 1 ? [i] : []);
-  const merged: number[][] = [];
-  for (const i of dims) {
-    const before = merged.at(-1)?.at(-1);
-    const joins = before !== undefined &&
-      [from, to].every(({ strides }) => strides[before] === strides[i] * shape[i]);
-    if (joins) merged.at(-1)!.push(i);
-    else merged.push([i]);
-  }
-  const strides = (walk: Walk) => ({
-    ...walk,
-    strides: merged.length === 0 ? [0] : merged.map((group) => walk.strides[group.at(-1)!]),
-  });
-  const sizes = merged.length === 0
-    ? [1]
-    : merged.map((group) => group.reduce((all, i) => all * shape[i], 1));
-  const load = { op: "load", from: strides(from) } as const;
-  const value = adds ? 2 : 0;
-  const instructions = adds
-    ? [load, { op: "load", from: strides(to) } as const, { op: "add", args: [1, 0] }]
-    : [load];
-  const stage = { instructions, stores: [{ value, to: strides(to) }], reductions: [] };
-  return { kernel: "group", name, sizes, stages: [stage] };
-}
-
-const fillKernel = (slot: number, elements: number, value: number): GroupKernel => ({
-  kernel: "group",
-  name: "fill",
-  sizes: [elements],
-  stages: [{
-    instructions: [{ op: "number", value }],
-    stores: [{ value: 0, to: { slot, offset: 0, strides: [elements > 1 ? 1 : 0], kind: "f32" } }],
-    reductions: [],
-  }],
-});

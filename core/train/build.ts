@@ -123,11 +123,18 @@ export function build(
       once: device !== "cpu" && !training.gradient_checkpointing,
     }),
   } as const;
-  const channelsLast = training.channels_last === "on" ||
-    (training.channels_last === "auto" &&
-      (device === "cpu" ? model.channelsLastOnCpu === true : model.convolutional));
+  const channelsLast = isChannelsLast(training, model, device);
   return { data, model, arena, pass, amp, channelsLast, classWeights };
 }
+
+/** The way in which batches of images lie in memory. */
+export const isChannelsLast = (
+  { channels_last }: Config["training"],
+  { channelsLastOnCpu, convolutional }: Model,
+  device: Device,
+): boolean =>
+  channels_last === "on" ||
+  channels_last === "auto" && (device === "cpu" ? channelsLastOnCpu === true : convolutional);
 
 function moveBuffers({ root }: Model, device: Device): void {
   if (device === "cpu") return;

@@ -60,13 +60,23 @@ export function compiledMode({ compile, deterministic }: Config["training"], onG
 }
 
 /** The reason why no step of this run can be compiled, or null. */
-export function whyNotCompiled(pass: Pass, training: Config["training"], syncNorms: boolean): string | null {
+export function whyNotCompiled(
+  { pass, channelsLast }: { readonly pass: Pass; readonly channelsLast: boolean },
+  training: Config["training"],
+  syncNorms: boolean,
+): string | null {
   if (pass.cast !== null) return "--amp computes in half precision";
   if (training.gradient_checkpointing) return "--gradient-checkpointing computes each block twice";
   if (syncNorms) return "--sync-bn gathers statistics in the midst of them";
+  if (channelsLast && pass.model.convolutional) return CHANNELS_LAST;
   if (machineIsa() === null) return "this processor has no AVX2";
   return null;
 }
+
+export const CHANNELS_LAST =
+  "libtorch's convolutions are faster channels last, which compiled steps are not (--channels-last off compiles them)";
+
+export const HEAD_IN_PARTS = "the head computes its logits in parts (training.logits_mib)";
 
 /** A micro-batch's shapes, and the plans for it; none where it runs as it is. */
 interface Kind {
@@ -171,9 +181,7 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
         fresh = false;
       } else if (known || kinds.length === MOST_PLANS || inParts(p, target)) {
         if (!told && inParts(p, target)) {
-          reports().warn(
-            "Steps are not compiled: the head computes its logits in parts (training.logits_mib).",
-          );
+          reports().warn(`Steps are not compiled: ${HEAD_IN_PARTS}.`);
         }
         told = true;
         clear();
