@@ -5,7 +5,7 @@ import { parseJunit, type TestResult } from "./junit.ts";
 
 const MINUTES_A_GROUP = 45;
 /** Tests of ranks, kills and SLURM wait most of their time, for timers and for each other: four groups keep two cores busy for 85% of it. */
-const GROUPS_AT_ONCE = navigator.hardwareConcurrency > 1 ? 5 : 2;
+const GROUPS_AT_ONCE = navigator.hardwareConcurrency > 1 ? 4 : 2;
 /** Files of one folder share a process up to these seconds, so that no core waits long for the last group. */
 const SECONDS_A_GROUP = 60;
 /** A file that takes longer, with others beside it, is no unit test. */

@@ -15,7 +15,7 @@ Deno.test({
       const { code, stderr, faults, missed, saved, ended } = await faultStorm(cwd, { ranks: 1 });
       assertEquals([code, missed], [75, []], stderr);
       assertEquals(saved, ended, "the last save has the last step");
-      assert(faults > 150, `${faults} calls were made to fail`);
+      assert(faults >= 72, `${faults} calls were made to fail`); // 18 kinds, two errnos, once and for a while
     }),
 });
 
@@ -34,6 +34,6 @@ Deno.test({
       assertEquals(missed, []);
       assertMatch(stderr, /^hpctrain: .*r_latest\.ckpt.*your disk quota is used up.*--save-dir/m);
       assert(saved > 0 && saved < ended, `step ${saved} is saved, and the run ended at ${ended}`);
-      assert(faults > 150, `${faults} calls were made to fail`);
+      assert(faults >= 72, `${faults} calls were made to fail`);
     }),
 });
