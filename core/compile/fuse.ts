@@ -35,8 +35,8 @@ const COSTS: Readonly<Record<string, number>> = {
   ...{ div: 3, sqrt: 3, rsqrt: 4, reciprocal: 3 },
 };
 const MOST_ROUNDS = 400;
-/** More products of a batch are one call of libtorch's: each would be code of its own. */
-const MOST_PRODUCTS = 4;
+/** More products of a batch are one call of libtorch's: they are one loop in code, but each is looked at here. */
+const MOST_PRODUCTS = 1024;
 
 export function fuse(graph: Graph, options: FuseOptions): Program {
   const simple = simplify(graph, options.exact);
