@@ -270,7 +270,7 @@ class Fusion {
     const needs = this.#reads(ref);
     const earliest = Math.max(-1, ...needs.map((need) => this.#at.get(need)!));
     const near = new Set(needs.map((need) => this.#bufferOf.get(need)!));
-    const buffer = this.#define(ref, this.#parts.length);
+    this.#define(ref, this.#parts.length);
     for (let at = Math.max(0, earliest); at < this.#parts.length; at++) {
       const part = this.#parts[at];
       if (!("built" in part) || part.space !== space) continue;
@@ -294,12 +294,12 @@ class Fusion {
     } catch (thrown) {
       this.#bufferOf.delete(ref);
       if (!(thrown instanceof Unfit)) throw thrown;
-      throw new Missing(this.#cut(ref, buffer));
+      throw new Missing(this.#cut(ref));
     }
   }
 
   /** A value that is too much for one group: half of what it is made of goes to memory. */
-  #cut(ref: Ref, _: number): Ref {
+  #cut(ref: Ref): Ref {
     const all = [...this.#below(ref)].filter((one) => {
       const { op, kind } = this.graph.nodes[one];
       return kind === "f32" && op !== "number";

@@ -494,19 +494,29 @@ function tileRows(m: number, most: number): number {
   return most;
 }
 
-/** Registers 0 to 15 as a square, turned with the help of 16 to 31. Gives the registers of the new rows. */
-function turn16(asm: Assembler): number[] {
-  const helper = (i: number) => 16 + i;
-  for (let i = 0; i < 16; i += 2) {
+/** Turns squares of four within registers 0 to `size` - 1, with the help of as many behind them. */
+function turnFours(
+  asm: Assembler,
+  size: number,
+  { vunpcklpd, vunpckhpd }: Pick<typeof AVX512 | typeof AVX2, "vunpcklpd" | "vunpckhpd">,
+): void {
+  const helper = (i: number) => size + i;
+  for (let i = 0; i < size; i += 2) {
     asm.vector(VECTOR.vunpcklps, helper(i), i, i + 1);
     asm.vector(VECTOR.vunpckhps, helper(i + 1), i, i + 1);
   }
-  for (let i = 0; i < 16; i += 4) {
-    asm.vector(AVX512.vunpcklpd, i, helper(i), helper(i + 2));
-    asm.vector(AVX512.vunpckhpd, i + 1, helper(i), helper(i + 2));
-    asm.vector(AVX512.vunpcklpd, i + 2, helper(i + 1), helper(i + 3));
-    asm.vector(AVX512.vunpckhpd, i + 3, helper(i + 1), helper(i + 3));
+  for (let i = 0; i < size; i += 4) {
+    asm.vector(vunpcklpd, i, helper(i), helper(i + 2));
+    asm.vector(vunpckhpd, i + 1, helper(i), helper(i + 2));
+    asm.vector(vunpcklpd, i + 2, helper(i + 1), helper(i + 3));
+    asm.vector(vunpckhpd, i + 3, helper(i + 1), helper(i + 3));
   }
+}
+
+/** Registers 0 to 15 as a square, turned with the help of 16 to 31. Gives the registers of the new rows. */
+function turn16(asm: Assembler): number[] {
+  const helper = (i: number) => 16 + i;
+  turnFours(asm, 16, AVX512);
   for (let half = 0; half < 16; half += 8) {
     for (let i = 0; i < 4; i++) {
       asm.vector(AVX512.vshuff32x4, helper(half + i), half + i, half + 4 + i, { imm: 0x88 });
@@ -523,16 +533,7 @@ function turn16(asm: Assembler): number[] {
 /** Registers 0 to 7 as a square, turned with the help of 8 to 15. */
 function turn8(asm: Assembler): number[] {
   const helper = (i: number) => 8 + i;
-  for (let i = 0; i < 8; i += 2) {
-    asm.vector(VECTOR.vunpcklps, helper(i), i, i + 1);
-    asm.vector(VECTOR.vunpckhps, helper(i + 1), i, i + 1);
-  }
-  for (let i = 0; i < 8; i += 4) {
-    asm.vector(AVX2.vunpcklpd, i, helper(i), helper(i + 2));
-    asm.vector(AVX2.vunpckhpd, i + 1, helper(i), helper(i + 2));
-    asm.vector(AVX2.vunpcklpd, i + 2, helper(i + 1), helper(i + 3));
-    asm.vector(AVX2.vunpckhpd, i + 3, helper(i + 1), helper(i + 3));
-  }
+  turnFours(asm, 8, AVX2);
   for (let i = 0; i < 4; i++) {
     asm.vector(AVX2.vperm2f128, helper(i), i, 4 + i, { imm: 0x20 });
     asm.vector(AVX2.vperm2f128, helper(4 + i), i, 4 + i, { imm: 0x31 });
