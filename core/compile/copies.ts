@@ -1,5 +1,9 @@
-// Groups that move memory: a copy, a copy that adds, a fill.
+// Groups that move memory: a copy, a copy that adds, a fill; and the values of a graph that are made of them.
+import { count, rowMajor } from "./access.ts";
+import type { Draft } from "./draft.ts";
+import type { Node, Ref } from "./graph.ts";
 import type { GroupKernel, Walk } from "./kernel.ts";
+import type { Home } from "./program.ts";
 
 /** Copies, or adds. Dimensions that both sides cross in one stride are joined. */
 export function copyKernel(
@@ -44,3 +48,57 @@ export const fillKernel = (slot: number, elements: number, value: number): Group
     reductions: [],
   }],
 });
+
+/** Zeros around a value. */
+export function embedded(draft: Draft, ref: Ref, node: Node & { op: "embed" }): void {
+  const [source] = node.args;
+  const slot = draft.define(ref);
+  draft.parts.push(fillKernel(slot, count(node.shape), 0));
+  copyInto(draft, source, slot, node.shape, node.dim, node.start);
+  draft.ends(ref);
+}
+
+export function joined(draft: Draft, ref: Ref, node: Node & { op: "cat" }): void {
+  const slot = draft.define(ref);
+  let start = 0;
+  for (const arg of node.args) {
+    copyInto(draft, arg, slot, node.shape, node.dim, start);
+    start += draft.graph.nodes[arg].shape[node.dim];
+  }
+  draft.ends(ref);
+}
+
+/** A part of a larger value; its source must be in memory. */
+function copyInto(
+  draft: Draft,
+  source: Ref,
+  slot: number,
+  shape: readonly number[],
+  dim: number,
+  start: number,
+): void {
+  const { shape: sizes, kind } = draft.graph.nodes[source];
+  const steps = rowMajor(shape), at = draft.stridesOf(source);
+  const from = { slot: at.slot, offset: at.offset, strides: at.strides, kind };
+  const to = { slot, offset: start * steps[dim], strides: steps, kind };
+  draft.parts.push(copyKernel("copy", sizes, from, to));
+}
+
+/** A result that can't be computed where it is wanted. */
+export function copied(draft: Draft, ref: Ref, home: Home, adds: boolean): void {
+  const { shape, kind } = draft.graph.nodes[ref], at = draft.stridesOf(ref);
+  const from = { slot: at.slot, offset: at.offset, strides: at.strides, kind };
+  const to = { slot: draft.buffer(ref, home), offset: 0, strides: rowMajor(shape), kind };
+  draft.parts.push(copyKernel(adds ? "add" : "copy", shape, from, to, adds));
+}
+
+/** A parameter that is not reached has a gradient of zeros. */
+export function cleared(draft: Draft, index: number): void {
+  const { nodes } = draft.graph;
+  const ref = nodes.findIndex((node) =>
+    node.op === "tensor" && node.origin.from === "parameter" && node.origin.index === index
+  );
+  if (ref < 0) return;
+  const slot = draft.buffer(ref, { from: "gradient", index });
+  draft.parts.push(fillKernel(slot, count(nodes[ref].shape), 0));
+}

@@ -1,0 +1,90 @@
+// What stays libtorch's own as parts of a plan: calls of its ops, and MKL's functions of many numbers.
+import { count, loopsOver, rowMajor } from "./access.ts";
+import type { Draft } from "./draft.ts";
+import type { Node, Ref } from "./graph.ts";
+import { Missing } from "./group.ts";
+import type { VectorKernel } from "./kernel.ts";
+import type { CallTensor } from "./program.ts";
+
+const BMM = "bmm(Tensor self, Tensor mat2) -> Tensor";
+
+const nameOf = (schema: string): string => schema.split("(")[0];
+
+/** libtorch's op in place of a value's own, for its bits. */
+export function callFor(
+  draft: Draft,
+  ref: Ref,
+  schema: string,
+  values: readonly unknown[],
+  tensors: readonly (readonly [Ref, CallTensor])[],
+): void {
+  const at = draft.parts.length, call = draft.calls++;
+  const slot = draft.define(ref, at, { from: "result", call, index: 0 });
+  const results = [{ slot, index: 0 }];
+  draft.parts.push({
+    ...{ kernel: "call", name: nameOf(schema), schema, values, results },
+    tensors: new Map(tensors),
+  });
+}
+
+/** A call of the graph. `used`: whether a result is read by anybody. */
+export function callOp(
+  draft: Draft,
+  ref: Ref,
+  node: Node & { op: "call" },
+  used: (ref: Ref) => boolean,
+): void {
+  const call = draft.calls++, at = draft.parts.length;
+  const tensors = new Map(node.args.map((arg) => draft.argument(arg)));
+  const slot = draft.define(ref, at, { from: "result", call, index: 0 });
+  // libtorch makes no tensor of a gradient that nobody asks for.
+  const results = used(ref) ? [{ slot, index: 0 }] : [];
+  draft.graph.nodes.forEach((one, i) => {
+    if (one.op !== "result" || one.args[0] !== ref || !used(i)) return;
+    results.push({
+      slot: draft.define(i, at, { from: "result", call, index: one.index }),
+      index: one.index,
+    });
+  });
+  const { schema, values } = node;
+  draft.parts.push({ kernel: "call", name: nameOf(schema), schema, values, tensors, results });
+}
+
+export function callBmm(
+  draft: Draft,
+  ref: Ref,
+  { args: [a, b], transposeA, transposeB }: Node & { op: "gemm" },
+): void {
+  const turned = (arg: Ref, transposed: boolean): CallTensor => {
+    const [, tensor] = draft.argument(arg), { sizes, strides } = tensor;
+    const outer = count(sizes.slice(0, -2)), [rows, columns] = sizes.slice(-2);
+    const steps = strides.slice(-2),
+      step = sizes.length === 3 ? strides[0] : outerStride(arg, sizes, strides);
+    return transposed
+      ? { ...tensor, sizes: [outer, columns, rows], strides: [step, steps[1], steps[0]] }
+      : { ...tensor, sizes: [outer, rows, columns], strides: [step, ...steps] };
+  };
+  // The same value may be both operands, in two forms.
+  const values = [{ ref: -1 }, { ref: -2 }];
+  callFor(draft, ref, BMM, values, [[-1, turned(a, transposeA)], [-2, turned(b, transposeB)]]);
+}
+
+/** One stride over all dimensions before the last two; a copy where there is none. */
+function outerStride(ref: Ref, sizes: readonly number[], strides: readonly number[]): number {
+  const outer = sizes.slice(0, -2).flatMap((size, i) => size > 1 ? [i] : []);
+  for (let i = 1; i < outer.length; i++) {
+    if (strides[outer[i - 1]] !== strides[outer[i]] * sizes[outer[i]]) throw new Missing(ref);
+  }
+  return outer.length === 0 ? 1 : strides[outer.at(-1)!];
+}
+
+export type Vector = Node & { op: VectorKernel["function"]; args: readonly [Ref] };
+
+/** In exact plans: a function of a whole value that libtorch takes from MKL. */
+export function mklFunction(draft: Draft, ref: Ref, { op, args: [source], shape }: Vector): void {
+  const { base, offset, strides } = draft.located(source);
+  if (String(strides) !== String(rowMajor(loopsOver(shape)))) throw new Missing(source);
+  const from = { slot: draft.bufferOf.get(base)!, offset };
+  const to = { slot: draft.define(ref), offset: 0 };
+  draft.parts.push({ kernel: "vector", name: op, function: op, elements: count(shape), from, to });
+}

@@ -1,0 +1,94 @@
+// A plan while it is made: the parts so far, and the buffers that values lie in.
+import { count, locate, type Located } from "./access.ts";
+import type { Graph, Ref } from "./graph.ts";
+import { type Built, type Memory, Missing } from "./group.ts";
+import type { Buffer, CallTensor, Home, Part } from "./program.ts";
+
+export interface FuseOptions {
+  /** libtorch's bits: its products, and its order of sums. */
+  readonly exact: boolean;
+  /** Gradients are added to what is there; else they are written. */
+  readonly adds: boolean;
+  /** libtorch computes with so many threads, among which it divides large sums. */
+  readonly threads?: number;
+}
+
+/** A group that may grow. */
+export interface Growing {
+  readonly at: number;
+  readonly space: string;
+  readonly sinks: Ref[];
+  built: Built;
+}
+
+export class Draft {
+  readonly buffers: Buffer[] = [];
+  readonly bufferOf = new Map<Ref, number>();
+  /** The part that makes a value in memory; -1 for tensors. */
+  readonly at = new Map<Ref, number>();
+  readonly parts: (Growing | Part)[] = [];
+  readonly homes = new Map<Ref, Home>();
+  readonly addsTo = new Set<Ref>();
+  calls = 0;
+
+  constructor(
+    readonly graph: Graph,
+    readonly options: FuseOptions,
+    readonly inMemory: (ref: Ref) => boolean,
+  ) {}
+
+  buffer(ref: Ref, home: Home = this.homes.get(ref) ?? { from: "arena" }): number {
+    const { kind, shape } = this.graph.nodes[ref];
+    if (kind === "bool" && home.from === "arena") {
+      throw new Error(`internal: truth values of ${ref} are kept.`);
+    }
+    return this.buffers.push({ ref, kind, shape, elements: count(shape), home }) - 1;
+  }
+
+  /** Memory for a few numbers that are no value of the graph. */
+  room(elements: number): number {
+    return this.buffers.push({ ref: -1, kind: "f32", shape: [elements], elements, home: { from: "arena" } }) -
+      1;
+  }
+
+  /** This value is made by part `at`, the next one where none is told. */
+  define(ref: Ref, at = this.parts.length, home?: Home): number {
+    const buffer = this.buffer(ref, home);
+    this.bufferOf.set(ref, buffer);
+    this.at.set(ref, at);
+    return buffer;
+  }
+
+  /** It is there when the last part so far has run. */
+  ends(ref: Ref): void {
+    this.at.set(ref, this.parts.length - 1);
+  }
+
+  located(ref: Ref): Located {
+    const found = locate(this.graph, ref, this.inMemory);
+    if ("missing" in found) throw new Missing(found.missing);
+    return found;
+  }
+
+  /** Strides over all dimensions of a value, of which `locate` leaves those of one place out. */
+  stridesOf(ref: Ref): { base: Ref; slot: number; offset: number; strides: number[] } {
+    const { shape } = this.graph.nodes[ref], { base, offset, strides } = this.located(ref);
+    let next = 0;
+    return {
+      ...{ base, offset, slot: this.bufferOf.get(base)! },
+      strides: shape.map((size) => size > 1 ? strides[next++] : 0),
+    };
+  }
+
+  /** Values lie there when this part begins, or when it ends. */
+  memoryAt(part: number): Memory {
+    const bufferOf = (ref: Ref) => this.at.get(ref)! <= part ? this.bufferOf.get(ref) ?? null : null;
+    return { graph: this.graph, bufferOf };
+  }
+
+  /** A value as an argument of a call. */
+  argument(ref: Ref): [Ref, CallTensor] {
+    const { slot, offset, strides } = this.stridesOf(ref);
+    return [ref, { slot, offset, sizes: this.graph.nodes[ref].shape, strides }];
+  }
+}

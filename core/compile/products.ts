@@ -1,0 +1,72 @@
+// Products as parts of a plan: code of our own, or libtorch's calls of its BLAS.
+import { count } from "./access.ts";
+import { type Blas, blasOf } from "./blas.ts";
+import { callBmm } from "./calls.ts";
+import { copyKernel } from "./copies.ts";
+import type { Draft } from "./draft.ts";
+import type { Node, Ref } from "./graph.ts";
+import type { GemmKernel, Walk } from "./kernel.ts";
+
+type Product = Node & { op: "gemm" };
+
+/** More products of a batch are one call of libtorch's: they are one loop in code, but each is looked at here. */
+const MOST_PRODUCTS = 1024;
+
+function sizesOf({ graph }: Draft, node: Product): { m: number; n: number; k: number } {
+  const [m, n] = node.shape.slice(-2), [a] = node.args;
+  return { m, n, k: graph.nodes[a].shape.at(node.transposeA ? -2 : -1)! };
+}
+
+function matrix(draft: Draft, ref: Ref, transposed: boolean, batch: number): Walk {
+  const node = draft.graph.nodes[ref];
+  const { slot, offset, strides } = draft.stridesOf(ref);
+  const outer = node.shape.slice(0, -2), [rows, columns] = strides.slice(-2);
+  let at = offset, rest = batch;
+  for (let i = outer.length - 1; i >= 0; i--) {
+    at += rest % outer[i] * strides[i];
+    rest = Math.floor(rest / outer[i]);
+  }
+  return { slot, offset: at, strides: transposed ? [columns, rows] : [rows, columns], kind: node.kind };
+}
+
+export function product(draft: Draft, ref: Ref, node: Product): void {
+  const { m, n, k } = sizesOf(draft, node), [a, b] = node.args;
+  const batches = count(node.shape.slice(0, -2));
+  if (batches > MOST_PRODUCTS && !draft.addsTo.has(ref)) return callBmm(draft, ref, node);
+  const slot = draft.define(ref);
+  for (let i = 0; i < batches; i++) {
+    const kernel: GemmKernel = {
+      kernel: "gemm",
+      name: "gemm",
+      ...{ m, n, k },
+      a: matrix(draft, a, node.transposeA, i),
+      b: matrix(draft, b, node.transposeB, i),
+      c: { slot, offset: i * m * n, strides: [n, 1], kind: "f32" },
+      add: draft.addsTo.has(ref),
+      epilogue: null,
+    };
+    draft.parts.push(kernel);
+  }
+  draft.ends(ref);
+}
+
+/** In exact plans: `bias` is put under the product first. */
+export function blasProduct(
+  draft: Draft,
+  ref: Ref,
+  { gemm, bias }: { gemm: Ref; bias: Ref | null },
+): void {
+  const node = draft.graph.nodes[gemm] as Product, [a, b] = node.args;
+  const { m, n, k } = sizesOf(draft, node);
+  if (node.shape.length > 2) return callBmm(draft, ref, node);
+  const left = matrix(draft, a, node.transposeA, 0), right = matrix(draft, b, node.transposeB, 0);
+  const slot = draft.define(ref);
+  if (bias !== null) {
+    const { slot: source, offset, strides } = draft.stridesOf(bias);
+    const from: Walk = { slot: source, offset, strides: [0, n > 1 ? strides.at(-1)! : 0], kind: "f32" };
+    draft.parts.push(copyKernel("bias", [m, n], from, { slot, offset: 0, strides: [n, 1], kind: "f32" }));
+  }
+  const wanted: Blas = { m, n, k, a: left, b: right, slot, beta: bias === null ? 0 : 1 };
+  draft.parts.push(blasOf(wanted, { a: node.transposeA, b: node.transposeB }));
+  draft.ends(ref);
+}
