@@ -1,4 +1,4 @@
-// What stays libtorch's own as parts of a plan: calls of its ops, and MKL's functions of many numbers.
+// Some values are libtorch's own business. A plan calls its ops for them, or MKL's functions of many numbers.
 import { count, loopsOver, rowMajor } from "./access.ts";
 import type { Draft } from "./draft.ts";
 import type { Node, Ref } from "./graph.ts";
