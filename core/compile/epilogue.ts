@@ -11,7 +11,7 @@ export function withEpilogues(parts: readonly Part[], buffers: readonly Buffer[]
     const readers = done.flatMap((one, i) => one !== null && buffersRead(one).has(slot) ? [i] : []);
     if (readers.length !== 1) return;
     const [reader] = readers, group = done[reader]!;
-    if (group.kernel !== "group" || !isKnownAt(done, at, group, slot)) return;
+    if (group.kernel !== "group" || reader < at || !mayMove(done, at, reader, slot)) return;
     const epilogue = epilogueOf(part, group);
     if (epilogue === null) return;
     done[at] = { ...part, name: `${part.name}, ${group.name}`, epilogue };
@@ -20,12 +20,13 @@ export function withEpilogues(parts: readonly Part[], buffers: readonly Buffer[]
   return done.filter((part) => part !== null);
 }
 
-/** All that the group reads beside the product is made before it. */
-function isKnownAt(parts: readonly (Part | null)[], at: number, group: GroupKernel, slot: number): boolean {
-  const reads = buffersRead(group);
-  return parts.slice(at + 1).every((later) =>
-    later === null || later === group ||
-    [...buffersWritten(later)].every((one) => one === slot || !reads.has(one))
+/** The group may come as early as the product: what is between them makes nothing that it reads, and leaves what it writes alone. */
+function mayMove(parts: readonly (Part | null)[], from: number, to: number, slot: number): boolean {
+  const group = parts[to]!, reads = buffersRead(group), writes = buffersWritten(group);
+  return parts.slice(from + 1, to).every((between) =>
+    between === null ||
+    [...buffersWritten(between)].every((one) => !writes.has(one) && (one === slot || !reads.has(one))) &&
+      [...buffersRead(between)].every((one) => !writes.has(one))
   );
 }
 

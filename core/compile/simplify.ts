@@ -1,5 +1,6 @@
 // Rewrites a graph before it is fused: sums over loops that no group can go through become two, and what backward asks
 // of a value before ReLU is asked of the value behind it, which is kept anyway.
+import { withRefs } from "./builder.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
 
 export const simplify = (graph: Graph, exact: boolean): Graph => new Rewriter(graph, exact).run();
@@ -32,9 +33,9 @@ class Rewriter {
   }
 
   #take(given: Node): Ref {
-    const node = "args" in given
-      ? { ...given, args: given.args.map((arg) => this.#now[arg]) } as Node
-      : given;
+    const now = (ref: Ref) => this.#now[ref];
+    const node = "args" in given ? { ...given, args: given.args.map(now) } as Node : given;
+    if (node.op === "call") return this.#add({ ...node, values: withRefs(node.values, now) });
     if (node.op === "sum" || node.op === "greatest") return this.#reduction(node as Reduction);
     if (node.op === "max") this.#noteRelu(node.args as readonly Ref[], this.#nodes.length);
     if (node.op === "add" && this.exact) {

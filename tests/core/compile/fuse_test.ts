@@ -4,6 +4,8 @@ import { count } from "../../../core/compile/access.ts";
 import { fuse } from "../../../core/compile/fuse.ts";
 import type { Home, Program } from "../../../core/compile/program.ts";
 import type { Graph, Kind, Node, Ref } from "../../../core/compile/graph.ts";
+import { refsIn } from "../../../core/compile/builder.ts";
+import { simplify } from "../../../core/compile/simplify.ts";
 import { place } from "../../../core/compile/place.ts";
 import { evaluate, run } from "./reference.ts";
 
@@ -196,6 +198,29 @@ Deno.test("views cost nothing where strides can say them, and are copied where n
   check(g.graph(merged, loss, [g.view("reshape", g.gemm(gradient, w), [6, 4])]), false, false);
 });
 
+Deno.test("a product that is put among zeros stays there: zeros come first", () => {
+  const g = new Graphs();
+  const x = g.tensor("input", [4, 6]), w = g.parameter(0, [6, 5]);
+  const wide = g.add({ op: "embed", args: [g.gemm(x, w)], dim: 0, start: 1, shape: [6, 5], kind: "f32" });
+  const loss = g.view("reshape", g.sum(wide, [0, 1]), []);
+  check(g.graph(wide, loss, [g.gemm(x, wide, true, false)].slice(1)), false, false);
+});
+
+Deno.test("a call takes the same values behind a sum that is rewritten", () => {
+  const g = new Graphs();
+  const x = g.tensor("input", [4, 3, 5]), w = g.parameter(0, [4, 3]);
+  const sum = g.view("reshape", g.sum(x, [1]), [4, 5]);
+  const schema = "mm(Tensor self, Tensor mat2) -> Tensor";
+  const values = [{ ref: w }, {
+    ref: g.add({ op: "slice", args: [sum], dim: 0, start: 0, end: 3, shape: [3, 5], kind: "f32" }),
+  }];
+  const call = g.add({ op: "call", schema, values, args: refsIn(values), shape: [4, 5], kind: "f32" });
+  const loss = g.view("reshape", g.sum(call, [0, 1]), []);
+  for (const node of simplify(g.graph(call, loss, [null]), false).nodes) {
+    if (node.op === "call") assertEquals(refsIn(node.values), node.args);
+  }
+});
+
 /** A random graph: values that broadcast, views, sums, products. */
 function anyGraph(seed: number): Graph {
   const random = numbers(seed), g = new Graphs();
@@ -241,7 +266,10 @@ function anyGraph(seed: number): Graph {
     } else if (choice < 0.93) {
       const args = [x, x], long = shape.with(dim, 2 * shape[dim]);
       known.push(g.add({ op: "cat", args, dim, shape: long, kind: "f32" }));
-    } else if (rank >= 2 && count(shape) < 200) known.push(g.op("tanh", g.gemm(x, x, false, true)));
+    } else if (rank >= 2 && count(shape) < 200) {
+      const product = g.gemm(x, x, false, true);
+      known.push(random() < 0.5 ? g.op("tanh", product) : g.op("mul", product, g.number(0.1)), product);
+    }
   }
   const big = known.filter((ref) => count(g.shape(ref)) < 3000);
   const output = big.at(-1)!, all = (ref: Ref) => g.sum(ref, [...g.shape(ref).keys()]);
