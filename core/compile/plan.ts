@@ -8,6 +8,7 @@ import { asStrided, contiguous } from "../../ffi/ops.ts";
 import { parseSchema } from "../../ffi/schema.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { NoBlas } from "./blas.ts";
+import { type Cut, gradientsFirst, type Place, placesOf } from "./cuts.ts";
 import { fuse } from "./fuse.ts";
 import type { CallPart } from "./program.ts";
 import type { Graph, Ref } from "./graph.ts";
@@ -32,6 +33,8 @@ export interface PlanOptions {
   readonly adds: boolean;
   readonly isa: Isa;
   readonly threads: number;
+  /** From the last block to the first; absent where nobody waits for gradients. */
+  readonly cuts?: readonly Cut[];
 }
 
 /** Why there is no plan. */
@@ -47,27 +50,38 @@ export interface Plan {
   readonly calls: number;
   readonly codeBytes: number;
   readonly milliseconds: number;
-  /** `cell` is where the loss goes. */
-  run(input: Tensor, target: Tensor, weight: Tensor | null, cell: number): void;
+  /** `cell` is where the loss goes. `done` is told of each cut but the last, as soon as its gradients are whole. */
+  run(input: Tensor, target: Tensor, weight: Tensor | null, cell: number, done?: Done | null): void;
   free(): void;
 }
 
-/** Kernels between two calls. */
+type Done = (block: number) => void;
+
+/** Kernels between two calls or cuts. */
 interface Segment {
   readonly code: MachineCode;
 }
 
+/** The gradients of this block and those behind it are whole. */
+interface Whole {
+  readonly block: number;
+}
+
+type Step = Segment | CallPart | Whole;
+
 export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions): Plan | NoPlan {
   const began = performance.now();
-  let placed: Placed;
+  let placed: Placed, cuts: readonly Place[];
   try {
-    placed = place(fuse(graph, options));
+    const program = gradientsFirst(fuse(graph, options));
+    placed = place(program);
+    cuts = placesOf(program, options.cuts ?? []);
   } catch (thrown) {
     if (!(thrown instanceof NoBlas)) throw thrown;
     return { lacks: "order", name: thrown.message };
   }
   const { parts, slots } = placed;
-  const steps: (Segment | CallPart)[] = [];
+  const steps: Step[] = [];
   const free = () => steps.forEach((step) => "code" in step && step.code.free());
   let kernels: Kernel[] = [], codeBytes = 0;
   const close = (): NoPlan | null => {
@@ -80,14 +94,14 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
     kernels = [];
     return null;
   };
-  for (const part of parts) {
-    if (part.kernel !== "call") {
-      kernels.push(part);
-      continue;
-    }
+  for (const [i, part] of parts.entries()) {
+    const ends = i < parts.length - 1 ? cuts.filter((cut) => cut.part === i) : [];
+    if (part.kernel !== "call") kernels.push(part);
+    if (part.kernel !== "call" && ends.length === 0) continue;
     const refusal = close();
     if (refusal) return free(), refusal;
-    steps.push(part);
+    if (part.kernel === "call") steps.push(part);
+    steps.push(...ends.slice(-1));
   }
   const refusal = close();
   if (refusal) return free(), refusal;
@@ -98,7 +112,7 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
     calls: parts.filter(({ kernel }) => kernel === "call").length,
     codeBytes,
     milliseconds: performance.now() - began,
-    run: (input, target, weight, cell) => runner.run(input, target, weight, cell),
+    run: (input, target, weight, cell, done = null) => runner.run(input, target, weight, cell, done),
     free() {
       free();
       runner.free();
@@ -123,7 +137,7 @@ class Runner {
   constructor(
     readonly placed: Placed,
     readonly memory: PlanMemory,
-    readonly steps: readonly (Segment | CallPart)[],
+    readonly steps: readonly Step[],
   ) {
     this.#codes = steps.flatMap((step) => "code" in step ? [step.code] : []);
     this.#memory = keep(uninitialised([Math.max(1, placed.elements)]));
@@ -165,7 +179,7 @@ class Runner {
     for (let i = 0; i < this.#codes.length; i++) this.#codes[i].setSlot(slot, tensor, F32 * elements);
   }
 
-  run(input: Tensor, target: Tensor, weight: Tensor | null, cell: number): void {
+  run(input: Tensor, target: Tensor, weight: Tensor | null, cell: number, done: Done | null): void {
     this.#set(this.#input, input);
     this.#set(this.#target, target);
     if (weight !== null) this.#set(this.#weight, weight);
@@ -179,6 +193,7 @@ class Runner {
       scope(() => {
         for (const step of this.steps) {
           if ("code" in step) step.code.run();
+          else if ("block" in step) done?.(step.block);
           else this.#call(step, given);
         }
         this.#results.clear();

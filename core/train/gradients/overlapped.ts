@@ -1,6 +1,7 @@
 // Reduces gradients bucket by bucket over ranks while backward runs block by block.
 import type { Collectives, Ticket } from "../../ranks/collectives.ts";
 import type { Activation, Model } from "../../models/model.ts";
+import type { Cut } from "../../compile/cuts.ts";
 import type { Arena } from "./arena.ts";
 import { fill_, longLivedZeros, zeros } from "../../../ffi/make.ts";
 import { clone, copy_, narrow, reshape } from "../../../ffi/ops.ts";
@@ -77,9 +78,20 @@ export function firstBlocks({ parameters }: Pick<Arena, "parameters">, { blocks 
   return parameters.map((parameter) => first.get(parameter) ?? 0);
 }
 
+/** Plans are cut where a bucket is whole; what is whole behind the last cut needs none. */
+function cutsOf(buckets: readonly Bucket[], blocks: readonly number[]): Cut[] {
+  let before = Infinity;
+  return buckets.filter(({ after }, i) => after !== buckets[i + 1]?.after).map(({ after }) => {
+    const parameters = blocks.flatMap((block, i) => block >= after && block < before ? [i] : []);
+    before = after;
+    return { block: after, parameters };
+  });
+}
+
 /** @internal */
 interface Reducer {
   readonly buckets: number;
+  readonly cuts: readonly Cut[];
   /** The gradients of this block and those behind it are whole. */
   blockDone(block: number): void;
   /**
@@ -97,13 +109,9 @@ export function openReducer(
   { owned = null, half = false }: { readonly owned?: Owned | null; readonly half?: boolean } = {},
 ): Reducer {
   if (half) refuseHalf(collectives, owned);
+  const blocks = firstBlocks(arena, model);
   const buckets = owned?.buckets ??
-    bucketsOf(
-      arena.starts,
-      arena.flat.numel,
-      firstBlocks(arena, model),
-      bucketElements(bucketMegabytes, collectives),
-    );
+    bucketsOf(arena.starts, arena.flat.numel, blocks, bucketElements(bucketMegabytes, collectives));
   const { gradient } = arena;
   const sent = half
     ? keep(longLivedZeros([gradient.numel], { dtype: "bf16", device: gradient.device }))
@@ -128,6 +136,7 @@ export function openReducer(
   };
   return {
     buckets: pieces.length,
+    cuts: cutsOf(buckets, blocks),
     blockDone: queueFrom,
     finish(loss) {
       queueFrom(0);
@@ -163,7 +172,7 @@ export function overlappedGradients(
   account: Pick<Account, "lap">,
 ): GradientStrategy {
   const { checkpointing, compiled } = options;
-  const run = checkpointing ? checkpointed : compiled?.over(segmented) ?? segmented;
+  const run = checkpointing ? checkpointed : compiled?.over(segmented, reducer.cuts) ?? segmented;
   const micro = { ...options, run, done: reducer.blockDone, empty: norms && norms.without };
   return {
     ...plainGradients(options),
@@ -180,7 +189,7 @@ export function overlappedGradients(
 // Each block has a graph of its own, so its gradients are reduced while the block before it is at work.
 
 /** The leaf gathers the gradients of the blocks behind. */
-interface Cut {
+interface Joint {
   readonly made: Tensor;
   readonly leaf: Tensor;
 }
@@ -199,13 +208,13 @@ export function segmented(
     p.seeds?.seed(i);
     return scope(() => blocks[i].forward(x));
   };
-  const cuts: Cut[][] = [];
+  const cuts: Joint[][] = [];
   const norms: (readonly SyncedNorm[])[] = [];
   let x: Activation = input;
   for (let i = 0; i < last; i++) {
     const before: Activation = x;
     const made = autocast(p.cast, p.onGpu, () => run(i, before));
-    const cut: Cut[] = [];
+    const cut: Joint[] = [];
     x = through(made, list(before), cut);
     cuts.push(cut);
     norms.push(takeNorms(p.model.root));
@@ -247,7 +256,7 @@ function topOf(
   return top;
 }
 
-function through(made: Activation, before: readonly Tensor[], cut: Cut[]): Activation {
+function through(made: Activation, before: readonly Tensor[], cut: Joint[]): Activation {
   return mapped(made, (t) => {
     if (before.includes(t) || !isFloating(t.dtype)) return t;
     const leaf = boundary(t);

@@ -1,0 +1,90 @@
+// The first compiled micro-batch is judged: its gradients are compared with those of the recorded one.
+import { borrowBytes } from "../../ffi/make.ts";
+import type { Tensor } from "../../ffi/tensor.ts";
+import { messageOf } from "../base/errors.ts";
+import { formatBytes, formatPlural } from "../base/format.ts";
+import type { Arena } from "./gradients/arena.ts";
+import type { Mode, Plans, Recorded } from "./compiled_plans.ts";
+
+/** Shares of a parameter's gradient, and of the whole one, by which a gradient may differ. */
+const BOUND = 1e-3, NOISE = 1e-5;
+
+interface Judgement {
+  /** The first gradient that differs too much: "fc1.weight: 3%". */
+  readonly wrong: string | null;
+  readonly largest: number;
+}
+
+/** A plan that fails gives no gradients. */
+export function judgeSafely(...parts: Parameters<typeof judge>): Judgement {
+  try {
+    return judge(...parts);
+  } catch (error) {
+    return { wrong: messageOf(error), largest: NaN };
+  }
+}
+
+/** Computes the recorded micro-batch with the plan, and compares. */
+function judge(
+  plans: Plans,
+  arena: Arena,
+  recorded: Tensor,
+  { input, target, weight, outcome }: Recorded,
+  mode: Mode,
+): Judgement {
+  const { loss } = plans.run(input, target, weight, false, null);
+  if (mode === "exact") {
+    const [own, theirs] = [loss.item(), outcome.loss.item()];
+    if (!Object.is(own, theirs)) return { wrong: `the loss is ${own} in place of ${theirs}`, largest: NaN };
+  }
+  const own = numbersOf(arena.gradient), theirs = numbersOf(recorded);
+  const whole = normOf(theirs, 0, theirs.length);
+  let largest = 0;
+  for (let i = 0; i < arena.starts.length; i++) {
+    const from = arena.starts[i], to = from + arena.parameters[i].numel;
+    let square = 0, unlike = false;
+    for (let k = from; k < to; k++) {
+      const difference = own[k] - theirs[k];
+      if (difference !== 0 && !(Number.isNaN(own[k]) && Number.isNaN(theirs[k]))) {
+        unlike = true;
+        square += difference * difference;
+      }
+    }
+    if (!unlike) continue;
+    const size = normOf(theirs, from, to), error = Math.sqrt(square);
+    const part = error / (size + NOISE / BOUND * whole);
+    if (mode === "exact" || !(part <= BOUND)) {
+      return { wrong: `${arena.names[i]}: ${percent(error / size)}`, largest: part };
+    }
+    largest = Math.max(largest, part);
+  }
+  return { wrong: null, largest };
+}
+
+const percent = (part: number): string => `${(100 * part).toPrecision(2)}%`;
+
+function numbersOf(t: Tensor): Float32Array {
+  const bytes = borrowBytes(t);
+  return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+}
+
+function normOf(numbers: Float32Array, from: number, to: number): number {
+  let square = 0;
+  for (let k = from; k < to; k++) square += numbers[k] * numbers[k];
+  return Math.sqrt(square);
+}
+
+export function lineOf({ first }: Plans, mode: Mode, largest: number): string {
+  const { kernels, calls, codeBytes, milliseconds } = first;
+  const parts = [
+    formatPlural(kernels, "kernel"),
+    ...(calls > 0 ? [formatPlural(calls, "call") + " of libtorch's ops"] : []),
+    `${formatBytes(codeBytes)} of code`,
+    `made in ${milliseconds.toFixed(0)} ms`,
+    mode,
+  ];
+  const equality = mode === "exact"
+    ? "gradients equal the ordinary ones"
+    : `gradients differ from the ordinary ones by ${largest.toExponential(0)} at most`;
+  return `Steps are compiled: ${parts.join(", ")}; ${equality}.`;
+}

@@ -1,0 +1,135 @@
+// The plans of a micro-batch's shape: from a recording to code that runs.
+import { uninitialised, zeros } from "../../ffi/make.ts";
+import { contiguous, select } from "../../ffi/ops.ts";
+import { threads } from "../../ffi/context.ts";
+import { record } from "../../ffi/trace.ts";
+import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import type { Cut } from "../compile/cuts.ts";
+import { derive } from "../compile/derive.ts";
+import { lower, type Lowered } from "../compile/lower/lower.ts";
+import { makePlan, type NoPlan, type Plan } from "../compile/plan.ts";
+import { orRefusal, sentenceOf } from "../compile/refused.ts";
+import { machineIsa } from "../compile/x86/isa.ts";
+import type { Isa } from "../compile/kernel.ts";
+import { messageOf } from "../base/errors.ts";
+import { type BlockDone, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
+import type { Arena } from "./gradients/arena.ts";
+
+/** Losses are read when the next step is under way; a line of memory each. */
+const CELLS = 8, CELL = 16;
+
+/** A micro-batch that was recorded, and what came of it. */
+export interface Recorded {
+  readonly input: Tensor;
+  readonly target: Tensor;
+  readonly weight: Weight;
+  readonly outcome: Outcome;
+}
+
+export type Mode = "exact" | "fast";
+
+/** What plans are made for. */
+export interface Wanted {
+  readonly mode: Mode;
+  readonly isa: Isa;
+  /** Gradients are waited for here. */
+  readonly cuts: readonly Cut[];
+}
+
+/** The plans of one shape: one writes gradients, the other adds to them. */
+export interface Plans {
+  readonly first: Plan;
+  readonly lowered: Lowered;
+  run(input: Tensor, target: Tensor, weight: Weight, adds: boolean, done: BlockDone | null): Outcome;
+  free(): void;
+}
+
+export function makePlans(
+  arena: Arena,
+  { mode, isa, cuts }: Wanted,
+  recording: Parameters<typeof lower>[0],
+  { input, target, weight, outcome }: Recorded,
+): Plans | { readonly reason: string } {
+  const lowered = lower(recording, { input, target, parameters: arena.parameters, ...outcome }, {
+    exact: mode === "exact",
+  });
+  if ("reason" in lowered) return { reason: sentenceOf(lowered) };
+  const { graph: forward } = lowered, weighted = weight !== null;
+  const graph = orRefusal(() => derive(forward, arena.parameters.length, { weighted }));
+  if ("reason" in graph) return { reason: sentenceOf(graph) };
+  const output = keep(uninitialised(outcome.output.shape));
+  const losses = keep(zeros([CELLS * CELL]));
+  const cells = Array.from({ length: CELLS }, (_, i) => keep(select(losses, 0, i * CELL)));
+  const memory = { ...arena, held: lowered.held, output, losses };
+  const make = (adds: boolean) =>
+    makePlan(graph, memory, { exact: mode === "exact", adds, isa, threads: threads(), cuts });
+  const first = make(false);
+  if ("lacks" in first) return { reason: whyNoPlan(first) };
+  let adding: Plan | null = null, cell = 0;
+  return {
+    first,
+    lowered,
+    run(input, target, weight, adds, done) {
+      let plan = first;
+      if (adds) {
+        if (adding === null) {
+          const made = make(true);
+          if ("lacks" in made) throw new Error(`internal: no second plan: ${made.name}.`);
+          adding = made;
+        }
+        plan = adding;
+      }
+      cell = (cell + 1) % CELLS;
+      plan.run(dense(input), dense(target), weight, cell * CELL, done);
+      return { output, loss: cells[cell] };
+    },
+    free() {
+      first.free();
+      adding?.free();
+      for (const t of [output, losses, ...cells]) t.free();
+      lowered.free();
+    },
+  };
+}
+
+/** The plan of one micro-batch, to look at; or why there is none. */
+export function examinePlan(
+  p: Pass,
+  arena: Arena,
+  input: Tensor,
+  target: Tensor,
+  mode: Mode,
+): Pick<Plan, "placed" | "codeBytes" | "milliseconds"> | { readonly reason: string } {
+  const isa = machineIsa();
+  if (isa === null) return { reason: "this processor has no AVX2" };
+  return scope(() => {
+    const { result, recording } = record(() => straight(p, input, target, null));
+    const made = attempt(() =>
+      makePlans(arena, { mode, isa, cuts: [] }, recording, { input, target, weight: null, outcome: result })
+    );
+    if ("reason" in made) return { reason: made.reason };
+    const { placed, codeBytes, milliseconds } = made.first;
+    made.free();
+    return { placed, codeBytes, milliseconds };
+  });
+}
+
+const dense = (t: Tensor): Tensor => t.contiguous ? t : contiguous(t);
+
+const LACKS: Readonly<Record<NoPlan["lacks"], (name: string) => string>> = {
+  order: (name) =>
+    `libtorch computes ${name} in an order that compiled steps don't follow (--compile=fast does without)`,
+  memory: (name) => `this machine gives no memory for code (${name})`,
+  symbol: (name) => `this libtorch has no ${name}`,
+};
+
+const whyNoPlan = ({ lacks, name }: NoPlan): string => LACKS[lacks](name);
+
+/** A step that can't be compiled runs as it is, whatever is wrong. */
+export function attempt(make: () => Plans | { readonly reason: string }): ReturnType<typeof make> {
+  try {
+    return make();
+  } catch (error) {
+    return { reason: messageOf(error) };
+  }
+}
