@@ -13,26 +13,41 @@ const MLP = [
 ];
 const ignore = machineIsa() === null;
 
-Deno.test({
-  name:
-    "two ranks with ZeRO-1, accumulation, clipping and averages: exact steps have the bits of ordinary ones",
-  ignore,
-  fn: () =>
-    inTemp(async (cwd) => {
-      const flags = [...MLP, "--zero=1", "--grad-accum=3", "--clip-norm=0.5", "--ema=0.9"], mpi = openMpi();
-      const [plain, exact] = await Promise.all(["off", "exact"].map(async (compile) => {
-        const { code, stdout, stderr } = await train(cwd, compile, 2, [...flags, `--compile=${compile}`], {
-          mpi,
-        });
-        assertEquals(code, 0, stderr);
-        return stdout;
-      }));
-      assertMatch(exact, /Steps are compiled: \d+ kernels, .* exact; gradients equal the ordinary ones\./);
-      assertEquals(/compiled/.test(plain), false);
-      assertEquals(numbers(cwd, "exact"), numbers(cwd, "off"));
-      assertEquals([...tensors(cwd, "exact")], [...tensors(cwd, "off")]);
-    }),
-});
+const WAYS: readonly (readonly [string, number, readonly string[]])[] = [
+  ["two ranks with ZeRO-1, accumulation, clipping and averages", 2, [
+    ...["--zero=1", "--grad-accum=3", "--clip-norm=0.5", "--ema=0.9"],
+  ]],
+  ["four ranks", 4, ["--hidden-size=600"]],
+];
+
+for (const [title, ranks, more] of WAYS) {
+  Deno.test({
+    name: `${title}: exact steps have the bits of ordinary ones`,
+    ignore,
+    fn: () =>
+      inTemp(async (cwd) => {
+        const flags = [...MLP, ...more], mpi = openMpi();
+        const [plain, exact] = await Promise.all(["off", "exact"].map(async (compile) => {
+          const { code, stdout, stderr } = await train(
+            cwd,
+            compile,
+            ranks,
+            [...flags, `--compile=${compile}`],
+            { mpi },
+          );
+          assertEquals(code, 0, stderr);
+          return stdout;
+        }));
+        assertMatch(
+          exact,
+          /Steps are compiled: \d+ kernels, .* exact; gradients equal the ordinary ones\./,
+        );
+        assertEquals(/compiled/.test(plain), false);
+        assertEquals(numbers(cwd, "exact"), numbers(cwd, "off"));
+        assertEquals([...tensors(cwd, "exact")], [...tensors(cwd, "off")]);
+      }),
+  });
+}
 
 Deno.test({
   name: "a run of exact steps that is killed twice goes on with the same bits",
