@@ -1,9 +1,9 @@
-// Where a plan is cut: ranks reduce gradients that are whole while the rest of backward runs.
+// A plan is cut where a bucket of gradients is whole: ranks reduce it while the rest of backward runs.
 import { type Buffer, buffersRead, buffersWritten, type Part, type Program } from "./program.ts";
 
 /** The gradients of these parameters are reduced together. */
 export interface Cut {
-  /** What `done` is told. */
+  /** `done` is told of it. */
   readonly block: number;
   /** Numbers in the arena. */
   readonly parameters: readonly number[];
@@ -15,7 +15,7 @@ export interface Place {
   readonly part: number;
 }
 
-/** What lies in one place is one memory, whatever the buffer. */
+/** Buffers of one place are one memory. */
 const memoryOf = (buffers: readonly Buffer[], buffer: number): string => {
   const { home } = buffers[buffer];
   return home.from === "arena" ? String(buffer) : JSON.stringify(home);

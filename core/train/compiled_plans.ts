@@ -28,7 +28,7 @@ export interface Recorded {
 
 export type Mode = "exact" | "fast";
 
-/** What plans are made for. */
+/** Plans are made for this. */
 export interface Wanted {
   readonly mode: Mode;
   readonly isa: Isa;
