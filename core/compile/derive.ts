@@ -91,7 +91,13 @@ function parametersOf(b: Builder, count: number): (Ref | null)[] {
 }
 
 /** Without what nothing needs, and without stops. */
-export function pruned(graph: Graph): Graph {
+export const pruned = (graph: Graph): Graph => rebuilt(graph, () => null);
+
+/** Writes a node of the old graph in another way; `to` finds what its arguments have become. */
+export type Replace = (b: Builder, node: Node, r: Ref, to: (r: Ref) => Ref) => Ref | null;
+
+/** The same graph, with other values where `replace` gives some. */
+export function rebuilt(graph: Graph, replace: Replace): Graph {
   const b = new Builder();
   const { output, loss, gradients, effects } = graph;
   const moved = copyInto(
@@ -99,6 +105,7 @@ export function pruned(graph: Graph): Graph {
     graph.nodes,
     [output, loss, ...gradients.filter((r) => r !== null), ...effects],
     true,
+    replace,
   );
   const to = (r: Ref) => moved.get(r)!;
   return {
@@ -116,13 +123,15 @@ function copyInto(
   nodes: readonly Node[],
   roots: readonly Ref[],
   unstopped: boolean,
+  replace: Replace = () => null,
 ): Map<Ref, Ref> {
   const needed = new Set<Ref>(roots), moved = new Map<Ref, Ref>();
   for (let r = nodes.length - 1; r >= 0; r--) {
     if (needed.has(r)) { for (const a of argsOf(nodes[r])) needed.add(a); }
   }
   for (const r of [...needed].sort((a, b) => a - b)) {
-    moved.set(r, copied(b, nodes[r], (a) => moved.get(a)!, unstopped));
+    const to = (a: Ref) => moved.get(a)!;
+    moved.set(r, replace(b, nodes[r], r, to) ?? copied(b, nodes[r], to, unstopped));
   }
   return moved;
 }

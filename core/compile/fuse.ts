@@ -7,6 +7,7 @@ import { callOp, mklFunction, type Vector } from "./calls.ts";
 import { cleared, copied, embedded, joined } from "./copies.ts";
 import { Draft, type FuseOptions } from "./draft.ts";
 import { withEpilogues } from "./epilogue.ts";
+import { expanded } from "./expand.ts";
 import { buildGroup, isReduction, Missing, spaceOf, Unfit } from "./group.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
 import { VECTOR_FUNCTIONS } from "./kernel.ts";
@@ -25,7 +26,7 @@ const COSTS: Readonly<Record<string, number>> = {
 const MOST_ROUNDS = 400;
 
 export function fuse(graph: Graph, options: FuseOptions): Program {
-  const simple = simplify(graph, options.exact);
+  const simple = simplify(options.exact ? graph : expanded(graph), options.exact);
   const kept = new Set<Ref>();
   for (let round = 0; round < MOST_ROUNDS; round++) {
     const fusion = new Fusion(simple, kept, options);

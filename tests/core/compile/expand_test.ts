@@ -1,0 +1,113 @@
+// Calls that fast plans write as simple ops give what libtorch's own ops give.
+import { assert } from "@std/assert";
+import { Builder, numelOf } from "../../../core/compile/builder.ts";
+import { callGradients } from "../../../core/compile/call_rules.ts";
+import { expanded } from "../../../core/compile/expand.ts";
+import type { Graph, Ref } from "../../../core/compile/graph.ts";
+import { setThreads } from "../../../ffi/context.ts";
+import { randn } from "../../../ffi/ops.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { useLibtorch } from "../../libtorch.ts";
+import { difference } from "./compiled.ts";
+import { evaluate } from "./evaluate.ts";
+import { planned } from "./planned.ts";
+
+useLibtorch();
+setThreads(1);
+
+const CONVOLUTION =
+  "convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, " +
+  "bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor";
+
+/** A call of these parameters, and its gradients for `back`, the next one. */
+function withGradients(shapes: readonly (readonly number[])[], call: (b: Builder, p: Ref[]) => Ref): Graph {
+  const b = new Builder();
+  const given = shapes.map((shape, index) => b.tensor({ from: "parameter", index }, shape, "f32"));
+  const y = call(b, given);
+  const back = b.tensor({ from: "target" }, b.shape(y), "f32");
+  const node = b.node(y);
+  if (node.op !== "call") throw new Error("no call");
+  const gradients = [...callGradients(b, y, node, [back], () => true)];
+  return { nodes: b.nodes, output: y, loss: b.number(0), gradients, effects: [] };
+}
+
+/** The largest difference; and how many calls are left. */
+function compared(graph: Graph): { worst: number; calls: number } {
+  return scope(() => {
+    const made = new Map<string, Tensor>();
+    const find = (shape: readonly number[], key: string) => {
+      if (!made.has(key)) made.set(key, randn(shape));
+      return made.get(key)!;
+    };
+    const values = (g: Graph) =>
+      evaluate(
+        g,
+        (origin) => {
+          const node = g.nodes.find((one) =>
+            one.op === "tensor" && JSON.stringify(one.origin) === JSON.stringify(origin)
+          )!;
+          return find(node.shape, JSON.stringify(origin));
+        },
+        [g.output, ...g.gradients.filter((r) => r !== null)],
+      );
+    const simple = expanded(graph), [a, b] = [values(graph), values(simple)];
+    const worst = Math.max(
+      ...a.map((t, i) => difference(b[i], t, Math.sqrt(numelOf(t.shape)) / 100)),
+    );
+    return { worst, calls: simple.nodes.filter(({ op }) => op === "call").length };
+  });
+}
+
+interface Case {
+  readonly input: readonly number[];
+  readonly out: number;
+  readonly kernel: readonly [number, number];
+  readonly stride: readonly [number, number];
+  readonly padding: readonly [number, number];
+  /** Calls of libtorch's that stay. */
+  readonly calls: number;
+}
+
+const CASES: readonly Case[] = [
+  { input: [3, 8, 1, 1], out: 5, kernel: [3, 3], stride: [1, 1], padding: [1, 1], calls: 0 },
+  { input: [3, 8, 2, 2], out: 5, kernel: [3, 3], stride: [2, 2], padding: [1, 1], calls: 0 },
+  { input: [3, 8, 2, 2], out: 5, kernel: [1, 1], stride: [2, 2], padding: [0, 0], calls: 0 },
+  { input: [3, 4, 3, 2], out: 5, kernel: [3, 2], stride: [1, 1], padding: [0, 0], calls: 0 },
+  { input: [3, 4, 5, 5], out: 5, kernel: [3, 3], stride: [4, 4], padding: [0, 0], calls: 0 },
+  { input: [3, 8, 2, 2], out: 5, kernel: [3, 3], stride: [1, 1], padding: [1, 1], calls: 2 },
+  { input: [3, 8, 4, 3], out: 5, kernel: [3, 3], stride: [2, 2], padding: [1, 1], calls: 2 },
+  { input: [3, 8, 1, 4], out: 5, kernel: [3, 5], stride: [1, 1], padding: [1, 2], calls: 2 },
+  { input: [3, 8, 4, 4], out: 5, kernel: [3, 3], stride: [1, 1], padding: [1, 1], calls: 2 },
+];
+
+const convolve =
+  ({ stride, padding }: Pick<Case, "stride" | "padding">, result: readonly number[]) =>
+  (b: Builder, [x, w, bias]: Ref[]): Ref =>
+    b.call(
+      CONVOLUTION,
+      [
+        ...[{ ref: x }, { ref: w }, bias === undefined ? null : { ref: bias }],
+        ...[stride, padding, [1, 1], false, [0, 0], 1],
+      ],
+      [b.shape(x)[0], b.shape(w)[0], ...result],
+    );
+
+// The libraries that code opens stay open, and are no test's leak.
+planned(withGradients([[1, 1, 1, 1], [1, 1, 1, 1]], convolve({ stride: [1, 1], padding: [0, 0] }, [1, 1])));
+
+Deno.test("convolutions of small maps as products have libtorch's values and gradients", () => {
+  for (const { input, out, kernel, stride, padding, calls } of CASES) {
+    for (const bias of [true, false]) {
+      const shapes = [input, [out, input[1], ...kernel], ...(bias ? [[out]] : [])];
+      const result = [0, 1].map((i) =>
+        Math.floor((input[2 + i] + 2 * padding[i] - kernel[i]) / stride[i]) + 1
+      );
+      const graph = withGradients(shapes, convolve({ stride, padding }, result));
+      const found = compared(graph), about = JSON.stringify({ input, kernel, stride, padding, result });
+      assert(found.worst < 1e-5, `${about}: ${found.worst}`);
+      assert(found.calls === calls, `${about}: ${found.calls} calls`);
+      const { output, gradients } = planned(graph);
+      assert(Math.max(output, ...gradients) < 1e-5, `${about} as a plan: ${output}, ${gradients}`);
+    }
+  }
+});
