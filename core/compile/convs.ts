@@ -36,7 +36,7 @@ const metBy = (size: number, kernel: number, padding: number) => ({
   to: Math.min(kernel, size + padding),
 });
 
-/** What a result of one place is made of: rows of the input, and of the kernel. */
+/** A result of one place is made of rows of the input, and of the kernel. */
 class OnePlace {
   readonly #met: readonly { readonly from: number; readonly to: number }[];
 
