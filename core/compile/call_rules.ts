@@ -40,11 +40,11 @@ const RULES: Readonly<Record<string, CallRule>> = {
       [of(back[0]!), x, w, channels, stride, padding, dilation, transposed, outputPadding, groups, mask],
       shapeOf(0),
     );
-    return [
-      mask[0] ? call : null,
-      mask[1] ? b.result(call, 1, shapeOf(1)) : null,
-      mask[2] ? b.result(call, 2, shapeOf(2)) : null,
-    ];
+    return ofMasked(b, call, mask, [shapeOf(0), mask[1] ? shapeOf(1) : [], mask[2] ? shapeOf(2) : []], [
+      0,
+      1,
+      2,
+    ]);
   },
   native_batch_norm: ({ b, result, back, given, wanted, shapeOf }) => {
     const [x, weight, bias, mean, variance, training, _momentum, eps] = given;
@@ -68,12 +68,56 @@ const RULES: Readonly<Record<string, CallRule>> = {
       ],
       shapeOf(0),
     );
-    return [
-      mask[0] ? call : null,
-      mask[1] ? b.result(call, 1, shapeOf(1)) : null,
-      mask[2] ? b.result(call, 2, shapeOf(2)) : null,
-    ];
+    return ofMasked(b, call, mask, [shapeOf(0), mask[1] ? shapeOf(1) : [], mask[2] ? shapeOf(2) : []], [
+      0,
+      1,
+      2,
+    ]);
   },
+  native_layer_norm: ({ b, result, back, given, wanted, shapeOf }) => {
+    const [x, shape, weight, bias] = given, normalised = (shape as readonly number[]).length;
+    const rows = shapeOf(0).map((size, d, all) => d < all.length - normalised ? size : 1);
+    const mask = [wanted(0), weight !== null && wanted(2), bias !== null && wanted(3)];
+    const call = b.call(
+      "native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, " +
+        "Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+      [of(back[0]!), x, shape, of(result(1, rows)), of(result(2, rows)), weight, bias, mask],
+      shapeOf(0),
+    );
+    return ofMasked(b, call, mask, [shapeOf(0), shape as readonly number[], shape as readonly number[]], [
+      0,
+      2,
+      3,
+    ]);
+  },
+  native_group_norm: ({ b, result, back, given, wanted, shapeOf }) => {
+    const [x, weight, bias, count, channels, places, groups] = given;
+    const rows = [count as number, groups as number];
+    const mask = [wanted(0), weight !== null && wanted(1), bias !== null && wanted(2)];
+    const call = b.call(
+      "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, " +
+        "SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+      [
+        ...[of(back[0]!), x, of(result(1, rows)), of(result(2, rows)), weight],
+        ...[count, channels, places, groups, mask],
+      ],
+      shapeOf(0),
+    );
+    return ofMasked(b, call, mask, [shapeOf(0), [channels as number], [channels as number]], [0, 1, 2]);
+  },
+  _softmax: (at) => [ofSoftmax(at, "_softmax")],
+  _log_softmax: (at) => [ofSoftmax(at, "_log_softmax")],
+  nll_loss_forward: (at) => [ofNll(at, "nll_loss")],
+  nll_loss2d_forward: (at) => [ofNll(at, "nll_loss2d")],
+  gelu: ({ b, back, given, shapeOf }) => [
+    b.call(
+      "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
+      [of(back[0]!), ...given],
+      shapeOf(0),
+    ),
+  ],
+  silu: (at) => [ofActivation(at, "silu")],
+  mish: (at) => [ofActivation(at, "mish")],
   embedding: ({ b, back, given, shapeOf }) => {
     const [, indices, padding, scaled] = given;
     return [b.call(
@@ -155,6 +199,43 @@ const RULES: Readonly<Record<string, CallRule>> = {
     return [call, b.result(call, 1, shapeOf(1)), b.result(call, 2, shapeOf(2))];
   },
 };
+
+/** The results of a backward op that are wanted, by the numbers of the arguments that they are gradients of. */
+function ofMasked(
+  b: Builder,
+  call: Ref,
+  mask: readonly boolean[],
+  shapes: readonly (readonly number[])[],
+  arguments_: readonly number[],
+): (Ref | null)[] {
+  const gradients: (Ref | null)[] = [];
+  arguments_.forEach((argument, i) => {
+    gradients[argument] = !mask[i] ? null : i === 0 ? call : b.result(call, i, shapes[i]);
+  });
+  return gradients;
+}
+
+const ofSoftmax = ({ b, y, back, given, shapeOf }: Backward, name: string): Ref =>
+  b.call(
+    `${name}_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor`,
+    [of(back[0]!), of(y), given[1], "f32"],
+    shapeOf(0),
+  );
+
+const ofNll = ({ b, result, back, given, shapeOf }: Backward, name: string): Ref =>
+  b.call(
+    `${name}_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, ` +
+      "SymInt ignore_index, Tensor total_weight) -> Tensor",
+    [of(back[0]!), ...given, of(result(1, []))],
+    shapeOf(0),
+  );
+
+const ofActivation = ({ b, back, given, shapeOf }: Backward, name: string): Ref =>
+  b.call(
+    `${name}_backward(Tensor grad_output, Tensor self) -> Tensor`,
+    [of(back[0]!), ...given],
+    shapeOf(0),
+  );
 
 const zerosFor = (b: Builder, like: Ref, shape: readonly number[]): Ref =>
   b.call(

@@ -1,5 +1,6 @@
 // Some values are libtorch's own business. A plan calls its ops for them, or MKL's functions of many numbers.
 import { count, loopsOver, rowMajor } from "./access.ts";
+import { copied } from "./copies.ts";
 import type { Draft } from "./draft.ts";
 import type { Node, Ref } from "./graph.ts";
 import { Missing } from "./group.ts";
@@ -10,7 +11,7 @@ const BMM = "bmm(Tensor self, Tensor mat2) -> Tensor";
 
 const nameOf = (schema: string): string => schema.split("(")[0];
 
-/** libtorch's op in place of a value's own, for its bits. */
+/** libtorch's op in place of a value's own, for its bits. It gives a tensor of its own, so a result is copied to its place. */
 export function callFor(
   draft: Draft,
   ref: Ref,
@@ -25,6 +26,8 @@ export function callFor(
     ...{ kernel: "call", name: nameOf(schema), schema, values, results },
     tensors: new Map(tensors),
   });
+  const home = draft.homes.get(ref);
+  if (home !== undefined) copied(draft, ref, home, draft.addsTo.has(ref));
 }
 
 /** A call of the graph. `used`: whether a result is read by anybody. */

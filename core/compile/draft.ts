@@ -86,9 +86,16 @@ export class Draft {
     return { graph: this.graph, bufferOf };
   }
 
-  /** A value as an argument of a call. */
+  /**
+   * A value as an argument of a call. A dimension of size 1 has the stride of a whole tensor: libtorch's convolutions
+   * read from strides how images lie.
+   */
   argument(ref: Ref): [Ref, CallTensor] {
     const { slot, offset, strides } = this.stridesOf(ref);
-    return [ref, { slot, offset, sizes: this.graph.nodes[ref].shape, strides }];
+    const sizes = this.graph.nodes[ref].shape, whole = [...strides];
+    for (let i = sizes.length - 1; i >= 0; i--) {
+      if (sizes[i] === 1) whole[i] = i === sizes.length - 1 ? 1 : whole[i + 1] * sizes[i + 1];
+    }
+    return [ref, { slot, offset, sizes, strides: whole }];
   }
 }

@@ -222,8 +222,7 @@ class Runner {
   #tensor(part: CallPart, ref: Ref, given: (slot: number) => Tensor | null): Tensor {
     const { slot, offset, sizes, strides } = part.tensors.get(ref)!;
     const result = this.#results.get(slot) ?? given(slot);
-    const walk = strides.map((stride, i) => sizes[i] > 1 ? stride : 1);
-    if (result) return asStrided(result, sizes, walk, offset + result.offset);
+    if (result) return asStrided(result, sizes, strides, offset + result.offset);
     const key = `${slot} ${offset} ${sizes} ${strides}`;
     let view = this.#views.get(key);
     if (!view) {
@@ -231,7 +230,7 @@ class Runner {
       const start = from.from === "parameter" || from.from === "gradient"
         ? this.memory.starts[from.index]
         : 0;
-      this.#views.set(key, view = keep(asStrided(base, sizes, walk, offset + start + base.offset)));
+      this.#views.set(key, view = keep(asStrided(base, sizes, strides, offset + start + base.offset)));
     }
     return view;
   }

@@ -8,6 +8,7 @@ import type { Graph, Node, Ref } from "../graph.ts";
 import { gradients } from "../derive.ts";
 import { orRefusal } from "../refused.ts";
 import { CALL_RULES } from "./calls.ts";
+import { EXACT_RULES } from "./exact.ts";
 import { type Draw, kindOf, Lowering, type Rule, type Rules } from "./lowering.ts";
 import { LOSS_RULES } from "./losses.ts";
 import { NORM_RULES } from "./norms.ts";
@@ -173,7 +174,7 @@ class Pass {
       return;
     }
     if (this.#isHeld(op)) return;
-    const rule = ruleOf(op) ?? g.refuse(RANDOM.test(schema.name) ? "random" : "unknown");
+    const rule = ruleOf(op, g.exact) ?? g.refuse(RANDOM.test(schema.name) ? "random" : "unknown");
     const args = op.args.map((value, i) => this.#argument(value, i === 0 && OVERWRITING.has(schema.name)));
     const made = rule(g, ...args), refs = typeof made === "number" ? [made] : made;
     op.results.forEach((r, i) => {
@@ -269,10 +270,11 @@ class Pass {
   }
 }
 
-function ruleOf({ schema }: RecordedOp): Rule | null {
+function ruleOf({ schema }: RecordedOp, exact: boolean): Rule | null {
   const inPlace = schema.returns[0]?.argument === 0;
   const name = inPlace ? schema.name.replace(/_$/, "") : schema.name;
   const key = schema.overload === "" ? name : `${name}.${schema.overload}`;
+  if (exact && Object.hasOwn(EXACT_RULES, key)) return EXACT_RULES[key];
   return Object.hasOwn(RULES, key) ? RULES[key] : null;
 }
 

@@ -1,0 +1,133 @@
+// Ops that exact plans leave to libtorch, because their numbers depend on how it rounds: each is the op that autograd
+// itself knows, so that its gradient is libtorch's too (call_rules.ts).
+import type { Ref } from "../graph.ts";
+import { type Lowering, num, type Rule, type Rules, type Term } from "./lowering.ts";
+
+const ref = (r: Ref | null) => r === null ? null : { ref: r };
+
+const MEAN = 1, SUM = 2; // at::Reduction
+
+function layerNorm(
+  g: Lowering,
+  x: Ref,
+  shape: readonly number[],
+  weight: Ref | null,
+  bias: Ref | null,
+  eps: number,
+): Ref {
+  return g.b.call(
+    "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> " +
+      "(Tensor, Tensor, Tensor)",
+    [ref(x), shape, ref(weight), ref(bias), eps],
+    g.shape(x),
+  );
+}
+
+function groupNorm(
+  g: Lowering,
+  x: Ref,
+  groups: number,
+  weight: Ref | null,
+  bias: Ref | null,
+  eps: number,
+): Ref {
+  const [count, channels, ...places] = g.shape(x);
+  return g.b.call(
+    "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, " +
+      "float eps) -> (Tensor, Tensor, Tensor)",
+    [ref(x), ref(weight), ref(bias), count, channels, places.reduce((n, size) => n * size, 1), groups, eps],
+    g.shape(x),
+  );
+}
+
+const softmaxOf = (name: "_softmax" | "_log_softmax"): Rule => (g, x: Ref, dim: number) =>
+  g.b.call(
+    `${name}(Tensor self, int dim, bool half_to_float) -> Tensor`,
+    [ref(g.float(x)), g.dim(dim, g.shape(x).length), false],
+    g.shape(x),
+  );
+
+const logSoftmax = softmaxOf("_log_softmax") as (g: Lowering, x: Ref, dim: number) => Ref;
+
+/** Maps have four dimensions for it, and rows two. */
+function nll(
+  g: Lowering,
+  log: Ref,
+  target: Ref,
+  weight: Ref | null,
+  reduction: number,
+  ignored: number,
+): Ref {
+  if (g.kind(target) !== "i64") g.refuse("type");
+  const [count, classes, ...places] = g.shape(log), labels = g.shape(target);
+  const rows = g.shape(log).length <= 2, numel = places.reduce((n, size) => n * size, 1);
+  const maps = rows || places.length === 2 ? log : g.b.reshape(log, [count, classes, 1, numel]);
+  const own = rows || places.length === 2 ? target : g.b.reshape(target, [count, 1, numel]);
+  const whole = reduction === MEAN || reduction === SUM;
+  const made = g.b.call(
+    `nll_loss${rows ? "" : "2d"}_forward(Tensor self, Tensor target, Tensor? weight, int reduction, ` +
+      "SymInt ignore_index) -> (Tensor output, Tensor total_weight)",
+    [ref(maps), ref(own), ref(weight), reduction, ignored],
+    whole ? [] : g.shape(own),
+  );
+  return whole ? made : g.b.reshape(made, labels);
+}
+
+/** As libtorch composes it. */
+function crossEntropy(
+  g: Lowering,
+  x: Ref,
+  target: Ref,
+  weight: Ref | null,
+  reduction: number,
+  ignored: number,
+  smoothing: number,
+): Ref {
+  const dim = g.shape(x).length === 1 ? 0 : 1, log = logSoftmax(g, x, dim);
+  if (g.kind(target) !== "i64") return ofShares(g, log, target, weight, reduction, smoothing);
+  const own = nll(g, log, target, weight, reduction, ignored);
+  if (smoothing === 0) return own;
+  if (weight !== null || reduction !== MEAN) g.refuse("arguments");
+  const valid = g.compare("ne", target, num(ignored));
+  const even = g.where(valid, g.neg(g.b.reshape(g.sum(log, [dim]), g.shape(target))), num(0));
+  const total = (y: Ref) => g.b.reshape(g.sum(y, g.all(y)), []);
+  const mean = g.div(total(even), total(g.float(valid)));
+  const share: Term = num(smoothing / g.shape(x)[dim]);
+  return g.add(g.mul(own, num(1 - smoothing)), g.mul(mean, share));
+}
+
+/** Targets are shares of classes. */
+function ofShares(
+  g: Lowering,
+  log: Ref,
+  target: Ref,
+  weight: Ref | null,
+  reduction: number,
+  smoothing: number,
+): Ref {
+  if (weight !== null || reduction !== MEAN) g.refuse("arguments");
+  const classes = g.shape(log)[g.shape(log).length === 1 ? 0 : 1];
+  const shares = smoothing === 0
+    ? target
+    : g.add(g.mul(target, num(1 - smoothing)), num(smoothing / classes));
+  const each = g.mul(log, shares), total = g.b.reshape(g.sum(each, g.all(each)), []);
+  return g.div(g.neg(total), num(g.count(each, g.all(each)) / classes));
+}
+
+const activation = (schema: string): Rule => (g, x: Ref, ...rest) =>
+  g.b.call(schema, [ref(x), ...rest], g.shape(x));
+
+export const EXACT_RULES: Rules = {
+  layer_norm: layerNorm,
+  group_norm: groupNorm,
+  "softmax.int": softmaxOf("_softmax"),
+  _softmax: softmaxOf("_softmax"),
+  "log_softmax.int": softmaxOf("_log_softmax"),
+  _log_softmax: softmaxOf("_log_softmax"),
+  nll_loss: nll,
+  nll_loss_nd: nll,
+  cross_entropy_loss: crossEntropy,
+  gelu: activation("gelu(Tensor self, *, str approximate='none') -> Tensor"),
+  silu: activation("silu(Tensor self) -> Tensor"),
+  mish: activation("mish(Tensor self) -> Tensor"),
+};
