@@ -1,5 +1,5 @@
-// The first compiled micro-batch is judged: its gradients are compared with those of the recorded one.
-import { borrowBytes } from "../../ffi/make.ts";
+// The first two compiled micro-batches are judged. Their gradients are compared with those of the recorded one.
+import { borrowBytes, fill_ } from "../../ffi/make.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
 import { formatBytes, formatPlural } from "../base/format.ts";
@@ -32,6 +32,7 @@ function judge(
   { input, target, weight, outcome }: Recorded,
   mode: Mode,
 ): Judgement {
+  fill_(arena.gradient, NaN); // what the plan does not write is not taken for its own
   const { loss } = plans.run(input, target, weight, false, null);
   if (mode === "exact") {
     const [own, theirs] = [loss.item(), outcome.loss.item()];

@@ -1,10 +1,10 @@
 // --compile on a CPU: a micro-batch's forward and backward as one plan of machine code. The first micro-batch of a shape
-// runs as always while it is recorded; the plan that is made of it computes the same micro-batch once more, and is used
-// from then on if the gradients agree.
+// runs as always while it is recorded; the plan that is made of it computes the same micro-batch once more. So does the
+// second one, and the plan is used from then on if the gradients agree.
 import { add, uninitialised, zero_ } from "../../ffi/make.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { bernoulli_, clone, copy_ } from "../../ffi/ops.ts";
-import { record } from "../../ffi/trace.ts";
+import { record, type Recording } from "../../ffi/trace.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Cut } from "../compile/cuts.ts";
 import { lower, sameStep } from "../compile/lower/lower.ts";
@@ -13,7 +13,7 @@ import type { Config } from "../settings/settings.ts";
 import { type BlockDone, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
 import { inParts } from "./chunked_head.ts";
 import { judgeSafely, lineOf } from "./compiled_check.ts";
-import { attempt, makePlans, type Mode, type Plans } from "./compiled_plans.ts";
+import { attempt, makePlans, type Mode, type Plans, type Recorded } from "./compiled_plans.ts";
 import type { Arena } from "./gradients/arena.ts";
 
 /** The ordinary way of a micro-batch. */
@@ -93,6 +93,46 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
       kind.weighted === (weight !== null) && kind.rollout === (p.rollout?.steps ?? 0) &&
       sameShape(kind.input, input) && sameShape(kind.target, target)
     );
+  /** Runs as always while it is recorded. `then` may use the arena's gradients, which are put back. */
+  const recordedRun = (
+    p: Pass,
+    input: Tensor,
+    target: Tensor,
+    weight: Weight,
+    then: (outcome: Outcome, recording: Recording, gradient: Tensor) => void,
+  ): Outcome => {
+    const before = fresh ? null : keep(clone(arena.gradient));
+    zero_(arena.gradient);
+    fresh = false;
+    const { result, recording } = record(() => straight(p, input, target, weight));
+    const recorded = keep(clone(arena.gradient));
+    then(result, recording, recorded);
+    noGrad(() => {
+      if (before === null) copy_(arena.gradient, recorded);
+      else scope(() => copy_(arena.gradient, add(before, recorded)));
+    });
+    recorded.free();
+    before?.free();
+    return result;
+  };
+  /** True where the plan computes the recorded micro-batch's gradients; where not, the run says so. */
+  const agrees = (p: Pass, plans: Plans, gradient: Tensor, recorded: Recorded, tells: boolean): boolean => {
+    const { written } = plans.lowered, statistics = noGrad(() => written.map((t) => keep(clone(t))));
+    draw(p, plans);
+    const judged = judgeSafely(plans, arena, gradient, recorded, mode);
+    noGrad(() => written.forEach((t, i) => copy_(t, statistics[i]))); // a micro-batch counts once
+    for (const t of statistics) t.free();
+    if (judged.wrong === null) {
+      if (tells) reports().line(lineOf(plans, mode, judged.largest));
+      return true;
+    }
+    plans.free();
+    reports().warn(
+      `Compiled steps give other gradients than the ordinary ones (${judged.wrong}), so steps run op by op. ` +
+        "--no-compile leaves the attempt out.",
+    );
+    return false;
+  };
   const first = (
     p: Pass,
     input: Tensor,
@@ -100,67 +140,45 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
     weight: Weight,
     cuts: readonly Cut[],
   ): Outcome => {
-    const before = fresh ? null : keep(clone(arena.gradient));
-    zero_(arena.gradient);
-    fresh = false;
-    const { result, recording } = record(() => straight(p, input, target, weight));
-    const recorded = keep(clone(arena.gradient));
-    const made = attempt(() =>
-      makePlans(arena, { mode, isa, cuts }, recording, { input, target, weight, outcome: result })
-    );
     let plans: Plans | null = null;
-    if ("reason" in made) {
-      recording.free();
-      if (!told) reports().warn(`Steps are not compiled: ${made.reason}. They run op by op.`);
-    } else {
-      const { written } = made.lowered, statistics = noGrad(() => written.map((t) => keep(clone(t))));
-      draw(p, made);
-      const judged = judgeSafely(made, arena, recorded, { input, target, weight, outcome: result }, mode);
-      noGrad(() => written.forEach((t, i) => copy_(t, statistics[i]))); // a micro-batch counts once
-      for (const t of statistics) t.free();
-      if (judged.wrong === null) {
-        plans = made;
-        if (!told) reports().line(lineOf(made, mode, judged.largest));
-      } else {
-        made.free();
-        reports().warn(
-          `Compiled steps give other gradients than the ordinary ones (${judged.wrong}), so steps run op by op. ` +
-            "--no-compile leaves the attempt out.",
-        );
-      }
-    }
-    told = true;
-    noGrad(() => {
-      if (before === null) copy_(arena.gradient, recorded);
-      else scope(() => copy_(arena.gradient, add(before, recorded)));
+    const outcome = recordedRun(p, input, target, weight, (outcome, recording, gradient) => {
+      const recorded = { input, target, weight, outcome };
+      const made = attempt(() => makePlans(arena, { mode, isa, cuts }, recording, recorded));
+      if ("reason" in made) {
+        recording.free();
+        if (!told) reports().warn(`Steps are not compiled: ${made.reason}. They run op by op.`);
+      } else if (agrees(p, made, gradient, recorded, !told)) plans = made;
     });
-    recorded.free();
-    before?.free();
+    told = true;
     const shape = (t: Tensor) => keep(uninitialised(t.shape, { dtype: t.dtype }));
     kinds.push({
       ...{ input: shape(input), target: shape(target), weighted: weight !== null },
       ...{ rollout: p.rollout?.steps ?? 0, plans, sure: false },
     });
-    return result;
+    return outcome;
   };
+  /**
+   * The step must stay the same, and is compared once more: where a model begins with a layer of zeros, most of the
+   * first gradients are zero.
+   */
   const second = (kind: Kind, p: Pass, input: Tensor, target: Tensor, weight: Weight): Outcome => {
-    clear();
-    const { result, recording } = record(() => straight(p, input, target, weight));
-    const again = lower(recording, { input, target, parameters: arena.parameters, ...result }, {
-      exact: mode === "exact",
-    });
+    const plans = kind.plans!;
     kind.sure = true;
-    if ("reason" in again) recording.free();
-    if ("reason" in again || !sameStep(again, kind.plans!.lowered)) {
-      kind.plans!.free();
-      kind.plans = null;
-      reports().warn(
-        "Steps are not compiled: the program takes other numbers or other ops in its second step than in the first. " +
-          "They run op by op.",
-      );
-    }
-    if (!("reason" in again)) again.free();
-    return result;
+    return recordedRun(p, input, target, weight, (outcome, recording, gradient) => {
+      const again = lower(recording, { input, target, parameters: arena.parameters, ...outcome }, {
+        exact: mode === "exact",
+      });
+      if ("reason" in again) recording.free();
+      if ("reason" in again || !sameStep(again, plans.lowered)) {
+        plans.free();
+        kind.plans = null;
+        reports().warn(
+          "Steps are not compiled: the program takes other numbers or other ops in its second step than in the first. " +
+            "They run op by op.",
+        );
+      } else if (!agrees(p, plans, gradient, { input, target, weight, outcome }, false)) kind.plans = null;
+      if (!("reason" in again)) again.free();
+    });
   };
   return {
     begin() {

@@ -20,7 +20,7 @@ setThreads(1);
 const isa = machineIsa();
 if (isa) loadCode(printCode([], isa, 1)); // what it opens stays open
 
-const STEPS = 6;
+const STEPS = 4;
 
 interface Case {
   make(): Model;
