@@ -70,10 +70,15 @@ const FACTORIES = new Set([
   ...["triu_indices", "hann_window", "hamming_window", "fft_fftfreq", "fft_rfftfreq"],
 ]);
 
+/** They take a tensor's shape alone. */
+const SHAPED = new Set(["zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"]);
+
 /** Tensors of one piece of memory. */
 interface Memory {
   readonly members: Tensor[];
   outside: boolean;
+  /** Nothing but constants was ever written to it. */
+  constant: boolean;
 }
 
 interface Known {
@@ -119,14 +124,18 @@ class Recorder implements Listener, Recording {
   number(t: Tensor, value: number): void {
     if (this.#over || this.#known.has(t)) return;
     this.#constants.add(
-      this.#learn(t, { from: "number", number: value, tensor: t }, { members: [], outside: true }),
+      this.#learn(t, { from: "number", number: value, tensor: t }, {
+        members: [],
+        outside: true,
+        constant: false,
+      }),
     );
   }
 
   constant(t: Tensor): void {
     if (this.#over) return;
     const constant = { from: "outside", number: 0, tensor: this.#hold(t, rowByRow) } as const;
-    this.#constants.add(this.#learn(t, constant, { members: [], outside: false }));
+    this.#constants.add(this.#learn(t, constant, { members: [], outside: false, constant: true }));
   }
 
   refuse(op: string, reason: Reason): void {
@@ -145,15 +154,16 @@ class Recorder implements Listener, Recording {
     if (written >= 0 && !(args[written] instanceof Tensor)) return this.refuse(schema.name, "writes");
     const target = written >= 0 ? args[written] as Tensor : null;
     const encoded = args.map((value) => this.#encode(schema, value));
-    const writes = target && this.#writes(schema.name, target);
+    const constant = this.#isConstant(schema, args);
+    const writes = target && this.#writes(schema.name, target, constant);
     const made = result === undefined ? [] : Array.isArray(result) ? result : [result];
-    const constant = target === null && this.#isConstant(schema, args);
     const results = made.flatMap((t, i) => {
       if (!(t instanceof Tensor)) return [];
       if (t === target) return this.#rewrite(t);
       const sharing = schema.returns[Math.min(i, schema.returns.length - 1)];
-      const tensor = constant ? this.#hold(t, rowByRow) : null;
-      return this.#learn(t, { from: "op", number: 0, tensor }, this.#memoryOf(schema, args, sharing));
+      const tensor = constant && target === null ? this.#hold(t, rowByRow) : null;
+      const memory = this.#memoryOf(schema, args, sharing) ?? { members: [], outside: false, constant };
+      return this.#learn(t, { from: "op", number: 0, tensor }, memory);
     });
     const stopped = untold(() => !native.gradMode());
     if (target && stopped && writes === null) this.refuse(schema.name, "writes");
@@ -177,15 +187,22 @@ class Recorder implements Listener, Recording {
 
   #drops({ name }: Schema, args: readonly unknown[]): Drops | null {
     const attention = name === "scaled_dot_product_attention";
-    const share = attention ? args[4] : /^dropout_?$/.test(name) && args[2] === true ? args[1] : 0;
+    const share = attention
+      ? args[4]
+      : name === "bernoulli_"
+      ? args[1]
+      : /^dropout_?$/.test(name) && args[2] === true
+      ? args[1]
+      : 0;
     if (typeof share !== "number" || share === 0 || this.#block === null) return null;
     const like = attention ? null : this.#hold(args[0] as Tensor, emptyLike);
     return { block: this.#block, seeding: this.#seedings, like };
   }
 
   /** Null where a tensor that was made in this step is written to. */
-  #writes(op: string, target: Tensor): number | null {
+  #writes(op: string, target: Tensor, constant: boolean): number | null {
     const known = this.#known.get(target)!;
+    known.memory.constant &&= constant;
     for (const member of known.memory.members) {
       if (member !== target) this.#known.get(member)!.stale = op;
     }
@@ -209,6 +226,7 @@ class Recorder implements Listener, Recording {
 
   /** Made of nothing but constants. */
   #isConstant({ name }: Schema, args: readonly unknown[]): boolean {
+    if (SHAPED.has(name)) return true;
     const given = args.flatMap((value) => Array.isArray(value) ? value : [value])
       .filter((value) => value instanceof Tensor);
     const all = given.every((t) => this.#constants.has(this.#known.get(t)!.value));
@@ -218,16 +236,23 @@ class Recorder implements Listener, Recording {
 
   #rewrite(t: Tensor): number {
     const known = this.#known.get(t)!;
-    if (!known.memory.outside) {
-      known.value = this.#value(t, { from: "op", number: 0, tensor: null });
-    }
+    if (known.memory.constant) this.#seeAgain(t, known);
+    else if (!known.memory.outside) known.value = this.#value(t, { from: "op", number: 0, tensor: null });
     return known.value;
+  }
+
+  /** What constants were written to is a constant: a mask that is filled piece by piece. */
+  #seeAgain(t: Tensor, known: Known): void {
+    known.value = this.#value(t, { from: "outside", number: 0, tensor: this.#hold(t, rowByRow) });
+    known.stale = null;
+    this.#constants.add(known.value);
   }
 
   #encode(schema: Schema, value: unknown): unknown {
     if (value instanceof Tensor) {
       const known = this.#know(schema, value);
-      if (known.stale !== null) this.refuse(known.stale, "writes");
+      if (known.stale !== null && known.memory.constant) this.#seeAgain(value, known);
+      else if (known.stale !== null) this.refuse(known.stale, "writes");
       return new Seen(known.value);
     }
     if (Array.isArray(value)) return value.map((each) => this.#encode(schema, each));
@@ -242,7 +267,11 @@ class Recorder implements Listener, Recording {
     const known = this.#known.get(t);
     if (known) return known;
     if (this.#born.has(t)) this.refuse(schema.name, "outside");
-    this.#learn(t, { from: "outside", number: 0, tensor: t }, { members: [], outside: true });
+    this.#learn(t, { from: "outside", number: 0, tensor: t }, {
+      members: [],
+      outside: true,
+      constant: false,
+    });
     return this.#known.get(t)!;
   }
 
@@ -260,11 +289,12 @@ class Recorder implements Listener, Recording {
     return this.values.length - 1;
   }
 
-  #memoryOf(schema: Schema, args: readonly unknown[], sharing: { alias: string }): Memory {
+  /** Null where an op's result has memory of its own. */
+  #memoryOf(schema: Schema, args: readonly unknown[], sharing: { alias: string }): Memory | null {
     const at = sharing.alias === ""
       ? -1
       : schema.args.findIndex(({ alias, memory }) => memory === "shared" && alias === sharing.alias);
     const from = args[at];
-    return from instanceof Tensor ? this.#know(schema, from).memory : { members: [], outside: false };
+    return from instanceof Tensor ? this.#know(schema, from).memory : null;
   }
 }

@@ -156,6 +156,10 @@ const RULES: Readonly<Record<string, CallRule>> = {
       shapeOf(0),
     ),
   ],
+  topk: (at) => [ofFound(at, 2)],
+  sort: (at) => [ofFound(at, 1)],
+  max: (at) => [ofFound(at, 1)],
+  min: (at) => [ofFound(at, 1)],
   cumsum: ({ b, y, back, given }) => {
     const call = b.node(y) as Call, g = back[0]!, dim = given[1] as number;
     const before = b.call(call.schema, [of(g), dim], b.shape(y));
@@ -244,6 +248,15 @@ const zerosFor = (b: Builder, like: Ref, shape: readonly number[]): Ref =>
     [of(like), shape],
     shape,
   );
+
+/** Values go back to where they were found. */
+function ofFound({ b, y, result, back, given, shapeOf }: Backward, dim: number): Ref {
+  return b.call(
+    "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+    [of(zerosFor(b, back[0]!, shapeOf(0))), given[dim], of(result(1, b.shape(y), "i64")), of(back[0]!)],
+    shapeOf(0),
+  );
+}
 
 function ofMaxPool({ b, y, result, back, given, shapeOf }: Backward, dims: number): Ref {
   return b.call(

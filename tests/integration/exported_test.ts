@@ -18,21 +18,14 @@ import {
   type Trained,
   trainedInPython,
 } from "../core/models/exported/training.ts";
+import { ALL, QUICK } from "../core/compile/program_names.ts";
 import { open } from "../core/train/rig.ts";
 import { run, succeed } from "./program.ts";
 
-const QUICK = [
-  ..."resnet18 squeezenet encoder decoder gpt gpt_by_hand lstm gru unet unet_3d autoencoder".split(" "),
-  ..."graph physics fno experts bert unet_odd codebook memory waves types".split(" "),
-];
-const MORE = [
-  ..."resnet50 mobilenet_v3 efficientnet_b0 convnext_tiny vit_b_16 swin_t regnet densenet".split(" "),
-  ..."shufflenet deeplabv3 fcn r3d_18 swin_odd".split(" "),
-];
-const ALL = Deno.env.get("HPCTRAIN_EXPORTED") === "all";
+const EACH = Deno.env.get("HPCTRAIN_EXPORTED") === "all";
 /** Whether docs/benchmarks.md gets the table of them. */
-const TABLE = ALL && Deno.env.get("HPCTRAIN_EXPORTED_TABLE") === "1";
-const NAMES = ALL ? [...QUICK, ...MORE] : QUICK;
+const TABLE = EACH && Deno.env.get("HPCTRAIN_EXPORTED_TABLE") === "1";
+const NAMES = EACH ? ALL : QUICK;
 
 /** In evaluation PyTorch's own attention layers take a fused way that no graph has: other bits, the same numbers. */
 const FUSED_IN_EVALUATION = new Set(["encoder", "vit_b_16"]);

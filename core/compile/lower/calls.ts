@@ -177,6 +177,23 @@ function indexed(g: Lowering, x: Ref, indices: readonly (Ref | null)[]): Ref {
 const byIndex = (schema: string): Rule => (g, x: Ref, dim: number, index: Ref) =>
   g.b.call(schema, [{ ref: x }, g.dim(dim, g.shape(x).length), { ref: index }], g.results[0].shape);
 
+/** The greatest or the least value along a dimension, and where it was found. */
+const found = (name: string): Rule => (g, x: Ref, dim: number) => {
+  const d = g.dim(dim, g.shape(x).length), shape = g.shape(x).with(d, 1);
+  const schema = `${name}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`;
+  const call = g.b.call(schema, [{ ref: x }, d, true], shape);
+  return [g.shaped(call, 0), g.shaped(g.b.result(call, 1, shape, "i64"), 1)];
+};
+
+/** Whole numbers have no gradient. */
+const placeOf = (name: string): Rule => (g, x: Ref, dim: number | null, keepdim: boolean) =>
+  g.b.call(
+    `${name}(Tensor self, int? dim=None, bool keepdim=False) -> Tensor`,
+    [{ ref: x }, dim, keepdim],
+    g.results[0].shape,
+    "i64",
+  );
+
 const border = (name: string): Rule => (g, x: Ref, sizes: Sizes) =>
   g.b.call(`${name}(Tensor self, SymInt[4] padding) -> Tensor`, [{ ref: x }, sizes], g.results[0].shape);
 
@@ -254,6 +271,27 @@ export const CALL_RULES: Rules = {
         g.shape(x),
       ),
     ),
+  topk: (g, x: Ref, k: number, dim: number, largest: boolean, sorted: boolean) => {
+    const d = g.dim(dim, g.shape(x).length), { shape } = g.results[0];
+    const call = g.b.call(
+      "topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
+      [{ ref: x }, k, d, largest, sorted],
+      shape,
+    );
+    return [call, g.b.result(call, 1, shape, "i64")];
+  },
+  sort: (g, x: Ref, dim: number, descending: boolean) => {
+    const call = g.b.call(
+      "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+      [{ ref: x }, g.dim(dim, g.shape(x).length), descending],
+      g.shape(x),
+    );
+    return [call, g.b.result(call, 1, g.shape(x), "i64")];
+  },
+  "max.dim": found("max"),
+  "min.dim": found("min"),
+  argmax: placeOf("argmax"),
+  argmin: placeOf("argmin"),
   cumsum: (g, x: Ref, dim: number) =>
     g.b.call(
       "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",

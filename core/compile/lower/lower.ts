@@ -14,6 +14,7 @@ import { LOSS_RULES } from "./losses.ts";
 import { NORM_RULES } from "./norms.ts";
 import { OVERWRITING, POINTWISE_RULES } from "./pointwise.ts";
 import { PRODUCT_RULES } from "./products.ts";
+import { RECURRENT_RULES } from "./recurrent.ts";
 import { REDUCTION_RULES } from "./reductions.ts";
 import { SHAPE_RULES } from "./shapes.ts";
 
@@ -26,6 +27,7 @@ export const RULES: Rules = {
   ...NORM_RULES,
   ...LOSS_RULES,
   ...CALL_RULES,
+  ...RECURRENT_RULES,
   /** A derivative inside of the model: more of the same graph. */
   gradient: (g, of: Ref, wrt: Ref) => {
     const ones = g.b.expand(g.b.number(1), g.shape(of)), [found] = gradients(g.b, of, ones, [wrt]);
@@ -83,6 +85,9 @@ const EVEN = new Set([
   "zeros_like",
   "ones_like",
   "full_like",
+  "new_zeros",
+  "new_ones",
+  "new_full",
 ]);
 
 /** Running statistics stand among a batch norm's arguments. */

@@ -78,14 +78,20 @@ export class Lowering {
 
   /** Zeros with this probability, else 1 / (1 - share): new ones in every step. */
   mask(shape: Shape, share: number): Ref {
-    if (this.drops === null || share >= 1) this.refuse("random");
+    if (share >= 1) this.refuse("random");
+    return this.div(this.drawn(shape, 1 - share), num(1 - share));
+  }
+
+  /** Ones with this probability, else zeros: new ones in every step. */
+  drawn(shape: Shape, kept: number): Ref {
+    if (this.drops === null) this.refuse("random");
     const { block, seeding, like } = this.drops;
     const tensor = like ?? this.#own(uninitialised(shape)), strides = tensor.strides;
     const order = shape.map((_, d) => d).sort((a, b) => strides[b] - strides[a] || a - b);
     const dense = like === null ? tensor : this.#own(permute(like, order));
     const drawn = this.hold(dense);
-    this.draws.push({ tensor, kept: 1 - share, block, seeding, held: this.held.indexOf(dense) });
-    return this.div(this.b.permute(drawn, order.map((_, d) => order.indexOf(d))), num(1 - share));
+    this.draws.push({ tensor, kept, block, seeding, held: this.held.indexOf(dense) });
+    return this.b.permute(drawn, order.map((_, d) => order.indexOf(d)));
   }
 
   #own(t: Tensor): Tensor {

@@ -75,7 +75,7 @@ const filled = (g: Lowering, n: Term): Ref => {
 };
 
 /** These overwrite all that their first argument held. */
-export const OVERWRITING: ReadonlySet<string> = new Set(["fill_", "zero_", "copy_"]);
+export const OVERWRITING: ReadonlySet<string> = new Set(["fill_", "zero_", "copy_", "bernoulli_"]);
 
 export const POINTWISE_RULES: Rules = {
   ...Object.fromEntries(
@@ -157,6 +157,8 @@ export const POINTWISE_RULES: Rules = {
   "fill.Tensor": (g, _x: Given, n: Ref) => filled(g, n),
   "fill.Scalar": (g, _x: Given, n: number) => filled(g, num(n)),
   zero: (g) => filled(g, num(0)),
+  /** Whole samples that are left out: stochastic depth. */
+  "bernoulli.float": (g, _x: Given, p: number) => g.drawn(g.results[0].shape, p),
   zeros: (g) => filled(g, num(0)),
   ones: (g) => filled(g, num(1)),
   zeros_like: (g) => filled(g, num(0)),

@@ -33,6 +33,9 @@ const two = (
 });
 const many = (name: string, takes: readonly Made[], call: OpCase["call"]): OpCase => ({ name, takes, call });
 
+/** Ops with more than one result. */
+const several = (name: string) => op(name) as unknown as (...args: unknown[]) => Tensor[];
+
 const labels = () => tensor(BigInt64Array.of(1n, 0n, 4n));
 const someIgnored = () => tensor(BigInt64Array.of(1n, -100n, 4n));
 const mapLabels = () => tensor(BigInt64Array.of(0n, 1n, 2n, 0n, -100n, 2n), [1, 2, 3]);
@@ -235,6 +238,29 @@ export const OP_CASES: readonly OpCase[] = [
   one("replication_pad2d", (x) => ops.replicationPad2d(x, [1, 1, 2, 0]), [1, 2, 3, 4]),
   one("pixel_shuffle", (x) => ops.pixelShuffle(x, 2), [1, 8, 2, 3]),
   one("slice with steps", (x) => ops.slice(x, 1, 1, null, 2), [3, 8]),
+  one("topk", (x) => several("topk")(x, 2, 1)[0]),
+  one("sort", (x) => several("sort")(x, 0, true)[0]),
+  one("max of a dimension", (x) => several("max.dim")(x, 1)[0]),
+  one("min of a dimension, kept", (x) => several("min.dim")(x, 0, true)[0]),
+  one("where the greatest is", (x) => ops.gather(x, 1, op("argmax")(x, 1, true))),
+  many(
+    "lstm, both ways",
+    [[3, 4, 5], [2, 4, 2], [2, 4, 2], [8, 5], [8, 2], [8], [8], [8, 5], [8, 2], [8], [8]],
+    (x, h, c, ...w) => {
+      const [y, last, memory] = several("lstm.input")(x, [h, c], w, true, 1, 0, true, true, false);
+      return ops.add(ops.sum(ops.square(y)), ops.sum(ops.mul(last, memory)));
+    },
+  ),
+  many(
+    "gru of two layers, batch first",
+    [[4, 3, 5], [2, 4, 2], [6, 5], [6, 2], [6, 2], [6, 2]],
+    (x, h, ...w) => several("gru.input")(x, h, w, false, 2, 0, true, false, true)[0],
+  ),
+  many(
+    "rnn",
+    [[3, 4, 5], [1, 4, 2], [2, 5], [2, 2], [2], [2]],
+    (x, h, ...w) => several("rnn_relu.input")(x, h, w, true, 1, 0, true, false, false)[0],
+  ),
   one("norm", (x) => op("linalg_vector_norm")(x, { dim: [1] })),
   one("norm of zeros", (x) => op("linalg_vector_norm")(ops.scale(x, 0))),
   many(

@@ -76,6 +76,25 @@ const OUTCOMES: readonly [string, (x: Tensor, w: Tensor) => Tensor, string][] = 
     (x, w) => ops.mul(ops.mul(x, w), ops.asinh(ops.toDtype(arange(3), "f32"))),
     "alike",
   ],
+  [
+    "a mask that is filled piece by piece",
+    (x, w) => {
+      const mask = ops.zeros([2, 3]), corner = ops.narrow(mask, 1, 1, 2);
+      op("fill_.Tensor")(ops.narrow(corner, 0, 0, 1), constant(2));
+      op("fill_.Tensor")(corner, constant(3));
+      return ops.mul(ops.mul(x, w), mask);
+    },
+    "alike",
+  ],
+  [
+    "a mask that gets the step's own numbers",
+    (x, w) => {
+      const mask = ops.zeros([2, 3]);
+      op("copy_")(ops.narrow(mask, 1, 1, 1), ops.narrow(x, 1, 1, 1));
+      return ops.mul(ops.mul(x, w), mask);
+    },
+    "copy_ writes to a tensor that is more than this step's own",
+  ],
   ["what the loss does not need", (x, w) => (op("cumprod")(x, 1), ops.mul(x, w)), "alike"],
   [
     "doubles",

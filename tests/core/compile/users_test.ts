@@ -17,6 +17,8 @@ import { MODEL_EXAMPLE, userModel } from "../../../core/models/user/made.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { trainedInPython } from "../models/exported/training.ts";
 import { compared } from "./compiled.ts";
+import { farthest, trained } from "./programs.ts";
+import { machineIsa } from "../../../core/compile/x86/isa.ts";
 
 useLibtorch();
 setThreads(1);
@@ -24,7 +26,8 @@ setThreads(1);
 const folder = Deno.makeTempDirSync();
 globalThis.addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
 const NAMES = ["physics", "decoder", "unet", "graph"];
-const exported = await trainedInPython(NAMES, folder);
+const TRAINED = [...NAMES, "encoder", "gru", "experts"];
+const exported = await trainedInPython(TRAINED, folder, 1);
 // The libraries that they open stay open, and are no test's leak.
 for (const { path } of exported) exportedModel(path).root.free();
 scope(() => op("add_.Tensor")(zeros([1]), zeros([1])));
@@ -58,6 +61,21 @@ for (const [i, name] of NAMES.entries()) {
     const made = (m: typeof input) => m.below ? randint(0, m.below, m.shape) : randn(m.shape);
     scope(() => check(model, made(input), made(target), { task, outputs }));
     model.root.free();
+  });
+}
+
+for (const [i, name] of TRAINED.entries()) {
+  Deno.test({
+    name: `the exported program ${name} has the losses of ordinary steps when its steps are compiled`,
+    ignore: machineIsa() === null,
+    sanitizeResources: false, // what is opened to run machine code stays open
+    fn() {
+      const plain = trained(exported[i], null, 5), exact = trained(exported[i], "exact", 5);
+      const fast = trained(exported[i], "fast", 5);
+      assert(fast.compiled, fast.told);
+      assert(farthest(fast.losses, plain.losses) < 1e-6, `${fast.losses} in place of ${plain.losses}`);
+      assertEquals(exact.losses, plain.losses, exact.told);
+    },
   });
 }
 

@@ -28,8 +28,12 @@ export interface Trained {
 export const STEPS = 10;
 
 /** Exports the models into `folder` and trains them in Python, unless they are there. */
-export async function trainedInPython(names: readonly string[], folder: string): Promise<Trained[]> {
-  const asked = { what: "train", names, folder, steps: STEPS };
+export async function trainedInPython(
+  names: readonly string[],
+  folder: string,
+  steps = STEPS,
+): Promise<Trained[]> {
+  const asked = { what: "train", names, folder, steps };
   return (await askPeer<{ answers: Trained[] }>("export_train.py", asked)).answers;
 }
 
