@@ -241,7 +241,7 @@ class Recorder implements Listener, Recording {
     return known.value;
   }
 
-  /** What constants were written to is a constant: a mask that is filled piece by piece. */
+  /** A mask that is filled piece by piece with constants is a constant. */
   #seeAgain(t: Tensor, known: Known): void {
     known.value = this.#value(t, { from: "outside", number: 0, tensor: this.#hold(t, rowByRow) });
     known.stale = null;
