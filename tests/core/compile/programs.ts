@@ -5,7 +5,8 @@ import { copy_, randint, randn } from "../../../ffi/ops.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Facts } from "../../../core/models/model.ts";
-import { type Mode, openCompiledPass } from "../../../core/train/compiled_pass.ts";
+import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
+import type { Mode } from "../../../core/train/compiled_plans.ts";
 import { opened, type Trained } from "../models/exported/training.ts";
 import { rig, run } from "../train/rig.ts";
 
