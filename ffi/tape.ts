@@ -40,9 +40,20 @@ export interface Listener {
   refuse(op: string, reason: Reason): void;
   /** The generator was seeded for this block of the model, in every step. */
   seeded(block: number): void;
+  /** The model's next block begins. */
+  entered(block: number): void;
+  /** `made` has the value of `of`, gradients included, though autograd knows nothing of it. */
+  same(of: Tensor, made: Tensor): void;
 }
 
 export const tape: { hears: Listener | null } = { hears: null };
+
+/** A tensor that stands for another one between two graphs of autograd's. */
+export function handedOn(of: Tensor, make: (of: Tensor) => Tensor): Tensor {
+  const made = untold(() => make(of));
+  tape.hears?.same(of, made);
+  return made;
+}
 
 /** The ops of `body` are not told: the caller tells of its result. */
 export function untold<R>(body: () => R): R {

@@ -43,6 +43,8 @@ export interface RecordedOp {
   readonly stopped: boolean;
   /** Set where it drops numbers. */
   readonly drops: Drops | null;
+  /** The model's block that it is a part of; the loss belongs to the last one. */
+  readonly part: number;
   /** It writes to this value, which comes from outside: a count, a running mean. */
   readonly writes: number | null;
 }
@@ -115,6 +117,7 @@ class Recorder implements Listener, Recording {
   readonly #constants = new Set<number>();
   #over = false;
   #block: number | null = null;
+  #part = 0;
   #seedings = 0;
 
   born(t: Tensor): void {
@@ -147,6 +150,23 @@ class Recorder implements Listener, Recording {
     this.#seedings++;
   }
 
+  entered(block: number): void {
+    this.#part = block;
+  }
+
+  /** Also when backward has begun: what it hands back is known by it. */
+  same(of: Tensor, made: Tensor): void {
+    let known = this.#known.get(of);
+    if (!known && this.#over) return;
+    if (!known) {
+      if (this.#born.has(of)) this.refuse("detach", "outside");
+      this.#learn(of, { from: "outside", number: 0, tensor: of }, { members: [], outside: true });
+      known = this.#known.get(of)!;
+    }
+    known.memory.members.push(made);
+    this.#known.set(made, { ...known });
+  }
+
   op(schema: Schema, args: readonly unknown[], result: unknown): void {
     if (this.#over) return;
     if (schema.name === "_backward") return this.#end(schema, args);
@@ -168,7 +188,7 @@ class Recorder implements Listener, Recording {
     const stopped = untold(() => !native.gradMode());
     if (target && stopped && writes === null) this.refuse(schema.name, "writes");
     const drops = this.#drops(schema, args);
-    this.ops.push({ schema, args: encoded, results, stopped, drops, writes });
+    this.ops.push({ schema, args: encoded, results, stopped, drops, writes, part: this.#part });
   }
 
   valueOf(t: Tensor): number | null {

@@ -31,7 +31,10 @@ export function planLines(model: Model, facts: Facts, { training }: Config): str
   return scope(() => {
     const { input, target } = sampleOf(model, facts, training.batch_size);
     if (inParts(pass, target)) return [opByOp(HEAD_IN_PARTS)];
-    const plan = examinePlan(pass, arena, input, target, mode);
+    const plan = examinePlan(pass, arena, input, target, {
+      mode,
+      recomputes: training.gradient_checkpointing,
+    });
     if ("reason" in plan) return [opByOp(plan.reason)];
     const { placed: { parts, elements, unshared }, codeBytes, milliseconds } = plan;
     const calls = parts.filter(({ kernel }) => kernel === "call").length;

@@ -65,7 +65,7 @@ export interface DeriveOptions {
 /** The gradients of the loss for the arena's parameters, `shapes`; what nothing needs is left out. */
 export function derive(graph: Graph, parameters: number, { weighted }: DeriveOptions): Graph {
   const b = new Builder();
-  const moved = copyInto(b, graph.nodes, [graph.output, graph.loss, ...graph.effects], false);
+  const { moved, blocks } = copyInto(b, graph, [graph.output, graph.loss, ...graph.effects], false);
   const loss = moved.get(graph.loss)!;
   const seed = weighted ? b.tensor({ from: "weight" }, [], "f32") : b.number(1);
   const wrt = parametersOf(b, parameters);
@@ -78,6 +78,7 @@ export function derive(graph: Graph, parameters: number, { weighted }: DeriveOpt
     loss,
     gradients: given,
     effects: graph.effects.map((r) => moved.get(r)!),
+    blocks,
   };
   return pruned(whole);
 }
@@ -100,9 +101,9 @@ export type Replace = (b: Builder, node: Node, r: Ref, to: (r: Ref) => Ref) => R
 export function rebuilt(graph: Graph, replace: Replace): Graph {
   const b = new Builder();
   const { output, loss, gradients, effects } = graph;
-  const moved = copyInto(
+  const { moved, blocks } = copyInto(
     b,
-    graph.nodes,
+    graph,
     [output, loss, ...gradients.filter((r) => r !== null), ...effects],
     true,
     replace,
@@ -114,26 +115,34 @@ export function rebuilt(graph: Graph, replace: Replace): Graph {
     loss: to(loss),
     gradients: gradients.map((r) => r === null ? null : to(r)),
     effects: effects.map(to),
+    blocks,
   };
+}
+
+interface Copied {
+  readonly moved: ReadonlyMap<Ref, Ref>;
+  /** As the graph's own: of a value that two blocks have, the first one. */
+  readonly blocks: readonly (number | undefined)[];
 }
 
 /** Builds these values and what they are made of once more. */
 function copyInto(
   b: Builder,
-  nodes: readonly Node[],
+  { nodes, blocks = [] }: Graph,
   roots: readonly Ref[],
   unstopped: boolean,
   replace: Replace = () => null,
-): Map<Ref, Ref> {
-  const needed = new Set<Ref>(roots), moved = new Map<Ref, Ref>();
+): Copied {
+  const needed = new Set<Ref>(roots), moved = new Map<Ref, Ref>(), now: (number | undefined)[] = [];
   for (let r = nodes.length - 1; r >= 0; r--) {
     if (needed.has(r)) { for (const a of argsOf(nodes[r])) needed.add(a); }
   }
   for (const r of [...needed].sort((a, b) => a - b)) {
     const to = (a: Ref) => moved.get(a)!;
     moved.set(r, replace(b, nodes[r], r, to) ?? copied(b, nodes[r], to, unstopped));
+    while (now.length < b.nodes.length) now.push(blocks[r]);
   }
-  return moved;
+  return { moved, blocks: now };
 }
 
 function copied(b: Builder, node: Node, to: (r: Ref) => Ref, unstopped: boolean): Ref {

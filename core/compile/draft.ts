@@ -9,6 +9,8 @@ export interface FuseOptions {
   readonly exact: boolean;
   /** Gradients are added to what is there; else they are written. */
   readonly adds: boolean;
+  /** Backward computes each block's values once more. */
+  readonly recomputes?: boolean;
   /** libtorch computes with so many threads, among which it divides large sums. */
   readonly threads?: number;
 }

@@ -14,6 +14,7 @@ import { VECTOR_FUNCTIONS } from "./kernel.ts";
 import { orderedSum, standsApart, type Sum } from "./ordered.ts";
 import { blasProduct, product } from "./products.ts";
 import { buffersRead, type Home, type Part, type Program } from "./program.ts";
+import { recomputed } from "./recompute.ts";
 import { simplify } from "./simplify.ts";
 import { argsOf, liveIn, usesIn } from "./uses.ts";
 
@@ -26,8 +27,9 @@ const COSTS: Readonly<Record<string, number>> = {
 const MOST_ROUNDS = 400;
 
 export function fuse(graph: Graph, options: FuseOptions): Program {
-  const simple = simplify(options.exact ? graph : expanded(graph), options.exact);
-  const kept = new Set<Ref>();
+  const whole = options.exact ? graph : expanded(graph);
+  const simple = simplify(options.recomputes ? recomputed(whole) : whole, options.exact);
+  const kept = new Set<Ref>(simple.nodes.flatMap(({ kept }, ref) => kept ? [ref] : []));
   for (let round = 0; round < MOST_ROUNDS; round++) {
     const fusion = new Fusion(simple, kept, options);
     const program = fusion.run();
@@ -48,6 +50,9 @@ class Fusion {
   readonly #under = new Set<Ref>();
   /** Values that are read as they are; a call's other results are values of their own. */
   readonly #uses = new Set<Ref>();
+  /** Values that backward computes once more join no part that stands before its block's backward. */
+  #late = 0;
+  #floor = 0;
 
   constructor(readonly graph: Graph, readonly kept: Set<Ref>, readonly options: FuseOptions) {
     this.#draft = new Draft(graph, options, this.#inMemory);
@@ -65,7 +70,10 @@ class Fusion {
 
   run(): Program {
     const draft = this.#draft;
-    this.graph.nodes.forEach((_, ref) => this.#live.has(ref) && this.#made(ref));
+    this.graph.nodes.forEach(({ late = 0 }, ref) => {
+      if (late > this.#late) [this.#late, this.#floor] = [late, draft.parts.length];
+      if (this.#live.has(ref)) this.#made(ref);
+    });
     for (const { ref, home, adds } of this.#copies) this.#withMissing(() => copied(draft, ref, home, adds));
     this.graph.gradients.forEach((ref, index) => {
       if (ref === null && !this.options.adds) cleared(draft, index);
@@ -208,10 +216,10 @@ class Fusion {
     const draft = this.#draft, { at: made, bufferOf, parts } = draft;
     const space = String(spaceOf(this.graph, ref));
     const needs = this.#reads(ref);
-    const earliest = Math.max(-1, ...needs.map((need) => made.get(need)!));
+    const earliest = Math.max(this.#floor, ...needs.map((need) => made.get(need)!));
     const near = new Set(needs.map((need) => bufferOf.get(need)!));
     draft.define(ref);
-    for (let at = Math.max(0, earliest); at < parts.length; at++) {
+    for (let at = earliest; at < parts.length; at++) {
       const part = parts[at];
       if (!("built" in part) || part.space !== space) continue;
       const { reads, writes } = part.built;

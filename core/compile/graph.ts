@@ -54,6 +54,10 @@ export type Ref = number;
 interface Made {
   readonly shape: readonly number[];
   readonly kind: Kind;
+  /** Set by recompute.ts: it is computed when backward has come to this block, counted from the last one, and not before. */
+  readonly late?: number;
+  /** Set by recompute.ts: it lies in memory for backward. */
+  readonly kept?: boolean;
 }
 
 /** Tensors that come from outside. */
@@ -122,4 +126,6 @@ export interface Graph {
   readonly gradients: readonly (Ref | null)[];
   /** Calls that write to held tensors (a batch norm's count), after everything else has read them. */
   readonly effects: readonly Ref[];
+  /** The model's block that a value of the forward pass is a part of. */
+  readonly blocks?: readonly (number | undefined)[];
 }

@@ -10,7 +10,7 @@ import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { NoBlas } from "./blas.ts";
 import { type Cut, gradientsFirst, type Place, placesOf } from "./cuts.ts";
 import { fuse } from "./fuse.ts";
-import type { CallPart } from "./program.ts";
+import { buffersRead, buffersWritten, type CallPart } from "./program.ts";
 import type { Graph, Ref } from "./graph.ts";
 import type { Isa, Kernel } from "./kernel.ts";
 import { place, type Placed, type Slot } from "./place.ts";
@@ -33,6 +33,7 @@ export interface PlanOptions {
   readonly adds: boolean;
   readonly isa: Isa;
   readonly threads: number;
+  readonly recomputes?: boolean;
   /** From the last block to the first; absent where nobody waits for gradients. */
   readonly cuts?: readonly Cut[];
 }
@@ -81,7 +82,7 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
     return { lacks: "order", name: thrown.message };
   }
   const { parts, slots } = placed;
-  const steps: Step[] = [];
+  const steps: Step[] = [], at: number[] = [];
   const free = () => steps.forEach((step) => "code" in step && step.code.free());
   let kernels: Kernel[] = [], codeBytes = 0;
   const close = (): NoPlan | null => {
@@ -96,16 +97,16 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
   };
   for (const [i, part] of parts.entries()) {
     const ends = i < parts.length - 1 ? cuts.filter((cut) => cut.part === i) : [];
-    if (part.kernel !== "call") kernels.push(part);
+    if (part.kernel !== "call") kernels.push(part), at.push(steps.length);
     if (part.kernel !== "call" && ends.length === 0) continue;
     const refusal = close();
     if (refusal) return free(), refusal;
-    if (part.kernel === "call") steps.push(part);
+    if (part.kernel === "call") at.push(steps.push(part) - 1);
     steps.push(...ends.slice(-1));
   }
   const refusal = close();
   if (refusal) return free(), refusal;
-  const runner = new Runner(placed, memory, steps);
+  const runner = new Runner(placed, memory, steps, lastUses(placed, at));
   return {
     placed,
     kernels: parts.filter(({ kernel }) => kernel !== "call").length,
@@ -118,6 +119,24 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
       runner.free();
     },
   };
+}
+
+/** The results of calls that nothing reads behind each step. `at` is the step of each part. */
+function lastUses({ parts, slots }: Placed, at: readonly number[]): number[][] {
+  const last = new Map<number, number>();
+  parts.forEach((part, i) => {
+    for (const slot of [...buffersRead(part), ...buffersWritten(part)]) {
+      if (slots[slot].from === "result") last.set(slot, at[i]);
+    }
+  });
+  const ends: number[][] = [];
+  for (const [slot, step] of last) (ends[step] ??= []).push(slot);
+  return ends;
+}
+
+/** An op in place gives back what it was given, which stays. */
+function release(t: Tensor): void {
+  if (!t.kept) t.free();
 }
 
 const F32 = 4;
@@ -138,6 +157,7 @@ class Runner {
     readonly placed: Placed,
     readonly memory: PlanMemory,
     readonly steps: readonly Step[],
+    readonly ends: readonly (readonly number[] | undefined)[],
   ) {
     this.#codes = steps.flatMap((step) => "code" in step ? [step.code] : []);
     this.#memory = keep(uninitialised([Math.max(1, placed.elements)]));
@@ -191,11 +211,12 @@ class Runner {
     };
     noGrad(() =>
       scope(() => {
-        for (const step of this.steps) {
+        this.steps.forEach((step, i) => {
           if ("code" in step) step.code.run();
           else if ("block" in step) done?.(step.block);
           else this.#call(step, given);
-        }
+          for (const slot of this.ends[i] ?? []) release(this.#results.get(slot)!);
+        });
         this.#results.clear();
       })
     );
@@ -205,24 +226,31 @@ class Runner {
     const { schema, values, results } = part;
     let op = this.#ops.get(schema);
     if (!op) this.#ops.set(schema, op = compile(parseSchema(schema), "aten"));
+    const views: Tensor[] = [];
     const argument = (value: unknown): unknown => {
       if (Array.isArray(value)) return value.map(argument);
       if (typeof value !== "object" || value === null || !("ref" in value)) return value;
-      return this.#tensor(part, value.ref as Ref, given);
+      return this.#tensor(part, value.ref as Ref, given, views);
     };
     const made = op(...values.map(argument));
     const list = (Array.isArray(made) ? made : [made]) as Tensor[];
-    for (const { slot, index } of results) {
+    const stay = new Set(results.map(({ slot, index }) => {
       const tensor = list[index].contiguous ? list[index] : contiguous(list[index]);
       this.#results.set(slot, tensor);
       this.#set(slot, tensor);
-    }
+      return tensor;
+    }));
+    for (const t of [...list, ...views]) if (!stay.has(t)) release(t);
   }
 
-  #tensor(part: CallPart, ref: Ref, given: (slot: number) => Tensor | null): Tensor {
+  #tensor(part: CallPart, ref: Ref, given: (slot: number) => Tensor | null, views: Tensor[]): Tensor {
     const { slot, offset, sizes, strides } = part.tensors.get(ref)!;
     const result = this.#results.get(slot) ?? given(slot);
-    if (result) return asStrided(result, sizes, strides, offset + result.offset);
+    if (result) {
+      const seen = asStrided(result, sizes, strides, offset + result.offset);
+      views.push(seen);
+      return seen;
+    }
     const key = `${slot} ${offset} ${sizes} ${strides}`;
     let view = this.#views.get(key);
     if (!view) {

@@ -5,7 +5,7 @@ import { asksForGradient, backward, boundary, gradOf } from "../../ffi/autograd.
 import { isFloating } from "../../ffi/dtype.ts";
 import { add } from "../../ffi/make.ts";
 import { detach, mul, sum } from "../../ffi/ops.ts";
-import { tape } from "../../ffi/tape.ts";
+import { handedOn, tape } from "../../ffi/tape.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
 import type { UserMetrics } from "../models/user/made.ts";
@@ -62,6 +62,7 @@ export function straight(p: Pass, input: Tensor, target: Tensor, weight: Weight)
     let x: Activation = input;
     const blocks = p.model.blocks;
     for (let i = 0; i < blocks.length - (parts ? 1 : 0); i++) {
+      tape.hears?.entered(i);
       p.seeds?.seed(i);
       const before: Activation = x;
       x = scope(() => blocks[i].forward(before)); // what backward does not need is freed at once
@@ -89,6 +90,7 @@ export function checkpointed(
   const last = blocks.length - 1;
   const run = (i: number, x: Activation) =>
     autocast(p.cast, p.onGpu, () => {
+      tape.hears?.entered(i);
       p.seeds?.seed(i);
       return blocks[i].forward(x);
     });
@@ -105,12 +107,18 @@ export function checkpointed(
       return { loss, output, gradients: list(x).map(gradient) };
     }
     const outcome = autocast(p.cast, p.onGpu, () => {
+      tape.hears?.entered(last);
       p.seeds?.seed(last);
       const output = outputOf(blocks[last].forward(x));
       return { output, loss: p.loss.apply(output, target) };
     });
     backward(outcome.loss, weight);
-    return { loss: detach(outcome.loss), output: detach(outcome.output), gradients: list(x).map(gradient) };
+    const { loss, output } = outcome;
+    return {
+      loss: handedOn(loss, detach),
+      output: handedOn(output, detach),
+      gradients: list(x).map(gradient),
+    };
   });
   done?.(last);
   let gradients = top.gradients;
@@ -138,14 +146,17 @@ export const mapped = (x: Activation, one: (t: Tensor) => Tensor): Activation =>
 
 /** Token ids cannot ask for a gradient. */
 function leaf(x: Activation): Activation {
-  return mapped(x, (t) => isFloating(t.dtype) ? boundary(t) : t);
+  return mapped(x, (t) => isFloating(t.dtype) ? handedOn(t, boundary) : t);
 }
 
 /** Tensors that a block only hands on stay the same objects. */
 function withoutGraph(x: Activation, forward: (x: Activation) => Activation): Activation {
   const start = leaf(x);
   const before = list(x), handed = list(start);
-  return mapped(forward(start), (t) => handed.includes(t) ? before[handed.indexOf(t)] : detach(t));
+  return mapped(
+    forward(start),
+    (t) => handed.includes(t) ? before[handed.indexOf(t)] : handedOn(t, (made) => detach(made)),
+  );
 }
 
 const gradient = (t: Tensor): Tensor | null => isFloating(t.dtype) ? gradOf(t) : null;

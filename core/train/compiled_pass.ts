@@ -10,7 +10,7 @@ import type { Cut } from "../compile/cuts.ts";
 import { lower, sameStep } from "../compile/lower/lower.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
 import type { Config } from "../settings/settings.ts";
-import { type BlockDone, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
+import { type BlockDone, checkpointed, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
 import { inParts } from "./chunked_head.ts";
 import { judgeSafely, lineOf } from "./compiled_check.ts";
 import { attempt, makePlans, type Mode, type Plans, type Recorded } from "./compiled_plans.ts";
@@ -52,11 +52,9 @@ export function compiledMode({ compile, deterministic }: Config["training"], onG
 /** The reason why no step of this run can be compiled, or null. */
 export function whyNotCompiled(
   { pass, channelsLast }: { readonly pass: Pass; readonly channelsLast: boolean },
-  training: Config["training"],
   syncNorms: boolean,
 ): string | null {
   if (pass.cast !== null) return "--amp computes in half precision";
-  if (training.gradient_checkpointing) return "--gradient-checkpointing computes each block twice";
   if (syncNorms) return "--sync-bn gathers statistics in the midst of them";
   if (channelsLast && pass.model.convolutional) return CHANNELS_LAST;
   if (machineIsa() === null) return "this processor has no AVX2";
@@ -95,6 +93,7 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
     );
   /** Runs as always while it is recorded. `then` may use the arena's gradients, which are put back. */
   const recordedRun = (
+    plain: Run,
     p: Pass,
     input: Tensor,
     target: Tensor,
@@ -104,7 +103,7 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
     const before = fresh ? null : keep(clone(arena.gradient));
     zero_(arena.gradient);
     fresh = false;
-    const { result, recording } = record(() => straight(p, input, target, weight));
+    const { result, recording } = record(() => recordable(plain)(p, input, target, weight, null));
     const recorded = keep(clone(arena.gradient));
     then(result, recording, recorded);
     noGrad(() => {
@@ -134,6 +133,7 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
     return false;
   };
   const first = (
+    plain: Run,
     p: Pass,
     input: Tensor,
     target: Tensor,
@@ -141,9 +141,10 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
     cuts: readonly Cut[],
   ): Outcome => {
     let plans: Plans | null = null;
-    const outcome = recordedRun(p, input, target, weight, (outcome, recording, gradient) => {
+    const recomputes = plain === checkpointed;
+    const outcome = recordedRun(plain, p, input, target, weight, (outcome, recording, gradient) => {
       const recorded = { input, target, weight, outcome };
-      const made = attempt(() => makePlans(arena, { mode, isa, cuts }, recording, recorded));
+      const made = attempt(() => makePlans(arena, { mode, isa, cuts, recomputes }, recording, recorded));
       if ("reason" in made) {
         recording.free();
         if (!told) reports().warn(`Steps are not compiled: ${made.reason}. They run op by op.`);
@@ -161,10 +162,17 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
    * The step must stay the same, and is compared once more: where a model begins with a layer of zeros, most of the
    * first gradients are zero.
    */
-  const second = (kind: Kind, p: Pass, input: Tensor, target: Tensor, weight: Weight): Outcome => {
+  const second = (
+    kind: Kind,
+    plain: Run,
+    p: Pass,
+    input: Tensor,
+    target: Tensor,
+    weight: Weight,
+  ): Outcome => {
     const plans = kind.plans!;
     kind.sure = true;
-    return recordedRun(p, input, target, weight, (outcome, recording, gradient) => {
+    return recordedRun(plain, p, input, target, weight, (outcome, recording, gradient) => {
       const again = lower(recording, { input, target, parameters: arena.parameters, ...outcome }, {
         exact: mode === "exact",
       });
@@ -188,7 +196,7 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
     over: (plain, cuts = []) => (p, input, target, weight, done) => {
       const known = kindOf(p, input, target, weight);
       let outcome: Outcome;
-      if (known?.plans && !known.sure) outcome = second(known, p, input, target, weight);
+      if (known?.plans && !known.sure) outcome = second(known, plain, p, input, target, weight);
       else if (known?.plans) {
         draw(p, known.plans);
         outcome = known.plans.run(input, target, weight, !fresh, done);
@@ -200,12 +208,15 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
         told = true;
         clear();
         return plain(p, input, target, weight, done);
-      } else outcome = first(p, input, target, weight, cuts);
+      } else outcome = first(plain, p, input, target, weight, cuts);
       if (done) { for (let block = p.model.blocks.length - 1; block >= 0; block--) done(block); }
       return outcome;
     },
   };
 }
+
+/** Blocks that have graphs of their own for ranks' sake have the same bits in one graph. */
+const recordable = (plain: Run): Run => plain === checkpointed ? checkpointed : straight;
 
 /** The same random numbers as the ordinary step's. */
 function draw({ seeds }: Pass, { lowered: { draws } }: Plans): void {

@@ -34,6 +34,8 @@ export interface Wanted {
   readonly isa: Isa;
   /** Gradients are waited for here. */
   readonly cuts: readonly Cut[];
+  /** Backward computes each block's values once more. */
+  readonly recomputes: boolean;
 }
 
 /** The plans of one shape: one writes gradients, the other adds to them. */
@@ -46,7 +48,7 @@ export interface Plans {
 
 export function makePlans(
   arena: Arena,
-  { mode, isa, cuts }: Wanted,
+  { mode, isa, cuts, recomputes }: Wanted,
   recording: Parameters<typeof lower>[0],
   { input, target, weight, outcome }: Recorded,
 ): Plans | { readonly reason: string } {
@@ -62,7 +64,7 @@ export function makePlans(
   const cells = Array.from({ length: CELLS }, (_, i) => keep(select(losses, 0, i * CELL)));
   const memory = { ...arena, held: lowered.held, output, losses };
   const make = (adds: boolean) =>
-    makePlan(graph, memory, { exact: mode === "exact", adds, isa, threads: threads(), cuts });
+    makePlan(graph, memory, { exact: mode === "exact", adds, isa, threads: threads(), recomputes, cuts });
   const first = make(false);
   if ("lacks" in first) return { reason: whyNoPlan(first) };
   let adding: Plan | null = null, cell = 0;
@@ -98,14 +100,19 @@ export function examinePlan(
   arena: Arena,
   input: Tensor,
   target: Tensor,
-  mode: Mode,
+  { mode, recomputes = false }: { readonly mode: Mode; readonly recomputes?: boolean },
 ): Pick<Plan, "placed" | "codeBytes" | "milliseconds"> | { readonly reason: string } {
   const isa = machineIsa();
   if (isa === null) return { reason: "this processor has no AVX2" };
   return scope(() => {
     const { result, recording } = record(() => straight(p, input, target, null));
     const made = attempt(() =>
-      makePlans(arena, { mode, isa, cuts: [] }, recording, { input, target, weight: null, outcome: result })
+      makePlans(arena, { mode, isa, cuts: [], recomputes }, recording, {
+        input,
+        target,
+        weight: null,
+        outcome: result,
+      })
     );
     if ("reason" in made) return { reason: made.reason };
     const { placed, codeBytes, milliseconds } = made.first;

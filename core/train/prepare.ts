@@ -144,7 +144,7 @@ export function prepare(launch: Launch): Trainer {
   const schedule = scheduleOf(training, scaledLearningRate(training, plan.global), plan, data.train.facts);
   const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team) : null;
   const mode = compiledMode(training, pass.onGpu);
-  const uncompiled = mode && whyNotCompiled(built, training, team !== null && training.sync_bn);
+  const uncompiled = mode && whyNotCompiled(built, team !== null && training.sync_bn);
   const ordinary = zero?.optimizer ?? createOptimizer(training.optimizer, arena);
   const compiles = mode !== null && uncompiled === null;
   const optimizer = compiles && mode === "fast" && zero === null

@@ -147,11 +147,14 @@ class Pass {
       return recording.valueOf(t) ?? g.refuse("outside");
     });
     const needed = this.#needed([output, loss]);
+    const blocks: number[] = [];
     recording.ops.forEach((op, i) => {
-      if (needed.has(i)) this.#lower(op);
+      if (!needed.has(i)) return;
+      this.#lower(op);
+      while (blocks.length < g.b.nodes.length) blocks.push(op.part);
     });
     const refs = { output: this.#ref(output), loss: this.#ref(loss) };
-    return { nodes: g.b.nodes, ...refs, gradients: [], effects: this.#effects };
+    return { nodes: g.b.nodes, ...refs, gradients: [], effects: this.#effects, blocks };
   }
 
   /** The ops that made these values, and those that write to something. */

@@ -172,7 +172,8 @@ export function overlappedGradients(
   account: Pick<Account, "lap">,
 ): GradientStrategy {
   const { checkpointing, compiled } = options;
-  const run = checkpointing ? checkpointed : compiled?.over(segmented, reducer.cuts) ?? segmented;
+  const plain = checkpointing ? checkpointed : segmented;
+  const run = compiled?.over(plain, reducer.cuts) ?? plain;
   const micro = { ...options, run, done: reducer.blockDone, empty: norms && norms.without };
   return {
     ...plainGradients(options),

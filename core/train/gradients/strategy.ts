@@ -116,7 +116,7 @@ function weightOf(scaler: LossScaler | null, part: Tensor | null): Weight {
 
 export function plainGradients(options: MicroBatchOptions): GradientStrategy {
   const { arena, checkpointing, compiled } = options;
-  const run = checkpointing ? checkpointed : compiled?.over(straight) ?? straight;
+  const plain = checkpointing ? checkpointed : straight, run = compiled?.over(plain) ?? plain;
   const micro: Micro = { ...options, run, done: null, empty: null };
   return {
     arena,

@@ -89,7 +89,7 @@ export function computeShard(
   if (seeds) seeds.share = shard;
   const mine = (_: unknown, i: number) => batches[i].shard === shard;
   const own = batches.filter(mine);
-  const run = checkpointing ? checkpointed : compiled?.over(straight) ?? straight;
+  const plain = checkpointing ? checkpointed : straight, run = compiled?.over(plain) ?? plain;
   const micro = { ...options, run, done: null, empty: null };
   const watch = { observe, pauses: { next: pauses.next, rest() {} } }; // ranks meet after the last shard
   const loss = accumulate(micro, own, shares.filter(mine), watch, own.length);
