@@ -160,7 +160,11 @@ class Recorder implements Listener, Recording {
     if (!known && this.#over) return;
     if (!known) {
       if (this.#born.has(of)) this.refuse("detach", "outside");
-      this.#learn(of, { from: "outside", number: 0, tensor: of }, { members: [], outside: true });
+      this.#learn(of, { from: "outside", number: 0, tensor: of }, {
+        members: [],
+        outside: true,
+        constant: false,
+      });
       known = this.#known.get(of)!;
     }
     known.memory.members.push(made);
