@@ -1,10 +1,11 @@
-// --compile=fast: the optimizer's update of all parameters is one loop of machine code.
+// --compile=fast: the optimizer's update of all parameters is one loop of machine code, or one for each part of a bucket
+// that this rank updates.
 import { threads } from "../../ffi/context.ts";
 import { loadCode } from "../../ffi/machine_code.ts";
 import { borrowBytes, zeros } from "../../ffi/make.ts";
 import { keep } from "../../ffi/tensor.ts";
 import type { GroupKernel } from "../compile/kernel.ts";
-import { adamKernel, NUMBERS, RATE, ROOT, sgdKernel, SHRINK } from "../compile/update.ts";
+import { adamKernel, NUMBERS, type Piece, RATE, ROOT, sgdKernel, SHRINK } from "../compile/update.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
 import { printCode } from "../compile/x86/print.ts";
 import type { Arena } from "./gradients/arena.ts";
@@ -12,14 +13,25 @@ import type { Optimizer, OptimizerSettings } from "./optimizers.ts";
 
 /** The same optimizer with another way of its step; itself where there is none. */
 export function compiledUpdate(optimizer: Optimizer, settings: OptimizerSettings, arena: Arena): Optimizer {
-  const isa = machineIsa(), kernel = kernelOf(settings, arena.flat.numel);
-  const { state } = optimizer;
-  if (isa === null || kernel === null || state === undefined || arena.direct) return optimizer;
-  const slots = [arena.flat, arena.gradient, ...state];
-  const code = loadCode(printCode([kernel], isa, slots.length + 1, threads()));
+  const isa = machineIsa(), { state } = optimizer;
+  if (isa === null || state === undefined || arena.direct) return optimizer;
+  const pieces = piecesOf(arena), tensors = pieces.flatMap(({ weights, gradient }) => [weights, gradient]);
+  const numbersSlot = tensors.length + state.length;
+  const kernels = pieces.map(({ weights, offset }, i) =>
+    kernelOf(settings, {
+      elements: weights.numel,
+      weights: 2 * i,
+      gradient: 2 * i + 1,
+      state: state.map((_, k) => tensors.length + k),
+      offset,
+      numbers: numbersSlot,
+    })
+  );
+  if (kernels.includes(null)) return optimizer;
+  const code = loadCode(printCode(kernels.filter((one) => one !== null), isa, numbersSlot + 1, threads()));
   if ("refused" in code) return optimizer;
   const numbers = keep(zeros([NUMBERS]));
-  [...slots, numbers].forEach((tensor, slot) => code.setSlot(slot, tensor));
+  [...tensors, ...state, numbers].forEach((tensor, slot) => code.setSlot(slot, tensor));
   const bytes = borrowBytes(numbers);
   const given = new Float32Array(bytes.buffer, bytes.byteOffset, NUMBERS);
   const begin = settings.type === "sgd" ? beginSgd : beginAdam(settings);
@@ -38,11 +50,17 @@ export function compiledUpdate(optimizer: Optimizer, settings: OptimizerSettings
   };
 }
 
-function kernelOf(s: OptimizerSettings, elements: number): GroupKernel | null {
+/** The whole arena, or this rank's parts of buckets, whose state lies together. */
+function piecesOf({ parameters, flat, gradient, memory, starts }: Arena) {
+  if (memory.length === 1 && memory[0] === gradient) return [{ weights: flat, gradient, offset: 0 }];
+  return memory.map((gradient, i) => ({ weights: parameters[i], gradient, offset: starts[i] }));
+}
+
+function kernelOf(s: OptimizerSettings, piece: Piece): GroupKernel | null {
   const { momentum, nesterov, weight_decay: decay, beta1, beta2, eps } = s;
-  if (s.type === "sgd") return sgdKernel(elements, { momentum, nesterov, decay });
+  if (s.type === "sgd") return sgdKernel(piece, { momentum, nesterov, decay });
   if (s.type !== "adamw" && s.type !== "adam") return null;
-  return adamKernel(elements, { beta1, beta2, eps, decay, decoupled: s.type === "adamw" });
+  return adamKernel(piece, { beta1, beta2, eps, decay, decoupled: s.type === "adamw" });
 }
 
 type Begin = (given: Float32Array, rate: number, step: number) => void;

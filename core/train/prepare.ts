@@ -142,14 +142,12 @@ export function prepare(launch: Launch): Trainer {
   const gpu = first ? gpuFactsOf(config, device, built) : null;
   const plan = planBatches(training, data.train.length, world);
   const schedule = scheduleOf(training, scaledLearningRate(training, plan.global), plan, data.train.facts);
-  const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team) : null;
   const mode = compiledMode(training, pass.onGpu);
   const uncompiled = mode && whyNotCompiled(built, team !== null && training.sync_bn);
+  const compiles = mode !== null && uncompiled === null, fast = compiles && mode === "fast";
+  const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team, fast) : null;
   const ordinary = zero?.optimizer ?? createOptimizer(training.optimizer, arena);
-  const compiles = mode !== null && uncompiled === null;
-  const optimizer = compiles && mode === "fast" && zero === null
-    ? compiledUpdate(ordinary, training.optimizer, arena)
-    : ordinary;
+  const optimizer = fast && zero === null ? compiledUpdate(ordinary, training.optimizer, arena) : ordinary;
   const scaler = amp === "fp16" ? scalerOf(config, device) : null;
   const ema = training.ema > 0 ? createEma(arena, training.ema) : null;
   const averages = ema && arena.viewsOf(ema.average);

@@ -9,6 +9,7 @@ import { formatBytes } from "../../base/format.ts";
 import type { Model } from "../../models/model.ts";
 import type { Arena } from "./arena.ts";
 import { gradientNorm } from "./norm.ts";
+import { compiledUpdate } from "../compiled_update.ts";
 import { createOptimizer, type DeviceUpdate, type Optimizer } from "../optimizers.ts";
 import { type Bucket, bucketElements, bucketsOf, firstBlocks } from "./overlapped.ts";
 import type { GradientStrategy } from "./strategy.ts";
@@ -29,12 +30,20 @@ export interface Zero {
   scatter(): void;
 }
 
-export function openZero({ training, distributed }: Config, arena: Arena, model: Model, team: Team): Zero {
+/** `compiles`: the update is machine code. */
+export function openZero(
+  { training, distributed }: Config,
+  arena: Arena,
+  model: Model,
+  team: Team,
+  compiles = false,
+): Zero {
   const { collectives, world } = team;
   const least = bucketElements(distributed.bucket_mb, collectives);
   const buckets = bucketsOf(arena.starts, arena.flat.numel, firstBlocks(arena, model), least, world);
   const owned = openOwned(arena, buckets, collectives);
-  const inner = createOptimizer(training.optimizer, owned.arena);
+  const ordinary = createOptimizer(training.optimizer, owned.arena);
+  const inner = compiles ? compiledUpdate(ordinary, training.optimizer, owned.arena) : ordinary;
   const bytes = [...inner.slots.values()].flat().reduce((sum, { byteLength }) => sum + byteLength, 0);
   return {
     owned,
