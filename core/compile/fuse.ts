@@ -10,6 +10,7 @@ import { withEpilogues } from "./epilogue.ts";
 import { expanded } from "./expand.ts";
 import { buildGroup, isReduction, Missing, spaceOf, Unfit } from "./group.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
+import { thrifty } from "./kept.ts";
 import { VECTOR_FUNCTIONS } from "./kernel.ts";
 import { orderedSum, standsApart, type Sum } from "./ordered.ts";
 import { blasProduct, product } from "./products.ts";
@@ -28,7 +29,8 @@ const MOST_ROUNDS = 400;
 
 export function fuse(graph: Graph, options: FuseOptions): Program {
   const whole = options.exact ? graph : expanded(graph);
-  const simple = simplify(options.recomputes ? recomputed(whole) : whole, options.exact);
+  const written = simplify(options.recomputes ? recomputed(whole) : whole, options.exact);
+  const simple = options.exact ? written : thrifty(written);
   const kept = new Set<Ref>(simple.nodes.flatMap(({ kept }, ref) => kept ? [ref] : []));
   for (let round = 0; round < MOST_ROUNDS; round++) {
     const fusion = new Fusion(simple, kept, options);

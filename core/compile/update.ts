@@ -55,7 +55,7 @@ class Loop {
   }
 }
 
-/** RATE is -rate / (1 - beta1^t), SHRINK 1 - rate * decay, ROOT the root of 1 - beta2^t. */
+/** RATE is -rate / (1 - beta1^t), SHRINK 1 - rate * decay, ROOT one over the root of 1 - beta2^t. */
 export function adamKernel(
   piece: Piece,
   { beta1, beta2, eps, decay, decoupled }: AdamNumbers,
@@ -70,7 +70,7 @@ export function adamKernel(
   const nextMean = op("fma", number(1 - beta1), op("sub", gradient, first), first);
   const own = op("mul", number(1 - beta2), gradient);
   const nextSquares = op("fma", own, gradient, op("mul", second, number(beta2)));
-  const under = op("add", op("div", op("sqrt", nextSquares), loop.given(ROOT)), number(eps));
+  const under = op("fma", op("sqrt", nextSquares), loop.given(ROOT), number(eps));
   loop.store(nextMean, mean);
   loop.store(nextSquares, squares);
   loop.store(op("add", weight, op("div", op("mul", loop.given(RATE), nextMean), under)), piece.weights);

@@ -72,5 +72,5 @@ const beginSgd: Begin = (given, rate) => {
 const beginAdam = ({ beta1, beta2, weight_decay }: OptimizerSettings): Begin => (given, rate, step) => {
   given[RATE] = -rate / (1 - beta1 ** step);
   given[SHRINK] = 1 - rate * weight_decay;
-  given[ROOT] = Math.sqrt(1 - beta2 ** step);
+  given[ROOT] = 1 / Math.sqrt(1 - beta2 ** step);
 };

@@ -39,6 +39,7 @@ const ONE: Partial<Record<StepOp, VectorOp>> = {
 const SHIFT: Partial<Record<StepOp, number>> = { shiftRight: 2, shiftRightSigned: 4, shiftLeft: 6 };
 const COMMUTES = new Set<StepOp>(["add", "mul", "and", "or", "xor", "addInt"]);
 const PINNED = { add: VECTOR.vaddps, max: VECTOR.vmaxps, or: VECTOR.vpor } as const;
+const EFFECTS = new Set<StepOp>(["store", "accumulate", "call"]);
 const BITWISE_SELECT = 0xca;
 /** The mask register of comparisons; the loops have the others. */
 export const TRUTH = 7;
@@ -68,16 +69,18 @@ export class Allocation {
     readonly pinned: readonly number[] = [],
   ) {
     const count = printer.asm.vectorRegisters;
+    const held = new Set(steps.map((step) => step.held));
     this.#registers = new Int32Array(steps.length).fill(NONE);
     this.#places = new Int32Array(steps.length).fill(NONE);
     this.#owners = new Int32Array(count).fill(NONE);
     this.#uses = steps.map(() => []);
     for (let i = steps.length - 1; i >= 0; i--) {
+      if (this.#isUnwanted(i)) continue;
       // A step twice among the arguments is one use.
       for (const arg of new Set(steps[i].args)) this.#uses[arg].push(i);
     }
     for (let register = count - 1; register >= 0; register--) {
-      if (!pinned.includes(register)) this.#free.push(register);
+      if (!pinned.includes(register) && !held.has(register)) this.#free.push(register);
     }
   }
 
@@ -96,12 +99,8 @@ export class Allocation {
     this.#locked.clear();
     this.#free.push(...this.#temporaries.splice(0));
     this.#freePlaces.push(...this.#emptied.splice(0));
-    if (op === "home" || op === "load" && this.#isOperand(i)) return;
-    if (this.#uses[i].length === 0 && !["store", "accumulate", "call"].includes(op)) {
-      // A value that nobody wants.
-      for (const arg of args) this.#used(arg);
-      return;
-    }
+    if (op === "home" || this.#isUnwanted(i) || op === "load" && this.#isOperand(i)) return;
+    if (op === "held") return this.#own(step.held!, i);
     const two = TWO[op], one = ONE[op], shift = SHIFT[op];
     if (two) this.#two(i, two);
     else if (one) {
@@ -122,6 +121,10 @@ export class Allocation {
       this.#used(args[0]);
     } else if (op === "accumulate") this.#accumulate(i);
     else this.#call(i);
+  }
+
+  #isUnwanted(i: number): boolean {
+    return this.#uses[i].length === 0 && !EFFECTS.has(this.steps[i].op);
   }
 
   // Registers.

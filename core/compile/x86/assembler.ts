@@ -249,6 +249,13 @@ export class Assembler {
   loadByte(to: number, from: Memory): void {
     this.#general(0x0fb6, to, from, false);
   }
+  /** The line of memory will be read, or written, soon. */
+  prefetch(at: Memory): void {
+    this.#general(0x0f18, 1, at, false);
+  }
+  prefetchToWrite(at: Memory): void {
+    this.#general(0x0f0d, 1, at, false);
+  }
   address(to: number, of: Memory): void {
     this.#general(0x8d, to, of);
   }

@@ -15,6 +15,8 @@ interface Operand {
 export interface Sources {
   load(from: Walk): Value;
   reduced(reduction: number): Value;
+  /** The value of an instruction that was computed before the loop; null where it is computed here. */
+  known?(instruction: number): Value | null;
 }
 
 type Rule = (s: Steps, ...args: Value[]) => Value;
@@ -59,7 +61,7 @@ const RULES: Partial<Record<Pointwise, Rule>> = {
 /** Functions that Sleef has under their own name: for `exact`. */
 const BY_SLEEF = new Set(["exp", "expm1", "log", "log1p", "tanh", "erf"]);
 
-const TRUTHS = new Set(["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"]);
+export const TRUTHS: ReadonlySet<string> = new Set(["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"]);
 
 /** Gives the value of each instruction. */
 export class Expressions {
@@ -71,7 +73,10 @@ export class Expressions {
     readonly exact: boolean,
     readonly instructions: readonly Instruction[],
   ) {
-    for (const instruction of instructions) this.#operands.push(this.#operand(instruction));
+    instructions.forEach((instruction, i) => {
+      const value = sources.known?.(i) ?? null;
+      this.#operands.push(value === null ? this.#operand(instruction) : { value, truth: false });
+    });
   }
 
   /** As a number: a truth value counts 1. */

@@ -3,7 +3,8 @@
 import type { GroupKernel, Reduction, Stage, Walk } from "../kernel.ts";
 import { Allocation, TRUTH } from "./allocation.ts";
 import { AVX2, AVX512, type Memory, RSP, VECTOR } from "./assembler.ts";
-import { Expressions } from "./expressions.ts";
+import { Expressions, type Sources } from "./expressions.ts";
+import { rowInvariants } from "./invariants.ts";
 import { Pointers } from "./pointers.ts";
 import { bitsOf, type Printer } from "./printer.ts";
 import { COMPARE, type Step, Steps, type Value } from "./steps.ts";
@@ -49,6 +50,8 @@ class Group {
   readonly #totals = new Map<Reduction, number>();
   readonly #calls: boolean;
   readonly #counted = new Map<Stage, readonly Step[]>();
+  /** Where instructions lie that are the same for a whole row, as whole vectors. */
+  readonly #invariants = new Map<Stage, ReadonlyMap<number, number>>();
 
   constructor(
     readonly printer: Printer,
@@ -71,6 +74,19 @@ class Group {
         if (reduction.over === "row") this.#rows.push(at);
       }
     }
+    if (!this.#calls && this.#inner > this.#lanes) stages.forEach((stage) => this.#placeInvariants(stage));
+  }
+  #placeInvariants(stage: Stage): void {
+    const places = rowInvariants(stage).map((i) => [i, this.printer.reserve(this.printer.asm.vectorBytes)]);
+    this.#invariants.set(stage, new Map(places as [number, number][]));
+    this.#counted.delete(stage);
+  }
+  #known(stage: Stage, steps: Steps): Sources["known"] {
+    const places = this.#invariants.get(stage);
+    return (i) => {
+      const disp = places?.get(i);
+      return disp === undefined ? null : steps.home({ base: RSP, disp });
+    };
   }
 
   /** The steps of one vector, to see how many there are. */
@@ -83,6 +99,7 @@ class Group {
       {
         load: () => steps.add({ op: "load", args: [], access: 0 }),
         reduced: () => steps.number(0),
+        known: this.#known(stage, steps),
       },
       this.kernel.exact === true,
       stage.instructions,
@@ -165,6 +182,7 @@ class Group {
       if (gathering.reduction.over === "row") this.#clearTotal(gathering.reduction, gathering.total);
       this.#clear(gathering);
     }
+    this.#beforeRow(stage, gatherings);
     this.#overVectors(copies, (count, tail) => this.#block(stage, count, tail, gatherings));
     for (const gathering of gatherings) {
       this.#gather(gathering);
@@ -198,7 +216,10 @@ class Group {
       // The pointers' state is that of this block in each row.
       const { indexed, from } = this.#pointers;
       this.#overRows(() => {
-        for (const stage of stages) this.#block(stage, count, tail, gatherings);
+        for (const stage of stages) {
+          this.#beforeRow(stage, gatherings);
+          this.#block(stage, count, tail, gatherings);
+        }
         this.#cascade(gatherings, counters);
       });
       Object.assign(this.#pointers, { indexed, from });
@@ -347,6 +368,28 @@ class Group {
 
   // The body.
 
+  /** Computes what is the same for a whole row. */
+  #beforeRow(stage: Stage, gatherings: readonly Gathering[]): void {
+    const places = this.#invariants.get(stage);
+    if (!places || places.size === 0) return;
+    const steps = new Steps(this.printer), pointers = this.#pointers;
+    const sources: Sources = {
+      load: (walk) =>
+        steps.add({ op: "load", args: [], access: pointers.use({ walk, copy: 0, tail: false }) }),
+      reduced: (i) => steps.home({ base: RSP, disp: this.#rows[i] }),
+    };
+    const expressions = new Expressions(steps, sources, this.kernel.exact === true, stage.instructions);
+    for (const [i, stack] of places) {
+      const access = pointers.use({ walk: NOWHERE, copy: 0, tail: false, stack });
+      steps.add({ op: "store", args: [expressions.number(i)], access });
+    }
+    this.#emit(steps, gatherings);
+  }
+  #emit(steps: Steps, gatherings: readonly Gathering[]): void {
+    const pinned = gatherings.flatMap(({ registers }) => registers);
+    new Allocation(this.printer, steps.list, this.#pointers, pinned).emit();
+  }
+
   #block(stage: Stage, copies: number, tail: boolean, gatherings: readonly Gathering[]): void {
     const steps = new Steps(this.printer), pointers = this.#pointers;
     for (let copy = 0; copy < copies; copy++) {
@@ -364,7 +407,7 @@ class Group {
       const reduced = (i: number) => steps.home({ base: RSP, disp: this.#rows[i] });
       const expressions = new Expressions(
         steps,
-        { load, reduced },
+        { load, reduced, known: this.#known(stage, steps) },
         this.kernel.exact === true,
         stage.instructions,
       );
@@ -389,8 +432,7 @@ class Group {
         steps.add({ op: "store", args: [expressions.number(value)], access: access(to) });
       }
     }
-    const pinned = gatherings.flatMap(({ registers }) => registers);
-    new Allocation(this.printer, steps.list, pointers, pinned).emit();
+    this.#emit(steps, gatherings);
   }
 
   /** Lanes behind the row's end count nothing. */

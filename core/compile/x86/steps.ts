@@ -38,6 +38,8 @@ export type StepOp =
   | "select"
   /** A vector that lies in memory already: a constant, a sum of an earlier stage. */
   | "home"
+  /** A vector that a register has already; it is free again when nobody wants it any more. */
+  | "held"
   | "load"
   | "store"
   /** Into a register that stays: an accumulator. */
@@ -49,6 +51,7 @@ export interface Step {
   readonly args: readonly Value[];
   readonly imm?: number;
   readonly home?: Memory;
+  readonly held?: number;
   /** The number of an access, which the loops know how to address. */
   readonly access?: number;
   readonly pinned?: { readonly op: "add" | "max" | "or"; readonly register: number };

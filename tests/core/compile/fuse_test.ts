@@ -4,8 +4,10 @@ import { count } from "../../../core/compile/access.ts";
 import { fuse } from "../../../core/compile/fuse.ts";
 import type { Home, Program } from "../../../core/compile/program.ts";
 import type { Graph, Kind, Node, Ref } from "../../../core/compile/graph.ts";
-import { refsIn } from "../../../core/compile/builder.ts";
 import { simplify } from "../../../core/compile/simplify.ts";
+import { Builder, refsIn } from "../../../core/compile/builder.ts";
+import { derive } from "../../../core/compile/derive.ts";
+import { thrifty } from "../../../core/compile/kept.ts";
 import { place } from "../../../core/compile/place.ts";
 import { evaluate, run } from "./reference.ts";
 
@@ -184,6 +186,42 @@ Deno.test("softmax, layer norm and their gradients are stages over rows", () => 
   assertEquals(kindsOf(program), ["group"]);
   const [group] = program.parts;
   assert(group.kernel === "group" && group.stages.length === 5);
+});
+
+/** Two layers with `act` between, and the sum of squares; derived. */
+function twoLayers(act: (b: Builder, x: Ref) => Ref): Graph {
+  const b = new Builder();
+  const x = b.tensor({ from: "input" }, [24, 6], "f32");
+  const [w, v] = [[40, 6], [5, 40]].map((shape, index) =>
+    b.tensor({ from: "parameter", index }, shape, "f32")
+  );
+  const output = b.gemm(act(b, b.gemm(x, w, false, true)), v, false, true);
+  const loss = b.reshape(b.sum(b.pointwise("mul", output, output), [0, 1]), []);
+  return derive({ nodes: b.nodes, output, loss, gradients: [], effects: [] }, 2, { weighted: false });
+}
+
+Deno.test("backward reads the slope of gelu, and softmax's shares, in place of what they are made of", () => {
+  const gelu = (b: Builder, x: Ref) => {
+    const cube = b.pointwise("mul", b.pointwise("mul", x, x), x);
+    const inner = b.pointwise("add", x, b.pointwise("mul", b.number(0.044715), cube));
+    const bent = b.pointwise("tanh", b.pointwise("mul", b.number(0.79788456), inner));
+    return b.pointwise("mul", b.pointwise("mul", x, b.number(0.5)), b.pointwise("add", bent, b.number(1)));
+  };
+  /** Ops whose results a plan has in memory. */
+  const inMemory = (graph: Graph): Set<string> => {
+    const { nodes } = thrifty(simplify(graph, false));
+    return new Set(check(graph, false, false).buffers.map(({ ref }) => ref < 0 ? "" : nodes[ref].op));
+  };
+  const keptIn = (graph: Graph) => thrifty(graph).nodes.filter(({ kept }) => kept).length;
+  assertEquals(keptIn(twoLayers(gelu)), 1);
+  assertEquals(inMemory(twoLayers(gelu)).has("tanh"), false);
+  // tanh is in memory anyway, for the product behind it.
+  assertEquals(keptIn(twoLayers((b, x) => b.pointwise("tanh", x))), 0);
+  const softmax = (b: Builder, x: Ref) => {
+    const power = b.pointwise("exp", b.pointwise("sub", x, b.greatest(x, [1])));
+    return b.pointwise("div", power, b.sum(power, [1]));
+  };
+  assertEquals(inMemory(twoLayers(softmax)).has("exp"), false);
 });
 
 Deno.test("views cost nothing where strides can say them, and are copied where not", () => {

@@ -368,6 +368,9 @@ Deno.test({
       write(`sub ${text},0x100`, () => asm.subtract(memory, 256));
       write(`mov ${text},0x7`, () => asm.storeNumber(memory, 7));
       write(`lock xadd ${text},${HALVES[r]}`, () => asm.fetchAdd(memory, r));
+      const line = text.replace(/^\w+ PTR /, "BYTE PTR ");
+      write(`prefetcht0 ${line}`, () => asm.prefetch(memory));
+      write(`prefetchw ${line}`, () => asm.prefetchToWrite(memory));
       write(`call ${text}`, () => asm.call(memory));
     });
     const patched = asm.subtractPatched(x86.RSP);

@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import type { GroupKernel } from "../../../../core/compile/kernel.ts";
 import { Assembler, RAX } from "../../../../core/compile/x86/assembler.ts";
+import { rowInvariants } from "../../../../core/compile/x86/invariants.ts";
 import { printCode } from "../../../../core/compile/x86/print.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { fuzzGroup } from "./fuzz.ts";
@@ -33,4 +34,23 @@ Deno.test("places and steps of more than 2 GiB are reached, and no number of an 
     const group: GroupKernel = { kernel: "group", name: "far", sizes: [9, 20], stages: [stage] };
     assertEquals(printCode([group], isa, 2).bytes.length > 0, true);
   }
+});
+
+Deno.test("what is slow and the same for a whole row is computed before the row", () => {
+  const stage = {
+    instructions: [
+      { op: "load" as const, from: walk(0, [20, 1]) },
+      { op: "load" as const, from: walk(1, [1, 0]) },
+      { op: "rsqrt", args: [1] },
+      { op: "mul", args: [2, 1] },
+      { op: "mul", args: [0, 3] },
+      { op: "gt", args: [2, 1] },
+      { op: "where", args: [5, 4, 0] },
+      { op: "add", args: [6, 1] },
+    ],
+    stores: [{ value: 7, to: walk(2, [20, 1]) }],
+    reductions: [],
+  };
+  // The whole chain, not its parts; no truth value; nothing that is only read.
+  assertEquals(rowInvariants(stage), [3]);
 });

@@ -1,0 +1,261 @@
+// A product of matrices in tiles. A tile of C stays in registers while k goes by: each number of A is repeated over a
+// vector of B's row. B's columns are gathered in scratch memory, a panel at a time, where they don't lie side by side.
+import type { Stage, Walk } from "../kernel.ts";
+import {
+  type Assembler,
+  AVX2,
+  type Memory,
+  R10,
+  R11,
+  R12,
+  R13,
+  R14,
+  R8,
+  R9,
+  RCX,
+  RDI,
+  RDX,
+  RSI,
+  RSP,
+  VECTOR,
+} from "./assembler.ts";
+import { lanesMask, loadLanes, printPanel, setMask, TAIL } from "./panels.ts";
+import type { Printer } from "./printer.ts";
+import { TileEpilogue } from "./tile_epilogue.ts";
+
+/** Rows of a tile by its vectors of columns: so many sums fill the registers. */
+const MOST_ROWS = {
+  avx512: { 1: 14, 2: 12, 3: 8, 4: 6 },
+  avx2: { 1: 6, 2: 6 },
+} as const satisfies Record<string, Record<number, number>>;
+const MOST_VECTORS = { avx512: 4, avx2: 2 } as const;
+/** A panel of B this large stays in the second cache. */
+const PANEL_BYTES = 512 << 10;
+/** B is used as it lies up to this size. */
+const SMALL_BYTES = 256 << 10;
+/** Or where so few rows use it that gathering costs more than it gives. */
+const FEW_ROWS = 24;
+/** Bytes of a line of the cache. */
+const LINE = 64;
+/** B panel's and A's place, C's and A's rows, the panel's begin, counts. */
+const FROM_B = RDI, FROM_A = RSI, ROWS_A = R8, ROWS_C = R9, PANEL = R10, COLUMNS_C = R13, COLUMNS_B = R12;
+
+export interface Matrix {
+  readonly walk: Walk;
+  /** Bytes from one row and one column to the next. */
+  readonly row: number;
+  readonly column: number;
+  /** Its address lies there, if not in the table. */
+  readonly place?: Memory;
+}
+
+export const matrix = (walk: Walk, place?: Memory): Matrix => ({
+  ...{ walk, row: 4 * walk.strides[0], column: 4 * walk.strides[1] },
+  place,
+});
+export const transposed = (one: Matrix): Matrix => ({ ...one, row: one.column, column: one.row });
+
+/** C = A B, or C += A B; a stage takes C's place where it is given. */
+export interface Product {
+  readonly name: string;
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly a: Matrix;
+  readonly b: Matrix;
+  readonly c: Matrix;
+  readonly add: boolean;
+  readonly epilogue: Stage | null;
+}
+
+/** Prints it in tiles. C has one column, or its rows' numbers lie side by side. */
+export function printTiles(printer: Printer, product: Product): void {
+  printer.withFrame(() => new Tiles(printer, product).print());
+}
+
+class Tiles {
+  readonly #asm: Assembler;
+  readonly #lanes: number;
+  /** B is gathered in panels. */
+  readonly #packs: boolean;
+  readonly #epilogue: TileEpilogue | null;
+
+  constructor(readonly printer: Printer, readonly product: Product) {
+    const { name, m, n, k, b, epilogue } = product;
+    this.#epilogue = epilogue && new TileEpilogue(printer, name, epilogue);
+    this.#asm = printer.asm;
+    this.#lanes = this.#asm.lanes;
+    const together = b.column === 4 || n === 1;
+    this.#packs = !together || k * n * 4 > SMALL_BYTES && m > FEW_ROWS;
+  }
+
+  print(): void {
+    const { isa } = this.#asm;
+    const most = MOST_VECTORS[isa];
+    const vectors = Math.ceil(this.product.n / this.#lanes);
+    const deep = Math.max(1, Math.floor(PANEL_BYTES / (most * this.#asm.vectorBytes)));
+    for (let from = 0; from < this.product.k; from += deep) {
+      const depth = Math.min(deep, this.product.k - from), add = this.product.add || from > 0;
+      // Three and three are better than four and two.
+      const wide = most === 4 && vectors % 3 === 0 && vectors % 4 !== 0 ? 3 : most;
+      const whole = Math.floor(this.product.n / (wide * this.#lanes));
+      const rest = vectors - whole * wide;
+      const last = from + depth === this.product.k;
+      this.#begin(from);
+      if (last) this.#epilogue?.begin();
+      if (whole > 0) {
+        this.#overPanels(whole, wide, () => this.#panel(wide, wide * this.#lanes, depth, add, last));
+      }
+      if (rest > 0) this.#panel(rest, this.product.n - whole * wide * this.#lanes, depth, add, last);
+    }
+  }
+
+  #address(to: number, { walk, place }: Matrix, more: number): void {
+    if (!place) return this.printer.place(to, walk.slot, 4 * walk.offset + more);
+    this.#asm.load(to, place);
+    this.#asm.add(to, more);
+  }
+  #begin(from: number): void {
+    this.#address(COLUMNS_B, this.product.b, from * this.product.b.row);
+    this.#address(COLUMNS_C, this.product.c, 0);
+    this.#address(R14, this.product.a, from * this.product.a.column);
+  }
+  #overPanels(count: number, vectors: number, panel: () => void): void {
+    const asm = this.#asm, again = asm.label();
+    const counter: Memory = { base: RSP, disp: this.printer.reserve(8) };
+    asm.storeNumber(counter, count);
+    asm.bind(again);
+    panel();
+    asm.add(COLUMNS_B, vectors * this.#lanes * this.product.b.column);
+    asm.add(COLUMNS_C, vectors * this.#lanes * 4);
+    asm.subtract(counter, 1);
+    asm.jump("notZero", again);
+  }
+
+  /** Columns of C: `vectors` vectors, of which the last may be a part. */
+  #panel(vectors: number, columns: number, depth: number, add: boolean, last: boolean): void {
+    const asm = this.#asm, tail = columns % this.#lanes;
+    if (tail > 0) setMask(this.printer, TAIL, tail);
+    if (this.#packs) this.#pack(vectors, columns, depth);
+    else asm.move(PANEL, COLUMNS_B);
+    asm.move(ROWS_A, R14);
+    asm.move(ROWS_C, COLUMNS_C);
+    const most = (MOST_ROWS[asm.isa] as Record<number, number>)[vectors];
+    const rows = tileRows(this.product.m, most);
+    const times = Math.floor(this.product.m / rows), left = this.product.m % rows;
+    const tile = (count: number) => {
+      this.#tile(count, vectors, tail, depth, add, last);
+      if (last) this.#epilogue?.advance(count, 0);
+    };
+    if (times > 1) {
+      const again = asm.label();
+      asm.moveNumber(RDX, times);
+      asm.bind(again);
+      tile(rows);
+      asm.subtract(RDX, 1);
+      asm.jump("notZero", again);
+    } else tile(rows);
+    if (left > 0) tile(left);
+    if (last) this.#epilogue?.advance(-this.product.m, columns);
+  }
+
+  #tile(rows: number, vectors: number, tail: number, depth: number, add: boolean, last: boolean): void {
+    const asm = this.#asm;
+    const sum = (row: number, j: number) => asm.vectorRegisters - 1 - (row * vectors + j);
+    const number = vectors; // the repeated number of A; vectors of B stand before it
+    const partial = (j: number) => tail > 0 && j === vectors - 1;
+    for (let row = 0; row < rows; row++) {
+      for (let j = 0; j < vectors; j++) {
+        if (add) this.#load(sum(row, j), { base: ROWS_C, disp: this.#at(row, j) }, partial(j) ? tail : 0);
+        else asm.vector(VECTOR.vpxor, sum(row, j), sum(row, j), sum(row, j));
+      }
+    }
+    if (last && this.#epilogue) this.#epilogue.prefetch(rows, vectors);
+    else if (!add) this.#prefetchTile(rows, vectors);
+    asm.move(FROM_A, ROWS_A);
+    asm.move(FROM_B, PANEL);
+    const rowB = this.#packs ? vectors * asm.vectorBytes : this.product.b.row;
+    const step = (at: number) => {
+      for (let j = 0; j < vectors; j++) {
+        const from = { base: FROM_B, disp: at * rowB + j * asm.vectorBytes };
+        this.#load(j, from, partial(j) && !this.#packs ? tail : 0);
+      }
+      for (let row = 0; row < rows; row++) {
+        const from: Memory = { base: FROM_A, disp: row * this.product.a.row + at * this.product.a.column };
+        if (vectors === 1 && asm.isa === "avx512") {
+          asm.vector(VECTOR.vfmadd231ps, sum(row, 0), 0, { ...from, broadcast: true });
+          continue;
+        }
+        asm.vector(VECTOR.vbroadcastss, number, 0, from);
+        for (let j = 0; j < vectors; j++) asm.vector(VECTOR.vfmadd231ps, sum(row, j), number, j);
+      }
+    };
+    const unrolled = depth <= 8 ? depth : 4;
+    const times = Math.floor(depth / unrolled), left = depth % unrolled;
+    const steps = (count: number) => {
+      for (let at = 0; at < count; at++) step(at);
+    };
+    if (times > 1) {
+      const again = asm.label();
+      asm.moveNumber(RCX, times);
+      asm.bind(again);
+      steps(unrolled);
+      asm.add(FROM_A, unrolled * this.product.a.column);
+      asm.add(FROM_B, unrolled * rowB);
+      asm.subtract(RCX, 1);
+      asm.jump("notZero", again);
+    } else steps(unrolled);
+    steps(left);
+    if (last && this.#epilogue) {
+      this.#epilogue.print(rows, vectors, tail, sum);
+      if (tail > 0) setMask(this.printer, TAIL, tail); // the epilogue's loops have one of their own
+    } else this.#storeTile(rows, vectors, tail, sum);
+    asm.add(ROWS_A, rows * this.product.a.row);
+    asm.add(ROWS_C, rows * this.product.c.row);
+  }
+  /** C is fetched while the product is computed. */
+  #prefetchTile(rows: number, vectors: number): void {
+    const asm = this.#asm;
+    for (let row = 0; row < rows; row++) {
+      for (let at = 0; at < vectors * asm.vectorBytes; at += LINE) {
+        asm.prefetchToWrite({ base: ROWS_C, disp: row * this.product.c.row + at });
+      }
+    }
+  }
+  #storeTile(rows: number, vectors: number, tail: number, sum: (row: number, j: number) => number): void {
+    const partial = (j: number) => tail > 0 && j === vectors - 1;
+    for (let row = 0; row < rows; row++) {
+      for (let j = 0; j < vectors; j++) {
+        this.#store({ base: ROWS_C, disp: this.#at(row, j) }, sum(row, j), partial(j) ? tail : 0);
+      }
+    }
+  }
+  #at(row: number, j: number): number {
+    return row * this.product.c.row + j * this.#asm.vectorBytes;
+  }
+  #load(to: number, from: Memory, tail: number): void {
+    loadLanes(this.printer, to, from, tail, TAIL);
+  }
+  #store(to: Memory, from: number, tail: number): void {
+    const asm = this.#asm;
+    if (tail === 0) return asm.vector(VECTOR.storeUps, from, 0, to);
+    if (asm.isa === "avx512") return asm.vector(VECTOR.storeUps, from, 0, to, { mask: TAIL });
+    asm.vector(VECTOR.vmovups, 0, 0, lanesMask(this.printer, tail));
+    asm.vector(AVX2.storeMaskedPs, from, 0, to);
+  }
+
+  #pack(vectors: number, columns: number, depth: number): void {
+    const asm = this.#asm;
+    this.printer.scratch(PANEL, depth * vectors * asm.vectorBytes, PANEL_BYTES);
+    asm.move(FROM_B, COLUMNS_B);
+    asm.move(R11, PANEL);
+    printPanel(this.printer, this.product.b, vectors, columns, depth);
+  }
+}
+
+/** The most rows that divide all; else the most. */
+function tileRows(m: number, most: number): number {
+  if (m <= most) return m;
+  for (let rows = most; 2 * rows > most; rows--) if (m % rows === 0) return rows;
+  return most;
+}
