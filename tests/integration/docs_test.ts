@@ -1,13 +1,15 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { inProcess } from "../commands/helpers.ts";
+import { formatted, referencePages } from "../../scripts/reference.ts";
 import { peer } from "../peer.ts";
 import { type Block, blocksOf, commandsOf } from "./docs_blocks.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
 const PAGES = [
   "README.md",
-  "docs/manual.md",
+  ...pagesIn("docs/guides"),
+  ...pagesIn("docs/reference"),
   "docs/packed.md",
   "docs/tracking.md",
   "docs/cosmology.md",
@@ -17,10 +19,14 @@ const PAGES = [
   "docs/any-model.md",
   "docs/library.md",
   "docs/models.md",
-  "docs/guides/sea-ice.md",
 ];
 
 const read = (page: string) => Deno.readTextFileSync(join(root, page));
+
+function pagesIn(folder: string): string[] {
+  const names = [...Deno.readDirSync(join(root, folder))].map(({ name }) => name).sort();
+  return names.filter((name) => name.endsWith(".md")).map((name) => `${folder}/${name}`);
+}
 
 function required(name: string, what: string): string {
   const value = Deno.env.get(name);
@@ -71,14 +77,28 @@ function check(argv: string[]): string[] {
   return argv.length === 0 ? [] : [argv[0], "--help"];
 }
 
+/** Pages and terminals break lines where they like. */
+const inOneLine = (text: string): string => text.trim().replace(/\s+/g, " ");
+
 /** A job script names the program that wrote it. */
 const isScript = (words: string[]) => words[0] === "sbatch" || words[0] === "qsub";
 
 for (const page of PAGES) {
   Deno.test(`the commands of ${page} do what it says`, async (t) => {
     await inWorkplace(async (folder) => {
+      let heard = "";
       for (const block of blocksOf(read(page))) {
-        if (block.mark.startsWith("file: ")) {
+        if (block.mark.startsWith("fails: ")) {
+          await t.step(`${page}:${block.line} fails as it says`, async () => {
+            const { code, said } = await execute(block, folder);
+            assertEquals(code, Number(block.mark.slice(7)), `${block.text}${said}`);
+            heard = said;
+          });
+        } else if (block.mark === "said") {
+          await t.step(`${page}:${block.line} is what was said`, () => {
+            assertStringIncludes(inOneLine(heard), inOneLine(block.text));
+          });
+        } else if (block.mark.startsWith("file: ")) {
           Deno.writeTextFileSync(join(folder, block.mark.slice(6)), block.text);
         } else if (block.mark === "runs") {
           await t.step(`${page}:${block.line} runs`, async () => {
@@ -105,12 +125,8 @@ for (const page of PAGES) {
 }
 
 Deno.test("every link of the documentation leads to a file, and to a heading that is there", () => {
-  const pages = ["README.md", "CHANGELOG.md"];
-  for (const folder of ["docs", "docs/design", "docs/guides"]) {
-    for (const { name } of Deno.readDirSync(join(root, folder))) {
-      if (name.endsWith(".md")) pages.push(`${folder}/${name}`);
-    }
-  }
+  const folders = ["docs", "docs/design", "docs/guides", "docs/reference"];
+  const pages = ["README.md", "CHANGELOG.md", ...folders.flatMap(pagesIn)];
   for (const page of pages) {
     for (const [, target, anchor] of read(page).matchAll(/\]\(([^)#:]*)(?:#([^)]*))?\)/g)) {
       const file = target ? join(dirname(page), target) : page;
@@ -119,6 +135,25 @@ Deno.test("every link of the documentation leads to a file, and to a heading tha
         assert(anchorsOf(read(file)).includes(anchor), `${page} links to #${anchor}, which ${file} lacks`);
       }
     }
+  }
+});
+
+Deno.test("a guide has 300 to 1000 words, and the list of pages leads to each of them", () => {
+  const list = read("docs/manual.md");
+  for (const page of pagesIn("docs/guides")) {
+    const words = read(page).split(/\s+/).filter((word) => /\w/.test(word)).length;
+    assert(words >= 300 && words <= 1000, `${page} has ${words} words`);
+  }
+  for (const page of [...pagesIn("docs"), ...pagesIn("docs/guides"), ...pagesIn("docs/reference")]) {
+    const link = page.slice("docs/".length);
+    assert(link === "manual.md" || list.includes(`](${link})`), `docs/manual.md has no link to ${page}`);
+  }
+});
+
+Deno.test("the pages made from declarations are those that the declarations make", async () => {
+  for (const [name, text] of Object.entries(await referencePages())) {
+    const command = "run: deno run -A scripts/reference.ts";
+    assertEquals(read(`docs/reference/${name}`), await formatted(text), command);
   }
 });
 
