@@ -8,7 +8,7 @@ import { DATA_KINDS, type DataKind } from "../core/settings/formats.ts";
 
 const FOLDER = new URL("../docs/reference/", import.meta.url);
 
-/** What each code means, and what usually helps. */
+/** The first text is what the code means, the second what usually helps. */
 const MEANINGS: Readonly<Record<ExitKind, readonly [string, string]>> = {
   done: ["done", ""],
   usage: ["bad usage or configuration", "the message names the flag, or the file with line and column"],
