@@ -2,6 +2,7 @@
 import { count, locate, type Located } from "./access.ts";
 import type { Graph, Ref } from "./graph.ts";
 import { type Built, type Memory, Missing } from "./group.ts";
+import type { BlasKernel, GemmKernel } from "./kernel.ts";
 import type { Buffer, CallTensor, Home, Part } from "./program.ts";
 
 export interface FuseOptions {
@@ -13,6 +14,8 @@ export interface FuseOptions {
   readonly recomputes?: boolean;
   /** libtorch computes with so many threads, among which it divides large sums. */
   readonly threads?: number;
+  /** In exact plans: products of our own are used where this knows how to have libtorch's bits. */
+  readonly chainOf?: (theirs: BlasKernel, ours: GemmKernel) => number | null;
 }
 
 /** A group that may grow. */

@@ -80,6 +80,11 @@ export interface GemmKernel {
   readonly c: Walk;
   readonly add: boolean;
   readonly epilogue: Stage | null;
+  /**
+   * As libtorch's BLAS sums: so many products one after the other from 0 on, and these sums one after the other, to what
+   * is there. By default as it suits us. The epilogue is exact, too, as a group can be.
+   */
+  readonly chain?: number;
 }
 
 /** libtorch's own sgemm_, in column-major order as it calls it: for its bits. */

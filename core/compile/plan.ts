@@ -14,6 +14,7 @@ import { buffersRead, buffersWritten, type CallPart } from "./program.ts";
 import type { Graph, Ref } from "./graph.ts";
 import type { Isa, Kernel } from "./kernel.ts";
 import { place, type Placed, type Slot } from "./place.ts";
+import { chainOn } from "./proven.ts";
 import { printCode } from "./x86/print.ts";
 
 /** The memory that a plan works on. It does not move. */
@@ -74,7 +75,8 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
   const began = performance.now();
   let placed: Placed, cuts: readonly Place[];
   try {
-    const program = gradientsFirst(fuse(graph, options));
+    const chainOf = options.exact ? chainOn(options.isa, options.threads) : undefined;
+    const program = gradientsFirst(fuse(graph, { ...options, chainOf }));
     placed = place(program);
     cuts = placesOf(program, options.cuts ?? []);
   } catch (thrown) {

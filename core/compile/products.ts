@@ -5,7 +5,7 @@ import { callBmm } from "./calls.ts";
 import { copyKernel } from "./copies.ts";
 import type { Draft } from "./draft.ts";
 import type { Node, Ref } from "./graph.ts";
-import type { GemmKernel, Walk } from "./kernel.ts";
+import type { GemmKernel, Stage, Walk } from "./kernel.ts";
 
 type Product = Node & { op: "gemm" };
 
@@ -56,17 +56,39 @@ export function blasProduct(
   ref: Ref,
   { gemm, bias }: { gemm: Ref; bias: Ref | null },
 ): void {
-  const node = draft.graph.nodes[gemm] as Product, [a, b] = node.args;
+  const node = draft.graph.nodes[gemm] as Product, [left, right] = node.args;
   const { m, n, k } = sizesOf(draft, node);
   if (node.shape.length > 2) return callBmm(draft, ref, node);
-  const left = matrix(draft, a, node.transposeA, 0), right = matrix(draft, b, node.transposeB, 0);
-  const slot = draft.define(ref);
-  if (bias !== null) {
-    const { slot: source, offset, strides } = draft.stridesOf(bias);
-    const from: Walk = { slot: source, offset, strides: [0, n > 1 ? strides.at(-1)! : 0], kind: "f32" };
-    draft.parts.push(copyKernel("bias", [m, n], from, { slot, offset: 0, strides: [n, 1], kind: "f32" }));
+  const a = matrix(draft, left, node.transposeA, 0), b = matrix(draft, right, node.transposeB, 0);
+  const under = bias === null ? null : biasUnder(draft, bias, n);
+  const slot = draft.define(ref), c: Walk = { slot, offset: 0, strides: [n, 1], kind: "f32" };
+  const wanted: Blas = { m, n, k, a, b, slot, beta: bias === null ? 0 : 1 };
+  const theirs = blasOf(wanted, { a: node.transposeA, b: node.transposeB });
+  const ours: GemmKernel = {
+    ...{ kernel: "gemm", name: "gemm", m, n, k, a, b, c, add: bias !== null, epilogue: null },
+  };
+  const chain = draft.options.chainOf?.(theirs, ours) ?? null;
+  if (chain !== null && chain >= k && under !== null) {
+    draft.parts.push({ ...ours, chain, add: false, epilogue: biasStage(under, c) });
+  } else {
+    if (under !== null) draft.parts.push(copyKernel("bias", [m, n], under, c));
+    draft.parts.push(chain === null ? theirs : { ...ours, chain });
   }
-  const wanted: Blas = { m, n, k, a: left, b: right, slot, beta: bias === null ? 0 : 1 };
-  draft.parts.push(blasOf(wanted, { a: node.transposeA, b: node.transposeB }));
   draft.ends(ref);
 }
+
+function biasUnder(draft: Draft, bias: Ref, columns: number): Walk {
+  const { slot, offset, strides } = draft.stridesOf(bias);
+  return { slot, offset, strides: [0, columns > 1 ? strides.at(-1)! : 0], kind: "f32" };
+}
+
+/** One chain and a bias: their sum is the same whichever comes first. */
+const biasStage = (bias: Walk, c: Walk): Stage => ({
+  instructions: [
+    { op: "load", from: { ...c, slot: -1 } },
+    { op: "load", from: bias },
+    { op: "add", args: [0, 1] },
+  ],
+  stores: [{ value: 2, to: c }],
+  reductions: [],
+});

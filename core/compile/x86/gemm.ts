@@ -63,9 +63,21 @@ export function printBatch(printer: Printer, { product, repeats }: Batch): void 
 export function printGemm(printer: Printer, kernel: GemmKernel, places?: (operand: number) => Memory): void {
   const { m, n, k, epilogue } = kernel;
   const [a, b, c] = [kernel.a, kernel.b, kernel.c].map((walk, i) => matrix(walk, places?.(i)));
-  const dots = !places && n === 1 && a.column === 4 && b.row === 4 && k > 1 && !kernel.add;
+  const dots = !places && n === 1 && a.column === 4 && b.row === 4 && k > 1 && !kernel.add &&
+    kernel.chain === undefined;
   const inTiles = !dots && m * n * 4 > NEAR_BYTES ? epilogue : null;
-  const product = { name: kernel.name, m, n, k, a, b, c, add: kernel.add, epilogue: inTiles };
+  const product = {
+    name: kernel.name,
+    m,
+    n,
+    k,
+    a,
+    b,
+    c,
+    add: kernel.add,
+    chain: kernel.chain,
+    epilogue: inTiles,
+  };
   if (dots) printGroup(printer, dotProducts(kernel));
   else if (n === 1 || c.column === 4) printTiles(printer, product);
   else if (m === 1 || c.row === 4) {
@@ -100,11 +112,12 @@ function dotProducts({ name, m, k, a, b, c }: GemmKernel): GroupKernel {
   return { kernel: "group", name, sizes: [m, k], stages: [product] };
 }
 
-function epilogueGroup({ name, m, n, c }: GemmKernel, stage: Stage): GroupKernel {
+function epilogueGroup({ name, m, n, c, chain }: GemmKernel, stage: Stage): GroupKernel {
   const instructions = stage.instructions.map((instruction) =>
     "from" in instruction && instruction.from.slot === -1
       ? { ...instruction, from: { ...c, strides: c.strides } }
       : instruction
   );
-  return { kernel: "group", name, sizes: [m, n], stages: [{ ...stage, instructions }] };
+  const exact = chain !== undefined;
+  return { kernel: "group", name, exact, sizes: [m, n], stages: [{ ...stage, instructions }] };
 }

@@ -48,7 +48,13 @@ export class TileEpilogue {
   /** Steps of one vector; Infinity where a group's loops are needed. */
   readonly #steps: number;
 
-  constructor(readonly printer: Printer, readonly name: string, readonly stage: Stage) {
+  /** `exact`: as a group's. */
+  constructor(
+    readonly printer: Printer,
+    readonly name: string,
+    readonly exact: boolean,
+    readonly stage: Stage,
+  ) {
     const add = (walk: Walk) => void (walk.slot === -1 || this.#walks.push(walk));
     for (const one of stage.instructions) if ("from" in one) add(one.from);
     for (const { to } of stage.stores) add(to);
@@ -127,7 +133,7 @@ export class TileEpilogue {
         throw new Error(`internal: ${this.name} has a sum in a product's tile.`);
       },
     };
-    const expressions = new Expressions(steps, sources, false, this.stage.instructions);
+    const expressions = new Expressions(steps, sources, this.exact, this.stage.instructions);
     for (const { value, to } of this.stage.stores) {
       steps.add({ op: "store", args: [expressions.number(value)], access: access(to) });
     }
@@ -181,7 +187,8 @@ export class TileEpilogue {
       reductions: [],
     };
     const columns = (tail > 0 ? vectors - 1 : vectors) * asm.lanes + tail;
-    const group: GroupKernel = { kernel: "group", name: this.name, sizes: [rows, columns], stages: [stage] };
+    const { name, exact } = this;
+    const group: GroupKernel = { kernel: "group", name, exact, sizes: [rows, columns], stages: [stage] };
     printGroup(this.printer, group, (slot) => slot < 0 ? this.#place(-1 - slot) : null);
     KEPT.forEach((register, i) => asm.load(register, { base: RSP, disp: this.#kept + 8 * i }));
   }

@@ -65,6 +65,8 @@ export interface Product {
   readonly b: Matrix;
   readonly c: Matrix;
   readonly add: boolean;
+  /** The kernel's. */
+  readonly chain?: number;
   readonly epilogue: Stage | null;
 }
 
@@ -81,8 +83,8 @@ class Tiles {
   readonly #epilogue: TileEpilogue | null;
 
   constructor(readonly printer: Printer, readonly product: Product) {
-    const { name, m, n, k, b, epilogue } = product;
-    this.#epilogue = epilogue && new TileEpilogue(printer, name, epilogue);
+    const { name, m, n, k, b, chain, epilogue } = product;
+    this.#epilogue = epilogue && new TileEpilogue(printer, name, chain !== undefined, epilogue);
     this.#asm = printer.asm;
     this.#lanes = this.#asm.lanes;
     const together = b.column === 4 || n === 1;
@@ -93,14 +95,15 @@ class Tiles {
     const { isa } = this.#asm;
     const most = MOST_VECTORS[isa];
     const vectors = Math.ceil(this.product.n / this.#lanes);
-    const deep = Math.max(1, Math.floor(PANEL_BYTES / (most * this.#asm.vectorBytes)));
-    for (let from = 0; from < this.product.k; from += deep) {
-      const depth = Math.min(deep, this.product.k - from), add = this.product.add || from > 0;
+    const { k, chain } = this.product;
+    const deep = chain ?? Math.max(1, Math.floor(PANEL_BYTES / (most * this.#asm.vectorBytes)));
+    for (let from = 0; from < k; from += deep) {
+      const depth = Math.min(deep, k - from), add = this.product.add || from > 0;
       // Three and three are better than four and two.
       const wide = most === 4 && vectors % 3 === 0 && vectors % 4 !== 0 ? 3 : most;
       const whole = Math.floor(this.product.n / (wide * this.#lanes));
       const rest = vectors - whole * wide;
-      const last = from + depth === this.product.k;
+      const last = from + depth === k;
       this.#begin(from);
       if (last) this.#epilogue?.begin();
       if (whole > 0) {
@@ -164,9 +167,10 @@ class Tiles {
     const sum = (row: number, j: number) => asm.vectorRegisters - 1 - (row * vectors + j);
     const number = vectors; // the repeated number of A; vectors of B stand before it
     const partial = (j: number) => tail > 0 && j === vectors - 1;
+    const first = add && this.product.chain === undefined, behind = add && !first;
     for (let row = 0; row < rows; row++) {
       for (let j = 0; j < vectors; j++) {
-        if (add) this.#load(sum(row, j), { base: ROWS_C, disp: this.#at(row, j) }, partial(j) ? tail : 0);
+        if (first) this.#load(sum(row, j), { base: ROWS_C, disp: this.#at(row, j) }, partial(j) ? tail : 0);
         else asm.vector(VECTOR.vpxor, sum(row, j), sum(row, j), sum(row, j));
       }
     }
@@ -206,6 +210,7 @@ class Tiles {
       asm.jump("notZero", again);
     } else steps(unrolled);
     steps(left);
+    if (behind) this.#addBefore(rows, vectors, tail, sum);
     if (last && this.#epilogue) {
       this.#epilogue.print(rows, vectors, tail, sum);
       if (tail > 0) setMask(this.printer, TAIL, tail); // the epilogue's loops have one of their own
@@ -219,6 +224,19 @@ class Tiles {
     for (let row = 0; row < rows; row++) {
       for (let at = 0; at < vectors * asm.vectorBytes; at += LINE) {
         asm.prefetchToWrite({ base: ROWS_C, disp: row * this.product.c.row + at });
+      }
+    }
+  }
+  /** What C holds, and a whole chain. */
+  #addBefore(rows: number, vectors: number, tail: number, sum: (row: number, j: number) => number): void {
+    const asm = this.#asm;
+    for (let row = 0; row < rows; row++) {
+      for (let j = 0; j < vectors; j++) {
+        const before: Memory = { base: ROWS_C, disp: this.#at(row, j) };
+        if (tail > 0 && j === vectors - 1) {
+          this.#load(0, before, tail);
+          asm.vector(VECTOR.vaddps, sum(row, j), sum(row, j), 0);
+        } else asm.vector(VECTOR.vaddps, sum(row, j), sum(row, j), before);
       }
     }
   }
