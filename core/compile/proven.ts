@@ -16,6 +16,9 @@ const LENGTHS = [192, 384, 256, 336];
 /** More numbers are not tried: sgemm_ does well with large products. */
 const MOST = 1 << 23;
 
+/** Matrices begin so many elements behind the begin of a cache line: sums that change with it are not ours. */
+const SHIFTS = [0, 5];
+
 const known = new Map<string, number | null>();
 
 export const chainOn = (isa: Isa, threads: number): ChainOf => (theirs, ours) => {
@@ -29,34 +32,33 @@ export const chainOn = (isa: Isa, threads: number): ChainOf => (theirs, ours) =>
 };
 
 function tried(theirs: BlasKernel, ours: GemmKernel, isa: Isa, threads: number): number | null {
-  const size = ({ strides }: Walk, ...shape: number[]) =>
-    shape.reduce((all, count, i) => all + (count - 1) * strides[i], 1);
   const { m, n, k } = ours;
-  const a = numbers(size(ours.a, m, k), 0), b = numbers(size(ours.b, k, n), 1);
+  const size = ({ strides }: Walk, rows: number, columns: number) =>
+    (rows - 1) * strides[0] + (columns - 1) * strides[1] + 1;
+  const spare = Math.max(...SHIFTS);
+  const a = numbers(size(ours.a, m, k) + spare, 0), b = numbers(size(ours.b, k, n) + spare, 1);
   const run = (kernel: Kernel): Int32Array | null => {
-    const c = numbers(m * n, 2), code = loadCode(printCode([kernel], isa, 3, threads));
+    const c = numbers(m * n + spare, 2), code = loadCode(printCode([kernel], isa, 3, threads));
     if ("refused" in code) return null;
     [a, b, c].forEach((tensor, slot) => code.setSlot(slot, tensor));
     code.run();
     code.free();
     return bitsOf(c);
   };
-  const at = <P extends { readonly slot: number; readonly offset: number }>(place: P, slot: number): P => ({
-    ...place,
-    slot,
-    offset: 0,
+  const given = SHIFTS.map((shift) => {
+    const at = <P>(place: P, slot: number): P => ({ ...place, slot, offset: shift });
+    return {
+      // Its columns are our rows, so its first matrix is our second one (blas.ts).
+      expected: run({ ...theirs, a: at(theirs.a, 1), b: at(theirs.b, 0), c: at(theirs.c, 2) }),
+      own: { ...ours, a: at(ours.a, 0), b: at(ours.b, 1), c: at(ours.c, 2), epilogue: null },
+    };
   });
-  const swapped = n > 1; // its columns are our rows (blas.ts)
-  const expected = run({
-    ...theirs,
-    ...{ a: at(theirs.a, swapped ? 1 : 0), b: at(theirs.b, swapped ? 0 : 1), c: at(theirs.c, 2) },
-  });
-  for (const chain of expected === null ? [] : new Set(LENGTHS.map((length) => chainOfLength(length, k)))) {
-    const own = { a: at(ours.a, 0), b: at(ours.b, 1), c: at(ours.c, 2) };
-    const found = run({ ...ours, ...own, epilogue: null, chain });
-    if (found?.every((bits, i) => bits === expected![i])) return chain;
-  }
-  return null;
+  const agrees = (chain: number) =>
+    given.every(({ expected, own }) => {
+      const found = run({ ...own, chain });
+      return expected !== null && found !== null && found.every((bits, i) => bits === expected[i]);
+    });
+  return [...new Set(LENGTHS.map((length) => chainOfLength(length, k)))].find(agrees) ?? null;
 }
 
 const chainOfLength = (length: number, k: number): number =>
