@@ -1,4 +1,4 @@
-// Which products of our own have the bits of libtorch's sgemm_ on this machine. Its order of a sum depends on the
+// Some products of our own have the bits of libtorch's sgemm_ on this machine. Its order of a sum depends on the
 // processor and on shapes, never on numbers, so each shape is tried once: both compute the same product of numbers that
 // round everywhere, and ours is used where every bit is equal.
 import { borrowBytes, uninitialised } from "../../ffi/make.ts";

@@ -227,7 +227,7 @@ class Tiles {
       }
     }
   }
-  /** What C holds, and a whole chain. */
+  /** Adds what C holds to a whole chain. */
   #addBefore(rows: number, vectors: number, tail: number, sum: (row: number, j: number) => number): void {
     const asm = this.#asm;
     for (let row = 0; row < rows; row++) {
