@@ -85,6 +85,8 @@ export class Builder {
     switch (op) {
       case "neg":
         return first.op === "neg" ? first.args[0] : null;
+      case "bf16":
+        return first.op === "bf16" ? a : null;
       case "float":
         return this.kind(a) === "f32" ? a : null;
       case "not":

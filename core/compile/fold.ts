@@ -3,6 +3,16 @@ import type { Pointwise } from "./graph.ts";
 
 const f32 = Math.fround;
 
+const bits = new Uint32Array(1), float = new Float32Array(bits.buffer);
+
+/** The nearest number of bf16, the even one of two. */
+export function roundedNumber(x: number): number {
+  if (Number.isNaN(x)) return x;
+  float[0] = x;
+  bits[0] = bits[0] + 0x7fff + (bits[0] >>> 16 & 1) & 0xffff0000;
+  return float[0];
+}
+
 const FUNCTIONS: Partial<Record<Pointwise, (...args: number[]) => number>> = {
   neg: (a) => -a,
   abs: Math.abs,
@@ -18,6 +28,7 @@ const FUNCTIONS: Partial<Record<Pointwise, (...args: number[]) => number>> = {
   sin: Math.sin,
   cos: Math.cos,
   floor: Math.floor,
+  bf16: roundedNumber,
   float: (a) => a,
   add: (a, b) => a + b,
   sub: (a, b) => a - b,

@@ -23,7 +23,7 @@ import { argsOf, liveIn, usesIn } from "./uses.ts";
 const CHEAP = 12;
 const COSTS: Readonly<Record<string, number>> = {
   ...{ exp: 9, expm1: 9, log: 9, log1p: 9, tanh: 11, sigmoid: 10, erf: 11, sin: 11, cos: 11, pow: 20 },
-  ...{ div: 3, sqrt: 3, rsqrt: 4, reciprocal: 3 },
+  ...{ div: 3, bf16: 5, sqrt: 3, rsqrt: 4, reciprocal: 3 },
 };
 const MOST_ROUNDS = 400;
 

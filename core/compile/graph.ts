@@ -23,6 +23,8 @@ export const POINTWISE = {
   sin: 1,
   cos: 1,
   floor: 1,
+  /** Rounded to bf16, and f32 again. */
+  bf16: 1,
   /** From i64 or bool to f32. */
   float: 1,
   add: 2,

@@ -18,6 +18,7 @@ const RULES: Readonly<Record<Pointwise, PointwiseRule>> = {
   abs: (b, g, _, x) => [b.pointwise("mul", g, b.pointwise("sign", x))],
   sign: NONE,
   floor: NONE,
+  bf16: (b, g) => [b.pointwise("bf16", g)],
   float: NONE,
   sqrt: (b, g, y) => [b.pointwise("div", g, b.pointwise("mul", y, b.number(2)))],
   rsqrt: (b, g, y) => {

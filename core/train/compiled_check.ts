@@ -8,6 +8,8 @@ import type { Mode, Plans, Recorded } from "./compiled_plans.ts";
 
 /** Shares of a parameter's gradient, and of the whole one, by which a gradient may differ. */
 const BOUND = 1e-3, NOISE = 1e-5;
+/** In bf16, whose numbers are good to 4e-3, and in which libtorch rounds sums on the way. */
+const HALF = { bound: 5e-2, noise: 5e-3 };
 
 interface Judgement {
   /** The first gradient that differs too much: "fc1.weight: 3%". */
@@ -30,8 +32,9 @@ function judge(
   arena: Arena,
   recorded: Tensor,
   { input, target, weight, outcome }: Recorded,
-  mode: Mode,
+  { mode, half }: { readonly mode: Mode; readonly half: boolean },
 ): Judgement {
+  const { bound, noise } = half ? HALF : { bound: BOUND, noise: NOISE };
   fill_(arena.gradient, NaN); // what the plan does not write is not taken for its own
   const { loss } = plans.run(input, target, weight, false, null);
   if (mode === "exact") {
@@ -53,8 +56,8 @@ function judge(
     }
     if (!unlike) continue;
     const size = normOf(theirs, from, to), error = Math.sqrt(square);
-    const part = error / (size + NOISE / BOUND * whole);
-    if (mode === "exact" || !(part <= BOUND)) {
+    const part = error / (size + noise / bound * whole);
+    if (mode === "exact" || !(part <= bound)) {
       return { wrong: `${arena.names[i]}: ${percent(error / size)}`, largest: part };
     }
     largest = Math.max(largest, part);

@@ -52,9 +52,12 @@ export function compiledMode({ compile, deterministic }: Config["training"], onG
 /** The reason why no step of this run can be compiled, or null. */
 export function whyNotCompiled(
   { pass, channelsLast }: { readonly pass: Pass; readonly channelsLast: boolean },
+  mode: Mode,
   syncNorms: boolean,
 ): string | null {
-  if (pass.cast !== null) return "--amp computes in half precision";
+  if (pass.cast !== null && mode === "exact") {
+    return "--amp computes in half precision, whose bits are libtorch's own (--compile=fast rounds as it does)";
+  }
   if (syncNorms) return "--sync-bn gathers statistics in the midst of them";
   if (channelsLast && pass.model.convolutional) return CHANNELS_LAST;
   if (machineIsa() === null) return "this processor has no AVX2";
@@ -118,7 +121,7 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
   const agrees = (p: Pass, plans: Plans, gradient: Tensor, recorded: Recorded, tells: boolean): boolean => {
     const { written } = plans.lowered, statistics = noGrad(() => written.map((t) => keep(clone(t))));
     draw(p, plans);
-    const judged = judgeSafely(plans, arena, gradient, recorded, mode);
+    const judged = judgeSafely(plans, arena, gradient, recorded, { mode, half: p.cast !== null });
     noGrad(() => written.forEach((t, i) => copy_(t, statistics[i]))); // a micro-batch counts once
     for (const t of statistics) t.free();
     if (judged.wrong === null) {

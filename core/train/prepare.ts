@@ -143,7 +143,7 @@ export function prepare(launch: Launch): Trainer {
   const plan = planBatches(training, data.train.length, world);
   const schedule = scheduleOf(training, scaledLearningRate(training, plan.global), plan, data.train.facts);
   const mode = compiledMode(training, pass.onGpu);
-  const uncompiled = mode && whyNotCompiled(built, team !== null && training.sync_bn);
+  const uncompiled = mode && whyNotCompiled(built, mode, team !== null && training.sync_bn);
   const compiles = mode !== null && uncompiled === null, fast = compiles && mode === "fast";
   const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team, fast) : null;
   const ordinary = zero?.optimizer ?? createOptimizer(training.optimizer, arena);

@@ -10,6 +10,7 @@ import { orRefusal } from "../refused.ts";
 import { CALL_RULES } from "./calls.ts";
 import { EXACT_RULES } from "./exact.ts";
 import { type Draw, kindOf, Lowering, type Rule, type Rules } from "./lowering.ts";
+import { rounded, ROUNDS_OPERANDS } from "./half.ts";
 import { LOSS_RULES } from "./losses.ts";
 import { NORM_RULES } from "./norms.ts";
 import { OVERWRITING, POINTWISE_RULES } from "./pointwise.ts";
@@ -183,11 +184,16 @@ class Pass {
     }
     if (this.#isHeld(op)) return;
     const rule = ruleOf(op, g.exact) ?? g.refuse(RANDOM.test(schema.name) ? "random" : "unknown");
-    const args = op.args.map((value, i) => this.#argument(value, i === 0 && OVERWRITING.has(schema.name)));
+    const rounds = this.#isHalf(g.results[0]) && ROUNDS_OPERANDS.test(schema.name);
+    const args = op.args.map((value, i) =>
+      this.#argument(value, { overwritten: i === 0 && OVERWRITING.has(schema.name), rounds })
+    );
     const made = rule(g, ...args), refs = typeof made === "number" ? [made] : made;
     op.results.forEach((r, i) => {
-      this.#check(refs[i], recording.values[r]);
-      this.#refs[r] = op.stopped ? g.b.stop(refs[i]) : refs[i];
+      const seen = recording.values[r];
+      this.#check(refs[i], seen);
+      const ref = this.#isHalf(seen) ? rounded(g.b, refs[i]) : refs[i];
+      this.#refs[r] = op.stopped ? g.b.stop(ref) : ref;
     });
   }
 
@@ -199,12 +205,21 @@ class Pass {
     return true;
   }
 
-  #argument(value: unknown, overwritten: boolean): unknown {
+  #argument(value: unknown, how: { overwritten: boolean; rounds: boolean }): unknown {
+    const { g } = this, { overwritten, rounds } = how;
     if (value instanceof Seen) {
       const ref = this.#ref(value.value);
-      return ref === UNWRITTEN && !overwritten ? this.g.refuse("outside") : ref;
+      if (ref === UNWRITTEN) return overwritten ? ref : g.refuse("outside");
+      return rounds && g.kind(ref) === "f32" ? rounded(g.b, ref) : ref;
     }
-    return Array.isArray(value) ? value.map((each) => this.#argument(each, false)) : value;
+    return Array.isArray(value)
+      ? value.map((each) => this.#argument(each, { overwritten: false, rounds }))
+      : value;
+  }
+
+  /** Only fast plans compute in mixed precision. */
+  #isHalf(seen: RecordedValue | undefined): boolean {
+    return seen?.dtype === "bf16" && !this.g.exact;
   }
 
   /** Counts of whole numbers are f32 in the graph, one at a time. */
@@ -214,7 +229,8 @@ class Pass {
       throw new Error(`internal: ${g.op} gives [${seen.shape}], and its rule [${g.shape(ref)}].`);
     }
     const counted = seen.dtype === "i64" && kind === "f32" && seen.shape.every((size) => size === 1);
-    if (seen.dtype !== kind && !counted) g.refuse("type");
+    const dtype = this.#isHalf(seen) ? "f32" : seen.dtype;
+    if (dtype !== kind && !counted) g.refuse("type");
   }
 
   /** An op that writes to a held tensor is called as it is. */

@@ -1,11 +1,12 @@
 // The rules of lowering write with this: simple ops by name, on values and plain numbers alike.
 import { uninitialised, writeBytes } from "../../../ffi/make.ts";
-import { permute } from "../../../ffi/ops.ts";
+import { permute, toDtype } from "../../../ffi/ops.ts";
 import type { Drops, RecordedValue } from "../../../ffi/trace.ts";
 import type { Reason } from "../../../ffi/tape.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
 import { Builder, type Shape } from "../builder.ts";
 import type { Kind, Pointwise, Ref } from "../graph.ts";
+import { rounded } from "./half.ts";
 import { Refused } from "../refused.ts";
 
 /** Zeros and ones that are drawn before each run of the plan. */
@@ -79,19 +80,26 @@ export class Lowering {
   /** Zeros with this probability, else 1 / (1 - share): new ones in every step. */
   mask(shape: Shape, share: number): Ref {
     if (share >= 1) this.refuse("random");
-    return this.div(this.drawn(shape, 1 - share), num(1 - share));
+    const scaled = this.div(this.drawn(shape, 1 - share), num(1 - share));
+    return this.drops?.like?.dtype === "bf16" ? rounded(this.b, scaled) : scaled;
   }
 
   /** Ones with this probability, else zeros: new ones in every step. */
   drawn(shape: Shape, kept: number): Ref {
     if (this.drops === null) this.refuse("random");
     const { block, seeding, like } = this.drops;
-    const tensor = like ?? this.#own(uninitialised(shape)), strides = tensor.strides;
+    const tensor = this.#room(shape, like), { strides } = tensor;
     const order = shape.map((_, d) => d).sort((a, b) => strides[b] - strides[a] || a - b);
-    const dense = like === null ? tensor : this.#own(permute(like, order));
+    const dense = like === null ? tensor : this.#own(permute(tensor, order));
     const drawn = this.hold(dense);
     this.draws.push({ tensor, kept, block, seeding, held: this.held.indexOf(dense) });
     return this.b.permute(drawn, order.map((_, d) => order.indexOf(d)));
+  }
+
+  /** Memory for drawn numbers: of bf16 as many are drawn as of f32. */
+  #room(shape: Shape, like: Tensor | null): Tensor {
+    if (like === null) return this.#own(uninitialised(shape));
+    return like.dtype === "bf16" ? this.#own(toDtype(like, "f32")) : like;
   }
 
   #own(t: Tensor): Tensor {

@@ -132,7 +132,7 @@ function repeated(g: Lowering, x: Ref, times: readonly number[]): Ref {
 /** A change of type: whole numbers and truth values become f32. */
 const typed: Rule = (g, x: Ref) => {
   const { dtype } = g.results[0];
-  if (dtype === "f32") return g.float(x);
+  if (dtype === "f32" || dtype === "bf16" && !g.exact) return g.float(x); // rounded behind the rule
   if (dtype === g.kind(x)) return x;
   return dtype === "bool" ? g.truth(x) : g.refuse("type");
 };

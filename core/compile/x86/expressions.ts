@@ -36,6 +36,11 @@ const RULES: Partial<Record<Pointwise, Rule>> = {
   rsqrt: (s, a) => s.over(s.number(1), s.sqrt(a)),
   reciprocal: (s, a) => s.over(s.number(1), a),
   floor: (s, a) => s.floor(a),
+  bf16: (s, a) => {
+    const odd = s.and(s.pure("shiftRight", [a], 16), s.bits(1));
+    const up = s.pure("addInt", [s.pure("addInt", [a, s.bits(0x7fff)]), odd]);
+    return s.select(s.compare("ne", a, a), a, s.and(up, s.bits(0xffff0000)));
+  },
   add: (s, a, b) => s.plus(a, b),
   sub: (s, a, b) => s.minus(a, b),
   mul: (s, a, b) => s.times(a, b),

@@ -25,6 +25,7 @@ export const TORCH: Record<Exclude<Pointwise, "float">, Op> = {
   sin: aten("sin(Tensor self) -> Tensor"),
   cos: aten("cos(Tensor self) -> Tensor"),
   floor: aten("floor(Tensor self) -> Tensor"),
+  bf16: (a) => scope(() => toCopy(toCopy(a, "bf16"), "f32")),
   add: (a, b) => add(a, b),
   sub: (a, b) => sub(a, b),
   mul: aten("mul.Tensor(Tensor self, Tensor other) -> Tensor"),
