@@ -148,6 +148,33 @@ export function prefault({ address, bytes }: MemoryBlock): void {
   }
 }
 
+const MADV_DONTNEED = 4;
+
+/** Memory whose bytes nobody needs any more: its whole pages are the system's until they are written again. */
+export function forgetMemory({ address, bytes }: MemoryBlock): void {
+  const from = (address + PAGE - 1n) / PAGE * PAGE, to = (address + BigInt(bytes)) / PAGE * PAGE;
+  if (to > from) withPages(({ madvise }) => madvise(from, to - from, MADV_DONTNEED));
+}
+
+/** Gives the system the pages of what was freed. */
+export function returnFreedMemory(): void {
+  withPages(({ malloc_trim }) => malloc_trim(0n));
+}
+
+const PAGE_SYMBOLS = {
+  madvise: { parameters: ["usize", "usize", "i32"], result: "i32" },
+  malloc_trim: { parameters: ["usize"], result: "i32" },
+} as const;
+
+function withPages(use: (libc: Deno.DynamicLibrary<typeof PAGE_SYMBOLS>["symbols"]) => void): void {
+  const libc = Deno.dlopen("libc.so.6", PAGE_SYMBOLS);
+  try {
+    use(libc.symbols);
+  } finally {
+    libc.close();
+  }
+}
+
 const PROCESS_SYMBOLS = {
   mkfifo: { parameters: ["buffer", "u32"], result: "i32" },
   open: { parameters: ["buffer", "i32"], result: "i32" },

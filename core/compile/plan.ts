@@ -2,7 +2,6 @@
 // micro-batch to the next are a few addresses in the code's table.
 import { compile } from "../../ffi/aten.ts";
 import { noGrad } from "../../ffi/autograd.ts";
-import { uninitialised } from "../../ffi/make.ts";
 import { loadCode, type MachineCode } from "../../ffi/machine_code.ts";
 import { asStrided, contiguous } from "../../ffi/ops.ts";
 import { parseSchema } from "../../ffi/schema.ts";
@@ -15,6 +14,7 @@ import type { Graph, Ref } from "./graph.ts";
 import type { Isa, Kernel } from "./kernel.ts";
 import { place, type Placed, type Slot } from "./place.ts";
 import { chainOn } from "./proven.ts";
+import { Room } from "./room.ts";
 import { printCode } from "./x86/print.ts";
 
 /** The memory that a plan works on. It does not move. */
@@ -27,6 +27,8 @@ export interface PlanMemory {
   /** The model's output, and the mean loss. */
   readonly output: Tensor;
   readonly losses: Tensor;
+  /** Values that live within a run lie here; without it the plan takes memory of its own. */
+  readonly room?: Room;
 }
 
 export interface PlanOptions {
@@ -145,6 +147,7 @@ const F32 = 4;
 
 class Runner {
   readonly #codes: readonly MachineCode[];
+  readonly #room: Room;
   readonly #memory: Tensor;
   readonly #fixed: (Tensor | null)[];
   readonly #input: number;
@@ -162,7 +165,8 @@ class Runner {
     readonly ends: readonly (readonly number[] | undefined)[],
   ) {
     this.#codes = steps.flatMap((step) => "code" in step ? [step.code] : []);
-    this.#memory = keep(uninitialised([Math.max(1, placed.elements)]));
+    this.#room = memory.room ?? new Room();
+    this.#memory = this.#room.take(placed.elements);
     const at = (from: Slot["from"]) => placed.slots.findIndex((slot) => slot.from === from);
     [this.#input, this.#target, this.#weight, this.#loss] = [
       at("input"),
@@ -266,7 +270,7 @@ class Runner {
   }
 
   free(): void {
-    this.#memory.free();
+    this.#room.leave(this.#memory);
     for (const view of this.#views.values()) view.free();
   }
 }

@@ -1,6 +1,7 @@
 // --compile on a CPU: a micro-batch's forward and backward as one plan of machine code. The first micro-batch of a shape
 // runs as always while it is recorded; the plan that is made of it computes the same micro-batch once more. So does the
 // second one, and the plan is used from then on if the gradients agree.
+import { returnFreedMemory } from "../../ffi/libc.ts";
 import { add, uninitialised, zero_ } from "../../ffi/make.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { bernoulli_, clone, copy_ } from "../../ffi/ops.ts";
@@ -8,6 +9,7 @@ import { record, type Recording } from "../../ffi/trace.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Cut } from "../compile/cuts.ts";
 import { lower, sameStep } from "../compile/lower/lower.ts";
+import { Room } from "../compile/room.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
 import type { Config } from "../settings/settings.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
@@ -82,7 +84,7 @@ interface Kind {
 
 export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Reports): CompiledPass {
   const isa = machineIsa()!;
-  const kinds: Kind[] = [];
+  const kinds: Kind[] = [], room = new Room();
   let fresh = false, told = false;
 
   const clear = () => {
@@ -106,8 +108,11 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
     const before = fresh ? null : keep(clone(arena.gradient));
     zero_(arena.gradient);
     fresh = false;
+    // The plans' memory and the ordinary step's are not needed at the same time.
+    room.rest();
     const { result, recording } = record(() => recordable(plain)(p, input, target, weight, null));
     const recorded = keep(clone(arena.gradient));
+    returnFreedMemory();
     then(result, recording, recorded);
     noGrad(() => {
       if (before === null) copy_(arena.gradient, recorded);
@@ -147,7 +152,9 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
     const recomputes = plain === checkpointed;
     const outcome = recordedRun(plain, p, input, target, weight, (outcome, recording, gradient) => {
       const recorded = { input, target, weight, outcome };
-      const made = attempt(() => makePlans(arena, { mode, isa, cuts, recomputes }, recording, recorded));
+      const made = attempt(() =>
+        makePlans(arena, { mode, isa, cuts, recomputes, room }, recording, recorded)
+      );
       if ("reason" in made) {
         recording.free();
         if (!told) reports().warn(`Steps are not compiled: ${made.reason}. They run op by op.`);

@@ -9,6 +9,7 @@ import { derive } from "../compile/derive.ts";
 import { lower, type Lowered } from "../compile/lower/lower.ts";
 import { makePlan, type NoPlan, type Plan } from "../compile/plan.ts";
 import { orRefusal, sentenceOf } from "../compile/refused.ts";
+import { Room } from "../compile/room.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
 import type { Isa } from "../compile/kernel.ts";
 import { messageOf } from "../base/errors.ts";
@@ -36,6 +37,7 @@ export interface Wanted {
   readonly cuts: readonly Cut[];
   /** Backward computes each block's values once more. */
   readonly recomputes: boolean;
+  readonly room: Room;
 }
 
 /** The plans of one shape: one writes gradients, the other adds to them. */
@@ -48,7 +50,7 @@ export interface Plans {
 
 export function makePlans(
   arena: Arena,
-  { mode, isa, cuts, recomputes }: Wanted,
+  { mode, isa, cuts, recomputes, room }: Wanted,
   recording: Parameters<typeof lower>[0],
   { input, target, weight, outcome }: Recorded,
 ): Plans | { readonly reason: string } {
@@ -62,7 +64,7 @@ export function makePlans(
   const output = keep(uninitialised(outcome.output.shape));
   const losses = keep(zeros([CELLS * CELL]));
   const cells = Array.from({ length: CELLS }, (_, i) => keep(select(losses, 0, i * CELL)));
-  const memory = { ...arena, held: lowered.held, output, losses };
+  const memory = { ...arena, held: lowered.held, output, losses, room };
   const make = (adds: boolean) =>
     makePlan(graph, memory, { exact: mode === "exact", adds, isa, threads: threads(), recomputes, cuts });
   const first = make(false);
@@ -107,7 +109,7 @@ export function examinePlan(
   return scope(() => {
     const { result, recording } = record(() => straight(p, input, target, null));
     const made = attempt(() =>
-      makePlans(arena, { mode, isa, cuts: [], recomputes }, recording, {
+      makePlans(arena, { mode, isa, cuts: [], recomputes, room: new Room() }, recording, {
         input,
         target,
         weight: null,

@@ -1,0 +1,27 @@
+// The memory that plans take turns in. None of them leaves anything there for its next run, so a step's first and later
+// micro-batches, and a short last one, share it.
+import { forgetMemory } from "../../ffi/libc.ts";
+import { memoryBlockOf, uninitialised } from "../../ffi/make.ts";
+import { keep, type Tensor } from "../../ffi/tensor.ts";
+
+export class Room {
+  /** How many plans work in each piece. */
+  readonly #pieces = new Map<Tensor, number>();
+
+  take(elements: number): Tensor {
+    const known = [...this.#pieces.keys()].find((piece) => piece.numel >= elements);
+    const piece = known ?? keep(uninitialised([Math.max(1, elements)]));
+    this.#pieces.set(piece, (this.#pieces.get(piece) ?? 0) + 1);
+    return piece;
+  }
+  leave(piece: Tensor): void {
+    const plans = this.#pieces.get(piece)! - 1;
+    if (plans > 0) return void this.#pieces.set(piece, plans);
+    this.#pieces.delete(piece);
+    piece.free();
+  }
+  /** Between two runs its pages are the system's, for a step that runs op by op. */
+  rest(): void {
+    for (const piece of this.#pieces.keys()) forgetMemory(memoryBlockOf(piece));
+  }
+}
