@@ -44,7 +44,7 @@ function searched(pages: readonly Shown[]): string[][] {
   );
 }
 
-/** Of a folder there are the names in it. */
+/** A folder is shown by the names in it. */
 function asItIs(path: string): string | Uint8Array<ArrayBuffer> {
   if (!Deno.statSync(path).isDirectory) return Deno.readFileSync(path);
   return [...Deno.readDirSync(path)].map(({ name }) => `${name}\n`).sort().join("");

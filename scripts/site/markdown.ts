@@ -7,7 +7,7 @@ export interface Heading {
   readonly depth: number;
   readonly title: string;
   readonly anchor: string;
-  /** What is said below it, without marks. */
+  /** The text below it, without marks. */
   text: string;
 }
 

@@ -1,4 +1,4 @@
-// Which Markdown files are pages of the site, what each one's address is, and how they are grouped.
+// The pages of the site: the Markdown files, the address of each, and how the list groups them.
 import { dirname, join, relative } from "@std/path";
 
 export const ROOT = new URL("../../", import.meta.url).pathname;
@@ -21,7 +21,7 @@ export function pagePaths(): string[] {
   return [...Object.keys(OUTSIDE), ...inside.filter((path) => path.endsWith(".md")).sort()];
 }
 
-/** Where a file of the repository is in the site. A file that is no page is there as text, a picture as it is. */
+/** The address of a file of the repository in the site. A file that is no page is there as text, a picture as it is. */
 export function addressOf(path: string): string {
   if (OUTSIDE[path]) return OUTSIDE[path];
   if (path.endsWith(".md")) return path.replace(/^docs\//, "").replace(/\.md$/, ".html");
