@@ -1,4 +1,4 @@
-// What the site does in a browser: the search, light and dark, and the list of pages on a phone.
+// This part of the site runs in a browser: the search, light and dark, and the list of pages on a phone.
 const root = document.documentElement;
 const up = root.dataset.up ?? "";
 
