@@ -1,4 +1,5 @@
 // `hpctrain train --dry-run`: prints what a run decides before its first step, and trains and writes nothing.
+import { keepChoice } from "../../core/train/compiled_choice.ts";
 import { layoutRequest, refuseIdleGpus, refuseJobLayout } from "../../core/ranks/job/layout.ts";
 import { environmentLines } from "../../core/settings/environment.ts";
 import { loadReader } from "../../core/data/open.ts";
@@ -54,7 +55,13 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
       ...withoutEffect(resolved),
       ...unitsTaken(resolved),
       ...notes,
-      ...(resume ? [`Goes on from ${resume.path}`, ...changesSince(resume, resolved)] : []),
+      ...(resume
+        ? [
+          `Goes on from ${resume.path}`,
+          ...keepChoice(resolved.config, resume.saved),
+          ...changesSince(resume, resolved),
+        ]
+        : []),
       ...built.data.notes,
       built.model.describe(),
       plan.note,

@@ -34,6 +34,7 @@ import { OUTPUTS } from "../../core/outputs/outputs.ts";
 import { outOfMemory } from "../../core/train/memory.ts";
 import { ranksSharingCores, shareCores } from "../../core/train/rank_group.ts";
 import { refuseZero } from "../../core/train/gradients/zero.ts";
+import { keepChoice } from "../../core/train/compiled_choice.ts";
 import { type Launch, prepare, type Trainer } from "../../core/train/prepare.ts";
 import { catchEarlySignals, endByOneself, stopSignals, unlessStopped } from "../../core/train/stop.ts";
 import { announce, conclude, exit, type Started, startedBy } from "../../core/train/summary.ts";
@@ -87,6 +88,7 @@ async function trainOnRanks(
     const choice = team.gather(own && own.choice, "rank 0's choice")[0]!;
     const again = () => withUserCode(resolve({ ranks: where.world, checkpoint: choice.resume!.saved }));
     const resolved = own?.resolved ?? (choice.resume ? await again() : first);
+    if (choice.resume) keepChoice(resolved.config, choice.resume.saved);
     return await trainOn(request, resolved, choice, { ...opened, ...joined }, sharing);
   });
 }
@@ -102,9 +104,10 @@ async function decide(
   const resolved = resume
     ? await withUserCode(resolve({ ranks: where.world, checkpoint: resume.saved }))
     : first;
+  const kept = resume ? keepChoice(resolved.config, resume.saved) : [];
   const changes = resume ? changesSince(resume, resolved) : [];
   const noEpochs = whyNoEpochs(resolved, choice);
-  const notes = [...choice.notes, ...changes, ...(noEpochs === null ? [] : [noEpochs])];
+  const notes = [...choice.notes, ...kept, ...changes, ...(noEpochs === null ? [] : [noEpochs])];
   return { resolved, choice: { ...choice, keepsEpochs: noEpochs === null, notes } };
 }
 

@@ -1,6 +1,8 @@
 // The first two compiled micro-batches are judged. Their gradients are compared with those of the recorded one.
-import { borrowBytes, fill_ } from "../../ffi/make.ts";
-import type { Tensor } from "../../ffi/tensor.ts";
+import { noGrad } from "../../ffi/autograd.ts";
+import { add, borrowBytes, fill_ } from "../../ffi/make.ts";
+import { clone, copy_ } from "../../ffi/ops.ts";
+import { keep, type Tensor } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
 import { formatBytes, formatPlural } from "../base/format.ts";
 import type { Arena } from "./gradients/arena.ts";
@@ -11,6 +13,12 @@ const BOUND = 1e-3, NOISE = 1e-5;
 /** In bf16, whose numbers are good to 4e-3, and in which libtorch rounds sums on the way. */
 const HALF = { bound: 5e-2, noise: 5e-3 };
 
+interface How {
+  readonly mode: Mode;
+  /** Some of it is computed in bf16. */
+  readonly half: boolean;
+}
+
 interface Judgement {
   /** The first gradient that differs too much: "fc1.weight: 3%". */
   readonly wrong: string | null;
@@ -18,29 +26,61 @@ interface Judgement {
 }
 
 /** A plan that fails gives no gradients. */
-export function judgeSafely(...parts: Parameters<typeof judge>): Judgement {
+export function judgeSafely(judge: () => Judgement): Judgement {
   try {
-    return judge(...parts);
+    return judge();
   } catch (error) {
     return { wrong: messageOf(error), largest: NaN };
   }
 }
 
 /** Computes the recorded micro-batch with the plan, and compares. */
-function judge(
+export function judge(
   plans: Plans,
   arena: Arena,
   recorded: Tensor,
   { input, target, weight, outcome }: Recorded,
-  { mode, half }: { readonly mode: Mode; readonly half: boolean },
+  how: How,
 ): Judgement {
-  const { bound, noise } = half ? HALF : { bound: BOUND, noise: NOISE };
   fill_(arena.gradient, NaN); // what the plan does not write is not taken for its own
   const { loss } = plans.run(input, target, weight, false, null);
-  if (mode === "exact") {
+  if (how.mode === "exact") {
     const [own, theirs] = [loss.item(), outcome.loss.item()];
     if (!Object.is(own, theirs)) return { wrong: `the loss is ${own} in place of ${theirs}`, largest: NaN };
   }
+  return compare(arena, recorded, how);
+}
+
+/**
+ * The plan that adds is compared when it is first needed: with the sum of the arena's gradients and those of the plan that
+ * writes, which is known to be right. Null, or where it differs; then the arena is as it was before.
+ */
+export function judgeAdding(
+  plans: Plans,
+  arena: Arena,
+  { input, target, weight }: Omit<Recorded, "outcome">,
+  how: How,
+  draw: () => void,
+): string | null {
+  const before = keep(clone(arena.gradient));
+  const run = (adds: boolean) => (draw(), plans.run(input, target, weight, adds, null));
+  const judged = judgeSafely(() => {
+    run(false);
+    const sum = keep(noGrad(() => add(before, arena.gradient)));
+    noGrad(() => copy_(arena.gradient, before));
+    run(true);
+    const judged = compare(arena, sum, how);
+    sum.free();
+    return judged;
+  });
+  noGrad(() => copy_(arena.gradient, before));
+  before.free();
+  return judged.wrong;
+}
+
+/** The arena's gradients beside those that they ought to be. */
+function compare(arena: Arena, recorded: Tensor, { mode, half }: How): Judgement {
+  const { bound, noise } = half ? HALF : { bound: BOUND, noise: NOISE };
   const own = numbersOf(arena.gradient), theirs = numbersOf(recorded);
   const whole = normOf(theirs, 0, theirs.length);
   let largest = 0;

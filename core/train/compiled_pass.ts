@@ -14,7 +14,8 @@ import { machineIsa } from "../compile/x86/isa.ts";
 import type { Config } from "../settings/settings.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
 import { inParts } from "./chunked_head.ts";
-import { judgeSafely, lineOf } from "./compiled_check.ts";
+import { judge, judgeAdding, judgeSafely, lineOf } from "./compiled_check.ts";
+import type { Choice } from "./compiled_choice.ts";
 import { attempt, makePlans, type Mode, type Plans, type Recorded } from "./compiled_plans.ts";
 import type { Arena } from "./gradients/arena.ts";
 
@@ -80,12 +81,19 @@ interface Kind {
   plans: Plans | null;
   /** Plans are used when a second recording has shown that the step stays the same. */
   sure: boolean;
+  /** The plan that adds gradients to those of the arena was compared, too. */
+  adds: boolean;
 }
 
-export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Reports): CompiledPass {
+export function openCompiledPass(
+  arena: Arena,
+  mode: Mode,
+  reports: () => Reports,
+  choice: Choice | null = null,
+): CompiledPass {
   const isa = machineIsa()!;
   const kinds: Kind[] = [], room = new Room();
-  let fresh = false, told = false;
+  let fresh = false, told = false, timed = false;
 
   const clear = () => {
     if (fresh) zero_(arena.gradient);
@@ -124,20 +132,17 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
   };
   /** True where the plan computes the recorded micro-batch's gradients; where not, the run says so. */
   const agrees = (p: Pass, plans: Plans, gradient: Tensor, recorded: Recorded, tells: boolean): boolean => {
-    const { written } = plans.lowered, statistics = noGrad(() => written.map((t) => keep(clone(t))));
-    draw(p, plans);
-    const judged = judgeSafely(plans, arena, gradient, recorded, { mode, half: p.cast !== null });
-    noGrad(() => written.forEach((t, i) => copy_(t, statistics[i]))); // a micro-batch counts once
-    for (const t of statistics) t.free();
+    const judged = uncounted(plans, () => {
+      draw(p, plans);
+      const how = { mode, half: p.cast !== null };
+      return judgeSafely(() => judge(plans, arena, gradient, recorded, how));
+    });
     if (judged.wrong === null) {
       if (tells) reports().line(lineOf(plans, mode, judged.largest));
       return true;
     }
     plans.free();
-    reports().warn(
-      `Compiled steps give other gradients than the ordinary ones (${judged.wrong}), so steps run op by op. ` +
-        "--no-compile leaves the attempt out.",
-    );
+    reports().warn(differs(judged.wrong));
     return false;
   };
   const first = (
@@ -164,7 +169,7 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
     const shape = (t: Tensor) => keep(uninitialised(t.shape, { dtype: t.dtype }));
     kinds.push({
       ...{ input: shape(input), target: shape(target), weighted: weight !== null },
-      ...{ rollout: p.rollout?.steps ?? 0, plans, sure: false },
+      ...{ rollout: p.rollout?.steps ?? 0, plans, sure: false, adds: false },
     });
     return outcome;
   };
@@ -195,8 +200,32 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
             "They run op by op.",
         );
       } else if (!agrees(p, plans, gradient, { input, target, weight, outcome }, false)) kind.plans = null;
+      else if (choice !== null && !timed) {
+        timed = true;
+        const compiled = () => (draw(p, plans), void plans.run(input, target, weight, false, null));
+        const ordinary = () => void recordable(plain)(p, input, target, weight, null);
+        uncounted(plans, () => choice.compare(compiled, ordinary));
+        if (!choice.compiled) {
+          plans.free();
+          kind.plans = null;
+        }
+      }
       if (!("reason" in again)) again.free();
     });
+  };
+  /** True where the plan that adds gives the sum of the arena's gradients and of the plan's that writes. */
+  const addsUp = (kind: Kind, p: Pass, given: Omit<Recorded, "outcome">): boolean => {
+    const plans = kind.plans!;
+    kind.adds = true;
+    const wrong = uncounted(
+      plans,
+      () => judgeAdding(plans, arena, given, { mode, half: p.cast !== null }, () => draw(p, plans)),
+    );
+    if (wrong === null) return true;
+    plans.free();
+    kind.plans = null;
+    reports().warn(differs(wrong));
+    return false;
   };
   return {
     begin() {
@@ -206,8 +235,15 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
     over: (plain, cuts = []) => (p, input, target, weight, done) => {
       const known = kindOf(p, input, target, weight);
       let outcome: Outcome;
+      if (choice?.compiled === false) {
+        clear();
+        return plain(p, input, target, weight, done);
+      }
       if (known?.plans && !known.sure) outcome = second(known, plain, p, input, target, weight);
       else if (known?.plans) {
+        if (!fresh && !known.adds && !addsUp(known, p, { input, target, weight })) {
+          return plain(p, input, target, weight, done);
+        }
         draw(p, known.plans);
         outcome = known.plans.run(input, target, weight, !fresh, done);
         fresh = false;
@@ -227,6 +263,19 @@ export function openCompiledPass(arena: Arena, mode: Mode, reports: () => Report
 
 /** Blocks that have graphs of their own for ranks' sake have the same bits in one graph. */
 const recordable = (plain: Run): Run => plain === checkpointed ? checkpointed : straight;
+
+const differs = (where: string): string =>
+  `Compiled steps give other gradients than the ordinary ones (${where}), so steps run op by op. ` +
+  "--no-compile leaves the attempt out.";
+
+/** Running statistics stay as they are: a micro-batch counts once. */
+function uncounted<R>({ lowered: { written } }: Plans, body: () => R): R {
+  const statistics = noGrad(() => written.map((t) => keep(clone(t))));
+  const result = body();
+  noGrad(() => written.forEach((t, i) => copy_(t, statistics[i])));
+  for (const t of statistics) t.free();
+  return result;
+}
 
 /** The same random numbers as the ordinary step's. */
 function draw({ seeds }: Pass, { lowered: { draws } }: Plans): void {

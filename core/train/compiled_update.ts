@@ -8,11 +8,17 @@ import type { GroupKernel } from "../compile/kernel.ts";
 import { adamKernel, NUMBERS, type Piece, RATE, ROOT, sgdKernel, SHRINK } from "../compile/update.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
 import { printCode } from "../compile/x86/print.ts";
+import type { Choice } from "./compiled_choice.ts";
 import type { Arena } from "./gradients/arena.ts";
 import type { Optimizer, OptimizerSettings } from "./optimizers.ts";
 
-/** The same optimizer with another way of its step; itself where there is none. */
-export function compiledUpdate(optimizer: Optimizer, settings: OptimizerSettings, arena: Arena): Optimizer {
+/** The same optimizer with another way of its step, while steps are compiled; itself where there is none. */
+export function compiledUpdate(
+  optimizer: Optimizer,
+  settings: OptimizerSettings,
+  arena: Arena,
+  choice: Pick<Choice, "compiled"> = { compiled: true },
+): Optimizer {
   const isa = machineIsa(), { state } = optimizer;
   if (isa === null || state === undefined || arena.direct) return optimizer;
   const pieces = piecesOf(arena), tensors = pieces.flatMap(({ weights, gradient }) => [weights, gradient]);
@@ -44,6 +50,7 @@ export function compiledUpdate(optimizer: Optimizer, settings: OptimizerSettings
       optimizer.steps = taken;
     },
     step(rate) {
+      if (!choice.compiled) return optimizer.step(rate);
       begin(given, rate, optimizer.advance!());
       code.run();
     },

@@ -37,6 +37,7 @@ import { freshCursor, type Resume, startFrom } from "./resume.ts";
 import { type Requests, stopSignals, watchRequests } from "./stop.ts";
 import { pathExists } from "../base/files.ts";
 import { createEma, createOptimizer, type Ema } from "./optimizers.ts";
+import { openChoice } from "./compiled_choice.ts";
 import { compiledUpdate } from "./compiled_update.ts";
 import {
   compiledMode,
@@ -147,7 +148,11 @@ export function prepare(launch: Launch): Trainer {
   const compiles = mode !== null && uncompiled === null, fast = compiles && mode === "fast";
   const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team, fast) : null;
   const ordinary = zero?.optimizer ?? createOptimizer(training.optimizer, arena);
-  const optimizer = fast && zero === null ? compiledUpdate(ordinary, training.optimizer, arena) : ordinary;
+  let reports: Reports | null = null;
+  const choice = compiles ? openChoice(training, mode, team === null, (text) => reports?.line(text)) : null;
+  const optimizer = fast && zero === null
+    ? compiledUpdate(ordinary, training.optimizer, arena, choice!)
+    : ordinary;
   const scaler = amp === "fp16" ? scalerOf(config, device) : null;
   const ema = training.ema > 0 ? createEma(arena, training.ema) : null;
   const averages = ema && arena.viewsOf(ema.average);
@@ -198,8 +203,7 @@ export function prepare(launch: Launch): Trainer {
     window: training.spike_window,
     mostSkipped: training.max_skipped_steps,
   });
-  let reports: Reports | null = null;
-  const compiled = compiles ? openCompiledPass(arena, mode, () => reports!) : null;
+  const compiled = compiles ? openCompiledPass(arena, mode, () => reports!, choice) : null;
   const gradients = gradientsOf(launch, built, scaler, zero, account, compiled);
 
   // All refusals of settings come before: from here on the run has files.

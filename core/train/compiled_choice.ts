@@ -1,0 +1,71 @@
+// --compile alone takes the faster way. At the start some micro-batches are timed, compiled and op by op in turn, and the run
+// keeps to what was faster: its checkpoints have the choice among their settings, and a run that goes on takes it from there.
+// So no bit of a run depends on how busy the machine was when it went on.
+import { scope } from "../../ffi/tensor.ts";
+import type { Config } from "../settings/settings.ts";
+import type { Mode } from "./compiled_plans.ts";
+
+export interface Choice {
+  /** False from the moment on at which ordinary steps were found to be faster. */
+  readonly compiled: boolean;
+  /** Times both, tells of it, and chooses if the choice is open. */
+  compare(compiled: () => void, ordinary: () => void): void;
+}
+
+const ROUNDS = 5;
+const MOST_MS = 1000;
+
+/** Where `--compile=fast` or `exact` is asked for, and where ranks have to do the same, times are only told. */
+export function openChoice(
+  training: Config["training"],
+  mode: Mode,
+  alone: boolean,
+  tell: (line: string) => void,
+): Choice {
+  const open = training.compile === "on" && alone;
+  const choice = {
+    compiled: true,
+    compare(compiled: () => void, ordinary: () => void) {
+      const [own, theirs] = timed([compiled, ordinary]);
+      const times = `forward and backward take ${ms(own)} compiled and ${ms(theirs)} op by op`;
+      if (own < theirs) tell(`With these batches ${times}.`);
+      else if (!open) tell(`With these batches ${times}: --no-compile is faster.`);
+      else {
+        tell(`Steps run op by op: ${times} (--compile=${mode} compiles them all the same).`);
+        choice.compiled = false;
+      }
+      if (open) training.compile = choice.compiled ? mode : "off";
+    },
+  };
+  return choice;
+}
+
+/** The medians of milliseconds that these take in turn. */
+function timed(ways: readonly (() => void)[]): number[] {
+  const times: number[][] = ways.map(() => []);
+  const began = performance.now();
+  for (let round = 0; round <= ROUNDS; round++) {
+    ways.forEach((way, i) => {
+      const began = performance.now();
+      scope(way);
+      times[i].push(performance.now() - began);
+    });
+    if (performance.now() - began > MOST_MS) break;
+  }
+  // The first round warms up, unless it was the only one.
+  return times.map((all) => (all.length > 1 ? all.slice(1) : all).sort((a, b) => a - b))
+    .map((all) => all[all.length >> 1]);
+}
+
+const ms = (time: number): string => `${time.toPrecision(3)} ms`;
+
+/** `--compile` goes on as the run has chosen; says so where it chose against it. */
+export function keepChoice({ training }: Config, saved: unknown): string[] {
+  const before = (saved as Partial<Config> | null)?.training?.compile;
+  if (training.compile !== "on" || before === undefined) return [];
+  const fits = training.deterministic === "off" ? "fast" : "exact";
+  if (before === fits) training.compile = fits;
+  if (before !== "off") return [];
+  training.compile = "off";
+  return [`Steps run op by op, as they did in this run before (--compile=${fits} compiles them)`];
+}
