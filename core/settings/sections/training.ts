@@ -350,7 +350,7 @@ const execution = {
     help: "training steps as one: captured as a CUDA graph on a GPU, made into machine code on a CPU",
     about: {
       auto: "captured on a GPU, op by op on a CPU",
-      on: "on a CPU: exact with --deterministic, else fast",
+      on: "on a CPU: exact with --deterministic, else fast; op by op where that is faster",
       fast: "on a CPU: products and functions of its own, which round a little differently",
       exact: "on a CPU: the bits of the same run without it",
     },
