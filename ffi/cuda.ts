@@ -305,11 +305,36 @@ export function newEvent(timing = false): Event {
   held.events++;
   return out[0];
 }
-export const recordEvent = (e: Event, s: Stream): void => ok(must().rt.recordEvent(e, s), "record an event");
+
+/** Events by number in the order of each stream, and the last of them that the host has waited for. */
+const recorded = new Map<Stream, number>(), waited = new Map<Stream, number>();
+const recordedAs = new Map<Event, readonly [Stream, number]>();
+
+/** A place in a stream's work: behind what is queued by now. */
+export interface Mark {
+  readonly stream: Stream;
+  readonly events: number;
+}
+export const markOf = (stream: Stream): Mark => ({ stream, events: recorded.get(stream) ?? 0 });
+
+/** The host knows that the work before the mark is over, since it has waited for an event behind it. */
+export const hasPassed = ({ stream, events }: Mark): boolean => (waited.get(stream) ?? 0) > events;
+
+export function recordEvent(e: Event, s: Stream): void {
+  ok(must().rt.recordEvent(e, s), "record an event");
+  const number = (recorded.get(s) ?? 0) + 1;
+  recorded.set(s, number);
+  recordedAs.set(e, [s, number]);
+}
 export const waitForEvent = (s: Stream, e: Event): void => ok(must().rt.waitEvent(s, e, 0), "wait");
-export const synchroniseEvent = (e: Event): void => ok(must().rt.synchroniseEvent(e), "wait for an event");
+export function synchroniseEvent(e: Event): void {
+  ok(must().rt.synchroniseEvent(e), "wait for an event");
+  const [stream, number] = recordedAs.get(e) ?? [];
+  if (stream !== undefined && number! > (waited.get(stream) ?? 0)) waited.set(stream, number!);
+}
 export function destroyEvent(e: Event): void {
   ok(must().rt.destroyEvent(e), "drop an event");
+  recordedAs.delete(e);
   held.events--;
 }
 
@@ -370,6 +395,17 @@ export function startReadback(t: Tensor): Readback {
       } finally {
         giveBack(place);
       }
+    },
+  };
+}
+
+/** For page-locked memory that work before the event writes. */
+export function readbackBehind(there: Event, host: Tensor): Readback {
+  recordEvent(there, currentStream());
+  return {
+    take(read) {
+      synchroniseEvent(there);
+      return read(host);
     },
   };
 }

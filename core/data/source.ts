@@ -173,6 +173,11 @@ export interface SourceParts {
   finish?(raw: Batch): Batch;
 }
 
+const steady = new WeakSet<Source["finish"]>();
+
+/** Its `finish` sees the raw rows alone, so it is the same work for every part of as many. */
+export const isSteady = ({ finish }: Source): boolean => steady.has(finish);
+
 /** Makes a source; a batch of one sample decides the fields' shapes and types. */
 export function source(parts: SourceParts): Source {
   const { name, length, task, outputs, targetless, fields, description, indices, names, units, usual } =
@@ -180,6 +185,7 @@ export function source(parts: SourceParts): Source {
   const { missing } = parts;
   const raw = ({ ids, epoch }: Part) => scope(() => parts.raw(ids, epoch));
   const finish = (batch: Batch) => parts.finish ? scope(() => parts.finish!(batch)) : batch;
+  steady.add(finish);
   const { input, target, reference } = scope(() => {
     const one = finish(raw(plainPart([0])));
     const field = (name: string, t: Tensor): Field => ({ name, shape: t.shape.slice(1), dtype: t.dtype });

@@ -1,10 +1,20 @@
 // --compile on a GPU: the whole step (forward, backward, unscale, clip, update) is captured as a CUDA graph, which one
-// call replays. What a step takes from the host is written into tensors beforehand: the batch, shares, the rate.
+// call replays. It reads the rows where the feed copies them to, and copies rate and numbers from and to the host itself.
 import { captureGraph, type CudaGraph, hasCudaGraphs } from "../../ffi/cuda_graph.ts";
-import { cudaMemory, synchroniseCuda } from "../../ffi/cuda.ts";
+import {
+  cudaMemory,
+  currentStream,
+  type Event,
+  hasPassed,
+  type Mark,
+  markOf,
+  newEvent,
+  readbackBehind,
+  synchroniseCuda,
+} from "../../ffi/cuda.ts";
 import { noGrad } from "../../ffi/autograd.ts";
-import { copy_, detach, emptyLike, foreachCopy_ } from "../../ffi/ops.ts";
-import { fill_, scalar } from "../../ffi/make.ts";
+import { copy_, detach, emptyLike, foreachCopy_, narrow } from "../../ffi/ops.ts";
+import { fill_, scalar, uninitialised } from "../../ffi/make.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
 import { formatBytes } from "../base/format.ts";
@@ -42,27 +52,56 @@ export interface Watch extends StepWatch {
 const WARM_UP = 3;
 const MOST_GRAPHS = 4;
 
+/** The feed has two memories for its rows, and a graph reads one of them. */
+const OF_A_KIND = 2;
+
 /** Steps of one kind have batches of the same shapes, and want the norm or don't. */
 interface Kind {
-  readonly inputs: readonly MicroBatch[];
-  /** Their tensors by type, and where each is among all. */
-  readonly groups: readonly { readonly tensors: readonly Tensor[]; readonly places: readonly number[] }[];
+  /** A batch of it, without its tensors. */
+  readonly like: readonly Like[];
   readonly wantNorm: boolean;
   /** A rollout goes so far; 0 without one. */
   readonly rollout: number;
   /** Each micro-batch's, for metrics; null where they are measured at once. */
   trays: readonly (GraphTray | null)[];
   seen: number;
-  captured: CapturedStep | null;
+  /** They take turns. */
+  readonly captured: CapturedStep[];
+  turn: number;
+}
+
+type Like = { readonly [K in "input" | "target"]: Pick<Tensor, "dtype" | "shape"> } & {
+  readonly raw: boolean;
+};
+
+/** A graph finds a step's batches here. */
+interface Inputs {
+  readonly batches: readonly MicroBatch[];
+  /** Tensors of the graph's own by type, and where each is among all; none where it reads what the feed copies. */
+  readonly groups: readonly { readonly tensors: readonly Tensor[]; readonly places: readonly number[] }[];
+}
+
+/** Page-locked memory, where a graph finds the rate at its begin and leaves the step's numbers at its end. */
+interface Desk {
+  readonly rate: Tensor;
+  readonly numbers: Tensor;
+  /** Behind each replay. */
+  readonly there: Event;
 }
 
 interface CapturedStep {
   readonly graph: CudaGraph;
+  readonly inputs: Inputs;
+  readonly desk: Desk;
+  /** Behind the last replay; null before the first. */
+  replayed: Mark | null;
   /** Null where the share is 1, of a step's only micro-batch. */
   readonly shares: readonly Tensor[] | null;
-  /** Those that no tray has. */
-  readonly outcomes: readonly (Outcome | null)[];
-  readonly taken: StepTaken & { readonly numbers: Tensor };
+  /** Those that no tray has, with their targets. */
+  readonly outcomes: readonly (Outcome & Pick<MicroBatch, "target"> | null)[];
+  readonly taken: StepTaken;
+  /** The part of the desk's that it fills. */
+  readonly numbers: Tensor;
   /** `shares` holds these. */
   known: readonly Share[];
 }
@@ -121,13 +160,17 @@ function capturing(trainer: CapturedParts, watch: Watch, plain: TakeStep): TakeS
       if (seeing.trays.length === batches.length) kind.trays = seeing.trays;
       return taken;
     }
-    const captured = kind.captured ??= captureOrGiveUp(trainer, kind, kinds);
+    const captured = graphFor(kind, batches) ?? captureOrGiveUp(trainer, kind, kinds, batches);
     if (captured === null) {
       givenUp = true;
       return asIs();
     }
     if (shares.includes(0)) return asIs(); // the mean over nothing is NaN, and a graph computes it
-    give(kind, captured, batches, shares);
+    // Numbers are read a step late: another graph has the step between.
+    if (captured.replayed !== null && !hasPassed(captured.replayed)) return asIs();
+    const { desk } = captured;
+    fill_(desk.rate, rate);
+    give(captured, batches, shares);
     if (seeds) {
       seeds.step = step;
       seeds.micro = 0;
@@ -139,17 +182,27 @@ function capturing(trainer: CapturedParts, watch: Watch, plain: TakeStep): TakeS
     }
     saver.hold(); // a save may still be copying what the update changes
     account.lap(SAVE);
-    optimizer.onDevice!.begin(rate);
+    optimizer.onDevice!.begin();
     if (ranks) ranks.team.collectives.replay!(captured.graph.replay, "captured step");
     else captured.graph.replay();
     captured.outcomes.forEach((outcome, i) => {
-      if (outcome) watch.observe(outcome, batches[i]);
+      if (outcome) watch.observe(outcome, { ...batches[i], target: outcome.target });
       else watch.running!.filled(kind.trays[i]!, watch.itemsOf(batches[i]));
     });
     account.lap(COMPUTE);
-    const { taken } = captured;
-    return { ...taken, numbers: keep(detach(taken.numbers)) };
+    captured.replayed = markOf(currentStream());
+    return { ...captured.taken, numbers: () => readbackBehind(desk.there, captured.numbers) };
   };
+}
+
+/** Null where there is none yet. */
+function graphFor(kind: Kind, batches: readonly MicroBatch[]): CapturedStep | null {
+  const { captured } = kind;
+  if (!batches[0].raw) return captured.length < OF_A_KIND ? null : captured[kind.turn = 1 - kind.turn];
+  return captured.find(({ inputs }) =>
+    inputs.batches.every(({ raw }, i) => raw!.memory === batches[i].raw!.memory)
+  ) ??
+    null;
 }
 
 /** Sees a step's outcomes, and has trays for those that are like them. */
@@ -171,35 +224,52 @@ function kindOf(
   rollout: number,
 ): Kind | null {
   const known = kinds.find((kind) =>
-    kind.wantNorm === wantNorm && kind.rollout === rollout && alike(kind.inputs, batches)
+    kind.wantNorm === wantNorm && kind.rollout === rollout && alike(kind.like, batches)
   );
   if (known !== undefined || kinds.length === MOST_GRAPHS) return known ?? null;
-  const inputs = batches.map(({ input, target }) =>
-    noGrad(() => ({ input: keep(emptyLike(input)), target: keep(emptyLike(target)) }))
-  );
-  const kind: Kind = {
-    inputs,
-    groups: byType(inputs.flatMap(tensorsOf)),
-    wantNorm,
-    rollout,
-    trays: [],
-    seen: 0,
-    captured: null,
-  };
+  const shape = ({ dtype, shape }: Tensor) => ({ dtype, shape });
+  const like = batches.map(({ input, target, raw }) => ({
+    input: shape(input),
+    target: shape(target),
+    raw: !!raw,
+  }));
+  const kind: Kind = { like, wantNorm, rollout, trays: [], seen: 0, captured: [], turn: 0 };
   kinds.push(kind);
   return kind;
 }
 
-const alike = (known: readonly MicroBatch[], batches: readonly MicroBatch[]): boolean =>
+const alike = (known: readonly Like[], batches: readonly MicroBatch[]): boolean =>
   known.length === batches.length &&
-  known.every(({ input, target }, i) =>
-    sameShape(input, batches[i].input) && sameShape(target, batches[i].target)
+  known.every(({ input, target, raw }, i) =>
+    sameShape(input, batches[i].input) && sameShape(target, batches[i].target) && raw === !!batches[i].raw
   );
 
-const sameShape = (a: Tensor, b: Tensor): boolean =>
+const sameShape = (a: Like["input"], b: Tensor): boolean =>
   a.dtype === b.dtype && a.shape.length === b.shape.length && a.shape.every((size, i) => size === b.shape[i]);
 
-function byType(tensors: readonly Tensor[]): Kind["groups"] {
+/** Rows that lie where the feed copies them are read there; others are copied into tensors of the graph's own. */
+function inputsFor(batches: readonly MicroBatch[]): Inputs {
+  if (batches[0].raw) {
+    return {
+      batches: batches.map((b) => ({ ...b, input: keep(detach(b.input)), target: keep(detach(b.target)) })),
+      groups: [],
+    };
+  }
+  const own = noGrad(() =>
+    batches.map(({ input, target }) => ({ input: keep(emptyLike(input)), target: keep(emptyLike(target)) }))
+  );
+  return { batches: own, groups: byType(own.flatMap(tensorsOf)) };
+}
+
+/** A step has a loss, a norm and a finding at most. */
+const MOST_NUMBERS = 3;
+
+function newDesk(): Desk {
+  const of = (shape: number[]) => keep(uninitialised(shape, { dtype: "f32", pinned: true }));
+  return { rate: of([]), numbers: of([MOST_NUMBERS]), there: newEvent() };
+}
+
+function byType(tensors: readonly Tensor[]): Inputs["groups"] {
   const types = tensors.map(({ dtype }) => dtype);
   return [...new Set(types)].map((dtype) => {
     const places = types.flatMap((type, i) => type === dtype ? [i] : []);
@@ -211,13 +281,12 @@ const tensorsOf = ({ input, target }: MicroBatch): Tensor[] => [input, target];
 
 /** Writes what the graph reads. */
 function give(
-  { groups }: Kind,
   captured: CapturedStep,
   batches: readonly MicroBatch[],
   shares: readonly Share[],
 ): void {
   const from = batches.flatMap(tensorsOf);
-  for (const { tensors, places } of groups) foreachCopy_(tensors, places.map((i) => from[i])); // a kernel each
+  for (const { tensors, places } of captured.inputs.groups) foreachCopy_(tensors, places.map((i) => from[i])); // a kernel each
   captured.shares?.forEach((place, i) => {
     const share = shares[i];
     if (typeof share !== "number") copy_(place, share);
@@ -227,13 +296,18 @@ function give(
 }
 
 /** Null on every rank where one of them can't. */
-function captureOrGiveUp(trainer: CapturedParts, kind: Kind, kinds: readonly Kind[]): CapturedStep | null {
+function captureOrGiveUp(
+  trainer: CapturedParts,
+  kind: Kind,
+  kinds: readonly Kind[],
+  batches: readonly MicroBatch[],
+): CapturedStep | null {
   const { ranks, gradients: { arena }, console } = trainer;
   const began = performance.now(), before = cudaMemory().used;
-  const beside = kinds.find((one) => one.captured !== null)?.captured?.graph;
+  const beside = kinds.flatMap((one) => one.captured)[0]?.graph;
   let captured: CapturedStep | null = null, reason = "another rank can't";
   try {
-    captured = capture(trainer, kind, beside);
+    captured = capture(trainer, kind, inputsFor(batches), beside);
   } catch (error) {
     reason = messageOf(error).replace(/\.$/, "");
     synchroniseCuda(); // a GPU that has failed ends the run here
@@ -252,6 +326,7 @@ function captureOrGiveUp(trainer: CapturedParts, kind: Kind, kinds: readonly Kin
       );
     }
   }
+  if (captured !== null && all) kind.turn = kind.captured.push(captured) - 1;
   return all ? captured : null;
 }
 
@@ -276,13 +351,14 @@ const nothing = () => {};
 /** Graphs share their memory: what one leaves for the next step lies outside, or is a tensor that is kept. */
 function capture(
   trainer: CapturedParts,
-  { inputs, wantNorm, trays }: Kind,
+  { wantNorm, trays }: Kind,
+  inputs: Inputs,
   beside?: CudaGraph,
 ): CapturedStep {
   const { pass: { seeds }, optimizer, ranks } = trainer;
-  const outcomes: (Outcome | null)[] = [];
+  const outcomes: CapturedStep["outcomes"][number][] = [], desk = newDesk(), { batches } = inputs;
   const { device } = trainer.gradients.arena.flat;
-  const shares = inputs.length === 1 && !ranks ? null : inputs.map(() => keep(scalar(1, "f32", device)));
+  const shares = batches.length === 1 && !ranks ? null : batches.map(() => keep(scalar(1, "f32", device)));
   const parts: StepParts = {
     ...trainer,
     account: { lap: nothing },
@@ -295,20 +371,25 @@ function capture(
     observe({ output, loss }, { target }) {
       const tray = trays[outcomes.length] ?? null;
       if (tray) fillNext(tray, { output, target, loss, items: 0 });
-      outcomes.push(tray ? null : { output: keep(detach(output)), loss: keep(detach(loss)) });
+      const kept = (t: Tensor) => keep(detach(t));
+      outcomes.push(tray ? null : { output: kept(output), loss: kept(loss), target: kept(target) });
     },
     pauses: { next: nothing, rest: nothing },
   };
   if (seeds) seeds.held = true; // generators draw from what is set before each replay
-  let taken: CapturedStep["taken"] | null = null;
+  let taken: StepTaken | null = null, numbers: Tensor | null = null;
   try {
     const step = () => {
-      const own = takeStep(parts, watch, inputs, shares ?? [1], NaN, wantNorm, 0, inputs.length);
-      taken = { ...own, numbers: keep(numbersOf(own)) };
+      copy_(optimizer.onDevice!.rate, desk.rate, true);
+      taken = takeStep(parts, watch, batches, shares ?? [1], NaN, wantNorm, 0, batches.length);
+      const made = numbersOf(taken);
+      numbers = keep(narrow(desk.numbers, 0, 0, made.numel));
+      copy_(numbers, made, true);
     };
     const body = ranks ? () => ranks.team.collectives.capture!(step) : step;
     const graph = captureGraph(body, { draws: seeds !== null, beside });
-    return { graph, shares, outcomes, taken: taken!, known: [] };
+    const all = { taken: taken!, numbers: numbers! };
+    return { graph, inputs, desk, replayed: null, shares, outcomes, ...all, known: [] };
   } finally {
     if (seeds) seeds.held = false;
   }

@@ -126,9 +126,8 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
 /** A GPU copies the numbers at once; on a CPU they are there. */
 function startReading(taken: StepTaken): () => Numbers {
   const { loss, norm, found } = taken;
-  const numbers = taken.numbers ?? (loss.device === "cpu" || !norm && !found ? null : keep(numbersOf(taken)));
-  if (numbers === null) return separately(taken);
-  const back = startReadback(numbers);
+  if (!taken.numbers && (loss.device === "cpu" || !norm && !found)) return separately(taken);
+  const back = taken.numbers?.() ?? startReadback(keep(numbersOf(taken)));
   if (!taken.numbers) { for (const t of [loss, norm, found]) t?.free(); }
   return () => {
     const [mean, ...rest] = back.take(toNumbers);

@@ -14,7 +14,7 @@ import { measureOf, type Metrics, shiftedParts } from "./metrics.ts";
 import { openTally, type Tally } from "./diagnostics.ts";
 import { evaluationOutOfMemory } from "./memory.ts";
 import { type RunningMetrics, runningMetrics, type Worst } from "./running_metrics.ts";
-import { itemsOf, type MicroBatch } from "./step.ts";
+import { finished, itemsOf, type MicroBatch } from "./step.ts";
 import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
 import type { Spent } from "../run/account.ts";
@@ -77,7 +77,10 @@ export async function evaluate(
       const part = team ? done / batchSize + rank : 0, first = done + rank * batchSize;
       while (!supply.ready(WAIT_MS)) await poll(done, source.length, false);
       const judged = { first, part, source, tally };
-      scope(() => noGrad(() => most = judgeInParts(pass, supply.take()![0], running, judged, most)));
+      scope(() =>
+        noGrad(() => most = judgeInParts(pass, finished(supply.take()![0]), running, judged, most))
+      );
+      supply.queued();
       supply.ahead();
       await poll(until, source.length, true);
     }

@@ -3,12 +3,15 @@ import { asStrided, contiguous, copy_, narrow, toDtype } from "../../ffi/ops.ts"
 import { isFloating } from "../../ffi/dtype.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { openLoader, type Rows, rowsOf } from "../data/loader/loader.ts";
-import type { Part, Source } from "../data/source.ts";
+import { type Batch, isSteady, type Part, type Source } from "../data/source.ts";
 import type { Loss } from "../models/losses.ts";
 import type { MicroBatch } from "./step.ts";
 import {
   currentStream,
   type Event,
+  hasPassed,
+  type Mark,
+  markOf,
   newEvent,
   onStream,
   poolStream,
@@ -28,6 +31,8 @@ export interface Supply {
   ready(milliseconds: number): boolean;
   /** The caller's scope has the micro-batches; null after the last step. */
   take(): MicroBatch[] | null;
+  /** All work is queued that reads what was taken. */
+  queued(): void;
   ahead(): void;
 }
 
@@ -59,7 +64,8 @@ export function openFeed({ device, channelsLast, loss, threads }: FeedOptions): 
     .filter(({ source }) => source.threaded);
   const loader = threads && threads.count > 0 && lanes.length > 0
     ? openLoader(
-      lanes.map(({ source, rows, parts }) => ({ source, rows, held: parts })),
+      // A GPU still computes with a step's rows when the next ones are copied.
+      lanes.map(({ source, rows, parts }) => ({ source, rows, held: device === "cpu" ? parts : 2 * parts })),
       threads.count,
       threads.prefetch,
       device !== "cpu",
@@ -67,7 +73,7 @@ export function openFeed({ device, channelsLast, loss, threads }: FeedOptions): 
     : null;
   const clock = { seconds: 0 };
   const supplies = new Map<Source, Supply>();
-  const layout = (b: MicroBatch): MicroBatch =>
+  const layout = (b: Batch): Batch =>
     channelsLast && b.input.shape.length === 4 ? { ...b, input: imagesLast(b.input) } : b;
   return {
     of(given) {
@@ -99,7 +105,7 @@ export function imagesLast(images: Tensor): Tensor {
   return channels === 1 ? asStrided(last, images.shape, [height * width, 1, width, 1]) : last;
 }
 
-function onHost(source: Source, rows: Rows, layout: (b: MicroBatch) => MicroBatch): Supply {
+function onHost(source: Source, rows: Rows, layout: (b: Batch) => Batch): Supply {
   const groups = groupsOf(rows);
   let held = 0;
   return {
@@ -108,15 +114,17 @@ function onHost(source: Source, rows: Rows, layout: (b: MicroBatch) => MicroBatc
       groups.begin(steps);
     },
     ready: groups.ready,
+    queued: () => {},
     ahead: () => {},
     take() {
       rows.release(held); // the step that used them is over
       const group = groups.take();
       held = group?.length ?? 0;
       return group &&
-        group.map((part) =>
-          layout({ ...scope(() => source.finish(rows.take(part), part)), shard: part.shard })
-        );
+        group.map((part) => ({
+          ...scope(() => layout(source.finish(rows.take(part), part))),
+          shard: part.shard,
+        }));
     },
   };
 }
@@ -154,8 +162,14 @@ interface Slot {
   readonly pinned: Place[];
   readonly device: Place[];
   readonly copied: Event;
-  /** The step that reads `device` must be over before the next copy. */
+  /** The work that reads `device` must be over before the next copy. */
   readonly used: Event;
+  /** Behind what reads `device`; undefined while that is queued, null before the first. */
+  readers: Mark | null | undefined;
+  /** `used` was recorded there. */
+  recorded: boolean;
+  /** Parts whose rows are copied from where they were read. */
+  held: number;
 }
 
 /** `pinned`: the rows come in page-locked memory, which they own until they are copied. */
@@ -164,24 +178,37 @@ function overlapped(
   rows: Rows,
   pinned: boolean,
   device: Device,
-  layout: (b: MicroBatch) => MicroBatch,
+  layout: (b: Batch) => Batch,
   loss: Loss,
 ): Supply {
   const copying: Stream = poolStream();
   const groups = groupsOf(rows);
-  const slots: Slot[] = [0, 1].map(() => ({ pinned: [], device: [], copied: newEvent(), used: newEvent() }));
+  const steady = isSteady(source);
+  const slots: Slot[] = [0, 1].map(() => ({
+    ...{ pinned: [], device: [], copied: newEvent(), used: newEvent() },
+    ...{ readers: null, recorded: false, held: 0 },
+  }));
   let turn = 0; // the slot to fill next
   let staged: { parts: readonly Part[]; items: number[] } | null = null;
-  let held = 0; // parts whose rows are still being copied
+  /** Where each step's numbers are waited for, as in training, its readers and its copy are known to be over. */
+  let known = true;
 
+  const release = (slot: Slot) => {
+    rows.release(slot.held);
+    slot.held = 0;
+  };
   const stage = () => {
-    const slot = slots[turn];
-    synchroniseEvent(slots[1 - turn].copied); // earlier copies are over then too, and pinned rows can be written
-    rows.release(held);
-    held = 0;
+    const slot = slots[turn], other = slots[1 - turn];
+    known = slot.readers === null || slot.readers !== undefined && hasPassed(slot.readers);
+    if (!known) synchroniseEvent(other.copied); // earlier copies are over then too, and pinned rows can be written
+    release(slot);
+    if (!known) release(other);
     const parts = groups.take();
     if (parts === null) return;
-    waitForEvent(copying, slot.used);
+    if (!known) {
+      if (!slot.recorded) recordEvent(slot.used, currentStream());
+      waitForEvent(copying, slot.used);
+    }
     const items = parts.map((part, i) =>
       scope(() => {
         const host = rows.take(part);
@@ -196,17 +223,25 @@ function overlapped(
       })
     );
     recordEvent(slot.copied, copying);
-    held = parts.length;
+    slot.held = parts.length;
     staged = { parts, items };
   };
   return {
     begin(steps) {
-      if (staged !== null) { for (const { copied } of slots) synchroniseEvent(copied); }
+      for (const slot of slots) {
+        synchroniseEvent(slot.copied);
+        slot.held = 0;
+      }
       staged = null;
-      held = 0;
       groups.begin(steps);
     },
     ready: (milliseconds) => staged !== null || groups.ready(milliseconds),
+    queued() {
+      const slot = slots[1 - turn], compute = currentStream();
+      slot.readers = markOf(compute);
+      slot.recorded = !known;
+      if (slot.recorded) recordEvent(slot.used, compute);
+    },
     ahead() {
       if (staged === null && groups.peek() !== null && groups.ready(0)) stage();
     },
@@ -217,16 +252,18 @@ function overlapped(
       staged = null;
       const slot = slots[turn];
       turn = 1 - turn;
-      const compute = currentStream();
-      waitForEvent(compute, slot.copied);
-      // The other slot's readers are all queued by now.
-      recordEvent(slots[turn].used, compute);
+      slot.readers = undefined;
+      slot.recorded = false;
+      waitForEvent(currentStream(), slot.copied);
       return parts.map((part, i) => {
+        const memory = slot.device[i];
         const there = {
-          input: first(slot.device[i].input, part.ids.length),
-          target: first(slot.device[i].target, part.ids.length),
+          input: first(memory.input, part.ids.length),
+          target: first(memory.target, part.ids.length),
         };
-        return layout({ ...scope(() => source.finish(there, part)), items: items[i], shard: part.shard });
+        const finish = (batch: Batch) => scope(() => layout(source.finish(batch, part)));
+        const facts = { items: items[i], shard: part.shard };
+        return steady ? { ...there, ...facts, raw: { memory, finish } } : { ...finish(there), ...facts };
       });
     },
   };
@@ -244,14 +281,15 @@ function grow(
   stagedHere: boolean,
 ): void {
   const pinned = slot.pinned[i] ??= {} as Place;
-  const there = slot.device[i] ??= {} as Place;
-  if (there[field]?.shape[0] >= host.shape[0]) return;
+  const { [field]: before } = slot.device[i] ??= {} as Place;
+  if (before?.shape[0] >= host.shape[0]) return;
   pinned[field]?.free();
-  there[field]?.free();
+  before?.free();
   const { dtype, shape } = host;
   if (stagedHere) pinned[field] = keep(uninitialised(shape, { dtype, pinned: true }));
   // On the computing stream, queued kernels could still write this memory.
-  there[field] = onStream(copying, () => keep(uninitialised(shape, { dtype, device })));
+  const more = onStream(copying, () => keep(uninitialised(shape, { dtype, device })));
+  slot.device[i] = { ...slot.device[i], [field]: more }; // another memory: what was captured with the one before is over
 }
 
 interface Groups {

@@ -48,10 +48,12 @@ export interface Optimizer {
 
 /** @internal */
 export interface DeviceUpdate {
+  /** The learning rate, f32. */
+  readonly rate: Tensor;
   /** Queues an update that can run many times. */
   queue(found: Tensor | null): void;
   /** Comes before each run of it. */
-  begin(learningRate: number): void;
+  begin(): void;
   /** The last step was left out on the device. */
   takeBack(): void;
 }
@@ -82,18 +84,6 @@ const countUp = (count: Tensor, found: Tensor | null): void =>
 /** A GPU's kernels take the rate as f32 where it comes from the device: both ways have the same bits. */
 const rateFor = (device: Device, lr: number): number => device === "cpu" ? lr : Math.fround(lr);
 
-/** The learning rate on the device; it is written where it has changed. */
-function rateOn(device: Device): { readonly rate: Tensor; set(lr: number): void } {
-  const rate = keep(scalar(NaN, "f32", device));
-  let now = NaN;
-  return {
-    rate,
-    set(lr) {
-      if (lr !== now) fill_(rate, now = lr);
-    },
-  };
-}
-
 // One call over per-parameter views: the CPU kernel has a vector body and a scalar tail, so only views of
 // PyTorch's own lengths give the bits of torch.optim.AdamW(fused=True).
 
@@ -110,7 +100,7 @@ function adam(s: OptimizerSettings, arena: Arena): Optimizer {
   const { beta1, beta2, weight_decay: decay, eps } = s;
   const lists = [parameters, gradients, first, second, [], counts] as const;
   const rest = [beta1, beta2, decay, eps, false, false, null] as const;
-  const { rate, set: setRate } = rateOn(device);
+  const rate = keep(scalar(NaN, "f32", device));
   let steps = 0;
   return {
     type: s.type,
@@ -138,14 +128,12 @@ function adam(s: OptimizerSettings, arena: Arena): Optimizer {
       update(...lists, rateFor(device, lr), ...rest, found);
     },
     onDevice: {
+      rate,
       queue(found) {
         countUp(count, found);
         updateByTensor(...lists, rate, ...rest, found);
       },
-      begin(lr) {
-        steps++;
-        setRate(lr);
-      },
+      begin: () => void steps++,
       takeBack: () => void steps--,
     },
   };
@@ -157,7 +145,7 @@ function sgd(s: OptimizerSettings, arena: Arena): Optimizer {
   const device = arena.flat.device;
   const state = momentum > 0 ? [keep(longLivedZeros(arena.flat.shape, { device }))] : [];
   const [velocity = []] = state.map((slot) => arena.viewsOf(slot));
-  const { rate, set: setRate } = rateOn(device);
+  const rate = keep(scalar(NaN, "f32", device));
   let steps = 0;
   return {
     type: "sgd",
@@ -190,6 +178,7 @@ function sgd(s: OptimizerSettings, arena: Arena): Optimizer {
       );
     },
     onDevice: {
+      rate,
       // A velocity of zeros becomes the gradient itself without being called the first one.
       queue: (found) =>
         fusedSgdByTensor_(
@@ -208,10 +197,7 @@ function sgd(s: OptimizerSettings, arena: Arena): Optimizer {
           ] as const,
           found,
         ),
-      begin(lr) {
-        steps++;
-        setRate(lr);
-      },
+      begin: () => void steps++,
       takeBack: () => void steps--,
     },
   };

@@ -2,7 +2,9 @@
 // and reads nothing back from the device.
 import { noGrad } from "../../ffi/autograd.ts";
 import { detach, reshape, stack } from "../../ffi/ops.ts";
+import type { Readback } from "../../ffi/cuda.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import type { Batch } from "../data/source.ts";
 import type { Loss } from "../models/losses.ts";
 import { type Account, COMPUTE, OPTIMIZER, SAVE } from "../run/account.ts";
 import type { Pass } from "./blocks.ts";
@@ -23,6 +25,22 @@ export interface MicroBatch {
   readonly items?: number;
   /** The virtual shard that it is a part of, where there are some. */
   readonly shard?: number;
+  /** Input and target are raw rows, of which a step makes what the model sees. */
+  readonly raw?: RawRows;
+}
+
+/** Rows as they came to a GPU. */
+export interface RawRows {
+  /** They lie in it, and so do those of later batches. */
+  readonly memory: object;
+  /** The same work for every batch of as many rows. */
+  finish(rows: Batch): Batch;
+}
+
+/** The caller's scope has what is made of raw rows. */
+export function finished({ raw, ...batch }: MicroBatch): MicroBatch {
+  const { input, target } = batch;
+  return raw ? { ...batch, ...raw.finish({ input, target }) } : batch;
 }
 
 export const itemsOf = (b: MicroBatch, loss: Loss): number => b.items ?? loss.validCount(b.target);
@@ -61,8 +79,8 @@ export interface StepTaken {
   readonly counted: boolean;
   /** The reason why the guard refused the update, because the loss jumped; or null. */
   readonly refused: string | null;
-  /** The result of `numbersOf`, where a graph has made it; the three tensors are the graph's own then, and stay. */
-  readonly numbers?: Tensor;
+  /** Reads the result of `numbersOf`, which a graph copies to the host; the three tensors are the graph's own then, and stay. */
+  readonly numbers?: () => Readback;
 }
 
 /** Loss, norm and finding, as far as there are such, in one tensor for one copy to the host. */
@@ -90,7 +108,7 @@ export function takeStep(
   return scope(() => {
     if (seeds) seeds.step = step;
     gradients.zero();
-    const part = gradients.forwardBackward(batches, shares, watch, passes);
+    const part = gradients.forwardBackward(batches.map(finished), shares, watch, passes);
     watch.pauses.rest();
     const loss = gradients.reduce(part);
     account.lap(COMPUTE);

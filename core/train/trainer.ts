@@ -115,9 +115,11 @@ function trainStep(loop: Loop, ready: boolean): StepAborted | null {
   ranks?.control.step(cursor.step);
   cursor.stepInEpoch++;
   cursor.samples += samples;
+  supply.queued();
+  deferred.push(taken, rate, log); // waits for the step before, so that the feed need not
+  account.lap(REST);
   supply.ahead();
   account.lap(COPY);
-  deferred.push(taken, rate, log);
   pace.step(samples);
   return null;
 }

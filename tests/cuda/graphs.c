@@ -97,6 +97,14 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t grap
   return cudaGraphInstantiate(out, graph, flags);
 }
 
+/** The host may not touch page-locked memory that a replay will read or write. */
+static void guard_copy(Op *op) {
+  if (op->kind != COPY && op->kind != COPY_ROWS) return;
+  Block *to = block_of(op->to), *from = block_of(op->from);
+  if (to && to->live && to->sort != DEVICE) guard(op->target = to, 1, 0);
+  if (from && from->live && from->sort != DEVICE) guard(op->source = from, 0, 1);
+}
+
 cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream) {
   CALL(cudaGraphLaunch);
   LOCK();
@@ -109,6 +117,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream) {
     for (Op *op = g->first; op; op = op->next) {
       Op again = *op;
       if (op->staged) memcpy(again.staged = malloc(op->bytes), op->staged, op->bytes);
+      if (settings.late) guard_copy(&again);
       queue(s, again);
     }
   }
