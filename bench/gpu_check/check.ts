@@ -97,6 +97,7 @@ export function losses(device: Device, flags: readonly string[], steps: number):
     const { loss } = scope(() =>
       trainStep(options, supply.take()!, [1], training.optimizer.learning_rate, false, step)
     );
+    supply.queued();
     supply.ahead();
     found.push(loss.item());
     loss.free();

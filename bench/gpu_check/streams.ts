@@ -5,6 +5,7 @@ import { build } from "../../core/train/build.ts";
 import { memoryInUse } from "../../core/train/device.ts";
 import { evaluate } from "../../core/train/evaluate.ts";
 import { openFeed } from "../../core/train/feed.ts";
+import { finished } from "../../core/train/step.ts";
 import { startReadback } from "../../ffi/cuda.ts";
 import * as cuda from "../../ffi/cuda.ts";
 import { ones, readBytes, uninitialised, zeros } from "../../ffi/make.ts";
@@ -114,9 +115,10 @@ const feed: Check = {
       const busy = compute(device, quick || device === "cpu" ? TOY : 4096, 4);
       for (let n = 0; n < 50; n++) {
         scope(() => {
-          const batches = supply.take()!;
+          const batches = supply.take()!.map(finished);
           busy(); // what reads the batch is queued behind this, while the next batches are already copied
           const read = batches.map(({ input, target }) => [clone(input), clone(target)]);
+          supply.queued();
           if (n % 7 !== 6) supply.ahead();
           idsOf(n).forEach((part, i) => {
             const straight = batchOf(train, part);

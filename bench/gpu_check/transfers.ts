@@ -5,6 +5,7 @@ import { order, partsOf } from "../../core/data/order.ts";
 import { planBatches } from "../../core/train/batches.ts";
 import { build } from "../../core/train/build.ts";
 import { lanesOf, openFeed } from "../../core/train/feed.ts";
+import { finished } from "../../core/train/step.ts";
 import { synchroniseCuda } from "../../ffi/cuda.ts";
 import { scope } from "../../ffi/tensor.ts";
 import { type Check, type Context, settings } from "./check.ts";
@@ -58,9 +59,10 @@ const toDevice: Check = {
       const began = performance.now();
       for (let i = 0; i < times; i++) {
         scope(() => {
-          const [{ input }] = supply.take()!;
+          const [{ input }] = supply.take()!.map(finished);
           bytes = 4 * input.shape.reduce((a, b) => a * b, 1);
         });
+        supply.queued();
         supply.ahead();
       }
       synchroniseCuda();

@@ -10,8 +10,8 @@ import { type CapturedParts, openTakeStep } from "../../core/train/captured_step
 import { createOptimizer } from "../../core/train/optimizers.ts";
 import { openStep } from "../../core/train/user_step.ts";
 import { freshCursor } from "../../core/train/resume.ts";
-import { cudaMemory } from "../../ffi/cuda.ts";
-import { toDevice } from "../../ffi/make.ts";
+import { cudaMemory, type Readback } from "../../ffi/cuda.ts";
+import { toDevice, toNumbers } from "../../ffi/make.ts";
 import { contiguous, detach, randint, randn } from "../../ffi/ops.ts";
 import { manualSeed } from "../../ffi/context.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
@@ -75,9 +75,12 @@ function prepare(spec: Spec, asked: string, deterministic: boolean): { train: Tr
   const endless = { plan: { global: spec.batch }, data: { train: { length: Infinity } } };
   const unmeasured = { ...watch, running: null, itemsOf: () => 0 };
   const takeStep = openTakeStep({ ...parts, ...told, ...endless } as unknown as CapturedParts, unmeasured);
+  let last: Readback | undefined;
   const step = (number: number) => {
     const { loss, numbers } = takeStep(batches, [1], 1e-3, false, number, 1);
-    numbers?.free();
+    const read = numbers?.();
+    last?.take(toNumbers); // a step late, as in training
+    last = read;
     return { loss: numbers ? keep(detach(loss)) : loss }; // a graph's own stays
   };
   return { train: trainer(step), device };

@@ -25,11 +25,14 @@ export interface MicroBatch {
   readonly items?: number;
   /** The virtual shard that it is a part of, where there are some. */
   readonly shard?: number;
-  /** Input and target are raw rows, of which a step makes what the model sees. */
+  /**
+   * Input and target are raw rows, of which a step makes what the model sees.
+   * @internal
+   */
   readonly raw?: RawRows;
 }
 
-/** Rows as they came to a GPU. */
+/** Rows as they came to a GPU. @internal */
 export interface RawRows {
   /** They lie in it, and so do those of later batches. */
   readonly memory: object;

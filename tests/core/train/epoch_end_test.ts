@@ -96,6 +96,7 @@ Deno.test(
       let waits = 0;
       const never = {
         begin() {},
+        queued() {},
         ahead() {},
         take: () => null,
         ready() {
