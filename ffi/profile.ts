@@ -5,9 +5,13 @@ import type { Tensor } from "./tensor.ts";
 
 type OnOpTimed = (name: string, from: number, to: number) => void;
 
+/** Set while ops are timed: code that calls no op tells of itself. */
+export const timing: { hear: OnOpTimed | null } = { hear: null };
+
 /** The returned function ends it. On a GPU an op only queues its work: its time here is the host's. */
 export function timeOps(hear: OnOpTimed): () => void {
   const { call, itemF64, addUnboxed } = native;
+  timing.hear = hear;
   const names = new Map<Deno.PointerValue, string>();
   const nameOf = (at: Deno.PointerValue): string => {
     const known = names.get(at);
@@ -26,7 +30,10 @@ export function timeOps(hear: OnOpTimed): () => void {
   native.call = timed(([name]) => nameOf(name), call);
   native.itemF64 = timed(() => "item", itemF64);
   if (addUnboxed) native.addUnboxed = timed(() => "add", addUnboxed);
-  return () => Object.assign(native, { call, itemF64, addUnboxed });
+  return () => {
+    timing.hear = null;
+    Object.assign(native, { call, itemF64, addUnboxed });
+  };
 }
 
 /**

@@ -1,7 +1,7 @@
 // `hpctrain models NAME --plan`: a training step as a compiled plan, kernel by kernel.
 import { formatBytes, formatPlural } from "../../core/base/format.ts";
 import type { Config } from "../../core/settings/settings.ts";
-import type { Part } from "../../core/compile/program.ts";
+import { namesOf } from "../../core/compile/program.ts";
 import { createLoss } from "../../core/models/losses.ts";
 import { type Facts, forward, type Model } from "../../core/models/model.ts";
 import { keyedSeeds, outputOf } from "../../core/train/blocks.ts";
@@ -38,7 +38,7 @@ export function planLines(model: Model, facts: Facts, { training }: Config): str
     if ("reason" in plan) return [opByOp(plan.reason)];
     const { placed: { parts, elements, unshared }, codeBytes, milliseconds } = plan;
     const calls = parts.filter(({ kernel }) => kernel === "call").length;
-    const names = parts.map(whatOf);
+    const names = parts.map(namesOf);
     const wide = Math.max(...names.map(([name]) => name.length));
     return [
       `A step of ${
@@ -68,21 +68,4 @@ function sampleOf(model: Model, { task, input: { shape, dtype }, outputs }: Fact
   if (task === "language") return { input, target: randint(0, outputs, [batch, ...shape]) };
   const size = task === "segmentation" ? [batch, ...shape.slice(1)] : [batch];
   return { input, target: randint(0, outputs, size) };
-}
-
-/** A part's name, and its loops or sizes. */
-function whatOf(part: Part): [string, string] {
-  switch (part.kernel) {
-    case "group":
-      return [
-        part.name,
-        `${part.sizes.join(" x ")}${part.stages.length > 1 ? `, ${part.stages.length} passes` : ""}`,
-      ];
-    case "vector":
-      return [part.name, `${part.elements}, MKL's`];
-    case "call":
-      return [part.name, "libtorch's"];
-    default:
-      return [part.name, `${part.m} x ${part.n} x ${part.k}`];
-  }
 }

@@ -49,6 +49,23 @@ export interface Program {
   readonly buffers: readonly Buffer[];
 }
 
+/** A part's name, and its loops or sizes: for people. */
+export function namesOf(part: Part): [string, string] {
+  switch (part.kernel) {
+    case "group":
+      return [
+        part.name,
+        `${part.sizes.join(" x ")}${part.stages.length > 1 ? `, ${part.stages.length} passes` : ""}`,
+      ];
+    case "vector":
+      return [part.name, `${part.elements}, MKL's`];
+    case "call":
+      return [part.name, "libtorch's"];
+    default:
+      return [part.name, `${part.m} x ${part.n} x ${part.k}`];
+  }
+}
+
 export function buffersRead(part: Part): Set<number> {
   const read = new Set<number>();
   const inStage = (stage: { readonly instructions: GroupKernel["stages"][0]["instructions"] } | null) => {

@@ -2,6 +2,7 @@
 // that this rank updates.
 import { threads } from "../../ffi/context.ts";
 import { loadCode } from "../../ffi/machine_code.ts";
+import { timing } from "../../ffi/profile.ts";
 import { borrowBytes, zeros } from "../../ffi/make.ts";
 import { keep } from "../../ffi/tensor.ts";
 import type { GroupKernel } from "../compile/kernel.ts";
@@ -52,7 +53,9 @@ export function compiledUpdate(
     step(rate) {
       if (!choice.compiled) return optimizer.step(rate);
       begin(given, rate, optimizer.advance!());
+      const { hear } = timing, from = hear && performance.now();
       code.run();
+      if (from !== null) hear!(settings.type, from, performance.now());
     },
   };
 }

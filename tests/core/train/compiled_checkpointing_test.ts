@@ -109,7 +109,7 @@ const MODELS = [
     make: () => rig(gpt({ vocabulary: 65, context: 64, layers: 6, heads: 2, embed: 32 }), language, {}),
     input: () => randint(0, 65, [4, 64], "i64"),
     target: () => randint(0, 65, [4, 64], "i64"),
-    share: 0.3,
+    share: 0.27,
   },
 ];
 

@@ -6,6 +6,7 @@ import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
 import { machineIsa } from "../../../core/compile/x86/isa.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { loadCode } from "../../../ffi/machine_code.ts";
+import { timeOps } from "../../../ffi/profile.ts";
 import { randn } from "../../../ffi/ops.ts";
 import { toNumbers } from "../../../ffi/make.ts";
 import { manualSeed, setThreads } from "../../../ffi/context.ts";
@@ -105,3 +106,23 @@ for (const c of CASES) {
     },
   });
 }
+
+Deno.test({
+  name: "while ops are timed, each kernel of a plan is, and the update: with the same bits",
+  ignore: isa === null,
+  async fn() {
+    const [adamw] = CASES, micro = { ...adamw, micro: [8, 8, 5] };
+    const plain = await trained(micro, null);
+    for (const mode of ["exact", "fast"] as const) {
+      const heard = new Map<string, number>();
+      const alone = await trained(micro, mode);
+      const stop = timeOps((name, from, to) => heard.set(name, (heard.get(name) ?? 0) + to - from));
+      const timed = await trained(micro, mode).finally(stop);
+      assertEquals(timed.digests, alone.digests);
+      if (mode === "exact") assertEquals(timed.digests, plain.digests);
+      const kernels = [...heard.keys()].filter((name) => /^\S.* \d+ x \d+/.test(name));
+      assert(kernels.length > 5, kernels.join("; "));
+      assert(heard.has("compiled") === false && heard.has("adamw") === (mode === "fast"));
+    }
+  },
+});

@@ -1,0 +1,201 @@
+// Runs a plan: its table of slots is filled once, but for the few addresses that change from one micro-batch to the next.
+import { compile } from "../../ffi/aten.ts";
+import { noGrad } from "../../ffi/autograd.ts";
+import type { MachineCode } from "../../ffi/machine_code.ts";
+import { asStrided, contiguous } from "../../ffi/ops.ts";
+import { timing } from "../../ffi/profile.ts";
+import { parseSchema } from "../../ffi/schema.ts";
+import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import type { Ref } from "./graph.ts";
+import type { Placed, Slot } from "./place.ts";
+import type { Room } from "./room.ts";
+import { buffersRead, buffersWritten, type CallPart } from "./program.ts";
+
+/** The memory that a plan works on. It does not move. */
+export interface PlanMemory {
+  /** All parameters, and all gradients, as one vector each; the first element of each. */
+  readonly flat: Tensor;
+  readonly gradient: Tensor;
+  readonly starts: readonly number[];
+  readonly held: readonly Tensor[];
+  /** The model's output, and the mean loss. */
+  readonly output: Tensor;
+  readonly losses: Tensor;
+  /** Values that live within a run lie here; without it the plan takes memory of its own. */
+  readonly room?: Room;
+}
+
+export type Done = (block: number) => void;
+
+/** Kernels between two calls or cuts. */
+export interface Segment {
+  readonly name: string;
+  readonly code: MachineCode;
+}
+
+/** The gradients of this block and those behind it are whole. */
+interface Whole {
+  readonly block: number;
+}
+
+export type Step = Segment | CallPart | Whole;
+
+/** The results of calls that nothing reads behind each step. */
+function lastUses({ parts, slots }: Placed, stepOf: readonly number[]): number[][] {
+  const last = new Map<number, number>();
+  parts.forEach((part, i) => {
+    for (const slot of [...buffersRead(part), ...buffersWritten(part)]) {
+      if (slots[slot].from === "result") last.set(slot, stepOf[i]);
+    }
+  });
+  const ends: number[][] = [];
+  for (const [slot, step] of last) (ends[step] ??= []).push(slot);
+  return ends;
+}
+
+/** While ops are timed, so is code. */
+function runCode({ code, name }: Segment): void {
+  const { hear } = timing;
+  if (hear === null) return code.run();
+  const from = performance.now();
+  code.run();
+  hear(name, from, performance.now());
+}
+
+/** An op in place gives back what it was given, which stays. */
+function release(t: Tensor): void {
+  if (!t.kept) t.free();
+}
+
+const F32 = 4;
+
+export class Runner {
+  readonly #codes: readonly MachineCode[];
+  readonly #ends: readonly (readonly number[] | undefined)[];
+  readonly #fixed: (Tensor | null)[];
+  readonly #input: number;
+  readonly #target: number;
+  readonly #weight: number;
+  readonly #loss: number;
+  readonly #results = new Map<number, Tensor>();
+  readonly #views = new Map<string, Tensor>();
+  readonly #ops = new Map<string, (...args: unknown[]) => unknown>();
+
+  constructor(
+    readonly placed: Placed,
+    readonly memory: PlanMemory,
+    /** The piece of memory that values lie in. */
+    readonly arena: Tensor,
+    readonly steps: readonly Step[],
+    /** The step of each part. */
+    stepOf: readonly number[],
+  ) {
+    this.#ends = lastUses(placed, stepOf);
+    this.#codes = steps.flatMap((step) => "code" in step ? [step.code] : []);
+    const at = (from: Slot["from"]) => placed.slots.findIndex((slot) => slot.from === from);
+    [this.#input, this.#target, this.#weight, this.#loss] = [
+      at("input"),
+      at("target"),
+      at("weight"),
+      at("loss"),
+    ];
+    this.#fixed = placed.slots.map((slot, i) => this.#fix(slot, i));
+  }
+
+  /** Slots that are the same in every run. */
+  #fix(slot: Slot, i: number): Tensor | null {
+    const { flat, gradient, starts, held, output } = this.memory;
+    const set = (tensor: Tensor, elements = 0): Tensor => {
+      for (const code of this.#codes) code.setSlot(i, tensor, F32 * elements);
+      return tensor;
+    };
+    switch (slot.from) {
+      case "memory":
+        return set(this.arena);
+      case "parameter":
+        return set(flat, starts[slot.index]);
+      case "gradient":
+        return set(gradient, starts[slot.index]);
+      case "held":
+        return set(held[slot.index]);
+      case "output":
+        return set(output);
+      default:
+        return null;
+    }
+  }
+
+  #set(slot: number, tensor: Tensor, elements = 0): void {
+    if (slot < 0) return;
+    for (let i = 0; i < this.#codes.length; i++) this.#codes[i].setSlot(slot, tensor, F32 * elements);
+  }
+
+  run(input: Tensor, target: Tensor, weight: Tensor | null, cell: number, done: Done | null): void {
+    this.#set(this.#input, input);
+    this.#set(this.#target, target);
+    if (weight !== null) this.#set(this.#weight, weight);
+    this.#set(this.#loss, this.memory.losses, cell);
+    if (this.steps.length === 1) return runCode(this.steps[0] as Segment);
+    const given = (slot: number): Tensor | null => {
+      const { from } = this.placed.slots[slot];
+      return from === "input" ? input : from === "target" ? target : from === "weight" ? weight : null;
+    };
+    noGrad(() =>
+      scope(() => {
+        this.steps.forEach((step, i) => {
+          if ("code" in step) runCode(step);
+          else if ("block" in step) done?.(step.block);
+          else this.#call(step, given);
+          for (const slot of this.#ends[i] ?? []) release(this.#results.get(slot)!);
+        });
+        this.#results.clear();
+      })
+    );
+  }
+
+  #call(part: CallPart, given: (slot: number) => Tensor | null): void {
+    const { schema, values, results } = part;
+    let op = this.#ops.get(schema);
+    if (!op) this.#ops.set(schema, op = compile(parseSchema(schema), "aten"));
+    const views: Tensor[] = [];
+    const argument = (value: unknown): unknown => {
+      if (Array.isArray(value)) return value.map(argument);
+      if (typeof value !== "object" || value === null || !("ref" in value)) return value;
+      return this.#tensor(part, value.ref as Ref, given, views);
+    };
+    const made = op(...values.map(argument));
+    const list = (Array.isArray(made) ? made : [made]) as Tensor[];
+    const stay = new Set(results.map(({ slot, index }) => {
+      const tensor = list[index].contiguous ? list[index] : contiguous(list[index]);
+      this.#results.set(slot, tensor);
+      this.#set(slot, tensor);
+      return tensor;
+    }));
+    for (const t of [...list, ...views]) if (!stay.has(t)) release(t);
+  }
+
+  #tensor(part: CallPart, ref: Ref, given: (slot: number) => Tensor | null, views: Tensor[]): Tensor {
+    const { slot, offset, sizes, strides } = part.tensors.get(ref)!;
+    const result = this.#results.get(slot) ?? given(slot);
+    if (result) {
+      const seen = asStrided(result, sizes, strides, offset + result.offset);
+      views.push(seen);
+      return seen;
+    }
+    const key = `${slot} ${offset} ${sizes} ${strides}`;
+    let view = this.#views.get(key);
+    if (!view) {
+      const from = this.placed.slots[slot], base = this.#fixed[slot]!;
+      const start = from.from === "parameter" || from.from === "gradient"
+        ? this.memory.starts[from.index]
+        : 0;
+      this.#views.set(key, view = keep(asStrided(base, sizes, strides, offset + start + base.offset)));
+    }
+    return view;
+  }
+
+  free(): void {
+    for (const code of this.#codes) code.free();
+    for (const view of this.#views.values()) view.free();
+  }
+}
