@@ -33,6 +33,8 @@ const CASES: readonly (readonly [name: string, workload: Workload, threads: read
   ["ode", compiledWorkloads.ode, [1]],
   ["gpt", workloads.gpt, [1, 2]],
   ["resnet18", workloads.resnet18, [1, 2]],
+  ["convnet", workloads.convnet, [1, 2]],
+  ["cosmo", workloads.cosmo, [1, 2]],
 ];
 
 interface Measured {

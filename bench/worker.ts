@@ -7,7 +7,7 @@ import { createLoss } from "../core/models/losses.ts";
 import type { Facts, Model } from "../core/models/model.ts";
 import { createModel } from "../core/models/registry.ts";
 import { packParameters } from "../core/train/gradients/arena.ts";
-import { needsWholeGradient } from "../core/train/build.ts";
+import { isChannelsLast, needsWholeGradient } from "../core/train/build.ts";
 import { compiledMode, openCompiledPass } from "../core/train/compiled_pass.ts";
 import { compiledUpdate } from "../core/train/compiled_update.ts";
 import { openDevice } from "../core/train/device.ts";
@@ -15,6 +15,7 @@ import { createOptimizer } from "../core/train/optimizers.ts";
 import { type MicroBatch, sharesOf, takeStep } from "../core/train/step.ts";
 import { openStep } from "../core/train/user_step.ts";
 import { alone, openVirtualShards, shardedGradients } from "../core/train/gradients/virtual_shards.ts";
+import { imagesLast } from "../core/train/feed.ts";
 import { narrow, randint, randn } from "../ffi/ops.ts";
 import { manualSeed } from "../ffi/context.ts";
 import { liveTensors } from "../ffi/tensor.ts";
@@ -63,7 +64,8 @@ function prepare(workload: Workload, count: number, file: string, compile: strin
   const direct = !needsWholeGradient(config.training, "off") && mode === null; // as a run decides it
   const arena = packParameters(model.root.namedParameters(), "cpu", direct);
   manualSeed(1n);
-  const whole = batchFor(workload);
+  const made = batchFor(workload), last = isChannelsLast(config.training, model, "cpu");
+  const whole = last && made.input.shape.length === 4 ? { ...made, input: imagesLast(made.input) } : made;
   const batches = count > 0 ? cut(whole, count) : [whole];
   const buffers = model.root.namedBuffers().map(([, t]) => t);
   const options = {

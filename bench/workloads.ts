@@ -3,7 +3,7 @@ import type { Facts } from "../core/models/model.ts";
 
 // The step benchmark trains the same three models, batches and optimizers on both sides.
 
-export type Name = "mlp" | "gpt" | "resnet18";
+export type Name = "mlp" | "gpt" | "resnet18" | "convnet" | "cosmo";
 
 export interface Workload {
   readonly title: string;
@@ -67,6 +67,24 @@ export const workloads: Readonly<Record<Name, Workload>> = {
     threads: 0,
     learningRate: 0.01,
     steps: 25,
+  },
+  convnet: {
+    title: "simple-convnet on 1 x 28 x 28, 10 classes, AdamW, batch 32",
+    flags: ["--model", "simple-convnet", "--dropout", "0", ...adamw],
+    facts: { task: "classification", input: { shape: [1, 28, 28], dtype: "f32" }, outputs: 10 },
+    batch: 32,
+    threads: 0,
+    learningRate: 1e-3,
+    steps: 30,
+  },
+  cosmo: {
+    title: "cosmo-cnn on 1 x 64 x 64, MSE of 2 numbers, AdamW, batch 32",
+    flags: ["--model", "cosmo-cnn", "--set", "model.width=16", "--dropout", "0", ...adamw],
+    facts: { task: "regression", input: { shape: [1, 64, 64], dtype: "f32" }, outputs: 2 },
+    batch: 32,
+    threads: 0,
+    learningRate: 1e-3,
+    steps: 30,
   },
 };
 

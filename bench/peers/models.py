@@ -61,6 +61,37 @@ def resnet18():
     return torchvision.models.resnet18(num_classes=10)
 
 
+class Convnet(nn.Module):
+    """PyTorch's MNIST example without dropout."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 32, 3)
+        self.conv2 = nn.Conv2d(32, 64, 3)
+        self.fc1 = nn.Linear(9216, 128)
+        self.fc2 = nn.Linear(128, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv2(F.relu(self.conv1(x)))), 2)
+        return self.fc2(F.relu(self.fc1(torch.flatten(x, 1))))
+
+
+class Cosmo(nn.Module):
+    def __init__(self, filters=16):
+        super().__init__()
+        stages, channels = [], 1
+        for factor in (1, 2, 4, 4):
+            out = filters * factor
+            conv = nn.Conv2d(channels, out, 3, padding=1, bias=False)
+            stages += [conv, nn.BatchNorm2d(out), nn.ReLU(inplace=True), nn.MaxPool2d(2)]
+            channels = out
+        self.features = nn.Sequential(*stages)
+        self.head = nn.Sequential(nn.Linear(channels, 64), nn.ReLU(), nn.Linear(64, 2))
+
+    def forward(self, x):
+        return self.head(self.features(x).mean((2, 3)))
+
+
 class Layers(nn.Module):
     def __init__(self, widths, act):
         super().__init__()
@@ -116,6 +147,8 @@ WORKLOADS = {
     "tanh": (lambda: Layers([7, 128, 128, 1], torch.tanh), lambda: (torch.randn(256, 7), torch.randn(256, 1)), F.mse_loss, adamw, 1),
     "pinn": (lambda: Heat([2, 64, 64, 1], torch.tanh), lambda: (torch.randn(128, 2), torch.randn(128, 1)), F.mse_loss, adamw, 1),
     "ode": (lambda: Euler([16, 64, 16], torch.tanh), lambda: (torch.randn(64, 16), torch.randn(64, 16)), F.mse_loss, adamw, 1),
+    "convnet": (Convnet, lambda: (torch.randn(32, 1, 28, 28), torch.randint(0, 10, (32,))), cross_entropy, adamw, 0),
+    "cosmo": (Cosmo, lambda: (torch.randn(32, 1, 64, 64), torch.randn(32, 2)), F.mse_loss, adamw, 0),
     "resnet18": (resnet18, lambda: (torch.randn(32, 3, 32, 32), torch.randint(0, 10, (32,))), cross_entropy, sgd, 0),
 }
 

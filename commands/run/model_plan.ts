@@ -7,8 +7,9 @@ import { type Facts, forward, type Model } from "../../core/models/model.ts";
 import { keyedSeeds, outputOf } from "../../core/train/blocks.ts";
 import { isChannelsLast } from "../../core/train/build.ts";
 import { inParts, tokensAtOnce } from "../../core/train/chunked_head.ts";
-import { CHANNELS_LAST, compiledMode, HEAD_IN_PARTS } from "../../core/train/compiled_pass.ts";
+import { compiledMode, HEAD_IN_PARTS } from "../../core/train/compiled_pass.ts";
 import { examinePlan } from "../../core/train/compiled_plans.ts";
+import { imagesLast } from "../../core/train/feed.ts";
 import { packParameters } from "../../core/train/gradients/arena.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { randint, randn } from "../../ffi/ops.ts";
@@ -18,7 +19,6 @@ import { scope } from "../../ffi/tensor.ts";
 export function planLines(model: Model, facts: Facts, { training }: Config): string[] {
   const mode = compiledMode(training, false) ??
     (training.deterministic === "off" ? "fast" : "exact");
-  if (model.convolutional && isChannelsLast(training, model, "cpu")) return [opByOp(CHANNELS_LAST)];
   const arena = packParameters(model.root.namedParameters(), "cpu");
   const pass = {
     model,
@@ -29,7 +29,9 @@ export function planLines(model: Model, facts: Facts, { training }: Config): str
     seeds: keyedSeeds(model, training.seed),
   };
   return scope(() => {
-    const { input, target } = sampleOf(model, facts, training.batch_size);
+    const sample = sampleOf(model, facts, training.batch_size), { target } = sample;
+    const last = isChannelsLast(training, model, "cpu") && sample.input.shape.length === 4;
+    const input = last ? imagesLast(sample.input) : sample.input;
     if (inParts(pass, target)) return [opByOp(HEAD_IN_PARTS)];
     const plan = examinePlan(pass, arena, input, target, {
       mode,

@@ -289,6 +289,12 @@ export class Builder {
     return this.#add({ op: "result", args: [call], index, shape, kind });
   }
 
+  /** The same value, in memory. */
+  copy(x: Ref): Ref {
+    const { shape, kind } = this.nodes[x];
+    return this.#add({ op: "copy", args: [x], shape, kind });
+  }
+
   /** The same value, which no gradient goes back through. */
   stop(x: Ref): Ref {
     const node = this.nodes[x];

@@ -5,7 +5,7 @@ import type { Draft } from "./draft.ts";
 import type { Node, Ref } from "./graph.ts";
 import { Missing } from "./group.ts";
 import type { VectorKernel } from "./kernel.ts";
-import type { CallTensor } from "./program.ts";
+import type { CallResult, CallTensor } from "./program.ts";
 
 const BMM = "bmm(Tensor self, Tensor mat2) -> Tensor";
 
@@ -41,12 +41,13 @@ export function callOp(
   const tensors = new Map(node.args.map((arg) => draft.argument(arg)));
   const slot = draft.define(ref, at, { from: "result", call, index: 0 });
   // libtorch makes no tensor of a gradient that nobody asks for.
-  const results = used(ref) ? [{ slot, index: 0 }] : [];
+  const results: CallResult[] = used(ref) ? [{ slot, index: 0, last: node.last }] : [];
   draft.graph.nodes.forEach((one, i) => {
     if (one.op !== "result" || one.args[0] !== ref || !used(i)) return;
     results.push({
       slot: draft.define(i, at, { from: "result", call, index: one.index }),
       index: one.index,
+      last: one.last,
     });
   });
   const { schema, values } = node;
@@ -64,8 +65,8 @@ export function callBmm(
     const steps = strides.slice(-2),
       step = sizes.length === 3 ? strides[0] : outerStride(arg, sizes, strides);
     return transposed
-      ? { ...tensor, sizes: [outer, columns, rows], strides: [step, steps[1], steps[0]] }
-      : { ...tensor, sizes: [outer, rows, columns], strides: [step, ...steps] };
+      ? { ...tensor, own: false, sizes: [outer, columns, rows], strides: [step, steps[1], steps[0]] }
+      : { ...tensor, own: false, sizes: [outer, rows, columns], strides: [step, ...steps] };
   };
   // The same value may be both operands, in two forms.
   const values = [{ ref: -1 }, { ref: -2 }];

@@ -5,7 +5,7 @@ import type { Call } from "./call_rules.ts";
 import type { Ref } from "./graph.ts";
 
 /** So many places of a result, or fewer: libtorch needs three times as long as a product for the kernel's gradient. */
-const FEW = 4;
+export const FEW = 4;
 
 interface Convolution {
   readonly stride: Shape;

@@ -73,6 +73,7 @@ export function derive(graph: Graph, parameters: number, { weighted }: DeriveOpt
   const found = gradients(b, loss, b.reshape(seed, b.shape(loss)), known);
   const given = wrt.map((r) => r === null ? null : found[known.indexOf(r)]);
   const whole = {
+    ...graph,
     nodes: b.nodes,
     output: moved.get(graph.output)!,
     loss,
@@ -100,21 +101,23 @@ export type Replace = (b: Builder, node: Node, r: Ref, to: (r: Ref) => Ref) => R
 /** The same graph, with other values where `replace` gives some. */
 export function rebuilt(graph: Graph, replace: Replace): Graph {
   const b = new Builder();
-  const { output, loss, gradients, effects } = graph;
+  const { output, loss, gradients, effects, writes = [] } = graph;
   const { moved, blocks } = copyInto(
     b,
     graph,
-    [output, loss, ...gradients.filter((r) => r !== null), ...effects],
+    [output, loss, ...gradients.filter((r) => r !== null), ...effects, ...writes.map(({ ref }) => ref)],
     true,
     replace,
   );
   const to = (r: Ref) => moved.get(r)!;
   return {
+    ...graph,
     nodes: b.nodes,
     output: to(output),
     loss: to(loss),
     gradients: gradients.map((r) => r === null ? null : to(r)),
     effects: effects.map(to),
+    writes: writes.map(({ ref, held }) => ({ ref: to(ref), held })),
     blocks,
   };
 }
@@ -173,6 +176,8 @@ function copied(b: Builder, node: Node, to: (r: Ref) => Ref, unstopped: boolean)
       return b.call(node.schema, withRefs(node.values, to), node.shape, node.kind);
     case "result":
       return b.result(to(node.args[0]), node.index, node.shape, node.kind);
+    case "copy":
+      return b.copy(to(node.args[0]));
     case "stop":
       return unstopped ? to(node.args[0]) : b.stop(to(node.args[0]));
     default:

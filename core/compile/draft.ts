@@ -1,9 +1,12 @@
 // A plan while it is made: the parts so far, and the buffers that values lie in.
-import { count, locate, type Located } from "./access.ts";
+import { count, locate, type Located, rowMajor } from "./access.ts";
 import type { Graph, Ref } from "./graph.ts";
 import { type Built, type Memory, Missing } from "./group.ts";
 import type { BlasKernel, GemmKernel } from "./kernel.ts";
 import type { Buffer, CallTensor, Home, Part } from "./program.ts";
+
+/** [n, c, h, w] of [n, h, w, c]. */
+const FIRST = [0, 3, 1, 2];
 
 export interface FuseOptions {
   /** libtorch's bits: its products, and its order of sums. */
@@ -96,11 +99,28 @@ export class Draft {
    * read from strides how images lie.
    */
   argument(ref: Ref): [Ref, CallTensor] {
-    const { slot, offset, strides } = this.stridesOf(ref);
-    const sizes = this.graph.nodes[ref].shape, whole = [...strides];
-    for (let i = sizes.length - 1; i >= 0; i--) {
-      if (sizes[i] === 1) whole[i] = i === sizes.length - 1 ? 1 : whole[i + 1] * sizes[i + 1];
-    }
-    return [ref, { slot, offset, sizes, strides: whole }];
+    const { base, slot, offset, strides } = this.stridesOf(ref), node = this.graph.nodes[ref];
+    const { shape: sizes } = node, whole = [...strides];
+    // From the innermost dimension to the outermost one.
+    const order = node.op === "permute" ? sizes.map((_, i) => node.dims.indexOf(i)) : [...sizes.keys()];
+    order.toReversed().forEach((dim, i, inner) => {
+      if (sizes[dim] === 1) whole[dim] = i === 0 ? 1 : whole[inner[i - 1]] * sizes[inner[i - 1]];
+    });
+    return [ref, {
+      slot,
+      offset,
+      sizes,
+      strides: whole,
+      own: offset === 0 && this.#isOwn(base, sizes, strides),
+    }];
+  }
+
+  /** The tensor itself that a call gave lies so. */
+  #isOwn(base: Ref, sizes: readonly number[], strides: readonly number[]): boolean {
+    const node = this.graph.nodes[base], natural = rowMajor(node.shape);
+    const last = (node.op === "call" || node.op === "result") && node.last === true;
+    const order = last ? FIRST : [...node.shape.keys()];
+    return String(sizes) === String(order.map((dim) => node.shape[dim])) &&
+      sizes.every((size, i) => size === 1 || strides[i] === natural[order[i]]);
   }
 }

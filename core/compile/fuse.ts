@@ -13,6 +13,7 @@ import type { Graph, Node, Ref } from "./graph.ts";
 import { thrifty } from "./kept.ts";
 import { VECTOR_FUNCTIONS } from "./kernel.ts";
 import { orderedSum, standsApart, type Sum } from "./ordered.ts";
+import { arranged } from "./layouts.ts";
 import { blasProduct, product } from "./products.ts";
 import { buffersRead, type Home, type Part, type Program } from "./program.ts";
 import { recomputed } from "./recompute.ts";
@@ -29,7 +30,8 @@ const MOST_ROUNDS = 400;
 
 export function fuse(graph: Graph, options: FuseOptions): Program {
   const whole = options.exact ? graph : expanded(graph);
-  const written = simplify(options.recomputes ? recomputed(whole) : whole, options.exact);
+  const told = options.recomputes ? recomputed(whole) : whole;
+  const written = simplify(arranged(told, !options.exact), options.exact);
   const simple = options.exact ? written : thrifty(written);
   const kept = new Set<Ref>(simple.nodes.flatMap(({ kept }, ref) => kept ? [ref] : []));
   for (let round = 0; round < MOST_ROUNDS; round++) {
@@ -64,8 +66,10 @@ class Fusion {
       if (node.op === "result") this.#uses.add(ref);
       else for (const arg of argsOf(node)) this.#uses.add(arg);
     });
-    const { output, loss, gradients, effects } = graph;
-    for (const ref of [output, loss, ...gradients, ...effects]) if (ref !== null) this.#uses.add(ref);
+    const { output, loss, gradients, effects, writes = [] } = graph, written = writes.map(({ ref }) => ref);
+    for (const ref of [output, loss, ...gradients, ...effects, ...written]) {
+      if (ref !== null) this.#uses.add(ref);
+    }
     if (options.exact) this.#findBiases();
     this.#settleMemory();
   }
@@ -167,6 +171,10 @@ class Fusion {
     };
     home(graph.output, { from: "output" });
     home(graph.loss, { from: "loss" });
+    for (const { ref, held } of graph.writes ?? []) { // all that reads the tensor has read it by then
+      need(ref);
+      this.#copies.push({ ref, home: { from: "held", index: held }, adds: false });
+    }
     graph.gradients.forEach((ref, index) => {
       if (ref !== null) home(ref, { from: "gradient", index }, this.options.adds);
     });
@@ -210,7 +218,7 @@ class Fusion {
     if (node.op === "cat") return joined(draft, ref, node);
     if (this.#apart(node)) return orderedSum(draft, ref, node);
     if (this.#byMkl(node)) return mklFunction(draft, ref, node);
-    if (isReduction(node) || this.kept.has(ref)) this.#sink(ref);
+    if (isReduction(node) || node.op === "copy" || this.kept.has(ref)) this.#sink(ref);
   }
 
   /** The group that computes this value: one over the same loops that may go on, or a new one. */
@@ -312,6 +320,15 @@ class Fusion {
 }
 
 /** These results are always in memory. */
-const ALWAYS: ReadonlySet<string> = new Set(["gemm", "call", "result", "sum", "greatest", "embed", "cat"]);
+const ALWAYS: ReadonlySet<string> = new Set([
+  "gemm",
+  "call",
+  "result",
+  "sum",
+  "greatest",
+  "embed",
+  "cat",
+  "copy",
+]);
 
 const nameOf = (ops: readonly string[]): string => [...new Set(ops)].slice(0, 4).join(", ");

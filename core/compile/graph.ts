@@ -112,9 +112,18 @@ export type Node =
     readonly schema: string;
     readonly values: readonly unknown[];
     readonly args: readonly Ref[];
+    /** libtorch's tensor is [n, c, h, w] and lies channels last: the value is over [n, h, w, c]. */
+    readonly last?: boolean;
   }
   /** The call itself is its first result; this is another one, from 1 on. */
-  | Made & { readonly op: "result"; readonly args: readonly [Ref]; readonly index: number }
+  | Made & {
+    readonly op: "result";
+    readonly args: readonly [Ref];
+    readonly index: number;
+    readonly last?: boolean;
+  }
+  /** The same value, in memory in its own order. */
+  | Made & { readonly op: "copy"; readonly args: readonly [Ref] }
   /** The same value, which no gradient goes back through. None is left in a derived graph. */
   | Made & { readonly op: "stop"; readonly args: readonly [Ref] };
 
@@ -128,6 +137,10 @@ export interface Graph {
   readonly gradients: readonly (Ref | null)[];
   /** Calls that write to held tensors (a batch norm's count), after everything else has read them. */
   readonly effects: readonly Ref[];
+  /** Values that go to held tensors at the end. */
+  readonly writes?: readonly { readonly ref: Ref; readonly held: number }[];
+  /** The input's images lie channels last. */
+  readonly imagesLast?: boolean;
   /** The model's block that a value of the forward pass is a part of. */
   readonly blocks?: readonly (number | undefined)[];
 }

@@ -229,6 +229,7 @@ class Builder {
       }
     } else if (slot !== null) return this.#load(ref, slot, linear(access, node.shape, loops));
     if (isView(node)) return this.#view(node, access);
+    if (node.op === "copy") return this.#emit(node.args[0], access);
     if (!("args" in node) || node.op === "call" || node.op === "result" || node.op === "gemm") {
       throw new Missing(ref);
     }

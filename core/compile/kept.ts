@@ -50,7 +50,11 @@ class Rewriter {
     nodes.forEach((node, ref) => {
       if (live.has(ref)) { for (const arg of new Set(argsOf(node))) this.#users[arg].push(ref); }
     });
-    this.#results = new Set([output, loss, ...effects, ...gradients.filter((ref) => ref !== null)]);
+    const written = graph.writes?.map(({ ref }) => ref) ?? [];
+    this.#results = new Set([
+      ...[output, loss, ...effects, ...written],
+      ...gradients.filter((ref) => ref !== null),
+    ]);
     nodes.forEach((node, ref) => {
       const args = argsOf(node);
       this.#ahead[ref] = ref <= loss ||
@@ -60,7 +64,7 @@ class Rewriter {
   }
 
   run(): Graph {
-    const { nodes, output, loss, gradients, effects } = this.graph;
+    const { nodes, output, loss, gradients, effects, writes } = this.graph;
     const slopes = this.#slopes();
     nodes.forEach((node, ref) => {
       const slope = slopes.get(ref);
@@ -72,11 +76,14 @@ class Rewriter {
     });
     const now = (ref: Ref) => this.#now[ref];
     return {
+      ...this.graph,
       nodes: this.#nodes,
       output: now(output),
       loss: now(loss),
       gradients: gradients.map((ref) => ref === null ? null : now(ref)),
       effects: effects.map(now),
+      writes: writes?.map(({ ref, held }) => ({ ref: now(ref), held })),
+      blocks: undefined,
     };
   }
 

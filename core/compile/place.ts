@@ -163,7 +163,7 @@ function moved(part: Part, placeOf: readonly { slot: number; offset: number }[])
       return {
         ...part,
         tensors: new Map([...part.tensors].map(([ref, tensor]) => [ref, at(tensor)])),
-        results: part.results.map(({ slot, index }) => ({ slot: placeOf[slot].slot, index })),
+        results: part.results.map((result) => ({ ...result, slot: placeOf[result.slot].slot })),
       };
   }
 }

@@ -29,6 +29,15 @@ export interface CallTensor {
   readonly offset: number;
   readonly sizes: readonly number[];
   readonly strides: readonly number[];
+  /** It is the tensor itself that a call gave. */
+  readonly own?: boolean;
+}
+
+export interface CallResult {
+  readonly slot: number;
+  readonly index: number;
+  /** It lies channels last. */
+  readonly last?: boolean;
 }
 
 export interface CallPart {
@@ -39,7 +48,7 @@ export interface CallPart {
   /** By the number of a value. */
   readonly tensors: ReadonlyMap<Ref, CallTensor>;
   /** Buffers, one for each result that is used. */
-  readonly results: readonly { readonly slot: number; readonly index: number }[];
+  readonly results: readonly CallResult[];
 }
 
 export type Part = Kernel | CallPart;

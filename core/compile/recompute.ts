@@ -31,11 +31,14 @@ export function recomputed(graph: Graph): Graph {
     now[ref] = push(forward ? memory ? { ...own, kept: true } : own : { ...own, late: begun.size });
   });
   return {
+    ...graph,
     nodes: made,
     output: now[output],
     loss: now[loss],
     gradients: gradients.map((ref) => ref === null ? null : now[ref]),
     effects: effects.map((ref) => now[ref]),
+    writes: graph.writes?.map(({ ref, held }) => ({ ref: now[ref], held })),
+    blocks: undefined,
   };
 }
 

@@ -117,6 +117,7 @@ export function gradientsOf(
     case "reshape":
       return [b.reshape(g, b.shape(node.args[0]))];
     case "expand":
+    case "copy":
       return [g];
     case "permute":
       return [b.permute(g, node.dims.map((_, d) => node.dims.indexOf(d)))];

@@ -67,10 +67,21 @@ function release(t: Tensor): void {
   if (!t.kept) t.free();
 }
 
+/** The same tensor, or a copy if it does not lie in this order without gaps. */
+export function denseIn(t: Tensor, last: boolean): Tensor {
+  if (!last) return t.contiguous ? t : contiguous(t);
+  const { shape, strides } = t, [, channels, height, width] = shape;
+  const whole = [height * width * channels, 1, width * channels, channels];
+  const lies = whole.every((stride, i) => shape[i] === 1 || strides[i] === stride);
+  return lies ? t : contiguous(t, "channels_last");
+}
+
 const F32 = 4;
 
 export class Runner {
   readonly #codes: readonly MachineCode[];
+  /** By slot: the code that knows it. */
+  readonly #users: readonly (readonly MachineCode[])[];
   readonly #ends: readonly (readonly number[] | undefined)[];
   readonly #fixed: (Tensor | null)[];
   readonly #input: number;
@@ -92,6 +103,13 @@ export class Runner {
   ) {
     this.#ends = lastUses(placed, stepOf);
     this.#codes = steps.flatMap((step) => "code" in step ? [step.code] : []);
+    const users: Set<MachineCode>[] = placed.slots.map(() => new Set());
+    placed.parts.forEach((part, i) => {
+      const step = steps[stepOf[i]];
+      if (!("code" in step)) return;
+      for (const slot of [...buffersRead(part), ...buffersWritten(part)]) users[slot].add(step.code);
+    });
+    this.#users = users.map((codes) => [...codes]);
     const at = (from: Slot["from"]) => placed.slots.findIndex((slot) => slot.from === from);
     [this.#input, this.#target, this.#weight, this.#loss] = [
       at("input"),
@@ -127,7 +145,8 @@ export class Runner {
 
   #set(slot: number, tensor: Tensor, elements = 0): void {
     if (slot < 0) return;
-    for (let i = 0; i < this.#codes.length; i++) this.#codes[i].setSlot(slot, tensor, F32 * elements);
+    const users = this.#users[slot];
+    for (let i = 0; i < users.length; i++) users[i].setSlot(slot, tensor, F32 * elements);
   }
 
   run(input: Tensor, target: Tensor, weight: Tensor | null, cell: number, done: Done | null): void {
@@ -165,8 +184,8 @@ export class Runner {
     };
     const made = op(...values.map(argument));
     const list = (Array.isArray(made) ? made : [made]) as Tensor[];
-    const stay = new Set(results.map(({ slot, index }) => {
-      const tensor = list[index].contiguous ? list[index] : contiguous(list[index]);
+    const stay = new Set(results.map(({ slot, index, last }) => {
+      const tensor = denseIn(list[index], last === true);
       this.#results.set(slot, tensor);
       this.#set(slot, tensor);
       return tensor;
@@ -175,8 +194,9 @@ export class Runner {
   }
 
   #tensor(part: CallPart, ref: Ref, given: (slot: number) => Tensor | null, views: Tensor[]): Tensor {
-    const { slot, offset, sizes, strides } = part.tensors.get(ref)!;
-    const result = this.#results.get(slot) ?? given(slot);
+    const { slot, offset, sizes, strides, own } = part.tensors.get(ref)!;
+    const made = this.#results.get(slot), result = made ?? given(slot);
+    if (made && own) return made;
     if (result) {
       const seen = asStrided(result, sizes, strides, offset + result.offset);
       views.push(seen);

@@ -16,15 +16,17 @@ class Rewriter {
   constructor(readonly graph: Graph, readonly exact: boolean) {}
 
   run(): Graph {
-    const { nodes, output, loss, gradients, effects } = this.graph;
+    const { nodes, output, loss, gradients, effects, writes } = this.graph;
     nodes.forEach((node, ref) => this.#now[ref] = this.#take(node));
     const now = (ref: Ref) => this.#now[ref];
     return {
+      ...this.graph,
       nodes: this.#nodes,
       output: now(output),
       loss: now(loss),
       gradients: gradients.map((ref) => ref === null ? null : now(ref)),
       effects: effects.map(now),
+      writes: writes?.map(({ ref, held }) => ({ ref: now(ref), held })),
     };
   }
 

@@ -54,7 +54,7 @@ export function compiledMode({ compile, deterministic }: Config["training"], onG
 
 /** The reason why no step of this run can be compiled, or null. */
 export function whyNotCompiled(
-  { pass, channelsLast }: { readonly pass: Pass; readonly channelsLast: boolean },
+  { pass }: { readonly pass: Pass },
   mode: Mode,
   syncNorms: boolean,
 ): string | null {
@@ -62,13 +62,9 @@ export function whyNotCompiled(
     return "--amp computes in half precision, whose bits are libtorch's own (--compile=fast rounds as it does)";
   }
   if (syncNorms) return "--sync-bn gathers statistics in the midst of them";
-  if (channelsLast && pass.model.convolutional) return CHANNELS_LAST;
   if (machineIsa() === null) return "this processor has no AVX2";
   return null;
 }
-
-export const CHANNELS_LAST =
-  "libtorch's convolutions are faster channels last, which compiled steps are not (--channels-last off compiles them)";
 
 export const HEAD_IN_PARTS = "the head computes its logits in parts (training.logits_mib)";
 

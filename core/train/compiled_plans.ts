@@ -1,6 +1,6 @@
 // The plans of a micro-batch's shape: from a recording to code that runs.
 import { uninitialised, zeros } from "../../ffi/make.ts";
-import { contiguous, select } from "../../ffi/ops.ts";
+import { select } from "../../ffi/ops.ts";
 import { threads } from "../../ffi/context.ts";
 import { record } from "../../ffi/trace.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
@@ -8,6 +8,7 @@ import type { Cut } from "../compile/cuts.ts";
 import { derive } from "../compile/derive.ts";
 import { lower, type Lowered } from "../compile/lower/lower.ts";
 import { makePlan, type NoPlan, type Plan } from "../compile/plan.ts";
+import { denseIn } from "../compile/runner.ts";
 import { orRefusal, sentenceOf } from "../compile/refused.ts";
 import { Room } from "../compile/room.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
@@ -84,7 +85,7 @@ export function makePlans(
         plan = adding;
       }
       cell = (cell + 1) % CELLS;
-      plan.run(dense(input), dense(target), weight, cell * CELL, done);
+      plan.run(denseIn(input, graph.imagesLast === true), denseIn(target, false), weight, cell * CELL, done);
       return { output, loss: cells[cell] };
     },
     free() {
@@ -122,8 +123,6 @@ export function examinePlan(
     return { placed, codeBytes, milliseconds };
   });
 }
-
-const dense = (t: Tensor): Tensor => t.contiguous ? t : contiguous(t);
 
 const LACKS: Readonly<Record<NoPlan["lacks"], (name: string) => string>> = {
   order: (name) =>

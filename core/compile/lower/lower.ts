@@ -155,7 +155,8 @@ class Pass {
       while (blocks.length < g.b.nodes.length) blocks.push(op.part);
     });
     const refs = { output: this.#ref(output), loss: this.#ref(loss) };
-    return { nodes: g.b.nodes, ...refs, gradients: [], effects: this.#effects, blocks };
+    const imagesLast = liesLast(pass.input);
+    return { nodes: g.b.nodes, ...refs, gradients: [], effects: this.#effects, blocks, imagesLast };
   }
 
   /** The ops that made these values, and those that write to something. */
@@ -292,6 +293,12 @@ class Pass {
     if (index >= 0) return g.b.tensor({ from: "parameter", index }, shape, kind);
     return t.h === 0n ? g.refuse("outside") : g.hold(t);
   }
+}
+
+/** Images whose channels lie side by side. */
+function liesLast({ shape, strides }: Tensor): boolean {
+  if (shape.length !== 4 || shape[2] * shape[3] === 1) return false;
+  return strides[1] === 1 && strides[3] === shape[1] && strides[2] === shape[1] * shape[3];
 }
 
 function ruleOf({ schema }: RecordedOp, exact: boolean): Rule | null {

@@ -93,6 +93,7 @@ function valueOf(
     case "result":
       return calls.get(node.args[0])![node.index];
     case "stop":
+    case "copy":
       return a;
     default:
       if (Object.hasOwn(BINARY, node.op)) return BINARY[node.op](a, b);

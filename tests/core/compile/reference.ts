@@ -121,6 +121,7 @@ function valuesOf(
       });
     }
     case "reshape":
+    case "copy":
       return values[node.args[0]].slice();
     case "expand":
       return each((index) => read(node.args[0], index));
