@@ -34,6 +34,10 @@ export interface Memory {
 const MOST_WALKS = 11;
 const MOST_INSTRUCTIONS = 160;
 
+const SLOW: ReadonlySet<string> = new Set([
+  ...["exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "pow"],
+]);
+
 /** The values that the loops of a group are over. */
 export const spaceOf = (graph: Graph, ref: Ref): number[] => {
   const node = graph.nodes[ref];
@@ -87,6 +91,10 @@ class Builder {
   readonly #writes = new Set<number>();
   readonly #inner = new Set<Ref>();
   readonly #walks = new Set<string>();
+  /** The first stage that computes a slow value. */
+  readonly #computed = new Map<string, { readonly stage: number; readonly value: Operand }>();
+  readonly #carriers = new Set<Ref>();
+  #stagesOfSinks: readonly number[] = [];
   #memo = new Map<string, Operand>();
   #stage = 0;
 
@@ -100,7 +108,7 @@ class Builder {
   }
 
   build(): Built {
-    const stages = this.sinks.map((ref) => this.#stageOfSink(ref));
+    const stages = this.#stagesOfSinks = this.sinks.map((ref) => this.#stageOfSink(ref));
     const last = Math.max(...stages);
     for (this.#stage = 0; this.#stage <= last; this.#stage++) {
       this.#memo = new Map();
@@ -234,9 +242,32 @@ class Builder {
       throw new Missing(ref);
     }
     if (node.op === "cat" || node.op === "embed" || isReduction(node)) throw new Missing(ref);
+    const carried = SLOW.has(node.op) ? this.#carried(ref, access) : null;
+    if (carried !== null) return carried;
     const args = node.args.map((arg) => this.#emit(arg, broadcast(access, graph.nodes[arg].shape, loops)));
     if (slot === null) this.#inner.add(ref);
-    return this.#add({ op: node.op, args });
+    const value = this.#add({ op: node.op, args });
+    const key = `${ref}@${keyOf(access)}`;
+    if (SLOW.has(node.op) && !this.#computed.has(key)) this.#computed.set(key, { stage: this.#stage, value });
+    return value;
+  }
+
+  /** An earlier stage's value comes through the memory of one that this stage writes: exp(x) where exp(x) / sum will lie. */
+  #carried(ref: Ref, access: Access): Operand | null {
+    const before = this.#computed.get(`${ref}@${keyOf(access)}`);
+    if (before === undefined || before.stage === this.#stage) return null;
+    const carrier = this.sinks.find((sink, i) => {
+      const node = this.#node(sink);
+      return this.#stagesOfSinks[i] === this.#stage && !isReduction(node) && node.kind === "f32" &&
+        !this.#carriers.has(sink) && this.memory.bufferOf(sink) !== null && this.stored(sink) &&
+        keyOf(wholeOf(node.shape)) === keyOf(access) && loopsOver(node.shape).length === this.#sizes.length;
+    });
+    if (carrier === undefined) return null;
+    this.#carriers.add(carrier);
+    const strides = rowMajor(loopsOver(this.#node(carrier).shape));
+    const walk = this.#walk(this.memory.bufferOf(carrier)!, { offset: 0, strides }, "f32");
+    this.#stages[before.stage].stores.push({ value: before.value, to: walk });
+    return this.#add({ op: "load", from: walk });
   }
 
   #reduced(ref: Ref, node: Node & { op: "sum" | "greatest" }, access: Access): Operand {

@@ -222,6 +222,13 @@ Deno.test("backward reads the slope of gelu, and softmax's shares, in place of w
     return b.pointwise("div", power, b.sum(power, [1]));
   };
   assertEquals(inMemory(twoLayers(softmax)).has("exp"), false);
+  // Nor are they computed twice: they wait where the shares will lie.
+  const forward = check(twoLayers(softmax), false, false).parts.find((part) =>
+    part.kernel === "group" && part.stages.length > 2
+  )!;
+  assert(forward.kernel === "group");
+  const ops = forward.stages.flatMap(({ instructions }) => instructions.map(({ op }) => op));
+  assertEquals(ops.filter((op) => op === "exp").length, 1);
 });
 
 Deno.test("views cost nothing where strides can say them, and are copied where not", () => {
