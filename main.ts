@@ -60,7 +60,7 @@ function report(cause: unknown): number {
     if (Deno.env.get("HPCTRAIN_TRACE_ERRORS")) console.error(error); // its stack, and the chain of causes
     else if (Deno.args.includes("--debug")) {
       console.error(
-        "hpctrain: --debug is the preset debug. Where an error came from is told by --trace-errors.",
+        "hpctrain: --debug is the preset debug. --trace-errors says where an error came from.",
       );
     }
     return error.exitCode;

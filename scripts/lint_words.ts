@@ -1,9 +1,11 @@
-// The linter of words: comments are whole sentences, and exported names are made of the field's words.
+// The linter of words: comments are whole sentences, exported names are made of the field's words, and documents and
+// messages have none of the turns in lib/prose.ts.
+import { lintProse, messagesOf, proseOf } from "./lib/prose.ts";
 import { sourceFiles } from "./lib/source_files.ts";
 
 export interface Finding {
   readonly line: number;
-  readonly kind: "fragment" | "name";
+  readonly kind: "fragment" | "name" | "archaic";
   readonly text: string;
 }
 
@@ -34,11 +36,26 @@ export function lintWords(source: string): Finding[] {
 const wordsIn = (name: string): string[] =>
   name.replace(/([a-z0-9])([A-Z])/g, "$1_$2").toLowerCase().split("_");
 
+/** The changelog keeps what was written once, and scripts/bench writes the other. */
+const NOT_READ = /^(CHANGELOG\.md|docs\/benchmarks\.md)$/;
+
+function pages(folder: string): string[] {
+  return [...Deno.readDirSync(folder)].flatMap(({ name, isDirectory }) => {
+    const path = `${folder}/${name}`;
+    return isDirectory ? pages(path) : path.endsWith(".md") ? [path] : [];
+  });
+}
+
 if (import.meta.main) {
-  const sources = ["core", "commands", "ffi", "bench", "scripts", "main.ts", "mod.ts"].flatMap(sourceFiles);
-  const findings = sources.flatMap((file) =>
-    lintWords(Deno.readTextFileSync(file)).map(({ line, kind, text }) => `${file}:${line}: ${kind}: ${text}`)
-  );
-  for (const finding of findings) console.error(finding);
+  const program = ["core", "commands", "ffi", "main.ts", "mod.ts"].flatMap(sourceFiles);
+  const sources = [...program, ...["bench", "scripts"].flatMap(sourceFiles)];
+  const documents = ["README.md", ...pages("docs")].filter((path) => !NOT_READ.test(path));
+  const read = (file: string) => Deno.readTextFileSync(file);
+  const findings = [
+    ...sources.flatMap((file) => lintWords(read(file)).map((finding) => ({ file, ...finding }))),
+    ...program.flatMap((file) => lintProse(messagesOf(read(file))).map((finding) => ({ file, ...finding }))),
+    ...documents.flatMap((file) => lintProse(proseOf(read(file))).map((finding) => ({ file, ...finding }))),
+  ];
+  for (const { file, line, kind, text } of findings) console.error(`${file}:${line}: ${kind}: ${text}`);
   Deno.exit(findings.length > 0 ? 1 : 0);
 }

@@ -33,9 +33,9 @@ const HELP = `hpctrain inspect: what is in a checkpoint or a data set, or what b
 
 Reads .pt files of hpctrain and of torch.save, .safetensors files, and folders of these with an index. Nothing in the
 file is executed.
-Of a .pt2 file, as torch.export.save writes it: its inputs, outputs, operations and weights.
-Of a .wandb file: its run, configuration, rows, steps, last values, end, and what is damaged (then exit code 3).
-Of a run's folder, logs/RUN, and beside a checkpoint of a run: its attempts, why each ended, and how much of their time
+For a .pt2 file, as torch.export.save writes it: its inputs, outputs, operations and weights.
+For a .wandb file: its run, configuration, rows, steps, last values, end, and what is damaged (then exit code 3).
+For a run's folder, logs/RUN, and beside a checkpoint of a run: its attempts, why each ended, and how much of their time
 was training (goodput).
 Reads data of every kind that training reads: its dimensions and coordinates, times that are missing or repeated, and
 of each variable its units, range, mean, histogram and missing share; first samples. Images and maps are drawn in the

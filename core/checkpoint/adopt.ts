@@ -28,7 +28,7 @@ export function adopt(root: Value, path: string, run: Adopter): Adopted {
     .set("scheduler_state_dict", dict({ last_epoch: 0 }));
   return {
     root: changed,
-    notices: [`The state of ${type} is left out, and ${wanted} begins anew (--force)`],
+    notices: [`The state of ${type} is left out, and ${wanted} begins from nothing (--force)`],
   };
 }
 
@@ -73,7 +73,7 @@ function foreign(root: Value, path: string, run: Adopter): Adopted {
         : `Taken from it: weights, ${
           optimizer
             ? `${run.parts.optimizer.type}'s state after ${formatPlural(optimizer.steps, "step")}`
-            : "no optimizer state, so the optimizer begins anew"
+            : "no optimizer state, so the optimizer begins from nothing"
         }, and ${formatPlural(epoch, "epoch")} done${given === null ? "" : ` (its epoch is ${given})`}`,
     ],
   };

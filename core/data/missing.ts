@@ -170,7 +170,7 @@ export function withMaskChannel<S extends { readonly input: { readonly shape: re
 export function checkMaskChannel({ task, input }: Facts, name: string): void {
   const refuse = (why: string) => new UserError("usage", `--mask-channel ${why}: leave it out.`);
   if (task === "language") throw refuse("is for numbers, and here samples are tokens");
-  if (!isFloating(input.dtype)) throw refuse(`can't go beside whole numbers, as ${name} has them`);
+  if (!isFloating(input.dtype)) throw refuse(`can't go beside whole numbers, such as those of ${name}`);
   if (input.columns) throw refuse("has no place among the columns that an exported program takes apart");
 }
 

@@ -295,7 +295,7 @@ const KNOWN: Readonly<Record<string, Known>> = {
   },
   ...Object.fromEntries(
     ["resnet18", "resnet34", "resnet50", "resnet101"].map((name): [string, Known] => [name, {
-      about: "residual network, as torchvision has it",
+      about: "torchvision's residual network",
       task: "classification",
       shape: [3, 224, 224],
       outputs: 1000,

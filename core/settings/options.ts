@@ -147,7 +147,7 @@ const INSTEAD: Readonly<Record<string, string>> = {
     "Data is named by its place, --data-path DIR, and where that does not tell, by its kind: --data-type KIND.",
   checkpoint: "--resume FILE goes on with a run, --init-from FILE takes the first weights from one.",
   debug:
-    "It is short for --preset debug, where there is something to train. Where an error came from is told by --trace-errors.",
+    "It is short for --preset debug, where there is something to train. --trace-errors says where an error came from.",
   export: OF_SBATCH,
   dependency: OF_SBATCH,
   array: OF_SBATCH,

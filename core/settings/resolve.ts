@@ -116,8 +116,8 @@ function choosePreset({ presets, debug }: CommandLine, { env, preset }: Settings
   if (debug && given !== undefined && given !== "debug") {
     throw new UserError(
       "usage",
-      `--debug is short for --preset debug, and --preset ${given} is given too: leave one of them out. Where an error came ` +
-        "from is told by --trace-errors.",
+      `--debug is short for --preset debug, and --preset ${given} is given too: leave one of them out. ` +
+        "--trace-errors says where an error came from.",
     );
   }
   const named = debug ? "debug" : given;

@@ -137,7 +137,7 @@ function whyNotWithRanks({ config, ranks, plan, inspect }: CapturedParts): strin
   const { capture } = ranks!.team.collectives;
   if (!config.distributed.capture) return "those of several ranks are with --set distributed.capture=true";
   if (!capture) return "only NCCL's collectives can be captured";
-  if (config.training.sync_bn) return "--sync-bn gathers statistics in the midst of them";
+  if (config.training.sync_bn) return "--sync-bn gathers statistics in the middle of them";
   if (inspect !== null) return "histograms of gradients look into some of them";
   if (plan.global < ranks!.team.world) return "there are more ranks than samples in a batch";
   return null;

@@ -61,7 +61,7 @@ export function whyNotCompiled(
   if (pass.cast !== null && mode === "exact") {
     return "--amp computes in half precision, whose bits are libtorch's own (--compile=fast rounds as it does)";
   }
-  if (syncNorms) return "--sync-bn gathers statistics in the midst of them";
+  if (syncNorms) return "--sync-bn gathers statistics in the middle of them";
   if (machineIsa() === null) return "this processor has no AVX2";
   return null;
 }

@@ -133,7 +133,9 @@ function partsToCome(trainer: Trainer, epoch: number, samples: Order): () => rea
 /** The step is undone, as if it had not begun. */
 export async function abortStep(loop: Loop, { reason, begun }: StepAborted): Promise<Ending> {
   const { trainer, running, pauses } = loop;
-  if (begun) trainer.console.line(`Step ${trainer.cursor.step + 1} is left in its midst, to be begun anew.`);
+  if (begun) {
+    trainer.console.line(`Step ${trainer.cursor.step + 1} is left in the middle, and will be done again.`);
+  }
   pauses.undo();
   running.undo();
   await settle(loop);

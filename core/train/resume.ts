@@ -61,7 +61,7 @@ function newestGood(newest: { run: string; path: string } | null): Resume | null
   throw new UserError(
     "checkpoint",
     `The run ${run} has no checkpoint to go on from. ${notices.join(" ")} ` +
-      "Copy a good one back, or start anew: without --resume, the run gets another name.",
+      "Copy a good one back, or start from the beginning: without --resume, the run gets another name.",
   );
 }
 

@@ -81,7 +81,7 @@ Deno.test("--trace-errors tells where an error came from, for any command and be
   assertStringIncludes(sentence, "training.epochs must be");
   assertStringIncludes(
     hint,
-    "--debug is the preset debug. Where an error came from is told by --trace-errors.",
+    "--debug is the preset debug. --trace-errors says where an error came from.",
   );
   assertEquals(more, []);
 });

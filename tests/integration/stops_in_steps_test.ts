@@ -24,7 +24,7 @@ Deno.test("Ctrl-C is heard between two micro-batches, and the step is left", () 
     child.kill("SIGINT");
     const { code, stdout, stderr } = await finish(child, 60);
     assertEquals(code, STOPPED, stdout + stderr);
-    assertMatch(stdout, /^Step 1 is left in its midst, to be begun anew\.$/m);
+    assertMatch(stdout, /^Step 1 is left in the middle, and will be done again\.$/m);
     assertMatch(stderr, /Ctrl-C: stopping after a save/);
     assertEquals(steps(cwd), 0);
   }));
@@ -67,7 +67,7 @@ for (
           job.kill(attempt % 2, "SIGUSR1");
         }
         const { code, stdout, stderr } = await job.end(performance.now());
-        if (/is left in its midst/.test(stdout)) within++;
+        if (/is left in the middle/.test(stdout)) within++;
         if (code === 0) break;
         assertEquals(code, STOPPED, stdout + stderr);
       }

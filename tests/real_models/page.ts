@@ -139,7 +139,7 @@ export function pageOf({ rows, versions }: Results): string {
     misses.map(({ what, why }) => `- **${name}**, ${what}: ${plain(why)}`)
   );
   return [
-    `Of ${t.models} models PyTorch exports ${t.exported}. Of these ${t.trained} train, ${t.sameBits} with PyTorch's loss bits in all ` +
+    `PyTorch exports ${t.exported} of ${t.models} models. ${t.trained} of these train, ${t.sameBits} with PyTorch's loss bits in all ` +
     `${STEPS} steps; ${t.resumed} go on to the same bits from a checkpoint in the middle of an epoch, ${t.checkpointed} have the same ` +
     `bits with \`--gradient-checkpointing\`, ${t.bf16} have the losses of \`torch.autocast\` under \`--amp bf16\`, and ${t.predicted} ` +
     `predict what the Python module does with the checkpoint's weights (${t.random} draw in evaluation, in PyTorch as well). ${t.all} ` +

@@ -100,7 +100,7 @@ export function bytesOf({ train, val }: Made): number {
 export function generated(request: DataRequest): Sources {
   if (request.data.data_path !== "") return fromFolder(request);
   const { train, val } = madeFor(request)!;
-  return { train, val, notes: ["Each sample is made anew whenever it is wanted"] };
+  return { train, val, notes: ["Each sample is made again whenever it is wanted"] };
 }
 
 /** The sizes are the model's where it has some. Null means another kind. */

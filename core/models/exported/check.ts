@@ -184,7 +184,7 @@ function drawnInEvaluation(path: string, program: Program): string[] {
     return place === "" ? name : `${name} (${place})`;
   }));
   return [...places].map((place) =>
-    `Warning: ${path} draws random numbers in evaluation, too: ${place}. Its predictions and validation loss hang on them; ` +
+    `Warning: ${path} draws random numbers in evaluation, too: ${place}. Its predictions and validation loss depend on them; ` +
     "where only training is to draw, use torch.nn.Dropout, or torchvision's StochasticDepth."
   );
 }

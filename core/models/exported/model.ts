@@ -191,7 +191,7 @@ function predictionSlot(path: string, signature: Signature, halves: Halves, prog
       "usage",
       `${path}: its output ${
         prediction.label || prediction.name
-      } hangs on the targets (${target.label}), so nothing could ` +
+      } depends on the targets (${target.label}), so nothing could ` +
         `be predicted without them: give the model what it may know of them as another input, and say which column that is ` +
         `with --inputs.`,
     );

@@ -75,7 +75,7 @@ async function tryMpi(
   const alone = meeting.gather("MPI is open", opened instanceof SingletonMpi);
   if (!(opened instanceof SingletonMpi)) return opened;
   if (!alone.every(Boolean)) throw opened;
-  return `what started them does not tell ${opened.version} of them${
+  return `what started them has not told ${opened.version} about them${
     options.where.launcher === "slurm" ? " (srun --mpi=pmix or pmi2 would)" : ""
   }`;
 }

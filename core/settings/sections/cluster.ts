@@ -90,10 +90,10 @@ const about = {
     flag: "mail-user",
     aliases: ["cluster.mail_user"],
     empty: "nobody",
-    help: "who is told of the job's end",
+    help: "who gets mail at the job's end",
     pattern: WORD,
   }),
-  mail_type: text("END,FAIL", { flag: "mail-type", help: "of what they are told, in SLURM's words" }),
+  mail_type: text("END,FAIL", { flag: "mail-type", help: "when they get mail, in SLURM's words" }),
 };
 
 const ending = {
@@ -126,7 +126,7 @@ const ending = {
   }),
   open_mode: choice(["append", "truncate"], "append", {
     flag: "open-mode",
-    help: "what a job that starts again does with the output it has: go on with it, or begin anew",
+    help: "what a job that starts again does with the output it has: append to it, or begin an empty one",
   }),
 };
 

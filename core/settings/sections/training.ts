@@ -363,7 +363,7 @@ const execution = {
   memory_check: choice(["refuse", "warn", "off"], "refuse", {
     flag: "memory-check",
     help:
-      "what to do on a CPU before the first step where training can't fit into memory; where it may not it is told",
+      "what to do on a CPU before the first step where training can't fit into memory; where it may not, a warning says so",
   }),
   gradient_checkpointing: bool(false, {
     flag: "gradient-checkpointing",

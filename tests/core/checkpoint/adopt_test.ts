@@ -137,7 +137,7 @@ Deno.test("a run goes on from what PyTorch programs saved", async (t) => {
           assertMatch(error.message, /: --force\.$/);
           const { cursor, said } = load(path, parts, true);
           assertEquals([cursor.epoch, parts.optimizer.steps], [5, 0]);
-          assertMatch(said, /no optimizer state, so the optimizer begins anew/);
+          assertMatch(said, /no optimizer state, so the optimizer begins from nothing/);
         },
       );
     }
@@ -148,7 +148,7 @@ Deno.test("a run goes on from what PyTorch programs saved", async (t) => {
       const forced = load(path, other, true);
       assertEquals(forced.cursor, cursor);
       assertEquals(other.optimizer.steps, 0);
-      assertEquals(forced.said, "The state of adamw is left out, and sgd begins anew (--force)");
+      assertEquals(forced.said, "The state of adamw is left out, and sgd begins from nothing (--force)");
     });
   } finally {
     Deno.removeSync(folder, { recursive: true });

@@ -147,7 +147,7 @@ const MISTAKES: [string[], string][] = [
   [["--accelerator", "mps"], "hpctrain computes on CPUs and on GPUs that CUDA drives."],
   [["--model", "resnet81"], 'Did you mean "resnet18"?'],
   [["--model", "bert"], "must be one of mlp, simple-convnet"],
-  [["--debug", "--preset", "cpu"], "Where an error came from is told by --trace-errors."],
+  [["--debug", "--preset", "cpu"], "--trace-errors says where an error came from."],
   [["--debug=true"], '--debug takes no value, but got "true".'],
   [["--set", "training.num_train_epochs=1"], 'Did you mean "training.epochs"?'],
   [["--early-stopping", "3"], 'Did you mean "--early-stopping-patience"?'],

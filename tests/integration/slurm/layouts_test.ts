@@ -218,7 +218,7 @@ test("srun that does not speak MPI's language starts ranks that need none, which
   assertEquals(code, 0, stdout + stderr);
   assertMatch(
     stdout,
-    /^Communication: 2 CPU ranks.* by .*; what started them does not tell .* \(srun --mpi=pmix or pmi2 would\)\.$/m,
+    /^Communication: 2 CPU ranks.* by .*; what started them has not told .* \(srun --mpi=pmix or pmi2 would\)\.$/m,
   );
   assert(apart(await reference(), numbers(bed.folder, "without-mpi")) < 1e-6);
 });

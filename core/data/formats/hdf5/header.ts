@@ -169,7 +169,7 @@ function readOld(file: FileView, address: number): Found[] {
       return { type, flags, size };
     },
   );
-  if (met !== count) unforeseen("another number of messages than is told");
+  if (met !== count) unforeseen("another number of messages than it names");
   return found;
 }
 

@@ -64,7 +64,7 @@ function jpegHeader(file: Uint8Array): JpegHeader {
       if (size) {
         return { format: "jpeg", ...size, scan: at, again: progressive || file[at + 4] < size.channels };
       }
-      throw new BadSample("", "is a damaged JPEG: its picture begins before its size is told");
+      throw new BadSample("", "is a damaged JPEG: its picture begins before its size is given");
     }
     if (marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc) {
       if (at + 9 >= file.length) break;

@@ -50,9 +50,7 @@ export function readNpyHeader(where: string, file: Uint8Array, size: number): Np
   if (file[6] > 3 || start > Math.min(size, file.length)) {
     throw new UserError(
       "data",
-      `${where} has a damaged npy header (version ${
-        file[6]
-      }, ${length} bytes). Copy it again, or write it anew.`,
+      `${where} has a damaged npy header (version ${file[6]}, ${length} bytes). Copy or write it again.`,
     );
   }
   return { ...parse(where, new TextDecoder().decode(file.subarray(textAt, start))), start };
@@ -105,7 +103,7 @@ function checkNpySize(
     `${where} is ${
       size < expected ? "truncated" : "longer than its header says"
     }: ${expected} bytes expected for ` +
-      `[${shape.join(", ")}] of ${dtype}, ${size} found. Copy it again, or write it anew.`,
+      `[${shape.join(", ")}] of ${dtype}, ${size} found. Copy or write it again.`,
   );
 }
 

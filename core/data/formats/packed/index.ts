@@ -88,7 +88,7 @@ function isBeingPacked(folder: string): boolean {
 export function readIndex(folder: string): Index {
   const path = join(folder, INDEX);
   const wrong = (what: string) =>
-    new UserError("data", `${path} ${what}. Copy the whole folder again, or pack the data anew.`);
+    new UserError("data", `${path} ${what}. Copy the whole folder again, or pack the data again.`);
   let json: Record<string, unknown>;
   try {
     json = JSON.parse(Deno.readTextFileSync(path));

@@ -78,7 +78,7 @@ function openRows({ folder, names, starts, input, layout }: PackedSpec): Reader 
 export const damaged = (path: string): BadSample =>
   new BadSample(
     path,
-    "is damaged: its checksum is wrong (delete the shard and run the same pack command again, and it is written anew)",
+    "is damaged: its checksum is wrong (delete the shard and run the same pack command again, and it is written again)",
   );
 
 const MOST_OPEN = 256;

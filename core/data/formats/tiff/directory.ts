@@ -219,7 +219,7 @@ const CODECS: Readonly<Record<number, string>> = {
   },
   ...{ 50001: "WebP", 50002: "JPEG XL", 52546: "JPEG XL" },
 };
-export const AGAIN = `: write it anew, gdal_translate -co COMPRESS=DEFLATE OLD NEW, or in Python: ` +
+export const AGAIN = `: write it again, gdal_translate -co COMPRESS=DEFLATE OLD NEW, or in Python: ` +
   `tifffile.imwrite('NEW', tifffile.imread('OLD'))`;
 
 function pageOf(path: string, tags: Tags, bigEndian: boolean, index: number): Page {
@@ -273,7 +273,7 @@ function pageOf(path: string, tags: Tags, bigEndian: boolean, index: number): Pa
     if (!dtype) {
       return `has numbers of ${
         bits[0] ?? 1
-      } bits: write it anew as bytes, gdal_translate -ot Byte -co NBITS=8 OLD NEW`;
+      } bits: write it again as bytes, gdal_translate -ot Byte -co NBITS=8 OLD NEW`;
     }
     if (![1, 2, 3].includes(predictor) || (predictor === 3 && !/^f/.test(dtype))) {
       return `has the predictor ${predictor}${AGAIN}`;

@@ -67,7 +67,7 @@ function readTiffFile(path: string): TiffFile {
   if (count > pages.length) {
     throw new UserError(
       "data",
-      `${path} is a stack of ImageJ's with ${count} pages, of which its directory has ${pages.length}. Write it anew: ` +
+      `${path} is a stack of ImageJ's with ${count} pages, of which its directory has ${pages.length}. Write it again: ` +
         `python -c "import tifffile as t; t.imwrite('NEW.tif', t.imread('${path}'), imagej=False)".`,
     );
   }
@@ -198,7 +198,7 @@ function imageOf(
   );
   const reason = unusable ?? pages[odd]?.unusable ??
     (odd > 0
-      ? `is packed in another way on page ${odd} (counted from 0) than on page 0: write it anew`
+      ? `is packed in another way on page ${odd} (counted from 0) than on page 0: write it again`
       : undefined);
   let made: Omit<TiffRows, "lead"> | undefined;
   const rows = (lead: number): TiffRows => {

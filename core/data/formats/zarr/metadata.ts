@@ -27,7 +27,7 @@ const damaged = (what: string): never => unusable(`has damaged metadata (${what}
 /** Bytes of a chunk, at most: Blosc has the same limit. */
 const MOST_BYTES = 2 ** 31 - 1, MOST_ELEMENTS = 2 ** 50, MOST_DIMENSIONS = 32;
 
-const AGAIN = `: write the store anew, python -c "import xarray as x; ` +
+const AGAIN = `: write the store again, python -c "import xarray as x; ` +
   `x.open_zarr('OLD').drop_encoding().to_zarr('NEW')"`;
 
 export function arrayOfVersion2(array: JsonObject, attributes: JsonObject): ArrayFacts {

@@ -71,7 +71,7 @@ Deno.test("where they would fill the disk, they are not kept but made on the fly
     assertEquals(ready.data.data_path, "");
     assertEquals(notes, ["Not kept on disk: 16 samples (16.3 KiB), where 19.5 KiB are free"]);
     assertEquals([...Deno.readDirSync(folder)], []);
-    assert(open(ready).notes.includes("Each sample is made anew whenever it is wanted"));
+    assert(open(ready).notes.includes("Each sample is made again whenever it is wanted"));
   }));
 
 Deno.test("ranks share the work: each goes on when all is there, and the bytes are those of one rank", () =>

@@ -170,7 +170,7 @@ Deno.test("--loss takes another loss over the prediction, and graph only where t
 
 Deno.test("a prediction that hangs on the targets, and a loss of many numbers, are refused in a sentence", () => {
   const said = (name: string) => assertThrows(() => opened(name), UserError).message;
-  assertStringIncludes(said("teacher"), "its output logits hangs on the targets (labels)");
+  assertStringIncludes(said("teacher"), "its output logits depends on the targets (labels)");
   assertStringIncludes(said("each"), "its output loss has 1 dimensions, and a loss is one number");
 });
 
