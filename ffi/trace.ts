@@ -17,6 +17,8 @@ export class Seen {
 export interface RecordedValue {
   readonly shape: readonly number[];
   readonly dtype: DType;
+  /** Its numbers lie one behind the other, row by row: some of libtorch's ops go another way where they don't. */
+  readonly dense: boolean;
   /** `op`: an op's result. `number`: a 0-dim constant. `outside`: the same tensor in every step, or the batch's. */
   readonly from: "op" | "number" | "outside";
   readonly number: number;
@@ -308,8 +310,8 @@ class Recorder implements Listener, Recording {
   }
 
   #value(t: Tensor, from: Pick<RecordedValue, "from" | "number" | "tensor">): number {
-    const { shape, dtype } = untold(() => ({ shape: t.shape, dtype: t.dtype }));
-    this.values.push({ shape, dtype, ...from });
+    const seen = untold(() => ({ shape: t.shape, dtype: t.dtype, dense: t.contiguous }));
+    this.values.push({ ...seen, ...from });
     return this.values.length - 1;
   }
 

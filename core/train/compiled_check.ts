@@ -1,8 +1,8 @@
 // The first two compiled micro-batches are judged. Their gradients are compared with those of the recorded one.
 import { noGrad } from "../../ffi/autograd.ts";
-import { add, borrowBytes, fill_ } from "../../ffi/make.ts";
+import { add, borrowBytes, fill_, tensor } from "../../ffi/make.ts";
 import { clone, copy_ } from "../../ffi/ops.ts";
-import { keep, type Tensor } from "../../ffi/tensor.ts";
+import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
 import { formatBytes, formatPlural } from "../base/format.ts";
 import { nameOfCall } from "../compile/call_rules.ts";
@@ -83,6 +83,30 @@ export function judgeAdding(
   noGrad(() => copy_(arena.gradient, before));
   before.free();
   return judged.wrong;
+}
+
+/** So much is added to a weight at most. */
+const MOVED = 0.01;
+
+/**
+ * Weights are moved a little while `body` runs: biases, heads and scales that begin with zeros hide what is wrong behind
+ * them. No random number is drawn for it.
+ */
+export function atOtherWeights<R>(arena: Arena, body: () => R): R {
+  const before = keep(clone(arena.flat));
+  noGrad(() =>
+    scope(() => {
+      const places = new Float32Array(arena.flat.numel);
+      for (let i = 0; i < places.length; i++) places[i] = MOVED * Math.sin(12.9898 * (i + 1));
+      copy_(arena.flat, add(before, tensor(places)));
+    })
+  );
+  try {
+    return body();
+  } finally {
+    noGrad(() => copy_(arena.flat, before));
+    before.free();
+  }
 }
 
 /** The arena's gradients beside those that they ought to be. */

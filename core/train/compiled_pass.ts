@@ -14,7 +14,7 @@ import { machineIsa } from "../compile/x86/isa.ts";
 import type { Config } from "../settings/settings.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
 import { inParts } from "./chunked_head.ts";
-import { judge, judgeAdding, judgeSafely, lineOf } from "./compiled_check.ts";
+import { atOtherWeights, judge, judgeAdding, judgeSafely, lineOf } from "./compiled_check.ts";
 import type { Choice } from "./compiled_choice.ts";
 import { attempt, makePlans, type Mode, type Plans, type Recorded } from "./compiled_plans.ts";
 import type { Arena } from "./gradients/arena.ts";
@@ -141,6 +141,23 @@ export function openCompiledPass(
     reports().warn(differs(judged.wrong));
     return false;
   };
+  /** As `agrees`, with weights of which none is zero; where ordinary steps can't take these, it has nothing to say. */
+  const agreesElsewhere = (
+    plain: Run,
+    p: Pass,
+    plans: Plans,
+    given: Omit<Recorded, "outcome">,
+  ): boolean =>
+    atOtherWeights(arena, () => {
+      zero_(arena.gradient);
+      const { input, target, weight } = given;
+      const outcome = uncounted(plans, () => recordable(plain)(p, input, target, weight, null));
+      if (!Number.isFinite(outcome.loss.item())) return true;
+      const gradient = keep(clone(arena.gradient));
+      const same = agrees(p, plans, gradient, { ...given, outcome }, false);
+      gradient.free();
+      return same;
+    });
   const first = (
     plain: Run,
     p: Pass,
@@ -170,7 +187,7 @@ export function openCompiledPass(
     return outcome;
   };
   /**
-   * The step must stay the same, and is compared once more: where a model begins with a layer of zeros, most of the
+   * The step must stay the same, and is compared twice more: where a model begins with a layer of zeros, most of the
    * first gradients are zero.
    */
   const second = (
@@ -196,6 +213,7 @@ export function openCompiledPass(
             "They run op by op.",
         );
       } else if (!agrees(p, plans, gradient, { input, target, weight, outcome }, false)) kind.plans = null;
+      else if (!agreesElsewhere(plain, p, plans, { input, target, weight })) kind.plans = null;
       else if (choice !== null && !timed) {
         timed = true;
         const compiled = () => (draw(p, plans), void plans.run(input, target, weight, false, null));

@@ -44,6 +44,8 @@ export class Lowering {
   /** The op at hand, and what was recorded of its results. */
   op = "";
   results: readonly RecordedValue[] = [];
+  /** The op's first tensor, as it was recorded. */
+  source: RecordedValue | null = null;
   drops: Drops | null = null;
   /** In the order in which they are drawn. */
   readonly draws: Draw[] = [];

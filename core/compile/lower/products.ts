@@ -13,7 +13,10 @@ const rows = (g: Lowering, x: Ref): Ref => {
 function linear(g: Lowering, x: Ref, w: Ref, bias: Ref | null): Ref {
   const weight = g.shape(w).length === 1 ? g.b.reshape(w, [1, g.shape(w)[0]]) : w;
   const y = g.b.gemm(rows(g, x), weight, false, true);
-  return g.shaped(bias === null ? y : g.add(y, bias));
+  if (bias === null) return g.shaped(y);
+  // libtorch puts a bias under the product, unless rows have to be gathered first.
+  const behind = g.exact && g.shape(x).length > 2 && g.source?.dense === false;
+  return behind ? g.add(g.shaped(y), bias) : g.shaped(g.add(y, bias));
 }
 
 function scaled(g: Lowering, x: Ref, by: number): Ref {

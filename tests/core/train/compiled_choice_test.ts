@@ -4,7 +4,7 @@ import { machineIsa } from "../../../core/compile/x86/isa.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { type Choice, keepChoice, openChoice } from "../../../core/train/compiled_choice.ts";
-import { judgeAdding } from "../../../core/train/compiled_check.ts";
+import { atOtherWeights, judgeAdding } from "../../../core/train/compiled_check.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
 import type { Plans } from "../../../core/train/compiled_plans.ts";
 import { compiledUpdate } from "../../../core/train/compiled_update.ts";
@@ -131,4 +131,11 @@ Deno.test({
     }
     assert(toNumbers(arena.gradient).every((value) => value === 1));
   },
+});
+
+Deno.test("weights are moved for a while, and are what they were", () => {
+  const { arena } = rig(net(), rows), before = toNumbers(arena.flat);
+  const moved = atOtherWeights(arena, () => toNumbers(arena.flat));
+  assert(moved.every((value, i) => value !== before[i] && Math.abs(value - before[i]) < 0.011));
+  assertEquals(toNumbers(arena.flat), before);
 });
