@@ -4,6 +4,7 @@ import { check, errorText, out, outAt, outI32 } from "./abi.ts";
 import { currentCuda, currentStream } from "./cuda.ts";
 import { LibraryError, NativeError } from "./errors.ts";
 import { libraryNamed } from "./libraries/elf.ts";
+import { pagesOfFile, pagesOfProcess } from "./machine_code.ts";
 import { openedLibtorch } from "./library.ts";
 import { zero_, zeros } from "./make.ts";
 import { keep, type Tensor } from "./tensor.ts";
@@ -23,6 +24,11 @@ const graphCalls = {
     optional: true,
   },
   // These throw C++ exceptions, so they are called in the midst of `guard`.
+  beginAt: {
+    name: "_ZN2at4cuda9CUDAGraph13capture_beginESt4pairIyyE21cudaStreamCaptureMode",
+    type: "pointer",
+    optional: true,
+  },
   end: { name: "_ZN2at4cuda9CUDAGraph11capture_endEv", type: "pointer", optional: true },
   instantiate: { name: "_ZN2at4cuda9CUDAGraph11instantiateEv", type: "pointer", optional: true },
   replay: { name: "_ZN2at4cuda9CUDAGraph6replayEv", type: "pointer", optional: true },
@@ -122,8 +128,8 @@ export function captureGraph(
   tryToCapture(stream);
   const object = new Uint8Array(new ArrayBuffer(OBJECT_BYTES));
   methods.create(object, true);
-  methods.begin(object, beside?.pool ?? 0n, 0n, THREAD_LOCAL);
   try {
+    begin(object, beside?.pool ?? 0n);
     body();
     if (statusOf(stream) === INVALIDATED) {
       throw new LibraryError("CUDA could not capture its work as a graph: a call in it can't be captured.");
@@ -151,7 +157,35 @@ export function captureGraph(
   };
 }
 
-/** libtorch's own call to begin a capture would end the process: an empty one shows beforehand that it works. */
+/**
+ * Calls the function at the fourth word that its third argument points to, on the first argument and the three words
+ * before: a guarded call of a method with arguments. x86-64, System V.
+ */
+const WITH_ARGUMENTS = new Uint8Array([
+  ...[0x48, 0x8b, 0x42, 0x18], // mov rax, [rdx + 24]
+  ...[0x48, 0x8b, 0x32], // mov rsi, [rdx]
+  ...[0x8b, 0x4a, 0x10], // mov ecx, [rdx + 16]
+  ...[0x48, 0x8b, 0x52, 0x08], // mov rdx, [rdx + 8]
+  ...[0xff, 0xe0], // jmp rax
+]);
+let withArguments: bigint | null | undefined;
+
+function begin(object: Uint8Array<ArrayBuffer>, pool: bigint): void {
+  const { guard, methods } = opened()!;
+  if (withArguments === undefined) {
+    const pages = Deno.build.arch === "x86_64" ? [pagesOfProcess, pagesOfFile] : [];
+    withArguments = pages.reduce<bigint | null>((at, way) => at ?? way(WITH_ARGUMENTS), null);
+  }
+  if (withArguments === null) return methods.begin(object, pool, 0n, THREAD_LOCAL);
+  const words = new BigUint64Array(new ArrayBuffer(32));
+  words.set([pool, 0n, BigInt(THREAD_LOCAL), Deno.UnsafePointer.value(methods.beginAt)]);
+  const at = Deno.UnsafePointer.value(Deno.UnsafePointer.of(object));
+  const code = Deno.UnsafePointer.create(withArguments);
+  const failed = guard(at, at + 1n, 1n, code, Deno.UnsafePointer.of(words));
+  check(failed, `CUDA graph`, () => "begin to capture a graph");
+}
+
+/** An empty capture shows that captures can begin: where no code can be loaded, libtorch's own call would end the process. */
 function tryToCapture(stream: bigint): void {
   const { runtime } = opened()!;
   try {

@@ -15,7 +15,7 @@ const CODES = [LAUNCH_FAILED, OUT_OF_MEMORY, UNKNOWN, ILLEGAL_ADDRESS];
 const RUN = `${SHORT} ${MLP} --device cuda --no-compile --save-interval 1steps --epochs 3`;
 /** The second capture to begin is libtorch's, which a capture of nothing comes before: see ffi/cuda_graph.ts. */
 const CAPTURING = [
-  "cudaStreamBeginCapture:1",
+  ...["cudaStreamBeginCapture:1", "cudaStreamBeginCapture:2"], // an empty one, and libtorch's
   ...["cudaStreamEndCapture:1", "cudaStreamEndCapture:2", "cudaGraphInstantiate:1", "cudaMalloc:4"],
   ...["cudaLaunchKernel:230", "cudaLaunchKernel:260"], // backward and update, while they are captured
 ];
