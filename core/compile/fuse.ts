@@ -156,6 +156,10 @@ class Fusion {
       else if (node.op === "call") node.args.forEach((arg) => graph.nodes[arg].op !== "call" && need(arg));
       else if (this.#biased.has(ref)) need(this.#biased.get(ref)!.bias);
     });
+    const uses = usesIn(graph, this.#live);
+    /** Where a gradient is added to what is there, nobody else finds the value itself. */
+    const alone = (ref: Ref, base: Ref): boolean =>
+      uses.get(ref) === 1 && (ref === base || alone(argsOf(graph.nodes[ref])[0], base));
     const home = (ref: Ref, there: Home, adds = false) => {
       const found = need(ref), { base } = found;
       const node = graph.nodes[base];
@@ -163,7 +167,8 @@ class Fusion {
         String(found.strides) === String(rowMajor(loopsOver(graph.nodes[ref].shape))) &&
         count(node.shape) === count(graph.nodes[ref].shape);
       const free = node.op !== "tensor" && node.op !== "call" && node.op !== "result" && !homes.has(base);
-      const direct = !adds || node.op === "gemm" && !this.options.exact && !this.#under.has(base);
+      const direct = !adds ||
+        node.op === "gemm" && !this.options.exact && !this.#under.has(base) && alone(ref, base);
       if (same && free && direct) {
         homes.set(base, there);
         if (adds) addsTo.add(base);

@@ -1,5 +1,5 @@
 // The plans of a micro-batch's shape: from a recording to code that runs.
-import { uninitialised, zeros } from "../../ffi/make.ts";
+import { uninitialised, zero_, zeros } from "../../ffi/make.ts";
 import { select } from "../../ffi/ops.ts";
 import { threads } from "../../ffi/context.ts";
 import { record } from "../../ffi/trace.ts";
@@ -70,13 +70,16 @@ export function makePlans(
     makePlan(graph, memory, { exact: mode === "exact", adds, isa, threads: threads(), recomputes, cuts });
   const first = make(false);
   if ("lacks" in first) return { reason: whyNoPlan(first) };
+  const written = new Set(first.placed.slots.flatMap((slot) => slot.from === "gradient" ? [slot.index] : []));
+  const unreached = arena.gradients.filter((_, i) => !written.has(i));
   let adding: Plan | null = null, cell = 0;
   return {
     first,
     lowered,
     run(input, target, weight, adds, done) {
       let plan = first;
-      if (adds) {
+      if (!adds) { for (const gradient of unreached) zero_(gradient); }
+      else {
         if (adding === null) {
           const made = make(true);
           if ("lacks" in made) throw new Error(`internal: no second plan: ${made.name}.`);
