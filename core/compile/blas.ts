@@ -15,6 +15,12 @@ export interface Blas {
   readonly beta: 0 | 1;
 }
 
+/** libtorch copies such a matrix first: neither its rows nor its columns lie side by side, or they are repeated. */
+export function hasGaps(walk: Walk, rows: number, columns: number, transposed: boolean): boolean {
+  const [down, right] = stridesOf(walk, rows, columns, transposed);
+  return !(right === 1 && down >= columns) && !(down === 1 && right >= rows);
+}
+
 interface Matrix {
   readonly walk: Walk;
   readonly strides: readonly [number, number];
@@ -28,7 +34,6 @@ function stridesOf(walk: Walk, rows: number, columns: number, transposed: boolea
   let [down, right] = transposed ? [c, r] : [r, c];
   if (width === 1) right = 1;
   if (height === 1) down = width * right;
-  else if (width === 1 && down === 0) down = 1;
   return transposed ? [right, down] : [down, right];
 }
 

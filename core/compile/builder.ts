@@ -24,11 +24,21 @@ export function broadcastShapes(shapes: readonly Shape[]): Shape {
 }
 
 const TRUTHS: ReadonlySet<string> = new Set(["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"]);
+/** There is one of each. */
+const ONCE: ReadonlySet<string> = new Set(["tensor", "number", "result"]);
 const EITHER_WAY: ReadonlySet<string> = new Set(["add", "mul", "max", "min", "and", "or", "eq", "ne"]);
+
+/**
+ * `exact`: sums stay as they are, since another one has other bits. `faithful`: every op gives a value of its own, too, as
+ * libtorch's ops do, since gradients of a value are added up in the order of its uses.
+ */
+export type Way = "free" | "exact" | "faithful";
 
 export class Builder {
   readonly nodes: Node[] = [];
   readonly #known = new Map<string, Ref>();
+
+  constructor(readonly way: Way = "free") {}
 
   node(r: Ref): Node {
     return this.nodes[r];
@@ -131,6 +141,7 @@ export class Builder {
     const shape = this.shape(x), node = this.nodes[x];
     const over = dims.filter((d) => shape[d] !== 1).toSorted((a, b) => a - b);
     if (over.length === 0) return x;
+    if (this.way !== "free") return this.#reduced("sum", x, over);
     if (node.op === "sum") return this.sum(node.args[0], [...new Set([...node.dims, ...over])]);
     if (node.op === "expand") {
       const source = this.#ranked(node.args[0], shape.length), from = this.shape(source);
@@ -157,7 +168,7 @@ export class Builder {
 
   /** The dimensions before the last two are alike. */
   gemm(a: Ref, b: Ref, transposeA = false, transposeB = false): Ref {
-    const x = this.#turned(a), y = this.#turned(b);
+    const [x, y] = this.way === "faithful" ? [null, null] : [this.#turned(a), this.#turned(b)];
     if (x !== null) return this.gemm(x, b, !transposeA, transposeB);
     if (y !== null) return this.gemm(a, y, transposeA, !transposeB);
     const left = this.shape(a), right = this.shape(b);
@@ -217,9 +228,13 @@ export class Builder {
   permute(x: Ref, dims: readonly number[]): Ref {
     const node = this.nodes[x], shape = dims.map((d) => node.shape[d]);
     if (dims.every((d, i) => d === i)) return x;
+    if (this.way === "faithful") return this.#add({ op: "permute", args: [x], dims, shape, kind: node.kind });
     if (node.op === "permute") return this.permute(node.args[0], dims.map((d) => node.dims[d]));
     const moved = dims.filter((d) => node.shape[d] !== 1);
-    if (moved.every((d, i) => i === 0 || d > moved[i - 1])) return this.reshape(x, shape);
+    // How a row is turned into a column says which of libtorch's products it is.
+    if (this.way === "free" && moved.every((d, i) => i === 0 || d > moved[i - 1])) {
+      return this.reshape(x, shape);
+    }
     if (node.op === "expand" && numelOf(this.shape(node.args[0])) === 1) {
       return this.expand(this.reshape(node.args[0], []), shape);
     }
@@ -303,6 +318,7 @@ export class Builder {
   }
 
   #add(node: Node): Ref {
+    if (this.way === "faithful" && !ONCE.has(node.op)) return this.nodes.push(node) - 1;
     const key = keyOf(node);
     const known = this.#known.get(key);
     if (known !== undefined) return known;

@@ -64,7 +64,7 @@ export interface DeriveOptions {
 
 /** The gradients of the loss for the arena's parameters, `shapes`; what nothing needs is left out. */
 export function derive(graph: Graph, parameters: number, { weighted }: DeriveOptions): Graph {
-  const b = new Builder();
+  const b = new Builder(graph.exact ? "faithful" : "free");
   const { moved, blocks } = copyInto(b, graph, [graph.output, graph.loss, ...graph.effects], false);
   const loss = moved.get(graph.loss)!;
   const seed = weighted ? b.tensor({ from: "weight" }, [], "f32") : b.number(1);
@@ -80,6 +80,7 @@ export function derive(graph: Graph, parameters: number, { weighted }: DeriveOpt
     gradients: given,
     effects: graph.effects.map((r) => moved.get(r)!),
     blocks,
+    exact: graph.exact,
   };
   return pruned(whole);
 }
@@ -100,7 +101,7 @@ export type Replace = (b: Builder, node: Node, r: Ref, to: (r: Ref) => Ref) => R
 
 /** The same graph, with other values where `replace` gives some. */
 export function rebuilt(graph: Graph, replace: Replace): Graph {
-  const b = new Builder();
+  const b = new Builder(graph.exact ? "exact" : "free");
   const { output, loss, gradients, effects, writes = [] } = graph;
   const { moved, blocks } = copyInto(
     b,
@@ -119,6 +120,7 @@ export function rebuilt(graph: Graph, replace: Replace): Graph {
     effects: effects.map(to),
     writes: writes.map(({ ref, held }) => ({ ref: to(ref), held })),
     blocks,
+    exact: graph.exact,
   };
 }
 
@@ -136,7 +138,11 @@ function copyInto(
   unstopped: boolean,
   replace: Replace = () => null,
 ): Copied {
-  const needed = new Set<Ref>(roots), moved = new Map<Ref, Ref>(), now: (number | undefined)[] = [];
+  const needed = new Set<Ref>(roots);
+  nodes.forEach((node, r) => {
+    if (node.op === "tensor" && node.origin.from === "parameter") needed.add(r); // for its shape
+  });
+  const moved = new Map<Ref, Ref>(), now: (number | undefined)[] = [];
   for (let r = nodes.length - 1; r >= 0; r--) {
     if (needed.has(r)) { for (const a of argsOf(nodes[r])) needed.add(a); }
   }

@@ -35,6 +35,7 @@ const FUNCTIONS: Partial<Record<Pointwise, (...args: number[]) => number>> = {
   mul: (a, b) => a * b,
   div: (a, b) => a / b,
   pow: Math.pow,
+  tanhBackward: (g, y) => g * f32(1 - y * y),
   max: Math.max,
   min: Math.min,
   lt: (a, b) => Number(a < b),

@@ -32,6 +32,8 @@ export const POINTWISE = {
   mul: 2,
   div: 2,
   pow: 2,
+  /** A gradient, and the tanh that it is one of: g (1 - y y), rounded as libtorch does. */
+  tanhBackward: 2,
   max: 2,
   min: 2,
   /** Truth values: those of NaN are false, but for ne. */
@@ -135,6 +137,8 @@ export interface Graph {
   readonly loss: Ref;
   /** One per parameter of the arena, once derived; null for one that is not reached. */
   readonly gradients: readonly (Ref | null)[];
+  /** Its bits count: each value is one that libtorch computes, and none is computed in another way. */
+  readonly exact?: boolean;
   /** Calls that write to held tensors (a batch norm's count), after everything else has read them. */
   readonly effects: readonly Ref[];
   /** Values that go to held tensors at the end. */

@@ -1,6 +1,6 @@
 // Products as parts of a plan: code of our own, or libtorch's calls of its BLAS.
 import { count } from "./access.ts";
-import { type Blas, blasOf } from "./blas.ts";
+import { type Blas, blasOf, hasGaps } from "./blas.ts";
 import { callBmm } from "./calls.ts";
 import { copyKernel } from "./copies.ts";
 import type { Draft } from "./draft.ts";
@@ -59,11 +59,12 @@ export function blasProduct(
   const node = draft.graph.nodes[gemm] as Product, [left, right] = node.args;
   const { m, n, k } = sizesOf(draft, node);
   if (node.shape.length > 2) return callBmm(draft, ref, node);
-  const a = matrix(draft, left, node.transposeA, 0), b = matrix(draft, right, node.transposeB, 0);
+  const [a, turnedA] = withoutGaps(draft, matrix(draft, left, node.transposeA, 0), m, k, node.transposeA);
+  const [b, turnedB] = withoutGaps(draft, matrix(draft, right, node.transposeB, 0), k, n, node.transposeB);
   const under = bias === null ? null : biasUnder(draft, bias, n);
   const slot = draft.define(ref), c: Walk = { slot, offset: 0, strides: [n, 1], kind: "f32" };
   const wanted: Blas = { m, n, k, a, b, slot, beta: bias === null ? 0 : 1 };
-  const theirs = blasOf(wanted, { a: node.transposeA, b: node.transposeB });
+  const theirs = blasOf(wanted, { a: turnedA, b: turnedB });
   const ours: GemmKernel = {
     ...{ kernel: "gemm", name: "gemm", m, n, k, a, b, c, add: bias !== null, epilogue: null },
   };
@@ -75,6 +76,20 @@ export function blasProduct(
     draft.parts.push(chain === null ? theirs : { ...ours, chain });
   }
   draft.ends(ref);
+}
+
+/** The matrix itself, or a copy of it in row-major order; and whether it was turned. */
+function withoutGaps(
+  draft: Draft,
+  from: Walk,
+  rows: number,
+  columns: number,
+  turned: boolean,
+): [Walk, boolean] {
+  if (!hasGaps(from, rows, columns, turned)) return [from, turned];
+  const to: Walk = { slot: draft.room(rows * columns), offset: 0, strides: [columns, 1], kind: "f32" };
+  draft.parts.push(copyKernel("copy", [rows, columns], from, to));
+  return [to, false];
 }
 
 function biasUnder(draft: Draft, bias: Ref, columns: number): Walk {

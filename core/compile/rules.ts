@@ -30,7 +30,10 @@ const RULES: Readonly<Record<Pointwise, PointwiseRule>> = {
   expm1: (b, g, y) => [b.pointwise("mul", g, b.pointwise("add", y, b.number(1)))],
   log: (b, g, _, x) => [b.pointwise("div", g, x)],
   log1p: (b, g, _, x) => [b.pointwise("div", g, b.pointwise("add", x, b.number(1)))],
-  tanh: (b, g, y) => [b.pointwise("mul", g, b.pointwise("sub", b.number(1), b.pointwise("mul", y, y)))],
+  tanh: (b, g, y) =>
+    b.way !== "free"
+      ? [b.pointwise("tanhBackward", g, y)]
+      : [b.pointwise("mul", g, b.pointwise("sub", b.number(1), b.pointwise("mul", y, y)))],
   sigmoid: (b, g, y) => [
     b.pointwise("mul", b.pointwise("mul", g, b.pointwise("sub", b.number(1), y)), y),
   ],
@@ -58,6 +61,10 @@ const RULES: Readonly<Record<Pointwise, PointwiseRule>> = {
       b.pointwise("where", still, zero, byPower),
     ];
   },
+  tanhBackward: (b, g, _, of, y) => [
+    b.pointwise("tanhBackward", g, y),
+    b.pointwise("mul", g, b.pointwise("mul", b.pointwise("mul", b.number(-2), y), of)),
+  ],
   max: (b, g, _, x, z) => chosen(b, g, "gt", x, z),
   min: (b, g, _, x, z) => chosen(b, g, "lt", x, z),
   lt: NONE,
@@ -148,8 +155,22 @@ function ofGreatest(b: Builder, y: Ref, g: Ref, x: Ref, dims: readonly number[])
 type Gemm = Extract<Node, { op: "gemm" }>;
 
 function ofProduct(b: Builder, g: Ref, { args: [x, z], transposeA, transposeB }: Gemm): Gradients {
+  if (b.way === "faithful" && !transposeA && !transposeB) return ofTensors(b, g, x, z);
   return [
     transposeA ? b.gemm(z, g, transposeB, true) : b.gemm(g, z, false, !transposeB),
     transposeB ? b.gemm(g, x, true, transposeA) : b.gemm(x, g, !transposeA, false),
+  ];
+}
+
+/** A matrix that was turned lies column by column, and libtorch computes its gradient so, too. */
+function ofTensors(b: Builder, g: Ref, x: Ref, z: Ref): Gradients {
+  const turn = (r: Ref): Ref => {
+    const rank = b.shape(r).length;
+    return b.permute(r, b.shape(r).map((_, d) => d < rank - 2 ? d : 2 * rank - 3 - d));
+  };
+  const byColumns = (r: Ref) => b.node(r).op === "permute" && b.shape(r).length === 2;
+  return [
+    byColumns(x) ? turn(b.gemm(z, turn(g))) : b.gemm(g, turn(z)),
+    byColumns(z) ? turn(b.gemm(turn(g), x)) : b.gemm(turn(x), g),
   ];
 }

@@ -44,10 +44,6 @@ class Rewriter {
       const squares = this.#ofSquares(node as Node & { args: readonly Ref[] });
       if (squares !== null) return squares;
     }
-    if (node.op === "sub" && this.exact) {
-      const slope = this.#tanhSlope(node as Node & { args: readonly Ref[] });
-      if (slope !== null) return slope;
-    }
     if (node.op === "gt" || node.op === "le") return this.#gate(node as Node & { args: readonly Ref[] });
     return this.#add(node);
   }
@@ -117,16 +113,6 @@ class Rewriter {
       return this.#add({ op: "mul", args: [twice, share.args[0]], shape, kind });
     }
     return null;
-  }
-
-  /** 1 - y y behind tanh: libtorch's compiler makes it one rounding. */
-  #tanhSlope({ args: [one, square], shape, kind }: Node & { args: readonly Ref[] }): Ref | null {
-    const number = this.#unviewed(one), product = this.#nodes[square];
-    if (number.op !== "number" || number.value !== 1 || product.op !== "mul") return null;
-    const [y, again] = product.args;
-    if (y !== again || this.#nodes[y].op !== "tanh") return null;
-    const minus = this.#add({ op: "neg", args: [y], shape, kind });
-    return this.#add({ op: "fma", args: [minus, y, one], shape, kind } as unknown as Node);
   }
 
   #unviewed(ref: Ref): Node {

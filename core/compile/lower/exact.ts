@@ -5,7 +5,7 @@ import { type Lowering, num, type Rule, type Rules, type Term } from "./lowering
 
 const ref = (r: Ref | null) => r === null ? null : { ref: r };
 
-const MEAN = 1, SUM = 2; // at::Reduction
+const EACH = 0, MEAN = 1; // at::Reduction
 
 function layerNorm(
   g: Lowering,
@@ -63,7 +63,7 @@ function nll(
   const rows = g.shape(log).length <= 2, numel = places.reduce((n, size) => n * size, 1);
   const maps = rows || places.length === 2 ? log : g.b.reshape(log, [count, classes, 1, numel]);
   const own = rows || places.length === 2 ? target : g.b.reshape(target, [count, 1, numel]);
-  const whole = reduction === MEAN || reduction === SUM;
+  const whole = reduction !== EACH;
   const made = g.b.call(
     `nll_loss${rows ? "" : "2d"}_forward(Tensor self, Tensor target, Tensor? weight, int reduction, ` +
       "SymInt ignore_index) -> (Tensor output, Tensor total_weight)",
@@ -87,13 +87,31 @@ function crossEntropy(
   if (g.kind(target) !== "i64") return ofShares(g, log, target, weight, reduction, smoothing);
   const own = nll(g, log, target, weight, reduction, ignored);
   if (smoothing === 0) return own;
-  if (weight !== null || reduction !== MEAN) g.refuse("arguments");
-  const valid = g.compare("ne", target, num(ignored));
-  const even = g.where(valid, g.neg(g.b.reshape(g.sum(log, [dim]), g.shape(target))), num(0));
-  const total = (y: Ref) => g.b.reshape(g.sum(y, g.all(y)), []);
-  const mean = g.div(total(even), total(g.float(valid)));
+  const valid = g.compare("ne", target, num(ignored)), shape = g.shape(target);
+  const weighed = weight === null ? log : g.mul(log, perClass(g, weight, log));
+  const each = g.where(valid, g.neg(g.b.reshape(g.sum(weighed, [dim]), shape)), num(0));
+  const even = reduction === EACH ? each : total(g, each);
+  const mean = reduction === MEAN ? g.div(even, countOf(g, valid, target, weight)) : even;
   const share: Term = num(smoothing / g.shape(x)[dim]);
   return g.add(g.mul(own, num(1 - smoothing)), g.mul(mean, share));
+}
+
+const total = (g: Lowering, y: Ref): Ref => g.b.reshape(g.sum(y, g.all(y)), []);
+
+const perClass = (g: Lowering, weight: Ref, log: Ref): Ref =>
+  g.b.reshape(weight, g.shape(log).map((size, d) => d === (g.shape(log).length === 1 ? 0 : 1) ? size : 1));
+
+/** The weights of all labels that count. */
+function countOf(g: Lowering, valid: Ref, target: Ref, weight: Ref | null): Ref {
+  if (weight === null) return total(g, g.float(valid));
+  const known = g.b.pointwise("where", valid, target, g.b.number(0, "i64"));
+  const flat = g.b.reshape(known, [g.count(known, g.all(known))]);
+  const own = g.b.call(
+    "index_select(Tensor self, int dim, Tensor index) -> Tensor",
+    [ref(weight), 0, ref(flat)],
+    g.shape(flat),
+  );
+  return total(g, g.where(g.b.reshape(valid, g.shape(flat)), own, num(0)));
 }
 
 /** Targets are shares of classes. */
@@ -105,13 +123,15 @@ function ofShares(
   reduction: number,
   smoothing: number,
 ): Ref {
-  if (weight !== null || reduction !== MEAN) g.refuse("arguments");
-  const classes = g.shape(log)[g.shape(log).length === 1 ? 0 : 1];
+  const dim = g.shape(log).length === 1 ? 0 : 1, classes = g.shape(log)[dim];
   const shares = smoothing === 0
     ? target
     : g.add(g.mul(target, num(1 - smoothing)), num(smoothing / classes));
-  const each = g.mul(log, shares), total = g.b.reshape(g.sum(each, g.all(each)), []);
-  return g.div(g.neg(total), num(g.count(each, g.all(each)) / classes));
+  const each = g.mul(log, shares);
+  const weighed = weight === null ? each : g.mul(each, perClass(g, weight, log));
+  if (reduction === EACH) return g.shaped(g.neg(g.sum(weighed, [dim])));
+  const sum = g.neg(total(g, weighed));
+  return reduction === MEAN ? g.div(sum, num(g.count(weighed, g.all(weighed)) / classes)) : sum;
 }
 
 const activation = (schema: string): Rule => (g, x: Ref, ...rest) =>

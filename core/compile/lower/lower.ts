@@ -155,8 +155,12 @@ class Pass {
       while (blocks.length < g.b.nodes.length) blocks.push(op.part);
     });
     const refs = { output: this.#ref(output), loss: this.#ref(loss) };
-    const imagesLast = liesLast(pass.input);
-    return { nodes: g.b.nodes, ...refs, gradients: [], effects: this.#effects, blocks, imagesLast };
+    // One that the loss doesn't need has a gradient of zeros.
+    pass.parameters.forEach((t, index) =>
+      g.b.tensor({ from: "parameter", index }, t.shape, kindOf(t.dtype)!)
+    );
+    const how = { imagesLast: liesLast(pass.input), exact: g.exact };
+    return { nodes: g.b.nodes, ...refs, gradients: [], effects: this.#effects, blocks, ...how };
   }
 
   /** The ops that made these values, and those that write to something. */

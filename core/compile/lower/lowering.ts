@@ -36,7 +36,7 @@ export type Rule = (g: Lowering, ...args: any[]) => Ref | readonly Ref[];
 export type Rules = Readonly<Record<string, Rule>>;
 
 export class Lowering {
-  readonly b = new Builder();
+  readonly b: Builder;
   /** Tensors from outside, and some that rules made, by their index in the graph. */
   readonly held: Tensor[] = [];
   readonly #made: Tensor[] = [];
@@ -51,7 +51,9 @@ export class Lowering {
   readonly draws: Draw[] = [];
 
   /** `exact`: libtorch's own kernels where they have bits of their own. */
-  constructor(readonly exact: boolean) {}
+  constructor(readonly exact: boolean) {
+    this.b = new Builder(exact ? "faithful" : "free");
+  }
 
   refuse(reason: Reason): never {
     throw new Refused(this.op, reason);

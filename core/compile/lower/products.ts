@@ -12,7 +12,9 @@ const rows = (g: Lowering, x: Ref): Ref => {
 
 function linear(g: Lowering, x: Ref, w: Ref, bias: Ref | null): Ref {
   const weight = g.shape(w).length === 1 ? g.b.reshape(w, [1, g.shape(w)[0]]) : w;
-  const y = g.b.gemm(rows(g, x), weight, false, true);
+  const y = g.exact
+    ? g.b.gemm(rows(g, x), g.b.permute(weight, [1, 0]))
+    : g.b.gemm(rows(g, x), weight, false, true);
   if (bias === null) return g.shaped(y);
   // libtorch puts a bias under the product, unless rows have to be gathered first.
   const behind = g.exact && g.shape(x).length > 2 && g.source?.dense === false;

@@ -45,6 +45,7 @@ const RULES: Partial<Record<Pointwise, Rule>> = {
   sub: (s, a, b) => s.minus(a, b),
   mul: (s, a, b) => s.times(a, b),
   div: (s, a, b) => s.over(a, b),
+  tanhBackward: (s, g, y) => s.times(g, s.fma(s.xor(y, s.bits(SIGN)), y, s.number(1))),
   lt: compared("lt"),
   le: compared("le"),
   gt: compared("gt"),

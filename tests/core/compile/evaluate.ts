@@ -7,10 +7,18 @@ import { parseSchema } from "../../../ffi/schema.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import type { Graph, Node, Origin, Ref } from "../../../core/compile/graph.ts";
 
+const tanhBackward = compile(
+  parseSchema("tanh_backward(Tensor grad_output, Tensor output) -> Tensor"),
+  "aten",
+) as (
+  ...args: Tensor[]
+) => Tensor;
+
 const BINARY: Readonly<Record<string, (a: Tensor, b: Tensor) => Tensor>> = {
   mul: ops.mul,
   div: ops.div,
   pow: ops.pow,
+  tanhBackward,
   max: ops.maximum,
   min: ops.minimum,
   lt: ops.lt,

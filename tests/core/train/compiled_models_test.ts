@@ -1,7 +1,9 @@
 // --compile=exact of models whose ops libtorch rounds in ways of its own: after several steps all weights have the bits
 // of a run without it.
 import { assertEquals, assertMatch } from "@std/assert";
-import type { Facts, Model } from "../../../core/models/model.ts";
+import { block, type Facts, type Model, model } from "../../../core/models/model.ts";
+import { Linear } from "../../../core/models/nn/linear.ts";
+import { Group } from "../../../core/models/nn/module.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { vit } from "../../../core/models/zoo/vit.ts";
 import { simpleConvnet } from "../../../core/models/zoo/convnets.ts";
@@ -10,7 +12,9 @@ import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
 import { machineIsa } from "../../../core/compile/x86/isa.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { loadCode } from "../../../ffi/machine_code.ts";
-import { randint, randn } from "../../../ffi/ops.ts";
+import { gradient } from "../../../ffi/autograd.ts";
+import { sub } from "../../../ffi/make.ts";
+import { mul, narrow, randint, randn, tanh } from "../../../ffi/ops.ts";
 import { manualSeed, setThreads } from "../../../ffi/context.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
 import { open, rig, run, weights } from "./rig.ts";
@@ -40,6 +44,38 @@ const text = (tokens: number): Facts => ({
   outputs: 61,
 });
 
+const numbers = (inputs: number): Facts => ({
+  task: "regression",
+  input: { shape: [inputs], dtype: "f32" },
+  outputs: 1,
+});
+
+type Step = (layers: readonly Linear[], x: Tensor) => Tensor;
+
+function layered(widths: readonly number[], forward: Step): Model {
+  const root = new Group();
+  const layers = widths.slice(1).map((width, i) => root.add(i, new Linear(widths[i], width)));
+  return model("layered", root, [block("all", root, (x) => forward(layers, x))], {
+    layers: widths.join("-"),
+  });
+}
+
+const tanhs: Step = (layers, x) =>
+  layers.reduce((y, layer, i) => i === layers.length - 1 ? layer.forward(y) : tanh(layer.forward(y)), x);
+
+/** u_t - u_xx of a network of (x, t), whose last bias has no gradient. */
+const heat: Step = (layers, points) => {
+  const slope = (at: Tensor) => gradient((t) => tanhs(layers, t), at);
+  const bend = gradient((at) => narrow(slope(at), 1, 0, 1), points);
+  return sub(narrow(slope(points), 1, 1, 1), narrow(bend, 1, 0, 1));
+};
+
+/** u u_x: the network's value and its slope. */
+const flow: Step = (layers, points) => {
+  const u = (at: Tensor) => tanhs(layers, at);
+  return mul(u(points), narrow(gradient(u, points), 1, 0, 1));
+};
+
 const CASES: Readonly<Record<string, Case>> = {
   gpt: {
     make: () => gpt({ vocabulary: 61, context: 17, layers: 2, heads: 3, embed: 36 }),
@@ -68,6 +104,9 @@ const CASES: Readonly<Record<string, Case>> = {
     facts: classes([1, 14, 14], 10),
     batch: 4,
   },
+  "heat equation": { make: () => layered([2, 19, 19, 1], heat), facts: numbers(2), batch: 13 },
+  "heat equation, wide": { make: () => layered([2, 32, 64, 1], heat), facts: numbers(2), batch: 32 },
+  "flow's equation": { make: () => layered([2, 16, 24, 1], flow), facts: numbers(2), batch: 9 },
   resnet18: {
     make: () => resnet("resnet18", { channels: 3, outputs: 7 }),
     facts: classes([3, 16, 16], 7),
@@ -93,7 +132,9 @@ async function trained({ make, facts, batch, flags = [] }: Case, exact: boolean)
   const tensors = () =>
     [
       dtype === "i64" ? randint(0, facts.outputs, size) : randn(size),
-      randint(0, facts.outputs, facts.task === "language" ? size : [batch]),
+      facts.task === "regression"
+        ? randn([batch, facts.outputs])
+        : randint(0, facts.outputs, facts.task === "language" ? size : [batch]),
     ].map((t) => keep(t as Tensor));
   const batches = [tensors(), tensors()].map(([input, target]) => ({ input, target }));
   const losses = Array.from(

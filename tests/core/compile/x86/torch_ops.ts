@@ -31,6 +31,7 @@ export const TORCH: Record<Exclude<Pointwise, "float">, Op> = {
   mul: aten("mul.Tensor(Tensor self, Tensor other) -> Tensor"),
   div: aten("div.Tensor(Tensor self, Tensor other) -> Tensor"),
   pow: aten("pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"),
+  tanhBackward: aten("tanh_backward(Tensor grad_output, Tensor output) -> Tensor"),
   max: aten("maximum(Tensor self, Tensor other) -> Tensor"),
   min: aten("minimum(Tensor self, Tensor other) -> Tensor"),
   lt: aten("lt.Tensor(Tensor self, Tensor other) -> Tensor"),
