@@ -33,8 +33,8 @@ const MOST_VECTORS = { avx512: 4, avx2: 2 } as const;
 const PANEL_BYTES = 512 << 10;
 /** B is used as it lies up to this size. */
 const SMALL_BYTES = 256 << 10;
-/** Or where so few rows use it that gathering costs more than it gives. */
-const FEW_ROWS = 24;
+/** Or where so few rows use it that gathering costs more than it gives: more where its own rows are that short. */
+const FEW_ROWS = 24, FEW_OF_SHORT = 128, SHORT_ROW = 1024;
 /** Bytes of a line of the cache. */
 const LINE = 64;
 /** B panel's and A's place, C's and A's rows, the panel's begin, counts. */
@@ -88,7 +88,8 @@ class Tiles {
     this.#asm = printer.asm;
     this.#lanes = this.#asm.lanes;
     const together = b.column === 4 || n === 1;
-    this.#packs = !together || k * n * 4 > SMALL_BYTES && m > FEW_ROWS;
+    const few = n <= SHORT_ROW ? FEW_OF_SHORT : FEW_ROWS;
+    this.#packs = !together || k * n * 4 > SMALL_BYTES && m > few;
   }
 
   print(): void {
