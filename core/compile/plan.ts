@@ -2,6 +2,7 @@
 import { loadCode } from "../../ffi/machine_code.ts";
 import { timing } from "../../ffi/profile.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
+import { formatBytes } from "../base/format.ts";
 import { NoBlas } from "./blas.ts";
 import { type Cut, gradientsFirst, type Place, placesOf } from "./cuts.ts";
 import { fuse } from "./fuse.ts";
@@ -26,8 +27,8 @@ export interface PlanOptions {
 
 /** Why there is no plan. */
 export interface NoPlan {
-  /** `order`: libtorch's order of this op is not known. `memory`, `symbol`: what the machine refuses. */
-  readonly lacks: "order" | "memory" | "symbol";
+  /** `order`: libtorch's order of this op is not known. `memory` for code, `room` for values, `symbol`: what the machine lacks. */
+  readonly lacks: "order" | "memory" | "room" | "symbol";
   readonly name: string;
 }
 
@@ -55,9 +56,11 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
     return { lacks: "order", name: thrown.message };
   }
   const { parts } = placed;
+  const room = memory.room ?? new Room();
+  if (!room.holds(placed.elements)) return { lacks: "room", name: formatBytes(4 * placed.elements) };
   const whole = stepsOf(placed, cuts, options);
   if ("lacks" in whole) return whole;
-  const room = memory.room ?? new Room(), arena = room.take(placed.elements);
+  const arena = room.take(placed.elements);
   const runner = new Runner(placed, memory, arena, whole.steps, whole.at);
   let timed: Runner | null = null;
   const timedOr = (): Runner => {

@@ -3,14 +3,26 @@
 import { forgetMemory } from "../../ffi/libc.ts";
 import { memoryBlockOf, uninitialised } from "../../ffi/make.ts";
 import { keep, type Tensor } from "../../ffi/tensor.ts";
+import { freeMemory } from "../base/memory.ts";
+
+const F32 = 4;
 
 export class Room {
   /** How many plans work in each piece. */
   readonly #pieces = new Map<Tensor, number>();
 
+  /** Bytes that the machine and this process's limits leave. */
+  constructor(readonly free: () => number = freeMemory) {}
+
+  #known(elements: number): Tensor | undefined {
+    return [...this.#pieces.keys()].find((piece) => piece.numel >= elements);
+  }
+  /** False where the machine would have to give more than it has. */
+  holds(elements: number): boolean {
+    return this.#known(elements) !== undefined || F32 * elements <= this.free();
+  }
   take(elements: number): Tensor {
-    const known = [...this.#pieces.keys()].find((piece) => piece.numel >= elements);
-    const piece = known ?? keep(uninitialised([Math.max(1, elements)]));
+    const piece = this.#known(elements) ?? keep(uninitialised([Math.max(1, elements)]));
     this.#pieces.set(piece, (this.#pieces.get(piece) ?? 0) + 1);
     return piece;
   }

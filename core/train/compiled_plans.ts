@@ -131,6 +131,7 @@ const LACKS: Readonly<Record<NoPlan["lacks"], (name: string) => string>> = {
   order: (name) =>
     `libtorch computes ${name} in an order that compiled steps don't follow (--compile=fast does without)`,
   memory: (name) => `this machine gives no memory for code (${name})`,
+  room: (bytes) => `the values of a step take ${bytes}, and this machine has less memory free`,
   symbol: (name) => `this libtorch has no ${name}`,
 };
 
@@ -141,6 +142,6 @@ export function attempt(make: () => Plans | { readonly reason: string }): Return
   try {
     return make();
   } catch (error) {
-    return { reason: messageOf(error) };
+    return { reason: messageOf(error).replace(/\.$/, "") }; // it stands inside of a sentence
   }
 }
