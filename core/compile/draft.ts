@@ -19,6 +19,8 @@ export interface FuseOptions {
   readonly threads?: number;
   /** In exact plans: products of our own are used where this knows how to have libtorch's bits. */
   readonly chainOf?: (theirs: BlasKernel, ours: GemmKernel) => number | null;
+  /** Products are libtorch's: no group becomes a part of one. */
+  readonly productsApart?: boolean;
 }
 
 /** A group that may grow. */

@@ -85,7 +85,8 @@ class Fusion {
       if (ref === null && !this.options.adds) cleared(draft, index);
     });
     const parts = this.#finished(), { buffers } = draft;
-    return { parts: this.options.exact ? parts : withEpilogues(parts, buffers), buffers };
+    const apart = this.options.exact || this.options.productsApart;
+    return { parts: apart ? parts : withEpilogues(parts, buffers), buffers };
   }
 
   /** These values cost much and are computed in more than one group. */
@@ -167,8 +168,8 @@ class Fusion {
         String(found.strides) === String(rowMajor(loopsOver(graph.nodes[ref].shape))) &&
         count(node.shape) === count(graph.nodes[ref].shape);
       const free = node.op !== "tensor" && node.op !== "call" && node.op !== "result" && !homes.has(base);
-      const direct = !adds ||
-        node.op === "gemm" && !this.options.exact && !this.#under.has(base) && alone(ref, base);
+      const own = !this.options.exact && !this.options.productsApart;
+      const direct = !adds || node.op === "gemm" && own && !this.#under.has(base) && alone(ref, base);
       if (same && free && direct) {
         homes.set(base, there);
         if (adds) addsTo.add(base);

@@ -1,9 +1,10 @@
 // A plan that runs: machine code and calls of libtorch's ops in turn, on memory that is given once.
-import { loadCode } from "../../ffi/machine_code.ts";
+import { loadCode, type MachineCode, type NoCode } from "../../ffi/machine_code.ts";
 import { timing } from "../../ffi/profile.ts";
-import type { Tensor } from "../../ffi/tensor.ts";
+import type { Device, Tensor } from "../../ffi/tensor.ts";
 import { formatBytes } from "../base/format.ts";
 import { NoBlas } from "./blas.ts";
+import { alignedIn, openCuda } from "./cuda/code.ts";
 import { type Cut, gradientsFirst, type Place, placesOf } from "./cuts.ts";
 import { fuse } from "./fuse.ts";
 import type { Graph } from "./graph.ts";
@@ -18,7 +19,8 @@ import { printCode } from "./x86/print.ts";
 export interface PlanOptions {
   readonly exact: boolean;
   readonly adds: boolean;
-  readonly isa: Isa;
+  /** Where the plan runs: a CPU's vector instructions, or a GPU. */
+  readonly isa: Isa | "cuda";
   readonly threads: number;
   readonly recomputes?: boolean;
   /** From the last block to the first; absent where nobody waits for gradients. */
@@ -27,8 +29,11 @@ export interface PlanOptions {
 
 /** Why there is no plan. */
 export interface NoPlan {
-  /** `order`: libtorch's order of this op is not known. `memory` for code, `room` for values, `symbol`: what the machine lacks. */
-  readonly lacks: "order" | "memory" | "room" | "symbol";
+  /**
+   * `order`: libtorch's order of this op is not known. `memory` for code, `room` for values, `symbol`: what the machine
+   * lacks. `compiler`: there is none for a GPU.
+   */
+  readonly lacks: "order" | "memory" | "room" | "symbol" | "compiler";
   readonly name: string;
 }
 
@@ -47,8 +52,9 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
   const began = performance.now();
   let placed: Placed, cuts: readonly Place[];
   try {
-    const chainOf = options.exact ? chainOn(options.isa, options.threads) : undefined;
-    const program = gradientsFirst(fuse(graph, { ...options, chainOf }));
+    const { exact, isa, threads } = options, productsApart = isa === "cuda";
+    const chainOf = exact && !productsApart ? chainOn(isa, threads) : undefined;
+    const program = gradientsFirst(fuse(graph, { ...options, chainOf, productsApart }));
     placed = place(program);
     cuts = placesOf(program, options.cuts ?? []);
   } catch (thrown) {
@@ -56,16 +62,16 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
     return { lacks: "order", name: thrown.message };
   }
   const { parts } = placed;
-  const room = memory.room ?? new Room();
+  const { device } = memory.flat, room = memory.room ?? new Room(device);
   if (!room.holds(placed.elements)) return { lacks: "room", name: formatBytes(4 * placed.elements) };
-  const whole = stepsOf(placed, cuts, options);
+  const whole = stepsOf(placed, cuts, options, device);
   if ("lacks" in whole) return whole;
   const arena = room.take(placed.elements);
   const runner = new Runner(placed, memory, arena, whole.steps, whole.at);
   let timed: Runner | null = null;
   const timedOr = (): Runner => {
     if (timed !== null) return timed;
-    const apart = stepsOf(placed, cuts, options, true);
+    const apart = stepsOf(placed, cuts, options, device, true);
     return timed = "lacks" in apart ? runner : new Runner(placed, memory, arena, apart.steps, apart.at);
   };
   return {
@@ -95,19 +101,26 @@ function stepsOf(
   { parts, slots }: Placed,
   cuts: readonly Place[],
   options: PlanOptions,
+  device: Device,
   apart = false,
 ): Steps | NoPlan {
   const steps: Step[] = [], at: number[] = [];
-  let kernels: Kernel[] = [], codeBytes = 0, name = "";
+  const onGpu = options.isa === "cuda" ? openCuda(parts, slots.length, alignedIn(slots), device) : null;
+  if (onGpu && "refused" in onGpu) return { lacks: onGpu.refused, name: onGpu.why };
+  let kernels: Kernel[] = [], codeBytes = onGpu?.bytes ?? 0, name = "";
+  const print = (): MachineCode | NoCode => {
+    if (options.isa === "cuda") return onGpu!.code(kernels);
+    const printed = printCode(kernels, options.isa, slots.length, options.threads);
+    codeBytes += printed.bytes.length;
+    return loadCode(printed);
+  };
   const close = (): NoPlan | null => {
     if (kernels.length === 0) return null;
-    const printed = printCode(kernels, options.isa, slots.length, options.threads);
-    const code = loadCode(printed);
+    const code = print();
     if ("refused" in code) {
       for (const step of steps) if ("code" in step) step.code.free();
       return { lacks: code.refused, name: code.name };
     }
-    codeBytes += printed.bytes.length;
     steps.push({ code, name });
     kernels = [];
     return null;

@@ -2,7 +2,7 @@
 // micro-batches, and a short last one, share it.
 import { forgetMemory } from "../../ffi/libc.ts";
 import { memoryBlockOf, uninitialised } from "../../ffi/make.ts";
-import { keep, type Tensor } from "../../ffi/tensor.ts";
+import { type Device, keep, type Tensor } from "../../ffi/tensor.ts";
 import { freeMemory } from "../base/memory.ts";
 
 const F32 = 4;
@@ -11,18 +11,20 @@ export class Room {
   /** How many plans work in each piece. */
   readonly #pieces = new Map<Tensor, number>();
 
-  /** Bytes that the machine and this process's limits leave. */
-  constructor(readonly free: () => number = freeMemory) {}
+  /** `free` gives the bytes that the machine and this process's limits leave; a GPU's allocator refuses by itself. */
+  constructor(readonly device: Device = "cpu", readonly free: () => number = freeMemory) {}
 
   #known(elements: number): Tensor | undefined {
     return [...this.#pieces.keys()].find((piece) => piece.numel >= elements);
   }
   /** False where the machine would have to give more than it has. */
   holds(elements: number): boolean {
+    if (this.device !== "cpu") return true;
     return this.#known(elements) !== undefined || F32 * elements <= this.free();
   }
   take(elements: number): Tensor {
-    const piece = this.#known(elements) ?? keep(uninitialised([Math.max(1, elements)]));
+    const piece = this.#known(elements) ??
+      keep(uninitialised([Math.max(1, elements)], { device: this.device }));
     this.#pieces.set(piece, (this.#pieces.get(piece) ?? 0) + 1);
     return piece;
   }
@@ -34,6 +36,7 @@ export class Room {
   }
   /** Between two runs its pages are the system's, for a step that runs op by op. */
   rest(): void {
+    if (this.device !== "cpu") return;
     for (const piece of this.#pieces.keys()) forgetMemory(memoryBlockOf(piece));
   }
 }

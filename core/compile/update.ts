@@ -26,6 +26,9 @@ export interface AdamNumbers {
 export const RATE = 0, SHRINK = 1, ROOT = 2;
 export const NUMBERS = 3;
 
+/** In their place on a GPU, since a captured step takes none from the host: the learning rate, and the count of steps. */
+export const LEARNING_RATE = 0, COUNT = 1;
+
 class Loop {
   readonly instructions: Instruction[] = [];
   readonly stores: { readonly value: Operand; readonly to: Walk }[] = [];
@@ -49,32 +52,60 @@ class Loop {
     return this.instructions.push(one) - 1;
   }
 
+  /** 1 - beta^count, to the last bits. */
+  corrected(beta: number): Operand {
+    const power = this.op("mul", this.given(COUNT), this.number(Math.log(beta)));
+    return this.op("neg", this.op("expm1", power));
+  }
+
   kernel(name: string): GroupKernel {
     const stage = { instructions: this.instructions, stores: this.stores, reductions: [] };
     return { kernel: "group", name, sizes: [this.piece.elements], stages: [stage] };
   }
 }
 
-/** RATE is -rate / (1 - beta1^t), SHRINK 1 - rate * decay, ROOT one over the root of 1 - beta2^t. */
+/**
+ * RATE is -rate / (1 - beta1^t), SHRINK 1 - rate * decay, ROOT one over the root of 1 - beta2^t. `counted`: they are
+ * computed of rate and count.
+ */
 export function adamKernel(
   piece: Piece,
   { beta1, beta2, eps, decay, decoupled }: AdamNumbers,
+  counted = false,
 ): GroupKernel {
   const loop = new Loop(piece), { op, number } = loop, [mean, squares] = piece.state;
   let weight = loop.load(piece.weights), gradient = loop.load(piece.gradient);
   const first = loop.load(mean), second = loop.load(squares);
+  const rate = counted
+    ? op("div", op("neg", loop.given(LEARNING_RATE)), loop.corrected(beta1))
+    : loop.given(RATE);
+  const root = counted ? op("rsqrt", loop.corrected(beta2)) : loop.given(ROOT);
+  const shrink = () =>
+    counted ? op("sub", number(1), op("mul", loop.given(LEARNING_RATE), number(decay))) : loop.given(SHRINK);
   if (decay !== 0) {
-    if (decoupled) weight = op("mul", weight, loop.given(SHRINK));
+    if (decoupled) weight = op("mul", weight, shrink());
     else gradient = op("fma", weight, number(decay), gradient);
   }
   const nextMean = op("fma", number(1 - beta1), op("sub", gradient, first), first);
   const own = op("mul", number(1 - beta2), gradient);
   const nextSquares = op("fma", own, gradient, op("mul", second, number(beta2)));
-  const under = op("fma", op("sqrt", nextSquares), loop.given(ROOT), number(eps));
+  const under = op("fma", op("sqrt", nextSquares), root, number(eps));
   loop.store(nextMean, mean);
   loop.store(nextSquares, squares);
-  loop.store(op("add", weight, op("div", op("mul", loop.given(RATE), nextMean), under)), piece.weights);
+  loop.store(op("add", weight, op("div", op("mul", rate, nextMean), under)), piece.weights);
   return loop.kernel(decoupled ? "adamw" : "adam");
+}
+
+/** Counts one more step. */
+export function countKernel(numbers: number): GroupKernel {
+  const place: Walk = { slot: numbers, offset: COUNT, strides: [0], kind: "f32" };
+  const instructions: Instruction[] = [
+    { op: "load", from: place },
+    { op: "number", value: 1 },
+    { op: "add", args: [0, 1] },
+  ];
+  const stage = { instructions, stores: [{ value: 2, to: place }], reductions: [] };
+  return { kernel: "group", name: "count", sizes: [1], stages: [stage] };
 }
 
 /** RATE is -rate. */
@@ -85,6 +116,7 @@ export function sgdKernel(
     readonly nesterov: boolean;
     readonly decay: number;
   },
+  counted = false,
 ): GroupKernel {
   const loop = new Loop(piece), { op, number } = loop, [mean] = piece.state;
   const weight = loop.load(piece.weights);
@@ -95,6 +127,7 @@ export function sgdKernel(
     loop.store(velocity, mean);
     step = nesterov ? op("fma", number(momentum), velocity, step) : velocity;
   }
-  loop.store(op("fma", loop.given(RATE), step, weight), piece.weights);
+  const rate = counted ? op("neg", loop.given(LEARNING_RATE)) : loop.given(RATE);
+  loop.store(op("fma", rate, step, weight), piece.weights);
   return loop.kernel("sgd");
 }

@@ -1,6 +1,6 @@
 // The first two compiled micro-batches are judged. Their gradients are compared with those of the recorded one.
 import { noGrad } from "../../ffi/autograd.ts";
-import { add, borrowBytes, fill_, tensor } from "../../ffi/make.ts";
+import { add, borrowBytes, fill_, readBytes, tensor } from "../../ffi/make.ts";
 import { clone, copy_ } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
@@ -142,7 +142,7 @@ const isConvolution = (node: Node): boolean =>
 const percent = (part: number): string => `${(100 * part).toPrecision(2)}%`;
 
 function numbersOf(t: Tensor): Float32Array {
-  const bytes = borrowBytes(t);
+  const bytes = t.device === "cpu" ? borrowBytes(t) : readBytes(t);
   return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
 }
 

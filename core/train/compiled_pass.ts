@@ -1,6 +1,6 @@
-// --compile on a CPU: a micro-batch's forward and backward as one plan of machine code. The first micro-batch of a shape
-// runs as always while it is recorded; the plan that is made of it computes the same micro-batch once more. So does the
-// second one, and the plan is used from then on if the gradients agree.
+// --compile on a CPU, and --compile=fast on a GPU: a micro-batch's forward and backward as one plan of code of our own.
+// The first micro-batch of a shape runs as always while it is recorded; the plan that is made of it computes the same
+// micro-batch once more. So does the second one, and the plan is used from then on if the gradients agree.
 import { returnFreedMemory } from "../../ffi/libc.ts";
 import { add, uninitialised, zero_ } from "../../ffi/make.ts";
 import { noGrad } from "../../ffi/autograd.ts";
@@ -48,7 +48,8 @@ const MOST_PLANS = 4;
 
 /** The way that these settings ask for on this device, or null. */
 export function compiledMode({ compile, deterministic }: Config["training"], onGpu: boolean): Mode | null {
-  if (onGpu || compile === "auto" || compile === "off") return null;
+  if (onGpu) return compile === "fast" ? "fast" : null; // otherwise steps are captured as they are
+  if (compile === "auto" || compile === "off") return null;
   return compile === "on" ? deterministic === "off" ? "fast" : "exact" : compile;
 }
 
@@ -62,9 +63,13 @@ export function whyNotCompiled(
     return "--amp computes in half precision, whose bits are libtorch's own (--compile=fast rounds as it does)";
   }
   if (syncNorms) return "--sync-bn gathers statistics in the middle of them";
+  if (pass.onGpu && pass.cast === "f16") return "--amp fp16 leaves steps out on the device";
+  if (pass.onGpu) return pass.seeds === null ? null : DRAWN;
   if (machineIsa() === null) return "this processor has no AVX2";
   return null;
 }
+
+const DRAWN = "a GPU's kernels of dropout draw other numbers than compiled steps would (--dropout 0)";
 
 export const HEAD_IN_PARTS = "the head computes its logits in parts (training.logits_mib)";
 
@@ -87,8 +92,8 @@ export function openCompiledPass(
   reports: () => Reports,
   choice: Choice | null = null,
 ): CompiledPass {
-  const isa = machineIsa()!;
-  const kinds: Kind[] = [], room = new Room();
+  const { device } = arena.flat, isa = device === "cpu" ? machineIsa()! : "cuda";
+  const kinds: Kind[] = [], room = new Room(device);
   let fresh = false, told = false, timed = false;
 
   const clear = () => {
@@ -179,7 +184,7 @@ export function openCompiledPass(
       } else if (agrees(p, made, gradient, recorded, !told)) plans = made;
     });
     told = true;
-    const shape = (t: Tensor) => keep(uninitialised(t.shape, { dtype: t.dtype }));
+    const shape = (t: Tensor) => keep(uninitialised(t.shape, { dtype: t.dtype, device }));
     kinds.push({
       ...{ input: shape(input), target: shape(target), weighted: weight !== null },
       ...{ rollout: p.rollout?.steps ?? 0, plans, sure: false, adds: false },

@@ -1,6 +1,6 @@
 // The plans of a micro-batch's shape: from a recording to code that runs.
 import { uninitialised, zero_, zeros } from "../../ffi/make.ts";
-import { select } from "../../ffi/ops.ts";
+import { select, toCopy } from "../../ffi/ops.ts";
 import { threads } from "../../ffi/context.ts";
 import { record } from "../../ffi/trace.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
@@ -33,7 +33,7 @@ export type Mode = "exact" | "fast";
 /** Plans are made for this. */
 export interface Wanted {
   readonly mode: Mode;
-  readonly isa: Isa;
+  readonly isa: Isa | "cuda";
   /** Gradients are waited for here. */
   readonly cuts: readonly Cut[];
   /** Backward computes each block's values once more. */
@@ -62,10 +62,13 @@ export function makePlans(
   const { graph: forward } = lowered, weighted = weight !== null;
   const graph = orRefusal(() => derive(forward, arena.parameters.length, { weighted }));
   if ("reason" in graph) return { reason: sentenceOf(graph) };
-  const output = keep(uninitialised(outcome.output.shape));
-  const losses = keep(zeros([CELLS * CELL]));
+  const { device } = arena.flat;
+  const output = keep(uninitialised(outcome.output.shape, { device }));
+  const losses = keep(zeros([CELLS * CELL], { device }));
   const cells = Array.from({ length: CELLS }, (_, i) => keep(select(losses, 0, i * CELL)));
-  const memory = { ...arena, held: lowered.held, output, losses, room };
+  // 0-dim constants may lie on the host, where libtorch's kernels take their numbers from.
+  const held = lowered.held.map((t) => t.device === device ? t : keep(toCopy(t, t.dtype, null, device)));
+  const memory = { ...arena, held, output, losses, room };
   const make = (adds: boolean) =>
     makePlan(graph, memory, { exact: mode === "exact", adds, isa, threads: threads(), recomputes, cuts });
   const first = make(false);
@@ -94,6 +97,7 @@ export function makePlans(
     free() {
       first.free();
       adding?.free();
+      held.forEach((t, i) => t !== lowered.held[i] && t.free());
       for (const t of [output, losses, ...cells]) t.free();
       lowered.free();
     },
@@ -133,6 +137,7 @@ const LACKS: Readonly<Record<NoPlan["lacks"], (name: string) => string>> = {
   memory: (name) => `this machine gives no memory for code (${name})`,
   room: (bytes) => `the values of a step take ${bytes}, and this machine has less memory free`,
   symbol: (name) => `this libtorch has no ${name}`,
+  compiler: (why) => why,
 };
 
 const whyNoPlan = ({ lacks, name }: NoPlan): string => LACKS[lacks](name);

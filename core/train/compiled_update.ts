@@ -1,12 +1,25 @@
 // --compile=fast: the optimizer's update of all parameters is one loop of machine code, or one for each part of a bucket
-// that this rank updates.
+// that this rank updates; on a GPU it is kernels of CUDA C.
 import { threads } from "../../ffi/context.ts";
 import { loadCode } from "../../ffi/machine_code.ts";
 import { timing } from "../../ffi/profile.ts";
-import { borrowBytes, zeros } from "../../ffi/make.ts";
-import { keep } from "../../ffi/tensor.ts";
+import { borrowBytes, fill_, zeros } from "../../ffi/make.ts";
+import { select } from "../../ffi/ops.ts";
+import { keep, type Tensor } from "../../ffi/tensor.ts";
+import { openCuda } from "../compile/cuda/code.ts";
 import type { GroupKernel } from "../compile/kernel.ts";
-import { adamKernel, NUMBERS, type Piece, RATE, ROOT, sgdKernel, SHRINK } from "../compile/update.ts";
+import {
+  adamKernel,
+  COUNT,
+  countKernel,
+  LEARNING_RATE,
+  NUMBERS,
+  type Piece,
+  RATE,
+  ROOT,
+  sgdKernel,
+  SHRINK,
+} from "../compile/update.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
 import { printCode } from "../compile/x86/print.ts";
 import type { Choice } from "./compiled_choice.ts";
@@ -20,8 +33,8 @@ export function compiledUpdate(
   arena: Arena,
   choice: Pick<Choice, "compiled"> = { compiled: true },
 ): Optimizer {
-  const isa = machineIsa(), { state } = optimizer;
-  if (isa === null || state === undefined || arena.direct) return optimizer;
+  const isa = machineIsa(), { state } = optimizer, onGpu = arena.flat.device !== "cpu";
+  if (isa === null && !onGpu || state === undefined || arena.direct) return optimizer;
   const pieces = piecesOf(arena), tensors = pieces.flatMap(({ weights, gradient }) => [weights, gradient]);
   const numbersSlot = tensors.length + state.length;
   const kernels = pieces.map(({ weights, offset }, i) =>
@@ -32,10 +45,11 @@ export function compiledUpdate(
       state: state.map((_, k) => tensors.length + k),
       offset,
       numbers: numbersSlot,
-    })
-  );
-  if (kernels.includes(null)) return optimizer;
-  const code = loadCode(printCode(kernels.filter((one) => one !== null), isa, numbersSlot + 1, threads()));
+    }, onGpu)
+  ).filter((one) => one !== null);
+  if (kernels.length < pieces.length) return optimizer;
+  if (onGpu) return updateOnGpu(optimizer, kernels, [...tensors, ...state]);
+  const code = loadCode(printCode(kernels, isa!, numbersSlot + 1, threads()));
   if ("refused" in code) return optimizer;
   const numbers = keep(zeros([NUMBERS]));
   [...tensors, ...state, numbers].forEach((tensor, slot) => code.setSlot(slot, tensor));
@@ -60,17 +74,48 @@ export function compiledUpdate(
   };
 }
 
+/** Rate and count lie on the device, so that a captured step can be replayed. */
+function updateOnGpu(
+  optimizer: Optimizer,
+  update: readonly GroupKernel[],
+  tensors: readonly Tensor[],
+): Optimizer {
+  const { device } = tensors[0], slot = tensors.length, kernels = [countKernel(slot), ...update];
+  const made = openCuda(kernels, slot + 1, (other) => other < slot, device);
+  if ("refused" in made) return optimizer;
+  const code = made.code(kernels), numbers = keep(zeros([2], { device }));
+  [...tensors, numbers].forEach((tensor, i) => code.setSlot(i, tensor));
+  const [rate, count] = [LEARNING_RATE, COUNT].map((place) => keep(select(numbers, 0, place)));
+  const begin = () => void optimizer.advance!();
+  return {
+    ...optimizer,
+    get steps() {
+      return optimizer.steps;
+    },
+    set steps(taken) {
+      optimizer.steps = taken;
+      fill_(count, taken);
+    },
+    step(lr) {
+      begin();
+      fill_(rate, lr);
+      code.run();
+    },
+    onDevice: { ...optimizer.onDevice!, rate, begin, queue: code.run },
+  };
+}
+
 /** The whole arena, or this rank's parts of buckets, whose state lies together. */
 function piecesOf({ parameters, flat, gradient, memory, starts }: Arena) {
   if (memory.length === 1 && memory[0] === gradient) return [{ weights: flat, gradient, offset: 0 }];
   return memory.map((gradient, i) => ({ weights: parameters[i], gradient, offset: starts[i] }));
 }
 
-function kernelOf(s: OptimizerSettings, piece: Piece): GroupKernel | null {
+function kernelOf(s: OptimizerSettings, piece: Piece, onGpu: boolean): GroupKernel | null {
   const { momentum, nesterov, weight_decay: decay, beta1, beta2, eps } = s;
-  if (s.type === "sgd") return sgdKernel(piece, { momentum, nesterov, decay });
+  if (s.type === "sgd") return sgdKernel(piece, { momentum, nesterov, decay }, onGpu);
   if (s.type !== "adamw" && s.type !== "adam") return null;
-  return adamKernel(piece, { beta1, beta2, eps, decay, decoupled: s.type === "adamw" });
+  return adamKernel(piece, { beta1, beta2, eps, decay, decoupled: s.type === "adamw" }, onGpu);
 }
 
 type Begin = (given: Float32Array, rate: number, step: number) => void;

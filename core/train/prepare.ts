@@ -149,9 +149,11 @@ export function prepare(launch: Launch): Trainer {
   const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team, fast) : null;
   const ordinary = zero?.optimizer ?? createOptimizer(training.optimizer, arena);
   let reports: Reports | null = null;
-  const choice = compiles ? openChoice(training, mode, team === null, (text) => reports?.line(text)) : null;
+  const choice = compiles && !pass.onGpu
+    ? openChoice(training, mode, team === null, (text) => reports?.line(text))
+    : null;
   const optimizer = fast && zero === null
-    ? compiledUpdate(ordinary, training.optimizer, arena, choice!)
+    ? compiledUpdate(ordinary, training.optimizer, arena, choice ?? undefined)
     : ordinary;
   const scaler = amp === "fp16" ? scalerOf(config, device) : null;
   const ema = training.ema > 0 ? createEma(arena, training.ema) : null;

@@ -1,7 +1,12 @@
 // libcuda.so.1: what the program and libtorch ask the driver.
 #include "standin.h"
+#include <dlfcn.h>
+#include <elf.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { INVALID_DEVICE = 101, NOT_SUPPORTED = 801, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76, DEVICE_ORDINAL = 9 };
 
@@ -39,6 +44,80 @@ int cuGetErrorString(int code, const char **text) { *text = code ? "an error of 
 int cuPointerGetAttribute(void *value, int which, uint64_t at) {
   (void)at;
   *(uint64_t *)value = which == DEVICE_ORDINAL ? 0 : (uint64_t)CONTEXT;
+  return 0;
+}
+
+// ---- modules: machine code of the stand-in's NVRTC, which is a library of this host
+
+enum { INVALID_IMAGE = 200, INVALID_VALUE = 1, NOT_FOUND = 500 };
+
+typedef struct Function {
+  char name[64];
+  void (*run)(void **given, unsigned blocks, unsigned threads);
+  unsigned arguments, writes;
+} Function;
+
+int cuModuleLoadData(void **module, const void *image) {
+  const Elf64_Ehdr *head = image;
+  if (memcmp(head->e_ident, ELFMAG, SELFMAG)) return INVALID_IMAGE;
+  size_t size = head->e_shoff + (size_t)head->e_shnum * head->e_shentsize;
+  int file = memfd_create("cuda-module", 0);
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+  if (file < 0 || write(file, image, size) != (ssize_t)size) return INVALID_IMAGE;
+  *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!*module) standin_violation("a module that can't be loaded: %s", dlerror());
+  else standin_count("module", "loaded", size);
+  return *module ? 0 : INVALID_IMAGE; // the file stays open: another of this name would be taken for this one
+}
+int cuModuleUnload(void *module) { (void)module; return 0; } // a graph may still launch its functions
+
+int cuModuleGetFunction(void **out, void *module, const char *name) {
+  char symbol[96];
+  Function *f = calloc(1, sizeof *f);
+  snprintf(f->name, sizeof f->name, "%s", name);
+  snprintf(symbol, sizeof symbol, "host_%s", name);
+  *(void **)&f->run = dlsym(module, symbol);
+  snprintf(symbol, sizeof symbol, "arguments_%s", name);
+  const unsigned *arguments = dlsym(module, symbol);
+  if (!f->run || !arguments) return NOT_FOUND;
+  f->arguments = *arguments & 255;
+  f->writes = *arguments >> 8;
+  *out = f;
+  return 0;
+}
+
+typedef struct {
+  const Function *function;
+  unsigned blocks, threads;
+  void *values[32], *given[32];
+} Launch;
+
+static void run_launch(void *data) {
+  Launch *l = data;
+  l->function->run(l->given, l->blocks, l->threads);
+}
+
+/** The arguments are addresses of device memory, all of them. */
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                   void *stream, void **given, void **extra) {
+  const Function *f = function;
+  if (!gx || gy != 1 || gz != 1 || !bx || bx > 1024 || by != 1 || bz != 1 || shared || extra || f->arguments > 24) {
+    standin_violation("a launch of %s as %u x %u x %u blocks of %u x %u x %u threads", f->name, gx, gy, gz, bx, by, bz);
+    return INVALID_VALUE;
+  }
+  int code = standin_operator(f->name, stream);
+  if (code) return code;
+  Launch *l = calloc(1, sizeof *l); // a graph keeps it
+  *l = (Launch){.function = f, .blocks = gx, .threads = bx};
+  for (unsigned i = 0; i < f->arguments; i++) {
+    const void *at = *(void **)given[i];
+    if (!standin_owns(at, 4, f->name, "an argument")) return INVALID_VALUE;
+    standin_access(stream, at, 4, f->writes >> i & 1, f->name, i == 0);
+    l->values[i] = standin_bytes(at);
+    l->given[i] = &l->values[i];
+  }
+  standin_host_work(f->name, stream, run_launch, l);
   return 0;
 }
 

@@ -7,6 +7,8 @@ import { COMPILER } from "../native/double.ts";
 import { importsOf, type NvidiaLibrary, output } from "./imports.ts";
 
 const HERE = fromFileUrl(new URL("./", import.meta.url));
+/** Compiles CUDA C for this host. */
+const HOST = fromFileUrl(new URL("../core/compile/cuda/host.sh", import.meta.url));
 const source = (name: string) => join(HERE, name);
 
 /** The sources of each library that answers; what else libtorch imports gets stubs. */
@@ -205,6 +207,7 @@ export function standinEnv(folder: string, { lateMs = null, numbers = true, more
     HPCTRAIN_LIBTORCH: folder,
     HPCTRAIN_NCCL: join(folder, "libnccl.so.2"),
     LD_LIBRARY_PATH: folder,
+    CUDA_STANDIN_HOST: HOST,
     CUDA_STANDIN_NUMBERS: numbers ? join(folder, "libnumbers.so") : "",
     ...(lateMs === null ? {} : { CUDA_STANDIN_LATE: "1", CUDA_STANDIN_TICK_MS: String(lateMs) }),
     OMP_NUM_THREADS: "1",

@@ -8,7 +8,7 @@ import { rowInvariants } from "./invariants.ts";
 import { Pointers } from "./pointers.ts";
 import { bitsOf, type Printer } from "./printer.ts";
 import { COMPARE, type Step, Steps, type Value } from "./steps.ts";
-import { simplified, walksOf } from "./walks.ts";
+import { simplified, walksOf } from "../walks.ts";
 
 /** Registers that accumulators may take, and steps of a body up to which it is unrolled so often. */
 const ACCUMULATORS = { avx512: 16, avx2: 6 } as const;

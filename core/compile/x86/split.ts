@@ -1,7 +1,7 @@
 // A kernel as several that can run at the same time: each has rows or columns of its own, and the bits are the same.
 import type { GemmKernel, GroupKernel, Instruction, Kernel, Stage, Walk } from "../kernel.ts";
 import type { Batch } from "./batches.ts";
-import { simplified } from "./walks.ts";
+import { simplified } from "../walks.ts";
 
 /** Multiplications, and instructions' results, of about 50 us on one core: threads may take as long to meet. */
 const LEAST_GEMM = 1 << 22, LEAST_GROUP = 1 << 21;

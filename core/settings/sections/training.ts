@@ -351,7 +351,8 @@ const execution = {
     about: {
       auto: "captured on a GPU, op by op on a CPU",
       on: "on a CPU: exact with --deterministic, else fast; op by op where that is faster",
-      fast: "on a CPU: products and functions of its own, which round a little differently",
+      fast:
+        "products and functions of its own, which round a little differently; on a GPU: groups (untried on a real one)",
       exact: "on a CPU: the bits of the same run without it",
     },
   }),

@@ -18,6 +18,8 @@ import { type Data, runKernels, walk } from "./harness.ts";
 import { draws, SPECIAL, TORCH, ulpOf, ULPS } from "./torch_ops.ts";
 
 const SIZES = [1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 47, 64, 65, 100];
+/** Rows and columns that many threads share. */
+const LARGE = [128, 132, 260, 700, 1028, 1540, 3001];
 const OPS = Object.keys(POINTWISE).filter((op) => op !== "float") as Exclude<Pointwise, "float">[];
 const NO_WAVES = OPS.filter((op) => op !== "sin" && op !== "cos");
 
@@ -65,9 +67,11 @@ function numbers(random: Random, count: number): Float32Array {
   );
 }
 
-function makeCase(random: Random): Case {
+function makeCase(random: Random, large: boolean): Case {
   const sizes = Array.from({ length: 1 + random.below(3) }, () => random.of(SIZES));
-  while (sizes.reduce((a, b) => a * b) > 6_000) sizes[random.below(sizes.length)] = random.of([1, 2, 3]);
+  if (large) sizes[random.below(sizes.length)] = random.of(LARGE);
+  const most = large ? 60_000 : 6_000;
+  while (sizes.reduce((a, b) => a * b) > most) sizes[random.below(sizes.length)] = random.of([1, 2, 3]);
   const slots: Data[] = [];
   const inputs = Array.from({ length: 1 + random.below(5) }, (): Walk => {
     const strides = readStrides(random, sizes),
@@ -198,11 +202,45 @@ function wrongReduction(
   return null;
 }
 
+/** A group to run; `atEnd`: its tensors end where memory does. */
+export interface GroupRun {
+  readonly kernel: GroupKernel;
+  readonly slots: readonly Data[];
+  readonly atEnd: boolean;
+}
+
+/** The group of this seed, and the same one without the stores that only this test wants. */
+export function groupRuns(
+  seed: number,
+  large = false,
+): { readonly full: GroupRun; readonly lean: GroupRun } {
+  const { kernel, slots } = makeCase(new Random(seed), large), random = new Random(seed + 1);
+  const stages = kernel.stages.map((stage) => ({
+    ...stage,
+    stores: stage.stores.filter((_, i) => i === stage.stores.length - 1 || random.chance(0.1)),
+  }));
+  return {
+    full: { kernel, slots, atEnd: seed % 2 === 0 },
+    lean: { kernel: { ...kernel, stages }, slots, atEnd: seed % 2 === 1 },
+  };
+}
+
 /** Null where the group of this seed is right. */
-export function fuzzGroup(seed: number, isa: Isa): string | null {
-  const { kernel, slots } = makeCase(new Random(seed));
-  const { sizes, stages } = kernel;
-  const full = runKernels([kernel], isa, slots, seed % 2 === 0);
+export const fuzzGroup = (seed: number, isa: Isa): string | null =>
+  judgeGroup(
+    seed,
+    groupRuns(seed),
+    ({ kernel, slots, atEnd }) => runKernels([kernel], isa, slots, atEnd),
+  );
+
+/** Null where both runs give what they must. */
+export function judgeGroup(
+  seed: number,
+  runs: ReturnType<typeof groupRuns>,
+  run: (one: GroupRun) => readonly Data[],
+): string | null {
+  const { kernel: { sizes, stages }, slots } = runs.full;
+  const full = run(runs.full);
   const reduced: Float32Array[] = [];
   for (const { instructions, stores, reductions } of stages) {
     const values = stores.map(({ to }) => walked(to, sizes, full));
@@ -228,17 +266,8 @@ export function fuzzGroup(seed: number, isa: Isa): string | null {
   }
   // Sleef computes these lanes in another way where a neighbour is large, and neighbours are others then.
   if (stages.some((stage) => stage.instructions.some(({ op }) => op === "sin" || op === "cos"))) return null;
-  // Without the stores that only this test wants.
-  const random = new Random(seed + 1);
-  const lean: GroupKernel = {
-    ...kernel,
-    stages: stages.map((stage) => ({
-      ...stage,
-      stores: stage.stores.filter((_, i) => i === stage.stores.length - 1 || random.chance(0.1)),
-    })),
-  };
-  const second = runKernels([lean], isa, slots, seed % 2 === 1);
-  for (const { stores, reductions } of lean.stages) {
+  const second = run(runs.lean);
+  for (const { stores, reductions } of runs.lean.kernel.stages) {
     for (const { to } of stores) {
       const [a, b] = [full[to.slot], second[to.slot]] as Float32Array[];
       if (!a.every((value, i) => same(value, b[i]))) return `seed ${seed}: without stores it differs`;

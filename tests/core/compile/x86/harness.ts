@@ -34,16 +34,21 @@ function area(i: number): Area {
 const dtypeOf = (data: Data): DType =>
   data instanceof Float32Array ? "f32" : data instanceof BigInt64Array ? "i64" : "bool";
 
-/** A tensor over guarded memory. `atEnd`: its last byte is followed by a page that can't be touched. */
-function guarded(i: number, data: Data, atEnd: boolean): { tensor: Tensor; bytes: Uint8Array } {
+/** The data in guarded memory. `atEnd`: its last byte is followed by a page that can't be touched. */
+export function guarded(i: number, data: Data, atEnd: boolean): Area {
   const { address, bytes } = area(i);
   if (data.byteLength > AREA) throw new Error("too large for the guarded memory of tests");
   const begin = atEnd ? AREA - data.byteLength : 0;
   const view = bytes.subarray(begin, begin + data.byteLength);
   view.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+  return { address: address + BigInt(begin), bytes: view };
+}
+
+function guardedTensor(i: number, data: Data, atEnd: boolean): { tensor: Tensor; bytes: Uint8Array } {
+  const { address, bytes } = guarded(i, data, atEnd);
   const sizes = BigInt64Array.of(BigInt(data.length)), strides = BigInt64Array.of(1n);
   native.fromMemory(
-    address + BigInt(begin),
+    address,
     1n,
     new Uint8Array(sizes.buffer),
     new Uint8Array(strides.buffer),
@@ -53,7 +58,7 @@ function guarded(i: number, data: Data, atEnd: boolean): { tensor: Tensor; bytes
     0,
     outAt,
   );
-  return { tensor: new Tensor(BigInt.asUintN(64, outI64[0])), bytes: view };
+  return { tensor: new Tensor(BigInt.asUintN(64, outI64[0])), bytes };
 }
 
 export function load(code: CodeToLoad): MachineCode {
@@ -71,16 +76,21 @@ export function runKernels(
   threads = 1,
 ): Data[] {
   const code = load(printCode(kernels, isa, slots.length, threads));
-  const memory = slots.map((data, i) => guarded(i, data, atEnd));
+  const memory = slots.map((data, i) => guardedTensor(i, data, atEnd));
   memory.forEach(({ tensor }, i) => code.setSlot(i, tensor));
   code.run();
   code.free();
   return slots.map((data, i) => {
     memory[i].tensor.free();
-    const bytes = memory[i].bytes.slice();
-    if (data instanceof Float32Array) return new Float32Array(bytes.buffer);
-    return data instanceof BigInt64Array ? new BigInt64Array(bytes.buffer) : bytes;
+    return copied(data, memory[i]);
   });
+}
+
+/** What memory holds now, as the data that it was made of. */
+export function copied(data: Data, { bytes }: Pick<Area, "bytes">): Data {
+  const copy = bytes.slice();
+  if (data instanceof Float32Array) return new Float32Array(copy.buffer);
+  return data instanceof BigInt64Array ? new BigInt64Array(copy.buffer) : copy;
 }
 
 export const walk = (

@@ -1,5 +1,5 @@
 // A group in the fewest loops: dimensions that all its walks cross in one stride are one.
-import type { GroupKernel, Instruction, Reduction, Stage, Walk } from "../kernel.ts";
+import type { GroupKernel, Instruction, Reduction, Stage, Walk } from "./kernel.ts";
 
 /** So many rows are added one after the other. */
 const IN_ORDER = 16;

@@ -1,0 +1,61 @@
+// The second step of sums over columns and over everything: the parts that blocks have left, in a fixed order.
+import type { Reduction } from "../kernel.ts";
+import type { Argument, Parts } from "./group.ts";
+import { opName } from "./prelude.ts";
+
+const THREADS = 256;
+
+export interface PrintedFinish {
+  readonly arguments: readonly Argument[];
+  readonly parameters: string;
+  readonly body: string;
+  readonly blocks: number;
+  readonly threads: number;
+}
+
+/** Each sum has blocks of its own. */
+export function printFinish(parts: readonly Parts[]): PrintedFinish {
+  let blocks = 0;
+  const lines = parts.flatMap((one, i) => {
+    const begin = blocks;
+    blocks += one.columns > 1 ? Math.ceil(one.columns / THREADS) : 1;
+    const last = i === parts.length - 1;
+    return [
+      ...(last ? [] : [`if (blockIdx.x < ${blocks}) {`]),
+      ...(one.columns > 1 ? columns(one, i, begin) : whole(one, i)).map((line) => last ? line : `  ${line}`),
+      ...(last ? [] : ["  return;", "}"]),
+    ];
+  });
+  const shared = parts.some(({ columns }) => columns === 1) ? ["__shared__ float shared[32];"] : [];
+  return {
+    arguments: parts.map(({ reduction: { to } }) => ({ slot: to!.slot, offset: to!.offset, kind: "f32" })),
+    parameters: [...parts.map((_, i) => `float *p${i}`), "float *scratch"].join(", "),
+    body: [...shared, ...lines].map((line) => `  ${line}\n`).join(""),
+    blocks,
+    threads: THREADS,
+  };
+}
+
+function columns({ reduction, begin, parts, columns }: Parts, i: number, first: number): string[] {
+  const op = opName(reduction.op), stride = strideOf(reduction);
+  return [
+    `const int c${i} = (blockIdx.x - ${first}) * ${THREADS} + threadIdx.x;`,
+    `if (c${i} < ${columns}) {`,
+    `  float sum = ${op}::first();`,
+    `  for (int k = 0; k < ${parts}; k++) sum = ${op}::join(sum, scratch[${begin} + k * ${columns} + c${i}]);`,
+    `  p${i}[${stride === 1 ? `c${i}` : `(long long)c${i} * ${stride}`}] = sum;`,
+    "}",
+  ];
+}
+
+const strideOf = ({ to, over }: Reduction): number => over === "column" ? to!.strides.at(-1)! : 0;
+
+function whole({ reduction, begin, parts }: Parts, i: number): string[] {
+  const op = opName(reduction.op);
+  return [
+    `float sum${i} = ${op}::first();`,
+    `for (int k = threadIdx.x; k < ${parts}; k += ${THREADS}) sum${i} = ${op}::join(sum${i}, scratch[${begin} + k]);`,
+    `sum${i} = of_block<${op}>(sum${i}, shared);`,
+    `if (threadIdx.x == 0) p${i}[0] = sum${i};`,
+  ];
+}

@@ -1,0 +1,367 @@
+// One group as a function of CUDA C. Sums over rows are ready for the stages after theirs; sums over columns and over
+// everything are left in parts where several blocks make them, which finish.ts sums up.
+import type { GroupKernel, Place, Reduction, Stage, Walk } from "../kernel.ts";
+import { simplified, walksOf } from "../walks.ts";
+import { Expressions, type Lanes, type Sources } from "./expressions.ts";
+import { opName } from "./prelude.ts";
+import { type Schedule, scheduleOf } from "./schedule.ts";
+
+/** Elements of a tensor to which indices of 32 bits reach, with room for a step of all threads. */
+const MOST_INDEX = 2 ** 30;
+
+const TYPES = { f32: "float", i64: "long long", bool: "unsigned char" } as const;
+export const BYTES = { f32: 4, i64: 8, bool: 1 } as const;
+
+export interface Argument extends Place {
+  readonly kind: Walk["kind"];
+}
+
+/** A reduction leaves `parts` rows of so many columns in scratch memory. */
+export interface Parts {
+  readonly reduction: Reduction;
+  readonly begin: number;
+  readonly parts: number;
+  readonly columns: number;
+}
+
+export interface PrintedGroup {
+  /** The function's parameters in order; scratch memory comes behind them if it has `scratch`. */
+  readonly arguments: readonly Argument[];
+  /** Without its name: equal groups have equal text. */
+  readonly parameters: string;
+  readonly body: string;
+  readonly schedule: Schedule;
+  readonly parts: readonly Parts[];
+  /** f32 elements of scratch memory. */
+  readonly scratch: number;
+}
+
+/** `aligned` says whether a slot's memory begins at a multiple of 16 bytes. */
+export const printGroup = (kernel: GroupKernel, aligned: (slot: number) => boolean): PrintedGroup =>
+  new Group(simplified(kernel), aligned).print();
+
+/** The lines of a loop's body, and those that may stand before the loop. */
+interface Body {
+  readonly fixed: readonly string[];
+  readonly lines: readonly string[];
+}
+
+const inLoop = ({ fixed, lines }: Body): string[] => [...fixed, ...lines];
+
+class Group {
+  readonly #schedule: Schedule;
+  readonly #arguments: Argument[] = [];
+  readonly #parts = new Map<Reduction, Parts>();
+  readonly #index: "int" | "long long";
+  readonly #inner: number;
+  readonly #rows: number;
+  readonly #rowResults = new Map<Reduction, string>();
+  readonly #written = new Set<number>();
+  readonly #writtenSlots: ReadonlySet<number>;
+  #scratch = 0;
+  #shared = false;
+
+  constructor(readonly kernel: GroupKernel, readonly aligned: (slot: number) => boolean) {
+    const { sizes, stages } = kernel;
+    if (sizes.includes(0)) throw new Error(`internal: ${kernel.name} loops over nothing.`);
+    this.#schedule = scheduleOf(kernel);
+    this.#writtenSlots = new Set(stages.flatMap(({ stores, reductions }) => [
+      ...stores.map(({ to }) => to.slot),
+      ...reductions.flatMap(({ to }) => to?.slot ?? []),
+    ]));
+    this.#inner = sizes.at(-1)!;
+    this.#rows = sizes.slice(0, -1).reduce((product, size) => product * size, 1);
+    const farthest = Math.max(
+      this.#rows * this.#inner,
+      ...walksOf(kernel).map(({ strides }) =>
+        strides.reduce((sum, step, dim) => sum + step * (sizes[dim] - 1), 0)
+      ),
+    );
+    this.#index = farthest < MOST_INDEX ? "int" : "long long";
+    for (const { reductions } of stages) {
+      for (const reduction of reductions) {
+        if (reduction.over === "row") this.#rowResults.set(reduction, `r${this.#rowResults.size}`);
+        else if (reduction.to !== null) this.#plan(reduction);
+      }
+    }
+  }
+
+  /** Where one block or worker makes the whole of it, it goes to its place at once. */
+  #plan(reduction: Reduction): void {
+    const { way, blocks, workers } = this.#schedule;
+    const parts = reduction.over === "all" ? blocks : way === "flat" ? 1 : workers;
+    if (parts === 1) return;
+    const columns = reduction.over === "all" ? 1 : this.#inner;
+    this.#parts.set(reduction, { reduction, begin: this.#scratch, parts, columns });
+    this.#scratch += parts * columns;
+  }
+
+  print(): PrintedGroup {
+    const { way } = this.#schedule;
+    const lines = way === "flat" ? this.#flat() : way === "rows" ? this.#byRows() : this.#byColumns();
+    const head = this.#shared ? [`__shared__ float shared[${way === "columns" ? 256 : 32}];`] : [];
+    const parameters = this.#arguments.map(({ kind }, i) =>
+      `${this.#written.has(i) ? "" : "const "}${TYPES[kind]} *p${i}`
+    );
+    if (this.#scratch > 0) parameters.push("float *scratch");
+    return {
+      arguments: this.#arguments,
+      parameters: parameters.join(", "),
+      body: [...head, ...lines].map((line) => `  ${line}\n`).join(""),
+      schedule: this.#schedule,
+      parts: [...this.#parts.values()],
+      scratch: this.#scratch,
+    };
+  }
+
+  // Memory.
+
+  #argument({ slot, offset, kind }: Walk, written = false): string {
+    let at = this.#arguments.findIndex((one) =>
+      one.slot === slot && one.offset === offset && one.kind === kind
+    );
+    if (at < 0) at = this.#arguments.push({ slot, offset, kind }) - 1;
+    if (written) this.#written.add(at);
+    return `p${at}`;
+  }
+  /** The index of a walk: i0, i1, ... and c count the loops. */
+  #at(walk: Walk, column: string): string {
+    const last = walk.strides.length - 1;
+    const terms = walk.strides.flatMap((stride, dim) => {
+      const index = dim === last ? column : `i${dim}`;
+      return stride === 0 || index === "0" ? [] : [stride === 1 ? index : `${index} * ${stride}`];
+    });
+    return terms.length === 0 ? "0" : terms.join(" + ");
+  }
+  /** Four numbers side by side, at a multiple of 16 bytes. */
+  #inFours({ slot, offset, strides, kind }: Walk): boolean {
+    return kind === "f32" && strides.at(-1) === 1 && this.aligned(slot) && offset % 4 === 0 &&
+      strides.slice(0, -1).every((stride) => stride % 4 === 0);
+  }
+
+  #sources(lanes: Lanes, prefix: string): Sources {
+    let fours = 0;
+    return {
+      load: (from) => {
+        const pointer = this.#argument(from), stride = from.strides.at(-1)!;
+        if (lanes === 4 && this.#inFours(from)) {
+          const name = `${prefix}f${fours++}`;
+          const line = `const float4 ${name} = *(const float4 *)(${pointer} + ${this.#at(from, "c")});`;
+          return { lines: [line], value: (lane) => `${name}.${"xyzw"[lane]}` };
+        }
+        const value = (lane: number) => {
+          const column = lane > 0 && stride !== 0 ? `(c + ${lane})` : "c";
+          const read = `${pointer}[${this.#at(from, column)}]`;
+          return from.kind === "bool" ? `${read} != 0` : from.kind === "i64" ? `(float)${read}` : read;
+        };
+        return { lines: [], value };
+      },
+      reduced: (reduction) => `r${reduction}`,
+      written: (slot) => this.#writtenSlots.has(slot),
+    };
+  }
+
+  #stores(stage: Stage, values: Expressions, lanes: Lanes): string[] {
+    return stage.stores.flatMap(({ value, to }) => {
+      if (to.kind !== "f32") throw new Error(`internal: a kernel stores ${to.kind}.`);
+      const pointer = this.#argument(to, true), of = (lane: number) => values.number(value, lane);
+      if (lanes === 4 && this.#inFours(to)) {
+        const four = [0, 1, 2, 3].map(of).join(", ");
+        return [`*(float4 *)(${pointer} + ${this.#at(to, "c")}) = make_float4(${four});`];
+      }
+      return Array.from({ length: lanes }, (_, lane) => {
+        const column = lane > 0 ? `(c + ${lane})` : "c";
+        return `${pointer}[${this.#at(to, column)}] = ${of(lane)};`;
+      });
+    });
+  }
+
+  // Sums of a thread.
+
+  #name = (reduction: Reduction): string => `sum${this.#all().indexOf(reduction)}`;
+  #all(): Reduction[] {
+    return this.kernel.stages.flatMap(({ reductions }) => reductions);
+  }
+  #first = ({ op }: Reduction): string => `${opName(op)}::first()`;
+  #joined = ({ op }: Reduction, a: string, b: string): string => `${opName(op)}::join(${a}, ${b})`;
+
+  /** Each lane adds its number to the thread's own sum. */
+  #gather(reduction: Reduction, values: Expressions, lanes: Lanes): string[] {
+    const name = this.#name(reduction);
+    return Array.from(
+      { length: lanes },
+      (_, lane) => `${name} = ${this.#joined(reduction, name, values.number(reduction.value, lane))};`,
+    );
+  }
+  #begin = (reductions: readonly Reduction[]): string[] =>
+    reductions.map((one) => `float ${this.#name(one)} = ${this.#first(one)};`);
+
+  /** Sums over everything, at the end of a block. */
+  #endOfBlock(): string[] {
+    return this.#all().filter(({ over, to }) => over === "all" && to !== null).flatMap((reduction) => {
+      this.#shared = true;
+      const name = this.#name(reduction), parts = this.#parts.get(reduction);
+      const place = parts
+        ? `scratch[${parts.begin} + blockIdx.x]`
+        : `${this.#argument(reduction.to!, true)}[0]`;
+      return [
+        `${name} = of_block<${opName(reduction.op)}>(${name}, shared);`,
+        `if (threadIdx.x == 0) ${place} = ${name};`,
+      ];
+    });
+  }
+
+  // Loops.
+
+  #loop = (head: string, body: readonly string[]): string[] => [
+    `for (${head}) {`,
+    ...body.map((line) => `  ${line}`),
+    "}",
+  ];
+  /** The counters of the outer loops. */
+  #counters(from: string): string[] {
+    const outer = this.kernel.sizes.slice(0, -1);
+    let step = 1;
+    return outer.map((size, dim) => ({ size, dim })).reverse().map(({ size, dim }) => {
+      const divided = step > 1 ? `${from} / ${step}` : from;
+      step *= size;
+      return `const ${this.#index} i${dim} = ${
+        dim > 0 ? `${step > size ? `(${divided})` : divided} % ${size}` : divided
+      };`;
+    });
+  }
+
+  /** Stages without a sum between them are one after the other for each element. */
+  #flat(): string[] {
+    return [
+      ...this.#begin(this.#all().filter(({ to }) => to !== null)),
+      ...this.kernel.stages.flatMap((stage, s) => this.#flatLoops(stage, s)),
+      ...this.#endOfBlock(),
+    ];
+  }
+  #flatLoops(stage: Stage, s: number): string[] {
+    const { lanes } = this.#schedule, elements = this.#rows * this.#inner;
+    const whole = Math.floor(elements / lanes);
+    const loops = this.#flatLoop(this.#body(stage, lanes, `v${s}_`), lanes, 0, whole);
+    if (whole * lanes === elements) return loops;
+    const rest = this.#flatLoop(this.#body(stage, 1, `t${s}_`), 1, whole * lanes, elements);
+    return [...loops, ...rest];
+  }
+  #flatLoop({ fixed, lines }: Body, lanes: Lanes, from: number, to: number): string[] {
+    const index = this.#index, steps = this.#inner / lanes, times = lanes > 1 ? ` * ${lanes}` : "";
+    const place = this.kernel.sizes.length === 1
+      ? [`const ${index} c = e${times};`]
+      : [`const ${index} row = e / ${steps}, c = e % ${steps}${times};`, ...this.#counters("row")];
+    const thread = `(${index})blockIdx.x * blockDim.x + threadIdx.x`;
+    const head = `${index} e = ${
+      from > 0 ? `${from} + ` : ""
+    }${thread}; e < ${to}; e += gridDim.x * blockDim.x`;
+    return [...fixed, ...this.#loop(head, [...place, ...lines])];
+  }
+  /** All of a stage, at i0, i1, ... and c. */
+  #body(stage: Stage, lanes: Lanes, prefix: string): Body {
+    const values = new Expressions(stage.instructions, this.#sources(lanes, prefix), lanes, prefix);
+    const lines = [
+      ...values.lines,
+      ...stage.reductions.filter(({ over, to }) => over === "row" || to !== null)
+        .flatMap((one) => this.#gatherIn(one, values, lanes)),
+      ...this.#stores(stage, values, lanes),
+    ];
+    return { fixed: values.fixed, lines };
+  }
+  #gatherIn(reduction: Reduction, values: Expressions, lanes: Lanes): string[] {
+    if (this.#schedule.way !== "rows" || reduction.over !== "column") {
+      return this.#gather(reduction, values, lanes);
+    }
+    // Each row's turn adds to what its worker has of these columns.
+    return Array.from({ length: lanes }, (_, lane) => {
+      const place = this.#columnPlace(reduction, lane > 0 ? `(c + ${lane})` : "c", "worker");
+      const value = values.number(reduction.value, lane);
+      return `${place} = row == worker ? ${value} : ${this.#joined(reduction, place, value)};`;
+    });
+  }
+  #columnPlace(reduction: Reduction, column: string, worker: string): string {
+    const parts = this.#parts.get(reduction);
+    if (parts) return `scratch[${parts.begin} + ${worker} * ${parts.columns} + ${column}]`;
+    return `${this.#argument(reduction.to!, true)}[${
+      this.#at({ ...reduction.to!, strides: this.#onlyLast(reduction) }, column)
+    }]`;
+  }
+  #onlyLast = ({ to }: Reduction): number[] =>
+    to!.strides.map((stride, dim) => dim < to!.strides.length - 1 ? 0 : stride);
+
+  #byRows(): string[] {
+    const { width, workers, threads, lanes } = this.#schedule, index = this.#index;
+    const each = threads / width;
+    const worker = each === 1
+      ? ["const int worker = blockIdx.x, t = threadIdx.x;"]
+      : width === 1
+      ? [`const int worker = blockIdx.x * ${each} + threadIdx.x;`]
+      : [`const int worker = blockIdx.x * ${each} + threadIdx.x / ${width}, t = threadIdx.x % ${width};`];
+    const begin = width === 1 ? "0" : lanes > 1 ? `t * ${lanes}` : "t";
+    const columns = `${index} c = ${begin}; c < ${this.#inner}; c += ${width * lanes}`;
+    const everything = this.#all().filter(({ over, to }) => over === "all" && to !== null);
+    const ofRow = (stage: Stage) => stage.reductions.filter(({ over }) => over === "row");
+    const row = this.kernel.stages.flatMap((stage, s) => [
+      ...this.#begin(ofRow(stage)),
+      ...this.#loop(columns, inLoop(this.#body(stage, lanes, `v${s}_`))),
+      ...ofRow(stage).flatMap((one) => this.#endOfRow(one)),
+    ]);
+    const most = Math.min(workers, this.#rows);
+    const loop = this.#loop(`${index} row = worker; row < ${this.#rows}; row += ${most}`, [
+      ...this.#counters("row"),
+      ...row,
+    ]);
+    // Threads beyond the last worker have no row, but meet the others at the end.
+    const guarded = most < this.#schedule.blocks * each ? [`if (worker < ${most})`, ...loop] : loop;
+    return [...worker, ...this.#begin(everything), ...guarded, ...this.#endOfBlock()];
+  }
+  #endOfRow(reduction: Reduction): string[] {
+    const { width, threads } = this.#schedule;
+    const sum = this.#name(reduction), name = this.#rowResults.get(reduction)!, op = opName(reduction.op);
+    if (width === threads) this.#shared = true;
+    const whole = width === 1
+      ? sum
+      : width === threads
+      ? `of_block<${op}>(${sum}, shared)`
+      : `of_warp<${op}>(${sum})`;
+    const { to } = reduction;
+    const place = to &&
+      `${this.#argument(to, true)}[${this.#at({ ...to, strides: to.strides.with(-1, 0) }, "0")}]`;
+    return [
+      `const float ${name} = ${whole};`,
+      ...(place ? [`${width === 1 ? "" : "if (t == 0) "}${place} = ${name};`] : []),
+    ];
+  }
+
+  #byColumns(): string[] {
+    const { width, threads, workers } = this.#schedule, index = this.#index;
+    const across = Math.ceil(this.#inner / width), high = threads / width;
+    const reductions = this.#all().filter(({ to }) => to !== null);
+    const stages = this.kernel.stages.flatMap((stage, s) => inLoop(this.#body(stage, 1, `v${s}_`)));
+    const loop = this.#loop(
+      `${index} row = worker * ${high} + threadIdx.x / ${width}; row < ${this.#rows}; row += ${
+        high * workers
+      }`,
+      [...this.#counters("row"), ...stages],
+    );
+    this.#shared = true;
+    return [
+      `const int worker = blockIdx.x / ${across};`,
+      `const ${index} c = (blockIdx.x % ${across}) * ${width} + threadIdx.x % ${width};`,
+      ...this.#begin(reductions),
+      ...(across * width > this.#inner ? [`if (c < ${this.#inner})`] : []),
+      ...loop,
+      ...reductions.filter(({ over }) => over === "column").flatMap((one) => {
+        const name = this.#name(one);
+        return [
+          `${name} = of_column<${opName(one.op)}>(${name}, ${width}, shared);`,
+          `if (threadIdx.x < ${width} && c < ${this.#inner}) ${
+            this.#columnPlace(one, "c", "worker")
+          } = ${name};`,
+        ];
+      }),
+      ...this.#endOfBlock(),
+    ];
+  }
+}

@@ -1,0 +1,63 @@
+// Every text of CUDA C begins with this: sums and the greatest over the threads of a warp and of a block.
+
+/** A NaN stays, as in libtorch. The order of a sum depends on the number of threads alone. */
+export const PRELUDE = `\
+static __device__ __forceinline__ float greater(float a, float b) { return a > b || a != a ? a : b; }
+static __device__ __forceinline__ float lesser(float a, float b) { return a < b || a != a ? a : b; }
+
+// Rounded to the nearest even number of 8 bits.
+static __device__ __forceinline__ float to_bf16(float x) {
+  const unsigned bits = __float_as_uint(x);
+  return x != x ? x : __uint_as_float((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
+}
+
+struct Sum {
+  static __device__ __forceinline__ float first() { return 0.0f; }
+  static __device__ __forceinline__ float join(float a, float b) { return a + b; }
+};
+struct Greatest {
+  static __device__ __forceinline__ float first() { return __int_as_float(0xff800000); }
+  static __device__ __forceinline__ float join(float a, float b) { return greater(a, b); }
+};
+
+// All lanes have the result.
+template <class Op> static __device__ __forceinline__ float of_warp(float x) {
+  for (int apart = 16; apart > 0; apart >>= 1) x = Op::join(x, __shfl_xor_sync(0xffffffffu, x, apart));
+  return x;
+}
+
+// All threads have the result; \`warps\` is a number for each warp.
+template <class Op> static __device__ __forceinline__ float of_block(float x, float *warps) {
+  const int lane = threadIdx.x & 31;
+  x = of_warp<Op>(x);
+  __syncthreads(); // the last result may still be read
+  if (lane == 0) warps[threadIdx.x >> 5] = x;
+  __syncthreads();
+  return of_warp<Op>(lane < blockDim.x >> 5 ? warps[lane] : Op::first());
+}
+
+// The threads of one column lie \`width\` apart; the first of them has the result.
+template <class Op> static __device__ __forceinline__ float of_column(float x, int width, float *threads) {
+  __syncthreads();
+  threads[threadIdx.x] = x;
+  __syncthreads();
+  for (int apart = blockDim.x / 2; apart >= width; apart >>= 1) {
+    if (threadIdx.x < apart) threads[threadIdx.x] = Op::join(threads[threadIdx.x], threads[threadIdx.x + apart]);
+    __syncthreads();
+  }
+  return threads[threadIdx.x];
+}
+`;
+
+export const opName = (op: "sum" | "greatest"): string => op === "sum" ? "Sum" : "Greatest";
+
+const float = new Float32Array(1), word = new Uint32Array(float.buffer);
+
+/** A number as C writes it, to the bit. */
+export function literal(value: number): string {
+  float[0] = value;
+  if (!Number.isFinite(float[0])) return `__int_as_float(0x${word[0].toString(16)})`;
+  if (Object.is(float[0], -0)) return "(-0.0f)";
+  const text = String(float[0]), whole = /^-?\d+$/.test(text) ? `${text}.0f` : `${text}f`;
+  return float[0] < 0 ? `(${whole})` : whole;
+}

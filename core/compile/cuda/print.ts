@@ -1,0 +1,65 @@
+// Groups in order as one text of CUDA C, and how its functions are launched. Equal groups are one function: what differs
+// between them are addresses, which are arguments.
+import type { GroupKernel } from "../kernel.ts";
+import { printFinish } from "./finish.ts";
+import { type Argument, printGroup } from "./group.ts";
+import { PRELUDE } from "./prelude.ts";
+
+export interface Launch {
+  readonly function: string;
+  readonly blocks: number;
+  readonly threads: number;
+  /** Addresses in order. */
+  readonly arguments: readonly Argument[];
+  /** The address of scratch memory is the last argument. */
+  readonly scratch: boolean;
+}
+
+export interface CudaText {
+  readonly text: string;
+  readonly functions: readonly string[];
+  /** Each kernel has its own list; they stand in the kernels' order. */
+  readonly launches: readonly (readonly Launch[])[];
+  /** f32 elements. */
+  readonly scratch: number;
+}
+
+/** A function before it has a name. */
+interface Unnamed {
+  readonly parameters: string;
+  readonly body: string;
+  readonly threads: number;
+}
+
+/** `aligned` says whether a slot's memory begins at a multiple of 16 bytes. */
+export function printCuda(kernels: readonly GroupKernel[], aligned: (slot: number) => boolean): CudaText {
+  const names = new Map<string, string>();
+  const texts: string[] = [];
+  let scratch = 0;
+  const named = (kind: string, { parameters, body, threads }: Unnamed): string => {
+    const key = `${parameters}\n${body}`;
+    let name = names.get(key);
+    if (name === undefined) {
+      names.set(key, name = `${kind}${names.size}`);
+      const head = `extern "C" __global__ void __launch_bounds__(${threads}) ${name}(${parameters})`;
+      texts.push(`${head} {\n${body}}\n`);
+    }
+    return name;
+  };
+  const launches = kernels.map((kernel) => {
+    const group = printGroup(kernel, aligned);
+    const { blocks, threads } = group.schedule;
+    const launch: Launch = {
+      function: named("group", { ...group, threads }),
+      ...{ blocks, threads, arguments: group.arguments, scratch: group.scratch > 0 },
+    };
+    scratch = Math.max(scratch, group.scratch);
+    if (group.parts.length === 0) return [launch];
+    const finish = printFinish(group.parts);
+    return [launch, {
+      function: named("finish", finish),
+      ...{ blocks: finish.blocks, threads: finish.threads, arguments: finish.arguments, scratch: true },
+    }];
+  });
+  return { text: [PRELUDE, ...texts].join("\n"), functions: [...names.values()], launches, scratch };
+}

@@ -1,0 +1,65 @@
+// How the threads of a GPU share a group's loops. The number of threads depends on the group's shape alone, and so does
+// the order of its sums: the same step has the same bits on every GPU.
+import type { GroupKernel, Reduction } from "../kernel.ts";
+import type { Lanes } from "./expressions.ts";
+
+/** Threads of a block; a multiple of a warp's 32. */
+const BLOCK = 256, WARP = 32;
+/** Blocks that fill a large GPU a few times over; the loops go on from there. */
+const MOST_BLOCKS = 2048;
+/** So many parts of a sum meet in its second step. */
+const MOST_PARTS = 256;
+/** A thread or a warp takes rows of so many elements, a block longer ones. */
+const SHORT = 8, MIDDLE = 1024;
+/** Elements from which on a row is read four at a time. */
+const LONG = 128;
+/** Each part sums up so many rows at least. */
+const ROWS = 8;
+
+export interface Schedule {
+  /**
+   * flat: a thread goes from element to element. rows: threads share a row, and its sums are known to all of them.
+   * columns: a thread stays in its column, and goes from row to row.
+   */
+  readonly way: "flat" | "rows" | "columns";
+  readonly lanes: Lanes;
+  readonly blocks: number;
+  readonly threads: number;
+  /** rows: threads of a row. columns: columns of a block. */
+  readonly width: number;
+  /** rows: that many take turns. columns: blocks one above the other. */
+  readonly workers: number;
+}
+
+export const hasReduction = (kernel: GroupKernel, over: Reduction["over"]): boolean =>
+  kernel.stages.some(({ reductions }) => reductions.some((one) => one.over === over));
+
+/** The group is simplified. */
+export function scheduleOf(kernel: GroupKernel): Schedule {
+  const { sizes } = kernel, inner = sizes.at(-1)!;
+  const rows = sizes.slice(0, -1).reduce((product, size) => product * size, 1);
+  if (hasReduction(kernel, "row")) return byRows(rows, inner, hasReduction(kernel, "column"));
+  if (hasReduction(kernel, "column")) return byColumns(rows, inner);
+  const lanes = rows === 1 ? inner >= LONG ? 4 : 1 : inner % 4 === 0 ? 4 : 1;
+  const most = hasReduction(kernel, "all") ? MOST_PARTS : MOST_BLOCKS;
+  const blocks = Math.min(most, Math.ceil(rows * inner / lanes / BLOCK));
+  return { way: "flat", lanes, blocks, threads: BLOCK, width: 1, workers: blocks };
+}
+
+function byRows(rows: number, inner: number, columns: boolean): Schedule {
+  const lanes = inner % 4 === 0 && inner >= LONG ? 4 : 1;
+  const width = inner <= SHORT ? 1 : inner <= MIDDLE ? WARP : BLOCK;
+  const each = BLOCK / width;
+  const wanted = columns ? Math.min(MOST_PARTS, Math.ceil(rows / ROWS)) : rows;
+  const blocks = Math.min(MOST_BLOCKS, Math.ceil(wanted / each));
+  return { way: "rows", lanes, blocks, threads: BLOCK, width, workers: Math.min(wanted, blocks * each) };
+}
+
+function byColumns(rows: number, inner: number): Schedule {
+  let width = WARP;
+  while (width / 2 >= inner) width /= 2;
+  const across = Math.ceil(inner / width), high = BLOCK / width;
+  const most = Math.max(1, Math.min(MOST_PARTS, Math.floor(MOST_BLOCKS / across)));
+  const workers = Math.max(1, Math.min(most, Math.floor(rows / (high * ROWS))));
+  return { way: "columns", lanes: 1, blocks: across * workers, threads: BLOCK, width, workers };
+}

@@ -1,0 +1,130 @@
+// Functions of CUDA C that the program writes itself: compiled by NVRTC, kept in the cache, launched by the driver on
+// libtorch's current stream. What a launch reads and writes are slots of a table, as with machine_code.ts.
+import { createHash } from "node:crypto";
+import { join } from "../deps/path.ts";
+import { check, native, outAt, outI64 } from "./abi.ts";
+import { cudaCapability, cudaCapabilityMinor, currentStream } from "./cuda.ts";
+import { LibraryError, NativeError } from "./errors.ts";
+import { cacheFolder } from "./libraries/find.ts";
+import { type Nvrtc, openNvrtc } from "./nvrtc.ts";
+import { alive, type Tensor } from "./tensor.ts";
+
+const driverCalls = {
+  load: { name: "cuModuleLoadData", parameters: ["buffer", "buffer"], result: "i32" },
+  function: { name: "cuModuleGetFunction", parameters: ["buffer", "u64", "buffer"], result: "i32" },
+  launch: {
+    name: "cuLaunchKernel",
+    parameters: ["u64", "u32", "u32", "u32", "u32", "u32", "u32", "u32", "u64", "buffer", "u64"],
+    result: "i32",
+  },
+  unload: { name: "cuModuleUnload", parameters: ["u64"], result: "i32" },
+  errorText: { name: "cuGetErrorString", parameters: ["i32", "buffer"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** One launch of a function; core/compile/cuda/print.ts has it as Launch. */
+export interface KernelLaunch {
+  readonly function: string;
+  readonly blocks: number;
+  readonly threads: number;
+  /** Each is an address: a slot's, and so many bytes on. */
+  readonly arguments: readonly { readonly slot: number; readonly bytes: number }[];
+}
+
+export interface CudaKernels {
+  /** The slot's memory is the tensor's, from this byte on. */
+  setSlot(slot: number, tensor: Tensor, byteOffset?: number): void;
+  launch(launch: KernelLaunch): void;
+  /** Bytes of machine code. */
+  readonly bytes: number;
+  free(): void;
+}
+
+/** Why there are none: this libtorch has no NVRTC, or that refuses the text. */
+export interface NoKernels {
+  readonly refused: "compiler";
+  readonly why: string;
+}
+
+/** More than any group has. */
+const MOST_ARGUMENTS = 64;
+
+let driver: Deno.DynamicLibrary<typeof driverCalls>["symbols"] | undefined;
+let nvrtc: Nvrtc | null | undefined;
+
+/** The functions of a text, for the current GPU. */
+export function loadKernels(text: string, names: readonly string[], slots: number): CudaKernels | NoKernels {
+  nvrtc ??= openNvrtc();
+  if (nvrtc === null) {
+    return { refused: "compiler", why: "there is no libnvrtc beside libtorch, which compiles CUDA C" };
+  }
+  const cu = driver ??= Deno.dlopen("libcuda.so.1", driverCalls).symbols;
+  let code: Uint8Array<ArrayBuffer>;
+  try {
+    code = compiled(nvrtc, text, `${cudaCapability()}${cudaCapabilityMinor()}`);
+  } catch (error) {
+    if (!(error instanceof LibraryError)) throw error;
+    return { refused: "compiler", why: error.message };
+  }
+  const handle = new BigUint64Array(new ArrayBuffer(8)), out = new Uint8Array(handle.buffer);
+  const ok = (answer: number, what: string) => {
+    if (answer === 0) return;
+    const known = cu.errorText(answer, out) === 0 && handle[0] !== 0n;
+    const said = known
+      ? new Deno.UnsafePointerView(Deno.UnsafePointer.create(handle[0])!).getCString()
+      : `error ${answer}`;
+    throw new NativeError("CUDA kernel", what, `CUDA driver error: ${said}`);
+  };
+  ok(cu.load(out, code), "load");
+  const module = handle[0];
+  const functions = new Map(names.map((name) => {
+    ok(cu.function(out, module, new TextEncoder().encode(`${name}\0`)), name);
+    return [name, handle[0]];
+  }));
+  const table = new BigUint64Array(slots);
+  const values = new BigUint64Array(new ArrayBuffer(8 * MOST_ARGUMENTS));
+  const first = Deno.UnsafePointer.value(Deno.UnsafePointer.of(values));
+  const places = new BigUint64Array(new ArrayBuffer(8 * MOST_ARGUMENTS));
+  places.forEach((_, i) => places[i] = first + BigInt(8 * i));
+  const given = new Uint8Array(places.buffer);
+  return {
+    bytes: code.length,
+    setSlot(slot, tensor, byteOffset = 0) {
+      if (slot < 0 || slot >= slots) throw new Error(`internal: kernels have no slot ${slot}.`);
+      check(native.dataPointer(alive(tensor, "setSlot"), outAt), "setSlot");
+      table[slot] = BigInt.asUintN(64, outI64[0]) + BigInt(byteOffset);
+    },
+    launch({ function: name, blocks, threads, arguments: list }) {
+      if (list.length > MOST_ARGUMENTS) throw new Error(`internal: ${list.length} arguments of a kernel.`);
+      // The driver reads them before it returns.
+      for (let i = 0; i < list.length; i++) values[i] = table[list[i].slot] + BigInt(list[i].bytes);
+      ok(
+        cu.launch(functions.get(name)!, blocks, 1, 1, threads, 1, 1, 0, currentStream(), given, 0n),
+        name,
+      );
+    },
+    free() {
+      cu.unload(module);
+    },
+  };
+}
+
+/** From the cache, if this text was compiled for such a GPU before. */
+function compiled({ version, compile }: Nvrtc, text: string, capability: string): Uint8Array<ArrayBuffer> {
+  const content = createHash("sha256").update(`${capability} ${version}\n`).update(text).digest("hex");
+  const folder = join(cacheFolder(Deno.env.toObject()), "kernels"), path = join(folder, `${content}.cubin`);
+  try {
+    return Deno.readFileSync(path);
+  } catch {
+    // Not compiled yet, or a cache that can't be read.
+  }
+  const code = compile(text, capability);
+  try {
+    Deno.mkdirSync(folder, { recursive: true });
+    const partial = `${path}.${crypto.randomUUID().slice(0, 8)}`;
+    Deno.writeFileSync(partial, code);
+    Deno.renameSync(partial, path);
+  } catch {
+    // A run does without a cache.
+  }
+  return code;
+}

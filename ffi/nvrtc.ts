@@ -1,0 +1,75 @@
+// NVIDIA's compiler of CUDA C, a library that comes with libtorch's CUDA and runs without a GPU: text to machine code.
+import { LibraryError } from "./errors.ts";
+import { libraryNamed } from "./libraries/elf.ts";
+
+const symbols = {
+  version: { name: "nvrtcVersion", parameters: ["buffer", "buffer"], result: "i32" },
+  create: {
+    name: "nvrtcCreateProgram",
+    parameters: ["buffer", "buffer", "buffer", "i32", "pointer", "pointer"],
+    result: "i32",
+  },
+  destroy: { name: "nvrtcDestroyProgram", parameters: ["buffer"], result: "i32" },
+  compile: { name: "nvrtcCompileProgram", parameters: ["u64", "i32", "buffer"], result: "i32" },
+  codeSize: { name: "nvrtcGetCUBINSize", parameters: ["u64", "buffer"], result: "i32" },
+  code: { name: "nvrtcGetCUBIN", parameters: ["u64", "buffer"], result: "i32" },
+  logSize: { name: "nvrtcGetProgramLogSize", parameters: ["u64", "buffer"], result: "i32" },
+  log: { name: "nvrtcGetProgramLog", parameters: ["u64", "buffer"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+export interface Nvrtc {
+  /** "13.2" */
+  readonly version: string;
+  /** Machine code for GPUs of this compute capability ("90"). Throws with the compiler's own text. */
+  compile(text: string, capability: string): Uint8Array<ArrayBuffer>;
+}
+
+/** A product and a sum are rounded one after the other, so that a GPU has the numbers of the same text on a host. */
+const OPTIONS = ["--std=c++17", "--fmad=false"];
+
+const bytesOf = (text: string) => new TextEncoder().encode(`${text}\0`);
+
+/** libtorch's own, or the one of this path; null where there is none. */
+export function openNvrtc(path = libraryNamed("libnvrtc")): Nvrtc | null {
+  let nvrtc: Deno.DynamicLibrary<typeof symbols>["symbols"];
+  try {
+    nvrtc = Deno.dlopen(path, symbols).symbols;
+  } catch {
+    return null;
+  }
+  const number = new BigUint64Array(new ArrayBuffer(8)), out = new Uint8Array(number.buffer);
+  const major = new Int32Array(1), minor = new Int32Array(1);
+  nvrtc.version(new Uint8Array(major.buffer), new Uint8Array(minor.buffer));
+  const ok = (code: number, what: string) => {
+    if (code !== 0) throw new LibraryError(`NVRTC could not ${what}: error ${code}.`);
+  };
+  const read = (program: bigint, size: typeof nvrtc.codeSize, content: typeof nvrtc.code) => {
+    ok(size(program, out), "tell how long its result is");
+    const bytes = new Uint8Array(new ArrayBuffer(Number(number[0])));
+    if (bytes.length > 0) ok(content(program, bytes), "give its result");
+    return bytes;
+  };
+  return {
+    version: `${major[0]}.${minor[0]}`,
+    compile(text, capability) {
+      ok(nvrtc.create(out, bytesOf(text), bytesOf("groups.cu"), 0, null, null), "take a text");
+      const program = number[0];
+      try {
+        const options = [`--gpu-architecture=sm_${capability}`, ...OPTIONS].map(bytesOf);
+        const list = BigUint64Array.from(options, (option) => addressOf(option));
+        if (nvrtc.compile(program, options.length, new Uint8Array(list.buffer)) !== 0) {
+          const log = new TextDecoder().decode(read(program, nvrtc.logSize, nvrtc.log));
+          const said = log.replace(/\0$/, "").trim().slice(0, 1000);
+          throw new LibraryError(`NVRTC could not compile CUDA C${said && `: ${said}`}`);
+        }
+        return read(program, nvrtc.codeSize, nvrtc.code);
+      } finally {
+        number[0] = program;
+        nvrtc.destroy(out);
+      }
+    },
+  };
+}
+
+const addressOf = (bytes: Uint8Array<ArrayBuffer>): bigint =>
+  Deno.UnsafePointer.value(Deno.UnsafePointer.of(bytes));
