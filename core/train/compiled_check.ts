@@ -98,7 +98,7 @@ export function atOtherWeights<R>(arena: Arena, body: () => R): R {
     scope(() => {
       const places = new Float32Array(arena.flat.numel);
       for (let i = 0; i < places.length; i++) places[i] = MOVED * Math.sin(12.9898 * (i + 1));
-      copy_(arena.flat, add(before, tensor(places)));
+      copy_(arena.flat, add(before, tensor(places, null, { device: arena.flat.device })));
     })
   );
   try {
