@@ -1,19 +1,30 @@
 // In fast plans: calls that simple ops do better than libtorch, written as simple ops.
+import { batchNorm, batchNormBackward, type Written } from "./batch_norm.ts";
 import type { Builder } from "./builder.ts";
 import { type Call, nameOfCall } from "./call_rules.ts";
 import { rebuilt } from "./derive.ts";
-import type { Graph, Ref } from "./graph.ts";
+import type { Graph, Node, Ref } from "./graph.ts";
 import { smallConvolution, smallConvolutionBackward } from "./convs.ts";
 
-/** The call's results in order, as far as they are wanted; null where it stays. `ref` finds an argument. */
-type Expansion = (b: Builder, call: Call, ref: (argument: number) => Ref) => readonly (Ref | null)[] | null;
+/** Its results in order, as far as they are wanted, and what it writes to held tensors; null where the call stays. */
+interface Made {
+  readonly results: readonly (Ref | null)[];
+  readonly written?: readonly Written[];
+}
+
+/** `ref` finds an argument. */
+type Expansion = (b: Builder, call: Call, ref: (argument: number) => Ref) => Made | null;
+
+const orNull = (results: Made["results"] | null): Made | null => results && { results };
 
 const EXPANSIONS: Readonly<Record<string, Expansion>> = {
   convolution: (b, call, ref) => {
     const made = smallConvolution(b, call, ref);
-    return made === null ? null : [made];
+    return made === null ? null : { results: [made] };
   },
-  convolution_backward: smallConvolutionBackward,
+  convolution_backward: (...call) => orNull(smallConvolutionBackward(...call)),
+  native_batch_norm: batchNorm,
+  native_batch_norm_backward: (...call) => orNull(batchNormBackward(...call)),
 };
 
 export function expanded(graph: Graph): Graph {
@@ -21,16 +32,23 @@ export function expanded(graph: Graph): Graph {
     node.op === "call" && Object.hasOwn(EXPANSIONS, nameOfCall(node.schema))
   );
   if (!known) return graph;
-  const made = new Map<Ref, readonly (Ref | null)[]>();
-  return rebuilt(graph, (b, node, r, to) => {
+  const made = new Map<Ref, Made["results"]>(), written: Written[] = [];
+  const whole = rebuilt(graph, (b, node, r, to) => {
     if (node.op === "result") return made.get(node.args[0])?.[node.index] ?? null;
     if (node.op !== "call") return null;
     const name = nameOfCall(node.schema);
-    const results = Object.hasOwn(EXPANSIONS, name)
+    const found = Object.hasOwn(EXPANSIONS, name)
       ? EXPANSIONS[name](b, node, (i) => to((node.values[i] as { ref: Ref }).ref))
       : null;
-    if (results === null) return null;
-    made.set(r, results);
-    return results[0] ?? b.number(0); // nobody reads it
+    if (found === null) return null;
+    made.set(r, found.results);
+    written.push(...found.written ?? []);
+    return found.results[0] ?? b.number(0); // nobody reads it
   });
+  const writes = written.map(({ to, value }) => {
+    const { origin } = whole.nodes[to] as Extract<Node, { op: "tensor" }>;
+    if (origin.from !== "held") throw new Error("internal: statistics that are not held.");
+    return { ref: value, held: origin.index };
+  });
+  return { ...whole, writes: [...whole.writes ?? [], ...writes] };
 }

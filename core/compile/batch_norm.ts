@@ -1,0 +1,108 @@
+// Batch norm as simple ops: sums over columns, a few numbers for each channel, and one pass that takes what follows with it.
+import type { Builder } from "./builder.ts";
+import type { Call } from "./call_rules.ts";
+import type { Ref } from "./graph.ts";
+
+interface Channels {
+  /** All dimensions but the channels'. */
+  readonly dims: readonly number[];
+  /** Numbers of a channel. */
+  readonly count: number;
+  /** Beside the values, a number for each channel. */
+  beside(t: Ref): Ref;
+  /** The same numbers as a vector. */
+  alone(t: Ref): Ref;
+}
+
+function channelsOf(b: Builder, x: Ref): Channels {
+  const shape = b.shape(x), dims = [...shape.keys()].filter((dim) => dim !== 1);
+  const beside = shape.map((size, dim) => dim === 1 ? size : 1);
+  return {
+    dims,
+    count: dims.reduce((product, dim) => product * shape[dim], 1),
+    beside: (t) => b.reshape(t, beside),
+    alone: (t) => b.reshape(t, [shape[1]]),
+  };
+}
+
+/** A value that goes to a held tensor. */
+export interface Written {
+  readonly to: Ref;
+  readonly value: Ref;
+}
+
+/**
+ * Mean and variance in one pass: of differences from a channel's first number, so that a mean that is far from zero
+ * takes no digits of the variance.
+ */
+function moments(b: Builder, x: Ref, { dims, count }: Channels): { mean: Ref; variance: Ref } {
+  const near = dims.reduce((y, dim) => b.slice(y, dim, 0, 1), x);
+  const off = b.pointwise("sub", x, near), n = b.number(count);
+  const shift = b.pointwise("div", b.sum(off, dims), n);
+  const square = b.pointwise("div", b.sum(b.pointwise("mul", off, off), dims), n);
+  const variance = b.pointwise("sub", square, b.pointwise("mul", shift, shift));
+  return {
+    mean: b.copy(b.pointwise("add", near, shift)),
+    variance: b.pointwise("max", variance, b.number(0)),
+  };
+}
+
+/** The result, and each channel's mean and 1 / deviation; what the running ones become. */
+export function batchNorm(
+  b: Builder,
+  { values }: Call,
+  ref: (argument: number) => Ref,
+): { readonly results: readonly Ref[]; readonly written: readonly Written[] } {
+  const x = ref(0), channels = channelsOf(b, x), { count, beside, alone } = channels;
+  const [, weight, bias, runningMean, runningVariance, , momentum, eps] = values;
+  const { mean, variance } = moments(b, x, channels);
+  const scale = b.copy(b.pointwise("rsqrt", b.pointwise("add", variance, b.number(eps as number))));
+  const slope = weight === null ? scale : b.copy(b.pointwise("mul", scale, beside(ref(1))));
+  const centred = b.pointwise("mul", b.pointwise("sub", x, mean), slope);
+  const y = bias === null ? centred : b.pointwise("add", centred, beside(ref(2)));
+  const next = (to: Ref, now: Ref): Written => {
+    const share = b.number(momentum as number), rest = b.number(1 - (momentum as number));
+    return {
+      to,
+      value: b.pointwise("add", b.pointwise("mul", to, rest), b.pointwise("mul", alone(now), share)),
+    };
+  };
+  const unbiased = b.pointwise("mul", variance, b.number(count / (count - 1)));
+  return {
+    results: [y, alone(mean), alone(scale)],
+    written: [
+      ...(runningMean === null ? [] : [next(ref(3), mean)]),
+      ...(runningVariance === null ? [] : [next(ref(4), unbiased)]),
+    ],
+  };
+}
+
+/** The gradients of input, weight and bias. */
+export function batchNormBackward(
+  b: Builder,
+  { values }: Call,
+  ref: (argument: number) => Ref,
+): readonly (Ref | null)[] | null {
+  if (values[7] !== true) return null;
+  const wanted = values[9] as readonly boolean[];
+  const back = ref(0), x = ref(1), { dims, count, beside, alone } = channelsOf(b, x);
+  const mean = beside(ref(5)), scale = beside(ref(6)), n = b.number(count);
+  const off = b.pointwise("sub", x, mean);
+  const sum = b.sum(back, dims), along = b.sum(b.pointwise("mul", back, off), dims);
+  const slope = values[2] === null ? scale : b.copy(b.pointwise("mul", scale, beside(ref(2))));
+  const level = b.copy(b.pointwise("mul", slope, b.pointwise("div", sum, n)));
+  const square = b.pointwise("mul", scale, scale);
+  const tilt = b.copy(
+    b.pointwise("mul", b.pointwise("mul", slope, square), b.pointwise("div", along, n)),
+  );
+  const input = b.pointwise(
+    "sub",
+    b.pointwise("sub", b.pointwise("mul", back, slope), b.pointwise("mul", off, tilt)),
+    level,
+  );
+  return [
+    wanted[0] ? input : null,
+    wanted[1] ? alone(b.pointwise("mul", along, scale)) : null,
+    wanted[2] ? alone(sum) : null,
+  ];
+}
