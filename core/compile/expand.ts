@@ -1,5 +1,5 @@
 // In fast plans: calls that simple ops do better than libtorch, written as simple ops.
-import { batchNorm, batchNormBackward, type Written } from "./batch_norm.ts";
+import { batchNorm, batchNormBackward, type Written } from "./norms.ts";
 import type { Builder } from "./builder.ts";
 import { type Call, nameOfCall } from "./call_rules.ts";
 import { rebuilt } from "./derive.ts";

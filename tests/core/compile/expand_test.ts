@@ -5,6 +5,7 @@ import { callGradients } from "../../../core/compile/call_rules.ts";
 import { expanded } from "../../../core/compile/expand.ts";
 import type { Graph, Ref } from "../../../core/compile/graph.ts";
 import { setThreads } from "../../../ffi/context.ts";
+import { add, scalar } from "../../../ffi/make.ts";
 import { randn } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { useLibtorch } from "../../libtorch.ts";
@@ -110,4 +111,48 @@ Deno.test("convolutions of small maps as products have libtorch's values and gra
       assert(Math.max(output, ...gradients) < 1e-5, `${about} as a plan: ${output}, ${gradients}`);
     }
   }
+});
+
+const BATCH_NORM =
+  "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, " +
+  "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)";
+
+Deno.test("batch norm as sums over columns has libtorch's values and gradients", () => {
+  const shapes = [[6, 4], [3, 5, 7], [4, 16, 5, 3], [2, 3, 2, 3, 2]];
+  for (const shape of shapes) {
+    for (const affine of [true, false]) {
+      const channels = [shape[1]];
+      const graph = withGradients(
+        [shape, ...(affine ? [channels, channels] : [])],
+        (b, [x, w, bias]) =>
+          b.call(
+            BATCH_NORM,
+            [
+              { ref: x },
+              ...[w, bias].map((r) => r === undefined ? null : { ref: r }),
+              null,
+              null,
+              true,
+              0.1,
+              1e-5,
+            ],
+            shape,
+          ),
+      );
+      const found = compared(graph), about = `[${shape}], ${affine}`;
+      assert(found.worst < 1e-5 && found.calls === 0, `${about}: ${found.worst}, ${found.calls} calls`);
+      const { output, gradients } = planned(graph);
+      assert(Math.max(output, ...gradients) < 1e-5, `${about} as a plan: ${output}, ${gradients}`);
+    }
+  }
+});
+
+Deno.test("a channel's variance keeps its digits where its mean is far from zero", () => {
+  const b = new Builder();
+  const x = b.tensor({ from: "input" }, [8, 4, 9, 9], "f32");
+  const y = b.call(BATCH_NORM, [{ ref: x }, null, null, null, null, true, 0.1, 1e-5], [8, 4, 9, 9]);
+  const graph: Graph = { nodes: b.nodes, output: y, loss: b.number(0), gradients: [], effects: [] };
+  const input = (size: readonly number[]) => add(randn(size), scalar(1000));
+  // The numbers themselves are good to 6e-5.
+  assert(planned(graph, { input }).output < 1e-4);
 });
