@@ -1,32 +1,18 @@
 // Prints a group: loops over its sizes, the last one in vectors. Sums over rows are ready for the stages after theirs;
 // sums over columns keep a block of columns in registers while the rows go by.
 import type { GroupKernel, Reduction, Stage, Walk } from "../kernel.ts";
-import { Allocation, TRUTH } from "./allocation.ts";
-import { AVX2, AVX512, type Memory, RSP, VECTOR } from "./assembler.ts";
+import { Allocation } from "./allocation.ts";
+import { type Memory, RSP } from "./assembler.ts";
 import { Expressions, type Sources } from "./expressions.ts";
 import { rowInvariants } from "./invariants.ts";
 import { Pointers } from "./pointers.ts";
-import { bitsOf, type Printer } from "./printer.ts";
-import { COMPARE, type Step, Steps, type Value } from "./steps.ts";
+import type { Printer } from "./printer.ts";
+import { ACCUMULATORS, type Gathering, Reductions } from "./reductions.ts";
+import { type Step, Steps, type Value } from "./steps.ts";
 import { simplified, walksOf } from "../walks.ts";
 
-/** Registers that accumulators may take, and steps of a body up to which it is unrolled so often. */
-const ACCUMULATORS = { avx512: 16, avx2: 6 } as const;
+/** Steps of a body up to which it is unrolled so often. */
 const UNROLLED = [[8, 4], [20, 2]] as const;
-/** So many rows are summed up before their sum joins the next level, as libtorch does: errors grow slowly, and alike. */
-const CASCADE = 16;
-const LEVELS = 3;
-
-/** Where a reduction gathers: in a register for each copy of the loop's body, or on the stack. */
-interface Gathering {
-  readonly reduction: Reduction;
-  readonly registers: readonly number[];
-  /** The sum until now, over the rows that are done. */
-  readonly total: number;
-  /** Sums over columns: for each level of the cascade, where the copies' sums lie. */
-  readonly levels: readonly (readonly number[])[];
-}
-
 /** `special`: where a slot lies that the table does not have. */
 export function printGroup(
   printer: Printer,
@@ -39,6 +25,7 @@ export function printGroup(
 
 class Group {
   readonly #pointers: Pointers;
+  readonly #reductions: Reductions;
   readonly #outer: number;
   readonly #inner: number;
   readonly #lanes: number;
@@ -67,6 +54,7 @@ class Group {
     this.#calls = stages.some((stage) => this.#count(stage).some(({ op }) => op === "call"));
     const walks = walksOf(kernel);
     this.#pointers = new Pointers(printer, this.#outer, walks, this.#tail, this.#calls, special);
+    this.#reductions = new Reductions(printer, this.#pointers);
     for (const { reductions } of stages) {
       for (const reduction of reductions) {
         const at = printer.reserve(printer.asm.vectorBytes);
@@ -112,7 +100,9 @@ class Group {
     const { stages } = this.kernel;
     const has = (over: Reduction["over"]) => stages.some((s) => s.reductions.some((r) => r.over === over));
     this.#pointers.begin();
-    for (const [reduction, at] of this.#totals) if (reduction.over === "all") this.#clearTotal(reduction, at);
+    for (const [reduction, at] of this.#totals) {
+      if (reduction.over === "all") this.#reductions.clearTotal(reduction, at);
+    }
     if (has("column") && !has("row")) this.#printColumns(stages);
     else {
       for (const { reductions } of stages) {
@@ -121,7 +111,7 @@ class Group {
       this.#overRows(() => stages.forEach((stage) => this.#printRow(stage)));
     }
     for (const [reduction, at] of this.#totals) {
-      if (reduction.over === "all" && reduction.to) this.#finish(reduction, at);
+      if (reduction.over === "all" && reduction.to) this.#reductions.finish(reduction, at);
     }
   }
 
@@ -177,42 +167,34 @@ class Group {
   #printRow(stage: Stage): void {
     const gathered = stage.reductions.filter(({ over }) => over !== "column");
     const copies = this.#copies(stage, gathered.length);
-    const gatherings = this.#gatherings(gathered, copies);
+    const gatherings = this.#reductions.make(gathered, copies, this.#totals);
     for (const gathering of gatherings) {
-      if (gathering.reduction.over === "row") this.#clearTotal(gathering.reduction, gathering.total);
-      this.#clear(gathering);
+      if (gathering.reduction.over === "row") {
+        this.#reductions.clearTotal(gathering.reduction, gathering.total);
+      }
+      this.#reductions.clear(gathering);
     }
     this.#beforeRow(stage, gatherings);
     this.#overVectors(copies, (count, tail) => this.#block(stage, count, tail, gatherings));
     for (const gathering of gatherings) {
-      this.#gather(gathering);
+      this.#reductions.gather(gathering);
       const { reduction, total } = gathering;
       if (reduction.over !== "row") continue;
-      this.#finish(reduction, total);
+      this.#reductions.finish(reduction, total);
     }
   }
 
   /** A block of columns at a time, over all rows. */
   #printColumns(stages: readonly Stage[]): void {
-    const { asm } = this.printer;
     const reductions = stages.flatMap((stage) => stage.reductions);
     const copies = Math.min(...stages.map((stage) => this.#copies(stage, reductions.length)));
     const rows = this.kernel.sizes.slice(0, this.#outer).reduce((product, size) => product * size, 1);
-    const depth = Math.min(LEVELS, Math.ceil(Math.log2(rows) / Math.log2(CASCADE)) - 1);
-    const counters = Array.from({ length: Math.max(0, depth) }, () => this.printer.reserve(8));
-    const gatherings = this.#gatherings(reductions, copies).map((gathering) => ({
-      ...gathering,
-      levels: gathering.reduction.op === "sum" && gathering.registers.length > 0
-        ? counters.map(() => gathering.registers.map(() => this.printer.reserve(asm.vectorBytes)))
-        : [],
-    }));
+    const counters = this.#reductions.counters(rows);
+    const gatherings = this.#reductions.make(reductions, copies, this.#totals).map((one) =>
+      this.#reductions.withLevels(one, counters)
+    );
     this.#overVectors(copies, (count, tail) => {
-      for (const gathering of gatherings) {
-        if (gathering.reduction.over === "column") this.#clearTotal(gathering.reduction, gathering.total);
-        this.#clear(gathering);
-        for (const place of gathering.levels.flat()) this.#storeZero(place);
-      }
-      for (const counter of counters) asm.storeNumber({ base: RSP, disp: counter }, CASCADE);
+      this.#reductions.beginColumns(gatherings, counters);
       // The pointers' state is that of this block in each row.
       const { indexed, from } = this.#pointers;
       this.#overRows(() => {
@@ -220,147 +202,22 @@ class Group {
           this.#beforeRow(stage, gatherings);
           this.#block(stage, count, tail, gatherings);
         }
-        this.#cascade(gatherings, counters);
+        this.#reductions.cascade(gatherings, counters);
       });
       Object.assign(this.#pointers, { indexed, from });
       for (const gathering of gatherings) {
-        for (const level of gathering.levels) {
-          gathering.registers.forEach((register, copy) =>
-            asm.vector(VECTOR.vaddps, register, register, { base: RSP, disp: level[copy] })
-          );
-        }
-        if (gathering.reduction.over === "all") this.#gather(gathering);
-        else this.#storeColumns(gathering, count, tail);
+        this.#reductions.endColumns(gathering);
+        if (gathering.reduction.over === "all") this.#reductions.gather(gathering);
+        else this.#reductions.storeColumns(gathering, count, tail);
       }
     });
-  }
-  /** After a row: where a level is full, its sum joins the next one. */
-  #cascade(gatherings: readonly Gathering[], counters: readonly number[]): void {
-    const { asm } = this.printer, summed = gatherings.filter(({ levels }) => levels.length > 0);
-    const done = asm.label();
-    counters.forEach((counter, level) => {
-      asm.subtract({ base: RSP, disp: counter }, 1);
-      asm.jump("notZero", done);
-      asm.storeNumber({ base: RSP, disp: counter }, CASCADE);
-      for (const { registers, levels } of summed) {
-        registers.forEach((register, copy) => {
-          const into: Memory = { base: RSP, disp: levels[level][copy] };
-          if (level === 0) {
-            asm.vector(VECTOR.vaddps, register, register, into);
-            asm.vector(VECTOR.storeUps, register, 0, into);
-            asm.vector(VECTOR.vpxor, register, register, register);
-          } else {
-            const full = levels[level - 1][copy];
-            asm.vector(VECTOR.vmovups, 0, 0, { base: RSP, disp: full });
-            asm.vector(VECTOR.vaddps, 0, 0, into);
-            asm.vector(VECTOR.storeUps, 0, 0, into);
-            this.#storeZero(full);
-          }
-        });
-      }
-    });
-    asm.bind(done);
-  }
-  #storeZero(place: number): void {
-    const { asm } = this.printer;
-    asm.vector(VECTOR.vpxor, 0, 0, 0);
-    asm.vector(VECTOR.storeUps, 0, 0, { base: RSP, disp: place });
-  }
-
-  // Reductions.
-
-  /** Registers for as many as there is room for; the others gather on the stack. */
-  #gatherings(reductions: readonly Reduction[], copies: number): Gathering[] {
-    const { asm } = this.printer;
-    let next = asm.vectorRegisters;
-    const room = ACCUMULATORS[asm.isa];
-    return reductions.map((reduction, i) => ({
-      reduction,
-      registers: (i + 1) * copies <= room ? Array.from({ length: copies }, () => --next) : [],
-      total: this.#totals.get(reduction)!,
-      levels: [],
-    }));
-  }
-  #first({ op }: Reduction): number {
-    return op === "sum" ? 0 : bitsOf(-Infinity);
-  }
-  #clearTotal(reduction: Reduction, at: number): void {
-    const { printer } = this;
-    this.#fill(0, this.#first(reduction));
-    printer.asm.vector(VECTOR.storeUps, 0, 0, { base: RSP, disp: at });
-  }
-  #clear({ reduction, registers }: Gathering): void {
-    for (const register of registers) this.#fill(register, this.#first(reduction));
-  }
-  #fill(register: number, bits: number): void {
-    const { asm } = this.printer;
-    if (bits === 0) return asm.vector(VECTOR.vpxor, register, register, register);
-    asm.vector(VECTOR.vbroadcastss, register, 0, this.printer.words([bits]));
-  }
-  /** All copies' registers into the total. */
-  #gather({ reduction, registers, total }: Gathering): void {
-    const { asm } = this.printer;
-    if (registers.length === 0) return;
-    const [first, ...others] = registers;
-    for (const other of others) this.#combine(reduction, first, other);
-    asm.vector(VECTOR.vmovups, 0, 0, { base: RSP, disp: total });
-    this.#combine(reduction, first, 0);
-    asm.vector(VECTOR.storeUps, first, 0, { base: RSP, disp: total });
-  }
-  /** `into` with `other`, which may be lost; registers 1 and 2 are free. A NaN of either stays. */
-  #combine({ op }: Reduction, into: number, other: number, bits?: 128 | 256): void {
-    const { asm } = this.printer;
-    const extra = bits ? { bits } : {};
-    if (op === "sum") return asm.vector(VECTOR.vaddps, into, into, other, extra);
-    asm.vector(VECTOR.vmaxps, into, other, into, extra);
-    if (asm.isa === "avx512") {
-      asm.vector(VECTOR.vcmpps, TRUTH, other, other, { ...extra, imm: COMPARE.unordered });
-      asm.vector(VECTOR.vmovups, into, 0, other, { ...extra, mask: TRUTH });
-    } else {
-      asm.vector(VECTOR.vcmpps, 2, other, other, { ...extra, imm: COMPARE.unordered });
-      asm.vector(VECTOR.vpor, into, into, 2, extra);
-    }
-  }
-  /** One number of the lanes of a total: in all lanes again, and where it is wanted in memory. */
-  #finish(reduction: Reduction, total: number): void {
-    const { asm } = this.printer;
-    const place: Memory = { base: RSP, disp: total };
-    asm.vector(VECTOR.vmovups, 0, 0, place);
-    if (asm.isa === "avx512") {
-      asm.vector(AVX512.vextractf64x4, 0, 0, 1, { imm: 1 });
-      this.#combine(reduction, 0, 1, 256);
-      asm.vector(AVX512.vextractf32x4, 0, 0, 1, { imm: 1, bits: 256 });
-    } else asm.vector(AVX2.vextractf128, 0, 0, 1, { imm: 1 });
-    this.#combine(reduction, 0, 1, 128);
-    for (const imm of [0x4e, 0xb1]) {
-      asm.vector(VECTOR.vpermilps, 1, 0, 0, { imm, bits: 128 });
-      this.#combine(reduction, 0, 1, 128);
-    }
-    if (reduction.to) {
-      asm.vector(VECTOR.storeSs, 0, 0, this.#pointers.single(reduction.to), { bits: 128 });
-    }
-    asm.vector(VECTOR.vbroadcastss, 0, 0, 0);
-    asm.vector(VECTOR.storeUps, 0, 0, place);
-  }
-
-  #storeColumns({ reduction, registers, total }: Gathering, count: number, tail: boolean): void {
-    const { to } = reduction;
-    if (!to) return;
-    const { asm } = this.printer;
-    for (let copy = 0; copy < count; copy++) {
-      const from = registers[copy] ?? 0;
-      if (registers.length === 0) asm.vector(VECTOR.vmovups, 0, 0, { base: RSP, disp: total });
-      const use = this.#pointers.use({ walk: to, copy, tail: tail && copy === count - 1 });
-      let free = 0;
-      this.#pointers.store(use, from, () => ++free);
-    }
   }
   /** Where rows are reduced, too, sums of columns gather in memory. */
   #clearColumns(reduction: Reduction): void {
     const { to } = reduction;
     if (!to) return;
     this.#overVectors(1, (_, tail) => {
-      this.#fill(0, this.#first(reduction));
+      this.#reductions.begin(reduction, 0);
       let free = 0;
       this.#pointers.store(this.#pointers.use({ walk: to, copy: 0, tail }), 0, () => ++free);
     });
