@@ -141,6 +141,17 @@ const RULES: Readonly<Record<string, CallRule>> = {
       shapeOf(0),
     ),
   ],
+  /** To zeros, which no gradient goes back to. */
+  scatter_add: ({ b, back, given, shapeOf }) => [
+    null,
+    null,
+    null,
+    b.call(
+      "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+      [of(back[0]!), given[1], given[2]],
+      shapeOf(3),
+    ),
+  ],
   index_select: ({ b, back, given, shapeOf }) => [
     b.call(
       "index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor",

@@ -292,6 +292,20 @@ export const CALL_RULES: Rules = {
   "min.dim": found("min"),
   argmax: placeOf("argmax"),
   argmin: placeOf("argmin"),
+  scatter_add: (g, x: Ref, dim: number, index: Ref, source: Ref) => {
+    const zeros = g.b.call(
+      "new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, " +
+        "bool? pin_memory=None) -> Tensor",
+      [{ ref: source }, g.shape(x)],
+      g.shape(x),
+    );
+    const sums = g.b.call(
+      "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+      [{ ref: g.b.stop(zeros) }, g.dim(dim, g.shape(x).length), { ref: index }, { ref: source }],
+      g.shape(x),
+    );
+    return g.add(x, sums);
+  },
   cumsum: (g, x: Ref, dim: number) =>
     g.b.call(
       "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",

@@ -8,6 +8,7 @@ import type { Graph, Node, Ref } from "../graph.ts";
 import { gradients } from "../derive.ts";
 import { orRefusal } from "../refused.ts";
 import { CALL_RULES } from "./calls.ts";
+import { EINSUM_RULES } from "./einsum.ts";
 import { EXACT_RULES } from "./exact.ts";
 import { type Draw, kindOf, Lowering, type Rule, type Rules } from "./lowering.ts";
 import { rounded, ROUNDS_OPERANDS } from "./half.ts";
@@ -29,6 +30,7 @@ export const RULES: Rules = {
   ...LOSS_RULES,
   ...CALL_RULES,
   ...RECURRENT_RULES,
+  ...EINSUM_RULES,
   /** A derivative inside of the model: more of the same graph. */
   gradient: (g, of: Ref, wrt: Ref) => {
     const ones = g.b.expand(g.b.number(1), g.shape(of)), [found] = gradients(g.b, of, ones, [wrt]);

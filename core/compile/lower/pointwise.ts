@@ -74,6 +74,17 @@ const filled = (g: Lowering, n: Term): Ref => {
   return g.b.expand(g.b.number(value, kind), shape);
 };
 
+function logAddExp(g: Lowering, x: Ref, y: Ref): Ref {
+  const apart = g.where(g.compare("eq", x, y), num(0), g.sub(x, y)); // of two infinities, too
+  return g.add(g.p("max", x, y), g.p("log1p", g.p("exp", g.neg(g.p("abs", apart)))));
+}
+
+/** exp(x) - 1 is exact near 0. */
+function sinh(g: Lowering, x: Ref): Ref {
+  const less = g.p("expm1", x);
+  return g.mul(g.add(less, g.div(less, g.add(less, num(1)))), num(0.5));
+}
+
 /** These overwrite all that their first argument held. */
 export const OVERWRITING: ReadonlySet<string> = new Set(["fill_", "zero_", "copy_", "bernoulli_"]);
 
@@ -101,6 +112,19 @@ export const POINTWISE_RULES: Rules = {
   "pow.Tensor_Scalar": (g, x: Ref, y: number) => g.p("pow", x, num(y)),
   "pow.Scalar": (g, x: number, y: Ref) => g.p("pow", num(x), y),
   square: (g, x: Ref) => g.mul(x, x),
+  tan: (g, x: Ref) => g.div(g.p("sin", x), g.p("cos", x)),
+  sinh,
+  cosh: (g, x: Ref) => g.mul(g.add(g.p("exp", x), g.p("exp", g.neg(x))), num(0.5)),
+  exp2: (g, x: Ref) => g.p("exp", g.mul(x, num(Math.LN2))),
+  log2: (g, x: Ref) => g.mul(g.p("log", x), num(Math.LOG2E)),
+  log10: (g, x: Ref) => g.mul(g.p("log", x), num(Math.LOG10E)),
+  ceil: (g, x: Ref) => g.neg(g.p("floor", g.neg(x))),
+  logaddexp: logAddExp,
+  hardshrink: (g, x: Ref, limit: number) => g.where(g.compare("le", g.p("abs", x), num(limit)), num(0), x),
+  softshrink: (g, x: Ref, limit: number) => {
+    const below = g.where(g.compare("lt", x, num(-limit)), g.add(x, num(limit)), g.mul(x, num(0)));
+    return g.where(g.compare("gt", x, num(limit)), g.sub(x, num(limit)), below);
+  },
   maximum: (g, x: Ref, y: Ref) => g.p("max", x, y),
   minimum: (g, x: Ref, y: Ref) => g.p("min", x, y),
   "max.other": (g, x: Ref, y: Ref) => g.p("max", x, y),

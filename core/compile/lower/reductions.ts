@@ -75,6 +75,14 @@ export const REDUCTION_RULES: Rules = {
     g.p("sqrt", variance(g, x, dims, Number(unbiased))),
   "std.correction": (g, x: Ref, dims: readonly number[] | null, correction: number | null) =>
     g.p("sqrt", variance(g, x, dims, correction ?? 1)),
+  "var_mean.dim": (g, x: Ref, dims: readonly number[] | null, unbiased: boolean) => [
+    variance(g, x, dims, Number(unbiased)),
+    g.shaped(g.mean(x, g.dims(dims, g.shape(x).length)), 1),
+  ],
+  "var_mean.correction": (g, x: Ref, dims: readonly number[] | null, correction: number | null) => [
+    variance(g, x, dims, correction ?? 1),
+    g.shaped(g.mean(x, g.dims(dims, g.shape(x).length)), 1),
+  ],
   logsumexp: (g, x: Ref, dims: readonly number[]) => {
     const [dim, ...more] = g.dims(dims, g.shape(x).length);
     if (more.length > 0) g.refuse("arguments");

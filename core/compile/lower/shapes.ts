@@ -129,6 +129,39 @@ function repeated(g: Lowering, x: Ref, times: readonly number[]): Ref {
   );
 }
 
+/** The numbers beneath a diagonal, and on it; or those above. */
+const triangle = (lower: boolean): Rule => (g, x: Ref, diagonal: number) => {
+  const [rows, columns] = g.shape(x).slice(-2);
+  const row = g.b.reshape(g.float(g.range(rows)), [rows, 1]);
+  const apart = g.sub(g.float(g.range(columns)), row);
+  return g.where(g.compare(lower ? "le" : "ge", apart, num(diagonal)), x, num(0));
+};
+
+function difference(
+  g: Lowering,
+  x: Ref,
+  n: number,
+  dim: number,
+  before: Ref | null,
+  behind: Ref | null,
+): Ref {
+  const d = g.dim(dim, g.shape(x).length);
+  const ends = [before, x, behind].filter((part) => part !== null);
+  let y = ends.length === 1 ? x : g.b.cat(ends, d);
+  for (let i = 0; i < n; i++) {
+    const size = g.shape(y)[d];
+    y = g.sub(g.b.slice(y, d, 1, size), g.b.slice(y, d, 0, size - 1));
+  }
+  return y;
+}
+
+/** Each number several times, one behind the other. */
+function interleaved(g: Lowering, x: Ref, times: number, dim: number | null): Ref {
+  const shape = g.shape(x), d = dim === null ? shape.length - 1 : g.dim(dim, shape.length);
+  const apart = g.b.reshape(x, shape.toSpliced(d + 1, 0, 1));
+  return g.shaped(g.b.expand(apart, shape.toSpliced(d + 1, 0, times)));
+}
+
 /** A change of type: whole numbers and truth values become f32. */
 const typed: Rule = (g, x: Ref) => {
   const { dtype } = g.results[0];
@@ -201,5 +234,14 @@ export const SHAPE_RULES: Rules = {
   constant_pad_nd: (g, x: Ref, sizes: readonly number[], value: number) =>
     padded(g, x, sizes, "constant", value),
   roll: rolled,
+  tril: triangle(true),
+  triu: triangle(false),
+  diff: difference,
+  "repeat_interleave.self_int": interleaved,
+  outer: (g, x: Ref, y: Ref) => g.mul(g.b.reshape(x, [...g.shape(x), 1]), g.b.reshape(y, [1, ...g.shape(y)])),
+  glu: (g, x: Ref, dim: number) => {
+    const d = g.dim(dim, g.shape(x).length), half = g.shape(x)[d] / 2;
+    return g.mul(g.b.slice(x, d, 0, half), g.p("sigmoid", g.b.slice(x, d, half, 2 * half)));
+  },
   flip: flipped,
 };
