@@ -62,7 +62,7 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
     return { lacks: "order", name: thrown.message };
   }
   const { parts } = placed;
-  const { device } = memory.flat, room = memory.room ?? new Room(device);
+  const room = memory.room ?? new Room(memory.flat.device), { device } = room;
   if (!room.holds(placed.elements)) return { lacks: "room", name: formatBytes(4 * placed.elements) };
   const whole = stepsOf(placed, cuts, options, device);
   if ("lacks" in whole) return whole;

@@ -17,8 +17,11 @@ export interface Sources {
 const call = (name: string) => (a: string) => `${name}(${a})`;
 const between = (sign: string) => (a: string, b: string) => `${a} ${sign} ${b}`;
 
+/** These have no rule of their own. */
+type Special = "float" | "and" | "or" | "not" | "where" | "pow";
+
 /** They do with NaN what libtorch does. */
-const RULES: Partial<Record<Pointwise, (...args: string[]) => string>> = {
+const RULES: Record<Exclude<Pointwise, Special>, (...args: string[]) => string> = {
   neg: (a) => `-${a}`,
   abs: call("fabsf"),
   sign: (a) => `(float)(${a} > 0.0f) - (float)(${a} < 0.0f)`,
@@ -40,6 +43,7 @@ const RULES: Partial<Record<Pointwise, (...args: string[]) => string>> = {
   sub: between("-"),
   mul: between("*"),
   div: between("/"),
+  tanhBackward: (g, y) => `${g} * fmaf(-${y}, ${y}, 1.0f)`,
   max: (a, b) => `greater(${a}, ${b})`,
   min: (a, b) => `lesser(${a}, ${b})`,
   lt: between("<"),
@@ -156,7 +160,7 @@ export class Expressions {
       case "pow":
         return this.#power(number(0), args[1], lane);
     }
-    return RULES[op as Pointwise]!(...args.map((_, i) => number(i)));
+    return RULES[op as keyof typeof RULES](...args.map((_, i) => number(i)));
   }
 
   /** libtorch takes these powers the short way, too. */
