@@ -1,6 +1,7 @@
 // Gives the steps of a block registers and writes them. A value that is needed furthest in the future goes to the
 // stack where registers run out.
-import { AVX2, AVX512, type Memory, RSP, VECTOR, type VectorOp } from "./assembler.ts";
+import { RSP } from "./assembler.ts";
+import { AVX2, AVX512, type Memory, VECTOR, type VectorOp } from "./encodings.ts";
 import type { Printer } from "./printer.ts";
 import type { Step, StepOp, Value } from "./steps.ts";
 

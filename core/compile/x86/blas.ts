@@ -1,6 +1,7 @@
 // Prints calls of MKL inside libtorch: sgemm_, whose arguments are all addresses, and functions of many numbers.
 import type { BlasKernel, Place, VectorKernel } from "../kernel.ts";
-import { type Memory, R11, R8, R9, RCX, RDI, RDX, RSI, RSP } from "./assembler.ts";
+import { R11, R8, R9, RCX, RDI, RDX, RSI, RSP } from "./assembler.ts";
+import { type Memory } from "./encodings.ts";
 import { bitsOf, type Printer } from "./printer.ts";
 
 const REGISTERS = [RDI, RSI, RDX, RCX, R8, R9];

@@ -1,6 +1,7 @@
 // Prints a product of matrices, by itself or again and again; or says how libtorch's own function computes it.
 import type { BlasKernel, GemmKernel, GroupKernel, Isa, Stage, Walk } from "../kernel.ts";
-import { type Memory, RAX, RSP } from "./assembler.ts";
+import { RAX, RSP } from "./assembler.ts";
+import { type Memory } from "./encodings.ts";
 import type { Batch, Repeat } from "./batches.ts";
 import { printGroup } from "./group.ts";
 import type { Printer } from "./printer.ts";

@@ -2,7 +2,8 @@
 // sums over columns keep a block of columns in registers while the rows go by.
 import type { GroupKernel, Reduction, Stage, Walk } from "../kernel.ts";
 import { Allocation } from "./allocation.ts";
-import { type Memory, RSP } from "./assembler.ts";
+import { RSP } from "./assembler.ts";
+import { type Memory } from "./encodings.ts";
 import { Expressions, type Sources } from "./expressions.ts";
 import { rowInvariants } from "./invariants.ts";
 import { Pointers } from "./pointers.ts";

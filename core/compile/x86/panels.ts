@@ -1,5 +1,6 @@
 // Panels of a product's B: [k][columns of the panel] side by side, the columns filled up with zeros to whole vectors.
-import { AVX2, type Memory, R11, RAX, RCX, RDI, VECTOR } from "./assembler.ts";
+import { R11, RAX, RCX, RDI } from "./assembler.ts";
+import { AVX2, type Memory, VECTOR } from "./encodings.ts";
 import type { Printer } from "./printer.ts";
 import { turn16, turn8 } from "./turn.ts";
 

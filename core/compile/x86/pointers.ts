@@ -1,24 +1,8 @@
 // The pointers of a nest of loops, and how a vector is read and written through them.
 import type { Walk } from "../kernel.ts";
 import type { Accesses } from "./allocation.ts";
-import {
-  AVX2,
-  AVX512,
-  type Memory,
-  R10,
-  R12,
-  R13,
-  R14,
-  R8,
-  R9,
-  RAX,
-  RCX,
-  RDI,
-  RDX,
-  RSI,
-  RSP,
-  VECTOR,
-} from "./assembler.ts";
+import { R10, R12, R13, R14, R8, R9, RAX, RCX, RDI, RDX, RSI, RSP } from "./assembler.ts";
+import { AVX2, AVX512, type Memory, VECTOR } from "./encodings.ts";
 import type { Printer } from "./printer.ts";
 
 /** Free for addresses and counts within a step. */

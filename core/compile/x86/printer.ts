@@ -1,6 +1,7 @@
 // All kernels of one piece of code share the assembler, the constants, the symbols and the stack frame.
 import type { Code, Isa } from "../kernel.ts";
-import { Assembler, type Label, type Memory, R12, R13, R14, R15, RBP, RBX, RDI, RSP } from "./assembler.ts";
+import { Assembler, type Label, R12, R13, R14, R15, RBP, RBX, RDI, RSP } from "./assembler.ts";
+import { type Memory } from "./encodings.ts";
 
 /** Hold the addresses of the table and of the constants throughout. */
 export const TABLE = RBX, CONSTANTS = R15;

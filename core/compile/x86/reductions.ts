@@ -1,7 +1,8 @@
 // Sums and greatest numbers of a group: where they gather while its loops go by, and how lanes and levels become one.
 import type { Reduction } from "../kernel.ts";
 import { TRUTH } from "./allocation.ts";
-import { AVX2, AVX512, type Memory, RSP, VECTOR } from "./assembler.ts";
+import { RSP } from "./assembler.ts";
+import { AVX2, AVX512, type Memory, VECTOR } from "./encodings.ts";
 import type { Pointers } from "./pointers.ts";
 import { bitsOf, type Printer } from "./printer.ts";
 import { COMPARE } from "./steps.ts";

@@ -1,7 +1,7 @@
 // The straight-line vector code of a block: steps whose operands are numbers of earlier steps. allocation.ts gives
 // them registers.
 import type { Isa } from "../kernel.ts";
-import type { Memory } from "./assembler.ts";
+import type { Memory } from "./encodings.ts";
 import { bitsOf, type Printer } from "./printer.ts";
 
 /** A vector: the index of its step. */

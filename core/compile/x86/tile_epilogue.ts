@@ -2,24 +2,8 @@
 // plain reads and writes, as a group on the stack.
 import type { GroupKernel, Stage, Walk } from "../kernel.ts";
 import { type Accesses, Allocation } from "./allocation.ts";
-import {
-  AVX2,
-  type Memory,
-  R10,
-  R11,
-  R12,
-  R13,
-  R14,
-  R8,
-  R9,
-  RAX,
-  RCX,
-  RDI,
-  RDX,
-  RSI,
-  RSP,
-  VECTOR,
-} from "./assembler.ts";
+import { R10, R11, R12, R13, R14, R8, R9, RAX, RCX, RDI, RDX, RSI, RSP } from "./assembler.ts";
+import { AVX2, type Memory, VECTOR } from "./encodings.ts";
 import { Expressions } from "./expressions.ts";
 import { printGroup } from "./group.ts";
 import { lanesMask, loadLanes, TAIL } from "./panels.ts";

@@ -1,24 +1,8 @@
 // A product of matrices in tiles. A tile of C stays in registers while k goes by: each number of A is repeated over a
 // vector of B's row. B's columns are gathered in scratch memory, a panel at a time, where they don't lie side by side.
 import type { Stage, Walk } from "../kernel.ts";
-import {
-  type Assembler,
-  AVX2,
-  type Memory,
-  R10,
-  R11,
-  R12,
-  R13,
-  R14,
-  R8,
-  R9,
-  RCX,
-  RDI,
-  RDX,
-  RSI,
-  RSP,
-  VECTOR,
-} from "./assembler.ts";
+import { type Assembler, R10, R11, R12, R13, R14, R8, R9, RCX, RDI, RDX, RSI, RSP } from "./assembler.ts";
+import { AVX2, type Memory, VECTOR } from "./encodings.ts";
 import { lanesMask, loadLanes, printPanel, setMask, TAIL } from "./panels.ts";
 import type { Printer } from "./printer.ts";
 import { TileEpilogue } from "./tile_epilogue.ts";

@@ -1,5 +1,6 @@
 // Squares of numbers in vector registers, turned so that columns become rows.
-import { type Assembler, AVX2, AVX512, VECTOR } from "./assembler.ts";
+import { type Assembler } from "./assembler.ts";
+import { AVX2, AVX512, VECTOR } from "./encodings.ts";
 
 /** Turns squares of four within registers 0 to `size` - 1, with the help of as many behind them. */
 function turnFours(

@@ -1,14 +1,8 @@
 import { assertEquals } from "@std/assert";
 import type { Isa } from "../../../../core/compile/kernel.ts";
 import * as x86 from "../../../../core/compile/x86/assembler.ts";
-import {
-  Assembler,
-  AVX2,
-  AVX512,
-  type Memory,
-  VECTOR,
-  type VectorOp,
-} from "../../../../core/compile/x86/assembler.ts";
+import { Assembler } from "../../../../core/compile/x86/assembler.ts";
+import { AVX2, AVX512, type Memory, VECTOR, type VectorOp } from "../../../../core/compile/x86/encodings.ts";
 
 // What is written is read back by objdump, which comes with the C compiler that other tests need.
 
