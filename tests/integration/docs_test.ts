@@ -150,6 +150,26 @@ Deno.test("a guide has 300 to 1000 words, and the list of pages leads to each of
   }
 });
 
+/** Words of prose, and letters of the commands that a reader types. */
+function effort(text: string): { words: number; letters: number } {
+  const typed = blocksOf(text).filter(({ language, mark }) => language === "sh" && mark === "runs");
+  const prose = text.replace(/^```[^]*?^```/gm, "").replace(/\]\([^)]*\)|<[^>]*>/g, "");
+  return {
+    words: prose.split(/[\s|]+/).filter((word) => /\w/.test(word)).length,
+    letters: typed.reduce((sum, { text }) => sum + text.length, 0),
+  };
+}
+
+Deno.test("from the README to a network trained on your own images it is ten minutes of reading and typing", () => {
+  const parts = [read("README.md"), read("docs/guides/your-images.md").split("## Make it fast")[0]].map(
+    effort,
+  );
+  const sum = (of: (part: { words: number; letters: number }) => number) =>
+    parts.reduce((total, part) => total + of(part), 0);
+  const minutes = sum(({ words }) => words) / 200 + sum(({ letters }) => letters) / 200;
+  assert(minutes < 10, `it takes ${minutes.toFixed(1)} minutes at 200 words, or 200 letters, a minute`);
+});
+
 Deno.test("the pages made from declarations are those that the declarations make", async () => {
   for (const [name, text] of Object.entries(await referencePages())) {
     const command = "run: deno run -A scripts/reference.ts";
