@@ -2,6 +2,7 @@
 // here, too.
 import { type Builder, isRef } from "./builder.ts";
 import type { Kind, Node, Ref } from "./graph.ts";
+import { SYNCED_NORM_BACKWARD } from "./host.ts";
 import { Refused } from "./refused.ts";
 
 export type Call = Extract<Node, { op: "call" }>;
@@ -45,6 +46,11 @@ const RULES: Readonly<Record<string, CallRule>> = {
       1,
       2,
     ]);
+  },
+  synced_norm: ({ b, y, result, back, given, shapeOf }) => {
+    const scale = result(1, shapeOf(0).map((size, i) => i === 1 ? size : 1)), count = result(2, [1]);
+    const args = [of(back[0]!), of(y), of(scale), of(count), given[1]];
+    return [b.call(SYNCED_NORM_BACKWARD, args, shapeOf(0))];
   },
   native_batch_norm: ({ b, result, back, given, wanted, shapeOf }) => {
     const [x, weight, bias, mean, variance, training, _momentum, eps] = given;

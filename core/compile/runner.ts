@@ -6,7 +6,9 @@ import { asStrided, contiguous } from "../../ffi/ops.ts";
 import { timing } from "../../ffi/profile.ts";
 import { parseSchema } from "../../ffi/schema.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { nameOfCall } from "./call_rules.ts";
 import type { Ref } from "./graph.ts";
+import { hostOps } from "./host.ts";
 import type { Placed, Slot } from "./place.ts";
 import type { Room } from "./room.ts";
 import { buffersRead, buffersWritten, type CallPart } from "./program.ts";
@@ -175,7 +177,10 @@ export class Runner {
   #call(part: CallPart, given: (slot: number) => Tensor | null): void {
     const { schema, values, results } = part;
     let op = this.#ops.get(schema);
-    if (!op) this.#ops.set(schema, op = compile(parseSchema(schema), "aten"));
+    if (!op) {
+      op = hostOps.get(nameOfCall(schema)) ?? compile(parseSchema(schema), "aten");
+      this.#ops.set(schema, op);
+    }
     const views: Tensor[] = [];
     const argument = (value: unknown): unknown => {
       if (Array.isArray(value)) return value.map(argument);

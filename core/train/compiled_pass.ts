@@ -12,11 +12,11 @@ import { lower, sameStep } from "../compile/lower/lower.ts";
 import { Room } from "../compile/room.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
 import type { Config } from "../settings/settings.ts";
-import { type BlockDone, checkpointed, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
+import { type BlockDone, checkpointed, type Outcome, type Pass, type Weight } from "./blocks.ts";
 import { inParts } from "./chunked_head.ts";
 import { atOtherWeights, judge, judgeAdding, judgeSafely, lineOf } from "./compiled_check.ts";
 import type { Choice } from "./compiled_choice.ts";
-import { attempt, makePlans, type Mode, type Plans, type Recorded } from "./compiled_plans.ts";
+import { attempt, makePlans, type Mode, type Plans, type Recorded, type Wanted } from "./compiled_plans.ts";
 import type { Arena } from "./gradients/arena.ts";
 
 /** The ordinary way of a micro-batch. */
@@ -33,8 +33,11 @@ export interface CompiledPass {
   begin(): void;
   /** Where no micro-batch has come since, the arena has zeros. */
   settle(): void;
-  /** In place of `plain`, wherever there is a plan; `cuts` are where gradients are waited for. */
-  over(plain: Run, cuts?: readonly Cut[]): Run;
+  /**
+   * In place of `plain`, wherever there is a plan; `cuts` are where gradients are waited for, and `again` comes before each
+   * run of a plan.
+   */
+  over(plain: Run, cuts?: readonly Cut[], again?: () => void): Run;
 }
 
 /** Plans are told of here. */
@@ -62,7 +65,7 @@ export function whyNotCompiled(
   if (pass.cast !== null && mode === "exact") {
     return "--amp computes in half precision, whose bits are libtorch's own (--compile=fast rounds as it does)";
   }
-  if (syncNorms) return "--sync-bn gathers statistics in the middle of them";
+  if (pass.onGpu && syncNorms) return "--sync-bn gathers statistics in the middle of them";
   if (pass.onGpu && pass.cast === "f16") return "--amp fp16 leaves steps out on the device";
   if (pass.onGpu) return pass.seeds === null ? null : DRAWN;
   if (machineIsa() === null) return "this processor has no AVX2";
@@ -119,7 +122,7 @@ export function openCompiledPass(
     fresh = false;
     // The plans' memory and the ordinary step's are not needed at the same time.
     room.rest();
-    const { result, recording } = record(() => recordable(plain)(p, input, target, weight, null));
+    const { result, recording } = record(() => plain(p, input, target, weight, null));
     const recorded = keep(clone(arena.gradient));
     returnFreedMemory();
     then(result, recording, recorded);
@@ -156,7 +159,7 @@ export function openCompiledPass(
     atOtherWeights(arena, () => {
       zero_(arena.gradient);
       const { input, target, weight } = given;
-      const outcome = uncounted(plans, () => recordable(plain)(p, input, target, weight, null));
+      const outcome = uncounted(plans, () => plain(p, input, target, weight, null));
       if (!Number.isFinite(outcome.loss.item())) return true;
       const gradient = keep(clone(arena.gradient));
       const same = agrees(p, plans, gradient, { ...given, outcome }, false);
@@ -169,14 +172,14 @@ export function openCompiledPass(
     input: Tensor,
     target: Tensor,
     weight: Weight,
-    cuts: readonly Cut[],
+    { cuts, again }: Pick<Wanted, "cuts" | "again">,
   ): Outcome => {
     let plans: Plans | null = null;
     const recomputes = plain === checkpointed;
     const outcome = recordedRun(plain, p, input, target, weight, (outcome, recording, gradient) => {
       const recorded = { input, target, weight, outcome };
       const made = attempt(() =>
-        makePlans(arena, { mode, isa, cuts, recomputes, room }, recording, recorded)
+        makePlans(arena, { mode, isa, cuts, recomputes, room, again }, recording, recorded)
       );
       if ("reason" in made) {
         recording.free();
@@ -222,7 +225,7 @@ export function openCompiledPass(
       else if (choice !== null && !timed) {
         timed = true;
         const compiled = () => (draw(p, plans), void plans.run(input, target, weight, false, null));
-        const ordinary = () => void recordable(plain)(p, input, target, weight, null);
+        const ordinary = () => void plain(p, input, target, weight, null);
         uncounted(plans, () => choice.compare(compiled, ordinary));
         if (!choice.compiled) {
           plans.free();
@@ -251,7 +254,7 @@ export function openCompiledPass(
       fresh = true;
     },
     settle: clear,
-    over: (plain, cuts = []) => (p, input, target, weight, done) => {
+    over: (plain, cuts = [], again) => (p, input, target, weight, done) => {
       const known = kindOf(p, input, target, weight);
       let outcome: Outcome;
       if (choice?.compiled === false) {
@@ -273,15 +276,12 @@ export function openCompiledPass(
         told = true;
         clear();
         return plain(p, input, target, weight, done);
-      } else outcome = first(plain, p, input, target, weight, cuts);
+      } else outcome = first(plain, p, input, target, weight, { cuts, again });
       if (done) { for (let block = p.model.blocks.length - 1; block >= 0; block--) done(block); }
       return outcome;
     },
   };
 }
-
-/** Blocks that have graphs of their own for ranks' sake have the same bits in one graph. */
-const recordable = (plain: Run): Run => plain === checkpointed ? checkpointed : straight;
 
 const differs = (where: string): string =>
   `Compiled steps give other gradients than the ordinary ones (${where}), so steps run op by op. ` +

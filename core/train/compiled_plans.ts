@@ -39,6 +39,8 @@ export interface Wanted {
   /** Backward computes each block's values once more. */
   readonly recomputes: boolean;
   readonly room: Room;
+  /** Comes before each run. */
+  readonly again?: () => void;
 }
 
 /** The plans of one shape: one writes gradients, the other adds to them. */
@@ -51,7 +53,7 @@ export interface Plans {
 
 export function makePlans(
   arena: Arena,
-  { mode, isa, cuts, recomputes, room }: Wanted,
+  { mode, isa, cuts, recomputes, room, again }: Wanted,
   recording: Parameters<typeof lower>[0],
   { input, target, weight, outcome }: Recorded,
 ): Plans | { readonly reason: string } {
@@ -90,6 +92,7 @@ export function makePlans(
         }
         plan = adding;
       }
+      again?.();
       cell = (cell + 1) % CELLS;
       plan.run(denseIn(input, graph.imagesLast === true), denseIn(target, false), weight, cell * CELL, done);
       return { output, loss: cells[cell] };

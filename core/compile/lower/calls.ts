@@ -1,5 +1,8 @@
 // Ops that stay libtorch's own: convolutions, pools, interpolation, embeddings.
 import type { Ref } from "../graph.ts";
+import type { Builder } from "../builder.ts";
+import { SYNCED_NORM } from "../host.ts";
+import { argsOf } from "../uses.ts";
 import { type Lowering, num, type Rule, type Rules } from "./lowering.ts";
 
 const ref = (r: Ref | null) => r === null ? null : { ref: r };
@@ -9,6 +12,25 @@ type Sizes = readonly number[];
 /** One number stands for all dimensions. */
 const each = (sizes: Sizes, dims: number): Sizes =>
   sizes.length === 1 ? new Array(dims).fill(sizes[0]) : sizes;
+
+/** All ranks meet in its backward, too, which a plan leaves out where no gradient goes on. */
+const syncedNorm: Rule = (g, x: Ref, norm: number) => {
+  if (!learns(g.b, x)) g.refuse("gradient");
+  const y = g.b.call(SYNCED_NORM, [{ ref: x }, norm], g.shape(x));
+  return [y, ...[1, 2].map((i) => g.b.result(y, i, g.results[i].shape))];
+};
+
+function learns(b: Builder, x: Ref): boolean {
+  const seen = new Set<Ref>(), todo = [x];
+  while (todo.length > 0) {
+    const next = todo.pop()!, node = b.node(next);
+    if (node.op === "tensor" && node.origin.from === "parameter") return true;
+    if (seen.has(next) || node.op === "stop") continue;
+    seen.add(next);
+    todo.push(...argsOf(node));
+  }
+  return false;
+}
 
 function convolution(
   g: Lowering,
@@ -216,6 +238,7 @@ function embedding(
 }
 
 export const CALL_RULES: Rules = {
+  synced_norm: syncedNorm,
   convolution,
   conv1d: forward,
   conv2d: forward,

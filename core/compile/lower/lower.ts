@@ -6,7 +6,7 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 import { refsIn, sameShape } from "../builder.ts";
 import type { Graph, Node, Ref } from "../graph.ts";
 import { gradients } from "../derive.ts";
-import { orRefusal } from "../refused.ts";
+import { orRefusal, Refused } from "../refused.ts";
 import { CALL_RULES } from "./calls.ts";
 import { EINSUM_RULES } from "./einsum.ts";
 import { EXACT_RULES } from "./exact.ts";
@@ -152,7 +152,10 @@ class Pass {
     const needed = this.#needed([output, loss]);
     const blocks: number[] = [];
     recording.ops.forEach((op, i) => {
-      if (!needed.has(i)) return;
+      if (!needed.has(i)) {
+        if (op.schema.name === "synced_norm") throw new Refused(op.schema.name, "gradient"); // other ranks wait for it
+        return;
+      }
       this.#lower(op);
       while (blocks.length < g.b.nodes.length) blocks.push(op.part);
     });

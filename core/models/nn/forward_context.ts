@@ -7,6 +7,8 @@ import type { Module } from "./module.ts";
 export interface NormRanks {
   /** Each rank's vector becomes a row. */
   gather(own: Tensor): Tensor;
+  /** False where the last gathering was remembered: this micro-batch has gone this way before. */
+  readonly fresh: boolean;
   /** The sum is in place. */
   sum(t: Tensor): void;
 }

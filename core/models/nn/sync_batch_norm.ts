@@ -3,6 +3,7 @@
 import { asksForGradient, backward, boundary, gradOf, noGrad } from "../../../ffi/autograd.ts";
 import { add, constant, ones, scalar, sub, zeros } from "../../../ffi/make.ts";
 import {
+  alias,
   cat,
   div,
   lerp_,
@@ -15,7 +16,10 @@ import {
   toDtype,
   zerosLike,
 } from "../../../ffi/ops.ts";
+import { parseSchema } from "../../../ffi/schema.ts";
+import { tape, untold } from "../../../ffi/tape.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { hostOps, SYNCED_NORM } from "../../compile/host.ts";
 import { contextOf, type NormRanks, type SyncedNorm } from "./forward_context.ts";
 import type { Module } from "./module.ts";
 
@@ -42,23 +46,68 @@ interface State {
 export function syncedBatchNorm(x: Tensor, s: State, ranks: NormRanks, applied: SyncedNorm[]): Tensor {
   const channels = x.shape[1];
   const shape = x.shape.map((_, i) => i === 1 ? channels : 1);
-  const { mean, spread, count } = noGrad(() => statistics(x, ranks));
-  const norm = noGrad(() => {
-    const { device } = x;
-    const variance = div(spread, count);
-    const scale = reshape(rsqrt(add(variance, constant(s.eps, "f32", device))), shape);
-    const normal = mul(sub(toDtype(x, "f32"), reshape(mean, shape)), scale);
-    const weight = constant(s.momentum, "f32", device);
-    lerp_(s.mean, mean, weight);
-    lerp_(s.variance, div(spread, sub(count, constant(1, "f32", device))), weight);
-    return { scale, normal };
+  const { leaf, scale, count } = untold(() => {
+    const { normal, ...rest } = normalised(x, s, ranks);
+    return { ...rest, leaf: boundary(normal) };
   });
-  const leaf = boundary(norm.normal);
-  applied.push({ ranks, x: keep(x), normal: keep(leaf), scale: keep(norm.scale), count: keep(count) });
+  tape.hears?.op(NORM, [x, numberOf(s, ranks)], [leaf, scale, count]);
+  const own = untold(() => alias(x)); // x itself may be the batch's, which outlives the pass
+  applied.push({ ranks, x: keep(own), normal: keep(leaf), scale: keep(scale), count: keep(count) });
   const scaled = s.weight ? mul(leaf, reshape(s.weight, shape)) : mul(leaf, ones([], { device: x.device }));
   const y = s.bias ? add(scaled, reshape(s.bias, shape)) : scaled;
   return toDtype(y, x.dtype);
 }
+
+interface Normalised {
+  readonly normal: Tensor;
+  readonly scale: Tensor;
+  readonly count: Tensor;
+}
+
+function normalised(x: Tensor, s: State, ranks: NormRanks): Normalised {
+  const shape = x.shape.map((size, i) => i === 1 ? size : 1), { device } = x;
+  return noGrad(() => {
+    const { mean, spread, count } = statistics(x, ranks);
+    const variance = div(spread, count);
+    const scale = reshape(rsqrt(add(variance, constant(s.eps, "f32", device))), shape);
+    const normal = mul(sub(toDtype(x, "f32"), reshape(mean, shape)), scale);
+    if (ranks.fresh) { // a micro-batch counts once
+      const weight = constant(s.momentum, "f32", device);
+      lerp_(s.mean, mean, weight);
+      lerp_(s.variance, div(spread, sub(count, constant(1, "f32", device))), weight);
+    }
+    return { normal, scale, count };
+  });
+}
+
+/** Of the normalised values' input, from their own gradient. */
+function gradientThrough(g: Tensor, { normal, scale, count }: Normalised, ranks: NormRanks): Tensor {
+  const channels = g.shape[1], dims = allBut1(g), shape = g.shape.map((_, i) => i === 1 ? channels : 1);
+  const sums = cat([sumDim(g, dims), sumDim(mul(g, normal), dims)]);
+  ranks.sum(sums);
+  const means = div(sums, count);
+  const [a, b] = [0, channels].map((from) => reshape(narrow(means, 0, from, channels), shape));
+  return mul(sub(sub(g, a), mul(normal, b)), scale);
+}
+
+// A plan of a compiled step asks for them by number.
+const NORM = parseSchema(SYNCED_NORM);
+const known: { readonly s: State; readonly ranks: NormRanks }[] = [];
+
+function numberOf(s: State, ranks: NormRanks): number {
+  const number = known.findIndex((one) => one.s.mean === s.mean && one.ranks === ranks);
+  return number >= 0 ? number : known.push({ s, ranks }) - 1;
+}
+
+hostOps.set("synced_norm", (x, number) => {
+  const { s, ranks } = known[number as number];
+  const { normal, scale, count } = scope(() => normalised(x as Tensor, s, ranks));
+  return [normal, scale, count];
+});
+hostOps.set("synced_norm_backward", (g, normal, scale, count, number) => {
+  const made = { normal, scale, count } as Normalised;
+  return [scope(() => gradientThrough(g as Tensor, made, known[number as number].ranks))];
+});
 
 /** Chan's rule combines the ranks' means, sums of squared differences and counts per channel. */
 function statistics(x: Tensor, ranks: NormRanks): { mean: Tensor; spread: Tensor; count: Tensor } {
@@ -87,16 +136,9 @@ const allBut1 = (x: Tensor): number[] => x.shape.map((_, i) => i).filter((i) => 
 export function backwardThroughNorms(norms: readonly SyncedNorm[]): void {
   for (const { ranks, x, normal, scale, count } of norms.toReversed()) {
     scope(() => {
-      const channels = x.shape[1], dims = allBut1(x);
       const gradient = noGrad(() => {
         const g = gradOf(normal) ?? zerosLike(normal);
-        const sums = cat([sumDim(g, dims), sumDim(mul(g, normal), dims)]);
-        ranks.sum(sums);
-        const means = div(sums, count);
-        const [a, b] = [0, channels].map((from) =>
-          reshape(narrow(means, 0, from, channels), x.shape.map((_, i) => i === 1 ? channels : 1))
-        );
-        return toDtype(mul(sub(sub(g, a), mul(normal, b)), scale), x.dtype);
+        return toDtype(gradientThrough(g, { normal, scale, count }, ranks), x.dtype);
       });
       if (asksForGradient(x)) backward(x, gradient, true); // The data itself asks for none.
     });

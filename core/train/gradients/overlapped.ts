@@ -9,6 +9,7 @@ import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Owned } from "./zero.ts";
 import { autocast } from "../../../ffi/context.ts";
 import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
+import { handedOn, tape } from "../../../ffi/tape.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 import type { SyncedNorm } from "../../models/nn/forward_context.ts";
@@ -24,6 +25,7 @@ import {
   type Pass,
   type Weight,
 } from "../blocks.ts";
+import type { Run } from "../compiled_pass.ts";
 import { headInParts, inParts } from "../chunked_head.ts";
 import { type Account, COMMUNICATION, COMPUTE } from "../../run/account.ts";
 import { accumulate, type GradientStrategy, type MicroBatchOptions, plainGradients } from "./strategy.ts";
@@ -173,8 +175,10 @@ export function overlappedGradients(
 ): GradientStrategy {
   const { checkpointing, compiled } = options;
   const plain = checkpointing ? checkpointed : segmented;
-  const run = compiled?.over(plain, reducer.cuts) ?? plain;
-  const micro = { ...options, run, done: reducer.blockDone, empty: norms && norms.without };
+  const way = norms
+    ? throughNorms(norms, options)
+    : { run: compiled?.over(plain, reducer.cuts) ?? plain, empty: null };
+  const micro = { ...options, ...way, done: reducer.blockDone };
   return {
     ...plainGradients(options),
     forwardBackward: (batches, shares, watch, passes) => accumulate(micro, batches, shares, watch, passes),
@@ -184,6 +188,24 @@ export function overlappedGradients(
       account.lap(COMMUNICATION);
       return all;
     },
+  };
+}
+
+/** All ranks have one order of collectives, whichever of them has a plan: then gradients come behind all norms'. */
+function throughNorms(norms: SyncNorms, { compiled, pass }: MicroBatchOptions) {
+  const plain: Run = (...args) => (norms.again(), segmented(...args));
+  const run = compiled?.over(plain, [], norms.again) ?? plain, last = pass.model.blocks.length - 1;
+  const behind = <R>(done: BlockDone | null, body: (done: BlockDone | null) => R): R => {
+    norms.begin();
+    const result = body(compiled ? null : done);
+    if (compiled && done) { for (let block = last; block >= 0; block--) done(block); }
+    return result;
+  };
+  return {
+    run:
+      ((p, input, target, weight, done) =>
+        behind(done, (done) => run(p, input, target, weight, done))) satisfies Run,
+    empty: (done: BlockDone | null) => behind(done, norms.without),
   };
 }
 
@@ -206,6 +228,7 @@ export function segmented(
   const { blocks } = p.model;
   const last = blocks.length - 1;
   const run = (i: number, x: Activation) => {
+    tape.hears?.entered(i);
     p.seeds?.seed(i);
     return scope(() => blocks[i].forward(x));
   };
@@ -260,7 +283,7 @@ function topOf(
 function through(made: Activation, before: readonly Tensor[], cut: Joint[]): Activation {
   return mapped(made, (t) => {
     if (before.includes(t) || !isFloating(t.dtype)) return t;
-    const leaf = boundary(t);
+    const leaf = handedOn(t, boundary);
     cut.push({ made: t, leaf });
     return leaf;
   });

@@ -1,6 +1,8 @@
 // --sync-bn: batch norm over the samples of all ranks.
 import { zeros } from "../../../ffi/make.ts";
-import type { Device } from "../../../ffi/tensor.ts";
+import { noGrad } from "../../../ffi/autograd.ts";
+import { clone, copy_ } from "../../../ffi/ops.ts";
+import { type Device, keep, type Tensor } from "../../../ffi/tensor.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Collectives } from "../../ranks/collectives.ts";
 import { UserError } from "../../base/errors.ts";
@@ -12,6 +14,13 @@ import type { BlockDone } from "../blocks.ts";
 
 /** @internal */
 export interface SyncNorms {
+  /** Comes before each micro-batch. */
+  begin(): void;
+  /**
+   * The same micro-batch goes forward and backward once more: a compiled step is compared with an ordinary one. What ranks
+   * told each other is remembered, since the others may not do so.
+   */
+  again(): void;
   /** This rank has no samples in the pass. */
   without(done: BlockDone | null): void;
 }
@@ -28,17 +37,40 @@ export function openSyncNorms(
   );
   if (channels.every((of) => of.length === 0)) return null;
   refuse(training);
+  const told: Tensor[] = [];
+  let at = 0, fresh = true;
   const ranks: NormRanks = {
-    gather(own) {
-      const all = zeros([collectives.world, own.numel], { device });
-      collectives.wait(collectives.allGather(all, own, "batch norm"));
-      return all;
+    get fresh() {
+      return fresh;
     },
-    sum: (t) => collectives.wait(collectives.allReduce(t, "sum", "batch norm, backward")),
+    gather(own) {
+      fresh = at === told.length;
+      if (fresh) {
+        const all = keep(zeros([collectives.world, own.numel], { device }));
+        collectives.wait(collectives.allGather(all, own, "batch norm"));
+        told.push(all);
+      }
+      return told[at++];
+    },
+    sum(t) {
+      if (at === told.length) {
+        collectives.wait(collectives.allReduce(t, "sum", "batch norm, backward"));
+        told.push(keep(noGrad(() => clone(t))));
+      } else noGrad(() => copy_(t, told[at]));
+      at++;
+    },
   };
   synchronise(model.root, ranks);
   const blocks = channels.map((of) => withoutSamples(ranks, of, device));
+  const again = () => {
+    at = 0;
+  };
   return {
+    begin() {
+      for (const t of told.splice(0)) t.free();
+      again();
+    },
+    again,
     without(done) {
       for (const block of blocks) block.forward();
       for (let i = blocks.length - 1; i >= 0; i--) {
