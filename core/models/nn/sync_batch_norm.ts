@@ -80,7 +80,7 @@ function normalised(x: Tensor, s: State, ranks: NormRanks): Normalised {
   });
 }
 
-/** Of the normalised values' input, from their own gradient. */
+/** From the normalised values' own gradient, that of their input. */
 function gradientThrough(g: Tensor, { normal, scale, count }: Normalised, ranks: NormRanks): Tensor {
   const channels = g.shape[1], dims = allBut1(g), shape = g.shape.map((_, i) => i === 1 ? channels : 1);
   const sums = cat([sumDim(g, dims), sumDim(mul(g, normal), dims)]);
