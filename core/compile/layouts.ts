@@ -169,9 +169,26 @@ class Arranger {
     return this.#asFirst(this.#plain(node));
   }
 
-  /** Images of one place, or of one channel, are the same in either order. */
+  /**
+   * Images of one place, or of one channel, are the same in either order. [n, c, h, w] as [n, c, h w] and back are views
+   * of [n, h w, c].
+   */
   #reshape(node: Node & { op: "reshape" }): Forms {
-    const [source] = node.args, { shape } = this.graph.nodes[source];
+    const [source] = node.args, { shape } = this.graph.nodes[source], { kind } = node;
+    if (this.#liesLast(source) && isRow(shape, node.shape)) {
+      const [count, channels, places] = node.shape;
+      const made = {
+        op: "reshape",
+        args: [this.#last(source)],
+        shape: [count, places, channels],
+        kind,
+      } as const;
+      return { lies: "first", first: this.#turned(this.#add(made), [0, 2, 1]), last: null };
+    }
+    const from = this.#nodes[this.#own(source)];
+    if (isRow(node.shape, shape) && from.op === "permute" && String(from.dims) === "0,2,1") {
+      return this.#asLast({ op: "reshape", args: from.args, shape: lastOf(node.shape), kind });
+    }
     const same = shape.length === 4 && (shape[1] === 1 || shape[2] * shape[3] === 1);
     return same && this.#liesLast(source)
       ? this.#asFirst({ ...node, args: [this.#last(source)] })
@@ -221,5 +238,9 @@ class Arranger {
     return this.#copies.get(ref)!;
   }
 }
+
+/** [n, c, h, w] with all its places in a row. */
+const isRow = (image: readonly number[], row: readonly number[]): boolean =>
+  image.length === 4 && row.length === 3 && image[0] === row[0] && image[1] === row[1];
 
 const lastOf = (shape: readonly number[]): number[] => LAST.map((dim) => shape[dim]);

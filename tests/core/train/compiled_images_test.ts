@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { Facts, Model } from "../../../core/models/model.ts";
 import { cosmoCnn, simpleConvnet } from "../../../core/models/zoo/convnets.ts";
 import { unet } from "../../../core/models/zoo/unet.ts";
+import { vit } from "../../../core/models/zoo/vit.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
 import type { Mode } from "../../../core/train/compiled_plans.ts";
 import { imagesLast } from "../../../core/train/feed.ts";
@@ -47,6 +48,11 @@ const CASES: Readonly<Record<string, Case>> = {
   unet: {
     make: () => unet({ channels: 2, filters: 8, depth: 2, outputs: 1 }),
     ...{ task: "regression", shape: [2, 16, 16], outputs: 256, batch: 3, modes: ["fast"] },
+  },
+  vit: {
+    make: () =>
+      vit({ channels: 3, height: 8, width: 12, patch: 4, layers: 1, heads: 2, embed: 24, outputs: 5 }),
+    ...{ task: "classification", shape: [3, 8, 12], outputs: 5, batch: 4, modes: ["fast"] },
   },
   "cosmo-cnn, images channels first": {
     make: () => ({
