@@ -45,7 +45,7 @@ export function planLines(model: Model, facts: Facts, { training }: Config): str
     return [
       `A step of ${
         formatPlural(training.batch_size, "sample")
-      } with --compile=${mode}: forward and backward.`,
+      } with --compile=${mode}: forward and backward, as loops and products (rows x columns x terms).`,
       ...names.map(([name, about]) => `  ${name.padEnd(wide)}  ${about}`.trimEnd()),
       `${formatPlural(parts.length - calls, "kernel")}, ${
         formatPlural(calls, "call")

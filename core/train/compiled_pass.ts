@@ -74,7 +74,8 @@ export function whyNotCompiled(
 
 const DRAWN = "a GPU's kernels of dropout draw other numbers than compiled steps would (--dropout 0)";
 
-export const HEAD_IN_PARTS = "the head computes its logits in parts (training.logits_mib)";
+export const HEAD_IN_PARTS =
+  "the head computes its logits in parts (--set training.logits_mib=0 computes them whole)";
 
 /** A micro-batch's shapes, and the plans for it; none where it runs as it is. */
 interface Kind {
@@ -146,7 +147,7 @@ export function openCompiledPass(
       return true;
     }
     plans.free();
-    reports().warn(differs(judged.wrong));
+    reports().warn(differs(judged.wrong, mode));
     return false;
   };
   /** As `agrees`, with weights of which none is zero; where ordinary steps can't take these, it has nothing to say. */
@@ -246,7 +247,7 @@ export function openCompiledPass(
     if (wrong === null) return true;
     plans.free();
     kind.plans = null;
-    reports().warn(differs(wrong));
+    reports().warn(differs(wrong, mode));
     return false;
   };
   return {
@@ -283,9 +284,12 @@ export function openCompiledPass(
   };
 }
 
-const differs = (where: string): string =>
-  `Compiled steps give other gradients than the ordinary ones (${where}), so steps run op by op. ` +
-  "--no-compile leaves the attempt out.";
+const differs = (where: string, mode: Mode): string =>
+  mode === "exact"
+    ? `Compiled steps don't have the bits of ordinary ones (${where}), so steps run op by op. ` +
+      "--compile=fast allows other rounding, and --no-compile leaves the attempt out."
+    : `Compiled steps give other gradients than the ordinary ones (${where}), so steps run op by op. ` +
+      "--no-compile leaves the attempt out.";
 
 /** Running statistics stay as they are: a micro-batch counts once. */
 function uncounted<R>({ lowered: { written } }: Plans, body: () => R): R {

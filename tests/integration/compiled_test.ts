@@ -81,7 +81,7 @@ Deno.test({
     const { stdout } = await succeed(["models", "mlp", "--plan", "--batch-size=4"]);
     assertMatch(
       stdout,
-      /^A step of 4 samples with --compile=fast: forward and backward\.\n( {2}\S.*\n)+12 kernels, /,
+      /^A step of 4 samples with --compile=fast: forward and backward, .*\.\n( {2}\S.*\n)+12 kernels, /,
     );
     const images = await succeed(["models", "cosmo-cnn", "--plan", "--batch-size=2"]);
     assertMatch(images.stdout, /\n {2}convolution +libtorch's\n/);
