@@ -13,7 +13,7 @@ const ARCHAIC: readonly (readonly [RegExp, string])[] = [
   [/\banew\b/, "again"],
   [/\bin\s+(?:its|the|their)\s+midst\b/, "in the middle"],
   [/\bif\s+need\s+be\b/, "if necessary"],
-  [/\bas\s+[a-z' ]{1,14}\s+(?:has|have)\s+(?:it|them)\b/, "as in"],
+  [/\bas\s+[\w' ]{1,14}\s+(?:has|have)\s+(?:it|them)\b/, "as in"],
   [/,\s+for\s+(?:there|it|they|we|this|that)\s+(?:is|are|has|have|can|was|were|may)\b/, "because"],
   [/\btells?\s+of\b/, "describes, reports"],
   [/\b(?:thereof|therein|whence|lest|whereby|hither|thither|wherein)\b/, "a plain word"],
