@@ -25,7 +25,7 @@ import {
   type Pass,
   type Weight,
 } from "../blocks.ts";
-import type { Run } from "../compiled_pass.ts";
+import type { CompiledPass, Run } from "../compiled_pass.ts";
 import { headInParts, inParts } from "../chunked_head.ts";
 import { type Account, COMMUNICATION, COMPUTE } from "../../run/account.ts";
 import { accumulate, type GradientStrategy, type MicroBatchOptions, plainGradients } from "./strategy.ts";
@@ -176,7 +176,7 @@ export function overlappedGradients(
   const { checkpointing, compiled } = options;
   const plain = checkpointing ? checkpointed : segmented;
   const way = norms
-    ? throughNorms(norms, options)
+    ? compiled ? throughNorms(norms, compiled, options) : { run: plain, empty: norms.without }
     : { run: compiled?.over(plain, reducer.cuts) ?? plain, empty: null };
   const micro = { ...options, ...way, done: reducer.blockDone };
   return {
@@ -192,13 +192,13 @@ export function overlappedGradients(
 }
 
 /** All ranks have one order of collectives, whichever of them has a plan: then gradients come behind all norms'. */
-function throughNorms(norms: SyncNorms, { compiled, pass }: MicroBatchOptions) {
+function throughNorms(norms: SyncNorms, compiled: CompiledPass, { pass }: MicroBatchOptions) {
   const plain: Run = (...args) => (norms.again(), segmented(...args));
-  const run = compiled?.over(plain, [], norms.again) ?? plain, last = pass.model.blocks.length - 1;
+  const run = compiled.over(plain, [], norms.again), last = pass.model.blocks.length - 1;
   const behind = <R>(done: BlockDone | null, body: (done: BlockDone | null) => R): R => {
     norms.begin();
-    const result = body(compiled ? null : done);
-    if (compiled && done) { for (let block = last; block >= 0; block--) done(block); }
+    const result = body(null);
+    if (done) { for (let block = last; block >= 0; block--) done(block); }
     return result;
   };
   return {

@@ -14,7 +14,7 @@ import type { BlockDone } from "../blocks.ts";
 
 /** @internal */
 export interface SyncNorms {
-  /** Comes before each micro-batch. */
+  /** Comes before each micro-batch, where some are compiled. */
   begin(): void;
   /**
    * The same micro-batch goes forward and backward once more: a compiled step is compared with an ordinary one. What ranks
@@ -38,26 +38,23 @@ export function openSyncNorms(
   if (channels.every((of) => of.length === 0)) return null;
   refuse(training);
   const told: Tensor[] = [];
-  let at = 0, fresh = true;
+  let at = 0, fresh = true, remembers = false;
   const ranks: NormRanks = {
     get fresh() {
       return fresh;
     },
     gather(own) {
       fresh = at === told.length;
-      if (fresh) {
-        const all = keep(zeros([collectives.world, own.numel], { device }));
-        collectives.wait(collectives.allGather(all, own, "batch norm"));
-        told.push(all);
-      }
-      return told[at++];
+      if (!fresh) return told[at++];
+      const all = zeros([collectives.world, own.numel], { device });
+      collectives.wait(collectives.allGather(all, own, "batch norm"));
+      if (remembers) at = told.push(keep(all));
+      return all;
     },
     sum(t) {
-      if (at === told.length) {
-        collectives.wait(collectives.allReduce(t, "sum", "batch norm, backward"));
-        told.push(keep(noGrad(() => clone(t))));
-      } else noGrad(() => copy_(t, told[at]));
-      at++;
+      if (at < told.length) return void noGrad(() => copy_(t, told[at++]));
+      collectives.wait(collectives.allReduce(t, "sum", "batch norm, backward"));
+      if (remembers) at = told.push(keep(noGrad(() => clone(t))));
     },
   };
   synchronise(model.root, ranks);
@@ -67,6 +64,7 @@ export function openSyncNorms(
   };
   return {
     begin() {
+      remembers = true;
       for (const t of told.splice(0)) t.free();
       again();
     },
