@@ -109,6 +109,13 @@ export function openCompiledPass(
       kind.weighted === (weight !== null) && kind.rollout === (p.rollout?.steps ?? 0) &&
       sameShape(kind.input, input) && sameShape(kind.target, target)
     );
+  /** Runs an ordinary step. The plans' memory and its own are not needed at the same time. */
+  const inTurn = <R>(ordinary: () => R): R => {
+    room.rest();
+    const result = ordinary();
+    returnFreedMemory();
+    return result;
+  };
   /** Runs as always while it is recorded. `then` may use the arena's gradients, which are put back. */
   const recordedRun = (
     plain: Run,
@@ -121,11 +128,8 @@ export function openCompiledPass(
     const before = fresh ? null : keep(clone(arena.gradient));
     zero_(arena.gradient);
     fresh = false;
-    // The plans' memory and the ordinary step's are not needed at the same time.
-    room.rest();
-    const { result, recording } = record(() => plain(p, input, target, weight, null));
+    const { result, recording } = inTurn(() => record(() => plain(p, input, target, weight, null)));
     const recorded = keep(clone(arena.gradient));
-    returnFreedMemory();
     then(result, recording, recorded);
     noGrad(() => {
       if (before === null) copy_(arena.gradient, recorded);
@@ -160,7 +164,7 @@ export function openCompiledPass(
     atOtherWeights(arena, () => {
       zero_(arena.gradient);
       const { input, target, weight } = given;
-      const outcome = uncounted(plans, () => plain(p, input, target, weight, null));
+      const outcome = inTurn(() => uncounted(plans, () => plain(p, input, target, weight, null)));
       if (!Number.isFinite(outcome.loss.item())) return true;
       const gradient = keep(clone(arena.gradient));
       const same = agrees(p, plans, gradient, { ...given, outcome }, false);
