@@ -39,6 +39,8 @@ export class Draft {
   readonly parts: (Growing | Part)[] = [];
   readonly homes = new Map<Ref, Home>();
   readonly addsTo = new Set<Ref>();
+  /** Slopes of gelu that lie in memory, by what it was taken of (gelu.ts). */
+  readonly slopes = new Map<Ref, number>();
   calls = 0;
 
   constructor(

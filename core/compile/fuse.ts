@@ -3,7 +3,7 @@
 // cut the plan into segments.
 import { count, locate, loopsOver, rowMajor } from "./access.ts";
 import { biasOf } from "./blas.ts";
-import { activated } from "./gelu.ts";
+import { ownGelu } from "./gelu.ts";
 import { callOp, mklFunction, type Vector } from "./calls.ts";
 import { cleared, copied, embedded, joined } from "./copies.ts";
 import { Draft, type FuseOptions } from "./draft.ts";
@@ -219,7 +219,7 @@ class Fusion {
         ? blasProduct(draft, ref, { gemm: ref, bias: null })
         : product(draft, ref, node);
     }
-    if (node.op === "call" && activated(draft, ref, node)) return;
+    if (node.op === "call" && ownGelu(draft, ref, node)) return;
     if (node.op === "call") return callOp(draft, ref, node, (result) => this.#uses.has(result));
     if (node.op === "result") return;
     if (node.op === "embed") return embedded(draft, ref, node);

@@ -1,9 +1,9 @@
-// Activations that libtorch computes vector by vector, as loops of our own with its bits: the same steps, of which its
-// compiler made some one rounding, and Sleef's tanh.
-import { loopsOver, rowMajor } from "./access.ts";
+// gelu by tanh, as loops of our own with libtorch's bits: its steps, of which its compiler made some one rounding, and
+// Sleef's tanh.
+import { count, loopsOver, rowMajor } from "./access.ts";
 import type { Draft } from "./draft.ts";
 import type { Node, Ref } from "./graph.ts";
-import type { GroupKernel, Instruction, Operand } from "./kernel.ts";
+import type { Instruction, Operand, Store } from "./kernel.ts";
 
 type Call = Node & { op: "call" };
 
@@ -28,58 +28,76 @@ class Steps {
   }
 }
 
-/** tanh of the inner term of gelu. */
-function inner(s: Steps, x: Operand, cube: Operand): Operand {
-  return s.do("tanh", s.do("mul", s.number(ROOT), s.do("fma", s.number(CUBE), cube, x)));
+interface Made {
+  readonly value: Operand;
+  /** What a gradient is multiplied by. */
+  readonly slope: Operand;
 }
 
-function gelu(s: Steps, x: Operand): Operand {
-  const t = inner(s, x, s.do("mul", s.do("mul", x, x), x));
-  return s.do("mul", s.do("mul", s.number(0.5), x), s.do("add", s.number(1), t));
-}
-
-function geluBackward(s: Steps, g: Operand, x: Operand): Operand {
+/** What only the slope needs stands behind the value, and is left out where nobody asks for it. */
+function gelu(s: Steps, x: Operand, sloped: boolean): Made {
   const one = s.number(1), half = s.number(0.5), square = s.do("mul", x, x);
-  const t = inner(s, x, s.do("mul", x, square));
-  const left = s.do("mul", half, x), right = s.do("mul", half, s.do("add", one, t));
-  const slope = s.do("fma", s.do("neg", t), t, one);
-  const three = s.number(Math.fround(3 * CUBE));
-  const within = s.do("mul", s.number(ROOT), s.do("fma", three, square, one));
-  return s.do("mul", g, s.do("add", s.do("mul", s.do("mul", left, slope), within), right));
+  const within = s.do("fma", s.number(CUBE), s.do("mul", square, x), x);
+  const t = s.do("tanh", s.do("mul", s.number(ROOT), within));
+  const left = s.do("mul", half, x), right = s.do("add", one, t);
+  const value = s.do("mul", left, right);
+  if (!sloped) return { value, slope: value };
+  const bend = s.do("fma", s.do("neg", t), t, one);
+  const steep = s.do("mul", s.number(ROOT), s.do("fma", s.number(Math.fround(3 * CUBE)), square, one));
+  const tail = s.do("mul", s.do("mul", left, bend), steep);
+  return { value, slope: s.do("add", tail, s.do("mul", half, right)) };
 }
 
-/** By the beginning of a call's schema. Arguments are tensors, but for the last one. */
-const ACTIVATIONS: Readonly<Record<string, (s: Steps, ...args: Operand[]) => Operand>> = {
-  gelu,
-  gelu_backward: geluBackward,
-};
+const FORWARD = "gelu(", BACKWARD = "gelu_backward(";
 
 /** Writes the call as a group of its own; false where it has to stay a call. */
-export function activated(draft: Draft, ref: Ref, node: Call): boolean {
-  const name = node.schema.slice(0, node.schema.indexOf("("));
-  if (!draft.options.exact || !Object.hasOwn(ACTIVATIONS, name) || node.values.at(-1) !== "tanh") {
+export function ownGelu(draft: Draft, ref: Ref, node: Call): boolean {
+  const { schema, values, shape } = node, elements = count(shape);
+  const forward = schema.startsWith(FORWARD);
+  if (!draft.options.exact || !forward && !schema.startsWith(BACKWARD) || values.at(-1) !== "tanh") {
     return false;
   }
-  const elements = node.shape.reduce((product, size) => product * size, 1);
   const threads = elements < GRAIN ? 1 : draft.options.threads ?? 1;
   if (elements % (TOGETHER * threads) !== 0) return false;
-  const tensors = (node.values.slice(0, -1) as { ref: Ref }[]).map((value) => draft.stridesOf(value.ref));
-  const whole = String(rowMajor(loopsOver(node.shape)));
-  const dense = tensors.every(({ strides }) => String(strides.filter((_, i) => node.shape[i] > 1)) === whole);
-  if (!dense) return false;
-  const s = new Steps(), args = tensors.map(({ slot, offset }) => s.load(slot, offset));
-  const value = ACTIVATIONS[name](s, ...args), slot = draft.define(ref);
-  const kernel: GroupKernel = {
-    kernel: "group",
-    name,
-    exact: true,
-    sizes: [elements],
-    stages: [{
-      instructions: s.list,
-      stores: [{ value, to: { slot, offset: 0, strides: [1], kind: "f32" } }],
-      reductions: [],
-    }],
+  const refs = values.slice(0, -1).map((value) => (value as { ref: Ref }).ref);
+  if (!refs.every((one) => isWhole(draft, one))) return false;
+  const x = refs.at(-1)!, s = new Steps();
+  const stores: Store[] = [];
+  const store = (value: Operand, slot: number) => {
+    stores.push({ value, to: { slot, offset: 0, strides: [1], kind: "f32" } });
   };
-  draft.parts.push(kernel);
+  const load = (one: Ref) => {
+    const { slot, offset } = draft.stridesOf(one);
+    return s.load(slot, offset);
+  };
+  if (forward) {
+    const sloped = hasBackward(draft, x), { value, slope } = gelu(s, load(x), sloped);
+    store(value, draft.define(ref));
+    if (sloped) {
+      draft.slopes.set(x, draft.room(elements));
+      store(slope, draft.slopes.get(x)!);
+    }
+  } else {
+    const known = draft.slopes.get(x);
+    const slope = known === undefined ? gelu(s, load(x), true).slope : s.load(known, 0);
+    store(s.do("mul", load(refs[0]), slope), draft.define(ref));
+  }
+  const stage = { instructions: s.list, stores, reductions: [] };
+  draft.parts.push({
+    ...{ kernel: "group", name: schema.slice(0, schema.indexOf("(")), exact: true, sizes: [elements] },
+    stages: [stage],
+  });
   return true;
 }
+
+const isWhole = (draft: Draft, ref: Ref): boolean => {
+  const { shape } = draft.graph.nodes[ref], { strides } = draft.stridesOf(ref);
+  return String(strides.filter((_, i) => shape[i] > 1)) === String(rowMajor(loopsOver(shape)));
+};
+
+/** The slope is known as soon as x is, and kept in its place: backward needs no second tanh. */
+const hasBackward = ({ graph: { nodes } }: Draft, x: Ref): boolean =>
+  nodes.some((node) =>
+    node.op === "call" && node.schema.startsWith(BACKWARD) && (node.values[1] as { ref: Ref }).ref === x &&
+    node.values.at(-1) === "tanh"
+  );
