@@ -86,8 +86,7 @@ class Fusion {
       if (ref === null && !this.options.adds) cleared(draft, index);
     });
     const parts = this.#finished(), { buffers } = draft;
-    const apart = this.options.exact || this.options.productsApart;
-    return { parts: apart ? parts : withEpilogues(parts, buffers), buffers };
+    return { parts: this.options.productsApart ? parts : withEpilogues(parts, buffers), buffers };
   }
 
   /** These values cost much and are computed in more than one group. */
