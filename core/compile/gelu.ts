@@ -30,11 +30,11 @@ class Steps {
 
 interface Made {
   readonly value: Operand;
-  /** What a gradient is multiplied by. */
+  /** A gradient is multiplied by it. */
   readonly slope: Operand;
 }
 
-/** What only the slope needs stands behind the value, and is left out where nobody asks for it. */
+/** The slope is computed behind the value, and left out where nobody asks for it. */
 function gelu(s: Steps, x: Operand, sloped: boolean): Made {
   const one = s.number(1), half = s.number(0.5), square = s.do("mul", x, x);
   const within = s.do("fma", s.number(CUBE), s.do("mul", square, x), x);
