@@ -81,7 +81,9 @@ function updateOnGpu(
   tensors: readonly Tensor[],
 ): Optimizer {
   const { device } = tensors[0], slot = tensors.length, kernels = [countKernel(slot), ...update];
-  const made = openCuda(kernels, slot + 1, (other) => other < slot, device);
+  // Memory of its own begins at 16 bytes; a part of a bucket may begin anywhere.
+  const aligned = (other: number) => other < slot && tensors[other].offset % 4 === 0;
+  const made = openCuda(kernels, slot + 1, aligned, device);
   if ("refused" in made) return optimizer;
   const code = made.code(kernels), numbers = keep(zeros([2], { device }));
   [...tensors, numbers].forEach((tensor, i) => code.setSlot(i, tensor));
