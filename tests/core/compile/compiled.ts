@@ -17,6 +17,8 @@ export interface Case {
   readonly exact?: boolean;
   /** Gradients that are all smaller than this are compared by it: they may be what is left of larger ones. */
   readonly floor?: number;
+  /** Gradients are given back, too. */
+  readonly numbers?: boolean;
   /** Gives the output and the loss. */
   pass(): { output: Tensor; loss: Tensor };
 }
@@ -26,10 +28,16 @@ export interface Compared {
   /** The largest difference of a gradient by the largest gradient of its parameter. */
   readonly worst: number;
   readonly loss: number;
+  /** Of each parameter that autograd reached. */
+  readonly gradients: readonly { readonly index: number; readonly ours: Numbers; readonly theirs: Numbers }[];
 }
 
+type Numbers = ReturnType<typeof toNumbers>;
+
 /** Or why the pass has no graph. */
-export function compared({ input, target, parameters, pass, exact, floor = 1e-3 }: Case): Compared | Refusal {
+export function compared(
+  { input, target, parameters, pass, exact, floor = 1e-3, numbers = false }: Case,
+): Compared | Refusal {
   return scope(() => {
     for (const p of parameters) requireGrad(p);
     for (const p of parameters) if (hasGrad(gradSlotOf(p))) takeGrad(gradSlotOf(p)).free();
@@ -43,7 +51,7 @@ export function compared({ input, target, parameters, pass, exact, floor = 1e-3 
       recording.free();
       return lowered;
     }
-    const compared = compare(lowered, { input, target, parameters, output, loss, floor });
+    const compared = compare(lowered, { input, target, parameters, output, loss, floor, numbers });
     lowered.free();
     return compared;
   });
@@ -56,9 +64,13 @@ interface Ended {
   output: Tensor;
   loss: Tensor;
   floor: number;
+  numbers: boolean;
 }
 
-function compare(lowered: Lowered, { input, target, parameters, output, loss, floor }: Ended): Compared {
+function compare(
+  lowered: Lowered,
+  { input, target, parameters, output, loss, floor, numbers }: Ended,
+): Compared {
   const graph = derive(lowered.graph, parameters.length, { weighted: false });
   const find = (origin: Origin): Tensor => {
     switch (origin.from) {
@@ -82,9 +94,13 @@ function compare(lowered: Lowered, { input, target, parameters, output, loss, fl
   ]);
   let worst = Math.max(difference(ours, detach(output), floor), difference(ourLoss, detach(loss), floor));
   const seen = new Set<number>();
+  const found: Compared["gradients"][number][] = [];
   reached.forEach(({ i }, at) => {
     seen.add(i);
     const theirs = gradOf(parameters[i]);
+    if (numbers && theirs !== null) {
+      found.push({ index: i, ours: toNumbers(gradients[at]), theirs: toNumbers(theirs) });
+    }
     if (theirs !== null) worst = Math.max(worst, difference(gradients[at], theirs, floor));
     else if (maxValue(abs(gradients[at])).item() > 0) worst = Infinity;
   });
@@ -92,7 +108,7 @@ function compare(lowered: Lowered, { input, target, parameters, output, loss, fl
     const theirs = gradOf(p);
     if (!seen.has(i) && theirs !== null && maxValue(abs(theirs)).item() > 0) worst = Infinity;
   });
-  return { graph, worst, loss: detach(loss).item() };
+  return { graph, worst, loss: detach(loss).item(), gradients: found };
 }
 
 /** NaN counts as equal to NaN. */
