@@ -179,7 +179,7 @@ const training = (how: string, flags: readonly string[]): Check => ({
     const own = words.filter((word) => !word.startsWith("--zero"));
     const one = await c.program.again(`rank-alone${how}`, [...own, "--device", "cuda"]);
     if (one.code !== 0) return failed(one);
-    await c.program.rest(); // it would hold memory beside the ranks
+    if (!c.quick) await c.program.rest(); // it would hold memory beside the ranks
     const both = await two(c, `two-ranks${how}`, ...words);
     if (both.code !== 0) return failed(both);
     const [alone, together] = ["rank-alone", "two-ranks"].map((at) =>

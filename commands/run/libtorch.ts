@@ -127,7 +127,10 @@ async function bundle(args: string[]): Promise<number> {
   const at = args.indexOf("--libtorch");
   const explicit = at < 0 ? undefined : args[at + 1];
   const { flags, words } = split(args.filter((_, i) => at < 0 || (i !== at && i !== at + 1)), ["--quiet"], 1);
-  if (words.length === 0 || (at >= 0 && explicit === undefined)) {
+  if (at >= 0 && explicit === undefined) {
+    throw usage("`hpctrain libtorch bundle --libtorch` needs the folder of the libtorch to write");
+  }
+  if (words.length === 0) {
     throw usage("`hpctrain libtorch bundle` needs the file to write, such as libtorch.tar");
   }
   const { chosen, rejected } = findLibtorch({ explicit });

@@ -36,7 +36,9 @@ Deno.test("where the named one can't be used, the list says that no other takes 
 });
 
 Deno.test("unknown words and flags are refused with what is expected", async () => {
-  for (const args of [["insta"], ["install", "--qiet"], ["list", "x"], ["use"], ["use", "/a", "/b"]]) {
+  for (
+    const args of [["insta"], ["install", "--qiet"], ["list", "x"], ["use"], ["use", "/a", "/b"], ["bundle"]]
+  ) {
     const error = await assertRejects(
       () => libtorch(args),
       UserError,
@@ -45,4 +47,6 @@ Deno.test("unknown words and flags are refused with what is expected", async () 
     );
     assertEquals(error.exitCode, 2);
   }
+  const noFolder = () => libtorch(["bundle", "libtorch.tar", "--libtorch"]);
+  await assertRejects(noFolder, UserError, "bundle --libtorch` needs the folder");
 });

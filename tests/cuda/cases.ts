@@ -45,7 +45,7 @@ const ZOO: readonly Case[] = [
   { name: "mlp", flags: MLP },
   { name: "simple-convnet", flags: CONVNET },
   { name: "gpt", flags: GPT },
-  { name: "resnet18", flags: `${RESNET} ${GENTLE}` },
+  { name: "resnet18", flags: `${RESNET} ${GENTLE} ${PLAIN}` },
   {
     name: "resnet18 with channels last",
     flags: `${RESNET} ${GENTLE} ${PLAIN} --channels-last on`,
@@ -66,7 +66,12 @@ const ZOO: readonly Case[] = [
   ...inHalf("fno", FNO, 1e-3),
 ];
 
-export const MODELS = ZOO.map(readHere);
+/** These take as long together as the others with the features, beside which they run. */
+const LARGE = /^(mlp|simple-convnet|gpt|resnet)/;
+const MODELS = ZOO.map(readHere);
+export const [LARGE_MODELS, OTHER_MODELS] = [true, false].map((large) =>
+  MODELS.filter(({ name }) => LARGE.test(name) === large)
+);
 
 /** Losses of two samples jump. */
 export const SPIKES = "--batch-size 2 --set training.spike_window=10 --set training.spike_zscore=2";

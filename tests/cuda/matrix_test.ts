@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { eventsOf, inTemp } from "../integration/program.ts";
 import { trainedInPython } from "../core/models/exported/training.ts";
-import { type Case, DATA, FEATURES, MLP, MODELS, SHORT } from "./cases.ts";
+import { type Case, DATA, FEATURES, LARGE_MODELS, MLP, OTHER_MODELS, SHORT } from "./cases.ts";
 import { type Ended, type Run, runAll, total, violations } from "./runs.ts";
 import { onStandin } from "./standin.ts";
 
@@ -129,8 +129,8 @@ onStandin(
     inTemp(async (cwd) => {
       await prepare(cwd);
       const halves = await Promise.all([
-        faultsOf(cwd, MODELS, "model"),
-        faultsOf(cwd, FEATURES, "feature"),
+        faultsOf(cwd, LARGE_MODELS, "model"),
+        faultsOf(cwd, [...OTHER_MODELS, ...FEATURES], "feature"),
       ]);
       assertEquals(halves.flat(), []);
     }),
