@@ -1,8 +1,7 @@
 // The anchors of headings, as Markdown viewers make them.
 
 /** Small letters, hyphens for blanks, no punctuation. */
-export const anchorOf = (title: string): string =>
-  title.toLowerCase().replace(/[^\w\- ]/g, "").replaceAll(" ", "-");
+const anchorOf = (title: string): string => title.toLowerCase().replace(/[^\w\- ]/g, "").replaceAll(" ", "-");
 
 /** A second heading of the same words gets a number. */
 export function uniqueAnchors(): (title: string) => string {

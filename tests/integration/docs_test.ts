@@ -2,6 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { inProcess } from "../commands/helpers.ts";
 import { formatted, referencePages } from "../../scripts/reference.ts";
+import { uniqueAnchors } from "../../scripts/site/anchors.ts";
 import { peer } from "../peer.ts";
 import { type Block, blocksOf, commandsOf } from "./docs_blocks.ts";
 
@@ -185,10 +186,9 @@ function exists(path: string): boolean {
   }
 }
 
-/** As Markdown viewers make them: small letters, hyphens for blanks, no punctuation. */
 function anchorsOf(markdown: string): string[] {
-  return [...markdown.matchAll(/^#+ (.*)$/gm)]
-    .map(([, title]) => title.toLowerCase().replace(/[^\w\- ]/g, "").replaceAll(" ", "-"));
+  const anchor = uniqueAnchors();
+  return [...markdown.matchAll(/^#+ (.*)$/gm)].map(([, title]) => anchor(title));
 }
 
 Deno.test("a shell block's commands are found through comments, quotes, continued lines and variables", () => {
