@@ -6,7 +6,7 @@ import { memoryInUse } from "../../core/train/device.ts";
 import { evaluate } from "../../core/train/evaluate.ts";
 import { openFeed } from "../../core/train/feed.ts";
 import { finished } from "../../core/train/step.ts";
-import { startReadback } from "../../ffi/cuda.ts";
+import { startReadback } from "../../ffi/readback.ts";
 import * as cuda from "../../ffi/cuda.ts";
 import { ones, readBytes, uninitialised, zeros } from "../../ffi/make.ts";
 import { clone, copy_, mm } from "../../ffi/ops.ts";

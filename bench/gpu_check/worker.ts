@@ -10,7 +10,8 @@ import { type CapturedParts, openTakeStep } from "../../core/train/captured_step
 import { createOptimizer } from "../../core/train/optimizers.ts";
 import { openStep } from "../../core/train/user_step.ts";
 import { freshCursor } from "../../core/train/resume.ts";
-import { cudaMemory, type Readback } from "../../ffi/cuda.ts";
+import { cudaMemory } from "../../ffi/cuda.ts";
+import type { Readback } from "../../ffi/readback.ts";
 import { toDevice, toNumbers } from "../../ffi/make.ts";
 import { contiguous, detach, randint, randn } from "../../ffi/ops.ts";
 import { manualSeed } from "../../ffi/context.ts";

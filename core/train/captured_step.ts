@@ -9,12 +9,12 @@ import {
   type Mark,
   markOf,
   newEvent,
-  readbackBehind,
   synchroniseCuda,
 } from "../../ffi/cuda.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { copy_, detach, emptyLike, foreachCopy_, narrow } from "../../ffi/ops.ts";
 import { fill_, scalar, uninitialised } from "../../ffi/make.ts";
+import { readbackBehind } from "../../ffi/readback.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
 import { formatBytes } from "../base/format.ts";

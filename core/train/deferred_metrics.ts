@@ -1,6 +1,6 @@
 // Reads a step's loss when the next step is queued already.
-import { startReadback } from "../../ffi/cuda.ts";
 import { toNumbers } from "../../ffi/make.ts";
+import { startReadback } from "../../ffi/readback.ts";
 import { keep } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import { COMPUTE, DATA, sixDigits } from "../run/account.ts";

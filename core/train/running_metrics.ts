@@ -2,7 +2,7 @@
 // the host reads when the next pass begins, so that nothing in a step waits. Each batch's sums have the same
 // bits however many are measured at once.
 import { noGrad } from "../../ffi/autograd.ts";
-import { type Readback, startReadback } from "../../ffi/cuda.ts";
+import { type Readback, startReadback } from "../../ffi/readback.ts";
 import { tensor, toDevice, toNumbers, zero_, zeros } from "../../ffi/make.ts";
 import {
   cat,

@@ -2,7 +2,7 @@
 // and reads nothing back from the device.
 import { noGrad } from "../../ffi/autograd.ts";
 import { detach, reshape, stack } from "../../ffi/ops.ts";
-import type { Readback } from "../../ffi/cuda.ts";
+import type { Readback } from "../../ffi/readback.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Batch } from "../data/source.ts";
 import type { Loss } from "../models/losses.ts";

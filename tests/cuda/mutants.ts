@@ -16,7 +16,10 @@ interface Mutant {
   readonly ranks?: boolean;
 }
 
-const FEED = "core/train/feed.ts", CUDA = "ffi/cuda.ts", SAVER = "core/checkpoint/background/writer.ts";
+const FEED = "core/train/feed.ts",
+  CUDA = "ffi/cuda.ts",
+  READBACK = "ffi/readback.ts",
+  SAVER = "core/checkpoint/background/writer.ts";
 const NCCL = "core/ranks/nccl/engine.ts", CAPTURED = "core/train/captured_step.ts";
 const GRAPH = "ffi/cuda_graph.ts", METRICS = "core/train/running_metrics.ts";
 
@@ -45,12 +48,12 @@ const MUTANTS: readonly Mutant[] = [
     from: "onStream(copying, () => keep(uninitialised(shape, { dtype, device })))",
     to: "keep(uninitialised(shape, { dtype, device }))",
   },
-  gone(CUDA, "  copy_(host, t, true);\n"),
-  { file: CUDA, from: "  recordEvent(there, currentStream());\n  t.free();", to: "  t.free();" },
-  { file: CUDA, from: "      synchroniseEvent(there);\n      try {", to: "      try {" },
-  { file: CUDA, from: "  recordEvent(there, currentStream());\n  return {", to: "  return {" },
+  gone(READBACK, "  copy_(host, t, true);\n"),
+  { file: READBACK, from: "  recordEvent(there, currentStream());\n  t.free();", to: "  t.free();" },
+  { file: READBACK, from: "      synchroniseEvent(there);\n      try {", to: "      try {" },
+  { file: READBACK, from: "  recordEvent(there, currentStream());\n  return {", to: "  return {" },
   {
-    file: CUDA,
+    file: READBACK,
     from: "      synchroniseEvent(there);\n      return read(host);",
     to: "      return read(host);",
   },

@@ -1,5 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { cudaDevices, startReadback } from "../../ffi/cuda.ts";
+import { cudaDevices } from "../../ffi/cuda.ts";
+import { startReadback } from "../../ffi/readback.ts";
 import { fill_, scalar, toNumbers } from "../../ffi/make.ts";
 import { keep, liveTensors, scope } from "../../ffi/tensor.ts";
 import { useLibtorch } from "../libtorch.ts";
