@@ -140,10 +140,16 @@ export function openCompiledPass(
     return result;
   };
   /** True where the plan computes the recorded micro-batch's gradients; where not, the run says so. */
-  const agrees = (p: Pass, plans: Plans, gradient: Tensor, recorded: Recorded, tells: boolean): boolean => {
+  const agrees = (
+    p: Pass,
+    plans: Plans,
+    gradient: Tensor,
+    recorded: Recorded,
+    { tells = false, moved = false } = {},
+  ): boolean => {
     const judged = uncounted(plans, () => {
       draw(p, plans);
-      const how = { mode, half: p.cast !== null };
+      const how = { mode, half: p.cast !== null, moved };
       return judgeSafely(() => judge(plans, arena, gradient, recorded, how));
     });
     if (judged.wrong === null) {
@@ -167,7 +173,7 @@ export function openCompiledPass(
       const outcome = inTurn(() => uncounted(plans, () => plain(p, input, target, weight, null)));
       if (!Number.isFinite(outcome.loss.item())) return true;
       const gradient = keep(clone(arena.gradient));
-      const same = agrees(p, plans, gradient, { ...given, outcome }, false);
+      const same = agrees(p, plans, gradient, { ...given, outcome }, { moved: true });
       gradient.free();
       return same;
     });
@@ -189,7 +195,7 @@ export function openCompiledPass(
       if ("reason" in made) {
         recording.free();
         if (!told) reports().warn(`Steps are not compiled: ${made.reason}. They run op by op.`);
-      } else if (agrees(p, made, gradient, recorded, !told)) plans = made;
+      } else if (agrees(p, made, gradient, recorded, { tells: !told })) plans = made;
     });
     told = true;
     const shape = (t: Tensor) => keep(uninitialised(t.shape, { dtype: t.dtype, device }));
@@ -225,7 +231,7 @@ export function openCompiledPass(
           "Steps are not compiled: the program takes other numbers or other ops in its second step than in the first. " +
             "They run op by op.",
         );
-      } else if (!agrees(p, plans, gradient, { input, target, weight, outcome }, false)) kind.plans = null;
+      } else if (!agrees(p, plans, gradient, { input, target, weight, outcome })) kind.plans = null;
       else if (!agreesElsewhere(plain, p, plans, { input, target, weight })) kind.plans = null;
       else if (choice !== null && !timed) {
         timed = true;
