@@ -201,7 +201,7 @@ export class Runner {
   #tensor(part: CallPart, ref: Ref, given: (slot: number) => Tensor | null, views: Tensor[]): Tensor {
     const { slot, offset, sizes, strides, own } = part.tensors.get(ref)!;
     const made = this.#results.get(slot), result = made ?? given(slot);
-    if (made && own) return made;
+    if (made && own && made.shape.length === sizes.length) return made; // products of batches come as [n, rows, columns]
     if (result) {
       const seen = asStrided(result, sizes, strides, offset + result.offset);
       views.push(seen);
