@@ -1,5 +1,5 @@
 // The faster of two ways is taken where the choice is open, told where it is not, and kept by a run that goes on.
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { machineIsa } from "../../../core/compile/x86/isa.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
@@ -10,7 +10,7 @@ import type { Plans } from "../../../core/train/compiled_plans.ts";
 import { compiledUpdate } from "../../../core/train/compiled_update.ts";
 import { manualSeed, setThreads } from "../../../ffi/context.ts";
 import { loadCode } from "../../../ffi/machine_code.ts";
-import { fill_, toNumbers } from "../../../ffi/make.ts";
+import { fill_, readBytes, toNumbers, writeBytes } from "../../../ffi/make.ts";
 import { randn } from "../../../ffi/ops.ts";
 import { open, rig, rows, run, settings, weights } from "./rig.ts";
 
@@ -133,9 +133,16 @@ Deno.test({
   },
 });
 
-Deno.test("weights are moved for a while, and are what they were", () => {
-  const { arena } = rig(net(), rows), before = toNumbers(arena.flat);
+Deno.test("weights are moved for a while, and are what they were to the bit", () => {
+  const { arena } = rig(net(), rows);
+  writeBytes(arena.flat, new Uint8Array(new Float32Array([0, -0, 1e-30, 3]).buffer));
+  const before = toNumbers(arena.flat), bytes = readBytes(arena.flat);
   const moved = atOtherWeights(arena, () => toNumbers(arena.flat));
-  assert(moved.every((value, i) => value !== before[i] && Math.abs(value - before[i]) < 0.011));
-  assertEquals(toNumbers(arena.flat), before);
+  moved.forEach((value, i) => {
+    const by = Math.abs(value - before[i]);
+    assert(value !== 0 && by > 0 && by <= (before[i] === 0 ? 0.01 : Math.abs(before[i]) / 16), `${value}`);
+  });
+  assertEquals(readBytes(arena.flat), bytes);
+  assertThrows(() => atOtherWeights(arena, () => assert(false)));
+  assertEquals(readBytes(arena.flat), bytes);
 });
