@@ -1,7 +1,6 @@
 // --compile on a CPU, and --compile=fast on a GPU: a micro-batch's forward and backward as one plan of code of our own.
 // The first micro-batch of a shape runs as always while it is recorded; the plan that is made of it computes the same
-// micro-batch once more. So does the second one, and the third's at other weights; the plan is used from then on if the
-// gradients agree.
+// micro-batch once more. So does the second one, and the plan is used from then on if the gradients agree.
 import { returnFreedMemory } from "../../ffi/libc.ts";
 import { add, uninitialised, zero_ } from "../../ffi/make.ts";
 import { noGrad } from "../../ffi/autograd.ts";
@@ -87,8 +86,6 @@ interface Kind {
   plans: Plans | null;
   /** Plans are used when a second recording has shown that the step stays the same. */
   sure: boolean;
-  /** They were compared at other weights, and timed. */
-  tried: boolean;
   /** The plan that adds gradients to those of the arena was compared, too. */
   adds: boolean;
 }
@@ -204,11 +201,14 @@ export function openCompiledPass(
     const shape = (t: Tensor) => keep(uninitialised(t.shape, { dtype: t.dtype, device }));
     kinds.push({
       ...{ input: shape(input), target: shape(target), weighted: weight !== null },
-      ...{ rollout: p.rollout?.steps ?? 0, plans, sure: false, tried: false, adds: false },
+      ...{ rollout: p.rollout?.steps ?? 0, plans, sure: false, adds: false },
     });
     return outcome;
   };
-  /** The step must stay the same, and is compared once more. */
+  /**
+   * The step must stay the same, and is compared twice more: where a model begins with a layer of zeros, most of the
+   * first gradients are zero.
+   */
   const second = (
     kind: Kind,
     plain: Run,
@@ -232,31 +232,19 @@ export function openCompiledPass(
             "They run op by op.",
         );
       } else if (!agrees(p, plans, gradient, { input, target, weight, outcome })) kind.plans = null;
+      else if (!agreesElsewhere(plain, p, plans, { input, target, weight })) kind.plans = null;
+      else if (choice !== null && !timed) {
+        timed = true;
+        const compiled = () => (draw(p, plans), void plans.run(input, target, weight, false, null));
+        const ordinary = () => void plain(p, input, target, weight, null);
+        uncounted(plans, () => choice.compare(compiled, ordinary));
+        if (!choice.compiled) {
+          plans.free();
+          kind.plans = null;
+        }
+      }
       if (!("reason" in again)) again.free();
     });
-  };
-  /**
-   * Before the plan is used for the first time: where a model begins with a layer of zeros, most gradients were zero until
-   * now. It comes by itself, as a step's own gradients would be a third copy beside those that are compared.
-   */
-  const third = (kind: Kind, plain: Run, p: Pass, given: Omit<Recorded, "outcome">): void => {
-    const plans = kind.plans!, { input, target, weight } = given;
-    kind.tried = true;
-    const before = fresh ? null : keep(clone(arena.gradient));
-    if (!agreesElsewhere(plain, p, plans, given)) kind.plans = null;
-    else if (choice !== null && !timed) {
-      timed = true;
-      const compiled = () => (draw(p, plans), void plans.run(input, target, weight, false, null));
-      const ordinary = () => void plain(p, input, target, weight, null);
-      uncounted(plans, () => choice.compare(compiled, ordinary));
-      if (!choice.compiled) {
-        plans.free();
-        kind.plans = null;
-      }
-    }
-    if (before === null) zero_(arena.gradient); // also what lies between the parameters
-    else noGrad(() => copy_(arena.gradient, before));
-    before?.free();
   };
   /** True where the plan that adds gives the sum of the arena's gradients and of the plan's that writes. */
   const addsUp = (kind: Kind, p: Pass, given: Omit<Recorded, "outcome">): boolean => {
@@ -279,16 +267,14 @@ export function openCompiledPass(
     settle: clear,
     over: (plain, cuts = [], again) => (p, input, target, weight, done) => {
       const known = kindOf(p, input, target, weight);
-      const given = { input, target, weight }, open = () => choice?.compiled !== false;
       let outcome: Outcome;
-      if (open() && known?.plans && known.sure && !known.tried) third(known, plain, p, given);
-      if (!open()) {
+      if (choice?.compiled === false) {
         clear();
         return plain(p, input, target, weight, done);
       }
       if (known?.plans && !known.sure) outcome = second(known, plain, p, input, target, weight);
       else if (known?.plans) {
-        if (!fresh && !known.adds && !addsUp(known, p, given)) {
+        if (!fresh && !known.adds && !addsUp(known, p, { input, target, weight })) {
           return plain(p, input, target, weight, done);
         }
         draw(p, known.plans);
