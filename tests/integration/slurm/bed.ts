@@ -109,8 +109,25 @@ export async function startBed(args: readonly string[] = []): Promise<Bed> {
       }
     },
     async stop() {
-      await must(["stop"]);
-      await Deno.remove(folder, { recursive: true });
+      try {
+        await must(["stop"]);
+        await removed(folder);
+      } catch (error) {
+        console.error(error); // Deno tells nothing of an error behind the last test
+        throw error;
+      }
     },
   };
+}
+
+/** What a node's last processes still write goes, too. */
+async function removed(folder: string): Promise<void> {
+  for (let tries = 50;; tries--) {
+    try {
+      return await Deno.remove(folder, { recursive: true });
+    } catch (error) {
+      if (tries === 0) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
 }
