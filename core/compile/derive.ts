@@ -1,6 +1,6 @@
 // Gradients of a graph, as more of the same graph.
 import { broadcastShapes, Builder, sameShape, withRefs } from "./builder.ts";
-import type { Graph, Node, Ref } from "./graph.ts";
+import { type Graph, type Node, type Ref, withNodes } from "./graph.ts";
 import { gradientsOf } from "./rules.ts";
 import { argsOf } from "./uses.ts";
 
@@ -80,7 +80,6 @@ export function derive(graph: Graph, parameters: number, { weighted }: DeriveOpt
     gradients: given,
     effects: graph.effects.map((r) => moved.get(r)!),
     blocks,
-    exact: graph.exact,
   };
   return pruned(whole);
 }
@@ -110,18 +109,7 @@ export function rebuilt(graph: Graph, replace: Replace): Graph {
     true,
     replace,
   );
-  const to = (r: Ref) => moved.get(r)!;
-  return {
-    ...graph,
-    nodes: b.nodes,
-    output: to(output),
-    loss: to(loss),
-    gradients: gradients.map((r) => r === null ? null : to(r)),
-    effects: effects.map(to),
-    writes: writes.map(({ ref, held }) => ({ ref: to(ref), held })),
-    blocks,
-    exact: graph.exact,
-  };
+  return { ...withNodes(graph, b.nodes, (r) => moved.get(r)!), blocks };
 }
 
 interface Copied {

@@ -148,3 +148,18 @@ export interface Graph {
   /** The model's block that a value of the forward pass is a part of. */
   readonly blocks?: readonly (number | undefined)[];
 }
+
+/** The same graph of other nodes; `to` finds what a value has become. Which blocks they are a part of is not known. */
+export function withNodes(graph: Graph, nodes: readonly Node[], to: (ref: Ref) => Ref): Graph {
+  const { output, loss, gradients, effects, writes } = graph;
+  return {
+    ...graph,
+    nodes,
+    output: to(output),
+    loss: to(loss),
+    gradients: gradients.map((ref) => ref === null ? null : to(ref)),
+    effects: effects.map(to),
+    writes: writes?.map(({ ref, held }) => ({ ref: to(ref), held })),
+    blocks: undefined,
+  };
+}

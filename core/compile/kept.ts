@@ -1,7 +1,7 @@
 // Rewrites a derived graph so that backward needs fewer of forward's values in memory: for fast plans, since it rounds
 // elsewhere.
 import { broadcastShapes, withRefs } from "./builder.ts";
-import { type Graph, type Node, POINTWISE, type Ref } from "./graph.ts";
+import { type Graph, type Node, POINTWISE, type Ref, withNodes } from "./graph.ts";
 import { argsOf, liveIn } from "./uses.ts";
 
 /** A backward value that is a product's result times what forward knows. */
@@ -64,9 +64,8 @@ class Rewriter {
   }
 
   run(): Graph {
-    const { nodes, output, loss, gradients, effects, writes } = this.graph;
     const slopes = this.#slopes();
-    nodes.forEach((node, ref) => {
+    this.graph.nodes.forEach((node, ref) => {
       const slope = slopes.get(ref);
       if (slope) {
         const factor = this.#slope(ref, slope.root)!;
@@ -74,17 +73,7 @@ class Rewriter {
         this.#now[ref] = this.#add({ ...node, op: "mul", args: [this.#now[slope.root], factor] } as Node);
       } else this.#now[ref] = this.#add(this.#copied(node, ref));
     });
-    const now = (ref: Ref) => this.#now[ref];
-    return {
-      ...this.graph,
-      nodes: this.#nodes,
-      output: now(output),
-      loss: now(loss),
-      gradients: gradients.map((ref) => ref === null ? null : now(ref)),
-      effects: effects.map(now),
-      writes: writes?.map(({ ref, held }) => ({ ref: now(ref), held })),
-      blocks: undefined,
-    };
+    return withNodes(this.graph, this.#nodes, (ref) => this.#now[ref]);
   }
 
   #add(node: Node): Ref {

@@ -4,7 +4,7 @@
 import { isRef, refsIn, withRefs } from "./builder.ts";
 import { nameOfCall } from "./call_rules.ts";
 import { FEW } from "./convs.ts";
-import type { Graph, Node, Ref } from "./graph.ts";
+import { type Graph, type Node, type Ref, withNodes } from "./graph.ts";
 import { argsOf } from "./uses.ts";
 
 const LAST = [0, 2, 3, 1], FIRST = [0, 3, 1, 2];
@@ -53,18 +53,12 @@ class Arranger {
   constructor(readonly graph: Graph, readonly turned: boolean) {}
 
   run(): Graph {
-    const { nodes, output, loss, gradients, effects, writes } = this.graph;
+    const { nodes, effects } = this.graph;
     nodes.forEach((node, ref) => this.#forms[ref] = this.#take(node));
-    const first = (ref: Ref) => this.#first(ref);
+    const own = effects.map((ref) => this.#own(ref)); // a call lies as it does, and is not turned for nobody
     return {
-      ...this.graph,
-      nodes: this.#nodes,
-      output: first(output),
-      loss: first(loss),
-      gradients: gradients.map((ref) => ref === null ? null : first(ref)),
-      effects: effects.map((ref) => this.#own(ref)),
-      writes: writes?.map(({ ref, held }) => ({ ref: first(ref), held })),
-      blocks: undefined,
+      ...withNodes({ ...this.graph, effects: [] }, this.#nodes, (ref) => this.#first(ref)),
+      effects: own,
     };
   }
 

@@ -1,14 +1,14 @@
 // Gradient checkpointing in a graph: backward reads a block's values from a second computation of them, which begins when
 // it comes to that block. So only what passes from block to block lives from forward to backward.
 import { refsIn, withRefs } from "./builder.ts";
-import type { Graph, Node, Ref } from "./graph.ts";
+import { type Graph, type Node, type Ref, withNodes } from "./graph.ts";
 import { argsOf } from "./uses.ts";
 
 const VIEWS: ReadonlySet<string> = new Set(["reshape", "expand", "permute", "slice", "result"]);
 
 /** The same values and gradients. */
 export function recomputed(graph: Graph): Graph {
-  const { nodes, blocks = [], output, loss, gradients, effects } = graph;
+  const { nodes, blocks = [] } = graph;
   const last = blocks.reduce<number>((most, block) => Math.max(most, block ?? 0), 0);
   const kept = handedOn(graph);
   const made: Node[] = [], now: Ref[] = [];
@@ -30,16 +30,7 @@ export function recomputed(graph: Graph): Graph {
     const memory = kept.has(ref) && node.kind === "f32" && "args" in node && !VIEWS.has(node.op);
     now[ref] = push(forward ? memory ? { ...own, kept: true } : own : { ...own, late: begun.size });
   });
-  return {
-    ...graph,
-    nodes: made,
-    output: now[output],
-    loss: now[loss],
-    gradients: gradients.map((ref) => ref === null ? null : now[ref]),
-    effects: effects.map((ref) => now[ref]),
-    writes: graph.writes?.map(({ ref, held }) => ({ ref: now[ref], held })),
-    blocks: undefined,
-  };
+  return withNodes(graph, made, (ref) => now[ref]);
 }
 
 /** Values that a later block reads, and those that they are views of. */

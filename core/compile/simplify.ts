@@ -1,7 +1,7 @@
 // Rewrites a graph before it is fused: sums over loops that no group can go through become two, and what backward asks
 // of a value before ReLU is asked of the value behind it, which is kept anyway.
 import { withRefs } from "./builder.ts";
-import type { Graph, Node, Ref } from "./graph.ts";
+import { type Graph, type Node, type Ref, withNodes } from "./graph.ts";
 
 export const simplify = (graph: Graph, exact: boolean): Graph => new Rewriter(graph, exact).run();
 
@@ -16,18 +16,8 @@ class Rewriter {
   constructor(readonly graph: Graph, readonly exact: boolean) {}
 
   run(): Graph {
-    const { nodes, output, loss, gradients, effects, writes } = this.graph;
-    nodes.forEach((node, ref) => this.#now[ref] = this.#take(node));
-    const now = (ref: Ref) => this.#now[ref];
-    return {
-      ...this.graph,
-      nodes: this.#nodes,
-      output: now(output),
-      loss: now(loss),
-      gradients: gradients.map((ref) => ref === null ? null : now(ref)),
-      effects: effects.map(now),
-      writes: writes?.map(({ ref, held }) => ({ ref: now(ref), held })),
-    };
+    this.graph.nodes.forEach((node, ref) => this.#now[ref] = this.#take(node));
+    return withNodes(this.graph, this.#nodes, (ref) => this.#now[ref]);
   }
 
   #add(node: Node): Ref {

@@ -2,10 +2,9 @@
 // itself knows, so that its gradient is libtorch's too (call_rules.ts).
 import type { Ref } from "../graph.ts";
 import { type Lowering, num, type Rule, type Rules, type Term } from "./lowering.ts";
+import { classDim, EACH, MEAN, perClass, total } from "./losses.ts";
 
 const ref = (r: Ref | null) => r === null ? null : { ref: r };
-
-const EACH = 0, MEAN = 1; // at::Reduction
 
 function layerNorm(
   g: Lowering,
@@ -83,7 +82,7 @@ function crossEntropy(
   ignored: number,
   smoothing: number,
 ): Ref {
-  const dim = g.shape(x).length === 1 ? 0 : 1, log = logSoftmax(g, x, dim);
+  const dim = classDim(g, x), log = logSoftmax(g, x, dim);
   if (g.kind(target) !== "i64") return ofShares(g, log, target, weight, reduction, smoothing);
   const own = nll(g, log, target, weight, reduction, ignored);
   if (smoothing === 0) return own;
@@ -95,11 +94,6 @@ function crossEntropy(
   const share: Term = num(smoothing / g.shape(x)[dim]);
   return g.add(g.mul(own, num(1 - smoothing)), g.mul(mean, share));
 }
-
-const total = (g: Lowering, y: Ref): Ref => g.b.reshape(g.sum(y, g.all(y)), []);
-
-const perClass = (g: Lowering, weight: Ref, log: Ref): Ref =>
-  g.b.reshape(weight, g.shape(log).map((size, d) => d === (g.shape(log).length === 1 ? 0 : 1) ? size : 1));
 
 /** The weights of all labels that count. */
 function countOf(g: Lowering, valid: Ref, target: Ref, weight: Ref | null): Ref {
@@ -123,7 +117,7 @@ function ofShares(
   reduction: number,
   smoothing: number,
 ): Ref {
-  const dim = g.shape(log).length === 1 ? 0 : 1, classes = g.shape(log)[dim];
+  const dim = classDim(g, log), classes = g.shape(log)[dim];
   const shares = smoothing === 0
     ? target
     : g.add(g.mul(target, num(1 - smoothing)), num(smoothing / classes));

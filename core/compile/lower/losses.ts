@@ -4,9 +4,9 @@ import { type Lowering, num, type Rules, type Term } from "./lowering.ts";
 import { logSigmoid } from "./pointwise.ts";
 import { logSoftmax } from "./reductions.ts";
 
-const EACH = 0, MEAN = 1; // at::Reduction
+export const EACH = 0, MEAN = 1; // at::Reduction
 
-const total = (g: Lowering, x: Ref): Ref => g.b.reshape(g.sum(x, g.all(x)), []);
+export const total = (g: Lowering, x: Ref): Ref => g.b.reshape(g.sum(x, g.all(x)), []);
 
 function reduced(g: Lowering, each: Ref, reduction: number): Ref {
   if (reduction === EACH) return each;
@@ -54,9 +54,9 @@ function bce(g: Lowering, x: Ref, target: Ref, weight: Ref | null, reduction: nu
 }
 
 /** Classes are along dimension 1, or 0 of a vector. */
-const classDim = (g: Lowering, x: Ref): number => g.shape(x).length === 1 ? 0 : 1;
+export const classDim = (g: Lowering, x: Ref): number => g.shape(x).length === 1 ? 0 : 1;
 
-const perClass = (g: Lowering, t: Ref, x: Ref): Ref =>
+export const perClass = (g: Lowering, t: Ref, x: Ref): Ref =>
   g.b.reshape(t, g.shape(x).map((size, d) => d === classDim(g, x) ? size : 1));
 
 /** The log-likelihoods `log` of the labelled classes, as one-hot rows of a comparison choose them. */
