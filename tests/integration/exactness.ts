@@ -5,11 +5,12 @@ import { type Files, lay } from "./formats.ts";
 import { eventsOf, finish, inTemp, start, succeed, until } from "./program.ts";
 import { different } from "./storm_checks.ts";
 
-const NAME = "r", STEPS = 30;
+// Long enough that a run of small steps is still at work when its kill comes.
+const NAME = "r", STEPS = 60;
 /** On a busy machine a run may be over before its kill comes: then the same is tried again. */
 const TRIES = 5;
 
-/** 10 steps, kill -9, 10 more, kill -9 and the rest are 30 steps at once, in every file and every line of the record. */
+/** 10 steps, kill -9, 10 more, kill -9 and the rest are 60 steps at once, in every file and every line of the record. */
 export async function survivesKills(flags: readonly string[], files: Files): Promise<void> {
   const args = [
     ...["--device=cpu", "--threads=1", `--max-steps=${STEPS}`, "--save-interval=10steps", "--log-interval=1"],

@@ -17,10 +17,10 @@ const TEXT = [
   "--context=64",
   "--dropout=0.1",
 ];
-const SAMPLES = ["--train-samples=72", "--val-samples=8", "--epochs=3"];
+const SAMPLES = ["--train-samples=72", "--val-samples=8", "--epochs=6"];
 const TWELVE = [...SAMPLES, "--batch-size=6"],
   TWELVE_OF_TWO = [...SAMPLES, "--batch-size=3", "--grad-accum=2"];
-const TEN = ["--train-samples=60", "--val-samples=8", "--epochs=3", "--batch-size=6"];
+const TEN = ["--train-samples=60", "--val-samples=8", "--epochs=6", "--batch-size=6"];
 
 const CASES: Record<string, string[]> = {
   "mlp, 4 workers, accumulated": [...ROWS, ...TWELVE_OF_TWO, "--num-workers=4"],
