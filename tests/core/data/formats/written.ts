@@ -6,7 +6,7 @@ export function writtenBy(folder: string, code: string) {
   const python = Deno.env.get("HPCTRAIN_FORMATS_PYTHON");
   if (!python) {
     throw new Error(
-      "set HPCTRAIN_FORMATS_PYTHON to a Python with zarr, pyarrow and xarray (scripts/lib/formats.sh)",
+      "set HPCTRAIN_FORMATS_PYTHON to a Python with zarr, pyarrow and xarray (scripts/lib/environments.sh)",
     );
   }
   const head = "import json, os, sys, numpy as np\nr = np.random.default_rng(0)\n";

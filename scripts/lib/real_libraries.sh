@@ -1,9 +1,10 @@
-# The libraries whose models scripts/exported tries (transformers, timm, diffusers, ...), in a folder of their own in the cache:
-# the ordinary tests do without them. Needs setup.sh and peer.sh.
+# transformers, timm, peft, tiktoken and others beside the packages of peer.txt, in a folder of their own in the cache, which a
+# Python adds to its path: tests compare with them, and scripts/exported tries their models. Needs setup.sh and peer.sh.
 
 # Sets HPCTRAIN_REAL_LIBRARIES; what it names already stays.
 ensure_real_libraries() {
   [[ -z ${HPCTRAIN_REAL_LIBRARIES:-} ]] || return 0
+  [[ -n ${HPCTRAIN_PYTHON:-} ]] || { say "No transformers, timm or peft: they need the Python PyTorch."; return 0; }
   local pins=$ROOT/scripts/pins/exported.txt folder
   folder=$CACHE/exported-$(sha256sum "$pins" | cut -c 1-12)
   if [[ ! -d $folder ]]; then
@@ -16,10 +17,10 @@ ensure_real_libraries() {
 
 install_real_libraries() { # PINS FOLDER
   make_work
-  need_megabytes 800 "the libraries whose models are tried"
-  say "Installing transformers, timm, diffusers and others, whose models are tried (about 300 MB, once)."
+  need_megabytes 800 "the libraries that tests compare with"
+  say "Installing transformers, timm, peft, diffusers and others, which tests compare with (about 300 MB, once)."
   TMPDIR=$WORK/tmp python3 -m pip --python "$HPCTRAIN_PYTHON" install --quiet --disable-pip-version-check --no-cache-dir --no-deps \
     --only-binary=:all: --require-hashes --target "$WORK/exported" --requirement "$1" >/dev/null 2>"$WORK/pip.log" ||
-    pip_failed "What the models need" "$WORK/pip.log"
+    pip_failed "What tests compare with" "$WORK/pip.log"
   mv "$WORK/exported" "$2"
 }
