@@ -29,6 +29,11 @@ import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 const LABELS: Record<string, string> = {
   accuracy: "Acc",
   top5: "Top-5",
+  precision: "Precision",
+  recall: "Recall",
+  f1: "F1",
+  auroc: "AUROC",
+  ece: "Calibration error",
   r2: "R2",
   mae: "MAE",
   rmse: "RMSE",

@@ -3,13 +3,14 @@ import { autocast } from "../../ffi/context.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { NativeError } from "../../ffi/errors.ts";
 import { narrow } from "../../ffi/ops.ts";
-import { scope, type Tensor } from "../../ffi/tensor.ts";
+import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
 import { plainPart, type Source } from "../data/source.ts";
 import type { Team } from "../ranks/team.ts";
 import { judgedAtOnce } from "./batches.ts";
 import { answersTo, outputOf, type Pass } from "./blocks.ts";
 import type { Feed } from "./feed.ts";
+import { openRanking, type Ranking } from "./class_metrics.ts";
 import { measureOf, type Metrics, shiftedParts } from "./metrics.ts";
 import { openTally, type Tally } from "./diagnostics.ts";
 import { evaluationOutOfMemory } from "./memory.ts";
@@ -57,6 +58,7 @@ export async function evaluate(
   const stride = batchSize * world, batches = Math.ceil(source.length / batchSize);
   const running = runningMetrics(measure, team ? batches : 1); // ranks keep each batch's sums apart
   const tally = diagnoses ? openTally(source, pass.loss, team === null) : null;
+  const ranking = openRanking(source, pass.loss, deviceOf(pass));
   pass.model.root.train(false);
   const fitted = fitting.get(source) ?? batchSize;
   let most = fitted, failed = true;
@@ -76,7 +78,7 @@ export async function evaluate(
       }
       const part = team ? done / batchSize + rank : 0, first = done + rank * batchSize;
       while (!supply.ready(WAIT_MS)) await poll(done, source.length, false);
-      const judged = { first, part, source, tally };
+      const judged = { first, part, source, tally, ranking };
       scope(() =>
         noGrad(() => most = judgeInParts(pass, finished(supply.take()![0]), running, judged, most))
       );
@@ -89,7 +91,7 @@ export async function evaluate(
     throw evaluationOutOfMemory(error, batchSize);
   } finally {
     running.close();
-    if (failed) tally?.close();
+    if (failed) [tally, ranking].forEach((one) => one?.close());
     pass.model.root.train(true);
     if (most < fitted) fitting.set(source, most);
   }
@@ -101,10 +103,12 @@ export async function evaluate(
   const { loss, metrics, worst } = all.result();
   const sums = tally?.sums(team) ?? null;
   tally?.close();
+  const curves = ranking?.metrics(team) ?? {};
+  ranking?.close();
   const seconds = (performance.now() - began) / 1000;
   return {
     valLoss: loss,
-    metrics,
+    metrics: { ...metrics, ...curves },
     worst,
     samples: source.length,
     sums,
@@ -112,6 +116,8 @@ export async function evaluate(
     halvedTo: most < fitted ? most : null,
   };
 }
+
+const deviceOf = ({ model: { root } }: Pass): Device => root.namedParameters()[0]?.[1].device ?? "cpu";
 
 export const lessAtOnce = (rows: number, batchSize: number): string =>
   `An evaluation's batch of ${batchSize} did not fit in memory: it goes on with ${rows} samples at a time, to the same ` +
@@ -127,11 +133,12 @@ function judgeInParts(
   pass: Pass,
   batch: MicroBatch,
   running: RunningMetrics,
-  { first, part, source, tally }: {
+  { first, part, source, tally, ranking }: {
     readonly first: number;
     readonly part: number;
     readonly source: Source;
     readonly tally: Tally | null;
+    readonly ranking: Ranking | null;
   },
   most: number,
 ): number {
@@ -150,6 +157,7 @@ function judgeInParts(
           const whole = restored(source, pass.loss, output, target, first + from);
           running.observe({ ...whole, loss, items: itemsOf(own, pass.loss), part });
           tally?.observe(whole.output, whole.target);
+          ranking?.observe(first + from, whole.output, whole.target);
         });
       });
       from += count;

@@ -32,6 +32,7 @@ import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
 import { type PointWeights, sharesOfPoints, validPoints } from "../models/valid_points.ts";
 import type { UserMetrics } from "../models/user/made.ts";
 import { calibrationOf } from "./calibration.ts";
+import { BINS, CALIBRATION_SUMS, calibrationError, calibrationSums, scoresOf } from "./class_metrics.ts";
 
 /** Names are those of events: r2, mae, ...; "r2/NAME" for one target or class. */
 export type Metrics = Record<string, number>;
@@ -57,6 +58,8 @@ export interface Measure {
 }
 
 const MOST_NAMED = 32;
+/** Counts of more classes would take longer than the evaluation. */
+const MOST_JUDGED = 4096;
 
 type Judged = Pick<Loss, "name" | "like" | "ignored" | "point" | "logVariance" | "levels" | "weights">;
 
@@ -100,6 +103,7 @@ function taskMeasure(
     ignored: ignored ?? -1,
     top5: full && !oneLogit && !perPixel && outputs > 5,
     overlap: full && perPixel,
+    judged: full && !perPixel && outputs <= MOST_JUDGED,
   });
 }
 
@@ -131,6 +135,8 @@ interface Classes {
   readonly top5: boolean;
   /** Intersection over union, class by class. */
   readonly overlap: boolean;
+  /** Precision, recall, F1 and calibration. */
+  readonly judged: boolean;
 }
 
 /**
@@ -138,10 +144,10 @@ interface Classes {
  * labels is the label.
  */
 function classes(
-  { count, names = [], oneLogit, missing, weights, ignored, top5, overlap }: Classes,
+  { count, names = [], oneLogit, missing, weights, ignored, top5, overlap, judged }: Classes,
 ): Measure {
   const named = (i: number) => names[i] ?? String(i);
-  const numbered = onDevice(() => Float64Array.from({ length: count }, (_, i) => i));
+  const numbered = numbersUpTo(count), bins = numbersUpTo(BINS), counted = overlap || judged ? 3 * count : 0;
   const perBatch = (hits: Tensor, batches: number) => sumDim(reshape(hits, [batches, -1]), [1], true, "f64");
   const counts = (labels: Tensor, highest: number): Tensor => {
     const { device, dtype } = labels;
@@ -167,7 +173,7 @@ function classes(
     );
   };
   return {
-    size: 2 + (top5 ? 1 : 0) + (overlap ? 3 * count : 0),
+    size: 2 + (top5 ? 1 : 0) + counted + (judged ? CALIBRATION_SUMS : 0),
     looks: true,
     many: true,
     rows(output, target, batches, mask = null) {
@@ -185,23 +191,35 @@ function classes(
       const known = oneLogit && missing ? logicalAnd(inRange, validPoints(target, ignored)) : inRange;
       const valid = mask ? logicalAnd(known, spread(mask, labels)) : known;
       const share = weights?.on(labels.device);
-      const counted = (which: Tensor) => perBatch(share ? mul(which, share) : which, batches);
-      const columns = [counted(logicalAnd(eq(predicted, labels), valid)), counted(valid)];
+      const total = (which: Tensor) => perBatch(share ? mul(which, share) : which, batches);
+      const hit = logicalAnd(eq(predicted, labels), valid), columns = [total(hit), total(valid)];
       if (top5) {
         const [, best] = topk(scores, 5, 1);
         columns.push(perBatch(logicalAnd(eq(best, unsqueeze(labels, 1)), unsqueeze(valid, 1)), batches));
       }
-      if (overlap) columns.push(...overlaps(predicted, labels, valid, batches));
+      if (counted > 0) columns.push(...overlaps(predicted, labels, valid, batches));
+      if (judged) {
+        const flat = oneLogit ? reshape(scores, labels.shape) : scores;
+        columns.push(...calibrationSums(flat, hit, valid, batches, bins));
+      }
       return cat(columns, 1);
     },
     finish(sums) {
       const metrics: Metrics = { accuracy: sums[0] / sums[1] };
       if (top5) metrics.top5 = sums[2] / sums[1];
+      const from = top5 ? 3 : 2;
+      const each = Array.from({ length: counted / 3 }, (_, k) => {
+        const [labelled, predicted, both] = [0, 1, 2].map((part) => sums[from + part * count + k]);
+        return { labelled, predicted, both };
+      });
+      if (judged) {
+        Object.assign(metrics, scoresOf(each, count <= MOST_NAMED ? named : null));
+        metrics.ece = calibrationError(sums.subarray(from + counted));
+      }
       if (overlap) {
-        const ious = Array.from({ length: count }, (_, k) => {
-          const [labelled, predicted, both] = [0, 1, 2].map((part) => sums[2 + part * count + k]);
-          return both / (labelled + predicted - both); // NaN where the class is nowhere
-        });
+        const ious = each.map(({ labelled, predicted, both }) =>
+          both / (labelled + predicted - both) // NaN where the class is nowhere
+        );
         const there = ious.filter((iou, k) => !Number.isNaN(iou) && k !== ignored);
         metrics.mean_iou = there.reduce((a, b) => a + b, 0) / there.length;
         if (count <= MOST_NAMED) ious.forEach((iou, k) => metrics[`iou/${named(k)}`] = iou);
@@ -358,6 +376,16 @@ function spread(mask: Tensor, items: Tensor): Tensor {
     ? reshape(mask, shape)
     : expand(reshape(mask, [shape[0], ...shape.slice(1).map(() => 1)]), shape);
   return ne(wide, zerosLike(wide));
+}
+
+type OnDevice = ReturnType<typeof onDevice>;
+const upTo = new Map<number, OnDevice>();
+
+/** 0, 1, ..., one less than the number. */
+function numbersUpTo(count: number): OnDevice {
+  let there = upTo.get(count);
+  if (!there) upTo.set(count, there = onDevice(() => Float64Array.from({ length: count }, (_, i) => i)));
+  return there;
 }
 
 /** Each device's tensor is made once. */

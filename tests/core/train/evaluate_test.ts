@@ -3,6 +3,7 @@ import { memorySource } from "../../../core/data/memory.ts";
 import type { Source } from "../../../core/data/source.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { UserError } from "../../../core/base/errors.ts";
+import type { Metrics } from "../../../core/train/metrics.ts";
 import { evaluate, lessAtOnce } from "../../../core/train/evaluate.ts";
 import { openFeed } from "../../../core/train/feed.ts";
 import { NativeError } from "../../../ffi/errors.ts";
@@ -43,13 +44,19 @@ Deno.test("every sample is evaluated exactly once, in batches of any size", asyn
   }
 });
 
+/** Counts are equal; scores of another batch size are rounded a little differently. */
+function assertAlike({ ece, ...counts }: Metrics, { ece: whole, ...others }: Metrics): void {
+  assertAlmostEquals(ece, whole, 1e-6);
+  assertEquals(counts, others);
+}
+
 Deno.test("loss and metrics do not depend on the batch size", async () => {
   const { evaluation: whole } = await evaluated(COUNT);
   assert(whole.metrics.top5 > whole.metrics.accuracy);
   for (const size of [20, 7, 1]) {
     const { evaluation } = await evaluated(size);
     assertAlmostEquals(evaluation.valLoss, whole.valLoss, 1e-6);
-    assertEquals(evaluation.metrics, whole.metrics);
+    assertAlike(evaluation.metrics, whole.metrics);
   }
 });
 
@@ -95,7 +102,8 @@ Deno.test("a batch that does not fit in memory is judged in parts that do, to th
   const short = await evaluate(withRoomFor(6, seen), source, feed, 20, () => {});
   assertEquals(seen.slice(0, 6), [20, 10, 5, 5, 5, 5]);
   assertAlmostEquals(short.valLoss, whole.valLoss, 1e-6);
-  assertEquals([short.metrics, short.samples, short.halvedTo], [whole.metrics, 53, 5]);
+  assertAlike(short.metrics, whole.metrics);
+  assertEquals([short.samples, short.halvedTo], [53, 5]);
   seen.length = 0;
   const again = await evaluate(withRoomFor(6, seen), source, feed, 20, () => {});
   assertEquals([Math.max(...seen), again.halvedTo], [5, null]);

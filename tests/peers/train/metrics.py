@@ -5,7 +5,13 @@ import sys
 import numpy as np
 import torch
 from sklearn import metrics as sk
-from torchmetrics.classification import MulticlassAccuracy, MulticlassJaccardIndex
+from torchmetrics.classification import (
+    MulticlassAccuracy,
+    MulticlassAUROC,
+    MulticlassCalibrationError,
+    MulticlassF1Score,
+    MulticlassJaccardIndex,
+)
 
 
 def array(spec):
@@ -49,9 +55,42 @@ def classes(case):
     found = {"accuracy": sk.accuracy_score(flat, scores.argmax(1)), "loss": cross_entropy(scores, flat)}
     if case["task"] == "segmentation":
         found |= overlap(case, output, labels, found["accuracy"])
-    elif scores.shape[1] > 5:
-        found["top5"] = sk.top_k_accuracy_score(flat, scores, k=5, labels=every)
+    else:
+        found |= judged(scores, flat, scores.argmax(1))
+        if scores.shape[1] > 5:
+            found["top5"] = sk.top_k_accuracy_score(flat, scores, k=5, labels=every)
     return found
+
+
+def judged(scores, labels, predicted):
+    """Precision, recall and F1, macro and each class's, by scikit-learn; the calibration error by torchmetrics."""
+    seen = sorted(set(labels) | set(predicted))
+    each = sk.f1_score(labels, predicted, labels=seen, average=None, zero_division=0)
+    found = {f"f1/{k}": value for k, value in zip(seen, each)}
+    for name in ("precision", "recall", "f1"):
+        found[name] = getattr(sk, f"{name}_score")(labels, predicted, average="macro", zero_division=0)
+    count = scores.shape[1]
+    chances = torch.from_numpy(scores).softmax(1)
+    torch_f1 = MulticlassF1Score(count, average="macro")(torch.from_numpy(predicted), torch.from_numpy(labels)).item()
+    assert abs(torch_f1 - found["f1"]) < 1e-6, (torch_f1, found["f1"])
+    found["ece"] = MulticlassCalibrationError(count, n_bins=15, norm="l1")(chances, torch.from_numpy(labels)).item()
+    return found
+
+
+def areas(case):
+    """AUROC of each class against the others by scikit-learn, which agrees with torchmetrics."""
+    labels, output = array(case["target"]).astype(int).reshape(-1), array(case["output"])
+    kept = labels != case["ignored"]
+    labels, output = labels[kept], output[kept]
+    if case["loss"] == "bce":
+        return sk.roc_auc_score(labels, output.reshape(-1))
+    chances, count = torch.from_numpy(output).softmax(1).numpy(), output.shape[1]
+    there = [k for k in range(count) if 0 < (labels == k).sum() < len(labels)]
+    area = np.mean([sk.roc_auc_score(labels == k, chances[:, k]) for k in there])
+    if len(there) == count:
+        other = MulticlassAUROC(count, average="macro")(torch.from_numpy(chances), torch.from_numpy(labels)).item()
+        assert abs(area - other) < 1e-6, (area, other)
+    return area
 
 
 def overlap(case, output, labels, accuracy):
@@ -76,7 +115,8 @@ def two_classes(case):
     counts = mask_of(case, labels.shape)
     logits, labels = logits[counts], labels[counts]
     loss = (np.logaddexp(0, logits) - labels * logits).mean()
-    return {"accuracy": sk.accuracy_score(labels, logits > 0), "loss": loss}
+    both = np.stack([np.zeros_like(logits), logits], 1)
+    return {"accuracy": sk.accuracy_score(labels, logits > 0), "loss": loss, **judged(both, labels, (logits > 0).astype(int))}
 
 
 def language(case):
@@ -135,6 +175,8 @@ def numbers(case):
 
 
 def answer(case):
+    if case.get("areas"):
+        return {"auroc": areas(case)}
     if case["loss"] == "bce":
         return two_classes(case)
     return ANSWERS[case["task"]](case)
