@@ -74,6 +74,10 @@ export interface Source {
   readonly names?: readonly string[];
   /** The target's own units are std * number + mean, target by target. */
   readonly units?: Normalisation;
+  /** Each sample's class, where it is known without reading samples. */
+  readonly labels?: () => ArrayLike<number>;
+  /** How often each sample comes, beside the others (--sampling). */
+  readonly sampleWeights?: Float64Array;
   /** The file that the sample of this number in the data is in, where each has its own. */
   pathOf?(index: number): string;
   /** Texts about each target, such as its units, by its name. */

@@ -18,6 +18,7 @@ import {
 import { FILE_COLUMN } from "./columns/file_column.ts";
 import { countOf, rowsWith, someRowsWith } from "./marks.ts";
 import { heldOut, splitIndices } from "./order.ts";
+import { weightsColumn } from "./sampling.ts";
 import type { Windows } from "./windows.ts";
 
 export interface Split {
@@ -65,8 +66,9 @@ const methodOf = ({ split }: Config["data"]): string => split || "auto";
 /** Columns that tell samples apart are no features unless they are named as such. */
 export function withoutSplitColumns(table: Table, data: Config["data"]): Table {
   const { validate_on, test_on, history, lead } = data, how = methodOf(data);
+  const weights = weightsColumn(data);
   const named = [NAMED.exec(validate_on), NAMED.exec(test_on), GROUP.exec(how)]
-    .flatMap((found) => found ? [found[1].trim()] : []);
+    .flatMap((found) => found ? [found[1].trim()] : []).concat(weights ?? []);
   const byTime = how === "time" || how === "blocks" || FOLD.test(how) || history > 1 || lead !== "" ||
     [validate_on, test_on].some((text) => text !== "" && !NAMED.test(text));
   const columns = table.columns.map((column) =>

@@ -104,6 +104,7 @@ const FIXED = [
   "data.coarsen",
   "data.sample_dim",
   "data.shuffle",
+  "data.sampling",
   "data.validation_split",
   "data.split",
   "data.folds",

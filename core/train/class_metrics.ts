@@ -84,8 +84,11 @@ export function scoresOf(
   classes: readonly ClassCounts[],
   named: ((k: number) => string) | null,
 ): Record<string, number> {
-  const seen = classes.map((one, k) => ({ ...one, k })).filter(({ labelled, predicted }) => labelled + predicted > 0);
-  const mean = (of: (one: ClassCounts) => number) => seen.reduce((sum, one) => sum + of(one), 0) / seen.length;
+  const seen = classes.map((one, k) => ({ ...one, k })).filter(({ labelled, predicted }) =>
+    labelled + predicted > 0
+  );
+  const mean = (of: (one: ClassCounts) => number) =>
+    seen.reduce((sum, one) => sum + of(one), 0) / seen.length;
   const share = (part: number, whole: number) => whole > 0 ? part / whole : 0;
   const f1 = ({ labelled, predicted, both }: ClassCounts) => 2 * both / (labelled + predicted);
   return {
@@ -113,7 +116,9 @@ type Judged = Pick<Loss, "name" | "like" | "ignored">;
 /** Null where a sample has no class, or where there are too many scores to hold. */
 export function openRanking({ facts, length }: Source, loss: Judged, device: Device): Ranking | null {
   const name = loss.like ?? loss.name, oneLogit = name === "bce";
-  if (facts.task !== "classification" || facts.targetless || !(oneLogit || name === "cross_entropy")) return null;
+  if (facts.task !== "classification" || facts.targetless || !(oneLogit || name === "cross_entropy")) {
+    return null;
+  }
   const width = oneLogit ? 1 : facts.outputs, row = width + 1;
   if (length * row > MOST_HELD || facts.outputs < 2 && !oneLogit) return null;
   const room = keep(zeros([length, row], { dtype: "f64", device }));
@@ -133,7 +138,9 @@ export function openRanking({ facts, length }: Source, loss: Judged, device: Dev
       const [strange] = team ? team.reduce([odd ? 1 : 0], "max", "evaluation") : [odd ? 1 : 0];
       if (strange > 0) return {};
       // Rows that are other ranks' are zeros, which change no bit.
-      if (team && team.world > 1) team.collectives.wait(team.collectives.allReduce(room, "sum", "evaluation"));
+      if (team && team.world > 1) {
+        team.collectives.wait(team.collectives.allReduce(room, "sum", "evaluation"));
+      }
       const auroc = areaUnderCurves(toNumbers(room), width, loss.ignored ?? -1);
       const metrics: Record<string, number> = {};
       if (auroc !== null) metrics.auroc = auroc;
@@ -156,11 +163,15 @@ export function areaUnderCurves(rows: ArrayLike<number>, width: number, ignored:
   }
   const labels = known.map((at) => width === 1 ? Number(rows[at + 1] !== 0) : rows[at + width]);
   const chances = width === 1 ? Float64Array.from(known, (at) => rows[at]) : softmaxOf(rows, known, width);
-  // Of two classes, the one's curve is the other's.
+  // Both of two classes have the same area.
   const judged = classes === 2 ? [1] : Array.from({ length: classes }, (_, k) => k);
   const areas = judged.flatMap((k) => {
     const of = (own: boolean) =>
-      Float64Array.from(labels.flatMap((label, i) => (label === k) === own ? [chances[i * width + (width === 1 ? 0 : k)]] : []));
+      Float64Array.from(
+        labels.flatMap((label, i) =>
+          (label === k) === own ? [chances[i * width + (width === 1 ? 0 : k)]] : []
+        ),
+      );
     const area = areaOf(of(true), of(false));
     return area === null ? [] : [area];
   });

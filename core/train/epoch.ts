@@ -1,5 +1,5 @@
 // The state of the training loop from epoch to epoch, and what waits for the second step.
-import { type Order, order, partsOf, partsOfShards } from "../data/order.ts";
+import { type Order, partsOf, partsOfShards } from "../data/order.ts";
 import { ofSteps, rolloutOf, stepsAt } from "../data/rollout.ts";
 import type { Part } from "../data/source.ts";
 import type { TimeMark } from "../run/account.ts";
@@ -94,20 +94,14 @@ function warnEmpty(trainer: Trainer): void {
 
 export function beginEpoch(loop: Loop): void {
   const { trainer, supply, pace } = loop;
-  const { config: { training, data }, cursor } = trainer;
+  const { cursor } = trainer;
   loop.number = cursor.epoch;
   setSteps(trainer, loop.number);
   loop.running = sumsSoFar(trainer);
   loop.deferred = openDeferredMetrics(trainer, loop.number, pace);
   loop.began = trainer.account.look();
   pace.startEpoch();
-  supply.begin(
-    partsToCome(
-      trainer,
-      loop.number,
-      order(trainer.data.train.length, training.seed, loop.number, data.shuffle),
-    ),
-  );
+  supply.begin(partsToCome(trainer, loop.number, trainer.sampling.of(loop.number)));
 }
 
 /** A rollout may begin with fewer steps. */

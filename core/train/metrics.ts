@@ -217,8 +217,7 @@ function classes(
         metrics.ece = calibrationError(sums.subarray(from + counted));
       }
       if (overlap) {
-        const ious = each.map(({ labelled, predicted, both }) =>
-          both / (labelled + predicted - both) // NaN where the class is nowhere
+        const ious = each.map(({ labelled, predicted, both }) => both / (labelled + predicted - both) // NaN where the class is nowhere
         );
         const there = ious.filter((iou, k) => !Number.isNaN(iou) && k !== ignored);
         metrics.mean_iou = there.reduce((a, b) => a + b, 0) / there.length;

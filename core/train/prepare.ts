@@ -52,6 +52,7 @@ import { cudaName } from "../../ffi/cuda.ts";
 import { type Account, openAccount, openTimes, type Times } from "../run/account.ts";
 import { type Flops, openFlops, peakOf } from "./throughput.ts";
 import type { StepParts } from "./step.ts";
+import { openSampling, type Sampling } from "../data/sampling.ts";
 import type { EventLog } from "../run/event_log.ts";
 import type { LineageWriter } from "../run/lineage.ts";
 
@@ -88,6 +89,7 @@ export interface Trainer extends Built, StepParts {
   readonly ranksHere: number;
   readonly feed: Feed;
   readonly plan: BatchPlan;
+  readonly sampling: Sampling;
   readonly schedule: Schedule;
   readonly ema: Ema | null;
   readonly cursor: Cursor;
@@ -142,6 +144,7 @@ export function prepare(launch: Launch): Trainer {
   const shortage = device === "cpu" ? checkMemory(config, built, ranksHere, world) : null;
   const gpu = first ? gpuFactsOf(config, device, built) : null;
   const plan = planBatches(training, data.train.length, world);
+  const sampling = openSampling(config.data, training.seed, data.train);
   const schedule = scheduleOf(training, scaledLearningRate(training, plan.global), plan, data.train.facts);
   const mode = compiledMode(training, pass.onGpu);
   const uncompiled = mode && whyNotCompiled(built, mode, team !== null && training.sync_bn);
@@ -170,6 +173,7 @@ export function prepare(launch: Launch): Trainer {
     ...data.notes,
     ...(built.classWeights ? [weightsNote(built.classWeights)] : []),
     model.describe(),
+    ...(sampling.note ? [sampling.note] : []),
     plan.note,
     ...(zero ? [zero.note] : []),
     ...precisionNote(built),
@@ -238,7 +242,21 @@ export function prepare(launch: Launch): Trainer {
   return {
     ...built,
     ...record,
-    ...{ launch, config, paths, plan, schedule, optimizer, scaler, ema, gradients, cursor, feed, notes },
+    ...{
+      launch,
+      config,
+      paths,
+      plan,
+      sampling,
+      schedule,
+      optimizer,
+      scaler,
+      ema,
+      gradients,
+      cursor,
+      feed,
+      notes,
+    },
     ...{ account, flops, times, guard, ranksHere, gpu },
     clipNorm: training.clip_norm,
     // A rank that updates a part of the weights has no whole gradients.

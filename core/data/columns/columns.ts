@@ -44,7 +44,8 @@ import { answerText, type Batch, type Source } from "../source.ts";
 import { vectorsIn } from "../transforms/vectors.ts";
 import { type Baselines, baselinesOf, type Seasonal, seasonalOf } from "../baselines.ts";
 import { climateOf, climateWanted, type Span } from "../climatology.ts";
-import { timeOf } from "./coordinate.ts";
+import { weightsColumn } from "../sampling.ts";
+import { coordinateNamed, timeOf, valueAt } from "./coordinate.ts";
 import { type ArraysSpec, targetsIn } from "./reader.ts";
 
 export interface Column {
@@ -195,6 +196,17 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
         target: toDtype(raw.target, answer.dtype),
       }),
     };
+    const weighing = settings.training.plain ? null : weightsColumn(data);
+    const drawn = weighing === null ? null : coordinateNamed(table, weighing, samples, "--sampling");
+    const chosenBy = (rows: Int32Array) => ({
+      ...(answer.task === "classification" && answer.values.numel === samples && {
+        labels: () => {
+          const labels = toNumbers(answer.values);
+          return Array.from(rows, (row) => labels[row]);
+        },
+      }),
+      ...(drawn && { sampleWeights: Float64Array.from(rows, (row) => valueAt(drawn, row)) }),
+    });
     const late = { targets: answer.values, deferred: target.deferred };
     const read = held
       ? (rows: Int32Array) =>
@@ -217,7 +229,12 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
     const layout = { path, features, targets, steps: seen, leads: forecastLeads(data).length };
     const vectors = settings.training.plain ? null : vectorsIn(data.vectors, layout);
     const make = (judged: Int32Array): Source => {
-      const source = { ...read(judged), ...(climate && { climate }), ...(vectors && { vectors }) };
+      const source = {
+        ...read(judged),
+        ...chosenBy(judged),
+        ...(climate && { climate }),
+        ...(vectors && { vectors }),
+      };
       if (!persists || answer.task !== "regression" || windows === null) return source;
       const { shape, dtype } = answer.values, { leads, each } = windows;
       const values = () =>

@@ -69,6 +69,14 @@ export const data = {
       "what a file of tokens holds; auto tells uint16 from uint32, and uint8 takes the bytes of text as tokens",
   }),
   shuffle: bool(true, { flag: "shuffle", help: "a new order of the training samples each epoch" }),
+  sampling: text("", {
+    flag: "sampling",
+    empty: "each once",
+    pattern: { regex: /^(balanced|weights:\s*\S.*)$/, says: "balanced or weights:COLUMN" },
+    help:
+      "training samples that an epoch takes: balanced takes each class equally often, weights:COLUMN draws each sample as " +
+      "often as a column of a table or grid says",
+  }),
   validation_split: float(0.1, {
     min: 0,
     max: 1,

@@ -42,6 +42,7 @@ export function sample(setting: Setting): { text: string; data: unknown } {
         "time",
         "1..6",
         "64x64",
+        "balanced",
       ].find((
         text,
       ) => pattern?.regex.test(text) ?? true)!;

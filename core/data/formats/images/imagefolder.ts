@@ -249,7 +249,11 @@ function source(
       target,
     }),
   });
-  return { ...made, pathOf: (index) => pathOf(listing, index) };
+  return {
+    ...made,
+    pathOf: (index) => pathOf(listing, index),
+    labels: () => indices.map((index) => labelOf(listing, index)),
+  };
 }
 
 const PREVIEWED = 64;
