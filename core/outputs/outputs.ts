@@ -1,5 +1,6 @@
 // The outputs of a run beside events.jsonl: each is a folder here, with `sink.ts` for the writing thread.
 import type { OpenOutput } from "../run/output.ts";
+import { trackedOutputs } from "./tracked.ts";
 import { wandbOutput } from "./wandb/setup.ts";
 
-export const OUTPUTS: OpenOutput[] = [wandbOutput];
+export const OUTPUTS: OpenOutput[] = [wandbOutput, ...trackedOutputs];

@@ -103,6 +103,9 @@ const OF_SBATCH =
   "It is sbatch's own: it stands before the file, as in `sbatch --export=ALL,EPOCHS=200 FILE`; `hpctrain sbatch` passes it on " +
   "as --sbatch-arg=--OPTION.";
 
+const LOGGERS = "A W&B run is always written: --no-wandb leaves it out, --wandb-online uploads it too. " +
+  "--track tensorboard,csv,mlflow,prometheus writes these beside it.";
+
 const INSTEAD: Readonly<Record<string, string>> = {
   "nproc-per-node": RANKS,
   "num-processes": RANKS,
@@ -134,8 +137,8 @@ const INSTEAD: Readonly<Record<string, string>> = {
     "--keep-last N keeps the last N checkpoints of epochs; the latest and the best are always there.",
   "save-top-k":
     "--keep-last N keeps the last N checkpoints of epochs; the latest and the best are always there.",
-  "report-to": "A W&B run is always written: --no-wandb leaves it out, --wandb-online uploads it too.",
-  logger: "A W&B run is always written: --no-wandb leaves it out, --wandb-online uploads it too.",
+  "report-to": LOGGERS,
+  logger: LOGGERS,
   "fast-dev-run": "--preset debug trains for seconds; --max-steps 10 ends any run early.",
   "limit-train-batches": "Give it in samples: --train-samples N.",
   "limit-val-batches": "Give it in samples: --val-samples N.",

@@ -171,7 +171,7 @@ export function settingFlags(takes: (path: string) => boolean, ofCheckpoint: boo
     const files = setting.kind === "path" || setting.orFile !== undefined;
     // A user of another program's flag continues with its words.
     const words = spelling ? Object.keys(setting.words ?? {}) : [];
-    const choices = setting.kind === "choice" ? [...setting.choices, ...words] : undefined;
+    const choices = setting.choices.length > 0 ? [...setting.choices, ...words] : undefined;
     return { name, help: setting.help, value: { choices, files } };
   });
   const shown = sources.filter(({ name }) => !ofCheckpoint || !START_FLAGS.includes(name));

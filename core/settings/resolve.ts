@@ -152,12 +152,18 @@ const NOT_CARRIED = [
   "training.force",
 ];
 
+/** A run that goes on writes on to the same files. */
+const CARRIED_TOO = ["output.track", "output.prometheus_dir"];
+
+const isCarried = (path: string): boolean =>
+  /^(model|data|training)\./.test(path) ? !NOT_CARRIED.includes(path) : CARRIED_TOO.includes(path);
+
 /**
  * Settings that this version does not have are ignored; a wrong value is the file's fault, not the user's.
  */
 function fromCheckpoint(config: unknown): Assignment[] {
   return ALL_SETTINGS.flatMap((declared) => {
-    if (!/^(model|data|training)\./.test(declared.path) || NOT_CARRIED.includes(declared.path)) return [];
+    if (!isCarried(declared.path)) return [];
     const saved = readSetting(config, declared.path), { once = {} } = declared.setting;
     if (saved === undefined) return [];
     const value = Object.hasOwn(once, String(saved)) ? once[String(saved)] : saved;

@@ -82,7 +82,9 @@ export const float = (initial: number, more: Declaration<number> & Range) => dec
 export const bool = (initial: boolean, more: Declaration<boolean>) => declare("bool", initial, more);
 export const text = (initial: string, more: Declaration<string>) => declare("text", initial, more);
 export const path = (initial: string, more: Declaration<string>) => declare("path", initial, more);
-export const list = (more: Declaration<string[]>) => declare("list", [], more);
+/** With `choices` each item is one of them. */
+export const list = (more: Declaration<string[]> & Partial<Pick<Setting, "choices">>) =>
+  declare("list", [], more);
 
 export const choice = <const C extends string>(
   choices: readonly C[],

@@ -112,7 +112,9 @@ export function expected(setting: Setting): string {
     case "duration":
       return `a duration such as ${setting.units.map((unit) => UNIT_EXAMPLES[unit]).join(" or ")}`;
     case "list":
-      return "a list, or text with commas";
+      return setting.choices.length > 0
+        ? `one or more of ${setting.choices.join(", ")}, with commas between them`
+        : "a list, or text with commas";
     case "path":
       return "a path";
     case "text":
@@ -148,7 +150,7 @@ function convert(setting: Setting, given: unknown): unknown {
     case "duration":
       return toDuration(setting, given);
     case "list":
-      return toList(given);
+      return toList(setting, given);
     case "path":
     case "text":
       return toText(setting, given);
@@ -189,10 +191,11 @@ function toDuration(setting: Setting, given: unknown): string | undefined {
   return NUMBER.test(word) ? word + UNIT_SUFFIX[units[0]] : word.replaceAll(" ", "");
 }
 
-function toList(given: unknown): string[] | undefined {
+function toList({ choices }: Setting, given: unknown): string[] | undefined {
   const items = Array.isArray(given) ? given : typeof given === "string" ? given.split(",") : [given];
   if (!items.every((item) => typeof item === "string" || typeof item === "number")) return undefined;
-  return items.map((item) => String(item).trim()).filter((item) => item !== "");
+  const words = items.map((item) => String(item).trim()).filter((item) => item !== "");
+  return choices.length === 0 || words.every((word) => choices.includes(word)) ? words : undefined;
 }
 
 function toText(setting: Setting, given: unknown): string | undefined {
@@ -211,6 +214,8 @@ function refusal({ path, setting }: Declared, given: unknown, origin: Origin): U
     ? ` ${unlike}`
     : setting.kind === "choice" && typeof given === "string"
     ? didYouMean(given, [...setting.choices, ...Object.keys(setting.words ?? {})])
+    : setting.kind === "list" && setting.choices.length > 0
+    ? unknownItem(setting, given)
     : typeof given === "string" && NUMBER.test(given) && (setting.kind === "int" || setting.kind === "float")
     ? " Remove the quotes to make it a number."
     : "";
@@ -218,6 +223,11 @@ function refusal({ path, setting }: Declared, given: unknown, origin: Origin): U
     "usage",
     `${formatOrigin(origin)}: ${path}${flag} must be ${expected(setting)}, but got ${shown(given)}.${hint}`,
   );
+}
+
+function unknownItem({ choices }: Setting, given: unknown): string {
+  const words = (Array.isArray(given) ? given : [given]).map((word) => String(word).trim());
+  return didYouMean(words.find((word) => !choices.includes(word)) ?? "", choices);
 }
 
 function shown(given: unknown): string {

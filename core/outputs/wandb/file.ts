@@ -1,6 +1,6 @@
 // The .wandb file: LevelDB's log with CRC-32, written so that a kill loses at most the last record.
 import { crc32 } from "node:zlib";
-import { dirname } from "../../../deps/path.ts";
+import { type AppendedFile, openAppended } from "../append.ts";
 import { encodeRecord, type WandbRecord } from "./records.ts";
 
 /** ":W&B", a magic number, version 0. */
@@ -211,50 +211,24 @@ export interface WandbFile {
 }
 
 export function createWandbFile(path: string): WandbFile {
-  Deno.mkdirSync(dirname(path), { recursive: true });
-  const file = Deno.openSync(path, { write: true, create: true, truncate: true });
-  writeWhole(file, HEADER);
-  return writer(file, HEADER.length, 0);
+  const file = openAppended(path, 0);
+  file.append(HEADER);
+  return writer(file, 0);
 }
 
 /** Continues after the last whole record, the `count`-th, which ends at `end`. */
-export function continueWandbFile(path: string, end: number, count: number): WandbFile {
-  const file = Deno.openSync(path, { write: true });
-  file.truncateSync(end);
-  file.seekSync(end, Deno.SeekMode.Start);
-  return writer(file, end, count);
-}
+export const continueWandbFile = (path: string, end: number, count: number): WandbFile =>
+  writer(openAppended(path, end), count);
 
-function writer(file: Deno.FsFile, offset: number, count: number): WandbFile {
-  let torn = false; // a part of a record may follow `offset`
+function writer(file: AppendedFile, count: number): WandbFile {
   return {
     append(record) {
-      if (torn) mend();
-      const bytes = encodeFrame(encodeRecord(record, count + 1), offset);
-      torn = true;
-      writeWhole(file, bytes);
-      torn = false;
-      offset += bytes.length;
+      file.append(encodeFrame(encodeRecord(record, count + 1), file.end));
       count++;
     },
     get gone() {
-      return file.statSync().nlink === 0;
+      return file.gone;
     },
-    close() {
-      try {
-        if (torn) mend();
-      } catch { /* readers pass over a cut record */ }
-      file.close();
-    },
+    close: () => file.close(),
   };
-
-  function mend(): void {
-    file.truncateSync(offset);
-    file.seekSync(offset, Deno.SeekMode.Start);
-    torn = false;
-  }
-}
-
-function writeWhole(file: Deno.FsFile, bytes: Uint8Array): void {
-  for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
 }

@@ -8,7 +8,7 @@ import {
   readProto,
   textField,
   textFields,
-} from "./proto.ts";
+} from "../proto.ts";
 import type { Item, WandbRecord } from "./types.ts";
 
 export type * from "./types.ts";

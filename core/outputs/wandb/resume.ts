@@ -1,10 +1,9 @@
 // Continues .wandb files on resume, without the steps that are repeated.
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
-import { readEvents } from "../../run/event_log.ts";
 import { encodeFrame, HEADER, readAtOf, readFrames } from "./file.ts";
 import { METADATA } from "./media.ts";
 import { decodeRecord, encodeRecord, type Item, type WandbRecord } from "./records.ts";
-import { endsEpoch, type HistoryRow, type HistoryRows, type RowValues } from "./rows.ts";
+import { type HistoryRow, type RowValues, waitsForEvaluation } from "../rows.ts";
 import type { ResumedRun, WandbSetup } from "./types.ts";
 
 export interface KeptRecords {
@@ -48,7 +47,7 @@ export function rewrite(
 ): KeptRecords {
   const state = { end: HEADER.length, count: 0 };
   let last: HistoryRow | null = null, runtime = 0, held: HistoryRow | null = null;
-  const open = step > after && pace.stepInEpoch > 0 && pace.step === step && endsEpoch(step, pace);
+  const open = step > after && waitsForEvaluation(step, pace);
   writeAtomically(path, (out) => {
     const batch = openBatch(out);
     const put = (record: Uint8Array) => {
@@ -87,24 +86,6 @@ const isRewritten = (record: WandbRecord) =>
   record.kind === "files" && record.files.every(({ path }) => path === METADATA);
 
 const KEPT = new Set(["history", "files", "stats", "output", "alert", "other"]);
-
-/** A kill took these rows from the file, so they come from the run's events. */
-export function fillIn(rows: HistoryRows, { step, epoch }: ResumedRun, events: string): void {
-  const after = rows.last;
-  if (after >= step) return;
-  let found;
-  try {
-    found = readEvents(events);
-  } catch {
-    return; // the events are gone too
-  }
-  for (const event of found) {
-    if (event.kind !== "step" && event.kind !== "eval" && event.kind !== "epoch") continue;
-    if (event.step <= after || event.step > step) continue;
-    if (event.kind !== "step" && event.epoch > epoch) continue; // it is repeated
-    rows.event(event);
-  }
-}
 
 function* framesIn(path: string) {
   using file = Deno.openSync(path);

@@ -5,20 +5,12 @@ import { pathExists } from "../../base/files.ts";
 import { VERSION } from "../../base/version.ts";
 import type { Event, HistogramsNote, Note } from "../../run/events.ts";
 import type { Sink } from "../../run/output.ts";
-import { fillIn, type KeptRecords, readUploaded, rewrite } from "./resume.ts";
+import { type KeptRecords, readUploaded, rewrite } from "./resume.ts";
 import { continueWandbFile, createWandbFile, type WandbFile } from "./file.ts";
 import { link, METADATA, writeMetadata, writePictures } from "./media.ts";
 import { jsonOf, recordItems, type RunRecord, type WandbRecord } from "./records.ts";
-import {
-  type HistoryRow,
-  type HistoryRows,
-  openHistoryRows,
-  openWandbSummary,
-  rankItems,
-  type RowValues,
-  systemItems,
-  type WandbSummary,
-} from "./rows.ts";
+import { fillIn, type HistoryRow, type HistoryRows, openHistoryRows, type RowValues } from "../rows.ts";
+import { openWandbSummary, rankItems, systemItems, type WandbSummary } from "./rows.ts";
 import type { WandbSetup } from "./types.ts";
 
 const SUMMARY_S = 1;

@@ -31,7 +31,20 @@ export const guards = {
   }),
 };
 
+export const TRACKS = ["tensorboard", "csv", "mlflow", "prometheus"] as const;
+
 const reporting = {
+  track: list({
+    flag: "track",
+    empty: "none",
+    choices: TRACKS,
+    help: `files to write beside the run, separated by commas: ${TRACKS.join(", ")}`,
+  }),
+  prometheus_dir: path("", {
+    flag: "prometheus-dir",
+    empty: "the run's folder",
+    help: "folder that the textfile collector of a node exporter reads, for --track prometheus",
+  }),
   on_event: text("", {
     flag: "on-event",
     empty: "none",
@@ -257,6 +270,7 @@ export const wandb = {
     min: 0,
     max: 1e9,
     flag: "wandb-histograms",
+    spellings: ["histograms"],
     empty: "none",
     help: "steps from one histogram of weights and gradients to the next",
   }),
@@ -264,6 +278,7 @@ export const wandb = {
     min: 0,
     max: 64,
     flag: "wandb-images",
+    spellings: ["images"],
     empty: "none",
     help: "validation samples that are shown as pictures, where samples are pictures",
   }),

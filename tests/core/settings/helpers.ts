@@ -28,7 +28,9 @@ export function sample(setting: Setting): { text: string; data: unknown } {
       return { text: data, data };
     }
     case "list":
-      return { text: "a,b", data: ["a", "b"] };
+      return choices.length > 0
+        ? { text: choices.slice(0, 2).join(), data: choices.slice(0, 2) }
+        : { text: "a,b", data: ["a", "b"] };
     case "path":
     case "text": {
       const data = [

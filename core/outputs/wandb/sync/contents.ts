@@ -1,5 +1,5 @@
 // Reads a growing .wandb file into everything that the server gets.
-import { messageField, numberField, ProtoError, type ProtoFields, readProto } from "../proto.ts";
+import { messageField, numberField, ProtoError, type ProtoFields, readProto } from "../../proto.ts";
 import { decodeRecord, type FileItem, type Item, type RunRecord, type WandbRecord } from "../records.ts";
 import { ENVIRONMENT, type Internals, METRIC, openInternals, TELEMETRY } from "./internals.ts";
 import {

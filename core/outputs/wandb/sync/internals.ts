@@ -7,7 +7,7 @@ import {
   readProto,
   textField,
   textFields,
-} from "../proto.ts";
+} from "../../proto.ts";
 import { quotedJson, type Tree } from "./json_text.ts";
 
 /** Only this file reads these fields of Record. */

@@ -1,6 +1,6 @@
 // Typed records and their bytes.
 import { assertEquals, assertThrows } from "@std/assert";
-import { ProtoError } from "../../../../core/outputs/wandb/proto.ts";
+import { ProtoError } from "../../../../core/outputs/proto.ts";
 import {
   decodeRecord,
   encodeRecord,

@@ -1,4 +1,4 @@
-// The wire format of protocol buffers, as far as W&B's records need it.
+// The wire format of protocol buffers, as far as the records of W&B and TensorBoard need it.
 
 const VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5;
 
@@ -6,7 +6,14 @@ const VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5;
 export interface ProtoWriter {
   /** The format leaves out zeros. */
   int(field: number, value: number | boolean): void;
+  /** Zero is written too: one of several fields says by it which one is there. */
+  present(field: number, value: number | boolean): void;
   text(field: number, value: string | undefined): void;
+  double(field: number, value: number): void;
+  float(field: number, value: number): void;
+  blob(field: number, value: Uint8Array): void;
+  /** A repeated field, packed. */
+  doubles(field: number, values: readonly number[]): void;
   /** `body` writes the fields; an empty message is written too. */
   message(field: number, body: () => void): void;
   /** The view is valid until the next `reset`. */
@@ -20,6 +27,7 @@ const SHORT = 64;
 export function protoWriter(): ProtoWriter {
   const encoder = new TextEncoder();
   let buffer = new Uint8Array(START_BYTES);
+  let view = new DataView(buffer.buffer);
   let at = 0;
 
   const room = (bytes: number) => {
@@ -27,6 +35,7 @@ export function protoWriter(): ProtoWriter {
     const larger = new Uint8Array(Math.max(2 * buffer.length, at + bytes));
     larger.set(buffer.subarray(0, at));
     buffer = larger;
+    view = new DataView(buffer.buffer);
   };
   /** Takes integers up to 2^53; a negative one takes ten bytes, as 64-bit two's complement. */
   const varint = (value: number) => {
@@ -78,6 +87,10 @@ export function protoWriter(): ProtoWriter {
       varint(field * 8 + VARINT);
       varint(number);
     },
+    present(field, value) {
+      varint(field * 8 + VARINT);
+      varint(Number(value));
+    },
     text(field, value) {
       if (!value) return;
       varint(field * 8 + BYTES);
@@ -85,6 +98,34 @@ export function protoWriter(): ProtoWriter {
       const from = ++at;
       if (!ascii(value)) at = from + encoder.encodeInto(value, buffer.subarray(from)).written;
       setLength(from);
+    },
+    double(field, value) {
+      varint(field * 8 + FIXED64);
+      room(8);
+      view.setFloat64(at, value, true);
+      at += 8;
+    },
+    float(field, value) {
+      varint(field * 8 + FIXED32);
+      room(4);
+      view.setFloat32(at, value, true);
+      at += 4;
+    },
+    blob(field, value) {
+      varint(field * 8 + BYTES);
+      varint(value.length);
+      room(value.length);
+      buffer.set(value, at);
+      at += value.length;
+    },
+    doubles(field, values) {
+      varint(field * 8 + BYTES);
+      varint(8 * values.length);
+      room(8 * values.length);
+      for (const value of values) {
+        view.setFloat64(at, value, true);
+        at += 8;
+      }
     },
     message(field, body) {
       varint(field * 8 + BYTES);
