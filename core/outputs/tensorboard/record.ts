@@ -212,9 +212,10 @@ export function* readRecords(path: string): Generator<ReadRecord, undefined> {
       : buffer;
     larger.set(buffer.subarray(at, end));
     [buffer, end, at] = [larger, end - at, 0];
-    for (let got; end < bytes; end += got) {
-      got = file.readSync(buffer.subarray(end)) ?? 0;
+    while (end < bytes) {
+      const got = file.readSync(buffer.subarray(end)) ?? 0;
       if (got === 0) return false;
+      end += got;
     }
     return true;
   };
