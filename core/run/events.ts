@@ -302,6 +302,17 @@ export interface RanksEvent extends SpentOfRanks {
   spread: number;
 }
 
+/** The loss of this step was no number, which ends the run. */
+export interface NonFiniteEvent {
+  kind: "non_finite";
+  step: number;
+  epoch: number;
+  loss: number;
+  /** The first parameter whose gradient, or which itself, is not finite; null where all are. */
+  parameter: string | null;
+  of: "gradient" | "weight" | null;
+}
+
 export interface WarningEvent {
   kind: "warning";
   message: string;
@@ -337,6 +348,7 @@ export type Emitted =
   | TimesEvent
   | RewindEvent
   | RanksEvent
+  | NonFiniteEvent
   | WarningEvent
   | ExitEvent;
 
@@ -421,7 +433,7 @@ function renamed(record: Record<string, unknown>): void {
   }
 }
 
-const MEASURED: ReadonlySet<string> = new Set(["step", "eval", "epoch", "system", "times"]);
+const MEASURED: ReadonlySet<string> = new Set(["step", "eval", "epoch", "system", "times", "non_finite"]);
 
 function revive(record: Record<string, unknown>): void {
   for (const [key, value] of Object.entries(record)) {

@@ -16,6 +16,7 @@ import {
   EVENT_FIELDS,
   type ExitEvent,
   type Metrics,
+  type NonFiniteEvent,
   type RanksEvent,
   type RunEvent,
   type SaveEvent,
@@ -60,6 +61,10 @@ export interface RunData {
   best: { loss: number; step: number; epoch: number } | null;
   /** The step with the best loss has them. */
   bestMetrics: Metrics;
+  /** The number of samples in the last evaluation. */
+  validated: number | null;
+  /** The last attempt ended here. */
+  nonFinite: NonFiniteEvent | null;
   ranks: (RanksEvent & { t: number }) | null;
   /** Null with one rank. */
   ranksTotal: RanksTimes | null;
@@ -196,6 +201,8 @@ function emptyRun(folder: string): RunData {
     recent: [],
     best: null,
     bestMetrics: {},
+    validated: null,
+    nonFinite: null,
     ranks: null,
     ranksTotal: null,
     time: spentNothing(),
@@ -232,6 +239,7 @@ const EVENT_HANDLERS: { [K in Event["kind"]]?: (data: RunData, event: Extract<Ev
       data.run = event;
       data.name = String(event.run);
       data.exit = null;
+      data.nonFinite = null;
       data.memory = null;
       data.recent.length = 0;
       data.longestSilence = 0;
@@ -254,6 +262,7 @@ const EVENT_HANDLERS: { [K in Event["kind"]]?: (data: RunData, event: Extract<Ev
     eval(data, event) {
       if (!isNumber(event.step)) return;
       advance(data, event);
+      if (isNumber(event.samples)) data.validated = event.samples;
       if (isNumber(event.val_loss)) {
         addTo(data, "val_loss", event.step, event.val_loss);
         if (Number.isFinite(event.val_loss) && event.val_loss < (data.best?.loss ?? Infinity)) {
@@ -325,6 +334,11 @@ const EVENT_HANDLERS: { [K in Event["kind"]]?: (data: RunData, event: Extract<Ev
       data.warnings.push({ ...event, message: String(event.message) });
       if (event.about === "memory") data.memory = event;
       if (data.warnings.length > WARNINGS) data.warnings.shift();
+    },
+    non_finite(data, event) {
+      if (!isNumber(event.step)) return;
+      data.nonFinite = event;
+      addTo(data, "loss", event.step, NaN);
     },
     exit(data, event) {
       data.exit = { ...event, message: String(event.message) };

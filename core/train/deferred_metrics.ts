@@ -9,7 +9,7 @@ import type { Throughput } from "./throughput.ts";
 import { stepsInAll } from "./batches.ts";
 import { memoryInUse } from "./device.ts";
 import type { Spike } from "./guards/spikes.ts";
-import { firstNonFinite } from "./gradients/norm.ts";
+import { firstNonFinite, textOfNonFinite } from "./gradients/norm.ts";
 import type { Trainer } from "./prepare.ts";
 import { followStep, numbersOf, type StepTaken } from "./step.ts";
 
@@ -76,8 +76,9 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
       console.warn(skipped);
       const about = w.taken.refused === null ? undefined : "spike";
       events.emit({ kind: "warning", step: w.step, message: skipped, about });
-    } else if (!Number.isFinite(loss) && !guard.takesNonFinite) throw notFinite(trainer, w.step, loss);
-    else {
+    } else if (!Number.isFinite(loss) && !guard.takesNonFinite) {
+      throw notFinite(trainer, w.step, epoch + 1, loss);
+    } else {
       const spike = guard.observe(w.step, loss);
       if (spike !== null) warnSpike(trainer, spike);
     }
@@ -176,12 +177,13 @@ function systemEvent(trainer: Trainer, step: number): SystemEvent {
   };
 }
 
-function notFinite(trainer: Trainer, step: number, loss: number): UserError {
+function notFinite(trainer: Trainer, step: number, epoch: number, loss: number): UserError {
+  const found = firstNonFinite(trainer.gradients.arena);
+  const { parameter, of } = found ?? { parameter: null, of: null };
+  trainer.events.emit({ kind: "non_finite", step, epoch, loss, parameter, of });
   return new UserError(
     "numerics",
-    `The loss became ${loss} at step ${step} (first tensor that is not finite: ${
-      firstNonFinite(trainer.gradients.arena)
-    }). ` +
+    `The loss became ${loss} at step ${step} (first tensor that is not finite: ${textOfNonFinite(found)}). ` +
       "Checkpoints from before it are kept. Try a lower --lr, --clip-norm 1, a longer --warmup, or look at the data.",
   );
 }

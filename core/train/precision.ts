@@ -5,7 +5,7 @@ import { checkAndUnscale_, clamp_, reciprocal, updateLossScale_ } from "../../ff
 import { type Device, keep, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Arena } from "./gradients/arena.ts";
-import { firstNonFinite } from "./gradients/norm.ts";
+import { firstNonFinite, textOfNonFinite } from "./gradients/norm.ts";
 
 export type Amp = "bf16" | "fp16" | "off";
 
@@ -116,7 +116,7 @@ export class LossScaler {
         "numerics",
         `Gave up at step ${step}: ${this.#skippedInARow} steps in a row had a gradient that is not finite ` +
           `(loss scale ${this.#scale}; first such tensor: ${
-            firstNonFinite(arena)
+            textOfNonFinite(firstNonFinite(arena))
           }). Try --amp bf16, a lower --lr, or --clip-norm 1.`,
       );
     }

@@ -2,7 +2,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { gzipSync } from "node:zlib";
-import { filesIn, inTemp, run, TINY } from "./program.ts";
+import { eventsOf, filesIn, inTemp, run, TINY } from "./program.ts";
 
 const IMAGES = "train-images-idx3-ubyte", LABELS = "train-labels-idx1-ubyte";
 const MNIST = [...TINY, "--model=mlp", "--data-type=mnist", "--data-path=digits"];
@@ -120,6 +120,10 @@ Deno.test("a loss that stops being a number ends the run with code 6, and the la
     });
     assertEquals(code, 6, stdout + stderr);
     assertMatch(stderr, /^hpctrain: The loss became (NaN|-?Infinity) at step \d+ \(first tensor/m);
+    const [, step] = /at step (\d+)/.exec(stderr)!;
+    const [found] = eventsOf(cwd, "r").filter(({ kind }) => kind === "non_finite");
+    assertEquals(found.step, Number(step));
+    assertMatch(`${found.of} ${found.parameter}`, /^(gradient|weight) \d\.(weight|bias)$/);
     assertEquals(filesIn(join(cwd, "checkpoints")).includes("r_latest.pt"), true);
     assertEquals((await run(["eval", "checkpoints/r_latest.pt"], { cwd })).code, 0);
   }));

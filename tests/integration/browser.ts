@@ -28,12 +28,14 @@ export interface Size {
   dark?: boolean;
 }
 
-/** Opens a page in a browser of its own, and waits until its report says that it is ready. */
-export async function onPage(
-  address: string,
-  { width, height, mobile = false, dark = false }: Size,
-  body: (page: Page) => Promise<void>,
-): Promise<void> {
+/** Opens a page, waits until its report says that it is ready, and closes it after. */
+export type OpenPage = (address: string, size: Size, body: (page: Page) => Promise<void>) => Promise<void>;
+
+/** Opens a page in a browser of its own. */
+export const onPage: OpenPage = (address, size, body) => inBrowser((open) => open(address, size, body));
+
+/** One browser for many pages: to start one takes longer than to look at a page. */
+export async function inBrowser(body: (open: OpenPage) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir();
   const browser = new Deno.Command(CHROMIUM!, {
     args: [
@@ -50,13 +52,30 @@ export async function onPage(
     stdout: "null",
     stderr: "null",
   }).spawn();
-  let close = () => {};
   try {
     const port = await portOf(folder);
-    const targets: Fields[] = await (await fetch(`http://127.0.0.1:${port}/json/list`)).json();
-    const connection = await connect(targets.find(({ type }) => type === "page")!.webSocketDebuggerUrl);
-    close = connection.close;
-    const { send } = connection;
+    await body((address, size, look) => onTab(port, address, size, look));
+  } finally {
+    try {
+      browser.kill("SIGKILL");
+    } catch {
+      // it has ended by itself
+    }
+    await browser.status;
+    await removed(folder);
+  }
+}
+
+async function onTab(
+  port: number,
+  address: string,
+  { width, height, mobile = false, dark = false }: Size,
+  body: (page: Page) => Promise<void>,
+): Promise<void> {
+  const made = await fetch(`http://127.0.0.1:${port}/json/new?about:blank`, { method: "PUT" });
+  const { id, webSocketDebuggerUrl }: Fields = await made.json();
+  const connection = await connect(webSocketDebuggerUrl), { send } = connection;
+  try {
     for (const domain of ["Page", "Runtime", "Log", "Network"]) await send(`${domain}.enable`);
     await send("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile });
     await send("Emulation.setEmulatedMedia", {
@@ -67,14 +86,8 @@ export async function onPage(
     await ready(page);
     await body(page);
   } finally {
-    close();
-    try {
-      browser.kill("SIGKILL");
-    } catch {
-      // it has ended by itself
-    }
-    await browser.status;
-    await removed(folder);
+    connection.close();
+    await (await fetch(`http://127.0.0.1:${port}/json/close/${id}`)).text();
   }
 }
 

@@ -1,6 +1,9 @@
 // Curves, thinned out so that the report opens at once.
+import { formatBytes, formatCount, formatLearningRate, formatRate } from "../../base/format.ts";
 import type { Curve } from "../../run/curve.ts";
-import { EVENT_FIELDS, type EventField, type Unit } from "../../run/events.ts";
+import type { Unit } from "../../run/events.ts";
+import type { Planned } from "./charts.ts";
+import { shortValue } from "./measures.ts";
 import type { RunData } from "../../run/run_data.ts";
 
 interface ChartLine {
@@ -17,40 +20,45 @@ interface ChartLine {
   readonly wrongs?: number;
 }
 
-interface Chart {
-  readonly title: string;
-  readonly note?: string;
-  readonly unit: Unit;
-  readonly zero?: boolean;
-  readonly log?: boolean;
-  readonly machine?: boolean;
+interface Chart extends Omit<Planned, "lines"> {
   readonly lines: readonly ChartLine[];
 }
 
 interface ChartData {
-  readonly runs: readonly string[];
+  readonly runs: readonly ChartedRun[];
   readonly xs: readonly (readonly number[])[];
   readonly charts: readonly Chart[];
+  /** The x axis is the share of each run: they are of unlike length. */
+  readonly relative: boolean;
+  /** The loss spans so much that only a logarithmic axis shows it. */
+  readonly logarithmic: boolean;
+}
+
+interface ChartedRun {
+  readonly name: string;
+  readonly steps: number;
+  readonly stepsPerEpoch: number | null;
 }
 
 /** At 20 bytes each the page stays well below 2 MB. */
 const MOST_POINTS = 56_000;
 const MOST_A_LINE = 4096;
 const FEWEST_A_LINE = 300;
-const MOST_LINES = 16;
 const MOST_CHARTS = 60;
 
-interface Planned extends Omit<Chart, "lines"> {
-  readonly lines:
-    readonly (Pick<ChartLine, "label" | "hue" | "run" | "steady"> & { readonly curve: Curve })[];
-}
-
-export function chartData(runs: readonly RunData[]): ChartData {
-  const planned = (runs.length === 1 ? chartsOfOne(runs[0]) : chartsOfSeveral(runs))
-    .filter(({ lines }) => lines.some(({ curve }) => isTelling(curve))).slice(0, MOST_CHARTS);
-  const most = pointsALine(planned.flatMap(({ lines }) => lines.map(({ curve }) => curve.length)));
+/** Curves that never change are no charts: `unchanged` names them. */
+export function chartData(
+  runs: readonly RunData[],
+  planned: readonly Planned[],
+): ChartData & { readonly unchanged: readonly string[] } {
+  const drawn = planned.map((chart) => ({
+    ...chart,
+    lines: chart.lines.filter(({ curve }) => isSeen(curve)),
+  }))
+    .filter(isTelling).slice(0, MOST_CHARTS);
+  const most = pointsALine(drawn.flatMap(({ lines }) => lines.map(({ curve }) => curve.length)));
   const xs: number[][] = [], known = new Map<string, number>();
-  const charts = planned.map(({ lines, ...chart }): Chart => ({
+  const charts = drawn.map(({ lines, ...chart }): Chart => ({
     ...chart,
     lines: lines.map(({ curve, ...line }): ChartLine => {
       const { x, ...values } = thinned(curve, most);
@@ -60,11 +68,52 @@ export function chartData(runs: readonly RunData[]): ChartData {
       return { ...line, x: at, ...values };
     }),
   }));
-  return { runs: runs.map(({ name }) => name), xs, charts };
+  const charted = runs.map(({ name, step, stepsPerEpoch }) => ({ name, steps: step, stepsPerEpoch }));
+  const lengths = charted.map(({ steps }) => steps).filter((steps) => steps > 0);
+  return {
+    ...{ runs: charted, xs, charts },
+    relative: Math.max(...lengths) > UNLIKE * Math.min(...lengths),
+    logarithmic: planned.some(({ place, log, lines }) =>
+      place === "large" && log === true &&
+      lines.some(({ curve: { least, greatest } }) => least > 0 && greatest > WIDE * least)
+    ),
+    unchanged: planned.filter(({ place }) => place !== "machine").flatMap(constantOf),
+  };
 }
 
-const isTelling = (curve: Curve): boolean =>
-  curve.length > 1 && (curve.least !== 0 || curve.greatest !== 0 || curve.wrongs > 0);
+const WIDE = 1000;
+/** Runs are of unlike length when one is so many times as long as another. */
+const UNLIKE = 1.5;
+
+const isSeen = ({ length, least, greatest, wrongs }: Curve): boolean =>
+  length > 0 && (least !== 0 || greatest !== 0 || wrongs > 0);
+
+const isFlat = ({ least, greatest, wrongs }: Curve): boolean => least === greatest && wrongs === 0;
+
+/** The parts of a step need some points to be more than their table. */
+const FEWEST_OF_STACK = 4;
+
+/** A chart of single points or of flat lines says less than a number. */
+const isTelling = ({ lines, place, stacked }: Planned): boolean =>
+  (!stacked || lines.some(({ curve }) => curve.length >= FEWEST_OF_STACK)) &&
+  lines.some(({ curve }) => curve.length > 1 && (place === "large" || !isFlat(curve)));
+
+/** "Learning rate 1.0e-3", where it never changed. */
+function constantOf({ title, unit, lines, stacked }: Planned): string[] {
+  const seen = lines.filter(({ curve }) => isSeen(curve) && curve.length > 1);
+  if (stacked || seen.length !== 1 || !isFlat(seen[0].curve)) return [];
+  return [`${title} ${VALUES[unit](seen[0].curve.least, title)}`];
+}
+
+const VALUES: Readonly<Record<Unit, (value: number, title: string) => string>> = {
+  value: (value) => Math.abs(value) < 0.01 ? formatLearningRate(value) : shortValue(value),
+  rate: formatRate,
+  bytes: formatBytes,
+  seconds: (value) => `${shortValue(value)} s`,
+  share: (value) => `${(100 * value).toFixed(1)}%`,
+  percent: (value) => `${value.toFixed(1)}%`,
+  count: formatCount,
+};
 
 /** Short lines leave their share of the points to long ones. */
 function pointsALine(lengths: readonly number[]): number {
@@ -109,128 +158,3 @@ export function thinned(
 }
 
 const rounded = (value: number, digits: number): number => Number(value.toPrecision(digits));
-
-const { step, times, ranks, system }: Record<string, Record<string, EventField>> = EVENT_FIELDS;
-const CURVES: Readonly<Record<string, EventField>> = { ...times, ...step, ranks_spread: ranks.spread };
-const SHOWN = ["lr", "grad_norm", "loss_scale", "skipped_steps", "samples_per_s", "tokens_per_s", "mfu"]
-  .concat("ranks_spread", "memory_bytes");
-/** Other charts show these, or none does. */
-const NOT_SHOWN = ["loss", "val_loss", "epoch_loss", "flops"];
-
-const chartOf = ({ label = "", unit, zero, log }: EventField) => ({
-  title: label,
-  unit,
-  ...(zero ? { zero } : {}),
-  ...(log === undefined ? {} : { log: true }),
-});
-
-function chartsOfOne(data: RunData): Planned[] {
-  const { curves } = data;
-  const line = (name: string, label: string, hue: number) => {
-    const curve = curves.get(name);
-    return curve && curve.length > 0 ? [{ label, hue, run: 0, curve, ...steady(name) }] : [];
-  };
-  const parts = [...curves.keys()].filter((name) =>
-    name.startsWith("time_") && (curves.get(name)?.greatest ?? 0) > 0
-  )
-    .slice(0, MOST_LINES);
-  return [
-    {
-      title: "Loss",
-      unit: "value",
-      log: true,
-      lines: [...line("loss", "training", 0), ...line("val_loss", "validation", 1)],
-    },
-    ...metricsOf(data).map((metric): Planned => ({
-      title: metric,
-      unit: "value",
-      log: metric === "perplexity",
-      lines: [...line(`train_${metric}`, "training", 0), ...line(`val_${metric}`, "validation", 1)],
-    })),
-    ...byName(data).map(([metric, names]): Planned => ({
-      title: `Validation ${metric}, one by one`,
-      unit: "value",
-      lines: names.slice(0, MOST_LINES).flatMap((name, i) => line(`val_${metric}/${name}`, name, i)),
-      note: names.length > MOST_LINES ? `the first ${MOST_LINES} of ${names.length}` : undefined,
-    })),
-    ...SHOWN.map((name) => ({ ...chartOf(CURVES[name]), lines: line(name, CURVES[name].label ?? name, 0) })),
-    {
-      title: "Time of a step",
-      unit: "seconds",
-      zero: true,
-      lines: parts.length > 0
-        ? parts.flatMap((name, i) => line(name, name.slice(5), i))
-        : line("data_s", "waited for data", 0),
-    },
-    ...othersOf(data).map((name): Planned => ({ title: name, unit: "value", lines: line(name, name, 0) })),
-    ...systemCharts(data),
-  ];
-}
-
-function chartsOfSeveral(runs: readonly RunData[]): Planned[] {
-  const lines = (name: string) =>
-    runs.flatMap(({ name: label, curves }, run) => {
-      const curve = curves.get(name);
-      return curve && curve.length > 0 ? [{ label, hue: run, run, curve, ...steady(name) }] : [];
-    });
-  const metrics = [...new Set(runs.flatMap(metricsOf))];
-  return [
-    { title: "Training loss", unit: "value", log: true, lines: lines("loss") },
-    { title: "Validation loss", unit: "value", log: true, lines: lines("val_loss") },
-    ...metrics.map((metric): Planned => ({
-      title: `Validation ${metric}`,
-      unit: "value",
-      lines: lines(`val_${metric}`),
-    })),
-    ...SHOWN.map((name) => ({ ...chartOf(CURVES[name]), lines: lines(name) })),
-  ];
-}
-
-const steady = (name: string) => /^(val|train)_/.test(name) || CURVES[name]?.steady ? { steady: true } : {};
-
-const metricsOf = ({ metrics }: RunData): string[] => [...metrics].slice(0, MOST_LINES);
-
-const BY_NAME = /^val_([^/]+)\/(.*)$/;
-
-function byName({ curves }: RunData): [metric: string, names: string[]][] {
-  const found = new Map<string, string[]>();
-  for (const curve of curves.keys()) {
-    const [, metric, name] = BY_NAME.exec(curve) ?? [];
-    if (metric !== undefined) found.set(metric, [...found.get(metric) ?? [], name]);
-  }
-  return [...found];
-}
-
-/** Another version may have written more fields. */
-function othersOf(data: RunData): string[] {
-  const metrics = metricsOf(data);
-  return [...data.curves.keys()].filter((name) =>
-    ![...SHOWN, ...NOT_SHOWN].includes(name) && !name.startsWith("time_") && name !== "data_s" &&
-    !BY_NAME.test(name) &&
-    !metrics.some((metric) => name === `train_${metric}` || name === `val_${metric}`)
-  );
-}
-
-function systemCharts({ systemCurves }: RunData): Planned[] {
-  return Object.entries(system).flatMap(([field, about]) => {
-    const { label } = about;
-    if (label === undefined) return [];
-    const ranks = [...systemCurves.get(field) ?? []].sort(([a], [b]) => a - b);
-    if (ranks.length === 0) return [];
-    const shown = ranks.slice(0, MOST_LINES);
-    const note = shown.length < ranks.length
-      ? `the first ${shown.length} of ${ranks.length} ranks`
-      : undefined;
-    return [{
-      ...chartOf(about),
-      note,
-      machine: true,
-      lines: shown.map(([rank, curve], hue) => ({
-        label: ranks.length === 1 ? label : `rank ${rank}`,
-        hue,
-        run: 0,
-        curve,
-      })),
-    }];
-  });
-}

@@ -6,11 +6,10 @@ import {
   type DiagnosedAxis,
   type DiagnosedOutput,
   type Diagnostics,
-  readDiagnostics,
   type ShownSample,
   unpackMap,
 } from "../../run/diagnostics.ts";
-import { Html, markup } from "./html.ts";
+import { headCell, Html, markup } from "./html.ts";
 import {
   classColour,
   Coasts,
@@ -22,13 +21,11 @@ import {
   tickText,
   usualRange,
 } from "./map.ts";
-import { headCell } from "./sections.ts";
 
-export function diagnosticsSections(folder: string): (Html | null)[] {
-  const found = readDiagnostics(folder);
-  if (found === null) return [];
+/** The first one shows examples; null where there are none. */
+export function diagnosticsSections(found: Diagnostics): (Html | null)[] {
   try {
-    return [targetsSection(found), classesSection(found), errorsSection(found), mapsSection(found)];
+    return [mapsSection(found), classesSection(found), targetsSection(found), errorsSection(found)];
   } catch {
     return []; // damaged, or written by another version
   }
@@ -51,7 +48,7 @@ function mapsSection(found: Diagnostics): Html | null {
     coasts: new Coasts(),
   };
   const draw = task === "segmentation" ? segmented : fields;
-  return markup`<section id="maps"><h2>Maps</h2>
+  return markup`<section id="maps"><h2>Examples</h2>
 <p class="faint">Of the validation set, at step ${found.step}.</p>${
     task === "segmentation" && markup`<p class="legend">${
       Array.from({ length: classCount(found) }, (_, k) =>

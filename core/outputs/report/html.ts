@@ -80,3 +80,15 @@ export const shareLegend = (shares: readonly Pick<BarShare, "name" | "hue">[]): 
     )
   }</p>
   `;
+
+/** The table sorts by the column whose head is pressed. */
+export const headCell = (name: string, number = false): Html =>
+  markup`<th scope="col"${
+    number ? new Html(' class="number"') : null
+  }><button type="button">${name}</button></th>`;
+
+/** A part of a page that is opened to be seen; null where it has nothing. */
+export const folded = (id: string, title: string, note: string, body: Html | null): Html | null =>
+  body &&
+  markup`<details id="${id}" class="part"><summary><h2>${title}</h2><span class="faint">${note}</span></summary>
+${body}</details>`;

@@ -1,7 +1,7 @@
 // A report as one HTML file that loads nothing: its content policy forbids it.
 import { VERSION } from "../../base/version.ts";
 import { escaped, type Html, jsonText, markup } from "./html.ts";
-import { dateOf } from "./sections.ts";
+import { dateOf } from "./summary.ts";
 
 export const THEME = markup`<button type="button" id="theme" title="light or dark">Light / dark</button>`;
 
@@ -23,7 +23,7 @@ export async function htmlFile(
 ): Promise<string> {
   const style = `${before}\n${embeddedFile("page.css")}`.trim();
   const scripts = [embeddedFile("theme.js"), ...more];
-  const body = markup`${sections.map((section) => section && markup`${section}\n`)}
+  const body = markup`<main>${sections.map((section) => section && markup`${section}\n`)}</main>
 <footer>Made by hpctrain ${VERSION} on ${dateOf(now)}.</footer>`;
   const policy = [
     "default-src 'none'",

@@ -1,193 +1,80 @@
 // The report of runs.
+import type { Diagnostics } from "../../run/diagnostics.ts";
+import { readDiagnostics } from "../../run/diagnostics.ts";
 import type { RunData } from "../../run/run_data.ts";
 import { type RunStatus, runStatusOf } from "../../run/status.ts";
-import { diagnosticsSections } from "./diagnostics.ts";
+import { uplot } from "../../../deps/uplot.ts";
 import { chartData } from "./chart_data.ts";
-import {
-  attemptsSection,
-  configurationSection,
-  elapsedSecondsOf,
-  environmentSection,
-  flat,
-  headCell,
-  heading,
-  headline,
-  peakMemory,
-  rankTimes,
-  samplesSection,
-  STATE_CLASS,
-  timeOfRun,
-  typical,
-  warningsSection,
-} from "./sections.ts";
+import { chartsOfRun, chartsOfRuns } from "./charts.ts";
+import { comparison, comparisonVerdict, differences } from "./comparison.ts";
+import { chartsHost, curvesSection, foldedCharts, smallCharts } from "./curves.ts";
+import { diagnosticsSections } from "./diagnostics.ts";
 import { type Html, markup } from "./html.ts";
 import { embeddedFile, htmlFile, THEME } from "./html_file.ts";
-import { uplot } from "../../../deps/uplot.ts";
-import { formatBytes, formatCount, formatDuration, formatRate, formatValue } from "../../base/format.ts";
+import { samplesSection } from "./samples.ts";
+import { configurationSection, environmentSection, warningsSection } from "./settings.ts";
+import { heading, summarySection } from "./summary.ts";
+import { attemptsSection, rankTimes, timeOfRun } from "./time.ts";
+
+/** What a section of a run's report is made from. */
+export interface Reported {
+  readonly data: RunData;
+  readonly status: RunStatus;
+  /** The best evaluation's; null where a run keeps none. */
+  readonly found: Diagnostics | null;
+  readonly drawn: ReturnType<typeof chartData>;
+}
+
+/**
+ * The sections of a run's report, in their order. Another one is a function in a file of its own and a line here;
+ * null leaves it out.
+ */
+const SECTIONS: readonly ((run: Reported) => Html | null | readonly (Html | null)[])[] = [
+  ({ data, status }) => heading(data, status, THEME),
+  ({ data, status, found }) => summarySection(data, status, found),
+  ({ drawn }) => curvesSection(drawn),
+  ({ data, found }) => pictures(data.folder, found),
+  ({ drawn }) => smallCharts(drawn, "training", "How it was steered"),
+  ({ data, drawn }) => timeOfRun(data, chartsHost(drawn, "time")),
+  ({ data }) => rankTimes(data),
+  ({ data }) => attemptsSection(data),
+  ({ drawn }) => foldedCharts(drawn, "measures", "Other measures"),
+  ({ drawn }) => foldedCharts(drawn, "machine", "Speed and machines"),
+  ({ data }) => warningsSection(data),
+  ({ data }) => markup`<div class="two">${configurationSection(data)}${environmentSection(data)}</div>`,
+];
 
 /** `now` is in Unix seconds. */
 export async function reportPage(runs: readonly RunData[], now: number): Promise<string> {
   const statuses = runs.map((run) => runStatusOf(run, now));
   const plots = uplot();
-  const [first] = runs;
+  const found = runs.length === 1 ? readDiagnostics(runs[0].folder) : null;
+  const drawn = chartData(runs, runs.length === 1 ? chartsOfRun(runs[0], found) : chartsOfRuns(runs));
   const sections = runs.length === 1
-    ? [
-      heading(first, statuses[0], THEME),
-      headline(first, statuses[0]),
-      charts([]),
-      ...picturesOf(first.folder),
-      timeOfRun(first),
-      rankTimes(first),
-      attemptsSection(first),
-      warningsSection(first),
-      configurationSection(first),
-      environmentSection(first),
-    ]
+    ? SECTIONS.map((section) => section({ data: runs[0], status: statuses[0], found, drawn })).flat()
     : [
       markup`<header><h1>${runs.length} runs compared</h1>${THEME}</header>`,
-      comparison(runs, statuses),
-      charts(runs.map(({ name }) => name)),
+      comparisonVerdict(runs),
       differences(runs),
+      comparison(runs, statuses),
+      curvesSection(drawn),
+      smallCharts(drawn, "training", "How they were steered"),
+      smallCharts(drawn, "measures", "Other measures"),
+      foldedCharts(drawn, "machine", "Speed and machines"),
     ];
+  const { unchanged: _, ...data } = drawn;
   return await htmlFile({
     title: runs.map(({ name }) => name).join(", "),
     sections,
     style: plots.style,
-    scripts: [plots.script, embeddedFile("client.js")],
-    data: chartData(runs),
+    scripts: [plots.script, embeddedFile("charts.js"), embeddedFile("tables.js")],
+    data,
     now,
   });
 }
 
-/** Pictures that were made for W&B are shown where the run has no maps of its own. */
-function picturesOf(folder: string): (Html | null)[] {
-  const found = diagnosticsSections(folder);
-  return found.at(-1) ? found : [...found, samplesSection(folder)];
-}
-
-function charts(names: readonly string[]): Html {
-  const choice = names.map((name, i) =>
-    markup`<label><input type="checkbox" checked data-run="${i}"><i class="swatch h${
-      i % 8
-    }"></i>${name}</label>`
-  );
-  return markup`<section id="curves"><h2>Curves</h2>
-${choice.length > 0 ? markup`<div class="controls runs">${choice}</div>` : null}
-<div class="controls"><label>Smoothing <input type="range" id="smoothing" min="0" max="100" value="45"></label>
-<label><input type="checkbox" id="log">Logarithmic scale</label>
-<button type="button" id="late">Last quarter</button><button type="button" id="whole" disabled>All steps</button>
-<span>Drag over a chart to zoom in; faint are the values before smoothing, or their range.</span></div>
-<noscript><p>The curves need JavaScript; the numbers do not.</p></noscript>
-<div id="charts"></div><div id="machine"></div></section>`;
-}
-
-interface Column {
-  readonly name: string;
-  of(data: RunData): number | null | undefined;
-  readonly format: (value: number) => string;
-}
-
-const COLUMNS: readonly Column[] = [
-  { name: "parameters", of: ({ run }) => run?.parameters, format: formatCount },
-  { name: "ranks", of: ({ run }) => run?.world_size, format: String },
-  { name: "steps", of: ({ step }) => step, format: String },
-  { name: "training loss", of: ({ curves }) => curves.get("loss")?.last, format: formatValue },
-  { name: "best validation loss", of: ({ best }) => best?.loss, format: formatValue },
-  { name: "samples/s", of: ({ curves }) => typical(curves.get("samples_per_s")), format: formatRate },
-  { name: "time", of: elapsedSecondsOf, format: formatDuration },
-  {
-    name: "goodput",
-    of: ({ lineage }) => lineage?.goodput_percent,
-    format: (value) => `${value.toFixed(1)}%`,
-  },
-  { name: "peak memory", of: peakMemory, format: formatBytes },
-];
-
-export function comparison(runs: readonly RunData[], statuses: readonly RunStatus[]): Html {
-  const metrics = [...new Set(runs.flatMap(({ metrics }) => [...metrics]))].slice(0, 8);
-  const columns: Column[] = [
-    ...COLUMNS.slice(0, 5),
-    ...metrics.map((metric): Column => ({
-      name: metric,
-      of: ({ bestMetrics }) => Object.hasOwn(bestMetrics, metric) ? bestMetrics[metric] : null,
-      format: formatValue,
-    })),
-    ...COLUMNS.slice(5),
-  ].filter(({ of }) => runs.some((run) => of(run) !== null && of(run) !== undefined));
-  return markup`
-    <section id="runs">
-      <h2>Runs</h2>
-      <div class="wide">
-        <table class="sorts">
-          <thead><tr>${headCell("run")}${headCell("state")}${headCell("model")}${
-    columns.map(({ name }) => headCell(name, true))
-  }</tr></thead>
-          <tbody>${
-    runs.map((run, i) =>
-      markup`
-              <tr>
-                <th scope="row"><span class="key"><i class="swatch h${i % 8}"></i>${run.name}</span></th>
-                <td class="${STATE_CLASS[statuses[i].state]}">${statuses[i].state}</td>
-                <td>${run.run?.model ?? ""}</td>${
-        columns.map((column) => cell(column.of(run), column.format))
-      }
-              </tr>
-            `
-    )
-  }</tbody>
-        </table>
-      </div>
-    </section>
-  `;
-}
-
-function cell(value: number | null | undefined, format: (value: number) => string): Html {
-  if (typeof value !== "number") {
-    return markup`
-      <td class="number" data-value=""></td>
-    `;
-  }
-  return markup`
-    <td class="number" data-value="${Number.isFinite(value) ? value : ""}">${format(value)}</td>
-  `;
-}
-
-/** Names and paths differ in all runs. */
-const NAMES_OF_RUN = /^(output\.(run_name|save_dir|model_dir)|wandb\.|environment\.|training\.resume$)/;
-
-export function differences(runs: readonly RunData[]): Html | null {
-  const settings = runs.map(({ config }) => new Map(flat(config)));
-  const paths = [...new Set(settings.flatMap((one) => [...one.keys()]))].filter((path) =>
-    !NAMES_OF_RUN.test(path) && new Set(settings.map((one) => one.get(path))).size > 1
-  );
-  if (paths.length === 0) return null;
-  return markup`
-    <section id="differences">
-      <h2>Settings that differ</h2>
-      <div class="wide">
-        <table>
-          <thead><tr><th>setting</th>${
-    runs.map(({ name }) =>
-      markup`
-              <th>${name}</th>
-            `
-    )
-  }</tr></thead>
-          <tbody>${
-    paths.map((path) =>
-      markup`
-              <tr><td><code>${path}</code></td>${
-        settings.map((one) =>
-          markup`
-                  <td><code>${one.get(path) ?? ""}</code></td>
-                `
-        )
-      }</tr>
-            `
-    )
-  }</tbody>
-        </table>
-      </div>
-    </section>
-  `;
+/** Pictures that were made for W&B are shown where the run has none of its own. */
+function pictures(folder: string, found: Diagnostics | null): (Html | null)[] {
+  const sections = found ? diagnosticsSections(found) : [];
+  return sections[0] ? sections : [samplesSection(folder), ...sections];
 }

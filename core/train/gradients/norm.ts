@@ -54,12 +54,19 @@ export function clip(gradients: readonly Tensor[], norm: Tensor, limit: number):
   });
 }
 
-export function firstNonFinite(arena: Arena): string {
+export function firstNonFinite(arena: Arena): { parameter: string; of: "gradient" | "weight" } | null {
   // A direct arena has lost its gradients by now; the spoilt weights are still there.
   const i = arena.direct
     ? -1
     : arena.gradients.findIndex((g) => scope(() => allTrue(isfinite(g)).item() === 0));
-  if (i >= 0) return `the gradient of ${arena.names[i]}`;
+  if (i >= 0) return { parameter: arena.names[i], of: "gradient" };
   const p = arena.parameters.findIndex((w) => scope(() => allTrue(isfinite(w)).item() === 0));
-  return p >= 0 ? arena.names[p] : "none among the gradients now";
+  return p >= 0 ? { parameter: arena.names[p], of: "weight" } : null;
 }
+
+export const textOfNonFinite = (found: ReturnType<typeof firstNonFinite>): string =>
+  found === null
+    ? "none among the gradients now"
+    : found.of === "gradient"
+    ? `the gradient of ${found.parameter}`
+    : found.parameter;

@@ -14,11 +14,13 @@
   addEventListener("beforeprint", () => {
     before = root.dataset.theme;
     root.dataset.theme = "light";
+    root.dataset.paper = "";
     changed();
   });
   addEventListener("afterprint", () => {
     if (before) root.dataset.theme = before;
     else delete root.dataset.theme;
+    delete root.dataset.paper;
     changed();
   });
   addEventListener("load", () => root.dataset.ready ??= String(Math.round(performance.now())));

@@ -1,19 +1,18 @@
 // The page as text; what a browser makes of it is tested in tests/integration/report_test.ts.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { comparison, differences, reportPage } from "../../../../core/outputs/report/page.ts";
+import { reportPage } from "../../../../core/outputs/report/page.ts";
+import { comparison, comparisonVerdict, differences } from "../../../../core/outputs/report/comparison.ts";
 import {
-  attemptsSection,
   configurationSection,
   environmentSection,
   flat,
-  headline,
-  rankTimes,
-  timeOfRun,
-  typical,
   warningsSection,
-} from "../../../../core/outputs/report/sections.ts";
+} from "../../../../core/outputs/report/settings.ts";
+import { summarySection, typical } from "../../../../core/outputs/report/summary.ts";
+import { attemptsSection, rankTimes, timeOfRun } from "../../../../core/outputs/report/time.ts";
 import { uplot } from "../../../../deps/uplot.ts";
-import { dataOf, textOf } from "./reports.ts";
+import { Curve } from "../../../../core/run/curve.ts";
+import { dataOf, diagnosticsOf, textOf } from "./reports.ts";
 
 const done = { state: "done", why: "Finished" } as const;
 
@@ -23,7 +22,7 @@ Deno.test("a page names no other place, and holds no style outside of its sheet"
     1_790_000_900,
   );
   const own = page.replace(/<script>[\s\S]*?<\/script>/g, "");
-  assertEquals(own.match(/\b(src|href|action|style|on\w+)="[^"]*"/g), ['href="data:,"']);
+  assertEquals(own.match(/\b(src|href|action|style|on\w+)="[^"]*"/g), ['href="data:,"', 'href="#warnings"']);
   assertEquals(own.match(/https?:/g), null);
   assertEquals(page.match(/@import|url\(/g), null);
 });
@@ -36,20 +35,84 @@ Deno.test("the library is embedded as it is published, with its licence's notice
   assert(!/<\/script/i.test(script), "it would end its own element");
 });
 
-Deno.test("the headline has the best loss and its metrics, time, goodput, speed and memory", () => {
-  const text = textOf(headline(dataOf({ attempts: 3 }), done));
-  assertMatch(text, /best validation loss 0\.\d{4} step 1000, epoch 10/);
-  for (
-    const said of [
-      "validation accuracy",
-      "goodput 92.",
-      "3 attempts",
-      "655.4K tokens/s",
-      "of what the devices can do",
-    ]
-  ) {
+Deno.test("the summary says whether it learned, how good it is, on what, and where the best model lies", () => {
+  const text = textOf(summarySection(dataOf({ attempts: 3 }), done, null));
+  assertMatch(
+    text,
+    /It learned\. The validation loss fell from \d\.\d+ to 0\.\d{3} by step 1000 \(epoch 10\)\. Accuracy is \d\d\.\d%\./,
+  );
+  assertMatch(text, /Validation Accuracy \d\d\.\d% .*Best validation loss 0\.\d{3} step 1000, epoch 10/);
+  assertStringIncludes(text, "checkpoints/made_best.pt");
+  for (const said of ["% of the time", "3 attempts", "655.4K tokens/s", "of what the devices can do"]) {
     assertStringIncludes(text, said);
   }
+});
+
+Deno.test("a measure stands beside its baseline, and one that does not beat it has not learned", () => {
+  const data = dataOf({}), confusion = [[8, 2], [1, 1]];
+  const found = diagnosticsOf({ task: "classification", names: ["cat", "dog"], confusion });
+  const said = (accuracy: number) => {
+    data.bestMetrics = { accuracy };
+    return textOf(summarySection(data, done, found));
+  };
+  assertMatch(said(0.9), /It learned\. .*Accuracy is 90\.0%, against 83\.3% for always answering “cat”\./);
+  assertMatch(said(0.8), /It does not beat its baseline yet\. .*Accuracy is 80\.0%, against 83\.3%/);
+  data.bestMetrics = { r2: -0.2 };
+  assertMatch(
+    textOf(summarySection(data, done, null)),
+    /R² is -0\.200, against 0 for always predicting the mean/,
+  );
+  // The harder one of two forecasts is the baseline, and errors are in the target's own units.
+  data.bestMetrics = { rmse: 0.5, rmse_in_units: 2, r2: 0.9, skill_persistence: 0.5, skill_climatology: 0.2 };
+  const ice = diagnosticsOf({ outputs: [{ target: "ice", lead: 1, units: "m" }] });
+  assertMatch(
+    textOf(summarySection(data, done, ice)),
+    /RMSE is 2\.000 m, against 2\.500 m for climatology\./,
+  );
+});
+
+Deno.test("a run that overfits, never falls, has one evaluation or none says so", () => {
+  const data = dataOf({}),
+    val = (values: number[]) => {
+      const curve = new Curve();
+      values.forEach((value, i) => curve.add(100 * (i + 1), value));
+      data.curves.set("val_loss", curve);
+      const loss = Math.min(...values), epoch = values.indexOf(loss) + 1;
+      Object.assign(data, { best: { loss, step: 100 * epoch, epoch }, bestMetrics: {} });
+      return textOf(summarySection(data, done, null));
+    };
+  assertMatch(val([2, 1, 1.5]), /fell from 2\.000 to 1\.000 by step 200 .* It has risen to 1\.500 since/);
+  assertMatch(
+    val([1, 1.2, 1.3]),
+    /It did not learn\. The validation loss has not fallen below 1\.000, of step 100\./,
+  );
+  assertMatch(
+    val([2]),
+    /The training loss fell from .* One evaluation, at step 100: validation loss 2\.000\./,
+  );
+  const short = dataOf({ steps: 5, epochs: 1 });
+  assertMatch(
+    textOf(summarySection(short, done, null)),
+    /It learned\. The training loss fell from .* in 5 steps\./,
+  );
+});
+
+Deno.test("a run that failed says where its loss was no number, and in which layer", async () => {
+  const data = dataOf({ steps: 4, epochs: 1, exit: 6 });
+  data.nonFinite = {
+    ...{ kind: "non_finite", step: 5, epoch: 1, loss: NaN },
+    ...{ parameter: "layers.0.weight", of: "gradient" },
+  };
+  const failed = { state: "failed", why: "The loss became NaN" } as const;
+  assertMatch(
+    textOf(summarySection(data, failed, null)),
+    /The loss became NaN at step 5, in epoch 1\. The first gradient that is not finite belongs to layers\.0\.weight , in the layer layers\.0 \./,
+  );
+  // Of a run that never logged a step there is a page as well.
+  assertStringIncludes(
+    await reportPage([dataOf({ steps: 0, epochs: 1 })], 1_790_000_900),
+    "too few logged steps",
+  );
 });
 
 Deno.test("typical is the middle of what was measured, so that a slow start does not count", () => {
@@ -119,5 +182,13 @@ Deno.test("compared runs have a row each with values to sort by, and settings th
   const { text } = comparison(runs, [done, done]);
   assertMatch(text, /<td class="number" data-value="500">500<\/td>/);
   assertMatch(textOf(differences(runs)), /training\.optimizer\.learning_rate 0\.001 0\.003 $/);
-  assertEquals(differences([runs[0], runs[0]]), null);
+  assertMatch(textOf(differences([runs[0], runs[0]])), /None: what differs/);
+  assertMatch(
+    text,
+    /class="first"><th scope="row"><span class="key"><i class="swatch h\d"><\/i>\w<b class="chip">best</,
+  );
+  assertMatch(
+    textOf(comparisonVerdict(runs)),
+    /^ \w is best: a validation loss of 0\.\d{3} at step \d+, and Accuracy/,
+  );
 });

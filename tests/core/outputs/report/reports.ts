@@ -1,5 +1,6 @@
 // Records of made-up runs, for tests of reports.
 import { readRun, type RunData } from "../../../../core/run/run_data.ts";
+import type { Diagnostics } from "../../../../core/run/diagnostics.ts";
 import { type MadeRun, makeRun } from "../../run/made_run.ts";
 
 export function dataOf(made: MadeRun): RunData {
@@ -10,6 +11,13 @@ export function dataOf(made: MadeRun): RunData {
     Deno.removeSync(folder, { recursive: true });
   }
 }
+
+/** An evaluation's diagnostics, by default of nothing. */
+export const diagnosticsOf = (more: Partial<Diagnostics>): Diagnostics => ({
+  ...{ version: 1, step: 1, epoch: 1, samples: 12, task: "regression", names: [], outputs: [], metrics: {} },
+  ...{ errors: null, confusion: null, axes: null, shown: [] },
+  ...more,
+});
 
 /** What is left without tags. */
 export const textOf = (markup: { text: string } | null): string =>

@@ -1,0 +1,141 @@
+// What a run is judged by: the names of measures as people read them, the one that a report puts first, and the
+// baseline that it has to beat.
+import { formatValue } from "../../base/format.ts";
+import type { Diagnostics } from "../../run/diagnostics.ts";
+import type { RunData } from "../../run/run_data.ts";
+
+interface Measure {
+  readonly label: string;
+  /** Null where neither is. */
+  readonly higherIsBetter: boolean | null;
+  /** It is a share from 0 to 1. */
+  readonly share?: true;
+}
+
+const MEASURES: Readonly<Record<string, Measure>> = {
+  accuracy: { label: "Accuracy", higherIsBetter: true, share: true },
+  top5: { label: "Top-5 accuracy", higherIsBetter: true, share: true },
+  mean_iou: { label: "Mean IoU", higherIsBetter: true, share: true },
+  f1: { label: "F1", higherIsBetter: true },
+  auroc: { label: "AUROC", higherIsBetter: true },
+  r2: { label: "R²", higherIsBetter: true },
+  rmse: { label: "RMSE", higherIsBetter: false },
+  mae: { label: "MAE", higherIsBetter: false },
+  bias: { label: "Bias", higherIsBetter: null },
+  perplexity: { label: "Perplexity", higherIsBetter: false },
+  skill_persistence: { label: "Skill over persistence", higherIsBetter: true },
+  skill_climatology: { label: "Skill over climatology", higherIsBetter: true },
+};
+
+const IN_UNITS = "_in_units";
+const plainName = (name: string): string => name.endsWith(IN_UNITS) ? name.slice(0, -IN_UNITS.length) : name;
+
+const measureOf = (name: string): Measure | undefined =>
+  Object.hasOwn(MEASURES, plainName(name)) ? MEASURES[plainName(name)] : undefined;
+
+/** "R²", "RMSE, in the target's units", or the name as the run has it. */
+export function measureLabel(name: string): string {
+  const label = measureOf(name)?.label ?? name;
+  return name.endsWith(IN_UNITS) ? `${label}, in the target's units` : label;
+}
+
+export const isShare = (name: string): boolean => measureOf(name)?.share ?? false;
+
+/** Null where nobody knows. */
+export const higherIsBetter = (name: string): boolean | null => measureOf(name)?.higherIsBetter ?? null;
+
+export const measureText = (name: string, value: number): string =>
+  isShare(name) ? `${(100 * value).toFixed(1)}%` : shortValue(value);
+
+/** Three decimals are enough beside a name; small and large values keep four digits. */
+export function shortValue(value: number): string {
+  const size = Math.abs(value);
+  if (!Number.isFinite(value) || size !== 0 && (size < 1e-3 || size >= 1e6)) return formatValue(value);
+  if (size === 0) return "0";
+  return size < 10 ? value.toFixed(3) : size < 1000 ? value.toFixed(1) : String(Math.round(value));
+}
+
+export interface Headline {
+  readonly name: string;
+  readonly label: string;
+  readonly value: number;
+  readonly text: string;
+  /** "m", where the value is in the units of one target. */
+  readonly units: string;
+  readonly baseline: Baseline | null;
+}
+
+interface Baseline {
+  readonly value: number;
+  readonly text: string;
+  /** It completes "which is 0.4 for": "always answering cat". */
+  readonly of: string;
+  readonly beaten: boolean;
+}
+
+/** The best evaluation's first measure of these. Users' own measures come last. */
+const FIRST = ["rmse", "mean_iou", "accuracy", "r2", "perplexity"];
+
+/** Null where a run was not evaluated, or its loss is all that it has. */
+export function headlineOf(data: RunData, found: Diagnostics | null): Headline | null {
+  const metrics = data.bestMetrics;
+  const number = (name: string): number | null => {
+    const value = Object.hasOwn(metrics, name) ? metrics[name] : null;
+    return typeof value === "number" && Number.isFinite(value) ? value : null;
+  };
+  // Errors of forecasts come first only beside the forecast that they have to beat.
+  const isForecast = number("skill_persistence") !== null || number("skill_climatology") !== null;
+  const name = [...FIRST.slice(isForecast ? 0 : 1), ...data.metrics].find((one) => number(one) !== null);
+  if (name === undefined) return null;
+  if (name === "rmse" && isForecast) return forecastHeadline(number, found);
+  const value = number(name)!, made = baselineOf(name, data, found);
+  const better = higherIsBetter(name);
+  return {
+    ...{ name, label: measureLabel(name), value, text: measureText(name, value), units: "" },
+    baseline: made && better !== null
+      ? {
+        ...made,
+        text: measureText(name, made.value),
+        beaten: better ? value > made.value : value < made.value,
+      }
+      : null,
+  };
+}
+
+/** The better one of persistence and climatology is what a forecast has to beat. */
+function forecastHeadline(number: (name: string) => number | null, found: Diagnostics | null): Headline {
+  const inUnits = number("rmse_in_units"), value = inUnits ?? number("rmse")!;
+  const baselines = (["persistence", "climatology"] as const).flatMap((of) => {
+    const skill = number(`skill_${of}`);
+    return skill === null || skill >= 1 ? [] : [{ of, value: value / (1 - skill) }];
+  }).sort((a, b) => a.value - b.value);
+  const [first] = baselines, units = inUnits === null ? "" : found?.outputs[0]?.units ?? "";
+  return {
+    name: inUnits === null ? "rmse" : `rmse${IN_UNITS}`,
+    ...{ label: "RMSE", value, text: shortValue(value), units },
+    baseline: first ? { ...first, text: shortValue(first.value), beaten: value < first.value } : null,
+  };
+}
+
+function baselineOf(
+  name: string,
+  { config }: RunData,
+  found: Diagnostics | null,
+): Pick<Baseline, "value" | "of"> | null {
+  const confusion = found?.confusion ?? null;
+  if (name === "r2") return { value: 0, of: "always predicting the mean" };
+  if (name === "perplexity") {
+    const { model, data } = config as { model?: { vocab_size?: unknown }; data?: { token_type?: unknown } };
+    const known = Number(model?.vocab_size) || (data?.token_type === "uint8" ? 256 : 0);
+    return known > 1 ? { value: known, of: "a model that knows nothing" } : null;
+  }
+  if (confusion === null) return null;
+  const each = confusion.map((row) => row.reduce((a, b) => a + b, 0)), all = each.reduce((a, b) => a + b, 0);
+  const most = each.indexOf(Math.max(...each));
+  if (all === 0) return null;
+  const share = each[most] / all, of = `always answering “${found?.names[most] ?? most}”`;
+  if (name === "accuracy") return { value: share, of };
+  // Where one class is everywhere, its IoU is its share, and that of the others 0.
+  if (name === "mean_iou") return { value: share / each.filter((count) => count > 0).length, of };
+  return null;
+}
