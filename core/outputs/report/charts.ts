@@ -1,4 +1,5 @@
-// Which charts a report has: what training is judged by large, what it was steered by small, and machines folded.
+// The charts of a report: large ones that training is judged by, small ones that it was steered by, and machines
+// folded.
 import type { Diagnostics } from "../../run/diagnostics.ts";
 import type { Curve } from "../../run/curve.ts";
 import { EVENT_FIELDS, type EventField, type Unit } from "../../run/events.ts";
@@ -210,7 +211,7 @@ function byName({ curves }: RunData): [metric: string, names: string[]][] {
   return [...found];
 }
 
-/** What is given in the targets' own units is not shown scaled as well. */
+/** A measure in the targets' own units is not shown scaled as well. */
 const inUnitsOnly = <T>(all: readonly (readonly [metric: string, T])[]) =>
   all.filter(([metric]) => !all.some(([other]) => other === `${metric}_in_units`));
 

@@ -97,7 +97,7 @@ function measureColumns(runs: readonly RunData[]): Column[] {
 
 export function comparison(runs: readonly RunData[], statuses: readonly RunStatus[]): Html {
   const best = bestRunOf(runs);
-  // What all runs have in common tells nothing about them.
+  // Columns in which all runs are equal tell nothing about them.
   const columns = [
     ...QUALITY,
     ...measureColumns(runs),

@@ -1,5 +1,5 @@
-// What a run is judged by: the names of measures as people read them, the one that a report puts first, and the
-// baseline that it has to beat.
+// The measures that a run is judged by: their names as people read them, the one that a report puts first, and
+// the baseline that it has to beat.
 import { formatValue } from "../../base/format.ts";
 import type { Diagnostics } from "../../run/diagnostics.ts";
 import type { RunData } from "../../run/run_data.ts";

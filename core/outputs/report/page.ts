@@ -16,7 +16,7 @@ import { configurationSection, environmentSection, warningsSection } from "./set
 import { heading, summarySection } from "./summary.ts";
 import { attemptsSection, rankTimes, timeOfRun } from "./time.ts";
 
-/** What a section of a run's report is made from. */
+/** A section of a run's report is made from these. */
 export interface Reported {
   readonly data: RunData;
   readonly status: RunStatus;

@@ -1,4 +1,4 @@
-// What a run was made of: its settings with where each came from, its environment, and what it warned of.
+// The settings of a run with where each came from, its environment, and its warnings.
 import { formatCount } from "../../base/format.ts";
 import type { RunData } from "../../run/run_data.ts";
 import { gpuLine } from "../../run/console.ts";

@@ -47,7 +47,7 @@ export function summarySection(data: RunData, status: RunStatus, found: Diagnost
   }${headlineCards(data, headline)}${facts(data, status)}</section>`;
 }
 
-// What went wrong, if something did.
+// Trouble, where there is some.
 
 function troubleOf(data: RunData, { state, why }: RunStatus): Html | null {
   if (state === "done" || state === "running" || state === "starting") return null;
@@ -165,7 +165,11 @@ function headlineCards(data: RunData, headline: Headline | null): Html {
     best
       ? card("Best validation loss", shortValue(best.loss), `step ${best.step}, epoch ${best.epoch}`)
       : loss && loss.length > 0 &&
-        card("Training loss", shortValue(loss.last), `step ${loss.lastStep}; no evaluation yet`)
+        card(
+          "Training loss",
+          Number.isFinite(loss.last) ? shortValue(loss.last) : "not finite",
+          `step ${loss.lastStep}; no evaluation yet`,
+        )
   }${dataCard(data, card)}${
     best &&
     card("Best model", markup`<code>${bestModelOf(data)}</code>`, `of epoch ${best.epoch}`, "long")

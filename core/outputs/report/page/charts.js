@@ -27,7 +27,7 @@
   };
   const plain = (value) => {
     const size = Math.abs(value);
-    if (size !== 0 && (size < 1e-3 || size >= 1e6)) {
+    if (size !== 0 && (size < 1e-3 || size >= 1e5)) {
       return String(Number(value.toPrecision(3)).toExponential()).replace("e+", "e");
     }
     return String(Number(value.toPrecision(4)));
@@ -161,6 +161,9 @@
             space: large ? 34 : 28,
             ...(chart.unit === "bytes" ? { incrs: POWERS } : {}),
             values: (_plot, splits) => splits.map((value) => value == null ? "" : write(value)),
+            ...(log
+              ? { filter: decades, grid: { stroke: () => colour("--line"), width: 1, filter: decades } }
+              : {}),
           }),
           ...(large && epochsOf() !== null ? [epochAxis(axis, epochsOf())] : []),
         ],
@@ -177,6 +180,18 @@
     );
     if (state.from !== null) plot.setScale("x", { min: state.from, max: state.to });
     return plot;
+  }
+
+  /** Of a logarithmic axis over many decades only these have lines and numbers. */
+  function decades(plot, splits) {
+    const { min, max } = plot.scales.y,
+      many = Math.log10(max / min),
+      every = Math.max(1, Math.ceil(many / 8));
+    if (many < 2) return splits;
+    return splits.map((value) => {
+      const power = Math.log10(value);
+      return Math.abs(power - Math.round(power)) < 1e-6 && Math.round(power) % every === 0 ? value : null;
+    });
   }
 
   /** Epochs have an axis of their own where all runs count them alike. */
@@ -236,7 +251,7 @@
     return [(chart.zero || chart.unit === "share") && low === 0 ? 0 : low - room, high + room];
   }
 
-  // What is drawn over the curves: baselines, the best point, and steps without a number.
+  // Baselines, the best point and steps without a number are drawn over the curves.
 
   function annotate(plot, chart, lines, write) {
     const { ctx, bbox } = plot, dpr = devicePixelRatio || 1;

@@ -24,7 +24,7 @@
     });
   }
 
-  // What scrolls can be reached by the keyboard, and has a name.
+  // A table that scrolls can be reached by the keyboard and has a name.
   const reachable = (box) => {
     const scrolls = box.scrollWidth > box.clientWidth + 1;
     box.classList.toggle("scrolls", scrolls);
