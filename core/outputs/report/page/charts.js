@@ -182,7 +182,7 @@
     return plot;
   }
 
-  /** Of a logarithmic axis over many decades only these have lines and numbers. */
+  /** A logarithmic axis over many decades has lines and numbers at these alone. */
   function decades(plot, splits) {
     const { min, max } = plot.scales.y,
       many = Math.log10(max / min),
