@@ -10,6 +10,7 @@ import {
   changesSince,
   refuseGpus,
   refuseLayout,
+  refuseOptimizer,
   unitsTaken,
   withoutEffect,
 } from "../../core/train/checks.ts";
@@ -38,6 +39,7 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
     const { device: wished } = config.training;
     if (wished !== "auto") refuseOtherLayout(resolved, where, wished); // that does not fit, whatever GPUs there are
     refuseZero(config);
+    refuseOptimizer(config);
     const { device, libtorch } = openDevice(config, where.localRank);
     const kind = device === "cpu" ? "cpu" : "cuda";
     refuseIdleGpus(env, kind, whyNoCuda, layoutRequest(config));

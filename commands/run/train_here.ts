@@ -25,6 +25,7 @@ import {
   changesSince,
   refuseGpus,
   refuseLayout,
+  refuseOptimizer,
   unitsTaken,
   withoutEffect,
 } from "../../core/train/checks.ts";
@@ -122,6 +123,7 @@ async function trainOn(
   const { device, libtorch } = opened;
   const kind = device === "cpu" ? "cpu" : "cuda";
   refuseZero(resolved.config);
+  refuseOptimizer(resolved.config);
   if (!keepsEpochs) resolved.config.output.save_every_epoch = false;
   refuseIdleGpus(env, kind, whyNoCuda, layoutRequest(resolved.config));
   refuseGpus(resolved, where, kind);

@@ -1,7 +1,7 @@
 // Refuses settings that can't work or that differ from a checkpoint's.
 import { checkedDuration, UNIT_SUFFIX } from "../settings/setting.ts";
 import type { Resolved } from "../settings/resolve.ts";
-import { ALL_SETTINGS, type Declared, findSetting, readSetting } from "../settings/settings.ts";
+import { ALL_SETTINGS, type Config, type Declared, findSetting, readSetting } from "../settings/settings.ts";
 import { hasColumns, hasTargets } from "../data/open.ts";
 import type { RankContext } from "../ranks/context.ts";
 import { UserError } from "../base/errors.ts";
@@ -26,6 +26,19 @@ export function refuseLayout({ config, originText }: Resolved, { world, nodes, s
       }. ${said} Start it in the whole allocation (srun ./hpctrain ..., mpirun ./hpctrain ...), ` +
       "or leave the setting out.",
   );
+}
+
+/** Schedule-free AdamW has its own average, in place of a falling rate. */
+export function refuseOptimizer({ training: { optimizer, scheduler, ema } }: Config): void {
+  if (optimizer.type !== "schedule_free") return;
+  const wrong = scheduler.type !== "constant"
+    ? `--scheduler ${scheduler.type}: its average takes the place of a schedule, so give --scheduler constant (a --warmup is good)`
+    : ema > 0
+    ? `--ema ${ema}: it evaluates an average of its own, so leave --ema out`
+    : optimizer.beta1 === 0
+    ? "beta1=0: gradients are taken between its weights and their average, by beta1, so give one above 0"
+    : null;
+  if (wrong) throw new UserError("usage", `--optimizer schedule_free does not go together with ${wrong}.`);
 }
 
 /** Each GPU of a node is one rank. */

@@ -73,7 +73,7 @@ function needOf(config: Config, built: Built, world: number, { free, ranks }: Ro
   const { training } = config, { model, data, amp } = built;
   const weights = built.arena.flat.byteLength, batch = Math.min(training.batch_size, data.train.length);
   const slots = slotsOf(training.optimizer) / (config.distributed.zero === 1 ? world : 1);
-  const averages = training.ema > 0 ? 1 : 0;
+  const averages = training.ema > 0 || training.optimizer.type === "schedule_free" ? 1 : 0;
   const made = (needsWholeGradient(training, amp) ? 0 : 1) + slots + averages; // a whole gradient is there already
   const copy = (1 + slots + averages) * weights;
   const { facts } = data.train;
@@ -97,8 +97,9 @@ function needOf(config: Config, built: Built, world: number, { free, ranks }: Ro
 
 const UNLIKELY = 20_000;
 
+/** Most of a model is in the hidden matrices that muon has one slot for. */
 const slotsOf = ({ type, momentum }: Config["training"]["optimizer"]): number =>
-  type === "sgd" ? (momentum > 0 ? 1 : 0) : 2;
+  type === "sgd" ? (momentum > 0 ? 1 : 0) : type === "lion" || type === "muon" ? 1 : 2;
 
 function sentenceOf(need: Need, { free, ranks }: Room, { training }: Config, { amp }: Built): string {
   const { perSample, batch } = need, state = need.state + need.copy;

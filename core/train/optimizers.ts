@@ -1,7 +1,11 @@
-// AdamW, Adam, SGD and LAMB, the choice among them, and the moving average of weights.
+// AdamW, Adam, SGD and LAMB, the choice among all optimizers, and the moving average of weights. Others are in files of their own.
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Config } from "../settings/settings.ts";
+import type { Module } from "../models/nn/module.ts";
 import type { Arena } from "./gradients/arena.ts";
+import { lion } from "./optimizers/lion.ts";
+import { muon } from "./optimizers/muon.ts";
+import { scheduleFree } from "./optimizers/schedule_free.ts";
 import { add, constant, fill_, longLivedZeros, scalar, scale, sub, zeros } from "../../ffi/make.ts";
 import {
   clone,
@@ -40,6 +44,8 @@ export interface Optimizer {
   readonly slots: ReadonlyMap<string, readonly Tensor[]>;
   /** The slots in order, each as one vector that is laid out as the arena. */
   readonly state?: readonly Tensor[];
+  /** The weights that are evaluated and saved beside the trained ones, where the optimizer averages by itself. */
+  readonly averages?: Ema;
   /** Counts one more step, which somebody else takes; returns how many there are then. */
   advance?(): number;
   /** PyTorch's param_groups entry, but for lr and params. */
@@ -61,8 +67,12 @@ export interface DeviceUpdate {
 /** The settings of training.optimizer. */
 export type OptimizerSettings = Config["training"]["optimizer"];
 
-/** An optimizer for this arena's parameters: AdamW, Adam, SGD or LAMB. */
-export function createOptimizer(settings: OptimizerSettings, arena: Arena): Optimizer {
+/** An optimizer for this arena's parameters, which are of the modules below `root`. */
+export function createOptimizer(
+  settings: OptimizerSettings,
+  arena: Arena,
+  root: Module | null = null,
+): Optimizer {
   switch (settings.type) {
     case "adamw":
     case "adam":
@@ -71,6 +81,12 @@ export function createOptimizer(settings: OptimizerSettings, arena: Arena): Opti
       return sgd(settings, arena);
     case "lamb":
       return lamb(settings, arena);
+    case "lion":
+      return lion(settings, arena);
+    case "muon":
+      return muon(settings, arena, root);
+    case "schedule_free":
+      return scheduleFree(settings, arena);
   }
 }
 

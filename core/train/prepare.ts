@@ -150,7 +150,7 @@ export function prepare(launch: Launch): Trainer {
   const uncompiled = mode && whyNotCompiled(built, mode, team !== null && training.sync_bn);
   const compiles = mode !== null && uncompiled === null, fast = compiles && mode === "fast";
   const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team, fast) : null;
-  const ordinary = zero?.optimizer ?? createOptimizer(training.optimizer, arena);
+  const ordinary = zero?.optimizer ?? createOptimizer(training.optimizer, arena, model.root);
   let reports: Reports | null = null;
   const choice = compiles && !pass.onGpu
     ? openChoice(training, mode, team === null, (text) => reports?.line(text))
@@ -159,7 +159,7 @@ export function prepare(launch: Launch): Trainer {
     ? compiledUpdate(ordinary, training.optimizer, arena, choice ?? undefined)
     : ordinary;
   const scaler = amp === "fp16" ? scalerOf(config, device) : null;
-  const ema = training.ema > 0 ? createEma(arena, training.ema) : null;
+  const ema = ordinary.averages ?? (training.ema > 0 ? createEma(arena, training.ema) : null);
   const averages = ema && arena.viewsOf(ema.average);
   const parts: Parts = {
     names: arena.names,
@@ -231,6 +231,11 @@ export function prepare(launch: Launch): Trainer {
       events.emit({ kind: "warning", step: cursor.step + 1, message });
     },
   };
+  if (fast && optimizer === ordinary && zero === null) {
+    reports.line(
+      `The update of ${optimizer.type} runs op by op: only those of adamw, adam and sgd are compiled.`,
+    );
+  }
   if (uncompiled) reports.line(`Steps are not compiled: ${uncompiled}.`);
   const id = outputs.find(({ id }) => id !== null)?.id ?? null;
   const wandb = team?.gather(id, "the W&B run's id")[0] ?? id; // each rank's part of a checkpoint has it

@@ -166,7 +166,9 @@ export function startAsFirst(
   if (scaler) Object.assign(scaler, first.scaler);
   const flat = new Set(arena.parameters); // these are views of the arena
   const state = { ...optimizer, ...zero ? { slots: new Map() } : {} };
-  const rest = [...new Set(tensorsOf({ ...parts, optimizer: state, ema: null }))].filter((t) => !flat.has(t));
+  const rest = [...new Set(tensorsOf({ ...parts, optimizer: state, ema: null }))].filter((t) =>
+    t.numel > 0 && !flat.has(t)
+  );
   for (const t of [arena.flat, ...(average ? [average] : []), ...rest]) team.broadcast(t, "start");
   zero?.scatter();
   refuseDifference(team, arena);

@@ -9,7 +9,7 @@ import { formatLearningRate } from "../base/format.ts";
 /** How the learning rate goes over a run. */
 export interface Schedule {
   /** Its course after the warm-up. */
-  readonly type: "cosine" | "linear" | "step" | "constant" | "onecycle";
+  readonly type: "cosine" | "linear" | "step" | "constant" | "onecycle" | "sgdr";
   /** The highest rate, after scaling. */
   readonly peak: number;
   /** The rate at the end of a fall. */
@@ -22,6 +22,8 @@ export interface Schedule {
   readonly every: number;
   /** The factor of each fall of "step". */
   readonly gamma: number;
+  /** "sgdr": optimizer steps until the first restart, and how many times longer each stretch is than the last. */
+  readonly restart?: { readonly every: number; readonly factor: number };
 }
 
 /** The rate for the step with this number, counted from 0. */
@@ -31,6 +33,8 @@ export function learningRate(s: Schedule, step: number): number {
   const span = Math.max(1, s.total - s.warmup);
   const done = Math.min(1, (step - s.warmup) / span);
   switch (s.type) {
+    case "sgdr":
+      return warmRestarts(s, step - s.warmup);
     case "constant":
       return s.peak;
     case "linear":
@@ -40,6 +44,17 @@ export function learningRate(s: Schedule, step: number): number {
     case "step":
       return s.peak * s.gamma ** Math.floor(step / s.every);
   }
+}
+
+/** A cosine from the peak to `min`, again and again (Loshchilov and Hutter 2017). */
+function warmRestarts({ peak, min, total, restart }: Schedule, step: number): number {
+  const { every, factor } = restart ?? { every: total, factor: 1 };
+  let begun = 0, length = every;
+  while (step - begun >= length) {
+    begun += length;
+    length *= factor;
+  }
+  return min + (peak - min) * (1 + Math.cos(Math.PI * (step - begun) / length)) / 2;
 }
 
 /** Up from peak/25 by a cosine over the warm-up (30% of the run when none is set), down to `min` by another. */
@@ -59,7 +74,7 @@ export function scheduleOf(
   plan: BatchPlan,
   facts: Facts,
 ): Schedule {
-  const { type, min_lr, step_size, gamma, warmup } = training.scheduler;
+  const { type, min_lr, step_size, gamma, warmup, restart_epochs, restart_factor } = training.scheduler;
   return {
     type,
     peak,
@@ -68,6 +83,8 @@ export function scheduleOf(
     total: stepsInAll(training, plan),
     every: step_size * plan.stepsPerEpoch,
     gamma,
+    ...(type === "sgdr" &&
+      { restart: { every: restart_epochs * plan.stepsPerEpoch, factor: restart_factor } }),
   };
 }
 

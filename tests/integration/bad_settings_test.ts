@@ -38,7 +38,11 @@ const lines: [name: string, args: string[], says: RegExp][] = [
     ["--set", "training.epoch=3"],
     /unknown setting "training\.epoch".*training\.epochs/,
   ],
-  ["a misspelt optimizer", ["--optimizer", "adamm"], /one of adamw, adam, sgd, lamb.*"adamm".*Did you mean/],
+  [
+    "a misspelt optimizer",
+    ["--optimizer", "adamm"],
+    /one of adamw, adam, sgd, lamb, .*"adamm".*Did you mean/,
+  ],
   [
     "a misspelt model",
     ["--model", "mpl"],

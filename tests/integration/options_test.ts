@@ -154,7 +154,7 @@ Deno.test("--gradient-checkpointing gives the same losses to the last bit, with 
   assertEquals(await lossesWith(...flags, "--gradient-checkpointing"), await lossesWith(...flags));
 });
 
-for (const optimizer of ["adamw", "adam", "sgd", "lamb"]) {
+for (const optimizer of ["adamw", "adam", "sgd", "lamb", "lion", "muon"]) {
   Deno.test(`--optimizer ${optimizer} begins at the same loss and brings it down`, async () => {
     const rate = optimizer === "sgd" ? "0.05" : "0.01";
     const found = await lossesWith(`--optimizer=${optimizer}`, `--lr=${rate}`, "--epochs=20");

@@ -4,12 +4,16 @@ import { bool, choice, CODE_FILE, duration, float, int, list, path, text } from 
 import { guards } from "./run.ts";
 
 const optimizer = {
-  type: choice(["adamw", "adam", "sgd", "lamb"], "adamw", {
+  type: choice(["adamw", "adam", "sgd", "lamb", "lion", "muon", "schedule_free"], "adamw", {
     flag: "optimizer",
     spellings: ["optim"],
     common: true,
     aliases: ["training.optimizer"],
-    words: { adamw_torch: "adamw", adamw_torch_fused: "adamw" },
+    words: { adamw_torch: "adamw", adamw_torch_fused: "adamw", schedule_free_adamw: "schedule_free" },
+    about: {
+      muon: "makes the update of hidden matrices orthogonal; all other parameters have adamw",
+      schedule_free: "AdamW that evaluates a mean of its weights, with --scheduler constant",
+    },
     help: "how weights are updated",
   }),
   learning_rate: float(3e-4, {
@@ -28,7 +32,7 @@ const optimizer = {
     flag: "weight-decay",
     common: true,
     aliases: ["training.weight_decay"],
-    help: "decoupled for adamw and lamb, added to the gradient for adam and sgd",
+    help: "decoupled for adamw, lamb, lion, muon and schedule_free, added to the gradient for adam and sgd",
   }),
   momentum: float(0.9, { min: 0, max: 1, below: true, flag: "momentum", help: "momentum of sgd" }),
   nesterov: bool(false, { flag: "nesterov", help: "Nesterov's momentum (sgd)" }),
@@ -37,30 +41,33 @@ const optimizer = {
     max: 1,
     below: true,
     spellings: ["adam-beta1"],
-    help: "decay of the first moment (adamw, adam, lamb)",
+    help: "decay of the first moment (all but sgd); lion's share of momentum in an update",
   }),
   beta2: float(0.999, {
     min: 0,
     max: 1,
     below: true,
     spellings: ["adam-beta2"],
-    help: "decay of the second moment (adamw, adam, lamb)",
+    help: "decay of the second moment (all but sgd and lion)",
   }),
   eps: float(1e-8, {
     min: 0,
     max: 1,
     spellings: ["adam-epsilon"],
-    help: "added to the denominator (adamw, adam, lamb)",
+    help: "added to the denominator (all but sgd and lion)",
   }),
+  lion_beta2: float(0.99, { min: 0, max: 1, below: true, help: "decay of lion's momentum" }),
+  muon_momentum: float(0.95, { min: 0, max: 1, below: true, help: "momentum of muon's matrices" }),
 };
 
 const scheduler = {
-  type: choice(["cosine", "linear", "step", "constant", "onecycle"], "cosine", {
+  type: choice(["cosine", "linear", "step", "constant", "onecycle", "sgdr"], "cosine", {
     flag: "scheduler",
     spellings: ["lr-scheduler-type", "lr-scheduler"],
     common: true,
     aliases: ["training.scheduler"],
-    words: { constant_with_warmup: "constant" },
+    words: { constant_with_warmup: "constant", cosine_with_restarts: "sgdr" },
+    about: { sgdr: "cosine that begins again, after restart_epochs and then ever longer" },
     help: "how the learning rate changes after warm-up",
   }),
   warmup: duration("0", ["steps", "epochs", "samples", "tokens"], {
@@ -75,7 +82,7 @@ const scheduler = {
     min: 0,
     max: 1e6,
     flag: "min-lr",
-    help: "learning rate at the end (cosine, linear, onecycle)",
+    help: "learning rate at the end (cosine, linear, onecycle, sgdr)",
   }),
   step_size: int(30, {
     min: 1,
@@ -83,6 +90,16 @@ const scheduler = {
     help: "epochs from one fall of the learning rate to the next (step)",
   }),
   gamma: float(0.1, { min: 0, max: 1, above: true, help: "factor of each fall (step)" }),
+  restart_epochs: int(10, {
+    min: 1,
+    max: 1e9,
+    help: "epochs until the learning rate first begins again (sgdr)",
+  }),
+  restart_factor: int(2, {
+    min: 1,
+    max: 1000,
+    help: "how many times longer each stretch is than the one before (sgdr)",
+  }),
 };
 
 const AUTO = "chosen by itself";

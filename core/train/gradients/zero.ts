@@ -139,7 +139,11 @@ export function refuseZero({ training, distributed, output }: Config): void {
   const other = training.deterministic === "world"
     ? "--deterministic=world, which adds whole gradients up in an order of its own"
     : training.optimizer.type === "lamb"
-    ? "--optimizer lamb, which needs the norm of each whole parameter (take adamw, adam or sgd)"
+    ? "--optimizer lamb, which needs the norm of each whole parameter (take adamw, adam, sgd or lion)"
+    : training.optimizer.type === "muon"
+    ? "--optimizer muon, which makes whole matrices orthogonal (take adamw, adam, sgd or lion)"
+    : training.optimizer.type === "schedule_free"
+    ? "--optimizer schedule_free, whose averages need all of its state on each rank (take adamw, adam, sgd or lion)"
     : output.checkpoint_format === "sharded"
     ? "--checkpoint-format sharded, for which every rank has the whole state (take pt or safetensors)"
     : null;

@@ -22,6 +22,9 @@ const CASES: Schedule[] = [
   { ...base, type: "step" },
   { ...base, type: "onecycle", min: 1e-4 },
   { ...base, type: "onecycle", min: 1e-4, warmup: 15 },
+  { ...base, type: "sgdr", min: 0.01, restart: { every: 5, factor: 2 } },
+  { ...base, type: "sgdr", restart: { every: 7, factor: 1 } },
+  { ...base, type: "sgdr", warmup: 4, restart: { every: 6, factor: 3 } },
 ];
 
 Deno.test("every schedule gives torch.optim.lr_scheduler's rates", async () => {
@@ -65,6 +68,14 @@ Deno.test("a schedule ends with the epochs, or with --max-steps where that is so
   assertEquals(total("--epochs", "4"), 200);
   assertEquals(total("--epochs", "4", "--max-steps", "120"), 120);
   assertEquals(total("--epochs", "4", "--max-steps", "900"), 200);
+});
+
+Deno.test("warm restarts are counted in epochs", () => {
+  const plan = { micro: 10, accumulation: 1, global: 10, stepsPerEpoch: 50, note: "" };
+  const flags = "--scheduler sgdr --set training.scheduler.restart_epochs=1".split(" ");
+  const schedule = scheduleOf(settings(...flags).training, 1, plan, rows);
+  const rates = [0, 49, 50, 100, 149, 150].map((step) => learningRate(schedule, step).toFixed(3));
+  assertEquals(rates, ["1.000", "0.001", "1.000", "0.500", "0.000", "1.000"]);
 });
 
 Deno.test("the step schedule falls after its number of epochs", () => {

@@ -12,6 +12,8 @@ def after_warmup(optimizer, s):
         return lr.ConstantLR(optimizer, factor=1.0)
     if s["type"] == "linear":
         return lr.LinearLR(optimizer, 1.0, s["min"] / s["peak"], total_iters=span)
+    if s["type"] == "sgdr":
+        return lr.CosineAnnealingWarmRestarts(optimizer, s["restart"]["every"], s["restart"]["factor"], eta_min=s["min"])
     if s["type"] == "cosine":
         return lr.CosineAnnealingLR(optimizer, span, eta_min=s["min"])
     return lr.StepLR(optimizer, s["every"], s["gamma"])

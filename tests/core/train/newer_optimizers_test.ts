@@ -1,0 +1,158 @@
+// Muon against torch.optim's, Lion and schedule-free AdamW against what their authors published, in live Python.
+import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import { UserError } from "../../../core/base/errors.ts";
+import { gpt } from "../../../core/models/zoo/gpt.ts";
+import { mlp } from "../../../core/models/zoo/mlp.ts";
+import { refuseOptimizer } from "../../../core/train/checks.ts";
+import { refuseZero } from "../../../core/train/gradients/zero.ts";
+import { createOptimizer } from "../../../core/train/optimizers.ts";
+import { hiddenMatrices, orthogonal } from "../../../core/train/optimizers/muon.ts";
+import { toNumbers } from "../../../ffi/make.ts";
+import { manualSeed } from "../../../ffi/context.ts";
+import { copy_, mm, randn, t } from "../../../ffi/ops.ts";
+import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { inFolder } from "../checkpoint/python.ts";
+import { peer } from "./peer.ts";
+import { open, rig, rows, run, settings } from "./rig.ts";
+import { contents, trained } from "./started.ts";
+
+open();
+
+const STEPS = 20;
+const RATES = Array.from({ length: STEPS }, (_, i) => 0.003 * Math.min(1, (i + 1) / 5) * (1 + (i % 3) / 10));
+const CASES = [
+  { type: "lion", options: { lr: 1, betas: [0.9, 0.99], weight_decay: 0.1 } },
+  { type: "muon", options: { lr: 1, weight_decay: 0.1 } },
+  { type: "schedule_free", options: { lr: 1, betas: [0.9, 0.999], weight_decay: 0.1 } },
+] as const;
+const SHAPES = [[16, 16], [8, 40], [40, 8]];
+
+const theirs = await peer<{
+  trained: { losses: number[]; weights: number[][]; judged: number[][] }[];
+  orthogonal: number[][];
+}>("newer_optimizers.py", {
+  cases: CASES.map((one) => ({ ...one, steps: STEPS, rates: RATES })),
+  shapes: SHAPES,
+});
+
+function made(type: string, direct = false) {
+  manualSeed(1n);
+  const model = mlp({ inputs: 7, hidden: 37, layers: 3, outputs: 1 });
+  manualSeed(2n);
+  const batch = { input: keep(randn([32, 7])), target: keep(randn([32, 1])) };
+  const flags = ["--optimizer", type, "--weight-decay", "0.1"];
+  return { batch, model, rig: rig(model, rows, { flags, direct }) };
+}
+
+const near = (ours: readonly Tensor[], said: readonly number[][], most: number, about: string) =>
+  ours.forEach((t, i) =>
+    toNumbers(t).forEach((value, k) => assertAlmostEquals(value, said[i][k], most, `${about}: ${i}[${k}]`))
+  );
+
+CASES.forEach(({ type }, i) => {
+  for (const direct of type === "schedule_free" ? [false] : [false, true]) {
+    Deno.test(`${type} trains as published for ${STEPS} steps${direct ? ", with autograd's own gradients" : ""}`, () => {
+      const { rig, batch } = made(type, direct);
+      const losses = RATES.map((lr, number) => run(rig, [batch], { number, lr }).loss);
+      losses.forEach((loss, step) =>
+        assertAlmostEquals(loss, theirs.trained[i].losses[step], 1e-5, `step ${step}`)
+      );
+      // A sign of nearly nothing may be another one.
+      if (type !== "lion") near(rig.arena.parameters, theirs.trained[i].weights, 2e-6, type);
+      const { averages } = rig.step.optimizer;
+      assertEquals(averages !== undefined, type === "schedule_free");
+      if (!averages) return;
+      averages.update();
+      near(rig.arena.viewsOf(averages.average), theirs.trained[i].judged, 2e-6, "judged");
+      const before = toNumbers(rig.arena.flat);
+      averages.swap();
+      near(rig.arena.parameters, theirs.trained[i].judged, 2e-6, "swapped");
+      averages.swap();
+      assertEquals(toNumbers(rig.arena.flat), before);
+    });
+  }
+});
+
+Deno.test("a matrix is made orthogonal as torch.optim.Muon makes it, and nearly so in bf16", () => {
+  manualSeed(3n);
+  SHAPES.forEach((shape, i) => {
+    const m = randn(shape), exact = toNumbers(orthogonal(m, "f32"));
+    exact.forEach((value, k) => assertAlmostEquals(value, theirs.orthogonal[i][k], 1e-5));
+    const rough = toNumbers(orthogonal(m, "bf16"));
+    exact.forEach((value, k) => assertAlmostEquals(rough[k], value, 0.06));
+    const o = orthogonal(m, "f32"), gram = toNumbers(shape[0] > shape[1] ? mm(t(o), o) : mm(o, t(o)));
+    const side = Math.min(...shape);
+    for (let k = 0; k < side; k++) assertAlmostEquals(gram[k * side + k], 0.9, 0.6);
+  });
+});
+
+Deno.test("embeddings, what reads the data and what answers are not muon's", () => {
+  const names = (model: { root: { namedParameters(): [string, Tensor][] } }, root = model.root) => {
+    const all = model.root.namedParameters(), hidden = hiddenMatrices(all.map(([, p]) => p), root as never);
+    return all.filter(([, p]) => hidden.has(p)).map(([name]) => name);
+  };
+  assertEquals(names(mlp({ inputs: 7, hidden: 9, layers: 3, outputs: 1 })), ["2.weight", "4.weight"]);
+  const ofGpt = names(gpt({ vocabulary: 20, context: 8, embed: 12, layers: 1, heads: 2 } as never));
+  assert(ofGpt.length === 4 && ofGpt.every((name) => /attn|mlp/.test(name)), ofGpt.join());
+});
+
+Deno.test("lion updates parts of parameters as whole ones, as --zero 1 has them; others are refused in a sentence", () => {
+  const updated = (whole: boolean) => {
+    const { rig: { arena, step } } = made("lion");
+    const parts = {
+      ...arena,
+      parameters: [arena.flat],
+      gradients: [arena.gradient],
+      viewsOf: (t: Tensor) => [t],
+    };
+    const flags = ["--optimizer", "lion", "--weight-decay", "0.1"];
+    const optimizer = whole ? step.optimizer : createOptimizer(settings(...flags).training.optimizer, parts);
+    for (let seed = 5n; seed < 9n; seed++) {
+      manualSeed(seed);
+      scope(() => copy_(arena.gradient, randn([arena.flat.numel])));
+      optimizer.step(0.01);
+    }
+    return arena.parameters.map((p) => toNumbers(p));
+  };
+  assertEquals(updated(false), updated(true));
+  for (const type of ["muon", "schedule_free"]) {
+    const config = settings("--zero", "1", "--optimizer", type, "--scheduler", "constant");
+    assertThrows(() => refuseZero(config), UserError, `--optimizer ${type}`);
+  }
+  refuseZero(settings("--zero", "1", "--optimizer", "lion"));
+});
+
+Deno.test("schedule-free averages refuse a schedule, averages beside them, and no momentum", () => {
+  const refused = (words: string, ...flags: string[]) =>
+    assertThrows(() => refuseOptimizer(settings("--optimizer", "schedule_free", ...flags)), UserError, words);
+  refused("--scheduler constant");
+  refused("--ema", "--scheduler", "constant", "--ema", "0.9");
+  refused("beta1", "--scheduler", "constant", "--set", "training.optimizer.beta1=0");
+  refuseOptimizer(settings("--optimizer", "schedule_free", "--scheduler", "constant"));
+});
+
+Deno.test(
+  "runs with them go on with the same bits after any number of stops, averages too",
+  inFolder(async (folder) => {
+    const flags =
+      "--data-type synthetic --model mlp --train-samples 120 --val-samples 20 --batch-size 20 --epochs 2 --lr 0.003"
+        .split(" ");
+    for (const { type } of CASES) {
+      const own = [
+        ...flags,
+        "--optimizer",
+        type,
+        "--scheduler",
+        type === "schedule_free" ? "constant" : "sgdr",
+      ];
+      const go = (name: string, more: string[], resume: string | null = null) =>
+        trained(`${folder}/${type}-${name}`, [...own, ...more], resume);
+      const kept = (path: string) => [...contents(path)].filter(([name]) => /state_dict\//.test(name));
+      const straight = await go("straight", []), first = await go("first", ["--max-steps", "5"]);
+      const second = await go("second", ["--max-steps", "8"], first.path),
+        last = await go("last", [], second.path);
+      assertEquals(kept(last.path), kept(straight.path), type);
+      assert(kept(last.path).length > 12, type);
+    }
+  }),
+);
