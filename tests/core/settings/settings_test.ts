@@ -134,7 +134,8 @@ Deno.test("the configuration is plain JSON, and its type is the declaration's", 
   const config: Config = defaultConfig();
   assertEquals(JSON.parse(JSON.stringify(config)), config);
   const rate: number = config.training.optimizer.learning_rate;
-  const kind: "adamw" | "adam" | "sgd" | "lamb" = config.training.optimizer.type;
+  const kind: "adamw" | "adam" | "sgd" | "lamb" | "lion" | "muon" | "schedule_free" =
+    config.training.optimizer.type;
   // @ts-expect-error a choice is a union of its literals, not text
   const text: "rmsprop" = config.training.optimizer.type;
   assertEquals([rate, kind, text as string], [3e-4, "adamw", "adamw"]);
