@@ -75,6 +75,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./status.ts")).command,
   },
   {
+    name: "runs",
+    summary: "list all runs below a folder, sorted and filtered, also as one HTML page",
+    load: async () => (await import("./runs.ts")).command,
+  },
+  {
     name: "logs",
     summary: "show what a run or a job has printed",
     load: async () => (await import("./logs.ts")).command,

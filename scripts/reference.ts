@@ -1,5 +1,5 @@
 // Writes the pages of docs/reference that are made from declarations: the commands, the exit codes and the kinds of
-// data. `deno run --allow-read --allow-write --allow-run scripts/reference.ts` makes them anew; a test compares them.
+// data. `deno run --allow-all scripts/reference.ts` makes them anew; a test compares them.
 import { type Command, type CommandEntry, COMMANDS } from "../commands/mod.ts";
 import { GROUPS } from "../commands/help.ts";
 import { EXIT, type ExitKind } from "../core/base/errors.ts";

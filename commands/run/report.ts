@@ -1,13 +1,13 @@
 // `hpctrain report`: runs, or a data set, as one HTML file.
-import { writeAll, writeAtomically } from "../../core/base/atomic.ts";
 import { parseOptions } from "../../core/settings/options.ts";
-import { messageOf, UserError } from "../../core/base/errors.ts";
-import { formatBytes } from "../../core/base/format.ts";
+import { UserError } from "../../core/base/errors.ts";
 import { findRun, NEWEST_RUN, readRun, type RunData } from "../../core/run/run_data.ts";
 import { beginningOf } from "../../core/data/paths.ts";
 import { basename } from "../../deps/path.ts";
 import { reportPage } from "../../core/outputs/report/page.ts";
+import { reportFileName } from "../../core/outputs/report/file_name.ts";
 import { OPTIONS, USAGE } from "../report.ts";
+import { writePage } from "./write_page.ts";
 
 /** Colours and names beyond this are told apart by nobody. */
 const MOST_RUNS = 32;
@@ -29,7 +29,7 @@ export async function report(argv: string[]): Promise<number> {
     throw new UserError("data", `${folders[empty]}/events.jsonl has no event that can be read.`);
   }
   const page = await reportPage(runs, Date.now() / 1000);
-  write(options.out ?? nameOf(runs), new TextEncoder().encode(page));
+  writePage(options.out ?? nameOf(runs), page);
   return 0;
 }
 
@@ -40,9 +40,9 @@ async function reportData(paths: readonly string[], kind: string, out?: string):
   const [path] = paths;
   const { pageOfData } = await import("./report_data.ts");
   const name = basename(beginningOf(path).replace(/\/+$/, ""));
-  write(
-    out ?? fileNameOf(name.replace(/\.[^.]*$/, "")),
-    new TextEncoder().encode(await pageOfData(path, kind)),
+  writePage(
+    out ?? reportFileName(name.replace(/\.[^.]*$/, "")),
+    await pageOfData(path, kind),
   );
   return 0;
 }
@@ -58,23 +58,7 @@ async function isData(word: string, saveDir: string | undefined): Promise<boolea
   }
 }
 
-/** In this folder, after the run; what is no part of a file's name is left out. */
+/** In this folder, after the run. */
 function nameOf(runs: readonly RunData[]): string {
-  return fileNameOf(runs.length === 1 ? runs[0].name : "comparison");
-}
-
-function fileNameOf(name: string): string {
-  return `${name.replace(/[^\w.+-]+/g, "_").replace(/^\.+/, "").slice(0, 100) || "report"}.html`;
-}
-
-function write(path: string, bytes: Uint8Array<ArrayBuffer>): void {
-  try {
-    writeAtomically(path, (file) => writeAll(file, bytes), { sync: false });
-  } catch (error) {
-    const why = messageOf(error).replace(/\.$/, "");
-    throw new UserError("usage", `${path} can't be written: ${why}. Name another file with --out FILE.`, {
-      cause: error,
-    });
-  }
-  console.log(`${path} (${formatBytes(bytes.length)})`);
+  return reportFileName(runs.length === 1 ? runs[0].name : "comparison");
 }

@@ -6,7 +6,7 @@ import { UserError } from "../../core/base/errors.ts";
 import { findRun, NEWEST_RUN, openRun, type RunReader } from "../../core/run/run_data.ts";
 import { progressOf, runStatusOf } from "../../core/run/status.ts";
 import { newWarnings, plainLine, renderScreen, type WatchView } from "../../core/outputs/watch/screen.ts";
-import { leaveKeys, openScreen, readKeys, type TextStyle } from "../../core/outputs/watch/terminal.ts";
+import { leaveKeys, openScreen, readKeys, styleOf, widthOf } from "../../core/outputs/watch/terminal.ts";
 import { OPTIONS, USAGE } from "../watch.ts";
 
 /** Seconds between two looks at the files. */
@@ -14,8 +14,8 @@ const ON_TERMINAL = 1;
 const ON_PIPE = 10;
 /** Also Escape, and Ctrl-C and Ctrl-D where they come as keys. */
 const LEAVING = ["q", "Q", "\x1b", "\x03", "\x04"];
-/** The screen of --once where there is no terminal. */
-const PAGE = { width: 100, height: 40 };
+/** The screen of --once where there is no terminal; COLUMNS may say another width. */
+const PAGE = { width: 80, height: 40 };
 
 export async function watch(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
@@ -55,19 +55,9 @@ function look(reader: RunReader): WatchView {
   };
 }
 
-function styleOf(terminal: boolean): TextStyle {
-  const env = (name: string) => Deno.env.get(name) || "";
-  const locale = env("LC_ALL") || env("LC_CTYPE") || env("LANG");
-  return {
-    colour: terminal && env("NO_COLOR") === "",
-    // No locale at all is what containers and batch jobs have, on terminals that know Unicode all the same.
-    unicode: locale === "" || /utf-?8/i.test(locale),
-  };
-}
-
 function printOnce(reader: RunReader, terminal: boolean): void {
   const style = styleOf(terminal);
-  const size = terminal ? openScreen().size() : PAGE;
+  const size = terminal ? openScreen().size() : { ...PAGE, width: widthOf(PAGE.width) };
   const lines = renderScreen(look(reader), size.width, size.height - 1, style).slice(0, -1);
   while (lines.at(-1)?.trim() === "") lines.pop();
   printColoured(lines.map((line) => line.trimEnd()).join("\n"));

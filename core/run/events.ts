@@ -333,6 +333,8 @@ export interface ExitEvent extends Partial<Spent> {
   step: number;
   epoch: number;
   seconds: number;
+  /** The job's script puts the job back into its queue, to go on from the checkpoint. */
+  requeues?: true;
 }
 
 /** The writer adds the time. */

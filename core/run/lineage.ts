@@ -140,6 +140,16 @@ export function goodput(attempts: readonly Attempt[], again = 0): number | null 
   return Math.round(1000 * Math.max(0, useful) / wall) / 10;
 }
 
+/** The best of an attempt counts where the next one went on behind it. */
+export function bestOf(attempts: readonly Attempt[]): NonNullable<Attempt["best"]> | null {
+  let least: NonNullable<Attempt["best"]> | null = null;
+  attempts.forEach(({ best }, i) => {
+    const kept = best && best.step < (attempts[i + 1]?.first_step ?? Infinity);
+    if (kept && best.loss < (least?.loss ?? Infinity)) least = best;
+  });
+  return least;
+}
+
 /** "was killed", "was stopped (SIGTERM)", "ended in an error (code 4)". */
 export function endOfAttempt({ ended }: Attempt): string {
   if (ended === null) return "has no end yet";

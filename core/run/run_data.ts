@@ -24,7 +24,7 @@ import {
   type WarningEvent,
 } from "./events.ts";
 import { followEvents } from "./event_log.ts";
-import { type Lineage, lineageNow } from "./lineage.ts";
+import { bestOf, type Lineage, lineageNow } from "./lineage.ts";
 import { messageOf, UserError } from "../base/errors.ts";
 
 /** Other programs may have written the logs. */
@@ -166,10 +166,8 @@ function addLineage(data: RunData): void {
   if (last && data.run) data.run = { ...data.run, host: last.host, pid: last.pid };
   if (last) data.stallSeconds = attempts.reduce((sum, { lost }) => sum + lost.save_stall_s, 0);
   if (!attempts.some(({ best }) => best)) data.best = null; // of those read it need not be
-  attempts.forEach(({ best }, i) => {
-    const kept = best && best.step < (attempts[i + 1]?.first_step ?? Infinity);
-    if (kept && best.loss < (data.best?.loss ?? Infinity)) data.best = best;
-  });
+  const kept = bestOf(attempts);
+  if (kept && kept.loss < (data.best?.loss ?? Infinity)) data.best = kept;
 }
 
 const RANK_FILE = /^system-(\d+)\.jsonl$/;

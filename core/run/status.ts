@@ -14,9 +14,14 @@ export interface RunStatus {
 const SILENT_S = 120;
 const TIMES_SILENCE = 5;
 
+/** What the status is judged by; the table of all runs knows no more of each. */
+export type Judged = Pick<RunData, "exit" | "lastAt" | "memory" | "longestSilence" | "step"> & {
+  readonly run: { readonly host: string; readonly pid: number } | null;
+};
+
 /** `alive` is null where a process of another host can't be seen. */
 export function runStatusOf(
-  data: RunData,
+  data: Judged,
   now: number,
   alive: (host: string, pid: number) => boolean | null = aliveHere,
 ): RunStatus {
@@ -61,7 +66,11 @@ export interface RunProgress {
   readonly secondsLeft: number | null;
 }
 
-export function progressOf(data: RunData): RunProgress {
+type Progressing = Pick<RunData, "config" | "stepsPerEpoch" | "step" | "epoch" | "recent"> & {
+  readonly exit: object | null;
+};
+
+export function progressOf(data: Progressing): RunProgress {
   const training = data.config.training as { epochs?: unknown; max_steps?: unknown } | undefined;
   const epochs = count(training?.epochs), most = count(training?.max_steps);
   const all = epochs !== null && data.stepsPerEpoch !== null ? epochs * data.stepsPerEpoch : null;
@@ -73,7 +82,7 @@ export function progressOf(data: RunData): RunProgress {
 }
 
 /** Evaluations and saves between the steps count. */
-function speedOf({ recent }: RunData): number | null {
+function speedOf({ recent }: Progressing): number | null {
   if (recent.length < 2) return null;
   const first = recent[0], last = recent[recent.length - 1];
   return last.t > first.t && last.step > first.step ? (last.step - first.step) / (last.t - first.t) : null;

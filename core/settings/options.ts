@@ -4,14 +4,25 @@ import { UserError } from "../base/errors.ts";
 import { didYouMean } from "../base/suggest.ts";
 
 export interface OptionSpec {
-  readonly kind: "bool" | "text";
+  /** A list takes all words up to the next flag, and may be given more than once. */
+  readonly kind: "bool" | "text" | "list";
   readonly help: string;
   readonly value?: string;
 }
 
-/** A bool option that was not given is false, a text option undefined. */
+/** Of options that were not given a bool is false, a text undefined, and a list empty. */
 type Options<S extends Record<string, OptionSpec>> = {
-  [K in keyof S]: S[K]["kind"] extends "bool" ? boolean : string | undefined;
+  [K in keyof S]: ValueOf<S[K]["kind"]>;
+};
+type ValueOf<Kind extends OptionSpec["kind"]> = [Kind] extends ["bool"] ? boolean
+  : [Kind] extends ["list"] ? readonly string[]
+  : string | undefined;
+type Value = boolean | string | string[] | undefined;
+
+const UNGIVEN: Readonly<Record<OptionSpec["kind"], () => Value>> = {
+  bool: () => false,
+  text: () => undefined,
+  list: () => [],
 };
 
 /**
@@ -23,8 +34,8 @@ export function parseOptions<const S extends Record<string, OptionSpec>>(
   spec: S,
   usage: string,
 ): { options: Options<S>; positionals: string[] } {
-  const options: Record<string, boolean | string | undefined> = {};
-  for (const name of Object.keys(spec)) options[name] = spec[name].kind === "bool" ? false : undefined;
+  const options: Record<string, Value> = {};
+  for (const name of Object.keys(spec)) options[name] = UNGIVEN[spec[name].kind]();
   const positionals: string[] = [];
   const words = [...argv];
   for (let word = words.shift(); word !== undefined; word = words.shift()) {
@@ -39,7 +50,11 @@ export function parseOptions<const S extends Record<string, OptionSpec>>(
     if (negated) options[name.slice(3)] = noValue(name, value, usage) && false;
     else if (!option || !word.startsWith("--")) throw unknownFlag(word, Object.keys(spec), usage);
     else if (option.kind === "bool") options[name] = noValue(name, value, usage);
-    else options[name] = value ?? takeValue(name, words, `${option.value ?? "a value"}. Usage: ${usage}`);
+    else {
+      const first = value ?? takeValue(name, words, `${option.value ?? "a value"}. Usage: ${usage}`);
+      if (option.kind === "text") options[name] = first;
+      else (options[name] as string[]).push(first, ...(value === undefined ? takeWords(words) : []));
+    }
   }
   return { options: options as Options<S>, positionals };
 }
@@ -75,6 +90,11 @@ export function takeValue(name: string, words: string[], expected: string): stri
   const word = looksLikeFlag(words[0] ?? "--") ? undefined : words.shift();
   if (word !== undefined) return word;
   throw new UserError("usage", `--${name} needs ${expected.replace(/\.?$/, ".")}`);
+}
+
+function takeWords(words: string[]): string[] {
+  const end = words.findIndex(looksLikeFlag);
+  return words.splice(0, end < 0 ? words.length : end);
 }
 
 export function unknownFlag(word: string, known: readonly string[], usage: string): UserError {

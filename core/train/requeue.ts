@@ -45,6 +45,16 @@ function attemptsOf(logs: string) {
   }
 }
 
+/** As the job script will decide after code 75: it sets HPCTRAIN_ENDED where it requeues, and counts how often. */
+export function goesBack(
+  env: SchedulerEnv,
+  { stopped, byHand }: { readonly stopped: boolean; readonly byHand: boolean },
+  most: number,
+): boolean {
+  const restarts = Number(env.SLURM_RESTART_COUNT ?? env.HPCTRAIN_RESTARTS ?? 0);
+  return stopped && !byHand && Boolean(env.HPCTRAIN_ENDED) && restarts < most;
+}
+
 /** A job script requeues a run unless this file shows that a person stopped it. */
 export function notifyScript(env: SchedulerEnv, outcome: string): void {
   const path = env.HPCTRAIN_ENDED;

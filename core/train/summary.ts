@@ -11,6 +11,7 @@ import { pathExists } from "../base/files.ts";
 import { programAsCalled, shellLine } from "../base/shell.ts";
 import { launchCommand } from "../ranks/launch/rank.ts";
 import type { RankContext } from "../ranks/context.ts";
+import { goesBack } from "./requeue.ts";
 import { stepsInAll } from "./batches.ts";
 
 interface Context {
@@ -68,10 +69,12 @@ export function exit(
   { cursor: { step, epoch, samples }, events, times }: Trainer,
   code: number,
   message: string,
+  requeues = false,
 ): { seconds: number; spent: Spent } {
   events.emit(times.since(step, samples));
   const { seconds, spent } = times.whole();
-  events.emit({ kind: "exit", code, message, step, epoch, seconds, ...spent });
+  const more = requeues ? { requeues } as const : {};
+  events.emit({ kind: "exit", code, message, step, epoch, seconds, ...more, ...spent });
   return { seconds, spent };
 }
 
@@ -85,7 +88,9 @@ export function conclude(
   const latest = latestPath(paths);
   // Another run's checkpoint may have had the best.
   const best = cursor.best && pathExists(bestPath(paths)) ? bestPath(paths) : null;
-  const { seconds, spent } = exit(trainer, ending.stopped ? EXIT.stopped : EXIT.done, ending.outcome);
+  const code = ending.stopped ? EXIT.stopped : EXIT.done;
+  const requeues = goesBack(Deno.env.toObject(), ending, trainer.config.cluster.max_requeues);
+  const { seconds, spent } = exit(trainer, code, ending.outcome, requeues);
   const [headline, ...rest] = runSummaryLines({
     outcome: ending.outcome,
     epochs: cursor.epoch,

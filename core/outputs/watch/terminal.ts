@@ -82,6 +82,23 @@ export interface TextStyle {
   readonly unicode: boolean;
 }
 
+/** As the environment asks: NO_COLOR, and a locale without UTF-8. `terminal` says whether the output is one. */
+export function styleOf(terminal: boolean, env = (name: string) => Deno.env.get(name)): TextStyle {
+  const locale = env("LC_ALL") || env("LC_CTYPE") || env("LANG") || "";
+  return {
+    colour: terminal && !env("NO_COLOR") && env("TERM") !== "dumb",
+    // No locale at all is what containers and batch jobs have, on terminals that know Unicode all the same.
+    unicode: locale === "" || /utf-?8/i.test(locale),
+  };
+}
+
+/** The columns of the terminal; where the output is none, COLUMNS says them, or it is `otherwise`. */
+export function widthOf(otherwise: number): number {
+  if (Deno.stdout.isTerminal()) return openScreen().size().width;
+  const columns = Number(Deno.env.get("COLUMNS"));
+  return Number.isInteger(columns) && columns > 0 ? columns : otherwise;
+}
+
 /** Every terminal lets its owner choose these sixteen colours. */
 const CODES = { dim: 2, bold: 1, red: 31, green: 32, yellow: 33, blue: 34, magenta: 35, cyan: 36 } as const;
 export type Colour = keyof typeof CODES;

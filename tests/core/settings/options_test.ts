@@ -34,3 +34,18 @@ Deno.test("mistakes are refused with a hint and the usage", () => {
   assertStringIncludes(sentence(() => read("--json=yes")), '--json takes no value, but got "yes".');
   assertStringIncludes(sentence(() => read("--hasOwnProperty")), "Unknown flag --hasOwnProperty.");
 });
+
+Deno.test("a list takes the words up to the next flag, and may be given again", () => {
+  const spec = {
+    of: { kind: "list", help: "some", value: "NAME" },
+    json: { kind: "bool", help: "JSON" },
+  } as const;
+  const list = (...argv: string[]) => parseOptions(argv, spec, "hpctrain x");
+  assertEquals(list().options.of, []);
+  assertEquals(list("d", "--of", "a=1", "b<-2", "--json", "--of=c"), {
+    options: { of: ["a=1", "b<-2", "c"], json: true },
+    positionals: ["d"],
+  });
+  assertEquals(list("--of=a", "d").positionals, ["d"]);
+  assertStringIncludes(sentence(() => list("--of", "--json")), "--of needs NAME. Usage: hpctrain x");
+});

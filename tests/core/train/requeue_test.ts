@@ -1,7 +1,7 @@
 // Whether a job was started again, by what each scheduler says, and which run is its own.
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { requeuedIn, runOfJob } from "../../../core/train/requeue.ts";
+import { goesBack, requeuedIn, runOfJob } from "../../../core/train/requeue.ts";
 import { jobIn } from "../../../core/ranks/job/scheduler.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { settings } from "./rig.ts";
@@ -22,6 +22,17 @@ Deno.test("PBS is asked how often it ran the job; without an answer it is the fi
   assertEquals(await of("    run_count = 1\n"), null);
   assertEquals(await of("    run_count = 3\n"), 2);
   assertEquals(await of(null), null);
+});
+
+Deno.test("a stopped run goes back to the queue where its script does that, unless a person stopped it or it was too often", () => {
+  const script = { HPCTRAIN_ENDED: "/tmp/ended" }, stopped = { stopped: true, byHand: false };
+  assertEquals(goesBack(script, stopped, 100), true);
+  assertEquals(goesBack({}, stopped, 100), false);
+  assertEquals(goesBack(script, { stopped: true, byHand: true }, 100), false);
+  assertEquals(goesBack(script, { stopped: false, byHand: false }, 100), false);
+  assertEquals(goesBack({ ...script, SLURM_RESTART_COUNT: "2" }, stopped, 3), true);
+  assertEquals(goesBack({ ...script, SLURM_RESTART_COUNT: "3" }, stopped, 3), false);
+  assertEquals(goesBack({ ...script, HPCTRAIN_RESTARTS: "3" }, stopped, 3), false);
 });
 
 Deno.test(

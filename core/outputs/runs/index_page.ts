@@ -1,0 +1,245 @@
+// The table of runs as one HTML file that sorts and filters, and links the reports that lie beside the runs.
+import { dirname, join, relative, resolve } from "../../../deps/path.ts";
+import { formatDuration, formatPlural, formatValue } from "../../base/format.ts";
+import { reportFileName } from "../report/file_name.ts";
+import { type Html, markup } from "../report/html.ts";
+import { embeddedFile, htmlFile, THEME } from "../report/html_file.ts";
+import { shortNames } from "./fields.ts";
+import type { RowState, RunRow } from "./row.ts";
+import { agoText, bestOf, labelsOf, metricNames, type ShownRuns, stateText, stepsText } from "./table.ts";
+
+export interface IndexOptions {
+  /** Where the page will lie, which its links start from. */
+  readonly path: string;
+  /** How many runs there were before a filter. */
+  readonly all: number;
+  readonly top: string;
+}
+
+/** What a phone and a desk both show; metrics and settings beyond these are in the CSV. */
+const MOST_METRICS = 6, MOST_SETTINGS = 24;
+
+export async function indexPage(shown: ShownRuns, options: IndexOptions): Promise<string> {
+  return await htmlFile({
+    title: `Runs below ${options.top}`,
+    sections: [heading(shown, options), cards(shown), controls(shown), table(shown, options.path)],
+    style: embeddedFile("runs.css"),
+    scripts: [embeddedFile("runs.js")],
+    now: shown.now,
+  });
+}
+
+function heading({ rows }: ShownRuns, { all, top }: IndexOptions): Html {
+  const kept = rows.length < all
+    ? `${rows.length} of ${formatPlural(all, "run")}, by a filter`
+    : formatPlural(all, "run");
+  return markup`<header><h1>Runs</h1>${THEME}<p class="about">${kept} below <code>${top}</code></p></header>`;
+}
+
+function cards({ rows }: ShownRuns): Html | null {
+  if (rows.length === 0) return null;
+  const best = bestOf(rows), labels = labelsOf(rows);
+  const count = (...states: RowState[]) => rows.filter(({ state }) => states.includes(state)).length;
+  const seconds = rows.reduce((sum, row) => sum + (row.seconds ?? 0), 0);
+  const card = (name: string, value: string | number, note = "") =>
+    markup`<div><dt>${name}</dt><dd>${value}${note && markup`<small>${note}</small>`}</dd></div>`;
+  const failed = count("failed", "gone", "broken");
+  return markup`<dl class="headline">${
+    best &&
+    card(
+      best.metric === "loss" ? "best training loss" : "best validation loss",
+      formatValue(best.best!),
+      labels.get(best),
+    )
+  }${card("running", count("running", "starting"))}${card("done", count("done"))}${
+    card("to go on", count("stopped", "requeued"), "stopped or requeued")
+  }${card("failed", failed, failed > 0 ? "failed, gone or broken" : "")}${
+    card("time of all", formatDuration(seconds))
+  }</dl>`;
+}
+
+function controls({ rows }: ShownRuns): Html {
+  const counts = Object.entries(Object.groupBy(rows, ({ state }) => state));
+  const chips = counts.map(([state, of]) =>
+    markup`<label class="chip"><input type="checkbox" checked value="${state}"><span class="${
+      STATE_CLASS[state as RowState]
+    }">${state}</span> ${of!.length}</label>`
+  );
+  return markup`<form id="controls" role="search"><label class="search"><span>Filter</span><input type="search" id="filter"
+ placeholder="unet val_loss&lt;0.3 lr&gt;=1e-4" autocomplete="off" spellcheck="false"></label>
+<label class="order"><span>Sort by</span><select id="order"></select></label>
+<fieldset><legend>States</legend>${chips}</fieldset><output id="count" for="filter"></output></form>
+<noscript><p>Sorting and filtering need JavaScript; the table does not.</p></noscript>`;
+}
+
+/** Colours of page.css. */
+const STATE_CLASS: Readonly<Record<RowState, string>> = {
+  starting: "faint",
+  running: "good",
+  silent: "warn",
+  gone: "bad",
+  done: "faint",
+  stopped: "warn",
+  requeued: "warn",
+  failed: "bad",
+  broken: "bad",
+};
+
+interface Column {
+  /** What the filter calls it. */
+  readonly name: string;
+  readonly title: string;
+  readonly number?: boolean;
+  cell(row: RunRow): { readonly value: string | number | null; readonly shown: string | Html };
+}
+
+function columnsOf({ rows, differ, now }: ShownRuns, path: string): Column[] {
+  const short = shortNames(differ), best = bestOf(rows), labels = labelsOf(rows);
+  const from = dirname(resolve(path)), names = Map.groupBy(rows, ({ run }) => run);
+  const numeric = (
+    name: string,
+    title: string,
+    of: (row: RunRow) => number | null,
+    shown: (value: number, row: RunRow) => string | Html,
+  ): Column => ({
+    name,
+    title,
+    number: true,
+    cell(row) {
+      const value = of(row);
+      return { value, shown: value === null ? "" : shown(value, row) };
+    },
+  });
+  const mixed = new Set(rows.flatMap(({ metric }) => metric ?? [])).size > 1;
+  const all: Column[] = [
+    {
+      name: "report",
+      title: "report",
+      cell(row) {
+        const found = reportOf(row, from, resolve(path), names.get(row.run)!.length === 1);
+        return found === null
+          ? {
+            value: null,
+            shown: markup`<span class="faint" title="hpctrain report ${labels.get(
+              row,
+            )!} writes it">none</span>`,
+          }
+          : { value: "report", shown: markup`<a href="${addressOf(from, found)}">report</a>` };
+      },
+    },
+    { name: "state", title: "state", cell: (row) => ({ value: row.state, shown: stateCell(row) }) },
+    numeric(
+      "best",
+      "best loss",
+      ({ best }) => best,
+      (value, row) =>
+        markup`${row === best ? markup`<b class="good">${formatValue(value)}</b>` : formatValue(value)}${
+          mixed && row.metric === "loss" ? markup`<small>training</small>` : null
+        }`,
+    ),
+    ...metricNames(rows).slice(0, MOST_METRICS).map((name) =>
+      numeric(name, name, ({ metrics }) => Object.hasOwn(metrics, name) ? metrics[name] : null, formatValue)
+    ),
+    ...differ.slice(0, MOST_SETTINGS).map((path): Column => ({
+      name: short.get(path)!,
+      title: short.get(path)!,
+      number: rows.every(({ settings }) => !Number.isNaN(Number(settings.get(path) ?? 0))),
+      cell({ settings }) {
+        const value = settings.get(path) ?? null;
+        return { value, shown: markup`<span class="setting">${value}</span>` };
+      },
+    })),
+    numeric(
+      "step",
+      "steps",
+      ({ step, state }) => state === "broken" ? null : step,
+      (_, row) => stepsCell(row),
+    ),
+    numeric("time", "time", ({ seconds }) => seconds, formatDuration),
+    numeric("goodput", "goodput", ({ goodput }) => goodput, (value) => `${value.toFixed(0)}%`),
+    numeric(
+      "started",
+      "started",
+      ({ started }) => started,
+      (value) =>
+        markup`<time datetime="${dateText(value)}" title="${dateText(value)}">${agoText(now - value)}</time>`,
+    ),
+  ];
+  const kept = new Set(["report", "state", "best"]);
+  return all.filter((column) => kept.has(column.name) || rows.some((row) => column.cell(row).value !== null));
+}
+
+function dateText(seconds: number): string {
+  const date = new Date(1000 * seconds);
+  return Number.isNaN(date.getTime()) ? "" : date.toISOString().slice(0, 19) + "Z";
+}
+
+const TOLD: ReadonlySet<RowState> = new Set(["failed", "gone", "broken", "silent", "requeued", "stopped"]);
+
+function stateCell(row: RunRow): Html {
+  const why = row.problem ?? (TOLD.has(row.state) ? row.why : "");
+  return markup`<span class="state ${STATE_CLASS[row.state]}">${stateText(row)}</span>${
+    why !== "" && markup`<small title="${why}">${why}</small>`
+  }`;
+}
+
+function stepsCell(row: RunRow): Html {
+  const { step, steps, state } = row;
+  return markup`${stepsText(row)}${
+    steps !== null && state !== "done" &&
+    markup`<progress max="${steps}" value="${Math.min(step, steps)}"></progress>`
+  }`;
+}
+
+function table(shown: ShownRuns, path: string): Html {
+  const { rows } = shown, labels = labelsOf(rows), columns = columnsOf(shown, path);
+  const best = bestOf(rows);
+  const head = ({ name, title, number }: Column) =>
+    markup`<th scope="col" data-name="${name}"${
+      number ? NUMBER : null
+    }><button type="button">${title}</button></th>`;
+  const cell = (column: Column, row: RunRow) => {
+    const { value, shown } = column.cell(row);
+    return markup`<td data-name="${column.title}" data-value="${value ?? ""}"${
+      column.number ? NUMBER : null
+    }>${shown}</td>`;
+  };
+  return markup`<div class="wide" id="runs" tabindex="0" role="region" aria-label="Runs"><table><thead><tr>${
+    head({ name: "run", title: "run", cell: () => ({ value: null, shown: "" }) })
+  }${columns.map(head)}</tr></thead><tbody>${
+    rows.map((row) =>
+      markup`<tr data-state="${row.state}"><th scope="row" data-value="${row.run}" title="${row.folder}">${labels
+        .get(row)!}${row === best && rows.length > 1 ? markup` <span class="badge">best</span>` : null}</th>${
+        columns.map((column) => cell(column, row))
+      }</tr>\n`
+    )
+  }</tbody></table></div>`;
+}
+
+const NUMBER = markup` class="number"`;
+
+/** `hpctrain report` writes it where it is called, which is mostly the folder beside logs/. */
+function reportOf(
+  { folder, run, state }: RunRow,
+  from: string,
+  page: string,
+  single: boolean,
+): string | null {
+  if (state === "broken") return null;
+  const logs = dirname(resolve(folder)), file = reportFileName(run);
+  const places = [join(resolve(folder), "report.html"), join(logs, file), join(dirname(logs), file)];
+  if (single) places.push(join(from, file));
+  return places.find((place) => place !== page && isFile(place)) ?? null;
+}
+
+function isFile(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}
+
+/** It never begins with a scheme, whatever folders are called. */
+const addressOf = (from: string, path: string): string =>
+  `./${relative(from, path).split("/").map(encodeURIComponent).join("/")}`;

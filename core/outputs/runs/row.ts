@@ -1,0 +1,370 @@
+// A run as one row of a table: from the two ends of its events, and its lineage. What it costs does not grow with
+// the run.
+import { basename, join } from "../../../deps/path.ts";
+import { EXIT, type ExitKind, messageOf, refusalOf, whyRefused } from "../../base/errors.ts";
+import {
+  decodeEvent,
+  type ExitEvent,
+  type Metrics,
+  type RunEvent,
+  type WarningEvent,
+} from "../../run/events.ts";
+import { bestOf, type Lineage, lineageNow, wallOf } from "../../run/lineage.ts";
+import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
+import { type Ends, eventsOfKind, kindOf, linesAround, readEnds, timeOf } from "./ends.ts";
+
+export type RowState = RunState | "requeued" | "broken";
+
+export interface RunRow {
+  readonly run: string;
+  readonly folder: string;
+  readonly state: RowState;
+  /** A sentence without its full stop. */
+  readonly why: string;
+  /** Of a run that failed. */
+  readonly failure: ExitKind | null;
+  /** Something is wrong with its files. */
+  readonly problem: string | null;
+  readonly model: string | null;
+  readonly ranks: number | null;
+  /** The least validation loss, or, of a run without one, the last training loss. */
+  readonly best: number | null;
+  readonly metric: "val_loss" | "loss" | null;
+  readonly bestStep: number | null;
+  readonly bestEpoch: number | null;
+  /** Of the evaluation with the best loss, where it is found. */
+  readonly metrics: Metrics;
+  readonly step: number;
+  readonly steps: number | null;
+  readonly epoch: number;
+  readonly epochs: number | null;
+  /** Of all attempts. */
+  readonly seconds: number | null;
+  readonly secondsLeft: number | null;
+  readonly goodput: number | null;
+  readonly attempts: number;
+  /** Both are Unix seconds. */
+  readonly started: number | null;
+  readonly seen: number | null;
+  /** Path -> value, of all settings. */
+  readonly settings: ReadonlyMap<string, string>;
+}
+
+/** A log that has been empty for longer has no process that will still write to it. */
+const BEGINNING_S = 600;
+
+export function rowOf(folder: string, now: number): RunRow {
+  const path = join(folder, "events.jsonl");
+  let ends: Ends;
+  try {
+    ends = readEnds(path);
+  } catch (error) {
+    return brokenRow(folder, whyUnread(error));
+  }
+  const { lineage, problem } = lineageIn(folder, ends);
+  const found = foundIn(ends);
+  const { lastAt } = found;
+  if (lastAt === null && now - ends.written > BEGINNING_S) {
+    const what = ends.size === 0 ? "is empty" : "has no event that can be read";
+    return brokenRow(
+      folder,
+      `events.jsonl ${what}: the run ended before its first event, or the file was damaged`,
+    );
+  }
+  return { ...filled(folder, ends, found, lineage, now), problem };
+}
+
+function filled(folder: string, ends: Ends, found: Found, lineage: Lineage | null, now: number): RunRow {
+  const attempts = lineage?.attempts ?? [], last = attempts.at(-1);
+  const run = found.run && last ? { ...found.run, host: last.host, pid: last.pid } : found.run;
+  const status = runStatusOf({ ...found, run }, now);
+  const config = configOf(folder, ends, found, lineage);
+  const progress = progressOf({ ...found, config });
+  const best = bestIn(folder, ends, found, lineage);
+  const { exit } = found;
+  const requeued = status.state === "stopped" && exit?.requeues === true;
+  return {
+    run: run ? String(run.run) : basename(folder),
+    folder,
+    state: requeued ? "requeued" : status.state,
+    why: status.why,
+    failure: status.state === "failed" ? failureOf(exit!.code) : null,
+    problem: null,
+    model: run ? String(run.model) : null,
+    ranks: run && isNumber(run.world_size) ? run.world_size : null,
+    ...best,
+    step: progress.step,
+    steps: progress.steps,
+    epoch: progress.epoch,
+    epochs: progress.epochs,
+    seconds: secondsOf(lineage, found),
+    secondsLeft: status.state === "running" ? progress.secondsLeft : null,
+    goodput: lineage?.goodput_percent ?? null,
+    attempts: Math.max(1, attempts.length),
+    started: attempts[0]?.started ?? found.begunAt,
+    seen: found.lastAt,
+    settings: new Map(flat(config)),
+  };
+}
+
+function brokenRow(folder: string, why: string): RunRow {
+  return {
+    run: basename(folder),
+    folder,
+    state: "broken",
+    why,
+    failure: null,
+    problem: null,
+    model: null,
+    ranks: null,
+    ...NO_BEST,
+    step: 0,
+    steps: null,
+    epoch: 0,
+    epochs: null,
+    seconds: null,
+    secondsLeft: null,
+    goodput: null,
+    attempts: 0,
+    started: null,
+    seen: null,
+    settings: new Map(),
+  };
+}
+
+const NO_BEST = { best: null, metric: null, bestStep: null, bestEpoch: null, metrics: {} };
+
+function whyUnread(error: unknown): string {
+  if (error instanceof Deno.errors.NotFound) {
+    return "events.jsonl is missing: the run ended before it, or it was removed";
+  }
+  const refusal = refusalOf(error);
+  return `events.jsonl can't be read: ${refusal ? whyRefused(refusal) : messageOf(error).replace(/\.$/, "")}`;
+}
+
+function lineageIn(folder: string, { tail }: Ends): { lineage: Lineage | null; problem: string | null } {
+  try {
+    const lineage = lineageNow(folder), partly = lineage === null && tail.length > 0;
+    return {
+      lineage,
+      problem: partly ? "lineage.json is missing, so an earlier best value is not known" : null,
+    };
+  } catch (error) {
+    return { lineage: null, problem: messageOf(error).replace(/\.$/, "") };
+  }
+}
+
+/** What the lines say, as far as they were read. */
+interface Found {
+  run: (RunEvent & { t: number }) | null;
+  exit: (ExitEvent & { t: number }) | null;
+  memory: (WarningEvent & { t: number }) | null;
+  config: Readonly<Record<string, unknown>>;
+  /** It is of the last attempt for certain. */
+  configOfEnd: boolean;
+  best: { loss: number; step: number; epoch: number; metrics: Metrics } | null;
+  /** The last training loss. */
+  loss: number | null;
+  step: number;
+  epoch: number;
+  stepsPerEpoch: number | null;
+  begunAt: number | null;
+  lastAt: number | null;
+  longestSilence: number;
+  readonly recent: { t: number; step: number }[];
+}
+
+function foundIn({ head, tail }: Ends): Found {
+  const found: Found = {
+    run: null,
+    exit: null,
+    memory: null,
+    config: {},
+    configOfEnd: tail.length === 0,
+    best: null,
+    loss: null,
+    step: 0,
+    epoch: 0,
+    stepsPerEpoch: null,
+    begunAt: null,
+    lastAt: null,
+    longestSilence: 0,
+    recent: [],
+  };
+  take(found, head);
+  if (tail.length === 0) return found;
+  // Events between the two may have replaced these.
+  Object.assign(found, { exit: null, memory: null, lastAt: null, loss: null });
+  found.recent.length = 0;
+  take(found, tail, true);
+  return found;
+}
+
+function take(found: Found, lines: readonly string[], atEnd = false): void {
+  let first: string | null = null, last: string | null = null;
+  for (const line of lines) {
+    const kind = kindOf(line), t = timeOf(line);
+    if (t !== null) clock(found, t);
+    if (kind === "step") {
+      first ??= line;
+      last = line;
+      continue;
+    }
+    if (!READ.has(kind)) continue;
+    const event = decodeEvent(line);
+    if (event === null || !isNumber(event.t)) continue;
+    if (t === null) clock(found, event.t);
+    if (event.kind === "run") first = last = null;
+    if (event.kind === "config" && atEnd) found.configOfEnd = true;
+    apply(found, event);
+  }
+  for (const line of new Set([first, last])) {
+    const event = line === null ? null : decodeEvent(line);
+    if (event?.kind !== "step" || !isNumber(event.step)) continue;
+    found.recent.push({ t: event.t, step: event.step });
+    if (isNumber(event.loss)) found.loss = event.loss;
+    advance(found, event);
+  }
+}
+
+/** Kinds that a row needs; the others are never parsed. */
+const READ: ReadonlySet<string> = new Set([
+  "",
+  "run",
+  "config",
+  "eval",
+  "epoch",
+  "resume",
+  "exit",
+  "warning",
+]);
+
+function clock(found: Found, t: number): void {
+  if (found.lastAt !== null && found.exit === null) {
+    found.longestSilence = Math.max(found.longestSilence, t - found.lastAt);
+  }
+  found.begunAt ??= t;
+  found.lastAt = Math.max(found.lastAt ?? t, t);
+}
+
+/** Another program may have written the file, so only the kind of an event is certain. */
+function apply(found: Found, event: NonNullable<ReturnType<typeof decodeEvent>>): void {
+  switch (event.kind) {
+    case "run":
+      found.run = event;
+      found.exit = found.memory = null;
+      found.recent.length = 0;
+      if (isNumber(event.steps_per_epoch) && event.steps_per_epoch > 0) {
+        found.stepsPerEpoch = event.steps_per_epoch;
+      }
+      return;
+    case "config":
+      if (isRecord(event.config)) found.config = event.config;
+      return;
+    case "eval":
+    case "epoch":
+      if (event.kind === "epoch" && isNumber(event.loss)) found.loss = event.loss;
+      if (event.kind === "epoch" && event.epoch > 0 && event.step > 0) {
+        found.stepsPerEpoch = Math.round(event.step / event.epoch);
+      }
+      judge(found, event);
+      return advance(found, event);
+    case "resume":
+      if (isNumber(event.step)) found.step = event.step;
+      return;
+    case "warning":
+      if (event.about === "memory") found.memory = event;
+      return;
+    case "exit":
+      found.exit = { ...event, message: String(event.message) };
+      return advance(found, event);
+  }
+}
+
+type Judging = {
+  step: number;
+  epoch: number;
+  val_loss?: number;
+  metrics: Metrics;
+  val_metrics?: Metrics;
+  kind: string;
+};
+
+function judge(found: Found, event: Judging): void {
+  const { val_loss: loss, step, epoch } = event;
+  if (!isNumber(loss) || !Number.isFinite(loss) || !isNumber(step)) return;
+  if (found.best && loss >= found.best.loss) return;
+  found.best = { loss, step, epoch, metrics: metricsOf(event) };
+}
+
+const metricsOf = ({ kind, metrics, val_metrics }: Judging): Metrics => {
+  const own = kind === "epoch" ? val_metrics : metrics;
+  return isRecord(own)
+    ? Object.fromEntries(Object.entries(own).filter(([, value]) => isNumber(value))) as Metrics
+    : {};
+};
+
+function advance(found: Found, { step, epoch }: { step: number; epoch: number }): void {
+  if (isNumber(step)) found.step = Math.max(found.step, step);
+  if (isNumber(epoch)) found.epoch = Math.max(found.epoch, epoch);
+}
+
+/** The settings of the last attempt, which stand where it began. */
+function configOf(folder: string, ends: Ends, found: Found, lineage: Lineage | null): Found["config"] {
+  const last = lineage?.attempts.at(-1);
+  if (found.configOfEnd || ends.tail.length === 0 || !last || lineage!.attempts.length < 2) {
+    return found.config;
+  }
+  const near = around(folder, last.first_step);
+  return eventsOfKind(near, "config").map(({ config }) => config).filter(isRecord).at(-1) ?? found.config;
+}
+
+function bestIn(folder: string, { tail }: Ends, found: Found, lineage: Lineage | null) {
+  const kept = bestOf(lineage?.attempts ?? []), seen = found.best;
+  if (kept && (seen === null || kept.loss < seen.loss)) {
+    const near = tail.length === 0 ? [] : [...eventsOfKind(around(folder, kept.step), "eval")];
+    const metrics = near.find(({ step }) => step === kept.step);
+    return {
+      best: kept.loss,
+      metric: "val_loss" as const,
+      bestStep: kept.step,
+      bestEpoch: kept.epoch,
+      metrics: metrics ? metricsOf(metrics) : {},
+    };
+  }
+  if (seen) {
+    const { loss: best, step: bestStep, epoch: bestEpoch, metrics } = seen;
+    return { best, metric: "val_loss" as const, bestStep, bestEpoch, metrics };
+  }
+  return found.loss === null ? NO_BEST : { ...NO_BEST, best: found.loss, metric: "loss" as const };
+}
+
+function around(folder: string, step: number): string[] {
+  try {
+    return linesAround(join(folder, "events.jsonl"), step);
+  } catch {
+    return []; // it was there a moment ago
+  }
+}
+
+function secondsOf(lineage: Lineage | null, { begunAt, lastAt }: Found): number | null {
+  if (lineage && lineage.attempts.length > 0) {
+    return lineage.attempts.reduce((sum, attempt) => sum + wallOf(attempt), 0);
+  }
+  return begunAt === null || lastAt === null ? null : lastAt - begunAt;
+}
+
+const KINDS = new Map(Object.entries(EXIT).map(([kind, code]) => [code as number, kind as ExitKind]));
+const failureOf = (code: number): ExitKind | null => KINDS.get(code) ?? null;
+
+/** Path -> value as text, of a tree of settings. */
+export function flat(config: unknown, path = ""): [string, string][] {
+  if (!isRecord(config)) return [[path, typeof config === "string" ? config : JSON.stringify(config) ?? ""]];
+  return Object.entries(config).flatMap(([name, value]) =>
+    flat(value, path === "" ? name : `${path}.${name}`)
+  );
+}
+
+const isNumber = (value: unknown): value is number => typeof value === "number";
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -1,0 +1,210 @@
+// `hpctrain runs` from outside: its table in pipes and terminals, its page in a real browser, and its time.
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { join, toFileUrl } from "@std/path";
+import { childrenSeconds } from "../cpu_time.ts";
+import { makeRun } from "../core/run/made_run.ts";
+import { CHROMIUM, needsChromium, onPage, type Page, type Size } from "./browser.ts";
+import { finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
+
+const HOSTILE = `<img src=x onerror=alert(1)>"'=1`;
+
+/** Runs of several kinds, some of them broken. */
+function makeRuns(folder: string): void {
+  const now = Date.now() / 1000;
+  makeRun(folder, { name: "unet-a", steps: 100, model: "unet", learningRate: 1e-3, begun: now - 4000 });
+  makeRun(folder, {
+    name: "unet-b",
+    steps: 100,
+    model: "unet",
+    learningRate: 3e-3,
+    begun: now - 3000,
+    seed: 2,
+  });
+  makeRun(folder, { name: "gpt", steps: 50, epochs: 5, exit: 6, begun: now - 2000, learningRate: 1e-4 });
+  makeRun(folder, { name: HOSTILE, steps: 20, exit: 75, begun: now - 1000, learningRate: 2e-3 });
+  makeRun(folder, { name: "going", steps: 100, exit: null, begun: now - 10, learningRate: 5e-3 });
+  Deno.mkdirSync(join(folder, "logs/empty"));
+  Deno.writeTextFileSync(join(folder, "unet-a.html"), "<!doctype html><title>the report</title>");
+}
+
+Deno.test("runs that were trained are listed, sorted and filtered, as a table, CSV and JSON, and as wide as COLUMNS says", () =>
+  inTemp(async (cwd) => {
+    const train = [...TINY, "--epochs=1"];
+    await succeed([...train, "--run-name=a", "--hidden-size=8", "--lr=1e-3"], { cwd });
+    const diverging = ["--run-name=b", "--hidden-size=16", "--lr=1e6", "--optimizer=sgd"];
+    const failed = await run([...TINY, ...diverging, "--epochs=50"], { cwd });
+    assertEquals(failed.code, 6, failed.stderr);
+    const { stdout } = await succeed(["runs"], { cwd });
+    assertMatch(stdout, /^run {2}state +best +\S.*started\n/);
+    assertMatch(stdout, /^b {4}failed: numerics /m);
+    assertMatch(stdout, /^a {4}done +\d\.\d{4}( \(\w+\))? .* 100%|^a {4}done +\d\.\d{4}/m);
+    assertMatch(stdout, /\n2 runs, 1 failed, 1 done\nbest: a \(val_loss /);
+    const narrow = await succeed(["runs"], { cwd, env: { COLUMNS: "40" } });
+    for (const line of narrow.stdout.split("\n")) assert(line.length <= 40, line);
+
+    const csv = await succeed(["runs", cwd, "--csv", "--sort=hidden_size", "--reverse"], { cwd: "/" });
+    const [head, ...lines] = csv.stdout.trimEnd().split("\n");
+    assertEquals(lines.map((line) => line.split(",")[0]), ["b", "a"]);
+    assertStringIncludes(head, "training.optimizer.learning_rate");
+    const json = await succeed(["runs", "--json", "--filter", "state=done", "lr<1"], { cwd });
+    const { runs: [one, ...others] } = JSON.parse(json.stdout);
+    assertEquals([one.run, one.state, others.length], ["a", "done", 0]);
+  }));
+
+Deno.test("a run that its job's script puts back into the queue is requeued, not stopped", () =>
+  inTemp(async (cwd) => {
+    const child = start([...TINY, "--epochs=1000000", "--run-name=q"], {
+      cwd,
+      env: { HPCTRAIN_ENDED: join(cwd, "ended") },
+    });
+    const ended = finish(child);
+    await until("steps", () => fileHas(join(cwd, "logs/q/events.jsonl"), '"kind":"epoch"'));
+    child.kill("SIGTERM");
+    assertEquals((await ended).code, 75);
+    assertMatch((await succeed(["runs"], { cwd })).stdout, /^q +requeued /m);
+  }));
+
+const fileHas = (path: string, text: string): boolean => {
+  try {
+    return Deno.readTextFileSync(path).includes(text);
+  } catch {
+    return false;
+  }
+};
+
+Deno.test("what can't be listed is a sentence", () =>
+  inTemp(async (cwd) => {
+    const refused = async (args: string[], said: RegExp) => {
+      const { code, stderr } = await run(["runs", ...args], { cwd });
+      assertEquals(code, 2, stderr);
+      assertMatch(stderr, said);
+    };
+    await refused([], /^hpctrain: There is no folder logs here\. Name the one/);
+    Deno.mkdirSync(join(cwd, "logs"));
+    await refused([], /^hpctrain: There is no run below logs/);
+    makeRuns(cwd);
+    await refused(["nowhere"], /nowhere is no folder/);
+    await refused(["logs", "more"], /runs takes one folder, but got 2/);
+    await refused(["--json", "--csv"], /--json, --csv and --html exclude each other/);
+    await refused(["--filter"], /--filter needs NAME=VALUE/);
+    await refused(
+      ["--filter", "state=done", "logs"],
+      /"logs" is no filter\. .*A folder stands before --filter/,
+    );
+    await refused(["--sort", "loses"], /No run here has a "loses"\. Did you mean "loss"/);
+    await refused(["--html", "/proc/runs.html"], /\/proc\/runs\.html can't be written.*--html FILE/);
+  }));
+
+/** The page of the runs above, opened. */
+function opened(size: Size, body: (page: Page, cwd: string) => Promise<void>): Promise<void> {
+  return inTemp(async (cwd) => {
+    makeRuns(cwd);
+    await succeed(["runs", "--html", "pages/all.html"], { cwd });
+    await onPage(toFileUrl(join(cwd, "pages/all.html")).href, size, async (page) => {
+      await body(page, cwd);
+      assertEquals(page.errors, []);
+      assertEquals(page.requests, []);
+    });
+  });
+}
+
+function browserTest(name: string, fn: () => Promise<void>): void {
+  Deno.test({ name: `${name}${needsChromium}`, ignore: !CHROMIUM, fn });
+}
+
+const SHOWN = `[...document.querySelectorAll("#runs tbody tr")].filter((row) => row.checkVisibility())
+  .map((row) => row.cells[0].dataset.value)`;
+
+browserTest(
+  "the page sorts, filters, links the reports that are there, and takes names for text",
+  () =>
+    opened({ width: 1400, height: 900 }, async (page, cwd) => {
+      const shown = () => page.evaluate<string[]>(SHOWN);
+      const click = (name: string) =>
+        page.evaluate(`document.querySelector('th[data-name="${name}"] button').click()`);
+      const filter = (text: string) =>
+        page.evaluate(`(() => {
+        const input = document.getElementById("filter");
+        input.value = ${JSON.stringify(text)};
+        input.dispatchEvent(new Event("input"));
+      })()`);
+      assertEquals(await shown(), ["going", HOSTILE, "gpt", "unet-b", "unet-a", "empty"]);
+      const text = await page.evaluate<string>(`document.body.innerText`);
+      for (
+        const said of [
+          HOSTILE,
+          "failed: numerics",
+          "Stopped on request (exit code 75)",
+          "events.jsonl is missing",
+        ]
+      ) {
+        assertStringIncludes(text, said);
+      }
+      await click("lr");
+      assertEquals(await shown(), ["gpt", "unet-a", HOSTILE, "unet-b", "going", "empty"]);
+      await click("lr");
+      assertEquals((await shown())[0], "going");
+      assertEquals(
+        await page.evaluate(`document.querySelector('th[aria-sort]').getAttribute("aria-sort")`),
+        "descending",
+      );
+      await filter("unet lr>=0.002");
+      assertEquals(await shown(), ["unet-b"]);
+      assertEquals(await page.evaluate(`document.getElementById("count").textContent`), "1 of 6 shown");
+      await filter("state!=done val_loss<10");
+      assertEquals((await shown()).sort(), [HOSTILE, "going", "gpt"].sort());
+      await filter("");
+      await page.evaluate(`document.querySelector('.chip input[value="broken"]').click()`);
+      assertEquals((await shown()).includes("empty"), false);
+
+      const links = await page.evaluate<string[]>(
+        `[...document.querySelectorAll("#runs a")].map((a) => a.href)`,
+      );
+      assertEquals(links, [toFileUrl(join(cwd, "unet-a.html")).href]);
+      assertEquals(
+        await page.evaluate(`document.querySelectorAll("#runs td[data-name=report] .faint").length`),
+        5,
+      );
+      assertEquals(await page.evaluate(`document.querySelectorAll("img, iframe, object").length`), 0);
+    }),
+);
+
+browserTest(
+  "on a phone each run is a card, nothing is wider than it, and dark is dark",
+  () =>
+    opened({ width: 390, height: 844, mobile: true, dark: true }, async (page) => {
+      const { wide, display, order, paper } = await page.evaluate<any>(`({
+      wide: document.documentElement.scrollWidth,
+      display: getComputedStyle(document.querySelector("#runs tbody tr")).display,
+      order: getComputedStyle(document.querySelector("#controls .order")).display,
+      paper: getComputedStyle(document.body).backgroundColor,
+    })`);
+      assertEquals([wide, display, order], [390, "grid", "flex"]);
+      assert(paper.match(/\d+/g).every((part: string) => Number(part) < 60), paper);
+      await page.evaluate(`(() => {
+      const order = document.getElementById("order");
+      order.value = [...order.options].find(({ text }) => text === "lr, up").value;
+      order.dispatchEvent(new Event("change"));
+    })()`);
+      assertEquals((await page.evaluate<string[]>(SHOWN))[0], "gpt");
+    }),
+);
+
+Deno.test("1,000 runs are listed in less than two seconds of work, however long they trained", () =>
+  inTemp(async (cwd) => {
+    const logs = join(cwd, "logs");
+    makeRun(cwd, { name: "r0", steps: 1500, epochs: 10 });
+    const events = Deno.readFileSync(join(logs, "r0/events.jsonl"));
+    const lineage = Deno.readFileSync(join(logs, "r0/lineage.json"));
+    assert(events.length > 400_000, "it should be longer than what is read of it");
+    for (let i = 1; i < 1000; i++) {
+      Deno.mkdirSync(join(logs, `r${i}`));
+      Deno.writeFileSync(join(logs, `r${i}/events.jsonl`), events);
+      Deno.writeFileSync(join(logs, `r${i}/lineage.json`), lineage);
+    }
+    const before = childrenSeconds();
+    const { stdout } = await succeed(["runs", "--sort=best"], { cwd });
+    const seconds = childrenSeconds() - before;
+    assertMatch(stdout, /\n1000 runs, 1000 done\n/);
+    assert(seconds < 2, `${seconds.toFixed(2)} s`);
+  }));
