@@ -1,4 +1,5 @@
 // The beginning and the end of a run's events, read at once, and the lines around a step between them.
+import { UserError } from "../../base/errors.ts";
 import { decodeEvent, type Event } from "../../run/events.ts";
 
 /** A file of this size is read whole. */
@@ -21,7 +22,7 @@ export interface Ends {
 /** Throws what the system says. A file that is written to at the moment ends with a whole line all the same. */
 export function readEnds(path: string): Ends {
   const { isFile } = Deno.statSync(path);
-  if (!isFile) throw new Error("it is no file"); // to open a pipe would wait for its writer
+  if (!isFile) throw new UserError("data", "it is no file"); // to open a pipe would wait for its writer
   using file = Deno.openSync(path);
   const { size, mtime } = file.statSync();
   const written = (mtime?.getTime() ?? 0) / 1000;
@@ -54,9 +55,10 @@ function read(file: Deno.FsFile, from: number, most: number): string {
   const bytes = new Uint8Array(most);
   file.seekSync(from, Deno.SeekMode.Start);
   let done = 0;
-  for (let got: number | null; done < most; done += got) {
-    got = file.readSync(bytes.subarray(done));
+  while (done < most) {
+    const got = file.readSync(bytes.subarray(done));
     if (got === null) break;
+    done += got;
   }
   return new TextDecoder().decode(bytes.subarray(0, done));
 }
