@@ -22,7 +22,7 @@ export interface Ends {
 /** Throws what the system says. A file that is written to at the moment ends with a whole line all the same. */
 export function readEnds(path: string): Ends {
   const { isFile } = Deno.statSync(path);
-  if (!isFile) throw new UserError("data", "it is no file"); // to open a pipe would wait for its writer
+  if (!isFile) throw new UserError("data", "It is no file."); // to open a pipe would wait for its writer
   using file = Deno.openSync(path);
   const { size, mtime } = file.statSync();
   const written = (mtime?.getTime() ?? 0) / 1000;

@@ -1,7 +1,7 @@
 // A run as one row of a table: from the two ends of its events, and its lineage. What it costs does not grow with
 // the run.
 import { basename, join } from "../../../deps/path.ts";
-import { EXIT, type ExitKind, messageOf, refusalOf, whyRefused } from "../../base/errors.ts";
+import { EXIT, type ExitKind, messageOf, refusalOf, UserError, whyRefused } from "../../base/errors.ts";
 import {
   decodeEvent,
   type ExitEvent,
@@ -138,6 +138,7 @@ function whyUnread(error: unknown): string {
   if (error instanceof Deno.errors.NotFound) {
     return "events.jsonl is missing: the run ended before it, or it was removed";
   }
+  if (error instanceof UserError) return "events.jsonl is no file";
   const refusal = refusalOf(error);
   return `events.jsonl can't be read: ${refusal ? whyRefused(refusal) : messageOf(error).replace(/\.$/, "")}`;
 }
