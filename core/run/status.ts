@@ -14,7 +14,7 @@ export interface RunStatus {
 const SILENT_S = 120;
 const TIMES_SILENCE = 5;
 
-/** What the status is judged by; the table of all runs knows no more of each. */
+/** The status is judged by these; the table of all runs knows no more of each. */
 export type Judged = Pick<RunData, "exit" | "lastAt" | "memory" | "longestSilence" | "step"> & {
   readonly run: { readonly host: string; readonly pid: number } | null;
 };

@@ -10,7 +10,7 @@ export interface OptionSpec {
   readonly value?: string;
 }
 
-/** Of options that were not given a bool is false, a text undefined, and a list empty. */
+/** Where options were not given, a bool is false, a text undefined, and a list empty. */
 type Options<S extends Record<string, OptionSpec>> = {
   [K in keyof S]: ValueOf<S[K]["kind"]>;
 };

@@ -11,7 +11,7 @@ type Value = number | string | null;
 export interface Field {
   readonly name: string;
   of(row: RunRow): Value;
-  /** What a person types for a value of it, as the field has it; null where it is none. */
+  /** Turns what a person types into a value of the field; null where it is none. */
   read(text: string): number | string | null;
 }
 
@@ -174,7 +174,7 @@ function order(a: number | string, b: number | string): number {
   return typeof a === "number" && typeof b === "number" ? a - b : names.compare(String(a), String(b));
 }
 
-/** What is each run's own anyway. */
+/** These differ from run to run anyway. */
 const OWN =
   /^(output\.(run_name|save_dir|model_dir)|wandb\.|environment\.|cluster\.job_name$|training\.resume$)/;
 

@@ -12,7 +12,7 @@ export interface FoundRuns {
 const DEEPEST = 6;
 /** A folder of data sets has many more entries than any folder of runs. */
 const MOST_ENTRIES = 300_000;
-/** What a run leaves in its folder, by what comes first. */
+/** A run leaves these in its folder. */
 const MARKS = ["events.jsonl", "lineage.json", "rank-0.log", "wandb.json"];
 /** They stand beside runs in logs/. */
 const NO_RUNS = new Set(["wandb", "slurm", "pbs", "node_modules", "checkpoints"]);

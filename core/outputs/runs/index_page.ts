@@ -16,7 +16,7 @@ export interface IndexOptions {
   readonly top: string;
 }
 
-/** What a phone and a desk both show; metrics and settings beyond these are in the CSV. */
+/** Metrics and settings beyond these are in the CSV. */
 const MOST_METRICS = 6, MOST_SETTINGS = 24;
 
 export async function indexPage(shown: ShownRuns, options: IndexOptions): Promise<string> {
@@ -86,7 +86,7 @@ const STATE_CLASS: Readonly<Record<RowState, string>> = {
 };
 
 interface Column {
-  /** What the filter calls it. */
+  /** The filter calls it by this. */
   readonly name: string;
   readonly title: string;
   readonly number?: boolean;

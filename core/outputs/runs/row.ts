@@ -21,7 +21,7 @@ export interface RunRow {
   readonly state: RowState;
   /** A sentence without its full stop. */
   readonly why: string;
-  /** Of a run that failed. */
+  /** Null where the run has not failed. */
   readonly failure: ExitKind | null;
   /** Something is wrong with its files. */
   readonly problem: string | null;
@@ -32,13 +32,13 @@ export interface RunRow {
   readonly metric: "val_loss" | "loss" | null;
   readonly bestStep: number | null;
   readonly bestEpoch: number | null;
-  /** Of the evaluation with the best loss, where it is found. */
+  /** They belong to the evaluation with the best loss, and are empty where it is not found. */
   readonly metrics: Metrics;
   readonly step: number;
   readonly steps: number | null;
   readonly epoch: number;
   readonly epochs: number | null;
-  /** Of all attempts. */
+  /** All attempts count. */
   readonly seconds: number | null;
   readonly secondsLeft: number | null;
   readonly goodput: number | null;
@@ -155,7 +155,7 @@ function lineageIn(folder: string, { tail }: Ends): { lineage: Lineage | null; p
   }
 }
 
-/** What the lines say, as far as they were read. */
+/** The lines that were read say this. */
 interface Found {
   run: (RunEvent & { t: number }) | null;
   exit: (ExitEvent & { t: number }) | null;

@@ -157,7 +157,7 @@ export function tableLines(shown: ShownRuns, width: number, style: TextStyle): s
   return [lineOf(({ name }) => name, null), ...body];
 }
 
-/** Where a row has no numbers its sentence stands. */
+/** The sentence stands where a row has no numbers. */
 function brokenLine(
   line: string,
   { why }: RunRow,
@@ -173,7 +173,7 @@ function brokenLine(
     painted(clipText(harmless(why), room, style), "dim", style);
 }
 
-/** What stands below the table: how many there are, the best one, and what failed. */
+/** They stand below the table and say how many there are, the best one, and what failed. */
 export function footLines(shown: ShownRuns, all: number, width: number, style: TextStyle): string[] {
   const { rows } = shown, labels = labelsOf(rows);
   const counts = Object.entries(Object.groupBy(rows, ({ state }) => state))
@@ -203,7 +203,7 @@ const sentencesOf = ({ state, why, problem }: RunRow): string[] => [
   ...(problem === null ? [] : [problem]),
 ];
 
-/** Of those with a validation loss; training losses are compared only where no run has one. */
+/** Training losses are compared only where no run has a validation loss. */
 export function bestOf(rows: readonly RunRow[]): RunRow | null {
   const metric = rows.some((row) => row.metric === "val_loss") ? "val_loss" : "loss";
   const judged = rows.filter((row) => row.metric === metric && Number.isFinite(row.best));
