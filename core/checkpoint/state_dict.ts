@@ -80,6 +80,7 @@ export function compareStateDicts(
   expected: readonly TensorShape[],
   found: ReadonlyMap<string, { readonly shape: readonly number[] }>,
   path: string,
+  more: Fresh["advice"] = () => null,
 ): void {
   const want = new Set(expected.map(({ name }) => name));
   const missing = expected.filter(({ name }) => !found.has(name));
@@ -102,9 +103,59 @@ export function compareStateDicts(
   throw new UserError(
     "checkpoint",
     `${path}: its tensors do not fit the model: ${reshaped.length} of another shape, ${missing.length} missing, ${extra.length} extra.\n` +
-      `${cut.join("\n")}\n${advice(missing, extra, path)}`,
+      `${cut.join("\n")}\n${
+        more([...reshaped, ...missing].map(({ name }) => name)) ?? advice(missing, extra, path)
+      }`,
   );
 }
+
+/** What of a model does not come from a file. */
+export interface Fresh {
+  /** A new head's own tensors. */
+  head(name: string): boolean;
+  /** It is new where the file does not have it, as an adapter is. */
+  maybe(name: string): boolean;
+  /** What to do about tensors that don't fit; null where there is nothing better than the ordinary advice. */
+  advice(misfits: readonly string[]): string | null;
+}
+
+interface Left {
+  /** The file's, without what nobody takes. */
+  readonly tensors: Map<string, TensorData>;
+  /** The model's, which stay as they are. */
+  readonly names: ReadonlySet<string>;
+  readonly notice?: string;
+}
+
+/** With a new head, what the file has beside the model's tensors is left out, too. */
+export function leaveOut(
+  expected: readonly TensorShape[],
+  found: ReadonlyMap<string, TensorData>,
+  fresh: Fresh,
+): Left {
+  const heads = expected.filter(({ name }) => fresh.head(name));
+  const adapters = expected.filter(({ name }) => fresh.maybe(name) && !found.has(name));
+  const names = new Set([...heads, ...adapters].map(({ name }) => name));
+  if (heads.length === 0) return { tensors: new Map(found), names };
+  const known = new Set(expected.map(({ name }) => name));
+  const unused = [...found].filter(([name]) => !known.has(name));
+  const tensors = new Map([...found].filter(([name]) => known.has(name) && !names.has(name)));
+  const lines = [
+    ...heads.map(({ name, shape }) => {
+      const saved = found.get(name);
+      return `${name} is [${shape.join(", ")}]${
+        saved ? `, and [${saved.shape.join(", ")}] in the file` : ", and not in the file"
+      }`;
+    }),
+    ...unused.map(([name, { shape }]) => `${name} [${shape.join(", ")}] of the file is left out`),
+  ];
+  const shown = lines.length > MOST_SHOWN
+    ? [...lines.slice(0, MOST_SHOWN), `and ${lines.length - MOST_SHOWN} more`]
+    : lines;
+  return { tensors, names, notice: `The head is new (--new-head): ${shown.join("; ")}` };
+}
+
+const MOST_SHOWN = 8;
 
 function advice(missing: readonly TensorShape[], extra: readonly TensorShape[], path: string): string {
   const prefix = commonPrefix(missing, extra);

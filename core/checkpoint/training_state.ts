@@ -6,7 +6,9 @@ import { copy_ } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { dict, field, memoryStorage, OrderedDict, tensorBytes, TensorData, type Value } from "./value.ts";
 import { UserError } from "../base/errors.ts";
-import { compareStateDicts, findStateDict, withoutWrappers } from "./state_dict.ts";
+import { isAdapter, mergeAdapters } from "./adapters.ts";
+import { knownNames } from "./known_names.ts";
+import { compareStateDicts, findStateDict, type Fresh, leaveOut, withoutWrappers } from "./state_dict.ts";
 
 /** Data of a CPU tensor is no copy: write it before the tensor changes. */
 export function toData(t: Tensor): TensorData {
@@ -49,6 +51,12 @@ export interface Parts {
     steps: number;
     readonly slots: ReadonlyMap<string, readonly Tensor[]>;
     readonly options: Readonly<Record<string, number | boolean | readonly number[] | null>>;
+    /** Present where parameters have rates or beginnings of their own. */
+    readonly groups?: {
+      readonly of: readonly number[];
+      readonly factors: readonly number[];
+      steps: readonly number[];
+    };
   };
   readonly scaler: { scale: number; goodSteps: number; skipped: number } | null;
   /** Averaged weights have the parameters' names; null without EMA. */
@@ -156,25 +164,33 @@ function weights(named: readonly (readonly [string, Tensor])[], data: (t: Tensor
   return new OrderedDict(named.map(([name, t]) => [name, once(t)]));
 }
 
-/** torch.optim's state_dict has per-parameter state by number, then the one parameter group. */
+/** torch.optim's state_dict has per-parameter state by number, then the parameter groups. */
 function optimizerTree({ optimizer, names }: Parts, lr: number, data: (t: Tensor) => TensorData): Value {
-  const state = new Map<number, Value>();
+  const state = new Map<number, Value>(), { groups } = optimizer;
   if (optimizer.steps > 0 && optimizer.slots.size > 0) {
     names.forEach((_, i) => {
       const entry = dict(
         Object.fromEntries([...optimizer.slots].map(([slot, tensors]) => [slot, data(tensors[i])])),
       );
-      if (optimizer.type !== "sgd") entry.set("step", scalarData(optimizer.steps));
+      const steps = groups ? groups.steps[groups.of[i]] : optimizer.steps;
+      if (optimizer.type !== "sgd" || groups) entry.set("step", scalarData(steps));
       state.set(i, entry);
     });
   }
-  const group = dict({
-    lr,
-    ...Object.fromEntries(Object.entries(optimizer.options).map(([k, v]) => [k, plain(v)])),
-  });
-  group.set("params", names.map((_, i) => i));
-  group.set("param_names", [...names]); // PyTorch writes this for an optimizer over named parameters.
-  return dict({ state: state as Value, param_groups: [group] });
+  const groupOf = (members: readonly number[], rate: number) => {
+    const group = dict({
+      lr: rate,
+      ...Object.fromEntries(Object.entries(optimizer.options).map(([k, v]) => [k, plain(v)])),
+    });
+    group.set("params", [...members]);
+    group.set("param_names", members.map((i) => names[i])); // PyTorch writes this for an optimizer over named parameters.
+    return group;
+  };
+  const all = names.map((_, i) => i);
+  const list = groups
+    ? groups.factors.map((factor, g) => groupOf(all.filter((i) => groups.of[i] === g), lr * factor))
+    : [groupOf(all, lr)];
+  return dict({ state: state as Value, param_groups: list });
 }
 
 export function plain(value: unknown): Value {
@@ -193,23 +209,35 @@ interface Matched {
   readonly notice?: string;
 }
 
-/** Puts a file's weights into a model; every missing, extra or wrongly shaped tensor is listed at once. */
-export function loadWeights(named: Named, root: Value, path: string): { notice?: string } {
-  const { put, notice } = match(named, root, path);
+/**
+ * Puts a file's weights into a model; every missing, extra or wrongly shaped tensor is listed at once. `fresh` tensors keep
+ * the values that they have.
+ */
+export function loadWeights(named: Named, root: Value, path: string, fresh?: Fresh): { notice?: string } {
+  const { put, notice } = match(named, root, path, fresh);
   put();
   return { notice };
 }
 
-function match(named: Named, root: Value, path: string): Matched {
+function match(whole: Named, root: Value, path: string, fresh?: Fresh): Matched {
+  const wanted = whole.map(([name, t]) => ({ name, shape: t.shape }));
+  const given = findStateDict(root, path).tensors;
+  const saved = wanted.some(({ name }) => isAdapter(name)) ? given : mergeAdapters(root, given);
+  const unwrapped = withoutWrappers(wanted, saved);
+  const known = knownNames(wanted, unwrapped.tensors);
+  const left = fresh && leaveOut(wanted, known.tensors, fresh);
+  const tensors = left?.tensors ?? known.tensors;
+  const named = left ? whole.filter(([name]) => !left.names.has(name)) : whole;
   const all = named.map(([name, t]) => ({ name, shape: t.shape, dtype: t.dtype }));
-  const { tensors, notice } = withoutWrappers(all, findStateDict(root, path).tensors);
+  const notices = [unwrapped.notice, known.notice, left?.notice].filter((one) => one !== undefined);
+  const notice = notices.length > 0 ? notices.join("\n") : undefined;
   // Some writers store a tied weight once: its other names may be missing.
   const first = new Map<Tensor, string>();
   for (const [name, t] of named) {
     if (!first.has(t) || tensors.has(name) && !tensors.has(first.get(t)!)) first.set(t, name);
   }
   const expected = all.filter(({ name }, i) => tensors.has(name) || first.get(named[i][1]) === name);
-  compareStateDicts(expected, tensors, path);
+  compareStateDicts(expected, tensors, path, fresh?.advice);
   return { put: () => first.forEach((name, t) => copyInto(t, tensors.get(name)!)), notice };
 }
 
@@ -317,14 +345,17 @@ function matchOptimizer(parts: Parts, root: Value, own: Value, path: string): Pi
     );
   }
   const found: [Tensor, TensorData][] = [];
+  const numbers = numbersOf(groups, parts.names);
   const put = () => {
     parts.optimizer.steps = steps;
+    const own = parts.optimizer.groups;
+    if (own) own.steps = own.factors.map((_, g) => stepOf(state.get(numbers[own.of.indexOf(g)])) ?? steps);
     for (const [t, data] of found) copyInto(t, data);
   };
   if (state.size === 0) return { put };
   parts.names.forEach((name, i) => {
     for (const [slot, tensors] of parts.optimizer.slots) {
-      const data = field(state.get(i), slot);
+      const data = field(state.get(numbers[i]), slot);
       const shape = tensors[i].shape.join(", ");
       if (!(data instanceof TensorData) || data.shape.join(", ") !== shape) {
         throw new UserError(
@@ -338,6 +369,23 @@ function matchOptimizer(parts: Parts, root: Value, own: Value, path: string): Pi
     }
   });
   return { put };
+}
+
+/** Each parameter's number in the file, by its name: another run may train others. */
+function numbersOf(groups: readonly Value[], names: readonly string[]): number[] {
+  const listed = new Map<string, number>();
+  for (const group of groups) {
+    const numbers = field(group, "params"), own = field(group, "param_names");
+    if (!Array.isArray(numbers) || !Array.isArray(own)) return names.map((_, i) => i);
+    own.forEach((name, i) => listed.set(String(name), Number(numbers[i])));
+  }
+  return names.map((name, i) => listed.size === 0 ? i : listed.get(name) ?? NaN);
+}
+
+function stepOf(entry: Value | undefined): number | null {
+  const step = field(entry, "step");
+  if (!(step instanceof TensorData) || step.dtype !== "f32" || step.numel !== 1) return null;
+  return new Float32Array(tensorBytes(step).slice().buffer)[0];
 }
 
 function optimizerSteps(root: Value): number {

@@ -1,6 +1,7 @@
 // `export` writes a checkpoint's weights as a state dict, or into a copy of an exported program.
 import { writeAtomically } from "../base/atomic.ts";
 import { FileBytes } from "../base/file_bytes.ts";
+import { mergeAdapters } from "../checkpoint/adapters.ts";
 import { compareStateDicts, findStateDict, withoutWrappers } from "../checkpoint/state_dict.ts";
 import {
   DTYPE_BYTES,
@@ -106,7 +107,7 @@ export interface Weights {
 export function weightsOf(root: Value, path: string, raw: boolean): Weights {
   const { tensors } = findStateDict(root, path);
   const averages = raw ? undefined : averagesIn(root);
-  if (!averages) return { tensors, averaged: false };
+  if (!averages) return { tensors: mergeAdapters(root, tensors), averaged: false };
   // Averages hold a tied weight once; its other names share the memory.
   const found = new Map<string, TensorData>();
   for (const [name, tensor] of tensors) {
@@ -114,7 +115,7 @@ export function weightsOf(root: Value, path: string, raw: boolean): Weights {
     const tied = own ?? [...averages].find(([first]) => same(tensors.get(first), tensor))?.[1];
     found.set(name, tied ?? tensor);
   }
-  return { tensors: found, averaged: true };
+  return { tensors: mergeAdapters(root, found), averaged: true };
 }
 
 /** torch.load(weights_only=True) reads it and load_state_dict(strict=True) accepts it. */

@@ -7,6 +7,7 @@ import { userModel } from "./user/made.ts";
 import { UserError } from "../base/errors.ts";
 import { exportedModel, isExported } from "./exported/model.ts";
 import { pixelShuffle } from "../../ffi/ops.ts";
+import { adaptLayers } from "./nn/lora.ts";
 import { block, type Facts, type Model } from "./model.ts";
 import { convLstm } from "./zoo/convlstm.ts";
 import { cosmoCnn, simpleConvnet } from "./zoo/convnets.ts";
@@ -136,6 +137,25 @@ export const MODELS: readonly string[] = MODEL_NAMES;
  * (Loss.outputs): it differs from facts.outputs for a loss that needs two numbers per target.
  */
 export function createModel(settings: Settings, facts: Facts, outputs = facts.outputs): Model {
+  const model = plainModel(settings, facts, outputs);
+  if (settings.lora_rank > 0) adaptModel(model, settings);
+  return model;
+}
+
+function adaptModel({ root }: Model, settings: Settings): void {
+  const { name, lora_rank: rank, lora_alpha: alpha, lora_for: only, lora_dropout: dropout } = settings;
+  if (isExported(name)) {
+    throw new UserError(
+      "usage",
+      `--lora-rank puts adapters beside layers, and the exported program ${name} has ops in their place: use peft's before ` +
+        "torch.export.",
+    );
+  }
+  // The head of a model of ours is its last layer; a file of the user's may have several.
+  adaptLayers(root, { rank, alpha, only, dropout, butLast: !isCode(name) });
+}
+
+function plainModel(settings: Settings, facts: Facts, outputs: number): Model {
   if (isCode(settings.name)) return userModel(userFile(settings.name), facts, outputs, { ...settings });
   if (isExported(settings.name)) {
     return exportedModel(settings.name, { facts, outputs, blocks: settings.blocks, inputs: settings.inputs });

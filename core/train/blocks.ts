@@ -26,6 +26,8 @@ export interface Pass {
   readonly cast: "bf16" | "f16" | null;
   /** True where the model is on a GPU. */
   readonly onGpu: boolean;
+  /** The first blocks that learn nothing: no gradient goes through them. Absent: none. It may fall with an epoch. */
+  atRest?: number;
   /** The head computes the logits of so many tokens at once; 0 or absent: of all. */
   readonly tokensAtOnce?: number;
   /** The model goes so many steps by its own predictions; null or absent where it goes one. */
@@ -100,8 +102,9 @@ export function checkpointed(
   inPass(p.model.root, "first", () => {
     for (let i = 0; i < last; i++) inputs.push(scope(() => withoutGraph(inputs[i], (x) => run(i, x))));
   });
+  const atRest = p.atRest ?? 0;
   const top = scope(() => {
-    const x = leaf(inputs[last]);
+    const x = leaf(inputs[last], atRest < last);
     if (inParts(p, target)) {
       const { loss, output } = headInParts(p, outputOf(x), target, weight);
       return { loss, output, gradients: list(x).map(gradient) };
@@ -125,7 +128,8 @@ export function checkpointed(
   for (let i = last - 1; i >= 0; i--) {
     const before = gradients;
     gradients = scope(() => {
-      const x = leaf(inputs[i]);
+      if (i < atRest) return list(inputs[i]).map(() => null);
+      const x = leaf(inputs[i], atRest < i);
       backwardFrom(list(inPass(p.model.root, "second", () => run(i, x))), before);
       return list(x).map(gradient);
     });
@@ -144,9 +148,9 @@ export const outputOf = (x: Activation): Tensor => isList(x) ? x[0] : x;
 export const mapped = (x: Activation, one: (t: Tensor) => Tensor): Activation =>
   isList(x) ? x.map(one) : one(x);
 
-/** Token ids cannot ask for a gradient. */
-function leaf(x: Activation): Activation {
-  return mapped(x, (t) => isFloating(t.dtype) ? handedOn(t, boundary) : t);
+/** Token ids cannot ask for a gradient; none is wanted behind blocks that learn nothing. */
+function leaf(x: Activation, wanted = true): Activation {
+  return mapped(x, (t) => isFloating(t.dtype) ? handedOn(t, wanted ? boundary : detach) : t);
 }
 
 /** Tensors that a block only hands on stay the same objects. */

@@ -1,7 +1,8 @@
 // Builds the model, loss and arena from settings and data.
 import { manualSeed } from "../../ffi/context.ts";
+import { requireGrad } from "../../ffi/autograd.ts";
 import { toDevice } from "../../ffi/make.ts";
-import type { Device } from "../../ffi/tensor.ts";
+import type { Device, Tensor } from "../../ffi/tensor.ts";
 import type { Config } from "../settings/settings.ts";
 import { openData, type Opened } from "../data/open.ts";
 import { UserError } from "../base/errors.ts";
@@ -15,6 +16,12 @@ import { isCode, userFile } from "../models/user/file.ts";
 import { userMetrics } from "../models/user/made.ts";
 import { measuredWeights } from "./class_weights.ts";
 import { type Arena, packParameters, type Shared } from "./gradients/arena.ts";
+import {
+  allParameters,
+  chooseParameters,
+  restingBlocks,
+  type TrainedParameters,
+} from "./trained_parameters.ts";
 import { keyedSeeds, type Pass } from "./blocks.ts";
 import { compiledMode } from "./compiled_pass.ts";
 import { tokensAtOnce } from "./chunked_head.ts";
@@ -28,6 +35,8 @@ export interface Built {
   readonly data: Opened;
   readonly model: Model;
   readonly arena: Arena;
+  /** Those of the arena, and what is known of each. */
+  readonly trained: TrainedParameters;
   readonly pass: Pass;
   readonly amp: Amp;
   readonly channelsLast: boolean;
@@ -100,16 +109,18 @@ export function build(
     syncBn: training.sync_bn && ranks > 1,
     changes: changesOf(config.data, data.normalisation !== null),
   });
+  const trained = plain ? allParameters(model) : chooseParameters(model, config);
   const arena = packParameters(
-    model.root.namedParameters(),
+    trained.named,
     device,
     ranks === 1 && !needsWholeGradient(training, amp) && compiledMode(training, device !== "cpu") === null,
     config.distributed.zero === 1 ? ranks : 1,
     shared,
   );
-  moveBuffers(model, device);
+  moveBuffers(model, device, trained.frozen);
+  for (const i of trained.waiting) requireGrad(arena.parameters[i], false);
   const cast = amp === "off" ? null : amp === "fp16" ? "f16" : "bf16";
-  const pass = {
+  const pass: Pass = {
     model,
     loss,
     metrics: isCode(training.metric) ? userMetrics(userFile(training.metric), facts) : null,
@@ -117,14 +128,15 @@ export function build(
     onGpu: device !== "cpu",
     patches,
     rollout: "rollout" in model ? (model as RolledOut).rollout : null,
+    atRest: restingBlocks(model, trained, true),
     tokensAtOnce: facts.task === "language" ? tokensAtOnce(training.logits_mib, facts.outputs) : 0,
     seeds: keyedSeeds(model, training.seed, {
       unknown: isCode(config.model.name) || isCode(training.loss),
       once: device !== "cpu" && !training.gradient_checkpointing,
     }),
-  } as const;
+  };
   const channelsLast = isChannelsLast(training, model, device);
-  return { data, model, arena, pass, amp, channelsLast, classWeights };
+  return { data, model, arena, trained, pass, amp, channelsLast, classWeights };
 }
 
 /** The way in which batches of images lie in memory. */
@@ -136,9 +148,12 @@ export const isChannelsLast = (
   channels_last === "on" ||
   channels_last === "auto" && (device === "cpu" ? channelsLastOnCpu === true : convolutional);
 
-function moveBuffers({ root }: Model, device: Device): void {
+/** Frozen weights lie outside of the arena, as buffers do. */
+function moveBuffers({ root }: Model, device: Device, frozen: readonly Tensor[] = []): void {
   if (device === "cpu") return;
-  for (const [, buffer] of root.namedBuffers()) buffer.replaceWith(toDevice(buffer, device));
+  for (const t of [...root.namedBuffers().map(([, buffer]) => buffer), ...frozen]) {
+    t.replaceWith(toDevice(t, device));
+  }
 }
 
 const patchesIn = ({ data, model, training }: Config): Patches | null =>

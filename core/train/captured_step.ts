@@ -38,7 +38,10 @@ export type TakeStep = (
 /** A step's parts, and what decides and tells whether steps are captured. */
 export type CapturedParts =
   & StepParts
-  & Pick<Trainer, "config" | "ranks" | "profile" | "console" | "events" | "cursor" | "plan" | "data">;
+  & Pick<
+    Trainer,
+    "config" | "ranks" | "profile" | "console" | "events" | "cursor" | "plan" | "data" | "thaw"
+  >;
 
 /** The epoch's metrics, beside what a step is watched by. */
 export interface Watch extends StepWatch {
@@ -125,6 +128,7 @@ function whyNot(trainer: CapturedParts): string | null {
   if (gradients.shards !== null) return "--deterministic=world computes shard by shard";
   if (optimizer.onDevice === undefined) return `${optimizer.type} takes its numbers from the host`;
   if (guard.reads) return "--on-spike skip reads each loss before the update";
+  if (trainer.thaw) return "--freeze-until trains other parameters in later epochs";
   if (profile !== null) return "--profile-training looks at their ops";
   if (pass.seeds !== null && config.training.gradient_checkpointing) {
     return "--gradient-checkpointing draws a block's random numbers a second time";

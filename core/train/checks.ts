@@ -147,9 +147,10 @@ const FIXED = [
   "training.loss_weight",
   "training.seed",
   "training.optimizer.type",
+  "training.freeze",
 ];
 const CHOSEN = /^(model\..*|data\.type|training\.loss)$/;
-const OF_THE_START = ["training.resume", "training.init_from", "training.force"];
+const OF_THE_START = ["training.resume", "training.init_from", "training.new_head", "training.force"];
 
 /** Another file may hold the same model. */
 const FREE = ["model.dropout", "model.code"];

@@ -1,7 +1,7 @@
 // The head of a language model in parts: the logits of all tokens and their gradients are the largest tensors of a
 // step, and are never whole. Each part goes forward and backward before the next begins.
 import { autocast } from "../../ffi/context.ts";
-import { backward, boundary, gradOf } from "../../ffi/autograd.ts";
+import { asksForGradient, backward, boundary, gradOf } from "../../ffi/autograd.ts";
 import { add } from "../../ffi/make.ts";
 import { cat, detach, div, narrow, reshape } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
@@ -48,6 +48,6 @@ export function headInParts(p: Pass, x: Tensor, target: Tensor, weight: Weight):
     gradients.push(part.gradient);
     loss = loss === null ? part.loss : add(loss, part.loss);
   }
-  backward(hidden, reshape(cat(gradients, 0), hidden.shape));
+  if (asksForGradient(hidden)) backward(hidden, reshape(cat(gradients, 0), hidden.shape));
   return { loss: loss!, output: rows };
 }

@@ -18,6 +18,7 @@ import { atOtherWeights, judge, judgeAdding, judgeSafely, lineOf } from "./compi
 import type { Choice } from "./compiled_choice.ts";
 import { attempt, makePlans, type Mode, type Plans, type Recorded, type Wanted } from "./compiled_plans.ts";
 import type { Arena } from "./gradients/arena.ts";
+import type { TrainedParameters } from "./trained_parameters.ts";
 
 /** The ordinary way of a micro-batch. */
 export type Run = (
@@ -58,10 +59,11 @@ export function compiledMode({ compile, deterministic }: Config["training"], onG
 
 /** The reason why no step of this run can be compiled, or null. */
 export function whyNotCompiled(
-  { pass }: { readonly pass: Pass },
+  { pass, trained }: { readonly pass: Pass; readonly trained: Pick<TrainedParameters, "waiting"> },
   mode: Mode,
   syncNorms: boolean,
 ): string | null {
+  if (trained.waiting.size > 0) return "--freeze-until trains other parameters in later epochs";
   if (pass.cast !== null && mode === "exact") {
     return "--amp computes in half precision, whose bits are libtorch's own (--compile=fast rounds as it does)";
   }

@@ -96,6 +96,9 @@ export function beginEpoch(loop: Loop): void {
   const { trainer, supply, pace } = loop;
   const { cursor } = trainer;
   loop.number = cursor.epoch;
+  if (trainer.thaw?.(loop.number)) {
+    trainer.console.line("What --freeze names is trained from here on, too (--freeze-until).");
+  }
   setSteps(trainer, loop.number);
   loop.running = sumsSoFar(trainer);
   loop.deferred = openDeferredMetrics(trainer, loop.number, pace);

@@ -46,10 +46,24 @@ export interface Optimizer {
   readonly state?: readonly Tensor[];
   /** The weights that are evaluated and saved beside the trained ones, where the optimizer averages by itself. */
   readonly averages?: Ema;
+  /** Present where parameters have rates or beginnings of their own. */
+  readonly groups?: ParameterGroups;
   /** Counts one more step, which somebody else takes; returns how many there are then. */
   advance?(): number;
   /** PyTorch's param_groups entry, but for lr and params. */
   readonly options: Readonly<Record<string, number | boolean | readonly number[] | null>>;
+}
+
+/** Groups of parameters that an optimizer updates alike. */
+export interface ParameterGroups {
+  /** The group of each parameter. */
+  readonly of: readonly number[];
+  /** Each group's learning rate is the run's times this. */
+  readonly factors: readonly number[];
+  /** Steps that each group has taken. */
+  steps: readonly number[];
+  /** From now on all groups are updated, or the waiting ones are not. */
+  wait(on: boolean): void;
 }
 
 /** @internal */

@@ -26,6 +26,7 @@ import { openProfile, type Profile, profiledSteps } from "./profile.ts";
 import { openReducer, overlappedGradients } from "./gradients/overlapped.ts";
 import { type GradientStrategy, plainGradients } from "./gradients/strategy.ts";
 import { alone, combineOver, openVirtualShards, shardedGradients } from "./gradients/virtual_shards.ts";
+import { openThaw, type Thaw } from "./trained_parameters.ts";
 import { openSyncNorms } from "./gradients/sync_norms.ts";
 import { openZero, partitionedGradients, type Zero } from "./gradients/zero.ts";
 import { openSaver, openSharing, refuseSeparate, type Saver, type Sharing } from "./save.ts";
@@ -35,8 +36,10 @@ import { openRecord, recordOfRank, runFactsOf } from "./record.ts";
 import { type OpenOutput, type Output, wantsOf } from "../run/output.ts";
 import { freshCursor, type Resume, startFrom } from "./resume.ts";
 import { type Requests, stopSignals, watchRequests } from "./stop.ts";
+import { UserError } from "../base/errors.ts";
 import { pathExists } from "../base/files.ts";
-import { createEma, createOptimizer, type Ema } from "./optimizers.ts";
+import { createEma, type Ema } from "./optimizers.ts";
+import { optimizerFor } from "./parameter_groups.ts";
 import { openChoice } from "./compiled_choice.ts";
 import { compiledUpdate } from "./compiled_update.ts";
 import {
@@ -93,6 +96,8 @@ export interface Trainer extends Built, StepParts {
   readonly schedule: Schedule;
   readonly ema: Ema | null;
   readonly cursor: Cursor;
+  /** Null where no parameter waits for an epoch of its own. */
+  readonly thaw: Thaw | null;
   readonly requests: Requests;
   readonly saver: Saver;
   readonly console: Console;
@@ -148,9 +153,12 @@ export function prepare(launch: Launch): Trainer {
   const schedule = scheduleOf(training, scaledLearningRate(training, plan.global), plan, data.train.facts);
   const mode = compiledMode(training, pass.onGpu);
   const uncompiled = mode && whyNotCompiled(built, mode, team !== null && training.sync_bn);
+  refuseUnknownWeights(launch);
   const compiles = mode !== null && uncompiled === null, fast = compiles && mode === "fast";
-  const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team, fast) : null;
-  const ordinary = zero?.optimizer ?? createOptimizer(training.optimizer, arena, model.root);
+  const zero = team && distributed.zero > 0
+    ? openZero(config, arena, model, team, fast, built.trained)
+    : null;
+  const ordinary = zero?.optimizer ?? optimizerFor(training.optimizer, arena, built.trained, model.root);
   let reports: Reports | null = null;
   const choice = compiles && !pass.onGpu
     ? openChoice(training, mode, team === null, (text) => reports?.line(text))
@@ -173,6 +181,7 @@ export function prepare(launch: Launch): Trainer {
     ...data.notes,
     ...(built.classWeights ? [weightsNote(built.classWeights)] : []),
     model.describe(),
+    ...built.trained.notes,
     ...(sampling.note ? [sampling.note] : []),
     plan.note,
     ...(zero ? [zero.note] : []),
@@ -183,11 +192,12 @@ export function prepare(launch: Launch): Trainer {
   ];
 
   const startAt = (resume: Resume | null, notes: string[]) => {
-    const beginning = { parts, plan, samples: data.train.length, resetEma: ema?.reset };
+    const beginning = { parts, plan, model, samples: data.train.length, resetEma: ema?.reset };
     const cursor = first ? startFrom({ config, resume }, beginning, notes) : freshCursor();
     return team ? startAsFirst(team, parts, arena, ema?.average ?? null, cursor, zero) : cursor;
   };
   const cursor = startAt(launch.resume, notes);
+  const thaw = openThaw(built, optimizer, training.freeze_until);
 
   const lanes = lanesOf(built, config, plan, world);
   const threads = { count: launch.loaders, prefetch: config.data.prefetch_mib * MIB, lanes };
@@ -262,7 +272,7 @@ export function prepare(launch: Launch): Trainer {
       feed,
       notes,
     },
-    ...{ account, flops, times, guard, ranksHere, gpu },
+    ...{ account, flops, times, guard, ranksHere, gpu, thaw },
     clipNorm: training.clip_norm,
     // A rank that updates a part of the weights has no whole gradients.
     inspect: histograms,
@@ -293,6 +303,15 @@ export function prepare(launch: Launch): Trainer {
       return { step: startAt({ path, run: null }, []).step, path };
     },
   };
+}
+
+/** Adapters of random weights would learn what the layers beside them never do. */
+function refuseUnknownWeights({ config: { model, training }, resume }: Launch): void {
+  if (model.lora_rank === 0 || resume !== null || training.init_from !== "") return;
+  throw new UserError(
+    "usage",
+    "--lora-rank trains adapters beside weights that somebody has trained: name their file with --init-from.",
+  );
 }
 
 const buffersOf = ({ root }: Built["model"]) => root.namedBuffers().map(([, t]) => t);

@@ -121,8 +121,13 @@ export function ranksEvent(step: number, steps: number, ranks: readonly Spent[])
   };
 }
 
-function warnUnused({ gradients: { arena }, cursor, console, events }: Trainer): void {
-  const message = unusedSentence(arena, cursor.step);
+function warnUnused({ gradients: { arena }, trained, thaw, cursor, console, events }: Trainer): void {
+  const learns = (_: unknown, i: number) => thaw === null || !trained.waiting.has(i);
+  const { names, gradients } = arena;
+  const message = unusedSentence(
+    { names: names.filter(learns), gradients: gradients.filter(learns) },
+    cursor.step,
+  );
   if (message === null) return;
   console.warn(message);
   events.emit({ kind: "warning", step: cursor.step, message });
@@ -158,11 +163,14 @@ export function startAsFirst(
 ): Cursor {
   const { optimizer, scaler } = parts;
   const [first] = team.gather(
-    team.rank === 0 ? { cursor, steps: optimizer.steps, scaler: scaler && scaleOf(scaler) } : null,
+    team.rank === 0
+      ? { cursor, steps: optimizer.steps, groups: optimizer.groups?.steps, scaler: scaler && scaleOf(scaler) }
+      : null,
     "start",
   );
   if (first === null) throw new Error("internal: rank 0 sent no start.");
   optimizer.steps = first.steps;
+  if (optimizer.groups && first.groups) optimizer.groups.steps = first.groups;
   if (scaler) Object.assign(scaler, first.scaler);
   const flat = new Set(arena.parameters); // these are views of the arena
   const state = { ...optimizer, ...zero ? { slots: new Map() } : {} };

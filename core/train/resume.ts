@@ -1,5 +1,6 @@
 // Chooses the checkpoint that --resume means, and finds where the run begins.
 import { isAuto } from "./class_weights.ts";
+import { isAdapter } from "../checkpoint/adapters.ts";
 import { openCheckpoint, toJson } from "../checkpoint/open.ts";
 import { field, tensorBytes, TensorData, type Value } from "../checkpoint/value.ts";
 import type { Climatology } from "../data/climatology.ts";
@@ -9,6 +10,12 @@ import { UserError } from "../base/errors.ts";
 import { checkpointsOf, latestOf, newestRun } from "./run_folder.ts";
 import { adopt } from "../checkpoint/adopt.ts";
 import { type Cursor, loadTraining, loadWeights, type Parts } from "../checkpoint/training_state.ts";
+import { matcher } from "../base/patterns.ts";
+import type { Fresh } from "../checkpoint/state_dict.ts";
+import { headOf } from "../models/heads.ts";
+import { isExported } from "../models/exported/model.ts";
+import type { Model } from "../models/model.ts";
+import { isCode } from "../models/user/file.ts";
 import type { BatchPlan } from "./batches.ts";
 import type { Launch } from "./prepare.ts";
 
@@ -146,14 +153,15 @@ interface Beginning {
   /** An epoch has so many. */
   readonly samples: number;
   readonly resetEma: (() => void) | undefined;
+  readonly model: Model;
 }
 
 export function startFrom(
   start: Pick<Launch, "resume" | "config">,
-  { parts, plan, samples, resetEma }: Beginning,
+  { parts, plan, samples, resetEma, model }: Beginning,
   notes: string[],
 ): Cursor {
-  const { resume, config: { training } } = start;
+  const { resume, config, config: { training } } = start;
   if (resume) {
     const { path, notices = [] } = resume;
     using file = openCheckpoint(path);
@@ -167,11 +175,34 @@ export function startFrom(
   if (training.resume === "auto") notes.push("Nothing to resume yet: this run starts afresh (--resume auto)");
   if (training.init_from) {
     using file = openCheckpoint(training.init_from);
-    const { notice } = loadWeights(parts.stateDict, file.root, training.init_from);
+    const { notice } = loadWeights(parts.stateDict, file.root, training.init_from, freshIn(model, config));
     notes.push(...(notice ? [notice] : []), `Weights from ${training.init_from}`);
     resetEma?.();
   }
   return freshCursor();
+}
+
+/** What a file of weights need not have. */
+function freshIn(model: Model, config: Config): Fresh {
+  const { model: { name }, training: { new_head: wanted } } = config;
+  const own = isCode(name) || isExported(name);
+  const patterns = wanted === "" ? [] : headOf(model, config);
+  const isLast = matcher(own ? [] : headOf(model, config));
+  return {
+    head: matcher(patterns),
+    maybe: isAdapter,
+    advice(misfits) {
+      if (misfits.length === 0) return null;
+      if (wanted !== "") {
+        return `--new-head leaves out ${patterns.join(",")} alone: name what else is to be new, as in ` +
+          `--new-head=${[...patterns, misfits[0]].join(",")}, or set the model as it was trained.`;
+      }
+      if (own) return null;
+      return misfits.every(isLast)
+        ? "If this data has other classes or targets: --new-head trains a new head beside the weights that fit."
+        : null;
+    },
+  };
 }
 
 /** A model sees other data through its own training data's statistics, unless somebody gives others. */

@@ -15,12 +15,12 @@ import {
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { fill, xavierUniform } from "./init.ts";
 import { Linear } from "./linear.ts";
-import { Module } from "./module.ts";
+import { Adaptable } from "./module.ts";
 
 const TOKENS_FIRST = [2, 0, 1, 3];
 
 /** torch.nn.MultiheadAttention: several attentions beside each other, over (n, l, embedDim). */
-export class MultiheadAttention extends Module {
+export class MultiheadAttention extends Adaptable {
   readonly #weight: Tensor;
   readonly #bias: Tensor | null = null;
   readonly #project: Linear;
@@ -71,7 +71,8 @@ export class MultiheadAttention extends Module {
     this.#packed[1] = this.#split[0] = this.#joined[1] = batch;
     this.#perHead[1] = batch * this.#split[1];
     this.#rows[0] = batch * tokens;
-    const flat = view(linear(transpose(x, 0, 1), this.#weight, this.#bias), this.#packed);
+    const first = transpose(x, 0, 1);
+    const flat = view(this.adapted(linear(first, this.#weight, this.#bias), first), this.#packed);
     const packed = contiguous(squeeze(transpose(unsqueeze(flat, 0), 0, -2), -2));
     const y = scaledDotProductAttention(
       this.#head(packed, 0),

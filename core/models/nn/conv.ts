@@ -10,7 +10,7 @@ import {
 } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { biasUniform, kaimingUniform } from "./init.ts";
-import { Module, perDimension, type Size } from "./module.ts";
+import { Adaptable, Module, perDimension, type Size } from "./module.ts";
 import { padder, type PaddingMode } from "./padding.ts";
 
 /** Options of convolutions. */
@@ -29,7 +29,7 @@ export interface ConvOptions {
   bias?: boolean;
 }
 
-abstract class Conv extends Module {
+abstract class Conv extends Adaptable {
   readonly weight: Tensor;
   readonly bias: Tensor | null;
   protected readonly stride: readonly number[];
@@ -38,8 +38,12 @@ abstract class Conv extends Module {
   protected readonly groups: number;
   readonly #pad: ((x: Tensor) => Tensor) | null;
 
+  /** @internal */
+  readonly options: ConvOptions;
+
   constructor(dims: number, inChannels: number, outChannels: number, kernelSize: Size, o: ConvOptions) {
     super();
+    this.options = o;
     this.stride = perDimension(o.stride ?? 1, dims);
     const padding = perDimension(o.padding ?? 0, dims), mode = o.paddingMode ?? "zeros";
     const own = mode !== "zeros" && padding.some((size) => size > 0); // the convolution itself knows zeros alone
@@ -67,15 +71,8 @@ export class Conv1d extends Conv {
   }
   /** (n, in, l) -> (n, out, l'). */
   forward(x: Tensor): Tensor {
-    return conv1d(
-      this.padded(x),
-      this.weight,
-      this.bias,
-      this.stride,
-      this.padding,
-      this.dilation,
-      this.groups,
-    );
+    const { weight, bias, stride, padding, dilation, groups } = this;
+    return this.adapted(conv1d(this.padded(x), weight, bias, stride, padding, dilation, groups), x);
   }
 }
 
@@ -87,15 +84,8 @@ export class Conv2d extends Conv {
   }
   /** (n, in, h, w) -> (n, out, h', w'). */
   forward(x: Tensor): Tensor {
-    return conv2d(
-      this.padded(x),
-      this.weight,
-      this.bias,
-      this.stride,
-      this.padding,
-      this.dilation,
-      this.groups,
-    );
+    const { weight, bias, stride, padding, dilation, groups } = this;
+    return this.adapted(conv2d(this.padded(x), weight, bias, stride, padding, dilation, groups), x);
   }
 }
 
@@ -107,15 +97,8 @@ export class Conv3d extends Conv {
   }
   /** (n, in, d, h, w) -> (n, out, d', h', w'). */
   forward(x: Tensor): Tensor {
-    return conv3d(
-      this.padded(x),
-      this.weight,
-      this.bias,
-      this.stride,
-      this.padding,
-      this.dilation,
-      this.groups,
-    );
+    const { weight, bias, stride, padding, dilation, groups } = this;
+    return this.adapted(conv3d(this.padded(x), weight, bias, stride, padding, dilation, groups), x);
   }
 }
 

@@ -3,10 +3,10 @@ import { uninitialised } from "../../../ffi/make.ts";
 import { dropout, embedding, linear, select } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { biasUniform, fill, kaimingUniform, normal } from "./init.ts";
-import { Module } from "./module.ts";
+import { Adaptable, Module } from "./module.ts";
 
 /** torch.nn.Linear: x times the transposed weight, and the bias. */
-export class Linear extends Module {
+export class Linear extends Adaptable {
   /** (outFeatures, inFeatures). */
   weight: Tensor;
   /** (outFeatures), or null. */
@@ -28,7 +28,7 @@ export class Linear extends Module {
 
   /** (..., inFeatures) -> (..., outFeatures). */
   forward(x: Tensor): Tensor {
-    return linear(x, this.weight, this.bias);
+    return this.adapted(linear(x, this.weight, this.bias), x);
   }
 }
 

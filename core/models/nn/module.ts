@@ -11,6 +11,11 @@ type Named<T> = [name: string, value: T];
 export abstract class Module {
   /** True while it behaves as in training; `train` sets it. */
   training = true;
+  /**
+   * It behaves as in evaluation whatever `train` says, as a frozen batch norm does.
+   * @internal
+   */
+  held = false;
   /** @internal */
   forwardContext: ForwardContext = PLAIN;
   readonly #parameters: Named<Tensor>[] = [];
@@ -41,7 +46,7 @@ export abstract class Module {
 
   /** Switches dropout and batch statistics on or off, here and below. */
   train(on = true): void {
-    this.training = on;
+    this.training = on && !this.held;
     for (const [, child] of this.#children) child.train(on);
   }
 
@@ -62,6 +67,17 @@ export abstract class Module {
     return [this, ...this.#children.flatMap(([, child]) => child.modules())];
   }
 
+  /**
+   * The modules below this one with their names, parents first; one that has two names is there once.
+   * @internal
+   */
+  namedModules(): Named<Module>[] {
+    return distinct(this.#children.flatMap(([name, child]): Named<Module>[] => [
+      [name, child],
+      ...child.namedModules().map(([below, module]): Named<Module> => [`${name}.${below}`, module]),
+    ]));
+  }
+
   /** Frees all parameters and buffers, here and in all children. */
   free(): void {
     for (const [, tensor] of this.stateDict()) tensor.free();
@@ -70,6 +86,32 @@ export abstract class Module {
   #collect(prefix: string, own: (m: Module) => Named<Tensor>[]): Named<Tensor>[] {
     const here = own(this).map(([name, tensor]): Named<Tensor> => [prefix + name, tensor]);
     return here.concat(this.#children.flatMap(([name, child]) => child.#collect(`${prefix}${name}.`, own)));
+  }
+}
+
+/**
+ * What LoRA puts beside a layer: modules under names of their own, and what they add to the layer's output.
+ * @internal
+ */
+export interface Adapter {
+  readonly parts: Readonly<Record<string, Module>>;
+  /** The layer's output `y` for its input `x`, and what the adapter adds. */
+  added(y: Tensor, x: Tensor): Tensor;
+}
+
+/**
+ * A layer that may have an adapter.
+ * @internal
+ */
+export abstract class Adaptable extends Module {
+  #adapter: Adapter | null = null;
+
+  adapt(adapter: Adapter): void {
+    for (const [name, part] of Object.entries(adapter.parts)) this.child(name, part);
+    this.#adapter = adapter;
+  }
+  protected adapted(y: Tensor, x: Tensor): Tensor {
+    return this.#adapter === null ? y : this.#adapter.added(y, x);
   }
 }
 
@@ -86,9 +128,9 @@ export class Group extends Module {
   }
 }
 
-function distinct(named: Named<Tensor>[]): Named<Tensor>[] {
-  const seen = new Set<Tensor>();
-  return named.filter(([, tensor]) => !seen.has(tensor) && seen.add(tensor));
+function distinct<T>(named: Named<T>[]): Named<T>[] {
+  const seen = new Set<T>();
+  return named.filter(([, one]) => !seen.has(one) && seen.add(one));
 }
 
 /** One number for all dimensions, or one each. */

@@ -105,6 +105,32 @@ export const model = {
       "what lies beyond the borders of maps (unet, convlstm, cosmo-cnn, vit), for convolutions and where sides are no multiples; longitude is " +
       "circular in the last dimension and replicates the edge in the other",
   }),
+  lora_rank: int(0, {
+    min: 0,
+    max: 1_000_000,
+    flag: "lora-rank",
+    empty: "off",
+    help: "train low-rank adapters of this rank beside frozen layers (LoRA); export merges them",
+  }),
+  lora_alpha: float(16, {
+    min: 0,
+    above: true,
+    max: 1e6,
+    flag: "lora-alpha",
+    help: "what adapters add counts lora_alpha / lora_rank",
+  }),
+  lora_for: list({
+    flag: "lora-for",
+    empty: "all linear and convolutional layers but the head",
+    help: "patterns of the layers that get adapters: transformer.h.*.attn",
+  }),
+  lora_dropout: float(0, {
+    min: 0,
+    max: 1,
+    below: true,
+    flag: "lora-dropout",
+    help: "share of an adapter's inputs that is dropped while training",
+  }),
   vocab_size: size("tokens in the vocabulary (gpt)", { empty: "taken from the data" }),
   context: size("longest sequence, in tokens (gpt)", { flag: "context" }),
   heads: size("attention heads (gpt, vit, unet)", { flag: "heads" }),

@@ -418,7 +418,29 @@ const start = {
   init_from: path("", {
     flag: "init-from",
     empty: "PyTorch's initialisation",
-    help: "take the first weights from a checkpoint or state dict",
+    help:
+      "take the first weights from a checkpoint or state dict: ours, PyTorch's, torchvision's, timm's or Hugging Face's",
+  }),
+  new_head: text("", {
+    flag: "new-head",
+    bare: true,
+    yes: "auto",
+    empty: "every tensor has to fit",
+    help:
+      "leave the head of --init-from's file out and train a new one; bare: the model's last layer, or patterns of names: --new-head=fc,neck*",
+  }),
+  freeze: list({
+    flag: "freeze",
+    empty: "all are trained",
+    help:
+      "patterns of parameters that stay as they are: layer[1-3]*,conv1; batch norms among them keep their statistics; a new head is never frozen",
+  }),
+  freeze_until: int(0, {
+    min: 0,
+    max: 1e9,
+    flag: "freeze-until",
+    empty: "to the end",
+    help: "epochs after which --freeze's parameters are trained, too",
   }),
   force: bool(false, {
     flag: "force",
@@ -435,6 +457,18 @@ export const training = {
       flag: "lr-scaling",
       help:
         "linear multiplies the learning rate by global batch / base batch; a preset's linear is for its own rate, not for a typed one",
+    }),
+    lr_for: list({
+      flag: "lr-for",
+      empty: "learning_rate for all",
+      help: "learning rates of parameters by patterns: head*=1e-3,layer4*=1e-4; the first that fits counts",
+    }),
+    layer_decay: float(0, {
+      min: 0,
+      max: 1,
+      flag: "layer-decay",
+      empty: "off",
+      help: "factor of the learning rate from each block of the model to the one before it, such as 0.75",
     }),
     base_batch_size: int(64, {
       min: 1,

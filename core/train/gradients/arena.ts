@@ -47,7 +47,7 @@ export type Shared = (elements: number) => Tensor | null;
 
 /** Moves the parameters into an arena on `device`, whose length `multiple` divides; modules keep their references. */
 export function packParameters(
-  named: Iterable<[string, Tensor]>,
+  named: Iterable<readonly [string, Tensor]>,
   device: Device,
   direct = false,
   multiple = 1,

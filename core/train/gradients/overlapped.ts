@@ -4,7 +4,7 @@ import type { Activation, Model } from "../../models/model.ts";
 import type { Cut } from "../../compile/cuts.ts";
 import type { Arena } from "./arena.ts";
 import { fill_, longLivedZeros, zeros } from "../../../ffi/make.ts";
-import { clone, copy_, narrow, reshape } from "../../../ffi/ops.ts";
+import { clone, copy_, detach, narrow, reshape } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Owned } from "./zero.ts";
 import { autocast } from "../../../ffi/context.ts";
@@ -232,14 +232,14 @@ export function segmented(
     p.seeds?.seed(i);
     return scope(() => blocks[i].forward(x));
   };
-  const cuts: Joint[][] = [];
+  const cuts: Joint[][] = [], atRest = p.atRest ?? 0;
   const norms: (readonly SyncedNorm[])[] = [];
   let x: Activation = input;
   for (let i = 0; i < last; i++) {
     const before: Activation = x;
     const made = autocast(p.cast, p.onGpu, () => run(i, before));
     const cut: Joint[] = [];
-    x = through(made, list(before), cut);
+    x = through(made, list(before), cut, i >= atRest);
     cuts.push(cut);
     norms.push(takeNorms(p.model.root));
   }
@@ -280,10 +280,10 @@ function topOf(
   return top;
 }
 
-function through(made: Activation, before: readonly Tensor[], cut: Joint[]): Activation {
+function through(made: Activation, before: readonly Tensor[], cut: Joint[], wanted: boolean): Activation {
   return mapped(made, (t) => {
     if (before.includes(t) || !isFloating(t.dtype)) return t;
-    const leaf = handedOn(t, boundary);
+    const leaf = handedOn(t, wanted ? boundary : detach);
     cut.push({ made: t, leaf });
     return leaf;
   });

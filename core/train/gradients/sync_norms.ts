@@ -33,7 +33,9 @@ export function openSyncNorms(
   device: Device,
 ): SyncNorms | null {
   const channels = model.blocks.map(({ module }) =>
-    (module?.modules() ?? []).filter((m) => m instanceof BatchNorm).map((norm) => norm.features)
+    (module?.modules() ?? []).filter((m) => m instanceof BatchNorm).filter((m) => !m.held).map((norm) =>
+      norm.features
+    )
   );
   if (channels.every((of) => of.length === 0)) return null;
   refuse(training);

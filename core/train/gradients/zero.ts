@@ -1,6 +1,6 @@
 // --zero 1: each rank updates a part of the weights, and keeps that part of the optimizer's state.
 import { constant, uninitialised, zeros } from "../../../ffi/make.ts";
-import { clamp_, copy_, mul, narrow, sqrt } from "../../../ffi/ops.ts";
+import { cat, clamp_, copy_, mul, narrow, sqrt } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Team } from "../../ranks/team.ts";
@@ -10,7 +10,8 @@ import type { Model } from "../../models/model.ts";
 import type { Arena } from "./arena.ts";
 import { gradientNorm } from "./norm.ts";
 import { compiledUpdate } from "../compiled_update.ts";
-import { createOptimizer, type DeviceUpdate, type Optimizer } from "../optimizers.ts";
+import { createOptimizer, type DeviceUpdate, type Optimizer, type ParameterGroups } from "../optimizers.ts";
+import { type Cut, cutByGroups, groupedOptimizer, groupingOf, type Rates } from "../parameter_groups.ts";
 import { type Bucket, bucketElements, bucketsOf, firstBlocks } from "./overlapped.ts";
 import type { GradientStrategy } from "./strategy.ts";
 import type { Collectives, Ticket } from "../../ranks/collectives.ts";
@@ -37,20 +38,25 @@ export function openZero(
   model: Model,
   team: Team,
   compiles = false,
+  rates: Rates | null = null,
 ): Zero {
   const { collectives, world } = team;
   const least = bucketElements(distributed.bucket_mb, collectives);
   const buckets = bucketsOf(arena.starts, arena.flat.numel, firstBlocks(arena, model), least, world);
   const owned = openOwned(arena, buckets, collectives);
-  const ordinary = createOptimizer(training.optimizer, owned.arena);
-  const inner = compiles ? compiledUpdate(ordinary, training.optimizer, owned.arena) : ordinary;
+  const grouping = rates && groupingOf(rates);
+  const cut = grouping && cutByGroups(owned.arena, owned.places, arena, grouping);
+  const ordinary = cut
+    ? groupedOptimizer(training.optimizer, cut.arena, cut.grouping)
+    : createOptimizer(training.optimizer, owned.arena);
+  const inner = compiles && !cut ? compiledUpdate(ordinary, training.optimizer, owned.arena) : ordinary;
   const bytes = [...inner.slots.values()].flat().reduce((sum, { byteLength }) => sum + byteLength, 0);
   return {
     owned,
     note: `ZeRO-1: each rank has ${formatBytes(bytes)} of the optimizer's state of ${
       formatBytes(world * bytes)
     }`,
-    ...stateOf(inner, arena, owned, team),
+    ...stateOf(inner, arena, owned, team, cut && { ...cut, of: grouping!.of }),
     norm: () =>
       scope(() => {
         const norm = gradientNorm(owned.arena);
@@ -74,24 +80,43 @@ const sharedUpdate = (inner: DeviceUpdate, share: () => void): DeviceUpdate => (
   },
 });
 
+/** The same groups, of whole parameters. */
+const ofWhole = (inner: ParameterGroups, of: readonly number[]): ParameterGroups => ({
+  of,
+  factors: inner.factors,
+  get steps() {
+    return inner.steps;
+  },
+  set steps(steps) {
+    inner.steps = steps;
+  },
+  wait: inner.wait,
+});
+
 /** Rank 0 has room for the whole state, in the host's memory. */
 function stateOf(
   inner: Optimizer,
   arena: Arena,
   { buckets, share }: Owned,
   { rank, collectives }: Team,
+  cut: (Pick<Cut, "pieces"> & Pick<ParameterGroups, "of">) | null,
 ): Pick<Zero, "optimizer" | "gather" | "scatter"> {
   const { flat } = arena;
-  const whole = new Map(
+  const rooms = new Map(
     rank > 0 ? [] : [...inner.slots.keys()].map((slot) => [slot, keep(zeros(flat.shape))]),
   );
   const each = (act: (part: Tensor, all: Tensor, place: Tensor | null) => void) => {
     for (const [slot, parts] of inner.slots) {
-      parts.forEach((part, i) =>
+      const whole = cut
+        ? cut.pieces.map((pieces) => pieces.map((i) => parts[i]))
+        : parts.map((part) => [part]);
+      whole.forEach((pieces, i) =>
         scope(() => {
-          const { from, to } = buckets[i], room = whole.get(slot);
+          const { from, to } = buckets[i], room = rooms.get(slot);
           const all = uninitialised([to - from], { device: flat.device });
+          const part = pieces.length === 1 ? pieces[0] : cat(pieces, 0);
           act(part, all, room ? narrow(room, 0, from, to - from) : null);
+          if (pieces.length > 1) spread(part, pieces);
         })
       );
     }
@@ -100,7 +125,7 @@ function stateOf(
     optimizer: {
       type: inner.type,
       options: inner.options,
-      slots: new Map([...whole].map(([slot, room]) => [slot, arena.viewsOf(room)])),
+      slots: new Map([...rooms].map(([slot, room]) => [slot, arena.viewsOf(room)])),
       get steps() {
         return inner.steps;
       },
@@ -111,6 +136,7 @@ function stateOf(
         inner.step(learningRate, found);
         share();
       },
+      ...(inner.groups && { groups: ofWhole(inner.groups, cut!.of) }),
       ...(inner.onDevice && { onDevice: sharedUpdate(inner.onDevice, share) }),
     },
     gather: () =>
@@ -125,6 +151,15 @@ function stateOf(
         copy_(part, narrow(all, 0, rank * part.numel, part.numel));
       }),
   };
+}
+
+/** The parts of a vector go to their places. */
+function spread(vector: Tensor, places: readonly Tensor[]): void {
+  let from = 0;
+  for (const place of places) {
+    copy_(place, narrow(vector, 0, from, place.numel));
+    from += place.numel;
+  }
 }
 
 export const partitionedGradients = (overlapped: GradientStrategy, zero: Zero): GradientStrategy => ({
@@ -155,6 +190,8 @@ export function refuseZero({ training, distributed, output }: Config): void {
 
 export interface Owned {
   readonly buckets: readonly Bucket[];
+  /** Where in the arena its part of each bucket begins. */
+  readonly places: readonly number[];
   /** Its "parameters" are parts of buckets: updates are element by element. */
   readonly arena: Arena;
   /** Buckets come in order. */
@@ -193,6 +230,7 @@ function openOwned(arena: Arena, buckets: readonly Bucket[], collectives: Collec
   const nothing = () => {};
   return {
     buckets,
+    places: buckets.map(({ from }, i) => from + rank * counts[i]),
     arena: own,
     reduce(bucket) {
       free(bucket - ahead, put);

@@ -714,6 +714,11 @@ export abstract class Module {
     #private;
     /** True while it behaves as in training; `train` sets it. */
     training: boolean;
+    /**
+     * It behaves as in evaluation whatever `train` says, as a frozen batch norm does.
+     * @internal
+     */
+    held: boolean;
     /** Registers a trainable tensor. */
     protected parameter(name: string, tensor: Tensor): Tensor;
     /** Registers a tensor that is saved with the weights but not trained. */
@@ -732,8 +737,31 @@ export abstract class Module {
     stateDict(): Named<Tensor>[];
     /** This module and all below it, parents first. */
     modules(): Module[];
+    /**
+     * The modules below this one with their names, parents first; one that has two names is there once.
+     * @internal
+     */
+    namedModules(): Named<Module>[];
     /** Frees all parameters and buffers, here and in all children. */
     free(): void;
+}
+/**
+ * What LoRA puts beside a layer: modules under names of their own, and what they add to the layer's output.
+ * @internal
+ */
+export interface Adapter {
+    readonly parts: Readonly<Record<string, Module>>;
+    /** The layer's output `y` for its input `x`, and what the adapter adds. */
+    added(y: Tensor, x: Tensor): Tensor;
+}
+/**
+ * A layer that may have an adapter.
+ * @internal
+ */
+export abstract class Adaptable extends Module {
+    #private;
+    adapt(adapter: Adapter): void;
+    protected adapted(y: Tensor, x: Tensor): Tensor;
 }
 /** A module that only gives names to others: PyTorch's Sequential and ModuleDict, or the modules of one block. */
 export class Group extends Module {
@@ -770,7 +798,7 @@ export class PReLU extends Module {
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.MultiheadAttention: several attentions beside each other, over (n, l, embedDim). */
-export class MultiheadAttention extends Module {
+export class MultiheadAttention extends Adaptable {
     #private;
     /** Share of attention weights dropped while training. */
     readonly p: number;
@@ -798,7 +826,7 @@ export interface ConvOptions {
     /** Adds a number to each output channel; true by default. */
     bias?: boolean;
 }
-export abstract class Conv extends Module {
+export abstract class Conv extends Adaptable {
     #private;
     readonly weight: Tensor;
     readonly bias: Tensor | null;
@@ -878,7 +906,7 @@ export function frameAround(sides: readonly number[], multiple: number): {
 /** `sizes` are F.pad's: places before and behind the last dimension, then before and behind the one before it. */
 export function padder(sizes: readonly number[], mode: PaddingMode): (x: Tensor) => Tensor;
 /** torch.nn.Linear: x times the transposed weight, and the bias. */
-export class Linear extends Module {
+export class Linear extends Adaptable {
     /** (outFeatures, inFeatures). */
     weight: Tensor;
     /** (outFeatures), or null. */
