@@ -109,7 +109,10 @@ export function compareStateDicts(
   );
 }
 
-/** What of a model does not come from a file. */
+/**
+ * What of a model does not come from a file.
+ * @internal
+ */
 export interface Fresh {
   /** A new head's own tensors. */
   head(name: string): boolean;

@@ -54,7 +54,10 @@ export interface Optimizer {
   readonly options: Readonly<Record<string, number | boolean | readonly number[] | null>>;
 }
 
-/** Groups of parameters that an optimizer updates alike. */
+/**
+ * Groups of parameters that an optimizer updates alike.
+ * @internal
+ */
 export interface ParameterGroups {
   /** The group of each parameter. */
   readonly of: readonly number[];
