@@ -102,7 +102,7 @@ Deno.test(
   "rates by pattern and by depth: a parameter's first update is so many times the ordinary one",
   inFolder(async (folder) => {
     const path = await first(folder, GPT), one = `${GPT}--init-from ${path} --max-steps 1 `;
-    for (const optimizer of ["sgd --momentum 0.9", "adamw"]) {
+    for (const optimizer of ["sgd --momentum 0.9", "adamw", "lion"]) {
       const end = async (name: string, more: string) =>
         weightsIn((await trained(`${folder}/${name}`, flags(`${one}--optimizer ${optimizer} ${more}`))).path);
       const start = weightsIn(path), plain = await end("plain", "");
