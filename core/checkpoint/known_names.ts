@@ -4,7 +4,7 @@ import type { TensorShape } from "./state_dict.ts";
 import { DTYPE_BYTES, memoryStorage, tensorBytes, TensorData } from "./value.ts";
 
 interface Library {
-  /** Whose it is, in words. */
+  /** Its owner's name and the model's, in words. */
   readonly whose: string;
   /** A tensor that only its files have, and one that the model has. */
   readonly has: RegExp;

@@ -110,7 +110,7 @@ export function compareStateDicts(
 }
 
 /**
- * What of a model does not come from a file.
+ * Tells which tensors of a model do not come from a file.
  * @internal
  */
 export interface Fresh {
@@ -118,7 +118,7 @@ export interface Fresh {
   head(name: string): boolean;
   /** It is new where the file does not have it, as an adapter is. */
   maybe(name: string): boolean;
-  /** What to do about tensors that don't fit; null where there is nothing better than the ordinary advice. */
+  /** Says what to do about tensors that don't fit; null where the ordinary advice is best. */
   advice(misfits: readonly string[]): string | null;
 }
 

@@ -1,4 +1,4 @@
-// Which parameters are a model's head: what --new-head leaves out of a file.
+// Finds the parameters of a model's head, which --new-head does not take from a file.
 import { UserError } from "../base/errors.ts";
 import { checkPatterns } from "../base/patterns.ts";
 import { isAdapter } from "../checkpoint/adapters.ts";

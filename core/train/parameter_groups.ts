@@ -9,7 +9,7 @@ import type { Arena } from "./gradients/arena.ts";
 import { createOptimizer, type Optimizer, type OptimizerSettings } from "./optimizers.ts";
 import type { TrainedParameters } from "./trained_parameters.ts";
 
-/** What of the parameters an optimizer has to know. */
+/** An optimizer has to know this of its parameters. */
 export type Rates = Pick<TrainedParameters, "factors" | "waiting">;
 
 interface Group {

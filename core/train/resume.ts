@@ -182,7 +182,7 @@ export function startFrom(
   return freshCursor();
 }
 
-/** What a file of weights need not have. */
+/** A file of weights need not have these. */
 function freshIn(model: Model, config: Config): Fresh {
   const { model: { name }, training: { new_head: wanted } } = config;
   const own = isCode(name) || isExported(name);

@@ -1,4 +1,4 @@
-// Which parameters a run trains, from when on, and at which rates: --freeze, --freeze-until, --lr-for, --layer-decay, LoRA.
+// The parameters that a run trains, from when on, and at what rates: --freeze, --freeze-until, --lr-for, --layer-decay, LoRA.
 import { requireGrad } from "../../ffi/autograd.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";

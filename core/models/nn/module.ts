@@ -90,7 +90,7 @@ export abstract class Module {
 }
 
 /**
- * What LoRA puts beside a layer: modules under names of their own, and what they add to the layer's output.
+ * LoRA puts it beside a layer: modules under names of their own, which add something to the layer's output.
  * @internal
  */
 export interface Adapter {

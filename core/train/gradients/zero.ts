@@ -190,7 +190,7 @@ export function refuseZero({ training, distributed, output }: Config): void {
 
 export interface Owned {
   readonly buckets: readonly Bucket[];
-  /** Where in the arena its part of each bucket begins. */
+  /** Its part of each bucket begins here in the arena. */
   readonly places: readonly number[];
   /** Its "parameters" are parts of buckets: updates are element by element. */
   readonly arena: Arena;
