@@ -95,6 +95,12 @@ const SIDES = {
   "events.jsonl and W&B, as unasked: each hundredth step": ["--clip-norm=1e9"],
   "events.jsonl and W&B, each step": ["--clip-norm=1e9", "--log-interval=1"],
   "events.jsonl alone, each step": ["--clip-norm=1e9", "--log-interval=1", "--no-wandb"],
+  "events.jsonl and TensorBoard, each step": [
+    "--clip-norm=1e9",
+    "--log-interval=1",
+    "--no-wandb",
+    "--track=tensorboard",
+  ],
   "both and the gradient's norm, each step": ["--log-interval=1"],
 } as const;
 type Side = keyof typeof SIDES;

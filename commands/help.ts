@@ -7,7 +7,7 @@ import { type CommandEntry, COMMANDS } from "./mod.ts";
 export const GROUPS: Readonly<Record<string, readonly string[]>> = {
   "training": ["train", "eval", "predict", "export", "launch"],
   "on a cluster": ["sbatch", "qsub", "sweep", "status", "logs", "cancel", "doctor", "bench"],
-  "looking at runs": ["runs", "watch", "report", "inspect", "sync-wandb"],
+  "looking at runs": ["runs", "watch", "report", "inspect", "sync-wandb", "python"],
   "data": ["generate-data", "pack"],
   "models": ["models", "new", "types", "convert"],
   "settings": ["config", "presets", "libtorch", "completions"],

@@ -105,6 +105,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./sync_wandb.ts")).command,
   },
   {
+    name: "python",
+    summary: "write a package for Python that reads checkpoints, predictions and runs",
+    load: async () => (await import("./python.ts")).command,
+  },
+  {
     name: "inspect",
     summary: "show what is in a checkpoint, a data set or a run",
     load: async () => (await import("./inspect.ts")).command,

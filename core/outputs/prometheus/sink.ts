@@ -1,7 +1,7 @@
 // Writes a file of Prometheus's text format, in the writing thread: the newest numbers, for the textfile collector of a
 // node exporter.
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
-import { type Event, EVENT_FIELDS, type EventField } from "../../run/events.ts";
+import { type Event, EVENT_FIELDS, type EventField, type SystemEvent } from "../../run/events.ts";
 import type { Sink } from "../../run/output.ts";
 import { eachScalar, hasScalars } from "../scalars.ts";
 import { onceBegun, type TrackedRun } from "../tracked_run.ts";
@@ -17,54 +17,56 @@ interface Gauge {
   readonly values: Map<string, number>;
 }
 
-export function openGauges(run: TrackedRun): Sink {
-  const { path } = run, gauges = new Map<string, Gauge>();
-  let wroteAt = -Infinity, now = 0;
-  const set = (name: string, value: number, more: Readonly<Record<string, string>> = {}, help = name) => {
-    const family = `hpctrain_${name.replaceAll(/[^a-zA-Z0-9_]/g, "_")}`;
-    let gauge = gauges.get(family);
-    if (gauge === undefined) gauges.set(family, gauge = { help, values: new Map() });
-    gauge.values.set(labelsOf({ run: run.run, ...more }), value);
-  };
-  const write = () => {
-    set("time_seconds", now, {}, "when this was written, in Unix seconds");
-    const text = textOf(gauges);
-    writeAtomically(path, (out) => writeAll(out, new TextEncoder().encode(text)), { sync: false });
+export function openGauges({ run, path }: TrackedRun): Sink {
+  const scalars = new Map<string, number>(), machines = new Map<number, SystemEvent>();
+  let step = 0, now = 0, wroteAt = -Infinity, code: number | null = null;
+
+  const write = (running: boolean) => {
+    const gauges = new Map<string, Gauge>();
+    const set: SetGauge = (name, value, help = name, more = {}) => {
+      const family = `hpctrain_${name.replaceAll(/[^a-zA-Z0-9_]/g, "_")}`;
+      let gauge = gauges.get(family);
+      if (gauge === undefined) gauges.set(family, gauge = { help, values: new Map() });
+      gauge.values.set(labelsOf({ run, ...more }), value);
+    };
+    set("running", Number(running), "1 while the run trains, 0 after its end");
+    if (code !== null) set("exit_code", code, "0: done, 75: stopped with a checkpoint, others: failed");
+    set("time_seconds", now, "when this was written, in Unix seconds");
+    set("step", step, "steps done");
+    for (const [name, value] of scalars) {
+      const [, family = name, of] = /^([^/]+\/[^/]+)\/(.*)$/s.exec(name) ?? [];
+      set(family, value, HELP.get(family), of === undefined ? {} : { of });
+    }
+    for (const event of machines.values()) putSystem(event, set);
+    const text = new TextEncoder().encode(textOf(gauges));
     wroteAt = now;
+    writeAtomically(path, (out) => writeAll(out, text), { sync: false });
   };
-  set("running", 1, {}, "1 while the run trains, 0 after its end");
 
   return {
     write(event: Event) {
-      now = event.t;
       if (hasScalars(event)) {
-        set("step", event.step, {}, "steps done");
-        eachScalar(event, (name, value) => {
-          const [, family = name, of] = /^([^/]+\/[^/]+)\/(.*)$/s.exec(name) ?? [];
-          set(family, value, of === undefined ? {} : { of }, HELP.get(family));
-        });
-      } else if (event.kind === "system") putSystem(event, set);
+        step = event.step;
+        eachScalar(event, (name, value) => scalars.set(name, value));
+      } else if (event.kind === "system") machines.set(event.rank ?? 0, event);
       else return;
-      if (now - wroteAt >= EVERY_S || now < wroteAt) write();
+      now = event.t;
+      if (now - wroteAt >= EVERY_S || now < wroteAt) write(true);
     },
     close(exitCode) {
-      set("running", 0);
-      if (exitCode !== undefined) {
-        set("exit_code", exitCode, {}, "0: done, 75: stopped with a checkpoint, others: failed");
-      }
+      code = exitCode ?? null;
       now = Date.now() / 1000;
-      write();
+      write(false);
     },
   };
 }
 
-function putSystem(
-  { t: _, step: __, rank = 0, ...event }: Event & { kind: "system" },
-  set: (name: string, value: number, more: Readonly<Record<string, string>>, help?: string) => void,
-): void {
+type SetGauge = (name: string, value: number, help?: string, more?: Readonly<Record<string, string>>) => void;
+
+function putSystem({ rank = 0, ...event }: SystemEvent, set: SetGauge): void {
   for (const [field, { about }] of Object.entries<EventField>(EVENT_FIELDS.system)) {
     const value = event[field as keyof typeof EVENT_FIELDS.system];
-    if (value !== undefined) set(`system_${field}`, value, { rank: String(rank) }, about);
+    if (value !== undefined) set(`system_${field}`, value, about, { rank: String(rank) });
   }
 }
 
