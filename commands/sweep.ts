@@ -12,7 +12,21 @@ export const SWEEP_OPTIONS = {
     value: "N",
     help: "N runs drawn from the lists and from ranges such as 1e-5..1e-2, instead of all combinations",
   },
+  search: {
+    kind: "text",
+    value: "KIND",
+    help: "choose runs one by one: grid, random, tpe (learns from earlier runs), asha (stops losers early)",
+  },
+  "max-runs": { kind: "text", value: "N", help: "runs of a search" },
+  parallel: { kind: "text", value: "N", help: "runs at the same time, as --jobs" },
   metric: { kind: "text", value: "NAME", help: "what runs are compared by (default: val_loss)" },
+  goal: { kind: "text", value: "GOAL", help: "minimize or maximize (default: as the metric is known)" },
+  "first-rung": {
+    kind: "text",
+    value: "1ep",
+    help: "where losers are stopped first, in epochs or steps (asha: 1ep)",
+  },
+  reduce: { kind: "text", value: "N", help: "one run of N goes on from a rung to the next (default: 3)" },
   local: { kind: "bool", help: "train here and now instead of making a job array" },
   jobs: { kind: "text", value: "N", help: "runs at the same time (default: 1 here, all in a job array)" },
   submit: { kind: "bool", help: "submit the job array" },
@@ -20,15 +34,22 @@ export const SWEEP_OPTIONS = {
   json: { kind: "bool", help: "status and best as JSON" },
 } as const;
 
+/** Those that say which runs there are; a job script takes them too. */
+export const PLAN_OPTIONS = (({ local: _1, submit: _2, pbs: _3, json: _4, ...plan }) => plan)(
+  SWEEP_OPTIONS,
+);
+
 export const command: Command = {
-  usage: "hpctrain sweep FLAGS [--random N] [--local | --submit], hpctrain sweep status|best [NAME]",
+  usage: "hpctrain sweep [FILE] FLAGS [--search KIND] [--local | --submit], sweep status|best [NAME]",
   examples: [
     "hpctrain sweep --config run.yaml --lr 1e-4,3e-4,1e-3 --set model.hidden_size=64,128 --submit",
-    "hpctrain sweep --lr 1e-5..1e-2 --random 20 --local --jobs 2",
+    "hpctrain sweep --lr 1e-5..1e-2 --search tpe --max-runs 30 --parallel 2 --local",
+    "hpctrain sweep search.yaml --config run.yaml --search asha --max-runs 100 --parallel 8 --submit",
     "hpctrain sweep best",
   ],
   settings: true,
   options: SWEEP_OPTIONS,
+  positionals: 1,
   words: ["status", "best"],
   run: async (argv) => await (await import("./run/sweep.ts")).sweep(argv),
 };

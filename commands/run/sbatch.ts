@@ -17,10 +17,12 @@ import { environmentLines } from "../../core/settings/environment.ts";
 import { VERSION } from "../../core/base/version.ts";
 import { join, resolve as resolvePath } from "../../deps/path.ts";
 import { type Sweep, writeSweep } from "../../core/cluster/sweep/runs.ts";
+import { isSearch } from "../../core/cluster/sweep/trials.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
-import { parseWholeOption, planSweep, printSweepEnd } from "./sweep.ts";
-import { SWEEP_OPTIONS } from "../sweep.ts";
+import { planSweep, printSweepEnd } from "./sweep.ts";
+import { wholeNumber } from "../../core/cluster/sweep/search.ts";
+import { PLAN_OPTIONS } from "../sweep.ts";
 import { errBeside, refuseFolder, renderSlurm } from "../../core/cluster/script/slurm.ts";
 import { loadCommand } from "../mod.ts";
 import { command, OPTIONS } from "../sbatch.ts";
@@ -154,12 +156,14 @@ async function prepareArray(
   const torque = prepared.job.site.pbs.dialect === "torque";
   const index = pbs ? torque ? "PBS_ARRAYID" : "PBS_ARRAY_INDEX" : "SLURM_ARRAY_TASK_ID";
   const array = todo.length > 1; // PBS knows no array of one
-  const whichRun = !array
+  const whichRun = isSearch(sweep)
+    ? "next"
+    : !array
     ? String(todo[0])
     : todo.length === sweep.runs.length
     ? { shell: `"$${index}"` }
     : { shell: `"$(cut -d ' ' -f $((${index} + 1)) <<<'${todo.join(" ")}')"` };
-  const atOnce = jobs === undefined ? undefined : parseWholeOption("jobs", jobs);
+  const atOnce = jobs === undefined ? undefined : wholeNumber("jobs", jobs);
   const job = {
     ...prepared.job,
     made: {
@@ -216,21 +220,27 @@ export async function sweepAsJob(
   scheduler: Scheduler,
   check: (prepared: PreparedJob) => Promise<number>,
 ): Promise<number> {
-  const { name, random, metric, jobs } = SWEEP_OPTIONS;
-  const options = { name, random, metric, jobs };
   const usage = `hpctrain ${scheduler.command} --kind sweep --lr 1e-4,3e-4 [FLAGS]`;
   const { job, rest } = jobsOwn(words, scheduler);
-  const { own, rest: axes } = splitOwnOptions(rest, options);
-  const request = parseOptions(own, options, usage).options;
+  const { own, rest: axes } = splitOwnOptions(rest, PLAN_OPTIONS);
+  const request = parseOptions(own, PLAN_OPTIONS, usage).options;
   const typed = ["hpctrain", scheduler.command, "--kind", "sweep", ...words];
-  const { sweep, folder, todo, fixed, made, summary: said } = planSweep(axes, request, typed, usage);
+  const { sweep, folder, todo, fixed, changed, summary: said } = planSweep(axes, request, typed, usage);
   const { pbs, how, output } = ending(job, scheduler);
-  const array = { sweep, folder, todo, words: [...job, ...fixed], typed, pbs, jobs: request.jobs };
+  const array = {
+    sweep,
+    folder,
+    todo,
+    words: [...job, ...fixed],
+    typed,
+    pbs,
+    jobs: request.jobs ?? request.parallel,
+  };
   if (how === "dry-run") {
     console.log(said);
     return todo.length === 0 ? EXIT.done : await check(await prepareArray(array, scheduler));
   }
-  if (made) writeSweep(folder, sweep);
+  if (changed) writeSweep(folder, sweep);
   (how === "print" ? console.error : console.log)(said);
   if (todo.length === 0) return how === "print" ? EXIT.done : printSweepEnd(sweep, folder);
   if (how !== "print") return await asArray({ ...array, how, output });

@@ -1,5 +1,5 @@
-// `hpctrain sweep`: one training for each combination of values, as one job array or on this machine; `sweep status`
-// and `sweep best` look at them, `sweep run` is what the jobs do.
+// `hpctrain sweep`: one training for each combination of values, or for those that a search chooses, as one job array
+// or on this machine; `sweep status` and `sweep best` look at them, `sweep run` is what the jobs do.
 import { join } from "../../deps/path.ts";
 import { drawn, grid, namesOf, readAxes, type SweepRequest } from "../../core/cluster/sweep/axes.ts";
 import {
@@ -13,19 +13,24 @@ import {
   sweepTable,
   writeSweep,
 } from "../../core/cluster/sweep/runs.ts";
+import { goalOf } from "../../core/cluster/sweep/metric.ts";
+import { joinedSpace, readSearchFile, type SearchFile, spaceOfAxes } from "../../core/cluster/sweep/space.ts";
+import { searchOf, wholeNumber } from "../../core/cluster/sweep/search.ts";
+import { hasOldRuns, isSearch } from "../../core/cluster/sweep/trials.ts";
 import { thisProgram } from "../../core/base/shell.ts";
-import { parseOptions, splitFlag, splitOwnOptions } from "../../core/settings/options.ts";
+import { didYouMean } from "../../core/base/suggest.ts";
+import { looksLikeFlag, parseOptions, splitFlag, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
-import { findSetting, FLAGS } from "../../core/settings/settings.ts";
+import { type Config, findSetting, FLAGS } from "../../core/settings/settings.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
 import { pathExists } from "../../core/base/files.ts";
 import { readEvents } from "../../core/run/event_log.ts";
 import { VERSION } from "../../core/base/version.ts";
-import { SWEEP_OPTIONS } from "../sweep.ts";
+import { PLAN_OPTIONS, SWEEP_OPTIONS } from "../sweep.ts";
 
 export const USAGE =
-  "hpctrain sweep --lr 1e-4,3e-4 [--set KEY=A,B] [--random N] [--local | --submit] | sweep status|best [NAME]";
+  "hpctrain sweep [FILE] --lr 1e-4,3e-4 [--set KEY=A,B] [--search KIND --max-runs N] [--local | --submit] | sweep status|best [NAME]";
 
 type Own = ReturnType<typeof optionsOf>;
 
@@ -39,12 +44,12 @@ export async function sweep(argv: string[]): Promise<number> {
   if (verb === "status" || verb === "best") return show(verb, rest.slice(1), options);
   const planned = planSweep(rest, options, ["hpctrain", "sweep", ...argv], USAGE);
   const { sweep, folder, todo, fixed } = planned;
-  if (planned.made) writeSweep(folder, sweep);
+  if (planned.changed) writeSweep(folder, sweep);
   console.log(planned.summary);
   if (todo.length === 0) return printSweepEnd(sweep, folder);
   if (options.local) return await locally(sweep, folder, todo, jobsOf(options));
   const { asArray } = await import("./sbatch.ts");
-  const { pbs, jobs, submit } = options;
+  const { pbs, submit } = options, jobs = options.jobs ?? options.parallel;
   const typed = ["hpctrain", "sweep", ...argv];
   return await asArray({
     sweep,
@@ -65,59 +70,108 @@ export interface PlannedSweep {
   readonly todo: readonly number[];
   /** Flags that all runs have. */
   readonly fixed: readonly string[];
-  /** It is new, and not noted yet. */
-  readonly made: boolean;
+  /** It is new or has more runs, which is not noted yet. */
+  readonly changed: boolean;
   readonly summary: string;
 }
 
 /** Plans the sweep of these words, or the one that they go on with. Writes nothing. */
 export function planSweep(
   words: readonly string[],
-  options: Pick<Own, "name" | "random" | "metric">,
+  given: PlanOptions,
   typed: readonly string[],
   usage: string,
 ): PlannedSweep {
-  const axes = readAxes(words, usage);
-  if (axes.axes.length === 0) {
+  const { file, rest } = searchFileIn(words, usage);
+  const options = { ...file?.options, ...withoutUnset(given) };
+  const axes = readAxes(rest, usage);
+  if (axes.axes.length === 0 && !file?.space.length) {
     throw new UserError(
       "usage",
       "A sweep needs a setting with several values, such as --lr 1e-4,3e-4,1e-3 or --set model.hidden_size=64,128.",
     );
   }
   const { config } = resolveSettings({ argv: [...axes.fixed], env: Deno.env.toObject(), usage });
-  const request = sweepOf(axes, options, typed, config.output.save_dir);
-  const { folder, sweep, made } = place(request, config.output.save_dir, options.name);
-  const rows = rowsOf(sweep);
-  const todo = rows.flatMap(({ state }, i) => state === "done" ? [] : [i]);
-  const all = formatPlural(rows.length, "run");
+  const request = sweepOf(axes, options, typed, config, file);
+  const { folder, sweep, made, changed } = place(request, config.output.save_dir, options.name);
+  const settled = isSearch(sweep) ? ["done", "pruned", "failed"] : ["done"];
+  const states = rowsOf(folder, sweep).map(({ state }) => state);
+  const numbers = Array.from({ length: sweep.search?.maxRuns ?? states.length }, (_, i) => i);
+  const todo = numbers.filter((i) => !settled.includes(states[i]));
+  const all = formatPlural(numbers.length, "run");
   const summary = `Sweep ${sweep.name} in ${folder}: ${made ? all : `${todo.length} of ${all} not done yet`}`;
-  return { sweep, folder, todo, fixed: axes.fixed, made, summary };
+  return { sweep, folder, todo, fixed: axes.fixed, changed, summary };
 }
+
+/** A first word that is no flag is the file of a search. */
+function searchFileIn(
+  words: readonly string[],
+  usage: string,
+): { file: SearchFile | null; rest: readonly string[] } {
+  const [first] = words;
+  if (first === undefined || looksLikeFlag(first)) return { file: null, rest: words };
+  if (!pathExists(first)) {
+    const hint = didYouMean(first, ["status", "best"]);
+    throw new UserError("usage", `"${first}" is no file of a search and no flag.${hint} Usage: ${usage}`);
+  }
+  return { file: readSearchFile(first), rest: words.slice(1) };
+}
+
+const withoutUnset = (options: PlanOptions): Partial<PlanOptions> =>
+  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+
+type PlanOptions = Pick<Own, keyof typeof PLAN_OPTIONS>;
 
 function sweepOf(
   { fixed, axes }: SweepRequest,
-  { name, random, metric }: Pick<Own, "name" | "random" | "metric">,
+  options: Partial<PlanOptions>,
   command: readonly string[],
-  saveDir: string,
+  { output, training }: Config,
+  file: SearchFile | null,
 ): Sweep {
-  const seed = fixed.find((word) => word.startsWith("--seed="))?.split("=")[1] ?? "0";
-  const points = random === undefined
-    ? grid(axes)
-    : drawn(axes, parseWholeOption("random", random), Number(seed));
-  const called = name ?? "sweep";
+  const { random, search } = options, called = options.name ?? "sweep", metric = options.metric ?? "val_loss";
   if (!/^[\w][\w.+-]{0,60}$/.test(called)) {
     throw new UserError(
       "usage",
       `--name "${called}" should be of letters, digits, dots, dashes and underscores, at most 60.`,
     );
   }
+  const seed = training.seed;
+  const about = {
+    format: 1,
+    version: VERSION,
+    name: called,
+    command,
+    saveDir: output.save_dir,
+    metric,
+  } as const;
+  if (search !== undefined || file !== null) {
+    if (random !== undefined) {
+      throw new UserError(
+        "usage",
+        "--random N is short for a search: give --search random --max-runs N alone.",
+      );
+    }
+    const space = joinedSpace(file?.space ?? [], spaceOfAxes(axes));
+    const chosen = searchOf({ ...options, search: search ?? "grid" }, space, seed);
+    return { ...about, runs: [], fixed, goal: goalOf(metric, options.goal), search: chosen };
+  }
+  refuseWithoutSearch(options);
+  const points = random === undefined ? grid(axes) : drawn(axes, wholeNumber("random", random), seed);
   const names = namesOf(called, axes, points);
   const runs = points.map((point, i) => ({
     run: names[i],
     words: [...fixed, ...axes.map(({ before }, k) => before + point[k])],
     values: Object.fromEntries(axes.map((axis, k) => [axis.name, point[k]])),
   }));
-  return { format: 1, version: VERSION, name: called, command, saveDir, metric: metric ?? "val_loss", runs };
+  const goal = options.goal === undefined ? {} : { goal: goalOf(metric, options.goal) };
+  return { ...about, runs, ...goal };
+}
+
+function refuseWithoutSearch(options: Partial<PlanOptions>): void {
+  const name = (["max-runs", "first-rung", "reduce"] as const).find((one) => options[one] !== undefined);
+  if (name === undefined) return;
+  throw new UserError("usage", `--${name} belongs to a search: add --search random, tpe or asha.`);
 }
 
 /** A longer time, another queue: the same runs all the same. */
@@ -130,23 +184,31 @@ const isOfTheJob = (word: string): boolean => {
 /** The same runs under the same name are the same sweep, which goes on; others are another one. */
 function place(made: Sweep, saveDir: string, request: string | undefined) {
   const sweeps = join(saveDir, "sweeps");
-  const trained = ({ runs }: Sweep) =>
-    JSON.stringify(runs.map(({ words }) => words.filter((word) => !isOfTheJob(word))));
+  const own = (words: readonly string[]) => words.filter((word) => !isOfTheJob(word));
+  // More runs of a search are the same search.
+  const trained = ({ runs, search, fixed = [], metric, goal }: Sweep) =>
+    JSON.stringify(
+      search ? [own(fixed), metric, goal, { ...search, maxRuns: 0 }] : runs.map(({ words }) => own(words)),
+    );
   const same = (old: Sweep) => trained(old) === trained(made);
   for (let number = 1;; number++) {
     const name = number === 1 ? made.name : `${made.name}-${number}`;
     const folder = join(sweeps, name);
     const old = readSweep(folder);
-    if (old && same(old)) return { folder, sweep: old, made: false };
+    if (old && same(old)) {
+      const maxRuns = made.search?.maxRuns, fixed = made.fixed;
+      const sweep = old.search && maxRuns ? { ...old, fixed, search: { ...old.search, maxRuns } } : old;
+      return { folder, sweep, made: false, changed: sweep !== old };
+    }
     if (old && request !== undefined) {
       throw new UserError(
         "usage",
         `The sweep ${request} in ${folder} has other runs: choose another --name, or remove that folder.`,
       );
     }
-    if (old) continue;
+    if (old || (made.search && hasOldRuns({ ...made, name }, request))) continue;
     const runs = made.runs.map((one) => ({ ...one, run: name + one.run.slice(made.name.length) }));
-    return { folder, sweep: { ...made, name, runs }, made: true };
+    return { folder, sweep: { ...made, name, runs }, made: true, changed: true };
   }
 }
 
@@ -156,19 +218,22 @@ async function locally(
   todo: readonly number[],
   atOnce: number,
 ): Promise<number> {
+  if (isSearch(sweep)) return await (await import("./search.ts")).searchLocally(folder, sweep, atOnce);
   const { runLocally } = await import("../../core/cluster/sweep/local.ts");
   const program = thisProgram();
-  const runs = todo.map((i) => ({
-    run: sweep.runs[i].run,
-    command: [...program, "sweep", "run", folder, String(i)],
-  }));
-  const code = await runLocally(runs, { atOnce, folder, say: (line) => console.log(line) });
+  let next = 0;
+  const code = await runLocally(() => {
+    const i = todo[next++];
+    if (i === undefined) return null;
+    const command = [...program, "sweep", "run", folder, String(i)];
+    return { run: sweep.runs[i].run, command, number: next, of: todo.length };
+  }, { atOnce, folder, say: (line) => console.log(line) });
   printSweepEnd(sweep, folder);
   return code;
 }
 
 export function printSweepEnd(sweep: Sweep, folder: string): number {
-  const [best] = ranked(rowsOf(sweep), sweep.metric);
+  const [best] = ranked(rowsOf(folder, sweep), sweep.metric, sweep.goal);
   if (best) console.log(`Best ${sweep.metric}: ${best.metric} of ${best.run}`);
   console.log(`All of them: hpctrain sweep status ${folder}`);
   return EXIT.done;
@@ -177,6 +242,9 @@ export function printSweepEnd(sweep: Sweep, folder: string): number {
 /** `sweep run FOLDER NUMBER [FLAGS]`: one training, which goes on from its checkpoint where it has one. */
 async function runOne([folder, number, ...more]: string[]): Promise<number> {
   const sweep = folder === undefined ? null : readSweep(folder);
+  if (sweep && isSearch(sweep)) {
+    return await (await import("./search.ts")).runTrial(folder, sweep, number, more);
+  }
   const run = sweep?.runs[Number(number)];
   if (!sweep || !run) {
     const why = sweep ? `has runs 0 to ${sweep.runs.length - 1}` : "is no sweep: it has no sweep.json";
@@ -200,8 +268,9 @@ function show(verb: "status" | "best", words: readonly string[], options: Own): 
   const word = positionals[0] ?? onlyOne(sweeps);
   const { folder, sweep } = findSweep(word, sweeps);
   const metric = options.metric ?? sweep.metric;
-  const rows = rowsOf({ ...sweep, metric });
-  const shown = verb === "best" ? ranked(rows, metric) : rows;
+  const goal = goalOf(metric, options.goal ?? (metric === sweep.metric ? sweep.goal : undefined));
+  const rows = rowsOf(folder, { ...sweep, metric });
+  const shown = verb === "best" ? ranked(rows, metric, goal) : rows;
   if (options.json) {
     console.log(JSON.stringify({ sweep: sweep.name, folder, metric, runs: shown.map(numbered) }));
   } else if (shown.length > 0) { for (const line of sweepTable(shown, metric)) console.log(line); }
@@ -232,7 +301,7 @@ const numbered = (row: SweepRow) => ({
   metric: row.metric !== null && Number.isFinite(row.metric) ? row.metric : null,
 });
 
-function onlyOne(sweeps: string): string {
+export function onlyOne(sweeps: string): string {
   const names = sweepNames(sweeps);
   if (names.length === 1) return names[0];
   throw new UserError(
@@ -241,10 +310,9 @@ function onlyOne(sweeps: string): string {
   );
 }
 
-const jobsOf = ({ jobs }: Own) => jobs === undefined ? 1 : parseWholeOption("jobs", jobs);
-
-export function parseWholeOption(name: string, text: string): number {
-  const value = Number(text);
-  if (Number.isSafeInteger(value) && value >= 1) return value;
-  throw new UserError("usage", `--${name} should be a whole number from 1 on, but got "${text}".`);
-}
+const jobsOf = ({ jobs, parallel }: Own) =>
+  jobs !== undefined
+    ? wholeNumber("jobs", jobs)
+    : parallel === undefined
+    ? 1
+    : wholeNumber("parallel", parallel);

@@ -8,8 +8,9 @@ import { type FlagOrigin, flagOrigin, formatOrigin, fromText, setOrigin } from "
 import { UserError } from "../../base/errors.ts";
 import { key, uniform } from "../../base/random.ts";
 
-interface Axis {
+export interface Axis {
   readonly name: string;
+  readonly path: string;
   readonly setting: Setting;
   /** This is "--lr=" or "--set=model.hidden_size=". */
   readonly before: string;
@@ -23,7 +24,7 @@ export interface SweepRequest {
 }
 
 /** These flags make the run itself, or the sweep sets them. */
-const NOT_SWEPT: Readonly<Record<string, string>> = {
+export const NOT_SWEPT: Readonly<Record<string, string>> = {
   "output.run_name": "each run is named by its values: name the sweep with --name",
   "output.save_dir": "all runs of a sweep are in one folder",
   "distributed.nodes": "the runs are jobs of one array, which are all of one size",
@@ -97,7 +98,7 @@ function axisOf(declared: Declared, origin: FlagOrigin, given: string): Axis | n
       `${formatOrigin(origin)}: the range ${given} should go from a smaller to a larger number.`,
     );
   }
-  return { name: path.slice(path.lastIndexOf(".") + 1), setting, before, choices, range };
+  return { name: path.slice(path.lastIndexOf(".") + 1), path, setting, before, choices, range };
 }
 
 function refuseTwice(axes: readonly Axis[]): void {
@@ -112,6 +113,9 @@ type Point = readonly string[];
 const MOST_RUNS = 10_000;
 /** A range whose ends differ by this factor is drawn from by its logarithm. */
 const WIDE = 10;
+
+export const isLogarithmic = ({ low, high }: NonNullable<Axis["range"]>): boolean =>
+  low > 0 && high / low >= WIDE;
 
 export function grid(axes: readonly Axis[]): Point[] {
   const range = axes.find((axis) => axis.range);
@@ -150,7 +154,7 @@ function draw({ choices, range, setting }: Axis, u: number): string {
   if (!range) return choices[Math.floor(u * choices.length)];
   const { low, high } = range;
   const whole = setting.kind === "int";
-  const value = low > 0 && high / low >= WIDE ? low * (high / low) ** u : low + (high - low) * u;
+  const value = isLogarithmic(range) ? low * (high / low) ** u : low + (high - low) * u;
   return String(whole ? Math.round(value) : Number(value.toPrecision(4)));
 }
 

@@ -6,21 +6,32 @@ import { formatDuration } from "../../base/format.ts";
 export interface LocalRun {
   readonly run: string;
   readonly command: readonly string[];
+  /** Its values. */
+  readonly about?: string;
+  /** From 1. */
+  readonly number: number;
+  readonly of: number;
+  /** It says what became of the run, where the exit code alone does not tell. */
+  readonly ended?: (code: number) => string | null;
 }
 
 export interface LocalOptions {
   readonly atOnce: number;
   readonly folder: string;
   readonly say: (line: string) => void;
+  readonly started?: (pid: number) => void;
 }
 
-/** Returns the first code that is not 0, or 75 after a stop. A failed run does not stop the others. */
+/**
+ * `next` gives a run at a time, and null when there is none left. Returns the first code that is not 0, or 75
+ * after a stop. A failed run does not stop the others.
+ */
 export async function runLocally(
-  runs: readonly LocalRun[],
-  { atOnce, folder, say }: LocalOptions,
+  next: () => Promise<LocalRun | null> | LocalRun | null,
+  { atOnce, folder, say, started }: LocalOptions,
 ): Promise<number> {
   const children = new Set<Deno.ChildProcess>();
-  let stopping = false, code: number = EXIT.done, next = 0;
+  let stopping = false, code: number = EXIT.done;
   const stop = (signal: Deno.Signal) => () => {
     if (!stopping) say(`${signal}: no further run is begun, and those under way stop after a save.`);
     stopping = true;
@@ -31,45 +42,46 @@ export async function runLocally(
   const handlers = [["SIGINT", () => stopping = true] as const, ...passOn];
   for (const [signal, handler] of handlers) Deno.addSignalListener(signal, handler);
   const work = async () => {
-    while (!stopping && next < runs.length) {
-      const number = ++next;
-      const ended = await one(runs[number - 1], { number, of: runs.length, folder, say, children });
+    while (!stopping) {
+      const run = await next();
+      if (run === null || stopping) return;
+      const ended = await one(run, { folder, say, started, children });
       if (code === EXIT.done) code = ended;
     }
   };
   try {
-    await Promise.all(Array.from({ length: Math.min(atOnce, runs.length) }, work));
+    await Promise.all(Array.from({ length: atOnce }, work));
   } finally {
     for (const [signal, handler] of handlers) Deno.removeSignalListener(signal, handler);
   }
   return stopping ? EXIT.stopped : code;
 }
 
-interface Turn extends Pick<LocalOptions, "folder" | "say"> {
-  readonly number: number;
-  readonly of: number;
+interface Turn extends Pick<LocalOptions, "folder" | "say" | "started"> {
   readonly children: Set<Deno.ChildProcess>;
 }
 
-async function one({ run, command }: LocalRun, { number, of, folder, say, children }: Turn): Promise<number> {
+async function one(
+  { run, about, command, number, of, ended }: LocalRun,
+  { folder, say, started, children }: Turn,
+): Promise<number> {
   const path = join(folder, `${run}.out`);
   const began = performance.now();
-  say(`[${number}/${of}] ${run} begins; its output goes to ${path}`);
+  say(`[${number}/${of}] ${run} begins${about ? ` with ${about}` : ""}; its output goes to ${path}`);
   const file = await Deno.open(path, { write: true, create: true, append: true });
   try {
     const [program, ...args] = command;
     const child = new Deno.Command(program, { args, stdin: "null", stdout: "piped", stderr: "piped" })
       .spawn();
     children.add(child);
+    started?.(child.pid);
     await Promise.all([copy(child.stdout, file), copy(child.stderr, file)]);
     const { code } = await child.status;
     children.delete(child);
     const took = formatDuration((performance.now() - began) / 1000);
-    say(
-      `[${number}/${of}] ${run} ${
-        code === 0 ? "is done" : code === EXIT.stopped ? "has stopped" : `failed with code ${code}`
-      } after ${took}`,
-    );
+    const became = ended?.(code) ??
+      (code === EXIT.done ? "is done" : code === EXIT.stopped ? "has stopped" : `failed with code ${code}`);
+    say(`[${number}/${of}] ${run} ${became} after ${took}`);
     return code;
   } finally {
     file.close();

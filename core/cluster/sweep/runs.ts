@@ -5,8 +5,11 @@ import { messageOf, UserError } from "../../base/errors.ts";
 import { formatValue } from "../../base/format.ts";
 import { readRun, type RunData } from "../../run/run_data.ts";
 import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
+import { type Goal, goalOf, metricOf } from "./metric.ts";
+import type { Search } from "./search.ts";
+import { isSearch, readTrials, runOf, type Trial } from "./trials.ts";
 
-interface SweepRun {
+export interface SweepRun {
   readonly run: string;
   readonly words: readonly string[];
   readonly values: Readonly<Record<string, string>>;
@@ -20,6 +23,11 @@ export interface Sweep {
   readonly saveDir: string;
   readonly metric: string;
   readonly runs: readonly SweepRun[];
+  /** The runs of a search are chosen one by one: `runs` is empty, and its folder has them. */
+  readonly search?: Search;
+  readonly goal?: Goal;
+  /** Flags that all runs of a search have. */
+  readonly fixed?: readonly string[];
 }
 
 const manifestIn = (folder: string): string => join(folder, "sweep.json");
@@ -58,7 +66,8 @@ export function readSweep(folder: string): Sweep | null {
       { cause },
     );
   }
-  const good = sweep?.format === 1 && Array.isArray(sweep.runs) &&
+  const good = sweep?.format === 1 && (sweep.search === undefined || Array.isArray(sweep.search.space)) &&
+    Array.isArray(sweep.runs) &&
     sweep.runs.every(({ run, words }) => typeof run === "string" && Array.isArray(words));
   if (!good) throw new UserError("usage", `${path} is no sweep of this version of hpctrain.`);
   return sweep;
@@ -89,7 +98,7 @@ export function sweepNames(sweeps: string): string[] {
 export interface SweepRow {
   readonly run: string;
   readonly values: SweepRun["values"];
-  readonly state: RunState | "waiting";
+  readonly state: RunState | "waiting" | "pruned";
   readonly step: number;
   readonly steps: number | null;
   /** The step with the best validation loss has it. */
@@ -99,28 +108,44 @@ export interface SweepRow {
   readonly why: string;
 }
 
-export function rowsOf(sweep: Sweep, now = Date.now() / 1000): SweepRow[] {
-  return sweep.runs.map(({ run, values }) => {
-    const folder = join(sweep.saveDir, "logs", run);
-    const data = read(folder);
-    if (data === null) {
-      return {
-        run,
-        values,
-        state: "waiting",
-        step: 0,
-        steps: null,
-        metric: null,
-        epoch: null,
-        folder,
-        why: "Not begun",
-      };
-    }
-    const { state, why } = runStatusOf(data, now);
-    const { step, steps } = progressOf(data);
-    const metric = metricOf(data, sweep.metric);
-    return { run, values, state, step, steps, metric, epoch: data.best?.epoch ?? null, folder, why };
+export function rowsOf(folder: string, sweep: Sweep, now = Date.now() / 1000): SweepRow[] {
+  if (!isSearch(sweep)) return sweep.runs.map((run) => rowOf(sweep, run, now));
+  return readTrials(folder).map((trial) => {
+    const run = runOf(sweep, trial);
+    return trial.result === null ? rowOf(sweep, run, now) : settledRow(sweep, run, trial.result);
   });
+}
+
+function rowOf({ saveDir, metric: wanted }: Sweep, { run, values }: SweepRun, now: number): SweepRow {
+  const folder = join(saveDir, "logs", run);
+  const data = read(folder);
+  if (data === null) {
+    const nothing = { step: 0, steps: null, metric: null, epoch: null };
+    return { run, values, state: "waiting", ...nothing, folder, why: "Not begun" };
+  }
+  const { state, why } = runStatusOf(data, now);
+  const { step, steps } = progressOf(data);
+  const metric = metricOf(data, wanted);
+  return { run, values, state, step, steps, metric, epoch: data.best?.epoch ?? null, folder, why };
+}
+
+/** Its own files need not be read again. */
+function settledRow(
+  { saveDir }: Sweep,
+  { run, values }: SweepRun,
+  { state, value, step, epoch, why }: NonNullable<Trial["result"]>,
+): SweepRow {
+  return {
+    run,
+    values,
+    state,
+    step,
+    steps: null,
+    metric: value,
+    epoch,
+    folder: join(saveDir, "logs", run),
+    why,
+  };
 }
 
 function read(folder: string): RunData | null {
@@ -132,18 +157,9 @@ function read(folder: string): RunData | null {
   return readRun(folder);
 }
 
-function metricOf({ best, bestMetrics }: RunData, metric: string): number | null {
-  const name = metric.replace(/^val_/, "");
-  return name === "loss" ? best?.loss ?? null : bestMetrics[name] ?? null;
-}
-
-const LARGER_IS_BETTER = /^(val_)?(acc|accuracy|top5|r2|f1|auc|iou|mean_iou|skill|dice|precision|recall)/i;
-
-const wantsLargest = (metric: string): boolean => LARGER_IS_BETTER.test(metric);
-
 /** Leaves out rows without the metric; the best one is first. */
-export function ranked(rows: readonly SweepRow[], metric: string): SweepRow[] {
-  const sign = wantsLargest(metric) ? -1 : 1;
+export function ranked(rows: readonly SweepRow[], metric: string, goal = goalOf(metric)): SweepRow[] {
+  const sign = goal === "maximize" ? -1 : 1;
   return rows.filter((row): row is SweepRow & { metric: number } => Number.isFinite(row.metric))
     .sort((a, b) => sign * (a.metric - b.metric));
 }

@@ -1,0 +1,204 @@
+// The runs of a search: several at a time on this machine, or one as a job of an array; and the page about them.
+import { join } from "../../deps/path.ts";
+import { EXIT, messageOf, UserError } from "../../core/base/errors.ts";
+import { remove } from "../../core/base/atomic.ts";
+import { formatPlural, formatValue } from "../../core/base/format.ts";
+import { thisProgram } from "../../core/base/shell.ts";
+import { startThread } from "../../core/base/threads.ts";
+import { endClaim, startOf, startOfJob, thisHolder } from "../../core/cluster/sweep/claims.ts";
+import { runLocally } from "../../core/cluster/sweep/local.ts";
+import { evaluationsOf } from "../../core/cluster/sweep/metric.ts";
+import { tellOptuna } from "../../core/cluster/sweep/optuna.ts";
+import { rowsOf, type SweepRow } from "../../core/cluster/sweep/runs.ts";
+import {
+  claimTrial,
+  failed,
+  heldHere,
+  isFinal,
+  isNone,
+  nextTrial,
+  readTrial,
+  resultOf,
+  runOf,
+  type SearchSweep,
+  settle,
+  type Taken,
+  takeTrial,
+  tellNone,
+  type Trial,
+  trialOfStart,
+} from "../../core/cluster/sweep/trials.ts";
+import type { WatchOptions } from "../../core/cluster/sweep/watch_thread.ts";
+import { rankContext } from "../../core/ranks/context.ts";
+import { printSweepEnd } from "./sweep.ts";
+
+const say = (line: string): void => console.log(line);
+
+// Here.
+
+/** The exit code is that of the failed runs only where all failed. */
+export async function searchLocally(folder: string, sweep: SearchSweep, atOnce: number): Promise<number> {
+  const me = await thisHolder(Deno.env.toObject());
+  const passed = new Set<number>();
+  let told = false;
+  const next = async () => {
+    for (;;) {
+      const number = nextTrial(folder, sweep, me, passed);
+      if (number !== null) {
+        passed.add(number);
+        return localRun(folder, sweep, number);
+      }
+      const [held] = heldHere(folder, me).filter(({ holder }) => !ours.has(holder.pid));
+      if (held === undefined) return null;
+      if (!told) say(`Waiting for process ${held.holder.pid}, which trains a run of this sweep.`);
+      told = true;
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    }
+  };
+  const ours = new Set<number>();
+  const code = await runLocally(next, { atOnce, folder, say, started: (pid) => ours.add(pid) });
+  const rows = rowsOf(folder, sweep);
+  say(countsOf(rows));
+  printSweepEnd(sweep, folder);
+  if (code === EXIT.stopped && rows.some(({ state }) => !isSettled(state))) return EXIT.stopped;
+  return rows.some(({ state }) => state === "done" || state === "pruned") ? EXIT.done : code;
+}
+
+function localRun(folder: string, sweep: SearchSweep, number: number) {
+  const trial = readTrial(folder, number);
+  const { values } = runOf(sweep, trial);
+  return {
+    run: trial.run,
+    about: Object.entries(values).map(([name, value]) => `${name} ${value}`).join(", "),
+    number: number + 1,
+    of: sweep.search.maxRuns,
+    command: [...thisProgram(), "sweep", "run", folder, String(number)],
+    ended: () => becameOf(sweep, readTrial(folder, number)),
+  };
+}
+
+function becameOf({ metric }: SearchSweep, { result }: Trial): string | null {
+  if (result === null) return null;
+  const value = result.value === null ? "" : ` with ${metric} ${formatValue(result.value)}`;
+  if (result.state === "done") return `is done${value}`;
+  return result.state === "pruned" ? `was stopped early${value}` : `failed with code ${result.code}`;
+}
+
+const isSettled = (state: SweepRow["state"]): boolean => ["done", "pruned", "failed"].includes(state);
+
+export function countsOf(rows: readonly SweepRow[]): string {
+  const words = { done: "done", pruned: "stopped early", failed: "failed" } as const;
+  const counts = Object.entries(words).map(([state, word]) =>
+    [rows.filter((row) => row.state === state).length, word] as const
+  );
+  const rest = rows.filter(({ state }) => !isSettled(state)).length;
+  const all = [...counts, [rest, "not ended"] as const].filter(([count]) => count > 0);
+  return `${formatPlural(rows.length, "run")}: ${
+    all.map(([count, word]) => `${count} ${word}`).join(", ") || "none begun"
+  }`;
+}
+
+// One trial, in a process of its own.
+
+/** `which` is a number, or "next" in a job array. */
+export async function runTrial(
+  folder: string,
+  sweep: SearchSweep,
+  which: string | undefined,
+  more: readonly string[],
+): Promise<number> {
+  const env = Deno.env.toObject();
+  const { rank, world } = rankContext(env);
+  if (rank > 0) return await train(sweep, await trialOfRank(folder, env, rank), more);
+  const me = await thisHolder(env);
+  if (which !== "next" && !(/^\d+$/.test(which ?? "") && Number(which) < sweep.search.maxRuns)) {
+    throw new UserError(
+      "usage",
+      `${folder} has runs 0 to ${
+        sweep.search.maxRuns - 1
+      }. Usage: hpctrain sweep run FOLDER NUMBER, or next.`,
+    );
+  }
+  const taken = which === "next"
+    ? takeTrial(folder, sweep, me)
+    : claimTrial(folder, sweep, Number(which), me);
+  if (taken === null) {
+    if (world > 1 && me.start !== null) tellNone(folder, me.start);
+    say(
+      which === "next"
+        ? "No run of this sweep is left to take."
+        : `Run ${which} is over, or another process trains it.`,
+    );
+    return EXIT.done;
+  }
+  const parent = which === "next" ? null : { pid: Deno.ppid, started: startOf(Deno.ppid) ?? "" };
+  return await trainTaken(folder, sweep, taken, { more, parent });
+}
+
+async function trainTaken(
+  folder: string,
+  sweep: SearchSweep,
+  { trial, claim }: Taken,
+  { more, parent }: { more: readonly string[]; parent: WatchOptions["parent"] },
+): Promise<number> {
+  const { number } = trial, logs = join(sweep.saveDir, "logs", trial.run);
+  remove(join(logs, "STOP")); // of a stop that came after the end
+  const options: WatchOptions = { folder, sweep, number, logs, claim, climb: trial.climb, parent };
+  const module = new URL("../../core/cluster/sweep/watch_thread.ts", import.meta.url);
+  const thread = startThread(module, "sweep", options);
+  let broke: UserError | null = null;
+  try {
+    const code = await train(sweep, trial, more);
+    const pruned = readTrial(folder, number).climb.stoppedAt !== null;
+    return pruned ? EXIT.done : code;
+  } catch (error) {
+    if (error instanceof UserError) broke = error;
+    throw error;
+  } finally {
+    thread.end();
+    const result = resultOf(sweep, readTrial(folder, number)) ??
+      (broke && isFinal(broke.exitCode) ? failed(broke.exitCode, messageOf(broke)) : null);
+    if (result !== null) settle(folder, number, result);
+    await tell(folder, sweep, new Map([[number, evaluationsOf(logs, sweep.metric)]]));
+    endClaim(claim);
+  }
+}
+
+const train = async (sweep: SearchSweep, trial: Trial, more: readonly string[]): Promise<number> => {
+  const { run, words } = runOf(sweep, trial);
+  return await (await import("./train.ts")).train([...words, ...more, `--run-name=${run}`, "--resume=auto"]);
+};
+
+/** A run is not lost because the disk refuses the journal. */
+async function tell(...told: Parameters<typeof tellOptuna>): Promise<void> {
+  try {
+    await tellOptuna(...told);
+  } catch (error) {
+    console.error(`Warning: Optuna's journal of the sweep could not be written: ${messageOf(error)}`);
+  }
+}
+
+const PATIENCE_MS = 300_000;
+
+/** The first rank takes a trial for all of its job. */
+async function trialOfRank(folder: string, env: Record<string, string>, rank: number): Promise<Trial> {
+  const start = await startOfJob(env);
+  if (start === null) {
+    throw new UserError(
+      "usage",
+      "HPCTRAIN_SECRET is not set: the ranks of a search's job know each other by it. The scripts of `hpctrain sweep` set it.",
+    );
+  }
+  for (const until = Date.now() + PATIENCE_MS; Date.now() < until;) {
+    const trial = trialOfStart(folder, start);
+    if (trial !== null) return trial;
+    if (isNone(folder, start)) Deno.exit(EXIT.done);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  throw new UserError(
+    "communication",
+    `Rank ${rank} has waited ${
+      PATIENCE_MS / 1000
+    } s for rank 0 to take a run of ${folder}. Is the folder one that all nodes share?`,
+  );
+}

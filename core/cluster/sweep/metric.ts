@@ -1,0 +1,72 @@
+// The metric that runs are compared by: what a run's events say of it.
+import { join } from "../../../deps/path.ts";
+import { UserError } from "../../base/errors.ts";
+import { pathExists } from "../../base/files.ts";
+import { readEvents } from "../../run/event_log.ts";
+import type { Event } from "../../run/events.ts";
+import { readRun, type RunData } from "../../run/run_data.ts";
+import type { Evaluation } from "./rungs.ts";
+
+export type Goal = "minimize" | "maximize";
+
+const LARGER_IS_BETTER =
+  /^(val_|train_)?(acc|accuracy|top5|r2|f1|auc|iou|mean_iou|skill|dice|precision|recall)/i;
+
+export function goalOf(metric: string, given?: string): Goal {
+  if (given === undefined) return LARGER_IS_BETTER.test(metric) ? "maximize" : "minimize";
+  if (given === "minimize" || given === "maximize") return given;
+  throw new UserError("usage", `--goal should be minimize or maximize, but got "${given}".`);
+}
+
+/** It is that of the step with the best validation loss, which the best checkpoint holds. */
+export function metricOf({ best, bestMetrics, curves }: RunData, metric: string): number | null {
+  if (metric === "train_loss") return curves.get("epoch_loss")?.last ?? null;
+  if (metric.startsWith("train_")) return curves.get(metric)?.last ?? null;
+  const name = metric.replace(/^val_/, "");
+  return name === "loss" ? best?.loss ?? null : bestMetrics[name] ?? null;
+}
+
+/** Null where the event does not tell. */
+export function evaluationOf(event: Event, metric: string): Evaluation | null {
+  const value = metric.startsWith("train_") ? ofEpoch(event, metric) : ofValidation(event, metric);
+  if (value === undefined || (event.kind !== "eval" && event.kind !== "epoch")) return null;
+  return { step: event.step, epoch: event.epoch, value };
+}
+
+function ofEpoch(event: Event, metric: string): number | undefined {
+  if (event.kind !== "epoch") return undefined;
+  return metric === "train_loss" ? event.loss : event.metrics?.[metric.slice("train_".length)];
+}
+
+function ofValidation(event: Event, metric: string): number | undefined {
+  if (event.kind !== "eval") return undefined;
+  const name = metric.replace(/^val_/, "");
+  return name === "loss" ? event.val_loss : event.metrics?.[name];
+}
+
+export function evaluationsOf(folder: string, metric: string): Evaluation[] {
+  const path = join(folder, "events.jsonl");
+  if (!pathExists(path)) return [];
+  return readEvents(path).flatMap((event) => evaluationOf(event, metric) ?? []);
+}
+
+interface Measured {
+  /** Null where it is not finite. */
+  readonly value: number | null;
+  readonly step: number;
+  readonly epoch: number | null;
+  readonly exit: RunData["exit"];
+}
+
+/** Null where a run has not begun. */
+export function measuredOf(folder: string, metric: string): Measured | null {
+  if (!pathExists(join(folder, "events.jsonl"))) return null;
+  const data = readRun(folder);
+  const value = metricOf(data, metric);
+  return {
+    value: value !== null && Number.isFinite(value) ? value : null,
+    step: data.step,
+    epoch: data.best?.epoch ?? null,
+    exit: data.exit,
+  };
+}

@@ -1,0 +1,83 @@
+// The thread beside a trial's training: it keeps the claim alive, tells Optuna of evaluations, and asks a losing run to
+// stop. Training itself never waits for it.
+import { join } from "../../../deps/path.ts";
+import type { ThreadScope } from "../../base/threads.ts";
+import { followEvents } from "../../run/event_log.ts";
+import type { Event } from "../../run/events.ts";
+import { type Claim, isLast, startOf, TOUCH_MS, touchClaim } from "./claims.ts";
+import { evaluationOf } from "./metric.ts";
+import { tellOptuna } from "./optuna.ts";
+import { type Climb, climb, type Evaluation } from "./rungs.ts";
+import { othersAt, type SearchSweep, writeClimb } from "./trials.ts";
+
+declare const self: ThreadScope;
+
+export interface WatchOptions {
+  readonly folder: string;
+  readonly sweep: SearchSweep;
+  readonly number: number;
+  /** The run's folder, where STOP asks it to stop. */
+  readonly logs: string;
+  readonly claim: Claim;
+  readonly climb: Climb;
+  /** Without this process the run is to stop; null for a run that has none. */
+  readonly parent: { readonly pid: number; readonly started: string } | null;
+}
+
+const LOOK_MS = 200;
+const TELL_MS = 2_000;
+
+self.onmessage = async ({ data }: MessageEvent<WatchOptions>) => {
+  const { folder, sweep, number, logs, claim, parent } = data;
+  let now = data.climb, end = Infinity, orphan = false, asked = false;
+  const evaluations: Evaluation[] = [];
+  const see = (event: Event) => {
+    if (event.kind === "config") end = endOf(event.config, sweep);
+    const evaluation = evaluationOf(event, sweep.metric);
+    if (evaluation === null) return;
+    evaluations.push(evaluation);
+    if (sweep.search.rungs === null || now.stoppedAt !== null) return;
+    const value = sweep.goal === "maximize" ? -evaluation.value : evaluation.value;
+    const after = climb(now, { ...evaluation, value }, sweep.search.rungs, {
+      end,
+      othersAt: othersAt(folder, number),
+    });
+    if (after === now) return;
+    writeClimb(folder, number, now = after); // before it stops: whoever takes it up knows
+  };
+  const log = followEvents(join(logs, "events.jsonl"), see, () => evaluations.splice(0));
+  let touched = performance.now(), told = -Infinity, toldOf = -1; // it is told that the run begins
+  for (;;) {
+    log.poll();
+    if (!orphan && parent !== null && startOf(parent.pid) !== parent.started) orphan = true;
+    if (!asked && (now.stoppedAt !== null || orphan)) asked = askToStop(logs);
+    const at = performance.now();
+    if (at - touched > TOUCH_MS) {
+      if (!isLast(claim)) Deno.kill(Deno.pid, "SIGKILL"); // this machine slept, and another one has the trial now
+      touchClaim(claim);
+      touched = at;
+    }
+    if (at - told > TELL_MS && evaluations.length !== toldOf) {
+      [told, toldOf] = [at, evaluations.length];
+      await tellOptuna(folder, sweep, new Map([[number, evaluations]])).catch(() => {}); // the end tells all
+    }
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+};
+
+/** Where the run ends by itself, in the unit of the rungs. */
+function endOf(config: unknown, { search: { rungs } }: SearchSweep): number {
+  const { epochs, max_steps } =
+    (config as { training?: { epochs?: number; max_steps?: number } })?.training ?? {};
+  return (rungs?.unit === "steps" ? max_steps : epochs) || Infinity;
+}
+
+/** The file is the one way that reaches all ranks and keeps the job from the queue. False where the run has no folder yet. */
+function askToStop(logs: string): boolean {
+  try {
+    Deno.writeTextFileSync(join(logs, "STOP"), "");
+    return true;
+  } catch {
+    return false;
+  }
+}
