@@ -45,6 +45,16 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./predict.ts")).command,
   },
   {
+    name: "find-lr",
+    summary: "try learning rates over a few steps, and draw the loss over them",
+    load: async () => (await import("./find_lr.ts")).command,
+  },
+  {
+    name: "find-batch",
+    summary: "measure which batch sizes fit, and how fast they are",
+    load: async () => (await import("./find_batch.ts")).command,
+  },
+  {
     name: "launch",
     summary: "start several ranks on this node, under one supervisor",
     load: async () => (await import("./launch.ts")).command,

@@ -108,7 +108,10 @@ export function beginEpoch(loop: Loop): void {
 }
 
 /** A rollout may begin with fewer steps. */
-function setSteps({ pass: { rollout }, config: { data, training } }: Trainer, epoch: number): void {
+export function setSteps(
+  { pass: { rollout }, config: { data, training } }: Pick<Trainer, "pass" | "config">,
+  epoch: number,
+): void {
   const steps = rollout && rolloutOf(data);
   if (steps) rollout.steps = stepsAt(steps, epoch, training.epochs);
 }

@@ -56,6 +56,12 @@ export function checkMemory(
   );
 }
 
+/** The most samples at once that are estimated to fit; null without an estimate. */
+export function mostAtOnce(config: Config, built: Built): number | null {
+  const room = roomFor(1), need = needOf(config, built, 1, room);
+  return need && Math.max(0, Math.floor((SHARE * room.free - need.state - need.copy) / need.perSample));
+}
+
 function roomFor(ranks: number): Room {
   const limit = tightestLimit(), own = limit.of === "address space" || limit.of === "data";
   return { free: freeOf(limit), swap: freeSwap(), ranks: own ? 1 : ranks };

@@ -316,7 +316,7 @@ function refuseUnknownWeights({ config: { model, training }, resume }: Launch): 
 
 const buffersOf = ({ root }: Built["model"]) => root.namedBuffers().map(([, t]) => t);
 
-const scalerOf = ({ training }: Config, device: Device) =>
+export const scalerOf = ({ training }: Config, device: Device) =>
   new LossScaler({
     init: training.loss_scale_init,
     growthInterval: training.loss_scale_growth_interval,

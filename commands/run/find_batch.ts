@@ -1,0 +1,56 @@
+// `hpctrain find-batch`: which batch sizes fit, and how fast each of them is.
+import { EXIT, UserError } from "../../core/base/errors.ts";
+import { formatBytes, formatDuration, formatRate } from "../../core/base/format.ts";
+import { type FoundBatch, searchBatches, type Tried } from "../../core/train/finders/batch.ts";
+import { stepTimer } from "../../core/train/finders/timing.ts";
+import { asUserError } from "../../core/train/device.ts";
+import { mostAtOnce } from "../../core/train/memory.ts";
+import { USAGE } from "../find_batch.ts";
+import { openHere } from "./find_here.ts";
+
+export async function findBatch(argv: string[]): Promise<number> {
+  try {
+    const { resolved: { config }, device, built } = await openHere("find-batch", argv, USAGE);
+    const { json, quiet } = config.output,
+      say = (line: string) => json || quiet ? undefined : console.log(line);
+    say(built.model.describe());
+    say(HEAD);
+    const most = {
+      samples: built.data.train.length,
+      memory: device === "cpu" ? mostAtOnce(config, built) : null,
+    };
+    const found = searchBatches(most, stepTimer(config, built, device), (tried) => say(line(tried)));
+    if (found === null) {
+      throw new UserError(
+        "memory",
+        "Not even one sample at a time fits into memory: try --amp bf16, --gradient-checkpointing or a smaller model.",
+      );
+    }
+    console.log(json ? JSON.stringify({ device, ...found }) : adviceOf(found));
+    return EXIT.done;
+  } catch (error) {
+    throw asUserError(error);
+  }
+}
+
+const row = (...cells: string[]) => cells.map((cell) => cell.padStart(12)).join("");
+const HEAD = row("batch", "samples/s", "a step", "memory");
+
+const line = ({ size, rate, seconds, memory }: Tried): string =>
+  rate === null
+    ? row(String(size), "does not fit")
+    : row(String(size), formatRate(rate), formatStep(seconds!), formatBytes(memory!));
+
+const formatStep = (seconds: number): string =>
+  seconds < 1 ? `${(1000 * seconds).toPrecision(3)} ms` : formatDuration(seconds);
+
+const ENDS: Readonly<Record<FoundBatch["end"], string>> = {
+  memory: "the next one does not fit into memory",
+  samples: "there are no more training samples",
+  "no faster": "larger ones are no faster",
+};
+
+const adviceOf = ({ suggestion, fastest, largest, end }: FoundBatch): string =>
+  `Suggested: --batch-size ${suggestion}, ${
+    suggestion === fastest ? "the fastest" : `nearly as fast as ${fastest}, the fastest,`
+  } of those up to ${largest}; ${ENDS[end]}. A step was timed op by op, with its samples at hand.`;

@@ -1,0 +1,42 @@
+// The finders have settings, device and data in common, on one process.
+import { environmentLines } from "../../core/settings/environment.ts";
+import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
+import { UserError } from "../../core/base/errors.ts";
+import { loadReader } from "../../core/data/open.ts";
+import { placeFlags, rankContext } from "../../core/ranks/context.ts";
+import { build, type Built } from "../../core/train/build.ts";
+import { refuseOptimizer } from "../../core/train/checks.ts";
+import { loaderThreads, openDevice } from "../../core/train/device.ts";
+import type { Device } from "../../ffi/tensor.ts";
+import { withUserCode } from "../user_code.ts";
+
+export interface Here {
+  readonly resolved: Resolved;
+  readonly device: Device;
+  readonly built: Built;
+  readonly loaders: number;
+}
+
+/** A model and its data, as a run of these flags would begin with. */
+export async function openHere(command: string, argv: string[], usage: string): Promise<Here> {
+  const env = Deno.env.toObject();
+  const resolved = await withUserCode(resolveSettings({ argv, env, usage }));
+  const { config } = resolved;
+  if (rankContext(env, placeFlags(config.distributed)).world > 1) {
+    throw new UserError(
+      "usage",
+      `${command} takes its steps on one process, and here are several: start it alone, without launch, srun or mpirun.`,
+    );
+  }
+  if (config.training.resume !== "") {
+    throw new UserError(
+      "usage",
+      `${command} begins with new weights, and goes on from no run: leave --resume out, or give --init-from FILE.`,
+    );
+  }
+  refuseOptimizer(config);
+  const { device } = openDevice(config);
+  await loadReader(config.data);
+  if (!config.output.json) { for (const line of environmentLines(resolved)) console.error(line); }
+  return { resolved, device, built: build(config, device), loaders: loaderThreads(resolved, device).loaders };
+}

@@ -1,0 +1,76 @@
+// A model that takes a few training steps and is thrown away: nothing is saved, and no run's weights change.
+import { type Device, scope } from "../../../ffi/tensor.ts";
+import { partsOf } from "../../data/order.ts";
+import { openSampling } from "../../data/sampling.ts";
+import type { Config } from "../../settings/settings.ts";
+import { planBatches } from "../batches.ts";
+import type { Built } from "../build.ts";
+import { setSteps } from "../epoch.ts";
+import { lanesOf, openFeed } from "../feed.ts";
+import { createOptimizer } from "../optimizers.ts";
+import { scalerOf } from "../prepare.ts";
+import { startFrom } from "../resume.ts";
+import { sharesOf } from "../step.ts";
+import { trainStep } from "../user_step.ts";
+
+export interface Probe {
+  /** Samples of one step. */
+  readonly samples: number;
+  /** Takes a step with this learning rate; returns the loss before it. */
+  step(rate: number): number;
+  close(): void;
+}
+
+/** Longest wait for data at a time. */
+const WAIT_MS = 1000;
+
+/** Steps as a run on one rank takes them, op by op. `notes` get what the weights begin with. */
+export function openProbe(
+  config: Config,
+  built: Built,
+  device: Device,
+  loaders: number,
+  notes: string[],
+): Probe {
+  const { training, data } = config, { model, arena, pass, amp, data: { train } } = built;
+  const plan = planBatches(training, train.length, 1), sampling = openSampling(data, training.seed, train);
+  const optimizer = createOptimizer(training.optimizer, arena, model.root);
+  const scaler = amp === "fp16" ? scalerOf(config, device) : null;
+  const parts = { names: arena.names, stateDict: model.root.stateDict(), optimizer, scaler, ema: null };
+  startFrom({ config, resume: null }, { parts, plan, samples: train.length, resetEma: undefined }, notes);
+  const options = {
+    ...{ pass, arena, optimizer, scaler, clipNorm: training.clip_norm, observe: null },
+    checkpointing: training.gradient_checkpointing,
+  };
+  const threads = {
+    count: loaders,
+    prefetch: data.prefetch_mib * 2 ** 20,
+    lanes: lanesOf(built, config, plan, 1).slice(0, 1),
+  };
+  const feed = openFeed({ device, channelsLast: built.channelsLast, loss: pass.loss, threads });
+  const supply = feed.of(train), mixing = data.mixup > 0 || data.cutmix > 0;
+  let taken = 0;
+  const beginEpoch = (epoch: number) => {
+    const order = sampling.of(epoch);
+    let fed = 0;
+    setSteps({ pass, config }, epoch);
+    supply.begin(() => fed < plan.stepsPerEpoch ? partsOf(order, fed++, plan, epoch, mixing) : null);
+  };
+  return {
+    samples: plan.global,
+    step(rate) {
+      if (taken % plan.stepsPerEpoch === 0) beginEpoch(taken / plan.stepsPerEpoch);
+      while (!supply.ready(WAIT_MS));
+      return scope(() => {
+        const batches = supply.take()!;
+        const { loss } = trainStep(options, batches, sharesOf(batches, pass.loss), rate, false, taken++);
+        supply.queued();
+        supply.ahead();
+        const value = loss.item();
+        loss.free();
+        return value;
+      });
+    },
+    close: feed.close,
+  };
+}

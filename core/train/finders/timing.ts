@@ -1,0 +1,57 @@
+// How long a step takes with a batch of some size: the same samples again and again, with a rate of 0.
+import { type Device, scope } from "../../../ffi/tensor.ts";
+import { NativeError } from "../../../ffi/errors.ts";
+import { order } from "../../data/order.ts";
+import { plainPart } from "../../data/source.ts";
+import type { Config } from "../../settings/settings.ts";
+import type { Built } from "../build.ts";
+import { memoryInUse } from "../device.ts";
+import { openFeed } from "../feed.ts";
+import { createOptimizer } from "../optimizers.ts";
+import { scalerOf } from "../prepare.ts";
+import { trainStep } from "../user_step.ts";
+
+const WARM = 2, LEAST = 3, MOST = 40, ENOUGH_MS = 400;
+
+export type TimeStep = (size: number) => { readonly seconds: number; readonly memory: number } | null;
+
+/** The median of some steps, without the time that reading data takes; null where memory ends. */
+export function stepTimer(config: Config, built: Built, device: Device): TimeStep {
+  const { training } = config, { model, arena, pass, amp, channelsLast, data: { train } } = built;
+  const options = {
+    ...{ pass, arena, clipNorm: training.clip_norm, observe: null },
+    optimizer: createOptimizer(training.optimizer, arena, model.root),
+    scaler: amp === "fp16" ? scalerOf(config, device) : null,
+    checkpointing: training.gradient_checkpointing,
+  };
+  const supply = openFeed({ device, channelsLast, loss: pass.loss }).of(train);
+  const samples = order(train.length, training.seed, 0, config.data.shuffle);
+  return (size) => {
+    let given = false;
+    supply.begin(() => {
+      if (given) return null;
+      given = true;
+      return [plainPart(Int32Array.from({ length: size }, (_, i) => samples.at(i)))];
+    });
+    while (!supply.ready(1000));
+    try {
+      return scope(() => {
+        const batches = supply.take()!, took: number[] = [];
+        for (let step = 0, all = 0; step < WARM + MOST && (took.length < LEAST || all < ENOUGH_MS); step++) {
+          const began = performance.now();
+          const { loss } = trainStep(options, batches, [1], 0, false, step);
+          loss.item(); // all of it is done
+          loss.free();
+          if (step < WARM) continue;
+          took.push(performance.now() - began);
+          all += took[took.length - 1];
+        }
+        took.sort((a, b) => a - b);
+        return { seconds: took[took.length >> 1] / 1000, memory: memoryInUse(device) };
+      });
+    } catch (error) {
+      if (error instanceof NativeError && error.outOfMemory) return null;
+      throw error;
+    }
+  };
+}
