@@ -243,7 +243,8 @@ export function prepare(launch: Launch): Trainer {
   };
   if (fast && optimizer === ordinary && zero === null) {
     reports.line(
-      `The update of ${optimizer.type} runs op by op: only those of adamw, adam and sgd are compiled.`,
+      `The update of ${optimizer.type} runs op by op: only those of adamw, adam and sgd are compiled, with one learning ` +
+        "rate for all weights.",
     );
   }
   if (uncompiled) reports.line(`Steps are not compiled: ${uncompiled}.`);

@@ -7,7 +7,7 @@ import { planBatches } from "../batches.ts";
 import type { Built } from "../build.ts";
 import { setSteps } from "../epoch.ts";
 import { lanesOf, openFeed } from "../feed.ts";
-import { createOptimizer } from "../optimizers.ts";
+import { optimizerFor } from "../parameter_groups.ts";
 import { scalerOf } from "../prepare.ts";
 import { startFrom } from "../resume.ts";
 import { sharesOf } from "../step.ts";
@@ -34,10 +34,11 @@ export function openProbe(
 ): Probe {
   const { training, data } = config, { model, arena, pass, amp, data: { train } } = built;
   const plan = planBatches(training, train.length, 1), sampling = openSampling(data, training.seed, train);
-  const optimizer = createOptimizer(training.optimizer, arena, model.root);
+  const optimizer = optimizerFor(training.optimizer, arena, built.trained, model.root);
   const scaler = amp === "fp16" ? scalerOf(config, device) : null;
   const parts = { names: arena.names, stateDict: model.root.stateDict(), optimizer, scaler, ema: null };
-  startFrom({ config, resume: null }, { parts, plan, samples: train.length, resetEma: undefined }, notes);
+  const beginning = { parts, plan, samples: train.length, resetEma: undefined, model };
+  startFrom({ config, resume: null }, beginning, notes);
   const options = {
     ...{ pass, arena, optimizer, scaler, clipNorm: training.clip_norm, observe: null },
     checkpointing: training.gradient_checkpointing,

@@ -7,7 +7,7 @@ import type { Config } from "../../settings/settings.ts";
 import type { Built } from "../build.ts";
 import { memoryInUse } from "../device.ts";
 import { openFeed } from "../feed.ts";
-import { createOptimizer } from "../optimizers.ts";
+import { optimizerFor } from "../parameter_groups.ts";
 import { scalerOf } from "../prepare.ts";
 import { trainStep } from "../user_step.ts";
 
@@ -20,7 +20,7 @@ export function stepTimer(config: Config, built: Built, device: Device): TimeSte
   const { training } = config, { model, arena, pass, amp, channelsLast, data: { train } } = built;
   const options = {
     ...{ pass, arena, clipNorm: training.clip_norm, observe: null },
-    optimizer: createOptimizer(training.optimizer, arena, model.root),
+    optimizer: optimizerFor(training.optimizer, arena, built.trained, model.root),
     scaler: amp === "fp16" ? scalerOf(config, device) : null,
     checkpointing: training.gradient_checkpointing,
   };
