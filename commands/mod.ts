@@ -45,6 +45,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./predict.ts")).command,
   },
   {
+    name: "generate",
+    summary: "let a language model write on from a text",
+    load: async () => (await import("./generate.ts")).command,
+  },
+  {
     name: "find-lr",
     summary: "try learning rates over a few steps, and draw the loss over them",
     load: async () => (await import("./find_lr.ts")).command,
@@ -136,7 +141,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: "pack",
-    summary: "write any data set as packed shards, or a table as npz",
+    summary: "write any data set as packed shards, a table as npz, or text as tokens",
     load: async () => (await import("./pack.ts")).command,
   },
   {

@@ -2,7 +2,7 @@
 import type { Command } from "./mod.ts";
 import { DATA, HERE, PLACE, settingsAmong } from "./options.ts";
 
-export const USAGE = "hpctrain pack SRC OUT [FLAGS]";
+export const USAGE = "hpctrain pack SRC... OUT [FLAGS]";
 
 export const OPTIONS = {
   "samples-per-shard": {
@@ -14,6 +14,36 @@ export const OPTIONS = {
     kind: "bool",
     help: "keep images as their files are, to be decoded in training: smaller, and slower to read",
   },
+  tokenizer: {
+    kind: "text",
+    value: "FILE",
+    help: "of text: a tokenizer.json of Hugging Face's, a .tiktoken file, or bytes (default: bytes)",
+  },
+  "train-tokenizer": {
+    kind: "text",
+    value: "N",
+    help: "of text: learn a vocabulary of N tokens from it, by byte-pair encoding",
+  },
+  pattern: {
+    kind: "text",
+    value: "NAME",
+    help: "of a .tiktoken file whose name does not say it: how texts are cut, gpt2, cl100k or o200k",
+  },
+  separator: {
+    kind: "text",
+    value: "TEXT",
+    help: "of text: it stands between the documents of a file (default: each file is a document)",
+  },
+  "text-field": {
+    kind: "text",
+    value: "NAME",
+    help: "of .jsonl files: the name of the text in each line (default: text)",
+  },
+  "special-tokens": {
+    kind: "bool",
+    help:
+      "of text: names of special tokens in it, such as <|endoftext|>, are those tokens and not plain text",
+  },
 } as const;
 
 export const SETTINGS = settingsAmong(DATA, HERE, PLACE, /^model\.|^training\.(loss|seed)$/);
@@ -24,9 +54,10 @@ export const command: Command = {
     "hpctrain pack photos packed --resize 256 --centre-crop 224",
     "hpctrain pack ice.nc packed --features wind,temperature --targets drift",
     "hpctrain pack ice.nc ice.npz",
+    "hpctrain pack corpus/*.txt tokens --train-tokenizer 8000",
   ],
   settings: SETTINGS,
   options: OPTIONS,
-  positionals: 2,
+  positionals: Infinity,
   run: async (argv) => await (await import("./run/pack.ts")).pack(argv),
 };

@@ -44,6 +44,7 @@ const LABELS: Record<string, string> = {
   bias_in_units: "Bias in its units",
   iou: "IoU",
   perplexity: "Perplexity",
+  bits_per_byte: "Bits per byte",
   skill_persistence: "Skill over persistence",
   skill_climatology: "Skill over climatology",
   within_1_sigma: "Within 1 sigma",

@@ -20,6 +20,7 @@ import { formatBytes, formatDuration, formatPlural, formatRate } from "../../cor
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import { writeColumns, writeSamples, type Written } from "../../core/data/formats/npz/write.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../pack.ts";
+import { isCorpus, packCorpus } from "./pack_text.ts";
 
 // `hpctrain pack`: any readable data set -> packed shards.
 
@@ -30,15 +31,19 @@ export async function pack(argv: string[]): Promise<number> {
   const resolved = resolveSettings({
     argv: rest,
     env,
-    positionals: 2,
+    positionals: Infinity,
     usage: USAGE,
     takes: SETTINGS,
   });
-  const [from, out] = resolved.positionals;
-  if (out === undefined) {
+  const { positionals } = resolved;
+  if (isCorpus(positionals.slice(0, -1), options)) return await packCorpus(resolved, options);
+  const [from, out] = positionals;
+  if (positionals.length !== 2) {
     throw new UserError(
       "usage",
-      `pack takes a data set and a place for it. Usage: ${USAGE}, e.g. hpctrain pack photos packed --resize 256.`,
+      `pack takes a data set and a place for it, or files of text and a folder, but got ${
+        formatPlural(positionals.length, "word")
+      }. Usage: ${USAGE}, e.g. hpctrain pack photos packed --resize 256.`,
     );
   }
   refuseInside(from, out);

@@ -72,6 +72,8 @@ export interface Source {
   readonly indices?: Int32Array | null;
   /** The names of the classes, or of the target's numbers. */
   readonly names?: readonly string[];
+  /** So many bytes of text are in a token, where the tokenizer is known. */
+  readonly bytesPerToken?: number;
   /** The target's own units are std * number + mean, target by target. */
   readonly units?: Normalisation;
   /** Each sample's class, where it is known without reading samples. */

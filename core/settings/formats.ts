@@ -14,7 +14,7 @@ export const DATA_KINDS = {
   fits: "images and binary tables of a FITS file",
   tiff: "TIFF and GeoTIFF: pages as samples, or a folder with an image a file",
   zarr: "arrays of a Zarr store of version 2 or 3: a folder, a zip file, or on a server",
-  tokens: "files of tokens to train a language model with",
+  tokens: "tokens to train a language model with: files of numbers, or a text",
   packed: "the shards that `hpctrain pack` and `hpctrain generate-data` write",
   imagepairs: "images with a class for each pixel: a folder of images, and one of label images",
   imagefolder: "JPEG, PNG and WebP images, one folder a class",

@@ -90,7 +90,7 @@ function taskMeasure(
   const { like, name: named, ignored, weights } = judged, name = like ?? named;
   const { facts: { task, outputs, targetless, missing = false }, names } = source;
   if (like === "none" || targetless) return nothing;
-  if (task === "language") return tokens;
+  if (task === "language") return tokens(source.bytesPerToken);
   if (task === "regression") return name === "bce" ? nothing : numbers(source, full, judged);
   if (name !== "bce" && name !== "cross_entropy") return nothing;
   const oneLogit = name === "bce", perPixel = task === "segmentation";
@@ -117,10 +117,17 @@ const nothing: Measure = {
   finish: () => ({ metrics: {}, worst: null }),
 };
 
-const tokens: Measure = {
+/** The bits that a byte of the text takes compare models whose tokens differ. */
+const tokens = (bytesPerToken?: number): Measure => ({
   ...nothing,
-  finish: (_, loss) => ({ metrics: { perplexity: Math.exp(loss) }, worst: null }),
-};
+  finish: (_, loss) => ({
+    metrics: {
+      perplexity: Math.exp(loss),
+      ...(bytesPerToken && { bits_per_byte: loss / Math.LN2 / bytesPerToken }),
+    },
+    worst: null,
+  }),
+});
 
 interface Classes {
   readonly count: number;

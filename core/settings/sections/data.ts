@@ -66,7 +66,7 @@ export const data = {
   token_type: choice(["auto", "uint8", "uint16", "uint32"], "auto", {
     flag: "token-type",
     help:
-      "what a file of tokens holds; auto tells uint16 from uint32, and uint8 takes the bytes of text as tokens",
+      "what a file of tokens holds; auto tells uint16, uint32 and text apart, and uint8 takes any bytes as tokens",
   }),
   shuffle: bool(true, { flag: "shuffle", help: "a new order of the training samples each epoch" }),
   sampling: text("", {

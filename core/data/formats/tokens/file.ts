@@ -24,15 +24,18 @@ const LEAST = 16;
 /** Text in an encoding other than UTF-8 still has this share of ASCII. */
 const MOSTLY = 0.9;
 
+const UTF_16 = "text in UTF-16, as Windows writes it (iconv -f utf-16 -t utf-8 makes UTF-8 of it)";
+
 function formatOf(head: Uint8Array): string | null {
   if (head.length < LEAST) return null;
+  if (head[0] === 0xff && head[1] === 0xfe && head[3] === 0) return UTF_16;
   return SIGNATURES.find(([bytes]) => bytes.every((byte, i) => head[i] === byte))?.[1] ?? null;
 }
 
 /** Numbers of 16 bits or more have bytes that text lacks: zeros, control characters, halves of characters. */
+/** Not UTF-16, whose bytes are no letters. */
 function isText(head: Uint8Array): boolean {
   if (head.length < LEAST) return false;
-  if (head[0] === 0xff && head[1] === 0xfe && head[3] === 0) return true; // UTF-16, as Windows writes it
   let ascii = 0;
   for (const byte of head) {
     if (byte >= 0x20 ? byte === 0x7f : !(byte >= 0x09 && byte <= 0x0d)) return false;
@@ -63,6 +66,8 @@ const WIDTHS = { uint8: 1, uint16: 2, uint32: 4 } as const;
 
 export interface TokenFile extends Tokens {
   readonly type: string;
+  /** The tokens are the bytes of a text. */
+  readonly text?: true;
 }
 
 /** llm.c's header is 256 int32: mark, version, number of tokens, and zeros. */
@@ -89,6 +94,9 @@ export function findTokens(file: FileBytes, type: TokenType = "auto"): TokenFile
     return behindHeader(file, new Int32Array(head.buffer));
   }
   const start = file.read(0, Math.min(size, 2 * LOOKED_AT));
+  if (isText(start)) {
+    return { mark: markOf(path), at: 0, length: size, width: 1, type: "the bytes of a text", text: true };
+  }
   refuseOthers(path, start);
   if (size % 2 !== 0) {
     throw new UserError(
@@ -121,16 +129,6 @@ function ofType({ path, size }: FileBytes, type: Exclude<TokenType, "auto">): To
 
 /** Any bytes are numbers, so a wrong file would train. */
 function refuseOthers(path: string, start: Uint8Array): void {
-  if (isText(start)) {
-    const quoted = /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
-    throw new UserError(
-      "data",
-      `${path} is text, and tokens are numbers. To train on its bytes, with a vocabulary of 256: --token-type uint8. ` +
-        "For a larger vocabulary make tokens of it, by GPT-2's tokenizer for example: python3 -c " +
-        `"import numpy, sys, tiktoken; t = tiktoken.get_encoding('gpt2'); numpy.array(t.encode_ordinary(open(sys.argv[1], ` +
-        `encoding='utf-8').read()), numpy.uint16).tofile(sys.argv[2])" ${quoted} train.bin.`,
-    );
-  }
   const other = formatOf(start);
   if (other === null) return;
   throw new UserError(

@@ -10,6 +10,7 @@ import { isFolder, namesIn, withFiles } from "../../files.ts";
 import { type Batch, type Source, source, threadedSource } from "../../source.ts";
 import { checkRoom, heldInMemory } from "../../memory.ts";
 import { CONTEXT } from "../../synthetic/synthetic.ts";
+import { type About, type PartAbout, readAbout } from "../../text/about.ts";
 import { findTokens, largestToken, numbersOf, type TokenFile, type Tokens } from "./file.ts";
 import { planWindows, tokensReader, type TokensSpec, widenInto, type WindowsPlan } from "./reader.ts";
 import type { Preview } from "../../preview/preview.ts";
@@ -28,19 +29,35 @@ export function openTokens({ data, training: { seed }, model }: DataRequest): So
     const inMemory = heldInMemory(data.in_memory, bytes);
     if (inMemory) checkRoom(path, bytes, null, "Read it from its files (--in-memory no).");
     // With a known vocabulary, streamed windows are checked one by one instead of all at once.
-    const largest = !inMemory && model.vocab_size > 0
+    const about = isFolder(path) ? readAbout(path) : null;
+    const known = model.vocab_size || (about?.vocabulary ?? 0);
+    const largest = !inMemory && known > 0
       ? null
-      : all.reduce((most, tokens) => Math.max(most, largestToken(open, tokens, model.vocab_size)), 0);
-    const bytesAlone = data.token_type === "uint8"; // another text may have any of them
-    const vocabulary = model.vocab_size || (bytesAlone ? 256 : largest! + 1);
+      : all.reduce((most, tokens) => Math.max(most, largestToken(open, tokens, known)), 0);
+    const isText = all.every(({ text }) => text), mixed = all.find(({ text }) => text);
+    if (mixed && !isText) {
+      throw new UserError(
+        "data",
+        `${mixed.mark.path} is text, and other files of ${path} are tokens: pack the text (hpctrain pack), or take it out.`,
+      );
+    }
+    const bytesAlone = data.token_type === "uint8" || isText; // another text may have any of them
+    const vocabulary = known || (bytesAlone ? 256 : largest! + 1);
     const share = val.length === 0 && data.val_samples > 0 ? data.validation_split : 0;
     const { kept, held } = cutEnds(train, val, share);
     const make = inMemory ? fromMemory : fromFiles;
-    const windows = (kind: WindowsPlan["kind"], parts: readonly Tokens[], most: number): Source | null => {
+    const sized = (part: PartAbout | null | undefined) =>
+      isText ? 1 : part && part.tokens > 0 ? part.bytes / part.tokens : undefined;
+    const windows = (
+      kind: WindowsPlan["kind"],
+      parts: readonly Tokens[],
+      most: number,
+      bytesPerToken = sized(about?.train),
+    ): Source | null => {
       const plan = { kind, lengths: parts.map(({ length }) => length), context, most, seed };
       return planWindows(plan).length === 0
         ? null
-        : make({ path, parts, plan, width, vocabulary, bad: data.bad_samples, open });
+        : { ...make({ path, parts, plan, width, vocabulary, bad: data.bad_samples, open }), bytesPerToken };
     };
     const random = windows("random", kept, data.train_samples);
     if (random === null) throw tooFew(path, count(kept), context);
@@ -49,9 +66,9 @@ export function openTokens({ data, training: { seed }, model }: DataRequest): So
       : `${formatBytes(bytes)} is more than a quarter of what is free`;
     return {
       train: random,
-      val: windows("tiled", held, data.val_samples),
+      val: windows("tiled", held, data.val_samples, sized(about?.val ?? about?.train)),
       notes: [
-        `Tokens are ${[...new Set(all.map(({ type }) => type))].join(" and ")}` +
+        `Tokens are ${[...new Set(all.map(({ type }) => type))].join(" and ")}` + tokenizerNote(about) +
         (largest === null ? "" : `, the largest is ${largest}`) + `; ${formatPlural(all.length, "file")}` +
         (share > 0 ? `, of which the last ${formatCount(count(held))} tokens validate` : "") +
         (model.context > 0 ? "" : ". --context sets the length of a window"),
@@ -62,6 +79,11 @@ export function openTokens({ data, training: { seed }, model }: DataRequest): So
     };
   });
 }
+
+const tokenizerNote = (about: About | null): string =>
+  about === null
+    ? ""
+    : ` by ${about.tokenizer} (${(about.train.bytes / about.train.tokens).toFixed(2)} bytes of text a token)`;
 
 /** Without a validation file, the end of each file validates. */
 function cutEnds(

@@ -164,7 +164,7 @@ for i, most in enumerate([2000, 128256, 200000]): r.integers(0, most, 4000).asty
 (0x2020 + r.integers(0, 90, 4000)).astype(np.uint16).tofile("like_text.bin")`,
     );
     for (let i = 0; i < 7; i++) assert(open(`${folder}/${i}.bin`).train.length > 0);
-    assert(refusal(() => open(`${folder}/like_text.bin`)).includes("is text"));
+    assert(open(`${folder}/like_text.bin`).notes[0].startsWith("Tokens are the bytes of a text"));
     assert(open(`${folder}/like_text.bin`, { token_type: "uint16" }).train.length > 0);
     assert(
       open(`${folder}/0.bin`, { token_type: "uint32" }).notes[0].startsWith(
@@ -212,29 +212,10 @@ const BAD: [
   ["an npy file", `np.save("x", np.arange(9)); os.rename("x.npy", "t.bin")`, [
     "is an npy file: write tokens with",
   ]],
-  ["text", `open("t.bin", "w").write("To be, or not to be: that is the question.\\n" * 99)`, [
-    "is text, and tokens are numbers",
-    "--token-type uint8",
-    "python3 -c",
-    "tofile(sys.argv[2])",
-  ]],
-  ["text of an odd length", `open("t.bin", "w").write("To be, or not to be!\\n" * 99)`, ["is text"]],
-  ["text in Chinese", `open("t.bin", "w", encoding="utf-8").write("天地玄黄宇宙洪荒日月盈昃" * 9999)`, [
-    "is text",
-  ]],
-  [
-    "text in Latin 1",
-    `open("t.bin", "wb").write("Sein oder nicht sein für alle, die müde sind\\n".encode("latin-1") * 99)`,
-    [
-      "is text",
-    ],
-  ],
   [
     "text as Windows writes it",
     `open("t.bin", "wb").write(b"\\xff\\xfe" + ("To be " * 99).encode("utf-16-le"))`,
-    [
-      "is text",
-    ],
+    ["is text in UTF-16, as Windows writes it (iconv -f utf-16 -t utf-8 makes UTF-8 of it)"],
   ],
   ["a gzip file", `import gzip; open("t.bin", "wb").write(gzip.compress(r.bytes(1000)))`, [
     "is compressed by gzip",
@@ -270,5 +251,31 @@ Deno.test(
   inFolder((folder) => {
     assert(refusal(() => open(folder)).includes("has no file of training tokens in it"));
     assert(refusal(() => open(`${folder}/no.bin`)).includes("there is no such file"));
+  }),
+);
+
+Deno.test(
+  "a text is its bytes, in any encoding but UTF-16, and says how many bits a byte takes",
+  inFolder((folder) => {
+    const texts: [string, Uint8Array<ArrayBuffer>][] = [
+      ["english", new TextEncoder().encode("To be, or not to be!\n".repeat(99))],
+      ["chinese", new TextEncoder().encode("天地玄黄宇宙洪荒日月盈昃".repeat(9999))],
+      ["latin1", Uint8Array.from("für alle, die müde sind, oder nicht\n".repeat(99), (c) => c.charCodeAt(0))],
+    ];
+    for (const [name, bytes] of texts) {
+      Deno.writeFileSync(`${folder}/${name}.bin`, bytes);
+      const { train, val, notes } = open(`${folder}/${name}.bin`, { validation_split: 0.1 });
+      assert(notes[0].startsWith("Tokens are the bytes of a text, "), notes[0]);
+      assertEquals([train.facts.outputs, train.bytesPerToken, val!.bytesPerToken], [256, 1, 1]);
+      const [[input]] = windows(val!, [0]), begin = bytes.length - Math.floor(bytes.length * 0.1);
+      assertEquals(input, [...bytes.subarray(begin, begin + 8)]);
+    }
+    Deno.mkdirSync(`${folder}/mixed`);
+    Deno.writeFileSync(`${folder}/mixed/train.bin`, texts[0][1]);
+    Deno.writeFileSync(
+      `${folder}/mixed/val.bin`,
+      new Uint8Array(Uint16Array.from({ length: 99 }, (_, i) => i).buffer),
+    );
+    assert(refusal(() => open(`${folder}/mixed`)).includes("train.bin is text, and other files of"));
   }),
 );

@@ -1,0 +1,143 @@
+// tiktoken's files: a line for each token, its bytes in base64 and its rank.
+import { basename } from "../../../deps/path.ts";
+import { UserError } from "../../base/errors.ts";
+import { Pairs } from "./merges.ts";
+import { type PatternName, PATTERNS } from "./patterns.ts";
+import { bytesIn, namesPattern, type Tokenizer, Tokens, Words } from "./tokenizer.ts";
+
+interface Encoding {
+  readonly pattern: PatternName;
+  readonly special: Readonly<Record<string, number>>;
+}
+
+/** By the names under which OpenAI has them. */
+const ENCODINGS: Readonly<Record<string, Encoding>> = {
+  gpt2: { pattern: "gpt2", special: { "<|endoftext|>": 50256 } },
+  r50k_base: { pattern: "gpt2", special: { "<|endoftext|>": 50256 } },
+  p50k_base: { pattern: "gpt2", special: { "<|endoftext|>": 50256 } },
+  cl100k_base: {
+    pattern: "cl100k",
+    special: {
+      "<|endoftext|>": 100257,
+      "<|fim_prefix|>": 100258,
+      "<|fim_middle|>": 100259,
+      "<|fim_suffix|>": 100260,
+      "<|endofprompt|>": 100276,
+    },
+  },
+  o200k_base: { pattern: "o200k", special: { "<|endoftext|>": 199999, "<|endofprompt|>": 200018 } },
+};
+
+/** The file's name says how it cuts texts, or else `pattern` does. */
+export function fromTiktoken(text: string, path: string, pattern?: PatternName): Tokenizer {
+  const ranks = readRanks(text, path);
+  const size = Math.max(...ranks.values()) + 1;
+  const known = ENCODINGS[basename(path).replace(/\.tiktoken$/, "")];
+  const cut = pattern ?? known?.pattern;
+  if (cut === undefined) {
+    throw new UserError(
+      "usage",
+      `${path} does not say how texts are cut into words: call it as tiktoken does (${
+        Object.keys(ENCODINGS).slice(1).map((name) => `${name}.tiktoken`).join(", ")
+      }), or give --pattern ${Object.keys(PATTERNS).join(", ")}.`,
+    );
+  }
+  const taken = new Set(ranks.values());
+  const fits = known !== undefined && Object.values(known.special).every((token) => !taken.has(token));
+  const special = fits ? known.special : { "<|endoftext|>": size };
+  return tokenizerOf(basename(path), ranks, PATTERNS[cut], special);
+}
+
+function tokenizerOf(
+  name: string,
+  ranks: ReadonlyMap<string, number>,
+  pattern: string,
+  special: Readonly<Record<string, number>>,
+): Tokenizer {
+  const words = new Words({ pairs: pairsOf(ranks), bytes: singles(ranks), whole: ranks, unknown: null });
+  const cut = new RegExp(pattern, "gu"), named = namesPattern(Object.keys(special))!;
+  const into = new Tokens();
+  const bytes = new Map([...ranks].map(([key, rank]) => [rank, bytesIn(key)]));
+  for (const [text, token] of Object.entries(special)) bytes.set(token, new TextEncoder().encode(text));
+  const plain = (text: string) => {
+    for (const word of text.match(cut) ?? []) words.encode(word, into);
+  };
+  return {
+    name,
+    vocabulary: Math.max(...bytes.keys()) + 1,
+    end: special["<|endoftext|>"],
+    cuts: true,
+    encode(text, asSpecial = false) {
+      if (!asSpecial) plain(text);
+      else {
+        let at = 0;
+        for (const { 0: found, index } of text.matchAll(named)) {
+          plain(text.slice(at, index));
+          into.push(special[found]);
+          at = index + found.length;
+        }
+        plain(text.slice(at));
+      }
+      return into.taken();
+    },
+    bytesOf: (token) => bytes.get(token) ?? new Uint8Array(),
+  };
+}
+
+function readRanks(text: string, path: string): Map<string, number> {
+  const ranks = new Map<string, number>(), seen = new Set<number>();
+  let line = 0;
+  for (const row of text.split("\n")) {
+    line++;
+    if (row.trim() === "") continue;
+    const [token, rank, ...more] = row.trim().split(" ");
+    const number = Number(rank);
+    if (more.length > 0 || !/^\d+$/.test(rank ?? "") || number >= MOST_RANKS) {
+      throw bad(path, `line ${line} should be a token in base64 and its rank, but is "${shown(row)}"`);
+    }
+    const key = decoded(token);
+    if (key === null) throw bad(path, `line ${line} has "${shown(token)}", which is no base64`);
+    if (ranks.has(key) || seen.has(number)) {
+      throw bad(path, `line ${line} has a token or a rank (${rank}) that an earlier line has`);
+    }
+    ranks.set(key, number);
+    seen.add(number);
+  }
+  const missing = singles(ranks).findIndex((rank) => rank < 0);
+  if (missing >= 0) {
+    throw bad(path, `the byte ${missing} has no rank, so not every text could be written with it`);
+  }
+  return ranks;
+}
+
+const MOST_RANKS = 2 ** 21;
+
+function decoded(base64: string): string | null {
+  try {
+    return atob(base64) || null;
+  } catch {
+    return null;
+  }
+}
+
+const shown = (text: string) =>
+  text.length > 40 ? `${text.slice(0, 40)}...` : text.replaceAll(/\p{Cc}/gu, "?");
+
+const bad = (path: string, what: string) =>
+  new UserError("data", `${path} is no file of tiktoken's: ${what}. Copy it again from where it came from.`);
+
+const singles = (ranks: ReadonlyMap<string, number>): Int32Array =>
+  Int32Array.from({ length: 256 }, (_, byte) => ranks.get(String.fromCharCode(byte)) ?? -1);
+
+/** Two tokens merge where their bytes together are a token, with its rank. */
+function pairsOf(ranks: ReadonlyMap<string, number>): Pairs {
+  const pairs = new Pairs(4 * ranks.size);
+  for (const [key, rank] of ranks) {
+    for (let cut = 1; cut < key.length; cut++) {
+      const left = ranks.get(key.slice(0, cut));
+      const right = left === undefined ? undefined : ranks.get(key.slice(cut));
+      if (right !== undefined) pairs.set(left!, right, rank, rank);
+    }
+  }
+  return pairs;
+}

@@ -1,0 +1,64 @@
+// Tokenizers give the numbers that the real tiktoken and tokenizers give, on hostile texts; bad files are refused.
+import { assert, assertEquals } from "@std/assert";
+import { join } from "@std/path";
+import { openTokenizer } from "../../../../core/data/text/open.ts";
+import { BYTES, decode } from "../../../../core/data/text/tokenizer.ts";
+import { countWords, learn } from "../../../../core/data/text/train.ts";
+import { peer } from "../../../peer.ts";
+import { inFolder } from "../../checkpoint/python.ts";
+import { hostileTexts } from "./hostile.ts";
+
+interface Told {
+  readonly answers: Readonly<Record<string, { plain: number[][]; special: number[][] }>>;
+  readonly corpus: readonly string[];
+  readonly learned: { readonly vocab: Record<string, number>; readonly merges: readonly unknown[] };
+}
+
+/** Lacks the real libraries: the test says so. */
+async function ask(folder: string, texts: readonly string[]): Promise<Told> {
+  if (!Deno.env.get("HPCTRAIN_REAL_LIBRARIES")) {
+    throw new Error(
+      "HPCTRAIN_REAL_LIBRARIES is not set: it names the folder of the real libraries. ./scripts/test sets it.",
+    );
+  }
+  const program = new URL("./tokenizers.py", import.meta.url).pathname;
+  const asked = peer([program, folder], { stdin: "piped", stdout: "piped", stderr: "piped" }).spawn();
+  const writer = asked.stdin.getWriter();
+  const told = asked.output();
+  await writer.write(new TextEncoder().encode(JSON.stringify(texts)));
+  await writer.close();
+  const { success, stdout, stderr } = await told;
+  assert(success, new TextDecoder().decode(stderr));
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
+
+Deno.test(
+  "tokens are those of the real tiktoken and tokenizers on 3000 hostile texts, and decode to the text again",
+  inFolder(async (folder) => {
+    const texts = hostileTexts(3000);
+    const { answers, corpus, learned } = await ask(folder, texts);
+    for (const [path, { plain, special }] of Object.entries(answers)) {
+      const tokenizer = openTokenizer(join(folder, path));
+      texts.forEach((text, i) => {
+        const found = [...tokenizer.encode(text)];
+        assertEquals(found, plain[i], `${path}: ${JSON.stringify(text)}`);
+        assertEquals(
+          [...tokenizer.encode(text, true)],
+          special[i],
+          `${path}, special: ${JSON.stringify(text)}`,
+        );
+        assert(special[i].every((token) => token < tokenizer.vocabulary));
+        if (!/qwen|folded|sparse|unknown/.test(path)) {
+          assertEquals(decode(tokenizer, found), text.replace(/^\ufeff/, ""));
+        }
+      });
+    }
+    for (const text of texts) assertEquals(decode(BYTES, BYTES.encode(text)), text.replace(/^\ufeff/, ""));
+
+    const words = countWords();
+    for (const text of corpus) words.add(text);
+    const { model } = JSON.parse(learn(words.counts, 700));
+    assertEquals(model.merges, learned.merges);
+    assertEquals(model.vocab, learned.vocab);
+  }),
+);

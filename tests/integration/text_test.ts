@@ -1,0 +1,152 @@
+// Text from outside: packed, trained with, judged by perplexity, and written on from, with PyTorch's own tokens.
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path";
+import { openTokenizer } from "../../core/data/text/open.ts";
+import { python } from "../core/checkpoint/python.ts";
+import { inProcess } from "../commands/helpers.ts";
+import { useLibtorch } from "../libtorch.ts";
+import { eventsOf, inTemp, ROOT, run, succeed } from "./program.ts";
+
+useLibtorch();
+
+const WORDS = "it was a bright cold day in april and the clocks were striking thirteen".split(" ");
+/** Sentences that repeat themselves, so that little training shows. */
+const document = (i: number) =>
+  Array.from({ length: 60 }, (_, k) => WORDS[(i + k * (1 + i % 3)) % WORDS.length]).join(" ") + `. ${i}\n`;
+
+const RUN = [
+  "--device=cpu",
+  "--threads=1",
+  "--model=gpt",
+  "--layers=2",
+  "--heads=2",
+  "--embed=32",
+  "--batch-size=16",
+];
+const TRAIN = [...RUN, "--lr=1e-2", "--max-steps=60", "--context=24"];
+
+/** Greedy tokens, without a cache; a full context goes on after its later half. */
+const GREEDY = `
+import json, sys, torch
+sys.path.insert(0, sys.argv[1] + "examples/python")
+import zoo_models
+path, prompts, most = sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4])
+state = torch.load(path, weights_only=True)
+vocabulary, embed = state["transformer.wte.weight"].shape
+context = state["transformer.wpe.weight"].shape[0]
+model = zoo_models.gpt(vocabulary=vocabulary, context=context, layers=2, heads=2, embed=embed)
+model.load_state_dict(state)
+model.eval()
+answers = []
+for tokens in prompts:
+    begin, out = 0, list(tokens)
+    with torch.no_grad():
+        for _ in range(most):
+            if len(out) - begin > context:
+                begin = len(out) - context // 2
+            out.append(int(model(torch.tensor([out[begin:]]))[0, -1].argmax()))
+    answers.append(out[len(tokens):])
+print(json.dumps(answers))`;
+
+Deno.test("a packed corpus trains, is judged in bits per byte, and is written on from as PyTorch would", () =>
+  inTemp(async (cwd) => {
+    Deno.mkdirSync(join(cwd, "corpus"));
+    for (let i = 0; i < 40; i++) Deno.writeTextFileSync(join(cwd, `corpus/${i}.txt`), document(i));
+    const files = Array.from({ length: 40 }, (_, i) => `corpus/${i}.txt`);
+    const packed = await succeed(["pack", ...files, "tokens", "--train-tokenizer=320"], { cwd });
+    assertMatch(
+      packed.stdout,
+      /^Packed 40 documents \(\S+ KiB\) into tokens: \S+ tokens to train with, \S+ to validate/m,
+    );
+    const about = JSON.parse(Deno.readTextFileSync(join(cwd, "tokens/tokens.json")));
+
+    await succeed([...TRAIN, "--data-path=tokens", "--run-name=a"], { cwd });
+    const judged = eventsOf(cwd, "a").findLast(({ kind }) => kind === "eval") as unknown as {
+      val_loss: number;
+      metrics: Record<string, number>;
+    };
+    const { val_loss, metrics: { perplexity, bits_per_byte } } = judged;
+    assert(Math.abs(perplexity - Math.exp(val_loss)) < 1e-6 * perplexity);
+    const bits = val_loss / Math.LN2 * about.val.tokens / about.val.bytes;
+    assert(Math.abs(bits_per_byte - bits) < 1e-9, `${bits_per_byte} ${bits}`);
+    assert(val_loss < 3.5, `${val_loss}`); // of 5.8: it has learned something
+
+    const greedy = ["--device=cpu", "--threads=1", "--temperature=0", "--max-tokens=50", "--json"];
+    const told = await succeed(
+      ["generate", "checkpoints/a_latest.pt", ...greedy, "--prompt=the clocks were"],
+      { cwd },
+    );
+    const { texts: [{ text, tokens, stopped }], prompt_tokens } = JSON.parse(told.stdout);
+    assertEquals([tokens.length, stopped], [50, "length"]);
+    assertMatch(text, /[a-z]+ [a-z]+/);
+    await succeed(["export", "checkpoints/a_latest.pt", "a.pt"], { cwd });
+    const tokenizer = JSON.parse(Deno.readTextFileSync(join(cwd, "tokens/tokenizer.json")));
+    assertEquals(Object.keys(tokenizer.model.vocab).length, 320);
+    const prompt = [...openTokenizer(join(cwd, "tokens")).encode("the clocks were")];
+    assertEquals(prompt.length, prompt_tokens);
+    const [theirs] = JSON.parse(python(GREEDY, ROOT, join(cwd, "a.pt"), JSON.stringify([prompt]), "50"));
+    assertEquals(tokens, theirs);
+
+    // A seed draws the same texts again, alone and together, and each text is another.
+    const drawn = [
+      "generate",
+      "checkpoints/a_latest.pt",
+      "--device=cpu",
+      "--json",
+      "--prompt=it was",
+      "--top-p=0.9",
+    ];
+    const [three, other, one] = await Promise.all(
+      [["--count=3"], ["--count=3", "--seed=2"], ["--count=1"]].map(async (more) =>
+        JSON.parse((await succeed([...drawn, "--max-tokens=20", ...more], { cwd })).stdout).texts
+      ),
+    );
+    assertEquals(three[0], one[0]);
+    assert(new Set([...three, ...other].map(({ text }: { text: string }) => text)).size === 6);
+
+    const refused: [string[], string][] = [
+      [["--prompt", "the clocks ".repeat(30)], "the model's context is 24: shorten the prompt"],
+      [["--prompt=a", "--prompt-file=b"], "leave one of them out"],
+      [["--prompt-file=none.txt"], "none.txt is not there"],
+      [["--prompt=a", "--temperature=hot"], '--temperature takes a number from 0 to 100, but got "hot"'],
+      [["--prompt=a", "--tokenizer=none.json"], "none.json: there is no such file"],
+    ];
+    for (const [more, says] of refused) {
+      const { said } = await inProcess(["generate", "checkpoints/a_latest.pt", ...more], { cwd });
+      assertStringIncludes(said, says);
+    }
+  }));
+
+Deno.test("a text is read as its bytes and written on from; other models can't write", () =>
+  inTemp(async (cwd) => {
+    const text = Array.from({ length: 40 }, (_, i) => document(i)).join("");
+    Deno.writeTextFileSync(join(cwd, "story.txt"), text);
+    const { stdout } = await succeed([...TRAIN, "--data-path=story.txt", "--run-name=b"], { cwd });
+    assertStringIncludes(stdout, "Tokens are the bytes of a text");
+    const eval_ = await succeed(["eval", "checkpoints/b_best.pt", "--device=cpu"], { cwd });
+    assertMatch(eval_.stdout, /Val Perplexity: \d+\.\d+ \| Val Bits per byte: \d\.\d+/);
+    const written = await succeed([
+      "generate",
+      "checkpoints/b_best.pt",
+      "--device=cpu",
+      "--prompt=it was",
+      "--max-tokens=40",
+    ], {
+      cwd,
+    });
+    assertMatch(written.stdout, /^it was[^]+\n$/);
+    assertMatch(written.stderr, /^40 tokens in \S+ s \(\S+ tokens\/s\)\.$/m);
+
+    await succeed([
+      "--device=cpu",
+      "--model=mlp",
+      "--max-steps=2",
+      "--run-name=c",
+      "--batch-size=8",
+      "--train-samples=32",
+      "--val-samples=8",
+    ], { cwd });
+    const { code, stderr } = await run(["generate", "checkpoints/c_latest.pt", "--prompt=a"], { cwd });
+    assertEquals(code, 2);
+    assertStringIncludes(stderr, "generate is for --model gpt, and checkpoints/c_latest.pt is of mlp");
+  }));
