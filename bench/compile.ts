@@ -45,6 +45,8 @@ interface Measured {
   readonly peak: Partial<Record<Side, number>>;
   /** Seconds of the first steps: what making code takes is in them. */
   readonly first: Partial<Record<Side, number>>;
+  /** Seconds from the first ordinary step's end to the first compiled one's: making code and comparing are in them. */
+  readonly compiled: Partial<Record<Side, number>>;
   readonly missing: Partial<Record<Side, string>>;
 }
 
@@ -67,6 +69,7 @@ async function measure(
     rounds: {},
     peak: {},
     first: {},
+    compiled: {},
     missing: {},
   };
   const losses = new Map<Side, Round>();
@@ -74,7 +77,9 @@ async function measure(
     try {
       const contestant = await startContestant(...commandOf(p, side, name, threads));
       measured.first[side] = (await contestant.round(1)).seconds + (await contestant.round(1)).seconds;
-      losses.set(side, await contestant.round(WARM_UP));
+      const warm = await contestant.round(WARM_UP);
+      losses.set(side, warm);
+      if (warm.compiled !== undefined) measured.compiled[side] = warm.compiled;
       running.set(side, contestant);
       measured.rounds[side] = [];
     } catch (error) {
@@ -109,17 +114,18 @@ function sameTraining(name: string, losses: ReadonlyMap<Side, Round>): void {
 const short = (microseconds: number): string =>
   microseconds < 10_000 ? `${microseconds.toFixed(0)} us` : `${(microseconds / 1000).toFixed(1)} ms`;
 
-function rowsOf({ title, rounds, peak, first, missing }: Measured): string[][] {
+function rowsOf({ title, rounds, peak, first, compiled, missing }: Measured): string[][] {
   const eager = median(rounds.eager!);
   return SIDES.map((side, i) => {
     const begin = [i === 0 ? title : "", SHOWN[side]];
     const own = rounds[side];
-    if (own === undefined) return [...begin, `can't run here: ${missing[side]}`, "", "", ""];
+    if (own === undefined) return [...begin, `can't run here: ${missing[side]}`, "", "", "", ""];
     return [
       ...begin,
       short(median(own)),
       `${(eager / median(own)).toFixed(2)}x`,
       `${first[side]!.toFixed(2)} s`,
+      compiled[side] === undefined ? "" : `${compiled[side].toFixed(2)} s`,
       `${(peak[side]! / 2 ** 20).toFixed(0)} MB`,
     ];
   });
@@ -153,9 +159,10 @@ export async function compileBenchmark(p: Programs, quick: boolean): Promise<voi
       `${versions.libtorch}, Python ${versions.python} with PyTorch ${versions.torch}. Medians of ${ROUNDS} rounds in ` +
       "which the programs take turns. All train the same model on the same batch, which is checked by their losses; the " +
       "exact plan's loss is that of hpctrain without one, to the last bit. Where an exact plan has no proven order, its " +
-      "steps run op by op. The first two steps are those in which code is made.",
+      "steps run op by op. The first two steps are those in which code is made. To the first compiled step: from the end " +
+      "of the first ordinary pass on, with all that is compared and recorded on the way.",
       table(
-        ["Training step", "", "Median", "Speed against eager", "First two steps", "Peak memory"],
+        ["Training step", "", "Median", "Speed against eager", "First two steps", "To the first compiled step", "Peak memory"],
         found.flatMap(rowsOf),
       ),
     ].join("\n\n"),

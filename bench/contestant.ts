@@ -14,6 +14,8 @@ export interface Round {
   readonly tensors?: number;
   /** Seconds of processor time that the process has used so far, where it tells. */
   readonly cpu?: number;
+  /** Seconds from the first ordinary step's end to the first compiled one's. */
+  readonly compiled?: number;
 }
 
 export interface Contestant {

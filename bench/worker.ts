@@ -8,7 +8,7 @@ import type { Facts, Model } from "../core/models/model.ts";
 import { createModel } from "../core/models/registry.ts";
 import { packParameters } from "../core/train/gradients/arena.ts";
 import { isChannelsLast, needsWholeGradient } from "../core/train/build.ts";
-import { compiledMode, openCompiledPass } from "../core/train/compiled_pass.ts";
+import { compiledMode, type CompiledPass, openCompiledPass, type Run } from "../core/train/compiled_pass.ts";
 import { compiledUpdate } from "../core/train/compiled_update.ts";
 import { openDevice } from "../core/train/device.ts";
 import { createOptimizer } from "../core/train/optimizers.ts";
@@ -76,7 +76,7 @@ function prepare(workload: Workload, count: number, file: string, compile: strin
       : createOptimizer(config.training.optimizer, arena),
     scaler: null,
     checkpointing: false,
-    compiled: mode && openCompiledPass(arena, mode, () => ({ line: console.error, warn: console.error })),
+    compiled: mode && start.over(openCompiledPass(arena, mode, () => ({ line: console.error, warn: console.error }))),
     clipNorm: 0,
     observe: null,
   };
@@ -89,11 +89,44 @@ function prepare(workload: Workload, count: number, file: string, compile: strin
     : undefined;
   const { parts, watch } = openStep(options, gradients);
   return trainer((number) =>
-    takeStep(parts, watch, batches, shares, learningRate, false, number, batches.length)
+    start.during(() => takeStep(parts, watch, batches, shares, learningRate, false, number, batches.length))
   );
 }
+
+/** From the end of the first ordinary pass to the end of the first step that is wholly compiled; waiting does not count. */
+class Start {
+  /** Seconds; none while there was no such step. */
+  seconds: number | undefined;
+  #ordinary = 0;
+  #began = 0;
+  #spent = 0;
+
+  over(compiled: CompiledPass): CompiledPass {
+    const counted = (plain: Run): Run => (...args) => {
+      const outcome = plain(...args);
+      if (this.#ordinary++ === 0) this.#began = performance.now();
+      return outcome;
+    };
+    return { ...compiled, over: (plain, ...rest) => compiled.over(counted(plain), ...rest) };
+  }
+
+  during<R>(step: () => R): R {
+    if (this.seconds !== undefined) return step();
+    const before = this.#ordinary;
+    this.#began = performance.now();
+    const result = step();
+    this.#spent += performance.now() - this.#began;
+    if (before > 0 && this.#ordinary === before) this.seconds = this.#spent / 1000;
+    return result;
+  }
+}
+const start = new Start();
 
 const [name, shards = "-1", file = "", compile = "off", wanted = "0"] = Deno.args;
 const workload = compiledWorkloads[name as CompiledName] ?? workloads[name as Name];
 const train = prepare(workload, Number(shards), file, compile, Number(wanted));
-answerRounds(train, () => ({ tensors: liveTensors(), cpu: processorTime() }));
+answerRounds(train, () => ({
+  tensors: liveTensors(),
+  cpu: processorTime(),
+  ...(start.seconds === undefined ? {} : { compiled: start.seconds }),
+}));

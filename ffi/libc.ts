@@ -101,6 +101,18 @@ export function copyMemory(from: MemoryBlock, to: MemoryBlock): void {
   bytesAt(to).set(bytesAt(from));
 }
 
+const COMPARE_SYMBOLS = {
+  memcmp: { parameters: ["usize", "usize", "usize"], result: "i32" },
+} as const;
+
+let comparing: Deno.DynamicLibrary<typeof COMPARE_SYMBOLS>["symbols"] | undefined;
+
+/** True where both have the same bytes. */
+export function sameMemory(one: MemoryBlock, other: MemoryBlock): boolean {
+  comparing ??= Deno.dlopen("libc.so.6", COMPARE_SYMBOLS).symbols;
+  return one.bytes === other.bytes && comparing.memcmp(one.address, other.address, BigInt(one.bytes)) === 0;
+}
+
 export function memoryParts({ address, bytes }: MemoryBlock, size: number): MemoryBlock[] {
   return Array.from({ length: Math.max(1, Math.ceil(bytes / size)) }, (_, i) => ({
     address: address + BigInt(i * size),

@@ -1,7 +1,8 @@
-// The first two compiled micro-batches are judged. Their gradients are compared with those of the recorded one.
+// A plan is judged before it is used: its gradients are compared with those of ordinary steps.
 import { noGrad } from "../../ffi/autograd.ts";
-import { add, borrowBytes, fill_, readBytes, tensor } from "../../ffi/make.ts";
-import { clone, copy_ } from "../../ffi/ops.ts";
+import { sameMemory } from "../../ffi/libc.ts";
+import { add, borrowBytes, fill_, memoryBlockOf, readBytes, sub, tensor, toNumbers } from "../../ffi/make.ts";
+import { clone, copy_, dot, narrow, stack } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
 import { formatBytes, formatPlural } from "../base/format.ts";
@@ -35,6 +36,8 @@ interface Judgement {
   /** The first gradient that differs too much: "fc1.weight: 3%". */
   readonly wrong: string | null;
   readonly largest: number;
+  /** Some parameter's gradient is zero wholly, so it could hide what is wrong. */
+  readonly hides: boolean;
 }
 
 /** A plan that fails gives no gradients. */
@@ -42,7 +45,7 @@ export function judgeSafely(judge: () => Judgement): Judgement {
   try {
     return judge();
   } catch (error) {
-    return { wrong: messageOf(error), largest: NaN };
+    return { wrong: messageOf(error), largest: NaN, hides: false };
   }
 }
 
@@ -58,7 +61,9 @@ export function judge(
   const { loss } = plans.run(input, target, weight, false, null);
   if (how.mode === "exact") {
     const [own, theirs] = [loss.item(), outcome.loss.item()];
-    if (!Object.is(own, theirs)) return { wrong: `the loss is ${own} in place of ${theirs}`, largest: NaN };
+    if (!Object.is(own, theirs)) {
+      return { wrong: `the loss is ${own} in place of ${theirs}`, largest: NaN, hides: false };
+    }
   }
   return compare(arena, recorded, how, plans.lowered.graph.nodes.some(isConvolution));
 }
@@ -92,7 +97,7 @@ export function judgeAdding(
 
 /** A weight of zero becomes so much at most; of another one these bits of its fraction change, a sixteenth of its size. */
 const MOVED = 0.01, FRACTION = 0x7ffff;
-const SIGN = 0x80000000;
+const SIGN = 0x80000000, SIZE = 0x7fffffff;
 
 /**
  * Weights are moved a little while `body` runs: biases, heads and scales that begin with zeros hide what is wrong behind
@@ -106,23 +111,36 @@ export function atOtherWeights<R>(arena: Arena, body: () => R): R {
   const send = () => {
     if (!here) noGrad(() => scope(() => copy_(flat, tensor(values, null, { device: flat.device }))));
   };
-  const zeros = new Uint8Array(Math.ceil(words.length / 8));
-  for (let i = 0; i < words.length; i++) {
-    if (values[i] !== 0) words[i] ^= pattern(i);
-    else {
-      zeros[i >> 3] |= 1 << (i & 7);
-      values[i] = (words[i] & SIGN ? -1 : 1) * MOVED * (pattern(i) / FRACTION);
-    }
-  }
+  const zeros = new Int32Array(Math.ceil(words.length / 32)); // a bit for each weight
+  for (let of = 0; of < zeros.length; of++) zeros[of] = moveSome(words, values, 32 * of);
   send();
   try {
     return body();
   } finally {
-    for (let i = 0; i < words.length; i++) {
-      if (zeros[i >> 3] & (1 << (i & 7))) words[i] &= SIGN;
-      else words[i] ^= pattern(i);
-    }
+    for (let of = 0; of < zeros.length; of++) putBack(words, zeros[of], 32 * of);
     send();
+  }
+}
+
+/** Moves up to 32 weights; the bits of the result tell which of them were zero. */
+function moveSome(words: Uint32Array, values: Float32Array, from: number): number {
+  const to = Math.min(words.length, from + 32);
+  let zeros = 0;
+  for (let i = from; i < to; i++) {
+    if ((words[i] & SIZE) !== 0) words[i] ^= pattern(i);
+    else {
+      zeros |= 1 << (i - from);
+      values[i] = (words[i] & SIGN ? -1 : 1) * MOVED * (pattern(i) / FRACTION);
+    }
+  }
+  return zeros;
+}
+
+function putBack(words: Uint32Array, zeros: number, from: number): void {
+  const to = Math.min(words.length, from + 32);
+  for (let i = from; i < to; i++) {
+    if (zeros & (1 << (i - from))) words[i] &= SIGN;
+    else words[i] ^= pattern(i);
   }
 }
 
@@ -136,30 +154,71 @@ function compare(
   { mode, half, moved = false }: How,
   corners = false,
 ): Judgement {
+  if (mode === "exact" && haveSameBits(arena, recorded)) return { wrong: null, largest: 0, hides: false };
   const cornered = moved ? MOVED_CORNERS : CORNERS;
   const { bound, noise } = half ? HALF : corners ? cornered : { bound: BOUND, noise: NOISE };
-  const own = numbersOf(arena.gradient), theirs = numbersOf(recorded);
-  const whole = normOf(theirs, 0, theirs.length);
+  const errors = errorsOf(arena, recorded);
+  const whole = Math.hypot(...errors.map(({ size }) => size));
   let largest = 0;
-  for (let i = 0; i < arena.starts.length; i++) {
-    const from = arena.starts[i], to = from + arena.parameters[i].numel;
-    let square = 0, unlike = false;
-    for (let k = from; k < to; k++) {
-      const difference = own[k] - theirs[k];
-      if (difference !== 0 && !(Number.isNaN(own[k]) && Number.isNaN(theirs[k]))) {
-        unlike = true;
-        square += difference * difference;
-      }
-    }
-    if (!unlike) continue;
-    const size = normOf(theirs, from, to), error = Math.sqrt(square);
+  for (const [i, { error, size }] of errors.entries()) {
+    if (error === 0) continue;
     const part = error / (size + noise / bound * whole);
     if (mode === "exact" || !(part <= bound)) {
-      return { wrong: `${arena.names[i]}: ${percent(error / size)}`, largest: part };
+      return { wrong: `${arena.names[i]}: ${percent(error / size)}`, largest: part, hides: false };
     }
     largest = Math.max(largest, part);
   }
-  return { wrong: null, largest };
+  return { wrong: null, largest, hides: errors.some(({ size }) => size === 0) };
+}
+
+interface Difference {
+  /** The length of a parameter's gradient, as it ought to be, and how far away it is. */
+  readonly size: number;
+  readonly error: number;
+}
+
+function haveSameBits(arena: Arena, recorded: Tensor): boolean {
+  const own = memoryBlockOf(arena.gradient), theirs = memoryBlockOf(recorded);
+  return arena.starts.every((start, i) => {
+    const at = BigInt(F32 * start), bytes = F32 * arena.parameters[i].numel;
+    return sameMemory({ address: own.address + at, bytes }, { address: theirs.address + at, bytes });
+  });
+}
+
+const F32 = 4;
+
+function errorsOf(arena: Arena, recorded: Tensor): Difference[] {
+  const squares = noGrad(() =>
+    scope(() =>
+      toNumbers(stack(arena.starts.flatMap((start, i) =>
+        scope(() => {
+          const own = narrow(arena.gradient, 0, start, arena.parameters[i].numel);
+          const theirs = narrow(recorded, 0, start, arena.parameters[i].numel);
+          const between = sub(own, theirs);
+          return [dot(between, between), dot(theirs, theirs)];
+        })
+      )))
+    )
+  );
+  if (!squares.every(Number.isFinite)) return errorsOfEach(arena, recorded);
+  return arena.starts.map((_, i) => ({ error: Math.sqrt(squares[2 * i]), size: Math.sqrt(squares[2 * i + 1]) }));
+}
+
+/** Number by number: a NaN that both have is no difference, and squares of large numbers are no infinities. */
+function errorsOfEach(arena: Arena, recorded: Tensor): Difference[] {
+  const own = numbersOf(arena.gradient), theirs = numbersOf(recorded);
+  return arena.starts.map((from, i) => {
+    const to = from + arena.parameters[i].numel;
+    let error = 0, size = 0;
+    for (let k = from; k < to; k++) {
+      const difference = own[k] - theirs[k];
+      size += theirs[k] * theirs[k];
+      if (difference !== 0 && !(Number.isNaN(own[k]) && Number.isNaN(theirs[k]))) {
+        error += difference * difference;
+      }
+    }
+    return { error: Math.sqrt(error), size: Math.sqrt(size) };
+  });
 }
 
 const isConvolution = (node: Node): boolean =>
@@ -170,12 +229,6 @@ const percent = (part: number): string => `${(100 * part).toPrecision(2)}%`;
 function numbersOf(t: Tensor): Float32Array {
   const bytes = t.device === "cpu" ? borrowBytes(t) : readBytes(t);
   return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
-}
-
-function normOf(numbers: Float32Array, from: number, to: number): number {
-  let square = 0;
-  for (let k = from; k < to; k++) square += numbers[k] * numbers[k];
-  return Math.sqrt(square);
 }
 
 export function lineOf({ first }: Plans, mode: Mode, largest: number): string {

@@ -88,6 +88,8 @@ interface Kind {
   plans: Plans | null;
   /** Plans are used when a second recording has shown that the step stays the same. */
   sure: boolean;
+  /** Zeros among the first gradients may have hidden something: the second ones are compared, too. */
+  hides: boolean;
   /** The plan that adds gradients to those of the arena was compared, too. */
   adds: boolean;
 }
@@ -141,14 +143,14 @@ export function openCompiledPass(
     before?.free();
     return result;
   };
-  /** True where the plan computes the recorded micro-batch's gradients; where not, the run says so. */
+  /** Compares the plan's gradients with the recorded ones; null where they differ, which the run says. */
   const agrees = (
     p: Pass,
     plans: Plans,
     gradient: Tensor,
     recorded: Recorded,
     { tells = false, moved = false } = {},
-  ): boolean => {
+  ): { readonly hides: boolean } | null => {
     const judged = uncounted(plans, () => {
       draw(p, plans);
       const how = { mode, half: p.cast !== null, moved };
@@ -156,24 +158,24 @@ export function openCompiledPass(
     });
     if (judged.wrong === null) {
       if (tells) reports().line(lineOf(plans, mode, judged.largest));
-      return true;
+      return judged;
     }
     plans.free();
     reports().warn(differs(judged.wrong, mode));
-    return false;
+    return null;
   };
-  /** As `agrees`, with weights of which none is zero; where ordinary steps can't take these, it has nothing to say. */
+  /** As `agrees`, with weights of which none is zero; where ordinary steps can't take these, that hides something. */
   const agreesElsewhere = (
     plain: Run,
     p: Pass,
     plans: Plans,
     given: Omit<Recorded, "outcome">,
-  ): boolean =>
+  ): ReturnType<typeof agrees> =>
     atOtherWeights(arena, () => {
       zero_(arena.gradient);
       const { input, target, weight } = given;
       const outcome = inTurn(() => uncounted(plans, () => plain(p, input, target, weight, null)));
-      if (!Number.isFinite(outcome.loss.item())) return true;
+      if (!Number.isFinite(outcome.loss.item())) return { hides: true };
       const gradient = keep(clone(arena.gradient));
       const same = agrees(p, plans, gradient, { ...given, outcome }, { moved: true });
       gradient.free();
@@ -187,7 +189,7 @@ export function openCompiledPass(
     weight: Weight,
     { cuts, again }: Pick<Wanted, "cuts" | "again">,
   ): Outcome => {
-    let plans: Plans | null = null;
+    let plans: Plans | null = null, hides = false;
     const recomputes = plain === checkpointed;
     const outcome = recordedRun(plain, p, input, target, weight, (outcome, recording, gradient) => {
       const recorded = { input, target, weight, outcome };
@@ -197,19 +199,22 @@ export function openCompiledPass(
       if ("reason" in made) {
         recording.free();
         if (!told) reports().warn(`Steps are not compiled: ${made.reason}. They run op by op.`);
-      } else if (agrees(p, made, gradient, recorded, { tells: !told })) plans = made;
+        return;
+      }
+      const judged = agrees(p, made, gradient, recorded, { tells: !told });
+      if (judged !== null) [plans, hides] = [made, judged.hides];
     });
     told = true;
     const shape = (t: Tensor) => keep(uninitialised(t.shape, { dtype: t.dtype, device }));
     kinds.push({
       ...{ input: shape(input), target: shape(target), weighted: weight !== null },
-      ...{ rollout: p.rollout?.steps ?? 0, plans, sure: false, adds: false },
+      ...{ rollout: p.rollout?.steps ?? 0, plans, sure: false, hides, adds: false },
     });
     return outcome;
   };
   /**
-   * The step must stay the same, and is compared twice more: where a model begins with a layer of zeros, most of the
-   * first gradients are zero.
+   * The step must stay the same, and is compared at other weights. Where a model begins with a layer of zeros, most of the
+   * first gradients are zero: then it is compared as it is, too.
    */
   const second = (
     kind: Kind,
@@ -233,9 +238,9 @@ export function openCompiledPass(
           "Steps are not compiled: the program takes other numbers or other ops in its second step than in the first. " +
             "They run op by op.",
         );
-      } else if (!agrees(p, plans, gradient, { input, target, weight, outcome })) kind.plans = null;
-      else if (!agreesElsewhere(plain, p, plans, { input, target, weight })) kind.plans = null;
-      else if (choice !== null && !timed) {
+      } else if (!agreesTwice(kind, plans, { plain, p, gradient }, { input, target, weight, outcome })) {
+        kind.plans = null;
+      } else if (choice !== null && !timed) {
         timed = true;
         const compiled = () => (draw(p, plans), void plans.run(input, target, weight, false, null));
         const ordinary = () => void plain(p, input, target, weight, null);
@@ -247,6 +252,16 @@ export function openCompiledPass(
       }
       if (!("reason" in again)) again.free();
     });
+  };
+  const agreesTwice = (
+    kind: Kind,
+    plans: Plans,
+    { plain, p, gradient }: { readonly plain: Run; readonly p: Pass; readonly gradient: Tensor },
+    recorded: Recorded,
+  ): boolean => {
+    const elsewhere = agreesElsewhere(plain, p, plans, recorded);
+    if (elsewhere === null) return false;
+    return !kind.hides && !elsewhere.hides || agrees(p, plans, gradient, recorded) !== null;
   };
   /** True where the plan that adds gives the sum of the arena's gradients and of the plan's that writes. */
   const addsUp = (kind: Kind, p: Pass, given: Omit<Recorded, "outcome">): boolean => {
