@@ -105,12 +105,16 @@ const COMPARE_SYMBOLS = {
   memcmp: { parameters: ["usize", "usize", "usize"], result: "i32" },
 } as const;
 
-let comparing: Deno.DynamicLibrary<typeof COMPARE_SYMBOLS>["symbols"] | undefined;
-
-/** True where both have the same bytes. */
-export function sameMemory(one: MemoryBlock, other: MemoryBlock): boolean {
-  comparing ??= Deno.dlopen("libc.so.6", COMPARE_SYMBOLS).symbols;
-  return one.bytes === other.bytes && comparing.memcmp(one.address, other.address, BigInt(one.bytes)) === 0;
+/** True where both of each pair have the same bytes. */
+export function sameMemory(pairs: readonly (readonly [MemoryBlock, MemoryBlock])[]): boolean {
+  const libc = Deno.dlopen("libc.so.6", COMPARE_SYMBOLS);
+  try {
+    return pairs.every(([one, other]) =>
+      one.bytes === other.bytes && libc.symbols.memcmp(one.address, other.address, BigInt(one.bytes)) === 0
+    );
+  } finally {
+    libc.close();
+  }
 }
 
 export function memoryParts({ address, bytes }: MemoryBlock, size: number): MemoryBlock[] {

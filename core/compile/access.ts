@@ -33,31 +33,53 @@ export function rowMajor(shape: readonly number[]): number[] {
 /** Loops run over the dimensions that have more than one place. */
 export const loopsOver = (shape: readonly number[]): number[] => shape.filter((size) => size > 1);
 
-const nothing = (loops: number): Index => ({ offset: 0, coefficients: new Array(loops).fill(0) });
+const nothings: Index[] = [];
+const nothing = (loops: number): Index =>
+  nothings[loops] ??= { offset: 0, coefficients: new Array<number>(loops).fill(0) };
+
+const wholes = new WeakMap<readonly number[], Access>();
 
 /** Each loop walks its own dimension. */
 export function wholeOf(shape: readonly number[]): Access {
-  const loops = loopsOver(shape).length;
+  let whole = wholes.get(shape);
+  if (whole) return whole;
+  const none = nothing(loopsOver(shape).length);
   let next = 0;
-  return shape.map((size) => {
-    const index = nothing(loops);
-    return size > 1 ? { offset: 0, coefficients: index.coefficients.with(next++, 1) } : index;
-  });
+  whole = shape.map((size) =>
+    size > 1 ? { offset: 0, coefficients: none.coefficients.with(next++, 1) } : none
+  );
+  wholes.set(shape, whole);
+  return whole;
+}
+
+const keys = new WeakMap<Access, string>();
+
+/** Equal accesses have equal keys. */
+export function keyOf(access: Access): string {
+  let key = keys.get(access);
+  if (key === undefined) {
+    key = access.map(({ offset, coefficients }) => `${offset}:${coefficients}`).join(";");
+    keys.set(access, key);
+  }
+  return key;
 }
 
 /** NumPy's broadcasting reads these elements of an operand of `shape`. */
 export function broadcast(access: Access, shape: readonly number[], loops: number): Access {
   const behind = access.length - shape.length;
+  if (behind === 0 && !shape.includes(1)) return access;
   return shape.map((size, i) => size === 1 ? nothing(loops) : access[behind + i]);
 }
 
 export function linear(access: Access, shape: readonly number[], loops: number): Linear {
-  const steps = rowMajor(shape), strides = new Array<number>(loops).fill(0);
-  let offset = 0;
-  access.forEach((index, i) => {
-    offset += index.offset * steps[i];
-    index.coefficients.forEach((c, k) => strides[k] += c * steps[i]);
-  });
+  const strides = new Array<number>(loops).fill(0);
+  let offset = 0, step = 1;
+  for (let i = shape.length - 1; i >= 0; i--) {
+    const { offset: begin, coefficients } = access[i];
+    offset += begin * step;
+    for (let k = 0; k < coefficients.length; k++) strides[k] += coefficients[k] * step;
+    step *= shape[i];
+  }
   return { offset, strides };
 }
 

@@ -4,18 +4,30 @@ import type { GemmKernel, GroupKernel, Instruction, Stage, Walk } from "./kernel
 
 export function withEpilogues(parts: readonly Part[], buffers: readonly Buffer[]): Part[] {
   const done: (Part | null)[] = [...parts];
+  const readersOf = new Map<number, Set<number>>();
+  const read = (part: Part, at: number) => {
+    for (const buffer of buffersRead(part)) {
+      const readers = readersOf.get(buffer);
+      if (readers) readers.add(at);
+      else readersOf.set(buffer, new Set([at]));
+    }
+  };
+  parts.forEach(read);
   parts.forEach((part, at) => {
     if (part.kernel !== "gemm" || part.add || part.epilogue !== null) return;
     const { slot } = part.c;
     if (buffers[slot].home.from !== "arena" || buffers[slot].elements !== part.m * part.n) return;
-    const readers = done.flatMap((one, i) => one !== null && buffersRead(one).has(slot) ? [i] : []);
-    if (readers.length !== 1) return;
+    const readers = readersOf.get(slot);
+    if (readers?.size !== 1) return;
     const [reader] = readers, group = done[reader]!;
     if (group.kernel !== "group" || reader < at || !mayMove(done, at, reader, slot)) return;
     const epilogue = epilogueOf(part, group);
     if (epilogue === null) return;
-    done[at] = { ...part, name: `${part.name}, ${group.name}`, epilogue };
+    const joined: Part = { ...part, name: `${part.name}, ${group.name}`, epilogue };
+    done[at] = joined;
     done[reader] = null;
+    for (const buffer of buffersRead(group)) readersOf.get(buffer)!.delete(reader);
+    read(joined, at);
   });
   return done.filter((part) => part !== null);
 }

@@ -37,9 +37,9 @@ export function fuse(graph: Graph, options: FuseOptions): Program {
   const kept = new Set<Ref>(simple.nodes.flatMap(({ kept }, ref) => kept ? [ref] : []));
   for (let round = 0; round < MOST_ROUNDS; round++) {
     const fusion = new Fusion(simple, kept, options);
-    const program = fusion.run();
+    const parts = fusion.run();
     const twice = fusion.computedTwice();
-    if (twice.length === 0) return program;
+    if (twice.length === 0) return fusion.program(parts);
     for (const ref of twice) kept.add(ref);
   }
   throw new Error("internal: a plan that does not settle.");
@@ -75,7 +75,7 @@ class Fusion {
     this.#settleMemory();
   }
 
-  run(): Program {
+  run(): Part[] {
     const draft = this.#draft;
     this.graph.nodes.forEach(({ late = 0 }, ref) => {
       if (late > this.#late) [this.#late, this.#floor] = [late, draft.parts.length];
@@ -85,7 +85,11 @@ class Fusion {
     this.graph.gradients.forEach((ref, index) => {
       if (ref === null && !this.options.adds) cleared(draft, index);
     });
-    const parts = this.#finished(), { buffers } = draft;
+    return this.#finished();
+  }
+
+  program(parts: readonly Part[]): Program {
+    const { buffers } = this.#draft;
     return { parts: this.options.productsApart ? parts : withEpilogues(parts, buffers), buffers };
   }
 

@@ -5,6 +5,7 @@ import {
   broadcast,
   indicesAt,
   isView,
+  keyOf,
   linear,
   loopsOver,
   rowMajor,
@@ -46,9 +47,6 @@ export const spaceOf = (graph: Graph, ref: Ref): number[] => {
 
 export const isReduction = (node: Node): node is Node & { op: "sum" | "greatest" } =>
   node.op === "sum" || node.op === "greatest";
-
-const keyOf = (access: Access): string =>
-  access.map(({ offset, coefficients }) => `${offset}:${coefficients}`).join(";");
 
 interface Reduced {
   readonly over: readonly boolean[];

@@ -17,32 +17,36 @@ function sizesOf({ graph }: Draft, node: Product): { m: number; n: number; k: nu
   return { m, n, k: graph.nodes[a].shape.at(node.transposeA ? -2 : -1)! };
 }
 
-function matrix(draft: Draft, ref: Ref, transposed: boolean, batch: number): Walk {
-  const node = draft.graph.nodes[ref];
+/** The matrices of a batch, by their number. */
+function matrices(draft: Draft, ref: Ref, transposed: boolean): (batch: number) => Walk {
+  const { shape, kind } = draft.graph.nodes[ref];
   const { slot, offset, strides } = draft.stridesOf(ref);
-  const outer = node.shape.slice(0, -2), [rows, columns] = strides.slice(-2);
-  let at = offset, rest = batch;
-  for (let i = outer.length - 1; i >= 0; i--) {
-    at += rest % outer[i] * strides[i];
-    rest = Math.floor(rest / outer[i]);
-  }
-  return { slot, offset: at, strides: transposed ? [columns, rows] : [rows, columns], kind: node.kind };
+  const [rows, columns] = strides.slice(-2), inner = transposed ? [columns, rows] : [rows, columns];
+  return (batch) => {
+    let at = offset, rest = batch;
+    for (let i = shape.length - 3; i >= 0; i--) {
+      at += rest % shape[i] * strides[i];
+      rest = Math.floor(rest / shape[i]);
+    }
+    return { slot, offset: at, strides: inner, kind };
+  };
 }
 
 export function product(draft: Draft, ref: Ref, node: Product): void {
   const { m, n, k } = sizesOf(draft, node), [a, b] = node.args;
   const batches = count(node.shape.slice(0, -2));
   if (batches > MOST_PRODUCTS && !draft.addsTo.has(ref)) return callBmm(draft, ref, node);
-  const slot = draft.define(ref);
+  const slot = draft.define(ref), adds = draft.addsTo.has(ref);
+  const left = matrices(draft, a, node.transposeA), right = matrices(draft, b, node.transposeB);
   for (let i = 0; i < batches; i++) {
     const kernel: GemmKernel = {
       kernel: "gemm",
       name: "gemm",
       ...{ m, n, k },
-      a: matrix(draft, a, node.transposeA, i),
-      b: matrix(draft, b, node.transposeB, i),
+      a: left(i),
+      b: right(i),
       c: { slot, offset: i * m * n, strides: [n, 1], kind: "f32" },
-      add: draft.addsTo.has(ref),
+      add: adds,
       epilogue: null,
     };
     draft.parts.push(kernel);
@@ -59,8 +63,8 @@ export function blasProduct(
   const node = draft.graph.nodes[gemm] as Product, [left, right] = node.args;
   const { m, n, k } = sizesOf(draft, node);
   if (node.shape.length > 2) return callBmm(draft, ref, node);
-  const [a, turnedA] = withoutGaps(draft, matrix(draft, left, node.transposeA, 0), m, k, node.transposeA);
-  const [b, turnedB] = withoutGaps(draft, matrix(draft, right, node.transposeB, 0), k, n, node.transposeB);
+  const [a, turnedA] = withoutGaps(draft, matrices(draft, left, node.transposeA)(0), m, k, node.transposeA);
+  const [b, turnedB] = withoutGaps(draft, matrices(draft, right, node.transposeB)(0), k, n, node.transposeB);
   const under = bias === null ? null : biasUnder(draft, bias, n);
   const slot = draft.define(ref), c: Walk = { slot, offset: 0, strides: [n, 1], kind: "f32" };
   const wanted: Blas = { m, n, k, a, b, slot, beta: bias === null ? 0 : 1 };

@@ -75,7 +75,21 @@ export function namesOf(part: Part): [string, string] {
   }
 }
 
-export function buffersRead(part: Part): Set<number> {
+const reads = new WeakMap<Part, ReadonlySet<number>>(), writes = new WeakMap<Part, ReadonlySet<number>>();
+
+export function buffersRead(part: Part): ReadonlySet<number> {
+  let found = reads.get(part);
+  if (!found) reads.set(part, found = readBy(part));
+  return found;
+}
+
+export function buffersWritten(part: Part): ReadonlySet<number> {
+  let found = writes.get(part);
+  if (!found) writes.set(part, found = writtenBy(part));
+  return found;
+}
+
+function readBy(part: Part): Set<number> {
   const read = new Set<number>();
   const inStage = (stage: { readonly instructions: GroupKernel["stages"][0]["instructions"] } | null) => {
     for (const one of stage?.instructions ?? []) {
@@ -96,7 +110,7 @@ export function buffersRead(part: Part): Set<number> {
   return read;
 }
 
-export function buffersWritten(part: Part): Set<number> {
+function writtenBy(part: Part): Set<number> {
   const written = new Set<number>();
   const inStage = (stage: GroupKernel["stages"][0] | null) => {
     for (const { to } of stage?.stores ?? []) written.add(to.slot);

@@ -100,8 +100,8 @@ const MOVED = 0.01, FRACTION = 0x7ffff;
 const SIGN = 0x80000000, SIZE = 0x7fffffff;
 
 /**
- * Weights are moved a little while `body` runs: biases, heads and scales that begin with zeros hide what is wrong behind
- * them. No random number is drawn for it, and no copy of the weights is needed to have them back.
+ * Weights are moved a little while `body` runs: biases, heads and scales that begin with zeros or ones hide what is wrong
+ * behind them. No random number is drawn for it, and no copy of the weights is needed to have them back.
  */
 export function atOtherWeights<R>(arena: Arena, body: () => R): R {
   const { flat } = arena, here = flat.device === "cpu";
@@ -111,37 +111,41 @@ export function atOtherWeights<R>(arena: Arena, body: () => R): R {
   const send = () => {
     if (!here) noGrad(() => scope(() => copy_(flat, tensor(values, null, { device: flat.device }))));
   };
-  const zeros = new Int32Array(Math.ceil(words.length / 32)); // a bit for each weight
-  for (let of = 0; of < zeros.length; of++) zeros[of] = moveSome(words, values, 32 * of);
+  const zeros = new Uint8Array(Math.ceil(words.length / 8)), places = hidingPlaces(arena, words);
+  for (const { from, to } of places) {
+    for (let i = from; i < to; i++) {
+      if (values[i] !== 0) words[i] ^= pattern(i);
+      else {
+        zeros[i >> 3] |= 1 << (i & 7);
+        values[i] = (words[i] & SIGN ? -1 : 1) * MOVED * (pattern(i) / FRACTION);
+      }
+    }
+  }
   send();
   try {
     return body();
   } finally {
-    for (let of = 0; of < zeros.length; of++) putBack(words, zeros[of], 32 * of);
+    for (const { from, to } of places) {
+      for (let i = from; i < to; i++) {
+        if (zeros[i >> 3] & (1 << (i & 7))) words[i] &= SIGN;
+        else words[i] ^= pattern(i);
+      }
+    }
     send();
   }
 }
 
-/** Moves up to 32 weights; the bits of the result tell which of them were zero. */
-function moveSome(words: Uint32Array, values: Float32Array, from: number): number {
-  const to = Math.min(words.length, from + 32);
-  let zeros = 0;
-  for (let i = from; i < to; i++) {
-    if ((words[i] & SIZE) !== 0) words[i] ^= pattern(i);
-    else {
-      zeros |= 1 << (i - from);
-      values[i] = (words[i] & SIGN ? -1 : 1) * MOVED * (pattern(i) / FRACTION);
-    }
-  }
-  return zeros;
-}
+/** So many weights of a large parameter are looked at. */
+const SAMPLES = 61, LARGE = 1 << 12;
 
-function putBack(words: Uint32Array, zeros: number, from: number): void {
-  const to = Math.min(words.length, from + 32);
-  for (let i = from; i < to; i++) {
-    if (zeros & (1 << (i - from))) words[i] &= SIGN;
-    else words[i] ^= pattern(i);
-  }
+/** A large parameter of which all samples differ was drawn, or trained: it hides nothing, and moving it takes time. */
+function hidingPlaces({ starts, parameters }: Arena, words: Uint32Array): { from: number; to: number }[] {
+  return starts.flatMap((from, i) => {
+    const { numel } = parameters[i], step = Math.floor(numel / SAMPLES);
+    const samples = new Set(Array.from({ length: SAMPLES }, (_, k) => words[from + k * step] & SIZE));
+    const drawn = numel >= LARGE && samples.size === SAMPLES && !samples.has(0);
+    return drawn ? [] : [{ from, to: from + numel }];
+  });
 }
 
 /** Bits that look as if they were drawn, never none. */
@@ -179,10 +183,10 @@ interface Difference {
 
 function haveSameBits(arena: Arena, recorded: Tensor): boolean {
   const own = memoryBlockOf(arena.gradient), theirs = memoryBlockOf(recorded);
-  return arena.starts.every((start, i) => {
+  return sameMemory(arena.starts.map((start, i) => {
     const at = BigInt(F32 * start), bytes = F32 * arena.parameters[i].numel;
-    return sameMemory({ address: own.address + at, bytes }, { address: theirs.address + at, bytes });
-  });
+    return [{ address: own.address + at, bytes }, { address: theirs.address + at, bytes }];
+  }));
 }
 
 const F32 = 4;
