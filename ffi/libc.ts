@@ -166,10 +166,22 @@ export function prefault({ address, bytes }: MemoryBlock): void {
 
 const MADV_DONTNEED = 4;
 
-/** Memory whose bytes nobody needs any more: its whole pages are the system's until they are written again. */
-export function forgetMemory({ address, bytes }: MemoryBlock): void {
+/**
+ * Memory whose bytes nobody needs any more: its whole pages are the system's until they are written again, and full of
+ * zeros if they are a process's own. False where the system refuses.
+ */
+export function forgetMemory({ address, bytes }: MemoryBlock): boolean {
   const from = (address + PAGE - 1n) / PAGE * PAGE, to = (address + BigInt(bytes)) / PAGE * PAGE;
-  if (to > from) withPages(({ madvise }) => madvise(from, to - from, MADV_DONTNEED));
+  return to <= from || withPages(({ madvise }) => madvise(from, to - from, MADV_DONTNEED)) === 0;
+}
+
+/** Zeros that take no memory until they are written. Only for memory that no other process sees. */
+export function zeroUntouched(block: MemoryBlock): boolean {
+  if (block.bytes < 2 * Number(PAGE) || !forgetMemory(block)) return false;
+  const bytes = bytesAt(block), edge = Number(PAGE);
+  bytes.fill(0, 0, edge);
+  bytes.fill(0, bytes.length - edge);
+  return true;
 }
 
 /** Gives the system the pages of what was freed. */
@@ -182,10 +194,10 @@ const PAGE_SYMBOLS = {
   malloc_trim: { parameters: ["usize"], result: "i32" },
 } as const;
 
-function withPages(use: (libc: Deno.DynamicLibrary<typeof PAGE_SYMBOLS>["symbols"]) => void): void {
+function withPages<R>(use: (libc: Deno.DynamicLibrary<typeof PAGE_SYMBOLS>["symbols"]) => R): R {
   const libc = Deno.dlopen("libc.so.6", PAGE_SYMBOLS);
   try {
-    use(libc.symbols);
+    return use(libc.symbols);
   } finally {
     libc.close();
   }

@@ -2,7 +2,7 @@ import { check, native, out, outAt, outI32, outI64 } from "./abi.ts";
 import { type DType, dtypeCode } from "./dtype.ts";
 import { NativeError } from "./errors.ts";
 import { contiguous, empty, emptyLike, expand, mul, onesOp, stack, sumDim, toCopy, zerosOp } from "./ops.ts";
-import { askForHugePages, bytesAt, type MemoryBlock } from "./libc.ts";
+import { askForHugePages, bytesAt, type MemoryBlock, zeroUntouched } from "./libc.ts";
 import { parseSchema, type Schema } from "./schema.ts";
 import { tape, untold } from "./tape.ts";
 import { alive, describe, type Device, keep, scope, Tensor } from "./tensor.ts";
@@ -283,5 +283,9 @@ export function longLivedUninitialised(shape: readonly number[], o: Options = {}
   return made;
 }
 
-export const longLivedZeros = (shape: readonly number[], o: Options = {}): Tensor =>
-  zero_(longLivedUninitialised(shape, o));
+/** Many zeros take no memory until they are written. */
+export function longLivedZeros(shape: readonly number[], o: Options = {}): Tensor {
+  const made = longLivedUninitialised(shape, o);
+  const large = made.device === "cpu" && made.byteLength >= LARGE && tape.hears === null;
+  return large && zeroUntouched(memoryBlockOf(made)) ? made : zero_(made);
+}

@@ -1,8 +1,8 @@
 // A plan is judged before it is used: its gradients are compared with those of ordinary steps.
 import { noGrad } from "../../ffi/autograd.ts";
 import { sameMemory } from "../../ffi/libc.ts";
-import { add, borrowBytes, fill_, memoryBlockOf, readBytes, sub, tensor, toNumbers } from "../../ffi/make.ts";
-import { clone, copy_, dot, narrow, stack } from "../../ffi/ops.ts";
+import { add, borrowBytes, fill_, memoryBlockOf, readBytes, sub, tensor } from "../../ffi/make.ts";
+import { clone, copy_, dot, narrow } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
 import { formatBytes, formatPlural } from "../base/format.ts";
@@ -191,22 +191,32 @@ function haveSameBits(arena: Arena, recorded: Tensor): boolean {
 
 const F32 = 4;
 
+/** So many numbers are compared at once: little memory beside the gradients, and sums that are good to 1e-6. */
+const PIECE = 1 << 16;
+
 function errorsOf(arena: Arena, recorded: Tensor): Difference[] {
-  const squares = noGrad(() =>
-    scope(() =>
-      toNumbers(stack(arena.starts.flatMap((start, i) =>
-        scope(() => {
-          const own = narrow(arena.gradient, 0, start, arena.parameters[i].numel);
-          const theirs = narrow(recorded, 0, start, arena.parameters[i].numel);
-          const between = sub(own, theirs);
-          return [dot(between, between), dot(theirs, theirs)];
-        })
-      )))
-    )
-  );
-  if (!squares.every(Number.isFinite)) return errorsOfEach(arena, recorded);
-  return arena.starts.map((_, i) => ({ error: Math.sqrt(squares[2 * i]), size: Math.sqrt(squares[2 * i + 1]) }));
+  const squares = arena.starts.map((start, i) => {
+    const end = start + arena.parameters[i].numel;
+    let error = 0, size = 0;
+    for (let at = start; at < end; at += PIECE) {
+      const [own, theirs] = noGrad(() => squaresOf(arena.gradient, recorded, at, Math.min(PIECE, end - at)));
+      error += own;
+      size += theirs;
+    }
+    return { error: Math.sqrt(error), size: Math.sqrt(size) };
+  });
+  return squares.every(({ error, size }) => Number.isFinite(error + size))
+    ? squares
+    : errorsOfEach(arena, recorded);
 }
+
+/** Of the difference, and of the second. */
+const squaresOf = (one: Tensor, other: Tensor, from: number, count: number): number[] =>
+  scope(() => {
+    const own = narrow(one, 0, from, count), theirs = narrow(other, 0, from, count);
+    const between = sub(own, theirs);
+    return [dot(between, between).item(), dot(theirs, theirs).item()];
+  });
 
 /** Number by number: a NaN that both have is no difference, and squares of large numbers are no infinities. */
 function errorsOfEach(arena: Arena, recorded: Tensor): Difference[] {

@@ -1,6 +1,6 @@
 // --compile on a CPU, and --compile=fast on a GPU: a micro-batch's forward and backward as one plan of code of our own.
 // The first micro-batch of a shape runs as always while it is recorded; the plan that is made of it computes the same
-// micro-batch once more. So does the second one, and the plan is used from then on if the gradients agree.
+// micro-batch once more, and both do so at other weights. The plan is used from then on if the gradients agree.
 import { returnFreedMemory } from "../../ffi/libc.ts";
 import { add, uninitialised, zero_ } from "../../ffi/make.ts";
 import { noGrad } from "../../ffi/autograd.ts";
@@ -11,6 +11,7 @@ import type { Cut } from "../compile/cuts.ts";
 import { lower, sameStep } from "../compile/lower/lower.ts";
 import { Room } from "../compile/room.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
+import { isCode } from "../models/user/file.ts";
 import type { Config } from "../settings/settings.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, type Weight } from "./blocks.ts";
 import { inParts } from "./chunked_head.ts";
@@ -57,6 +58,10 @@ export function compiledMode({ compile, deterministic }: Config["training"], onG
   return compile === "on" ? deterministic === "off" ? "fast" : "exact" : compile;
 }
 
+/** Models and losses of ours and exported programs are the same in each step; a user's code may count its calls. */
+export const keepsNothing = ({ model, training }: Config): boolean =>
+  !isCode(model.name) && !isCode(training.loss);
+
 /** The reason why no step of this run can be compiled, or null. */
 export function whyNotCompiled(
   { pass, trained }: { readonly pass: Pass; readonly trained: Pick<TrainedParameters, "waiting"> },
@@ -86,7 +91,7 @@ interface Kind {
   readonly weighted: boolean;
   readonly rollout: number;
   plans: Plans | null;
-  /** Plans are used when a second recording has shown that the step stays the same. */
+  /** Plans are used when a second recording has shown that the step stays the same, and they were compared twice. */
   sure: boolean;
   /** Zeros among the first gradients may have hidden something: the second ones are compared, too. */
   hides: boolean;
@@ -99,6 +104,8 @@ export function openCompiledPass(
   mode: Mode,
   reports: () => Reports,
   choice: Choice | null = null,
+  /** The program keeps nothing of its own from step to step that a step more would change. */
+  repeats = false,
 ): CompiledPass {
   const { device } = arena.flat, isa = device === "cpu" ? machineIsa()! : "cuda";
   const kinds: Kind[] = [], room = new Room(device);
@@ -164,23 +171,60 @@ export function openCompiledPass(
     reports().warn(differs(judged.wrong, mode));
     return null;
   };
-  /** As `agrees`, with weights of which none is zero; where ordinary steps can't take these, that hides something. */
+  /**
+   * As `agrees`, with weights of which none hides anything; where ordinary steps can't take these, that hides something.
+   * `records` the ordinary step, too, which must be the same as before.
+   */
   const agreesElsewhere = (
     plain: Run,
     p: Pass,
     plans: Plans,
     given: Omit<Recorded, "outcome">,
+    records = false,
   ): ReturnType<typeof agrees> =>
     atOtherWeights(arena, () => {
       zero_(arena.gradient);
       const { input, target, weight } = given;
-      const outcome = inTurn(() => uncounted(plans, () => plain(p, input, target, weight, null)));
-      if (!Number.isFinite(outcome.loss.item())) return { hides: true };
+      const ordinary = () => plain(p, input, target, weight, null);
+      const { result, recording } = inTurn(() =>
+        uncounted(plans, () => records ? record(ordinary) : { result: ordinary(), recording: null })
+      );
+      if (recording !== null && !staysTheSame(plans, recording, { ...given, outcome: result })) return null;
+      if (!Number.isFinite(result.loss.item())) return { hides: true };
       const gradient = keep(clone(arena.gradient));
-      const same = agrees(p, plans, gradient, { ...given, outcome }, { moved: true });
+      const same = agrees(p, plans, gradient, { ...given, outcome: result }, { moved: true });
       gradient.free();
       return same;
     });
+  /** False where a second recording is another step, which the run says. */
+  const staysTheSame = (
+    plans: Plans,
+    recording: Recording,
+    { input, target, outcome }: Recorded,
+  ): boolean => {
+    const again = lower(recording, { input, target, parameters: arena.parameters, ...outcome }, {
+      exact: mode === "exact",
+    });
+    const same = !("reason" in again) && sameStep(again, plans.lowered);
+    if ("reason" in again) recording.free();
+    else again.free();
+    if (same) return true;
+    plans.free();
+    reports().warn(CHANGES);
+    return false;
+  };
+  /** Both ways are timed once; null where ordinary steps were chosen. */
+  const chosen = (plain: Run, p: Pass, plans: Plans, given: Omit<Recorded, "outcome">): Plans | null => {
+    if (choice === null || timed) return plans;
+    timed = true;
+    const { input, target, weight } = given;
+    const compiled = () => (draw(p, plans), void plans.run(input, target, weight, false, null));
+    const ordinary = () => void plain(p, input, target, weight, null);
+    uncounted(plans, () => choice.compare(compiled, ordinary));
+    if (choice.compiled) return plans;
+    plans.free();
+    return null;
+  };
   const first = (
     plain: Run,
     p: Pass,
@@ -189,7 +233,7 @@ export function openCompiledPass(
     weight: Weight,
     { cuts, again }: Pick<Wanted, "cuts" | "again">,
   ): Outcome => {
-    let plans: Plans | null = null, hides = false;
+    let plans: Plans | null = null, sure = false, hides = false;
     const recomputes = plain === checkpointed;
     const outcome = recordedRun(plain, p, input, target, weight, (outcome, recording, gradient) => {
       const recorded = { input, target, weight, outcome };
@@ -201,20 +245,28 @@ export function openCompiledPass(
         if (!told) reports().warn(`Steps are not compiled: ${made.reason}. They run op by op.`);
         return;
       }
+      returnFreedMemory(); // V8 has compiled what made the plan
       const judged = agrees(p, made, gradient, recorded, { tells: !told });
-      if (judged !== null) [plans, hides] = [made, judged.hides];
+      if (judged === null) return;
+      ({ hides } = judged);
+      plans = made;
+      if (!repeats || hides) return;
+      const elsewhere = agreesElsewhere(plain, p, made, recorded, true);
+      if (elsewhere === null) plans = null;
+      else if (elsewhere.hides) hides = true;
+      else [plans, sure] = [chosen(plain, p, made, recorded), true];
     });
     told = true;
     const shape = (t: Tensor) => keep(uninitialised(t.shape, { dtype: t.dtype, device }));
     kinds.push({
       ...{ input: shape(input), target: shape(target), weighted: weight !== null },
-      ...{ rollout: p.rollout?.steps ?? 0, plans, sure: false, hides, adds: false },
+      ...{ rollout: p.rollout?.steps ?? 0, plans, sure, hides, adds: false },
     });
     return outcome;
   };
   /**
-   * The step must stay the same, and is compared at other weights. Where a model begins with a layer of zeros, most of the
-   * first gradients are zero: then it is compared as it is, too.
+   * The program must do the same again, and is compared at other weights. Where a model begins with a layer of zeros,
+   * most of the first gradients are zero: then it is compared as it is, too.
    */
   const second = (
     kind: Kind,
@@ -227,41 +279,14 @@ export function openCompiledPass(
     const plans = kind.plans!;
     kind.sure = true;
     return recordedRun(plain, p, input, target, weight, (outcome, recording, gradient) => {
-      const again = lower(recording, { input, target, parameters: arena.parameters, ...outcome }, {
-        exact: mode === "exact",
-      });
-      if ("reason" in again) recording.free();
-      if ("reason" in again || !sameStep(again, plans.lowered)) {
-        plans.free();
-        kind.plans = null;
-        reports().warn(
-          "Steps are not compiled: the program takes other numbers or other ops in its second step than in the first. " +
-            "They run op by op.",
-        );
-      } else if (!agreesTwice(kind, plans, { plain, p, gradient }, { input, target, weight, outcome })) {
-        kind.plans = null;
-      } else if (choice !== null && !timed) {
-        timed = true;
-        const compiled = () => (draw(p, plans), void plans.run(input, target, weight, false, null));
-        const ordinary = () => void plain(p, input, target, weight, null);
-        uncounted(plans, () => choice.compare(compiled, ordinary));
-        if (!choice.compiled) {
-          plans.free();
-          kind.plans = null;
-        }
-      }
-      if (!("reason" in again)) again.free();
+      const recorded = { input, target, weight, outcome };
+      kind.plans = null; // as long as anything can differ
+      if (!staysTheSame(plans, recording, recorded)) return;
+      const elsewhere = agreesElsewhere(plain, p, plans, recorded);
+      if (elsewhere === null) return;
+      if ((kind.hides || elsewhere.hides) && agrees(p, plans, gradient, recorded) === null) return;
+      kind.plans = chosen(plain, p, plans, recorded);
     });
-  };
-  const agreesTwice = (
-    kind: Kind,
-    plans: Plans,
-    { plain, p, gradient }: { readonly plain: Run; readonly p: Pass; readonly gradient: Tensor },
-    recorded: Recorded,
-  ): boolean => {
-    const elsewhere = agreesElsewhere(plain, p, plans, recorded);
-    if (elsewhere === null) return false;
-    return !kind.hides && !elsewhere.hides || agrees(p, plans, gradient, recorded) !== null;
   };
   /** True where the plan that adds gives the sum of the arena's gradients and of the plan's that writes. */
   const addsUp = (kind: Kind, p: Pass, given: Omit<Recorded, "outcome">): boolean => {
@@ -310,6 +335,10 @@ export function openCompiledPass(
     },
   };
 }
+
+const CHANGES =
+  "Steps are not compiled: the program takes other numbers or other ops in its second step than in the first. " +
+  "They run op by op.";
 
 const differs = (where: string, mode: Mode): string =>
   mode === "exact"

@@ -45,6 +45,7 @@ import { compiledUpdate } from "./compiled_update.ts";
 import {
   compiledMode,
   type CompiledPass,
+  keepsNothing,
   openCompiledPass,
   type Reports,
   whyNotCompiled,
@@ -219,7 +220,7 @@ export function prepare(launch: Launch): Trainer {
     window: training.spike_window,
     mostSkipped: training.max_skipped_steps,
   });
-  const compiled = compiles ? openCompiledPass(arena, mode, () => reports!, choice) : null;
+  const compiled = compiles ? openCompiledPass(arena, mode, () => reports!, choice, keepsNothing(config)) : null;
   const gradients = gradientsOf(launch, built, scaler, zero, account, compiled);
 
   // All refusals of settings come before: from here on the run has files.

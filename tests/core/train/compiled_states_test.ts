@@ -1,6 +1,6 @@
 // Compiled steps of models that keep something from step to step: running statistics, and counters of the program's own.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { block, type Model, model } from "../../../core/models/model.ts";
+import { type Activation, block, type Model, model } from "../../../core/models/model.ts";
 import { BatchNorm } from "../../../core/models/nn/norms.ts";
 import { Dropout, Linear } from "../../../core/models/nn/linear.ts";
 import { Group } from "../../../core/models/nn/module.ts";
@@ -30,14 +30,18 @@ interface Trained {
   readonly told: string;
 }
 
-async function trained(make: () => Model, mode: Mode | null, micro = 1): Promise<Trained> {
+async function trained(
+  make: () => Model,
+  mode: Mode | null,
+  { micro = 1, repeats = false } = {},
+): Promise<Trained> {
   manualSeed(0n);
   const net = make(), told: string[] = [];
   const tell = { line: (text: string) => told.push(text), warn: (text: string) => told.push(text) };
   const made = rig(net, rows, { flags: ["--optimizer", "adamw"] });
   const step = {
     ...made.step,
-    compiled: mode && openCompiledPass(made.arena, mode, () => tell),
+    compiled: mode && openCompiledPass(made.arena, mode, () => tell, null, repeats),
   };
   manualSeed(1n);
   const input = randn([8, 7]), target = randn([8, 1]);
@@ -145,11 +149,38 @@ Deno.test({
   name: "weights with one gradient have it each, and parameters without one have zeros, in each micro-batch",
   ignore: isa === null,
   async fn() {
-    const plain = await trained(twins, null, 3);
-    const exact = await trained(twins, "exact", 3), fast = await trained(twins, "fast", 3);
+    const plain = await trained(twins, null, { micro: 3 });
+    const exact = await trained(twins, "exact", { micro: 3 });
+    const fast = await trained(twins, "fast", { micro: 3 });
     for (const { told } of [exact, fast]) assertMatch(told, /^Steps are compiled: [^\n]*$/);
     assertEquals(exact.digests, plain.digests);
     const apart = fast.gradient.map((value, i) => Math.abs(value - plain.gradient[i]));
     assert(Math.max(...apart) < 1e-5, String(Math.max(...apart)));
+  },
+});
+
+Deno.test({
+  name: "where the program keeps nothing, all is compared within the first step, and the second one is compiled",
+  ignore: isa === null,
+  async fn() {
+    for (const make of [normed, dropping, turning]) {
+      let calls = 0;
+      const counted = (): Model => {
+        const made = make(), [first] = made.blocks;
+        const forward = (x: Activation) => (calls++, first.forward(x));
+        return { ...made, blocks: [{ ...first, forward }, ...made.blocks.slice(1)] };
+      };
+      for (const micro of [1, 3]) {
+        const plain = await trained(make, null, { micro });
+        calls = 0;
+        const compiled = await trained(counted, "exact", { micro, repeats: true });
+        assertMatch(compiled.told, /^Steps are compiled: .* equal the ordinary ones\.$/);
+        assertEquals(compiled.digests, plain.digests);
+        assertEquals(compiled.buffers, plain.buffers);
+        assertEquals(calls, 2); // as it is, and at other weights
+      }
+    }
+    const fast = await trained(counting, "fast", { repeats: true });
+    assertMatch(fast.told, /Steps are not compiled: the program takes other numbers/);
   },
 });
