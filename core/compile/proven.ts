@@ -1,7 +1,8 @@
 // Some products of our own have the bits of libtorch's sgemm_ on this machine. Its order of a sum depends on the
 // processor and on shapes, never on numbers, so each shape is tried once: both compute the same product of numbers that
 // round everywhere, and ours is used where every bit is equal.
-import { borrowBytes, uninitialised } from "../../ffi/make.ts";
+import { sameMemory } from "../../ffi/libc.ts";
+import { borrowBytes, memoryBlockOf, uninitialised } from "../../ffi/make.ts";
 import { loadCode } from "../../ffi/machine_code.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { BlasKernel, GemmKernel, Isa, Kernel, Walk } from "./kernel.ts";
@@ -31,51 +32,74 @@ export const chainOn = (isa: Isa, threads: number): ChainOf => (theirs, ours) =>
   return chain;
 };
 
+/** The length that had the last product's bits is tried first: it depends on the processor. */
+let likely = LENGTHS[0];
+
 function tried(theirs: BlasKernel, ours: GemmKernel, isa: Isa, threads: number): number | null {
   const { m, n, k } = ours;
   const size = ({ strides }: Walk, rows: number, columns: number) =>
     (rows - 1) * strides[0] + (columns - 1) * strides[1] + 1;
   const spare = Math.max(...SHIFTS);
   const a = numbers(size(ours.a, m, k) + spare, 0), b = numbers(size(ours.b, k, n) + spare, 1);
-  const run = (kernel: Kernel): Int32Array | null => {
-    const c = numbers(m * n + spare, 2), code = loadCode(printCode([kernel], isa, 3, threads));
+  const at = <P>(place: P, slot: number): P => ({ ...place, slot, offset: 0 });
+  /** The product, once for each shift; null where this machine gives no memory for code. */
+  const products = (kernel: Kernel, agrees = (_product: Tensor, _shift: number) => true): Tensor[] | null => {
+    const code = loadCode(printCode([kernel], isa, 3, threads));
     if ("refused" in code) return null;
-    [a, b, c].forEach((tensor, slot) => code.setSlot(slot, tensor));
-    code.run();
+    const made: Tensor[] = [];
+    for (const [i, shift] of SHIFTS.entries()) {
+      const c = numbers(m * n + spare, 2);
+      [a, b, c].forEach((tensor, slot) => code.setSlot(slot, tensor, F32 * shift));
+      code.run();
+      made.push(c);
+      if (!agrees(c, i)) break;
+    }
     code.free();
-    return bitsOf(c);
+    return made;
   };
-  const given = SHIFTS.map((shift) => {
-    const at = <P>(place: P, slot: number): P => ({ ...place, slot, offset: shift });
-    return {
-      // Its columns are our rows, so its first matrix is our second one (blas.ts).
-      expected: run({ ...theirs, a: at(theirs.a, 1), b: at(theirs.b, 0), c: at(theirs.c, 2) }),
-      own: { ...ours, a: at(ours.a, 0), b: at(ours.b, 1), c: at(ours.c, 2), epilogue: null },
-    };
-  });
-  const agrees = (chain: number) =>
-    given.every(({ expected, own }) => {
-      const found = run({ ...own, chain });
-      return expected !== null && found !== null && found.every((bits, i) => bits === expected[i]);
-    });
-  return [...new Set(LENGTHS.map((length) => chainOfLength(length, k)))].find(agrees) ?? null;
+  // Its columns are our rows, so its first matrix is our second one (blas.ts).
+  const expected = products({ ...theirs, a: at(theirs.a, 1), b: at(theirs.b, 0), c: at(theirs.c, 2) });
+  if (expected === null) return null;
+  const own = { ...ours, a: at(ours.a, 0), b: at(ours.b, 1), c: at(ours.c, 2), epilogue: null };
+  const chains = new Set([likely, ...LENGTHS].map((length) => chainOfLength(length, k)));
+  const chain = [...chains].find((chain) =>
+    scope(() => {
+      let same = false;
+      products({ ...own, chain }, (product, i) =>
+        same = sameMemory([[memoryBlockOf(product), memoryBlockOf(expected[i])]]));
+      return same;
+    })
+  );
+  if (chain !== undefined && LENGTHS.includes(chain)) likely = chain;
+  return chain ?? null;
 }
 
 const chainOfLength = (length: number, k: number): number =>
   k <= length ? k : k < 2 * length ? Math.floor(k / 2) : length;
 
+const F32 = 4;
+
+/** Numbers that round everywhere; so many that no two rows of a matrix begin with the same. */
+const POOL = 65_521;
+let pool: Float32Array | null = null;
+
 function numbers(count: number, seed: number): Tensor {
   const t = uninitialised([count]), bytes = borrowBytes(t);
   const values = new Float32Array(bytes.buffer, bytes.byteOffset, count);
-  let state = seed + 1;
-  for (let i = 0; i < count; i++) {
-    state = Math.imul(state, 1664525) + 1013904223 | 0;
-    values[i] = (state >> 7) / 2 ** 24;
+  pool ??= drawn(POOL);
+  for (let at = 0, from = seed * (POOL >> 2); at < count; from = 0) {
+    const some = pool.subarray(from, from + count - at);
+    values.set(some, at);
+    at += some.length;
   }
   return t;
 }
 
-function bitsOf(t: Tensor): Int32Array {
-  const bytes = borrowBytes(t);
-  return new Int32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+function drawn(count: number): Float32Array {
+  const values = new Float32Array(count);
+  for (let i = 0, state = 1; i < count; i++) {
+    state = Math.imul(state, 1664525) + 1013904223 | 0;
+    values[i] = (state >> 7) / 2 ** 24;
+  }
+  return values;
 }

@@ -11,4 +11,7 @@ unset file
 # them all before it looks at messages. On two cores one thread marks for the whole process, and it may be waiting for a
 # thread that idles (to compile for it, V8 needs a collection, and Deno does not wake it for that): then neither goes on,
 # nor does the save that training waits for. Without these tasks a thread marks while it allocates, and waits for no other.
-ENGINE=--v8-flags=--no-incremental-marking-task
+#
+# Objects that live shortly are given up to 4 MB in place of 16: making a compiled step would take the rest, and never give
+# it back. Steps and readers take as long.
+ENGINE=--v8-flags=--no-incremental-marking-task,--max-semi-space-size=4
