@@ -162,7 +162,15 @@ export async function compileBenchmark(p: Programs, quick: boolean): Promise<voi
       "steps run op by op. The first two steps are those in which code is made. To the first compiled step: from the end " +
       "of the first ordinary pass on, with all that is compared and recorded on the way.",
       table(
-        ["Training step", "", "Median", "Speed against eager", "First two steps", "To the first compiled step", "Peak memory"],
+        [
+          "Training step",
+          "",
+          "Median",
+          "Speed against eager",
+          "First two steps",
+          "To the first compiled step",
+          "Peak memory",
+        ],
         found.flatMap(rowsOf),
       ),
     ].join("\n\n"),

@@ -76,7 +76,10 @@ function prepare(workload: Workload, count: number, file: string, compile: strin
       : createOptimizer(config.training.optimizer, arena),
     scaler: null,
     checkpointing: false,
-    compiled: mode && start.over(openCompiledPass(arena, mode, () => ({ line: console.error, warn: console.error }), null, true)),
+    compiled: mode &&
+      start.over(
+        openCompiledPass(arena, mode, () => ({ line: console.error, warn: console.error }), null, true),
+      ),
     clipNorm: 0,
     observe: null,
   };

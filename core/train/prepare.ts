@@ -220,7 +220,9 @@ export function prepare(launch: Launch): Trainer {
     window: training.spike_window,
     mostSkipped: training.max_skipped_steps,
   });
-  const compiled = compiles ? openCompiledPass(arena, mode, () => reports!, choice, keepsNothing(config)) : null;
+  const compiled = compiles
+    ? openCompiledPass(arena, mode, () => reports!, choice, keepsNothing(config))
+    : null;
   const gradients = gradientsOf(launch, built, scaler, zero, account, compiled);
 
   // All refusals of settings come before: from here on the run has files.

@@ -160,7 +160,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: "where the program keeps nothing, all is compared within the first step, and the second one is compiled",
+  name:
+    "where the program keeps nothing, all is compared within the first step, and the second one is compiled",
   ignore: isa === null,
   async fn() {
     for (const make of [normed, dropping, turning]) {
