@@ -210,7 +210,7 @@ function errorsOf(arena: Arena, recorded: Tensor): Difference[] {
     : errorsOfEach(arena, recorded);
 }
 
-/** Of the difference, and of the second. */
+/** The square of the length of their difference, and that of the second one. */
 const squaresOf = (one: Tensor, other: Tensor, from: number, count: number): number[] =>
   scope(() => {
     const own = narrow(one, 0, from, count), theirs = narrow(other, 0, from, count);
