@@ -8,7 +8,7 @@ export interface Diagnostics {
   readonly step: number;
   readonly epoch: number;
   readonly samples: number;
-  readonly task: "regression" | "classification" | "segmentation";
+  readonly task: "regression" | "classification" | "segmentation" | "language";
   /** The names of the outputs or classes. */
   readonly names: readonly string[];
   /** The name of each output's target, and its steps ahead; absent for classes. */
@@ -21,6 +21,28 @@ export interface Diagnostics {
   readonly confusion: readonly (readonly number[])[] | null;
   readonly axes: { readonly x: DiagnosedAxis; readonly y: DiagnosedAxis } | null;
   readonly shown: readonly ShownSample[];
+  /** Samples whose target is a class or a few numbers. Older versions have none. */
+  readonly examples?: readonly Example[];
+  /** Of language models alone. */
+  readonly texts?: readonly TextExample[];
+}
+
+export interface Example {
+  readonly name: string;
+  /** The input as the base64 of a PNG, where it is a picture; few samples have it. */
+  readonly image: string | null;
+  /** A class, or numbers in their own units. */
+  readonly target: readonly number[];
+  readonly prediction: readonly number[];
+  /** The model's own probability of its class. */
+  readonly probability: number | null;
+}
+
+/** A window of tokens: what is there, the first guess at each place, and how probable the token was. */
+export interface TextExample {
+  readonly tokens: readonly number[];
+  readonly guesses: readonly number[];
+  readonly probabilities: readonly number[];
 }
 
 export interface DiagnosedOutput {

@@ -40,6 +40,7 @@ import {
 } from "../run/diagnostics.ts";
 import type { Team } from "../ranks/team.ts";
 import type { Pass } from "./blocks.ts";
+import { examplesOf, textsOf } from "./examples.ts";
 import { asMap, isPicture, lookOf, predicted, type Sample, split } from "./media.ts";
 import { type Metrics, pointsIn, shiftedParts } from "./metrics.ts";
 
@@ -162,7 +163,7 @@ export type Diagnose = (pass: Pass, evaluated: Evaluated) => void;
 
 /** Rank 0 calls it after an evaluation, with its weights. Null where a run keeps nothing. */
 export function openDiagnostics(source: Source | null, lead: string, folder: string): Diagnose | null {
-  if (source === null || source.facts.task === "language" || source.facts.targetless) return null;
+  if (source === null || source.facts.targetless) return null;
   let grid: Grid | null | undefined, took = 0, endedAt = -Infinity;
   return (pass, evaluated) => {
     const began = performance.now();
@@ -209,10 +210,21 @@ function diagnosed(
     })),
     metrics: Object.fromEntries(Object.entries(metrics).map(([name, value]) => [name, finite(value)])),
     errors: sums && regression && isMaps ? errorsOf(source, sums, grid) : null,
-    confusion: sums && !regression ? confusionOf(sums) : null,
+    confusion: sums && task !== "language" && !regression ? confusionOf(sums) : null,
     axes: grid && axesOf(grid),
     shown: isMaps || task === "segmentation" ? shownOf(source, pass, grid) : [],
+    examples: orNone(() => examplesOf(source, pass)),
+    texts: task === "language" ? orNone(() => textsOf(source, pass)) : [],
   };
+}
+
+/** The rest of a report does not go without its examples. */
+function orNone<T>(examples: () => readonly T[]): readonly T[] {
+  try {
+    return examples();
+  } catch {
+    return [];
+  }
 }
 
 const finite = (value: number): number | null => Number.isFinite(value) ? Number(value.toPrecision(7)) : null;

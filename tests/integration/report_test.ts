@@ -4,6 +4,9 @@ import { join, toFileUrl } from "@std/path";
 import { reportPage } from "../../core/outputs/report/page.ts";
 import { readRun } from "../../core/run/run_data.ts";
 import { type MadeRun, makeRun } from "../core/run/made_run.ts";
+import { writeDiagnostics } from "../../core/run/diagnostics.ts";
+import { diagnosticsOf } from "../core/outputs/report/reports.ts";
+import { FAINT_TEXTS, NAMELESS, press, stopsOf } from "./accessibility.ts";
 import { CHROMIUM, inBrowser, needsChromium, type OpenPage, type Page, type Size } from "./browser.ts";
 import { inTemp, run, succeed, TINY } from "./program.ts";
 
@@ -147,6 +150,18 @@ browserTest(
     inTemp(async (cwd) => {
       const fields = ["--data-type=fields", "--model=cosmo-cnn", "--wandb-images=3"];
       await succeed([...TINY, ...fields, "--run-name=r", "--log-interval=1"], { cwd });
+      await succeed(["report", "r", "--out", "r.html"], { cwd });
+      await onPage(toFileUrl(join(cwd, "r.html")).href, DESK, async (page) => {
+        await quiet(page);
+        const text = await page.evaluate<string>(`document.getElementById("examples").innerText`);
+        assertMatch(text, /16 of 16 validation samples[^]*amplitude[^]*predicted[^]*tilt[^]*predicted/);
+        const drawn = `[...document.querySelectorAll("#examples .square .dot, #examples img")].map((one) =>
+          one.naturalWidth ?? one.getAttribute("d").match(/M/g).length)`;
+        assertEquals((await page.evaluate<number[]>(drawn)).map((one) => one >= 16), Array(5).fill(true));
+        assertEquals(await page.evaluate("document.getElementById('samples')"), null);
+      });
+      // Runs of older versions have no examples of their own.
+      Deno.removeSync(join(cwd, "logs/r/diagnostics.json"));
       Deno.renameSync(join(cwd, "logs"), join(cwd, "moved"));
       await succeed(["report", "moved/r", "--out", "r.html"], { cwd });
       await onPage(toFileUrl(join(cwd, "r.html")).href, DESK, async (page) => {
@@ -332,6 +347,104 @@ browserTest("on paper the report is light, its curves are there, and it is dark 
     },
     { ...DESK, dark: true },
   ));
+
+browserTest(
+  "a report is read without a mouse and without eyes: stops, names, headings, values by arrow keys",
+  () =>
+    opened([{ steps: 400, ranks: 4, gpus: true, attempts: 2, warnings: ["Slow"] }], async (page) => {
+      assertEquals(await page.evaluate(NAMELESS), []);
+      assertEquals(await stopsOf(page, 12), [
+        "button Light / dark",
+        "a 1 warning",
+        "checkbox Logarithmic loss",
+        "slider Smoothing",
+        "button Last quarter",
+        "slider Loss by step",
+        "slider Accuracy by step",
+        "slider Learning rate by step",
+        "slider Gradient norm by step",
+        "slider Loss scale by step",
+        "slider Time of a step by step",
+        "button rank",
+      ]);
+      // The chart says its values as a slider does.
+      const value = () =>
+        page.evaluate<string>(`document.querySelector(".plot").getAttribute("aria-valuetext")`);
+      await page.evaluate(`document.querySelector(".plot").focus()`);
+      assertMatch(await value(), /^the end: training 0\.\d+, validation 0\.\d+$/);
+      await press(page.send, "Home");
+      assertMatch(await value(), /^step 1: training \d+\.\d+, validation $/);
+      for (let i = 0; i < 3; i++) await press(page.send, "ArrowRight");
+      assertMatch(await value(), /^step 4: training/);
+      const { nodes } = await page.send("Accessibility.getFullAXTree");
+      const sliders = nodes.filter(({ role, ignored }: any) => role?.value === "slider" && !ignored);
+      assert(
+        sliders.length >= 6 && sliders.every(({ name }: any) => name.value !== ""),
+        `${sliders.length} sliders`,
+      );
+    }),
+);
+
+browserTest(
+  "all texts of a report are seen well, light and dark, folded parts among them",
+  () =>
+    inTemp(async (cwd) => {
+      const confusion = Array.from(
+        { length: 11 },
+        (_, i) => Array.from({ length: 11 }, (_, j) => i === j ? i : 1),
+      );
+      const texts = [{ tokens: [72, 105], guesses: [72, 111], probabilities: [0.9, 0.001] }];
+      const image = "iVBORw0KGgo=",
+        wrong = { target: [0], prediction: [1], probability: 0.9, name: "sample 1", image };
+      const kinds = [
+        { task: "classification", confusion, examples: [wrong, { ...wrong, prediction: [0] }] },
+        { task: "language", texts: [...texts, { ...texts[0], probabilities: [0.06, 0.25] }] },
+        { outputs: [{ target: "ice", lead: 1, units: "m" }], examples: [wrong] },
+      ] as const;
+      for (const [i, more] of kinds.entries()) {
+        const logs = makeRun(cwd, {
+          name: `r${i}`,
+          steps: 300,
+          ranks: 2,
+          attempts: 2,
+          warnings: ["Slow"],
+          exit: i,
+        });
+        writeDiagnostics(logs, diagnosticsOf(more));
+      }
+      const folders = kinds.map((_, i) => join(cwd, `logs/r${i}`)), path = join(cwd, "x.html");
+      for (const some of [...folders.map((one) => [one]), folders]) {
+        Deno.writeTextFileSync(path, await reportPage(some.map((one) => readRun(one)), Date.now() / 1000));
+        await onPage(toFileUrl(path).href, DESK, async (page) => {
+          assertEquals(await page.evaluate(NAMELESS), []);
+          await page.evaluate(`document.querySelectorAll("details").forEach((part) => part.open = true)`);
+          for (const theme of ["light", "dark"]) {
+            await page.evaluate(`document.documentElement.dataset.theme = "${theme}"`);
+            const { seen, found } = await page.evaluate<{ seen: number; found: string[] }>(FAINT_TEXTS);
+            assertEquals(found, [], theme);
+            assert(seen > 60, `${seen} texts`);
+          }
+        });
+      }
+    }),
+);
+
+browserTest(
+  "a report prints on two pages",
+  () =>
+    opened(
+      [{ steps: 2000, ranks: 8, gpus: true, attempts: 4, warnings: Array(9).fill("A word ".repeat(9)) }],
+      async (page) => {
+        const { data } = await page.send("Page.printToPDF", {
+          preferCSSPageSize: true,
+          printBackground: true,
+        });
+        const pages = new TextDecoder("latin1").decode(Uint8Array.fromBase64(data)).match(/\/Type \/Page\b/g);
+        assert(pages !== null && pages.length <= 2, `${pages?.length} pages`);
+        assertEquals(page.errors, []);
+      },
+    ),
+);
 
 Deno.test({
   name: `reports in a browser${needsChromium}`,

@@ -5,7 +5,7 @@ import type { Curve } from "../../run/curve.ts";
 import { EVENT_FIELDS, type EventField, type Unit } from "../../run/events.ts";
 import type { RunData } from "../../run/run_data.ts";
 import { TIME_PART_LABELS, TIME_PARTS } from "../../run/account.ts";
-import { type Headline, headlineOf, higherIsBetter, isShare, measureLabel } from "./measures.ts";
+import { type Headline, headlineOf, higherIsBetter, isShare, lowered, measureLabel } from "./measures.ts";
 
 /** "large" is the first screen, "training" and "measures" are small, and "machine" is folded. */
 export type Place = "large" | "training" | "measures" | "time" | "machine";
@@ -180,7 +180,7 @@ export function chartsOfRuns(runs: readonly RunData[]): Planned[] {
   const loss = { unit: "value", axis: "loss", log: true } as const;
   const best = runs.flatMap(({ best }, run) => best ? [{ run, x: best.step, y: best.loss }] : []);
   const measure = (metric: string): Planned => ({
-    title: `Validation ${measureLabel(metric)}`,
+    title: `Validation ${lowered(measureLabel(metric))}`,
     unit: isShare(metric) ? "share" : "value",
     axis: measureLabel(metric),
     place: metric === first ? "large" : "measures",

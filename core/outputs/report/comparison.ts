@@ -3,7 +3,7 @@ import { formatBytes, formatCount, formatDuration, formatPlural, formatRate } fr
 import type { RunData } from "../../run/run_data.ts";
 import type { RunStatus } from "../../run/status.ts";
 import { headCell, Html, markup } from "./html.ts";
-import { headlineOf, higherIsBetter, measureLabel, measureText, shortValue } from "./measures.ts";
+import { headlineOf, higherIsBetter, lowered, measureLabel, measureText, shortValue } from "./measures.ts";
 import { flat } from "./settings.ts";
 import { elapsedSecondsOf, peakMemory, STATE_CLASS, typical } from "./summary.ts";
 
@@ -25,7 +25,7 @@ export function comparisonVerdict(runs: readonly RunData[]): Html | null {
   const ahead = second && loss > 0 ? timesText(second.loss / loss) : "";
   return markup`<p class="verdict"><b class="good">${run.name} is best:</b> a validation loss of ${
     shortValue(loss)
-  } at step ${run.best!.step}${headline && `, and ${headline.label} ${headline.text} there`}.${
+  } at step ${run.best!.step}${headline && `, and ${lowered(headline.label)} ${headline.text} there`}.${
     second && ` The next one is ${second.name} with ${shortValue(second.loss)}${ahead}.`
   }</p>`;
 }

@@ -9,6 +9,7 @@ import {
   type ShownSample,
   unpackMap,
 } from "../../run/diagnostics.ts";
+import { examplesSection } from "./examples.ts";
 import { headCell, Html, markup } from "./html.ts";
 import {
   classColour,
@@ -25,7 +26,12 @@ import {
 /** The first one shows examples; null where there are none. */
 export function diagnosticsSections(found: Diagnostics): (Html | null)[] {
   try {
-    return [mapsSection(found), classesSection(found), targetsSection(found), errorsSection(found)];
+    return [
+      examplesSection(found) ?? mapsSection(found),
+      classesSection(found),
+      targetsSection(found),
+      errorsSection(found),
+    ];
   } catch {
     return []; // damaged, or written by another version
   }

@@ -309,13 +309,9 @@ export function lineFigure({ title, x, units, lines, zero }: LineFigure): Html {
   return markup`<figure class="map"><figcaption>${title}${
     units && markup` <span class="axis">${units}</span>`
   }</figcaption>
-<div class="frame"><svg class="ticks upright" aria-hidden="true">${
-    ticks.map((value) =>
-      markup`<text x="100%" y="${up(value).toFixed(2)}%" dx="-6" dy="4" text-anchor="end">${
-        tickText(value)
-      }</text>`
-    )
-  }</svg><svg class="lines" viewBox="0 0 1000 100" preserveAspectRatio="none" role="img" aria-label="${title}">${
+<div class="frame">${
+    uprightTicks(ticks, up)
+  }<svg class="lines" viewBox="0 0 1000 100" preserveAspectRatio="none" role="img" aria-label="${title}">${
     ticks.map((value) => markup`<path class="rule" d="M0 ${short(up(value))}H1000"/>`)
   }${
     lines.map(({ hue, y }) => {
@@ -342,6 +338,47 @@ export function lineFigure({ title, x, units, lines, zero }: LineFigure): Html {
       lines.map(({ label, hue }) => markup`<span class="key"><i class="swatch h${hue}"></i>${label}</span>`)
     }</p>`
   }</figure>`;
+}
+
+/** `up` is from the top, in percent. */
+const uprightTicks = (ticks: readonly number[], up: (value: number) => number): Html =>
+  markup`<svg class="ticks upright" aria-hidden="true">${
+    ticks.map((value) =>
+      markup`<text x="100%" y="${up(value).toFixed(2)}%" dx="-6" dy="4" text-anchor="end">${
+        tickText(value)
+      }</text>`
+    )
+  }</svg>`;
+
+/** Predictions over the truth: a perfect model has all points on the diagonal. */
+export function scatterFigure(
+  { title, units, x, y, told }: {
+    readonly title: string;
+    readonly units: string;
+    readonly x: readonly number[];
+    readonly y: readonly number[];
+    /** It is said to those who do not see the points. */
+    readonly told: string;
+  },
+): Html {
+  const all = [...x, ...y].filter(Number.isFinite), least = Math.min(...all), most = Math.max(...all);
+  const room = (most - least) * 0.04 || 1, low = least - room, span = most - least + 2 * room;
+  const across = (value: number) => 100 * (value - low) / span, up = (value: number) => 100 - across(value);
+  const ticks = niceNumbers(low, low + span, false, 4), short = (value: number) => Number(value.toFixed(2));
+  const points = x.map((value, i) =>
+    Number.isFinite(value) && Number.isFinite(y[i]) ? `M${short(across(value))} ${short(up(y[i]))}h0` : ""
+  ).join("");
+  const unit = units && `, ${units}`;
+  return markup`<figure class="map scatter"><figcaption>${title} <span class="axis">predicted${unit}</span></figcaption>
+<div class="frame">${
+    uprightTicks(ticks, up)
+  }<svg class="square" viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label="${told}">${
+    ticks.map((value) =>
+      markup`<path class="rule" d="M0 ${short(up(value))}H100M${short(across(value))} 0V100"/>`
+    )
+  }<path class="diagonal" d="M0 100L100 0"/><path class="dot s0" d="${points}"/></svg>${
+    horizontalTicks(ticks.map((value) => ({ at: across(value) / 100, text: tickText(value) })), `true${unit}`)
+  }</div></figure>`;
 }
 
 const isSteps = ({ name }: MapAxis): boolean => name === "lead";

@@ -33,6 +33,10 @@ const plainName = (name: string): string => name.endsWith(IN_UNITS) ? name.slice
 const measureOf = (name: string): Measure | undefined =>
   Object.hasOwn(MEASURES, plainName(name)) ? MEASURES[plainName(name)] : undefined;
 
+/** "accuracy" within a sentence or a name; "R²" and "RMSE" stay. */
+export const lowered = (label: string): string =>
+  label.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());
+
 /** "R²", "RMSE, in the target's units", or the name as the run has it. */
 export function measureLabel(name: string): string {
   const label = measureOf(name)?.label ?? name;
@@ -51,7 +55,7 @@ export const measureText = (name: string, value: number): string =>
 export function shortValue(value: number): string {
   const size = Math.abs(value);
   if (!Number.isFinite(value) || size !== 0 && (size < 1e-3 || size >= 1e6)) return formatValue(value);
-  if (size === 0) return "0";
+  if (Number.isInteger(value)) return String(value);
   return size < 10 ? value.toFixed(3) : size < 1000 ? value.toFixed(1) : String(Math.round(value));
 }
 
@@ -87,7 +91,7 @@ export function headlineOf(data: RunData, found: Diagnostics | null): Headline |
   const isForecast = number("skill_persistence") !== null || number("skill_climatology") !== null;
   const name = [...FIRST.slice(isForecast ? 0 : 1), ...data.metrics].find((one) => number(one) !== null);
   if (name === undefined) return null;
-  if (name === "rmse" && isForecast) return forecastHeadline(number, found);
+  if (name === "rmse" && isForecast) return forecastHeadline(number, Object.keys(metrics), found);
   const value = number(name)!, made = baselineOf(name, data, found);
   const better = higherIsBetter(name);
   return {
@@ -103,16 +107,22 @@ export function headlineOf(data: RunData, found: Diagnostics | null): Headline |
 }
 
 /** The better one of persistence and climatology is what a forecast has to beat. */
-function forecastHeadline(number: (name: string) => number | null, found: Diagnostics | null): Headline {
+function forecastHeadline(
+  number: (name: string) => number | null,
+  names: readonly string[],
+  found: Diagnostics | null,
+): Headline {
   const inUnits = number("rmse_in_units"), value = inUnits ?? number("rmse")!;
   const baselines = (["persistence", "climatology"] as const).flatMap((of) => {
     const skill = number(`skill_${of}`);
     return skill === null || skill >= 1 ? [] : [{ of, value: value / (1 - skill) }];
   }).sort((a, b) => a.value - b.value);
+  // The mean over several targets is of numbers as the model sees them.
+  const isScaled = inUnits === null && names.some((name) => name.startsWith(`rmse${IN_UNITS}/`));
   const [first] = baselines, units = inUnits === null ? "" : found?.outputs[0]?.units ?? "";
   return {
     name: inUnits === null ? "rmse" : `rmse${IN_UNITS}`,
-    ...{ label: "RMSE", value, text: shortValue(value), units },
+    ...{ label: isScaled ? "RMSE (normalised)" : "RMSE", value, text: shortValue(value), units },
     baseline: first ? { ...first, text: shortValue(first.value), beaten: value < first.value } : null,
   };
 }

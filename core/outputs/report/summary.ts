@@ -7,7 +7,7 @@ import type { RunData } from "../../run/run_data.ts";
 import { progressOf, type RunStatus } from "../../run/status.ts";
 import { join } from "../../../deps/path.ts";
 import { type Html, markup } from "./html.ts";
-import { type Headline, headlineOf, shortValue } from "./measures.ts";
+import { type Headline, headlineOf, lowered, shortValue } from "./measures.ts";
 
 export const STATE_CLASS: Readonly<Record<RunStatus["state"], string>> = {
   starting: "faint",
@@ -160,7 +160,7 @@ function headlineCards(data: RunData, headline: Headline | null): Html {
     ? "at the best loss"
     : "";
   return markup`<dl class="headline">${
-    headline && card(`Validation ${headline.label}`, markup`${headline.text}${units}`, compared)
+    headline && card(`Validation ${lowered(headline.label)}`, markup`${headline.text}${units}`, compared)
   }${
     best
       ? card("Best validation loss", shortValue(best.loss), `step ${best.step}, epoch ${best.epoch}`)

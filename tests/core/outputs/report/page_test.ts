@@ -41,7 +41,7 @@ Deno.test("the summary says whether it learned, how good it is, on what, and whe
     text,
     /It learned\. The validation loss fell from \d\.\d+ to 0\.\d{3} by step 1000 \(epoch 10\)\. Accuracy is \d\d\.\d%\./,
   );
-  assertMatch(text, /Validation Accuracy \d\d\.\d% .*Best validation loss 0\.\d{3} step 1000, epoch 10/);
+  assertMatch(text, /Validation accuracy \d\d\.\d% .*Best validation loss 0\.\d{3} step 1000, epoch 10/);
   assertStringIncludes(text, "checkpoints/made_best.pt");
   for (const said of ["% of the time", "3 attempts", "655.4K tokens/s", "of what the devices can do"]) {
     assertStringIncludes(text, said);
@@ -189,6 +189,6 @@ Deno.test("compared runs have a row each with values to sort by, and settings th
   );
   assertMatch(
     textOf(comparisonVerdict(runs)),
-    /^ \w is best: a validation loss of 0\.\d{3} at step \d+, and Accuracy/,
+    /^ \w is best: a validation loss of 0\.\d{3} at step \d+, and accuracy/,
   );
 });

@@ -1,0 +1,74 @@
+// Examples that a report shows, beside what the model gives of the same samples.
+import { assert, assertEquals } from "@std/assert";
+import { join } from "@std/path";
+import { encodePng } from "../../../core/data/preview/picture.ts";
+import { plainPart } from "../../../core/data/source.ts";
+import { examplesOf, textsOf } from "../../../core/train/examples.ts";
+import { predicted } from "../../../core/train/media.ts";
+import { toNumbers } from "../../../ffi/make.ts";
+import { softmax } from "../../../ffi/ops.ts";
+import { liveTensors, scope } from "../../../ffi/tensor.ts";
+import { inFolder } from "../checkpoint/python.ts";
+import { started } from "./started.ts";
+
+const flags = (text: string) => text.split(" ");
+
+const noise = (i: number) => (i * 2654435761 % 4294967296) / 4294967296;
+
+Deno.test(
+  "examples of pictures begin with the surest mistakes, and have the model's own classes and probabilities",
+  inFolder(async (folder) => {
+    for (const name of ["cat", "dog"]) {
+      Deno.mkdirSync(join(folder, "pets", name), { recursive: true });
+      for (let i = 0; i < 40; i++) {
+        const rgb = Uint8Array.from(
+          { length: 300 },
+          (_, k) => 255 * noise(i * 977 + k * 13 + name.length),
+        );
+        Deno.writeFileSync(
+          join(folder, "pets", name, `${i}.png`),
+          encodePng({ width: 10, height: 10, rgb }),
+        );
+      }
+    }
+    const of =
+      `--data-path ${folder}/pets --model simple-convnet --resize 8 --centre-crop 8 --validation-split 0.4 --batch-size 8`;
+    await started(folder, flags(of), ({ data: { val }, pass }) => {
+      const held = liveTensors(), examples = examplesOf(val!, pass);
+      assertEquals([examples.length, liveTensors()], [12, held]);
+      const wrong = examples.map(({ target, prediction }) => target[0] !== prediction[0]);
+      assertEquals(wrong, wrong.toSorted((a, b) => Number(b) - Number(a)));
+      for (const { name, target, prediction, probability, image } of examples) {
+        const index = Number(name.replace("sample ", "")), id = val!.indices!.indexOf(index);
+        const [label, shares] = scope(() => {
+          const part = plainPart([id]), batch = val!.finish(val!.raw(part), part);
+          return [toNumbers(batch.target)[0], [...toNumbers(softmax(predicted(pass, batch.input), 1))]];
+        });
+        assertEquals([target, prediction], [[label], [shares.indexOf(Math.max(...shares))]]);
+        assert(Math.abs(probability! - Math.max(...shares)) < 1e-3);
+        assert(Uint8Array.fromBase64(image!).length > 100);
+      }
+      return Promise.resolve();
+    });
+  }),
+);
+
+Deno.test(
+  "a text has the first guess at each place, and how probable the token there was",
+  inFolder(async (folder) => {
+    const text = new TextEncoder().encode("It was a bright cold day in April. ".repeat(20));
+    Deno.writeFileSync(join(folder, "story.bin"), text);
+    const of =
+      `--data-path ${folder}/story.bin --token-type uint8 --model gpt --layers 1 --embed 8 --heads 1 --context 12 --batch-size 8`;
+    await started(folder, flags(of), ({ data: { val }, pass }) => {
+      const held = liveTensors(), texts = textsOf(val!, pass);
+      assertEquals([texts.length, liveTensors(), examplesOf(val!, pass)], [2, held, []]);
+      for (const { tokens, guesses, probabilities } of texts) {
+        assert("It was a bright cold day in April. ".repeat(3).includes(String.fromCharCode(...tokens)));
+        assertEquals([guesses.length, probabilities.length], [12, 12]);
+        for (const share of probabilities) assert(share > 0 && share < 1);
+      }
+      return Promise.resolve();
+    });
+  }),
+);
