@@ -55,7 +55,7 @@ export const measureText = (name: string, value: number): string =>
 export function shortValue(value: number): string {
   const size = Math.abs(value);
   if (!Number.isFinite(value) || size !== 0 && (size < 1e-3 || size >= 1e6)) return formatValue(value);
-  if (Number.isInteger(value)) return String(value);
+  if (size === 0 || size >= 100 && Number.isInteger(value)) return String(value);
   return size < 10 ? value.toFixed(3) : size < 1000 ? value.toFixed(1) : String(Math.round(value));
 }
 
