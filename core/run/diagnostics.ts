@@ -23,7 +23,7 @@ export interface Diagnostics {
   readonly shown: readonly ShownSample[];
   /** Samples whose target is a class or a few numbers. Older versions have none. */
   readonly examples?: readonly Example[];
-  /** Of language models alone. */
+  /** Language models alone have them. */
   readonly texts?: readonly TextExample[];
 }
 

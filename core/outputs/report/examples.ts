@@ -84,7 +84,11 @@ function numberExamples(found: Diagnostics, examples: readonly Example[]): Html 
   }</div>`;
 }
 
-const nameOf = ({ target, lead }: DiagnosedOutput): string => lead === null ? target : `${target} +${lead}`;
+/** Targets without a name have a number. */
+function nameOf({ target, lead }: DiagnosedOutput): string {
+  const name = /^\d+$/.test(target) ? `target ${target}` : target;
+  return lead === null ? name : `${name} +${lead}`;
+}
 const MOST_ROWS = 4;
 
 const numbersTable = ({ target, prediction }: Example, about: (k: number) => DiagnosedOutput): Html =>

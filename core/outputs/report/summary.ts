@@ -82,7 +82,10 @@ const OVERFIT = 0.1;
 /** Less of a fall is noise. */
 const FALL = 0.02;
 
-type Learned = "learned" | "not yet" | "no";
+/** The losses of fewer batches scatter too much to say anything. */
+const FEW = 20;
+
+type Learned = "learned" | "not yet" | "too short" | "no";
 
 function verdict(data: RunData, { state }: RunStatus, headline: Headline | null): Html | null {
   const { learned, sentences } = lossSentences(data);
@@ -90,11 +93,12 @@ function verdict(data: RunData, { state }: RunStatus, headline: Headline | null)
   const good: Learned = state === "failed" && data.best === null
     ? "no"
     : baseline
-    ? baseline.beaten && learned !== "no" ? "learned" : learned === "no" ? "no" : "not yet"
+    ? learned === "learned" && !baseline.beaten ? "not yet" : learned
     : learned;
   const [word, tone] = {
     learned: ["It learned.", "good"],
     "not yet": ["It does not beat its baseline yet.", "warn"],
+    "too short": ["Too few steps to tell whether it learns.", "warn"],
     no: ["It did not learn.", "bad"],
   }[good];
   if (sentences.length === 0) return null;
@@ -144,7 +148,8 @@ function lossSentences(data: RunData): { learned: Learned; sentences: string[] }
   const validated = best
     ? [`One evaluation, at step ${best.step}: validation loss ${shortValue(best.loss)}.`]
     : [];
-  return { learned: fell ? "learned" : "no", sentences: [way, ...validated] };
+  const learned = fell ? "learned" : trained.lastStep < FEW && Number.isFinite(last) ? "too short" : "no";
+  return { learned, sentences: [way, ...validated] };
 }
 
 // Numbers.
@@ -206,8 +211,8 @@ function facts(data: RunData, { state }: RunStatus): Html {
   const rows: [string, string][] = [
     [
       "Steps",
-      `${steps === null || steps === step ? step : `${step} of ${steps}`}, epoch ${epoch}${
-        epochs === null ? "" : ` of ${epochs}`
+      `${steps === null || steps === step ? step : `${step} of ${steps}`}${
+        epoch > 0 ? `, epoch ${epoch}${epochs === null ? "" : ` of ${epochs}`}` : ""
       }`,
     ],
   ];

@@ -198,7 +198,8 @@
   function epochsOf() {
     const each = new Set(runs.map(({ stepsPerEpoch }) => stepsPerEpoch));
     const [steps] = each;
-    return each.size === 1 && steps > 1 && !state.relative ? steps : null;
+    const reached = runs.some((run) => run.steps >= steps);
+    return each.size === 1 && steps > 1 && reached && !state.relative ? steps : null;
   }
 
   const epochAxis = (axis, steps) =>
