@@ -6,7 +6,8 @@ import { differing, filtered, sorted } from "../../core/outputs/runs/fields.ts";
 import { findRuns } from "../../core/outputs/runs/find.ts";
 import { rowOf, type RunRow } from "../../core/outputs/runs/row.ts";
 import { csvLines, footLines, jsonText, type ShownRuns, tableLines } from "../../core/outputs/runs/table.ts";
-import { styleOf, widthOf } from "../../core/outputs/watch/terminal.ts";
+import { styleOf } from "../../core/base/terminal_text.ts";
+import { widthOf } from "../../core/outputs/watch/terminal.ts";
 import { OPTIONS, USAGE } from "../runs.ts";
 import { writePage } from "./write_page.ts";
 

@@ -6,7 +6,8 @@ import { UserError } from "../../core/base/errors.ts";
 import { findRun, NEWEST_RUN, openRun, type RunReader } from "../../core/run/run_data.ts";
 import { progressOf, runStatusOf } from "../../core/run/status.ts";
 import { newWarnings, plainLine, renderScreen, type WatchView } from "../../core/outputs/watch/screen.ts";
-import { leaveKeys, openScreen, readKeys, styleOf, widthOf } from "../../core/outputs/watch/terminal.ts";
+import { styleOf } from "../../core/base/terminal_text.ts";
+import { leaveKeys, openScreen, readKeys, widthOf } from "../../core/outputs/watch/terminal.ts";
 import { OPTIONS, USAGE } from "../watch.ts";
 
 /** Seconds between two looks at the files. */

@@ -5,11 +5,23 @@ import {
   formatDuration,
   formatLearningRate,
   formatPlural,
-  formatRate,
   formatValue,
 } from "../base/format.ts";
 import { percentages, type Spent, TIME_PART_LABELS } from "./account.ts";
-import { clean } from "../base/terminal.ts";
+import { clean, cleanButColours } from "../base/terminal.ts";
+import { folded, styleOf, terminalWidthOf, type TextStyle } from "../base/terminal_text.ts";
+import {
+  type LinePart,
+  memoryPart,
+  openProgressLine,
+  paintedParts,
+  plainParts,
+  type ProgressLine,
+  speedPart,
+  type StepState,
+  textOf,
+  timePart,
+} from "./live_line.ts";
 import type { GpuFacts } from "./events.ts";
 
 export function startLine(world: { ranks: number; device: "cpu" | "cuda" }): string {
@@ -41,7 +53,7 @@ type Task = "classification" | "regression" | "language";
 
 const SCORE: Record<Task, string> = { classification: "Acc", regression: "R2", language: "Perplexity" };
 
-interface EpochSummary {
+export interface EpochSummary {
   epoch: number;
   epochs: number;
   task: Task;
@@ -57,34 +69,44 @@ interface EpochSummary {
   memoryBytes?: number;
 }
 
-export function epochLine(e: EpochSummary): string {
+export const epochLine = (e: EpochSummary): string => textOf(epochParts(e, new Set()));
+
+/** Whole parts leave in this order until the line fits. */
+const LEAVING = ["memory", "speed", "worst", "score", "rate", "validation score"] as const;
+type Leaving = (typeof LEAVING)[number];
+
+/** Scripts match the whole line, so only terminals get a narrower one. */
+export function epochLineWithin(e: EpochSummary, columns: number, style: TextStyle): string {
+  const gone = new Set<Leaving>();
+  for (const part of LEAVING) {
+    if (terminalWidthOf(textOf(epochParts(e, gone))) <= columns) break;
+    gone.add(part);
+  }
+  return paintedParts(epochParts(e, gone), style);
+}
+
+function epochParts(e: EpochSummary, gone: ReadonlySet<Leaving>): LinePart[] {
   const name = SCORE[e.task];
   // A language model shows one perplexity, if possible that of the validation.
   const one = e.task === "language";
-  const parts = [`[Epoch ${e.epoch}/${e.epochs}] Loss: ${formatValue(e.loss)}`];
-  const worst = e.worst ? ` (worst ${e.worst.name}: ${formatValue(e.worst.r2)})` : "";
+  const worst = e.worst && !gone.has("worst")
+    ? ` (worst ${clean(e.worst.name)}: ${formatValue(e.worst.r2)})`
+    : "";
   const { valScore } = e, ofVal = valScore !== undefined;
-  if (e.score !== undefined && !(one && ofVal)) {
-    parts.push(`${name}: ${formatValue(e.score)}${ofVal ? "" : worst}`);
+  const parts: LinePart[] = [
+    [`[Epoch ${e.epoch}/${e.epochs}] Loss: ${formatValue(e.loss)}`, "cyan"],
+  ];
+  if (e.score !== undefined && !(one && ofVal) && !gone.has("score")) {
+    parts.push([`${name}: ${formatValue(e.score)}${ofVal ? "" : worst}`, null]);
   }
-  if (e.valLoss !== undefined) parts.push(`Val Loss: ${formatValue(e.valLoss)}`);
-  if (ofVal) parts.push(`${one ? "" : "Val "}${name}: ${formatValue(valScore)}${worst}`);
-  parts.push(`LR: ${formatLearningRate(e.learningRate)}`, ...speedPart(e), ...memoryPart(e));
-  return parts.join(" | ");
-}
-
-export interface StepState {
-  epoch: number;
-  epochs: number;
-  step: number;
-  steps: number;
-  /** "evaluating", "saving". */
-  phase?: string;
-  loss?: number;
-  learningRate?: number;
-  samplesPerSecond?: number | null;
-  secondsLeft?: number | null;
-  memoryBytes?: number;
+  if (e.valLoss !== undefined) parts.push([`Val Loss: ${formatValue(e.valLoss)}`, "yellow"]);
+  if (ofVal && !gone.has("validation score")) {
+    parts.push([`${one ? "" : "Val "}${name}: ${formatValue(valScore)}${worst}`, null]);
+  }
+  if (!gone.has("rate")) parts.push([`LR: ${formatLearningRate(e.learningRate)}`, null]);
+  if (!gone.has("speed")) parts.push(...plainParts(speedPart(e)));
+  if (!gone.has("memory")) parts.push(...plainParts(memoryPart(e)));
+  return parts;
 }
 
 export function stepLine(s: StepState): string {
@@ -93,18 +115,6 @@ export function stepLine(s: StepState): string {
   if (s.learningRate !== undefined) parts.push(`LR: ${formatLearningRate(s.learningRate)}`);
   parts.push(...speedPart(s), ...timePart(s), ...memoryPart(s));
   return parts.join(" | ");
-}
-
-function speedPart(s: { samplesPerSecond?: number | null }): string[] {
-  return s.samplesPerSecond == null ? [] : [`${formatRate(s.samplesPerSecond)} samples/s`];
-}
-
-function timePart(s: { secondsLeft?: number | null }): string[] {
-  return s.secondsLeft == null ? [] : [`${formatDuration(s.secondsLeft)} left`];
-}
-
-function memoryPart(s: { memoryBytes?: number }): string[] {
-  return s.memoryBytes === undefined ? [] : [formatBytes(s.memoryBytes)];
 }
 
 interface RunSummary {
@@ -154,78 +164,14 @@ function table(title: string, rows: RunSummary["files"]): string[] {
   return [`${title}:`, ...rows.map(([label, value]) => `  ${label.padEnd(width)}  ${value}`)];
 }
 
-const REDRAW_MS = 100;
-const BAR = 24;
-const ERASE = "\r\x1b[2K";
-
-/**
- * The line is ASCII and never reaches the last column, where some terminals wrap. A narrow terminal loses the
- * bar, then memory, speed and the time left.
- */
-export function renderProgressLine(state: StepState, width: number): string {
-  const room = Math.max(0, width - 1);
-  const fraction = state.steps > 0 ? Math.min(1, state.step / state.steps) : 0;
-  const counts = `${state.step}/${state.steps}`;
-  const head = [`Epoch ${state.epoch}/${state.epochs}`, state.phase, counts].filter(Boolean).join(" ");
-  const loss = state.loss === undefined ? [] : [`Loss: ${formatValue(state.loss)}`];
-  const [speed, left, memory] = [speedPart(state), timePart(state), memoryPart(state)];
-
-  const widest = [...loss, ...speed, ...left, ...memory];
-  const tries = [
-    [`${head} ${bar(fraction)}`, ...widest],
-    [head, ...widest],
-    [head, ...loss, ...speed, ...left],
-    [head, ...loss, ...left],
-    [head, ...loss],
-    [head],
-  ].map((parts) => parts.join(" | "));
-  // A wide character would break the line.
-  const ascii = (text: string) => text.replace(/[^\x20-\x7e]/g, "?");
-  return ascii(tries.find((text) => text.length <= room) ?? head.slice(0, room));
-}
-
-function bar(fraction: number): string {
-  const full = Math.floor(fraction * BAR);
-  return `[${"=".repeat(full)}${full < BAR ? ">" : ""}`.padEnd(BAR + 1) + "]";
-}
-
-interface ProgressLine {
-  update(state: StepState): void;
-  clear(): void;
-}
-
-/** It has no timer, because training holds the thread. */
-export function openProgressLine(options: {
-  write: (text: string) => void;
-  columns: () => number;
-  now?: () => number;
-}): ProgressLine {
-  const now = options.now ?? (() => performance.now());
-  let drawnAt = -Infinity;
-  let drawn = false;
-  return {
-    update(state) {
-      const time = now();
-      if (time - drawnAt < REDRAW_MS) return;
-      drawnAt = time;
-      drawn = true;
-      options.write(ERASE + renderProgressLine(state, options.columns()));
-    },
-    clear() {
-      if (!drawn) return;
-      drawn = false;
-      drawnAt = -Infinity; // the next update puts it back at once
-      options.write(ERASE);
-    },
-  };
-}
-
 /** A console without a live line prints a plain one this often. */
 const PLAIN_MS = 10_000;
 
 export interface Console {
   /** --quiet and --json hide it. */
   line(text: string): void;
+  /** The line of an epoch, which is cut to the width of a terminal; the live line knows its validation loss. */
+  epoch(summary: EpochSummary): void;
   /** --quiet keeps it, and --json hides it. */
   final(text: string): void;
   /** It goes to stderr in every mode. */
@@ -240,6 +186,8 @@ export interface ConsoleOptions {
   quiet: boolean;
   json: boolean;
   isTerminal?: boolean;
+  /** Warnings are folded to the width of a terminal. */
+  errorIsTerminal?: boolean;
   /** A closed pipe must not end a run, so failures are ignored. */
   write?: (text: string) => void;
   writeError?: (text: string) => void;
@@ -259,10 +207,15 @@ export function openConsole(options: ConsoleOptions): Console {
 
   // A terminal that can't erase a line gets plain lines.
   const capable = (options.isTerminal ?? Deno.stdout.isTerminal()) && env("TERM") !== "dumb";
+  const style = styleOf(capable, env), columns = options.columns ?? terminalColumns;
   const live: ProgressLine | null = capable && !quiet && !json
-    ? openProgressLine({ write, columns: options.columns ?? terminalColumns, now })
+    ? openProgressLine({ write, columns, style, now })
     : null;
+  const errorFolds = options.errorIsTerminal ?? Deno.stderr.isTerminal();
   let plainAt = now();
+  // What is indented is there to be copied: commands and paths.
+  const fitting = (text: string, fold: boolean) =>
+    fold && !text.startsWith(" ") ? folded(text, columns()).join("\n") : text;
 
   return {
     line(given) {
@@ -270,20 +223,28 @@ export function openConsole(options: ConsoleOptions): Console {
       onLine?.(text, "stdout");
       if (quiet || json) return;
       live?.clear();
-      write(text + "\n");
+      write(fitting(text, capable) + "\n");
+    },
+    epoch(summary) {
+      const text = clean(epochLine(summary));
+      onLine?.(text, "stdout");
+      live?.judged(summary.valLoss);
+      if (quiet || json) return;
+      live?.clear();
+      write((capable ? cleanButColours(epochLineWithin(summary, columns(), style)) : text) + "\n");
     },
     final(given) {
       const text = clean(given);
       onLine?.(text, "stdout");
       if (json) return;
       live?.clear();
-      write(text + "\n");
+      write(fitting(text, capable) + "\n");
     },
     warn(given) {
-      const text = clean(given);
-      onLine?.(`warning: ${text}`, "stderr");
+      const text = `warning: ${clean(given)}`;
+      onLine?.(text, "stderr");
       live?.clear();
-      writeError(`warning: ${text}\n`);
+      writeError(fitting(text, errorFolds) + "\n");
     },
     progress(state) {
       if (live) return live.update(state);

@@ -19,7 +19,6 @@ import { finished, itemsOf, type MicroBatch } from "./step.ts";
 import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
 import type { Spent } from "../run/account.ts";
-import { epochLine } from "../run/console.ts";
 import type { EventLoopTurn } from "./pauses.ts";
 import type { Trainer } from "./prepare.ts";
 import { learningRate } from "./schedule.ts";
@@ -278,7 +277,7 @@ export function reportEpoch(
   warnSkipped(trainer);
   const task = train.facts.task === "segmentation" ? "classification" : train.facts.task;
   const score = (metrics: Metrics | undefined) => metrics?.accuracy ?? metrics?.r2 ?? metrics?.perplexity;
-  trainer.console.line(epochLine({
+  trainer.console.epoch({
     epoch: epoch + 1,
     epochs: training.epochs,
     task,
@@ -290,7 +289,7 @@ export function reportEpoch(
     learningRate: lr,
     samplesPerSecond: rate,
     memoryBytes: memory,
-  }));
+  });
 }
 
 function warnSkipped({ feed, console, events, cursor }: Trainer): void {

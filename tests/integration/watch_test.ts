@@ -1,7 +1,7 @@
 // `hpctrain watch` from outside: its screen in a real terminal, and its lines where there is none.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { terminalWidthOf } from "../../core/outputs/watch/terminal.ts";
+import { terminalWidthOf } from "../../core/base/terminal_text.ts";
 import { type MadeRun, makeRun } from "../core/run/made_run.ts";
 import { COMMAND, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
 
@@ -11,6 +11,8 @@ const needsTmux = TMUX ? "" : " (needs the tmux that HPCTRAIN_TMUX names)";
 interface Terminal {
   /** What is on the screen, a string a line; with its colours where they are asked for. */
   screen(colours?: boolean): Promise<string[]>;
+  /** All that was printed, a string a line, wherever the terminal had to break it. */
+  printed(): Promise<string[]>;
   /** Until a line of the screen has this. */
   shows(part: string | RegExp): Promise<string[]>;
   resize(width: number, height: number): Promise<void>;
@@ -45,6 +47,9 @@ async function inTerminal(
   const terminal: Terminal = {
     async screen(colours = false) {
       return (await tmux("capture-pane", "-p", ...(colours ? ["-e"] : []))).replace(/\n$/, "").split("\n");
+    },
+    async printed() {
+      return (await tmux("capture-pane", "-p", "-J", "-S", "-")).split("\n").map((line) => line.trimEnd());
     },
     async shows(part) {
       const has = (line: string) => typeof part === "string" ? line.includes(part) : part.test(line);
@@ -200,6 +205,48 @@ terminalTest(
     assertMatch(stdout, /^It seems dead: the last event is 1h 0\dm old$/m);
   },
 );
+
+terminalTest(
+  "training in a terminal of 80 columns wraps no line but those to be copied, live or printed",
+  async (cwd) => {
+    const training = [
+      ...COMMAND,
+      ...TINY,
+      "--run-name=r",
+      "--hidden-size=8",
+      "--epochs=40",
+      "--train-samples=6400",
+    ];
+    const command = training.map((word) => `'${word}'`).join(" ");
+    await inTerminal(cwd, { command, width: 80, height: 24 }, async (terminal) => {
+      await terminal.shows(/^Epoch \d+\/40 (evaluating )?\d+\/\d+ \| .*Val Loss: \S+/);
+      const live = await terminal.shows(
+        /^Epoch \d+\/40 \d+\/\d+ \| Loss: .* \| Val Loss: .* \| LR: .* \| .* left$/,
+      );
+      for (const line of live) assert(terminalWidthOf(line) <= 80, line);
+      await terminal.shows("left with 0");
+      const printed = await terminal.printed();
+      const long = printed.filter((line) => terminalWidthOf(line) > 80);
+      assertEquals(long.filter((line) => !line.startsWith("  ")), []);
+      assertEquals(printed.filter((line) => line.startsWith("[Epoch ")).length, 40);
+      assertMatch(printed.join("\n"), /^Of that time: .*\n {2}\S/m);
+    });
+  },
+);
+
+Deno.test("--once is as wide in a pipe as COLUMNS says, or 80 columns", () =>
+  inTemp(async (cwd) => {
+    makeRun(cwd, going({ name: "n".repeat(200), warnings: ["w".repeat(300)] }));
+    for (
+      const [columns, env] of [[80, {}], [60, { COLUMNS: "60" }], [132, { COLUMNS: "132" }], [80, {
+        COLUMNS: "0",
+      }]] as const
+    ) {
+      const { stdout } = await succeed(["watch", "--once"], { cwd, env });
+      const widths = stdout.trimEnd().split("\n").map(terminalWidthOf);
+      assertEquals(Math.max(...widths), columns);
+    }
+  }));
 
 Deno.test("without a terminal there are plain lines, each warning once, and it ends with the run", () =>
   inTemp(async (cwd) => {

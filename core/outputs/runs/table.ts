@@ -8,7 +8,7 @@ import {
   painted,
   terminalWidthOf,
   type TextStyle,
-} from "../watch/terminal.ts";
+} from "../../base/terminal_text.ts";
 import { shortNames } from "./fields.ts";
 import type { RowState, RunRow } from "./row.ts";
 

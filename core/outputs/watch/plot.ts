@@ -1,6 +1,6 @@
 // Curves as characters: eight dots a character, or ASCII where the terminal has no Unicode.
 import type { Curve } from "../../run/curve.ts";
-import { clipText, type Colour, padded, painted, spread, type TextStyle } from "./terminal.ts";
+import { clipText, type Colour, padded, painted, spread, type TextStyle } from "../../base/terminal_text.ts";
 
 export interface PlotLine {
   readonly name: string;
@@ -160,4 +160,17 @@ function characterOf(dots: number, style: TextStyle): string {
   if (style.unicode) return String.fromCharCode(0x2800 + dots);
   const upper = (dots & 0x1b) !== 0, lower = (dots & 0xe4) !== 0;
   return upper && lower ? ":" : upper ? "'" : ".";
+}
+
+/** Shares beside each other, each in its colour, and what is left of the width faint. */
+export function bar(shares: readonly (readonly [number, Colour])[], width: number, style: TextStyle): string {
+  const glyphs = style.unicode ? ["█", "▒", "▚"] : ["#", "+", "o"];
+  let out = "", used = 0, sum = 0;
+  shares.forEach(([share, colour], i) => {
+    sum += Math.max(0, share);
+    const cells = Math.min(width, Math.round(sum * width)) - used;
+    used += Math.max(0, cells);
+    out += painted(glyphs[i % glyphs.length].repeat(Math.max(0, cells)), colour, style);
+  });
+  return out + painted((style.unicode ? "░" : ".").repeat(width - used), "dim", style);
 }

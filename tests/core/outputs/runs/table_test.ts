@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { csvCell, csvLines, footLines, jsonText, tableLines } from "../../../../core/outputs/runs/table.ts";
-import { terminalWidthOf } from "../../../../core/outputs/watch/terminal.ts";
+import { terminalWidthOf } from "../../../../core/base/terminal_text.ts";
 import { ASCII, COLOURED, PLAIN } from "../watch/views.ts";
 import { madeRow } from "./made.ts";
 

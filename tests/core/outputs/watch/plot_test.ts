@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { Curve } from "../../../../core/run/curve.ts";
 import { columnsOfCurve, type Plot, plot, scaleOf } from "../../../../core/outputs/watch/plot.ts";
-import { terminalWidthOf } from "../../../../core/outputs/watch/terminal.ts";
+import { terminalWidthOf } from "../../../../core/base/terminal_text.ts";
 import { ASCII, COLOURED, PLAIN } from "./views.ts";
 
 function curveOf(values: readonly number[]): Curve {

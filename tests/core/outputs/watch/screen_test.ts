@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { plotsOf, renderScreen } from "../../../../core/outputs/watch/screen.ts";
-import { terminalWidthOf } from "../../../../core/outputs/watch/terminal.ts";
+import { terminalWidthOf } from "../../../../core/base/terminal_text.ts";
 import { ASCII, COLOURED, PLAIN, viewOf } from "./views.ts";
 
 const VIEWS = {
@@ -83,4 +83,15 @@ Deno.test("plots come in their order, loss first, those without a value not at a
     "Samples/s",
     "Memory",
   ]);
+});
+
+Deno.test("at 80 columns the learning rate stands beside both losses, and the parts of the time that fit", () => {
+  const view = viewOf({ ranks: 4, exit: null, steps: 30_000, stepSeconds: 0.5, learningRate: 2.5e-7 });
+  const tiny = { ...view.data, best: { loss: 1.234e-9, step: 123_456, epoch: 100 } };
+  for (const data of [view.data, tiny]) {
+    const text = renderScreen({ ...view, data }, 80, 24, PLAIN).join("\n");
+    assertMatch(text, /^loss \S+ │ val loss \S+ .*│ LR \S+/m);
+    assertMatch(text, /^Time: compute \d\d\.\d%, communication 10\.0%, [\w .%,]+$/m);
+  }
+  assertMatch(renderScreen(view, 80, 24, PLAIN).join("\n"), /\(best \S+ at step 30000\)/);
 });

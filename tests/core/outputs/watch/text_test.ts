@@ -7,7 +7,7 @@ import {
   painted,
   spread,
   terminalWidthOf,
-} from "../../../../core/outputs/watch/terminal.ts";
+} from "../../../../core/base/terminal_text.ts";
 import { ASCII, COLOURED, PLAIN } from "./views.ts";
 
 Deno.test("columns are counted as terminals do: wide letters two, marks and colours none", () => {
