@@ -213,7 +213,7 @@ export function openConsole(options: ConsoleOptions): Console {
     : null;
   const errorFolds = options.errorIsTerminal ?? Deno.stderr.isTerminal();
   let plainAt = now();
-  // What is indented is there to be copied: commands and paths.
+  // Commands and paths are indented and are there to be copied.
   const fitting = (text: string, fold: boolean) =>
     fold && !text.startsWith(" ") ? folded(text, columns()).join("\n") : text;
 
