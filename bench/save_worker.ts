@@ -55,7 +55,15 @@ let saved: Omit<Saved, "cpu"> = { seconds: NaN, stall: NaN, bytes: NaN };
 const quiet = () => {};
 const saver = how === "synchronous" ? null : openSaver({
   ...{ config, paths, parts, cursor, schedule },
-  console: { line: quiet, final: quiet, warn: console.error, progress: quiet, event: quiet, close: quiet },
+  console: {
+    line: quiet,
+    epoch: quiet,
+    final: quiet,
+    warn: console.error,
+    progress: quiet,
+    event: quiet,
+    close: quiet,
+  },
   events: {
     emit(event) {
       if (event.kind === "save") {

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { type ConsoleOptions, openConsole } from "../../../core/run/console.ts";
+import { type ConsoleOptions, type EpochSummary, openConsole } from "../../../core/run/console.ts";
 import { renderProgressLine } from "../../../core/run/live_line.ts";
 
 const state = { epoch: 1, epochs: 2, step: 3, steps: 4, loss: 0.5 };
@@ -46,7 +46,7 @@ Deno.test("on a terminal the live line is drawn, and erased before anything else
   });
 });
 
-const epoch = {
+const epoch: EpochSummary = {
   ...{
     epoch: 1,
     epochs: 10,
@@ -57,7 +57,7 @@ const epoch = {
     valScore: 0.5301,
   },
   ...{ learningRate: 3e-4, samplesPerSecond: 1234, memoryBytes: 2.1 * 2 ** 30 },
-} as const;
+};
 
 /** What a console of this width prints for one call, and what the log gets. */
 function said(call: (console: ReturnType<typeof openConsole>) => void, options: Partial<ConsoleOptions>) {
