@@ -1,7 +1,7 @@
 // Where a run's time goes, whatever is slow in it, and how much of it is left.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { type Spent, TIME_PARTS } from "../../../core/run/account.ts";
-import type { StepState } from "../../../core/run/console.ts";
+import type { StepState } from "../../../core/run/live_line.ts";
 import { trainLoop } from "../../../core/train/trainer.ts";
 import type { Trainer } from "../../../core/train/prepare.ts";
 import { exit } from "../../../core/train/summary.ts";
