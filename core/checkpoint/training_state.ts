@@ -76,6 +76,8 @@ export interface Facts {
   readonly fill?: readonly number[] | null;
   /** Means by season over the training samples; other data must be taken with the same. */
   readonly climatology?: SavedClimatology | null;
+  /** The model gives targets less these means, divided by these deviations. */
+  readonly targetScale?: { readonly mean: readonly number[]; readonly std: readonly number[] } | null;
   /** The training data's labels gave them; other data must be judged with the same. */
   readonly classWeights?: readonly number[] | null;
   /** Other data may not show the meaning of the model's outputs. */
@@ -140,6 +142,7 @@ export function toTree(
       wandb_run_id: facts.wandb ?? null,
       normalisation: plain(facts.normalisation ?? null),
       ...(facts.fill ? { fill: plain(facts.fill) } : {}),
+      ...(facts.targetScale ? { target_normalisation: plain(facts.targetScale) } : {}),
       ...(facts.climatology ? { climatology: climatologyTree(facts.climatology) } : {}),
       ...(facts.classWeights ? { class_weights: plain(facts.classWeights) } : {}),
       answers: plain(facts.answers ?? null),

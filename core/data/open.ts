@@ -55,6 +55,7 @@ export function openData(
   const done = transformed(opened, {
     ...{ data: read, seed: training.seed, quiet, plain },
     ...{ patches, ignored: training.ignore_index, rows: opened.rollout, epochs: training.epochs },
+    loss: training.loss,
   });
   const { train, val, test, notes, normalisation, fill, climatology, rollout } = done;
   return {

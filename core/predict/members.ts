@@ -16,7 +16,7 @@ interface Checkpoint {
 
 /** These change which samples there are, or how they are read and varied, and not what a sample is. */
 const HARMLESS: readonly string[] = [
-  ...["num_workers", "stage", "in_memory", "prefetch_mib", "shuffle", "bad_samples"],
+  ...["num_workers", "stage", "in_memory", "prefetch_mib", "shuffle", "sampling", "bad_samples"],
   ...["train_samples", "val_samples", "validation_split", "split", "folds", "fold"],
   ...["validate_on", "test_on", "validation_path", "test_path"],
   ...["flip", "rotate", "mixup", "cutmix", "crop_padding"],

@@ -132,6 +132,7 @@ const FIXED = [
   "data.fill",
   "data.mask_channel",
   "data.anomaly",
+  "data.normalise_targets",
   "data.climatology",
   "data.climatology_channel",
   "data.normalise",

@@ -26,6 +26,7 @@ import {
 import { describe, type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Baselines } from "../data/baselines.ts";
 import type { Source } from "../data/source.ts";
+import type { Normalisation } from "../data/transforms/values.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "../models/losses.ts";
 import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
@@ -246,7 +247,10 @@ function numbers(source: Source, full: boolean, judged: Judged): Measure {
   const { point = 0, weights } = judged, calibration = full ? calibrationOf(judged) : null;
   const { facts, target: { shape }, names = [], units } = source;
   const count = shape[0] ?? 1;
-  const { reference: near = Array<number>(count).fill(0) } = source;
+  // While training the loss's own targets are compared, which may be normalised; errors are told in their own units.
+  const { mean, std } = !full && source.targetScale || NOT_SCALED;
+  const own = source.reference ?? Array<number>(count).fill(0);
+  const near = own.map((value, k) => mean.length > 0 ? (value - mean[k]) / std[k] : value);
   const named = (k: number) => names.length === count ? names[k] : String(k);
   const reference = onDevice(() => Float64Array.from(near));
   return {
@@ -285,7 +289,7 @@ function numbers(source: Source, full: boolean, judged: Judged): Measure {
       return cat([...sums, ...(own ?? [])], 1);
     },
     finish(sums) {
-      const each = Array.from({ length: count }, (_, k) => ofTarget(sums, k, count));
+      const each = Array.from({ length: count }, (_, k) => ofTarget(sums, k, count, std[k]));
       const seen = each.filter(({ n }) => n > 0); // a mask may leave nothing of a target
       const metrics: Metrics = {}, several = count > 1 && count <= MOST_NAMED;
       const mean = (name: keyof typeof each[number]) =>
@@ -347,13 +351,15 @@ function inUnits(
 /** A smaller part of the squares is rounding. */
 const ROUNDING = 1e-12;
 
-function ofTarget(sums: Float64Array, k: number, count: number) {
+const NOT_SCALED: Normalisation = { mean: [], std: [] };
+
+function ofTarget(sums: Float64Array, k: number, count: number, scale = 1) {
   const [n, d, dd, e, absolute, ee] = Array.from({ length: SUMS }, (_, part) => sums[part * count + k]);
   const apart = dd - d * d / n;
   const varies = apart > ROUNDING * dd;
   // A target that never varies can only be met or missed.
   const r2 = n < 2 ? NaN : varies ? 1 - ee / apart : ee === 0 ? 1 : Number.isNaN(ee) ? NaN : 0;
-  return { n, r2, mae: absolute / n, rmse: Math.sqrt(ee / n), bias: e / n };
+  return { n, r2, mae: scale * absolute / n, rmse: scale * Math.sqrt(ee / n), bias: scale * e / n };
 }
 
 /** A variance is no value that a climatology could be added to. */

@@ -291,6 +291,7 @@ export function prepare(launch: Launch): Trainer {
       ? openSaver({
         ...{ config, paths, parts, cursor, schedule, console, events, wandb, sharing },
         normalisation: data.normalisation,
+        targetScale: data.train.targetScale,
         fill: data.fill,
         climatology: data.climatology,
         classWeights: built.classWeights,

@@ -207,7 +207,7 @@ function freshIn(model: Model, config: Config): Fresh {
 
 /** A model sees other data through its own training data's statistics, unless somebody gives others. */
 export function withOwnStatistics(config: Config, root: Value): Config {
-  const { data, training } = weightedAsTrained(filledAsTrained(config, root), root);
+  const { data, training } = weightedAsTrained(filledAsTrained(targetsAsTrained(config, root), root), root);
   const statistics = field(field(root, "hpctrain"), "normalisation");
   const mean = texts(field(statistics, "mean")), std = texts(field(statistics, "std"));
   if (data.normalise !== "measured" || data.mean.length > 0 || data.std.length > 0 || !mean || !std) {
@@ -237,6 +237,13 @@ export function savedClimatology(root: Value): Climatology | null {
     shape: (field(one, "shape") as number[] | undefined ?? []).map(Number),
   }));
   return { seasons, targets: spans, means: Object.fromEntries([...means].flatMap(read)) };
+}
+
+function targetsAsTrained(config: Config, root: Value): Config {
+  const { data } = config, scale = field(field(root, "hpctrain"), "target_normalisation");
+  const mean = texts(field(scale, "mean")), std = texts(field(scale, "std"));
+  if (!data.normalise_targets || data.target_mean.length > 0 || !mean || !std) return config;
+  return { ...config, data: { ...data, target_mean: mean, target_std: std } };
 }
 
 function weightedAsTrained(config: Config, root: Value): Config {

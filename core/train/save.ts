@@ -45,6 +45,7 @@ interface Context {
   readonly console: Console;
   readonly wandb?: string | null;
   readonly normalisation?: Normalisation | null;
+  readonly targetScale?: Normalisation | null;
   readonly fill?: readonly number[] | null;
   readonly climatology?: Climatology | null;
   readonly classWeights?: readonly number[] | null;
@@ -210,7 +211,7 @@ function jobOf(
   snapshot: Snapshot | null,
 ): SaveJob {
   const { config, paths, parts, cursor, schedule, sharing } = context;
-  const { wandb, normalisation, fill, climatology, classWeights, answers } = context;
+  const { wandb, normalisation, targetScale, fill, climatology, classWeights, answers } = context;
   const { save_every_epoch, keep_last } = config.output;
   const ofEpoch = save_every_epoch && reason === "epoch" && cursor.stepInEpoch === 0;
   const own = sharing?.open(snapshot?.data ?? toData);
@@ -223,6 +224,7 @@ function jobOf(
     config,
     wandb,
     normalisation,
+    targetScale,
     fill,
     climatology,
     classWeights,

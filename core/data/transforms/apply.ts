@@ -20,6 +20,7 @@ import { checkClimate, meansOfInputs, withAnomalies, withClimateChannels } from 
 import { besideMask, filledByNearest } from "./nearest.ts";
 import type { Rollout } from "../../models/rollout.ts";
 import { type RolloutRows, shortened, stepsAt } from "../rollout.ts";
+import { targetScaleOf, withScaledTargets } from "./targets.ts";
 import { checkMaskChannel, type Fill, fillNote, fillOf, withMaskChannel, withoutGaps } from "../missing.ts";
 
 function onHost(source: Source): Source {
@@ -80,6 +81,7 @@ interface Settings {
   /** The rows that a model is fed with. */
   readonly rows?: RolloutRows | null;
   readonly epochs?: number;
+  readonly loss?: string;
   /** Training samples are patches of these; others are whole maps. */
   readonly patches?: Patches | null;
   /** Points of this class do not count. */
@@ -179,13 +181,16 @@ export function transformed(given: Pair, settings: Settings): Transformed {
     prepare: withoutGaps({ fill, channel }, scaled, { shape, history: data.history }),
     extra: data.climatology_channel ? 1 + Math.max(...rows.fed) : 0,
   });
+  const scaledBy = (source: Source | null) => source && withScaledTargets(source, scale);
   const trained = done(train, !plain), { epochs = 1 } = settings;
+  const scale = targetScaleOf(data, pair.train, settings.loss ?? "", notes);
   const short = (source: Source) =>
     rows && !plain
       ? shortened(source, (epoch) => stepsAt(rows.steps, epoch, epochs), rows.steps.most)
       : source;
   return {
-    ...{ train: short(trained), val: judged(val), test: judged(test) },
+    train: withScaledTargets(short(trained), scale),
+    ...{ val: scaledBy(judged(val)), test: scaledBy(judged(test)) },
     ...{ notes, normalisation, fill: gaps.measured && first(gaps.measured), rollout },
     climatology: given.train.climate?.climatology ?? null,
   };

@@ -232,6 +232,16 @@ export const data = {
   }),
   mean: list({ flag: "mean", empty: "see normalise", help: "of each channel, to normalise with" }),
   std: list({ flag: "std", empty: "see normalise", help: "of each channel, to normalise with" }),
+  normalise_targets: bool(false, {
+    flag: "normalise-targets",
+    aliases: ["data.normalize_targets"],
+    spellings: ["normalize-targets"],
+    help:
+      "the loss sees each target with mean 0 and deviation 1, as measured over the training samples; metrics and " +
+      "predictions are in its own units",
+  }),
+  target_mean: list({ empty: "measured", help: "of each target, to normalise with (normalise_targets)" }),
+  target_std: list({ empty: "measured", help: "of each target, to normalise with (normalise_targets)" }),
   scaling: choice(["none", "log", "asinh"], "none", {
     flag: "scaling",
     help: "taken of each input value, before normalising: log(1 + x / softening), or asinh(x / softening)",

@@ -1,0 +1,165 @@
+// --normalise-targets: the loss sees targets of mean 0 and deviation 1, as measured over the training samples. `restore` brings targets
+// and outputs back to their own units, for metrics, predictions and the report.
+import { add, constant, sub, tensor, toDevice, toNumbers } from "../../../ffi/make.ts";
+import { div, eq, mul, reshape, square, sumDim, toDtype, where } from "../../../ffi/ops.ts";
+import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { UserError } from "../../base/errors.ts";
+import type { Config } from "../../settings/settings.ts";
+import { batchOf, type Ids, plainPart, type Source } from "../source.ts";
+import { deviations, mergeMoments, type Moments } from "../statistics.ts";
+import type { Normalisation } from "./values.ts";
+
+const AT_ONCE = 256;
+
+/** Null where nothing is asked for. A target that never varies is only centred. */
+export function targetScaleOf(
+  data: Config["data"],
+  train: Source,
+  loss: string,
+  notes: string[],
+): Normalisation | null {
+  if (!data.normalise_targets) return null;
+  const { facts: { task, targetless }, target, name } = train;
+  const given = scaleIn(data);
+  if (task !== "regression" || targetless && !given) {
+    throw new UserError(
+      "usage",
+      `--normalise-targets is for targets that are numbers, and ${name} has ${
+        targetless ? "none" : "classes"
+      }: leave it out.`,
+    );
+  }
+  const other = data.rollout !== ""
+    ? "--rollout, whose model is fed with its own predictions"
+    : loss === "bce"
+    ? "--loss bce, whose targets lie between 0 and 1"
+    : null;
+  if (other) {
+    throw new UserError(
+      "usage",
+      `--normalise-targets does not go together with ${other}: leave one of them out.`,
+    );
+  }
+  const scale = given ?? measured(train), count = target.shape[0] ?? 1;
+  if (scale.mean.length !== count || scale.std.length !== count) {
+    throw new UserError(
+      "usage",
+      `data.target_mean and data.target_std have ${scale.mean.length} and ${scale.std.length} numbers, and ${name} has ${count} ` +
+        "targets: give one for each.",
+    );
+  }
+  const shown = scale.mean.slice(0, 4).map((mean, k) => `${digits(mean)} +- ${digits(scale.std[k])}`).join(
+    ", ",
+  );
+  notes.push(`Targets are normalised: ${shown}${count > 4 ? `, and ${count - 4} more` : ""}`);
+  return scale;
+}
+
+const digits = (value: number) => String(Number(value.toPrecision(4)));
+
+function scaleIn({ target_mean, target_std }: Config["data"]): Normalisation | null {
+  if (target_mean.length === 0 && target_std.length === 0) return null;
+  const [mean, std] = [target_mean, target_std].map((texts) =>
+    texts.map((text) => text.trim() === "" ? NaN : Number(text))
+  );
+  if ([...mean, ...std].every(Number.isFinite) && std.every((value) => value > 0)) return { mean, std };
+  throw new UserError(
+    "usage",
+    "data.target_mean and data.target_std take numbers, one for each target, and deviations are above 0.",
+  );
+}
+
+function measured(train: Source): Normalisation {
+  const parts: Moments[] = [];
+  for (let from = 0; from < train.length; from += AT_ONCE) {
+    const ids = Int32Array.from({ length: Math.min(AT_ONCE, train.length - from) }, (_, i) => from + i);
+    parts.push(scope(() => momentsOf(batchOf(train, plainPart(ids)).target)));
+  }
+  const all = mergeMoments(parts), std = deviations(all).map((value) => value > 0 ? value : 1);
+  const odd = all.mean.findIndex((mean) => !Number.isFinite(mean));
+  if (odd >= 0) {
+    throw new UserError(
+      "data",
+      `--normalise-targets: target ${odd} of ${train.name} has infinity in it, so its mean can't be measured. Repair it, or ` +
+        "leave such samples out with --bad-samples skip.",
+    );
+  }
+  return { mean: all.mean, std };
+}
+
+/** NaN is missing. */
+function momentsOf(target: Tensor): Moments {
+  const wide = toDtype(reshape(target, [target.shape[0], target.shape[1] ?? 1, -1]), "f64");
+  const there = eq(wide, wide), zero = constant(0, "f64"), known = (t: Tensor) => where(there, t, zero);
+  const valid = toNumbers(sumDim(there, [0, 2], false, "f64"));
+  const sums = toNumbers(sumDim(known(wide), [0, 2], false));
+  const mean = Array.from(sums, (sum, k) => valid[k] > 0 ? sum / valid[k] : 0);
+  const middle = tensor(Float64Array.from(mean), [1, mean.length, 1]);
+  const squares = [...toNumbers(sumDim(square(known(sub(wide, middle))), [0, 2], false))];
+  return { count: target.shape[0] * wide.shape[2], valid: [...valid], mean, squares, min: mean, max: mean };
+}
+
+export function withScaledTargets(source: Source, scale: Normalisation | null): Source {
+  if (!scale) return source;
+  const count = scale.mean.length;
+  const numbers = {
+    mean: onDevice(scale.mean),
+    std: onDevice(scale.std),
+    logVariance: onDevice(scale.std.map((std) => 2 * Math.log(std))),
+  };
+  const along = (of: keyof typeof numbers, t: Tensor, at: number) =>
+    reshape(numbers[of](t.device), t.shape.map((_, i) => i === at ? count : 1));
+  const shrunk = (target: Tensor) => {
+    const t = toDtype(target, "f32"), wide = t.shape.length > 1 ? t : reshape(t, [-1, 1]);
+    return reshape(div(sub(wide, along("mean", wide, 1)), along("std", wide, 1)), t.shape);
+  };
+  const scaled = (one: Source): Source => ({
+    ...one,
+    bytewise: false,
+    finish: (raw, part) =>
+      scope(() => {
+        const { input, target } = one.finish(raw, part);
+        return { input, target: shrunk(target) };
+      }),
+    host: one.host && scaled(one.host),
+  });
+  return {
+    ...scaled(source),
+    targetScale: scale,
+    /** Parts of a distribution lie side by side; one that is no value is the logarithm of a variance. */
+    restore: (values: Tensor, ids: Ids, parts?: readonly boolean[]) =>
+      scope(() => {
+        const [rows, , ...rest] = values.shape, wide = reshape(values, [rows, -1, count, ...rest]);
+        const many = wide.shape[1], isValue = (k: number) => parts?.length === many ? parts[k] : true;
+        const chosen = (value: number, other: number) =>
+          tensor(Float32Array.from({ length: many }, (_, k) => isValue(k) ? value : other), [
+            1,
+            many,
+            1,
+            ...rest.map(() => 1),
+          ]);
+        const here = (t: Tensor) => toDevice(t, values.device);
+        const factor = add(mul(along("std", wide, 2), here(chosen(1, 0))), here(chosen(0, 1)));
+        const shift = add(
+          mul(along("mean", wide, 2), here(chosen(1, 0))),
+          mul(along("logVariance", wide, 2), here(chosen(0, 1))),
+        );
+        const own = reshape(add(mul(wide, factor), shift), values.shape);
+        return source.restore ? source.restore(own, ids, parts) : own;
+      }),
+  };
+}
+
+function onDevice(values: readonly number[]): (device: Device) => Tensor {
+  const made = new Map<Device, Tensor>();
+  return (device) => {
+    let there = made.get(device);
+    if (!there) {
+      made.set(
+        device,
+        there = keep(scope(() => toDevice(tensor(Float32Array.from(values)), device))),
+      );
+    }
+    return there;
+  };
+}
