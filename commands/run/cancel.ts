@@ -9,7 +9,7 @@ import { OPTIONS } from "../cancel.ts";
 
 const USAGE = "hpctrain cancel RUN | JOB [--now] [--save-dir DIR]";
 
-const OVER = ["done", "stopped", "failed", "gone"];
+const OVER = ["done", "stopped", "requeued", "failed", "gone"];
 
 export async function cancel(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
@@ -27,7 +27,10 @@ export async function cancel(argv: string[]): Promise<number> {
   }
   const { state, why } = standing(folder);
   if (OVER.includes(state)) {
-    console.log(`Nothing to end: ${folder} is ${state} (${why}).`);
+    const comes = state === "requeued"
+      ? ` Its job comes again: hpctrain cancel ${positionals[0]} --now ends it.`
+      : "";
+    console.log(`Nothing to end: ${folder} is ${state} (${why}).${comes}`);
     return EXIT.done;
   }
   const path = join(folder, "STOP");

@@ -71,7 +71,7 @@ async function onPipe(reader: RunReader, seconds: number): Promise<void> {
     for (const line of newWarnings(view, printed)) console.log(line);
     printed = view.data.warningCount;
     console.log(plainLine(view));
-    if (["done", "stopped", "failed", "gone"].includes(view.status.state)) {
+    if (["done", "stopped", "requeued", "failed", "gone"].includes(view.status.state)) {
       console.log(`${view.status.why}.`);
       return;
     }

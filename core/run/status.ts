@@ -1,9 +1,18 @@
 // The status of a run: its state, its progress, and the time that it will still take.
+import { EXIT } from "../base/errors.ts";
 import { formatDuration } from "../base/format.ts";
 import { killedFor, wasShort } from "./memory_watch.ts";
 import type { RunData } from "./run_data.ts";
 
-export type RunState = "starting" | "running" | "silent" | "gone" | "done" | "stopped" | "failed";
+export type RunState =
+  | "starting"
+  | "running"
+  | "silent"
+  | "gone"
+  | "done"
+  | "stopped"
+  | "requeued"
+  | "failed";
 
 export interface RunStatus {
   readonly state: RunState;
@@ -27,7 +36,8 @@ export function runStatusOf(
 ): RunStatus {
   const { run, exit, lastAt } = data;
   if (exit !== null) {
-    const state = exit.code === 0 ? "done" : exit.code === 75 ? "stopped" : "failed";
+    const { code } = exit, stopped = exit.requeues ? "requeued" : "stopped";
+    const state = code === EXIT.done ? "done" : code === EXIT.stopped ? stopped : "failed";
     return { state, why: `${exit.message || "Ended"}${exit.code === 0 ? "" : ` (exit code ${exit.code})`}` };
   }
   if (lastAt === null) return { state: "starting", why: "Its log has no event yet" };

@@ -62,6 +62,7 @@ Deno.test("a run that its job's script puts back into the queue is requeued, not
     child.kill("SIGTERM");
     assertEquals((await ended).code, 75);
     assertMatch((await succeed(["runs"], { cwd })).stdout, /^q +requeued /m);
+    assertMatch((await succeed(["status", "q"], { cwd })).stdout, /^state +requeued: /m);
   }));
 
 const fileHas = (path: string, text: string): boolean => {
@@ -71,6 +72,31 @@ const fileHas = (path: string, text: string): boolean => {
     return false;
   }
 };
+
+Deno.test("Python reads the CSV and the JSON, and both say the same of each run", () =>
+  inTemp(async (cwd) => {
+    makeRuns(cwd);
+    for (const kind of ["csv", "json"]) {
+      Deno.writeTextFileSync(
+        join(cwd, `runs.${kind}`),
+        (await succeed(["runs", `--${kind}`], { cwd })).stdout,
+      );
+    }
+    const { code, stderr } = await new Deno.Command("python3", { args: ["-c", READ_BACK], cwd }).output();
+    assertEquals(code, 0, new TextDecoder().decode(stderr));
+  }));
+
+const READ_BACK = `
+import csv, json
+rows = list(csv.DictReader(open("runs.csv", newline="")))
+runs = json.load(open("runs.json"))["runs"]
+assert len(rows) == len(runs) == 6, (len(rows), len(runs))
+for row, run in zip(rows, runs):
+    assert not row["run"].startswith(("=", "+", "-", "@")), row["run"]
+    for name, value in {**run, **run["metrics"], **run["settings"]}.items():
+        if name in ("metrics", "settings", "seconds_left", "why"): continue # the clock goes on
+        assert row[name] == ("" if value is None else str(value)) or float(row[name]) == float(value), (name, row[name], value)
+`;
 
 Deno.test("what can't be listed is a sentence", () =>
   inTemp(async (cwd) => {
@@ -154,7 +180,7 @@ browserTest(
       await filter("state!=done val_loss<10");
       assertEquals((await shown()).sort(), [HOSTILE, "going", "gpt"].sort());
       await filter("");
-      await page.evaluate(`document.querySelector('.chip input[value="broken"]').click()`);
+      await page.evaluate(`document.querySelector('.pick input[value="broken"]').click()`);
       assertEquals((await shown()).includes("empty"), false);
 
       const links = await page.evaluate<string[]>(

@@ -16,6 +16,7 @@ export const STATE_CLASS: Readonly<Record<RunStatus["state"], string>> = {
   gone: "bad",
   done: "good",
   stopped: "warn",
+  requeued: "warn",
   failed: "bad",
 };
 

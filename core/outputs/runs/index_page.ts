@@ -4,6 +4,7 @@ import { formatDuration, formatPlural, formatValue } from "../../base/format.ts"
 import { reportFileName } from "../report/file_name.ts";
 import { type Html, markup } from "../report/html.ts";
 import { embeddedFile, htmlFile, THEME } from "../report/html_file.ts";
+import { STATE_CLASS } from "../report/summary.ts";
 import { shortNames } from "./fields.ts";
 import type { RowState, RunRow } from "./row.ts";
 import { agoText, bestOf, labelsOf, metricNames, type ShownRuns, stateText, stepsText } from "./table.ts";
@@ -61,8 +62,8 @@ function cards({ rows }: ShownRuns): Html | null {
 function controls({ rows }: ShownRuns): Html {
   const counts = Object.entries(Object.groupBy(rows, ({ state }) => state));
   const chips = counts.map(([state, of]) =>
-    markup`<label class="chip"><input type="checkbox" checked value="${state}"><span class="${
-      STATE_CLASS[state as RowState]
+    markup`<label class="pick"><input type="checkbox" checked value="${state}"><span class="${
+      STATE_CLASSES[state as RowState]
     }">${state}</span> ${of!.length}</label>`
   );
   return markup`<form id="controls" role="search"><label class="search"><span>Filter</span><input type="search" id="filter"
@@ -72,18 +73,8 @@ function controls({ rows }: ShownRuns): Html {
 <noscript><p>Sorting and filtering need JavaScript; the table does not.</p></noscript>`;
 }
 
-/** Colours of page.css. */
-const STATE_CLASS: Readonly<Record<RowState, string>> = {
-  starting: "faint",
-  running: "good",
-  silent: "warn",
-  gone: "bad",
-  done: "faint",
-  stopped: "warn",
-  requeued: "warn",
-  failed: "bad",
-  broken: "bad",
-};
+/** The page is quiet where all is well. */
+const STATE_CLASSES: Readonly<Record<RowState, string>> = { ...STATE_CLASS, done: "faint", broken: "bad" };
 
 interface Column {
   /** The filter calls it by this. */
@@ -177,8 +168,10 @@ function dateText(seconds: number): string {
 const TOLD: ReadonlySet<RowState> = new Set(["failed", "gone", "broken", "silent", "requeued", "stopped"]);
 
 function stateCell(row: RunRow): Html {
-  const why = row.problem ?? (TOLD.has(row.state) ? row.why : "");
-  return markup`<span class="state ${STATE_CLASS[row.state]}">${stateText(row)}</span>${
+  const why = [TOLD.has(row.state) ? row.why : "", row.problem ?? ""].filter((said) => said !== "").join(
+    "; ",
+  );
+  return markup`<span class="state ${STATE_CLASSES[row.state]}">${stateText(row)}</span>${
     why !== "" && markup`<small title="${why}">${why}</small>`
   }`;
 }

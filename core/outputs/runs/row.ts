@@ -13,7 +13,7 @@ import { bestOf, type Lineage, lineageNow, wallOf } from "../../run/lineage.ts";
 import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
 import { type Ends, eventsOfKind, kindOf, linesAround, readEnds, timeOf } from "./ends.ts";
 
-export type RowState = RunState | "requeued" | "broken";
+export type RowState = RunState | "broken";
 
 export interface RunRow {
   readonly run: string;
@@ -82,11 +82,10 @@ function filled(folder: string, ends: Ends, found: Found, lineage: Lineage | nul
   const progress = progressOf({ ...found, config });
   const best = bestIn(folder, ends, found, lineage);
   const { exit } = found;
-  const requeued = status.state === "stopped" && exit?.requeues === true;
   return {
     run: run ? String(run.run) : basename(folder),
     folder,
-    state: requeued ? "requeued" : status.state,
+    state: status.state,
     why: status.why,
     failure: status.state === "failed" ? failureOf(exit!.code) : null,
     problem: null,

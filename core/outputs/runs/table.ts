@@ -9,6 +9,7 @@ import {
   terminalWidthOf,
   type TextStyle,
 } from "../../base/terminal_text.ts";
+import { STATE_COLOUR } from "../watch/screen.ts";
 import { shortNames } from "./fields.ts";
 import type { RowState, RunRow } from "./row.ts";
 
@@ -31,17 +32,7 @@ interface Column {
 
 const BETWEEN = "  ";
 
-export const STATE_COLOUR: Readonly<Record<RowState, Colour>> = {
-  starting: "cyan",
-  running: "green",
-  silent: "yellow",
-  gone: "red",
-  done: "green",
-  stopped: "yellow",
-  requeued: "yellow",
-  failed: "red",
-  broken: "red",
-};
+const COLOURS: Readonly<Record<RowState, Colour>> = { ...STATE_COLOUR, broken: "red" };
 
 export const stateText = ({ state, failure }: RunRow): string =>
   failure === null ? state : `failed: ${failure}`;
@@ -83,7 +74,7 @@ function columnsOf({ rows, differ, now }: ShownRuns): { shown: Column[]; setting
         name: "state",
         most: 22,
         cell: stateText,
-        colour: ({ state }) => STATE_COLOUR[state],
+        colour: ({ state }) => COLOURS[state],
       },
       {
         name: mixed ? "best" : `best ${metric}`,

@@ -114,13 +114,14 @@ export interface WatchView {
   readonly now: number;
 }
 
-const STATE_COLOUR: Readonly<Record<RunState, Colour>> = {
+export const STATE_COLOUR: Readonly<Record<RunState, Colour>> = {
   starting: "cyan",
   running: "green",
   silent: "yellow",
   gone: "red",
   done: "green",
   stopped: "yellow",
+  requeued: "yellow",
   failed: "red",
 };
 
@@ -226,7 +227,7 @@ function warningRows(
   style: TextStyle,
 ): string[] {
   const lines: string[] = [];
-  if (["gone", "silent", "failed", "stopped"].includes(status.state)) {
+  if (["gone", "silent", "failed", "stopped", "requeued"].includes(status.state)) {
     lines.push(painted(clipText(harmless(status.why), width, style), STATE_COLOUR[status.state], style));
   }
   if (data.lineageError !== null) {

@@ -66,6 +66,11 @@ Deno.test("an end is told by its exit code, whatever the time", () => {
   ) {
     assertEquals(runStatusOf(dataOf({ steps: 10, exit }), 4e9, unknown), { state, why });
   }
+  const stopped = dataOf({ steps: 10, exit: 75 });
+  assertEquals(
+    runStatusOf({ ...stopped, exit: { ...stopped.exit!, requeues: true } }, 4e9, unknown).state,
+    "requeued",
+  );
   assertEquals(runStatusOf({ ...dataOf({ steps: 1 }), exit: null, lastAt: null }, 0).state, "starting");
 });
 

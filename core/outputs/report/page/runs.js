@@ -4,7 +4,7 @@
   const table = document.querySelector("#runs table"), body = table.tBodies[0];
   const heads = [...table.tHead.rows[0].cells], rows = [...body.rows];
   const filter = document.getElementById("filter"), order = document.getElementById("order");
-  const states = [...document.querySelectorAll("#controls .chip input")];
+  const states = [...document.querySelectorAll("#controls .pick input")];
   const count = document.getElementById("count");
   const names = heads.map((head) => head.dataset.name);
   const texts = rows.map((row) => row.textContent.toLowerCase());
