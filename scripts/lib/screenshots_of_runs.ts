@@ -56,11 +56,14 @@ const change = (path: string, by: (text: string) => string) =>
 await inTemp(async (cwd) => {
   for (const [factor, made] of RUNS) {
     const path = join(makeRun(cwd, { steps: 4000, ...made }), "events.jsonl");
+    const unfinished = made.exit !== undefined && made.exit !== 0;
     change(
       path,
       (text) =>
         text.replace(/"val_loss":([\d.]+)/g, (_, loss) => `"val_loss":${Number(loss) * factor}`)
           .replace(/"accuracy":([\d.]+)/g, (_, share) => `"accuracy":${1 - (1 - Number(share)) * factor}`)
+          .replace(/"perplexity":[\d.]+,/g, "")
+          .replace('"epochs":10', unfinished ? '"epochs":25' : "$&")
           .replace('"code":75', '"code":75,"requeues":true')
           .replace(
             '"message":"Stopped on request"',
