@@ -25,7 +25,7 @@ export function pagePaths(): string[] {
 export function addressOf(path: string): string {
   if (OUTSIDE[path]) return OUTSIDE[path];
   if (path.endsWith(".md")) return path.replace(/^docs\//, "").replace(/\.md$/, ".html");
-  if (/\.(png|jpg|svg)$/.test(path)) return path.replace(/^docs\//, "");
+  if (/\.(png|jpg|svg|webp)$/.test(path)) return path.replace(/^docs\//, "");
   return `source/${path}.txt`;
 }
 

@@ -98,7 +98,9 @@ export function chartsOfRun(data: RunData, found: Diagnostics | null): Planned[]
   const measure = (metric: string, place: Place): Planned => ({
     title: measureLabel(metric),
     unit: isShare(metric) ? "share" : "value",
-    axis: measureLabel(metric),
+    axis: place === "large" && headline?.units
+      ? `${headline.label}, ${headline.units}`
+      : measureLabel(metric),
     place,
     ...(metric === "perplexity" ? { log: true } : {}),
     ...bestOf(data, metric),

@@ -106,6 +106,12 @@ export function headlineOf(data: RunData, found: Diagnostics | null): Headline |
   };
 }
 
+/** "" where targets have several. */
+function commonUnits(found: Diagnostics | null): string {
+  const [units = "", ...others] = new Set(found?.outputs.map(({ units }) => units));
+  return others.length > 0 ? "" : units;
+}
+
 /** The better one of persistence and climatology is what a forecast has to beat. */
 function forecastHeadline(
   number: (name: string) => number | null,
@@ -119,7 +125,7 @@ function forecastHeadline(
   }).sort((a, b) => a.value - b.value);
   // The mean over several targets is of numbers as the model sees them.
   const isScaled = inUnits === null && names.some((name) => name.startsWith(`rmse${IN_UNITS}/`));
-  const [first] = baselines, units = inUnits === null ? "" : found?.outputs[0]?.units ?? "";
+  const [first] = baselines, units = isScaled ? "" : commonUnits(found);
   return {
     name: inUnits === null ? "rmse" : `rmse${IN_UNITS}`,
     ...{ label: isScaled ? "RMSE (normalised)" : "RMSE", value, text: shortValue(value), units },

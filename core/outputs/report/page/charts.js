@@ -301,7 +301,11 @@
     const leading = runs.length === 1 ? 0 : chart.best?.find(({ y }) => y === least)?.run;
     for (const { run, x, y } of chart.best ?? []) {
       if (state.hidden.has(run)) continue;
-      bestPoint(ctx, plot, plot.valToPos(placeOf(run, x), "x", true), plot.valToPos(y, "y", true), {
+      const at = plot.valToPos(y, "y", true),
+        above = isFree(plot, lines, x, at, -1),
+        below = isFree(plot, lines, x, at, 1);
+      bestPoint(ctx, plot, plot.valToPos(placeOf(run, x), "x", true), at, {
+        below: below && !above,
         text: run === leading ? `best ${write(y)}` : "",
         large: chart.place === "large",
       });
@@ -309,7 +313,20 @@
     ctx.restore();
   }
 
-  function bestPoint(ctx, { bbox }, x, y, { text, large }) {
+  /** No curve runs through the text above (-1) or below (1) this height. */
+  function isFree(plot, lines, step, at, side) {
+    const dpr = devicePixelRatio || 1;
+    return lines.every((line) => {
+      const i = xs[line.x].findLastIndex((one) => one <= step);
+      return [i - 1, i].every((k) => {
+        const value = line.y[k];
+        const away = value == null ? 0 : side * (plot.valToPos(value, "y", true) - at);
+        return away < 5 * dpr || away > 32 * dpr;
+      });
+    });
+  }
+
+  function bestPoint(ctx, { bbox }, x, y, { text, large, below }) {
     const dpr = devicePixelRatio || 1;
     ctx.strokeStyle = ctx.fillStyle = colour("--ink");
     ctx.lineWidth = 2 * dpr;
@@ -317,7 +334,7 @@
     ctx.arc(x, y, (large ? 6 : 4.5) * dpr, 0, 2 * Math.PI);
     ctx.stroke();
     if (!large || text === "") return;
-    const right = x - bbox.left > bbox.width - 110 * dpr, low = y - bbox.top < 40 * dpr;
+    const right = x - bbox.left > bbox.width - 110 * dpr, low = below || y - bbox.top < 40 * dpr;
     ctx.textAlign = right ? "right" : "left";
     written(ctx, text, x + (right ? 2 : -2) * dpr, y + (low ? 24 : -13) * dpr);
   }
