@@ -9,13 +9,14 @@ import {
   typeDeclarations,
   writeTemplate,
 } from "../core/models/user/templates.ts";
+import { isPython } from "../core/models/user/python.ts";
 import type { Command } from "./mod.ts";
 
 const USAGE = "hpctrain new model|data|loss|metric [FILE]";
 
 export const command: Command = {
   usage: USAGE,
-  examples: ["hpctrain new model", "hpctrain new data maps.ts"],
+  examples: ["hpctrain new model", "hpctrain new data maps.ts", "hpctrain new data maps.py"],
   words: ["model", "data", "loss", "metric"],
   run: newFile,
 };
@@ -32,7 +33,7 @@ export async function newFile(argv: string[]): Promise<number> {
       `There is no template of a "${kind}".${didYouMean(kind, names)} Usage: ${USAGE}`,
     );
   }
-  if (!/\.(ts|mts)$/.test(file)) {
+  if (!/\.(ts|mts)$/.test(file) && !(kind === "data" && isPython(file))) {
     throw new UserError(
       "usage",
       `${file} should end in .ts: hpctrain new ${kind} ${file.replace(/\.\w*$/, "")}.ts.`,
@@ -41,6 +42,7 @@ export async function newFile(argv: string[]): Promise<number> {
   const known = kind as TemplateKind;
   writeTemplate(known, file);
   console.log(`Wrote ${file}. Train with it: hpctrain ${TEMPLATE_KINDS[known]} ${file}`);
+  if (isPython(file)) return 0;
   console.log("For an editor that knows the library: hpctrain types > hpctrain.d.ts, in the same folder.");
   return 0;
 }

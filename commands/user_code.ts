@@ -2,6 +2,7 @@
 import type { Resolved } from "../core/settings/resolve.ts";
 import { codeHash, openUserCode, refuseForeignCode } from "../core/models/user/code.ts";
 import { isCode, isExported } from "../core/models/user/file.ts";
+import { isPython } from "../core/models/user/python.ts";
 import type { Library } from "../core/models/user/library.ts";
 
 /** Notes the files' hash in the settings, so that ranks and checkpoints are compared by it. Without such files it is nothing. */
@@ -10,7 +11,7 @@ export async function withUserCode(resolved: Resolved): Promise<Resolved> {
   const { model, training, data } = config;
   await refuseForeignCode(resolved);
   const program = isExported(model.name) ? await codeHash(model.name) : "";
-  if (![model.name, training.loss, training.metric, data.code].some(isCode)) {
+  if (![model.name, training.loss, training.metric, data.code].some(isCode) && !isPython(data.code)) {
     return program === ""
       ? resolved
       : { ...resolved, config: { ...config, model: { ...model, code: program } } };

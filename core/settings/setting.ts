@@ -52,6 +52,7 @@ export interface Setting<V = unknown> {
   readonly common?: boolean;
 }
 
+export const DATA_FILE = { regex: /\.(ts|mts|js|mjs|py)$/, says: "a TypeScript or Python file" };
 export const CODE_FILE = { regex: /\.(ts|mts|js|mjs)$/, says: "a TypeScript file" };
 
 export interface SettingGroup {

@@ -10,6 +10,7 @@ import type { WholeReader } from "../reading/pipeline.ts";
 import type { Field } from "../source.ts";
 import { UserError } from "../../base/errors.ts";
 import { asMistake, describeValue, type LibraryContext, openUserFile } from "../../models/user/file.ts";
+import { isPython, openPythonFile } from "../../models/user/python.ts";
 import type { DataSettings } from "../../models/user/library.ts";
 
 export type UserSplit = "train" | "val";
@@ -43,7 +44,9 @@ export function loaderThreadReader(library: () => Promise<LibraryContext>): Read
     async load(spec) {
       const { path, hash, libtorch, settings, seed } = spec;
       openLibtorch(libtorch);
-      const file = await openUserFile(path, "data", withoutChance(await library(), path), like(path));
+      const file = isPython(path)
+        ? await openPythonFile(path)
+        : await openUserFile(path, "data", withoutChance(await library(), path), like(path));
       if (file.hash !== hash) {
         throw new UserError("usage", `${path} was changed while it was being opened: start the run again.`);
       }

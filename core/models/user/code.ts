@@ -13,6 +13,7 @@ import {
   openUserFile,
   userFile,
 } from "./file.ts";
+import { hashOfPython, isPython, openPythonFile } from "./python.ts";
 import { LOSS_EXAMPLE, METRICS_EXAMPLE, MODEL_EXAMPLE } from "./made.ts";
 import { resolve } from "../../../deps/path.ts";
 import { UserError } from "../../base/errors.ts";
@@ -38,8 +39,12 @@ export async function openUserCode(
   ] as const;
   const hashes: string[] = [];
   for (const [path, what, like] of wanted) {
-    if (!isCode(path)) continue;
-    if (!isUserFileOpen(path)) noteUserFile({ ...await openUserFile(path, what, library, like), reader });
+    const ofPython = what === "data" && isPython(path);
+    if (!isCode(path) && !ofPython) continue;
+    if (!isUserFileOpen(path)) {
+      const file = ofPython ? await openPythonFile(path) : await openUserFile(path, what, library, like);
+      noteUserFile({ ...file, reader });
+    }
     hashes.push(userFile(path).hash.slice(0, 16));
   }
   return hashes.join("-");
@@ -57,14 +62,15 @@ const NAMES = [
 const HASH_LENGTH = 16;
 
 export const codeHash = async (path: string): Promise<string> =>
-  (isExported(path) ? programHash(path) : await hashOfFile(path)).slice(0, HASH_LENGTH);
+  (isExported(path) ? programHash(path) : await (isPython(path) ? hashOfPython : hashOfFile)(path))
+    .slice(0, HASH_LENGTH);
 
 /** Refuses what only a checkpoint names and this machine lacks. Call it before any code is opened. */
 export async function refuseForeignCode({ config, origin }: Resolved): Promise<void> {
   const saved = origin("model.code").kind === "checkpoint" ? config.model.code.split("-") : [];
   for (const { setting, flag, of } of NAMES) {
     const path = of(config);
-    if (origin(setting).kind === "checkpoint" && (isCode(path) || isExported(path))) {
+    if (origin(setting).kind === "checkpoint" && (isCode(path) || isPython(path) || isExported(path))) {
       await refuseForeign(path, flag, saved);
     }
   }

@@ -1,6 +1,7 @@
 // Reads the templates of users' files and the declarations that they import from the folder beside this file,
 // which is embedded in the executable.
 import { UserError } from "../../base/errors.ts";
+import { isPython } from "./python.ts";
 
 export const TEMPLATE_KINDS = {
   model: "--model",
@@ -16,7 +17,7 @@ const read = (name: string): string => Deno.readTextFileSync(new URL(`./template
 export const typeDeclarations = (): string => read("hpctrain.d.ts");
 
 export const template = (kind: TemplateKind, file: string): string =>
-  read(`${kind}.ts`).replace(" FILE\n", ` ${file}\n`);
+  read(kind === "data" && isPython(file) ? "data.py" : `${kind}.ts`).replace(" FILE\n", ` ${file}\n`);
 
 /** Files that exist stay as they are. */
 export function writeTemplate(kind: TemplateKind, file: string): void {

@@ -1,5 +1,5 @@
 import { DATA_KIND_NAMES, DATA_KINDS } from "../formats.ts";
-import { bool, choice, CODE_FILE, float, int, list, path, text } from "../setting.ts";
+import { bool, choice, DATA_FILE, float, int, list, path, text } from "../setting.ts";
 
 export const data = {
   type: choice(["auto", ...DATA_KIND_NAMES], "auto", {
@@ -33,8 +33,13 @@ export const data = {
   code: path("", {
     flag: "data",
     empty: "none",
-    pattern: CODE_FILE,
-    help: "a TypeScript file that gives the samples",
+    pattern: DATA_FILE,
+    help: "a TypeScript or Python file that gives the samples",
+  }),
+  python: text("", {
+    flag: "data-python",
+    empty: "python3 on PATH",
+    help: "program that runs a Python file of --data",
   }),
   features: list({
     flag: "features",

@@ -1,0 +1,182 @@
+// Data sets of Python files, with real numpy and torch: samples, threads, resume, mistakes.
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { join } from "@std/path";
+import { resolveSettings } from "../../../../core/settings/resolve.ts";
+import { plainPart } from "../../../../core/data/source.ts";
+import { userData } from "../../../../core/data/user/data.ts";
+import { openPythonFile } from "../../../../core/models/user/python.ts";
+import { scope, toNumbers } from "../../../../mod.ts";
+import { eventsOf, inTemp, run, succeed, TINY } from "../../../integration/program.ts";
+import { useLibtorch } from "../../../libtorch.ts";
+import { peer } from "../../../peer.ts";
+
+useLibtorch();
+const python = Deno.env.get("HPCTRAIN_PYTHON") ?? "python3";
+const { config } = resolveSettings({ argv: ["--data-python", python], env: {} });
+
+/** The sources of a file with this text. */
+async function sourcesOf(folder: string, text: string, more = {}) {
+  const path = join(folder, `own${crypto.randomUUID().slice(0, 8)}.py`);
+  Deno.writeTextFileSync(path, text);
+  return {
+    path,
+    open: userData.bind(null, await openPythonFile(path), { ...config.data, ...more }, 7, false),
+  };
+}
+
+const DATA = (train: string, more = "") =>
+  `${more}
+def data(settings, seed):
+    return dict(task="regression", outputs=2, train=${train})
+`;
+
+Deno.test({
+  name:
+    "samples are what the data set gives: numbers, arrays, tensors, rows made together, drawn by seed and epoch",
+  sanitizeOps: false, // the Python processes end with this one
+  sanitizeResources: false,
+  fn: () =>
+    inTemp(async (folder) => {
+      const rows = async (text: string, ids: number[], epoch = 0) => {
+        const { train } = (await sourcesOf(folder, text)).open();
+        const { input, target } = scope(() => {
+          const { input, target } = train.raw(plainPart(ids, epoch));
+          return {
+            input: [input.dtype, [...toNumbers(input)]],
+            target: [target.dtype, [...toNumbers(target)]],
+          };
+        });
+        return [input, target];
+      };
+      const numbers = DATA("[([i, i + 0.5], (i, -i)) for i in range(5)]");
+      assertEquals(await rows(numbers, [3, 1]), [["f32", [3, 3.5, 1, 1.5]], ["i64", [3, -3, 1, -1]]]);
+      const tensors = DATA(
+        "torch.utils.data.TensorDataset(torch.arange(6.0).double().reshape(3, 2).T.bfloat16().float().T, torch.ones(3, 2).half())",
+        "import torch",
+      );
+      assertEquals(await rows(tensors, [2]), [["f32", [4, 5]], ["f32", [1, 1]]]);
+      const together = DATA(
+        "Rows()",
+        `
+import numpy as np
+class Rows:
+    def __len__(self): return 9
+    def batch(self, ids, epoch): return np.uint8([[i, epoch] for i in ids]), np.float64([[i, 1] for i in ids])
+`,
+      );
+      assertEquals(await rows(together, [4, 8], 2), [["u8", [4, 2, 8, 2]], ["f32", [4, 1, 8, 1]]]);
+      const drawn = DATA(
+        "Drawn()",
+        `
+import random, numpy as np
+class Drawn:
+    def __len__(self): return 9
+    def __getitem__(self, i): return [random.random(), np.random.rand()], (0.0, 0.0)
+`,
+      );
+      const [a, b, again, other] = [
+        await rows(drawn, [1, 2]),
+        await rows(drawn, [2, 1]),
+        await rows(drawn, [1, 2]),
+        await rows(drawn, [1, 2], 1),
+      ].map(([[, x]]) => x as number[]);
+      assertEquals(a, again);
+      assertEquals(a, [...b.slice(2), ...b.slice(0, 2)], "whatever was read before");
+      assert(a.every((x, i) => x !== other[i]), "another epoch draws anew");
+    }),
+});
+
+Deno.test({
+  name: "mistakes in the file, in a sample and of its process are sentences with their line",
+  sanitizeOps: false,
+  sanitizeResources: false,
+  fn: () =>
+    inTemp(async (folder) => {
+      const sample = (line: string) =>
+        DATA(
+          "Own()",
+          `
+import os
+class Own:
+    def __len__(self): return 4
+    def __getitem__(self, i):
+        ${line}
+        return [0.0] * 2, [1.0, 2.0]
+`,
+        );
+      const cases: [string, RegExp][] = [
+        ["x = 1", /own\w+\.py: it has no function data\(settings, seed\)\.$/],
+        [
+          "def data(settings, seed):\n    return 3",
+          /data\(\) gave 3, and not a dict with task, outputs, train/,
+        ],
+        ["def data(:", /own\w+\.py:1: .+\.$/],
+        ["import nowhere", /own\w+\.py:1: ModuleNotFoundError: No module named 'nowhere'\.$/],
+        ["import sys\nsys.exit(3)", /own\w+\.py:2: SystemExit: 3\.$/],
+        [
+          "import os\nos._exit(3)",
+          /has ended while it gave samples; .* Another Python is chosen with --data-python/,
+        ],
+        [DATA("[]"), /train\.length is the number 0/],
+        [DATA('[("a", 1)]'), /a sample is of <U1, and not of numbers\.$/],
+        [DATA("[(1, 2, 3)]"), /a sample has 3 parts, and should be \(input, target\)\.$/],
+        [DATA("[1.0]"), /train\.batch was asked for 1 samples and gave .* it should give/],
+        [sample("assert i < 0, 'none there'"), /own\w+\.py:6: AssertionError: none there\.$/],
+      ];
+      for (const [text, said] of cases) {
+        const { open } = await sourcesOf(folder, text);
+        assertMatch(assertThrows(() => open(), Error, undefined, text).message, said);
+      }
+      const { open } = await sourcesOf(folder, DATA("[([0.0], [1.0, 2.0]), ([0.0, 1.0], [1.0, 2.0])]"));
+      const { train } = open();
+      const unlike = assertThrows(() => train.raw(plainPart([0, 1], 0)), Error);
+      assertMatch(
+        unlike.message,
+        /sample 0 has the shape \[1\] and sample 1 \[2\]: all must be alike, so pad or cut them\.$/,
+      );
+      const dying = (await sourcesOf(folder, sample("if i == 2: os._exit(9)"))).open().train;
+      assertMatch(
+        assertThrows(() => dying.raw(plainPart([2], 0)), Error).message,
+        /has ended while it gave samples/,
+      );
+      const missing = await sourcesOf(folder, DATA("[]"), { python: "no-such-python" });
+      assertMatch(assertThrows(() => missing.open(), Error).message, /no-such-python has ended/);
+    }),
+});
+
+Deno.test("a Python data set trains in threads and without, goes on, is predicted, and is known again", () =>
+  inTemp(async (cwd) => {
+    await succeed(["new", "data", "own.py"], { cwd });
+    const own = ["--data=own.py", `--data-python=${python}`];
+    const flags = [
+      ...TINY,
+      ...own,
+      "--model=mlp",
+      "--log-interval=1",
+      "--no-wandb",
+      "--epochs=2",
+      "--scheduler=constant",
+    ];
+    await succeed([...flags, "--run-name=alone", "--num-workers=0"], { cwd });
+    await succeed([...flags, "--run-name=threads", "--num-workers=2", "--max-steps=3"], { cwd });
+    const goesOn = ["--run-name=threads", "--resume=auto", "--max-steps=0", "--num-workers=2", "--no-wandb"];
+    await succeed([...goesOn, `--data-python=${python}`], { cwd });
+    const steps = (name: string) =>
+      eventsOf(cwd, name).flatMap(({ kind, loss }) => kind === "step" ? [loss] : []);
+    assertEquals(steps("alone").length, 8);
+    assertEquals(steps("threads"), steps("alone"), "in threads, and in two halves");
+
+    const checkpoint = "checkpoints/alone_best.pt", choice = `--data-python=${python}`;
+    await succeed(["predict", checkpoint, choice, "--out=p.npz"], { cwd });
+    const theirs = peer([
+      "-c",
+      "import runpy, numpy as np; v = runpy.run_path('own.py')['data'](dict(train_samples=64, val_samples=16), 0)['val']; " +
+      "p = np.load('p.npz'); print(p['target'].reshape(-1).tolist() == [v[i][1] for i in p['id']], len(p['id']))",
+    ], { cwd }).outputSync();
+    assertEquals(new TextDecoder().decode(theirs.stdout).trim(), "True 16");
+
+    Deno.writeTextFileSync(join(cwd, "own.py"), "# changed\n", { append: true });
+    const refused = await run(["eval", checkpoint, choice], { cwd });
+    assertMatch(refused.stderr, /names own\.py, which is not what the run was made with .* so it is not run/);
+    assertEquals(refused.code, 2);
+  }));
