@@ -86,7 +86,12 @@ function startServer(path: string, settings: Context["settings"], seed: number):
   const python = settings.python || "python3";
   const [requests, replies, memory] = ["requests", "replies", "memory"].map((name) => join(folder, name));
   try {
-    if (!makePipe(requests) || !makePipe(replies)) throw new Error(`no pipe can be made in ${folder}`);
+    if (!makePipe(requests) || !makePipe(replies)) {
+      throw new UserError(
+        "environment",
+        `${path}: no named pipe can be made in ${folder}, through which Python is asked for samples.`,
+      );
+    }
     // Both ends are open here, so that opening waits for nobody.
     const asks = Deno.openSync(requests, { read: true, write: true });
     const answers = lineReader(Deno.openSync(replies, { read: true, write: true }));
