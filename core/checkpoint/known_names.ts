@@ -74,7 +74,7 @@ const LIBRARIES: readonly Library[] = [
     wants: "transformer.wte.weight",
     without: /\.attn\.(masked_)?bias$/,
     turned: /\.(attn\.c_attn|attn\.c_proj|mlp\.c_fc|mlp\.c_proj)\.weight$/,
-    names: [["transformer.", "transformer."], ["lm_head.", "lm_head."]],
+    names: [["lm_head.", "lm_head."], ["transformer.", "transformer."]],
   },
 ];
 

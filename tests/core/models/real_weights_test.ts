@@ -1,0 +1,132 @@
+// Weights of torchvision, timm and Hugging Face start by their names, with the real libraries' logits; adapters have peft's
+// gradients, and are merged as peft merges them.
+import { assert, assertEquals } from "@std/assert";
+import { mergeAdapters } from "../../../core/checkpoint/adapters.ts";
+import { openCheckpoint } from "../../../core/checkpoint/open.ts";
+import { loadWeights, toData } from "../../../core/checkpoint/training_state.ts";
+import { dict, OrderedDict, type Value } from "../../../core/checkpoint/value.ts";
+import { type Facts, forward, type Model } from "../../../core/models/model.ts";
+import { createModel } from "../../../core/models/registry.ts";
+import { backward, gradOf, noGrad } from "../../../ffi/autograd.ts";
+import { toNumbers, uninitialised, writeBytes } from "../../../ffi/make.ts";
+import { mul, sum, toDtype } from "../../../ffi/ops.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { peer } from "../../peer.ts";
+import { settings } from "../train/rig.ts";
+import { open } from "./native.ts";
+
+interface Adapted {
+  readonly weights: number[];
+  readonly gradients: Record<string, number[]>;
+  readonly merged: number[];
+  readonly logits: number[];
+}
+
+interface Real {
+  readonly images: number[];
+  readonly tokens: number[];
+  readonly files: Record<string, number[]>;
+  readonly adapters: Record<string, Adapted>;
+}
+
+open();
+const folder = Deno.makeTempDirSync();
+addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
+const real = askReal();
+
+function askReal(): Real {
+  const libraries = Deno.env.get("HPCTRAIN_REAL_LIBRARIES");
+  if (!libraries) {
+    throw new Error(
+      "set HPCTRAIN_REAL_LIBRARIES to a folder with timm, transformers and peft (scripts/lib/real_libraries.sh)",
+    );
+  }
+  const program = new URL("../../peers/real_weights.py", import.meta.url).pathname;
+  const { success, stdout, stderr } = peer([program, folder]).outputSync();
+  if (!success) throw new Error(`the Python peer failed:\n${new TextDecoder().decode(stderr)}`);
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
+
+const IMAGES: Facts = { task: "classification", input: { shape: [3, 32, 32], dtype: "f32" }, outputs: 5 };
+const TOKENS: Facts = { task: "language", input: { shape: [16], dtype: "i64" }, outputs: 50 };
+const FLAGS: Record<string, string> = {
+  resnet18: "",
+  "simple-convnet": "",
+  vit: "--layers 2 --heads 2 --embed 32 --patch-size 8",
+  gpt: "--layers 2 --heads 2 --embed 32",
+};
+
+function made(name: string, more = ""): Model {
+  const flags = `--model ${name} ${FLAGS[name]} ${more}`.split(" ").filter(Boolean);
+  return createModel(settings(...flags).model, name === "gpt" ? TOKENS : IMAGES);
+}
+
+const inputOf = (name: string): Tensor =>
+  name === "gpt" ? toDtype(tensorOf(real.tokens, [3, 16]), "i64") : tensorOf(real.images, [4, 3, 32, 32]);
+
+function tensorOf(values: readonly number[], shape: readonly number[]): Tensor {
+  const made = uninitialised(shape);
+  writeBytes(made, new Uint8Array(Float32Array.from(values).buffer));
+  return made;
+}
+
+function answer(model: Model): number[] {
+  model.root.train(false);
+  return scope(() => [...toNumbers(noGrad(() => forward(model, inputOf(model.name))) as Tensor)]);
+}
+
+/** The largest difference, as a part of the largest number where that is no zero. */
+function apart(ours: readonly number[], theirs: readonly number[]): number {
+  assertEquals(ours.length, theirs.length);
+  const most = theirs.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
+  return ours.reduce((a, value, i) => Math.max(a, Math.abs(value - theirs[i])), 0) / (most || 1);
+}
+
+for (const [file, logits] of Object.entries(real.files)) {
+  Deno.test(`${file} starts by its names, with the logits of the library that wrote it`, () => {
+    const model = made(file.includes("resnet18") ? "resnet18" : file.includes("vit") ? "vit" : "gpt");
+    using opened = openCheckpoint(`${folder}/${file}`);
+    const { notice = "" } = loadWeights(model.root.stateDict(), opened.root, file);
+    assertEquals(/timm's ViT|Hugging Face's/.test(notice), /timm-vit|huggingface/.test(file), notice);
+    assert(apart(answer(model), logits) < 1e-5, `${apart(answer(model), logits)}`);
+    model.root.free();
+  });
+}
+
+/** The layers that peft was asked to adapt, by our names. */
+const LAYERS: Record<string, [model: string, layers: string]> = {
+  convnet: ["simple-convnet", "conv1,conv2,fc1"],
+  resnet18: ["resnet18", "layer1.0.conv1,layer2.0.downsample.0"],
+  gpt: ["gpt", "transformer.h.*"],
+  vit: ["vit", "*.self_attention,*.mlp.0"],
+};
+
+for (const [name, adapted] of Object.entries(real.adapters)) {
+  Deno.test(`adapters of ${name} have peft's gradients, and are merged as peft merges them`, () => {
+    const [called, layers] = LAYERS[name];
+    const model = made(called, `--lora-rank 3 --lora-alpha 6 --lora-for ${layers}`);
+    using file = openCheckpoint(`${folder}/${name}.pt`);
+    loadWeights(model.root.stateDict(), file.root, name);
+    model.root.train(false);
+    scope(() => {
+      const out = forward(model, inputOf(called)) as Tensor;
+      backward(sum(mul(out, tensorOf(adapted.weights, out.shape))));
+      const far = apart([...toNumbers(out)], adapted.logits);
+      assert(far < 1e-5, `logits: ${far}`);
+      const own = model.root.namedParameters().filter(([parameter]) => parameter.includes(".lora_"));
+      const found = new Map(own.map(([parameter, t]) => [parameter, [...toNumbers(gradOf(t)!)]]));
+      assertEquals([...found.keys()].sort(), Object.keys(adapted.gradients).sort());
+      for (const [parameter, gradient] of Object.entries(adapted.gradients)) {
+        const off = apart(found.get(parameter)!, gradient);
+        assert(off < 1e-6, `${parameter}: ${off}`);
+      }
+    });
+    const plain = made(called), config = dict({ model: dict({ lora_rank: 3, lora_alpha: 6 }) });
+    const tensors = new Map([...model.root.stateDict()].map(([key, t]) => [key, toData(t)]));
+    const root = dict({ config });
+    loadWeights(plain.root.stateDict(), new OrderedDict(mergeAdapters(root, tensors)) as Value, name);
+    assert(apart(answer(plain), adapted.merged) < 1e-5, `${apart(answer(plain), adapted.merged)}`);
+    plain.root.free();
+    model.root.free();
+  });
+}
