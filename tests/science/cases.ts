@@ -2,6 +2,7 @@
 import type { Case } from "./case.ts";
 import { cosmology } from "./cosmology.ts";
 import { downscaling } from "./downscaling.ts";
+import { fineTuning } from "./fine_tuning.ts";
 import { pixelClasses } from "./pixel_classes.ts";
 import { seaIce } from "./sea_ice.ts";
 import { table } from "./table.ts";
@@ -10,6 +11,7 @@ export const CASES: Readonly<Record<string, Case>> = {
   "sea-ice": seaIce,
   cosmology,
   downscaling,
+  "fine-tuning": fineTuning,
   "pixel-classes": pixelClasses,
   table,
 };

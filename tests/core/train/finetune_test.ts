@@ -3,13 +3,18 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { UserError } from "../../../core/base/errors.ts";
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { field, tensorBytes, TensorData } from "../../../core/checkpoint/value.ts";
+import { weightsOf } from "../../../core/export/export.ts";
+import { forward } from "../../../core/models/model.ts";
+import type { Trainer } from "../../../core/train/prepare.ts";
 import { trainLoop } from "../../../core/train/trainer.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
 import { machineIsa } from "../../../core/compile/x86/isa.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { loadCode } from "../../../ffi/machine_code.ts";
 import { setThreads } from "../../../ffi/context.ts";
-import { toNumbers } from "../../../ffi/make.ts";
+import { noGrad } from "../../../ffi/autograd.ts";
+import { toNumbers, zeros } from "../../../ffi/make.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { contents, started, trained } from "./started.ts";
 
@@ -31,12 +36,11 @@ type Weights = Map<string, number[]>;
 function weightsIn(path: string): Weights {
   using file = openCheckpoint(path);
   const all = field(file.root, "model_state_dict") as Map<string, TensorData>;
-  return new Map(
-    [...all].filter(([, t]) => t.dtype === "f32").map((
-      [name, t],
-    ) => [name, [...new Float32Array(tensorBytes(t).slice().buffer)]]),
-  );
+  const floats = [...all].filter(([, t]) => t.dtype === "f32");
+  return new Map(floats.map(([name, t]) => [name, numbersOf(t)]));
 }
+
+const numbersOf = (t: TensorData): number[] => [...new Float32Array(tensorBytes(t).slice().buffer)];
 
 const far = (a: readonly number[], b: readonly number[]) =>
   a.reduce((most, value, i) => Math.max(most, Math.abs(value - b[i])), 0);
@@ -162,6 +166,37 @@ Deno.test(
     for (const [name, values] of weightsIn(late.path)) assert(far(values, before.get(name)!) > 0, name);
     const steps = [...contents(late.path)].filter(([place]) => place.endsWith("/step"));
     assertEquals(new Set(steps.slice(0, 16).map(([, digest]) => digest)).size, 2, "3 steps and 12");
+  }),
+);
+
+Deno.test(
+  "adapters train beside weights that stay; export and --init-from merge them, and the answers stay the same",
+  inFolder(async (folder) => {
+    const path = await first(folder, GPT), way = `${GPT}--init-from ${path} --lora-rank 2 --max-steps 4 `;
+    const answers = ({ model }: Trainer) => {
+      model.root.train(false);
+      return scope(() => [...toNumbers(noGrad(() =>
+        forward(model, zeros([1, 12], { dtype: "i64" }))
+      ) as Tensor)]);
+    };
+    let own: number[] = [];
+    const adapted = await started(`${folder}/a`, flags(way), async (run) => {
+      await trainLoop(run);
+      assert(run.arena.names.every((name) => /\.lora_[AB]\.weight$/.test(name)), run.arena.names.join());
+      assertEquals(run.arena.names.length, 2 * 3 * 4);
+      own = answers(run);
+      return latestPath(run.paths);
+    });
+    const before = weightsIn(path), after = weightsIn(adapted);
+    for (const [name, values] of before) assertEquals(after.get(name), values, name);
+    await started(`${folder}/b`, flags(`${GPT}--init-from ${adapted}`), (run) => {
+      assert(far(answers(run), own) < 1e-5, String(far(answers(run), own)));
+    });
+    using file = openCheckpoint(adapted);
+    const { tensors } = weightsOf(file.root, adapted, false);
+    assertEquals([...tensors.keys()], [...before.keys()]);
+    const layer = "transformer.h.0.mlp.c_fc.weight";
+    assert(far(numbersOf(tensors.get(layer)!), before.get(layer)!) > 1e-4);
   }),
 );
 
