@@ -77,8 +77,8 @@ function controls({ rows }: ShownRuns): Html {
 const STATE_CLASSES: Readonly<Record<RowState, string>> = { ...STATE_CLASS, done: "faint", broken: "bad" };
 
 interface Column {
-  /** The filter calls it by this. */
-  readonly name: string;
+  /** The filter calls it by any of these. */
+  readonly names: readonly string[];
   readonly title: string;
   readonly number?: boolean;
   cell(row: RunRow): { readonly value: string | number | null; readonly shown: string | Html };
@@ -88,12 +88,12 @@ function columnsOf({ rows, differ, now }: ShownRuns, path: string): Column[] {
   const short = shortNames(differ), best = bestOf(rows), labels = labelsOf(rows);
   const from = dirname(resolve(path)), names = Map.groupBy(rows, ({ run }) => run);
   const numeric = (
-    name: string,
+    names: readonly string[],
     title: string,
     of: (row: RunRow) => number | null,
     shown: (value: number, row: RunRow) => string | Html,
   ): Column => ({
-    name,
+    names,
     title,
     number: true,
     cell(row) {
@@ -104,7 +104,7 @@ function columnsOf({ rows, differ, now }: ShownRuns, path: string): Column[] {
   const mixed = new Set(rows.flatMap(({ metric }) => metric ?? [])).size > 1;
   const all: Column[] = [
     {
-      name: "report",
+      names: ["report"],
       title: "report",
       cell(row) {
         const found = reportOf(row, from, resolve(path), names.get(row.run)!.length === 1);
@@ -118,9 +118,9 @@ function columnsOf({ rows, differ, now }: ShownRuns, path: string): Column[] {
           : { value: "report", shown: markup`<a href="${addressOf(from, found)}">report</a>` };
       },
     },
-    { name: "state", title: "state", cell: (row) => ({ value: row.state, shown: stateCell(row) }) },
+    { names: ["state"], title: "state", cell: (row) => ({ value: row.state, shown: stateCell(row) }) },
     numeric(
-      "best",
+      ["best", ...(mixed ? [] : [rows.find(({ metric }) => metric !== null)?.metric ?? "val_loss"])],
       "best loss",
       ({ best }) => best,
       (value, row) =>
@@ -129,10 +129,15 @@ function columnsOf({ rows, differ, now }: ShownRuns, path: string): Column[] {
         }`,
     ),
     ...metricNames(rows).slice(0, MOST_METRICS).map((name) =>
-      numeric(name, name, ({ metrics }) => Object.hasOwn(metrics, name) ? metrics[name] : null, formatValue)
+      numeric(
+        [name, `val_${name}`],
+        name,
+        ({ metrics }) => Object.hasOwn(metrics, name) ? metrics[name] : null,
+        formatValue,
+      )
     ),
     ...differ.slice(0, MOST_SETTINGS).map((path): Column => ({
-      name: short.get(path)!,
+      names: [short.get(path)!, path, path.slice(path.lastIndexOf(".") + 1)],
       title: short.get(path)!,
       number: rows.every(({ settings }) => !Number.isNaN(Number(settings.get(path) ?? 0))),
       cell({ settings }) {
@@ -141,15 +146,15 @@ function columnsOf({ rows, differ, now }: ShownRuns, path: string): Column[] {
       },
     })),
     numeric(
-      "step",
+      ["step"],
       "steps",
       ({ step, state }) => state === "broken" ? null : step,
       (_, row) => stepsCell(row),
     ),
-    numeric("time", "time", ({ seconds }) => seconds, formatDuration),
-    numeric("goodput", "goodput", ({ goodput }) => goodput, (value) => `${value.toFixed(0)}%`),
+    numeric(["time"], "time", ({ seconds }) => seconds, formatDuration),
+    numeric(["goodput"], "goodput", ({ goodput }) => goodput, (value) => `${value.toFixed(0)}%`),
     numeric(
-      "started",
+      ["started"],
       "started",
       ({ started }) => started,
       (value) =>
@@ -157,7 +162,9 @@ function columnsOf({ rows, differ, now }: ShownRuns, path: string): Column[] {
     ),
   ];
   const kept = new Set(["report", "state", "best"]);
-  return all.filter((column) => kept.has(column.name) || rows.some((row) => column.cell(row).value !== null));
+  return all.filter((column) =>
+    kept.has(column.names[0]) || rows.some((row) => column.cell(row).value !== null)
+  );
 }
 
 function dateText(seconds: number): string {
@@ -187,8 +194,8 @@ function stepsCell(row: RunRow): Html {
 function table(shown: ShownRuns, path: string): Html {
   const { rows } = shown, labels = labelsOf(rows), columns = columnsOf(shown, path);
   const best = bestOf(rows);
-  const head = ({ name, title, number }: Column) =>
-    markup`<th scope="col" data-name="${name}"${
+  const head = ({ names, title, number }: Column) =>
+    markup`<th scope="col" data-name="${names.join(" ")}"${
       number ? NUMBER : null
     }><button type="button">${title}</button></th>`;
   const cell = (column: Column, row: RunRow) => {
@@ -198,7 +205,7 @@ function table(shown: ShownRuns, path: string): Html {
     }>${shown}</td>`;
   };
   return markup`<div class="wide" id="runs" tabindex="0" role="region" aria-label="Runs"><table><thead><tr>${
-    head({ name: "run", title: "run", cell: () => ({ value: null, shown: "" }) })
+    head({ names: ["run"], title: "run", cell: () => ({ value: null, shown: "" }) })
   }${columns.map(head)}</tr></thead><tbody>${
     rows.map((row) =>
       markup`<tr data-state="${row.state}"><th scope="row" data-value="${row.run}" title="${row.folder}">${labels
@@ -206,7 +213,8 @@ function table(shown: ShownRuns, path: string): Html {
         columns.map((column) => cell(column, row))
       }</tr>\n`
     )
-  }</tbody></table></div>`;
+  }</tbody></table></div><p class="faint">The report of a run is linked where it lies in the run's folder, beside it,
+ beside logs/ or beside this page. <code>hpctrain report RUN</code> writes one.</p>`;
 }
 
 const NUMBER = markup` class="number"`;

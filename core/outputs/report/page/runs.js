@@ -6,7 +6,8 @@
   const filter = document.getElementById("filter"), order = document.getElementById("order");
   const states = [...document.querySelectorAll("#controls .pick input")];
   const count = document.getElementById("count");
-  const names = heads.map((head) => head.dataset.name);
+  /** A column's names: its own, and for a setting its path and the end of it. */
+  const names = heads.map((head) => head.dataset.name.split(" "));
   const texts = rows.map((row) => row.textContent.toLowerCase());
   const collator = new Intl.Collator("en", { numeric: true });
 
@@ -27,17 +28,32 @@
     body.append(...keyed.map(({ row }) => row));
   }
 
+  const UNITS = { s: 1, sec: 1, min: 60, h: 3600, d: 86400 };
+
+  /** What a person types, as the column has it: "2h" are seconds, and a date too. */
+  function numberOf(typed) {
+    const [, count, unit] = /^(\d+(?:\.\d*)?)(s|sec|min|h|d)$/.exec(typed) ?? [];
+    if (unit) return Number(count) * UNITS[unit];
+    const day = /^\d{4}-\d\d-\d\d$/.test(typed) ? `${typed}T00:00` : typed;
+    return /^\d{4}-\d/.test(typed) ? Date.parse(day) / 1000 : Number(typed.replace(/%$/, ""));
+  }
+
+  function patternOf(typed) {
+    const parts = typed.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&"));
+    return new RegExp(`^${parts.join(".*")}$`, "is");
+  }
+
   /** "lr>=1e-4" compares a column; every other word is looked for in the row. */
   function testOf(word) {
     const [, name, sign, typed] = /^([\w.-]+?)(<=|>=|!=|=|<|>)(.+)$/.exec(word) ?? [];
-    const column = names.findIndex((one) => one === name || (one === "best" && name === "val_loss"));
+    const column = names.findIndex((all) => all.includes(name));
     if (column < 0) return (_, text) => text.includes(word);
-    const wanted = Number(typed);
+    const wanted = numberOf(typed), pattern = patternOf(typed === "finished" ? "done" : typed);
     return (row) => {
       const value = valueOf(row, column), found = Number(value);
       const both = value !== "" && !Number.isNaN(found) && !Number.isNaN(wanted);
       if (sign === "=" || sign === "!=") {
-        const same = both ? found === wanted : value.toLowerCase() === typed;
+        const same = both ? found === wanted : value !== "" && pattern.test(value);
         return sign === "=" ? same : !same;
       }
       if (!both) return false;
