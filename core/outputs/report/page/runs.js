@@ -30,7 +30,7 @@
 
   const UNITS = { s: 1, sec: 1, min: 60, h: 3600, d: 86400 };
 
-  /** What a person types, as the column has it: "2h" are seconds, and a date too. */
+  /** Reads what a person types as the column has it: "2h" and a date are seconds. */
   function numberOf(typed) {
     const [, count, unit] = /^(\d+(?:\.\d*)?)(s|sec|min|h|d)$/.exec(typed) ?? [];
     if (unit) return Number(count) * UNITS[unit];
