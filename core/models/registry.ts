@@ -28,7 +28,11 @@ const product = (shape: readonly number[]) => shape.reduce((total, size) => tota
 const ownDropout = ({ dropout }: Settings) => dropout < 0 ? undefined : dropout;
 
 const resnetBuilder = (name: ResnetName): Build => (settings, facts, outputs) =>
-  resnet(name, { channels: imageSizes(settings, facts).channels, outputs });
+  resnet(name, {
+    channels: imageSizes(settings, facts).channels,
+    outputs,
+    stochasticDepth: settings.stochastic_depth,
+  });
 
 const builders: Readonly<Record<(typeof MODEL_NAMES)[number], Build>> = {
   mlp(settings, facts, outputs) {
@@ -109,6 +113,7 @@ const builders: Readonly<Record<(typeof MODEL_NAMES)[number], Build>> = {
       layers: settings.layers,
       ...attentionSizes(settings),
       dropout: ownDropout(settings),
+      stochasticDepth: settings.stochastic_depth,
     });
   },
   vit(settings, facts, outputs) {
@@ -122,10 +127,14 @@ const builders: Readonly<Record<(typeof MODEL_NAMES)[number], Build>> = {
       ...attentionSizes(settings),
       outputs,
       dropout: ownDropout(settings),
+      stochasticDepth: settings.stochastic_depth,
       padding: settings.padding,
     });
   },
 };
+
+/** Their blocks add to what they are given. */
+const RESIDUAL = /^(resnet\d+|vit|gpt)$/;
 
 const isBuiltIn = (name: string): name is keyof typeof builders => Object.hasOwn(builders, name);
 
@@ -137,6 +146,13 @@ export const MODELS: readonly string[] = MODEL_NAMES;
  * (Loss.outputs): it differs from facts.outputs for a loss that needs two numbers per target.
  */
 export function createModel(settings: Settings, facts: Facts, outputs = facts.outputs): Model {
+  if (settings.stochastic_depth > 0 && !RESIDUAL.test(settings.name)) {
+    throw new UserError(
+      "usage",
+      `--stochastic-depth leaves residual branches out, and ${settings.name} has none that are known: take one of resnet18 to ` +
+        "resnet101, vit and gpt, or leave it out.",
+    );
+  }
   const model = plainModel(settings, facts, outputs);
   if (settings.lora_rank > 0) adaptModel(model, settings);
   return model;

@@ -154,7 +154,7 @@ const CHOSEN = /^(model\..*|data\.type|training\.loss)$/;
 const OF_THE_START = ["training.resume", "training.init_from", "training.new_head", "training.force"];
 
 /** Another file may hold the same model. */
-const FREE = ["model.dropout", "model.code"];
+const FREE = ["model.dropout", "model.stochastic_depth", "model.code"];
 
 const isFixed = (path: string) => FIXED.includes(path) || (/^model\./.test(path) && !FREE.includes(path));
 

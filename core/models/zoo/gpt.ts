@@ -15,6 +15,7 @@ import { block, type Model, model } from "../model.ts";
 import { Dropout, Embedding, Linear } from "../nn/linear.ts";
 import { fill, normal } from "../nn/init.ts";
 import { Group, Module } from "../nn/module.ts";
+import { depthAt, StochasticDepth } from "../nn/stochastic_depth.ts";
 import { LayerNorm } from "../nn/norms.ts";
 
 interface GptSizes {
@@ -25,6 +26,8 @@ interface GptSizes {
   readonly heads: number;
   readonly embed: number;
   readonly dropout?: number;
+  /** Branches of the last layer are left out of this share of the samples, those of earlier ones of less. */
+  readonly stochasticDepth?: number;
   readonly bias?: boolean;
 }
 
@@ -84,18 +87,21 @@ class Layer extends Module {
   readonly mlp: Mlp;
   readonly #norm1: LayerNorm;
   readonly #norm2: LayerNorm;
+  readonly #depth: StochasticDepth;
 
-  constructor(sizes: GptSizes) {
+  constructor(sizes: GptSizes, layer: number) {
     super();
     const bias = sizes.bias;
     this.#norm1 = this.child("ln_1", new LayerNorm(sizes.embed, { bias }));
     this.attention = this.child("attn", new Attention(sizes));
     this.#norm2 = this.child("ln_2", new LayerNorm(sizes.embed, { bias }));
     this.mlp = this.child("mlp", new Mlp(sizes));
+    const leftOut = depthAt(sizes.stochasticDepth ?? 0, layer, sizes.layers);
+    this.#depth = this.child("stochastic_depth", new StochasticDepth(leftOut));
   }
   forward(x: Tensor): Tensor {
-    x = add(x, this.attention.forward(this.#norm1.forward(x)));
-    return add(x, this.mlp.forward(this.#norm2.forward(x)));
+    x = add(x, this.#depth.forward(this.attention.forward(this.#norm1.forward(x))));
+    return add(x, this.#depth.forward(this.mlp.forward(this.#norm2.forward(x))));
   }
 }
 
@@ -107,7 +113,7 @@ export function gpt(sizes: GptSizes): Model {
   const positions = transformer.add("wpe", new Embedding(context, embed));
   const drop = transformer.add("drop", new Dropout(sizes.dropout ?? 0));
   const h = transformer.add("h", new Group());
-  const layers = Array.from({ length: depth }, (_, i) => h.add(i, new Layer(sizes)));
+  const layers = Array.from({ length: depth }, (_, i) => h.add(i, new Layer(sizes, i)));
   const norm = transformer.add("ln_f", new LayerNorm(embed, { bias }));
   const head = root.add("lm_head", new Linear(embed, vocabulary, { bias: false }));
   head.tie(tokens.weight);

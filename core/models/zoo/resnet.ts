@@ -8,6 +8,7 @@ import { Conv2d } from "../nn/conv.ts";
 import { kaimingNormalFanOut } from "../nn/init.ts";
 import { Linear } from "../nn/linear.ts";
 import { Group, Module } from "../nn/module.ts";
+import { depthAt, StochasticDepth } from "../nn/stochastic_depth.ts";
 
 /** Each of the four stages has this many residual blocks. */
 const SHAPES = {
@@ -24,6 +25,8 @@ interface BlockShape {
   readonly into: number;
   readonly planes: number;
   readonly stride: number;
+  /** The branch is left out of this share of the samples. */
+  readonly leftOut: number;
 }
 
 class Step {
@@ -34,7 +37,7 @@ class Step {
 }
 
 /** torchvision draws the 1x1 shortcut before the block it belongs to. */
-function shortcut({ into, stride }: BlockShape, out: number): Step | null {
+function shortcut({ into, stride }: Pick<BlockShape, "into" | "stride">, out: number): Step | null {
   if (stride === 1 && into === out) return null;
   return new Step(new Conv2d(into, out, 1, { stride, bias: false }), new BatchNorm(out));
 }
@@ -42,6 +45,7 @@ function shortcut({ into, stride }: BlockShape, out: number): Step | null {
 class Residual extends Module {
   readonly #steps: Step[] = [];
   readonly #shortcut: Step | null;
+  readonly #depth: StochasticDepth;
 
   constructor(place: BlockShape, bottleneck: boolean) {
     super();
@@ -56,6 +60,7 @@ class Residual extends Module {
       this.#step(into, planes, 3, stride);
       this.#step(planes, planes, 3, 1);
     }
+    this.#depth = this.child("stochastic_depth", new StochasticDepth(place.leftOut));
     if (this.#shortcut !== null) {
       const { conv, norm } = this.#shortcut;
       this.child("downsample", new Group({ "0": conv, "1": norm }));
@@ -73,7 +78,7 @@ class Residual extends Module {
     const steps = this.#steps, last = steps.length - 1;
     let y = x;
     for (let i = 0; i < last; i++) y = relu_(steps[i].forward(y));
-    y = steps[last].forward(y);
+    y = this.#depth.forward(steps[last].forward(y));
     return relu_(add(y, this.#shortcut === null ? x : this.#shortcut.forward(x)));
   }
 }
@@ -82,20 +87,22 @@ const POOL = [3, 3], POOL_STRIDE = [2, 2], POOL_PADDING = [1, 1], ONE = [1, 1];
 
 export function resnet(
   name: ResnetName,
-  { channels, outputs }: { channels: number; outputs: number },
+  { channels, outputs, stochasticDepth = 0 }: { channels: number; outputs: number; stochasticDepth?: number },
 ): Model {
   const { stages, bottleneck } = SHAPES[name];
   const root = new Group();
   const conv1 = root.add("conv1", new Conv2d(channels, 64, 7, { stride: 2, padding: 3, bias: false }));
   const bn1 = root.add("bn1", new BatchNorm(64));
   const residuals: Block[] = [];
+  const inAll = stages.reduce((sum, each) => sum + each, 0);
   let into = 64;
   stages.forEach((count, stage) => {
     const planes = 64 << stage;
     const layer = root.add(`layer${stage + 1}`, new Group());
     for (let i = 0; i < count; i++) {
       const stride = stage > 0 && i === 0 ? 2 : 1;
-      const residual = layer.add(i, new Residual({ into, planes, stride }, bottleneck));
+      const leftOut = depthAt(stochasticDepth, residuals.length, inAll);
+      const residual = layer.add(i, new Residual({ into, planes, stride, leftOut }, bottleneck));
       residuals.push(block(`layer${stage + 1}.${i}`, residual, (x) => residual.forward(x)));
       into = bottleneck ? 4 * planes : planes;
     }

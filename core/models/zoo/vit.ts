@@ -8,6 +8,7 @@ import { Conv2d } from "../nn/conv.ts";
 import { Dropout, Linear } from "../nn/linear.ts";
 import { fans, fill, normal, truncNormal, xavierUniform } from "../nn/init.ts";
 import { Group, Module } from "../nn/module.ts";
+import { depthAt, StochasticDepth } from "../nn/stochastic_depth.ts";
 import { LayerNorm } from "../nn/norms.ts";
 import { frameAround, padder, type PaddingMode } from "../nn/padding.ts";
 
@@ -23,6 +24,8 @@ interface VitSizes {
   readonly embed: number;
   readonly outputs: number;
   readonly dropout?: number;
+  /** Branches of the last layer are left out of this share of the samples, those of earlier ones of less. */
+  readonly stochasticDepth?: number;
 }
 
 const EPS = 1e-6;
@@ -55,18 +58,21 @@ class Layer extends Module {
   readonly #drop: Dropout;
   readonly #norm2: LayerNorm;
   readonly #mlp: Mlp;
+  readonly #depth: StochasticDepth;
 
-  constructor(sizes: VitSizes) {
+  constructor(sizes: VitSizes, layer: number) {
     super();
     this.#norm1 = this.child("ln_1", new LayerNorm(sizes.embed, { eps: EPS }));
     this.#attention = this.child("self_attention", new MultiheadAttention(sizes.embed, sizes.heads));
     this.#drop = this.child("dropout", new Dropout(sizes.dropout ?? 0));
     this.#norm2 = this.child("ln_2", new LayerNorm(sizes.embed, { eps: EPS }));
     this.#mlp = this.child("mlp", new Mlp(sizes));
+    const leftOut = depthAt(sizes.stochasticDepth ?? 0, layer, sizes.layers);
+    this.#depth = this.child("stochastic_depth", new StochasticDepth(leftOut));
   }
   forward(x: Tensor): Tensor {
-    x = add(this.#drop.forward(this.#attention.forward(this.#norm1.forward(x))), x);
-    return add(x, this.#mlp.forward(this.#norm2.forward(x)));
+    x = add(this.#depth.forward(this.#drop.forward(this.#attention.forward(this.#norm1.forward(x)))), x);
+    return add(x, this.#depth.forward(this.#mlp.forward(this.#norm2.forward(x))));
   }
 }
 
@@ -123,7 +129,7 @@ class Root extends Group {
 
 export function vit(sizes: VitSizes): Model {
   const tokens = new Tokens(sizes);
-  const layers = Array.from({ length: sizes.layers }, () => new Layer(sizes));
+  const layers = Array.from({ length: sizes.layers }, (_, i) => new Layer(sizes, i));
   const named = new Group(Object.fromEntries(layers.map((layer, i) => [`encoder_layer_${i}`, layer])));
   const norm = new LayerNorm(sizes.embed, { eps: EPS });
   const head = new Linear(sizes.embed, sizes.outputs);

@@ -65,6 +65,16 @@ export const model = {
     empty: "the model's own",
     help: "share of activations dropped while training",
   }),
+  stochastic_depth: float(0, {
+    min: 0,
+    max: 1,
+    below: true,
+    flag: "stochastic-depth",
+    spellings: ["drop-path", "drop-path-rate"],
+    empty: "off",
+    help:
+      "share of the samples that go without the last residual branch while training, growing from 0 at the first (resnet, vit, gpt)",
+  }),
   channels: size("channels of the input images", { empty: "taken from the data" }),
   image_size: size("height and width of the input images, in pixels", { empty: "taken from the data" }),
   width: size("channels of the first stage (cosmo-cnn, unet) or of all layers (fno, convlstm)", {
