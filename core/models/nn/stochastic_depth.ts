@@ -10,7 +10,7 @@ export class StochasticDepth extends Module {
   constructor(readonly p: number) {
     super();
   }
-  /** What a branch gives, samples first; in evaluation it stays as it is. */
+  /** Takes what a branch gives, samples first; in evaluation it stays as it is. */
   forward(branch: Tensor): Tensor {
     if (!this.training || this.p === 0) return branch;
     const { shape, dtype, device } = branch;
