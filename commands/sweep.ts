@@ -32,24 +32,25 @@ export const SWEEP_OPTIONS = {
   submit: { kind: "bool", help: "submit the job array" },
   pbs: { kind: "bool", help: "a job array for PBS instead of SLURM" },
   json: { kind: "bool", help: "status and best as JSON" },
+  out: { kind: "text", value: "FILE", help: "where sweep report writes its page (default: NAME.html here)" },
 } as const;
 
 /** Those that say which runs there are; a job script takes them too. */
-export const PLAN_OPTIONS = (({ local: _1, submit: _2, pbs: _3, json: _4, ...plan }) => plan)(
+export const PLAN_OPTIONS = (({ local: _1, submit: _2, pbs: _3, json: _4, out: _5, ...plan }) => plan)(
   SWEEP_OPTIONS,
 );
 
 export const command: Command = {
-  usage: "hpctrain sweep [FILE] FLAGS [--search KIND] [--local | --submit], sweep status|best [NAME]",
+  usage: "hpctrain sweep [FILE] FLAGS [--search KIND] [--local | --submit], sweep status|best|report [NAME]",
   examples: [
     "hpctrain sweep --config run.yaml --lr 1e-4,3e-4,1e-3 --set model.hidden_size=64,128 --submit",
     "hpctrain sweep --lr 1e-5..1e-2 --search tpe --max-runs 30 --parallel 2 --local",
     "hpctrain sweep search.yaml --config run.yaml --search asha --max-runs 100 --parallel 8 --submit",
-    "hpctrain sweep best",
+    "hpctrain sweep report",
   ],
   settings: true,
   options: SWEEP_OPTIONS,
   positionals: 1,
-  words: ["status", "best"],
+  words: ["status", "best", "report"],
   run: async (argv) => await (await import("./run/sweep.ts")).sweep(argv),
 };

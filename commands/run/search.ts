@@ -2,14 +2,14 @@
 import { join } from "../../deps/path.ts";
 import { EXIT, messageOf, UserError } from "../../core/base/errors.ts";
 import { remove } from "../../core/base/atomic.ts";
-import { formatPlural, formatValue } from "../../core/base/format.ts";
+import { formatValue } from "../../core/base/format.ts";
 import { thisProgram } from "../../core/base/shell.ts";
 import { startThread } from "../../core/base/threads.ts";
 import { endClaim, startOf, startOfJob, thisHolder } from "../../core/cluster/sweep/claims.ts";
 import { runLocally } from "../../core/cluster/sweep/local.ts";
 import { evaluationsOf } from "../../core/cluster/sweep/metric.ts";
 import { tellOptuna } from "../../core/cluster/sweep/optuna.ts";
-import { rowsOf, type SweepRow } from "../../core/cluster/sweep/runs.ts";
+import { countsOf, isSettled, rowsOf } from "../../core/cluster/sweep/runs.ts";
 import {
   claimTrial,
   failed,
@@ -82,20 +82,6 @@ function becameOf({ metric }: SearchSweep, { result }: Trial): string | null {
   const value = result.value === null ? "" : ` with ${metric} ${formatValue(result.value)}`;
   if (result.state === "done") return `is done${value}`;
   return result.state === "pruned" ? `was stopped early${value}` : `failed with code ${result.code}`;
-}
-
-const isSettled = (state: SweepRow["state"]): boolean => ["done", "pruned", "failed"].includes(state);
-
-export function countsOf(rows: readonly SweepRow[]): string {
-  const words = { done: "done", pruned: "stopped early", failed: "failed" } as const;
-  const counts = Object.entries(words).map(([state, word]) =>
-    [rows.filter((row) => row.state === state).length, word] as const
-  );
-  const rest = rows.filter(({ state }) => !isSettled(state)).length;
-  const all = [...counts, [rest, "not ended"] as const].filter(([count]) => count > 0);
-  return `${formatPlural(rows.length, "run")}: ${
-    all.map(([count, word]) => `${count} ${word}`).join(", ") || "none begun"
-  }`;
 }
 
 // One trial, in a process of its own.

@@ -1,8 +1,9 @@
 // `hpctrain sweep`: one training for each combination of values, or for those that a search chooses, as one job array
-// or on this machine; `sweep status` and `sweep best` look at them, `sweep run` is what the jobs do.
+// or on this machine; `sweep status`, `sweep best` and `sweep report` look at them, `sweep run` is what the jobs do.
 import { join } from "../../deps/path.ts";
 import { drawn, grid, namesOf, readAxes, type SweepRequest } from "../../core/cluster/sweep/axes.ts";
 import {
+  countsOf,
   findSweep,
   ranked,
   readSweep,
@@ -30,7 +31,7 @@ import { VERSION } from "../../core/base/version.ts";
 import { PLAN_OPTIONS, SWEEP_OPTIONS } from "../sweep.ts";
 
 export const USAGE =
-  "hpctrain sweep [FILE] --lr 1e-4,3e-4 [--set KEY=A,B] [--search KIND --max-runs N] [--local | --submit] | sweep status|best [NAME]";
+  "hpctrain sweep [FILE] --lr 1e-4,3e-4 [--set KEY=A,B] [--search KIND --max-runs N] [--local | --submit] | sweep status|best|report [NAME]";
 
 type Own = ReturnType<typeof optionsOf>;
 
@@ -41,7 +42,9 @@ export async function sweep(argv: string[]): Promise<number> {
   if (verb === "run") return await runOne(words);
   const { own, rest } = splitOwnOptions(argv, SWEEP_OPTIONS);
   const options = optionsOf(own);
-  if (verb === "status" || verb === "best") return show(verb, rest.slice(1), options);
+  if (verb === "status" || verb === "best" || verb === "report") {
+    return await show(verb, rest.slice(1), options);
+  }
   const planned = planSweep(rest, options, ["hpctrain", "sweep", ...argv], USAGE);
   const { sweep, folder, todo, fixed } = planned;
   if (planned.changed) writeSweep(folder, sweep);
@@ -111,7 +114,7 @@ function searchFileIn(
   const [first] = words;
   if (first === undefined || looksLikeFlag(first)) return { file: null, rest: words };
   if (!pathExists(first)) {
-    const hint = didYouMean(first, ["status", "best"]);
+    const hint = didYouMean(first, ["status", "best", "report"]);
     throw new UserError("usage", `"${first}" is no file of a search and no flag.${hint} Usage: ${usage}`);
   }
   return { file: readSearchFile(first), rest: words.slice(1) };
@@ -257,7 +260,11 @@ async function runOne([folder, number, ...more]: string[]): Promise<number> {
   return await train([...run.words, ...more, `--run-name=${run.run}`, "--resume=auto"]);
 }
 
-function show(verb: "status" | "best", words: readonly string[], options: Own): number {
+async function show(
+  verb: "status" | "best" | "report",
+  words: readonly string[],
+  options: Own,
+): Promise<number> {
   const { config, positionals } = resolveSettings({
     argv: [...words],
     env: Deno.env.toObject(),
@@ -270,7 +277,13 @@ function show(verb: "status" | "best", words: readonly string[], options: Own): 
   const metric = options.metric ?? sweep.metric;
   const goal = goalOf(metric, options.goal ?? (metric === sweep.metric ? sweep.goal : undefined));
   const rows = rowsOf(folder, { ...sweep, metric });
-  const shown = verb === "best" ? ranked(rows, metric, goal) : rows;
+  const best = ranked(rows, metric, goal);
+  if (verb === "report") {
+    const weights = best.length > 0 ? weightsOf(sweep, best[0].run) : null;
+    const { writePage } = await import("./sweep_report.ts");
+    return await writePage({ folder, sweep: { ...sweep, metric }, goal, rows, weights }, options.out);
+  }
+  const shown = verb === "best" ? best : rows;
   if (options.json) {
     console.log(JSON.stringify({ sweep: sweep.name, folder, metric, runs: shown.map(numbered) }));
   } else if (shown.length > 0) { for (const line of sweepTable(shown, metric)) console.log(line); }
@@ -280,6 +293,7 @@ function show(verb: "status" | "best", words: readonly string[], options: Own): 
       `No run of ${sweep.name} has a ${metric} yet. How they stand: hpctrain sweep status ${word}`,
     );
   }
+  if (!options.json && isSearch(sweep)) console.log(countsOf(rows));
   if (verb === "best" && !options.json) {
     console.log(`\nIts weights: ${weightsOf(sweep, shown[0].run)}`);
   }
@@ -288,7 +302,8 @@ function show(verb: "status" | "best", words: readonly string[], options: Own): 
 
 /** The run's own events name the file: its folder and format are the run's. */
 function weightsOf({ saveDir }: Sweep, run: string): string {
-  const saved = readEvents(join(saveDir, "logs", run, "events.jsonl"))
+  const log = join(saveDir, "logs", run, "events.jsonl");
+  const saved = (pathExists(log) ? readEvents(log) : [])
     .flatMap((event) => event.kind === "save" ? [event.path] : []).at(-1);
   if (saved === undefined) return "none is saved yet";
   const best = saved.replace(/_latest(\.\w+)$/, "_best$1");

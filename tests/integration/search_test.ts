@@ -94,6 +94,10 @@ Deno.test("losers are stopped early with a whole checkpoint, and the real optuna
     const evaluated = await succeed(["eval", "checkpoints/sweep-001_latest.pt"], { cwd });
     assertStringIncludes(evaluated.stdout, "Val Loss");
     assertEquals((await rowsIn(cwd, "best"))[0].run, "sweep-000");
+    assertMatch((await succeed(["sweep", "report"], { cwd })).stdout, /^sweep\.html \(\d/);
+    const page = Deno.readTextFileSync(join(cwd, "sweep.html"));
+    assertStringIncludes(page, "checkpoints/sweep-000_best.pt");
+    assertEquals([...page.matchAll(/<tr data-run=/g)].length, 2);
     const { study_summaries: [study] } = await dashboard.get("studies");
     assertEquals([study.study_name, study.directions], ["sweep", ["minimize"]]);
     const { trials } = await dashboard.get(`studies/${study.study_id}?after=0`);
@@ -151,6 +155,7 @@ Deno.test("what a search lacks is told in a sentence", () =>
         ["--lr=1,2", "--search=tpe", "--max-runs=3", "--local", "--parallel=0"],
         /--parallel should be a whole number/,
       ],
+      [["report", "nowhere"], /nowhere is no sweep/],
       [["s.yaml", "--search=tpe", "--max-runs=3", "--name=old"], /is of another sweep of the name old/],
     ] as const;
     for (const [words, says] of cases) {

@@ -2,7 +2,7 @@
 import { join } from "../../../deps/path.ts";
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
 import { messageOf, UserError } from "../../base/errors.ts";
-import { formatValue } from "../../base/format.ts";
+import { formatPlural, formatValue } from "../../base/format.ts";
 import { readRun, type RunData } from "../../run/run_data.ts";
 import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
 import { type Goal, goalOf, metricOf } from "./metric.ts";
@@ -164,13 +164,27 @@ export function ranked(rows: readonly SweepRow[], metric: string, goal = goalOf(
     .sort((a, b) => sign * (a.metric - b.metric));
 }
 
+export const isSettled = (state: SweepRow["state"]): boolean => ["done", "pruned", "failed"].includes(state);
+
+export function countsOf(rows: readonly SweepRow[]): string {
+  const words = { done: "done", pruned: "stopped early", failed: "failed" } as const;
+  const counts = Object.entries(words).map(([state, word]) =>
+    [rows.filter((row) => row.state === state).length, word] as const
+  );
+  const rest = rows.filter(({ state }) => !isSettled(state)).length;
+  const all = [...counts, [rest, "not ended"] as const].filter(([count]) => count > 0);
+  return `${formatPlural(rows.length, "run")}: ${
+    all.map(([count, word]) => `${count} ${word}`).join(", ") || "none begun"
+  }`;
+}
+
 export function sweepTable(rows: readonly SweepRow[], metric: string): string[] {
   const names = [...new Set(rows.flatMap(({ values }) => Object.keys(values)))];
   const head = ["run", ...names, "state", "step", metric];
   const lines = rows.map(({ run, values, state, step, steps, metric: value }) => [
     run,
     ...names.map((name) => values[name] ?? ""),
-    state,
+    state === "pruned" ? "stopped early" : state,
     steps === null ? String(step) : `${step}/${steps}`,
     value === null ? "" : formatValue(value),
   ]);

@@ -52,7 +52,8 @@ export function wordOf(dimension: Dimension, value: number): string {
   if (dimension.kind === "choice") return dimension.choices[value];
   const { low, high } = dimension;
   const rounded = dimension.kind === "int" ? Math.round(value) : Number(value.toPrecision(4));
-  return String(Math.min(Math.max(rounded, low), high));
+  const inside = Math.min(Math.max(rounded, low), high);
+  return inside !== 0 && Math.abs(inside) < 1e-3 ? inside.toExponential() : String(inside);
 }
 
 /** The value that `word` stands for: a number, or the index of a choice. */

@@ -1,7 +1,7 @@
 // A sweep as a job array, and a run that is stopped by hand, in a real SLURM.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import { COMMAND } from "../program.ts";
+import { COMMAND, eventsOf } from "../program.ts";
 import { type Bed, MISSING, NEEDS, startBed } from "./bed.ts";
 
 let bed: Bed;
@@ -63,6 +63,44 @@ Deno.test({
       options,
     );
     assertMatch(again, /0 of 3 runs not done yet/);
+  },
+});
+
+Deno.test({
+  name:
+    `tasks of a search take a run each, all ranks the same one; a requeued task takes its own again ${NEEDS}`,
+  ignore: MISSING,
+  fn: async () => {
+    const cwd = folder("search"), options = { cwd, env: env() };
+    const of = ["--search=tpe", "--lr=1e-4..1e-1", "--max-runs=3", "--parallel=2", "--name=s"];
+    const job = ["--ntasks-per-node=2", "--time=5", "--submit"];
+    const words = [...COMMAND, "sweep", ...MLP, "--epochs=60", "--save-interval=20steps", ...of, ...job];
+    const told = await bed.done(words, options);
+    const id = Number(/^Submitted job (\d+): a job array of 3 runs/m.exec(told)![1]);
+    const rows = async (): Promise<Row[]> =>
+      JSON.parse(await bed.done([...COMMAND, "sweep", "status", "--json"], options)).runs;
+    const has = (kind: string) => eventsOf(cwd, "s-000").some((event) => event.kind === kind);
+    await until("the first run has saved", () => Promise.resolve(has("save")));
+    const claim = JSON.parse(Deno.readTextFileSync(join(cwd, "sweeps/s/trials/0000.claim-1")));
+    assertMatch(claim.job, new RegExp(`^${id}_\\d$`));
+    await bed.done(["scontrol", "requeue", claim.job], options);
+    await until(
+      "all runs are done",
+      async () => (await rows()).filter(({ state }) => state === "done").length === 3,
+      300,
+    );
+    assert(has("resume"), "the requeued task has begun another run");
+    for (const run of ["s-000", "s-001", "s-002"]) {
+      const events = eventsOf(cwd, run);
+      assertEquals(events.filter(({ kind, code }) => kind === "exit" && code === 0).length, 1, run);
+      assert(events.some(({ kind, world_size }) => kind === "run" && world_size === 2), run);
+    }
+    const ends = ["0000", "0001", "0002"].map((trial) =>
+      [...Deno.readDirSync(join(cwd, "sweeps/s/trials"))].filter(({ name }) =>
+        name.startsWith(`${trial}.claim`)
+      ).length
+    );
+    assertEquals(ends, [2, 1, 1]);
   },
 });
 

@@ -39,7 +39,7 @@ Deno.test("a file names settings by flag or path, with ranges and choices, and i
   ]);
   const ends = [0, 0.5, 1 - 2 ** -32].map((u) => space.map((one) => wordOf(one, valueAt(one, u))));
   assertEquals(ends, [
-    ["0.00001", "16", "0", "8", "adamw", "true"],
+    ["1e-5", "16", "0", "8", "adamw", "true"],
     ["0.001", "63", "0.25", "36", "sgd", "false"],
     ["0.1", "256", "0.5", "64", "sgd", "false"],
   ]);

@@ -1,0 +1,195 @@
+// The page of a sweep: which run was best and how to train it, all runs as lines over their settings, what each setting
+// explains, and the table.
+import { formatDuration, formatPlural, formatValue } from "../../base/format.ts";
+import { quoteLines } from "../../base/shell.ts";
+import { headCell, type Html, markup } from "../../outputs/report/html.ts";
+import { embeddedFile, htmlFile, THEME } from "../../outputs/report/html_file.ts";
+import { explained, FEWEST_RUNS } from "./importance.ts";
+import type { Goal } from "./metric.ts";
+import { axesOf, type PageAxis, placeOf } from "./page_axes.ts";
+import { ranked, type Sweep, type SweepRow } from "./runs.ts";
+
+export interface SweepPage {
+  readonly sweep: Sweep;
+  readonly goal: Goal;
+  readonly rows: readonly SweepRow[];
+  /** The flags of a run. */
+  readonly wordsOf: (run: string) => readonly string[];
+  readonly weights: string | null;
+  /** From the first event of all runs to the last; null before. */
+  readonly seconds: number | null;
+  /** Unix seconds. */
+  readonly now: number;
+}
+
+const STATE: Readonly<Record<SweepRow["state"], readonly [shown: string, colour: string]>> = {
+  waiting: ["waiting", "faint"],
+  starting: ["starting", "good"],
+  running: ["running", "good"],
+  silent: ["silent", "warn"],
+  gone: ["gone", "bad"],
+  done: ["done", "faint"],
+  pruned: ["stopped early", "faint"],
+  stopped: ["stopped", "warn"],
+  failed: ["failed", "bad"],
+};
+
+export async function sweepPage(page: SweepPage): Promise<string> {
+  const { sweep, rows, goal } = page;
+  const axes = axesOf(sweep, rows), best = ranked(rows, sweep.metric, goal);
+  return await htmlFile({
+    title: `Sweep ${sweep.name}`,
+    sections: [
+      heading(page),
+      cards(page, best),
+      command(page, best[0]),
+      best.length > 0 ? charts(sweep) : null,
+      importance(page, axes),
+      table(page, best),
+    ],
+    style: own("sweep.css"),
+    scripts: [embeddedFile("tables.js"), own("sweep.js")],
+    data: {
+      metric: sweep.metric,
+      goal,
+      axes,
+      runs: rows.map((row) => ({
+        run: row.run,
+        state: STATE[row.state][0],
+        metric: row.metric !== null && Number.isFinite(row.metric) ? row.metric : null,
+        at: axes.map((axis) => placeOf(axis, axis.metric ? row.metric : row.values[axis.name])),
+        words: Object.entries(row.values).map(([name, word]) => `${name} ${word}`).join(", "),
+      })),
+    },
+    now: page.now,
+  });
+}
+
+const own = (name: string): string =>
+  Deno.readTextFileSync(new URL(`./page/${name}`, import.meta.url)).trim();
+
+const HOW = {
+  grid: "all combinations",
+  random: "drawn at random",
+  tpe: "chosen by TPE",
+  asha: "drawn at random",
+} as const;
+
+function heading({ sweep, rows, goal }: SweepPage): Html {
+  const { search } = sweep;
+  const how = search ? `, ${HOW[search.kind]}` : "";
+  const stops = search?.rungs
+    ? `, losers stopped early from ${formatPlural(search.rungs.first, search.rungs.unit.slice(0, -1))} on`
+    : "";
+  const of = search && search.maxRuns > rows.length
+    ? `${rows.length} of ${search.maxRuns} runs`
+    : formatPlural(rows.length, "run");
+  return markup`<header><h1>${sweep.name}</h1>${THEME}<p class="about">${of}${how}${stops}; ${
+    goal === "minimize" ? "least" : "largest"
+  } <code>${sweep.metric}</code> is best</p></header>`;
+}
+
+function cards({ sweep, rows, seconds }: SweepPage, [best]: readonly SweepRow[]): Html {
+  const count = (...states: SweepRow["state"][]) => rows.filter(({ state }) => states.includes(state)).length;
+  const card = (name: string, value: string | number, note = "") =>
+    markup`<div><dt>${name}</dt><dd>${value}${note && markup`<small>${note}</small>`}</dd></div>`;
+  const failed = count("failed", "gone"),
+    going = count("running", "starting", "silent"),
+    early = count("pruned");
+  return markup`<dl class="headline">${
+    best && card(`best ${sweep.metric}`, formatValue(best.metric!), best.run)
+  }${card("done", count("done"))}${early > 0 && card("stopped early", early)}${
+    failed > 0 && card("failed", failed)
+  }${going > 0 && card("under way", going)}${
+    seconds !== null && card("from first to last", formatDuration(seconds))
+  }</dl>`;
+}
+
+function command({ wordsOf, weights }: SweepPage, best: SweepRow | undefined): Html | null {
+  if (!best) return markup`<p class="verdict">No run has a value yet.</p>`;
+  const line = quoteLines(["hpctrain", ...wordsOf(best.run), `--run-name=${best.run}-again`]);
+  const values = Object.entries(best.values).map(([name, word], i) =>
+    markup`${i > 0 ? ", " : ""}<b>${name} ${word}</b>`
+  );
+  return markup`<p class="verdict">The best run has ${values}.</p>
+<section id="best"><h2>Train it again</h2><pre tabindex="0"><code>${line}</code></pre>
+${weights && markup`<p class="faint">Its weights: <code>${weights}</code></p>`}</section>`;
+}
+
+function charts({ metric }: Sweep): Html {
+  return markup`<section id="lines"><h2>All runs over their settings</h2>
+<p class="faint">Each line is a run, the best ones are the strongest. Drag along an axis to keep the runs that cross it
+ there, or move its two handles by the arrow keys; Escape lets all back in.</p>
+<div id="parallel"></div><p id="seen" aria-live="polite"></p>
+<noscript><p>The lines need JavaScript; the table does not.</p></noscript></section>
+<section id="progress"><h2>From run to run</h2><p class="faint">Each dot is a run in the order of their begin; the line is the best
+ ${metric} so far.</p><div id="steps"></div></section>`;
+}
+
+function importance({ sweep, rows }: SweepPage, axes: readonly PageAxis[]): Html | null {
+  const whole = rows.filter(({ state, metric }) =>
+    state === "done" && metric !== null && Number.isFinite(metric)
+  );
+  const shares = axes.filter(({ metric }) => !metric).flatMap((axis) => {
+    const samples = whole.flatMap((row) => {
+      const x = placeOf(axis, row.values[axis.name]);
+      return x === null ? [] : [{ x, y: row.metric! }];
+    });
+    const share = explained(samples, axis.kind);
+    return share === null ? [] : [{ name: axis.name, share }];
+  }).sort((a, b) => b.share - a.share);
+  if (shares.length === 0) {
+    return whole.length < FEWEST_RUNS && axes.length > 1
+      ? markup`<section id="importance"><h2>What each setting explains</h2><p class="faint">It takes ${FEWEST_RUNS} whole runs to say anything; there are ${whole.length}.</p></section>`
+      : null;
+  }
+  const bars = shares.map(({ name, share }) =>
+    markup`<tr><th scope="row"><code>${name}</code></th><td class="bar-cell"><svg viewBox="0 0 100 10"
+ preserveAspectRatio="none" aria-hidden="true"><rect class="rail" width="100" height="10" /><rect class="share" width="${
+      (100 * share).toFixed(1)
+    }" height="10" /></svg></td><td class="number">${(100 * share).toFixed(0)}%</td></tr>`
+  );
+  const careful = sweep.search?.kind === "tpe"
+    ? " TPE tries some values more than others, so take these as a hint."
+    : "";
+  return markup`<section id="importance"><h2>What each setting explains</h2>
+<p class="faint">The share of the order of ${whole.length} whole runs by ${sweep.metric} that a parabola (or the means of choices) over
+ one setting alone explains, adjusted for chance. Settings that act together are not seen.${careful}</p>
+<div class="wide"><table class="bars"><thead class="unseen"><tr><th>setting</th><th>bar</th><th>share</th></tr></thead><tbody>${bars}</tbody></table></div></section>`;
+}
+
+function table({ sweep, rows }: SweepPage, best: readonly SweepRow[]): Html {
+  const names = [...new Set(rows.flatMap(({ values }) => Object.keys(values)))];
+  const place = new Map(best.map(({ run }, i) => [run, i + 1]));
+  const indexOf = new Map(rows.map(({ run }, i) => [run, i]));
+  const sorted = [...best, ...rows.filter(({ run }) => !place.has(run))];
+  const failures = rows.some(({ state }) => state === "failed" || state === "gone");
+  const body = sorted.map((row) => {
+    const [shown, colour] = STATE[row.state];
+    const numbers = names.map((name) => {
+      const word = row.values[name] ?? "", number = word !== "" && !Number.isNaN(Number(word));
+      return number ? markup`<td class="number" data-value="${word}">${word}</td>` : markup`<td>${word}</td>`;
+    });
+    const metric = row.metric === null || !Number.isFinite(row.metric) ? "" : row.metric;
+    return markup`<tr data-run="${
+      indexOf.get(row.run)
+    }"><th scope="row">${row.run}</th><td class="number" data-value="${place.get(row.run) ?? ""}">${
+      place.get(row.run) ?? ""
+    }</td><td class="number" data-value="${metric}">${
+      metric === "" ? "" : formatValue(metric)
+    }</td>${numbers}<td class="${colour}">${shown}</td><td class="number" data-value="${row.step}">${row.step}</td>${
+      failures &&
+      markup`<td class="why">${row.state === "failed" || row.state === "gone" ? row.why : ""}</td>`
+    }</tr>`;
+  });
+  return markup`<section id="table"><h2>Runs</h2><p><output id="count">${
+    formatPlural(rows.length, "run")
+  }</output></p>
+<div class="wide"><table class="sorts"><thead><tr>${headCell("run")}${headCell("place", true)}${
+    headCell(sweep.metric, true)
+  }${names.map((name) => headCell(name, rows.every(({ values }) => !Number.isNaN(Number(values[name])))))}${
+    headCell("state")
+  }${headCell("step", true)}${
+    failures && markup`<th scope="col">why</th>`
+  }</tr></thead><tbody>${body}</tbody></table></div></section>`;
+}
