@@ -191,7 +191,7 @@
     handles.forEach((handle, end) =>
       handle.addEventListener("keydown", (event) => moveByKey(event, axis, a, end, set))
     );
-    dragged(svg, rail, handles, a, set, (event) => {
+    dragged(rail, handles, a, set, (event) => {
       const frame = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / frame.width;
       return tall
         ? ((event.clientX - frame.left) * scale - x0) / (x1 - x0)
@@ -232,7 +232,7 @@
   }
 
   /** A handle moves its end; elsewhere on the axis a drag makes a new range, and a click alone takes it away. */
-  function dragged(svg, rail, handles, a, set, alongOf) {
+  function dragged(rail, handles, a, set, alongOf) {
     const begin = (event, end) => {
       event.preventDefault();
       const from = alongOf(event), target = event.currentTarget;
