@@ -31,6 +31,7 @@ const STATE: Readonly<Record<SweepRow["state"], readonly [shown: string, colour:
   done: ["done", "faint"],
   pruned: ["stopped early", "faint"],
   stopped: ["stopped", "warn"],
+  requeued: ["requeued", "warn"],
   failed: ["failed", "bad"],
 };
 
