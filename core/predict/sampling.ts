@@ -18,10 +18,15 @@ export function sampler({ temperature, topK, topP, seed }: Sampling, rows: numbe
   return (scores: Float32Array, row: number, step: number): number => {
     const best = likeliest(scores);
     if (temperature === 0) return best;
-    const shares = new Float64Array(scores.length), most = scores[best];
-    for (let i = 0; i < scores.length; i++) shares[i] = Math.exp((scores[i] - most) / temperature);
-    const draw = draws[row](step);
-    return topK > 0 || topP < 1 ? drawnAmong(shares, draw, topK, topP) : drawn(shares, shares.length, draw);
+    const limited = topK > 0 && topK < scores.length;
+    const chosen = limited ? largest(scores, topK) : Int32Array.from(scores, (_, i) => i);
+    const shares = Float64Array.from(
+      chosen,
+      (token) => Math.exp((scores[token] - scores[best]) / temperature),
+    );
+    if (topP < 1 && !limited) inOrder(chosen, shares);
+    const count = topP < 1 ? coveringShare(shares, topP) : shares.length;
+    return chosen[drawn(shares, count, draws[row](step))];
   };
 }
 
@@ -53,41 +58,38 @@ function drawn(shares: Float64Array, count: number, draw: number): number {
   return last;
 }
 
-/** A heap gives the likeliest tokens in their order: a sorted list of all would take ten times as long. */
-function drawnAmong(shares: Float64Array, draw: number, topK: number, topP: number): number {
-  const heap = Int32Array.from(shares, (_, i) => i);
-  const above = (a: number, b: number) => shares[a] > shares[b] || (shares[a] === shares[b] && a < b);
-  const sink = (at: number, size: number) => {
-    const value = heap[at];
-    for (let child = 2 * at + 1; child < size; child = 2 * at + 1) {
-      if (child + 1 < size && above(heap[child + 1], heap[child])) child++;
-      if (!above(heap[child], value)) break;
+/** The first of these have that share of all. */
+function coveringShare(shares: Float64Array, share: number): number {
+  const all = shares.reduce((sum, one) => sum + one, 0);
+  let sum = 0, count = 0;
+  while (count < shares.length && sum < share * all) sum += shares[count++];
+  return Math.max(1, count);
+}
+
+/** Sorts tokens by their shares, the likeliest first; of equals the first token. */
+function inOrder(tokens: Int32Array, shares: Float64Array): void {
+  const before = shares.slice();
+  tokens.sort((a, b) => before[b] - before[a] || a - b);
+  tokens.forEach((token, i) => shares[i] = before[token]);
+}
+
+/** The tokens with the largest scores, in their order. A heap holds the least of them on top: most scores stay below it. */
+function largest(scores: Float32Array, count: number): Int32Array {
+  const heap = new Int32Array(count);
+  const below = (a: number, b: number) => scores[a] < scores[b] || (scores[a] === scores[b] && a > b);
+  const sink = (value: number, at: number) => {
+    for (let child = 2 * at + 1; child < count; child = 2 * at + 1) {
+      if (child + 1 < count && below(heap[child + 1], heap[child])) child++;
+      if (!below(heap[child], value)) break;
       heap[at] = heap[child];
       at = child;
     }
     heap[at] = value;
   };
-  for (let at = (heap.length >> 1) - 1; at >= 0; at--) sink(at, heap.length);
-  const most = topK > 0 ? Math.min(topK, heap.length) : heap.length;
-  const chosen: number[] = [];
-  let size = heap.length, all = 0;
-  const take = () => {
-    const top = heap[0];
-    heap[0] = heap[--size];
-    sink(0, size);
-    chosen.push(top);
-    return shares[top];
-  };
-  if (topK > 0) {
-    while (chosen.length < most) all += take();
-  } else for (let i = 0; i < shares.length; i++) all += shares[i];
-  let kept = chosen.length;
-  if (topP < 1) {
-    let sum = 0;
-    for (kept = 0; sum < topP * all && kept < most; kept++) {
-      sum += kept < chosen.length ? shares[chosen[kept]] : take();
-    }
+  for (let i = 0; i < count; i++) heap[i] = i;
+  for (let at = (count >> 1) - 1; at >= 0; at--) sink(heap[at], at);
+  for (let token = count; token < scores.length; token++) {
+    if (scores[token] > scores[heap[0]]) sink(token, 0);
   }
-  kept = Math.max(1, kept);
-  return chosen[drawn(Float64Array.from(chosen, (token) => shares[token]), kept, draw)];
+  return heap.sort((a, b) => below(a, b) ? 1 : -1);
 }

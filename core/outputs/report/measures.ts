@@ -23,6 +23,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   mae: { label: "MAE", higherIsBetter: false },
   bias: { label: "Bias", higherIsBetter: null },
   perplexity: { label: "Perplexity", higherIsBetter: false },
+  bits_per_byte: { label: "Bits per byte", higherIsBetter: false },
   skill_persistence: { label: "Skill over persistence", higherIsBetter: true },
   skill_climatology: { label: "Skill over climatology", higherIsBetter: true },
 };
