@@ -1,13 +1,18 @@
 // Byte-pair encoding: of all neighbours the pair with the least rank is merged, the leftmost first, until none is
 // known. A heap of pairs makes this n log n, for runs of a million equal characters too.
 
+const MOST_LOOKED_UP = 2 ** 21;
+
 /** Two tokens make a third, the earlier the lower its rank. A Map of so many pairs would take seconds to fill. */
 export class Pairs {
   #slots: Int32Array;
   #mask: number;
   #count = 0;
+  readonly #lookUp: ((left: number, right: number) => number) | null;
 
-  constructor(expected = 1024) {
+  /** A pair that is not in the table is looked up once: the token that it makes is its rank too, and -1 where there is none. */
+  constructor(expected = 1024, lookUp: ((left: number, right: number) => number) | null = null) {
+    this.#lookUp = lookUp;
     const size = 2 ** Math.ceil(Math.log2(Math.max(16, 2 * expected)));
     this.#slots = new Int32Array(4 * size).fill(-1);
     this.#mask = size - 1;
@@ -25,11 +30,17 @@ export class Pairs {
 
   /** -1 where they don't merge. */
   rank(left: number, right: number): number {
-    return this.#slots[this.#place(left, right) + 2];
+    const at = this.#place(left, right), slots = this.#slots;
+    if (slots[at] >= 0 || this.#lookUp === null) return slots[at + 2];
+    if (this.#count > MOST_LOOKED_UP) this.#forget();
+    const merged = this.#lookUp(left, right);
+    this.set(left, right, merged, merged);
+    return merged;
   }
 
   merged(left: number, right: number): number {
-    return this.#slots[this.#place(left, right) + 3];
+    const at = this.#place(left, right), slots = this.#slots;
+    return slots[at] >= 0 ? slots[at + 3] : this.#lookUp?.(left, right) ?? -1; // it may have been forgotten since
   }
 
   #place(left: number, right: number): number {
@@ -40,6 +51,11 @@ export class Pairs {
       const at = 4 * i;
       if (slots[at] === -1 || (slots[at] === left && slots[at + 1] === right)) return at;
     }
+  }
+
+  #forget(): void {
+    this.#slots.fill(-1);
+    this.#count = 0;
   }
 
   #grow(): void {

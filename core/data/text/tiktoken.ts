@@ -31,7 +31,7 @@ const ENCODINGS: Readonly<Record<string, Encoding>> = {
 /** The file's name says how it cuts texts, or else `pattern` does. */
 export function fromTiktoken(text: string, path: string, pattern?: PatternName): Tokenizer {
   const ranks = readRanks(text, path);
-  const size = Math.max(...ranks.values()) + 1;
+  const size = sizeOf(ranks.values());
   const known = ENCODINGS[basename(path).replace(/\.tiktoken$/, "")];
   const cut = pattern ?? known?.pattern;
   if (cut === undefined) {
@@ -54,17 +54,25 @@ function tokenizerOf(
   pattern: string,
   special: Readonly<Record<string, number>>,
 ): Tokenizer {
-  const words = new Words({ pairs: pairsOf(ranks), bytes: singles(ranks), whole: ranks, unknown: null });
+  const keys: string[] = [];
+  for (const [key, rank] of ranks) keys[rank] = key;
+  const words = new Words({
+    pairs: pairsOf(ranks, keys),
+    bytes: singles(ranks),
+    whole: ranks,
+    unknown: null,
+  });
   const cut = new RegExp(pattern, "gu"), named = namesPattern(Object.keys(special))!;
   const into = new Tokens();
-  const bytes = new Map([...ranks].map(([key, rank]) => [rank, bytesIn(key)]));
-  for (const [text, token] of Object.entries(special)) bytes.set(token, new TextEncoder().encode(text));
+  const texts = new Map(
+    Object.entries(special).map(([text, token]) => [token, new TextEncoder().encode(text)]),
+  );
   const plain = (text: string) => {
     for (const word of text.match(cut) ?? []) words.encode(word, into);
   };
   return {
     name,
-    vocabulary: Math.max(...bytes.keys()) + 1,
+    vocabulary: Math.max(sizeOf(ranks.values()), ...Object.values(special).map((token) => token + 1)),
     end: special["<|endoftext|>"],
     cuts: true,
     encode(text, asSpecial = false) {
@@ -80,7 +88,7 @@ function tokenizerOf(
       }
       return into.taken();
     },
-    bytesOf: (token) => bytes.get(token) ?? new Uint8Array(),
+    bytesOf: (token) => texts.get(token) ?? bytesIn(keys[token] ?? ""),
   };
 }
 
@@ -110,6 +118,13 @@ function readRanks(text: string, path: string): Map<string, number> {
   return ranks;
 }
 
+/** There are too many for Math.max to take as arguments. */
+const sizeOf = (tokens: Iterable<number>): number => {
+  let most = -1;
+  for (const token of tokens) most = Math.max(most, token);
+  return most + 1;
+};
+
 const MOST_RANKS = 2 ** 21;
 
 function decoded(base64: string): string | null {
@@ -129,15 +144,7 @@ const bad = (path: string, what: string) =>
 const singles = (ranks: ReadonlyMap<string, number>): Int32Array =>
   Int32Array.from({ length: 256 }, (_, byte) => ranks.get(String.fromCharCode(byte)) ?? -1);
 
-/** Two tokens merge where their bytes together are a token, with its rank. */
-function pairsOf(ranks: ReadonlyMap<string, number>): Pairs {
-  const pairs = new Pairs(4 * ranks.size);
-  for (const [key, rank] of ranks) {
-    for (let cut = 1; cut < key.length; cut++) {
-      const left = ranks.get(key.slice(0, cut));
-      const right = left === undefined ? undefined : ranks.get(key.slice(cut));
-      if (right !== undefined) pairs.set(left!, right, rank, rank);
-    }
-  }
-  return pairs;
+/** Two tokens merge where their bytes together are a token, with its rank. Most such pairs never come. */
+function pairsOf(ranks: ReadonlyMap<string, number>, keys: readonly string[]): Pairs {
+  return new Pairs(1 << 16, (left, right) => ranks.get(keys[left] + keys[right]) ?? -1);
 }

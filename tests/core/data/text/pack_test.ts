@@ -278,3 +278,14 @@ Deno.test("a bad tokenizer is refused with what is wrong in it", () => {
     assertStringIncludes(assertThrows(() => openTokenizer(named), UserError).message, says);
   }
 });
+
+Deno.test("a vocabulary as large as o200k's is read", () => {
+  const letters = (i: number) =>
+    String.fromCharCode(97 + i % 26, 97 + Math.floor(i / 26) % 26, 97 + Math.floor(i / 676) % 26);
+  const single = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte));
+  const more = Array.from({ length: 200_000 }, (_, i) => letters(i) + letters(Math.floor(i / 17_576)));
+  const ranks = [...single, ...new Set(more)].map((token, rank) => `${btoa(token)} ${rank}`);
+  const tokenizer = fromTiktoken(ranks.join("\n"), "o.tiktoken", "o200k");
+  assertEquals([tokenizer.vocabulary, tokenizer.end], [ranks.length + 1, ranks.length]);
+  assertEquals([...tokenizer.encode(more[70_000])], [256 + 70_000]);
+});
