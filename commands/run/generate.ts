@@ -12,6 +12,7 @@ import { BYTES, decode, PLAIN_BYTES, type Tokenizer } from "../../core/data/text
 import { weightsOf } from "../../core/export/export.ts";
 import { type Decoder, gptDecoder } from "../../core/predict/decoder.ts";
 import { checkPrompt, generate, type Generation } from "../../core/predict/generate.ts";
+import { HEADS } from "../../core/models/registry.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import { savedConfig } from "../../core/train/resume.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../generate.ts";
@@ -35,7 +36,7 @@ export async function generateText(argv: string[]): Promise<number> {
     const { device } = openDevice(config);
     using file = openCheckpoint(path);
     const { tensors } = weightsOf(file.root, path, false);
-    const decoder = gptDecoder(tensors, config.model.heads || DEFAULT_HEADS, { path, device });
+    const decoder = gptDecoder(tensors, config.model.heads || HEADS, { path, device });
     const tokenizer = tokenizerFor(path, config, decoder, options.tokenizer);
     const prompt = await promptOf(options);
     const tokens = tokensOf(prompt, tokenizer, path);
@@ -51,9 +52,6 @@ export async function generateText(argv: string[]): Promise<number> {
     throw asUserError(error);
   }
 }
-
-/** As the registry builds it. */
-const DEFAULT_HEADS = 4;
 
 function refuseOthers(path: string, { model }: Config): void {
   if (model.name === "gpt") return;

@@ -259,8 +259,11 @@ function checkHeads(width: number, heads: number): void {
   );
 }
 
+/** Attention has so many where model.heads is 0. */
+export const HEADS = 4;
+
 function attentionSizes(settings: { embed: number; heads: number }): { embed: number; heads: number } {
-  const embed = settings.embed || 128, heads = settings.heads || 4;
+  const embed = settings.embed || 128, heads = settings.heads || HEADS;
   if (embed % heads !== 0) {
     throw new UserError(
       "usage",

@@ -85,8 +85,10 @@ export function gptDecoder(
     widen: part(`transformer.h.${i}.mlp.c_fc`),
     narrow: part(`transformer.h.${i}.mlp.c_proj`),
   }));
+  const tokens = loaded("transformer.wte.weight"), head = tensors.get("lm_head.weight");
   const weights = {
-    ...{ tokens: loaded("transformer.wte.weight"), positions: loaded("transformer.wpe.weight") },
+    ...{ tokens, positions: loaded("transformer.wpe.weight") },
+    head: !head || head.storage === found("transformer.wte.weight").storage ? tokens : load(head, device),
     ...{ layers, norm: part("transformer.ln_f") },
   };
   return new Gpt(weights, { vocabulary, context, embed, heads }, device);
@@ -101,8 +103,9 @@ function load(data: TensorData, device: Device): Tensor {
 }
 
 interface GptWeights {
-  /** The head shares it. */
   readonly tokens: Tensor;
+  /** The same tensor, but where an adapter was merged into one of the two. */
+  readonly head: Tensor;
   readonly positions: Tensor;
   readonly layers: readonly Layer[];
   readonly norm: Linear;
@@ -165,7 +168,7 @@ class Gpt implements Decoder {
   }
 
   #forward(rows: readonly (readonly number[])[], count: number): Tensor {
-    const { tokens, positions, layers, norm } = this.#weights;
+    const { tokens, head, positions, layers, norm } = this.#weights;
     const ids = BigInt64Array.from(rows.flat(), BigInt);
     const host = tensor(ids, [rows.length, count]);
     this.#parts[0] = this.#joined[0] = rows.length;
@@ -179,7 +182,7 @@ class Gpt implements Decoder {
       x = add(x, this.#mlp(layers[i], x));
     }
     if (count > 1) x = narrow(x, 1, count - 1, 1);
-    return linear(layerNorm(x, this.#normed, norm.weight, norm.bias), tokens, null);
+    return linear(layerNorm(x, this.#normed, norm.weight, norm.bias), head, null);
   }
 
   #attention(

@@ -125,11 +125,12 @@ Deno.test("a text is read as its bytes and written on from; other models can't w
     assertStringIncludes(stdout, "Tokens are the bytes of a text");
     const eval_ = await succeed(["eval", "checkpoints/b_best.pt", "--device=cpu"], { cwd });
     assertMatch(eval_.stdout, /Val Perplexity: \d+\.\d+ \| Val Bits per byte: \d\.\d+/);
+    Deno.writeTextFileSync(join(cwd, "prompt.txt"), "it was");
     const written = await succeed([
       "generate",
       "checkpoints/b_best.pt",
       "--device=cpu",
-      "--prompt=it was",
+      "--prompt-file=prompt.txt",
       "--max-tokens=40",
     ], {
       cwd,
