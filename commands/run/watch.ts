@@ -70,7 +70,7 @@ async function onPipe(reader: RunReader, seconds: number): Promise<void> {
     const view = look(reader);
     for (const line of newWarnings(view, printed)) console.log(line);
     printed = view.data.warningCount;
-    console.log(plainLine(view));
+    console.log(plainLine(view, Deno.stdout.isTerminal() ? widthOf(80) : Infinity));
     if (["done", "stopped", "requeued", "failed", "gone"].includes(view.status.state)) {
       console.log(`${view.status.why}.`);
       return;

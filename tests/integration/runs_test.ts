@@ -4,7 +4,8 @@ import { join, toFileUrl } from "@std/path";
 import { childrenSeconds } from "../cpu_time.ts";
 import { makeRun } from "../core/run/made_run.ts";
 import { CHROMIUM, needsChromium, onPage, type Page, type Size } from "./browser.ts";
-import { finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
+import { COMMAND, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
+import { inTerminal, terminalTest } from "./terminal.ts";
 
 const HOSTILE = `<img src=x onerror=alert(1)>"'=1`;
 
@@ -120,6 +121,25 @@ Deno.test("what can't be listed is a sentence", () =>
     await refused(["--sort", "loses"], /No run here has a "loses"\. Did you mean "loss"/);
     await refused(["--html", "/proc/runs.html"], /\/proc\/runs\.html can't be written.*--html FILE/);
   }));
+
+terminalTest(
+  "in a terminal of 80 columns no line wraps, states have colours, and NO_COLOR takes them away",
+  async (cwd) => {
+    makeRuns(cwd);
+    const runs = COMMAND.map((word) => `'${word}'`).join(" ") + " runs";
+    const size = { width: 80, height: 24 };
+    await inTerminal(cwd, { command: `env -u NO_COLOR ${runs}`, ...size }, async (terminal) => {
+      await terminal.shows("left with 0");
+      for (const line of await terminal.printed()) assert(line.length <= 80, line);
+      assertStringIncludes((await terminal.screen(true)).join("\n"), "\x1b[31mfailed: numerics");
+    });
+    await inTerminal(cwd, { command: `NO_COLOR=1 ${runs} --sort best`, ...size }, async (terminal) => {
+      await terminal.shows("left with 0");
+      const text = (await terminal.screen(true)).join("\n");
+      assert(!text.includes("\x1b") && text.includes("failed: numerics"), text);
+    });
+  },
+);
 
 /** The page of the runs above, opened. */
 function opened(size: Size, body: (page: Page, cwd: string) => Promise<void>): Promise<void> {

@@ -187,7 +187,7 @@ function stepsCell(row: RunRow): Html {
   const { step, steps, state } = row;
   return markup`${stepsText(row)}${
     steps !== null && state !== "done" &&
-    markup`<progress max="${steps}" value="${Math.min(step, steps)}"></progress>`
+    markup`<progress aria-label="steps done" max="${steps}" value="${Math.min(step, steps)}"></progress>`
   }`;
 }
 

@@ -248,14 +248,15 @@ function warningRows(
   return lines.slice(0, Math.max(0, most)).map((line) => padded(line, width, style));
 }
 
-export function plainLine({ data, status, progress }: WatchView): string {
+/** A terminal that can't be drawn on has a width too. */
+export function plainLine({ data, status, progress }: WatchView, width = Infinity): string {
   const { step, steps, epoch, epochs, secondsLeft } = progress;
   const last = (name: string) => data.curves.get(name)?.last;
   const part = (name: string, format: (value: number) => string, label = "", unit = "") => {
     const value = last(name);
     return value === undefined ? [] : [`${label}${format(value)}${unit}`];
   };
-  return [
+  const parts = [
     `${harmless(data.name)}: ${status.state}`,
     `Step ${step}${steps === null ? "" : `/${steps}`}`,
     `Epoch ${epoch}${epochs === null ? "" : `/${epochs}`}`,
@@ -266,7 +267,8 @@ export function plainLine({ data, status, progress }: WatchView): string {
     ...(secondsLeft === null ? [] : [`${formatDuration(secondsLeft)} left`]),
     ...slowest(data.ranks),
     ...[timeIn(data).join(", ")].filter((text) => text !== ""),
-  ].join(" | ");
+  ];
+  return fitted(parts, " | ", width);
 }
 
 function slowest(ranks: WatchView["data"]["ranks"]): string[] {
