@@ -22,6 +22,8 @@ interface ChartLine {
 
 interface Chart extends Omit<Planned, "lines"> {
   readonly lines: readonly ChartLine[];
+  /** It spans so much that only a logarithmic axis shows it. */
+  readonly wide?: true;
 }
 
 interface ChartData {
@@ -30,7 +32,7 @@ interface ChartData {
   readonly charts: readonly Chart[];
   /** The x axis is the share of each run: they are of unlike length. */
   readonly relative: boolean;
-  /** The loss spans so much that only a logarithmic axis shows it. */
+  /** The loss begins with a logarithmic axis. */
   readonly logarithmic: boolean;
 }
 
@@ -60,6 +62,7 @@ export function chartData(
   const xs: number[][] = [], known = new Map<string, number>();
   const charts = drawn.map(({ lines, ...chart }): Chart => ({
     ...chart,
+    ...(isWide(chart.log, lines) ? { wide: true } : {}),
     lines: lines.map(({ curve, ...line }): ChartLine => {
       const { x, ...values } = thinned(curve, most);
       const key = x.join();
@@ -73,15 +76,18 @@ export function chartData(
   return {
     ...{ runs: charted, xs, charts },
     relative: Math.max(...lengths) > UNLIKE * Math.min(...lengths),
-    logarithmic: planned.some(({ place, log, lines }) =>
-      place === "large" && log === true &&
-      lines.some(({ curve: { least, greatest } }) => least > 0 && greatest > WIDE * least)
-    ),
+    logarithmic: charts.some(({ place, wide }) => place === "large" && wide === true),
     unchanged: planned.filter(({ place }) => place !== "machine").flatMap(constantOf),
   };
 }
 
 const WIDE = 1000;
+
+function isWide(log: boolean | undefined, lines: Planned["lines"]): boolean {
+  const least = Math.min(...lines.map(({ curve }) => curve.least));
+  return log === true && least > 0 && lines.some(({ curve }) => curve.greatest > WIDE * least);
+}
+
 /** Runs are of unlike length when one is so many times as long as another. */
 const UNLIKE = 1.5;
 

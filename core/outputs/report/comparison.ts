@@ -63,13 +63,8 @@ const QUALITY: readonly Column[] = [
 const COST: readonly Column[] = [
   { name: "training loss", of: ({ curves }) => curves.get("loss")?.last, format: shortValue },
   { name: "steps", of: ({ step }) => step, format: String },
-  { name: "time", of: elapsedSecondsOf, format: formatDuration, better: "lower" },
-  {
-    name: "samples/s",
-    of: ({ curves }) => typical(curves.get("samples_per_s")),
-    format: formatRate,
-    better: "higher",
-  },
+  { name: "time", of: elapsedSecondsOf, format: formatDuration },
+  { name: "samples/s", of: ({ curves }) => typical(curves.get("samples_per_s")), format: formatRate },
   {
     name: "goodput",
     of: ({ lineage }) => lineage?.goodput_percent,
@@ -132,7 +127,7 @@ function cell(
   first: number | null,
 ): Html {
   if (typeof value !== "number") return markup`<td class="number" data-value=""></td>`;
-  const text = format(value);
+  const text = Number.isFinite(value) ? format(value) : "not finite";
   return markup`<td class="number" data-value="${Number.isFinite(value) ? value : ""}">${
     value === first ? markup`<b>${text}</b>` : text
   }</td>`;

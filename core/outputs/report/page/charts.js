@@ -107,7 +107,7 @@
     const host = figure.querySelector(".plot");
     host.textContent = "";
     host.style.minHeight = `${heightOf(chart)}px`;
-    const log = state.log && Boolean(chart.log) && chart.place === "large";
+    const log = chart.place === "large" ? state.log && Boolean(chart.log) : Boolean(chart.wide);
     const { lines, roles, data } = columnsOf(chart, log);
     const write = WRITE[chart.unit];
     legend(figure, chart, lines, write);
@@ -282,11 +282,11 @@
       const side = bbox.left + (left ? 6 * dpr : bbox.width - 6 * dpr);
       written(ctx, `${label}: ${write(y)}`, side, at + (above ? -6 : 16) * dpr);
     }
-    for (const { wrong = [] } of lines) {
+    for (const { wrong = [], run } of lines) {
       ctx.fillStyle = colour("--bad");
       const high = wrong.length > 3 ? 12 * dpr : bbox.height;
       for (const step of wrong) {
-        const x = plot.valToPos(placeOf(lines[0].run, step), "x", true);
+        const x = plot.valToPos(placeOf(run, step), "x", true);
         ctx.fillRect(x - dpr, bbox.top + bbox.height - high, 2 * dpr, high);
         if (wrong.length > 3 || chart.place !== "large") continue;
         const right = x - bbox.left > bbox.width / 2;
@@ -315,7 +315,8 @@
 
   /** No curve runs through the text above (-1) or below (1) this height. */
   function isFree(plot, lines, step, at, side) {
-    const dpr = devicePixelRatio || 1;
+    const dpr = devicePixelRatio || 1, { top, height } = plot.bbox;
+    if (at + side * 32 * dpr < top || at + side * 32 * dpr > top + height) return false;
     return lines.every((line) => {
       const i = xs[line.x].findLastIndex((one) => one <= step);
       return [i - 1, i].every((k) => {

@@ -65,6 +65,13 @@ Deno.test("a run's charts: loss and the first measure large, times stacked, mach
   const constant = drawnOf(data);
   assert(!constant.charts.some(({ title }) => title === "Learning rate"));
   assertEquals(constant.unchanged, ["Learning rate 3.0e-3"]);
+  // A run that explodes begins with logarithmic axes, the small ones of norms too.
+  const wide = ({ charts }: typeof constant) =>
+    charts.filter((chart) => chart.wide).map(({ title }) => title);
+  assertEquals([wide(constant), constant.logarithmic], [[], false]);
+  for (const name of ["loss", "grad_norm"]) data.curves.set(name, curveOf(10, (step) => 10 ** step));
+  const exploded = drawnOf(data);
+  assertEquals([wide(exploded), exploded.logarithmic], [["Loss", "Gradient norm"], true]);
 });
 
 Deno.test("fields that nobody knew get charts of their own", () => {
