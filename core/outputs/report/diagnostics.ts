@@ -311,7 +311,7 @@ function classesSection(found: Diagnostics): Html | null {
   const points = task === "segmentation" ? "pixel" : "sample";
   return markup`<section id="confusion"><h2>Classes</h2>
 <p class="faint">${validatedAt(found)}. Rows are what it is, columns what it was taken for.</p>
-<div class="wide"><table class="confusion${many && " many"}"><thead><tr><th></th>${
+<div class="beside"><div class="wide"><table class="confusion${many && " many"}"><thead><tr><th></th>${
     labels.map((k) => markup`<th scope="col"><span>${many ? "" : name(k)}</span></th>`)
   }</tr></thead><tbody>${
     confusion.map((row, k) =>
@@ -338,7 +338,7 @@ function classesSection(found: Diagnostics): Html | null {
         )
       }<td class="number" data-value="${each[k]}">${countText(each[k])}</td></tr>`
     )
-  }</tbody></table></div></section>`;
+  }</tbody></table></div></div></section>`;
 }
 
 const countText = (count: number): string =>
