@@ -1,13 +1,19 @@
 // A plan is judged before it is used: its gradients are compared with those of ordinary steps.
 import { noGrad } from "../../ffi/autograd.ts";
-import { sameMemory } from "../../ffi/libc.ts";
-import { add, borrowBytes, fill_, memoryBlockOf, readBytes, sub, tensor } from "../../ffi/make.ts";
-import { clone, copy_, dot, narrow } from "../../ffi/ops.ts";
-import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { add, borrowBytes, fill_, readBytes, tensor } from "../../ffi/make.ts";
+import { clone, copy_ } from "../../ffi/ops.ts";
+import { keep, scope } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
 import { formatBytes, formatPlural } from "../base/format.ts";
 import { nameOfCall } from "../compile/call_rules.ts";
 import type { Node } from "../compile/graph.ts";
+import {
+  differences,
+  type Gradients,
+  gradientsIn,
+  haveSameBits,
+  shortenedGradients,
+} from "./compared_gradients.ts";
 import type { Arena } from "./gradients/arena.ts";
 import type { Mode, Plans, Recorded } from "./compiled_plans.ts";
 
@@ -49,11 +55,11 @@ export function judgeSafely(judge: () => Judgement): Judgement {
   }
 }
 
-/** Computes the recorded micro-batch with the plan, and compares. */
+/** Computes the recorded micro-batch with the plan, and compares; at moved weights with shortened gradients. */
 export function judge(
   plans: Plans,
   arena: Arena,
-  recorded: Tensor,
+  recorded: Gradients,
   { input, target, weight, outcome }: Recorded,
   how: How,
 ): Judgement {
@@ -65,7 +71,10 @@ export function judge(
       return { wrong: `the loss is ${own} in place of ${theirs}`, largest: NaN, hides: false };
     }
   }
-  return compare(arena, recorded, how, plans.lowered.graph.nodes.some(isConvolution));
+  const own = how.moved ? shortenedGradients(arena) : gradientsIn(arena);
+  const judged = compare(arena.names, own, recorded, how, plans.lowered.graph.nodes.some(isConvolution));
+  if (how.moved) own.values.free();
+  return judged;
 }
 
 /**
@@ -86,7 +95,7 @@ export function judgeAdding(
     const sum = keep(noGrad(() => add(before, arena.gradient)));
     noGrad(() => copy_(arena.gradient, before));
     run(true);
-    const judged = compare(arena, sum, how);
+    const judged = compare(arena.names, gradientsIn(arena), gradientsIn(arena, sum), how);
     sum.free();
     return judged;
   });
@@ -151,99 +160,35 @@ function hidingPlaces({ starts, parameters }: Arena, words: Uint32Array): { from
 /** Bits that look as if they were drawn, never none. */
 const pattern = (i: number): number => (Math.imul(i + 1, 0x9e3779b1) >>> 13) | 1;
 
-/** The arena's gradients beside those that they ought to be. */
+/** The plan's gradients beside those that they ought to be. */
 function compare(
-  arena: Arena,
-  recorded: Tensor,
+  names: readonly string[],
+  own: Gradients,
+  recorded: Gradients,
   { mode, half, moved = false }: How,
   corners = false,
 ): Judgement {
-  if (mode === "exact" && haveSameBits(arena, recorded)) return { wrong: null, largest: 0, hides: false };
+  if (mode === "exact" && haveSameBits(own, recorded)) return { wrong: null, largest: 0, hides: false };
   const cornered = moved ? MOVED_CORNERS : CORNERS;
   const { bound, noise } = half ? HALF : corners ? cornered : { bound: BOUND, noise: NOISE };
-  const errors = errorsOf(arena, recorded);
+  const errors = differences(own, recorded);
   const whole = Math.hypot(...errors.map(({ size }) => size));
   let largest = 0;
   for (const [i, { error, size }] of errors.entries()) {
     if (error === 0) continue;
     const part = error / (size + noise / bound * whole);
     if (mode === "exact" || !(part <= bound)) {
-      return { wrong: `${arena.names[i]}: ${percent(error / size)}`, largest: part, hides: false };
+      return { wrong: `${names[i]}: ${percent(error / size)}`, largest: part, hides: false };
     }
     largest = Math.max(largest, part);
   }
   return { wrong: null, largest, hides: errors.some(({ size }) => size === 0) };
 }
 
-interface Difference {
-  /** The length of a parameter's gradient, as it ought to be, and how far away it is. */
-  readonly size: number;
-  readonly error: number;
-}
-
-function haveSameBits(arena: Arena, recorded: Tensor): boolean {
-  const own = memoryBlockOf(arena.gradient), theirs = memoryBlockOf(recorded);
-  return sameMemory(arena.starts.map((start, i) => {
-    const at = BigInt(F32 * start), bytes = F32 * arena.parameters[i].numel;
-    return [{ address: own.address + at, bytes }, { address: theirs.address + at, bytes }];
-  }));
-}
-
-const F32 = 4;
-
-/** So many numbers are compared at once: little memory beside the gradients, and sums that are good to 1e-6. */
-const PIECE = 1 << 16;
-
-function errorsOf(arena: Arena, recorded: Tensor): Difference[] {
-  const squares = arena.starts.map((start, i) => {
-    const end = start + arena.parameters[i].numel;
-    let error = 0, size = 0;
-    for (let at = start; at < end; at += PIECE) {
-      const [own, theirs] = noGrad(() => squaresOf(arena.gradient, recorded, at, Math.min(PIECE, end - at)));
-      error += own;
-      size += theirs;
-    }
-    return { error: Math.sqrt(error), size: Math.sqrt(size) };
-  });
-  return squares.every(({ error, size }) => Number.isFinite(error + size))
-    ? squares
-    : errorsOfEach(arena, recorded);
-}
-
-/** The square of the length of their difference, and that of the second one. */
-const squaresOf = (one: Tensor, other: Tensor, from: number, count: number): number[] =>
-  scope(() => {
-    const own = narrow(one, 0, from, count), theirs = narrow(other, 0, from, count);
-    const between = sub(own, theirs);
-    return [dot(between, between).item(), dot(theirs, theirs).item()];
-  });
-
-/** Number by number: a NaN that both have is no difference, and squares of large numbers are no infinities. */
-function errorsOfEach(arena: Arena, recorded: Tensor): Difference[] {
-  const own = numbersOf(arena.gradient), theirs = numbersOf(recorded);
-  return arena.starts.map((from, i) => {
-    const to = from + arena.parameters[i].numel;
-    let error = 0, size = 0;
-    for (let k = from; k < to; k++) {
-      const difference = own[k] - theirs[k];
-      size += theirs[k] * theirs[k];
-      if (difference !== 0 && !(Number.isNaN(own[k]) && Number.isNaN(theirs[k]))) {
-        error += difference * difference;
-      }
-    }
-    return { error: Math.sqrt(error), size: Math.sqrt(size) };
-  });
-}
-
 const isConvolution = (node: Node): boolean =>
   node.op === "call" && nameOfCall(node.schema) === "convolution";
 
 const percent = (part: number): string => `${(100 * part).toPrecision(2)}%`;
-
-function numbersOf(t: Tensor): Float32Array {
-  const bytes = t.device === "cpu" ? borrowBytes(t) : readBytes(t);
-  return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
-}
 
 export function lineOf({ first }: Plans, mode: Mode, largest: number): string {
   const { kernels, calls, codeBytes, milliseconds } = first;

@@ -16,6 +16,7 @@ import type { Config } from "../settings/settings.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, type Weight } from "./blocks.ts";
 import { inParts } from "./chunked_head.ts";
 import { atOtherWeights, judge, judgeAdding, judgeSafely, lineOf } from "./compiled_check.ts";
+import { type Gradients, gradientsIn, shortenedGradients } from "./compared_gradients.ts";
 import type { Choice } from "./compiled_choice.ts";
 import { attempt, makePlans, type Mode, type Plans, type Recorded, type Wanted } from "./compiled_plans.ts";
 import type { Arena } from "./gradients/arena.ts";
@@ -154,7 +155,7 @@ export function openCompiledPass(
   const agrees = (
     p: Pass,
     plans: Plans,
-    gradient: Tensor,
+    gradient: Gradients,
     recorded: Recorded,
     { tells = false, moved = false } = {},
   ): { readonly hides: boolean } | null => {
@@ -191,9 +192,9 @@ export function openCompiledPass(
       );
       if (recording !== null && !staysTheSame(plans, recording, { ...given, outcome: result })) return null;
       if (!Number.isFinite(result.loss.item())) return { hides: true };
-      const gradient = keep(clone(arena.gradient));
+      const gradient = shortenedGradients(arena);
       const same = agrees(p, plans, gradient, { ...given, outcome: result }, { moved: true });
-      gradient.free();
+      gradient.values.free();
       return same;
     });
   /** False where a second recording is another step, which the run says. */
@@ -246,7 +247,7 @@ export function openCompiledPass(
         return;
       }
       returnFreedMemory(); // V8 has compiled what made the plan
-      const judged = agrees(p, made, gradient, recorded, { tells: !told });
+      const judged = agrees(p, made, gradientsIn(arena, gradient), recorded, { tells: !told });
       if (judged === null) return;
       ({ hides } = judged);
       plans = made;
@@ -284,7 +285,8 @@ export function openCompiledPass(
       if (!staysTheSame(plans, recording, recorded)) return;
       const elsewhere = agreesElsewhere(plain, p, plans, recorded);
       if (elsewhere === null) return;
-      if ((kind.hides || elsewhere.hides) && agrees(p, plans, gradient, recorded) === null) return;
+      const again = kind.hides || elsewhere.hides;
+      if (again && agrees(p, plans, gradientsIn(arena, gradient), recorded) === null) return;
       kind.plans = chosen(plain, p, plans, recorded);
     });
   };

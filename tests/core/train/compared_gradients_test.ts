@@ -1,0 +1,63 @@
+// Gradients beside each other: as they are, and shortened.
+import { assert, assertEquals } from "@std/assert";
+import { mlp } from "../../../core/models/zoo/mlp.ts";
+import {
+  differences,
+  type Gradients,
+  gradientsIn,
+  haveSameBits,
+  shortenedGradients,
+} from "../../../core/train/compared_gradients.ts";
+import { fill_, tensor, writeBytes } from "../../../ffi/make.ts";
+import { open, rig, rows } from "./rig.ts";
+
+open();
+
+const { arena } = rig(mlp({ inputs: 300, hidden: 100, layers: 1, outputs: 1 }), rows);
+const drawn = Float32Array.from({ length: arena.gradient.numel }, (_, i) => Math.sin(i * i % 10_007));
+
+/** Of the arena's gradients with these numbers. */
+function with_<R>(numbers: Float32Array<ArrayBuffer>, body: (all: Gradients, few: Gradients) => R): R {
+  writeBytes(arena.gradient, new Uint8Array(numbers.buffer));
+  const few = shortenedGradients(arena), copy = tensor(numbers);
+  try {
+    return body(gradientsIn(arena, copy), few);
+  } finally {
+    few.values.free();
+    copy.free();
+  }
+}
+
+Deno.test("shortened gradients are few, and as far from each other as the gradients are", () => {
+  const [large] = arena.starts, { numel } = arena.parameters[0];
+  for (
+    const [name, change] of Object.entries({
+      "one number": (x: number, i: number) => i === 4321 ? x + 5 : x,
+      "each number": (x: number, i: number) => x * (1 + 0.01 * Math.cos(i * 7)),
+      "what sums to zero": (x: number, i: number) => x + (i % 2 === 0 ? 0.1 : -0.1),
+    })
+  ) {
+    const other = drawn.map((x, i) => i >= large && i < large + numel ? change(x, i) : x);
+    with_(drawn, (all, few) => {
+      assert(few.values.numel < arena.gradient.numel / 20, String(few.values.numel));
+      with_(other, (otherAll, otherFew) => {
+        assert(haveSameBits(few, few) && !haveSameBits(few, otherFew), name);
+        const exact = differences(otherAll, all), close = differences(otherFew, few);
+        assertEquals(exact.slice(1).map(({ error }) => error), exact.slice(1).map(() => 0));
+        for (const key of ["error", "size"] as const) {
+          const ratio = close[0][key] / exact[0][key];
+          assert(ratio > 0.5 && ratio < 2, `${name}: ${key} ${ratio}`);
+        }
+      });
+    });
+  }
+  fill_(arena.gradient, 0);
+});
+
+Deno.test("a NaN that both have is no difference, and one that only one has is one", () => {
+  const spoilt = drawn.with(3, NaN) as Float32Array<ArrayBuffer>, [first] = arena.starts;
+  with_(spoilt, (all) => {
+    assertEquals(differences(all, all)[0].error, 0);
+    with_(drawn, (whole) => assert(Number.isNaN(differences(all, whole)[0].error), String(first)));
+  });
+});
