@@ -312,8 +312,13 @@ class Fusion {
       const stored = (ref: Ref) =>
         draft.homes.has(ref) ||
         [...readers.get(draft.bufferOf.get(ref)!) ?? []].some((one) => one !== at);
-      const name = nameOf(part.sinks.map((ref) => this.graph.nodes[ref].op));
-      part.built = buildGroup(draft.memoryAt(at), part.sinks, name, stored);
+      const name = nameOf(part.sinks.map((ref) => this.graph.nodes[ref].op)), memory = draft.memoryAt(at);
+      // What was built last holds where all is stored, and nothing more lies in memory by now.
+      const { kernel, absent } = part.built;
+      const holds = part.sinks.every(stored) && [...absent].every((ref) => memory.bufferOf(ref) === null);
+      part.built = holds
+        ? { ...part.built, kernel: { ...kernel, name } }
+        : buildGroup(memory, part.sinks, name, stored);
       return this.options.exact ? { ...part.built.kernel, exact: true } : part.built.kernel;
     });
   }

@@ -68,6 +68,8 @@ export interface Built {
   readonly writes: ReadonlySet<number>;
   /** Values that are computed here and are not in memory. */
   readonly inner: ReadonlySet<Ref>;
+  /** These, and views that are read through: a group is another one as soon as any of them is in memory. */
+  readonly absent: ReadonlySet<Ref>;
 }
 
 /** `stored` says whether anybody reads the value behind this group. */
@@ -88,6 +90,7 @@ class Builder {
   readonly #reads = new Set<number>();
   readonly #writes = new Set<number>();
   readonly #inner = new Set<Ref>();
+  readonly #absent = new Set<Ref>();
   readonly #walks = new Set<string>();
   /** The first stage that computes a slow value. */
   readonly #computed = new Map<string, { readonly stage: number; readonly value: Operand }>();
@@ -123,6 +126,7 @@ class Builder {
       reads: this.#reads,
       writes: this.#writes,
       inner: this.#inner,
+      absent: this.#absent,
     };
   }
 
@@ -234,6 +238,7 @@ class Builder {
         return this.#load(ref, slot, linear(access, node.shape, loops)); // an earlier stage has stored it
       }
     } else if (slot !== null) return this.#load(ref, slot, linear(access, node.shape, loops));
+    if (slot === null) this.#absent.add(ref);
     if (isView(node)) return this.#view(node, access);
     if (node.op === "copy") return this.#emit(node.args[0], access);
     if (!("args" in node) || node.op === "call" || node.op === "result" || node.op === "gemm") {
