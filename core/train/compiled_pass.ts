@@ -246,7 +246,6 @@ export function openCompiledPass(
         if (!told) reports().warn(`Steps are not compiled: ${made.reason}. They run op by op.`);
         return;
       }
-      returnFreedMemory(); // V8 has compiled what made the plan
       const judged = agrees(p, made, gradientsIn(arena, gradient), recorded, { tells: !told });
       if (judged === null) return;
       ({ hides } = judged);
