@@ -313,7 +313,7 @@ class Fusion {
         draft.homes.has(ref) ||
         [...readers.get(draft.bufferOf.get(ref)!) ?? []].some((one) => one !== at);
       const name = nameOf(part.sinks.map((ref) => this.graph.nodes[ref].op)), memory = draft.memoryAt(at);
-      // What was built last holds where all is stored, and nothing more lies in memory by now.
+      // The last build holds where all is stored, and where nothing more lies in memory by now.
       const { kernel, absent } = part.built;
       const holds = part.sinks.every(stored) && [...absent].every((ref) => memory.bufferOf(ref) === null);
       part.built = holds
