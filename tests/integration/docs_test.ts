@@ -2,6 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { inProcess } from "../commands/helpers.ts";
 import { formatted, referencePages } from "../../scripts/reference.ts";
+import { wayToOwnImages } from "../../scripts/lib/effort.ts";
 import { uniqueAnchors } from "../../scripts/site/anchors.ts";
 import { peer } from "../peer.ts";
 import { type Block, blocksOf, commandsOf } from "./docs_blocks.ts";
@@ -151,24 +152,10 @@ Deno.test("a guide has 300 to 1000 words, and the list of pages leads to each of
   }
 });
 
-/** Words of prose, and letters of the commands that a reader types. */
-function effort(text: string): { words: number; letters: number } {
-  const typed = blocksOf(text).filter(({ language, mark }) => language === "sh" && mark === "runs");
-  const prose = text.replace(/^```[^]*?^```/gm, "").replace(/\]\([^)]*\)|<[^>]*>/g, "");
-  return {
-    words: prose.split(/[\s|]+/).filter((word) => /\w/.test(word)).length,
-    letters: typed.reduce((sum, { text }) => sum + text.length, 0),
-  };
-}
-
 Deno.test("from the README to a network trained on your own images it is ten minutes of reading and typing", () => {
-  const parts = [read("README.md"), read("docs/guides/your-images.md").split("## Make it fast")[0]].map(
-    effort,
-  );
-  const sum = (of: (part: { words: number; letters: number }) => number) =>
-    parts.reduce((total, part) => total + of(part), 0);
-  const minutes = sum(({ words }) => words) / 200 + sum(({ letters }) => letters) / 200;
-  assert(minutes < 10, `it takes ${minutes.toFixed(1)} minutes at 200 words, or 200 letters, a minute`);
+  const efforts = wayToOwnImages(read).map(([, effort]) => effort);
+  const minutes = efforts.reduce((sum, one) => sum + one.readingMinutes + one.typingMinutes, 0);
+  assert(minutes < 10, `it takes ${minutes.toFixed(1)} minutes`);
 });
 
 Deno.test("the pages made from declarations are those that the declarations make", async () => {
