@@ -37,6 +37,10 @@ function report(): number {
   return effort < LIMIT_MINUTES ? 0 : 1;
 }
 
+function minutes(count: number): string {
+  return `${count.toFixed(1)} minutes`;
+}
+
 function failed(text: string): number {
   console.error(
     `This block failed:\n${text}\nWhat it printed:\n${
@@ -46,10 +50,9 @@ function failed(text: string): number {
   return 1;
 }
 
-const minutes = (count: number): string => `${count.toFixed(1)} minutes`;
-
-const scriptOf = ({ language, text }: { language: string; text: string }): string =>
-  language === "python" ? `python3 - <<'PICTURES'\n${text}PICTURES\n` : text;
+function scriptOf({ language, text }: { language: string; text: string }): string {
+  return language === "python" ? `python3 - <<'PICTURES'\n${text}PICTURES\n` : text;
+}
 
 /** The seconds of each script, up to the one that failed. A shell keeps its folder and its path from one to the next. */
 function session(scripts: readonly string[]): number[] {
