@@ -57,14 +57,21 @@ function scriptOf({ language, text }: { language: string; text: string }): strin
 /** The seconds of each script, up to the one that failed. A shell keeps its folder and its path from one to the next. */
 function session(scripts: readonly string[]): number[] {
   const said = join(home, "said"), times = join(home, "times");
+  Deno.writeTextFileSync(times, "");
   const timed = scripts.map((text) =>
     `began=$EPOCHREALTIME\n${text}echo "$began $EPOCHREALTIME" >> ${times}\n`
   );
   const body = `exec > ${said} 2>&1\nset -e\ncd ${clone}\n${timed.join("")}`;
-  const env = { HOME: home, PATH: Deno.env.get("PATH")! };
-  new Deno.Command("bash", { args: ["-c", body], env, clearEnv: true, stdin: "null" }).outputSync();
+  new Deno.Command("bash", { args: ["-c", body], env: surroundings(), clearEnv: true, stdin: "null" })
+    .outputSync();
   return Deno.readTextFileSync(times).trim().split("\n").filter(Boolean).map((line) => {
     const [began, ended] = line.split(" ").map(Number);
     return ended - began;
   });
+}
+
+/** Nothing of hpctrain's is known; where packages come from is the machine's own affair. */
+function surroundings(): Record<string, string> {
+  const env = Object.entries(Deno.env.toObject()).filter(([name]) => !/^(HPCTRAIN|DENO|XDG)_/.test(name));
+  return { ...Object.fromEntries(env), HOME: home };
 }
