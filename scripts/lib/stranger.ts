@@ -51,7 +51,9 @@ function failed(text: string): number {
 }
 
 function scriptOf({ language, text }: { language: string; text: string }): string {
-  return language === "python" ? `python3 - <<'PICTURES'\n${text}PICTURES\n` : text;
+  return language === "python"
+    ? `${Deno.env.get("HPCTRAIN_PYTHON")} - <<'PICTURES'\n${text}PICTURES\n`
+    : text;
 }
 
 /** The seconds of each script, up to the one that failed. A shell keeps its folder and its path from one to the next. */
