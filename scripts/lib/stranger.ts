@@ -1,4 +1,4 @@
-// What scripts/stranger runs: the lines of the pages as one session of bash in a fresh clone, each block timed.
+// Does the lines of the pages as one session of bash in a fresh clone, and times each block: scripts/stranger.
 import { join } from "@std/path";
 import { wayToOwnImages } from "./effort.ts";
 

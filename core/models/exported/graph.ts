@@ -152,7 +152,7 @@ export interface Program {
 const NEWEST_MAJOR = 8;
 
 /** torch.export has its own codes, which are not libtorch's. */
-const DTYPES: Readonly<Record<number, DType>> = {
+export const SCALAR_TYPES: Readonly<Record<number, DType>> = {
   1: "u8",
   2: "i8",
   3: "i16",
@@ -169,14 +169,14 @@ const DTYPES: Readonly<Record<number, DType>> = {
   34: "u32",
   35: "u64",
 };
-const FORMATS: Readonly<Record<number, string>> = {
+export const MEMORY_FORMATS: Readonly<Record<number, string>> = {
   1: "contiguous",
   2: "channels_last",
   3: "channels_last_3d",
   4: "preserve",
 };
 
-const dtypeOfCode = (code: number): DType | null => DTYPES[code] ?? null;
+const dtypeOfCode = (code: number): DType | null => SCALAR_TYPES[code] ?? null;
 
 export function readProgram(json: Json, path: string): Program {
   const r = new JsonReader(path);
@@ -390,7 +390,7 @@ function readValue(r: JsonReader, json: Json | undefined, where: string): GraphV
     case "as_scalar_type":
       return { kind: "dtype", value: dtypeOfCode(r.int(given, where)) };
     case "as_memory_format":
-      return { kind: "format", value: FORMATS[r.int(given, where)] ?? null };
+      return { kind: "format", value: MEMORY_FORMATS[r.int(given, where)] ?? null };
     case "as_layout":
       return { kind: "layout", strided: given === STRIDED };
     case "as_device":
