@@ -1,7 +1,9 @@
 // `hpctrain export`: its flags and its help. commands/run/export.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
+import { DATA, HERE, settingsAmong } from "./options.ts";
 
-export const USAGE = "hpctrain export CHECKPOINT OUT.pt|.safetensors|.pt2 [--model FILE] [--raw] [--force]";
+export const USAGE =
+  "hpctrain export CHECKPOINT OUT.pt|.safetensors|.pt2|.onnx [--model FILE] [--raw] [--force]";
 
 export const OPTIONS = {
   model: {
@@ -16,12 +18,19 @@ export const OPTIONS = {
   force: { kind: "bool", help: "replace OUT if it exists" },
 } as const;
 
+/** A model that is written as a program is built for its data once more. */
+export const SETTINGS = settingsAmong(DATA, HERE);
+
 export const command: Command = {
   usage: USAGE,
   examples: [
     "hpctrain export checkpoints/quickstart_best.pt weights.pt",
     "hpctrain export checkpoints/mine_best.pt trained.pt2",
+    "hpctrain export checkpoints/pets_best.pt pets.onnx",
   ],
+  settings: SETTINGS,
+  ofCheckpoint: true,
+  positionals: Infinity,
   options: OPTIONS,
   run: async (argv) => await (await import("./run/export.ts")).exportWeights(argv),
 };

@@ -2,16 +2,27 @@
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { writePt } from "../../core/checkpoint/pt.ts";
 import { writeSafetensors } from "../../core/checkpoint/safetensors_writer.ts";
-import { parseOptions } from "../../core/settings/options.ts";
+import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
+import { resolveSettings } from "../../core/settings/resolve.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { stateDictOf, type Weights, weightsOf, writeProgram } from "../../core/export/export.ts";
 import { formatBytes, formatPlural } from "../../core/base/format.ts";
+import { isExported } from "../../core/models/user/file.ts";
 import { refuseForeign } from "../../core/models/user/code.ts";
 import { savedConfig } from "../../core/train/resume.ts";
-import { OPTIONS, USAGE } from "../export.ts";
+import { OPTIONS, SETTINGS, USAGE } from "../export.ts";
 
 export async function exportWeights(argv: string[]): Promise<number> {
-  const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
+  const { own, rest } = splitOwnOptions(argv, OPTIONS);
+  const { options } = parseOptions(own, OPTIONS, USAGE);
+  const request = {
+    argv: rest,
+    env: Deno.env.toObject(),
+    positionals: Infinity,
+    usage: USAGE,
+    takes: SETTINGS,
+  };
+  const { positionals } = resolveSettings(request);
   if (positionals.length !== 2) {
     throw new UserError(
       "usage",
@@ -19,6 +30,13 @@ export async function exportWeights(argv: string[]): Promise<number> {
     );
   }
   const [path, out] = positionals;
+  if (/\.onnx$/i.test(out) || /\.pt2$/i.test(out) && options.model === undefined && !isOfProgram(path)) {
+    refuseOverwrite(out, options.force);
+    const { writeRecorded } = await import("./export_program.ts");
+    const what = await writeRecorded(path, out, request, options.raw === true);
+    console.log(`Wrote ${what} to ${out} (${formatBytes(Deno.statSync(out).size)}). ${inPython(out)}`);
+    return EXIT.done;
+  }
   const write = await writerFor(out, path, options.model);
   using file = openCheckpoint(path);
   refuseOverwrite(out, options.force);
@@ -58,21 +76,27 @@ async function writerFor(
   }
   throw new UserError(
     "usage",
-    `${out}: its ending must say the format: .pt (or .pth, .bin), .safetensors or .pt2.`,
+    `${out}: its ending must say the format: .pt (or .pth, .bin), .safetensors, .pt2 or .onnx.`,
   );
+}
+
+type Saved = { readonly model?: { readonly name?: unknown; readonly code?: unknown } } | null;
+
+/** Whether the run trained an exported program, and not a model that is made here. */
+function isOfProgram(path: string): boolean {
+  const name = (savedConfig(path) as Saved)?.model?.name;
+  return typeof name !== "string" || isExported(name);
 }
 
 /** The exported program that the run trained. */
 async function programOf(path: string): Promise<string> {
-  const saved = savedConfig(path) as { model?: { name?: unknown; code?: unknown } } | null;
+  const saved = savedConfig(path) as Saved;
   const name = saved?.model?.name;
-  if (typeof name !== "string" || !/\.pt2$/i.test(name)) {
+  if (typeof name !== "string" || !isExported(name)) {
     throw new UserError(
       "usage",
-      `${path} is of ${
-        typeof name === "string" ? `the model ${name}` : "a model unknown here"
-      }, and not of an exported ` +
-        "program: write its weights to OUT.pt or OUT.safetensors, or name the program with --model my.pt2.",
+      `${path} is of a model unknown here: write its weights to OUT.pt or OUT.safetensors, or name the program with ` +
+        "--model my.pt2.",
     );
   }
   try {
@@ -102,6 +126,7 @@ function refuseOverwrite(out: string, force: boolean): void {
 }
 
 function inPython(out: string): string {
+  if (/\.onnx$/i.test(out)) return `In Python: onnxruntime.InferenceSession("${out}")`;
   if (/\.pt2$/i.test(out)) return `In Python: torch.export.load("${out}").module()`;
   return /\.safetensors$/i.test(out)
     ? `In Python: model.load_state_dict(safetensors.torch.load_file("${out}"))`

@@ -62,8 +62,12 @@ function read(python: string | undefined, program: string, folder: string): Reco
   return JSON.parse(new TextDecoder().decode(stdout).split("\n").findLast((line) => line.startsWith("{"))!);
 }
 
-/** As small as each kind of model is there. */
-const TESTED = CASES.filter(({ title }) => !/resnet(34|101)|181 x 360/.test(title));
+/** Those of many alike are left out. */
+const MORE =
+  /resnet(34|50|101)|unet [23] times|[35] times halved on 181|channels last|volumes with|wide mlp|8x8|small maps|vit on 13/;
+const TESTED = CASES.filter(({ title }) =>
+  !MORE.test(title) || title.endsWith("on 7 x 9 with circular beyond the borders")
+);
 
 interface Kind {
   readonly reader: string;
@@ -85,7 +89,7 @@ const KINDS: Record<string, Kind> = {
     reader: "pt2_answers.py",
     python: "HPCTRAIN_PYTHON",
     refused: /^$/,
-    most: 1e-6,
+    most: 1e-5,
     write: (path, _, model, recorded) => writePt2(`${path}.pt2`, model, recorded),
   },
 };
