@@ -82,7 +82,7 @@ async function writerFor(
 
 type Saved = { readonly model?: { readonly name?: unknown; readonly code?: unknown } } | null;
 
-/** Whether the run trained an exported program, and not a model that is made here. */
+/** True where the run trained an exported program. */
 function isOfProgram(path: string): boolean {
   const name = (savedConfig(path) as Saved)?.model?.name;
   return typeof name !== "string" || isExported(name);

@@ -24,7 +24,7 @@ export type Argument =
   | Value
   | readonly Argument[];
 
-/** What an op makes, or takes from outside. */
+/** A result of an op, or a tensor from outside. */
 export class Value {
   constructor(
     readonly id: number,
@@ -150,5 +150,5 @@ function merged(model: Model, two: One, three: One): RecordedModel {
   return { ops: ops.filter(isNeeded), input: values[two.input], output: values[two.output] };
 }
 
-/** What is the same for every input is written as a constant. */
+/** Results that are the same for every input are written as constants. */
 const isNeeded = ({ results }: Op): boolean => results.some(({ tensor }) => tensor === null);

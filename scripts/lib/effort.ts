@@ -1,4 +1,4 @@
-// What a page asks of its reader: words to read, and commands to type. For scripts/stranger and the tests of the documents.
+// Measures how long a page takes its reader: the words to read and the commands to type, for scripts/stranger and a test.
 import { type Block, blocksOf } from "../../tests/integration/docs_blocks.ts";
 
 /** Slower than most adults read and type. */
