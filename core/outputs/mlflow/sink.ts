@@ -132,10 +132,13 @@ const user = (): string => Deno.env.get("USER") ?? Deno.env.get("LOGNAME") ?? ""
 const writeText = (path: string, text: string): void =>
   writeAtomically(path, (out) => writeAll(out, new TextEncoder().encode(text)), { sync: false });
 
+/** MLflow's databases take no longer text. */
+const LONGEST = 6000;
+
 function writeEach(folder: string, values: Readonly<Record<string, unknown>>): void {
   Deno.mkdirSync(folder, { recursive: true });
   for (const [name, value] of Object.entries(values)) {
-    Deno.writeTextFileSync(join(folder, fileName(name)), String(value));
+    Deno.writeTextFileSync(join(folder, fileName(name)), String(value).slice(0, LONGEST));
   }
 }
 

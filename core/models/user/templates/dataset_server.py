@@ -19,9 +19,9 @@ def main():
     say = lambda answer: (replies.write(json.dumps(answer) + "\n"), replies.flush())  # noqa: E731
     made = None
     try:
+        made = opened(path, json.loads(settings), int(seed))
         import numpy as np
 
-        made = opened(path, json.loads(settings), int(seed))
         say({name: made[name] for name in ("task", "outputs")} | {s: length(made, s) for s in ("train", "val")})
     except BaseException as error:  # also SystemExit
         say({"error": place(error, path)})
