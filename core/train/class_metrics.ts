@@ -1,40 +1,49 @@
-// Precision, recall, F1, the calibration of scores, and the area under the ROC curve. The first four are made of sums that can be
-// added over batches and ranks; a curve needs all scores at once.
-import { constant, toNumbers, zeros } from "../../ffi/make.ts";
+// The measure of classes: accuracy, top 5, precision, recall, F1, calibration and the overlap of areas, all of sums that can be added
+// over batches and ranks.
+import { constant } from "../../ffi/make.ts";
 import {
   abs,
   amax,
   argmax,
   cat,
   clamp,
-  copy_,
   eq,
   floor,
+  ge,
+  gt,
   logicalAnd,
+  lt,
   mul,
-  narrow,
+  ne,
   reshape,
   sigmoid,
   softmax,
   sumDim,
   toDtype,
+  topk,
   unsqueeze,
   where,
+  zerosLike,
 } from "../../ffi/ops.ts";
-import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import type { Source } from "../data/source.ts";
-import type { Loss } from "../models/losses.ts";
-import { isSoft } from "../models/targets.ts";
-import type { Team } from "../ranks/team.ts";
+import type { Device, Tensor } from "../../ffi/tensor.ts";
+import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
+import { numbersUpTo, spread } from "./measure_parts.ts";
+import { type PointWeights, validPoints } from "../models/valid_points.ts";
+import type { Measure, Metrics } from "./metrics.ts";
+
+/** More targets or classes have no metrics of their own. */
+export const MOST_NAMED = 32;
+/** Counts of more classes would take longer than the evaluation. */
+export const MOST_JUDGED = 4096;
 
 /** torchmetrics' default. */
-export const BINS = 15;
+const BINS = 15;
 
 /** The sums of the calibration error: the number in each bin of confidence, its confidences and its hits. */
-export const CALIBRATION_SUMS = 3 * BINS;
+const CALIBRATION_SUMS = 3 * BINS;
 
 /** [batches, BINS] for each. `scores` are [items, classes], or [items] of one logit. */
-export function calibrationSums(
+function calibrationSums(
   scores: Tensor,
   hit: Tensor,
   valid: Tensor,
@@ -60,7 +69,7 @@ export function calibrationSums(
 }
 
 /** The mean distance between the share of hits and the confidence, bin by bin (Guo et al. 2017). */
-export function calibrationError(sums: Float64Array): number {
+function calibrationError(sums: Float64Array): number {
   let error = 0, all = 0;
   for (let i = 0; i < BINS; i++) {
     all += sums[i];
@@ -80,7 +89,7 @@ interface ClassCounts {
  * Means over the classes that are labelled or predicted, as scikit-learn's "macro"; a class that is never
  * predicted has a precision of 0.
  */
-export function scoresOf(
+function scoresOf(
   classes: readonly ClassCounts[],
   named: ((k: number) => string) | null,
 ): Record<string, number> {
@@ -99,107 +108,108 @@ export function scoresOf(
   };
 }
 
-/** All scores of an evaluation. */
-export interface Ranking {
-  /** `first` is the number of the first sample. */
-  observe(first: number, output: Tensor, target: Tensor): void;
-  /** All ranks call it. Empty where no class can be told from the others. */
-  metrics(team: Team | null): Record<string, number>;
-  close(): void;
-}
-
-/** Scores and labels that are held at once, 16 MiB of them. */
-const MOST_HELD = 2 ** 21;
-
-type Judged = Pick<Loss, "name" | "like" | "ignored">;
-
-/** Null where a sample has no class, or where there are too many scores to hold. */
-export function openRanking({ facts, length }: Source, loss: Judged, device: Device): Ranking | null {
-  const name = loss.like ?? loss.name, oneLogit = name === "bce";
-  if (facts.task !== "classification" || facts.targetless || !(oneLogit || name === "cross_entropy")) {
-    return null;
-  }
-  const width = oneLogit ? 1 : facts.outputs, row = width + 1;
-  if (length * row > MOST_HELD || facts.outputs < 2 && !oneLogit) return null;
-  const room = keep(zeros([length, row], { dtype: "f64", device }));
-  let odd = false;
-  return {
-    observe(first, output, target) {
-      const count = target.shape[0];
-      odd ||= output.numel !== count * width;
-      if (odd) return;
-      scope(() => {
-        const labels = isSoft(target) && target.shape[1] > 1 ? argmax(target, 1) : target;
-        const parts = [reshape(output, [count, width]), reshape(labels, [count, 1])];
-        copy_(narrow(room, 0, first, count), cat(parts.map((t) => toDtype(t, "f64")), 1));
-      });
-    },
-    metrics(team) {
-      const [strange] = team ? team.reduce([odd ? 1 : 0], "max", "evaluation") : [odd ? 1 : 0];
-      if (strange > 0) return {};
-      // Rows that are other ranks' are zeros, which change no bit.
-      if (team && team.world > 1) {
-        team.collectives.wait(team.collectives.allReduce(room, "sum", "evaluation"));
-      }
-      const auroc = areaUnderCurves(toNumbers(room), width, loss.ignored ?? -1);
-      const metrics: Record<string, number> = {};
-      if (auroc !== null) metrics.auroc = auroc;
-      return metrics;
-    },
-    close: () => room.free(),
-  };
+interface Classes {
+  readonly count: number;
+  readonly names?: readonly string[];
+  /** A positive number means class 1. */
+  readonly oneLogit: boolean;
+  /** Labels may be missing: they are the ignored class. */
+  readonly missing: boolean;
+  /** Pixels count so much. */
+  readonly weights?: PointWeights;
+  readonly ignored: number;
+  readonly top5: boolean;
+  /** Intersection over union, class by class. */
+  readonly overlap: boolean;
+  /** Precision, recall, F1 and calibration. */
+  readonly judged: boolean;
 }
 
 /**
- * The mean over classes of how often a sample of the class has a higher probability of it than a sample of
- * another; equal ones count half. Rows are `width` scores and a label. Null where there are no two classes.
+ * Classes stand in dimension 1. An item counts unless its label is ignored or unknown. The largest of soft
+ * labels is the label.
  */
-export function areaUnderCurves(rows: ArrayLike<number>, width: number, ignored: number): number | null {
-  const row = width + 1, classes = Math.max(2, width), known: number[] = [];
-  for (let at = 0; at < rows.length; at += row) {
-    const label = rows[at + width];
-    const inRange = width === 1 ? !Number.isNaN(label) : label >= 0 && label < classes;
-    if (inRange && label !== ignored) known.push(at);
-  }
-  const labels = known.map((at) => width === 1 ? Number(rows[at + 1] !== 0) : rows[at + width]);
-  const chances = width === 1 ? Float64Array.from(known, (at) => rows[at]) : softmaxOf(rows, known, width);
-  // Both of two classes have the same area.
-  const judged = classes === 2 ? [1] : Array.from({ length: classes }, (_, k) => k);
-  const areas = judged.flatMap((k) => {
-    const of = (own: boolean) =>
-      Float64Array.from(
-        labels.flatMap((label, i) =>
-          (label === k) === own ? [chances[i * width + (width === 1 ? 0 : k)]] : []
-        ),
-      );
-    const area = areaOf(of(true), of(false));
-    return area === null ? [] : [area];
-  });
-  return areas.length === 0 ? null : areas.reduce((sum, area) => sum + area, 0) / areas.length;
-}
-
-function softmaxOf(rows: ArrayLike<number>, known: readonly number[], width: number): Float64Array {
-  const made = new Float64Array(known.length * width);
-  known.forEach((at, i) => {
-    let most = -Infinity, sum = 0;
-    for (let k = 0; k < width; k++) most = Math.max(most, rows[at + k]);
-    for (let k = 0; k < width; k++) sum += made[i * width + k] = Math.exp(rows[at + k] - most);
-    for (let k = 0; k < width; k++) made[i * width + k] /= sum;
-  });
-  return made;
-}
-
-/** Mann and Whitney's U, as a share of the pairs. NaN where a score is no number. */
-function areaOf(own: Float64Array, others: Float64Array): number | null {
-  if (own.length === 0 || others.length === 0) return null;
-  if (own.some(Number.isNaN) || others.some(Number.isNaN)) return NaN;
-  own.sort();
-  others.sort();
-  let below = 0, upTo = 0, pairs = 0;
-  for (const score of own) {
-    while (below < others.length && others[below] < score) below++;
-    while (upTo < others.length && others[upTo] <= score) upTo++;
-    pairs += (below + upTo) / 2;
-  }
-  return pairs / (own.length * others.length);
+export function classes(
+  { count, names = [], oneLogit, missing, weights, ignored, top5, overlap, judged }: Classes,
+): Measure {
+  const named = (i: number) => names[i] ?? String(i);
+  const numbered = numbersUpTo(count), bins = numbersUpTo(BINS), counted = overlap || judged ? 3 * count : 0;
+  const perBatch = (hits: Tensor, batches: number) => sumDim(reshape(hits, [batches, -1]), [1], true, "f64");
+  const counts = (labels: Tensor, highest: number): Tensor => {
+    const { device, dtype } = labels;
+    const inRange = logicalAnd(
+      ge(labels, constant(0, dtype, device)),
+      lt(labels, constant(highest, dtype, device)),
+    );
+    return ignored < 0 ? inRange : logicalAnd(inRange, ne(labels, constant(ignored, dtype, device)));
+  };
+  /** Labels, predictions, and both: [items, class, ...]. */
+  const overlaps = (predicted: Tensor, labels: Tensor, valid: Tensor, batches: number): Tensor[] => {
+    const each = numbered(labels.device, [1, count, ...labels.shape.slice(1).map(() => 1)]);
+    const of = (t: Tensor) => logicalAnd(eq(unsqueeze(t, 1), each), unsqueeze(valid, 1));
+    const a = of(labels), b = of(predicted);
+    const share = weights && unsqueeze(weights.on(labels.device), 0);
+    return [a, b, logicalAnd(a, b)].map((t) =>
+      sumDim(
+        reshape(share ? mul(t, share) : t, [batches, labels.shape[0] / batches, count, -1]),
+        [1, 3],
+        false,
+        "f64",
+      )
+    );
+  };
+  return {
+    size: 2 + (top5 ? 1 : 0) + counted + (judged ? CALIBRATION_SUMS : 0),
+    looks: true,
+    many: true,
+    rows(output, target, batches, mask = null) {
+      const labels = isSoft(target) && target.shape[1] > 1
+        ? argmax(target, 1)
+        : oneLogit
+        ? toDtype(ne(target, zerosLike(target)), "i64")
+        : target;
+      const scores = oneLogit ? output : toLabels(classesSecond(output, labels), labels);
+      const predicted = oneLogit
+        ? toDtype(reshape(gt(scores, zerosLike(scores)), labels.shape), "i64")
+        : argmax(scores, 1);
+      const inRange = counts(labels, oneLogit ? 2 : scores.shape[1]);
+      // Any class but 0 is taken for 1 there, the ignored one too.
+      const known = oneLogit && missing ? logicalAnd(inRange, validPoints(target, ignored)) : inRange;
+      const valid = mask ? logicalAnd(known, spread(mask, labels)) : known;
+      const share = weights?.on(labels.device);
+      const total = (which: Tensor) => perBatch(share ? mul(which, share) : which, batches);
+      const hit = logicalAnd(eq(predicted, labels), valid), columns = [total(hit), total(valid)];
+      if (top5) {
+        const [, best] = topk(scores, 5, 1);
+        columns.push(perBatch(logicalAnd(eq(best, unsqueeze(labels, 1)), unsqueeze(valid, 1)), batches));
+      }
+      if (counted > 0) columns.push(...overlaps(predicted, labels, valid, batches));
+      if (judged) {
+        const flat = oneLogit ? reshape(scores, labels.shape) : scores;
+        columns.push(...calibrationSums(flat, hit, valid, batches, bins));
+      }
+      return cat(columns, 1);
+    },
+    finish(sums) {
+      const metrics: Metrics = { accuracy: sums[0] / sums[1] };
+      if (top5) metrics.top5 = sums[2] / sums[1];
+      const from = top5 ? 3 : 2;
+      const each = Array.from({ length: counted / 3 }, (_, k) => {
+        const [labelled, predicted, both] = [0, 1, 2].map((part) => sums[from + part * count + k]);
+        return { labelled, predicted, both };
+      });
+      if (judged) {
+        Object.assign(metrics, scoresOf(each, count <= MOST_NAMED ? named : null));
+        metrics.ece = calibrationError(sums.subarray(from + counted));
+      }
+      if (overlap) {
+        const ious = each.map(({ labelled, predicted, both }) => both / (labelled + predicted - both) // NaN where the class is nowhere
+        );
+        const there = ious.filter((iou, k) => !Number.isNaN(iou) && k !== ignored);
+        metrics.mean_iou = there.reduce((a, b) => a + b, 0) / there.length;
+        if (count <= MOST_NAMED) ious.forEach((iou, k) => metrics[`iou/${named(k)}`] = iou);
+      }
+      return { metrics, worst: null };
+    },
+  };
 }

@@ -10,7 +10,7 @@ import type { Team } from "../ranks/team.ts";
 import { judgedAtOnce } from "./batches.ts";
 import { answersTo, outputOf, type Pass } from "./blocks.ts";
 import type { Feed } from "./feed.ts";
-import { openRanking, type Ranking } from "./class_metrics.ts";
+import { openRanking, type Ranking } from "./ranking.ts";
 import { measureOf, type Metrics, shiftedParts } from "./metrics.ts";
 import { openTally, type Tally } from "./diagnostics.ts";
 import { evaluationOutOfMemory } from "./memory.ts";

@@ -1,39 +1,30 @@
 // The measures of a task beside its loss. A measure keeps sums that can be added up over batches, ranks and
 // attempts of a run.
-import { constant, sub, tensor, toDevice, toNumbers } from "../../ffi/make.ts";
+import { constant, sub, toNumbers } from "../../ffi/make.ts";
 import {
   abs,
-  argmax,
   cat,
-  eq,
   expand,
-  ge,
-  gt,
   logicalAnd,
-  lt,
   mul,
   narrow,
-  ne,
   reshape,
   square,
   sumDim,
   toDtype,
-  topk,
-  unsqueeze,
   where,
-  zerosLike,
 } from "../../ffi/ops.ts";
-import { describe, type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { describe, type Tensor } from "../../ffi/tensor.ts";
 import type { Baselines } from "../data/baselines.ts";
 import type { Source } from "../data/source.ts";
 import type { Normalisation } from "../data/transforms/values.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "../models/losses.ts";
-import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
-import { type PointWeights, sharesOfPoints, validPoints } from "../models/valid_points.ts";
+import { sharesOfPoints, validPoints } from "../models/valid_points.ts";
 import type { UserMetrics } from "../models/user/made.ts";
 import { calibrationOf } from "./calibration.ts";
-import { BINS, CALIBRATION_SUMS, calibrationError, calibrationSums, scoresOf } from "./class_metrics.ts";
+import { classes, MOST_JUDGED, MOST_NAMED } from "./class_metrics.ts";
+import { onDevice, spread } from "./measure_parts.ts";
 
 /** Names are those of events: r2, mae, ...; "r2/NAME" for one target or class. */
 export type Metrics = Record<string, number>;
@@ -57,10 +48,6 @@ export interface Measure {
   rows(output: Tensor, target: Tensor, batches: number, mask?: Tensor | null): Tensor;
   finish(sums: Float64Array, loss: number): Measured;
 }
-
-const MOST_NAMED = 32;
-/** Counts of more classes would take longer than the evaluation. */
-const MOST_JUDGED = 4096;
 
 type Judged = Pick<Loss, "name" | "like" | "ignored" | "point" | "logVariance" | "levels" | "weights">;
 
@@ -129,112 +116,6 @@ const tokens = (bytesPerToken?: number): Measure => ({
     worst: null,
   }),
 });
-
-interface Classes {
-  readonly count: number;
-  readonly names?: readonly string[];
-  /** A positive number means class 1. */
-  readonly oneLogit: boolean;
-  /** Labels may be missing: they are the ignored class. */
-  readonly missing: boolean;
-  /** Pixels count so much. */
-  readonly weights?: PointWeights;
-  readonly ignored: number;
-  readonly top5: boolean;
-  /** Intersection over union, class by class. */
-  readonly overlap: boolean;
-  /** Precision, recall, F1 and calibration. */
-  readonly judged: boolean;
-}
-
-/**
- * Classes stand in dimension 1. An item counts unless its label is ignored or unknown. The largest of soft
- * labels is the label.
- */
-function classes(
-  { count, names = [], oneLogit, missing, weights, ignored, top5, overlap, judged }: Classes,
-): Measure {
-  const named = (i: number) => names[i] ?? String(i);
-  const numbered = numbersUpTo(count), bins = numbersUpTo(BINS), counted = overlap || judged ? 3 * count : 0;
-  const perBatch = (hits: Tensor, batches: number) => sumDim(reshape(hits, [batches, -1]), [1], true, "f64");
-  const counts = (labels: Tensor, highest: number): Tensor => {
-    const { device, dtype } = labels;
-    const inRange = logicalAnd(
-      ge(labels, constant(0, dtype, device)),
-      lt(labels, constant(highest, dtype, device)),
-    );
-    return ignored < 0 ? inRange : logicalAnd(inRange, ne(labels, constant(ignored, dtype, device)));
-  };
-  /** Labels, predictions, and both: [items, class, ...]. */
-  const overlaps = (predicted: Tensor, labels: Tensor, valid: Tensor, batches: number): Tensor[] => {
-    const each = numbered(labels.device, [1, count, ...labels.shape.slice(1).map(() => 1)]);
-    const of = (t: Tensor) => logicalAnd(eq(unsqueeze(t, 1), each), unsqueeze(valid, 1));
-    const a = of(labels), b = of(predicted);
-    const share = weights && unsqueeze(weights.on(labels.device), 0);
-    return [a, b, logicalAnd(a, b)].map((t) =>
-      sumDim(
-        reshape(share ? mul(t, share) : t, [batches, labels.shape[0] / batches, count, -1]),
-        [1, 3],
-        false,
-        "f64",
-      )
-    );
-  };
-  return {
-    size: 2 + (top5 ? 1 : 0) + counted + (judged ? CALIBRATION_SUMS : 0),
-    looks: true,
-    many: true,
-    rows(output, target, batches, mask = null) {
-      const labels = isSoft(target) && target.shape[1] > 1
-        ? argmax(target, 1)
-        : oneLogit
-        ? toDtype(ne(target, zerosLike(target)), "i64")
-        : target;
-      const scores = oneLogit ? output : toLabels(classesSecond(output, labels), labels);
-      const predicted = oneLogit
-        ? toDtype(reshape(gt(scores, zerosLike(scores)), labels.shape), "i64")
-        : argmax(scores, 1);
-      const inRange = counts(labels, oneLogit ? 2 : scores.shape[1]);
-      // Any class but 0 is taken for 1 there, the ignored one too.
-      const known = oneLogit && missing ? logicalAnd(inRange, validPoints(target, ignored)) : inRange;
-      const valid = mask ? logicalAnd(known, spread(mask, labels)) : known;
-      const share = weights?.on(labels.device);
-      const total = (which: Tensor) => perBatch(share ? mul(which, share) : which, batches);
-      const hit = logicalAnd(eq(predicted, labels), valid), columns = [total(hit), total(valid)];
-      if (top5) {
-        const [, best] = topk(scores, 5, 1);
-        columns.push(perBatch(logicalAnd(eq(best, unsqueeze(labels, 1)), unsqueeze(valid, 1)), batches));
-      }
-      if (counted > 0) columns.push(...overlaps(predicted, labels, valid, batches));
-      if (judged) {
-        const flat = oneLogit ? reshape(scores, labels.shape) : scores;
-        columns.push(...calibrationSums(flat, hit, valid, batches, bins));
-      }
-      return cat(columns, 1);
-    },
-    finish(sums) {
-      const metrics: Metrics = { accuracy: sums[0] / sums[1] };
-      if (top5) metrics.top5 = sums[2] / sums[1];
-      const from = top5 ? 3 : 2;
-      const each = Array.from({ length: counted / 3 }, (_, k) => {
-        const [labelled, predicted, both] = [0, 1, 2].map((part) => sums[from + part * count + k]);
-        return { labelled, predicted, both };
-      });
-      if (judged) {
-        Object.assign(metrics, scoresOf(each, count <= MOST_NAMED ? named : null));
-        metrics.ece = calibrationError(sums.subarray(from + counted));
-      }
-      if (overlap) {
-        const ious = each.map(({ labelled, predicted, both }) => both / (labelled + predicted - both) // NaN where the class is nowhere
-        );
-        const there = ious.filter((iou, k) => !Number.isNaN(iou) && k !== ignored);
-        metrics.mean_iou = there.reduce((a, b) => a + b, 0) / there.length;
-        if (count <= MOST_NAMED) ious.forEach((iou, k) => metrics[`iou/${named(k)}`] = iou);
-      }
-      return { metrics, worst: null };
-    },
-  };
-}
 
 /** Count, d and d^2, e, |e| and e^2, where d = target - reference and e = output - target. */
 const SUMS = 6;
@@ -380,34 +261,6 @@ export function pointsIn(output: Tensor, target: Tensor, from: number, count: nu
     }, so no metric can compare them: choose a ` +
       "model (and model.output_size) that gives one number per target.",
   );
-}
-
-function spread(mask: Tensor, items: Tensor): Tensor {
-  const { shape } = items;
-  const wide = mask.numel === items.numel
-    ? reshape(mask, shape)
-    : expand(reshape(mask, [shape[0], ...shape.slice(1).map(() => 1)]), shape);
-  return ne(wide, zerosLike(wide));
-}
-
-type OnDevice = ReturnType<typeof onDevice>;
-const upTo = new Map<number, OnDevice>();
-
-/** 0, 1, ..., one less than the number. */
-function numbersUpTo(count: number): OnDevice {
-  let there = upTo.get(count);
-  if (!there) upTo.set(count, there = onDevice(() => Float64Array.from({ length: count }, (_, i) => i)));
-  return there;
-}
-
-/** Each device's tensor is made once. */
-function onDevice(make: () => Float64Array): (device: Device, shape: readonly number[]) => Tensor {
-  const there = new Map<Device, Tensor>();
-  return (device, shape) => {
-    let t = there.get(device);
-    if (t === undefined) there.set(device, t = keep(scope(() => toDevice(tensor(make()), device))));
-    return reshape(t, shape);
-  };
 }
 
 /** The user's sums, and the number of samples, follow the task's. */

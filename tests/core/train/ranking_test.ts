@@ -2,7 +2,7 @@
 // tested in metrics_test.ts.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { memorySource } from "../../../core/data/memory.ts";
-import { areaUnderCurves, openRanking } from "../../../core/train/class_metrics.ts";
+import { areaUnderCurves, openRanking } from "../../../core/train/ranking.ts";
 import { evaluate } from "../../../core/train/evaluate.ts";
 import { openFeed } from "../../../core/train/feed.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
