@@ -3,6 +3,7 @@ import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatDuration, formatRate } from "../../core/base/format.ts";
 import { type FoundBatch, searchBatches, type Tried } from "../../core/train/finders/batch.ts";
 import { stepTimer } from "../../core/train/finders/timing.ts";
+import { measureNoise, type Noise } from "../../core/train/finders/noise.ts";
 import { asUserError } from "../../core/train/device.ts";
 import { mostAtOnce } from "../../core/train/memory.ts";
 import { USAGE } from "../find_batch.ts";
@@ -13,25 +14,43 @@ export async function findBatch(argv: string[]): Promise<number> {
     const { resolved: { config }, device, built } = await openHere("find-batch", argv, USAGE);
     const { json, quiet } = config.output,
       say = (line: string) => json || quiet ? undefined : console.log(line);
-    say(built.model.describe());
+    const notes: string[] = [], time = stepTimer(config, built, device, notes);
+    [...notes, built.model.describe()].forEach(say);
     say(HEAD);
     const most = {
       samples: built.data.train.length,
       memory: device === "cpu" ? mostAtOnce(config, built) : null,
     };
-    const found = searchBatches(most, stepTimer(config, built, device), (tried) => say(line(tried)));
+    const found = searchBatches(most, time, (tried) => say(line(tried)));
     if (found === null) {
       throw new UserError(
         "memory",
         "Not even one sample at a time fits into memory: try --amp bf16, --gradient-checkpointing or a smaller model.",
       );
     }
-    console.log(json ? JSON.stringify({ device, ...found }) : adviceOf(found));
+    const small = Math.min(
+      config.training.batch_size,
+      Math.max(1, Math.floor(built.data.train.length / 8)),
+      found.largest,
+    );
+    const noise = measureNoise(config, built, device, small);
+    if (json) console.log(JSON.stringify({ device, ...found, noise_scale: noise && finite(noise.samples) }));
+    else [adviceOf(found), ...(noise ? [noiseText(noise)] : [])].forEach((line) => console.log(line));
     return EXIT.done;
   } catch (error) {
     throw asUserError(error);
   }
 }
+
+const finite = (value: number) => Number.isFinite(value) ? value : null;
+
+const noiseText = ({ samples }: Noise): string =>
+  Number.isFinite(samples)
+    ? `Gradient noise scale with these weights: ${
+      Math.round(samples)
+    } samples. Far smaller batches learn more by growing, far ` +
+      "larger ones hardly; it grows as a model learns (--init-from FILE measures a checkpoint)."
+    : "The gradient is lost in its noise: batches of any of these sizes learn more by growing.";
 
 const row = (...cells: string[]) => cells.map((cell) => cell.padStart(12)).join("");
 const HEAD = row("batch", "samples/s", "a step", "memory");

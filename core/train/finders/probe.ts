@@ -21,6 +21,21 @@ export interface Probe {
   close(): void;
 }
 
+/** What changes the weights, which begin as those of a run do: new, or those of --init-from. */
+export function beginAsRun(config: Config, built: Built, device: Device, notes: string[]) {
+  const { training } = config, { model, arena, amp, data: { train } } = built;
+  const optimizer = optimizerFor(training.optimizer, arena, built.trained, model.root);
+  const scaler = amp === "fp16" ? scalerOf(config, device) : null;
+  const parts = { names: arena.names, stateDict: model.root.stateDict(), optimizer, scaler, ema: null };
+  const plan = planBatches({ batch_size: 1, global_batch_size: 0, grad_accum: 1 }, train.length, 1);
+  startFrom(
+    { config, resume: null },
+    { parts, plan, model, samples: train.length, resetEma: undefined },
+    notes,
+  );
+  return { optimizer, scaler };
+}
+
 /** Longest wait for data at a time. */
 const WAIT_MS = 1000;
 
@@ -32,13 +47,9 @@ export function openProbe(
   loaders: number,
   notes: string[],
 ): Probe {
-  const { training, data } = config, { model, arena, pass, amp, data: { train } } = built;
+  const { training, data } = config, { arena, pass, data: { train } } = built;
   const plan = planBatches(training, train.length, 1), sampling = openSampling(data, training.seed, train);
-  const optimizer = optimizerFor(training.optimizer, arena, built.trained, model.root);
-  const scaler = amp === "fp16" ? scalerOf(config, device) : null;
-  const parts = { names: arena.names, stateDict: model.root.stateDict(), optimizer, scaler, ema: null };
-  const beginning = { parts, plan, samples: train.length, resetEma: undefined, model };
-  startFrom({ config, resume: null }, beginning, notes);
+  const { optimizer, scaler } = beginAsRun(config, built, device, notes);
   const options = {
     ...{ pass, arena, optimizer, scaler, clipNorm: training.clip_norm, observe: null },
     checkpointing: training.gradient_checkpointing,
