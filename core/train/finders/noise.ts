@@ -31,7 +31,7 @@ export function noiseOf(smallSquare: number, bigSquare: number, size: number, co
   return { variance, squaredMean, samples: squaredMean > 0 ? Math.max(0, variance / squaredMean) : Infinity };
 }
 
-/** Of the weights as they are, over batches of `size`; null where the data has too few of them. */
+/** It takes the weights as they are and batches of `size`; null where the data has too few of them. */
 export function measureNoise(config: Config, built: Built, device: Device, size: number): Noise | null {
   const { pass, arena, amp, channelsLast, data: { train } } = built, { training, data } = config;
   const count = Math.min(MOST, Math.floor(train.length / size));

@@ -21,7 +21,7 @@ export interface Probe {
   close(): void;
 }
 
-/** What changes the weights, which begin as those of a run do: new, or those of --init-from. */
+/** The weights begin as those of a run do, new or those of --init-from; what is returned changes them. */
 export function beginAsRun(config: Config, built: Built, device: Device, notes: string[]) {
   const { training } = config, { model, arena, amp, data: { train } } = built;
   const optimizer = optimizerFor(training.optimizer, arena, built.trained, model.root);
