@@ -71,7 +71,10 @@ function typeSchema(setting: Setting): Schema {
         ],
       };
     case "list":
-      return { type: ["array", "string"], items: { type: ["string", "number"] } };
+      return {
+        type: ["array", "string"],
+        items: setting.choices.length > 0 ? { enum: setting.choices } : { type: ["string", "number"] },
+      };
     case "duration":
       return { type: ["string", "number"] };
     case "path":
