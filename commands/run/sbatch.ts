@@ -153,6 +153,12 @@ async function prepareArray(
   scheduler: Scheduler,
 ): Promise<PreparedJob> {
   const prepared = await prepareJob(words, scheduler);
+  if (prepared.job.layout.tasks === "per-node") {
+    throw new UserError(
+      "usage",
+      "The ranks of a sweep are started one by one: leave --layout task-per-node out.",
+    );
+  }
   const torque = prepared.job.site.pbs.dialect === "torque";
   const index = pbs ? torque ? "PBS_ARRAYID" : "PBS_ARRAY_INDEX" : "SLURM_ARRAY_TASK_ID";
   const array = todo.length > 1; // PBS knows no array of one
@@ -163,7 +169,7 @@ async function prepareArray(
     : todo.length === sweep.runs.length
     ? { shell: `"$${index}"` }
     : { shell: `"$(cut -d ' ' -f $((${index} + 1)) <<<'${todo.join(" ")}')"` };
-  const atOnce = jobs === undefined ? undefined : wholeNumber("jobs", jobs);
+  const atOnce = jobs === undefined ? undefined : wholeNumber("parallel", jobs);
   const job = {
     ...prepared.job,
     made: {
@@ -225,7 +231,7 @@ export async function sweepAsJob(
   const { own, rest: axes } = splitOwnOptions(rest, PLAN_OPTIONS);
   const request = parseOptions(own, PLAN_OPTIONS, usage).options;
   const typed = ["hpctrain", scheduler.command, "--kind", "sweep", ...words];
-  const { sweep, folder, todo, fixed, changed, summary: said } = planSweep(axes, request, typed, usage);
+  const { sweep, folder, todo, fixed, jobs, changed, summary: said } = planSweep(axes, request, typed, usage);
   const { pbs, how, output } = ending(job, scheduler);
   const array = {
     sweep,
@@ -234,7 +240,7 @@ export async function sweepAsJob(
     words: [...job, ...fixed],
     typed,
     pbs,
-    jobs: request.jobs ?? request.parallel,
+    jobs,
   };
   if (how === "dry-run") {
     console.log(said);

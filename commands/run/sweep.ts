@@ -50,9 +50,12 @@ export async function sweep(argv: string[]): Promise<number> {
   if (planned.changed) writeSweep(folder, sweep);
   console.log(planned.summary);
   if (todo.length === 0) return printSweepEnd(sweep, folder);
-  if (options.local) return await locally(sweep, folder, todo, jobsOf(options));
+  const { jobs } = planned;
+  if (options.local) {
+    return await locally(sweep, folder, todo, jobs === undefined ? 1 : wholeNumber("parallel", jobs));
+  }
   const { asArray } = await import("./sbatch.ts");
-  const { pbs, submit } = options, jobs = options.jobs ?? options.parallel;
+  const { pbs, submit } = options;
   const typed = ["hpctrain", "sweep", ...argv];
   return await asArray({
     sweep,
@@ -73,6 +76,8 @@ export interface PlannedSweep {
   readonly todo: readonly number[];
   /** Flags that all runs have. */
   readonly fixed: readonly string[];
+  /** Runs at the same time, as it was typed. */
+  readonly jobs: string | undefined;
   /** It is new or has more runs, which is not noted yet. */
   readonly changed: boolean;
   readonly summary: string;
@@ -103,7 +108,7 @@ export function planSweep(
   const todo = numbers.filter((i) => !settled.includes(states[i]));
   const all = formatPlural(numbers.length, "run");
   const summary = `Sweep ${sweep.name} in ${folder}: ${made ? all : `${todo.length} of ${all} not done yet`}`;
-  return { sweep, folder, todo, fixed: axes.fixed, changed, summary };
+  return { sweep, folder, todo, fixed: axes.fixed, jobs: options.jobs ?? options.parallel, changed, summary };
 }
 
 /** A first word that is no flag is the file of a search. */
@@ -276,7 +281,7 @@ async function show(
   const { folder, sweep } = findSweep(word, sweeps);
   const metric = options.metric ?? sweep.metric;
   const goal = goalOf(metric, options.goal ?? (metric === sweep.metric ? sweep.goal : undefined));
-  const rows = rowsOf(folder, { ...sweep, metric });
+  const rows = rowsOf(folder, sweep, metric);
   const best = ranked(rows, metric, goal);
   if (verb === "report") {
     const weights = best.length > 0 ? weightsOf(sweep, best[0].run) : null;
@@ -324,10 +329,3 @@ export function onlyOne(sweeps: string): string {
     names.length === 0 ? `There is no sweep below ${sweeps}.` : `Which sweep? There are ${names.join(", ")}.`,
   );
 }
-
-const jobsOf = ({ jobs, parallel }: Own) =>
-  jobs !== undefined
-    ? wholeNumber("jobs", jobs)
-    : parallel === undefined
-    ? 1
-    : wholeNumber("parallel", parallel);

@@ -20,7 +20,7 @@ async function rowsIn(cwd: string, verb = "status"): Promise<Row[]> {
 
 Deno.test("a search that is killed goes on where it was: no run is lost, and none is trained twice", () =>
   inTemp(async (cwd) => {
-    const long = ["--train-samples=1024", "--epochs=25", "--save-interval=200steps"];
+    const long = ["--train-samples=1024", "--epochs=16", "--save-interval=100steps"];
     const words = [
       "sweep",
       ...MLP,
@@ -46,7 +46,7 @@ Deno.test("a search that is killed goes on where it was: no run is lost, and non
     assertEquals(rows.slice(0, 2).map(({ values }) => values), before.map(({ values }) => values));
     for (const { run } of rows) {
       const events = eventsOf(cwd, run), steps = events.filter(({ kind }) => kind === "epoch");
-      assertEquals(steps.map(({ epoch }) => epoch), Array.from({ length: 25 }, (_, i) => i + 1), run);
+      assertEquals(steps.map(({ epoch }) => epoch), Array.from({ length: 16 }, (_, i) => i + 1), run);
       assertEquals(events.filter(({ kind, code }) => kind === "exit" && code === 0).length, 1, run);
     }
     assert(eventsOf(cwd, "sweep-000").some(({ kind }) => kind === "resume"), "it began anew");
@@ -77,7 +77,7 @@ Deno.test("losers are stopped early with a whole checkpoint, and the real optuna
   inTemp(async (cwd) => {
     Deno.writeTextFileSync(
       join(cwd, "search.yaml"),
-      "search: grid\nfirst_rung: 1ep\nreduce: 2\nspace: {lr: {choice: [1e-2, 1e-7]}}\n",
+      "search: grid\nparallel: 1\nfirst_rung: 1ep\nreduce: 2\nspace: {lr: {choice: [1e-2, 1e-7]}}\n",
     );
     const long = ["--train-samples=1024", "--epochs=40"], journal = join(cwd, "sweeps/sweep/optuna.log");
     Deno.mkdirSync(join(cwd, "sweeps/sweep"), { recursive: true });
@@ -94,6 +94,11 @@ Deno.test("losers are stopped early with a whole checkpoint, and the real optuna
     const evaluated = await succeed(["eval", "checkpoints/sweep-001_latest.pt"], { cwd });
     assertStringIncludes(evaluated.stdout, "Val Loss");
     assertEquals((await rowsIn(cwd, "best"))[0].run, "sweep-000");
+    const other = await succeed(["sweep", "best", "--metric=mae", "--json"], { cwd });
+    const { metrics } = eventsOf(cwd, "sweep-000").findLast(({ kind, val_loss }) =>
+      kind === "eval" && val_loss === kept.metric
+    ) as unknown as { metrics: { mae: number } };
+    assertEquals(JSON.parse(other.stdout).runs[0].metric, metrics.mae);
     assertMatch((await succeed(["sweep", "report"], { cwd })).stdout, /^sweep\.html \(\d/);
     const page = Deno.readTextFileSync(join(cwd, "sweep.html"));
     assertStringIncludes(page, "checkpoints/sweep-000_best.pt");
@@ -154,6 +159,10 @@ Deno.test("what a search lacks is told in a sentence", () =>
       [
         ["--lr=1,2", "--search=tpe", "--max-runs=3", "--local", "--parallel=0"],
         /--parallel should be a whole number/,
+      ],
+      [
+        ["--lr=1,2", "--search=grid", "--layout=task-per-node", "--ntasks-per-node=2"],
+        /leave --layout task-per-node out/,
       ],
       [["report", "nowhere"], /nowhere is no sweep/],
       [["s.yaml", "--search=tpe", "--max-runs=3", "--name=old"], /is of another sweep of the name old/],

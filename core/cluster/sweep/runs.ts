@@ -108,11 +108,15 @@ export interface SweepRow {
   readonly why: string;
 }
 
-export function rowsOf(folder: string, sweep: Sweep, now = Date.now() / 1000): SweepRow[] {
-  if (!isSearch(sweep)) return sweep.runs.map((run) => rowOf(sweep, run, now));
+/** `metric` may be another than the one that the sweep is about. */
+export function rowsOf(folder: string, sweep: Sweep, metric = sweep.metric): SweepRow[] {
+  const asked = { ...sweep, metric }, now = Date.now() / 1000;
+  if (!isSearch(sweep)) return sweep.runs.map((run) => rowOf(asked, run, now));
   return readTrials(folder).map((trial) => {
-    const run = runOf(sweep, trial);
-    return trial.result === null ? rowOf(sweep, run, now) : settledRow(sweep, run, trial.result);
+    const run = runOf(sweep, trial), { result } = trial;
+    if (result === null) return rowOf(asked, run, now);
+    if (metric === sweep.metric) return settledRow(sweep, run, result);
+    return { ...rowOf(asked, run, now), state: result.state, why: result.why };
   });
 }
 

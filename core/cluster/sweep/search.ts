@@ -38,7 +38,7 @@ export function searchOf(words: SearchWords, space: readonly Dimension[], seed: 
       }`,
     );
   }
-  const size = kind === "grid" ? sizeOfGrid(space) : MOST_RUNS;
+  const size = kind === "grid" ? sizeOfGrid(space) : sizeOf(space);
   const given = words["max-runs"];
   if (given === undefined && kind !== "grid") {
     throw new UserError(
@@ -50,6 +50,13 @@ export function searchOf(words: SearchWords, space: readonly Dimension[], seed: 
   return { kind, space, maxRuns, seed, rungs: rungsOf(kind, words) };
 }
 
+/** Points of a space; a range of fractions has as many as anybody asks for. */
+const sizeOf = (space: readonly Dimension[]): number =>
+  space.reduce((product, one) => {
+    if (one.kind === "choice") return product * one.choices.length;
+    return one.kind === "int" ? product * (one.high - one.low + 1) : Infinity;
+  }, 1);
+
 function sizeOfGrid(space: readonly Dimension[]): number {
   const range = space.find((one) => one.kind !== "choice");
   if (range) {
@@ -58,7 +65,7 @@ function sizeOfGrid(space: readonly Dimension[]): number {
       `${range.name} is a range, and a grid has lists: give its values, or draw runs with --search random, tpe or asha.`,
     );
   }
-  const size = space.reduce((product, one) => product * (one.kind === "choice" ? one.choices.length : 1), 1);
+  const size = sizeOf(space);
   if (size <= MOST_RUNS) return size;
   throw new UserError(
     "usage",
@@ -107,14 +114,31 @@ export interface Earlier extends Omit<Tried, "point"> {
   readonly words: readonly string[];
 }
 
+/** A draw that was made before is made again so often, and then taken. */
+const MOST_DRAWS = 200;
+/** TPE that comes back to the same run again and again has found what there is; then it looks elsewhere. */
+const MOST_GUIDED = 10;
+
 /**
- * The words of run `number`. All searches but TPE depend on the seed and the number alone; TPE also on what
- * is known of earlier runs. `value` of those is to be minimised.
+ * The words of run `number`, which no earlier run has. All searches but TPE depend on the seed and the number
+ * alone; TPE also on what is known of earlier runs. `value` of those is to be minimised.
  */
 export function nextWords(search: Search, number: number, earlier: readonly Earlier[]): string[] {
+  if (search.kind === "grid") return gridWords(search.space, number);
+  const made = new Set(earlier.map(({ words }) => words.join("\0")));
+  for (let again = 0;; again++) {
+    const words = drawnWords(search, number + again * MOST_RUNS, { earlier, guided: again < MOST_GUIDED });
+    if (again === MOST_DRAWS || !made.has(words.join("\0"))) return words;
+  }
+}
+
+function drawnWords(
+  search: Search,
+  number: number,
+  { earlier, guided }: { earlier: readonly Earlier[]; guided: boolean },
+): string[] {
   const { kind, space, seed } = search;
-  if (kind === "grid") return gridWords(space, number);
-  const point = (kind === "tpe" ? suggested(search, number, earlier) : null) ??
+  const point = (kind === "tpe" && guided ? suggested(search, number, earlier) : null) ??
     space.map((dimension) => valueAt(dimension, uniform(key(seed, "sweep", dimension.name))(number)));
   return space.map((dimension, d) => wordOf(dimension, point[d]));
 }

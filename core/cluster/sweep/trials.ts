@@ -97,12 +97,12 @@ export const writeClimb = (folder: string, number: number, climb: Climb): void =
   writeJson(pathOf(folder, number, ".rungs.json"), climb);
 
 /** The values of all other trials at a rung; one without a number is the worst. */
-export function othersAt(folder: string, number: number): (rung: number) => number[] {
-  const climbs = listed(trialsIn(folder)).filter((name) => name.endsWith(".rungs.json"))
+export function othersAt(folder: string, number: number, rung: number): number[] {
+  return listed(trialsIn(folder)).filter((name) => name.endsWith(".rungs.json"))
     .map((name) => Number(name.slice(0, name.indexOf("."))))
     .filter((other) => other !== number)
-    .map((other) => readClimb(folder, other));
-  return (rung) => climbs.flatMap(({ values }) => rung < values.length ? [values[rung] ?? Infinity] : []);
+    .map((other) => readClimb(folder, other))
+    .flatMap(({ values }) => rung < values.length ? [values[rung] ?? Infinity] : []);
 }
 
 export function runsOfTrials(folder: string, sweep: SearchSweep): SweepRun[] {

@@ -40,7 +40,7 @@ self.onmessage = async ({ data }: MessageEvent<WatchOptions>) => {
     const value = sweep.goal === "maximize" ? -evaluation.value : evaluation.value;
     const after = climb(now, { ...evaluation, value }, sweep.search.rungs, {
       end,
-      othersAt: othersAt(folder, number),
+      othersAt: (rung) => othersAt(folder, number, rung),
     });
     if (after === now) return;
     writeClimb(folder, number, now = after); // before it stops: whoever takes it up knows

@@ -77,6 +77,22 @@ Deno.test("a grid goes through all combinations, and random draws are a function
   assertEquals(searchOf(steps, space, 3).rungs, { unit: "steps", first: 500, reduce: 4 });
 });
 
+Deno.test("no run is drawn twice, and a space without fractions has no more runs than points", () => {
+  const { space } = parseSearchFile(
+    "space: {layers: {int: [1, 4]}, optimizer: {choice: [adamw, sgd, lamb]}}",
+    "f",
+  );
+  for (const kind of ["random", "tpe", "asha"]) {
+    const search = searchOf({ search: kind, "max-runs": "50" }, space, 3);
+    assertEquals(search.maxRuns, 12);
+    const tried: { words: string[]; state: "done"; value: number; step: number }[] = [];
+    for (let i = 0; i < 12; i++) {
+      tried.push({ words: nextWords(search, i, tried), state: "done", value: i, step: 1 });
+    }
+    assertEquals(new Set(tried.map(({ words }) => words.join())).size, 12, kind);
+  }
+});
+
 Deno.test("whether more is better follows from the metric, or is said", () => {
   assertEquals(["val_loss", "mae", "train_loss"].map((name) => goalOf(name)), Array(3).fill("minimize"));
   assertEquals(
