@@ -13,6 +13,7 @@ import { corpusFiles, isNamedAsText } from "../../core/data/text/corpus.ts";
 import { packText } from "../../core/data/text/pack.ts";
 import { isProse } from "../../core/data/text/prose.ts";
 import { openTextProgress } from "../../core/data/text/progress.ts";
+import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { refuseInside } from "../../core/data/formats/packed/request.ts";
 import { type OPTIONS, USAGE } from "../pack.ts";
 
@@ -43,6 +44,8 @@ export async function packCorpus({ config, positionals }: Resolved, options: Opt
     );
   }
   for (const source of sources) refuseInside(source, out);
+  // One writer is enough: the others have nothing to do.
+  if (rankContext(Deno.env.toObject(), placeFlags(config.distributed)).rank > 0) return EXIT.done;
   const files = corpusFiles(sources), { quiet, json } = config.output;
   const progress = openTextProgress(quiet || json), began = performance.now();
   const made = await packText({
@@ -79,6 +82,11 @@ export async function packCorpus({ config, positionals }: Resolved, options: Opt
       console.log("The end of each document validates: they are too few to hold some of them out.");
     }
     if (made.by === "documents") console.log(`${formatPlural(val!.documents, "whole document")} validate.`);
+    if (made.end === null) {
+      console.log(
+        `${made.tokenizer} has no token that ends a document, such as <|endoftext|>: documents follow each other.`,
+      );
+    }
     console.log(`Train with it: hpctrain --model gpt --data-path ${out}`);
   }
   return EXIT.done;

@@ -206,6 +206,7 @@ function tooFew(path: string, found: number, context: number): UserError {
 export function previewTokens<R>(path: string, use: (preview: Preview) => R): R {
   return withFiles((open) => {
     const names = filesOf(path);
+    const about = isFolder(path) ? readAbout(path) : null;
     const found = [...names.train, ...names.val].map((name) => {
       const bytes = open(name);
       return { ...findTokens(bytes), name: basename(name), bytes };
@@ -219,6 +220,7 @@ export function previewTokens<R>(path: string, use: (preview: Preview) => R): R 
       noun: "file",
       facts: {
         stored: [...new Set(found.map(({ type }) => type))].join(" and "),
+        ...(about && { tokenizer: `${about.tokenizer}, ${formatPlural(about.vocabulary, "token")}` }),
         "validate with": names.val.length > 0
           ? names.val.map((name) => basename(name)).join(", ")
           : "no file of its own",
