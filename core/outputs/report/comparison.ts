@@ -1,10 +1,10 @@
 // Several runs beside each other: what differs in their settings, how good each became, and which one is best.
 import { formatBytes, formatCount, formatDuration, formatPlural, formatRate } from "../../base/format.ts";
+import { flat, NAMES_OF_RUN } from "../../run/flat_settings.ts";
 import type { RunData } from "../../run/run_data.ts";
 import type { RunStatus } from "../../run/status.ts";
 import { headCell, Html, markup } from "./html.ts";
 import { headlineOf, higherIsBetter, lowered, measureLabel, measureText, shortValue } from "./measures.ts";
-import { flat } from "./settings.ts";
 import { elapsedSecondsOf, peakMemory, STATE_CLASS, typical } from "./summary.ts";
 
 /** The number of the run with the least validation loss; null where none was evaluated. */
@@ -132,9 +132,6 @@ function cell(
     value === first ? markup`<b>${text}</b>` : text
   }</td>`;
 }
-
-/** Names and paths differ in all runs. */
-const NAMES_OF_RUN = /^(output\.(run_name|save_dir|model_dir)|wandb\.|environment\.|training\.resume$)/;
 
 export function differences(runs: readonly RunData[]): Html | null {
   const settings = runs.map(({ config }) => new Map(flat(config)));

@@ -1,18 +1,10 @@
 // The settings of a run with where each came from, its environment, and its warnings.
 import { formatCount } from "../../base/format.ts";
+import { flat } from "../../run/flat_settings.ts";
 import type { RunData } from "../../run/run_data.ts";
 import { gpuLine } from "../../run/console.ts";
 import { type Html, markup } from "./html.ts";
 import { dateOf } from "./summary.ts";
-
-export function flat(config: unknown, path = ""): [string, string][] {
-  if (typeof config !== "object" || config === null || Array.isArray(config)) return [[path, textOf(config)]];
-  return Object.entries(config).flatMap(([name, value]) =>
-    flat(value, path === "" ? name : `${path}.${name}`)
-  );
-}
-
-const textOf = (value: unknown): string => typeof value === "string" ? value : JSON.stringify(value) ?? "";
 
 export function configurationSection({ config, origins }: RunData): Html | null {
   const all = flat(config);

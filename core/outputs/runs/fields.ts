@@ -2,6 +2,7 @@
 // the end of it, or their flag.
 import { UserError } from "../../base/errors.ts";
 import { didYouMean } from "../../base/suggest.ts";
+import { NAMES_OF_RUN } from "../../run/flat_settings.ts";
 import { parseDuration } from "../../settings/setting.ts";
 import { canonical, FLAGS } from "../../settings/settings.ts";
 import type { RowState, RunRow } from "./row.ts";
@@ -174,15 +175,11 @@ function order(a: number | string, b: number | string): number {
   return typeof a === "number" && typeof b === "number" ? a - b : names.compare(String(a), String(b));
 }
 
-/** These differ from run to run anyway. */
-const OWN =
-  /^(output\.(run_name|save_dir|model_dir)|wandb\.|environment\.|cluster\.job_name$|training\.resume$)/;
-
 /** The settings that differ between these runs: those first that most runs have changed. */
 export function differing(rows: readonly RunRow[]): string[] {
   const made = rows.filter(({ settings }) => settings.size > 0);
   const paths = new Set(made.flatMap(({ settings }) => [...settings.keys()]));
-  const counted = [...paths].filter((path) => !OWN.test(path)).map((path) => {
+  const counted = [...paths].filter((path) => !NAMES_OF_RUN.test(path)).map((path) => {
     const counts = new Map<string, number>();
     for (const { settings } of made) {
       const value = settings.get(path) ?? "";

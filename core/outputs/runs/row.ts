@@ -9,6 +9,7 @@ import {
   type RunEvent,
   type WarningEvent,
 } from "../../run/events.ts";
+import { flat } from "../../run/flat_settings.ts";
 import { bestOf, type Lineage, lineageNow, wallOf } from "../../run/lineage.ts";
 import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
 import { type Ends, eventsOfKind, kindOf, linesAround, readEnds, timeOf } from "./ends.ts";
@@ -356,14 +357,6 @@ function secondsOf(lineage: Lineage | null, { begunAt, lastAt }: Found): number 
 
 const KINDS = new Map(Object.entries(EXIT).map(([kind, code]) => [code as number, kind as ExitKind]));
 const failureOf = (code: number): ExitKind | null => KINDS.get(code) ?? null;
-
-/** Path -> value as text, of a tree of settings. */
-export function flat(config: unknown, path = ""): [string, string][] {
-  if (!isRecord(config)) return [[path, typeof config === "string" ? config : JSON.stringify(config) ?? ""]];
-  return Object.entries(config).flatMap(([name, value]) =>
-    flat(value, path === "" ? name : `${path}.${name}`)
-  );
-}
 
 const isNumber = (value: unknown): value is number => typeof value === "number";
 const isRecord = (value: unknown): value is Record<string, unknown> =>

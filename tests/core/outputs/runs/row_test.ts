@@ -3,7 +3,8 @@ import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/asse
 import { join } from "@std/path";
 import { linesAround } from "../../../../core/outputs/runs/ends.ts";
 import { findRuns } from "../../../../core/outputs/runs/find.ts";
-import { flat, rowOf } from "../../../../core/outputs/runs/row.ts";
+import { rowOf } from "../../../../core/outputs/runs/row.ts";
+import { flat } from "../../../../core/run/flat_settings.ts";
 import { readRun } from "../../../../core/run/run_data.ts";
 import { progressOf, runStatusOf } from "../../../../core/run/status.ts";
 import { type MadeRun, makeRun } from "../../run/made_run.ts";
