@@ -1,11 +1,11 @@
 // The page as text; what a browser makes of it is tested in tests/integration/report_test.ts.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { flat } from "../../../../core/run/flat_settings.ts";
 import { reportPage } from "../../../../core/outputs/report/page.ts";
 import { comparison, comparisonVerdict, differences } from "../../../../core/outputs/report/comparison.ts";
 import {
   configurationSection,
   environmentSection,
-  flat,
   warningsSection,
 } from "../../../../core/outputs/report/settings.ts";
 import { summarySection, typical } from "../../../../core/outputs/report/summary.ts";
