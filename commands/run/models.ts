@@ -12,7 +12,8 @@ import {
   memorySize,
   type ModelCost,
 } from "../../core/models/cost.ts";
-import { aboutModel, createModel, factsFor, MODELS } from "../../core/models/registry.ts";
+import { aboutModel, factsFor } from "../../core/models/known_sizes.ts";
+import { createModel, MODELS } from "../../core/models/registry.ts";
 import { type ExportedModel, exportedModel, isExported } from "../../core/models/exported/model.ts";
 import { createLoss } from "../../core/models/losses.ts";
 import { type Facts, type Model, parameterCount } from "../../core/models/model.ts";

@@ -1,7 +1,7 @@
 // Weights of timm's and Hugging Face's models under the names and in the layouts of the same models here, which are
 // torchvision's (vit, convnext) and nanoGPT's (gpt). The file's keys tell whose they are.
 import type { TensorShape } from "./state_dict.ts";
-import { DTYPE_BYTES, memoryStorage, tensorBytes, TensorData } from "./value.ts";
+import { DTYPE_BYTES, isContiguous, memoryStorage, tensorBytes, TensorData } from "./value.ts";
 
 interface Library {
   /** Its owner's name and the model's, in words. */
@@ -10,7 +10,7 @@ interface Library {
   readonly has: RegExp;
   readonly wants: string;
   /** Names of the file and of the model, in which `#` is a number. The first that fits counts. */
-  readonly names: readonly (readonly [theirs: string, ours: string])[];
+  readonly names: readonly (readonly [theirs: string, ours: string | ((...numbers: number[]) => string)])[];
   /** Tensors of the file that hold no weights of the model. */
   readonly without?: RegExp;
   /** Matrices that are stored the other way round. */
@@ -19,6 +19,10 @@ interface Library {
 
 const HF_LAYER = "vit.encoder.layer.#", HF_NEW = "vit.layers.#";
 const LAYER = "encoder.layers.encoder_layer_#", QKV = `${LAYER}.self_attention.in_proj_`;
+
+/** Stages and what makes maps smaller before them take turns. */
+const stage = (part: string) => (s: number, i: number) => `features.${2 * s + 1}.${i}.${part}`;
+const smaller = (s: number, i: number) => `features.${2 * s}.${i}.`;
 
 const LIBRARIES: readonly Library[] = [
   {
@@ -69,6 +73,39 @@ const LIBRARIES: readonly Library[] = [
     ],
   },
   {
+    whose: "timm's ConvNeXt",
+    has: /^stages\.0\.blocks\.0\.conv_dw\.weight$/,
+    wants: "features.0.0.weight",
+    names: [
+      ["stem.#.", (i) => `features.0.${i}.`],
+      ["stages.#.downsample.#.", smaller],
+      ["stages.#.blocks.#.gamma", stage("layer_scale")],
+      ["stages.#.blocks.#.conv_dw.", stage("block.0.")],
+      ["stages.#.blocks.#.norm.", stage("block.2.")],
+      ["stages.#.blocks.#.mlp.fc1.", stage("block.3.")],
+      ["stages.#.blocks.#.mlp.fc2.", stage("block.5.")],
+      ["head.norm.", "classifier.0."],
+      ["head.fc.", "classifier.2."],
+    ],
+  },
+  {
+    whose: "Hugging Face's ConvNeXt",
+    has: /^(convnext\.)?encoder\.stages\.0\.layers\.0\.dwconv\.weight$/,
+    wants: "features.0.0.weight",
+    names: [
+      ["convnext.embeddings.patch_embeddings.", "features.0.0."],
+      ["convnext.embeddings.layernorm.", "features.0.1."],
+      ["convnext.encoder.stages.#.downsampling_layer.#.", smaller],
+      ["convnext.encoder.stages.#.layers.#.layer_scale_parameter", stage("layer_scale")],
+      ["convnext.encoder.stages.#.layers.#.dwconv.", stage("block.0.")],
+      ["convnext.encoder.stages.#.layers.#.layernorm.", stage("block.2.")],
+      ["convnext.encoder.stages.#.layers.#.pwconv1.", stage("block.3.")],
+      ["convnext.encoder.stages.#.layers.#.pwconv2.", stage("block.5.")],
+      ["convnext.layernorm.", "classifier.0."],
+      ["classifier.", "classifier.2."],
+    ],
+  },
+  {
     whose: "Hugging Face's GPT-2",
     has: /^(transformer\.)?h\.0\.attn\.c_attn\.weight$/,
     wants: "transformer.wte.weight",
@@ -98,7 +135,7 @@ export function knownNames(expected: readonly TensorShape[], tensors: Map<string
     const part = /^(.*in_proj_)([012])\.(weight|bias)$/.exec(ours);
     if (part !== null) {
       (parts.get(part[1] + part[3]) ?? opened(parts, part[1] + part[3]))[Number(part[2])] = tensor;
-    } else found.set(ours, library.turned?.test(ours) ? turned(tensor) : tensor);
+    } else found.set(ours, library.turned?.test(ours) ? turned(tensor) : shaped(tensor, shapes.get(ours)));
   }
   for (const [name, three] of parts) found.set(name, joined(three));
   return { tensors: found, notice: `The names are ${library.whose}: its weights go to the same places here` };
@@ -121,11 +158,14 @@ function isOwn(
 function renamed({ names }: Library, name: string): string {
   for (const [theirs, ours] of names) {
     // A file of the model without its head lacks the first word.
-    const [, first, rest] = /^(vit\.|transformer\.)?(.*)$/.exec(theirs)!;
-    const source = (first ? `(?:${first})?` : "") + rest.replaceAll(".", "\\.").replace("#", "(\\d+)");
+    const [, first, rest] = /^(vit\.|transformer\.|convnext\.)?(.*)$/.exec(theirs)!;
+    const source = (first ? `(?:${first})?` : "") + rest.replaceAll(".", "\\.").replaceAll("#", "(\\d+)");
     const match = new RegExp(`^${source}`).exec(name);
     if (match === null) continue;
-    return ours.replace("#", match[1] ?? "") + name.slice(match[0].length);
+    const made = typeof ours === "string"
+      ? ours.replace("#", match[1] ?? "")
+      : ours(...match.slice(1).map(Number));
+    return made + name.slice(match[0].length);
   }
   return name;
 }
@@ -134,6 +174,14 @@ function opened(parts: Map<string, TensorData[]>, name: string): TensorData[] {
   const list: TensorData[] = [];
   parts.set(name, list);
   return list;
+}
+
+/** A factor for each channel may be [n] or [n, 1, 1]. */
+function shaped(tensor: TensorData, wanted: readonly number[] = tensor.shape): TensorData {
+  const { dtype, shape, storage, offset } = tensor;
+  const same = wanted.length > shape.length && wanted.slice(0, shape.length).join() === shape.join() &&
+    wanted.slice(shape.length).every((size) => size === 1);
+  return same && isContiguous(tensor) ? new TensorData(dtype, wanted, storage, undefined, offset) : tensor;
 }
 
 const turned = ({ dtype, shape, storage, strides, offset }: TensorData): TensorData =>

@@ -409,6 +409,13 @@ class Vit(torchvision.models.VisionTransformer):
         return self.conv_proj(x).flatten(2).permute(0, 2, 1)
 
 
+def convnext_tiny(width, outputs):
+    """Stochastic depth, which torchvision's own convnext_tiny has in training, is left out."""
+    Stage = torchvision.models.convnext.CNBlockConfig
+    stages = [Stage(width << i, width << i + 1 if i < 3 else None, count) for i, count in enumerate((3, 3, 9, 3))]
+    return torchvision.models.ConvNeXt(stages, num_classes=outputs)
+
+
 def vit(image, patch, layers, heads, embed, outputs, dropout=0.0, padding="zeros"):
     height, width = image if isinstance(image, (list, tuple)) else (image, image)
     options = {"num_layers": layers, "num_heads": heads, "hidden_dim": embed, "mlp_dim": 4 * embed}

@@ -90,6 +90,17 @@ written("huggingface-vit.pt", vit, images)
 vit.save_pretrained(f"{folder}/vit")
 os.rename(f"{folder}/vit/model.safetensors", f"{folder}/huggingface-vit.safetensors")
 told("huggingface-vit.safetensors", vit, images)
+STAGES = (4, 8, 16, 32)
+written("torchvision-convnext.pt", drawn(torchvision.models.ConvNeXt(
+    [torchvision.models.convnext.CNBlockConfig(n, 2 * n if n < 32 else None, count) for n, count in zip(STAGES, (3, 3, 9, 3))],
+    num_classes=5)), images)
+written("timm-convnext.safetensors", drawn(timm.create_model("convnext_tiny", dims=STAGES, num_classes=5)), images)
+convnext = drawn(transformers.ConvNextForImageClassification(transformers.ConvNextConfig(
+    hidden_sizes=list(STAGES), depths=[3, 3, 9, 3], num_labels=5)))
+written("huggingface-convnext.pt", convnext, images)
+convnext.save_pretrained(f"{folder}/convnext")
+os.rename(f"{folder}/convnext/model.safetensors", f"{folder}/huggingface-convnext.safetensors")
+told("huggingface-convnext.safetensors", convnext, images)
 gpt = drawn(transformers.GPT2LMHeadModel(transformers.GPT2Config(**GPT)))
 written("huggingface-gpt2.pt", gpt, tokens)
 torch.save(gpt.transformer.state_dict(), f"{folder}/huggingface-gpt2-base.pt")

@@ -9,6 +9,9 @@ export const MODEL_NAMES = [
   "resnet34",
   "resnet50",
   "resnet101",
+  "convnext_tiny",
+  "convnext_small",
+  "convnext_base",
   "unet",
   "convlstm",
   "fno",
@@ -77,7 +80,7 @@ export const model = {
   }),
   channels: size("channels of the input images", { empty: "taken from the data" }),
   image_size: size("height and width of the input images, in pixels", { empty: "taken from the data" }),
-  width: size("channels of the first stage (cosmo-cnn, unet) or of all layers (fno, convlstm)", {
+  width: size("channels of the first stage (cosmo-cnn, unet, convnext) or of all layers (fno, convlstm)", {
     flag: "width",
   }),
   depth: size("times that maps are halved (unet)", {

@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { costOf, type ModelCost } from "../../../core/models/cost.ts";
-import { createModel, factsFor } from "../../../core/models/registry.ts";
+import { factsFor } from "../../../core/models/known_sizes.ts";
+import { createModel } from "../../../core/models/registry.ts";
 import type { Model } from "../../../core/models/model.ts";
 import { liveTensors } from "../../../ffi/tensor.ts";
 import { settings } from "../train/rig.ts";

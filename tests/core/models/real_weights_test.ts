@@ -54,6 +54,7 @@ const FLAGS: Record<string, string> = {
   "simple-convnet": "",
   vit: "--layers 2 --heads 2 --embed 32 --patch-size 8",
   gpt: "--layers 2 --heads 2 --embed 32",
+  convnext_tiny: "--width 4",
 };
 
 function made(name: string, more = ""): Model {
@@ -82,12 +83,18 @@ function apart(ours: readonly number[], theirs: readonly number[]): number {
   return ours.reduce((a, value, i) => Math.max(a, Math.abs(value - theirs[i])), 0) / (most || 1);
 }
 
+const MODELS = [["resnet18", "resnet18"], ["vit", "vit"], ["convnext", "convnext_tiny"], ["gpt", "gpt"]];
+
 for (const [file, logits] of Object.entries(real.files)) {
   Deno.test(`${file} starts by its names, with the logits of the library that wrote it`, () => {
-    const model = made(file.includes("resnet18") ? "resnet18" : file.includes("vit") ? "vit" : "gpt");
+    const model = made(MODELS.find(([part]) => file.includes(part))![1]);
     using opened = openCheckpoint(`${folder}/${file}`);
     const { notice = "" } = loadWeights(model.root.stateDict(), opened.root, file);
-    assertEquals(/timm's ViT|Hugging Face's/.test(notice), /timm-vit|huggingface/.test(file), notice);
+    assertEquals(
+      /timm's|Hugging Face's/.test(notice),
+      /timm-vit|timm-convnext|huggingface/.test(file),
+      notice,
+    );
     assert(apart(answer(model), logits) < 1e-5, `${apart(answer(model), logits)}`);
     model.root.free();
   });

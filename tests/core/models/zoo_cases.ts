@@ -2,6 +2,7 @@
 import type { Facts, Model } from "../../../core/models/model.ts";
 import { cosmoCnn, simpleConvnet } from "../../../core/models/zoo/convnets.ts";
 import { convLstm } from "../../../core/models/zoo/convlstm.ts";
+import { convnext } from "../../../core/models/zoo/convnext.ts";
 import { fno } from "../../../core/models/zoo/fno.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
@@ -230,6 +231,16 @@ const PLAIN: readonly ZooCase[] = [
     target: { shape: [2, 7, 9], below: 3 },
     task: "segmentation",
   }),
+  {
+    title: "convnext_tiny, four channels wide at first",
+    peer: "convnext_tiny",
+    sizes: { width: 4, outputs: 3 },
+    make: () => convnext("convnext_tiny", { channels: 3, outputs: 3, width: 4 }),
+    redraw: true,
+    input: { shape: [2, 3, 32, 32] },
+    target: { shape: [2], below: 3 },
+    task: "classification",
+  },
   {
     title: "vit",
     peer: "vit",

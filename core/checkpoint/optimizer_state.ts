@@ -1,0 +1,79 @@
+// Finds an optimizer's state in a checkpoint, parameter by parameter.
+import type { Tensor } from "../../ffi/tensor.ts";
+import { UserError } from "../base/errors.ts";
+import type { Parts } from "./training_state.ts";
+import { field, tensorBytes, TensorData, type Value } from "./value.ts";
+
+type Copy = (into: Tensor, data: TensorData) => void;
+
+/** Nothing is changed before `put`. */
+export function matchOptimizer(
+  parts: Parts,
+  root: Value,
+  own: Value,
+  path: string,
+): { put(copy: Copy): void } {
+  const type = field(own, "optimizer");
+  if (type !== parts.optimizer.type) {
+    throw new UserError(
+      "checkpoint",
+      `${path} was made with the optimizer ${type}, this run has ${parts.optimizer.type}: ` +
+        `use --optimizer ${type}, or start a new run from its weights with --init-from ${path}.`,
+    );
+  }
+  const steps = optimizerSteps(root);
+  const state = field(field(root, "optimizer_state_dict"), "state");
+  const groups = field(field(root, "optimizer_state_dict"), "param_groups");
+  if (!(state instanceof Map) || !Array.isArray(groups) || !(steps >= 0)) {
+    throw new UserError(
+      "checkpoint",
+      `${path} has no optimizer state: start a new run with --init-from ${path}.`,
+    );
+  }
+  const found: [Tensor, TensorData][] = [];
+  const numbers = numbersOf(groups, parts.names);
+  const put = (copy: Copy) => {
+    parts.optimizer.steps = steps;
+    const own = parts.optimizer.groups;
+    if (own) own.steps = own.factors.map((_, g) => stepOf(state.get(numbers[own.of.indexOf(g)])) ?? steps);
+    for (const [t, data] of found) copy(t, data);
+  };
+  if (state.size === 0) return { put };
+  parts.names.forEach((name, i) => {
+    for (const [slot, tensors] of parts.optimizer.slots) {
+      const data = field(state.get(numbers[i]), slot);
+      const shape = tensors[i].shape.join(", ");
+      if (!(data instanceof TensorData) || data.shape.join(", ") !== shape) {
+        throw new UserError(
+          "checkpoint",
+          `${path}: the optimizer's ${slot} of ${name} should have shape [${shape}]` +
+            `${data instanceof TensorData ? ` and has [${data.shape.join(", ")}]` : " and is missing"}. ` +
+            `Is it a checkpoint of another model? Weights alone: --init-from ${path}.`,
+        );
+      }
+      found.push([tensors[i], data]);
+    }
+  });
+  return { put };
+}
+
+/** Each parameter's number in the file, by its name: another run may train others. */
+function numbersOf(groups: readonly Value[], names: readonly string[]): number[] {
+  const listed = new Map<string, number>();
+  for (const group of groups) {
+    const numbers = field(group, "params"), own = field(group, "param_names");
+    if (!Array.isArray(numbers) || !Array.isArray(own)) return names.map((_, i) => i);
+    own.forEach((name, i) => listed.set(String(name), Number(numbers[i])));
+  }
+  return names.map((name, i) => listed.size === 0 ? i : listed.get(name) ?? NaN);
+}
+
+function stepOf(entry: Value | undefined): number | null {
+  const step = field(entry, "step");
+  if (!(step instanceof TensorData) || step.dtype !== "f32" || step.numel !== 1) return null;
+  return new Float32Array(tensorBytes(step).slice().buffer)[0];
+}
+
+function optimizerSteps(root: Value): number {
+  return Number(field(field(root, "scheduler_state_dict"), "last_epoch") ?? 0);
+}
