@@ -27,17 +27,22 @@ const steps = {
 } as const;
 const text = { task: "language", input: { shape: [24], dtype: "i64" }, outputs: 65 } as const;
 
+const large = { ...images, input: { shape: [1, 32, 32], dtype: "f32" } } as const;
+
 const factsFor = (name: string): Facts =>
   ({ mlp: rows, "cosmo-cnn": maps, unet: masks, convlstm: steps, fno: masks, gpt: text } as Record<
     string,
     Facts
-  >)[name] ?? images;
+  >)[name] ?? (name.startsWith("convnext") ? large : images);
 
 for (const name of MODELS) {
   Deno.test(`${name} takes its sizes from the data, and one batch passes`, () => {
     scope(() => {
       const facts = factsFor(name);
-      const model = createModel(settings({ name, width: /unet|fno|lstm/.test(name) ? 4 : 0 }), facts);
+      const model = createModel(
+        settings({ name, width: /unet|fno|lstm|convnext/.test(name) ? 4 : 0 }),
+        facts,
+      );
       const language = facts.task === "language";
       const x = (language ? zeros : ones)([2, ...facts.input.shape], { dtype: facts.input.dtype });
       const { shape } = forward(model, x) as Tensor;
@@ -137,6 +142,7 @@ for (
       "another --model",
     ],
     ["frequencies that are not there", { name: "fno", modes: 9 }, masks, "16 x 24", "--modes to 8"],
+    ["images too small", { name: "convnext_tiny" }, images, "these are 16 x 16", "--resize 32"],
     ["patches larger than images", { name: "vit", patch_size: 17 }, images, "16 x 16", "--patch-size to 16"],
   ] as [string, Partial<Config["model"]>, Facts, ...string[]][]
 ) {
