@@ -43,6 +43,8 @@ export interface TextExample {
   readonly tokens: readonly number[];
   readonly guesses: readonly number[];
   readonly probabilities: readonly number[];
+  /** The text of each token here, where the tokenizer is known. */
+  readonly words?: Readonly<Record<string, string>>;
 }
 
 export interface DiagnosedOutput {

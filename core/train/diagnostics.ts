@@ -23,6 +23,7 @@ import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { timeCoding } from "../data/calendar.ts";
 import type { Grid, GridCoordinate } from "../data/grid.ts";
 import { valueText } from "../data/columns/axis.ts";
+import { tokenizerBeside } from "../data/text/about.ts";
 import { shrunkPlane } from "../data/preview/look.ts";
 import { encodePng } from "../data/preview/picture.ts";
 import { plainPart, type Source } from "../data/source.ts";
@@ -38,6 +39,7 @@ import {
   type ShownSample,
   writeDiagnostics,
 } from "../run/diagnostics.ts";
+import type { Config } from "../settings/settings.ts";
 import type { Team } from "../ranks/team.ts";
 import type { Pass } from "./blocks.ts";
 import { examplesOf, textsOf } from "./examples.ts";
@@ -162,7 +164,11 @@ interface Evaluated {
 export type Diagnose = (pass: Pass, evaluated: Evaluated) => void;
 
 /** Rank 0 calls it after an evaluation, with its weights. Null where a run keeps nothing. */
-export function openDiagnostics(source: Source | null, lead: string, folder: string): Diagnose | null {
+export function openDiagnostics(
+  source: Source | null,
+  data: Config["data"],
+  folder: string,
+): Diagnose | null {
   if (source === null || source.facts.targetless) return null;
   let grid: Grid | null | undefined, took = 0, endedAt = -Infinity;
   return (pass, evaluated) => {
@@ -171,7 +177,7 @@ export function openDiagnostics(source: Source | null, lead: string, folder: str
     if (took > LONG && !evaluated.last && took > AT_MOST * (began - endedAt)) return;
     try {
       grid ??= source.grid?.() ?? null;
-      writeDiagnostics(folder, diagnosed(source, pass, evaluated, lead, grid));
+      writeDiagnostics(folder, diagnosed(source, pass, evaluated, data, grid));
     } catch {
       // The report goes without it: training says itself what is wrong with samples, memory or the disk.
     }
@@ -184,7 +190,7 @@ function diagnosed(
   source: Source,
   pass: Pass,
   evaluated: Evaluated,
-  lead: string,
+  { lead, data_path }: Config["data"],
   grid: Grid | null,
 ): Diagnostics {
   const { facts: { task }, names = [], target } = source, { step, epoch, samples, metrics, sums } = evaluated;
@@ -214,7 +220,7 @@ function diagnosed(
     axes: grid && axesOf(grid),
     shown: isMaps || task === "segmentation" ? shownOf(source, pass, grid) : [],
     examples: orNone(() => examplesOf(source, pass)),
-    texts: task === "language" ? orNone(() => textsOf(source, pass)) : [],
+    texts: task === "language" ? orNone(() => textsOf(source, pass, tokenizerBeside({ data_path }))) : [],
   };
 }
 

@@ -4,6 +4,7 @@ import { Buffer } from "node:buffer";
 import { toNumbers } from "../../ffi/make.ts";
 import { argmax, gather, narrow, reshape, sigmoid, softmax, squeeze, toDtype } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
+import { decode, type Tokenizer } from "../data/text/tokenizer.ts";
 import { plainPart, type Source } from "../data/source.ts";
 import { encodePng } from "../data/preview/picture.ts";
 import type { Example, TextExample } from "../run/diagnostics.ts";
@@ -97,7 +98,7 @@ function picturesOf(raw: Tensor, input: Tensor, which: readonly number[]): strin
 }
 
 /** Windows of tokens with the model's first guess at each place, and how probable the token there was to it. */
-export function textsOf(source: Source, pass: Pass): TextExample[] {
+export function textsOf(source: Source, pass: Pass, tokenizer: Tokenizer | null = null): TextExample[] {
   const count = Math.min(TEXTS, source.length);
   const ids = Array.from({ length: count }, (_, i) => Math.floor((i + 0.5) * source.length / count));
   return ids.map((id) =>
@@ -109,10 +110,12 @@ export function textsOf(source: Source, pass: Pass): TextExample[] {
       const shares = reshape(softmax(answer, 2), [length, -1]);
       const index = reshape(toDtype(shorter(target), "i64"), [length, 1]);
       const probable = squeeze(gather(shares, 1, index), 1);
+      const tokens = [...toNumbers(reshape(index, [length]))], guesses = [...toNumbers(argmax(shares, 1))];
+      const word = (token: number) => [token, decode(tokenizer!, [token])] as const;
       return {
-        tokens: [...toNumbers(reshape(index, [length]))],
-        guesses: [...toNumbers(argmax(shares, 1))],
+        ...{ tokens, guesses },
         probabilities: Array.from(toNumbers(probable), (share) => rounded(share, 3)),
+        ...(tokenizer ? { words: Object.fromEntries([...new Set([...tokens, ...guesses])].map(word)) } : {}),
       };
     })
   );

@@ -281,7 +281,7 @@ export function prepare(launch: Launch): Trainer {
     // A rank that updates a part of the weights has no whole gradients.
     inspect: histograms,
     pictures: openPictures(data.val, wants.pictures, events.note),
-    diagnose: first && !idle ? openDiagnostics(data.val, config.data.lead, paths.logs) : null,
+    diagnose: first && !idle ? openDiagnostics(data.val, config.data, paths.logs) : null,
     profile: profileOf(launch, account, paths, console),
     requests: requestsOf(first ? paths.logs : null, console, {
       signals: config.cluster.stop_signals,

@@ -214,9 +214,9 @@ Deno.test({
           const shown = ["Input", `Target ${HOSTILE} +1`, "Prediction", "Difference"];
           const later = [`Target ${HOSTILE} +2`, "Prediction", "Difference"];
           assertEquals(titles, [
+            ...[...shown, ...later, ...shown, ...later],
             ...[`RMSE by lead, ${HOSTILE}`, "RMSE by latitude", "Bias by latitude"],
             ...[`RMSE, ${HOSTILE} +1`, `RMSE, ${HOSTILE} +2`],
-            ...[...shown, ...later, ...shown, ...later],
           ]);
           assert(await page.evaluate<number>(`document.querySelectorAll("use.coast").length`) === 16);
           const table = await page.evaluate<string>(`document.getElementById("targets").innerText`);

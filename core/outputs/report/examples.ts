@@ -104,8 +104,9 @@ const numbersTable = ({ target, prediction }: Example, about: (k: number) => Dia
 
 const BYTES = 256;
 
-/** Larger vocabularies have numbers in place of letters, with a space after each. */
-function lettersOf({ tokens, guesses }: TextExample): (token: number) => string {
+/** Where no tokenizer is known, bytes are letters, and larger vocabularies numbers with a space after each. */
+function lettersOf({ tokens, guesses, words }: TextExample): (token: number) => string {
+  if (words) return (token) => Object.hasOwn(words, token) ? String(words[token]) : `${token} `;
   const bytes = [...tokens, ...guesses].every((token) => token < BYTES);
   return (token) => bytes ? String.fromCharCode(token) : `${token} `;
 }

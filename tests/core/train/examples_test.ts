@@ -2,6 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { encodePng } from "../../../core/data/preview/picture.ts";
+import { PLAIN_BYTES } from "../../../core/data/text/tokenizer.ts";
 import { plainPart } from "../../../core/data/source.ts";
 import { examplesOf, textsOf } from "../../../core/train/examples.ts";
 import { predicted } from "../../../core/train/media.ts";
@@ -67,6 +68,10 @@ Deno.test(
         assert("It was a bright cold day in April. ".repeat(3).includes(String.fromCharCode(...tokens)));
         assertEquals([guesses.length, probabilities.length], [12, 12]);
         for (const share of probabilities) assert(share > 0 && share < 1);
+      }
+      for (const { tokens, guesses, words } of textsOf(val!, pass, PLAIN_BYTES)) {
+        assertEquals(tokens.map((token) => words![token]), tokens.map((token) => String.fromCharCode(token)));
+        assert(guesses.every((token) => words![token] !== undefined));
       }
       return Promise.resolve();
     });
