@@ -7,7 +7,16 @@ import { embeddedFile, htmlFile, THEME } from "../report/html_file.ts";
 import { STATE_CLASS } from "../report/summary.ts";
 import { shortNames } from "./fields.ts";
 import type { RowState, RunRow } from "./row.ts";
-import { agoText, bestOf, labelsOf, metricNames, type ShownRuns, stateText, stepsText } from "./table.ts";
+import {
+  agoText,
+  bestOf,
+  dateText,
+  labelsOf,
+  metricNames,
+  type ShownRuns,
+  stateText,
+  stepsText,
+} from "./table.ts";
 
 export interface IndexOptions {
   /** Where the page will lie, which its links start from. */
@@ -165,11 +174,6 @@ function columnsOf({ rows, differ, now }: ShownRuns, path: string): Column[] {
   return all.filter((column) =>
     kept.has(column.names[0]) || rows.some((row) => column.cell(row).value !== null)
   );
-}
-
-function dateText(seconds: number): string {
-  const date = new Date(1000 * seconds);
-  return Number.isNaN(date.getTime()) ? "" : date.toISOString().slice(0, 19) + "Z";
 }
 
 const TOLD: ReadonlySet<RowState> = new Set(["failed", "gone", "broken", "silent", "requeued", "stopped"]);

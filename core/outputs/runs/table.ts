@@ -223,9 +223,15 @@ const FACTS: Readonly<Record<string, (row: RunRow) => string | number | null>> =
   seconds_left: ({ secondsLeft }) => secondsLeft,
   goodput_percent: ({ goodput }) => goodput,
   attempts: ({ attempts }) => attempts,
-  started: ({ started }) => started === null ? null : new Date(1000 * started).toISOString(),
-  seen: ({ seen }) => seen === null ? null : new Date(1000 * seen).toISOString(),
+  started: ({ started }) => dateText(started),
+  seen: ({ seen }) => dateText(seen),
 };
+
+/** Null where the file that it is from holds no time that can be. */
+export function dateText(seconds: number | null): string | null {
+  const date = new Date(1000 * (seconds ?? NaN));
+  return Number.isNaN(date.getTime()) ? null : date.toISOString();
+}
 
 export function csvLines({ rows, differ }: ShownRuns): string[] {
   const metrics = metricNames(rows);

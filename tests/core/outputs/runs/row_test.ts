@@ -5,6 +5,8 @@ import { linesAround } from "../../../../core/outputs/runs/ends.ts";
 import { findRuns } from "../../../../core/outputs/runs/find.ts";
 import { rowOf } from "../../../../core/outputs/runs/row.ts";
 import { flat } from "../../../../core/run/flat_settings.ts";
+import { csvLines, jsonText, tableLines } from "../../../../core/outputs/runs/table.ts";
+import { key, uniform } from "../../../../core/base/random.ts";
 import { readRun } from "../../../../core/run/run_data.ts";
 import { progressOf, runStatusOf } from "../../../../core/run/status.ts";
 import { type MadeRun, makeRun } from "../../run/made_run.ts";
@@ -178,6 +180,35 @@ Deno.test("folders that are broken or half-written are rows with a sentence", ()
     assertEquals([rows["odd-types"].run, rows["odd-types"].best], ["5", null]);
     assertEquals(rows["damaged-lineage"].state, "done");
     assertMatch(rows["damaged-lineage"].problem!, /lineage\.json: is not what hpctrain writes/);
+  }));
+
+Deno.test("files with damage anywhere give a row, and every table takes it", () =>
+  inFolder((folder) => {
+    const path = makeRun(folder, { steps: 60, epochs: 3, ranks: 2, attempts: 2, exit: 75 });
+    const whole = ["events.jsonl", "lineage.json"].map((name) => Deno.readTextFileSync(join(path, name)));
+    const draw = uniform(key(7, "damage")),
+      words = ["null", "[]", "{}", '"x"', "1e300", "-1", '"NaN"', "true", ""];
+    let at = 0;
+    const next = (below: number) => Math.floor(below * draw(at++));
+    for (let trial = 0; trial < 200; trial++) {
+      const texts = [...whole], which = next(2);
+      for (let times = 1 + next(4); times > 0; times--) {
+        const text = texts[which], from = next(text.length);
+        // A value becomes another one, or bytes are lost.
+        const value = /:("[^"]*"|[\d.-]+|\[[^\]]*\]|\{[^}]*\})/g;
+        value.lastIndex = from;
+        const found = next(4) > 0 ? value.exec(text) : null;
+        texts[which] = found
+          ? text.slice(0, found.index + 1) + words[next(words.length)] + text.slice(value.lastIndex)
+          : text.slice(0, from) + text.slice(from + next(200));
+      }
+      ["events.jsonl", "lineage.json"].forEach((name, i) =>
+        Deno.writeTextFileSync(join(path, name), texts[i])
+      );
+      const rows = [rowOf(path, NOW)], shown = { rows, differ: [...rows[0].settings.keys()], now: NOW };
+      assert(tableLines(shown, 80, { colour: false, unicode: true }).length === 2, texts[which]);
+      assert(csvLines(shown).length >= 2 && JSON.parse(jsonText(shown)).runs.length === 1);
+    }
   }));
 
 Deno.test("runs are found at any place below a folder, a run within a run is not, and a folder itself may be one", () =>

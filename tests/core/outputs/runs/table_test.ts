@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { indexPage } from "../../../../core/outputs/runs/index_page.ts";
 import { csvCell, csvLines, footLines, jsonText, tableLines } from "../../../../core/outputs/runs/table.ts";
 import { terminalWidthOf } from "../../../../core/base/terminal_text.ts";
 import { ASCII, COLOURED, PLAIN } from "../watch/views.ts";
@@ -91,6 +92,26 @@ Deno.test("CSV and JSON have the same names, and no cell of a CSV is a formula",
   assertEquals(csvCell(null), "");
   assertEquals(csvCell('=HYPERLINK("x","y")'), `"'=HYPERLINK(""x"",""y"")"`);
   assertEquals(csvCell("two\nlines"), '"two\nlines"');
+});
+
+Deno.test("numbers that no run can have are no crash", async () => {
+  const odd = madeRow({
+    started: 1e300,
+    seen: -1e300,
+    seconds: -5,
+    goodput: NaN,
+    step: NaN,
+    steps: Infinity,
+    best: Infinity,
+  });
+  const given = { ...shown, rows: [odd, madeRow()], differ: [] };
+  const lines = [...tableLines(given, 80, PLAIN), ...csvLines(given), ...footLines(given, 2, 80, PLAIN)];
+  assertEquals(lines.length, 8);
+  assertEquals(JSON.parse(jsonText(given)).runs[0].started, null);
+  assertStringIncludes(
+    await indexPage(given, { path: "/tmp/runs.html", all: 2, top: "logs" }),
+    "<!doctype html>",
+  );
 });
 
 Deno.test("a training loss is told from a validation loss", () => {
