@@ -1,4 +1,4 @@
-import { assertAlmostEquals, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import { assert, assertAlmostEquals, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { backward, gradOf, requireGrad } from "../../ffi/autograd.ts";
 import { NativeError } from "../../ffi/errors.ts";
 import {
@@ -6,6 +6,7 @@ import {
   borrowBytes,
   constant,
   fill_,
+  longLivedZeros,
   type Numbers,
   ones,
   readBytes,
@@ -204,3 +205,13 @@ Deno.test("whole numbers are added and subtracted whatever their shapes and type
     ]);
     assertEquals(sub(tensor(Int32Array.of(1, 2), [2, 1]), tensor(Int32Array.of(1, 2, 3))).shape, [2, 3]);
   }));
+
+test("many zeros that live long take no memory until they are written, also where something else was", () => {
+  const elements = 6_000_001, resident = () => Deno.memoryUsage().rss;
+  fill_(uninitialised([elements]), 3).free();
+  const before = resident(), many = longLivedZeros([elements]), taken = resident() - before;
+  assert(taken < elements, `${taken} bytes`);
+  const values = new Float32Array(borrowBytes(many).buffer, borrowBytes(many).byteOffset, elements);
+  assert(values.every((value) => value === 0));
+  assertEquals(fill_(many, 1).numel, values.filter((value) => value === 1).length);
+});
