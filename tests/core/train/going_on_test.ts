@@ -1,6 +1,7 @@
 // Going on is O(1), and free of who reads the data.
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
+import { openSampling } from "../../../core/data/sampling.ts";
 import type { Source } from "../../../core/data/source.ts";
 import { trainLoop } from "../../../core/train/trainer.ts";
 import { setThreads } from "../../../ffi/context.ts";
@@ -77,7 +78,9 @@ Deno.test(
       const plan = { ...run.plan, stepsPerEpoch: Math.ceil(length / 2) };
       Object.assign(run.cursor, { step: place, stepInEpoch: place, samples: 2 * place });
       const began = performance.now();
-      await trainLoop({ ...run, plan, data: { ...run.data, train: { ...run.data.train, length, raw } } });
+      const train = { ...run.data.train, length, raw };
+      const sampling = openSampling(run.config.data, run.config.training.seed, train);
+      await trainLoop({ ...run, plan, sampling, data: { ...run.data, train } });
       assertEquals([run.cursor.step, run.cursor.stepInEpoch], [place + 3, place + 3]);
       assert(read <= 2 * 5, `${read} samples were read for 3 steps of 2`);
       assert(performance.now() - began < 10_000); // counting to a billion takes longer
