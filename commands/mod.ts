@@ -81,7 +81,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: "sweep",
-    summary: "train once for each combination of settings, as one job array or here",
+    summary: "train with combinations of settings or search for good ones, here or as one job array",
     load: async () => (await import("./sweep.ts")).command,
   },
   {

@@ -1,5 +1,5 @@
 // Makes docs/screenshots/report-*.webp again, of runs that it trains (two minutes): `deno run -A
-// scripts/lib/screenshots.ts [FOLDER]`, with HPCTRAIN_CHROMIUM, HPCTRAIN_PYTHON and HPCTRAIN_LIBTORCH set as for the
+// scripts/lib/screenshots.ts [FOLDER [KIND ...]]`, with HPCTRAIN_CHROMIUM, HPCTRAIN_PYTHON and HPCTRAIN_LIBTORCH set as for the
 // tests. FOLDER gets every kind at both widths, light and dark, to look at before a change of the page lands.
 import { join, toFileUrl } from "@std/path";
 import { python } from "../../tests/core/checkpoint/python.ts";
@@ -28,7 +28,7 @@ const RUNS: Readonly<Record<string, string>> = {
 /** The reports, and how high their pictures are on a desk. */
 const REPORTS: Readonly<Record<string, readonly [runs: readonly string[], height: number]>> = {
   run: [["fields"], 1180],
-  images: [["shapes"], 1330],
+  images: [["shapes"], 1560],
   text: [["guides"], 1060],
   maps: [["arctic"], 1240],
   short: [["short"], 780],
@@ -47,15 +47,18 @@ const KEPT = Object.keys(REPORTS).flatMap((name) => [`${name}-light`, `${name}-p
 const QUALITY = 70;
 
 await inTemp(async (cwd) => {
-  const [all] = Deno.args;
+  const [all, ...kinds] = Deno.args;
+  const wanted = Object.entries(REPORTS).filter(([kind]) => kinds.length === 0 || kinds.includes(kind));
+  const needed = wanted.flatMap(([, [runs]]) => runs);
   if (all) Deno.mkdirSync(all, { recursive: true });
   python(MAKE_DATA, cwd, ROOT);
-  for (const [name, flags] of Object.entries(RUNS)) {
+  for (const name of needed) {
+    const flags = RUNS[name];
     const { code, stderr } = await run([...flags.split(" "), ...CPU, "--run-name", name], { cwd });
     if (code !== 0 && name !== "broken") throw new Error(stderr);
   }
   await inBrowser(async (open) => {
-    for (const [report, [runs, high]] of Object.entries(REPORTS)) {
+    for (const [report, [runs, high]] of wanted) {
       await succeed(["report", ...runs, "--out", "report.html"], { cwd });
       for (const [look, size] of Object.entries(SIZES)) {
         const name = `${report}-${look}`, kept = KEPT.includes(name);
