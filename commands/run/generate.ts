@@ -1,12 +1,13 @@
 // `hpctrain generate CHECKPOINT --prompt TEXT`: a language model writes on.
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
+import { field, type Value } from "../../core/checkpoint/value.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import { environmentLines } from "../../core/settings/environment.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatDuration, formatPlural, formatRate } from "../../core/base/format.ts";
-import { tokenizerBeside } from "../../core/data/text/about.ts";
+import { tokenizerBeside, tokenizerMark } from "../../core/data/text/about.ts";
 import { openTokenizer } from "../../core/data/text/open.ts";
 import { BYTES, decode, PLAIN_BYTES, type Tokenizer } from "../../core/data/text/tokenizer.ts";
 import { weightsOf } from "../../core/export/export.ts";
@@ -37,6 +38,7 @@ export async function generateText(argv: string[]): Promise<number> {
     using file = openCheckpoint(path);
     const { tensors } = weightsOf(file.root, path, false);
     const decoder = gptDecoder(tensors, config.model.heads || HEADS, { path, device });
+    if (options.tokenizer === undefined) refuseOtherTokenizer(path, file.root, config);
     const tokenizer = tokenizerFor(path, config, decoder, options.tokenizer);
     const prompt = await promptOf(options);
     const tokens = tokensOf(prompt, tokenizer, path);
@@ -59,6 +61,17 @@ function refuseOthers(path: string, { model }: Config): void {
     "usage",
     `generate is for --model gpt, and ${path} is of ${model.name}: write its weights for Python (hpctrain export ${path} ` +
       "model.pt) and generate there.",
+  );
+}
+
+/** The folder may have been packed again since. */
+function refuseOtherTokenizer(path: string, root: Value, { data }: Config): void {
+  const own = field(field(root, "hpctrain"), "tokenizer"), found = tokenizerMark(data);
+  if (typeof own !== "string" || found === null || own === found) return;
+  throw new UserError(
+    "usage",
+    `${path} was trained on tokens of another tokenizer than the one in ${data.data_path}, which was packed again: name its ` +
+      "own with --tokenizer.",
   );
 }
 

@@ -90,6 +90,8 @@ export interface Facts {
     readonly about?: Readonly<Record<string, Readonly<Record<string, string>>>>;
     readonly upscale?: number;
   };
+  /** By which the tokenizer of its texts is known again. */
+  readonly tokenizer?: string | null;
   /** All attempts of the run share this W&B id; null without one. */
   readonly wandb?: string | null;
 }
@@ -147,6 +149,7 @@ export function toTree(
       ...(facts.climatology ? { climatology: climatologyTree(facts.climatology) } : {}),
       ...(facts.classWeights ? { class_weights: plain(facts.classWeights) } : {}),
       answers: plain(facts.answers ?? null),
+      ...(facts.tokenizer ? { tokenizer: facts.tokenizer } : {}),
       ema_state_dict: ema ? weights(ema, data) : null,
     }),
   });

@@ -6,6 +6,7 @@ import { checkedDuration } from "../settings/setting.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Cursor, Parts } from "../checkpoint/training_state.ts";
+import { tokenizerMark } from "../data/text/about.ts";
 import type { Control } from "../ranks/control/control.ts";
 import type { Team } from "../ranks/team.ts";
 import { type Console, gpuLine } from "../run/console.ts";
@@ -296,6 +297,7 @@ export function prepare(launch: Launch): Trainer {
         climatology: data.climatology,
         classWeights: built.classWeights,
         answers: answersOf(data.train),
+        tokenizer: tokenizerMark(config.data),
         gather: zero?.gather,
       })
       : noSaver(zero?.gather),

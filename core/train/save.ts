@@ -50,6 +50,7 @@ interface Context {
   readonly climatology?: Climatology | null;
   readonly classWeights?: readonly number[] | null;
   readonly answers?: Answers;
+  readonly tokenizer?: string | null;
   /** Puts the optimizer's state where `parts` has it, on every rank. */
   readonly gather?: () => void;
   /** Null where this rank writes all. */
@@ -211,7 +212,7 @@ function jobOf(
   snapshot: Snapshot | null,
 ): SaveJob {
   const { config, paths, parts, cursor, schedule, sharing } = context;
-  const { wandb, normalisation, targetScale, fill, climatology, classWeights, answers } = context;
+  const { wandb, normalisation, targetScale, fill, climatology, classWeights, answers, tokenizer } = context;
   const { save_every_epoch, keep_last } = config.output;
   const ofEpoch = save_every_epoch && reason === "epoch" && cursor.stepInEpoch === 0;
   const own = sharing?.open(snapshot?.data ?? toData);
@@ -229,6 +230,7 @@ function jobOf(
     climatology,
     classWeights,
     answers,
+    tokenizer,
   }, own?.data ?? snapshot?.data);
   const place = (storage: Storage) => snapshot?.placeOf(storage) ?? storage.read(0, storage.byteLength);
   const path = latestPath(paths);

@@ -115,6 +115,11 @@ Deno.test("a packed corpus trains, is judged in bits per byte, and is written on
       const { said } = await inProcess(["generate", "checkpoints/a_latest.pt", ...more], { cwd });
       assertStringIncludes(said, says);
     }
+    Deno.removeSync(join(cwd, "tokens"), { recursive: true });
+    await succeed(["pack", ...files, "tokens", "--train-tokenizer=300"], { cwd });
+    const again = await run(["generate", "checkpoints/a_latest.pt", "--prompt=a"], { cwd });
+    assertEquals(again.code, 2);
+    assertStringIncludes(again.stderr, "was trained on tokens of another tokenizer than the one in tokens");
   }));
 
 Deno.test("a text is read as its bytes and written on from; other models can't write", () =>

@@ -241,7 +241,7 @@ function teacher(seed: number, features: number, outputs: number): (x: Tensor) =
   return (x) => div(sub(raw(x), centre), spread);
 }
 
-const IMAGE_MODEL = /^(simple-convnet|cosmo-cnn|vit|resnet\d+)$/;
+const IMAGE_MODEL = /^(simple-convnet|cosmo-cnn|vit|resnet\d+|convnext_\w+)$/;
 
 export function synthetic(spec: Spec): Source {
   const { name } = spec.model;

@@ -1,4 +1,5 @@
 // tokens.json stands beside packed tokens and says by what tokenizer they were made, and of how much text.
+import { createHash } from "node:crypto";
 import { join } from "../../../deps/path.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Config } from "../../settings/settings.ts";
@@ -46,6 +47,15 @@ export function readAbout(folder: string): About | null {
     // It is refused below.
   }
   throw new UserError("data", `${path} is damaged, or of a newer version of hpctrain: pack the text again.`);
+}
+
+/** Another tokenizer, or another way to cut texts for it, has another mark; null where none is known. */
+export function tokenizerMark({ data_path }: Pick<Config["data"], "data_path">): string | null {
+  const about = data_path === "" ? null : readAbout(data_path);
+  if (about === null) return null;
+  if (about.tokenizer === "bytes") return "bytes";
+  const file = Deno.readFileSync(join(data_path, about.tokenizer));
+  return createHash("sha256").update(file).update(about.pattern ?? "").digest("hex").slice(0, 16);
 }
 
 /** The tokenizer that packed the tokens; null where none is known. */

@@ -182,7 +182,7 @@ function formatOf(path: string): "classic" | "hdf5" | null {
 
 /** A grid is one sample for models of maps and for a user's own; for others each of its points is one. */
 const takesMaps = (model: string): boolean =>
-  /^(simple-convnet|cosmo-cnn|vit|unet|convlstm|fno|resnet\d+)$/.test(model) || isCode(model) ||
+  /^(simple-convnet|cosmo-cnn|vit|unet|convlstm|fno|resnet\d+|convnext_\w+)$/.test(model) || isCode(model) ||
   isExported(model);
 
 export const columnsOf = (
