@@ -9,7 +9,7 @@ import {
   typeDeclarations,
   writeTemplate,
 } from "../core/models/user/templates.ts";
-import { isPython } from "../core/models/user/python.ts";
+import { isPython } from "../core/base/files.ts";
 import type { Command } from "./mod.ts";
 
 const USAGE = "hpctrain new model|data|loss|metric [FILE]";

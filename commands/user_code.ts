@@ -2,7 +2,7 @@
 import type { Resolved } from "../core/settings/resolve.ts";
 import { codeHash, openUserCode, refuseForeignCode } from "../core/models/user/code.ts";
 import { isCode, isExported } from "../core/models/user/file.ts";
-import { isPython } from "../core/models/user/python.ts";
+import { isPython } from "../core/base/files.ts";
 import type { Library } from "../core/models/user/library.ts";
 
 /** Notes the files' hash in the settings, so that ranks and checkpoints are compared by it. Without such files it is nothing. */

@@ -71,3 +71,5 @@ function withLibc<R>(use: (libc: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"])
     libc.close();
   }
 }
+
+export const isPython = (path: string): boolean => path.endsWith(".py");

@@ -10,7 +10,8 @@ import type { WholeReader } from "../reading/pipeline.ts";
 import type { Field } from "../source.ts";
 import { UserError } from "../../base/errors.ts";
 import { asMistake, describeValue, type LibraryContext, openUserFile } from "../../models/user/file.ts";
-import { isPython, openPythonFile } from "../../models/user/python.ts";
+import { isPython } from "../../base/files.ts";
+import { openPythonFile } from "../../models/user/python.ts";
 import type { DataSettings } from "../../models/user/library.ts";
 
 export type UserSplit = "train" | "val";

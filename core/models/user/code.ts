@@ -13,7 +13,8 @@ import {
   openUserFile,
   userFile,
 } from "./file.ts";
-import { hashOfPython, isPython, openPythonFile } from "./python.ts";
+import { isPython } from "../../base/files.ts";
+import { hashOfPython, openPythonFile } from "./python.ts";
 import { LOSS_EXAMPLE, METRICS_EXAMPLE, MODEL_EXAMPLE } from "./made.ts";
 import { resolve } from "../../../deps/path.ts";
 import { UserError } from "../../base/errors.ts";

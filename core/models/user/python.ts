@@ -7,8 +7,6 @@ import { UserError } from "../../base/errors.ts";
 import { pathExists } from "../../base/files.ts";
 import type { UserFile } from "./file.ts";
 
-export const isPython = (path: string): boolean => path.endsWith(".py");
-
 export async function openPythonFile(path: string): Promise<UserFile> {
   const hash = await hashOfPython(path);
   return { path, hash, make: (context) => dataOf(path, context as unknown as Context) };

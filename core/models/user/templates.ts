@@ -1,7 +1,7 @@
 // Reads the templates of users' files and the declarations that they import from the folder beside this file,
 // which is embedded in the executable.
 import { UserError } from "../../base/errors.ts";
-import { isPython } from "./python.ts";
+import { isPython } from "../../base/files.ts";
 
 export const TEMPLATE_KINDS = {
   model: "--model",
