@@ -90,7 +90,7 @@ export interface Facts {
     readonly about?: Readonly<Record<string, Readonly<Record<string, string>>>>;
     readonly upscale?: number;
   };
-  /** By which the tokenizer of its texts is known again. */
+  /** A hash by which the tokenizer of its texts is recognised. */
   readonly tokenizer?: string | null;
   /** All attempts of the run share this W&B id; null without one. */
   readonly wandb?: string | null;
