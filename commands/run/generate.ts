@@ -5,6 +5,7 @@ import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import { environmentLines } from "../../core/settings/environment.ts";
+import { clean } from "../../core/base/terminal.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatDuration, formatPlural, formatRate } from "../../core/base/format.ts";
 import { tokenizerBeside, tokenizerMark } from "../../core/data/text/about.ts";
@@ -166,8 +167,7 @@ function openPrinter(tokenizer: Tokenizer, on: boolean) {
 }
 
 /** Nothing that a model writes may steer a terminal. */
-const safe = (text: string): string =>
-  Deno.stdout.isTerminal() ? text.replaceAll(/[^\P{Cc}\n\t]/gu, "\ufffd") : text;
+const safe = (text: string): string => Deno.stdout.isTerminal() ? clean(text) : text;
 
 function report(
   asked: { readonly path: string; readonly prompt: string; readonly promptTokens: number },

@@ -5,33 +5,45 @@ import type { Progress } from "./formats/packed/write.ts";
 const LIVE_MS = 100, PLAIN_MS = 10_000;
 const ERASE = "\r\x1b[2K";
 
-interface ProgressOptions {
+export interface ProgressOptions {
   readonly quiet?: boolean;
   readonly isTerminal?: boolean;
   readonly write?: (text: string) => void;
   readonly now?: () => number;
 }
 
-export function openProgress(verb: string, options: ProgressOptions = {}) {
+/** A line that takes the place of the one before, or another line now and then. */
+export interface LiveLine {
+  /** The seconds since it was opened help to make the line, where one is due. */
+  update(line: (seconds: number) => string): void;
+  clear(): void;
+}
+
+export function openLiveLine(options: ProgressOptions = {}): LiveLine {
   const now = options.now ?? (() => performance.now());
   const write = options.write ?? ((text) => void Deno.stdout.writeSync(new TextEncoder().encode(text)));
   const live = (options.isTerminal ?? Deno.stdout.isTerminal()) && Deno.env.get("TERM") !== "dumb";
   const began = now();
   let shown = live ? -Infinity : began, drawn = false;
   return {
-    update(at: Progress): void {
+    update(line) {
       const time = now();
       if (options.quiet || time - shown < (live ? LIVE_MS : PLAIN_MS)) return;
       shown = time;
       drawn = live;
-      const line = progressLine(verb, at, (time - began) / 1000);
-      write(live ? ERASE + line : line + "\n");
+      const text = line((time - began) / 1000);
+      write(live ? ERASE + text : text + "\n");
     },
-    clear(): void {
+    clear() {
       if (drawn) write(ERASE);
       drawn = false;
     },
   };
+}
+
+export function openProgress(verb: string, options: ProgressOptions = {}) {
+  const { update, clear } = openLiveLine(options);
+  return { clear, update: (at: Progress) => update((seconds) => progressLine(verb, at, seconds)) };
 }
 
 /** Samples of an earlier run do not count for the rate. */

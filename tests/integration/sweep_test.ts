@@ -81,7 +81,7 @@ Deno.test("what a sweep lacks is told in a sentence", () =>
     assertMatch(await refused("status"), /There is no sweep below/);
     assertMatch(await refused("best", "nowhere"), /nowhere is no sweep/);
     assertMatch(await refused("--lr=1,2", "--name=a b"), /--name "a b"/);
-    assertMatch(await refused("--lr=1,2", "--jobs=0", "--local"), /--jobs should be a whole number/);
+    assertMatch(await refused("--lr=1,2", "--jobs=0", "--local"), /--parallel should be a whole number/);
     assertMatch(await refused("run", ".", "0"), /is no sweep/);
     Deno.mkdirSync(join(cwd, "sweeps/bad"), { recursive: true });
     Deno.writeTextFileSync(join(cwd, "sweeps/bad/sweep.json"), "{");

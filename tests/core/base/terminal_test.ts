@@ -77,6 +77,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   "core/ranks/launch/supervise.ts": "clean",
   "core/outputs/watch/terminal.ts": "clean",
   "commands/run/logs.ts": "clean",
+  "commands/run/generate.ts": "clean",
   "core/data/progress.ts": "numbers",
   "commands/run/sync_wandb.ts": "numbers",
   "ffi/library.ts": "libtorch's own warnings",
