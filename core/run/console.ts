@@ -209,13 +209,19 @@ export function openConsole(options: ConsoleOptions): Console {
   const capable = (options.isTerminal ?? Deno.stdout.isTerminal()) && env("TERM") !== "dumb";
   const style = styleOf(capable, env), columns = options.columns ?? terminalColumns;
   const live: ProgressLine | null = capable && !quiet && !json
-    ? openProgressLine({ write, columns, style, now })
+    ? openProgressLine({ write, columns: () => columns() || 80, style, now })
     : null;
   const errorFolds = options.errorIsTerminal ?? Deno.stderr.isTerminal();
   let plainAt = now();
   // Commands and paths are indented and are there to be copied.
-  const fitting = (text: string, fold: boolean) =>
-    fold && !text.startsWith(" ") ? folded(text, columns()).join("\n") : text;
+  const fitting = (text: string, fold: boolean) => {
+    const width = fold && !text.startsWith(" ") ? columns() : 0;
+    return width > 0 ? folded(text, width).join("\n") : text;
+  };
+  const fittingEpoch = (summary: EpochSummary, text: string) => {
+    const width = capable ? columns() : 0;
+    return width > 0 ? cleanButColours(epochLineWithin(summary, width, style)) : text;
+  };
 
   return {
     line(given) {
@@ -231,7 +237,7 @@ export function openConsole(options: ConsoleOptions): Console {
       live?.judged(summary.valLoss);
       if (quiet || json) return;
       live?.clear();
-      write((capable ? cleanButColours(epochLineWithin(summary, columns(), style)) : text) + "\n");
+      write(fittingEpoch(summary, text) + "\n");
     },
     final(given) {
       const text = clean(given);
@@ -278,10 +284,11 @@ function writeAll(to: typeof Deno.stdout | typeof Deno.stderr, text: string): vo
   for (let done = 0; done < bytes.length;) done += to.writeSync(bytes.subarray(done));
 }
 
+/** 0 where nobody knows: mpirun gives its ranks terminals without a size, whose lines end up in logs. */
 function terminalColumns(): number {
   try {
-    return Deno.consoleSize().columns || 80;
+    return Deno.consoleSize().columns;
   } catch {
-    return 80;
+    return 0;
   }
 }

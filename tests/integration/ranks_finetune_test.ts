@@ -33,7 +33,9 @@ Deno.test("frozen parameters and rates by name and depth: 2 ranks and --zero 1 h
       assert(found.losses < 1e-6 && found.weights < 1e-6, `${way}: ${JSON.stringify(found)}`);
     }
     await trained(cwd, "moved", 1, [...GPT, ...FURTHER, "--max-steps=3"], { mpi });
-    await trained(cwd, "moved", 2, [...GPT, ...FURTHER, "--resume=auto", "--zero=1"], { mpi });
+    await trained(cwd, "moved", 2, [...GPT, ...FURTHER, "--resume=auto", "--max-steps=100", "--zero=1"], {
+      mpi,
+    });
     const off = apart(numbers(cwd, "waits", ["step"]), numbers(cwd, "moved", ["step"]));
     assert(off < 1e-6, `a run that went on: ${off}`);
   }));
