@@ -114,17 +114,12 @@ void open_memory(void) {
 
 // ---- allocation
 
-static const char *numbers_path(void) {
-  const char *path = getenv("CUDA_STANDIN_NUMBERS");
-  return path && *path ? path : NULL;
-}
-
 /** The library that computes can only be opened when libtorch_cuda is there: at its first allocation. */
 static void load_numbers(void) {
   static int asked;
   if (__atomic_exchange_n(&asked, 1, __ATOMIC_SEQ_CST)) return;
-  const char *path = numbers_path();
-  if (!path || dlopen(path, RTLD_NOW | RTLD_LOCAL)) return;
+  const char *path = getenv("CUDA_STANDIN_NUMBERS");
+  if (!path || !*path || dlopen(path, RTLD_NOW | RTLD_LOCAL)) return;
   dprintf(2, "[cuda stand-in] %s\n", dlerror());
   abort();
 }
@@ -317,11 +312,9 @@ static int fits_kind(enum cudaMemcpyKind kind, int to, int from) {
 /** Larger ones are weights and batches, which were copied to the device and not computed there. */
 #define MOST_READ 64
 
-/** Where nothing computes, a result is whatever its memory held: losses are zero, and no gradient overflows. */
+/** Where kernels do nothing, a result is whatever its memory held: zeros make losses finite, and no gradient overflow. */
 static int is_result(const Op *op, int to, int from) {
-  static int computes = -1;
-  if (computes < 0) computes = numbers_path() != NULL;
-  return !computes && !op->rows && op->bytes <= MOST_READ && from == ON_DEVICE && to != ON_DEVICE;
+  return settings.zeros && !op->rows && op->bytes <= MOST_READ && from == ON_DEVICE && to != ON_DEVICE;
 }
 
 static cudaError_t copy(Op op, enum cudaMemcpyKind kind, Stream *s, int waits, const char *call) {

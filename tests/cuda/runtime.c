@@ -237,6 +237,7 @@ static void take_capabilities(const char *text) {
 
 static void open_all(void) {
   settings.late = number("CUDA_STANDIN_LATE", 0);
+  settings.zeros = number("CUDA_STANDIN_ZEROS", 0);
   settings.tick_ms = number("CUDA_STANDIN_TICK_MS", 0);
   settings.devices = number("CUDA_STANDIN_DEVICES", settings.devices);
   if (settings.devices > MOST_DEVICES) settings.devices = MOST_DEVICES;

@@ -11,6 +11,7 @@
 
 typedef struct {
   int late;       // work runs when somebody waits for it; else at once
+  int zeros;      // small results that are read back are zeros
   int tick_ms;    // late, but everything queued runs so often: other processes wait for it
   int devices, visible[MOST_DEVICES], capability[MOST_DEVICES];
   int driver;             // the CUDA that it serves; 0: there is none
