@@ -137,7 +137,7 @@ interface ArrayRequest {
   readonly sweep: Sweep;
   readonly folder: string;
   /** Numbers of the runs that are not done. */
-  readonly todo: readonly number[];
+  readonly remaining: readonly number[];
   /** Flags that all runs have, and the job's. */
   readonly words: readonly string[];
   /** The whole command line. */
@@ -149,7 +149,7 @@ interface ArrayRequest {
 
 /** The script of the array, which looks its runs up in the sweep's folder. */
 async function prepareArray(
-  { sweep, folder, todo, words, typed, pbs, jobs }: ArrayRequest,
+  { sweep, folder, remaining, words, typed, pbs, jobs }: ArrayRequest,
   scheduler: Scheduler,
 ): Promise<PreparedJob> {
   const prepared = await prepareJob(words, scheduler);
@@ -161,14 +161,14 @@ async function prepareArray(
   }
   const torque = prepared.job.site.pbs.dialect === "torque";
   const index = pbs ? torque ? "PBS_ARRAYID" : "PBS_ARRAY_INDEX" : "SLURM_ARRAY_TASK_ID";
-  const array = todo.length > 1; // PBS knows no array of one
+  const array = remaining.length > 1; // PBS knows no array of one
   const whichRun = isSearch(sweep)
     ? "next"
     : !array
-    ? String(todo[0])
-    : todo.length === sweep.runs.length
+    ? String(remaining[0])
+    : remaining.length === sweep.runs.length
     ? { shell: `"$${index}"` }
-    : { shell: `"$(cut -d ' ' -f $((${index} + 1)) <<<'${todo.join(" ")}')"` };
+    : { shell: `"$(cut -d ' ' -f $((${index} + 1)) <<<'${remaining.join(" ")}')"` };
   const atOnce = jobs === undefined ? undefined : wholeNumber("parallel", jobs);
   const job = {
     ...prepared.job,
@@ -179,7 +179,7 @@ async function prepareArray(
     name: sweep.name,
     words: ["sweep", "run", folder, whichRun],
     overrides: [], // what is in the environment would be the same for all
-    ...(array ? { array: { last: todo.length - 1, atOnce } } : {}),
+    ...(array ? { array: { last: remaining.length - 1, atOnce } } : {}),
   };
   return { ...prepared, job, script: scheduler.render(job) };
 }
@@ -189,13 +189,13 @@ const schedulerOf = async (pbs: boolean): Promise<Scheduler> => pbs ? (await imp
 export async function asArray(
   request: ArrayRequest & { readonly how: "write" | "submit"; readonly output?: string },
 ): Promise<number> {
-  const { folder, todo, pbs, how, output } = request;
+  const { folder, remaining, pbs, how, output } = request;
   const scheduler = await schedulerOf(pbs);
   const { job, script } = await prepareArray(request, scheduler);
   const path = output ?? join(folder, pbs ? "sweep.pbs" : "sweep.sh");
   makeFolder(`${job.logs}/${scheduler.folder}`);
   for (const line of writeScript(path, script)) console.log(line);
-  const many = `a job array of ${formatPlural(todo.length, "run")}`;
+  const many = `a job array of ${formatPlural(remaining.length, "run")}`;
   const status: [string, string] = [`hpctrain sweep status ${quote(folder)}`, "how the runs stand"];
   if (how === "write") {
     const submits: [string, string] = [`${scheduler.command} ${quote(path)}`, "submits it"];
@@ -231,12 +231,17 @@ export async function sweepAsJob(
   const { own, rest: axes } = splitOwnOptions(rest, PLAN_OPTIONS);
   const request = parseOptions(own, PLAN_OPTIONS, usage).options;
   const typed = ["hpctrain", scheduler.command, "--kind", "sweep", ...words];
-  const { sweep, folder, todo, fixed, jobs, changed, summary: said } = planSweep(axes, request, typed, usage);
+  const { sweep, folder, remaining, fixed, jobs, changed, summary: said } = planSweep(
+    axes,
+    request,
+    typed,
+    usage,
+  );
   const { pbs, how, output } = ending(job, scheduler);
   const array = {
     sweep,
     folder,
-    todo,
+    remaining,
     words: [...job, ...fixed],
     typed,
     pbs,
@@ -244,11 +249,11 @@ export async function sweepAsJob(
   };
   if (how === "dry-run") {
     console.log(said);
-    return todo.length === 0 ? EXIT.done : await check(await prepareArray(array, scheduler));
+    return remaining.length === 0 ? EXIT.done : await check(await prepareArray(array, scheduler));
   }
   if (changed) writeSweep(folder, sweep);
   (how === "print" ? console.error : console.log)(said);
-  if (todo.length === 0) return how === "print" ? EXIT.done : printSweepEnd(sweep, folder);
+  if (remaining.length === 0) return how === "print" ? EXIT.done : printSweepEnd(sweep, folder);
   if (how !== "print") return await asArray({ ...array, how, output });
   const { script, job: { logs } } = await prepareArray(array, scheduler);
   makeFolder(`${logs}/${scheduler.folder}`); // it may be submitted from here, and sbatch makes none

@@ -46,13 +46,13 @@ export async function sweep(argv: string[]): Promise<number> {
     return await show(verb, rest.slice(1), options);
   }
   const planned = planSweep(rest, options, ["hpctrain", "sweep", ...argv], USAGE);
-  const { sweep, folder, todo, fixed } = planned;
+  const { sweep, folder, remaining, fixed } = planned;
   if (planned.changed) writeSweep(folder, sweep);
   console.log(planned.summary);
-  if (todo.length === 0) return printSweepEnd(sweep, folder);
+  if (remaining.length === 0) return printSweepEnd(sweep, folder);
   const { jobs } = planned;
   if (options.local) {
-    return await locally(sweep, folder, todo, jobs === undefined ? 1 : wholeNumber("parallel", jobs));
+    return await locally(sweep, folder, remaining, jobs === undefined ? 1 : wholeNumber("parallel", jobs));
   }
   const { asArray } = await import("./sbatch.ts");
   const { pbs, submit } = options;
@@ -60,7 +60,7 @@ export async function sweep(argv: string[]): Promise<number> {
   return await asArray({
     sweep,
     folder,
-    todo,
+    remaining,
     words: fixed,
     typed,
     pbs,
@@ -73,7 +73,7 @@ export interface PlannedSweep {
   readonly sweep: Sweep;
   readonly folder: string;
   /** Numbers of the runs that are not done. */
-  readonly todo: readonly number[];
+  readonly remaining: readonly number[];
   /** Flags that all runs have. */
   readonly fixed: readonly string[];
   /** Runs at the same time, as it was typed. */
@@ -105,10 +105,20 @@ export function planSweep(
   const settled = isSearch(sweep) ? ["done", "pruned", "failed"] : ["done"];
   const states = rowsOf(folder, sweep).map(({ state }) => state);
   const numbers = Array.from({ length: sweep.search?.maxRuns ?? states.length }, (_, i) => i);
-  const todo = numbers.filter((i) => !settled.includes(states[i]));
+  const remaining = numbers.filter((i) => !settled.includes(states[i]));
   const all = formatPlural(numbers.length, "run");
-  const summary = `Sweep ${sweep.name} in ${folder}: ${made ? all : `${todo.length} of ${all} not done yet`}`;
-  return { sweep, folder, todo, fixed: axes.fixed, jobs: options.jobs ?? options.parallel, changed, summary };
+  const summary = `Sweep ${sweep.name} in ${folder}: ${
+    made ? all : `${remaining.length} of ${all} not done yet`
+  }`;
+  return {
+    sweep,
+    folder,
+    remaining,
+    fixed: axes.fixed,
+    jobs: options.jobs ?? options.parallel,
+    changed,
+    summary,
+  };
 }
 
 /** A first word that is no flag is the file of a search. */
@@ -223,7 +233,7 @@ function place(made: Sweep, saveDir: string, request: string | undefined) {
 async function locally(
   sweep: Sweep,
   folder: string,
-  todo: readonly number[],
+  remaining: readonly number[],
   atOnce: number,
 ): Promise<number> {
   if (isSearch(sweep)) return await (await import("./search.ts")).searchLocally(folder, sweep, atOnce);
@@ -231,10 +241,10 @@ async function locally(
   const program = thisProgram();
   let next = 0;
   const code = await runLocally(() => {
-    const i = todo[next++];
+    const i = remaining[next++];
     if (i === undefined) return null;
     const command = [...program, "sweep", "run", folder, String(i)];
-    return { run: sweep.runs[i].run, command, number: next, of: todo.length };
+    return { run: sweep.runs[i].run, command, number: next, of: remaining.length };
   }, { atOnce, folder, say: (line) => console.log(line) });
   printSweepEnd(sweep, folder);
   return code;

@@ -297,7 +297,7 @@ export function prepare(launch: Launch): Trainer {
         climatology: data.climatology,
         classWeights: built.classWeights,
         answers: answersOf(data.train),
-        tokenizer: tokenizerMark(config.data),
+        tokenizer: data.train.facts.task === "language" ? tokenizerMark(config.data) : null,
         gather: zero?.gather,
       })
       : noSaver(zero?.gather),

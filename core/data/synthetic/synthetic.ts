@@ -24,6 +24,7 @@ import {
 } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { key, permute, uniform, uniformInt } from "../../base/random.ts";
+import { takesImages } from "../../settings/sections/model.ts";
 import { CLASS_LOSSES } from "../../settings/sections/training.ts";
 import { indexTensor, memorySource } from "../memory.ts";
 import { type Ids, type Source, source } from "../source.ts";
@@ -241,13 +242,11 @@ function teacher(seed: number, features: number, outputs: number): (x: Tensor) =
   return (x) => div(sub(raw(x), centre), spread);
 }
 
-const IMAGE_MODEL = /^(simple-convnet|cosmo-cnn|vit|resnet\d+|convnext_\w+)$/;
-
 export function synthetic(spec: Spec): Source {
   const { name } = spec.model;
   if (name === "gpt") return tokens(spec);
   if (name === "unet" || name === "fno") return masks(spec);
-  if (!IMAGE_MODEL.test(name)) return vectors(spec);
+  if (!takesImages(name) || name === "convlstm") return vectors(spec); // nothing is made up for steps of time
   const classes = CLASS_LOSSES.includes(spec.loss) || (spec.loss === "auto" && name !== "cosmo-cnn");
   return classes ? images(spec) : fields(spec);
 }

@@ -19,6 +19,10 @@ export const MODEL_NAMES = [
   "vit",
 ] as const;
 
+/** A sample of theirs is an image or a map. */
+export const takesImages = (name: string): boolean =>
+  MODEL_NAMES.some((one) => one === name) && name !== "mlp" && name !== "gpt";
+
 const size = (help: string, more: { flag?: string; empty?: string } = {}) =>
   int(0, { min: 0, max: 1_000_000_000, empty: "the model's own default", help, ...more });
 

@@ -18,6 +18,7 @@ import { isHdf5, loadHdf5For, withHdf5 } from "../hdf5/hdf5.ts";
 import { headerNotes } from "../hdf5/header_notes.ts";
 import { isKnown } from "../hdf5/own_reader.ts";
 import { followOtherFiles } from "../hdf5/library.ts";
+import { takesImages } from "../../../settings/sections/model.ts";
 import { loadReader } from "../../reading/reader.ts";
 import { classicVariables } from "./classic.ts";
 import { gridOf, type GridVariable } from "../../grid.ts";
@@ -181,9 +182,7 @@ function formatOf(path: string): "classic" | "hdf5" | null {
 }
 
 /** A grid is one sample for models of maps and for a user's own; for others each of its points is one. */
-const takesMaps = (model: string): boolean =>
-  /^(simple-convnet|cosmo-cnn|vit|unet|convlstm|fno|resnet\d+|convnext_\w+)$/.test(model) || isCode(model) ||
-  isExported(model);
+const takesMaps = (model: string): boolean => takesImages(model) || isCode(model) || isExported(model);
 
 export const columnsOf = (
   variables: readonly Variable[],
