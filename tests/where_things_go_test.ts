@@ -102,7 +102,7 @@ function madeUp(arena: Arena): Optimizer {
 `,
     },
     {
-      path: "core/settings/sections/training.ts",
+      path: "core/settings/sections/optimizer.ts",
       after: "const optimizer = {\n  type: choice([",
       text: `"made-up", `,
     },

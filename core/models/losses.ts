@@ -19,7 +19,7 @@ import {
   toDtype,
 } from "../../ffi/ops.ts";
 import { describe, scope, type Tensor } from "../../ffi/tensor.ts";
-import { CLASS_LOSSES } from "../settings/sections/training.ts";
+import { CLASS_LOSSES } from "../settings/sections/objective.ts";
 import type { Config } from "../settings/settings.ts";
 import { UserError } from "../base/errors.ts";
 import { isCode, userFile } from "./user/file.ts";

@@ -3,7 +3,7 @@ import { type DType, isFloating } from "../../../ffi/dtype.ts";
 import { borrowBytes, toNumbers, zeros } from "../../../ffi/make.ts";
 import { toDtype } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
-import { CLASS_LOSSES } from "../../settings/sections/training.ts";
+import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";

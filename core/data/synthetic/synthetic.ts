@@ -25,7 +25,7 @@ import {
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { key, permute, uniform, uniformInt } from "../../base/random.ts";
 import { takesImages } from "../../settings/sections/model.ts";
-import { CLASS_LOSSES } from "../../settings/sections/training.ts";
+import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
 import { indexTensor, memorySource } from "../memory.ts";
 import { type Ids, type Source, source } from "../source.ts";
 import { checkMemory, checkSamples, normals, type Spec } from "./draw.ts";

@@ -1,6 +1,6 @@
 // Images of a WebDataset with classes or numbers; threads decode them where they lie in the shards.
 import type { Config } from "../../../settings/settings.ts";
-import { CLASS_LOSSES } from "../../../settings/sections/training.ts";
+import { CLASS_LOSSES } from "../../../settings/sections/objective.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatPlural } from "../../../base/format.ts";
 import { constant } from "../../../../ffi/make.ts";

@@ -1,0 +1,146 @@
+// Declares how weights are updated. The names and defaults of the optimizer and the scheduler are PyTorch's where it has
+// them.
+import { bool, choice, duration, float, int, list } from "../setting.ts";
+
+export const optimizer = {
+  type: choice(["adamw", "adam", "sgd", "lamb", "lion", "muon", "schedule_free"], "adamw", {
+    flag: "optimizer",
+    spellings: ["optim"],
+    common: true,
+    aliases: ["training.optimizer"],
+    words: { adamw_torch: "adamw", adamw_torch_fused: "adamw", schedule_free_adamw: "schedule_free" },
+    about: {
+      muon: "makes the update of hidden matrices orthogonal; all other parameters have adamw",
+      schedule_free: "AdamW that evaluates a mean of its weights, with --scheduler constant",
+    },
+    help: "how weights are updated",
+  }),
+  learning_rate: float(3e-4, {
+    min: 0,
+    max: 1e6,
+    flag: "lr",
+    plain: ["LR", "LEARNING_RATE"],
+    spellings: ["learning-rate"],
+    common: true,
+    aliases: ["training.lr", "training.learning_rate", "training.optimizer.lr"],
+    help: "highest learning rate, before lr_scaling",
+  }),
+  weight_decay: float(0.01, {
+    min: 0,
+    max: 1e6,
+    flag: "weight-decay",
+    common: true,
+    aliases: ["training.weight_decay"],
+    help: "decoupled for adamw, lamb, lion, muon and schedule_free, added to the gradient for adam and sgd",
+  }),
+  momentum: float(0.9, { min: 0, max: 1, below: true, flag: "momentum", help: "momentum of sgd" }),
+  nesterov: bool(false, { flag: "nesterov", help: "Nesterov's momentum (sgd)" }),
+  beta1: float(0.9, {
+    min: 0,
+    max: 1,
+    below: true,
+    spellings: ["adam-beta1"],
+    help: "decay of the first moment (all but sgd); lion's share of momentum in an update",
+  }),
+  beta2: float(0.999, {
+    min: 0,
+    max: 1,
+    below: true,
+    spellings: ["adam-beta2"],
+    help: "decay of the second moment (all but sgd and lion)",
+  }),
+  eps: float(1e-8, {
+    min: 0,
+    max: 1,
+    spellings: ["adam-epsilon"],
+    help: "added to the denominator (all but sgd and lion)",
+  }),
+  lion_beta2: float(0.99, { min: 0, max: 1, below: true, help: "decay of lion's momentum" }),
+  muon_momentum: float(0.95, { min: 0, max: 1, below: true, help: "momentum of muon's matrices" }),
+};
+
+export const scheduler = {
+  type: choice(["cosine", "linear", "step", "constant", "onecycle", "sgdr"], "cosine", {
+    flag: "scheduler",
+    spellings: ["lr-scheduler-type", "lr-scheduler"],
+    common: true,
+    aliases: ["training.scheduler"],
+    words: { constant_with_warmup: "constant", cosine_with_restarts: "sgdr" },
+    about: { sgdr: "cosine that begins again, after restart_epochs and then ever longer" },
+    help: "how the learning rate changes after warm-up",
+  }),
+  warmup: duration("0", ["steps", "epochs", "samples", "tokens"], {
+    flag: "warmup",
+    spellings: ["warmup-steps"],
+    common: true,
+    aliases: ["training.warmup"],
+    empty: "none",
+    help: "time over which the learning rate rises from 0",
+  }),
+  min_lr: float(0, {
+    min: 0,
+    max: 1e6,
+    flag: "min-lr",
+    help: "learning rate at the end (cosine, linear, onecycle, sgdr)",
+  }),
+  step_size: int(30, {
+    min: 1,
+    max: 1e9,
+    help: "epochs from one fall of the learning rate to the next (step)",
+  }),
+  gamma: float(0.1, { min: 0, max: 1, above: true, help: "factor of each fall (step)" }),
+  restart_epochs: int(10, {
+    min: 1,
+    max: 1e9,
+    help: "epochs until the learning rate first begins again (sgdr)",
+  }),
+  restart_factor: int(2, {
+    min: 1,
+    max: 1000,
+    help: "how many times longer each stretch is than the one before (sgdr)",
+  }),
+};
+
+/** Around the optimizer: learning rates by name and depth, clipping, averages of weights. */
+export const rates = {
+  lr_scaling: choice(["none", "linear"], "none", {
+    flag: "lr-scaling",
+    help:
+      "linear multiplies the learning rate by global batch / base batch; a preset's linear is for its own rate, not for a typed one",
+  }),
+  lr_for: list({
+    flag: "lr-for",
+    empty: "learning_rate for all",
+    help: "learning rates of parameters by patterns: head*=1e-3,layer4*=1e-4; the first that fits counts",
+  }),
+  layer_decay: float(0, {
+    min: 0,
+    max: 1,
+    flag: "layer-decay",
+    empty: "off",
+    help: "factor of the learning rate from each block of the model to the one before it, such as 0.75",
+  }),
+  base_batch_size: int(64, {
+    min: 1,
+    max: 1e9,
+    help: "batch size the learning rate was chosen for (lr_scaling)",
+  }),
+  clip_norm: float(0, {
+    min: 0,
+    max: 1e9,
+    flag: "clip-norm",
+    spellings: ["max-grad-norm", "gradient-clip-val"],
+    common: true,
+    empty: "off",
+    aliases: ["training.gradient_clip_norm"],
+    help: "longest gradient, by its 2-norm over all parameters",
+  }),
+  ema: float(0, {
+    min: 0,
+    max: 1,
+    below: true,
+    flag: "ema",
+    empty: "off",
+    help: "decay of an average of the weights that is evaluated and saved beside them",
+  }),
+};
