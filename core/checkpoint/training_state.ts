@@ -60,8 +60,10 @@ export interface Parts {
     };
   };
   readonly scaler: { scale: number; goodSteps: number; skipped: number } | null;
-  /** Averaged weights have the parameters' names; null without EMA. */
+  /** Averaged weights have the parameters' names; null where no average is kept. */
   readonly ema: readonly (readonly [string, Tensor])[] | null;
+  /** Present where the average is of epochs' ends (--swa-start): of how many. Before the first there is none to save. */
+  readonly swa?: { averaged: number } | null;
 }
 
 export interface Facts {
@@ -121,7 +123,7 @@ export function toTree(
   facts: Facts,
   data: (t: Tensor) => TensorData = toData,
 ): Value {
-  const { optimizer, scaler, ema } = parts;
+  const { optimizer, scaler, swa } = parts, ema = swa?.averaged === 0 ? null : parts.ema;
   return dict({
     epoch: cursor.epoch,
     model_state_dict: weights(parts.stateDict, data),
@@ -151,6 +153,7 @@ export function toTree(
       answers: plain(facts.answers ?? null),
       ...(facts.tokenizer ? { tokenizer: facts.tokenizer } : {}),
       ema_state_dict: ema ? weights(ema, data) : null,
+      ...(swa ? { averaged_epochs: swa.averaged } : {}),
     }),
   });
 }
@@ -267,12 +270,15 @@ export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
   const cursor = readCursor(place, path);
   const weights = match(parts.stateDict, root, path);
   const saved = field(own, "ema_state_dict");
-  const averages = parts.ema && saved instanceof Map ? match(parts.ema, saved, path) : null;
+  const epochs = field(own, "averaged_epochs"), ofEpochs = typeof epochs === "number";
+  const sameKind = ofEpochs === Boolean(parts.swa);
+  const averages = parts.ema && sameKind && saved instanceof Map ? match(parts.ema, saved, path) : null;
   const optimizer = matchOptimizer(parts, root, own, path);
 
   weights.put();
   if (averages) averages.put();
   else if (parts.ema) startAverages(parts.ema, parts.stateDict);
+  if (parts.swa) parts.swa.averaged = averages && ofEpochs ? epochs : 0;
   optimizer.put(copyInto);
   const scaler = field(root, "scaler_state_dict");
   const scale = field(scaler, "scale"), scaled = typeof scale === "number";
@@ -283,10 +289,12 @@ export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
   }
   const notices = [
     weights.notice,
-    parts.ema && !averages &&
+    parts.ema && !averages && !parts.swa &&
     "The averages of the weights (--ema) begin with the checkpoint's weights: it has none",
-    !parts.ema && saved instanceof Map &&
-    "The checkpoint's averaged weights are left out: this run keeps none (--ema)",
+    !averages && saved instanceof Map &&
+    `The checkpoint's averaged weights are left out: this run keeps ${
+      parts.ema ? "another average" : "none"
+    } (--ema, --swa-start)`,
     parts.scaler && !scaled &&
     `The loss scale of fp16 begins at ${parts.scaler.scale}: the checkpoint has none`,
     !parts.scaler && scaled && "The checkpoint's loss scale is left out: this run is not in fp16 (--amp)",
@@ -327,13 +335,13 @@ function readCursor(place: Value, path: string): Cursor {
   };
 }
 
-/** A run without EMA saved no averages: they begin with its weights. */
+/** A run without averages saved none: they begin with its weights. */
 function startAverages(averages: Named, stateDict: Named): void {
   const weights = new Map(stateDict);
   noGrad(() => averages.forEach(([name, t]) => copy_(t, weights.get(name)!)));
 }
 
-/** Where the run kept averages (--ema), they replace the weights: validation saw them. */
+/** Where the run kept averages (--ema, --swa-start), they replace the weights: validation saw them. */
 export function judgedWeights(root: Value): { root: Value; averaged: boolean } {
   const averages = field(field(root, "hpctrain"), "ema_state_dict");
   const weights = field(root, "model_state_dict");

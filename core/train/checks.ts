@@ -28,13 +28,28 @@ export function refuseLayout({ config, originText }: Resolved, { world, nodes, s
   );
 }
 
-/** Schedule-free AdamW has its own average, in place of a falling rate. */
-export function refuseOptimizer({ training: { optimizer, scheduler, ema } }: Config): void {
+/** There is one average of the weights, and schedule-free AdamW has its own, in place of a falling rate. */
+export function refuseOptimizer(
+  { training: { optimizer, scheduler, ema, swa_start, swa_lr, epochs } }: Config,
+): void {
+  const average = swa_start === 0
+    ? swa_lr > 0
+      ? `--swa-lr ${swa_lr} is the rate while weights are averaged: say from which epoch on with --swa-start.`
+      : null
+    : ema > 0
+    ? `--swa-start ${swa_start} and --ema ${ema} are two averages of the weights, of which one can be judged: leave one out.`
+    : swa_start > epochs
+    ? `--swa-start ${swa_start} is behind the last epoch, ${epochs}, so nothing would be averaged: let it begin earlier, such ` +
+      `as at ${Math.max(1, Math.ceil(0.75 * epochs))}.`
+    : null;
+  if (average) throw new UserError("usage", average);
   if (optimizer.type !== "schedule_free") return;
   const wrong = scheduler.type !== "constant"
     ? `--scheduler ${scheduler.type}: its average takes the place of a schedule, so give --scheduler constant (a --warmup is good)`
     : ema > 0
     ? `--ema ${ema}: it evaluates an average of its own, so leave --ema out`
+    : swa_start > 0
+    ? `--swa-start ${swa_start}: it evaluates an average of its own, so leave --swa-start out`
     : optimizer.beta1 === 0
     ? "beta1=0: gradients are taken between its weights and their average, by beta1, so give one above 0"
     : null;

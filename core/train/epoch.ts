@@ -1,5 +1,5 @@
 // The state of the training loop from epoch to epoch, and what waits for the second step.
-import { type Order, partsOf, partsOfShards } from "../data/order.ts";
+import { partsOf, partsOfShards } from "../data/order.ts";
 import { ofSteps, rolloutOf, stepsAt } from "../data/rollout.ts";
 import type { Part } from "../data/source.ts";
 import type { TimeMark } from "../run/account.ts";
@@ -104,7 +104,7 @@ export function beginEpoch(loop: Loop): void {
   loop.deferred = openDeferredMetrics(trainer, loop.number, pace);
   loop.began = trainer.account.look();
   pace.startEpoch();
-  supply.begin(partsToCome(trainer, loop.number, trainer.sampling.of(loop.number)));
+  supply.begin(partsOfEpoch(trainer, loop.number, trainer.cursor.stepInEpoch)); // the feed knows the samples of these steps
 }
 
 /** A rollout may begin with fewer steps. */
@@ -116,11 +116,13 @@ export function setSteps(
   if (steps) rollout.steps = stepsAt(steps, epoch, training.epochs);
 }
 
-function partsToCome(trainer: Trainer, epoch: number, samples: Order): () => readonly Part[] | null {
-  const { config: { data }, plan, gradients: { shards }, ranks } = trainer;
+/** This rank's parts of the epoch's steps, from step `first` on. */
+export function partsOfEpoch(trainer: Trainer, epoch: number, first: number): () => readonly Part[] | null {
+  const { config: { data }, plan, gradients: { shards }, ranks } = trainer,
+    samples = trainer.sampling.of(epoch);
   const { rank, world } = ranks?.team ?? { rank: 0, world: 1 };
   const mixing = data.mixup > 0 || data.cutmix > 0;
-  let fed = trainer.cursor.stepInEpoch; // the feed knows the samples of these steps
+  let fed = first;
   return () => {
     if (fed >= plan.stepsPerEpoch) return null;
     const step = fed++;

@@ -22,6 +22,8 @@ import type { Spent } from "../run/account.ts";
 import type { EventLoopTurn } from "./pauses.ts";
 import type { Trainer } from "./prepare.ts";
 import { learningRate } from "./schedule.ts";
+import { partsOfEpoch } from "./epoch.ts";
+import { hasStatistics, measureStatistics } from "./weight_average.ts";
 
 export interface Evaluation {
   readonly valLoss: number;
@@ -180,14 +182,11 @@ export class EvaluationAborted {
   constructor(readonly reason: string) {}
 }
 
-/** Null without validation data. */
-export async function evaluateEpoch(
-  trainer: Trainer,
-  epoch: number,
-  turn: EventLoopTurn,
-): Promise<Evaluation | null | EvaluationAborted> {
-  const { data: { val }, config: { training }, cursor, console, events, requests, ranks } = trainer;
-  if (val === null) return null;
+type Poll = (done: number, of: number, between: boolean) => Promise<void>;
+
+/** Shows how far it is, and throws `EvaluationAborted` where the run stops. A rank does `stride` of the work at once. */
+function openPoll(trainer: Trainer, epoch: number, turn: EventLoopTurn, phase: string, stride: number): Poll {
+  const { config: { training }, console, requests, ranks } = trainer;
   const stop = (between: boolean): string | null => {
     if (!ranks) return requests.stop();
     ranks.wish(requests, false);
@@ -199,21 +198,56 @@ export async function evaluateEpoch(
     const ahead = ranks?.control.ahead();
     return ahead?.what === "stop" && ahead.places <= places ? ahead.reason : null;
   };
-  const size = judgedAtOnce(training, trainer.pass.patches, val);
-  const stride = size * (ranks?.team.world ?? 1);
-  const poll = async (done: number, of: number, between: boolean) => {
-    console.progress({
-      epoch: epoch + 1,
-      epochs: training.epochs,
-      step: done,
-      steps: of,
-      phase: "evaluating",
-    });
+  return async (done, of, between) => {
+    console.progress({ epoch: epoch + 1, epochs: training.epochs, step: done, steps: of, phase });
     if (turn.due()) await turn.take();
     const reason = stop(between) ?? (between ? null : given(Math.ceil((of - done) / stride)));
     // Several ranks also meet after the last batch.
     if (reason !== null && (done < of || ranks)) throw new EvaluationAborted(reason);
   };
+}
+
+/** Averaged weights need statistics of their own: a pass over the training data. */
+export async function averageStatistics(
+  trainer: Trainer,
+  epoch: number,
+  turn: EventLoopTurn,
+): Promise<null | EvaluationAborted> {
+  const { swa, pass, ranks, plan, feed, gradients: { shards }, data: { train } } = trainer;
+  if (!swa || swa.averaged === 0 || !hasStatistics(pass.model.root)) return null;
+  const poll = openPoll(trainer, epoch, turn, "averaging", 1);
+  ranks?.control.phase("evaluation");
+  trainer.saver.hold();
+  swa.swap();
+  try {
+    const parts = partsOfEpoch(trainer, epoch, 0);
+    await measureStatistics(
+      pass,
+      feed.of(train),
+      parts,
+      ranks?.team ?? null,
+      shards?.count ?? 1,
+      (done, between) => poll(done, plan.stepsPerEpoch, between),
+    );
+    return null;
+  } catch (error) {
+    if (error instanceof EvaluationAborted) return error;
+    throw error;
+  } finally {
+    swa.swap();
+  }
+}
+
+/** Null without validation data. */
+export async function evaluateEpoch(
+  trainer: Trainer,
+  epoch: number,
+  turn: EventLoopTurn,
+): Promise<Evaluation | null | EvaluationAborted> {
+  const { data: { val }, config: { training }, cursor, console, events, ranks } = trainer;
+  if (val === null) return null;
+  const size = judgedAtOnce(training, trainer.pass.patches, val);
+  const poll = openPoll(trainer, epoch, turn, "evaluating", size * (ranks?.team.world ?? 1));
   ranks?.control.phase("evaluation");
   ranks?.shareBuffers();
   trainer.saver.hold();

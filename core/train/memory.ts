@@ -79,7 +79,8 @@ function needOf(config: Config, built: Built, world: number, { free, ranks }: Ro
   const { training } = config, { model, data, amp } = built;
   const weights = built.arena.flat.byteLength, batch = Math.min(training.batch_size, data.train.length);
   const slots = slotsOf(training.optimizer) / (config.distributed.zero === 1 ? world : 1);
-  const averages = training.ema > 0 || training.optimizer.type === "schedule_free" ? 1 : 0;
+  const { ema, swa_start, optimizer } = training;
+  const averages = ema > 0 || swa_start > 0 || optimizer.type === "schedule_free" ? 1 : 0;
   const made = (needsWholeGradient(training, amp) ? 0 : 1) + slots + averages; // a whole gradient is there already
   const copy = (1 + slots + averages) * weights;
   const { facts } = data.train;

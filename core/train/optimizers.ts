@@ -280,7 +280,6 @@ function lamb(s: OptimizerSettings, arena: Arena): Optimizer {
 const norm = (t: Tensor): Tensor => sqrt(sum(square(t)));
 
 /** @internal */
-/** @internal */
 export interface Ema {
   /** It is laid out as the arena. */
   readonly average: Tensor;

@@ -40,6 +40,7 @@ import { type Requests, stopSignals, watchRequests } from "./stop.ts";
 import { UserError } from "../base/errors.ts";
 import { pathExists } from "../base/files.ts";
 import { createEma, type Ema } from "./optimizers.ts";
+import { averageNote, createWeightAverage, type WeightAverage } from "./weight_average.ts";
 import { optimizerFor } from "./parameter_groups.ts";
 import { openChoice } from "./compiled_choice.ts";
 import { compiledUpdate } from "./compiled_update.ts";
@@ -97,6 +98,8 @@ export interface Trainer extends Built, StepParts {
   readonly sampling: Sampling;
   readonly schedule: Schedule;
   readonly ema: Ema | null;
+  /** The same average, where it is of epochs' ends. */
+  readonly swa: WeightAverage | null;
   readonly cursor: Cursor;
   /** Null where no parameter waits for an epoch of its own. */
   readonly thaw: Thaw | null;
@@ -169,14 +172,19 @@ export function prepare(launch: Launch): Trainer {
     ? compiledUpdate(ordinary, training.optimizer, arena, choice ?? undefined)
     : ordinary;
   const scaler = amp === "fp16" ? scalerOf(config, device) : null;
-  const ema = ordinary.averages ?? (training.ema > 0 ? createEma(arena, training.ema) : null);
+  const swa = training.swa_start > 0 ? createWeightAverage(arena, model.root, training.swa_start) : null;
+  const ema = ordinary.averages ?? (training.ema > 0 ? createEma(arena, training.ema) : swa);
   const averages = ema && arena.viewsOf(ema.average);
   const parts: Parts = {
     names: arena.names,
     stateDict: model.root.stateDict(),
     optimizer,
     scaler,
-    ema: averages && arena.names.map((name, i) => [name, averages[i]]),
+    ema: averages && [
+      ...arena.names.map((name, i) => [name, averages[i]] as const),
+      ...(swa?.statistics ?? []),
+    ],
+    swa,
   };
   const notes = [
     ...launch.notes,
@@ -185,6 +193,7 @@ export function prepare(launch: Launch): Trainer {
     model.describe(),
     ...built.trained.notes,
     ...(sampling.note ? [sampling.note] : []),
+    ...(swa ? [averageNote(model.root, training.swa_start)] : []),
     plan.note,
     ...(zero ? [zero.note] : []),
     ...precisionNote(built),
@@ -196,7 +205,8 @@ export function prepare(launch: Launch): Trainer {
   const startAt = (resume: Resume | null, notes: string[]) => {
     const beginning = { parts, plan, model, samples: data.train.length, resetEma: ema?.reset };
     const cursor = first ? startFrom({ config, resume }, beginning, notes) : freshCursor();
-    return team ? startAsFirst(team, parts, arena, ema?.average ?? null, cursor, zero) : cursor;
+    const averaged = ema ? [ema.average, ...(swa?.statistics ?? []).map(([, t]) => t)] : [];
+    return team ? startAsFirst(team, parts, arena, averaged, cursor, zero) : cursor;
   };
   const cursor = startAt(launch.resume, notes);
   const thaw = openThaw(built, optimizer, training.freeze_until);
@@ -272,6 +282,7 @@ export function prepare(launch: Launch): Trainer {
       optimizer,
       scaler,
       ema,
+      swa,
       gradients,
       cursor,
       feed,

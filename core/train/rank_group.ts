@@ -157,14 +157,20 @@ export function startAsFirst(
   team: Team,
   parts: Parts,
   arena: Arena,
-  average: Tensor | null,
+  averages: readonly Tensor[],
   cursor: Cursor,
   zero: Zero | null = null,
 ): Cursor {
-  const { optimizer, scaler } = parts;
+  const { optimizer, scaler, swa } = parts;
   const [first] = team.gather(
     team.rank === 0
-      ? { cursor, steps: optimizer.steps, groups: optimizer.groups?.steps, scaler: scaler && scaleOf(scaler) }
+      ? {
+        cursor,
+        steps: optimizer.steps,
+        groups: optimizer.groups?.steps,
+        scaler: scaler && scaleOf(scaler),
+        averaged: swa?.averaged ?? 0,
+      }
       : null,
     "start",
   );
@@ -172,12 +178,13 @@ export function startAsFirst(
   optimizer.steps = first.steps;
   if (optimizer.groups && first.groups) optimizer.groups.steps = first.groups;
   if (scaler) Object.assign(scaler, first.scaler);
+  if (swa) swa.averaged = first.averaged;
   const flat = new Set(arena.parameters); // these are views of the arena
   const state = { ...optimizer, ...zero ? { slots: new Map() } : {} };
   const rest = [...new Set(tensorsOf({ ...parts, optimizer: state, ema: null }))].filter((t) =>
     t.numel > 0 && !flat.has(t)
   );
-  for (const t of [arena.flat, ...(average ? [average] : []), ...rest]) team.broadcast(t, "start");
+  for (const t of [arena.flat, ...averages, ...rest]) team.broadcast(t, "start");
   zero?.scatter();
   refuseDifference(team, arena);
   return first.cursor;

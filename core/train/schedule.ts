@@ -24,10 +24,19 @@ export interface Schedule {
   readonly gamma: number;
   /** "sgdr": optimizer steps until the first restart, and how many times longer each stretch is than the last. */
   readonly restart?: { readonly every: number; readonly factor: number };
+  /** From this step on, over so many, a cosine leads to a rate that stays: where weights are averaged (--swa-lr). */
+  readonly swa?: { readonly from: number; readonly over: number; readonly rate: number };
 }
 
 /** The rate for the step with this number, counted from 0. */
 export function learningRate(s: Schedule, step: number): number {
+  const { swa } = s;
+  if (!swa || step < swa.from) return scheduled(s, step);
+  const share = swa.over === 0 ? 1 : (1 - Math.cos(Math.PI * Math.min(1, (step - swa.from) / swa.over))) / 2;
+  return share * swa.rate + (1 - share) * scheduled(s, swa.from);
+}
+
+function scheduled(s: Schedule, step: number): number {
   if (s.type === "onecycle") return oneCycle(s, step);
   if (step < s.warmup) return s.peak * (step + 1) / s.warmup;
   const span = Math.max(1, s.total - s.warmup);
@@ -75,6 +84,7 @@ export function scheduleOf(
   facts: Facts,
 ): Schedule {
   const { type, min_lr, step_size, gamma, warmup, restart_epochs, restart_factor } = training.scheduler;
+  const { swa_start, swa_lr, swa_anneal_epochs, optimizer: { learning_rate } } = training;
   return {
     type,
     peak,
@@ -85,6 +95,13 @@ export function scheduleOf(
     gamma,
     ...(type === "sgdr" &&
       { restart: { every: restart_epochs * plan.stepsPerEpoch, factor: restart_factor } }),
+    ...(swa_start > 0 && swa_lr > 0 && {
+      swa: {
+        from: (swa_start - 1) * plan.stepsPerEpoch,
+        over: swa_anneal_epochs * plan.stepsPerEpoch,
+        rate: swa_lr * (learning_rate > 0 ? peak / learning_rate : 1), // scaled with the batch as the rate is
+      },
+    }),
   };
 }
 

@@ -5,6 +5,7 @@ import { COPY, EVALUATION, REST, SAVE, spentBetween } from "../run/account.ts";
 import { isUnfinished } from "./batches.ts";
 import { abortStep, beginEpoch, goBack, type Loop, openLoop, settle, sumsOf, wholeOf } from "./epoch.ts";
 import {
+  averageStatistics,
   earlyStop,
   evaluateEpoch,
   EvaluationAborted,
@@ -115,6 +116,7 @@ function trainStep(loop: Loop, ready: boolean): StepAborted | null {
   ranks?.control.step(cursor.step);
   cursor.stepInEpoch++;
   cursor.samples += samples;
+  if (cursor.stepInEpoch >= plan.stepsPerEpoch) trainer.swa?.endEpoch(cursor.epoch + 1);
   supply.queued();
   deferred.push(taken, rate, log); // waits for the step before, so that the feed need not
   account.lap(REST);
@@ -132,7 +134,8 @@ async function endEpoch(loop: Loop): Promise<Ending | null> {
   cursor.sums = sumsOf(trainer, loop.running); // resuming after a stop in the evaluation begins with it
   const trained = wholeOf(trainer, loop.running, cursor.sums).result();
   account.lap(REST);
-  const evaluation = await evaluateEpoch(trainer, number, loop.turn);
+  const evaluation = await averageStatistics(trainer, number, loop.turn) ??
+    await evaluateEpoch(trainer, number, loop.turn);
   account.lap(EVALUATION);
   if (evaluation instanceof EvaluationAborted) return await stopped(trainer, evaluation.reason);
   if (cursor.stepInEpoch >= plan.stepsPerEpoch) {

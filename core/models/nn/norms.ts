@@ -91,13 +91,17 @@ export class BatchNorm extends Module {
   readonly #variance: Tensor;
   readonly #batches: Tensor;
   readonly #eps: number;
-  readonly #momentum: number;
+  /**
+   * The share of a batch's own statistics in the running ones.
+   * @internal
+   */
+  momentum: number;
 
   constructor(features: number, options: BatchNormOptions = {}) {
     super();
     this.features = features;
     this.#eps = options.eps ?? 1e-5;
-    this.#momentum = options.momentum ?? 0.1;
+    this.momentum = options.momentum ?? 0.1;
     if (options.affine !== false) {
       this.weight = this.parameter("weight", ones([features]));
       this.bias = this.parameter("bias", zeros([features]));
@@ -107,24 +111,32 @@ export class BatchNorm extends Module {
     this.#batches = this.buffer("num_batches_tracked", zeros([], { dtype: "i64" }));
   }
 
+  /**
+   * Running mean, running variance, and how many batches they are of.
+   * @internal
+   */
+  get statistics(): readonly [Tensor, Tensor, Tensor] {
+    return [this.#mean, this.#variance, this.#batches];
+  }
+
   forward(x: Tensor): Tensor {
     const { weight, bias } = this;
     if (!this.training) {
-      return batchNorm(x, weight, bias, this.#mean, this.#variance, false, this.#momentum, this.#eps, true);
+      return batchNorm(x, weight, bias, this.#mean, this.#variance, false, this.momentum, this.#eps, true);
     }
     const { ranks, pass, norms } = this.forwardContext;
     if (ranks) {
       this.#count();
-      const [mean, variance, momentum, eps] = [this.#mean, this.#variance, this.#momentum, this.#eps];
+      const [mean, variance, momentum, eps] = [this.#mean, this.#variance, this.momentum, this.#eps];
       return syncedBatchNorm(x, { weight, bias, mean, variance, momentum, eps }, ranks, norms);
     }
     if (x.shape[0] === 1) refuseLonely(x);
     // The first pass moved the running statistics; in the second they stay.
     if (pass === "second") {
-      return batchNorm(x, weight, bias, null, null, true, this.#momentum, this.#eps, true);
+      return batchNorm(x, weight, bias, null, null, true, this.momentum, this.#eps, true);
     }
     this.#count();
-    return batchNorm(x, weight, bias, this.#mean, this.#variance, true, this.#momentum, this.#eps, true);
+    return batchNorm(x, weight, bias, this.#mean, this.#variance, true, this.momentum, this.#eps, true);
   }
 
   #count(): void {

@@ -143,4 +143,25 @@ export const rates = {
     empty: "off",
     help: "decay of an average of the weights that is evaluated and saved beside them",
   }),
+  swa_start: int(0, {
+    min: 0,
+    max: 1e9,
+    flag: "swa-start",
+    empty: "off",
+    help:
+      "epoch from which on the weights at the ends of epochs are averaged (SWA); the average is evaluated and saved beside them",
+  }),
+  swa_lr: float(0, {
+    min: 0,
+    max: 1e6,
+    flag: "swa-lr",
+    empty: "the scheduler's",
+    help:
+      "learning rate while weights are averaged (--swa-start), reached by a cosine over swa_anneal_epochs",
+  }),
+  swa_anneal_epochs: int(10, {
+    min: 0,
+    max: 1e9,
+    help: "epochs from the scheduler's learning rate to swa_lr",
+  }),
 };
