@@ -119,7 +119,7 @@ function skip(why: string): never {
 
 function open({ device }: CheckFlags): { libtorch: Libtorch; device: Device } {
   const { usable } = findLibtorch({ all: true });
-  const libtorch = usable.find((l) => device === "cpu" || l.cuda);
+  const libtorch = usable.find((l) => device === "cpu" || l.gpu !== null);
   if (!libtorch) skip(device === "cpu" ? "there is no libtorch here" : "there is no libtorch with CUDA here");
   openLibtorch(libtorch);
   if (device === "cpu") return { libtorch, device };

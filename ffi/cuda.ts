@@ -1,8 +1,9 @@
-// CUDA by libtorch's C interface where it has the verb, else by libcudart. A machine without libtorch_cuda.so
-// loads nothing.
+// A GPU by libtorch's C interface where it has the verb, else by the runtime's: CUDA's, or HIP's under its own names
+// (gpu/backends.ts). A libtorch without its half for GPUs loads nothing.
 import { native, out, outAt, outI32 } from "./abi.ts";
 import { deviceHelp, LibraryError } from "./errors.ts";
 import { openedLibtorch } from "./library.ts";
+import { BACKENDS, type GpuBackend, type GpuRuntime, namedBy } from "./gpu/backends.ts";
 import { libraryNamed } from "./libraries/elf.ts";
 
 const torchCuda = {
@@ -44,8 +45,14 @@ interface Cuda {
   count: number;
 }
 
-/** Some distributions put a hash behind it: libcudart-9335f6a2.so.12. */
-const RUNTIME = "libcudart";
+/** The runtime that libtorch has loaded, for a thread that has no libtorch. */
+export const gpuRuntime = (): GpuRuntime => {
+  const { kind, runtime } = gpuBackend();
+  return { kind, path: libraryNamed(runtime) };
+};
+
+/** The open libtorch's; CUDA where it has no half for GPUs. */
+export const gpuBackend = (): GpuBackend => BACKENDS[openedLibtorch().gpu ?? "cuda"];
 
 let state: Cuda | null | undefined;
 
@@ -58,16 +65,17 @@ function cuda(): Cuda | null {
   if (state !== undefined) return state;
   state = null;
   const lib = openedLibtorch();
-  if (!lib.cuda) {
+  if (lib.gpu === null) {
     absence = { kind: "build", why: `libtorch in ${lib.dir} was built without CUDA` };
     return null;
   }
+  const backend = BACKENDS[lib.gpu], { runtime } = backend;
   try {
     // Most builds of libtorch_cpu.so bring the CUDA runtime along; then a machine without a GPU never loads
     // the rest.
-    const loadTorch = () => Deno.dlopen(`${lib.dir}/libtorch_cuda.so`, torchCuda).symbols;
-    const early = libraryNamed(RUNTIME) === RUNTIME ? loadTorch() : null;
-    const rt = Deno.dlopen(libraryNamed(RUNTIME), cudart).symbols;
+    const loadTorch = () => Deno.dlopen(`${lib.dir}/${backend.torch}`, namedBy(backend, torchCuda)).symbols;
+    const early = libraryNamed(runtime) === runtime ? loadTorch() : null;
+    const rt = Deno.dlopen(libraryNamed(runtime), namedBy(backend, cudart)).symbols;
     const answer = rt.deviceCount(outAt);
     if (answer !== 0) {
       absence = whyNoDevice(rt, answer);
@@ -114,11 +122,11 @@ function whyNoneVisible(names: string | undefined): NonNullable<typeof absence> 
 }
 
 function versionsOf(rt: Cuda["rt"]): { driver: string | null; runtime: string } {
-  const words = (version: number) => `${Math.floor(version / 1000)}.${Math.floor(version % 1000 / 10)}`;
+  const { version } = gpuBackend();
   rt.driverVersion(outAt);
   const driver = outI32[0]; // 0 where there is none
   rt.runtimeVersion(outAt);
-  return { driver: driver === 0 ? null : words(driver), runtime: words(outI32[0]) };
+  return { driver: driver === 0 ? null : version(driver), runtime: version(outI32[0]) };
 }
 
 function cudaError(rt: Cuda["rt"], code: number): string {
@@ -156,14 +164,36 @@ export function setCudaDevice(index: number): void {
 
 export const currentCuda = (): `cuda:${number}` => `cuda:${current}`;
 
-const CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76; // cudaDevAttrComputeCapabilityMajor, Minor
-
 /** 8 is Ampere, the first generation that computes in bf16. */
-export const cudaCapability = (device = current): number => attribute(CAPABILITY_MAJOR, device);
-export const cudaCapabilityMinor = (device = current): number => attribute(CAPABILITY_MINOR, device);
+export const cudaCapability = (device = current): number => attribute("major", device);
+export const cudaCapabilityMinor = (device = current): number => attribute("minor", device);
 
-function attribute(which: number, device: number): number {
-  ok(must().rt.attribute(outAt, which, device), "say what device it is");
+/** "sm_90", or HIP's own name of it: "gfx90a:sramecc+:xnack-". */
+export function gpuArchitecture(device = current): string {
+  return hipArchitecture(device) ?? `sm_${cudaCapability(device)}${cudaCapabilityMinor(device)}`;
+}
+
+/** HIP's record of a device's properties, as ROCm 6 made it; the name's place in it is no promise. */
+const properties = {
+  hipGetDevicePropertiesR0600: { parameters: ["buffer", "i32"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+const PROPERTIES_BYTES = 8192;
+
+function hipArchitecture(device: number): string | null {
+  const { kind, runtime } = gpuBackend();
+  if (kind !== "hip") return null;
+  const library = Deno.dlopen(libraryNamed(runtime), properties), bytes = new Uint8Array(PROPERTIES_BYTES);
+  ok(library.symbols.hipGetDevicePropertiesR0600(bytes, device), "say what device it is");
+  library.close();
+  const found = /gfx[0-9a-f]+(:[a-z]+[+-])*/.exec(new TextDecoder("latin1").decode(bytes));
+  if (!found) {
+    throw new LibraryError("HIP does not name the GPU's architecture (gfx...). Is its ROCm older than 6?");
+  }
+  return found[0];
+}
+
+function attribute(which: keyof GpuBackend["attributes"], device: number): number {
+  ok(must().rt.attribute(outAt, gpuBackend().attributes[which], device), "say what device it is");
   return outI32[0];
 }
 
@@ -203,7 +233,8 @@ type Driver = Deno.DynamicLibrary<typeof driver>["symbols"];
 
 function fromDriver(device: number, ask: (cu: Driver, handle: number) => string | null): string | null {
   try {
-    const library = Deno.dlopen("libcuda.so.1", driver), cu = library.symbols;
+    const backend = gpuBackend();
+    const library = Deno.dlopen(libraryNamed(backend.driver), namedBy(backend, driver)), cu = library.symbols;
     const handle = new Int32Array(1);
     const known = cu.cuInit(0) === 0 && cu.cuDeviceGet(handle, device) === 0;
     const told = known ? ask(cu, handle[0]) : null;

@@ -1,15 +1,16 @@
 // Work of a stream captured as a CUDA graph, which one call replays. libtorch's own class captures: its
 // allocator gives captured work memory of its own, and its generators draw anew in each replay.
 import { check, errorText, out, outAt, outI32 } from "./abi.ts";
-import { currentCuda, currentStream } from "./cuda.ts";
+import { currentCuda, currentStream, gpuBackend } from "./cuda.ts";
 import { LibraryError, NativeError } from "./errors.ts";
+import { namedBy } from "./gpu/backends.ts";
 import { libraryNamed } from "./libraries/elf.ts";
 import { pagesOfFile, pagesOfProcess } from "./machine_code.ts";
 import { openedLibtorch } from "./library.ts";
 import { zero_, zeros } from "./make.ts";
 import { keep, type Tensor } from "./tensor.ts";
 
-/** C++ symbols of libtorch_cuda.so. Seen in 2.10 and 2.15 (x86-64, wheels of PyPI). */
+/** C++ symbols of libtorch's half for GPUs. Seen in 2.10 and 2.15 (x86-64, wheels of PyPI), and for HIP in none. */
 const graphCalls = {
   create: {
     name: "_ZN2at4cuda9CUDAGraphC1Eb",
@@ -85,11 +86,12 @@ let library: Library | null | undefined;
 /** Null where this libtorch has no graphs. */
 function opened(): Library | null {
   if (library !== undefined) return library;
-  const { dir } = openedLibtorch();
-  const { executable, pool, ...methods } = Deno.dlopen(`${dir}/libtorch_cuda.so`, graphCalls).symbols;
+  const { dir } = openedLibtorch(), backend = gpuBackend();
+  const calls = namedBy(backend, graphCalls);
+  const { executable, pool, ...methods } = Deno.dlopen(`${dir}/${backend.torch}`, calls).symbols;
   const { guard } = Deno.dlopen(`${dir}/libtorch_cpu.so`, guardCall).symbols;
   if (guard === null || Object.values(methods).includes(null)) return library = null;
-  const runtime = Deno.dlopen(libraryNamed("libcudart"), runtimeCalls).symbols;
+  const runtime = Deno.dlopen(libraryNamed(backend.runtime), namedBy(backend, runtimeCalls)).symbols;
   return library = {
     methods: { ...methods, executable, pool } as Methods,
     runtime,

@@ -1,10 +1,12 @@
-// Functions of CUDA C that the program writes itself: compiled by NVRTC, kept in the cache, launched by the driver on
+// Functions of CUDA C that the program writes itself: compiled by NVRTC or HIPRTC, kept in the cache, launched by the driver on
 // libtorch's current stream. What a launch reads and writes are slots of a table, as with machine_code.ts.
 import { createHash } from "node:crypto";
 import { join } from "../deps/path.ts";
 import { check, native, outAt, outI64 } from "./abi.ts";
-import { cudaCapability, cudaCapabilityMinor, currentStream } from "./cuda.ts";
+import { currentStream, gpuArchitecture, gpuBackend } from "./cuda.ts";
 import { LibraryError, NativeError } from "./errors.ts";
+import { namedBy } from "./gpu/backends.ts";
+import { libraryNamed } from "./libraries/elf.ts";
 import { cacheFolder } from "./libraries/find.ts";
 import { type Nvrtc, openNvrtc } from "./nvrtc.ts";
 import { alive, type Tensor } from "./tensor.ts";
@@ -53,14 +55,18 @@ let nvrtc: Nvrtc | null | undefined;
 
 /** The functions of a text, for the current GPU. */
 export function loadKernels(text: string, names: readonly string[], slots: number): CudaKernels | NoKernels {
-  nvrtc ??= openNvrtc();
+  const backend = gpuBackend();
+  nvrtc ??= openNvrtc(backend);
   if (nvrtc === null) {
-    return { refused: "compiler", why: "there is no libnvrtc beside libtorch, which compiles CUDA C" };
+    return {
+      refused: "compiler",
+      why: `there is no ${backend.words.compiler} beside libtorch, which compiles CUDA C`,
+    };
   }
-  const cu = driver ??= Deno.dlopen("libcuda.so.1", driverCalls).symbols;
+  const cu = driver ??= Deno.dlopen(libraryNamed(backend.driver), namedBy(backend, driverCalls)).symbols;
   let code: Uint8Array<ArrayBuffer>;
   try {
-    code = compiled(nvrtc, text, `${cudaCapability()}${cudaCapabilityMinor()}`);
+    code = compiled(nvrtc, text, gpuArchitecture());
   } catch (error) {
     if (!(error instanceof LibraryError)) throw error;
     return { refused: "compiler", why: error.message };
@@ -72,7 +78,7 @@ export function loadKernels(text: string, names: readonly string[], slots: numbe
     const said = known
       ? new Deno.UnsafePointerView(Deno.UnsafePointer.create(handle[0])!).getCString()
       : `error ${answer}`;
-    throw new NativeError("CUDA kernel", what, `CUDA driver error: ${said}`);
+    throw new NativeError("CUDA kernel", what, `${backend.words.runtime} driver error: ${said}`);
   };
   ok(cu.load(out, code), "load");
   const module = handle[0];
@@ -109,15 +115,15 @@ export function loadKernels(text: string, names: readonly string[], slots: numbe
 }
 
 /** From the cache, if this text was compiled for such a GPU before. */
-function compiled({ version, compile }: Nvrtc, text: string, capability: string): Uint8Array<ArrayBuffer> {
-  const content = createHash("sha256").update(`${capability} ${version}\n`).update(text).digest("hex");
+function compiled({ version, compile }: Nvrtc, text: string, architecture: string): Uint8Array<ArrayBuffer> {
+  const content = createHash("sha256").update(`${architecture} ${version}\n`).update(text).digest("hex");
   const folder = join(cacheFolder(Deno.env.toObject()), "kernels"), path = join(folder, `${content}.cubin`);
   try {
     return Deno.readFileSync(path);
   } catch {
     // Not compiled yet, or a cache that can't be read.
   }
-  const code = compile(text, capability);
+  const code = compile(text, architecture);
   try {
     Deno.mkdirSync(folder, { recursive: true });
     const partial = `${path}.${crypto.randomUUID().slice(0, 8)}`;

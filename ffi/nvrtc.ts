@@ -1,5 +1,7 @@
-// NVIDIA's compiler of CUDA C, a library that comes with libtorch's CUDA and runs without a GPU: text to machine code.
+// The compiler of CUDA C, NVRTC or HIPRTC: a library that comes with libtorch's half for GPUs and runs without a GPU. Text to
+// machine code.
 import { LibraryError } from "./errors.ts";
+import { BACKENDS, namedBy } from "./gpu/backends.ts";
 import { libraryNamed } from "./libraries/elf.ts";
 
 const symbols = {
@@ -20,20 +22,18 @@ const symbols = {
 export interface Nvrtc {
   /** "13.2" */
   readonly version: string;
-  /** Machine code for GPUs of this compute capability ("90"). Throws with the compiler's own text. */
-  compile(text: string, capability: string): Uint8Array<ArrayBuffer>;
+  /** Machine code for GPUs of this architecture ("sm_90", "gfx942"). Throws with the compiler's own text. */
+  compile(text: string, architecture: string): Uint8Array<ArrayBuffer>;
 }
-
-/** A product and a sum are rounded one after the other, so that a GPU has the numbers of the same text on a host. */
-const OPTIONS = ["--std=c++17", "--fmad=false"];
 
 const bytesOf = (text: string) => new TextEncoder().encode(`${text}\0`);
 
 /** libtorch's own, or the one of this path; null where there is none. */
-export function openNvrtc(path = libraryNamed("libnvrtc")): Nvrtc | null {
+export function openNvrtc(backend = BACKENDS.cuda, path = libraryNamed(backend.compiler)): Nvrtc | null {
+  const { compilerOptions, words: { compiler } } = backend;
   let nvrtc: Deno.DynamicLibrary<typeof symbols>["symbols"];
   try {
-    nvrtc = Deno.dlopen(path, symbols).symbols;
+    nvrtc = Deno.dlopen(path, namedBy(backend, symbols)).symbols;
   } catch {
     return null;
   }
@@ -41,7 +41,7 @@ export function openNvrtc(path = libraryNamed("libnvrtc")): Nvrtc | null {
   const major = new Int32Array(1), minor = new Int32Array(1);
   nvrtc.version(new Uint8Array(major.buffer), new Uint8Array(minor.buffer));
   const ok = (code: number, what: string) => {
-    if (code !== 0) throw new LibraryError(`NVRTC could not ${what}: error ${code}.`);
+    if (code !== 0) throw new LibraryError(`${compiler} could not ${what}: error ${code}.`);
   };
   const read = (program: bigint, size: typeof nvrtc.codeSize, content: typeof nvrtc.code) => {
     ok(size(program, out), "tell how long its result is");
@@ -51,16 +51,16 @@ export function openNvrtc(path = libraryNamed("libnvrtc")): Nvrtc | null {
   };
   return {
     version: `${major[0]}.${minor[0]}`,
-    compile(text, capability) {
+    compile(text, architecture) {
       ok(nvrtc.create(out, bytesOf(text), bytesOf("groups.cu"), 0, null, null), "take a text");
       const program = number[0];
       try {
-        const options = [`--gpu-architecture=sm_${capability}`, ...OPTIONS].map(bytesOf);
+        const options = compilerOptions(architecture).map(bytesOf);
         const list = BigUint64Array.from(options, (option) => addressOf(option));
         if (nvrtc.compile(program, options.length, new Uint8Array(list.buffer)) !== 0) {
           const log = new TextDecoder().decode(read(program, nvrtc.logSize, nvrtc.log));
           const said = log.replace(/\0$/, "").trim().slice(0, 1000);
-          throw new LibraryError(`NVRTC could not compile CUDA C${said && `: ${said}`}`);
+          throw new LibraryError(`${compiler} could not compile CUDA C${said && `: ${said}`}`);
         }
         return read(program, nvrtc.codeSize, nvrtc.code);
       } finally {

@@ -9,7 +9,7 @@ import { tensor, toDevice, toNumbers, zeros } from "../../ffi/make.ts";
 import { embedding, toDtype } from "../../ffi/ops.ts";
 import { scope } from "../../ffi/tensor.ts";
 
-openLibtorch(findLibtorch({ all: true }).usable.find((l) => l.cuda)!);
+openLibtorch(findLibtorch({ all: true }).usable.find((l) => l.gpu !== null)!);
 setCudaDevice(0);
 try {
   scope(() => {

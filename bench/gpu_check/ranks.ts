@@ -3,7 +3,6 @@
 import { openFlightRecorder } from "../../core/ranks/flight_recorder.ts";
 import { type NcclCollectives, openNcclEngine } from "../../core/ranks/nccl/engine.ts";
 import * as cuda from "../../ffi/cuda.ts";
-import { libraryNamed } from "../../ffi/libraries/elf.ts";
 import { ones, tensor, toDevice, toNumbers, zeros } from "../../ffi/make.ts";
 import { findNccl, noNcclSentence } from "../../ffi/nccl/find.ts";
 import { openNccl } from "../../ffi/nccl/nccl.ts";
@@ -16,8 +15,8 @@ import { failed, fromEvents } from "./runs.ts";
 const SHARED = [2, 30];
 
 function ncclHere(c: Context): string {
-  const { chosen, rejected } = findNccl(c.libtorch.dir);
-  if (!chosen) throw new Error(noNcclSentence(rejected));
+  const { chosen, rejected } = findNccl(c.libtorch.dir, undefined, cuda.gpuBackend());
+  if (!chosen) throw new Error(noNcclSentence(rejected, cuda.gpuBackend()));
   return chosen.path;
 }
 
@@ -26,7 +25,7 @@ async function alone(c: Context): Promise<NcclCollectives> {
   const device = Number(c.device.slice("cuda:".length));
   return await openNcclEngine({
     path: ncclHere(c),
-    cudart: libraryNamed("libcudart"),
+    runtime: cuda.gpuRuntime(),
     device,
     rank: 0,
     world: 1,

@@ -82,7 +82,8 @@ async function settingsOf([name, ...words]: string[], ranks: number, gpus: numbe
   const argv = splitOwnOptions(words, options).rest;
   const { training, environment, distributed: { backend } } =
     resolveSettings({ argv, env, ranks, positionals }).config;
-  const usable = () => findLibtorch({ explicit: environment.libtorch || undefined }).chosen?.cuda ?? false;
+  const usable = () =>
+    (findLibtorch({ explicit: environment.libtorch || undefined }).chosen?.gpu ?? null) !== null;
   const onGpus = training.device === "auto" ? gpus > 0 && usable() : training.device === "cuda";
   return { onGpus, backend };
 }

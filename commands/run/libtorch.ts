@@ -10,6 +10,7 @@ import {
 import { bundleLibtorch, installBundle } from "../../ffi/libraries/bundle.ts";
 import { installLibtorch, installMpich } from "../../ffi/libraries/install.ts";
 import { CUDA_RELEASES, NEWEST, RELEASES } from "../../ffi/libraries/releases.ts";
+import { BACKENDS } from "../../ffi/gpu/backends.ts";
 import { driversCuda } from "../../ffi/machine.ts";
 import { resolve } from "../../deps/path.ts";
 import { findMpi } from "../../ffi/mpi/find.ts";
@@ -69,7 +70,9 @@ export function table({ chosen, usable, rejected }: FoundLibtorch): string {
   const width = Math.max(...usable.map((u) => u.versionText.length));
   const lines = usable.map((u) => {
     const mark = u === chosen ? "*" : " ";
-    return `${mark} ${u.versionText.padEnd(width)}  ${u.cuda ? "CUDA" : "CPU "}  ${u.dir}  (${u.from})`;
+    return `${mark} ${u.versionText.padEnd(width)}  ${
+      (u.gpu === null ? "CPU" : BACKENDS[u.gpu].words.platform).padEnd(4)
+    }  ${u.dir}  (${u.from})`;
   });
   if (chosen) lines.push("(* is the one that a run here uses)");
   else lines.push("None of these is used, because the one that was named can't be:");
@@ -89,7 +92,7 @@ async function install(args: string[]): Promise<number> {
   if (words[0] === "mpich") return await mpich(flags.has("--if-missing"), say);
   if (words[0] && !/^\d+(\.\d+)*$/.test(words[0])) return await fromFile(words[0], say);
   const here = flags.has("--if-missing") ? findLibtorch().chosen : null;
-  if (here && (given === undefined || here.cuda)) return 0;
+  if (here && (given === undefined || here.gpu !== null)) return 0;
   const cuda = given === undefined ? null : cudaOf(given);
   const installed = await installLibtorch({ version: words[0], cuda, say });
   say?.(`Ready: libtorch ${installed.versionText} in ${installed.dir}`);

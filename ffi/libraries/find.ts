@@ -2,6 +2,7 @@
 import { basename, dirname, join, normalize, resolve } from "../../deps/path.ts";
 import { type Elf, exists, namesSymbols, readElf } from "./elf.ts";
 import { messageOf, UserError } from "../../core/base/errors.ts";
+import { BACKENDS, type GpuKind } from "../gpu/backends.ts";
 
 /** A libtorch that this program can load. */
 export interface Libtorch {
@@ -11,8 +12,8 @@ export interface Libtorch {
   version: readonly [number, number, number];
   /** As the library's own files spell it, e.g. "2.15.0+cu132". */
   versionText: string;
-  /** libtorch_cuda.so is there and finds what it needs; the driver is not checked here. */
-  cuda: boolean;
+  /** Its half for GPUs is there and finds what it needs; the driver is not checked here. */
+  gpu: GpuKind | null;
   /** The user's name for the place: "HPCTRAIN_LIBTORCH", "the active virtual environment", ... */
   from: string;
 }
@@ -139,7 +140,7 @@ export function checkLibtorch(
     const places = [...originFolders(dir, cpu), "LD_LIBRARY_PATH", "the system's library folders"];
     return reject(`it needs ${missing.join(", ")}, which is not in ${places.join(", ")}`);
   }
-  return { dir, ...found, cuda: hasCuda(dir, search), from };
+  return { dir, ...found, gpu: gpuOf(dir, search), from };
 }
 
 export function isLibtorch(result: Libtorch | Rejected): result is Libtorch {
@@ -152,9 +153,12 @@ export function missingOf(path: string, env: Env): string[] {
   return typeof elf === "string" ? [elf] : missingNeeds(dirname(path), elf, searchFolders(env));
 }
 
-function hasCuda(dir: string, search: Search): boolean {
-  const cuda = readElf(join(dir, "libtorch_cuda.so"));
-  return typeof cuda !== "string" && missingNeeds(dir, cuda, search).length === 0;
+function gpuOf(dir: string, search: Search): GpuKind | null {
+  const usable = Object.values(BACKENDS).find(({ torch }) => {
+    const elf = readElf(join(dir, torch));
+    return typeof elf !== "string" && missingNeeds(dir, elf, search).length === 0;
+  });
+  return usable?.kind ?? null;
 }
 
 interface Version {

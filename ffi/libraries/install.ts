@@ -286,8 +286,8 @@ function mustWork(folder: string, version: string, env: Env): Libtorch {
   );
 }
 
-function whyNoCuda(lib: string, { cuda }: Libtorch, env: Env): string | null {
-  if (cuda || !exists(join(lib, "libtorch_cuda.so"))) return null;
+function whyNoCuda(lib: string, { gpu }: Libtorch, env: Env): string | null {
+  if (gpu !== null || !exists(join(lib, "libtorch_cuda.so"))) return null;
   return `libtorch_cuda.so needs ${missingOf(join(lib, "libtorch_cuda.so"), env).join(", ")}`;
 }
 

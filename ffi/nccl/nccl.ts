@@ -1,5 +1,6 @@
-// Libraries are given by path, so that any thread can open them.
+// NCCL, or RCCL, whose functions have NCCL's names. Libraries are given by path, so that any thread can open them.
 import { LibraryError } from "../errors.ts";
+import { BACKENDS, type GpuKind, type GpuRuntime, namedBy } from "../gpu/backends.ts";
 
 /** ncclUniqueId is 128 bytes, by value. */
 const ID_BYTES = 128;
@@ -103,8 +104,9 @@ export interface Nccl {
   text(code: number, comm?: Comm): string;
 }
 
-export function openNccl(path: string): Nccl {
-  const { symbols: c, version } = load(path);
+export function openNccl(path: string, kind: GpuKind = "cuda"): Nccl {
+  const { symbols: c, version } = load(path, kind);
+  const { collectives: name } = BACKENDS[kind].words;
   const word = new Int32Array(1);
   const text = (code: number, comm: Comm = 0n) => {
     const said = [c.ncclGetErrorString(code), c.ncclGetLastError(comm)]
@@ -113,12 +115,12 @@ export function openNccl(path: string): Nccl {
     return said.filter(Boolean).join(": ") || `error ${code}`;
   };
   return {
-    version: `NCCL ${versionText(version)}`,
-    against: knownAgainst(version),
+    version: kind === "cuda" ? `NCCL ${versionText(version)}` : `RCCL (NCCL ${versionText(version)})`,
+    against: kind === "cuda" ? knownAgainst(version) : null,
     newId() {
       const id = new Uint8Array(ID_BYTES);
       const code = c.ncclGetUniqueId(id);
-      if (code !== 0) throw new LibraryError(`NCCL can't begin a communicator: ${text(code)}.`);
+      if (code !== 0) throw new LibraryError(`${name} can't begin a communicator: ${text(code)}.`);
       return id;
     },
     begin(world, id, rank) {
@@ -159,7 +161,8 @@ export function openNccl(path: string): Nccl {
 }
 
 /** The version comes first: an older NCCL lacks functions. */
-function load(path: string) {
+function load(path: string, kind: GpuKind) {
+  const { collectives: [file], words: { collectives: name } } = BACKENDS[kind];
   try {
     const { ncclGetVersion } = ncclSymbols;
     const first = Deno.dlopen(path, { ncclGetVersion });
@@ -173,7 +176,7 @@ function load(path: string) {
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new LibraryError(
-      `${path} can't be used as NCCL: ${reason}. Name another with HPCTRAIN_NCCL=/path/to/libnccl.so.2.`,
+      `${path} can't be used as ${name}: ${reason}. Name another with HPCTRAIN_NCCL=/path/to/${file}.`,
       { cause },
     );
   }
@@ -211,14 +214,15 @@ export interface CudaEvents {
 
 const NOT_READY = 600, DISABLE_TIMING = 2, RELAXED = 2;
 
-export function openCudaEvents(path: string): CudaEvents {
-  const { symbols: c } = Deno.dlopen(path, verbs);
+export function openCudaEvents({ kind, path }: GpuRuntime): CudaEvents {
+  const backend = BACKENDS[kind], { words: { runtime } } = backend;
+  const { symbols: c } = Deno.dlopen(path, namedBy(backend, verbs));
   const made = new BigUint64Array(1), ms = new Float32Array(1), mode = new Int32Array(1);
   const check = (code: number, what: string) => {
     if (code === 0) return;
     const at = c.cudaGetErrorString(code);
     const text = at ? new Deno.UnsafePointerView(at).getCString() : `error ${code}`;
-    throw new LibraryError(`CUDA could not ${what}: ${text}.`);
+    throw new LibraryError(`${runtime} could not ${what}: ${text}.`);
   };
   return {
     useDevice: (index) => check(c.cudaSetDevice(index), `use device ${index}`),

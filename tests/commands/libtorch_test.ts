@@ -9,14 +9,14 @@ const newer: Libtorch = {
   dir: "/a",
   version: [2, 15, 0],
   versionText: "2.15.0+cu132",
-  cuda: true,
+  gpu: "cuda",
   from: "CONDA_PREFIX",
 };
 const older: Libtorch = {
   dir: "/b",
   version: [2, 10, 0],
   versionText: "2.10.0",
-  cuda: false,
+  gpu: null,
   from: "LD_LIBRARY_PATH",
 };
 const rejected = [{ dir: "/c", from: "VIRTUAL_ENV", reason: "there is no libtorch_cpu.so in it" }];

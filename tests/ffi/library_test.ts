@@ -16,7 +16,7 @@ Deno.test("a file that is no library is refused with its path and the loader's r
   const dir = Deno.makeTempDirSync();
   try {
     Deno.writeTextFileSync(`${dir}/libtorch_cpu.so`, "not a library");
-    const fake = { dir, version: [2, 15, 0] as const, versionText: "2.15.0", cuda: false, from: "a test" };
+    const fake = { dir, version: [2, 15, 0] as const, versionText: "2.15.0", gpu: null, from: "a test" };
     assertThrows(() => openLibtorch(fake), LibraryError, `${dir}/libtorch_cpu.so can't be loaded: `);
   } finally {
     Deno.removeSync(dir, { recursive: true });

@@ -25,7 +25,7 @@ Deno.test("what is no library is left for the opening of it to complain about", 
   const dir = Deno.makeTempDirSync();
   try {
     Deno.writeTextFileSync(`${dir}/libtorch_cpu.so`, "not a library");
-    const fake = { dir, version: [2, 15, 0] as const, versionText: "2.15.0", cuda: false, from: "a test" };
+    const fake = { dir, version: [2, 15, 0] as const, versionText: "2.15.0", gpu: null, from: "a test" };
     await loadBeside(fake);
     assertThrows(() => openLibtorch(fake), LibraryError, `${dir}/libtorch_cpu.so can't be loaded: `);
   } finally {

@@ -75,7 +75,7 @@ export async function examine(
   const explicit = environment.libtorch === env.HPCTRAIN_LIBTORCH ? "" : environment.libtorch;
   const libtorch = gatherLibtorch(explicit);
   const usable = libtorch.broken === null ? libtorch.chosen : null;
-  const gpu = gatherGpu(training.device, usable && usable.cuda, env);
+  const gpu = gatherGpu(training.device, usable && usable.gpu !== null, env);
   const allocation = gatherAllocation(env, placeFlags(distributed), gpusHere(env));
   const { world, localWorld, nodes, nodeNames } = allocation;
   const onCpus = training.device === "cpu" || gpu.devices.length === 0;

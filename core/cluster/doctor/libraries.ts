@@ -1,4 +1,5 @@
 // Checks the libraries that a run here would take, why others were rejected, and known faults of versions.
+import { BACKENDS } from "../../../ffi/gpu/backends.ts";
 import { findLibtorch, type FoundLibtorch } from "../../../ffi/libraries/find.ts";
 import { openLibtorch } from "../../../ffi/library.ts";
 import { ones, toNumbers } from "../../../ffi/make.ts";
@@ -50,7 +51,7 @@ export function judgeLibtorch({ chosen, usable, rejected, broken }: LibtorchFact
     return [bad(LIBTORCH, what, fix)];
   }
   const which = `${chosen.versionText}${
-    chosen.cuda ? " with CUDA" : " for CPUs"
+    chosen.gpu === null ? " for CPUs" : ` with ${BACKENDS[chosen.gpu].words.platform}`
   }, ${chosen.dir} (${chosen.from})`;
   if (broken !== null) {
     return [bad(LIBTORCH, `${which} does not work: ${broken}`, `${GET_LIBTORCH}.`), ...passed];

@@ -20,9 +20,18 @@ struct Greatest {
   static __device__ __forceinline__ float join(float a, float b) { return greater(a, b); }
 };
 
+// Another lane's number. A warp is 32 threads here, also where a GPU runs 64 at once, and so sums have the same order.
+static __device__ __forceinline__ float of_lane(float x, int apart) {
+#ifdef __HIP__
+  return __shfl_xor(x, apart, 32);
+#else
+  return __shfl_xor_sync(0xffffffffu, x, apart);
+#endif
+}
+
 // All lanes have the result.
 template <class Op> static __device__ __forceinline__ float of_warp(float x) {
-  for (int apart = 16; apart > 0; apart >>= 1) x = Op::join(x, __shfl_xor_sync(0xffffffffu, x, apart));
+  for (int apart = 16; apart > 0; apart >>= 1) x = Op::join(x, of_lane(x, apart));
   return x;
 }
 

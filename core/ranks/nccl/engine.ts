@@ -8,6 +8,7 @@ import {
   openCudaEvents,
   openNccl,
 } from "../../../ffi/nccl/nccl.ts";
+import type { GpuRuntime } from "../../../ffi/gpu/backends.ts";
 import type { Stream } from "../../../ffi/cuda.ts";
 import { type NcclCall, type NcclVerbs, ncclVerbs } from "../../../ffi/nccl/verbs.ts";
 import { describe, type Tensor } from "../../../ffi/tensor.ts";
@@ -38,7 +39,7 @@ import type { NcclThreadOptions } from "./watch_thread.ts";
 
 interface NcclEngineOptions extends Streams {
   readonly path: string;
-  readonly cudart: string;
+  readonly runtime: GpuRuntime;
   readonly device: number;
   readonly rank: number;
   readonly world: number;
@@ -55,8 +56,8 @@ export interface NcclCollectives extends Collectives {
 }
 
 export async function openNcclEngine(options: NcclEngineOptions): Promise<NcclCollectives> {
-  const { path, cudart, rank, world, flight, one } = options;
-  const nccl = openNccl(path), events = openCudaEvents(cudart);
+  const { path, runtime, rank, world, flight, one } = options;
+  const nccl = openNccl(path, runtime.kind), events = openCudaEvents(runtime);
   const comm = await meet(nccl, options);
   const here = openNcclShared();
   for (let i = 0; i < here.events.length; i++) here.events[i] = events.create(i % 3 !== READY);
@@ -64,7 +65,7 @@ export async function openNcclEngine(options: NcclEngineOptions): Promise<NcclCo
   const { device } = options;
   const watcher = openWatcher({
     nccl: path,
-    cudart,
+    runtime,
     device,
     comm,
     shared: here.shared,

@@ -1,7 +1,6 @@
 import { join } from "../../../deps/path.ts";
-import { currentStream, poolStream } from "../../../ffi/cuda.ts";
+import { currentStream, gpuBackend, gpuRuntime, poolStream } from "../../../ffi/cuda.ts";
 import { openedLibtorch } from "../../../ffi/library.ts";
-import { libraryNamed } from "../../../ffi/libraries/elf.ts";
 import { zeros } from "../../../ffi/make.ts";
 import { findNccl, noNcclSentence } from "../../../ffi/nccl/find.ts";
 import { type Device, keep } from "../../../ffi/tensor.ts";
@@ -29,8 +28,8 @@ export async function openNcclCollectives(
   { where, device, env, flight, timeout, share, network, logs }: Options,
 ): Promise<OpenedCollectives> {
   const { rank, world, nodes } = where;
-  const { chosen, rejected } = findNccl(openedLibtorch().dir, env);
-  if (!chosen) throw new UserError("environment", noNcclSentence(rejected));
+  const { chosen, rejected } = findNccl(openedLibtorch().dir, env, gpuBackend());
+  if (!chosen) throw new UserError("environment", noNcclSentence(rejected, gpuBackend()));
   const debugFile = join(logs, `nccl-rank-${rank}.log`);
   const { set, notes } = networkVariables({ network, env, nodes, adapters: adapters(), debugFile });
   for (const [name, value] of Object.entries(set)) Deno.env.set(name, value);
@@ -38,7 +37,7 @@ export async function openNcclCollectives(
   const index = Number(device.slice("cuda:".length));
   const collectives = await openNcclEngine({
     path: chosen.path,
-    cudart: libraryNamed("libcudart"),
+    runtime: gpuRuntime(),
     device: index,
     rank,
     world,

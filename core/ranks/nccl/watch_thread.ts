@@ -8,6 +8,7 @@ import {
   openCudaEvents,
   openNccl,
 } from "../../../ffi/nccl/nccl.ts";
+import type { GpuRuntime } from "../../../ffi/gpu/backends.ts";
 import { end, type FlightRecorder, openFlightRecorder, recorded } from "../flight_recorder.ts";
 import {
   ABORT,
@@ -30,7 +31,7 @@ declare const self: ThreadScope;
 
 export interface NcclThreadOptions {
   readonly nccl: string;
-  readonly cudart: string;
+  readonly runtime: GpuRuntime;
   readonly device: number;
   readonly comm: Comm;
   readonly shared: SharedArrayBuffer;
@@ -52,11 +53,11 @@ self.onmessage = ({ data }: MessageEvent<NcclThreadOptions>) => {
 };
 
 function watch(
-  { nccl: path, cudart, device, comm }: NcclThreadOptions,
+  { nccl: path, runtime, device, comm }: NcclThreadOptions,
   here: NcclShared,
   flight: FlightRecorder,
 ): void {
-  const nccl = openNccl(path), events = openCudaEvents(cudart);
+  const nccl = openNccl(path, runtime.kind), events = openCudaEvents(runtime);
   events.useDevice(device);
   events.besideCapture();
   let ended = 0, measured = 0;

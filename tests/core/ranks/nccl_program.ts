@@ -134,7 +134,7 @@ try {
   const one = zeros([1]);
   const c = await openNcclEngine({
     path,
-    cudart: path,
+    runtime: { kind: "cuda", path },
     device: 0,
     rank,
     world,

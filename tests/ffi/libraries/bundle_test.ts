@@ -33,7 +33,7 @@ Deno.test("a bundle is installed with the same files, and found", () =>
     const env = environmentOf(join(folder, "there"));
     const installed = await installBundle(file, env);
     assertEquals(installed.dir, join(folder, "there/libtorch/2.15.0-cuda/torch/lib"));
-    assertEquals([installed.versionText, installed.cuda], ["2.15.0+cu132", true]);
+    assertEquals([installed.versionText, installed.gpu], ["2.15.0+cu132", "cuda"]);
     assertEquals(names(installed.dir), names(libtorch.dir));
     assertEquals(findLibtorch({ env, exeDir: folder }).chosen?.dir, installed.dir);
     assertEquals(names(join(folder, "there/libtorch")), ["2.15.0-cuda"]);

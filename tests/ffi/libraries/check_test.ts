@@ -120,12 +120,12 @@ Deno.test("finds a dependency through $ORIGIN in the search path and through LD_
 Deno.test("says CUDA only where libtorch_cuda.so finds what it needs", () =>
   inTemp((folder) => {
     const lib = fakeTorch(folder);
-    const cuda = () => (checkLibtorch(lib, "a test", {}) as { cuda: boolean }).cuda;
-    assertEquals(cuda(), false);
+    const gpu = () => (checkLibtorch(lib, "a test", {}) as { gpu: string | null }).gpu;
+    assertEquals(gpu(), null);
     Deno.writeFileSync(join(lib, "libtorch_cuda.so"), fakeElf({ needed: ["libcudnn.so.99"] }));
-    assertEquals(cuda(), false);
+    assertEquals(gpu(), null);
     Deno.writeFileSync(join(lib, "libcudnn.so.99"), fakeElf());
-    assertEquals(cuda(), true);
+    assertEquals(gpu(), "cuda");
   }));
 
 Deno.test("tells the version from build-version, the cmake file, or the symbols where there is no version.py", () =>

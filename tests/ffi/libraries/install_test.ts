@@ -64,9 +64,9 @@ Deno.test("several at once download once, and a second time not at all", () =>
 Deno.test("CUDA's libraries keep the wheels' folders, and a driver gets the newest that it can serve", () =>
   inTemp(async (folder) => {
     const env = await withPip(folder, `cp ${folder}/torch.whl "$dest/"`);
-    const { dir, cuda } = await installLibtorch({ env, cuda: "13.0" });
+    const { dir, gpu } = await installLibtorch({ env, cuda: "13.0" });
     assertEquals(dir, join(folder, "cache/libtorch/2.15.0-cuda/torch/lib"));
-    assertEquals(cuda, true);
+    assertEquals(gpu, "cuda");
     assertEquals(names(dir), ["libc10.so", "libgomp.so.1", "libtorch_cpu.so", "libtorch_cuda.so"]);
     const older = await installLibtorch({ env, cuda: "12.4" });
     assertEquals(older.dir, join(folder, "cache/libtorch/2.10.0-cuda/torch/lib"));

@@ -2,7 +2,8 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { dirname } from "@std/path";
 import { UserError } from "../../../core/base/errors.ts";
-import { findNccl as find, NCCL_FILE, noNcclSentence } from "../../../ffi/nccl/find.ts";
+import { BACKENDS } from "../../../ffi/gpu/backends.ts";
+import { findNccl as find, noNcclSentence } from "../../../ffi/nccl/find.ts";
 import { inTemp } from "../../integration/program.ts";
 
 /** Any library of this machine's will do: nothing is loaded. */
@@ -22,7 +23,8 @@ function put(path: string, from = LIBRARY): string {
 }
 
 /** In a process that has none yet: other tests may have loaded one. */
-const findNccl = (torch: string, env: Record<string, string>, loaded = NCCL_FILE) => find(torch, env, loaded);
+const findNccl = (torch: string, env: Record<string, string>, loaded: string | null = null) =>
+  find(torch, env, BACKENDS.cuda, loaded);
 
 /** A machine whose loader knows nothing. */
 function bare(folder: string): Record<string, string> {

@@ -9,7 +9,8 @@ import {
 } from "@std/assert";
 import { join } from "@std/path";
 import { LibraryError } from "../../../ffi/errors.ts";
-import { findNccl, NCCL_FILE } from "../../../ffi/nccl/find.ts";
+import { BACKENDS } from "../../../ffi/gpu/backends.ts";
+import { findNccl } from "../../../ffi/nccl/find.ts";
 import { inProgress, knownAgainst, notBlocking, openNccl, versionText } from "../../../ffi/nccl/nccl.ts";
 import { finish, inTemp, ROOT } from "../../integration/program.ts";
 import { buildDouble, COMPILER } from "../../native/double.ts";
@@ -20,7 +21,8 @@ function real(): string | null {
   if (!python) return null;
   const lib = join(python, "../../lib");
   const name = [...Deno.readDirSync(lib)].map(({ name }) => name).find((name) => name.startsWith("python3"));
-  return findNccl(join(lib, name ?? "", "site-packages/torch/lib"), { PATH: "" }, NCCL_FILE).chosen?.path ??
+  return findNccl(join(lib, name ?? "", "site-packages/torch/lib"), { PATH: "" }, BACKENDS.cuda, null).chosen
+    ?.path ??
     null;
 }
 

@@ -11,7 +11,7 @@ const LIB = {
   dir: "/opt/torch/lib",
   version: [2, 15, 0] as const,
   versionText: "2.15.0+cu132",
-  cuda: true,
+  gpu: "cuda" as const,
   from: "VIRTUAL_ENV",
 };
 const facts = (more: Partial<LibtorchFacts>): LibtorchFacts => ({

@@ -151,10 +151,14 @@ template <class... A> constexpr unsigned arguments(void (*)(A...)) {
 } // namespace host
 
 static inline void __syncthreads() { host::meet(host::block->all, blockDim.x); }
-static inline float __shfl_xor_sync(unsigned mask, float x, int apart) {
+#ifdef __HIP__ // HIP's name, whose last number is the lanes that may meet
+#define __shfl_xor(x, apart, width) (width == 32 ? lane_of(x, apart) : (abort(), x))
+#else
+#define __shfl_xor_sync(mask, x, apart) (mask == 0xffffffffu ? lane_of(x, apart) : (abort(), x))
+#endif
+static inline float lane_of(float x, int apart) {
   const unsigned thread = threadIdx.x;
   host::Meeting &warp = host::block->warps[thread / 32];
-  if (mask != 0xffffffffu) abort();
   host::block->box[thread] = x;
   host::meet(warp, 32);
   x = host::block->box[thread ^ apart];

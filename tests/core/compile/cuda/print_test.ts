@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
+import { BACKENDS } from "../../../../ffi/gpu/backends.ts";
 import { openNvrtc } from "../../../../ffi/nvrtc.ts";
 import { printCuda } from "../../../../core/compile/cuda/print.ts";
 import type { GroupKernel } from "../../../../core/compile/kernel.ts";
@@ -97,13 +98,13 @@ Deno.test({
   ignore: nvrtc === null,
   sanitizeResources: false, // the library stays open
   fn() {
-    const { compile } = openNvrtc(nvrtc!)!;
+    const { compile } = openNvrtc(BACKENDS.cuda, nvrtc!)!;
     const random = [0, 1].map((seed) => groupRuns(seed, seed === 0).full.kernel);
     const { text } = printCuda([normalised(900, 5), normalised(40, 2100), ...random], () => true);
-    for (const capability of ["80", "90"]) {
-      const code = compile(text, capability);
+    for (const architecture of ["sm_80", "sm_90"]) {
+      const code = compile(text, architecture);
       assertEquals(new TextDecoder().decode(code.subarray(1, 4)), "ELF");
     }
-    assertThrows(() => compile("extern void broken(", "80"), Error, "expected");
+    assertThrows(() => compile("extern void broken(", "sm_80"), Error, "expected");
   },
 });
