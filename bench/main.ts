@@ -4,6 +4,7 @@ import { allreduceBenchmark } from "./allreduce.ts";
 import { compileBenchmark } from "./compile.ts";
 import { ddpBenchmark } from "./ddp.ts";
 import { exportedBenchmark } from "./exported.ts";
+import { generateBenchmark } from "./generate.ts";
 import { filesBenchmark } from "./files.ts";
 import { loaderBenchmark } from "./loader.ts";
 import { mapsBenchmark } from "./maps.ts";
@@ -36,6 +37,7 @@ const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
     ),
   shards: shardsBenchmark,
   track: trackBenchmark,
+  generate: generateBenchmark,
 };
 
 function named(variable: string, what: string): string {

@@ -3,7 +3,15 @@ import type { TensorData } from "../checkpoint/value.ts";
 import { tensorBytes } from "../checkpoint/value.ts";
 import { UserError } from "../base/errors.ts";
 import { noGrad } from "../../ffi/autograd.ts";
-import { add, readBytes, tensor, toDevice, uninitialised, writeBytes } from "../../ffi/make.ts";
+import {
+  add,
+  longLivedUninitialised,
+  readBytes,
+  tensor,
+  toDevice,
+  uninitialised,
+  writeBytes,
+} from "../../ffi/make.ts";
 import {
   copy_,
   embedding,
@@ -15,7 +23,6 @@ import {
   reshape,
   scaledDotProductAttention,
   select,
-  toDtype,
   transpose,
   view,
 } from "../../ffi/ops.ts";
@@ -62,7 +69,8 @@ export function gptDecoder(
     if (data) return data;
     throw new UserError("checkpoint", `${path} has no ${name}, so it is no checkpoint of gpt.`);
   };
-  const loaded = (name: string): Tensor => load(found(name), device);
+  const memory = memoryFor([...tensors.values()], device);
+  const loaded = (name: string): Tensor => memory(found(name));
   const part = (name: string): Linear => ({
     weight: loaded(`${name}.weight`),
     bias: tensors.has(`${name}.bias`) ? loaded(`${name}.bias`) : null,
@@ -88,19 +96,29 @@ export function gptDecoder(
   const tokens = loaded("transformer.wte.weight"), head = tensors.get("lm_head.weight");
   const weights = {
     ...{ tokens, positions: loaded("transformer.wpe.weight") },
-    head: !head || head.storage === found("transformer.wte.weight").storage ? tokens : load(head, device),
+    head: !head || head.storage === found("transformer.wte.weight").storage ? tokens : memory(head),
     ...{ layers, norm: part("transformer.ln_f") },
   };
   return new Gpt(weights, { vocabulary, context, embed, heads }, device);
 }
 
-function load(data: TensorData, device: Device): Tensor {
-  return keep(scope(() => {
-    const host = uninitialised(data.shape, { dtype: data.dtype });
-    writeBytes(host, tensorBytes(data));
-    return toDevice(toDtype(host, "f32"), device);
-  }));
+/** One piece of memory for all weights: each token reads all of it, and large pages take less looking up. */
+function memoryFor(all: readonly TensorData[], device: Device): (data: TensorData) => Tensor {
+  const roomOf = ({ numel }: TensorData) => Math.ceil(numel / ALIGN) * ALIGN;
+  const flat = longLivedUninitialised([all.reduce((sum, data) => sum + roomOf(data), 0)], { device });
+  let taken = 0;
+  return (data) =>
+    keep(scope(() => {
+      const host = uninitialised(data.shape, { dtype: data.dtype });
+      writeBytes(host, tensorBytes(data));
+      const place = view(narrow(flat, 0, taken, data.numel), data.shape);
+      taken += roomOf(data);
+      return copy_(place, host);
+    }));
 }
+
+/** Weights begin on a multiple of 64 bytes. */
+const ALIGN = 16;
 
 interface GptWeights {
   readonly tokens: Tensor;
@@ -127,7 +145,10 @@ class Gpt implements Decoder {
   readonly #normed: readonly number[];
   // These shapes of a call are used again for each layer, so that it makes no lists.
   readonly #parts: number[];
-  readonly #joined: number[];
+  /** [3, 1, heads, 1, width]: one token of one text needs no turning. */
+  readonly #one: readonly number[];
+  /** [rows * tokens, embed] */
+  readonly #flat: number[];
   #caches: Cache[] = [];
   #rows = 0;
   #length = 0;
@@ -141,7 +162,8 @@ class Gpt implements Decoder {
     const { embed, heads } = sizes;
     this.#normed = [embed];
     this.#parts = [0, 0, 3, heads, embed / heads];
-    this.#joined = [0, 0, embed];
+    this.#one = [3, 1, heads, 1, embed / heads];
+    this.#flat = [0, embed];
   }
 
   begin(rows: number): void {
@@ -167,21 +189,24 @@ class Gpt implements Decoder {
     return new Float32Array(scores.buffer, scores.byteOffset, scores.byteLength / 4);
   }
 
+  /** Activations are rows of tokens. */
   #forward(rows: readonly (readonly number[])[], count: number): Tensor {
     const { tokens, head, positions, layers, norm } = this.#weights;
     const ids = BigInt64Array.from(rows.flat(), BigInt);
     const host = tensor(ids, [rows.length, count]);
-    this.#parts[0] = this.#joined[0] = rows.length;
-    this.#parts[1] = this.#joined[1] = count;
-    let x = add(
+    this.#parts[0] = rows.length;
+    this.#parts[1] = count;
+    this.#flat[0] = rows.length * count;
+    const embedded = add(
       embedding(tokens, this.#device === "cpu" ? host : toDevice(host, this.#device)),
       narrow(positions, 0, this.#length, count),
     );
+    let x = view(embedded, this.#flat);
     for (let i = 0; i < layers.length; i++) {
       x = add(x, this.#attention(layers[i], this.#caches[i], x, count));
       x = add(x, this.#mlp(layers[i], x));
     }
-    if (count > 1) x = narrow(x, 1, count - 1, 1);
+    if (count > 1) x = select(view(x, [rows.length, count, this.#sizes.embed]), 1, count - 1);
     return linear(layerNorm(x, this.#normed, norm.weight, norm.bias), head, null);
   }
 
@@ -191,8 +216,8 @@ class Gpt implements Decoder {
     x: Tensor,
     count: number,
   ): Tensor {
-    const all = linear(layerNorm(x, this.#normed, norm1.weight, norm1.bias), attend.weight, attend.bias);
-    const parts = permute(view(all, this.#parts), ORDER);
+    const all = applied(attend, layerNorm(x, this.#normed, norm1.weight, norm1.bias));
+    const parts = this.#flat[0] === 1 ? view(all, this.#one) : permute(view(all, this.#parts), ORDER);
     copy_(narrow(both, 3, this.#length, count), narrow(parts, 0, 1, 2));
     const end = this.#length + count;
     // One token attends to all before it; the first tokens together attend each to those before.
@@ -204,14 +229,16 @@ class Gpt implements Decoder {
       0,
       count > 1,
     );
-    return linear(reshape(transpose(y, 1, 2), this.#joined), project.weight, project.bias);
+    return applied(project, reshape(count === 1 ? y : transpose(y, 1, 2), this.#flat));
   }
 
   #mlp({ norm2, widen, narrow }: Layer, x: Tensor): Tensor {
-    const wide = linear(layerNorm(x, this.#normed, norm2.weight, norm2.bias), widen.weight, widen.bias);
-    return linear(gelu(wide, "tanh"), narrow.weight, narrow.bias);
+    const wide = applied(widen, layerNorm(x, this.#normed, norm2.weight, norm2.bias));
+    return applied(narrow, gelu(wide, "tanh"));
   }
 }
+
+const applied = ({ bias, weight }: Linear, x: Tensor): Tensor => linear(x, weight, bias);
 
 /** [rows, tokens, part, heads, width] to [part, rows, heads, tokens, width] */
 const ORDER: readonly number[] = [2, 0, 3, 1, 4];
