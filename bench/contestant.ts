@@ -21,6 +21,8 @@ export interface Round {
 export interface Contestant {
   readonly pid: number;
   round(steps: number): Promise<Round>;
+  /** A line of another kind, answered by a line of JSON. */
+  ask<T>(line: string): Promise<T>;
   end(): Promise<void>;
 }
 
@@ -45,12 +47,14 @@ export async function startContestant(program: string, args: readonly string[]):
     return JSON.parse(value);
   };
   await next();
+  const ask = async (line: string) => {
+    await input.write(new TextEncoder().encode(`${line}\n`));
+    return await next();
+  };
   return {
     pid: child.pid,
-    async round(steps) {
-      await input.write(new TextEncoder().encode(`${steps}\n`));
-      return await next();
-    },
+    round: (steps) => ask(`${steps}`),
+    ask,
     async end() {
       await input.close();
       await child.status;

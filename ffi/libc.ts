@@ -209,6 +209,7 @@ const PROCESS_SYMBOLS = {
   read: { parameters: ["i32", "buffer", "usize"], result: "isize" },
   fcntl: { parameters: ["i32", "i32", "i32"], result: "i32" },
   sched_setaffinity: { parameters: ["i32", "usize", "buffer"], result: "i32" },
+  prlimit: { parameters: ["i32", "i32", "buffer", "buffer"], result: "i32" },
 } as const;
 
 const O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000, O_ASYNC = 0o20000;
@@ -240,6 +241,25 @@ export function runOnCores(cores: readonly number[]): void {
     for (const { name } of Deno.readDirSync("/proc/self/task")) {
       sched_setaffinity(Number(name), BigInt(mask.length), mask);
     }
+  });
+}
+
+const RLIMIT_NOFILE = 7;
+
+/**
+ * Lets this process have so many open files at once, where its hard limit allows it. Gives how many it may
+ * have now. Deno does it by itself for `deno run`, and not for an executable.
+ */
+export function allowOpenFiles(count: number): number {
+  return withLibc(({ prlimit }) => {
+    const limits = new BigUint64Array(2);
+    prlimit(0, RLIMIT_NOFILE, null, limits);
+    const [soft, hard] = limits;
+    const wanted = BigInt(count);
+    if (soft >= wanted) return Number(soft);
+    limits[0] = wanted < hard ? wanted : hard;
+    const raised = prlimit(0, RLIMIT_NOFILE, limits, null) === 0;
+    return Number(raised ? limits[0] : soft);
   });
 }
 

@@ -1,5 +1,6 @@
 // Reads a checkpoint that is a folder of safetensors shards and an index, ours or Hugging Face's, and plans
 // which tensors go into which shard.
+import { allowOpenFiles } from "../../ffi/libc.ts";
 import { OrderedDict, TensorData, type Value } from "./value.ts";
 import { basename, dirname, join } from "../../deps/path.ts";
 import { damaged, FileBytes } from "../base/file_bytes.ts";
@@ -78,9 +79,13 @@ interface ShardedFile {
   [Symbol.dispose](): void;
 }
 
+/** A process has others open beside the parts of a checkpoint. */
+const OTHER_FILES = 256;
+
 export function readSharded(path: string, indexPath: string): ShardedFile {
   const index = readIndex(indexPath);
   const shards = new Map<string, SafetensorsFile>();
+  allowOpenFiles(index.files.size + OTHER_FILES);
   const close = () => shards.forEach((shard) => shard.close());
   try {
     for (const name of index.files) shards.set(name, openShard(index, name));

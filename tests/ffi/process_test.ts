@@ -78,3 +78,14 @@ Deno.test("a quick end has its code, calls who waits for the end, and none of th
   assertEquals(await end(""), ["unloaded\n", 3]);
   assertEquals(await end("libm.so.6"), ["unloaded\n", "SIGABRT"]);
 });
+
+Deno.test("a process gets room for as many open files as its hard limit allows", async () => {
+  const script = `import { allowOpenFiles } from "${MODULE}";
+    const { symbols } = Deno.dlopen("libc.so.6", {
+      prlimit: { parameters: ["i32", "i32", "buffer", "buffer"], result: "i32" },
+    });
+    symbols.prlimit(0, 7, BigUint64Array.of(100n, 600n), null);
+    console.log(allowOpenFiles(500), allowOpenFiles(50), allowOpenFiles(9000));`;
+  const { stdout } = await child(script).output();
+  assertEquals(new TextDecoder().decode(stdout), "500 500 600\n");
+});

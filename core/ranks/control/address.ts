@@ -22,6 +22,9 @@ export const givenPort = ({ master, launcher }: RankContext, env: Env): number |
 
 const onOneHost = ({ nodes }: RankContext) => nodes === 1;
 
+/** So many ranks may knock at once; the system may allow fewer, and then the others knock again after a second. */
+const LEAST_BACKLOG = 511;
+
 export function listen(where: RankContext, env: Env, secret: Secret): Deno.TcpListener {
   const given = givenPort(where, env);
   // Ranks of one host need no port that other hosts can reach. "::" takes both families where there are both.
@@ -29,7 +32,7 @@ export function listen(where: RankContext, env: Env, secret: Secret): Deno.TcpLi
   for (const port of given === null ? [...derivedPorts(secret), 0] : [given]) {
     for (const hostname of hostnames) {
       try {
-        return Deno.listen({ hostname, port });
+        return Deno.listen({ hostname, port, tcpBacklog: Math.max(LEAST_BACKLOG, where.world) });
       } catch (error) {
         if (error instanceof Deno.errors.AddrInUse) break;
         if (error instanceof Deno.errors.PermissionDenied && given !== null) throw notAllowed(given);

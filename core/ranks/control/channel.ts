@@ -1,6 +1,6 @@
 // An authenticated connection: both sides prove that they have the job's secret, then send JSON messages in
 // frames.
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, hash, timingSafeEqual } from "node:crypto";
 import { UserError } from "../../base/errors.ts";
 
 // A frame is four letters, a length, a payload and a MAC. Nothing is read before its length is known to be
@@ -30,39 +30,84 @@ interface Frame {
 
 export function frame({ payload, mac }: Frame): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(HEADER + payload.length + MAC_BYTES);
-  bytes.set(MAGIC);
-  new DataView(bytes.buffer).setUint32(MAGIC.length, payload.length);
+  bytes.set(headerOf(payload));
   bytes.set(payload, HEADER);
   bytes.set(mac, HEADER + payload.length);
   return bytes;
 }
 
-/** Null where the other side has closed between two frames. */
-export async function readFrame(from: Reader, limit: number): Promise<Frame | null> {
-  const header = await readExactly(from, HEADER);
-  if (!header) return null;
-  if (MAGIC.some((byte, i) => header[i] !== byte)) throw new FrameError("stranger");
-  const length = new DataView(header.buffer).getUint32(MAGIC.length);
-  if (length > limit) throw new FrameError("oversized");
-  const rest = await readExactly(from, length + MAC_BYTES);
-  if (!rest) throw new FrameError("cut");
-  return { payload: rest.subarray(0, length), mac: rest.subarray(length) };
+/** A frame goes out as one piece up to here. */
+const SMALL = 1024;
+
+/** A long payload is no copy: the same one may go to thousands of ranks. */
+function piecesOf(whole: Frame): readonly Uint8Array[] {
+  const { payload, mac } = whole;
+  if (payload.length <= SMALL) return [frame(whole)];
+  return [headerOf(payload), payload, mac];
+}
+
+function headerOf({ length }: Uint8Array): Uint8Array {
+  const header = new Uint8Array(HEADER);
+  header.set(MAGIC);
+  new DataView(header.buffer).setUint32(MAGIC.length, length);
+  return header;
 }
 
 interface Reader {
   read(into: Uint8Array): Promise<number | null>;
 }
 
-/** Null where the other side has closed before the first byte. */
-async function readExactly(from: Reader, count: number): Promise<Uint8Array<ArrayBuffer> | null> {
-  const bytes = new Uint8Array(count);
-  for (let have = 0; have < count;) {
-    const more = await from.read(bytes.subarray(have));
-    if (more === null && have === 0) return null;
-    if (more === null) throw new FrameError("cut");
-    have += more;
-  }
-  return bytes;
+export interface FrameReader {
+  /** Null where the other side has closed between two frames. */
+  next(limit: number): Promise<Frame | null>;
+}
+
+/** A message of every day, such as a heartbeat, comes with one read. */
+const ROOM = 512;
+
+/**
+ * One function awaits what comes: rank 0 waits so for thousands of ranks at once, and each function that waits for
+ * another one would be kept in memory as often.
+ */
+export function frameReader(from: Reader): FrameReader {
+  let room = new Uint8Array(ROOM), have = 0;
+  const take = (bytes: number) => {
+    const taken = room.slice(0, bytes);
+    room.copyWithin(0, bytes, have);
+    have -= bytes;
+    if (have === 0 && room.length > ROOM) room = new Uint8Array(ROOM);
+    return taken;
+  };
+  return {
+    async next(limit) {
+      for (;;) {
+        const whole = have < HEADER ? HEADER : wholeLength(room, limit);
+        if (have >= HEADER && have >= whole) {
+          const bytes = take(whole);
+          return {
+            payload: bytes.subarray(HEADER, whole - MAC_BYTES),
+            mac: bytes.subarray(whole - MAC_BYTES),
+          };
+        }
+        if (whole > room.length) {
+          const more = new Uint8Array(whole);
+          more.set(room.subarray(0, have));
+          room = more;
+        }
+        const count = await from.read(room.subarray(have));
+        if (count === null && have === 0) return null;
+        if (count === null) throw new FrameError("cut");
+        have += count;
+      }
+    },
+  };
+}
+
+function wholeLength(header: Uint8Array, limit: number): number {
+  if (MAGIC.some((byte, i) => header[i] !== byte)) throw new FrameError("stranger");
+  const length = new DataView(header.buffer).getUint32(MAGIC.length);
+  if (length > limit) throw new FrameError("oversized");
+  return HEADER + length + MAC_BYTES;
 }
 
 export type Secret = Uint8Array;
@@ -103,10 +148,24 @@ export const keyOf = (secret: Secret): Uint8Array =>
 
 /** The counter makes a repeated, missing or moved message as wrong as a changed one. */
 export function macOf(key: Uint8Array, counter: number, payload: Uint8Array): Uint8Array {
-  const number = new Uint8Array(8);
-  new DataView(number.buffer).setBigUint64(0, BigInt(counter));
-  return createHmac("sha256", key).update(number).update(payload).digest();
+  padWith(key, inner, INNER);
+  new DataView(inner.buffer).setBigUint64(BLOCK, BigInt(counter));
+  inner.set(sha256(payload), BLOCK + 8);
+  padWith(key, outer, OUTER);
+  outer.set(sha256(inner), BLOCK);
+  return sha256(outer);
 }
+
+// HMAC for short contents. `createHmac` leaves an object in memory until V8 collects it, and with thousands of
+// ranks thousands come a second.
+const BLOCK = 64, INNER = 0x36, OUTER = 0x5c;
+const inner = new Uint8Array(BLOCK + 8 + MAC_BYTES), outer = new Uint8Array(BLOCK + MAC_BYTES);
+
+function padWith(key: Uint8Array, into: Uint8Array, pad: number): void {
+  for (let i = 0; i < BLOCK; i++) into[i] = pad ^ (i < key.length ? key[i] : 0);
+}
+
+const sha256 = (bytes: Uint8Array): Uint8Array => hash("sha256", bytes, "buffer");
 
 export const sameMac = (a: Uint8Array, b: Uint8Array): boolean => timingSafeEqual(a, b);
 
@@ -137,18 +196,26 @@ const MOST_QUEUED = 4 * MEMBER_LIMIT;
  */
 const CONNECTS_MS = 5000, LISTENS_MS = 15_000;
 
-export const encode = (message: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(message));
+/**
+ * So much longer for each rank of the job: rank 0 answers thousands that come at once one after the other, and
+ * ranks that tried its next address meanwhile would be a crowd of their own.
+ */
+export const CROWD_MS = 2;
+
+const encoder = new TextEncoder(), decoder = new TextDecoder();
+
+export const encode = (message: unknown): Uint8Array => encoder.encode(JSON.stringify(message));
 
 const NO_MAC = new Uint8Array(MAC_BYTES);
 const PROOF = encode({ is: "proof" });
 
 /** The connecting side sends nothing of its own before the server has proved itself. */
-export function greetServer(conn: Deno.TcpConn, secret: Secret): Promise<Channel> {
-  return inTime(conn, CONNECTS_MS, async () => {
-    const mine = newNonce();
+export function greetServer(conn: Deno.TcpConn, secret: Secret, crowdMs = 0): Promise<Channel> {
+  return inTime(conn, CONNECTS_MS + crowdMs, async () => {
+    const mine = newNonce(), from = frameReader(conn);
     await write(conn, frame({ payload: mine, mac: NO_MAC }));
-    const { toServer, toClient } = keysOf(secret, mine, await nonceFrom(conn));
-    const channel = open(conn, toServer, toClient);
+    const { toServer, toClient } = keysOf(secret, mine, await nonceFrom(from));
+    const channel = open(conn, from, toServer, toClient);
     channel.send(PROOF); // also to a server with another secret: it should log that
     await channel.receive().catch(async (error) => {
       await channel.flushed();
@@ -158,45 +225,54 @@ export function greetServer(conn: Deno.TcpConn, secret: Secret): Promise<Channel
   });
 }
 
-export function greetClient(conn: Deno.TcpConn, secret: Secret): Promise<Channel> {
-  return inTime(conn, LISTENS_MS, async () => {
-    const theirs = await nonceFrom(conn);
+export function greetClient(conn: Deno.TcpConn, secret: Secret, crowdMs = 0): Promise<Channel> {
+  return inTime(conn, LISTENS_MS + 3 * crowdMs, async () => {
+    const from = frameReader(conn);
+    const theirs = await nonceFrom(from);
     const mine = newNonce();
     await write(conn, frame({ payload: mine, mac: NO_MAC }));
     const { toServer, toClient } = keysOf(secret, theirs, mine);
-    const channel = open(conn, toClient, toServer);
+    const channel = open(conn, from, toClient, toServer);
     channel.send(PROOF);
     if (await channel.receive() === null) throw new FrameError("silent");
     return channel;
   });
 }
 
-async function nonceFrom(conn: Deno.TcpConn): Promise<Uint8Array> {
-  const first = await readFrame(conn, STRANGER_LIMIT);
+async function nonceFrom(from: FrameReader): Promise<Uint8Array> {
+  const first = await from.next(STRANGER_LIMIT);
   if (!first) throw new FrameError("silent");
   if (first.payload.length !== NONCE_BYTES) throw new FrameError("stranger");
   return first.payload;
 }
 
-function open(conn: Deno.TcpConn, sendKey: Uint8Array, receiveKey: Uint8Array): Channel {
+function open(conn: Deno.TcpConn, from: FrameReader, sendKey: Uint8Array, receiveKey: Uint8Array): Channel {
   conn.setNoDelay(true);
   let sent = 0, received = 0, queued = 0;
-  let tail: Promise<void> = Promise.resolve();
+  const waiting: Uint8Array[] = [];
+  let writing: Promise<void> | null = null;
+  const writeAll = async () => {
+    try {
+      for (let piece; (piece = waiting.shift()) !== undefined; queued -= piece.length) {
+        await write(conn, piece);
+      }
+    } catch {
+      close(conn);
+    }
+    writing = null;
+  };
   return {
     send(payload) {
-      const bytes = frame({ payload, mac: macOf(sendKey, sent++, payload) });
-      queued += bytes.length;
+      const pieces = piecesOf({ payload, mac: macOf(sendKey, sent++, payload) });
+      for (const piece of pieces) queued += piece.length;
       if (queued > MOST_QUEUED) return close(conn);
-      tail = tail.then(() => write(conn, bytes)).catch(() => close(conn)).then(() =>
-        void (queued -= bytes.length)
-      );
+      waiting.push(...pieces);
+      writing ??= writeAll();
     },
-    async receive() {
-      const next = await readFrame(conn, received === 0 ? STRANGER_LIMIT : MEMBER_LIMIT);
-      if (!next) return null;
-      return parsed(next, receiveKey, received++);
-    },
-    flushed: () => tail,
+    receive: () =>
+      from.next(received === 0 ? STRANGER_LIMIT : MEMBER_LIMIT)
+        .then((next) => next && parsed(next, receiveKey, received++)),
+    flushed: () => writing ?? Promise.resolve(),
     close: () => close(conn),
   };
 }
@@ -211,7 +287,7 @@ export function close(conn: Deno.TcpConn): void {
 
 function parsed({ payload, mac }: Frame, key: Uint8Array, counter: number): unknown {
   if (!sameMac(mac, macOf(key, counter, payload))) throw new FrameError("secret");
-  return JSON.parse(new TextDecoder().decode(payload));
+  return JSON.parse(decoder.decode(payload));
 }
 
 async function write(conn: Deno.TcpConn, bytes: Uint8Array): Promise<void> {

@@ -3,6 +3,7 @@ import { UserError } from "../../base/errors.ts";
 import {
   type Channel,
   close,
+  CROWD_MS,
   encode,
   type Fault,
   FrameError,
@@ -13,10 +14,11 @@ import {
 import { type Address, addressText } from "./address.ts";
 import { wholeSeconds } from "./hang.ts";
 import { commonFailure, type FirstError, JobFailed } from "./failure.ts";
-import type { Hello, Seat, Settings, ToRank, ToServer } from "./messages.ts";
+import { type Hello, type Settings, type ToRank, type ToServer, unrolled } from "./messages.ts";
 
 export interface Client {
-  readonly seats: readonly Seat[];
+  /** By rank. */
+  readonly hosts: readonly string[];
   readonly address: Address;
   /** Only this job's ranks know it, and it is never sent. */
   readonly key: Uint8Array;
@@ -44,6 +46,7 @@ export async function join(options: JoinOptions): Promise<Client> {
   const { channel, address, secret, ends } = await findServer(
     options.look,
     performance.now() + options.arrive,
+    hello.world,
   );
   const send = (message: ToServer) => channel.send(encode(message));
   let lastMessage = performance.now();
@@ -54,13 +57,13 @@ export async function join(options: JoinOptions): Promise<Client> {
   };
   send({ is: "hello", hello });
   const sendSettings = () => send({ is: "settings", settings });
-  const seats = await seated(receive, sendSettings, channel, options.silence, hello.rank)
+  const hosts = await seated(receive, sendSettings, channel, options.silence, hello.rank)
     .catch((error) => {
       channel.close();
       throw error;
     });
   return {
-    seats,
+    hosts,
     address,
     key: keyOf(secret),
     ends,
@@ -84,7 +87,7 @@ async function seated(
   channel: Channel,
   silence: number,
   rank: number,
-): Promise<readonly Seat[]> {
+): Promise<readonly string[]> {
   let timer = 0;
   const again = () => {
     clearTimeout(timer);
@@ -97,15 +100,7 @@ async function seated(
         const why = `is gone before all had come, or silent for ${wholeSeconds(silence)}`;
         throw new JobFailed(zeroIsGone("", why), rank);
       }
-      if (message.is === "table") {
-        return message.seats.map(([localRank, host, pid, device], rank) => ({
-          rank,
-          localRank,
-          host,
-          pid,
-          device,
-        }));
-      }
+      if (message.is === "hosts") return unrolled(message.hosts);
       if (message.is === "error") throw new JobFailed(message.error, rank);
       if (message.is === "settings?") sendSettings();
     }
@@ -139,7 +134,12 @@ const FIRST_PAUSE_MS = 50, LONGEST_PAUSE_MS = 1000;
 /** An answer with another secret may come from the job before, which is just ending. */
 const OTHER_SECRET_MS = 5000;
 
-export async function findServer(look: () => ServerCandidates, deadline: number): Promise<FoundServer> {
+export async function findServer(
+  look: () => ServerCandidates,
+  deadline: number,
+  world = 2,
+): Promise<FoundServer> {
+  const crowd = CROWD_MS * world;
   const answers = new Map<string, string>();
   let otherSecret: { readonly since: number; readonly address: string } | null = null;
   let lacking = "";
@@ -147,7 +147,7 @@ export async function findServer(look: () => ServerCandidates, deadline: number)
     const outlook = look();
     lacking = outlook.lacking;
     if (outlook.secret) {
-      const round = await tryAll(outlook.addresses, outlook.secret);
+      const round = await tryAll(outlook.addresses, outlook.secret, crowd);
       if (round.found) return round.found;
       for (const { address, why } of round.failures) answers.set(addressText(address), faultText(why));
       const stranger = round.failures.find(({ why }) => why === "secret");
@@ -175,48 +175,52 @@ interface FindRound {
   readonly failures: readonly Failure[];
 }
 
-function tryAll(addresses: readonly Address[], secret: Secret): Promise<FindRound> {
+async function tryAll(addresses: readonly Address[], secret: Secret, crowd: number): Promise<FindRound> {
   const failures: Failure[] = [];
   const over = new AbortController();
-  return new Promise((resolve) => {
-    const one = async (address: Address, i: number) => {
-      if (i > 0) await aWhile(i * STAGGER_MS, over.signal, () => failures.length >= i);
-      if (over.signal.aborted) return;
-      try {
-        const { channel, ends } = await connect(address, secret, over.signal);
-        if (over.signal.aborted) return channel.close();
-        over.abort();
-        resolve({ found: { channel, secret, address, ends }, failures });
-      } catch (error) {
-        failures.push({ address, why: whyOf(error) });
-      }
-    };
-    Promise.all(addresses.map(one)).then(() => resolve({ found: null, failures }));
-  });
+  const first = Promise.withResolvers<FoundServer>();
+  const one = async (address: Address) => {
+    try {
+      const { channel, ends } = await connect(address, secret, crowd, over.signal);
+      if (over.signal.aborted) return channel.close();
+      over.abort();
+      first.resolve({ channel, secret, address, ends });
+    } catch (error) {
+      failures.push({ address, why: whyOf(error) });
+    }
+  };
+  const begun: Promise<void>[] = [];
+  for (const address of addresses) {
+    begun.push(one(address));
+    await aWhile(STAGGER_MS + crowd, [first.promise, Promise.all(begun)]);
+    if (over.signal.aborted) break;
+  }
+  const found = await Promise.race([first.promise, Promise.all(begun).then(() => null)]);
+  return { found, failures };
 }
 
-/** It ends sooner when all attempts before it have failed. */
-async function aWhile(ms: number, signal: AbortSignal, enough: () => boolean): Promise<void> {
-  const until = performance.now() + ms;
-  while (performance.now() < until && !signal.aborted && !enough()) {
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
+/** It ends sooner when one of these has. */
+async function aWhile(ms: number, sooner: readonly Promise<unknown>[]): Promise<void> {
+  let timer = 0;
+  await Promise.race([new Promise((resolve) => timer = setTimeout(resolve, ms)), ...sooner]);
+  clearTimeout(timer);
 }
 
 /** Deno.connect's own signal leaks something for each name that can't be resolved. */
 async function connect(
   address: Address,
   secret: Secret,
+  crowd: number,
   over: AbortSignal,
 ): Promise<Pick<FoundServer, "channel" | "ends">> {
   const connecting = Deno.connect(address);
   let give: () => void = () => {};
   const given = new Promise<never>((_, reject) => give = () => reject(new FrameError("slow")));
-  const timer = setTimeout(give, CONNECT_MS);
+  const timer = setTimeout(give, CONNECT_MS + crowd);
   over.addEventListener("abort", give);
   try {
     const conn = await Promise.race([connecting, given]);
-    const channel = await greetServer(conn, secret);
+    const channel = await greetServer(conn, secret, crowd);
     return { channel, ends: { own: plain(conn.localAddr), server: plain(conn.remoteAddr) } };
   } catch (error) {
     connecting.then(close, () => {});

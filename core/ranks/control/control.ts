@@ -3,9 +3,9 @@
 import { UserError } from "../../base/errors.ts";
 import { startThread, type Thread } from "../../base/threads.ts";
 import type { RankContext } from "../context.ts";
-import type { ControlTimeouts } from "./job.ts";
+import { beatMs, type ControlTimeouts } from "./job.ts";
 import { type FailureCause, type FirstError, JobFailed } from "./failure.ts";
-import type { Agreed, Hello, Seat, Settings, Wish } from "./messages.ts";
+import { type Agreed, type Hello, type Runs, type Settings, unrolled, type Wish } from "./messages.ts";
 import {
   ANSWERED,
   AT,
@@ -26,7 +26,8 @@ import { createHash } from "node:crypto";
 
 /** @internal */
 export interface Control {
-  readonly seats: readonly Seat[];
+  /** By rank. */
+  readonly hosts: readonly string[];
   readonly met: string;
   step(step: number): void;
   phase(phase: Phase): void;
@@ -81,6 +82,8 @@ const FIRST_STEP_MS = 30 * 60_000;
 const LOOK_MS = 500;
 const NOTIFY_MS = 2000;
 const ARRIVE_MS = 10 * 60_000, SILENCE_MS = 8000;
+/** A rank that was not heard of for so many heartbeats is lost. */
+const MISSED = 4;
 
 export async function openControl(options: ControlOptions): Promise<Control> {
   const hello = helloOf(options);
@@ -91,7 +94,7 @@ export async function openControl(options: ControlOptions): Promise<Control> {
     arrive: Math.min(ARRIVE_MS, stall),
     stall,
     firstStall: Math.max(FIRST_STEP_MS, stall),
-    silence: SILENCE_MS,
+    silence: Math.max(SILENCE_MS, MISSED * beatMs(options.where.world)),
     ...options.limits,
   };
   const memory = openControlMemory();
@@ -135,7 +138,7 @@ function joinedControl(
   thread: Thread<ControlThreadAnswer>,
   memory: ControlMemory,
   rank: number,
-  { seats, met, key, ends }: Pick<Control, "seats" | "met" | "key" | "ends">,
+  { hosts, met, key, ends }: Pick<Control, "hosts" | "met" | "key" | "ends">,
 ): Control {
   const { words, answer, error, agreed } = memory;
   const hasFailed = () => Atomics.load(words, FAILED) !== 0;
@@ -161,7 +164,7 @@ function joinedControl(
     return answer.take<T>();
   };
   return {
-    seats,
+    hosts,
     met,
     key,
     ends,
@@ -188,7 +191,7 @@ function joinedControl(
     barrier: (name) => wait((id, n) => ({ id, ask: "barrier", n, name })),
     gather<T>(name: string, value: T): T[] {
       wait((id, n) => ({ id, ask: "barrier", n, name, value }));
-      return answer.take<T[]>();
+      return unrolled(answer.take<Runs<T>>());
     },
     broadcast,
     broadcastBytes: (bytes) => Uint8Array.from(broadcast(bytes && [...bytes])),
@@ -241,7 +244,7 @@ export function aloneControl(hello: Hello): Control {
   let due: Agreed | null = null;
   let count = 0;
   return {
-    seats: [hello],
+    hosts: [hello.host],
     met: "",
     step() {},
     phase() {},

@@ -3,7 +3,17 @@
 import { messageOf } from "../../base/errors.ts";
 import type { RecordedCollective } from "../flight_recorder.ts";
 import type { Ras } from "../nccl/ras.ts";
-import { active, type ControlJob, endJob, type From, full, type Member, ranksIn, send } from "./job.ts";
+import {
+  active,
+  activeCount,
+  type ControlJob,
+  endJob,
+  type From,
+  full,
+  type Member,
+  ranksIn,
+  send,
+} from "./job.ts";
 import { commonFailure, rankLost } from "./failure.ts";
 import { PATIENT } from "./shared.ts";
 import type { Beat } from "./messages.ts";
@@ -38,7 +48,9 @@ export function openHangWatch(job: ControlJob, keep: Keep, askEngine: AskEngine 
     if (!pending || job.error) return;
     const { flights, since, engine } = pending;
     if (engine === undefined) return;
-    if (active(job).some(({ hello }) => !flights.has(hello.rank)) && job.now() - since < ANSWERS_MS) return;
+    const waits = job.now() - since < ANSWERS_MS;
+    if (waits && flights.size < activeCount(job)) return;
+    if (waits && active(job).some(({ hello }) => !flights.has(hello.rank))) return;
     pending = null;
     const ranks = standings(active(job), flights);
     if (ranks.length > 0) endStalledJob(job, ranks, engine, keep);

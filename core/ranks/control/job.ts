@@ -21,10 +21,19 @@ export interface ControlTimeouts {
   readonly silence: number;
 }
 
+/** Rank 0 reads a thousand heartbeats a second at most. */
+const LEAST_BEAT_MS = 1000, BEAT_MS_A_RANK = 1;
+
+export const beatMs = (world: number): number => Math.max(LEAST_BEAT_MS, BEAT_MS_A_RANK * world);
+
 export interface ControlJob {
   readonly world: number;
   readonly limits: ControlTimeouts;
   readonly members: Map<number, Member>;
+  /** Those that use a GPU, by `gpuOf`. */
+  readonly gpus: Map<string, Hello>;
+  /** So many members have ended. */
+  ended: number;
   error: FirstError | null;
   say(line: string): void;
   now(): number;
@@ -33,6 +42,17 @@ export interface ControlJob {
 export type From<Is extends ToServer["is"]> = Extract<ToServer, { is: Is }>;
 
 export const full = ({ members, world }: ControlJob): boolean => members.size === world;
+
+/** Null for a rank whose device others may share. */
+export const gpuOf = ({ host, device }: Hello): string | null => device === null ? null : `${host} ${device}`;
+
+export function leave(job: ControlJob, member: Member): void {
+  if (!member.hasEnded) job.ended++;
+  member.hasEnded = true;
+}
+
+/** Cheap, for what happens once a rank: `active` goes through all of them. */
+export const activeCount = ({ members, ended }: ControlJob): number => members.size - ended;
 
 export const active = ({ members }: ControlJob): Member[] =>
   [...members.values()].filter(({ hasEnded }) => !hasEnded);
@@ -76,7 +96,11 @@ export interface Refusal {
 }
 
 /** Null for a rank that fits. Its settings are compared elsewhere. */
-export function refusalOf(came: Hello, first: Hello, others: readonly Hello[]): Refusal | null {
+export function refusalOf(
+  came: Hello,
+  first: Hello,
+  { members, gpus }: Pick<ControlJob, "members" | "gpus">,
+): Refusal | null {
   const { rank, world, host } = came;
   const usage = (sentence: string, namesRank = false): Refusal => ({
     sentence,
@@ -95,16 +119,14 @@ export function refusalOf(came: Hello, first: Hello, others: readonly Hello[]): 
   if (!(Number.isInteger(rank) && rank >= 0 && rank < world)) {
     return usage(`A process on ${host} says that it is rank ${rank}: they go from 0 to ${world - 1}.`);
   }
-  const twin = others.find((other) => other.rank === rank);
+  const twin = members.get(rank)?.hello;
   if (twin) {
     return usage(
       `Two processes are rank ${rank}: process ${twin.pid} on ${twin.host} and process ${came.pid} on ${host}. Start ` +
         "each rank once: by srun, mpirun or hpctrain launch, without setting RANK by hand.",
     );
   }
-  const sharer = came.device === null
-    ? undefined
-    : others.find((other) => other.device === came.device && other.host === host);
+  const gpu = gpuOf(came), sharer = gpu === null ? undefined : gpus.get(gpu);
   if (sharer) {
     const [a, b] = [sharer, came].sort((a, b) => a.rank - b.rank);
     if (came.device?.startsWith("MIG-")) {

@@ -16,10 +16,26 @@ export interface Hello {
 
 export type Settings = Readonly<Record<string, unknown>>;
 
-export type Seat = Pick<Hello, "rank" | "localRank" | "host" | "pid" | "device">;
+/**
+ * Values by rank, in short form: neighbours often have the same, and what is known of 4,096 ranks goes to
+ * 4,096 ranks.
+ */
+export type Runs<T> = readonly (readonly [value: T, ranks: number])[];
 
-/** A seat by rank, in short form: a table of 1,000 ranks goes to 1,000 ranks. */
-export type SeatRow = readonly [localRank: number, host: string, pid: number, device: string | null];
+export function runsOf<T>(values: readonly T[]): Runs<T> {
+  const runs: [T, number][] = [];
+  let before: string | undefined;
+  for (const value of values) {
+    const text = JSON.stringify(value);
+    if (text === before && runs.length > 0) runs[runs.length - 1][1]++;
+    else runs.push([value, 1]);
+    before = text;
+  }
+  return runs;
+}
+
+export const unrolled = <T>(runs: Runs<T>): T[] =>
+  runs.flatMap(([value, ranks]) => Array.from({ length: ranks }, () => value));
 
 export interface Beat {
   readonly step: number;
@@ -64,9 +80,9 @@ export type ToServer =
 
 export type ToRank =
   | { readonly is: "settings?" }
-  | { readonly is: "table"; readonly seats: readonly SeatRow[] }
+  | { readonly is: "hosts"; readonly hosts: Runs<string> }
   | { readonly is: "beat" }
-  | { readonly is: "passed"; readonly n: number; readonly values: readonly unknown[] | null }
+  | { readonly is: "passed"; readonly n: number; readonly values: Runs<unknown> | null }
   | { readonly is: "value"; readonly n: number; readonly value: unknown }
   | { readonly is: "error"; readonly error: FirstError }
   | { readonly is: "noted" }

@@ -1,4 +1,5 @@
 import { join } from "../../../deps/path.ts";
+import { allowOpenFiles } from "../../../ffi/libc.ts";
 import { remove } from "../../base/atomic.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Env } from "../launchers.ts";
@@ -45,6 +46,7 @@ export function openRankZero(options: RendezvousOptions, env: Env = Deno.env.toO
   if (path) remove(path); // of a job that could not tidy up
   let listener: Deno.TcpListener;
   try {
+    checkOpenFiles(where.world);
     listener = listen(where, env, secret);
   } catch (error) {
     if (path && error instanceof UserError) {
@@ -75,6 +77,21 @@ export function openRankZero(options: RendezvousOptions, env: Env = Deno.env.toO
       if (path && published(path)?.pid === pid) remove(path);
     },
   };
+}
+
+/** A process has others open as well: libraries, data, logs, and connections that are refused. */
+const OTHER_FILES = 256;
+
+/** @internal Rank 0 keeps a connection with each rank. */
+export function checkOpenFiles(world: number): void {
+  const needed = world + OTHER_FILES, allowed = allowOpenFiles(needed);
+  if (allowed >= needed) return;
+  throw new UserError(
+    "environment",
+    `Rank 0 keeps a connection with each of ${world} ranks, and may have ${allowed} open files on ${Deno.hostname()}: ` +
+      `${needed} are needed. Raise the hard limit in the job script, before the ranks start (ulimit -Hn ${needed}), or ask ` +
+      "the site for it.",
+  );
 }
 
 export function lookFor(options: RendezvousOptions, env: Env = Deno.env.toObject()): () => ServerCandidates {

@@ -9,8 +9,8 @@ import { type Client, join, zeroIsGone } from "./client.ts";
 import { type FailureCause, type FirstError, JobFailed } from "./failure.ts";
 import { lookFor, openRankZero, type RankZero } from "./rendezvous.ts";
 import { wholeSeconds } from "./hang.ts";
-import type { ControlTimeouts } from "./job.ts";
-import type { Hello, Seat, Settings, ToRank, Wish } from "./messages.ts";
+import { beatMs, type ControlTimeouts } from "./job.ts";
+import type { Hello, Settings, ToRank, Wish } from "./messages.ts";
 import {
   ANSWERED,
   AT,
@@ -69,13 +69,11 @@ export type ThreadRequest =
 
 export type ControlThreadAnswer =
   | {
-    readonly joined: { readonly seats: readonly Seat[]; readonly met: string } & Pick<Client, "key" | "ends">;
+    readonly joined: { readonly met: string } & Pick<Client, "hosts" | "key" | "ends">;
   }
   | { readonly failed: FirstError }
   | { readonly broken: { readonly kind: UserError["kind"] | null; readonly text: string } }
   | { readonly closed: true };
-
-const BEAT_MS = 1000;
 
 const post = (answer: ControlThreadAnswer) => self.postMessage(answer);
 
@@ -92,7 +90,7 @@ self.onmessage = async ({ data: options }: MessageEvent<ControlThreadOptions>) =
       ? zero.met
       : `Rank ${options.hello.rank} met rank 0 at ${client.address.hostname}:${client.address.port}.`;
     serve(options, client, zero);
-    post({ joined: { seats: client.seats, met, key: client.key, ends: client.ends } });
+    post({ joined: { hosts: client.hosts, met, key: client.key, ends: client.ends } });
   } catch (cause) {
     const error = refused(cause, "communication");
     if (error instanceof JobFailed) post({ failed: error.first });
@@ -105,20 +103,21 @@ function serve(options: ControlThreadOptions, client: Client, zero: RankZero | n
   const memory = openControlMemory(options.shared), { words } = memory;
   const flight = options.flight && openFlightRecorder(options.flight);
   const messages = openServerMessages(memory, options.hello.rank, client, flight);
+  const every = beatMs(options.hello.world);
   let leaving = false;
 
   for (const event of ["error", "unhandledrejection"]) self.addEventListener(event, broken);
-  const zeroIsLost = (why: string) => leaving || messages.fail(zeroIsGone(client.seats[0].host, why));
+  const zeroIsLost = (why: string) => leaving || messages.fail(zeroIsGone(client.hosts[0], why));
   const beat = openBeat(words, flight, client);
   beat();
   let ticked = performance.now();
   const ticks = setInterval(() => {
     beat();
-    const asleep = performance.now() - ticked > 3 * BEAT_MS; // stopped itself: what came meanwhile is still unread
+    const asleep = performance.now() - ticked > 3 * every; // stopped itself: what came meanwhile is still unread
     ticked = performance.now();
     if (asleep || client.silence() < options.limits.silence) return;
     zeroIsLost(`was not heard of for ${wholeSeconds(client.silence())} (its node or the network is down)`);
-  }, BEAT_MS);
+  }, every);
   client.listen(messages.receive).then((goodbye) => {
     if (goodbye) clearInterval(ticks); // rank 0 has ended well, and nobody listens any more
     else zeroIsLost("is gone: its process ended without a word (killed, or out of memory?)");

@@ -1,5 +1,6 @@
 // Chooses MPI where it started the ranks, else shared memory on one host, else TCP. Findings may differ
 // between ranks, so they exchange them and all take the same.
+import { hash } from "node:crypto";
 import { findMpi, type MpiLibrary, noMpiSentence } from "../../../ffi/mpi/find.ts";
 import {
   acceptMemory,
@@ -238,8 +239,9 @@ interface HostIdentity {
 function hostIdentity(): HostIdentity {
   try {
     const boot = Deno.readTextFileSync("/proc/sys/kernel/random/boot_id").trim();
+    // Those of thousands of ranks go to thousands of ranks, so they are short.
     const [memory, loopback] = ["pid", "net"].map((kind) =>
-      `${boot} ${Deno.readLinkSync(`/proc/self/ns/${kind}`)}`
+      hash("sha256", `${boot} ${Deno.readLinkSync(`/proc/self/ns/${kind}`)}`).slice(0, 16)
     );
     return { memory, loopback };
   } catch {

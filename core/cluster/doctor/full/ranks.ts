@@ -88,7 +88,7 @@ async function measureInSession(options: RanksOptions): Promise<Outcome> {
         if (broken !== null) throw new UserError("environment", broken);
         control.barrier("doctor: devices");
       },
-    }, ({ team, control }) => work(options, gathered, { team, limit, hosts: hostsOf(control) }));
+    }, ({ team, control }) => work(options, gathered, { team, limit, hosts: control.hosts }));
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     return gathered.control
@@ -96,8 +96,6 @@ async function measureInSession(options: RanksOptions): Promise<Outcome> {
       : beforeRanksMet(error, options, gathered);
   }
 }
-
-const hostsOf = ({ seats }: Control): string[] => seats.map(({ host }) => host);
 
 const patience = ({ distributed }: Config): number =>
   Math.min(ARRIVE, parseDuration(distributed.timeout, "seconds")!.count);
@@ -120,7 +118,7 @@ async function afterFailure(
     return { rank, lines: [lostFinding(error.message, [])], facts, measured: null, exclude: [] };
   }
   if (ready.broken !== null) return { rank, lines, facts, measured: null, exclude: [] };
-  const hosts = hostsOf(control), first = control.failure()?.first;
+  const hosts = control.hosts, first = control.failure()?.first;
   const exclude = first ? nodesAtFault(first, hosts) : [];
   const sentence = error instanceof JobFailed && first ? sentenceOf(first) : error.message;
   return unfinished(options, gathered, sentence, new Set(hosts).size > exclude.length ? exclude : []);

@@ -95,3 +95,14 @@ Deno.test("the rendezvous file is for its owner alone, and is not believed when 
     await Deno.remove(folder, { recursive: true });
   }
 });
+
+Deno.test("rank 0 says how many open files it needs where its hard limit is lower", async () => {
+  const module = new URL("../../../../core/ranks/control/rendezvous.ts", import.meta.url).href;
+  const script = `import { checkOpenFiles } from "${module}"; checkOpenFiles(100); checkOpenFiles(4096);`;
+  const command = `ulimit -n 400; exec ${Deno.execPath()} eval --no-check '${script}'`;
+  const { stderr } = await new Deno.Command("sh", { args: ["-c", command] }).output();
+  assertMatch(
+    new TextDecoder().decode(stderr),
+    /UserError: Rank 0 keeps a connection with each of 4096 ranks, and may have 400 open files on \S+: 4352 are needed/,
+  );
+});

@@ -1,7 +1,7 @@
 // Ranks as processes: what they print, how they end, how soon.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl } from "@std/path";
-import { refusalOf } from "../../../../core/ranks/control/job.ts";
+import { gpuOf, refusalOf } from "../../../../core/ranks/control/job.ts";
 
 interface Ended {
   readonly code: number;
@@ -158,7 +158,8 @@ Deno.test("two ranks on one MIG device are told that a process sees no other", (
     versions: {},
     settings: "",
   };
-  const refused = refusalOf({ ...first, rank: 1, localRank: 1, pid: 2 }, first, [first]);
+  const here = { members: new Map(), gpus: new Map([[gpuOf(first)!, first]]) };
+  const refused = refusalOf({ ...first, rank: 1, localRank: 1, pid: 2 }, first, here);
   assertMatch(refused!.sentence, /Ranks 0 and 1 on n1 both use MIG-1, since .* Start one rank on this node/);
 });
 

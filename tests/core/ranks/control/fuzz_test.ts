@@ -1,6 +1,12 @@
 // Whatever comes to the rendezvous port, the job goes on, and the log has a line of each kind.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { encode, frame, greetServer, MAC_BYTES, readFrame } from "../../../../core/ranks/control/channel.ts";
+import {
+  encode,
+  frame,
+  frameReader,
+  greetServer,
+  MAC_BYTES,
+} from "../../../../core/ranks/control/channel.ts";
 import { uniform } from "../../../../core/base/random.ts";
 import { refusal, SECRET, type TestJob, withJob } from "./job.ts";
 
@@ -25,7 +31,7 @@ async function hungUp(conn: Deno.TcpConn): Promise<void> {
 
 async function stillWorks(job: TestJob): Promise<void> {
   const clients = await Promise.all([0, 1].map((rank) => job.rank(rank)));
-  assertEquals(clients.map(({ seats }) => seats.length), [2, 2]);
+  assertEquals(clients.map(({ hosts }) => hosts.length), [2, 2]);
 }
 
 const line = (job: TestJob, kind: RegExp) => {
@@ -112,7 +118,7 @@ Deno.test("a message that is longer than allowed, repeated or changed ends only 
     });
     await connected(job.port, async (conn) => {
       for (const bytes of sent) await conn.write(bytes);
-      await readFrame(conn, 1000);
+      await frameReader(conn).next(1000);
       await hungUp(conn);
     });
     line(job, /what another secret was used for/);

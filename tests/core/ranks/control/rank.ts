@@ -33,7 +33,7 @@ try {
   const id = control.broadcastBytes(rank === 0 ? Uint8Array.of(7, 8, 9) : undefined);
   control.barrier("weights");
   console.log(
-    JSON.stringify({ ready: control.seats.map((seat) => seat.rank), word, id: [...id], met: control.met }),
+    JSON.stringify({ ready: control.hosts.map((_, rank) => rank), word, id: [...id], met: control.met }),
   );
   for (let step = 1; step <= 2000; step++) {
     const due = control.here();

@@ -1,0 +1,65 @@
+// Ranks that stop, or save, at the same place, whichever of them wants it. Each place they pass has a number,
+// the same on all. They are held at their next place and send its number; the largest, plus one, is a place
+// that no rank has passed.
+import { active, activeCount, type ControlJob, type From, type Member, send } from "./job.ts";
+import type { Wish } from "./messages.ts";
+
+interface AgreementRound {
+  readonly id: number;
+  readonly what: Wish;
+  readonly reason: string;
+  readonly counts: Map<number, number>;
+}
+
+interface Agreement {
+  wish(message: From<"wish">): void;
+  held(member: Member, message: From<"held">): void;
+  /** Begins what had to wait; goes on without a rank that has gone. */
+  look(): void;
+}
+
+export function openAgreement(job: ControlJob): Agreement {
+  const wishes: From<"wish">[] = [];
+  let round: AgreementRound | null = null;
+  let rounds = 0, last = 0, stopping = false;
+
+  const begin = () => {
+    const next = wishes[0];
+    if (round || !next) return;
+    round = { ...next, id: ++rounds, counts: new Map() };
+    send(job, { is: "hold", id: rounds });
+  };
+  const conclude = () => {
+    if (!round) return;
+    const { what, reason, counts } = round;
+    if (counts.size < activeCount(job)) return;
+    if (!active(job).every(({ hello }) => counts.has(hello.rank))) return;
+    const most = Math.max(0, ...counts.values());
+    // Before every rank has passed the last place, another agreement would take its room: let them go on for
+    // a second.
+    const early = Math.min(...counts.values()) < last;
+    if (!early) {
+      wishes.shift();
+      last = most + 1;
+      stopping ||= what === "stop";
+    }
+    round = null;
+    send(job, { is: "agreed", agreed: { at: early ? 0 : last, what, reason } });
+  };
+  return {
+    wish(message) {
+      const known = (other: From<"wish">) => other.what === message.what && other.reason === message.reason;
+      if (stopping || wishes.some(known)) return;
+      wishes.push(message);
+      begin();
+    },
+    held({ hello }, { id, count }) {
+      if (id === round?.id) round.counts.set(hello.rank, count);
+      conclude();
+    },
+    look() {
+      conclude();
+      begin();
+    },
+  };
+}
