@@ -10,6 +10,7 @@ import { loaderBenchmark } from "./loader.ts";
 import { mapsBenchmark } from "./maps.ts";
 import { meetingBenchmark } from "./meeting.ts";
 import { overlapBenchmark } from "./overlap.ts";
+import { predictBenchmark } from "./predict.ts";
 import { type Programs, shardsBenchmark, stepBenchmark } from "./step.ts";
 import { saveBenchmark } from "./save.ts";
 import { trackBenchmark } from "./track.ts";
@@ -29,6 +30,7 @@ const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
   save: saveBenchmark,
   ddp: (programs) => ddpBenchmark(programs, named("HPCTRAIN_MPICH", "a folder with MPICH"), quick),
   overlap: (programs) => overlapBenchmark(programs, named("HPCTRAIN_MPICH", "a folder with MPICH"), quick),
+  predict: (programs) => predictBenchmark(programs, quick),
   meeting: () => meetingBenchmark(quick),
   files: (programs) => filesBenchmark(programs, named("HPCTRAIN_MPICH", "a folder with MPICH"), quick),
   allreduce: (programs) =>
@@ -64,7 +66,7 @@ if (unknown.length > 0) {
   console.error(`There is no benchmark "${unknown[0]}". There are: ${Object.keys(benchmarks).join(", ")}.`);
   Deno.exit(2);
 }
-const hasQuick = ["compile", "loader", "maps", "ddp", "overlap", "meeting", "files"];
+const hasQuick = ["compile", "loader", "maps", "ddp", "overlap", "predict", "meeting", "files"];
 if (quick && wanted.some((name) => !hasQuick.includes(name))) {
   console.error(`Only ${hasQuick.join(", ")} have --quick: ./scripts/bench loader --quick.`);
   Deno.exit(2);

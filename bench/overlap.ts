@@ -1,5 +1,4 @@
 // `scripts/bench overlap`: how much of the all-reduce the backward pass hides, on one host and on two simulated ones.
-import { messageOf } from "../core/base/errors.ts";
 import { join } from "@std/path";
 import { type Host, openHost, turns } from "./contestant.ts";
 import {
@@ -13,91 +12,11 @@ import {
   waitedIn,
 } from "./ranks.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { type Hosts, onCore as on, withHosts } from "./shaped_hosts.ts";
 import type { Programs } from "./step.ts";
 
-// Two hosts on one machine: network namespaces, and between them a cable of a set speed. Needs root, ip and tc
-// (iproute2).
-
-interface Hosts {
-  /** Words that start a program there. */
-  readonly enter: readonly [readonly string[], readonly string[]];
-  readonly addresses: readonly [string, string];
-  readonly cards: readonly [string, string];
-  /** Bytes that the first one has sent to the other. */
-  sent(): number;
-}
-
-const said = (program: string, ...args: string[]): string => {
-  const { success, stdout, stderr } = new Deno.Command(program, { args, stdin: "null" }).outputSync();
-  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes).trim();
-  if (!success) throw new Error(`${program} ${args.join(" ")}: ${text(stderr)}`);
-  return text(stdout);
-};
-
-/** Tokens for what may be sent at once: as much as goes through in 2 ms, for a kernel whose clock ticks 500 times a second. */
-const BURST_SECONDS = 0.002;
-
-/** `rate`: bits a second, each way. The hosts are gone when `use` has ended. */
-async function withHosts<T>(rate: number, use: (hosts: Hosts) => Promise<T>): Promise<T> {
-  const id = Deno.pid;
-  const spaces = [`hpcbench-a-${id}`, `hpcbench-b-${id}`] as const;
-  const cards = [`hba${id}`, `hbb${id}`] as const;
-  const addresses = [
-    `10.${200 + id % 50}.${(id >> 6) % 250}.1`,
-    `10.${200 + id % 50}.${(id >> 6) % 250}.2`,
-  ] as const;
-  try {
-    connect(spaces, cards, addresses, rate);
-    return await use({
-      enter: [["ip", "netns", "exec", spaces[0]], ["ip", "netns", "exec", spaces[1]]],
-      addresses,
-      cards,
-      sent: () => {
-        const shown = JSON.parse(said("ip", "-n", spaces[0], "-s", "-j", "link", "show", cards[0]));
-        return shown[0].stats64.tx.bytes;
-      },
-    });
-  } finally {
-    for (const space of spaces) {
-      try {
-        said("ip", "netns", "delete", space);
-      } catch {
-        // it never was
-      }
-    }
-  }
-}
-
-function connect(
-  spaces: Hosts["addresses"],
-  cards: Hosts["cards"],
-  addresses: Hosts["addresses"],
-  rate: number,
-): void {
-  const burst = Math.max(64 * 1024, Math.round(rate / 8 * BURST_SECONDS));
-  try {
-    for (const space of spaces) said("ip", "netns", "add", space);
-    const [a, b] = cards;
-    said("ip", "link", "add", a, "netns", spaces[0], "type", "veth", "peer", "name", b, "netns", spaces[1]);
-    spaces.forEach((space, i) => {
-      said("ip", "-n", space, "address", "add", `${addresses[i]}/24`, "dev", cards[i]);
-      said("ip", "-n", space, "link", "set", cards[i], "up");
-      said("ip", "-n", space, "link", "set", "lo", "up");
-      const shape = ["root", "tbf", "rate", `${rate}bit`, "burst", `${burst}`, "latency", "50ms"];
-      said("tc", "-n", space, "qdisc", "add", "dev", cards[i], ...shape);
-    });
-  } catch (error) {
-    const why = error instanceof Deno.errors.NotFound
-      ? "ip or tc is not installed (apt-get install iproute2)"
-      : messageOf(error);
-    throw new Error(
-      `Two hosts with a cable between them take root and the right to make namespaces: ${why}.`,
-    );
-  }
-}
-
 // `scripts/bench overlap`: how much of the communication of two ranks hides behind backward, on a network that is
-// slow enough to be felt: two network namespaces and 4 Gbit/s between them.
+// slow enough to be felt: two network namespaces and 4 Gbit/s each between them.
 
 const GBIT = 4;
 
@@ -143,7 +62,7 @@ export async function overlapBenchmark(p: Programs, mpi: string, quick = false):
   }
   const found: Found = {};
   const host = openHost();
-  await withHosts(GBIT * 1e9, async (hosts) => {
+  await withHosts(2, GBIT * 1e9, async (hosts) => {
     for (const workload of compared) {
       const rounds: Record<Side, Measured[]> = { apart: [], after: [], during: [] };
       for (const [side, round] of turns(sides, extent.rounds + 1, quick ? 1 : 0)) {
@@ -189,9 +108,6 @@ async function measure(
   }
   return { step: 1000 * stepBeside([done], warm), waited: 1000 * waited };
 }
-
-/** Each host has a core of its own, which training uses whole: as nodes are used. */
-const on = (core: number): string[] => ["taskset", "--cpu-list", `${core}`];
 
 /** A rank on each host. */
 async function together(
@@ -270,8 +186,8 @@ function write(p: Programs, about: ReturnType<typeof machine>, host: Host, found
     [
       "## Communication behind backward",
       `\`./scripts/bench overlap\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ` +
-      `${versions.libtorch}. Two ranks of one thread, each in a network namespace and on a core of its own, with a cable of ${GBIT} ` +
-      `Gbit/s between them (veth, tc tbf), and MPICH by TCP. A step, medians of ${rounds} rounds in which all take turns, ` +
+      `${versions.libtorch}. Two ranks of one thread, each in a network namespace and on a core of its own, with ${GBIT} ` +
+      `Gbit/s each between them (veth through a bridge, tc tbf), and MPICH by TCP. A step, medians of ${rounds} rounds in which all take turns, ` +
       `${
         steps - warm
       } warm steps each: of two runs that send each other nothing, with one all-reduce when backward has ` +

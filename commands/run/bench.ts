@@ -11,13 +11,16 @@ import { formatBytes, formatPlural, formatRate } from "../../core/base/format.ts
 import { openDevice } from "../../core/train/device.ts";
 import { findRun } from "../../core/run/run_data.ts";
 import { doubts, runSpeedOf, type Scaled, scaling } from "../../core/outputs/scaling.ts";
+import { benchPrediction } from "./bench_prediction.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../bench.ts";
 
 export async function bench(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
   const { own, rest } = splitOwnOptions(argv, OPTIONS);
+  const { options } = parseOptions(own, OPTIONS, USAGE);
+  if (rest.includes("scaling") && options.predict !== undefined) return benchPrediction(rest, options);
   if (rest.includes("scaling") && own.length === 0) return benchScaling(rest);
-  const sizes = sizesIn(parseOptions(own, OPTIONS, USAGE).options.sizes);
+  const sizes = sizesIn(options.sizes);
   const { config, positionals: [what] } = resolveSettings({
     argv: rest,
     env,

@@ -1,4 +1,9 @@
 // `hpctrain train --dry-run`: prints what a run decides before its first step, and trains and writes nothing.
+import { checkpointInterval } from "../../core/outputs/prediction.ts";
+import { type RecordedStep, recordedStepOf } from "../../core/outputs/recorded_step.ts";
+import { formatDuration, formatPlural } from "../../core/base/format.ts";
+import { join } from "../../deps/path.ts";
+import type { Config } from "../../core/settings/settings.ts";
 import { keepChoice } from "../../core/train/compiled_choice.ts";
 import { layoutRequest, refuseIdleGpus, refuseJobLayout } from "../../core/ranks/job/layout.ts";
 import { environmentLines } from "../../core/settings/environment.ts";
@@ -71,10 +76,32 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
       ...(gpu ? [gpuLine(gpu), ...othersNote(gpu)] : unusedGpus(config, device, env)),
       ...shardsNote(config, plan),
       rateLine(config.training, plan.global, resolved.originText),
+      ...intervalNote(config, where.nodes),
       "Dry run: nothing was trained, and nothing written.",
     ];
     for (const line of lines) console.log(line);
   } catch (error) {
     throw asUserError(error);
   }
+}
+
+const A_NODE_FAILS_DAYS = 1000;
+
+/** Nothing where this run has not yet trained and saved. */
+function intervalNote({ output }: Config, nodes: number): string[] {
+  let recorded: RecordedStep;
+  try {
+    recorded = recordedStepOf(join(output.save_dir, "logs", output.run_name));
+  } catch {
+    return [];
+  }
+  if (recorded.save === null) return [];
+  const { stall } = recorded.save;
+  const interval = Math.round(checkpointInterval(stall, A_NODE_FAILS_DAYS * 86_400 / nodes));
+  return [
+    `A save held training for ${formatDuration(stall)}: where each of ${
+      formatPlural(nodes, "node")
+    } fails once in ` +
+    `${A_NODE_FAILS_DAYS} days, --save-interval ${interval}s loses least (Young/Daly).`,
+  ];
 }

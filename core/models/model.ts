@@ -131,3 +131,15 @@ export function model(
 export function saveWeights(path: string, module: Module): void {
   writePt(path, new OrderedDict(module.stateDict().map(([name, tensor]) => [name, toData(tensor)])));
 }
+
+/** How many come from each block; one that several use belongs to the first of them, whose backward is the last. */
+export function blockParameters({ blocks }: Pick<Model, "blocks">): number[] {
+  const seen = new Set<unknown>();
+  return blocks.map(({ module }) =>
+    [...module?.namedParameters() ?? []].reduce((sum, [, parameter]) => {
+      if (seen.has(parameter)) return sum;
+      seen.add(parameter);
+      return sum + parameter.numel;
+    }, 0)
+  );
+}

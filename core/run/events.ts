@@ -171,6 +171,8 @@ export interface RunEvent {
   command: readonly string[];
   model: string;
   parameters: number;
+  /** How many of them come from each block, in their order: their gradients come from the last one on. */
+  block_parameters?: readonly number[];
   world_size: number;
   device: string;
   libtorch: string;

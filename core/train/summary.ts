@@ -1,6 +1,6 @@
 // The first and last lines of a run, and the commands that make sense next.
 import { EXIT } from "../base/errors.ts";
-import { parameterCount } from "../models/model.ts";
+import { blockParameters, parameterCount } from "../models/model.ts";
 import type { Spent } from "../run/account.ts";
 import { masterLine, runSummaryLines, startLine } from "../run/console.ts";
 import { VERSION } from "../base/version.ts";
@@ -46,6 +46,7 @@ export function announce(
     command: argv ?? [],
     model: model.name,
     parameters: parameterCount(model.root),
+    block_parameters: blockParameters(model),
     world_size: world.ranks,
     device: world.device,
     libtorch: libtorch.versionText,

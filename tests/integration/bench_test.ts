@@ -54,6 +54,23 @@ Deno.test("bench scaling compares recorded runs by name, for people and for prog
     assertMatch(stdout, /^run +ranks +samples\/s .* efficiency +communication +loader\n[ab] +1 .* 100\.0% /);
     const said = JSON.parse((await succeed(["bench", "scaling", "a", "logs/b", "--json"], { cwd })).stdout);
     assertEquals([said.runs.length, said.runs[0].efficiency, said.doubt], [2, 1, null]);
+    const predict = ["bench", "scaling", "a", "--predict", "1..4096"];
+    const network = ["--network", "alpha=5us,beta=25GB/s", "--ranks-per-node", "4", "--mtbf", "1000"];
+    const told = (await succeed([...predict, ...network], { cwd })).stdout;
+    assertMatch(
+      told,
+      /^Predicted from a: [\d.]+ m?s a step of \d+ samples, .*\n +ranks +a step .* goodput\n( +\d+ .*\n){13}On 4096 ranks: --bucket-mb \d+/,
+    );
+    const rows = JSON.parse((await succeed([...predict, ...network, "--json"], { cwd })).stdout);
+    assertEquals(rows.predicted.map(({ ranks }: { ranks: number }) => ranks).slice(-2), [2048, 4096]);
+    assert(Math.abs(rows.predicted[0].efficiency - 1) < 1e-9);
+    const { blocks, parameters } = rows.recorded;
+    assertEquals(blocks.reduce((sum: number, bytes: number) => sum + bytes, 0), 4 * parameters);
+    assertMatch((await run(predict, { cwd })).stderr, /A prediction needs the network: --network alpha=5us/);
+    assertMatch(
+      (await run([...predict, "--network", "fast"], { cwd })).stderr,
+      /--network has "fast" in it: a latency and a rate/,
+    );
     const { code, stderr } = await run(["bench", "scaling", "a"], { cwd });
     assertEquals(code, 2);
     assertMatch(stderr, /compares two runs or more/);

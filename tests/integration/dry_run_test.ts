@@ -15,6 +15,10 @@ Deno.test("--dry-run tells what each step would train on, in the lines of the ru
     for (const line of dry.trim().split("\n").slice(0, -1)) assertEquals(told.includes(line), true, line);
     const goesOn = (await succeed([...argv, "--resume=auto", "--dry-run"], { cwd })).stdout;
     assertMatch(goesOn, /^Goes on from checkpoints\/debug_latest\.pt$/m);
+    assertMatch(
+      goesOn,
+      /^A save held training for .* of 1 node fails once in 1000 days, --save-interval \d+s loses least/m,
+    );
   }));
 
 Deno.test("--dry-run refuses what the run would refuse, with its code", () =>
