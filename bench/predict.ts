@@ -29,7 +29,7 @@ interface Extent {
   readonly warm: number;
 }
 
-const FULL: Extent = { rounds: 3, steps: 26, warm: 5 }, QUICK: Extent = { rounds: 1, steps: 12, warm: 3 };
+const FULL: Extent = { rounds: 2, steps: 26, warm: 5 }, QUICK: Extent = { rounds: 1, steps: 12, warm: 3 };
 
 const compared: readonly RankWorkload[] = [
   {
@@ -54,13 +54,13 @@ export async function predictBenchmark({ exe }: Pick<Programs, "exe">, quick = f
   const about = machine(), extent = quick ? QUICK : FULL;
   const host = openHost();
   const found = await withHosts(HOSTS, GBIT * 1e9, async (hosts) => {
-    const links: Link[] = [];
+    const links: Record<number, Link[]> = { 1: [NO_LINK], 2: [], 4: [] };
     const all: Compared[] = [];
     for (const workload of compared) {
       const measured: Record<number, number[]> = { 1: [], 2: [], 4: [] };
       const recorded: Record<number, RecordedStep[]> = { 1: [], 2: [], 4: [] };
       for (const [ranks, round] of turns(RANKS, extent.rounds + 1, quick ? 1 : 0)) {
-        if (ranks === 1 && round > 0) links.push(await host.turn(() => measureLink(exe, hosts)));
+        if (ranks > 1 && round > 0) links[ranks].push(await host.turn(() => measureLink(exe, hosts, ranks)));
         const step = await host.turn(() =>
           inFolder(async (folder) => {
             await together(exe, hosts, ranks, trainArguments(workload, extent.steps, folder));
@@ -71,19 +71,18 @@ export async function predictBenchmark({ exe }: Pick<Programs, "exe">, quick = f
         measured[ranks].push(step);
         recorded[ranks].push(await host.turn(() => beside(exe, hosts, ranks, workload, extent)));
       }
-      const link = middleOf(links);
       for (const ranks of RANKS) {
         const one = {
           title: workload.title,
           ranks,
           measured: measured[ranks],
-          predicted: predict(middleOf(recorded[ranks]), ranks, clusterOf(link)),
+          predicted: predict(middleOf(recorded[ranks]), ranks, clusterOf(middleOf(links[ranks]))),
         };
         all.push(one);
         console.log(rowOf(one).join("  "));
       }
     }
-    return { link: middleOf(links), all };
+    return { links: { 2: middleOf(links[2]), 4: middleOf(links[4]) }, all };
   });
   if (!quick) write(about, host, found);
 }
@@ -124,14 +123,14 @@ function middleOf<T extends object>(of: readonly T[]): T {
 }
 
 /**
- * The link of two hosts. What it computes is mostly the kernel's, in nobody's name: the processor time of the whole machine
+ * The links of so many hosts. What it computes is mostly the kernel's, in nobody's name: the processor time of the whole machine
  * counts, of a longer measurement less a shorter one, which has the same start.
  */
-async function measureLink(exe: string, hosts: Hosts): Promise<Link> {
+async function measureLink(exe: string, hosts: Hosts, ranks: number): Promise<Link> {
   const measure = async (sizes: string) => {
     const words = ["bench", "allreduce", `--sizes=${sizes}`, "--device=cpu", "--threads=1", "--json"];
     const before = stolenSoFar(), began = performance.now();
-    const [said] = await together(exe, hosts, 2, words);
+    const [said] = await together(exe, hosts, ranks, words);
     const seconds = (performance.now() - began) / 1000;
     const used = (stolenSoFar().asked - before.asked) / TICKS;
     return {
@@ -141,9 +140,12 @@ async function measureLink(exe: string, hosts: Hosts): Promise<Link> {
     };
   };
   const short = await measure("4MiB"), long = await measure("1MiB,2MiB,4MiB,8MiB");
-  const busy = (long.used - short.used) / (long.seconds - short.seconds) / 2;
-  return { ...fittedLink(long.measured, 2), busy };
+  const busy = (long.used - short.used) / (long.seconds - short.seconds) / ranks;
+  return { ...fittedLink(long.measured, ranks), busy };
 }
+
+/** One rank has none. */
+const NO_LINK: Link = { alpha: 0, beta: 0, busy: 0 };
 
 /** Ticks a second of /proc/stat. */
 const TICKS = 100;
@@ -187,6 +189,9 @@ function start(hosts: Hosts, node: number, words: readonly string[], env = {}): 
 
 const milliseconds = (seconds: number) => `${(1000 * seconds).toFixed(0)} ms`;
 
+const saidLink = ({ alpha, beta, busy }: Link) =>
+  `${(1e6 * alpha).toFixed(0)} us, ${(1 / beta / 1e6).toFixed(0)} MB/s and ${busy.toFixed(2)} cores busy`;
+
 function rowOf({ title, ranks, measured, predicted }: Compared): string[] {
   const middle = median(measured), apart = predicted.step / middle - 1;
   return [
@@ -205,7 +210,7 @@ function rowOf({ title, ranks, measured, predicted }: Compared): string[] {
 function write(
   about: ReturnType<typeof machine>,
   host: Host,
-  { link, all }: { readonly link: Link; readonly all: readonly Compared[] },
+  { links, all }: { readonly links: Readonly<Record<2 | 4, Link>>; readonly all: readonly Compared[] },
 ): void {
   const date = new Date().toISOString().slice(0, 10);
   const { rounds, steps, warm } = FULL;
@@ -214,7 +219,7 @@ function write(
     date,
     machine: about,
     gbit: GBIT,
-    link,
+    links,
     found: all,
   });
   const worst = Math.max(
@@ -228,10 +233,9 @@ function write(
       `thread on each of up to ${HOSTS} network namespaces, which send ${GBIT} Gbit/s each through a bridge (veth, tc tbf), by ` +
       `hpctrain's own TCP. All hosts are this machine and share its ${about.cores} cores and its memory. The model (docs/design/scale.md) ` +
       "was therefore given, for each number of ranks, as many runs of one rank beside each other that send nothing, and " +
-      "`bench allreduce` on two hosts: " +
-      `${(1e6 * link.alpha).toFixed(0)} us and ${(1 / link.beta / 1e6).toFixed(0)} MB/s, and ${
-        link.busy.toFixed(2)
-      } cores busy. A step, medians of ${rounds} ` +
+      `\`bench allreduce\` on as many hosts: ${saidLink(links[2])} on two, and ${
+        saidLink(links[4])
+      } on four. A step, medians of ${rounds} ` +
       `rounds in which all take turns (least to most), ${steps - warm} warm steps each. 10% is ` +
       `asked for; the worst is ${(100 * worst).toFixed(1)}%. ${host.said()}`,
       table(
