@@ -17,6 +17,13 @@ module load openmpi || exit 7
 
 set -euo pipefail
 
+# Nodes of another architecture than the one that submits can't run its executable.
+if [[ $(uname -m) != x86_64 ]]; then
+  echo "This node is $(uname -m), and the executable of this job is for x86_64. Ask for nodes that are x86_64" \
+    "(--partition, --constraint), or make this script with an executable for $(uname -m)." >&2
+  exit 7
+fi
+
 # The program reserves 33 GiB of address space (which is no memory) before it runs.
 ulimit -S -v "$(ulimit -H -v)"
 if [[ $(ulimit -v) != unlimited ]] && (($(ulimit -v) < 35651584)); then

@@ -47,6 +47,19 @@ export const ADDRESSES = [
   "fi",
 ];
 
+/** Without it every rank ends with "exec format error". The names are the kernel's, which Deno's are too. */
+export function architecture({ made: { architecture: own } }: ScriptJob): string[] {
+  return [
+    "",
+    "# Nodes of another architecture than the one that submits can't run its executable.",
+    `if [[ $(uname -m) != ${own} ]]; then`,
+    `  echo "This node is $(uname -m), and the executable of this job is for ${own}. Ask for nodes that are ${own}" \\`,
+    `    "(--partition, --constraint), or make this script with an executable for $(uname -m)." >&2`,
+    "  exit 7",
+    "fi",
+  ];
+}
+
 export const REFUSE = ["", 'refuse() { echo "hpctrain: $*" >&2; exit 2; }'];
 
 /** Words after the script's name come last, so they override the others. */

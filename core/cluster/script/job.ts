@@ -2,7 +2,12 @@
 import type { ShellWord } from "../../base/shell.ts";
 
 export interface ScriptJob {
-  readonly made: { readonly version: string; readonly command: readonly string[] };
+  readonly made: {
+    readonly version: string;
+    readonly command: readonly string[];
+    /** As `uname -m` has it where the script is made: "x86_64" or "aarch64". */
+    readonly architecture: string;
+  };
   /** Schedulers get a shortened form of it. */
   readonly name: string;
   readonly program: readonly string[];

@@ -2,6 +2,7 @@
 import { UserError } from "../../base/errors.ts";
 import {
   ADDRESSES,
+  architecture,
   command,
   ENDED,
   head,
@@ -30,6 +31,7 @@ export function renderPbs(job: ScriptJob): string {
     ...output(job),
     ...surroundings(job),
     ...STRICT,
+    ...architecture(job),
     ...ADDRESSES,
     ...REFUSE,
     ...overriding(job),

@@ -36,7 +36,7 @@ export function planJob(request: JobRequest): ScriptJob {
   const layout = layoutOf(resolved, command);
   const args = scheduler === "slurm" ? cluster.sbatch_args : cluster.qsub_args;
   return {
-    made: { version, command: typed },
+    made: { version, command: typed, architecture: Deno.build.arch },
     name: cluster.job_name || output.run_name || resolved.preset ||
       (trains ? resolved.config.model.name : command),
     program,

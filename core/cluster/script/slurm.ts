@@ -2,6 +2,7 @@
 import { UserError } from "../../base/errors.ts";
 import {
   ADDRESSES,
+  architecture,
   command,
   ENDED,
   head,
@@ -30,6 +31,7 @@ export function renderSlurm(job: ScriptJob): string {
     ': "${SLURM_JOB_ID:?is not set. Submit this script with sbatch}"',
     ...surroundings(job),
     ...STRICT,
+    ...architecture(job),
     ...ADDRESSES,
     ...REFUSE,
     ...misplaced(),

@@ -20,7 +20,7 @@ for (const [command, render] of Object.entries(RENDERERS)) {
         const words = ["train", "--wandb-run-name", value, `--data-path=${value}`, "--", value];
         const job: ScriptJob = {
           ...JOB,
-          made: { version: "0.1.0", command: ["hpctrain", command, ...words] },
+          made: { ...JOB.made, command: ["hpctrain", command, ...words] },
           name: value,
           program: [program],
           words,

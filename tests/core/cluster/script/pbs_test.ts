@@ -190,3 +190,15 @@ Deno.test("an array of PBS Pro can always run again, as it is refused otherwise"
     "-r n",
   ]]);
 });
+
+Deno.test("on a node of another architecture the script ends before a rank starts", () =>
+  stubbed(async (run, folder) => {
+    const setup = ["uname() { echo riscv64; }"];
+    const { code, words } = await run({ site: { ...JOB.site, setup } });
+    assertEquals([code, words], [7, []]);
+    const logs = `${folder}/logs/pbs`;
+    const said = [...Deno.readDirSync(logs)].map(({ name }) => Deno.readTextFileSync(`${logs}/${name}`)).join(
+      "",
+    );
+    assertMatch(said, /^This node is riscv64, and the executable of this job is for \w+\. Ask for nodes /m);
+  }));

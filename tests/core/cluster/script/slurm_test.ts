@@ -76,7 +76,11 @@ Deno.test("a script's directives come before its first command, where sbatch sto
 });
 
 Deno.test("the same job gives the same script, whose head names generator, version and command", () => {
-  const made = { version: "1.2.3", command: ["hpctrain", "sbatch", "--epochs", "3", "two words"] };
+  const made = {
+    ...JOB.made,
+    version: "1.2.3",
+    command: ["hpctrain", "sbatch", "--epochs", "3", "two words"],
+  };
   assertEquals(renderSlurm({ ...JOB, made }), renderSlurm(structuredClone({ ...JOB, made })));
   assertStringIncludes(
     renderSlurm({ ...JOB, made }),
@@ -285,4 +289,18 @@ Deno.test("a limit of the address space is raised as far as it may be, and where
       said,
       /^The address space is limited to 16777216 KiB \(ulimit -v\), and hpctrain needs 33 GiB .*\.$/m,
     );
+  }));
+
+Deno.test("on a node of another architecture the script ends before srun, with a sentence that names both", () =>
+  stubbed(async (run) => {
+    for (const [node, own] of [["aarch64", "x86_64"], ["x86_64", "aarch64"]]) {
+      const made = { ...JOB.made, architecture: own };
+      const on = (name: string) => ({ made, site: { ...JOB.site, setup: [`uname() { echo ${name}; }`] } });
+      const other = await run(on(node));
+      assertEquals([other.code, other.words], [7, []]);
+      const sentence = `This node is ${node}, and the executable of this job is for ${own}. Ask for nodes `;
+      assertMatch(other.said, new RegExp(`^${sentence}.* an executable for ${node}\\.$`, "m"));
+      const same = await run(on(own));
+      assertEquals([same.code, same.words.length > 0], [0, true], same.said);
+    }
   }));
