@@ -83,7 +83,7 @@ export async function joinRanks(options: JoinOptions): Promise<Joined> {
     folder: logs,
     runFolder: logs,
     device: ownGpu(device, config.training.device, env),
-    versions: { hpctrain: VERSION, libtorch: libtorch.versionText },
+    versions: { hpctrain: VERSION, architecture: Deno.build.arch, libtorch: libtorch.versionText },
     settings: commonSettings(config),
     timeout: parseDuration(config.distributed.timeout, "seconds")!.count,
     flight: flight.shared,

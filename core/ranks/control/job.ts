@@ -148,12 +148,14 @@ function differentVersions(came: Hello, first: Hello): Refusal | null {
   const names = [...new Set([...Object.keys(first.versions), ...Object.keys(came.versions)])];
   const name = names.find((name) => first.versions[name] !== came.versions[name]);
   if (!name) return null;
-  const of = (hello: Hello) =>
-    hello.versions[name] === undefined ? `no ${name}` : `${name} ${hello.versions[name]}`;
+  const of = ({ versions: { [name]: value } }: Hello) =>
+    value === undefined ? `no ${name}` : name === "architecture" ? `on ${value}` : `${name} ${value}`;
   return {
     sentence: `${rankOnHost(came)} runs ${of(came)}, ${rankOnHost(first)} ${of(first)}: ${
       name === "hpctrain"
         ? "start the same executable on every node."
+        : name === "architecture"
+        ? "ask for nodes of one architecture (--partition, --constraint): another one computes other bits."
         : `let every node find the same (hpctrain doctor, run there, says what it finds and why).`
     }`,
     code: EXIT.environment,

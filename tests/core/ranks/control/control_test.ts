@@ -163,6 +163,19 @@ Deno.test("two ranks on one MIG device are told that a process sees no other", (
   assertMatch(refused!.sentence, /Ranks 0 and 1 on n1 both use MIG-1, since .* Start one rank on this node/);
 });
 
+Deno.test("ranks on nodes of two architectures are refused before their libtorch is compared", () => {
+  const on = (rank: number, architecture: string, libtorch: string) => ({
+    ...{ rank, world: 2, localRank: 0, host: `n${rank}`, pid: 1, device: null, settings: "" },
+    versions: { hpctrain: "1.0.0", architecture, libtorch },
+  });
+  const first = on(0, "x86_64", "2.15.0+cpu");
+  const here = { members: new Map(), gpus: new Map() };
+  assertEquals(refusalOf(on(1, "x86_64", "2.15.0+cpu"), first, here), null);
+  const { sentence, code } = refusalOf(on(1, "aarch64", "2.15.0"), first, here)!;
+  assertMatch(sentence, /ank 1 on n1 runs on aarch64, Rank 0 on n0 on x86_64: ask for nodes of one arch/);
+  assertEquals(code, 7);
+});
+
 Deno.test("two ranks on one GPU, and other settings, are refused on every rank", async () => {
   const device = await ranks("run", [0, 1], 2, () => ({ TEST_DEVICE: "GPU 0" }));
   assertEquals(device.map(({ code }) => code), [2, 2], all(device));
