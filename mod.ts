@@ -81,6 +81,7 @@ export { key } from "./core/base/random.ts";
 export { train, type Trained } from "./commands/run/train_config.ts";
 export { openDevice } from "./core/train/device.ts";
 export type { Libtorch } from "./ffi/libraries/find.ts";
+export type { GpuKind } from "./ffi/gpu/backends.ts";
 export { type Arena, packParameters } from "./core/train/gradients/arena.ts";
 export { createOptimizer, type Optimizer, type OptimizerSettings } from "./core/train/optimizers.ts";
 export { learningRate, type Schedule } from "./core/train/schedule.ts";

@@ -3,7 +3,7 @@ import type { Command } from "./mod.ts";
 import { HERE, PLACE, settingsAmong } from "./options.ts";
 
 export const USAGE =
-  "hpctrain bench allreduce [--sizes 4KiB,1MiB] [FLAGS] | scaling RUN RUN... | scaling RUN --predict 1..4096";
+  "hpctrain bench allreduce [--sizes 4KiB,1MiB] [FLAGS] | scaling RUN [RUN...] [--predict 1..4096]";
 
 export const OPTIONS = {
   sizes: {
@@ -58,7 +58,7 @@ export const command: Command = {
     "hpctrain launch -n 4 -- bench allreduce --device cpu",
     "srun hpctrain bench allreduce --json",
     "hpctrain bench scaling one-gpu four-gpus eight-gpus",
-    "hpctrain bench scaling one-node --predict 1..4096 --network alpha=5us,beta=25GB/s --ranks-per-node 4 --mtbf 1000",
+    "hpctrain bench scaling one-node --predict 1..4096 --network alpha=5us,beta=25GB/s --mtbf 1000",
   ],
   settings: SETTINGS,
   options: OPTIONS,

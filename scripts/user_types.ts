@@ -60,7 +60,7 @@ function home(path: string): "" | "ops" | "nn" | "init" {
 /** A source's declarations without internal members and without what ties it to files. */
 function loose(text: string): string {
   return text
-    .replace(/^ +\/\*\* @internal \*\/\n.*\n/gm, "")
+    .replace(/^ +\/\*\*(?:(?!\*\/)[^])*@internal\s*\*\/\n.*\n/gm, "")
     .replace(/^(import|export) [^;]*? from "[^"]+";\n/gm, "")
     .replace(/^export (type )?\{[^}]*\};\n/gm, "")
     .replace(/import\("[^"]+"\)\./g, "")

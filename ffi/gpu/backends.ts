@@ -1,6 +1,7 @@
 // The GPU backends. The program names CUDA's libraries and functions; here is what each backend calls them, and the
 // words of its users. Which one there is shows by the file beside libtorch_cpu.so. PyTorch's devices are "cuda:0" with both.
 
+/** NVIDIA's and AMD's. */
 export type GpuKind = "cuda" | "hip";
 
 export interface GpuBackend {

@@ -76,6 +76,9 @@ Deno.test("an evaluation has it, and leaves no tensor behind", async () => {
   const { metrics } = await evaluate(pass, source, feed, 20, () => {});
   assert(metrics.auroc > 0.2 && metrics.auroc < 0.8);
   const before = liveTensors();
-  assertEquals((await evaluate(pass, source, feed, 7, () => {})).metrics, metrics);
+  const again = (await evaluate(pass, source, feed, 7, () => {})).metrics;
+  assertEquals(Object.keys(again), Object.keys(metrics));
+  // A processor may round products of seven rows otherwise than those of twenty.
+  for (const name in metrics) assertAlmostEquals(again[name], metrics[name], 1e-6, name);
   assertEquals(liveTensors(), before);
 });

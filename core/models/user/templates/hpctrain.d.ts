@@ -714,11 +714,6 @@ export abstract class Module {
     #private;
     /** True while it behaves as in training; `train` sets it. */
     training: boolean;
-    /**
-     * It behaves as in evaluation whatever `train` says, as a frozen batch norm does.
-     * @internal
-     */
-    held: boolean;
     /** Registers a trainable tensor. */
     protected parameter(name: string, tensor: Tensor): Tensor;
     /** Registers a tensor that is saved with the weights but not trained. */
@@ -737,11 +732,6 @@ export abstract class Module {
     stateDict(): Named<Tensor>[];
     /** This module and all below it, parents first. */
     modules(): Module[];
-    /**
-     * The modules below this one with their names, parents first; one that has two names is there once.
-     * @internal
-     */
-    namedModules(): Named<Module>[];
     /** Frees all parameters and buffers, here and in all children. */
     free(): void;
 }
