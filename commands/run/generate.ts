@@ -10,6 +10,7 @@ import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatDuration, formatPlural, formatRate } from "../../core/base/format.ts";
 import { tokenizerBeside, tokenizerMark } from "../../core/data/text/about.ts";
 import { openTokenizer } from "../../core/data/text/open.ts";
+import { Utf8 } from "../../core/data/text/utf8.ts";
 import { BYTES, decode, PLAIN_BYTES, type Tokenizer } from "../../core/data/text/tokenizer.ts";
 import { weightsOf } from "../../core/export/export.ts";
 import { type Decoder, gptDecoder } from "../../core/predict/decoder.ts";
@@ -122,17 +123,15 @@ async function promptOf(options: Options): Promise<string> {
   }
   if (prompt !== undefined) return prompt;
   if (file === undefined && Deno.stdin.isTerminal()) return "";
-  const from = file ?? "-";
+  const from = file ?? "-", what = from === "-" ? "Standard input" : from;
   try {
     const bytes = from === "-" ? await new Response(Deno.stdin.readable).bytes() : await Deno.readFile(from);
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    const utf8 = new Utf8(what), text = utf8.decode(bytes);
+    utf8.end();
+    return text;
   } catch (cause) {
-    const what = from === "-" ? "Standard input" : from;
-    const why = cause instanceof Deno.errors.NotFound
-      ? "is not there"
-      : cause instanceof TypeError
-      ? "is not UTF-8"
-      : "can't be read";
+    if (cause instanceof UserError) throw cause;
+    const why = cause instanceof Deno.errors.NotFound ? "is not there" : "can't be read";
     throw new UserError(
       "usage",
       `${what} ${why}: name a file of text with --prompt-file, or give --prompt.`,

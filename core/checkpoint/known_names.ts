@@ -1,5 +1,5 @@
 // Weights of timm's and Hugging Face's models under the names and in the layouts of the same models here, which are
-// torchvision's (vit, convnext) and nanoGPT's (gpt). The file's keys tell whose they are.
+// torchvision's (resnets, vit, convnext) and nanoGPT's (gpt). The file's keys tell whose they are.
 import type { TensorShape } from "./state_dict.ts";
 import { DTYPE_BYTES, isContiguous, memoryStorage, tensorBytes, TensorData } from "./value.ts";
 
@@ -24,7 +24,26 @@ const LAYER = "encoder.layers.encoder_layer_#", QKV = `${LAYER}.self_attention.i
 const stage = (part: string) => (s: number, i: number) => `features.${2 * s + 1}.${i}.${part}`;
 const smaller = (s: number, i: number) => `features.${2 * s}.${i}.`;
 
+/** Stages and steps are counted from 1 in torchvision's resnets. */
+const HF_RESNET = "resnet.encoder.stages.#.layers.#";
+const residual = (part: string) => (s: number, i: number, k = 0) =>
+  `layer${s + 1}.${i}.${part.replace("#", String(k + 1))}.`;
+
 const LIBRARIES: readonly Library[] = [
+  {
+    whose: "Hugging Face's ResNet",
+    has: /^(resnet\.)?encoder\.stages\.0\.layers\.0\.layer\.0\.convolution\.weight$/,
+    wants: "layer1.0.conv1.weight",
+    names: [
+      ["resnet.embedder.embedder.convolution.", "conv1."],
+      ["resnet.embedder.embedder.normalization.", "bn1."],
+      [`${HF_RESNET}.shortcut.convolution.`, residual("downsample.0")],
+      [`${HF_RESNET}.shortcut.normalization.`, residual("downsample.1")],
+      [`${HF_RESNET}.layer.#.convolution.`, residual("conv#")],
+      [`${HF_RESNET}.layer.#.normalization.`, residual("bn#")],
+      ["classifier.1.", "fc."],
+    ],
+  },
   {
     whose: "timm's ViT",
     has: /^blocks\.0\.attn\.qkv\.weight$/,
@@ -158,7 +177,7 @@ function isOwn(
 function renamed({ names }: Library, name: string): string {
   for (const [theirs, ours] of names) {
     // A file of the model without its head lacks the first word.
-    const [, first, rest] = /^(vit\.|transformer\.|convnext\.)?(.*)$/.exec(theirs)!;
+    const [, first, rest] = /^(vit\.|transformer\.|convnext\.|resnet\.)?(.*)$/.exec(theirs)!;
     const source = (first ? `(?:${first})?` : "") + rest.replaceAll(".", "\\.").replaceAll("#", "(\\d+)");
     const match = new RegExp(`^${source}`).exec(name);
     if (match === null) continue;

@@ -82,6 +82,14 @@ def written(name, model, x):
 
 written("torchvision-resnet18.pt", drawn(torchvision.models.resnet18(num_classes=5)), images)
 written("timm-resnet18.safetensors", drawn(timm.create_model("resnet18", num_classes=5)), images)
+for name, sizes, kind in (("resnet18", (64, 128, 256, 512), "basic"), ("resnet50", (256, 512, 1024, 2048), "bottleneck")):
+    depths = [2, 2, 2, 2] if kind == "basic" else [3, 4, 6, 3]
+    resnet = drawn(transformers.ResNetForImageClassification(transformers.ResNetConfig(
+        hidden_sizes=list(sizes), depths=depths, layer_type=kind, num_labels=5)))
+    written(f"huggingface-{name}.pt", resnet, images)
+    resnet.save_pretrained(f"{folder}/{name}")
+    os.rename(f"{folder}/{name}/model.safetensors", f"{folder}/huggingface-{name}.safetensors")
+    told(f"huggingface-{name}.safetensors", resnet, images)
 written("torchvision-vit.pt", drawn(torchvision_vit()), images)
 written("timm-vit.safetensors", drawn(timm.models.VisionTransformer(
     img_size=32, patch_size=8, embed_dim=32, depth=2, num_heads=2, num_classes=5)), images)

@@ -7,6 +7,7 @@ import { messageOf, UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { isFolder } from "../files.ts";
 import { filesBelow, filesNamed } from "../paths.ts";
+import { Utf8 } from "./utf8.ts";
 import { zstdFrames } from "./zstd.ts";
 
 const KINDS = [".txt", ".text", ".md", ".jsonl", ".ndjson"];
@@ -163,50 +164,10 @@ function textIn(line: string, field: string, where: string, ended: boolean): str
   );
 }
 
-/** UTF-8 without its byte-order mark. */
 async function* decoded(path: string): AsyncGenerator<string> {
-  const text = new TextDecoder("utf-8", { fatal: true });
-  let before = 0;
-  for await (const block of blocksOf(path)) {
-    try {
-      yield text.decode(block, { stream: true });
-    } catch (cause) {
-      throw notUtf8(path, before + wrongAt(block), cause);
-    }
-    before += block.length;
-  }
-  try {
-    yield text.decode();
-  } catch (cause) {
-    throw notUtf8(path, before, cause);
-  }
-}
-
-const notUtf8 = (path: string, at: number, cause: unknown) =>
-  new UserError(
-    "data",
-    `${path} is not UTF-8 (near byte ${at}): turn it into UTF-8 first, e.g. iconv -f latin1 -t utf-8.`,
-    { cause },
-  );
-
-/** The first block may begin within a character. */
-function wrongAt(block: Uint8Array): number {
-  const begin = Math.max(0, block.subarray(0, 4).findIndex((byte) => (byte & 0xc0) !== 0x80));
-  const good = (end: number) => {
-    try {
-      new TextDecoder("utf-8", { fatal: true }).decode(block.subarray(begin, end), { stream: true });
-      return true;
-    } catch {
-      return false;
-    }
-  };
-  let low = begin, high = block.length;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (good(middle)) low = middle;
-    else high = middle - 1;
-  }
-  return low;
+  const text = new Utf8(path);
+  for await (const block of blocksOf(path)) yield text.decode(block);
+  text.end();
 }
 
 async function* blocksOf(path: string): AsyncGenerator<Uint8Array> {

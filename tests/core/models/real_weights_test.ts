@@ -51,6 +51,7 @@ const IMAGES: Facts = { task: "classification", input: { shape: [3, 32, 32], dty
 const TOKENS: Facts = { task: "language", input: { shape: [16], dtype: "i64" }, outputs: 50 };
 const FLAGS: Record<string, string> = {
   resnet18: "",
+  resnet50: "",
   "simple-convnet": "",
   vit: "--layers 2 --heads 2 --embed 32 --patch-size 8",
   gpt: "--layers 2 --heads 2 --embed 32",
@@ -83,7 +84,7 @@ function apart(ours: readonly number[], theirs: readonly number[]): number {
   return ours.reduce((a, value, i) => Math.max(a, Math.abs(value - theirs[i])), 0) / (most || 1);
 }
 
-const MODELS = [["resnet18", "resnet18"], ["vit", "vit"], ["convnext", "convnext_tiny"], ["gpt", "gpt"]];
+const MODELS = [["resnet18", "resnet18"], ["resnet50", "resnet50"], ["vit", "vit"], ["convnext", "convnext_tiny"], ["gpt", "gpt"]];
 
 for (const [file, logits] of Object.entries(real.files)) {
   Deno.test(`${file} starts by its names, with the logits of the library that wrote it`, () => {

@@ -3,6 +3,7 @@
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import { UserError } from "../../../base/errors.ts";
 import { markOf } from "../../files.ts";
+import { Utf8 } from "../../text/utf8.ts";
 import type { FileMark } from "../../columns/rows.ts";
 
 /** No training tokens begin with these bytes. */
@@ -21,7 +22,7 @@ const SIGNATURES: readonly (readonly [bytes: readonly number[], what: string])[]
 
 /** Fewer bytes may look like anything. */
 const LEAST = 16;
-/** Text in an encoding other than UTF-8 still has this share of ASCII. */
+/** Text in an encoding other than UTF-8 still has this share of ASCII: it is refused as text. */
 const MOSTLY = 0.9;
 
 const UTF_16 = "text in UTF-16, as Windows writes it (iconv -f utf-16 -t utf-8 makes UTF-8 of it)";
@@ -33,7 +34,6 @@ function formatOf(head: Uint8Array): string | null {
 }
 
 /** Numbers of 16 bits or more have bytes that text lacks: zeros, control characters, halves of characters. */
-/** Not UTF-16, whose bytes are no letters. */
 function isText(head: Uint8Array): boolean {
   if (head.length < LEAST) return false;
   let ascii = 0;
@@ -95,6 +95,7 @@ export function findTokens(file: FileBytes, type: TokenType = "auto"): TokenFile
   }
   const start = file.read(0, Math.min(size, 2 * LOOKED_AT));
   if (isText(start)) {
+    checkUtf8(file);
     return { mark: markOf(path), at: 0, length: size, width: 1, type: "the bytes of a text", text: true };
   }
   refuseOthers(path, start);
@@ -114,6 +115,13 @@ export function findTokens(file: FileBytes, type: TokenType = "auto"): TokenFile
       type: "uint32, as every second 16 bits are all but zero",
     }
     : { mark: markOf(path), at: 0, length: size / 2, width: 2, type: "uint16" };
+}
+
+/** A letter of another encoding would be no letter to any other program that reads what the model writes. */
+function checkUtf8(file: FileBytes): void {
+  const text = new Utf8(file.path, ", or train with its bytes as they are: --token-type uint8");
+  for (let at = 0; at < file.size; at += BLOCK) text.decode(file.read(at, Math.min(BLOCK, file.size - at)));
+  text.end();
 }
 
 function ofType({ path, size }: FileBytes, type: Exclude<TokenType, "auto">): TokenFile {

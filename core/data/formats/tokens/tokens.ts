@@ -31,10 +31,10 @@ export function openTokens({ data, training: { seed }, model }: DataRequest): So
     // With a known vocabulary, streamed windows are checked one by one instead of all at once.
     const about = isFolder(path) ? readAbout(path) : null;
     const known = model.vocab_size || (about?.vocabulary ?? 0);
-    const largest = !inMemory && known > 0
+    const isText = all.every(({ text }) => text), mixed = all.find(({ text }) => text);
+    const largest = (known > 0 ? !inMemory : isText)
       ? null
       : all.reduce((most, tokens) => Math.max(most, largestToken(open, tokens, known)), 0);
-    const isText = all.every(({ text }) => text), mixed = all.find(({ text }) => text);
     if (mixed && !isText) {
       throw new UserError(
         "data",

@@ -167,9 +167,9 @@ Deno.test(
         "a.txt",
         new Uint8Array([...new TextEncoder().encode("für alle".repeat(9)), 0xff, 65]),
         {},
-        "is not UTF-8 (near byte 81)",
+        "is not UTF-8 (byte 81, counted from 0)",
       ],
-      ["a.txt", new Uint8Array([65, 66, 0xe6, 0xbc]), {}, "is not UTF-8 (near byte 4)"],
+      ["a.txt", new Uint8Array([65, 66, 0xe6, 0xbc]), {}, "is not UTF-8 (byte 2, counted from 0)"],
       [
         "a.jsonl",
         '{"text": "a"}\n{"text": "b',

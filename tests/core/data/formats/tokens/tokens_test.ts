@@ -255,21 +255,26 @@ Deno.test(
 );
 
 Deno.test(
-  "a text is its bytes, in any encoding but UTF-16, and says how many bits a byte takes",
+  "a text is its bytes, and says how many bits a byte takes",
   inFolder((folder) => {
     const texts: [string, Uint8Array<ArrayBuffer>][] = [
       ["english", new TextEncoder().encode("To be, or not to be!\n".repeat(99))],
       ["chinese", new TextEncoder().encode("天地玄黄宇宙洪荒日月盈昃".repeat(9999))],
-      ["latin1", Uint8Array.from("für alle, die müde sind, oder nicht\n".repeat(99), (c) => c.charCodeAt(0))],
     ];
     for (const [name, bytes] of texts) {
       Deno.writeFileSync(`${folder}/${name}.bin`, bytes);
       const { train, val, notes } = open(`${folder}/${name}.bin`, { validation_split: 0.1 });
-      assert(notes[0].startsWith("Tokens are the bytes of a text, "), notes[0]);
+      assert(notes[0].startsWith("Tokens are the bytes of a text; 1 file"), notes[0]);
       assertEquals([train.facts.outputs, train.bytesPerToken, val!.bytesPerToken], [256, 1, 1]);
       const [[input]] = windows(val!, [0]), begin = bytes.length - Math.floor(bytes.length * 0.1);
       assertEquals(input, [...bytes.subarray(begin, begin + 8)]);
     }
+    const latin1 = Uint8Array.from("alle, die müde sind, oder nicht\n".repeat(99), (c) => c.charCodeAt(0));
+    Deno.writeFileSync(`${folder}/latin1.bin`, latin1);
+    const sentence = refusal(() => open(`${folder}/latin1.bin`, { validation_split: 0.1 }));
+    assert(sentence.includes("latin1.bin is not UTF-8 (byte 11, counted from 0)"), sentence);
+    assert(sentence.includes("iconv") && sentence.includes("--token-type uint8"), sentence);
+    assertEquals(open(`${folder}/latin1.bin`, { token_type: "uint8" }).train.facts.outputs, 256);
     Deno.mkdirSync(`${folder}/mixed`);
     Deno.writeFileSync(`${folder}/mixed/train.bin`, texts[0][1]);
     Deno.writeFileSync(
