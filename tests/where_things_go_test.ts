@@ -176,7 +176,7 @@ export function madeUp({ logs }: RunFacts): Output {
     name: "made-up count",
     module: import.meta.resolve("./sink.ts"),
     setup: path,
-    wants: { histograms: 0, pictures: 0 },
+    wants: { histograms: 0, pictures: 0, confusion: 0 },
     id: null,
     path,
     next: null,

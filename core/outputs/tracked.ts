@@ -47,7 +47,7 @@ export const trackedOutputs: readonly OpenOutput[] = Object.entries(TRACKED).map
       name: title,
       module,
       setup: trackedRun(run, path),
-      wants: { histograms: media ? wandb.histograms : 0, pictures: media ? wandb.images : 0 },
+      wants: { histograms: media ? wandb.histograms : 0, pictures: media ? wandb.images : 0, confusion: 0 },
       id: null,
       path,
       next: null,

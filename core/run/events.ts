@@ -360,7 +360,7 @@ export type Emitted =
 export type Event = Emitted & { t: number };
 
 /** Outputs get notes; events.jsonl does not have them. */
-export type Note = ConsoleNote | HistogramsNote | PicturesNote;
+export type Note = ConsoleNote | HistogramsNote | PicturesNote | ConfusionNote;
 
 interface ConsoleNote {
   readonly kind: "console";
@@ -392,6 +392,15 @@ export interface PicturesNote {
     readonly height: number;
     readonly caption: string;
   }[];
+}
+
+export interface ConfusionNote {
+  readonly kind: "confusion";
+  readonly t: number;
+  readonly step: number;
+  readonly classes: readonly string[];
+  /** How often each class (the outer one) was taken for each class. */
+  readonly counts: readonly (readonly number[])[];
 }
 
 /** NaN and infinities are strings, because JSON has none. */

@@ -17,6 +17,8 @@ export interface RunFacts {
   readonly pace: EpochPosition;
   /** They stand beside the settings: model, parameters, ranks, libtorch. */
   readonly facts: Readonly<Record<string, unknown>>;
+  /** Evaluations count which classes are taken for which. */
+  readonly confuses: boolean;
   readonly began: number;
   readonly gpus: number;
 }
@@ -36,6 +38,8 @@ interface Wants {
   readonly histograms: number;
   /** Validation samples; 0 for none. */
   readonly pictures: number;
+  /** 1 for which classes are taken for which, after each evaluation that is the best so far; 0 for none. */
+  readonly confusion: number;
 }
 
 export interface Output {
@@ -77,6 +81,7 @@ export function wantsOf(outputs: readonly Output[]): Wants {
   return {
     histograms: every.length > 0 ? Math.min(...every) : 0,
     pictures: Math.max(0, ...outputs.map(({ wants }) => wants.pictures)),
+    confusion: Math.max(0, ...outputs.map(({ wants }) => wants.confusion)),
   };
 }
 

@@ -39,6 +39,7 @@ import {
   type ShownSample,
   writeDiagnostics,
 } from "../run/diagnostics.ts";
+import type { ConfusionNote } from "../run/events.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Team } from "../ranks/team.ts";
 import type { Pass } from "./blocks.ts";
@@ -63,14 +64,41 @@ type Judged = Pick<Loss, "name" | "like" | "ignored" | "point">;
 
 /** Null where nothing is added up. */
 export function openTally(source: Source, loss: Judged, alone: boolean): Tally | null {
-  const { facts: { task, outputs, targetless }, target } = source, name = loss.like ?? loss.name;
+  const { facts: { task, targetless }, target } = source, name = loss.like ?? loss.name;
   if (targetless || name === "none") return null;
   if (task === "regression") {
     return target.shape.length === 3 && name !== "bce" ? errorTally(source, loss, alone) : null;
   }
-  const oneLogit = name === "bce", count = oneLogit ? 2 : outputs;
-  if (task === "language" || !(oneLogit || name === "cross_entropy") || count > MOST_CLASSES) return null;
-  return confusionTally(count, oneLogit, loss.ignored ?? -1);
+  const count = confusedClasses(source, loss);
+  return count === 0 ? null : confusionTally(count, name === "bce", loss.ignored ?? -1);
+}
+
+/** The classes of which an evaluation counts which is taken for which; 0 where it counts none. */
+export function confusedClasses(
+  { facts: { task, outputs, targetless } }: Pick<Source, "facts">,
+  loss: Pick<Loss, "name" | "like">,
+): number {
+  const name = loss.like ?? loss.name, oneLogit = name === "bce";
+  const among = !targetless && (task === "classification" || task === "segmentation");
+  const count = oneLogit ? 2 : outputs;
+  return among && (oneLogit || name === "cross_entropy") && count <= MOST_CLASSES ? count : 0;
+}
+
+/** For the outputs that want it. Null where evaluations count no classes. */
+export function openConfusion(
+  source: Source | null,
+  loss: Pick<Loss, "name" | "like">,
+  wanted: number,
+  note: (note: ConfusionNote) => void,
+): ((step: number, sums: Float64Array | null) => void) | null {
+  const count = source === null || wanted === 0 ? 0 : confusedClasses(source, loss);
+  if (count === 0) return null;
+  const { names = [] } = source!;
+  const classes = Array.from({ length: count }, (_, k) => names.length === count ? names[k] : String(k));
+  return (step, sums) => {
+    if (sums === null) return;
+    note({ kind: "confusion", t: Date.now() / 1000, step, classes, counts: confusionOf(sums) });
+  };
 }
 
 /** `next` makes the sums anew from those before. */

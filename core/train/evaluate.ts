@@ -269,6 +269,7 @@ export async function evaluateEpoch(
     });
     trainer.pictures?.(trainer.pass, cursor.step);
     const number = epoch + 1, better = valLoss < (cursor.best?.valLoss ?? Infinity);
+    if (better) trainer.confusion?.(cursor.step, sums);
     trainer.diagnose?.(trainer.pass, {
       ...{ step: cursor.step, epoch: number, samples, metrics, sums, better },
       last: number >= training.epochs,

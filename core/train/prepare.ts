@@ -19,7 +19,7 @@ import { answersOf, build, type Built } from "./build.ts";
 import { abandon, claim, latestPath, type RunPaths } from "./run_folder.ts";
 import { memoryInUse } from "./device.ts";
 import { type Feed, lanesOf, openFeed } from "./feed.ts";
-import { type Diagnose, openDiagnostics } from "./diagnostics.ts";
+import { type Diagnose, openConfusion, openDiagnostics } from "./diagnostics.ts";
 import { openHistograms, openPictures } from "./media.ts";
 import { pausesIn } from "./pauses.ts";
 import { type GoBack, type Guard, openGuard } from "./guards/spikes.ts";
@@ -113,6 +113,8 @@ export interface Trainer extends Built, StepParts {
   readonly pictures: ((pass: Pass, step: number) => void) | null;
   /** Null on other ranks, and where the report has nothing to show of it. */
   readonly diagnose: Diagnose | null;
+  /** Null where no output wants to know which classes are taken for which. */
+  readonly confusion: ReturnType<typeof openConfusion>;
   readonly account: Account;
   readonly times: Times;
   readonly flops: Flops;
@@ -243,7 +245,7 @@ export function prepare(launch: Launch): Trainer {
   const [sharing, record] = orAbandon(launch, paths, () => {
     const sharing = output.checkpoint_format === "sharded" ? shareSaves(launch, paths, parts) : null;
     if (!first) return [sharing, recordOfRank(launch, paths)] as const;
-    const facts = runFactsOf(launch, { data, model, plan, paths, cursor });
+    const facts = runFactsOf(launch, { data, model, pass, plan, paths, cursor });
     const outputs: Output[] = idle ? [] : launch.outputs.map((open) => open(facts)).filter((o) => o !== null);
     return [sharing, openRecord(launch, paths, cursor.step, idle, outputs)] as const;
   });
@@ -293,6 +295,7 @@ export function prepare(launch: Launch): Trainer {
     // A rank that updates a part of the weights has no whole gradients.
     inspect: histograms,
     pictures: openPictures(data.val, wants.pictures, events.note),
+    confusion: openConfusion(data.val, built.pass.loss, wants.confusion, events.note),
     diagnose: first && !idle ? openDiagnostics(data.val, config.data, paths.logs) : null,
     profile: profileOf(launch, account, paths, console),
     requests: requestsOf(first ? paths.logs : null, console, {

@@ -14,6 +14,7 @@ import { bestPath, latestPath, type RunPaths } from "./run_folder.ts";
 import { consoleOfRank, noEvents, noLineage } from "./rank_group.ts";
 import { parameterCount } from "../models/model.ts";
 import { placeInEpoch } from "./batches.ts";
+import { confusedClasses } from "./diagnostics.ts";
 import type { Launch, Trainer } from "./prepare.ts";
 
 interface Record {
@@ -83,7 +84,10 @@ function systemOf({ config, device, team }: Launch, logs: string): SystemSetup |
 
 export function runFactsOf(
   { config, device, libtorch, resume, again, team, began }: Launch,
-  { data, model, plan, paths, cursor }: Pick<Trainer, "data" | "model" | "plan" | "paths" | "cursor">,
+  { data, model, pass, plan, paths, cursor }: Pick<
+    Trainer,
+    "data" | "model" | "pass" | "plan" | "paths" | "cursor"
+  >,
 ): RunFacts {
   const goesOn = (resume !== null && resume.run !== null) || !!again;
   const world = team?.world ?? 1, onGpu = device !== "cpu";
@@ -110,6 +114,7 @@ export function runFactsOf(
       steps_per_epoch: plan.stepsPerEpoch,
       global_batch_size: plan.global,
     },
+    confuses: data.val !== null && confusedClasses(data.val, pass.loss) > 0,
     began: began ?? Date.now() / 1000,
     gpus: onGpu ? world : 0,
   };

@@ -2,7 +2,9 @@
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { range, stepsOf, writeRun } from "../core/outputs/wandb/sync/rig.ts";
-import { sync, WANDBS } from "../core/outputs/wandb/runs.ts";
+import { CONFUSION } from "../../core/outputs/wandb/confusion.ts";
+import { openWandbRun } from "../../core/outputs/wandb/sink.ts";
+import { at, exit, parsed, recordsOf, setupIn, step, sync, WANDBS } from "../core/outputs/wandb/runs.ts";
 import { eventsOf, filesIn, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
 import { syncs } from "./syncs.ts";
 import { KEY, openWandbServer, type WandbServer } from "./wandb_server.ts";
@@ -42,6 +44,45 @@ async function clientRuns(folder: string, kind: string): Promise<string[]> {
   const last = new TextDecoder().decode(stdout).trimEnd().split("\n").at(-1)!;
   return JSON.parse(last).map((path: string) => join(folder, path));
 }
+
+Deno.test("the chart of confused classes is the one that W&B's client writes, and every program uploads it", () =>
+  inTemp(async (cwd) => {
+    const [theirs] = await clientRuns(cwd, "confusion");
+    const own = setupIn(cwd, { config: { _wandb: CONFUSION } }), run = openWandbRun(own);
+    const counts = [[1, 1, 0], [0, 1, 0], [1, 0, 2]];
+    run.note({ kind: "confusion", t: at(7), step: 7, classes: ["a", "b", "ç"], counts });
+    run.write(step(7));
+    run.write(exit(0, 7));
+    run.close();
+    const chart = recordsOf(join(theirs, "run-confusion.wandb")).find(({ kind }) => kind === "config");
+    assert(chart?.kind === "config" && chart.update.length === 1);
+    assertEquals(chart.update[0].key, ["_wandb", "visualize", "confusion_matrix"]);
+    assertEquals(CONFUSION.visualize.confusion_matrix as unknown, JSON.parse(chart.update[0].json));
+    // Tables of W&B's client are artifacts, too, which its older versions and we do without.
+    const row = recordsOf(join(theirs, "run-confusion.wandb")).find(({ kind }) => kind === "history");
+    assert(row?.kind === "history");
+    const table = (name: string) =>
+      JSON.parse(row.items.find(({ key }) => key.join(" ") === `confusion_matrix_table ${name}`)!.json);
+    const file = JSON.parse(Deno.readTextFileSync(join(theirs, "files", table("path"))));
+    for (const version of ["new", "old"] as const) {
+      await using server = openWandbServer();
+      await sync(version, server, cwd, [dirname(own.path)]);
+      const stored = server.run(), { _wandb } = JSON.parse(stored.config!);
+      assertEquals(_wandb.value.visualize, CONFUSION.visualize, version);
+      const made = parsed(stored.lines.history.at(-1)!).confusion_matrix_table as Record<string, unknown>;
+      assertEquals(parsed(stored.lines.summary.at(-1)!).confusion_matrix_table, made);
+      for (const name of ["_type", "ncols", "nrows"]) assertEquals(made[name], table(name), version);
+      assertEquals(
+        JSON.parse(new TextDecoder().decode(stored.files.get(made.path as string))),
+        file,
+        version,
+      );
+      for (const mark of ["synced", "syncstate"]) await Deno.remove(`${own.path}.${mark}`).catch(() => {});
+    }
+    await using server = openWandbServer();
+    await syncs(cwd, server, [dirname(own.path)]);
+    assertEquals(JSON.parse(server.run().config!)._wandb.value.visualize, CONFUSION.visualize);
+  }));
 
 async function copied(from: string, to: string): Promise<void> {
   const { success } = await new Deno.Command("cp", { args: ["-r", from, to] }).output();

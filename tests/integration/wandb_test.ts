@@ -119,6 +119,11 @@ Deno.test("W&B's own program, the newest and one of 2024, delivers every kind of
         );
         assertEquals(pictures.length, 4, [...stored.files.keys()].join(" "));
         assertEquals([...stored.files.get(pictures[0])!.subarray(1, 4)], [80, 78, 71]); // PNG
+        const { path } = summary.confusion_matrix_table as Record<string, string>;
+        const { data } = JSON.parse(new TextDecoder().decode(stored.files.get(path)));
+        const counted = data.reduce((sum: number, [, , count]: [string, string, number]) => sum + count, 0);
+        assertEquals([data.length, counted], [100, config.run.value.val_samples], what);
+        assert("confusion_matrix" in config._wandb.value.visualize, what);
       }
     }
     const spread = rowsOf(made.get("regression")!.file).filter((row) => "weights/0.weight" in row);

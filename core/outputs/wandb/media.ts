@@ -54,7 +54,7 @@ export function writeMetadata(folder: string, environment: WandbSetup["environme
   write(join(folder, METADATA), new TextEncoder().encode(JSON.stringify(environment, null, 2)));
 }
 
-function write(path: string, bytes: Uint8Array): void {
+export function write(path: string, bytes: Uint8Array): void {
   Deno.mkdirSync(dirname(path), { recursive: true });
   Deno.writeFileSync(path, bytes);
 }

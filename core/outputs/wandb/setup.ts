@@ -8,6 +8,7 @@ import { uploadedStep } from "./sync/state.ts";
 import type { Emitted } from "../../run/events.ts";
 import type { Output, RunFacts } from "../../run/output.ts";
 import { type OnlineUpload, startOnlineUpload } from "./sync/online.ts";
+import { CONFUSION } from "./confusion.ts";
 import type { WandbSetup } from "./types.ts";
 import { VERSION } from "../../base/version.ts";
 
@@ -39,7 +40,7 @@ export function wandbOutput({ parent, ...run }: RunFacts): Output | null {
     name: "W&B run",
     module: import.meta.resolve("./sink.ts"),
     setup: wandb,
-    wants: { histograms, pictures: images },
+    wants: { histograms, pictures: images, confusion: 1 },
     id: wandb.run.id,
     path,
     next: mode === "online" ? null : { label: "upload to W&B", words: ["sync-wandb", path] },
@@ -111,7 +112,7 @@ export function wandbSetup(of: WandbOptions): WandbSetup | null {
       startTime: of.began,
       resume: !goesOn && (before.length > 0 || removed),
     },
-    config: { ...of.config, run: { name: of.run, ...of.facts } },
+    config: { ...of.config, run: { name: of.run, ...of.facts }, ...(of.confuses && { _wandb: CONFUSION }) },
     environment: environmentOf(of),
     again: of.resumed ?? (goesOn ? { step: 0, epoch: 0 } : null),
     events: resolve(of.logs, "events.jsonl"),

@@ -7,6 +7,7 @@ import type { Event, HistogramsNote, Note } from "../../run/events.ts";
 import type { Sink } from "../../run/output.ts";
 import { type KeptRecords, readUploaded, rewrite } from "./resume.ts";
 import { continueWandbFile, createWandbFile, type WandbFile } from "./file.ts";
+import { writeConfusion } from "./confusion.ts";
 import { link, METADATA, writeMetadata, writePictures } from "./media.ts";
 import { jsonOf, recordItems, type RunRecord, type WandbRecord } from "./records.ts";
 import { fillIn, type HistoryRow, type HistoryRows, openHistoryRows, type RowValues } from "../rows.ts";
@@ -105,6 +106,11 @@ export function openWandbRun(setup: WandbSetup): Required<Sink> {
           return output(note.stream, note.t, note.text);
         case "histograms":
           return state.rows.add(note.step, note.t, histograms(note));
+        case "confusion": {
+          const { file, name, json } = writeConfusion(folder, note);
+          state.file.append({ kind: "files", files: [{ path: file, type: "media" }] });
+          return state.rows.add(note.step, note.t, new Map([[name, json]]));
+        }
         case "pictures": {
           const { files, json } = writePictures(folder, note);
           state.file.append({ kind: "files", files: files.map((path) => ({ path, type: "media" })) });

@@ -84,7 +84,10 @@ function apart(ours: readonly number[], theirs: readonly number[]): number {
   return ours.reduce((a, value, i) => Math.max(a, Math.abs(value - theirs[i])), 0) / (most || 1);
 }
 
-const MODELS = [["resnet18", "resnet18"], ["resnet50", "resnet50"], ["vit", "vit"], ["convnext", "convnext_tiny"], ["gpt", "gpt"]];
+const MODELS = [["resnet18", "resnet18"], ["resnet50", "resnet50"], ["vit", "vit"], [
+  "convnext",
+  "convnext_tiny",
+], ["gpt", "gpt"]];
 
 for (const [file, logits] of Object.entries(real.files)) {
   Deno.test(`${file} starts by its names, with the logits of the library that wrote it`, () => {

@@ -34,7 +34,7 @@ Deno.test("an output gets each event and each note in order, and the end with it
       closed: () => Promise.resolve(closed.push("closed")),
     });
     const unwanted = madeOutput({ logs: join(logs, "other"), resumed: null }, {
-      wants: { histograms: 0, pictures: 0 },
+      wants: { histograms: 0, pictures: 0, confusion: 0 },
     });
     Deno.mkdirSync(join(logs, "other"));
     const log = openTrack(join(logs, "events.jsonl"), {

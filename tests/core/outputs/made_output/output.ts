@@ -14,7 +14,7 @@ export function madeOutput(
     name: "made-up output",
     module: import.meta.resolve("./sink.ts"),
     setup: { path, resumed: resumed?.step ?? null, failing: false },
-    wants: { histograms: 2, pictures: 0 },
+    wants: { histograms: 2, pictures: 0, confusion: 0 },
     id: null,
     path,
     next: { label: "count", words: ["inspect", path] },

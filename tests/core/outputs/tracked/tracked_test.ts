@@ -215,7 +215,7 @@ Deno.test({
           name,
           module: new URL(`../../../../core/outputs/${name}/sink.ts`, import.meta.url).href,
           setup: { ...run, path: pathOf(run.folder) },
-          wants: { histograms: 0, pictures: 0 },
+          wants: { histograms: 0, pictures: 0, confusion: 0 },
           id: null,
           path: null,
           next: null,

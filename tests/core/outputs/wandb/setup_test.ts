@@ -23,6 +23,7 @@ const of = (folder: string, more: Partial<WandbOptions> = {}): WandbOptions => (
   resumed: null,
   pace: { step: 0, stepInEpoch: 0, stepsPerEpoch: 10, maxSteps: 0 },
   facts: { model: "mlp" },
+  confuses: false,
   argv: ["--lr=1", "--set=x.api_key=secret"],
   env: { SLURM_JOB_ID: "7", SLURM_JWT: "secret", USER: "u" },
   began: 1_700_000_000,
