@@ -129,21 +129,18 @@ class Tiles {
     asm.move(ROWS_A, R14);
     asm.move(ROWS_C, COLUMNS_C);
     const most = (MOST_ROWS[asm.isa] as Record<number, number>)[vectors];
-    const rows = tileRows(this.product.m, most);
-    const times = Math.floor(this.product.m / rows), left = this.product.m % rows;
-    const tile = (count: number) => {
-      this.#tile(count, vectors, tail, depth, add, last);
-      if (last) this.#epilogue?.advance(count, 0);
-    };
-    if (times > 1) {
+    for (const { rows, times } of tilesOf(this.product.m, most)) {
       const again = asm.label();
-      asm.moveNumber(RDX, times);
-      asm.bind(again);
-      tile(rows);
+      if (times > 1) {
+        asm.moveNumber(RDX, times);
+        asm.bind(again);
+      }
+      this.#tile(rows, vectors, tail, depth, add, last);
+      if (last) this.#epilogue?.advance(rows, 0);
+      if (times === 1) continue;
       asm.subtract(RDX, 1);
       asm.jump("notZero", again);
-    } else tile(rows);
-    if (left > 0) tile(left);
+    }
     if (last) this.#epilogue?.advance(-this.product.m, columns);
   }
 
@@ -256,9 +253,24 @@ class Tiles {
   }
 }
 
-/** The most rows that divide all; else the most. */
-function tileRows(m: number, most: number): number {
-  if (m <= most) return m;
-  for (let rows = most; 2 * rows > most; rows--) if (m % rows === 0) return rows;
-  return most;
+/** Tiles of this many rows, one below the other. */
+interface Tiling {
+  readonly rows: number;
+  readonly times: number;
+}
+
+/**
+ * The fewest tiles: a vector of B that was read serves as many rows as possible. A last tile of few rows would wait for
+ * its sums, so it shares with the one before.
+ */
+function tilesOf(m: number, most: number): Tiling[] {
+  const whole = Math.floor(m / most), left = m % most;
+  if (left === 0) return [{ rows: most, times: whole }];
+  if (whole === 0) return [{ rows: left, times: 1 }];
+  if (2 * left > most) return [{ rows: most, times: whole }, { rows: left, times: 1 }];
+  const shared = most + left, upper = Math.ceil(shared / 2), lower = shared - upper;
+  const tilings = upper === lower
+    ? [{ rows: upper, times: 2 }]
+    : [{ rows: upper, times: 1 }, { rows: lower, times: 1 }];
+  return whole === 1 ? tilings : [{ rows: most, times: whole - 1 }, ...tilings];
 }
