@@ -96,7 +96,8 @@ export class Builder {
       case "neg":
         return first.op === "neg" ? first.args[0] : null;
       case "bf16":
-        return first.op === "bf16" ? a : null;
+      case "f16":
+        return first.op === op ? a : null;
       case "float":
         return this.kind(a) === "f32" ? a : null;
       case "not":

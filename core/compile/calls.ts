@@ -2,12 +2,14 @@
 import { count, loopsOver, rowMajor } from "./access.ts";
 import { copied } from "./copies.ts";
 import type { Draft } from "./draft.ts";
-import type { Node, Ref } from "./graph.ts";
+import { isHalf, type Node, type Ref } from "./graph.ts";
 import { Missing } from "./group.ts";
 import type { VectorKernel } from "./kernel.ts";
 import type { CallResult, CallTensor } from "./program.ts";
 
 const BMM = "bmm(Tensor self, Tensor mat2) -> Tensor";
+/** Of half precision, added up and left as f32. */
+const WIDENED_BMM = "bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor";
 
 const nameOf = (schema: string): string => schema.split("(")[0];
 
@@ -69,8 +71,10 @@ export function callBmm(
       : { ...tensor, own: false, sizes: [outer, rows, columns], strides: [step, ...steps] };
   };
   // The same value may be both operands, in two forms.
-  const values = [{ ref: -1 }, { ref: -2 }];
-  callFor(draft, ref, BMM, values, [[-1, turned(a, transposeA)], [-2, turned(b, transposeB)]]);
+  const values = [{ ref: -1 }, { ref: -2 }], widens = draft.graph.nodes[ref].half === undefined &&
+    isHalf(draft.stridesOf(a).kind);
+  const schema = widens ? WIDENED_BMM : BMM;
+  callFor(draft, ref, schema, widens ? [...values, "f32"] : values, [[-1, turned(a, transposeA)], [-2, turned(b, transposeB)]]);
 }
 
 /** One stride over all dimensions before the last two; a copy where there is none. */

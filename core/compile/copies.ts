@@ -38,13 +38,18 @@ export function copyKernel(
   return { kernel: "group", name, sizes, stages: [stage] };
 }
 
-export const fillKernel = (slot: number, elements: number, value: number): GroupKernel => ({
+export const fillKernel = (
+  slot: number,
+  elements: number,
+  value: number,
+  kind: Walk["kind"] = "f32",
+): GroupKernel => ({
   kernel: "group",
   name: "fill",
   sizes: [elements],
   stages: [{
     instructions: [{ op: "number", value }],
-    stores: [{ value: 0, to: { slot, offset: 0, strides: [elements > 1 ? 1 : 0], kind: "f32" } }],
+    stores: [{ value: 0, to: { slot, offset: 0, strides: [elements > 1 ? 1 : 0], kind } }],
     reductions: [],
   }],
 });
@@ -53,7 +58,7 @@ export const fillKernel = (slot: number, elements: number, value: number): Group
 export function embedded(draft: Draft, ref: Ref, node: Node & { op: "embed" }): void {
   const [source] = node.args;
   const slot = draft.define(ref);
-  draft.parts.push(fillKernel(slot, count(node.shape), 0));
+  draft.parts.push(fillKernel(slot, count(node.shape), 0, draft.buffers[slot].kind));
   copyInto(draft, source, slot, node.shape, node.dim, node.start);
   draft.ends(ref);
 }
@@ -77,18 +82,18 @@ function copyInto(
   dim: number,
   start: number,
 ): void {
-  const { shape: sizes, kind } = draft.graph.nodes[source];
+  const { shape: sizes } = draft.graph.nodes[source];
   const steps = rowMajor(shape), at = draft.stridesOf(source);
-  const from = { slot: at.slot, offset: at.offset, strides: at.strides, kind };
-  const to = { slot, offset: start * steps[dim], strides: steps, kind };
+  const from = { slot: at.slot, offset: at.offset, strides: at.strides, kind: at.kind };
+  const to = { slot, offset: start * steps[dim], strides: steps, kind: draft.buffers[slot].kind };
   draft.parts.push(copyKernel("copy", sizes, from, to));
 }
 
 /** A result that can't be computed where it is wanted. */
 export function copied(draft: Draft, ref: Ref, home: Home, adds: boolean): void {
-  const { shape, kind } = draft.graph.nodes[ref], at = draft.stridesOf(ref);
-  const from = { slot: at.slot, offset: at.offset, strides: at.strides, kind };
-  const to = { slot: draft.buffer(ref, home), offset: 0, strides: rowMajor(shape), kind };
+  const { shape } = draft.graph.nodes[ref], at = draft.stridesOf(ref), slot = draft.buffer(ref, home);
+  const from = { slot: at.slot, offset: at.offset, strides: at.strides, kind: at.kind };
+  const to = { slot, offset: 0, strides: rowMajor(shape), kind: draft.buffers[slot].kind };
   draft.parts.push(copyKernel(adds ? "add" : "copy", shape, from, to, adds));
 }
 

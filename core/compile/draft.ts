@@ -1,8 +1,9 @@
 // A plan while it is made: the parts so far, and the buffers that values lie in.
 import { count, locate, type Located, rowMajor } from "./access.ts";
+import type { Weights } from "./cuda/halves.ts";
 import type { Graph, Ref } from "./graph.ts";
 import { type Built, type Memory, Missing } from "./group.ts";
-import type { BlasKernel, GemmKernel } from "./kernel.ts";
+import type { BlasKernel, GemmKernel, Walk } from "./kernel.ts";
 import type { Buffer, CallTensor, Home, Part } from "./program.ts";
 
 /** [n, c, h, w] of [n, h, w, c]. */
@@ -21,6 +22,8 @@ export interface FuseOptions {
   readonly chainOf?: (theirs: BlasKernel, ours: GemmKernel) => number | null;
   /** Products are libtorch's: no group becomes a part of one. */
   readonly productsApart?: boolean;
+  /** Numbers of half precision lie so in memory, and products take them so; where the weights lie. */
+  readonly halves?: Weights;
 }
 
 /** A group that may grow. */
@@ -50,11 +53,12 @@ export class Draft {
   ) {}
 
   buffer(ref: Ref, home: Home = this.homes.get(ref) ?? { from: "arena" }): number {
-    const { kind, shape } = this.graph.nodes[ref];
+    const { kind, shape, half } = this.graph.nodes[ref];
     if (kind === "bool" && home.from === "arena") {
       throw new Error(`internal: truth values of ${ref} are kept.`);
     }
-    return this.buffers.push({ ref, kind, shape, elements: count(shape), home }) - 1;
+    const own = home.from === "arena" || home.from === "result" ? half ?? kind : kind;
+    return this.buffers.push({ ref, kind: own, shape, elements: count(shape), home }) - 1;
   }
 
   /** Memory for a few numbers that are no value of the graph. */
@@ -83,11 +87,14 @@ export class Draft {
   }
 
   /** Strides over all dimensions of a value, of which `locate` leaves those of one place out. */
-  stridesOf(ref: Ref): { base: Ref; slot: number; offset: number; strides: number[] } {
+  stridesOf(
+    ref: Ref,
+  ): { base: Ref; slot: number; offset: number; kind: Walk["kind"]; strides: number[] } {
     const { shape } = this.graph.nodes[ref], { base, offset, strides } = this.located(ref);
+    const slot = this.bufferOf.get(base)!;
     let next = 0;
     return {
-      ...{ base, offset, slot: this.bufferOf.get(base)! },
+      ...{ base, offset, slot, kind: this.buffers[slot].kind },
       strides: shape.map((size) => size > 1 ? strides[next++] : 0),
     };
   }
@@ -95,7 +102,7 @@ export class Draft {
   /** Values lie there when this part begins, or when it ends. */
   memoryAt(part: number): Memory {
     const bufferOf = (ref: Ref) => this.at.get(ref)! <= part ? this.bufferOf.get(ref) ?? null : null;
-    return { graph: this.graph, bufferOf };
+    return { graph: this.graph, bufferOf, kindOf: (buffer) => this.buffers[buffer].kind };
   }
 
   /**
@@ -103,7 +110,7 @@ export class Draft {
    * read from strides how images lie.
    */
   argument(ref: Ref): [Ref, CallTensor] {
-    const { base, slot, offset, strides } = this.stridesOf(ref), node = this.graph.nodes[ref];
+    const { base, slot, offset, kind, strides } = this.stridesOf(ref), node = this.graph.nodes[ref];
     const { shape: sizes } = node, whole = [...strides];
     // From the innermost dimension to the outermost one.
     const order = node.op === "permute" ? sizes.map((_, i) => node.dims.indexOf(i)) : [...sizes.keys()];
@@ -113,6 +120,7 @@ export class Draft {
     return [ref, {
       slot,
       offset,
+      kind,
       sizes,
       strides: whole,
       own: offset === 0 && this.#isOwn(base, sizes, strides),

@@ -1,5 +1,5 @@
 // Pointwise ops of numbers, in f32 as libtorch computes them.
-import type { Pointwise } from "./graph.ts";
+import type { Half, Pointwise } from "./graph.ts";
 
 const f32 = Math.fround;
 
@@ -12,6 +12,21 @@ export function roundedNumber(x: number): number {
   bits[0] = bits[0] + 0x7fff + (bits[0] >>> 16 & 1) & 0xffff0000;
   return float[0];
 }
+
+const LEAST_F16 = 2 ** -24, NORMAL_F16 = 2 ** -14, BEYOND_F16 = 65520;
+
+/** The nearest number of f16, the even one of two. */
+function roundedToF16(x: number): number {
+  const size = Math.abs(x);
+  if (!(size < BEYOND_F16)) return Number.isNaN(x) ? x : Math.sign(x) * Infinity;
+  const step = size < NORMAL_F16 ? LEAST_F16 : 2 ** (Math.floor(Math.log2(size)) - 10);
+  const below = Math.floor(size / step), rest = size / step - below;
+  const up = rest > 0.5 || rest === 0.5 && below % 2 === 1;
+  const rounded = (below + Number(up)) * step;
+  return x < 0 || Object.is(x, -0) ? -rounded : rounded;
+}
+
+export const roundedTo = (half: Half, x: number): number => half === "bf16" ? roundedNumber(x) : roundedToF16(x);
 
 const FUNCTIONS: Partial<Record<Pointwise, (...args: number[]) => number>> = {
   neg: (a) => -a,
@@ -29,6 +44,7 @@ const FUNCTIONS: Partial<Record<Pointwise, (...args: number[]) => number>> = {
   cos: Math.cos,
   floor: Math.floor,
   bf16: roundedNumber,
+  f16: roundedToF16,
   float: (a) => a,
   add: (a, b) => a + b,
   sub: (a, b) => a - b,

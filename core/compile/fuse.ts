@@ -6,6 +6,7 @@ import { biasOf } from "./blas.ts";
 import { ownGelu } from "./gelu.ts";
 import { callOp, mklFunction, type Vector } from "./calls.ts";
 import { cleared, copied, embedded, joined } from "./copies.ts";
+import { halved } from "./cuda/halves.ts";
 import { Draft, type FuseOptions } from "./draft.ts";
 import { withEpilogues } from "./epilogue.ts";
 import { expanded } from "./expand.ts";
@@ -25,7 +26,7 @@ import { argsOf, liveIn, usesIn } from "./uses.ts";
 const CHEAP = 12;
 const COSTS: Readonly<Record<string, number>> = {
   ...{ exp: 9, expm1: 9, log: 9, log1p: 9, tanh: 11, sigmoid: 10, erf: 11, sin: 11, cos: 11, pow: 20 },
-  ...{ div: 3, bf16: 5, sqrt: 3, rsqrt: 4, reciprocal: 3 },
+  ...{ div: 3, bf16: 5, f16: 8, sqrt: 3, rsqrt: 4, reciprocal: 3 },
 };
 const MOST_ROUNDS = 400;
 
@@ -33,7 +34,8 @@ export function fuse(graph: Graph, options: FuseOptions): Program {
   const whole = options.exact ? graph : expanded(graph);
   const told = options.recomputes ? recomputed(whole) : whole;
   const written = simplify(arranged(told, !options.exact), options.exact);
-  const simple = options.exact ? written : thrifty(written);
+  const kindly = options.exact ? written : thrifty(written);
+  const simple = options.halves ? halved(kindly, options.halves) : kindly;
   const kept = new Set<Ref>(simple.nodes.flatMap(({ kept }, ref) => kept ? [ref] : []));
   for (let round = 0; round < MOST_ROUNDS; round++) {
     const fusion = new Fusion(simple, kept, options);

@@ -23,8 +23,9 @@ export const POINTWISE = {
   sin: 1,
   cos: 1,
   floor: 1,
-  /** Rounded to bf16, and f32 again. */
+  /** Rounded to half precision, and f32 again. */
   bf16: 1,
+  f16: 1,
   /** From i64 or bool to f32. */
   float: 1,
   add: 2,
@@ -52,6 +53,11 @@ export const POINTWISE = {
 
 export type Pointwise = keyof typeof POINTWISE;
 
+/** Types of half precision: each is the name of the op that rounds to it, too. */
+export const HALVES = ["bf16", "f16"] as const;
+export type Half = typeof HALVES[number];
+export const isHalf = (type: string): type is Half => (HALVES as readonly string[]).includes(type);
+
 /** The number of a value in its graph: values stand after those that they are made of. */
 export type Ref = number;
 
@@ -62,12 +68,16 @@ interface Made {
   readonly late?: number;
   /** Set by recompute.ts: it lies in memory for backward. */
   readonly kept?: boolean;
+  /** Set by cuda/halves.ts: the numbers are ones of this type, and lie so in memory of the plan's own. */
+  readonly half?: Half;
 }
 
 /** Tensors that come from outside. */
 export type Origin =
   /** The micro-batch's. */
   | { readonly from: "input" | "target" | "weight" }
+  /** All parameters, as one vector. */
+  | { readonly from: "weights" }
   /** The arena's parameter of this number. */
   | { readonly from: "parameter"; readonly index: number }
   /** A tensor that the step reads and that stays the same: a mask, a table; index into the recording's list. */

@@ -29,6 +29,8 @@ export interface Memory {
   readonly graph: Graph;
   /** The number of the buffer that a value lies in, or will lie in; null where it lies in none. */
   bufferOf(ref: Ref): number | null;
+  /** What lies in a buffer. */
+  kindOf(buffer: number): Walk["kind"];
 }
 
 /** Pointers of a loop are few. */
@@ -186,7 +188,7 @@ class Builder {
       const kept = access.map((index, i) =>
         node.dims.includes(i) ? { offset: 0, coefficients: this.#sizes.map(() => 0) } : index
       );
-      const to = wanted ? this.#walk(slot, linear(kept, node.shape, this.#sizes.length), "f32") : null;
+      const to = wanted ? this.#walk(slot, linear(kept, node.shape, this.#sizes.length)) : null;
       if (row) this.#rows.set(ref, this.#rows.size);
       if (wanted) this.#writes.add(slot);
       this.#now.reductions.push({ over, op: node.op, value, to });
@@ -196,16 +198,15 @@ class Builder {
     const value = this.#emit(ref, wholeOf(node.shape));
     const strides = rowMajor(loopsOver(node.shape));
     this.#writes.add(slot);
-    this.#now.stores.push({ value, to: this.#walk(slot, { offset: 0, strides }, node.kind) });
+    this.#now.stores.push({ value, to: this.#walk(slot, { offset: 0, strides }) });
   }
 
   #walk(
     slot: number,
     { offset, strides }: { offset: number; strides: readonly number[] },
-    kind: Walk["kind"],
   ): Walk {
     this.#walks.add(`${slot}+${offset}:${strides}`);
-    return { slot, offset, strides, kind };
+    return { slot, offset, strides, kind: this.memory.kindOf(slot) };
   }
 
   #emit(ref: Ref, access: Access): Operand {
@@ -221,9 +222,9 @@ class Builder {
     return this.#now.instructions.push(instruction) - 1;
   }
 
-  #load(ref: Ref, slot: number, at: { offset: number; strides: readonly number[] }): Operand {
+  #load(slot: number, at: { offset: number; strides: readonly number[] }): Operand {
     this.#reads.add(slot);
-    return this.#add({ op: "load", from: this.#walk(slot, at, this.#node(ref).kind) });
+    return this.#add({ op: "load", from: this.#walk(slot, at) });
   }
 
   #make(ref: Ref, access: Access): Operand {
@@ -235,9 +236,9 @@ class Builder {
       if (isReduction(node)) return this.#reduced(ref, node, access);
       if (keyOf(access) !== keyOf(wholeOf(node.shape))) throw new Unfit("another element of its own result");
       if (this.#stageOf.get(ref)! < this.#stage && slot !== null && this.stored(ref)) {
-        return this.#load(ref, slot, linear(access, node.shape, loops)); // an earlier stage has stored it
+        return this.#load(slot, linear(access, node.shape, loops)); // an earlier stage has stored it
       }
-    } else if (slot !== null) return this.#load(ref, slot, linear(access, node.shape, loops));
+    } else if (slot !== null) return this.#load(slot, linear(access, node.shape, loops));
     if (slot === null) this.#absent.add(ref);
     if (isView(node)) return this.#view(node, access);
     if (node.op === "copy") return this.#emit(node.args[0], access);
@@ -262,13 +263,14 @@ class Builder {
     const carrier = this.sinks.find((sink, i) => {
       const node = this.#node(sink);
       return this.#stagesOfSinks[i] === this.#stage && !isReduction(node) && node.kind === "f32" &&
-        !this.#carriers.has(sink) && this.memory.bufferOf(sink) !== null && this.stored(sink) &&
+        !this.#carriers.has(sink) && node.half === undefined && this.memory.bufferOf(sink) !== null &&
+        this.stored(sink) &&
         keyOf(wholeOf(node.shape)) === keyOf(access) && loopsOver(node.shape).length === this.#sizes.length;
     });
     if (carrier === undefined) return null;
     this.#carriers.add(carrier);
     const strides = rowMajor(loopsOver(this.#node(carrier).shape));
-    const walk = this.#walk(this.memory.bufferOf(carrier)!, { offset: 0, strides }, "f32");
+    const walk = this.#walk(this.memory.bufferOf(carrier)!, { offset: 0, strides });
     this.#stages[before.stage].stores.push({ value: before.value, to: walk });
     return this.#add({ op: "load", from: walk });
   }
@@ -290,7 +292,7 @@ class Builder {
     const loops = this.#sizes.length;
     const slot = this.memory.bufferOf(source);
     if (node.op === "reshape" && slot !== null && !this.sinks.includes(source)) {
-      return this.#load(source, slot, linear(access, node.shape, loops));
+      return this.#load(slot, linear(access, node.shape, loops));
     }
     const there = node.op === "reshape"
       ? indicesAt(linear(access, node.shape, loops), graph.nodes[source].shape, this.#sizes)

@@ -1,7 +1,9 @@
 // A printer turns kernels into code: loops over fixed shapes. A kernel names its memory by slots of a table, never by
 // address, so that code is the same wherever its tensors lie.
 
-/** Elements of 4 bytes (f32, and masks) or 8 (i64) from `offset` elements on, in the memory of a slot. */
+import type { Half, Kind } from "./graph.ts";
+
+/** Elements of 4 bytes (f32, and masks), 8 (i64) or, on a GPU, 2 (bf16, f16) from `offset` elements on, in the memory of a slot. */
 export interface Place {
   readonly slot: number;
   readonly offset: number;
@@ -10,8 +12,11 @@ export interface Place {
 /** How a loop walks through memory: elements from one step of each dimension to the next, 0 where it stands still. */
 export interface Walk extends Place {
   readonly strides: readonly number[];
-  readonly kind: "f32" | "i64" | "bool";
+  readonly kind: Kind | Half;
 }
+
+/** Bytes of an element. */
+export const BYTES = { f32: 4, i64: 8, bool: 1, bf16: 2, f16: 2 } as const;
 
 /** A number of an expression: the index of an Instruction, in order. */
 export type Operand = number;

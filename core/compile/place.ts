@@ -1,6 +1,6 @@
 // Where the values of a plan lie: those that live at the same time lie apart, in one piece of memory; the others share.
 import { type Buffer, buffersRead, buffersWritten, type Home, type Part, type Program } from "./program.ts";
-import type { GroupKernel, Instruction, Stage, Walk } from "./kernel.ts";
+import { BYTES, type GroupKernel, type Instruction, type Stage, type Walk } from "./kernel.ts";
 
 /** A slot of the table is the piece of memory itself, or a tensor from elsewhere. */
 export type Slot =
@@ -54,7 +54,7 @@ function livesOf(parts: readonly Part[], buffers: readonly Buffer[]): Map<number
     for (const buffer of buffersWritten(part)) {
       if (buffers[buffer].home.from !== "arena" || lives.has(buffer)) continue;
       const { elements, kind } = buffers[buffer];
-      const size = Math.ceil(elements * (kind === "i64" ? 2 : 1) / ALIGN) * ALIGN;
+      const size = Math.ceil(elements * BYTES[kind] / BYTES.f32 / ALIGN) * ALIGN;
       lives.set(buffer, { buffer, size, from: at, to: at, offset: -1 });
     }
     for (const buffer of [...buffersRead(part), ...buffersWritten(part)]) {
@@ -109,7 +109,7 @@ function overwritten(
         if (one.op !== "load") return true;
         const { from } = one as { from: Walk };
         if (from.slot !== read) return true;
-        return i <= stage && from.offset === store.offset && String(from.strides) === String(store.strides);
+        return i <= stage && from.kind === store.kind && from.offset === store.offset && String(from.strides) === String(store.strides);
       })
     );
     // Another value may have taken its place already.
@@ -132,10 +132,12 @@ function storeOf({ stages }: GroupKernel, buffer: number): [Walk, number] | null
 }
 
 function moved(part: Part, placeOf: readonly { slot: number; offset: number }[]): Part {
-  const at = <P extends { readonly slot: number; readonly offset: number }>(one: P): P => {
+  const at = <P extends { readonly slot: number; readonly offset: number; readonly kind?: Walk["kind"] }>(
+    one: P,
+  ): P => {
     if (one.slot < 0) return one;
-    const { slot, offset } = placeOf[one.slot];
-    return { ...one, slot, offset: one.offset + offset };
+    const { slot, offset } = placeOf[one.slot], each = BYTES.f32 / BYTES[one.kind ?? "f32"];
+    return { ...one, slot, offset: one.offset + offset * each };
   };
   const stage = ({ instructions, stores, reductions }: Stage): Stage => ({
     instructions: instructions.map((one): Instruction =>

@@ -54,7 +54,9 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
   try {
     const { exact, isa, threads } = options, productsApart = isa === "cuda";
     const chainOf = exact && !productsApart ? chainOn(isa, threads) : undefined;
-    const program = gradientsFirst(fuse(graph, { ...options, chainOf, productsApart }));
+    const { starts, flat } = memory;
+    const halves = productsApart ? { starts, elements: flat.numel } : undefined;
+    const program = gradientsFirst(fuse(graph, { ...options, chainOf, productsApart, halves }));
     placed = place(program);
     cuts = placesOf(program, options.cuts ?? []);
   } catch (thrown) {

@@ -19,8 +19,8 @@ function sizesOf({ graph }: Draft, node: Product): { m: number; n: number; k: nu
 
 /** The matrices of a batch, by their number. */
 function matrices(draft: Draft, ref: Ref, transposed: boolean): (batch: number) => Walk {
-  const { shape, kind } = draft.graph.nodes[ref];
-  const { slot, offset, strides } = draft.stridesOf(ref);
+  const { shape } = draft.graph.nodes[ref];
+  const { slot, offset, kind, strides } = draft.stridesOf(ref);
   const [rows, columns] = strides.slice(-2), inner = transposed ? [columns, rows] : [rows, columns];
   return (batch) => {
     let at = offset, rest = batch;
@@ -45,7 +45,7 @@ export function product(draft: Draft, ref: Ref, node: Product): void {
       ...{ m, n, k },
       a: left(i),
       b: right(i),
-      c: { slot, offset: i * m * n, strides: [n, 1], kind: "f32" },
+      c: { slot, offset: i * m * n, strides: [n, 1], kind: draft.buffers[slot].kind },
       add: adds,
       epilogue: null,
     };

@@ -1,5 +1,5 @@
 // A plan before it has a place in memory: kernels and calls in order, whose slots are numbers of buffers.
-import type { Kind, Origin, Ref } from "./graph.ts";
+import type { Origin, Ref } from "./graph.ts";
 import type { GroupKernel, Kernel, Walk } from "./kernel.ts";
 
 /** The place of a value while a step runs. */
@@ -17,7 +17,7 @@ export type Home =
 export interface Buffer {
   /** -1 for room that a kernel takes for itself. */
   readonly ref: Ref;
-  readonly kind: Kind;
+  readonly kind: Walk["kind"];
   readonly shape: readonly number[];
   readonly elements: number;
   readonly home: Home;
@@ -27,6 +27,7 @@ export interface Buffer {
 export interface CallTensor {
   readonly slot: number;
   readonly offset: number;
+  readonly kind: Walk["kind"];
   readonly sizes: readonly number[];
   readonly strides: readonly number[];
   /** It is the tensor itself that a call gave. */

@@ -19,6 +19,7 @@ const RULES: Readonly<Record<Pointwise, PointwiseRule>> = {
   sign: NONE,
   floor: NONE,
   bf16: (b, g) => [b.pointwise("bf16", g)],
+  f16: (b, g) => [b.pointwise("f16", g)],
   float: NONE,
   sqrt: (b, g, y) => [b.pointwise("div", g, b.pointwise("mul", y, b.number(2)))],
   rsqrt: (b, g, y) => {

@@ -2,7 +2,7 @@
 import { compile } from "../../ffi/aten.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import type { MachineCode } from "../../ffi/machine_code.ts";
-import { asStrided, contiguous } from "../../ffi/ops.ts";
+import { asStrided, contiguous, viewDtype } from "../../ffi/ops.ts";
 import { timing } from "../../ffi/profile.ts";
 import { parseSchema } from "../../ffi/schema.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
@@ -132,6 +132,8 @@ export class Runner {
     switch (slot.from) {
       case "memory":
         return set(this.arena);
+      case "weights":
+        return set(flat);
       case "parameter":
         return set(flat, starts[slot.index]);
       case "gradient":
@@ -199,7 +201,7 @@ export class Runner {
   }
 
   #tensor(part: CallPart, ref: Ref, given: (slot: number) => Tensor | null, views: Tensor[]): Tensor {
-    const { slot, offset, sizes, strides, own } = part.tensors.get(ref)!;
+    const { slot, offset, kind, sizes, strides, own } = part.tensors.get(ref)!;
     const made = this.#results.get(slot), result = made ?? given(slot);
     if (made && own && made.shape.length === sizes.length) return made; // products of batches come as [n, rows, columns]
     if (result) {
@@ -207,14 +209,16 @@ export class Runner {
       views.push(seen);
       return seen;
     }
-    const key = `${slot} ${offset} ${sizes} ${strides}`;
+    const key = `${slot} ${kind} ${offset} ${sizes} ${strides}`;
     let view = this.#views.get(key);
     if (!view) {
       const from = this.placed.slots[slot], base = this.#fixed[slot]!;
       const start = from.from === "parameter" || from.from === "gradient"
         ? this.memory.starts[from.index]
         : 0;
-      this.#views.set(key, view = keep(asStrided(base, sizes, strides, offset + start + base.offset)));
+      const typed = kind === "bf16" || kind === "f16" ? viewDtype(base, kind) : base;
+      this.#views.set(key, view = keep(asStrided(typed, sizes, strides, offset + start + typed.offset)));
+      if (typed !== base) typed.free();
     }
     return view;
   }

@@ -27,7 +27,13 @@ export const RATE = 0, SHRINK = 1, ROOT = 2;
 export const NUMBERS = 3;
 
 /** In their place on a GPU, since a captured step takes none from the host: the learning rate, and the count of steps. */
-export const LEARNING_RATE = 0, COUNT = 1;
+export const LEARNING_RATE = 0, COUNT = 1, LONGEST = 2;
+
+/** On a GPU. The slots of 0-dim tensors: 1 where the step is left out, and the gradient's norm, which LONGEST clips. */
+export interface OnDevice {
+  readonly found: number;
+  readonly norm: number;
+}
 
 class Loop {
   readonly instructions: Instruction[] = [];
@@ -52,6 +58,23 @@ class Loop {
     return this.instructions.push(one) - 1;
   }
 
+  /** A tensor of one number. */
+  only = (slot: number): Operand =>
+    this.#add({ op: "load", from: { slot, offset: 0, strides: [0], kind: "f32" } });
+
+  /** The gradient, shortened where it is too long. */
+  clipped(gradient: Operand, { norm }: OnDevice): Operand {
+    const room = this.op("add", this.only(norm), this.number(1e-6));
+    const factor = this.op("min", this.op("div", this.given(LONGEST), room), this.number(1));
+    return this.op("mul", gradient, factor);
+  }
+
+  /** What was there stays where the step is left out. */
+  storeUnless(found: number, value: Operand, before: Operand, slot: number): void {
+    const left = this.op("gt", this.only(found), this.number(0));
+    this.store(this.op("where", left, before, value), slot);
+  }
+
   /** 1 - beta^count, to the last bits. */
   corrected(beta: number): Operand {
     const power = this.op("mul", this.given(COUNT), this.number(Math.log(beta)));
@@ -65,16 +88,18 @@ class Loop {
 }
 
 /**
- * RATE is -rate / (1 - beta1^t), SHRINK 1 - rate * decay, ROOT one over the root of 1 - beta2^t. `counted`: they are
+ * RATE is -rate / (1 - beta1^t), SHRINK 1 - rate * decay, ROOT one over the root of 1 - beta2^t. On a GPU they are
  * computed of rate and count.
  */
 export function adamKernel(
   piece: Piece,
   { beta1, beta2, eps, decay, decoupled }: AdamNumbers,
-  counted = false,
+  onDevice: OnDevice | null = null,
 ): GroupKernel {
-  const loop = new Loop(piece), { op, number } = loop, [mean, squares] = piece.state;
-  let weight = loop.load(piece.weights), gradient = loop.load(piece.gradient);
+  const loop = new Loop(piece), { op, number } = loop, [mean, squares] = piece.state, counted = onDevice !== null;
+  const before = loop.load(piece.weights);
+  let weight = before, gradient = loop.load(piece.gradient);
+  if (onDevice) gradient = loop.clipped(gradient, onDevice);
   const first = loop.load(mean), second = loop.load(squares);
   const rate = counted
     ? op("div", op("neg", loop.given(LEARNING_RATE)), loop.corrected(beta1))
@@ -90,21 +115,25 @@ export function adamKernel(
   const own = op("mul", number(1 - beta2), gradient);
   const nextSquares = op("fma", own, gradient, op("mul", second, number(beta2)));
   const under = op("fma", op("sqrt", nextSquares), root, number(eps));
-  loop.store(nextMean, mean);
-  loop.store(nextSquares, squares);
-  loop.store(op("add", weight, op("div", op("mul", rate, nextMean), under)), piece.weights);
+  const put = (value: Operand, old: Operand, slot: number) =>
+    onDevice ? loop.storeUnless(onDevice.found, value, old, slot) : loop.store(value, slot);
+  put(nextMean, first, mean);
+  put(nextSquares, second, squares);
+  put(op("add", weight, op("div", op("mul", rate, nextMean), under)), before, piece.weights);
   return loop.kernel(decoupled ? "adamw" : "adam");
 }
 
-/** Counts one more step. */
-export function countKernel(numbers: number): GroupKernel {
+/** Counts one more step, unless it is left out. */
+export function countKernel(numbers: number, { found }: OnDevice): GroupKernel {
   const place: Walk = { slot: numbers, offset: COUNT, strides: [0], kind: "f32" };
   const instructions: Instruction[] = [
     { op: "load", from: place },
     { op: "number", value: 1 },
-    { op: "add", args: [0, 1] },
+    { op: "load", from: { slot: found, offset: 0, strides: [0], kind: "f32" } },
+    { op: "sub", args: [1, 2] },
+    { op: "add", args: [0, 3] },
   ];
-  const stage = { instructions, stores: [{ value: 2, to: place }], reductions: [] };
+  const stage = { instructions, stores: [{ value: 4, to: place }], reductions: [] };
   return { kernel: "group", name: "count", sizes: [1], stages: [stage] };
 }
 
@@ -116,18 +145,21 @@ export function sgdKernel(
     readonly nesterov: boolean;
     readonly decay: number;
   },
-  counted = false,
+  onDevice: OnDevice | null = null,
 ): GroupKernel {
   const loop = new Loop(piece), { op, number } = loop, [mean] = piece.state;
   const weight = loop.load(piece.weights);
   let step = loop.load(piece.gradient);
+  if (onDevice) step = loop.clipped(step, onDevice);
+  const put = (value: Operand, old: Operand, slot: number) =>
+    onDevice ? loop.storeUnless(onDevice.found, value, old, slot) : loop.store(value, slot);
   if (decay !== 0) step = op("fma", weight, number(decay), step);
   if (momentum > 0) {
-    const velocity = op("fma", number(momentum), loop.load(mean), step);
-    loop.store(velocity, mean);
+    const before = loop.load(mean), velocity = op("fma", number(momentum), before, step);
+    put(velocity, before, mean);
     step = nesterov ? op("fma", number(momentum), velocity, step) : velocity;
   }
-  const rate = counted ? op("neg", loop.given(LEARNING_RATE)) : loop.given(RATE);
-  loop.store(op("fma", rate, step, weight), piece.weights);
+  const rate = onDevice ? op("neg", loop.given(LEARNING_RATE)) : loop.given(RATE);
+  put(op("fma", rate, step, weight), weight, piece.weights);
   return loop.kernel("sgd");
 }

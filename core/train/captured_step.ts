@@ -369,7 +369,7 @@ function capture(
     saver: { hold: nothing },
     guard: { reads: false, refuse: () => null },
     inspect: null,
-    optimizer: { ...optimizer, step: (_, found = null) => optimizer.onDevice!.queue(found) },
+    optimizer: { ...optimizer, step: (_, found = null, clip = null) => optimizer.onDevice!.queue(found, clip) },
   };
   const watch: StepWatch = {
     observe({ output, loss }, { target }) {

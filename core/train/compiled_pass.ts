@@ -74,7 +74,6 @@ export function whyNotCompiled(
     return "--amp computes in half precision, whose bits are libtorch's own (--compile=fast rounds as it does)";
   }
   if (pass.onGpu && syncNorms) return "--sync-bn gathers statistics in the middle of them";
-  if (pass.onGpu && pass.cast === "f16") return "--amp fp16 leaves steps out on the device";
   if (pass.onGpu) return pass.seeds === null ? null : DRAWN;
   if (machineIsa() === null) return "this processor has no AVX2";
   return null;

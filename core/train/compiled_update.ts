@@ -13,7 +13,9 @@ import {
   COUNT,
   countKernel,
   LEARNING_RATE,
+  LONGEST,
   NUMBERS,
+  type OnDevice,
   type Piece,
   RATE,
   ROOT,
@@ -24,7 +26,7 @@ import { machineIsa } from "../compile/x86/isa.ts";
 import { printCode } from "../compile/x86/print.ts";
 import type { Choice } from "./compiled_choice.ts";
 import type { Arena } from "./gradients/arena.ts";
-import type { Optimizer, OptimizerSettings } from "./optimizers.ts";
+import type { Clip, Optimizer, OptimizerSettings } from "./optimizers.ts";
 
 /** The same optimizer with another way of its step, while steps are compiled; itself where there is none. */
 export function compiledUpdate(
@@ -45,7 +47,7 @@ export function compiledUpdate(
       state: state.map((_, k) => tensors.length + k),
       offset,
       numbers: numbersSlot,
-    }, onGpu)
+    }, onGpu ? onDeviceAt(numbersSlot) : null)
   ).filter((one) => one !== null);
   if (kernels.length < pieces.length) return optimizer;
   if (onGpu) return updateOnGpu(optimizer, kernels, [...tensors, ...state]);
@@ -74,21 +76,36 @@ export function compiledUpdate(
   };
 }
 
-/** Rate and count lie on the device, so that a captured step can be replayed. */
+/** Behind the slot of the step's numbers. */
+const onDeviceAt = (numbers: number): OnDevice => ({ found: numbers + 1, norm: numbers + 2 });
+
+/**
+ * Rate and count lie on the device, so that a captured step can be replayed. The loop clips the gradient, and leaves a step
+ * out whose gradient is not finite.
+ */
 function updateOnGpu(
   optimizer: Optimizer,
   update: readonly GroupKernel[],
   tensors: readonly Tensor[],
 ): Optimizer {
-  const { device } = tensors[0], slot = tensors.length, kernels = [countKernel(slot), ...update];
+  const { device } = tensors[0], slot = tensors.length, places = onDeviceAt(slot);
+  const kernels = [countKernel(slot, places), ...update];
   // Memory of its own begins at 16 bytes; a part of a bucket may begin anywhere.
   const aligned = (other: number) => other < slot && tensors[other].offset % 4 === 0;
-  const made = openCuda(kernels, slot + 1, aligned, device);
+  const made = openCuda(kernels, slot + 3, aligned, device);
   if ("refused" in made) return optimizer;
-  const code = made.code(kernels), numbers = keep(zeros([2], { device }));
+  const code = made.code(kernels), numbers = keep(zeros([3], { device })), nothing = keep(zeros([], { device }));
   [...tensors, numbers].forEach((tensor, i) => code.setSlot(i, tensor));
-  const [rate, count] = [LEARNING_RATE, COUNT].map((place) => keep(select(numbers, 0, place)));
+  const [rate, count, longest] = [LEARNING_RATE, COUNT, LONGEST].map((place) => keep(select(numbers, 0, place)));
   const begin = () => void optimizer.advance!();
+  let limit = 1;
+  fill_(longest, limit);
+  const queue = (found: Tensor | null, clip: Clip | null = null) => {
+    if (clip !== null && clip.limit !== limit) fill_(longest, limit = clip.limit);
+    code.setSlot(places.found, found ?? nothing);
+    code.setSlot(places.norm, clip?.norm ?? nothing);
+    code.run();
+  };
   return {
     ...optimizer,
     get steps() {
@@ -98,12 +115,13 @@ function updateOnGpu(
       optimizer.steps = taken;
       fill_(count, taken);
     },
-    step(lr) {
+    clips: true,
+    step(lr, found = null, clip = null) {
       begin();
       fill_(rate, lr);
-      code.run();
+      queue(found, clip);
     },
-    onDevice: { ...optimizer.onDevice!, rate, begin, queue: code.run },
+    onDevice: { ...optimizer.onDevice!, rate, begin, queue },
   };
 }
 
@@ -113,11 +131,11 @@ function piecesOf({ parameters, flat, gradient, memory, starts }: Arena) {
   return memory.map((gradient, i) => ({ weights: parameters[i], gradient, offset: starts[i] }));
 }
 
-function kernelOf(s: OptimizerSettings, piece: Piece, onGpu: boolean): GroupKernel | null {
+function kernelOf(s: OptimizerSettings, piece: Piece, onDevice: OnDevice | null): GroupKernel | null {
   const { momentum, nesterov, weight_decay: decay, beta1, beta2, eps } = s;
-  if (s.type === "sgd") return sgdKernel(piece, { momentum, nesterov, decay }, onGpu);
+  if (s.type === "sgd") return sgdKernel(piece, { momentum, nesterov, decay }, onDevice);
   if (s.type !== "adamw" && s.type !== "adam") return null;
-  return adamKernel(piece, { beta1, beta2, eps, decay, decoupled: s.type === "adamw" }, onGpu);
+  return adamKernel(piece, { beta1, beta2, eps, decay, decoupled: s.type === "adamw" }, onDevice);
 }
 
 type Begin = (given: Float32Array, rate: number, step: number) => void;

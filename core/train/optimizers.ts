@@ -27,6 +27,15 @@ import {
   where,
 } from "../../ffi/ops.ts";
 
+/**
+ * The gradient's norm, on the device, and the longest one that is left as it is.
+ * @internal
+ */
+export interface Clip {
+  readonly norm: Tensor;
+  readonly limit: number;
+}
+
 /** Changes weights by their gradients. */
 export interface Optimizer {
   /** As training.optimizer.type names it. */
@@ -35,7 +44,9 @@ export interface Optimizer {
    * Updates the parameters from the gradient arena. `found` is for an optimizer with `onDevice`: where it is 1 on
    * the device, because a gradient is not finite, the device leaves the step out.
    */
-  step(learningRate: number, found?: Tensor | null): void;
+  step(learningRate: number, found?: Tensor | null, clip?: Clip | null): void;
+  /** The update clips the gradient itself. */
+  readonly clips?: boolean;
   /** For an optimizer whose kernels read rate and count on the device. */
   readonly onDevice?: DeviceUpdate;
   /** Steps taken: bias correction counts them. */
@@ -74,7 +85,7 @@ export interface DeviceUpdate {
   /** The learning rate, f32. */
   readonly rate: Tensor;
   /** Queues an update that can run many times. */
-  queue(found: Tensor | null): void;
+  queue(found: Tensor | null, clip?: Clip | null): void;
   /** Comes before each run of it. */
   begin(): void;
   /** The last step was left out on the device. */

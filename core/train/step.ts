@@ -123,11 +123,12 @@ export function takeStep(
     const finite = alone || found.item() === 0;
     const refused = finite ? t.guard.refuse(loss, step + 1) : null;
     const update = finite && refused === null;
-    if (norm !== null && clipNorm > 0 && update) clip(gradients.updated.memory, norm, clipNorm);
+    const clips = norm !== null && clipNorm > 0 ? { norm, limit: clipNorm } : null;
+    if (clips && update && !optimizer.clips) clip(gradients.updated.memory, clips.norm, clipNorm);
     account.lap(OPTIMIZER);
     t.saver.hold(); // a save may still be copying what the update changes
     account.lap(SAVE);
-    if (update) optimizer.step(learningRate, alone ? found : null);
+    if (update) optimizer.step(learningRate, alone ? found : null, clips);
     if (scaler) scaler.queueUpdate(found!);
     t.ema?.update();
     account.lap(OPTIMIZER);

@@ -1,4 +1,5 @@
-// CUDA's operators that the CPU has under another name, written out: attention, batch normalisation in parts, dropout.
+// CUDA's operators that the CPU has under another name or not at all, written out: attention, batch normalisation in
+// parts, dropout, products of half precision that are left as f32.
 #include "numbers.h"
 #include <ATen/CPUGeneratorImpl.h>
 #include <cmath>
@@ -180,6 +181,20 @@ void backward_elements(const c10::OperatorHandle &, Stack &s) {
   give(s, y.to(x.scalar_type()));
 }
 
+// ---- products of half precision that are left as f32
+
+// a b type out
+template <Tensor (*product)(const Tensor &, const Tensor &)> void widened(const c10::OperatorHandle &, Stack &s) {
+  Tensor a = s[0].toTensor(), b = s[1].toTensor(), out = s[3].toTensor();
+  out.copy_(product(a.to(at::kFloat), b.to(at::kFloat)));
+  give(s, out);
+}
+// a b type
+template <Tensor (*product)(const Tensor &, const Tensor &)> void widened_anew(const c10::OperatorHandle &, Stack &s) {
+  Tensor a = s[0].toTensor(), b = s[1].toTensor();
+  give(s, product(a.to(at::kFloat), b.to(at::kFloat)));
+}
+
 // input p train
 void dropout(const c10::OperatorHandle &, Stack &s) {
   Tensor x = s[0].toTensor();
@@ -201,6 +216,10 @@ std::unordered_map<std::string, Run> written_out() {
       {"aten::cudnn_batch_norm", batch_norm},
       {"aten::cudnn_batch_norm_backward", batch_norm_backward},
       {"aten::native_dropout", dropout},
+      {"aten::mm.dtype_out", widened<at::mm>},
+      {"aten::bmm.dtype_out", widened<at::bmm>},
+      {"aten::mm.dtype", widened_anew<at::mm>},
+      {"aten::bmm.dtype", widened_anew<at::bmm>},
       {"aten::batch_norm_stats", stats},
       {"aten::batch_norm_gather_stats_with_counts", gather_stats},
       {"aten::batch_norm_elemt", elements},

@@ -435,7 +435,7 @@ struct Registered {
       own++;
       return;
     }
-    auto written = n.overload_name.empty() ? fused.find(n.name) : fused.end();
+    auto written = fused.find(n.overload_name.empty() ? n.name : n.name + "." + n.overload_name);
     if (written == fused.end() && !op->hasComputedKernelForDispatchKey(DispatchKey::CPU)) {
       auto none = std::make_unique<Missing>();
       none->name = n.name;

@@ -86,7 +86,7 @@ export function onStandin(name: string, fn: (t: Deno.TestContext) => Promise<voi
 export async function standin(): Promise<string> {
   const wheel = wheelOf();
   if (typeof wheel === "string") throw new Error(wheel);
-  const own = /\.[ch]$|^(standin|imports)\.ts$/;
+  const own = /\.([ch]|cpp)$|^(standin|imports)\.ts$/;
   return await once(`cuda-stand-in-${hashOf(wheel, own)}`, (folder) => build(wheel, folder));
 }
 

@@ -2,14 +2,14 @@
 // libtorch. Stands in for machine code.
 import { noGrad } from "../../../ffi/autograd.ts";
 import { type KernelLaunch, loadKernels, type NoKernels } from "../../../ffi/cuda_kernels.ts";
+import { dtypeBytes } from "../../../ffi/dtype.ts";
 import type { MachineCode } from "../../../ffi/machine_code.ts";
 import { uninitialised } from "../../../ffi/make.ts";
 import { type Device, keep, scope } from "../../../ffi/tensor.ts";
-import type { GroupKernel, Kernel } from "../kernel.ts";
+import { BYTES, type GroupKernel, type Kernel } from "../kernel.ts";
 import type { Slot } from "../place.ts";
 import type { Part } from "../program.ts";
 import { inBatches } from "../x86/batches.ts";
-import { BYTES } from "./group.ts";
 import { printCuda } from "./print.ts";
 import { makeProduct, type Product, type SlotTensors } from "./products.ts";
 
@@ -21,7 +21,10 @@ export interface CudaMaker {
 }
 
 /** Their memory begins at a multiple of 16 bytes, as the allocator and the arena give it. */
-const ALIGNED: ReadonlySet<Slot["from"]> = new Set(["memory", "parameter", "gradient", "output"] as const);
+const ALIGNED: ReadonlySet<Slot["from"]> = new Set(
+  ["memory", "weights", "parameter", "gradient", "output", "result"] as const,
+);
+const ALIGNMENT = 16;
 
 export const alignedIn = (table: readonly Slot[]) => (slot: number): boolean => ALIGNED.has(table[slot].from);
 
@@ -67,8 +70,11 @@ export function openCuda(
       });
       return {
         setSlot(slot, tensor, byteOffset = 0) {
+          if (aligned(slot) && (tensor.offset * dtypeBytes(tensor.dtype) + byteOffset) % ALIGNMENT !== 0) {
+            throw new Error(`internal: memory of a kernel begins at ${tensor.offset}.`);
+          }
           kernels.setSlot(slot, tensor, byteOffset);
-          tensors[slot] = { tensor, elements: byteOffset / BYTES.f32 };
+          tensors[slot] = { tensor, bytes: byteOffset };
         },
         run: () =>
           noGrad(() =>

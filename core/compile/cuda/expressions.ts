@@ -39,6 +39,7 @@ const RULES: Record<Exclude<Pointwise, Special>, (...args: string[]) => string> 
   cos: call("cosf"),
   floor: call("floorf"),
   bf16: call("to_bf16"),
+  f16: (a) => `of_f16(as_f16(${a}))`,
   add: between("+"),
   sub: between("-"),
   mul: between("*"),

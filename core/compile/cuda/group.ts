@@ -1,5 +1,6 @@
 // One group as a function of CUDA C. Sums over rows are ready for the stages after theirs; sums over columns and over
 // everything are left in parts where several blocks make them, which finish.ts sums up.
+import { isHalf } from "../graph.ts";
 import type { GroupKernel, Place, Reduction, Stage, Walk } from "../kernel.ts";
 import { simplified, walksOf } from "../walks.ts";
 import { Expressions, type Lanes, type Sources } from "./expressions.ts";
@@ -9,8 +10,9 @@ import { type Schedule, scheduleOf } from "./schedule.ts";
 /** Elements of a tensor to which indices of 32 bits reach, with room for a step of all threads. */
 const MOST_INDEX = 2 ** 30;
 
-const TYPES = { f32: "float", i64: "long long", bool: "unsigned char" } as const;
-export const BYTES = { f32: 4, i64: 8, bool: 1 } as const;
+const TYPES = {
+  ...{ f32: "float", i64: "long long", bool: "unsigned char", bf16: "unsigned short", f16: "unsigned short" },
+} as const;
 
 export interface Argument extends Place {
   readonly kind: Walk["kind"];
@@ -44,6 +46,22 @@ export const printGroup = (kernel: GroupKernel, aligned: (slot: number) => boole
 interface Body {
   readonly fixed: readonly string[];
   readonly lines: readonly string[];
+}
+
+const fourOf = (kind: Walk["kind"]): string => kind === "f32" ? "float4" : "ushort4";
+
+/** What was read, as a group computes with it. */
+function asFloat(kind: Walk["kind"], read: string): string {
+  switch (kind) {
+    case "f32":
+      return read;
+    case "bool":
+      return `${read} != 0`;
+    case "i64":
+      return `(float)${read}`;
+    default:
+      return `of_${kind}(${read})`;
+  }
 }
 
 const inLoop = ({ fixed, lines }: Body): string[] => [...fixed, ...lines];
@@ -133,9 +151,9 @@ class Group {
     });
     return terms.length === 0 ? "0" : terms.join(" + ");
   }
-  /** Four numbers side by side, at a multiple of 16 bytes. */
+  /** Four numbers side by side, at a multiple of their bytes. */
   #inFours({ slot, offset, strides, kind }: Walk): boolean {
-    return kind === "f32" && strides.at(-1) === 1 && this.aligned(slot) && offset % 4 === 0 &&
+    return (kind === "f32" || isHalf(kind)) && strides.at(-1) === 1 && this.aligned(slot) && offset % 4 === 0 &&
       strides.slice(0, -1).every((stride) => stride % 4 === 0);
   }
 
@@ -145,14 +163,14 @@ class Group {
       load: (from) => {
         const pointer = this.#argument(from), stride = from.strides.at(-1)!;
         if (lanes === 4 && this.#inFours(from)) {
-          const name = `${prefix}f${fours++}`;
-          const line = `const float4 ${name} = *(const float4 *)(${pointer} + ${this.#at(from, "c")});`;
-          return { lines: [line], value: (lane) => `${name}.${"xyzw"[lane]}` };
+          const name = `${prefix}f${fours++}`, type = fourOf(from.kind);
+          const line = `const ${type} ${name} = *(const ${type} *)(${pointer} + ${this.#at(from, "c")});`;
+          return { lines: [line], value: (lane) => asFloat(from.kind, `${name}.${"xyzw"[lane]}`) };
         }
         const value = (lane: number) => {
           const column = lane > 0 && stride !== 0 ? `(c + ${lane})` : "c";
           const read = `${pointer}[${this.#at(from, column)}]`;
-          return from.kind === "bool" ? `${read} != 0` : from.kind === "i64" ? `(float)${read}` : read;
+          return asFloat(from.kind, read);
         };
         return { lines: [], value };
       },
@@ -163,11 +181,16 @@ class Group {
 
   #stores(stage: Stage, values: Expressions, lanes: Lanes): string[] {
     return stage.stores.flatMap(({ value, to }) => {
-      if (to.kind !== "f32") throw new Error(`internal: a kernel stores ${to.kind}.`);
-      const pointer = this.#argument(to, true), of = (lane: number) => values.number(value, lane);
+      const { kind } = to;
+      if (kind !== "f32" && !isHalf(kind)) throw new Error(`internal: a kernel stores ${kind}.`);
+      const pointer = this.#argument(to, true);
+      const of = (lane: number) => {
+        const number = values.number(value, lane);
+        return kind === "f32" ? number : `as_${kind}(${number})`;
+      };
       if (lanes === 4 && this.#inFours(to)) {
-        const four = [0, 1, 2, 3].map(of).join(", ");
-        return [`*(float4 *)(${pointer} + ${this.#at(to, "c")}) = make_float4(${four});`];
+        const four = [0, 1, 2, 3].map(of).join(", "), type = fourOf(kind);
+        return [`*(${type} *)(${pointer} + ${this.#at(to, "c")}) = make_${type}(${four});`];
       }
       return Array.from({ length: lanes }, (_, lane) => {
         const column = lane > 0 ? `(c + ${lane})` : "c";

@@ -11,6 +11,39 @@ static __device__ __forceinline__ float to_bf16(float x) {
   return x != x ? x : __uint_as_float((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
 }
 
+// How numbers of half precision lie in memory.
+static __device__ __forceinline__ float of_bf16(unsigned short x) { return __uint_as_float((unsigned)x << 16); }
+static __device__ __forceinline__ unsigned short as_bf16(float x) {
+  return x != x ? 0x7fff : __float_as_uint(to_bf16(x)) >> 16;
+}
+#ifdef __CUDA_ARCH__
+static __device__ __forceinline__ float of_f16(unsigned short x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+  return y;
+}
+static __device__ __forceinline__ unsigned short as_f16(float x) {
+  unsigned short y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+#else
+union HalfBits {
+  _Float16 number;
+  unsigned short bits;
+};
+static __device__ __forceinline__ float of_f16(unsigned short x) {
+  HalfBits half;
+  half.bits = x;
+  return (float)half.number;
+}
+static __device__ __forceinline__ unsigned short as_f16(float x) {
+  HalfBits half;
+  half.number = (_Float16)x;
+  return half.bits;
+}
+#endif
+
 struct Sum {
   static __device__ __forceinline__ float first() { return 0.0f; }
   static __device__ __forceinline__ float join(float a, float b) { return a + b; }

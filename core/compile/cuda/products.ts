@@ -1,9 +1,10 @@
 // Products of a plan on a GPU: libtorch's, into the plan's memory.
 import { aten } from "../../../ffi/aten.ts";
-import { asStrided, bmm, copy_, reshape } from "../../../ffi/ops.ts";
+import { asStrided, bmm, copy_, reshape, viewDtype } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import type { Batch } from "../x86/batches.ts";
-import type { GemmKernel, Walk } from "../kernel.ts";
+import { isHalf } from "../graph.ts";
+import { BYTES, type GemmKernel, type Walk } from "../kernel.ts";
 
 /** c = a b. Gradients are added by groups. */
 const into = {
@@ -11,8 +12,20 @@ const into = {
   bmm: aten("bmm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)"),
 };
 
-/** The tensors of a plan's slots, and the element of each where the slot begins. */
-export type SlotTensors = { readonly tensor: Tensor; readonly elements: number }[];
+/** Of half precision, added up and left as f32. */
+const widened = {
+  mm: aten("mm.dtype_out(Tensor self, Tensor mat2, ScalarType out_dtype, *, Tensor(a!) out) -> Tensor(a!)"),
+  bmm: aten("bmm.dtype_out(Tensor self, Tensor mat2, ScalarType out_dtype, *, Tensor(a!) out) -> Tensor(a!)"),
+};
+
+function intoPlace(name: "mm" | "bmm", a: Tensor, b: Tensor, c: Tensor): void {
+  if (a.dtype !== b.dtype) throw new Error(`internal: a product of ${a.dtype} and ${b.dtype}.`);
+  if (a.dtype === c.dtype) into[name](a, b, c);
+  else widened[name](a, b, c.dtype, c);
+}
+
+/** The tensors of a plan's slots, and the byte of each where the slot begins. */
+export type SlotTensors = { readonly tensor: Tensor; readonly bytes: number }[];
 
 export interface Product {
   run(): void;
@@ -21,6 +34,7 @@ export interface Product {
 interface View {
   readonly slot: number;
   readonly offset: number;
+  readonly kind: Walk["kind"];
   readonly sizes: readonly number[];
   readonly strides: readonly number[];
 }
@@ -36,7 +50,7 @@ export function makeProduct(kernel: GemmKernel | Batch, slots: SlotTensors): Pro
       viewOf(kernel.b, [], [k, n]),
       viewOf(kernel.c, [], [m, n]),
     ];
-    return { run: () => void into.mm(tensorOf(a, slots), tensorOf(b, slots), tensorOf(c, slots)) };
+    return { run: () => intoPlace("mm", tensorOf(a, slots), tensorOf(b, slots), tensorOf(c, slots)) };
   }
   const { product, product: { m, n, k }, repeats } = kernel;
   const view = (name: "a" | "b" | "c", sizes: readonly number[]) =>
@@ -49,7 +63,7 @@ export function makeProduct(kernel: GemmKernel | Batch, slots: SlotTensors): Pro
     return sizes.length === 3 ? tensor : reshape(tensor, [count, ...sizes.slice(-2)]);
   };
   if (c.sizes.length === 3) {
-    return { run: () => void into.bmm(batch(a), batch(b), tensorOf(c, slots)) };
+    return { run: () => intoPlace("bmm", batch(a), batch(b), tensorOf(c, slots)) };
   }
   return {
     run() {
@@ -60,13 +74,14 @@ export function makeProduct(kernel: GemmKernel | Batch, slots: SlotTensors): Pro
 }
 
 function viewOf(
-  { slot, offset, strides }: Walk,
+  { slot, offset, strides, kind }: Walk,
   repeats: readonly { readonly count: number; readonly step: number }[],
   sizes: readonly number[],
 ): View {
   return {
     slot,
     offset,
+    kind,
     sizes: [...repeats.map(({ count }) => count), ...sizes],
     strides: [...repeats.map(({ step }) => step), ...strides],
   };
@@ -83,7 +98,8 @@ function joined(view: View): View {
   };
 }
 
-function tensorOf({ slot, offset, sizes, strides }: View, slots: SlotTensors): Tensor {
-  const { tensor, elements } = slots[slot];
-  return asStrided(tensor, sizes, strides, offset + elements + tensor.offset);
+function tensorOf({ slot, offset, kind, sizes, strides }: View, slots: SlotTensors): Tensor {
+  const { tensor, bytes } = slots[slot];
+  const typed = isHalf(kind) && tensor.dtype !== kind ? viewDtype(tensor, kind) : tensor;
+  return asStrided(typed, sizes, strides, offset + bytes / BYTES[kind] + typed.offset);
 }

@@ -1,8 +1,8 @@
-// Mixed precision in a plan: numbers of bf16 are f32 that were rounded to it. A product takes rounded operands, adds up in
-// f32 and is rounded once, as libtorch's products in bf16 are.
+// Mixed precision in a plan: numbers of bf16 or f16 are f32 that were rounded to it. A product takes rounded operands, adds up in
+// f32 and is rounded once, as libtorch's products in half precision are.
 import type { Builder } from "../builder.ts";
-import { roundedNumber } from "../fold.ts";
-import type { Ref } from "../graph.ts";
+import { roundedTo } from "../fold.ts";
+import type { Half, Ref } from "../graph.ts";
 
 /** Autocast rounds the operands of these, biases included. */
 export const ROUNDS_OPERANDS = new RegExp(
@@ -14,13 +14,14 @@ const KEEPING: ReadonlySet<string> = new Set([
   ...["reshape", "expand", "permute", "slice", "embed", "cat", "stop", "neg", "abs", "max", "min"],
 ]);
 
-export const rounded = (b: Builder, x: Ref): Ref => isRounded(b, x) ? x : b.pointwise("bf16", x);
+export const rounded = (b: Builder, x: Ref, half: Half): Ref =>
+  isRounded(b, x, half) ? x : b.pointwise(half, x);
 
 /** True where rounding would change nothing. */
-function isRounded(b: Builder, x: Ref): boolean {
+function isRounded(b: Builder, x: Ref, half: Half): boolean {
   const node = b.node(x);
-  if (node.op === "bf16") return true;
-  if (node.op === "number") return roundedNumber(node.value) === node.value;
-  if (node.op === "where") return node.args.slice(1).every((arg) => isRounded(b, arg));
-  return KEEPING.has(node.op) && "args" in node && node.args.every((arg) => isRounded(b, arg));
+  if (node.op === half) return true;
+  if (node.op === "number") return roundedTo(half, node.value) === node.value;
+  if (node.op === "where") return node.args.slice(1).every((arg) => isRounded(b, arg, half));
+  return KEEPING.has(node.op) && "args" in node && node.args.every((arg) => isRounded(b, arg, half));
 }

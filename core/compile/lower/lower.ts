@@ -4,7 +4,7 @@ import { readBytes } from "../../../ffi/make.ts";
 import type { Refusal } from "../../../ffi/tape.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { refsIn, sameShape } from "../builder.ts";
-import type { Graph, Node, Ref } from "../graph.ts";
+import { type Graph, type Half, isHalf, type Node, type Ref } from "../graph.ts";
 import { gradients } from "../derive.ts";
 import { orRefusal, Refused } from "../refused.ts";
 import { CALL_RULES } from "./calls.ts";
@@ -195,7 +195,7 @@ class Pass {
     }
     if (this.#isHeld(op)) return;
     const rule = ruleOf(op, g.exact) ?? g.refuse(RANDOM.test(schema.name) ? "random" : "unknown");
-    const rounds = this.#isHalf(g.results[0]) && ROUNDS_OPERANDS.test(schema.name);
+    const half = this.#halfOf(g.results[0]), rounds = half !== null && ROUNDS_OPERANDS.test(schema.name) ? half : null;
     const args = op.args.map((value, i) =>
       this.#argument(value, { overwritten: i === 0 && OVERWRITING.has(schema.name), rounds })
     );
@@ -203,7 +203,7 @@ class Pass {
     op.results.forEach((r, i) => {
       const seen = recording.values[r];
       this.#check(refs[i], seen);
-      const ref = this.#isHalf(seen) ? rounded(g.b, refs[i]) : refs[i];
+      const to = this.#halfOf(seen), ref = to !== null ? rounded(g.b, refs[i], to) : refs[i];
       this.#refs[r] = op.stopped ? g.b.stop(ref) : ref;
     });
   }
@@ -216,12 +216,12 @@ class Pass {
     return true;
   }
 
-  #argument(value: unknown, how: { overwritten: boolean; rounds: boolean }): unknown {
+  #argument(value: unknown, how: { overwritten: boolean; rounds: Half | null }): unknown {
     const { g } = this, { overwritten, rounds } = how;
     if (value instanceof Seen) {
       const ref = this.#ref(value.value);
       if (ref === UNWRITTEN) return overwritten ? ref : g.refuse("outside");
-      return rounds && g.kind(ref) === "f32" ? rounded(g.b, ref) : ref;
+      return rounds !== null && g.kind(ref) === "f32" ? rounded(g.b, ref, rounds) : ref;
     }
     return Array.isArray(value)
       ? value.map((each) => this.#argument(each, { overwritten: false, rounds }))
@@ -229,8 +229,8 @@ class Pass {
   }
 
   /** Only fast plans compute in mixed precision. */
-  #isHalf(seen: RecordedValue | undefined): boolean {
-    return seen?.dtype === "bf16" && !this.g.exact;
+  #halfOf(seen: RecordedValue | undefined): Half | null {
+    return seen !== undefined && isHalf(seen.dtype) && !this.g.exact ? seen.dtype : null;
   }
 
   /** Counts of whole numbers are f32 in the graph, one at a time. */
@@ -240,7 +240,7 @@ class Pass {
       throw new Error(`internal: ${g.op} gives [${seen.shape}], and its rule [${g.shape(ref)}].`);
     }
     const counted = seen.dtype === "i64" && kind === "f32" && seen.shape.every((size) => size === 1);
-    const dtype = this.#isHalf(seen) ? "f32" : seen.dtype;
+    const dtype = this.#halfOf(seen) !== null ? "f32" : seen.dtype;
     if (dtype !== kind && !counted) g.refuse("type");
   }
 

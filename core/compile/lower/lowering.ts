@@ -5,7 +5,7 @@ import type { Drops, RecordedValue } from "../../../ffi/trace.ts";
 import type { Reason } from "../../../ffi/tape.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
 import { Builder, type Shape } from "../builder.ts";
-import type { Kind, Pointwise, Ref } from "../graph.ts";
+import { isHalf, type Kind, type Pointwise, type Ref } from "../graph.ts";
 import { rounded } from "./half.ts";
 import { Refused } from "../refused.ts";
 
@@ -85,7 +85,8 @@ export class Lowering {
   mask(shape: Shape, share: number): Ref {
     if (share >= 1) this.refuse("random");
     const scaled = this.div(this.drawn(shape, 1 - share), num(1 - share));
-    return this.drops?.like?.dtype === "bf16" ? rounded(this.b, scaled) : scaled;
+    const dtype = this.drops?.like?.dtype ?? "f32";
+    return isHalf(dtype) ? rounded(this.b, scaled, dtype) : scaled;
   }
 
   /** Ones with this probability, else zeros: new ones in every step. */
@@ -100,10 +101,10 @@ export class Lowering {
     return this.b.permute(drawn, order.map((_, d) => order.indexOf(d)));
   }
 
-  /** Memory for drawn numbers: of bf16 as many are drawn as of f32. */
+  /** Memory for drawn numbers: of half precision as many are drawn as of f32. */
   #room(shape: Shape, like: Tensor | null): Tensor {
     if (like === null) return this.#own(uninitialised(shape));
-    return like.dtype === "bf16" ? this.#own(toDtype(like, "f32")) : like;
+    return isHalf(like.dtype) ? this.#own(toDtype(like, "f32")) : like;
   }
 
   #own(t: Tensor): Tensor {

@@ -1,5 +1,5 @@
 // Ops that only move numbers: views, pieces, what is put together.
-import type { Ref } from "../graph.ts";
+import { isHalf, type Ref } from "../graph.ts";
 import { type Lowering, num, type Rule, type Rules } from "./lowering.ts";
 
 const same: Rule = (_g, x: Ref) => x;
@@ -165,7 +165,7 @@ function interleaved(g: Lowering, x: Ref, times: number, dim: number | null): Re
 /** A change of type: whole numbers and truth values become f32. */
 const typed: Rule = (g, x: Ref) => {
   const { dtype } = g.results[0];
-  if (dtype === "f32" || dtype === "bf16" && !g.exact) return g.float(x); // rounded behind the rule
+  if (dtype === "f32" || isHalf(dtype) && !g.exact) return g.float(x); // rounded behind the rule
   if (dtype === g.kind(x)) return x;
   return dtype === "bool" ? g.truth(x) : g.refuse("type");
 };

@@ -41,6 +41,15 @@ const RULES: Partial<Record<Pointwise, Rule>> = {
     const up = s.pure("addInt", [s.pure("addInt", [a, s.bits(0x7fff)]), odd]);
     return s.select(s.compare("ne", a, a), a, s.and(up, s.bits(0xffff0000)));
   },
+  f16: (s, a) => {
+    // Adding a large number leaves as many bits as f16 has of a number of this size.
+    const size = s.and(a, s.bits(0x7fffffff)), power = s.and(a, s.bits(0x7f800000));
+    const large = s.times(s.select(s.compare("lt", power, s.number(2 ** -14)), s.number(2 ** -14), power), s.number(1.5 * 2 ** 13));
+    const near = s.minus(s.plus(size, large), large);
+    const known = s.select(s.compare("ge", size, s.number(65520)), s.number(Infinity), near);
+    const signed = s.pure("or", [known, s.and(a, s.bits(SIGN))]);
+    return s.select(s.compare("ne", a, a), a, signed);
+  },
   add: (s, a, b) => s.plus(a, b),
   sub: (s, a, b) => s.minus(a, b),
   mul: (s, a, b) => s.times(a, b),

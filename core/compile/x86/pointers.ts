@@ -1,4 +1,5 @@
 // The pointers of a nest of loops, and how a vector is read and written through them.
+import { BYTES } from "../kernel.ts";
 import type { Walk } from "../kernel.ts";
 import type { Accesses } from "./allocation.ts";
 import { R10, R12, R13, R14, R8, R9, RAX, RCX, RDI, RDX, RSI, RSP } from "./assembler.ts";
@@ -15,7 +16,7 @@ const SURVIVE = [R12, R13], SURVIVING_INDEX = R14;
 const REGISTERS = [RDX, RSI, RDI, R8, R9, R12, R13, R14];
 const FARTHEST = 0x7fff0000;
 
-export const BYTES = { f32: 4, i64: 8, bool: 1 } as const;
+
 
 interface Pointer {
   readonly slot: number;

@@ -7,7 +7,7 @@ import { AVX2, type Memory, VECTOR } from "./encodings.ts";
 import { Expressions } from "./expressions.ts";
 import { printGroup } from "./group.ts";
 import { lanesMask, loadLanes, TAIL } from "./panels.ts";
-import { BYTES } from "./pointers.ts";
+import { BYTES } from "../kernel.ts";
 import type { Printer } from "./printer.ts";
 import { type Step, Steps } from "./steps.ts";
 
