@@ -6,7 +6,7 @@ const f32 = Math.fround;
 const bits = new Uint32Array(1), float = new Float32Array(bits.buffer);
 
 /** The nearest number of bf16, the even one of two. */
-export function roundedNumber(x: number): number {
+function roundedNumber(x: number): number {
   if (Number.isNaN(x)) return x;
   float[0] = x;
   bits[0] = bits[0] + 0x7fff + (bits[0] >>> 16 & 1) & 0xffff0000;

@@ -1,5 +1,5 @@
 // Graphs and plans computed in plain TypeScript, number by number, to compare what fusing and placing make of a graph.
-import { roundedNumber } from "../../../core/compile/fold.ts";
+import { roundedTo } from "../../../core/compile/fold.ts";
 import { count, rowMajor } from "../../../core/compile/access.ts";
 import type { Graph, Node, Ref } from "../../../core/compile/graph.ts";
 import type { CallPart, CallTensor, Home } from "../../../core/compile/program.ts";
@@ -41,7 +41,8 @@ const OPS: Readonly<Record<string, (...args: number[]) => number>> = {
   sin: Math.sin,
   cos: Math.cos,
   floor: Math.floor,
-  bf16: roundedNumber,
+  bf16: (a) => roundedTo("bf16", a),
+  f16: (a) => roundedTo("f16", a),
   float: (a) => a,
   add: (a, b) => a + b,
   sub: (a, b) => a - b,

@@ -26,6 +26,7 @@ export const TORCH: Record<Exclude<Pointwise, "float">, Op> = {
   cos: aten("cos(Tensor self) -> Tensor"),
   floor: aten("floor(Tensor self) -> Tensor"),
   bf16: (a) => scope(() => toCopy(toCopy(a, "bf16"), "f32")),
+  f16: (a) => scope(() => toCopy(toCopy(a, "f16"), "f32")),
   add: (a, b) => add(a, b),
   sub: (a, b) => sub(a, b),
   mul: aten("mul.Tensor(Tensor self, Tensor other) -> Tensor"),
