@@ -8,7 +8,7 @@ import type { VectorKernel } from "./kernel.ts";
 import type { CallResult, CallTensor } from "./program.ts";
 
 const BMM = "bmm(Tensor self, Tensor mat2) -> Tensor";
-/** Of half precision, added up and left as f32. */
+/** libtorch adds these up as f32, of half precision, and leaves them so. */
 const WIDENED_BMM = "bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor";
 
 const nameOf = (schema: string): string => schema.split("(")[0];
@@ -71,10 +71,14 @@ export function callBmm(
       : { ...tensor, own: false, sizes: [outer, rows, columns], strides: [step, ...steps] };
   };
   // The same value may be both operands, in two forms.
-  const values = [{ ref: -1 }, { ref: -2 }], widens = draft.graph.nodes[ref].half === undefined &&
-    isHalf(draft.stridesOf(a).kind);
+  const values = [{ ref: -1 }, { ref: -2 }],
+    widens = draft.graph.nodes[ref].half === undefined &&
+      isHalf(draft.stridesOf(a).kind);
   const schema = widens ? WIDENED_BMM : BMM;
-  callFor(draft, ref, schema, widens ? [...values, "f32"] : values, [[-1, turned(a, transposeA)], [-2, turned(b, transposeB)]]);
+  callFor(draft, ref, schema, widens ? [...values, "f32"] : values, [[-1, turned(a, transposeA)], [
+    -2,
+    turned(b, transposeB),
+  ]]);
 }
 
 /** One stride over all dimensions before the last two; a copy where there is none. */

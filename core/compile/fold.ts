@@ -26,7 +26,8 @@ function roundedToF16(x: number): number {
   return x < 0 || Object.is(x, -0) ? -rounded : rounded;
 }
 
-export const roundedTo = (half: Half, x: number): number => half === "bf16" ? roundedNumber(x) : roundedToF16(x);
+export const roundedTo = (half: Half, x: number): number =>
+  half === "bf16" ? roundedNumber(x) : roundedToF16(x);
 
 const FUNCTIONS: Partial<Record<Pointwise, (...args: number[]) => number>> = {
   neg: (a) => -a,

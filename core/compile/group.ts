@@ -29,7 +29,7 @@ export interface Memory {
   readonly graph: Graph;
   /** The number of the buffer that a value lies in, or will lie in; null where it lies in none. */
   bufferOf(ref: Ref): number | null;
-  /** What lies in a buffer. */
+  /** The type of what lies in a buffer is this. */
   kindOf(buffer: number): Walk["kind"];
 }
 

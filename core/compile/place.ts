@@ -109,7 +109,8 @@ function overwritten(
         if (one.op !== "load") return true;
         const { from } = one as { from: Walk };
         if (from.slot !== read) return true;
-        return i <= stage && from.kind === store.kind && from.offset === store.offset && String(from.strides) === String(store.strides);
+        return i <= stage && from.kind === store.kind && from.offset === store.offset &&
+          String(from.strides) === String(store.strides);
       })
     );
     // Another value may have taken its place already.

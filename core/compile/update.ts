@@ -69,7 +69,7 @@ class Loop {
     return this.op("mul", gradient, factor);
   }
 
-  /** What was there stays where the step is left out. */
+  /** The value goes there, unless the step is left out. */
   storeUnless(found: number, value: Operand, before: Operand, slot: number): void {
     const left = this.op("gt", this.only(found), this.number(0));
     this.store(this.op("where", left, before, value), slot);
@@ -96,7 +96,10 @@ export function adamKernel(
   { beta1, beta2, eps, decay, decoupled }: AdamNumbers,
   onDevice: OnDevice | null = null,
 ): GroupKernel {
-  const loop = new Loop(piece), { op, number } = loop, [mean, squares] = piece.state, counted = onDevice !== null;
+  const loop = new Loop(piece),
+    { op, number } = loop,
+    [mean, squares] = piece.state,
+    counted = onDevice !== null;
   const before = loop.load(piece.weights);
   let weight = before, gradient = loop.load(piece.gradient);
   if (onDevice) gradient = loop.clipped(gradient, onDevice);

@@ -369,7 +369,10 @@ function capture(
     saver: { hold: nothing },
     guard: { reads: false, refuse: () => null },
     inspect: null,
-    optimizer: { ...optimizer, step: (_, found = null, clip = null) => optimizer.onDevice!.queue(found, clip) },
+    optimizer: {
+      ...optimizer,
+      step: (_, found = null, clip = null) => optimizer.onDevice!.queue(found, clip),
+    },
   };
   const watch: StepWatch = {
     observe({ output, loss }, { target }) {

@@ -94,9 +94,13 @@ function updateOnGpu(
   const aligned = (other: number) => other < slot && tensors[other].offset % 4 === 0;
   const made = openCuda(kernels, slot + 3, aligned, device);
   if ("refused" in made) return optimizer;
-  const code = made.code(kernels), numbers = keep(zeros([3], { device })), nothing = keep(zeros([], { device }));
+  const code = made.code(kernels),
+    numbers = keep(zeros([3], { device })),
+    nothing = keep(zeros([], { device }));
   [...tensors, numbers].forEach((tensor, i) => code.setSlot(i, tensor));
-  const [rate, count, longest] = [LEARNING_RATE, COUNT, LONGEST].map((place) => keep(select(numbers, 0, place)));
+  const [rate, count, longest] = [LEARNING_RATE, COUNT, LONGEST].map((place) =>
+    keep(select(numbers, 0, place))
+  );
   const begin = () => void optimizer.advance!();
   let limit = 1;
   fill_(longest, limit);

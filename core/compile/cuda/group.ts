@@ -50,7 +50,7 @@ interface Body {
 
 const fourOf = (kind: Walk["kind"]): string => kind === "f32" ? "float4" : "ushort4";
 
-/** What was read, as a group computes with it. */
+/** A group computes with this in place of what it reads. */
 function asFloat(kind: Walk["kind"], read: string): string {
   switch (kind) {
     case "f32":
@@ -153,7 +153,8 @@ class Group {
   }
   /** Four numbers side by side, at a multiple of their bytes. */
   #inFours({ slot, offset, strides, kind }: Walk): boolean {
-    return (kind === "f32" || isHalf(kind)) && strides.at(-1) === 1 && this.aligned(slot) && offset % 4 === 0 &&
+    return (kind === "f32" || isHalf(kind)) && strides.at(-1) === 1 && this.aligned(slot) &&
+      offset % 4 === 0 &&
       strides.slice(0, -1).every((stride) => stride % 4 === 0);
   }
 

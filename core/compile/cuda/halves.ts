@@ -7,7 +7,7 @@ import { type Graph, type Half, isHalf, type Node, type Ref, withNodes } from ".
 import { argsOf, liveIn } from "../uses.ts";
 import { count } from "../access.ts";
 
-/** Where the weights lie in their one vector. */
+/** The weights lie in one vector, each from its start on. */
 export interface Weights {
   readonly starts: readonly number[];
   readonly elements: number;
@@ -23,7 +23,9 @@ const KEEPING: ReadonlySet<string> = new Set([
 const VIEWS: ReadonlySet<string> = new Set(["reshape", "expand", "permute", "slice", "stop"]);
 
 /** Statistics and weights of a norm stay f32: these of its arguments and results are of half precision. */
-const MIXED: Readonly<Record<string, { readonly args: readonly number[]; readonly results: readonly number[] }>> = {
+const MIXED: Readonly<
+  Record<string, { readonly args: readonly number[]; readonly results: readonly number[] }>
+> = {
   native_batch_norm: { args: [0], results: [0] },
   native_batch_norm_backward: { args: [0, 1], results: [0] },
 };
@@ -109,7 +111,7 @@ class Halver {
     return refs.every((ref) => this.#halfOf(ref) === half || this.#isNumberOf(ref, half)) ? half : null;
   }
 
-  /** What everybody rounds this value to who reads it, before anything else is done with it; else null. */
+  /** Everybody who reads this value rounds it to this type before anything else is done with it; null where not. */
   #ends(ref: Ref): Half | null {
     if (this.#results.has(ref) || this.#gradients.has(ref)) return null;
     const ends = this.#users[ref].flatMap((user): (Half | null)[] => {
@@ -129,7 +131,16 @@ class Halver {
       const start = this.weights!.starts[index], whole = this.#wholeOf(half);
       const elements = count(shape);
       const part = this.#add({
-        ...{ op: "slice", args: [whole], dim: 0, start, end: start + elements, shape: [elements], kind, half },
+        ...{
+          op: "slice",
+          args: [whole],
+          dim: 0,
+          start,
+          end: start + elements,
+          shape: [elements],
+          kind,
+          half,
+        },
       });
       return shape.length === 1 ? part : this.#add({ op: "reshape", args: [part], shape, kind, half });
     }
@@ -169,7 +180,12 @@ class Halver {
 
   #gemm(node: Node & { op: "gemm" }, ref: Ref): Ref {
     const half = this.#common(node.args);
-    if (half === null) return this.#add({ ...node, args: node.args.map((arg) => this.#asWide(arg)) as [Ref, Ref] });
+    if (half === null) {
+      return this.#add({
+        ...node,
+        args: node.args.map((arg) => this.#asWide(arg)) as [Ref, Ref],
+      });
+    }
     const rounds = this.#ends(ref) === half && !this.#becomesGradient(ref);
     return this.#add(rounds ? { ...node, half } : node);
   }
@@ -177,14 +193,18 @@ class Halver {
   #becomesGradient(ref: Ref): boolean {
     const users = this.#users[ref];
     return users.length === 1 &&
-      (isHalf(this.graph.nodes[users[0]].op) ? this.#isOnlyGradient(users[0]) : this.#becomesGradient(users[0]));
+      (isHalf(this.graph.nodes[users[0]].op)
+        ? this.#isOnlyGradient(users[0])
+        : this.#becomesGradient(users[0]));
   }
 
   /** add(x w^T, bias) that is rounded: one call of libtorch's. */
   #biased({ args, shape, kind }: Node & { args: readonly Ref[] }, ref: Ref): Ref | null {
     const half = this.#ends(ref);
     if (half === null || shape.length !== 2) return null;
-    const at = args.findIndex((arg) => this.graph.nodes[arg].op === "gemm"), gemm = args[at], bias = args[1 - at];
+    const at = args.findIndex((arg) => this.graph.nodes[arg].op === "gemm"),
+      gemm = args[at],
+      bias = args[1 - at];
     if (at < 0 || this.#users[gemm].length > 1 || this.#results.has(gemm)) return null;
     const { args: [x, w], transposeA, transposeB } = this.graph.nodes[gemm] as Node & { op: "gemm" };
     if (transposeA || !transposeB) return null;
@@ -204,7 +224,9 @@ class Halver {
       results.every((one) => {
         const result = this.graph.nodes[one];
         if (mixed && !mixed.results.includes(result.op === "result" ? result.index : 0)) return true;
-        return result.kind !== "f32" || this.#users[one].every((user) => this.graph.nodes[user].op === "result") ||
+        return result.kind !== "f32" || this.#users[one].every((user) =>
+          this.graph.nodes[user].op === "result"
+        ) ||
           this.#ends(one) === half;
       });
     if (half !== null && (ALWAYS.test(name) || rounds())) {

@@ -12,7 +12,7 @@ const into = {
   bmm: aten("bmm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)"),
 };
 
-/** Of half precision, added up and left as f32. */
+/** libtorch adds these up as f32, of half precision, and leaves them so. */
 const widened = {
   mm: aten("mm.dtype_out(Tensor self, Tensor mat2, ScalarType out_dtype, *, Tensor(a!) out) -> Tensor(a!)"),
   bmm: aten("bmm.dtype_out(Tensor self, Tensor mat2, ScalarType out_dtype, *, Tensor(a!) out) -> Tensor(a!)"),

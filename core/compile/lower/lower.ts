@@ -195,7 +195,8 @@ class Pass {
     }
     if (this.#isHeld(op)) return;
     const rule = ruleOf(op, g.exact) ?? g.refuse(RANDOM.test(schema.name) ? "random" : "unknown");
-    const half = this.#halfOf(g.results[0]), rounds = half !== null && ROUNDS_OPERANDS.test(schema.name) ? half : null;
+    const half = this.#halfOf(g.results[0]),
+      rounds = half !== null && ROUNDS_OPERANDS.test(schema.name) ? half : null;
     const args = op.args.map((value, i) =>
       this.#argument(value, { overwritten: i === 0 && OVERWRITING.has(schema.name), rounds })
     );

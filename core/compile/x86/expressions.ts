@@ -44,7 +44,10 @@ const RULES: Partial<Record<Pointwise, Rule>> = {
   f16: (s, a) => {
     // Adding a large number leaves as many bits as f16 has of a number of this size.
     const size = s.and(a, s.bits(0x7fffffff)), power = s.and(a, s.bits(0x7f800000));
-    const large = s.times(s.select(s.compare("lt", power, s.number(2 ** -14)), s.number(2 ** -14), power), s.number(1.5 * 2 ** 13));
+    const large = s.times(
+      s.select(s.compare("lt", power, s.number(2 ** -14)), s.number(2 ** -14), power),
+      s.number(1.5 * 2 ** 13),
+    );
     const near = s.minus(s.plus(size, large), large);
     const known = s.select(s.compare("ge", size, s.number(65520)), s.number(Infinity), near);
     const signed = s.pure("or", [known, s.and(a, s.bits(SIGN))]);

@@ -16,8 +16,6 @@ const SURVIVE = [R12, R13], SURVIVING_INDEX = R14;
 const REGISTERS = [RDX, RSI, RDI, R8, R9, R12, R13, R14];
 const FARTHEST = 0x7fff0000;
 
-
-
 interface Pointer {
   readonly slot: number;
   /** Bytes from one step of each outer dimension to the next. */
