@@ -1,5 +1,6 @@
 // Finds a model's weights in a checkpoint and compares them with what a model expects.
 import { UserError } from "../base/errors.ts";
+import type { Positions } from "./positions.ts";
 import { TensorData, type Value } from "./value.ts";
 
 interface StateDict {
@@ -118,6 +119,8 @@ export interface Fresh {
   head(name: string): boolean;
   /** It is new where the file does not have it, as an adapter is. */
   maybe(name: string): boolean;
+  /** They are fitted to the model's images. */
+  readonly positions?: Positions;
   /** Says what to do about tensors that don't fit; null where the ordinary advice is best. */
   advice(misfits: readonly string[]): string | null;
 }

@@ -1,12 +1,13 @@
 // Converts between live training state and a checkpoint's tree. The tree has PyTorch's own keys, so that
 // torch.load and load_state_dict take it as it is, and ours under "hpctrain".
 import { noGrad } from "../../ffi/autograd.ts";
-import { borrowBytes, readBytes, toDevice, uninitialised, writeBytes } from "../../ffi/make.ts";
+import { borrowBytes, readBytes, toDevice, toNumbers, uninitialised, writeBytes } from "../../ffi/make.ts";
 import { copy_ } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { dict, field, memoryStorage, OrderedDict, tensorBytes, TensorData, type Value } from "./value.ts";
 import { UserError } from "../base/errors.ts";
 import { isAdapter, mergeAdapters } from "./adapters.ts";
+import { type Positions, resampled } from "./positions.ts";
 import { matchOptimizer } from "./optimizer_state.ts";
 import { knownNames } from "./known_names.ts";
 import { compareStateDicts, findStateDict, type Fresh, leaveOut, withoutWrappers } from "./state_dict.ts";
@@ -235,11 +236,15 @@ function match(whole: Named, root: Value, path: string, fresh?: Fresh): Matched 
   const saved = wanted.some(({ name }) => isAdapter(name)) ? given : mergeAdapters(root, given);
   const unwrapped = withoutWrappers(wanted, saved);
   const known = knownNames(wanted, unwrapped.tensors);
+  const fitted = fresh?.positions && fittedPositions(known.tensors, fresh.positions, {
+    path,
+    own: field(root, "hpctrain") instanceof Map,
+  });
   const left = fresh && leaveOut(wanted, known.tensors, fresh);
   const tensors = left?.tensors ?? known.tensors;
   const named = left ? whole.filter(([name]) => !left.names.has(name)) : whole;
   const all = named.map(([name, t]) => ({ name, shape: t.shape, dtype: t.dtype }));
-  const notices = [unwrapped.notice, known.notice, left?.notice].filter((one) => one !== undefined);
+  const notices = [unwrapped.notice, known.notice, fitted, left?.notice].filter((one) => one !== undefined);
   const notice = notices.length > 0 ? notices.join("\n") : undefined;
   // Some writers store a tied weight once: its other names may be missing.
   const first = new Map<Tensor, string>();
@@ -249,6 +254,25 @@ function match(whole: Named, root: Value, path: string, fresh?: Fresh): Matched 
   const expected = all.filter(({ name }, i) => tensors.has(name) || first.get(named[i][1]) === name);
   compareStateDicts(expected, tensors, path, fresh?.advice);
   return { put: () => first.forEach((name, t) => copyInto(t, tensors.get(name)!)), notice };
+}
+
+/** Replaces them; says so where they are others. */
+function fittedPositions(
+  tensors: Map<string, TensorData>,
+  positions: Positions,
+  from: { readonly path: string; readonly own: boolean },
+): string | undefined {
+  const saved = tensors.get(positions.name);
+  if (saved === undefined) return undefined;
+  const numbers = () =>
+    scope(() => {
+      const t = uninitialised(saved.shape, { dtype: saved.dtype });
+      copyInto(t, saved);
+      return toNumbers(t);
+    });
+  const made = resampled(saved, numbers, positions, from);
+  if (made) tensors.set(positions.name, made.tensor);
+  return made?.notice;
 }
 
 interface Resumed {

@@ -2,6 +2,7 @@
 import type { DType } from "../../ffi/dtype.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Module } from "./nn/module.ts";
+import type { Positions } from "../checkpoint/positions.ts";
 import { writePt } from "../checkpoint/pt.ts";
 import { toData } from "../checkpoint/training_state.ts";
 import { OrderedDict } from "../checkpoint/value.ts";
@@ -75,6 +76,11 @@ export interface Model {
   readonly draws?: boolean;
   /** The last block in two steps: its logits can be computed for some tokens at a time. */
   readonly head?: Head;
+  /**
+   * Weights that were trained with images of another size are fitted to them.
+   * @internal
+   */
+  readonly positions?: Positions;
   /** One line: layers, parameters. */
   describe(): string;
 }
@@ -114,7 +120,9 @@ export function model(
   name: string,
   root: Module,
   blocks: readonly Block[],
-  more: { layers: string; convolutional?: boolean; channelsLastOnCpu?: boolean; head?: Head },
+  more:
+    & { layers: string }
+    & Partial<Pick<Model, "convolutional" | "channelsLastOnCpu" | "head" | "positions">>,
 ): Model {
   return {
     name,
@@ -123,6 +131,7 @@ export function model(
     convolutional: more.convolutional ?? false,
     channelsLastOnCpu: more.channelsLastOnCpu,
     head: more.head,
+    positions: more.positions,
     describe: () => `${name}: ${more.layers}, ${parameterCount(root).toLocaleString("en-US")} parameters`,
   };
 }

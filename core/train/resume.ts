@@ -191,6 +191,7 @@ function freshIn(model: Model, config: Config): Fresh {
   return {
     head: matcher(patterns),
     maybe: isAdapter,
+    positions: model.positions,
     advice(misfits) {
       if (misfits.length === 0) return null;
       if (wanted !== "") {

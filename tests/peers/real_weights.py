@@ -90,9 +90,19 @@ for name, sizes, kind in (("resnet18", (64, 128, 256, 512), "basic"), ("resnet50
     resnet.save_pretrained(f"{folder}/{name}")
     os.rename(f"{folder}/{name}/model.safetensors", f"{folder}/huggingface-{name}.safetensors")
     told(f"huggingface-{name}.safetensors", resnet, images)
+def timm_vit(size=32):
+    return timm.models.VisionTransformer(img_size=size, patch_size=8, embed_dim=32, depth=2, num_heads=2, num_classes=5)
+
+
+result["resized"] = []
+for size in (32, 64), (64, 64), (24, 24), (56, 16), (104, 40):
+    fitted, pixels = drawn(timm_vit()), torch.randn(2, 3, *size, generator=torch.manual_seed(7))
+    fitted.set_input_size(img_size=size)
+    with torch.no_grad():
+        result["resized"].append({"size": size, "images": pixels.flatten().tolist(), "logits": fitted.eval()(pixels).flatten().tolist(),
+                                  "positions": fitted.pos_embed.flatten().tolist()})
 written("torchvision-vit.pt", drawn(torchvision_vit()), images)
-written("timm-vit.safetensors", drawn(timm.models.VisionTransformer(
-    img_size=32, patch_size=8, embed_dim=32, depth=2, num_heads=2, num_classes=5)), images)
+written("timm-vit.safetensors", drawn(timm_vit()), images)
 vit = drawn(transformers.ViTForImageClassification(transformers.ViTConfig(**VIT)))
 written("huggingface-vit.pt", vit, images)
 vit.save_pretrained(f"{folder}/vit")

@@ -82,13 +82,15 @@ class Tokens extends Module {
   readonly patches: Conv2d;
   readonly positions: Tensor;
   readonly drop: Dropout;
+  readonly grid: { readonly rows: number; readonly columns: number };
   readonly #sequence: number[];
   readonly #firsts: number[];
   readonly #pad: ((x: Tensor) => Tensor) | null;
 
   constructor({ channels, height, width, patch, embed, dropout = 0, padding = "zeros" }: VitSizes) {
     super();
-    const count = Math.ceil(height / patch) * Math.ceil(width / patch);
+    this.grid = { rows: Math.ceil(height / patch), columns: Math.ceil(width / patch) };
+    const count = this.grid.rows * this.grid.columns;
     const { sizes } = frameAround([height, width], patch);
     this.#pad = sizes && padder(sizes, padding);
     this.first = this.parameter("class_token", zeros([1, 1, embed]));
@@ -146,6 +148,7 @@ export function vit(sizes: VitSizes): Model {
     block("head", new Group({ norm, head }), (x) => head.forward(select(norm.forward(x), 1, 0))),
   ];
   return model("vit", root, blocks, {
+    positions: { name: "encoder.pos_embedding", ...tokens.grid, others: 1 },
     layers: `${sizes.layers} layers, ${sizes.embed} wide, ${sizes.heads} heads, patches of ${sizes.patch}`,
   });
 }

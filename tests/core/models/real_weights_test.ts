@@ -27,6 +27,12 @@ interface Real {
   readonly tokens: number[];
   readonly files: Record<string, number[]>;
   readonly adapters: Record<string, Adapted>;
+  readonly resized: readonly {
+    readonly size: readonly [number, number];
+    readonly images: number[];
+    readonly logits: number[];
+    readonly positions: number[];
+  }[];
 }
 
 open();
@@ -100,6 +106,30 @@ for (const [file, logits] of Object.entries(real.files)) {
       notice,
     );
     assert(apart(answer(model), logits) < 1e-5, `${apart(answer(model), logits)}`);
+    model.root.free();
+  });
+}
+
+for (const { size, images, logits, positions } of real.resized) {
+  Deno.test(`timm's ViT for images of 32 x 32 starts for ${size.join(" x ")}, with timm's positions and logits`, () => {
+    const { model: chosen } = settings("--model", "vit", ...FLAGS.vit.split(" "));
+    const model = createModel(chosen, { ...IMAGES, input: { shape: [3, ...size], dtype: "f32" } });
+    const path = `${folder}/timm-vit.safetensors`, named = model.root.stateDict();
+    using file = openCheckpoint(path);
+    const never = () => false;
+    const fresh = { head: never, maybe: never, advice: () => null, positions: model.positions };
+    const { notice = "" } = loadWeights(named, file.root, path, fresh);
+    assert(
+      notice.includes(`4 x 4 patches in the file: resampled to ${size[0] / 8} x ${size[1] / 8}`),
+      notice,
+    );
+    const own = [...toNumbers(new Map(named).get("encoder.pos_embedding")!)];
+    assert(apart(own, positions) < 1e-5, `positions: ${apart(own, positions)}`);
+    model.root.train(false);
+    const made = scope(() => [
+      ...toNumbers(noGrad(() => forward(model, tensorOf(images, [2, 3, ...size]))) as Tensor),
+    ]);
+    assert(apart(made, logits) < 1e-5, `logits: ${apart(made, logits)}`);
     model.root.free();
   });
 }
