@@ -1,6 +1,7 @@
 import { errorText, native } from "./abi.ts";
 import { setAbiVersion } from "./aten.ts";
 import { LibraryError } from "./errors.ts";
+import { callsByStruct } from "./object_results.ts";
 import type { Libtorch } from "./libraries/find.ts";
 import { mainOf, preload, settleSpin } from "./preload.ts";
 
@@ -63,7 +64,10 @@ export const sinceAbi213 = {
   newBox: { name: "torch_new_stable_ivalue", parameters: ["pointer"], result: "i32", optional: true },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** C++ symbols of libtorch_cpu.so. Seen in 2.10.0 and 2.15.0 (x86-64, wheels of PyPI). */
+/**
+ * C++ symbols of libtorch_cpu.so. Seen in 2.10.0 and 2.15.0 (wheels of PyPI; x86-64, and 2.15.0 on aarch64). A function that
+ * returns an object has the place for it as its first parameter: object_results.ts.
+ */
 export const mangledTorch = {
   setAutocast: {
     name: "_ZN2at8autocast20set_autocast_enabledEN3c1010DeviceTypeEb",
@@ -328,8 +332,7 @@ export function openLibtorch(lib: Libtorch): void {
   setAbiVersion(native.abiVersion());
   if (!native.errorText) catchNativeErrors();
   if (!native.newBox) native.newBox = allocateBox;
-  // Elsewhere a C++ object is returned through a register that this call can't set.
-  if (Deno.build.arch !== "x86_64") native.addUnboxed = null;
+  if (Deno.build.arch !== "x86_64") Object.assign(native, callsByStruct(main, mangledTorch));
   opened = lib;
 }
 

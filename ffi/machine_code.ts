@@ -113,12 +113,25 @@ export function pagesOfProcess(bytes: Uint8Array): bigint | null {
   const at = mmap(0n, size, READ | WRITE, PRIVATE | ANONYMOUS, -1, 0n);
   if (at === FAILED) return null;
   viewOf(at, bytes.length).set(bytes);
-  if (mprotect(at, size, READ | EXECUTE) === 0) return at;
+  if (mprotect(at, size, READ | EXECUTE) === 0 && readAnew(at, size)) return at;
   munmap(at, size);
   return null;
 }
 
-/** Some systems refuse that written pages become executable, but map a file of memory. */
+const compilers = {
+  __clear_cache: { parameters: ["u64", "u64"], result: "void", optional: true },
+} as const satisfies Deno.ForeignLibraryInterface;
+let libgcc: Deno.DynamicLibrary<typeof compilers>["symbols"] | undefined;
+
+/** An x86-64 processor sees by itself that instructions were written; aarch64's are told. */
+function readAnew(at: bigint, size: bigint): boolean {
+  if (Deno.build.arch === "x86_64") return true;
+  libgcc ??= Deno.dlopen("libgcc_s.so.1", compilers).symbols;
+  libgcc.__clear_cache?.(at, at + size);
+  return libgcc.__clear_cache !== null;
+}
+
+/** Some systems refuse that written pages become executable, but map a file of memory; these the kernel makes anew. */
 export function pagesOfFile(bytes: Uint8Array): bigint | null {
   const { mmap, munmap, memfd_create, ftruncate, close } = libc();
   const size = BigInt(wholePages(bytes.length));

@@ -6,6 +6,7 @@ import { errorText, native, out, outAt } from "./abi.ts";
 import { fail, freed, tellingOf } from "./aten.ts";
 import { type DType, dtypeBytes, dtypeCode, isFloating } from "./dtype.ts";
 import { openedLibtorch } from "./library.ts";
+import { callsThird, LOADED, loaderAddress } from "./arm_calls.ts";
 import { Num } from "./scalar.ts";
 import { tape } from "./tape.ts";
 import { describe, Tensor } from "./tensor.ts";
@@ -109,7 +110,8 @@ function typeOf(a: Argument, names: Names): string | null {
 }
 
 // One verb of the C interface calls a virtual function and catches its exceptions, so the ops are called
-// through it. That verb hands its registers on as they are; its machine code is checked before it is trusted.
+// through it. Its machine code is checked before it is trusted: on x86-64 it must hand its registers on as they
+// are, on aarch64 call what loads them from the object (arm_calls.ts).
 
 type Call = (...args: unknown[]) => unknown;
 
@@ -123,7 +125,7 @@ export function guardedCall(schema: Schema): Call | null {
   return target === 0n ? null : compile(schema, words, target);
 }
 
-/** The first integer register holds the place of the result. */
+/** On x86-64 the first integer register holds the place of the result. */
 const INTEGERS = 5, FLOATS = 8;
 
 interface Word {
@@ -168,20 +170,40 @@ export const handsOn = (code: string): boolean => CODE.test(code);
 
 let known: boolean | undefined;
 
-/** False on other machines than x86-64, and where the verb's code is unknown. */
+const LOADS = Deno.build.arch === "aarch64";
+let loader: bigint | null = null;
+
+/** False where the verb's code is unknown, or there is no memory for what loads registers. */
 function guards(): boolean {
   if (known !== undefined) return known;
-  const at = Deno.build.arch === "x86_64" ? Deno.UnsafePointer.create(addressOf(VERB)) : null;
-  const code = new Uint8Array(at ? new Deno.UnsafePointerView(at).getArrayBuffer(64) : new ArrayBuffer(0));
-  return known = handsOn(code.toHex());
+  const at = Deno.UnsafePointer.create(addressOf(VERB));
+  const code = at ? new Deno.UnsafePointerView(at).getArrayBuffer(64) : new ArrayBuffer(0);
+  if (!LOADS) return known = handsOn(new Uint8Array(code).toHex());
+  if (callsThird(new Uint32Array(code))) loader = loaderAddress();
+  return known = loader !== null;
 }
 
 type Verb = (...args: (bigint | number)[]) => number;
 
+/** Puts the arguments where the loader finds them. */
+function loaded(pattern: string, target: bigint): Verb {
+  const call = bound("");
+  let integers = LOADED.integers, floats = LOADED.floats;
+  const places = [...pattern].map((letter) => letter === "w" ? integers++ : floats++);
+  return (at, ...words) => {
+    object[LOADED.target] = target;
+    for (let i = 0; i < words.length; i++) {
+      if (places[i] < LOADED.floats) object[places[i]] = words[i] as bigint;
+      else objectFloats[places[i]] = words[i] as number;
+    }
+    return call(at);
+  };
+}
+
 let verbs: Map<string, Verb> | undefined;
 
 function bound(pattern: string): Verb {
-  verbs ??= bind(Array.from({ length: INTEGERS }, (_, i) => "w".repeat(i + 1)));
+  verbs ??= bind(Array.from({ length: INTEGERS + 1 }, (_, i) => "w".repeat(i)));
   if (!verbs.has(pattern)) verbs.set(pattern, bind([pattern]).get(pattern)!);
   return verbs.get(pattern)!;
 }
@@ -220,10 +242,12 @@ function finder(): (name: string) => bigint {
 // Calls share this memory, since one runs at a time. It is outside of the heap, which moves.
 
 /**
- * The verb looks only at the object's first word, the address of its functions. The result is put in its
- * place.
+ * The verb looks only at the object's first word, the address of its functions. On x86-64 the result is put in
+ * the object's own place.
  */
-const object = new BigUint64Array(new ArrayBuffer(32));
+const object = new BigUint64Array(new ArrayBuffer(8 * LOADED.words));
+const objectFloats = new Float64Array(object.buffer);
+const resultWord = LOADS ? LOADED.result : 0;
 const objectAt = Deno.UnsafePointer.of(object);
 const objectAddress = Deno.UnsafePointer.value(objectAt);
 
@@ -283,7 +307,7 @@ function putSizes(slot: number, values: readonly number[]): bigint {
 
 function take(k: number): Tensor {
   const handle = native.operatorNew(8n);
-  word[0] = object[k];
+  word[0] = object[resultWord + k];
   native.copyOut(handle, wordAt, 8n);
   return new Tensor(handle);
 }
@@ -306,10 +330,11 @@ const runtime = {
 function compile(schema: Schema, words: readonly Word[], target: bigint): Call {
   // The verb calls the third of the class's functions.
   const functions = new BigUint64Array(new ArrayBuffer(24));
-  functions[2] = target;
+  functions[2] = loader ?? target;
   tables.push(functions);
   const table = Deno.UnsafePointer.value(Deno.UnsafePointer.of(functions));
-  const call = bound(words.map(({ integers, float }) => float ? "d" : "w".repeat(integers)).join(""));
+  const pattern = words.map(({ integers, float }) => float ? "d" : "w".repeat(integers)).join("");
+  const call = LOADS ? loaded(pattern, target) : bound(pattern);
   const names = Object.keys(runtime);
   const make = new Function(...names, "call", "table", "schema", source(schema, words));
   return make(...Object.values(runtime), call, table, schema);

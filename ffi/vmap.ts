@@ -8,7 +8,6 @@ import { tape } from "./tape.ts";
 import { alive, describe, Tensor } from "./tensor.ts";
 
 export const hasVmap = (): boolean =>
-  Deno.build.arch === "x86_64" &&
   [
     native.initAndPushLevel ?? native.initAndPushLevel210,
     native.pushLevel,

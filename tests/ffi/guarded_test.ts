@@ -3,6 +3,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { operator, schemaText } from "../../ffi/operators.ts";
 import { NativeError, UseAfterFree } from "../../ffi/errors.ts";
+import { callsThird, LOADER } from "../../ffi/arm_calls.ts";
 import { callSymbol, guardedCall, handsOn } from "../../ffi/scalar_calls.ts";
 import { tensor, toNumbers } from "../../ffi/make.ts";
 import { toDtype } from "../../ffi/ops.ts";
@@ -28,7 +29,6 @@ const schemas: Schema[] = registered().filter(({ namespace }) => namespace === "
   }
 });
 const functional = schemas.filter(({ args }) => args.every(({ memory }) => memory !== "written"));
-const x86 = Deno.build.arch === "x86_64";
 
 const call = (name: string, overload: string, ...args: unknown[]): Tensor => {
   const text = schemaText(`aten::${name}`, overload)!;
@@ -51,7 +51,6 @@ Deno.test("the linker's name of each op with a number is made from its schema", 
 
 Deno.test({
   name: "numbers, lists, optional values and several results go through registers and back",
-  ignore: !x86,
   fn() {
     scope(() => {
       const x = tensor([1, 2, 3, -4]), ones = tensor([1, 1, 1, 1]);
@@ -81,7 +80,6 @@ Deno.test({
 
 Deno.test({
   name: "what an op refuses is an error with its own words, of every op that takes a number",
-  ignore: !x86,
   fn() {
     const [before, refusals] = [liveTensors(), [] as string[]];
     let called = 0;
@@ -131,4 +129,37 @@ Deno.test("the verb's code is known in each libtorch from 2.10 to 2.15, and none
     assertEquals(handsOn(code.replace("488b07", "31f6488b07")), false); // xor %esi,%esi
     assertEquals(handsOn(code.replace("ff5010", "ff5018")), false); // another of its functions
   }
+});
+
+const words = (text: string) => Uint32Array.from(text.split(" "), (word) => Number.parseInt(word, 16));
+
+/** How the verb begins in aarch64's wheels of 2.10 and 2.15, up to its call. */
+const ARM_BEGINNINGS = [
+  "a9a47bfd 910003fd a90153f3 b4000100 f9400006 f94008c6 d63f00c0", // 2.10.0
+  "a9bc7bfd 910003fd a90153f3 b4000100 f9400006 f94008c6 d63f00c0", // 2.15.0
+].map(words);
+
+Deno.test("the verb's code for aarch64 is known, and none that calls another function or from another place is", () => {
+  for (const code of ARM_BEGINNINGS) {
+    assertEquals(callsThird(code), true);
+    const changed = (at: number, to: number) => callsThird(code.with(at, to));
+    const end = code.length;
+    assertEquals(changed(end - 2, 0xf9400cc6), false); // ldr x6, [x6, #24]: the fourth
+    assertEquals(changed(end - 3, 0xf9400026), false); // ldr x6, [x1]
+    assertEquals(changed(end - 1, 0xd63f00e0), false); // blr x7
+    assertEquals(changed(end - 4, 0xaa0103e0), false); // mov x0, x1
+    assertEquals(callsThird(code.subarray(0, end - 1)), false);
+  }
+  assertEquals(callsThird(new Uint32Array(8)), false);
+});
+
+Deno.test("registers of aarch64 are loaded by the instructions that GNU's assembler makes", () => {
+  const [move, target, result, d01, ...rest] = LOADER;
+  assertEquals(move, 0xaa0003f1); // mov x17, x0
+  assertEquals(target, 0xf9400630); // ldr x16, [x17, #8]
+  assertEquals(result, 0x91024228); // add x8, x17, #144
+  assertEquals(d01, 0x6d450620); // ldp d0, d1, [x17, #80]
+  assertEquals(rest.slice(3, 5), [0xa9410620, 0xa9420e22]); // ldp x0, x1, [x17, #16]; ldp x2, x3, [x17, #32]
+  assertEquals(rest.at(-1), 0xd61f0200); // br x16
+  assertEquals(LOADER.length, 12);
 });
