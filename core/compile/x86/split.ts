@@ -1,10 +1,12 @@
 // A kernel as several that can run at the same time: each has rows or columns of its own, and the bits are the same.
 import type { GemmKernel, GroupKernel, Instruction, Kernel, Stage, Walk } from "../kernel.ts";
 import type { Batch } from "./batches.ts";
-import { simplified } from "../walks.ts";
+import { simplified, walksOf } from "../walks.ts";
 
-/** Multiplications, and instructions' results, of about 50 us on one core: threads may take as long to meet. */
-const LEAST_GEMM = 1 << 22, LEAST_GROUP = 1 << 21;
+/** Multiplications, and instructions' results, of about 12 us on one core: threads that wait for work meet in 2 us. */
+const LEAST_GEMM = 1 << 20, LEAST_GROUP = 3 << 17;
+/** A number's way to or from memory takes as long as so many instructions. */
+const MEMORY = 4;
 /** Columns of a part, but for the last one: whole panels of a product, and whole cache lines. */
 const COLUMNS = 64;
 /** So few rows of a product keep a thread busy. */
@@ -94,7 +96,8 @@ function splitGroup(kernel: GroupKernel, parts: number): readonly Kernel[] {
   const group = simplified(kernel), { sizes, stages } = group;
   const has = (over: string) => stages.some((stage) => stage.reductions.some((one) => one.over === over));
   const elements = sizes.reduce((product, size) => product * size, 1);
-  const work = elements * stages.reduce((sum, { instructions }) => sum + instructions.length, 0);
+  const instructions = stages.reduce((sum, stage) => sum + stage.instructions.length, 0);
+  const work = elements * (instructions + MEMORY * walksOf(group).length);
   if (has("all") || has("row") && has("column")) return [kernel];
   const last = sizes.length - 1;
   const dim = has("column") || last === 0 && !has("row") ? last : 0;
