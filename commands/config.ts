@@ -6,6 +6,7 @@ import { type Resolved, resolveSettings } from "../core/settings/resolve.ts";
 import { ALL_SETTINGS, type Declared, readSetting, writeSetting } from "../core/settings/settings.ts";
 import { UserError } from "../core/base/errors.ts";
 import { helpLine } from "../core/settings/help.ts";
+import { loadSite, SITE_NAMES } from "../core/settings/sites.ts";
 import { describeLayout, loadPreset, PRESET_NAMES } from "../core/settings/presets.ts";
 import type { Command } from "./mod.ts";
 
@@ -40,6 +41,7 @@ export async function config(argv: string[]): Promise<number> {
     argv: argv.filter((word) => !own.includes(word)),
     env: Deno.env.toObject(),
     usage: USAGE,
+    job: { command: "train" },
   });
   const shown = options.changed
     ? ALL_SETTINGS.filter((declared) => differs(resolved, declared))
@@ -92,14 +94,14 @@ function print(text: string): number {
   return 0;
 }
 
-// `hpctrain presets`: lists the embedded presets, or prints one.
+// `hpctrain presets`: lists the embedded presets and sites, or prints one.
 
 const PRESETS_USAGE = "hpctrain presets [NAME]";
 
 export const presetsCommand: Command = {
   usage: PRESETS_USAGE,
-  examples: ["hpctrain presets", "hpctrain presets cpu > run.yaml"],
-  words: PRESET_NAMES,
+  examples: ["hpctrain presets", "hpctrain presets cpu > run.yaml", "hpctrain presets lumi > my-site.yaml"],
+  words: [...PRESET_NAMES, ...SITE_NAMES],
   run: presets,
 };
 
@@ -109,9 +111,20 @@ export async function presets(argv: string[]): Promise<number> {
   if (extra !== undefined) {
     throw new UserError("usage", `Unexpected argument "${extra}". Usage: ${PRESETS_USAGE}`);
   }
-  console.log(name === undefined ? tableOfPresets() : loadPreset(name, "hpctrain presets").source.trimEnd());
+  console.log(name === undefined ? `${tableOfPresets()}\n\n${tableOfSites()}` : sourceOf(name).trimEnd());
   return 0;
 }
+
+const sourceOf = (name: string): string =>
+  SITE_NAMES.some((known) => known === name)
+    ? loadSite(name, { kind: "default" }).source
+    : loadPreset(name, "hpctrain presets").source;
+
+const tableOfSites = (): string =>
+  [
+    "Clusters, for sbatch --site NAME:",
+    ...SITE_NAMES.map((name) => helpLine(name, loadSite(name, { kind: "default" }).about)),
+  ].join("\n");
 
 function tableOfPresets(): string {
   return PRESET_NAMES.map((name) => loadPreset(name))

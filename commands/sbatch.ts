@@ -25,12 +25,18 @@ export const OPTIONS = {
     value: "OPTION",
     help: "any option of sbatch, untouched, such as --sbatch-arg=--nice=100; may be given again",
   },
+  "srun-arg": {
+    kind: "text",
+    value: "OPTION",
+    help: "any option of srun, untouched, such as --srun-arg=--cpu-bind=cores; may be given again",
+  },
 } as const;
 
 export const command: Command = {
   usage: "hpctrain sbatch [COMMAND] [FLAGS] [--dry-run | --submit] [--output FILE]",
   examples: [
     "hpctrain sbatch --preset multi-node --nodes 2 --gpus-per-node 4 --time 04:00:00 --submit",
+    "hpctrain sbatch --site lumi --nodes 2 --account project_465000000 --time 04:00:00 --submit",
     "hpctrain sbatch --config run.yaml --preset single-gpu --output job.sh",
     "hpctrain sbatch --preset cpu-cluster --nodes 4 --ntasks-per-node 8 --dry-run",
   ],

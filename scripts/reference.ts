@@ -1,9 +1,10 @@
-// Writes the pages of docs/reference that are made from declarations: the commands, the exit codes and the kinds of
-// data. `deno run --allow-all scripts/reference.ts` makes them anew; a test compares them.
+// Writes the pages of docs/reference that are made from declarations: the commands, the exit codes, the kinds of
+// data and the sites. `deno run --allow-all scripts/reference.ts` makes them anew; a test compares them.
 import { type Command, type CommandEntry, COMMANDS } from "../commands/mod.ts";
 import { GROUPS } from "../commands/help.ts";
 import { EXIT, type ExitKind } from "../core/base/errors.ts";
 import { FORMATS } from "../core/data/formats.ts";
+import { loadSite, type Site, SITE_NAMES, type SiteNode } from "../core/settings/sites.ts";
 import { DATA_KINDS, type DataKind } from "../core/settings/formats.ts";
 
 const FOLDER = new URL("../docs/reference/", import.meta.url);
@@ -90,13 +91,63 @@ export function formatsTable(): string {
   return table(["kind", "endings", "what it is", "`--data-path` names"], rows);
 }
 
-const MARKS = ["<!-- formats: written by scripts/reference.ts -->", "<!-- end of formats -->"];
-
 /** The page of data with its table made anew. */
-export function withFormats(page: string): string {
-  const [before, rest] = page.split(MARKS[0]);
-  const after = rest.split(MARKS[1])[1];
-  return [before, MARKS[0], "\n\n", formatsTable(), "\n\n", MARKS[1], after].join("");
+export const withFormats = (page: string): string => withPart(page, "formats", formatsTable());
+
+function withPart(page: string, name: string, part: string): string {
+  const marks = [`<!-- ${name}: written by scripts/reference.ts -->`, `<!-- end of ${name} -->`];
+  const [before, rest] = page.split(marks[0]);
+  const after = rest.split(marks[1])[1];
+  return [before, marks[0], "\n\n", part, "\n\n", marks[1], after].join("");
+}
+
+export function sitesPart(): string {
+  const sites = SITE_NAMES.map((name) => loadSite(name, { kind: "default" }));
+  const rows = sites.map(({ name, gpu, cpu }) => [code(name), ofNode(gpu), ofNode(cpu)]);
+  return [
+    table(["`--site`", "a node with GPUs", "a node for ranks on CPUs"], rows),
+    ...sites.map(siteText),
+  ].join("\n\n");
+}
+
+function ofNode(node: SiteNode | null): string {
+  if (!node) return "";
+  const { gpus, cpus, architecture, domains, gpusBy, rankCpus } = node;
+  return gpus > 0
+    ? `${gpus} GPUs (${code(`--${gpusBy}`)}), ${cpus / gpus} CPUs a rank, ${architecture}${
+      rankCpus.length > 0 ? ", ranks bound by masks" : ""
+    }`
+    : `${cpus} CPUs, ${domains} ranks, one a NUMA domain, ${architecture}`;
+}
+
+function siteText({ name, about, gpu, cpu, notes, leftOut, sources }: Site): string {
+  const settings = (title: string, node: SiteNode | null, of: "settings" | "part" = "settings") =>
+    node && node[of].length > 0
+      ? [
+        `${title}:`,
+        table(
+          ["setting", "value"],
+          node[of].map((
+            { path, value },
+          ) => [
+            code(path),
+            [value].flat().map((one) => one === "" ? "none" : code(String(one))).join("<br>"),
+          ]),
+        ),
+      ]
+      : [];
+  const list = (title: string, items: readonly string[]) =>
+    items.length > 0 ? [`${title}:`, items.map((item) => `- ${item}`).join("\n")] : [];
+  return [
+    `### ${name}`,
+    `${about}.`,
+    ...settings("Jobs on GPUs", gpu),
+    ...settings("On fewer GPUs than a node has, instead", gpu, "part"),
+    ...settings("Jobs on CPUs", cpu),
+    ...list("It says", notes),
+    ...list("Left out", leftOut),
+    ...list("From", sources),
+  ].join("\n\n");
 }
 
 /** Every page or part of one that is made here: its file, and its text before it is formatted. */
@@ -105,6 +156,7 @@ export async function referencePages(): Promise<Record<string, string>> {
     "commands.md": await commandsPage(),
     "exit-codes.md": exitCodesPage(),
     "data.md": withFormats(Deno.readTextFileSync(new URL("data.md", FOLDER))),
+    "sites.md": withPart(Deno.readTextFileSync(new URL("sites.md", FOLDER)), "sites", sitesPart()),
   };
 }
 

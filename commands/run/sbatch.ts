@@ -24,6 +24,8 @@ import { planSweep, printSweepEnd } from "./sweep.ts";
 import { wholeNumber } from "../../core/cluster/sweep/search.ts";
 import { PLAN_OPTIONS } from "../sweep.ts";
 import { errBeside, refuseFolder, renderSlurm } from "../../core/cluster/script/slurm.ts";
+import { siteHint, siteLines } from "../../core/cluster/script/site.ts";
+import type { Site } from "../../core/settings/sites.ts";
 import { loadCommand } from "../mod.ts";
 import { command, OPTIONS } from "../sbatch.ts";
 
@@ -48,6 +50,7 @@ export interface PreparedJob {
   readonly script: string;
   /** Lines about the environment's settings. */
   readonly notes: readonly string[];
+  readonly site: Site | null;
   /** Settings of training; null where the job does another thing. */
   readonly trains: Resolved | null;
 }
@@ -62,7 +65,7 @@ export async function prepareJob(
   },
 ): Promise<PreparedJob> {
   const { name, command, options, untouched, short, usage, render } = scheduler;
-  const raw = [untouched, "env", "setup"];
+  const raw = [untouched, "srun-arg", "env", "setup"];
   const typed = readJobOptions(argv, options, { usage, raw, short });
   const { env, program } = around;
   const trains = typed.command === "train";
@@ -74,6 +77,7 @@ export async function prepareJob(
       ranks,
       usage,
       positionals: typed.command === "eval" ? 1 : 0,
+      job: { command: typed.command },
     });
   const plan = (resolved: ReturnType<typeof ask>) =>
     planJob({
@@ -84,14 +88,20 @@ export async function prepareJob(
       program,
       version: VERSION,
       env,
-      also: { args: typed.own[untouched], env: typed.own.env, setup: typed.own.setup },
+      also: {
+        args: typed.own[untouched],
+        srun: typed.own["srun-arg"],
+        env: typed.own.env,
+        setup: typed.own.setup,
+      },
       scheduler: name,
     });
   const { nodes, ranksPerNode } = plan(ask()).layout;
   const resolved = ask(nodes * ranksPerNode); // a preset's batch follows from the number of ranks
   const job = plan(resolved);
-  const notes = environmentLines(resolved);
-  return { typed, job, script: render(job), notes, trains: trains ? resolved : null };
+  const notes = [...environmentLines(resolved), ...siteLines(resolved, typed.command, name)];
+  const { site } = resolved;
+  return { typed, job, script: render(job), notes, site, trains: trains ? resolved : null };
 }
 
 /** Refuses now what the command itself would refuse when the job has waited for its turn. */
@@ -184,6 +194,9 @@ async function prepareArray(
   return { ...prepared, job, script: scheduler.render(job) };
 }
 
+/** Lines about a run's own environment would be the same for all. */
+const arraysNotes = ({ notes, site }: PreparedJob): readonly string[] => site === null ? [] : notes;
+
 const schedulerOf = async (pbs: boolean): Promise<Scheduler> => pbs ? (await import("./qsub.ts")).PBS : SLURM;
 
 export async function asArray(
@@ -191,7 +204,9 @@ export async function asArray(
 ): Promise<number> {
   const { folder, remaining, pbs, how, output } = request;
   const scheduler = await schedulerOf(pbs);
-  const { job, script } = await prepareArray(request, scheduler);
+  const prepared = await prepareArray(request, scheduler);
+  for (const line of arraysNotes(prepared)) console.error(line);
+  const { job, script } = prepared;
   const path = output ?? join(folder, pbs ? "sweep.pbs" : "sweep.sh");
   makeFolder(`${job.logs}/${scheduler.folder}`);
   for (const line of writeScript(path, script)) console.log(line);
@@ -255,7 +270,9 @@ export async function sweepAsJob(
   (how === "print" ? console.error : console.log)(said);
   if (remaining.length === 0) return how === "print" ? EXIT.done : printSweepEnd(sweep, folder);
   if (how !== "print") return await asArray({ ...array, how, output });
-  const { script, job: { logs } } = await prepareArray(array, scheduler);
+  const prepared = await prepareArray(array, scheduler);
+  for (const line of arraysNotes(prepared)) console.error(line);
+  const { script, job: { logs } } = prepared;
   makeFolder(`${logs}/${scheduler.folder}`); // it may be submitted from here, and sbatch makes none
   console.log(script.trimEnd());
   return EXIT.done;
@@ -264,7 +281,7 @@ export async function sweepAsJob(
 /** The scheduler's options, and their values, apart from what a sweep is made of. */
 function jobsOwn(words: readonly string[], { options, untouched, short }: Scheduler) {
   const job: string[] = [], rest: string[] = [];
-  const raw = [untouched, "env", "setup"];
+  const raw = [untouched, "srun-arg", "env", "setup"];
   for (let i = 0; i < words.length; i++) {
     const word = Object.hasOwn(short, words[i]) ? `--${short[words[i]]}` : words[i];
     const { name, value } = splitFlag(word);
@@ -315,6 +332,8 @@ export async function sbatch(argv: string[]): Promise<number> {
   const prepared = await prepareJob(argv, SLURM);
   for (const line of prepared.notes) console.error(line);
   const { typed: { own }, job, script } = prepared;
+  const unnamed = prepared.site === null ? await siteHint(Deno.env.toObject(), asksSlurm(own)) : [];
+  for (const line of unnamed) console.error(line);
   const folder = `${job.logs}/${SLURM.folder}`;
   refuseFolder(resolvePath(job.logs));
   if (own["dry-run"]) return await dryRun(prepared);
@@ -333,6 +352,9 @@ export async function sbatch(argv: string[]): Promise<number> {
   }
   return EXIT.done;
 }
+
+const asksSlurm = (own: JobOptions["own"]): boolean =>
+  own.submit !== undefined || own["dry-run"] !== undefined;
 
 async function dryRun(prepared: PreparedJob): Promise<number> {
   printArithmetic(prepared);

@@ -4,6 +4,7 @@ import { type Env, readEnvironment, sameValue, variableOf } from "./environment.
 import { readSettings } from "./yaml.ts";
 import { type CommandLine, readFlags } from "./flags.ts";
 import { type Assignment, formatOrigin, fromData, isTyped, Mistakes, type Origin } from "./values.ts";
+import { ADDED, loadSite, settingsOfSite, type Site } from "./sites.ts";
 import { batchForRanks, loadPreset, type Preset } from "./presets.ts";
 import { ALL_SETTINGS, type Config, defaultConfig, readSetting, writeSetting } from "./settings.ts";
 
@@ -21,6 +22,8 @@ export interface SettingsRequest {
   readonly positionals?: number;
   readonly takes?: (path: string) => boolean;
   readonly usage?: string;
+  /** Where a job is made, cluster.site brings settings: below all that was typed, above the preset. */
+  readonly job?: { readonly command: string };
 }
 
 export interface Resolved {
@@ -36,11 +39,12 @@ export interface Resolved {
   }[];
   readonly unitless: readonly Assignment[];
   readonly preset: string | null;
+  readonly site: Site | null;
   readonly files: readonly string[];
   readonly positionals: readonly string[];
 }
 
-/** defaults < preset < checkpoint < files < environment < flags. */
+/** defaults < preset < site < checkpoint < files < environment < flags. */
 export function resolveSettings(request: SettingsRequest): Resolved {
   const {
     argv,
@@ -79,6 +83,21 @@ export function resolveSettings(request: SettingsRequest): Resolved {
   mistakes.refuse();
   apply([...variables, ...line.assignments, ...ofProgram]);
   const origin = (path: string): Origin => given.get(path)?.origin ?? DEFAULT;
+  const site = request.job && config.cluster.site !== ""
+    ? loadSite(config.cluster.site, origin("cluster.site"))
+    : null;
+  if (site) {
+    for (
+      const own of settingsOfSite(site, { config, origin, preset: preset?.name ?? null, ...request.job! })
+    ) {
+      const { path } = own, typed = isTyped(origin(path));
+      if (!typed) apply([own]);
+      else if (ADDED.includes(path)) {
+        const both = [...own.value as string[], ...readSetting(config, path) as string[]];
+        apply([{ ...given.get(path)!, value: both }]);
+      }
+    }
+  }
   const rate = origin(RATE);
   if (isTyped(rate) && !isTyped(origin(SCALING)) && config.training.lr_scaling !== "none") {
     apply([{ path: SCALING, value: "none", origin: rate, implied: true }]);
@@ -95,6 +114,7 @@ export function resolveSettings(request: SettingsRequest): Resolved {
     }),
     unitless: [...given.values()].filter(({ origin, unitless }) => unitless && isTyped(origin)),
     preset: preset?.name ?? null,
+    site,
     files,
     positionals: line.positionals,
   };

@@ -38,6 +38,7 @@ export class Mistakes {
 export type Origin =
   | { readonly kind: "default" }
   | { readonly kind: "preset"; readonly name: string }
+  | { readonly kind: "site"; readonly name: string }
   | { readonly kind: "checkpoint" }
   | { readonly kind: "file"; readonly name: string; readonly line: number; readonly column: number }
   | { readonly kind: "environment"; readonly name: string }
@@ -55,6 +56,8 @@ export function formatOrigin(origin: Origin): string {
       return origin.kind;
     case "preset":
       return `preset ${origin.name}`;
+    case "site":
+      return `site ${origin.name}`;
     case "file":
       return `${origin.name}:${origin.line}:${origin.column}`;
     case "environment":

@@ -6,6 +6,7 @@ import { PBS } from "../../commands/run/qsub.ts";
 import { renderPbs } from "../../core/cluster/script/pbs.ts";
 import { renderSlurm } from "../../core/cluster/script/slurm.ts";
 import { UserError } from "../../core/base/errors.ts";
+import { SITE_NAMES } from "../../core/settings/sites.ts";
 import { HOSTILE } from "../core/cluster/script/hostile.ts";
 import { ROOT } from "../integration/program.ts";
 
@@ -53,6 +54,12 @@ const LINES = [
   "qsub --preset multi-node --layout task-per-node --config run.yaml",
   "qsub --preset multi-node --layout task-per-node --pbs-launch pals --config run.yaml",
   "qsub generate-data --data-type des --samples 10 --out des --no-requeue",
+  ...SITE_NAMES.flatMap((site) => [
+    `sbatch --site ${site} --nodes 2 --account abc`,
+    `sbatch --site ${site} --nodes 2 --preset multi-node --layout task-per-node`,
+    `sbatch --site ${site} --nodes 2 --preset cpu-cluster`,
+    `sbatch --site ${site} --preset single-gpu`,
+  ]),
 ];
 
 async function inReadyFolder<T>(body: () => T | Promise<T>): Promise<T> {
@@ -97,6 +104,10 @@ Deno.test({
   fn: () =>
     inReadyFolder(async () => {
       const scripts = [
+        ...await Promise.all(SITE_NAMES.map(async (site) => {
+          const { job } = await prepare(`sbatch --site ${site}`);
+          return renderSlurm({ ...job, array: { last: 7, atOnce: 2 } });
+        })),
         ...await Promise.all(LINES.map(async (line) => (await prepare(line)).script)),
         ...await Promise.all(
           Object.entries({ sbatch: renderSlurm, qsub: renderPbs }).map(async ([command, render]) => {
@@ -113,6 +124,42 @@ Deno.test({
       const text = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
       assertEquals([code, text], [0, ""]);
     }),
+});
+
+Deno.test("on a site a node has as many ranks as GPUs, and as one NUMA domain each on CPUs", async () => {
+  const size = async (line: string) => {
+    const { nodes, ranksPerNode, gpusPerNode, cpusPerRank } = (await prepare(line)).job.layout;
+    return [nodes, ranksPerNode, gpusPerNode, cpusPerRank];
+  };
+  for (
+    const [site, gpus, cores] of [["lumi", 8, 7], ["frontier", 8, 7], ["alps", 4, 72], ["leonardo", 4, 8]]
+  ) {
+    for (const how of ["", " --preset multi-node"]) {
+      assertEquals(await size(`sbatch --site ${site} --nodes 2${how}`), [2, gpus, gpus, cores], String(site));
+    }
+  }
+  assertEquals(await size("sbatch --site lumi --nodes 3 --preset cpu-cluster"), [3, 8, 0, 16]);
+  assertEquals(await size("sbatch doctor --full --site jupiter"), [1, 4, 4, 72]);
+  assertEquals(await size("sbatch pack a b --site lumi"), [1, 8, 0, 16]);
+  assertEquals(await size("sbatch --site lumi --gpus-per-node 2 --cpus-per-task 3"), [1, 2, 2, 3]);
+});
+
+Deno.test("what came from a site is said, with what was typed instead and what its nodes can't run", async () => {
+  const { notes, script } = await prepare(
+    "sbatch --site jupiter --partition dev --env NCCL_DEBUG=WARN --srun-arg=--label",
+  );
+  const said = notes.join("\n");
+  assertMatch(said, /^Site jupiter: JUPITER Booster .*\. From it:$/m);
+  assertMatch(said, /^ {2}cluster\.gres: gpu:4$/m);
+  assertMatch(said, /^ {2}not cluster\.partition: dev \(--partition\)$/m);
+  assertEquals(/Its nodes are aarch64, and this executable is for/.test(said), Deno.build.arch !== "aarch64");
+  assertStringIncludes(script, "  --cpu-bind=sockets --label \\\n");
+  assertStringIncludes(script, "export NCCL_DEBUG=WARN\n");
+  assertEquals((await prepare("sbatch --model mlp")).notes, []);
+  assertMatch(
+    await refusal("qsub --site lumi"),
+    /^Site lumi runs SLURM: make its jobs with `hpctrain sbatch`\.$/,
+  );
 });
 
 Deno.test("a preset is a job of its size, and flags change it", async () => {

@@ -194,6 +194,12 @@ export function pbsOption(option: string): string {
   return `#PBS ${option}`;
 }
 
+/** A word that is no option would be the program that srun starts. */
+export function srunOption(option: string): string {
+  refuseWord("--srun-arg", option);
+  return option;
+}
+
 function refuseLines(name: string, text: string): void {
   // deno-lint-ignore no-control-regex
   if (!/[\u0000-\u001f\u007f]/.test(text)) return;
@@ -206,6 +212,11 @@ function refuseLines(name: string, text: string): void {
   );
 }
 
+const WITH_DASHES: Readonly<Record<string, string>> = {
+  "--qsub-arg": "'-l software=x'",
+  "--srun-arg": "--cpu-bind=cores",
+};
+
 function refuseWord(name: string, option: string): void {
   if (/^-{1,2}[A-Za-z]/.test(option)) return;
   throw new UserError(
@@ -213,7 +224,7 @@ function refuseWord(name: string, option: string): void {
     `${name} ${
       JSON.stringify(option)
     } is no option: ${name} takes one as it stands on the command line, with its ` +
-      `dashes: ${name}=${name === "--qsub-arg" ? "'-l software=x'" : "--nice=100"}.`,
+      `dashes: ${name}=${WITH_DASHES[name] ?? "--nice=100"}.`,
   );
 }
 

@@ -69,6 +69,8 @@ export interface Site {
   readonly mailType: string;
   /** srun's --mpi: "auto", or a name. */
   readonly mpi: string;
+  /** Options of srun pass unchanged. */
+  readonly srun: readonly string[];
   readonly pbs: Pbs;
 }
 

@@ -8,7 +8,7 @@ import { ALL_SETTINGS, type Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { type JobLayout, type JobLimits, type ScriptJob, type Site, tasksOf } from "./job.ts";
-import { overridesOf, uselessFor } from "./body.ts";
+import { overridesOf, srunOption, uselessFor } from "./body.ts";
 import type { ShellWord } from "../../base/shell.ts";
 import { planBatches } from "../../train/batches.ts";
 import { rateLine } from "../../train/schedule.ts";
@@ -23,6 +23,7 @@ interface JobRequest {
   readonly env: Env;
   readonly also?: {
     readonly args?: readonly string[];
+    readonly srun?: readonly string[];
     readonly env?: readonly string[];
     readonly setup?: readonly string[];
   };
@@ -145,6 +146,7 @@ function siteOf(cluster: Config["cluster"], also: NonNullable<JobRequest["also"]
     mail: cluster.mail,
     mailType: cluster.mail_type,
     mpi: cluster.mpi,
+    srun: [...cluster.srun_args, ...(also.srun ?? [])].map(srunOption),
     pbs: { dialect: cluster.pbs, launch: cluster.pbs_launch, place: cluster.place },
   };
 }

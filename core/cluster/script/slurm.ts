@@ -1,5 +1,6 @@
 // Renders a job as a script for sbatch. Pure.
 import { UserError } from "../../base/errors.ts";
+import { quoteAll } from "../../base/shell.ts";
 import {
   ADDRESSES,
   architecture,
@@ -124,6 +125,7 @@ function start(job: ScriptJob): string[] {
     `--cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1${
       layout.mpi && !["auto", ""].includes(site.mpi) ? ` --mpi=${site.mpi}` : ""
     }`,
+    ...(site.srun.length > 0 ? [quoteAll(site.srun)] : []),
   ];
   if (layout.tasks === "per-node") {
     const own = { ...job, program: [...job.program], words: launched(job) };

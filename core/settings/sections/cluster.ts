@@ -54,6 +54,11 @@ const size = {
 };
 
 const place = {
+  site: text("", {
+    flag: "site",
+    empty: "none",
+    help: "the cluster that a job is for: lumi, frontier, jupiter, alps, perlmutter, leonardo, or a file",
+  }),
   account: text("", {
     flag: "account",
     empty: "the user's own",
@@ -147,6 +152,10 @@ const script = {
   sbatch_args: list({
     empty: "none",
     help: "more options for SLURM, such as --nice=100; also --sbatch-arg, which may be repeated",
+  }),
+  srun_args: list({
+    empty: "none",
+    help: "more options for srun, such as --cpu-bind=cores; also --srun-arg, which may be repeated",
   }),
   qsub_args: list({
     empty: "none",

@@ -41,6 +41,7 @@ export const JOB: ScriptJob = {
     mail: "",
     mailType: "END,FAIL",
     mpi: "auto",
+    srun: [],
     pbs: { dialect: "pro", launch: "mpiexec", place: "" },
   },
   errFile: false,

@@ -1,5 +1,7 @@
 // Scripts for SLURM: what their lines say, and what they do when they run.
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
+import { UserError } from "../../../../core/base/errors.ts";
+import { srunOption } from "../../../../core/cluster/script/body.ts";
 import type { ScriptJob } from "../../../../core/cluster/script/job.ts";
 import { renderSlurm } from "../../../../core/cluster/script/slurm.ts";
 import { inPlace, JOB, type Outcome } from "./helpers.ts";
@@ -251,6 +253,14 @@ Deno.test("ranks on CPUs are started as their MPI needs it, where the site has n
     assertStringIncludes(calls.at(-1)!, "--mpi=pmix_v3");
   });
 });
+
+Deno.test("srun gets options of the site's or one's own, and no word that would be its program", () =>
+  stubbed(async (run) => {
+    const srun = ["--cpu-bind=mask_cpu:0xfe,0xfe00", "--comment=two words"];
+    const { calls } = await run({ site: { ...JOB.site, srun } });
+    assertStringIncludes(calls.at(-1)!, "--cpu-bind=mask_cpu:0xfe,0xfe00 --comment=two words ");
+    assertThrows(() => srunOption("hostname"), UserError, "--srun-arg=--cpu-bind=cores");
+  }));
 
 Deno.test("modules are loaded, and variables and lines of the site's come before the ranks", async () => {
   await inPlace(async ({ folder, stub, run }) => {

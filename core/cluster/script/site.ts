@@ -1,0 +1,53 @@
+// Tells what a job has from its site, and what was typed instead.
+import { askProgram } from "../../ranks/job/scheduler.ts";
+import { UserError } from "../../base/errors.ts";
+import { ADDED, settingsOfSite, siteNode, siteOfHere } from "../../settings/sites.ts";
+import { readSetting } from "../../settings/settings.ts";
+import type { Resolved } from "../../settings/resolve.ts";
+import type { Env } from "../../settings/environment.ts";
+
+export function siteLines(
+  resolved: Resolved,
+  command: string,
+  scheduler: "slurm" | "pbs",
+  architecture: string = Deno.build.arch,
+): string[] {
+  const { site, config, origin, originText } = resolved;
+  if (!site) return [];
+  if (site.scheduler !== null && site.scheduler !== scheduler) {
+    const [runs, by] = site.scheduler === "slurm" ? ["SLURM", "sbatch"] : ["PBS", "qsub"];
+    throw new UserError("usage", `Site ${site.name} runs ${runs}: make its jobs with \`hpctrain ${by}\`.`);
+  }
+  const job = { config, origin, preset: resolved.preset, command };
+  const paths = settingsOfSite(site, job).map(({ path }) => path);
+  const ours = paths.filter((path) => origin(path).kind === "site" || ADDED.includes(path));
+  const typed = paths.filter((path) => !ours.includes(path));
+  const node = siteNode(site, job);
+  const foreign = node.architecture !== "" && node.architecture !== architecture;
+  return [
+    `Site ${site.name}: ${site.about || "a file of your own"}. From it:`,
+    ...ours.map((path) => `  ${path}: ${shown(readSetting(config, path))}`).filter((line) =>
+      !line.endsWith(": ")
+    ),
+    ...typed.map((path) => `  not ${path}: ${shown(readSetting(config, path))} (${originText(path)})`),
+    ...(foreign
+      ? [
+        `  Its nodes are ${node.architecture}, and this executable is for ${architecture}: make the script there, with one for ` +
+        `${node.architecture}, or the job ends at once.`,
+      ]
+      : []),
+    ...site.notes.map((note) => `  ${note}`),
+  ];
+}
+
+const shown = (value: unknown): string => Array.isArray(value) ? value.join("; ") : String(value);
+
+/** Nothing is ever taken from a site that nobody named. `ask`: SLURM is asked about the job anyway. */
+export async function siteHint(env: Env, ask: boolean): Promise<string[]> {
+  const config = ask ? await askProgram(["scontrol", "show", "config"]) : null;
+  const cluster = /^ClusterName\s*=\s*(\S+)/m.exec(config ?? "")?.[1] ?? null;
+  const here = siteOfHere(env, cluster);
+  return here === null
+    ? []
+    : [`${here.by}: --site ${here.name} knows this machine (docs/reference/sites.md).`];
+}
