@@ -12,6 +12,8 @@ export interface Gradients {
   /** The first number of each parameter, and how many it has. */
   readonly starts: readonly number[];
   readonly counts: readonly number[];
+  /** The seed of the signs of sums; null where all numbers are there. */
+  readonly signs: number | null;
 }
 
 const countsOf = ({ parameters }: Arena): number[] => parameters.map(({ numel }) => numel);
@@ -21,6 +23,7 @@ export const gradientsIn = (arena: Arena, values = arena.gradient): Gradients =>
   values,
   starts: arena.starts,
   counts: countsOf(arena),
+  signs: null,
 });
 
 /** So many numbers become so few sums, in gradients of at least so many times as many. */
@@ -28,13 +31,13 @@ const SUMMED = 256, SUMS = 8, LEAST = 16;
 
 /**
  * In place of a large gradient sums of its numbers, with signs as if drawn: equal where it is equal, and about as far
- * apart as it is. The caller frees `values`.
+ * apart as it is. `signs` is their seed. The caller frees `values`.
  */
-export function shortenedGradients({ gradient, starts, parameters }: Arena): Gradients {
+export function shortenedGradients({ gradient, starts, parameters }: Arena, signs = 1): Gradients {
   const counts: number[] = [];
   const values = noGrad(() =>
     scope(() => {
-      const signs = tensor(drawnSigns(), [SUMMED, SUMS], { device: gradient.device });
+      const drawn = tensor(drawnSigns(signs), [SUMMED, SUMS], { device: gradient.device });
       return keep(cat(starts.flatMap((start, i) => {
         const { numel } = parameters[i], rows = Math.floor(numel / SUMMED);
         if (rows < LEAST) {
@@ -43,18 +46,18 @@ export function shortenedGradients({ gradient, starts, parameters }: Arena): Gra
         }
         const many = rows * SUMMED, sums = rows * SUMS, rest = numel - many;
         counts.push(sums + rest);
-        const summed = matmul(view(narrow(gradient, 0, start, many), [rows, SUMMED]), signs);
+        const summed = matmul(view(narrow(gradient, 0, start, many), [rows, SUMMED]), drawn);
         return [view(summed, [sums]), narrow(gradient, 0, start + many, rest)];
       })));
     })
   );
   let at = 0;
-  return { values, counts, starts: counts.map((count) => (at += count) - count) };
+  return { values, counts, signs, starts: counts.map((count) => (at += count) - count) };
 }
 
 /** The sums together are as long as the numbers: each has its part of their squares. */
-function drawnSigns(): Float32Array<ArrayBuffer> {
-  let state = 1;
+function drawnSigns(seed: number): Float32Array<ArrayBuffer> {
+  let state = seed;
   return Float32Array.from({ length: SUMMED * SUMS }, () => {
     state = Math.imul(state, 1664525) + 1013904223 | 0;
     return (state < 0 ? -1 : 1) / Math.sqrt(SUMS);
@@ -71,6 +74,10 @@ export function haveSameBits(one: Gradients, other: Gradients): boolean {
     return [{ address: own.address + at, bytes }, { address: theirs.address + at, bytes }];
   }));
 }
+
+/** Some parameter's gradient is zero wholly, or has a number that is none. */
+export const hasHiding = (gradients: Gradients): boolean =>
+  differences(gradients, gradients).some(({ size }) => size === 0 || !Number.isFinite(size));
 
 export interface Difference {
   /** The length of a parameter's gradient, as it ought to be, and how far away it is. */

@@ -55,7 +55,7 @@ export function judgeSafely(judge: () => Judgement): Judgement {
   }
 }
 
-/** Computes the recorded micro-batch with the plan, and compares; at moved weights with shortened gradients. */
+/** Computes the recorded micro-batch with the plan, and compares. */
 export function judge(
   plans: Plans,
   arena: Arena,
@@ -71,9 +71,10 @@ export function judge(
       return { wrong: `the loss is ${own} in place of ${theirs}`, largest: NaN, hides: false };
     }
   }
-  const own = how.moved ? shortenedGradients(arena) : gradientsIn(arena);
+  const { signs } = recorded;
+  const own = signs === null ? gradientsIn(arena) : shortenedGradients(arena, signs);
   const judged = compare(arena.names, own, recorded, how, plans.lowered.graph.nodes.some(isConvolution));
-  if (how.moved) own.values.free();
+  if (signs !== null) own.values.free();
   return judged;
 }
 

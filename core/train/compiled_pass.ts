@@ -7,6 +7,7 @@ import { noGrad } from "../../ffi/autograd.ts";
 import { bernoulli_, clone, copy_ } from "../../ffi/ops.ts";
 import { record, type Recording } from "../../ffi/trace.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { dropGarbage } from "../base/memory.ts";
 import type { Cut } from "../compile/cuts.ts";
 import { lower, sameStep } from "../compile/lower/lower.ts";
 import { Room } from "../compile/room.ts";
@@ -16,7 +17,7 @@ import type { Config } from "../settings/settings.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, type Weight } from "./blocks.ts";
 import { inParts } from "./chunked_head.ts";
 import { atOtherWeights, judge, judgeAdding, judgeSafely, lineOf } from "./compiled_check.ts";
-import { type Gradients, gradientsIn, shortenedGradients } from "./compared_gradients.ts";
+import { type Gradients, gradientsIn, hasHiding, shortenedGradients } from "./compared_gradients.ts";
 import type { Choice } from "./compiled_choice.ts";
 import { attempt, makePlans, type Mode, type Plans, type Recorded, type Wanted } from "./compiled_plans.ts";
 import type { Arena } from "./gradients/arena.ts";
@@ -51,6 +52,9 @@ export interface Reports {
 
 /** Each has memory of its own. */
 const MOST_PLANS = 4;
+
+/** Gradients at the run's own weights are shortened by other signs than those at other weights. */
+const OWN_SIGNS = 2;
 
 /** The way that these settings ask for on this device, or null. */
 export function compiledMode({ compile, deterministic }: Config["training"], onGpu: boolean): Mode | null {
@@ -127,29 +131,45 @@ export function openCompiledPass(
     returnFreedMemory();
     return result;
   };
-  /** Runs as always while it is recorded. `then` may use the arena's gradients, which are put back. */
+  /**
+   * Runs as always while it is recorded. `then` may use the arena's gradients if it asks for a copy of them, which is put
+   * back; or without one, if it leaves this micro-batch's there.
+   */
   const recordedRun = (
     plain: Run,
     p: Pass,
     input: Tensor,
     target: Tensor,
     weight: Weight,
-    then: (outcome: Outcome, recording: Recording, gradient: Tensor) => void,
+    then: (outcome: Outcome, recording: Recording, copy: () => Tensor) => void,
   ): Outcome => {
     const before = fresh ? null : keep(clone(arena.gradient));
     zero_(arena.gradient);
     fresh = false;
     const { result, recording } = inTurn(() => record(() => plain(p, input, target, weight, null)));
-    const recorded = keep(clone(arena.gradient));
-    then(result, recording, recorded);
+    let recorded: Tensor | null = null;
+    then(result, recording, () => recorded ??= keep(clone(arena.gradient)));
     noGrad(() => {
-      if (before === null) copy_(arena.gradient, recorded);
-      else scope(() => copy_(arena.gradient, add(before, recorded)));
+      if (recorded !== null) copy_(arena.gradient, recorded);
+      if (before !== null) scope(() => copy_(arena.gradient, add(before, arena.gradient)));
     });
-    recorded.free();
+    (recorded as Tensor | null)?.free();
     before?.free();
     return result;
   };
+  /** The arena gets this micro-batch's gradients once more: the plan's, or op by op where there is none. */
+  const computeAgain = (
+    plain: Run,
+    p: Pass,
+    made: Plans,
+    plans: Plans | null,
+    { input, target, weight }: Omit<Recorded, "outcome">,
+  ) =>
+    uncounted(made, () => {
+      if (plans !== null) return draw(p, plans), void plans.run(input, target, weight, false, null);
+      zero_(arena.gradient);
+      scope(() => void plain(p, input, target, weight, null));
+    });
   /** Compares the plan's gradients with the recorded ones; null where they differ, which the run says. */
   const agrees = (
     p: Pass,
@@ -235,7 +255,7 @@ export function openCompiledPass(
   ): Outcome => {
     let plans: Plans | null = null, sure = false, hides = false;
     const recomputes = plain === checkpointed;
-    const outcome = recordedRun(plain, p, input, target, weight, (outcome, recording, gradient) => {
+    const outcome = recordedRun(plain, p, input, target, weight, (outcome, recording, copy) => {
       const recorded = { input, target, weight, outcome };
       const made = attempt(() =>
         makePlans(arena, { mode, isa, cuts, recomputes, room, again }, recording, recorded)
@@ -245,15 +265,21 @@ export function openCompiledPass(
         if (!told) reports().warn(`Steps are not compiled: ${made.reason}. They run op by op.`);
         return;
       }
-      const judged = agrees(p, made, gradientsIn(arena, gradient), recorded, { tells: !told });
-      if (judged === null) return;
-      ({ hides } = judged);
-      plans = made;
-      if (!repeats || hides) return;
-      const elsewhere = agreesElsewhere(plain, p, made, recorded, true);
-      if (elsewhere === null) plans = null;
-      else if (elsewhere.hides) hides = true;
-      else [plans, sure] = [chosen(plain, p, made, recorded), true];
+      dropGarbage();
+      if (mode === "exact") returnFreedMemory(); // products were tried
+      // The ordinary step can go again where it has to, and the plan gives these gradients: no copy of them is needed.
+      const spares = repeats && mode === "fast" && again === undefined;
+      const gradient = spares ? shortenedGradients(arena, OWN_SIGNS) : gradientsIn(arena, copy());
+      const hidden = mode === "fast" && hasHiding(gradient), early = repeats && !hidden, before = timed;
+      const elsewhere = early ? agreesElsewhere(plain, p, made, recorded, true) : { hides: hidden };
+      if (elsewhere !== null && agrees(p, made, gradient, recorded, { tells: !told }) !== null) {
+        ({ hides } = elsewhere);
+        sure = early && !hides;
+        plans = sure ? chosen(plain, p, made, recorded) : made;
+      }
+      if (!spares) return;
+      gradient.values.free();
+      if (plans === null || timed !== before) computeAgain(plain, p, made, plans, recorded);
     });
     told = true;
     const shape = (t: Tensor) => keep(uninitialised(t.shape, { dtype: t.dtype, device }));
@@ -277,10 +303,11 @@ export function openCompiledPass(
   ): Outcome => {
     const plans = kind.plans!;
     kind.sure = true;
-    return recordedRun(plain, p, input, target, weight, (outcome, recording, gradient) => {
+    return recordedRun(plain, p, input, target, weight, (outcome, recording, copy) => {
       const recorded = { input, target, weight, outcome };
       kind.plans = null; // as long as anything can differ
       if (!staysTheSame(plans, recording, recorded)) return;
+      const gradient = copy();
       const elsewhere = agreesElsewhere(plain, p, plans, recorded);
       if (elsewhere === null) return;
       const again = kind.hides || elsewhere.hides;

@@ -4,6 +4,9 @@ import { type Activation, block, type Model, model } from "../../../core/models/
 import { BatchNorm } from "../../../core/models/nn/norms.ts";
 import { Dropout, Linear } from "../../../core/models/nn/linear.ts";
 import { Group } from "../../../core/models/nn/module.ts";
+import type { Ref } from "../../../core/compile/graph.ts";
+import { RULES } from "../../../core/compile/lower/lower.ts";
+import type { Rule } from "../../../core/compile/lower/lowering.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
 import type { Mode } from "../../../core/train/compiled_plans.ts";
 import { machineIsa } from "../../../core/compile/x86/isa.ts";
@@ -185,3 +188,54 @@ Deno.test({
     assertMatch(fast.told, /Steps are not compiled: the program takes other numbers/);
   },
 });
+
+/** An op that is wrong in plans while `body` runs. */
+async function spoilt<R>(name: string, spoil: (right: Rule) => Rule, body: () => Promise<R>): Promise<R> {
+  const rules = RULES as Record<string, Rule>, right = rules[name];
+  rules[name] = spoil(right);
+  try {
+    return await body();
+  } finally {
+    rules[name] = right;
+  }
+}
+
+/** As `dropping`, with biases of zero. */
+function unbiased(): Model {
+  const made = dropping();
+  noGrad(() => {
+    for (const [name, t] of made.root.namedParameters()) if (name.endsWith("bias")) zero_(t);
+  });
+  return made;
+}
+
+const WRONG: Readonly<Record<string, readonly [string, (right: Rule) => Rule]>> = {
+  "values 1% too large": ["relu", (right) => (g, ...args) => {
+    const value = right(g, ...args) as Ref;
+    return g.b.pointwise("mul", value, g.b.number(1.01));
+  }],
+  "what biases of zero hide": ["linear", (right) => (g, ...args) => {
+    const value = right(g, ...args) as Ref, bias = args[2] as Ref;
+    return g.b.pointwise("add", value, g.b.pointwise("mul", bias, bias));
+  }],
+};
+
+for (const [what, [name, spoil]] of Object.entries(WRONG)) {
+  Deno.test({
+    name: `a plan with ${what} is found out, and the first step has the ordinary gradients`,
+    ignore: isa === null,
+    async fn() {
+      for (const micro of [1, 3]) {
+        const plain = await trained(unbiased, null, { micro });
+        for (const [mode, repeats] of [["fast", true], ["fast", false], ["exact", true]] as const) {
+          const compiled = await spoilt(name, spoil, () => trained(unbiased, mode, { micro, repeats }));
+          assertMatch(
+            compiled.told,
+            mode === "fast" ? / give other gradients than / : / don't have the bits of /,
+          );
+          assertEquals(compiled.digests, plain.digests, `${mode} ${repeats}`);
+        }
+      }
+    },
+  });
+}
