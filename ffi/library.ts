@@ -15,6 +15,7 @@ export const cAbi = {
     parameters: ["pointer", "pointer", "pointer", "u64"],
     result: "i32",
   },
+  newAbsent: { name: "aoti_torch_new_uninitialized_tensor", parameters: ["pointer"], result: "i32" },
   newHandle: { name: "aoti_torch_new_tensor_handle", parameters: ["u64", "pointer"], result: "i32" },
   deleteTensor: { name: "aoti_torch_delete_tensor_object", parameters: ["u64"], result: "i32" },
   newList: { name: "torch_new_list_reserve_size", parameters: ["u64", "pointer"], result: "i32" },

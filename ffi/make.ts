@@ -84,6 +84,17 @@ export function scalar(value: number, dtype: DType = "f32", device: Device = "cp
   return fill_(uninitialised([], { dtype, device }), value);
 }
 
+let absent: Tensor | null = null;
+
+/** Stands where an op wants a tensor and there is none. It has no shape. */
+export function absentTensor(): Tensor {
+  if (absent === null) {
+    check(native.newAbsent(outAt), "absentTensor");
+    absent = keep(new Tensor(out[0]));
+  }
+  return absent;
+}
+
 /** Fills the tensor with one number. */
 export function fill_(t: Tensor, value: number): Tensor {
   check(native.fill(alive(t, "fill_"), value), "fill_", () => describe(t));

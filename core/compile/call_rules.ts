@@ -1,5 +1,6 @@
 // Gradients of calls: libtorch's own backward ops. A call's gradient can't be derived once more unless that op stands
 // here, too.
+import { attendedBackward, FUSED_ATTENTIONS } from "./attentions.ts";
 import { type Builder, isRef } from "./builder.ts";
 import type { Kind, Node, Ref } from "./graph.ts";
 import { SYNCED_NORM_BACKWARD } from "./host.ts";
@@ -111,6 +112,12 @@ const RULES: Readonly<Record<string, CallRule>> = {
     );
     return ofMasked(b, call, mask, [shapeOf(0), [channels as number], [channels as number]], [0, 1, 2]);
   },
+  ...Object.fromEntries(
+    Object.entries(FUSED_ATTENTIONS).map(([name, kernel]): [string, CallRule] => [
+      name,
+      ({ b, y, back, given }) => attendedBackward(b, kernel, y, back[0]!, given),
+    ]),
+  ),
   _softmax: (at) => [ofSoftmax(at, "_softmax")],
   _log_softmax: (at) => [ofSoftmax(at, "_log_softmax")],
   nll_loss_forward: (at) => [ofNll(at, "nll_loss")],

@@ -1,4 +1,5 @@
 // Some values are libtorch's own business. A plan calls its ops for them, or MKL's functions of many numbers.
+import { isOpaque, liesByTokens } from "./attentions.ts";
 import { count, loopsOver, rowMajor } from "./access.ts";
 import { copied } from "./copies.ts";
 import type { Draft } from "./draft.ts";
@@ -23,7 +24,7 @@ export function callFor(
 ): void {
   const at = draft.parts.length, call = draft.calls++;
   const slot = draft.define(ref, at, { from: "result", call, index: 0 });
-  const results = [{ slot, index: 0 }];
+  const results: CallResult[] = [{ slot, index: 0, lies: "first" }];
   draft.parts.push({
     ...{ kernel: "call", name: nameOf(schema), schema, values, results },
     tensors: new Map(tensors),
@@ -31,6 +32,14 @@ export function callFor(
   const home = draft.homes.get(ref);
   if (home !== undefined) copied(draft, ref, home, draft.addsTo.has(ref));
 }
+
+/** How a call's tensor lies in memory. */
+const liesOf = (
+  schema: string,
+  index: number,
+  { shape, last }: { readonly shape: readonly number[]; readonly last?: boolean },
+): CallResult["lies"] =>
+  isOpaque(shape) ? "opaque" : liesByTokens(schema, index) ? "tokens" : last ? "last" : "first";
 
 /** A call of the graph. `used`: whether a result is read by anybody. */
 export function callOp(
@@ -43,13 +52,13 @@ export function callOp(
   const tensors = new Map(node.args.map((arg) => draft.argument(arg)));
   const slot = draft.define(ref, at, { from: "result", call, index: 0 });
   // libtorch makes no tensor of a gradient that nobody asks for.
-  const results: CallResult[] = used(ref) ? [{ slot, index: 0, last: node.last }] : [];
+  const results: CallResult[] = used(ref) ? [{ slot, index: 0, lies: liesOf(node.schema, 0, node) }] : [];
   draft.graph.nodes.forEach((one, i) => {
     if (one.op !== "result" || one.args[0] !== ref || !used(i)) return;
     results.push({
       slot: draft.define(i, at, { from: "result", call, index: one.index }),
       index: one.index,
-      last: one.last,
+      lies: liesOf(node.schema, one.index, one),
     });
   });
   const { schema, values } = node;

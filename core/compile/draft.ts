@@ -1,13 +1,16 @@
 // A plan while it is made: the parts so far, and the buffers that values lie in.
+import { liesByTokens } from "./attentions.ts";
 import { count, locate, type Located, rowMajor } from "./access.ts";
 import type { Weights } from "./cuda/halves.ts";
-import type { Graph, Ref } from "./graph.ts";
+import type { Graph, Node, Ref } from "./graph.ts";
 import { type Built, type Memory, Missing } from "./group.ts";
 import type { BlasKernel, GemmKernel, Walk } from "./kernel.ts";
 import type { Buffer, CallTensor, Home, Part } from "./program.ts";
 
 /** [n, c, h, w] of [n, h, w, c]. */
 const FIRST = [0, 3, 1, 2];
+/** [n, heads, tokens, width] of [n, tokens, heads, width]. */
+const BY_TOKENS = [0, 2, 1, 3];
 
 export interface FuseOptions {
   /** libtorch's bits: its products, and its order of sums. */
@@ -127,11 +130,20 @@ export class Draft {
     }];
   }
 
+  /** The dimensions of a call's tensor, by those of the value. */
+  #orderOf(node: Node): readonly number[] {
+    if (node.op === "call" || node.op === "result") {
+      const call = node.op === "call" ? node : this.graph.nodes[node.args[0]] as Node & { op: "call" };
+      if (liesByTokens(call.schema, node.op === "call" ? 0 : node.index)) return BY_TOKENS;
+      if (node.last) return FIRST;
+    }
+    return [...node.shape.keys()];
+  }
+
   /** The tensor itself that a call gave lies so. */
   #isOwn(base: Ref, sizes: readonly number[], strides: readonly number[]): boolean {
     const node = this.graph.nodes[base], natural = rowMajor(node.shape);
-    const last = (node.op === "call" || node.op === "result") && node.last === true;
-    const order = last ? FIRST : [...node.shape.keys()];
+    const order = this.#orderOf(node);
     return String(sizes) === String(order.map((dim) => node.shape[dim])) &&
       sizes.every((size, i) => size === 1 || strides[i] === natural[order[i]]);
   }

@@ -37,8 +37,8 @@ export interface CallTensor {
 export interface CallResult {
   readonly slot: number;
   readonly index: number;
-  /** It lies channels last. */
-  readonly last?: boolean;
+  /** Its dimensions are not in the order of memory: channels or tokens lie elsewhere; or it is none of our business. */
+  readonly lies: "first" | "last" | "tokens" | "opaque";
 }
 
 export interface CallPart {

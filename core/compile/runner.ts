@@ -1,17 +1,19 @@
 // Runs a plan: its table of slots is filled once, but for the few addresses that change from one micro-batch to the next.
 import { compile } from "../../ffi/aten.ts";
 import { noGrad } from "../../ffi/autograd.ts";
+import { absentTensor } from "../../ffi/make.ts";
 import type { MachineCode } from "../../ffi/machine_code.ts";
-import { asStrided, contiguous, viewDtype } from "../../ffi/ops.ts";
+import { asStrided, contiguous, permute, viewDtype } from "../../ffi/ops.ts";
 import { timing } from "../../ffi/profile.ts";
 import { parseSchema } from "../../ffi/schema.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { isOpaque } from "./attentions.ts";
 import { nameOfCall } from "./call_rules.ts";
 import type { Ref } from "./graph.ts";
 import { hostOps } from "./host.ts";
 import type { Placed, Slot } from "./place.ts";
 import type { Room } from "./room.ts";
-import { buffersRead, buffersWritten, type CallPart } from "./program.ts";
+import { buffersRead, buffersWritten, type CallPart, type CallResult } from "./program.ts";
 
 /** The memory that a plan works on. It does not move. */
 export interface PlanMemory {
@@ -69,13 +71,20 @@ function release(t: Tensor): void {
   if (!t.kept) t.free();
 }
 
+/** [n, heads, tokens, width] of [n, tokens, heads, width]. */
+const BY_TOKENS = [0, 2, 1, 3];
+
 /** The same tensor, or a copy if it does not lie in this order without gaps. */
-export function denseIn(t: Tensor, last: boolean): Tensor {
-  if (!last) return t.contiguous ? t : contiguous(t);
+export function denseIn(t: Tensor, lies: CallResult["lies"] = "first"): Tensor {
+  if (lies === "tokens") {
+    const turned = permute(t, BY_TOKENS);
+    return turned.contiguous ? t : permute(contiguous(turned), BY_TOKENS);
+  }
+  if (lies !== "last") return t.contiguous ? t : contiguous(t);
   const { shape, strides } = t, [, channels, height, width] = shape;
   const whole = [height * width * channels, 1, width * channels, channels];
-  const lies = whole.every((stride, i) => shape[i] === 1 || strides[i] === stride);
-  return lies ? t : contiguous(t, "channels_last");
+  const dense = whole.every((stride, i) => shape[i] === 1 || strides[i] === stride);
+  return dense ? t : contiguous(t, "channels_last");
 }
 
 const F32 = 4;
@@ -186,23 +195,26 @@ export class Runner {
     const views: Tensor[] = [];
     const argument = (value: unknown): unknown => {
       if (Array.isArray(value)) return value.map(argument);
-      if (typeof value !== "object" || value === null || !("ref" in value)) return value;
+      if (typeof value !== "object" || value === null) return value;
+      if ("absent" in value) return absentTensor();
+      if (!("ref" in value)) return value;
       return this.#tensor(part, value.ref as Ref, given, views);
     };
     const made = op(...values.map(argument));
-    const list = (Array.isArray(made) ? made : [made]) as Tensor[];
-    const stay = new Set(results.map(({ slot, index, last }) => {
-      const tensor = denseIn(list[index], last === true);
+    const list = (Array.isArray(made) ? made : [made]) as (Tensor | number)[];
+    const stay = new Set(results.map(({ slot, index, lies }) => {
+      const tensor = lies === "opaque" ? list[index] as Tensor : denseIn(list[index] as Tensor, lies);
       this.#results.set(slot, tensor);
-      this.#set(slot, tensor);
+      if (lies !== "opaque") this.#set(slot, tensor);
       return tensor;
     }));
-    for (const t of [...list, ...views]) if (!stay.has(t)) release(t);
+    for (const t of [...list, ...views]) if (typeof t !== "number" && !stay.has(t)) release(t);
   }
 
   #tensor(part: CallPart, ref: Ref, given: (slot: number) => Tensor | null, views: Tensor[]): Tensor {
     const { slot, offset, kind, sizes, strides, own } = part.tensors.get(ref)!;
     const made = this.#results.get(slot), result = made ?? given(slot);
+    if (made && isOpaque(sizes)) return made;
     if (made && own && made.shape.length === sizes.length) return made; // products of batches come as [n, rows, columns]
     if (result) {
       const seen = asStrided(result, sizes, strides, offset + result.offset);

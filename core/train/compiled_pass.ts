@@ -224,6 +224,7 @@ export function openCompiledPass(
   ): boolean => {
     const again = lower(recording, { input, target, parameters: arena.parameters, ...outcome }, {
       exact: mode === "exact",
+      device,
     });
     const same = !("reason" in again) && sameStep(again, plans.lowered);
     if ("reason" in again) recording.free();

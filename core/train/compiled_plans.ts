@@ -59,6 +59,7 @@ export function makePlans(
 ): Plans | { readonly reason: string } {
   const lowered = lower(recording, { input, target, parameters: arena.parameters, ...outcome }, {
     exact: mode === "exact",
+    device: arena.flat.device,
   });
   if ("reason" in lowered) return { reason: sentenceOf(lowered) };
   const { graph: forward } = lowered, weighted = weight !== null;
@@ -94,7 +95,13 @@ export function makePlans(
       }
       again?.();
       cell = (cell + 1) % CELLS;
-      plan.run(denseIn(input, graph.imagesLast === true), denseIn(target, false), weight, cell * CELL, done);
+      plan.run(
+        denseIn(input, graph.imagesLast ? "last" : "first"),
+        denseIn(target),
+        weight,
+        cell * CELL,
+        done,
+      );
       return { output, loss: cells[cell] };
     },
     free() {

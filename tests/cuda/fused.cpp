@@ -82,6 +82,22 @@ void flash_backward(const c10::OperatorHandle &, Stack &s) {
   else std::tie(dq, dk, dv) = at::_scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, s[4].toTensor(), s[5].toTensor(), 0, causal, {}, scale);
   give(s, dq, dk, dv);
 }
+// q k v cum_q cum_k max_q max_k dropout causal return_mask scale ..., tokens before heads
+void flash_forward(const c10::OperatorHandle &op, Stack &s) {
+  auto turned = [](const IValue &v) { return v.toTensor().transpose(1, 2); };
+  Stack own{turned(s[0]), turned(s[1]), turned(s[2]), s[7], s[8], s[9], s[10]};
+  flash(op, own);
+  give(s, own[0].toTensor().transpose(1, 2).contiguous(), own[1].toTensor(), own[6].toTensor(), own[7].toTensor(), own[8].toTensor());
+}
+// grad q k v out sums cum_q cum_k max_q max_k dropout causal seed unused scale ..., tokens before heads
+void flash_forward_backward(const c10::OperatorHandle &op, Stack &s) {
+  auto turned = [](const IValue &v) { return v.toTensor().transpose(1, 2); };
+  Stack own{turned(s[0]), turned(s[1]), turned(s[2]), turned(s[3]), turned(s[4])};
+  own.insert(own.end(), s.begin() + 5, s.begin() + 15);
+  flash_backward(op, own);
+  auto back = [](const IValue &v) { return v.toTensor().transpose(1, 2).contiguous(); };
+  give(s, back(own[0]), back(own[1]), back(own[2]));
+}
 // q k v bias compute_sums dropout causal scale
 void efficient(const c10::OperatorHandle &, Stack &s) {
   Tensor q = s[0].toTensor(), k = s[1].toTensor(), v = s[2].toTensor(), out, sums, seed = no_seed();
@@ -211,6 +227,8 @@ std::unordered_map<std::string, Run> written_out() {
   return {
       {"aten::_scaled_dot_product_flash_attention", flash},
       {"aten::_scaled_dot_product_flash_attention_backward", flash_backward},
+      {"aten::_flash_attention_forward", flash_forward},
+      {"aten::_flash_attention_backward", flash_forward_backward},
       {"aten::_scaled_dot_product_efficient_attention", efficient},
       {"aten::_scaled_dot_product_efficient_attention_backward", efficient_backward},
       {"aten::cudnn_batch_norm", batch_norm},

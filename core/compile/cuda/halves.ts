@@ -30,7 +30,7 @@ const MIXED: Readonly<
   native_batch_norm_backward: { args: [0, 1], results: [0] },
 };
 /** Autocast has these in half precision, whatever becomes of the result. */
-const ALWAYS = /^convolution/;
+const ALWAYS = /^(convolution|_scaled_dot_product_|_flash_attention_)/;
 
 export function halved(graph: Graph, weights: Weights | null = null): Graph {
   return graph.nodes.some(({ op }) => isHalf(op)) ? new Halver(graph, weights).run() : graph;

@@ -2,7 +2,7 @@
 import { RANDOM, type RecordedOp, type RecordedValue, type Recording, Seen } from "../../../ffi/trace.ts";
 import { readBytes } from "../../../ffi/make.ts";
 import type { Refusal } from "../../../ffi/tape.ts";
-import type { Tensor } from "../../../ffi/tensor.ts";
+import type { Device, Tensor } from "../../../ffi/tensor.ts";
 import { refsIn, sameShape } from "../builder.ts";
 import { type Graph, type Half, isHalf, type Node, type Ref } from "../graph.ts";
 import { gradients } from "../derive.ts";
@@ -61,9 +61,13 @@ export interface Lowered {
 }
 
 /** A graph without gradients yet, or the first op that keeps the step from having one. */
-export function lower(recording: Recording, pass: RecordedPass, { exact = false } = {}): Lowered | Refusal {
+export function lower(
+  recording: Recording,
+  pass: RecordedPass,
+  { exact = false, device = "cpu" as Device } = {},
+): Lowered | Refusal {
   if (recording.refusal) return recording.refusal;
-  const g = new Lowering(exact);
+  const g = new Lowering(exact, device);
   const made = orRefusal(() => new Pass(g, recording, pass).graph());
   if ("reason" in made) {
     g.free();

@@ -3,7 +3,7 @@ import { uninitialised, writeBytes } from "../../../ffi/make.ts";
 import { permute, toDtype } from "../../../ffi/ops.ts";
 import type { Drops, RecordedValue } from "../../../ffi/trace.ts";
 import type { Reason } from "../../../ffi/tape.ts";
-import { keep, type Tensor } from "../../../ffi/tensor.ts";
+import { type Device, keep, type Tensor } from "../../../ffi/tensor.ts";
 import { Builder, type Shape } from "../builder.ts";
 import { isHalf, type Kind, type Pointwise, type Ref } from "../graph.ts";
 import { rounded } from "./half.ts";
@@ -51,7 +51,7 @@ export class Lowering {
   readonly draws: Draw[] = [];
 
   /** `exact`: libtorch's own kernels where they have bits of their own. */
-  constructor(readonly exact: boolean) {
+  constructor(readonly exact: boolean, readonly device: Device = "cpu") {
     this.b = new Builder(exact ? "faithful" : "free");
   }
 

@@ -1,4 +1,6 @@
 // Matrix products and attention.
+import { attentionKernel } from "../../../ffi/attention.ts";
+import { attended, type FusedAttention } from "../attentions.ts";
 import { broadcastShapes, numelOf } from "../builder.ts";
 import type { Ref } from "../graph.ts";
 import { type Lowering, num, type Rules } from "./lowering.ts";
@@ -71,7 +73,11 @@ function attention(
   const shape = g.shape(q), tokens = shape.at(-2)!, keys = g.shape(k).at(-2)!;
   const fits = dropout === 0 && shape.length === 4 && mask === null && g.shape(v).at(-1) === shape.at(-1) &&
     g.shape(k).slice(0, 2).join() === shape.slice(0, 2).join();
-  if (fits && (g.exact || tokens * keys > MOST_SCORES)) return flash(g, q, k, v, causal, scale);
+  if (fits && g.device === "cpu" && (g.exact || tokens * keys > MOST_SCORES)) {
+    return flash(g, q, k, v, causal, scale);
+  }
+  const kernel = fits ? fusedKernel(g, shape, causal) : null;
+  if (kernel !== null) return attended(g.b, kernel, [q, k, v], { causal, scale });
   const factor = scale ?? 1 / Math.sqrt(shape.at(-1)!);
   const turned = g.b.permute(k, [...g.all(k).slice(0, -2), g.shape(k).length - 1, g.shape(k).length - 2]);
   let scores = g.mul(matrices(g, q, turned), num(factor));
@@ -84,6 +90,14 @@ function attention(
   }
   const shares = softmax(g, scores, -1);
   return matrices(g, dropout === 0 ? shares : g.mul(shares, g.mask(g.shape(shares), dropout)), v);
+}
+
+/** On a GPU: the kernel of libtorch's that computes the recorded op, where it takes heads of this width as they are. */
+function fusedKernel(g: Lowering, shape: readonly number[], causal: boolean): FusedAttention | null {
+  const { device } = g, width = shape.at(-1)!, [{ dtype }] = g.results;
+  if (device === "cpu" || width % (dtype === "f32" ? 4 : 8) !== 0) return null;
+  const kernel = attentionKernel({ heads: shape[1], width, causal, dropout: 0 }, dtype, device);
+  return kernel === "math" ? null : kernel;
 }
 
 function flash(g: Lowering, q: Ref, k: Ref, v: Ref, causal: boolean, scale: number | null): Ref {
