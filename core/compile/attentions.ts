@@ -1,7 +1,9 @@
 // Attention by libtorch's kernels for GPUs, whose scores are never written out: which arguments and results its calls have.
-import type { AttentionKernel } from "../../ffi/attention.ts";
+import { type AttentionKernel, cudnnAttention } from "../../ffi/attention.ts";
+import type { Tensor } from "../../ffi/tensor.ts";
 import type { Builder } from "./builder.ts";
 import type { Ref } from "./graph.ts";
+import { hostOps } from "./host.ts";
 
 /** Kernels that have calls of their own. */
 export type FusedAttention = Exclude<AttentionKernel, "math">;
@@ -59,6 +61,12 @@ export const liesByTokens = (schema: string, index: number): boolean => {
   const found = BY_HEADS.exec(schema);
   return found !== null && index <= (found[2] ? 2 : 0);
 };
+
+hostOps.set(
+  "_scaled_dot_product_cudnn_attention",
+  (...[q, k, v, , , , causal, , scale]) =>
+    cudnnAttention([q, k, v] as Tensor[], causal as boolean, scale as number | null),
+);
 
 const of = (r: Ref) => ({ ref: r });
 const TURNED = [0, 2, 1, 3];

@@ -1,5 +1,11 @@
 // In fast plans: calls that simple ops do better than libtorch, written as simple ops.
-import { batchNorm, batchNormBackward, type Written } from "./norms.ts";
+import {
+  batchNorm,
+  batchNormBackward,
+  batchNormOfGpu,
+  batchNormOfGpuBackward,
+  type Written,
+} from "./norms.ts";
 import type { Builder } from "./builder.ts";
 import { type Call, nameOfCall } from "./call_rules.ts";
 import { rebuilt } from "./derive.ts";
@@ -27,7 +33,16 @@ const EXPANSIONS: Readonly<Record<string, Expansion>> = {
   native_batch_norm_backward: (...call) => orNull(batchNormBackward(...call)),
 };
 
-export function expanded(graph: Graph): Graph {
+/** A GPU's libtorch has one kernel for what would be three of ours. */
+const ON_GPU: typeof EXPANSIONS = {
+  ...EXPANSIONS,
+  native_batch_norm: (...call) => orNull(batchNormOfGpu(...call)) ?? batchNorm(...call),
+  native_batch_norm_backward: (...call) =>
+    orNull(batchNormOfGpuBackward(...call)) ?? orNull(batchNormBackward(...call)),
+};
+
+export function expanded(graph: Graph, onGpu = false): Graph {
+  const expansions = onGpu ? ON_GPU : EXPANSIONS;
   const known = graph.nodes.some((node) =>
     node.op === "call" && Object.hasOwn(EXPANSIONS, nameOfCall(node.schema))
   );
@@ -38,7 +53,7 @@ export function expanded(graph: Graph): Graph {
     if (node.op !== "call") return null;
     const name = nameOfCall(node.schema);
     const found = Object.hasOwn(EXPANSIONS, name)
-      ? EXPANSIONS[name](b, node, (i) => to((node.values[i] as { ref: Ref }).ref))
+      ? expansions[name](b, node, (i) => to((node.values[i] as { ref: Ref }).ref))
       : null;
     if (found === null) return null;
     made.set(r, found.results);

@@ -31,7 +31,7 @@ const COSTS: Readonly<Record<string, number>> = {
 const MOST_ROUNDS = 400;
 
 export function fuse(graph: Graph, options: FuseOptions): Program {
-  const whole = options.exact ? graph : expanded(graph);
+  const whole = options.exact ? graph : expanded(graph, options.productsApart && !options.recomputes);
   const told = options.recomputes ? recomputed(whole) : whole;
   const written = simplify(arranged(told, !options.exact), options.exact);
   const kindly = options.exact ? written : thrifty(written);

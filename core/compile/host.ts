@@ -1,8 +1,8 @@
 // Ops of the program itself among a plan's calls: for what libtorch has no op, as ranks that meet within forward.
 import type { Tensor } from "../../ffi/tensor.ts";
 
-/** Takes the schema's arguments, and gives its results in the caller's scope. */
-export type HostOp = (...args: readonly unknown[]) => readonly Tensor[];
+/** Takes the schema's arguments, and gives its results in the caller's scope; null for one that is no tensor. */
+export type HostOp = (...args: readonly unknown[]) => readonly (Tensor | null)[];
 
 /** By the schema's name. Who has the op puts it here. */
 export const hostOps = new Map<string, HostOp>();

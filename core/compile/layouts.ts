@@ -17,6 +17,8 @@ const IMAGES: Readonly<Record<string, { readonly image: number; readonly results
   convolution_backward: { image: 1, results: [0, 1] },
   native_batch_norm: { image: 0, results: [0] },
   native_batch_norm_backward: { image: 1, results: [0] },
+  _batch_norm_with_update: { image: 0, results: [0] },
+  batch_norm_backward: { image: 1, results: [0] },
   max_pool2d_with_indices: { image: 0, results: [0, 1] },
   max_pool2d_with_indices_backward: { image: 1, results: [0] },
   avg_pool2d: { image: 0, results: [0] },

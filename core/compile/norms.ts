@@ -1,4 +1,5 @@
 // Batch norm as simple ops: sums over columns, a few numbers for each channel, and one pass that takes what follows with it.
+import { OPAQUE } from "./attentions.ts";
 import type { Builder } from "./builder.ts";
 import type { Call } from "./call_rules.ts";
 import type { Ref } from "./graph.ts";
@@ -75,6 +76,48 @@ export function batchNorm(
       ...(runningVariance === null ? [] : [next(ref(4), unbiased)]),
     ],
   };
+}
+
+const WITH_UPDATE =
+  "_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, " +
+  "Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)";
+const WITH_UPDATE_BACKWARD =
+  "batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, " +
+  "Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, " +
+  "Tensor reserve) -> (Tensor, Tensor, Tensor)";
+
+/** On a GPU: libtorch's choice among cuDNN's and its own kernels, of which one does all. */
+export function batchNormOfGpu(
+  b: Builder,
+  { values }: Call,
+  ref: (argument: number) => Ref,
+): readonly Ref[] | null {
+  const [, weight, , mean, variance, training, momentum, eps] = values;
+  if (training !== true || weight === null || mean === null || variance === null) return null;
+  const of = (argument: number) => values[argument] === null ? null : { ref: ref(argument) };
+  const channels = [b.shape(ref(0))[1]];
+  const call = b.call(WITH_UPDATE, [of(0), of(1), of(2), of(3), of(4), momentum, eps], b.shape(ref(0)));
+  return [call, b.result(call, 1, channels), b.result(call, 2, channels)];
+}
+
+/** The gradients of input, weight and bias; null where forward was another op. */
+export function batchNormOfGpuBackward(
+  b: Builder,
+  { values }: Call,
+  ref: (argument: number) => Ref,
+): readonly (Ref | null)[] | null {
+  const saved = values[5] === null ? null : b.node(ref(5));
+  const forward = saved?.op === "result" ? b.node(saved.args[0]) : null;
+  if (saved?.op !== "result" || forward?.op !== "call" || forward.schema !== WITH_UPDATE) return null;
+  const of = (argument: number) => values[argument] === null ? null : { ref: ref(argument) };
+  const wanted = values[9] as readonly boolean[], channels = [b.shape(ref(1))[1]];
+  const reserve = { ref: b.result(saved.args[0], 3, OPAQUE, "i64") };
+  const call = b.call(
+    WITH_UPDATE_BACKWARD,
+    [...[0, 1, 2, 3, 4, 5, 6].map(of), true, values[8], wanted, reserve],
+    b.shape(ref(1)),
+  );
+  return [call, ...[1, 2].map((i) => wanted[i] ? b.result(call, i, channels) : null)];
 }
 
 /** The gradients of input, weight and bias. */

@@ -201,14 +201,14 @@ export class Runner {
       return this.#tensor(part, value.ref as Ref, given, views);
     };
     const made = op(...values.map(argument));
-    const list = (Array.isArray(made) ? made : [made]) as (Tensor | number)[];
+    const list = (Array.isArray(made) ? made : [made]) as (Tensor | number | null)[];
     const stay = new Set(results.map(({ slot, index, lies }) => {
       const tensor = lies === "opaque" ? list[index] as Tensor : denseIn(list[index] as Tensor, lies);
       this.#results.set(slot, tensor);
       if (lies !== "opaque") this.#set(slot, tensor);
       return tensor;
     }));
-    for (const t of [...list, ...views]) if (typeof t !== "number" && !stay.has(t)) release(t);
+    for (const t of [...list, ...views]) if (t !== null && typeof t !== "number" && !stay.has(t)) release(t);
   }
 
   #tensor(part: CallPart, ref: Ref, given: (slot: number) => Tensor | null, views: Tensor[]): Tensor {

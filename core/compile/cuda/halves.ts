@@ -26,6 +26,8 @@ const VIEWS: ReadonlySet<string> = new Set(["reshape", "expand", "permute", "sli
 const MIXED: Readonly<
   Record<string, { readonly args: readonly number[]; readonly results: readonly number[] }>
 > = {
+  _batch_norm_with_update: { args: [0], results: [0] },
+  batch_norm_backward: { args: [0, 1], results: [0] },
   native_batch_norm: { args: [0], results: [0] },
   native_batch_norm_backward: { args: [0, 1], results: [0] },
 };

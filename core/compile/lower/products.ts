@@ -1,5 +1,5 @@
 // Matrix products and attention.
-import { attentionKernel } from "../../../ffi/attention.ts";
+import { attentionKernel, hasCudnnAttention } from "../../../ffi/attention.ts";
 import { attended, type FusedAttention } from "../attentions.ts";
 import { broadcastShapes, numelOf } from "../builder.ts";
 import type { Ref } from "../graph.ts";
@@ -97,6 +97,7 @@ function fusedKernel(g: Lowering, shape: readonly number[], causal: boolean): Fu
   const { device } = g, width = shape.at(-1)!, [{ dtype }] = g.results;
   if (device === "cpu" || width % (dtype === "f32" ? 4 : 8) !== 0) return null;
   const kernel = attentionKernel({ heads: shape[1], width, causal, dropout: 0 }, dtype, device);
+  if (kernel === "cuDNN" && !hasCudnnAttention()) return dtype === "f32" ? null : "flash";
   return kernel === "math" ? null : kernel;
 }
 
