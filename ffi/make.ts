@@ -1,4 +1,5 @@
 import { check, native, out, outAt, outI32, outI64 } from "./abi.ts";
+import { aten } from "./aten.ts";
 import { type DType, dtypeCode } from "./dtype.ts";
 import { NativeError } from "./errors.ts";
 import { contiguous, empty, emptyLike, expand, mul, onesOp, stack, sumDim, toCopy, zerosOp } from "./ops.ts";
@@ -83,6 +84,9 @@ function shapeOf(rows: Nested): number[] {
 export function scalar(value: number, dtype: DType = "f32", device: Device = "cpu"): Tensor {
   return fill_(uninitialised([], { dtype, device }), value);
 }
+
+/** The same bytes as numbers of another type. */
+export const viewDtype = aten("view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)");
 
 let absent: Tensor | null = null;
 

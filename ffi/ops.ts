@@ -81,8 +81,6 @@ export const replicationPad2d = aten("replication_pad2d(Tensor self, SymInt[4] p
 export const asStrided = aten(
   "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
 );
-/** The same bytes as numbers of another type. */
-export const viewDtype = aten("view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)");
 export const viewAsReal = aten("view_as_real(Tensor(a) self) -> Tensor(a)");
 export const viewAsComplex = aten("view_as_complex(Tensor(a) self) -> Tensor(a)");
 export const real = aten("real(Tensor(a) self) -> Tensor(a)");

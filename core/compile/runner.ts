@@ -1,9 +1,9 @@
 // Runs a plan: its table of slots is filled once, but for the few addresses that change from one micro-batch to the next.
 import { compile } from "../../ffi/aten.ts";
 import { noGrad } from "../../ffi/autograd.ts";
-import { absentTensor } from "../../ffi/make.ts";
+import { absentTensor, viewDtype } from "../../ffi/make.ts";
 import type { MachineCode } from "../../ffi/machine_code.ts";
-import { asStrided, contiguous, permute, viewDtype } from "../../ffi/ops.ts";
+import { asStrided, contiguous, permute } from "../../ffi/ops.ts";
 import { timing } from "../../ffi/profile.ts";
 import { parseSchema } from "../../ffi/schema.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";

@@ -1,6 +1,7 @@
 // Products of a plan on a GPU: libtorch's, into the plan's memory.
 import { aten } from "../../../ffi/aten.ts";
-import { asStrided, bmm, copy_, reshape, viewDtype } from "../../../ffi/ops.ts";
+import { asStrided, bmm, copy_, reshape } from "../../../ffi/ops.ts";
+import { viewDtype } from "../../../ffi/make.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import type { Batch } from "../x86/batches.ts";
 import { isHalf } from "../graph.ts";
