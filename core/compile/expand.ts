@@ -4,6 +4,8 @@ import {
   batchNormBackward,
   batchNormOfGpu,
   batchNormOfGpuBackward,
+  layerNorm,
+  layerNormBackward,
   type Written,
 } from "./norms.ts";
 import type { Builder } from "./builder.ts";
@@ -29,6 +31,8 @@ const EXPANSIONS: Readonly<Record<string, Expansion>> = {
     return made === null ? null : { results: [made] };
   },
   convolution_backward: (...call) => orNull(smallConvolutionBackward(...call)),
+  native_layer_norm: (...call) => ({ results: layerNorm(...call) }),
+  native_layer_norm_backward: (...call) => ({ results: layerNormBackward(...call) }),
   native_batch_norm: batchNorm,
   native_batch_norm_backward: (...call) => orNull(batchNormBackward(...call)),
 };

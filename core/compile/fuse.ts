@@ -21,6 +21,7 @@ import { buffersRead, type Home, type Part, type Program } from "./program.ts";
 import { recomputed } from "./recompute.ts";
 import { simplify } from "./simplify.ts";
 import { argsOf, liveIn, usesIn } from "./uses.ts";
+import { mixesSums } from "./walks.ts";
 
 /** So many instructions again cost as much as a value's way to memory and back. */
 const CHEAP = 12;
@@ -250,7 +251,9 @@ class Fusion {
       const sinks = [...part.sinks, ref];
       made.set(ref, at);
       try {
-        part.built = buildGroup(draft.memoryAt(at), sinks, "");
+        const built = buildGroup(draft.memoryAt(at), sinks, "");
+        if (!this.options.productsApart && mixesSums(built.kernel)) continue;
+        part.built = built;
         part.sinks.push(ref);
         return;
       } catch (thrown) {

@@ -1,4 +1,5 @@
-// Batch norm as simple ops: sums over columns, a few numbers for each channel, and one pass that takes what follows with it.
+// Norms as simple ops. Batch norm: sums over columns, a few numbers for each channel, and one pass that takes what follows
+// with it. Layer norm: sums over rows, and one pass.
 import { OPAQUE } from "./attentions.ts";
 import type { Builder } from "./builder.ts";
 import type { Call } from "./call_rules.ts";
@@ -147,5 +148,53 @@ export function batchNormBackward(
     wanted[0] ? input : null,
     wanted[1] ? alone(b.pointwise("mul", along, scale)) : null,
     wanted[2] ? alone(sum) : null,
+  ];
+}
+
+interface Rows {
+  /** The dimensions of a row, and the others. */
+  readonly dims: readonly number[];
+  readonly others: readonly number[];
+  mean(t: Ref): Ref;
+}
+
+function rowsOf(b: Builder, x: Ref, normalised: readonly number[]): Rows {
+  const all = [...b.shape(x).keys()], dims = all.slice(all.length - normalised.length);
+  const count = b.number(normalised.reduce((product, size) => product * size, 1));
+  return {
+    dims,
+    others: all.slice(0, all.length - normalised.length),
+    mean: (t) => b.pointwise("div", b.sum(t, dims), count),
+  };
+}
+
+/** The result, and each row's mean and 1 / deviation. */
+export function layerNorm(b: Builder, { values }: Call, ref: (argument: number) => Ref): readonly Ref[] {
+  const [, shape, weight, bias, eps] = values, x = ref(0), rows = rowsOf(b, x, shape as readonly number[]);
+  const mean = rows.mean(x), centred = b.pointwise("sub", x, mean);
+  const variance = rows.mean(b.pointwise("mul", centred, centred));
+  const scale = b.pointwise("rsqrt", b.pointwise("add", variance, b.number(eps as number)));
+  const even = b.pointwise("mul", centred, scale);
+  const sloped = weight === null ? even : b.pointwise("mul", even, ref(2));
+  return [bias === null ? sloped : b.pointwise("add", sloped, ref(3)), mean, scale];
+}
+
+/** The gradients of input, weight and bias. What is even is forward's own value. */
+export function layerNormBackward(
+  b: Builder,
+  { values }: Call,
+  ref: (argument: number) => Ref,
+): readonly (Ref | null)[] {
+  const shape = values[2] as readonly number[], wanted = values[7] as readonly boolean[];
+  const back = ref(0), x = ref(1), scale = ref(4), { mean, others } = rowsOf(b, x, shape);
+  const even = b.pointwise("mul", b.pointwise("sub", x, ref(3)), scale);
+  const slope = values[5] === null ? back : b.pointwise("mul", back, ref(5));
+  const tilt = b.pointwise("mul", even, mean(b.pointwise("mul", slope, even)));
+  const input = b.pointwise("mul", b.pointwise("sub", b.pointwise("sub", slope, tilt), mean(slope)), scale);
+  const gathered = (t: Ref): Ref => b.reshape(b.sum(t, others), shape);
+  return [
+    wanted[0] ? input : null,
+    wanted[1] ? gathered(b.pointwise("mul", back, even)) : null,
+    wanted[2] ? gathered(back) : null,
   ];
 }

@@ -93,3 +93,13 @@ export function walksOf(group: GroupKernel): Walk[] {
     ...reductions.flatMap(({ to }) => to ?? []),
   ]);
 }
+
+/** Sums over columns of more rows are kept apart from sums over rows: threads share either, and add up in fewer steps. */
+const TOGETHER = 64;
+
+export function mixesSums({ sizes, stages }: GroupKernel): boolean {
+  const rows = sizes.slice(0, -1).reduce((product, size) => product * size, 1);
+  const has = (over: Reduction["over"]) =>
+    stages.some(({ reductions }) => reductions.some((reduction) => reduction.over === over));
+  return rows > TOGETHER && has("row") && has("column");
+}

@@ -2,25 +2,10 @@
 // itself knows, so that its gradient is libtorch's too (call_rules.ts).
 import type { Ref } from "../graph.ts";
 import { type Lowering, num, type Rule, type Rules, type Term } from "./lowering.ts";
+import { layerNorm } from "./norms.ts";
 import { classDim, EACH, MEAN, perClass, total } from "./losses.ts";
 
 const ref = (r: Ref | null) => r === null ? null : { ref: r };
-
-function layerNorm(
-  g: Lowering,
-  x: Ref,
-  shape: readonly number[],
-  weight: Ref | null,
-  bias: Ref | null,
-  eps: number,
-): Ref {
-  return g.b.call(
-    "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> " +
-      "(Tensor, Tensor, Tensor)",
-    [ref(x), shape, ref(weight), ref(bias), eps],
-    g.shape(x),
-  );
-}
 
 function groupNorm(
   g: Lowering,

@@ -154,6 +154,7 @@ class Pass {
       return recording.valueOf(t) ?? g.refuse("outside");
     });
     const needed = this.#needed([output, loss]);
+    g.derivesTwice = recording.ops.some(({ schema }) => schema.name === "gradient");
     const blocks: number[] = [];
     recording.ops.forEach((op, i) => {
       if (!needed.has(i)) {

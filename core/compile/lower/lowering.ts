@@ -47,6 +47,8 @@ export class Lowering {
   /** The op's first tensor, as it was recorded. */
   source: RecordedValue | null = null;
   drops: Drops | null = null;
+  /** The step takes gradients of gradients. */
+  derivesTwice = false;
   /** In the order in which they are drawn. */
   readonly draws: Draw[] = [];
 

@@ -3,6 +3,8 @@ import { numelOf } from "../builder.ts";
 import type { Ref } from "../graph.ts";
 import { type Lowering, num, type Rules } from "./lowering.ts";
 
+const ref = (r: Ref | null) => r === null ? null : { ref: r };
+
 function affine(g: Lowering, x: Ref, weight: Ref | null, bias: Ref | null): Ref {
   const y = weight === null ? x : g.mul(x, weight);
   return bias === null ? y : g.add(y, bias);
@@ -16,15 +18,27 @@ function normalised(g: Lowering, x: Ref, dims: readonly number[], eps: number): 
 
 const last = (g: Lowering, x: Ref, count: number): number[] => g.all(x).slice(-count);
 
-function layerNorm(
+/**
+ * libtorch's op. Fast plans write it as simple ops again (expand.ts), whose gradient is one pass less than that of those
+ * that are written here; they are for steps where gradients have gradients, which that of libtorch's op has none of.
+ */
+export function layerNorm(
   g: Lowering,
   x: Ref,
   shape: readonly number[],
-  w: Ref | null,
+  weight: Ref | null,
   bias: Ref | null,
   eps: number,
 ): Ref {
-  return affine(g, normalised(g, x, last(g, x, shape.length), eps), w, bias);
+  if (g.derivesTwice && !g.exact) {
+    return affine(g, normalised(g, x, last(g, x, shape.length), eps), weight, bias);
+  }
+  return g.b.call(
+    "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> " +
+      "(Tensor, Tensor, Tensor)",
+    [ref(x), shape, ref(weight), ref(bias), eps],
+    g.shape(x),
+  );
 }
 
 const SMALLEST_STEP = 2 ** -23;
@@ -61,8 +75,6 @@ function instanceNorm(
   const y = normalised(g, x, g.all(x).slice(2), eps);
   return affine(g, y, perChannel(g, weight, x), perChannel(g, bias, x));
 }
-
-const ref = (r: Ref | null) => r === null ? null : { ref: r };
 
 function batchNorm(
   g: Lowering,

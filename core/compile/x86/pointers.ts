@@ -166,7 +166,8 @@ export class Pointers implements Accesses {
         if (stride === 1) return this.#loadRow(use, to);
         return this.#gather(use, to, stride, temporary);
       case "i64":
-        if (stride === 1 && !(use.tail && asm.isa === "avx2")) this.#loadWhole(use, to, temporary);
+        if (stride === 0) asm.vector(VECTOR.vbroadcastss, to, 0, this.#memory(use)); // its low half
+        else if (stride === 1 && !(use.tail && asm.isa === "avx2")) this.#loadWhole(use, to, temporary);
         else this.#loadLanes(use, to, stride);
         return asm.vector(VECTOR.vcvtdq2ps, to, 0, to);
       case "bool": {

@@ -113,6 +113,30 @@ Deno.test("convolutions of small maps as products have libtorch's values and gra
   }
 });
 
+const LAYER_NORM =
+  "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> " +
+  "(Tensor, Tensor, Tensor)";
+
+Deno.test("layer norm as sums over rows has libtorch's values and gradients", () => {
+  const cases = [[[6, 20], 1], [[3, 5, 33], 1], [[100, 4, 6], 2], [[7], 1]] as const;
+  for (const [shape, dims] of cases) {
+    const normalised = shape.slice(-dims);
+    for (const given of [[], [normalised], [normalised, normalised]]) {
+      const graph = withGradients([shape, ...given], (b, [x, w, bias]) =>
+        b.call(
+          LAYER_NORM,
+          [{ ref: x }, normalised, ...[w, bias].map((r) => r === undefined ? null : { ref: r }), 1e-5],
+          shape,
+        ));
+      const found = compared(graph), about = `${shape}, ${given.length} parameters`;
+      assert(found.worst < 1e-5, `${about}: ${found.worst}`);
+      assert(found.calls === 0, `${about}: ${found.calls} calls`);
+      const { output, gradients } = planned(graph);
+      assert(Math.max(output, ...gradients) < 1e-5, `${about} as a plan: ${output}, ${gradients}`);
+    }
+  }
+});
+
 const BATCH_NORM =
   "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, " +
   "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)";

@@ -157,6 +157,18 @@ Deno.test("a step of an MLP is one kernel for each product and few groups", () =
   check(mlp(1, [3, 4, 2]), false, true);
 });
 
+Deno.test("sums over rows and over columns of many rows are groups of their own, which threads share", () => {
+  const groups = (rows: number): number => {
+    const g = new Graphs();
+    const x = g.tensor("input", [rows, 20]), w = g.parameter(0, [20]);
+    const y = g.op("mul", x, w), sum = g.sum(y, [1]);
+    const loss = g.view("reshape", g.sum(sum, [0, 1]), []);
+    const graph = g.graph(g.op("div", y, sum), loss, [g.view("reshape", g.sum(x, [0]), [20])]);
+    return kindsOf(check(graph, false, false)).length;
+  };
+  assertEquals(groups(100), groups(10) + 1);
+});
+
 Deno.test("an exact plan asks sgemm_ for products, with the bias put under them first", () => {
   const exact = check(mlp(8, [7, 32, 32, 1]), true, false);
   const blas = exact.parts.filter((part) => part.kernel === "blas");

@@ -60,3 +60,27 @@ Deno.test("a physics-informed network as one graph: u_xx + u = 0 has autograd's 
     // One pass of the network serves both: its two hidden layers are activated once.
     assertEquals(made.graph.nodes.filter(({ op }) => op === "tanh").length, 2);
   }));
+
+// In a third derivative libtorch takes a row's mean and deviation as constants, and has other numbers.
+Deno.test("the gradient of a gradient goes through layer norm", () =>
+  scope(() => {
+    manualSeed(1n);
+    const parameters = [[16, 1], [16], [16], [16], [1, 16]].map((shape) => ops.randn(shape));
+    const net = (x: Tensor) => {
+      const [w1, b1, scale, shift, w2] = parameters;
+      return ops.linear(ops.tanh(ops.layerNorm(ops.linear(x, w1, b1), [16], scale, shift)), w2);
+    };
+    const input = ops.randn([24, 1]), target = ops.randn([24, 1]);
+    const made = compared({
+      input,
+      target,
+      parameters,
+      floor: 1e-2,
+      pass() {
+        const output = ops.add(gradient(net, input), net(input));
+        return { output, loss: ops.mseLoss(output, target) };
+      },
+    });
+    if ("reason" in made) throw new Error(sentenceOf(made));
+    assert(made.worst < 1e-4, `${made.worst}`);
+  }));
