@@ -2,6 +2,7 @@
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatDuration, formatRate } from "../../core/base/format.ts";
 import { type FoundBatch, searchBatches, type Tried } from "../../core/train/finders/batch.ts";
+import { beginAsRun } from "../../core/train/finders/probe.ts";
 import { stepTimer } from "../../core/train/finders/timing.ts";
 import { measureNoise, type Noise } from "../../core/train/finders/noise.ts";
 import { asUserError } from "../../core/train/device.ts";
@@ -14,7 +15,8 @@ export async function findBatch(argv: string[]): Promise<number> {
     const { resolved: { config }, device, built } = await openHere("find-batch", argv, USAGE);
     const { json, quiet } = config.output,
       say = (line: string) => json || quiet ? undefined : console.log(line);
-    const notes: string[] = [], time = stepTimer(config, built, device, notes);
+    const notes: string[] = [],
+      time = stepTimer(config, built, device, beginAsRun(config, built, device, notes));
     [...notes, built.model.describe()].forEach(say);
     say(HEAD);
     const most = {

@@ -72,6 +72,11 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
       ...built.data.notes,
       built.model.describe(),
       plan.note,
+      ...(config.training.fit_batch
+        ? [
+          `Of the ${plan.global} samples a step, as many at once as fit and are fastest: a run measures it (--batch-size auto)`,
+        ]
+        : []),
       ...precisionNote(built),
       ...(gpu ? [gpuLine(gpu), ...othersNote(gpu)] : unusedGpus(config, device, env)),
       ...shardsNote(config, plan),

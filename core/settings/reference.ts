@@ -48,12 +48,15 @@ function typeSchema(setting: Setting): Schema {
   const { min, max, above, below } = setting;
   switch (setting.kind) {
     case "int":
-    case "float":
-      return {
+    case "float": {
+      const number = {
         type: setting.kind === "int" ? "integer" : "number",
         [above ? "exclusiveMinimum" : "minimum"]: min,
         [below ? "exclusiveMaximum" : "maximum"]: max,
       };
+      const words = Object.keys(setting.words ?? {});
+      return words.length === 0 ? number : { anyOf: [number, { enum: words }] };
+    }
     case "bool":
       return { type: "boolean" };
     case "choice":
@@ -125,7 +128,9 @@ function row(declared: Declared): string[] {
   const flags = [...(setting.flag ? [setting.flag] : []), ...Object.keys(setting.shortcuts ?? {})];
   const also = [
     ...(setting.spellings ?? []).map((name) => `--${name}`),
-    ...Object.entries(setting.words ?? {}).map(([word, value]) => `${word} (${value})`),
+    ...(setting.kind === "choice" ? Object.entries(setting.words ?? {}) : []).map(([word, value]) =>
+      `${word} (${value})`
+    ),
     ...(setting.aliases ?? []),
     ...variablesOf(declared).filter((v) => !v.startsWith("HPCTRAIN_")),
   ];
@@ -173,8 +178,8 @@ export function settingFlags(takes: (path: string) => boolean, ofCheckpoint: boo
     }
     const files = setting.kind === "path" || setting.orFile !== undefined;
     // A user of another program's flag continues with its words.
-    const words = spelling ? Object.keys(setting.words ?? {}) : [];
-    const choices = setting.choices.length > 0 ? [...setting.choices, ...words] : undefined;
+    const words = spelling || setting.kind === "int" ? Object.keys(setting.words ?? {}) : [];
+    const all = [...setting.choices, ...words], choices = all.length > 0 ? all : undefined;
     return { name, help: setting.help, value: { choices, files } };
   });
   const shown = sources.filter(({ name }) => !ofCheckpoint || !START_FLAGS.includes(name));

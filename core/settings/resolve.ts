@@ -6,6 +6,7 @@ import { type CommandLine, readFlags } from "./flags.ts";
 import { type Assignment, formatOrigin, fromData, isTyped, Mistakes, type Origin } from "./values.ts";
 import { ADDED, loadSite, settingsOfSite, type Site } from "./sites.ts";
 import { batchForRanks, loadPreset, type Preset } from "./presets.ts";
+import { AUTO_BATCH } from "./sections/training.ts";
 import { ALL_SETTINGS, type Config, defaultConfig, readSetting, writeSetting } from "./settings.ts";
 
 export interface SettingsRequest {
@@ -69,8 +70,14 @@ export function resolveSettings(request: SettingsRequest): Resolved {
   const given = new Map<string, Assignment>();
   const apply = (assignments: readonly Assignment[]) => {
     for (const assignment of assignments) {
-      writeSetting(config, assignment.path, assignment.value);
       given.set(assignment.path, assignment);
+      if (assignment.path === BATCH) {
+        const fit = assignment.value === AUTO_BATCH;
+        writeSetting(config, FIT, fit);
+        given.set(FIT, { ...assignment, path: FIT, value: fit });
+        if (fit) continue; // the number that stood there is what a step goes by
+      }
+      writeSetting(config, assignment.path, assignment.value);
     }
   };
   if (preset) apply(forRanks(preset, request.ranks));
@@ -123,6 +130,8 @@ export function resolveSettings(request: SettingsRequest): Resolved {
 /** A typed rate is the rate that is used: a preset's scaling is for its own. */
 const RATE = "training.optimizer.learning_rate", SCALING = "training.lr_scaling";
 
+const BATCH = "training.batch_size", FIT = "training.fit_batch";
+
 const DEFAULT: Origin = { kind: "default" };
 
 /** The keys are paths. Defaults have none. */
@@ -148,9 +157,8 @@ function choosePreset({ presets, debug }: CommandLine, { env, preset }: Settings
 
 function forRanks(preset: Preset, ranks: number | undefined): readonly Assignment[] {
   if (!ranks || preset.layout.device !== "cuda") return preset.assignments;
-  const path = "training.batch_size";
   const origin: Origin = { kind: "preset", name: preset.name };
-  return [...preset.assignments, { path, value: batchForRanks(ranks), origin }];
+  return [...preset.assignments, { path: BATCH, value: batchForRanks(ranks), origin }];
 }
 
 function changesTo(before: Config, now: Config, mistakes: Mistakes): Assignment[] {

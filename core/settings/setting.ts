@@ -37,7 +37,7 @@ export interface Setting<V = unknown> {
   readonly above?: boolean;
   readonly below?: boolean;
   readonly choices: readonly string[];
-  /** Other programs have these words for the choices: { "bf16-mixed": "bf16" }. */
+  /** Other programs have these words for the choices: { "bf16-mixed": "bf16" }. A number may have a word, too. */
   readonly words?: Readonly<Record<string, V>>;
   /** The page of settings shows a line about each choice. */
   readonly about?: Readonly<Record<string, string>>;

@@ -105,7 +105,7 @@ export function fromData(declared: Declared, given: unknown, origin: Origin): As
 export function expected(setting: Setting): string {
   switch (setting.kind) {
     case "int":
-      return `a whole number ${range(setting)}`.trim();
+      return [`a whole number ${range(setting)}`.trim(), ...Object.keys(setting.words ?? {})].join(", or ");
     case "float":
       return `a number ${range(setting)}`.trim();
     case "bool":
@@ -143,6 +143,9 @@ function convert(setting: Setting, given: unknown): unknown {
   if (given === null) return setting.empty === undefined ? undefined : setting.default;
   switch (setting.kind) {
     case "int":
+      if (Object.hasOwn(setting.words ?? {}, String(given).trim())) {
+        return setting.words![String(given).trim()];
+      }
       return isNumber(given) && Number.isSafeInteger(given) && inRange(setting, given) ? given : undefined;
     case "float":
       return isNumber(given) && Number.isFinite(given) && inRange(setting, given) ? given : undefined;

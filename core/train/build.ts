@@ -241,7 +241,7 @@ function changesOf({ scaling, mixup, cutmix }: Config["data"], normalised: boole
 }
 
 export function needsWholeGradient(t: Config["training"], amp: Amp): boolean {
-  const accumulates = t.grad_accum > 1 || t.global_batch_size > t.batch_size;
+  const accumulates = t.grad_accum > 1 || t.fit_batch || t.global_batch_size > t.batch_size;
   return accumulates || t.deterministic === "world" || t.clip_norm > 0 || amp === "fp16" ||
     ["lamb", "schedule_free"].includes(t.optimizer.type);
 }

@@ -57,9 +57,20 @@ export function checkMemory(
 }
 
 /** The most samples at once that are estimated to fit; null without an estimate. */
-export function mostAtOnce(config: Config, built: Built): number | null {
-  const room = roomFor(1), need = needOf(config, built, 1, room);
-  return need && Math.max(0, Math.floor((SHARE * room.free - need.state - need.copy) / need.perSample));
+export function mostAtOnce(config: Config, built: Built, here = 1, world = 1): number | null {
+  const room = roomFor(here), need = needOf(config, built, world, room);
+  return need &&
+    Math.max(0, Math.floor((SHARE * room.free / room.ranks - need.state - need.copy) / need.perSample));
+}
+
+/** One rank's gradients, optimizer and averages take so many bytes beside its weights. */
+export function stateOf(config: Config, { arena, amp }: Pick<Built, "arena" | "amp">, world: number) {
+  const { training, distributed } = config, { ema, swa_start, optimizer } = training;
+  const slots = slotsOf(optimizer) / (distributed.zero === 1 ? world : 1);
+  const averages = ema > 0 || swa_start > 0 || optimizer.type === "schedule_free" ? 1 : 0;
+  const made = needsWholeGradient(training, amp) ? 0 : 1; // a whole gradient is there already
+  const weights = arena.flat.byteLength;
+  return { state: (made + slots + averages) * weights, copy: (1 + slots + averages) * weights };
 }
 
 function roomFor(ranks: number): Room {
@@ -78,11 +89,7 @@ export function judgeTrainingMemory(
 function needOf(config: Config, built: Built, world: number, { free, ranks }: Room): Need | null {
   const { training } = config, { model, data, amp } = built;
   const weights = built.arena.flat.byteLength, batch = Math.min(training.batch_size, data.train.length);
-  const slots = slotsOf(training.optimizer) / (config.distributed.zero === 1 ? world : 1);
-  const { ema, swa_start, optimizer } = training;
-  const averages = ema > 0 || swa_start > 0 || optimizer.type === "schedule_free" ? 1 : 0;
-  const made = (needsWholeGradient(training, amp) ? 0 : 1) + slots + averages; // a whole gradient is there already
-  const copy = (1 + slots + averages) * weights;
+  const { state, copy } = stateOf(config, built, world);
   const { facts } = data.train;
   const outline = facts.input.shape.reduce((product, size) => product * size, 4);
   if (facts.input.dtype !== "i64" && ranks * (10 * weights + UNLIKELY * outline * batch) < free) return null;
@@ -99,7 +106,7 @@ function needOf(config: Config, built: Built, world: number, { free, ranks }: Ro
   } finally {
     model.root.train(true);
   }
-  return { state: made * weights, copy: copy <= free / 2 ? copy : 0, perSample, batch };
+  return { state, copy: copy <= free / 2 ? copy : 0, perSample, batch };
 }
 
 const UNLIKELY = 20_000;

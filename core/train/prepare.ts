@@ -52,6 +52,7 @@ import {
   type Reports,
   whyNotCompiled,
 } from "./compiled_pass.ts";
+import { fitBatch } from "./finders/fit.ts";
 import { checkMemory } from "./memory.ts";
 import { type Amp, LossScaler } from "./precision.ts";
 import { cudaName } from "../../ffi/cuda.ts";
@@ -144,14 +145,15 @@ const MIB = 2 ** 20;
 /** Seconds: a disk may be slow where ranks are quick. */
 const LEAST_PATIENCE = 600;
 
-export function prepare(launch: Launch): Trainer {
-  const { config, device, team = null, control = null } = launch;
-  const { training, distributed, output } = config;
+export function prepare(given: Launch): Trainer {
+  const { device, team = null, control = null } = given;
   const { rank, world } = team ?? { rank: 0, world: 1 };
-  const ranksHere = launch.ranksHere ?? world;
+  const ranksHere = given.ranksHere ?? world;
   const first = rank === 0; // it alone reads checkpoints and writes the run's files
 
-  const built = build(config, device, world, null, team?.collectives.shared);
+  const built = build(given.config, device, world, null, team?.collectives.shared);
+  const { config, notes: fitNotes } = fitBatch(given, built, ranksHere), launch = { ...given, config };
+  const { training, distributed, output } = config;
   const { arena, model, data, pass, amp } = built;
   const shortage = device === "cpu" ? checkMemory(config, built, ranksHere, world) : null;
   const gpu = first ? gpuFactsOf(config, device, built) : null;
@@ -196,6 +198,7 @@ export function prepare(launch: Launch): Trainer {
     ...built.trained.notes,
     ...(sampling.note ? [sampling.note] : []),
     ...(swa ? [averageNote(model.root, training.swa_start)] : []),
+    ...fitNotes,
     plan.note,
     ...(zero ? [zero.note] : []),
     ...precisionNote(built),

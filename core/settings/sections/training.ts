@@ -5,6 +5,9 @@ import { objective } from "./objective.ts";
 import { optimizer, rates, scheduler } from "./optimizer.ts";
 import { guards } from "./run.ts";
 
+/** Stands for the word "auto", which resolve.ts turns into fit_batch: the number that it hides counts. */
+export const AUTO_BATCH = 0;
+
 const amount = {
   epochs: int(100, {
     min: 1,
@@ -25,12 +28,17 @@ const amount = {
   }),
   batch_size: int(64, {
     min: 1,
+    words: { auto: AUTO_BATCH },
     max: 1e9,
     flag: "batch-size",
     plain: ["BATCH_SIZE"],
     spellings: ["per-device-train-batch-size", "train-batch-size", "micro-batch-size"],
     common: true,
-    help: "samples a rank takes at once",
+    help: "samples a rank takes at once; auto measures how many, and a step keeps its samples",
+  }),
+  fit_batch: bool(false, {
+    help:
+      "batch_size: auto sets it: what stood there otherwise, or global_batch_size, is a step's samples, and accumulation makes up for what a rank takes at once",
   }),
   global_batch_size: int(0, {
     min: 0,

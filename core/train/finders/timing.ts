@@ -7,19 +7,22 @@ import type { Config } from "../../settings/settings.ts";
 import type { Built } from "../build.ts";
 import { memoryInUse } from "../device.ts";
 import { openFeed } from "../feed.ts";
-import { beginAsRun } from "./probe.ts";
-import { trainStep } from "../user_step.ts";
+import { type StepOptions, trainStep } from "../user_step.ts";
 
 const WARM = 2, LEAST = 3, MOST = 40, ENOUGH_MS = 400;
 
 export type TimeStep = (size: number) => { readonly seconds: number; readonly memory: number } | null;
 
 /** The median of some steps, without the time that reading data takes; null where memory ends. */
-export function stepTimer(config: Config, built: Built, device: Device, notes: string[]): TimeStep {
+export function stepTimer(
+  config: Config,
+  built: Built,
+  device: Device,
+  update: Pick<StepOptions, "optimizer" | "scaler">,
+): TimeStep {
   const { training } = config, { arena, pass, channelsLast, data: { train } } = built;
   const options = {
-    ...{ pass, arena, clipNorm: training.clip_norm, observe: null },
-    ...beginAsRun(config, built, device, notes),
+    ...{ ...update, pass, arena, clipNorm: training.clip_norm, observe: null },
     checkpointing: training.gradient_checkpointing,
   };
   const supply = openFeed({ device, channelsLast, loss: pass.loss }).of(train);

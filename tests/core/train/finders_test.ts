@@ -3,6 +3,7 @@ import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/asse
 import { key, uniform } from "../../../core/base/random.ts";
 import { ratePicture } from "../../../core/outputs/rate_picture.ts";
 import { searchBatches, type Tried } from "../../../core/train/finders/batch.ts";
+import { chooseSize, type Fit, sizesUpTo } from "../../../core/train/finders/fit.ts";
 import { judged, sweepRates } from "../../../core/train/finders/rate.ts";
 
 /** Falls from 2 to 0.5 around 1e-3, fastest there, and grows without end from 1 on. */
@@ -81,4 +82,21 @@ Deno.test("the batch-size finder stops where memory, samples or gain end, and ta
   assertEquals(byGain.suggestion, 256); // 256 / 266 is nearly 1
   assert(byGain.largest > byGain.suggestion);
   assertEquals(searchBatches({ samples: 8, memory: null }, () => null, () => {}), null);
+});
+
+Deno.test("a rank takes the first size that fits, or a smaller one while that is clearly faster", () => {
+  assertEquals(sizesUpTo(96), [96, 48, 24, 12, 6, 3, 2, 1]);
+  assertEquals(sizesUpTo(1), [1]);
+  const sizes = sizesUpTo(64);
+  const rates = (table: Record<number, number>) => (size: number) =>
+    size in table ? size / table[size] : null;
+  const sizesOf = (fit: Fit | null) => fit && [fit.size, fit.timed.map(({ size }) => size)];
+  assertEquals(sizesOf(chooseSize(sizes, null, rates({ 64: 100, 32: 105 }))), [64, [64, 32]]);
+  assertEquals(sizesOf(chooseSize(sizes, null, rates({ 16: 100, 8: 150, 4: 200, 2: 90 }))), [
+    4,
+    [64, 32, 16, 8, 4, 2],
+  ]);
+  const all = { 16: 100, 8: 150 };
+  assertEquals(sizesOf(chooseSize(sizes, "deterministic", rates(all))), [16, [64, 32, 16]]);
+  assertEquals(chooseSize(sizes, null, () => null), null);
 });
