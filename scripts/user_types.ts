@@ -22,8 +22,8 @@ const HEAD =
 // deno-fmt-ignore-file
 `;
 
-/** The ops are in core/models/user/ops.ts, and the context of a forward pass is an internal member of Module. */
-const SKIPPED = /\/(ffi\/ops|nn\/forward_context)\.ts$/;
+/** The ops are in core/models/user/ops.ts; the context of a forward pass and learnt positions are of internal members alone. */
+const SKIPPED = /\/(ffi\/ops|nn\/forward_context|checkpoint\/positions)\.ts$/;
 
 /** The declarations of each source that those of the entry need, by path. */
 function declarations(): Map<string, string> {

@@ -120,9 +120,7 @@ export function model(
   name: string,
   root: Module,
   blocks: readonly Block[],
-  more:
-    & { layers: string }
-    & Partial<Pick<Model, "convolutional" | "channelsLastOnCpu" | "head" | "positions">>,
+  more: { layers: string; convolutional?: boolean; channelsLastOnCpu?: boolean; head?: Head },
 ): Model {
   return {
     name,
@@ -131,7 +129,6 @@ export function model(
     convolutional: more.convolutional ?? false,
     channelsLastOnCpu: more.channelsLastOnCpu,
     head: more.head,
-    positions: more.positions,
     describe: () => `${name}: ${more.layers}, ${parameterCount(root).toLocaleString("en-US")} parameters`,
   };
 }

@@ -147,8 +147,8 @@ export function vit(sizes: VitSizes): Model {
     ...layers.map((layer, i) => block(`layer ${i}`, layer, (x) => layer.forward(x))),
     block("head", new Group({ norm, head }), (x) => head.forward(select(norm.forward(x), 1, 0))),
   ];
-  return model("vit", root, blocks, {
-    positions: { name: "encoder.pos_embedding", ...tokens.grid, others: 1 },
+  const made = model("vit", root, blocks, {
     layers: `${sizes.layers} layers, ${sizes.embed} wide, ${sizes.heads} heads, patches of ${sizes.patch}`,
   });
+  return { ...made, positions: { name: "encoder.pos_embedding", ...tokens.grid, others: 1 } };
 }

@@ -304,12 +304,10 @@ declare function block(name: string, module: Module | null, run: (x: Tensor) => 
 /** A model from its parts; `layers` says in words what describe() puts before the parameter count. */
 declare function model(name: string, root: Module, blocks: readonly Block[], more: {
     layers: string;
-} & Partial<Pick<Model, "convolutional" | "channelsLastOnCpu" | "head" | "positions">>): Model;
-/**
- * Element types, under the names that ffi uses.
- * @internal
- */
-export type DType = "f32" | "f64" | "f16" | "bf16" | "i8" | "i16" | "i32" | "i64" | "u8" | "u16" | "u32" | "u64" | "bool" | "c64" | "c128";
+    convolutional?: boolean;
+    channelsLastOnCpu?: boolean;
+    head?: Head;
+}): Model;
 /** How a tensor lies in memory: row-major order, as it was, or channels last. */
 export type MemoryFormat = "contiguous" | "preserve" | "channels_last" | "channels_last_3d";
 declare const verb_constant: typeof constant;
