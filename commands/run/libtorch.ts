@@ -5,9 +5,11 @@ import {
   chooseLibtorch,
   findLibtorch,
   type FoundLibtorch,
+  type Libtorch,
   noLibtorchSentence,
 } from "../../ffi/libraries/find.ts";
-import { bundleLibtorch, installBundle } from "../../ffi/libraries/bundle.ts";
+import { bundleLibtorch, installBundle, installedFor } from "../../ffi/libraries/bundle.ts";
+import { ARCHITECTURES } from "../../ffi/libraries/elf.ts";
 import { installLibtorch, installMpich } from "../../ffi/libraries/install.ts";
 import { CUDA_RELEASES, NEWEST, RELEASES } from "../../ffi/libraries/releases.ts";
 import { BACKENDS } from "../../ffi/gpu/backends.ts";
@@ -33,8 +35,10 @@ const HELP = `hpctrain libtorch: which PyTorch library to use
 }) or --cuda=12 (${versionFor(12)})
   hpctrain libtorch bundle FILE.tar       write the installed library to a file, for a cluster without internet
       --libtorch DIR                      that one, not the one that a run here uses
+      --arch x86_64,aarch64               those installed for these architectures, in one file
   hpctrain libtorch install FILE.tar      install it from there
   hpctrain libtorch install mpich         download MPICH, by which several ranks on CPUs communicate, with its mpiexec
+      --arch aarch64                      all of these: for nodes of another architecture than this machine's
       --if-missing                        only if nothing usable is here
       --quiet                             no progress lines
   hpctrain libtorch use DIR               remember DIR for later runs
@@ -85,18 +89,37 @@ export function table({ chosen, usable, rejected }: FoundLibtorch): string {
   return lines.join("\n");
 }
 
-async function install(args: string[]): Promise<number> {
+async function install(typed: string[]): Promise<number> {
+  const { architectures, rest: args } = architecturesOf(typed);
+  if (architectures.length > 1) {
+    throw usage("`hpctrain libtorch install --arch` takes one architecture at a time");
+  }
+  const [architecture = Deno.build.arch as string] = architectures;
+  const own = architecture === Deno.build.arch;
   const given = args.find((word) => word.startsWith("--cuda"));
   const { flags, words } = split(args.filter((word) => word !== given), ["--if-missing", "--quiet"], 1);
   const say = flags.has("--quiet") ? undefined : (line: string) => console.error(line);
-  if (words[0] === "mpich") return await mpich(flags.has("--if-missing"), say);
-  if (words[0] && !/^\d+(\.\d+)*$/.test(words[0])) return await fromFile(words[0], say);
-  const here = flags.has("--if-missing") ? findLibtorch().chosen : null;
+  if (words[0] === "mpich") return await mpich(flags.has("--if-missing"), architecture, say);
+  if (words[0] && !/^\d+(\.\d+)*$/.test(words[0])) return await fromFile(words[0], architectures[0], say);
+  const here = flags.has("--if-missing") && own ? findLibtorch().chosen : null;
   if (here && (given === undefined || here.gpu !== null)) return 0;
   const cuda = given === undefined ? null : cudaOf(given);
-  const installed = await installLibtorch({ version: words[0], cuda, say });
+  const installed = await installLibtorch({ version: words[0], cuda, architecture, say });
   say?.(`Ready: libtorch ${installed.versionText} in ${installed.dir}`);
   return 0;
+}
+
+/** Takes what `--arch` names apart from the other words. */
+function architecturesOf(args: readonly string[]): { architectures: string[]; rest: string[] } {
+  const at = args.findIndex((word) => /^--arch(=|$)/.test(word));
+  if (at < 0) return { architectures: [], rest: [...args] };
+  const [, inFlag] = args[at].split("=", 2), value = inFlag ?? args[at + 1] ?? "";
+  const architectures = value.split(",");
+  const unknown = architectures.find((name) => !ARCHITECTURES.some((known) => known === name));
+  if (unknown !== undefined) {
+    throw usage(`\`hpctrain libtorch --arch\` takes ${ARCHITECTURES.join(" or ")}, but not "${unknown}"`);
+  }
+  return { architectures, rest: args.toSpliced(at, inFlag === undefined ? 2 : 1) };
 }
 
 /** The flag's own value, or what this machine's driver serves. */
@@ -113,7 +136,7 @@ function cudaOf(flag: string): string {
   );
 }
 
-async function fromFile(name: string, say?: (line: string) => void): Promise<number> {
+async function fromFile(name: string, architecture?: string, say?: (line: string) => void): Promise<number> {
   const file = resolve(name);
   if (!/\.tar(\.\w+)?$/.test(file)) {
     throw usage(
@@ -121,12 +144,13 @@ async function fromFile(name: string, say?: (line: string) => void): Promise<num
     );
   }
   say?.(`Unpacking ${file} and comparing its sums`);
-  const { versionText, dir } = await installBundle(file, Deno.env.toObject());
+  const { versionText, dir } = await installBundle(file, Deno.env.toObject(), architecture);
   say?.(`Ready: libtorch ${versionText} in ${dir}`);
   return 0;
 }
 
-async function bundle(args: string[]): Promise<number> {
+async function bundle(typed: string[]): Promise<number> {
+  const { architectures, rest: args } = architecturesOf(typed);
   const at = args.indexOf("--libtorch");
   const explicit = at < 0 ? undefined : args[at + 1];
   const { flags, words } = split(args.filter((_, i) => at < 0 || (i !== at && i !== at + 1)), ["--quiet"], 1);
@@ -136,20 +160,35 @@ async function bundle(args: string[]): Promise<number> {
   if (words.length === 0) {
     throw usage("`hpctrain libtorch bundle` needs the file to write, such as libtorch.tar");
   }
-  const { chosen, rejected } = findLibtorch({ explicit });
-  if (chosen === null) throw new UserError("environment", noLibtorchSentence(rejected));
+  if (at >= 0 && architectures.length > 0) {
+    throw usage("`hpctrain libtorch bundle` takes --libtorch or --arch, not both");
+  }
+  const env = Deno.env.toObject();
+  const libtorch = architectures.length > 0
+    ? architectures.map((architecture) => installedFor(architecture, env))
+    : [mustFind(explicit)];
   const file = resolve(words[0]);
   const say = flags.has("--quiet") ? () => {} : (line: string) => console.error(line);
-  say(`Writing libtorch ${chosen.versionText} (${chosen.dir}) to ${file}`);
-  await bundleLibtorch(chosen, file, Deno.env.toObject());
+  for (const { versionText, dir } of libtorch) say(`Writing libtorch ${versionText} (${dir}) to ${file}`);
+  await bundleLibtorch(libtorch, file, env);
   const { size } = Deno.statSync(file);
   say(`Ready: ${formatBytes(size)}. There: hpctrain libtorch install ${words[0]}`);
   return 0;
 }
 
-async function mpich(ifMissing: boolean, say?: (line: string) => void): Promise<number> {
-  if (ifMissing && findMpi().chosen) return 0;
-  const folder = await installMpich(undefined, say);
+function mustFind(explicit: string | undefined): Libtorch {
+  const { chosen, rejected } = findLibtorch({ explicit });
+  if (chosen === null) throw new UserError("environment", noLibtorchSentence(rejected));
+  return chosen;
+}
+
+async function mpich(
+  ifMissing: boolean,
+  architecture: string,
+  say?: (line: string) => void,
+): Promise<number> {
+  if (ifMissing && architecture === Deno.build.arch && findMpi().chosen) return 0;
+  const folder = await installMpich(undefined, say, architecture);
   say?.(
     `Ready: MPICH in ${folder}. Start ranks with \`hpctrain launch -n 2 -- ...\` or ${folder}/bin/mpiexec.`,
   );

@@ -1,10 +1,20 @@
-// A bundle is a tar file with an installed libtorch, for clusters without internet. Its list of SHA-256 sums is checked
-// before anything of it is used.
+// A bundle is a tar file with an installed libtorch, or with one for each architecture, for clusters without internet. Each
+// one's list of SHA-256 sums is checked before anything of it is used.
 import { createHash } from "node:crypto";
 import { basename, dirname, join } from "../../deps/path.ts";
 import { messageOf, UserError } from "../../core/base/errors.ts";
-import { cacheFolder, checkLibtorch, type Env, isLibtorch, libraryFolder, type Libtorch } from "./find.ts";
-import { exists } from "./elf.ts";
+import {
+  cacheFolder,
+  checkLibtorch,
+  type Env,
+  installedFolders,
+  installedName,
+  isLibtorch,
+  libraryFolder,
+  type Libtorch,
+  readInstalledName,
+} from "./find.ts";
+import { architectureOf, ARCHITECTURES, exists } from "./elf.ts";
 
 /** A bundle has this list beside the libraries. */
 interface Contents {
@@ -13,25 +23,41 @@ interface Contents {
   readonly sums: Readonly<Record<string, string>>;
 }
 
-const CONTENTS = "bundle.json", FOLDER = /^\d+\.\d+\.\d+-(cpu|cuda)$/;
+const CONTENTS = "bundle.json";
 
-/** Writes what `hpctrain libtorch install` has put into `libtorch` to `file`. */
-export async function bundleLibtorch(libtorch: Libtorch, file: string, env: Env): Promise<void> {
-  const folder = installedFolder(libtorch, env);
-  const sums = Object.fromEntries(
-    filesIn(folder).filter((path) => path !== CONTENTS).map((path) => [path, sumOf(join(folder, path))]),
+/** The newest that `hpctrain libtorch install --arch` has put here for machines of this architecture. */
+export function installedFor(architecture: string, env: Env): Libtorch {
+  for (const dir of installedFolders(env, architecture)) {
+    const found = checkLibtorch(dir, "hpctrain libtorch install", env, architecture);
+    if (isLibtorch(found)) return found;
+  }
+  throw new UserError(
+    "environment",
+    `No libtorch for machines that are ${architecture} is installed here. Install one first: ` +
+      `hpctrain libtorch install --arch ${architecture}`,
   );
-  const contents: Contents = { arch: Deno.build.arch, sums };
+}
+
+/** Writes what `hpctrain libtorch install` has put into the folders of these to `file`. */
+export async function bundleLibtorch(libtorch: readonly Libtorch[], file: string, env: Env): Promise<void> {
+  const folders = libtorch.map((one) => installedFolder(one, env));
   const partial = join(dirname(file), `.partial-${Deno.pid}-${basename(file)}`); // its end says how tar packs it
   const listed = Deno.makeTempDirSync();
   try {
-    Deno.mkdirSync(join(listed, basename(folder)));
-    const list = join(basename(folder), CONTENTS);
-    Deno.writeTextFileSync(join(listed, list), JSON.stringify(contents, null, 1));
+    const lists = folders.map((folder, i) => {
+      const sums = Object.fromEntries(
+        filesIn(folder).filter((path) => path !== CONTENTS).map((path) => [path, sumOf(join(folder, path))]),
+      );
+      const arch = architectureOf(join(libtorch[i].dir, "libtorch_cpu.so")) ?? Deno.build.arch;
+      const contents: Contents = { arch, sums }, list = join(basename(folder), CONTENTS);
+      Deno.mkdirSync(join(listed, basename(folder)));
+      Deno.writeTextFileSync(join(listed, list), JSON.stringify(contents, null, 1));
+      return list;
+    });
     await tar(
       [
-        ...["--create", "--auto-compress", "--file", partial, "--directory", listed, list],
-        ...["--directory", dirname(folder), basename(folder)],
+        ...["--create", "--auto-compress", "--file", partial, "--directory", listed, ...lists],
+        ...["--directory", dirname(folders[0]), ...folders.map((folder) => basename(folder))],
       ],
       env,
       `${file} could not be written`,
@@ -43,8 +69,11 @@ export async function bundleLibtorch(libtorch: Libtorch, file: string, env: Env)
   }
 }
 
-/** Installs a bundle; what was there under its name is replaced once the new one is whole. */
-export async function installBundle(file: string, env: Env): Promise<Libtorch> {
+/**
+ * Installs all of a bundle; what was there under its names is replaced once the new one is whole. A bundle that has nothing for
+ * this machine is refused, unless it is for machines of the architecture that the user names.
+ */
+export async function installBundle(file: string, env: Env, wanted?: string): Promise<Libtorch> {
   const root = join(cacheFolder(env), "libtorch");
   Deno.mkdirSync(root, { recursive: true });
   const work = join(root, `.partial-${Deno.pid}`);
@@ -53,25 +82,48 @@ export async function installBundle(file: string, env: Env): Promise<Libtorch> {
     const failed = `${file} can't be installed`;
     await tar(["--extract", "--file", file, "--directory", work, "--no-same-owner"], env, failed);
     const names = [...Deno.readDirSync(work)].map(({ name }) => name);
-    if (names.length !== 1 || !FOLDER.test(names[0])) {
+    const known = names.flatMap((name) => readInstalledName(name) ?? []);
+    if (names.length === 0 || known.length < names.length) {
       throw noBundle(file, `it holds ${names.slice(0, 5).join(", ") || "nothing"}`);
     }
-    const unpacked = join(work, names[0]), target = join(root, names[0]);
-    checkContents(file, unpacked);
-    Deno.removeSync(join(unpacked, CONTENTS));
-    refuseUnusable(file, unpacked, env);
-    await Deno.remove(target, { recursive: true }).catch(() => {});
-    Deno.renameSync(unpacked, target);
-    return refuseUnusable(file, target, env);
+    const unpacked = names.map((folder, i) => {
+      const from = join(work, folder), { arch } = checkContents(file, from);
+      return { from, arch, target: join(root, installedName(known[i].name, arch)) };
+    });
+    refuseOthers(file, unpacked.map(({ arch }) => arch), wanted ?? Deno.build.arch);
+    for (const { from, arch } of unpacked) {
+      Deno.removeSync(join(from, CONTENTS));
+      refuseUnusable(file, from, env, arch);
+    }
+    const installed: Libtorch[] = [];
+    for (const { from, arch, target } of unpacked) {
+      await Deno.remove(target, { recursive: true }).catch(() => {});
+      Deno.renameSync(from, target);
+      const one = refuseUnusable(file, target, env, arch);
+      if (arch === (wanted ?? Deno.build.arch)) installed.push(one);
+    }
+    return installed[0];
   } finally {
     Deno.removeSync(work, { recursive: true });
   }
 }
 
+function refuseOthers(file: string, architectures: readonly string[], wanted: string): void {
+  if (architectures.includes(wanted)) return;
+  const theirs = architectures.join(" and "), here = `this machine is ${Deno.build.arch}`;
+  throw new UserError(
+    "environment",
+    `The libtorch in ${file} is for machines that are ${theirs}, and ${
+      wanted === Deno.build.arch ? here : `--arch ${wanted} was given`
+    }. Nothing was installed. ` +
+      (wanted === Deno.build.arch ? `For nodes that are ${theirs}, add --arch ${architectures[0]}.` : ""),
+  );
+}
+
 function installedFolder({ dir }: Libtorch, env: Env): string {
   const root = join(cacheFolder(env), "libtorch");
   for (let folder = dir; folder !== dirname(folder); folder = dirname(folder)) {
-    if (dirname(folder) === root && FOLDER.test(basename(folder))) return folder;
+    if (dirname(folder) === root && readInstalledName(basename(folder))) return folder;
   }
   throw new UserError(
     "usage",
@@ -80,21 +132,22 @@ function installedFolder({ dir }: Libtorch, env: Env): string {
   );
 }
 
-function checkContents(file: string, folder: string): void {
+function checkContents(file: string, folder: string): Contents {
   let contents: Contents;
   try {
     contents = JSON.parse(Deno.readTextFileSync(join(folder, CONTENTS)));
   } catch {
     throw noBundle(file, "its list of contents is missing or no JSON");
   }
-  if (contents.arch !== Deno.build.arch) {
-    throw noBundle(file, `it was made on ${contents.arch}, and this machine is ${Deno.build.arch}`);
+  if (!ARCHITECTURES.some((known) => known === contents.arch)) {
+    throw noBundle(file, `it is for machines that are ${contents.arch}`);
   }
   const there = filesIn(folder).filter((path) => path !== CONTENTS).sort();
   const listed = Object.keys(contents.sums).sort();
   if (there.join() !== listed.join()) throw noBundle(file, "its files are not those of its list");
   const wrong = listed.find((path) => sumOf(join(folder, path)) !== contents.sums[path]);
   if (wrong !== undefined) throw noBundle(file, `${wrong} was damaged: copy the bundle again`);
+  return contents;
 }
 
 const noBundle = (file: string, reason: string): UserError =>
@@ -103,9 +156,9 @@ const noBundle = (file: string, reason: string): UserError =>
     `${file} is no whole bundle of \`hpctrain libtorch bundle\`: ${reason}. Nothing was installed.`,
   );
 
-function refuseUnusable(file: string, folder: string, env: Env): Libtorch {
+function refuseUnusable(file: string, folder: string, env: Env, architecture: string): Libtorch {
   const lib = libraryFolder(folder) ?? folder;
-  const result = checkLibtorch(lib, "hpctrain libtorch install", env);
+  const result = checkLibtorch(lib, "hpctrain libtorch install", env, architecture);
   if (isLibtorch(result)) return result;
   throw new UserError("environment", `The library in ${file} can't be used here: ${result.reason}.`);
 }

@@ -17,6 +17,7 @@ const MACHINES: Record<number, string> = {
   183: "aarch64",
   243: "riscv64",
 };
+const ELF = 0x7f454c46;
 const PT_LOAD = 1, PT_DYNAMIC = 2;
 const DT_NEEDED = 1, DT_STRTAB = 5, DT_STRSZ = 10, DT_RPATH = 15, DT_RUNPATH = 29;
 
@@ -27,13 +28,31 @@ interface Segment {
   size: number;
 }
 
-export function readElf(path: string): Elf | string {
+/** The machines that hpctrain runs on, as `uname -m` names them. */
+export const ARCHITECTURES = ["x86_64", "aarch64"] as const;
+export type Architecture = typeof ARCHITECTURES[number];
+
+/** The machine that an ELF file is built for; null where the file is none. */
+export function architectureOf(path: string): string | null {
+  try {
+    if (!Deno.statSync(path).isFile) return null; // a named pipe would wait
+    using file = Deno.openSync(path);
+    const head = readAt(file, 0, 20);
+    const machine = head.getUint16(18, true);
+    return head.getUint32(0) === ELF ? MACHINES[machine] ?? `machine number ${machine}` : null;
+  } catch {
+    return null;
+  }
+}
+
+/** A sentence where the file can't be loaded, on this machine or one of this architecture. */
+export function readElf(path: string, architecture: string = Deno.build.arch): Elf | string {
   const name = path.slice(path.lastIndexOf("/") + 1);
   try {
     // Opening a named pipe would wait for its writer.
     if (!Deno.statSync(path).isFile) return `${name} is not a file`;
     using file = Deno.openSync(path);
-    return parse(file, name);
+    return parse(file, name, architecture);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return `${name} is missing`;
     if (error instanceof Deno.errors.PermissionDenied) return `${name} can't be read: permission denied`;
@@ -42,14 +61,17 @@ export function readElf(path: string): Elf | string {
   }
 }
 
-function parse(file: Deno.FsFile, name: string): Elf | string {
+function parse(file: Deno.FsFile, name: string, architecture: string): Elf | string {
   const size = file.statSync().size;
   const head = readAt(file, 0, Math.min(size, 4096));
-  if (head.byteLength < 64 || head.getUint32(0) !== 0x7f454c46) return `${name} is not a shared library`;
+  if (head.byteLength < 64 || head.getUint32(0) !== ELF) return `${name} is not a shared library`;
   const machine = head.getUint16(18, true);
-  if (head.getUint8(4) !== 2 || head.getUint8(5) !== 1 || MACHINES[machine] !== Deno.build.arch) {
+  if (head.getUint8(4) !== 2 || head.getUint8(5) !== 1 || MACHINES[machine] !== architecture) {
     const theirs = MACHINES[machine] ?? `machine number ${machine}`;
-    return `${name} is built for ${theirs}, this machine is ${Deno.build.arch}`;
+    const here = architecture === Deno.build.arch
+      ? `this machine is ${architecture}`
+      : `not for ${architecture}`;
+    return `${name} is built for ${theirs}, ${here}`;
   }
   const segments = readSegments(file, head);
   const tableEnd = Number(head.getBigUint64(40, true)) + head.getUint16(58, true) * head.getUint16(60, true);

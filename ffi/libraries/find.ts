@@ -1,6 +1,6 @@
 // Finds a libtorch in a fixed order of places, and decides whether this program can load it. Loads nothing.
 import { basename, dirname, join, normalize, resolve } from "../../deps/path.ts";
-import { type Elf, exists, namesSymbols, readElf } from "./elf.ts";
+import { architectureOf, type Elf, exists, namesSymbols, readElf } from "./elf.ts";
 import { messageOf, UserError } from "../../core/base/errors.ts";
 import { BACKENDS, type GpuKind } from "../gpu/backends.ts";
 
@@ -23,6 +23,8 @@ export interface Rejected {
   dir: string;
   from: string;
   reason: string;
+  /** It is set where the library is for other machines than this one. */
+  architecture?: string;
 }
 
 export interface FoundLibtorch {
@@ -60,15 +62,34 @@ function pythonFolders(prefix: string): string[] {
   );
 }
 
-function installedFolders(env: Env): string[] {
+const INSTALLED = /^(\d+\.\d+\.\d+-(cpu|cuda))(?:-(aarch64))?$/;
+
+/** A home that machines of both architectures share has a folder for each: "2.15.0-cpu", "2.15.0-cpu-aarch64". */
+export const installedName = (name: string, architecture: string): string =>
+  architecture === "x86_64" ? name : `${name}-${architecture}`;
+
+export function readInstalledName(folder: string) {
+  const [, name, kind, architecture = "x86_64"] = INSTALLED.exec(folder) ?? [];
+  return name === undefined ? null : { name, kind, architecture };
+}
+
+/** Those for machines of this architecture come first. */
+export function installedFolders(env: Env, architecture: string = Deno.build.arch): string[] {
   const root = join(cacheFolder(env), "libtorch");
+  const driver = NVIDIA_DRIVER.some(exists) ? "cuda" : "cpu";
   const newestFirst = listFolder(root)
-    .filter((name) => /^\d+\.\d+\.\d+-(cpu|cuda)$/.test(name))
-    .sort((a, b) => b.localeCompare(a, "en", { numeric: true }));
-  const driver = NVIDIA_DRIVER.some(exists);
-  const first = newestFirst.filter((name) => driver === name.endsWith("-cuda"));
-  return [...new Set([...first, ...newestFirst])].map((name) =>
-    join(root, name, name.endsWith("-cuda") ? "torch/lib" : "lib")
+    .flatMap((folder) => {
+      const found = readInstalledName(folder);
+      return found ? [{ folder, ...found }] : [];
+    })
+    .sort((a, b) => b.folder.localeCompare(a.folder, "en", { numeric: true }));
+  const fits = [
+    newestFirst.filter((found) => found.architecture === architecture && found.kind === driver),
+    newestFirst.filter((found) => found.architecture === architecture),
+    newestFirst,
+  ];
+  return [...new Set(fits.flat())].map(({ folder, kind }) =>
+    join(root, folder, kind === "cuda" ? "torch/lib" : "lib")
   );
 }
 
@@ -114,18 +135,26 @@ export function checkLibtorch(
   dir: string,
   from: string,
   env: Env = Deno.env.toObject(),
+  architecture: string = Deno.build.arch,
 ): Libtorch | Rejected {
   const reject = (reason: string): Rejected => ({ dir, from, reason });
+  const unreadable = (name: string, reason: string): Rejected => {
+    const theirs = architectureOf(join(dir, name));
+    return {
+      ...reject(reason),
+      ...(theirs !== null && theirs !== architecture ? { architecture: theirs } : {}),
+    };
+  };
   try {
     Deno.statSync(join(dir, "libtorch_cpu.so"));
   } catch (error) {
     if (error instanceof Deno.errors.PermissionDenied) return reject("it can't be read: permission denied");
     return reject(exists(dir) ? "there is no libtorch_cpu.so in it" : "there is no such folder");
   }
-  const cpu = readElf(join(dir, "libtorch_cpu.so"));
-  if (typeof cpu === "string") return reject(cpu);
-  const c10 = readElf(join(dir, "libc10.so"));
-  if (typeof c10 === "string") return reject(c10);
+  const cpu = readElf(join(dir, "libtorch_cpu.so"), architecture);
+  if (typeof cpu === "string") return unreadable("libtorch_cpu.so", cpu);
+  const c10 = readElf(join(dir, "libc10.so"), architecture);
+  if (typeof c10 === "string") return unreadable("libc10.so", c10);
   const found = versionOf(dir, cpu);
   if (!found) {
     return reject("its version can't be told: there is no version.py, build-version or cmake file beside it");
@@ -134,13 +163,13 @@ export function checkLibtorch(
   if (lacks) {
     return reject(`it is too old: version ${found.versionText} ${lacks}, and 2.10 or newer is needed`);
   }
-  const search = searchFolders(env);
+  const search = searchFolders(env, architecture);
   const missing = [...missingNeeds(dir, cpu, search), ...missingNeeds(dir, c10, search)];
   if (missing.length > 0) {
     const places = [...originFolders(dir, cpu), "LD_LIBRARY_PATH", "the system's library folders"];
     return reject(`it needs ${missing.join(", ")}, which is not in ${places.join(", ")}`);
   }
-  return { dir, ...found, gpu: gpuOf(dir, search), from };
+  return { dir, ...found, gpu: gpuOf(dir, search, architecture), from };
 }
 
 export function isLibtorch(result: Libtorch | Rejected): result is Libtorch {
@@ -153,9 +182,9 @@ export function missingOf(path: string, env: Env): string[] {
   return typeof elf === "string" ? [elf] : missingNeeds(dirname(path), elf, searchFolders(env));
 }
 
-function gpuOf(dir: string, search: Search): GpuKind | null {
+function gpuOf(dir: string, search: Search, architecture: string): GpuKind | null {
   const usable = Object.values(BACKENDS).find(({ torch }) => {
-    const elf = readElf(join(dir, torch));
+    const elf = readElf(join(dir, torch), architecture);
     return typeof elf !== "string" && missingNeeds(dir, elf, search).length === 0;
   });
   return usable?.kind ?? null;
@@ -199,12 +228,11 @@ function versionFromSymbols(dir: string, cpu: Elf): Version | null {
   return since210 ? { version: [2, 10, 0], versionText: "2.10 or newer" } : null;
 }
 
-interface Search {
-  folders: string[];
-  cache: string;
-}
+/** Null for another architecture's library, whose machine is not this one. */
+type Search = { folders: string[]; cache: string } | null;
 
-function searchFolders(env: Env): Search {
+function searchFolders(env: Env, architecture: string = Deno.build.arch): Search {
+  if (architecture !== Deno.build.arch) return null;
   const triple = `${Deno.build.arch}-linux-gnu`;
   const system = ["/lib64", "/usr/lib64", `/lib/${triple}`, `/usr/lib/${triple}`, "/lib", "/usr/lib"];
   return {
@@ -222,6 +250,7 @@ function originFolders(dir: string, elf: Elf): string[] {
 const GLIBC = /^(ld-linux.*|lib(c|m|dl|rt|pthread|util)\.so\.\d+)$/;
 
 function missingNeeds(dir: string, elf: Elf, search: Search): string[] {
+  if (search === null) return [];
   const folders = [...originFolders(dir, elf), ...search.folders];
   return elf.needed.filter((name) =>
     !GLIBC.test(name) && !search.cache.includes(`/${name}\0`) && !folders.some((f) => exists(join(f, name)))
@@ -366,7 +395,17 @@ function pythonsTorch(env: Env): string | null {
   }
 }
 
-function unusable({ from, dir, reason }: Rejected): UserError {
+const forThisMachine =
+  `\`hpctrain libtorch install\`, run here or elsewhere with --arch ${Deno.build.arch}, ` +
+  `downloads one for ${Deno.build.arch}; both lie beside each other, and each machine takes its own`;
+
+function unusable({ from, dir, reason, architecture }: Rejected): UserError {
+  if (architecture !== undefined) {
+    return new UserError(
+      "environment",
+      `The libtorch given by ${from} can't be used (${dir}): ${reason}. Leave it out: ${forThisMachine}.`,
+    );
+  }
   return new UserError(
     "environment",
     `The libtorch given by ${from} can't be used (${dir}): ${reason}. Give the folder that holds ` +
@@ -380,6 +419,9 @@ export function noLibtorchSentence(rejected: Rejected[]): string {
   return (looked
     ? `No usable libtorch (PyTorch's library) was found:${looked}\n`
     : "No libtorch (PyTorch's library) was found on this machine.\n") +
+    (rejected.some(({ architecture }) => architecture !== undefined)
+      ? `For another machine's: ${forThisMachine}.\n`
+      : "") +
     "To get one: `hpctrain libtorch install` downloads PyTorch's CPU library; `--libtorch DIR` or HPCTRAIN_LIBTORCH=DIR " +
     "names one that you have (2.10 or newer); loading your site's PyTorch module or activating its environment also works.";
 }

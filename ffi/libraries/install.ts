@@ -6,6 +6,7 @@ import {
   cacheFolder,
   checkLibtorch,
   type Env,
+  installedName,
   isLibtorch,
   libraryFolder,
   type Libtorch,
@@ -32,6 +33,7 @@ interface Installation {
   readonly unpack: string;
   readonly check: (folder: string) => void;
   readonly instead: string;
+  readonly architecture: string;
 }
 
 /**
@@ -98,7 +100,7 @@ interface Folders {
 }
 
 async function download(
-  { called, release, instead }: Installation,
+  { called, release, instead, architecture }: Installation,
   { work, kept, env, say }: Folders & { readonly say: (line: string) => void },
 ): Promise<void> {
   const wheels = join(work, "wheels"), temp = join(work, "tmp");
@@ -108,7 +110,7 @@ async function download(
     for (const wheel of release.wheels) {
       const there = join(kept, `${wheel.sha256}.whl`);
       if (exists(there)) continue;
-      const args = await downloadArguments(wheel, work);
+      const args = await downloadArguments(wheel, work, architecture);
       await runPython(args, { ...env, TMPDIR: temp }, `${called} could not be downloaded`, instead);
       for (const name of listFolder(wheels)) await Deno.rename(join(wheels, name), there);
     }
@@ -133,7 +135,11 @@ async function unpackWheels(
   await Deno.rename(out, target);
 }
 
-async function downloadArguments({ requirement, sha256 }: Pin, work: string): Promise<string[]> {
+async function downloadArguments(
+  { requirement, sha256 }: Pin,
+  work: string,
+  architecture: string,
+): Promise<string[]> {
   const pins = join(work, "pins.txt");
   await Deno.writeTextFile(pins, `${requirement} --hash=sha256:${sha256}\n`);
   const platforms = [
@@ -143,7 +149,7 @@ async function downloadArguments({ requirement, sha256 }: Pin, work: string): Pr
   return [
     ...["-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir", "--disable-pip-version-check"],
     ...["--only-binary=:all:", "--require-hashes", "--python-version", "3.11", "--implementation", "cp"],
-    ...platforms.flatMap((p) => ["--platform", `${p}_${Deno.build.arch}`]),
+    ...platforms.flatMap((p) => ["--platform", `${p}_${architecture}`]),
     ...["--requirement", pins, "--dest", join(work, "wheels")],
   ];
 }
@@ -244,21 +250,29 @@ interface InstallOptions {
   version?: string;
   /** PyTorch's CUDA libraries are installed for a driver that serves this CUDA, "13.2"; the CPU's by default. */
   cuda?: string | null;
+  /** The machines that will use it have this one; by default they are like this one. */
+  architecture?: string;
   env?: Env;
   say?: (line: string) => void;
 }
 
 export async function installLibtorch(options: InstallOptions = {}): Promise<Libtorch> {
-  const { cuda = null, env = Deno.env.toObject(), say = () => {} } = options;
+  const { cuda = null, architecture = Deno.build.arch, env = Deno.env.toObject(), say = () => {} } = options;
   const version = options.version ?? (cuda ? newestFor(cuda) : NEWEST);
-  const target = join(cacheFolder(env), "libtorch", `${version}-${cuda ? "cuda" : "cpu"}`);
-  const called = `PyTorch ${version}'s ${cuda ? "CUDA libraries" : "CPU library"}`;
-  const check = (folder: string) => void mustWork(folder, version, env);
-  const release = releaseOf(version, cuda);
+  const folder = installedName(`${version}-${cuda ? "cuda" : "cpu"}`, architecture);
+  const target = join(cacheFolder(env), "libtorch", folder);
+  const called = `PyTorch ${version}'s ${cuda ? "CUDA libraries" : "CPU library"}${
+    forMachines(architecture)
+  }`;
+  const check = (folder: string) => void mustWork(folder, version, env, architecture);
+  const release = releaseOf(version, cuda, architecture);
   const unpack = cuda ? UNPACK_CUDA : UNPACK;
-  await installWheels({ called, release, target, unpack, check, instead: INSTEAD }, env, say);
-  return mustWork(target, version, env);
+  await installWheels({ called, release, target, unpack, check, instead: INSTEAD, architecture }, env, say);
+  return mustWork(target, version, env, architecture);
 }
+
+const forMachines = (architecture: string): string =>
+  architecture === Deno.build.arch ? "" : ` for machines that are ${architecture}`;
 
 function newestFor(cuda: string): string {
   const version = newestReleaseFor(cuda);
@@ -274,9 +288,9 @@ const INSTEAD =
   "If this machine has no network, install on one that has and copy the cache folder (~/.cache/hpctrain), " +
   "or point --libtorch DIR at a PyTorch 2.10 or newer that is here.";
 
-function mustWork(folder: string, version: string, env: Env): Libtorch {
+function mustWork(folder: string, version: string, env: Env, architecture: string): Libtorch {
   const lib = libraryFolder(folder) ?? join(folder, "lib");
-  const result = checkLibtorch(lib, "hpctrain libtorch install", env);
+  const result = checkLibtorch(lib, "hpctrain libtorch install", env, architecture);
   const reason = !isLibtorch(result) ? result.reason : whyNoCuda(lib, result, env);
   if (isLibtorch(result) && reason === null) return result;
   throw new UserError(
@@ -291,7 +305,7 @@ function whyNoCuda(lib: string, { gpu }: Libtorch, env: Env): string | null {
   return `libtorch_cuda.so needs ${missingOf(join(lib, "libtorch_cuda.so"), env).join(", ")}`;
 }
 
-function releaseOf(version: string, cuda: string | null): Release {
+function releaseOf(version: string, cuda: string | null, architecture: string): Release {
   const known: Readonly<Record<string, Readonly<Record<string, Release>>>> = cuda ? CUDA_RELEASES : RELEASES;
   const byArch = known[version];
   if (!byArch) {
@@ -301,7 +315,7 @@ function releaseOf(version: string, cuda: string | null): Release {
       `There is no pinned PyTorch ${version}: the versions that can be installed are ${versions}.`,
     );
   }
-  const release = byArch[Deno.build.arch];
+  const release = byArch[architecture];
   if (Deno.build.os === "linux" && release) {
     if (cuda) refuseDriver(version, release as CudaRelease, cuda);
     return release;
@@ -309,7 +323,7 @@ function releaseOf(version: string, cuda: string | null): Release {
   const of = cuda ? `No CUDA build of PyTorch ${version}` : "No PyTorch library";
   throw new UserError(
     "environment",
-    `${of} is offered for ${Deno.build.os} on ${Deno.build.arch}: ` +
+    `${of} is offered for ${Deno.build.os} on ${architecture}: ` +
       `Linux on ${Object.keys(byArch).join(" or ")} is needed.`,
   );
 }
@@ -357,27 +371,33 @@ for name in os.listdir(wheels):
 `;
 
 /** The folder has bin/mpiexec and lib/libmpi.so.12. */
-export async function installMpich(env = Deno.env.toObject(), say = (_: string) => {}): Promise<string> {
-  const target = join(cacheFolder(env), "mpi", `mpich-${MPICH_VERSION}`);
-  const release = MPICH[Deno.build.arch];
+export async function installMpich(
+  env = Deno.env.toObject(),
+  say = (_: string) => {},
+  architecture: string = Deno.build.arch,
+): Promise<string> {
+  const target = join(cacheFolder(env), "mpi", installedName(`mpich-${MPICH_VERSION}`, architecture));
+  const release = MPICH[architecture];
   if (Deno.build.os !== "linux" || !release) {
     throw new UserError(
       "environment",
-      `No MPICH is offered for ${Deno.build.os} on ${Deno.build.arch}: Linux on x86_64 or aarch64 is needed.`,
+      `No MPICH is offered for ${Deno.build.os} on ${architecture}: Linux on x86_64 or aarch64 is needed.`,
     );
   }
-  const called = `MPICH ${MPICH_VERSION}`;
+  const called = `MPICH ${MPICH_VERSION}${forMachines(architecture)}`;
+  const check = (folder: string) => mpichMustWork(folder, architecture);
   await installWheels(
-    { called, release, target, unpack: UNPACK_MPICH, check: mpichMustWork, instead: INSTEAD_OF_MPICH },
+    { called, release, target, unpack: UNPACK_MPICH, check, instead: INSTEAD_OF_MPICH, architecture },
     env,
     say,
   );
-  mpichMustWork(target);
+  check(target);
   return target;
 }
 
-function mpichMustWork(folder: string): void {
-  const library = readElf(join(folder, "lib/libmpi.so.12")), launcher = readElf(join(folder, "bin/mpiexec"));
+function mpichMustWork(folder: string, architecture: string): void {
+  const library = readElf(join(folder, "lib/libmpi.so.12"), architecture);
+  const launcher = readElf(join(folder, "bin/mpiexec"), architecture);
   const reason = [library, launcher].find((result) => typeof result === "string");
   if (reason === undefined) return;
   throw new UserError(

@@ -8,6 +8,6 @@ ensure_program() {
   export HPCTRAIN_EXE=${HPCTRAIN_EXE:-$ROOT/dist/hpctrain}
   if [[ -z ${HPCTRAIN_LIBTORCH:-} ]]; then
     "$ROOT/dist/hpctrain" libtorch install 2.15.0
-    export HPCTRAIN_LIBTORCH=$CACHE/libtorch/2.15.0-cpu/lib
+    export HPCTRAIN_LIBTORCH=$(libtorch_folder 2.15.0)
   fi
 }

@@ -10,6 +10,12 @@ WORK= # this process's own half-made things; removed however it ends
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "$@"; exit 7; }
 
+# Where `hpctrain libtorch install` puts the CPU library of this version, for this machine or one of that architecture.
+libtorch_folder() { # VERSION [ARCHITECTURE]
+  local arch=${2:-$(uname -m)}
+  echo "$CACHE/libtorch/$1-cpu$([[ $arch == x86_64 ]] || echo "-$arch")/lib"
+}
+
 check_machine() {
   local arch glibc
   arch=$(uname -m)

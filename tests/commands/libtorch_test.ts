@@ -47,6 +47,24 @@ Deno.test("unknown words and flags are refused with what is expected", async () 
     );
     assertEquals(error.exitCode, 2);
   }
+  for (
+    const args of [["install", "--arch", "arm64"], ["install", "--arch"], [
+      "bundle",
+      "a.tar",
+      "--arch=x86_64,sparc",
+    ]]
+  ) {
+    await assertRejects(
+      () => libtorch(args),
+      UserError,
+      "--arch` takes x86_64 or aarch64, but not",
+      args.join(" "),
+    );
+  }
+  const two = () => libtorch(["install", "--arch=x86_64,aarch64"]);
+  await assertRejects(two, UserError, "takes one architecture at a time");
+  const both = () => libtorch(["bundle", "a.tar", "--libtorch", "/a", "--arch", "aarch64"]);
+  await assertRejects(both, UserError, "takes --libtorch or --arch, not both");
   const noFolder = () => libtorch(["bundle", "libtorch.tar", "--libtorch"]);
   await assertRejects(noFolder, UserError, "bundle --libtorch` needs the folder");
 });

@@ -5,6 +5,7 @@ import { type FakeElf, fakeTorch } from "../ffi/libraries/fake_libtorch.ts";
 import { bareMachine, filesIn, inTemp, run, TINY } from "./program.ts";
 
 const OTHER = Deno.build.arch === "x86_64" ? 183 : 62;
+const OTHER_NAME = Deno.build.arch === "x86_64" ? "aarch64" : "x86_64";
 
 /** Trains in an empty folder, on a machine whose only libtorch is what `make` puts into a folder, or none. */
 async function refused(
@@ -53,7 +54,12 @@ Deno.test("a libtorch that is too old is refused with its version", () =>
   ], fake("2.9.1")));
 
 Deno.test("a libtorch for another architecture is refused as such", () =>
-  refused([/(x86|aarch|arm|architecture|machine)/i, /can't be used/], fake(undefined, { machine: OTHER })));
+  refused([
+    new RegExp(
+      `can't be used .*: libtorch_cpu.so is built for ${OTHER_NAME}, this machine is ${Deno.build.arch}`,
+    ),
+    /`hpctrain libtorch install`, run here or elsewhere with --arch \w+, downloads one for/,
+  ], fake(undefined, { machine: OTHER })));
 
 Deno.test("a libtorch whose biggest library was cut off is refused as truncated", () =>
   refused([/truncated|cut|incomplete|half/i, /half/], halfUnpacked));

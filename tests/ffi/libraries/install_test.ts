@@ -5,9 +5,12 @@ import { dirname, join } from "@std/path";
 import { UserError } from "../../../core/base/errors.ts";
 import { installLibtorch, installMpich } from "../../../ffi/libraries/install.ts";
 import { CUDA_RELEASES, MPICH, NEWEST, RELEASES } from "../../../ffi/libraries/releases.ts";
-import type { Env } from "../../../ffi/libraries/find.ts";
+import { type Env, findLibtorch, installedName } from "../../../ffi/libraries/find.ts";
 import { findMpi } from "../../../ffi/mpi/find.ts";
 import { fakeElf, fakeTorch, inTemp } from "./fake_libtorch.ts";
+
+const [CPU, CUDA] = ["2.15.0-cpu", "2.15.0-cuda"].map((name) => installedName(name, Deno.build.arch));
+const OTHER = Deno.build.arch === "x86_64" ? "aarch64" : "x86_64";
 
 /** An environment whose python3 is the real one, but for `-m pip download`, which runs `pip` (a shell script's body). */
 async function withPip(folder: string, pip: string): Promise<Env> {
@@ -47,7 +50,7 @@ Deno.test("takes what the CPU library needs out of the wheels, and leaves only t
     const { dir, version } = await installLibtorch({ env, say: (line) => lines.push(line) });
     assertEquals(version, [2, 15, 0]);
     assertEquals(names(dir), ["libc10.so", "libgomp.so.1", "libtorch_cpu.so", "version.py"]);
-    assertEquals(names(join(folder, "cache/libtorch")), [".lock", "2.15.0-cpu"]);
+    assertEquals(names(join(folder, "cache/libtorch")), [".lock", CPU]);
     assert(lines[0].startsWith("Downloading PyTorch 2.15.0's CPU library (5"), lines[0]);
   }));
 
@@ -65,11 +68,14 @@ Deno.test("CUDA's libraries keep the wheels' folders, and a driver gets the newe
   inTemp(async (folder) => {
     const env = await withPip(folder, `cp ${folder}/torch.whl "$dest/"`);
     const { dir, gpu } = await installLibtorch({ env, cuda: "13.0" });
-    assertEquals(dir, join(folder, "cache/libtorch/2.15.0-cuda/torch/lib"));
+    assertEquals(dir, join(folder, "cache/libtorch", CUDA, "torch/lib"));
     assertEquals(gpu, "cuda");
     assertEquals(names(dir), ["libc10.so", "libgomp.so.1", "libtorch_cpu.so", "libtorch_cuda.so"]);
     const older = await installLibtorch({ env, cuda: "12.4" });
-    assertEquals(older.dir, join(folder, "cache/libtorch/2.10.0-cuda/torch/lib"));
+    assertEquals(
+      older.dir,
+      join(folder, "cache/libtorch", installedName("2.10.0-cuda", Deno.build.arch), "torch/lib"),
+    );
     await assertRejects(() => installLibtorch({ env, cuda: "11.8" }), UserError, "CUDA 11.8 is too old");
     await assertRejects(
       () => installLibtorch({ env, cuda: "12.4", version: "2.15.0" }),
@@ -84,19 +90,38 @@ Deno.test("a second attempt downloads what the first did not get", () =>
     const third = `[[ $(wc -l <"${folder}/downloads") != 3 ]] || { echo 'ERROR: no route' >&2; exit 1; }`;
     const env = await withPip(folder, `${third}\ncp ${folder}/torch.whl "$dest/"`);
     await assertRejects(() => installLibtorch({ env, cuda: "13.2" }), UserError, "no route");
-    assertEquals(names(join(folder, "cache/libtorch")), [".lock", ".wheels-2.15.0-cuda"]);
+    assertEquals(names(join(folder, "cache/libtorch")), [".lock", `.wheels-${CUDA}`]);
     await installLibtorch({ env, cuda: "13.2" });
     assertEquals(Deno.readTextFileSync(join(folder, "downloads")), "x\n".repeat(count + 1));
-    assertEquals(names(join(folder, "cache/libtorch")), [".lock", "2.15.0-cuda"]);
+    assertEquals(names(join(folder, "cache/libtorch")), [".lock", CUDA]);
   }));
 
 Deno.test("what a killed installation left is removed by the next", () =>
   inTemp(async (folder) => {
     const env = await withPip(folder, `cp ${folder}/torch.whl "$dest/"`);
     Deno.mkdirSync(join(folder, "cache/libtorch/.partial-1/wheels"), { recursive: true });
-    Deno.mkdirSync(join(folder, "cache/libtorch/2.15.0-cpu/lib"), { recursive: true }); // no installed.json in it
+    Deno.mkdirSync(join(folder, "cache/libtorch", CPU, "lib"), { recursive: true }); // no installed.json in it
     await installLibtorch({ env });
-    assertEquals(names(join(folder, "cache/libtorch")), [".lock", "2.15.0-cpu"]);
+    assertEquals(names(join(folder, "cache/libtorch")), [".lock", CPU]);
+  }));
+
+Deno.test("libraries for nodes of another architecture stand beside this machine's own, from the wheels for those", () =>
+  inTemp(async (folder) => {
+    const env = await withPip(folder, `echo "$@" >>"${folder}/asked"; cp ${folder}/torch.whl "$dest/"`);
+    const machine = OTHER === "x86_64" ? 62 : 183;
+    const lib = fakeTorch(join(folder, "other"), "2.15.0+cu132", { machine });
+    await Deno.writeFile(join(lib, "libc10.so"), fakeElf({ needed: ["libc.so.6"], machine }));
+    await installLibtorch({ env });
+    await assertRejects(() => installLibtorch({ env, architecture: OTHER }), UserError, `not for ${OTHER}`);
+    await shell(`cd ${folder}/other && python3 -m zipfile -c ../torch.whl torch`);
+    const other = await installLibtorch({ env, architecture: OTHER });
+    assertEquals(other.dir, join(folder, "cache/libtorch", installedName("2.15.0-cpu", OTHER), "lib"));
+    assertEquals(
+      findLibtorch({ env: { HPCTRAIN_CACHE: env.HPCTRAIN_CACHE, HOME: folder }, exeDir: folder }).chosen?.dir,
+      join(folder, "cache/libtorch", CPU, "lib"),
+    );
+    const asked = Deno.readTextFileSync(join(folder, "asked")).trim().split("\n").at(-1)!;
+    assertEquals([asked.includes(`manylinux_2_28_${OTHER}`), asked.includes(Deno.build.arch)], [true, false]);
   }));
 
 Deno.test("MPICH comes with its launcher, fit to be started, and without what only compilers need", () =>
@@ -109,7 +134,7 @@ Deno.test("MPICH comes with its launcher, fit to be started, and without what on
     }
     await shell(`cd ${folder}/mpich && python3 -m zipfile -c ../mpich.whl mpich-5.0.2.data`);
     const home = await installMpich(env);
-    assertEquals(home, join(folder, "cache/mpi/mpich-5.0.2"));
+    assertEquals(home, join(folder, "cache/mpi", installedName("mpich-5.0.2", Deno.build.arch)));
     assertEquals(names(home), ["bin", "installed.json", "lib"]);
     assertEquals(Deno.statSync(join(home, "bin/mpiexec")).mode! & 0o111, 0o111);
     assertEquals(names(join(home, "lib/mpich")), ["libucp.so.0"]);
