@@ -7,6 +7,7 @@ import { ownGelu } from "./gelu.ts";
 import { callOp, mklFunction, type Vector } from "./calls.ts";
 import { cleared, copied, embedded, joined } from "./copies.ts";
 import { halved } from "./cuda/halves.ts";
+import { withDestinations } from "./destinations.ts";
 import { Draft, type FuseOptions } from "./draft.ts";
 import { withEpilogues } from "./epilogue.ts";
 import { expanded } from "./expand.ts";
@@ -93,7 +94,10 @@ class Fusion {
 
   program(parts: readonly Part[]): Program {
     const { buffers } = this.#draft;
-    return { parts: this.options.productsApart ? parts : withEpilogues(parts, buffers), buffers };
+    return {
+      parts: this.options.productsApart ? parts : withDestinations(withEpilogues(parts, buffers), buffers),
+      buffers,
+    };
   }
 
   /** These values cost much and are computed in more than one group. */

@@ -263,6 +263,37 @@ Deno.test("a product that is put among zeros stays there: zeros come first", () 
   check(g.graph(wide, loss, [g.gemm(x, wide, true, false)].slice(1)), false, false);
 });
 
+/** Two samples of 6 tokens and 3 heads of 4 numbers each: products of each head, and their gradients' places. */
+function heads(): { g: Graphs; apart: Ref; scores: Ref; joined(t: Ref, dims: readonly number[]): Ref } {
+  const g = new Graphs(), x = g.tensor("input", [2, 6, 12]);
+  const apart = g.permute(g.view("reshape", x, [2, 6, 3, 4]), [0, 2, 1, 3]);
+  const scores = g.gemm(apart, apart, false, true);
+  return {
+    ...{ g, apart, scores },
+    joined: (t, dims) => g.view("reshape", g.permute(t, dims), [2, 6, 12]),
+  };
+}
+const groupsOf = ({ parts }: Program) => parts.filter(({ kernel }) => kernel === "group").length;
+
+Deno.test("products of heads are written among the others' at once, whichever way they are turned", () => {
+  const { g, apart, scores, joined } = heads();
+  const plain = joined(g.gemm(scores, apart), [0, 2, 1, 3]);
+  const turned = joined(g.gemm(apart, scores, true, false), [0, 3, 1, 2]);
+  const both = g.add({ op: "cat", args: [turned, plain], dim: 2, shape: [2, 6, 24], kind: "f32" });
+  const rows = g.view("reshape", both, [12, 24]), output = g.gemm(rows, g.parameter(0, [24, 5]));
+  const made = check(g.graph(output, g.view("reshape", g.sum(output, [0, 1]), []), [null]), false, false);
+  assertEquals(groupsOf(made), 2); // the loss, and zeros for the gradient
+});
+
+Deno.test("a copy of products stays where its place is still another's", () => {
+  const { g, apart, scores, joined } = heads();
+  const plain = joined(g.gemm(scores, apart), [0, 2, 1, 3]);
+  const wide = g.add({ op: "embed", args: [plain], dim: 1, start: 1, shape: [2, 8, 12], kind: "f32" });
+  const output = g.gemm(g.view("reshape", wide, [16, 12]), g.parameter(0, [12, 5]));
+  const made = check(g.graph(output, g.view("reshape", g.sum(output, [0, 1]), []), [null]), false, false);
+  assertEquals(groupsOf(made), 4); // as above, and zeros around, and what lies among them
+});
+
 Deno.test("a call takes the same values behind a sum that is rewritten", () => {
   const g = new Graphs();
   const x = g.tensor("input", [4, 3, 5]), w = g.parameter(0, [4, 3]);

@@ -1,0 +1,148 @@
+// A product that is only copied to another place is written there at once: a head's part of an attention's result, which
+// lies among those of the other heads.
+import type { GemmKernel, Walk } from "./kernel.ts";
+import { type Buffer, buffersRead, buffersWritten, type Part } from "./program.ts";
+
+/** The elements that a walk reaches. */
+interface Region {
+  readonly walk: Walk;
+  readonly sizes: readonly number[];
+}
+
+interface Copy {
+  readonly from: Walk;
+  readonly to: Walk;
+  readonly sizes: readonly number[];
+}
+
+export function withDestinations(parts: readonly Part[], buffers: readonly Buffer[]): Part[] {
+  const done: (Part | null)[] = [...parts];
+  const readers = new Map<number, number>();
+  for (const part of parts) {
+    for (const slot of buffersRead(part)) readers.set(slot, (readers.get(slot) ?? 0) + 1);
+  }
+  parts.forEach((part, at) => {
+    const copy = copyOf(part);
+    if (copy === null) return;
+    const { from: { slot }, to } = copy;
+    if (readers.get(slot) !== 1 || slot === to.slot) return;
+    if (buffers[slot].home.from !== "arena" || buffers[to.slot].home.from !== "arena") return;
+    const moved = redirected(done, at, copy, buffers[slot].elements);
+    if (moved === null) return;
+    for (const [i, product] of moved) done[i] = product;
+    done[at] = null;
+  });
+  return done.filter((part) => part !== null);
+}
+
+function copyOf(part: Part): Copy | null {
+  if (part.kernel !== "group" || part.stages.length !== 1) return null;
+  const [{ instructions, stores, reductions }] = part.stages;
+  if (instructions.length !== 1 || stores.length !== 1 || reductions.length > 0) return null;
+  const [load] = instructions, [{ to }] = stores;
+  return "from" in load && load.from.kind === "f32" && to.kind === "f32"
+    ? { from: load.from, to, sizes: part.sizes }
+    : null;
+}
+
+/** The products that make what is copied, written to the copy's place; null where that is not what they do, or too early. */
+function redirected(
+  parts: readonly (Part | null)[],
+  at: number,
+  copy: Copy,
+  elements: number,
+): Map<number, GemmKernel> | null {
+  const there = destinationOf(copy, elements);
+  if (there === null) return null;
+  const moved = new Map<number, GemmKernel>();
+  for (let i = 0; i < parts.length; i++) {
+    const part = parts[i];
+    if (part === null || !buffersWritten(part).has(copy.from.slot)) continue;
+    if (part.kernel !== "gemm" || part.add || part.epilogue !== null || i > at) return null;
+    if (buffersRead(part).has(copy.to.slot)) return null;
+    const c = there(part);
+    if (c === null) return null;
+    moved.set(i, { ...part, c });
+  }
+  const first = Math.min(...moved.keys());
+  for (let i = first + 1; i < at; i++) {
+    const part = parts[i];
+    if (part === null || moved.has(i)) continue;
+    if (buffersRead(part).has(copy.to.slot)) return null;
+    if (buffersWritten(part).has(copy.to.slot) && !writesBeside(part, copy)) return null;
+  }
+  return moved;
+}
+
+/** Finds C of a product whose numbers the copy takes to their place; null where its rows or columns are torn apart. */
+function destinationOf(
+  { from, to, sizes }: Copy,
+  elements: number,
+): ((product: GemmKernel) => Walk | null) | null {
+  const dims = sizes.flatMap((size, dim) => size > 1 ? [dim] : []).sort((a, b) =>
+    from.strides[a] - from.strides[b]
+  );
+  let next = 1;
+  for (const dim of dims) {
+    if (from.strides[dim] !== next) return null;
+    next *= sizes[dim];
+  }
+  if (next !== elements || from.offset !== 0) return null;
+  const digit = (offset: number, dim: number) => Math.floor(offset / from.strides[dim]) % sizes[dim];
+  /** The dimension that steps go along, how far they reach in it, and their stride behind the copy. */
+  const along = (step: number, count: number): { dim: number; reach: number; stride: number } | null => {
+    const dim = dims.findLast((one) => from.strides[one] <= step);
+    if (dim === undefined || step % from.strides[dim] !== 0) return null;
+    const digits = step / from.strides[dim];
+    return { dim, reach: (count - 1) * digits, stride: digits * to.strides[dim] };
+  };
+  return ({ m, n, c: { offset, strides, kind } }) => {
+    if (m === 1 || n === 1) return null;
+    const row = along(strides[0], m), column = along(strides[1], n);
+    if (row === null || column === null) return null;
+    const reaches = (dim: number) =>
+      [row, column].reduce((sum, one) => one.dim === dim ? sum + one.reach : sum, 0);
+    if ([row.dim, column.dim].some((dim) => digit(offset, dim) + reaches(dim) >= sizes[dim])) return null;
+    if (row.stride !== 1 && column.stride !== 1) return null;
+    const begin = dims.reduce((sum, dim) => sum + digit(offset, dim) * to.strides[dim], to.offset);
+    return { slot: to.slot, offset: begin, strides: [row.stride, column.stride], kind };
+  };
+}
+
+/** What this part writes to the copy's buffer lies in other columns than the copy, or before it, or behind. */
+function writesBeside(part: Part, { to, sizes }: Copy): boolean {
+  const region = writtenBy(part);
+  return region !== null && apart(region, { walk: to, sizes });
+}
+
+function writtenBy(part: Part): Region | null {
+  if (part.kernel === "gemm" && part.epilogue === null) return { walk: part.c, sizes: [part.m, part.n] };
+  const copy = copyOf(part);
+  return copy && { walk: copy.to, sizes: copy.sizes };
+}
+
+function apart(a: Region, b: Region): boolean {
+  const [beginA, endA] = rangeOf(a), [beginB, endB] = rangeOf(b);
+  if (endA <= beginB || endB <= beginA) return true;
+  const rows = a.walk.strides.filter((stride) => stride > 1 && b.walk.strides.includes(stride));
+  return rows.some((row) => {
+    const one = columnsOf(a, row), other = columnsOf(b, row);
+    return one !== null && other !== null && (one[1] <= other[0] || other[1] <= one[0]);
+  });
+}
+
+function rangeOf({ walk, sizes }: Region): [number, number] {
+  const reach = sizes.reduce((sum, size, dim) => sum + (size - 1) * walk.strides[dim], 1);
+  return [walk.offset, walk.offset + reach];
+}
+
+/** The columns of rows of this length that a region has numbers in. */
+function columnsOf({ walk: { offset, strides }, sizes }: Region, row: number): [number, number] | null {
+  const begin = offset % row;
+  let end = begin + 1;
+  for (const [dim, stride] of strides.entries()) {
+    if (stride < row) end += (sizes[dim] - 1) * stride;
+    else if (stride % row !== 0) return null;
+  }
+  return end <= row ? [begin, end] : null;
+}
