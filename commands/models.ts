@@ -7,7 +7,11 @@ export const USAGE = "hpctrain models [NAME] [--gpu 80GB] [--plan] [FLAGS]";
 
 export const OPTIONS = {
   plan: { kind: "bool", help: "show the plan of a compiled training step (--compile), kernel by kernel" },
-  gpu: { kind: "text", value: "MEMORY", help: "say how large a batch fits, of a GPU with 80GB, 24GiB, ..." },
+  gpu: {
+    kind: "text",
+    value: "MEMORY",
+    help: "say how large a batch fits, of a GPU with 80GB, 24GiB, ...; or of AMD's MI250X, gfx90a, ...",
+  },
 } as const;
 
 export const SETTINGS = settingsAmong(

@@ -3,8 +3,14 @@
 import { native, out, outAt, outI32 } from "./abi.ts";
 import { deviceHelp, LibraryError } from "./errors.ts";
 import { openedLibtorch } from "./library.ts";
+import { type Absence, absenceOf, type CudaAbsence, NO_DEVICE } from "./gpu/absence.ts";
 import { BACKENDS, type GpuBackend, type GpuRuntime, namedBy } from "./gpu/backends.ts";
+import type { GpuName } from "./gpu/monitor.ts";
 import { libraryNamed } from "./libraries/elf.ts";
+import type { Libtorch } from "./libraries/find.ts";
+import { machineGpus } from "../core/base/gpus.ts";
+
+export type { CudaAbsence };
 
 const torchCuda = {
   currentStream: {
@@ -56,17 +62,14 @@ export const gpuBackend = (): GpuBackend => BACKENDS[openedLibtorch().gpu ?? "cu
 
 let state: Cuda | null | undefined;
 
-/** Why no device can be used; each has another remedy. */
-export type CudaAbsence = "build" | "no driver" | "old driver" | "hidden" | "no device" | "failed";
-
-let absence: { readonly kind: CudaAbsence; readonly why: string } | null = null;
+let absence: Absence | null = null;
 
 function cuda(): Cuda | null {
   if (state !== undefined) return state;
   state = null;
   const lib = openedLibtorch();
   if (lib.gpu === null) {
-    absence = { kind: "build", why: `libtorch in ${lib.dir} was built without CUDA` };
+    absence = noHalf(lib);
     return null;
   }
   const backend = BACKENDS[lib.gpu], { runtime } = backend;
@@ -94,31 +97,15 @@ function cuda(): Cuda | null {
   }
 }
 
-const NO_DRIVER = 35; // cudaErrorInsufficientDriver: too old, or not there at all
-const NO_DEVICE = 100; // cudaErrorNoDevice
-
-function whyNoDevice(rt: Cuda["rt"], code: number): NonNullable<typeof absence> {
-  if (code === NO_DEVICE) return whyNoneVisible(Deno.env.get("CUDA_VISIBLE_DEVICES"));
-  if (code !== NO_DRIVER) return { kind: "failed", why: `the NVIDIA driver says: ${cudaError(rt, code)}` };
-  const { driver, runtime } = versionsOf(rt);
-  if (driver === null) return { kind: "no driver", why: "there is no NVIDIA driver on this machine" };
-  return {
-    kind: "old driver",
-    why:
-      `the NVIDIA driver is too old: it serves CUDA ${driver}, and this libtorch was built for CUDA ${runtime}`,
-  };
+function whyNoDevice(rt: Cuda["rt"], code: number): Absence {
+  const backend = gpuBackend(), { dir: libtorch } = openedLibtorch();
+  const answer = { backend, libtorch, code, said: cudaError(rt, code), ...versionsOf(rt) };
+  return absenceOf(answer, machineGpus(), Deno.env.toObject());
 }
 
-/** The driver shows the devices that are named before the first name it does not know. */
-function whyNoneVisible(names: string | undefined): NonNullable<typeof absence> {
-  if (names === undefined) return { kind: "no device", why: "the NVIDIA driver sees no device" };
-  const [first] = names.split(",").map((name) => name.trim());
-  return {
-    kind: "hidden",
-    why: first === "" || first === "-1"
-      ? `CUDA_VISIBLE_DEVICES is "${names}", which hides all devices`
-      : `CUDA_VISIBLE_DEVICES is "${names}", and the NVIDIA driver knows no device ${first}`,
-  };
+function noHalf({ dir, gpuLacks }: Libtorch): Absence {
+  if (gpuLacks !== undefined) return { kind: "old libtorch", why: gpuLacks };
+  return { kind: "build", why: `libtorch in ${dir} was built without CUDA` };
 }
 
 function versionsOf(rt: Cuda["rt"]): { driver: string | null; runtime: string } {
@@ -144,12 +131,16 @@ function must(): Cuda {
 
 function ok(code: number, what: string): void {
   if (code === 0) return;
-  const said = cudaError(must().rt, code), help = deviceHelp(said);
-  throw new LibraryError(`CUDA could not ${what}: ${said}.${help === null ? "" : ` ${help}`}`);
+  const said = cudaError(must().rt, code), help = deviceHelp(said, gpuBackend().words);
+  throw new LibraryError(
+    `${gpuBackend().words.runtime} could not ${what}: ${said}.${help === null ? "" : ` ${help}`}`,
+  );
 }
 
 export const cudaDevices = (): number => cuda()?.count ?? 0;
 export const whyNoCuda = (): string => (cuda(), absence?.why ?? "");
+/** Null where its kind alone says what to do. */
+export const fixOfAbsence = (): string | null => (cuda(), absence?.fix ?? null);
 export const cudaAbsence = (): CudaAbsence | null => (cuda(), absence?.kind ?? null);
 
 export const cudaVersions = () => versionsOf(must().rt);
@@ -212,9 +203,22 @@ export function cudaUuid(device = current): string | null {
   return fromDriver(device, (cu, handle) => {
     const bytes = new Uint8Array(16);
     if (cu.cuDeviceGetUuid_v2(bytes, handle) !== 0) return null;
+    if (gpuBackend().kind === "hip") return hipUuid(bytes);
     const kind = isMig(nameOf(cu, handle)) ? "MIG" : "GPU"; // NVML finds a part of a GPU by its own name alone
     return `${kind}-${bytes.toHex().replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")}`;
   });
+}
+
+/** HIP gives sixteen digits; where a GPU has no number of its own, zeros. */
+function hipUuid(bytes: Uint8Array): string | null {
+  const digits = new TextDecoder("latin1").decode(bytes);
+  return /^[0-9a-f]{16}$/i.test(digits) ? `GPU-${digits}` : null;
+}
+
+/** For a thread that has no libtorch; null where the driver does not name it. */
+export function gpuName(device = current): GpuName | null {
+  const uuid = cudaUuid(device);
+  return uuid === null ? null : { kind: gpuBackend().kind, uuid };
 }
 
 /** "NVIDIA H100 80GB HBM3" */

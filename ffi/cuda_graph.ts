@@ -255,5 +255,5 @@ function ok(code: number, what: string): void {
   if (code === 0) return;
   const at = opened()!.runtime.errorText(code);
   const text = at ? new Deno.UnsafePointerView(at).getCString() : `error ${code}`;
-  throw new NativeError("CUDA graph", what, `CUDA error: ${text}`);
+  throw new NativeError("CUDA graph", what, `${gpuBackend().words.runtime} error: ${text}`);
 }

@@ -1,3 +1,5 @@
+import type { GpuWords } from "./gpu/backends.ts";
+
 export class NativeError extends Error {
   readonly op: string;
   readonly native: string;
@@ -10,33 +12,26 @@ export class NativeError extends Error {
   /** The GPU or its driver failed: this process can compute nothing there any more. */
   get ofDevice(): boolean {
     return !this.outOfMemory &&
-      /CUDA (driver )?error|CUBLAS_STATUS_|CUDNN_STATUS_|cuDNN error|CUFFT_|cudaError/.test(this.native);
+      /(CUDA|HIP) (driver )?error|(CU|HIP|ROC)BLAS_STATUS_|CUDNN_STATUS_|cuDNN error|miopenStatus|(CU|HIP)FFT_|(cuda|hip)Error/
+        .test(this.native);
   }
   get outOfMemory(): boolean {
     return /out of memory|can't allocate memory|bad_alloc|DefaultCPUAllocator/i.test(this.native);
   }
 }
 
-/** Says what to do about a failure of a GPU, by CUDA's own words for it; null where they say too little. */
-export function deviceHelp(said: string): string | null {
-  return HELP.find(([words]) => words.test(said))?.[1] ?? null;
+/** Says what to do about a failure of a GPU, by the runtime's own words for it; null where they say too little. */
+export function deviceHelp(said: string, { tool, choose }: Pick<GpuWords, "tool" | "choose">): string | null {
+  if (/busy or unavailable/.test(said)) {
+    return `Another process has this GPU for itself (exclusive compute mode, which ${tool} shows as E. Process): ` +
+      `take another with ${choose}, or ask the scheduler for one.`;
+  }
+  if (/out of memory/.test(said)) {
+    return `Other processes hold this GPU's memory: ${tool} names them. Take another with ${choose}, or another node.`;
+  }
+  if (!/ECC/.test(said)) return null;
+  return "This GPU's memory is faulty and stays so until it is reset: tell the site, and take another node (--exclude).";
 }
-
-const HELP: readonly (readonly [words: RegExp, help: string])[] = [
-  [
-    /busy or unavailable/,
-    "Another process has this GPU for itself (exclusive compute mode, which nvidia-smi shows as E. Process): " +
-    "take another with CUDA_VISIBLE_DEVICES, or ask the scheduler for one.",
-  ],
-  [
-    /out of memory/,
-    "Other processes hold this GPU's memory: nvidia-smi names them. Take another with CUDA_VISIBLE_DEVICES, or another node.",
-  ],
-  [
-    /ECC/,
-    "This GPU's memory is faulty and stays so until it is reset: tell the site, and take another node (--exclude).",
-  ],
-];
 
 /** A tensor was used after its scope ended or after free(). It is always a bug in the calling code. */
 export class UseAfterFree extends Error {

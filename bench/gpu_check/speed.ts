@@ -1,6 +1,6 @@
 // Checks of time and memory, each side a process of its own: step times beside PyTorch, gradient checkpointing.
 import { cudaName } from "../../ffi/cuda.ts";
-import { peakOf } from "../../core/train/throughput.ts";
+import { peakOf } from "../../core/train/peaks.ts";
 import { type Contestant, type Round, startContestant, turns } from "../contestant.ts";
 import { median } from "../report.ts";
 import { type Check, type Context, judged } from "./check.ts";
@@ -123,7 +123,7 @@ function tokens(c: Context, spec: Spec, { captured, plain }: StepTime["medians"]
   const ms = captured ?? plain;
   if (spec.model !== "gpt" || ms === undefined) return {};
   const tokensPerSecond = spec.batch * spec.size / ms * 1e3;
-  const peak = c.device === "cpu" ? null : peakOf(cudaName(), "half");
+  const peak = c.device === "cpu" ? null : peakOf(cudaName(), "bf16");
   return { tokensPerSecond, ...(peak && { mfu: tokensPerSecond * gptFlops(spec) / (peak * 1e12) }) };
 }
 

@@ -6,7 +6,8 @@ import { looksLikeFlag, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import { didYouMean } from "../../core/base/suggest.ts";
 import { LAUNCH_USAGE, type LaunchOptions, readLaunchOptions } from "../../core/ranks/launch/options.ts";
-import { gpusHere, shareCores, usableCores } from "../../core/base/cores.ts";
+import { shareCores, usableCores } from "../../core/base/cores.ts";
+import { gpusHere } from "../../core/base/gpus.ts";
 import { type MpiLauncher, mpiLauncher, type NodePorts } from "../../core/ranks/launch/start.ts";
 import { secretOf } from "../../core/ranks/launch/pmi.ts";
 import { supervise } from "../../core/ranks/launch/supervise.ts";
@@ -72,7 +73,7 @@ function ranksHere({ ranks }: LaunchOptions, gpus: number): number {
   if (gpus > 0) return gpus;
   throw new UserError(
     "environment",
-    "--nproc-per-node gpu, but this node shows no GPU (no /dev/nvidia0, or CUDA_VISIBLE_DEVICES is empty). Give a number.",
+    "--nproc-per-node gpu, but this node shows no GPU (no /dev/nvidia0 and no /dev/kfd, or CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES is empty). Give a number.",
   );
 }
 

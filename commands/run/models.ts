@@ -19,6 +19,7 @@ import { createLoss } from "../../core/models/losses.ts";
 import { type Facts, type Model, parameterCount } from "../../core/models/model.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import { attentionsIn } from "../../core/train/gpu.ts";
+import { memoryNamed } from "../../core/train/peaks.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import { manualSeed } from "../../ffi/context.ts";
 import type { DType } from "../../ffi/dtype.ts";
@@ -33,7 +34,7 @@ interface Sample {
 export async function models(argv: string[]): Promise<number> {
   const { own, rest } = splitOwnOptions(argv, OPTIONS);
   const { options } = parseOptions(own, OPTIONS, USAGE);
-  const gpu = options.gpu === undefined ? undefined : memorySize(options.gpu);
+  const gpu = options.gpu === undefined ? undefined : memoryNamed(options.gpu) ?? memorySize(options.gpu);
   const request = resolveSettings({
     argv: rest,
     env: Deno.env.toObject(),

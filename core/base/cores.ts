@@ -1,4 +1,4 @@
-// The cores and GPUs that this process may use, and how cores are shared out among ranks and loader threads.
+// The cores that this process may use, and how cores are shared out among ranks and loader threads.
 import { formatPlural } from "./format.ts";
 
 export const cpusHere = (): number => navigator.hardwareConcurrency;
@@ -97,14 +97,4 @@ export function coreList(cores: readonly number[]): string {
     else runs.push([core, core]);
   }
   return runs.map(([a, b]) => a === b ? `${a}` : `${a}-${b}`).join(",");
-}
-
-export function gpusHere(env: Readonly<Record<string, string | undefined>>): number {
-  const visible = env.CUDA_VISIBLE_DEVICES;
-  if (visible !== undefined) return visible.split(",").filter((id) => id.trim() && id.trim() !== "-1").length;
-  try {
-    return [...Deno.readDirSync("/dev")].filter(({ name }) => /^nvidia\d+$/.test(name)).length;
-  } catch {
-    return 0;
-  }
 }

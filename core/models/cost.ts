@@ -148,5 +148,8 @@ export function memorySize(text: string): number {
   const unit = `${(found?.[2] ?? "g").toUpperCase()}${found?.[3] ? "I" : ""}B`;
   const bytes = found ? Number(found[1]) * (UNITS[unit] ?? 0) : 0;
   if (bytes > 0) return bytes;
-  throw new UserError("usage", `--gpu takes a GPU's memory, such as 80GB or 24GiB, but got "${text}".`);
+  throw new UserError(
+    "usage",
+    `--gpu takes a GPU's memory, such as 80GB or 24GiB, or a name of AMD's (MI250X, gfx90a), but got "${text}".`,
+  );
 }

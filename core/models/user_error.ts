@@ -1,6 +1,6 @@
 // Turns errors of libtorch, of libraries, of the system and of users' TypeScript into sentences with an exit
 // code.
-import { heldByOthers } from "../../ffi/cuda.ts";
+import { gpuBackend, heldByOthers } from "../../ffi/cuda.ts";
 import { deviceHelp, LibraryError, NativeError } from "../../ffi/errors.ts";
 import { refused, UserError } from "../base/errors.ts";
 import { formatBytes } from "../base/format.ts";
@@ -32,15 +32,18 @@ export function asUserError(error: unknown): unknown {
 export function othersHeld(): string {
   const held = heldByOthers();
   if (held === 0) return "";
-  return ` Other processes held ${formatBytes(held)} of this GPU when the run began: nvidia-smi names them.`;
+  return ` Other processes held ${
+    formatBytes(held)
+  } of this GPU when the run began: ${gpuBackend().words.tool} names them.`;
 }
 
 function deviceFailed(error: NativeError): UserError {
+  const { words } = gpuBackend();
   const why = /device-side assert/.test(error.native)
     ? "An index was outside of its table: a class or a token that the model has no place for. The same run with --device cpu says which."
-    : deviceHelp(error.native) ??
-      "Look at nvidia-smi and the system's log (dmesg: Xid) for this GPU, and run hpctrain doctor; " +
-        "CUDA_LAUNCH_BLOCKING=1 names the op that failed first.";
+    : deviceHelp(error.native, words) ??
+      `Look at ${words.tool} and the system's log (${words.log}) for this GPU, and run hpctrain doctor; ` +
+        `${words.blocking} names the op that failed first.`;
   return new UserError(
     "environment",
     `The GPU failed in ${error.op}: ${

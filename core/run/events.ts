@@ -126,6 +126,9 @@ export const EVENT_FIELDS = {
     }),
     gpu_clock_mhz: number("rate", "clock of the GPU", { label: "GPU clock, MHz", wandb: "gpu.#.smClock" }),
     gpu_memory_clock_mhz: number("rate", "clock of the GPU's memory", { wandb: "gpu.#.memoryClock" }),
+    gpu_memory_errors: number("count", "errors of the GPU's memory that were not corrected (AMD)", {
+      wandb: "gpu.#.uncorrectedMemoryErrors",
+    }),
     rss_bytes: number("bytes", "resident memory of this process", {
       label: "Resident memory",
       wandb: "proc.memory.rssMB",

@@ -1,6 +1,6 @@
 // Samples what /proc and NVML say of this process, its machine and its GPU, off the training thread; rank 0
 // also passes on the events of other ranks.
-import { openNvml } from "../../ffi/machine.ts";
+import { type GpuName, openGpuMonitor } from "../../ffi/gpu/monitor.ts";
 import { decodeEvent, encodeEvent, type Event, type SystemEvent } from "./events.ts";
 import { join } from "../../deps/path.ts";
 import { reason } from "./event_log.ts";
@@ -135,8 +135,8 @@ export interface SystemSetup {
   /** Seconds between two events. */
   readonly interval: number;
   readonly logs: string;
-  /** CUDA's name ("GPU-8f...-..."); null on a CPU. */
-  readonly gpu: string | null;
+  /** Null on a CPU. */
+  readonly gpu: GpuName | null;
 }
 
 interface Sampler {
@@ -145,7 +145,7 @@ interface Sampler {
 }
 
 export function openSampler({ rank, world, gpu }: Pick<SystemSetup, "rank" | "world" | "gpu">): Sampler {
-  const nvml = gpu === null ? null : openNvml(gpu);
+  const monitor = gpu === null ? null : openGpuMonitor(gpu);
   const host = Deno.hostname();
   let before = readCounters();
   return {
@@ -154,9 +154,9 @@ export function openSampler({ rank, world, gpu }: Pick<SystemSetup, "rank" | "wo
       const { rss_bytes = 0, ...rates } = ratesBetween(before, now);
       before = now;
       const whose = world > 1 ? { rank, host } : {};
-      return { kind: "system", step, ...whose, rss_bytes, ...rates, ...nvml?.read() };
+      return { kind: "system", step, ...whose, rss_bytes, ...rates, ...monitor?.read() };
     },
-    close: () => nvml?.close(),
+    close: () => monitor?.close(),
   };
 }
 

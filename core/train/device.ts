@@ -4,12 +4,15 @@ import {
   cudaAbsence,
   cudaDevices,
   cudaMemory,
+  fixOfAbsence,
+  gpuBackend,
   leaveDefaultStream,
   noteOthers,
   setCudaDevice,
   setNumerics,
   whyNoCuda,
 } from "../../ffi/cuda.ts";
+import { BACKENDS, type GpuKind } from "../../ffi/gpu/backends.ts";
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { openLibtorch } from "../../ffi/library.ts";
 import { setThreads } from "../../ffi/context.ts";
@@ -18,7 +21,8 @@ import type { Config } from "../settings/settings.ts";
 import { UserError } from "../base/errors.ts";
 import { beginLoading, chooseLibtorch, loaded } from "./libtorch.ts";
 import type { Resolved } from "../settings/resolve.ts";
-import { cpusHere, gpusHere, workersFor } from "../base/cores.ts";
+import { cpusHere, workersFor } from "../base/cores.ts";
+import { gpusHere } from "../base/gpus.ts";
 
 export { asUserError } from "../models/user_error.ts";
 export { whyNoCuda };
@@ -49,15 +53,37 @@ export async function openDeviceBeside(config: Config, meanwhile: () => Promise<
   return openDevice(config, localRank);
 }
 
-const REMEDIES: Readonly<Record<CudaAbsence, string>> = {
-  build:
-    "Take a libtorch with CUDA (your site's PyTorch module, --libtorch DIR, `hpctrain libtorch install --cuda`)",
-  "no driver": "Take a node with GPUs (--gres=gpu:1, ngpus=1; a container needs --nv, or --gpus all)",
-  "old driver": "Take a libtorch that this driver serves (`hpctrain libtorch install --cuda` chooses one)",
-  hidden: "Name one that `nvidia-smi -L` lists (0, GPU-..., MIG-...), or unset it",
-  "no device": "Take another node; where `nvidia-smi` shows MIG on, ask for a MIG device",
-  failed: "See what `hpctrain doctor` says",
-};
+/** Says what to do about it, without a full stop. `kind` is the libtorch's. */
+export function remedyOf(absence: CudaAbsence, kind: GpuKind = gpuBackend().kind): string {
+  const { words } = BACKENDS[kind], amd = kind === "hip";
+  switch (absence) {
+    case "build":
+      return "Take a libtorch with CUDA (your site's PyTorch module, --libtorch DIR, `hpctrain libtorch install --cuda`)";
+    case "old libtorch":
+      return "Take a newer one (your site's PyTorch module for its GPUs, --libtorch DIR)";
+    case "other vendor":
+      return amd
+        ? "Take a libtorch for CUDA (your site's PyTorch module, --libtorch DIR, `hpctrain libtorch install --cuda`)"
+        : "Take a libtorch for ROCm, PyTorch 2.11 or newer (your site's PyTorch module for AMD's GPUs, --libtorch DIR)";
+    case "no driver":
+      return amd
+        ? "Take a node with GPUs (--gpus-per-node=8; a container needs --rocm, or --device /dev/kfd --device /dev/dri)"
+        : "Take a node with GPUs (--gres=gpu:1, ngpus=1; a container needs --nv, or --gpus all)";
+    case "no permission":
+      return "Ask the site to put you into the groups render and video (`id` shows yours); in a job, ask for GPUs " +
+        "(--gpus-per-node), since SLURM keeps them from jobs without; a container needs --rocm, or --group-add render";
+    case "old driver":
+      return "Take a libtorch that this driver serves (`hpctrain libtorch install --cuda` chooses one)";
+    case "hidden":
+      return `Name one that ${words.list}, or unset it`;
+    case "no device":
+      return amd
+        ? "Take another node, and see what `rocm-smi` and `dmesg | grep amdgpu` say"
+        : "Take another node; where `nvidia-smi` shows MIG on, ask for a MIG device";
+    case "failed":
+      return "See what `hpctrain doctor` says";
+  }
+}
 
 /** A GPU that nobody asked for and that can't be used is no error, and is said. */
 export function unusedGpus(
@@ -68,7 +94,7 @@ export function unusedGpus(
   if (device !== "cpu" || training.device !== "auto" || gpusHere(env) === 0) return []; // hidden on purpose, too
   const why = cudaAbsence();
   if (why === null || why === "no driver") return [];
-  return [`The GPUs of this machine are not used: ${whyNoCuda()}. ${REMEDIES[why]}.`];
+  return [`The GPUs of this machine are not used: ${whyNoCuda()}. ${fixOfAbsence() ?? remedyOf(why)}.`];
 }
 
 function chooseDevice({ device: wanted, compile }: Config["training"], localRank: number): Device {
@@ -77,7 +103,9 @@ function chooseDevice({ device: wanted, compile }: Config["training"], localRank
   if (wanted === "cuda" && count === 0) {
     throw new UserError(
       "environment",
-      `--device cuda, but ${whyNoCuda()}. ${REMEDIES[cudaAbsence()!]}, or train with --device cpu.`,
+      `--device cuda, but ${whyNoCuda()}. ${
+        fixOfAbsence() ?? remedyOf(cudaAbsence()!)
+      }, or train with --device cpu.`,
     );
   }
   if (count === 0) return "cpu";

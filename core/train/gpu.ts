@@ -6,6 +6,7 @@ import {
   cudaMemory,
   cudaName,
   cudnnVersion,
+  gpuBackend,
   heldByOthers,
 } from "../../ffi/cuda.ts";
 import type { Device } from "../../ffi/tensor.ts";
@@ -17,9 +18,6 @@ import type { Team } from "../ranks/team.ts";
 import type { Built } from "./build.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
 
-/** Ampere is the first generation with TensorFloat-32. */
-const TF32_SINCE = 8;
-
 /** Null on a CPU. */
 export function gpuFactsOf(
   { training }: Config,
@@ -27,12 +25,12 @@ export function gpuFactsOf(
   { model, amp, channelsLast }: Pick<Built, "model" | "amp" | "channelsLast">,
 ): GpuFacts | null {
   if (device === "cpu") return null;
-  const capability = cudaCapability();
+  const capability = cudaCapability(), { tf32Since } = gpuBackend();
   const images = model.convolutional || training.channels_last === "on";
   return {
     name: cudaName(numberOf(device)) ?? "unknown",
     capability: `${capability}.${cudaCapabilityMinor()}`,
-    tf32: training.tf32 && capability >= TF32_SINCE,
+    tf32: training.tf32 && tf32Since !== null && capability >= tf32Since,
     channels_last: images ? channelsLast : null,
     cudnn: model.convolutional ? cudnnVersion() : null,
     cudnn_searches: training.deterministic === "off",
@@ -62,7 +60,7 @@ export function othersNote({ held_by_others: held }: GpuFacts): string[] {
   return [
     `Other processes hold ${formatBytes(held)} of this GPU's ${
       formatBytes(cudaMemory().total)
-    }: nvidia-smi names them. ` +
+    }: ${gpuBackend().words.tool} names them. ` +
     "A run that is alone on its GPU has more room and is faster.",
   ];
 }

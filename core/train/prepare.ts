@@ -55,9 +55,10 @@ import {
 import { fitBatch } from "./finders/fit.ts";
 import { checkMemory } from "./memory.ts";
 import { type Amp, LossScaler } from "./precision.ts";
-import { cudaName } from "../../ffi/cuda.ts";
+import { cudaName, gpuBackend } from "../../ffi/cuda.ts";
 import { type Account, openAccount, openTimes, type Times } from "../run/account.ts";
-import { type Flops, openFlops, peakOf } from "./throughput.ts";
+import { peakOf } from "./peaks.ts";
+import { type Flops, openFlops } from "./throughput.ts";
 import type { StepParts } from "./step.ts";
 import { openSampling, type Sampling } from "../data/sampling.ts";
 import type { EventLog } from "../run/event_log.ts";
@@ -378,7 +379,7 @@ function gradientsOf(
 /** 1e12 operations a second; 0 where it is not known. */
 function knownPeak(tf32: boolean, device: Device, amp: Amp): number {
   if (device === "cpu") return 0;
-  const kind = amp !== "off" ? "half" : tf32 ? "tf32" : "fp32";
+  const kind = amp !== "off" ? amp : tf32 && gpuBackend().tf32Since !== null ? "tf32" : "fp32";
   return peakOf(cudaName(Number(device.slice("cuda:".length))), kind) ?? 0;
 }
 

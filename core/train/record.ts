@@ -1,5 +1,5 @@
 // The records of a run: console, events, lineage and the outputs that the command has registered.
-import { cudaUuid } from "../../ffi/cuda.ts";
+import { gpuName } from "../../ffi/cuda.ts";
 import { checkedDuration } from "../settings/setting.ts";
 import type { Config } from "../settings/settings.ts";
 import { type Console, openConsole } from "../run/console.ts";
@@ -78,7 +78,7 @@ export function recordOfRank(launch: Launch, { logs }: RunPaths): Record {
 function systemOf({ config, device, team }: Launch, logs: string): SystemSetup | null {
   const interval = checkedDuration(config.output.system_interval, "seconds").count;
   if (interval === 0) return null;
-  const gpu = device === "cpu" ? null : cudaUuid(Number(device.slice("cuda:".length)));
+  const gpu = device === "cpu" ? null : gpuName(Number(device.slice("cuda:".length)));
   return { rank: team?.rank ?? 0, world: team?.world ?? 1, interval, logs, gpu };
 }
 

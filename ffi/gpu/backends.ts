@@ -1,7 +1,9 @@
 // The GPU backends. The program names CUDA's libraries and functions; here is what each backend calls them, and the
 // words of its users. Which one there is shows by the file beside libtorch_cpu.so. PyTorch's devices are "cuda:0" with both.
 
-/** NVIDIA's and AMD's. */
+import { AMD_VARIABLES, NVIDIA_VARIABLE } from "../../core/base/gpus.ts";
+
+/** A libtorch is for NVIDIA's GPUs (CUDA) or AMD's (HIP). */
 export type GpuKind = "cuda" | "hip";
 
 export interface GpuBackend {
@@ -31,7 +33,7 @@ export interface GpuBackend {
   readonly version: (number: number) => string;
   /** The oldest libtorch that this program can use with it. */
   readonly oldestLibtorch: readonly [number, number, number];
-  /** Variables that hide devices. The first hides them from all that follow. */
+  /** Variables that hide devices. core/base/gpus.ts knows how they go together. */
   readonly visible: readonly string[];
   readonly words: GpuWords;
 }
@@ -54,6 +56,8 @@ export interface GpuWords {
   readonly log: string;
   /** The variable by which users choose devices. */
   readonly choose: string;
+  /** With this set a launch waits for its end, so that the first one to fail is named. */
+  readonly blocking: string;
 }
 
 const CUDA: GpuBackend = {
@@ -70,7 +74,7 @@ const CUDA: GpuBackend = {
   tf32Since: 8, // Ampere
   version: (number) => `${Math.floor(number / 1000)}.${Math.floor(number % 1000 / 10)}`,
   oldestLibtorch: [2, 10, 0],
-  visible: ["CUDA_VISIBLE_DEVICES"],
+  visible: [NVIDIA_VARIABLE],
   words: {
     vendor: "NVIDIA",
     platform: "CUDA",
@@ -82,6 +86,7 @@ const CUDA: GpuBackend = {
     list: "`nvidia-smi -L` lists (0, GPU-..., MIG-...)",
     log: "dmesg: Xid",
     choose: "CUDA_VISIBLE_DEVICES",
+    blocking: "CUDA_LAUNCH_BLOCKING=1",
   },
 };
 
@@ -120,7 +125,7 @@ const HIP: GpuBackend = {
   tf32Since: null, // libtorch has it where a variable of hipBLASLt's allows it
   version: (number) => `${Math.floor(number / 10_000_000)}.${Math.floor(number % 10_000_000 / 100_000)}`,
   oldestLibtorch: [2, 11, 0],
-  visible: ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"],
+  visible: AMD_VARIABLES,
   words: {
     vendor: "AMD",
     platform: "ROCm",
@@ -132,6 +137,7 @@ const HIP: GpuBackend = {
     list: "`rocm-smi` lists (0, 1, ...)",
     log: "dmesg: amdgpu",
     choose: "ROCR_VISIBLE_DEVICES",
+    blocking: "AMD_SERIALIZE_KERNEL=3",
   },
 };
 

@@ -14,6 +14,8 @@ export interface Libtorch {
   versionText: string;
   /** Its half for GPUs is there and finds what it needs; the driver is not checked here. */
   gpu: GpuKind | null;
+  /** A clause: it has a half for GPUs, which can't be used. */
+  gpuLacks?: string;
   /** The user's name for the place: "HPCTRAIN_LIBTORCH", "the active virtual environment", ... */
   from: string;
 }
@@ -169,7 +171,8 @@ export function checkLibtorch(
     const places = [...originFolders(dir, cpu), "LD_LIBRARY_PATH", "the system's library folders"];
     return reject(`it needs ${missing.join(", ")}, which is not in ${places.join(", ")}`);
   }
-  return { dir, ...found, gpu: gpuOf(dir, search, architecture), from };
+  const gpu = gpuOf(dir, search, architecture), gpuLacks = gpu && tooOldFor(gpu, dir, found);
+  return gpuLacks ? { dir, ...found, gpu: null, gpuLacks, from } : { dir, ...found, gpu, from };
 }
 
 export function isLibtorch(result: Libtorch | Rejected): result is Libtorch {
@@ -188,6 +191,17 @@ function gpuOf(dir: string, search: Search, architecture: string): GpuKind | nul
     return typeof elf !== "string" && missingNeeds(dir, elf, search).length === 0;
   });
   return usable?.kind ?? null;
+}
+
+/** A clause, or null. The rest of such a libtorch serves for training on CPUs. */
+function tooOldFor(gpu: GpuKind, dir: string, { version, versionText }: Version): string | null {
+  const { oldestLibtorch, words: { platform } } = BACKENDS[gpu];
+  if (!older(version, oldestLibtorch)) return null;
+  const [major, minor] = oldestLibtorch;
+  return `the libtorch in ${dir} is ${versionText}, built for ${platform}, whose names this program knows since ` +
+    `PyTorch ${major}.${minor}: ${major}.${minor} or newer is needed for ${
+      BACKENDS[gpu].words.vendor
+    }'s GPUs`;
 }
 
 interface Version {

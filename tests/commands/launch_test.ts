@@ -1,7 +1,7 @@
 // What `hpctrain launch` refuses before it starts anything.
 import { assertEquals, assertRejects } from "@std/assert";
 import { launch } from "../../commands/run/launch.ts";
-import { gpusHere } from "../../core/base/cores.ts";
+import { gpusHere } from "../../core/base/gpus.ts";
 import { mpiLauncher } from "../../core/ranks/launch/start.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { mpich, openMpi } from "../mpi.ts";

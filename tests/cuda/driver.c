@@ -23,8 +23,17 @@ int cuDeviceGetName(char *to, int room, int device) {
   snprintf(to, room, "%s", standin_name());
   return 0;
 }
+#ifdef STANDIN_HIP // sixteen digits of the number that rocm-smi calls unique
+int cuDeviceGetUuid_v2(unsigned char *to, int device) {
+  char digits[17];
+  snprintf(digits, sizeof digits, "%016lx", standin_unique(device));
+  memcpy(to, digits, 16);
+  return 0;
+}
+#else
 int cuDeviceGetUuid_v2(unsigned char *to, int device) { standin_uuid(device, to); return 0; }
 int cuDeviceGetUuid(unsigned char *to, int device) { return cuDeviceGetUuid_v2(to, device); }
+#endif
 int cuDeviceGetAttribute(int *value, int which, int device) {
   int capability = standin_capability(device);
   *value = which == CAPABILITY_MAJOR ? capability / 10 : which == CAPABILITY_MINOR ? capability % 10 : 0;

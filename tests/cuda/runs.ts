@@ -33,7 +33,7 @@ interface Options extends StandinOptions {
 
 /** Runs them one after the other in one process, in this folder. */
 export async function runAll(folder: string, runs: readonly Run[], options: Options = {}): Promise<Ended[]> {
-  const { sources = ROOT, timeout = 900 } = options, built = await standin();
+  const { sources = ROOT, timeout = 900 } = options, built = await standin(options.kind);
   const results = join(folder, `results-${crypto.randomUUID()}.json`);
   const program = fromFileUrl(new URL("program.ts", import.meta.url));
   const env = environment({

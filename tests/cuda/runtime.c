@@ -7,6 +7,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#ifdef STANDIN_HIP
+#define RUNTIME_VERSION 70226015 // as ROCm writes 7.2
+#define STANDIN_NAME "HIP stand-in (no GPU)"
+#else
+#define RUNTIME_VERSION CUDART_VERSION
+#define STANDIN_NAME "CUDA stand-in (no GPU)"
+#endif
+
 Settings settings = {.devices = 1, .visible = {0, 1, 2, 3, 4, 5, 6, 7}, .memory = 8ull << 30};
 pthread_mutex_t standin_lock = PTHREAD_MUTEX_INITIALIZER;
 __thread int device_now;
@@ -146,6 +154,13 @@ cudaError_t cudaGetLastError(void) {
 }
 cudaError_t cudaPeekAtLastError(void) { return last_error; }
 
+#ifdef STANDIN_HIP
+#define PLATFORM "ROCm"
+#define ERROR_NAME "hip"
+#else
+#define PLATFORM "CUDA"
+#define ERROR_NAME "cuda"
+#endif
 #define ERRORS(X)                                                                                  \
   X(Success, "no error")                                                                           \
   X(ErrorInvalidValue, "invalid argument")                                                         \
@@ -164,14 +179,14 @@ cudaError_t cudaPeekAtLastError(void) { return last_error; }
   X(ErrorIllegalAddress, "an illegal memory access was encountered")                               \
   X(ErrorIllegalState, "the operation cannot be performed in the present state")                   \
   X(ErrorDevicesUnavailable, "CUDA-capable device(s) is/are busy or unavailable")                  \
-  X(ErrorNoDevice, "no CUDA-capable device is detected")                                           \
+  X(ErrorNoDevice, "no " PLATFORM "-capable device is detected")                                   \
   X(ErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version")       \
   X(ErrorHostMemoryAlreadyRegistered, "part or all of the requested memory range is already mapped") \
   X(ErrorHostMemoryNotRegistered, "pointer does not correspond to a registered memory region")     \
   X(ErrorLaunchFailure, "unspecified launch failure")                                              \
   X(ErrorECCUncorrectable, "uncorrectable ECC error encountered")                                  \
   X(ErrorUnknown, "unknown error")
-#define NAME_CASE(name, text) case cuda##name: return "cuda" #name;
+#define NAME_CASE(name, text) case cuda##name: return ERROR_NAME #name;
 #define TEXT_CASE(name, text) case cuda##name: return text;
 const char *cudaGetErrorName(cudaError_t code) {
   switch (code) { ERRORS(NAME_CASE) default: return "unrecognized error code"; }
@@ -212,17 +227,18 @@ static int device_named(const char *name) {
   return -1;
 }
 
-/** As the driver does it: devices up to the first name that it does not know. */
+/** As the driver does it: devices up to the first name that it does not know. Names are of those that are there by now. */
 static void take_visible(const char *names) {
-  int all = settings.devices;
+  int all = settings.devices, before[MOST_DEVICES];
   if (!names) return;
+  memcpy(before, settings.visible, sizeof before);
   settings.devices = 0;
   char text[512];
   snprintf(text, sizeof text, "%s", names);
   for (char *rest = text, *name; (name = strsep(&rest, ",")) && settings.devices < all;) {
     int device = *name ? device_named(name) : -1;
     if (device < 0 || device >= all) return;
-    settings.visible[settings.devices++] = device;
+    settings.visible[settings.devices++] = before[device];
   }
 }
 
@@ -242,8 +258,15 @@ static void open_all(void) {
   settings.devices = number("CUDA_STANDIN_DEVICES", settings.devices);
   if (settings.devices > MOST_DEVICES) settings.devices = MOST_DEVICES;
   take_capabilities(getenv("CUDA_STANDIN_CAPABILITY"));
+#ifdef STANDIN_HIP // ROCr hides devices from HIP, which numbers the rest from 0 and takes "" for nothing said
+  take_visible(getenv("ROCR_VISIBLE_DEVICES"));
+  const char *names = getenv("HIP_VISIBLE_DEVICES");
+  if (!names || !*names) names = getenv("CUDA_VISIBLE_DEVICES");
+  take_visible(names && *names ? names : NULL);
+#else
   take_visible(getenv("CUDA_VISIBLE_DEVICES"));
-  settings.driver = number("CUDA_STANDIN_DRIVER", CUDART_VERSION);
+#endif
+  settings.driver = number("CUDA_STANDIN_DRIVER", RUNTIME_VERSION);
   settings.taken = (uint64_t)number("CUDA_STANDIN_TAKEN_MIB", 0) << 20;
   settings.memory = (uint64_t)number("CUDA_STANDIN_MEMORY_MIB", settings.memory >> 20) << 20;
   demand_failure(getenv("CUDA_STANDIN_FAIL"));
@@ -274,11 +297,13 @@ int standin_driver(void) { standin_open(); return settings.driver; }
 uint64_t standin_memory(void) { standin_open(); return settings.memory; }
 const char *standin_name(void) {
   const char *name = getenv("CUDA_STANDIN_NAME");
-  return name && *name ? name : "CUDA stand-in (no GPU)";
+  return name && *name ? name : STANDIN_NAME;
 }
 void standin_uuid(int device, unsigned char *sixteen) {
   for (int i = 0; i < 16; i++) sixteen[i] = 0xd0 + i + settings.visible[device];
 }
+
+uint64_t standin_unique(int device) { return 0xd0d1d2d3d4d5d600ull + settings.visible[device]; }
 
 int standin_stub(const char *library, const char *name) {
   char text[160];
@@ -291,7 +316,11 @@ int standin_stub(const char *library, const char *name) {
 
 cudaError_t cudaGetDeviceCount(int *count) {
   CALL(cudaGetDeviceCount);
+#ifdef STANDIN_HIP // it knows no driver that is too old
+  if (!settings.driver) return failed(cudaErrorNoDevice);
+#else
   if (settings.driver / 1000 < CUDART_VERSION / 1000) return failed(cudaErrorInsufficientDriver);
+#endif
   *count = settings.devices;
   return settings.devices ? cudaSuccess : failed(cudaErrorNoDevice);
 }
@@ -320,7 +349,7 @@ cudaError_t cudaDriverGetVersion(int *version) {
   return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int *version) {
-  *version = CUDART_VERSION;
+  *version = RUNTIME_VERSION;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char *to, int room, int device) {
@@ -351,6 +380,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr which, int de
   CALL(cudaDeviceGetAttribute);
   cudaError_t code = cudaGetDeviceProperties(&p, device);
   if (code) return code;
+#ifdef STANDIN_HIP // by the numbers of HIP; libtorch asks by CUDA's
+  if ((int)which == 23 || (int)which == 61) return *value = (int)which == 23 ? 9 : 0, cudaSuccess;
+#endif
   switch (which) {
     case cudaDevAttrComputeCapabilityMajor: *value = p.major; break;
     case cudaDevAttrComputeCapabilityMinor: *value = p.minor; break;
@@ -383,8 +415,14 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, 
                                              unsigned long long flags, enum cudaDriverEntryPointQueryResult *result) {
   (void)version, (void)flags;
   CALL(cudaGetDriverEntryPointByVersion);
+#ifdef STANDIN_HIP // the runtime is the driver
+  char in_hip[128];
+  snprintf(in_hip, sizeof in_hip, "hip%s", name + strlen("cu"));
+  *function = dlsym(RTLD_DEFAULT, in_hip);
+#else
   void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
   *function = driver ? dlsym(driver, name) : NULL;
+#endif
   if (!*function) *function = (void *)no_such_function;
   if (result) *result = cudaDriverEntryPointSuccess;
   return cudaSuccess;

@@ -41,6 +41,8 @@ uint64_t standin_memory(void);
 uint64_t standin_free_memory(int device);
 const char *standin_name(void);
 void standin_uuid(int device, unsigned char *sixteen);
+/** AMD's number of a GPU. */
+uint64_t standin_unique(int device);
 
 // For a test in the same process.
 

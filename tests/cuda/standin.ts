@@ -1,10 +1,13 @@
-// Builds the CUDA stand-in for the libtorch of the Python peer, and gives the environment of a run on it.
+// Builds the CUDA stand-in for the libtorch of the Python peer, under CUDA's names or HIP's, and gives the environment of a
+// run on it.
 import { fromFileUrl, join } from "@std/path";
 import { existsSync } from "node:fs";
 import { createHash } from "node:crypto";
 import { cacheFolder } from "../../ffi/libraries/find.ts";
+import type { GpuKind } from "../../ffi/gpu/backends.ts";
 import { COMPILER } from "../native/double.ts";
 import { importsOf, type NvidiaLibrary, output } from "./imports.ts";
+import { copyRenamed, fileInHip, symbolInHip, symbolOfProgram } from "./renamed.ts";
 
 const HERE = fromFileUrl(new URL("./", import.meta.url));
 /** Compiles CUDA C for this host. */
@@ -23,6 +26,14 @@ const SOURCES: Readonly<Record<string, readonly string[]>> = {
   libcupti: ["tools.c"],
   libnvrtc: ["tools.c"],
 };
+/** HIP's runtime has the driver's functions, too. */
+const SOURCES_IN_HIP: typeof SOURCES = {
+  ...SOURCES,
+  libcudart: [...SOURCES.libcudart, "driver.c", "hip.c"],
+  "libnvidia-ml": ["rocm_smi.c"],
+};
+/** Halves of libtorch that are opened by CUDA's names, and that nothing here computes with. */
+const LEFT_OUT_IN_HIP = /^libcaffe2_nvrtc|^libtorch_cuda_linalg/;
 const NUMBERS = ["numbers.cpp", "fused.cpp"];
 
 /** CUDA 13's wheels share a folder, CUDA 12's have one each; `crt` comes with a compiler's. */
@@ -82,13 +93,28 @@ export function onStandin(name: string, fn: (t: Deno.TestContext) => Promise<voi
   Deno.test({ name: why === null ? name : `${name} (skipped: ${why})`, ignore: why !== null, fn });
 }
 
+/** The names that the tests run under: ./scripts/test-hip has HIP's. */
+export const KIND: GpuKind = Deno.env.get("CUDA_STANDIN_KIND") === "hip" ? "hip" : "cuda";
+
 /** Its folder: a libtorch with the stand-in for NVIDIA's libraries beside it. Built once for all runs. */
-export async function standin(): Promise<string> {
+export async function standin(kind = KIND): Promise<string> {
   const wheel = wheelOf();
   if (typeof wheel === "string") throw new Error(wheel);
-  const own = /\.([ch]|cpp)$|^(standin|imports)\.ts$/;
-  return await once(`cuda-stand-in-${hashOf(wheel, own)}`, (folder) => build(wheel, folder));
+  const own = /\.([ch]|cpp)$|^(standin|imports|renamed)\.ts$/;
+  return await once(`${kind}-stand-in-${hashOf(wheel, own)}`, (folder) => build(wheel, folder, kind));
 }
+
+/** libtorch's libraries under HIP's names: 450 MB, so not for each change of the stand-in. */
+const renamedOf = (wheel: Wheel): Promise<string> =>
+  once(`hip-libtorch-${hashOf(wheel, /^renamed\.ts$/)}`, (folder) => {
+    for (const name of librariesIn(wheel.lib)) {
+      if (!LEFT_OUT_IN_HIP.test(name)) copyRenamed(join(wheel.lib, name), join(folder, fileInHip(name)));
+    }
+    return Promise.resolve();
+  });
+
+const librariesIn = (folder: string): string[] =>
+  [...Deno.readDirSync(folder)].map(({ name }) => name).filter((name) => /\.so(\.|$)/.test(name));
 
 /** The operators' numbers take most of the time, and change least: a folder of their own. */
 const numbersOf = (wheel: Wheel): Promise<string> =>
@@ -123,19 +149,26 @@ function hashOf({ version, lib }: Wheel, names: RegExp): string {
   return hash.digest("hex").slice(0, 12);
 }
 
-async function build(wheel: Wheel, folder: string): Promise<void> {
-  for (const { name } of Deno.readDirSync(wheel.lib)) {
-    if (/\.so(\.|$)/.test(name)) Deno.symlinkSync(join(wheel.lib, name), join(folder, name));
-  }
+async function build(wheel: Wheel, folder: string, kind: GpuKind): Promise<void> {
+  const libtorch = kind === "hip" ? await renamedOf(wheel) : wheel.lib;
+  for (const name of librariesIn(libtorch)) Deno.symlinkSync(join(libtorch, name), join(folder, name));
   Deno.writeTextFileSync(join(folder, "version.py"), wheel.version);
   const numbers = numbersOf(wheel); // the longest: beside the rest
-  const libraries = await importsOf(wheel.lib);
+  const libraries = (await importsOf(wheel.lib)).map((one) => kind === "hip" ? inHip(one) : one);
   const runtime = libraries.find(({ name }) => name === "libcudart")!;
-  await link(wheel, folder, runtime, []);
+  await link(wheel, folder, runtime, [], kind);
   const others = libraries.filter((library) => library !== runtime);
-  for (const library of others) await link(wheel, folder, library, [join(folder, runtime.soname)]);
-  Deno.symlinkSync(join(await numbers, "libnumbers.so"), join(folder, "libnumbers.so"));
+  for (const library of others) await link(wheel, folder, library, [join(folder, runtime.soname)], kind);
+  const computing = join(await numbers, "libnumbers.so");
+  if (kind === "hip") copyRenamed(computing, join(folder, "libnumbers.so"));
+  else Deno.symlinkSync(computing, join(folder, "libnumbers.so"));
 }
+
+const inHip = ({ name, soname, symbols }: NvidiaLibrary): NvidiaLibrary => ({
+  name,
+  soname: fileInHip(soname),
+  symbols: new Map([...symbols].map(([symbol, version]) => [symbolInHip(symbol), fileInHip(version)])),
+});
 
 /** What it calls of the stand-in comes with libtorch_cuda.so. */
 async function buildNumbers(wheel: Wheel, folder: string): Promise<void> {
@@ -157,17 +190,25 @@ async function compileNumbers({ include, headers }: Wheel, folder: string, name:
 }
 
 /** Its own sources, and stubs for the imported symbols that they lack. */
-async function link(wheel: Wheel, folder: string, library: NvidiaLibrary, needs: string[]): Promise<void> {
+async function link(
+  wheel: Wheel,
+  folder: string,
+  library: NvidiaLibrary,
+  needs: string[],
+  kind: GpuKind,
+): Promise<void> {
   const { name, soname, symbols } = library, objects: string[] = [];
-  for (const file of SOURCES[name] ?? []) {
+  const sources = kind === "hip" ? SOURCES_IN_HIP : SOURCES;
+  for (const file of sources[name] ?? []) {
     const object = join(folder, `${name}-${file}.o`);
     const warnings = ["-Wall", "-Wextra", "-Wno-empty-body", "-Werror"];
     const headers = wheel.headers.map((path) => `-I${path}`);
-    const define = `-DSTANDIN_${name.replaceAll("-", "_")}`;
+    const define = [`-DSTANDIN_${name.replaceAll("-", "_")}`, ...(kind === "hip" ? ["-DSTANDIN_HIP"] : [])];
     await output(COMPILER!, [
-      ...["-c", "-O2", "-fPIC", ...warnings, define, ...headers, source(file), "-o", object],
+      ...["-c", "-O2", "-fPIC", ...warnings, ...define, ...headers, source(file), "-o", object],
     ]);
     objects.push(object);
+    if (kind === "hip" && name !== "libcuda") objects.push(...await renameFunctions(object, folder));
   }
   const stubs = join(folder, `${name}-stubs.c`), map = join(folder, `${name}.map`);
   const defined = objects.length > 0 ? await output("nm", ["--defined-only", "-g", ...objects]) : "";
@@ -187,7 +228,26 @@ async function link(wheel: Wheel, folder: string, library: NvidiaLibrary, needs:
   for (const path of [stubs, map, ...objects]) Deno.removeSync(path);
 }
 
+/**
+ * An object's functions of CUDA get HIP's names. libtorch asks for the compiler's under CUDA's, which are shorter, so these
+ * are there twice. Where the runtime and the driver have one name in HIP, it is the runtime's function.
+ */
+async function renameFunctions(object: string, folder: string): Promise<string[]> {
+  const names = (await output("nm", ["-g", object])).split("\n").map((line) => line.split(" ").at(-1)!);
+  const changed = names.map((name) => [name, symbolOfProgram(name)]).filter(([from, to]) => from !== to);
+  if (changed.length === 0) return [];
+  const list = join(folder, "functions"), twice = changed.some(([from]) => from.startsWith("nvrtc"));
+  Deno.writeTextFileSync(list, changed.map((pair) => pair.join(" ")).join("\n") + "\n");
+  const to = twice ? object.replace(/\.o$/, "-hip.o") : object;
+  const weak = object.endsWith("driver.c.o") ? ["--weaken"] : [];
+  await output("objcopy", [...weak, `--redefine-syms=${list}`, object, to]);
+  Deno.removeSync(list);
+  return twice ? [to] : [];
+}
+
 export interface StandinOptions {
+  /** Whose names; KIND where left out. */
+  readonly kind?: GpuKind;
   /** Work runs when somebody waits for it, or after so many milliseconds; 0: only then. */
   readonly lateMs?: number | null;
   /** Operators compute; else kernels are counted and do nothing. */
@@ -195,9 +255,9 @@ export interface StandinOptions {
   readonly more?: Record<string, string>;
 }
 
-/** The stand-in's libcudart: libcudart.so.12 or .13. */
+/** The stand-in's libcudart: libcudart.so.12 or .13; or libamdhip64.so. */
 export function runtimeOf(folder: string): string {
-  const [{ name }] = [...Deno.readDirSync(folder)].filter(({ name }) => name.startsWith("libcudart.so"));
+  const [name] = librariesIn(folder).filter((name) => /^lib(cudart|amdhip64)\.so/.test(name));
   return join(folder, name);
 }
 
@@ -205,7 +265,7 @@ export function runtimeOf(folder: string): string {
 export function standinEnv(folder: string, { lateMs = null, numbers = true, more }: StandinOptions = {}) {
   return {
     HPCTRAIN_LIBTORCH: folder,
-    HPCTRAIN_NCCL: join(folder, "libnccl.so.2"),
+    HPCTRAIN_NCCL: join(folder, librariesIn(folder).find((name) => /^lib[nr]ccl\.so/.test(name))!),
     LD_LIBRARY_PATH: folder,
     CUDA_STANDIN_HOST: HOST,
     CUDA_STANDIN_NUMBERS: numbers ? join(folder, "libnumbers.so") : "",

@@ -16,6 +16,11 @@ int cuptiGetVersion(unsigned *version) { *version = 130200; return 0; }
 #include <unistd.h>
 extern char **environ;
 
+#ifdef STANDIN_HIP
+#define OF_COMPILER "-D__HIP__ "
+#else
+#define OF_COMPILER
+#endif
 enum { COMPILATION = 6, INTERNAL = 11 };
 typedef struct {
   char *text, *code, *log;
@@ -79,7 +84,7 @@ int nvrtcCompileProgram(Program *p, int count, const char **options) {
   if (!file) return INTERNAL;
   fputs(p->text, file);
   fclose(file);
-  char *command[] = {"env", "-u", "LD_LIBRARY_PATH", "sh", "-c", "exec sh \"$0\" \"$1\" \"$2\" 2> \"$3\"",
+  char *command[] = {"env", "-u", "LD_LIBRARY_PATH", "sh", "-c", "exec sh \"$0\" \"$1\" \"$2\" " OF_COMPILER "2> \"$3\"",
                      script, text, library, log, NULL};
   pid_t child;
   int status = 1;

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { openNvml } from "../../ffi/machine.ts";
+import { openNvml } from "../../ffi/gpu/nvml.ts";
 import { openSampler } from "../../core/run/system.ts";
 import { inTemp } from "../integration/program.ts";
 import { buildNvmlDouble, COMPILER } from "../native/double.ts";
@@ -25,7 +25,7 @@ Deno.test({
   ignore: COMPILER === null,
   fn: () =>
     inTemp((folder) => {
-      const nvml = openNvml(GPU, buildNvmlDouble(folder))!;
+      const nvml = openNvml(GPU, [buildNvmlDouble(folder)])!;
       assertEquals(nvml.read(), {
         gpu_percent: 87,
         gpu_memory_percent: 41,
@@ -47,7 +47,7 @@ Deno.test({
   fn: () =>
     inTemp((folder) =>
       under("old", () => {
-        const nvml = openNvml(GPU, buildNvmlDouble(folder))!;
+        const nvml = openNvml(GPU, [buildNvmlDouble(folder)])!;
         const { gpu_throttle, gpu_power_w } = nvml.read();
         assertEquals([gpu_throttle, gpu_power_w], [undefined, 312.5]);
         nvml.close();
@@ -61,17 +61,17 @@ Deno.test({
   fn: () =>
     inTemp(async (folder) => {
       const path = buildNvmlDouble(folder);
-      await under("lost", () => assertEquals(openNvml(GPU, path), null));
-      assertEquals(openNvml("GPU-00000000-0000-0000-0000-000000000000", path), null);
-      const nvml = openNvml(GPU, path);
+      await under("lost", () => assertEquals(openNvml(GPU, [path]), null));
+      assertEquals(openNvml("GPU-00000000-0000-0000-0000-000000000000", [path]), null);
+      const nvml = openNvml(GPU, [path]);
       assert(nvml !== null, "the two before it have cleaned up");
       nvml!.close();
     }),
 });
 
 Deno.test("without the library there is nothing to tell of a GPU, and the rest of the machine is told", () => {
-  assertEquals(openNvml(GPU, "libnvidia-ml.so.absent"), null);
-  const sampler = openSampler({ rank: 0, world: 1, gpu: GPU });
+  assertEquals(openNvml(GPU, ["libnvidia-ml.so.absent"]), null);
+  const sampler = openSampler({ rank: 0, world: 1, gpu: { kind: "cuda", uuid: GPU } });
   assert(sampler.sample(1).rss_bytes > 1e6);
   sampler.close();
 });

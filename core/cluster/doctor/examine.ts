@@ -1,7 +1,7 @@
 // Gathers facts about this machine as plain data, which pure functions judge, here or elsewhere.
 import { join } from "../../../deps/path.ts";
 import type { Resolved } from "../../settings/resolve.ts";
-import { gpusHere } from "../../base/cores.ts";
+import { gpusHere } from "../../base/gpus.ts";
 import { placeFlags } from "../../ranks/context.ts";
 import {
   type AllocationFacts,
@@ -28,6 +28,7 @@ import {
   type SystemFacts,
 } from "./system.ts";
 import { gatherGpu, type GpuFacts, judgeGpu } from "./gpu.ts";
+import { gatherSlingshot, judgeSlingshot, type SlingshotFacts } from "./slingshot.ts";
 import {
   gatherLibtorch,
   gatherMpi,
@@ -57,6 +58,7 @@ export interface Facts {
   readonly cores: CoresFacts;
   readonly memory: MemoryFacts;
   readonly network: NetworkFacts;
+  readonly slingshot: SlingshotFacts;
   readonly storage: StorageFacts;
   readonly limits: LimitsFacts;
   readonly clock: ClockFacts;
@@ -75,7 +77,7 @@ export async function examine(
   const explicit = environment.libtorch === env.HPCTRAIN_LIBTORCH ? "" : environment.libtorch;
   const libtorch = gatherLibtorch(explicit);
   const usable = libtorch.broken === null ? libtorch.chosen : null;
-  const gpu = gatherGpu(training.device, usable && usable.gpu !== null, env);
+  const gpu = gatherGpu(training.device, usable?.gpu, env);
   const allocation = gatherAllocation(env, placeFlags(distributed), gpusHere(env));
   const { world, localWorld, nodes, nodeNames } = allocation;
   const onCpus = training.device === "cpu" || gpu.devices.length === 0;
@@ -92,13 +94,14 @@ export async function examine(
     system: gatherSystem(),
     libtorch,
     gpu,
-    nccl: gatherNccl(usable?.dir ?? null, gpu.devices.length, env),
+    nccl: gatherNccl(usable, gpu.devices.length, env),
     mpi: gatherMpi(world > 1 && onCpus, env),
     scheduler,
     allocation,
     cores: gatherCores(data.num_workers, mentioned, localWorld),
     memory: gatherMemory(),
     network,
+    slingshot: gatherSlingshot(gpu.devices.length > 0 ? gpu.kind : null, nodes, env),
     storage,
     limits: gatherLimits(localWorld),
     clock: { now: Date.now() / 1000, servers },
@@ -130,6 +133,7 @@ export const judgeFacts = (facts: Facts): Finding[] => [
   ...judgeSystem(facts.system),
   ...judgeGpu(facts.gpu),
   ...judgeNccl(facts.nccl),
+  ...judgeSlingshot(facts.slingshot),
   ...judgeMpi(facts.mpi),
   ...judgeScheduler(facts.scheduler),
   ...judgeAllocation(facts.allocation),

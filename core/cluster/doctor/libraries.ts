@@ -1,6 +1,6 @@
 // Checks the libraries that a run here would take, why others were rejected, and known faults of versions.
-import { BACKENDS } from "../../../ffi/gpu/backends.ts";
-import { findLibtorch, type FoundLibtorch } from "../../../ffi/libraries/find.ts";
+import { BACKENDS, type GpuKind } from "../../../ffi/gpu/backends.ts";
+import { findLibtorch, type FoundLibtorch, type Libtorch } from "../../../ffi/libraries/find.ts";
 import { openLibtorch } from "../../../ffi/library.ts";
 import { ones, toNumbers } from "../../../ffi/make.ts";
 import { matmul } from "../../../ffi/ops.ts";
@@ -53,10 +53,13 @@ export function judgeLibtorch({ chosen, usable, rejected, broken }: LibtorchFact
   const which = `${chosen.versionText}${
     chosen.gpu === null ? " for CPUs" : ` with ${BACKENDS[chosen.gpu].words.platform}`
   }, ${chosen.dir} (${chosen.from})`;
+  const lacking = chosen.gpuLacks === undefined
+    ? []
+    : [warn(LIBTORCH, `its half for GPUs can't be used: ${chosen.gpuLacks}`, `${GET_LIBTORCH}.`)];
   if (broken !== null) {
     return [bad(LIBTORCH, `${which} does not work: ${broken}`, `${GET_LIBTORCH}.`), ...passed];
   }
-  return [good(LIBTORCH, which), ...passed];
+  return [good(LIBTORCH, which), ...lacking, ...passed];
 }
 
 export interface MpiFacts {
@@ -127,6 +130,8 @@ export function judgeMpi({ chosen, rejected, named, launcher, programs, needed }
 }
 
 export interface NcclFacts {
+  /** RCCL's for HIP. */
+  readonly kind: GpuKind;
   /** Null means that libtorch can use no GPU here. */
   readonly found: {
     readonly path: string | null;
@@ -138,21 +143,29 @@ export interface NcclFacts {
   } | null;
 }
 
-export function gatherNccl(torch: string | null, gpus: number, env: Record<string, string>): NcclFacts {
-  if (torch === null || gpus === 0) return { found: null };
+export function gatherNccl(
+  libtorch: Pick<Libtorch, "dir" | "gpu"> | null,
+  gpus: number,
+  env: Record<string, string>,
+): NcclFacts {
+  if (libtorch === null || gpus === 0) return { kind: "cuda", found: null };
+  return { kind: libtorch.gpu ?? "cuda", found: foundNccl(libtorch.dir, libtorch.gpu ?? "cuda", env) };
+}
+
+function foundNccl(torch: string, kind: GpuKind, env: Record<string, string>): NcclFacts["found"] {
   let at: { path: string; from: string } | null = null;
   try {
-    const { chosen, rejected } = findNccl(torch, env);
+    const { chosen, rejected } = findNccl(torch, env, BACKENDS[kind]);
     at = chosen;
     if (!at) {
       const why = rejected.map(({ dir, reason }) => `${dir}: ${reason}`).join("; ");
-      return { found: { path: null, from: "", version: null, against: null, why } };
+      return { path: null, from: "", version: null, against: null, why };
     }
-    const { version, against } = openNccl(at.path);
-    return { found: { ...at, version: version.replace(/^NCCL /, ""), against, why: "" } };
+    const { version, against } = openNccl(at.path, kind);
+    return { ...at, version: /\d+(\.\d+)+/.exec(version)?.[0] ?? version, against, why: "" };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    return { found: { path: at?.path ?? null, from: at?.from ?? "", version: null, against: null, why } };
+    return { path: at?.path ?? null, from: at?.from ?? "", version: null, against: null, why };
   }
 }
 
@@ -172,25 +185,24 @@ const KNOWN_NCCL = [
   },
 ];
 
-const NCCL = "NCCL";
-const ANOTHER_NCCL = "name another with HPCTRAIN_NCCL=/path/to/libnccl.so.2";
-
-export function judgeNccl({ found }: NcclFacts): Finding[] {
+export function judgeNccl({ kind, found }: NcclFacts): Finding[] {
   if (found === null) return [];
+  const { collectives: [file], words: { collectives: NCCL } } = BACKENDS[kind];
+  const ANOTHER_NCCL = `name another with HPCTRAIN_NCCL=/path/to/${file}`;
   const { path, from, version, against, why } = found;
   if (path === null) {
     const reasons = why ? ` (${why})` : "";
     return [warn(
       NCCL,
       `none was found${reasons}: several ranks on GPUs could not communicate, one rank can train`,
-      `Load the site's NCCL module, or ${ANOTHER_NCCL}.`,
+      `Load the site's ${kind === "hip" ? "ROCm" : "NCCL"} module, or ${ANOTHER_NCCL}.`,
     )];
   }
   if (version === null) return [bad(NCCL, `${path} can't be used: ${why}`, `To get on, ${ANOTHER_NCCL}.`)];
-  const which = `${version}, ${path} (${from})`;
-  const known = KNOWN_NCCL.find(({ from, before }) =>
-    !olderVersion(version, from) && olderVersion(version, before)
-  );
+  const which = `${version}${kind === "hip" ? " as NCCL counts" : ""}, ${path} (${from})`;
+  const known = kind === "hip"
+    ? undefined
+    : KNOWN_NCCL.find(({ from, before }) => !olderVersion(version, from) && olderVersion(version, before));
   if (against !== null) return [warn(NCCL, `${which}: ${against}`, `Take a newer one: ${ANOTHER_NCCL}.`)];
   if (known) {
     return [warn(

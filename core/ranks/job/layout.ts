@@ -4,6 +4,7 @@ import { expandCounts, inSlurmStep } from "../launchers.ts";
 import type { RankContext } from "../context.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
+import { shownOf } from "../../base/gpus.ts";
 import type { SchedulerEnv } from "./scheduler.ts";
 
 interface LayoutRequest {
@@ -62,9 +63,8 @@ function refuseGpus(env: SchedulerEnv, { localWorld, launcher }: RankContext, re
         `, or --gpus-per-node=${localWorld}. For ranks on the node's cores, add --device cpu.`,
     );
   }
-  // With one visible GPU, somebody has chosen it: --gpus-per-task=1, --gpu-bind, or CUDA_VISIBLE_DEVICES by
-  // hand.
-  const visible = env.CUDA_VISIBLE_DEVICES === undefined ? gpus : env.CUDA_VISIBLE_DEVICES.split(",").length;
+  // With one visible GPU, somebody has chosen it: --gpus-per-task=1, --gpu-bind, or a variable by hand or a wrapper.
+  const visible = shownOf(env, gpus);
   if (localWorld === gpus || localWorld === requested || visible <= 1) return;
   const launch = localWorld === 1 ? `, or start \`hpctrain launch -n ${gpus} -- ...\` in the one task` : "";
   const start = launcher === "alone" ? " and `srun hpctrain ...`" : "";

@@ -1,5 +1,6 @@
-import { assertEquals } from "@std/assert";
-import { peakOf } from "../../../core/train/throughput.ts";
+import { assertEquals, assertThrows } from "@std/assert";
+import { UserError } from "../../../core/base/errors.ts";
+import { AMD, memoryNamed, peakOf } from "../../../core/train/peaks.ts";
 
 /** Names as drivers tell them, and what the data sheets say of dense products in bf16 or fp16, TF32 and fp32. */
 const KNOWN: [name: string, half: number, tf32: number, fp32: number][] = [
@@ -17,17 +18,44 @@ const KNOWN: [name: string, half: number, tf32: number, fp32: number][] = [
   ["NVIDIA GeForce RTX 3090", 71, 35.6, 35.6],
   ["NVIDIA GeForce RTX 4090", 165.2, 82.6, 82.6],
   ["AMD Instinct MI250X", 191.5, 47.9, 47.9],
+  ["AMD Instinct MI210", 181, 45.3, 45.3],
+  ["AMD Instinct MI300A", 980.6, 490.3, 122.6],
   ["AMD Instinct MI300X", 1307.4, 653.7, 163.4],
+  ["AMD Instinct MI325X", 1307.4, 653.7, 163.4],
+  ["AMD Instinct MI355X", 2516.6, 157.3, 157.3], // it has no TF32
 ];
 
 Deno.test("what a GPU can do at most is known by the name that its driver tells", () => {
   for (const [name, half, tf32, fp32] of KNOWN) {
     assertEquals(
-      [peakOf(name, "half"), peakOf(name, "tf32"), peakOf(name, "fp32")],
-      [half, tf32, fp32],
+      (["bf16", "fp16", "tf32", "fp32"] as const).map((kind) => peakOf(name, kind)),
+      [half, half, tf32, fp32],
       name,
     );
   }
+});
+
+Deno.test("an MI100 computes bf16 at half the rate of fp16, and an MI250X is two devices with 64 GB each", () => {
+  assertEquals([peakOf("AMD Instinct MI100", "bf16"), peakOf("AMD Instinct MI100", "fp16")], [92.3, 184.6]);
+  const of = (product: string) => AMD.find((gpu) => gpu.product === product)!;
+  assertEquals([of("MI250X").architecture, of("MI250X").memory], ["gfx90a", 64 * 2 ** 30]);
+  assertEquals([of("MI300A").architecture, of("MI355X").architecture], ["gfx942", "gfx950"]);
+});
+
+Deno.test("--gpu takes AMD's products and architectures, and asks where one name has several", () => {
+  const memories = ["MI250X", "AMD Instinct MI300A", "mi325x", "gfx90a", "gfx950"].map(memoryNamed);
+  assertEquals(memories, [64, 128, 256, 64, 288].map((gigabytes) => gigabytes * 2 ** 30));
+  assertEquals(["80GB", "24 GiB", "H100"].map(memoryNamed), [null, null, null]);
+  assertThrows(
+    () => memoryNamed("gfx942"),
+    UserError,
+    "--gpu gfx942 is one of several: MI300A (128 GB), MI300X (192 GB), MI325X (256 GB). Name the product",
+  );
+  assertThrows(
+    () => memoryNamed("MI999X"),
+    UserError,
+    "--gpu MI999X is not known; AMD's that are: MI100 (gfx908)",
+  );
 });
 
 Deno.test("a part of a GPU, a product with a like name, and a driver that tells nothing are not guessed at", () => {
@@ -40,6 +68,6 @@ Deno.test("a part of a GPU, a product with a like name, and a driver that tells 
     "NVIDIA H200 MIG 1g.18gb",
     "",
   ];
-  for (const name of others) assertEquals(peakOf(name, "half"), null, name);
-  assertEquals(peakOf(null, "half"), null);
+  for (const name of others) assertEquals(peakOf(name, "fp16"), null, name);
+  assertEquals(peakOf(null, "fp16"), null);
 });

@@ -34,7 +34,7 @@ export function judgeResults(results: Results): Judged {
 const leaveOut = (nodes: readonly string[], hosts: readonly string[]): string =>
   hosts.length > nodes.length
     ? `Leave it out: --exclude=${nodes.join(",")}.`
-    : "Look at what else runs there (top, nvidia-smi), and whether it is throttled.";
+    : "Look at what else runs there (top, nvidia-smi or rocm-smi), and whether it is throttled.";
 
 function judgeDevices(ranks: readonly RankResult[], hosts: readonly string[]): Judged {
   const lines: Finding[] = [], exclude: string[] = [];

@@ -1,12 +1,14 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { driverIn, type GpuFacts, judgeGpu } from "../../../../core/cluster/doctor/gpu.ts";
 
-const H100 = { name: "NVIDIA H100", capability: "9.0", memory: 80 * 2 ** 30, taken: 0 };
+const H100 = { name: "NVIDIA H100", capability: "9.0", memory: 80 * 2 ** 30, taken: 0, state: null };
 /** Four H100 with a driver of the 550 branch. */
 const NODE: GpuFacts = {
   asked: "auto",
+  kind: "cuda",
   files: 4,
-  visible: null,
+  visible: {},
+  contradiction: null,
   shown: 4,
   driver: "550.54.14",
   driverCuda: "12.4",
@@ -70,12 +72,22 @@ Deno.test("a driver that is too old for libtorch says which CUDA it serves", () 
 });
 
 Deno.test("CUDA_VISIBLE_DEVICES that shows none is named", () => {
-  const [line] = judged({ visible: "", shown: 0, devices: [], why: "no CUDA-capable device is detected" });
+  const [line] = judged({
+    visible: { CUDA_VISIBLE_DEVICES: "" },
+    shown: 0,
+    devices: [],
+    why: "no CUDA-capable device is detected",
+  });
   assertMatch(line.said, /CUDA_VISIBLE_DEVICES is ""/);
 });
 
 Deno.test("a name in CUDA_VISIBLE_DEVICES that the driver does not know is named, with where to look", () => {
-  const gone = { visible: "GPU-1234", shown: 1, devices: [], absence: "hidden" } as const;
+  const gone = {
+    visible: { CUDA_VISIBLE_DEVICES: "GPU-1234" },
+    shown: 1,
+    devices: [],
+    absence: "hidden",
+  } as const;
   const [line] = judged({ ...gone, asked: "cuda" });
   assertEquals(line.state, "bad");
   assertMatch(line.said, /CUDA_VISIBLE_DEVICES is "GPU-1234", which shows none/);

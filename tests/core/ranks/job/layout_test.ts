@@ -37,6 +37,14 @@ Deno.test("a task for each GPU fits", () => {
   look({});
 });
 
+Deno.test("eight tasks of a node with four MI250X, which are eight GPUs, fit; so do wrappers that show each its own", () => {
+  const all = { ROCR_VISIBLE_DEVICES: "0,1,2,3,4,5,6,7" };
+  look(step(8, 8, all));
+  look(step(8, 8, { ROCR_VISIBLE_DEVICES: "3" })); // as LUMI's and Frontier's guides have it
+  assertMatch(refusal(step(4, 8, all)), /8 GPUs and 4 tasks: 4 GPUs would be idle.*--ntasks-per-node=8/);
+  assertMatch(refusal(step(8, 4, all)), /4 GPUs and 8 tasks.*#SBATCH --ntasks-per-node=4/);
+});
+
 Deno.test("tasks and GPUs that don't match are refused with the number to write", () => {
   assertMatch(
     refusal(step(4, 2, devices(2))),

@@ -1,0 +1,56 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { type MachineGpus } from "../../../core/base/gpus.ts";
+import { absenceOf, type Answer, NO_DEVICE } from "../../../ffi/gpu/absence.ts";
+import { BACKENDS } from "../../../ffi/gpu/backends.ts";
+
+const NOTHING: MachineGpus = { nvidia: 0, amd: 0, amdDriver: "none", denied: [] };
+const AMD: MachineGpus = { ...NOTHING, amd: 8, amdDriver: "open" };
+const answer = (kind: "cuda" | "hip", code = NO_DEVICE): Answer => ({
+  backend: BACKENDS[kind],
+  libtorch: "/opt/torch/lib",
+  code,
+  said: "no ROCm-capable device is detected",
+  driver: null,
+  runtime: "7.2",
+});
+const ofHip = (machine: MachineGpus, env = {}, code = NO_DEVICE) =>
+  absenceOf(answer("hip", code), machine, env);
+
+Deno.test("HIP says no device whatever is missing, and Linux shows which: a driver, a permission, or a device", () => {
+  assertEquals(ofHip(NOTHING), {
+    kind: "no driver",
+    why: "there is no AMD driver on this machine (amdgpu makes /dev/kfd)",
+  });
+  const kfd = ofHip({ ...AMD, amdDriver: "denied" });
+  assertEquals(kfd.kind, "no permission");
+  assertMatch(kfd.why, /^this user may not open \/dev\/kfd,/);
+  const render = ofHip({ ...AMD, denied: ["/dev/dri/renderD128", "/dev/dri/renderD129"] });
+  assertMatch(render.why, /^this user may not open \/dev\/dri\/renderD128,/);
+  assertEquals(ofHip(AMD), { kind: "no device", why: "the AMD driver sees no device" });
+  assertEquals(ofHip(AMD, {}, 999).kind, "failed");
+});
+
+Deno.test("devices that variables hide are said with the variables, and what to write where they contradict", () => {
+  assertEquals(ofHip(AMD, { ROCR_VISIBLE_DEVICES: "" }), {
+    kind: "hidden",
+    why: 'ROCR_VISIBLE_DEVICES is "", which hides all devices',
+  });
+  assertMatch(ofHip(AMD, { ROCR_VISIBLE_DEVICES: "9" }).why, /^ROCR_VISIBLE_DEVICES=9 names no device/);
+  const { kind, fix } = ofHip(AMD, { ROCR_VISIBLE_DEVICES: "4,5", CUDA_VISIBLE_DEVICES: "4,5" });
+  assertEquals([kind, fix], [
+    "hidden",
+    "Write `unset CUDA_VISIBLE_DEVICES` in the job script, or CUDA_VISIBLE_DEVICES=0,1",
+  ]);
+});
+
+Deno.test("a libtorch for the other vendor's GPUs is told from one without a driver", () => {
+  const hip = ofHip({ ...NOTHING, nvidia: 4 });
+  assertEquals(hip.kind, "other vendor");
+  assertMatch(
+    hip.why,
+    /^libtorch in \/opt\/torch\/lib was built for ROCm, and the GPUs of this machine are NVIDIA's$/,
+  );
+  const cuda = absenceOf(answer("cuda", 35), AMD, {});
+  assertMatch(cuda.why, /was built for CUDA, and the GPUs of this machine are AMD's$/);
+  assertEquals(absenceOf(answer("cuda", 35), { ...AMD, nvidia: 1 }, {}).kind, "no driver"); // it has both
+});
