@@ -31,10 +31,21 @@ interface Sample {
   readonly dtype: DType;
 }
 
+interface Gpu {
+  readonly bytes: number;
+  /** AMD's compute no TF32 by themselves. */
+  readonly amd: boolean;
+}
+
+function gpuOf(text: string): Gpu {
+  const bytes = memoryNamed(text);
+  return { bytes: bytes ?? memorySize(text), amd: bytes !== null };
+}
+
 export async function models(argv: string[]): Promise<number> {
   const { own, rest } = splitOwnOptions(argv, OPTIONS);
   const { options } = parseOptions(own, OPTIONS, USAGE);
-  const gpu = options.gpu === undefined ? undefined : memoryNamed(options.gpu) ?? memorySize(options.gpu);
+  const gpu = options.gpu === undefined ? undefined : gpuOf(options.gpu);
   const request = resolveSettings({
     argv: rest,
     env: Deno.env.toObject(),
@@ -85,7 +96,7 @@ function list({ config }: Resolved, json: boolean): void {
   );
 }
 
-async function one(request: Resolved, gpu: number | undefined, json: boolean, plan: boolean): Promise<void> {
+async function one(request: Resolved, gpu: Gpu | undefined, json: boolean, plan: boolean): Promise<void> {
   const resolved = await withUserCode(request);
   const { config } = resolved;
   // The counts are the same on every device, and a GPU may be in use by others.
@@ -99,7 +110,7 @@ async function one(request: Resolved, gpu: number | undefined, json: boolean, pl
     return console.log((await import("./model_plan.ts")).planLines(model, facts, config).join("\n"));
   }
   const cost = costOf(model, sample.rows, sample.batch);
-  const fit = gpu === undefined ? undefined : fitOf(cost, gpu);
+  const fit = gpu === undefined ? undefined : fitOf(cost, gpu.bytes);
   if (json) {
     const tensors = model.root.stateDict().map(([name, { shape, dtype }]) => ({ name, dtype, shape }));
     const { shape, dtype } = sample.rows;
@@ -107,7 +118,7 @@ async function one(request: Resolved, gpu: number | undefined, json: boolean, pl
       JSON.stringify({ model: model.name, input: { shape, dtype }, ...cost, fit, tensors }, null, 2),
     );
   }
-  console.log(render(model, sample.rows, cost, config.training, fit).join("\n"));
+  console.log(render(model, sample.rows, cost, config.training, fit, gpu?.amd).join("\n"));
 }
 
 interface Opened {
@@ -159,6 +170,7 @@ function render(
   cost: ModelCost,
   training: Config["training"],
   fit?: Fit,
+  amd = false,
 ): string[] {
   const row = ({ name, output, parameters, flops, activations }: Omit<BlockCost, "handedOn">) => [
     name,
@@ -182,14 +194,20 @@ function render(
     }. FLOPs are of its forward pass (training takes three times as many); memory is what`,
     "its forward pass keeps for the backward pass, in f32.",
     ...columns([["block", "gives", "parameters", "FLOPs", "memory"], ...blocks.map(row), total], [2, 3, 4]),
-    ...fit ? [...fitLines(fit), kernelsLine(model, training)] : ["How large a batch fits: add --gpu 80GB."],
+    ...fit
+      ? [...fitLines(fit), kernelsLine(model, training, amd)]
+      : ["How large a batch fits: add --gpu 80GB."],
   ];
 }
 
 /** Without the GPU no more is known. */
-function kernelsLine(model: Model, { tf32, channels_last: last }: Config["training"]): string {
+function kernelsLine(model: Model, { tf32, channels_last: last }: Config["training"], amd: boolean): string {
   return "There " + [
-    tf32 ? "fp32 products are TF32 (--no-tf32)" : "fp32 products are whole (--tf32)",
+    amd
+      ? "fp32 products are whole"
+      : tf32
+      ? "fp32 products are TF32 (--no-tf32)"
+      : "fp32 products are whole (--tf32)",
     ...(model.convolutional && last !== "off" ? ["images lie channels last (--no-channels-last)"] : []),
     ...(attentionsIn(model).length > 0
       ? ["libtorch chooses the kernel of attention, and the run's start says which"]

@@ -2,10 +2,11 @@
 // g++ compile. They run at once, late, and within captured steps, and train as libtorch's own kernels do.
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
+import { BACKENDS } from "../../ffi/gpu/backends.ts";
 import { eventsOf, inTemp, succeed } from "../integration/program.ts";
 import { CONVNET, GPT, MLP, SHORT } from "./cases.ts";
 import { type Ended, runAll, violations } from "./runs.ts";
-import { onStandin, standin, standinEnv } from "./standin.ts";
+import { KIND, onStandin, standin, standinEnv } from "./standin.ts";
 
 interface Case {
   readonly flags: string;
@@ -82,7 +83,9 @@ onStandin(
       assertEquals(
         eventsOf(cwd, "refused").filter(({ kind }) => kind === "warning").map(({ message }) => message),
         [
-          "Steps are not compiled: NVRTC could not compile CUDA C. They run op by op.",
+          `Steps are not compiled: ${
+            BACKENDS[KIND].words.compiler
+          } could not compile CUDA C. They run op by op.`,
         ],
       );
     }),
