@@ -9,10 +9,12 @@ export interface MachineGpus {
   readonly nvidia: number;
   /** A device of HIP: half of an MI250X, a partition of an MI300X. 0 where the driver is not loaded. */
   readonly amd: number;
+  /** Those of AMD's that this process may open: a job's control group hides other jobs'. */
+  readonly amdOpen: number;
   /** The file through which each process reaches AMD's driver. */
   readonly amdDriver: "none" | "denied" | "open";
-  /** Files of AMD's GPUs that this user may not open: "/dev/dri/renderD128". */
-  readonly denied: readonly string[];
+  /** A file of AMD's GPUs, where none of them can be opened: "/dev/dri/renderD128". */
+  readonly denied: string | null;
 }
 
 /** `root` is another machine's, for a test. */
@@ -24,11 +26,15 @@ export function machineGpus(root = ""): MachineGpus {
   const render = amd.length === 0
     ? []
     : namesIn(`${root}/dev/dri`).filter((name) => /^renderD\d+$/.test(name));
+  const files = render.map((name) => `${root}/dev/dri/${name}`);
+  const denied = files.filter((path) => accessTo(path) === "denied");
+  const amdOpen = Math.max(0, amd.length - denied.length);
   return {
     nvidia: namesIn(`${root}/dev`).filter((name) => /^nvidia\d+$/.test(name)).length,
     amd: amd.length,
     amdDriver: accessTo(`${root}/dev/kfd`),
-    denied: render.map((name) => `${root}/dev/dri/${name}`).filter((path) => accessTo(path) === "denied"),
+    amdOpen,
+    denied: amdOpen === 0 ? denied[0] ?? null : null,
   };
 }
 
@@ -37,7 +43,8 @@ function accessTo(path: string): "none" | "denied" | "open" {
     Deno.openSync(path, { read: true, write: true }).close();
     return "open";
   } catch (error) {
-    return error instanceof Deno.errors.NotFound ? "none" : "denied";
+    const noDevice = ["ENXIO", "ENODEV"].includes((error as { code?: string }).code ?? ""); // a file that no driver serves
+    return error instanceof Deno.errors.NotFound || noDevice ? "none" : "denied";
   }
 }
 
@@ -134,7 +141,7 @@ function known(names: string, there: number | null): number {
 export function gpusHere(env: Env, machine = machineGpus()): number {
   const ofAmd = machine.amd > 0 ||
     machine.nvidia === 0 && (env.ROCR_VISIBLE_DEVICES ?? env.HIP_VISIBLE_DEVICES) !== undefined;
-  if (ofAmd) return visibleAmd(env, machine.amd > 0 ? machine.amd : null).count ?? 0;
+  if (ofAmd) return visibleAmd(env, machine.amd > 0 ? machine.amdOpen : null).count ?? 0;
   const visible = env[NVIDIA_VARIABLE];
   if (visible === undefined) return machine.nvidia;
   return listed(visible).filter((id) => id && id !== "-1").length;

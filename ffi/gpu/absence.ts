@@ -85,7 +85,7 @@ function hiddenFromCuda(names: string | undefined): Absence {
 }
 
 /** HIP says the same, "no device", whatever is missing. */
-function ofAmd({ code, said }: Answer, { amd, amdDriver, denied }: MachineGpus, env: Env): Absence {
+function ofAmd({ code, said }: Answer, { amd, amdOpen, amdDriver, denied }: MachineGpus, env: Env): Absence {
   const all = AMD_VARIABLES.find((name) =>
     env[name] === "-1" || name === AMD_VARIABLES[0] && env[name] === ""
   );
@@ -94,8 +94,8 @@ function ofAmd({ code, said }: Answer, { amd, amdDriver, denied }: MachineGpus, 
     return { kind: "no driver", why: "there is no AMD driver on this machine (amdgpu makes /dev/kfd)" };
   }
   if (amdDriver === "denied") return noPermission("/dev/kfd");
-  if (amd > 0 && denied.length > 0) return noPermission(denied[0]);
-  const { set, contradiction, count } = visibleAmd(env, amd > 0 ? amd : null);
+  if (denied !== null) return noPermission(denied);
+  const { set, contradiction, count } = visibleAmd(env, amd > 0 ? amdOpen : null);
   if (contradiction !== null) return { kind: "hidden", why: contradiction.what, fix: contradiction.fix };
   if (count === 0 && set.length > 0) {
     return { kind: "hidden", why: `${set.join(" and ")} names no device that the AMD driver has` };

@@ -90,7 +90,9 @@ export function gatherGpu(
     kind,
     files: kind === "hip" ? machine.amd : machine.nvidia,
     visible: Object.fromEntries(variables.flatMap((name) => name in env ? [[name, env[name]]] : [])),
-    contradiction: kind === "hip" ? visibleAmd(env, machine.amd || null).contradiction : null,
+    contradiction: kind === "hip"
+      ? visibleAmd(env, machine.amd > 0 ? machine.amdOpen : null).contradiction
+      : null,
     shown: gpusHere(env, machine),
     driver: kind === "hip"
       ? textOf("/sys/module/amdgpu/version").trim() || null

@@ -3,9 +3,9 @@ import { join } from "@std/path";
 import { gpusHere, type MachineGpus, machineGpus, shownOf, visibleAmd } from "../../../core/base/gpus.ts";
 import { inTemp } from "../../integration/program.ts";
 
-const NOTHING: MachineGpus = { nvidia: 0, amd: 0, amdDriver: "none", denied: [] };
+const NOTHING: MachineGpus = { nvidia: 0, amd: 0, amdOpen: 0, amdDriver: "none", denied: null };
 /** A node of LUMI or Frontier: four MI250X are eight devices. */
-const LUMI: MachineGpus = { ...NOTHING, amd: 8, amdDriver: "open" };
+const LUMI: MachineGpus = { ...NOTHING, amd: 8, amdOpen: 8, amdDriver: "open" };
 const A100: MachineGpus = { ...NOTHING, nvidia: 4 };
 
 function file(root: string, path: string, text = ""): void {
@@ -22,19 +22,24 @@ Deno.test("AMD's GPUs are counted by its driver's list, in which processors have
     file(root, "dev/kfd");
     file(root, "dev/dri/renderD128");
     file(root, "dev/dri/card0");
-    assertEquals(machineGpus(root), { nvidia: 0, amd: 2, amdDriver: "open", denied: [] });
+    assertEquals(machineGpus(root), { nvidia: 0, amd: 2, amdOpen: 2, amdDriver: "open", denied: null });
     for (const name of ["nvidia0", "nvidia1", "nvidiactl"]) file(root, `dev/${name}`);
     assertEquals(machineGpus(root).nvidia, 2);
   }));
 
-Deno.test("files of AMD's GPUs that can't be opened are named", () =>
+Deno.test("a file of AMD's GPUs is named where none can be opened; those of other jobs do not count", () =>
   inTemp((root) => {
     file(root, "sys/class/kfd/kfd/topology/nodes/1/gpu_id", "51934\n");
     // Root may open any file, but no folder to write in: as good as one that is denied.
     Deno.mkdirSync(join(root, "dev/dri/renderD128"), { recursive: true });
     Deno.mkdirSync(join(root, "dev/kfd"), { recursive: true });
-    const { amdDriver, denied } = machineGpus(root);
-    assertEquals([amdDriver, denied], ["denied", [join(root, "dev/dri/renderD128")]]);
+    const { amdDriver, amdOpen, denied } = machineGpus(root);
+    assertEquals([amdDriver, amdOpen, denied], ["denied", 0, join(root, "dev/dri/renderD128")]);
+    // Two of three in a job: the other job's is hidden, and nothing is wrong.
+    for (const node of [2, 3]) file(root, `sys/class/kfd/kfd/topology/nodes/${node}/gpu_id`, "7290\n");
+    for (const name of ["renderD129", "renderD130"]) file(root, `dev/dri/${name}`);
+    const part = machineGpus(root);
+    assertEquals([part.amd, part.amdOpen, part.denied, gpusHere({}, part)], [3, 2, null, 2]);
   }));
 
 Deno.test("ROCr's variable hides devices from HIP's, which numbers the rest from 0; HIP's comes before CUDA's", () => {

@@ -3,8 +3,8 @@ import { type MachineGpus } from "../../../core/base/gpus.ts";
 import { absenceOf, type Answer, NO_DEVICE } from "../../../ffi/gpu/absence.ts";
 import { BACKENDS } from "../../../ffi/gpu/backends.ts";
 
-const NOTHING: MachineGpus = { nvidia: 0, amd: 0, amdDriver: "none", denied: [] };
-const AMD: MachineGpus = { ...NOTHING, amd: 8, amdDriver: "open" };
+const NOTHING: MachineGpus = { nvidia: 0, amd: 0, amdOpen: 0, amdDriver: "none", denied: null };
+const AMD: MachineGpus = { ...NOTHING, amd: 8, amdOpen: 8, amdDriver: "open" };
 const answer = (kind: "cuda" | "hip", code = NO_DEVICE): Answer => ({
   backend: BACKENDS[kind],
   libtorch: "/opt/torch/lib",
@@ -24,7 +24,7 @@ Deno.test("HIP says no device whatever is missing, and Linux shows which: a driv
   const kfd = ofHip({ ...AMD, amdDriver: "denied" });
   assertEquals(kfd.kind, "no permission");
   assertMatch(kfd.why, /^this user may not open \/dev\/kfd,/);
-  const render = ofHip({ ...AMD, denied: ["/dev/dri/renderD128", "/dev/dri/renderD129"] });
+  const render = ofHip({ ...AMD, amdOpen: 0, denied: "/dev/dri/renderD128" });
   assertMatch(render.why, /^this user may not open \/dev\/dri\/renderD128,/);
   assertEquals(ofHip(AMD), { kind: "no device", why: "the AMD driver sees no device" });
   assertEquals(ofHip(AMD, {}, 999).kind, "failed");

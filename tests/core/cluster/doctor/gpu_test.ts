@@ -129,3 +129,72 @@ Deno.test("the driver's version is read from both kinds of its kernel module", (
   const open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build";
   assertEquals([closed, open, ""].map(driverIn), ["550.54.14", "570.86.15", null]);
 });
+
+const MI250X = {
+  name: "AMD Instinct MI250X",
+  capability: "9.0",
+  memory: 64 * 2 ** 30,
+  taken: 0,
+  state: null,
+};
+const LUMI: GpuFacts = {
+  ...NODE,
+  kind: "hip",
+  files: 8,
+  shown: 8,
+  driver: "6.10.5",
+  driverCuda: null,
+  builtFor: "7.0",
+  devices: Array(8).fill(MI250X),
+};
+
+Deno.test("a node of AMD's GPUs is one good line, with the variables that were set", () => {
+  const [line, ...more] = judged({ visible: { ROCR_VISIBLE_DEVICES: "0,1,2,3,4,5,6,7" } }, LUMI);
+  assertEquals([line.state, more.length], ["good", 0]);
+  assertEquals(
+    line.said,
+    "8 GPUs: 8 x AMD Instinct MI250X of 64.0 GiB, capability 9.0; driver 6.10.5, libtorch for ROCm 7.0; " +
+      "ROCR_VISIBLE_DEVICES=0,1,2,3,4,5,6,7",
+  );
+});
+
+Deno.test("each reason for which AMD's GPUs can't be used has its own remedy", () => {
+  const none = { devices: [], builtFor: null, asked: "cuda" } as const;
+  const permission = "this user may not open /dev/kfd, through which programs reach AMD's GPUs";
+  const [denied] = judged({ ...none, absence: "no permission", why: permission }, LUMI);
+  assertEquals([denied.state, denied.said], ["bad", permission]);
+  assertMatch(denied.fix!, /groups render and video/);
+  const other = { absence: "other vendor", why: "libtorch in /x was built for CUDA, and ..." } as const;
+  assertMatch(
+    judged({ ...none, ...other }, LUMI)[0].fix!,
+    /^Take a libtorch for ROCm, PyTorch 2\.11 or newer/,
+  );
+  assertMatch(judged({ ...none, ...other })[0].fix!, /^Take a libtorch for CUDA/);
+  const [cpu] = judged({ ...none, libtorchCuda: false }, LUMI);
+  assertMatch(`${cpu.said} ${cpu.fix}`, /8 AMD GPUs here .*built for CPUs.*ROCm, PyTorch 2\.11 or newer/);
+  const contradiction = { what: "the first leaves none", fix: "Unset it" };
+  const [both] = judged({ ...none, shown: 0, contradiction }, LUMI);
+  assertMatch(
+    `${both.said}. ${both.fix}`,
+    /8 AMD GPUs here \(driver 6\.10\.5\), but the first leaves none\. Unset it\.$/,
+  );
+  const [some, variables] = judged({ contradiction }, LUMI);
+  assertEquals([some.state, variables.state, variables.name], ["good", "warn", "GPU variables"]);
+});
+
+Deno.test("what a GPU tells of itself is a line, and errors of its memory and what holds it back are warnings", () => {
+  const state = { gpu_percent: 3, gpu_memory_bytes: 2 ** 30, gpu_power_w: 95.4, gpu_temperature_c: 41 };
+  const [, now, errors, speed] = judged({
+    devices: [
+      { ...MI250X, state },
+      { ...MI250X, state: { ...state, gpu_memory_errors: 2, gpu_throttle: ["power cap"] } },
+    ],
+  }, LUMI);
+  assertEquals(
+    now.said,
+    "GPU 0 3% busy, 1.0 GiB in use, 95 W, 41 °C; GPU 1 3% busy, 1.0 GiB in use, 95 W, 41 °C",
+  );
+  assertEquals([now.state, errors.state, speed.state], ["good", "warn", "warn"]);
+  assertMatch(errors.said, /memory of GPU 1 has had 2 errors/);
+  assertMatch(`${speed.said} ${speed.fix}`, /GPU 1 is held back \(power cap\).*`rocm-smi`/);
+});
