@@ -173,27 +173,20 @@ export function createModel(settings: Settings, facts: Facts, outputs = facts.ou
     );
   }
   const model = plainModel(settings, facts, outputs);
-  if (settings.lora_rank > 0) adaptModel(model, settings);
+  if (settings.lora_rank > 0 && !isExported(settings.name)) adaptLayers(model.root, loraOf(settings));
   return model;
 }
 
-function adaptModel({ root }: Model, settings: Settings): void {
-  const { name, lora_rank: rank, lora_alpha: alpha, lora_for: only, lora_dropout: dropout } = settings;
-  if (isExported(name)) {
-    throw new UserError(
-      "usage",
-      `--lora-rank puts adapters beside layers, and the exported program ${name} has ops in their place: use peft's before ` +
-        "torch.export.",
-    );
-  }
-  // The head of a model of ours is its last layer; a file of the user's may have several.
-  adaptLayers(root, { rank, alpha, only, dropout, butLast: !isCode(name) });
-}
+/** The head of a model of ours is its last layer; a file of the user's may have several. */
+const loraOf = (
+  { name, lora_rank: rank, lora_alpha: alpha, lora_for: only, lora_dropout: dropout }: Settings,
+) => ({ rank, alpha, only, dropout, butLast: !isCode(name) });
 
 function plainModel(settings: Settings, facts: Facts, outputs: number): Model {
   if (isCode(settings.name)) return userModel(userFile(settings.name), facts, outputs, { ...settings });
   if (isExported(settings.name)) {
-    return exportedModel(settings.name, { facts, outputs, blocks: settings.blocks, inputs: settings.inputs });
+    const { blocks, inputs } = settings, lora = settings.lora_rank > 0 ? loraOf(settings) : null;
+    return exportedModel(settings.name, { facts, outputs, blocks, inputs, lora });
   }
   const { name } = settings;
   if (!isBuiltIn(name)) {

@@ -53,6 +53,7 @@ import {
   whyNotCompiled,
 } from "./compiled_pass.ts";
 import { fitBatch } from "./finders/fit.ts";
+import { isExported } from "../models/exported/model.ts";
 import { checkMemory } from "./memory.ts";
 import { type Amp, LossScaler } from "./precision.ts";
 import { cudaName, gpuBackend } from "../../ffi/cuda.ts";
@@ -332,7 +333,7 @@ export function prepare(given: Launch): Trainer {
 
 /** Adapters of random weights would learn what the layers beside them never do. */
 function refuseUnknownWeights({ config: { model, training }, resume }: Launch): void {
-  if (model.lora_rank === 0 || resume !== null || training.init_from !== "") return;
+  if (model.lora_rank === 0 || resume !== null || training.init_from !== "" || isExported(model.name)) return;
   throw new UserError(
     "usage",
     "--lora-rank trains adapters beside weights that somebody has trained: name their file with --init-from.",

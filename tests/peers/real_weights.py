@@ -131,6 +131,8 @@ told("huggingface-gpt2.safetensors", gpt, tokens)
 def adapted(name, model, x, targets):
     """peft's adapters with random numbers: their gradients for a loss, and the answers of the merged model."""
     base = {k: v.clone() for k, v in model.state_dict().items()}
+    if name != "gpt":
+        torch.export.save(torch.export.export(model.eval(), (x,)), f"{folder}/{name}.pt2")
     config = peft.LoraConfig(r=3, lora_alpha=6, target_modules=targets, lora_dropout=0.0, init_lora_weights=False)
     tuned = peft.get_peft_model(model, config)
     torch.manual_seed(5)

@@ -12,6 +12,8 @@ import { cutsOf, graphHalves, type Halves } from "./cuts.ts";
 import type { Program, TensorMeta } from "./graph.ts";
 import { readRequestedColumns, type Signature, signatureOf, takesAll, unpackFor } from "./signature.ts";
 import { ExportedModule, Runner, updatesOf } from "./run.ts";
+import type { LoraOptions } from "../nn/lora.ts";
+import { lowRankWeights } from "./lora.ts";
 import { type GraphPlan, planGraph } from "./plan.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 
@@ -24,6 +26,7 @@ interface ExportedOptions {
   /** There are at most this many blocks; 0 sets no limit. */
   readonly blocks?: number;
   readonly inputs?: readonly string[];
+  readonly lora?: LoraOptions | null;
 }
 
 export interface ExportedModel extends Model {
@@ -100,6 +103,8 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
     checkOutput(archive, signature.prediction?.meta, facts, options.outputs ?? facts.outputs);
   }
   const root = new ExportedModule(archive);
+  const lowRank = options.lora ? lowRankWeights(path, program, root.tensors, options.lora) : [];
+  root.adapt(lowRank);
   const halves = graphHalves(plan, path, target?.slot ?? -1, loss?.slot ?? -1);
   const prediction = predictionSlot(path, signature, halves, program);
   const updates = updatesOf(program, plan, root);
@@ -107,7 +112,7 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
   const floating = (slot: number) => isFloating(program.tensors.get(names.get(slot) ?? "")?.dtype ?? "i64");
   const most = updates.length > 0 ? 1 : options.blocks ?? 0;
   const pieces = cutsOf(halves.body, prediction, floating, most, halves.between);
-  const runner = new Runner({ path, program, root, signature, halves, updates, prediction, unpack });
+  const runner = new Runner({ path, program, root, signature, halves, updates, prediction, unpack, lowRank });
   const blocks = pieces.map((piece, i) => runner.block(piece, pieces[i - 1]?.out ?? -1));
   const warnings = warningsOf(archive);
   return {

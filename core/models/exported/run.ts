@@ -14,6 +14,7 @@ import { bindSizes, fitSizes } from "./check.ts";
 import type { GraphPiece, Halves } from "./cuts.ts";
 import type { Program } from "./graph.ts";
 import type { Signature, UnpackInputs, UserInput } from "./signature.ts";
+import type { LowRank } from "./lora.ts";
 import type { GraphPlan } from "./plan.ts";
 import { freeAfterLastUse, type GraphStep, runSteps } from "./steps.ts";
 
@@ -76,6 +77,14 @@ export class ExportedModule extends Module {
         "checkpoint",
         `${path}: the values of ${missing.slice(0, 5).join(", ")} are missing.`,
       );
+    }
+  }
+
+  /** Adapters are saved and trained beside the weights. */
+  adapt(lowRank: readonly LowRank[]): void {
+    for (const [name, tensor] of lowRank.flatMap(({ named }) => named)) {
+      this.#order.push([name, this.parameter(name, tensor)]);
+      this.tensors.set(name, tensor);
     }
   }
 
@@ -156,6 +165,7 @@ interface RunnerParts {
   readonly prediction: number;
   /** It is null where the batch is the input, or the list of inputs. */
   readonly unpack: UnpackInputs | null;
+  readonly lowRank: readonly LowRank[];
 }
 
 export class Runner {
@@ -191,6 +201,7 @@ export class Runner {
     if (from > 0) kept.add(input); // The input is the caller's.
     freeAfterLastUse(body, from, to, kept);
     const complex = this.#complexIn(body.steps.slice(from, to));
+    const adapted = this.#adaptedIn(body.steps.slice(from, to));
     const moved = this.#movedIn(from, to), found: Tensor[] = [];
     const frame = this.#frame, early = updates.filter((update) => !this.#deferred.includes(update));
     const forward = (x: Activation): Activation => {
@@ -199,6 +210,7 @@ export class Runner {
       if (from === 0) this.#bind(x);
       else frame.values[input] = x as Tensor;
       for (const [slot, pairs] of complex) frame.values[slot] = viewAsComplex(pairs);
+      for (const [slot, own, { effective }] of adapted) frame.values[slot] = effective(own);
       if (moved.length === 0) runSteps(body.steps, from, to, frame, path);
       else this.#movingBuffers(moved, found, () => runSteps(body.steps, from, to, frame, path));
       if (last) {
@@ -220,6 +232,17 @@ export class Runner {
       if (input.kind !== "parameter") return [];
       const slot = body.slotOf(input.name), pairs = root.tensors.get(input.of)!;
       return used.has(slot) && root.complex.has(pairs) ? [[slot, pairs]] : [];
+    });
+  }
+
+  /** These steps take the parameters with what adapters add to them. */
+  #adaptedIn(steps: readonly GraphStep[]): [slot: number, own: Tensor, lowRank: LowRank][] {
+    const { program, root, halves: { body }, lowRank } = this.parts;
+    const used = new Set(steps.flatMap(({ uses }) => uses));
+    return lowRank.flatMap((one): [number, Tensor, LowRank][] => {
+      const input = program.inputs.find((i) => i.kind === "parameter" && i.of === one.weight);
+      const slot = input?.kind === "parameter" ? body.slotOf(input.name) : -1;
+      return used.has(slot) ? [[slot, root.tensors.get(one.weight)!, one]] : [];
     });
   }
 
@@ -269,6 +292,9 @@ export class Runner {
         frame.values[wanted.slot] = fitted;
       }
       for (const [slot, pairs] of this.#complexIn(tail.steps)) frame.values[slot] = viewAsComplex(pairs);
+      for (const [slot, own, { effective }] of this.#adaptedIn(tail.steps)) {
+        frame.values[slot] = effective(own);
+      }
       runSteps(tail.steps, 0, tail.steps.length, frame, path);
       this.#update(this.#deferred);
       const made = frame.values[slot] as Tensor;
@@ -298,14 +324,17 @@ export class Runner {
   }
 
   #partOf(from: number, to: number): ExportedPart | null {
-    const { program, root, halves: { body, tail } } = this.parts;
+    const { program, root, halves: { body, tail }, lowRank } = this.parts;
     const steps = to === Infinity ? [...body.steps.slice(from), ...tail.steps] : body.steps.slice(from, to);
     const used = new Set(steps.flatMap(({ uses }) => uses.map((slot) => body.roots[slot])));
     const trained = new Map(root.namedParameters().map(([name, tensor]) => [tensor, name]));
     const named = program.inputs.flatMap((input): [string, Tensor][] => {
       if (input.kind !== "parameter" || !used.has(body.slotOf(input.name))) return [];
       const tensor = root.tensors.get(input.of)!;
-      return trained.has(tensor) ? [[trained.get(tensor)!, tensor]] : [];
+      const beside = lowRank.find(({ weight }) => weight === input.of)?.named ?? [];
+      return [tensor, ...beside.map(([, t]) => t)].flatMap((t) =>
+        trained.has(t) ? [[trained.get(t)!, t] as [string, Tensor]] : []
+      );
     });
     return named.length > 0 ? new ExportedPart(named) : null;
   }

@@ -10,7 +10,7 @@ import { fill } from "./init.ts";
 import { Dropout, Linear } from "./linear.ts";
 import { Adaptable, type Adapter, type Module } from "./module.ts";
 
-interface LoraOptions {
+export interface LoraOptions {
   readonly rank: number;
   readonly alpha: number;
   readonly dropout: number;
@@ -24,7 +24,9 @@ const CONVS = [Conv1d, Conv2d, Conv3d] as const;
 
 /** Puts adapters beside the layers that the options choose; they add nothing before they have learnt. */
 export function adaptLayers(root: Module, options: LoraOptions): void {
-  const layers = adaptable(root), names = layers.map(([name]) => name);
+  const found = adaptable(root), layers = found.filter(([, layer]) => groupsOf(layer) === 1);
+  const names = layers.map(([name]) => name);
+  refuseGrouped(found.map(([name, layer]) => ({ name, groups: groupsOf(layer) })), options.only);
   checkPatterns("--lora-for", options.only, names);
   const patterned = matcher(options.only), last = names.at(-1);
   const chosen = layers.filter(([name]) =>
@@ -39,12 +41,26 @@ export function adaptLayers(root: Module, options: LoraOptions): void {
   for (const [, layer] of chosen) layer.adapt(adapterOf(layer, options));
 }
 
-/** Grouped convolutions have no low-rank form that pays. */
-function adaptable(root: Module): [name: string, layer: Adaptable][] {
-  return root.namedModules().filter((entry): entry is [string, Adaptable] => {
-    const [, module] = entry;
-    return module instanceof Adaptable && ((module as Partial<Conv2d>).options?.groups ?? 1) === 1;
-  });
+const adaptable = (root: Module) =>
+  root.namedModules().filter((entry): entry is [string, Adaptable] => entry[1] instanceof Adaptable);
+
+const groupsOf = (layer: Adaptable): number => (layer as Partial<Conv2d>).options?.groups ?? 1;
+
+/** Each group of a convolution has few channels: a product of lower rank has hardly fewer numbers, or mixes the groups. */
+export function refuseGrouped(
+  layers: readonly { readonly name: string; readonly groups: number }[],
+  only: readonly string[],
+): void {
+  for (const pattern of only) {
+    const fits = matcher([pattern]), fitting = layers.filter(({ name }) => fits(name));
+    if (fitting.length === 0 || fitting.some(({ groups }) => groups === 1)) continue;
+    const [{ name, groups }] = fitting;
+    throw new UserError(
+      "usage",
+      `--lora-for ${pattern} fits ${name}, a convolution of ${groups} groups: an adapter would mix the groups, and nothing ` +
+        "could merge it into the weight. Name other layers.",
+    );
+  }
 }
 
 function adapterOf(layer: Adaptable, { rank, alpha, dropout }: LoraOptions): Adapter {
