@@ -5,7 +5,9 @@ const OPTIONS = {
   n: {
     kind: "text",
     value: "N",
-    help: "ranks on this node; also --nproc-per-node, and gpu, cpu or auto for N",
+    help:
+      "ranks on this node; also --nproc-per-node, and gpu, cpu, numa or auto for N (default: one on each GPU, or each of " +
+      "several NUMA domains)",
   },
   nodes: { kind: "text", value: "M", help: "nodes that take part, each with its own launch (default: 1)" },
   "node-rank": { kind: "text", value: "K", help: "which of them this is, from 0" },
@@ -24,7 +26,8 @@ const OPTIONS = {
 } as const;
 
 export const command: Command = {
-  usage: "hpctrain launch -n N [--nodes M --node-rank K --rendezvous HOST:PORT --max-restarts R] -- [FLAGS]",
+  usage:
+    "hpctrain launch [-n N] [--nodes M --node-rank K --rendezvous HOST:PORT --max-restarts R] -- [FLAGS]",
   examples: [
     "hpctrain launch -n 4 -- --preset cpu-cluster --any-layout",
     "hpctrain launch --nproc-per-node gpu --max-restarts 2 -- --config run.yaml",

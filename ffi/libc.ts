@@ -210,6 +210,12 @@ const PROCESS_SYMBOLS = {
   fcntl: { parameters: ["i32", "i32", "i32"], result: "i32" },
   sched_setaffinity: { parameters: ["i32", "usize", "buffer"], result: "i32" },
   prlimit: { parameters: ["i32", "i32", "buffer", "buffer"], result: "i32" },
+  setPolicy: { name: "syscall", parameters: ["i64", "i64", "buffer", "u64"], result: "i64" },
+  getPolicy: {
+    name: "syscall",
+    parameters: ["i64", "buffer", "buffer", "u64", "u64", "u64"],
+    result: "i64",
+  },
 } as const;
 
 const O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000, O_ASYNC = 0o20000;
@@ -242,6 +248,41 @@ export function runOnCores(cores: readonly number[]): void {
       sched_setaffinity(Number(name), BigInt(mask.length), mask);
     }
   });
+}
+
+/** The kernel's numbers of set_mempolicy and get_mempolicy: libnuma has these calls, and libc has not. */
+const MEMORY_POLICY: Readonly<Record<string, { readonly set: bigint; readonly get: bigint }>> = {
+  x86_64: { set: 238n, get: 239n },
+  aarch64: { set: 237n, get: 236n },
+};
+
+const MPOL_DEFAULT = 0, MPOL_PREFERRED = 1;
+const MOST_DOMAINS = 1024;
+
+/**
+ * Memory that this thread, and those that it starts from here on, touches first comes from this domain, and
+ * from others when it is full. Null takes that back. False where the kernel refuses, as in many containers.
+ */
+export function preferMemoryOf(domain: number | null): boolean {
+  const numbers = MEMORY_POLICY[Deno.build.arch];
+  const mask = new BigUint64Array(MOST_DOMAINS / 64);
+  if (domain !== null) mask[domain >> 6] = 1n << BigInt(domain & 63);
+  const mode = BigInt(domain === null ? MPOL_DEFAULT : MPOL_PREFERRED);
+  return numbers !== undefined && withLibc(({ setPolicy }) => {
+    return setPolicy(numbers.set, mode, mask, BigInt(MOST_DOMAINS + 1)) === 0n;
+  });
+}
+
+/** Gives what preferMemoryOf has set for this thread; null where memory comes from where it is touched. */
+export function preferredMemory(): number | null {
+  const numbers = MEMORY_POLICY[Deno.build.arch];
+  const mode = new Int32Array(1), mask = new BigUint64Array(MOST_DOMAINS / 64);
+  const told = numbers !== undefined && withLibc(({ getPolicy }) => {
+    return getPolicy(numbers.get, mode, mask, BigInt(MOST_DOMAINS + 1), 0n, 0n) === 0n;
+  });
+  if (!told || mode[0] !== MPOL_PREFERRED) return null;
+  const word = mask.findIndex((bits) => bits !== 0n);
+  return word < 0 ? null : 64 * word + mask[word].toString(2).length - 1;
 }
 
 const RLIMIT_NOFILE = 7;

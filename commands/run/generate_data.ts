@@ -10,7 +10,7 @@ import { bytesOf, gaussianFields, type Made, universes } from "../../core/data/c
 import { packMade } from "../../core/data/cosmology/generate.ts";
 import { openProgress } from "../../core/data/progress.ts";
 import type { Report } from "../../core/data/formats/packed/write.ts";
-import { cpusHere } from "../../core/base/cores.ts";
+import { coresHere } from "../../core/base/topology.ts";
 import { type RankContext, rankContext } from "../../core/ranks/context.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatDuration, formatPlural } from "../../core/base/format.ts";
@@ -81,7 +81,7 @@ export async function generateData(argv: string[]): Promise<number> {
       out: common.out,
       perShard: common.samples_per_shard || undefined,
       who: place,
-      threads: common.threads || Math.max(1, Math.floor(cpusHere() / place.localWorld)),
+      threads: common.threads || Math.max(1, Math.floor(coresHere() / place.localWorld)),
       libtorch,
       progress,
     }).finally(clear);

@@ -6,8 +6,9 @@ import { looksLikeFlag, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import { didYouMean } from "../../core/base/suggest.ts";
 import { LAUNCH_USAGE, type LaunchOptions, readLaunchOptions } from "../../core/ranks/launch/options.ts";
-import { shareCores, usableCores } from "../../core/base/cores.ts";
+import { cpusHere } from "../../core/base/cores.ts";
 import { gpusHere } from "../../core/base/gpus.ts";
+import { shareCores, type Topology, topologyHere } from "../../core/base/topology.ts";
 import { type MpiLauncher, mpiLauncher, type NodePorts } from "../../core/ranks/launch/start.ts";
 import { secretOf } from "../../core/ranks/launch/pmi.ts";
 import { supervise } from "../../core/ranks/launch/supervise.ts";
@@ -25,16 +26,18 @@ export async function launch(argv: string[]): Promise<number> {
   const request = readLaunchOptions(argv, env);
   const words = commandOf(request.words);
   const gpus = gpusHere(env);
-  const local = ranksHere(request, gpus);
-  const world = local * request.nodes;
+  const topology = topologyHere();
   const talking = ["train", "predict", "doctor", "bench"].includes(words[0]);
+  const forCpus = request.ranks === null && talking && !(await settingsOf(words, 1, gpus, env)).onGpus;
+  const local = ranksHere(request, forCpus ? 0 : gpus, topology);
+  const world = local * request.nodes;
   const { onGpus, backend } = talking
     ? await settingsOf(words, world, gpus, env)
     : { onGpus: false, backend: "gloo" as const };
   if (onGpus) refuseTooMany(local, gpus, env);
   const mayUseMpi = !onGpus && world > 1 && (backend === "auto" || backend === "mpi");
   const { mpi, across } = mayUseMpi ? mpiFor(request, local, env, backend === "mpi") : WITHOUT_MPI;
-  const { cores, said } = shareCores(usableCores(), local);
+  const { cores, said } = shareCores(topology, local);
   const json = words.includes("--json") || words.includes("--quiet");
   const say = (line: string) => console.error(`hpctrain: ${line}`);
   if (!json) {
@@ -67,10 +70,25 @@ function commandOf(words: readonly string[]): string[] {
   );
 }
 
-function ranksHere({ ranks }: LaunchOptions, gpus: number): number {
+export function ranksHere(
+  { ranks }: Pick<LaunchOptions, "ranks">,
+  gpus: number,
+  { domains }: Topology,
+): number {
   if (typeof ranks === "number") return ranks;
-  if (ranks === "cpu" || (ranks === "auto" && gpus === 0)) return usableCores().length;
+  const several = domains.length > 1;
+  if (ranks === "numa" || (ranks !== "cpu" && ranks !== "gpu" && gpus === 0 && several)) {
+    return domains.length;
+  }
+  if (ranks === "cpu" || (ranks === "auto" && gpus === 0)) return cpusHere();
   if (gpus > 0) return gpus;
+  if (ranks === null) {
+    throw new UserError(
+      "usage",
+      "launch needs the number of ranks, because this machine has no GPU and one NUMA domain: -n N. " +
+        `Usage: ${LAUNCH_USAGE}`,
+    );
+  }
   throw new UserError(
     "environment",
     "--nproc-per-node gpu, but this node shows no GPU (no /dev/nvidia0 and no /dev/kfd, or CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES is empty). Give a number.",

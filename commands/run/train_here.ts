@@ -16,7 +16,8 @@ import { loadReader } from "../../core/data/open.ts";
 import { layoutRequest, refuseIdleGpus } from "../../core/ranks/job/layout.ts";
 import { notifyScript, type Requeued, requeuedIn } from "../../core/train/requeue.ts";
 import type { Config } from "../../core/settings/settings.ts";
-import { cpusHere } from "../../core/base/cores.ts";
+import { coresHere } from "../../core/base/topology.ts";
+import { memoryOfHere, nearSentence } from "../../core/train/near_memory.ts";
 import { writeRun } from "../../core/ranks/launch/rank.ts";
 import { withRanks } from "../../core/ranks/session.ts";
 import type { RankContext } from "../../core/ranks/context.ts";
@@ -162,8 +163,8 @@ async function trainOn(
 
 /** How threads wait matters where several compute. */
 const waiting = ({ training }: Config, device: Device): string[] =>
-  device === "cpu" && (training.threads || cpusHere()) > 1
-    ? [`Cores: ${cpusHere()}; ${spinSentence(settleSpin())}.`]
+  device === "cpu" && (training.threads || coresHere()) > 1
+    ? [`Cores: ${coresHere()}${nearSentence(memoryOfHere())}; ${spinSentence(settleSpin())}.`]
     : [];
 
 export function refuseOtherLayout(

@@ -1,4 +1,4 @@
-// The cores that this process may use, and how cores are shared out among ranks and loader threads.
+// The cores that this process may use, and the threads that load data on them.
 import { formatPlural } from "./format.ts";
 
 export const cpusHere = (): number => navigator.hardwareConcurrency;
@@ -32,50 +32,6 @@ export function allowedCores(): string {
   } catch {
     return "";
   }
-}
-
-interface Shares {
-  readonly cores: readonly (readonly number[])[] | null;
-  readonly said: string;
-}
-
-/**
- * Neighbours in the list share caches, so each rank gets a stretch of it. With one core a rank nothing is
- * bound: a rank has a communication thread too, and the scheduler places both better.
- */
-export function shareCores(usable: readonly number[], ranks: number): Shares {
-  const each = Math.floor(usable.length / ranks);
-  if (each < 2) {
-    return {
-      cores: null,
-      said: `${formatPlural(usable.length, "core")} are shared by ${
-        formatPlural(ranks, "rank")
-      }, 1 thread each`,
-    };
-  }
-  const cores = Array.from({ length: ranks }, (_, k) => usable.slice(k * each, (k + 1) * each));
-  const over = usable.length - ranks * each;
-  return {
-    cores,
-    said: `${each} cores to each rank of ${usable.length} (rank 0: ${coreList(cores[0])}${
-      over ? `; ${over} left over` : ""
-    })`,
-  };
-}
-
-/** Cores of one package, and the two halves of one core, stand side by side. */
-export function usableCores(): number[] {
-  const place = (core: number, what: string) => {
-    try {
-      return Number(Deno.readTextFileSync(`/sys/devices/system/cpu/cpu${core}/topology/${what}`));
-    } catch {
-      return 0;
-    }
-  };
-  return expandCores(allowedCores())
-    .map((core) => ({ core, package: place(core, "physical_package_id"), id: place(core, "core_id") }))
-    .sort((a, b) => a.package - b.package || a.id - b.id || a.core - b.core)
-    .map(({ core }) => core);
 }
 
 /** "0-3,8" becomes 0, 1, 2, 3, 8. Without a list from Linux it is all cores. */

@@ -23,6 +23,8 @@ import { beginLoading, chooseLibtorch, loaded } from "./libtorch.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import { cpusHere, workersFor } from "../base/cores.ts";
 import { gpusHere } from "../base/gpus.ts";
+import { coresHere } from "../base/topology.ts";
+import { memoryOfHere } from "./near_memory.ts";
 
 export { asUserError } from "../models/user_error.ts";
 export { whyNoCuda };
@@ -34,8 +36,10 @@ export function openDevice(
   chosen: Libtorch = chooseLibtorch(config),
 ): { device: Device; libtorch: Libtorch } {
   const { training } = config;
+  memoryOfHere();
   openLibtorch(chosen);
   if (training.threads > 0) setThreads(training.threads);
+  else if (coresHere() < cpusHere() && !Deno.env.get("OMP_NUM_THREADS")) setThreads(coresHere());
   const device = chooseDevice(training, localRank);
   setNumerics({
     tf32: training.tf32,
@@ -137,7 +141,8 @@ export function loaderThreads(
   sharing = 1,
 ): { loaders: number; notes: string[] } {
   const cpus = Math.max(1, Math.floor(cpusHere() / sharing));
-  const training = device === "cpu" ? config.training.threads || cpus : 1;
+  const cores = Math.max(1, Math.floor(coresHere() / sharing));
+  const training = device === "cpu" ? config.training.threads || cores : 1;
   const mentioned = !["default", "preset"].includes(origin("data.num_workers").kind);
   const { workers, note } = workersFor(config.data.num_workers, cpus, training, mentioned);
   return { loaders: workers, notes: note ? [note] : [] };

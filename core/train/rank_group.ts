@@ -22,7 +22,8 @@ import type { EventLog } from "../run/event_log.ts";
 import type { LineageWriter } from "../run/lineage.ts";
 import type { Saver } from "./save.ts";
 import { setThreads } from "../../ffi/context.ts";
-import { allowedCores, cpusHere } from "../base/cores.ts";
+import { allowedCores } from "../base/cores.ts";
+import { coresHere } from "../base/topology.ts";
 
 export interface RankGroup {
   readonly team: Team;
@@ -230,5 +231,5 @@ export function ranksSharingCores(team: Team): number {
 /** A given number of threads stays. */
 export function shareCores(sharing: number, wanted: number, env: Record<string, string>): void {
   if (wanted > 0 || env.OMP_NUM_THREADS) return;
-  setThreads(Math.max(1, Math.floor(cpusHere() / sharing)));
+  setThreads(Math.max(1, Math.floor(coresHere() / sharing)));
 }

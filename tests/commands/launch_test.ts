@@ -1,7 +1,9 @@
 // What `hpctrain launch` refuses before it starts anything.
-import { assertEquals, assertRejects } from "@std/assert";
-import { launch } from "../../commands/run/launch.ts";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { launch, ranksHere } from "../../commands/run/launch.ts";
+import { cpusHere } from "../../core/base/cores.ts";
 import { gpusHere } from "../../core/base/gpus.ts";
+import { madeOf } from "../core/base/made_topology.ts";
 import { mpiLauncher } from "../../core/ranks/launch/start.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { mpich, openMpi } from "../mpi.ts";
@@ -23,6 +25,20 @@ for (
     assertEquals(error.kind, kind);
   });
 }
+
+Deno.test("without -n there is a rank on each GPU, or on each of several NUMA domains, or a sentence", () => {
+  const ranks = (asked: Parameters<typeof ranksHere>[0]["ranks"], gpus: number, domains: number) =>
+    ranksHere({ ranks: asked }, gpus, madeOf(...Array.from({ length: domains }, () => 16)));
+  assertEquals([ranks(null, 4, 2), ranks(null, 0, 2), ranks(null, 0, 8)], [4, 2, 8]);
+  assertEquals([ranks("auto", 4, 8), ranks("auto", 0, 8), ranks("numa", 4, 8)], [4, 8, 8]);
+  assertEquals([ranks("auto", 0, 1), ranks("cpu", 4, 8)], [cpusHere(), cpusHere()]); // torchrun's meaning
+  assertEquals(ranks(3, 0, 8), 3);
+  assertThrows(
+    () => ranks(null, 0, 1),
+    UserError,
+    "launch needs the number of ranks, because this machine has",
+  );
+});
 
 Deno.test("GPUs are counted by what this process may see of them", () => {
   assertEquals(gpusHere({ CUDA_VISIBLE_DEVICES: "2,3" }), 2);

@@ -14,12 +14,15 @@ import {
 import {
   type ClockFacts,
   type CoresFacts,
+  type DomainsFacts,
   gatherCores,
+  gatherDomains,
   gatherLimits,
   gatherMemory,
   gatherSystem,
   judgeClock,
   judgeCores,
+  judgeDomains,
   judgeLimits,
   judgeMemory,
   judgeSystem,
@@ -56,6 +59,7 @@ export interface Facts {
   readonly scheduler: SchedulerFacts;
   readonly allocation: AllocationFacts;
   readonly cores: CoresFacts;
+  readonly domains: DomainsFacts;
   readonly memory: MemoryFacts;
   readonly network: NetworkFacts;
   readonly slingshot: SlingshotFacts;
@@ -99,6 +103,7 @@ export async function examine(
     scheduler,
     allocation,
     cores: gatherCores(data.num_workers, mentioned, localWorld),
+    domains: gatherDomains(localWorld),
     memory: gatherMemory(),
     network,
     slingshot: gatherSlingshot(gpu.devices.length > 0 ? gpu.kind : null, nodes, env),
@@ -138,6 +143,7 @@ export const judgeFacts = (facts: Facts): Finding[] => [
   ...judgeScheduler(facts.scheduler),
   ...judgeAllocation(facts.allocation),
   ...judgeCores(facts.cores),
+  ...judgeDomains(facts.domains),
   ...judgeMemory(facts.memory),
   ...judgeNetwork(facts.network),
   ...judgeStorage(facts.storage),

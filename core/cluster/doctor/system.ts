@@ -3,6 +3,8 @@ import { glibcVersion } from "../../../ffi/machine.ts";
 import { bad, type Finding, good, namesIn, olderVersion, textOf, warn } from "./check.ts";
 import { settleSpin, type Spin, spinSentence } from "../../../ffi/preload.ts";
 import { allowedCores, cpusHere } from "../../base/cores.ts";
+import { coresOf, type Domain, type Topology, topologyHere } from "../../base/topology.ts";
+import { memoryOfHere } from "../../train/near_memory.ts";
 import { formatBytes, formatDuration, formatPlural } from "../../base/format.ts";
 import { freeOf, type Limit, limitsOf, tightestLimit } from "../../base/memory.ts";
 import { statfsSync } from "node:fs";
@@ -97,6 +99,54 @@ export function judgeCores(
   }
   const ranks = sharing > 1 ? `, for ${formatPlural(sharing, "rank")}` : "";
   return [good(CORES, `${here}${ranks}; ${spinSentence(spin)}`)];
+}
+
+export interface DomainsFacts {
+  readonly topology: Topology;
+  /** The domain whose memory this process takes first; null where it is on several, or may not. */
+  readonly memory: number | null;
+  readonly sharing: number;
+  /** Hardware threads that this process may use. */
+  readonly cpus: number;
+}
+
+export const gatherDomains = (sharing: number): DomainsFacts => ({
+  topology: topologyHere(),
+  memory: memoryOfHere().memory,
+  sharing,
+  cpus: cpusHere(),
+});
+
+const DOMAINS = "NUMA";
+
+export function judgeDomains({ topology, memory, sharing, cpus }: DomainsFacts): Finding[] {
+  const { domains, ofMachine } = topology;
+  const cores = coresOf(topology).length, [first] = domains, count = domains.length;
+  const threads = cpus > cores ? `, whose ${cpus} threads count as ${cores}` : "";
+  const sizes = (of: (domain: Domain) => number | string) => [...new Set(domains.map(of))].join(" or ");
+  const bytes = first.bytes > 0 ? ` and ${sizes(({ bytes }) => formatBytes(bytes))}` : "";
+  if (count === 1) {
+    const size = `${formatPlural(cores, "core")}${bytes}${threads}`;
+    if (ofMachine === 1) return [good(DOMAINS, `1 domain of ${size}`)];
+    const from = memory === null
+      ? "the kernel does not let it prefer that memory"
+      : "its memory is taken first";
+    return [good(DOMAINS, `domain ${first.id} of ${ofMachine}: ${size}; ${from}`)];
+  }
+  const here = `${count} domains of ${ofMachine}, ${
+    sizes(({ cores }) => cores.length)
+  } cores${bytes} each${threads}`;
+  if (sharing > 1 && sharing * count > ofMachine) {
+    return [warn(
+      DOMAINS,
+      `${here}; each of ${formatPlural(sharing, "rank")} may be on all of them`,
+      `Bind them: --srun-arg=--cpu-bind=cores with --cpus-per-task ${first.cores.length}, or \`hpctrain launch\`, which does.`,
+    )];
+  }
+  return [good(
+    DOMAINS,
+    `${here}; without -n, \`hpctrain launch -- ...\` starts ${count} ranks on CPUs, one a domain`,
+  )];
 }
 
 export interface MemoryFacts {

@@ -19,7 +19,7 @@ import { bytesOf, type Made, madeFor } from "./source.ts";
 import { join } from "../../../deps/path.ts";
 import { parseDuration } from "../../settings/setting.ts";
 import type { Config } from "../../settings/settings.ts";
-import { cpusHere } from "../../base/cores.ts";
+import { coresHere } from "../../base/topology.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatBytes, formatDuration, formatPlural, formatRate } from "../../base/format.ts";
 import { freeAt, sizeOf } from "../../base/new_file.ts";
@@ -181,7 +181,7 @@ async function generate(
   quiet: boolean,
 ): Promise<number> {
   const progress = openProgress("Generating", { quiet });
-  const threads = Math.max(1, Math.floor(cpusHere() / who.localWorld));
+  const threads = Math.max(1, Math.floor(coresHere() / who.localWorld));
   let now = 0;
   await packMade(made, {
     out,

@@ -3,7 +3,8 @@ import { UserError } from "../../base/errors.ts";
 import type { Env } from "../launchers.ts";
 
 export interface LaunchOptions {
-  readonly ranks: number | "gpu" | "cpu" | "auto";
+  /** Null where none is given: one on each GPU, or on each of several NUMA domains. */
+  readonly ranks: number | "gpu" | "cpu" | "numa" | "auto" | null;
   readonly nodes: number;
   readonly nodeRank: number;
   readonly master: { readonly host: string; readonly port: number } | null;
@@ -12,7 +13,7 @@ export interface LaunchOptions {
 }
 
 export const LAUNCH_USAGE =
-  "hpctrain launch -n N [--nodes M --node-rank K --rendezvous HOST:PORT --max-restarts R] -- [FLAGS]";
+  "hpctrain launch [-n N] [--nodes M --node-rank K --rendezvous HOST:PORT --max-restarts R] -- [FLAGS]";
 
 type Name = "ranks" | "nodes" | "node-rank" | "rendezvous" | "master-addr" | "master-port" | "max-restarts";
 
@@ -77,13 +78,8 @@ function split(argv: readonly string[]): { given: Partial<Record<Name, string>>;
 }
 
 function rankCount(text: string | undefined): LaunchOptions["ranks"] {
-  if (text === undefined) {
-    throw new UserError(
-      "usage",
-      `launch needs the number of ranks: -n N, or --nproc-per-node gpu for one on each GPU. Usage: ${LAUNCH_USAGE}`,
-    );
-  }
-  return text === "gpu" || text === "cpu" || text === "auto" ? text : whole("-n", text, 1);
+  if (text === undefined) return null;
+  return text === "gpu" || text === "cpu" || text === "numa" || text === "auto" ? text : whole("-n", text, 1);
 }
 
 /** torchrun's "2:2" is 2; an elastic number of nodes is refused. */
@@ -125,6 +121,6 @@ function masterOf(given: Partial<Record<Name, string>>, nodes: number, env: Env)
 
 function whole(name: string, text: string, least: number): number {
   if (/^\d{1,6}$/.test(text) && Number(text) >= least) return Number(text);
-  const names = name === "-n" ? ", or gpu, cpu or auto" : "";
+  const names = name === "-n" ? ", or gpu, cpu, numa or auto" : "";
   throw new UserError("usage", `${name} is "${text}": a whole number from ${least} on is expected${names}.`);
 }

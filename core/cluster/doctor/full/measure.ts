@@ -3,7 +3,7 @@ import { cudaDevices } from "../../../../ffi/cuda.ts";
 import type { Device } from "../../../../ffi/tensor.ts";
 import type { Resolved } from "../../../settings/resolve.ts";
 import type { Config } from "../../../settings/settings.ts";
-import { cpusHere } from "../../../base/cores.ts";
+import { coresHere } from "../../../base/topology.ts";
 import { placeFlags, type RankContext, rankContext } from "../../../ranks/context.ts";
 import { UserError } from "../../../base/errors.ts";
 import { startThread, type Thread } from "../../../base/threads.ts";
@@ -64,7 +64,7 @@ function makeReady(config: Config, where: RankContext, lines: readonly Finding[]
     state === "bad" && /^(libtorch|allocation|glibc)$/.test(name)
   );
   if (cause) return { device: "cpu", libtorch: "", broken: `${cause.said}. ${cause.fix}` };
-  const threads = config.training.threads || Math.max(1, Math.floor(cpusHere() / where.localWorld));
+  const threads = config.training.threads || Math.max(1, Math.floor(coresHere() / where.localWorld));
   try {
     const training = { ...config.training, threads };
     const { device, libtorch } = openDevice({ ...config, training }, where.localRank);

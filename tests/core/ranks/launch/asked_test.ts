@@ -47,8 +47,7 @@ Deno.test("torchrun's spellings mean the same, with dashes or underscores", () =
 
 for (
   const [words, sentence] of [
-    [["--", "--lr=1"], "launch needs the number of ranks"],
-    [["-n", "0"], '-n is "0": a whole number from 1 on is expected, or gpu, cpu or auto.'],
+    [["-n", "0"], '-n is "0": a whole number from 1 on is expected, or gpu, cpu, numa or auto.'],
     [["-n"], "--n needs"],
     [
       ["-n=2", "--max-restart=2", "--", "--lr=1"],

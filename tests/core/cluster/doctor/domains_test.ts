@@ -1,0 +1,43 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { judgeDomains } from "../../../../core/cluster/doctor/system.ts";
+import { readTopology } from "../../../../core/base/topology.ts";
+import { inMachine, type Machine, MACHINES } from "../../base/made_topology.ts";
+
+const judged = (machine: Machine, sharing = 1, allowed?: number[], memory: number | null = null) =>
+  inMachine(machine, (root, cpus) => {
+    const mine = allowed ?? Array.from({ length: cpus }, (_, i) => i);
+    return judgeDomains({ topology: readTopology(root, mine), memory, sharing, cpus: mine.length })[0];
+  });
+
+Deno.test("doctor says domains, cores without hyperthreads, memory a domain, and the default of launch", () => {
+  const { state, said } = judged(MACHINES["LUMI-C"]);
+  assertEquals([state, said], [
+    "good",
+    "8 domains of 8, 16 cores and 32.0 GiB each, whose 256 threads count as 128; without -n, " +
+    "`hpctrain launch -- ...` starts 8 ranks on CPUs, one a domain",
+  ]);
+  assertEquals(
+    judged(MACHINES.laptop).said,
+    "1 domain of 4 cores and 16.0 GiB, whose 8 threads count as 4",
+  );
+  assertMatch(
+    judged(MACHINES["four GH200"]).said,
+    /^4 domains of 4, 72 cores and 120\.0 GiB each; without -n/,
+  );
+});
+
+Deno.test("a rank that is bound to one domain is well; ranks that may be on all of them are told how to be bound", () => {
+  const own = [49, 50, 51, 52, 53, 54, 55];
+  const bound = judged(MACHINES["LUMI-G"], 8, own, 3);
+  assertEquals([bound.state, bound.said], [
+    "good",
+    "domain 3 of 4: 7 cores and 128.0 GiB; its memory is taken first",
+  ]);
+  assertMatch(judged(MACHINES["LUMI-G"], 8, own).said, /; the kernel does not let it prefer that memory$/);
+  const loose = judged(MACHINES["LUMI-C"], 8);
+  assertEquals(loose.state, "warn");
+  assertMatch(loose.said, /; each of 8 ranks may be on all of them$/);
+  assertMatch(loose.fix!, /--srun-arg=--cpu-bind=cores with --cpus-per-task 16, or `hpctrain launch`/);
+  const half = judged(MACHINES["two sockets"], 1, [0, 1, 24, 25]);
+  assertEquals(half.state, "good");
+});
