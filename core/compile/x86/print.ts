@@ -4,6 +4,7 @@ import { printBlas, printVector } from "./blas.ts";
 import { type Batch, inBatches } from "./batches.ts";
 import { byBlas, prefersOwnGemm, printBatch, printGemm } from "./gemm.ts";
 import { printGroup } from "./group.ts";
+import { inNests, type Nest, printNest } from "./nests.ts";
 import { printParallel } from "./parallel.ts";
 import { Printer } from "./printer.ts";
 import { split } from "./split.ts";
@@ -12,7 +13,7 @@ import { split } from "./split.ts";
 export function printCode(kernels: readonly Kernel[], isa: Isa, slots: number, threads = 1): Code {
   const printer = new Printer(isa, slots);
   return printer.print(() => {
-    for (const kernel of inBatches(kernels.flatMap((one) => better(one, isa)))) {
+    for (const kernel of inNests(inBatches(kernels.flatMap((one) => better(one, isa))))) {
       const parts = split(kernel, threads).map((part) => () => printKernel(printer, part));
       if (parts.length > 1) printParallel(printer, threads, parts);
       else parts[0]();
@@ -25,7 +26,7 @@ function better(kernel: Kernel, isa: Isa): readonly Kernel[] {
   return byBlas(kernel) ?? [kernel];
 }
 
-function printKernel(printer: Printer, kernel: Kernel | Batch): void {
+function printKernel(printer: Printer, kernel: Kernel | Batch | Nest): void {
   switch (kernel.kernel) {
     case "group":
       return printGroup(printer, kernel);
@@ -33,6 +34,8 @@ function printKernel(printer: Printer, kernel: Kernel | Batch): void {
       return printGemm(printer, kernel);
     case "batch":
       return printBatch(printer, kernel);
+    case "nest":
+      return printNest(printer, kernel);
     case "blas":
       return printBlas(printer, kernel);
     case "vector":

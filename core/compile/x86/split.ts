@@ -1,6 +1,7 @@
 // A kernel as several that can run at the same time: each has rows or columns of its own, and the bits are the same.
 import type { GemmKernel, GroupKernel, Instruction, Kernel, Stage, Walk } from "../kernel.ts";
 import type { Batch } from "./batches.ts";
+import type { Nest } from "./nests.ts";
 import { simplified, walksOf } from "../walks.ts";
 
 /** Multiplications, and instructions' results, of about 12 us on one core: threads that wait for work meet in 2 us. */
@@ -12,8 +13,9 @@ const COLUMNS = 64;
 /** So few rows of a product keep a thread busy. */
 const ROWS = 24;
 
-export function split(kernel: Kernel | Batch, parts: number): readonly (Kernel | Batch)[] {
+export function split(kernel: Kernel | Batch | Nest, parts: number): readonly (Kernel | Batch | Nest)[] {
   if (parts < 2) return [kernel];
+  if (kernel.kernel === "nest") return splitNest(kernel, parts);
   if (kernel.kernel === "batch") return splitBatch(kernel, parts);
   if (kernel.kernel === "gemm") return splitGemm(kernel, parts);
   return kernel.kernel === "group" ? splitGroup(kernel, parts) : [kernel];
@@ -73,6 +75,28 @@ function splitBatch(batch: Batch, parts: number): readonly Batch[] {
       repeats: [{ ...first, count }, ...others],
     };
   });
+}
+
+function splitNest(nest: Nest, parts: number): readonly Nest[] {
+  const { counts: [first, ...others], bodies } = nest;
+  const times = others.reduce((all, count) => all * count, first);
+  const work = bodies.reduce(
+    (sum, { kernel }) => sum + (kernel.kernel === "gemm" ? kernel.m * kernel.n * kernel.k : 0),
+    0,
+  );
+  const count = fewer(parts, work * times, LEAST_GEMM, first);
+  if (count < 2) return [nest];
+  return ranges(first, count, 1).map(({ from, count }) => ({
+    ...nest,
+    counts: [count, ...others],
+    bodies: bodies.map(({ kernel, starts }) => ({
+      kernel,
+      starts: starts.map(({ walk, steps }) => ({
+        steps,
+        walk: { ...walk, offset: walk.offset + from * steps[0] },
+      })),
+    })),
+  }));
 }
 
 function splitGemm(kernel: GemmKernel, parts: number): readonly Kernel[] {
