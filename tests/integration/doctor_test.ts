@@ -45,8 +45,9 @@ Deno.test("on a good machine nothing is bad, each check has a line, and nothing 
         .map((line) => line.split(" ")[0]),
     );
     for (
-      const name of "libtorch glibc GPU MPI scheduler allocation cores NUMA memory network storage limits clock"
-        .split(" ")
+      const name
+        of "libtorch glibc GPU MPI scheduler allocation cores NUMA memory network storage limits clock"
+          .split(" ")
     ) {
       assert(names.has(name), `${name}: ${result.stdout}`);
     }

@@ -1,7 +1,7 @@
 // `hpctrain sbatch --site` from outside, and what a real SLURM with such partitions makes of the six sites' jobs.
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import { COMMAND, filesIn, inTemp, run, succeed } from "./program.ts";
+import { COMMAND, filesIn, inTemp, run, succeed, TINY } from "./program.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import { MISSING, NEEDS, startBed } from "./slurm/bed.ts";
 
@@ -103,6 +103,17 @@ Deno.test({
         const tasks = ["--partition=standard-g", "--nodes=1", "--ntasks=8", "--cpus-per-task=7"];
         assertEquals(await bed.done(["srun", ...tasks, ...words, "echo", "here"]), "here\n".repeat(8));
       }
+      // A site of one's own, as a job that runs: two ranks, one a domain as the file has them.
+      const own =
+        "cpu: { cpus: 8, domains: 2, cluster: { partition: standard, srun_args: [--cpu-bind=cores] } }\n";
+      Deno.writeTextFileSync(join(bed.folder, "own.yaml"), own);
+      const tiny = [...TINY, "--model=mlp", "--data-type=synthetic", "--run-name=own", "--time=5"];
+      const stdout = await bed.done([...COMMAND, "sbatch", "--site", "own.yaml", ...tiny, "--submit"]);
+      const id = Number(/^Submitted job (\d+)/.exec(stdout)![1]);
+      const { state } = await bed.end(id);
+      const output = Deno.readTextFileSync(join(bed.folder, `logs/slurm/own_${id}.out`));
+      assertEquals(state, "COMPLETED", output);
+      assertMatch(output, /training on 2 CPU ranks/);
       // The reserved cores are nobody's: "Jobs requesting 64 cores/node will never run."
       const reserved = await ask("--site", "lumi", "--cpus-per-task=8");
       assertEquals(reserved.code, 2);
