@@ -333,7 +333,20 @@ function keyOf(node: Node): string {
   const { op } = node;
   if (op === "number") return `number ${Object.is(node.value, -0) ? "-0" : node.value} ${node.kind}`;
   if (EITHER_WAY.has(op)) return `${op} ${(node as { args: readonly Ref[] }).args.toSorted((a, b) => a - b)}`;
-  return JSON.stringify(node, (_, value) => typeof value === "number" ? String(value) : value);
+  return textOf(node);
+}
+
+/** What a node or a graph is, as text: other values have another one. JSON has one word for some numbers, and takes longer. */
+export function textOf(value: unknown): string {
+  if (typeof value === "string") return `"${value}"`;
+  if (typeof value !== "object" || value === null) return String(value);
+  let text = "";
+  if (Array.isArray(value)) {
+    for (const one of value) text += `${textOf(one)},`;
+    return `[${text}]`;
+  }
+  for (const [name, one] of Object.entries(value)) if (one !== undefined) text += `${name}:${textOf(one)},`;
+  return `{${text}}`;
 }
 
 export const isRef = (value: unknown): value is { readonly ref: Ref } =>

@@ -67,23 +67,25 @@ function livesOf(parts: readonly Part[], buffers: readonly Buffer[]): Map<number
 
 /** In the order of their making, each takes the first gap that is wide enough. */
 function settle(parts: readonly Part[], lives: ReadonlyMap<number, Life>): number {
-  const placed: Life[] = [];
-  let elements = 0;
+  /** Those that still live, by their places. */
+  let placed: Life[] = [];
+  let elements = 0, now = 0;
   for (const life of [...lives.values()].sort((a, b) => a.from - b.from || b.size - a.size)) {
+    // A value that is read for the last time where this one is written is still in use.
+    if (life.from > now) placed = placed.filter(({ to }) => to >= life.from);
+    now = life.from;
     const over = overwritten(parts[life.from], life, lives, placed);
     if (over) life.offset = over.offset;
     else {
-      // A value that is read for the last time where this one is written is still in use.
-      const others = placed.filter((one) => one.to >= life.from && one.from <= life.to)
-        .sort((a, b) => a.offset - b.offset);
       let at = 0;
-      for (const { offset, size } of others) {
+      for (const { offset, size } of placed) {
         if (offset - at >= life.size) break;
         at = Math.max(at, offset + size);
       }
       life.offset = at;
     }
-    placed.push(life);
+    const behind = placed.findIndex(({ offset }) => offset > life.offset);
+    placed.splice(behind < 0 ? placed.length : behind, 0, life);
     elements = Math.max(elements, life.offset + life.size);
   }
   return elements;
@@ -115,8 +117,7 @@ function overwritten(
     );
     // Another value may have taken its place already.
     const taken = placed.some((one) =>
-      one !== old && one.to >= life.from && one.from <= life.to && one.offset < old.offset + old.size &&
-      one.offset + one.size > old.offset
+      one !== old && one.offset < old.offset + old.size && one.offset + one.size > old.offset
     );
     if (same && !taken) return old;
   }

@@ -37,7 +37,7 @@ export function shortenedGradients({ gradient, starts, parameters }: Arena, sign
   const counts: number[] = [];
   const values = noGrad(() =>
     scope(() => {
-      const drawn = tensor(drawnSigns(signs), [SUMMED, SUMS], { device: gradient.device });
+      const drawn = tensor(drawnSigns(signs), [SUMS, SUMMED], { device: gradient.device });
       return keep(cat(starts.flatMap((start, i) => {
         const { numel } = parameters[i], rows = Math.floor(numel / SUMMED);
         if (rows < LEAST) {
@@ -46,7 +46,7 @@ export function shortenedGradients({ gradient, starts, parameters }: Arena, sign
         }
         const many = rows * SUMMED, sums = rows * SUMS, rest = numel - many;
         counts.push(sums + rest);
-        const summed = matmul(view(narrow(gradient, 0, start, many), [rows, SUMMED]), drawn);
+        const summed = matmul(drawn, view(narrow(gradient, 0, start, many), [SUMMED, rows]));
         return [view(summed, [sums]), narrow(gradient, 0, start + many, rest)];
       })));
     })

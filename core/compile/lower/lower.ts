@@ -3,7 +3,7 @@ import { RANDOM, type RecordedOp, type RecordedValue, type Recording, Seen } fro
 import { readBytes } from "../../../ffi/make.ts";
 import type { Refusal } from "../../../ffi/tape.ts";
 import type { Device, Tensor } from "../../../ffi/tensor.ts";
-import { refsIn, sameShape } from "../builder.ts";
+import { refsIn, sameShape, textOf } from "../builder.ts";
 import { type Graph, type Half, isHalf, type Node, type Ref } from "../graph.ts";
 import { gradients } from "../derive.ts";
 import { orRefusal, Refused } from "../refused.ts";
@@ -126,9 +126,6 @@ export function sameStep(a: Lowered, b: Lowered): boolean {
   return textOf(a.graph) === textOf(b.graph) && a.held.length === b.held.length &&
     a.held.every((t, i) => t === b.held[i] || drawn(i) || sameNumbers(t, b.held[i]));
 }
-
-const textOf = (graph: Graph): string =>
-  JSON.stringify(graph, (_, value) => typeof value === "number" ? String(value) : value);
 
 function sameNumbers(a: Tensor, b: Tensor): boolean {
   if (a.dtype !== b.dtype || !sameShape(a.shape, b.shape)) return false;
