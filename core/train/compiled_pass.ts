@@ -53,6 +53,9 @@ export interface Reports {
 /** Each has memory of its own. */
 const MOST_PLANS = 4;
 
+/** A plan of fewer recorded ops is made with little memory. */
+const FEW_OPS = 50;
+
 /** Gradients at the run's own weights are shortened by other signs than those at other weights. */
 const OWN_SIGNS = 2;
 
@@ -257,7 +260,8 @@ export function openCompiledPass(
     let plans: Plans | null = null, sure = false, hides = false;
     const recomputes = plain === checkpointed;
     const outcome = recordedRun(plain, p, input, target, weight, (outcome, recording, copy) => {
-      const recorded = { input, target, weight, outcome };
+      const recorded = { input, target, weight, outcome }, small = recording.ops.length < FEW_OPS;
+      if (small) dropGarbage(); // making the plan needs less than what the program's start has left
       const made = attempt(() =>
         makePlans(arena, { mode, isa, cuts, recomputes, room, again }, recording, recorded)
       );
@@ -266,7 +270,7 @@ export function openCompiledPass(
         if (!told) reports().warn(`Steps are not compiled: ${made.reason}. They run op by op.`);
         return;
       }
-      dropGarbage();
+      if (!small) dropGarbage();
       if (mode === "exact") returnFreedMemory(); // products were tried
       // The ordinary step can go again where it has to, and the plan gives these gradients: no copy of them is needed.
       const spares = repeats && mode === "fast" && again === undefined;
