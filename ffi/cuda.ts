@@ -221,8 +221,9 @@ export function gpuName(device = current): GpuName | null {
   return uuid === null ? null : { kind: gpuBackend().kind, uuid };
 }
 
-/** "NVIDIA H100 80GB HBM3" */
-export const cudaName = (device = current): string | null => fromDriver(device, nameOf);
+/** "NVIDIA H100 80GB HBM3"; "gfx942" where AMD's driver lacks the list of products. */
+export const cudaName = (device = current): string | null =>
+  fromDriver(device, nameOf) || (gpuBackend().kind === "hip" ? gpuArchitecture(device) : null);
 
 /** "NVIDIA A100-SXM4-40GB MIG 1g.5gb" is a part of a GPU, of which a process sees one. */
 export const isMig = (name: string | null): boolean => / MIG \d+g\./.test(name ?? "");

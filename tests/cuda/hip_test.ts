@@ -146,7 +146,10 @@ onStandin(
       });
       assertEquals(trained.code, EXIT.done, trained.said);
       assertMatch(trained.said, /^GPU: AMD Instinct MI250X, capability 9\.0; fp32 products$/m);
-      const { t: _, kind: __, ...event } = eventsOf(cwd, "told").find(({ kind }) => kind === "system")!;
+      const mfu = eventsOf(cwd, "told").flatMap(({ mfu }) => typeof mfu === "number" ? [mfu] : []);
+      assert(mfu.length > 0 && mfu.every((share) => share > 0), "the peak of an MI250X is known");
+      const [event, ...later] = eventsOf(cwd, "told").filter(({ kind }) => kind === "system");
+      assertEquals(later.at(-1)?.gpu_throttle, ["hardware thermal slowdown", "power cap"]);
       const told = Object.fromEntries(Object.entries(event).filter(([name]) => name.startsWith("gpu_")));
       const { gpu_memory_bytes: used, gpu_memory_total_bytes: all, ...rest } = told;
       assert(Number(used) >= 0 && all === 8 * 2 ** 30, `${used} of ${all}`);
@@ -186,6 +189,12 @@ interface Wrong {
 
 const DRY = `train ${SMALL} --dry-run`;
 const WRONG: readonly Wrong[] = [
+  {
+    what: "a driver that has no list of products",
+    more: { CUDA_STANDIN_NAME: "-" },
+    code: EXIT.done,
+    said: /^GPU: gfx90a:sramecc\+:xnack-, capability 9\.0; /m,
+  },
   {
     what: "no driver",
     more: { CUDA_STANDIN_DRIVER: "0" },

@@ -297,6 +297,7 @@ int standin_driver(void) { standin_open(); return settings.driver; }
 uint64_t standin_memory(void) { standin_open(); return settings.memory; }
 const char *standin_name(void) {
   const char *name = getenv("CUDA_STANDIN_NAME");
+  if (name && !strcmp(name, "-")) return "";
   return name && *name ? name : STANDIN_NAME;
 }
 void standin_uuid(int device, unsigned char *sixteen) {
