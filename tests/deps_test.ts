@@ -57,3 +57,11 @@ Deno.test("JSR's packages do the same in their place, where JSR answers; elsewhe
   const { out, err } = await runProgram(swapped);
   if (out !== "the same\n") assertMatch(err, /JSR package manifest for '@std\/\w+' failed to load/);
 });
+
+Deno.test("deno.lock names the packages that deps/ and deno.json name: all of them are put into the executable", () => {
+  const read = (path: string) => Deno.readTextFileSync(join(ROOT, path));
+  const files = [...Deno.readDirSync(join(ROOT, "deps"))].map(({ name }) => read(`deps/${name}`));
+  const used = [...files, read("deno.json")].join("\n");
+  const { specifiers } = JSON.parse(read("deno.lock")) as { specifiers: Record<string, string> };
+  assertEquals(Object.keys(specifiers).filter((name) => !used.includes(name)), []);
+});
