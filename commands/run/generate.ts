@@ -1,5 +1,6 @@
 // `hpctrain generate CHECKPOINT --prompt TEXT`: a language model writes on.
-import { openCheckpoint } from "../../core/checkpoint/open.ts";
+import { type CheckpointFile, openCheckpoint } from "../../core/checkpoint/open.ts";
+import { judgedWeights, loadWeights } from "../../core/checkpoint/training_state.ts";
 import { field, type Value } from "../../core/checkpoint/value.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
@@ -15,9 +16,15 @@ import { BYTES, decode, PLAIN_BYTES, type Tokenizer } from "../../core/data/text
 import { weightsOf } from "../../core/export/export.ts";
 import { type Decoder, gptDecoder } from "../../core/predict/decoder.ts";
 import { checkPrompt, generate, type Generation } from "../../core/predict/generate.ts";
-import { HEADS } from "../../core/models/registry.ts";
+import { wholeDecoder } from "../../core/predict/whole_decoder.ts";
+import { CONTEXT } from "../../core/data/synthetic/synthetic.ts";
+import type { Facts } from "../../core/models/model.ts";
+import { createModel, HEADS } from "../../core/models/registry.ts";
+import { onDevice, savedAnswers } from "../../core/train/build.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import { savedConfig } from "../../core/train/resume.ts";
+import type { Device } from "../../ffi/tensor.ts";
+import { withUserCode } from "../user_code.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../generate.ts";
 
 type Options = ReturnType<typeof parseOptions<typeof OPTIONS>>["options"];
@@ -31,15 +38,13 @@ export async function generateText(argv: string[]): Promise<number> {
     throw new UserError("usage", `Which checkpoint should write? Usage: ${USAGE}`);
   }
   const numbers = numbersIn(options);
-  const resolved = resolveSettings({ ...request, checkpoint: savedConfig(path) });
+  const resolved = await withUserCode(resolveSettings({ ...request, checkpoint: savedConfig(path) }));
   for (const line of environmentLines(resolved)) console.error(line);
   const { config } = resolved;
-  refuseOthers(path, config);
   try {
     const { device } = openDevice(config);
     using file = openCheckpoint(path);
-    const { tensors } = weightsOf(file.root, path, false);
-    const decoder = gptDecoder(tensors, config.model.heads || HEADS, { path, device });
+    const decoder = decoderOf(file, config, device);
     if (options.tokenizer === undefined) refuseOtherTokenizer(path, file.root, config);
     const tokenizer = tokenizerFor(path, config, decoder, options.tokenizer);
     const prompt = await promptOf(options);
@@ -57,13 +62,24 @@ export async function generateText(argv: string[]): Promise<number> {
   }
 }
 
-function refuseOthers(path: string, { model }: Config): void {
-  if (model.name === "gpt") return;
-  throw new UserError(
-    "usage",
-    `generate is for --model gpt, and ${path} is of ${model.name}: write its weights for Python (hpctrain export ${path} ` +
-      "model.pt) and generate there.",
-  );
+/** gpt remembers what it has read of a text; other models read all of it for each token. */
+function decoderOf({ root, path }: CheckpointFile, config: Config, device: Device): Decoder {
+  const { model } = config;
+  if (model.name === "gpt") {
+    return gptDecoder(weightsOf(root, path, false).tensors, model.heads || HEADS, { path, device });
+  }
+  const answers = savedAnswers(root);
+  if (answers?.task !== "language") {
+    throw new UserError(
+      "usage",
+      `generate is for language models, and ${path} is of ${model.name}, which learned another task: predict answers with it.`,
+    );
+  }
+  const context = model.context || CONTEXT, vocabulary = answers.outputs;
+  const facts: Facts = { task: "language", input: { shape: [context], dtype: "i64" }, outputs: vocabulary };
+  const made = createModel(model, facts);
+  loadWeights(made.root.stateDict(), judgedWeights(root).root, path);
+  return wholeDecoder(onDevice(made, device), { path, device, context, vocabulary });
 }
 
 /** The folder may have been packed again since. */

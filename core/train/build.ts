@@ -166,11 +166,14 @@ const inPatches = (config: Config, { whole }: Opened): Config["model"] => ({
 
 /** A further model for the same data and loss, which is not trained: it answers whole maps. */
 export function createOnDevice(config: Config, data: Opened, loss: Loss, device: Device): Model {
-  const patches = patchesIn(config);
-  const model = modelFor(config, data, loss);
+  return wholeMaps(onDevice(modelFor(config, data, loss), device), patchesIn(config));
+}
+
+/** The model with its weights there, for answers alone. */
+export function onDevice(model: Model, device: Device): Model {
   packParameters(model.root.namedParameters(), device, true);
   moveBuffers(model, device);
-  return wholeMaps(model, patches);
+  return model;
 }
 
 /** The model of the settings, as the data feeds it. */

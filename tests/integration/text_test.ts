@@ -154,5 +154,94 @@ Deno.test("a text is read as its bytes and written on from; other models can't w
     ], { cwd });
     const { code, stderr } = await run(["generate", "checkpoints/c_latest.pt", "--prompt=a"], { cwd });
     assertEquals(code, 2);
-    assertStringIncludes(stderr, "generate is for --model gpt, and checkpoints/c_latest.pt is of mlp");
+    assertStringIncludes(stderr, "generate is for language models, and checkpoints/c_latest.pt is of mlp");
+    Deno.writeFileSync(join(cwd, "latin1.txt"), new Uint8Array([0x61, 0xe9, 0x62]));
+    const latin1 = await run(["generate", "checkpoints/b_best.pt", "--prompt-file=latin1.txt"], { cwd });
+    assertStringIncludes(latin1.stderr, "latin1.txt is not UTF-8 (byte 1, counted from 0)");
+  }));
+
+/** Exports gpt with weights that were trained here, for windows of any length or of one. */
+const EXPORT = `
+import sys, torch
+sys.path.insert(0, sys.argv[1] + "examples/python")
+import zoo_models
+state = torch.load(sys.argv[2], weights_only=True)
+vocabulary, embed = state["transformer.wte.weight"].shape
+context = state["transformer.wpe.weight"].shape[0]
+model = zoo_models.gpt(vocabulary=vocabulary, context=context, layers=2, heads=2, embed=embed)
+model.load_state_dict(state)
+rows, columns = torch.export.Dim("rows"), torch.export.Dim("columns", max=context)
+tokens = torch.zeros(2, context, dtype=torch.long)
+for name, shapes in ("any", {0: rows, 1: columns}), ("whole", {0: rows}), ("fixed", {}):
+    torch.export.save(torch.export.export(model.eval(), (tokens,), dynamic_shapes=(shapes,)), f"{sys.argv[3]}/{name}.pt2")
+print("done")`;
+
+/** A model of the user's own: the next letter by the last three. */
+const THREE = `
+import type { Library } from "./hpctrain.d.ts";
+export default function ({ nn, ops, block, model, facts }: Library) {
+  const width = 24, root = new nn.Group();
+  const letters = root.add("letters", new nn.Embedding(facts.outputs, width));
+  const mix = root.add("mix", new nn.Conv1d(width, 64, 3, { padding: 2 })), head = root.add("head", new nn.Linear(64, facts.outputs));
+  return model("three", root, [block("three", root, (x) => {
+    const mixed = mix.forward(ops.transpose(letters.forward(x), 1, 2));
+    return head.forward(ops.relu(ops.transpose(ops.narrow(mixed, 2, 0, x.shape[1]), 1, 2)));
+  })], { layers: "three letters" });
+}
+`;
+
+Deno.test("exported programs and models of one's own write on, too, with the tokens of the same gpt", () =>
+  inTemp(async (cwd) => {
+    const text = Array.from({ length: 40 }, (_, i) => document(i)).join("");
+    Deno.writeTextFileSync(join(cwd, "story.txt"), text);
+    await succeed([...TRAIN, "--data-path=story.txt", "--run-name=gpt"], { cwd });
+    await succeed(["export", "checkpoints/gpt_latest.pt", "gpt.pt"], { cwd });
+    python(EXPORT, ROOT, join(cwd, "gpt.pt"), cwd);
+    const greedy = [
+      "--device=cpu",
+      "--threads=1",
+      "--temperature=0",
+      "--max-tokens=40",
+      "--json",
+      "--prompt=the clocks",
+    ];
+    const tokensOf = async (name: string, more: string[] = []) => {
+      const { stdout } = await succeed(["generate", `checkpoints/${name}_latest.pt`, ...greedy, ...more], {
+        cwd,
+      });
+      return JSON.parse(stdout).texts.map(({ tokens }: { tokens: number[] }) => tokens);
+    };
+    const [wanted] = await tokensOf("gpt");
+    const data = ["--device=cpu", "--threads=1", "--data-path=story.txt", "--context=24", "--no-wandb"];
+    for (const name of ["any", "whole", "fixed"]) {
+      const still = [
+        "--max-steps=1",
+        "--lr=0",
+        "--weight-decay=0",
+        `--batch-size=${name === "fixed" ? 2 : 8}`,
+      ];
+      await succeed([
+        ...data,
+        ...still,
+        `--model=${name}.pt2`,
+        "--train-samples=32",
+        "--val-samples=4",
+        `--run-name=${name}`,
+      ], {
+        cwd,
+      });
+      assertEquals(await tokensOf(name, ["--count=3"]), [wanted, wanted, wanted], name);
+    }
+    Deno.writeTextFileSync(join(cwd, "three.ts"), THREE);
+    await succeed([
+      ...data,
+      "--model=three.ts",
+      "--lr=1e-2",
+      "--max-steps=120",
+      "--batch-size=32",
+      "--run-name=three",
+    ], { cwd });
+    const [three] = await tokensOf("three");
+    const words = new TextDecoder().decode(Uint8Array.from(three)).split(/\W+/).slice(1, -1);
+    assert(words.length > 3 && words.every((word) => WORDS.includes(word)), words.join(" "));
   }));
