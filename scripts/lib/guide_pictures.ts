@@ -15,9 +15,11 @@ interface Picture {
   readonly height: number;
 }
 
+const QUALITY = 85;
+
 const PICTURES: Readonly<Record<string, Picture>> = {
-  "guide-images": { guide: "your-images", report: "pets", part: "confusion", height: 310 },
-  "guide-maps": { guide: "your-maps", report: "arctic", part: "maps", height: 560 },
+  "guide-images": { guide: "your-images", report: "pets", part: "confusion", height: 200 },
+  "guide-maps": { guide: "your-maps", report: "arctic", part: "maps", height: 610 },
   "guide-sea-ice": { guide: "sea-ice", report: "ice", part: "errors", height: 620 },
 };
 
@@ -46,7 +48,8 @@ for (const [name, { guide, report, part, height }] of Object.entries(PICTURES)) 
     await onPage(toFileUrl(join(cwd, "picture.html")).href, { width: 1000, height }, async (page) => {
       await page.evaluate(`document.getElementById("${part}").scrollIntoView()`);
       await page.evaluate("new Promise((resolve) => setTimeout(resolve, 300))"); // what scrolling has changed is drawn
-      Deno.writeFileSync(join(ROOT, `docs/screenshots/${name}.png`), await page.screenshot());
+      const { data } = await page.send("Page.captureScreenshot", { format: "webp", quality: QUALITY });
+      Deno.writeFileSync(join(ROOT, `docs/screenshots/${name}.webp`), Uint8Array.fromBase64(data));
     });
   });
 }
