@@ -170,7 +170,7 @@ class Group {
     const copies = this.#copies(stage, gathered.length);
     const gatherings = this.#reductions.make(gathered, copies, this.#totals);
     for (const gathering of gatherings) {
-      if (gathering.reduction.over === "row") {
+      if (gathering.reduction.over === "row" && gathering.registers.length === 0) {
         this.#reductions.clearTotal(gathering.reduction, gathering.total);
       }
       this.#reductions.clear(gathering);
@@ -178,10 +178,8 @@ class Group {
     this.#beforeRow(stage, gatherings);
     this.#overVectors(copies, (count, tail) => this.#block(stage, count, tail, gatherings));
     for (const gathering of gatherings) {
-      this.#reductions.gather(gathering);
-      const { reduction, total } = gathering;
-      if (reduction.over !== "row") continue;
-      this.#reductions.finish(reduction, total);
+      if (gathering.reduction.over === "row") this.#reductions.finishRow(gathering);
+      else this.#reductions.gather(gathering);
     }
   }
 

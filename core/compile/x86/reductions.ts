@@ -62,12 +62,16 @@ export class Reductions {
     if (bits === 0) return asm.vector(VECTOR.vpxor, register, register, register);
     asm.vector(VECTOR.vbroadcastss, register, 0, this.printer.words([bits]));
   }
-  /** All copies' registers into the total. */
-  gather({ reduction, registers, total }: Gathering): void {
-    const { asm } = this.printer;
-    if (registers.length === 0) return;
-    const [first, ...others] = registers;
+  /** All copies' registers into the first one. */
+  #joined({ reduction, registers: [first, ...others] }: Gathering): number {
     for (const other of others) this.#combine(reduction, first, other);
+    return first;
+  }
+  /** All copies' registers into the total. */
+  gather(gathering: Gathering): void {
+    const { reduction, registers, total } = gathering, { asm } = this.printer;
+    if (registers.length === 0) return;
+    const first = this.#joined(gathering);
     asm.vector(VECTOR.vmovups, 0, 0, { base: RSP, disp: total });
     this.#combine(reduction, first, 0);
     asm.vector(VECTOR.storeUps, first, 0, { base: RSP, disp: total });
@@ -86,11 +90,19 @@ export class Reductions {
       asm.vector(VECTOR.vpor, into, into, 2, extra);
     }
   }
-  /** One number of the lanes of a total: in all lanes again, and where it is wanted in memory. */
+  /** A row is over: what its registers hold is all of it, and no total was begun. */
+  finishRow(gathering: Gathering): void {
+    const { reduction, registers, total } = gathering;
+    if (registers.length === 0) return this.finish(reduction, total);
+    this.#finish(reduction, total, this.#joined(gathering));
+  }
   finish(reduction: Reduction, total: number): void {
+    this.#finish(reduction, total, { base: RSP, disp: total });
+  }
+  /** One number of all lanes: in all lanes of the total, and where it is wanted in memory. */
+  #finish(reduction: Reduction, total: number, from: number | Memory): void {
     const { asm } = this.printer;
-    const place: Memory = { base: RSP, disp: total };
-    asm.vector(VECTOR.vmovups, 0, 0, place);
+    asm.vector(VECTOR.vmovups, 0, 0, from);
     if (asm.isa === "avx512") {
       asm.vector(AVX512.vextractf64x4, 0, 0, 1, { imm: 1 });
       this.#combine(reduction, 0, 1, 256);
@@ -105,7 +117,7 @@ export class Reductions {
       asm.vector(VECTOR.storeSs, 0, 0, this.pointers.single(reduction.to), { bits: 128 });
     }
     asm.vector(VECTOR.vbroadcastss, 0, 0, 0);
-    asm.vector(VECTOR.storeUps, 0, 0, place);
+    asm.vector(VECTOR.storeUps, 0, 0, { base: RSP, disp: total });
   }
 
   storeColumns({ reduction, registers, total }: Gathering, count: number, tail: boolean): void {
