@@ -4,7 +4,7 @@ import * as abi from "./abi.ts";
 import { dtypeCode, dtypeName } from "./dtype.ts";
 import { NativeError, UseAfterFree } from "./errors.ts";
 import { type Argument, type Fn, type MemoryFormat, parseSchema, type Schema } from "./schema.ts";
-import { tape } from "./tape.ts";
+import { DROPPING, dropping, tape } from "./tape.ts";
 import { describe, type Device, Tensor } from "./tensor.ts";
 
 /** Generated code uses these names. */
@@ -57,7 +57,12 @@ export function compile(schema: Schema, namespace: string): (...args: unknown[])
   const overload = abi.constantString(schema.overload);
   const names = Object.keys(runtime);
   const make = new Function(...names, "name", "overload", "schema", code);
-  return make(...Object.values(runtime), name.at, overload.at, schema);
+  const run = make(...Object.values(runtime), name.at, overload.at, schema);
+  if (!DROPPING.has(schema.name)) return run;
+  return (...args) => {
+    const instead = dropping.instead?.get(schema.name);
+    return instead ? instead(schema, run, args) : run(...args);
+  };
 }
 
 function source(schema: Schema): string {

@@ -46,6 +46,22 @@ export interface Listener {
   same(of: Tensor, made: Tensor): void;
 }
 
+/** What is done in place of an op. `given` are the arguments of the call, of which the last ones may be missing. */
+export type Instead = (
+  schema: Schema,
+  run: (...args: unknown[]) => unknown,
+  given: readonly unknown[],
+) => unknown;
+
+/** By the names of ops that drop numbers; dropping.ts sets it for a while. */
+export const dropping: { instead: ReadonlyMap<string, Instead> | null } = { instead: null };
+/** Its ops, whatever is done with them. */
+export const DROPPING: ReadonlySet<string> = new Set([
+  "dropout",
+  "scaled_dot_product_attention",
+  "bernoulli_",
+]);
+
 export const tape: { hears: Listener | null } = { hears: null };
 
 /** A tensor that stands for another one between two graphs of autograd's. */

@@ -60,6 +60,9 @@ export class Draft {
     if (kind === "bool" && home.from === "arena") {
       throw new Error(`internal: truth values of ${ref} are kept.`);
     }
+    if (home.from === "drawn") {
+      return this.buffers.push({ ref, kind: "philox", shape, elements: count(shape), home }) - 1;
+    }
     const own = home.from === "arena" || home.from === "result" ? half ?? kind : kind;
     return this.buffers.push({ ref, kind: own, shape, elements: count(shape), home }) - 1;
   }

@@ -80,6 +80,8 @@ export type Origin =
   | { readonly from: "weights" }
   /** The arena's parameter of this number. */
   | { readonly from: "parameter"; readonly index: number }
+  /** On a GPU: random numbers in [0, 1), other ones in each step, which whoever reads them computes. */
+  | { readonly from: "drawn"; readonly draw: number }
   /** A tensor that the step reads and that stays the same: a mask, a table; index into the recording's list. */
   | { readonly from: "held"; readonly index: number };
 

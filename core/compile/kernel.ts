@@ -12,11 +12,12 @@ export interface Place {
 /** How a loop walks through memory: elements from one step of each dimension to the next, 0 where it stands still. */
 export interface Walk extends Place {
   readonly strides: readonly number[];
-  readonly kind: Kind | Half;
+  /** "philox": random numbers by their index, of a draw whose key lies in the slot (GPUs). */
+  readonly kind: Kind | Half | "philox";
 }
 
 /** Bytes of an element. */
-export const BYTES = { f32: 4, i64: 8, bool: 1, bf16: 2, f16: 2 } as const;
+export const BYTES = { f32: 4, i64: 8, bool: 1, bf16: 2, f16: 2, philox: 8 } as const;
 
 /** A number of an expression: the index of an Instruction, in order. */
 export type Operand = number;

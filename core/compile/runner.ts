@@ -25,6 +25,8 @@ export interface PlanMemory {
   /** The model's output, and the mean loss. */
   readonly output: Tensor;
   readonly losses: Tensor;
+  /** Numbers of 8 bytes: what all draws of a step have in common, and the number of each. */
+  readonly drawing?: Tensor;
   /** Values that live within a run lie here; without it the plan takes memory of its own. */
   readonly room?: Room;
 }
@@ -87,7 +89,9 @@ export function denseIn(t: Tensor, lies: CallResult["lies"] = "first"): Tensor {
   return dense ? t : contiguous(t, "channels_last");
 }
 
-const F32 = 4;
+const F32 = 4, I64 = 8;
+/** The step's key, and the number of its micro-batch, come before the draws' own. */
+export const COMMON = 2;
 
 export class Runner {
   readonly #codes: readonly MachineCode[];
@@ -149,6 +153,8 @@ export class Runner {
         return set(gradient, starts[slot.index]);
       case "held":
         return set(held[slot.index]);
+      case "drawn":
+        return set(this.memory.drawing!, (COMMON + slot.draw) * I64 / F32);
       case "output":
         return set(output);
       default:

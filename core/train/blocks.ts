@@ -193,6 +193,8 @@ interface KeyedSeeds {
   /** Nothing is seeded while a step is captured. */
   held: boolean;
   seed(block: number): void;
+  /** They are told each step's key, before its first draw. */
+  readonly followers: Set<(key: bigint) => void>;
 }
 
 /**
@@ -211,9 +213,14 @@ export function keyedSeeds(
     share: 0,
     micro: 0,
     held: false,
+    followers: new Set(),
     seed(block) {
-      if (this.held || once && (block > 0 || this.micro > 0)) return;
-      manualSeed(key(seed, "dropout", this.step, this.share, this.micro, block));
+      if (this.held) return;
+      if (!once || block === 0 && this.micro === 0) {
+        const drawn = key(seed, "dropout", this.step, this.share, this.micro, block);
+        manualSeed(drawn);
+        if (block === 0 && this.micro === 0) { for (const follow of this.followers) follow(drawn); }
+      }
       tape.hears?.seeded(block);
     },
   };

@@ -4,6 +4,7 @@
 import { returnFreedMemory } from "../../ffi/libc.ts";
 import { add, uninitialised, zero_ } from "../../ffi/make.ts";
 import { noGrad } from "../../ffi/autograd.ts";
+import { withoutDropping } from "../../ffi/dropping.ts";
 import { bernoulli_, clone, copy_ } from "../../ffi/ops.ts";
 import { record, type Recording } from "../../ffi/trace.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
@@ -81,12 +82,10 @@ export function whyNotCompiled(
     return "--amp computes in half precision, whose bits are libtorch's own (--compile=fast rounds as it does)";
   }
   if (pass.onGpu && syncNorms) return "--sync-bn gathers statistics in the middle of them";
-  if (pass.onGpu) return pass.seeds === null ? null : DRAWN;
+  if (pass.onGpu) return null;
   if (machineIsa() === null) return "this processor has no AVX2";
   return null;
 }
-
-const DRAWN = "a GPU's kernels of dropout draw other numbers than compiled steps would (--dropout 0)";
 
 export const HEAD_IN_PARTS =
   "the head computes its logits in parts (--set training.logits_mib=0 computes them whole)";
@@ -144,21 +143,37 @@ export function openCompiledPass(
     input: Tensor,
     target: Tensor,
     weight: Weight,
-    then: (outcome: Outcome, recording: Recording, copy: () => Tensor) => void,
+    then: (outcome: Outcome, recording: Recording, copy: () => Tensor) => Plans | null,
   ): Outcome => {
+    const statistics = device === "cpu" ? [] : p.model.root.namedBuffers().map(([, t]) => t);
+    const [own, putBack] = keptApart(statistics);
     const before = fresh ? null : keep(clone(arena.gradient));
     zero_(arena.gradient);
     fresh = false;
-    const { result, recording } = inTurn(() => record(() => plain(p, input, target, weight, null)));
-    let recorded: Tensor | null = null;
-    then(result, recording, () => recorded ??= keep(clone(arena.gradient)));
+    const ordinary = () => plain(p, input, target, weight, null);
+    const { result, recording } = inTurn(() => compared(p, () => record(ordinary)));
+    let recorded: Tensor | null = null, taken = result;
+    const plans = then(result, recording, () => recorded ??= keep(clone(arena.gradient)));
+    if (device !== "cpu" && (plans !== null || p.seeds !== null)) {
+      // What was compared dropped nothing. And a run that goes on records its first step anew: it has the plan's bits, too.
+      putBack();
+      zero_(arena.gradient);
+      if (plans === null) taken = inTurn(ordinary);
+      else {
+        draw(p, plans);
+        taken = plans.run(input, target, weight, false, null);
+      }
+      (recorded as Tensor | null)?.free();
+      recorded = null;
+    }
+    for (const t of own) t.free();
     noGrad(() => {
       if (recorded !== null) copy_(arena.gradient, recorded);
       if (before !== null) scope(() => copy_(arena.gradient, add(before, arena.gradient)));
     });
     (recorded as Tensor | null)?.free();
     before?.free();
-    return result;
+    return taken;
   };
   /** The arena gets this micro-batch's gradients once more: the plan's, or op by op where there is none. */
   const computeAgain = (
@@ -182,7 +197,7 @@ export function openCompiledPass(
     { tells = false, moved = false } = {},
   ): { readonly hides: boolean } | null => {
     const judged = uncounted(plans, () => {
-      draw(p, plans);
+      draw(p, plans, false);
       const how = { mode, half: p.cast !== null, moved };
       return judgeSafely(() => judge(plans, arena, gradient, recorded, how));
     });
@@ -210,7 +225,10 @@ export function openCompiledPass(
       const { input, target, weight } = given;
       const ordinary = () => plain(p, input, target, weight, null);
       const { result, recording } = inTurn(() =>
-        uncounted(plans, () => records ? record(ordinary) : { result: ordinary(), recording: null })
+        uncounted(
+          plans,
+          () => compared(p, () => records ? record(ordinary) : { result: ordinary(), recording: null }),
+        )
       );
       if (recording !== null && !staysTheSame(plans, recording, { ...given, outcome: result })) return null;
       if (!Number.isFinite(result.loss.item())) return { hides: true };
@@ -268,8 +286,9 @@ export function openCompiledPass(
       if ("reason" in made) {
         recording.free();
         if (!told) reports().warn(`Steps are not compiled: ${made.reason}. They run op by op.`);
-        return;
+        return null;
       }
+      if (made.drawing) p.seeds!.followers.add(made.drawing.begin);
       if (!small) dropGarbage();
       if (mode === "exact") returnFreedMemory(); // products were tried
       // The ordinary step can go again where it has to, and the plan gives these gradients: no copy of them is needed.
@@ -282,9 +301,12 @@ export function openCompiledPass(
         sure = early && !hides;
         plans = sure ? chosen(plain, p, made, recorded) : made;
       }
-      if (!spares) return;
+      if (!spares) return plans;
       gradient.values.free();
-      if (plans === null || timed !== before) computeAgain(plain, p, made, plans, recorded);
+      if (device === "cpu" && (plans === null || timed !== before)) {
+        computeAgain(plain, p, made, plans, recorded);
+      }
+      return plans;
     });
     told = true;
     const shape = (t: Tensor) => keep(uninitialised(t.shape, { dtype: t.dtype, device }));
@@ -311,13 +333,13 @@ export function openCompiledPass(
     return recordedRun(plain, p, input, target, weight, (outcome, recording, copy) => {
       const recorded = { input, target, weight, outcome };
       kind.plans = null; // as long as anything can differ
-      if (!staysTheSame(plans, recording, recorded)) return;
+      if (!staysTheSame(plans, recording, recorded)) return null;
       const gradient = copy();
       const elsewhere = agreesElsewhere(plain, p, plans, recorded);
-      if (elsewhere === null) return;
+      if (elsewhere === null) return null;
       const again = kind.hides || elsewhere.hides;
-      if (again && agrees(p, plans, gradientsIn(arena, gradient), recorded) === null) return;
-      kind.plans = chosen(plain, p, plans, recorded);
+      if (again && agrees(p, plans, gradientsIn(arena, gradient), recorded) === null) return null;
+      return kind.plans = chosen(plain, p, plans, recorded);
     });
   };
   /** True where the plan that adds gives the sum of the arena's gradients and of the plan's that writes. */
@@ -388,8 +410,22 @@ function uncounted<R>({ lowered: { written } }: Plans, body: () => R): R {
   return result;
 }
 
-/** The same random numbers as the ordinary step's. */
-function draw({ seeds }: Pass, { lowered: { draws } }: Plans): void {
+/** On a GPU ordinary steps draw other numbers than groups do: nothing is dropped where they are compared. */
+const compared = <R>({ onGpu, seeds }: Pass, body: () => R): R =>
+  onGpu && seeds !== null ? withoutDropping(body) : body();
+
+/** Copies, and what gives their numbers back. */
+function keptApart(tensors: readonly Tensor[]): [readonly Tensor[], () => void] {
+  const own = noGrad(() => tensors.map((t) => keep(clone(t))));
+  return [own, () => noGrad(() => tensors.forEach((t, i) => copy_(t, own[i])))];
+}
+
+/** The same random numbers as the ordinary step's; on a GPU numbers of their own, or none are dropped. */
+function draw({ seeds }: Pass, { lowered: { draws }, drawing }: Plans, drops = true): void {
+  if (drawing !== null) {
+    if (seeds!.micro === 0) seeds!.seed(0);
+    drawing.micro(drops ? seeds!.micro : null);
+  }
   let seeded = 0;
   for (const { tensor, kept, block, seeding } of draws) {
     if (seeding !== seeded) seeds!.seed(block);

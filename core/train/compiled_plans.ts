@@ -1,14 +1,15 @@
 // The plans of a micro-batch's shape: from a recording to code that runs.
-import { uninitialised, zero_, zeros } from "../../ffi/make.ts";
+import { fill_, uninitialised, writeBytes, zero_, zeros } from "../../ffi/make.ts";
 import { select, toCopy } from "../../ffi/ops.ts";
 import { threads } from "../../ffi/context.ts";
+import { untold } from "../../ffi/tape.ts";
 import { record } from "../../ffi/trace.ts";
-import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Cut } from "../compile/cuts.ts";
 import { derive } from "../compile/derive.ts";
 import { lower, type Lowered } from "../compile/lower/lower.ts";
 import { makePlan, type NoPlan, type Plan } from "../compile/plan.ts";
-import { denseIn } from "../compile/runner.ts";
+import { COMMON, denseIn } from "../compile/runner.ts";
 import { orRefusal, sentenceOf } from "../compile/refused.ts";
 import { Room } from "../compile/room.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
@@ -47,6 +48,8 @@ export interface Wanted {
 export interface Plans {
   readonly first: Plan;
   readonly lowered: Lowered;
+  /** Random numbers of groups, on a GPU; null where they draw none. */
+  readonly drawing: Drawing | null;
   run(input: Tensor, target: Tensor, weight: Weight, adds: boolean, done: BlockDone | null): Outcome;
   free(): void;
 }
@@ -71,7 +74,8 @@ export function makePlans(
   const cells = Array.from({ length: CELLS }, (_, i) => keep(select(losses, 0, i * CELL)));
   // 0-dim constants may lie on the host, where libtorch's kernels take their numbers from.
   const held = lowered.held.map((t) => t.device === device ? t : keep(toCopy(t, t.dtype, null, device)));
-  const memory = { ...arena, held, output, losses, room };
+  const drawing = lowered.drawings > 0 ? drawingOn(device, lowered.drawings) : null;
+  const memory = { ...arena, held, output, losses, room, drawing: drawing?.numbers };
   const make = (adds: boolean) =>
     makePlan(graph, memory, { exact: mode === "exact", adds, isa, threads: threads(), recomputes, cuts });
   const first = make(false);
@@ -82,6 +86,7 @@ export function makePlans(
   return {
     first,
     lowered,
+    drawing,
     run(input, target, weight, adds, done) {
       let plan = first;
       if (!adds) { for (const gradient of unreached) zero_(gradient); }
@@ -109,7 +114,48 @@ export function makePlans(
       adding?.free();
       held.forEach((t, i) => t !== lowered.held[i] && t.free());
       for (const t of [output, losses, ...cells]) t.free();
+      drawing?.free();
       lowered.free();
+    },
+  };
+}
+
+/** What groups draw follows from the step's key and the micro-batch's number. */
+export interface Drawing {
+  readonly numbers: Tensor;
+  /** A new step, of which the first micro-batch comes. */
+  begin(key: bigint): void;
+  /** Null where nothing is to be dropped. */
+  micro(micro: number | null): void;
+  free(): void;
+}
+
+/** A number of f64, by which keys go to a device, has so many bits. */
+const KEY_BITS = 52;
+
+function drawingOn(device: Device, draws: number): Drawing {
+  const numbers = scope(() => {
+    const own = uninitialised([COMMON + draws], { dtype: "i64" });
+    const each = BigInt64Array.from({ length: COMMON + draws }, (_, i) => BigInt(i < COMMON ? 0 : i));
+    writeBytes(own, new Uint8Array(each.buffer));
+    return keep(toCopy(own, "i64", null, device));
+  });
+  const [key, micro] = [0, 1].map((place) => keep(select(numbers, 0, place)));
+  let known = 0, freed = false;
+  const set = (next: number) => {
+    if (next !== known) untold(() => fill_(micro, known = next));
+  };
+  return {
+    numbers,
+    begin(next) {
+      if (freed) return;
+      untold(() => fill_(key, Number(BigInt.asUintN(KEY_BITS, next)))); // a step may be recorded meanwhile
+      set(0);
+    },
+    micro: (next) => set(next ?? -1),
+    free() {
+      freed = true;
+      for (const t of [numbers, key, micro]) t.free();
     },
   };
 }

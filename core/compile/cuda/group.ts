@@ -12,6 +12,7 @@ const MOST_INDEX = 2 ** 30;
 
 const TYPES = {
   ...{ f32: "float", i64: "long long", bool: "unsigned char", bf16: "unsigned short", f16: "unsigned short" },
+  philox: "long long",
 } as const;
 
 export interface Argument extends Place {
@@ -162,6 +163,7 @@ class Group {
     let fours = 0;
     return {
       load: (from) => {
+        if (from.kind === "philox") return this.#drawn(from, lanes, `${prefix}f${fours++}`);
         const pointer = this.#argument(from), stride = from.strides.at(-1)!;
         if (lanes === 4 && this.#inFours(from)) {
           const name = `${prefix}f${fours++}`, type = fourOf(from.kind);
@@ -178,6 +180,22 @@ class Group {
       reduced: (reduction) => `r${reduction}`,
       written: (slot) => this.#writtenSlots.has(slot),
     };
+  }
+
+  /** Four numbers side by side are drawn together. */
+  #drawn(from: Walk, lanes: Lanes, name: string): ReturnType<Sources["load"]> {
+    const pointer = this.#argument({ ...from, offset: 0 }),
+      { offset, strides } = from,
+      stride = strides.at(-1)!;
+    const place = (column: string) => `${offset} + ${this.#at(from, column)}`;
+    const together = lanes === 4 && stride === 1 &&
+      [offset, ...strides.slice(0, -1)].every((one) => one % 4 === 0);
+    if (!together) {
+      const column = (lane: number) => lane > 0 && stride !== 0 ? `(c + ${lane})` : "c";
+      return { lines: [], value: (lane) => `drawn(${pointer}, ${place(column(lane))})` };
+    }
+    const line = `const Four ${name} = philox(${pointer}, (${place("c")}) / 4);`;
+    return { lines: [line], value: (lane) => `evenly(${name}.${"xyzw"[lane]})` };
   }
 
   #stores(stage: Stage, values: Expressions, lanes: Lanes): string[] {

@@ -44,6 +44,31 @@ static __device__ __forceinline__ unsigned short as_f16(float x) {
 }
 #endif
 
+// Random numbers by their place: Philox of 4 words in 10 rounds, keyed by the step, counted by place, draw and micro-batch.
+// A draw's number lies at \`draw\`, and what all have in common before the first of them. Micro-batch -1 draws zeros.
+struct Four {
+  unsigned x, y, z, w;
+};
+static __device__ __forceinline__ Four philox(const long long *draw, unsigned long long fours) {
+  const long long number = draw[0], key = draw[-number], micro = draw[1 - number];
+  Four c = {(unsigned)fours, (unsigned)(fours >> 32), (unsigned)number, (unsigned)micro};
+  unsigned k = (unsigned)key, l = (unsigned)(key >> 32);
+  for (int round = 0; round < 10; round++) {
+    const unsigned long long a = 0xd2511f53ull * c.x, b = 0xcd9e8d57ull * c.z;
+    c = {(unsigned)(b >> 32) ^ c.y ^ k, (unsigned)b, (unsigned)(a >> 32) ^ c.w ^ l, (unsigned)a};
+    k += 0x9e3779b9u;
+    l += 0xbb67ae85u;
+  }
+  if (micro < 0) c = {0u, 0u, 0u, 0u};
+  return c;
+}
+static __device__ __forceinline__ float evenly(unsigned word) { return (float)(word >> 8) * 5.9604644775390625e-08f; }
+static __device__ __forceinline__ float drawn(const long long *draw, unsigned long long place) {
+  const Four four = philox(draw, place / 4);
+  const int at = (int)(place % 4);
+  return evenly(at == 0 ? four.x : at == 1 ? four.y : at == 2 ? four.z : four.w);
+}
+
 struct Sum {
   static __device__ __forceinline__ float first() { return 0.0f; }
   static __device__ __forceinline__ float join(float a, float b) { return a + b; }

@@ -56,6 +56,8 @@ export interface Lowered {
   readonly written: readonly Tensor[];
   /** Dropout's: held tensors that get new numbers before each run. */
   readonly draws: readonly Draw[];
+  /** On a GPU groups draw them: so many. */
+  readonly drawings: number;
   /** Gives back what was made for the graph: its plan must be gone by then. */
   free(): void;
 }
@@ -78,6 +80,7 @@ export function lower(
     held: g.held,
     written: writtenIn(made, g.held),
     draws: g.draws,
+    drawings: g.drawings,
     free: () => (g.free(), recording.free()),
   };
 }

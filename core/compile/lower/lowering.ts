@@ -51,6 +51,8 @@ export class Lowering {
   derivesTwice = false;
   /** In the order in which they are drawn. */
   readonly draws: Draw[] = [];
+  /** On a GPU: so many, each with a number of its own. */
+  drawings = 0;
 
   /** `exact`: libtorch's own kernels where they have bits of their own. */
   constructor(readonly exact: boolean, readonly device: Device = "cpu") {
@@ -86,6 +88,10 @@ export class Lowering {
   /** Zeros with this probability, else 1 / (1 - share): new ones in every step. */
   mask(shape: Shape, share: number): Ref {
     if (share >= 1) this.refuse("random");
+    if (this.device !== "cpu") {
+      const scale = this.b.number(1 / (1 - share)); // libtorch's kernels scale in f32, too
+      return this.b.pointwise("where", this.#kept(shape, 1 - share), scale, this.b.number(0));
+    }
     const scaled = this.div(this.drawn(shape, 1 - share), num(1 - share));
     const dtype = this.drops?.like?.dtype ?? "f32";
     return isHalf(dtype) ? rounded(this.b, scaled, dtype) : scaled;
@@ -94,6 +100,7 @@ export class Lowering {
   /** Ones with this probability, else zeros: new ones in every step. */
   drawn(shape: Shape, kept: number): Ref {
     if (this.drops === null) this.refuse("random");
+    if (this.device !== "cpu") return this.b.pointwise("float", this.#kept(shape, kept));
     const { block, seeding, like } = this.drops;
     const tensor = this.#room(shape, like), { strides } = tensor;
     const order = shape.map((_, d) => d).sort((a, b) => strides[b] - strides[a] || a - b);
@@ -101,6 +108,13 @@ export class Lowering {
     const drawn = this.hold(dense);
     this.draws.push({ tensor, kept, block, seeding, held: this.held.indexOf(dense) });
     return this.b.permute(drawn, order.map((_, d) => order.indexOf(d)));
+  }
+
+  /** On a GPU: true with this probability. */
+  #kept(shape: Shape, kept: number): Ref {
+    if (this.drops === null) this.refuse("random");
+    const numbers = this.b.tensor({ from: "drawn", draw: this.drawings++ }, shape, "f32");
+    return this.b.pointwise("lt", numbers, this.b.number(kept));
   }
 
   /** Memory for drawn numbers: of half precision as many are drawn as of f32. */
