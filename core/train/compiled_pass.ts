@@ -2,7 +2,7 @@
 // The first micro-batch of a shape runs as always while it is recorded; the plan that is made of it computes the same
 // micro-batch once more, and both do so at other weights. The plan is used from then on if the gradients agree.
 import { returnFreedMemory } from "../../ffi/libc.ts";
-import { add, uninitialised, zero_ } from "../../ffi/make.ts";
+import { add, constant, fill_, uninitialised, zero_ } from "../../ffi/make.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { withoutDropping } from "../../ffi/dropping.ts";
 import { bernoulli_, clone, copy_ } from "../../ffi/ops.ts";
@@ -142,9 +142,10 @@ export function openCompiledPass(
     p: Pass,
     input: Tensor,
     target: Tensor,
-    weight: Weight,
-    then: (outcome: Outcome, recording: Recording, copy: () => Tensor) => Plans | null,
+    given: Weight,
+    then: (recorded: Recorded, recording: Recording, copy: () => Tensor) => Plans | null,
   ): Outcome => {
+    const weight = calm(p, given);
     const statistics = device === "cpu" ? [] : p.model.root.namedBuffers().map(([, t]) => t);
     const [own, putBack] = keptApart(statistics);
     const before = fresh ? null : keep(clone(arena.gradient));
@@ -153,15 +154,19 @@ export function openCompiledPass(
     const ordinary = () => plain(p, input, target, weight, null);
     const { result, recording } = inTurn(() => compared(p, () => record(ordinary)));
     let recorded: Tensor | null = null, taken = result;
-    const plans = then(result, recording, () => recorded ??= keep(clone(arena.gradient)));
-    if (device !== "cpu" && (plans !== null || p.seeds !== null)) {
-      // What was compared dropped nothing. And a run that goes on records its first step anew: it has the plan's bits, too.
+    const plans = then(
+      { input, target, weight, outcome: result },
+      recording,
+      () => recorded ??= keep(clone(arena.gradient)),
+    );
+    if (device !== "cpu" && (plans !== null || p.seeds !== null || weight !== given)) {
+      // What was compared dropped nothing, and had a gradient of another scale. And a run that goes on records its first step anew: it has the plan's bits, too.
       putBack();
       zero_(arena.gradient);
-      if (plans === null) taken = inTurn(ordinary);
+      if (plans === null) taken = inTurn(() => plain(p, input, target, given, null));
       else {
         draw(p, plans);
-        taken = plans.run(input, target, weight, false, null);
+        taken = plans.run(input, target, given, false, null);
       }
       (recorded as Tensor | null)?.free();
       recorded = null;
@@ -277,8 +282,8 @@ export function openCompiledPass(
   ): Outcome => {
     let plans: Plans | null = null, sure = false, hides = false;
     const recomputes = plain === checkpointed;
-    const outcome = recordedRun(plain, p, input, target, weight, (outcome, recording, copy) => {
-      const recorded = { input, target, weight, outcome }, small = recording.ops.length < FEW_OPS;
+    const outcome = recordedRun(plain, p, input, target, weight, (recorded, recording, copy) => {
+      const small = recording.ops.length < FEW_OPS;
       if (small) dropGarbage(); // making the plan needs less than what the program's start has left
       const made = attempt(() =>
         makePlans(arena, { mode, isa, cuts, recomputes, room, again }, recording, recorded)
@@ -330,8 +335,7 @@ export function openCompiledPass(
   ): Outcome => {
     const plans = kind.plans!;
     kind.sure = true;
-    return recordedRun(plain, p, input, target, weight, (outcome, recording, copy) => {
-      const recorded = { input, target, weight, outcome };
+    return recordedRun(plain, p, input, target, weight, (recorded, recording, copy) => {
       kind.plans = null; // as long as anything can differ
       if (!staysTheSame(plans, recording, recorded)) return null;
       const gradient = copy();
@@ -346,10 +350,22 @@ export function openCompiledPass(
   const addsUp = (kind: Kind, p: Pass, given: Omit<Recorded, "outcome">): boolean => {
     const plans = kind.plans!;
     kind.adds = true;
+    const weight = calm(p, given.weight),
+      [own, putBack] = keptApart(weight === given.weight ? [] : [arena.gradient]);
+    if (own.length > 0) fill_(arena.gradient, 1); // what is there may have overflowed
     const wrong = uncounted(
       plans,
-      () => judgeAdding(plans, arena, given, { mode, half: p.cast !== null }, () => draw(p, plans)),
+      () =>
+        judgeAdding(
+          plans,
+          arena,
+          { ...given, weight },
+          { mode, half: p.cast !== null },
+          () => draw(p, plans),
+        ),
     );
+    putBack();
+    for (const t of own) t.free();
     if (wrong === null) return true;
     plans.free();
     kind.plans = null;
@@ -409,6 +425,11 @@ function uncounted<R>({ lowered: { written } }: Plans, body: () => R): R {
   for (const t of statistics) t.free();
   return result;
 }
+
+/** Gradients are compared at a scale at which few overflow in fp16; the scaler's is found in the first steps. */
+const CALM = 1024;
+const calm = ({ onGpu, cast }: Pass, weight: Weight): Weight =>
+  onGpu && cast === "f16" && weight !== null ? constant(CALM, "f32", weight.device) : weight;
 
 /** On a GPU ordinary steps draw other numbers than groups do: nothing is dropped where they are compared. */
 const compared = <R>({ onGpu, seeds }: Pass, body: () => R): R =>
