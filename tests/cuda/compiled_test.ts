@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { BACKENDS } from "../../ffi/gpu/backends.ts";
 import { eventsOf, inTemp, succeed } from "../integration/program.ts";
-import { CONVNET, GPT, MLP, SHORT } from "./cases.ts";
+import { CONVNET, GPT, MLP, SHORT, UNET } from "./cases.ts";
 import { type Ended, runAll, violations } from "./runs.ts";
 import { KIND, onStandin, standin, standinEnv } from "./standin.ts";
 
@@ -24,6 +24,13 @@ const CASES: Readonly<Record<string, Case>> = {
     apart: 2e-5,
   },
   half: { flags: `${MLP} --amp bf16`, apart: 5e-3 },
+  "gpt in bf16": { flags: `${GPT} ${FEW} --amp bf16`, apart: 5e-3 },
+  "unet in bf16": { flags: `${UNET} --amp bf16`, apart: 1e-2 },
+  // A scale that lets no step be skipped; weights' gradients are f32 with fast, and overflow later.
+  fp16: {
+    flags: `${GPT} ${FEW} --amp fp16 --clip-norm 0.5 --set training.loss_scale_init=1024`,
+    apart: 5e-3,
+  },
 };
 const WAYS = { fused: "--compile=fast", captured: "--compile" };
 
@@ -59,6 +66,81 @@ onStandin(
         assert(fused.counts["operator:group0"].count > 0, name);
         assert(perStep(fused) < perStep(captured), `${name}: ${perStep(fused)} of ${perStep(captured)}`);
       });
+    }),
+);
+
+onStandin(
+  "a compiled run with dropout that goes on has the bits of one that was never stopped, captured or op by op, and its steps drop",
+  () =>
+    inTemp(async (cwd) => {
+      const flags =
+        `${SHORT} ${CONVNET} --dropout 0.3 --amp bf16 --train-samples 128 --epochs 1 --device cuda ` +
+        "--compile=fast --set training.scheduler.type=constant";
+      const runs = {
+        whole: "",
+        // Late, and with steps of two micro-batches, which draw other numbers.
+        stopped: "--max-steps 5",
+        on: "--resume checkpoints/stopped_latest.pt --max-steps 8",
+        "without dropout": "--dropout 0",
+        accumulated: "--grad-accum 2 --batch-size 8",
+      };
+      const ends = await runAll(
+        cwd,
+        Object.entries(runs).map(([name, more]) => ({
+          args: [...`${flags} ${more}`.trim().split(" "), "--run-name", name.replaceAll(" ", "-")],
+          late: name === "on",
+        })),
+      );
+      for (const end of ends) assertEquals([end.code, end.error, ...violations(end)], [0, null]);
+      const losses = (name: string) => stepsOf(cwd, name).map(({ loss }) => loss);
+      assertEquals(losses("whole").length, 8);
+      assertEquals([...losses("stopped"), ...losses("on")], losses("whole"));
+      for (const other of ["without-dropout", "accumulated"]) {
+        assert(losses(other).every((loss, i) => loss !== losses("whole")[i]), other);
+      }
+      for (const name of Object.keys(runs)) {
+        assertEquals(
+          eventsOf(cwd, name.replaceAll(" ", "-")).filter(({ kind }) => kind === "warning"),
+          [],
+          name,
+        );
+      }
+    }),
+);
+
+onStandin(
+  "in fp16 the update leaves steps out on the device whose gradients overflow, and a compiled run finds its scale",
+  () =>
+    inTemp(async (cwd) => {
+      const flags =
+        `${SHORT} ${MLP} --epochs 4 --amp fp16 --set training.loss_scale_init=1048576 --device cuda`;
+      const ways = { fused: "--compile=fast", plain: "--no-compile" };
+      const ends = await runAll(
+        cwd,
+        Object.entries(ways).map(([name, compile]) => ({
+          args: `${flags} ${compile} --run-name ${name}`.split(" "),
+          late: name === "fused",
+        })),
+      );
+      for (const end of ends) assertEquals([end.code, end.error, ...violations(end)], [0, null]);
+      const [fused, plain] = Object.keys(ways).map((name) => stepsOf(cwd, name));
+      const skipped = (steps: typeof fused) =>
+        steps.filter(({ grad_norm }) => !Number.isFinite(grad_norm)).length;
+      assert(
+        skipped(fused) > 2 && skipped(fused) < fused.length - 4,
+        `${skipped(fused)} of ${fused.length} steps`,
+      );
+      assertEquals(skipped(fused), skipped(plain));
+      fused.forEach(({ loss }, i) => {
+        assert(
+          Math.abs(Number(loss) - Number(plain[i].loss)) < 2e-3 * Number(plain[i].loss),
+          `step ${i}: ${loss}`,
+        );
+      });
+      const scales = Object.keys(ways).map((name) =>
+        eventsOf(cwd, name).filter(({ kind }) => kind === "warning").map(({ message }) => message)
+      );
+      assertEquals(scales[0], scales[1]);
     }),
 );
 

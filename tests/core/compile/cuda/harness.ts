@@ -2,7 +2,7 @@
 // touch.
 import { fromFileUrl, join } from "@std/path";
 import { printCuda } from "../../../../core/compile/cuda/print.ts";
-import type { GroupKernel } from "../../../../core/compile/kernel.ts";
+import { BYTES, type GroupKernel } from "../../../../core/compile/kernel.ts";
 import { copied, type Data, guarded } from "../x86/harness.ts";
 import { type GroupRun, groupRuns, judgeGroup } from "../x86/fuzz.ts";
 
@@ -50,9 +50,9 @@ export interface HostRun {
   readonly kernels: readonly GroupKernel[];
   readonly slots: readonly Data[];
   readonly atEnd: boolean;
+  /** The element of each slot's data that is its first one, where that is not 0. */
+  readonly begins?: readonly number[];
 }
-
-const SIZE = { f32: 4, i64: 8, bool: 1 } as const;
 
 /** What the slots hold after each run: all runs are one text. */
 export function runOnHost(runs: readonly HostRun[]): (run: HostRun) => Data[] {
@@ -73,7 +73,7 @@ export function runOnHost(runs: readonly HostRun[]): (run: HostRun) => Data[] {
     const room = guarded(slots.length, new Float32Array(scratch).fill(NaN), true);
     for (const { function: name, blocks, threads, arguments: given, scratch } of launches.flat()) {
       const addresses = given.map(({ slot, offset, kind }) =>
-        memory[slot].address + BigInt(offset * SIZE[kind])
+        memory[slot].address + BigInt(((run.begins?.[slot] ?? 0) + offset) * BYTES[kind])
       );
       if (scratch) addresses.push(room.address);
       const values = new BigUint64Array(new ArrayBuffer(8 * addresses.length));

@@ -3,6 +3,9 @@ import { BACKENDS } from "../../../../ffi/gpu/backends.ts";
 import { openNvrtc } from "../../../../ffi/nvrtc.ts";
 import { printCuda } from "../../../../core/compile/cuda/print.ts";
 import type { GroupKernel } from "../../../../core/compile/kernel.ts";
+import { readBytes, tensor } from "../../../../ffi/make.ts";
+import { toCopy } from "../../../../ffi/ops.ts";
+import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { walk } from "../x86/harness.ts";
 import { groupRuns } from "../x86/fuzz.ts";
@@ -73,6 +76,107 @@ onHost("rows of any length and number are summed by threads, warps or blocks, in
   }
 });
 
+/** Philox of 4 words in 10 rounds, as its authors wrote it. */
+function philox(counter: readonly number[], key: bigint): number[] {
+  let [x, y, z, w] = counter.map(BigInt);
+  let k = key & 0xffffffffn, l = key >> 32n;
+  for (let round = 0; round < 10; round++) {
+    const a = 0xd2511f53n * x, b = 0xcd9e8d57n * z;
+    [x, y, z, w] = [(b >> 32n) ^ y ^ k, b & 0xffffffffn, (a >> 32n) ^ w ^ l, a & 0xffffffffn];
+    k = k + 0x9e3779b9n & 0xffffffffn;
+    l = l + 0xbb67ae85n & 0xffffffffn;
+  }
+  return [x, y, z, w].map(Number);
+}
+
+Deno.test("the reference of random numbers has the vectors that its authors publish", () => {
+  assertEquals(philox([0, 0, 0, 0], 0n), [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]);
+  const ones = 2 ** 32 - 1;
+  assertEquals(
+    philox([ones, ones, ones, ones], 2n ** 64n - 1n),
+    [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd],
+  );
+});
+
+onHost(
+  "random numbers of a group follow from key, draw, micro-batch and place, in whatever order it goes",
+  () => {
+    const [rows, columns] = [24, 256], key = 0x123456789abcdn, draw = 3n, micro = 2;
+    const table = (micro: number) => BigInt64Array.of(key, BigInt(micro), 2n, draw);
+    const drawing = (strides: readonly number[], offset: number): GroupKernel => ({
+      ...{ kernel: "group", name: "drawn", sizes: [rows, columns] },
+      stages: [{
+        instructions: [{ op: "load", from: walk(0, strides, offset, "philox") }],
+        stores: [{ value: 0, to: walk(1, [columns, 1]) }],
+        reductions: [],
+      }],
+    });
+    const ways = [[[columns, 1], 0], [[1, rows], 0], [[columns, 1], 3]] as const;
+    const runs = ways.flatMap(([strides, offset]) =>
+      [micro, -1].map((micro) => ({
+        kernels: [drawing(strides, offset)],
+        slots: [table(micro), new Float32Array(rows * columns)],
+        begins: [3, 0],
+        atEnd: true,
+      }))
+    );
+    const run = runOnHost(runs);
+    runs.forEach((one, i) => {
+      const [[row, column], offset] = ways[Math.floor(i / 2)];
+      const own = run(one)[1] as Float32Array;
+      const wanted = own.map((_, at) => {
+        const place = offset + Math.floor(at / columns) * row + at % columns * column;
+        const words = philox([Math.floor(place / 4), 0, Number(draw), micro], key);
+        return i % 2 === 1 ? 0 : (words[place % 4] >>> 8) / 2 ** 24;
+      });
+      assertEquals(own, wanted);
+    });
+  },
+);
+
+onHost("numbers of half precision are read and rounded as libtorch does, in fours and one by one", () => {
+  const given = Float32Array.of(
+    ...[0, -0, 1, -1.5, 65504, 65519.9, 65520, 1e-8, 2 ** -24, 2 ** -25, 3 * 2 ** -25, 1e-5, 1 + 2 ** -11],
+    ...[1 + 3 * 2 ** -11, 3.4e38, -Infinity, NaN, 0.1, 1 / 3],
+    ...Array.from({ length: 513 }, (_, i) => Math.sin(i) * 2 ** (i % 60 - 30)),
+  );
+  const n = given.length;
+  const through = (kind: "bf16" | "f16"): GroupKernel[] => [
+    {
+      ...{ kernel: "group", name: "to", sizes: [n] },
+      stages: [{
+        instructions: [{ op: "load", from: walk(0, [1]) }],
+        stores: [{ value: 0, to: walk(1, [1], 0, kind) }],
+        reductions: [],
+      }],
+    },
+    {
+      ...{ kernel: "group", name: "back", sizes: [n] },
+      stages: [{
+        instructions: [{ op: "load", from: walk(1, [1], 0, kind) }],
+        stores: [{ value: 0, to: walk(2, [1]) }],
+        reductions: [],
+      }],
+    },
+  ];
+  const halves = ["bf16", "f16"] as const;
+  const runs = halves.flatMap((kind) =>
+    [true, false].map((atEnd) => ({
+      kernels: through(kind),
+      slots: [given, new Uint8Array(2 * n), new Float32Array(n)],
+      atEnd,
+    }))
+  );
+  const run = runOnHost(runs);
+  runs.forEach((one, i) => {
+    const wanted = scope(() => {
+      const t = tensor(given);
+      return new Float32Array(readBytes(toCopy(toCopy(t, halves[i >> 1]), "f32")).buffer);
+    });
+    assertEquals(run(one)[2], wanted);
+  });
+});
+
 Deno.test("equal groups of other memory are one function", () => {
   const moved = (group: GroupKernel, by: number): GroupKernel => ({
     ...group,
@@ -89,6 +193,23 @@ Deno.test("equal groups of other memory are one function", () => {
   ]);
 });
 
+/** What the random groups have not: numbers of half precision, and drawn ones. */
+const DROPPED: GroupKernel = {
+  ...{ kernel: "group", name: "dropped", sizes: [24, 256] },
+  stages: [{
+    instructions: [
+      { op: "load", from: walk(0, [256, 1], 0, "bf16") },
+      { op: "load", from: walk(1, [256, 1], 0, "f16") },
+      { op: "load", from: walk(2, [256, 1], 0, "philox") },
+      { op: "load", from: walk(2, [1, 24], 0, "philox") },
+      { op: "mul", args: [0, 2] },
+      { op: "mul", args: [1, 3] },
+    ],
+    stores: [{ value: 4, to: walk(3, [256, 1], 0, "f16") }, { value: 5, to: walk(4, [256, 1], 0, "bf16") }],
+    reductions: [],
+  }],
+};
+
 const nvrtc = nvrtcOfPeer();
 
 Deno.test({
@@ -100,7 +221,7 @@ Deno.test({
   fn() {
     const { compile } = openNvrtc(BACKENDS.cuda, nvrtc!)!;
     const random = [0, 1].map((seed) => groupRuns(seed, seed === 0).full.kernel);
-    const { text } = printCuda([normalised(900, 5), normalised(40, 2100), ...random], () => true);
+    const { text } = printCuda([normalised(900, 5), normalised(40, 2100), DROPPED, ...random], () => true);
     for (const architecture of ["sm_80", "sm_90"]) {
       const code = compile(text, architecture);
       assertEquals(new TextDecoder().decode(code.subarray(1, 4)), "ELF");
