@@ -46,7 +46,7 @@ export interface Listener {
   same(of: Tensor, made: Tensor): void;
 }
 
-/** What is done in place of an op. `given` are the arguments of the call, of which the last ones may be missing. */
+/** It is done in place of an op. `given` are the arguments of the call, of which the last ones may be missing. */
 export type Instead = (
   schema: Schema,
   run: (...args: unknown[]) => unknown,

@@ -160,7 +160,7 @@ export function openCompiledPass(
       () => recorded ??= keep(clone(arena.gradient)),
     );
     if (device !== "cpu" && (plans !== null || p.seeds !== null || weight !== given)) {
-      // What was compared dropped nothing, and had a gradient of another scale. And a run that goes on records its first step anew: it has the plan's bits, too.
+      // The compared steps dropped nothing, and had gradients of another scale. And a run that goes on records its first step anew: it has the plan's bits, too.
       putBack();
       zero_(arena.gradient);
       if (plans === null) taken = inTurn(() => plain(p, input, target, given, null));

@@ -120,7 +120,7 @@ export function makePlans(
   };
 }
 
-/** What groups draw follows from the step's key and the micro-batch's number. */
+/** The numbers that groups draw follow from the step's key and the micro-batch's number. */
 export interface Drawing {
   readonly numbers: Tensor;
   /** A new step, of which the first micro-batch comes. */

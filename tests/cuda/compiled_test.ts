@@ -24,8 +24,8 @@ const CASES: Readonly<Record<string, Case>> = {
     apart: 2e-5,
   },
   half: { flags: `${MLP} --amp bf16`, apart: 5e-3 },
-  "gpt in bf16": { flags: `${GPT} ${FEW} --amp bf16`, apart: 5e-3 },
-  "unet in bf16": { flags: `${UNET} --amp bf16`, apart: 1e-2 },
+  "gpt-bf16": { flags: `${GPT} ${FEW} --amp bf16`, apart: 5e-3 },
+  "unet-bf16": { flags: `${UNET} --amp bf16`, apart: 1e-2 },
   // A scale that lets no step be skipped; weights' gradients are f32 with fast, and overflow later.
   fp16: {
     flags: `${GPT} ${FEW} --amp fp16 --clip-norm 0.5 --set training.loss_scale_init=1024`,
