@@ -19,7 +19,7 @@ export interface Spec {
   readonly steps: number;
   /** Ours alone. */
   readonly checkpointing?: boolean;
-  readonly captured?: boolean;
+  readonly way?: "captured" | "fast";
   readonly dropout?: number;
   /** torch.compile's, where it is not inductor. */
   readonly backend?: string;
@@ -117,7 +117,7 @@ export function factsOf({ model, size, channels, outputs }: Spec): Facts {
   return { task: "classification", input, outputs };
 }
 
-export function flagsOf({ model, layers, width, heads, dropout = 0, captured = false }: Spec): string[] {
+export function flagsOf({ model, layers, width, heads, dropout = 0, way }: Spec): string[] {
   const shape = model === "gpt"
     ? settings({ "model.layers": layers, "model.embed": width, "model.heads": heads })
     : model === "mlp"
@@ -128,7 +128,7 @@ export function flagsOf({ model, layers, width, heads, dropout = 0, captured = f
   const optimizer = model === "resnet50"
     ? ["--optimizer", "sgd", ...settings({ "training.optimizer.momentum": 0.9 })]
     : ["--optimizer", "adamw"];
-  const compile = captured ? "--compile" : "--no-compile";
+  const compile = way === undefined ? "--no-compile" : way === "fast" ? "--compile=fast" : "--compile";
   return [
     ...["--model", model, ...shape, ...optimizer, "--weight-decay", "0.01", compile],
     ...["--dropout", String(dropout)],

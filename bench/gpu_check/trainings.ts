@@ -40,11 +40,12 @@ const FIRST = 5;
 /** A scale at which no step is left out. */
 const SCALE = "--set training.loss_scale_init=256";
 
-type Way = "cpu" | "plain" | "captured";
+type Way = "cpu" | "plain" | "captured" | "fused";
 const WAYS: Readonly<Record<Way, string>> = {
   cpu: "--device cpu",
   plain: "--device cuda --no-compile",
   captured: "--device cuda --compile",
+  fused: "--device cuda --compile=fast",
 };
 
 interface Told {
@@ -53,6 +54,8 @@ interface Told {
   readonly steps: readonly number[];
   readonly evaluations: readonly number[];
   readonly replayed: boolean;
+  /** Groups of the program's own took part in them; or why not. */
+  readonly compiled: true | string;
 }
 
 /** Losses of a run, or why there are none. */
@@ -68,6 +71,8 @@ async function train(c: Context, name: string, flags: string, run = "run"): Prom
     steps,
     evaluations,
     replayed: ended.out.includes("Steps are replayed as a CUDA graph"),
+    compiled: ended.out.includes("Steps are compiled: ") ||
+      (/^warning: (.*op by op.*)$/m.exec(ended.out + ended.err)?.[1] ?? "it does not say why"),
   };
 }
 
@@ -106,8 +111,18 @@ async function bothWays(
   };
 }
 
+/** Groups of the program's own beside libtorch's kernels. In half precision rounding may be too much for the comparison. */
+async function fused(c: Context, name: string, flags: string, amp: Precision, plain: Told, limit: number) {
+  const told = await train(c, `${name}-fused`, `${flags} ${WAYS.fused}`);
+  if (isOutcome(told)) return { ok: false, words: `compiled: ${told.figure}` };
+  if (told.compiled !== true) return { ok: amp !== "off", words: `not compiled: ${told.compiled}` };
+  if (!told.replayed) return { ok: false, words: "compiled steps were not captured" };
+  const apart = relative(told.steps.slice(0, FIRST), plain.steps.slice(0, FIRST));
+  return { ok: apart <= limit, words: `compiled ${apart.toExponential(1)} apart` };
+}
+
 const modelCheck = (name: string, flags: string): Check => ({
-  name: `${name} in three precisions to the CPU's losses, captured and not`,
+  name: `${name} in three precisions to the CPU's losses, captured and not, and compiled`,
   gpuOnly: true,
   async run(c) {
     const normed = NORMED.includes(name), own = normed && !c.quick ? `${flags} ${BATCHES}` : flags;
@@ -133,7 +148,12 @@ const modelCheck = (name: string, flags: string): Check => ({
       ok &&= apart <= limit;
       detail[amp] = both.plain.losses;
       const type = amp === "off" ? "fp32" : amp;
-      words.push(`${type} ${apart.toExponential(1)} (at most ${limit.toExponential(0)}), ${both.words}`);
+      const given = `${own} --amp ${amp} ${amp === "fp16" ? SCALE : ""}`;
+      const ours = await fused(c, `${name}-${amp}`, given, amp, both.plain, limit);
+      ok &&= ours.ok;
+      words.push(
+        `${type} ${apart.toExponential(1)} (at most ${limit.toExponential(0)}), ${both.words}, ${ours.words}`,
+      );
     }
     return { ok, figure: words.join("; "), detail };
   },
@@ -255,5 +275,6 @@ export const trainings = (quick: boolean): readonly Check[] => [
     .map(([name, flags]) => modelCheck(name, flags)),
   ...Object.entries(FEATURES).map(([name, feature]) => featureCheck(name, feature)),
   goingOn("mlp", `${MLP} --amp off`),
+  goingOn("compiled, with dropout", `${CONVNET} --amp bf16 --dropout 0.3 --compile=fast`),
   goingOn("fp16 with an average and dropout", `${CONVNET} --amp fp16 ${SCALE} --ema 0.9 --dropout 0.3`),
 ];

@@ -7,6 +7,8 @@ import { packParameters } from "../../core/train/gradients/arena.ts";
 import { openDevice } from "../../core/train/device.ts";
 import { keyedSeeds } from "../../core/train/blocks.ts";
 import { type CapturedParts, openTakeStep } from "../../core/train/captured_step.ts";
+import { openCompiledPass } from "../../core/train/compiled_pass.ts";
+import { compiledUpdate } from "../../core/train/compiled_update.ts";
 import { createOptimizer } from "../../core/train/optimizers.ts";
 import { openStep } from "../../core/train/user_step.ts";
 import { freshCursor } from "../../core/train/resume.ts";
@@ -43,6 +45,11 @@ const quiet = {
   close: nothing,
 };
 
+/** A step that can't be compiled is not timed as one that is. */
+function refuse(text: string): never {
+  throw new Error(text);
+}
+
 let before = 0;
 const held = (device: Device) => device === "cpu" ? 0 : cudaMemory().used;
 
@@ -62,10 +69,14 @@ function prepare(spec: Spec, asked: string, deterministic: boolean): { train: Tr
   manualSeed(1n);
   const batches = [scope(() => batchOf(spec, device))];
   const cast = spec.bf16 ? "bf16" as const : null;
+  const own = createOptimizer(config.training.optimizer, arena), fast = spec.way === "fast";
   const { parts, watch } = openStep({
     pass: { model, loss, cast, onGpu: device !== "cpu", seeds: keyedSeeds(model, 0) },
     arena,
-    optimizer: createOptimizer(config.training.optimizer, arena),
+    optimizer: fast ? compiledUpdate(own, config.training.optimizer, arena) : own,
+    compiled: fast
+      ? openCompiledPass(arena, "fast", () => ({ line: nothing, warn: refuse }), null, true)
+      : null,
     scaler: null,
     checkpointing: spec.checkpointing ?? false,
     clipNorm: 0,

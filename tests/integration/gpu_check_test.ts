@@ -57,7 +57,7 @@ onStandin(
       const beside = rows.find(({ name }) => name.startsWith("step time: MLP"));
       assertEquals(
         Object.keys(beside!.detail!.medians!),
-        ["captured", "plain", "eager", "compile"],
+        ["captured", "fast", "plain", "eager", "compile"],
         beside!.figure,
       );
       const page = sectionOf(found as unknown as Results);
