@@ -137,7 +137,7 @@ onHost(
 onHost("numbers of half precision are read and rounded as libtorch does, in fours and one by one", () => {
   const given = Float32Array.of(
     ...[0, -0, 1, -1.5, 65504, 65519.9, 65520, 1e-8, 2 ** -24, 2 ** -25, 3 * 2 ** -25, 1e-5, 1 + 2 ** -11],
-    ...[1 + 3 * 2 ** -11, 3.4e38, -Infinity, NaN, 0.1, 1 / 3],
+    ...[1 + 3 * 2 ** -11, 1 + 2 ** -8, 1 + 3 * 2 ** -8, 3.4e38, -Infinity, NaN, 0.1, 1 / 3],
     ...Array.from({ length: 513 }, (_, i) => Math.sin(i) * 2 ** (i % 60 - 30)),
   );
   const n = given.length;
