@@ -1,7 +1,7 @@
 // A plan is judged before it is used: its gradients are compared with those of ordinary steps.
 import { noGrad } from "../../ffi/autograd.ts";
-import { add, borrowBytes, fill_, readBytes, tensor } from "../../ffi/make.ts";
-import { clone, copy_ } from "../../ffi/ops.ts";
+import { add, borrowBytes, fill_, readBytes, tensor, zero_ } from "../../ffi/make.ts";
+import { clone, copy_, narrow } from "../../ffi/ops.ts";
 import { keep, scope } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
 import { formatBytes, formatPlural } from "../base/format.ts";
@@ -63,7 +63,15 @@ export function judge(
   { input, target, weight, outcome }: Recorded,
   how: How,
 ): Judgement {
-  fill_(arena.gradient, NaN); // what the plan does not write is not taken for its own
+  // What the plan does not write is not taken for its own. Gaps between parameters stay zeros: a norm is of the whole arena.
+  zero_(arena.gradient);
+  noGrad(() =>
+    scope(() =>
+      arena.starts.forEach((start, i) =>
+        void fill_(narrow(arena.gradient, 0, start, arena.parameters[i].numel), NaN)
+      )
+    )
+  );
   const { loss } = plans.run(input, target, weight, false, null);
   if (how.mode === "exact") {
     const [own, theirs] = [loss.item(), outcome.loss.item()];
