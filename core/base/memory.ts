@@ -60,6 +60,9 @@ export function killsForMemory(
   };
 }
 
+/** Bytes that V8's heap takes, with what it has not given back to the system. */
+export const heapBytes = (): number => Deno.memoryUsage().heapTotal;
+
 /**
  * V8 keeps the memory of objects that are gone for new ones; this gives it back to the system. It takes some 20 ms. Only in
  * an executable, whose V8 can be asked for it (scripts/lib/embedded.sh).

@@ -8,7 +8,7 @@ import { withoutDropping } from "../../ffi/dropping.ts";
 import { bernoulli_, clone, copy_ } from "../../ffi/ops.ts";
 import { record, type Recording } from "../../ffi/trace.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import { dropGarbage } from "../base/memory.ts";
+import { dropGarbage, heapBytes } from "../base/memory.ts";
 import type { Cut } from "../compile/cuts.ts";
 import { lower, sameStep } from "../compile/lower/lower.ts";
 import { Room } from "../compile/room.ts";
@@ -54,8 +54,8 @@ export interface Reports {
 /** Each has memory of its own. */
 const MOST_PLANS = 4;
 
-/** A plan of fewer recorded ops is made with little memory. */
-const FEW_OPS = 50;
+/** A plan of fewer recorded ops is made with little memory; making another one may leave more than so many bytes. */
+const FEW_OPS = 20, MUCH_GARBAGE = 8 << 20;
 
 /** Gradients at the run's own weights are shortened by other signs than those at other weights. */
 const OWN_SIGNS = 2;
@@ -285,6 +285,7 @@ export function openCompiledPass(
     const outcome = recordedRun(plain, p, input, target, weight, (recorded, recording, copy) => {
       const small = recording.ops.length < FEW_OPS;
       if (small) dropGarbage(); // making the plan needs less than what the program's start has left
+      const before = heapBytes();
       const made = attempt(() =>
         makePlans(arena, { mode, isa, cuts, recomputes, room, again }, recording, recorded)
       );
@@ -294,12 +295,12 @@ export function openCompiledPass(
         return null;
       }
       if (made.drawing) p.seeds!.followers.add(made.drawing.begin);
-      if (!small) dropGarbage();
+      if (heapBytes() > before + MUCH_GARBAGE) dropGarbage();
       if (mode === "exact") returnFreedMemory(); // products were tried
       // The ordinary step can go again where it has to, and the plan gives these gradients: no copy of them is needed.
       const spares = repeats && mode === "fast" && again === undefined;
       const gradient = spares ? shortenedGradients(arena, OWN_SIGNS) : gradientsIn(arena, copy());
-      const hidden = mode === "fast" && hasHiding(gradient), early = repeats && !hidden, before = timed;
+      const hidden = mode === "fast" && hasHiding(gradient), early = repeats && !hidden, wasTimed = timed;
       const elsewhere = early ? agreesElsewhere(plain, p, made, recorded, true) : { hides: hidden };
       if (elsewhere !== null && agrees(p, made, gradient, recorded, { tells: !told }) !== null) {
         ({ hides } = elsewhere);
@@ -308,7 +309,7 @@ export function openCompiledPass(
       }
       if (!spares) return plans;
       gradient.values.free();
-      if (device === "cpu" && (plans === null || timed !== before)) {
+      if (device === "cpu" && (plans === null || timed !== wasTimed)) {
         computeAgain(plain, p, made, plans, recorded);
       }
       return plans;
