@@ -141,6 +141,7 @@ export function toTree(
     config: plain(facts.config),
     hpctrain: dict({
       version: facts.version,
+      architecture: Deno.build.arch,
       run: facts.run,
       seed: facts.seed,
       optimizer: optimizer.type,
@@ -313,6 +314,7 @@ export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
   }
   const notices = [
     weights.notice,
+    otherArchitecture(field(own, "architecture")),
     parts.ema && !averages && !parts.swa &&
     "The averages of the weights (--ema) begin with the checkpoint's weights: it has none",
     !averages && saved instanceof Map &&
@@ -324,6 +326,13 @@ export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
     !parts.scaler && scaled && "The checkpoint's loss scale is left out: this run is not in fp16 (--amp)",
   ];
   return { cursor, notices: notices.filter((notice) => typeof notice === "string") };
+}
+
+/** Its vector instructions add up in another order. */
+function otherArchitecture(saved: Value | undefined): string | null {
+  if (typeof saved !== "string" || saved === Deno.build.arch) return null;
+  return `The checkpoint is of a run on ${saved}, and this machine is ${Deno.build.arch}: ` +
+    "losses stay close to what they would have been, but are not the same bits";
 }
 
 function readCursor(place: Value, path: string): Cursor {

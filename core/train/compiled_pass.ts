@@ -12,7 +12,7 @@ import { dropGarbage, heapBytes } from "../base/memory.ts";
 import type { Cut } from "../compile/cuts.ts";
 import { lower, sameStep } from "../compile/lower/lower.ts";
 import { Room } from "../compile/room.ts";
-import { machineIsa } from "../compile/x86/isa.ts";
+import { machineIsa, noIsa } from "../compile/x86/isa.ts";
 import { isCode } from "../models/user/file.ts";
 import type { Config } from "../settings/settings.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, type Weight } from "./blocks.ts";
@@ -83,7 +83,7 @@ export function whyNotCompiled(
   }
   if (pass.onGpu && syncNorms) return "--sync-bn gathers statistics in the middle of them";
   if (pass.onGpu) return null;
-  if (machineIsa() === null) return "this processor has no AVX2";
+  if (machineIsa() === null) return noIsa();
   return null;
 }
 

@@ -12,7 +12,7 @@ import { makePlan, type NoPlan, type Plan } from "../compile/plan.ts";
 import { COMMON, denseIn } from "../compile/runner.ts";
 import { orRefusal, sentenceOf } from "../compile/refused.ts";
 import { Room } from "../compile/room.ts";
-import { machineIsa } from "../compile/x86/isa.ts";
+import { machineIsa, noIsa } from "../compile/x86/isa.ts";
 import type { Isa } from "../compile/kernel.ts";
 import { messageOf } from "../base/errors.ts";
 import { type BlockDone, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
@@ -169,7 +169,7 @@ export function examinePlan(
   { mode, recomputes = false }: { readonly mode: Mode; readonly recomputes?: boolean },
 ): Pick<Plan, "placed" | "codeBytes" | "milliseconds"> | { readonly reason: string } {
   const isa = machineIsa();
-  if (isa === null) return { reason: "this processor has no AVX2" };
+  if (isa === null) return { reason: noIsa() };
   return scope(() => {
     const { result, recording } = record(() => straight(p, input, target, null));
     const made = attempt(() =>

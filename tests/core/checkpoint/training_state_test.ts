@@ -222,6 +222,20 @@ Deno.test(
   }),
 );
 
+Deno.test("a checkpoint of another architecture is loaded, and a line says that the bits will differ", () => {
+  const tree = toTree(made(), CURSOR, FACTS) as Map<string, Value>;
+  const own = tree.get("hpctrain") as Map<string, Value>;
+  assertEquals(loadTraining(made(), tree, "x.pt").notices, []);
+  const other = Deno.build.arch === "x86_64" ? "aarch64" : "x86_64";
+  own.set("architecture", other);
+  assertEquals(loadTraining(made(), tree, "x.pt").notices, [
+    `The checkpoint is of a run on ${other}, and this machine is ${Deno.build.arch}: losses stay close to what they ` +
+    "would have been, but are not the same bits",
+  ]);
+  own.delete("architecture"); // an older version wrote none
+  assertEquals(loadTraining(made(), tree, "x.pt").notices, []);
+});
+
 Deno.test("a tree of nothing but numbers is no checkpoint of a run", () => {
   const error = assertThrows(() => loadTraining(made(), dict({ epoch: 1 }), "x.pt"), UserError);
   assertEquals(error.kind, "checkpoint");
