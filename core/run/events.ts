@@ -48,6 +48,18 @@ export const EVENT_FIELDS = {
       log: 20,
       wandb: "train/grad_norm",
     }),
+    noise_scale: number(
+      "count",
+      "gradient noise scale in samples: far smaller global batches learn more by growing, far larger ones hardly; where a step " +
+        "accumulates, at most each tenth step, a mean over such steps",
+      {
+        label: "Gradient noise scale, samples",
+        short: "Noise scale",
+        log: 20,
+        steady: true,
+        wandb: "train/noise_scale",
+      },
+    ),
     samples_per_s: number("rate", "samples a second on all ranks", {
       label: "Samples a second",
       short: "Samples/s",

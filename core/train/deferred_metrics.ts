@@ -11,12 +11,16 @@ import { memoryInUse } from "./device.ts";
 import type { Spike } from "./guards/spikes.ts";
 import { firstNonFinite, textOfNonFinite } from "./gradients/norm.ts";
 import type { Trainer } from "./prepare.ts";
+import type { RunNoise } from "./run_noise.ts";
 import { followStep, numbersOf, type StepTaken } from "./step.ts";
 
 export interface DeferredMetrics {
-  push(taken: StepTaken, learningRate: number, log: boolean): void;
+  /** `noise` makes the noise scale of the gradient's norm, where the step was looked at. */
+  push(taken: StepTaken, learningRate: number, log: boolean, noise?: NoiseOf | null): void;
   settle(): void;
 }
+
+type NoiseOf = NonNullable<ReturnType<RunNoise["taken"]>>;
 
 interface Numbers {
   readonly loss: number;
@@ -35,6 +39,7 @@ interface Waiting {
   readonly stepInEpoch: number;
   /** The step waited so many seconds for its data. */
   readonly waited: number;
+  readonly noise: NoiseOf | null;
 }
 
 /** The live line is drawn at most this often. */
@@ -68,7 +73,7 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
     if (waiting === null) return;
     const w = waiting, now = performance.now();
     waiting = null;
-    const { loss, norm, finite } = w.read();
+    const { loss, norm, finite } = w.read(), noise = w.noise?.(norm);
     if (pass.onGpu) account.lap(COMPUTE);
     trainer.lineage.stepped(w.step);
     const skipped = followStep(trainer, w.taken, finite, w.step);
@@ -90,6 +95,7 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
         loss,
         lr: w.rate,
         grad_norm: norm,
+        noise_scale: noise,
         samples_per_s: sixDigits(pace.rate()),
         memory_bytes: memory.news(now),
         loss_scale: scaler?.scale,
@@ -103,7 +109,7 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
     show(w, loss, now);
   };
   return {
-    push(taken, rate, log) {
+    push(taken, rate, log, noise = null) {
       const { step, stepInEpoch, samples } = cursor;
       const waited = account.spent[DATA] - waitedBefore;
       waitedBefore += waited;
@@ -116,6 +122,7 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
         step,
         stepInEpoch,
         waited,
+        noise,
       };
       settle();
       waiting = now;

@@ -23,6 +23,7 @@ import { type DeferredMetrics, openDeferredMetrics } from "./deferred_metrics.ts
 import { type RunningMetrics, runningMetrics } from "./running_metrics.ts";
 import type { Ending, Trainer } from "./prepare.ts";
 import { itemsOf, type MicroBatch } from "./step.ts";
+import { openRunNoise, type RunNoise } from "./run_noise.ts";
 import { measureOf } from "./metrics.ts";
 import type { VirtualShards } from "./gradients/virtual_shards.ts";
 import { keepAllFreedMemory } from "../../ffi/library.ts";
@@ -44,6 +45,8 @@ export interface Loop {
   /** A step without any target that counts is told once. */
   readonly warnEmpty: () => void;
   readonly takeStep: TakeStep;
+  readonly noise: RunNoise;
+  readonly first: RunNoise["first"] | null;
   /** The epoch under way, from 0. */
   number: number;
   running: RunningMetrics;
@@ -53,7 +56,7 @@ export interface Loop {
 
 export function openLoop(trainer: Trainer): Loop {
   const { cursor, plan, config, pass: { loss } } = trainer;
-  const pauses = openPauses(trainer), pace = openThroughput();
+  const pauses = openPauses(trainer), pace = openThroughput(), noise = openRunNoise();
   Object.assign(cursor, placeInEpoch(cursor, plan, trainer.data.train.length));
   const loop = { trainer } as Loop; // beginEpoch sets the rest
   return Object.assign(loop, {
@@ -74,6 +77,8 @@ export function openLoop(trainer: Trainer): Loop {
       if (items === 0) loop.warnEmpty();
       return items;
     },
+    noise,
+    first: trainer.gradients.shards ? null : noise.first, // a shard is no part of the step's gradient by itself
     takeStep: openTakeStep(trainer, loop),
   });
 }
@@ -134,7 +139,8 @@ export function partsOfEpoch(trainer: Trainer, epoch: number, first: number): ()
 
 /** The step is undone, as if it had not begun. */
 export async function abortStep(loop: Loop, { reason, begun }: StepAborted): Promise<Ending> {
-  const { trainer, running, pauses } = loop;
+  const { trainer, running, pauses, noise } = loop;
+  noise.begin(trainer.cursor.step, false); // what it saw of this step is let go
   if (begun) {
     trainer.console.line(`Step ${trainer.cursor.step + 1} is left in the middle, and will be done again.`);
   }

@@ -106,6 +106,7 @@ function trainStep(loop: Loop, ready: boolean): StepAborted | null {
       const shares = ranks ? ranks.shares(batches, loss, loop.warnEmpty) : sharesOf(batches, loss);
       loop.running.mark();
       pauses.begin();
+      loop.noise.begin(cursor.step, log);
       return loop.takeStep(batches, shares, rate, log, cursor.step, passes);
     });
   } catch (thrown) {
@@ -118,7 +119,7 @@ function trainStep(loop: Loop, ready: boolean): StepAborted | null {
   cursor.samples += samples;
   if (cursor.stepInEpoch >= plan.stepsPerEpoch) trainer.swa?.endEpoch(cursor.epoch + 1);
   supply.queued();
-  deferred.push(taken, rate, log); // waits for the step before, so that the feed need not
+  deferred.push(taken, rate, log, loop.noise.taken(samples)); // waits for the step before, so that the feed need not
   account.lap(REST);
   supply.ahead();
   account.lap(COPY);

@@ -49,7 +49,7 @@ export const MOST_LINES = 16;
 
 const { step, times, ranks, system }: Record<string, Record<string, EventField>> = EVENT_FIELDS;
 const CURVES: Readonly<Record<string, EventField>> = { ...times, ...step, ranks_spread: ranks.spread };
-const TRAINING = ["lr", "grad_norm", "loss_scale", "skipped_steps"];
+const TRAINING = ["lr", "grad_norm", "noise_scale", "loss_scale", "skipped_steps"];
 const SPEED = ["samples_per_s", "tokens_per_s", "mfu", "ranks_spread", "memory_bytes"];
 /** Other charts show these, or none does. */
 const NOT_SHOWN = ["loss", "val_loss", "epoch_loss", "flops", "data_s"];

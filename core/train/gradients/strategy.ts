@@ -17,6 +17,8 @@ export interface StepWatch {
   observe(outcome: Outcome, batch: MicroBatch): void;
   /** `pauses` may throw; nothing that lasts has changed then. */
   readonly pauses: Pick<Pauses, "next" | "rest">;
+  /** Behind the first of several micro-batches that run op by op: the arena has its gradient, weighted with its share. */
+  readonly first?: ((arena: Arena, share: Share) => void) | null;
 }
 
 /** The calls come in this order, and tensors are made in the step's scope. */
@@ -85,6 +87,7 @@ export function accumulate(
       m.compiled?.settle();
       m.empty!(done);
     }
+    if (i === 0 && last > 0 && counts && m.scaler === null && !m.compiled) watch.first?.(m.arena, shares[0]);
     if (i < last) watch.pauses.next();
   }
   m.compiled?.settle();
