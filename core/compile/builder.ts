@@ -336,7 +336,7 @@ function keyOf(node: Node): string {
   return textOf(node);
 }
 
-/** What a node or a graph is, as text: other values have another one. JSON has one word for some numbers, and takes longer. */
+/** The text of a node or a graph; other values have another one. JSON has one word for some numbers, and takes longer. */
 export function textOf(value: unknown): string {
   if (typeof value === "string") return `"${value}"`;
   if (typeof value !== "object" || value === null) return String(value);

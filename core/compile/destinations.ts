@@ -109,7 +109,7 @@ function destinationOf(
   };
 }
 
-/** What this part writes to the copy's buffer lies in other columns than the copy, or before it, or behind. */
+/** True where this part writes other columns of the copy's buffer than the copy does, or rows before or behind it. */
 function writesBeside(part: Part, { to, sizes }: Copy): boolean {
   const region = writtenBy(part);
   return region !== null && apart(region, { walk: to, sizes });

@@ -63,7 +63,8 @@ export function judge(
   { input, target, weight, outcome }: Recorded,
   how: How,
 ): Judgement {
-  // What the plan does not write is not taken for its own. Gaps between parameters stay zeros: a norm is of the whole arena.
+  // The arena is zeros before the plan runs, so numbers that the plan does not write are not taken for its own. The gaps
+  // between parameters stay zeros: a norm is of the whole arena.
   zero_(arena.gradient);
   noGrad(() =>
     scope(() =>

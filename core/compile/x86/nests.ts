@@ -15,7 +15,7 @@ export interface Start {
 }
 
 interface Body {
-  /** What is done each time: slot -1 - i is the start of this number. */
+  /** It is run each time; slot -1 - i is the start of number i. */
   readonly kernel: Batch["product"] | GroupKernel;
   readonly starts: readonly Start[];
 }
@@ -67,7 +67,7 @@ function timesOf(item: Item): number {
   return alone ? item.sizes[0] : 0;
 }
 
-// Which elements are reached when.
+// The elements that accesses reach, and when.
 
 /** The elements that one access reaches at one time, and how far it moves from time to time. */
 interface Reach {
@@ -160,7 +160,7 @@ function besides(a: Reach, b: Reach, row: number): boolean {
   return width(a) <= from && from + width(b) <= row;
 }
 
-// What is done each time.
+// The body, which is run each time.
 
 function bodyOf(item: Item, counts: readonly number[]): Body {
   if (item.kernel === "batch") {

@@ -83,7 +83,9 @@ function compare(
       case "held":
         return lowered.held[origin.index];
       case "weight":
-        throw new Error("no weight");
+      case "weights":
+      case "drawn":
+        throw new Error(`no ${origin.from} in these cases`);
     }
   };
   const reached = graph.gradients.flatMap((r, i) => r === null ? [] : [{ r, i }]);
