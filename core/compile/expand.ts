@@ -37,16 +37,28 @@ const EXPANSIONS: Readonly<Record<string, Expansion>> = {
   native_batch_norm_backward: (...call) => orNull(batchNormBackward(...call)),
 };
 
-/** A GPU's libtorch has one kernel for what would be three of ours. */
+/** A GPU's libtorch has one kernel for what would be several of ours. */
 const ON_GPU: typeof EXPANSIONS = {
-  ...EXPANSIONS,
   native_batch_norm: (...call) => orNull(batchNormOfGpu(...call)) ?? batchNorm(...call),
   native_batch_norm_backward: (...call) =>
     orNull(batchNormOfGpuBackward(...call)) ?? orNull(batchNormBackward(...call)),
 };
 
-export function expanded(graph: Graph, onGpu = false): Graph {
-  const expansions = onGpu ? ON_GPU : EXPANSIONS;
+/** With gradient checkpointing: statistics must not move twice. */
+const ON_GPU_TWICE: typeof EXPANSIONS = {
+  native_batch_norm: EXPANSIONS.native_batch_norm,
+  native_batch_norm_backward: EXPANSIONS.native_batch_norm_backward,
+};
+
+export type Where = "cpu" | "gpu" | "gpu, computed twice";
+const BY_PLACE: Readonly<Record<Where, typeof EXPANSIONS>> = {
+  cpu: EXPANSIONS,
+  gpu: ON_GPU,
+  "gpu, computed twice": ON_GPU_TWICE,
+};
+
+export function expanded(graph: Graph, where: Where = "cpu"): Graph {
+  const expansions = BY_PLACE[where];
   const known = graph.nodes.some((node) =>
     node.op === "call" && Object.hasOwn(EXPANSIONS, nameOfCall(node.schema))
   );
@@ -56,7 +68,7 @@ export function expanded(graph: Graph, onGpu = false): Graph {
     if (node.op === "result") return made.get(node.args[0])?.[node.index] ?? null;
     if (node.op !== "call") return null;
     const name = nameOfCall(node.schema);
-    const found = Object.hasOwn(EXPANSIONS, name)
+    const found = Object.hasOwn(expansions, name)
       ? expansions[name](b, node, (i) => to((node.values[i] as { ref: Ref }).ref))
       : null;
     if (found === null) return null;

@@ -33,9 +33,12 @@ const COSTS: Readonly<Record<string, number>> = {
 const MOST_ROUNDS = 400;
 
 export function fuse(graph: Graph, options: FuseOptions): Program {
-  const whole = options.exact ? graph : expanded(graph, options.productsApart && !options.recomputes);
+  const onGpu = options.productsApart === true;
+  const whole = options.exact
+    ? graph
+    : expanded(graph, !onGpu ? "cpu" : options.recomputes ? "gpu, computed twice" : "gpu");
   const told = options.recomputes ? recomputed(whole) : whole;
-  const written = simplify(arranged(told, !options.exact), options.exact);
+  const written = simplify(arranged(told, !options.exact && !onGpu), options.exact);
   const kindly = options.exact ? written : thrifty(written);
   const simple = options.halves ? halved(kindly, options.halves) : kindly;
   const kept = new Set<Ref>(simple.nodes.flatMap(({ kept }, ref) => kept ? [ref] : []));
