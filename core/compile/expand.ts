@@ -37,17 +37,13 @@ const EXPANSIONS: Readonly<Record<string, Expansion>> = {
   native_batch_norm_backward: (...call) => orNull(batchNormBackward(...call)),
 };
 
-/** A GPU's libtorch has one kernel for what would be several of ours. */
+/** A GPU's libtorch has one kernel for what would be several of ours. With gradient checkpointing statistics must not move twice. */
+const { convolution: _, convolution_backward: _backward, ...ON_GPU_TWICE } = EXPANSIONS;
 const ON_GPU: typeof EXPANSIONS = {
+  ...ON_GPU_TWICE,
   native_batch_norm: (...call) => orNull(batchNormOfGpu(...call)) ?? batchNorm(...call),
   native_batch_norm_backward: (...call) =>
     orNull(batchNormOfGpuBackward(...call)) ?? orNull(batchNormBackward(...call)),
-};
-
-/** With gradient checkpointing: statistics must not move twice. */
-const ON_GPU_TWICE: typeof EXPANSIONS = {
-  native_batch_norm: EXPANSIONS.native_batch_norm,
-  native_batch_norm_backward: EXPANSIONS.native_batch_norm_backward,
 };
 
 export type Where = "cpu" | "gpu" | "gpu, computed twice";
