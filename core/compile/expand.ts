@@ -46,14 +46,14 @@ const ON_GPU: typeof EXPANSIONS = {
     orNull(batchNormOfGpuBackward(...call)) ?? orNull(batchNormBackward(...call)),
 };
 
-export type Where = "cpu" | "gpu" | "gpu, computed twice";
-const BY_PLACE: Readonly<Record<Where, typeof EXPANSIONS>> = {
+export type ExpandedFor = "cpu" | "gpu" | "gpu, computed twice";
+const BY_PLACE: Readonly<Record<ExpandedFor, typeof EXPANSIONS>> = {
   cpu: EXPANSIONS,
   gpu: ON_GPU,
   "gpu, computed twice": ON_GPU_TWICE,
 };
 
-export function expanded(graph: Graph, where: Where = "cpu"): Graph {
+export function expanded(graph: Graph, where: ExpandedFor = "cpu"): Graph {
   const expansions = BY_PLACE[where];
   const known = graph.nodes.some((node) =>
     node.op === "call" && Object.hasOwn(EXPANSIONS, nameOfCall(node.schema))
