@@ -377,6 +377,11 @@ export function elapsedMs(from: Event, to: Event): number {
   return ms[0];
 }
 
+let tf32 = false;
+
+/** True where products and convolutions of fp32 take factors of TF32's ten bits. */
+export const computesInTf32 = (): boolean => tf32;
+
 /**
  * The switches are libtorch's global context. Deterministic is strict: an op that can't be refuses. With a
  * warning in its place attention would stay as it is.
@@ -384,6 +389,7 @@ export function elapsedMs(from: Event, to: Event): number {
 export function setNumerics(o: { tf32: boolean; deterministic: boolean; searchKernels: boolean }): void {
   const context = native.globalContext?.();
   if (!context) return; // a libtorch without these symbols keeps its own defaults
+  tf32 = o.tf32;
   native.setTf32CuBlas?.(context, o.tf32);
   native.setTf32CuDnn?.(context, o.tf32);
   native.setDeterministic?.(context, o.deterministic, false);

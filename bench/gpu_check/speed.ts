@@ -84,7 +84,11 @@ function commandOf(c: Context, spec: Spec, side: SideName): Command | string {
 }
 
 /** The last lines of a failure are its reason. */
-const reason = (error: unknown) => String(error).trim().split("\n").slice(-1).join().slice(0, 120);
+const reason = (error: unknown) => {
+  const lines = String(error).trim().split("\n");
+  return (/Error: (.*)/.exec(lines.findLast((line) => /^\S*error\S*: /.test(line)) ?? "")?.[1] ??
+    lines.at(-1)!).slice(0, 160);
+};
 
 /** Each side in turn; why a side can't run goes to `missing`. Ours must. */
 async function beginAll(c: Context, spec: Spec, running: Map<SideName, Contestant>) {

@@ -62,7 +62,7 @@ function prepare(spec: Spec, asked: string, deterministic: boolean): { train: Tr
   const loss = createLoss(config.training, facts);
   manualSeed(0n);
   const model = createModel(config.model, facts, loss.outputs);
-  const arena = packParameters(model.root.namedParameters(), device, true);
+  const arena = packParameters(model.root.namedParameters(), device, spec.way !== "fast");
   for (const [, buffer] of model.root.namedBuffers()) {
     if (device !== "cpu") buffer.replaceWith(toDevice(buffer, device));
   }

@@ -19,7 +19,7 @@ import type { Mode, Plans, Recorded } from "./compiled_plans.ts";
 
 /** Shares of a parameter's gradient, and of the whole one, by which a gradient may differ. */
 const BOUND = 1e-3, NOISE = 1e-5;
-/** In bf16, whose numbers are good to 4e-3, and in which libtorch rounds sums on the way. */
+/** In bf16, whose numbers are good to 4e-3, and in which libtorch rounds sums on the way; TF32 and fp16 are good to 5e-4. */
 const HALF = { bound: 5e-2, noise: 5e-3 };
 /**
  * Among a convolution's many values one may be so close to ReLU's corner, or to another one of a pool's window, that
@@ -34,7 +34,7 @@ interface How {
   readonly mode: Mode;
   /** Weights were moved: `atOtherWeights`. */
   readonly moved?: boolean;
-  /** Some of it is computed in bf16. */
+  /** Some of it is computed in bf16, fp16 or TF32. */
   readonly half: boolean;
 }
 

@@ -4,6 +4,7 @@
 import { returnFreedMemory } from "../../ffi/libc.ts";
 import { add, constant, fill_, uninitialised, zero_ } from "../../ffi/make.ts";
 import { noGrad } from "../../ffi/autograd.ts";
+import { computesInTf32 } from "../../ffi/cuda.ts";
 import { withoutDropping } from "../../ffi/dropping.ts";
 import { bernoulli_, clone, copy_ } from "../../ffi/ops.ts";
 import { record, type Recording } from "../../ffi/trace.ts";
@@ -203,7 +204,7 @@ export function openCompiledPass(
   ): { readonly hides: boolean } | null => {
     const judged = uncounted(plans, () => {
       draw(p, plans, false);
-      const how = { mode, half: p.cast !== null, moved };
+      const how = { mode, half: inHalf(p), moved };
       return judgeSafely(() => judge(plans, arena, gradient, recorded, how));
     });
     if (judged.wrong === null) {
@@ -361,7 +362,7 @@ export function openCompiledPass(
           plans,
           arena,
           { ...given, weight },
-          { mode, half: p.cast !== null },
+          { mode, half: inHalf(p) },
           () => draw(p, plans),
         ),
     );
@@ -426,6 +427,9 @@ function uncounted<R>({ lowered: { written } }: Plans, body: () => R): R {
   for (const t of statistics) t.free();
   return result;
 }
+
+/** TF32 rounds a product's factors as fp16 does. */
+const inHalf = ({ cast, onGpu }: Pass): boolean => cast !== null || onGpu && computesInTf32();
 
 /** Gradients are compared at a scale at which few overflow in fp16; the scaler's is found in the first steps. */
 const CALM = 1024;
