@@ -2,6 +2,9 @@ import { assert, assertEquals } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
 import { asUserError } from "../../../core/train/device.ts";
 import { NativeError } from "../../../ffi/errors.ts";
+import { open } from "../models/native.ts";
+
+open(); // sentences have the words of its backend
 
 /** What libtorch says of devices that fail, as seen on an H100 and in its sources. */
 const FAILURES = [
