@@ -15,11 +15,16 @@
 
 set -euo pipefail
 
-# Nodes of another architecture than the one that submits can't run its executable.
+# Nodes of another architecture than the one that submits need another executable.
+hpctrain=./hpctrain
 if [[ $(uname -m) != x86_64 ]]; then
-  echo "This node is $(uname -m), and the executable of this job is for x86_64. Ask for nodes that are x86_64" \
-    "(--partition, --constraint), or make this script with an executable for $(uname -m)." >&2
-  exit 7
+  hpctrain+=-$(uname -m)
+  if ! command -v "$hpctrain" >/dev/null; then
+    echo "This node is $(uname -m), and the executable of this job is for x86_64. Put the one for $(uname -m) beside it," \
+      "as $hpctrain, or ask for nodes that are x86_64 (--partition, --constraint)." >&2
+    exit 7
+  fi
+  echo "This node is $(uname -m): the job runs $hpctrain."
 fi
 
 # The program reserves 33 GiB of address space (which is no memory) before it runs.
@@ -81,7 +86,7 @@ if [[ -n ${GPUS:-} ]]; then refuse "GPUS=$GPUS, and this job has none: unset it,
 code=0
 srun --export=ALL --nodes="$nodes" --ntasks="$((nodes * tasks))" --ntasks-per-node="$tasks" \
   --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 \
-  ./hpctrain generate-data --data-type des --samples 100000 --out des "$@" || code=$?
+  "$hpctrain" generate-data --data-type des --samples 100000 --out des "$@" || code=$?
 
 # 75: it stopped on request, with a checkpoint to go on from.
 if [[ -s $HPCTRAIN_ENDED ]]; then echo "Not going back to the queue: $(<"$HPCTRAIN_ENDED")."

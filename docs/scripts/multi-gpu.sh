@@ -18,11 +18,16 @@
 
 set -euo pipefail
 
-# Nodes of another architecture than the one that submits can't run its executable.
+# Nodes of another architecture than the one that submits need another executable.
+hpctrain=./hpctrain
 if [[ $(uname -m) != x86_64 ]]; then
-  echo "This node is $(uname -m), and the executable of this job is for x86_64. Ask for nodes that are x86_64" \
-    "(--partition, --constraint), or make this script with an executable for $(uname -m)." >&2
-  exit 7
+  hpctrain+=-$(uname -m)
+  if ! command -v "$hpctrain" >/dev/null; then
+    echo "This node is $(uname -m), and the executable of this job is for x86_64. Put the one for $(uname -m) beside it," \
+      "as $hpctrain, or ask for nodes that are x86_64 (--partition, --constraint)." >&2
+    exit 7
+  fi
+  echo "This node is $(uname -m): the job runs $hpctrain."
 fi
 
 # The program reserves 33 GiB of address space (which is no memory) before it runs.
@@ -89,7 +94,7 @@ fi
 code=0
 srun --export=ALL --nodes="$nodes" --ntasks="$((nodes * tasks))" --ntasks-per-node="$tasks" \
   --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 \
-  ./hpctrain train --preset multi-gpu --config run.yaml "$@" || code=$?
+  "$hpctrain" train --preset multi-gpu --config run.yaml "$@" || code=$?
 
 # 75: it stopped on request, with a checkpoint to go on from.
 if [[ -s $HPCTRAIN_ENDED ]]; then echo "Not going back to the queue: $(<"$HPCTRAIN_ENDED")."

@@ -18,11 +18,16 @@ module load openmpi || exit 7
 
 set -euo pipefail
 
-# Nodes of another architecture than the one that submits can't run its executable.
+# Nodes of another architecture than the one that submits need another executable.
+hpctrain=./hpctrain
 if [[ $(uname -m) != x86_64 ]]; then
-  echo "This node is $(uname -m), and the executable of this job is for x86_64. Ask for nodes that are x86_64" \
-    "(--partition, --constraint), or make this script with an executable for $(uname -m)." >&2
-  exit 7
+  hpctrain+=-$(uname -m)
+  if ! command -v "$hpctrain" >/dev/null; then
+    echo "This node is $(uname -m), and the executable of this job is for x86_64. Put the one for $(uname -m) beside it," \
+      "as $hpctrain, or ask for nodes that are x86_64 (--partition, --constraint)." >&2
+    exit 7
+  fi
+  echo "This node is $(uname -m): the job runs $hpctrain."
 fi
 
 # The program reserves 33 GiB of address space (which is no memory) before it runs.
@@ -79,7 +84,7 @@ export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_po
 code=0
 mpiexec --hostfile "$hostfile" -n "$((nodes * tasks))" \
   env "${environment[@]}" \
-  ./hpctrain train --preset cpu-cluster --config run.yaml "$@" || code=$?
+  "$hpctrain" train --preset cpu-cluster --config run.yaml "$@" || code=$?
 rm -f -- "$hostfile"
 
 # 75: it stopped on request, with a checkpoint to go on from.

@@ -47,15 +47,24 @@ export const ADDRESSES = [
   "fi",
 ];
 
-/** Without it every rank ends with "exec format error". The names are the kernel's, which Deno's are too. */
-export function architecture({ made: { architecture: own } }: ScriptJob): string[] {
+/**
+ * Without it every rank ends with "exec format error". The names are the kernel's, which Deno's and those of what
+ * scripts/build makes are too.
+ */
+export function architecture({ made: { architecture: own }, program: [file, ...rest] }: ScriptJob): string[] {
+  if (rest.length > 0) return []; // run from its sources by a Deno of the node's own
   return [
     "",
-    "# Nodes of another architecture than the one that submits can't run its executable.",
+    "# Nodes of another architecture than the one that submits need another executable.",
+    `hpctrain=${quote(file)}`,
     `if [[ $(uname -m) != ${own} ]]; then`,
-    `  echo "This node is $(uname -m), and the executable of this job is for ${own}. Ask for nodes that are ${own}" \\`,
-    `    "(--partition, --constraint), or make this script with an executable for $(uname -m)." >&2`,
-    "  exit 7",
+    "  hpctrain+=-$(uname -m)",
+    '  if ! command -v "$hpctrain" >/dev/null; then',
+    `    echo "This node is $(uname -m), and the executable of this job is for ${own}. Put the one for $(uname -m) beside it," \\`,
+    `      "as $hpctrain, or ask for nodes that are ${own} (--partition, --constraint)." >&2`,
+    "    exit 7",
+    "  fi",
+    '  echo "This node is $(uname -m): the job runs $hpctrain."',
     "fi",
   ];
 }
@@ -136,10 +145,12 @@ export const ENDED = [
 ];
 
 export function command(job: ScriptJob, starter: readonly string[]): string[] {
-  const own = quoteLines([...job.program, ...job.words, ...(job.overrides.length > 0 ? [ARGS] : [])]);
+  const program = job.program.length > 1 ? job.program : [PROGRAM];
+  const own = quoteLines([...program, ...job.words, ...(job.overrides.length > 0 ? [ARGS] : [])]);
   return ["code=0", `${starter.join(" \\\n  ")} \\\n  ${own} || code=$?`];
 }
 
+const PROGRAM = { shell: '"$hpctrain"' } as const; // by `architecture`
 const ARGS = { shell: '"$@"' } as const;
 
 /** Writes `for name in A B C; do` on as many lines as it takes. */

@@ -1,5 +1,6 @@
 // Tells what a job has from its site, and what was typed instead.
 import { askProgram } from "../../ranks/job/scheduler.ts";
+import { programAsCalled } from "../../base/shell.ts";
 import { UserError } from "../../base/errors.ts";
 import { ADDED, settingsOfSite, siteNode, siteOfHere } from "../../settings/sites.ts";
 import { readSetting } from "../../settings/settings.ts";
@@ -32,8 +33,8 @@ export function siteLines(
     ...typed.map((path) => `  not ${path}: ${shown(readSetting(config, path))} (${originText(path)})`),
     ...(foreign
       ? [
-        `  Its nodes are ${node.architecture}, and this executable is for ${architecture}: make the script there, with one for ` +
-        `${node.architecture}, or the job ends at once.`,
+        `  Its nodes are ${node.architecture}, and this executable is for ${architecture}: put the one for ${node.architecture} ` +
+        `beside it, as ${programAsCalled()}-${node.architecture}, or the job ends at once.`,
       ]
       : []),
     ...site.notes.map((note) => `  ${note}`),

@@ -200,5 +200,8 @@ Deno.test("on a node of another architecture the script ends before a rank start
     const said = [...Deno.readDirSync(logs)].map(({ name }) => Deno.readTextFileSync(`${logs}/${name}`)).join(
       "",
     );
-    assertMatch(said, /^This node is riscv64, and the executable of this job is for \w+\. Ask for nodes /m);
+    assertMatch(
+      said,
+      /^This node is riscv64, and the executable of this job is for \w+\. Put the one for riscv64 beside it, as /m,
+    );
   }));

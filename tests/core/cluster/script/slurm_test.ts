@@ -301,16 +301,30 @@ Deno.test("a limit of the address space is raised as far as it may be, and where
     );
   }));
 
-Deno.test("on a node of another architecture the script ends before srun, with a sentence that names both", () =>
-  stubbed(async (run) => {
+Deno.test("on a node of another architecture a job runs the executable that lies beside, or ends before srun with a sentence", () =>
+  inPlace(async ({ stub, run, folder }) => {
+    const program = [stub("hpctrain")];
     for (const [node, own] of [["aarch64", "x86_64"], ["x86_64", "aarch64"]]) {
       const made = { ...JOB.made, architecture: own };
-      const on = (name: string) => ({ made, site: { ...JOB.site, setup: [`uname() { echo ${name}; }`] } });
-      const other = await run(on(node));
+      const on = (name: string) =>
+        run(
+          renderSlurm({ ...JOB, program, made, site: { ...JOB.site, setup: [`uname() { echo ${name}; }`] } }),
+        );
+      const other = await on(node);
       assertEquals([other.code, other.words], [7, []]);
-      const sentence = `This node is ${node}, and the executable of this job is for ${own}. Ask for nodes `;
-      assertMatch(other.said, new RegExp(`^${sentence}.* an executable for ${node}\\.$`, "m"));
-      const same = await run(on(own));
+      const sentence =
+        `This node is ${node}, and the executable of this job is for ${own}. Put the one for ${node} beside it,`;
+      assertStringIncludes(
+        other.said,
+        `${sentence} as ${folder}/hpctrain-${node}, or ask for nodes that are ${own} `,
+      );
+      const same = await on(own);
       assertEquals([same.code, same.words.length > 0], [0, true], same.said);
+      const beside = stub(`hpctrain-${node}`);
+      Deno.removeSync(program[0]);
+      const found = await on(node);
+      assertEquals([found.code, found.words.length > 0], [0, true], found.said);
+      assertStringIncludes(found.said, `This node is ${node}: the job runs ${beside}.`);
+      stub("hpctrain");
     }
   }));
