@@ -27,11 +27,14 @@ Deno.test("settings come out as on x86-64: presets, a file, the environment, fla
     }
   }));
 
-Deno.test("a job script of the executable for aarch64 asks for such nodes, and ends on others", () =>
+Deno.test("a job script of the executable for aarch64 runs it on such nodes, and the one beside it on others", () =>
   inTemp(async (cwd) => {
     const { stdout } = await done(ARM, ["sbatch", "--preset=cpu-cluster"], { cwd });
     assertMatch(stdout, /^if \[\[ \$\(uname -m\) != aarch64 \]\]; then$/m);
-    assertMatch(stdout, /the executable of this job is for aarch64\. Ask for nodes that are aarch64/);
+    assertMatch(
+      stdout,
+      /the executable of this job is for aarch64\. Put the one for \$\(uname -m\) beside it,/,
+    );
   }));
 
 Deno.test("doctor names the machine, and finds its libtorch", () =>
