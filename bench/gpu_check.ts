@@ -62,8 +62,8 @@ const facts: Check = {
 };
 
 const USAGE =
-  "Usage: scripts/gpu-check [--device cuda|cpu] [--quick] [--only WORDS] [--slice MINUTES] [--afresh] " +
-  "[--out FOLDER]";
+  "Usage: scripts/gpu-check [--device cuda|cpu] [--quick] [--only WORDS] [--slice MINUTES] [--jobs N] " +
+  "[--afresh] [--out FOLDER]";
 const root = new URL("..", import.meta.url).pathname;
 
 interface CheckFlags {
@@ -72,6 +72,8 @@ interface CheckFlags {
   only: string;
   /** No check begins after so many minutes. */
   slice: number;
+  /** So many checks run beside one another, where they measure nothing. */
+  jobs: number;
   /** An earlier run's findings count no longer. */
   afresh: boolean;
   /** The folder of the results; a CPU's, a rehearsal's and a selection's are only written where one is named. */
@@ -89,6 +91,7 @@ function parse(args: readonly string[]): CheckFlags {
     quick: false,
     only: "",
     slice: Infinity,
+    jobs: 1,
     afresh: false,
     out: null,
   };
@@ -102,7 +105,9 @@ function parse(args: readonly string[]): CheckFlags {
       if (word === "--device" && (value === "cuda" || value === "cpu")) flags.device = value;
       else if (word === "--only" && value) flags.only = value;
       else if (word === "--slice" && Number(value) > 0) flags.slice = Number(value);
-      else if (word === "--out" && value) flags.out = value;
+      else if (word === "--jobs" && Number.isInteger(Number(value)) && Number(value) > 0) {
+        flags.jobs = Number(value);
+      } else if (word === "--out" && value) flags.out = value;
       else leave(EXIT.usage, `gpu-check does not know ${[word, value].join(" ").trim()}. ${USAGE}`);
     }
   }
@@ -174,6 +179,8 @@ const context: Context = {
   device,
   libtorch,
   quick: flags.quick,
+  jobs: flags.jobs,
+  left: () => checks.filter((check) => !isDone(check)).map(({ name }) => name),
   folder,
   program: openProgram(folder, libtorch),
   python: await pythonWithTorch(device),
@@ -190,7 +197,9 @@ const checks = [
   ...transfers,
   ...speed(flags.quick, device === "cpu" ? 0 : cudaMemory().total / 2 ** 30),
 ]
-  .filter((check) => !(check.gpuOnly && device === "cpu") && check.name.includes(flags.only));
+  .filter((check) =>
+    !(check.gpuOnly && device === "cpu") && flags.only.split("|").some((words) => check.name.includes(words))
+  );
 if (checks.length === 0) leave(EXIT.usage, `gpu-check has no check whose name has "${flags.only}" in it.`);
 
 // Others repeat the command, for which a slice and the folder of the results are nothing.
@@ -211,15 +220,37 @@ if (earlier !== null) console.log(`${rows.length} checks are done already; --afr
 
 const isDone = ({ name }: Check) => rows.some((row) => row.name === name);
 function write(begun: Results["begun"] = null): Results {
-  const left = checks.filter((check) => !isDone(check)).map(({ name }) => name);
+  const left = context.left();
   const date = new Date().toISOString().slice(0, 10);
   const found = { ...subject, date, machine: machine(), rows, left, begun };
   if (flags.out !== null) writeFound(flags.out, found);
   return found;
 }
 
+/** Each of `jobs` turns takes the next check until none is left, with a process of its own for its runs. */
+async function runBeside(queue: Check[]): Promise<void> {
+  const turn = async (number: number) => {
+    const own = openProgram(join(folder, `${number}`), libtorch);
+    try {
+      for (let check = queue.shift(); check !== undefined; check = queue.shift()) {
+        if (context.elapsed() > 60 * flags.slice) return;
+        rows.push(await attempt(check, { ...context, folder: own.folder, program: own }));
+        tell(rows.at(-1)!);
+        write();
+      }
+    } finally {
+      await own.rest();
+    }
+  };
+  await Promise.all(Array.from({ length: flags.jobs }, (_, number) => turn(number)));
+}
+
 let ran = false; // each slice has one check at least
 try {
+  if (flags.jobs > 1) {
+    checks.find((check) => check.ahead !== undefined && !isDone(check))?.ahead!(context);
+    await runBeside(checks.filter((check) => check.beside && !isDone(check)));
+  }
   for (const check of checks) {
     if (isDone(check)) continue;
     if (ran && context.elapsed() > 60 * flags.slice) break;

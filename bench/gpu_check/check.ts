@@ -16,6 +16,10 @@ export interface Context {
   readonly libtorch: Libtorch;
   /** The rehearsal: few steps and small shapes. What only a real GPU shows (times, its roundings) is not judged. */
   readonly quick: boolean;
+  /** So many checks may run beside one another where nothing is measured; 1: each has the device to itself. */
+  readonly jobs: number;
+  /** The names of the checks that have yet to run. */
+  left(): readonly string[];
   /** A folder of this run's own. */
   readonly folder: string;
   /** A Python whose torch computes on this device, to compare with; null where there is none. */
@@ -40,6 +44,10 @@ export interface Check {
   readonly gpuOnly?: boolean;
   /** It measures: no other process of ours may be on the device. */
   readonly alone?: boolean;
+  /** It is processes of its own that measure nothing: with `--jobs` others may run beside it. */
+  readonly beside?: boolean;
+  /** With `--jobs`: begins what takes long to begin, before the first check runs. */
+  ahead?(c: Context): void;
   run(c: Context): Outcome | Promise<Outcome>;
 }
 

@@ -15,6 +15,7 @@ const deviceFlag = (c: Context) => c.device === "cpu" ? "cpu" : "cuda";
 
 const acrossDevices = (name: string, from: (c: Context) => string, to: (c: Context) => string): Check => ({
   name,
+  beside: true,
   async run(c) {
     const folder = name.replaceAll(" ", "-");
     const trained = await hpctrain(c, folder, "--preset", "debug", "--device", from(c));
@@ -30,6 +31,7 @@ const acrossDevices = (name: string, from: (c: Context) => string, to: (c: Conte
 
 const sameBits: Check = {
   name: "--deterministic gives the same bits twice",
+  beside: true,
   async run(c) {
     const models = c.quick ? ["mlp"] : Object.keys(SMALL);
     const different: string[] = [];

@@ -2,7 +2,7 @@
 // page and the section of docs/benchmarks.md that are made from it.
 import { join } from "@std/path";
 import { table, writeSection } from "../report.ts";
-import { type SideName, SIDES, type StepTime } from "./speed.ts";
+import { gibOf, type SideName, SIDES, type StepTime } from "./speed.ts";
 
 export interface Row {
   readonly name: string;
@@ -108,14 +108,16 @@ export function sectionOf({ command, device, libtorch, date, rows }: Results): s
       const ms = medians[side];
       if (ms === undefined) return "";
       const ratio = medians.eager === undefined ? "" : ` (${(medians.eager / ms).toFixed(2)}x)`;
-      return `${ms.toFixed(3)} ms${ratio}, ${(beginnings[side]!.memory / 2 ** 30).toFixed(2)} GiB`;
+      return [`${ms.toFixed(3)} ms${ratio}`, ...gibOf(beginnings[side]!.memory)].join(", ");
     }),
   ]);
   const starts = steps.map(({ spec, beginnings }) => [
     spec.title,
     ...sides.map((side) => {
       const began = beginnings[side];
-      return began === undefined ? "" : `${began.first.toFixed(1)} s, ${began.warm.toFixed(1)} s`;
+      return began === undefined || began.memory === null
+        ? ""
+        : `${began.first.toFixed(1)} s, ${began.warm.toFixed(1)} s`;
     }),
   ]);
   const gpt = steps.find(({ tokensPerSecond }) => tokensPerSecond !== undefined);

@@ -58,17 +58,17 @@ const FULL: readonly Spec[] = [
   {
     ...images,
     title: "cosmo-cnn, N x 1 x 64 x 64",
-    ...{ model: "cosmo-cnn", batch: 32, size: 64, channels: 1, width: 32, outputs: 5, steps: 300 },
+    ...{ model: "cosmo-cnn", batch: 32, size: 64, channels: 1, width: 32, outputs: 5, steps: 100 },
   },
   {
     ...images,
     title: "simple-convnet, N x 1 x 28 x 28",
-    ...{ model: "simple-convnet", batch: 64, size: 28, channels: 1, width: 0, outputs: 10, steps: 300 },
+    ...{ model: "simple-convnet", batch: 64, size: 28, channels: 1, width: 0, outputs: 10, steps: 100 },
   },
   {
     ...images,
     title: "MLP 7-128-128-1, batch N",
-    ...{ model: "mlp", batch: 32, size: 0, channels: 0, width: 128, outputs: 1, steps: 1000 },
+    ...{ model: "mlp", batch: 32, size: 0, channels: 0, width: 128, outputs: 1, steps: 300 },
   },
 ];
 

@@ -25,8 +25,8 @@ interface Beginning {
   /** Seconds from the start of its process until the first step was done, and until it was warm: captured, compiled. */
   readonly first: number;
   readonly warm: number;
-  /** Bytes: of the device, or resident on a CPU. */
-  readonly memory: number;
+  /** Bytes: of the device, or resident on a CPU; null where others began beside it, since the device tells all it holds. */
+  readonly memory: number | null;
   readonly loss: number;
 }
 
@@ -40,7 +40,8 @@ export interface StepTime {
   readonly mfu?: number;
 }
 
-const memoryOf = (c: Context, { device = 0, peak }: Round) => c.device === "cpu" ? peak : device;
+const memoryOf = (c: Context, { device = 0, peak }: Round) =>
+  c.device === "cpu" ? peak : c.jobs > 1 ? null : device;
 
 type Command = [program: string, args: string[]];
 
@@ -90,42 +91,57 @@ const reason = (error: unknown) => {
     lines.at(-1)!).slice(0, 160);
 };
 
-/** Each side in turn; why a side can't run goes to `missing`. Ours must. */
-async function beginAll(c: Context, spec: Spec, running: Map<SideName, Contestant>) {
-  const beginnings: Partial<Record<SideName, Beginning>> = {};
-  const missing: Partial<Record<SideName, string>> = {};
-  for (const side of Object.keys(SIDES) as SideName[]) {
+/** The sides of one comparison, warm. Why a side can't run is in `missing`. */
+interface Begun {
+  readonly running: Map<SideName, Contestant>;
+  readonly beginnings: Partial<Record<SideName, Beginning>>;
+  readonly missing: Partial<Record<SideName, string>>;
+}
+
+/** Each side in turn, or all at once. Ours must run. */
+async function beginAll(c: Context, spec: Spec): Promise<Begun> {
+  const begun: Begun = { running: new Map(), beginnings: {}, missing: {} };
+  let broken: unknown = null;
+  const beginSide = async (side: SideName) => {
     const command = commandOf(c, spec, side);
     if (typeof command === "string") {
-      missing[side] = command;
-      continue;
+      begun.missing[side] = command;
+      return;
     }
     try {
       const [contestant, beginning] = await begin(c, command);
-      running.set(side, contestant);
-      beginnings[side] = beginning;
+      begun.running.set(side, contestant);
+      begun.beginnings[side] = beginning;
     } catch (error) {
-      if (OURS.includes(side) && side !== "fast") throw error;
-      missing[side] = reason(error);
+      if (OURS.includes(side) && side !== "fast") broken ??= error;
+      begun.missing[side] = reason(error);
     }
-  }
-  return { beginnings, missing };
+  };
+  const sides = Object.keys(SIDES) as SideName[];
+  if (c.jobs > 1) await Promise.all(sides.map(beginSide));
+  else for (const side of sides) await beginSide(side);
+  if (broken === null) return begun;
+  await endAll(begun);
+  throw broken;
 }
 
-async function compare(c: Context, spec: Spec): Promise<StepTime> {
-  const running = new Map<SideName, Contestant>();
+const endAll = async ({ running }: Begun): Promise<void> => {
+  for (const contestant of running.values()) await contestant.end().catch(() => {});
+};
+
+async function compare(c: Context, spec: Spec, begun: Begun): Promise<StepTime> {
   const milliseconds: Partial<Record<SideName, number[]>> = {};
+  const { running, beginnings, missing } = begun;
   try {
-    const began = await beginAll(c, spec, running);
     if (!c.quick) { for (const contestant of running.values()) await contestant.round(spec.steps); } // not counted
     for (const [[side, contestant]] of turns(running, c.quick ? 1 : 5)) {
       const { seconds } = await contestant.round(spec.steps);
       (milliseconds[side] ??= []).push(seconds / spec.steps * 1e3);
     }
     const medians = Object.fromEntries(Object.entries(milliseconds).map(([side, ms]) => [side, median(ms)]));
-    return { spec, medians, ...began, ...tokens(c, spec, medians) };
+    return { spec, medians, beginnings, missing, ...tokens(c, spec, medians) };
   } finally { // a process left behind would keep its memory of the device
-    for (const contestant of running.values()) await contestant.end().catch(() => {});
+    await endAll(begun);
   }
 }
 
@@ -137,17 +153,44 @@ function tokens(c: Context, spec: Spec, { captured, plain }: StepTime["medians"]
   return { tokensPerSecond, ...(peak && { mfu: tokensPerSecond * gptFlops(spec) / (peak * 1e12) }) };
 }
 
-const stepTime = (spec: Spec): Check => ({
-  name: `step time: ${spec.title}`,
+const nameOf = ({ title }: Spec): string => `step time: ${title}`;
+
+/** What fills the device has its turn apart from the others, where it is not of the largest. */
+const ROOMY_GIB = 120;
+const fills = ({ model }: Spec): boolean => model === "resnet50" || model === "unet";
+
+/** With `--jobs` the sides of many comparisons begin together, and no round is timed before all are warm. */
+function openBeginnings(specs: readonly Spec[], gib: number): (c: Context, spec: Spec) => Promise<Begun> {
+  const begun = new Map<Spec, Promise<Begun>>();
+  return async (c, spec) => {
+    if (c.jobs === 1) return await beginAll(c, spec);
+    if (!begun.has(spec)) {
+      const together = specs.filter((one) =>
+        c.left().includes(nameOf(one)) && (gib >= ROOMY_GIB || fills(one) === fills(spec))
+      );
+      for (const one of together) begun.set(one, beginAll(c, one));
+    }
+    await Promise.allSettled(begun.values());
+    return await begun.get(spec)!;
+  };
+}
+
+export const gibOf = (bytes: number | null): string[] =>
+  bytes === null ? [] : [`${(bytes / 2 ** 30).toFixed(2)} GiB`];
+
+const stepTime = (spec: Spec, begin: ReturnType<typeof openBeginnings>): Check => ({
+  name: nameOf(spec),
   alone: true,
+  ahead: (c) => void begin(c, spec).catch(() => {}), // its turn tells
   async run(c) {
-    const found = await compare(c, spec);
+    const found = await compare(c, spec, await begin(c, spec));
     const { medians, beginnings, missing, tokensPerSecond, mfu } = found;
     const words = (Object.keys(beginnings) as SideName[]).map((side) => {
       const { first, warm, memory } = beginnings[side]!;
-      return `${SIDES[side]} ${medians[side]!.toFixed(3)} ms, ${
-        (memory / 2 ** 30).toFixed(2)
-      } GiB, first step after ${first.toFixed(1)} s, warm after ${warm.toFixed(1)} s`;
+      const beginning = memory === null
+        ? []
+        : [`first step after ${first.toFixed(1)} s`, `warm after ${warm.toFixed(1)} s`];
+      return [`${SIDES[side]} ${medians[side]!.toFixed(3)} ms`, ...gibOf(memory), ...beginning].join(", ");
     });
     if (tokensPerSecond) words.push(`${(tokensPerSecond / 1e3).toFixed(0)}k tokens/s`);
     if (mfu) words.push(`MFU ${(100 * mfu).toFixed(1)}%`);
@@ -174,8 +217,9 @@ const checkpointing: Check = {
       found.push(beginning);
     }
     const [without, with_] = found;
-    const same = without.loss === with_.loss, less = with_.memory > 0 && with_.memory < without.memory;
-    const [a, b] = [without.memory, with_.memory].map((bytes) => (bytes / 2 ** 20).toFixed(0));
+    const bytes = [without.memory ?? 0, with_.memory ?? 0];
+    const same = without.loss === with_.loss, less = bytes[1] > 0 && bytes[1] < bytes[0];
+    const [a, b] = bytes.map((bytes) => (bytes / 2 ** 20).toFixed(0));
     return {
       // A toy's activations hardly show in what is resident on a CPU.
       ok: same && (c.device === "cpu" ? judged(c, less) : less),
@@ -185,7 +229,7 @@ const checkpointing: Check = {
 };
 
 /** `gib`: the device's memory. */
-export const speed = (quick: boolean, gib: number): readonly Check[] => [
-  checkpointing,
-  ...(quick ? QUICK : fitted(gib)).map(stepTime),
-];
+export function speed(quick: boolean, gib: number): readonly Check[] {
+  const specs = quick ? QUICK : fitted(gib), begin = openBeginnings(specs, gib);
+  return [checkpointing, ...specs.map((spec) => stepTime(spec, begin))];
+}

@@ -132,6 +132,7 @@ async function fused(c: Context, name: string, flags: string, amp: Precision, pl
 const modelCheck = (name: string, flags: string): Check => ({
   name: `${name} in three precisions to the CPU's losses, captured and not, and compiled`,
   gpuOnly: true,
+  beside: true,
   async run(c) {
     const normed = NORMED.includes(name), own = normed && !c.quick ? `${flags} ${BATCHES}` : flags;
     const here = await train(c, `${name}-cpu`, `${own} --amp off ${WAYS.cpu}`);
@@ -225,6 +226,7 @@ function placeNet(c: Context, name: string): void {
 const featureCheck = (name: string, { flags, drawn, plain }: Feature): Check => ({
   name: `trained with ${name}`,
   gpuOnly: true,
+  beside: true,
   async run(c) {
     const at = name.replaceAll(/[^a-z0-9]+/gi, "-");
     placeNet(c, at);
@@ -252,6 +254,7 @@ const featureCheck = (name: string, { flags, drawn, plain }: Feature): Check => 
 const goingOn = (name: string, flags: string): Check => ({
   name: `a run that goes on is the unbroken run: ${name}`,
   gpuOnly: true,
+  beside: true,
   async run(c) {
     const own = `${flags} --train-samples 20 --scheduler constant --deterministic --device cuda`;
     const unbroken = await train(c, `whole-${name}`, `${own} --epochs 2`);
