@@ -1,5 +1,6 @@
 // Functions of CUDA C that the program writes itself: compiled by NVRTC or HIPRTC, kept in the cache, launched by the driver on
-// libtorch's current stream. What a launch reads and writes are slots of a table, as with machine_code.ts.
+// libtorch's current stream. Where NVRTC is not, the driver takes them as PTX. What a launch reads and writes are slots of a
+// table, as with machine_code.ts.
 import { createHash } from "node:crypto";
 import { join } from "../deps/path.ts";
 import { check, native, outAt, outI64 } from "./abi.ts";
@@ -13,6 +14,12 @@ import { alive, type Tensor } from "./tensor.ts";
 
 const driverCalls = {
   load: { name: "cuModuleLoadData", parameters: ["buffer", "buffer"], result: "i32" },
+  /** With lists of options and their values, each a word. */
+  loadText: {
+    name: "cuModuleLoadDataEx",
+    parameters: ["buffer", "buffer", "u32", "buffer", "buffer"],
+    result: "i32",
+  },
   function: { name: "cuModuleGetFunction", parameters: ["buffer", "u64", "buffer"], result: "i32" },
   launch: {
     name: "cuLaunchKernel",
@@ -41,7 +48,13 @@ export interface CudaKernels {
   free(): void;
 }
 
-/** Why there are none: this libtorch has no NVRTC, or that refuses the text. */
+/** The same functions in two languages. */
+export interface KernelText {
+  readonly cuda: string;
+  readonly ptx: () => string;
+}
+
+/** Why there are none: nobody compiles the text. */
 export interface NoKernels {
   readonly refused: "compiler";
   readonly why: string;
@@ -50,38 +63,35 @@ export interface NoKernels {
 /** More than any group has. */
 const MOST_ARGUMENTS = 64;
 
-let driver: Deno.DynamicLibrary<typeof driverCalls>["symbols"] | undefined;
+type Driver = Deno.DynamicLibrary<typeof driverCalls>["symbols"];
+let driver: Driver | undefined;
 let nvrtc: Nvrtc | null | undefined;
 
+interface Module {
+  readonly handle: bigint;
+  readonly bytes: number;
+}
+
 /** The functions of a text, for the current GPU. */
-export function loadKernels(text: string, names: readonly string[], slots: number): CudaKernels | NoKernels {
+export function loadKernels(
+  text: KernelText,
+  names: readonly string[],
+  slots: number,
+): CudaKernels | NoKernels {
   const backend = gpuBackend();
-  nvrtc ??= openNvrtc(backend);
-  if (nvrtc === null) {
-    return {
-      refused: "compiler",
-      why: `there is no ${backend.words.compiler} beside libtorch, which compiles CUDA C`,
-    };
-  }
   const cu = driver ??= Deno.dlopen(libraryNamed(backend.driver), namedBy(backend, driverCalls)).symbols;
-  let code: Uint8Array<ArrayBuffer>;
-  try {
-    code = compiled(nvrtc, text, gpuArchitecture());
-  } catch (error) {
-    if (!(error instanceof LibraryError)) throw error;
-    return { refused: "compiler", why: error.message };
-  }
+  const loaded = loadedModule(cu, text);
+  if (typeof loaded === "string") return { refused: "compiler", why: loaded };
+  const { handle: module, bytes } = loaded;
   const handle = new BigUint64Array(new ArrayBuffer(8)), out = new Uint8Array(handle.buffer);
   const ok = (answer: number, what: string) => {
     if (answer === 0) return;
-    const known = cu.errorText(answer, out) === 0 && handle[0] !== 0n;
-    const said = known
-      ? new Deno.UnsafePointerView(Deno.UnsafePointer.create(handle[0])!).getCString()
-      : `error ${answer}`;
-    throw new NativeError("CUDA kernel", what, `${backend.words.runtime} driver error: ${said}`);
+    throw new NativeError(
+      "CUDA kernel",
+      what,
+      `${backend.words.runtime} driver error: ${sentenceOf(cu, answer)}`,
+    );
   };
-  ok(cu.load(out, code), "load");
-  const module = handle[0];
   const functions = new Map(names.map((name) => {
     ok(cu.function(out, module, new TextEncoder().encode(`${name}\0`)), name);
     return [name, handle[0]];
@@ -93,7 +103,7 @@ export function loadKernels(text: string, names: readonly string[], slots: numbe
   places.forEach((_, i) => places[i] = first + BigInt(8 * i));
   const given = new Uint8Array(places.buffer);
   return {
-    bytes: code.length,
+    bytes,
     setSlot(slot, tensor, byteOffset = 0) {
       if (slot < 0 || slot >= slots) throw new Error(`internal: kernels have no slot ${slot}.`);
       check(native.dataPointer(alive(tensor, "setSlot"), outAt), "setSlot");
@@ -112,6 +122,62 @@ export function loadKernels(text: string, names: readonly string[], slots: numbe
       cu.unload(module);
     },
   };
+}
+
+/** By NVRTC, or by the driver where there is none or it refuses; or why by neither. */
+function loadedModule(cu: Driver, { cuda, ptx }: KernelText): Module | string {
+  const backend = gpuBackend(), { compiler } = backend.words;
+  nvrtc ??= openNvrtc(backend, Deno.env.get("HPCTRAIN_NVRTC") || undefined);
+  let why = `there is no ${compiler} beside libtorch, which compiles CUDA C`;
+  if (nvrtc !== null) {
+    try {
+      return loadedCode(cu, compiled(nvrtc, cuda, gpuArchitecture()));
+    } catch (error) {
+      if (!(error instanceof LibraryError)) throw error;
+      why = error.message;
+    }
+  }
+  if (backend.kind !== "cuda") return why;
+  const loaded = loadedText(cu, ptx());
+  return typeof loaded === "string" ? `${why}, and the driver could not compile PTX: ${loaded}` : loaded;
+}
+
+function loadedCode(cu: Driver, code: Uint8Array<ArrayBuffer>): Module {
+  const handle = new BigUint64Array(new ArrayBuffer(8));
+  const answer = cu.load(new Uint8Array(handle.buffer), code);
+  if (answer !== 0) {
+    throw new LibraryError(`the driver could not load machine code: ${sentenceOf(cu, answer)}`);
+  }
+  return { handle: handle[0], bytes: code.length };
+}
+
+/** The driver's numbers of its options: where it writes what is wrong, and how much room is there. */
+const ERROR_LOG = 5, ERROR_LOG_BYTES = 6;
+const MOST_LOG = 2048;
+
+function loadedText(cu: Driver, ptx: string): Module | string {
+  const handle = new BigUint64Array(new ArrayBuffer(8)), log = new Uint8Array(new ArrayBuffer(MOST_LOG));
+  const values = BigUint64Array.of(Deno.UnsafePointer.value(Deno.UnsafePointer.of(log)), BigInt(MOST_LOG));
+  const text = new TextEncoder().encode(`${ptx}\0`);
+  const answer = cu.loadText(
+    new Uint8Array(handle.buffer),
+    text,
+    values.length,
+    new Uint8Array(Int32Array.of(ERROR_LOG, ERROR_LOG_BYTES).buffer),
+    new Uint8Array(values.buffer),
+  );
+  if (answer === 0) return { handle: handle[0], bytes: text.length };
+  const said = new TextDecoder().decode(log).replace(/\0[^]*/, "").trim().split("\n")[0];
+  return [sentenceOf(cu, answer), said].filter(Boolean).join(": ");
+}
+
+/** The driver's words for an error. */
+function sentenceOf(cu: Driver, answer: number): string {
+  const text = new BigUint64Array(new ArrayBuffer(8));
+  const known = cu.errorText(answer, new Uint8Array(text.buffer)) === 0 && text[0] !== 0n;
+  return known
+    ? new Deno.UnsafePointerView(Deno.UnsafePointer.create(text[0])!).getCString()
+    : `error ${answer}`;
 }
 
 /** From the cache, if this text was compiled for such a GPU before. */

@@ -2,6 +2,7 @@
 // g++ compile. They run at once, late, and within captured steps, and train as libtorch's own kernels do.
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
+import { existsSync } from "node:fs";
 import { BACKENDS } from "../../ffi/gpu/backends.ts";
 import { eventsOf, inTemp, succeed } from "../integration/program.ts";
 import { CONVNET, GPT, MLP, SHORT, UNET } from "./cases.ts";
@@ -145,7 +146,33 @@ onStandin(
 );
 
 onStandin(
-  "a text that was compiled before comes from the cache, and a run without NVRTC goes op by op and says so",
+  "where there is no NVRTC the driver compiles PTX, and steps train as with CUDA C",
+  () =>
+    inTemp(async (cwd) => {
+      const cases = ["mlp", "gpt-bf16"], folder = await standin();
+      for (const name of cases) {
+        const run = async (way: string, more = {}) => {
+          const args = `${SHORT} ${CASES[name].flags} --device cuda --compile=fast --run-name ${name}-${way}`;
+          const env = { ...standinEnv(folder), HPCTRAIN_CACHE: join(cwd, way), ...more };
+          const { stdout } = await succeed(args.split(" "), { cwd, env });
+          assert(stdout.includes("Steps are compiled: "), stdout);
+          return stepsOf(cwd, `${name}-${way}`).map(({ loss }) => loss);
+        };
+        const losses = await run("cuda"), ours = await run("ptx", { HPCTRAIN_NVRTC: "/nowhere/libnvrtc.so" });
+        assert(losses.length > 3 && losses.length === ours.length, name);
+        ours.forEach((loss, i) =>
+          assert(
+            Math.abs(Number(loss) - Number(losses[i])) <= CASES[name].apart * Math.abs(Number(losses[i])),
+            `${name}, step ${i}: ${loss} and ${losses[i]}`,
+          )
+        );
+        assert(!existsSync(join(cwd, "ptx/kernels")), name);
+      }
+    }),
+);
+
+onStandin(
+  "a text that was compiled before comes from the cache, and a run whose text no compiler takes goes op by op and says so",
   () =>
     inTemp(async (cwd) => {
       const folder = await standin(), cache = join(cwd, "cache");
@@ -165,9 +192,9 @@ onStandin(
       assertEquals(
         eventsOf(cwd, "refused").filter(({ kind }) => kind === "warning").map(({ message }) => message),
         [
-          `Steps are not compiled: ${
-            BACKENDS[KIND].words.compiler
-          } could not compile CUDA C. They run op by op.`,
+          `Steps are not compiled: ${BACKENDS[KIND].words.compiler} could not compile CUDA C${
+            KIND === "hip" ? "" : ", and the driver could not compile PTX: an error of the stand-in"
+          }. They run op by op.`,
         ],
       );
     }),

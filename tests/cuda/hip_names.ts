@@ -27,6 +27,7 @@ export const HIP: readonly string[] = [
   "hipModuleGetFunction",
   "hipModuleLaunchKernel",
   "hipModuleLoadData",
+  "hipModuleLoadDataEx",
   "hipModuleUnload",
   "hipRuntimeGetVersion",
   "hipSetDevice",

@@ -8,37 +8,13 @@ int cuptiGetResultString(int code, const char **text) { (void)code; *text = "the
 int cuptiGetVersion(unsigned *version) { *version = 130200; return 0; }
 #endif
 #ifdef STANDIN_libnvrtc
-#include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-extern char **environ;
+#include "compiler.h"
 
-#ifdef STANDIN_HIP
-#define OF_COMPILER "-D__HIP__ "
-#else
-#define OF_COMPILER
-#endif
-enum { COMPILATION = 6, INTERNAL = 11 };
+enum { COMPILATION = 6 };
 typedef struct {
   char *text, *code, *log;
   size_t code_bytes;
 } Program;
-
-static char *read_file(const char *path, size_t *bytes) {
-  FILE *file = fopen(path, "rb");
-  *bytes = 0;
-  if (!file) return NULL;
-  fseek(file, 0, SEEK_END);
-  *bytes = ftell(file);
-  rewind(file);
-  char *content = calloc(1, *bytes + 1);
-  if (fread(content, 1, *bytes, file) != *bytes) *bytes = 0;
-  fclose(file);
-  return content;
-}
 
 /** No code of a real NVRTC, nor of another host.h, has this version: the program's cache knows them apart. */
 int nvrtcVersion(int *major, int *minor) {
@@ -74,28 +50,7 @@ int nvrtcDestroyProgram(Program **p) {
 }
 int nvrtcCompileProgram(Program *p, int count, const char **options) {
   (void)count, (void)options;
-  char folder[] = "/tmp/cuda-standin-XXXXXX", text[64], library[64], log[64];
-  char *script = getenv("CUDA_STANDIN_HOST");
-  if (!script || !mkdtemp(folder)) return INTERNAL;
-  snprintf(text, sizeof text, "%s/text.cu", folder);
-  snprintf(library, sizeof library, "%s/text.so", folder);
-  snprintf(log, sizeof log, "%s/log", folder);
-  FILE *file = fopen(text, "w");
-  if (!file) return INTERNAL;
-  fputs(p->text, file);
-  fclose(file);
-  char *command[] = {"env", "-u", "LD_LIBRARY_PATH", "sh", "-c", "exec sh \"$0\" \"$1\" \"$2\" " OF_COMPILER "2> \"$3\"",
-                     script, text, library, log, NULL};
-  pid_t child;
-  int status = 1;
-  if (posix_spawnp(&child, "env", NULL, NULL, command, environ) == 0) waitpid(child, &status, 0);
-  size_t bytes;
-  p->log = read_file(log, &bytes);
-  p->code = status == 0 ? read_file(library, &p->code_bytes) : NULL;
-  unlink(text);
-  unlink(library);
-  unlink(log);
-  rmdir(folder);
+  p->code = compiled_for_host(p->text, &p->code_bytes, &p->log);
   return p->code ? 0 : COMPILATION;
 }
 int nvrtcGetCUBINSize(Program *p, size_t *bytes) { *bytes = p->code_bytes; return 0; }

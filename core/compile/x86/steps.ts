@@ -76,7 +76,7 @@ export class Steps {
   readonly list: Step[] = [];
   readonly #known = new Map<string, Value>();
 
-  constructor(readonly printer: Printer) {}
+  constructor(readonly printer: Pick<Printer, "isa" | "repeated">) {}
 
   get isa(): Isa {
     return this.printer.isa;

@@ -1,10 +1,14 @@
 #!/bin/sh
-# CUDA C as a library of this host, for tests: host.sh TEXT LIBRARY [FLAGS of g++].
+# CUDA C, or PTX, as a library of this host, for tests: host.sh TEXT LIBRARY [FLAGS of g++].
 set -eu
-text=$1 library=$2
+text=$1 library=$2 here=$(dirname "$0")
 shift 2
+as_c() { cat "$text"; }
+if [ "$(head -c 8 "$text")" = .version ]; then
+  as_c() { printf '#include "%s/../ptx/ptx.h"\n' "$here"; awk -f "$here/../ptx/host.awk" "$text"; }
+fi
 {
-  printf '#include "%s/host.h"\n#line 1 "%s"\n' "$(dirname "$0")" "$(basename "$text")"
-  cat "$text"
-  sed -nE 's/^.*__global__ void .*[ ]([a-z_0-9]+)\(.*$/HOST(\1)/p' "$text"
+  printf '#include "%s/host.h"\n#line 1 "%s"\n' "$here" "$(basename "$text")"
+  as_c
+  as_c | sed -nE 's/^.*__global__ void .*[ ]([a-z_0-9]+)\(.*$/HOST(\1)/p'
 } | g++ -x c++ -std=c++17 -O1 -fPIC -shared -ffp-contract=off -fno-builtin -fvisibility=hidden "$@" -o "$library" -

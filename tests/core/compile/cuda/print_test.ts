@@ -3,20 +3,34 @@ import { BACKENDS } from "../../../../ffi/gpu/backends.ts";
 import { openNvrtc } from "../../../../ffi/nvrtc.ts";
 import { printCuda } from "../../../../core/compile/cuda/print.ts";
 import type { GroupKernel } from "../../../../core/compile/kernel.ts";
+import { ptxOf } from "../../../../core/compile/ptx/compiler.ts";
 import { readBytes, tensor } from "../../../../ffi/make.ts";
 import { toCopy } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { walk } from "../x86/harness.ts";
+import { wrongOps } from "../x86/each_op.ts";
 import { groupRuns } from "../x86/fuzz.ts";
 import { fuzzOnHost, onHost, runOnHost } from "./harness.ts";
-import { nvrtcOfPeer } from "./nvrtc_of_peer.ts";
+import { nvrtcOfPeer, ptxasOfPeer } from "./compilers_of_peer.ts";
 
 useLibtorch();
 
-onHost("40 random groups as CUDA C compute what libtorch computes and touch nothing else", () => {
-  assertEquals(fuzzOnHost(0, 40), []);
+onHost("random groups compute what libtorch computes and touch nothing else", (language) => {
+  assertEquals(fuzzOnHost(0, language === "PTX" ? 12 : 40, language), []);
 });
+
+onHost(
+  "each op is libtorch's, or nearer to the true value than its bound, with NaN and infinities",
+  (language) => {
+    const wrong = wrongOps((runs) => {
+      const cases = runs.map(({ group, slots }) => ({ kernels: [group], slots, atEnd: true }));
+      const run = runOnHost(cases, language);
+      return cases.map((one) => run(one).at(-1) as Float32Array);
+    });
+    assertEquals(wrong, []);
+  },
+);
 
 /** Rows that are normalised, and sums of their columns and of everything. */
 function normalised(rows: number, columns: number): GroupKernel {
@@ -44,37 +58,40 @@ function normalised(rows: number, columns: number): GroupKernel {
   };
 }
 
-onHost("rows of any length and number are summed by threads, warps or blocks, in one step or two", () => {
-  const shapes = [[900, 5], [2000, 33], [70, 1024], [3, 1028], [40, 2100], [1, 5000]];
-  const runs = shapes.map(([rows, columns]) => ({
-    kernels: [normalised(rows, columns)],
-    slots: [
-      Float32Array.from({ length: rows * columns }, (_, i) => Math.sin(i * 0.37) + i % 7),
-      new Float32Array(rows * columns),
-      new Float32Array(columns),
-      new Float32Array(1),
-    ],
-    atEnd: true,
-  }));
-  const run = runOnHost(runs);
-  for (const one of runs) {
-    const [rows, columns] = one.kernels[0].sizes, [x, y, sums, greatest] = run(one) as Float32Array[];
-    const wanted = new Float64Array(columns);
-    let worst = 0, most = -Infinity;
-    for (let i = 0; i < rows; i++) {
-      const row = x.subarray(i * columns, (i + 1) * columns);
-      const mean = row.reduce((sum, value) => sum + value, 0) / columns;
-      row.forEach((value, k) => {
-        worst = Math.max(worst, Math.abs(y[i * columns + k] - (value - mean)));
-        wanted[k] += y[i * columns + k];
-        most = Math.max(most, y[i * columns + k]);
-      });
+onHost(
+  "rows of any length and number are summed by threads, warps or blocks, in one step or two",
+  (language) => {
+    const shapes = [[900, 5], [2000, 33], [70, 1024], [3, 1028], [40, 2100], [1, 5000]];
+    const runs = shapes.map(([rows, columns]) => ({
+      kernels: [normalised(rows, columns)],
+      slots: [
+        Float32Array.from({ length: rows * columns }, (_, i) => Math.sin(i * 0.37) + i % 7),
+        new Float32Array(rows * columns),
+        new Float32Array(columns),
+        new Float32Array(1),
+      ],
+      atEnd: true,
+    }));
+    const run = runOnHost(runs, language);
+    for (const one of runs) {
+      const [rows, columns] = one.kernels[0].sizes, [x, y, sums, greatest] = run(one) as Float32Array[];
+      const wanted = new Float64Array(columns);
+      let worst = 0, most = -Infinity;
+      for (let i = 0; i < rows; i++) {
+        const row = x.subarray(i * columns, (i + 1) * columns);
+        const mean = row.reduce((sum, value) => sum + value, 0) / columns;
+        row.forEach((value, k) => {
+          worst = Math.max(worst, Math.abs(y[i * columns + k] - (value - mean)));
+          wanted[k] += y[i * columns + k];
+          most = Math.max(most, y[i * columns + k]);
+        });
+      }
+      const apart = sums.reduce((all, sum, k) => Math.max(all, Math.abs(sum - wanted[k])), 0);
+      assert(worst < 1e-5 && apart < 1e-3, `${rows} x ${columns}: ${worst}, ${apart}`);
+      assertEquals(greatest[0], most);
     }
-    const apart = sums.reduce((all, sum, k) => Math.max(all, Math.abs(sum - wanted[k])), 0);
-    assert(worst < 1e-5 && apart < 1e-3, `${rows} x ${columns}: ${worst}, ${apart}`);
-    assertEquals(greatest[0], most);
-  }
-});
+  },
+);
 
 /** Philox of 4 words in 10 rounds, as its authors wrote it. */
 function philox(counter: readonly number[], key: bigint): number[] {
@@ -100,7 +117,7 @@ Deno.test("the reference of random numbers has the vectors that its authors publ
 
 onHost(
   "random numbers of a group follow from key, draw, micro-batch and place, in whatever order it goes",
-  () => {
+  (language) => {
     const [rows, columns] = [24, 256], key = 0x123456789abcdn, draw = 3n, micro = 2;
     const table = (micro: number) => BigInt64Array.of(key, BigInt(micro), 2n, draw);
     const drawing = (strides: readonly number[], offset: number): GroupKernel => ({
@@ -120,7 +137,7 @@ onHost(
         atEnd: true,
       }))
     );
-    const run = runOnHost(runs);
+    const run = runOnHost(runs, language);
     runs.forEach((one, i) => {
       const [[row, column], offset] = ways[Math.floor(i / 2)];
       const own = run(one)[1] as Float32Array;
@@ -134,48 +151,51 @@ onHost(
   },
 );
 
-onHost("numbers of half precision are read and rounded as libtorch does, in fours and one by one", () => {
-  const given = Float32Array.of(
-    ...[0, -0, 1, -1.5, 65504, 65519.9, 65520, 1e-8, 2 ** -24, 2 ** -25, 3 * 2 ** -25, 1e-5, 1 + 2 ** -11],
-    ...[1 + 3 * 2 ** -11, 1 + 2 ** -8, 1 + 3 * 2 ** -8, 3.4e38, -Infinity, NaN, 0.1, 1 / 3],
-    ...Array.from({ length: 513 }, (_, i) => Math.sin(i) * 2 ** (i % 60 - 30)),
-  );
-  const n = given.length;
-  const through = (kind: "bf16" | "f16"): GroupKernel[] => [
-    {
-      ...{ kernel: "group", name: "to", sizes: [n] },
-      stages: [{
-        instructions: [{ op: "load", from: walk(0, [1]) }],
-        stores: [{ value: 0, to: walk(1, [1], 0, kind) }],
-        reductions: [],
-      }],
-    },
-    {
-      ...{ kernel: "group", name: "back", sizes: [n] },
-      stages: [{
-        instructions: [{ op: "load", from: walk(1, [1], 0, kind) }],
-        stores: [{ value: 0, to: walk(2, [1]) }],
-        reductions: [],
-      }],
-    },
-  ];
-  const halves = ["bf16", "f16"] as const;
-  const runs = halves.flatMap((kind) =>
-    [true, false].map((atEnd) => ({
-      kernels: through(kind),
-      slots: [given, new Uint8Array(2 * n), new Float32Array(n)],
-      atEnd,
-    }))
-  );
-  const run = runOnHost(runs);
-  runs.forEach((one, i) => {
-    const wanted = scope(() => {
-      const t = tensor(given);
-      return new Float32Array(readBytes(toCopy(toCopy(t, halves[i >> 1]), "f32")).buffer);
+onHost(
+  "numbers of half precision are read and rounded as libtorch does, in fours and one by one",
+  (language) => {
+    const given = Float32Array.of(
+      ...[0, -0, 1, -1.5, 65504, 65519.9, 65520, 1e-8, 2 ** -24, 2 ** -25, 3 * 2 ** -25, 1e-5, 1 + 2 ** -11],
+      ...[1 + 3 * 2 ** -11, 1 + 2 ** -8, 1 + 3 * 2 ** -8, 3.4e38, -Infinity, NaN, 0.1, 1 / 3],
+      ...Array.from({ length: 513 }, (_, i) => Math.sin(i) * 2 ** (i % 60 - 30)),
+    );
+    const n = given.length;
+    const through = (kind: "bf16" | "f16"): GroupKernel[] => [
+      {
+        ...{ kernel: "group", name: "to", sizes: [n] },
+        stages: [{
+          instructions: [{ op: "load", from: walk(0, [1]) }],
+          stores: [{ value: 0, to: walk(1, [1], 0, kind) }],
+          reductions: [],
+        }],
+      },
+      {
+        ...{ kernel: "group", name: "back", sizes: [n] },
+        stages: [{
+          instructions: [{ op: "load", from: walk(1, [1], 0, kind) }],
+          stores: [{ value: 0, to: walk(2, [1]) }],
+          reductions: [],
+        }],
+      },
+    ];
+    const halves = ["bf16", "f16"] as const;
+    const runs = halves.flatMap((kind) =>
+      [true, false].map((atEnd) => ({
+        kernels: through(kind),
+        slots: [given, new Uint8Array(2 * n), new Float32Array(n)],
+        atEnd,
+      }))
+    );
+    const run = runOnHost(runs, language);
+    runs.forEach((one, i) => {
+      const wanted = scope(() => {
+        const t = tensor(given);
+        return new Float32Array(readBytes(toCopy(toCopy(t, halves[i >> 1]), "f32")).buffer);
+      });
+      assertEquals(run(one)[2], wanted);
     });
-    assertEquals(run(one)[2], wanted);
-  });
-});
+  },
+);
 
 Deno.test("equal groups of other memory are one function", () => {
   const moved = (group: GroupKernel, by: number): GroupKernel => ({
@@ -210,7 +230,11 @@ const DROPPED: GroupKernel = {
   }],
 };
 
-const nvrtc = nvrtcOfPeer();
+const nvrtc = nvrtcOfPeer(), ptxas = ptxasOfPeer();
+const texts = (): string => {
+  const random = [0, 1].map((seed) => groupRuns(seed, seed === 0).full.kernel);
+  return printCuda([normalised(900, 5), normalised(40, 2100), DROPPED, ...random], () => true).text;
+};
 
 Deno.test({
   name: `NVRTC compiles the text for every kind of GPU that libtorch has kernels for${
@@ -219,13 +243,34 @@ Deno.test({
   ignore: nvrtc === null,
   sanitizeResources: false, // the library stays open
   fn() {
-    const { compile } = openNvrtc(BACKENDS.cuda, nvrtc!)!;
-    const random = [0, 1].map((seed) => groupRuns(seed, seed === 0).full.kernel);
-    const { text } = printCuda([normalised(900, 5), normalised(40, 2100), DROPPED, ...random], () => true);
+    const { compile } = openNvrtc(BACKENDS.cuda, nvrtc!)!, text = texts();
     for (const architecture of ["sm_80", "sm_90"]) {
       const code = compile(text, architecture);
       assertEquals(new TextDecoder().decode(code.subarray(1, 4)), "ELF");
     }
     assertThrows(() => compile("extern void broken(", "sm_80"), Error, "expected");
+  },
+});
+
+Deno.test({
+  name: `the compiler that drivers hold takes the PTX for every kind of GPU that libtorch has kernels for${
+    ptxas === null ? " (skipped: the peer has none)" : ""
+  }`,
+  ignore: ptxas === null,
+  fn() {
+    const file = Deno.makeTempFileSync({ suffix: ".ptx" });
+    const takes = (text: string, architecture: string) => {
+      Deno.writeTextFileSync(file, text);
+      const args = ["-arch", architecture, "-o", "/dev/null", file];
+      const { stderr } = new Deno.Command(ptxas!, { args }).outputSync();
+      return new TextDecoder().decode(stderr);
+    };
+    try {
+      const text = ptxOf(texts());
+      for (const architecture of ["sm_75", "sm_80", "sm_90"]) assertEquals(takes(text, architecture), "");
+      assert(takes(text.replace("fma.rn.f32", "fma.f33"), "sm_80").includes("error"));
+    } finally {
+      Deno.removeSync(file);
+    }
   },
 });

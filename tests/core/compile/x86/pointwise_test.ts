@@ -1,64 +1,20 @@
 import { assertEquals } from "@std/assert";
-import { POINTWISE, type Pointwise } from "../../../../core/compile/graph.ts";
-import {
-  type GroupKernel,
-  type Instruction,
-  VECTOR_FUNCTIONS,
-  type VectorKernel,
-} from "../../../../core/compile/kernel.ts";
+import { POINTWISE } from "../../../../core/compile/graph.ts";
+import { type GroupKernel, VECTOR_FUNCTIONS, type VectorKernel } from "../../../../core/compile/kernel.ts";
 import { isaOf } from "../../../../core/compile/x86/isa.ts";
-import { readBytes, tensor, toNumbers } from "../../../../ffi/make.ts";
-import { toCopy } from "../../../../ffi/ops.ts";
+import { readBytes, tensor } from "../../../../ffi/make.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { ISAS, runKernels, walk } from "./harness.ts";
-import { draws, SPECIAL, TORCH, ulpOf, ULPS } from "./torch_ops.ts";
+import { groupOf, type OpRun, wrongOps } from "./each_op.ts";
+import { draws, SPECIAL, TORCH } from "./torch_ops.ts";
 
 useLibtorch();
 
-/** Columns of arguments: all pairs of special numbers, and numbers of many sizes. */
-function argumentsOf(count: number): Float32Array[] {
-  const random = draws(count), rows: number[][] = [];
-  for (const a of SPECIAL) {
-    if (count === 1) rows.push([a]);
-    else for (const b of SPECIAL) rows.push(count === 2 ? [a, b] : [Math.sign(a) || 0, b, a]);
-  }
-  for (let i = 0; i < 4001; i++) {
-    rows.push(Array.from({ length: count }, () => (random() - 0.5) * 10 ** (random() * 8 - 5)));
-  }
-  return Array.from({ length: count }, (_, k) => Float32Array.from(rows, (row) => row[k]));
-}
-
-function groupOf(op: string, count: number, elements: number, exact = false): GroupKernel {
-  const loads = Array.from({ length: count }, (_, k): Instruction => ({ op: "load", from: walk(k, [1]) }));
-  const made: Instruction = { op, args: loads.map((_, k) => k) };
-  const stores = [{ value: count, to: walk(count, [1]) }];
-  const stage = { instructions: [...loads, made], stores, reductions: [] };
-  return { kernel: "group", name: op, sizes: [elements], stages: [stage], exact };
-}
-
 for (const isa of ISAS) {
   Deno.test(`each op of ${isa} is libtorch's, or nearer to the true value than its bound, with NaN and infinities`, () => {
-    const found: string[] = [];
-    for (const [op, count] of Object.entries(POINTWISE) as [Pointwise, number][]) {
-      if (op === "float") continue;
-      scope(() => {
-        const columns = argumentsOf(count), elements = columns[0].length;
-        const mine = runKernels([groupOf(op, count, elements)], isa, [...columns, new Float32Array(elements)])
-          .at(-1) as Float32Array;
-        const theirs = toNumbers(TORCH[op](...columns.map((column) => tensor(column))));
-        const truths = toNumbers(TORCH[op](...columns.map((column) => toCopy(tensor(column), "f64"))));
-        const bound = ULPS[op];
-        for (let i = 0; i < elements; i++) {
-          const at = () =>
-            `${op}(${columns.map((column) => column[i])}) = ${mine[i]}, not ${theirs[i]}, ${truths[i]}`;
-          if (mine[i] === theirs[i] || Number.isNaN(mine[i]) && Number.isNaN(theirs[i])) continue;
-          const error = Math.abs(mine[i] - truths[i]) / ulpOf(truths[i]);
-          if (bound === undefined || !(error <= bound)) found.push(`${at()}: ${error.toFixed(2)} ulp`);
-        }
-      });
-    }
-    assertEquals(found.slice(0, 20), []);
+    const run = ({ group, slots }: OpRun) => runKernels([group], isa, slots).at(-1) as Float32Array;
+    assertEquals(wrongOps((runs) => runs.map(run)), []);
   });
 
   Deno.test(`whole numbers and truth values are read by ${isa}, side by side and apart`, () => {
