@@ -379,7 +379,7 @@ class Compiler {
   #converted(value: Value, to: Type): Value {
     if ("fields" in value) return value;
     const { type, known } = value;
-    if (!isScalar(to)) return isPointer(to) && isPointer(type) ? value : this.#wrong();
+    if (!isScalar(to)) return isPointer(to) && isPointer(type) && to.to === type.to ? value : this.#wrong();
     if (!isScalar(type)) this.#wrong();
     if (type === to) return value;
     if (known !== undefined) return this.#knownAs(known, to);
@@ -511,6 +511,10 @@ class Compiler {
     const left = this.#as(a, type), right = this.#as(b, shifts ? "unsigned" : type);
     const known = this.#folded(sign, type, left, right);
     if (known) return known;
+    if ((sign === "/" || sign === "%") && typeof right.known === "bigint" && right.known > 0n) {
+      const whole = this.#quotient(left, type, right.known);
+      if (whole) return sign === "/" ? whole : this.#computed("-", left, this.#computed("*", whole, right));
+    }
     const { name, register } = kindOf(type), bits = REGISTERS[register];
     if (sign in COMPARED) {
       const how = sign === "!=" && isFloating(type) ? "neu" : COMPARED[sign];
@@ -518,6 +522,35 @@ class Compiler {
     }
     const instruction = (isFloating(type) ? OF_FLOATING : OF_WHOLE)[sign] ?? this.#wrong();
     return this.#made(type, instruction.replace("T", name).replace("B", bits), left.text, right.text);
+  }
+  /**
+   * A quotient by a known number as shifts, or as a product: the driver's compiler would compute with a reciprocal, even of a
+   * power of 2. Null for 64 bits and no such power.
+   */
+  #quotient(a: Plain, type: Scalar, by: bigint): Plain | null {
+    const bits = 8 * bytesOf(type), power = by.toString(2).length - 1;
+    const shifted = (of: Plain, count: number): Plain =>
+      count === 0 ? of : this.#computed(">>", of, this.#known(BigInt(count), "int"));
+    const bare = (of: Plain): Plain => ({
+      type: bits === 32 ? "unsigned" : "unsigned long long",
+      text: of.text,
+    });
+    const high = (name: string, factor: bigint): Plain =>
+      this.#made(type, `mul.hi.${name}`, a.text, String(BigInt.asIntN(32, factor)));
+    if (by === 1n) return a;
+    if (by === 1n << BigInt(power)) {
+      if (!isSigned(type)) return shifted(a, power);
+      const up = shifted(bare(shifted(a, bits - 1)), bits - power); // by - 1 where a is negative
+      return shifted(this.#computed("+", a, { type, text: up.text }), power);
+    }
+    if (bits !== 32) return null;
+    if (!isSigned(type)) {
+      const part = high("u32", ((1n << 32n) * ((2n << BigInt(power)) - by)) / by + 1n);
+      return shifted(this.#computed("+", part, shifted(this.#computed("-", a, part), 1)), power);
+    }
+    const { factor, shift } = reciprocal(by), product = high("s32", factor);
+    const whole = shifted(factor < 1n << 31n ? product : this.#computed("+", product, a), shift);
+    return this.#computed("+", whole, { type, text: shifted(bare(a), 31).text });
   }
   #folded(sign: string, type: Scalar, { known: a }: Plain, { known: b }: Plain): Plain | null {
     if (typeof a !== "bigint" || typeof b !== "bigint") return null;
@@ -892,4 +925,13 @@ class Compiler {
     this.#lines.push(text.replace(/%(\d)/g, (_, i) => places[Number(i)] ?? this.#wrong()));
     after.forEach((write) => write());
   }
+}
+
+/** a / by is a * factor / 2^(32 + shift), and 1 more where a is negative, for all a of 32 bits. */
+function reciprocal(by: bigint): { readonly factor: bigint; readonly shift: number } {
+  const most = (1n << 31n) - 1n - (1n << 31n) % by;
+  let shift = 0;
+  const rest = (): bigint => by - (1n << BigInt(32 + shift)) % by;
+  while (1n << BigInt(32 + shift) <= most * rest()) shift++;
+  return { factor: ((1n << BigInt(32 + shift)) + rest()) / by, shift };
 }

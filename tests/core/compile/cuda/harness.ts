@@ -39,11 +39,15 @@ export function onHost(name: string, fn: (language: Language) => void): void {
 type Function = (given: Uint8Array<ArrayBuffer>, blocks: number, threads: number) => void;
 
 /** The functions of a text by name. */
-function compiled(text: string, names: readonly string[]): Record<string, Function> {
+export function compiled(
+  text: string,
+  names: readonly string[],
+  language: Language,
+): Record<string, Function> {
   const folder = Deno.makeTempDirSync({ prefix: "cuda-text-" });
   try {
     const source = join(folder, "text.cu"), library = join(folder, "text.so");
-    Deno.writeTextFileSync(source, text);
+    Deno.writeTextFileSync(source, LANGUAGES[language](text));
     const { success, stderr } = new Deno.Command("sh", { args: [SCRIPT, source, library] }).outputSync();
     if (!success) throw new Error(new TextDecoder().decode(stderr).slice(0, 4000));
     const of = { parameters: ["buffer", "u32", "u32"], result: "void" } as const;
@@ -52,6 +56,16 @@ function compiled(text: string, names: readonly string[]): Record<string, Functi
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }
+}
+
+/** Its arguments are addresses. */
+export function launched(fn: Function, addresses: readonly bigint[], blocks: number, threads: number): void {
+  const values = new BigUint64Array(new ArrayBuffer(8 * addresses.length));
+  values.set(addresses);
+  const first = Deno.UnsafePointer.value(Deno.UnsafePointer.of(values));
+  const pointers = new BigUint64Array(new ArrayBuffer(8 * addresses.length));
+  addresses.forEach((_, i) => pointers[i] = first + BigInt(8 * i));
+  fn(new Uint8Array(pointers.buffer), blocks, threads);
 }
 
 export interface HostRun {
@@ -73,7 +87,7 @@ export function runOnHost(runs: readonly HostRun[], language: Language): (run: H
   });
   const [{ text }] = texts, prelude = text.slice(0, text.indexOf('extern "C"'));
   const names = texts.flatMap(({ functions }, i) => functions.map((name) => `${name}_run${i}`));
-  const functions = compiled(LANGUAGES[language]([prelude, ...renamed].join("\n")), names);
+  const functions = compiled([prelude, ...renamed].join("\n"), names, language);
   return (run) => {
     const at = runs.indexOf(run), { launches, scratch } = texts[at], { slots, atEnd } = run;
     const memory = slots.map((data, i) => guarded(i, data, atEnd));
@@ -84,12 +98,7 @@ export function runOnHost(runs: readonly HostRun[], language: Language): (run: H
         memory[slot].address + BigInt(((run.begins?.[slot] ?? 0) + offset) * BYTES[kind])
       );
       if (scratch) addresses.push(room.address);
-      const values = new BigUint64Array(new ArrayBuffer(8 * addresses.length));
-      values.set(addresses);
-      const first = Deno.UnsafePointer.value(Deno.UnsafePointer.of(values));
-      const pointers = new BigUint64Array(new ArrayBuffer(8 * addresses.length));
-      addresses.forEach((_, i) => pointers[i] = first + BigInt(8 * i));
-      functions[`${name}_run${at}`](new Uint8Array(pointers.buffer), blocks, threads);
+      launched(functions[`${name}_run${at}`], addresses, blocks, threads);
     }
     return slots.map((data, i) => copied(data, memory[i]));
   };

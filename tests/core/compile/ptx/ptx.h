@@ -59,6 +59,8 @@ FLOATING(f32, float) FLOATING(f64, double)
 THREE(fma_rn_f32, float, float, fmaf(a, b, c)) THREE(fma_rn_f64, double, double, fma(a, b, c))
 ONE(sqrt_rn_f32, float, float, sqrtf(a)) ONE(abs_f32, float, float, fabsf(a))
 ONE(neg_s32, uint32_t, uint32_t, -a) ONE(neg_s64, uint64_t, uint64_t, -a)
+static inline void mul_hi_u32(uint32_t &y, uint32_t a, uint32_t b) { y = (uint64_t)a * b >> 32; }
+static inline void mul_hi_s32(uint32_t &y, int32_t a, int32_t b) { y = (int64_t)a * b >> 32; }
 static inline void mad_wide_s32(uint64_t &y, int32_t a, int32_t b, uint64_t c) { y = (int64_t)a * b + c; }
 static inline void mad_wide_u32(uint64_t &y, uint32_t a, uint32_t b, uint64_t c) { y = (uint64_t)a * b + c; }
 static inline void mad_lo_s64(uint64_t &y, uint64_t a, uint64_t b, uint64_t c) { y = a * b + c; }
@@ -93,6 +95,7 @@ ONE(cvt_rni_f32_f32, float, float, rintf(a)) ONE(cvt_rmi_f32_f32, float, float, 
 ONE(cvt_rni_f64_f64, double, double, rint(a)) ONE(cvt_rni_s32_f32, uint32_t, float, whole<int32_t>(rintf(a)))
 ONE(cvt_rzi_s32_f32, uint32_t, float, whole<int32_t>(a)) ONE(cvt_rzi_s32_f64, uint32_t, double, whole<int32_t>(a))
 ONE(cvt_rzi_s64_f64, uint64_t, double, whole<int64_t>(a))
+ONE(cvt_rzi_u32_f32, uint32_t, float, whole<uint32_t>(a)) ONE(cvt_rzi_s64_f32, uint64_t, float, whole<int64_t>(a))
 ONE(cvt_rn_f32_s32, float, int32_t, a) ONE(cvt_rn_f32_u32, float, uint32_t, a) ONE(cvt_rn_f32_s64, float, int64_t, a)
 ONE(cvt_rn_f32_u64, float, uint64_t, a) ONE(cvt_rn_f64_s64, double, int64_t, a) ONE(cvt_rn_f64_s32, double, int32_t, a)
 ONE(cvt_f64_f32, double, float, a) ONE(cvt_rn_f32_f64, float, double, a)
