@@ -38,6 +38,7 @@ const viewOf = (address: bigint, bytes: number): Uint8Array =>
 /** The code and what it reads: core/compile/kernel.ts has it as Code. */
 export interface CodeToLoad {
   readonly bytes: Uint8Array;
+  readonly entries: readonly number[];
   readonly constants: Uint8Array;
   readonly constantsSlot: number;
   readonly scratchBytes: number;
@@ -47,7 +48,8 @@ export interface CodeToLoad {
 export interface MachineCode {
   /** The slot's memory is the tensor's, from this byte on. The tensor must outlive the code or be set anew. */
   setSlot(slot: number, tensor: Tensor, byteOffset?: number): void;
-  run(): void;
+  /** The function of this number. */
+  run(entry?: number): void;
   free(): void;
 }
 
@@ -87,15 +89,16 @@ export function loadCode(
   table[code.constantsSlot + 1] = memory + BigInt(scratchAt);
   addresses.forEach((address, i) => table[code.constantsSlot + 2 + i] = address);
   let freed = false;
+  const entries = code.entries.map((entry) => at + BigInt(entry));
   return {
     setSlot(slot, tensor, byteOffset = 0) {
       if (slot < 0 || slot >= code.constantsSlot) throw new Error(`internal: code has no slot ${slot}.`);
       check(native.dataPointer(alive(tensor, "setSlot"), outAt), "setSlot");
       table[slot] = BigInt.asUintN(64, outI64[0]) + BigInt(byteOffset);
     },
-    run() {
+    run(entry = 0) {
       if (freed) throw new Error("internal: freed machine code is run.");
-      bsearch(memory, memory, 1n, 8n, at);
+      bsearch(memory, memory, 1n, 8n, entries[entry]);
     },
     free() {
       if (freed) return;

@@ -7,6 +7,8 @@ import type { Half, Kind } from "./graph.ts";
 export interface Place {
   readonly slot: number;
   readonly offset: number;
+  /** Its number among those that differ between kernels that are written as one (core/compile/x86/alike.ts). */
+  readonly spot?: number;
 }
 
 /** How a loop walks through memory: elements from one step of each dimension to the next, 0 where it stands still. */
@@ -128,9 +130,11 @@ export type Kernel = GroupKernel | GemmKernel | BlasKernel | VectorKernel;
 
 export type Isa = "avx512" | "avx2";
 
-/** Position-independent; its one argument is the address of the table of slots, which symbols follow. */
+/** Position-independent functions; their one argument is the address of the table of slots, which symbols follow. */
 export interface Code {
   readonly bytes: Uint8Array;
+  /** Where the functions begin. */
+  readonly entries: readonly number[];
   /** Constants that it reads: one more slot, `constantsSlot`, has their address. */
   readonly constants: Uint8Array;
   readonly constantsSlot: number;

@@ -1,5 +1,5 @@
 // A plan that runs: machine code and calls of libtorch's ops in turn, on memory that is given once.
-import { loadCode, type MachineCode, type NoCode } from "../../ffi/machine_code.ts";
+import { loadCode, type MachineCode } from "../../ffi/machine_code.ts";
 import { timing } from "../../ffi/profile.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
 import { formatBytes } from "../base/format.ts";
@@ -13,8 +13,8 @@ import { place, type Placed } from "./place.ts";
 import { namesOf } from "./program.ts";
 import { chainOn } from "./proven.ts";
 import { Room } from "./room.ts";
-import { type Done, type PlanMemory, Runner, type Step } from "./runner.ts";
-import { printCode } from "./x86/print.ts";
+import { type Done, type PlanMemory, Runner, type Segment, type Step } from "./runner.ts";
+import { printFunctions } from "./x86/print.ts";
 
 export interface PlanOptions {
   readonly exact: boolean;
@@ -106,41 +106,43 @@ function stepsOf(
   device: Device,
   apart = false,
 ): Steps | NoPlan {
-  const steps: Step[] = [], at: number[] = [];
+  const steps: (Exclude<Step, Segment> | Omit<Segment, "code">)[] = [], at: number[] = [];
   const onGpu = options.isa === "cuda" ? openCuda(parts, slots.length, alignedIn(slots), device) : null;
   if (onGpu && "refused" in onGpu) return { lacks: onGpu.refused, name: onGpu.why };
-  let kernels: Kernel[] = [], codeBytes = onGpu?.bytes ?? 0, name = "";
-  const print = (): MachineCode | NoCode => {
-    if (options.isa === "cuda") return onGpu!.code(kernels);
-    const printed = printCode(kernels, options.isa, slots.length, options.threads);
-    codeBytes += printed.bytes.length;
-    return loadCode(printed);
-  };
-  const close = (): NoPlan | null => {
-    if (kernels.length === 0) return null;
-    const code = print();
-    if ("refused" in code) {
-      for (const step of steps) if ("code" in step) step.code.free();
-      return { lacks: code.refused, name: code.name };
-    }
-    steps.push({ code, name });
+  const functions: Kernel[][] = [];
+  let kernels: Kernel[] = [], name = "";
+  const close = () => {
+    if (kernels.length === 0) return;
+    steps.push({ name, entry: functions.push(kernels) - 1 });
     kernels = [];
-    return null;
   };
   for (const [i, part] of parts.entries()) {
     const ends = i < parts.length - 1 ? cuts.filter((cut) => cut.part === i) : [];
     const own = apart ? namesOf(part).join(" ") : "compiled";
     if (part.kernel === "call" || own !== name) {
-      const refusal = close();
-      if (refusal) return refusal;
+      close();
       name = own;
     }
     if (part.kernel !== "call") kernels.push(part), at.push(steps.length);
     if (part.kernel !== "call" && ends.length === 0) continue;
-    const refusal = close();
-    if (refusal) return refusal;
+    close();
     if (part.kernel === "call") at.push(steps.push(part) - 1);
     steps.push(...ends.slice(-1));
   }
-  return close() ?? { steps, at, codeBytes };
+  close();
+  const codes: MachineCode[] = [];
+  let codeBytes = onGpu?.bytes ?? 0;
+  if (onGpu) codes.push(...functions.map((kernels) => onGpu.code(kernels)));
+  else if (functions.length > 0) {
+    const printed = printFunctions(functions, options.isa as Isa, slots.length, options.threads);
+    const code = loadCode(printed);
+    if ("refused" in code) return { lacks: code.refused, name: code.name };
+    codeBytes = printed.bytes.length;
+    codes.push(code);
+  }
+  const loaded = steps.map((step): Step => {
+    if (!("entry" in step)) return step;
+    return onGpu ? { ...step, code: codes[step.entry], entry: 0 } : { ...step, code: codes[0] };
+  });
+  return { steps: loaded, at, codeBytes };
 }

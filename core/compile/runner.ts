@@ -37,6 +37,8 @@ export type Done = (block: number) => void;
 export interface Segment {
   readonly name: string;
   readonly code: MachineCode;
+  /** The code's function. */
+  readonly entry: number;
 }
 
 /** The gradients of this block and those behind it are whole. */
@@ -60,11 +62,11 @@ function lastUses({ parts, slots }: Placed, stepOf: readonly number[]): number[]
 }
 
 /** While ops are timed, so is code. */
-function runCode({ code, name }: Segment): void {
+function runCode({ code, entry, name }: Segment): void {
   const { hear } = timing;
-  if (hear === null) return code.run();
+  if (hear === null) return code.run(entry);
   const from = performance.now();
-  code.run();
+  code.run(entry);
   hear(name, from, performance.now());
 }
 
@@ -117,7 +119,7 @@ export class Runner {
     stepOf: readonly number[],
   ) {
     this.#ends = lastUses(placed, stepOf);
-    this.#codes = steps.flatMap((step) => "code" in step ? [step.code] : []);
+    this.#codes = [...new Set(steps.flatMap((step) => "code" in step ? [step.code] : []))];
     const users: Set<MachineCode>[] = placed.slots.map(() => new Set());
     placed.parts.forEach((part, i) => {
       const step = steps[stepOf[i]];

@@ -13,7 +13,14 @@ const ADD_ONE = Deno.build.arch === "x86_64"
   ? Uint8Array.of(0x48, 0x8b, 0x07, 0x83, 0x00, 0x01, 0xc3) // mov rax, [rdi]; add dword ptr [rax], 1; ret
   // ldr x1, [x0]; ldr w2, [x1]; add w2, w2, #1; str w2, [x1]; ret
   : new Uint8Array(Uint32Array.of(0xf9400001, 0xb9400022, 0x11000442, 0xb9000022, 0xd65f03c0).buffer);
-const code = { bytes: ADD_ONE, constants: new Uint8Array(), constantsSlot: 1, scratchBytes: 0, symbols: [] };
+const code = {
+  bytes: ADD_ONE,
+  entries: [0],
+  constants: new Uint8Array(),
+  constantsSlot: 1,
+  scratchBytes: 0,
+  symbols: [],
+};
 const NEXT = 1 + 2 ** -23;
 
 const first = (t: Tensor, at = 0): number => scope(() => toNumbers(t)[at]);

@@ -13,7 +13,29 @@ export const JUMP = { below: 0x82, notZero: 0x85, zero: 0x84, less: 0x8c, always
 /** The greatest number of an instruction. */
 const FARTHEST = 2 ** 31 - 1;
 
+/** Code that can be copied: its jumps stay within it, and its numbers that differ from copy to copy have four bytes. */
+export interface Passage {
+  readonly from: number;
+  readonly to: number;
+  readonly moving: readonly Moving[];
+}
+/** The number of four bytes at `at`. */
+export interface Moving {
+  readonly at: number;
+  readonly spot: number;
+  /** Bytes of one of what the spot counts. */
+  readonly unit: number;
+}
+
 const fitsByte = (value: number): boolean => value >= -128 && value <= 127;
+
+/** Instructions read it with its sign: 2^31 would be below zero. */
+function within(value: number): number {
+  if (!Number.isInteger(value) || value < -FARTHEST - 1 || value > FARTHEST) {
+    throw new Error(`internal: ${value} is no 32-bit number of an instruction.`);
+  }
+  return value;
+}
 
 export class Assembler {
   #bytes = new Uint8Array(1 << 14);
@@ -21,6 +43,8 @@ export class Assembler {
   #length = 0;
   readonly #labels: number[] = [];
   readonly #jumps: { readonly at: number; readonly to: Label }[] = [];
+  /** What moves in the passage that is written. */
+  #moving: Moving[] | null = null;
 
   constructor(readonly isa: Isa) {}
 
@@ -40,13 +64,37 @@ export class Assembler {
 
   /** The finished code. */
   bytes(): Uint8Array {
-    for (const { at, to } of this.#jumps) this.#view.setInt32(at, this.#labels[to] - at - 4, true);
+    this.#land(0);
     return this.#bytes.slice(0, this.#length);
   }
+  #land(first: number): void {
+    for (const { at, to } of this.#jumps.splice(first)) {
+      this.#view.setInt32(at, this.#labels[to] - at - 4, true);
+    }
+  }
 
-  #room(): void {
-    if (this.#length + 32 <= this.#bytes.length) return;
-    const more = new Uint8Array(2 * this.#bytes.length);
+  /** What `body` writes, to be copied. */
+  passage(body: () => void): Passage {
+    const from = this.#length, jumps = this.#jumps.length, moving: Moving[] = this.#moving = [];
+    body();
+    this.#moving = null;
+    this.#land(jumps); // before it is copied
+    return { from, to: this.#length, moving };
+  }
+  /** The passage again, whose numbers are `more` larger. */
+  copy({ from, to, moving }: Passage, more: (spot: number, unit: number) => number): void {
+    const here = this.#length - from;
+    this.#room(to - from);
+    this.#bytes.copyWithin(this.#length, from, to);
+    this.#length += to - from;
+    for (const { at, spot, unit } of moving) {
+      this.#view.setInt32(at + here, within(this.#view.getInt32(at, true) + more(spot, unit)), true);
+    }
+  }
+
+  #room(bytes = 0): void {
+    if (this.#length + bytes + 32 <= this.#bytes.length) return;
+    const more = new Uint8Array(2 * this.#bytes.length + bytes);
     more.set(this.#bytes);
     this.#bytes = more;
     this.#view = new DataView(more.buffer);
@@ -55,11 +103,7 @@ export class Assembler {
     this.#bytes[this.#length++] = value;
   }
   #int32(value: number): void {
-    // Instructions read it with its sign: 2^31 would be below zero.
-    if (!Number.isInteger(value) || value < -FARTHEST - 1 || value > FARTHEST) {
-      throw new Error(`internal: ${value} is no 32-bit number of an instruction.`);
-    }
-    this.#view.setInt32(this.#length, value, true);
+    this.#view.setInt32(this.#length, within(value), true);
     this.#length += 4;
   }
 
@@ -86,14 +130,15 @@ export class Assembler {
   #modrm(register: number, rm: number | Memory, unit: number): void {
     const field = (register & 7) << 3;
     if (typeof rm === "number") return this.#byte(0xc0 | field | rm & 7);
-    const { base, index, disp = 0 } = rm;
+    const { base, index, disp = 0, spot } = rm;
     const sib = index !== undefined || (base & 7) === RSP;
-    const short = unit > 0 && disp % unit === 0 && fitsByte(disp / unit);
+    const short = spot === undefined && unit > 0 && disp % unit === 0 && fitsByte(disp / unit);
     // Without a displacement, the field of rbp and r13 means something else.
-    const mode = disp === 0 && (base & 7) !== RBP ? 0 : short ? 1 : 2;
+    const mode = disp === 0 && (base & 7) !== RBP && spot === undefined ? 0 : short ? 1 : 2;
     this.#byte(mode << 6 | field | (sib ? RSP : base & 7));
     if (sib) this.#byte(Math.log2(rm.scale ?? 1) << 6 | ((index ?? RSP) & 7) << 3 | base & 7);
     if (mode === 1) this.#byte(disp / unit & 255);
+    if (spot !== undefined) this.#moving?.push({ at: this.#length, spot, unit: rm.unit! });
     if (mode === 2) this.#int32(disp);
   }
 
@@ -180,6 +225,12 @@ export class Assembler {
       this.#withNumber(0, to, part);
       rest -= part;
     }
+  }
+  /** Of a spot's number; always with four bytes. */
+  addMoving(to: number, value: number, spot: number, unit: number): void {
+    this.#general(0x81, 0, to);
+    this.#moving?.push({ at: this.#length, spot, unit });
+    this.#int32(value);
   }
   subtract(to: number | Memory, value: number): void {
     this.#withNumber(5, to, value);
@@ -295,16 +346,16 @@ export class Assembler {
   }
 
   /** Lanes from base + lane of `indices` * 4 + disp. `mask`: a mask register, or with AVX2 a vector; it is cleared. */
-  gather(to: number, indices: number, from: { base: number; disp: number }, mask: number): void {
+  gather(to: number, indices: number, from: Memory, mask: number): void {
     this.#room();
-    const memory: Memory = { base: from.base, index: indices & 15, scale: 4, disp: from.disp };
+    const memory: Memory = { ...from, index: indices & 15, scale: 4 };
     if (this.isa === "avx512") this.#evex(VECTOR.vgatherdps, to, 0, memory, { mask }, indices >> 4);
     else this.#vex(VECTOR.vgatherdps, to, mask, memory, {});
   }
   /** AVX-512 only. The mask is cleared. */
-  scatter(from: number, indices: number, to: { base: number; disp: number }, mask: number): void {
+  scatter(from: number, indices: number, to: Memory, mask: number): void {
     this.#room();
-    const memory: Memory = { base: to.base, index: indices & 15, scale: 4, disp: to.disp };
+    const memory: Memory = { ...to, index: indices & 15, scale: 4 };
     this.#evex(AVX512.vscatterdps, from, 0, memory, { mask }, indices >> 4);
   }
 }

@@ -27,7 +27,7 @@ export function printBlas(printer: Printer, kernel: BlasKernel): void {
   ];
   args.forEach((argument, i) => {
     const register = REGISTERS[i] ?? R11;
-    if ("slot" in argument) printer.place(register, argument.slot, 4 * argument.offset);
+    if ("slot" in argument) printer.place(register, argument, 4);
     else asm.address(register, argument);
     if (i >= REGISTERS.length) asm.store({ base: RSP, disp: 8 * (i - REGISTERS.length) }, register);
   });
@@ -51,8 +51,8 @@ const MODE = 0x2 | 0x140000 | 0x100;
 export function printVector(printer: Printer, kernel: VectorKernel): void {
   const { asm } = printer;
   asm.moveNumber(RDI, kernel.elements);
-  printer.place(RSI, kernel.from.slot, 4 * kernel.from.offset);
-  printer.place(RDX, kernel.to.slot, 4 * kernel.to.offset);
+  printer.place(RSI, kernel.from, 4);
+  printer.place(RDX, kernel.to, 4);
   asm.moveNumber(RCX, MODE);
   asm.clearUpper();
   asm.call(printer.symbol(MKL_NAMES[kernel.function]));

@@ -7,6 +7,9 @@ export interface Memory {
   readonly scale?: 1 | 2 | 4 | 8;
   readonly disp?: number;
   readonly broadcast?: boolean;
+  /** Of a kernel that is copied: the displacement follows this spot, `unit` bytes for each element (`Passage`). */
+  readonly spot?: number;
+  readonly unit?: number;
 }
 
 export type Bits = 128 | 256 | 512;

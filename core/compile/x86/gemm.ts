@@ -39,7 +39,7 @@ export function printBatch(printer: Printer, { product, repeats }: Batch): void 
     const at = printer.reserve(8 * operands.length);
     const place = (i: number): Memory => ({ base: RSP, disp: at + 8 * i });
     operands.forEach((walk, i) => {
-      printer.place(RAX, walk.slot, 4 * walk.offset);
+      printer.place(RAX, walk, 4);
       asm.store(place(i), RAX);
     });
     const advance = ({ a, b, c }: Repeat, times: number) =>

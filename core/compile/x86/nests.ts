@@ -205,7 +205,7 @@ export function printNest(printer: Printer, { counts, bodies }: Nest): void {
     const place = (i: number): Memory => ({ base: RSP, disp: at + 8 * i });
     const bytes = ({ walk: { kind } }: Start) => BYTES[kind];
     starts.forEach((start, i) => {
-      printer.place(RAX, start.walk.slot, bytes(start) * start.walk.offset);
+      printer.place(RAX, start.walk, bytes(start));
       asm.store(place(i), RAX);
     });
     const advance = (level: number, times: number) =>

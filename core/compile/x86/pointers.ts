@@ -22,6 +22,7 @@ interface Pointer {
   readonly strides: readonly number[];
   /** Elements from the slot's begin on, where they don't fit into an instruction. */
   readonly begin: number;
+  readonly spot?: number;
 }
 
 /** One vector of a walk: which copy of the unrolled loop it is, and whether only the row's last lanes count. */
@@ -40,6 +41,8 @@ export class Pointers implements Accesses {
   from = 0;
   readonly #pointers: Pointer[] = [];
   readonly #at = new Map<string, number>();
+  /** The pointer of each walk that was used. */
+  readonly #of = new Map<Walk, number>();
   readonly #uses: Use[] = [];
   #places: (number | { readonly stack: number })[] = [];
   readonly #lanes: number;
@@ -68,13 +71,14 @@ export class Pointers implements Accesses {
     this.#places = this.#pointers.map((_, i) => registers[i] ?? { stack: printer.reserve(8) });
   }
 
-  #pointer({ slot, strides, kind, offset }: Walk): Pointer {
+  #pointer({ slot, strides, kind, offset, spot }: Walk): Pointer {
     const bytes = BYTES[kind];
     const reach = Math.abs(offset) * bytes;
     return {
       slot,
       strides: strides.slice(0, this.outer).map((stride) => stride * bytes),
       begin: reach > FARTHEST / 2 ? offset * bytes : 0,
+      spot,
     };
   }
   #key = ({ slot, strides, begin }: Pointer): string => `${slot} ${strides.join()} ${begin}`;
@@ -82,10 +86,10 @@ export class Pointers implements Accesses {
   /** Sets all pointers to where their slots begin, and the mask of the last lanes. */
   begin(): void {
     const { asm } = this.printer;
-    this.#pointers.forEach(({ slot, begin }, i) => {
+    this.#pointers.forEach(({ slot, begin, spot }, i) => {
       const place = this.#places[i];
       const register = typeof place === "number" ? place : ADDRESS;
-      asm.load(register, this.special(slot) ?? this.printer.slot(slot));
+      asm.load(register, this.special(slot) ?? this.printer.slot(slot, spot));
       asm.add(register, begin);
       if (typeof place !== "number") asm.store({ base: RSP, disp: place.stack }, register);
     });
@@ -114,12 +118,16 @@ export class Pointers implements Accesses {
     return this.#uses.push(use) - 1;
   }
 
+  #pointerOf(walk: Walk): number {
+    let at = this.#of.get(walk);
+    if (at === undefined) this.#of.set(walk, at = this.#at.get(this.#key(this.#pointer(walk)))!);
+    return at;
+  }
   #base({ walk }: Use): { base: number; begin: number } {
-    const pointer = this.#pointer(walk);
-    const place = this.#places[this.#at.get(this.#key(pointer))!];
-    if (typeof place === "number") return { base: place, begin: pointer.begin };
+    const at = this.#pointerOf(walk), place = this.#places[at], { begin } = this.#pointers[at];
+    if (typeof place === "number") return { base: place, begin };
     this.printer.asm.load(ADDRESS, { base: RSP, disp: place.stack });
-    return { base: ADDRESS, begin: pointer.begin };
+    return { base: ADDRESS, begin };
   }
   /** The first lane; a stride that is neither 0 nor 1 takes a register. */
   #memory(use: Use): Memory {
@@ -127,12 +135,12 @@ export class Pointers implements Accesses {
     const { base, begin } = this.#base(use);
     const bytes = BYTES[walk.kind], stride = walk.strides[this.outer];
     const steps = copy * this.#lanes + (this.indexed ? 0 : this.from);
-    const disp = (walk.offset + steps * stride) * bytes - begin;
-    if (!this.indexed || stride === 0) return { base, disp };
-    if (stride === 1) return { base, index: this.index, scale: bytes, disp };
+    const disp = (walk.offset + steps * stride) * bytes - begin, { spot } = walk;
+    if (!this.indexed || stride === 0) return { base, disp, spot, unit: bytes };
+    if (stride === 1) return { base, index: this.index, scale: bytes, disp, spot, unit: bytes };
     asm.multiply(COUNT, this.index, stride * bytes);
     asm.addRegister(COUNT, base);
-    return { base: COUNT, disp };
+    return { base: COUNT, disp, spot, unit: bytes };
   }
   /** One value of a walk that the inner dimension does not move. */
   single(walk: Walk): Memory {
@@ -147,7 +155,7 @@ export class Pointers implements Accesses {
     const use = this.#uses[access], { walk } = use;
     if (use.stack !== undefined || use.tail || walk.kind !== "f32") return null;
     const stride = walk.strides[this.outer];
-    const place = this.#places[this.#at.get(this.#key(this.#pointer(walk)))!];
+    const place = this.#places[this.#pointerOf(walk)];
     if (typeof place !== "number") return null;
     if (stride === 1) return this.#memory(use);
     if (stride !== 0 || this.printer.isa !== "avx512") return null;
@@ -197,19 +205,19 @@ export class Pointers implements Accesses {
     const { asm } = this.printer;
     const indices = temporary();
     asm.vector(VECTOR.vmovups, indices, 0, this.printer.lanes((i) => i * stride | 0));
-    const { base, disp = 0 } = this.#memory(use);
+    const from = this.#memory(use), { base } = from;
     if (asm.isa === "avx512") {
       // The address may stand in the register that a mask is made in.
       if (base === COUNT) asm.move(ADDRESS, COUNT);
       this.setMask(PASSING, use.tail ? this.tailLanes : this.#lanes);
       asm.vector(VECTOR.vpxor, to, to, to);
-      return asm.gather(to, indices, { base: base === COUNT ? ADDRESS : base, disp }, PASSING);
+      return asm.gather(to, indices, { ...from, base: base === COUNT ? ADDRESS : base }, PASSING);
     }
     const mask = temporary();
     const whole = this.printer.lanes(() => 0xffffffff);
     asm.vector(VECTOR.vmovups, mask, 0, use.tail ? this.tailMask() : whole);
     asm.vector(VECTOR.vpxor, to, to, to);
-    asm.gather(to, indices, { base, disp }, mask);
+    asm.gather(to, indices, from, mask);
   }
 
   /** The low halves of i64s. */
@@ -283,10 +291,10 @@ export class Pointers implements Accesses {
     if (asm.isa === "avx512") {
       const indices = temporary();
       asm.vector(VECTOR.vmovups, indices, 0, this.printer.lanes((i) => i * stride | 0));
-      const { base, disp = 0 } = this.#memory(use);
+      const to = this.#memory(use), { base } = to;
       if (base === COUNT) asm.move(ADDRESS, COUNT);
       this.setMask(PASSING, use.tail ? this.tailLanes : this.#lanes);
-      return asm.scatter(from, indices, { base: base === COUNT ? ADDRESS : base, disp }, PASSING);
+      return asm.scatter(from, indices, { ...to, base: base === COUNT ? ADDRESS : base }, PASSING);
     }
     asm.address(ADDRESS, this.#memory(use));
     this.printer.withFrame(() => {

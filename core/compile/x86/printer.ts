@@ -1,6 +1,6 @@
 // All kernels of one piece of code share the assembler, the constants, the symbols and the stack frame.
-import type { Code, Isa } from "../kernel.ts";
-import { Assembler, type Label, R12, R13, R14, R15, RBP, RBX, RDI, RSP } from "./assembler.ts";
+import type { Code, Isa, Place } from "../kernel.ts";
+import { Assembler, type Label, type Passage, R12, R13, R14, R15, RBP, RBX, RDI, RSP } from "./assembler.ts";
 import { type Memory } from "./encodings.ts";
 
 /** Hold the addresses of the table and of the constants throughout. */
@@ -12,6 +12,18 @@ const ARGUMENTS = 64;
 /** Less than what lies between a thread's stack and its end, and more than any kernel needs. */
 const MOST_FRAME = 32 << 10;
 
+/** A spot's unit where its table slot is meant, and the spot whose number is that of the part. */
+export const SLOT = 0, PART = -1;
+
+/** Code of a kernel, to be copied for others. */
+export interface Written {
+  readonly passage: Passage;
+  readonly places: readonly Place[];
+  readonly part: number;
+  /** Scratch memory that it takes, and how far that of the next part is. */
+  readonly scratch: readonly (readonly [bytes: number, apart: number])[];
+}
+
 export class Printer {
   readonly asm: Assembler;
   readonly #constants: number[] = [];
@@ -21,6 +33,7 @@ export class Printer {
   #largest = ARGUMENTS;
   #scratch = 0;
   #part = 0;
+  #taken: (readonly [bytes: number, apart: number])[] | null = null;
   readonly #frames: number[] = [];
   readonly #later: { readonly begin: Label; readonly body: () => void }[] = [];
 
@@ -32,10 +45,14 @@ export class Printer {
     return this.asm.isa;
   }
 
-  /** `body` prints the kernels. */
-  print(body: () => void): Code {
+  /** Each body prints the kernels of a function. */
+  print(bodies: readonly (() => void)[]): Code {
     const { asm } = this;
-    this.#function(body);
+    const entries = bodies.map((body) => {
+      const entry = asm.length;
+      this.#function(body);
+      return entry;
+    });
     for (let one = this.#later.shift(); one; one = this.#later.shift()) {
       asm.bind(one.begin);
       this.#function(one.body);
@@ -47,6 +64,7 @@ export class Printer {
     while (this.#constants.length % 64 !== 0) this.#constants.push(0);
     return {
       bytes: asm.bytes(),
+      entries,
       constants: Uint8Array.from(this.#constants),
       constantsSlot: this.slots,
       symbols: this.#symbols,
@@ -80,14 +98,34 @@ export class Printer {
     this.#part = 0;
   }
 
-  slot(slot: number): Memory {
-    return { base: TABLE, disp: 8 * slot };
+  slot(slot: number, spot?: number): Memory {
+    const disp = 8 * slot;
+    return spot === undefined ? { base: TABLE, disp } : { base: TABLE, disp, spot, unit: SLOT };
   }
 
-  /** Puts an address so many bytes from a slot's begin into a register. */
-  place(register: number, slot: number, bytes: number): void {
-    this.asm.load(register, this.slot(slot));
-    this.asm.add(register, bytes);
+  /** Puts a place's address into a register, or one so many bytes behind it; `unit` is the bytes of an element. */
+  place(register: number, { slot, offset, spot }: Place, unit: number, more = 0): void {
+    this.asm.load(register, this.slot(slot, spot));
+    const bytes = unit * offset + more;
+    if (spot === undefined) this.asm.add(register, bytes);
+    else this.asm.addMoving(register, bytes, spot, unit);
+  }
+
+  /** Prints a kernel whose places have spots. */
+  write(places: readonly Place[], body: () => void): Written {
+    const scratch: (readonly [number, number])[] = this.#taken = [];
+    const passage = this.asm.passage(body);
+    this.#taken = null;
+    return { passage, places, part: this.#part, scratch };
+  }
+  /** The same code for other places. */
+  copy({ passage, places, part, scratch }: Written, others: readonly Place[]): void {
+    this.asm.copy(passage, (spot, unit) => {
+      if (spot === PART) return unit * (this.#part - part);
+      const from = places[spot], to = others[spot];
+      return unit === SLOT ? 8 * (to.slot - from.slot) : unit * (to.offset - from.offset);
+    });
+    for (const [bytes, apart] of scratch) this.#takeScratch(bytes, apart);
   }
 
   /** The address of scratch memory stands behind the constants' one. */
@@ -101,10 +139,14 @@ export class Printer {
    */
   scratch(register: number, bytes: number, apart: number): void {
     if (bytes > apart) throw new Error(`internal: ${bytes} bytes of scratch memory are more than ${apart}.`);
-    const { asm } = this, begin = 64 + this.#part * apart;
-    asm.load(register, this.scratchSlot());
-    asm.add(register, begin);
+    this.asm.load(register, this.scratchSlot());
+    this.asm.addMoving(register, this.#takeScratch(bytes, apart), PART, apart);
+    this.#taken?.push([bytes, apart]);
+  }
+  #takeScratch(bytes: number, apart: number): number {
+    const begin = 64 + this.#part * apart;
     this.#scratch = Math.max(this.#scratch, begin + bytes);
+    return begin;
   }
 
   symbol(name: string): Memory {

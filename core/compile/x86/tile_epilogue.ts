@@ -59,8 +59,8 @@ export class TileEpilogue {
     const { asm } = this.printer;
     asm.address(RAX, { base: RSP, disp: this.#tile });
     asm.store(this.#place(0), RAX);
-    this.#walks.forEach(({ slot, offset, kind }, i) => {
-      this.printer.place(RAX, slot, offset * BYTES[kind]);
+    this.#walks.forEach((walk, i) => {
+      this.printer.place(RAX, walk, BYTES[walk.kind]);
       asm.store(this.#place(i + 1), RAX);
     });
   }
@@ -161,7 +161,7 @@ export class TileEpilogue {
     // The walks' slots are the places of their pointers here: -1 the tile, -2 the first walk.
     const here = (walk: Walk): Walk => {
       if (walk.slot === -1) return { ...walk, offset: 0, strides: [vectors * asm.lanes, 1] };
-      return { ...walk, offset: 0, slot: -2 - this.#walks.indexOf(walk) };
+      return { ...walk, offset: 0, slot: -2 - this.#walks.indexOf(walk), spot: undefined };
     };
     const stage: Stage = {
       instructions: this.stage.instructions.map((one) =>

@@ -99,7 +99,7 @@ class Tiles {
   }
 
   #address(to: number, { walk, place }: Matrix, more: number): void {
-    if (!place) return this.printer.place(to, walk.slot, 4 * walk.offset + more);
+    if (!place) return this.printer.place(to, walk, 4, more);
     this.#asm.load(to, place);
     this.#asm.add(to, more);
   }

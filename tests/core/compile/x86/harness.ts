@@ -3,8 +3,8 @@ import { native, outAt, outI64 } from "../../../../ffi/abi.ts";
 import { type DType, dtypeCode } from "../../../../ffi/dtype.ts";
 import { type CodeToLoad, loadCode, type MachineCode } from "../../../../ffi/machine_code.ts";
 import { Tensor } from "../../../../ffi/tensor.ts";
-import type { Isa, Kernel, Walk } from "../../../../core/compile/kernel.ts";
-import { printCode } from "../../../../core/compile/x86/print.ts";
+import type { Isa, Kernel, Place, Walk } from "../../../../core/compile/kernel.ts";
+import { printCode, printFunctions } from "../../../../core/compile/x86/print.ts";
 
 const libc = Deno.dlopen("libc.so.6", {
   mmap: { parameters: ["u64", "usize", "i32", "i32", "i32", "i64"], result: "u64" },
@@ -67,7 +67,10 @@ export function load(code: CodeToLoad): MachineCode {
   return loaded;
 }
 
-/** What the slots hold after the kernels have run: `slots` is left as it is. */
+/**
+ * What the slots hold after the kernels have run: `slots` is left as it is. The same kernels at other places, whose code is
+ * copied, must give the same.
+ */
 export function runKernels(
   kernels: readonly Kernel[],
   isa: Isa,
@@ -75,15 +78,50 @@ export function runKernels(
   atEnd = true,
   threads = 1,
 ): Data[] {
-  const code = load(printCode(kernels, isa, slots.length, threads));
+  const results = runCode(load(printCode(kernels, isa, slots.length, threads)), 0, slots, atEnd);
+  const ahead = slots.map((_, i) => 1 + i % 5), begin = slots.length;
+  const others = [
+    ...slots,
+    ...slots.map((data, i) => {
+      const longer = new (data.constructor as Float32ArrayConstructor)(data.length + ahead[i]);
+      longer.set(data as Float32Array, ahead[i]);
+      return longer;
+    }),
+  ];
+  const twice = [kernels, kernels.map((kernel) => elsewhere(kernel, begin, ahead))];
+  const again = runCode(load(printFunctions(twice, isa, others.length, threads)), 1, others, atEnd);
+  results.forEach((result, i) => {
+    const bytes = new Uint8Array(again[begin + i].slice(ahead[i]).buffer);
+    if (!new Uint8Array(result.buffer).every((byte, k) => byte === bytes[k])) {
+      throw new Error(
+        `The copy of ${kernels.map(({ name }) => name)} for other places gives another slot ${i}.`,
+      );
+    }
+  });
+  return results;
+}
+
+function runCode(code: MachineCode, entry: number, slots: readonly Data[], atEnd: boolean): Data[] {
   const memory = slots.map((data, i) => guardedTensor(i, data, atEnd));
   memory.forEach(({ tensor }, i) => code.setSlot(i, tensor));
-  code.run();
+  code.run(entry);
   code.free();
   return slots.map((data, i) => {
     memory[i].tensor.free();
     return copied(data, memory[i]);
   });
+}
+
+/** The same with slots from `begin` on, so many elements behind where they were. */
+export function elsewhere<T>(value: T, begin: number, ahead: readonly number[]): T {
+  if (Array.isArray(value)) return value.map((one) => elsewhere(one, begin, ahead)) as T;
+  if (typeof value !== "object" || value === null) return value;
+  const { slot, offset } = value as Partial<Place>;
+  if (slot !== undefined && offset !== undefined) {
+    return slot < 0 ? value : { ...value, slot: slot + begin, offset: offset + ahead[slot] };
+  }
+  const moved = Object.entries(value).map(([name, one]) => [name, elsewhere(one, begin, ahead)]);
+  return Object.fromEntries(moved) as T;
 }
 
 /** What memory holds now, as the data that it was made of. */
@@ -111,6 +149,7 @@ export const ISAS: readonly Isa[] = flags.includes("avx512dq")
 const RETURN = 0xc3;
 load({
   bytes: Uint8Array.of(RETURN),
+  entries: [0],
   constants: new Uint8Array(),
   constantsSlot: 0,
   scratchBytes: 0,
