@@ -48,7 +48,10 @@ export function compiled(
   try {
     const source = join(folder, "text.cu"), library = join(folder, "text.so");
     Deno.writeTextFileSync(source, LANGUAGES[language](text));
-    const { success, stderr } = new Deno.Command("sh", { args: [SCRIPT, source, library] }).outputSync();
+    // g++ would take long to give so many registers places, and each kernel runs once.
+    const flags = language === "PTX" ? ["-O0"] : [];
+    const { success, stderr } = new Deno.Command("sh", { args: [SCRIPT, source, library, ...flags] })
+      .outputSync();
     if (!success) throw new Error(new TextDecoder().decode(stderr).slice(0, 4000));
     const of = { parameters: ["buffer", "u32", "u32"], result: "void" } as const;
     const symbols = Object.fromEntries(names.map((name) => [name, { name: `host_${name}`, ...of }]));

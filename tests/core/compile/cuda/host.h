@@ -44,7 +44,7 @@ static inline unsigned __float_as_uint(float x) {
 }
 
 namespace host {
-enum { MOST_THREADS = 1024, STACK = 32 << 10 };
+enum { MOST_THREADS = 1024, STACK = 512 << 10 };
 
 struct Meeting {
   unsigned arrived, turn;

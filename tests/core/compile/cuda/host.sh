@@ -11,4 +11,5 @@ fi
   printf '#include "%s/host.h"\n#line 1 "%s"\n' "$here" "$(basename "$text")"
   as_c
   as_c | sed -nE 's/^.*__global__ void .*[ ]([a-z_0-9]+)\(.*$/HOST(\1)/p'
-} | g++ -x c++ -std=c++17 -O1 -fPIC -shared -ffp-contract=off -fno-builtin -fvisibility=hidden "$@" -o "$library" -
+} | g++ -x c++ -std=c++17 -O1 -fPIC -shared -ffp-contract=off -fno-builtin -fvisibility=hidden \
+  -Werror=frame-larger-than=400000 "$@" -o "$library" - # a fiber's stack has 512 KiB

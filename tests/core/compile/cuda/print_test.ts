@@ -17,7 +17,7 @@ import { nvrtcOfPeer, ptxasOfPeer } from "./compilers_of_peer.ts";
 useLibtorch();
 
 onHost("random groups compute what libtorch computes and touch nothing else", (language) => {
-  assertEquals(fuzzOnHost(0, language === "PTX" ? 12 : 40, language), []);
+  assertEquals(fuzzOnHost(0, language === "PTX" ? 20 : 40, language), []);
 });
 
 onHost(

@@ -47,9 +47,14 @@ static inline void mov_b64(uint64_t &y, int a) { y = (int64_t)a; }
 #define mov_pred(y, a) y = a
 
 // Numbers.
+// By 0 the result is some number or other, and nothing else happens; so with the least number by -1.
+template <class Own> static inline Own quotient(Own a, Own b) {
+  return b == 0 || std::is_signed<Own>::value && b == (Own)-1 ? (Own)(0 - (uint64_t)a) : a / b;
+}
 #define ARITHMETIC(type, Register, Own)                                                                       \
-  TWO(add_##type, Register, Own, a + b) TWO(sub_##type, Register, Own, a - b) TWO(mul_lo_##type, Register, Own, a * b) \
-  TWO(div_##type, Register, Own, a / b) TWO(rem_##type, Register, Own, a % b)
+  TWO(add_##type, Register, Own, (Register)a + b) TWO(sub_##type, Register, Own, (Register)a - b)                \
+  TWO(mul_lo_##type, Register, Own, (Register)a * b)                                                              \
+  TWO(div_##type, Register, Own, quotient(a, b)) TWO(rem_##type, Register, Own, a - quotient(a, b) * b)
 ARITHMETIC(s32, uint32_t, int32_t) ARITHMETIC(u32, uint32_t, uint32_t)
 ARITHMETIC(s64, uint64_t, int64_t) ARITHMETIC(u64, uint64_t, uint64_t)
 #define FLOATING(type, Own)                                                                                  \
