@@ -1,7 +1,8 @@
 // The compiler of CUDA C, NVRTC or HIPRTC: a library that comes with libtorch's half for GPUs and runs without a GPU. Text to
 // machine code.
+import { dirname, join } from "../deps/path.ts";
 import { LibraryError } from "./errors.ts";
-import { BACKENDS, namedBy } from "./gpu/backends.ts";
+import { BACKENDS, type GpuBackend, namedBy } from "./gpu/backends.ts";
 import { libraryNamed } from "./libraries/elf.ts";
 
 const symbols = {
@@ -28,8 +29,24 @@ export interface Nvrtc {
 
 const bytesOf = (text: string) => new TextEncoder().encode(`${text}\0`);
 
+/** libtorch opens its compiler by this library, which knows where it lies, and not before it needs one. */
+const OPENER = "libcaffe2_nvrtc.so";
+/** A part of the compiler, which may be in memory before it. */
+const ITS_PART = "-builtins";
+
+function pathOfCompiler({ compiler, torch }: GpuBackend): string {
+  const loaded = () => libraryNamed(compiler, ITS_PART);
+  if (loaded() !== compiler) return loaded();
+  try {
+    Deno.dlopen(join(dirname(libraryNamed(torch)), OPENER), {});
+  } catch {
+    return compiler; // the loader may know it by its name
+  }
+  return loaded();
+}
+
 /** libtorch's own, or the one of this path; null where there is none. */
-export function openNvrtc(backend = BACKENDS.cuda, path = libraryNamed(backend.compiler)): Nvrtc | null {
+export function openNvrtc(backend = BACKENDS.cuda, path = pathOfCompiler(backend)): Nvrtc | null {
   const { compilerOptions, words: { compiler } } = backend;
   let nvrtc: Deno.DynamicLibrary<typeof symbols>["symbols"];
   try {

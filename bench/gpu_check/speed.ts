@@ -86,7 +86,8 @@ function commandOf(c: Context, spec: Spec, side: SideName): Command | string {
 
 /** The last lines of a failure are its reason. */
 const reason = (error: unknown) => {
-  const lines = String(error).trim().split("\n");
+  // deno-lint-ignore no-control-regex -- colours of a terminal
+  const lines = String(error).replaceAll(/\x1b\[[0-9;]*m/g, "").trim().split("\n");
   return (/Error: (.*)/.exec(lines.findLast((line) => /^\S*error\S*: /.test(line)) ?? "")?.[1] ??
     lines.at(-1)!).slice(0, 160);
 };

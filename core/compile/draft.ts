@@ -3,9 +3,15 @@ import { liesByTokens } from "./attentions.ts";
 import { count, locate, type Located, rowMajor } from "./access.ts";
 import type { Weights } from "./cuda/halves.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
-import { type Built, type Memory, Missing } from "./group.ts";
+import { type Built, type Limits, type Memory, Missing } from "./group.ts";
 import type { BlasKernel, GemmKernel, Walk } from "./kernel.ts";
 import type { Buffer, CallTensor, Home, Part } from "./program.ts";
+
+/** Numbers of half precision lie so there. */
+const HALF_HOMES: ReadonlySet<Home["from"]> = new Set(["arena", "result", "output"]);
+
+/** A CPU's loop has few pointers; a GPU's launch as many as it likes. */
+const OF_CPU: Limits = { walks: 11, instructions: 160 }, OF_GPU: Limits = { walks: 32, instructions: 320 };
 
 /** [n, c, h, w] of [n, h, w, c]. */
 const FIRST = [0, 3, 1, 2];
@@ -63,7 +69,7 @@ export class Draft {
     if (home.from === "drawn") {
       return this.buffers.push({ ref, kind: "philox", shape, elements: count(shape), home }) - 1;
     }
-    const own = home.from === "arena" || home.from === "result" ? half ?? kind : kind;
+    const own = HALF_HOMES.has(home.from) ? half ?? kind : kind;
     return this.buffers.push({ ref, kind: own, shape, elements: count(shape), home }) - 1;
   }
 
@@ -108,7 +114,12 @@ export class Draft {
   /** Values lie there when this part begins, or when it ends. */
   memoryAt(part: number): Memory {
     const bufferOf = (ref: Ref) => this.at.get(ref)! <= part ? this.bufferOf.get(ref) ?? null : null;
-    return { graph: this.graph, bufferOf, kindOf: (buffer) => this.buffers[buffer].kind };
+    return {
+      graph: this.graph,
+      bufferOf,
+      kindOf: (buffer) => this.buffers[buffer].kind,
+      limits: this.options.productsApart ? OF_GPU : OF_CPU,
+    };
   }
 
   /**

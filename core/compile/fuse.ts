@@ -14,7 +14,7 @@ import { expanded } from "./expand.ts";
 import { buildGroup, isReduction, Missing, spaceOf, Unfit } from "./group.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
 import { thrifty } from "./kept.ts";
-import { VECTOR_FUNCTIONS } from "./kernel.ts";
+import { BYTES, VECTOR_FUNCTIONS } from "./kernel.ts";
 import { orderedSum, standsApart, type Sum } from "./ordered.ts";
 import { arranged } from "./layouts.ts";
 import { blasProduct, product } from "./products.ts";
@@ -30,6 +30,8 @@ const COSTS: Readonly<Record<string, number>> = {
   ...{ exp: 9, expm1: 9, log: 9, log1p: 9, tanh: 11, sigmoid: 10, erf: 11, sin: 11, cos: 11, pow: 20 },
   ...{ div: 3, bf16: 5, f16: 8, sqrt: 3, rsqrt: 4, reciprocal: 3 },
 };
+/** On a GPU memory is what takes time: only what so many instructions compute is not computed again for that alone. */
+const CHEAP_ON_GPU = 150;
 const MOST_ROUNDS = 400;
 
 export function fuse(graph: Graph, options: FuseOptions): Program {
@@ -110,13 +112,15 @@ class Fusion {
       if (!("built" in part)) continue;
       for (const ref of part.built.inner) seen.set(ref, (seen.get(ref) ?? 0) + 1);
     }
-    const often = [...seen].filter(([ref, times]) => times > 1 && this.#cost(ref) > CHEAP).map(([ref]) =>
-      ref
-    );
+    const often = [...seen].filter(([ref, times]) => times > 1 && this.#costsMuch(ref)).map(([ref]) => ref);
+    const kept = often.filter((ref) => this.graph.nodes[ref].kind === "f32");
+    if (this.options.productsApart) {
+      // Keeping the first of a chain makes the others cheap.
+      return kept.filter((ref) => kept.every((other) => other === ref || !this.#below(ref).has(other)));
+    }
     // Keeping the last of a chain may make the others needless.
     const needed = new Set(often.flatMap((ref) => [...this.#below(ref)]));
-    const tops = often.filter((ref) => !needed.has(ref));
-    return tops.filter((ref) => this.graph.nodes[ref].kind === "f32");
+    return kept.filter((ref) => !needed.has(ref));
   }
 
   #below(ref: Ref): Set<Ref> {
@@ -128,6 +132,16 @@ class Fusion {
       todo.push(...argsOf(this.graph.nodes[next]));
     }
     return below;
+  }
+
+  #costsMuch(ref: Ref): boolean {
+    if (!this.options.productsApart) return this.#cost(ref) > CHEAP;
+    const read = this.#reads(ref).reduce((bytes, one) => bytes + this.#bytes(one), 0);
+    return read > 2 * this.#bytes(ref) || this.#cost(ref) > CHEAP_ON_GPU;
+  }
+  #bytes(ref: Ref): number {
+    const { shape, kind, half } = this.graph.nodes[ref];
+    return count(shape) * BYTES[half ?? kind];
   }
 
   #cost(ref: Ref): number {

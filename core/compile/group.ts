@@ -31,11 +31,14 @@ export interface Memory {
   bufferOf(ref: Ref): number | null;
   /** The type of what lies in a buffer is this. */
   kindOf(buffer: number): Walk["kind"];
+  readonly limits: Limits;
 }
 
-/** Pointers of a loop are few. */
-const MOST_WALKS = 11;
-const MOST_INSTRUCTIONS = 160;
+/** So much is one group at most. */
+export interface Limits {
+  readonly walks: number;
+  readonly instructions: number;
+}
 
 const SLOW: ReadonlySet<string> = new Set([
   ...["exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "pow"],
@@ -119,7 +122,8 @@ class Builder {
       this.sinks.forEach((ref, i) => stages[i] === this.#stage && this.#put(ref));
     }
     const instructions = this.#stages.reduce((all, stage) => all + stage.instructions.length, 0);
-    if (this.#walks.size > MOST_WALKS || instructions > MOST_INSTRUCTIONS) {
+    const { limits } = this.memory;
+    if (this.#walks.size > limits.walks || instructions > limits.instructions) {
       throw new Unfit(`${this.#walks.size} walks`);
     }
     const { sizes, stages: done } = collapse(this.#sizes, this.#stages);

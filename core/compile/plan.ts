@@ -7,7 +7,7 @@ import { NoBlas } from "./blas.ts";
 import { alignedIn, openCuda } from "./cuda/code.ts";
 import { type Cut, gradientsFirst, type Place, placesOf } from "./cuts.ts";
 import { fuse } from "./fuse.ts";
-import type { Graph } from "./graph.ts";
+import { type Graph, isHalf } from "./graph.ts";
 import type { Isa, Kernel } from "./kernel.ts";
 import { place, type Placed } from "./place.ts";
 import { namesOf } from "./program.ts";
@@ -54,8 +54,9 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
   try {
     const { exact, isa, threads } = options, productsApart = isa === "cuda";
     const chainOf = exact && !productsApart ? chainOn(isa, threads) : undefined;
-    const { starts, flat } = memory;
-    const halves = productsApart ? { starts, elements: flat.numel } : undefined;
+    const { starts, flat, output: { dtype } } = memory;
+    const output = isHalf(dtype) ? dtype : undefined;
+    const halves = productsApart ? { starts, elements: flat.numel, output } : undefined;
     const program = gradientsFirst(fuse(graph, { ...options, chainOf, productsApart, halves }));
     placed = place(program);
     cuts = placesOf(program, options.cuts ?? []);

@@ -7,6 +7,7 @@ import { record } from "../../ffi/trace.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Cut } from "../compile/cuts.ts";
 import { derive } from "../compile/derive.ts";
+import { isHalf } from "../compile/graph.ts";
 import { lower, type Lowered } from "../compile/lower/lower.ts";
 import { makePlan, type NoPlan, type Plan } from "../compile/plan.ts";
 import { COMMON, denseIn } from "../compile/runner.ts";
@@ -69,7 +70,10 @@ export function makePlans(
   const graph = orRefusal(() => derive(forward, arena.parameters.length, { weighted }));
   if ("reason" in graph) return { reason: sentenceOf(graph) };
   const { device } = arena.flat;
-  const output = keep(uninitialised(outcome.output.shape, { device }));
+  const { shape, dtype } = outcome.output;
+  const output = keep(
+    uninitialised(shape, { dtype: device !== "cpu" && isHalf(dtype) ? dtype : "f32", device }),
+  );
   const losses = keep(zeros([CELLS * CELL], { device }));
   const cells = Array.from({ length: CELLS }, (_, i) => keep(select(losses, 0, i * CELL)));
   // 0-dim constants may lie on the host, where libtorch's kernels take their numbers from.

@@ -152,10 +152,11 @@ function readAt(file: Deno.FsFile, offset: number, length: number, short = false
   return new DataView(bytes.buffer, 0, filled);
 }
 
-export function libraryNamed(name: string): string {
+/** The path of a loaded library whose name begins so, and has nothing of `but` in it; else the name. */
+export function libraryNamed(name: string, but?: string): string {
   for (const line of Deno.readTextFileSync("/proc/self/maps").split("\n")) {
     const path = line.slice(line.indexOf("/"));
-    if (path.includes(`/${name}`)) return path.trim();
+    if (path.includes(`/${name}`) && !(but && path.includes(but))) return path.trim();
   }
   return name;
 }

@@ -4,6 +4,8 @@ import type { Argument, Parts } from "./group.ts";
 import { opName } from "./prelude.ts";
 
 const THREADS = 256;
+/** Columns of a block; the threads above one another share the parts of one. */
+const COLUMNS = 32;
 
 export interface PrintedFinish {
   readonly arguments: readonly Argument[];
@@ -18,7 +20,7 @@ export function printFinish(parts: readonly Parts[]): PrintedFinish {
   let blocks = 0;
   const lines = parts.flatMap((one, i) => {
     const begin = blocks;
-    blocks += one.columns > 1 ? Math.ceil(one.columns / THREADS) : 1;
+    blocks += one.columns > 1 ? Math.ceil(one.columns / COLUMNS) : 1;
     const last = i === parts.length - 1;
     return [
       ...(last ? [] : [`if (blockIdx.x < ${blocks}) {`]),
@@ -26,7 +28,7 @@ export function printFinish(parts: readonly Parts[]): PrintedFinish {
       ...(last ? [] : ["  return;", "}"]),
     ];
   });
-  const shared = parts.some(({ columns }) => columns === 1) ? ["__shared__ float shared[32];"] : [];
+  const shared = [`__shared__ float shared[${parts.some(({ columns }) => columns > 1) ? THREADS : 32}];`];
   return {
     arguments: parts.map(({ reduction: { to } }) => ({ slot: to!.slot, offset: to!.offset, kind: "f32" })),
     parameters: [...parts.map((_, i) => `float *p${i}`), "float *scratch"].join(", "),
@@ -38,13 +40,17 @@ export function printFinish(parts: readonly Parts[]): PrintedFinish {
 
 function columns({ reduction, begin, parts, columns }: Parts, i: number, first: number): string[] {
   const op = opName(reduction.op), stride = strideOf(reduction);
+  const c = `c${i}`, sum = `sum${i}`, high = THREADS / COLUMNS;
   return [
-    `const int c${i} = (blockIdx.x - ${first}) * ${THREADS} + threadIdx.x;`,
-    `if (c${i} < ${columns}) {`,
-    `  float sum = ${op}::first();`,
-    `  for (int k = 0; k < ${parts}; k++) sum = ${op}::join(sum, scratch[${begin} + k * ${columns} + c${i}]);`,
-    `  p${i}[${stride === 1 ? `c${i}` : `(long long)c${i} * ${stride}`}] = sum;`,
-    "}",
+    `const int ${c} = (blockIdx.x - ${first}) * ${COLUMNS} + threadIdx.x % ${COLUMNS};`,
+    `float ${sum} = ${op}::first();`,
+    `if (${c} < ${columns})`,
+    `  for (int k = threadIdx.x / ${COLUMNS}; k < ${parts}; k += ${high})`,
+    `    ${sum} = ${op}::join(${sum}, scratch[${begin} + k * ${columns} + ${c}]);`,
+    `${sum} = of_column<${op}>(${sum}, ${COLUMNS}, shared);`,
+    `if (threadIdx.x < ${COLUMNS} && ${c} < ${columns}) p${i}[${
+      stride === 1 ? c : `(long long)${c} * ${stride}`
+    }] = ${sum};`,
   ];
 }
 

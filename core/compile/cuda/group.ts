@@ -5,7 +5,10 @@ import type { GroupKernel, Place, Reduction, Stage, Walk } from "../kernel.ts";
 import { simplified, walksOf } from "../walks.ts";
 import { Expressions, type Lanes, type Sources } from "./expressions.ts";
 import { opName } from "./prelude.ts";
-import { type Schedule, scheduleOf } from "./schedule.ts";
+import { ownColumns, type Schedule, scheduleOf } from "./schedule.ts";
+
+/** So many steps over a row are written out, so that what they load is on its way at once. */
+const FEW_STEPS = 8;
 
 /** Elements of a tensor to which indices of 32 bits reach, with room for a step of all threads. */
 const MOST_INDEX = 2 ** 30;
@@ -78,7 +81,8 @@ class Group {
   readonly #written = new Set<number>();
   readonly #writtenSlots: ReadonlySet<number>;
   #scratch = 0;
-  #shared = false;
+  /** f32 numbers that a block has in common. */
+  #shared = 0;
 
   constructor(readonly kernel: GroupKernel, readonly aligned: (slot: number) => boolean) {
     const { sizes, stages } = kernel;
@@ -107,8 +111,8 @@ class Group {
 
   /** Where one block or worker makes the whole of it, it goes to its place at once. */
   #plan(reduction: Reduction): void {
-    const { way, blocks, workers } = this.#schedule;
-    const parts = reduction.over === "all" ? blocks : way === "flat" ? 1 : workers;
+    const { way, blocks, workers, keeps } = this.#schedule;
+    const parts = reduction.over === "all" || keeps ? blocks : way === "flat" ? 1 : workers;
     if (parts === 1) return;
     const columns = reduction.over === "all" ? 1 : this.#inner;
     this.#parts.set(reduction, { reduction, begin: this.#scratch, parts, columns });
@@ -118,7 +122,7 @@ class Group {
   print(): PrintedGroup {
     const { way } = this.#schedule;
     const lines = way === "flat" ? this.#flat() : way === "rows" ? this.#byRows() : this.#byColumns();
-    const head = this.#shared ? [`__shared__ float shared[${way === "columns" ? 256 : 32}];`] : [];
+    const head = this.#shared > 0 ? [`__shared__ float shared[${this.#shared}];`] : [];
     const parameters = this.#arguments.map(({ kind }, i) =>
       `${this.#written.has(i) ? "" : "const "}${TYPES[kind]} *p${i}`
     );
@@ -218,6 +222,10 @@ class Group {
     });
   }
 
+  #shares(numbers: number): void {
+    this.#shared = Math.max(this.#shared, numbers);
+  }
+
   // Sums of a thread.
 
   #name = (reduction: Reduction): string => `sum${this.#all().indexOf(reduction)}`;
@@ -241,7 +249,7 @@ class Group {
   /** Sums over everything, at the end of a block. */
   #endOfBlock(): string[] {
     return this.#all().filter(({ over, to }) => over === "all" && to !== null).flatMap((reduction) => {
-      this.#shared = true;
+      this.#shares(32);
       const name = this.#name(reduction), parts = this.#parts.get(reduction);
       const place = parts
         ? `scratch[${parts.begin} + blockIdx.x]`
@@ -315,8 +323,13 @@ class Group {
     if (this.#schedule.way !== "rows" || reduction.over !== "column") {
       return this.#gather(reduction, values, lanes);
     }
-    // Each row's turn adds to what its worker has of these columns.
+    // Each row's turn adds to what its thread, or else its worker, has of these columns.
+    if (reduction.to === null) return [];
     return Array.from({ length: lanes }, (_, lane) => {
+      if (this.#schedule.keeps) {
+        const own = `${this.#own(reduction)}[${lanes > 1 ? `u * ${lanes} + ${lane}` : "u"}]`;
+        return `${own} = ${this.#joined(reduction, own, values.number(reduction.value, lane))};`;
+      }
       const place = this.#columnPlace(reduction, lane > 0 ? `(c + ${lane})` : "c", "worker");
       const value = values.number(reduction.value, lane);
       return `${place} = row == worker ? ${value} : ${this.#joined(reduction, place, value)};`;
@@ -333,20 +346,18 @@ class Group {
     to!.strides.map((stride, dim) => dim < to!.strides.length - 1 ? 0 : stride);
 
   #byRows(): string[] {
-    const { width, workers, threads, lanes } = this.#schedule, index = this.#index;
+    const { width, workers, threads } = this.#schedule, index = this.#index;
     const each = threads / width;
     const worker = each === 1
       ? ["const int worker = blockIdx.x, t = threadIdx.x;"]
       : width === 1
       ? [`const int worker = blockIdx.x * ${each} + threadIdx.x;`]
       : [`const int worker = blockIdx.x * ${each} + threadIdx.x / ${width}, t = threadIdx.x % ${width};`];
-    const begin = width === 1 ? "0" : lanes > 1 ? `t * ${lanes}` : "t";
-    const columns = `${index} c = ${begin}; c < ${this.#inner}; c += ${width * lanes}`;
     const everything = this.#all().filter(({ over, to }) => over === "all" && to !== null);
     const ofRow = (stage: Stage) => stage.reductions.filter(({ over }) => over === "row");
     const row = this.kernel.stages.flatMap((stage, s) => [
       ...this.#begin(ofRow(stage)),
-      ...this.#loop(columns, inLoop(this.#body(stage, lanes, `v${s}_`))),
+      ...this.#overColumns(inLoop(this.#body(stage, this.#schedule.lanes, `v${s}_`))),
       ...ofRow(stage).flatMap((one) => this.#endOfRow(one)),
     ]);
     const most = Math.min(workers, this.#rows);
@@ -356,12 +367,99 @@ class Group {
     ]);
     // Threads beyond the last worker have no row, but meet the others at the end.
     const guarded = most < this.#schedule.blocks * each ? [`if (worker < ${most})`, ...loop] : loop;
-    return [...worker, ...this.#begin(everything), ...guarded, ...this.#endOfBlock()];
+    return [
+      ...worker,
+      ...this.#begin(everything),
+      ...this.#beginOwn(),
+      ...guarded,
+      ...this.#endOfColumns(),
+      ...this.#endOfBlock(),
+    ];
+  }
+  /** A stage's loop over the columns of a row. */
+  #overColumns(body: readonly string[]): string[] {
+    const { width, lanes, keeps } = this.#schedule, index = this.#index, step = width * lanes;
+    const begin = width === 1 ? "0" : lanes > 1 ? `t * ${lanes}` : "t", steps = Math.ceil(this.#inner / step);
+    if (!keeps && steps > FEW_STEPS) {
+      return this.#loop(`${index} c = ${begin}; c < ${this.#inner}; c += ${step}`, body);
+    }
+    const whole = this.#inner % step === 0;
+    return [
+      "#pragma unroll",
+      ...this.#loop(`int u = 0; u < ${steps}; u++`, [
+        `const ${index} c = ${begin} + u * ${step};`,
+        ...(whole ? body : [`if (c < ${this.#inner}) {`, ...body.map((line) => `  ${line}`), "}"]),
+      ]),
+    ];
+  }
+
+  // Sums over columns beside those over rows, where each thread keeps those of its own columns.
+
+  #own = (reduction: Reduction): string => `own${this.#all().indexOf(reduction)}`;
+  #keptSums(): Reduction[] {
+    if (!this.#schedule.keeps) return [];
+    return this.#all().filter(({ over, to }) => over === "column" && to !== null);
+  }
+  #beginOwn(): string[] {
+    const columns = ownColumns(this.#inner, this.#schedule);
+    return this.#keptSums().flatMap((one) => [
+      `float ${this.#own(one)}[${columns}];`,
+      "#pragma unroll",
+      `for (int u = 0; u < ${columns}; u++) ${this.#own(one)}[u] = ${this.#first(one)};`,
+    ]);
+  }
+  #endOfColumns(): string[] {
+    return this.#keptSums().flatMap((one) => {
+      const { width, threads } = this.#schedule;
+      return width === 1
+        ? this.#ownOfBlock(one)
+        : width === threads
+        ? this.#ownAtOnce(one)
+        : this.#ownOfWarps(one);
+    });
+  }
+  /** Each thread has all columns. */
+  #ownOfBlock(one: Reduction): string[] {
+    this.#shares(32);
+    return Array.from({ length: this.#inner }, (_, c) => [
+      `${this.#own(one)}[${c}] = of_block<${opName(one.op)}>(${this.#own(one)}[${c}], shared);`,
+      `if (threadIdx.x == 0) ${this.#columnPlace(one, String(c), "blockIdx.x")} = ${this.#own(one)}[${c}];`,
+    ]).flat();
+  }
+  /** Each thread has columns that no other has. */
+  #ownAtOnce(one: Reduction): string[] {
+    const { lanes } = this.#schedule;
+    const place = Array.from({ length: lanes }, (_, lane) => {
+      const [column, u] = lanes > 1 ? [`(c + ${lane})`, `u * ${lanes} + ${lane}`] : ["c", "u"];
+      return `${this.#columnPlace(one, column, "blockIdx.x")} = ${this.#own(one)}[${u}];`;
+    });
+    return this.#overColumns(place);
+  }
+  /** The warps' sums, one after the other. */
+  #ownOfWarps(one: Reduction): string[] {
+    const { lanes, threads, width } = this.#schedule, inner = this.#inner, warps = threads / width;
+    this.#shares(warps * inner);
+    const place = Array.from({ length: lanes }, (_, lane) => {
+      const [column, u] = lanes > 1 ? [`c + ${lane}`, `u * ${lanes} + ${lane}`] : ["c", "u"];
+      return `shared[threadIdx.x / ${width} * ${inner} + ${column}] = ${this.#own(one)}[${u}];`;
+    });
+    return [
+      "__syncthreads();",
+      ...this.#overColumns(place),
+      "__syncthreads();",
+      ...this.#loop(`int c = threadIdx.x; c < ${inner}; c += ${threads}`, [
+        "float sum = shared[c];",
+        `for (int warp = 1; warp < ${warps}; warp++) sum = ${
+          this.#joined(one, "sum", `shared[warp * ${inner} + c]`)
+        };`,
+        `${this.#columnPlace(one, "c", "blockIdx.x")} = sum;`,
+      ]),
+    ];
   }
   #endOfRow(reduction: Reduction): string[] {
     const { width, threads } = this.#schedule;
     const sum = this.#name(reduction), name = this.#rowResults.get(reduction)!, op = opName(reduction.op);
-    if (width === threads) this.#shared = true;
+    if (width === threads) this.#shares(32);
     const whole = width === 1
       ? sum
       : width === threads
@@ -387,7 +485,7 @@ class Group {
       }`,
       [...this.#counters("row"), ...stages],
     );
-    this.#shared = true;
+    this.#shares(threads);
     return [
       `const int worker = blockIdx.x / ${across};`,
       `const ${index} c = (blockIdx.x % ${across}) * ${width} + threadIdx.x % ${width};`,

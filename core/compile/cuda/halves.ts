@@ -11,6 +11,8 @@ import { count } from "../access.ts";
 export interface Weights {
   readonly starts: readonly number[];
   readonly elements: number;
+  /** The model's output is wanted in this type. */
+  readonly output?: Half;
 }
 
 /** libtorch adds the bias to a product before it rounds it. */
@@ -34,6 +36,8 @@ const MIXED: Readonly<
 /** Autocast has these in half precision, whatever becomes of the result. */
 const ALWAYS = /^(convolution|_scaled_dot_product_|_flash_attention_)/;
 
+type View = Extract<Node, { op: "reshape" | "permute" }>;
+
 export function halved(graph: Graph, weights: Weights | null = null): Graph {
   return graph.nodes.some(({ op }) => isHalf(op)) ? new Halver(graph, weights).run() : graph;
 }
@@ -56,13 +60,20 @@ class Halver {
     nodes.forEach((node, ref) => {
       if (live.has(ref)) { for (const arg of new Set(argsOf(node))) this.#users[arg].push(ref); }
     });
-    this.#results = new Set([output, loss, ...writes.map(({ ref }) => ref)]);
+    const wide = weights?.output === undefined ? [output] : [];
+    this.#results = new Set([...wide, loss, ...writes.map(({ ref }) => ref)]);
     this.#gradients = new Set(gradients.filter((ref) => ref !== null));
     this.#casts = nodes.filter((node, ref) => live.has(ref) && this.#weightOf(node) !== null).length;
   }
 
   run(): Graph {
     this.graph.nodes.forEach((node, ref) => this.#now[ref] = this.#take(node, ref));
+    const { output } = this.graph,
+      wanted = this.weights?.output,
+      { half, shape, kind } = this.#nodes[this.#now[output]];
+    if (wanted !== undefined && half !== wanted) {
+      this.#now[output] = this.#add({ op: wanted, args: [this.#now[output]], shape, kind, half: wanted });
+    }
     return withNodes(this.graph, this.#nodes, (ref) => this.#now[ref]);
   }
 
@@ -87,9 +98,27 @@ class Halver {
         return this.#call(own as Node & { op: "call" }, ref);
       case "result":
         return this.#add({ ...own, half: this.#halfOfResult(own as Node & { op: "result" }) });
+      case "reshape":
+      case "permute":
+        return this.#viewed(own as View);
       default:
         return this.#kept(own);
     }
+  }
+
+  /** Roundings between two views are gone, and so one of the views is. */
+  #viewed(node: View): Ref {
+    const [arg] = node.args, source = this.#nodes[arg];
+    if (node.op === "reshape") {
+      const [from, { shape }] = source.op === "reshape"
+        ? [source.args[0], this.#nodes[source.args[0]]]
+        : [arg, source];
+      return String(shape) === String(node.shape) ? from : this.#kept({ ...node, args: [from] });
+    }
+    if (source.op !== "permute") return this.#kept(node);
+    const dims = node.dims.map((dim) => source.dims[dim]);
+    if (dims.every((dim, i) => dim === i)) return source.args[0];
+    return this.#kept({ ...node, args: source.args, dims });
   }
 
   #moved(node: Node): Node {

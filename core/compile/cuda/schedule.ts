@@ -9,8 +9,14 @@ const BLOCK = 256, WARP = 32;
 const MOST_BLOCKS = 2048;
 /** So many parts of a sum meet in its second step. */
 const MOST_PARTS = 256;
-/** A thread or a warp takes rows of so many elements, a block longer ones. */
-const SHORT = 8, MIDDLE = 1024;
+/** A thread or a warp takes rows of so many elements, a block longer ones, and a large block the longest. */
+const SHORT = 8, MIDDLE = 1024, LONGEST = 8192;
+/** Few rows at a time are under way then, so that a row is still in the cache when it is read once more. */
+const LARGE_BLOCK = 1024;
+/** Sums over columns beside those over rows: a thread keeps at most so many numbers of its own. */
+const MOST_KEPT = 64;
+/** Their blocks: two for each multiprocessor of a large GPU. */
+const BLOCKS_OF_COLUMNS = 264;
 /** Elements from which on a row is read four at a time. */
 const LONG = 128;
 /** Each part sums up so many rows at least. */
@@ -29,6 +35,8 @@ export interface Schedule {
   readonly width: number;
   /** rows: that many take turns. columns: blocks one above the other. */
   readonly workers: number;
+  /** rows: each thread keeps the sums over its columns, and a block's are one part. */
+  readonly keeps: boolean;
 }
 
 export const hasReduction = (kernel: GroupKernel, over: Reduction["over"]): boolean =>
@@ -38,21 +46,40 @@ export const hasReduction = (kernel: GroupKernel, over: Reduction["over"]): bool
 export function scheduleOf(kernel: GroupKernel): Schedule {
   const { sizes } = kernel, inner = sizes.at(-1)!;
   const rows = sizes.slice(0, -1).reduce((product, size) => product * size, 1);
-  if (hasReduction(kernel, "row")) return byRows(rows, inner, hasReduction(kernel, "column"));
+  if (hasReduction(kernel, "row")) return byRows(rows, inner, columnSums(kernel));
   if (hasReduction(kernel, "column")) return byColumns(rows, inner);
   const lanes = rows === 1 ? inner >= LONG ? 4 : 1 : inner % 4 === 0 ? 4 : 1;
   const most = hasReduction(kernel, "all") ? MOST_PARTS : MOST_BLOCKS;
   const blocks = Math.min(most, Math.ceil(rows * inner / lanes / BLOCK));
-  return { way: "flat", lanes, blocks, threads: BLOCK, width: 1, workers: blocks };
+  return { way: "flat", lanes, blocks, threads: BLOCK, width: 1, workers: blocks, keeps: false };
 }
 
-function byRows(rows: number, inner: number, columns: boolean): Schedule {
+const columnSums = ({ stages }: GroupKernel): number =>
+  stages.flatMap(({ reductions }) => reductions).filter(({ over, to }) => over === "column" && to !== null)
+    .length;
+
+/** Columns that a thread of a row has to itself. */
+export const ownColumns = (inner: number, { width, lanes }: Pick<Schedule, "width" | "lanes">): number =>
+  Math.ceil(inner / (width * lanes)) * lanes;
+
+function byRows(rows: number, inner: number, columns: number): Schedule {
   const lanes = inner % 4 === 0 && inner >= LONG ? 4 : 1;
-  const width = inner <= SHORT ? 1 : inner <= MIDDLE ? WARP : BLOCK;
-  const each = BLOCK / width;
-  const wanted = columns ? Math.min(MOST_PARTS, Math.ceil(rows / ROWS)) : rows;
+  const width = inner <= SHORT
+    ? 1
+    : inner <= MIDDLE
+    ? WARP
+    : columns === 0 && inner >= LONGEST
+    ? LARGE_BLOCK
+    : BLOCK;
+  const threads = Math.max(BLOCK, width), each = threads / width;
+  const keeps = columns > 0 && width > 1 && columns * ownColumns(inner, { width, lanes }) <= MOST_KEPT;
+  if (keeps) {
+    const blocks = Math.min(BLOCKS_OF_COLUMNS, Math.ceil(rows / each));
+    return { way: "rows", lanes, blocks, threads, width, workers: blocks * each, keeps };
+  }
+  const wanted = columns > 0 ? Math.min(MOST_PARTS, Math.ceil(rows / ROWS)) : rows;
   const blocks = Math.min(MOST_BLOCKS, Math.ceil(wanted / each));
-  return { way: "rows", lanes, blocks, threads: BLOCK, width, workers: Math.min(wanted, blocks * each) };
+  return { way: "rows", lanes, blocks, threads, width, workers: Math.min(wanted, blocks * each), keeps };
 }
 
 function byColumns(rows: number, inner: number): Schedule {
@@ -61,5 +88,5 @@ function byColumns(rows: number, inner: number): Schedule {
   const across = Math.ceil(inner / width), high = BLOCK / width;
   const most = Math.max(1, Math.min(MOST_PARTS, Math.floor(MOST_BLOCKS / across)));
   const workers = Math.max(1, Math.min(most, Math.floor(rows / (high * ROWS))));
-  return { way: "columns", lanes: 1, blocks: across * workers, threads: BLOCK, width, workers };
+  return { way: "columns", lanes: 1, blocks: across * workers, threads: BLOCK, width, workers, keeps: false };
 }

@@ -59,6 +59,16 @@ export const classDim = (g: Lowering, x: Ref): number => g.shape(x).length === 1
 export const perClass = (g: Lowering, t: Ref, x: Ref): Ref =>
   g.b.reshape(t, g.shape(x).map((size, d) => d === classDim(g, x) ? size : 1));
 
+/** The parts of a log_softmax: x less the greatest, and the logarithm of the sum of its powers; null for another value. */
+function logOfShares(g: Lowering, log: Ref): { readonly shifted: Ref; readonly logOfSum: Ref } | null {
+  const node = g.b.node(log);
+  if (node.op !== "sub") return null;
+  const [shifted, logOfSum] = node.args, made = g.b.node(logOfSum);
+  const sum = made.op === "log" ? g.b.node(made.args[0]) : null;
+  const powers = sum?.op === "sum" ? g.b.node(sum.args[0]) : null;
+  return powers?.op === "exp" && powers.args[0] === shifted ? { shifted, logOfSum } : null;
+}
+
 /** The log-likelihoods `log` of the labelled classes, as one-hot rows of a comparison choose them. */
 function nll(
   g: Lowering,
@@ -75,10 +85,13 @@ function nll(
   const valid = g.compare("ne", labels, num(ignored));
   const chosen = g.compare("eq", labels, perClass(g, g.range(classes), log));
   const weighed = weight === null ? log : g.mul(log, perClass(g, weight, log));
-  const own = g.sum(g.where(g.b.pointwise("and", chosen, valid), weighed, num(0)), [dim]);
-  const counts = weight === null
-    ? g.float(valid)
-    : g.sum(g.where(g.b.pointwise("and", chosen, valid), perClass(g, weight, log), num(0)), [dim]);
+  const picked = (x: Ref) => g.sum(g.where(g.b.pointwise("and", chosen, valid), x, num(0)), [dim]);
+  const counts = weight === null ? g.float(valid) : picked(perClass(g, weight, log));
+  const apart = logOfShares(g, log);
+  // The logarithm of the sum is the same for all classes of a row: what is picked need not wait for it.
+  const own = apart === null || weight !== null
+    ? picked(weighed)
+    : g.sub(picked(apart.shifted), g.where(valid, apart.logOfSum, num(0)));
   const even = smoothing === 0 ? null : g.where(valid, g.sum(weighed, [dim]), num(0));
   const each = g.neg(
     even === null ? own : g.add(g.mul(own, num(1 - smoothing)), g.mul(even, num(smoothing / classes))),

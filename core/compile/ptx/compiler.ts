@@ -2,7 +2,7 @@
 // through the tokens once, and writes each instruction as it comes. A call goes through the function's tokens again, with
 // its arguments as variables, and so does each turn of a loop whose turns are known. What differs from C stops it.
 import { FUNCTIONS } from "./functions.ts";
-import { tokensOf } from "./tokens.ts";
+import { tokensOf, UNROLL } from "./tokens.ts";
 import {
   bytesOf,
   commonType,
@@ -25,8 +25,8 @@ import {
 
 /** The oldest GPU and driver that the texts ask for: all of those that libtorch has kernels for. */
 const HEAD = ".version 7.0\n.target sm_75\n.address_size 64\n";
-/** Loops of so many known turns are written out, within functions. */
-const MOST_TURNS = 16;
+/** Loops of so many known turns are written out: those within functions, and those that are marked. */
+const MOST_TURNS = 64;
 
 /** In a register, or known. */
 interface Plain {
@@ -49,7 +49,11 @@ interface Counter {
   readonly type: Scalar;
   value: Plain;
 }
-type Operand = Value | Memory | Counter;
+/** An array of a thread's own: each element is a variable, and an index is known. */
+interface Elements {
+  readonly elements: readonly Value[];
+}
+type Operand = Value | Memory | Counter | Elements;
 
 interface Named {
   readonly name: string;
@@ -97,6 +101,7 @@ const EFFECT = /\b(ld|st|bar|shfl|bra)\b/;
 
 const isMemory = (one: Operand): one is Memory => "address" in one;
 const isCounter = (one: Operand): one is Counter => "value" in one;
+const isElements = (one: Operand): one is Elements => "elements" in one;
 
 /** The same functions, by the same names. */
 export const ptxOf = (cuda: string): string => new Compiler(tokensOf(`${FUNCTIONS}\n${cuda}`)).compile();
@@ -322,6 +327,7 @@ class Compiler {
   // Values.
 
   #read(operand: Operand): Value {
+    if (isElements(operand)) this.#wrong();
     if (isCounter(operand)) return operand.value;
     if (!isMemory(operand)) return operand;
     const { type, address, space } = operand;
@@ -366,6 +372,7 @@ class Compiler {
       to.value = known;
       return;
     }
+    if (isElements(to)) this.#wrong();
     const from = this.#converted(value, to.type);
     if (!isMemory(to)) return this.#move(to, "fields" in from ? this.#copied(from) : from);
     const { address, space } = to;
@@ -626,7 +633,8 @@ class Compiler {
       if (this.#take("[")) {
         const index = this.#plain(this.#expression());
         this.#expect("]");
-        operand = this.#at0(this.#computed("+", this.#plain(operand), index));
+        if (isElements(operand)) operand = operand.elements[Number(index.known)] ?? this.#wrong();
+        else operand = this.#at0(this.#computed("+", this.#plain(operand), index));
       } else if (this.#take(".")) {
         const value = this.#read(operand), name = this.#next();
         if (!("fields" in value)) this.#wrong();
@@ -723,7 +731,8 @@ class Compiler {
     const token = this.tokens[this.#at];
     if (this.#take("{")) return this.#within(this.#scope, () => this.#block());
     if (this.#take("if")) return this.#if();
-    if (this.#take("for")) return this.#within(this.#scope, () => this.#for());
+    const unrolled = this.#take(UNROLL);
+    if (this.#take("for")) return this.#within(this.#scope, () => this.#for(unrolled || this.#depth > 0));
     if (this.#take("asm")) return this.#assembly();
     if (this.#take("return")) return this.#return();
     if (token === "__shared__" || this.#isType()) this.#declaration();
@@ -751,9 +760,9 @@ class Compiler {
     if (this.#returned) this.#wrong();
   }
 
-  #for(): void {
+  #for(known: boolean): void {
     this.#expect("(");
-    const [counter] = this.#declaration(this.#depth > 0);
+    const [counter] = this.#declaration(known);
     this.#expect(";");
     const condition = this.#at;
     while (!this.#take(";")) this.#at++;
@@ -818,6 +827,12 @@ class Compiler {
     do {
       const name = this.#next();
       names.push(name);
+      if (this.#take("[")) {
+        const count = Number(this.#next());
+        this.#scope.names.set(name, { elements: Array.from({ length: count }, () => this.#empty(type)) });
+        this.#expect("]");
+        continue;
+      }
       const value = this.#take("=") ? this.#initial(type) : null;
       if (value === null) this.#scope.names.set(name, this.#empty(type));
       else if (counts && isScalar(type) && "known" in value) this.#scope.names.set(name, { type, value });
@@ -868,6 +883,7 @@ class Compiler {
   #assignment(): void {
     const place = this.#unary(), sign = this.#takeAssignment();
     if (sign === null) return; // a call
+    if (isElements(place)) this.#wrong();
     if (sign === "=") return this.#assign(place, this.#initial(place.type));
     const by = sign === "++" ? this.#known(1n, "int") : this.#plain(this.#expression());
     this.#assign(place, this.#computed(sign.slice(0, -1), this.#plain(place), by));
@@ -904,7 +920,7 @@ class Compiler {
     };
     if (this.#take(":")) {
       each((letter, to) => {
-        if (isMemory(to) || isCounter(to) || "fields" in to) this.#wrong();
+        if (isMemory(to) || isCounter(to) || isElements(to) || "fields" in to) this.#wrong();
         if (letter !== "h") return places.push(to.text);
         const half = this.#register("h");
         places.push(half);

@@ -4,6 +4,9 @@
 const TOKEN =
   /0x[\da-f]+[ul]*|(?:\d+\.\d*|\.\d+|\d+)(?:e[-+]?\d+)?[ful]*|[a-z_]\w*|"[^"]*"|<<=|>>=|<<|>>|::|\+\+|--|&&|\|\||[-+*\/%&|^<>=!]=|[^\s\w]/giy;
 
+/** The next loop is to be written out. */
+export const UNROLL = "__unroll__";
+
 const DEFINED = new Set(["__CUDA_ARCH__"]);
 
 export function tokensOf(text: string): string[] {
@@ -15,7 +18,8 @@ export function tokensOf(text: string): string[] {
     } else if (word === "ifdef") taken.push(DEFINED.has(name));
     else if (word === "else") taken.push(!taken.pop());
     else if (word === "endif") taken.pop();
-    else if (word !== "pragma") throw new Error(`internal: CUDA C has a line for another compiler: ${line}`);
+    else if (word === "pragma" && name === "unroll") lines.push(UNROLL);
+    else throw new Error(`internal: CUDA C has a line for another compiler: ${line}`);
   }
   const content = lines.join("\n"), tokens: string[] = [];
   for (let at = 0;;) {
