@@ -43,8 +43,10 @@ export interface CudaKernels {
   /** The slot's memory is the tensor's, from this byte on. */
   setSlot(slot: number, tensor: Tensor, byteOffset?: number): void;
   launch(launch: KernelLaunch): void;
-  /** Bytes of machine code. */
+  /** Bytes of machine code, or of PTX. */
   readonly bytes: number;
+  /** Why the driver compiled PTX; null where it did not. */
+  readonly ptxSince: string | null;
   free(): void;
 }
 
@@ -70,6 +72,7 @@ let nvrtc: Nvrtc | null | undefined;
 interface Module {
   readonly handle: bigint;
   readonly bytes: number;
+  readonly ptxSince: string | null;
 }
 
 /** The functions of a text, for the current GPU. */
@@ -82,7 +85,7 @@ export function loadKernels(
   const cu = driver ??= Deno.dlopen(libraryNamed(backend.driver), namedBy(backend, driverCalls)).symbols;
   const loaded = loadedModule(cu, text);
   if (typeof loaded === "string") return { refused: "compiler", why: loaded };
-  const { handle: module, bytes } = loaded;
+  const { handle: module, bytes, ptxSince } = loaded;
   const handle = new BigUint64Array(new ArrayBuffer(8)), out = new Uint8Array(handle.buffer);
   const ok = (answer: number, what: string) => {
     if (answer === 0) return;
@@ -103,7 +106,7 @@ export function loadKernels(
   places.forEach((_, i) => places[i] = first + BigInt(8 * i));
   const given = new Uint8Array(places.buffer);
   return {
-    bytes,
+    ...{ bytes, ptxSince },
     setSlot(slot, tensor, byteOffset = 0) {
       if (slot < 0 || slot >= slots) throw new Error(`internal: kernels have no slot ${slot}.`);
       check(native.dataPointer(alive(tensor, "setSlot"), outAt), "setSlot");
@@ -139,7 +142,8 @@ function loadedModule(cu: Driver, { cuda, ptx }: KernelText): Module | string {
   }
   if (backend.kind !== "cuda") return why;
   const loaded = loadedText(cu, ptx());
-  return typeof loaded === "string" ? `${why}, and the driver could not compile PTX: ${loaded}` : loaded;
+  if (typeof loaded === "string") return `${why}, and the driver could not compile PTX: ${loaded}`;
+  return { ...loaded, ptxSince: why };
 }
 
 function loadedCode(cu: Driver, code: Uint8Array<ArrayBuffer>): Module {
@@ -148,14 +152,14 @@ function loadedCode(cu: Driver, code: Uint8Array<ArrayBuffer>): Module {
   if (answer !== 0) {
     throw new LibraryError(`the driver could not load machine code: ${sentenceOf(cu, answer)}`);
   }
-  return { handle: handle[0], bytes: code.length };
+  return { handle: handle[0], bytes: code.length, ptxSince: null };
 }
 
 /** The driver's numbers of its options: where it writes what is wrong, and how much room is there. */
 const ERROR_LOG = 5, ERROR_LOG_BYTES = 6;
 const MOST_LOG = 2048;
 
-function loadedText(cu: Driver, ptx: string): Module | string {
+function loadedText(cu: Driver, ptx: string): Omit<Module, "ptxSince"> | string {
   const handle = new BigUint64Array(new ArrayBuffer(8)), log = new Uint8Array(new ArrayBuffer(MOST_LOG));
   const values = BigUint64Array.of(Deno.UnsafePointer.value(Deno.UnsafePointer.of(log)), BigInt(MOST_LOG));
   const text = new TextEncoder().encode(`${ptx}\0`);

@@ -42,6 +42,8 @@ export interface Plan {
   readonly kernels: number;
   readonly calls: number;
   readonly codeBytes: number;
+  /** On a GPU: why its driver compiled PTX; null where it did not. */
+  readonly ptxSince: string | null;
   readonly milliseconds: number;
   /** `cell` is where the loss goes. `done` is told of each cut but the last, as soon as its gradients are whole. */
   run(input: Tensor, target: Tensor, weight: Tensor | null, cell: number, done?: Done | null): void;
@@ -81,7 +83,7 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
     placed,
     kernels: parts.filter(({ kernel }) => kernel !== "call").length,
     calls: parts.filter(({ kernel }) => kernel === "call").length,
-    codeBytes: whole.codeBytes,
+    ...{ codeBytes: whole.codeBytes, ptxSince: whole.ptxSince },
     milliseconds: performance.now() - began,
     run: (input, target, weight, cell, done = null) =>
       (timing.hear === null ? runner : timedOr()).run(input, target, weight, cell, done),
@@ -97,6 +99,7 @@ interface Steps {
   /** The step of each part. */
   readonly at: readonly number[];
   readonly codeBytes: number;
+  readonly ptxSince: string | null;
 }
 
 /** `apart`: code of its own for each kernel, but for some of a kind that follow each other: to time them. */
@@ -145,5 +148,5 @@ function stepsOf(
     if (!("entry" in step)) return step;
     return onGpu ? { ...step, code: codes[step.entry], entry: 0 } : { ...step, code: codes[0] };
   });
-  return { steps: loaded, at, codeBytes };
+  return { steps: loaded, at, codeBytes, ptxSince: onGpu?.ptxSince ?? null };
 }

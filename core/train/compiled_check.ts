@@ -201,16 +201,17 @@ const isConvolution = (node: Node): boolean =>
 const percent = (part: number): string => `${(100 * part).toPrecision(2)}%`;
 
 export function lineOf({ first }: Plans, mode: Mode, largest: number): string {
-  const { kernels, calls, codeBytes, milliseconds } = first;
+  const { kernels, calls, codeBytes, ptxSince, milliseconds } = first;
   const parts = [
     formatPlural(kernels, "kernel"),
     ...(calls > 0 ? [formatPlural(calls, "call") + " of libtorch's ops"] : []),
-    `${formatBytes(codeBytes)} of code`,
+    `${formatBytes(codeBytes)} of ${ptxSince === null ? "code" : "PTX"}`,
     `made in ${milliseconds.toFixed(0)} ms`,
     mode,
   ];
   const equality = mode === "exact"
     ? "gradients equal the ordinary ones"
     : `gradients differ from the ordinary ones by ${largest.toExponential(0)} at most`;
-  return `Steps are compiled: ${parts.join(", ")}; ${equality}.`;
+  const by = ptxSince === null ? "" : ` The driver compiled them, since ${ptxSince}.`;
+  return `Steps are compiled: ${parts.join(", ")}; ${equality}.${by}`;
 }

@@ -1,6 +1,6 @@
 // --compile=fast on the CUDA stand-in: groups and updates are CUDA C of the program's own, which the stand-in's NVRTC has
 // g++ compile. They run at once, late, and within captured steps, and train as libtorch's own kernels do.
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { existsSync } from "node:fs";
 import { BACKENDS } from "../../ffi/gpu/backends.ts";
@@ -34,6 +34,9 @@ const CASES: Readonly<Record<string, Case>> = {
   },
 };
 const WAYS = { fused: "--compile=fast", captured: "--compile" };
+
+const BY_DRIVER =
+  /Steps are compiled: .* of PTX, .* The driver compiled them, since there is no NVRTC beside libtorch, which compiles CUDA C\.\n/;
 
 const stepsOf = (cwd: string, name: string) => eventsOf(cwd, name).filter(({ kind }) => kind === "step");
 
@@ -145,31 +148,55 @@ onStandin(
     }),
 );
 
-onStandin(
-  "where there is no NVRTC the driver compiles PTX, and steps train as with CUDA C",
-  () =>
-    inTemp(async (cwd) => {
-      const cases = ["mlp", "gpt-bf16"], folder = await standin();
-      for (const name of cases) {
-        const run = async (way: string, more = {}) => {
-          const args = `${SHORT} ${CASES[name].flags} --device cuda --compile=fast --run-name ${name}-${way}`;
-          const env = { ...standinEnv(folder), HPCTRAIN_CACHE: join(cwd, way), ...more };
-          const { stdout } = await succeed(args.split(" "), { cwd, env });
-          assert(stdout.includes("Steps are compiled: "), stdout);
-          return stepsOf(cwd, `${name}-${way}`).map(({ loss }) => loss);
-        };
-        const losses = await run("cuda"), ours = await run("ptx", { HPCTRAIN_NVRTC: "/nowhere/libnvrtc.so" });
-        assert(losses.length > 3 && losses.length === ours.length, name);
-        ours.forEach((loss, i) =>
-          assert(
-            Math.abs(Number(loss) - Number(losses[i])) <= CASES[name].apart * Math.abs(Number(losses[i])),
-            `${name}, step ${i}: ${loss} and ${losses[i]}`,
-          )
+if (KIND === "cuda") {
+  onStandin(
+    "where there is no NVRTC the driver compiles PTX, and steps train as with CUDA C",
+    () =>
+      inTemp(async (cwd) => {
+        const cases = ["mlp", "gpt-bf16"], folder = await standin();
+        for (const name of cases) {
+          const run = async (way: string, more = {}) => {
+            const args = `${SHORT} ${
+              CASES[name].flags
+            } --device cuda --compile=fast --run-name ${name}-${way}`;
+            const env = { ...standinEnv(folder), HPCTRAIN_CACHE: join(cwd, way), ...more };
+            const { stdout } = await succeed(args.split(" "), { cwd, env });
+            assertMatch(stdout, way === "ptx" ? BY_DRIVER : /Steps are compiled: [^\n]* of code, .*most\.\n/);
+            return stepsOf(cwd, `${name}-${way}`).map(({ loss }) => loss);
+          };
+          const losses = await run("cuda"),
+            ours = await run("ptx", { HPCTRAIN_NVRTC: "/nowhere/libnvrtc.so" });
+          assert(losses.length > 3 && losses.length === ours.length, name);
+          ours.forEach((loss, i) =>
+            assert(
+              Math.abs(Number(loss) - Number(losses[i])) <= CASES[name].apart * Math.abs(Number(losses[i])),
+              `${name}, step ${i}: ${loss} and ${losses[i]}`,
+            )
+          );
+          assert(!existsSync(join(cwd, "ptx/kernels")), name);
+        }
+        const script = join(cwd, "refuses.sh");
+        Deno.writeTextFileSync(
+          script,
+          "echo 'ptxas fatal : nothing is good enough' >&2\necho more >&2\nexit 1\n",
         );
-        assert(!existsSync(join(cwd, "ptx/kernels")), name);
-      }
-    }),
-);
+        const refused =
+          `${SHORT} ${MLP} --epochs 1 --max-steps 2 --device cuda --compile=fast --run-name refused`;
+        await succeed(refused.split(" "), {
+          cwd,
+          env: { ...standinEnv(folder), CUDA_STANDIN_HOST: script, HPCTRAIN_NVRTC: "/nowhere/libnvrtc.so" },
+        });
+        assertEquals(
+          eventsOf(cwd, "refused").filter(({ kind }) => kind === "warning").map(({ message }) => message),
+          [
+            "Steps are not compiled: there is no NVRTC beside libtorch, which compiles CUDA C, and the driver could not " +
+            "compile PTX: an error of the stand-in: ptxas fatal : nothing is good enough. They run op by op.",
+          ],
+        );
+        assertEquals(stepsOf(cwd, "refused").length, 2);
+      }),
+  );
+}
 
 onStandin(
   "a text that was compiled before comes from the cache, and a run whose text no compiler takes goes op by op and says so",

@@ -1,7 +1,12 @@
 // Groups and products of a plan on a GPU: groups as kernels of this program's own, which are one text, products by
 // libtorch. Stands in for machine code.
 import { noGrad } from "../../../ffi/autograd.ts";
-import { type KernelLaunch, loadKernels, type NoKernels } from "../../../ffi/cuda_kernels.ts";
+import {
+  type CudaKernels,
+  type KernelLaunch,
+  loadKernels,
+  type NoKernels,
+} from "../../../ffi/cuda_kernels.ts";
 import { dtypeBytes } from "../../../ffi/dtype.ts";
 import type { MachineCode } from "../../../ffi/machine_code.ts";
 import { uninitialised } from "../../../ffi/make.ts";
@@ -17,8 +22,9 @@ import { makeProduct, type Product, type SlotTensors } from "./products.ts";
 export interface CudaMaker {
   /** Kernels in order as one piece of code. The last one that is freed takes all with it. */
   code(kernels: readonly Kernel[]): MachineCode;
-  /** Bytes of machine code of all groups. */
+  /** Bytes of machine code of all groups, or of PTX. */
   readonly bytes: number;
+  readonly ptxSince: CudaKernels["ptxSince"];
 }
 
 /** Their memory begins at a multiple of 16 bytes, as the allocator and the arena give it. */
@@ -55,7 +61,7 @@ export function openCuda(
   const tensors: SlotTensors = [];
   let living = 0;
   return {
-    bytes: kernels.bytes,
+    ...{ bytes: kernels.bytes, ptxSince: kernels.ptxSince },
     code(list) {
       living++;
       const steps = inBatches(list).flatMap((kernel): (KernelLaunch | Product)[] => {

@@ -2,25 +2,30 @@
 // through the tokens once, and writes each instruction as it comes. A call goes through the function's tokens again, with
 // its arguments as variables, and so does each turn of a loop whose turns are known. What differs from C stops it.
 import { FUNCTIONS } from "./functions.ts";
+import { computed } from "./arithmetic.ts";
+import {
+  hasEffect,
+  Instructions,
+  known,
+  knownAs,
+  type Memory,
+  type Plain,
+  type Value,
+} from "./instructions.ts";
 import { tokensOf, UNROLL } from "./tokens.ts";
 import {
   bytesOf,
   commonType,
-  immediate,
   isFloating,
   isPointer,
   isScalar,
-  isSigned,
   isStruct,
   kindOf,
   type Pointer,
-  type Register,
   REGISTERS,
   type Scalar,
-  type Space,
   type Struct,
   type Type,
-  wrapped,
 } from "./types.ts";
 
 /** The oldest GPU and driver that the texts ask for: all of those that libtorch has kernels for. */
@@ -28,22 +33,6 @@ const HEAD = ".version 7.0\n.target sm_75\n.address_size 64\n";
 /** Loops of so many known turns are written out: those within functions, and those that are marked. */
 const MOST_TURNS = 64;
 
-/** In a register, or known. */
-interface Plain {
-  readonly type: Scalar | Pointer;
-  readonly text: string;
-  readonly known?: number | bigint | boolean;
-}
-interface Fields {
-  readonly type: Struct;
-  readonly fields: readonly Value[];
-}
-type Value = Plain | Fields;
-interface Memory {
-  readonly type: Type;
-  readonly address: string;
-  readonly space: Space;
-}
 /** The counter of a loop that is written out: an assignment changes what is known. */
 interface Counter {
   readonly type: Scalar;
@@ -84,21 +73,7 @@ const LEVELS = [
   ...[["||"], ["&&"], ["|"], ["^"], ["&"], ["==", "!="], ["<", "<=", ">", ">="], ["<<", ">>"], ["+", "-"]],
   ["*", "/", "%"],
 ];
-const COMPARED: Readonly<Record<string, string>> = {
-  ...{ "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge" },
-};
-/** T is the type of the numbers, B that of their bits. */
-const OF_FLOATING: Readonly<Record<string, string>> = {
-  ...{ "+": "add.rn.T", "-": "sub.rn.T", "*": "mul.rn.T", "/": "div.rn.T" },
-};
-const OF_WHOLE: Readonly<Record<string, string>> = {
-  ...{ "+": "add.T", "-": "sub.T", "*": "mul.lo.T", "/": "div.T", "%": "rem.T" },
-  ...{ "&": "and.B", "|": "or.B", "^": "xor.B", "<<": "shl.B", ">>": "shr.T" },
-};
 const ASSIGNMENT = /^([-+*\/%&|^]|<<|>>)?=$|^\+\+$/;
-/** These instructions may not happen where C does not do what they do. */
-const EFFECT = /\b(ld|st|bar|shfl|bra)\b/;
-
 const isMemory = (one: Operand): one is Memory => "address" in one;
 const isCounter = (one: Operand): one is Counter => "value" in one;
 const isElements = (one: Operand): one is Elements => "elements" in one;
@@ -111,9 +86,7 @@ class Compiler {
   readonly #structs = new Map<string, Struct>();
   readonly #functions = new Map<string, Function>();
   readonly #entries: string[] = [];
-  #lines: string[] = [];
-  #counts: Record<Register, number> = { p: 0, r: 0, l: 0, f: 0, d: 0, h: 0 };
-  #labels = 0;
+  #code = new Instructions(() => this.#wrong());
   #scope: Scope = { names: new Map(), outer: null };
   /** A template's name, and the operation that it stands for. */
   #operation: readonly [string, string] | null = null;
@@ -228,15 +201,13 @@ class Compiler {
     threads: number,
     parameters: readonly (Named & { readonly written: boolean })[],
   ): void {
-    this.#lines = [];
-    this.#counts = { p: 0, r: 0, l: 0, f: 0, d: 0, h: 0 };
-    this.#labels = 0;
+    this.#code = new Instructions(() => this.#wrong());
     this.#variables = new Set();
     this.#within(null, () => {
       parameters.forEach(({ name: parameter, type }) => {
-        const register = this.#register("l");
-        this.#emit(`ld.param.u64 ${register}, [${name}_${parameter}]`);
-        this.#emit(`cvta.to.global.u64 ${register}, ${register}`);
+        const register = this.#code.register("l");
+        this.#code.emit(`ld.param.u64 ${register}, [${name}_${parameter}]`);
+        this.#code.emit(`cvta.to.global.u64 ${register}, ${register}`);
         this.#scope.names.set(parameter, { type: type as Pointer, text: register });
       });
       this.#block();
@@ -246,14 +217,12 @@ class Compiler {
         one.written ? " // written" : ""
       }\n`
     );
-    const registers = Object.entries(this.#counts).filter(([, count]) => count > 0)
-      .map(([letter, count]) => `.reg .${REGISTERS[letter as Register]} %${letter}<${count}>;`);
     this.#entries.push(
       [
         `.visible .entry ${name}(\n${declared.join("")})`,
         `.maxntid ${threads}, 1, 1`,
         "{",
-        ...[...registers, ...this.#lines, "ret;"].map((line) => line.endsWith(":") ? line : `  ${line}`),
+        ...this.#code.text(),
         "}\n",
       ].join("\n"),
     );
@@ -291,30 +260,6 @@ class Compiler {
 
   // Lines.
 
-  #emit(instruction: string): void {
-    this.#lines.push(`${instruction};`);
-  }
-  #register = (letter: Register): string => `%${letter}${this.#counts[letter]++}`;
-  #fresh<T extends Scalar | Pointer>(type: T): Plain & { readonly type: T } {
-    return { type, text: this.#register(kindOf(type).register) };
-  }
-  #known = (known: number | bigint | boolean, type: Scalar): Plain => ({
-    ...{ type, known },
-    text: type === "bool" ? String(known) : immediate(known, type),
-  });
-  #made(type: Scalar | Pointer, instruction: string, ...operands: string[]): Plain {
-    const result = this.#fresh(type);
-    this.#emit(`${instruction} ${[result.text, ...operands].join(", ")}`);
-    return result;
-  }
-  /** The lines that are written meanwhile. */
-  #apart<T>(write: () => T): { readonly lines: readonly string[]; readonly result: T } {
-    const before = this.#lines, lines: string[] = [];
-    this.#lines = lines;
-    const result = write();
-    this.#lines = before;
-    return { lines, result };
-  }
   #within<T>(outer: Scope | null, write: () => T): T {
     const before = this.#scope;
     this.#scope = { names: new Map(), outer };
@@ -322,107 +267,36 @@ class Compiler {
     this.#scope = before;
     return result;
   }
-  #label = (): string => `L${this.#labels++}`;
 
   // Values.
 
   #read(operand: Operand): Value {
     if (isElements(operand)) this.#wrong();
-    if (isCounter(operand)) return operand.value;
-    if (!isMemory(operand)) return operand;
-    const { type, address, space } = operand;
-    if (isStruct(type)) {
-      const fields = type.fields.map((field) => this.#fresh(field.type as Scalar));
-      const list = fields.map(({ text }) => text).join(", ");
-      this.#emit(`ld.${space}.v${fields.length}.${kindOf(fields[0].type).memory} {${list}}, [${address}]`);
-      return { type, fields };
-    }
-    const result = this.#fresh(type);
-    this.#emit(`ld.${space}.${kindOf(type).memory} ${result.text}, [${address}]`);
-    return result;
+    return isCounter(operand) ? operand.value : isMemory(operand) ? this.#code.load(operand) : operand;
   }
   #plain(operand: Operand): Plain {
     const value = this.#read(operand);
     if ("fields" in value) this.#wrong();
     return value;
   }
-  #inRegister = (value: Plain): Plain => value.known === undefined ? value : this.#copied(value) as Plain;
-  #copied(value: Value): Value {
-    if ("fields" in value) return { ...value, fields: value.fields.map((field) => this.#copied(field)) };
-    const result = this.#fresh(value.type);
-    this.#move(result, value);
-    return result;
-  }
-  #move(to: Value, from: Value): void {
-    if ("fields" in to) {
-      if (!("fields" in from)) this.#wrong();
-      to.fields.forEach((field, i) => this.#move(field, from.fields[i]));
-    } else if ("fields" in from) this.#wrong();
-    else if (from.type === "bool" && from.known !== undefined) {
-      this.#emit(`setp.${from.known ? "eq" : "ne"}.u32 ${to.text}, 0, 0`);
-    } else {
-      const { register } = kindOf(to.type);
-      this.#emit(`mov.${register === "p" ? "pred" : REGISTERS[register]} ${to.text}, ${from.text}`);
-    }
-  }
   #assign(to: Operand, value: Value): void {
     if (isCounter(to)) {
-      const known = this.#converted(value, to.type) as Plain;
+      const known = this.#code.converted(value, to.type) as Plain;
       if (known.known === undefined) this.#wrong();
       to.value = known;
       return;
     }
     if (isElements(to)) this.#wrong();
-    const from = this.#converted(value, to.type);
-    if (!isMemory(to)) return this.#move(to, "fields" in from ? this.#copied(from) : from);
-    const { address, space } = to;
-    if ("fields" in from) {
-      const fields = from.fields.map((field) => this.#inRegister(field as Plain));
-      const list = fields.map(({ text }) => text).join(", ");
-      this.#emit(`st.${space}.v${fields.length}.${kindOf(fields[0].type).memory} [${address}], {${list}}`);
-    } else this.#emit(`st.${space}.${kindOf(from.type).memory} [${address}], ${this.#inRegister(from).text}`);
-  }
-
-  #converted(value: Value, to: Type): Value {
-    if ("fields" in value) return value;
-    const { type, known } = value;
-    if (!isScalar(to)) return isPointer(to) && isPointer(type) && to.to === type.to ? value : this.#wrong();
-    if (!isScalar(type)) this.#wrong();
-    if (type === to) return value;
-    if (known !== undefined) return this.#knownAs(known, to);
-    const a = kindOf(type), b = kindOf(to);
-    if (to === "bool") {
-      return this.#made(
-        "bool",
-        `setp.${isFloating(type) ? "neu" : "ne"}.${a.name}`,
-        value.text,
-        immediate(0, type),
-      );
-    }
-    if (type === "bool") {
-      return this.#made(to, `selp.${REGISTERS[b.register]}`, immediate(1, to), immediate(0, to), value.text);
-    }
-    if (b.register === a.register) {
-      if (b.bytes < a.bytes) return this.#made(to, "and.b32", value.text, String(2 ** (8 * b.bytes) - 1));
-      return { type: to, text: value.text };
-    }
-    if (isFloating(to)) {
-      return this.#made(to, `cvt${type === "float" ? "" : ".rn"}.${b.name}.${a.name}`, value.text);
-    }
-    if (isFloating(type)) return this.#made(to, `cvt.rzi.${b.name}.${a.name}`, value.text);
-    return this.#made(to, `cvt.${isSigned(type) ? "s" : "u"}${8 * b.bytes}.${a.name}`, value.text);
-  }
-  #knownAs(known: number | bigint | boolean, to: Scalar): Plain {
-    if (to === "bool") return this.#known(Boolean(known), to);
-    if (isFloating(to)) return this.#known(Number(known), to);
-    return this.#known(wrapped(BigInt(typeof known === "number" ? Math.trunc(known) : known), to), to);
+    const from = this.#code.converted(value, to.type);
+    if (isMemory(to)) this.#code.store(to, from);
+    else this.#code.move(to, "fields" in from ? this.#code.copied(from) : from);
   }
   #scalar(operand: Operand): Plain & { readonly type: Scalar } {
     const value = this.#plain(operand);
     if (!isScalar(value.type)) this.#wrong();
     return value as Plain & { readonly type: Scalar };
   }
-  #as = (operand: Operand, type: Scalar): Plain => this.#converted(this.#read(operand), type) as Plain;
+  #as = (operand: Operand, type: Scalar): Plain => this.#code.as(this.#read(operand), type);
 
   // Expressions.
 
@@ -430,60 +304,12 @@ class Compiler {
     const condition = this.#binary(0);
     if (!this.#take("?")) return condition;
     const truth = this.#as(condition, "bool");
-    const a = this.#apart(() => this.#scalar(this.#expression()));
+    const a = this.#code.apart(() => this.#scalar(this.#expression()));
     this.#expect(":");
-    const b = this.#apart(() => this.#scalar(this.#expression()));
+    const b = this.#code.apart(() => this.#scalar(this.#expression()));
     const both = [a.result.type, b.result.type];
     const type = both[0] === both[1] ? both[0] : commonType(both[0], both[1]);
-    return this.#chosen(truth, type, a, b);
-  }
-  #chosen(
-    truth: Plain,
-    type: Scalar,
-    a: { readonly lines: readonly string[]; readonly result: Plain },
-    b: { readonly lines: readonly string[]; readonly result: Plain },
-  ): Plain {
-    if (truth.known !== undefined) {
-      const { lines, result } = truth.known ? a : b;
-      this.#lines.push(...lines);
-      return this.#converted(result, type) as Plain;
-    }
-    if (![...a.lines, ...b.lines].some((line) => EFFECT.test(line))) {
-      this.#lines.push(...a.lines, ...b.lines);
-      const [first, second] = [a, b].map(({ result }) => this.#converted(result, type) as Plain);
-      if (type !== "bool") {
-        return this.#made(
-          type,
-          `selp.${REGISTERS[kindOf(type).register]}`,
-          first.text,
-          second.text,
-          truth.text,
-        );
-      }
-      const not = this.#not(truth), both = this.#logical("and", truth, first);
-      return this.#logical("or", both, this.#logical("and", not, second));
-    }
-    const result = this.#fresh(type);
-    const [other, end] = [this.#label(), this.#label()];
-    const side = ({ lines, result: from }: typeof a) => {
-      this.#lines.push(...lines);
-      this.#move(result, this.#converted(from, type));
-    };
-    this.#emit(`@!${truth.text} bra ${other}`);
-    side(a);
-    this.#emit(`bra ${end}`);
-    this.#lines.push(`${other}:`);
-    side(b);
-    this.#lines.push(`${end}:`);
-    return result;
-  }
-  #not = (a: Plain): Plain =>
-    a.known === undefined ? this.#made("bool", "not.pred", a.text) : this.#known(!a.known, "bool");
-  #logical(sign: "and" | "or", a: Plain, b: Plain): Plain {
-    for (const [one, other] of [[a, b], [b, a]]) {
-      if (one.known !== undefined) return Boolean(one.known) === (sign === "and") ? other : one;
-    }
-    return this.#made("bool", `${sign}.pred`, a.text, b.text);
+    return this.#code.chosen(truth, type, a, b);
   }
 
   #binary(level: number): Operand {
@@ -495,113 +321,41 @@ class Compiler {
       this.#at++;
       left = sign === "&&" || sign === "||"
         ? this.#shortened(sign, this.#as(left, "bool"), level)
-        : this.#computed(sign, this.#plain(left), this.#plain(this.#binary(level + 1)));
+        : computed(this.#code, sign, this.#plain(left), this.#plain(this.#binary(level + 1)));
     }
   }
   /** The right side does not happen where the left one says enough. */
   #shortened(sign: "&&" | "||", left: Plain, level: number): Plain {
-    const right = this.#apart(() => this.#as(this.#binary(level + 1), "bool"));
-    if (!right.lines.some((line) => EFFECT.test(line))) {
-      this.#lines.push(...right.lines);
-      return this.#logical(sign === "&&" ? "and" : "or", left, right.result);
+    const right = this.#code.apart(() => this.#as(this.#binary(level + 1), "bool"));
+    if (!hasEffect(right.lines)) {
+      this.#code.lines.push(...right.lines);
+      return this.#code.logical(sign === "&&" ? "and" : "or", left, right.result);
     }
-    const enough = { lines: [], result: this.#known(sign === "||", "bool") };
+    const enough = { lines: [], result: known(sign === "||", "bool") };
     return sign === "&&"
-      ? this.#chosen(left, "bool", right, enough)
-      : this.#chosen(left, "bool", enough, right);
-  }
-  #computed(sign: string, a: Plain, b: Plain): Plain {
-    if (isPointer(a.type) && isScalar(b.type) && sign === "+") return this.#moved(a, a.type, b);
-    if (!isScalar(a.type) || !isScalar(b.type)) this.#wrong();
-    const shifts = sign === "<<" || sign === ">>";
-    const type = shifts ? commonType(a.type, a.type) : commonType(a.type, b.type);
-    const left = this.#as(a, type), right = this.#as(b, shifts ? "unsigned" : type);
-    const known = this.#folded(sign, type, left, right);
-    if (known) return known;
-    if ((sign === "/" || sign === "%") && typeof right.known === "bigint" && right.known > 0n) {
-      const whole = this.#quotient(left, type, right.known);
-      if (whole) return sign === "/" ? whole : this.#computed("-", left, this.#computed("*", whole, right));
-    }
-    const { name, register } = kindOf(type), bits = REGISTERS[register];
-    if (sign in COMPARED) {
-      const how = sign === "!=" && isFloating(type) ? "neu" : COMPARED[sign];
-      return this.#made("bool", `setp.${how}.${name}`, left.text, right.text);
-    }
-    const instruction = (isFloating(type) ? OF_FLOATING : OF_WHOLE)[sign] ?? this.#wrong();
-    return this.#made(type, instruction.replace("T", name).replace("B", bits), left.text, right.text);
+      ? this.#code.chosen(left, "bool", right, enough)
+      : this.#code.chosen(left, "bool", enough, right);
   }
   /**
    * A quotient by a known number as shifts, or as a product: the driver's compiler would compute with a reciprocal, even of a
    * power of 2. Null for 64 bits and no such power.
    */
-  #quotient(a: Plain, type: Scalar, by: bigint): Plain | null {
-    const bits = 8 * bytesOf(type), power = by.toString(2).length - 1;
-    const shifted = (of: Plain, count: number): Plain =>
-      count === 0 ? of : this.#computed(">>", of, this.#known(BigInt(count), "int"));
-    const bare = (of: Plain): Plain => ({
-      type: bits === 32 ? "unsigned" : "unsigned long long",
-      text: of.text,
-    });
-    const high = (name: string, factor: bigint): Plain =>
-      this.#made(type, `mul.hi.${name}`, a.text, String(BigInt.asIntN(32, factor)));
-    if (by === 1n) return a;
-    if (by === 1n << BigInt(power)) {
-      if (!isSigned(type)) return shifted(a, power);
-      const up = shifted(bare(shifted(a, bits - 1)), bits - power); // by - 1 where a is negative
-      return shifted(this.#computed("+", a, { type, text: up.text }), power);
-    }
-    if (bits !== 32) return null;
-    if (!isSigned(type)) {
-      const part = high("u32", ((1n << 32n) * ((2n << BigInt(power)) - by)) / by + 1n);
-      return shifted(this.#computed("+", part, shifted(this.#computed("-", a, part), 1)), power);
-    }
-    const { factor, shift } = reciprocal(by), product = high("s32", factor);
-    const whole = shifted(factor < 1n << 31n ? product : this.#computed("+", product, a), shift);
-    return this.#computed("+", whole, { type, text: shifted(bare(a), 31).text });
-  }
-  #folded(sign: string, type: Scalar, { known: a }: Plain, { known: b }: Plain): Plain | null {
-    if (typeof a !== "bigint" || typeof b !== "bigint") return null;
-    if (sign in COMPARED) {
-      const order = a < b ? "<" : a > b ? ">" : "==";
-      const truth = sign === "!="
-        ? order !== "=="
-        : sign.startsWith(order) || sign.endsWith("=") && order === "==";
-      return this.#known(truth, "bool");
-    }
-    const results: Record<string, () => bigint> = {
-      ...{ "+": () => a + b, "-": () => a - b, "*": () => a * b, "<<": () => a << b, ">>": () => a >> b },
-      ...{ "/": () => a / b, "%": () => a % b, "&": () => a & b, "|": () => a | b, "^": () => a ^ b },
-    };
-    return this.#known(wrapped(results[sign](), type), type);
-  }
-  /** A pointer so many elements on. */
-  #moved({ text }: Plain, type: Pointer, by: Plain): Plain {
-    const bytes = bytesOf(type.to);
-    if (by.known !== undefined) {
-      const offset = BigInt(by.known) * BigInt(bytes);
-      return offset === 0n ? { type, text } : this.#made(type, "add.s64", text, String(offset));
-    }
-    if (kindOf(by.type).register === "r") {
-      return this.#made(type, `mad.wide.${kindOf(by.type).name}`, by.text, String(bytes), text);
-    }
-    return this.#made(type, "mad.lo.s64", by.text, String(bytes), text);
-  }
 
   #unary(): Operand {
     if (this.#take("-")) {
       const a = this.#scalar(this.#unary()), type = commonType(a.type, a.type);
-      if (typeof a.known === "number") return this.#known(-a.known, type);
-      if (a.known !== undefined) return this.#knownAs(-BigInt(a.known), type);
-      return this.#made(
+      if (typeof a.known === "number") return known(-a.known, type);
+      if (a.known !== undefined) return knownAs(-BigInt(a.known), type);
+      return this.#code.made(
         type,
         `neg.${isFloating(type) ? kindOf(type).name : `s${8 * bytesOf(type)}`}`,
         a.text,
       );
     }
-    if (this.#take("!")) return this.#not(this.#as(this.#unary(), "bool"));
+    if (this.#take("!")) return this.#code.not(this.#as(this.#unary(), "bool"));
     if (this.#take("~")) {
       const a = this.#scalar(this.#unary()), type = commonType(a.type, a.type);
-      return this.#made(type, `not.${REGISTERS[kindOf(type).register]}`, this.#inRegister(a).text);
+      return this.#code.made(type, `not.${REGISTERS[kindOf(type).register]}`, this.#code.inRegister(a).text);
     }
     if (this.#take("*")) return this.#at0(this.#plain(this.#unary()));
     if (this.tokens[this.#at] === "(") {
@@ -618,7 +372,7 @@ class Compiler {
       if (isPointer(type) && isPointer(value.type)) {
         return { ...value, type: { ...type, space: value.type.space } };
       }
-      return this.#converted(value, type);
+      return this.#code.converted(value, type);
     }
     return this.#postfix();
   }
@@ -634,7 +388,7 @@ class Compiler {
         const index = this.#plain(this.#expression());
         this.#expect("]");
         if (isElements(operand)) operand = operand.elements[Number(index.known)] ?? this.#wrong();
-        else operand = this.#at0(this.#computed("+", this.#plain(operand), index));
+        else operand = this.#at0(computed(this.#code, "+", this.#plain(operand), index));
       } else if (this.#take(".")) {
         const value = this.#read(operand), name = this.#next();
         if (!("fields" in value)) this.#wrong();
@@ -654,9 +408,9 @@ class Compiler {
     if (/^[\d.]/.test(token)) return this.#number(token);
     if (token in SPECIAL) {
       this.#expect(".");
-      return this.#made("unsigned", "mov.u32", `%${SPECIAL[token]}.${this.#next()}`);
+      return this.#code.made("unsigned", "mov.u32", `%${SPECIAL[token]}.${this.#next()}`);
     }
-    if (token === "true" || token === "false") return this.#known(token === "true", "bool");
+    if (token === "true" || token === "false") return known(token === "true", "bool");
     for (let scope: Scope | null = this.#scope; scope; scope = scope.outer) {
       const named = scope.names.get(token);
       if (named) return named;
@@ -680,10 +434,10 @@ class Compiler {
   #number(token: string): Plain {
     const [, digits, suffix] = /^(0x[\da-f]+|.*?)([ulf]*)$/i.exec(token)!;
     const whole = /^(0x[\da-f]+|\d+)$/i.test(digits);
-    if (!whole) return this.#known(Number(digits), suffix === "f" ? "float" : "double");
+    if (!whole) return known(Number(digits), suffix === "f" ? "float" : "double");
     const value = BigInt(digits), long = suffix.includes("ll");
     const signed = !suffix.includes("u") && value < (long ? 1n << 63n : 1n << 31n);
-    return this.#known(
+    return known(
       value,
       long ? signed ? "long long" : "unsigned long long" : signed ? "int" : "unsigned",
     );
@@ -698,7 +452,7 @@ class Compiler {
     const before = [this.#at, this.#operation, this.#returned, this.#result, this.#variables] as const;
     this.#variables = new Set(); // a function changes none of its caller's
     const names = new Map(parameters.map(({ name, type, changes }, i) => {
-      const value = this.#converted(given[i], type);
+      const value = this.#code.converted(given[i], type);
       return [name, changes ? this.#variable(value) : value];
     }));
     this.#operation = template === null ? null : [template, operation!];
@@ -714,7 +468,7 @@ class Compiler {
     const returned = this.#returned as Value | null;
     if (result !== null && returned === null) this.#wrong();
     [this.#at, this.#operation, this.#returned, this.#result, this.#variables] = before;
-    return result === null ? this.#known(0n, "int") : this.#converted(returned!, result);
+    return result === null ? known(0n, "int") : this.#code.converted(returned!, result);
   }
 
   // Statements.
@@ -742,17 +496,17 @@ class Compiler {
 
   #if(): void {
     this.#expect("(");
-    const truth = this.#inRegister(this.#as(this.#expression(), "bool")), other = this.#label();
+    const truth = this.#code.inRegister(this.#as(this.#expression(), "bool")), other = this.#code.label();
     this.#expect(")");
-    this.#emit(`@!${truth.text} bra ${other}`);
+    this.#code.emit(`@!${truth.text} bra ${other}`);
     this.#inner();
     if (this.#take("else")) {
-      const end = this.#label();
-      this.#emit(`bra ${end}`);
-      this.#lines.push(`${other}:`);
+      const end = this.#code.label();
+      this.#code.emit(`bra ${end}`);
+      this.#code.bind(other);
       this.#inner();
-      this.#lines.push(`${end}:`);
-    } else this.#lines.push(`${other}:`);
+      this.#code.bind(end);
+    } else this.#code.bind(other);
   }
   /** A statement that may not happen. */
   #inner(): void {
@@ -788,15 +542,15 @@ class Compiler {
       }
       return;
     }
-    const begin = this.#label(), end = this.#label();
-    this.#emit(`@!${this.#inRegister(truth()).text} bra ${end}`);
-    this.#lines.push(`${begin}:`);
+    const begin = this.#code.label(), end = this.#code.label();
+    this.#code.emit(`@!${this.#code.inRegister(truth()).text} bra ${end}`);
+    this.#code.bind(begin);
     this.#at = body;
     this.#inner();
     const behind = this.#at;
     next();
-    this.#emit(`@${this.#inRegister(truth()).text} bra ${begin}`);
-    this.#lines.push(`${end}:`);
+    this.#code.emit(`@${this.#code.inRegister(truth()).text} bra ${begin}`);
+    this.#code.bind(end);
     this.#at = behind;
   }
   /** How many turns a loop has, if that is known and few; else its counter is a variable from here on. */
@@ -804,7 +558,7 @@ class Compiler {
     const counter = this.#scope.names.get(name)!;
     if (!isCounter(counter)) return null;
     const first = counter.value;
-    const { result } = this.#apart(() => {
+    const { result } = this.#code.apart(() => {
       for (let turns = 0; turns <= MOST_TURNS; turns++) {
         const { known } = truth();
         if (known === undefined) return null;
@@ -846,31 +600,31 @@ class Compiler {
     const count = this.#next();
     this.#expect("]");
     if (type === null) this.#wrong();
-    const place = `${name}${this.#labels++}`;
-    this.#emit(`.shared .align ${bytesOf(type)} .${kindOf(type).memory} ${place}[${count}]`);
+    const place = `${name}${this.#code.labels++}`;
+    this.#code.emit(`.shared .align ${bytesOf(type)} .${kindOf(type).memory} ${place}[${count}]`);
     const pointer: Pointer = { to: type, space: "shared" };
-    this.#scope.names.set(name, this.#made(pointer, "mov.u64", place));
+    this.#scope.names.set(name, this.#code.made(pointer, "mov.u64", place));
     return name;
   }
   #initial(type: Type): Value {
-    if (!this.#take("{")) return this.#converted(this.#read(this.#expression()), type);
+    if (!this.#take("{")) return this.#code.converted(this.#read(this.#expression()), type);
     if (!isStruct(type)) this.#wrong();
     let field = 0;
     const fields = this.#list(
       "}",
-      () => this.#converted(this.#read(this.#expression()), type.fields[field++].type),
+      () => this.#code.converted(this.#read(this.#expression()), type.fields[field++].type),
     );
     if (fields.length !== type.fields.length) this.#wrong();
     return { type, fields };
   }
   #empty(type: Type): Value {
     if (isStruct(type)) return { type, fields: type.fields.map((field) => this.#empty(field.type)) };
-    const value = this.#fresh(type);
+    const value = this.#code.fresh(type);
     this.#variables.add(value.text);
     return value;
   }
   #variable(value: Value): Value {
-    const copy = this.#copied(value);
+    const copy = this.#code.copied(value);
     this.#registersOf(copy).forEach((register) => this.#variables.add(register));
     return copy;
   }
@@ -878,15 +632,15 @@ class Compiler {
     "fields" in value ? value.fields.flatMap(this.#registersOf) : [value.text];
   /** A variable may change later. */
   #constant = (value: Value): Value =>
-    "fields" in value || this.#variables.has(value.text) ? this.#copied(value) : value;
+    "fields" in value || this.#variables.has(value.text) ? this.#code.copied(value) : value;
 
   #assignment(): void {
     const place = this.#unary(), sign = this.#takeAssignment();
     if (sign === null) return; // a call
     if (isElements(place)) this.#wrong();
     if (sign === "=") return this.#assign(place, this.#initial(place.type));
-    const by = sign === "++" ? this.#known(1n, "int") : this.#plain(this.#expression());
-    this.#assign(place, this.#computed(sign.slice(0, -1), this.#plain(place), by));
+    const by = sign === "++" ? known(1n, "int") : this.#plain(this.#expression());
+    this.#assign(place, computed(this.#code, sign.slice(0, -1), this.#plain(place), by));
   }
   #takeAssignment(): string | null {
     const token = this.tokens[this.#at];
@@ -898,7 +652,7 @@ class Compiler {
   #return(): void {
     if (this.#take(";")) {
       if (this.#depth > 0) this.#wrong();
-      return this.#emit("ret");
+      return this.#code.emit("ret");
     }
     this.#returned = this.#initial(this.#result ?? this.#wrong());
     this.#expect(";");
@@ -922,32 +676,23 @@ class Compiler {
       each((letter, to) => {
         if (isMemory(to) || isCounter(to) || isElements(to) || "fields" in to) this.#wrong();
         if (letter !== "h") return places.push(to.text);
-        const half = this.#register("h");
+        const half = this.#code.register("h");
         places.push(half);
-        after.push(() => this.#emit(`cvt.u32.u16 ${to.text}, ${half}`));
+        after.push(() => this.#code.emit(`cvt.u32.u16 ${to.text}, ${half}`));
       });
     }
     if (this.#take(":")) {
       each((letter, from) => {
-        const { text } = this.#inRegister(this.#plain(from));
+        const { text } = this.#code.inRegister(this.#plain(from));
         if (letter !== "h") return places.push(text);
-        const half = this.#register("h");
+        const half = this.#code.register("h");
         places.push(half);
-        this.#emit(`cvt.u16.u32 ${half}, ${text}`);
+        this.#code.emit(`cvt.u16.u32 ${half}, ${text}`);
       });
     }
     this.#expect(")");
     this.#expect(";");
-    this.#lines.push(text.replace(/%(\d)/g, (_, i) => places[Number(i)] ?? this.#wrong()));
+    this.#code.lines.push(text.replace(/%(\d)/g, (_, i) => places[Number(i)] ?? this.#wrong()));
     after.forEach((write) => write());
   }
-}
-
-/** a / by is a * factor / 2^(32 + shift), and 1 more where a is negative, for all a of 32 bits. */
-function reciprocal(by: bigint): { readonly factor: bigint; readonly shift: number } {
-  const most = (1n << 31n) - 1n - (1n << 31n) % by;
-  let shift = 0;
-  const rest = (): bigint => by - (1n << BigInt(32 + shift)) % by;
-  while (1n << BigInt(32 + shift) <= most * rest()) shift++;
-  return { factor: ((1n << BigInt(32 + shift)) + rest()) / by, shift };
 }
