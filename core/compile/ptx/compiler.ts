@@ -73,7 +73,7 @@ const LEVELS = [
   ...[["||"], ["&&"], ["|"], ["^"], ["&"], ["==", "!="], ["<", "<=", ">", ">="], ["<<", ">>"], ["+", "-"]],
   ["*", "/", "%"],
 ];
-const ASSIGNMENT = /^([-+*\/%&|^]|<<|>>)?=$|^\+\+$/;
+const ASSIGNMENT = /^([-+*\/%&|^]|<<|>>)?=$|^(\+\+|--)$/;
 const isMemory = (one: Operand): one is Memory => "address" in one;
 const isCounter = (one: Operand): one is Counter => "value" in one;
 const isElements = (one: Operand): one is Elements => "elements" in one;
@@ -525,11 +525,14 @@ class Compiler {
     const body = this.#at;
     const truth = (): Plain => {
       this.#at = condition;
-      return this.#as(this.#expression(), "bool");
+      const value = this.#as(this.#expression(), "bool");
+      this.#expect(";");
+      return value;
     };
     const next = (): void => {
       this.#at = step;
       this.#assignment();
+      this.#expect(")");
     };
     const turns = this.#turns(counter, truth, next);
     if (turns !== null) {
@@ -639,7 +642,7 @@ class Compiler {
     if (sign === null) return; // a call
     if (isElements(place)) this.#wrong();
     if (sign === "=") return this.#assign(place, this.#initial(place.type));
-    const by = sign === "++" ? known(1n, "int") : this.#plain(this.#expression());
+    const by = sign === "++" || sign === "--" ? known(1n, "int") : this.#plain(this.#expression());
     this.#assign(place, computed(this.#code, sign.slice(0, -1), this.#plain(place), by));
   }
   #takeAssignment(): string | null {

@@ -29,6 +29,7 @@ const WHOLE: Readonly<Record<string, string>> = {
   constants: "kept(a) - kept(b)",
   pairs: "swapped(a, b).x - swapped(b, 2 * a).y * 3",
   loops: "powered(a, 5) + powered(b, 40) + first(a & 15)",
+  arrays: "spread(a, b)",
   small: "(int)(unsigned short)a + (int)(unsigned char)b",
 };
 const REAL: Readonly<Record<string, string>> = {
@@ -63,6 +64,18 @@ static __device__ int powered(int a, int times) {
   for (int i = 0; i < 3; i++) y ^= y >> i;
   for (int i = 5; i < 2; i++) y = 0;
   return y;
+}
+static __device__ int spread(int a, int b) {
+  int each[4], sum = 0;
+#pragma unroll
+  for (int k = 0; k < 4; k++) each[k] = a * k;
+  for (int i = b & 7; i > 0; i--) {
+#pragma unroll
+    for (int k = 0; k < 4; k++) each[k] = each[3 - k] + k * b;
+  }
+#pragma unroll
+  for (int k = 0; k < 4; k++) sum = sum * 5 + each[k];
+  return sum;
 }
 static __device__ int first(int from) {
   int y = 0;
@@ -139,6 +152,7 @@ Deno.test("what a text has that PTX's compiler does not know is an error with th
   for (
     const body of [
       "while (p[0] > 0.0f) p[0] = 0.0f;",
+      "for (int i = 8; i > 0; i /= 2, p[0]++) p[i] = 0.0f;",
       "p[0] = unheard(1.0f);",
       "float4 *q = p; q[0] += 1;",
       "p[0] = 1.0f",
