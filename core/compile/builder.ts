@@ -1,6 +1,6 @@
 // Builds a graph value by value: infers shapes, gives equal values one number, computes what is constant, and leaves
 // out what changes nothing.
-import type { Kind, Node, Origin, Pointwise, Ref } from "./graph.ts";
+import { type Kind, type Node, type Origin, POINTWISE, type Pointwise, type Ref } from "./graph.ts";
 import { fold } from "./fold.ts";
 
 export type Shape = readonly number[];
@@ -8,10 +8,12 @@ export type Shape = readonly number[];
 export const numelOf = (shape: Shape): number => shape.reduce((product, size) => product * size, 1);
 
 export const sameShape = (a: Shape, b: Shape): boolean =>
-  a.length === b.length && a.every((size, i) => size === b[i]);
+  a === b || a.length === b.length && a.every((size, i) => size === b[i]);
 
 /** As NumPy does. */
 export function broadcastShapes(shapes: readonly Shape[]): Shape {
+  const first = shapes[0] ?? [];
+  if (shapes.every((shape) => sameShape(shape, first))) return first;
   const rank = Math.max(0, ...shapes.map(({ length }) => length));
   return Array.from({ length: rank }, (_, i) => {
     const sizes = shapes.map((shape) => shape[i - rank + shape.length] ?? 1);
@@ -69,7 +71,9 @@ export class Builder {
   pointwise(op: Pointwise, ...args: readonly Ref[]): Ref {
     const shape = broadcastShapes(args.map((a) => this.shape(a)));
     const plain = args.map((a) => this.#unstretched(a));
-    const small = broadcastShapes(plain.map((a) => this.shape(a)));
+    const small = plain.every((a, i) => a === args[i])
+      ? shape
+      : broadcastShapes(plain.map((a) => this.shape(a)));
     return this.expand(this.#simplest(op, plain, small), shape);
   }
 
@@ -333,7 +337,19 @@ function keyOf(node: Node): string {
   const { op } = node;
   if (op === "number") return `number ${Object.is(node.value, -0) ? "-0" : node.value} ${node.kind}`;
   if (EITHER_WAY.has(op)) return `${op} ${(node as { args: readonly Ref[] }).args.toSorted((a, b) => a - b)}`;
-  return textOf(node);
+  // What the arguments say is left out.
+  if (op in POINTWISE) return `${op} ${(node as { args: readonly Ref[] }).args}`;
+  switch (op) {
+    case "reshape":
+    case "expand":
+      return `${op} ${node.args} ${node.shape}`;
+    case "sum":
+    case "greatest":
+    case "permute":
+      return `${op} ${node.args} ${node.dims}`;
+    default:
+      return textOf(node);
+  }
 }
 
 /** The text of a node or a graph; other values have another one. JSON has one word for some numbers, and takes longer. */
