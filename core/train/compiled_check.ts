@@ -63,16 +63,7 @@ export function judge(
   { input, target, weight, outcome }: Recorded,
   how: How,
 ): Judgement {
-  // The arena is zeros before the plan runs, so numbers that the plan does not write are not taken for its own. The gaps
-  // between parameters stay zeros: a norm is of the whole arena.
-  zero_(arena.gradient);
-  noGrad(() =>
-    scope(() =>
-      arena.starts.forEach((start, i) =>
-        void fill_(narrow(arena.gradient, 0, start, arena.parameters[i].numel), NaN)
-      )
-    )
-  );
+  leaveUnwritten(arena);
   const { loss } = plans.run(input, target, weight, false, null);
   if (how.mode === "exact") {
     const [own, theirs] = [loss.item(), outcome.loss.item()];
@@ -85,6 +76,18 @@ export function judge(
   const judged = compare(arena.names, own, recorded, how, plans.lowered.graph.nodes.some(isConvolution));
   if (signs !== null) own.values.free();
   return judged;
+}
+
+/** Numbers that a plan does not write are not taken for its own. Between parameters there are zeros: a norm is of all. */
+function leaveUnwritten({ gradient, starts, parameters }: Arena): void {
+  noGrad(() => fill_(gradient, NaN));
+  const ends = starts.map((start, i) => start + parameters[i].numel);
+  scope(() =>
+    ends.forEach((end, i) => {
+      const next = starts[i + 1] ?? gradient.numel;
+      if (next > end) zero_(narrow(gradient, 0, end, next - end));
+    })
+  );
 }
 
 /**

@@ -1,0 +1,49 @@
+// How a plan's gradients are judged: what the plan does not write is not taken for its own.
+import { assertEquals, assertMatch } from "@std/assert";
+import { mlp } from "../../../core/models/zoo/mlp.ts";
+import { gradientsIn } from "../../../core/train/compared_gradients.ts";
+import { judge } from "../../../core/train/compiled_check.ts";
+import type { Plans, Recorded } from "../../../core/train/compiled_plans.ts";
+import { toNumbers, zero_, zeros as zerosOf } from "../../../ffi/make.ts";
+import { clone, narrow } from "../../../ffi/ops.ts";
+import { keep } from "../../../ffi/tensor.ts";
+import { open, rig, rows } from "./rig.ts";
+
+open();
+
+const { arena } = rig(mlp({ inputs: 7, hidden: 5, layers: 1, outputs: 1 }), rows);
+
+/** A plan that writes zeros, to some of the parameters' gradients, beside ordinary ones that are zeros. */
+function judged(mode: "exact" | "fast", written: (parameter: number) => boolean) {
+  zero_(arena.gradient);
+  const zeros = keep(clone(arena.gradient)), loss = keep(zerosOf([]));
+  const run = () => {
+    arena.gradients.forEach((gradient, i) => written(i) && zero_(gradient));
+    return { loss };
+  };
+  const plans = { run, lowered: { graph: { nodes: [] } } } as unknown as Plans;
+  const recorded = { outcome: { loss } } as unknown as Recorded;
+  const found = judge(plans, arena, gradientsIn(arena, zeros), recorded, { mode, half: false });
+  zeros.free();
+  loss.free();
+  return found;
+}
+
+Deno.test("a gradient that a plan does not write is found, also where it ought to be zero", () => {
+  for (const mode of ["exact", "fast"] as const) {
+    assertEquals(judged(mode, () => true).wrong, null);
+    arena.names.forEach((name, i) => {
+      assertMatch(judged(mode, (parameter) => parameter !== i).wrong!, new RegExp(`^${name}: `));
+    });
+  }
+});
+
+Deno.test("between the parameters' gradients there are zeros for the plan", () => {
+  judged("fast", () => false);
+  const ends = arena.starts.map((start, i) => start + arena.parameters[i].numel);
+  const gaps = ends.flatMap((end, i) => {
+    const next = arena.starts[i + 1] ?? arena.gradient.numel;
+    return next === end ? [] : [...toNumbers(narrow(arena.gradient, 0, end, next - end))];
+  });
+  assertEquals(gaps.length > 0 && gaps.every((number) => number === 0), true);
+});
