@@ -121,6 +121,12 @@ export function pagesOfProcess(bytes: Uint8Array): bigint | null {
   return null;
 }
 
+/** Pages full of zeros; null where the machine has none to give. */
+export function dataPages(bytes: number): bigint | null {
+  const at = libc().mmap(0n, BigInt(wholePages(bytes)), READ | WRITE, PRIVATE | ANONYMOUS, -1, 0n);
+  return at === FAILED ? null : at;
+}
+
 const compilers = {
   __clear_cache: { parameters: ["u64", "u64"], result: "void", optional: true },
 } as const satisfies Deno.ForeignLibraryInterface;
@@ -156,7 +162,7 @@ export function pagesOfFile(bytes: Uint8Array): bigint | null {
 const found = new Map<string, bigint>();
 
 /** The address of a function of libtorch's; 0n where it has none of this name. */
-function symbolOf(name: string): bigint {
+export function symbolOf(name: string): bigint {
   let address = found.get(name);
   if (address === undefined) {
     const library = libc().dlopen(text(`${openedLibtorch().dir}/libtorch_cpu.so`), RTLD_NOW);

@@ -145,6 +145,9 @@ export function memoryBlockOf(t: Tensor): MemoryBlock {
   return { address: address(t), bytes: t.byteLength };
 }
 
+/** A tensor's first number lies there. */
+export const beginOf = (t: Tensor): bigint => address(t);
+
 /**
  * The memory of a contiguous tensor on its own device; keep the tensor for as long as the address is used.
  */

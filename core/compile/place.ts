@@ -15,6 +15,14 @@ export interface Placed {
   readonly elements: number;
   /** They would be so many if no two values shared a place. */
   readonly unshared: number;
+  /** Places of results of calls, by slot. */
+  readonly results: ReadonlyMap<number, ResultPlace>;
+}
+
+export interface ResultPlace {
+  /** The first element in the piece of memory; or the number of the gradient that the result is. */
+  readonly at: { readonly offset: number } | { readonly gradient: number };
+  readonly bytes: number;
 }
 
 /** A cache line of 16 floats: vector code likes to begin there, and reads no neighbour's line. */
@@ -29,8 +37,20 @@ interface Life {
   offset: number;
 }
 
-export function place({ parts, buffers }: Program): Placed {
-  const lives = livesOf(parts, buffers);
+/** A smaller result lies where libtorch puts it. */
+const LEAST_RESULT = 1 << 12;
+
+/** `results`: whether results of calls have places, too. */
+export function place({ parts, buffers }: Program, results = false): Placed {
+  const isPlaced = ({ home, elements, kind }: Buffer) =>
+    home.from === "arena" ||
+    results && home.from === "result" && elements * BYTES[kind] >= LEAST_RESULT;
+  const gradients = results ? resultsThatAreGradients(parts, buffers) : new Map<number, number>();
+  const lives = livesOf(
+    parts,
+    buffers.map((one, buffer) => isPlaced(one) && !gradients.has(buffer)),
+    buffers,
+  );
   const elements = settle(parts, lives);
   const slots: Slot[] = [{ from: "memory" }];
   const known = new Map<string, number>();
@@ -45,14 +65,58 @@ export function place({ parts, buffers }: Program): Placed {
     slots,
     elements,
     unshared: [...lives.values()].reduce((all, { size }) => all + size, 0),
+    results: new Map(buffers.flatMap(({ home, elements, kind }, buffer) => {
+      if (home.from !== "result") return [];
+      const gradient = gradients.get(buffer), life = lives.get(buffer);
+      if (gradient === undefined && life === undefined) return [];
+      const at = gradient === undefined ? { offset: life!.offset } : { gradient };
+      return [[placeOf[buffer].slot, { at, bytes: elements * BYTES[kind] }]];
+    })),
   };
 }
 
-function livesOf(parts: readonly Part[], buffers: readonly Buffer[]): Map<number, Life> {
+/**
+ * Results of calls that become a gradient as they are, by buffer: the gradient's number. They can lie there from the start,
+ * and copying them changes nothing.
+ */
+function resultsThatAreGradients(parts: readonly Part[], buffers: readonly Buffer[]): Map<number, number> {
+  const touching = buffers.map((): Part[] => []), found = new Map<number, number>();
+  for (const part of parts) {
+    for (const buffer of new Set([...buffersRead(part), ...buffersWritten(part)])) {
+      touching[buffer].push(part);
+    }
+  }
+  buffers.forEach(({ home, elements, kind }, buffer) => {
+    const [call, copy] = touching[buffer];
+    if (home.from !== "result" || kind !== "f32" || touching[buffer].length !== 2) return;
+    if (call.kernel !== "call" || copy.kernel !== "group" || copy.stages.length !== 1) return;
+    const { instructions, stores } = copy.stages[0];
+    const loads = instructions.flatMap((one, i) =>
+      one.op === "load" && (one as { from: Walk }).from.slot === buffer ? [i] : []
+    );
+    if (loads.length !== 1) return;
+    const { from } = instructions[loads[0]] as { from: Walk };
+    for (const { value, to } of stores) {
+      const into = buffers[to.slot];
+      if (value !== loads[0] || into.home.from !== "gradient" || touching[to.slot].length !== 1) continue;
+      const same = into.elements === elements && into.kind === kind && to.kind === kind &&
+        from.kind === kind &&
+        from.offset === 0 && to.offset === 0 && String(from.strides) === String(to.strides);
+      if (same) found.set(buffer, into.home.index);
+    }
+  });
+  return found;
+}
+
+function livesOf(
+  parts: readonly Part[],
+  placed: readonly boolean[],
+  buffers: readonly Buffer[],
+): Map<number, Life> {
   const lives = new Map<number, Life>();
   parts.forEach((part, at) => {
     for (const buffer of buffersWritten(part)) {
-      if (buffers[buffer].home.from !== "arena" || lives.has(buffer)) continue;
+      if (!placed[buffer] || lives.has(buffer)) continue;
       const { elements, kind } = buffers[buffer];
       const size = Math.ceil(elements * BYTES[kind] / BYTES.f32 / ALIGN) * ALIGN;
       lives.set(buffer, { buffer, size, from: at, to: at, offset: -1 });

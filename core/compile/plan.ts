@@ -60,7 +60,7 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
     const output = isHalf(dtype) ? dtype : undefined;
     const halves = productsApart ? { starts, elements: flat.numel, output } : undefined;
     const program = gradientsFirst(fuse(graph, { ...options, chainOf, productsApart, halves }));
-    placed = place(program);
+    placed = place(program, !productsApart);
     cuts = placesOf(program, options.cuts ?? []);
   } catch (thrown) {
     if (!(thrown instanceof NoBlas)) throw thrown;

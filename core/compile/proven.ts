@@ -1,7 +1,7 @@
 // Some products of our own have the bits of libtorch's sgemm_ on this machine. Its order of a sum depends on the
 // processor and on shapes, never on numbers, so each shape is tried once: both compute the same product of numbers that
 // round everywhere, and ours is used where every bit is equal.
-import { sameMemory } from "../../ffi/libc.ts";
+import { returnFreedMemory, sameMemory } from "../../ffi/libc.ts";
 import { borrowBytes, memoryBlockOf, uninitialised } from "../../ffi/make.ts";
 import { loadCode } from "../../ffi/machine_code.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
@@ -17,6 +17,9 @@ const LENGTHS = [192, 384, 256, 336];
 /** More numbers are not tried: sgemm_ does well with large products. */
 const MOST = 1 << 23;
 
+/** Bytes of matrices that are worth the time of giving them back. */
+const MUCH = 4 << 20;
+
 /** Matrices begin so many elements behind the begin of a cache line: sums that change with it are not ours. */
 const SHIFTS = [0, 5];
 
@@ -28,7 +31,10 @@ export const chainOn = (isa: Isa, threads: number): ChainOf => (theirs, ours) =>
   if (!prefersOwnGemm(isa, m, n, k) || m * n + m * k + k * n > MOST) return null;
   const key = [isa, threads, m, n, k, add, a.strides, b.strides, theirs.transA, theirs.transB].join();
   let chain = known.get(key);
-  if (chain === undefined) known.set(key, chain = scope(() => tried(theirs, ours, isa, threads)));
+  if (chain === undefined) {
+    known.set(key, chain = scope(() => tried(theirs, ours, isa, threads)));
+    if (F32 * (m * n + m * k + k * n) > MUCH) returnFreedMemory(); // the next shape's numbers would lie beside this one's
+  }
   return chain;
 };
 
@@ -65,8 +71,11 @@ function tried(theirs: BlasKernel, ours: GemmKernel, isa: Isa, threads: number):
   const chain = [...chains].find((chain) =>
     scope(() => {
       let same = false;
-      products({ ...own, chain }, (product, i) =>
-        same = sameMemory([[memoryBlockOf(product), memoryBlockOf(expected[i])]]));
+      products({ ...own, chain }, (product, i) => {
+        same = sameMemory([[memoryBlockOf(product), memoryBlockOf(expected[i])]]);
+        product.free(); // it may be large
+        return same;
+      });
       return same;
     })
   );

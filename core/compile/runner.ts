@@ -1,9 +1,11 @@
 // Runs a plan: its table of slots is filled once, but for the few addresses that change from one micro-batch to the next.
 import { compile } from "../../ffi/aten.ts";
 import { noGrad } from "../../ffi/autograd.ts";
-import { absentTensor, viewDtype } from "../../ffi/make.ts";
+import type { MemoryBlock } from "../../ffi/libc.ts";
+import { absentTensor, beginOf, memoryBlockOf, viewDtype } from "../../ffi/make.ts";
 import type { MachineCode } from "../../ffi/machine_code.ts";
-import { asStrided, contiguous, permute } from "../../ffi/ops.ts";
+import { asStrided, clone, contiguous, permute } from "../../ffi/ops.ts";
+import { type Place, placing } from "../../ffi/result_places.ts";
 import { timing } from "../../ffi/profile.ts";
 import { parseSchema } from "../../ffi/schema.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
@@ -91,6 +93,13 @@ export function denseIn(t: Tensor, lies: CallResult["lies"] = "first"): Tensor {
   return dense ? t : contiguous(t, "channels_last");
 }
 
+interface ResultPlace extends Place {
+  readonly slot: number;
+}
+
+/** An op that makes more tensors of a result's size before it is left alone. */
+const MOST_SKIPS = 3;
+
 const F32 = 4, I64 = 8;
 /** The step's key, and the number of its micro-batch, come before the draws' own. */
 export const COMMON = 2;
@@ -107,6 +116,9 @@ export class Runner {
   readonly #loss: number;
   readonly #results = new Map<number, Tensor>();
   readonly #views = new Map<string, Tensor>();
+  /** The piece of memory that values lie in, and the gradients. */
+  readonly #within: readonly [MemoryBlock, MemoryBlock];
+  readonly #places = new Map<CallPart, readonly ResultPlace[]>();
   readonly #ops = new Map<string, (...args: unknown[]) => unknown>();
 
   constructor(
@@ -118,6 +130,10 @@ export class Runner {
     /** The step of each part. */
     stepOf: readonly number[],
   ) {
+    const none = { address: 0n, bytes: 0 };
+    this.#within = arena.device === "cpu"
+      ? [memoryBlockOf(arena), memoryBlockOf(memory.gradient)]
+      : [none, none];
     this.#ends = lastUses(placed, stepOf);
     this.#codes = [...new Set(steps.flatMap((step) => "code" in step ? [step.code] : []))];
     const users: Set<MachineCode>[] = placed.slots.map(() => new Set());
@@ -193,6 +209,37 @@ export class Runner {
     );
   }
 
+  /** These results of a call have places. */
+  #placesOf(part: CallPart): readonly ResultPlace[] {
+    let places = this.#places.get(part);
+    if (places === undefined) {
+      places = hostOps.has(nameOfCall(part.schema)) ? [] : part.results.flatMap(({ slot }) => {
+        const found = this.placed.results.get(slot);
+        if (found === undefined) return [];
+        const { at } = found, [memory, gradients] = this.#within;
+        const address = "offset" in at
+          ? memory.address + BigInt(F32 * at.offset)
+          : gradients.address + BigInt(F32 * this.memory.starts[at.gradient]);
+        return [{ slot, address, bytes: found.bytes, skips: 0 }];
+      });
+      this.#places.set(part, places);
+    }
+    return places;
+  }
+  /**
+   * The op may have made something of its own of as many bytes before, which lies in the place now: then it is made to skip
+   * that in the next run. A result that lies in another's place is copied.
+   */
+  #settled(part: CallPart, slot: number, result: Tensor): Tensor {
+    const places = this.#placesOf(part);
+    if (places.every((one) => one.slot !== slot)) return result;
+    const begin = beginOf(result), found = places.find(({ address }) => address === begin);
+    if (found?.slot === slot) return result;
+    const next = places.map((one) => one.slot === slot ? { ...one, skips: one.skips + 1 } : one);
+    this.#places.set(part, next.filter(({ skips }) => skips <= MOST_SKIPS));
+    return found === undefined ? result : clone(result);
+  }
+
   #call(part: CallPart, given: (slot: number) => Tensor | null): void {
     const { schema, values, results } = part;
     let op = this.#ops.get(schema);
@@ -208,10 +255,12 @@ export class Runner {
       if (!("ref" in value)) return value;
       return this.#tensor(part, value.ref as Ref, given, views);
     };
-    const made = op(...values.map(argument));
+    const args = values.map(argument), places = this.#placesOf(part);
+    const made = places.length === 0 ? op(...args) : placing(places, this.#within, () => op!(...args));
     const list = (Array.isArray(made) ? made : [made]) as (Tensor | number | null)[];
     const stay = new Set(results.map(({ slot, index, lies }) => {
-      const tensor = lies === "opaque" ? list[index] as Tensor : denseIn(list[index] as Tensor, lies);
+      const given = list[index] as Tensor;
+      const tensor = lies === "opaque" ? given : denseIn(this.#settled(part, slot, given), lies);
       this.#results.set(slot, tensor);
       if (lies !== "opaque") this.#set(slot, tensor);
       return tensor;

@@ -1,5 +1,7 @@
 // Gradients beside each other, parameter by parameter: the arena's as they lie there, or large ones as a few sums, where
-// a second copy of all of them would be the most memory that a run ever takes.
+// a second copy of all of them would be the most memory that a run ever takes; or a digest of them all, which tells only
+// whether they are equal.
+import { hash } from "node:crypto";
 import { noGrad } from "../../ffi/autograd.ts";
 import { sameMemory } from "../../ffi/libc.ts";
 import { borrowBytes, memoryBlockOf, readBytes, sub, tensor } from "../../ffi/make.ts";
@@ -15,6 +17,16 @@ export interface Gradients {
   /** The seed of the signs of sums; null where all numbers are there. */
   readonly signs: number | null;
 }
+
+/** It stands for all bits of the arena's gradients: no two different ones with one digest are known. */
+export interface Digest {
+  readonly digest: string;
+}
+
+/** On a CPU. */
+export const digestOf = ({ gradient }: Arena): Digest => ({
+  digest: hash("sha256", borrowBytes(gradient), "hex"),
+});
 
 const countsOf = ({ parameters }: Arena): number[] => parameters.map(({ numel }) => numel);
 

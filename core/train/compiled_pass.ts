@@ -19,7 +19,15 @@ import type { Config } from "../settings/settings.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, type Weight } from "./blocks.ts";
 import { inParts } from "./chunked_head.ts";
 import { atOtherWeights, judge, judgeAdding, judgeSafely, lineOf } from "./compiled_check.ts";
-import { type Gradients, gradientsIn, hasHiding, shortenedGradients } from "./compared_gradients.ts";
+import {
+  type Digest,
+  digestOf,
+  type Gradients,
+  gradientsIn,
+  hasHiding,
+  haveSameBits,
+  shortenedGradients,
+} from "./compared_gradients.ts";
 import type { Choice } from "./compiled_choice.ts";
 import { attempt, makePlans, type Mode, type Plans, type Recorded, type Wanted } from "./compiled_plans.ts";
 import type { Arena } from "./gradients/arena.ts";
@@ -56,7 +64,7 @@ export interface Reports {
 const MOST_PLANS = 4;
 
 /** A plan of fewer recorded ops is made with little memory; making another one may leave more than so many bytes. */
-const FEW_OPS = 20, MUCH_GARBAGE = 8 << 20;
+const FEW_OPS = 20, MUCH_GARBAGE = 4 << 20;
 
 /** Gradients at the run's own weights are shortened by other signs than those at other weights. */
 const OWN_SIGNS = 2;
@@ -188,25 +196,43 @@ export function openCompiledPass(
     made: Plans,
     plans: Plans | null,
     { input, target, weight }: Omit<Recorded, "outcome">,
-  ) =>
-    uncounted(made, () => {
-      if (plans !== null) return draw(p, plans), void plans.run(input, target, weight, false, null);
-      zero_(arena.gradient);
-      scope(() => void plain(p, input, target, weight, null));
-    });
-  /** Compares the plan's gradients with the recorded ones; null where they differ, which the run says. */
+  ) => {
+    if (plans !== null) {
+      return uncounted(made, () => (draw(p, plans), void plans.run(input, target, weight, false, null)));
+    }
+    const [own, putBack] = keptApart(p.model.root.namedBuffers().map(([, t]) => t)); // a plan's tensors may be freed
+    zero_(arena.gradient);
+    scope(() => void plain(p, input, target, weight, null));
+    putBack();
+    for (const t of own) t.free();
+  };
+  /**
+   * Compares the plan's gradients with the recorded ones; null where they differ, which the run says. Where a digest tells
+   * that some bit differs, `plain` gives the ordinary ones once more, and number by number it is seen which one does.
+   */
   const agrees = (
+    plain: Run,
     p: Pass,
     plans: Plans,
-    gradient: Gradients,
+    gradient: Gradients | Digest,
     recorded: Recorded,
     { tells = false, moved = false } = {},
   ): { readonly hides: boolean } | null => {
-    const judged = uncounted(plans, () => {
-      draw(p, plans, false);
-      const how = { mode, half: inHalf(p), moved };
-      return judgeSafely(() => judge(plans, arena, gradient, recorded, how));
-    });
+    const judgedBy = (expected: Gradients | Digest) =>
+      uncounted(plans, () => {
+        draw(p, plans, false);
+        const how = { mode, half: inHalf(p), moved };
+        return judgeSafely(() => judge(plans, arena, expected, recorded, how));
+      });
+    let judged = judgedBy(gradient);
+    if (judged.wrong !== null && "digest" in gradient) {
+      computeAgain(plain, p, plans, null, recorded);
+      const whole = keep(clone(arena.gradient));
+      judged = judgedBy(gradientsIn(arena, whole));
+      const now = judged.wrong === null && haveSameBits(gradientsIn(arena), gradientsIn(arena, whole));
+      if (now) judged = { ...judged, wrong: "they differed the first time" };
+      whole.free();
+    }
     if (judged.wrong === null) {
       if (tells) reports().line(lineOf(plans, mode, judged.largest));
       return judged;
@@ -224,7 +250,7 @@ export function openCompiledPass(
     p: Pass,
     plans: Plans,
     given: Omit<Recorded, "outcome">,
-    records = false,
+    { records = false, digests = false } = {},
   ): ReturnType<typeof agrees> =>
     atOtherWeights(arena, () => {
       zero_(arena.gradient);
@@ -238,9 +264,9 @@ export function openCompiledPass(
       );
       if (recording !== null && !staysTheSame(plans, recording, { ...given, outcome: result })) return null;
       if (!Number.isFinite(result.loss.item())) return { hides: true };
-      const gradient = shortenedGradients(arena);
-      const same = agrees(p, plans, gradient, { ...given, outcome: result }, { moved: true });
-      gradient.values.free();
+      const gradient = digests ? digestOf(arena) : shortenedGradients(arena);
+      const same = agrees(plain, p, plans, gradient, { ...given, outcome: result }, { moved: true });
+      if ("values" in gradient) gradient.values.free();
       return same;
     });
   /** False where a second recording is another step, which the run says. */
@@ -299,20 +325,28 @@ export function openCompiledPass(
       if (heapBytes() > before + MUCH_GARBAGE) dropGarbage();
       if (mode === "exact") returnFreedMemory(); // products were tried
       // The ordinary step can go again where it has to, and the plan gives these gradients: no copy of them is needed.
-      const spares = repeats && mode === "fast" && again === undefined;
-      const gradient = spares ? shortenedGradients(arena, OWN_SIGNS) : gradientsIn(arena, copy());
-      const hidden = mode === "fast" && hasHiding(gradient), early = repeats && !hidden, wasTimed = timed;
-      const elsewhere = early ? agreesElsewhere(plain, p, made, recorded, true) : { hides: hidden };
-      if (elsewhere !== null && agrees(p, made, gradient, recorded, { tells: !told }) !== null) {
+      const spares = repeats && again === undefined, digests = spares && mode === "exact";
+      const gradient = digests
+        ? digestOf(arena)
+        : spares
+        ? shortenedGradients(arena, OWN_SIGNS)
+        : gradientsIn(arena, copy());
+      const hidden = mode === "fast" && "values" in gradient && hasHiding(gradient);
+      const early = repeats && !hidden, wasTimed = timed;
+      const elsewhere = early
+        ? agreesElsewhere(plain, p, made, recorded, { records: true, digests })
+        : { hides: hidden };
+      if (elsewhere !== null && agrees(plain, p, made, gradient, recorded, { tells: !told }) !== null) {
         ({ hides } = elsewhere);
         sure = early && !hides;
         plans = sure ? chosen(plain, p, made, recorded) : made;
       }
       if (!spares) return plans;
-      gradient.values.free();
+      if ("values" in gradient) gradient.values.free();
       if (device === "cpu" && (plans === null || timed !== wasTimed)) {
         computeAgain(plain, p, made, plans, recorded);
       }
+      if (made.first.calls > 0) returnFreedMemory(); // results of calls have places from the next run on
       return plans;
     });
     told = true;
@@ -344,7 +378,7 @@ export function openCompiledPass(
       const elsewhere = agreesElsewhere(plain, p, plans, recorded);
       if (elsewhere === null) return null;
       const again = kind.hides || elsewhere.hides;
-      if (again && agrees(p, plans, gradientsIn(arena, gradient), recorded) === null) return null;
+      if (again && agrees(plain, p, plans, gradientsIn(arena, gradient), recorded) === null) return null;
       return kind.plans = chosen(plain, p, plans, recorded);
     });
   };

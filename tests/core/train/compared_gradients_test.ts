@@ -3,6 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import {
   differences,
+  digestOf,
   type Gradients,
   gradientsIn,
   haveSameBits,
@@ -60,4 +61,24 @@ Deno.test("a NaN that both have is no difference, and one that only one has is o
     assertEquals(differences(all, all)[0].error, 0);
     with_(drawn, (whole) => assert(Number.isNaN(differences(all, whole)[0].error), String(first)));
   });
+});
+
+Deno.test("each bit of each parameter's gradient is in the digest", () => {
+  const words = new Uint32Array(drawn.buffer);
+  const digest = (changed: number, bit: number): string => {
+    words[changed] ^= bit;
+    writeBytes(arena.gradient, new Uint8Array(drawn.buffer));
+    words[changed] ^= bit;
+    return digestOf(arena).digest;
+  };
+  const right = digest(0, 0);
+  for (const [i, start] of arena.starts.entries()) {
+    for (const at of [start, start + arena.parameters[i].numel - 1]) {
+      for (const bit of [1, 1 << 22, 1 << 31]) {
+        assert(digest(at, bit) !== right, `${arena.names[i]} ${at} ${bit}`);
+      }
+    }
+  }
+  assertEquals(digest(0, 0), right);
+  fill_(arena.gradient, 0);
 });

@@ -225,15 +225,16 @@ for (const [what, [name, spoil]] of Object.entries(WRONG)) {
     name: `a plan with ${what} is found out, and the first step has the ordinary gradients`,
     ignore: isa === null,
     async fn() {
-      for (const micro of [1, 3]) {
-        const plain = await trained(unbiased, null, { micro });
+      for (const [make, micro] of [[unbiased, 1], [unbiased, 3], [normed, 1]] as const) {
+        const plain = await trained(make, null, { micro });
         for (const [mode, repeats] of [["fast", true], ["fast", false], ["exact", true]] as const) {
-          const compiled = await spoilt(name, spoil, () => trained(unbiased, mode, { micro, repeats }));
+          const compiled = await spoilt(name, spoil, () => trained(make, mode, { micro, repeats }));
           assertMatch(
             compiled.told,
             mode === "fast" ? / give other gradients than / : / don't have the bits of /,
           );
           assertEquals(compiled.digests, plain.digests, `${mode} ${repeats}`);
+          assertEquals(compiled.buffers, plain.buffers);
         }
       }
     },
