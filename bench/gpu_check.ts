@@ -248,8 +248,13 @@ async function runBeside(queue: Check[]): Promise<void> {
 let ran = false; // each slice has one check at least
 try {
   if (flags.jobs > 1) {
-    checks.find((check) => check.ahead !== undefined && !isDone(check))?.ahead!(context);
-    await runBeside(checks.filter((check) => check.beside && !isDone(check)));
+    const left = checks.filter((check) => !isDone(check));
+    // A comparison that has begun holds memory of the device, which other checks fill.
+    const ahead = left.every(({ beside, ahead }) => beside || ahead)
+      ? left.find(({ ahead }) => ahead)
+      : undefined;
+    ahead?.ahead?.(context);
+    await runBeside(left.filter(({ beside }) => beside));
   }
   for (const check of checks) {
     if (isDone(check)) continue;

@@ -40,8 +40,7 @@ export interface StepTime {
   readonly mfu?: number;
 }
 
-const memoryOf = (c: Context, { device = 0, peak }: Round) =>
-  c.device === "cpu" ? peak : c.jobs > 1 ? null : device;
+const memoryOf = (c: Context, { device = 0, peak }: Round) => c.device === "cpu" ? peak : device;
 
 type Command = [program: string, args: string[]];
 
@@ -112,7 +111,8 @@ async function beginAll(c: Context, spec: Spec): Promise<Begun> {
     try {
       const [contestant, beginning] = await begin(c, command);
       begun.running.set(side, contestant);
-      begun.beginnings[side] = beginning;
+      // The device tells all that it holds: also what others took that began meanwhile.
+      begun.beginnings[side] = c.jobs > 1 ? { ...beginning, memory: null } : beginning;
     } catch (error) {
       if (OURS.includes(side) && side !== "fast") broken ??= error;
       begun.missing[side] = reason(error);
@@ -146,9 +146,9 @@ async function compare(c: Context, spec: Spec, begun: Begun): Promise<StepTime> 
   }
 }
 
-function tokens(c: Context, spec: Spec, { captured, plain }: StepTime["medians"]) {
-  const ms = captured ?? plain;
-  if (spec.model !== "gpt" || ms === undefined) return {};
+function tokens(c: Context, spec: Spec, medians: StepTime["medians"]) {
+  const ms = Math.min(...OURS.flatMap((side) => medians[side] ?? []));
+  if (spec.model !== "gpt" || !Number.isFinite(ms)) return {};
   const tokensPerSecond = spec.batch * spec.size / ms * 1e3;
   const peak = c.device === "cpu" ? null : peakOf(cudaName(), "bf16");
   return { tokensPerSecond, ...(peak && { mfu: tokensPerSecond * gptFlops(spec) / (peak * 1e12) }) };
@@ -156,7 +156,7 @@ function tokens(c: Context, spec: Spec, { captured, plain }: StepTime["medians"]
 
 const nameOf = ({ title }: Spec): string => `step time: ${title}`;
 
-/** What fills the device has its turn apart from the others, where it is not of the largest. */
+/** Large models have a turn of their own, where the device is not of the largest. */
 const ROOMY_GIB = 120;
 const fills = ({ model }: Spec): boolean => model === "resnet50" || model === "unet";
 

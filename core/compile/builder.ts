@@ -337,7 +337,7 @@ function keyOf(node: Node): string {
   const { op } = node;
   if (op === "number") return `number ${Object.is(node.value, -0) ? "-0" : node.value} ${node.kind}`;
   if (EITHER_WAY.has(op)) return `${op} ${(node as { args: readonly Ref[] }).args.toSorted((a, b) => a - b)}`;
-  // What the arguments say is left out.
+  // A key leaves out what the arguments say.
   if (op in POINTWISE) return `${op} ${(node as { args: readonly Ref[] }).args}`;
   switch (op) {
     case "reshape":

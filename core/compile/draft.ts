@@ -69,6 +69,9 @@ export class Draft {
     if (home.from === "drawn") {
       return this.buffers.push({ ref, kind: "philox", shape, elements: count(shape), home }) - 1;
     }
+    // A GPU computes an index faster than it reads one.
+    const index = home.from === "held" && home.counts && this.options.productsApart;
+    if (index) return this.buffers.push({ ref, kind: "place", shape, elements: count(shape), home }) - 1;
     const own = HALF_HOMES.has(home.from) ? half ?? kind : kind;
     return this.buffers.push({ ref, kind: own, shape, elements: count(shape), home }) - 1;
   }
@@ -137,7 +140,7 @@ export class Draft {
     return [ref, {
       slot,
       offset,
-      kind,
+      kind: kind === "place" ? "i64" : kind,
       sizes,
       strides: whole,
       own: offset === 0 && this.#isOwn(base, sizes, strides),

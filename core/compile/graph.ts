@@ -83,7 +83,12 @@ export type Origin =
   /** On a GPU: random numbers in [0, 1), other ones in each step, which whoever reads them computes. */
   | { readonly from: "drawn"; readonly draw: number }
   /** A tensor that the step reads and that stays the same: a mask, a table; index into the recording's list. */
-  | { readonly from: "held"; readonly index: number };
+  | {
+    readonly from: "held";
+    readonly index: number;
+    /** Its numbers are 0, 1, 2, ... */
+    readonly counts?: boolean;
+  };
 
 export type Node =
   | Made & { readonly op: "tensor"; readonly origin: Origin }

@@ -14,12 +14,12 @@ export interface Place {
 /** How a loop walks through memory: elements from one step of each dimension to the next, 0 where it stands still. */
 export interface Walk extends Place {
   readonly strides: readonly number[];
-  /** "philox": random numbers by their index, of a draw whose key lies in the slot (GPUs). */
-  readonly kind: Kind | Half | "philox";
+  /** "philox": random numbers by their index, of a draw whose key lies in the slot (GPUs). "place": the index itself. */
+  readonly kind: Kind | Half | "philox" | "place";
 }
 
 /** Bytes of an element. */
-export const BYTES = { f32: 4, i64: 8, bool: 1, bf16: 2, f16: 2, philox: 8 } as const;
+export const BYTES = { f32: 4, i64: 8, bool: 1, bf16: 2, f16: 2, philox: 8, place: 8 } as const;
 
 /** A number of an expression: the index of an Instruction, in order. */
 export type Operand = number;
@@ -133,7 +133,7 @@ export type Isa = "avx512" | "avx2";
 /** Position-independent functions; their one argument is the address of the table of slots, which symbols follow. */
 export interface Code {
   readonly bytes: Uint8Array;
-  /** Where the functions begin. */
+  /** The functions begin there. */
   readonly entries: readonly number[];
   /** Constants that it reads: one more slot, `constantsSlot`, has their address. */
   readonly constants: Uint8Array;

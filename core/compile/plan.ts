@@ -5,6 +5,7 @@ import type { Device, Tensor } from "../../ffi/tensor.ts";
 import { formatBytes } from "../base/format.ts";
 import { NoBlas } from "./blas.ts";
 import { alignedIn, openCuda } from "./cuda/code.ts";
+import type { Weights } from "./cuda/halves.ts";
 import { type Cut, gradientsFirst, type Place, placesOf } from "./cuts.ts";
 import { fuse } from "./fuse.ts";
 import { type Graph, isHalf } from "./graph.ts";
@@ -56,9 +57,7 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
   try {
     const { exact, isa, threads } = options, productsApart = isa === "cuda";
     const chainOf = exact && !productsApart ? chainOn(isa, threads) : undefined;
-    const { starts, flat, output: { dtype } } = memory;
-    const output = isHalf(dtype) ? dtype : undefined;
-    const halves = productsApart ? { starts, elements: flat.numel, output } : undefined;
+    const halves = productsApart ? halvesOf(memory) : undefined;
     const program = gradientsFirst(fuse(graph, { ...options, chainOf, productsApart, halves }));
     placed = place(program, !productsApart);
     cuts = placesOf(program, options.cuts ?? []);
@@ -92,6 +91,10 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
       room.leave(arena);
     },
   };
+}
+
+function halvesOf({ starts, flat, output: { dtype } }: PlanMemory): Weights {
+  return { starts, elements: flat.numel, output: isHalf(dtype) ? dtype : undefined };
 }
 
 interface Steps {

@@ -38,12 +38,16 @@ interface How {
   readonly moved?: boolean;
   /** Some of it is computed in bf16, fp16 or TF32. */
   readonly half: boolean;
+  /** Under autocast: computes the ordinary step's gradients without it, as all numbers or as sums. */
+  readonly wide?: (signs: number | null) => Gradients;
 }
 
 interface Judgement {
   /** The first gradient that differs too much: "fc1.weight: 3%". */
   readonly wrong: string | null;
   readonly largest: number;
+  /** In half precision: they are about as near to those of f32. */
+  readonly nearF32?: boolean;
   /** Some parameter's gradient is zero wholly, so it could hide what is wrong. */
   readonly hides: boolean;
 }
@@ -79,7 +83,15 @@ export function judge(
   }
   const { signs } = recorded;
   const own = signs === null ? gradientsIn(arena) : shortenedGradients(arena, signs);
-  const judged = compare(arena.names, own, recorded, how, plans.lowered.graph.nodes.some(isConvolution));
+  const corners = plans.lowered.graph.nodes.some(isConvolution);
+  const judged = compare(arena.names, own, recorded, how, corners);
+  if (judged.wrong !== null && how.wide !== undefined) {
+    const kept = signs === null ? gradientsIn(arena, keep(noGrad(() => clone(arena.gradient)))) : own;
+    const wide = how.wide(signs), again = nearer(arena.names, kept, recorded, wide, corners);
+    for (const { values } of [kept, wide]) values.free();
+    if (again.wrong === null) plans.run(input, target, weight, false, null); // its gradients are in the arena again
+    return again;
+  }
   if (signs !== null) own.values.free();
   return judged;
 }
@@ -94,6 +106,36 @@ function leaveUnwritten({ gradient, starts, parameters }: Arena): void {
       if (next > end) zero_(narrow(gradient, 0, end, next - end));
     })
   );
+}
+
+/** In half precision deep models round so much that two right steps are far apart: how far from a step in f32 is each? */
+const FARTHER = 2;
+/** A wrong gradient is its own size away, or more. */
+const MOST_ROUNDING = 0.5;
+
+/** Right are gradients that are about as near to those of f32 as the ordinary ones are. */
+function nearer(
+  names: readonly string[],
+  own: Gradients,
+  recorded: Gradients,
+  wide: Gradients,
+  corners: boolean,
+): Judgement {
+  const ours = differences(own, wide), theirs = differences(recorded, wide), { bound, noise } = HALF;
+  const whole = Math.hypot(...ours.map(({ size }) => size));
+  let largest = 0;
+  for (const [i, { error, size }] of ours.entries()) {
+    const scale = size + noise / bound * whole, part = error / scale;
+    const rounding = Math.min(bound + FARTHER * theirs[i].error / scale, MOST_ROUNDING);
+    if (!(part <= (corners ? Math.max(rounding, MOVED_CORNERS.bound) : rounding))) {
+      const figure = `${percent(error / size)} from f32, and ordinary steps ${
+        percent(theirs[i].error / size)
+      }`;
+      return { wrong: `${names[i]}: ${figure}`, largest: part, hides: false };
+    }
+    largest = Math.max(largest, part);
+  }
+  return { wrong: null, largest, nearF32: true, hides: ours.some(({ size }) => size === 0) };
 }
 
 /**
@@ -209,7 +251,7 @@ const isConvolution = (node: Node): boolean =>
 
 const percent = (part: number): string => `${(100 * part).toPrecision(2)}%`;
 
-export function lineOf({ first }: Plans, mode: Mode, largest: number): string {
+export function lineOf({ first }: Plans, mode: Mode, { largest, nearF32 }: Judgement): string {
   const { kernels, calls, codeBytes, ptxSince, milliseconds } = first;
   const parts = [
     formatPlural(kernels, "kernel"),
@@ -220,6 +262,8 @@ export function lineOf({ first }: Plans, mode: Mode, largest: number): string {
   ];
   const equality = mode === "exact"
     ? "gradients equal the ordinary ones"
+    : nearF32
+    ? `gradients differ from those of f32 by ${percent(largest)} at most, as ordinary ones do`
     : `gradients differ from the ordinary ones by ${largest.toExponential(0)} at most`;
   const by = ptxSince === null ? "" : ` The driver compiled them, since ${ptxSince}.`;
   return `Steps are compiled: ${parts.join(", ")}; ${equality}.${by}`;

@@ -218,10 +218,15 @@ export function openCompiledPass(
     recorded: Recorded,
     { tells = false, moved = false } = {},
   ): { readonly hides: boolean } | null => {
+    const wide = (signs: number | null): Gradients => {
+      compared(p, () => computeAgain(plain, { ...p, cast: null }, plans, null, recorded));
+      if (signs !== null) return shortenedGradients(arena, signs);
+      return gradientsIn(arena, keep(noGrad(() => clone(arena.gradient))));
+    };
     const judgedBy = (expected: Gradients | Digest) =>
       uncounted(plans, () => {
         draw(p, plans, false);
-        const how = { mode, half: inHalf(p), moved };
+        const how = { mode, half: inHalf(p), moved, ...(p.cast !== null && { wide }) };
         return judgeSafely(() => judge(plans, arena, expected, recorded, how));
       });
     let judged = judgedBy(gradient);
@@ -234,7 +239,7 @@ export function openCompiledPass(
       whole.free();
     }
     if (judged.wrong === null) {
-      if (tells) reports().line(lineOf(plans, mode, judged.largest));
+      if (tells) reports().line(lineOf(plans, mode, judged));
       return judged;
     }
     plans.free();

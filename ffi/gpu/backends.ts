@@ -60,6 +60,9 @@ export interface GpuWords {
   readonly blocking: string;
 }
 
+/** From this architecture on a GPU rounds to bf16 by itself. */
+const AMPERE = 80;
+
 const CUDA: GpuBackend = {
   kind: "cuda",
   torch: "libtorch_cuda.so",
@@ -68,7 +71,11 @@ const CUDA: GpuBackend = {
   driver: "libcuda.so.1",
   collectives: ["libnccl.so.2"],
   management: ["libnvidia-ml.so.1"],
-  compilerOptions: (architecture) => [`--gpu-architecture=${architecture}`, "--std=c++17", "--fmad=false"],
+  compilerOptions: (architecture) => [
+    `--gpu-architecture=${architecture}`,
+    ...["--std=c++17", "--fmad=false"],
+    ...(Number(/\d+/.exec(architecture)![0]) >= AMPERE ? ["--define-macro=BF16_BY_INSTRUCTION"] : []),
+  ],
   symbol: (name) => name,
   attributes: { major: 75, minor: 76 },
   tf32Since: 8, // Ampere

@@ -33,7 +33,7 @@ const RULES: Record<Exclude<Pointwise, Special>, (...args: string[]) => string> 
   log: call("logf"),
   log1p: call("log1pf"),
   tanh: call("tanhf"),
-  sigmoid: (a) => `1.0f / (1.0f + expf(-${a}))`,
+  sigmoid: (a) => `__fdividef(1.0f, 1.0f + expf(-${a}))`, // of numbers from 1 on, where it is good to 2 ulp
   erf: call("erff"),
   sin: call("sinf"),
   cos: call("cosf"),

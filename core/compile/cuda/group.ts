@@ -5,7 +5,8 @@ import type { GroupKernel, Place, Reduction, Stage, Walk } from "../kernel.ts";
 import { simplified, walksOf } from "../walks.ts";
 import { Expressions, type Lanes, type Sources } from "./expressions.ts";
 import { opName } from "./prelude.ts";
-import { ownColumns, type Schedule, scheduleOf } from "./schedule.ts";
+import { beginOwn, endOfOwn, type OwnSum } from "./own_columns.ts";
+import { type Schedule, scheduleOf } from "./schedule.ts";
 
 /** So many steps over a row are written out, so that what they load is on its way at once. */
 const FEW_STEPS = 8;
@@ -15,7 +16,7 @@ const MOST_INDEX = 2 ** 30;
 
 const TYPES = {
   ...{ f32: "float", i64: "long long", bool: "unsigned char", bf16: "unsigned short", f16: "unsigned short" },
-  philox: "long long",
+  ...{ philox: "long long", place: "long long" },
 } as const;
 
 export interface Argument extends Place {
@@ -167,6 +168,7 @@ class Group {
     let fours = 0;
     return {
       load: (from) => {
+        if (from.kind === "place") return this.#place(from);
         if (from.kind === "philox") return this.#drawn(from, lanes, `${prefix}f${fours++}`);
         const pointer = this.#argument(from), stride = from.strides.at(-1)!;
         if (lanes === 4 && this.#inFours(from)) {
@@ -184,6 +186,12 @@ class Group {
       reduced: (reduction) => `r${reduction}`,
       written: (slot) => this.#writtenSlots.has(slot),
     };
+  }
+
+  #place(from: Walk): ReturnType<Sources["load"]> {
+    const stride = from.strides.at(-1)!;
+    const column = (lane: number) => lane > 0 && stride !== 0 ? `(c + ${lane})` : "c";
+    return { lines: [], value: (lane) => `(float)(${from.offset} + ${this.#at(from, column(lane))})` };
   }
 
   /** Four numbers side by side are drawn together. */
@@ -370,7 +378,7 @@ class Group {
     return [
       ...worker,
       ...this.#begin(everything),
-      ...this.#beginOwn(),
+      ...this.#keptSums().flatMap((sum) => beginOwn(sum, this.#inner, this.#schedule)),
       ...guarded,
       ...this.#endOfColumns(),
       ...this.#endOfBlock(),
@@ -396,65 +404,21 @@ class Group {
   // Sums over columns beside those over rows, where each thread keeps those of its own columns.
 
   #own = (reduction: Reduction): string => `own${this.#all().indexOf(reduction)}`;
-  #keptSums(): Reduction[] {
+  #keptSums(): OwnSum[] {
     if (!this.#schedule.keeps) return [];
-    return this.#all().filter(({ over, to }) => over === "column" && to !== null);
-  }
-  #beginOwn(): string[] {
-    const columns = ownColumns(this.#inner, this.#schedule);
-    return this.#keptSums().flatMap((one) => [
-      `float ${this.#own(one)}[${columns}];`,
-      "#pragma unroll",
-      `for (int u = 0; u < ${columns}; u++) ${this.#own(one)}[u] = ${this.#first(one)};`,
-    ]);
+    return this.#all().filter(({ over, to }) => over === "column" && to !== null).map((reduction) => ({
+      name: this.#own(reduction),
+      op: opName(reduction.op),
+      place: (column) => this.#columnPlace(reduction, column, "blockIdx.x"),
+    }));
   }
   #endOfColumns(): string[] {
-    return this.#keptSums().flatMap((one) => {
-      const { width, threads } = this.#schedule;
-      return width === 1
-        ? this.#ownOfBlock(one)
-        : width === threads
-        ? this.#ownAtOnce(one)
-        : this.#ownOfWarps(one);
+    const loop = (body: readonly string[]) => this.#overColumns(body);
+    return this.#keptSums().flatMap((sum) => {
+      const { lines, shared } = endOfOwn(sum, this.#inner, this.#schedule, loop);
+      this.#shares(shared);
+      return lines;
     });
-  }
-  /** Each thread has all columns. */
-  #ownOfBlock(one: Reduction): string[] {
-    this.#shares(32);
-    return Array.from({ length: this.#inner }, (_, c) => [
-      `${this.#own(one)}[${c}] = of_block<${opName(one.op)}>(${this.#own(one)}[${c}], shared);`,
-      `if (threadIdx.x == 0) ${this.#columnPlace(one, String(c), "blockIdx.x")} = ${this.#own(one)}[${c}];`,
-    ]).flat();
-  }
-  /** Each thread has columns that no other has. */
-  #ownAtOnce(one: Reduction): string[] {
-    const { lanes } = this.#schedule;
-    const place = Array.from({ length: lanes }, (_, lane) => {
-      const [column, u] = lanes > 1 ? [`(c + ${lane})`, `u * ${lanes} + ${lane}`] : ["c", "u"];
-      return `${this.#columnPlace(one, column, "blockIdx.x")} = ${this.#own(one)}[${u}];`;
-    });
-    return this.#overColumns(place);
-  }
-  /** The warps' sums, one after the other. */
-  #ownOfWarps(one: Reduction): string[] {
-    const { lanes, threads, width } = this.#schedule, inner = this.#inner, warps = threads / width;
-    this.#shares(warps * inner);
-    const place = Array.from({ length: lanes }, (_, lane) => {
-      const [column, u] = lanes > 1 ? [`c + ${lane}`, `u * ${lanes} + ${lane}`] : ["c", "u"];
-      return `shared[threadIdx.x / ${width} * ${inner} + ${column}] = ${this.#own(one)}[${u}];`;
-    });
-    return [
-      "__syncthreads();",
-      ...this.#overColumns(place),
-      "__syncthreads();",
-      ...this.#loop(`int c = threadIdx.x; c < ${inner}; c += ${threads}`, [
-        "float sum = shared[c];",
-        `for (int warp = 1; warp < ${warps}; warp++) sum = ${
-          this.#joined(one, "sum", `shared[warp * ${inner} + c]`)
-        };`,
-        `${this.#columnPlace(one, "c", "blockIdx.x")} = sum;`,
-      ]),
-    ];
   }
   #endOfRow(reduction: Reduction): string[] {
     const { width, threads } = this.#schedule;

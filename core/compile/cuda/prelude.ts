@@ -5,17 +5,24 @@ export const PRELUDE = `\
 static __device__ __forceinline__ float greater(float a, float b) { return a > b || a != a ? a : b; }
 static __device__ __forceinline__ float lesser(float a, float b) { return a < b || a != a ? a : b; }
 
-// Rounded to the nearest even number of 8 bits.
+// How numbers of half precision lie in memory. bf16: rounded to the nearest even number of 8 bits.
+static __device__ __forceinline__ float of_bf16(unsigned short x) { return __uint_as_float((unsigned)x << 16); }
+#ifdef BF16_BY_INSTRUCTION
+static __device__ __forceinline__ unsigned short as_bf16(float x) {
+  unsigned short y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+static __device__ __forceinline__ float to_bf16(float x) { return of_bf16(as_bf16(x)); }
+#else
 static __device__ __forceinline__ float to_bf16(float x) {
   const unsigned bits = __float_as_uint(x);
   return x != x ? x : __uint_as_float((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u);
 }
-
-// How numbers of half precision lie in memory.
-static __device__ __forceinline__ float of_bf16(unsigned short x) { return __uint_as_float((unsigned)x << 16); }
 static __device__ __forceinline__ unsigned short as_bf16(float x) {
   return x != x ? 0x7fff : __float_as_uint(to_bf16(x)) >> 16;
 }
+#endif
 #ifdef __CUDA_ARCH__
 static __device__ __forceinline__ float of_f16(unsigned short x) {
   float y;

@@ -77,12 +77,12 @@ export class Lowering {
     return dims.map((d) => this.dim(d, rank));
   }
 
-  hold(t: Tensor): Ref {
+  hold(t: Tensor, counts = false): Ref {
     const kind = kindOf(t.dtype) ?? this.refuse("type");
     if (!t.contiguous) this.refuse("arguments"); // plans read row by row
     const known = this.held.indexOf(t);
     const index = known >= 0 ? known : this.held.push(t) - 1;
-    return this.b.tensor({ from: "held", index }, t.shape, kind);
+    return this.b.tensor({ from: "held", index, ...(counts ? { counts } : {}) }, t.shape, kind);
   }
 
   /** Zeros with this probability, else 1 / (1 - share): new ones in every step. */
@@ -134,7 +134,7 @@ export class Lowering {
     if (made === undefined) {
       const t = this.#own(uninitialised([count], { dtype: "i64" }));
       writeBytes(t, new Uint8Array(BigInt64Array.from({ length: count }, (_, i) => BigInt(i)).buffer));
-      this.#ranges.set(count, made = this.hold(t));
+      this.#ranges.set(count, made = this.hold(t, true));
     }
     return made;
   }

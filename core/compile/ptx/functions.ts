@@ -23,6 +23,7 @@ function instruction(result: Word, name: string, text: string, type: Word, count
 
 const INSTRUCTIONS = [
   instruction("float", "fmaf", "fma.rn.f32", "float", 3),
+  instruction("float", "__fdividef", "div.rn.f32", "float", 2),
   instruction("float", "sqrtf", "sqrt.rn.f32", "float"),
   instruction("float", "fabsf", "abs.f32", "float"),
   instruction("float", "floorf", "cvt.rmi.f32.f32", "float"),

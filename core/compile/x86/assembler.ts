@@ -43,7 +43,7 @@ export class Assembler {
   #length = 0;
   readonly #labels: number[] = [];
   readonly #jumps: { readonly at: number; readonly to: Label }[] = [];
-  /** What moves in the passage that is written. */
+  /** They move in the passage that is written. */
   #moving: Moving[] | null = null;
 
   constructor(readonly isa: Isa) {}
@@ -73,7 +73,7 @@ export class Assembler {
     }
   }
 
-  /** What `body` writes, to be copied. */
+  /** Gives the code that `body` writes, to be copied. */
   passage(body: () => void): Passage {
     const from = this.#length, jumps = this.#jumps.length, moving: Moving[] = this.#moving = [];
     body();
@@ -226,7 +226,7 @@ export class Assembler {
       rest -= part;
     }
   }
-  /** Of a spot's number; always with four bytes. */
+  /** Adds a spot's number, which always has four bytes. */
   addMoving(to: number, value: number, spot: number, unit: number): void {
     this.#general(0x81, 0, to);
     this.#moving?.push({ at: this.#length, spot, unit });

@@ -7,7 +7,7 @@ export interface Memory {
   readonly scale?: 1 | 2 | 4 | 8;
   readonly disp?: number;
   readonly broadcast?: boolean;
-  /** Of a kernel that is copied: the displacement follows this spot, `unit` bytes for each element (`Passage`). */
+  /** In a kernel that is copied, the displacement follows this spot: `unit` bytes for each element (`Passage`). */
   readonly spot?: number;
   readonly unit?: number;
 }

@@ -36,6 +36,7 @@ static inline float __int_as_float(unsigned bits) {
   memcpy(&x, &bits, 4);
   return x;
 }
+static inline float __fdividef(float a, float b) { return a / b; }
 static inline float __uint_as_float(unsigned bits) { return __int_as_float(bits); }
 static inline unsigned __float_as_uint(float x) {
   unsigned bits;

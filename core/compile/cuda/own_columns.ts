@@ -1,0 +1,58 @@
+// Sums over columns in a group that sums over rows, too: each thread keeps the sums of the columns that it has in every row, in
+// registers, and at its end a block makes one part of all of its threads' sums.
+import { ownColumns, type Schedule } from "./schedule.ts";
+
+export interface OwnSum {
+  /** The array that a thread keeps it in. */
+  readonly name: string;
+  /** "Sum" or "Greatest". */
+  readonly op: string;
+  /** The place of a column's part. */
+  place(column: string): string;
+}
+
+export function beginOwn({ name, op }: OwnSum, inner: number, schedule: Schedule): string[] {
+  const columns = ownColumns(inner, schedule);
+  return [
+    `float ${name}[${columns}];`,
+    "#pragma unroll",
+    `for (int u = 0; u < ${columns}; u++) ${name}[u] = ${op}::first();`,
+  ];
+}
+
+/** `loop` goes over a thread's columns; `shared` numbers are what a block needs in common. */
+export function endOfOwn(
+  sum: OwnSum,
+  inner: number,
+  { width, threads, lanes }: Schedule,
+  loop: (body: readonly string[]) => string[],
+): { readonly lines: string[]; readonly shared: number } {
+  const eachOwn = (line: (column: string, own: string) => string): string[] =>
+    loop(Array.from({ length: lanes }, (_, lane) => {
+      const [column, u] = lanes > 1 ? [`(c + ${lane})`, `u * ${lanes} + ${lane}`] : ["c", "u"];
+      return line(column, `${sum.name}[${u}]`);
+    }));
+  if (width === 1) return { lines: ofWholeRows(sum, inner), shared: 32 };
+  if (width === threads) { // no other thread has these columns
+    return { lines: eachOwn((column, own) => `${sum.place(column)} = ${own};`), shared: 0 };
+  }
+  const warps = threads / width;
+  const lines = [
+    "__syncthreads();",
+    ...eachOwn((column, own) => `shared[threadIdx.x / ${width} * ${inner} + ${column}] = ${own};`),
+    "__syncthreads();",
+    `for (int c = threadIdx.x; c < ${inner}; c += ${threads}) {`,
+    "  float sum = shared[c];",
+    `  for (int warp = 1; warp < ${warps}; warp++) sum = ${sum.op}::join(sum, shared[warp * ${inner} + c]);`,
+    `  ${sum.place("c")} = sum;`,
+    "}",
+  ];
+  return { lines, shared: warps * inner };
+}
+
+/** Each thread has all columns. */
+const ofWholeRows = ({ name, op, place }: OwnSum, inner: number): string[] =>
+  Array.from({ length: inner }, (_, c) => [
+    `${name}[${c}] = of_block<${op}>(${name}[${c}], shared);`,
+    `if (threadIdx.x == 0) ${place(String(c))} = ${name}[${c}];`,
+  ]).flat();
