@@ -111,7 +111,10 @@ export function sectionOf({ command, device, libtorch, date, rows }: Results): s
       return [`${ms.toFixed(3)} ms${ratio}`, ...gibOf(beginnings[side]!.memory)].join(", ");
     }),
   ]);
-  const starts = steps.map(({ spec, beginnings }) => [
+  const apart = steps.filter(({ beginnings }) =>
+    Object.values(beginnings).some(({ memory }) => memory !== null)
+  );
+  const starts = apart.map(({ spec, beginnings }) => [
     spec.title,
     ...sides.map((side) => {
       const began = beginnings[side];
@@ -125,18 +128,24 @@ export function sectionOf({ command, device, libtorch, date, rows }: Results): s
     `${gpt.spec.title}: ${(gpt.tokensPerSecond! / 1e3).toFixed(0)} thousand tokens a second` +
     `${gpt.mfu === undefined ? "" : `, ${(100 * gpt.mfu).toFixed(1)}% of the device's peak (MFU)`}.`,
   ];
-  const figures = rows.filter(({ name }) => FIGURES.includes(name)).map(({ name, figure }) => [name, figure]);
+  const figures = rows.filter(({ name, ok }) => FIGURES.includes(name) && ok !== null).map((
+    { name, figure },
+  ) => [name, figure]);
   return [
     `## On a GPU: ${device}`,
     `\`${command}\` on ${date}, libtorch ${libtorch}: ${passed} of ${rows.length} checks passed; all of them and their ` +
     `figures are in bench/results/gpu-check-${
       slugOf(device)
     }.md. Step times beside PyTorch on the same machine, in ` +
-    "rounds that take turns; in brackets the speed against eager, then the memory that the process took.",
+    `rounds that take turns; in brackets the speed against eager${
+      starts.length > 0 ? ", then the memory that the process took" : ""
+    }.`,
     table(["Training step", ...head], times),
     ...speed,
-    "From the start of the process until its first step was done, and until it was warm (five steps: captured, compiled):",
-    table(["Training step", ...head], starts),
+    ...(starts.length === 0 ? [] : [
+      "From the start of the process until its first step was done, and until it was warm (five steps: captured, compiled):",
+      table(["Training step", ...head], starts),
+    ]),
     ...(figures.length > 0 ? [table(["Beside the step", "Found"], figures)] : []),
   ].join("\n\n");
 }
