@@ -50,6 +50,9 @@ async function train(
   return stdout;
 }
 
+/** Two ranks' batch norm adds up in another order, and processors differ in theirs: without AVX-512 a norm is 1.5e-5 away. */
+const ROUNDING = 3e-5;
+
 onStandin(
   "two ranks on the CUDA stand-in have the losses of one process on the CPU",
   () =>
@@ -72,7 +75,7 @@ onStandin(
         const most = Math.max(
           ...here.map((value, k) => Math.abs(value - there[k]) / Math.max(1, Math.abs(value))),
         );
-        assert(most <= (apart ?? 1e-5), `${name}: ${most} apart: ${there} and ${here}`);
+        assert(most <= (apart ?? ROUNDING), `${name}: ${most} apart: ${there} and ${here}`);
       }
     }),
 );
