@@ -62,7 +62,7 @@ const facts: Check = {
 };
 
 const USAGE =
-  "Usage: scripts/gpu-check [--device cuda|cpu] [--quick] [--only WORDS] [--slice MINUTES] [--jobs N] " +
+  "Usage: scripts/gpu-check [--device cuda|cpu] [--quick] [--only WORDS|WORDS] [--slice MINUTES] [--jobs N] " +
   "[--afresh] [--out FOLDER]";
 const root = new URL("..", import.meta.url).pathname;
 

@@ -69,6 +69,9 @@ function asFloat(kind: Walk["kind"], read: string): string {
   }
 }
 
+/** The column of one of the elements that a step takes at once. */
+const columnOf = (lane: number): string => lane > 0 ? `(c + ${lane})` : "c";
+
 const inLoop = ({ fixed, lines }: Body): string[] => [...fixed, ...lines];
 
 class Group {
@@ -170,15 +173,14 @@ class Group {
       load: (from) => {
         if (from.kind === "place") return this.#place(from);
         if (from.kind === "philox") return this.#drawn(from, lanes, `${prefix}f${fours++}`);
-        const pointer = this.#argument(from), stride = from.strides.at(-1)!;
+        const pointer = this.#argument(from);
         if (lanes === 4 && this.#inFours(from)) {
           const name = `${prefix}f${fours++}`, type = fourOf(from.kind);
           const line = `const ${type} ${name} = *(const ${type} *)(${pointer} + ${this.#at(from, "c")});`;
           return { lines: [line], value: (lane) => asFloat(from.kind, `${name}.${"xyzw"[lane]}`) };
         }
         const value = (lane: number) => {
-          const column = lane > 0 && stride !== 0 ? `(c + ${lane})` : "c";
-          const read = `${pointer}[${this.#at(from, column)}]`;
+          const read = `${pointer}[${this.#at(from, columnOf(lane))}]`;
           return asFloat(from.kind, read);
         };
         return { lines: [], value };
@@ -189,9 +191,7 @@ class Group {
   }
 
   #place(from: Walk): ReturnType<Sources["load"]> {
-    const stride = from.strides.at(-1)!;
-    const column = (lane: number) => lane > 0 && stride !== 0 ? `(c + ${lane})` : "c";
-    return { lines: [], value: (lane) => `(float)(${from.offset} + ${this.#at(from, column(lane))})` };
+    return { lines: [], value: (lane) => `(float)(${from.offset} + ${this.#at(from, columnOf(lane))})` };
   }
 
   /** Four numbers side by side are drawn together. */
@@ -203,8 +203,7 @@ class Group {
     const together = lanes === 4 && stride === 1 &&
       [offset, ...strides.slice(0, -1)].every((one) => one % 4 === 0);
     if (!together) {
-      const column = (lane: number) => lane > 0 && stride !== 0 ? `(c + ${lane})` : "c";
-      return { lines: [], value: (lane) => `drawn(${pointer}, ${place(column(lane))})` };
+      return { lines: [], value: (lane) => `drawn(${pointer}, ${place(columnOf(lane))})` };
     }
     const line = `const Four ${name} = philox(${pointer}, (${place("c")}) / 4);`;
     return { lines: [line], value: (lane) => `evenly(${name}.${"xyzw"[lane]})` };
@@ -224,7 +223,7 @@ class Group {
         return [`*(${type} *)(${pointer} + ${this.#at(to, "c")}) = make_${type}(${four});`];
       }
       return Array.from({ length: lanes }, (_, lane) => {
-        const column = lane > 0 ? `(c + ${lane})` : "c";
+        const column = columnOf(lane);
         return `${pointer}[${this.#at(to, column)}] = ${of(lane)};`;
       });
     });
@@ -338,7 +337,7 @@ class Group {
         const own = `${this.#own(reduction)}[${lanes > 1 ? `u * ${lanes} + ${lane}` : "u"}]`;
         return `${own} = ${this.#joined(reduction, own, values.number(reduction.value, lane))};`;
       }
-      const place = this.#columnPlace(reduction, lane > 0 ? `(c + ${lane})` : "c", "worker");
+      const place = this.#columnPlace(reduction, columnOf(lane), "worker");
       const value = values.number(reduction.value, lane);
       return `${place} = row == worker ? ${value} : ${this.#joined(reduction, place, value)};`;
     });
