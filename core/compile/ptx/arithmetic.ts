@@ -77,6 +77,10 @@ function folded(sign: string, type: Scalar, { known: a }: Plain, { known: b }: P
   return known(wrapped(results[sign](), type), type);
 }
 
+/**
+ * A quotient by a known number as shifts, or as a product: the driver's compiler would compute with a reciprocal, even of a
+ * power of 2. Null for 64 bits and no such power.
+ */
 function quotient(code: Instructions, a: Plain, type: Scalar, by: bigint): Plain | null {
   const bits = 8 * bytesOf(type), power = by.toString(2).length - 1;
   const shifted = (of: Plain, count: number): Plain =>
