@@ -50,10 +50,10 @@ export interface CudaKernels {
   free(): void;
 }
 
-/** The same functions in two languages. */
+/** The same functions in two languages; perhaps there is no PTX. */
 export interface KernelText {
   readonly cuda: string;
-  readonly ptx: () => string;
+  readonly ptx: () => string | NoKernels;
 }
 
 /** Why there are none: nobody compiles the text. */
@@ -141,7 +141,9 @@ function loadedModule(cu: Driver, { cuda, ptx }: KernelText): Module | string {
     }
   }
   if (backend.kind !== "cuda") return why;
-  const loaded = loadedText(cu, ptx());
+  const text = ptx();
+  if (typeof text !== "string") return `${why}, and ${text.why}`;
+  const loaded = loadedText(cu, text);
   if (typeof loaded === "string") return `${why}, and the driver could not compile PTX: ${loaded}`;
   return { ...loaded, ptxSince: why };
 }

@@ -28,12 +28,16 @@ import type { Choice } from "./compiled_choice.ts";
 import type { Arena } from "./gradients/arena.ts";
 import type { Clip, Optimizer, OptimizerSettings } from "./optimizers.ts";
 
-/** The same optimizer with another way of its step, while steps are compiled; itself where there is none. */
+/**
+ * The same optimizer with another way of its step, while steps are compiled; itself where there is none. `refused` is told
+ * why a GPU has no kernels for it.
+ */
 export function compiledUpdate(
   optimizer: Optimizer,
   settings: OptimizerSettings,
   arena: Arena,
   choice: Pick<Choice, "compiled"> = { compiled: true },
+  refused: (why: string) => void = () => {},
 ): Optimizer {
   const isa = machineIsa(), { state } = optimizer, onGpu = arena.flat.device !== "cpu";
   if (isa === null && !onGpu || state === undefined || arena.direct) return optimizer;
@@ -50,7 +54,7 @@ export function compiledUpdate(
     }, onGpu ? onDeviceAt(numbersSlot) : null)
   ).filter((one) => one !== null);
   if (kernels.length < pieces.length) return optimizer;
-  if (onGpu) return updateOnGpu(optimizer, kernels, [...tensors, ...state]);
+  if (onGpu) return updateOnGpu(optimizer, kernels, [...tensors, ...state], refused);
   const code = loadCode(printCode(kernels, isa!, numbersSlot + 1, threads()));
   if ("refused" in code) return optimizer;
   const numbers = keep(zeros([NUMBERS]));
@@ -87,13 +91,17 @@ function updateOnGpu(
   optimizer: Optimizer,
   update: readonly GroupKernel[],
   tensors: readonly Tensor[],
+  refused: (why: string) => void,
 ): Optimizer {
   const { device } = tensors[0], slot = tensors.length, places = onDeviceAt(slot);
   const kernels = [countKernel(slot, places), ...update];
   // Memory of its own begins at 16 bytes; a part of a bucket may begin anywhere.
   const aligned = (other: number) => other < slot && tensors[other].offset % 4 === 0;
   const made = openCuda(kernels, slot + 3, aligned, device);
-  if ("refused" in made) return optimizer;
+  if ("refused" in made) {
+    refused(made.why);
+    return optimizer;
+  }
   const code = made.code(kernels),
     numbers = keep(zeros([3], { device })),
     nothing = keep(zeros([], { device }));

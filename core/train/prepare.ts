@@ -174,8 +174,9 @@ export function prepare(given: Launch): Trainer {
   const choice = compiles && !pass.onGpu
     ? openChoice(training, mode, team === null, (text) => reports?.line(text))
     : null;
+  let noUpdate = "only those of adamw, adam and sgd are compiled, with one learning rate for all weights";
   const optimizer = fast && zero === null
-    ? compiledUpdate(ordinary, training.optimizer, arena, choice ?? undefined)
+    ? compiledUpdate(ordinary, training.optimizer, arena, choice ?? undefined, (why) => noUpdate = why)
     : ordinary;
   const scaler = amp === "fp16" ? scalerOf(config, device) : null;
   const swa = training.swa_start > 0 ? createWeightAverage(arena, model.root, training.swa_start) : null;
@@ -263,10 +264,7 @@ export function prepare(given: Launch): Trainer {
     },
   };
   if (fast && optimizer === ordinary && zero === null) {
-    reports.line(
-      `The update of ${optimizer.type} runs op by op: only those of adamw, adam and sgd are compiled, with one learning ` +
-        "rate for all weights.",
-    );
+    reports.line(`The update of ${optimizer.type} runs op by op: ${noUpdate}.`);
   }
   if (uncompiled) reports.line(`Steps are not compiled: ${uncompiled}.`);
   const id = outputs.find(({ id }) => id !== null)?.id ?? null;

@@ -6,7 +6,7 @@ import { existsSync } from "node:fs";
 import { BACKENDS } from "../../ffi/gpu/backends.ts";
 import { eventsOf, inTemp, succeed } from "../integration/program.ts";
 import { CONVNET, GPT, MLP, SHORT, UNET } from "./cases.ts";
-import { type Ended, runAll, violations } from "./runs.ts";
+import { copyOfSources, type Ended, runAll, violations } from "./runs.ts";
 import { KIND, onStandin, standin, standinEnv } from "./standin.ts";
 
 interface Case {
@@ -193,6 +193,35 @@ if (KIND === "cuda") {
             "compile PTX: an error of the stand-in: ptxas fatal : nothing is good enough. They run op by op.",
           ],
         );
+        assertEquals(stepsOf(cwd, "refused").length, 2);
+      }),
+  );
+}
+
+if (KIND === "cuda") {
+  onStandin(
+    "a text that has no PTX is named, and steps and their update go op by op",
+    () =>
+      inTemp(async (cwd) => {
+        const sources = await copyOfSources(), path = join(sources, "core/compile/ptx/expressions.ts");
+        try {
+          const text = Deno.readTextFileSync(path), changed = text.replace('blockIdx: "ctaid", ', "");
+          assert(changed !== text);
+          Deno.writeTextFileSync(path, changed);
+          const args =
+            `${SHORT} ${MLP} --epochs 1 --max-steps 2 --device cuda --compile=fast --run-name refused`;
+          const more = { HPCTRAIN_NVRTC: "/nowhere/libnvrtc.so" };
+          const [end] = await runAll(cwd, [{ args: args.split(" ") }], { sources, more });
+          assertEquals([end.code, end.error, ...violations(end)], [0, null]);
+        } finally {
+          Deno.removeSync(sources, { recursive: true });
+        }
+        const [{ message }, ...others] = eventsOf(cwd, "refused").filter(({ kind }) => kind === "warning");
+        assertMatch(
+          String(message),
+          /^Steps are not compiled: there is no NVRTC .*, and this program has no PTX for ".* blockIdx .*"\. They run op by op\.$/,
+        );
+        assertEquals(others, []);
         assertEquals(stepsOf(cwd, "refused").length, 2);
       }),
   );

@@ -1,9 +1,9 @@
 // Takes each wait, event and copy of the GPU's path out of a copy of the sources, one at a time, and says whether runs on
 // the CUDA stand-in notice: deno run --allow-all tests/cuda/mutants.ts [PATTERN]. At least nine in ten have to be caught.
 import { join } from "@std/path";
-import { environment, eventsOf, ROOT } from "../integration/program.ts";
+import { environment, eventsOf } from "../integration/program.ts";
 import { DATA, SHORT, SPIKES } from "./cases.ts";
-import { type Run, runAll, violations } from "./runs.ts";
+import { copyOfSources, type Run, runAll, violations } from "./runs.ts";
 import { standin, standinEnv } from "./standin.ts";
 
 interface Mutant {
@@ -191,15 +191,6 @@ async function look(sources: string, ranks: boolean, timeout: number): Promise<S
   } finally {
     Deno.removeSync(cwd, { recursive: true });
   }
-}
-
-const PARTS = ["core", "ffi", "commands", "deps", "presets", "main.ts", "mod.ts", "deno.json", "deno.lock"];
-
-async function copyOfSources(): Promise<string> {
-  const sources = Deno.makeTempDirSync({ prefix: "mutants-" });
-  const args = ["-r", ...PARTS.map((part) => join(ROOT, part)), sources];
-  await new Deno.Command("cp", { args }).output();
-  return sources;
 }
 
 const nameOf = ({ file, from }: Mutant): string => `${file}: ${from.trim().split("\n")[0]}`;

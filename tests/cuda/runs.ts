@@ -31,6 +31,16 @@ interface Options extends StandinOptions {
   readonly timeout?: number;
 }
 
+const PARTS = ["core", "ffi", "commands", "deps", "presets", "main.ts", "mod.ts", "deno.json", "deno.lock"];
+
+/** A folder of its own, for sources that are changed. */
+export async function copyOfSources(): Promise<string> {
+  const sources = Deno.makeTempDirSync({ prefix: "mutants-" });
+  const args = ["-r", ...PARTS.map((part) => join(ROOT, part)), sources];
+  await new Deno.Command("cp", { args }).output();
+  return sources;
+}
+
 /** Runs them one after the other in one process, in this folder. */
 export async function runAll(folder: string, runs: readonly Run[], options: Options = {}): Promise<Ended[]> {
   const { sources = ROOT, timeout = 900 } = options, built = await standin(options.kind);

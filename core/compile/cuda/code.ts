@@ -16,6 +16,7 @@ import type { Slot } from "../place.ts";
 import type { Part } from "../program.ts";
 import { inBatches } from "../x86/batches.ts";
 import { ptxOf } from "../ptx/compiler.ts";
+import { orNoKernels } from "../ptx/no_ptx.ts";
 import { printCuda } from "./print.ts";
 import { makeProduct, type Product, type SlotTensors } from "./products.ts";
 
@@ -44,7 +45,11 @@ export function openCuda(
 ): CudaMaker | NoKernels {
   const groups = parts.filter((part): part is GroupKernel => part.kernel === "group");
   const { text, functions, launches, scratch } = printCuda(groups, aligned);
-  const kernels = loadKernels({ cuda: text, ptx: () => ptxOf(text) }, functions, slots + 1);
+  const kernels = loadKernels(
+    { cuda: text, ptx: () => orNoKernels(() => ptxOf(text)) },
+    functions,
+    slots + 1,
+  );
   if ("refused" in kernels) return kernels;
   const room = keep(uninitialised([Math.max(1, scratch)], { device }));
   kernels.setSlot(slots, room);

@@ -1,6 +1,7 @@
 // The CUDA C that ../cuda/ prints as PTX, for a driver without NVRTC. It is no compiler of C: it knows what is printed, goes
 // through the tokens once, and writes each instruction as it comes. A call goes through the function's tokens again, with
-// its arguments as variables, and so does each turn of a loop whose turns are known. What differs from C stops it.
+// its arguments as variables, and so does each turn of a loop whose turns are known. What it does not
+// know has no PTX.
 import { computed } from "./arithmetic.ts";
 import { ASSIGNMENT, type Parameter } from "./declarations.ts";
 import { Expressions, isCounter, isElements, isMemory, type Operand } from "./expressions.ts";
@@ -14,7 +15,7 @@ const HEAD = ".version 7.0\n.target sm_75\n.address_size 64\n";
 /** Loops of so many known turns are written out: those within functions, and those that are marked. */
 const MOST_TURNS = 64;
 
-/** The same functions, by the same names. */
+/** The same functions, by the same names. Throws NoPtx. */
 export const ptxOf = (cuda: string): string => new Compiler(tokensOf(`${FUNCTIONS}\n${cuda}`)).compile();
 
 class Compiler extends Expressions {
@@ -100,7 +101,7 @@ class Compiler extends Expressions {
     const [counter] = this.#declaration(known);
     this.expect(";");
     const condition = this.at;
-    while (!this.take(";")) this.at++;
+    while (!this.take(";")) this.next();
     const step = this.at;
     this.skip();
     const body = this.at;
@@ -194,10 +195,10 @@ class Compiler extends Expressions {
     if (!this.take("{")) return this.code.converted(this.read(this.expression()), type);
     if (!isStruct(type)) this.wrong();
     let field = 0;
-    const fields = this.list(
-      "}",
-      () => this.code.converted(this.read(this.expression()), type.fields[field++].type),
-    );
+    const fields = this.list("}", () => {
+      const { type: to } = type.fields[field++] ?? this.wrong();
+      return this.code.converted(this.read(this.expression()), to);
+    });
     if (fields.length !== type.fields.length) this.wrong();
     return { type, fields };
   }

@@ -1,5 +1,6 @@
 // A text declares structs and functions, which are kept by their names, and kernels, which are written as they come. The way
 // through the tokens is here, too.
+import { NoPtx } from "./no_ptx.ts";
 import type { Scalar, Struct, Type } from "./types.ts";
 
 export interface Named {
@@ -24,6 +25,9 @@ const SPECIFIERS = new Set(["static", "__device__", "__forceinline__", "const", 
 const SCALARS = new Set(["void", "bool", "unsigned", "int", "long", "char", "short", "float", "double"]);
 export const ASSIGNMENT = /^([-+*\/%&|^]|<<|>>)?=$|^(\+\+|--)$/;
 
+/** So many tokens before the end and behind it tell the place. */
+const AROUND = 5;
+
 export abstract class Declarations {
   protected at = 0;
   readonly #structs = new Map<string, Struct>();
@@ -37,7 +41,7 @@ export abstract class Declarations {
   // Tokens.
 
   protected next(): string {
-    return this.tokens[this.at++];
+    return this.tokens[this.at++] ?? this.wrong();
   }
   protected take(token: string): boolean {
     if (this.tokens[this.at] !== token) return false;
@@ -48,15 +52,12 @@ export abstract class Declarations {
     if (!this.take(token)) this.wrong();
   }
   protected wrong(): never {
-    throw new Error(
-      `internal: PTX has nothing for ${this.tokens.slice(this.at - 5, this.at + 5).join(" ")}`,
-    );
+    throw new NoPtx(this.tokens.slice(Math.max(0, this.at - AROUND), this.at + AROUND).join(" "));
   }
   /** Behind the bracket that closes the one before. */
   protected skip(): void {
     for (let depth = 1; depth > 0;) {
       const token = this.next();
-      if (token === undefined) this.wrong();
       if ("([{".includes(token)) depth++;
       else if (")]}".includes(token)) depth--;
     }

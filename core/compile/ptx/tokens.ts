@@ -1,4 +1,5 @@
 // The words of a text of CUDA C, without comments and without the lines that are not for a GPU of NVIDIA's.
+import { NoPtx } from "./no_ptx.ts";
 
 /** Numbers, names, strings and signs. */
 const TOKEN =
@@ -19,7 +20,7 @@ export function tokensOf(text: string): string[] {
     else if (word === "else") taken.push(!taken.pop());
     else if (word === "endif") taken.pop();
     else if (word === "pragma" && name === "unroll") lines.push(UNROLL);
-    else throw new Error(`internal: CUDA C has a line for another compiler: ${line}`);
+    else throw new NoPtx(line.trim());
   }
   const content = lines.join("\n"), tokens: string[] = [];
   for (let at = 0;;) {

@@ -1,4 +1,5 @@
 // The types of CUDA C and the registers of PTX that hold their values.
+import { NoPtx } from "./no_ptx.ts";
 
 export type Scalar =
   | "bool"
@@ -56,7 +57,7 @@ export const isFloating = (type: Type): boolean => type === "float" || type === 
 export const isSigned = (type: Scalar): boolean => KINDS[type].name.startsWith("s");
 
 export function kindOf(type: Type): Kind {
-  if (isStruct(type)) throw new Error("internal: PTX has no register for a struct.");
+  if (isStruct(type)) throw new NoPtx("a struct in a register");
   return KINDS[isPointer(type) ? "unsigned long long" : type];
 }
 

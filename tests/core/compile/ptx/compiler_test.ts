@@ -1,5 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { ptxOf } from "../../../../core/compile/ptx/compiler.ts";
+import { NoPtx, orNoKernels } from "../../../../core/compile/ptx/no_ptx.ts";
 import { PRELUDE } from "../../../../core/compile/cuda/prelude.ts";
 import { guarded } from "../x86/harness.ts";
 import { draws } from "../x86/torch_ops.ts";
@@ -146,7 +147,7 @@ Deno.test({
   },
 });
 
-Deno.test("what a text has that PTX's compiler does not know is an error with the place", () => {
+Deno.test("what a text has that PTX's compiler does not know is refused with the place", () => {
   const kernel = (body: string) =>
     `extern "C" __global__ void __launch_bounds__(32) k(float *p) {\n  ${body}\n}\n`;
   for (
@@ -156,6 +157,15 @@ Deno.test("what a text has that PTX's compiler does not know is an error with th
       "p[0] = unheard(1.0f);",
       "float4 *q = p; q[0] += 1;",
       "p[0] = 1.0f",
+      "float4 q = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f};",
+      "for (int i = 0",
+      "#line 3",
     ]
-  ) assertThrows(() => ptxOf(kernel(body)), Error, "internal: PTX has nothing for ");
+  ) {
+    assertThrows(() => ptxOf(kernel(body)), NoPtx, "this program has no PTX for ");
+  }
+  assertEquals(orNoKernels(() => ptxOf(kernel("p[0] = unheard(1.0f);"))), {
+    refused: "compiler",
+    why: 'this program has no PTX for "[ 0 ] = unheard ( 1.0f ) ; }"',
+  });
 });
