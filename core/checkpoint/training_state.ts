@@ -43,6 +43,8 @@ export interface Cursor {
   sums: number[];
   best: { epoch: number; valLoss: number } | null;
   valLoss: number | null;
+  /** By rank: micro-batches that run op by op, since compiled steps gave other gradients (core/train/compiled_refusals.ts). */
+  refused?: readonly (readonly string[])[];
 }
 
 export interface Parts {
@@ -357,6 +359,8 @@ function readCursor(place: Value, path: string): Cursor {
   // Version 0.1 could mark an infinite loss as the best.
   const isBest = best !== null && Number.isFinite(number(best, "valLoss"));
   const valLoss = field(place, "valLoss") ?? null;
+  const refused = field(place, "refused");
+  if (refused !== undefined && !isTable(refused)) return wrong("refused");
   return {
     epoch: count("epoch"),
     step: count("step"),
@@ -365,8 +369,13 @@ function readCursor(place: Value, path: string): Cursor {
     sums,
     best: isBest ? { epoch: number(best, "epoch"), valLoss: number(best, "valLoss") } : null,
     valLoss: valLoss === null ? null : number(place, "valLoss"),
+    ...(refused && { refused }),
   };
 }
+
+const isTable = (value: Value): value is string[][] =>
+  Array.isArray(value) &&
+  value.every((row) => Array.isArray(row) && row.every((text) => typeof text === "string"));
 
 /** A run without averages saved none: they begin with its weights. */
 function startAverages(averages: Named, stateDict: Named): void {

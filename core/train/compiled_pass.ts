@@ -30,6 +30,7 @@ import {
 } from "./compared_gradients.ts";
 import type { Choice } from "./compiled_choice.ts";
 import { attempt, makePlans, type Mode, type Plans, type Recorded, type Wanted } from "./compiled_plans.ts";
+import { KEPT, refusalOf } from "./compiled_refusals.ts";
 import type { Arena } from "./gradients/arena.ts";
 import type { TrainedParameters } from "./trained_parameters.ts";
 
@@ -121,10 +122,12 @@ export function openCompiledPass(
   choice: Choice | null = null,
   /** The program keeps nothing of its own from step to step that a step more would change. */
   repeats = false,
+  /** Micro-batches that run op by op, since compiled ones gave other gradients: before, and from now on. */
+  refused: Set<string> = new Set(),
 ): CompiledPass {
   const { device } = arena.flat, isa = device === "cpu" ? machineIsa()! : "cuda";
   const kinds: Kind[] = [], room = new Room(device);
-  let fresh = false, told = false, timed = false;
+  let fresh = false, told = false, timed = false, toldKept = false;
 
   const clear = () => {
     if (fresh) zero_(arena.gradient);
@@ -135,6 +138,34 @@ export function openCompiledPass(
       kind.weighted === (weight !== null) && kind.rollout === (p.rollout?.steps ?? 0) &&
       sameShape(kind.input, input) && sameShape(kind.target, target)
     );
+  const addKind = (
+    p: Pass,
+    input: Tensor,
+    target: Tensor,
+    weight: Weight,
+    { plans, sure, hides }: Pick<Kind, "plans" | "sure" | "hides">,
+  ): Kind => {
+    const shape = (t: Tensor) => keep(uninitialised(t.shape, { dtype: t.dtype, device }));
+    const kind: Kind = {
+      ...{ input: shape(input), target: shape(target), weighted: weight !== null },
+      ...{ rollout: p.rollout?.steps ?? 0, plans, sure, hides, adds: false },
+    };
+    kinds.push(kind);
+    return kind;
+  };
+  /** The kind of a micro-batch that was refused before this run went on. */
+  const keptKind = (p: Pass, input: Tensor, target: Tensor, weight: Weight): Kind | undefined => {
+    if (kinds.length === MOST_PLANS) return undefined;
+    if (!refused.has(refusalOf(mode, p, { input, target, weight }))) return undefined;
+    if (!toldKept) reports().line(KEPT[mode]);
+    toldKept = true;
+    return addKind(p, input, target, weight, { plans: null, sure: false, hides: false });
+  };
+  const refuse = (wrong: string, plans: Plans, p: Pass, given: Omit<Recorded, "outcome">) => {
+    plans.free();
+    refused.add(refusalOf(mode, p, given));
+    reports().warn(differs(wrong, mode));
+  };
   /** Runs an ordinary step. The plans' memory and its own are not needed at the same time. */
   const inTurn = <R>(ordinary: () => R): R => {
     room.rest();
@@ -242,8 +273,7 @@ export function openCompiledPass(
       if (tells) reports().line(lineOf(plans, mode, judged));
       return judged;
     }
-    plans.free();
-    reports().warn(differs(judged.wrong, mode));
+    refuse(judged.wrong, plans, p, recorded);
     return null;
   };
   /**
@@ -355,11 +385,7 @@ export function openCompiledPass(
       return plans;
     });
     told = true;
-    const shape = (t: Tensor) => keep(uninitialised(t.shape, { dtype: t.dtype, device }));
-    kinds.push({
-      ...{ input: shape(input), target: shape(target), weighted: weight !== null },
-      ...{ rollout: p.rollout?.steps ?? 0, plans, sure, hides, adds: false },
-    });
+    addKind(p, input, target, weight, { plans, sure, hides });
     return outcome;
   };
   /**
@@ -408,9 +434,8 @@ export function openCompiledPass(
     putBack();
     for (const t of own) t.free();
     if (wrong === null) return true;
-    plans.free();
+    refuse(wrong, plans, p, given);
     kind.plans = null;
-    reports().warn(differs(wrong, mode));
     return false;
   };
   return {
@@ -419,12 +444,12 @@ export function openCompiledPass(
     },
     settle: clear,
     over: (plain, cuts = [], again) => (p, input, target, weight, done) => {
-      const known = kindOf(p, input, target, weight);
-      let outcome: Outcome;
       if (choice?.compiled === false) {
         clear();
         return plain(p, input, target, weight, done);
       }
+      const known = kindOf(p, input, target, weight) ?? keptKind(p, input, target, weight);
+      let outcome: Outcome;
       if (known?.plans && !known.sure) outcome = second(known, plain, p, input, target, weight);
       else if (known?.plans) {
         if (!fresh && !known.adds && !addsUp(known, p, { input, target, weight })) {
@@ -436,8 +461,8 @@ export function openCompiledPass(
       } else if (known || kinds.length === MOST_PLANS || inParts(p, target)) {
         if (!told && inParts(p, target)) {
           reports().warn(`Steps are not compiled: ${HEAD_IN_PARTS}.`);
+          told = true;
         }
-        told = true;
         clear();
         return plain(p, input, target, weight, done);
       } else outcome = first(plain, p, input, target, weight, { cuts, again });

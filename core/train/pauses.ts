@@ -140,6 +140,7 @@ export const enough = ({ config: { training }, cursor }: Trainer): boolean =>
 export async function save(trainer: Trainer, reason: string, better: boolean): Promise<void> {
   trainer.ranks?.control.phase("save");
   trainer.account.lap(REST);
+  trainer.keepRefusals();
   await trainer.saver.save(reason, better);
   trainer.account.lap(SAVE);
 }

@@ -43,6 +43,7 @@ import { createEma, type Ema } from "./optimizers.ts";
 import { averageNote, createWeightAverage, type WeightAverage } from "./weight_average.ts";
 import { optimizerFor } from "./parameter_groups.ts";
 import { openChoice } from "./compiled_choice.ts";
+import { openRefusals } from "./compiled_refusals.ts";
 import { compiledUpdate } from "./compiled_update.ts";
 import {
   compiledMode,
@@ -104,6 +105,8 @@ export interface Trainer extends Built, StepParts {
   /** The same average, where it is of epochs' ends. */
   readonly swa: WeightAverage | null;
   readonly cursor: Cursor;
+  /** Puts into the cursor what it has to know of compiled steps. Every rank calls it before a save. */
+  keepRefusals(): void;
   /** Null where no parameter waits for an epoch of its own. */
   readonly thaw: Thaw | null;
   readonly requests: Requests;
@@ -239,8 +242,9 @@ export function prepare(given: Launch): Trainer {
     window: training.spike_window,
     mostSkipped: training.max_skipped_steps,
   });
+  const refusals = openRefusals(cursor, team);
   const compiled = compiles
-    ? openCompiledPass(arena, mode, () => reports!, choice, keepsNothing(config))
+    ? openCompiledPass(arena, mode, () => reports!, choice, keepsNothing(config), refusals.own)
     : null;
   const gradients = gradientsOf(launch, built, scaler, zero, account, compiled);
 
@@ -321,6 +325,9 @@ export function prepare(given: Launch): Trainer {
     ranks: team && control && openRankGroup(team, control, buffersOf(model), device),
     shortage: first ? shortage : null, // all ranks have the same
     memory: () => memoryInUse(device),
+    keepRefusals() {
+      if (mode !== null) refusals.keep(); // all ranks have the same mode
+    },
     goBack() {
       const path = latestPath(paths), here = first && pathExists(path);
       if (!(team?.gather(here, "a checkpoint to go back to")[0] ?? here)) return null;

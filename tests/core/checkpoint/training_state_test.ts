@@ -31,6 +31,7 @@ const CURSOR: Cursor = {
   sums: [0.1 + 0.2, 24, 1e-300, 7],
   best: { epoch: 1, valLoss: 1 / 3 },
   valLoss: 0.7,
+  refused: [["fast: f32 8x7, f32 8x1"], []],
 };
 const FACTS = {
   version: "1",
@@ -255,6 +256,8 @@ Deno.test(
       ["sums", [1, "x"]],
       ["best", { epoch: 1, valLoss: "low" }],
       ["valLoss", []],
+      ["refused", ["fast"]],
+      ["refused", [[1]]],
     ];
     for (const [name, value] of damages) {
       writePt(path, toTree(parts, { ...CURSOR, [name]: value } as Cursor, FACTS));

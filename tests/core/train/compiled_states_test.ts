@@ -5,7 +5,6 @@ import { BatchNorm } from "../../../core/models/nn/norms.ts";
 import { Dropout, Linear } from "../../../core/models/nn/linear.ts";
 import { Group } from "../../../core/models/nn/module.ts";
 import type { Ref } from "../../../core/compile/graph.ts";
-import { RULES } from "../../../core/compile/lower/lower.ts";
 import type { Rule } from "../../../core/compile/lower/lowering.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
 import type { Mode } from "../../../core/train/compiled_plans.ts";
@@ -18,6 +17,7 @@ import { noGrad } from "../../../ffi/autograd.ts";
 import { manualSeed, setThreads } from "../../../ffi/context.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { open, rig, rows, run, weights } from "./rig.ts";
+import { spoilt } from "./spoilt.ts";
 
 open();
 setThreads(1);
@@ -188,17 +188,6 @@ Deno.test({
     assertMatch(fast.told, /Steps are not compiled: the program takes other numbers/);
   },
 });
-
-/** An op that is wrong in plans while `body` runs. */
-async function spoilt<R>(name: string, spoil: (right: Rule) => Rule, body: () => Promise<R>): Promise<R> {
-  const rules = RULES as Record<string, Rule>, right = rules[name];
-  rules[name] = spoil(right);
-  try {
-    return await body();
-  } finally {
-    rules[name] = right;
-  }
-}
 
 /** As `dropping`, with biases of zero. */
 function unbiased(): Model {
