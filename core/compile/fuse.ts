@@ -6,7 +6,9 @@ import { biasOf } from "./blas.ts";
 import { ownGelu } from "./gelu.ts";
 import { callOp, mklFunction, type Vector } from "./calls.ts";
 import { cleared, copied, embedded, joined } from "./copies.ts";
+import { summedWhereMade } from "./cuda/column_sums.ts";
 import { halved } from "./cuda/halves.ts";
+import { sumsFitTogether } from "./cuda/schedule.ts";
 import { withDestinations } from "./destinations.ts";
 import { Draft, type FuseOptions } from "./draft.ts";
 import { withEpilogues } from "./epilogue.ts";
@@ -14,7 +16,7 @@ import { expanded } from "./expand.ts";
 import { buildGroup, isReduction, Missing, spaceOf, Unfit } from "./group.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
 import { thrifty } from "./kept.ts";
-import { BYTES, VECTOR_FUNCTIONS } from "./kernel.ts";
+import { BYTES, type GroupKernel, VECTOR_FUNCTIONS } from "./kernel.ts";
 import { orderedSum, standsApart, type Sum } from "./ordered.ts";
 import { arranged } from "./layouts.ts";
 import { blasProduct, product } from "./products.ts";
@@ -22,7 +24,7 @@ import { buffersRead, type Home, type Part, type Program } from "./program.ts";
 import { recomputed } from "./recompute.ts";
 import { simplify } from "./simplify.ts";
 import { argsOf, liveIn, usesIn } from "./uses.ts";
-import { mixesSums } from "./walks.ts";
+import { mixesSums, simplified } from "./walks.ts";
 
 /** So many instructions again cost as much as a value's way to memory and back. */
 const CHEAP = 12;
@@ -42,7 +44,8 @@ export function fuse(graph: Graph, options: FuseOptions): Program {
   const told = options.recomputes ? recomputed(whole) : whole;
   const written = simplify(arranged(told, !options.exact && !onGpu), options.exact);
   const kindly = options.exact ? written : thrifty(written);
-  const simple = options.halves ? halved(kindly, options.halves) : kindly;
+  const halves = options.halves ? halved(kindly, options.halves) : kindly;
+  const simple = onGpu ? summedWhereMade(halves) : halves;
   const kept = new Set<Ref>(simple.nodes.flatMap(({ kept }, ref) => kept ? [ref] : []));
   for (let round = 0; round < MOST_ROUNDS; round++) {
     const fusion = new Fusion(simple, kept, options);
@@ -273,7 +276,7 @@ class Fusion {
       made.set(ref, at);
       try {
         const built = buildGroup(draft.memoryAt(at), sinks, "");
-        if (!this.options.productsApart && mixesSums(built.kernel)) continue;
+        if (!this.#sumsFit(built.kernel)) continue;
         part.built = built;
         part.sinks.push(ref);
         return;
@@ -291,6 +294,10 @@ class Fusion {
       if (!(thrown instanceof Unfit)) throw thrown;
       throw new Missing(this.#cut(ref));
     }
+  }
+
+  #sumsFit(kernel: GroupKernel): boolean {
+    return this.options.productsApart ? sumsFitTogether(simplified(kernel)) : !mixesSums(kernel);
   }
 
   /** A value that is too much for one group: half of what it is made of goes to memory. */

@@ -60,7 +60,7 @@ export interface GpuWords {
   readonly blocking: string;
 }
 
-/** From this architecture on a GPU rounds to bf16 by itself. */
+/** From this architecture on a GPU rounds to bf16 by itself, and has the greater of two numbers of which one is NaN. */
 const AMPERE = 80;
 
 const CUDA: GpuBackend = {
@@ -74,7 +74,7 @@ const CUDA: GpuBackend = {
   compilerOptions: (architecture) => [
     `--gpu-architecture=${architecture}`,
     ...["--std=c++17", "--fmad=false"],
-    ...(Number(/\d+/.exec(architecture)![0]) >= AMPERE ? ["--define-macro=BF16_BY_INSTRUCTION"] : []),
+    ...(Number(/\d+/.exec(architecture)![0]) >= AMPERE ? ["--define-macro=SINCE_AMPERE"] : []),
   ],
   symbol: (name) => name,
   attributes: { major: 75, minor: 76 },

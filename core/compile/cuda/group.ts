@@ -1,11 +1,11 @@
 // One group as a function of CUDA C. Sums over rows are ready for the stages after theirs; sums over columns and over
 // everything are left in parts where several blocks make them, which finish.ts sums up.
 import { isHalf } from "../graph.ts";
-import type { GroupKernel, Place, Reduction, Stage, Walk } from "../kernel.ts";
+import { BYTES, type GroupKernel, type Place, type Reduction, type Stage, type Walk } from "../kernel.ts";
 import { simplified, walksOf } from "../walks.ts";
 import { Expressions, type Lanes, type Sources } from "./expressions.ts";
 import { opName } from "./prelude.ts";
-import { beginOwn, endOfOwn, type OwnSum } from "./own_columns.ts";
+import { beginOwn, endOfColumns, endOfOwn, type OwnSum } from "./own_columns.ts";
 import { type Schedule, scheduleOf } from "./schedule.ts";
 
 /** So many steps over a row are written out, so that what they load is on its way at once. */
@@ -21,6 +21,12 @@ const TYPES = {
 
 export interface Argument extends Place {
   readonly kind: Walk["kind"];
+}
+
+/** The bytes of a slot that a parameter's walks reach. */
+interface Reach {
+  written: boolean;
+  end: number;
 }
 
 /** A reduction leaves `parts` rows of so many columns in scratch memory. */
@@ -77,12 +83,12 @@ const inLoop = ({ fixed, lines }: Body): string[] => [...fixed, ...lines];
 class Group {
   readonly #schedule: Schedule;
   readonly #arguments: Argument[] = [];
+  readonly #reaches: Reach[] = [];
   readonly #parts = new Map<Reduction, Parts>();
   readonly #index: "int" | "long long";
   readonly #inner: number;
   readonly #rows: number;
   readonly #rowResults = new Map<Reduction, string>();
-  readonly #written = new Set<number>();
   readonly #writtenSlots: ReadonlySet<number>;
   #scratch = 0;
   /** f32 numbers that a block has in common. */
@@ -127,9 +133,11 @@ class Group {
     const { way } = this.#schedule;
     const lines = way === "flat" ? this.#flat() : way === "rows" ? this.#byRows() : this.#byColumns();
     const head = this.#shared > 0 ? [`__shared__ float shared[${this.#shared}];`] : [];
-    const parameters = this.#arguments.map(({ kind }, i) =>
-      `${this.#written.has(i) ? "" : "const "}${TYPES[kind]} *p${i}`
-    );
+    const parameters = this.#arguments.map(({ kind }, i) => {
+      const type = TYPES[kind];
+      if (this.#reaches[i].written) return `${type} *p${i}`;
+      return `const ${type} *${this.#staysAsItIs(i) ? "__restrict__ " : ""}p${i}`;
+    });
     if (this.#scratch > 0) parameters.push("float *scratch");
     return {
       arguments: this.#arguments,
@@ -143,13 +151,28 @@ class Group {
 
   // Memory.
 
-  #argument({ slot, offset, kind }: Walk, written = false): string {
+  #argument({ slot, offset, kind, strides }: Walk, written = false): string {
     let at = this.#arguments.findIndex((one) =>
       one.slot === slot && one.offset === offset && one.kind === kind
     );
-    if (at < 0) at = this.#arguments.push({ slot, offset, kind }) - 1;
-    if (written) this.#written.add(at);
+    if (at < 0) {
+      at = this.#arguments.push({ slot, offset, kind }) - 1;
+      this.#reaches.push({ written: false, end: 0 });
+    }
+    const reach = this.#reaches[at], { sizes } = this.kernel;
+    const last = offset + strides.reduce((sum, step, dim) => sum + step * (sizes[dim] - 1), 0);
+    reach.end = Math.max(reach.end, (last + 1) * BYTES[kind]);
+    reach.written ||= written;
     return `p${at}`;
+  }
+  /** No other parameter writes where this one reads: what was read once need not be read again. */
+  #staysAsItIs(at: number): boolean {
+    const begin = ({ offset, kind }: Argument) => offset * BYTES[kind];
+    const own = this.#arguments[at];
+    return this.#arguments.every((other, i) =>
+      !this.#reaches[i].written || other.slot !== own.slot ||
+      begin(other) >= this.#reaches[at].end || begin(own) >= this.#reaches[i].end
+    );
   }
   /** The index of a walk: i0, i1, ... and c count the loops. */
   #at(walk: Walk, column: string): string {
@@ -171,7 +194,7 @@ class Group {
     let fours = 0;
     return {
       load: (from) => {
-        if (from.kind === "place") return this.#place(from);
+        if (from.kind === "place") return this.#place(from, `${prefix}f${fours++}`);
         if (from.kind === "philox") return this.#drawn(from, lanes, `${prefix}f${fours++}`);
         const pointer = this.#argument(from);
         if (lanes === 4 && this.#inFours(from)) {
@@ -190,8 +213,11 @@ class Group {
     };
   }
 
-  #place(from: Walk): ReturnType<Sources["load"]> {
-    return { lines: [], value: (lane) => `(float)(${from.offset} + ${this.#at(from, columnOf(lane))})` };
+  /** The first lane's place becomes a float; the others are so much farther. */
+  #place(from: Walk, name: string): ReturnType<Sources["load"]> {
+    const line = `const float ${name} = (float)(${from.offset} + ${this.#at(from, "c")});`;
+    const step = from.strides.at(-1)!;
+    return { lines: [line], value: (lane) => lane === 0 ? name : `${name} + ${lane * step}.0f` };
   }
 
   /** Four numbers side by side are drawn together. */
@@ -327,14 +353,14 @@ class Group {
     return { fixed: values.fixed, lines };
   }
   #gatherIn(reduction: Reduction, values: Expressions, lanes: Lanes): string[] {
-    if (this.#schedule.way !== "rows" || reduction.over !== "column") {
-      return this.#gather(reduction, values, lanes);
-    }
+    if (reduction.over !== "column") return this.#gather(reduction, values, lanes);
     // Each row's turn adds to what its thread, or else its worker, has of these columns.
     if (reduction.to === null) return [];
+    const { way, keeps } = this.#schedule;
     return Array.from({ length: lanes }, (_, lane) => {
-      if (this.#schedule.keeps) {
-        const own = `${this.#own(reduction)}[${lanes > 1 ? `u * ${lanes} + ${lane}` : "u"}]`;
+      if (keeps || way === "columns") {
+        const at = way === "columns" ? lane : lanes > 1 ? `u * ${lanes} + ${lane}` : "u";
+        const own = `${this.#own(reduction)}[${at}]`;
         return `${own} = ${this.#joined(reduction, own, values.number(reduction.value, lane))};`;
       }
       const place = this.#columnPlace(reduction, columnOf(lane), "worker");
@@ -403,12 +429,12 @@ class Group {
   // Sums over columns beside those over rows, where each thread keeps those of its own columns.
 
   #own = (reduction: Reduction): string => `own${this.#all().indexOf(reduction)}`;
-  #keptSums(): OwnSum[] {
-    if (!this.#schedule.keeps) return [];
+  #keptSums = (): OwnSum[] => this.#schedule.keeps ? this.#columnSums("blockIdx.x") : [];
+  #columnSums(worker: string): OwnSum[] {
     return this.#all().filter(({ over, to }) => over === "column" && to !== null).map((reduction) => ({
       name: this.#own(reduction),
       op: opName(reduction.op),
-      place: (column) => this.#columnPlace(reduction, column, "blockIdx.x"),
+      place: (column) => this.#columnPlace(reduction, column, worker),
     }));
   }
   #endOfColumns(): string[] {
@@ -438,32 +464,25 @@ class Group {
   }
 
   #byColumns(): string[] {
-    const { width, threads, workers } = this.#schedule, index = this.#index;
-    const across = Math.ceil(this.#inner / width), high = threads / width;
-    const reductions = this.#all().filter(({ to }) => to !== null);
-    const stages = this.kernel.stages.flatMap((stage, s) => inLoop(this.#body(stage, 1, `v${s}_`)));
+    const { width, threads, workers, lanes } = this.#schedule, index = this.#index;
+    const across = Math.ceil(this.#inner / (width * lanes)), high = threads / width;
+    const stages = this.kernel.stages.flatMap((stage, s) => inLoop(this.#body(stage, lanes, `v${s}_`)));
     const loop = this.#loop(
       `${index} row = worker * ${high} + threadIdx.x / ${width}; row < ${this.#rows}; row += ${
         high * workers
       }`,
       [...this.#counters("row"), ...stages],
     );
-    this.#shares(threads);
+    const first = `(blockIdx.x % ${across}) * ${width} + threadIdx.x % ${width}`;
+    this.#shares(threads * lanes);
     return [
       `const int worker = blockIdx.x / ${across};`,
-      `const ${index} c = (blockIdx.x % ${across}) * ${width} + threadIdx.x % ${width};`,
-      ...this.#begin(reductions),
-      ...(across * width > this.#inner ? [`if (c < ${this.#inner})`] : []),
+      `const ${index} c = ${lanes > 1 ? `(${first}) * ${lanes}` : first};`,
+      ...this.#begin(this.#all().filter(({ over, to }) => over === "all" && to !== null)),
+      ...this.#columnSums("worker").flatMap((sum) => beginOwn(sum, this.#inner, this.#schedule)),
+      ...(across * width * lanes > this.#inner ? [`if (c < ${this.#inner})`] : []),
       ...loop,
-      ...reductions.filter(({ over }) => over === "column").flatMap((one) => {
-        const name = this.#name(one);
-        return [
-          `${name} = of_column<${opName(one.op)}>(${name}, ${width}, shared);`,
-          `if (threadIdx.x < ${width} && c < ${this.#inner}) ${
-            this.#columnPlace(one, "c", "worker")
-          } = ${name};`,
-        ];
-      }),
+      ...this.#columnSums("worker").flatMap((sum) => endOfColumns(sum, this.#inner, this.#schedule)),
       ...this.#endOfBlock(),
     ];
   }

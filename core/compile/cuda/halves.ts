@@ -156,7 +156,7 @@ class Halver {
   #rounded(node: Node, half: Half, ref: Ref): Ref {
     const [arg] = argsOf(node), now = this.#now[arg], { shape, kind } = node;
     if (this.#halfOf(now) === half) return now;
-    if (this.#isOnlyGradient(ref) && this.#isProduct(arg)) return now; // its sums are f32, and so is the gradient
+    if (this.#isOnlyGradient(ref) && this.#isSummed(arg)) return now; // its sums are f32, and so is the gradient
     const index = this.#weightOf(node);
     if (index !== null && this.#casts > 1) {
       const start = this.weights!.starts[index], whole = this.#wholeOf(half);
@@ -203,10 +203,10 @@ class Halver {
     return users.length > 0 &&
       users.every((user) => VIEWS.has(this.graph.nodes[user].op) && this.#isOnlyGradient(user));
   }
-  #isProduct(ref: Ref): boolean {
+  #isSummed(ref: Ref): boolean {
     const node = this.graph.nodes[ref];
-    if (VIEWS.has(node.op)) return this.#users[ref].length === 1 && this.#isProduct(argsOf(node)[0]);
-    return node.op === "gemm" && this.#users[ref].length === 1;
+    if (VIEWS.has(node.op)) return this.#users[ref].length === 1 && this.#isSummed(argsOf(node)[0]);
+    return (node.op === "gemm" || node.op === "sum") && this.#users[ref].length === 1;
   }
 
   #gemm(node: Node & { op: "gemm" }, ref: Ref): Ref {

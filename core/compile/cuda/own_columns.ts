@@ -1,5 +1,5 @@
-// Sums over columns in a group that sums over rows, too: each thread keeps the sums of the columns that it has in every row, in
-// registers, and at its end a block makes one part of all of its threads' sums.
+// Sums over columns: each thread keeps the sums of the columns that it has in every row, in registers, and at its end a block
+// makes one part of all of its threads' sums.
 import { ownColumns, type Schedule } from "./schedule.ts";
 
 export interface OwnSum {
@@ -48,6 +48,26 @@ export function endOfOwn(
     "}",
   ];
   return { lines, shared: warps * inner };
+}
+
+/** Where threads stay in their columns: those above one another are summed up in order. */
+export function endOfColumns(sum: OwnSum, inner: number, { width, threads, lanes }: Schedule): string[] {
+  const columns = width * lanes, high = threads / width;
+  const own = lanes > 1 ? `threadIdx.x % ${width} * ${lanes} + ` : `threadIdx.x % ${width} + `;
+  return [
+    "__syncthreads();",
+    ...Array.from(
+      { length: lanes },
+      (_, lane) => `shared[threadIdx.x / ${width} * ${columns} + ${own}${lane}] = ${sum.name}[${lane}];`,
+    ),
+    "__syncthreads();",
+    `for (int k = threadIdx.x; k < ${columns}; k += ${threads}) {`,
+    `  const int column = (blockIdx.x % ${Math.ceil(inner / columns)}) * ${columns} + k;`,
+    "  float sum = shared[k];",
+    `  for (int row = 1; row < ${high}; row++) sum = ${sum.op}::join(sum, shared[row * ${columns} + k]);`,
+    `  if (column < ${inner}) ${sum.place("column")} = sum;`,
+    "}",
+  ];
 }
 
 /** Each thread has all columns. */

@@ -2,12 +2,25 @@
 
 /** A NaN stays, as in libtorch. The order of a sum depends on the number of threads alone. */
 export const PRELUDE = `\
+#ifdef SINCE_AMPERE
+static __device__ __forceinline__ float greater(float a, float b) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+static __device__ __forceinline__ float lesser(float a, float b) {
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+#else
 static __device__ __forceinline__ float greater(float a, float b) { return a > b || a != a ? a : b; }
 static __device__ __forceinline__ float lesser(float a, float b) { return a < b || a != a ? a : b; }
+#endif
 
 // How numbers of half precision lie in memory. bf16: rounded to the nearest even number of 8 bits.
 static __device__ __forceinline__ float of_bf16(unsigned short x) { return __uint_as_float((unsigned)x << 16); }
-#ifdef BF16_BY_INSTRUCTION
+#ifdef SINCE_AMPERE
 static __device__ __forceinline__ unsigned short as_bf16(float x) {
   unsigned short y;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));

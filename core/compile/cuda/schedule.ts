@@ -19,6 +19,8 @@ const MOST_KEPT = 64;
 const BLOCKS_OF_COLUMNS = 264;
 /** Elements from which on a row is read four at a time. */
 const LONG = 128;
+/** A thread takes four columns where there are so many. */
+const FEW_COLUMNS = 16;
 /** Each part sums up so many rows at least. */
 const ROWS = 8;
 
@@ -54,13 +56,18 @@ export function scheduleOf(kernel: GroupKernel): Schedule {
   return { way: "flat", lanes, blocks, threads: BLOCK, width: 1, workers: blocks, keeps: false };
 }
 
+/** Sums over columns beside sums over rows stay in registers, or they had better be another group's. */
+export function sumsFitTogether(kernel: GroupKernel): boolean {
+  return !hasReduction(kernel, "row") || columnSums(kernel) === 0 || scheduleOf(kernel).keeps;
+}
+
 const columnSums = ({ stages }: GroupKernel): number =>
   stages.flatMap(({ reductions }) => reductions).filter(({ over, to }) => over === "column" && to !== null)
     .length;
 
-/** Columns that a thread of a row has to itself. */
-export const ownColumns = (inner: number, { width, lanes }: Pick<Schedule, "width" | "lanes">): number =>
-  Math.ceil(inner / (width * lanes)) * lanes;
+/** Columns that a thread has to itself. */
+export const ownColumns = (inner: number, { way, width, lanes }: Schedule): number =>
+  way === "columns" ? lanes : Math.ceil(inner / (width * lanes)) * lanes;
 
 function byRows(rows: number, inner: number, columns: number): Schedule {
   const lanes = inner % 4 === 0 && inner >= LONG ? 4 : 1;
@@ -72,7 +79,8 @@ function byRows(rows: number, inner: number, columns: number): Schedule {
     ? LARGE_BLOCK
     : BLOCK;
   const threads = Math.max(BLOCK, width), each = threads / width;
-  const keeps = columns > 0 && width > 1 && columns * ownColumns(inner, { width, lanes }) <= MOST_KEPT;
+  const own = Math.ceil(inner / (width * lanes)) * lanes;
+  const keeps = columns > 0 && width > 1 && columns * own <= MOST_KEPT;
   if (keeps) {
     const blocks = Math.min(BLOCKS_OF_COLUMNS, Math.ceil(rows / each));
     return { way: "rows", lanes, blocks, threads, width, workers: blocks * each, keeps };
@@ -83,10 +91,11 @@ function byRows(rows: number, inner: number, columns: number): Schedule {
 }
 
 function byColumns(rows: number, inner: number): Schedule {
+  const lanes = inner % 4 === 0 && inner >= FEW_COLUMNS ? 4 : 1;
   let width = WARP;
-  while (width / 2 >= inner) width /= 2;
-  const across = Math.ceil(inner / width), high = BLOCK / width;
+  while (width / 2 * lanes >= inner) width /= 2;
+  const across = Math.ceil(inner / (width * lanes)), high = BLOCK / width;
   const most = Math.max(1, Math.min(MOST_PARTS, Math.floor(MOST_BLOCKS / across)));
   const workers = Math.max(1, Math.min(most, Math.floor(rows / (high * ROWS))));
-  return { way: "columns", lanes: 1, blocks: across * workers, threads: BLOCK, width, workers, keeps: false };
+  return { way: "columns", lanes, blocks: across * workers, threads: BLOCK, width, workers, keeps: false };
 }
