@@ -156,7 +156,7 @@ class Halver {
   #rounded(node: Node, half: Half, ref: Ref): Ref {
     const [arg] = argsOf(node), now = this.#now[arg], { shape, kind } = node;
     if (this.#halfOf(now) === half) return now;
-    if (this.#isOnlyGradient(ref) && this.#isSummed(arg)) return now; // its sums are f32, and so is the gradient
+    if (this.#isOnlyGradient(ref) && this.#isSummed(arg, half)) return now; // its sums are f32, and so is the gradient
     const index = this.#weightOf(node);
     if (index !== null && this.#casts > 1) {
       const start = this.weights!.starts[index], whole = this.#wholeOf(half);
@@ -203,10 +203,12 @@ class Halver {
     return users.length > 0 &&
       users.every((user) => VIEWS.has(this.graph.nodes[user].op) && this.#isOnlyGradient(user));
   }
-  #isSummed(ref: Ref): boolean {
+  /** A product, or a bias's sum, which in fp16 is rounded all the same: that it overflows is seen by the scaler. */
+  #isSummed(ref: Ref, half: Half): boolean {
     const node = this.graph.nodes[ref];
-    if (VIEWS.has(node.op)) return this.#users[ref].length === 1 && this.#isSummed(argsOf(node)[0]);
-    return (node.op === "gemm" || node.op === "sum") && this.#users[ref].length === 1;
+    if (this.#users[ref].length !== 1) return false;
+    if (VIEWS.has(node.op)) return this.#isSummed(argsOf(node)[0], half);
+    return node.op === "gemm" || node.op === "sum" && half === "bf16";
   }
 
   #gemm(node: Node & { op: "gemm" }, ref: Ref): Ref {
