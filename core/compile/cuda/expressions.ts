@@ -4,7 +4,7 @@ import type { Instruction, Walk } from "../kernel.ts";
 import { literal } from "./prelude.ts";
 
 /** Loops go so many elements of a row at once. */
-export type Lanes = 1 | 4;
+export type Lanes = 1 | 4 | 8;
 
 export interface Sources {
   /** The C of what a walk reads for a lane, and lines that come first. */

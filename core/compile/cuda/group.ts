@@ -9,7 +9,7 @@ import { beginOwn, endOfColumns, endOfOwn, type OwnSum } from "./own_columns.ts"
 import { type Schedule, scheduleOf } from "./schedule.ts";
 
 /** So many steps over a row are written out, so that what they load is on its way at once. */
-const FEW_STEPS = 8;
+const FEW_STEPS = 16;
 
 /** Elements of a tensor to which indices of 32 bits reach, with room for a step of all threads. */
 const MOST_INDEX = 2 ** 30;
@@ -59,8 +59,6 @@ interface Body {
   readonly lines: readonly string[];
 }
 
-const fourOf = (kind: Walk["kind"]): string => kind === "f32" ? "float4" : "ushort4";
-
 /** A group computes with this in place of what it reads. */
 function asFloat(kind: Walk["kind"], read: string): string {
   switch (kind) {
@@ -73,6 +71,33 @@ function asFloat(kind: Walk["kind"], read: string): string {
     default:
       return `of_${kind}(${read})`;
   }
+}
+
+/** Numbers that are read or written at once. */
+interface Packs {
+  readonly count: number;
+  readonly type: string;
+  /** So many numbers are in each. */
+  readonly lanes: number;
+  read(pack: string, lane: number): string;
+  made(numbers: readonly string[]): readonly string[];
+}
+
+const FOURS: Omit<Packs, "count" | "type"> = {
+  lanes: 4,
+  read: (pack, lane) => `${pack}.${"xyzw"[lane]}`,
+  made: (numbers) => numbers,
+};
+/** Two numbers of half precision are a word. */
+const EIGHT: Packs = {
+  ...{ count: 1, type: "uint4", lanes: 8 },
+  read: (pack, lane) => `(unsigned short)(${pack}.${"xyzw"[lane >> 1]}${lane % 2 === 1 ? " >> 16" : ""})`,
+  made: (numbers) => [0, 2, 4, 6].map((i) => `${numbers[i]} | (unsigned)${numbers[i + 1]} << 16`),
+};
+
+function packsOf(kind: Walk["kind"], lanes: Lanes): Packs {
+  if (kind === "f32") return { ...FOURS, count: lanes / 4, type: "float4" };
+  return lanes === 8 ? EIGHT : { ...FOURS, count: 1, type: "ushort4" };
 }
 
 /** The column of one of the elements that a step takes at once. */
@@ -183,11 +208,10 @@ class Group {
     });
     return terms.length === 0 ? "0" : terms.join(" + ");
   }
-  /** Four numbers side by side, at a multiple of their bytes. */
-  #inFours({ slot, offset, strides, kind }: Walk): boolean {
-    return (kind === "f32" || isHalf(kind)) && strides.at(-1) === 1 && this.aligned(slot) &&
-      offset % 4 === 0 &&
-      strides.slice(0, -1).every((stride) => stride % 4 === 0);
+  /** So many numbers side by side, at a multiple of their bytes. */
+  #together({ slot, offset, strides, kind }: Walk, lanes: Lanes): boolean {
+    return lanes > 1 && (kind === "f32" || isHalf(kind)) && strides.at(-1) === 1 && this.aligned(slot) &&
+      [offset, ...strides.slice(0, -1)].every((one) => one % lanes === 0);
   }
 
   #sources(lanes: Lanes, prefix: string): Sources {
@@ -197,10 +221,18 @@ class Group {
         if (from.kind === "place") return this.#place(from, `${prefix}f${fours++}`);
         if (from.kind === "philox") return this.#drawn(from, lanes, `${prefix}f${fours++}`);
         const pointer = this.#argument(from);
-        if (lanes === 4 && this.#inFours(from)) {
-          const name = `${prefix}f${fours++}`, type = fourOf(from.kind);
-          const line = `const ${type} ${name} = *(const ${type} *)(${pointer} + ${this.#at(from, "c")});`;
-          return { lines: [line], value: (lane) => asFloat(from.kind, `${name}.${"xyzw"[lane]}`) };
+        if (this.#together(from, lanes)) {
+          const packs = packsOf(from.kind, lanes), first = fours;
+          fours += packs.count;
+          const name = (pack: number) => `${prefix}f${first + pack}`;
+          return {
+            lines: Array.from({ length: packs.count }, (_, pack) => {
+              const at = `${pointer} + ${this.#at(from, columnOf(pack * packs.lanes))}`;
+              return `const ${packs.type} ${name(pack)} = *(const ${packs.type} *)(${at});`;
+            }),
+            value: (lane) =>
+              asFloat(from.kind, packs.read(name(Math.floor(lane / packs.lanes)), lane % packs.lanes)),
+          };
         }
         const value = (lane: number) => {
           const read = `${pointer}[${this.#at(from, columnOf(lane))}]`;
@@ -226,13 +258,18 @@ class Group {
       { offset, strides } = from,
       stride = strides.at(-1)!;
     const place = (column: string) => `${offset} + ${this.#at(from, column)}`;
-    const together = lanes === 4 && stride === 1 &&
+    const together = lanes > 1 && stride === 1 &&
       [offset, ...strides.slice(0, -1)].every((one) => one % 4 === 0);
     if (!together) {
       return { lines: [], value: (lane) => `drawn(${pointer}, ${place(columnOf(lane))})` };
     }
-    const line = `const Four ${name} = philox(${pointer}, (${place("c")}) / 4);`;
-    return { lines: [line], value: (lane) => `evenly(${name}.${"xyzw"[lane]})` };
+    return {
+      lines: Array.from(
+        { length: lanes / 4 },
+        (_, four) => `const Four ${name}_${four} = philox(${pointer}, (${place(columnOf(4 * four))}) / 4);`,
+      ),
+      value: (lane) => `evenly(${name}_${lane >> 2}.${"xyzw"[lane & 3]})`,
+    };
   }
 
   #stores(stage: Stage, values: Expressions, lanes: Lanes): string[] {
@@ -244,9 +281,13 @@ class Group {
         const number = values.number(value, lane);
         return kind === "f32" ? number : `as_${kind}(${number})`;
       };
-      if (lanes === 4 && this.#inFours(to)) {
-        const four = [0, 1, 2, 3].map(of).join(", "), type = fourOf(kind);
-        return [`*(${type} *)(${pointer} + ${this.#at(to, "c")}) = make_${type}(${four});`];
+      if (this.#together(to, lanes)) {
+        const packs = packsOf(kind, lanes);
+        return Array.from({ length: packs.count }, (_, pack) => {
+          const begin = pack * packs.lanes, at = `${pointer} + ${this.#at(to, columnOf(begin))}`;
+          const numbers = Array.from({ length: packs.lanes }, (_, lane) => of(begin + lane));
+          return `*(${packs.type} *)(${at}) = make_${packs.type}(${packs.made(numbers).join(", ")});`;
+        });
       }
       return Array.from({ length: lanes }, (_, lane) => {
         const column = columnOf(lane);
@@ -416,13 +457,24 @@ class Group {
     if (!keeps && steps > FEW_STEPS) {
       return this.#loop(`${index} c = ${begin}; c < ${this.#inner}; c += ${step}`, body);
     }
-    const whole = this.#inner % step === 0;
+    const whole = Math.floor(this.#inner / step), column = `const ${index} c = ${begin} + u * ${step};`;
+    const indented = body.map((line) => `  ${line}`);
     return [
-      "#pragma unroll",
-      ...this.#loop(`int u = 0; u < ${steps}; u++`, [
-        `const ${index} c = ${begin} + u * ${step};`,
-        ...(whole ? body : [`if (c < ${this.#inner}) {`, ...body.map((line) => `  ${line}`), "}"]),
-      ]),
+      ...(whole > 0
+        ? ["#pragma unroll", ...this.#loop(`int u = 0; u < ${whole}; u++`, [column, ...body])]
+        : []),
+      // Only the last step has to ask: what the others have read is still known to the next stage.
+      ...(whole < steps
+        ? [
+          "{",
+          `  const int u = ${whole};`,
+          `  ${column}`,
+          `  if (c < ${this.#inner}) {`,
+          ...indented,
+          "  }",
+          "}",
+        ]
+        : []),
     ];
   }
 

@@ -29,6 +29,8 @@ interface Unnamed {
   readonly parameters: string;
   readonly body: string;
   readonly threads: number;
+  /** So many of its blocks share a multiprocessor: none of them takes more registers than that leaves. */
+  readonly together?: number;
 }
 
 /** `aligned` says whether a slot's memory begins at a multiple of 16 bytes. */
@@ -36,21 +38,22 @@ export function printCuda(kernels: readonly GroupKernel[], aligned: (slot: numbe
   const names = new Map<string, string>();
   const texts: string[] = [];
   let scratch = 0;
-  const named = (kind: string, { parameters, body, threads }: Unnamed): string => {
+  const named = (kind: string, { parameters, body, threads, together = 1 }: Unnamed): string => {
     const key = `${parameters}\n${body}`;
     let name = names.get(key);
     if (name === undefined) {
       names.set(key, name = `${kind}${names.size}`);
-      const head = `extern "C" __global__ void __launch_bounds__(${threads}) ${name}(${parameters})`;
+      const bounds = `__launch_bounds__(${threads}, ${together})`;
+      const head = `extern "C" __global__ void ${bounds} ${name}(${parameters})`;
       texts.push(`${head} {\n${body}}\n`);
     }
     return name;
   };
   const launches = kernels.map((kernel) => {
     const group = printGroup(kernel, aligned);
-    const { blocks, threads } = group.schedule;
+    const { blocks, threads, keeps } = group.schedule;
     const launch: Launch = {
-      function: named("group", { ...group, threads }),
+      function: named("group", { ...group, threads, together: keeps ? 2 : 1 }),
       ...{ blocks, threads, arguments: group.arguments, scratch: group.scratch > 0 },
     };
     scratch = Math.max(scratch, group.scratch);

@@ -1,6 +1,8 @@
 // How the threads of a GPU share a group's loops. The number of threads depends on the group's shape alone, and so does
 // the order of its sums: the same step has the same bits on every GPU.
+import { isHalf } from "../graph.ts";
 import type { GroupKernel, Reduction } from "../kernel.ts";
+import { walksOf } from "../walks.ts";
 import type { Lanes } from "./expressions.ts";
 
 /** Threads of a block; a multiple of a warp's 32. */
@@ -11,13 +13,15 @@ const MOST_BLOCKS = 2048;
 const MOST_PARTS = 256;
 /** A thread or a warp takes rows of so many elements, a block longer ones, and a large block the longest. */
 const SHORT = 8, MIDDLE = 1024, LONGEST = 8192;
+/** So many rows or more keep a GPU busy by themselves. */
+const MANY_ROWS = 256;
 /** Few rows at a time are under way then, so that a row is still in the cache when it is read once more. */
 const LARGE_BLOCK = 1024;
 /** Sums over columns beside those over rows: a thread keeps at most so many numbers of its own. */
 const MOST_KEPT = 64;
 /** Their blocks: two for each multiprocessor of a large GPU. */
 const BLOCKS_OF_COLUMNS = 264;
-/** Elements from which on a row is read four at a time. */
+/** Elements from which on a row is read four at a time, or eight of half precision. */
 const LONG = 128;
 /** A thread takes four columns where there are so many. */
 const FEW_COLUMNS = 16;
@@ -49,8 +53,10 @@ export function scheduleOf(kernel: GroupKernel): Schedule {
   const { sizes } = kernel, inner = sizes.at(-1)!;
   const rows = sizes.slice(0, -1).reduce((product, size) => product * size, 1);
   if (hasReduction(kernel, "row")) return byRows(rows, inner, columnSums(kernel));
-  if (hasReduction(kernel, "column")) return byColumns(rows, inner);
-  const lanes = rows === 1 ? inner >= LONG ? 4 : 1 : inner % 4 === 0 ? 4 : 1;
+  const eight = inner % 8 === 0 && inner >= LONG && isHalfOnly(kernel);
+  if (hasReduction(kernel, "column")) return byColumns(rows, inner, eight);
+  if (rows >= MANY_ROWS && inner >= LONGEST && hasRowValues(kernel)) return byRows(rows, inner, 0);
+  const lanes = eight ? 8 : rows === 1 ? inner >= LONG ? 4 : 1 : inner % 4 === 0 ? 4 : 1;
   const most = hasReduction(kernel, "all") ? MOST_PARTS : MOST_BLOCKS;
   const blocks = Math.min(most, Math.ceil(rows * inner / lanes / BLOCK));
   return { way: "flat", lanes, blocks, threads: BLOCK, width: 1, workers: blocks, keeps: false };
@@ -60,6 +66,14 @@ export function scheduleOf(kernel: GroupKernel): Schedule {
 export function sumsFitTogether(kernel: GroupKernel): boolean {
   return !hasReduction(kernel, "row") || columnSums(kernel) === 0 || scheduleOf(kernel).keeps;
 }
+
+/** All that differs from column to column is of half precision: 16 bytes are eight numbers. */
+const isHalfOnly = (kernel: GroupKernel): boolean =>
+  walksOf(kernel).every(({ kind, strides }) => isHalf(kind) || strides.at(-1) === 0);
+
+/** What differs from row to row alone is computed once for all of a row by those who share it. */
+const hasRowValues = (kernel: GroupKernel): boolean =>
+  walksOf(kernel).some(({ strides }) => strides.at(-1) === 0 && strides.some((stride) => stride !== 0));
 
 const columnSums = ({ stages }: GroupKernel): number =>
   stages.flatMap(({ reductions }) => reductions).filter(({ over, to }) => over === "column" && to !== null)
@@ -90,8 +104,8 @@ function byRows(rows: number, inner: number, columns: number): Schedule {
   return { way: "rows", lanes, blocks, threads, width, workers: Math.min(wanted, blocks * each), keeps };
 }
 
-function byColumns(rows: number, inner: number): Schedule {
-  const lanes = inner % 4 === 0 && inner >= FEW_COLUMNS ? 4 : 1;
+function byColumns(rows: number, inner: number, eight: boolean): Schedule {
+  const lanes = eight ? 8 : inner % 4 === 0 && inner >= FEW_COLUMNS ? 4 : 1;
   let width = WARP;
   while (width / 2 * lanes >= inner) width /= 2;
   const across = Math.ceil(inner / (width * lanes)), high = BLOCK / width;

@@ -3,7 +3,7 @@
 // its arguments as variables, and so does each turn of a loop whose turns are known. What it does not
 // know has no PTX.
 import { computed } from "./arithmetic.ts";
-import { ASSIGNMENT, type Parameter } from "./declarations.ts";
+import { ASSIGNMENT, type Bounds, type Parameter } from "./declarations.ts";
 import { Expressions, isCounter, isElements, isMemory, type Operand } from "./expressions.ts";
 import { FUNCTIONS } from "./functions.ts";
 import { Instructions, known, type Plain, type Value } from "./instructions.ts";
@@ -26,7 +26,7 @@ class Compiler extends Expressions {
     return [HEAD, ...this.#entries].join("\n");
   }
 
-  protected kernel(name: string, threads: number, parameters: readonly Parameter[]): void {
+  protected kernel(name: string, { threads, together }: Bounds, parameters: readonly Parameter[]): void {
     this.code = new Instructions(() => this.wrong());
     this.variables = new Set();
     this.within(null, () => {
@@ -47,6 +47,7 @@ class Compiler extends Expressions {
       [
         `.visible .entry ${name}(\n${declared.join("")})`,
         `.maxntid ${threads}, 1, 1`,
+        `.minnctapersm ${together}`,
         "{",
         ...this.code.text(),
         "}\n",

@@ -11,6 +11,11 @@ export interface Parameter extends Named {
   /** The device writes what it points to. */
   readonly written: boolean;
 }
+/** A kernel's threads of a block at most, and blocks that share a multiprocessor at least. */
+export interface Bounds {
+  threads: number;
+  together: number;
+}
 export interface Function {
   readonly result: Type | null;
   /** Some are variables of the function's. */
@@ -21,7 +26,7 @@ export interface Function {
   readonly template: string | null;
 }
 
-const SPECIFIERS = new Set(["static", "__device__", "__forceinline__", "const", "volatile", "__restrict__"]);
+const SPECIFIERS = new Set(["static", "__device__", "__forceinline__", "const", "volatile"]);
 const SCALARS = new Set(["void", "bool", "unsigned", "int", "long", "char", "short", "float", "double"]);
 export const ASSIGNMENT = /^([-+*\/%&|^]|<<|>>)?=$|^(\+\+|--)$/;
 
@@ -36,7 +41,7 @@ export abstract class Declarations {
   constructor(protected readonly tokens: readonly string[]) {}
 
   /** Its body comes next. */
-  protected abstract kernel(name: string, threads: number, parameters: readonly Parameter[]): void;
+  protected abstract kernel(name: string, bounds: Bounds, parameters: readonly Parameter[]): void;
 
   // Tokens.
 
@@ -75,7 +80,8 @@ export abstract class Declarations {
 
   /** `within` is the struct that it is a part of. */
   protected definition(within: string | null): void {
-    let template: string | null = null, kernel = false, threads = 0;
+    let template: string | null = null, kernel = false;
+    const bounds: Bounds = { threads: 0, together: 1 };
     if (this.take("template")) {
       this.at += 2;
       template = this.next();
@@ -89,8 +95,11 @@ export abstract class Declarations {
     }
     const result = this.type();
     if (this.take("__launch_bounds__")) {
-      threads = Number(this.tokens[this.at + 1]);
-      this.at += 3;
+      [bounds.threads, bounds.together] = [
+        Number(this.tokens[this.at + 1]),
+        Number(this.tokens[this.at + 3]),
+      ];
+      this.at += 5;
     }
     const name = this.next();
     this.expect("(");
@@ -100,7 +109,7 @@ export abstract class Declarations {
       return { type, name: this.next(), written };
     });
     this.expect("{");
-    if (kernel) return this.kernel(name, threads, parameters);
+    if (kernel) return this.kernel(name, bounds, parameters);
     const full = within === null ? name : `${within}::${name}`;
     const body = this.at;
     this.skip();

@@ -211,6 +211,6 @@ static __device__ float powf(float a, float b) {
 /** It stands before prelude.ts's. */
 export const FUNCTIONS = [
   ...INSTRUCTIONS,
-  ...[four("float4", "float"), four("ushort4", "unsigned short"), OF_WARP],
+  ...[four("float4", "float"), four("ushort4", "unsigned short"), four("uint4", "unsigned"), OF_WARP],
   ...[...POLYNOMIALS, WAVES, POWER],
 ].join("");

@@ -91,7 +91,7 @@ const COUNT = 512, THREADS = 64;
 
 function textOf(): string {
   const kernel = (name: string, type: string, expression: string, names: string) =>
-    `extern "C" __global__ void __launch_bounds__(${THREADS}) ${name}(const ${type} *p, const ${type} *q, ${type} *out) {
+    `extern "C" __global__ void __launch_bounds__(${THREADS}, 1) ${name}(const ${type} *p, const ${type} *q, ${type} *out) {
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < ${COUNT}; i += gridDim.x * blockDim.x) {
     const ${type} ${names[0]} = p[i], ${names[1]} = q[i];
     out[i] = ${expression};
@@ -149,7 +149,7 @@ Deno.test({
 
 Deno.test("what a text has that PTX's compiler does not know is refused with the place", () => {
   const kernel = (body: string) =>
-    `extern "C" __global__ void __launch_bounds__(32) k(float *p) {\n  ${body}\n}\n`;
+    `extern "C" __global__ void __launch_bounds__(32, 1) k(float *p) {\n  ${body}\n}\n`;
   for (
     const body of [
       "while (p[0] > 0.0f) p[0] = 0.0f;",

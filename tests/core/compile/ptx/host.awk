@@ -16,8 +16,8 @@ head != "" && /^ *\.param/ {
   next
 }
 /^\)/ { next }
-/^\.maxntid/ { print "__global__ void __launch_bounds__(" $2 + 0 ") " head ") {"; head = ""; next }
-/^[{]/ { next }
+/^\.maxntid/ { print "__global__ void __launch_bounds__(" $2 + 0 ", 1) " head ") {"; head = ""; next }
+/^[{]/ || /^\.minnctapersm/ { next }
 /^}/ { print "}"; next }
 /^ *\.reg/ {
   match($3, /<[0-9]+>/)

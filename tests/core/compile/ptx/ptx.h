@@ -34,7 +34,7 @@ LOAD(global, f32, float) LOAD(shared, f32, float)
   static inline void st_global_v4_##type(uint64_t at, Register x, Register y, Register z, Register w) {            \
     *(Whole *)at = {(From)x, (From)y, (From)z, (From)w};                                                           \
   }
-FOUR(f32, float, float, float4) FOUR(u16, uint16_t, uint32_t, ushort4)
+FOUR(f32, float, float, float4) FOUR(u16, uint16_t, uint32_t, ushort4) FOUR(u32, uint32_t, uint32_t, uint4)
 template <class To, class From> static inline void mov_b32(To &y, From a) { y = bits_as<To>(a); }
 static inline void mov_b32(uint32_t &y, long a) { y = a; }
 static inline void mov_b32(uint32_t &y, int a) { y = a; }
