@@ -9,7 +9,7 @@ import { beginOwn, endOfColumns, endOfOwn, type OwnSum } from "./own_columns.ts"
 import { type Schedule, scheduleOf } from "./schedule.ts";
 
 /** So many steps over a row are written out, so that what they load is on its way at once. */
-const FEW_STEPS = 16;
+const FEW_STEPS = 8;
 
 /** Elements of a tensor to which indices of 32 bits reach, with room for a step of all threads. */
 const MOST_INDEX = 2 ** 30;

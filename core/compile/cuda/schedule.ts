@@ -67,9 +67,12 @@ export function sumsFitTogether(kernel: GroupKernel): boolean {
   return !hasReduction(kernel, "row") || columnSums(kernel) === 0 || scheduleOf(kernel).keeps;
 }
 
-/** All that differs from column to column is of half precision: 16 bytes are eight numbers. */
-const isHalfOnly = (kernel: GroupKernel): boolean =>
-  walksOf(kernel).every(({ kind, strides }) => isHalf(kind) || strides.at(-1) === 0);
+/** All that is read or written from column to column is of half precision: 16 bytes are eight numbers. */
+const isHalfOnly = ({ stages }: GroupKernel): boolean =>
+  stages.flatMap(({ instructions, stores }) => [
+    ...instructions.flatMap((one) => "from" in one ? [one.from] : []),
+    ...stores.map(({ to }) => to),
+  ]).every(({ kind, strides }) => isHalf(kind) || strides.at(-1) === 0);
 
 /** What differs from row to row alone is computed once for all of a row by those who share it. */
 const hasRowValues = (kernel: GroupKernel): boolean =>

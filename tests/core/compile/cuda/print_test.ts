@@ -211,6 +211,70 @@ onHost(
   },
 );
 
+/** Rows of half precision, of which each has a factor of its own; the sums of their columns, or rows alone. */
+function scaledRows(rows: number, columns: number, sums: boolean): GroupKernel {
+  return {
+    ...{ kernel: "group", name: "scaled", sizes: [rows, columns] },
+    stages: [{
+      instructions: [
+        { op: "load", from: walk(0, [columns, 1], 0, "bf16") },
+        { op: "load", from: walk(1, [1, 0]) },
+        { op: "mul", args: [0, 1] },
+      ],
+      stores: [{ value: 2, to: walk(2, [columns, 1], 0, "bf16") }],
+      reductions: sums ? [{ op: "sum", over: "column", value: 2, to: walk(3, [0, 1]) }] : [],
+    }],
+  };
+}
+
+onHost(
+  "rows of half precision are read eight at a time, and long ones by a block of their own",
+  (language) => {
+    const shapes = [[3, 128, false], [70, 264, true], [300, 8200, false], [40, 24, true], [
+      5,
+      132,
+      false,
+    ]] as const;
+    const runs = shapes.map(([rows, columns, sums]) => ({
+      kernels: [scaledRows(rows, columns, sums)],
+      slots: [
+        // 1, 2, 4 and 0.5, which lose nothing
+        new Uint8Array(
+          Uint16Array.from(
+            { length: rows * columns },
+            (_, i) => [0x3f80, 0x4000, 0x4080, 0x3f00][i * 7 % 11 % 4],
+          )
+            .buffer,
+        ),
+        Float32Array.from({ length: rows }, (_, i) => 2 ** (i % 5)),
+        new Uint8Array(2 * rows * columns),
+        new Float32Array(columns),
+      ],
+      atEnd: true,
+    }));
+    const texts = shapes.map(([rows, columns, sums]) =>
+      printCuda([scaledRows(rows, columns, sums)], () => true)
+    );
+    assertEquals(texts.map(({ text }) => text.includes("uint4")), [true, true, false, false, false]);
+    assertEquals(texts.map(({ launches }) => launches[0][0].threads), [256, 256, 1024, 256, 256]);
+    const run = runOnHost(runs, language);
+    runs.forEach((one, i) => {
+      const [rows, columns, sums] = shapes[i], [given, factors, out, summed] = run(one);
+      const [x, y] = [given, out].map((bytes) => new Uint16Array((bytes as Uint8Array).slice().buffer));
+      const wanted = new Float32Array(columns);
+      const number = (bits: number) => new Float32Array(Uint32Array.of(bits << 16).buffer)[0];
+      for (let k = 0; k < rows * columns; k++) {
+        const value = number(x[k]) * (factors as Float32Array)[Math.floor(k / columns)];
+        if (number(y[k]) !== value) {
+          throw new Error(`${rows} x ${columns}, ${k}: ${number(y[k])} not ${value}`);
+        }
+        if (sums) wanted[k % columns] += value;
+      }
+      assertEquals(summed, wanted);
+    });
+  },
+);
+
 Deno.test("equal groups of other memory are one function", () => {
   const moved = (group: GroupKernel, by: number): GroupKernel => ({
     ...group,
