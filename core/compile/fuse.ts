@@ -6,9 +6,9 @@ import { biasOf } from "./blas.ts";
 import { ownGelu } from "./gelu.ts";
 import { callOp, mklFunction, type Vector } from "./calls.ts";
 import { cleared, copied, embedded, joined } from "./copies.ts";
-import { summedWhereMade } from "./cuda/column_sums.ts";
+import { sumOriginalRows } from "./cuda/column_sums.ts";
 import { halved } from "./cuda/halves.ts";
-import { sumsFitTogether } from "./cuda/schedule.ts";
+import { sumsShareLoops } from "./cuda/schedule.ts";
 import { withDestinations } from "./destinations.ts";
 import { Draft, type FuseOptions } from "./draft.ts";
 import { withEpilogues } from "./epilogue.ts";
@@ -45,7 +45,7 @@ export function fuse(graph: Graph, options: FuseOptions): Program {
   const written = simplify(arranged(told, !options.exact && !onGpu), options.exact);
   const kindly = options.exact ? written : thrifty(written);
   const halves = options.halves ? halved(kindly, options.halves) : kindly;
-  const simple = onGpu ? summedWhereMade(halves) : halves;
+  const simple = onGpu ? sumOriginalRows(halves) : halves;
   const kept = new Set<Ref>(simple.nodes.flatMap(({ kept }, ref) => kept ? [ref] : []));
   for (let round = 0; round < MOST_ROUNDS; round++) {
     const fusion = new Fusion(simple, kept, options);
@@ -297,7 +297,7 @@ class Fusion {
   }
 
   #sumsFit(kernel: GroupKernel): boolean {
-    return this.options.productsApart ? sumsFitTogether(simplified(kernel)) : !mixesSums(kernel);
+    return this.options.productsApart ? sumsShareLoops(simplified(kernel)) : !mixesSums(kernel);
   }
 
   /** A value that is too much for one group: half of what it is made of goes to memory. */

@@ -3,7 +3,7 @@
 import { withRefs } from "../builder.ts";
 import { type Graph, type Node, type Ref, withNodes } from "../graph.ts";
 
-export function summedWhereMade(graph: Graph): Graph {
+export function sumOriginalRows(graph: Graph): Graph {
   const nodes: Node[] = [], now: Ref[] = [];
   const add = (node: Node): Ref => nodes.push(node) - 1;
   const moved = (node: Node): Node => {
@@ -26,7 +26,7 @@ export function summedWhereMade(graph: Graph): Graph {
   return withNodes(graph, nodes, (ref) => now[ref]);
 }
 
-/** What a sum over all rows is a sum of, where that was given fewer dimensions; else null. */
+/** A sum over all rows may be one of a value that was given fewer dimensions: that value, else null. */
 function sourceOf({ nodes }: Graph, node: Node): Ref | null {
   if (node.op !== "sum") return null;
   const view = nodes[node.args[0]];

@@ -50,7 +50,7 @@ export function endOfOwn(
   return { lines, shared: warps * inner };
 }
 
-/** Where threads stay in their columns: those above one another are summed up in order. */
+/** Threads that stay in their columns: those above one another are summed up in order. */
 export function endOfColumns(sum: OwnSum, inner: number, { width, threads, lanes }: Schedule): string[] {
   const columns = width * lanes, high = threads / width;
   const own = lanes > 1 ? `threadIdx.x % ${width} * ${lanes} + ` : `threadIdx.x % ${width} + `;

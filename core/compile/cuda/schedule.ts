@@ -63,7 +63,7 @@ export function scheduleOf(kernel: GroupKernel): Schedule {
 }
 
 /** Sums over columns beside sums over rows stay in registers, or they had better be another group's. */
-export function sumsFitTogether(kernel: GroupKernel): boolean {
+export function sumsShareLoops(kernel: GroupKernel): boolean {
   return !hasReduction(kernel, "row") || columnSums(kernel) === 0 || scheduleOf(kernel).keeps;
 }
 
@@ -74,7 +74,7 @@ const isHalfOnly = ({ stages }: GroupKernel): boolean =>
     ...stores.map(({ to }) => to),
   ]).every(({ kind, strides }) => isHalf(kind) || strides.at(-1) === 0);
 
-/** What differs from row to row alone is computed once for all of a row by those who share it. */
+/** A value that differs from row to row alone is computed once by each of those who share the row. */
 const hasRowValues = (kernel: GroupKernel): boolean =>
   walksOf(kernel).some(({ strides }) => strides.at(-1) === 0 && strides.some((stride) => stride !== 0));
 
