@@ -2,8 +2,9 @@
 // processor and on shapes, never on numbers, so each shape is tried once: both compute the same product of numbers that
 // round everywhere, and ours is used where every bit is equal.
 import { returnFreedMemory, sameMemory } from "../../ffi/libc.ts";
-import { borrowBytes, memoryBlockOf, uninitialised } from "../../ffi/make.ts";
+import { borrowBytes, memoryBlockOf, readBytes, tensor, uninitialised } from "../../ffi/make.ts";
 import { loadCode } from "../../ffi/machine_code.ts";
+import { mul } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { BlasKernel, GemmKernel, Isa, Kernel, Walk } from "./kernel.ts";
 import { prefersOwnGemm } from "./x86/gemm.ts";
@@ -88,14 +89,14 @@ const chainOfLength = (length: number, k: number): number =>
 
 const F32 = 4;
 
-/** Numbers that round everywhere; so many that no two rows of a matrix begin with the same. */
-const POOL = 65_521;
+/** So many numbers that no two rows of a matrix begin with the same. */
+const ROWS = 241, COLUMNS = 251, POOL = ROWS * COLUMNS;
 let pool: Float32Array | null = null;
 
 function numbers(count: number, seed: number): Tensor {
   const t = uninitialised([count]), bytes = borrowBytes(t);
   const values = new Float32Array(bytes.buffer, bytes.byteOffset, count);
-  pool ??= drawn(POOL);
+  pool ??= numberPool();
   for (let at = 0, from = seed * (POOL >> 2); at < count; from = 0) {
     const some = pool.subarray(from, from + count - at);
     values.set(some, at);
@@ -104,7 +105,16 @@ function numbers(count: number, seed: number): Tensor {
   return t;
 }
 
-function drawn(count: number): Float32Array {
+/** Numbers that round everywhere: products of few. After a loop over all of them V8 would bring in its slower compiler. */
+function numberPool(): Float32Array {
+  const few = drawn(ROWS + COLUMNS);
+  const all = scope(() =>
+    readBytes(mul(tensor(few.subarray(0, ROWS), [ROWS, 1]), tensor(few.subarray(ROWS), [1, COLUMNS])))
+  );
+  return new Float32Array(all.buffer);
+}
+
+function drawn(count: number): Float32Array<ArrayBuffer> {
   const values = new Float32Array(count);
   for (let i = 0, state = 1; i < count; i++) {
     state = Math.imul(state, 1664525) + 1013904223 | 0;

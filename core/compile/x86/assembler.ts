@@ -99,6 +99,7 @@ export class Assembler {
     this.#bytes = more;
     this.#view = new DataView(more.buffer);
   }
+  /** What most instructions have is written without it: a call for each byte would bring in V8's slower compiler. */
   #byte(value: number): void {
     this.#bytes[this.#length++] = value;
   }
@@ -129,15 +130,21 @@ export class Assembler {
   /** `unit`: what a byte of displacement counts in; 0 where only four bytes will do. */
   #modrm(register: number, rm: number | Memory, unit: number): void {
     const field = (register & 7) << 3;
-    if (typeof rm === "number") return this.#byte(0xc0 | field | rm & 7);
+    if (typeof rm === "number") {
+      this.#bytes[this.#length++] = 0xc0 | field | rm & 7;
+      return;
+    }
     const { base, index, disp = 0, spot } = rm;
     const sib = index !== undefined || (base & 7) === RSP;
     const short = spot === undefined && unit > 0 && disp % unit === 0 && fitsByte(disp / unit);
     // Without a displacement, the field of rbp and r13 means something else.
     const mode = disp === 0 && (base & 7) !== RBP && spot === undefined ? 0 : short ? 1 : 2;
-    this.#byte(mode << 6 | field | (sib ? RSP : base & 7));
-    if (sib) this.#byte(Math.log2(rm.scale ?? 1) << 6 | ((index ?? RSP) & 7) << 3 | base & 7);
-    if (mode === 1) this.#byte(disp / unit & 255);
+    this.#bytes[this.#length++] = mode << 6 | field | (sib ? RSP : base & 7);
+    if (sib) {
+      const scale = Math.log2(rm.scale ?? 1);
+      this.#bytes[this.#length++] = scale << 6 | ((index ?? RSP) & 7) << 3 | base & 7;
+    }
+    if (mode === 1) this.#bytes[this.#length++] = disp / unit & 255;
     if (spot !== undefined) this.#moving?.push({ at: this.#length, spot, unit: rm.unit! });
     if (mode === 2) this.#int32(disp);
   }
@@ -147,9 +154,9 @@ export class Assembler {
   #general(code: number, register: number, rm: number | Memory, wide = true): void {
     this.#room();
     const [x, b] = typeof rm === "number" ? [0, rm >> 3] : [(rm.index ?? 0) >> 3, rm.base >> 3];
-    this.#byte(0x40 | (wide ? 8 : 0) | register >> 3 << 2 | x << 1 | b);
-    if (code > 0xff) this.#byte(code >> 8);
-    this.#byte(code & 255);
+    this.#bytes[this.#length++] = 0x40 | (wide ? 8 : 0) | register >> 3 << 2 | x << 1 | b;
+    if (code > 0xff) this.#bytes[this.#length++] = code >> 8;
+    this.#bytes[this.#length++] = code & 255;
     this.#modrm(register, rm, 1);
   }
   move(to: number, from: number): void {
@@ -306,17 +313,15 @@ export class Assembler {
     const b = (memory ? memory.base : rm as number) >> 3 & 1;
     const broadcast = memory?.broadcast === true;
     const bytes = bits / 8;
-    this.#byte(0x62);
-    this.#byte(
-      (register >> 3 & 1 ^ 1) << 7 | (x ^ 1) << 6 | (b ^ 1) << 5 | (register >> 4 & 1 ^ 1) << 4 | map,
-    );
-    this.#byte(w << 7 | (~second & 15) << 3 | 4 | pp);
+    const registers = (register >> 3 & 1 ^ 1) << 7 | (x ^ 1) << 6 | (b ^ 1) << 5 |
+      (register >> 4 & 1 ^ 1) << 4;
     const high = second >> 4 & 1 | indexHigh;
-    this.#byte(
-      (zero ? 128 : 0) | (bits === 512 ? 2 : bits === 256 ? 1 : 0) << 5 | (broadcast ? 16 : 0) |
-        (high ^ 1) << 3 | mask,
-    );
-    this.#byte(code);
+    const last = (zero ? 128 : 0) | (bits === 512 ? 2 : bits === 256 ? 1 : 0) << 5 | (broadcast ? 16 : 0) |
+      (high ^ 1) << 3 | mask;
+    const middle = w << 7 | (~second & 15) << 3 | 4 | pp;
+    this.#view.setInt32(this.#length, 0x62 | (registers | map) << 8 | middle << 16 | last << 24, true);
+    this.#bytes[this.#length + 4] = code;
+    this.#length += 5;
     const whole = unit === "vector"
       ? bytes
       : unit === "half"
@@ -338,10 +343,10 @@ export class Assembler {
     if (mask !== 0 || memory?.broadcast || bits === 512) throw new Error("internal: AVX2 has no masks.");
     const x = memory ? (memory.index ?? 0) >> 3 & 1 : 0;
     const b = (memory ? memory.base : rm as number) >> 3 & 1;
-    this.#byte(0xc4);
-    this.#byte((register >> 3 ^ 1) << 7 | (x ^ 1) << 6 | (b ^ 1) << 5 | map);
-    this.#byte(w << 7 | (~second & 15) << 3 | (bits === 256 ? 4 : 0) | pp);
-    this.#byte(code);
+    const registers = (register >> 3 ^ 1) << 7 | (x ^ 1) << 6 | (b ^ 1) << 5;
+    const last = w << 7 | (~second & 15) << 3 | (bits === 256 ? 4 : 0) | pp;
+    this.#view.setInt32(this.#length, 0xc4 | (registers | map) << 8 | last << 16 | code << 24, true);
+    this.#length += 4;
     this.#modrm(register, rm, 1);
   }
 
