@@ -94,7 +94,7 @@ export class Builder {
 
   /** The same value without this op, or null. */
   #without(op: Pointwise, args: readonly Ref[], numbers: readonly (number | null)[]): Ref | null {
-    const [a, b, c] = args, [x, y] = numbers;
+    const a = args[0], b = args[1], c = args[2], x = numbers[0], y = numbers[1];
     const first = this.nodes[a];
     switch (op) {
       case "neg":
@@ -336,7 +336,10 @@ export class Builder {
 function keyOf(node: Node): string {
   const { op } = node;
   if (op === "number") return `number ${Object.is(node.value, -0) ? "-0" : node.value} ${node.kind}`;
-  if (EITHER_WAY.has(op)) return `${op} ${(node as { args: readonly Ref[] }).args.toSorted((a, b) => a - b)}`;
+  if (EITHER_WAY.has(op)) {
+    const { args } = node as { args: readonly Ref[] };
+    return `${op} ${Math.min(args[0], args[1])},${Math.max(args[0], args[1])}`;
+  }
   // A key leaves out what the arguments say.
   if (op in POINTWISE) return `${op} ${(node as { args: readonly Ref[] }).args}`;
   switch (op) {
@@ -361,7 +364,10 @@ export function textOf(value: unknown): string {
     for (const one of value) text += `${textOf(one)},`;
     return `[${text}]`;
   }
-  for (const [name, one] of Object.entries(value)) if (one !== undefined) text += `${name}:${textOf(one)},`;
+  for (const name of Object.keys(value)) {
+    const one = (value as Readonly<Record<string, unknown>>)[name];
+    if (one !== undefined) text += `${name}:${textOf(one)},`;
+  }
   return `{${text}}`;
 }
 

@@ -21,15 +21,25 @@ export function withDestinations(parts: readonly Part[], buffers: readonly Buffe
   for (const part of parts) {
     for (const slot of buffersRead(part)) readers.set(slot, (readers.get(slot) ?? 0) + 1);
   }
+  const writers = new Map<number, Set<number>>();
+  const note = (slot: number, at: number) => {
+    if (!writers.has(slot)) writers.set(slot, new Set());
+    writers.get(slot)!.add(at);
+  };
+  for (const [at, part] of parts.entries()) for (const slot of buffersWritten(part)) note(slot, at);
   parts.forEach((part, at) => {
     const copy = copyOf(part);
     if (copy === null) return;
     const { from: { slot }, to } = copy;
     if (readers.get(slot) !== 1 || slot === to.slot) return;
     if (buffers[slot].home.from !== "arena" || buffers[to.slot].home.from !== "arena") return;
-    const moved = redirected(done, at, copy, buffers[slot].elements);
+    const moved = redirected(done, at, copy, writers.get(slot) ?? [], buffers[slot].elements);
     if (moved === null) return;
-    for (const [i, product] of moved) done[i] = product;
+    for (const [i, product] of moved) {
+      done[i] = product;
+      writers.get(slot)!.delete(i);
+      note(to.slot, i);
+    }
     done[at] = null;
   });
   return done.filter((part) => part !== null);
@@ -50,14 +60,15 @@ function redirected(
   parts: readonly (Part | null)[],
   at: number,
   copy: Copy,
+  writers: Iterable<number>,
   elements: number,
 ): Map<number, GemmKernel> | null {
   const there = destinationOf(copy, elements);
   if (there === null) return null;
   const moved = new Map<number, GemmKernel>();
-  for (let i = 0; i < parts.length; i++) {
+  for (const i of writers) {
     const part = parts[i];
-    if (part === null || !buffersWritten(part).has(copy.from.slot)) continue;
+    if (part === null) continue;
     if (part.kernel !== "gemm" || part.add || part.epilogue !== null || i > at) return null;
     if (buffersRead(part).has(copy.to.slot)) return null;
     const c = there(part);

@@ -77,8 +77,9 @@ export class Allocation {
     this.#uses = steps.map(() => []);
     for (let i = steps.length - 1; i >= 0; i--) {
       if (this.#isUnwanted(i)) continue;
-      // A step twice among the arguments is one use.
-      for (const arg of new Set(steps[i].args)) this.#uses[arg].push(i);
+      for (const arg of steps[i].args) {
+        if (this.#uses[arg].at(-1) !== i) this.#uses[arg].push(i); // one that is there twice is one use
+      }
     }
     for (let register = count - 1; register >= 0; register--) {
       if (!pinned.includes(register) && !held.has(register)) this.#free.push(register);
@@ -92,7 +93,7 @@ export class Allocation {
   }
 
   #vector(op: VectorOp, register: number, second: number, rm: number | Memory, imm?: number): void {
-    this.printer.asm.vector(op, register, second, rm, imm === undefined ? {} : { imm });
+    this.printer.asm.vector(op, register, second, rm, imm === undefined ? undefined : { imm });
   }
 
   #step(i: number): void {

@@ -10,6 +10,9 @@ export type Label = number;
 
 export const JUMP = { below: 0x82, notZero: 0x85, zero: 0x84, less: 0x8c, always: 0xe9 } as const;
 
+/** One for all: there are thousands of instructions. */
+const PLAIN: Extra = {};
+
 /** The greatest number of an instruction. */
 const FARTHEST = 2 ** 31 - 1;
 
@@ -46,20 +49,20 @@ export class Assembler {
   /** They move in the passage that is written. */
   #moving: Moving[] | null = null;
 
-  constructor(readonly isa: Isa) {}
+  /** Bytes and f32 lanes of a vector, and how many vector registers there are. */
+  readonly vectorBytes: 64 | 32;
+  readonly lanes: 16 | 8;
+  readonly vectorRegisters: 32 | 16;
+
+  constructor(readonly isa: Isa) {
+    const wide = isa === "avx512";
+    this.vectorBytes = wide ? 64 : 32;
+    this.lanes = wide ? 16 : 8;
+    this.vectorRegisters = wide ? 32 : 16;
+  }
 
   get length(): number {
     return this.#length;
-  }
-  /** Bytes and f32 lanes of a vector, and how many vector registers there are. */
-  get vectorBytes(): 64 | 32 {
-    return this.isa === "avx512" ? 64 : 32;
-  }
-  get lanes(): 16 | 8 {
-    return this.isa === "avx512" ? 16 : 8;
-  }
-  get vectorRegisters(): 32 | 16 {
-    return this.isa === "avx512" ? 32 : 16;
   }
 
   /** The finished code. */
@@ -153,8 +156,8 @@ export class Assembler {
 
   #general(code: number, register: number, rm: number | Memory, wide = true): void {
     this.#room();
-    const [x, b] = typeof rm === "number" ? [0, rm >> 3] : [(rm.index ?? 0) >> 3, rm.base >> 3];
-    this.#bytes[this.#length++] = 0x40 | (wide ? 8 : 0) | register >> 3 << 2 | x << 1 | b;
+    const high = typeof rm === "number" ? rm >> 3 : (rm.index ?? 0) >> 3 << 1 | rm.base >> 3;
+    this.#bytes[this.#length++] = 0x40 | (wide ? 8 : 0) | register >> 3 << 2 | high;
     if (code > 0xff) this.#bytes[this.#length++] = code >> 8;
     this.#bytes[this.#length++] = code & 255;
     this.#modrm(register, rm, 1);
@@ -293,7 +296,7 @@ export class Assembler {
 
   // Vectors.
 
-  vector(op: VectorOp, register: number, second: number, rm: number | Memory, extra: Extra = {}): void {
+  vector(op: VectorOp, register: number, second: number, rm: number | Memory, extra = PLAIN): void {
     this.#room();
     if (this.isa === "avx512") this.#evex(op, register, second, rm, extra, 0);
     else this.#vex(op, register, second, rm, extra);
@@ -355,7 +358,7 @@ export class Assembler {
     this.#room();
     const memory: Memory = { ...from, index: indices & 15, scale: 4 };
     if (this.isa === "avx512") this.#evex(VECTOR.vgatherdps, to, 0, memory, { mask }, indices >> 4);
-    else this.#vex(VECTOR.vgatherdps, to, mask, memory, {});
+    else this.#vex(VECTOR.vgatherdps, to, mask, memory, PLAIN);
   }
   /** AVX-512 only. The mask is cleared. */
   scatter(from: number, indices: number, to: Memory, mask: number): void {
