@@ -25,16 +25,22 @@ interface Beginning {
   /** Seconds from the start of its process until the first step was done, and until it was warm: captured, compiled. */
   readonly first: number;
   readonly warm: number;
-  /** Bytes: of the device, or resident on a CPU; null where others began beside it, since the device tells all it holds. */
-  readonly memory: number | null;
+  /** Bytes: of the device, or resident on a CPU. */
+  readonly memory: number;
   readonly loss: number;
+}
+
+/** The sides of a comparison may begin beside each other, and the device tells all that it holds. */
+interface SideBeginning extends Omit<Beginning, "memory"> {
+  /** Null where others began beside it. */
+  readonly memory: number | null;
 }
 
 export interface StepTime {
   readonly spec: Spec;
   /** Milliseconds a step. */
   readonly medians: Readonly<Partial<Record<SideName, number>>>;
-  readonly beginnings: Readonly<Partial<Record<SideName, Beginning>>>;
+  readonly beginnings: Readonly<Partial<Record<SideName, SideBeginning>>>;
   readonly missing: Readonly<Partial<Record<SideName, string>>>;
   readonly tokensPerSecond?: number;
   readonly mfu?: number;
@@ -94,7 +100,7 @@ const reason = (error: unknown) => {
 /** The sides of one comparison, warm. Why a side can't run is in `missing`. */
 interface Begun {
   readonly running: Map<SideName, Contestant>;
-  readonly beginnings: Partial<Record<SideName, Beginning>>;
+  readonly beginnings: Partial<Record<SideName, SideBeginning>>;
   readonly missing: Partial<Record<SideName, string>>;
 }
 
@@ -111,7 +117,6 @@ async function beginAll(c: Context, spec: Spec): Promise<Begun> {
     try {
       const [contestant, beginning] = await begin(c, command);
       begun.running.set(side, contestant);
-      // The device tells all that it holds: also what others took that began meanwhile.
       begun.beginnings[side] = c.jobs > 1 ? { ...beginning, memory: null } : beginning;
     } catch (error) {
       if (OURS.includes(side) && side !== "fast") broken ??= error;
@@ -218,7 +223,7 @@ const checkpointing: Check = {
       found.push(beginning);
     }
     const [without, with_] = found;
-    const bytes = [without.memory ?? 0, with_.memory ?? 0];
+    const bytes = [without.memory, with_.memory];
     const same = without.loss === with_.loss, less = bytes[1] > 0 && bytes[1] < bytes[0];
     const [a, b] = bytes.map((bytes) => (bytes / 2 ** 20).toFixed(0));
     return {
