@@ -157,7 +157,7 @@ export function openCompiledPass(
   const keptKind = (p: Pass, input: Tensor, target: Tensor, weight: Weight): Kind | undefined => {
     if (kinds.length === MOST_PLANS) return undefined;
     if (!refused.has(refusalOf(mode, p, { input, target, weight }))) return undefined;
-    if (!toldKept) reports().line(KEPT[mode]);
+    if (!toldKept) reports().warn(KEPT[mode]);
     toldKept = true;
     return addKind(p, input, target, weight, { plans: null, sure: false, hides: false });
   };
