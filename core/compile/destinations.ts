@@ -17,16 +17,7 @@ interface Copy {
 
 export function withDestinations(parts: readonly Part[], buffers: readonly Buffer[]): Part[] {
   const done: (Part | null)[] = [...parts];
-  const readers = new Map<number, number>();
-  for (const part of parts) {
-    for (const slot of buffersRead(part)) readers.set(slot, (readers.get(slot) ?? 0) + 1);
-  }
-  const writers = new Map<number, Set<number>>();
-  const note = (slot: number, at: number) => {
-    if (!writers.has(slot)) writers.set(slot, new Set());
-    writers.get(slot)!.add(at);
-  };
-  for (const [at, part] of parts.entries()) for (const slot of buffersWritten(part)) note(slot, at);
+  const readers = readersIn(parts), writers = writersIn(parts);
   parts.forEach((part, at) => {
     const copy = copyOf(part);
     if (copy === null) return;
@@ -38,11 +29,33 @@ export function withDestinations(parts: readonly Part[], buffers: readonly Buffe
     for (const [i, product] of moved) {
       done[i] = product;
       writers.get(slot)!.delete(i);
-      note(to.slot, i);
+      writers.get(to.slot)!.add(i);
     }
     done[at] = null;
   });
   return done.filter((part) => part !== null);
+}
+
+/** How many parts read each buffer. */
+function readersIn(parts: readonly Part[]): Map<number, number> {
+  const readers = new Map<number, number>();
+  for (const part of parts) {
+    for (const slot of buffersRead(part)) readers.set(slot, (readers.get(slot) ?? 0) + 1);
+  }
+  return readers;
+}
+
+/** The places of the parts that write each buffer. */
+function writersIn(parts: readonly Part[]): Map<number, Set<number>> {
+  const writers = new Map<number, Set<number>>();
+  parts.forEach((part, at) => {
+    for (const slot of buffersWritten(part)) {
+      const known = writers.get(slot);
+      if (known) known.add(at);
+      else writers.set(slot, new Set([at]));
+    }
+  });
+  return writers;
 }
 
 function copyOf(part: Part): Copy | null {

@@ -182,28 +182,40 @@ export function atOtherWeights<R>(arena: Arena, body: () => R): R {
     if (!here) noGrad(() => scope(() => copy_(flat, tensor(values, null, { device: flat.device }))));
   };
   const zeros = new Uint8Array(Math.ceil(words.length / 8)), places = hidingPlaces(arena, words);
-  // It is a function of its own since V8 would bring in its slower compiler for longer loops.
-  const raise = (i: number) => {
-    zeros[i >> 3] |= 1 << (i & 7);
-    values[i] = (words[i] & SIGN ? -1 : 1) * MOVED * (pattern(i) / FRACTION);
-  };
-  for (const { from, to } of places) {
-    for (let i = from; i < to; i++) {
-      if (values[i] === 0) raise(i);
-      else words[i] ^= pattern(i);
-    }
-  }
+  for (const place of places) move(words, values, zeros, place);
   send();
   try {
     return body();
   } finally {
-    for (const { from, to } of places) {
-      for (let i = from; i < to; i++) {
-        if (zeros[i >> 3] & (1 << (i & 7))) words[i] &= SIGN;
-        else words[i] ^= pattern(i);
-      }
-    }
+    for (const place of places) putBack(words, zeros, place);
     send();
+  }
+}
+
+function move(
+  words: Uint32Array,
+  values: Float32Array,
+  zeros: Uint8Array,
+  { from, to }: { readonly from: number; readonly to: number },
+): void {
+  const raise = (i: number) => {
+    zeros[i >> 3] |= 1 << (i & 7);
+    values[i] = (words[i] & SIGN ? -1 : 1) * MOVED * (pattern(i) / FRACTION);
+  };
+  for (let i = from; i < to; i++) {
+    if (values[i] === 0) raise(i);
+    else words[i] ^= pattern(i);
+  }
+}
+
+function putBack(
+  words: Uint32Array,
+  zeros: Uint8Array,
+  { from, to }: { readonly from: number; readonly to: number },
+): void {
+  for (let i = from; i < to; i++) {
+    if (zeros[i >> 3] & (1 << (i & 7))) words[i] &= SIGN;
+    else words[i] ^= pattern(i);
   }
 }
 

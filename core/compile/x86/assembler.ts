@@ -297,20 +297,9 @@ export class Assembler {
   // Vectors.
 
   vector(op: VectorOp, register: number, second: number, rm: number | Memory, extra = PLAIN): void {
+    if (this.isa === "avx2") return this.#vex(op, register, second, rm, extra);
     this.#room();
-    if (this.isa === "avx512") this.#evex(op, register, second, rm, extra, 0);
-    else this.#vex(op, register, second, rm, extra);
-    if (extra.imm !== undefined) this.#byte(extra.imm);
-  }
-
-  #evex(
-    { map, pp, code, w, unit }: VectorOp,
-    register: number,
-    second: number,
-    rm: number | Memory,
-    { mask = 0, zero = false, bits = 512 }: Extra,
-    indexHigh: number,
-  ): void {
+    const { map, pp, code, w, unit } = op, { mask = 0, zero = false, bits = 512, indexHigh = 0, imm } = extra;
     const memory = typeof rm === "number" ? null : rm;
     const x = memory ? (memory.index ?? 0) >> 3 & 1 : rm as number >> 4 & 1;
     const b = (memory ? memory.base : rm as number) >> 3 & 1;
@@ -333,6 +322,7 @@ export class Assembler {
       ? bytes / 4
       : unit;
     this.#modrm(register, rm, broadcast ? 4 : whole);
+    if (imm !== undefined) this.#byte(imm);
   }
 
   #vex(
@@ -340,8 +330,9 @@ export class Assembler {
     register: number,
     second: number,
     rm: number | Memory,
-    { bits = 256, mask = 0 }: Extra,
+    { bits = 256, mask = 0, imm }: Extra,
   ): void {
+    this.#room();
     const memory = typeof rm === "number" ? null : rm;
     if (mask !== 0 || memory?.broadcast || bits === 512) throw new Error("internal: AVX2 has no masks.");
     const x = memory ? (memory.index ?? 0) >> 3 & 1 : 0;
@@ -351,19 +342,19 @@ export class Assembler {
     this.#view.setInt32(this.#length, 0xc4 | (registers | map) << 8 | last << 16 | code << 24, true);
     this.#length += 4;
     this.#modrm(register, rm, 1);
+    if (imm !== undefined) this.#byte(imm);
   }
 
   /** Lanes from base + lane of `indices` * 4 + disp. `mask`: a mask register, or with AVX2 a vector; it is cleared. */
   gather(to: number, indices: number, from: Memory, mask: number): void {
-    this.#room();
     const memory: Memory = { ...from, index: indices & 15, scale: 4 };
-    if (this.isa === "avx512") this.#evex(VECTOR.vgatherdps, to, 0, memory, { mask }, indices >> 4);
-    else this.#vex(VECTOR.vgatherdps, to, mask, memory, PLAIN);
+    if (this.isa === "avx512") {
+      this.vector(VECTOR.vgatherdps, to, 0, memory, { mask, indexHigh: indices >> 4 });
+    } else this.#vex(VECTOR.vgatherdps, to, mask, memory, PLAIN);
   }
   /** AVX-512 only. The mask is cleared. */
   scatter(from: number, indices: number, to: Memory, mask: number): void {
-    this.#room();
     const memory: Memory = { ...to, index: indices & 15, scale: 4 };
-    this.#evex(AVX512.vscatterdps, from, 0, memory, { mask }, indices >> 4);
+    this.vector(AVX512.vscatterdps, from, 0, memory, { mask, indexHigh: indices >> 4 });
   }
 }

@@ -116,4 +116,6 @@ export interface Extra {
   readonly mask?: number;
   readonly zero?: boolean;
   readonly bits?: Bits;
+  /** The fifth bit of a vector of indices. */
+  readonly indexHigh?: number;
 }
