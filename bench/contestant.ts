@@ -42,7 +42,7 @@ export async function startContestant(program: string, args: readonly string[]):
     if (done) {
       await input.close().catch(() => {}); // nobody reads it any more
       await child.status;
-      throw new Error(`${[program, ...args].join(" ")} ended: ${(await complaint).trim().slice(-2000)}`);
+      throw new Error(`${[program, ...args].join(" ")} ended: ${(await complaint).trim().slice(-4000)}`);
     }
     return JSON.parse(value);
   };

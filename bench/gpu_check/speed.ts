@@ -89,13 +89,13 @@ function commandOf(c: Context, spec: Spec, side: SideName): Command | string {
   return [c.python, [`${here}peer.py`, JSON.stringify({ ...spec, also }), flagOf(c), side]];
 }
 
-/** The last lines of a failure are its reason. */
-const reason = (error: unknown) => {
+/** The last error that a failure tells is its reason. */
+function reason(error: unknown): string {
   // deno-lint-ignore no-control-regex -- colours of a terminal
-  const lines = String(error).replaceAll(/\x1b\[[0-9;]*m/g, "").trim().split("\n");
-  return (/Error: (.*)/.exec(lines.findLast((line) => /^\S*error\S*: /.test(line)) ?? "")?.[1] ??
-    lines.at(-1)!).slice(0, 160);
-};
+  const text = String(error).replaceAll(/\x1b\[[0-9;]*m/g, "").trim();
+  const said = [...text.matchAll(/Error: ([^\n]+)/g)].at(-1)?.[1] ?? text.split("\n").at(-1)!;
+  return / ended:$/.test(said) ? "its process ended and said nothing" : said.slice(0, 160);
+}
 
 /** The sides of one comparison, warm. Why a side can't run is in `missing`. */
 interface Begun {

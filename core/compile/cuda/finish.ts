@@ -1,6 +1,7 @@
 // The second step of sums over columns and over everything: the parts that blocks have left, in a fixed order.
 import type { Reduction } from "../kernel.ts";
-import type { Argument, Parts } from "./group.ts";
+import type { Parts } from "./group.ts";
+import type { Argument } from "./parameters.ts";
 import { opName } from "./prelude.ts";
 
 const THREADS = 256;

@@ -1,11 +1,13 @@
 // One group as a function of CUDA C. Sums over rows are ready for the stages after theirs; sums over columns and over
 // everything are left in parts where several blocks make them, which finish.ts sums up.
 import { isHalf } from "../graph.ts";
-import { BYTES, type GroupKernel, type Place, type Reduction, type Stage, type Walk } from "../kernel.ts";
+import type { GroupKernel, Reduction, Stage, Walk } from "../kernel.ts";
 import { simplified, walksOf } from "../walks.ts";
 import { Expressions, type Lanes, type Sources } from "./expressions.ts";
 import { opName } from "./prelude.ts";
 import { beginOwn, endOfColumns, endOfOwn, type OwnSum } from "./own_columns.ts";
+import { asFloat, packsOf } from "./packs.ts";
+import { type Argument, Parameters } from "./parameters.ts";
 import { type Schedule, scheduleOf } from "./schedule.ts";
 
 /** So many steps over a row are written out, so that what they load is on its way at once. */
@@ -13,21 +15,6 @@ const FEW_STEPS = 8;
 
 /** Elements of a tensor to which indices of 32 bits reach, with room for a step of all threads. */
 const MOST_INDEX = 2 ** 30;
-
-const TYPES = {
-  ...{ f32: "float", i64: "long long", bool: "unsigned char", bf16: "unsigned short", f16: "unsigned short" },
-  ...{ philox: "long long", place: "long long" },
-} as const;
-
-export interface Argument extends Place {
-  readonly kind: Walk["kind"];
-}
-
-/** The bytes of a slot that a parameter's walks reach. */
-interface Reach {
-  written: boolean;
-  end: number;
-}
 
 /** A reduction leaves `parts` rows of so many columns in scratch memory. */
 export interface Parts {
@@ -59,47 +46,6 @@ interface Body {
   readonly lines: readonly string[];
 }
 
-/** A group computes with this in place of what it reads. */
-function asFloat(kind: Walk["kind"], read: string): string {
-  switch (kind) {
-    case "f32":
-      return read;
-    case "bool":
-      return `${read} != 0`;
-    case "i64":
-      return `(float)${read}`;
-    default:
-      return `of_${kind}(${read})`;
-  }
-}
-
-/** Numbers that are read or written at once. */
-interface Packs {
-  readonly count: number;
-  readonly type: string;
-  /** So many numbers are in each. */
-  readonly lanes: number;
-  read(pack: string, lane: number): string;
-  made(numbers: readonly string[]): readonly string[];
-}
-
-const FOURS: Omit<Packs, "count" | "type"> = {
-  lanes: 4,
-  read: (pack, lane) => `${pack}.${"xyzw"[lane]}`,
-  made: (numbers) => numbers,
-};
-/** Two numbers of half precision are a word. */
-const EIGHT: Packs = {
-  ...{ count: 1, type: "uint4", lanes: 8 },
-  read: (pack, lane) => `(unsigned short)(${pack}.${"xyzw"[lane >> 1]}${lane % 2 === 1 ? " >> 16" : ""})`,
-  made: (numbers) => [0, 2, 4, 6].map((i) => `${numbers[i]} | (unsigned)${numbers[i + 1]} << 16`),
-};
-
-function packsOf(kind: Walk["kind"], lanes: Lanes): Packs {
-  if (kind === "f32") return { ...FOURS, count: lanes / 4, type: "float4" };
-  return lanes === 8 ? EIGHT : { ...FOURS, count: 1, type: "ushort4" };
-}
-
 /** The column of one of the elements that a step takes at once. */
 const columnOf = (lane: number): string => lane > 0 ? `(c + ${lane})` : "c";
 
@@ -107,8 +53,7 @@ const inLoop = ({ fixed, lines }: Body): string[] => [...fixed, ...lines];
 
 class Group {
   readonly #schedule: Schedule;
-  readonly #arguments: Argument[] = [];
-  readonly #reaches: Reach[] = [];
+  readonly #parameters: Parameters;
   readonly #parts = new Map<Reduction, Parts>();
   readonly #index: "int" | "long long";
   readonly #inner: number;
@@ -122,6 +67,7 @@ class Group {
   constructor(readonly kernel: GroupKernel, readonly aligned: (slot: number) => boolean) {
     const { sizes, stages } = kernel;
     if (sizes.includes(0)) throw new Error(`internal: ${kernel.name} loops over nothing.`);
+    this.#parameters = new Parameters(sizes);
     this.#schedule = scheduleOf(kernel);
     this.#writtenSlots = new Set(stages.flatMap(({ stores, reductions }) => [
       ...stores.map(({ to }) => to.slot),
@@ -158,14 +104,10 @@ class Group {
     const { way } = this.#schedule;
     const lines = way === "flat" ? this.#flat() : way === "rows" ? this.#byRows() : this.#byColumns();
     const head = this.#shared > 0 ? [`__shared__ float shared[${this.#shared}];`] : [];
-    const parameters = this.#arguments.map(({ kind }, i) => {
-      const type = TYPES[kind];
-      if (this.#reaches[i].written) return `${type} *p${i}`;
-      return `const ${type} *${this.#staysAsItIs(i) ? "__restrict__ " : ""}p${i}`;
-    });
+    const parameters = this.#parameters.declared();
     if (this.#scratch > 0) parameters.push("float *scratch");
     return {
-      arguments: this.#arguments,
+      arguments: this.#parameters.list,
       parameters: parameters.join(", "),
       body: [...head, ...lines].map((line) => `  ${line}\n`).join(""),
       schedule: this.#schedule,
@@ -176,29 +118,6 @@ class Group {
 
   // Memory.
 
-  #argument({ slot, offset, kind, strides }: Walk, written = false): string {
-    let at = this.#arguments.findIndex((one) =>
-      one.slot === slot && one.offset === offset && one.kind === kind
-    );
-    if (at < 0) {
-      at = this.#arguments.push({ slot, offset, kind }) - 1;
-      this.#reaches.push({ written: false, end: 0 });
-    }
-    const reach = this.#reaches[at], { sizes } = this.kernel;
-    const last = offset + strides.reduce((sum, step, dim) => sum + step * (sizes[dim] - 1), 0);
-    reach.end = Math.max(reach.end, (last + 1) * BYTES[kind]);
-    reach.written ||= written;
-    return `p${at}`;
-  }
-  /** No other parameter writes where this one reads: what was read once need not be read again. */
-  #staysAsItIs(at: number): boolean {
-    const begin = ({ offset, kind }: Argument) => offset * BYTES[kind];
-    const own = this.#arguments[at];
-    return this.#arguments.every((other, i) =>
-      !this.#reaches[i].written || other.slot !== own.slot ||
-      begin(other) >= this.#reaches[at].end || begin(own) >= this.#reaches[i].end
-    );
-  }
   /** The index of a walk: i0, i1, ... and c count the loops. */
   #at(walk: Walk, column: string): string {
     const last = walk.strides.length - 1;
@@ -220,7 +139,7 @@ class Group {
       load: (from) => {
         if (from.kind === "place") return this.#place(from, `${prefix}f${fours++}`);
         if (from.kind === "philox") return this.#drawn(from, lanes, `${prefix}f${fours++}`);
-        const pointer = this.#argument(from);
+        const pointer = this.#parameters.of(from);
         if (this.#together(from, lanes)) {
           const packs = packsOf(from.kind, lanes), first = fours;
           fours += packs.count;
@@ -254,7 +173,7 @@ class Group {
 
   /** Four numbers side by side are drawn together. */
   #drawn(from: Walk, lanes: Lanes, name: string): ReturnType<Sources["load"]> {
-    const pointer = this.#argument({ ...from, offset: 0 }),
+    const pointer = this.#parameters.of({ ...from, offset: 0 }),
       { offset, strides } = from,
       stride = strides.at(-1)!;
     const place = (column: string) => `${offset} + ${this.#at(from, column)}`;
@@ -276,7 +195,7 @@ class Group {
     return stage.stores.flatMap(({ value, to }) => {
       const { kind } = to;
       if (kind !== "f32" && !isHalf(kind)) throw new Error(`internal: a kernel stores ${kind}.`);
-      const pointer = this.#argument(to, true);
+      const pointer = this.#parameters.of(to, true);
       const of = (lane: number) => {
         const number = values.number(value, lane);
         return kind === "f32" ? number : `as_${kind}(${number})`;
@@ -327,7 +246,7 @@ class Group {
       const name = this.#name(reduction), parts = this.#parts.get(reduction);
       const place = parts
         ? `scratch[${parts.begin} + blockIdx.x]`
-        : `${this.#argument(reduction.to!, true)}[0]`;
+        : `${this.#parameters.of(reduction.to!, true)}[0]`;
       return [
         `${name} = of_block<${opName(reduction.op)}>(${name}, shared);`,
         `if (threadIdx.x == 0) ${place} = ${name};`,
@@ -412,7 +331,7 @@ class Group {
   #columnPlace(reduction: Reduction, column: string, worker: string): string {
     const parts = this.#parts.get(reduction);
     if (parts) return `scratch[${parts.begin} + ${worker} * ${parts.columns} + ${column}]`;
-    return `${this.#argument(reduction.to!, true)}[${
+    return `${this.#parameters.of(reduction.to!, true)}[${
       this.#at({ ...reduction.to!, strides: this.#onlyLast(reduction) }, column)
     }]`;
   }
@@ -508,7 +427,7 @@ class Group {
       : `of_warp<${op}>(${sum})`;
     const { to } = reduction;
     const place = to &&
-      `${this.#argument(to, true)}[${this.#at({ ...to, strides: to.strides.with(-1, 0) }, "0")}]`;
+      `${this.#parameters.of(to, true)}[${this.#at({ ...to, strides: to.strides.with(-1, 0) }, "0")}]`;
     return [
       `const float ${name} = ${whole};`,
       ...(place ? [`${width === 1 ? "" : "if (t == 0) "}${place} = ${name};`] : []),

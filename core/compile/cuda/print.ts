@@ -2,7 +2,8 @@
 // between them are addresses, which are arguments.
 import type { GroupKernel } from "../kernel.ts";
 import { printFinish } from "./finish.ts";
-import { type Argument, printGroup } from "./group.ts";
+import { printGroup } from "./group.ts";
+import type { Argument } from "./parameters.ts";
 import { PRELUDE } from "./prelude.ts";
 
 export interface Launch {

@@ -1,0 +1,57 @@
+// The parameters of a group's function: a pointer for each place in memory that its walks begin at.
+import { BYTES, type Place, type Walk } from "../kernel.ts";
+
+const TYPES = {
+  ...{ f32: "float", i64: "long long", bool: "unsigned char", bf16: "unsigned short", f16: "unsigned short" },
+  ...{ philox: "long long", place: "long long" },
+} as const;
+
+export interface Argument extends Place {
+  readonly kind: Walk["kind"];
+}
+
+/** The bytes of a slot that a parameter's walks reach. */
+interface Reach {
+  written: boolean;
+  end: number;
+}
+
+export class Parameters {
+  readonly list: Argument[] = [];
+  readonly #reaches: Reach[] = [];
+
+  constructor(readonly sizes: readonly number[]) {}
+
+  /** The name of a walk's pointer. */
+  of({ slot, offset, kind, strides }: Walk, written = false): string {
+    let at = this.list.findIndex((one) => one.slot === slot && one.offset === offset && one.kind === kind);
+    if (at < 0) {
+      at = this.list.push({ slot, offset, kind }) - 1;
+      this.#reaches.push({ written: false, end: 0 });
+    }
+    const reach = this.#reaches[at];
+    const last = offset + strides.reduce((sum, step, dim) => sum + step * (this.sizes[dim] - 1), 0);
+    reach.end = Math.max(reach.end, (last + 1) * BYTES[kind]);
+    reach.written ||= written;
+    return `p${at}`;
+  }
+
+  /** As the function declares them, when all walks are known. */
+  declared(): string[] {
+    return this.list.map(({ kind }, i) => {
+      const type = TYPES[kind];
+      if (this.#reaches[i].written) return `${type} *p${i}`;
+      return `const ${type} *${this.#staysAsItIs(i) ? "__restrict__ " : ""}p${i}`;
+    });
+  }
+
+  /** No other parameter writes where this one reads: what was read once need not be read again. */
+  #staysAsItIs(at: number): boolean {
+    const begin = ({ offset, kind }: Argument) => offset * BYTES[kind];
+    const own = this.list[at];
+    return this.list.every((other, i) =>
+      !this.#reaches[i].written || other.slot !== own.slot ||
+      begin(other) >= this.#reaches[at].end || begin(own) >= this.#reaches[i].end
+    );
+  }
+}
