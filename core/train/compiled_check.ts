@@ -171,7 +171,8 @@ const SIGN = 0x80000000, SIZE = 0x7fffffff;
 
 /**
  * Weights are moved a little while `body` runs: biases, heads and scales that begin with zeros or ones hide what is wrong
- * behind them. No random number is drawn for it, and no copy of the weights is needed to have them back.
+ * behind them. No random number is drawn for it. A copy is kept of what is moved: a loop that moves it back would be long
+ * enough for V8 to bring in its slower compiler.
  */
 export function atOtherWeights<R>(arena: Arena, body: () => R): R {
   const { flat } = arena, here = flat.device === "cpu";
@@ -181,49 +182,38 @@ export function atOtherWeights<R>(arena: Arena, body: () => R): R {
   const send = () => {
     if (!here) noGrad(() => scope(() => copy_(flat, tensor(values, null, { device: flat.device }))));
   };
-  const zeros = new Uint8Array(Math.ceil(words.length / 8)), places = hidingPlaces(arena, words);
-  for (const place of places) move(words, values, zeros, place);
+  const places = hidingPlaces(arena, words), kept = places.map(({ from, to }) => words.slice(from, to));
+  for (const place of places) move(words, values, place);
   send();
   try {
     return body();
   } finally {
-    for (const place of places) putBack(words, zeros, place);
+    places.forEach(({ from }, i) => words.set(kept[i], from));
     send();
   }
 }
 
-function move(
-  words: Uint32Array,
-  values: Float32Array,
-  zeros: Uint8Array,
-  { from, to }: { readonly from: number; readonly to: number },
-): void {
-  const raise = (i: number) => {
-    zeros[i >> 3] |= 1 << (i & 7);
-    values[i] = (words[i] & SIGN ? -1 : 1) * MOVED * (pattern(i) / FRACTION);
-  };
+interface Place {
+  readonly from: number;
+  readonly to: number;
+}
+
+function move(words: Uint32Array, values: Float32Array, { from, to }: Place): void {
   for (let i = from; i < to; i++) {
-    if (values[i] === 0) raise(i);
+    if (values[i] === 0) raise(words, values, i);
     else words[i] ^= pattern(i);
   }
 }
 
-function putBack(
-  words: Uint32Array,
-  zeros: Uint8Array,
-  { from, to }: { readonly from: number; readonly to: number },
-): void {
-  for (let i = from; i < to; i++) {
-    if (zeros[i >> 3] & (1 << (i & 7))) words[i] &= SIGN;
-    else words[i] ^= pattern(i);
-  }
+function raise(words: Uint32Array, values: Float32Array, i: number): void {
+  values[i] = (words[i] & SIGN ? -1 : 1) * MOVED * (pattern(i) / FRACTION);
 }
 
 /** So many weights of a large parameter are looked at. */
-const SAMPLES = 61, LARGE = 1 << 12;
+const SAMPLES = 61, LARGE = 1 << 9;
 
 /** A large parameter of which all samples differ was drawn, or trained: it hides nothing, and moving it takes time. */
-function hidingPlaces({ starts, parameters }: Arena, words: Uint32Array): { from: number; to: number }[] {
+function hidingPlaces({ starts, parameters }: Arena, words: Uint32Array): Place[] {
   return starts.flatMap((from, i) => {
     const { numel } = parameters[i], step = Math.floor(numel / SAMPLES);
     const samples = new Set(Array.from({ length: SAMPLES }, (_, k) => words[from + k * step] & SIZE));

@@ -64,8 +64,13 @@ export interface Reports {
 /** Each has memory of its own. */
 const MOST_PLANS = 4;
 
-/** A plan of fewer recorded ops is made with little memory; making another one may leave more than so many bytes. */
-const FEW_OPS = 20, MUCH_GARBAGE = 4 << 20;
+/**
+ * Making a plan of fewer recorded ops takes less than what the program's start has left as garbage, which is dropped first. In
+ * exact products are tried, too, and what is left then would have to be dropped in any case: rather before than behind it.
+ */
+const FEW_OPS = { fast: 20, exact: 60 };
+/** What making another plan leaves as garbage is dropped where it is more than so many bytes; or so many if some was dropped before. */
+const MUCH_GARBAGE = 4 << 20, MORE_GARBAGE = 8 << 20;
 
 /** Gradients at the run's own weights are shortened by other signs than those at other weights. */
 const OWN_SIGNS = 2;
@@ -345,9 +350,9 @@ export function openCompiledPass(
     let plans: Plans | null = null, sure = false, hides = false;
     const recomputes = plain === checkpointed;
     const outcome = recordedRun(plain, p, input, target, weight, (recorded, recording, copy) => {
-      const small = recording.ops.length < FEW_OPS;
-      if (small) dropGarbage(); // making the plan needs less than what the program's start has left
-      const before = heapBytes();
+      const small = recording.ops.length < FEW_OPS[mode];
+      if (small) dropGarbage();
+      const most = heapBytes() + (small ? MORE_GARBAGE : MUCH_GARBAGE);
       const made = attempt(() =>
         makePlans(arena, { mode, isa, cuts, recomputes, room, again }, recording, recorded)
       );
@@ -357,8 +362,8 @@ export function openCompiledPass(
         return null;
       }
       if (made.drawing) p.seeds!.followers.add(made.drawing.begin);
-      if (heapBytes() > before + MUCH_GARBAGE) dropGarbage();
-      if (mode === "exact") returnFreedMemory(); // products were tried
+      if (heapBytes() > most) dropGarbage();
+      returnFreedMemory(); // V8 has compiled, and in exact products were tried
       // The ordinary step can go again where it has to, and the plan gives these gradients: no copy of them is needed.
       const spares = repeats && again === undefined, digests = spares && mode === "exact";
       const gradient = digests
