@@ -39,9 +39,10 @@ export function withDestinations(parts: readonly Part[], buffers: readonly Buffe
 /** How many parts read each buffer. */
 function readersIn(parts: readonly Part[]): Map<number, number> {
   const readers = new Map<number, number>();
-  for (const part of parts) {
+  const note = (part: Part) => {
     for (const slot of buffersRead(part)) readers.set(slot, (readers.get(slot) ?? 0) + 1);
-  }
+  };
+  for (const part of parts) note(part);
   return readers;
 }
 

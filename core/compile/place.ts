@@ -81,11 +81,10 @@ export function place({ parts, buffers }: Program, results = false): Placed {
  */
 function resultsThatAreGradients(parts: readonly Part[], buffers: readonly Buffer[]): Map<number, number> {
   const touching = buffers.map((): Part[] => []), found = new Map<number, number>();
-  for (const part of parts) {
-    for (const buffer of new Set([...buffersRead(part), ...buffersWritten(part)])) {
-      touching[buffer].push(part);
-    }
-  }
+  const note = (part: Part) => {
+    for (const buffer of buffersRead(part).union(buffersWritten(part))) touching[buffer].push(part);
+  };
+  for (const part of parts) note(part);
   buffers.forEach(({ home, elements, kind }, buffer) => {
     const [call, copy] = touching[buffer];
     if (home.from !== "result" || kind !== "f32" || touching[buffer].length !== 2) return;

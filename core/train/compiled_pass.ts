@@ -65,11 +65,11 @@ export interface Reports {
 const MOST_PLANS = 4;
 
 /**
- * Making a plan of fewer recorded ops takes less than what the program's start has left as garbage, which is dropped first. In
- * exact products are tried, too, and what is left then would have to be dropped in any case: rather before than behind it.
+ * Making a plan of fewer recorded ops takes little more than what the program's start has left as garbage, which is dropped
+ * before. In exact, where products are tried, garbage of more ops would have to be dropped in any case.
  */
 const FEW_OPS = { fast: 20, exact: 60 };
-/** What making another plan leaves as garbage is dropped where it is more than so many bytes; or so many if some was dropped before. */
+/** Garbage of so many bytes is dropped afterwards; where some was dropped before, it takes so many. */
 const MUCH_GARBAGE = 4 << 20, MORE_GARBAGE = 8 << 20;
 
 /** Gradients at the run's own weights are shortened by other signs than those at other weights. */

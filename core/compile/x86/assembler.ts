@@ -102,7 +102,7 @@ export class Assembler {
     this.#bytes = more;
     this.#view = new DataView(more.buffer);
   }
-  /** What most instructions have is written without it: a call for each byte would bring in V8's slower compiler. */
+  /** Most bytes are written without it: a call for each would bring in V8's slower compiler. */
   #byte(value: number): void {
     this.#bytes[this.#length++] = value;
   }
