@@ -69,8 +69,11 @@ const MOST_PLANS = 4;
  * before. In exact, where products are tried, garbage of more ops would have to be dropped in any case.
  */
 const FEW_OPS = { fast: 20, exact: 60 };
-/** Garbage of so many bytes is dropped afterwards; where some was dropped before, it takes so many. */
-const MUCH_GARBAGE = 4 << 20, MORE_GARBAGE = 8 << 20;
+/**
+ * More garbage than so many bytes is dropped afterwards. Where a plan has less memory of its own, the run takes most while the
+ * plan is made, and it takes more garbage if some was dropped before.
+ */
+const MUCH = 4 << 20, MORE = 8 << 20;
 
 /** Gradients at the run's own weights are shortened by other signs than those at other weights. */
 const OWN_SIGNS = 2;
@@ -352,7 +355,7 @@ export function openCompiledPass(
     const outcome = recordedRun(plain, p, input, target, weight, (recorded, recording, copy) => {
       const small = recording.ops.length < FEW_OPS[mode];
       if (small) dropGarbage();
-      const most = heapBytes() + (small ? MORE_GARBAGE : MUCH_GARBAGE);
+      const before = heapBytes();
       const made = attempt(() =>
         makePlans(arena, { mode, isa, cuts, recomputes, room, again }, recording, recorded)
       );
@@ -362,7 +365,8 @@ export function openCompiledPass(
         return null;
       }
       if (made.drawing) p.seeds!.followers.add(made.drawing.begin);
-      if (heapBytes() > most) dropGarbage();
+      const light = 4 * made.first.placed.elements < MUCH;
+      if (heapBytes() > before + (small && light ? MORE : MUCH)) dropGarbage();
       returnFreedMemory(); // V8 has compiled, and in exact products were tried
       // The ordinary step can go again where it has to, and the plan gives these gradients: no copy of them is needed.
       const spares = repeats && again === undefined, digests = spares && mode === "exact";
