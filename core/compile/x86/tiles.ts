@@ -1,7 +1,22 @@
 // A product of matrices in tiles. A tile of C stays in registers while k goes by: each number of A is repeated over a
 // vector of B's row. B's columns are gathered in scratch memory, a panel at a time, where they don't lie side by side.
 import type { Stage, Walk } from "../kernel.ts";
-import { type Assembler, R10, R11, R12, R13, R14, R8, R9, RCX, RDI, RDX, RSI, RSP } from "./assembler.ts";
+import {
+  type Assembler,
+  R10,
+  R11,
+  R12,
+  R13,
+  R14,
+  R8,
+  R9,
+  RAX,
+  RCX,
+  RDI,
+  RDX,
+  RSI,
+  RSP,
+} from "./assembler.ts";
 import { AVX2, type Memory, VECTOR } from "./encodings.ts";
 import { lanesMask, loadLanes, printPanel, setMask, TAIL } from "./panels.ts";
 import type { Printer } from "./printer.ts";
@@ -19,6 +34,8 @@ const PANEL_BYTES = 512 << 10;
 const SMALL_BYTES = 256 << 10;
 /** Or where so few rows use it that gathering costs more than it gives: more where its own rows are that short. */
 const FEW_ROWS = 24, FEW_OF_SHORT = 128, SHORT_ROW = 1024;
+/** Where A's columns lie side by side, each number that is repeated has a line of its own: so many stay in the first caches. */
+const TURNED_DEPTH = 128;
 /** Bytes of a line of the cache. */
 const LINE = 64;
 /** B panel's and A's place, C's and A's rows, the panel's begin, counts. */
@@ -54,6 +71,14 @@ export interface Product {
   readonly epilogue: Stage | null;
 }
 
+/** `times` parts of a product's sum, one after the other. */
+interface Part {
+  readonly depth: number;
+  readonly add: boolean;
+  readonly last: boolean;
+  times: number;
+}
+
 /** Prints it in tiles. C has one column, or its rows' numbers lie side by side. */
 export function printTiles(printer: Printer, product: Product): void {
   printer.withFrame(() => new Tiles(printer, product).print());
@@ -77,36 +102,68 @@ class Tiles {
   }
 
   print(): void {
-    const { isa } = this.#asm;
-    const most = MOST_VECTORS[isa];
-    const vectors = Math.ceil(this.product.n / this.#lanes);
-    const { k, chain } = this.product;
-    const deep = chain ?? Math.max(1, Math.floor(PANEL_BYTES / (most * this.#asm.vectorBytes)));
-    for (let from = 0; from < k; from += deep) {
-      const depth = Math.min(deep, k - from), add = this.product.add || from > 0;
-      // Three and three are better than four and two.
-      const wide = most === 4 && vectors % 3 === 0 && vectors % 4 !== 0 ? 3 : most;
-      const whole = Math.floor(this.product.n / (wide * this.#lanes));
-      const rest = vectors - whole * wide;
-      const last = from + depth === k;
-      this.#begin(from);
-      if (last) this.#epilogue?.begin();
-      if (whole > 0) {
-        this.#overPanels(whole, wide, () => this.#panel(wide, wide * this.#lanes, depth, add, last));
-      }
-      if (rest > 0) this.#panel(rest, this.product.n - whole * wide * this.#lanes, depth, add, last);
+    const { a, b, c } = this.product, asm = this.#asm, parts = this.#parts();
+    if (parts.length === 1) {
+      this.#address(COLUMNS_B, b);
+      this.#address(R14, a);
+      this.#address(COLUMNS_C, c);
+      return this.#part(parts[0]);
+    }
+    const [inB, inA, counter] = [0, 1, 2].map((): Memory => ({ base: RSP, disp: this.printer.reserve(8) }));
+    for (const [one, place] of [[b, inB], [a, inA]] as const) {
+      this.#address(RAX, one);
+      asm.store(place, RAX);
+    }
+    for (const part of parts) {
+      const again = asm.label();
+      asm.storeNumber(counter, part.times);
+      asm.bind(again);
+      asm.load(COLUMNS_B, inB);
+      asm.load(R14, inA);
+      this.#address(COLUMNS_C, c);
+      this.#part(part);
+      asm.add(inB, part.depth * b.row);
+      asm.add(inA, part.depth * a.column);
+      if (part.times === 1) continue;
+      asm.subtract(counter, 1);
+      asm.jump("notZero", again);
     }
   }
-
-  #address(to: number, { walk, place }: Matrix, more: number): void {
-    if (!place) return this.printer.place(to, walk, 4, more);
-    this.#asm.load(to, place);
-    this.#asm.add(to, more);
+  /** The sum over k in parts: C is read again for each, and the last one has the epilogue. Equal ones are one loop. */
+  #parts(): Part[] {
+    const { k, chain, a, add } = this.product, { isa } = this.#asm;
+    const panel = Math.floor(PANEL_BYTES / (MOST_VECTORS[isa] * this.#asm.vectorBytes));
+    const deep = chain ?? (a.row === 4 && k > 2 * TURNED_DEPTH ? TURNED_DEPTH : Math.max(1, panel));
+    const parts: Part[] = [];
+    for (let from = 0; from < k; from += deep) {
+      const part = {
+        depth: Math.min(deep, k - from),
+        add: add || from > 0,
+        last: from + deep >= k,
+        times: 1,
+      };
+      const before = parts.at(-1);
+      if (before && !part.last && before.add === part.add) before.times++;
+      else parts.push(part);
+    }
+    return parts;
   }
-  #begin(from: number): void {
-    this.#address(COLUMNS_B, this.product.b, from * this.product.b.row);
-    this.#address(COLUMNS_C, this.product.c, 0);
-    this.#address(R14, this.product.a, from * this.product.a.column);
+  #part({ depth, add, last }: Part): void {
+    const most = MOST_VECTORS[this.#asm.isa], vectors = Math.ceil(this.product.n / this.#lanes);
+    // Three and three are better than four and two.
+    const wide = most === 4 && vectors % 3 === 0 && vectors % 4 !== 0 ? 3 : most;
+    const whole = Math.floor(this.product.n / (wide * this.#lanes));
+    const rest = vectors - whole * wide;
+    if (last) this.#epilogue?.begin();
+    if (whole > 0) {
+      this.#overPanels(whole, wide, () => this.#panel(wide, wide * this.#lanes, depth, add, last));
+    }
+    if (rest > 0) this.#panel(rest, this.product.n - whole * wide * this.#lanes, depth, add, last);
+  }
+
+  #address(to: number, { walk, place }: Matrix): void {
+    if (place) this.#asm.load(to, place);
+    else this.printer.place(to, walk, 4);
   }
   #overPanels(count: number, vectors: number, panel: () => void): void {
     const asm = this.#asm, again = asm.label();

@@ -70,11 +70,10 @@ function worst(
   return error;
 }
 
-const SHAPES = [[1, 1, 1], [1, 40, 9], [40, 1, 9], [6, 64, 4], [7, 65, 5], [13, 17, 33], [48, 96, 20], [
-  50,
-  130,
-  70,
-]];
+const SHAPES = [
+  ...[[1, 1, 1], [1, 40, 9], [40, 1, 9], [6, 64, 4], [7, 65, 5], [13, 17, 33], [48, 96, 20], [50, 130, 70]],
+  ...[[14, 70, 256], [14, 70, 257], [5, 33, 650]], // sums in parts
+];
 
 for (const isa of ISAS) {
   Deno.test(`products of ${isa} are right for odd shapes and any strides, and read nothing beside their matrices`, () => {
