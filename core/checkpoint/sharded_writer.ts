@@ -120,6 +120,8 @@ export const ELSEWHERE: Storage = {
 const LOOK_MS = 50;
 /** Parts that are nearly written when their ranks end get this long. */
 const GRACE_MS = 5000;
+/** So long a rank tries to say that its part failed. */
+const WORD_MS = 10_000;
 
 /** Returns the size of the file, or on rank 0 of all files. */
 export function writePart(folder: string, part: Part, content: Content): number {
@@ -131,20 +133,34 @@ export function writePart(folder: string, part: Part, content: Content): number 
   return writeIndex(shards, content);
 }
 
-/** Rank 0 would wait for the file otherwise. */
+/**
+ * Rank 0 would wait for the file otherwise. A disk that refused the part may refuse the word of it, too, and take it a moment
+ * later.
+ */
 export function reportFailure(folder: string, part: Part, error: unknown): void {
   if (part.rank === 0) return;
-  const path = join(folder, wordName(part.rank, part));
+  const ending = new Int32Array(part.ending), began = performance.now();
+  const path = join(folder, wordName(part.rank, part)), text = JSON.stringify(failureOf(error));
+  while (!leaveWord(path, text)) {
+    const ended = Atomics.load(ending, 0);
+    if (performance.now() > began + (ended ? GRACE_MS : WORD_MS)) return; // rank 0 finds out by waiting
+    Atomics.wait(ending, 0, ended, LOOK_MS);
+  }
+}
+
+function leaveWord(path: string, text: string): boolean {
   const temporary = `${path}.tmp`;
   try {
-    Deno.writeTextFileSync(temporary, JSON.stringify(failureOf(error)));
+    Deno.writeTextFileSync(temporary, text);
     Deno.renameSync(temporary, path);
+    return true;
   } catch {
     remove(temporary);
     try {
       Deno.createSync(path).close(); // A full disk still takes an empty file.
+      return true;
     } catch {
-      // Rank 0 finds out by waiting.
+      return false;
     }
   }
 }

@@ -113,6 +113,17 @@ Deno.test(
 );
 
 Deno.test(
+  "a rank whose word is refused too says it again until the folder takes it",
+  inFolder(async (parent) => {
+    const folder = `${parent}/late`;
+    const made = new Deno.Command("sh", { args: ["-c", "sleep 0.3; mkdir late"], cwd: parent }).spawn();
+    reportFailure(folder, part(1, "5-a"), new UserError("numerics", "no numbers"));
+    await made.status;
+    assertMatch(assertThrows(() => writeAs(folder, 0, 5), UserError).message, /Rank 1: no numbers/);
+  }),
+);
+
+Deno.test(
   "rank 0 waits for moments only when ranks come to their end",
   inFolder((folder) => {
     const own = part(0, "1-a", 1000);
