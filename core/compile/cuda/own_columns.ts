@@ -36,39 +36,47 @@ export function endOfOwn(
   if (width === threads) { // no other thread has these columns
     return { lines: eachOwn((column, own) => `${sum.place(column)} = ${own};`), shared: 0 };
   }
-  const warps = threads / width;
   const lines = [
     "__syncthreads();",
     ...eachOwn((column, own) => `shared[threadIdx.x / ${width} * ${inner} + ${column}] = ${own};`),
-    "__syncthreads();",
-    `for (int c = threadIdx.x; c < ${inner}; c += ${threads}) {`,
-    "  float sum = shared[c];",
-    `  for (int warp = 1; warp < ${warps}; warp++) sum = ${sum.op}::join(sum, shared[warp * ${inner} + c]);`,
-    `  ${sum.place("c")} = sum;`,
-    "}",
+    ...ofRows(sum, threads / width, inner, threads, `${sum.place("k")} = sum;`),
   ];
-  return { lines, shared: warps * inner };
+  return { lines, shared: threads / width * inner };
 }
 
-/** Threads that stay in their columns: those above one another are summed up in order. */
+/** Threads that stay in their columns: those above one another are summed up. */
 export function endOfColumns(sum: OwnSum, inner: number, { width, threads, lanes }: Schedule): string[] {
-  const columns = width * lanes, high = threads / width;
-  const own = lanes > 1 ? `threadIdx.x % ${width} * ${lanes} + ` : `threadIdx.x % ${width} + `;
+  const columns = width * lanes, across = Math.ceil(inner / columns);
+  const own = `threadIdx.x / ${width} * ${columns} + threadIdx.x % ${width} * ${lanes}`;
   return [
     "__syncthreads();",
-    ...Array.from(
-      { length: lanes },
-      (_, lane) => `shared[threadIdx.x / ${width} * ${columns} + ${own}${lane}] = ${sum.name}[${lane}];`,
+    ...Array.from({ length: lanes }, (_, lane) => `shared[${own} + ${lane}] = ${sum.name}[${lane}];`),
+    ...ofRows(
+      sum,
+      threads / width,
+      columns,
+      threads,
+      `const int column = blockIdx.x % ${across} * ${columns} + k;`,
+      `if (column < ${inner}) ${sum.place("column")} = sum;`,
     ),
-    "__syncthreads();",
-    `for (int k = threadIdx.x; k < ${columns}; k += ${threads}) {`,
-    `  const int column = (blockIdx.x % ${Math.ceil(inner / columns)}) * ${columns} + k;`,
-    "  float sum = shared[k];",
-    `  for (int row = 1; row < ${high}; row++) sum = ${sum.op}::join(sum, shared[row * ${columns} + k]);`,
-    `  if (column < ${inner}) ${sum.place("column")} = sum;`,
-    "}",
   ];
 }
+
+/** Sums up rows of shared numbers in order; `store` puts column k's sum where it belongs. */
+const ofRows = (
+  { op }: OwnSum,
+  rows: number,
+  columns: number,
+  threads: number,
+  ...store: string[]
+): string[] => [
+  "__syncthreads();",
+  `for (int k = threadIdx.x; k < ${columns}; k += ${threads}) {`,
+  "  float sum = shared[k];",
+  `  for (int row = 1; row < ${rows}; row++) sum = ${op}::join(sum, shared[row * ${columns} + k]);`,
+  ...store.map((line) => `  ${line}`),
+  "}",
+];
 
 /** Each thread has all columns. */
 const ofWholeRows = ({ name, op, place }: OwnSum, inner: number): string[] =>

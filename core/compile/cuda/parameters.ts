@@ -13,6 +13,7 @@ export interface Argument extends Place {
 /** The bytes of a slot that a parameter's walks reach. */
 interface Reach {
   written: boolean;
+  begin: number;
   end: number;
 }
 
@@ -27,10 +28,13 @@ export class Parameters {
     let at = this.list.findIndex((one) => one.slot === slot && one.offset === offset && one.kind === kind);
     if (at < 0) {
       at = this.list.push({ slot, offset, kind }) - 1;
-      this.#reaches.push({ written: false, end: 0 });
+      this.#reaches.push({ written: false, begin: Infinity, end: 0 });
     }
-    const reach = this.#reaches[at];
-    const last = offset + strides.reduce((sum, step, dim) => sum + step * (this.sizes[dim] - 1), 0);
+    const reach = this.#reaches[at], steps = strides.map((step, dim) => step * (this.sizes[dim] - 1));
+    const sum = (some: readonly number[]) => some.reduce((all, one) => all + one, 0);
+    const first = offset + sum(steps.filter((one) => one < 0)),
+      last = offset + sum(steps.filter((one) => one > 0));
+    reach.begin = Math.min(reach.begin, first * BYTES[kind]);
     reach.end = Math.max(reach.end, (last + 1) * BYTES[kind]);
     reach.written ||= written;
     return `p${at}`;
@@ -47,11 +51,9 @@ export class Parameters {
 
   /** No other parameter writes where this one reads: what was read once need not be read again. */
   #staysAsItIs(at: number): boolean {
-    const begin = ({ offset, kind }: Argument) => offset * BYTES[kind];
-    const own = this.list[at];
-    return this.list.every((other, i) =>
-      !this.#reaches[i].written || other.slot !== own.slot ||
-      begin(other) >= this.#reaches[at].end || begin(own) >= this.#reaches[i].end
+    const own = this.#reaches[at];
+    return this.#reaches.every(({ written, begin, end }, i) =>
+      !written || this.list[i].slot !== this.list[at].slot || begin >= own.end || own.begin >= end
     );
   }
 }

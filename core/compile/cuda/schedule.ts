@@ -83,8 +83,10 @@ const columnSums = ({ stages }: GroupKernel): number =>
     .length;
 
 /** Columns that a thread has to itself. */
-export const ownColumns = (inner: number, { way, width, lanes }: Schedule): number =>
-  way === "columns" ? lanes : Math.ceil(inner / (width * lanes)) * lanes;
+export const ownColumns = (
+  inner: number,
+  { way, width, lanes }: Pick<Schedule, "way" | "width" | "lanes">,
+): number => way === "columns" ? lanes : Math.ceil(inner / (width * lanes)) * lanes;
 
 function byRows(rows: number, inner: number, columns: number): Schedule {
   const lanes = inner % 4 === 0 && inner >= LONG ? 4 : 1;
@@ -96,7 +98,7 @@ function byRows(rows: number, inner: number, columns: number): Schedule {
     ? LARGE_BLOCK
     : BLOCK;
   const threads = Math.max(BLOCK, width), each = threads / width;
-  const own = Math.ceil(inner / (width * lanes)) * lanes;
+  const own = ownColumns(inner, { way: "rows", width, lanes });
   const keeps = columns > 0 && width > 1 && columns * own <= MOST_KEPT;
   if (keeps) {
     const blocks = Math.min(BLOCKS_OF_COLUMNS, Math.ceil(rows / each));

@@ -1,7 +1,6 @@
 // The CUDA C that ../cuda/ prints as PTX, for a driver without NVRTC. It is no compiler of C: it knows what is printed, goes
 // through the tokens once, and writes each instruction as it comes. A call goes through the function's tokens again, with
-// its arguments as variables, and so does each turn of a loop whose turns are known. What it does not
-// know has no PTX.
+// its arguments as variables, and so does each turn of a loop whose turns are known. What it does not know has no PTX.
 import { computed } from "./arithmetic.ts";
 import { ASSIGNMENT, type Bounds, type Parameter } from "./declarations.ts";
 import { Expressions, isCounter, isElements, isMemory, type Operand } from "./expressions.ts";

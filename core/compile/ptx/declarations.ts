@@ -26,7 +26,7 @@ export interface Function {
   readonly template: string | null;
 }
 
-const SPECIFIERS = new Set(["static", "__device__", "__forceinline__", "const", "volatile"]);
+const SPECIFIERS = new Set(["static", "__device__", "__forceinline__", "const", "volatile", "__restrict__"]);
 const SCALARS = new Set(["void", "bool", "unsigned", "int", "long", "char", "short", "float", "double"]);
 export const ASSIGNMENT = /^([-+*\/%&|^]|<<|>>)?=$|^(\+\+|--)$/;
 
@@ -95,11 +95,8 @@ export abstract class Declarations {
     }
     const result = this.type();
     if (this.take("__launch_bounds__")) {
-      [bounds.threads, bounds.together] = [
-        Number(this.tokens[this.at + 1]),
-        Number(this.tokens[this.at + 3]),
-      ];
-      this.at += 5;
+      this.expect("(");
+      [bounds.threads, bounds.together] = this.list(")", () => Number(this.next()));
     }
     const name = this.next();
     this.expect("(");

@@ -29,7 +29,7 @@ export function tokensOf(text: string): string[] {
     if (/\s/.test(content[at])) continue;
     TOKEN.lastIndex = at;
     const [token] = TOKEN.exec(content)!;
-    if (token !== "__restrict__") tokens.push(token);
+    tokens.push(token);
     at += token.length;
   }
 }
