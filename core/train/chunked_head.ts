@@ -4,6 +4,7 @@ import { autocast } from "../../ffi/context.ts";
 import { asksForGradient, backward, boundary, gradOf } from "../../ffi/autograd.ts";
 import { add } from "../../ffi/make.ts";
 import { cat, detach, div, narrow, reshape } from "../../ffi/ops.ts";
+import { handedOn, tape, untold } from "../../ffi/tape.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Outcome, Pass, Weight } from "./blocks.ts";
 
@@ -22,32 +23,41 @@ export const inParts = ({ model, loss, tokensAtOnce, metrics }: Pass, target: Te
   tokensAtOnce !== undefined && tokensAtOnce > 0 && target.numel > tokensAtOnce && !metrics &&
   model.head !== undefined && loss.total !== undefined;
 
-/** The last block, the loss and backward, from what the block before gave. The outcome has no logits. */
+/**
+ * The last block, the loss and backward, from what the block before gave. The outcome has no logits. Who records it sees
+ * a loss that is the sum of the parts', and derives its gradient by himself.
+ */
 export function headInParts(p: Pass, x: Tensor, target: Tensor, weight: Weight): Outcome {
   const head = p.model.head!, { sum, count } = p.loss.total!, atOnce = p.tokensAtOnce!;
+  const last = p.model.blocks.length - 1;
   const hidden = autocast(p.cast, p.onGpu, () => {
-    p.seeds?.seed(p.model.blocks.length - 1);
+    tape.hears?.entered(last);
+    p.seeds?.seed(last);
     return head.hidden(x);
   });
   const tokens = target.numel;
-  const rows = reshape(detach(hidden), [tokens, -1]), labels = reshape(target, [tokens]), all = count(labels);
+  const rows = reshape(handedOn(hidden, detach), [tokens, -1]),
+    labels = reshape(target, [tokens]),
+    all = count(labels);
   const gradients: Tensor[] = [];
   let loss: Tensor | null = null;
   for (let from = 0; from < tokens; from += atOnce) {
     const size = Math.min(atOnce, tokens - from);
     const part = scope(() => {
-      const leaf = boundary(narrow(rows, 0, from, size));
+      const leaf = handedOn(narrow(rows, 0, from, size), boundary);
       const mean = autocast(
         p.cast,
         p.onGpu,
         () => div(sum(head.logits(leaf), narrow(labels, 0, from, size)), all),
       );
-      backward(mean, weight);
-      return { loss: detach(mean), gradient: gradOf(leaf)! };
+      untold(() => backward(mean, weight));
+      return { loss: handedOn(mean, detach), gradient: untold(() => gradOf(leaf)!) };
     });
     gradients.push(part.gradient);
     loss = loss === null ? part.loss : add(loss, part.loss);
   }
-  if (asksForGradient(hidden)) backward(hidden, reshape(cat(gradients, 0), hidden.shape));
+  if (asksForGradient(hidden)) {
+    backward(hidden, untold(() => reshape(cat(gradients, 0), hidden.shape)));
+  }
   return { loss: loss!, output: rows };
 }

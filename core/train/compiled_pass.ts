@@ -108,6 +108,9 @@ export function whyNotCompiled(
 export const HEAD_IN_PARTS =
   "the head computes its logits in parts (--set training.logits_mib=0 computes them whole)";
 
+/** A plan's logits are whole: on a GPU in half precision and in the place of their gradient, on a CPU as f32. */
+export const onHostInParts = (p: Pass, target: Tensor): boolean => !p.onGpu && inParts(p, target);
+
 /** A micro-batch's shapes, and the plans for it; none where it runs as it is. */
 interface Kind {
   readonly input: Tensor;
@@ -467,8 +470,8 @@ export function openCompiledPass(
         draw(p, known.plans);
         outcome = known.plans.run(input, target, weight, !fresh, done);
         fresh = false;
-      } else if (known || kinds.length === MOST_PLANS || inParts(p, target)) {
-        if (!told && inParts(p, target)) {
+      } else if (known || kinds.length === MOST_PLANS || onHostInParts(p, target)) {
+        if (!told && onHostInParts(p, target)) {
           reports().warn(`Steps are not compiled: ${HEAD_IN_PARTS}.`);
           told = true;
         }

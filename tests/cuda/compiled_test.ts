@@ -16,9 +16,14 @@ interface Case {
 }
 
 const FEW = "--train-samples 20 --val-samples 4 --batch-size 4 --epochs 1";
+const PARTS = "--train-samples 80 --val-samples 16 --batch-size 16 --epochs 1 --set model.vocab_size=4096 " +
+  "--set training.logits_mib=1";
 const CASES: Readonly<Record<string, Case>> = {
   mlp: { flags: `${MLP} --clip-norm 0.1 --ema 0.9`, apart: 2e-5 },
   gpt: { flags: `${GPT} ${FEW}`, apart: 2e-5 },
+  // Its head makes logits in parts, which are whole in a plan.
+  "gpt in parts": { flags: `${GPT} ${PARTS}`, apart: 2e-5 },
+  "gpt in parts-bf16": { flags: `${GPT} ${PARTS} --amp bf16`, apart: 5e-3 },
   convnet: { flags: `${CONVNET} ${FEW} --optimizer sgd --momentum 0.9 --nesterov`, apart: 2e-5 },
   accumulation: {
     flags: `${MLP} --grad-accum 3 --train-samples 250 --optimizer adam --weight-decay 0.01`,
@@ -35,6 +40,8 @@ const CASES: Readonly<Record<string, Case>> = {
 };
 const WAYS = { fused: "--compile=fast", captured: "--compile" };
 
+const runOf = (name: string, way: string) => `${name}-${way}`.replaceAll(" ", "-");
+
 const BY_DRIVER =
   /Steps are compiled: .* of PTX, .* The driver compiled them, since there is no NVRTC beside libtorch, which compiles CUDA C\.\n/;
 
@@ -50,7 +57,7 @@ onStandin(
     inTemp(async (cwd) => {
       const runs = Object.entries(CASES).flatMap(([name, { flags }]) =>
         Object.entries(WAYS).map(([way, compile]) => ({
-          args: `${SHORT} ${flags} --device cuda ${compile} --run-name ${name}-${way}`.split(" "),
+          args: `${SHORT} ${flags} --device cuda ${compile} --run-name ${runOf(name, way)}`.split(" "),
           late: way === "fused" && name !== "gpt",
         }))
       );
@@ -58,7 +65,7 @@ onStandin(
       for (const end of ends) assertEquals([end.code, end.error, ...violations(end)], [0, null]);
       Object.entries(CASES).forEach(([name, { apart }], i) => {
         const [fused, captured] = ends.slice(2 * i, 2 * i + 2);
-        const [ours, theirs] = [`${name}-fused`, `${name}-captured`].map((run) => stepsOf(cwd, run));
+        const [ours, theirs] = ["fused", "captured"].map((way) => stepsOf(cwd, runOf(name, way)));
         assert(ours.length > 3 && ours.length === theirs.length, name);
         ours.forEach(({ loss, grad_norm }, k) => {
           const near = (a: unknown, b: unknown) =>
@@ -66,7 +73,7 @@ onStandin(
           assert(near(loss, theirs[k].loss), `${name}, step ${k}: ${loss} and ${theirs[k].loss}`);
           assert(near(grad_norm, theirs[k].grad_norm), `${name}, step ${k}: the gradient's norm`);
         });
-        assertEquals(eventsOf(cwd, `${name}-fused`).filter(({ kind }) => kind === "warning"), []);
+        assertEquals(eventsOf(cwd, runOf(name, "fused")).filter(({ kind }) => kind === "warning"), []);
         assert(fused.counts["operator:group0"].count > 0, name);
         assert(perStep(fused) < perStep(captured), `${name}: ${perStep(fused)} of ${perStep(captured)}`);
       });

@@ -7,6 +7,7 @@ import { refsIn, sameShape, textOf } from "../builder.ts";
 import { type Graph, type Half, isHalf, type Node, type Ref } from "../graph.ts";
 import { gradients } from "../derive.ts";
 import { orRefusal, Refused } from "../refused.ts";
+import { withoutRowParts } from "../row_parts.ts";
 import { CALL_RULES } from "./calls.ts";
 import { EINSUM_RULES } from "./einsum.ts";
 import { EXACT_RULES } from "./exact.ts";
@@ -164,7 +165,8 @@ class Pass {
       this.#lower(op);
       while (blocks.length < g.b.nodes.length) blocks.push(op.part);
     });
-    const refs = { output: this.#ref(output), loss: this.#ref(loss) };
+    const summed = this.#ref(loss);
+    const refs = { output: this.#ref(output), loss: g.exact ? summed : withoutRowParts(g.b, summed) };
     // One that the loss doesn't need has a gradient of zeros.
     pass.parameters.forEach((t, index) =>
       g.b.tensor({ from: "parameter", index }, t.shape, kindOf(t.dtype)!)

@@ -19,6 +19,8 @@ export interface Case {
   readonly floor?: number;
   /** Gradients are given back, too. */
   readonly numbers?: boolean;
+  /** The pass goes backward by itself. */
+  readonly goesBack?: boolean;
   /** Gives the output and the loss. */
   pass(): { output: Tensor; loss: Tensor };
 }
@@ -36,14 +38,14 @@ type Numbers = ReturnType<typeof toNumbers>;
 
 /** Or why the pass has no graph. */
 export function compared(
-  { input, target, parameters, pass, exact, floor = 1e-3, numbers = false }: Case,
+  { input, target, parameters, pass, exact, floor = 1e-3, numbers = false, goesBack = false }: Case,
 ): Compared | Refusal {
   return scope(() => {
     for (const p of parameters) requireGrad(p);
     for (const p of parameters) if (hasGrad(gradSlotOf(p))) takeGrad(gradSlotOf(p)).free();
     const { result: { output, loss }, recording } = record(() => {
       const made = pass();
-      backward(made.loss);
+      if (!goesBack) backward(made.loss);
       return made;
     });
     const lowered = lower(recording, { input, target, parameters, output, loss }, { exact });

@@ -103,6 +103,9 @@ function valueOf(
     case "stop":
     case "copy":
       return a;
+    case "bf16":
+    case "f16":
+      return ops.toDtype(ops.toDtype(a, node.op), "f32");
     default:
       if (Object.hasOwn(BINARY, node.op)) return BINARY[node.op](a, b);
       return (ops as unknown as Record<string, (x: Tensor) => Tensor>)[node.op](a);

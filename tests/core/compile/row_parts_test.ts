@@ -1,0 +1,96 @@
+// A head whose logits are made in parts has the graph of one whose logits are whole.
+import { assert, assertEquals } from "@std/assert";
+import { gpt } from "../../../core/models/zoo/gpt.ts";
+import { createLoss } from "../../../core/models/losses.ts";
+import { checkpointed, straight } from "../../../core/train/blocks.ts";
+import { Builder } from "../../../core/compile/builder.ts";
+import type { Graph } from "../../../core/compile/graph.ts";
+import { withoutRowParts } from "../../../core/compile/row_parts.ts";
+import { manualSeed } from "../../../ffi/context.ts";
+import { constant } from "../../../ffi/make.ts";
+import { lt, randint, where } from "../../../ffi/ops.ts";
+import { scope } from "../../../ffi/tensor.ts";
+import { open, settings } from "../train/rig.ts";
+import { compared } from "./compiled.ts";
+
+open();
+
+const CONTEXT = 24, VOCABULARY = 65;
+const facts = { task: "language", input: { shape: [CONTEXT], dtype: "i64" }, outputs: VOCABULARY } as const;
+
+interface How {
+  readonly cast?: "bf16" | null;
+  readonly run?: typeof straight;
+  readonly smoothing?: string;
+}
+
+/** The derived graph of a small GPT's step, with the worst difference of its gradients from autograd's. */
+function graphOf(tokensAtOnce: number, { cast = null, run = straight, smoothing = "0" }: How = {}) {
+  return scope(() => {
+    manualSeed(3n);
+    const model = gpt({ vocabulary: VOCABULARY, context: CONTEXT, layers: 1, heads: 2, embed: 16 });
+    const loss = createLoss(settings("--label-smoothing", smoothing).training, facts);
+    const input = randint(0, VOCABULARY, [3, CONTEXT], "i64"),
+      labels = randint(0, VOCABULARY, [3, CONTEXT], "i64");
+    const target = where(lt(labels, constant(5, "i64")), constant(-100, "i64"), labels);
+    const pass = { model, loss, cast, onGpu: false, seeds: null, tokensAtOnce };
+    const made = compared({
+      ...{ input, target, parameters: model.root.namedParameters().map(([, t]) => t), goesBack: true },
+      pass: () => run(pass, input, target, null),
+    });
+    if ("reason" in made) throw new Error(`${made.op}: ${made.reason}`);
+    return made;
+  });
+}
+
+const countOf = ({ nodes }: Graph, op: string) => nodes.filter((node) => node.op === op).length;
+
+/** So many products, sums and greatest numbers. */
+const sizeOf = ({ graph }: { graph: Graph }) =>
+  ["gemm", "sum", "greatest", "slice"].map((op) => countOf(graph, op));
+
+const WAYS: readonly How[] = [{}, { cast: "bf16" }, { smoothing: "0.1" }, { run: checkpointed }];
+
+Deno.test("a head in parts, also a short last one, is lowered as a whole one and has autograd's gradients", () => {
+  for (const how of WAYS) {
+    const whole = graphOf(0, how);
+    for (const tokens of [24, 50]) {
+      const parts = graphOf(tokens, how);
+      assertEquals(sizeOf(parts), sizeOf(whole), JSON.stringify(how));
+      assert(Math.abs(parts.loss - whole.loss) < 1e-6 * whole.loss, `${parts.loss} and ${whole.loss}`);
+      assert(parts.worst < (how.cast ? 3e-2 : 1e-5), `${JSON.stringify(how)}: ${parts.worst}`);
+    }
+  }
+});
+
+/** A loss over the rows 0 to 3 and `from` to 9 of a parameter. */
+function lossOf(from: number, part: (b: Builder, rows: number, i: number) => number) {
+  const b = new Builder(), x = b.tensor({ from: "parameter", index: 0 }, [9, 2], "f32");
+  const sums = [[0, 4], [from, 9]].map(([start, end], i) => part(b, b.slice(x, 0, start, end), i));
+  const loss = b.pointwise("add", ...sums.map((sum) => b.reshape(sum, [])));
+  return { b, loss, joined: withoutRowParts(b, loss) };
+}
+
+const total = (b: Builder, x: number) => b.sum(x, [0, 1]);
+
+Deno.test("sums over parts that follow each other are one, and others stay as they are", () => {
+  const square = (b: Builder, x: number) => total(b, b.pointwise("mul", x, x));
+  const { b, joined } = lossOf(4, square);
+  assertEquals(b.shape(joined), []);
+  assertEquals(b.nodes.filter((node) => node.op === "mul").map(({ shape }) => shape), [[4, 2], [5, 2], [
+    9,
+    2,
+  ]]);
+  for (
+    const [from, part] of [
+      [5, square], // there is a gap
+      [4, (b: Builder, x: number, i: number) => total(b, b.pointwise(i ? "exp" : "sin", x))],
+      [4, (b: Builder, x: number) => total(b, b.pointwise("sub", x, b.greatest(x, [0])))], // over a part's rows
+      [4, (b: Builder, x: number) => b.pointwise("exp", square(b, x))],
+      [4, (b: Builder, x: number, i: number) => b.pointwise("mul", square(b, x), b.number(i + 2))],
+    ] as const
+  ) {
+    const { loss, joined } = lossOf(from, part);
+    assertEquals(joined, loss, String(part));
+  }
+});
