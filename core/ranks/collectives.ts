@@ -60,10 +60,11 @@ export interface Collectives {
    */
   shared?(elements: number): Tensor | null;
   /**
-   * The collectives that `body` queues become part of the graph that is being captured; `wait` is to be called for
-   * the last of them at least. An engine without it can't be captured.
+   * The collectives that `make` queues become part of the graph that it captures; `wait` is to be called for the last of
+   * them at least. The graph refers to the communicator, which waits for its end: it is freed before this rank leaves the
+   * others, in whatever way. An engine without it can't be captured.
    */
-  capture?(body: () => void): void;
+  capture?<G extends { free(): void }>(make: () => G): G;
   /** Runs such a graph as one collective, so that ranks that never end it are seen. */
   replay?(run: () => void, phase: string): void;
   /** True when it has ended. Does not wait. */

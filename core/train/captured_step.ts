@@ -393,8 +393,8 @@ function capture(
       numbers = keep(narrow(desk.numbers, 0, 0, made.numel));
       copy_(numbers, made, true);
     };
-    const body = ranks ? () => ranks.team.collectives.capture!(step) : step;
-    const graph = captureGraph(body, { draws: seeds !== null, beside });
+    const make = () => captureGraph(step, { draws: seeds !== null, beside });
+    const graph = ranks ? ranks.team.collectives.capture!(make) : make();
     const all = { taken: taken!, numbers: numbers! };
     return { graph, inputs, desk, replayed: null, shares, outcomes, ...all, known: [] };
   } finally {

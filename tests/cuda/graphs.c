@@ -13,6 +13,29 @@ cudaError_t forbidden(const char *call) {
   return wrong(cudaErrorStreamCaptureUnsupported, "%s while a stream is capturing", call);
 }
 
+void standin_captured(void *handle, int *graphs) {
+  LOCK();
+  Graph *g = ((Stream *)handle)->capturing;
+  int known = 0;
+  for (int i = 0; g && i < g->user_count; i++) known |= g->users[i] == graphs;
+  if (g && !known) {
+    if (g->user_count == MOST_USERS) abort();
+    g->users[g->user_count++] = graphs;
+    ++*graphs;
+  }
+  UNLOCK();
+}
+
+/** One handle fewer: the last one takes the graph with it. */
+static void let_go(Graph *g) {
+  LOCK();
+  if (--g->handles <= 0) {
+    for (int i = 0; i < g->user_count; i++) --*g->users[i];
+    g->user_count = 0;
+  }
+  UNLOCK();
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMode mode) {
   CALL(cudaStreamBeginCapture);
   LOCK();
@@ -35,18 +58,22 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *out) {
   cudaError_t code = (cudaError_t)standin_call("cudaStreamEndCapture"); // which fails, and ends the capture all the same
   LOCK();
   Stream *s = stream_of(handle, "cudaStreamEndCapture");
+  Graph *ended = NULL;
   *out = NULL;
   if (!s || !s->capturing) code = wrong(cudaErrorIllegalState, "cudaStreamEndCapture without a capture");
   else {
     Graph *g = s->capturing;
     if (!g->valid) code = failed(cudaErrorStreamCaptureInvalidated);
     else if (!code) *out = (cudaGraph_t)g;
+    g->handles = 1;
     for (int i = 0; i < streams_in_all(); i++) if (stream_at(i)->capturing == g) stream_at(i)->capturing = NULL;
     captures--;
     if (global_captures) global_captures--;
     standin_count("graph", "captured", g->count);
+    ended = *out ? NULL : g;
   }
   UNLOCK();
+  if (ended) let_go(ended);
   return code;
 }
 
@@ -90,6 +117,9 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags) {
   (void)flags;
   CALL(cudaGraphInstantiate);
+  LOCK();
+  ((Graph *)graph)->handles++;
+  UNLOCK();
   *out = (cudaGraphExec_t)graph;
   return cudaSuccess;
 }
@@ -135,12 +165,12 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t *nodes, size_t
 
 // A captured operator's own memory is kept for the process: a test captures few.
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  (void)graph;
   CALL(cudaGraphDestroy);
+  let_go((Graph *)graph);
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
-  (void)graph;
   CALL(cudaGraphExecDestroy);
+  let_go((Graph *)graph);
   return cudaSuccess;
 }

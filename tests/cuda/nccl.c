@@ -23,7 +23,7 @@ typedef struct {
   atomic_int joined, arrived, turn, aborted, left;
   char rows[MOST_RANKS][CHUNK];
 } Shared;
-typedef struct { int world, rank, polls, broken; Shared *shared; char name[ID_BYTES]; } Comm;
+typedef struct { int world, rank, polls, broken, graphs; Shared *shared; char name[ID_BYTES]; } Comm;
 
 int ncclGetVersion(int *version) { *version = 23107; return SUCCESS; }
 const char *ncclGetErrorString(int code) {
@@ -87,6 +87,10 @@ int ncclCommFinalize(Comm *c) {
 }
 int ncclCommDestroy(Comm *c) {
   if (standin_call("ncclCommDestroy")) return UNHANDLED_CUDA;
+  if (c->graphs) { // NVIDIA's waits until they are gone
+    standin_violation("ncclCommDestroy: %d graphs that captured its collectives still live", c->graphs);
+    return INVALID_ARGUMENT;
+  }
   if (atomic_fetch_add(&c->shared->left, 1) + 1 == c->world) shm_unlink(c->name);
   return SUCCESS;
 }
@@ -231,6 +235,7 @@ static int begin(const char *name, Work like, size_t read, size_t written, void 
   Work *w = malloc(sizeof *w); // kept: a graph may run it again
   *w = like;
   standin_host_work(name, stream, work, w);
+  standin_captured(stream, &like.comm->graphs);
   if (connected) return SUCCESS;
   connected = 1;
   like.comm->polls = 3; // the first one connects the ranks

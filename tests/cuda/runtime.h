@@ -89,11 +89,15 @@ typedef struct Access {
   struct Access *next;
 } Access;
 
+#define MOST_USERS 4
 typedef struct Graph {
   Op *first, *last;
   size_t count;
   Access *accesses; // what its work reads and writes
   int valid;
+  int handles; // the graph itself and what was made of it
+  int *users[MOST_USERS]; // each counts the graphs that refer to it
+  int user_count;
 } Graph;
 
 struct Stream {

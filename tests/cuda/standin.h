@@ -26,6 +26,8 @@ int standin_library_kernel(const char *name, void *stream);
 int standin_operator(const char *name, void *stream);
 /** The function runs when its stream comes to it. */
 void standin_host_work(const char *name, void *stream, void (*run)(void *), void *data);
+/** Where the stream is captured, its graph refers to this: `graphs` counts those that live. */
+void standin_captured(void *stream, int *graphs);
 /** Work on the stream reads or writes these bytes; `first` of a call. */
 void standin_access(void *stream, const void *at, size_t bytes, int write, const char *what, int first);
 /** The bytes of a device's address; of the host's, the address itself. */

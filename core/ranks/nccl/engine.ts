@@ -86,12 +86,15 @@ export async function openNcclEngine(options: NcclEngineOptions): Promise<NcclCo
     abort(why) {
       queue.stop(why);
       watcher.request(ABORT);
+      queue.freeGraphs();
     },
     async close() {
       if (closed) return;
       closed = true;
-      if (!queue.hasThrown()) {
+      if (queue.hasThrown()) queue.freeGraphs();
+      else {
         queue.drain();
+        queue.freeGraphs();
         watcher.request(STOP);
         await watcher.ended;
         await finish(nccl, comm, options.timeout);
@@ -198,6 +201,8 @@ interface NcclQueue extends Required<Pick<Collectives, "capture" | "replay">> {
   /** The host waits, for all. */
   drain(): void;
   stop(reason: string): void;
+  /** NCCL ends no communicator, and aborts none, while a graph that captured its collectives is there. */
+  freeGraphs(): void;
   /** True when a caller has got the reason why it stopped. */
   hasThrown(): boolean;
 }
@@ -232,6 +237,7 @@ function openNcclQueue(parts: Parts): NcclQueue {
   };
   /** Null unless a graph is captured: then the events of its collectives, whose tickets count down from -1. */
   let captured: bigint[] | null = null;
+  const graphs: { free(): void }[] = [];
   const putCaptured = (dones: bigint[], call: NcclCall, what: string): Ticket => {
     const ready = events.create(false), end = events.create(false);
     events.record(ready, computing());
@@ -252,10 +258,12 @@ function openNcclQueue(parts: Parts): NcclQueue {
       queued(ticket, stream);
       return ticket;
     },
-    capture(body) {
+    capture(make) {
       captured = [];
       try {
-        body();
+        const graph = make();
+        graphs.push(graph);
+        return graph;
       } finally {
         captured = null;
       }
@@ -286,6 +294,15 @@ function openNcclQueue(parts: Parts): NcclQueue {
     },
     stop(why) {
       reason ??= why;
+    },
+    freeGraphs() {
+      for (const graph of graphs.splice(0)) {
+        try {
+          graph.free();
+        } catch {
+          // A device that has failed frees nothing; why the run ends is known by then.
+        }
+      }
     },
     hasThrown: () => thrown || reason !== null,
   };
