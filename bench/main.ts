@@ -5,6 +5,7 @@ import { compileBenchmark } from "./compile.ts";
 import { ddpBenchmark } from "./ddp.ts";
 import { exportedBenchmark } from "./exported.ts";
 import { generateBenchmark } from "./generate.ts";
+import { gpuBenchmark } from "./gpu.ts";
 import { filesBenchmark } from "./files.ts";
 import { loaderBenchmark } from "./loader.ts";
 import { mapsBenchmark } from "./maps.ts";
@@ -42,6 +43,7 @@ const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
   shards: shardsBenchmark,
   track: trackBenchmark,
   generate: generateBenchmark,
+  gpu: (programs) => gpuBenchmark(programs, cases),
 };
 
 function named(variable: string, what: string): string {
@@ -53,8 +55,8 @@ function named(variable: string, what: string): string {
 /** With little data or few steps, and nothing is written: to see that it runs. */
 const quick = Deno.args.includes("--quick");
 const words = Deno.args.filter((word) => word !== "--quick");
-/** `maps` may be followed by the names of its cases. */
-const cases = words[0] === "maps" ? words.slice(1) : [];
+/** `maps` and `gpu` may be followed by the names of their cases. */
+const cases = words[0] === "maps" || words[0] === "gpu" ? words.slice(1) : [];
 const names = cases.length > 0 ? words.slice(0, 1) : words;
 if (names.join() === "age") {
   markPage();

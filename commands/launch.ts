@@ -17,6 +17,12 @@ const OPTIONS = {
     help:
       "where rank 0 can be reached from the other nodes: the host of node 0, and a port that is free there",
   },
+  "ranks-per-gpu": {
+    kind: "text",
+    value: "R",
+    help:
+      "so many ranks share each GPU, to try a job of many ranks on few GPUs: each has its part of the time and memory (default: 1)",
+  },
   "max-restarts": {
     kind: "text",
     value: "R",

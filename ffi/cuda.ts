@@ -377,7 +377,7 @@ export function elapsedMs(from: Event, to: Event): number {
   return ms[0];
 }
 
-let tf32 = false;
+let tf32 = false, searches = false;
 
 /** True where products and convolutions of fp32 take factors of TF32's ten bits. */
 export const computesInTf32 = (): boolean => tf32;
@@ -395,7 +395,20 @@ export function setNumerics(o: { tf32: boolean; deterministic: boolean; searchKe
   native.setDeterministic?.(context, o.deterministic, false);
   // cuBLAS gives the same bits only with a workspace of fixed size; it reads this when it is first used.
   if (o.deterministic && !Deno.env.has(WORKSPACE)) Deno.env.set(WORKSPACE, ":4096:8");
-  native.setCuDnnBenchmark?.(context, o.searchKernels && !o.deterministic);
+  searches = o.searchKernels && !o.deterministic;
+  native.setCuDnnBenchmark?.(context, searches);
+}
+
+/** A convolution that comes once takes the kernel that cuDNN thinks best: timing all of them takes seconds. */
+export function withoutKernelSearch<R>(body: () => R): R {
+  const context = native.globalContext?.();
+  if (!context || !searches) return body();
+  native.setCuDnnBenchmark?.(context, false);
+  try {
+    return body();
+  } finally {
+    native.setCuDnnBenchmark?.(context, true);
+  }
 }
 
 const WORKSPACE = "CUBLAS_WORKSPACE_CONFIG";

@@ -2,6 +2,7 @@
 // libtorch's current stream. Where NVRTC is not, the driver takes them as PTX. What a launch reads and writes are slots of a
 // table, as with machine_code.ts.
 import { createHash } from "node:crypto";
+import { cpusHere } from "../core/base/cores.ts";
 import { join } from "../deps/path.ts";
 import { check, native, outAt, outI64 } from "./abi.ts";
 import { currentStream, gpuArchitecture, gpuBackend } from "./cuda.ts";
@@ -52,7 +53,9 @@ export interface CudaKernels {
 
 /** The same functions in two languages; perhaps there is no PTX. */
 export interface KernelText {
-  readonly cuda: string;
+  /** CUDA C that each function needs before it. */
+  readonly prelude: string;
+  readonly functions: readonly { readonly name: string; readonly text: string }[];
   readonly ptx: () => string | NoKernels;
 }
 
@@ -69,23 +72,20 @@ type Driver = Deno.DynamicLibrary<typeof driverCalls>["symbols"];
 let driver: Driver | undefined;
 let nvrtc: Nvrtc | null | undefined;
 
-interface Module {
-  readonly handle: bigint;
+/** The modules that have the functions, in turn. */
+interface Loaded {
+  readonly modules: readonly bigint[];
   readonly bytes: number;
   readonly ptxSince: string | null;
 }
 
 /** The functions of a text, for the current GPU. */
-export function loadKernels(
-  text: KernelText,
-  names: readonly string[],
-  slots: number,
-): CudaKernels | NoKernels {
+export function loadKernels(text: KernelText, slots: number): CudaKernels | NoKernels {
   const backend = gpuBackend();
   const cu = driver ??= Deno.dlopen(libraryNamed(backend.driver), namedBy(backend, driverCalls)).symbols;
-  const loaded = loadedModule(cu, text);
+  const loaded = loadedFrom(cu, text);
   if (typeof loaded === "string") return { refused: "compiler", why: loaded };
-  const { handle: module, bytes, ptxSince } = loaded;
+  const { modules, bytes, ptxSince } = loaded;
   const handle = new BigUint64Array(new ArrayBuffer(8)), out = new Uint8Array(handle.buffer);
   const ok = (answer: number, what: string) => {
     if (answer === 0) return;
@@ -95,8 +95,8 @@ export function loadKernels(
       `${backend.words.runtime} driver error: ${sentenceOf(cu, answer)}`,
     );
   };
-  const functions = new Map(names.map((name) => {
-    ok(cu.function(out, module, new TextEncoder().encode(`${name}\0`)), name);
+  const functions = new Map(text.functions.map(({ name }, i) => {
+    ok(cu.function(out, modules[i % modules.length], new TextEncoder().encode(`${name}\0`)), name);
     return [name, handle[0]];
   }));
   const table = new BigUint64Array(slots);
@@ -122,46 +122,61 @@ export function loadKernels(
       );
     },
     free() {
-      cu.unload(module);
+      for (const module of modules) cu.unload(module);
     },
   };
 }
 
 /** By NVRTC, or by the driver where there is none or it refuses; or why by neither. */
-function loadedModule(cu: Driver, { cuda, ptx }: KernelText): Module | string {
+function loadedFrom(cu: Driver, text: KernelText): Loaded | string {
   const backend = gpuBackend(), { compiler } = backend.words;
   nvrtc ??= openNvrtc(backend, Deno.env.get("HPCTRAIN_NVRTC") || undefined);
   let why = `there is no ${compiler} beside libtorch, which compiles CUDA C`;
   if (nvrtc !== null) {
     try {
-      return loadedCode(cu, compiled(nvrtc, cuda, gpuArchitecture()));
+      const codes = compiled(nvrtc, partsOf(text), gpuArchitecture());
+      const bytes = codes.reduce((all, { length }) => all + length, 0);
+      return { modules: codes.map((code) => loadedCode(cu, code)), bytes, ptxSince: null };
     } catch (error) {
       if (!(error instanceof LibraryError)) throw error;
       why = error.message;
     }
   }
   if (backend.kind !== "cuda") return why;
-  const text = ptx();
-  if (typeof text !== "string") return `${why}, and ${text.why}`;
-  const loaded = loadedText(cu, text);
+  const ptx = text.ptx();
+  if (typeof ptx !== "string") return `${why}, and ${ptx.why}`;
+  const loaded = loadedText(cu, ptx);
   if (typeof loaded === "string") return `${why}, and the driver could not compile PTX: ${loaded}`;
-  return { ...loaded, ptxSince: why };
+  return { modules: [loaded.handle], bytes: loaded.bytes, ptxSince: why };
 }
 
-function loadedCode(cu: Driver, code: Uint8Array<ArrayBuffer>): Module {
+/** More threads than that wait for each other in NVRTC. */
+const MOST_PARTS = 8;
+
+/** A text for each thread that compiles: the functions in turn, so that long ones, which follow each other, are shared. */
+function partsOf({ prelude, functions }: KernelText): string[] {
+  const count = Math.max(1, Math.min(MOST_PARTS, cpusHere(), functions.length));
+  return Array.from(
+    { length: count },
+    (_, part) =>
+      [prelude, ...functions.filter((_, i) => i % count === part).map(({ text }) => text)].join("\n"),
+  );
+}
+
+function loadedCode(cu: Driver, code: Uint8Array<ArrayBuffer>): bigint {
   const handle = new BigUint64Array(new ArrayBuffer(8));
   const answer = cu.load(new Uint8Array(handle.buffer), code);
   if (answer !== 0) {
     throw new LibraryError(`the driver could not load machine code: ${sentenceOf(cu, answer)}`);
   }
-  return { handle: handle[0], bytes: code.length, ptxSince: null };
+  return handle[0];
 }
 
 /** The driver's numbers of its options: where it writes what is wrong, and how much room is there. */
 const ERROR_LOG = 5, ERROR_LOG_BYTES = 6;
 const MOST_LOG = 2048;
 
-function loadedText(cu: Driver, ptx: string): Omit<Module, "ptxSince"> | string {
+function loadedText(cu: Driver, ptx: string): { handle: bigint; bytes: number } | string {
   const handle = new BigUint64Array(new ArrayBuffer(8)), log = new Uint8Array(new ArrayBuffer(MOST_LOG));
   const values = BigUint64Array.of(Deno.UnsafePointer.value(Deno.UnsafePointer.of(log)), BigInt(MOST_LOG));
   const text = new TextEncoder().encode(`${ptx}\0`);
@@ -186,16 +201,37 @@ function sentenceOf(cu: Driver, answer: number): string {
     : `error ${answer}`;
 }
 
-/** From the cache, if this text was compiled for such a GPU before. */
-function compiled({ version, compile }: Nvrtc, text: string, architecture: string): Uint8Array<ArrayBuffer> {
-  const content = createHash("sha256").update(`${architecture} ${version}\n`).update(text).digest("hex");
-  const folder = join(cacheFolder(Deno.env.toObject()), "kernels"), path = join(folder, `${content}.cubin`);
+/** Machine code of each text: from the cache what was compiled for such a GPU before. */
+function compiled(
+  { version, compile }: Nvrtc,
+  texts: readonly string[],
+  architecture: string,
+): Uint8Array<ArrayBuffer>[] {
+  const folder = join(cacheFolder(Deno.env.toObject()), "kernels");
+  const paths = texts.map((text) => {
+    const content = createHash("sha256").update(`${architecture} ${version}\n`).update(text).digest("hex");
+    return join(folder, `${content}.cubin`);
+  });
+  const codes = paths.map(codeIn), missing = texts.filter((_, i) => codes[i] === null);
+  const made = missing.length > 0 ? compile(missing, architecture) : [];
+  return codes.map((known, i) => {
+    if (known !== null) return known;
+    const code = made.shift()!;
+    keepCode(folder, paths[i], code);
+    return code;
+  });
+}
+
+/** Null where it is not compiled yet, or the cache can't be read. */
+function codeIn(path: string): Uint8Array<ArrayBuffer> | null {
   try {
     return Deno.readFileSync(path);
   } catch {
-    // Not compiled yet, or a cache that can't be read.
+    return null;
   }
-  const code = compile(text, architecture);
+}
+
+function keepCode(folder: string, path: string, code: Uint8Array<ArrayBuffer>): void {
   try {
     Deno.mkdirSync(folder, { recursive: true });
     const partial = `${path}.${crypto.randomUUID().slice(0, 8)}`;
@@ -204,5 +240,4 @@ function compiled({ version, compile }: Nvrtc, text: string, architecture: strin
   } catch {
     // A run does without a cache.
   }
-  return code;
 }

@@ -1,18 +1,14 @@
-// Checks of ranks that communicate by NCCL: one rank in this process, and two by the whole program, on one GPU where
-// there is but one.
+// Checks of ranks that communicate by NCCL: one rank in this process, and two or four by the whole program, which share the
+// GPUs that there are.
 import { openFlightRecorder } from "../../core/ranks/flight_recorder.ts";
 import { type NcclCollectives, openNcclEngine } from "../../core/ranks/nccl/engine.ts";
 import * as cuda from "../../ffi/cuda.ts";
 import { ones, tensor, toDevice, toNumbers, zeros } from "../../ffi/make.ts";
 import { findNccl, noNcclSentence } from "../../ffi/nccl/find.ts";
-import { openNccl } from "../../ffi/nccl/nccl.ts";
 import { copy_, mm, toDtype } from "../../ffi/ops.ts";
 import { keep, scope } from "../../ffi/tensor.ts";
 import { type Check, type Context, judged, type Outcome, relative } from "./check.ts";
 import { failed, fromEvents } from "./runs.ts";
-
-/** The first NCCL that lets ranks share a GPU. */
-const SHARED = [2, 30];
 
 function ncclHere(c: Context): string {
   const { chosen, rejected } = findNccl(c.libtorch.dir, undefined, cuda.gpuBackend());
@@ -109,35 +105,20 @@ const ordered: Check = {
   },
 };
 
-/** Null where two ranks can run here, else what to say. */
-function unable(c: Context): Outcome | null {
-  const { version } = openNccl(ncclHere(c));
-  const [, major, minor] = /(\d+)\.(\d+)/.exec(version)!.map(Number);
-  if (cuda.cudaDevices() > 1 || major > SHARED[0] || minor >= SHARED[1]) return null;
-  return {
-    ok: null,
-    figure: `not here: one GPU, and ${version} (from ${SHARED.join(".")} on ranks can share one)`,
-  };
-}
-
-const two = (c: Context, folder: string, ...words: string[]) => {
-  // Its own process for each rank, which share a device where there is but one.
-  const env = { NCCL_MULTI_RANK_GPU_ENABLE: "1", CUDA_VISIBLE_DEVICES: visible() };
-  return c.program.once(folder, ["launch", "-n", "2", "--", ...words, "--device", "cuda"], env);
+/** A process for each rank, on the first GPU. */
+const sharing = (c: Context, count: number, folder: string, ...words: string[]) => {
+  const [first] = (Deno.env.get("CUDA_VISIBLE_DEVICES") ?? "0").split(",");
+  const launch = ["launch", "--ranks-per-gpu", String(count), "--"];
+  return c.program.once(folder, [...launch, ...words, "--device", "cuda"], { CUDA_VISIBLE_DEVICES: first });
 };
-
-const visible = () =>
-  Deno.env.get("CUDA_VISIBLE_DEVICES") ??
-    Array.from({ length: Math.min(2, cuda.cudaDevices()) }, (_, i) => i).join();
 
 const bandwidth: Check = {
   name: "two ranks by NCCL: all-reduce",
   gpuOnly: true,
   async run(c) {
-    const not = unable(c);
-    if (not) return not;
-    const ended = await two(
+    const ended = await sharing(
       c,
+      2,
       "allreduce",
       "bench",
       "allreduce",
@@ -160,30 +141,29 @@ const COMMON: readonly string[] = [
   ...["--global-batch-size=16", "--amp=off", "--no-tf32", "--log-interval=1", "--run-name=run"],
 ];
 const GPT = ["--model=gpt", "--layers=2", "--hidden-size=64", "--heads=4", "--context=32"];
-const TRAINED: Readonly<Record<string, readonly string[]>> = {
-  "": GPT,
-  " with ZeRO-1": [...GPT, "--zero=1"],
-  " with captured steps": [...GPT, "--set", "distributed.capture=true"],
-  " with batch norm over both": ["--model=cosmo-cnn", "--sync-bn", "--optimizer=sgd", "--lr=1e-4"],
+const NORMED = ["--model=cosmo-cnn", "--sync-bn", "--optimizer=sgd", "--lr=1e-4"];
+const TRAINED: Readonly<Record<string, readonly [number, readonly string[]]>> = {
+  "two ranks by NCCL": [2, GPT],
+  "two ranks by NCCL op by op": [2, [...GPT, "--no-compile"]],
+  "two ranks by NCCL with libtorch's kernels captured": [2, [...GPT, "--compile=exact"]],
+  "two ranks by NCCL with batch norm over both": [2, NORMED],
+  "four ranks by NCCL with ZeRO-1": [4, [...GPT, "--zero=1"]],
 };
 
-const training = (how: string, flags: readonly string[]): Check => ({
-  name: `two ranks by NCCL train to the losses of one${how}`,
+const training = (how: string, [count, flags]: typeof TRAINED[string]): Check => ({
+  name: `${how} train to the losses of one`,
   gpuOnly: true,
   async run(c) {
-    const not = unable(c);
-    if (not) return not;
     const steps = c.quick ? 5 : 20; // the last two of five are replayed, where steps are captured
     const words = [...COMMON, ...flags, `--max-steps=${steps}`];
     const own = words.filter((word) => !word.startsWith("--zero"));
-    const one = await c.program.again(`rank-alone${how}`, [...own, "--device", "cuda"]);
+    const [whole, shared] = [`alone-${how}`, `ranks-${how}`];
+    const one = await c.program.again(whole, [...own, "--device", "cuda"]);
     if (one.code !== 0) return failed(one);
     if (!c.quick) await c.program.rest(); // it would hold memory beside the ranks
-    const both = await two(c, `two-ranks${how}`, ...words);
-    if (both.code !== 0) return failed(both);
-    const [alone, together] = ["rank-alone", "two-ranks"].map((at) =>
-      fromEvents(c.program, at + how, "run", "step", "loss")
-    );
+    const all = await sharing(c, count, shared, ...words);
+    if (all.code !== 0) return failed(all);
+    const [alone, together] = [whole, shared].map((at) => fromEvents(c.program, at, "run", "step", "loss"));
     const apart = relative(together, alone);
     return {
       ok: alone.length === steps && apart < 1e-4,

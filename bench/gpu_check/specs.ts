@@ -128,7 +128,7 @@ export function flagsOf({ model, layers, width, heads, dropout = 0, way }: Spec)
   const optimizer = model === "resnet50"
     ? ["--optimizer", "sgd", ...settings({ "training.optimizer.momentum": 0.9 })]
     : ["--optimizer", "adamw"];
-  const compile = way === undefined ? "--no-compile" : way === "fast" ? "--compile=fast" : "--compile";
+  const compile = way === undefined ? "--no-compile" : way === "fast" ? "--compile=fast" : "--compile=exact";
   return [
     ...["--model", model, ...shape, ...optimizer, "--weight-decay", "0.01", compile],
     ...["--dropout", String(dropout)],

@@ -45,7 +45,7 @@ type Way = "cpu" | "plain" | "captured" | "fused";
 const WAYS: Readonly<Record<Way, string>> = {
   cpu: "--device cpu",
   plain: "--device cuda --no-compile",
-  captured: "--device cuda --compile",
+  captured: "--device cuda --compile=exact",
   fused: "--device cuda --compile=fast",
 };
 

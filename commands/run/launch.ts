@@ -7,7 +7,7 @@ import { resolveSettings } from "../../core/settings/resolve.ts";
 import { didYouMean } from "../../core/base/suggest.ts";
 import { LAUNCH_USAGE, type LaunchOptions, readLaunchOptions } from "../../core/ranks/launch/options.ts";
 import { cpusHere } from "../../core/base/cores.ts";
-import { gpusHere } from "../../core/base/gpus.ts";
+import { gpusHere, oneGpu } from "../../core/base/gpus.ts";
 import { shareCores, type Topology, topologyHere } from "../../core/base/topology.ts";
 import { type MpiLauncher, mpiLauncher, type NodePorts } from "../../core/ranks/launch/start.ts";
 import { secretOf } from "../../core/ranks/launch/pmi.ts";
@@ -25,16 +25,16 @@ export async function launch(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
   const request = readLaunchOptions(argv, env);
   const words = commandOf(request.words);
-  const gpus = gpusHere(env);
+  const gpus = gpusHere(env), places = gpus * request.ranksPerGpu;
   const topology = topologyHere();
   const talking = ["train", "predict", "doctor", "bench"].includes(words[0]);
   const forCpus = request.ranks === null && talking && !(await settingsOf(words, 1, gpus, env)).onGpus;
-  const local = ranksHere(request, forCpus ? 0 : gpus, topology);
+  const local = ranksHere(request, forCpus ? 0 : places, topology);
   const world = local * request.nodes;
   const { onGpus, backend } = talking
     ? await settingsOf(words, world, gpus, env)
     : { onGpus: false, backend: "gloo" as const };
-  if (onGpus) refuseTooMany(local, gpus, env);
+  if (onGpus) refuseTooMany(local, gpus, request.ranksPerGpu, env);
   const mayUseMpi = !onGpus && world > 1 && (backend === "auto" || backend === "mpi");
   const { mpi, across } = mayUseMpi ? mpiFor(request, local, env, backend === "mpi") : WITHOUT_MPI;
   const { cores, said } = shareCores(topology, local);
@@ -49,8 +49,22 @@ export async function launch(argv: string[]): Promise<number> {
   const first = request.nodeRank * local;
   const ranks = Array.from({ length: local }, (_, k) => first + k);
   const { nodeRank: node, nodes, master, maxRestarts } = request;
+  const shared = onGpus && request.ranksPerGpu > 1 ? sharedGpus(request, env) : null;
   return await supervise(
-    { ranks, world, node, nodes, master, called, program: thisProgram(), cores, mpi, across, env },
+    {
+      ranks,
+      world,
+      node,
+      nodes,
+      master,
+      called,
+      program: thisProgram(),
+      cores,
+      mpi,
+      across,
+      gpus: shared,
+      env,
+    },
     words,
     maxRestarts,
     say,
@@ -107,15 +121,23 @@ async function settingsOf([name, ...words]: string[], ranks: number, gpus: numbe
   return { onGpus, backend };
 }
 
-function refuseTooMany(local: number, gpus: number, env: Env): void {
-  if (local <= gpus || gpus === 0 || env.NCCL_MULTI_RANK_GPU_ENABLE === "1") return;
+function refuseTooMany(local: number, gpus: number, perGpu: number, env: Env): void {
+  if (local <= gpus * perGpu || gpus === 0 || env.NCCL_MULTI_RANK_GPU_ENABLE === "1") return;
+  const count = formatPlural(gpus, "GPU"), asked = perGpu > 1 ? ` --ranks-per-gpu ${perGpu}` : "";
   throw new UserError(
     "usage",
-    `-n ${local}, but this node shows ${
-      formatPlural(gpus, "GPU")
-    }: give -n ${gpus}, or --device cpu for ranks on its cores.`,
+    `-n ${local}${asked}, but this node shows ${count}: give -n ${gpus * perGpu}, --ranks-per-gpu ${
+      Math.ceil(local / gpus)
+    } for ranks that share a GPU, or --device cpu for ranks on its cores.`,
   );
 }
+
+/** Each rank sees its GPU alone. NCCL refuses two ranks on one GPU of a host, and takes each of these for a host of its own. */
+const sharedGpus = ({ nodes, ranksPerGpu }: LaunchOptions, env: Env) => (local: number): Env => ({
+  ...oneGpu(env, Math.floor(local / ranksPerGpu)),
+  NCCL_HOSTID: `${Deno.hostname()}-${local}`,
+  ...(nodes === 1 && !env.NCCL_SOCKET_IFNAME ? { NCCL_SOCKET_IFNAME: "lo" } : {}),
+});
 
 interface ByMpi {
   readonly mpi: MpiLauncher | null;

@@ -147,6 +147,12 @@ export function gpusHere(env: Env, machine = machineGpus()): number {
   return listed(visible).filter((id) => id && id !== "-1").length;
 }
 
+/** The variables that leave one GPU of those of this process, by its number among them. */
+export function oneGpu(env: Env, number: number): Record<string, string> {
+  const name = AMD_VARIABLES.find((name) => env[name]) ?? NVIDIA_VARIABLE;
+  return { [name]: listed(env[name] ?? "")[number] || String(number) };
+}
+
 /** One of these variables may show fewer than there are. */
 export const shownOf = (env: Env, gpus: number): number =>
   AMD_VARIABLES.some((name) => env[name] !== undefined) ? gpusHere(env) : gpus;

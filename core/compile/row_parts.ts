@@ -3,7 +3,7 @@
 import type { Builder } from "./builder.ts";
 import { type Node, POINTWISE, type Pointwise, type Ref } from "./graph.ts";
 
-/** What values of the parts, one for each, are together. */
+/** How the values of the parts, one for each, become one value. */
 type Joined =
   /** The same value for all parts. */
   | { readonly as: "same"; readonly ref: Ref }

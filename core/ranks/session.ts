@@ -118,9 +118,9 @@ export async function joinRanks(options: JoinOptions): Promise<Joined> {
   }
 }
 
-/** No other rank may use this device; launchers number devices differently. */
+/** No other rank may use this device, unless NCCL takes them for hosts of their own; launchers number devices differently. */
 function ownGpu(device: Device, setting: string, env: Record<string, string>): string | null {
-  if (env.NCCL_MULTI_RANK_GPU_ENABLE === "1" || setting === "cpu") return null;
+  if (env.NCCL_HOSTID || env.NCCL_MULTI_RANK_GPU_ENABLE === "1" || setting === "cpu") return null;
   if (device === "cpu") return boundGpu(env); // it can't be used, for a reason that comes later
   return cudaUuid(Number(device.slice("cuda:".length)));
 }

@@ -139,7 +139,7 @@ function whyNot(trainer: CapturedParts): string | null {
 /** Ranks capture the same steps: every step of a whole batch, none of what only some of them could. */
 function whyNotWithRanks({ config, ranks, plan, inspect }: CapturedParts): string | null {
   const { capture } = ranks!.team.collectives;
-  if (!config.distributed.capture) return "those of several ranks are with --set distributed.capture=true";
+  if (!config.distributed.capture) return "distributed.capture is off";
   if (!capture) return "only NCCL's collectives can be captured";
   if (config.training.sync_bn) return "--sync-bn gathers statistics in the middle of them";
   if (inspect !== null) return "histograms of gradients look into some of them";

@@ -1,8 +1,8 @@
 // A plan is judged before it is used: its gradients are compared with those of ordinary steps.
 import { noGrad } from "../../ffi/autograd.ts";
 import { add, borrowBytes, fill_, readBytes, tensor, zero_ } from "../../ffi/make.ts";
-import { clone, copy_, narrow } from "../../ffi/ops.ts";
-import { keep, scope } from "../../ffi/tensor.ts";
+import { asStrided, cat, clone, copy_, narrow } from "../../ffi/ops.ts";
+import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
 import { formatBytes, formatPlural } from "../base/format.ts";
 import { nameOfCall } from "../compile/call_rules.ts";
@@ -175,21 +175,12 @@ const SIGN = 0x80000000, SIZE = 0x7fffffff;
  * enough for V8 to bring in its slower compiler.
  */
 export function atOtherWeights<R>(arena: Arena, body: () => R): R {
-  const { flat } = arena, here = flat.device === "cpu";
-  const bytes = here ? borrowBytes(flat) : readBytes(flat);
-  const words = new Uint32Array(bytes.buffer, bytes.byteOffset, flat.numel);
-  const values = new Float32Array(bytes.buffer, bytes.byteOffset, flat.numel);
-  const send = () => {
-    if (!here) noGrad(() => scope(() => copy_(flat, tensor(values, null, { device: flat.device }))));
-  };
-  const places = hidingPlaces(arena, words), kept = places.map(({ from, to }) => words.slice(from, to));
-  for (const place of places) move(words, values, place);
-  send();
+  const { flat } = arena, places = hidingPlaces(arena);
+  const moveBack = flat.device === "cpu" ? moveHere(flat, places) : moveOnDevice(flat, places);
   try {
     return body();
   } finally {
-    places.forEach(({ from }, i) => words.set(kept[i], from));
-    send();
+    moveBack();
   }
 }
 
@@ -198,28 +189,73 @@ interface Place {
   readonly to: number;
 }
 
-function move(words: Uint32Array, values: Float32Array, { from, to }: Place): void {
-  for (let i = from; i < to; i++) {
-    if (values[i] === 0) raise(words, values, i);
-    else words[i] ^= pattern(i);
-  }
+function moveHere(flat: Tensor, places: readonly Place[]): () => void {
+  const words = wordsIn(borrowBytes(flat)), kept = places.map(({ from, to }) => words.slice(from, to));
+  for (const { from, to } of places) move(words.subarray(from, to), from);
+  return () => places.forEach(({ from }, i) => words.set(kept[i], from));
 }
 
-function raise(words: Uint32Array, values: Float32Array, i: number): void {
-  values[i] = (words[i] & SIGN ? -1 : 1) * MOVED * (pattern(i) / FRACTION);
+/** Only what is moved goes to the host and back. */
+function moveOnDevice(flat: Tensor, places: readonly Place[]): () => void {
+  if (places.length === 0) return () => {};
+  const pieces = places.map(({ from, to }) => ({ from, size: to - from }));
+  const write = (all: Tensor) => {
+    let at = 0;
+    for (const { from, size } of pieces) {
+      copy_(narrow(flat, 0, from, size), narrow(all, 0, at, size));
+      at += size;
+    }
+  };
+  const inScope = <R>(body: () => R): R => noGrad(() => scope(body));
+  const kept = inScope(() => keep(cat(pieces.map(({ from, size }) => narrow(flat, 0, from, size)))));
+  const words = wordsIn(readBytes(kept));
+  let at = 0;
+  for (const { from, size } of pieces) move(words.subarray(at, at += size), from);
+  inScope(() =>
+    write(
+      tensor(new Float32Array(words.buffer, words.byteOffset, words.length), null, { device: flat.device }),
+    )
+  );
+  return () => {
+    inScope(() => write(kept));
+    kept.free();
+  };
+}
+
+const wordsIn = (bytes: Uint8Array<ArrayBuffer>): Uint32Array<ArrayBuffer> =>
+  new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+
+/** The weights from number `first` on. */
+function move(words: Uint32Array<ArrayBuffer>, first: number): void {
+  const values = new Float32Array(words.buffer, words.byteOffset, words.length);
+  for (let i = 0; i < words.length; i++) {
+    const bits = pattern(first + i);
+    if (values[i] === 0) values[i] = (words[i] & SIGN ? -1 : 1) * MOVED * (bits / FRACTION);
+    else words[i] ^= bits;
+  }
 }
 
 /** So many weights of a large parameter are looked at. */
 const SAMPLES = 61, LARGE = 1 << 9;
 
 /** A large parameter of which all samples differ was drawn, or trained: it hides nothing, and moving it takes time. */
-function hidingPlaces({ starts, parameters }: Arena, words: Uint32Array): Place[] {
-  return starts.flatMap((from, i) => {
-    const { numel } = parameters[i], step = Math.floor(numel / SAMPLES);
-    const samples = new Set(Array.from({ length: SAMPLES }, (_, k) => words[from + k * step] & SIZE));
-    const drawn = numel >= LARGE && samples.size === SAMPLES && !samples.has(0);
-    return drawn ? [] : [{ from, to: from + numel }];
-  });
+function hidingPlaces({ flat, starts, parameters }: Arena): Place[] {
+  const large = starts.flatMap((from, i) => parameters[i].numel < LARGE ? [] : [{ from, i }]);
+  const words = large.length === 0
+    ? null
+    : wordsIn(noGrad(() =>
+      scope(() =>
+        readBytes(cat(large.map(({ from, i }) => {
+          const step = Math.floor(parameters[i].numel / SAMPLES);
+          return asStrided(flat, [SAMPLES], [step], flat.offset + from);
+        })))
+      )
+    ));
+  const drawn = new Set(large.flatMap(({ i }, at) => {
+    const samples = new Set(words!.subarray(at * SAMPLES, (at + 1) * SAMPLES).map((word) => word & SIZE));
+    return samples.size === SAMPLES && !samples.has(0) ? [i] : [];
+  }));
+  return starts.flatMap((from, i) => drawn.has(i) ? [] : [{ from, to: from + parameters[i].numel }]);
 }
 
 /** Bits that look as if they were drawn, never none. */

@@ -1,10 +1,10 @@
-// --compile on a CPU, and --compile=fast on a GPU: a micro-batch's forward and backward as one plan of code of our own.
+// --compile on a CPU, and on a GPU by default: a micro-batch's forward and backward as one plan of code of our own.
 // The first micro-batch of a shape runs as always while it is recorded; the plan that is made of it computes the same
 // micro-batch once more, and both do so at other weights. The plan is used from then on if the gradients agree.
 import { returnFreedMemory } from "../../ffi/libc.ts";
 import { add, constant, fill_, uninitialised, zero_ } from "../../ffi/make.ts";
 import { noGrad } from "../../ffi/autograd.ts";
-import { computesInTf32 } from "../../ffi/cuda.ts";
+import { computesInTf32, withoutKernelSearch } from "../../ffi/cuda.ts";
 import { withoutDropping } from "../../ffi/dropping.ts";
 import { bernoulli_, clone, copy_ } from "../../ffi/ops.ts";
 import { record, type Recording } from "../../ffi/trace.ts";
@@ -80,8 +80,9 @@ const OWN_SIGNS = 2;
 
 /** The way that these settings ask for on this device, or null. */
 export function compiledMode({ compile, deterministic }: Config["training"], onGpu: boolean): Mode | null {
-  if (onGpu) return compile === "fast" ? "fast" : null; // otherwise steps are captured as they are
-  if (compile === "auto" || compile === "off") return null;
+  if (compile === "off") return null;
+  if (onGpu) return compile === "exact" || deterministic === "world" ? null : "fast"; // else steps are captured as they are
+  if (compile === "auto") return null;
   return compile === "on" ? deterministic === "off" ? "fast" : "exact" : compile;
 }
 
@@ -261,7 +262,8 @@ export function openCompiledPass(
     { tells = false, moved = false } = {},
   ): { readonly hides: boolean } | null => {
     const wide = (signs: number | null): Gradients => {
-      compared(p, () => computeAgain(plain, { ...p, cast: null }, plans, null, recorded));
+      const inF32 = { ...p, cast: null };
+      withoutKernelSearch(() => compared(p, () => computeAgain(plain, inF32, plans, null, recorded)));
       if (signs !== null) return shortenedGradients(arena, signs);
       return gradientsIn(arena, keep(noGrad(() => clone(arena.gradient))));
     };

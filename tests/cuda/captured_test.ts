@@ -24,7 +24,7 @@ onStandin(
   () =>
     inTemp(async (cwd) => {
       Deno.writeTextFileSync(join(cwd, "reads.ts"), READS_BACK);
-      const flags = `${SHORT} --model ./reads.ts --train-samples 128 --device cuda`;
+      const flags = `${SHORT} --model ./reads.ts --train-samples 128 --device cuda --compile=exact`;
       const ends = await runAll(cwd, [
         { args: `${flags} --run-name captured`.split(" ") },
         { args: `${flags} --run-name plain --no-compile`.split(" ") },
@@ -47,7 +47,8 @@ onStandin(
   "a run that goes on has the bits of one that was never stopped, captured or not",
   () =>
     inTemp(async (cwd) => {
-      const flags = `${SHORT} ${MLP} --dropout 0.3 ` + "--train-samples 128 --epochs 1 --device cuda " +
+      const flags = `${SHORT} ${MLP} --dropout 0.3 ` +
+        "--train-samples 128 --epochs 1 --device cuda --compile=exact " +
         "--set training.scheduler.type=constant";
       const stopped = "--max-steps 5 --run-name stopped",
         on = "--resume checkpoints/stopped_latest.pt --run-name on";
@@ -77,7 +78,7 @@ onStandin(
       };
       const runs = Object.entries(cases).flatMap(([name, flags]) =>
         ["captured", "plain --no-compile"].map((way) => ({
-          args: `${SHORT} ${MLP} --device cuda ${flags} --run-name ${name}-${way}`.split(" "),
+          args: `${SHORT} ${MLP} --device cuda --compile=exact ${flags} --run-name ${name}-${way}`.split(" "),
           late: way === "captured",
         }))
       );
@@ -94,7 +95,7 @@ onStandin(
 );
 
 const WIDE =
-  `${SHORT} ${CONVNET} --batch-size 64 --train-samples 640 --val-samples 16 --epochs 1 --device cuda`;
+  `${SHORT} ${CONVNET} --batch-size 64 --train-samples 640 --val-samples 16 --epochs 1 --device cuda --compile=exact`;
 
 onStandin(
   "graphs of several kinds of steps share their memory",

@@ -38,7 +38,7 @@ const CASES: Readonly<Record<string, Case>> = {
     apart: 5e-3,
   },
 };
-const WAYS = { fused: "--compile=fast", captured: "--compile" };
+const WAYS = { fused: "--compile=fast", captured: "--compile=exact" };
 
 const runOf = (name: string, way: string) => `${name}-${way}`.replaceAll(" ", "-");
 
@@ -246,7 +246,10 @@ onStandin(
       const kept = () => [...Deno.readDirSync(join(cache, "kernels"))].map(({ name }) => name).sort();
       assert((await run("first")).includes("Steps are compiled: "));
       const before = kept();
-      assertEquals(before.map((name) => /^[0-9a-f]{64}\.cubin$/.test(name)), [true, true]);
+      assert(
+        before.length >= 2 && before.every((name) => /^[0-9a-f]{64}\.cubin$/.test(name)),
+        String(before),
+      );
       // The cache alone: this g++ can't be started.
       const again = await run("again", { PATH: "/nowhere" });
       assert(again.includes("Steps are compiled: "), again);

@@ -14,7 +14,7 @@ const MODELS = {
   resnet18: "--batch-size 4",
 };
 const PRECISIONS = { fp32: "off", bf16: "bf16", fp16: "fp16" };
-const WAYS = { captured: "--compile", "op by op": "--no-compile" };
+const WAYS = { captured: "--compile=exact", "op by op": "--no-compile" };
 /** Steps of a short run and of a long one: what both do besides steps cancels out. */
 const SHORT = 5, LONG = 9;
 

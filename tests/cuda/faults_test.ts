@@ -77,7 +77,7 @@ onStandin(
   "a capture that fails half-way leaves a run that goes on op by op and says why; a GPU that fails in it ends the run",
   () =>
     inTemp(async (cwd) => {
-      const captured = RUN.replace(" --no-compile", "");
+      const captured = RUN.replace("--no-compile", "--compile=exact");
       const fails = CAPTURING.flatMap((call) =>
         [OUT_OF_MEMORY, LAUNCH_FAILED].map((code) => `${call}:${code}`)
       );
@@ -114,7 +114,7 @@ onStandin(
     inTemp(async (cwd) => {
       const args =
         `${SHORT} ${CONVNET} --batch-size 64 --train-samples 320 --val-samples 128 --eval-batch-size 128 ` +
-        "--epochs 1 --device cuda --run-name tight";
+        "--epochs 1 --device cuda --compile=exact --run-name tight";
       const more = { CUDA_STANDIN_MEMORY_MIB: "64" };
       const [end] = await runAll(cwd, [{ args: args.split(" ") }], { more });
       assertEquals([end.code, end.error, ...violations(end)], [EXIT.done, null]);

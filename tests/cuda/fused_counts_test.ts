@@ -15,7 +15,7 @@ const MODELS: Readonly<Record<string, readonly string[]>> = {
   "unet --batch-size 4": ["off"],
   "vit --batch-size 4": ["bf16"],
 };
-const WAYS = { fused: "--compile=fast", captured: "--compile" };
+const WAYS = { fused: "--compile=fast", captured: "--compile=exact" };
 /** Three steps come before the first graph. */
 const STEPS = 4;
 

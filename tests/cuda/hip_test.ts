@@ -103,13 +103,14 @@ onStandin(
     inTemp(async (cwd) => {
       for (const kind of ["cuda", "hip"] as const) {
         const runs = Object.entries(CASES).map(([name, flags]) => ({
-          args: `${SHORT} ${flags} --device cuda --run-name ${kind}-${name}`.split(" "),
+          args: `${SHORT} ${flags} --device cuda --compile=exact --run-name ${kind}-${name}`.split(" "),
         }));
         for (const end of await runAll(cwd, runs, { kind })) {
           assertEquals([end.code, end.error, ...violations(end)], [EXIT.done, null]);
         }
         const env = standinEnv(await standin(kind), { lateMs: 2, more: { CUDA_STANDIN_DEVICES: "2" } });
-        const two = `launch -n 2 -- ${SHORT} ${MLP} --device cuda --run-name ${kind}-two`.split(" ");
+        const two = `launch -n 2 -- ${SHORT} ${MLP} --device cuda --compile=exact --run-name ${kind}-two`
+          .split(" ");
         await succeed(two, { cwd, env });
       }
       for (const name of [...Object.keys(CASES), "two"]) {

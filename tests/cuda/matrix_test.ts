@@ -33,7 +33,7 @@ async function prepare(cwd: string): Promise<void> {
 /** libtorch knows no GPU if the CPU is used first. */
 const WAYS = {
   now: "--device cuda --no-compile",
-  late: "--device cuda",
+  late: "--device cuda --compile=exact",
   cpu: "--device cpu",
 } as const;
 type Way = keyof typeof WAYS;

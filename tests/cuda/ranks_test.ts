@@ -9,6 +9,7 @@ const TICK_MS = 2; // a rank's queue goes on by itself: another rank waits for i
 
 /** `batch`: of both ranks together. */
 const CASES: readonly (Case & { readonly batch: number })[] = [
+  { name: "steps as they come, compiled and captured", flags: `${MLP} --train-samples 192`, batch: 32 },
   {
     name: "ranks with unlike numbers of samples",
     flags: `${MLP} --train-samples 45 --val-samples 21 --eval-batch-size 5`,
@@ -86,7 +87,7 @@ onStandin(
     inTemp(async (cwd) => {
       const flags =
         `${GPT} --dropout 0.1 --zero 1 --amp fp16 --set training.loss_scale_init=1024 --epochs 1 ` +
-        "--train-samples 224 --set distributed.capture=true --device cuda";
+        "--train-samples 224 --compile=exact --device cuda";
       const env = standinEnv(await standin(), { lateMs: TICK_MS, more: { CUDA_STANDIN_DEVICES: "2" } });
       const [captured] = await Promise.all([
         train(cwd, "captured", flags, env),
@@ -97,5 +98,32 @@ onStandin(
       const [a, b] = ["captured", "plain"].map((name) => numbers(cwd, name, fields));
       assert(a.length > 20, String(a));
       assertEquals(a, b);
+    }),
+);
+
+onStandin(
+  "two ranks that share a GPU train to the losses of one process, and a node's GPUs have room for no more",
+  () =>
+    inTemp(async (cwd) => {
+      const env = standinEnv(await standin(), { lateMs: TICK_MS, more: { CUDA_VISIBLE_DEVICES: "0" } });
+      const flags = `${SHORT} ${MLP} --train-samples 192 --device cuda --run-name`;
+      const ranks = (words: string) => run(`launch ${words} shared`.split(" "), { cwd, env, timeout: 120 });
+      const [shared] = await Promise.all([
+        ranks(`--ranks-per-gpu 2 -- --batch-size 16 ${flags}`),
+        runAll(cwd, [{
+          args: `${SHORT} ${MLP} --train-samples 192 --batch-size 32 --run-name whole`.split(" "),
+        }]),
+      ]);
+      assertEquals(shared.code, 0, shared.stdout + shared.stderr);
+      assertMatch(shared.stdout, /Starting distributed training on 2 GPUs/);
+      const [own, theirs] = ["shared", "whole"].map((name) => numbers(cwd, name, ["loss", "val_loss"]));
+      assertEquals(own.length, theirs.length);
+      own.forEach((loss, i) => assert(Math.abs(loss - theirs[i]) < 2e-5 * theirs[i], `${own} and ${theirs}`));
+      const refused = await ranks(`-n 3 --ranks-per-gpu 2 -- ${flags}`);
+      assertEquals(refused.code, 2);
+      assertMatch(
+        refused.stderr,
+        /-n 3 --ranks-per-gpu 2, but this node shows 1 GPU: give -n 2, --ranks-per-gpu 3/,
+      );
     }),
 );

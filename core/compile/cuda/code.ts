@@ -44,12 +44,8 @@ export function openCuda(
   device: Device,
 ): CudaMaker | NoKernels {
   const groups = parts.filter((part): part is GroupKernel => part.kernel === "group");
-  const { text, functions, launches, scratch } = printCuda(groups, aligned);
-  const kernels = loadKernels(
-    { cuda: text, ptx: () => orNoKernels(() => ptxOf(text)) },
-    functions,
-    slots + 1,
-  );
+  const { text, prelude, functions, launches, scratch } = printCuda(groups, aligned);
+  const kernels = loadKernels({ prelude, functions, ptx: () => orNoKernels(() => ptxOf(text)) }, slots + 1);
   if ("refused" in kernels) return kernels;
   const room = keep(uninitialised([Math.max(1, scratch)], { device }));
   kernels.setSlot(slots, room);

@@ -17,12 +17,20 @@ export interface Launch {
 }
 
 export interface CudaText {
+  /** All of it. */
   readonly text: string;
-  readonly functions: readonly string[];
+  /** It stands before each function. */
+  readonly prelude: string;
+  readonly functions: readonly CudaFunction[];
   /** Each kernel has its own list; they stand in the kernels' order. */
   readonly launches: readonly (readonly Launch[])[];
   /** f32 elements. */
   readonly scratch: number;
+}
+
+export interface CudaFunction {
+  readonly name: string;
+  readonly text: string;
 }
 
 /** A function before it has a name. */
@@ -37,7 +45,7 @@ interface Unnamed {
 /** `aligned` says whether a slot's memory begins at a multiple of 16 bytes. */
 export function printCuda(kernels: readonly GroupKernel[], aligned: (slot: number) => boolean): CudaText {
   const names = new Map<string, string>();
-  const texts: string[] = [];
+  const functions: CudaFunction[] = [];
   let scratch = 0;
   const named = (kind: string, { parameters, body, threads, together = 1 }: Unnamed): string => {
     const key = `${parameters}\n${body}`;
@@ -46,7 +54,7 @@ export function printCuda(kernels: readonly GroupKernel[], aligned: (slot: numbe
       names.set(key, name = `${kind}${names.size}`);
       const bounds = `__launch_bounds__(${threads}, ${together})`;
       const head = `extern "C" __global__ void ${bounds} ${name}(${parameters})`;
-      texts.push(`${head} {\n${body}}\n`);
+      functions.push({ name, text: `${head} {\n${body}}\n` });
     }
     return name;
   };
@@ -65,5 +73,6 @@ export function printCuda(kernels: readonly GroupKernel[], aligned: (slot: numbe
       ...{ blocks: finish.blocks, threads: finish.threads, arguments: finish.arguments, scratch: true },
     }];
   });
-  return { text: [PRELUDE, ...texts].join("\n"), functions: [...names.values()], launches, scratch };
+  const text = [PRELUDE, ...functions.map(({ text }) => text)].join("\n");
+  return { text, prelude: PRELUDE, functions, launches, scratch };
 }

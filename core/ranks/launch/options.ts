@@ -9,13 +9,23 @@ export interface LaunchOptions {
   readonly nodeRank: number;
   readonly master: { readonly host: string; readonly port: number } | null;
   readonly maxRestarts: number;
+  /** So many ranks compute on each GPU. */
+  readonly ranksPerGpu: number;
   readonly words: readonly string[];
 }
 
 export const LAUNCH_USAGE =
   "hpctrain launch [-n N] [--nodes M --node-rank K --rendezvous HOST:PORT --max-restarts R] -- [FLAGS]";
 
-type Name = "ranks" | "nodes" | "node-rank" | "rendezvous" | "master-addr" | "master-port" | "max-restarts";
+type Name =
+  | "ranks"
+  | "nodes"
+  | "node-rank"
+  | "rendezvous"
+  | "master-addr"
+  | "master-port"
+  | "max-restarts"
+  | "ranks-per-gpu";
 
 const SPELLINGS: Readonly<Record<string, Name | "nothing" | "bare">> = {
   n: "ranks",
@@ -29,6 +39,7 @@ const SPELLINGS: Readonly<Record<string, Name | "nothing" | "bare">> = {
   "master-addr": "master-addr",
   "master-port": "master-port",
   "max-restarts": "max-restarts",
+  "ranks-per-gpu": "ranks-per-gpu",
   // torchrun's flags without a meaning here: one job is one supervisor a node, and one node needs no meeting
   // place.
   "rdzv-id": "nothing",
@@ -37,7 +48,7 @@ const SPELLINGS: Readonly<Record<string, Name | "nothing" | "bare">> = {
   standalone: "bare",
 };
 
-const KNOWN = ["nproc-per-node", "nodes", "node-rank", "rendezvous", "max-restarts"];
+const KNOWN = ["nproc-per-node", "nodes", "node-rank", "rendezvous", "max-restarts", "ranks-per-gpu"];
 
 const PORT = 29500; // torchrun's
 
@@ -57,6 +68,7 @@ export function readLaunchOptions(argv: readonly string[], env: Env): LaunchOpti
     nodeRank,
     master: masterOf(given, nodes, env),
     maxRestarts: whole("--max-restarts", given["max-restarts"] ?? "0", 0),
+    ranksPerGpu: whole("--ranks-per-gpu", given["ranks-per-gpu"] ?? "1", 1),
     words,
   };
 }

@@ -22,6 +22,8 @@ export interface LaunchJob {
   readonly mpi: MpiLauncher | null;
   /** Set where ranks on several nodes talk by MPI: we are its launcher then. */
   readonly across?: NodePorts | null;
+  /** Set where ranks share GPUs: those of each rank, by its number on this node. */
+  readonly gpus?: ((local: number) => Env) | null;
   readonly env: Env;
 }
 
@@ -104,7 +106,7 @@ function pmiOf({ secret }: NodePorts, { ranks, world, node, nodes, master }: Lau
 
 /** With `pmi` the port of the master is the supervisors', and ranks take one that follows from the secret. */
 function directly(
-  { ranks, world, node, nodes, master, across, env }: LaunchJob,
+  { ranks, world, node, nodes, master, across, gpus, env }: LaunchJob,
   [shell, ...words]: readonly string[],
   pmi: Pmi | null,
 ) {
@@ -120,6 +122,7 @@ function directly(
       ...(master ? { MASTER_ADDR: master.host } : {}),
       ...(master && !pmi ? { MASTER_PORT: String(master.port) } : {}),
       ...(pmi && across ? { ...pmi.env(rank), HPCTRAIN_MPI: across.library.path } : {}),
+      ...gpus?.(local),
     })
   );
 }

@@ -150,8 +150,8 @@ export const distributed = {
     empty: "as the allocation has",
     help: "GPUs the run takes on each machine",
   }),
-  capture: bool(false, {
-    help: "on GPUs, with --compile: capture steps of several ranks too, NCCL's collectives included",
+  capture: bool(true, {
+    help: "on GPUs: capture steps of several ranks too, NCCL's collectives included",
   }),
   bucket_mb: int(0, {
     min: 0,

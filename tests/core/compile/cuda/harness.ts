@@ -86,10 +86,10 @@ export function runOnHost(runs: readonly HostRun[], language: Language): (run: H
   const texts = runs.map((run) => printCuda(run.kernels, begins(run)));
   const renamed = texts.map(({ text, functions }, i) => {
     const own = text.slice(text.indexOf('extern "C"'));
-    return functions.reduce((all, name) => all.replace(` ${name}(`, ` ${name}_run${i}(`), own);
+    return functions.reduce((all, { name }) => all.replace(` ${name}(`, ` ${name}_run${i}(`), own);
   });
   const [{ text }] = texts, prelude = text.slice(0, text.indexOf('extern "C"'));
-  const names = texts.flatMap(({ functions }, i) => functions.map((name) => `${name}_run${i}`));
+  const names = texts.flatMap(({ functions }, i) => functions.map(({ name }) => `${name}_run${i}`));
   const functions = compiled([prelude, ...renamed].join("\n"), names, language);
   return (run) => {
     const at = runs.indexOf(run), { launches, scratch } = texts[at], { slots, atEnd } = run;

@@ -282,7 +282,7 @@ Deno.test("equal groups of other memory are one function", () => {
   });
   const group = normalised(64, 256);
   const { functions, launches } = printCuda([group, moved(group, 4096)], () => true);
-  assertEquals(functions, ["group0", "finish1"]);
+  assertEquals(functions.map(({ name }) => name), ["group0", "finish1"]);
   assertEquals(launches.flat().map((one) => [one.function, one.arguments[0].offset]), [
     ["group0", 0],
     ["finish1", 0],
@@ -309,10 +309,11 @@ const DROPPED: GroupKernel = {
 };
 
 const nvrtc = nvrtcOfPeer(), ptxas = ptxasOfPeer();
-const texts = (): string => {
+const printed = () => {
   const random = [0, 1].map((seed) => groupRuns(seed, seed === 0).full.kernel);
-  return printCuda([normalised(900, 5), normalised(40, 2100), DROPPED, ...random], () => true).text;
+  return printCuda([normalised(900, 5), normalised(40, 2100), DROPPED, ...random], () => true);
 };
+const texts = (): string => printed().text;
 
 Deno.test({
   name: `NVRTC compiles the text for every kind of GPU that libtorch has kernels for${
@@ -321,12 +322,21 @@ Deno.test({
   ignore: nvrtc === null,
   sanitizeResources: false, // the library stays open
   fn() {
-    const { compile } = openNvrtc(BACKENDS.cuda, nvrtc!)!, text = texts();
+    const { compile } = openNvrtc(BACKENDS.cuda, nvrtc!)!, { text, prelude, functions } = printed();
     for (const architecture of ["sm_80", "sm_90"]) {
-      const code = compile(text, architecture);
+      const [code] = compile([text], architecture);
       assertEquals(new TextDecoder().decode(code.subarray(1, 4)), "ELF");
     }
-    assertThrows(() => compile("extern void broken(", "sm_80"), Error, "expected");
+    // Several threads at once give each text its own code.
+    const apart = functions.map(({ text }) => `${prelude}\n${text}`);
+    const codes = compile(apart, "sm_90").map((code) => new TextDecoder("latin1").decode(code));
+    assertEquals(codes.length, functions.length);
+    codes.forEach((code, i) => {
+      for (const { name } of functions) {
+        assertEquals(code.includes(`.text.${name}\0`), name === functions[i].name);
+      }
+    });
+    assertThrows(() => compile([text, "extern void broken(", text], "sm_80"), Error, "expected");
   },
 });
 

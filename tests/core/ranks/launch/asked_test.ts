@@ -3,7 +3,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { readLaunchOptions } from "../../../../core/ranks/launch/options.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 
-const PLAIN = { nodes: 1, nodeRank: 0, master: null, maxRestarts: 0 };
+const PLAIN = { nodes: 1, nodeRank: 0, master: null, maxRestarts: 0, ranksPerGpu: 1 };
 
 Deno.test("launch's own flags end at -- or at the first word that is none of them", () => {
   const train = ["--model", "mlp", "-n", "9"];
@@ -32,6 +32,7 @@ Deno.test("torchrun's spellings mean the same, with dashes or underscores", () =
     nodeRank: 1,
     master,
     maxRestarts: 3,
+    ranksPerGpu: 1,
     words: ["--lr=1"],
   } as const;
   const rest = ["--rdzv_backend=c10d", "--rdzv-endpoint=node1:29400", "--max_restarts", "3", "--lr=1"];
