@@ -87,10 +87,9 @@ export async function inspect(argv: string[]): Promise<number> {
   const description = describeCheckpoint(file);
   const { lineage, lines } = lineageBeside(description);
   if (options.json) {
-    console.log(JSON.stringify({ ...description, verified: options.verify, lineage }, null, 2));
-  } else {console.log(
-      [...render(description), ...lines, ...(options.verify ? [verdict(file)] : [])].join("\n"),
-    );}
+    const { hasSums } = file;
+    console.log(JSON.stringify({ ...description, hasSums, verified: options.verify, lineage }, null, 2));
+  } else console.log([...render(description), ...lines, verdict(file, options.verify)].join("\n"));
   return 0;
 }
 
@@ -190,10 +189,13 @@ function short(value: Json): string {
   return text.length > 200 ? `${text.slice(0, 200)}... (${text.length} characters)` : text;
 }
 
-function verdict({ hasSums }: CheckpointFile): string {
-  return hasSums
+function verdict({ hasSums }: CheckpointFile, verified: boolean): string {
+  if (!hasSums) {
+    return "verified: sizes and offsets fit (safetensors files that hpctrain did not write have no checksums)";
+  }
+  return verified
     ? "verified: every checksum is right"
-    : "verified: sizes and offsets fit (safetensors files that hpctrain did not write have no checksums)";
+    : "checksums: those of the tensors were not compared (--verify compares them)";
 }
 
 // `hpctrain inspect` of a run's folder: its attempts, as lineage.json tells them.

@@ -35,11 +35,18 @@ export interface ZipReader {
   readonly entries: ReadonlyMap<string, ZipEntry>;
   /** Only reading the whole entry compares the checksum. */
   read(entry: ZipEntry, offset?: number, length?: number): Uint8Array<ArrayBuffer>;
+  /** Nothing of it is handed on before all of the entry was compared with its checksum, at the first read. */
+  content(entry: ZipEntry): ZipContent;
   /** It reads the beginning without unpacking the rest or comparing a checksum. */
   peek(entry: ZipEntry, length: number): Uint8Array<ArrayBuffer>;
   startOf(entry: ZipEntry): number;
   /** It compares the checksum in small pieces, and the SHA-256 where one is given. */
   verify(entry: ZipEntry, sha256?: string): void;
+}
+
+interface ZipContent {
+  readonly byteLength: number;
+  read(offset: number, length: number): Uint8Array<ArrayBuffer>;
 }
 
 // Deflate reaches 1032:1, weights about 1.1:1. An entry above this ratio is a bomb or not worth the risk.
@@ -53,8 +60,14 @@ export function isZip(file: FileBytes): boolean {
   return file.size >= 4 && viewOf(file.read(0, 4)).getUint32(0, true) === LOCAL.signature;
 }
 
-/** Programs that write an entry again leave the old one; with `again` the last one counts. */
-export function openZip(file: FileBytes, again = false): ZipReader {
+interface ZipOptions {
+  /** Programs that write an entry again leave the old one, and the last one counts. */
+  readonly again?: boolean;
+  /** Says what an entry with a wrong checksum is for the user; "" where its name is all there is to say. */
+  readonly meaning?: (entry: ZipEntry) => string;
+}
+
+export function openZip(file: FileBytes, { again = false, meaning = () => "" }: ZipOptions = {}): ZipReader {
   const entries = readDirectory(file, again);
   // The start takes a read of the entry's own header, so it is found on first use.
   const starts = new Map<ZipEntry, number>();
@@ -76,17 +89,29 @@ export function openZip(file: FileBytes, again = false): ZipReader {
     }
     throw damaged(file.path, `the compressed entry ${show(entry.name)} is corrupt`);
   };
-  const wrong = (entry: ZipEntry, what: string) =>
-    damaged(
+  const wrong = (entry: ZipEntry, what: string) => {
+    const said = meaning(entry), where = show(entry.name) + (said === "" ? "" : ` (${said})`);
+    return damaged(
       file.path,
-      `the ${what} of ${show(entry.name)} is wrong: the file was damaged after it was written`,
+      `the ${what} of ${where} is wrong: the file was damaged after it was written`,
     );
+  };
   const checksum = (entry: ZipEntry, crc: number) => {
     if (crc !== entry.crc) throw wrong(entry, "checksum");
   };
-  return {
+  const zip: ZipReader = {
     entries,
     startOf,
+    content(entry) {
+      let right = entry.method !== STORED; // A compressed entry is unpacked and compared as a whole.
+      const read = (offset: number, length: number) => {
+        if (!right && length < entry.size) zip.verify(entry);
+        const bytes = zip.read(entry, offset, length);
+        right = true;
+        return bytes;
+      };
+      return { byteLength: entry.size, read };
+    },
     read(entry, offset = 0, length = entry.size - offset) {
       if (entry.method === STORED && length < entry.size) return file.read(startOf(entry) + offset, length);
       const whole = entry.method === STORED ? file.read(startOf(entry), entry.size) : inflate(entry);
@@ -129,6 +154,7 @@ export function openZip(file: FileBytes, again = false): ZipReader {
       digest();
     },
   };
+  return zip;
 }
 
 function readDirectory(file: FileBytes, again: boolean): Map<string, ZipEntry> {

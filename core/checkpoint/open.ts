@@ -1,9 +1,10 @@
 // Opens a checkpoint of any format by its first bytes, and describes it as plain data.
-import { damaged, FileBytes } from "../base/file_bytes.ts";
+import { FileBytes } from "../base/file_bytes.ts";
+import { findTensors } from "./named_tensors.ts";
 import { readPt } from "./pt.ts";
 import { isSafetensors, readSafetensors, SUMS_KEY, TREE_KEY, unflatten } from "./safetensors.ts";
 import { indexOf, readSharded } from "./sharded_reader.ts";
-import { type Key, OrderedDict, type Storage, TensorData, TorchName, Tuple, type Value } from "./value.ts";
+import { OrderedDict, type Storage, TensorData, TorchName, Tuple, type Value } from "./value.ts";
 import { isZip } from "../base/zip.ts";
 
 /** A checkpoint that is open for reading. */
@@ -12,7 +13,7 @@ export interface CheckpointFile {
   readonly path: string;
   /** The kind of its file or files. */
   readonly format: "pt" | "safetensors" | "sharded";
-  /** The whole tree; tensors are read on demand. */
+  /** The whole tree; tensors are read on demand, and compared with their checksums then. */
   readonly root: Value;
   /** Text that a safetensors file carries beside its tensors. */
   readonly metadata: Readonly<Record<string, string>>;
@@ -20,7 +21,7 @@ export interface CheckpointFile {
   readonly fileBytes: number;
   /** Safetensors files that are not ours have none, and their sizes were compared on opening. */
   readonly hasSums: boolean;
-  /** Compares all checksums that there are. */
+  /** Compares all checksums that there are, at once. */
   verify(): void;
   /** Closes its files: tensors can't be read from here on. */
   close(): void;
@@ -56,14 +57,7 @@ function openSafetensors(path: string, fileBytes: number): CheckpointFile {
   try {
     const { [TREE_KEY]: tree, [SUMS_KEY]: sums, ...metadata } = file.metadata;
     const root = tree === undefined ? new OrderedDict(file.tensors) : unflatten(tree, file.tensors, path);
-    const hasSums = sums !== undefined;
-    const verify = () => {
-      if (tree !== undefined && !hasSums) {
-        throw damaged(path, "its checksums are gone: it was damaged after it was written");
-      }
-      file.verify();
-    };
-    return { ...file, format: "safetensors", root, metadata, fileBytes, hasSums, verify };
+    return { ...file, format: "safetensors", root, metadata, fileBytes, hasSums: sums !== undefined };
   } catch (error) {
     file.close();
     throw error;
@@ -120,28 +114,6 @@ export function describeCheckpoint(file: CheckpointFile): Description {
       bytes: [...storages].reduce((sum, { byteLength }) => sum + byteLength, 0),
     },
   };
-}
-
-/** A container that is met twice is walked once. */
-function findTensors(root: Value, path: string): { name: string; tensor: TensorData }[] {
-  const found: { name: string; tensor: TensorData }[] = [];
-  const seen = new Set<Value>();
-  const walk = (value: Value, name: string, depth: number) => {
-    if (value instanceof TensorData) found.push({ name, tensor: value });
-    const children = childrenOf(value);
-    if (!children || seen.has(value)) return;
-    if (depth > MAX_DEPTH) throw damaged(path, `nests its values more than ${MAX_DEPTH} deep`);
-    seen.add(value);
-    for (const [key, child] of children) walk(child, name === "" ? String(key) : `${name}.${key}`, depth + 1);
-  };
-  walk(root, "", 0);
-  return found;
-}
-
-function childrenOf(value: Value): Iterable<[Key, Value]> | undefined {
-  if (value instanceof Map) return value;
-  if (value instanceof Tuple) return value.items.entries();
-  return Array.isArray(value) ? value.entries() : undefined;
 }
 
 /**

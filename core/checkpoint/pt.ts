@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { writeAtomically } from "../base/atomic.ts";
 import { damaged, FileBytes } from "../base/file_bytes.ts";
 import { LEAST_MEMORY, memoryFor } from "./memory_cost.ts";
+import { findTensors } from "./named_tensors.ts";
 import { readPickle } from "./pickle_reader.ts";
 import { writePickle } from "./pickle_writer.ts";
 import {
@@ -15,14 +16,14 @@ import {
   type Value,
   type WriteOptions,
 } from "./value.ts";
-import { isZip, openZip, type ZipReader } from "../base/zip.ts";
+import { isZip, openZip, type ZipEntry, type ZipReader } from "../base/zip.ts";
 import { WrittenFile, zipWriterTo } from "./zip_writer.ts";
 
 /** A .pt file that is open for reading. */
 export interface PtFile {
   /** As it was opened. */
   readonly path: string;
-  /** Tensors in it are read on demand, so the file must stay open until then. */
+  /** Tensors in it are read on demand and compared with their checksums, so the file must stay open until then. */
   readonly root: Value;
   /** Compares every checksum in the file; a UserError names the first that is wrong. */
   verify(): void;
@@ -41,8 +42,11 @@ export function readPt(path: string): PtFile {
   const file = new FileBytes(path);
   try {
     refuseOtherFormats(file);
-    const zip = openZip(file);
-    const root = readRoot(file, zip);
+    const storages = new Map<ZipEntry, Storage>();
+    let root: Value = null;
+    const meaning = (entry: ZipEntry) => tensorIn(root, storages.get(entry), path);
+    const zip = openZip(file, { meaning });
+    root = readRoot(file, zip, storages);
     const close = () => file.close();
     const verify = () => {
       const sums = manifestIn(zip);
@@ -155,7 +159,13 @@ function refuseOtherFormats(file: FileBytes): void {
   );
 }
 
-function readRoot(file: FileBytes, zip: ZipReader): Value {
+/** Names the first tensor in the storage. */
+function tensorIn(root: Value, storage: Storage | undefined, path: string): string {
+  return findTensors(root, path).find(({ tensor }) => tensor.storage === storage)?.name ?? "";
+}
+
+/** `known` gets the storages that tensors view. */
+function readRoot(file: FileBytes, zip: ZipReader, known: Map<ZipEntry, Storage>): Value {
   const pickles = [...zip.entries.values()].filter(({ name }) => /^([^/]+\/)?data\.pkl$/.test(name));
   if (pickles.length !== 1) {
     throw damaged(
@@ -188,7 +198,10 @@ function readRoot(file: FileBytes, zip: ZipReader): Value {
   const memory = memoryFor(file.size, zip.entries.size);
   const storageOf = (key: string): Storage | undefined => {
     const entry = zip.entries.get(`${prefix}data/${key}`);
-    return entry && { byteLength: entry.size, read: (offset, length) => zip.read(entry, offset, length) };
+    if (!entry) return undefined;
+    const content = zip.content(entry);
+    known.set(entry, content);
+    return content;
   };
   return readPickle(zip.read(pickle), { refuse, storage: storages(storageOf, refuse), memory }).value;
 }

@@ -1,10 +1,11 @@
-// Reads safetensors files, verifies our checksums, and packs a whole checkpoint's tree into their metadata.
+// Reads safetensors files, compares our checksums wherever a tensor is read, and packs a whole checkpoint's tree into their metadata.
 import {
   type DType,
   DTYPE_BYTES,
   field,
   type Key,
   OrderedDict,
+  type Storage,
   TensorData,
   Tuple,
   type Value,
@@ -49,10 +50,10 @@ export const NO_SUM = "0".repeat(64);
 
 export const sumOf = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
-function sumOfTensor({ storage, byteLength }: TensorData): string {
+function sumOfAll({ byteLength, read }: Storage): string {
   const hash = createHash("sha256");
   for (let at = 0; at < byteLength; at += CHUNK_BYTES) {
-    hash.update(storage.read(at, Math.min(CHUNK_BYTES, byteLength - at)));
+    hash.update(read(at, Math.min(CHUNK_BYTES, byteLength - at)));
   }
   return hash.digest("hex");
 }
@@ -60,25 +61,30 @@ function sumOfTensor({ storage, byteLength }: TensorData): string {
 export const sumWithout = (text: string, sum: string): string =>
   sumOf(new TextEncoder().encode(text.replace(sum, NO_SUM)));
 
-export function headerSum(path: string, metadata: Readonly<Record<string, string>>): string | undefined {
-  return readSums(path, metadata)?.header;
+const wrongSum = (path: string, what: string) =>
+  damaged(path, `the SHA-256 of ${what} is wrong: the file was damaged after it was written`);
+
+interface Checked extends Storage {
+  /** Compares the checksum with what the disk has now. */
+  verify(): void;
 }
 
-function verifySums(
-  file: FileBytes,
-  dataAt: number,
-  metadata: Readonly<Record<string, string>>,
-  tensors: ReadonlyMap<string, TensorData>,
-): void {
-  const sums = readSums(file.path, metadata);
-  if (sums === undefined) return;
-  const wrong = (what: string) =>
-    damaged(file.path, `the SHA-256 of ${what} is wrong: the file was damaged after it was written`);
-  const header = new TextDecoder().decode(file.read(8, dataAt - 8));
-  if (sumWithout(header, sums.header) !== sums.header) throw wrong("its header");
-  for (const [name, tensor] of tensors) {
-    if (sumOfTensor(tensor) !== sums.tensors[name]) throw wrong(JSON.stringify(name.slice(0, 100)));
-  }
+/** Nothing is handed on before all of the tensor was compared with its checksum, at the first read. */
+function checkedStorage(path: string, name: string, storage: Storage, sum: unknown): Checked {
+  const { byteLength } = storage;
+  let right = byteLength === 0;
+  const compare = (found: string) => {
+    if (found !== sum) throw wrongSum(path, JSON.stringify(name.slice(0, 100)));
+    right = true;
+  };
+  const verify = () => compare(sumOfAll(storage));
+  const read = (offset: number, length: number) => {
+    if (!right && length < byteLength) verify();
+    const bytes = storage.read(offset, length);
+    if (!right) compare(sumOf(bytes));
+    return bytes;
+  };
+  return { byteLength, read, verify };
 }
 
 interface Sums {
@@ -86,9 +92,30 @@ interface Sums {
   tensors: Record<string, unknown>;
 }
 
-function readSums(path: string, metadata: Readonly<Record<string, string>>): Sums | undefined {
+/** The header's own sum is compared here, so that its names, shapes and values can be believed. */
+function readSums(
+  file: FileBytes,
+  header: string,
+  metadata: Readonly<Record<string, string>>,
+): Sums | undefined {
+  if (metadata[SUMS_KEY] === undefined) {
+    if (metadata[TREE_KEY] === undefined && !Object.values(metadata).some(isSums)) return undefined;
+    throw damaged(file.path, "its checksums are gone: it was damaged after it was written");
+  }
+  const sums = parseSums(file.path, metadata[SUMS_KEY]);
+  if (sumWithout(header, sums.header) !== sums.header) throw wrongSum(file.path, "its header");
+  return sums;
+}
+
+/** A damaged key must not hide the sums. */
+const isSums = (text: string): boolean => /^\{"header":"[0-9a-f]{64}","tensors":\{/.test(text);
+
+export function headerSum(path: string, metadata: Readonly<Record<string, string>>): string | undefined {
   const text = metadata[SUMS_KEY];
-  if (text === undefined) return undefined;
+  return text === undefined ? undefined : parseSums(path, text).header;
+}
+
+function parseSums(path: string, text: string): Sums {
   try {
     const { header, tensors } = JSON.parse(text);
     if (typeof header === "string" && /^[0-9a-f]{64}$/.test(header) && isObject(tensors)) {
@@ -102,9 +129,10 @@ function readSums(path: string, metadata: Readonly<Record<string, string>>): Sum
 
 export interface SafetensorsFile {
   readonly path: string;
-  /** Tensors are read on demand, so the file must stay open until then. */
+  /** Tensors are read on demand, so the file must stay open until then. Checksums of ours are compared meanwhile. */
   readonly tensors: ReadonlyMap<string, TensorData>;
   readonly metadata: Readonly<Record<string, string>>;
+  /** Compares all checksums at once. */
   verify(): void;
   close(): void;
   [Symbol.dispose](): void;
@@ -119,22 +147,20 @@ export function isSafetensors(file: FileBytes): boolean {
 export function readSafetensors(path: string): SafetensorsFile {
   const file = new FileBytes(path);
   try {
-    const header = readHeader(file);
-    const tensors = new Map<string, TensorData>();
-    let metadata: Record<string, string> = {};
-    const placed: { name: string; from: number; to: number }[] = [];
-    for (const [name, entry] of Object.entries(header.entries)) {
-      if (name === "__metadata__") {
-        metadata = readMetadata(file, entry);
-        continue;
-      }
-      const { tensor, from, to } = readEntry(file, name, entry, header.dataAt);
-      tensors.set(name, tensor);
-      placed.push({ name, from, to });
-    }
-    refuseGaps(file, placed, header.dataAt);
+    const { entries: { __metadata__: given = {}, ...entries }, text, dataAt } = readHeader(file);
+    const placed = Object.entries(entries).map(([name, entry]) => readEntry(file, name, entry, dataAt));
+    refuseGaps(file, placed, dataAt);
+    const metadata = readMetadata(file, given);
+    const sums = readSums(file, text, metadata);
+    const checks: (() => void)[] = [];
+    const tensors = new Map(placed.map(({ name, dtype, shape, storage }) => {
+      if (!sums) return [name, new TensorData(dtype, shape, storage)];
+      const checked = checkedStorage(path, name, storage, sums.tensors[name]);
+      checks.push(checked.verify);
+      return [name, new TensorData(dtype, shape, checked)];
+    }));
     const close = () => file.close();
-    const verify = () => verifySums(file, header.dataAt, metadata, tensors);
+    const verify = () => checks.forEach((check) => check());
     return { path, tensors, metadata, verify, close, [Symbol.dispose]: close };
   } catch (error) {
     file.close();
@@ -146,7 +172,7 @@ function headerBytes(start: Uint8Array): number {
   return Number(new DataView(start.buffer, start.byteOffset).getBigUint64(0, true));
 }
 
-function readHeader(file: FileBytes): { entries: Record<string, unknown>; dataAt: number } {
+function readHeader(file: FileBytes): { entries: Record<string, unknown>; text: string; dataAt: number } {
   if (file.size < 8) throw damaged(file.path, `is ${file.size} bytes long, too short for a safetensors file`);
   const length = headerBytes(file.read(0, 8));
   if (length > MAX_HEADER_BYTES) {
@@ -177,7 +203,7 @@ function readHeader(file: FileBytes): { entries: Record<string, unknown>; dataAt
   }
   const twice = repeatedKey(text);
   if (twice !== undefined) throw damaged(file.path, `names the tensor ${twice} twice in its header`);
-  return { entries, dataAt: 8 + length };
+  return { entries, text, dataAt: 8 + length };
 }
 
 /** JSON.parse keeps the last of two equal keys, but either tensor may have been meant. */
@@ -207,7 +233,16 @@ function readMetadata(file: FileBytes, entry: unknown): Record<string, string> {
   throw damaged(file.path, "has a __metadata__ that is not text by text");
 }
 
-function readEntry(file: FileBytes, name: string, entry: unknown, dataAt: number) {
+interface Placed {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly storage: Storage;
+  readonly from: number;
+  readonly to: number;
+}
+
+function readEntry(file: FileBytes, name: string, entry: unknown, dataAt: number): Placed {
   const shown = JSON.stringify(name);
   const { dtype: type, shape, data_offsets: offsets } = isObject(entry) ? entry : {};
   if (typeof type !== "string" || !isCounts(shape) || !isCounts(offsets) || offsets.length !== 2) {
@@ -237,17 +272,13 @@ function readEntry(file: FileBytes, name: string, entry: unknown, dataAt: number
     );
   }
   const read = (offset: number, length: number) => file.read(dataAt + from + offset, length);
-  return { tensor: new TensorData(dtype, shape, { byteLength: bytes, read }), from, to };
+  return { name, dtype, shape, storage: { byteLength: bytes, read }, from, to };
 }
 
 /** Every byte of data belongs to exactly one tensor, so that nothing can hide in a gap. */
-function refuseGaps(
-  file: FileBytes,
-  placed: { name: string; from: number; to: number }[],
-  dataAt: number,
-): void {
+function refuseGaps(file: FileBytes, placed: readonly Placed[], dataAt: number): void {
   let at = 0;
-  for (const { name, from, to } of placed.sort((a, b) => a.from - b.from || a.to - b.to)) {
+  for (const { name, from, to } of placed.toSorted((a, b) => a.from - b.from || a.to - b.to)) {
     if (from !== at) {
       throw damaged(
         file.path,

@@ -102,15 +102,13 @@ export function readSharded(path: string, indexPath: string): ShardedFile {
     const fileBytes = [indexPath, ...shards.values().map((shard) => shard.path)]
       .reduce((sum, file) => sum + Deno.statSync(file).size, 0);
     const hasSums = shards.values().every((shard) => headerSum(shard.path, shard.metadata) !== undefined);
-    const verify = () => {
-      if (hasSums && index.metadata[SUMS_KEY] === undefined) {
-        throw damaged(
-          indexPath,
-          "its checksum is gone, and its files have theirs: it was damaged after it was written",
-        );
-      }
-      shards.forEach((shard) => shard.verify());
-    };
+    if (hasSums && index.metadata[SUMS_KEY] === undefined) {
+      throw damaged(
+        indexPath,
+        "its checksum is gone, and its files have theirs: it was damaged after it was written",
+      );
+    }
+    const verify = () => shards.forEach((shard) => shard.verify());
     return { path, root, metadata, fileBytes, hasSums, verify, close, [Symbol.dispose]: close };
   } catch (error) {
     close();

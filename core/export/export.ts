@@ -35,13 +35,7 @@ export function writeProgram(
     const zip = openZip(file);
     writeAtomically(to, (out) => {
       const writer = zipWriter(out);
-      for (const [name, entry] of zip.entries) {
-        const same: Storage = {
-          byteLength: entry.size,
-          read: (offset, length) => zip.read(entry, offset, length),
-        };
-        writer.add(name, written.get(name) ?? same);
-      }
+      for (const [name, entry] of zip.entries) writer.add(name, written.get(name) ?? zip.content(entry));
       writer.finish();
     }, { needBytes: file.size, check: (temporary) => openExported(temporary).close() });
   } finally {

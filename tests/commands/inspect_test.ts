@@ -53,6 +53,7 @@ Deno.test(
       "  model_state_dict.fc.weight        f32   [3, 4]        48 B",
       "  model_state_dict.fc.\\x1b[31mbias  bf16  []             2 B",
       "total: 3 tensors, 25 numbers, 98 B",
+      "checksums: those of the tensors were not compared (--verify compares them)",
     ]);
   }),
 );
@@ -96,7 +97,7 @@ Deno.test(
     const error = await assertRejects(
       () => inspect([path, "--verify"]),
       UserError,
-      'the checksum of "archive/data/0" is wrong',
+      'the checksum of "archive/data/0" (model_state_dict.fc.weight) is wrong',
     );
     assertEquals(error.kind, "checkpoint");
   }),

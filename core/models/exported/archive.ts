@@ -171,8 +171,7 @@ class Parts {
       const entry = this.#entry(path);
       const own: EntryStorage = {
         entry: entry.name,
-        byteLength: entry.size,
-        read: (offset, length) => this.zip.read(entry, offset, length),
+        ...this.zip.content(entry),
         readInto: (bytes) => this.#readInto(entry, bytes),
       };
       storage = own;

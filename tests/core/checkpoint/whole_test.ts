@@ -200,7 +200,10 @@ for (const [what, [tree, sentence]] of Object.entries(BAD_TREES)) {
     `a safetensors file whose tree ${what} is refused with a sentence`,
     inFolder((folder) => {
       const path = `${folder}/a.safetensors`;
-      writeSafetensors(path, new Map([["a", tensor(0, [2])]]), { metadata: { [TREE_KEY]: tree } });
+      writeSafetensors(path, new Map([["a", tensor(0, [2])]]), {
+        metadata: { [TREE_KEY]: tree },
+        sums: true,
+      });
       const { kind, message } = assertThrows(() => openCheckpoint(path), UserError, sentence);
       assertEquals([kind, message.startsWith(path)], ["checkpoint", true]);
     }),

@@ -121,7 +121,7 @@ function openZipFile(path: string): StoreFiles {
         `${path} is no Zarr store: it is neither a folder nor a zip file. Check data.data_path (--data-path).`,
       );
     }
-    const zip = asData(() => openZip(file, true)), prefix = rootOf(zip);
+    const zip = asData(() => openZip(file, { again: true })), prefix = rootOf(zip);
     return zipFiles(path, file, zip, prefix);
   } catch (error) {
     file.close();
