@@ -1,5 +1,5 @@
 // The executable: argv -> command -> exit code.
-import { findCommand } from "./commands/mod.ts";
+import { type Command, findCommand } from "./commands/mod.ts";
 import { EXIT, refused, UserError } from "./core/base/errors.ts";
 import { cleanConsole } from "./core/base/terminal.ts";
 
@@ -20,12 +20,30 @@ export async function main(given: string[]): Promise<number> {
   const words = first.startsWith("-") ? argv : rest;
   const help = words.slice(0, words.includes("--") ? words.indexOf("--") : undefined)
     .filter((word) => ["--help", "-h", "--help-all"].includes(word));
-  const { run, ownHelp } = await command.load();
-  if (help.length === 0) return await run(words);
+  const loaded = await command.load(), { run, ownHelp } = loaded;
+  if (help.length === 0) return await (asksForSandbox(loaded, words) ? inSandbox(loaded, words) : run(words));
   if (ownHelp) return await run(["--help"]);
   const { commandHelp } = await import("./commands/help.ts");
   console.log(await commandHelp(command, help.includes("--help-all")));
   return EXIT.done;
+}
+
+const asksForSandbox = ({ writes }: Command, words: readonly string[]): boolean =>
+  writes !== undefined && words.includes("--sandbox");
+
+/** In a process that was not confined it does not come back: this program starts again in its place. */
+async function inSandbox(command: Command, words: string[]): Promise<number> {
+  const { aboutSandbox, enterSandbox, leaveSandbox } = await import("./commands/run/sandbox.ts");
+  enterSandbox(command, words);
+  try {
+    return await command.run(words);
+  } catch (error) {
+    const about = aboutSandbox(error);
+    if (about !== "") console.error(`hpctrain: ${about}`);
+    throw error;
+  } finally {
+    leaveSandbox();
+  }
 }
 
 async function unknownCommand(name: string): Promise<UserError> {

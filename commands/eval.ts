@@ -1,6 +1,6 @@
 // `hpctrain eval`: its flags and its help. commands/run/eval.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
-import { DATA, FORWARD, HERE, ITS_FILE, MC_DROPOUT, settingsAmong } from "./options.ts";
+import { DATA, FORWARD, HERE, ITS_FILE, MC_DROPOUT, SANDBOX, settingsAmong } from "./options.ts";
 
 export const USAGE = "hpctrain eval CHECKPOINT... [--mc-dropout N] [--on test|validation|train|all] [FLAGS]";
 
@@ -12,6 +12,7 @@ export const OPTIONS = {
       "the samples to judge by: test (see --test-on), validation or train, or all, of other data say (default: validation)",
   },
   "mc-dropout": MC_DROPOUT,
+  sandbox: SANDBOX,
 } as const;
 
 /** A run may be judged by other weights of points than it learned with. */
@@ -29,6 +30,7 @@ export const command: Command = {
   settings: SETTINGS,
   ofCheckpoint: true,
   options: OPTIONS,
+  writes: "nothing",
   positionals: Infinity,
   run: async (argv) => await (await import("./run/eval.ts")).evaluate(argv),
 };

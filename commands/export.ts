@@ -1,6 +1,6 @@
 // `hpctrain export`: its flags and its help. commands/run/export.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
-import { DATA, HERE, settingsAmong } from "./options.ts";
+import { DATA, HERE, SANDBOX, settingsAmong } from "./options.ts";
 
 export const USAGE =
   "hpctrain export CHECKPOINT OUT.pt|.safetensors|.pt2|.onnx [--model FILE] [--raw] [--force]";
@@ -16,6 +16,7 @@ export const OPTIONS = {
     help: "the weights as they were trained, where the run kept averages of them (--ema)",
   },
   force: { kind: "bool", help: "replace OUT if it exists" },
+  sandbox: SANDBOX,
 } as const;
 
 /** A model that is written as a program is built for its data once more. */
@@ -32,5 +33,6 @@ export const command: Command = {
   ofCheckpoint: true,
   positionals: Infinity,
   options: OPTIONS,
+  writes: "last",
   run: async (argv) => await (await import("./run/export.ts")).exportWeights(argv),
 };

@@ -1,6 +1,6 @@
 // `hpctrain generate`: its flags and its help. commands/run/generate.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
-import { HERE, settingsAmong } from "./options.ts";
+import { HERE, SANDBOX, settingsAmong } from "./options.ts";
 
 export const USAGE = "hpctrain generate CHECKPOINT --prompt TEXT [FLAGS]";
 
@@ -31,6 +31,7 @@ export const OPTIONS = {
     help:
       "the tokenizer of the training data: tokenizer.json, .tiktoken or bytes (default: that of the data)",
   },
+  sandbox: SANDBOX,
 } as const;
 
 export const SETTINGS = settingsAmong(HERE);
@@ -44,6 +45,7 @@ export const command: Command = {
   settings: SETTINGS,
   ofCheckpoint: true,
   options: OPTIONS,
+  writes: "nothing",
   positionals: 1,
   run: async (argv) => await (await import("./run/generate.ts")).generateText(argv),
 };

@@ -1,7 +1,17 @@
 // `hpctrain inspect`: its flags and its help. commands/run/inspect.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
+import { SANDBOX } from "./options.ts";
 
-export const USAGE = "hpctrain inspect FILE|FOLDER [--json] [--verify] [--sample N] [--png FILE]";
+export const USAGE = "hpctrain inspect FILE|FOLDER [--json] [--verify] [--sample N] [--png FILE] [--sandbox]";
+
+export const OPTIONS = {
+  json: { kind: "bool", help: "the same as JSON, every tensor included" },
+  verify: { kind: "bool", help: "of a checkpoint or packed shards: compare every checksum" },
+  sample: { kind: "text", value: "N", help: "of data: show this sample, counted from 0" },
+  png: { kind: "text", value: "FILE", help: "of images and maps: write them as a picture" },
+  "data-type": { kind: "text", value: "KIND", help: "what kind of data it is, where its name does not say" },
+  sandbox: SANDBOX,
+} as const;
 
 export const command: Command = {
   usage: USAGE,
@@ -11,6 +21,7 @@ export const command: Command = {
     "hpctrain inspect maps.nc --png maps.png",
   ],
   ownHelp: true,
-  words: ["--json", "--verify", "--sample", "--png", "--data-type"],
+  options: OPTIONS,
+  writes: "png",
   run: async (argv) => await (await import("./run/inspect.ts")).inspect(argv),
 };

@@ -24,6 +24,11 @@ export interface Command {
   readonly positionals?: number;
   /** Other words that may follow the name, for completions. */
   readonly words?: readonly string[];
+  /**
+   * Takes --sandbox, and writes to the folders of a run, to the last word's place, to that of the file which a flag
+   * names, or nowhere.
+   */
+  readonly writes?: "run" | "last" | "out" | "png" | "nothing";
   /** Takes the arguments after the command's name and returns the exit code. */
   readonly run: (argv: string[]) => Promise<number>;
 }

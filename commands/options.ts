@@ -14,6 +14,13 @@ export const PLACE =
 export const FORWARD = /^training\.(batch_size|eval_batch_size|amp|tf32|channels_last|deterministic|metric)$/;
 export const ITS_FILE = /^model\.(name|inputs|blocks)$/;
 
+/** For commands that read a stranger's files. */
+export const SANDBOX = {
+  kind: "bool",
+  help:
+    "for a stranger's files: no program is started, no network is used, and nothing is written but the command's own files",
+} as const;
+
 /** For commands that look a run or a job up. */
 export const SAVE_DIR = {
   kind: "text",

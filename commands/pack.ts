@@ -1,6 +1,6 @@
 // `hpctrain pack`: its flags and its help. commands/run/pack.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
-import { DATA, HERE, PLACE, settingsAmong } from "./options.ts";
+import { DATA, HERE, PLACE, SANDBOX, settingsAmong } from "./options.ts";
 
 export const USAGE = "hpctrain pack SRC... OUT [FLAGS]";
 
@@ -44,6 +44,7 @@ export const OPTIONS = {
     help:
       "of text: names of special tokens in it, such as <|endoftext|>, are those tokens and not plain text",
   },
+  sandbox: SANDBOX,
 } as const;
 
 export const SETTINGS = settingsAmong(DATA, HERE, PLACE, /^model\.|^training\.(loss|seed)$/);
@@ -58,6 +59,7 @@ export const command: Command = {
   ],
   settings: SETTINGS,
   options: OPTIONS,
+  writes: "last",
   positionals: Infinity,
   run: async (argv) => await (await import("./run/pack.ts")).pack(argv),
 };

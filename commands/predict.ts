@@ -1,6 +1,6 @@
 // `hpctrain predict`: its flags and its help. commands/run/predict.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
-import { DATA, FORWARD, HERE, ITS_FILE, MC_DROPOUT, PLACE, settingsAmong } from "./options.ts";
+import { DATA, FORWARD, HERE, ITS_FILE, MC_DROPOUT, PLACE, SANDBOX, settingsAmong } from "./options.ts";
 
 export const USAGE = "hpctrain predict CHECKPOINT... --out FILE [--on test | --all] [--no-targets] [FLAGS]";
 
@@ -26,6 +26,7 @@ export const OPTIONS = {
   probabilities: { kind: "bool", help: "of classes: how probable each is, and not the likeliest alone" },
   "mc-dropout": MC_DROPOUT,
   members: { kind: "bool", help: "of an ensemble: what each member predicts, beside their mean and spread" },
+  sandbox: SANDBOX,
 } as const;
 
 export const SETTINGS = settingsAmong(DATA, HERE, FORWARD, ITS_FILE, PLACE);
@@ -41,6 +42,7 @@ export const command: Command = {
   settings: SETTINGS,
   ofCheckpoint: true,
   options: OPTIONS,
+  writes: "out",
   positionals: Infinity,
   run: async (argv) => await (await import("./run/predict.ts")).predict(argv),
 };

@@ -1,5 +1,6 @@
 // `hpctrain train`: its flags and its help. commands/run/train.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
+import { SANDBOX } from "./options.ts";
 
 export const USAGE = "hpctrain [train] [FLAGS]. `hpctrain train --help` lists them.";
 
@@ -8,6 +9,7 @@ export const OPTIONS = {
     kind: "bool",
     help: "check settings, data and model, tell what each step would train on, and train and write nothing",
   },
+  sandbox: SANDBOX,
 } as const;
 
 export const command: Command = {
@@ -20,5 +22,6 @@ export const command: Command = {
   ],
   settings: true,
   options: OPTIONS,
+  writes: "run",
   run: async (argv) => await (await import("./run/train.ts")).train(argv),
 };

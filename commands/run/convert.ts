@@ -16,7 +16,8 @@ import { type Key, OrderedDict, type TensorData, type Value } from "../../core/c
 import { parseOptions } from "../../core/settings/options.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatPlural } from "../../core/base/format.ts";
-import { USAGE } from "../convert.ts";
+import { OPTIONS, USAGE } from "../convert.ts";
+import { SANDBOX } from "../options.ts";
 
 const HELP =
   `hpctrain convert: checkpoints from .pt to .safetensors and back, from one file to several and back
@@ -26,6 +27,7 @@ const HELP =
       --shards N       write N safetensors files and their index (as Hugging Face names them) into the folder OUT
       --strip PREFIX   take PREFIX off the tensors' names, e.g. --strip model.
       --force          replace OUT if it exists
+      --sandbox        ${SANDBOX.help}
 
 The ending of OUT chooses the format; IN is a file or a folder with an index. Weights are carried as they are, under the
 model's own names; numbers, text and the configuration beside them go into the safetensors metadata and come back from
@@ -46,10 +48,7 @@ interface Weights {
 // deno-lint-ignore require-await
 export async function convert(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, {
-    whole: { kind: "bool", help: "carry the training state too" },
-    shards: { kind: "text", help: "write this many files", value: "a number of files" },
-    strip: { kind: "text", help: "take this off the names", value: "PREFIX" },
-    force: { kind: "bool", help: "replace OUT if it exists" },
+    ...OPTIONS,
     help: { kind: "bool", help: "show this help" },
   }, USAGE);
   if (options.help) {

@@ -20,7 +20,8 @@ import { type Archive, openExported } from "../../core/models/exported/archive.t
 import { sizesText, warningsOf } from "../../core/models/exported/check.ts";
 import { type GraphNode, type GraphValue, sourceLineOf } from "../../core/models/exported/graph.ts";
 import { refusedTarget } from "../../core/models/exported/operators.ts";
-import { USAGE } from "../inspect.ts";
+import { OPTIONS, USAGE } from "../inspect.ts";
+import { SANDBOX } from "../options.ts";
 
 const HELP = `hpctrain inspect: what is in a checkpoint or a data set, or what became of a run
 
@@ -30,6 +31,7 @@ const HELP = `hpctrain inspect: what is in a checkpoint or a data set, or what b
       --sample N        of data: show this sample, counted from 0, in place of the first ones
       --png FILE        of images and maps: write the first 64, or the one of --sample, as a picture
       --data-type KIND  what kind of data it is, where its name does not say
+      --sandbox         ${SANDBOX.help}
 
 Reads .pt files of hpctrain and of torch.save, .safetensors files, and folders of these with an index. Nothing in the
 file is executed.
@@ -47,11 +49,7 @@ Examples: hpctrain inspect checkpoints/run_latest.pt --verify
 
 export async function inspect(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, {
-    json: { kind: "bool", help: "print JSON" },
-    verify: { kind: "bool", help: "compare every checksum" },
-    sample: { kind: "text", help: "show this sample", value: "a sample's number" },
-    png: { kind: "text", help: "write pictures", value: "a file's name" },
-    "data-type": { kind: "text", help: "kind of data", value: "a kind of data" },
+    ...OPTIONS,
     help: { kind: "bool", help: "show this help" },
   }, USAGE);
   if (options.help) {

@@ -31,7 +31,9 @@ export async function train(argv: string[]): Promise<number> {
   const { own, rest } = splitOwnOptions(argv, OPTIONS);
   const { options } = parseOptions(own, OPTIONS, USAGE);
   const resolve: ResolveRequest = (more) => resolveSettings({ argv: rest, env, ...more });
-  if (!options["dry-run"]) return (await begin(resolve, rest, env)).code;
+  // The lines that tell how to go on repeat it.
+  const repeated = options.sandbox ? ["--sandbox", ...rest] : rest;
+  if (!options["dry-run"]) return (await begin(resolve, repeated, env)).code;
   const { dryRun } = await import("./train_dry_run.ts");
   await dryRun(resolve, env);
   return EXIT.done;

@@ -123,6 +123,10 @@ const OF_SBATCH =
   "It is sbatch's own: it stands before the file, as in `sbatch --export=ALL,EPOCHS=200 FILE`; `hpctrain sbatch` passes it on " +
   "as --sbatch-arg=--OPTION.";
 
+const OF_STRANGERS =
+  "--sandbox is for commands that read a stranger's files in one process: train, eval, predict, generate, export, pack, " +
+  "convert and inspect.";
+
 const LOGGERS = "A W&B run is always written: --no-wandb leaves it out, --wandb-online uploads it too. " +
   "--track tensorboard,csv,mlflow,prometheus writes these beside it.";
 
@@ -157,6 +161,7 @@ const INSTEAD: Readonly<Record<string, string>> = {
     "--keep-last N keeps the last N checkpoints of epochs; the latest and the best are always there.",
   "save-top-k":
     "--keep-last N keeps the last N checkpoints of epochs; the latest and the best are always there.",
+  sandbox: OF_STRANGERS,
   "report-to": LOGGERS,
   logger: LOGGERS,
   "fast-dev-run": "--preset debug trains for seconds; --max-steps 10 ends any run early.",

@@ -161,11 +161,12 @@ function nextCommands(
   const { paths, cursor, config, data } = trainer;
   const best = pathExists(bestPath(paths)) && cursor.best ? bestPath(paths) : latestPath(paths);
   const libtorch = config.environment.libtorch;
+  const kept = argv?.includes("--sandbox") ? ["--sandbox"] : [];
   const same = libtorch !== "" && !Deno.env.get("HPCTRAIN_LIBTORCH") ? ["--libtorch", libtorch] : [];
   return [
     ...(argv === null ? [] : goingOn(trainer, ending, argv, started)),
-    ...(data.val ? [["evaluate", line("eval", best, ...same)] satisfies [string, string]] : []),
-    ["look inside", line("inspect", latestPath(paths))],
+    ...(data.val ? [["evaluate", line("eval", best, ...same, ...kept)] satisfies [string, string]] : []),
+    ["look inside", line("inspect", latestPath(paths), ...kept)],
     ...trainer.outputs.flatMap(({ next }): [string, string][] =>
       next === null ? [] : [[next.label, line(...next.words)]]
     ),
