@@ -2,6 +2,9 @@
 // the file and the tensor.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
+import { FileBytes } from "../../core/base/file_bytes.ts";
+import { openZip } from "../../core/base/zip.ts";
+import { type EntryStorage, openExported } from "../../core/models/exported/archive.ts";
 import { readSafetensors } from "../../core/checkpoint/safetensors.ts";
 import { filesIn, inTemp, run, succeed, TINY } from "./program.ts";
 
@@ -99,6 +102,35 @@ Deno.test("a run's own checkpoint with a flipped bit is found wherever its weigh
     await refused(cwd, ["convert", "r.ckpt", "again.pt", "--whole"], shard, average);
     await refused(cwd, ["inspect", "r.ckpt", "--verify"], shard, average);
   }));
+
+Deno.test("a flipped bit in the weights of an exported program ends a run that would begin with them, by the weight's name", () =>
+  inTemp(async (cwd) => {
+    await succeed([...RUN, "--run-name=r"], { cwd });
+    await succeed(["export", "checkpoints/r_latest.pt", "m.pt2"], { cwd });
+    const path = join(cwd, "m.pt2");
+    const entries = [...weightsIn(path)];
+    assert(entries.length >= 4);
+    for (const { name, at, size } of [entries[0], entries[entries.length >> 1], entries.at(-1)!]) {
+      const mend = flip(path, Deno.readFileSync(path), at + (size >> 1));
+      await refused(cwd, [...RUN, "--model=m.pt2", "--run-name=next"], "m.pt2", `(${name}) is wrong`);
+      mend();
+    }
+    await succeed([...RUN, "--model=m.pt2", "--run-name=next"], { cwd });
+  }));
+
+function* weightsIn(path: string): Iterable<{ name: string; at: number; size: number }> {
+  using archive = openExported(path);
+  const file = new FileBytes(path);
+  try {
+    const zip = openZip(file);
+    for (const [name, { storage }] of archive.weights) {
+      const entry = zip.entries.get((storage as EntryStorage).entry)!;
+      yield { name, at: zip.startOf(entry), size: entry.size };
+    }
+  } finally {
+    file.close();
+  }
+}
 
 /** In the order of the file. */
 function namesIn(path: string): Iterable<string> {

@@ -68,11 +68,13 @@ class Parts {
   readonly #byName = new Map<string, ZipEntry>();
   readonly #storages = new Map<string, Storage>();
   readonly #empty = new Set<string>();
+  /** By entry: the first tensor in it. */
+  readonly #tensors = new Map<string, string>();
 
   readonly zip: ZipReader;
 
   constructor(readonly path: string, readonly file: FileBytes, readonly closing: (() => void)[]) {
-    this.zip = openZip(file);
+    this.zip = openZip(file, { meaning: ({ name }) => this.#tensors.get(name) ?? "" });
     this.#json = new JsonReader(path);
     // The newer layout has one folder around everything, named after the file.
     const names = [...this.zip.entries.keys()];
@@ -155,7 +157,8 @@ class Parts {
     if (!numbers(sizes) || !numbers(strides) || sizes.length !== strides.length || offset < 0) {
       return this.#json.refuse(`the tensor ${name} has no fixed size`);
     }
-    const storage = this.#storage(path);
+    const storage = this.#storage(path), { name: entry } = this.#entry(path);
+    if (!this.#tensors.has(entry)) this.#tensors.set(entry, name);
     const tensor = new TensorData(dtype, sizes, storage, strides, offset);
     const last = sizes.reduce((at, size, i) => at + (size - 1) * strides[i], offset);
     const width = tensor.numel === 0 ? 0 : tensor.byteLength / tensor.numel;
