@@ -39,7 +39,7 @@ const parts: Parts = {
   stateDict: model.root.stateDict(),
   ...{ optimizer, scaler: null, ema: null },
 };
-const paths = { run: how, logs: folder, checkpoints: folder, ending: "pt" };
+const paths = { run: how, logs: folder, checkpoints: folder, ending: "pt", older: [] };
 const schedule = { type: "constant", peak: 1e-3, min: 0, warmup: 0, total: 1, every: 1, gamma: 1 } as const;
 
 let last = NaN;

@@ -30,7 +30,7 @@ import {
   unitsTaken,
   withoutEffect,
 } from "../../core/train/checks.ts";
-import { chooseResume, type ResumeChoice, watchJobTime, whyNoEpochs } from "../../core/train/restart.ts";
+import { chooseResume, type ResumeChoice, watchJobTime } from "../../core/train/restart.ts";
 import { trainLoop } from "../../core/train/trainer.ts";
 import { OUTPUTS } from "../../core/outputs/outputs.ts";
 import { outOfMemory } from "../../core/train/memory.ts";
@@ -108,16 +108,14 @@ async function decide(
     : first;
   const kept = resume ? keepChoice(resolved.config, resume.saved) : [];
   const changes = resume ? changesSince(resume, resolved) : [];
-  const noEpochs = whyNoEpochs(resolved, choice);
-  const notes = [...choice.notes, ...kept, ...changes, ...(noEpochs === null ? [] : [noEpochs])];
-  return { resolved, choice: { ...choice, keepsEpochs: noEpochs === null, notes } };
+  return { resolved, choice: { ...choice, notes: [...choice.notes, ...kept, ...changes] } };
 }
 
 /** `sharing` is the number of ranks that use the same cores. */
 async function trainOn(
   { argv, env, where, began }: TrainRequest,
   resolved: Resolved,
-  { resume, again, keepsEpochs, notes }: ResumeChoice,
+  { resume, again, notes }: ResumeChoice,
   opened: Pick<Launch, "device" | "libtorch" | "team" | "control" | "notes">,
   sharing: number,
 ): Promise<TrainEnd> {
@@ -125,7 +123,6 @@ async function trainOn(
   const kind = device === "cpu" ? "cpu" : "cuda";
   refuseZero(resolved.config);
   refuseOptimizer(resolved.config);
-  if (!keepsEpochs) resolved.config.output.save_every_epoch = false;
   refuseIdleGpus(env, kind, whyNoCuda, layoutRequest(resolved.config));
   refuseGpus(resolved, where, kind);
   const world = refuseOtherLayout(resolved, where, kind);

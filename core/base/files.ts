@@ -1,9 +1,18 @@
-// The existence of a path, and locks on files and folders that end with the process, however it ends.
+// The existence and sameness of paths, and locks on files and folders that end with the process, however it ends.
 
 export function pathExists(path: string): boolean {
   try {
     Deno.statSync(path);
     return true;
+  } catch {
+    return false;
+  }
+}
+
+/** False where one of them is not there. */
+export function isSamePath(one: string, other: string): boolean {
+  try {
+    return Deno.realPathSync(one) === Deno.realPathSync(other);
   } catch {
     return false;
   }

@@ -1,5 +1,5 @@
-// Writes a sharded checkpoint, links second names to it, and removes old ones. The checkpoint is what the
-// index names, so it changes as a whole.
+// Writes a sharded checkpoint, links second names to one, and removes one. The checkpoint is what the index
+// names, so it changes as a whole.
 import { join } from "../../deps/path.ts";
 import { remove, removeStale, temporaryFor, writeAll, writeAtomically } from "../base/atomic.ts";
 import { damaged } from "../base/file_bytes.ts";
@@ -253,18 +253,8 @@ function copy(from: string, to: string): void {
   });
 }
 
-/**
- * Removes the checkpoints of epochs that are `keep` or more before `epoch`: never those of a run beyond it.
- */
-export function removeOld(folder: string, keep: number, epoch: number): void {
-  for (const { name } of [...Deno.readDirSync(folder)]) {
-    const found = /^checkpoint_epoch_(\d+)\.(?:pt|safetensors|ckpt)$/.exec(name);
-    if (found && Number(found[1]) <= epoch - keep) removeCheckpoint(join(folder, name));
-  }
-}
-
 /** The index goes first: without it the rest is no checkpoint. */
-function removeCheckpoint(path: string): void {
+export function removeCheckpoint(path: string): void {
   const shards = shardsInUse(path);
   if (shards.size > 0) [INDEX, ...shards].forEach((name) => remove(join(path, name)));
   remove(path);

@@ -83,6 +83,16 @@ export function isFailedStart(logs: string): boolean {
   }
 }
 
+/** In milliseconds; null where no lineage tells it. */
+export function startOf(logs: string): number | null {
+  try {
+    const [first] = readLineage(logs)?.attempts ?? [];
+    return first ? 1000 * first.started : null;
+  } catch {
+    return null;
+  }
+}
+
 /** The events since the file was written are added. */
 export function lineageNow(logs: string): Lineage | null {
   const lineage = readLineage(logs);

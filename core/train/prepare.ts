@@ -16,7 +16,8 @@ import { type BatchPlan, isUnfinished, planBatches, precisionNote, shardsNote } 
 import type { Pass } from "./blocks.ts";
 import { weightsNote } from "./class_weights.ts";
 import { answersOf, build, type Built } from "./build.ts";
-import { abandon, claim, latestPath, type RunPaths } from "./run_folder.ts";
+import { abandon, claim } from "./claim.ts";
+import { latestPath, type RunPaths } from "./run_folder.ts";
 import { memoryInUse } from "./device.ts";
 import { type Feed, lanesOf, openFeed } from "./feed.ts";
 import { type Diagnose, openConfusion, openDiagnostics } from "./diagnostics.ts";

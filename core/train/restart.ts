@@ -2,12 +2,10 @@
 // watches the time of the job.
 import { join } from "../../deps/path.ts";
 import { type Requeued, runOfJob } from "./requeue.ts";
-import type { Resolved } from "../settings/resolve.ts";
 import type { Config } from "../settings/settings.ts";
 import { readEventLines } from "../run/event_log.ts";
 import { decodeEvent } from "../run/events.ts";
 import { lineagePath } from "../run/lineage.ts";
-import { hasEpochs } from "./run_folder.ts";
 import { type Resume, resumeFrom } from "./resume.ts";
 import { jobIn, openRemainingTime, timeIsShort } from "../ranks/job/scheduler.ts";
 import type { Trainer } from "./prepare.ts";
@@ -16,13 +14,11 @@ export interface ResumeChoice {
   readonly resume: Resume | null;
   /** It ended before its first save. */
   readonly again: string | null;
-  /** False where another run's checkpoints of single epochs would be overwritten. */
-  readonly keepsEpochs: boolean;
   readonly notes: readonly string[];
 }
 
 export function chooseResume(config: Config, preset: string | null, requeued: Requeued | null): ResumeChoice {
-  if (requeued === null) return { ...found(config, preset, null), keepsEpochs: true, notes: [] };
+  if (requeued === null) return { ...found(config, preset, null), notes: [] };
   const run = runOfJob(config, preset, requeued.job);
   const { resume, again } = found(config, preset, run);
   const { job: { called }, restarts } = requeued;
@@ -32,21 +28,7 @@ export function chooseResume(config: Config, preset: string | null, requeued: Re
     : again !== null
     ? `${head}: the run ${again} begins again, as it ended before its first save`
     : `${head}, and it had not begun this run yet`;
-  return { resume, again, keepsEpochs: true, notes: [note] };
-}
-
-/** Another run's checkpoints of single epochs would be overwritten, though only a preset asks for some. */
-export function whyNoEpochs(
-  { config, origin }: Resolved,
-  { resume, again }: Pick<ResumeChoice, "resume" | "again">,
-): string | null {
-  const fresh = resume?.run == null && again === null;
-  if (!config.output.save_every_epoch || origin("output.save_every_epoch").kind !== "preset" || !fresh) {
-    return null;
-  }
-  if (!hasEpochs(config)) return null;
-  return "No checkpoint_epoch_N is kept of this run, because another run's lie there and would be written over: give it a " +
-    "--save-dir of its own to have them, or --save-every-epoch to write over them.";
+  return { resume, again, notes: [note] };
 }
 
 /** `own` is the run of this job. */

@@ -1,13 +1,13 @@
 // Chooses the checkpoint that --resume means, and finds where the run begins.
 import { isAuto } from "./class_weights.ts";
 import { isAdapter } from "../checkpoint/adapters.ts";
-import { openCheckpoint, toJson } from "../checkpoint/open.ts";
+import { openCheckpoint } from "../checkpoint/open.ts";
 import { field, tensorBytes, TensorData, type Value } from "../checkpoint/value.ts";
 import type { Climatology } from "../data/climatology.ts";
 import type { Config } from "../settings/settings.ts";
-import { FILE_NAME, RUN_ID } from "../settings/sections/run.ts";
 import { UserError } from "../base/errors.ts";
-import { checkpointsOf, latestOf, newestRun } from "./run_folder.ts";
+import { type Found, isAnothers, look, lookOver, nameIn, settingsIn } from "./checkpoint_run.ts";
+import { checkpointsOf, foldersOf, latestOf, newestRun } from "./run_folder.ts";
 import { adopt } from "../checkpoint/adopt.ts";
 import { type Cursor, loadTraining, loadWeights, type Parts } from "../checkpoint/training_state.ts";
 import { matcher } from "../base/patterns.ts";
@@ -34,6 +34,16 @@ export interface Resume {
 
 /** Null starts afresh. `own` goes on whatever --resume is. */
 export function resumeFrom(config: Config, preset: string | null, own: string | null = null): Resume | null {
+  const found = chosen(config, preset, own);
+  if (found === null || found.run === null || !isAnothers(config, { ...found, run: found.run })) return found;
+  const { logs, checkpoints } = foldersOf(config, found.run);
+  const notice =
+    `The run ${found.run} goes on as a new one: its name is another run's in ${checkpoints} and ${logs}, ` +
+    "whose files stay as they are";
+  return { ...found, run: null, from: found.run, wandb: null, notices: [...found.notices ?? [], notice] };
+}
+
+function chosen(config: Config, preset: string | null, own: string | null): Resume | null {
   const wanted = config.training.resume;
   if (own !== null) {
     const latest = latestOf(config, own);
@@ -91,50 +101,12 @@ function tried(path: string, notices: string[], verify = true): Found | null {
   }
 }
 
-function givenName(path: string): unknown {
-  try {
-    return nameIn(look(path, false).saved);
-  } catch {
-    return undefined; // a damaged checkpoint gets a notice later
-  }
-}
-
-const nameIn = (saved: unknown): unknown => (saved as Config | null)?.output?.run_name;
+/** A damaged checkpoint gets a notice later. */
+const givenName = (path: string): unknown => nameIn(lookOver(path)?.saved);
 
 export function savedConfig(path: string): unknown {
   using file = openCheckpoint(path);
   return settingsIn(file.root);
-}
-
-const settingsIn = (root: Value): unknown =>
-  root instanceof Map ? toJson(root.get("config") ?? null, true) : null;
-
-interface Found {
-  /** Null in a file that hpctrain did not write. */
-  readonly run: string | null;
-  readonly step: number;
-  readonly saved: unknown;
-  readonly wandb?: string;
-}
-
-function look(path: string, verify = true): Found {
-  using file = openCheckpoint(path);
-  if (verify) file.verify();
-  const own = file.root instanceof Map ? file.root.get("hpctrain") : undefined;
-  if (!(own instanceof Map)) return { run: null, step: 0, saved: null };
-  const run = own.get("run");
-  const cursor = own.get("cursor");
-  if (typeof run === "string" && FILE_NAME.regex.test(run)) {
-    const step = Number(cursor instanceof Map ? cursor.get("step") : 0);
-    const id = own.get("wandb_run_id");
-    const wandb = typeof id === "string" && RUN_ID.regex.test(id) ? id : undefined; // it becomes a part of a path
-    return { run, step, saved: settingsIn(file.root), wandb };
-  }
-  throw new UserError(
-    "checkpoint",
-    `${path}: its run has no name that files can have, so hpctrain did not write it: ` +
-      `to start from its weights, use --init-from ${path}.`,
-  );
 }
 
 export const freshCursor = (): Cursor => ({

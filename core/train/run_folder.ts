@@ -1,12 +1,10 @@
-// A run's name and paths, and its folder claimed for this process.
+// A run's name and paths, and which files of a folder of checkpoints are a run's.
 import { dirname, join } from "../../deps/path.ts";
-import { isFailedStart, lineagePath } from "../run/lineage.ts";
+import { isFailedStart } from "../run/lineage.ts";
+import { type EpochFiles, epochName, PLAIN, readEpochName } from "../checkpoint/epoch_files.ts";
 import { indexOf } from "../checkpoint/sharded_reader.ts";
 import type { Config } from "../settings/settings.ts";
-import { lockFolder, pathExists } from "../base/files.ts";
-import { remove } from "../base/atomic.ts";
-import { UserError } from "../base/errors.ts";
-import type { Resume } from "./resume.ts";
+import { isSamePath } from "../base/files.ts";
 
 export interface RunPaths {
   readonly run: string;
@@ -14,6 +12,8 @@ export interface RunPaths {
   readonly checkpoints: string;
   /** It shows the checkpoints' format. */
   readonly ending: string;
+  /** This run's checkpoints of epochs that an older version wrote, without the run in their names. */
+  readonly older: readonly string[];
 }
 
 const ENDINGS = ["pt", "safetensors", "ckpt"];
@@ -26,21 +26,42 @@ export function runPathsOf(
   config: Config,
   preset: string | null,
   resumed: string | null,
-  passed: ReadonlySet<string> = new Set(),
+  { passed = new Set<string>(), from = null as string | null } = {},
 ): RunPaths {
-  const { save_dir, model_dir, run_name, checkpoint_format: format } = config.output;
-  const ending = format === "sharded" ? "ckpt" : format;
-  const checkpoints = model_dir || join(save_dir, "checkpoints");
-  const at = (run: string): RunPaths => ({ run, logs: join(save_dir, "logs", run), checkpoints, ending });
+  const ending = config.output.checkpoint_format === "sharded" ? "ckpt" : config.output.checkpoint_format;
+  const at = (run: string): RunPaths => ({ run, ...foldersOf(config, run), ending, older: [] });
   if (resumed !== null) return at(resumed);
-  const base = baseName(config, preset, run_name);
+  const base = config.output.run_name || from || baseName(config, preset);
   for (let n = 1;; n++) {
     const places = at(n === 1 ? base : `${base}-${n}`);
-    const taken = ENDINGS.some((other) => exists(latestPath({ ...places, ending: other })));
-    const free = !exists(places.logs) || isFailedStart(places.logs) && !passed.has(places.run);
-    if (free && !taken) return places;
+    const free = !exists(places.logs) || isFailedStart(places.logs);
+    if (free && !passed.has(places.run) && !isTaken(places)) return places;
   }
 }
+
+export function foldersOf(
+  { output: { save_dir, model_dir } }: Config,
+  run: string,
+): Pick<RunPaths, "logs" | "checkpoints"> {
+  return { logs: join(save_dir, "logs", run), checkpoints: model_dir || join(save_dir, "checkpoints") };
+}
+
+/** A run of the plain name would have the names of other runs' links. */
+export const isTaken = ({ checkpoints, run }: Pick<RunPaths, "checkpoints" | "run">): boolean =>
+  run === PLAIN || filesOf(checkpoints, run).length > 0;
+
+/** The paths of all checkpoints that have this run in their names. */
+export const filesOf = (checkpoints: string, run: string): string[] =>
+  listed(checkpoints).filter((name) => isNamed(name, run)).map((name) => join(checkpoints, name)).filter(
+    exists,
+  );
+
+/** While a run trains, this note keeps its name for it. */
+export const claimOf = ({ checkpoints, run }: Pick<RunPaths, "checkpoints" | "run">): string =>
+  join(checkpoints, `.${run}.claim`);
+
+export const isNamed = (name: string, run: string): boolean =>
+  [`${run}_best`, `${run}_latest`].includes(stem(name)) || readEpochName(name)?.run === run;
 
 /** "name-2" counts, unless somebody named a run so: a checkpoint has the name in `givenName`. */
 export function newestRun(
@@ -48,8 +69,12 @@ export function newestRun(
   preset: string | null,
   givenName: (path: string) => unknown,
 ): { run: string; path: string } | null {
-  const base = baseName(config, preset, config.output.run_name);
-  const checkpoints = config.output.model_dir || join(config.output.save_dir, "checkpoints");
+  const base = config.output.run_name || baseName(config, preset);
+  const { checkpoints } = foldersOf(config, base);
+  const logsOf = (run: string) => foldersOf(config, run).logs;
+  // In a folder of checkpoints that others use too, a run has its logs here, unless all were taken away.
+  const shared = !isSamePath(checkpoints, join(config.output.save_dir, "checkpoints")) &&
+    listed(dirname(logsOf(base))).some((run) => isOf(base, run));
   // A run whose latest was taken away still has its best.
   return newestOf(/^(.*)_latest\.(?:pt|safetensors|ckpt)$/) ??
     newestOf(/^(.*)_best\.(?:pt|safetensors|ckpt)$/);
@@ -58,7 +83,7 @@ export function newestRun(
     let newest: { run: string; path: string; at: number } | null = null;
     for (const name of listed(checkpoints)) {
       const run = named.exec(name)?.[1];
-      if (run === undefined || !isOf(base, run)) continue;
+      if (run === undefined || !isOf(base, run) || (shared && !exists(logsOf(run)))) continue;
       const path = join(checkpoints, name);
       const at = writtenAt(path);
       if (at === null || newest !== null && at <= newest.at) continue;
@@ -72,21 +97,18 @@ const isOf = (base: string, run: string): boolean =>
   run === base || (run.startsWith(`${base}-`) && /^\d+$/.test(run.slice(base.length + 1)));
 
 export const isCalled = (config: Config, preset: string | null, run: string): boolean =>
-  isOf(baseName(config, preset, config.output.run_name), run);
+  isOf(config.output.run_name || baseName(config, preset), run);
 
-export function latestOf({ output: { save_dir, model_dir } }: Config, run: string): string | null {
-  const checkpoints = model_dir || join(save_dir, "checkpoints");
+export function latestOf(config: Config, run: string): string | null {
+  const { checkpoints } = foldersOf(config, run);
   const names = ["latest", "best"].flatMap((which) => ENDINGS.map((ending) => `${run}_${which}.${ending}`));
   return names.map((name) => join(checkpoints, name)).find((path) => writtenAt(path) !== null) ?? null;
 }
 
-/** The newest comes first. */
+/** The newest comes first. A plain name that is a link only leads to a file with its run's name. */
 export function checkpointsOf(latest: string, run: string): string[] {
   const folder = dirname(latest);
-  return listed(folder)
-    .filter((name) =>
-      [`${run}_best`, `${run}_latest`].includes(stem(name)) || /^checkpoint_epoch_\d+$/.test(stem(name))
-    )
+  return [...listed(folder).filter((name) => isNamed(name, run)), ...plainEpochs(folder)]
     .flatMap((name) => {
       const path = join(folder, name), written = path === latest ? null : writtenAt(path);
       return written === null ? [] : [{ path, written }];
@@ -95,8 +117,13 @@ export function checkpointsOf(latest: string, run: string): string[] {
     .map(({ path }) => path);
 }
 
-/** Null for a dead link, and where no save was finished. */
-function writtenAt(path: string): number | null {
+/** Checkpoints of epochs that an older version wrote, of whatever run. */
+export const plainEpochs = (folder: string): string[] =>
+  entriesOf(folder).filter(({ name, isSymlink }) => !isSymlink && readEpochName(name)?.run === PLAIN)
+    .map(({ name }) => name);
+
+/** In milliseconds; null for a dead link, and where no save was finished. */
+export function writtenAt(path: string): number | null {
   try {
     const folder = Deno.statSync(path).isDirectory;
     return Deno.statSync(folder ? indexOf(path) ?? "" : path).mtime?.getTime() ?? 0;
@@ -114,13 +141,14 @@ const stem = (name: string): string => {
 export const latestPath = (p: RunPaths): string => join(p.checkpoints, `${p.run}_latest.${p.ending}`);
 export const bestPath = (p: RunPaths): string => join(p.checkpoints, `${p.run}_best.${p.ending}`);
 export const epochPath = (p: RunPaths, epoch: number): string =>
-  join(p.checkpoints, `checkpoint_epoch_${epoch}.${p.ending}`);
+  join(p.checkpoints, epochName(p.run, epoch, p.ending));
+export const epochFiles = (
+  { checkpoints: folder, run, ending, older }: RunPaths,
+  epoch: number,
+  keep: number,
+): EpochFiles => ({ folder, run, epoch, ending, keep, older });
 
-export const hasEpochs = ({ output: { save_dir, model_dir } }: Config): boolean =>
-  listed(model_dir || join(save_dir, "checkpoints")).some((name) => /^checkpoint_epoch_\d+\./.test(name));
-
-function baseName(config: Config, preset: string | null, given: string): string {
-  if (given) return given;
+function baseName(config: Config, preset: string | null): string {
   if (preset) return preset;
   const model = config.model.name.slice(config.model.name.lastIndexOf("/") + 1).replace(/\.\w+$/, "");
   return config.data.type === "auto" ? model : `${model}-${config.data.type}`;
@@ -135,99 +163,12 @@ function exists(path: string): boolean {
   }
 }
 
-function listed(folder: string): string[] {
+const listed = (folder: string): string[] => entriesOf(folder).map(({ name }) => name);
+
+function entriesOf(folder: string): Deno.DirEntry[] {
   try {
-    return [...Deno.readDirSync(folder)].map((entry) => entry.name);
+    return [...Deno.readDirSync(folder)];
   } catch {
     return []; // no folder
-  }
-}
-
-interface Claim {
-  readonly config: Config;
-  readonly preset: string | null;
-  readonly resume: Resume | null;
-  readonly again?: string | null;
-}
-
-/** No other process writes there meanwhile. */
-export function claim({ config, preset, resume, again }: Claim): RunPaths {
-  const own = resume?.run ?? again ?? null;
-  const passed = new Set<string>();
-  for (;;) {
-    const places = runPathsOf(config, preset, own, passed);
-    refuseUnwritable(places.checkpoints);
-    const fresh = makeLogs(places.logs, own === null);
-    const locked = lockFolder(places.logs);
-    if (!fresh) { // a start failed, or another run took the name just now
-      if (locked && isFailedStart(places.logs)) return cleared(places);
-      passed.add(places.run);
-      continue;
-    }
-    if (locked) return places;
-    throw new UserError(
-      "usage",
-      `Another process is training the run ${places.run} (it holds ${places.logs}). Wait for it, stop it with: ` +
-        `touch ${places.logs}/STOP, or start a run of another name with --run-name.`,
-    );
-  }
-}
-
-/** The next start writes these files anew; other files stay. */
-const OF_FAILED_START = /^(events\.jsonl|lineage\.json|wandb\.json|rank-\d+\.log|system-\d+\.jsonl)$/;
-
-function cleared(places: RunPaths): RunPaths {
-  for (const { name } of Deno.readDirSync(places.logs)) {
-    if (OF_FAILED_START.test(name)) remove(join(places.logs, name));
-  }
-  return places;
-}
-
-/** This process's own start failed. */
-export function abandon({ logs }: RunPaths): void {
-  try {
-    if (pathExists(lineagePath(logs))) return;
-    for (const { name } of Deno.readDirSync(logs)) if (OF_FAILED_START.test(name)) remove(join(logs, name));
-    Deno.removeSync(logs);
-  } catch { /* it has something of the user's, or the disk refuses */ }
-}
-
-/** False when a new run finds its folder there already. */
-function makeLogs(logs: string, fresh: boolean): boolean {
-  try {
-    Deno.mkdirSync(dirname(logs), { recursive: true });
-    Deno.mkdirSync(logs);
-  } catch (error) {
-    if (error instanceof Deno.errors.AlreadyExists) return !fresh || !isFolder(logs);
-  }
-  return true;
-}
-
-function isFolder(path: string): boolean {
-  try {
-    return Deno.statSync(path).isDirectory;
-  } catch {
-    return false; // a link to nowhere
-  }
-}
-
-/** The end of the first epoch would be too late. */
-function refuseUnwritable(folder: string): void {
-  const probe = join(folder, `.probe-${Deno.pid}`);
-  try {
-    Deno.mkdirSync(folder, { recursive: true });
-    try {
-      Deno.writeFileSync(probe, new Uint8Array(4096)); // a full disk still takes an empty file
-    } finally {
-      remove(probe);
-    }
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message.split(" (os error")[0] : String(cause);
-    throw new UserError(
-      "usage",
-      `Checkpoints can't be written to ${folder}: ${reason}. ` +
-        "Name another folder with --save-dir DIR (or --model-dir DIR), or make room there.",
-      { cause },
-    );
   }
 }

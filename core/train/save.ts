@@ -23,7 +23,8 @@ import type { Console } from "../run/console.ts";
 import type { EventLog } from "../run/event_log.ts";
 import { VERSION } from "../base/version.ts";
 import type { Answers } from "./build.ts";
-import { bestPath, epochPath, latestPath, type RunPaths } from "./run_folder.ts";
+import { release } from "./claim.ts";
+import { bestPath, epochFiles, epochPath, latestPath, type RunPaths } from "./run_folder.ts";
 import { learningRate, type Schedule } from "./schedule.ts";
 import { join } from "../../deps/path.ts";
 import { remove } from "../base/atomic.ts";
@@ -67,7 +68,7 @@ export interface Saver {
   /** Throws if the newest state could not be saved. */
   settle(): Promise<void>;
   readonly stats: { saves: number; stallSeconds: number; longest: number };
-  /** Waits for the save under way, and ignores its failure. */
+  /** Waits for the save under way, ignores its failure, and gives the run's name back. */
   close(): Promise<void>;
 }
 
@@ -155,6 +156,7 @@ export function openSaver(c: Context): Saver {
       sharing?.end();
       await writing?.done;
       background?.writer.close();
+      if ((sharing?.rank ?? 0) === 0) release(c.paths);
     },
   };
 }
@@ -214,7 +216,9 @@ function jobOf(
   const { config, paths, parts, cursor, schedule, sharing } = context;
   const { wandb, normalisation, targetScale, fill, climatology, classWeights, answers, tokenizer } = context;
   const { save_every_epoch, keep_last } = config.output;
-  const ofEpoch = save_every_epoch && reason === "epoch" && cursor.stepInEpoch === 0;
+  const ofEpoch = save_every_epoch && reason === "epoch" && cursor.stepInEpoch === 0
+    ? epochFiles(paths, cursor.epoch, keep_last)
+    : null;
   const own = sharing?.open(snapshot?.data ?? toData);
   const tree = toTree(parts, cursor, {
     version: VERSION,
@@ -239,9 +243,7 @@ function jobOf(
     copied: newFlag(),
     path,
     links: [...(better ? [bestPath(paths)] : []), ...(ofEpoch ? [epochPath(paths, cursor.epoch)] : [])],
-    retire: ofEpoch && keep_last > 0
-      ? { folder: paths.checkpoints, keep: keep_last, epoch: cursor.epoch }
-      : null,
+    ofEpoch,
   };
   if (sharing && own) {
     return { ...common, ...own.partOf(tree, path, place), ...(sharing.rank > 0 ? ALONE : {}) };
@@ -250,7 +252,7 @@ function jobOf(
 }
 
 /** Only the first rank links and removes files. */
-const ALONE = { links: [], retire: null };
+const ALONE = { links: [], ofEpoch: null };
 
 // With --checkpoint-format sharded ranks agree on saves between two steps, so that their threads need only
 // the folder.

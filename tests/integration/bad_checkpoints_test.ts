@@ -183,13 +183,13 @@ Deno.test("--resume auto passes over a damaged checkpoint, and with no good one 
     };
     damage("r_latest.pt");
     damage("r_best.pt");
-    damage("checkpoint_epoch_2.pt");
+    damage("r_epoch_2.pt");
     const { stdout } = await succeed([...args, "--epochs=3"], { cwd });
     assertMatch(stdout, /^Passed over a damaged checkpoint\. checkpoints\/r_latest\.pt: .*truncated/m);
-    assertMatch(stdout, /^Resuming from checkpoints\/checkpoint_epoch_1\.pt: epoch 1, step 4$/m);
+    assertMatch(stdout, /^Resuming from checkpoints\/r_epoch_1\.pt: epoch 1, step 4$/m);
     assertEquals(
       eventsOf(cwd, "r").findLast(({ kind }) => kind === "resume")?.path,
-      "checkpoints/checkpoint_epoch_1.pt",
+      "checkpoints/r_epoch_1.pt",
     );
 
     for (const { name } of [...Deno.readDirSync(join(cwd, "checkpoints"))]) damage(name);

@@ -153,13 +153,13 @@ Deno.test("--resume auto passes over a latest with one wrong bit in a weight, an
       second.stdout,
       /^Passed over a damaged checkpoint\. checkpoints\/r_latest\.pt: the checksum of .* is wrong/m,
     );
-    assertMatch(second.stdout, /^Resuming from checkpoints\/checkpoint_epoch_2\.pt: epoch 2, step 8$/m);
+    assertMatch(second.stdout, /^Resuming from checkpoints\/r_epoch_2\.pt: epoch 2, step 8$/m);
     Deno.removeSync(latest);
-    Deno.removeSync(join(cwd, "checkpoints/checkpoint_epoch_3.pt"));
+    Deno.removeSync(join(cwd, "checkpoints/r_epoch_3.pt"));
     const third = await again(4);
     assertMatch(
       third.stdout,
-      /^Resuming from checkpoints\/(r_best|checkpoint_epoch_2)\.pt: epoch \d, step \d+$/m,
+      /^Resuming from checkpoints\/(r_best|r_epoch_2)\.pt: epoch \d, step \d+$/m,
     );
     assertNotMatch(third.stdout, /Passed over/);
   }));

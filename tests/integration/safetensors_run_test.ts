@@ -39,6 +39,7 @@ Deno.test("a run in safetensors goes on from them, and ends with the bits of a r
     assertEquals([...Deno.readDirSync(join(cwd, "checkpoints"))].map(({ name }) => name).sort(), [
       "checkpoint_epoch_1.safetensors",
       "safe_best.safetensors",
+      "safe_epoch_1.safetensors",
       "safe_latest.safetensors",
       "straight_best.pt",
       "straight_latest.pt",

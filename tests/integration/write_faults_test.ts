@@ -42,9 +42,7 @@ async function damaged(damage: (bytes: Uint8Array, at: number) => Uint8Array): P
   await inTemp(async (cwd) => {
     const args = [...RUN, "--epochs=2", "--save-every-epoch", "--resume=auto"];
     await succeed(args, { cwd });
-    const [latest, before] = ["r_latest.pt", "checkpoint_epoch_1.pt"].map((name) =>
-      join(cwd, "checkpoints", name)
-    );
+    const [latest, before] = ["r_latest.pt", "r_epoch_1.pt"].map((name) => join(cwd, "checkpoints", name));
     const config = settings("--save-dir", cwd, "--run-name=r", "--resume=auto");
     const good = Deno.readFileSync(latest), whole = contents(latest);
     for (let part = 0; part < 50; part++) {
@@ -63,7 +61,7 @@ async function damaged(damage: (bytes: Uint8Array, at: number) => Uint8Array): P
     Deno.writeFileSync(latest, damage(good.slice(), good.length >> 1));
     const { stdout } = await succeed(args, { cwd });
     assertMatch(stdout, /^Passed over .*r_latest\.pt: /m);
-    assertMatch(stdout, /^Resuming from checkpoints\/checkpoint_epoch_1\.pt: epoch 1, step 4$/m);
+    assertMatch(stdout, /^Resuming from checkpoints\/r_epoch_1\.pt: epoch 1, step 4$/m);
     assert(equal(Deno.readFileSync(latest), good), "the run ends as it did before");
   });
   return harmless;

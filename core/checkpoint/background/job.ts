@@ -6,7 +6,8 @@ import { writePickle } from "../pickle_writer.ts";
 import { writePickled } from "../pt.ts";
 import { flatten } from "../safetensors.ts";
 import { writeSafetensors } from "../safetensors_writer.ts";
-import { ELSEWHERE, linkOrCopy, type Part, removeOld, reportFailure, writePart } from "../sharded_writer.ts";
+import { type EpochFiles, linkPlainName, removeOldEpochs } from "../epoch_files.ts";
+import { ELSEWHERE, linkOrCopy, type Part, reportFailure, writePart } from "../sharded_writer.ts";
 import {
   type DType,
   type Key,
@@ -29,7 +30,8 @@ export interface SaveJob extends JobContent {
   readonly copied: SharedArrayBuffer;
   readonly path: string;
   readonly links: readonly string[];
-  readonly retire: { readonly folder: string; readonly keep: number; readonly epoch: number } | null;
+  /** Set at the end of an epoch whose checkpoint is kept: one of the links is its own name. */
+  readonly ofEpoch: EpochFiles | null;
   /** Set where every rank writes its own part of the checkpoint. */
   readonly part?: Part;
 }
@@ -140,9 +142,11 @@ function copyAndWrite(job: SaveJob, work: SharedWork | null): Written {
  * The other names come before the path: a run that is killed between the two comes to this state again and
  * names it again. The other way round it would go on from here, and the names would be missing for ever.
  */
-function nameAlso({ path, part, links, retire }: SaveJob, temporary: string): void {
+function nameAlso({ path, part, links, ofEpoch }: SaveJob, temporary: string): void {
   for (const link of links) part ? linkOrCopy(path, link, temporary) : linkOrCopy(temporary, link);
-  if (retire) removeOld(retire.folder, retire.keep, retire.epoch);
+  if (ofEpoch === null) return;
+  linkPlainName(ofEpoch);
+  if (ofEpoch.keep > 0) removeOldEpochs(ofEpoch);
 }
 
 function sumsOf(work: SharedWork, places: readonly StoragePlace[], contents: readonly Storage[]): Sums {

@@ -88,7 +88,7 @@ export const output = {
     max: 1e6,
     flag: "keep-last",
     empty: "keep all",
-    help: "per-epoch checkpoints to keep",
+    help: "per-epoch checkpoints of this run to keep",
   }),
   checkpoint_format: choice(["pt", "safetensors", "sharded"], "pt", {
     flag: "checkpoint-format",
@@ -97,7 +97,7 @@ export const output = {
   }),
   save_every_epoch: bool(false, {
     flag: "save-every-epoch",
-    help: "also keep checkpoint_epoch_N.pt of each epoch",
+    help: "also keep RUN_epoch_N.pt of each epoch",
   }),
   quiet: bool(false, { flag: "quiet", common: true, help: "print warnings, errors and the last line only" }),
   json: bool(false, { flag: "json", common: true, help: "print events as JSON, one a line" }),

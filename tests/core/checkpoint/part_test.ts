@@ -1,11 +1,11 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { memoryStorage, tensorBytes, TensorData } from "../../../core/checkpoint/value.ts";
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
+import { removeOldEpochs } from "../../../core/checkpoint/epoch_files.ts";
 import {
   ELSEWHERE,
   linkOrCopy,
   type Part,
-  removeOld,
   reportFailure,
   writePart,
 } from "../../../core/checkpoint/sharded_writer.ts";
@@ -154,21 +154,21 @@ Deno.test(
     for (const save of [1, 5]) {
       writeAll(latest, save);
       linkOrCopy(latest, best);
-      for (const epoch of [save, save + 1]) linkOrCopy(latest, `${folder}/checkpoint_epoch_${epoch}.ckpt`);
+      for (const epoch of [save, save + 1]) linkOrCopy(latest, `${folder}/r_epoch_${epoch}.ckpt`);
     }
     writeAll(latest, 7);
     assertEquals([read(latest), read(best)], [[7, 8, 9], [5, 6, 7]]);
     assertEquals(filesIn(best).length, 4);
-    Deno.writeTextFileSync(`${folder}/checkpoint_epoch_2.ckpt/notes.txt`, "");
-    removeOld(folder, 1, 6);
+    Deno.writeTextFileSync(`${folder}/r_epoch_2.ckpt/notes.txt`, "");
+    removeOldEpochs({ folder, run: "r", epoch: 6, ending: "ckpt", keep: 1, older: [] });
     assertEquals(
-      filesIn(folder).filter((name) => name.startsWith("checkpoint")).map((name) => name.split("/")[0]),
+      filesIn(folder).filter((name) => name.startsWith("r_epoch")).map((name) => name.split("/")[0]),
       [
-        "checkpoint_epoch_2.ckpt",
-        ...Array(4).fill("checkpoint_epoch_6.ckpt"),
+        "r_epoch_2.ckpt",
+        ...Array(4).fill("r_epoch_6.ckpt"),
       ],
     );
-    assertEquals(read(`${folder}/checkpoint_epoch_6.ckpt`), [5, 6, 7]);
+    assertEquals(read(`${folder}/r_epoch_6.ckpt`), [5, 6, 7]);
   }),
 );
 

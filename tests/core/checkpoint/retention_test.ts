@@ -1,7 +1,7 @@
 // Second names of a checkpoint: what they hold when the first name gets other content.
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { writeAll, writeAtomically } from "../../../core/base/atomic.ts";
-import { linkOrCopy, removeOld } from "../../../core/checkpoint/sharded_writer.ts";
+import { linkOrCopy } from "../../../core/checkpoint/sharded_writer.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { inFolder } from "./python.ts";
 
@@ -46,14 +46,5 @@ Deno.test(
     const error = assertThrows(() => linkOrCopy(`${folder}/latest.pt`, `${folder}/best.pt`), UserError);
     assertEquals(error.kind, "checkpoint");
     assertEquals([Deno.readTextFileSync(`${folder}/best.pt`), names(folder)], ["old", ["best.pt"]]);
-  }),
-);
-
-Deno.test(
-  "old epochs go, those beyond this one stay",
-  inFolder((folder) => {
-    for (const n of [1, 2, 3, 9]) write(`${folder}/checkpoint_epoch_${n}.pt`, "x");
-    removeOld(folder, 2, 3);
-    assertEquals(names(folder), [2, 3, 9].map((n) => `checkpoint_epoch_${n}.pt`));
   }),
 );

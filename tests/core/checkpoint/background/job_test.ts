@@ -48,7 +48,7 @@ function jobAt(path: string, first: Float32Array<ArrayBuffer>, second: Float32Ar
     place: (storage) => place(numbers.find(({ buffer }) => buffer === storage.read(0, 0).buffer)!),
   });
   return {
-    ...{ path, content, storages, links: [], retire: null, copied: newFlag() },
+    ...{ path, content, storages, links: [], ofEpoch: null, copied: newFlag() },
     copies: [{ from: place(first), to: place(copy) }],
     finite: [{ name: "first", storage: 0 }],
   };
@@ -135,18 +135,19 @@ for (const ending of ["pt", "safetensors"]) {
     `a .${ending} has its other names, and old epochs are gone, before it takes its place: a kill between loses no best`,
     inFolder((folder) => {
       const [path, best] = [`${folder}/latest.${ending}`, `${folder}/best.${ending}`];
-      const epoch = (n: number) => `${folder}/checkpoint_epoch_${n}.${ending}`;
+      const epoch = (n: number) => `${folder}/r_epoch_${n}.${ending}`;
+      const plain = (n: number) => `checkpoint_epoch_${n}.${ending}`;
       const job = (scale: number, n: number) => ({
         ...jobAt(path, numbers(64, scale), numbers(64, 1)),
         links: [best, epoch(n)],
-        retire: { folder, keep: 1, epoch: n },
+        ofEpoch: { folder, run: "r", epoch: n, ending, keep: 1, older: [] },
       });
       writeCheckpoint(job(1, 1));
       const before = Deno.readFileSync(path);
       assertEquals(Deno.readFileSync(best), before);
       killedBeforeItsPlace(path, job(2, 2));
       assertEquals(Deno.readFileSync(path), before);
-      assertEquals(filesIn(folder), [best, epoch(2), path].map((path) => basename(path)));
+      assertEquals(filesIn(folder), [plain(2), best, epoch(2), path].map((path) => basename(path)).sort());
       const left = Deno.readFileSync(best);
       assertEquals(Deno.readFileSync(epoch(2)), left);
       writeCheckpoint(job(2, 2)); // the run comes to that state again
@@ -202,7 +203,7 @@ Deno.test(
       copied: newFlag(),
       finite: [],
       links: [],
-      retire: null,
+      ofEpoch: null,
     };
     writeCheckpoint(job);
     assertEquals(Deno.readFileSync(direct), Deno.readFileSync(pickled));
