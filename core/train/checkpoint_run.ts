@@ -2,6 +2,7 @@
 import { basename, dirname, join } from "../../deps/path.ts";
 import { openCheckpoint, toJson } from "../checkpoint/open.ts";
 import { PLAIN, readEpochName } from "../checkpoint/epoch_files.ts";
+import { indexOf } from "../checkpoint/sharded_reader.ts";
 import type { Value } from "../checkpoint/value.ts";
 import type { Config } from "../settings/settings.ts";
 import { FILE_NAME, RUN_ID } from "../settings/sections/run.ts";
@@ -73,8 +74,18 @@ export function isAnothers(config: Config, { path, run, wandb }: Written): boole
   }
   const home = homeOf(logs);
   const ofLogs = home === null || isSamePath(home, checkpoints) || filesOf(home, run).length === 0; // they were moved
-  if (isSamePath(dirname(path), checkpoints) && isOwnName(basename(path), run)) return !ofLogs;
+  if (
+    namesOf(path).some((name) => isSamePath(dirname(name), checkpoints) && isOwnName(basename(name), run))
+  ) {
+    return !ofLogs;
+  }
   return !(files.length === 0 && home !== null && isSamePath(home, dirname(path)));
+}
+
+/** Where it lies, as a folder if its index was named, and where a link to it leads. */
+function namesOf(path: string): string[] {
+  const own = indexOf(path) === path ? dirname(path) : path;
+  return pathExists(own) ? [own, Deno.realPathSync(own)] : [own];
 }
 
 const isOwnName = (name: string, run: string): boolean =>

@@ -2,10 +2,11 @@
 import { dirname, join, resolve } from "../../deps/path.ts";
 import { isFailedStart, lineagePath, startOf } from "../run/lineage.ts";
 import type { Config } from "../settings/settings.ts";
-import { holdFile, lockFolder, pathExists } from "../base/files.ts";
+import { holdFile, holdFolder, lockFolder, pathExists } from "../base/files.ts";
 import { remove } from "../base/atomic.ts";
 import { UserError } from "../base/errors.ts";
 import { claimOf, isTaken, plainEpochs, type RunPaths, runPathsOf, writtenAt } from "./run_folder.ts";
+import { PLAIN } from "../checkpoint/epoch_files.ts";
 import { lookOver } from "./checkpoint_run.ts";
 import type { Resume } from "./resume.ts";
 
@@ -19,18 +20,21 @@ interface Claim {
 /** No other process writes there meanwhile. */
 export function claim({ config, preset, resume, again }: Claim): RunPaths {
   const own = resume?.run ?? again ?? null;
-  if (own !== null) return claimAgain(runPathsOf(config, preset, own), resume?.wandb ?? null);
+  if (own !== null && own !== PLAIN) {
+    return claimAgain(runPathsOf(config, preset, own), resume?.wandb ?? null);
+  }
   const passed = new Set<string>();
   for (;;) {
-    const places = runPathsOf(config, preset, null, { passed, from: resume?.from });
+    const places = runPathsOf(config, preset, null, passed);
     refuseUnwritable(places.checkpoints);
     const fresh = makeLogs(places.logs);
     // The folder of a run that is about to start is never locked here, not even for a moment.
-    const mine = (fresh || isFailedStart(places.logs)) && lockFolder(places.logs);
-    if (mine && (fresh || isFailedStart(places.logs)) && takeName(places)) {
+    const unlock = fresh || isFailedStart(places.logs) ? holdFolder(places.logs) : null;
+    if (unlock !== null && (fresh || isFailedStart(places.logs)) && takeName(places)) {
       return fresh ? places : cleared(places);
     }
-    if (fresh && mine) remove(places.logs); // it is empty
+    if (fresh && unlock !== null) remove(places.logs); // it is empty
+    unlock?.();
     passed.add(places.run);
   }
 }

@@ -26,12 +26,12 @@ export function runPathsOf(
   config: Config,
   preset: string | null,
   resumed: string | null,
-  { passed = new Set<string>(), from = null as string | null } = {},
+  passed: ReadonlySet<string> = new Set(),
 ): RunPaths {
   const ending = config.output.checkpoint_format === "sharded" ? "ckpt" : config.output.checkpoint_format;
   const at = (run: string): RunPaths => ({ run, ...foldersOf(config, run), ending, older: [] });
   if (resumed !== null) return at(resumed);
-  const base = config.output.run_name || from || baseName(config, preset);
+  const base = baseName(config, preset);
   for (let n = 1;; n++) {
     const places = at(n === 1 ? base : `${base}-${n}`);
     const free = !exists(places.logs) || isFailedStart(places.logs);
@@ -69,7 +69,7 @@ export function newestRun(
   preset: string | null,
   givenName: (path: string) => unknown,
 ): { run: string; path: string } | null {
-  const base = config.output.run_name || baseName(config, preset);
+  const base = baseName(config, preset);
   const { checkpoints } = foldersOf(config, base);
   const logsOf = (run: string) => foldersOf(config, run).logs;
   // In a folder of checkpoints that others use too, a run has its logs here, unless all were taken away.
@@ -97,7 +97,7 @@ const isOf = (base: string, run: string): boolean =>
   run === base || (run.startsWith(`${base}-`) && /^\d+$/.test(run.slice(base.length + 1)));
 
 export const isCalled = (config: Config, preset: string | null, run: string): boolean =>
-  isOf(config.output.run_name || baseName(config, preset), run);
+  isOf(baseName(config, preset), run);
 
 export function latestOf(config: Config, run: string): string | null {
   const { checkpoints } = foldersOf(config, run);
@@ -149,6 +149,7 @@ export const epochFiles = (
 ): EpochFiles => ({ folder, run, epoch, ending, keep, older });
 
 function baseName(config: Config, preset: string | null): string {
+  if (config.output.run_name) return config.output.run_name;
   if (preset) return preset;
   const model = config.model.name.slice(config.model.name.lastIndexOf("/") + 1).replace(/\.\w+$/, "");
   return config.data.type === "auto" ? model : `${model}-${config.data.type}`;

@@ -2,10 +2,12 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path";
 import { writePt } from "../../../core/checkpoint/pt.ts";
+import { INDEX } from "../../../core/checkpoint/sharded_reader.ts";
 import { dict } from "../../../core/checkpoint/value.ts";
 import { claim, release } from "../../../core/train/claim.ts";
 import { isAnothers } from "../../../core/train/checkpoint_run.ts";
 import { lineagePath } from "../../../core/run/lineage.ts";
+import { lockFolder } from "../../../core/base/files.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { inTemp } from "../../integration/program.ts";
 import { settings } from "./rig.ts";
@@ -39,6 +41,21 @@ Deno.test("a name that a run of another save folder has in this folder of checkp
     assertEquals(fresh(cwd, "c").run, "r", "nothing was saved under it");
   }));
 
+Deno.test("a start that comes second to a folder takes the next name, and leaves the folder to the first to lock", () =>
+  inTemp((cwd) => {
+    const { mkdirSync } = Deno, logs = join(cwd, "a/logs/r");
+    Deno.mkdirSync = (path, options) => {
+      if (path === logs) mkdirSync(path); // by the first, at this moment
+      mkdirSync(path, options);
+    };
+    try {
+      assertEquals(fresh(cwd, "a").run, "r-2");
+    } finally {
+      Deno.mkdirSync = mkdirSync;
+    }
+    assertEquals(lockFolder(logs), true);
+  }));
+
 Deno.test("a run's best or epoch is enough to keep its name, in any format", () =>
   inTemp((cwd) => {
     Deno.mkdirSync(join(cwd, "models"));
@@ -48,6 +65,8 @@ Deno.test("a run's best or epoch is enough to keep its name, in any format", () 
     assertEquals(fresh(cwd, "a").run, "r-4");
     assertEquals(fresh(cwd, "a").run, "r-5");
     assertEquals(fresh(cwd, "a", "checkpoint").run, "checkpoint-2", "other runs' links have this name");
+    const config = configOf(cwd, "a", "checkpoint");
+    assertEquals(claim({ config, preset: null, resume: null, again: "checkpoint" }).run, "checkpoint-3");
   }));
 
 Deno.test("a note that a kill left keeps the name from others, and not from the run itself or its successor", () =>
@@ -117,6 +136,9 @@ Deno.test("a checkpoint's run is another's than the one here by its id at W&B, e
     const latest = saved(join(models, "r_latest.pt"), "r", "abc");
     assertEquals(another(latest), false, "it is the one here");
     assertEquals([another(away), another(away, "xyz"), another(away, "abc")], [true, true, false]);
+    Deno.symlinkSync(latest, join(cwd, "away/link.pt"));
+    assertEquals(another(join(cwd, "away/link.pt")), false, "a link to the one here");
+    assertEquals(another(join(models, "r_latest.ckpt", INDEX)), false, "an index in its folder");
     assertEquals(another(saved(join(models, "friend.pt"), "r")), true, "no name that r gives its files");
     assertEquals(another(saved(join(models, "checkpoint_epoch_1.pt"), "r")), false);
 
