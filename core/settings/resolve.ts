@@ -193,7 +193,7 @@ const isCarried = (path: string): boolean =>
 function fromCheckpoint(config: unknown): Assignment[] {
   return ALL_SETTINGS.flatMap((declared) => {
     if (!isCarried(declared.path)) return [];
-    const saved = readSetting(config, declared.path), { once = {} } = declared.setting;
+    const { once = {}, before } = declared.setting, saved = readSetting(config, declared.path) ?? before;
     if (saved === undefined) return [];
     const value = Object.hasOwn(once, String(saved)) ? once[String(saved)] : saved;
     try {

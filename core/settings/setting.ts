@@ -20,6 +20,8 @@ export interface Setting<V = unknown> {
   readonly no?: V;
   /** Checkpoints of older versions have these texts for its values. */
   readonly once?: Readonly<Record<string, V>>;
+  /** Runs of older versions, whose checkpoints lack it, did this. */
+  readonly before?: V;
   /** Its flag alone means `yes`; another value follows an equals sign. */
   readonly bare?: boolean;
   /** These spell the whole path in YAML and `--set`. */

@@ -99,7 +99,7 @@ export function openSamples(
   );
   return (index) => {
     try {
-      const input = reader.read(index, bytes);
+      const input = reader.read(index, bytes, 0);
       return { input, target: view(bytes, target.dtype) };
     } catch (error) {
       if (!(error instanceof BadSample)) throw error;

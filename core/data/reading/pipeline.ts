@@ -141,9 +141,9 @@ function openStored(t: Threaded): Pipeline {
     const index = indexOf(id);
     const place = bytes ?? input;
     const row = numbersOf(stored, place);
-    if (geometry === null && reader.readInto) reader.readInto(index, place, target);
+    if (geometry === null && reader.readInto) reader.readInto(index, place, target, epoch);
     else {
-      const found = reader.read(index, beside?.stored ?? target);
+      const found = reader.read(index, beside?.stored ?? target, epoch);
       const draw = beside ? beside.placed(draws(id, epoch)) : draws(id, epoch);
       arrange(found, row, draw);
       beside?.arrange(target, draw);

@@ -28,9 +28,9 @@ export interface Stored {
 /** Samples have indices in the files. Each thread opens its own. */
 export interface Reader {
   /** The target's bytes go to `target`. BadSample means that the sample cannot be read. */
-  read(index: number, target: Uint8Array): Stored;
+  read(index: number, target: Uint8Array, epoch: number): Stored;
   /** Readers have it where stored samples are rows of a batch already. */
-  readInto?(index: number, input: Uint8Array, target: Uint8Array): void;
+  readInto?(index: number, input: Uint8Array, target: Uint8Array, epoch: number): void;
   close(): void;
   /** Samples in one chunk of the file share a number: once it is unpacked, they cost little. */
   groupOf?(index: number): number;

@@ -73,6 +73,16 @@ export const data = {
     help:
       "what a file of tokens holds; auto tells uint16, uint32 and text apart, and uint8 takes any bytes as tokens",
   }),
+  windows: choice(["shifted", "random", "fixed"], "shifted", {
+    flag: "windows",
+    before: "fixed",
+    help: "where windows of tokens begin",
+    about: {
+      shifted: "side by side, from another place in each epoch: an epoch reads each token about once",
+      random: "anywhere, each drawn again in each epoch, as nanoGPT does",
+      fixed: "anywhere, each drawn once: every epoch has the same windows",
+    },
+  }),
   shuffle: bool(true, { flag: "shuffle", help: "a new order of the training samples each epoch" }),
   sampling: text("", {
     flag: "sampling",

@@ -38,6 +38,15 @@ Deno.test("a checkpoint's settings stand above the preset and below flags; what 
   assertEquals(originText("model.hidden_size"), "checkpoint");
 });
 
+Deno.test("a run of a version without a setting goes on as it did then, and a new run has the default", () => {
+  const windows = (checkpoint: unknown, ...argv: string[]) =>
+    resolveSettings({ argv, env: {}, checkpoint }).config.data.windows;
+  assertEquals(windows(undefined), "shifted");
+  assertEquals(windows({ data: { shuffle: true } }), "fixed");
+  assertEquals(windows({ data: { windows: "random" } }), "random");
+  assertEquals(windows({ data: { shuffle: true } }, "--windows", "random"), "random");
+});
+
 Deno.test("the mistakes of flags, files, variables and the preset are all told at once, each with its place", () => {
   const file = `training:
   epochs: many

@@ -1,5 +1,6 @@
 // A sample is a window of a token file and the token after it.
 import { key, MOST_POSITIONS, uniformInt } from "../../../base/random.ts";
+import type { Config } from "../../../settings/settings.ts";
 import { splitIndices } from "../../order.ts";
 import { type OpenFile, openFile } from "../../files.ts";
 import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../reading/reader.ts";
@@ -8,41 +9,44 @@ import { numbersOf, type Tokens, type Width } from "./file.ts";
 interface Windows {
   readonly length: number;
   /** The place counts tokens of all files joined; no window crosses from one into the next. */
-  startOf(sample: number): number;
+  startOf(sample: number, epoch: number): number;
 }
 
 export interface WindowsPlan {
-  readonly kind: "random" | "tiled";
+  /** `tiled` is for validation; the others are --windows. */
+  readonly kind: Config["data"]["windows"] | "tiled";
   readonly lengths: readonly number[];
   readonly context: number;
   readonly most: number;
   readonly seed: number;
 }
 
-export const planWindows = ({ kind, lengths, context, most, seed }: WindowsPlan): Windows =>
-  (kind === "random" ? randomWindows : tiledWindows)(lengths, context, most, seed);
+export const planWindows = (plan: WindowsPlan): Windows =>
+  plan.kind === "tiled" ? tiledWindows(plan) : trainingWindows(plan);
 
-/** Windows are drawn for each sample; an epoch reads about as many tokens as there are. */
-function randomWindows(
-  lengths: readonly number[],
-  context: number,
-  most: number,
-  seed: number,
-): Windows {
-  const starts = lengths.map((length) => Math.max(length - context, 0));
-  const draw = uniformInt(key(seed, "windows"), sum(starts));
-  const beside = sum(starts.map((count) => Math.ceil(count / context)));
+/** An epoch reads about as many tokens as there are. */
+function trainingWindows({ kind, lengths, context, most, seed }: WindowsPlan): Windows {
+  const starts = lengths.map((length) => Math.max(length - context, 0)), all = sum(starts);
+  const length = Math.min(sum(starts.map((count) => Math.ceil(count / context))), most, MOST_POSITIONS);
   const place = placer(lengths, starts, 1);
-  return { length: Math.min(beside, most, MOST_POSITIONS), startOf: (sample) => place(draw(sample)) };
+  const drawn = (part: readonly (string | number)[]) => uniformInt(key(seed, "windows", ...part), all);
+  if (kind === "fixed") {
+    const draw = drawn([]);
+    return { length, startOf: (sample) => place(draw(sample)) };
+  }
+  let of = -1, draw = drawn([]);
+  return {
+    length,
+    startOf(sample, epoch) {
+      if (epoch !== of) draw = drawn([of = epoch]);
+      if (kind === "random") return place(draw(sample));
+      return place((draw(0) + Math.floor(sample * all / length)) % all); // side by side, from another place each epoch
+    },
+  };
 }
 
 /** Windows lie side by side, so that each token is predicted once; `most` draws some of them. */
-function tiledWindows(
-  lengths: readonly number[],
-  context: number,
-  most: number,
-  seed: number,
-): Windows {
+function tiledWindows({ lengths, context, most, seed }: WindowsPlan): Windows {
   const tiles = lengths.map((length) => Math.max(Math.floor((length - 1) / context), 0));
   const total = Math.min(sum(tiles), MOST_POSITIONS);
   const chosen = splitIndices(total, { train: Math.min(total, most), val: 0 }, seed).train;
@@ -91,8 +95,8 @@ function open({ parts, plan, width, vocabulary }: TokensSpec): Reader {
   const window = new Uint8Array(width * (context + 1));
   const short = { 1: new Uint8Array(context + 1), 2: new Uint8Array(2 * (context + 1)) };
   const tokens = numbersOf(window, width);
-  const readInto = (index: number, input: Uint8Array, target: Uint8Array) => {
-    let part = 0, place = startOf(index);
+  const readInto = (index: number, input: Uint8Array, target: Uint8Array, epoch: number) => {
+    let part = 0, place = startOf(index, epoch);
     while (place >= parts[part].length) place -= parts[part++].length;
     const { mark, at, width: own } = parts[part];
     const narrow = own === width || own === 4 ? null : short[own];
@@ -111,8 +115,8 @@ function open({ parts, plan, width, vocabulary }: TokensSpec): Reader {
   const scratch = new Uint8Array(width * context);
   return {
     readInto,
-    read(index, target) {
-      readInto(index, scratch, target);
+    read(index, target, epoch) {
+      readInto(index, scratch, target, epoch);
       return { data: numbersOf(scratch, width), shape: [context] };
     },
     close() {

@@ -15,7 +15,7 @@ import { findTokens, largestToken, numbersOf, type TokenFile, type Tokens } from
 import { planWindows, tokensReader, type TokensSpec, widenInto, type WindowsPlan } from "./reader.ts";
 import type { Preview } from "../../preview/preview.ts";
 
-/** Training windows begin anywhere, drawn for each sample; validation windows stand side by side. */
+/** Training windows begin where --windows says; validation windows stand side by side. */
 export function openTokens({ data, training: { seed }, model }: DataRequest): Sources {
   const path = data.data_path, context = model.context || CONTEXT;
   return withFiles((open) => {
@@ -59,7 +59,7 @@ export function openTokens({ data, training: { seed }, model }: DataRequest): So
         ? null
         : { ...make({ path, parts, plan, width, vocabulary, bad: data.bad_samples, open }), bytesPerToken };
     };
-    const random = windows("random", kept, data.train_samples);
+    const random = windows(data.windows, kept, data.train_samples);
     if (random === null) throw tooFew(path, count(kept), context);
     const why = data.in_memory === "no"
       ? "--in-memory no"
@@ -132,7 +132,8 @@ function fromMemory(all: Parts): Source {
   return source({
     ...factsOf(all),
     length: windows.length,
-    raw: (ids) => gather(row, BigInt64Array.from(ids, (id) => BigInt(windows.startOf(id))), plan.context),
+    raw: (ids, epoch) =>
+      gather(row, BigInt64Array.from(ids, (id) => BigInt(windows.startOf(id, epoch))), plan.context),
   });
 }
 

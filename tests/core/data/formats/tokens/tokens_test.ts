@@ -3,6 +3,8 @@ import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import type { Config } from "../../../../../core/settings/settings.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
 import { tokens } from "../../../../../core/data/formats/tokens/format.ts";
+import reader, { tokensReader } from "../../../../../core/data/formats/tokens/reader.ts";
+import { noteReader } from "../../../../../core/data/reading/reader.ts";
 import { toBigInts } from "../../../../../ffi/make.ts";
 import { liveTensors, scope } from "../../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
@@ -11,6 +13,7 @@ import { type Changes, refusal } from "../../columns/columns_help.ts";
 import { range, settings } from "../../columns/help.ts";
 
 useLibtorch();
+noteReader(tokensReader, reader);
 
 function open(path: string, data: Changes = {}, model: Partial<Config["model"]> = {}, seed = 1) {
   const config = settings({ data: { data_path: path, ...data }, model: { context: 8, ...model } });
@@ -32,9 +35,9 @@ ${code}`,
   );
 
 /** Input and target of these samples, row by row. */
-const windows = (source: Source, ids: number[]): number[][][] =>
+const windows = (source: Source, ids: number[], epoch = 0): number[][][] =>
   scope(() => {
-    const { input, target } = batchOf(source, plainPart(ids));
+    const { input, target } = batchOf(source, plainPart(ids, epoch));
     const [inputs, targets] = [input, target].map((t) => [...toBigInts(t)].map(Number));
     const width = source.input.shape[0];
     return ids.map((_, i) => [inputs, targets].map((all) => all.slice(i * width, (i + 1) * width)));
@@ -80,11 +83,12 @@ b = np.arange(500, dtype=np.uint32) * 250; b.tofile("flat32.bin"); llmc("llama.b
 );
 
 Deno.test(
-  "where a window begins is a function of seed and sample, and no training window reaches what validates",
+  "where a window begins is a function of seed, epoch and sample, and no training window reaches what validates",
   inFolder((folder) => {
     write(folder, `np.arange(60000, dtype=np.uint16).tofile("t.bin")`);
     const path = `${folder}/t.bin`;
-    const starts = (source: Source) => windows(source, range(0, source.length)).map(([input]) => input[0]);
+    const starts = (source: Source, epoch = 0) =>
+      windows(source, range(0, source.length), epoch).map(([input]) => input[0]);
     const { train, val } = open(path);
     const first = starts(train);
     assertEquals(first, starts(open(path).train));
@@ -98,6 +102,45 @@ Deno.test(
     const few = open(path, { train_samples: 5, val_samples: 3 });
     assertEquals([few.train.length, few.val!.length], [5, 3]);
     assertEquals(open(path, { val_samples: 0 }).val, null);
+  }),
+);
+
+Deno.test(
+  "each epoch's windows begin at other places, side by side or anywhere, and fixed ones stay where they are, in memory and from files",
+  inFolder((folder) => {
+    write(folder, `np.arange(9008, dtype=np.uint16).tofile("t.bin")`);
+    const path = `${folder}/t.bin`, sorted = (all: number[]) => all.toSorted((a, b) => a - b);
+    for (const kind of ["shifted", "random", "fixed"] as const) {
+      const sources = (["yes", "no"] as const).map((in_memory) =>
+        open(path, { windows: kind, in_memory, val_samples: 0 }).train
+      );
+      const starts = (epoch: number) => {
+        const [held, read] = sources.map((source) =>
+          windows(source, range(0, source.length), epoch).map(([input]) => input[0])
+        );
+        assertEquals(held, read);
+        return held;
+      };
+      const epochs = [0, 1, 2, 1].map(starts);
+      assertEquals(epochs[3], epochs[1]); // whoever comes back to an epoch
+      assertEquals(sources[0].length, 9000 / 8);
+      const gaps = epochs.map((all) => new Set(sorted(all).slice(1).map((at, i) => at - sorted(all)[i])));
+      if (kind === "shifted") assertEquals(gaps.map((all) => [...all]), [[8], [8], [8], [8]]);
+      else assert(gaps.every((all) => all.size > 10), kind);
+      const same = (a: number[], b: number[]) => a.filter((at, i) => at === b[i]).length;
+      if (kind === "fixed") assertEquals(epochs[0], epochs[1]);
+      else assert(same(epochs[0], epochs[1]) < 9 && same(epochs[1], epochs[2]) < 9, kind);
+    }
+  }),
+);
+
+Deno.test(
+  "few windows of an epoch lie far apart",
+  inFolder((folder) => {
+    write(folder, `np.arange(9008, dtype=np.uint16).tofile("t.bin")`);
+    const { train } = open(`${folder}/t.bin`, { train_samples: 9, val_samples: 0 });
+    const starts = windows(train, range(0, 9)).map(([input]) => input[0]).toSorted((a, b) => a - b);
+    assertEquals(starts.slice(1).map((at, i) => at - starts[i]), new Array(8).fill(1000));
   }),
 );
 
