@@ -102,6 +102,13 @@ export interface Schema {
   readonly returns: readonly Result[];
 }
 
+/** They move their running statistics, arguments 3 and 4, where argument 5 is true; their schemas don't show it. */
+const NORMS = /^((native|cudnn|miopen)_)?batch_norm$|^instance_norm$/;
+
+/** The arguments that an op writes to, though its schema does not show it. */
+export const movedBy = ({ name }: Pick<Schema, "name">, args: readonly unknown[]): number[] =>
+  NORMS.test(name) && args[5] === true ? [3, 4].filter((i) => args[i] !== null && args[i] !== undefined) : [];
+
 const signature = /^([\w]+)(?:\.(\w+))?\((.*)\) -> (.*)$/;
 const aliasMark = /\(([a-z|]+)(!?)[a-z!|> *-]*\)/g;
 const argument = /^(\w+)(\?)?(\[(\d*)\])?(\?)? (\w+)(?:=(.*))?$/;

@@ -39,7 +39,7 @@ export interface Listener {
   constant(t: Tensor): void;
   refuse(op: string, reason: Reason): void;
   /** The generator was seeded for this block of the model, in every step. */
-  seeded(block: number): void;
+  seeds(block: number): void;
   /** The model's next block begins. */
   entered(block: number): void;
   /** `made` has the value of `of`, gradients included, though autograd knows nothing of it. */

@@ -5,7 +5,7 @@ import { native } from "./abi.ts";
 import { alias, clone, emptyLike } from "./ops.ts";
 import { noGrad } from "./autograd.ts";
 import { Num } from "./scalar.ts";
-import type { Schema } from "./schema.ts";
+import { movedBy, type Schema } from "./schema.ts";
 import { type Listener, type Reason, type Refusal, tape, untold } from "./tape.ts";
 import { keep, Tensor } from "./tensor.ts";
 
@@ -47,8 +47,10 @@ export interface RecordedOp {
   readonly drops: Drops | null;
   /** The model's block that it is a part of; the loss belongs to the last one. */
   readonly part: number;
-  /** It writes to this value, which comes from outside: a count, a running mean. */
+  /** It writes to this value, which comes from outside: a count, a buffer. */
   readonly writes: number | null;
+  /** It moves these values, as batch norm its running statistics: its last results are what becomes of them. */
+  readonly moves: readonly number[];
 }
 
 export interface Recording {
@@ -56,6 +58,8 @@ export interface Recording {
   readonly ops: readonly RecordedOp[];
   /** The first thing that it could not follow. */
   readonly refusal: Refusal | null;
+  /** The generator was seeded last so; null where it was not. */
+  readonly seeded: Pick<Drops, "block" | "seeding"> | null;
   /** The value that a tensor holds at the end; null for one that it has not met. */
   valueOf(t: Tensor): number | null;
   /** Gives back what it holds. */
@@ -105,12 +109,18 @@ export function record<R>(body: () => R): { result: R; recording: Recording } {
   }
 }
 
+/** All that it gives is what it has written to. */
+const writesAlone = ({ args, returns }: Schema, written: number): boolean =>
+  args.findLastIndex(({ memory }) => memory === "written") === written &&
+  returns.every(({ argument }) => argument === written);
+
 const rowByRow = (t: Tensor): Tensor => clone(t, "contiguous");
 
 class Recorder implements Listener, Recording {
   readonly values: RecordedValue[] = [];
   readonly ops: RecordedOp[] = [];
   refusal: Refusal | null = null;
+  seeded: Recording["seeded"] = null;
   readonly #known = new Map<Tensor, Known>();
   /** Made since the recording began; what no op told of has numbers from elsewhere. */
   readonly #born = new Set<Tensor>();
@@ -118,9 +128,7 @@ class Recorder implements Listener, Recording {
   /** These values are the same in every step. */
   readonly #constants = new Set<number>();
   #over = false;
-  #block: number | null = null;
   #part = 0;
-  #seedings = 0;
 
   born(t: Tensor): void {
     if (!this.#over) this.#born.add(t);
@@ -147,9 +155,8 @@ class Recorder implements Listener, Recording {
     if (!this.#over) this.refusal ??= { op, reason };
   }
 
-  seeded(block: number): void {
-    this.#block = block;
-    this.#seedings++;
+  seeds(block: number): void {
+    this.seeded = { block, seeding: (this.seeded?.seeding ?? 0) + 1 };
   }
 
   entered(block: number): void {
@@ -177,7 +184,9 @@ class Recorder implements Listener, Recording {
     if (this.#over) return;
     if (schema.name === "_backward") return this.#end(schema, args);
     const written = schema.args.findIndex(({ memory }) => memory === "written");
-    if (written >= 0 && !(args[written] instanceof Tensor)) return this.refuse(schema.name, "writes");
+    if (written >= 0 && !(args[written] instanceof Tensor && writesAlone(schema, written))) {
+      return this.refuse(schema.name, "writes");
+    }
     const target = written >= 0 ? args[written] as Tensor : null;
     const encoded = args.map((value) => this.#encode(schema, value));
     const constant = this.#isConstant(schema, args);
@@ -191,10 +200,13 @@ class Recorder implements Listener, Recording {
       const memory = this.#memoryOf(schema, args, sharing) ?? { members: [], outside: false, constant };
       return this.#learn(t, { from: "op", number: 0, tensor }, memory);
     });
+    const moving = movedBy(schema, args).map((i) => args[i] as Tensor);
+    const moves = moving.map((t) => this.#known.get(t)!.value);
+    for (const t of moving) results.push(this.#move(schema.name, t));
     const stopped = untold(() => !native.gradMode());
     if (target && stopped && writes === null) this.refuse(schema.name, "writes");
     const drops = this.#drops(schema, args);
-    this.ops.push({ schema, args: encoded, results, stopped, drops, writes, part: this.#part });
+    this.ops.push({ schema, args: encoded, results, stopped, drops, writes, moves, part: this.#part });
   }
 
   valueOf(t: Tensor): number | null {
@@ -220,18 +232,29 @@ class Recorder implements Listener, Recording {
       : /^dropout_?$/.test(name) && args[2] === true
       ? args[1]
       : 0;
-    if (typeof share !== "number" || share === 0 || this.#block === null) return null;
+    if (typeof share !== "number" || share === 0 || this.seeded === null) return null;
     const like = attention ? null : this.#hold(args[0] as Tensor, emptyLike);
-    return { block: this.#block, seeding: this.#seedings, like };
+    return { ...this.seeded, like };
   }
 
-  /** Null where a tensor that was made in this step is written to. */
-  #writes(op: string, target: Tensor, constant: boolean): number | null {
+  /** Other tensors of this memory hold values that nobody knows. */
+  #overwrite(op: string, target: Tensor, constant: boolean): Known {
     const known = this.#known.get(target)!;
     known.memory.constant &&= constant;
     for (const member of known.memory.members) {
       if (member !== target) this.#known.get(member)!.stale = op;
     }
+    return known;
+  }
+
+  /** The value that the tensor holds from now on, which other ops may read. */
+  #move(op: string, t: Tensor): number {
+    return this.#overwrite(op, t, false).value = this.#value(t, { from: "op", number: 0, tensor: null });
+  }
+
+  /** Null where a tensor that was made in this step is written to. */
+  #writes(op: string, target: Tensor, constant: boolean): number | null {
+    const known = this.#overwrite(op, target, constant);
     if (!known.memory.outside) return null;
     known.stale = op; // what it holds is written at the step's end
     return this.#heldFor(target, known);

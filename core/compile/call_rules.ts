@@ -53,34 +53,8 @@ const RULES: Readonly<Record<string, CallRule>> = {
     const args = [of(back[0]!), of(y), of(scale), of(count), given[1]];
     return [b.call(SYNCED_NORM_BACKWARD, args, shapeOf(0))];
   },
-  native_batch_norm: ({ b, result, back, given, wanted, shapeOf }) => {
-    const [x, weight, bias, mean, variance, training, _momentum, eps] = given;
-    const channels = [shapeOf(0)[1]];
-    const mask = [wanted(0), weight !== null && wanted(1), bias !== null && wanted(2)];
-    const call = b.call(
-      "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, " +
-        "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) " +
-        "-> (Tensor, Tensor, Tensor)",
-      [
-        of(back[0]!),
-        x,
-        weight,
-        mean,
-        variance,
-        of(result(1, channels)),
-        of(result(2, channels)),
-        training,
-        eps,
-        mask,
-      ],
-      shapeOf(0),
-    );
-    return ofMasked(b, call, mask, [shapeOf(0), mask[1] ? shapeOf(1) : [], mask[2] ? shapeOf(2) : []], [
-      0,
-      1,
-      2,
-    ]);
-  },
+  native_batch_norm: ofBatchNorm,
+  _native_batch_norm_legit_functional: ofBatchNorm,
   native_layer_norm: ({ b, result, back, given, wanted, shapeOf }) => {
     const [x, shape, weight, bias] = given, normalised = (shape as readonly number[]).length;
     const rows = shapeOf(0).map((size, d, all) => d < all.length - normalised ? size : 1);
@@ -229,6 +203,35 @@ const RULES: Readonly<Record<string, CallRule>> = {
 };
 
 /** The results of a backward op that are wanted, by the numbers of the arguments that they are gradients of. */
+function ofBatchNorm({ b, result, back, given, wanted, shapeOf }: Backward): readonly (Ref | null)[] {
+  const [x, weight, bias, mean, variance, training, _momentum, eps] = given;
+  const channels = [shapeOf(0)[1]];
+  const mask = [wanted(0), weight !== null && wanted(1), bias !== null && wanted(2)];
+  const call = b.call(
+    "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, " +
+      "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) " +
+      "-> (Tensor, Tensor, Tensor)",
+    [
+      of(back[0]!),
+      x,
+      weight,
+      mean,
+      variance,
+      of(result(1, channels)),
+      of(result(2, channels)),
+      training,
+      eps,
+      mask,
+    ],
+    shapeOf(0),
+  );
+  return ofMasked(b, call, mask, [shapeOf(0), mask[1] ? shapeOf(1) : [], mask[2] ? shapeOf(2) : []], [
+    0,
+    1,
+    2,
+  ]);
+}
+
 function ofMasked(
   b: Builder,
   call: Ref,

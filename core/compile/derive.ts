@@ -65,7 +65,9 @@ export interface DeriveOptions {
 /** The gradients of the loss for the arena's parameters, `shapes`; what nothing needs is left out. */
 export function derive(graph: Graph, parameters: number, { weighted }: DeriveOptions): Graph {
   const b = new Builder(graph.exact ? "faithful" : "free");
-  const { moved, blocks } = copyInto(b, graph, [graph.output, graph.loss, ...graph.effects], false);
+  const { output, effects, writes = [] } = graph;
+  const roots = [output, graph.loss, ...effects, ...writes.map(({ ref }) => ref)];
+  const { moved, blocks } = copyInto(b, graph, roots, false);
   const loss = moved.get(graph.loss)!;
   const seed = weighted ? b.tensor({ from: "weight" }, [], "f32") : b.number(1);
   const wrt = parametersOf(b, parameters);
@@ -75,10 +77,11 @@ export function derive(graph: Graph, parameters: number, { weighted }: DeriveOpt
   const whole = {
     ...graph,
     nodes: b.nodes,
-    output: moved.get(graph.output)!,
+    output: moved.get(output)!,
     loss,
     gradients: given,
-    effects: graph.effects.map((r) => moved.get(r)!),
+    effects: effects.map((r) => moved.get(r)!),
+    writes: writes.map(({ ref, held }) => ({ ref: moved.get(ref)!, held })),
     blocks,
   };
   return pruned(whole);

@@ -6,44 +6,49 @@ import {
   batchNormOfGpuBackward,
   layerNorm,
   layerNormBackward,
-  type Written,
+  movesStatistics,
 } from "./norms.ts";
-import type { Builder } from "./builder.ts";
+import { type Builder, refsIn } from "./builder.ts";
 import { type Call, nameOfCall } from "./call_rules.ts";
 import { rebuilt } from "./derive.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
 import { smallConvolution, smallConvolutionBackward } from "./convs.ts";
+import { argsOf } from "./uses.ts";
 
-/** Its results in order, as far as they are wanted, and what it writes to held tensors; null where the call stays. */
-interface Made {
-  readonly results: readonly (Ref | null)[];
-  readonly written?: readonly Written[];
-}
+/** Its results in order, as far as they are wanted. */
+type Results = readonly (Ref | null)[];
 
-/** `ref` finds an argument. */
-type Expansion = (b: Builder, call: Call, ref: (argument: number) => Ref) => Made | null;
+/** `ref` finds an argument. Null where the call stays; `alone`: nobody else reads its running statistics. */
+type Expansion = (
+  b: Builder,
+  call: Call,
+  ref: (argument: number) => Ref,
+  alone: () => boolean,
+) => Results | null;
 
-const orNull = (results: Made["results"] | null): Made | null => results && { results };
+/** Its results 3 and 4 are what the running statistics become, arguments 3 and 4. */
+const NORM = "_native_batch_norm_legit_functional";
 
 const EXPANSIONS: Readonly<Record<string, Expansion>> = {
   convolution: (b, call, ref) => {
     const made = smallConvolution(b, call, ref);
-    return made === null ? null : { results: [made] };
+    return made === null ? null : [made];
   },
-  convolution_backward: (...call) => orNull(smallConvolutionBackward(...call)),
-  native_layer_norm: (...call) => ({ results: layerNorm(...call) }),
-  native_layer_norm_backward: (...call) => ({ results: layerNormBackward(...call) }),
+  convolution_backward: smallConvolutionBackward,
+  native_layer_norm: layerNorm,
+  native_layer_norm_backward: layerNormBackward,
   native_batch_norm: batchNorm,
-  native_batch_norm_backward: (...call) => orNull(batchNormBackward(...call)),
+  [NORM]: batchNorm,
+  native_batch_norm_backward: batchNormBackward,
 };
 
 /** A GPU's libtorch has one kernel for what would be several of ours. With gradient checkpointing statistics must not move twice. */
 const { convolution: _, convolution_backward: _backward, ...ON_GPU_TWICE } = EXPANSIONS;
 const ON_GPU: typeof EXPANSIONS = {
   ...ON_GPU_TWICE,
-  native_batch_norm: (...call) => orNull(batchNormOfGpu(...call)) ?? batchNorm(...call),
-  native_batch_norm_backward: (...call) =>
-    orNull(batchNormOfGpuBackward(...call)) ?? orNull(batchNormBackward(...call)),
+  [NORM]: (b, call, ref, alone) => (alone() ? batchNormOfGpu(b, call, ref) : null) ?? batchNorm(b, call, ref),
+  native_batch_norm_backward: (b, call, ref) =>
+    batchNormOfGpuBackward(b, call, ref) ?? batchNormBackward(b, call, ref),
 };
 
 export type ExpandedFor = "cpu" | "gpu" | "gpu, computed twice";
@@ -59,23 +64,48 @@ export function expanded(graph: Graph, where: ExpandedFor = "cpu"): Graph {
     node.op === "call" && Object.hasOwn(EXPANSIONS, nameOfCall(node.schema))
   );
   if (!known) return graph;
-  const made = new Map<Ref, Made["results"]>(), written: Written[] = [];
+  const made = new Map<Ref, Results>(), inPlace = new Map<Ref, Ref>();
   const whole = rebuilt(graph, (b, node, r, to) => {
     if (node.op === "result") return made.get(node.args[0])?.[node.index] ?? null;
     if (node.op !== "call") return null;
     const name = nameOfCall(node.schema);
-    const found = Object.hasOwn(expansions, name)
-      ? expansions[name](b, node, (i) => to((node.values[i] as { ref: Ref }).ref))
+    const refOf = (i: number) => to((node.values[i] as { ref: Ref }).ref);
+    const results = Object.hasOwn(expansions, name)
+      ? expansions[name](b, node, refOf, () => movesAlone(graph, r, node))
       : null;
-    if (found === null) return null;
-    made.set(r, found.results);
-    written.push(...found.written ?? []);
-    return found.results[0] ?? b.number(0); // nobody reads it
+    if (results === null) return null;
+    made.set(r, results);
+    if (name === NORM && movesStatistics(b.node(results[0]!))) inPlace.set(r, results[0]!);
+    return results[0] ?? b.number(0); // nobody reads it
   });
-  const writes = written.map(({ to, value }) => {
-    const { origin } = whole.nodes[to] as Extract<Node, { op: "tensor" }>;
-    if (origin.from !== "held") throw new Error("internal: statistics that are not held.");
-    return { ref: value, held: origin.index };
-  });
-  return { ...whole, writes: [...whole.writes ?? [], ...writes] };
+  if (inPlace.size === 0) return whole;
+  // These calls write by themselves what was to be written at the end.
+  const { nodes, writes = [] } = graph;
+  const moved = writes.map(({ ref }) => inPlace.has(argsOf(nodes[ref])[0]));
+  return {
+    ...whole,
+    effects: [...whole.effects, ...inPlace.values()],
+    writes: whole.writes?.filter((_, i) => !moved[i]),
+  };
 }
+
+/** Nobody but this norm reads its running statistics, before it moves them or afterwards. */
+function movesAlone({ nodes, writes = [] }: Graph, norm: Ref, { values }: Call): boolean {
+  const before = refsIn(values.slice(3, 5));
+  const after = [3, 4].map((index) => nodes.findIndex((one) => isResult(one, norm, index)));
+  const reads = (node: Node, ref: Ref) =>
+    ref !== norm && !isGradient(node) &&
+    argsOf(node).some((arg) => before.includes(arg) || after.includes(arg));
+  const goesBack = (ref: Ref, held: number) => {
+    const home = nodes[before[after.indexOf(ref)]];
+    return home?.op === "tensor" && home.origin.from === "held" && home.origin.index === held;
+  };
+  return !nodes.some(reads) && writes.every(({ ref, held }) => !after.includes(ref) || goesBack(ref, held));
+}
+
+const isResult = (node: Node, call: Ref, index: number): boolean =>
+  node.op === "result" && node.args[0] === call && node.index === index;
+
+/** It takes the batch's own statistics. */
+const isGradient = (node: Node): boolean =>
+  node.op === "call" && nameOfCall(node.schema) === "native_batch_norm_backward" && node.values[7] === true;

@@ -89,11 +89,18 @@ class Fusion {
 
   run(): Part[] {
     const draft = this.#draft;
-    this.graph.nodes.forEach(({ late = 0 }, ref) => {
+    const { nodes, effects, writes = [] } = this.graph, read = new Set(nodes.flatMap(argsOf));
+    const last = new Set(effects.filter((ref) => !read.has(ref)));
+    nodes.forEach(({ late = 0 }, ref) => {
       if (late > this.#late) [this.#late, this.#floor] = [late, draft.parts.length];
-      if (this.#live.has(ref)) this.#made(ref);
+      if (this.#live.has(ref) && !last.has(ref)) this.#made(ref);
     });
-    for (const { ref, home, adds } of this.#copies) this.#withMissing(() => copied(draft, ref, home, adds));
+    const copy = (ref: Ref, home: Home, adds = false) =>
+      this.#withMissing(() => copied(draft, ref, home, adds));
+    for (const { ref, home, adds } of this.#copies) copy(ref, home, adds);
+    // All that reads a held tensor has read it by now.
+    for (const ref of last) this.#made(ref);
+    for (const { ref, held } of writes) copy(ref, { from: "held", index: held });
     this.graph.gradients.forEach((ref, index) => {
       if (ref === null && !this.options.adds) cleared(draft, index);
     });
@@ -208,10 +215,7 @@ class Fusion {
     };
     home(graph.output, { from: "output" });
     home(graph.loss, { from: "loss" });
-    for (const { ref, held } of graph.writes ?? []) { // all that reads the tensor has read it by then
-      need(ref);
-      this.#copies.push({ ref, home: { from: "held", index: held }, adds: false });
-    }
+    for (const { ref } of graph.writes ?? []) need(ref);
     graph.gradients.forEach((ref, index) => {
       if (ref !== null) home(ref, { from: "gradient", index }, this.options.adds);
     });

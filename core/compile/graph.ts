@@ -58,6 +58,9 @@ export const HALVES = ["bf16", "f16"] as const;
 export type Half = typeof HALVES[number];
 export const isHalf = (type: string): type is Half => (HALVES as readonly string[]).includes(type);
 
+/** The same numbers, or some of them, elsewhere. */
+export const VIEWS: ReadonlySet<string> = new Set(["reshape", "expand", "permute", "slice", "stop"]);
+
 /** The number of a value in its graph: values stand after those that they are made of. */
 export type Ref = number;
 
@@ -156,9 +159,9 @@ export interface Graph {
   readonly gradients: readonly (Ref | null)[];
   /** Its bits count: each value is one that libtorch computes, and none is computed in another way. */
   readonly exact?: boolean;
-  /** Calls that write to held tensors (a batch norm's count), after everything else has read them. */
+  /** Calls that write to held tensors (a batch norm's count), after everything else has read them if nobody reads the call. */
   readonly effects: readonly Ref[];
-  /** Values that go to held tensors at the end. */
+  /** Values that go to held tensors at the end (running statistics). */
   readonly writes?: readonly { readonly ref: Ref; readonly held: number }[];
   /** The input's images lie channels last. */
   readonly imagesLast?: boolean;

@@ -16,6 +16,7 @@ const IMAGES: Readonly<Record<string, { readonly image: number; readonly results
   convolution: { image: 0, results: [0] },
   convolution_backward: { image: 1, results: [0, 1] },
   native_batch_norm: { image: 0, results: [0] },
+  _native_batch_norm_legit_functional: { image: 0, results: [0] },
   native_batch_norm_backward: { image: 1, results: [0] },
   _batch_norm_with_update: { image: 0, results: [0] },
   batch_norm_backward: { image: 1, results: [0] },

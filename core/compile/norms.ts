@@ -3,7 +3,7 @@
 import { OPAQUE } from "./attentions.ts";
 import type { Builder } from "./builder.ts";
 import type { Call } from "./call_rules.ts";
-import type { Ref } from "./graph.ts";
+import type { Node, Ref } from "./graph.ts";
 
 interface Channels {
   /** All dimensions but the channels'. */
@@ -27,12 +27,6 @@ function channelsOf(b: Builder, x: Ref): Channels {
   };
 }
 
-/** A value that goes to a held tensor. */
-export interface Written {
-  readonly to: Ref;
-  readonly value: Ref;
-}
-
 /**
  * Mean and variance in one pass: of differences from a channel's first number, so that a mean that is far from zero
  * takes no digits of the variance.
@@ -49,12 +43,12 @@ function moments(b: Builder, x: Ref, { dims, count }: Channels): { mean: Ref; va
   };
 }
 
-/** The result, and each channel's mean and 1 / deviation; what the running ones become. */
+/** The result, and each channel's mean and 1 / deviation; what the running ones become, where there are some. */
 export function batchNorm(
   b: Builder,
   { values }: Call,
   ref: (argument: number) => Ref,
-): { readonly results: readonly Ref[]; readonly written: readonly Written[] } {
+): readonly Ref[] {
   const x = ref(0), channels = channelsOf(b, x), { count, beside, alone } = channels;
   const [, weight, bias, runningMean, runningVariance, , momentum, eps] = values;
   const { mean, variance } = moments(b, x, channels);
@@ -62,21 +56,13 @@ export function batchNorm(
   const slope = weight === null ? scale : b.copy(b.pointwise("mul", scale, beside(ref(1))));
   const centred = b.pointwise("mul", b.pointwise("sub", x, mean), slope);
   const y = bias === null ? centred : b.pointwise("add", centred, beside(ref(2)));
-  const next = (to: Ref, now: Ref): Written => {
-    const share = b.number(momentum as number), rest = b.number(1 - (momentum as number));
-    return {
-      to,
-      value: b.pointwise("add", b.pointwise("mul", to, rest), b.pointwise("mul", alone(now), share)),
-    };
-  };
+  const results = [y, alone(mean), alone(scale)];
+  if (runningMean === null || runningVariance === null) return results;
+  const share = b.number(momentum as number), rest = b.number(1 - (momentum as number));
+  const next = (before: Ref, now: Ref): Ref =>
+    b.pointwise("add", b.pointwise("mul", before, rest), b.pointwise("mul", alone(now), share));
   const unbiased = b.pointwise("mul", variance, b.number(count / (count - 1)));
-  return {
-    results: [y, alone(mean), alone(scale)],
-    written: [
-      ...(runningMean === null ? [] : [next(ref(3), mean)]),
-      ...(runningVariance === null ? [] : [next(ref(4), unbiased)]),
-    ],
-  };
+  return [...results, next(ref(3), mean), next(ref(4), unbiased)];
 }
 
 const WITH_UPDATE =
@@ -87,7 +73,10 @@ const WITH_UPDATE_BACKWARD =
   "Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, " +
   "Tensor reserve) -> (Tensor, Tensor, Tensor)";
 
-/** On a GPU: libtorch's choice among cuDNN's and its own kernels, of which one does all. */
+/** A norm that writes to its running statistics itself. */
+export const movesStatistics = (node: Node): boolean => node.op === "call" && node.schema === WITH_UPDATE;
+
+/** On a GPU: libtorch's choice among cuDNN's and its own kernels, of which one does all. It writes to the running statistics. */
 export function batchNormOfGpu(
   b: Builder,
   { values }: Call,

@@ -20,7 +20,7 @@ export function recomputed(graph: Graph): Graph {
     const known = again.get(ref);
     if (known !== undefined) return known;
     begun.add(block);
-    const copy = push({ ...withoutEffect(moved(node, second)), late: begun.size });
+    const copy = push({ ...moved(node, second), late: begun.size });
     again.set(ref, copy);
     return copy;
   };
@@ -51,12 +51,5 @@ function moved(node: Node, to: (ref: Ref) => Ref): Node {
   if (!("args" in node)) return node;
   if (node.op !== "call") return { ...node, args: node.args.map(to) } as Node;
   const values = withRefs(node.values, to);
-  return { ...node, values, args: refsIn(values) };
-}
-
-/** A batch norm moves its running statistics in the first pass only. */
-function withoutEffect(node: Node): Node {
-  if (node.op !== "call" || !node.schema.startsWith("native_batch_norm(")) return node;
-  const values = node.values.with(3, null).with(4, null);
   return { ...node, values, args: refsIn(values) };
 }

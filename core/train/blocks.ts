@@ -221,7 +221,7 @@ export function keyedSeeds(
         manualSeed(drawn);
         if (block === 0 && this.micro === 0) { for (const follow of this.followers) follow(drawn); }
       }
-      tape.hears?.seeded(block);
+      tape.hears?.seeds(block);
     },
   };
 }

@@ -1,4 +1,4 @@
-// A plan is judged before it is used: its gradients are compared with those of ordinary steps.
+// A plan is judged before it is used: the gradients and buffers that it leaves are compared with those of ordinary steps.
 import { noGrad } from "../../ffi/autograd.ts";
 import { add, borrowBytes, fill_, readBytes, tensor, zero_ } from "../../ffi/make.ts";
 import { asStrided, cat, clone, copy_, narrow } from "../../ffi/ops.ts";
@@ -16,6 +16,7 @@ import {
   haveSameBits,
   shortenedGradients,
 } from "./compared_gradients.ts";
+import type { Buffers } from "./compared_buffers.ts";
 import type { Arena } from "./gradients/arena.ts";
 import type { Mode, Plans, Recorded } from "./compiled_plans.ts";
 
@@ -42,9 +43,11 @@ interface How {
   readonly wide?: (signs: number | null) => Gradients;
 }
 
-interface Judgement {
-  /** The first gradient that differs too much: "fc1.weight: 3%". */
+export interface Judgement {
+  /** The first gradient or buffer that differs too much: "fc1.weight: 3%". */
   readonly wrong: string | null;
+  /** Gradients, where nothing else is told. */
+  readonly of?: "buffers" | "gradients";
   readonly largest: number;
   /** In half precision: they are about as near to those of f32. */
   readonly nearF32?: boolean;
@@ -61,18 +64,33 @@ export function judgeSafely(judge: () => Judgement): Judgement {
   }
 }
 
-/** Computes the recorded micro-batch with the plan, and compares. */
+/** Computes the recorded micro-batch with the plan, and compares. `begin` comes before each run. */
 export function judge(
   plans: Plans,
   arena: Arena,
   recorded: Gradients | Digest,
   { input, target, weight, outcome }: Recorded,
   how: How,
+  buffers: Buffers,
+  begin: () => void,
 ): Judgement {
   leaveUnwritten(arena);
-  const { loss } = plans.run(input, target, weight, false, null);
+  const run = () => (begin(), plans.run(input, target, weight, false, null));
+  const { loss } = run(), wrong = buffers.wrong(how.mode, how.half);
+  const judged = judgeGradients(plans, arena, recorded, { own: loss, theirs: outcome.loss }, how, run);
+  return judged.wrong !== null || wrong === null ? judged : { ...judged, wrong, of: "buffers" };
+}
+
+function judgeGradients(
+  plans: Plans,
+  arena: Arena,
+  recorded: Gradients | Digest,
+  losses: { readonly own: Tensor; readonly theirs: Tensor },
+  how: How,
+  run: () => void,
+): Judgement {
   if (how.mode === "exact") {
-    const [own, theirs] = [loss.item(), outcome.loss.item()];
+    const [own, theirs] = [losses.own.item(), losses.theirs.item()];
     if (!Object.is(own, theirs)) {
       return { wrong: `the loss is ${own} in place of ${theirs}`, largest: NaN, hides: false };
     }
@@ -89,7 +107,7 @@ export function judge(
     const kept = signs === null ? gradientsIn(arena, keep(noGrad(() => clone(arena.gradient)))) : own;
     const wide = how.wide(signs), again = nearer(arena.names, kept, recorded, wide, corners);
     for (const { values } of [kept, wide]) values.free();
-    if (again.wrong === null) plans.run(input, target, weight, false, null); // its gradients are in the arena again
+    if (again.wrong === null) run(); // its gradients are in the arena again
     return again;
   }
   if (signs !== null) own.values.free();
@@ -140,29 +158,36 @@ function nearer(
 
 /**
  * The plan that adds is compared when it is first needed: with the sum of the arena's gradients and those of the plan that
- * writes, which is known to be right. Null, or where it differs; then the arena is as it was before.
+ * writes, which is known to be right. The arena is as it was before then.
  */
 export function judgeAdding(
   plans: Plans,
   arena: Arena,
   { input, target, weight }: Omit<Recorded, "outcome">,
   how: How,
+  buffers: Buffers,
   draw: () => void,
-): string | null {
+): Judgement {
   const before = keep(clone(arena.gradient));
-  const run = (adds: boolean) => (draw(), plans.run(input, target, weight, adds, null));
+  const run = (adds: boolean) => {
+    buffers.putBack();
+    draw();
+    plans.run(input, target, weight, adds, null);
+  };
   const judged = judgeSafely(() => {
     run(false);
+    buffers.note();
     const sum = keep(noGrad(() => add(before, arena.gradient)));
     noGrad(() => copy_(arena.gradient, before));
     run(true);
+    const wrong = buffers.wrong(how.mode, how.half);
     const judged = compare(arena.names, gradientsIn(arena), gradientsIn(arena, sum), how);
     sum.free();
-    return judged;
+    return judged.wrong !== null || wrong === null ? judged : { ...judged, wrong, of: "buffers" };
   });
   noGrad(() => copy_(arena.gradient, before));
   before.free();
-  return judged.wrong;
+  return judged;
 }
 
 /** A weight of zero becomes so much at most; of another one these bits of its fraction change, a sixteenth of its size. */

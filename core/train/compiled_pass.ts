@@ -10,6 +10,7 @@ import { bernoulli_, clone, copy_ } from "../../ffi/ops.ts";
 import { record, type Recording } from "../../ffi/trace.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { dropGarbage, heapBytes } from "../base/memory.ts";
+import type { Draw } from "../compile/lower/lowering.ts";
 import type { Cut } from "../compile/cuts.ts";
 import { lower, sameStep } from "../compile/lower/lower.ts";
 import { Room } from "../compile/room.ts";
@@ -18,7 +19,8 @@ import { isCode } from "../models/user/file.ts";
 import type { Config } from "../settings/settings.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, type Weight } from "./blocks.ts";
 import { inParts } from "./chunked_head.ts";
-import { atOtherWeights, judge, judgeAdding, judgeSafely, lineOf } from "./compiled_check.ts";
+import { Buffers, holding } from "./compared_buffers.ts";
+import { atOtherWeights, judge, judgeAdding, type Judgement, judgeSafely, lineOf } from "./compiled_check.ts";
 import {
   type Digest,
   digestOf,
@@ -60,6 +62,8 @@ export interface Reports {
   line(text: string): void;
   warn(text: string): void;
 }
+
+type Given = Omit<Recorded, "outcome">;
 
 /** Each has memory of its own. */
 const MOST_PLANS = 4;
@@ -173,10 +177,10 @@ export function openCompiledPass(
     toldKept = true;
     return addKind(p, input, target, weight, { plans: null, sure: false, hides: false });
   };
-  const refuse = (wrong: string, plans: Plans, p: Pass, given: Omit<Recorded, "outcome">) => {
+  const refuse = (judged: Judgement, plans: Plans, p: Pass, given: Given) => {
     plans.free();
     refused.add(refusalOf(mode, p, given));
-    reports().warn(differs(wrong, mode));
+    reports().warn(differs(judged, mode));
   };
   /** Runs an ordinary step. The plans' memory and its own are not needed at the same time. */
   const inTurn = <R>(ordinary: () => R): R => {
@@ -187,7 +191,7 @@ export function openCompiledPass(
   };
   /**
    * Runs as always while it is recorded. `then` may use the arena's gradients if it asks for a copy of them, which is put
-   * back; or without one, if it leaves this micro-batch's there.
+   * back; or without one, if it leaves this micro-batch's there. Buffers go with the gradients.
    */
   const recordedRun = (
     plain: Run,
@@ -195,25 +199,30 @@ export function openCompiledPass(
     input: Tensor,
     target: Tensor,
     given: Weight,
-    then: (recorded: Recorded, recording: Recording, copy: () => Tensor) => Plans | null,
+    then: (
+      recorded: Recorded,
+      recording: Recording,
+      copy: () => Tensor,
+      buffers: Buffers,
+    ) => Plans | null,
   ): Outcome => {
-    const weight = calm(p, given);
-    const statistics = device === "cpu" ? [] : p.model.root.namedBuffers().map(([, t]) => t);
-    const [own, putBack] = keptApart(statistics);
+    const weight = calm(p, given), buffers = new Buffers(p.model.root.namedState());
     const before = fresh ? null : keep(clone(arena.gradient));
     zero_(arena.gradient);
     fresh = false;
     const ordinary = () => plain(p, input, target, weight, null);
     const { result, recording } = inTurn(() => compared(p, () => record(ordinary)));
+    buffers.note();
     let recorded: Tensor | null = null, taken = result;
     const plans = then(
       { input, target, weight, outcome: result },
       recording,
       () => recorded ??= keep(clone(arena.gradient)),
+      buffers,
     );
     if (device !== "cpu" && (plans !== null || p.seeds !== null || weight !== given)) {
       // The compared steps dropped nothing, and had gradients of another scale. And a run that goes on records its first step anew: it has the plan's bits, too.
-      putBack();
+      buffers.putBack();
       zero_(arena.gradient);
       if (plans === null) taken = inTurn(() => plain(p, input, target, given, null));
       else {
@@ -222,8 +231,8 @@ export function openCompiledPass(
       }
       (recorded as Tensor | null)?.free();
       recorded = null;
-    }
-    for (const t of own) t.free();
+    } else if (plans === null || recorded !== null) buffers.putLeft();
+    buffers.free();
     noGrad(() => {
       if (recorded !== null) copy_(arena.gradient, recorded);
       if (before !== null) scope(() => copy_(arena.gradient, add(before, arena.gradient)));
@@ -232,26 +241,26 @@ export function openCompiledPass(
     before?.free();
     return taken;
   };
-  /** The arena gets this micro-batch's gradients once more: the plan's, or op by op where there is none. */
+  /** Arena and buffers get what this micro-batch leaves once more: the plan's, or op by op where there is none. */
   const computeAgain = (
     plain: Run,
     p: Pass,
-    made: Plans,
     plans: Plans | null,
-    { input, target, weight }: Omit<Recorded, "outcome">,
+    { input, target, weight }: Given,
+    buffers: Buffers,
   ) => {
+    buffers.putBack();
     if (plans !== null) {
-      return uncounted(made, () => (draw(p, plans), void plans.run(input, target, weight, false, null)));
+      draw(p, plans);
+      return void plans.run(input, target, weight, false, null);
     }
-    const [own, putBack] = keptApart(p.model.root.namedBuffers().map(([, t]) => t)); // a plan's tensors may be freed
     zero_(arena.gradient);
     scope(() => void plain(p, input, target, weight, null));
-    putBack();
-    for (const t of own) t.free();
   };
   /**
-   * Compares the plan's gradients with the recorded ones; null where they differ, which the run says. Where a digest tells
-   * that some bit differs, `plain` gives the ordinary ones once more, and number by number it is seen which one does.
+   * Compares what the plan leaves, gradients and buffers, with what the ordinary step has left; null where they differ, which
+   * the run says. Where a digest tells that some bit differs, `plain` gives the ordinary gradients once more, and number by
+   * number it is seen which one does.
    */
   const agrees = (
     plain: Run,
@@ -259,23 +268,23 @@ export function openCompiledPass(
     plans: Plans,
     gradient: Gradients | Digest,
     recorded: Recorded,
+    buffers: Buffers,
     { tells = false, moved = false } = {},
   ): { readonly hides: boolean } | null => {
     const wide = (signs: number | null): Gradients => {
       const inF32 = { ...p, cast: null };
-      withoutKernelSearch(() => compared(p, () => computeAgain(plain, inF32, plans, null, recorded)));
+      withoutKernelSearch(() => compared(p, () => computeAgain(plain, inF32, null, recorded, buffers)));
       if (signs !== null) return shortenedGradients(arena, signs);
       return gradientsIn(arena, keep(noGrad(() => clone(arena.gradient))));
     };
-    const judgedBy = (expected: Gradients | Digest) =>
-      uncounted(plans, () => {
-        draw(p, plans, false);
-        const how = { mode, half: inHalf(p), moved, ...(p.cast !== null && { wide }) };
-        return judgeSafely(() => judge(plans, arena, expected, recorded, how));
-      });
+    const judgedBy = (expected: Gradients | Digest) => {
+      const how = { mode, half: inHalf(p), moved, ...(p.cast !== null && { wide }) };
+      const run = () => (buffers.putBack(), draw(p, plans, false));
+      return judgeSafely(() => judge(plans, arena, expected, recorded, how, buffers, run));
+    };
     let judged = judgedBy(gradient);
-    if (judged.wrong !== null && "digest" in gradient) {
-      computeAgain(plain, p, plans, null, recorded);
+    if (judged.wrong !== null && judged.of !== "buffers" && "digest" in gradient) {
+      computeAgain(plain, p, null, recorded, buffers);
       const whole = keep(clone(arena.gradient));
       judged = judgedBy(gradientsIn(arena, whole));
       const now = judged.wrong === null && haveSameBits(gradientsIn(arena), gradientsIn(arena, whole));
@@ -286,7 +295,7 @@ export function openCompiledPass(
       if (tells) reports().line(lineOf(plans, mode, judged));
       return judged;
     }
-    refuse(judged.wrong, plans, p, recorded);
+    refuse(judged, plans, p, recorded);
     return null;
   };
   /**
@@ -297,26 +306,29 @@ export function openCompiledPass(
     plain: Run,
     p: Pass,
     plans: Plans,
-    given: Omit<Recorded, "outcome">,
+    given: Given,
+    buffers: Buffers,
     { records = false, digests = false } = {},
   ): ReturnType<typeof agrees> =>
-    atOtherWeights(arena, () => {
-      zero_(arena.gradient);
-      const { input, target, weight } = given;
-      const ordinary = () => plain(p, input, target, weight, null);
-      const { result, recording } = inTurn(() =>
-        uncounted(
-          plans,
-          () => compared(p, () => records ? record(ordinary) : { result: ordinary(), recording: null }),
-        )
-      );
-      if (recording !== null && !staysTheSame(plans, recording, { ...given, outcome: result })) return null;
-      if (!Number.isFinite(result.loss.item())) return { hides: true };
-      const gradient = digests ? digestOf(arena) : shortenedGradients(arena);
-      const same = agrees(plain, p, plans, gradient, { ...given, outcome: result }, { moved: true });
-      if ("values" in gradient) gradient.values.free();
-      return same;
-    });
+    buffers.elsewhere(() =>
+      atOtherWeights(arena, () => {
+        zero_(arena.gradient);
+        const { input, target, weight } = given;
+        const ordinary = () => plain(p, input, target, weight, null);
+        const { result, recording } = inTurn(() =>
+          compared(p, () => records ? record(ordinary) : { result: ordinary(), recording: null })
+        );
+        buffers.note();
+        if (recording !== null && !staysTheSame(plans, recording, { ...given, outcome: result })) return null;
+        if (!Number.isFinite(result.loss.item())) return { hides: true };
+        const gradient = digests ? digestOf(arena) : shortenedGradients(arena);
+        const same = agrees(plain, p, plans, gradient, { ...given, outcome: result }, buffers, {
+          moved: true,
+        });
+        if ("values" in gradient) gradient.values.free();
+        return same;
+      })
+    );
   /** False where a second recording is another step, which the run says. */
   const staysTheSame = (
     plans: Plans,
@@ -336,13 +348,13 @@ export function openCompiledPass(
     return false;
   };
   /** Both ways are timed once; null where ordinary steps were chosen. */
-  const chosen = (plain: Run, p: Pass, plans: Plans, given: Omit<Recorded, "outcome">): Plans | null => {
+  const chosen = (plain: Run, p: Pass, plans: Plans, given: Given, buffers: Buffers): Plans | null => {
     if (choice === null || timed) return plans;
     timed = true;
     const { input, target, weight } = given;
     const compiled = () => (draw(p, plans), void plans.run(input, target, weight, false, null));
     const ordinary = () => void plain(p, input, target, weight, null);
-    uncounted(plans, () => choice.compare(compiled, ordinary));
+    buffers.uncounted(() => choice.compare(compiled, ordinary));
     if (choice.compiled) return plans;
     plans.free();
     return null;
@@ -357,16 +369,22 @@ export function openCompiledPass(
   ): Outcome => {
     let plans: Plans | null = null, sure = false, hides = false;
     const recomputes = plain === checkpointed;
-    const outcome = recordedRun(plain, p, input, target, weight, (recorded, recording, copy) => {
+    const outcome = recordedRun(plain, p, input, target, weight, (recorded, recording, copy, buffers) => {
       const small = recording.ops.length < FEW_OPS[mode];
       if (small) dropGarbage();
       const before = heapBytes();
       const made = attempt(() =>
         makePlans(arena, { mode, isa, cuts, recomputes, room, again }, recording, recorded)
       );
-      if ("reason" in made) {
-        recording.free();
-        if (!told) reports().warn(`Steps are not compiled: ${made.reason}. They run op by op.`);
+      const reason = "reason" in made
+        ? made.reason
+        : buffers.narrow(made.lowered.written, again === undefined)
+        ? null
+        : "they write to a tensor that is no buffer of the model, so they can't be tried";
+      if (reason !== null || "reason" in made) {
+        if ("reason" in made) recording.free();
+        else made.free();
+        if (!told) reports().warn(`Steps are not compiled: ${reason}. They run op by op.`);
         return null;
       }
       if (made.drawing) p.seeds!.followers.add(made.drawing.begin);
@@ -383,17 +401,19 @@ export function openCompiledPass(
       const hidden = mode === "fast" && "values" in gradient && hasHiding(gradient);
       const early = repeats && !hidden, wasTimed = timed;
       const elsewhere = early
-        ? agreesElsewhere(plain, p, made, recorded, { records: true, digests })
+        ? agreesElsewhere(plain, p, made, recorded, buffers, { records: true, digests })
         : { hides: hidden };
-      if (elsewhere !== null && agrees(plain, p, made, gradient, recorded, { tells: !told }) !== null) {
+      const right = elsewhere !== null &&
+        agrees(plain, p, made, gradient, recorded, buffers, { tells: !told }) !== null;
+      if (right) {
         ({ hides } = elsewhere);
         sure = early && !hides;
-        plans = sure ? chosen(plain, p, made, recorded) : made;
+        plans = sure ? chosen(plain, p, made, recorded, buffers) : made;
       }
       if (!spares) return plans;
       if ("values" in gradient) gradient.values.free();
       if (device === "cpu" && (plans === null || timed !== wasTimed)) {
-        computeAgain(plain, p, made, plans, recorded);
+        computeAgain(plain, p, plans, recorded, buffers);
       }
       if (made.first.calls > 0) returnFreedMemory(); // results of calls have places from the next run on
       return plans;
@@ -413,42 +433,39 @@ export function openCompiledPass(
     input: Tensor,
     target: Tensor,
     weight: Weight,
+    { again: syncs }: Pick<Wanted, "again">,
   ): Outcome => {
     const plans = kind.plans!;
     kind.sure = true;
-    return recordedRun(plain, p, input, target, weight, (recorded, recording, copy) => {
+    return recordedRun(plain, p, input, target, weight, (recorded, recording, copy, buffers) => {
       kind.plans = null; // as long as anything can differ
       if (!staysTheSame(plans, recording, recorded)) return null;
+      buffers.narrow(plans.lowered.written, syncs === undefined);
       const gradient = copy();
-      const elsewhere = agreesElsewhere(plain, p, plans, recorded);
+      const elsewhere = agreesElsewhere(plain, p, plans, recorded, buffers);
       if (elsewhere === null) return null;
       const again = kind.hides || elsewhere.hides;
-      if (again && agrees(plain, p, plans, gradientsIn(arena, gradient), recorded) === null) return null;
-      return kind.plans = chosen(plain, p, plans, recorded);
+      const own = () => agrees(plain, p, plans, gradientsIn(arena, gradient), recorded, buffers);
+      if (again && own() === null) return null;
+      return kind.plans = chosen(plain, p, plans, recorded, buffers);
     });
   };
   /** True where the plan that adds gives the sum of the arena's gradients and of the plan's that writes. */
-  const addsUp = (kind: Kind, p: Pass, given: Omit<Recorded, "outcome">): boolean => {
+  const addsUp = (kind: Kind, p: Pass, given: Given): boolean => {
     const plans = kind.plans!;
     kind.adds = true;
-    const weight = calm(p, given.weight),
-      [own, putBack] = keptApart(weight === given.weight ? [] : [arena.gradient]);
-    if (own.length > 0) fill_(arena.gradient, 1); // what is there may have overflowed
-    const wrong = uncounted(
-      plans,
-      () =>
-        judgeAdding(
-          plans,
-          arena,
-          { ...given, weight },
-          { mode, half: inHalf(p) },
-          () => draw(p, plans),
-        ),
+    const weight = calm(p, given.weight), how = { mode, half: inHalf(p) };
+    const scaled = weight === given.weight ? null : keep(clone(arena.gradient));
+    if (scaled !== null) fill_(arena.gradient, 1); // what is there may have overflowed
+    const buffers = new Buffers(holding(p.model.root.namedState(), plans.lowered.written));
+    const judged = buffers.uncounted(() =>
+      judgeAdding(plans, arena, { ...given, weight }, how, buffers, () => draw(p, plans))
     );
-    putBack();
-    for (const t of own) t.free();
-    if (wrong === null) return true;
-    refuse(wrong, plans, p, given);
+    buffers.free();
+    if (scaled !== null) noGrad(() => copy_(arena.gradient, scaled));
+    scaled?.free();
+    if (judged.wrong === null) return true;
+    refuse(judged, plans, p, given);
     kind.plans = null;
     return false;
   };
@@ -464,7 +481,7 @@ export function openCompiledPass(
       }
       const known = kindOf(p, input, target, weight) ?? keptKind(p, input, target, weight);
       let outcome: Outcome;
-      if (known?.plans && !known.sure) outcome = second(known, plain, p, input, target, weight);
+      if (known?.plans && !known.sure) outcome = second(known, plain, p, input, target, weight, { again });
       else if (known?.plans) {
         if (!fresh && !known.adds && !addsUp(known, p, { input, target, weight })) {
           return plain(p, input, target, weight, done);
@@ -490,21 +507,12 @@ const CHANGES =
   "Steps are not compiled: the program takes other numbers or other ops in its second step than in the first. " +
   "They run op by op.";
 
-const differs = (where: string, mode: Mode): string =>
+const differs = ({ wrong, of = "gradients" }: Judgement, mode: Mode): string =>
   mode === "exact"
-    ? `Compiled steps don't have the bits of ordinary ones (${where}), so steps run op by op. ` +
+    ? `Compiled steps don't have the bits of ordinary ones (${wrong}), so steps run op by op. ` +
       "--compile=fast allows other rounding, and --no-compile leaves the attempt out."
-    : `Compiled steps give other gradients than the ordinary ones (${where}), so steps run op by op. ` +
+    : `Compiled steps give other ${of} than the ordinary ones (${wrong}), so steps run op by op. ` +
       "--no-compile leaves the attempt out.";
-
-/** Running statistics stay as they are: a micro-batch counts once. */
-function uncounted<R>({ lowered: { written } }: Plans, body: () => R): R {
-  const statistics = noGrad(() => written.map((t) => keep(clone(t))));
-  const result = body();
-  noGrad(() => written.forEach((t, i) => copy_(t, statistics[i])));
-  for (const t of statistics) t.free();
-  return result;
-}
 
 /** TF32 rounds a product's factors as fp16 does. */
 const inHalf = ({ cast, onGpu }: Pass): boolean => cast !== null || onGpu && computesInTf32();
@@ -518,24 +526,24 @@ const calm = ({ onGpu, cast }: Pass, weight: Weight): Weight =>
 const compared = <R>({ onGpu, seeds }: Pass, body: () => R): R =>
   onGpu && seeds !== null ? withoutDropping(body) : body();
 
-/** Copies, and what gives their numbers back. */
-function keptApart(tensors: readonly Tensor[]): [readonly Tensor[], () => void] {
-  const own = noGrad(() => tensors.map((t) => keep(clone(t))));
-  return [own, () => noGrad(() => tensors.forEach((t, i) => copy_(t, own[i])))];
-}
-
 /** The same random numbers as the ordinary step's; on a GPU numbers of their own, or none are dropped. */
-function draw({ seeds }: Pass, { lowered: { draws }, drawing }: Plans, drops = true): void {
+function draw({ seeds }: Pass, { lowered: { draws, seeded }, drawing }: Plans, drops = true): void {
   if (drawing !== null) {
     if (seeds!.micro === 0) seeds!.seed(0);
     drawing.micro(drops ? seeds!.micro : null);
+    return;
   }
-  let seeded = 0;
-  for (const { tensor, kept, block, seeding } of draws) {
-    if (seeding !== seeded) seeds!.seed(block);
-    seeded = seeding;
-    noGrad(() => bernoulli_(tensor, kept));
+  let last = 0;
+  const fill = ({ tensor, kept }: Draw) => noGrad(() => bernoulli_(tensor, kept));
+  for (const one of draws) {
+    if (one.seeding !== last) seeds!.seed(one.block);
+    last = one.seeding;
+    fill(one);
   }
+  if (seeded === null || seeded.seeding === last) return;
+  // The generator is left as ordinary steps leave it, which checkpointed ones do in the middle of going back.
+  seeds!.seed(seeded.block);
+  for (const one of draws) if (one.block === seeded.block) fill(one);
 }
 
 function sameShape(a: Tensor, b: Tensor): boolean {

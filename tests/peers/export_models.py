@@ -232,6 +232,25 @@ class Experts(nn.Module):
         return (chosen * weight[..., None]).sum(1)
 
 
+class Statistics(nn.Module):
+    """A norm whose result nobody needs, statistics that forward reads, a metric that adds up, and a buffer in no state_dict."""
+
+    def __init__(self, width=6):
+        super().__init__()
+        self.first, self.last = nn.Linear(7, width), nn.Linear(width, 1)
+        self.seen, self.norm = nn.BatchNorm1d(width), nn.BatchNorm1d(width)
+        self.register_buffer("total", torch.zeros(width))
+        self.register_buffer("level", torch.zeros(width), persistent=False)
+
+    def forward(self, x):
+        z = self.first(x)
+        self.seen(z)
+        y = self.norm(z - self.level)
+        self.total.add_(z.detach().mean(0))
+        self.level.copy_(z.detach().mean(0))
+        return self.last(torch.relu(y) - self.seen.running_mean)
+
+
 def image(size=64, channels=3, batch=4):
     return {"shape": [batch, channels, size, size]}
 
@@ -279,6 +298,7 @@ MODELS = {
     "physics": (Physics, NUMBERS, numbers(16, 2), numbers(16, 1)),
     "fno": (Fno, NUMBERS, numbers(4, 1, 16, 16), numbers(4, 1, 16, 16)),
     "experts": (Experts, CLASSES, numbers(8, 8), classes(4, 8)),
+    "statistics": (Statistics, NUMBERS, numbers(8, 7), numbers(8, 1)),
     **ODD,
 }
 

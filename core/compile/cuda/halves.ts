@@ -3,7 +3,7 @@
 import { refsIn, withRefs } from "../builder.ts";
 import { nameOfCall } from "../call_rules.ts";
 import { roundedTo } from "../fold.ts";
-import { type Graph, type Half, isHalf, type Node, type Ref, withNodes } from "../graph.ts";
+import { type Graph, type Half, isHalf, type Node, type Ref, VIEWS, withNodes } from "../graph.ts";
 import { argsOf, liveIn } from "../uses.ts";
 import { count } from "../access.ts";
 
@@ -22,7 +22,6 @@ const LINEAR = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor
 const KEEPING: ReadonlySet<string> = new Set([
   ...["reshape", "expand", "permute", "slice", "embed", "cat", "copy", "stop", "neg", "abs", "max", "min"],
 ]);
-const VIEWS: ReadonlySet<string> = new Set(["reshape", "expand", "permute", "slice", "stop"]);
 
 /** Statistics and weights of a norm stay f32: these of its arguments and results are of half precision. */
 const MIXED: Readonly<
@@ -31,6 +30,7 @@ const MIXED: Readonly<
   _batch_norm_with_update: { args: [0], results: [0] },
   batch_norm_backward: { args: [0, 1], results: [0] },
   native_batch_norm: { args: [0], results: [0] },
+  _native_batch_norm_legit_functional: { args: [0], results: [0] },
   native_batch_norm_backward: { args: [0, 1], results: [0] },
 };
 /** Autocast has these in half precision, whatever becomes of the result. */

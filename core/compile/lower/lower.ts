@@ -4,7 +4,7 @@ import { readBytes } from "../../../ffi/make.ts";
 import type { Refusal } from "../../../ffi/tape.ts";
 import type { Device, Tensor } from "../../../ffi/tensor.ts";
 import { refsIn, sameShape, textOf } from "../builder.ts";
-import { type Graph, type Half, isHalf, type Node, type Ref } from "../graph.ts";
+import { type Graph, type Half, isHalf, type Node, type Ref, VIEWS } from "../graph.ts";
 import { gradients } from "../derive.ts";
 import { orRefusal, Refused } from "../refused.ts";
 import { withoutRowParts } from "../row_parts.ts";
@@ -57,6 +57,8 @@ export interface Lowered {
   readonly written: readonly Tensor[];
   /** Dropout's: held tensors that get new numbers before each run. */
   readonly draws: readonly Draw[];
+  /** The generator's last seeding in the step; null where it is not seeded. */
+  readonly seeded: Recording["seeded"];
   /** On a GPU groups draw them: so many. */
   readonly drawings: number;
   /** Gives back what was made for the graph: its plan must be gone by then. */
@@ -81,6 +83,7 @@ export function lower(
     held: g.held,
     written: writtenIn(made, g.held),
     draws: g.draws,
+    seeded: recording.seeded,
     drawings: g.drawings,
     free: () => (g.free(), recording.free()),
   };
@@ -101,23 +104,14 @@ const EVEN = new Set([
   "new_full",
 ]);
 
-/** Running statistics stand among a batch norm's arguments. */
-const WRITTEN = /^native_batch_norm\(/;
-
-function writtenIn({ nodes, effects }: Graph, held: readonly Tensor[]): Tensor[] {
-  const written = new Set<Tensor>();
-  nodes.forEach((node, r) => {
-    if (node.op !== "call") return;
-    const refs = WRITTEN.test(node.schema)
-      ? refsIn(node.values.slice(3, 5))
-      : effects.includes(r)
-      ? refsIn(node.values.slice(0, 1))
-      : [];
-    for (const ref of refs) {
-      const { origin } = nodes[ref] as Extract<Node, { op: "tensor" }>;
-      if (origin.from === "held") written.add(held[origin.index]);
-    }
-  });
+/** An op in place writes to its first argument. */
+function writtenIn({ nodes, effects, writes = [] }: Graph, held: readonly Tensor[]): Tensor[] {
+  const written = new Set(writes.map((one) => held[one.held]));
+  for (const effect of effects) {
+    const [to] = refsIn((nodes[effect] as Extract<Node, { op: "call" }>).values.slice(0, 1));
+    const { origin } = nodes[to] as Extract<Node, { op: "tensor" }>;
+    if (origin.from === "held") written.add(held[origin.index]);
+  }
   return [...written];
 }
 
@@ -143,6 +137,10 @@ const UNWRITTEN = -1;
 class Pass {
   readonly #refs: (Ref | undefined)[];
   readonly #effects: Ref[] = [];
+  /** The held tensor that a moved value goes to. */
+  readonly #homes = new Map<number, Ref>();
+  /** The last value of each of these. */
+  readonly #ends = new Map<Ref, Ref>();
 
   constructor(readonly g: Lowering, readonly recording: Recording, readonly pass: RecordedPass) {
     this.#refs = new Array(recording.values.length);
@@ -172,7 +170,14 @@ class Pass {
       g.b.tensor({ from: "parameter", index }, t.shape, kindOf(t.dtype)!)
     );
     const how = { imagesLast: liesLast(pass.input), exact: g.exact };
-    return { nodes: g.b.nodes, ...refs, gradients: [], effects: this.#effects, blocks, ...how };
+    const writes = [...this.#ends].map(([to, ref]) => ({ ref, held: this.#indexOf(to) }));
+    return { nodes: g.b.nodes, ...refs, gradients: [], effects: this.#effects, writes, blocks, ...how };
+  }
+
+  #indexOf(to: Ref): number {
+    const node = this.g.b.node(to);
+    if (node.op === "tensor" && node.origin.from === "held") return node.origin.index;
+    return this.g.refuse("writes");
   }
 
   /** The ops that made these values, and those that write to something. */
@@ -180,9 +185,8 @@ class Pass {
     const wanted = new Set(values), needed = new Set<number>();
     const { ops } = this.recording;
     for (let i = ops.length - 1; i >= 0; i--) {
-      if (ops[i].writes === null && ops[i].drops === null && !ops[i].results.some((r) => wanted.has(r))) {
-        continue;
-      }
+      const { writes, moves, drops, results } = ops[i], stays = writes !== null || moves.length > 0;
+      if (!stays && drops === null && !results.some((r) => wanted.has(r))) continue;
       needed.add(i);
       for (const r of seenIn(ops[i].args)) wanted.add(r);
     }
@@ -208,12 +212,23 @@ class Pass {
       this.#argument(value, { overwritten: i === 0 && OVERWRITING.has(schema.name), rounds })
     );
     const made = rule(g, ...args), refs = typeof made === "number" ? [made] : made;
+    const given = op.results.length - op.moves.length;
     op.results.forEach((r, i) => {
       const seen = recording.values[r];
       this.#check(refs[i], seen);
       const to = this.#halfOf(seen), ref = to !== null ? rounded(g.b, refs[i], to) : refs[i];
-      this.#refs[r] = op.stopped ? g.b.stop(ref) : ref;
+      this.#refs[r] = op.stopped || i >= given ? g.b.stop(ref) : ref;
     });
+    op.moves.forEach((from, i) => this.#move(from, op.results[given + i]));
+  }
+
+  /** A moved value goes to where the first one came from, if that is not the step's own. */
+  #move(from: number, to: number): void {
+    const home = this.recording.values[from].from === "op" ? this.#homes.get(from) : this.#ref(from);
+    if (home === undefined) return;
+    this.#homes.set(to, home);
+    this.#ends.set(home, this.#refs[to]!);
+    this.#indexOf(home);
   }
 
   /** Tables that the step makes anew each time are kept; numbers that are alike everywhere stay numbers. */
@@ -262,9 +277,21 @@ class Pass {
     if (schema.args.some(({ base }) => base === "Scalar")) g.refuse("writes");
     const values = args.map((value, i) => {
       if (schema.args[i].memory === "written") return { ref: target };
-      return value instanceof Seen ? { ref: this.#asTensor(value.value) } : value;
+      return value instanceof Seen ? { ref: this.#settled(this.#asTensor(value.value)) } : value;
     });
     this.#effects.push(g.b.call(schema.text, values, g.shape(target), g.kind(target)));
+  }
+
+  /** A copy of a held tensor's numbers, since another effect may write to it before. */
+  #settled(ref: Ref): Ref {
+    const { b } = this.g;
+    let base = ref;
+    for (let node = b.node(base); "args" in node && VIEWS.has(node.op); node = b.node(base)) {
+      base = node.args[0];
+    }
+    const node = b.node(base);
+    const held = node.op === "tensor" && node.origin.from === "held";
+    return held && node.kind === "f32" ? b.copy(ref) : ref;
   }
 
   /** A count of whole numbers, by ops without a Scalar. */

@@ -86,20 +86,30 @@ function batchNorm(
   training: boolean,
   momentum: number,
   eps: number,
-): Ref {
+): Ref | readonly Ref[] {
   if (!training) {
     if (mean === null || variance === null) g.refuse("arguments");
     const scale = g.p("rsqrt", g.add(perChannel(g, variance, x)!, num(eps)));
     const y = g.mul(g.sub(x, perChannel(g, mean, x)!), scale);
     return affine(g, y, perChannel(g, weight, x), perChannel(g, bias, x));
   }
-  return g.b.call(
-    "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, " +
-      "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-    [{ ref: x }, ref(weight), ref(bias), ref(mean), ref(variance), true, momentum, eps],
-    g.shape(x),
-  );
+  const values = [{ ref: x }, ref(weight), ref(bias), ref(mean), ref(variance), true, momentum, eps];
+  if (mean === null || variance === null) {
+    if (mean !== variance) g.refuse("arguments");
+    return g.b.call(WITHOUT_STATISTICS, values, g.shape(x));
+  }
+  const y = g.b.call(WITH_STATISTICS, values, g.shape(x));
+  return [y, g.b.result(y, 3, g.shape(mean)), g.b.result(y, 4, g.shape(variance))];
 }
+
+const WITHOUT_STATISTICS =
+  "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, " +
+  "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)";
+/** It writes to nothing: the last results are what the running ones become. */
+const WITH_STATISTICS =
+  "_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, " +
+  "Tensor running_var, bool training, float momentum, float eps) -> " +
+  "(Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)";
 
 export const NORM_RULES: Rules = {
   layer_norm: layerNorm,

@@ -25,6 +25,7 @@ export class ExportedModule extends Module {
   /** These are complex in Python. They are trained as pairs of real numbers, as PyTorch does. */
   readonly complex = new Set<Tensor>();
   readonly #order: [name: string, tensor: Tensor][] = [];
+  readonly #unsaved: [name: string, tensor: Tensor][] = [];
 
   constructor(archive: Archive) {
     super();
@@ -67,7 +68,10 @@ export class ExportedModule extends Module {
       } else this.buffer(name, tensor);
     }
     for (const [name, data] of constants) {
-      if (!this.tensors.has(name)) this.tensors.set(name, keep(made(data)));
+      if (this.tensors.has(name)) continue;
+      const tensor = keep(made(data));
+      this.tensors.set(name, tensor);
+      this.#unsaved.push([name, tensor]);
     }
     const missing = program.inputs.flatMap((i) =>
       i.kind !== "user" && i.kind !== "other" && !this.tensors.has(i.of) ? [i.of] : []
@@ -86,6 +90,11 @@ export class ExportedModule extends Module {
       this.#order.push([name, this.parameter(name, tensor)]);
       this.tensors.set(name, tensor);
     }
+  }
+
+  /** Constants, and buffers that are not persistent. */
+  protected override unsaved(): [string, Tensor][] {
+    return this.#unsaved;
   }
 
   /** Tied tensors are listed under each of their names, in Python's order. */

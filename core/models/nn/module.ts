@@ -58,6 +58,20 @@ export abstract class Module {
   namedBuffers(): Named<Tensor>[] {
     return distinct(this.#collect("", (m) => m.#buffers));
   }
+  /**
+   * All that a forward pass may write to: buffers, and tensors that no state_dict has.
+   * @internal
+   */
+  namedState(): Named<Tensor>[] {
+    return distinct(this.#collect("", (m) => [...m.#buffers, ...m.unsaved()]));
+  }
+  /**
+   * Tensors that are neither trained nor saved.
+   * @internal
+   */
+  protected unsaved(): Named<Tensor>[] {
+    return [];
+  }
   /** Lists what PyTorch's state_dict does, in its order: shared tensors under each of their names. */
   stateDict(): Named<Tensor>[] {
     return this.#collect("", (m) => [...m.#parameters, ...m.#buffers]);

@@ -1,5 +1,5 @@
 // Calls that fast plans write as simple ops give what libtorch's own ops give.
-import { assert } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { Builder, numelOf } from "../../../core/compile/builder.ts";
 import { callGradients } from "../../../core/compile/call_rules.ts";
 import { expanded } from "../../../core/compile/expand.ts";
@@ -168,6 +168,37 @@ Deno.test("batch norm as sums over columns has libtorch's values and gradients",
       const { output, gradients } = planned(graph);
       assert(Math.max(output, ...gradients) < 1e-5, `${about} as a plan: ${output}, ${gradients}`);
     }
+  }
+});
+
+const MOVING =
+  "_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, " +
+  "Tensor running_var, bool training, float momentum, float eps) -> " +
+  "(Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)";
+
+/** A norm that moves its running statistics; `reads` one of them elsewhere, before or behind it. */
+function moving(reads: "before" | "behind" | null): Graph {
+  const b = new Builder(), shape = [4, 3, 5, 5], x = b.tensor({ from: "input" }, shape, "f32");
+  const scale = b.tensor({ from: "parameter", index: 0 }, [3], "f32");
+  const statistics = [0, 1].map((index) => b.tensor({ from: "held", index }, [3], "f32"));
+  const [mean, variance] = statistics.map((ref) => ({ ref }));
+  const y = b.call(MOVING, [{ ref: x }, { ref: scale }, null, mean, variance, true, 0.1, 1e-5], shape);
+  const moved = [3, 4].map((index) => b.result(y, index, [3]));
+  const other = reads === null ? b.number(0) : reads === "before" ? mean.ref : moved[0];
+  const loss = b.sum(b.pointwise("mul", b.reshape(b.sum(y, [0, 2, 3]), [3]), other), [0]);
+  const writes = moved.map((ref, held) => ({ ref, held }));
+  const output = b.reshape(loss, []);
+  return { nodes: b.nodes, output, loss: output, gradients: [], effects: [], writes };
+}
+
+Deno.test("on a GPU libtorch's norm moves its running statistics itself, if nobody else reads them", () => {
+  const callsIn = ({ nodes }: Graph) =>
+    nodes.flatMap((node) => node.op === "call" ? [node.schema.split("(")[0]] : []);
+  const alone = expanded(moving(null), "gpu");
+  assertEquals([callsIn(alone), alone.effects.length, alone.writes], [["_batch_norm_with_update"], 1, []]);
+  for (const reads of ["before", "behind"] as const) {
+    const read = expanded(moving(reads), "gpu");
+    assertEquals([callsIn(read), read.effects, read.writes!.length], [[], [], 2]);
   }
 });
 

@@ -19,6 +19,8 @@ scope(() => op("add_.Tensor")(zeros([1]), zeros([1]))); // opens the libraries
 const arange = op("arange");
 scope(() => arange(3));
 
+const mean = zeros([3]), spread = zeros([3]), rows = (x: Tensor) => ops.view(x, [1, 3, 2]);
+
 /** The step's loss is the sum of what `forward` makes of an input and a parameter, [2, 3] each. */
 function outcome(forward: (x: Tensor, w: Tensor) => Tensor): string {
   return scope(() => {
@@ -118,6 +120,16 @@ const OUTCOMES: readonly [string, (x: Tensor, w: Tensor) => Tensor, string][] = 
     "alike",
   ],
   ["a count that it adds to", (x, w) => (op("add_.Tensor")(count, ones), ops.mul(x, w)), "alike"],
+  [
+    "running statistics that nobody needs, of an op that has no rule for them",
+    (x, w) => (op("instance_norm")(rows(x), null, null, mean, spread, true, 0.1, 1e-5, true), ops.mul(x, w)),
+    "instance_norm has no rule for these arguments",
+  ],
+  [
+    "an op that writes to more than one buffer",
+    (x, w) => (op("_native_batch_norm_legit")(x, null, null, mean, spread, true, 0.1, 1e-5), ops.mul(x, w)),
+    "_native_batch_norm_legit writes to a tensor that is more than this step's own",
+  ],
   [
     "a count that the step keeps",
     (x, w) => (ops.scatterAdd_(count, 0, places, ones), ops.mul(x, w)),

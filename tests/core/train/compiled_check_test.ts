@@ -1,6 +1,7 @@
 // How a plan's gradients are judged: what the plan does not write is not taken for its own.
 import { assertEquals, assertMatch } from "@std/assert";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
+import { Buffers } from "../../../core/train/compared_buffers.ts";
 import { gradientsIn } from "../../../core/train/compared_gradients.ts";
 import { judge } from "../../../core/train/compiled_check.ts";
 import type { Plans, Recorded } from "../../../core/train/compiled_plans.ts";
@@ -10,6 +11,7 @@ import { keep } from "../../../ffi/tensor.ts";
 import { open, rig, rows } from "./rig.ts";
 
 open();
+const NONE = new Buffers([]), nothing = () => {};
 
 const { arena } = rig(mlp({ inputs: 7, hidden: 5, layers: 1, outputs: 1 }), rows);
 
@@ -23,7 +25,15 @@ function judged(mode: "exact" | "fast", written: (parameter: number) => boolean)
   };
   const plans = { run, lowered: { graph: { nodes: [] } } } as unknown as Plans;
   const recorded = { outcome: { loss } } as unknown as Recorded;
-  const found = judge(plans, arena, gradientsIn(arena, zeros), recorded, { mode, half: false });
+  const found = judge(
+    plans,
+    arena,
+    gradientsIn(arena, zeros),
+    recorded,
+    { mode, half: false },
+    NONE,
+    nothing,
+  );
   zeros.free();
   loss.free();
   return found;
@@ -66,7 +76,7 @@ function judgedInHalf(plan: number, ordinary: number, f32: number) {
   const plans = { run, lowered: { graph: { nodes: [] } } } as unknown as Plans;
   const outcome = { outcome: { loss } } as unknown as Recorded;
   const how = { mode: "fast", half: true, wide: () => even(f32) } as const;
-  const found = judge(plans, arena, recorded, outcome, how);
+  const found = judge(plans, arena, recorded, outcome, how, NONE, nothing);
   const left = toNumbers(arena.gradients[0])[0];
   recorded.values.free();
   loss.free();

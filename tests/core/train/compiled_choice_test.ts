@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { machineIsa } from "../../../core/compile/x86/isa.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
+import { Buffers } from "../../../core/train/compared_buffers.ts";
 import { type Choice, keepChoice, openChoice } from "../../../core/train/compiled_choice.ts";
 import { atOtherWeights, judgeAdding } from "../../../core/train/compiled_check.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
@@ -123,11 +124,11 @@ Deno.test({
           void fill_(arena.gradient, adds ? adding : 2),
       }) as unknown as Plans;
     fill_(arena.gradient, 1);
-    const given = { input: arena.flat, target: arena.flat, weight: null };
+    const given = { input: arena.flat, target: arena.flat, weight: null }, none = new Buffers([]);
     for (const mode of ["exact", "fast"] as const) {
       const how = { mode, half: false };
-      assertEquals(judgeAdding(plans(3), arena, given, how, nothing), null);
-      assertMatch(judgeAdding(plans(2), arena, given, how, nothing)!, /weight: 33%$/);
+      assertEquals(judgeAdding(plans(3), arena, given, how, none, nothing).wrong, null);
+      assertMatch(judgeAdding(plans(2), arena, given, how, none, nothing).wrong!, /weight: 33%$/);
     }
     assert(toNumbers(arena.gradient).every((value) => value === 1));
   },
