@@ -3,7 +3,7 @@
 /** Those that are quick to export. */
 export const QUICK = [
   ..."resnet18 squeezenet encoder decoder gpt gpt_by_hand lstm gru unet unet_3d autoencoder".split(" "),
-  ..."graph physics fno experts bert unet_odd codebook memory waves types".split(" "),
+  ..."graph physics fno experts bert unet_odd codebook memory waves types statistics".split(" "),
 ];
 
 export const ALL = [

@@ -1,7 +1,7 @@
 // An exported program trained with compiled steps or ordinary ones. Test helper.
 import { manualSeed } from "../../../ffi/context.ts";
-import { scale } from "../../../ffi/make.ts";
-import { copy_, randint, randn } from "../../../ffi/ops.ts";
+import { add, scale } from "../../../ffi/make.ts";
+import { copy_, mul, randint, randn, sign } from "../../../ffi/ops.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Facts } from "../../../core/models/model.ts";
@@ -18,7 +18,18 @@ export interface Outcome {
   readonly told: string;
 }
 
-/** The same batches for each mode; null takes ordinary steps. The weights begin as they are, times 1 + `more`. */
+/**
+ * Each number of the weights by this share larger or smaller, as if drawn: of a layer before a norm one factor for all would
+ * change nothing.
+ */
+export function nudge(weights: Tensor, share: number): void {
+  manualSeed(2n);
+  noGrad(() =>
+    scope(() => copy_(weights, add(weights, scale(mul(weights, sign(randn(weights.shape))), share))))
+  );
+}
+
+/** The same batches for each mode; null takes ordinary steps. The weights begin `more` off. */
 export function trained(t: Trained, mode: Mode | null, steps: number, more = 0): Outcome {
   const model = opened(t);
   const facts: Facts = {
@@ -27,7 +38,7 @@ export function trained(t: Trained, mode: Mode | null, steps: number, more = 0):
     outputs: t.outputs,
   };
   const made = rig(model, facts, { flags: ["--optimizer", "sgd", "--weight-decay", "0"] });
-  if (more !== 0) noGrad(() => scope(() => copy_(made.arena.flat, scale(made.arena.flat, 1 + more))));
+  if (more !== 0) nudge(made.arena.flat, more);
   let line = "", warning = "";
   const reports = {
     line: (text: string) => void (line = text),

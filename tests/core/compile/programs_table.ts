@@ -1,6 +1,6 @@
 // The table of `./scripts/exported compiled [NAMES]`: exported programs trained with compiled steps beside ordinary ones.
 // A step's rounding grows in training, more in some programs than in others: a third run of ordinary steps, whose weights
-// begin one part in ten million larger, shows how much.
+// begin one part in ten million off, each by a sign of its own, shows how much.
 import { setThreads } from "../../../ffi/context.ts";
 import { table } from "../../../bench/report.ts";
 import { useLibtorch } from "../../libtorch.ts";
@@ -9,7 +9,7 @@ import { ALL } from "./program_names.ts";
 import { farthest, type Outcome, trained } from "./programs.ts";
 
 const STEPS = 8;
-/** Compiled losses may be so many times as far apart as those of slightly larger weights. */
+/** Compiled losses may be so many times as far apart as those of slightly other weights. */
 const FACTOR = 20;
 const ROUNDING = 1e-6;
 
@@ -36,7 +36,7 @@ try {
     ]);
     console.error(names[i]);
   }
-  console.log(table(["Program", "exact", "fast", "weights 1e-7 larger"], rows));
+  console.log(table(["Program", "exact", "fast", "weights 1e-7 off"], rows));
   console.log(
     `\n${names.length} programs, ${STEPS} steps each; ${wrong} with other losses than they should have.`,
   );

@@ -12,8 +12,8 @@ import { machineIsa } from "../../../core/compile/x86/isa.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { loadCode } from "../../../ffi/machine_code.ts";
 import { op } from "../../../core/models/user/op.ts";
-import { batchNorm, copy_, mul, randint, randn, relu } from "../../../ffi/ops.ts";
-import { add, readBytes, scale, sub, toNumbers, zeros } from "../../../ffi/make.ts";
+import { batchNorm, mul, randint, randn, relu } from "../../../ffi/ops.ts";
+import { add, readBytes, sub, toNumbers, zeros } from "../../../ffi/make.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { manualSeed, setThreads } from "../../../ffi/context.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
@@ -22,6 +22,7 @@ import { EXACT_RULES } from "../../../core/compile/lower/exact.ts";
 import { RULES } from "../../../core/compile/lower/lower.ts";
 import type { Rule } from "../../../core/compile/lower/lowering.ts";
 import { CASES } from "../models/zoo_cases.ts";
+import { nudge } from "../compile/programs.ts";
 import { trainedInPython } from "../models/exported/training.ts";
 import { open, rig, rows, run } from "./rig.ts";
 
@@ -107,7 +108,7 @@ interface Way {
   readonly repeats?: boolean;
   readonly micro?: number;
   readonly optimizer?: string;
-  /** Weights begin so much larger. */
+  /** Weights begin so far off. */
   readonly more?: number;
 }
 
@@ -126,7 +127,7 @@ function left(
   const flags = ["--optimizer", type], plain = rig(net, facts, { flags });
   const compiled = mode &&
     openCompiledPass(plain.arena, mode, () => ({ line: tell, warn: tell }), null, repeats);
-  if (more !== 0) noGrad(() => scope(() => copy_(plain.arena.flat, scale(plain.arena.flat, 1 + more))));
+  if (more !== 0) nudge(plain.arena.flat, more);
   manualSeed(1n);
   const batches = Array.from({ length: 2 * micro }, () => ({ input: input(), target: target() }));
   for (let number = 0; number < STEPS; number++) {
@@ -149,7 +150,7 @@ const far = (one: Uint8Array<ArrayBuffer>, other: Uint8Array<ArrayBuffer>): numb
   return Math.sqrt(b.reduce((sum, value, i) => sum + (a[i] - value) ** 2, 0));
 };
 
-/** Fast plans round otherwise, and training amplifies that as it does with weights that begin a little larger. */
+/** Fast plans round otherwise, and training amplifies that as it does with weights that begin a little off. */
 const ROUNDING = 1e-4, AMPLIFIED = 20;
 
 /** The same bits; or about the same numbers, where steps are as far from ordinary ones as these are. */
