@@ -7,6 +7,7 @@ import { BatchNorm } from "../../../core/models/nn/norms.ts";
 import { Linear } from "../../../core/models/nn/linear.ts";
 import { Group, Module } from "../../../core/models/nn/module.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
+import type { Choice } from "../../../core/train/compiled_choice.ts";
 import type { Mode } from "../../../core/train/compiled_plans.ts";
 import { machineIsa } from "../../../core/compile/x86/isa.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
@@ -25,6 +26,7 @@ import { CASES } from "../models/zoo_cases.ts";
 import { nudge } from "../compile/programs.ts";
 import { trainedInPython } from "../models/exported/training.ts";
 import { open, rig, rows, run } from "./rig.ts";
+import { spoilt } from "./spoilt.ts";
 
 open();
 setThreads(1);
@@ -108,6 +110,8 @@ interface Way {
   readonly repeats?: boolean;
   readonly micro?: number;
   readonly optimizer?: string;
+  readonly checkpointing?: boolean;
+  readonly choice?: Choice;
   /** Weights begin so far off. */
   readonly more?: number;
 }
@@ -120,13 +124,14 @@ const OPTIMIZERS = { exact: "adamw", fast: "sgd" };
 /** What some steps leave: weights, buffers, the optimizer's state, and what the generator draws next. */
 function left(
   { make, facts, input, target }: Task,
-  { mode, repeats = true, micro = 1, optimizer: type = "adamw", more = 0 }: Way,
+  { mode, repeats = true, micro = 1, optimizer: type = "adamw", checkpointing = false, choice, more = 0 }:
+    Way,
 ): Left {
   manualSeed(0n);
   const net = make(), lines: string[] = [], tell = (text: string) => void lines.push(text);
-  const flags = ["--optimizer", type], plain = rig(net, facts, { flags });
+  const flags = ["--optimizer", type], plain = rig(net, facts, { flags, checkpointing });
   const compiled = mode &&
-    openCompiledPass(plain.arena, mode, () => ({ line: tell, warn: tell }), null, repeats);
+    openCompiledPass(plain.arena, mode, () => ({ line: tell, warn: tell }), choice ?? null, repeats);
   if (more !== 0) nudge(plain.arena.flat, more);
   manualSeed(1n);
   const batches = Array.from({ length: 2 * micro }, () => ({ input: input(), target: target() }));
@@ -256,24 +261,91 @@ const REFUSED = /^Compiled steps (don't have the bits of|give other gradients th
 /** Others may have an op without a rule, or other bits on some processors. */
 const ALWAYS = /^mlp|^unet$|statistics$/;
 
+/** A plan that is used leaves what ordinary steps leave, and so does one that is refused. */
+function leavesNoTrace(title: string, task: Task, checkpointing: boolean): void {
+  for (const mode of MODES) {
+    const how = { optimizer: OPTIMIZERS[mode], checkpointing }, plain = left(task, { ...how, mode: null });
+    const used = left(task, { ...how, mode }), compiled = COMPILED.test(used.told);
+    if (!compiled) assertMatch(used.told, ALWAYS.test(title) ? COMPILED : OP_BY_OP);
+    const rounds = compiled && mode === "fast";
+    compare(used, plain, rounds ? left(task, { ...how, mode: null, more: 1e-7 }) : null);
+    const wrong = refused(() => left(task, { ...how, mode }));
+    assertMatch(wrong.told, compiled ? REFUSED : OP_BY_OP);
+    compare(wrong, plain);
+  }
+}
+
+/** Some of several blocks, with norms and dropout, go twice through each, too. */
+const TWICE = /^mlp with dropout|^vit$|^resnet18$|^unet of volumes with everything|statistics$/;
+
 for (const [title, task] of TASKS) {
-  Deno.test({
-    name: `plans that are used and plans that are refused leave what ordinary steps leave: ${title}`,
-    ignore,
-    fn() {
+  for (const checkpointing of TWICE.test(title) ? [false, true] : [false]) {
+    Deno.test({
+      name: "plans that are used and plans that are refused leave what ordinary steps leave: " + title +
+        (checkpointing ? ", checkpointed" : ""),
+      ignore,
+      fn: () => leavesNoTrace(title, task, checkpointing),
+    });
+  }
+}
+
+Deno.test({
+  name: "a run that times both ways and goes on op by op has what ordinary steps leave",
+  ignore,
+  fn() {
+    const reading = numbers(() => made((z, norm) => (norm.forward(z), sub(z, norm.statistics[0]))));
+    for (const task of [reading, TASKS.get("mlp with dropout")!]) {
+      const plain = left(task, { mode: null, optimizer: "sgd" });
+      const moved = left(task, { mode: null, optimizer: "sgd", more: 1e-7 });
       for (const mode of MODES) {
-        const how = { optimizer: OPTIMIZERS[mode] }, plain = left(task, { ...how, mode: null });
-        const used = left(task, { ...how, mode }), compiled = COMPILED.test(used.told);
-        if (!compiled) assertMatch(used.told, ALWAYS.test(title) ? COMPILED : OP_BY_OP);
-        const rounds = compiled && mode === "fast";
-        compare(used, plain, rounds ? left(task, { ...how, mode: null, more: 1e-7 }) : null);
-        const wrong = refused(() => left(task, { ...how, mode }));
-        assertMatch(wrong.told, compiled ? REFUSED : OP_BY_OP);
+        for (const repeats of [true, false]) {
+          let timed = 0;
+          const choice = {
+            compiled: true,
+            compare(...ways: readonly (() => void)[]) {
+              for (const way of ways) scope(way);
+              timed++;
+              choice.compiled = false;
+            },
+          };
+          const chosen = left(task, { mode, repeats, choice, optimizer: "sgd" });
+          compare(chosen, plain, mode === "fast" ? moved : null); // a fast plan may have computed the first step
+          assertEquals(timed, 1);
+        }
+      }
+    }
+  },
+});
+
+Deno.test({
+  name:
+    "a plan that moves a buffer otherwise is found out by the buffer's name, and leaves what ordinary steps leave",
+  ignore,
+  async fn() {
+    const task = numbers(() => made((z, norm) => norm.forward(z)));
+    const farther: (right: Rule) => Rule = (right) => (g, ...args) => {
+      const [y, mean, variance] = right(g, ...args) as readonly number[];
+      return [y, g.b.pointwise("mul", mean, g.b.number(1.05)), variance];
+    };
+    for (const mode of MODES) {
+      for (const repeats of [true, false]) {
+        const plain = left(task, { mode: null });
+        const wrong = await spoilt(
+          "batch_norm",
+          farther,
+          () => Promise.resolve(left(task, { mode, repeats })),
+        );
+        assertMatch(
+          wrong.told,
+          mode === "exact"
+            ? /don't have the bits of ordinary ones \(norm\.running_mean has other numbers\)/
+            : /give other buffers than the ordinary ones \(norm\.running_mean: [\d.]+% of its change\)/,
+        );
         compare(wrong, plain);
       }
-    },
-  });
-}
+    }
+  },
+});
 
 Deno.test({
   name: "a step that adds up in a tensor of the program's own is not tried, and counts once",
