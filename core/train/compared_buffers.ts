@@ -3,7 +3,7 @@
 import { Buffer as Bytes } from "node:buffer";
 import { isFloating } from "../../ffi/dtype.ts";
 import { noGrad } from "../../ffi/autograd.ts";
-import { beginOf, readBytes, sub } from "../../ffi/make.ts";
+import { beginOf, borrowBytes, readBytes, sub } from "../../ffi/make.ts";
 import { cat, clone, copy_, reshape, toCopy } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { differences, type Gradients } from "./compared_gradients.ts";
@@ -14,7 +14,7 @@ type Named = readonly [name: string, tensor: Tensor];
 interface Buffer {
   readonly name: string;
   readonly tensor: Tensor;
-  /** Its numbers before the micro-batch, and those that the ordinary step has left. */
+  /** Its numbers before the micro-batch, and those that the ordinary step has left: one copy if they are the same. */
   readonly before: Tensor;
   left: Tensor | null;
   compared: boolean;
@@ -50,8 +50,8 @@ export class Buffers {
   /** An ordinary step has left the buffers as they are now. */
   note(): void {
     for (const one of this.#all) {
-      one.left?.free();
-      one.left = noGrad(() => keep(clone(one.tensor)));
+      if (one.left !== one.before) one.left?.free();
+      one.left = haveSameBytes(one.tensor, one.before) ? one.before : noGrad(() => keep(clone(one.tensor)));
     }
   }
 
@@ -65,7 +65,7 @@ export class Buffers {
     this.#all = this.#all.filter((one) => {
       const own = written.some((t) => holds(one.tensor, t));
       one.compared = own || others;
-      if (own || !haveSameBytes(one.before, one.left!)) return true;
+      if (own || one.left !== one.before) return true;
       free(one);
       return false;
     });
@@ -81,7 +81,7 @@ export class Buffers {
       return body();
     } finally {
       this.#all.forEach((one, i) => {
-        one.left?.free();
+        if (one.left !== one.before) one.left?.free();
         one.left = own[i];
       });
     }
@@ -141,11 +141,14 @@ export class Buffers {
 
 function free({ before, left }: Buffer): void {
   before.free();
-  left?.free();
+  if (left !== before) left?.free();
 }
 
 const haveSameBytes = (one: Tensor, other: Tensor): boolean =>
-  Bytes.compare(readBytes(one), readBytes(other)) === 0;
+  one.byteLength === 0 || Bytes.compare(bytesOf(one), bytesOf(other)) === 0;
+
+/** Large tables are not copied for it. */
+const bytesOf = (t: Tensor): Uint8Array => t.device === "cpu" && t.contiguous ? borrowBytes(t) : readBytes(t);
 
 /** One behind the other, as f32 on the host. */
 function numbersOf(tensors: readonly Tensor[]): Gradients {
