@@ -1,5 +1,6 @@
 // A plan is judged before it is used: the gradients and buffers that it leaves are compared with those of ordinary steps.
 import { noGrad } from "../../ffi/autograd.ts";
+import { NativeError } from "../../ffi/errors.ts";
 import { add, borrowBytes, fill_, readBytes, tensor, zero_ } from "../../ffi/make.ts";
 import { asStrided, cat, clone, copy_, narrow } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
@@ -55,11 +56,15 @@ export interface Judgement {
   readonly hides: boolean;
 }
 
+/** A GPU's memory is at its end, which says nothing about a plan. */
+export const isTooFull = (error: unknown): boolean => error instanceof NativeError && error.outOfMemory;
+
 /** A plan that fails gives no gradients. */
 export function judgeSafely(judge: () => Judgement): Judgement {
   try {
     return judge();
   } catch (error) {
+    if (isTooFull(error)) throw error;
     return { wrong: messageOf(error), largest: NaN, hides: false };
   }
 }
@@ -174,20 +179,22 @@ export function judgeAdding(
     draw();
     plans.run(input, target, weight, adds, null);
   };
-  const judged = judgeSafely(() => {
-    run(false);
-    buffers.note();
-    const sum = keep(noGrad(() => add(before, arena.gradient)));
+  try {
+    return judgeSafely(() => {
+      run(false);
+      buffers.note();
+      const sum = keep(noGrad(() => add(before, arena.gradient)));
+      noGrad(() => copy_(arena.gradient, before));
+      run(true);
+      const wrong = buffers.wrong(how.mode, how.half);
+      const judged = compare(arena.names, gradientsIn(arena), gradientsIn(arena, sum), how);
+      sum.free();
+      return judged.wrong !== null || wrong === null ? judged : { ...judged, wrong, of: "buffers" };
+    });
+  } finally {
     noGrad(() => copy_(arena.gradient, before));
-    run(true);
-    const wrong = buffers.wrong(how.mode, how.half);
-    const judged = compare(arena.names, gradientsIn(arena), gradientsIn(arena, sum), how);
-    sum.free();
-    return judged.wrong !== null || wrong === null ? judged : { ...judged, wrong, of: "buffers" };
-  });
-  noGrad(() => copy_(arena.gradient, before));
-  before.free();
-  return judged;
+    before.free();
+  }
 }
 
 /** A weight of zero becomes so much at most; of another one these bits of its fraction change, a sixteenth of its size. */

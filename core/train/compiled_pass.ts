@@ -20,7 +20,15 @@ import type { Config } from "../settings/settings.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, type Weight } from "./blocks.ts";
 import { inParts } from "./chunked_head.ts";
 import { Buffers, holding } from "./compared_buffers.ts";
-import { atOtherWeights, judge, judgeAdding, type Judgement, judgeSafely, lineOf } from "./compiled_check.ts";
+import {
+  atOtherWeights,
+  isTooFull,
+  judge,
+  judgeAdding,
+  type Judgement,
+  judgeSafely,
+  lineOf,
+} from "./compiled_check.ts";
 import {
   type Digest,
   digestOf,
@@ -182,6 +190,18 @@ export function openCompiledPass(
     refused.add(refusalOf(mode, p, given));
     reports().warn(differs(judged, mode));
   };
+  /** Null where a GPU is too full to try the plans beside ordinary steps: then these go on alone. */
+  const unlessTooFull = <R>(plans: Plans, p: Pass, given: Given, body: () => R): R | null => {
+    try {
+      return scope(body); // what a step that did not fit has made is given back at once
+    } catch (error) {
+      if (!isTooFull(error)) throw error;
+      plans.free();
+      refused.add(refusalOf(mode, p, given));
+      reports().warn(TOO_FULL);
+      return null;
+    }
+  };
   /** Runs an ordinary step. The plans' memory and its own are not needed at the same time. */
   const inTurn = <R>(ordinary: () => R): R => {
     room.rest();
@@ -220,8 +240,9 @@ export function openCompiledPass(
       () => recorded ??= keep(clone(arena.gradient)),
       buffers,
     );
-    if (device !== "cpu" && (plans !== null || p.seeds !== null || weight !== given)) {
-      // The compared steps dropped nothing, and had gradients of another scale. And a run that goes on records its first step anew: it has the plan's bits, too.
+    if (device !== "cpu") {
+      // Comparing has left other gradients: nothing was dropped, the scale was another, or the plan is refused. And a run that
+      // goes on records its first step again: it has the plan's bits, too.
       buffers.putBack();
       zero_(arena.gradient);
       if (plans === null) taken = inTurn(() => plain(p, input, target, given, null));
@@ -387,36 +408,38 @@ export function openCompiledPass(
         if (!told) reports().warn(`Steps are not compiled: ${reason}. They run op by op.`);
         return null;
       }
-      if (made.drawing) p.seeds!.followers.add(made.drawing.begin);
-      const light = 4 * made.first.placed.elements < MUCH;
-      if (heapBytes() > before + (small && light ? MORE : MUCH)) dropGarbage();
-      returnFreedMemory(); // V8 has compiled, and in exact products were tried
-      // The ordinary step can go again where it has to, and the plan gives these gradients: no copy of them is needed.
-      const spares = repeats && again === undefined, digests = spares && mode === "exact";
-      const gradient = digests
-        ? digestOf(arena)
-        : spares
-        ? shortenedGradients(arena, OWN_SIGNS)
-        : gradientsIn(arena, copy());
-      const hidden = mode === "fast" && "values" in gradient && hasHiding(gradient);
-      const early = repeats && !hidden, wasTimed = timed;
-      const elsewhere = early
-        ? agreesElsewhere(plain, p, made, recorded, buffers, { records: true, digests })
-        : { hides: hidden };
-      const right = elsewhere !== null &&
-        agrees(plain, p, made, gradient, recorded, buffers, { tells: !told }) !== null;
-      if (right) {
-        ({ hides } = elsewhere);
-        sure = early && !hides;
-        plans = sure ? chosen(plain, p, made, recorded, buffers) : made;
-      }
-      if (!spares) return plans;
-      if ("values" in gradient) gradient.values.free();
-      if (device === "cpu" && (plans === null || timed !== wasTimed)) {
-        computeAgain(plain, p, plans, recorded, buffers);
-      }
-      if (made.first.calls > 0) returnFreedMemory(); // results of calls have places from the next run on
-      return plans;
+      return plans = unlessTooFull(made, p, recorded, () => {
+        if (made.drawing) p.seeds!.followers.add(made.drawing.begin);
+        const light = 4 * made.first.placed.elements < MUCH;
+        if (heapBytes() > before + (small && light ? MORE : MUCH)) dropGarbage();
+        returnFreedMemory(); // V8 has compiled, and in exact products were tried
+        // The ordinary step can go again where it has to, and the plan gives these gradients: no copy of them is needed.
+        const spares = repeats && again === undefined, digests = spares && mode === "exact";
+        const gradient = digests
+          ? digestOf(arena)
+          : spares
+          ? shortenedGradients(arena, OWN_SIGNS)
+          : gradientsIn(arena, copy());
+        const hidden = mode === "fast" && "values" in gradient && hasHiding(gradient);
+        const early = repeats && !hidden, wasTimed = timed;
+        const elsewhere = early
+          ? agreesElsewhere(plain, p, made, recorded, buffers, { records: true, digests })
+          : { hides: hidden };
+        const right = elsewhere !== null &&
+          agrees(plain, p, made, gradient, recorded, buffers, { tells: !told }) !== null;
+        if (right) {
+          ({ hides } = elsewhere);
+          sure = early && !hides;
+          plans = sure ? chosen(plain, p, made, recorded, buffers) : made;
+        }
+        if (!spares) return plans;
+        if ("values" in gradient) gradient.values.free();
+        if (device === "cpu" && (plans === null || timed !== wasTimed)) {
+          computeAgain(plain, p, plans, recorded, buffers);
+        }
+        if (made.first.calls > 0) returnFreedMemory(); // results of calls have places from the next run on
+        return plans;
+      });
     });
     told = true;
     addKind(p, input, target, weight, { plans, sure, hides });
@@ -439,15 +462,17 @@ export function openCompiledPass(
     kind.sure = true;
     return recordedRun(plain, p, input, target, weight, (recorded, recording, copy, buffers) => {
       kind.plans = null; // as long as anything can differ
-      if (!staysTheSame(plans, recording, recorded)) return null;
-      buffers.narrow(plans.lowered.written, syncs === undefined);
-      const gradient = copy();
-      const elsewhere = agreesElsewhere(plain, p, plans, recorded, buffers);
-      if (elsewhere === null) return null;
-      const again = kind.hides || elsewhere.hides;
-      const own = () => agrees(plain, p, plans, gradientsIn(arena, gradient), recorded, buffers);
-      if (again && own() === null) return null;
-      return kind.plans = chosen(plain, p, plans, recorded, buffers);
+      return unlessTooFull(plans, p, recorded, () => {
+        if (!staysTheSame(plans, recording, recorded)) return null;
+        buffers.narrow(plans.lowered.written, syncs === undefined);
+        const gradient = copy();
+        const elsewhere = agreesElsewhere(plain, p, plans, recorded, buffers);
+        if (elsewhere === null) return null;
+        const again = kind.hides || elsewhere.hides;
+        const own = () => agrees(plain, p, plans, gradientsIn(arena, gradient), recorded, buffers);
+        if (again && own() === null) return null;
+        return kind.plans = chosen(plain, p, plans, recorded, buffers);
+      });
     });
   };
   /** True where the plan that adds gives the sum of the arena's gradients and of the plan's that writes. */
@@ -458,14 +483,20 @@ export function openCompiledPass(
     const scaled = weight === given.weight ? null : keep(clone(arena.gradient));
     if (scaled !== null) fill_(arena.gradient, 1); // what is there may have overflowed
     const buffers = new Buffers(holding(p.model.root.namedState(), plans.lowered.written));
-    const judged = buffers.uncounted(() =>
-      judgeAdding(plans, arena, { ...given, weight }, how, buffers, () => draw(p, plans))
+    const judged = unlessTooFull(
+      plans,
+      p,
+      given,
+      () =>
+        buffers.uncounted(() =>
+          judgeAdding(plans, arena, { ...given, weight }, how, buffers, () => draw(p, plans))
+        ),
     );
     buffers.free();
     if (scaled !== null) noGrad(() => copy_(arena.gradient, scaled));
     scaled?.free();
-    if (judged.wrong === null) return true;
-    refuse(judged, plans, p, given);
+    if (judged?.wrong === null) return true;
+    if (judged !== null) refuse(judged, plans, p, given);
     kind.plans = null;
     return false;
   };
@@ -502,6 +533,10 @@ export function openCompiledPass(
     },
   };
 }
+
+const TOO_FULL =
+  "Steps are not compiled: the GPU has no room to try a plan beside the ordinary step. They run op by op; a smaller " +
+  "--batch-size leaves room.";
 
 const CHANGES =
   "Steps are not compiled: the program takes other numbers or other ops in its second step than in the first. " +

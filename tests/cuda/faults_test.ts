@@ -123,6 +123,40 @@ onStandin(
 );
 
 onStandin(
+  "a step that fits op by op trains where a GPU has no room to try a compiled one beside it, to the same losses",
+  () =>
+    inTemp(async (cwd) => {
+      const flags =
+        `${SHORT} ${CONVNET} --batch-size 64 --train-samples 256 --val-samples 16 --epochs 1 --device cuda`;
+      const room = [40, 56, 64, 80, 128];
+      const alone = async (mib: number, name: string, compile: string) => { // what a run leaves would be missing in the next
+        const args = `${flags} ${compile} --run-name ${name}${mib}`.split(" ").filter((word) => word !== "");
+        return (await runAll(cwd, [{ args }], { more: { CUDA_STANDIN_MEMORY_MIB: String(mib) } }))[0];
+      };
+      const ends: Ended[][] = [];
+      for (const mib of room) {
+        ends.push([await alone(mib, "plain", "--no-compile"), await alone(mib, "own", "")]);
+      }
+      const said = (mib: number) =>
+        eventsOf(cwd, `own${mib}`).filter(({ message }) => /has no room to try a plan/.test(String(message)))
+          .length;
+      const fitting = room.filter((_, i) => ends[i][0].code === EXIT.done);
+      assert(fitting.length >= 3 && fitting.length < room.length, `${fitting}`);
+      for (const mib of fitting) {
+        const [, own] = ends[room.indexOf(mib)];
+        assertEquals([mib, own.code, own.error, ...violations(own)], [mib, EXIT.done, null]);
+        const [a, b] = ["own", "plain"].map((name) => lossesOf(cwd, `${name}${mib}`));
+        assertEquals(a.length, b.length);
+        // The update is compiled in any case, and rounds otherwise.
+        a.forEach((loss, i) =>
+          assert(Math.abs(Number(loss) - Number(b[i])) < 1e-5 * Number(b[i]), `${a} and ${b}`)
+        );
+      }
+      assert(said(fitting[0]) === 1 && said(fitting.at(-1)!) === 0, fitting.map(said).join());
+    }),
+);
+
+onStandin(
   "two ranks of which a GPU fails in a collective end together, and no process is left",
   () =>
     inTemp(async (cwd) => {
