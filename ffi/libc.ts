@@ -315,23 +315,6 @@ function withLibc<R>(use: (libc: Deno.DynamicLibrary<typeof PROCESS_SYMBOLS>["sy
   }
 }
 
-const SIGINT = 2, SIGXFSZ = 25;
-const DEFAULT = 0n, IGNORE = 1n;
-
-/** Ctrl-C ends the process at once, even in the middle of a native call or a long write. */
-export const endOnInterrupt = (): void => handle(SIGINT, DEFAULT);
-
-/** A write beyond `ulimit -f` fails like one to a full disk, and does not end the process. */
-export const failBeyondFileLimit = (): void => handle(SIGXFSZ, IGNORE);
-
-function handle(signal: number, how: bigint): void {
-  const libc = Deno.dlopen("libc.so.6", {
-    signal: { parameters: ["i32", "usize"], result: "usize" },
-  });
-  libc.symbols.signal(signal, how);
-  libc.close();
-}
-
 /**
  * Deno.exit ends only the worker it is called in. This ends the process from any thread, and cleans nothing
  * up.

@@ -70,3 +70,36 @@ console.log(JSON.stringify({ stopped, run, best: Deno.statSync(checkpoints + "/"
       "UserError: train(config): training.epochs (--epochs) must be a whole number",
     );
   }));
+
+Deno.test("train(config) gives a program its signals back: nobody has caught them, Ctrl-C included, after a run that they stopped", () =>
+  inTemp(async (cwd) => {
+    const source = (signal: Deno.Signal) =>
+      `import { getDebugConfig, train } from MOD;
+const config = getDebugConfig();
+config.training.epochs = 1000000;
+const log = "logs/debug/events.jsonl";
+const asking = setInterval(() => {
+  try {
+    if (!Deno.readTextFileSync(log).includes('"kind":"step"')) return;
+    clearInterval(asking);
+    Deno.kill(Deno.pid, "SIGUSR1");
+  } catch { /* no run yet */ }
+}, 5);
+const { stopped } = await train(config);
+let heard = 0;
+const hear = () => void heard++;
+Deno.addSignalListener("SIGINT", hear);
+Deno.kill(Deno.pid, "SIGINT");
+await new Promise((resolve) => setTimeout(resolve, 200));
+Deno.removeSignalListener("SIGINT", hear);
+console.log(JSON.stringify({ stopped, heard }));
+Deno.kill(Deno.pid, "${signal}");
+await new Promise((resolve) => setTimeout(resolve, 2000));`;
+    for (const [signal, code] of [["SIGUSR1", 138], ["SIGTERM", 143]] as const) {
+      const ended = await runScript(source(signal), cwd);
+      const last = ended.stdout.trim().split("\n").at(-1)!;
+      assertEquals(JSON.parse(last), { stopped: true, heard: 1 }, ended.stderr);
+      assertEquals(ended.code, code);
+      for (const folder of ["logs", "checkpoints"]) Deno.removeSync(`${cwd}/${folder}`, { recursive: true });
+    }
+  }));

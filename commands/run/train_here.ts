@@ -21,7 +21,7 @@ import { memoryOfHere, nearSentence } from "../../core/train/near_memory.ts";
 import { writeRun } from "../../core/ranks/launch/rank.ts";
 import { withRanks } from "../../core/ranks/session.ts";
 import type { RankContext } from "../../core/ranks/context.ts";
-import { EXIT, UserError } from "../../core/base/errors.ts";
+import { EXIT, messageOf, UserError } from "../../core/base/errors.ts";
 import {
   changesSince,
   refuseGpus,
@@ -38,7 +38,8 @@ import { ranksSharingCores, shareCores } from "../../core/train/rank_group.ts";
 import { refuseZero } from "../../core/train/gradients/zero.ts";
 import { keepChoice } from "../../core/train/compiled_choice.ts";
 import { type Launch, prepare, type Trainer } from "../../core/train/prepare.ts";
-import { catchEarlySignals, endByOneself, stopSignals, unlessStopped } from "../../core/train/stop.ts";
+import { leaveSoon, leaveWith } from "../../core/train/leaving.ts";
+import { catchEarlySignals, giveSignalsBack, stopSignals, unlessStopped } from "../../core/train/stop.ts";
 import { announce, conclude, exit, type Started, startedBy } from "../../core/train/summary.ts";
 import { settleSpin, spinSentence } from "../../ffi/preload.ts";
 import type { Device } from "../../ffi/tensor.ts";
@@ -54,10 +55,22 @@ export async function trainHere(request: TrainRequest, settings: Resolved): Prom
   try {
     const requeued = where.rank === 0 ? await requeuedIn(env) : null;
     return await (alone ? trainAlone : trainOnRanks)(request, first, requeued);
-  } catch (error) {
-    throw asUserError(error);
+  } catch (cause) {
+    const error = asUserError(cause);
+    if (isOwn(request)) leaveFor(error);
+    leaveSoon();
+    throw error;
+  } finally {
+    if (!isOwn(request)) giveSignalsBack();
   }
 }
+
+/** The process is the executable's, and ends with the run. A program of the user's own has no command. */
+const isOwn = ({ argv }: Pick<TrainRequest, "argv">): boolean => argv !== null;
+
+const leaveFor = (error: unknown): void => leaveWith(codeOf(error), messageOf(error));
+
+const codeOf = (error: unknown): number => error instanceof UserError ? error.exitCode : EXIT.internal;
 
 async function trainAlone(
   request: TrainRequest,
@@ -81,7 +94,11 @@ async function trainOnRanks(
   const { where, env, resolve } = request;
   const { config } = first;
   const opened = openDevice(config, where.localRank);
-  const session = { where, config, env, ...opened, end: "the end of the run", whileJoining: unlessStopped };
+  const session = {
+    ...{ where, config, env, ...opened, end: "the end of the run" },
+    ended: leaveSoon,
+    whileJoining: unlessStopped,
+  };
   return await withRanks(session, async (joined) => {
     const { team } = joined;
     const sharing = ranksSharingCores(team);
@@ -182,18 +199,18 @@ async function run(
   announce(trainer, context);
   try {
     const ending = await trainLoop(trainer);
-    if (ending.stopped) {
-      endByOneself();
-      if (ending.byHand) notifyScript(Deno.env.toObject(), ending.outcome);
-    }
+    const code = ending.stopped ? EXIT.stopped : EXIT.done;
+    if (isOwn(context)) leaveWith(code);
+    if (trainer.ranks === null) leaveSoon(); // else another rank may still be saving
+    if (ending.stopped && ending.byHand) notifyScript(Deno.env.toObject(), ending.outcome);
     conclude(trainer, ending, context.argv, started);
-    return ending.stopped ? EXIT.stopped : EXIT.done;
+    return code;
   } catch (cause) {
-    await trainer.saver.close(); // events of a save come before that of the end
     const error = asUserError(outOfMemory(cause, trainer));
-    const code = error instanceof UserError ? error.exitCode : EXIT.internal;
-    const message = error instanceof Error ? error.message : String(error);
-    exit(trainer, code, message);
+    if (isOwn(context)) leaveFor(error);
+    await trainer.saver.close(); // events of a save come before that of the end
+    leaveSoon();
+    exit(trainer, codeOf(error), messageOf(error));
     throw error;
   } finally {
     await trainer.saver.close();

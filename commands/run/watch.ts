@@ -8,6 +8,7 @@ import { progressOf, runStatusOf } from "../../core/run/status.ts";
 import { newWarnings, plainLine, renderScreen, type WatchView } from "../../core/outputs/watch/screen.ts";
 import { styleOf } from "../../core/base/terminal_text.ts";
 import { leaveKeys, openScreen, readKeys, widthOf } from "../../core/outputs/watch/terminal.ts";
+import { onSignal } from "../../ffi/signals.ts";
 import { OPTIONS, USAGE } from "../watch.ts";
 
 /** Seconds between two looks at the files. */
@@ -99,7 +100,7 @@ async function onTerminal(reader: RunReader, seconds: number): Promise<void> {
     ["SIGCONT", again],
   ];
   const timer = setInterval(show, 1000 * seconds);
-  for (const [name, act] of signals) Deno.addSignalListener(name, act);
+  const listening = signals.map(([name, act]) => onSignal(name, act));
   try {
     readKeys((key) => {
       if (LEAVING.includes(key)) leave();
@@ -108,7 +109,7 @@ async function onTerminal(reader: RunReader, seconds: number): Promise<void> {
     await left;
   } finally {
     clearInterval(timer);
-    for (const [name, act] of signals) Deno.removeSignalListener(name, act);
+    listening.forEach((end) => end());
     leaveKeys();
     screen.close();
   }

@@ -44,6 +44,8 @@ export interface JoinOptions {
 export interface SessionOptions extends JoinOptions {
   /** Ranks meet at this barrier before the first of them leaves; without it each leaves when it is done. */
   readonly end?: string;
+  /** Called when all ranks have met there. */
+  readonly ended?: () => void;
   /** Wraps the wait for the other ranks: training lets an early signal end it. */
   readonly whileJoining?: (joining: Promise<Joined>) => Promise<Joined>;
 }
@@ -56,7 +58,7 @@ export async function withRanks<R>(
   options: SessionOptions,
   body: (joined: Joined) => Promise<R>,
 ): Promise<R> {
-  const { end, whileJoining = (joining) => joining } = options;
+  const { end, ended, whileJoining = (joining) => joining } = options;
   const { team, control, notes } = await whileJoining(joinRanks(options));
   try {
     const result = await body({ team, control, notes });
@@ -64,6 +66,7 @@ export async function withRanks<R>(
     // A launcher may kill the other ranks when the first one ends with another code than 0: rank 0 may still
     // be saving.
     if (end !== undefined) control.barrier(end);
+    ended?.();
     await team.collectives.close();
     await control.close();
     return result;

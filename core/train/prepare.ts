@@ -1,6 +1,6 @@
 // Opens a trainer: model, optimizer, schedule, checkpoint, instruments and files.
 import type { Libtorch } from "../../ffi/libraries/find.ts";
-import { endOnInterrupt } from "../../ffi/libc.ts";
+import { endOnInterrupt } from "../../ffi/signals.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import { checkedDuration } from "../settings/setting.ts";
 import type { Resolved } from "../settings/resolve.ts";

@@ -1,5 +1,5 @@
 // Saves checkpoints beside training, whole or each rank its part.
-import { failBeyondFileLimit } from "../../ffi/libc.ts";
+import { failBeyondFileLimit } from "../../ffi/signals.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import {
   awaitFlag,

@@ -1,6 +1,7 @@
 // Requests to stop or save: signals, files and the clock set a flag that the loop polls.
 import { UserError } from "../base/errors.ts";
 import { startThread } from "../base/threads.ts";
+import { heedInterrupts, isHangUpIgnored, onSignal } from "../../ffi/signals.ts";
 
 export interface Requests {
   /** The reason to stop after a save. */
@@ -43,9 +44,44 @@ export function stopSignals(names: readonly string[]): Deno.Signal[] {
   });
 }
 
+/**
+ * Each signal has one listener from its first catch on, and only who is told of it changes: the early handlers,
+ * then the run's, then nobody. A signal without a listener would end the process.
+ */
+const caught = new Map<Deno.Signal, () => void>();
+let receive: (name: Deno.Signal) => void = () => {};
+
+function catchSignals(names: readonly Deno.Signal[]): void {
+  for (const name of names) {
+    if (!caught.has(name)) caught.set(name, onSignal(name, () => receive(name)));
+  }
+}
+
+/** A program of the user's own gets its signals back when its run is over. The executable's stay caught until it is gone. */
+export function giveSignalsBack(): void {
+  for (const end of caught.values()) end();
+  caught.clear();
+  receive = () => {};
+  early = null;
+  heedInterrupts();
+}
+
+let requested = false;
+
+/**
+ * The run is over, and from here on no signal changes how the process ends: a scheduler may repeat its warning,
+ * and srun and MPI's launchers end the other ranks when the first has ended with a code like 75, without which
+ * nobody would requeue the job. Returns whether somebody has asked for the end.
+ */
+export function outlastSignals(): boolean {
+  receive = () => {};
+  catchSignals([...stopSignals([]), ...(isHangUpIgnored() ? [] : ["SIGHUP"] as const)]);
+  heedInterrupts();
+  return requested;
+}
+
 interface Early {
   reason: string | null;
-  readonly end: () => void;
   /** The first signal rejects it. */
   readonly requested: PromiseWithResolvers<never>;
 }
@@ -54,22 +90,19 @@ let early: Early | null = null;
 
 /**
  * A scheduler's warning does not kill a process that has nothing to save yet: the run stops before its first
- * step. A second signal, Ctrl-C and SIGTERM keep their effect.
+ * step. Ctrl-C and SIGTERM keep their effect.
  */
 export function catchEarlySignals(signals: readonly Deno.Signal[]): void {
-  early?.end();
-  const handlers = signals.filter((name) => name !== "SIGINT" && name !== "SIGTERM").map((name) => {
-    const handler = () => {
-      if (early === null || early.reason !== null) return;
-      early.reason = name;
-      early.requested.reject(nothingYet(name));
-    };
-    Deno.addSignalListener(name, handler);
-    return [name, handler] as const;
-  });
-  const end = () => handlers.forEach(([name, handler]) => Deno.removeSignalListener(name, handler));
-  early = { reason: null, end, requested: Promise.withResolvers() };
-  early.requested.promise.catch(() => {}); // the first step looks where nobody waits
+  const now: Early = early = { reason: null, requested: Promise.withResolvers() };
+  now.requested.promise.catch(() => {}); // the first step looks where nobody waits
+  requested = false;
+  receive = (name) => {
+    if (now.reason !== null) return;
+    now.reason = name;
+    requested = true;
+    now.requested.reject(nothingYet(name));
+  };
+  catchSignals(signals.filter((name) => name !== "SIGINT" && name !== "SIGTERM"));
 }
 
 /** A scheduler's warning ends the wait for work before the first step. */
@@ -97,21 +130,18 @@ export function watchRequests(
   const ask = (why: string, by: "signal" | "time") => {
     if (reason !== null) return;
     reason = why;
+    requested = true;
     onRequest(why, by);
   };
   let echo: Deno.Signal | null = null; // the signal thread has it, and this thread not yet
   const signalThread: SignalThread | null = busy ? openSignalThread(signals) : null;
   const called = (name: Deno.Signal) => name === "SIGINT" ? BY_HAND.keys : name;
-  const handlers = signals.map((name) => {
-    const handler = () => {
-      if (echo === name) return void (echo = null);
-      if (name === "SIGINT" && reason !== null) secondInterrupt();
-      ask(called(name), "signal");
-    };
-    Deno.addSignalListener(name, handler);
-    return [name, handler] as const;
-  });
-  early?.end(); // only now, so that no signal is lost
+  receive = (name) => {
+    if (echo === name) return void (echo = null);
+    if (name === "SIGINT" && reason !== null) secondInterrupt();
+    ask(called(name), "signal");
+  };
+  catchSignals(signals);
   if (early?.reason) ask(early.reason, "signal");
   early = null;
   const look = () => {
@@ -146,17 +176,9 @@ export function watchRequests(
     close() {
       closeTime();
       signalThread?.close();
-      for (const [name, handler] of handlers) Deno.removeSignalListener(name, handler);
+      receive = () => {};
     },
   };
-}
-
-/**
- * srun and MPI's launchers end the other ranks when the first has ended with a code like 75. A rank must keep
- * its own code, or nobody would requeue the job.
- */
-export function endByOneself(): void {
-  Deno.addSignalListener("SIGTERM", () => {});
 }
 
 function remove(path: string): boolean {

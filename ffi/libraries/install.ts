@@ -13,6 +13,7 @@ import {
   listFolder,
   missingOf,
 } from "./find.ts";
+import { onSignal } from "../signals.ts";
 import { exists, readElf } from "./elf.ts";
 import {
   CUDA_RELEASES,
@@ -62,13 +63,11 @@ async function installWheels(
     cleanUp();
     Deno.exit(130);
   };
-  Deno.addSignalListener("SIGINT", interrupted);
-  Deno.addSignalListener("SIGTERM", interrupted);
+  const listening = (["SIGINT", "SIGTERM"] as const).map((name) => onSignal(name, interrupted));
   try {
     await assemble(installation, work, env, say);
   } finally {
-    Deno.removeSignalListener("SIGINT", interrupted);
-    Deno.removeSignalListener("SIGTERM", interrupted);
+    listening.forEach((end) => end());
     cleanUp();
   }
 }

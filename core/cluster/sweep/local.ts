@@ -1,5 +1,6 @@
 // Runs a sweep on this machine, some runs at a time, each a process with its own output file.
 import { join } from "../../../deps/path.ts";
+import { onSignal } from "../../../ffi/signals.ts";
 import { EXIT } from "../../base/errors.ts";
 import { formatDuration } from "../../base/format.ts";
 
@@ -37,10 +38,10 @@ export async function runLocally(
     stopping = true;
     for (const child of children) end(child, signal);
   };
+  // The listeners stay until the process is gone: a scheduler's next signal must not change its code.
+  for (const signal of ["SIGTERM", "SIGUSR1", "SIGUSR2"] as const) onSignal(signal, stop(signal));
   // The terminal sends Ctrl-C to all its processes; a second one would cut their saves short.
-  const passOn = (["SIGTERM", "SIGUSR1"] as const).map((signal) => [signal, stop(signal)] as const);
-  const handlers = [["SIGINT", () => stopping = true] as const, ...passOn];
-  for (const [signal, handler] of handlers) Deno.addSignalListener(signal, handler);
+  onSignal("SIGINT", () => stopping = true);
   const work = async () => {
     while (!stopping) {
       const run = await next();
@@ -49,11 +50,7 @@ export async function runLocally(
       if (code === EXIT.done) code = ended;
     }
   };
-  try {
-    await Promise.all(Array.from({ length: atOnce }, work));
-  } finally {
-    for (const [signal, handler] of handlers) Deno.removeSignalListener(signal, handler);
-  }
+  await Promise.all(Array.from({ length: atOnce }, work));
   return stopping ? EXIT.stopped : code;
 }
 

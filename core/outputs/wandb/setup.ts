@@ -20,8 +20,8 @@ export interface WandbOptions extends Omit<RunFacts, "parent"> {
 const wantsWandb = ({ wandb }: Pick<Config, "wandb">): boolean =>
   wandb.enabled && !wandb.disabled && wandb.mode !== "disabled";
 
-/** After this wait at the end of a run, sync-wandb has to upload the rest. */
-const UPLOAD_PATIENCE_MS = 30_000;
+/** After this wait at the end of a run, sync-wandb has to upload the rest. The end has 30 s (core/train/exit_bound.ts). */
+const UPLOAD_PATIENCE_MS = 20_000;
 
 export function wandbOutput({ parent, ...run }: RunFacts): Output | null {
   const wandb = wandbSetup({

@@ -31,7 +31,17 @@ export function writeEnd(folder: string, code: number, cause?: unknown): number 
   } catch {
     return code;
   }
-  return code === EXIT.stopped ? EXIT.done : code;
+  return codeForLauncher(code);
+}
+
+const codeForLauncher = (code: number): number => code === EXIT.stopped ? EXIT.done : code;
+
+/** For a rank whose end hangs, from another thread: what it has noted before stays. Gives the code to end with. */
+export function writeForcedEnd(code: number, reason: string): number {
+  const folder = Deno.env.get(LAUNCH_VARIABLE);
+  if (!folder) return code;
+  if (text(join(folder, RANK_FILES.ended)) === null) writeEarlyEnd(code, reason, null);
+  return codeForLauncher(code);
 }
 
 /**

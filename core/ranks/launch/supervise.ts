@@ -1,4 +1,5 @@
 import { join } from "../../../deps/path.ts";
+import { isHangUpIgnored, onSignal } from "../../../ffi/signals.ts";
 import { indexOf } from "../../checkpoint/sharded_reader.ts";
 import { EXIT } from "../../base/errors.ts";
 import { endOf, pidOf, RANK_FILES, rankFolder, type RunFolders, runOf } from "./rank.ts";
@@ -18,30 +19,21 @@ export async function supervise(
   maxRestarts: number,
   say: (line: string) => void,
 ): Promise<number> {
-  const { requests, close } = listen(say);
-  let code: number | null = null;
-  try {
-    let args = words;
-    for (let restarts = 0;; restarts++) {
-      const { verdict, run } = await attempt(job, args, openRankOutput(), requests);
-      if (verdict.sentence) say(verdict.sentence);
-      if (requests.stop || FINAL.includes(verdict.code) || restarts === maxRestarts) {
-        return code = verdict.code;
-      }
-      const going = run && hasCheckpoint(run);
-      if (going) args = [...words, "--resume", "auto", "--run-name", run.run];
-      say(
-        `Restart ${restarts + 1} of ${maxRestarts}: ${
-          going
-            ? `${run.run} goes on from its newest good checkpoint.`
-            : "from the beginning, as there is no checkpoint yet."
-        }`,
-      );
-    }
-  } finally {
-    // srun ends the other tasks when the first has ended with this code: by a signal that must not change our
-    // own.
-    if (code !== EXIT.stopped) close();
+  const requests = listen(say);
+  let args = words;
+  for (let restarts = 0;; restarts++) {
+    const { verdict, run } = await attempt(job, args, openRankOutput(), requests);
+    if (verdict.sentence) say(verdict.sentence);
+    if (requests.stop || FINAL.includes(verdict.code) || restarts === maxRestarts) return verdict.code;
+    const going = run && hasCheckpoint(run);
+    if (going) args = [...words, "--resume", "auto", "--run-name", run.run];
+    say(
+      `Restart ${restarts + 1} of ${maxRestarts}: ${
+        going
+          ? `${run.run} goes on from its newest good checkpoint.`
+          : "from the beginning, as there is no checkpoint yet."
+      }`,
+    );
   }
 }
 
@@ -57,30 +49,21 @@ function hasCheckpoint({ run, checkpoints }: RunFolders): boolean {
   }
 }
 
-/** The first request to stop goes to the ranks, which end in their own time; the second ends them. */
-function listen(say: (line: string) => void): { requests: Requests; close(): void } {
+/**
+ * The first request to stop goes to the ranks, which end in their own time; the second ends them. The listeners
+ * stay until the process is gone: a scheduler's next signal must not change its code.
+ */
+function listen(say: (line: string) => void): Requests {
   const requests: Requests = { stop: null, atOnce: false, passOn: [] };
   const onStop = (signal: StopSignal) => () => {
     if (requests.stop === null) return void (requests.stop = signal);
     if (!requests.atOnce) say("Asked to stop again: the ranks are killed.");
     requests.atOnce = true;
   };
-  const handlers: [Deno.Signal, () => void][] = [
-    ...(["SIGINT", "SIGTERM", "SIGHUP"] as const).map((
-      name,
-    ): [Deno.Signal, () => void] => [name, onStop(name)]),
-    ...(["SIGUSR1", "SIGUSR2"] as const).map((name): [Deno.Signal, () => void] => [
-      name,
-      () => requests.passOn.push(name),
-    ]),
-  ];
-  for (const [name, handler] of handlers) Deno.addSignalListener(name, handler);
-  return {
-    requests,
-    close() {
-      for (const [name, handler] of handlers) Deno.removeSignalListener(name, handler);
-    },
-  };
+  const stops: StopSignal[] = ["SIGINT", "SIGTERM", ...(isHangUpIgnored() ? [] : ["SIGHUP"] as const)];
+  for (const name of stops) onSignal(name, onStop(name));
+  for (const name of ["SIGUSR1", "SIGUSR2"] as const) onSignal(name, () => requests.passOn.push(name));
+  return requests;
 }
 
 type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP";

@@ -19,6 +19,8 @@ interface Alerts {
 }
 
 const LIMIT_MS = 30_000;
+/** The end of a run has 30 s (core/train/exit_bound.ts), and the command some of them. */
+const CLOSE_MS = 20_000;
 /** Alerts beyond these are only counted. */
 const MOST = 32;
 const STOPPED = 75;
@@ -39,10 +41,11 @@ export function openAlerts(options: AlertOptions): Alerts {
   const { run, logs, warn, command, limitMs = LIMIT_MS } = options;
   const waiting: string[] = [];
   let working: Promise<void> | null = null;
+  const over = new AbortController();
   let dropped = 0, failed = false;
 
   const send = async (text: string) => {
-    const why = await call(command, text, limitMs);
+    const why = await call(command, text, limitMs, over.signal);
     if (why === null || failed) return;
     failed = true;
     warn(`The command of --on-event ${why}: ${command}`);
@@ -61,12 +64,13 @@ export function openAlerts(options: AlertOptions): Alerts {
       working ??= work();
     },
     async close() {
-      const limit = Promise.withResolvers<void>();
-      const timer = setTimeout(limit.resolve, 2 * limitMs);
-      await Promise.race([working, limit.promise]);
+      const timer = setTimeout(() => {
+        dropped += waiting.length;
+        waiting.length = 0;
+        over.abort();
+      }, Math.min(2 * limitMs, CLOSE_MS));
+      await working;
       clearTimeout(timer);
-      dropped += waiting.length;
-      waiting.length = 0;
       if (dropped > 0) {
         warn(`${dropped} alerts were left out: the command of --on-event is slower than they come.`);
       }
@@ -78,7 +82,12 @@ const finite = (_: string, value: unknown) =>
   typeof value === "number" && !Number.isFinite(value) ? String(value) : value;
 
 /** Returns the reason of a failure. Stdout is kept for the run's lines. */
-async function call(command: string, input: string, limitMs: number): Promise<string | null> {
+async function call(
+  command: string,
+  input: string,
+  limitMs: number,
+  over: AbortSignal,
+): Promise<string | null> {
   let child: Deno.ChildProcess;
   try {
     child = new Deno.Command("/bin/sh", {
@@ -91,16 +100,20 @@ async function call(command: string, input: string, limitMs: number): Promise<st
   } catch (error) {
     return `can't be started (${messageOf(error)})`;
   }
-  let timedOut = false;
-  const timer = setTimeout(() => {
-    timedOut = true;
+  let killed: string | null = null;
+  const end = (why: string) => {
+    killed ??= why;
     kill(child.pid);
-  }, limitMs);
+  };
+  const timer = setTimeout(() => end(`took longer than ${limitMs / 1000} s and was ended`), limitMs);
+  const giveUp = () => end("was still at it when the end of the run had waited long enough, and was ended");
+  over.addEventListener("abort", giveUp);
   const writer = child.stdin.getWriter();
   writer.write(new TextEncoder().encode(input)).then(() => writer.close()).catch(() => {}); // it need not read
   const { code } = await child.status;
   clearTimeout(timer);
-  if (timedOut) return `took longer than ${limitMs / 1000} s and was ended`;
+  over.removeEventListener("abort", giveUp);
+  if (killed !== null) return killed;
   return code === 0 ? null : `ended with code ${code}`;
 }
 

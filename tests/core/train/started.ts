@@ -6,6 +6,7 @@ import { trainLoop } from "../../../core/train/trainer.ts";
 import { loadReader } from "../../../core/data/open.ts";
 import { prepare, type Trainer } from "../../../core/train/prepare.ts";
 import type { Ending } from "../../../core/train/prepare.ts";
+import { giveSignalsBack } from "../../../core/train/stop.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { settings } from "./rig.ts";
@@ -42,6 +43,7 @@ export async function started<T>(
     prepared.feed.close();
     prepared.console.close();
     prepared.requests.close();
+    giveSignalsBack();
     await prepared.events.close();
   }
 }

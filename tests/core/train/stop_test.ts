@@ -2,7 +2,13 @@
 import { assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
 import { trainLoop } from "../../../core/train/trainer.ts";
-import { catchEarlySignals, stopSignals, unlessStopped, watchRequests } from "../../../core/train/stop.ts";
+import {
+  catchEarlySignals,
+  giveSignalsBack,
+  stopSignals,
+  unlessStopped,
+  watchRequests,
+} from "../../../core/train/stop.ts";
 import { until } from "../../integration/program.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { started } from "./started.ts";
@@ -19,6 +25,7 @@ Deno.test(
       assertEquals([...Deno.readDirSync(folder)], []);
     } finally {
       requests.close();
+      giveSignalsBack();
     }
   }),
 );
@@ -72,6 +79,7 @@ Deno.test("a warning that came before there was anything to save ends long work,
   const next = watchRequests(null, { secondInterrupt() {} });
   assertEquals(next.stop(), null);
   next.close();
+  giveSignalsBack();
 });
 
 Deno.test(
@@ -86,6 +94,7 @@ Deno.test(
       "time: 9 s are left",
     ]]);
     requests.close();
+    giveSignalsBack();
     assertEquals(closed, true);
   }),
 );

@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { COMMAND, eventsOf, until } from "../program.ts";
+import { endsBegun, slowEnd } from "../../native/slow_end.ts";
 import { tensors } from "../ranks.ts";
 import { type Bed, MISSING, NEEDS, startBed } from "./bed.ts";
 
@@ -140,6 +141,22 @@ test("a job that is warned by USR1, then loses a node, ends with the bits of a r
       lr,
     }));
   assertEquals(losses("r"), losses("whole"));
+});
+
+test("a job that is warned again and again while its run ends goes back to the queue all the same", async () => {
+  const folder = join(bed.folder, "ends");
+  Deno.mkdirSync(folder);
+  const slow = Object.entries(slowEnd(folder, 3)).map(([name, value]) => `${name}=${value}`);
+  const id = await submit("again", ["--ntasks=1"], ENDLESS, ["env", ...slow].join(" "));
+  await of("again", "ten steps", () => steps("again") >= 10);
+  await bed.done(["scancel", "--signal=USR1", String(id)]);
+  await of("again", "the run ends", () => endsBegun(folder) === 1);
+  for (const signal of ["USR1", "TERM", "USR1"]) {
+    await bed.done(["scancel", `--signal=${signal}`, String(id)]);
+  }
+  await restarted(id, 1);
+  await of("again", "the run goes on", () => /\(restart 1\): the run r goes on/.test(said("again")));
+  await bed.done(["scancel", String(id)]);
 });
 
 test("scancel ends a run after a save, and it does not come back", async () => {
