@@ -41,8 +41,8 @@ export async function searchLocally(folder: string, sweep: SearchSweep, atOnce: 
   const me = await thisHolder(Deno.env.toObject());
   const passed = new Set<number>();
   let told = false;
-  const next = async () => {
-    for (;;) {
+  const next = async (stopping: () => boolean) => {
+    while (!stopping()) {
       const number = nextTrial(folder, sweep, me, passed);
       if (number !== null) {
         passed.add(number);
@@ -54,6 +54,7 @@ export async function searchLocally(folder: string, sweep: SearchSweep, atOnce: 
       told = true;
       await new Promise((resolve) => setTimeout(resolve, 300));
     }
+    return null;
   };
   const ours = new Set<number>();
   const code = await runLocally(next, { atOnce, folder, say, started: (pid) => ours.add(pid) });

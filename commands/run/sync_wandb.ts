@@ -18,6 +18,7 @@ import {
   watchMany,
 } from "../../core/outputs/wandb/sync/offline_runs.ts";
 import { type Http, openHttp } from "../../core/outputs/wandb/sync/http.ts";
+import { onSignal } from "../../ffi/signals.ts";
 import { VERSION } from "../../core/base/version.ts";
 import { OPTIONS, USAGE } from "../sync_wandb.ts";
 
@@ -48,23 +49,53 @@ export async function syncWandb(argv: string[]): Promise<number> {
     baseUrl: options["base-url"],
     keyFile: options["key-file"],
   });
-  const stop = new AbortController();
+  const stop = openStop();
   const http = openHttp({
     retries,
+    signal: stop.giveUp,
     caCerts: caCertsOf(Deno.env.toObject(), options["ca-file"]),
     onRetry: (sentence) => printer.warn(server.key.hide(sentence)),
   });
-  const onSignal = () => stop.abort();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, onSignal);
   try {
-    return await upload(heads, places, {
-      ...{ options, server, http, parallel, interval, printer },
-      stop: stop.signal,
-    });
+    const code = await upload(heads, places, { options, server, http, parallel, interval, printer, stop })
+      .catch((error) => {
+        if (!stop.giveUp.aborted) throw error;
+        return EXIT.done; // a request was given up
+      });
+    if (stop.giveUp.aborted) {
+      printer.warn("Not all was uploaded. The same command goes on where this one was.");
+    }
+    return options.watch ? code : stop.code() ?? code;
   } finally {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.removeSignalListener(signal, onSignal);
     http.close();
   }
+}
+
+interface Stop {
+  /** No run is begun any more; those under way are left as they are at the server. */
+  readonly signal: AbortSignal;
+  /** No answer is waited for any more. */
+  readonly giveUp: AbortSignal;
+  /** The exit code of the signal that came. */
+  code(): number | null;
+}
+
+/** A server that is down, or an upload that is large, must not hold who wants to leave. */
+const PATIENCE_MS = 1000;
+
+/** The second signal ends the process at once. */
+function openStop(): Stop {
+  const stop = new AbortController(), giveUp = new AbortController();
+  let code: number | null = null;
+  const onStop = (own: number) => () => {
+    if (code !== null) Deno.exit(own);
+    code = own;
+    stop.abort();
+    setTimeout(() => giveUp.abort(), PATIENCE_MS);
+  };
+  onSignal("SIGINT", onStop(130));
+  onSignal("SIGTERM", onStop(143));
+  return { signal: stop.signal, giveUp: giveUp.signal, code: () => code };
 }
 
 interface Tools {
@@ -73,7 +104,7 @@ interface Tools {
   readonly http: Http;
   readonly parallel: number;
   readonly interval: number | undefined;
-  readonly stop: AbortSignal;
+  readonly stop: Stop;
   readonly printer: Printer;
 }
 
@@ -94,11 +125,12 @@ async function upload(
     again: options["include-synced"],
     finish: options.finish,
     parallel,
-    stop,
+    stop: stop.signal,
     requestMs: interval === undefined ? undefined : 1000 * interval,
     say: (path, sentence) => printer.warn(`${nameOf(path)}: ${sentence}`),
     onProgress: printer.progress,
     onResult(outcome) {
+      if (outcome.error && stop.giveUp.aborted) return; // it is left for another time
       outcomes.push(outcome);
       printer.outcome(outcome, server.url);
     },
@@ -111,7 +143,7 @@ async function upload(
   await syncMany(heads, sync);
   printer.end(outcomes);
   const failed = codeOf(outcomes);
-  if (!options.verify || failed !== EXIT.done) return failed;
+  if (!options.verify || failed !== EXIT.done || stop.signal.aborted) return failed;
   return await verify(heads, outcomes, sync, printer);
 }
 

@@ -12,6 +12,9 @@ import { within } from "../cpu_time.ts";
 
 const RUN = [...TINY, "--run-name=r", "--log-interval=1"];
 const ENDLESS = [...RUN, "--epochs=1000000", "--train-samples=500000"];
+const ENDLESS_SWEEP = [
+  ...[...TINY, "--log-interval=1", "--epochs=1000000", "--train-samples=500000", "--local"],
+];
 /** 110 MB of weights and moments: a save takes some time. */
 const BIG = ["--hidden-size=3072", "--train-samples=16000"];
 const STOPPED = 75;
@@ -125,7 +128,7 @@ Deno.test("two ranks that MPI's launcher has started keep their 75, whatever sig
 Deno.test("a local sweep that is warned again and again stops its runs, and ends with 75", () =>
   inTemp(async (cwd) => {
     for (let i = 0; i < 3; i++) {
-      const child = start(["sweep", ...ENDLESS.slice(2), "--lr=1e-3,1e-2", "--local", "--jobs=2"], { cwd });
+      const child = start(["sweep", ...ENDLESS_SWEEP, "--lr=1e-3,1e-2", "--jobs=2"], { cwd });
       const result = finish(child, 60);
       const logs = () => [...Deno.readDirSync(join(cwd, "logs"))].filter(({ name }) => /^sweep/.test(name));
       await until("both runs train", () => {
@@ -141,6 +144,46 @@ Deno.test("a local sweep that is warned again and again stops its runs, and ends
       const { code, stdout, stderr } = await result;
       assertEquals(code, STOPPED, stdout + stderr);
     }
+  }));
+
+Deno.test("a local sweep stops its runs at Ctrl-C, and ends at the second one even where their ends hang", () =>
+  inTemp(async (cwd) => {
+    const words = ["sweep", ...ENDLESS_SWEEP, "--lr=1e-3,1e-2"];
+    const child = start(words, { cwd, env: slowEnd(cwd, 100) });
+    await stepped(cwd, "sweep-lr1e-3", 3);
+    child.kill("SIGINT");
+    await until("the libraries' end", () => endsBegun(cwd) === 1);
+    await pause(500);
+    const since = performance.now();
+    child.kill("SIGINT");
+    const { code, stdout, stderr } = await finish(child, 90);
+    const seconds = (performance.now() - since) / 1000;
+    assertEquals(code, STOPPED, stdout + stderr);
+    assertMatch(stdout, /^Ctrl-C: no further run is begun, and those under way stop after a save\.$/m);
+    assert(within(seconds, 2), `${seconds} s`);
+  }));
+
+Deno.test("Ctrl-C ends a search that waits for another one's run", () =>
+  inTemp(async (cwd) => {
+    const words = ["sweep", ...ENDLESS_SWEEP, "--lr=1e-4..1e-1", "--search=random", "--max-runs=1"];
+    const first = start(words, { cwd });
+    await stepped(cwd, "sweep-000", 3);
+    const second = start(words, { cwd });
+    const reader = second.stdout.getReader();
+    for (let text = ""; !/Waiting for process/.test(text);) {
+      const { value, done } = await reader.read();
+      assert(!done, text);
+      text += new TextDecoder().decode(value);
+    }
+    reader.releaseLock();
+    const since = performance.now();
+    second.kill("SIGINT");
+    const { code, stderr } = await finish(second, 60);
+    const seconds = (performance.now() - since) / 1000;
+    assertEquals(code, STOPPED, stderr);
+    assert(within(seconds, 2), `${seconds} s`);
+    first.kill("SIGTERM");
+    assertEquals((await finish(first, 60)).code, STOPPED);
   }));
 
 Deno.test("a terminal that is closed ends nothing that nohup has started, and is a request where --stop-signals has HUP", () =>

@@ -9,6 +9,7 @@ import { eventsOf, filesIn, finish, inTemp, run, start, succeed, TINY, until } f
 import { syncs } from "./syncs.ts";
 import { KEY, openWandbServer, type WandbServer } from "./wandb_server.ts";
 import { stateOf } from "./wandb_states.ts";
+import { within } from "../cpu_time.ts";
 
 const PYTHON = () => {
   const python = Deno.env.get(WANDBS.new);
@@ -371,6 +372,50 @@ Deno.test("a run that is being written is uploaded as far as it is and left open
     const { lines, exitCode, overwritten, holes } = server.run();
     assertEquals(stepsOf(lines.history), range(1, last + 41));
     assertEquals([exitCode, overwritten, holes], [0, 0, 0]);
+  }));
+
+Deno.test("Ctrl-C and SIGTERM end an upload within 2 s, whether the server is silent or down, and it goes on later", () =>
+  inTemp(async (cwd) => {
+    await using server = openWandbServer();
+    await succeed([...TINY, "--log-interval=1"], { cwd });
+    for (
+      const [signal, flags, fault, expected] of [
+        ["SIGINT", [], { silent: true }, 130],
+        ["SIGTERM", [], { cut: true }, 143],
+        ["SIGINT", ["--watch"], { silent: true }, 0],
+      ] as const
+    ) {
+      server.fault = () => fault;
+      const asked = server.seen.length;
+      const syncing = start(["sync-wandb", ...flags], { cwd, env: { HOME: cwd, ...server.env } });
+      await until("a request", () => server.seen.length > asked);
+      const since = performance.now();
+      syncing.kill(signal);
+      const { code, stderr } = await finish(syncing, 60);
+      const seconds = (performance.now() - since) / 1000;
+      assertEquals(code, expected, stderr);
+      assert(within(seconds, 2), `${seconds} s`);
+      assertMatch(
+        stderr,
+        /^hpctrain: Not all was uploaded\. The same command goes on where this one was\.$/m,
+      );
+    }
+    server.fault = () => ({ silent: true });
+    const asked = server.seen.length;
+    const twice = start(["sync-wandb"], { cwd, env: { HOME: cwd, ...server.env } });
+    await until("a request", () => server.seen.length > asked);
+    const since = performance.now();
+    for (const wait of [100, 0]) {
+      twice.kill("SIGINT");
+      await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+    const { code, stderr } = await finish(twice, 60);
+    assertEquals([code, stderr], [130, ""]);
+    const seconds = (performance.now() - since) / 1000;
+    assert(within(seconds, 0.8), `${seconds} s`);
+    server.fault = undefined;
+    assertEquals((await syncs(cwd, server)).code, 0);
+    assertEquals(stepsOf(server.run().lines.history), range(1, 5));
   }));
 
 Deno.test("a run that was killed is left open while it is new, and ended with --finish", () =>

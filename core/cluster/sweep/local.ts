@@ -24,27 +24,29 @@ export interface LocalOptions {
 }
 
 /**
- * `next` gives a run at a time, and null when there is none left. Returns the first code that is not 0, or 75
+ * `next` gives a run at a time, and null when there is none left or the sweep is stopping. Returns the first code that is not 0, or 75
  * after a stop. A failed run does not stop the others.
  */
 export async function runLocally(
-  next: () => Promise<LocalRun | null> | LocalRun | null,
+  next: (stopping: () => boolean) => Promise<LocalRun | null> | LocalRun | null,
   { atOnce, folder, say, started }: LocalOptions,
 ): Promise<number> {
   const children = new Set<Deno.ChildProcess>();
   let stopping = false, code: number = EXIT.done;
-  const stop = (signal: Deno.Signal) => () => {
-    if (!stopping) say(`${signal}: no further run is begun, and those under way stop after a save.`);
+  const stop = (reason: string, signal: Deno.Signal) => {
+    if (!stopping) say(`${reason}: no further run is begun, and those under way stop after a save.`);
     stopping = true;
     for (const child of children) end(child, signal);
   };
   // The listeners stay until the process is gone: a scheduler's next signal must not change its code.
-  for (const signal of ["SIGTERM", "SIGUSR1", "SIGUSR2"] as const) onSignal(signal, stop(signal));
-  // The terminal sends Ctrl-C to all its processes; a second one would cut their saves short.
-  onSignal("SIGINT", () => stopping = true);
+  for (const signal of ["SIGTERM", "SIGUSR1", "SIGUSR2"] as const) {
+    onSignal(signal, () => stop(signal, signal));
+  }
+  // A terminal sends Ctrl-C to the runs as well, and the second one ends them: the first must not come twice.
+  onSignal("SIGINT", () => stop("Ctrl-C", stopping ? "SIGINT" : "SIGTERM"));
   const work = async () => {
     while (!stopping) {
-      const run = await next();
+      const run = await next(() => stopping);
       if (run === null || stopping) return;
       const ended = await one(run, { folder, say, started, children });
       if (code === EXIT.done) code = ended;
