@@ -1,6 +1,7 @@
 // Runs the checks and the tests, group by group, and ends with the line that counts them. Started by scripts/test:
 // `unit` runs the quick tests, another word those that match it, and `--times` writes down how long each file took.
 
+import { withoutSchedulers } from "./hide_schedulers.ts";
 import { parseJunit, type TestResult } from "./junit.ts";
 
 const MINUTES_A_GROUP = 45;
@@ -30,6 +31,9 @@ const filter = Deno.args.find((word) => word !== "--times");
 const unit = filter === "unit";
 if (!Deno.stdout.isTerminal()) Deno.env.set("NO_COLOR", "1"); // Deno's tests are coloured even in a file
 Deno.env.set("PEER_OWNER", String(Deno.pid)); // all groups share one Python that has imported torch
+const links = Deno.makeTempDirSync({ prefix: "path-" });
+Deno.env.set("PATH", withoutSchedulers(Deno.env.get("PATH") ?? "", links));
+addEventListener("unload", () => Deno.removeSync(links, { recursive: true }));
 const ci = Deno.env.get("CI") === "true";
 const results: TestResult[] = [];
 const measured = new Map<string, { files: string[]; seconds: number; tests: TestResult[] }>();

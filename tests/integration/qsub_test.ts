@@ -115,16 +115,13 @@ Deno.test("qsub prints a script, writes one, checks the numbers, and says what i
     assertEquals(written.stdout, "Wrote job.sh.\n  qsub job.sh  submits it\n");
     const withoutHead = (text: string) => text.trimEnd().split("\n").slice(3).join("\n");
     assertEquals(withoutHead(Deno.readTextFileSync(join(cwd, "job.sh"))), withoutHead(printed.stdout));
-    const checked = await succeed(["qsub", ...SIZE, ...SHORT, "--dry-run"], {
-      cwd,
-      env: { PATH: "/usr/bin:/bin" },
-    });
+    const checked = await succeed(["qsub", ...SIZE, ...SHORT, "--dry-run"], { cwd });
     assertStringIncludes(
       checked.stdout,
       "Batch: 32 x 2 ranks x 1 accumulated = 64 samples a step, 4 steps an epoch",
     );
     assertStringIncludes(checked.stdout, "PBS: not asked");
-    const lost = await run(["qsub", ...SIZE, ...SHORT, "--submit"], { cwd, env: { PATH: "/usr/bin:/bin" } });
+    const lost = await run(["qsub", ...SIZE, ...SHORT, "--submit"], { cwd });
     assertEquals(lost.code, 7);
     assertMatch(lost.stderr, /There is no qsub in PATH: submit from a login node/);
     assert(existing(join(cwd, "logs/pbs/r.sh")));

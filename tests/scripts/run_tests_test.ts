@@ -92,3 +92,19 @@ Deno.test("what groups print at the same time stays apart, and each test is told
     const a = "== integration/a_test.ts aa aa aa aa aa", b = "== integration/b_test.ts bb bb bb bb bb";
     assertEquals(said, said.startsWith(a) ? `${a} ${b}` : `${b} ${a}`);
   }));
+
+Deno.test("tests find no scheduler of the machine's, and all other programs beside it", () =>
+  inTemp(async (folder) => {
+    const bin = join(folder, "bin"), calls = join(folder, "calls");
+    const program = (name: string) =>
+      write(folder, `bin/${name}`, `#!/bin/sh\necho "${name} $*" >>"${calls}"\nexit 1\n`);
+    for (const name of ["sbatch", "squeue", "scontrol", "qsub", "qstat", "other"]) await program(name);
+    for (const { name } of Deno.readDirSync(bin)) await Deno.chmod(join(bin, name), 0o755);
+    const asks = ["sbatch", "squeue", "scontrol", "qsub", "qstat", "other"].map((name) =>
+      `Deno.test("${name}", () => { new Deno.Command("${name}", { args: ["ping"] }).outputSync(); });`
+    );
+    await write(folder, "tests/core/a_test.ts", asks.join("\n"));
+    const { last, lines } = await run(folder, ["core/a"], { PATH: `${bin}:${Deno.env.get("PATH")}` });
+    assertEquals([last, Deno.readTextFileSync(calls)], ["1 passed, 5 failed", "other ping\n"]);
+    assertEquals(lines.filter((line) => /error.*NotFound/.test(line)).length, 5);
+  }));

@@ -40,14 +40,14 @@ export interface JobState {
   readonly restarts: number;
 }
 
+/** Where the cluster's own programs are, on its nodes alone: ./scripts/test takes a site's off PATH, and their folders with them. */
+const ITS_PROGRAMS = "/usr/sbin:/usr/bin";
+
 /** Everything that is started there finds MPICH, and computes with one thread. */
-const surroundings = (more: Record<string, string> = {}) =>
-  environment({
-    PATH: `${join(mpich().folder, "bin")}:${Deno.env.get("PATH")}`,
-    OMP_NUM_THREADS: "1",
-    HPCTRAIN_SLURM: Deno.env.get("HPCTRAIN_SLURM")!,
-    ...more,
-  });
+function surroundings({ PATH = `${join(mpich().folder, "bin")}:${Deno.env.get("PATH")}`, ...more } = {}) {
+  const OMP_NUM_THREADS = "1", HPCTRAIN_SLURM = Deno.env.get("HPCTRAIN_SLURM")!;
+  return environment({ OMP_NUM_THREADS, HPCTRAIN_SLURM, ...more, PATH: `${PATH}:${ITS_PROGRAMS}` });
+}
 
 export async function startBed(args: readonly string[] = []): Promise<Bed> {
   const folder = await Deno.realPath(await Deno.makeTempDir({ prefix: "bed-" }));
