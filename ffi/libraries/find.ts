@@ -1,6 +1,7 @@
 // Finds a libtorch in a fixed order of places, and decides whether this program can load it. Loads nothing.
 import { basename, dirname, join, normalize, resolve } from "../../deps/path.ts";
 import { architectureOf, type Elf, exists, namesSymbols, readElf } from "./elf.ts";
+import { ownPython } from "./python.ts";
 import { messageOf, UserError } from "../../core/base/errors.ts";
 import { BACKENDS, type GpuKind } from "../gpu/backends.ts";
 
@@ -388,20 +389,15 @@ function rememberedChoice(env: Env): string | null {
   }
 }
 
-// find_spec gives the place without importing torch. The working folder is taken off the path: a user's
-// folder with the name torch is not PyTorch. `timeout` bounds a slow shared file system.
-const ASK_PYTHON = "import sys; sys.path.pop(0); import importlib.util as u; " +
-  "s = u.find_spec('torch'); print(s.origin if s and s.origin else '')";
+// find_spec gives the place without importing torch. `timeout` bounds a slow shared file system.
+const ASK_PYTHON =
+  "import importlib.util as u; s = u.find_spec('torch'); print(s.origin if s and s.origin else '')";
 
 function pythonsTorch(env: Env): string | null {
   if (!env.PATH) return null;
   try {
-    const { success, stdout } = new Deno.Command("timeout", {
-      args: ["5", "python3", "-c", ASK_PYTHON],
-      clearEnv: true,
-      env,
-      stderr: "null",
-    }).outputSync();
+    using python = ownPython(["-c", ASK_PYTHON], env, ["timeout", "5"]);
+    const { success, stdout } = python.command.outputSync();
     const origin = success ? new TextDecoder().decode(stdout).trim() : "";
     return origin ? dirname(origin) : null;
   } catch {

@@ -1,5 +1,5 @@
 // Installs the pinned releases of libtorch (for CPUs or for CUDA) and MPICH into our own folders.
-import { basename, dirname, join } from "../../deps/path.ts";
+import { basename, dirname, join, resolve } from "../../deps/path.ts";
 import { statfsSync } from "node:fs";
 import { messageOf, UserError } from "../../core/base/errors.ts";
 import {
@@ -15,6 +15,7 @@ import {
 } from "./find.ts";
 import { onSignal } from "../signals.ts";
 import { exists, readElf } from "./elf.ts";
+import { ownPython } from "./python.ts";
 import {
   CUDA_RELEASES,
   type CudaRelease,
@@ -42,11 +43,11 @@ interface Installation {
  * the final name.
  */
 async function installWheels(
-  installation: Installation,
+  given: Installation,
   env: Env,
   say: (line: string) => void,
 ): Promise<void> {
-  const { target } = installation;
+  const installation = { ...given, target: resolve(given.target) }, { target } = installation;
   const root = dirname(target);
   await makeFolder(root);
   using lock = await Deno.open(join(root, ".lock"), { create: true, write: true });
@@ -158,9 +159,9 @@ const SYNC = "import os, sys; [os.fsync(os.open(os.path.join(d, f), os.O_RDONLY)
 
 async function runPython(args: string[], env: Env, failed: string, instead: string): Promise<void> {
   let output: Deno.CommandOutput;
+  using python = ownPython(args, env);
   try {
-    output = await new Deno.Command("python3", { args, env, clearEnv: true, stdout: "null", stderr: "piped" })
-      .output();
+    output = await python.command.output();
   } catch {
     throw new UserError("environment", `${failed}: there is no python3 on PATH. ${instead}`);
   }

@@ -29,7 +29,7 @@ fetch_deno() { # [TARGET]
     fetch_wheels "$ROOT/scripts/pins/deno.txt" "$WORK/deno-wheel" "Deno $DENO_VERSION"
   fi
   mkdir "$WORK/deno"
-  python3 - "$WORK"/deno-wheel/*.whl "$WORK/deno/deno" <<'PYTHON'
+  own_python python3 - "$WORK"/deno-wheel/*.whl "$WORK/deno/deno" <<'PYTHON'
 import shutil, sys, zipfile
 with zipfile.ZipFile(sys.argv[1]) as wheel:
     name = next(n for n in wheel.namelist() if n.endswith("/scripts/deno"))
@@ -88,7 +88,7 @@ cut_stub() { # TARGET WHERE
   need_megabytes 400 "Deno's runtime stub"
   PIP_PLATFORM=$(platforms_of "$1") fetch_wheels "$ROOT/scripts/pins/denort.txt" "$WORK/stub-wheel" "Deno's runtime stub"
   mkdir "$WORK/denort"
-  python3 - "$1" "$WORK"/stub-wheel/*.whl "$WORK/denort/denort" <<'PYTHON' || fail "Deno's runtime stub could not be unpacked."
+  own_python python3 - "$1" "$WORK"/stub-wheel/*.whl "$WORK/denort/denort" <<'PYTHON' || fail "Deno's runtime stub could not be unpacked."
 import hashlib, struct, sys, zipfile
 PINNED = {
     "x86_64": "1b136202dc147212ad0b129de0c10eb5f17060917c9754c7921cd68f764ad2e2",

@@ -30,8 +30,8 @@ install_environment() { # NAME PYTHON PINS FOLDER MEGABYTES WHAT
   make_work
   need_megabytes "$5" "$6"
   say "Installing $6, which tests compare with (about $(($5 / 3)) MB to download, once)."
-  if "$2" -m venv --without-pip "$WORK/$1" 2>"$WORK/pip.log" &&
-    TMPDIR=$WORK/tmp "$2" -m pip --python "$WORK/$1/bin/python" install --quiet --disable-pip-version-check \
+  if own_python "$2" -m venv --without-pip "$WORK/$1" 2>"$WORK/pip.log" &&
+    TMPDIR=$WORK/tmp own_python "$2" -m pip --python "$WORK/$1/bin/python" install --quiet --disable-pip-version-check \
       --no-cache-dir --no-deps --only-binary=:all: --require-hashes --requirement "$3" 2>"$WORK/pip.log"; then
     rm -rf "$4"
     mv "$WORK/$1" "$4"

@@ -18,7 +18,7 @@ unpack_mpi() { # PINS FOLDER
   need_megabytes 100 "Open MPI and MPICH"
   say "Downloading Open MPI and MPICH, which tests start ranks with (20 MB, once)."
   fetch_wheels "$1" "$WORK/mpi-wheels" "Open MPI and MPICH"
-  python3 - "$WORK/mpi-wheels" "$WORK/mpi" <<'PYTHON' || fail "Open MPI and MPICH could not be unpacked."
+  own_python python3 - "$WORK/mpi-wheels" "$WORK/mpi" <<'PYTHON' || fail "Open MPI and MPICH could not be unpacked."
 import os, sys, zipfile
 wheels, out = sys.argv[1:]
 for wheel in os.listdir(wheels):

@@ -18,7 +18,7 @@ ensure_peer() {
 peer_python() {
   local name
   for name in python3 python3.13 python3.12 python3.11; do
-    if "$name" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
+    if own_python "$name" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
       command -v "$name"
       return 0
     fi
@@ -30,8 +30,8 @@ install_peer() { # PYTHON PINS FOLDER
   make_work
   need_megabytes 12000 "the Python PyTorch to compare with"
   say "Installing the Python PyTorch that tests compare with (about 2.5 GB, once)."
-  if "$1" -m venv --without-pip "$WORK/peer" 2>"$WORK/pip.log" &&
-    TMPDIR=$WORK/tmp "$1" -m pip --python "$WORK/peer/bin/python" install --quiet --disable-pip-version-check \
+  if own_python "$1" -m venv --without-pip "$WORK/peer" 2>"$WORK/pip.log" &&
+    TMPDIR=$WORK/tmp own_python "$1" -m pip --python "$WORK/peer/bin/python" install --quiet --disable-pip-version-check \
       --no-cache-dir --no-deps --only-binary=:all: --require-hashes --requirement "$2" 2>"$WORK/pip.log"; then
     rm -rf "$3"
     mv "$WORK/peer" "$3"

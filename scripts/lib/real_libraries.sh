@@ -19,7 +19,7 @@ install_real_libraries() { # PINS FOLDER
   make_work
   need_megabytes 800 "the libraries that tests compare with"
   say "Installing transformers, timm, peft, diffusers and others, which tests compare with (about 300 MB, once)."
-  TMPDIR=$WORK/tmp python3 -m pip --python "$HPCTRAIN_PYTHON" install --quiet --disable-pip-version-check --no-cache-dir --no-deps \
+  TMPDIR=$WORK/tmp own_python python3 -m pip --python "$(realpath -s "$HPCTRAIN_PYTHON")" install --quiet --disable-pip-version-check --no-cache-dir --no-deps \
     --only-binary=:all: --require-hashes --target "$WORK/exported" --requirement "$1" >/dev/null 2>"$WORK/pip.log" ||
     pip_failed "What tests compare with" "$WORK/pip.log"
   mv "$WORK/exported" "$2"

@@ -2,6 +2,7 @@
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 CACHE=${HPCTRAIN_CACHE:-${XDG_CACHE_HOME:-${HOME:?HOME is not set: set it, or HPCTRAIN_CACHE, to a folder you can write to.}/.cache}/hpctrain}
+[[ $CACHE == /* ]] || CACHE=$PWD/$CACHE
 export HPCTRAIN_CACHE=$CACHE
 export DENO_DIR=$CACHE/deno-dir DENO_TLS_CA_STORE=${DENO_TLS_CA_STORE:-system,mozilla}
 export DENO_NO_UPDATE_CHECK=1
@@ -57,13 +58,34 @@ need_megabytes() { # NUMBER WHAT-FOR
     "Free some, or set HPCTRAIN_CACHE to a folder with room."
 }
 
+# Runs a Python for ourselves. `-c`, `-m` and `-` look for modules where they are started, before they look anywhere else, and
+# the working folder may have a json.py or a pip.py: so it starts in an empty folder, and the working folder is not in PYTHONPATH.
+own_python() ( # PYTHON ARGUMENTS...
+  make_work
+  mkdir -p "$WORK/empty"
+  kept='' program=$1
+  shift
+  while IFS= read -r -d : place; do
+    [[ $place != /* || $place -ef . ]] || kept+=:$place
+  done <<<"${PYTHONPATH:-}:"
+  unset PYTHONPATH
+  [[ -z $kept ]] || export PYTHONPATH=${kept#:}
+  # What pip reads may be named from the working folder.
+  for name in PIP_CONFIG_FILE PIP_FIND_LINKS PIP_CERT PIP_CLIENT_CERT SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE; do
+    [[ -z ${!name:-} || ${!name} == /* || ! -e ${!name} ]] || export "$name=$PWD/${!name}"
+  done
+  [[ $program != */* || $program == /* ]] || program=$PWD/$program
+  cd "$WORK/empty" || exit
+  "$program" "$@"
+)
+
 # Downloads the wheels of a pin file into a folder; pip refuses anything whose hash is not in it.
 fetch_wheels() { # PIN-FILE FOLDER WHAT
   command -v python3 >/dev/null ||
     fail "There is no python3 on PATH, which is needed to download $3. Install it, or load your site's Python module."
-  python3 -m pip --version >/dev/null 2>&1 ||
+  own_python python3 -m pip --version >/dev/null 2>&1 ||
     fail "This python3 has no pip, which is needed to download $3. Try: python3 -m ensurepip --user"
-  TMPDIR=$WORK/tmp python3 -m pip download --quiet --disable-pip-version-check --no-cache-dir --no-deps \
+  TMPDIR=$WORK/tmp own_python python3 -m pip download --quiet --disable-pip-version-check --no-cache-dir --no-deps \
     --only-binary=:all: --require-hashes --requirement "$1" --dest "$2" >/dev/null 2>"$WORK/pip.log" ||
     pip_failed "$3" "$WORK/pip.log"
 }

@@ -23,7 +23,7 @@ unpack_shellcheck() { # PINS PROGRAM
   need_megabytes 40 "ShellCheck"
   say "Downloading ShellCheck, which tests read job scripts with (4 MB, once)."
   fetch_wheels "$1" "$WORK/shellcheck-wheels" "ShellCheck"
-  python3 - "$WORK/shellcheck-wheels" "$WORK/shellcheck" <<'PYTHON' || fail "ShellCheck could not be unpacked."
+  own_python python3 - "$WORK/shellcheck-wheels" "$WORK/shellcheck" <<'PYTHON' || fail "ShellCheck could not be unpacked."
 import os, sys, zipfile
 wheels, out = sys.argv[1:]
 with zipfile.ZipFile(os.path.join(wheels, os.listdir(wheels)[0])) as archive:

@@ -26,8 +26,8 @@ install_wandb() { # PYTHON PINS FOLDER NAME
   make_work
   need_megabytes 300 "the Python program wandb"
   say "Installing ${4/_old/ of 2024} from PyPI, which tests hand our runs to (once)."
-  if "$1" -m venv --without-pip "$WORK/$4" 2>"$WORK/pip.log" &&
-    TMPDIR=$WORK/tmp "$1" -m pip --python "$WORK/$4/bin/python" install --quiet --disable-pip-version-check \
+  if own_python "$1" -m venv --without-pip "$WORK/$4" 2>"$WORK/pip.log" &&
+    TMPDIR=$WORK/tmp own_python "$1" -m pip --python "$WORK/$4/bin/python" install --quiet --disable-pip-version-check \
       --no-cache-dir --no-deps --only-binary=:all: --require-hashes --requirement "$2" 2>"$WORK/pip.log"; then
     rm -rf "$3"
     mv "$WORK/$4" "$3"

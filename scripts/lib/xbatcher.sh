@@ -7,7 +7,7 @@ ensure_xbatcher() {
   [[ ! -d $XBATCHER ]] || return 0
   python=$(peer_python) || { say "No xbatcher: it needs Python 3.11 to 3.13, and none is on PATH."; XBATCHER=; return 0; }
   make_work
-  if TMPDIR=$WORK/tmp "$python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps --only-binary=:all: \
+  if TMPDIR=$WORK/tmp own_python "$python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps --only-binary=:all: \
     --require-hashes --requirement "$pins" --target "$WORK/xbatcher" 2>"$WORK/pip.log"; then
     mv -T "$WORK/xbatcher" "$XBATCHER" 2>/dev/null || [[ -d $XBATCHER ]] # another was faster
   else
