@@ -1,6 +1,7 @@
 // The executable: argv -> command -> exit code.
 import { type Command, findCommand } from "./commands/mod.ts";
 import { EXIT, refused, UserError } from "./core/base/errors.ts";
+import { withoutSecrets } from "./core/base/secrets.ts";
 import { cleanConsole } from "./core/base/terminal.ts";
 
 export async function main(given: string[]): Promise<number> {
@@ -74,8 +75,8 @@ function report(cause: unknown): number {
   }
   const error = refused(cause, "environment");
   if (error instanceof UserError) {
-    console.error(`hpctrain: ${error.message}`);
-    if (Deno.env.get("HPCTRAIN_TRACE_ERRORS")) console.error(error); // its stack, and the chain of causes
+    console.error(`hpctrain: ${withoutSecrets(error.message)}`);
+    if (Deno.env.get("HPCTRAIN_TRACE_ERRORS")) console.error(withoutSecrets(Deno.inspect(error))); // its stack, and the chain of causes
     else if (Deno.args.includes("--debug")) {
       console.error(
         "hpctrain: --debug is the preset debug. --trace-errors says where an error came from.",
@@ -83,7 +84,8 @@ function report(cause: unknown): number {
     }
     return error.exitCode;
   }
-  console.error(`internal: ${error instanceof Error ? error.stack ?? error.message : String(error)}`);
+  const stack = error instanceof Error ? error.stack ?? error.message : String(error);
+  console.error(`internal: ${withoutSecrets(stack)}`);
   return EXIT.internal;
 }
 

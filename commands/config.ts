@@ -4,6 +4,7 @@ import { jsonSchema, settingsPage } from "../core/settings/reference.ts";
 import { parseOptions } from "../core/settings/options.ts";
 import { type Resolved, resolveSettings } from "../core/settings/resolve.ts";
 import { ALL_SETTINGS, type Declared, readSetting, writeSetting } from "../core/settings/settings.ts";
+import { valuesWithoutSecrets } from "../core/base/secrets.ts";
 import { UserError } from "../core/base/errors.ts";
 import { helpLine } from "../core/settings/help.ts";
 import { loadSite, SITE_NAMES } from "../core/settings/sites.ts";
@@ -56,7 +57,7 @@ const differs = ({ config }: Resolved, { path, setting }: Declared): boolean =>
 
 function valuesOf({ config }: Resolved, shown: readonly Declared[]): object {
   const values = {};
-  for (const { path } of shown) writeSetting(values, path, readSetting(config, path));
+  for (const { path } of shown) writeSetting(values, path, valuesWithoutSecrets(readSetting(config, path)));
   return values;
 }
 
@@ -69,7 +70,7 @@ function asJson(resolved: Resolved, shown: readonly Declared[]) {
 /** Grouped by section, in three aligned columns. */
 export function table({ config, originText }: Resolved, listed: readonly Declared[] = ALL_SETTINGS): string {
   const rows = listed.map(({ path, setting }) => {
-    const value = readSetting(config, path);
+    const value = valuesWithoutSecrets(readSetting(config, path));
     const plain = Array.isArray(value) ? value.join(",") : String(value);
     const stands = setting.empty && JSON.stringify(value) === JSON.stringify(setting.default);
     const shown = stands ? `${plain} (${setting.empty})`.trim() : plain;

@@ -10,7 +10,11 @@ export const JOB_OPTIONS = {
     value: "COMMAND",
     help: "what the job runs: train (as it is), eval, pack, bench, generate-data, doctor or sweep",
   },
-  env: { kind: "text", value: "NAME=VALUE", help: "a variable that the job sets; may be given again" },
+  env: {
+    kind: "text",
+    value: "NAME[=VALUE]",
+    help: "a variable that the job sets, or by its name alone hands on from your shell; may be given again",
+  },
   setup: {
     kind: "text",
     value: "LINE",

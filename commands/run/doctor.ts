@@ -4,6 +4,7 @@ import { resolveSettings } from "../../core/settings/resolve.ts";
 import { examine, judgeFacts } from "../../core/cluster/doctor/examine.ts";
 import { exitCode, type Finding, findingsSummary, findingsTable } from "../../core/cluster/doctor/check.ts";
 import { EXIT } from "../../core/base/errors.ts";
+import { valuesWithoutSecrets } from "../../core/base/secrets.ts";
 import { VERSION } from "../../core/base/version.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../doctor.ts";
 
@@ -37,7 +38,7 @@ function printFindings(
   const host = Deno.hostname(), summary = findingsSummary(lines), code = exitCode(lines);
   if (json) {
     const report = { doctor: VERSION, host, good: code === 0, verdict: summary, lines, ...more };
-    console.log(JSON.stringify(report, null, 2));
+    console.log(JSON.stringify(valuesWithoutSecrets(report), null, 2));
     return code;
   }
   const shown = quiet ? lines.filter(({ state }) => state !== "good") : lines;

@@ -1,5 +1,6 @@
 // Parts of a run's data that eval judges by and predict predicts: the run's own split.
 import { didYouMean } from "../../core/base/suggest.ts";
+import { valuesWithoutSecrets } from "../../core/base/secrets.ts";
 import { UserError } from "../../core/base/errors.ts";
 import type { Opened } from "../../core/data/open.ts";
 import type { Source } from "../../core/data/source.ts";
@@ -42,9 +43,13 @@ export const withoutOwnFiles = (config: Config): Config => ({
   data: { ...config.data, validation_path: "", test_path: "" },
 });
 
+/** A checkpoint has the path without its secrets. */
+const hasOtherData = ({ data }: Config, saved: unknown): boolean =>
+  valuesWithoutSecrets(readSetting(saved, "data.data_path")) !== valuesWithoutSecrets(data.data_path);
+
 /** Other data is not judged by the files that the run was. */
 export function withItsOwnFiles({ config, origin }: Resolved, saved: unknown): Config {
-  const { data } = config, other = readSetting(saved, "data.data_path") !== data.data_path;
+  const other = hasOtherData(config, saved);
   const typed = ["data.validation_path", "data.test_path"].some((path) => isTyped(origin(path)));
   return other && !typed ? withoutOwnFiles(config) : config;
 }
@@ -57,7 +62,7 @@ const DIVIDING = [
 /** Another split than the run's own may judge a model by what it was trained with. */
 export function otherSplit({ config, originText }: Resolved, saved: unknown): string | null {
   const own = (path: string) => readSetting(saved, path) ?? findSetting(path)?.setting.default;
-  if (readSetting(saved, "data.data_path") !== config.data.data_path) return null;
+  if (hasOtherData(config, saved)) return null;
   const changed = DIVIDING.filter((path) => own(path) !== readSetting(config, path));
   return changed.length === 0 ? null : "Samples are divided otherwise than in the run (" +
     changed.map((path) => `${path}: ${originText(path)}`).join(", ") +

@@ -14,6 +14,7 @@ import type { Source } from "../../core/data/source.ts";
 import { withRanks } from "../../core/ranks/session.ts";
 import type { Team } from "../../core/ranks/team.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
+import { commandWithoutSecrets } from "../../core/base/secrets.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
 import { outputNames, type Role } from "../../core/predict/columns.ts";
@@ -158,7 +159,7 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
       probabilities: asked.probabilities,
       poll,
     },
-    command: ["hpctrain predict", ...argv].join(" "),
+    command: ["hpctrain predict", ...commandWithoutSecrets(argv)].join(" "),
   });
   progress.clear();
   feed.close();

@@ -1,5 +1,5 @@
 // `hpctrain qsub`: a job script for PBS, printed, written, checked or submitted.
-import { runSubmit, submit } from "../../core/cluster/jobs.ts";
+import { runSubmit } from "../../core/cluster/jobs.ts";
 import type { ScriptJob } from "../../core/cluster/script/job.ts";
 import { pbsLogs, pbsOutput, renderPbs } from "../../core/cluster/script/pbs.ts";
 import { errBeside } from "../../core/cluster/script/slurm.ts";
@@ -12,6 +12,7 @@ import {
   prepareJob,
   printArithmetic,
   type Scheduler,
+  submitScript,
   sweepArguments,
   sweepAsJob,
 } from "./sbatch.ts";
@@ -39,7 +40,7 @@ export async function qsub(argv: string[]): Promise<number> {
   if (own.submit) {
     const { path, said } = deliverScript(prepared, pbsLogs(job));
     for (const line of said) console.error(line);
-    const id = await submit("qsub", [], path);
+    const id = await submitScript(PBS, job, path);
     console.log(`Submitted job ${id} (${path}).\n${linesOfNextCommands(whatNext(id, job))}`);
   } else if (own.output) {
     const { path, said } = deliverScript(prepared, pbsLogs(job));

@@ -23,7 +23,7 @@ import { formatPlural } from "../../core/base/format.ts";
 import { planSweep, printSweepEnd } from "./sweep.ts";
 import { wholeNumber } from "../../core/cluster/sweep/search.ts";
 import { PLAN_OPTIONS } from "../sweep.ts";
-import { errBeside, refuseFolder, renderSlurm } from "../../core/cluster/script/slurm.ts";
+import { errBeside, exported, refuseFolder, renderSlurm } from "../../core/cluster/script/slurm.ts";
 import { siteHint, siteLines } from "../../core/cluster/script/site.ts";
 import type { Site } from "../../core/settings/sites.ts";
 import { loadCommand } from "../mod.ts";
@@ -130,6 +130,25 @@ export function deliverScript(
   return { path, said: writeScript(path, script) };
 }
 
+/** The number of the job. */
+export async function submitScript(
+  { name, command }: Scheduler,
+  { site: { passed } }: ScriptJob,
+  path: string,
+): Promise<string> {
+  const unset = passed.find((name) => Deno.env.get(name) === undefined);
+  if (unset !== undefined) {
+    throw new UserError(
+      "usage",
+      `--env ${unset} hands ${unset} of this shell on to the job, and it is not set here: export it first.`,
+    );
+  }
+  if (name === "pbs") return await submit(command, [], path);
+  const around = Deno.env.get("SBATCH_EXPORT"); // it counts more than the script's own line
+  const also = around && passed.length > 0 ? [`--export=${exported(around, passed)}`] : [];
+  return (await submit(command, ["--parsable", ...also], path)).split(";")[0];
+}
+
 export function printArithmetic({ job, trains }: PreparedJob): void {
   for (const line of arithmetic(job, trains)) console.log(line);
 }
@@ -217,7 +236,7 @@ export async function asArray(
     console.log(`Wrote ${path}: ${many}.\n${linesOfNextCommands([submits, status])}`);
     return EXIT.done;
   }
-  const id = (await submit(scheduler.command, pbs ? [] : ["--parsable"], path)).split(";")[0];
+  const id = await submitScript(scheduler, job, path);
   const ends: [string, string] = [pbs ? `qdel ${quote(id)}` : `scancel ${id}`, "ends all of them"];
   console.log(`Submitted job ${id}: ${many} (${path}).\n${linesOfNextCommands([status, ends])}`);
   return EXIT.done;
@@ -340,7 +359,7 @@ export async function sbatch(argv: string[]): Promise<number> {
   if (own.submit) {
     const { path, said } = deliverScript(prepared, folder);
     for (const line of said) console.error(line);
-    const id = (await submit("sbatch", ["--parsable"], path)).split(";")[0];
+    const id = await submitScript(SLURM, job, path);
     console.log(`Submitted job ${id} (${path}).\n${linesOfNextCommands(whatNext(id, job))}`);
   } else if (own.output) {
     const { path, said } = deliverScript(prepared, folder);

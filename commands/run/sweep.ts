@@ -18,6 +18,7 @@ import { goalOf } from "../../core/cluster/sweep/metric.ts";
 import { joinedSpace, readSearchFile, type SearchFile, spaceOfAxes } from "../../core/cluster/sweep/space.ts";
 import { searchOf, wholeNumber } from "../../core/cluster/sweep/search.ts";
 import { hasOldRuns, isSearch } from "../../core/cluster/sweep/trials.ts";
+import { commandWithoutSecrets } from "../../core/base/secrets.ts";
 import { thisProgram } from "../../core/base/shell.ts";
 import { didYouMean } from "../../core/base/suggest.ts";
 import { looksLikeFlag, parseOptions, splitFlag, splitOwnOptions } from "../../core/settings/options.ts";
@@ -141,7 +142,7 @@ const withoutUnset = (options: PlanOptions): Partial<PlanOptions> =>
 type PlanOptions = Pick<Own, keyof typeof PLAN_OPTIONS>;
 
 function sweepOf(
-  { fixed, axes }: SweepRequest,
+  { fixed: typed, axes }: SweepRequest,
   options: Partial<PlanOptions>,
   command: readonly string[],
   { output, training }: Config,
@@ -155,11 +156,12 @@ function sweepOf(
     );
   }
   const seed = training.seed;
+  const fixed = typed.filter((word) => !word.startsWith("--set=cluster.env=")); // the script has them, and others can't read it
   const about = {
     format: 1,
     version: VERSION,
     name: called,
-    command,
+    command: commandWithoutSecrets(command),
     saveDir: output.save_dir,
     metric,
   } as const;

@@ -88,21 +88,30 @@ export async function cancel(job: string): Promise<string> {
   );
 }
 
+/** The job's variables may hold a secret. */
+const OWNERS = 0o700;
+
 const OURS = /^#!.*\n# Made by hpctrain /;
 
 /** Keeps the file that was there, and returns sentences about that. */
 export function writeScript(path: string, script: string): string[] {
   const before = textOf(path);
-  if (before === script) return [];
+  if (before === script) {
+    guarded(path, () => Deno.chmodSync(path, OWNERS)); // by an older version others could read it
+    return [];
+  }
   if (before !== null && !OURS.test(before)) {
     throw new UserError(
       "usage",
       `--output ${path}: there is a file which hpctrain has not made. Name another, or move it away.`,
     );
   }
-  if (before !== null) guarded(path, () => Deno.renameSync(path, `${path}~`));
+  if (before !== null) {
+    guarded(path, () => Deno.renameSync(path, `${path}~`));
+    guarded(path, () => Deno.chmodSync(`${path}~`, OWNERS));
+  }
   makeFolder(dirname(path));
-  guarded(path, () => Deno.writeTextFileSync(path, script, { mode: 0o755 }));
+  guarded(path, () => Deno.writeTextFileSync(path, script, { mode: OWNERS }));
   return before === null ? [] : [`What ${path} was before is in ${path}~.`];
 }
 

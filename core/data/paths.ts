@@ -1,6 +1,7 @@
 // --data-path may name many files: a glob, a list with commas, or a folder. This file says which they are.
 import { basename, dirname, join, resolve } from "../../deps/path.ts";
 import { UserError } from "../base/errors.ts";
+import { HIDDEN } from "../base/secrets.ts";
 import { formatPlural } from "../base/format.ts";
 import { isFolder } from "./files.ts";
 
@@ -14,9 +15,19 @@ export const isUrl = (path: string): boolean => /^https?:\/\//i.test(path);
  */
 export function filesNamed(path: string, endings: readonly string[] = []): readonly string[] | null {
   if (path === "" || isThere(path)) return null;
+  refuseHidden(path);
   const items = split(path);
   if (items.length === 1 && !(isUrl(path) ? /[*[{]/ : MAGIC).test(path)) return null;
   return withoutRepeats(items.flatMap((item) => filesOf(item, endings)));
+}
+
+/** Checkpoints and what is printed have addresses without their keys. */
+function refuseHidden(path: string): void {
+  if (!isUrl(path) || !path.includes(`=${HIDDEN}`)) return;
+  throw new UserError(
+    "usage",
+    `data.data_path is ${path}, a checkpoint's, in which the key is left out. Name the store with its key: --data-path ADDRESS.`,
+  );
 }
 
 /** The files below a folder whose names end so, in the order of names. Links that lead back are followed once. */

@@ -8,6 +8,7 @@ import {
   formatValue,
 } from "../base/format.ts";
 import { percentages, type Spent, TIME_PART_LABELS } from "./account.ts";
+import { withoutSecrets } from "../base/secrets.ts";
 import { clean, cleanButColours } from "../base/terminal.ts";
 import { folded, styleOf, terminalWidthOf, type TextStyle } from "../base/terminal_text.ts";
 import {
@@ -225,7 +226,7 @@ export function openConsole(options: ConsoleOptions): Console {
 
   return {
     line(given) {
-      const text = clean(given);
+      const text = told(given);
       onLine?.(text, "stdout");
       if (quiet || json) return;
       live?.clear();
@@ -240,14 +241,14 @@ export function openConsole(options: ConsoleOptions): Console {
       write(fittingEpoch(summary, text) + "\n");
     },
     final(given) {
-      const text = clean(given);
+      const text = told(given);
       onLine?.(text, "stdout");
       if (json) return;
       live?.clear();
       write(fitting(text, capable) + "\n");
     },
     warn(given) {
-      const text = `warning: ${clean(given)}`;
+      const text = `warning: ${told(given)}`;
       onLine?.(text, "stderr");
       live?.clear();
       writeError(fitting(text, errorFolds) + "\n");
@@ -268,6 +269,9 @@ export function openConsole(options: ConsoleOptions): Console {
     },
   };
 }
+
+/** Data that a server has may be named with a key. */
+const told = (text: string): string => withoutSecrets(clean(text));
 
 function safely(write: (text: string) => void): (text: string) => void {
   return (text) => {

@@ -1,6 +1,7 @@
 // Reads settings from environment variables, and lists which of them a start uses or overrules.
 import { UserError } from "../base/errors.ts";
 import { type Assignment, fromText, type Mistakes, type Origin } from "./values.ts";
+import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { nearest } from "../base/suggest.ts";
 import { ALL_SETTINGS, type Declared, readSetting } from "./settings.ts";
 import type { Resolved } from "./resolve.ts";
@@ -87,11 +88,13 @@ function refuseUnknown(env: Env, mistakes: Mistakes): void {
   }
 }
 
+const shown = (value: unknown): string => String(valuesWithoutSecrets(value));
+
 /** There are no lines where no variable without our prefix is set and no flag contradicts one. */
 export function environmentLines({ config, overruled, origin, originText }: Resolved): string[] {
   const used = ALL_SETTINGS.flatMap(({ path, setting: { plain = [] } }) => {
     const name = variableOf(origin(path));
-    return name !== null && plain.includes(name) ? [`${name}=${readSetting(config, path)}`] : [];
+    return name !== null && plain.includes(name) ? [`${name}=${shown(readSetting(config, path))}`] : [];
   });
   const ours = overruled.filter(({ path, variable }) =>
     variable.startsWith(PREFIX) || ALL_SETTINGS.some((one) => one.path === path && one.setting.plain)
@@ -99,8 +102,8 @@ export function environmentLines({ config, overruled, origin, originText }: Reso
   return [
     ...(used.length > 0 ? [`From the environment: ${used.join(", ")}.`] : []),
     ...ours.map(({ path, value, variable }) =>
-      `${variable}=${value} of the environment gives way to ${originText(path)}: ${
-        readSetting(config, path)
+      `${variable}=${shown(value)} of the environment gives way to ${originText(path)}: ${
+        shown(readSetting(config, path))
       }.`
     ),
   ];

@@ -1,5 +1,6 @@
 // Checks values of settings, notes where each comes from, and collects mistakes so that all are reported at
 // once.
+import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { UserError } from "../base/errors.ts";
 import { parseDuration, type Setting, UNIT_EXAMPLES, UNIT_SUFFIX } from "./setting.ts";
 import { didYouMean } from "../base/suggest.ts";
@@ -239,6 +240,6 @@ function unknownItem({ choices }: Setting, given: unknown): string {
 function shown(given: unknown): string {
   if (given === undefined || given === null) return "no value";
   if (typeof given === "number") return String(given);
-  const json = JSON.stringify(given);
+  const json = JSON.stringify(valuesWithoutSecrets(given));
   return json.length > 80 ? json.slice(0, 77) + "..." : json;
 }

@@ -5,6 +5,7 @@ import { ALL_SETTINGS, type Config, type Declared, findSetting, readSetting } fr
 import { hasColumns, hasTargets } from "../data/open.ts";
 import type { RankContext } from "../ranks/context.ts";
 import { UserError } from "../base/errors.ts";
+import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { formatPlural } from "../base/format.ts";
 import { VERSION } from "../base/version.ts";
 import { resolve } from "../../deps/path.ts";
@@ -206,7 +207,8 @@ function change(declared: Declared, saved: unknown, config: unknown): Change[] {
   const { path, setting } = declared;
   const given = readSetting(saved, path);
   if (given === undefined) return []; // an older version lacks the setting
-  const before = fromData(declared, given, { kind: "checkpoint" }).value, now = readSetting(config, path);
+  const before = valuesWithoutSecrets(fromData(declared, given, { kind: "checkpoint" }).value);
+  const now = valuesWithoutSecrets(readSetting(config, path));
   if (same(path, before, now)) return [];
   if (path === "data.data_path" && now === "" && isSimulated(String(readSetting(config, "data.type")))) {
     return []; // made there again

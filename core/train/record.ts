@@ -8,6 +8,7 @@ import { type LineageWriter, openLineage } from "../run/lineage.ts";
 import type { SystemSetup } from "../run/system.ts";
 import type { Output, RunFacts } from "../run/output.ts";
 import { openRankTrack, openTrack } from "../run/writer/track.ts";
+import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { VERSION } from "../base/version.ts";
 import { openAlerts } from "./guards/alerts.ts";
 import { bestPath, latestPath, type RunPaths } from "./run_folder.ts";
@@ -94,7 +95,7 @@ export function runFactsOf(
   const { step, epoch } = cursor;
   const { stepInEpoch } = placeInEpoch(cursor, plan, data.train.length);
   return {
-    config,
+    config: valuesWithoutSecrets(config),
     run: paths.run,
     logs: paths.logs,
     checkpoints: { best: bestPath(paths), latest: latestPath(paths) },

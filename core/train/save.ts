@@ -21,6 +21,7 @@ import { UserError } from "../base/errors.ts";
 import { formatBytes } from "../base/format.ts";
 import type { Console } from "../run/console.ts";
 import type { EventLog } from "../run/event_log.ts";
+import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { VERSION } from "../base/version.ts";
 import type { Answers } from "./build.ts";
 import { release } from "./claim.ts";
@@ -226,7 +227,7 @@ function jobOf(
     seed: config.training.seed,
     learningRate: learningRate(schedule, cursor.step),
     scheduler: schedule,
-    config,
+    config: valuesWithoutSecrets(config),
     wandb,
     normalisation,
     targetScale,

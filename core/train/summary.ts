@@ -8,6 +8,7 @@ import { graphMemory } from "./captured_step.ts";
 import { bestPath, latestPath } from "./run_folder.ts";
 import type { Ending, Trainer } from "./prepare.ts";
 import { pathExists } from "../base/files.ts";
+import { commandWithoutSecrets, valuesWithoutSecrets, withoutSecrets } from "../base/secrets.ts";
 import { programAsCalled, shellLine } from "../base/shell.ts";
 import { launchCommand } from "../ranks/launch/rank.ts";
 import type { RankContext } from "../ranks/context.ts";
@@ -43,7 +44,7 @@ export function announce(
     kind: "run",
     run: paths.run,
     version: VERSION,
-    command: argv ?? [],
+    command: commandWithoutSecrets(argv ?? []),
     model: model.name,
     parameters: parameterCount(model.root),
     block_parameters: blockParameters(model),
@@ -55,7 +56,7 @@ export function announce(
     steps_per_epoch: plan.stepsPerEpoch,
     ...(gpu && { gpu }),
   });
-  events.emit({ kind: "config", config, origins });
+  events.emit({ kind: "config", config: valuesWithoutSecrets(config), origins });
   for (const message of data.warnings) {
     console.warn(message);
     events.emit({ kind: "warning", step: cursor.step, message });
@@ -75,7 +76,16 @@ export function exit(
   events.emit(times.since(step, samples));
   const { seconds, spent } = times.whole();
   const more = requeues ? { requeues } as const : {};
-  events.emit({ kind: "exit", code, message, step, epoch, seconds, ...more, ...spent });
+  events.emit({
+    kind: "exit",
+    code,
+    message: withoutSecrets(message),
+    step,
+    epoch,
+    seconds,
+    ...more,
+    ...spent,
+  });
   return { seconds, spent };
 }
 
@@ -207,7 +217,9 @@ function again(
 ): string {
   const all = [...more, ...behind];
   const given = (word: string | undefined) => word?.startsWith("--") && all.includes(word);
-  const kept = argv.filter((word, i) => !given(word.split("=")[0]) && !given(argv[i - 1]));
+  const kept = commandWithoutSecrets(argv).filter((word, i) =>
+    !given(word.split("=")[0]) && !given(argv[i - 1])
+  );
   return [shellLine(before), line(...command, ...kept, ...all)].filter((part) => part !== "").join(" ");
 }
 

@@ -301,7 +301,7 @@ Deno.test("what can't be is refused with what to change", async () => {
     "sbatch --preset multi-node --ntasks-per-node 2":
       /Give --gpus-per-node 2, or leave --ntasks-per-node out/,
     "sbatch --preset multi-node --ntasks-per-node 1": /give --layout task-per-node/,
-    "sbatch --preset multi-node --env NAME": /takes NAME=VALUE/,
+    "sbatch --preset multi-node --env =canary": /takes NAME=VALUE.*got "=\*\*\*"/,
     "sbatch --preset multi-nod": /Did you mean "multi-node"/,
     "sbatch --sumbit": /Unknown flag --sumbit\. Did you mean "--submit"/,
     "sbatch --patition gpu": /Did you mean "--partition"/,

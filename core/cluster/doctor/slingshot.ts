@@ -11,23 +11,35 @@ export interface SlingshotFacts {
   readonly nodes: number;
   /** The library by which NCCL or RCCL reaches libfabric. */
   readonly plugin: string | null;
-  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Those of the variables that are judged, and no others: `doctor --json` is pasted into reports. */
+  readonly env: Readonly<Partial<Record<Judged, string>>>;
 }
+
+const JUDGED = ["NCCL_SOCKET_IFNAME", "NCCL_NET_GDR_LEVEL", "FI_MR_CACHE_MONITOR"] as const;
+type Judged = typeof JUDGED[number];
+
+type Env = Readonly<Record<string, string | undefined>>;
 
 const PLUGINS = /^lib(nccl|rccl)-net(-[a-z]+)?\.so$/;
 
 export function gatherSlingshot(
   gpus: GpuKind | null,
   nodes: number,
-  env: SlingshotFacts["env"],
+  env: Env,
   all: readonly { readonly name: string }[] = Deno.networkInterfaces(),
 ): SlingshotFacts {
   const interfaces = [...new Set(all.map(({ name }) => name).filter((name) => /^hsn\d+$/.test(name)))].sort();
-  return { interfaces, gpus, nodes, plugin: interfaces.length === 0 ? null : pluginIn(env), env };
+  return {
+    interfaces,
+    gpus,
+    nodes,
+    plugin: interfaces.length === 0 ? null : pluginIn(env),
+    env: Object.fromEntries(JUDGED.flatMap((name) => env[name] === undefined ? [] : [[name, env[name]]])),
+  };
 }
 
 /** NCCL_NET_PLUGIN names one; else the loader's folders are looked through. */
-function pluginIn(env: SlingshotFacts["env"]): string | null {
+function pluginIn(env: Env): string | null {
   const named = env.NCCL_NET_PLUGIN;
   if (named && named !== "none") return named;
   for (const folder of (env.LD_LIBRARY_PATH ?? "").split(":").filter((folder) => folder.startsWith("/"))) {

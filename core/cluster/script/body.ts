@@ -1,6 +1,7 @@
 // The parts that the scripts of both schedulers share.
 import type { ScriptJob } from "./job.ts";
 import { quote, quoteAll, quoteLines } from "../../base/shell.ts";
+import { commandWithoutSecrets } from "../../base/secrets.ts";
 import { UserError } from "../../base/errors.ts";
 import { prefixedOf } from "../../settings/environment.ts";
 import type { Resolved } from "../../settings/resolve.ts";
@@ -11,13 +12,16 @@ export function head({ made: { version, command }, site }: ScriptJob, lines: rea
   return [
     site.modules.length > 0 ? "#!/bin/bash -l" : "#!/bin/bash",
     `# Made by hpctrain ${version} with:`,
-    `#   ${quoteAll(command)}`,
+    `#   ${quoteAll(commandWithoutSecrets(command))}`,
     ...lines.map((line) => `# ${line}`),
   ];
 }
 
 /** `set -eu` comes later, because neither modules nor users' files are written for it. */
-export function surroundings({ site: { modules, env, setup }, inherited }: ScriptJob): string[] {
+export function surroundings(
+  { site: { modules, env, setup, passed }, inherited }: ScriptJob,
+  submit: (names: string) => string,
+): string[] {
   const lines = [
     ...(modules.length > 0 ? [`module load ${quoteAll(modules)} || exit 7`] : []),
     ...env.map((pair) => {
@@ -26,6 +30,15 @@ export function surroundings({ site: { modules, env, setup }, inherited }: Scrip
     }),
     ...setup,
     ...inherited.map(([name, value]) => `[[ -n \${${name}:-} ]] || export ${name}=${quote(value)}`),
+    ...(passed.length === 0 ? [] : [
+      ...wrapped("for name in", passed, "; do"),
+      "  if [[ -z ${!name+set} ]]; then",
+      '    echo "hpctrain: $name has not come with the job: set it in the shell that submits, and submit so:" \\',
+      `      ${quote(submit(passed.join()))} >&2`,
+      "    exit 2",
+      "  fi",
+      "done",
+    ]),
   ];
   return lines;
 }

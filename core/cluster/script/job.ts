@@ -64,6 +64,8 @@ export interface Site {
   readonly modules: readonly string[];
   /** NAME=VALUE. */
   readonly env: readonly string[];
+  /** Names alone: the scheduler brings the values that they have where the job is submitted, and no file has them. */
+  readonly passed: readonly string[];
   readonly setup: readonly string[];
   readonly mail: string;
   readonly mailType: string;

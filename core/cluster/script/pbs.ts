@@ -29,7 +29,7 @@ export function renderPbs(job: ScriptJob): string {
     ]),
     ...directives(job),
     ...output(job),
-    ...surroundings(job),
+    ...surroundings(job, (names) => `qsub -v ${names} FILE`),
     ...STRICT,
     ...architecture(job),
     ...ADDRESSES,
@@ -51,6 +51,7 @@ export const pbsOutput = (job: ScriptJob): string => `${pbsLogs(job)}/${slug(job
 function directives(job: ScriptJob): string[] {
   const { layout, limits, ending, site, array } = job;
   const torque = site.pbs.dialect === "torque";
+  const listed = limits.more.flatMap((option) => /^-v\s*(.+)$/.exec(option)?.[1] ?? []).slice(-1); // the last -v counts
   const lines: [string, string][] = [
     ["-N", slug(job.name, torque ? 15 : 60)],
     ...(torque ? torqueSize(job) : proSize(job)),
@@ -70,6 +71,7 @@ function directives(job: ScriptJob): string[] {
     ...lines.filter(([, value]) => value !== "").map(([name, value]) => pbsLine(name, value)),
     ...(torque && limits.exclusive ? ["#PBS -n"] : []),
     ...limits.more.map(pbsOption),
+    ...(site.passed.length > 0 ? [pbsLine("-v", [...listed, ...site.passed].join())] : []),
   ];
 
   function proSize({ layout: { nodes, gpusPerNode, gpuType, cpusPerRank }, limits, site }: ScriptJob) {
@@ -180,9 +182,9 @@ const goesBack = ({ ending, array }: ScriptJob): boolean => ending.requeue && !a
 
 /** Only operators may requeue under PBS, so a stopped job submits the next one. */
 function ending(job: ScriptJob): string[] {
-  const { ending: { maxRequeues }, overrides } = job;
+  const { ending: { maxRequeues }, overrides, site: { passed } } = job;
   if (!goesBack(job)) return ["", 'exit "$code"'];
-  const names = [...OF_THE_SIZE, ...overrides.map(([variable]) => variable), '"${!HPCTRAIN_@}"'];
+  const names = [...OF_THE_SIZE, ...overrides.map(([variable]) => variable), ...passed, '"${!HPCTRAIN_@}"'];
   return [
     "",
     "# 75: it stopped on request, with a checkpoint to go on from.",
@@ -218,7 +220,10 @@ function startPbs(job: ScriptJob): string[] {
   return [...counted, ...byMpiexec(job)];
 }
 
-/** Some mpiexecs pass no environment to other nodes, and pbsdsh never does. */
+/**
+ * Some mpiexecs pass no environment to other nodes, and pbsdsh never does. What the job was submitted with (`site.passed`)
+ * PBS itself gives to each task: it may be a secret, and `ps` shows these words.
+ */
 function passed({ site, inherited }: ScriptJob): string[] {
   const own = [
     ...site.env.map((pair) => pair.slice(0, pair.indexOf("="))),

@@ -5,6 +5,7 @@ import { type Env, variableOf } from "../../settings/environment.ts";
 import { checkLayout, loadPreset } from "../../settings/presets.ts";
 import type { Resolved } from "../../settings/resolve.ts";
 import { ALL_SETTINGS, type Config } from "../../settings/settings.ts";
+import { HIDDEN, withoutValue } from "../../base/secrets.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { type JobLayout, type JobLimits, type ScriptJob, type Site, tasksOf } from "./job.ts";
@@ -131,17 +132,12 @@ function limitsOf(cluster: Config["cluster"], more: readonly string[]): JobLimit
 }
 
 function siteOf(cluster: Config["cluster"], also: NonNullable<JobRequest["also"]>): Site {
-  const env = [...cluster.env, ...(also.env ?? [])];
-  for (const pair of env) {
-    if (/^[A-Za-z_]\w*=/.test(pair)) continue;
-    throw new UserError(
-      "usage",
-      `cluster.env (--env) takes NAME=VALUE, such as NCCL_DEBUG=WARN, but got "${pair}".`,
-    );
-  }
+  const all = [...cluster.env, ...(also.env ?? [])];
+  for (const pair of all) refuseVariable(pair);
   return {
     modules: cluster.modules,
-    env,
+    env: all.filter((pair) => pair.includes("=")),
+    passed: [...new Set(all.filter((pair) => !pair.includes("=")))],
     setup: [...cluster.setup, ...(also.setup ?? [])],
     mail: cluster.mail,
     mailType: cluster.mail_type,
@@ -149,6 +145,23 @@ function siteOf(cluster: Config["cluster"], also: NonNullable<JobRequest["also"]
     srun: [...cluster.srun_args, ...(also.srun ?? [])].map(srunOption),
     pbs: { dialect: cluster.pbs, launch: cluster.pbs_launch, place: cluster.place },
   };
+}
+
+function refuseVariable(pair: string): void {
+  const [, name, value] = /^([A-Za-z_]\w*)(?:=(.*))?$/s.exec(pair) ?? [];
+  if (name === undefined) {
+    throw new UserError(
+      "usage",
+      `cluster.env (--env) takes NAME=VALUE, such as NCCL_DEBUG=WARN, or NAME alone, whose value the job gets from the ` +
+        `shell that submits it, but got "${withoutValue(pair)}".`,
+    );
+  }
+  if (value !== HIDDEN) return;
+  throw new UserError(
+    "usage",
+    `cluster.env (--env) has ${name} without its value, as secrets are printed: give the value again, or ${name} alone, ` +
+      "whose value the job gets from the shell that submits it.",
+  );
 }
 
 /** These are not settings, but belong to this machine's user. */

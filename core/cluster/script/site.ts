@@ -1,6 +1,7 @@
 // Tells what a job has from its site, and what was typed instead.
 import { askProgram } from "../../ranks/job/scheduler.ts";
 import { programAsCalled } from "../../base/shell.ts";
+import { valuesWithoutSecrets } from "../../base/secrets.ts";
 import { UserError } from "../../base/errors.ts";
 import { ADDED, settingsOfSite, siteNode, siteOfHere } from "../../settings/sites.ts";
 import { readSetting } from "../../settings/settings.ts";
@@ -41,7 +42,10 @@ export function siteLines(
   ];
 }
 
-const shown = (value: unknown): string => Array.isArray(value) ? value.join("; ") : String(value);
+function shown(value: unknown): string {
+  const told = valuesWithoutSecrets(value);
+  return Array.isArray(told) ? told.join("; ") : String(told);
+}
 
 /** Nothing is ever taken from a site that nobody named. `ask`: SLURM is asked about the job anyway. */
 export async function siteHint(env: Env, ask: boolean): Promise<string[]> {

@@ -30,7 +30,7 @@ export function renderSlurm(job: ScriptJob): string {
     ...directives(job),
     "",
     ': "${SLURM_JOB_ID:?is not set. Submit this script with sbatch}"',
-    ...surroundings(job),
+    ...surroundings(job, (names) => `sbatch --export=ALL,${names} FILE`),
     ...STRICT,
     ...architecture(job),
     ...ADDRESSES,
@@ -97,7 +97,17 @@ function directives(job: ScriptJob): string[] {
       value === "" || value === 0 || value === false ? [] : [sbatchLine(name, value)]
     ),
     ...limits.more.map(sbatchOption),
+    ...(site.passed.length > 0 ? [sbatchLine("export", exported(exportIn(limits.more), site.passed))] : []),
   ];
+}
+
+const exportIn = (options: readonly string[]): string | undefined =>
+  options.map((option) => /^--export[= ]\s*(.*)$/.exec(option)?.[1]).findLast((value) => value !== undefined);
+
+/** --export with these variables, beside what it is already. Names alone have the values of the shell that submits. */
+export function exported(given: string | undefined, passed: readonly string[]): string {
+  if (given === undefined || given === "") return ["ALL", ...passed].join();
+  return [...(/^(NONE|NIL)$/i.test(given) ? [] : [given]), ...passed].join();
 }
 
 /** Each family of MPI has the same name for srun everywhere. */

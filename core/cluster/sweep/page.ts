@@ -1,6 +1,7 @@
 // The page of a sweep: which run was best and how to train it, all runs as lines over their settings, what each setting
 // explains, and the table.
 import { formatDuration, formatPlural, formatValue } from "../../base/format.ts";
+import { commandWithoutSecrets } from "../../base/secrets.ts";
 import { quoteLines } from "../../base/shell.ts";
 import { headCell, type Html, markup } from "../../outputs/report/html.ts";
 import { embeddedFile, htmlFile, THEME } from "../../outputs/report/html_file.ts";
@@ -108,7 +109,11 @@ function cards({ sweep, rows, seconds }: SweepPage, [best]: readonly SweepRow[])
 
 function command({ wordsOf, weights }: SweepPage, best: SweepRow | undefined): Html | null {
   if (!best) return markup`<p class="verdict">No run has a value yet.</p>`;
-  const line = quoteLines(["hpctrain", ...wordsOf(best.run), `--run-name=${best.run}-again`]);
+  const line = quoteLines([
+    "hpctrain",
+    ...commandWithoutSecrets(wordsOf(best.run)),
+    `--run-name=${best.run}-again`,
+  ]);
   const values = Object.entries(best.values).map(([name, word], i) =>
     markup`${i > 0 ? ", " : ""}<b>${name} ${word}</b>`
   );

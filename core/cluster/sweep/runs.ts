@@ -2,6 +2,7 @@
 import { join } from "../../../deps/path.ts";
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
 import { messageOf, UserError } from "../../base/errors.ts";
+import { commandWithoutSecrets } from "../../base/secrets.ts";
 import { formatPlural, formatValue } from "../../base/format.ts";
 import { readRun, type RunData } from "../../run/run_data.ts";
 import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
@@ -36,7 +37,10 @@ export function writeSweep(folder: string, sweep: Sweep): void {
   try {
     Deno.mkdirSync(folder, { recursive: true });
     const text = new TextEncoder().encode(JSON.stringify(sweep, null, 1) + "\n");
-    writeAtomically(manifestIn(folder), (file) => writeAll(file, text));
+    writeAtomically(manifestIn(folder), (file, temporary) => {
+      if (hasSecret(sweep)) Deno.chmodSync(temporary, 0o600);
+      writeAll(file, text);
+    });
   } catch (cause) {
     const why = cause instanceof Error ? cause.message.split(" (os error")[0] : String(cause);
     throw new UserError(
@@ -45,6 +49,12 @@ export function writeSweep(folder: string, sweep: Sweep): void {
       { cause },
     );
   }
+}
+
+/** Its runs need all of their flags, so others do not get to read them. */
+function hasSecret({ runs, fixed = [] }: Sweep): boolean {
+  const words = [...fixed, ...runs.flatMap(({ words }) => words)];
+  return commandWithoutSecrets(words).some((word, i) => word !== words[i]);
 }
 
 export function readSweep(folder: string): Sweep | null {

@@ -10,6 +10,7 @@ import type { Output, RunFacts } from "../../run/output.ts";
 import { type OnlineUpload, startOnlineUpload } from "./sync/online.ts";
 import { CONFUSION } from "./confusion.ts";
 import type { WandbSetup } from "./types.ts";
+import { commandWithoutSecrets, HIDDEN, isSecretName, withoutSecrets } from "../../base/secrets.ts";
 import { VERSION } from "../../base/version.ts";
 
 export interface WandbOptions extends Omit<RunFacts, "parent"> {
@@ -213,7 +214,7 @@ function environmentOf({ argv, began, gpus, env }: WandbOptions): WandbSetup["en
     os: `Linux-${Deno.osRelease()}-${Deno.build.arch}`,
     python: `none: hpctrain ${VERSION} (Deno ${Deno.version.deno})`,
     startedAt: new Date(began * 1000).toISOString(),
-    args: withoutSecrets(argv),
+    args: commandWithoutSecrets(argv),
     program: "hpctrain",
     git: git ? { remote: git.remote, commit: git.commit } : undefined,
     root: Deno.cwd(),
@@ -228,16 +229,14 @@ function environmentOf({ argv, began, gpus, env }: WandbOptions): WandbSetup["en
   };
 }
 
-function withoutSecrets(argv: readonly string[]): string[] {
-  return argv.map((word) => word.replace(/^(.*(?:key|token|password|secret)[\w.-]*=).+/i, "$1***"));
-}
-
-/** W&B calls SLURM_JOB_ID "job_id". */
+/** Variables that a job was submitted with stand in SLURM_EXPORT_ENV. W&B calls SLURM_JOB_ID "job_id". */
 function slurmFacts(env: WandbOptions["env"]): Record<string, string> | undefined {
   const facts = Object.entries(env)
-    .filter(([name, value]) => name.startsWith("SLURM_") && value && !/TOKEN|KEY|SECRET|JWT/.test(name))
+    .filter(([name, value]) =>
+      name.startsWith("SLURM_") && value && name !== "SLURM_EXPORT_ENV" && !isSecretName(name)
+    )
     .map(([name, value]) =>
-      [name.slice("SLURM_".length).toLowerCase(), (value ?? "").slice(0, 1000)] as const
+      [name.slice("SLURM_".length).toLowerCase(), withoutSecrets(value ?? "").slice(0, 1000)] as const
     );
   return facts.length > 0 ? Object.fromEntries(facts.sort()) : undefined;
 }
@@ -305,17 +304,30 @@ function commitOf(git: string): string | undefined {
   return HASH.test(packed) ? packed : undefined;
 }
 
-/** "origin" comes first; a password is removed. */
+/** "origin" comes first. */
 function remoteOf(git: string): string | undefined {
   let remote: string | undefined, section = "";
   for (const line of (text(join(commonFolder(git), "config")) ?? "").split("\n")) {
     const title = /^\s*\[(.+)\]\s*$/.exec(line)?.[1];
     if (title !== undefined) section = title;
-    const url = /^\s*url\s*=\s*(\S+)/.exec(line)?.[1];
+    const url = /^\s*url\s*=\s*"?([^\s"]+)/.exec(line)?.[1];
     if (url === undefined || !/^remote\s/.test(section)) continue;
     if (remote === undefined || section === 'remote "origin"') remote = url;
   }
-  return remote?.replace(/^(\w+:\/\/)[^/@]*@/, "$1");
+  return remote && publicRemote(remote);
+}
+
+/**
+ * Where a repository is, and nothing of who asks for it: what stands before an @, and behind a question mark, may be a
+ * token. "git@" is everybody's.
+ */
+function publicRemote(remote: string): string {
+  const address = remote.includes("://")
+    ? withoutSecrets(remote).replace(`${HIDDEN}@`, "")
+    : /^([./]|git@[^@]*$)/.test(remote)
+    ? remote
+    : remote.slice(remote.lastIndexOf("@") + 1);
+  return address.replace(/[?#].*$/, "");
 }
 
 function text(path: string): string | null {

@@ -8,6 +8,8 @@ import {
   openLosses,
   SAMPLES,
 } from "../event_log.ts";
+import type { Emitted } from "../events.ts";
+import { withoutSecrets } from "../../base/secrets.ts";
 import type { Output } from "../output.ts";
 import type { SystemSetup } from "../system.ts";
 import {
@@ -76,7 +78,7 @@ export function openTrack(path: string, options: TrackOptions): EventLog {
           return;
         }
       }
-      const line = lineOf(event, now(), options, losses);
+      const line = lineOf(told(event), now(), options, losses);
       if (line === null) return;
       push(EVENT, line + "\n", !SAMPLES.has(event.kind));
     },
@@ -101,6 +103,9 @@ export function openTrack(path: string, options: TrackOptions): EventLog {
     },
   };
 }
+
+const told = (event: Emitted): Emitted =>
+  event.kind === "warning" ? { ...event, message: withoutSecrets(event.message) } : event;
 
 /** Other ranks than the first write their machine metrics to files of their own. */
 export function openRankTrack(system: SystemSetup, warn: (message: string) => void): EventLog {

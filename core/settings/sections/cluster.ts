@@ -143,7 +143,8 @@ const script = {
   modules: list({ flag: "modules", empty: "none", help: "modules the job loads first" }),
   env: list({
     empty: "none",
-    help: `variables the job sets, as ${VARIABLES}; also --env, which may be repeated`,
+    help:
+      `variables the job sets (${VARIABLES}) or takes from your shell (NAME); also --env, may be repeated`,
   }),
   setup: list({
     empty: "none",

@@ -1,6 +1,7 @@
 // A Zarr store on a server, over HTTP. Readers wait for nothing, so a thread asks the server, and the reader
 // sleeps until the answer is there.
 import { UserError } from "../../../base/errors.ts";
+import { withoutSecrets } from "../../../base/secrets.ts";
 import type { ChunkBytes } from "../../columns/chunks.ts";
 import { crc32 } from "node:zlib";
 import { ANSWER, type Answer, DONE, type Failure, LENGTH, type Orders, SPACE } from "./asking.ts";
@@ -109,7 +110,9 @@ export function openServer(address: string, patience = {}): StoreFiles {
 
 function addressOf(address: string): URL {
   const url = URL.canParse(address) ? new URL(address) : null;
-  if (!url) throw new UserError("usage", `data.data_path: ${address} is no address of a server.`);
+  if (!url) {
+    throw new UserError("usage", `data.data_path: ${withoutSecrets(address)} is no address of a server.`);
+  }
   if (url.username !== "" || url.password !== "") {
     throw new UserError(
       "usage",

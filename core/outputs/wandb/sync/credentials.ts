@@ -1,6 +1,7 @@
 // Finds the W&B server and its key. Only one header has the key.
 import { join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
+import { withoutSecrets } from "../../../base/secrets.ts";
 
 export interface WandbServer {
   readonly url: string;
@@ -71,7 +72,9 @@ function checkedUrl(text: string, from: string): URL {
   if (url === null || !["http:", "https:"].includes(url.protocol)) {
     throw new UserError(
       "usage",
-      `${from} names no W&B server: ${JSON.stringify(shown(text))}. Give an address such as ${CLOUD}.`,
+      `${from} names no W&B server: ${
+        JSON.stringify(withoutSecrets(text).slice(0, 200))
+      }. Give an address such as ${CLOUD}.`,
     );
   }
   if (url.username !== "" || url.password !== "") {
@@ -84,9 +87,6 @@ function checkedUrl(text: string, from: string): URL {
   url.search = url.hash = "";
   return url;
 }
-
-/** The part before an @ may be a password. */
-const shown = (text: string): string => text.replace(/\/\/[^/@]*@/, "//***@").slice(0, 200);
 
 function findKey(env: Environment, url: URL, keyFile: string | undefined): WandbKey {
   if (keyFile !== undefined) return keyIn(keyFile, "--key-file", true)!;

@@ -56,3 +56,13 @@ Deno.test("the plugin is found in the loader's folders, or named", () =>
     assertEquals(of({ LD_LIBRARY_PATH: `/nowhere:${folder}` }).plugin, join(folder, "librccl-net-ofi.so"));
     assertEquals(of({ NCCL_NET_PLUGIN: "ofi" }).plugin, "ofi");
   }));
+
+Deno.test("of the environment the facts have the variables that are judged, and nothing else", () => {
+  const env = {
+    ...ENV,
+    WANDB_API_KEY: "canary",
+    LD_LIBRARY_PATH: "/nowhere",
+    HTTPS_PROXY: "http://u:canary@proxy",
+  };
+  assertEquals(gatherSlingshot("hip", 2, env, [{ name: "hsn0" }]).env, ENV);
+});

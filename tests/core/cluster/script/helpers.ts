@@ -37,6 +37,7 @@ export const JOB: ScriptJob = {
   site: {
     modules: [],
     env: [],
+    passed: [],
     setup: [],
     mail: "",
     mailType: "END,FAIL",

@@ -205,3 +205,19 @@ Deno.test("on a node of another architecture the script ends before a rank start
       /^This node is riscv64, and the executable of this job is for \w+\. Put the one for riscv64 beside it, as /m,
     );
   }));
+
+Deno.test("variables by their names alone come with the job and with the one after it, and ps shows none of them", () =>
+  stubbed(async (run) => {
+    const site = { ...JOB.site, passed: ["OWN_KEY"] };
+    const listed = (...more: string[]) =>
+      directives({ ...JOB, site, limits: { ...JOB.limits, more } }).at(-1);
+    assertEquals([listed(), listed("-v A=1,B")], ["-v OWN_KEY", "-v A=1,B,OWN_KEY"]);
+    for (const launch of ["mpiexec", "pals", "pbsdsh"] as const) {
+      const own = { ...site, pbs: { ...site.pbs, launch } };
+      const there = await run({ site: own }, { OWN_KEY: "canary", STUB_CODE: "75" });
+      assertEquals([there.code, there.env.OWN_KEY], [75, "canary"]);
+      assertEquals(there.calls.filter((call) => call.includes("canary")), []);
+      assertMatch(there.calls.at(-1)!, /^qsub -v HPCTRAIN_RESTARTS=1,OWN_KEY /);
+    }
+    assertEquals((await run({ site })).code, 2);
+  }));

@@ -328,3 +328,24 @@ Deno.test("on a node of another architecture a job runs the executable that lies
       stub("hpctrain");
     }
   }));
+
+Deno.test("variables by their names alone come with the job, beside what another --export says, and where they do not the job says so", () =>
+  stubbed(async (run) => {
+    const site = { ...JOB.site, passed: ["OWN_KEY", "OTHER"] };
+    const exported = (...more: string[]) =>
+      directives({ ...JOB, site, limits: { ...JOB.limits, more } }).filter((line) =>
+        line.startsWith("--export")
+      ).at(-1);
+    assertEquals(exported(), "--export=ALL,OWN_KEY,OTHER");
+    assertEquals(exported("--export=NONE"), "--export=OWN_KEY,OTHER");
+    assertEquals(exported("--export A=1", "--nice=5"), "--export=A=1,OWN_KEY,OTHER");
+    assertEquals(directives(JOB).filter((line) => line.startsWith("--export")), []);
+    const there = await run({ site }, { OWN_KEY: "a b", OTHER: "" });
+    assertEquals([there.code, there.env.OWN_KEY], [0, "a b"]);
+    const lost = await run({ site }, { OTHER: "x" });
+    assertEquals([lost.code, lost.words], [2, []]);
+    assertMatch(
+      lost.said,
+      /OWN_KEY has not come with the job: .* submit so: sbatch --export=ALL,OWN_KEY,OTHER FILE/,
+    );
+  }));

@@ -66,3 +66,22 @@ Deno.test("no repository, an empty one and a damaged one are no error", () =>
     write(root, { ".git/HEAD": "no commit" });
     assertEquals(gitFacts(root), null);
   }));
+
+for (
+  const [url, told] of [
+    ["https://user:p@ss@example.org/mine.git", "https://example.org/mine.git"],
+    ["https://example.org/mine.git?private_token=abc#x", "https://example.org/mine.git"],
+    ['"https://user:p/ss@example.org/mine.git"', "https://example.org/mine.git"],
+    ["TOKEN@example.org:group/mine.git", "example.org:group/mine.git"],
+    ["git@example.org:group/mine.git", "git@example.org:group/mine.git"],
+    ["oauth2:TOKEN@example.org:mine.git", "example.org:mine.git"],
+    ["/data/user@site/mine.git", "/data/user@site/mine.git"],
+    ["../mine@here", "../mine@here"],
+  ]
+) {
+  Deno.test(`the remote ${url} is told as ${told}`, () =>
+    inTemp((root) => {
+      write(root, { ".git/HEAD": COMMIT, ".git/config": `[remote "origin"]\n\turl = ${url}\n` });
+      assertEquals(gitFacts(root)?.remote, told);
+    }));
+}

@@ -24,8 +24,8 @@ const of = (folder: string, more: Partial<WandbOptions> = {}): WandbOptions => (
   pace: { step: 0, stepInEpoch: 0, stepsPerEpoch: 10, maxSteps: 0 },
   facts: { model: "mlp" },
   confuses: false,
-  argv: ["--lr=1", "--set=x.api_key=secret"],
-  env: { SLURM_JOB_ID: "7", SLURM_JWT: "secret", USER: "u" },
+  argv: ["--lr=1", "--set=x.api_key=secret", "--api-key", "secret"],
+  env: { SLURM_JOB_ID: "7", SLURM_JWT: "secret", SLURM_EXPORT_ENV: "ALL,ANY=secret", USER: "u" },
   began: 1_700_000_000,
   gpus: 0,
   ...more,
@@ -81,7 +81,7 @@ Deno.test("no run is wanted where it is switched off, whichever way", () =>
 Deno.test("keys and passwords of the command line and of SLURM are not written", () =>
   inTemp((folder) => {
     const { environment } = setupOf(folder);
-    assertEquals(environment.args, ["--lr=1", "--set=x.api_key=***"]);
+    assertEquals(environment.args, ["--lr=1", "--set=x.api_key=***", "--api-key", "***"]);
     assertEquals(environment.slurm, { job_id: "7" });
     assertEquals(JSON.stringify(environment).includes("secret"), false);
   }));
