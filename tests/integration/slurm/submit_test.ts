@@ -127,3 +127,57 @@ Deno.test({
     assertMatch(eight.said, /this job has 4 GPUs .* sbatch --gpus-per-node=8 --ntasks-per-node=8 FILE$/m);
   },
 });
+
+Deno.test({
+  name:
+    `--env NAME brings the submitter's value into a job, whatever else is exported, and no file has it ${NEEDS}`,
+  ignore: MISSING || EXE === null,
+  fn: async () => {
+    const cwd = join(bed.folder, "handed");
+    Deno.mkdirSync(cwd);
+    const key = `it's a "canary", $HOME #1`;
+    const setup = 'echo "key has ${#OWN_KEY} letters, and $(printf %s "$OWN_KEY" | sha256sum | cut -c 1-8)"';
+    const told = `key has ${key.length} letters, and ${(await sha256(key)).slice(0, 8)}`;
+    const words = [
+      "doctor",
+      "--job-name",
+      "handed",
+      "--time=5",
+      "--cpus-per-task=1",
+      "--env",
+      "OWN_KEY",
+      "--setup",
+      setup,
+    ];
+    const submit = async (env: Record<string, string>, ...more: string[]) => {
+      const stdout = await bed.done([EXE!, "sbatch", ...words, ...more, "--submit"], {
+        cwd,
+        env: { OWN_KEY: key, ...env },
+      });
+      const id = Number(/^Submitted job (\d+)/.exec(stdout)![1]);
+      await bed.end(id);
+      return Deno.readTextFileSync(join(cwd, `logs/slurm/handed_${id}.out`));
+    };
+    const said = [
+      await submit({}),
+      await submit({}, "--sbatch-arg=--export=NONE"),
+      await submit({ SBATCH_EXPORT: "NONE" }),
+      await submit({ SBATCH_EXPORT: "HOME,PATH" }),
+    ];
+    for (const text of said) assertEquals(text.split("\n")[0], told, text);
+    const lost = await outcome(cwd, "handed", ["logs/slurm/handed.sh"], {
+      OWN_KEY: key,
+      SBATCH_EXPORT: "NONE",
+    });
+    assertEquals([lost.state, lost.code], ["FAILED", 2], lost.said);
+    assertMatch(
+      lost.said,
+      /OWN_KEY has not come with the job: .*submit so: sbatch --export=ALL,OWN_KEY FILE$/m,
+    );
+    const { stdout } = await new Deno.Command("grep", { args: ["-rl", "canary", cwd] }).output();
+    assertEquals(new TextDecoder().decode(stdout), "");
+  },
+});
+
+const sha256 = async (text: string): Promise<string> =>
+  new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))).toHex();
