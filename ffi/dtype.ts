@@ -1,3 +1,5 @@
+import { NativeError } from "./errors.ts";
+
 /**
  * Name -> [c10::ScalarType code, bytes per element]. The codes are part of libtorch's file formats and never
  * change.
@@ -35,7 +37,8 @@ export const isFloating = (name: DType): boolean => name[0] === "f" || name === 
 export function dtypeName(code: number): DType {
   const name = nameOf.get(code);
   if (name === undefined) {
-    throw new Error(`internal: libtorch answered with data type ${code}, unknown here.`);
+    // An exported program may make complex numbers of halves.
+    throw new NativeError("dtype", "", `tensors of this type are not supported (libtorch's number ${code})`);
   }
   return name;
 }

@@ -1,7 +1,8 @@
 // Which operations a graph may call, against all that the loaded libtorch knows. Run with the oldest and the newest one;
 // `./scripts/registry` takes those between them, too.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { admittedNames, guardOf } from "../../core/models/exported/admitted.ts";
+import { admittedNames } from "../../core/models/exported/admitted.ts";
+import { checkOf } from "../../core/models/exported/arguments.ts";
 import { resolveOperator } from "../../core/models/exported/operators.ts";
 import { operator } from "../../ffi/operators.ts";
 import { useLibtorch } from "../libtorch.ts";
@@ -46,7 +47,7 @@ Deno.test("no admitted operation makes a view without bounds, moves memory under
   for (const { name, overload, text } of admitted) {
     const names = argumentsOf(text).map((argument) => argument.split(" ").at(-1));
     if (names.includes("stride") && names.includes("size")) {
-      assert(guardOf({ name, overload }) !== null, text);
+      assert(checkOf({ name, overload, args: [] }) !== null, text);
     }
     assert(!/unsafe$|strided_|reinterpret|reshape_alias|^set_|resize|_data$|storage/.test(name), text);
     assert(!names.includes("unsafe") && !names.includes("storage"), text);

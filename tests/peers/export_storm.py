@@ -149,12 +149,54 @@ class Mapped(nn.Module):
         return z + w + vmap(lambda m: torch.tanh(y @ m + F.layer_norm(m[0], (6,))))(self.m[None]).mean(0)
 
 
+class Volumes(nn.Module):
+    """What the other images leave out: three dimensions, and the rarer samplers, pools and losses."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.up = nn.Conv3d(1, 2, 2), nn.ConvTranspose3d(2, 2, 2)
+        self.line, self.unline = nn.Conv1d(4, 4, 3, padding=1), nn.ConvTranspose1d(4, 4, 3, padding=1)
+        self.bag, self.mixed = nn.EmbeddingBag(9, 4, mode="sum", include_last_offset=True), nn.EmbeddingBag(9, 4, mode="max")
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x):
+        v = self.up(F.pad(self.conv(x.reshape(-1, 1, 2, 4, 4)), (1, 1, 1, 1, 1, 0), mode="replicate"))
+        p, at = F.max_pool3d(v, 2, return_indices=True)
+        u = F.max_unpool3d(p, at, 2)
+        grid = F.affine_grid(torch.eye(3, 4)[None].expand(v.shape[0], 3, 4), list(u.shape), align_corners=True)
+        u = F.grid_sample(u, grid, mode="nearest", padding_mode="border", align_corners=True)
+        u = u + F.grid_sample(u, grid, padding_mode="reflection", align_corners=True)
+        u = u + F.interpolate(u, size=u.shape[2:], mode="trilinear") + F.interpolate(u, size=u.shape[2:]) + F.avg_pool3d(u, (1, 3, 3), 1, (0, 1, 1))
+        u = u + F.interpolate(u, size=u.shape[2:], mode="nearest-exact") + F.adaptive_avg_pool3d(u, 1) + F.adaptive_max_pool3d(u, 1)
+        f = u.flatten(2)[:, :, :16].reshape(-1, 2, 4, 4)
+        f = F.pad(f, (1, 1, 1, 1), mode="reflect") + F.interpolate(f, size=(6, 6), mode="bilinear", antialias=True)
+        f = f[:, :, :4, :4] + F.fractional_max_pool2d(f, 3, (4, 4)) + F.interpolate(f, size=(4, 4), mode="bicubic", antialias=True)
+        f = f + F.interpolate(f, size=(4, 4), mode="nearest-exact") + F.fractional_max_pool3d(u, (1, 2, 2), (1, 4, 4))[:, :, 0]
+        z = self.unline(self.line(f.flatten(1)[:, :16].reshape(-1, 4, 4)))
+        q, at = F.max_pool1d(z, 2, return_indices=True)
+        z = z + F.max_unpool1d(q, at, 2) + F.interpolate(z, size=4, mode="linear") + F.avg_pool1d(z, 3, 1, 1) + F.interpolate(z, size=4)
+        z = z + F.adaptive_avg_pool1d(z, 4) + F.adaptive_max_pool1d(z, 4) + F.pad(z, (1, 1), mode="reflect")[:, :, :4]
+        words = (z[:, 0].detach().abs() * 3).long().clamp(0, 8)
+        weights = z[:, 1].reshape(-1)
+        bags = self.bag(words.reshape(-1), torch.arange(words.shape[0] + 1) * 4, weights) + self.mixed(words)
+        heads = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(z[:, None], z[:, None], z[:, None])[0][:, 0]
+        keys = F.scaled_dot_product_attention(z[:, None], z[:, None], z[:, None], is_causal=True)[:, 0]
+        y = self.head(bags + heads.mean(1) + keys.mean(1))
+        classes = words[:, 0].clamp(0, 2)
+        y = y + F.multilabel_margin_loss(y, words[:, :3].clamp(0, 2))
+        y = y + F.nll_loss(F.log_softmax(y[:, :, None, None], 1), classes[:, None, None]) + F.soft_margin_loss(y, y.sign().detach())
+        y = y + torch.div(words, classes[:, None] + 1, rounding_mode="floor")[:, :3] + words[:, :3] % 2 + torch.fmod(words, 3)[:, :3]
+        y = y + torch.div(words, 3, rounding_mode="trunc")[:, :3] + words[:, :3] // 2 + words[:, :3].pow(2) + (words[:, :3] << 1)
+        y = y + torch.histc(z, 3) + F.hinge_embedding_loss(y, torch.ones_like(y)) + torch.cumulative_trapezoid(y, dim=1).sum()
+        return y + torch.unique_consecutive(classes).float().mean() + torch.nonzero_static(classes, size=2).float().mean()
+
+
 folder = json.load(sys.stdin)["folder"]
 batch = {0: Dim("batch", min=2)}
 row = torch.randn(4, 8)
 made = {}
 for name, model, example in [
-    ("images", Images, (torch.randn(4, 1, 8, 8),)), ("words", Words, (row,)), ("algebra", Algebra, (row,)),
+    ("volumes", Volumes, (torch.randn(4, 32),)), ("images", Images, (torch.randn(4, 1, 8, 8),)), ("words", Words, (row,)), ("algebra", Algebra, (row,)),
     ("places", Places, (row,)), ("mapped", Mapped, (row,)), ("losses", Losses, (row, torch.randn(4))), ("chance", Chance, (row,)),
 ]:
     torch.manual_seed(1)

@@ -1,7 +1,8 @@
 // Resolves the operators that a graph names, and turns a graph's values into their arguments.
 import { Num, numberLike, type Operator, operator } from "../../../ffi/operators.ts";
 import type { Device, Tensor } from "../../../ffi/tensor.ts";
-import { guardOf, refusedName, refusedSchema } from "./admitted.ts";
+import { refusedName, refusedSchema } from "./admitted.ts";
+import { checkOf } from "./arguments.ts";
 import type { Argument } from "../../../ffi/schema.ts";
 import { type GraphValue, markOf } from "./graph.ts";
 
@@ -70,21 +71,20 @@ export function resolveOperator(target: string): ResolvedOperator {
   }
   const why = refusedTarget(target) || (found ? refusedSchema(found.schema) || found.reason : UNKNOWN);
   return found && parts && why === ""
-    ? { kind: "op", op: guarded(found), name: parts.name }
+    ? { kind: "op", op: checked(found), name: parts.name }
     : { kind: "missing", why };
 }
 
-function guarded(op: Operator): Operator {
-  const guard = guardOf(op.schema), { call } = op;
-  if (guard === null || call === null) return op;
-  return {
-    ...op,
-    call(...args) {
-      const why = guard(...args as never[]);
+function checked(op: Operator): Operator {
+  const check = checkOf(op.schema);
+  if (check === null) return op;
+  const behind = (call: Operator["call"]): Operator["call"] =>
+    call && ((...args) => {
+      const why = check(...args as never[]);
       if (why !== "") throw new Unfit(why);
       return call(...args);
-    },
-  };
+    });
+  return { ...op, call: behind(op.call), numbers: behind(op.numbers) };
 }
 
 const UNKNOWN = "an operation on whole functions is not supported: leave it out of forward";

@@ -413,6 +413,9 @@ function storeOf(out: (number | number[])[], list: boolean): Store {
     else (value as Tensor)?.free?.();
   };
   const putAll = (frame: GraphFrame, slots: readonly number[], values: readonly unknown[]) => {
+    if (slots.length > values.length) {
+      throw new Unfit(`it gives ${values.length} tensors, and ${slots.length} are named here`);
+    }
     for (let i = 0; i < values.length; i++) put(frame, slots[i] ?? -1, values[i]);
   };
   if (list) return (frame, result) => putAll(frame, [out[0] ?? []].flat(), result as Tensor[]);

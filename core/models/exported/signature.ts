@@ -9,6 +9,7 @@ import { cat, contiguous, narrow, reshape } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { fitSizes, sizesText } from "./check.ts";
+import { Unfit } from "./operators.ts";
 
 export interface UserInput {
   readonly name: string;
@@ -88,6 +89,7 @@ function userOutputs(program: Program, plan: GraphPlan): UserOutput[] {
     const meta = value.kind === "tensor" ? program.tensors.get(value.name) : undefined;
     if (value.kind !== "tensor" || !meta) return [];
     const slot = plan.problems.length > 0 ? -1 : plan.slotOf(value.name);
+    if (plan.kinds[slot] === "number") throw new Unfit(`its output ${value.name} is a number, and no tensor`);
     const label = kind === "loss" ? "loss" : program.outputNames[i] ?? "";
     return [{ name: value.name, label, slot, meta }];
   });
