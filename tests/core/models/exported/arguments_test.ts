@@ -202,6 +202,19 @@ for (const [name, odd, why, honest] of TABLE) {
   });
 }
 
+Deno.test("what passed is looked at again where a shape or a number is another", () => {
+  const found = resolveOperator("torch.ops.aten.conv2d.default");
+  assert(found.kind === "op");
+  const call = found.op.call!;
+  scope(() => {
+    const weight = randn([2, 2, 3, 3]), strides = [1, 1];
+    for (let i = 0; i < 2; i++) call(randn([1, 2, 4, 4]), weight, null, strides);
+    assertThrows(() => call(randn([1, 2, 2, 4]), weight, null, strides), Unfit, "its window");
+    call(randn([1, 2, 4, 4]), weight, null, strides, [0, 0]);
+    assertThrows(() => call(randn([1, 2, 4, 4]), weight, null, strides, [0, 0], [2, 2]), Unfit, "its window");
+  });
+});
+
 Deno.test("numbers in the place of tensors are checked as those are", () => {
   const found = resolveOperator("torch.ops.aten.div.Tensor_mode");
   assert(found.kind === "op" && found.op.numbers !== null);
