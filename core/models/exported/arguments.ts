@@ -465,7 +465,7 @@ export function checkOf({ name, overload, args }: Pick<Schema, "name" | "overloa
   };
 }
 
-/** What passed once passes again with tensors of the same shapes, whatever is in them. */
+/** A call that passed once passes again with tensors of the same shapes, whatever is in them. */
 function rememberingShapes() {
   let last: readonly unknown[] = [], shapes: readonly (Sizes | null)[] = [];
   const shapeOf = (value: unknown): Sizes | null => value instanceof Tensor ? value.shape : null;
