@@ -142,13 +142,14 @@ function bags(
   if (weight.shape.length !== 2 || shape.length !== 1 || offsets.shape.length !== 1) {
     return "its indices and offsets are not one list each";
   }
-  if (ends && offsets.numel === 0) return "it has no offsets";
+  if (offsets.numel === 0 && (ends || shape[0] > 0)) return "it has no offsets";
   if (shares && !isOf(shares, shape[0])) return "its weights are not one for each index";
   return looking(offsets, () => {
+    const all = toNumbers(offsets);
     let before = 0;
-    for (const at of toNumbers(offsets)) {
-      if (!(at >= before && at <= shape[0])) {
-        return `its offsets run backwards, or past its ${shape[0]} indices`;
+    for (const at of all) {
+      if (!(at >= before && at <= shape[0]) || all[0] !== 0) {
+        return `its offsets don't begin at 0, run backwards, or past its ${shape[0]} indices`;
       }
       before = at;
     }

@@ -5,6 +5,7 @@
 // writes each case into NOTE before it is tried, and a line for each that ends in neither a result nor a sentence.
 import { join } from "@std/path";
 import { refusedName, refusedSchema } from "../../../../core/models/exported/admitted.ts";
+import { checkOf } from "../../../../core/models/exported/arguments.ts";
 import { SCALAR_TYPES } from "../../../../core/models/exported/graph.ts";
 import { exportedModel } from "../../../../core/models/exported/model.ts";
 import { UserError } from "../../../../core/base/errors.ts";
@@ -108,6 +109,8 @@ interface Honest {
 
 interface Op {
   readonly target: string;
+  /** libtorch does not check all of its arguments. */
+  readonly suspect: boolean;
   readonly schema: Schema;
 }
 
@@ -444,7 +447,11 @@ class Drawer {
       if (refusedName(namespace, name, overload) !== "") return [];
       const op = operator(`aten::${name}`, overload);
       return op && op.call && refusedSchema(op.schema) === ""
-        ? [{ target: `torch.ops.aten.${name}.${overload || "default"}`, schema: op.schema }]
+        ? [{
+          target: `torch.ops.aten.${name}.${overload || "default"}`,
+          suspect: checkOf(op.schema) !== null,
+          schema: op.schema,
+        }]
         : [];
     });
     this.#ops = admitted.sort((a, b) => a.target < b.target ? -1 : 1);
@@ -467,11 +474,16 @@ class Drawer {
   draw(seed: number): { entries: Map<string, Uint8Array>; told: string } {
     const one = new Case(dice(Math.imul(seed, 0x9e3779b1)));
     let op: Op, node: Any;
-    if (this.#honest.length > 0 && one.roll(2)) {
-      const found = one.pick(this.#honest);
+    // What needed a check once is drawn as often as all the others: a check may have a hole.
+    const suspects = one.roll(2) === 0;
+    if (one.roll(2) === 0) {
+      const found = one.pick(suspects ? this.#honest.filter(({ op }) => op.suspect) : this.#honest);
       op = found.op;
       node = one.changed(found.honest, op.schema);
-    } else node = one.drawn(op = one.pick(this.#ops));
+    } else {
+      op = one.pick(suspects ? this.#ops.filter((each) => each.suspect) : this.#ops);
+      node = one.drawn(op);
+    }
     const tensors = one.tensors.map(({ dtype, sizes }) => `${dtype}[${sizes}]`).join(" ");
     return {
       entries: programOf(node, op.schema, one.tensors),

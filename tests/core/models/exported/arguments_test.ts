@@ -111,7 +111,7 @@ const TABLE: readonly [string, () => unknown[], RegExp, () => unknown[]][] = [
   [
     "_embedding_bag.default",
     () => [randn([9, 4]), whole(1, 2, 3, 4), whole(0, 3, 1)],
-    /its offsets run backwards/,
+    /its offsets don't begin at 0, run backwards/,
     () => [randn([9, 4]), whole(1, 2, 3, 4), whole(0, 1, 3)],
   ],
   [
@@ -125,6 +125,12 @@ const TABLE: readonly [string, () => unknown[], RegExp, () => unknown[]][] = [
     () => [randn([9, 4]), whole(1, 9), whole(0, 1), false, 2],
     /its indices are not all among its 9 rows/,
     () => [randn([9, 4]), whole(1, 8), whole(0, 1), false, 2],
+  ],
+  [
+    "embedding_bag.padding_idx",
+    () => [randn([9, 4]), whole(1, 2), whole(), false, 1, false, null, false, null],
+    /it has no offsets/,
+    () => [randn([9, 4]), whole(), whole(), false, 1, false, null, false, null],
   ],
   [
     "_scaled_dot_product_flash_attention_for_cpu.default",
