@@ -14,7 +14,8 @@ import { build, COMPILER } from "../../../native/double.ts";
 import { askPeer } from "../../../peer.ts";
 
 const CASES = Number(Deno.env.get("HPCTRAIN_STORM") ?? 300);
-const SEED = Number(Deno.env.get("HPCTRAIN_STORM_SEED") ?? 1);
+/** Among the 300 from here on are two at which the process ended before there were checks. */
+const SEED = Number(Deno.env.get("HPCTRAIN_STORM_SEED") ?? 36_200);
 /** Of memory that one process may fill; what asks for more is refused. */
 const MEMORY = "6000000000";
 const LONGEST_MS = 60_000;
