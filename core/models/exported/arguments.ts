@@ -48,8 +48,11 @@ const channels = (...others: readonly number[]): Check => (...args: unknown[]) =
     return !t ||
       (t.shape.length === 1 && t.shape[0] === shape[1] && (t.dtype === x.dtype || t.dtype === "f32"));
   });
-  return fits ? "" : "its weights and statistics are not one for each channel";
+  if (!fits) return "its weights and statistics are not one for each channel";
+  const still = others.includes(MEAN) && args[TRAINING] === false;
+  return still && !(args[MEAN] && args[MEAN + 1]) ? "it has no statistics, and is to use them" : "";
 };
+const MEAN = 3, TRAINING = 5;
 
 /** oneDNN does not check the sizes of a recurrent layer's weights. */
 const recurrent = (gates: number): Check => {
@@ -207,7 +210,8 @@ const CHECKS: Readonly<Record<string, Check>> = {
     onceEach(x, dims) && last > 0 && x.shape[dims[dims.length - 1]] === Math.floor(last / 2) + 1
       ? ""
       : TRANSFORM,
-  _native_batch_norm_legit: channels(1, 2),
+  _native_batch_norm_legit: channels(1, 2, 3, 4),
+  "_native_batch_norm_legit.no_stats": channels(1, 2),
   _native_batch_norm_legit_functional: channels(1, 2, 3, 4),
   _native_batch_norm_legit_no_training: channels(1, 2, 3, 4),
   native_batch_norm: channels(1, 2, 3, 4),

@@ -146,6 +146,12 @@ const TABLE: readonly [string, () => unknown[], RegExp, () => unknown[]][] = [
     () => [heads(3), heads(3), heads(3), 0, false, randn([4, 4])],
   ],
   [
+    "native_batch_norm.default",
+    () => [randn([4, 2]), null, null, null, null, false, 0.1, 1e-5],
+    /it has no statistics/,
+    () => [randn([4, 2]), null, null, null, null, true, 0.1, 1e-5],
+  ],
+  [
     "div.Tensor_mode",
     () => [whole(LEAST, 5), whole(-1, 2), "trunc"],
     /the smallest of all integers/,
