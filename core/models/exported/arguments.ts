@@ -134,7 +134,7 @@ function bags(
   indices: Tensor,
   offsets: Tensor,
   _scale?: boolean,
-  _mode?: number,
+  mode = 0,
   _sparse?: boolean,
   shares?: Tensor | null,
   ends?: boolean,
@@ -145,6 +145,7 @@ function bags(
   if (weight.shape.length !== 2 || shape.length !== 1 || offsets.shape.length !== 1) {
     return "its indices and offsets are not one list each";
   }
+  if (mode !== 0 && mode !== 1 && mode !== 2) return "its mode is none of sum, mean and max";
   if (offsets.numel === 0 && (ends || shape[0] > 0)) return "it has no offsets";
   if (shares && !isOf(shares, shape[0])) return "its weights are not one for each index";
   return looking(offsets, () => {

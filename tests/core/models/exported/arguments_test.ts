@@ -146,6 +146,12 @@ const TABLE: readonly [string, () => unknown[], RegExp, () => unknown[]][] = [
     () => [heads(3), heads(3), heads(3), 0, false, randn([4, 4])],
   ],
   [
+    "embedding_bag.padding_idx",
+    () => [randn([9, 4]), whole(1, 2), whole(0, 1), false, 8, false, null, false, null],
+    /its mode is none of/,
+    () => [randn([9, 4]), whole(1, 2), whole(0, 1), false, 2, false, null, false, null],
+  ],
+  [
     "native_batch_norm.default",
     () => [randn([4, 2]), null, null, null, null, false, 0.1, 1e-5],
     /it has no statistics/,
