@@ -65,8 +65,10 @@ export async function trainHere(request: TrainRequest, settings: Resolved): Prom
   }
 }
 
-/** The process is the executable's, and ends with the run. A program of the user's own has no command. */
-const isOwn = ({ argv }: Pick<TrainRequest, "argv">): boolean => argv !== null;
+const MAIN = new URL("../../main.ts", import.meta.url).href;
+
+/** The process is the executable's, and ends with the run. A program that calls us goes on, with a command or without one. */
+const isOwn = ({ argv }: Pick<TrainRequest, "argv">): boolean => argv !== null && Deno.mainModule === MAIN;
 
 const leaveFor = (error: unknown): void => leaveWith(codeOf(error), messageOf(error));
 

@@ -138,7 +138,7 @@ onStandin(
 
 onStandin("TF32 rounds products on the CUDA stand-in", () =>
   inTemp(async (cwd) => {
-    const args = `${SHORT} ${MLP} --device cuda --epochs 1`.split(" ");
+    const args = `${SHORT} ${MLP} --device cuda --compile=exact --epochs 1`.split(" ");
     await runAll(cwd, [
       { args: [...args, "--tf32", "--run-name", "tf32"] },
       { args: [...args, "--run-name", "exact"] },
