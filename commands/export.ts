@@ -19,7 +19,7 @@ export const OPTIONS = {
   sandbox: SANDBOX,
 } as const;
 
-/** A model that is written as a program is built for its data once more. */
+/** A model that is written as a program may be made for other data than the run's. */
 export const SETTINGS = settingsAmong(DATA, HERE);
 
 export const command: Command = {

@@ -1,17 +1,26 @@
 // `hpctrain export` of a model that was no program before: ONNX, or a .pt2 file, from a recorded forward.
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { judgedWeights, loadWeights } from "../../core/checkpoint/training_state.ts";
-import { field } from "../../core/checkpoint/value.ts";
+import { field, type Value } from "../../core/checkpoint/value.ts";
 import { writeOnnx } from "../../core/export/onnx/file.ts";
 import { writePt2 } from "../../core/export/pt2/file.ts";
 import { recordModel } from "../../core/export/recorded.ts";
 import { isExported } from "../../core/models/exported/model.ts";
 import { ofPatches } from "../../core/models/patches.ts";
-import { resolveSettings } from "../../core/settings/resolve.ts";
+import type { Facts, Model } from "../../core/models/model.ts";
+import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
+import type { Config } from "../../core/settings/settings.ts";
+import { isTyped } from "../../core/settings/values.ts";
 import { UserError } from "../../core/base/errors.ts";
-import { build, savedAnswers } from "../../core/train/build.ts";
+import { build, modelAsTrained, savedAnswers } from "../../core/train/build.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
-import { savedClimatology, savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
+import {
+  savedClimatology,
+  savedConfig,
+  savedNormalisation,
+  withOwnStatistics,
+} from "../../core/train/resume.ts";
+import { savedTrainedOn } from "../../core/train/trained_on.ts";
 import { loadReader } from "../../core/data/open.ts";
 import { withUserCode } from "../user_code.ts";
 import { withItsOwnFiles } from "./parts.ts";
@@ -26,19 +35,22 @@ export async function writeRecorded(
   raw: boolean,
 ): Promise<string> {
   const saved = savedConfig(path);
-  const resolved = await withUserCode(resolveSettings({ ...request, checkpoint: saved }));
+  const given = resolveSettings({ ...request, checkpoint: saved });
   try {
     using file = openCheckpoint(path);
+    // Whoever names other data, or another way to see it, wants a model for that.
+    const asked = Object.keys(given.config.data).some((name) => isTyped(given.origin(`data.${name}`)));
+    const known = asked ? null : savedTrainedOn(file.root);
+    const resolved = await withUserCode(known ? withoutData(given) : given);
     const own = withOwnStatistics(withItsOwnFiles(resolved, saved), file.root);
     const config = { ...own, training: { ...own.training, device: "cpu" as const } };
     if (isExported(config.model.name)) throw programAlready(path, config.model.name);
     openDevice(config);
-    await loadReader(config.data);
-    const look = { answers: savedAnswers(file.root), untold: true, climatology: savedClimatology(file.root) };
-    const { data, model, pass } = build(config, "cpu", 1, look);
+    const { model, facts } = known
+      ? modelAsTrained(config, known, savedNormalisation(file.root))
+      : await modelForData(config, file.root);
     const { root, averaged } = raw ? { root: file.root, averaged: false } : judgedWeights(file.root);
     loadWeights(model.root.stateDict(), root, path);
-    const facts = ofPatches(data.train.facts, pass.patches ?? null);
     const told = (name: string) => JSON.stringify(field(field(file.root, "hpctrain"), name) ?? null, plain);
     const notes = {
       normalisation: told("normalisation"),
@@ -52,6 +64,21 @@ export async function writeRecorded(
   } catch (error) {
     throw asUserError(error);
   }
+}
+
+/** Neither the data nor code that gives it has to be there, nor what judges it. */
+const withoutData = (resolved: Resolved): Resolved => {
+  const { config, config: { data, training } } = resolved;
+  const unnamed = { ...data, code: "", data_path: "", validation_path: "", test_path: "" };
+  return { ...resolved, config: { ...config, data: unnamed, training: { ...training, metric: "" } } };
+};
+
+/** For what a checkpoint of an older version does not say, or not of this data. */
+async function modelForData(config: Config, root: Value): Promise<{ model: Model; facts: Facts }> {
+  await loadReader(config.data);
+  const look = { answers: savedAnswers(root), untold: true, climatology: savedClimatology(root) };
+  const { data, model, pass } = build(config, "cpu", 1, look);
+  return { model, facts: ofPatches(data.train.facts, pass.patches ?? null) };
 }
 
 const plain = (_: string, value: unknown): unknown =>

@@ -95,6 +95,8 @@ export interface Facts {
     readonly about?: Readonly<Record<string, Readonly<Record<string, string>>>>;
     readonly upscale?: number;
   };
+  /** What the model was made from: the data is not asked again. */
+  readonly trainedOn?: object;
   /** A hash by which the tokenizer of its texts is recognised. */
   readonly tokenizer?: string | null;
   /** All attempts of the run share this W&B id; null without one. */
@@ -155,6 +157,7 @@ export function toTree(
       ...(facts.climatology ? { climatology: climatologyTree(facts.climatology) } : {}),
       ...(facts.classWeights ? { class_weights: plain(facts.classWeights) } : {}),
       answers: plain(facts.answers ?? null),
+      ...(facts.trainedOn ? { trained_on: plain(facts.trainedOn) } : {}),
       ...(facts.tokenizer ? { tokenizer: facts.tokenizer } : {}),
       ema_state_dict: ema ? weights(ema, data) : null,
       ...(swa ? { averaged_epochs: swa.averaged } : {}),

@@ -56,6 +56,7 @@ export function openData(
     ...{ data: read, seed: training.seed, quiet, plain },
     ...{ patches, ignored: training.ignore_index, rows: opened.rollout, epochs: training.epochs },
     loss: training.loss,
+    untold: training.withoutTargets,
   });
   const { train, val, test, notes, normalisation, fill, climatology, rollout } = done;
   return {
@@ -66,6 +67,7 @@ export function openData(
     warnings: opened.warnings ?? [],
     fill,
     whole: opened.train.input.shape,
+    chosen: opened.chosen,
     climatology,
     rollout,
     notes: [

@@ -17,6 +17,8 @@ export interface Rollout {
   readonly extra: number;
   /** The target whose prediction takes a channel's place; -1 where the data has it. */
   readonly fed: readonly number[];
+  /** It stands for missing inputs: 0 behind the scaling, numbers before it, or nothing. */
+  readonly fill: "zero" | readonly number[] | null;
   /** Scales and fills rows as the model sees them. */
   readonly prepare: (rows: Tensor) => Tensor;
 }

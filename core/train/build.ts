@@ -30,6 +30,10 @@ import { field, type Value } from "../checkpoint/value.ts";
 import type { Climatology } from "../data/climatology.ts";
 import type { Source, TargetTexts } from "../data/source.ts";
 import { isOfLatitude, pointWeights } from "../data/weights.ts";
+import { rolloutOf } from "../data/rollout.ts";
+import { rolloutOver } from "../data/transforms/apply.ts";
+import type { Normalisation } from "../data/transforms/values.ts";
+import type { TrainedOn } from "./trained_on.ts";
 
 export interface Built {
   readonly data: Opened;
@@ -159,7 +163,7 @@ function moveBuffers({ root }: Model, device: Device, frozen: readonly Tensor[] 
 const patchesIn = ({ data, model, training }: Config): Patches | null =>
   patchesOf(data, model.padding, training.eval_batch_size || training.batch_size);
 
-const inPatches = (config: Config, { whole }: Opened): Config["model"] => ({
+const inPatches = (config: Config, { whole }: Fed): Config["model"] => ({
   ...config.model,
   padding: paddingInPatches(config.model.padding, patchesIn(config), whole.slice(-2)),
 });
@@ -176,8 +180,30 @@ export function onDevice(model: Model, device: Device): Model {
   return model;
 }
 
+/** A checkpoint's model, made from what the checkpoint says alone: no data is opened. Its weights are still to be loaded. */
+export function modelAsTrained(
+  config: Config,
+  { facts, whole, rollout: rows }: TrainedOn,
+  normalisation: Normalisation | null,
+): { readonly model: Model; readonly facts: Facts } {
+  const most = rolloutOf(config.data)?.most;
+  const rollout = rows && most
+    ? rolloutOver({ ...rows, most }, config.data, facts.input.shape, normalisation)
+    : null;
+  const seen = ofPatches(facts, patchesIn(config));
+  return {
+    model: modelFor(config, { train: { facts }, whole, rollout }, createLoss(config.training, seen)),
+    facts: seen,
+  };
+}
+
+/** What a model is made for. */
+interface Fed extends Pick<Opened, "whole" | "rollout"> {
+  readonly train: Pick<Source, "facts">;
+}
+
 /** The model of the settings, as the data feeds it. */
-function modelFor(config: Config, data: Opened, loss: Loss): Model {
+function modelFor(config: Config, data: Fed, loss: Loss): Model {
   const settings = inPatches(config, data), facts = ofPatches(data.train.facts, patchesIn(config));
   const { rollout } = data;
   if (!rollout) return createModel(settings, facts, loss.outputs);

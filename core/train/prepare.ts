@@ -63,6 +63,7 @@ import { type Account, openAccount, openTimes, type Times } from "../run/account
 import { peakOf } from "./peaks.ts";
 import { type Flops, openFlops } from "./throughput.ts";
 import type { StepParts } from "./step.ts";
+import { trainedOn } from "./trained_on.ts";
 import { openSampling, type Sampling } from "../data/sampling.ts";
 import type { EventLog } from "../run/event_log.ts";
 import type { LineageWriter } from "../run/lineage.ts";
@@ -319,6 +320,7 @@ export function prepare(given: Launch): Trainer {
         climatology: data.climatology,
         classWeights: built.classWeights,
         answers: answersOf(data.train),
+        trainedOn: trainedOn(data),
         tokenizer: data.train.facts.task === "language" ? tokenizerMark(config.data) : null,
         gather: zero?.gather,
       })

@@ -4,6 +4,7 @@ import { isAdapter } from "../checkpoint/adapters.ts";
 import { openCheckpoint } from "../checkpoint/open.ts";
 import { field, tensorBytes, TensorData, type Value } from "../checkpoint/value.ts";
 import type { Climatology } from "../data/climatology.ts";
+import type { Normalisation } from "../data/transforms/values.ts";
 import type { Config } from "../settings/settings.ts";
 import { UserError } from "../base/errors.ts";
 import { type Found, isAnothers, look, lookOver, nameIn, settingsIn } from "./checkpoint_run.ts";
@@ -18,6 +19,7 @@ import type { Model } from "../models/model.ts";
 import { isCode } from "../models/user/file.ts";
 import type { BatchPlan } from "./batches.ts";
 import type { Launch } from "./prepare.ts";
+import { columnsAsTrained } from "./trained_on.ts";
 
 export interface Resume {
   readonly path: string;
@@ -178,15 +180,25 @@ function freshIn(model: Model, config: Config): Fresh {
   };
 }
 
-/** A model sees other data through its own training data's statistics, unless somebody gives others. */
+/** A model sees other data through its own training data's columns and statistics, unless somebody gives others. */
 export function withOwnStatistics(config: Config, root: Value): Config {
-  const { data, training } = weightedAsTrained(filledAsTrained(targetsAsTrained(config, root), root), root);
+  const named = { ...config, data: columnsAsTrained(config.data, root) };
+  const { data, training } = weightedAsTrained(filledAsTrained(targetsAsTrained(named, root), root), root);
   const statistics = field(field(root, "hpctrain"), "normalisation");
   const mean = texts(field(statistics, "mean")), std = texts(field(statistics, "std"));
   if (data.normalise !== "measured" || data.mean.length > 0 || data.std.length > 0 || !mean || !std) {
     return { ...config, data, training };
   }
   return { ...config, data: { ...data, mean, std }, training };
+}
+
+/** Null where nothing was normalised. */
+export function savedNormalisation(root: Value): Normalisation | null {
+  const saved = field(field(root, "hpctrain"), "normalisation");
+  const [mean, std] = [field(saved, "mean"), field(saved, "std")].map((list) =>
+    Array.isArray(list) ? list.map(Number) : null
+  );
+  return mean && std ? { mean, std } : null;
 }
 
 /** Null where the run has none. */

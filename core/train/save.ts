@@ -24,6 +24,7 @@ import type { EventLog } from "../run/event_log.ts";
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { VERSION } from "../base/version.ts";
 import type { Answers } from "./build.ts";
+import type { TrainedOn } from "./trained_on.ts";
 import { release } from "./claim.ts";
 import { bestPath, epochFiles, epochPath, latestPath, type RunPaths } from "./run_folder.ts";
 import { learningRate, type Schedule } from "./schedule.ts";
@@ -52,6 +53,7 @@ interface Context {
   readonly climatology?: Climatology | null;
   readonly classWeights?: readonly number[] | null;
   readonly answers?: Answers;
+  readonly trainedOn?: TrainedOn;
   readonly tokenizer?: string | null;
   /** Puts the optimizer's state where `parts` has it, on every rank. */
   readonly gather?: () => void;
@@ -215,7 +217,17 @@ function jobOf(
   snapshot: Snapshot | null,
 ): SaveJob {
   const { config, paths, parts, cursor, schedule, sharing } = context;
-  const { wandb, normalisation, targetScale, fill, climatology, classWeights, answers, tokenizer } = context;
+  const {
+    wandb,
+    normalisation,
+    targetScale,
+    fill,
+    climatology,
+    classWeights,
+    answers,
+    trainedOn,
+    tokenizer,
+  } = context;
   const { save_every_epoch, keep_last } = config.output;
   const ofEpoch = save_every_epoch && reason === "epoch" && cursor.stepInEpoch === 0
     ? epochFiles(paths, cursor.epoch, keep_last)
@@ -235,6 +247,7 @@ function jobOf(
     climatology,
     classWeights,
     answers,
+    trainedOn,
     tokenizer,
   }, own?.data ?? snapshot?.data);
   const place = (storage: Storage) => snapshot?.placeOf(storage) ?? storage.read(0, storage.byteLength);

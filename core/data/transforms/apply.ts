@@ -1,8 +1,8 @@
 // Geometry applies where samples are read, values and mixing where the batch is. For a model on the CPU,
 // loader threads write floats while a row is in their cache; bytes go to a GPU as they are.
 import { readBytes, tensor, uninitialised, zero_ } from "../../../ffi/make.ts";
-import { scope, type Tensor } from "../../../ffi/tensor.ts";
-import { type Batch, batchOf, type Ids, type Part, plainPart, readRows, type Source } from "../source.ts";
+import { scope } from "../../../ffi/tensor.ts";
+import { type Batch, batchOf, type Part, plainPart, readRows, type Source } from "../source.ts";
 
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
@@ -82,6 +82,8 @@ interface Settings {
   readonly rows?: RolloutRows | null;
   readonly epochs?: number;
   readonly loss?: string;
+  /** Nobody has told the targets: data is only predicted from. */
+  readonly untold?: boolean;
   /** Training samples are patches of these; others are whole maps. */
   readonly patches?: Patches | null;
   /** Points of this class do not count. */
@@ -90,7 +92,8 @@ interface Settings {
 
 /** Only training samples are random. */
 export function transformed(given: Pair, settings: Settings): Transformed {
-  const { data, seed, quiet = true, plain, patches = null, ignored = NaN, rows = null } = settings;
+  const { data, seed, quiet = true, plain, patches = null, ignored = NaN, rows = null, untold = false } =
+    settings;
   const notes: string[] = [];
   const wanted = climateWanted(data);
   if (wanted) checkClimate(wanted, data, given.train);
@@ -176,36 +179,35 @@ export function transformed(given: Pair, settings: Settings): Transformed {
       : source;
   const done = (source: Source, training: boolean) => mixed(hosted(valued(source)), training);
   const judged = (source: Source | null) => source && done(source, false);
-  const rollout = rows && rolloutWith(rows, {
-    history: data.history,
-    prepare: withoutGaps({ fill, channel }, scaled, { shape, history: data.history }),
-    extra: data.climatology_channel ? 1 + Math.max(...rows.fed) : 0,
-  });
-  const scaledBy = (source: Source | null) => source && withScaledTargets(source, scale);
+  const extra = rows && data.climatology_channel ? 1 + Math.max(...rows.fed) : 0;
+  const rollout = rows &&
+    rolloutOver({ ...rows, most: rows.steps.most, extra, fill }, data, train.input.shape, normalisation);
+  const scaledBy = (source: Source | null) => source && withScaledTargets(source, scale, untold);
   const trained = done(train, !plain), { epochs = 1 } = settings;
-  const scale = targetScaleOf(data, pair.train, settings.loss ?? "", notes);
+  const scale = targetScaleOf(data, pair.train, settings.loss ?? "", notes, untold);
   const short = (source: Source) =>
     rows && !plain
       ? shortened(source, (epoch) => stepsAt(rows.steps, epoch, epochs), rows.steps.most)
       : source;
   return {
-    train: withScaledTargets(short(trained), scale),
+    train: withScaledTargets(short(trained), scale, untold),
     ...{ val: scaledBy(judged(val)), test: scaledBy(judged(test)) },
     ...{ notes, normalisation, fill: gaps.measured && first(gaps.measured), rollout },
     climatology: given.train.climate?.climatology ?? null,
   };
 }
 
-function rolloutWith(
-  { steps: { most }, ahead, channels, fed }: RolloutRows,
-  { history, prepare, extra }: {
-    readonly history: number;
-    readonly prepare: ((x: Tensor, ids: Ids) => Tensor) | null;
-    readonly extra: number;
-  },
+/** Rows become what a model sees of them, by the statistics of its training. */
+export function rolloutOver(
+  { most, ahead, channels, fed, extra, fill }: Omit<Rollout, "history" | "prepare">,
+  data: Config["data"],
+  input: readonly number[],
+  normalisation: Normalisation | null,
 ): Rollout {
-  const none = new Int32Array(0);
-  return { most, history, channels, ahead, extra, fed, prepare: (x) => prepare ? prepare(x, none) : x };
+  const none = new Int32Array(0), { history, mask_channel: channel } = data;
+  const shape = input.with(0, history * channels);
+  const prepare = withoutGaps({ fill, channel }, valuesOf(data, shape, normalisation), { shape, history });
+  return { most, history, channels, ahead, extra, fed, fill, prepare: (x) => prepare ? prepare(x, none) : x };
 }
 
 function climateNote({ climate }: Source, { anomaly }: Config["data"]): string {

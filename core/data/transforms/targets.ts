@@ -11,17 +11,18 @@ import type { Normalisation } from "./values.ts";
 
 const AT_ONCE = 256;
 
-/** Null where nothing is asked for. A target that never varies is only centred. */
+/** Null where nothing is asked for. A target that never varies is only centred. `untold`: the samples have no targets. */
 export function targetScaleOf(
   data: Config["data"],
   train: Source,
   loss: string,
   notes: string[],
+  untold = false,
 ): Normalisation | null {
   if (!data.normalise_targets) return null;
   const { facts: { task, targetless }, target, name } = train;
   const given = scaleIn(data);
-  if (task !== "regression" || targetless && !given) {
+  if (task !== "regression" || (targetless || untold) && !given) {
     throw new UserError(
       "usage",
       `--normalise-targets is for targets that are numbers, and ${name} has ${
@@ -40,7 +41,8 @@ export function targetScaleOf(
       `--normalise-targets does not go together with ${other}: leave one of them out.`,
     );
   }
-  const scale = given ?? measured(train), count = target.shape[0] ?? 1;
+  const scale = given ?? measured(train);
+  const count = untold ? scale.mean.length : target.shape[0] ?? 1; // the model's answers are compared in `restore`
   if (scale.mean.length !== count || scale.std.length !== count) {
     throw new UserError(
       "usage",
@@ -99,7 +101,7 @@ function momentsOf(target: Tensor): Moments {
   return { count: target.shape[0] * wide.shape[2], valid: [...valid], mean, squares, min: mean, max: mean };
 }
 
-export function withScaledTargets(source: Source, scale: Normalisation | null): Source {
+export function withScaledTargets(source: Source, scale: Normalisation | null, untold = false): Source {
   if (!scale) return source;
   const count = scale.mean.length;
   const numbers = {
@@ -113,23 +115,27 @@ export function withScaledTargets(source: Source, scale: Normalisation | null): 
     const t = toDtype(target, "f32"), wide = t.shape.length > 1 ? t : reshape(t, [-1, 1]);
     return reshape(div(sub(wide, along("mean", wide, 1)), along("std", wide, 1)), t.shape);
   };
-  const scaled = (one: Source): Source => ({
-    ...one,
-    bytewise: false,
-    finish: (raw, part) =>
-      scope(() => {
-        const { input, target } = one.finish(raw, part);
-        return { input, target: shrunk(target) };
-      }),
-    host: one.host && scaled(one.host),
-  });
+  // Where nobody has told the targets, zeros stand for them, of another shape.
+  const scaled = (one: Source): Source =>
+    untold ? one : ({
+      ...one,
+      bytewise: false,
+      finish: (raw, part) =>
+        scope(() => {
+          const { input, target } = one.finish(raw, part);
+          return { input, target: shrunk(target) };
+        }),
+      host: one.host && scaled(one.host),
+    });
   return {
     ...scaled(source),
     targetScale: scale,
     /** Parts of a distribution lie side by side; one that is no value is the logarithm of a variance. */
     restore: (values: Tensor, ids: Ids, parts?: readonly boolean[]) =>
       scope(() => {
-        const [rows, , ...rest] = values.shape, wide = reshape(values, [rows, -1, count, ...rest]);
+        const [rows, all = 1, ...rest] = values.shape, each = all / (parts?.length ?? 1);
+        if (each % count !== 0 || parts && each !== count) throw unlike(scale, each);
+        const wide = reshape(values, [rows, -1, count, ...rest]);
         const many = wide.shape[1], isValue = (k: number) => parts?.length === many ? parts[k] : true;
         const chosen = (value: number, other: number) =>
           tensor(Float32Array.from({ length: many }, (_, k) => isValue(k) ? value : other), [
@@ -149,6 +155,13 @@ export function withScaledTargets(source: Source, scale: Normalisation | null): 
       }),
   };
 }
+
+const unlike = ({ mean }: Normalisation, answers: number): UserError =>
+  new UserError(
+    "usage",
+    `data.target_mean and data.target_std have ${mean.length} numbers, and the model answers ${answers}: leave them out, for its ` +
+      "checkpoint has its own.",
+  );
 
 function onDevice(values: readonly number[]): (device: Device) => Tensor {
   const made = new Map<Device, Tensor>();
