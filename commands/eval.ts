@@ -9,7 +9,7 @@ export const OPTIONS = {
     kind: "text",
     value: "PART",
     help:
-      "the samples to judge by: test (see --test-on), validation or train, or all, of other data say (default: validation)",
+      "the samples to judge by: test (see --test-on), validation or train, or all (default: validation, and all of other data)",
   },
   "mc-dropout": MC_DROPOUT,
   sandbox: SANDBOX,

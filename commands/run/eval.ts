@@ -8,20 +8,26 @@ import { type EnsembleOptions, loadForEvaluation } from "../../core/predict/load
 import { savedAnswers } from "../../core/train/build.ts";
 import { numberedAs } from "../../core/data/classes.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
-import { evaluate as evaluateAll, type Evaluation, lessAtOnce } from "../../core/train/evaluate.ts";
+import {
+  evaluate as evaluateAll,
+  type Evaluation,
+  lessAtOnce,
+  skillNote,
+} from "../../core/train/evaluate.ts";
 import { hasColumns } from "../../core/data/open.ts";
 import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
-import { formatValue } from "../../core/base/format.ts";
+import { formatPlural, formatValue } from "../../core/base/format.ts";
 import { withUserCode } from "../user_code.ts";
 import { membersOf } from "./members.ts";
 import {
+  isUndivided,
   otherSplit,
   otherSplits,
   type PartName,
   partNamed,
   partOf,
   whole,
-  withItsOwnFiles,
+  withItsOwnParts,
 } from "./parts.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../eval.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
@@ -55,9 +61,9 @@ const LABELS: Record<string, string> = {
 export async function evaluate(argv: string[]): Promise<number> {
   const { own, rest } = splitOwnOptions(argv, OPTIONS);
   const { options } = parseOptions(own, OPTIONS, USAGE);
-  const part = partNamed(options.on ?? "validation");
   const env = Deno.env.toObject();
   const request = { argv: rest, env, positionals: Infinity, usage: USAGE, takes: SETTINGS };
+  const asked = options.on === undefined ? null : partNamed(options.on);
   const [path, ...others] = resolveSettings(request).positionals;
   if (path === undefined) {
     throw new UserError(
@@ -70,13 +76,15 @@ export async function evaluate(argv: string[]): Promise<number> {
     resolveSettings({ ...request, checkpoint: saved }),
   );
   for (const line of environmentLines(resolved)) console.error(line);
+  const undivided = asked === null && isUndivided(resolved, saved);
+  const part = asked ?? (undivided ? "all" : "validation");
   const ensemble = await membersOf(others, request, options);
   const judged = part !== "train" && part !== "all";
   const splits = otherSplits([resolved.config, ...ensemble.others.map(({ config }) => config)]);
   for (const other of judged ? [otherSplit(resolved, saved), splits] : []) if (other) console.error(other);
   try {
     using file = openCheckpoint(path);
-    const own = withOwnStatistics(withItsOwnFiles(resolved, saved), file.root), unsplit = part === "all";
+    const own = withOwnStatistics(withItsOwnParts(resolved, saved), file.root), unsplit = part === "all";
     if (unsplit && !hasColumns(own.data)) {
       throw new UserError("usage", "--on all is for tables and grids: other data has its own parts.");
     }
@@ -93,13 +101,19 @@ export async function evaluate(argv: string[]): Promise<number> {
     });
     feed.close();
     if (result.halvedTo !== null) console.error(lessAtOnce(result.halvedTo, batchSize));
-    const asked = { checkpoint: path, ...(others.length > 0 && { checkpoints: [path, ...others] }) };
-    report(asked, part, { ...result, averaged, members: membersIn(ensemble) }, config.output.json);
+    if (undivided) console.error(judgedWhole(config.data.data_path, result.samples));
+    const note = skillNote(val, result.metrics);
+    if (note !== null) console.error(note);
+    const files = { checkpoint: path, ...(others.length > 0 && { checkpoints: [path, ...others] }) };
+    report(files, part, { ...result, averaged, members: membersIn(ensemble) }, config.output.json);
     return EXIT.done;
   } catch (error) {
     throw asUserError(error);
   }
 }
+
+const judgedWhole = (path: string, samples: number): string =>
+  `${path} is other data than the run's own, so all of it is judged: ${formatPlural(samples, "sample")}.`;
 
 const LABEL: Record<PartName, string> = { test: "Test", validation: "Val", train: "Train", all: "All" };
 

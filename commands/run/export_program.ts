@@ -23,7 +23,7 @@ import {
 import { savedTrainedOn } from "../../core/train/trained_on.ts";
 import { loadReader } from "../../core/data/open.ts";
 import { withUserCode } from "../user_code.ts";
-import { withItsOwnFiles } from "./parts.ts";
+import { withItsOwnParts } from "./parts.ts";
 
 type Request = Parameters<typeof resolveSettings>[0];
 
@@ -42,7 +42,7 @@ export async function writeRecorded(
     const asked = Object.keys(given.config.data).some((name) => isTyped(given.origin(`data.${name}`)));
     const known = asked ? null : savedTrainedOn(file.root);
     const resolved = await withUserCode(known ? withoutData(given) : given);
-    const own = withOwnStatistics(withItsOwnFiles(resolved, saved), file.root);
+    const own = withOwnStatistics(withItsOwnParts(resolved, saved), file.root);
     const config = { ...own, training: { ...own.training, device: "cpu" as const } };
     if (isExported(config.model.name)) throw programAlready(path, config.model.name);
     openDevice(config);

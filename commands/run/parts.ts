@@ -2,7 +2,8 @@
 import { didYouMean } from "../../core/base/suggest.ts";
 import { valuesWithoutSecrets } from "../../core/base/secrets.ts";
 import { UserError } from "../../core/base/errors.ts";
-import type { Opened } from "../../core/data/open.ts";
+import { resolve as absolute } from "../../deps/path.ts";
+import { hasColumns, type Opened } from "../../core/data/open.ts";
 import type { Source } from "../../core/data/source.ts";
 import type { Resolved } from "../../core/settings/resolve.ts";
 import { type Config, findSetting, readSetting } from "../../core/settings/settings.ts";
@@ -43,26 +44,43 @@ export const withoutOwnFiles = (config: Config): Config => ({
   data: { ...config.data, validation_path: "", test_path: "" },
 });
 
-/** A checkpoint has the path without its secrets. */
-const hasOtherData = ({ data }: Config, saved: unknown): boolean =>
-  valuesWithoutSecrets(readSetting(saved, "data.data_path")) !== valuesWithoutSecrets(data.data_path);
-
-/** Other data is not judged by the files that the run was. */
-export function withItsOwnFiles({ config, origin }: Resolved, saved: unknown): Config {
-  const other = hasOtherData(config, saved);
-  const typed = ["data.validation_path", "data.test_path"].some((path) => isTyped(origin(path)));
-  return other && !typed ? withoutOwnFiles(config) : config;
+/** True where the data is not the run's own, however it was named: then all of its samples are new. A checkpoint has paths without secrets. */
+export function isOtherData({ data }: Config, saved: unknown): boolean {
+  const place = (path: string) => valuesWithoutSecrets(path && absolute(path));
+  const same = (a: string, b: unknown) => place(a) === place(String(b));
+  return !same(data.data_path, readSetting(saved, "data.data_path") ?? "") ||
+    !same(data.code, readSetting(saved, "data.code") ?? "");
 }
 
-const DIVIDING = [
+/** Other data is not judged by the files that the run was; where it is divided anew, not by the run's stretches either. */
+export function withItsOwnParts(resolved: Resolved, saved: unknown): Config {
+  const { config, origin } = resolved, typed = (name: string) => isTyped(origin(`data.${name}`));
+  if (!isOtherData(config, saved)) return config;
+  const own = typed("validation_path") || typed("test_path") ? config : withoutOwnFiles(config);
+  if (!isDividedAnew(resolved)) return own;
+  const kept = (name: "validate_on" | "test_on") => typed(name) ? own.data[name] : "";
+  return { ...own, data: { ...own.data, validate_on: kept("validate_on"), test_on: kept("test_on") } };
+}
+
+const isDividedAnew = ({ origin }: Resolved): boolean =>
+  [...OF_PARTS, "data.val_samples"].some((path) => isTyped(origin(path)));
+
+/** How the run divided its own samples says nothing of other data, unless somebody divides that anew. */
+export const isUndivided = (resolved: Resolved, saved: unknown): boolean =>
+  saved !== null && isOtherData(resolved.config, saved) && hasColumns(resolved.config.data) &&
+  !isDividedAnew(resolved);
+
+const OF_PARTS = [
   ...["data.split", "data.validate_on", "data.test_on", "data.validation_split", "data.folds", "data.fold"],
-  ...["data.validation_path", "data.test_path", "data.history", "data.lead", "training.seed"],
+  ...["data.validation_path", "data.test_path"],
 ];
+
+const DIVIDING = [...OF_PARTS, "data.history", "data.lead", "training.seed"];
 
 /** Another split than the run's own may judge a model by what it was trained with. */
 export function otherSplit({ config, originText }: Resolved, saved: unknown): string | null {
   const own = (path: string) => readSetting(saved, path) ?? findSetting(path)?.setting.default;
-  if (hasOtherData(config, saved)) return null;
+  if (isOtherData(config, saved)) return null;
   const changed = DIVIDING.filter((path) => own(path) !== readSetting(config, path));
   return changed.length === 0 ? null : "Samples are divided otherwise than in the run (" +
     changed.map((path) => `${path}: ${originText(path)}`).join(", ") +

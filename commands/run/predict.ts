@@ -1,6 +1,5 @@
 // `hpctrain predict CHECKPOINT --out FILE`: what a model says of each sample, on one rank or several.
 import { environmentLines } from "../../core/settings/environment.ts";
-import { resolve as absolute } from "../../deps/path.ts";
 import { type CheckpointFile, openCheckpoint } from "../../core/checkpoint/open.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
@@ -32,7 +31,7 @@ import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
 import { ranksSharingCores, shareCores } from "../../core/train/rank_group.ts";
 import { withUserCode } from "../user_code.ts";
 import { membersOf } from "./members.ts";
-import { type PartName, partNamed, partOf, whole } from "./parts.ts";
+import { isOtherData, type PartName, partNamed, partOf, whole } from "./parts.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../predict.ts";
 
 export async function predict(argv: string[]): Promise<number> {
@@ -79,13 +78,6 @@ export async function predict(argv: string[]): Promise<number> {
   }
 }
 
-/** True where the data is not the run's own, however it was named: then all of its samples are new. */
-function othersData({ data }: Config, saved: unknown): boolean {
-  const own = (saved as Partial<Config> | null)?.data;
-  const same = (a: string, b: string | undefined) => (a && absolute(a)) === (b && absolute(b));
-  return !same(data.data_path, own?.data_path ?? "") || !same(data.code, own?.code ?? "");
-}
-
 interface Asked {
   readonly path: string;
   readonly out: string;
@@ -110,7 +102,7 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
   const { path, out, saved, argv } = asked;
   const { team } = place;
   using file = openCheckpoint(path);
-  const others = othersData(resolved.config, saved);
+  const others = isOtherData(resolved.config, saved);
   const targets = asked.targets && !lacksTargets(resolved.config.data);
   const own = withOwnStatistics(resolved.config, file.root);
   const config = unweighted(others && hasColumns(own.data) ? whole(own, resolved) : own);

@@ -95,7 +95,7 @@ export interface Facts {
     readonly about?: Readonly<Record<string, Readonly<Record<string, string>>>>;
     readonly upscale?: number;
   };
-  /** What the model was made from: the data is not asked again. */
+  /** The model was made from this: the data is not asked again. */
   readonly trainedOn?: object;
   /** A hash by which the tokenizer of its texts is recognised. */
   readonly tokenizer?: string | null;

@@ -10,9 +10,27 @@ import { view } from "./columns/variables.ts";
 export interface Baselines {
   /** The root mean square error of each output. */
   readonly persistence: readonly number[];
-  /** Null where the samples have no dates. */
+  /** NaN where no judged time is of a season that training has seen; null where there is none. */
   readonly climatology: readonly number[] | null;
+  /** Null where climatology has a number for each output. */
+  readonly lack: Lack | null;
 }
+
+/** Why there is no climatology to compare with, or not for each output. */
+export type Lack = "judged alone" | "no dates" | "too large" | "other seasons";
+
+const LACKS: Readonly<Record<Lack, string>> = {
+  "judged alone": "this data is judged whole, so its means by season would know what is judged",
+  "no dates": "the samples have no dates, and so no seasons",
+  "too large": "its means by season have other sizes than these samples, or are too many to hold",
+  "other seasons": "training has seen no target in the seasons that are judged",
+};
+
+export const lackNote = ({ climatology, lack }: Baselines): string | null =>
+  lack &&
+  `No skill over climatology${climatology?.some(Number.isFinite) ? " for some of the outputs" : ""}: ${
+    LACKS[lack]
+  }.`;
 
 export interface Forecast {
   /** The targets of all rows, as held: [rows, targets, ...]. */
@@ -30,6 +48,8 @@ export interface Forecast {
   readonly weights: ArrayLike<number> | null;
   /** The means of the data that is trained with, where the judged samples are of another file. */
   readonly seasonal?: (() => Seasonal | null) | null;
+  /** The data has no samples but those that are judged. */
+  readonly alone?: boolean;
 }
 
 /** Means of each point and season. */
@@ -68,7 +88,13 @@ export function baselinesOf(forecast: Forecast): Baselines {
   }
   const roots = ({ sum, count }: typeof persistence) =>
     Array.from(sum, (total, k) => Math.sqrt(total / count[k]));
-  return { persistence: roots(persistence), climatology: mean && roots(climatology) };
+  const known = mean && roots(climatology);
+  return { persistence: roots(persistence), climatology: known, lack: lackOf(forecast, known) };
+}
+
+function lackOf({ time, alone }: Forecast, climatology: readonly number[] | null): Lack | null {
+  if (climatology) return climatology.every((error) => !Number.isNaN(error)) ? null : "other seasons";
+  return alone ? "judged alone" : time?.times ? "too large" : "no dates";
 }
 
 /** More means than this are taken by month and not by day. */
@@ -83,7 +109,9 @@ interface Climate {
 }
 
 function climateOf(forecast: Forecast, width: number): Climate | null {
-  const { time, each, seasonal } = forecast, known = seasonal ? seasonal() : seasonalOf(forecast);
+  const { time, each, seasonal, alone } = forecast;
+  if (alone) return null;
+  const known = seasonal ? seasonal() : seasonalOf(forecast);
   if (!known || !time?.times || known.size !== each * width) return null;
   return { values: known.values, of: placer(time, known, each, width) };
 }

@@ -197,7 +197,7 @@ export function modelAsTrained(
   };
 }
 
-/** What a model is made for. */
+/** A model is made for such data. */
 interface Fed extends Pick<Opened, "whole" | "rollout"> {
   readonly train: Pick<Source, "facts">;
 }

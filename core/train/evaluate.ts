@@ -6,6 +6,7 @@ import { narrow } from "../../ffi/ops.ts";
 import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
 import { plainPart, type Source } from "../data/source.ts";
+import { lackNote } from "../data/baselines.ts";
 import type { Team } from "../ranks/team.ts";
 import { judgedAtOnce } from "./batches.ts";
 import { answersTo, outputOf, type Pass } from "./blocks.ts";
@@ -116,6 +117,15 @@ export async function evaluate(
     seconds,
     halvedTo: most < fitted ? most : null,
   };
+}
+
+/** Sources whose evaluation has said what it can't compare with. */
+const noted = new WeakSet<Source>();
+
+/** Why the metrics of a forecast have no skill over climatology, or not for each output; null where they have. */
+export function skillNote(source: Source, metrics: Metrics): string | null {
+  const baselines = "skill_persistence" in metrics ? source.baselines?.(null) : null; // they are computed already
+  return baselines ? lackNote(baselines) : null;
 }
 
 const deviceOf = ({ model: { root } }: Pass): Device => root.namedParameters()[0]?.[1].device ?? "cpu";
@@ -258,6 +268,9 @@ export async function evaluateEpoch(
     const evaluation = await evaluate(trainer.pass, val, trainer.feed, size, poll, ranks?.team, true);
     const { valLoss, metrics, samples, sums, seconds, halvedTo } = evaluation;
     if (halvedTo !== null) console.warn(lessAtOnce(halvedTo, size));
+    const note = skillNote(val, metrics);
+    if (note !== null && !noted.has(val)) console.line(note);
+    noted.add(val);
     events.emit({
       kind: "eval",
       step: cursor.step,

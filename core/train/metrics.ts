@@ -200,18 +200,28 @@ function numbers(source: Source, full: boolean, judged: Judged): Measure {
   };
 }
 
-/** A skill is 1 where nothing is missed, and 0 where the forecast is no better than the baseline. */
+/**
+ * A skill is 1 where nothing is missed, and 0 where the forecast is no better than the baseline. Outputs whose baseline
+ * nobody knows have none; `lackNote` says why.
+ */
 function withSkill(
   metrics: Metrics,
   each: readonly { readonly rmse: number }[],
   baselines: Baselines,
   named: ((k: number) => string) | null,
 ): void {
-  for (const [name, errors] of Object.entries(baselines)) {
+  for (const name of ["persistence", "climatology"] as const) {
+    const errors = baselines[name];
     if (errors?.length !== each.length) continue;
-    const mean = (all: readonly number[]) => all.reduce((sum, one) => sum + one, 0) / all.length;
-    metrics[`skill_${name}`] = 1 - mean(each.map(({ rmse }) => rmse)) / mean(errors);
-    if (named) each.forEach(({ rmse }, k) => metrics[`skill_${name}/${named(k)}`] = 1 - rmse / errors[k]);
+    const known = each.flatMap(({ rmse }, k) =>
+      Number.isNaN(errors[k]) ? [] : [{ k, rmse, error: errors[k] }]
+    );
+    if (known.length === 0) continue;
+    const mean = (of: "rmse" | "error") => known.reduce((sum, one) => sum + one[of], 0) / known.length;
+    metrics[`skill_${name}`] = 1 - mean("rmse") / mean("error");
+    if (named) {
+      for (const { k, rmse, error } of known) metrics[`skill_${name}/${named(k)}`] = 1 - rmse / error;
+    }
   }
 }
 

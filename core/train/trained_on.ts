@@ -1,4 +1,4 @@
-// What a model was trained on, as its checkpoint keeps it: the columns by name and order, and all that the model was made from.
+// A checkpoint says what its model was trained on: the columns by name and order, and all that the model was made from.
 import { toJson } from "../checkpoint/open.ts";
 import { field, type Value } from "../checkpoint/value.ts";
 import { hasColumns, type Opened } from "../data/open.ts";

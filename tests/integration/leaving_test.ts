@@ -2,6 +2,7 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { python } from "../core/checkpoint/python.ts";
+import { writtenBy } from "../core/data/formats/written.ts";
 import { askPeer } from "../peer.ts";
 import { inTemp, run, succeed } from "./program.ts";
 
@@ -130,4 +131,71 @@ Deno.test("what a checkpoint says of a rollout, of patches and of texts makes th
       );
       assertEquals(own.every((byte, i) => byte === withData[i]), true, name);
     }
+  }));
+
+const GROUPS = `
+import xarray as xr
+a = r.normal(size=(12, 8, 6)).astype("f2")
+fields = xr.Dataset({"a": (("time", "y", "x"), a, {"units": "K"}), "b": (("time", "y", "x"), (2 * a).astype("f2"), {"units": "m"})},
+    coords={"time": np.arange("2000-01-01", "2000-01-13", dtype="M8[D]"), "y": ("y", np.arange(8.0) * 10, {"units": "km"})})
+for version in (2, 3):
+    # The columns of the map are those of the group around the fields.
+    xr.Dataset(coords={"x": ("x", np.arange(6.0) * 10, {"units": "km"})}).to_zarr(f"v{version}.zarr", group="era5", zarr_format=version)
+    fields.to_zarr(f"v{version}.zarr", group="era5/daily", zarr_format=version)
+`;
+
+const GROUPS_LOOK = `
+import xarray as xr
+for version in (2, 3):
+    own = xr.open_zarr(f"v{version}.zarr", group="era5/daily").assign_coords(x=xr.open_zarr(f"v{version}.zarr", group="era5").x)
+    got = xr.open_dataset(f"v{version}.nc")
+    assert got.b.dims == ("time", "y", "x") and "id" not in got
+    for name in ("time", "y", "x"): xr.testing.assert_identical(got[name].load(), own[name].load())
+    xr.testing.assert_allclose(got.b_target.load(), own.b.astype("f4").load())
+`;
+
+Deno.test("predictions from a group of a Zarr store have the group's coordinates, and halves are shown as such", () =>
+  inTemp(async (cwd) => {
+    writtenBy(cwd, GROUPS);
+    for (const version of ["v2", "v3"]) {
+      const data = [`--data-path=${version}.zarr`, "--features=era5/daily/a", "--targets=era5/daily/b"];
+      const model = ["--model=unet", "--depth=1", "--width=2", "--batch-size=4", `--run-name=${version}`];
+      await succeed([...QUICK, ...data, ...model], { cwd });
+      await succeed(["predict", `checkpoints/${version}_latest.pt`, "--all", `--out=${version}.nc`], { cwd });
+      const { stdout } = await succeed(["inspect", `${version}.zarr`, "--json"], { cwd });
+      const fields: { name: string; dtype: string }[] = JSON.parse(stdout).fields;
+      const types = fields.map(({ name, dtype }) => `${name}: ${dtype}`);
+      assertEquals(types.filter((text) => /[ab]:/.test(text)), ["era5/daily/a: f16", "era5/daily/b: f16"]);
+    }
+    writtenBy(cwd, GROUPS_LOOK);
+  }));
+
+Deno.test("data other than the training's is judged whole, whatever the run's own split, and what it can't be compared with is said", () =>
+  inTemp(async (cwd) => {
+    await askPeer("data/windows.py", cwd);
+    const data = ["--data-path=maps.nc", "--features=wind,ice", "--targets=ice", "--lead=1,2"];
+    const model = ["--model=unet", "--depth=1", "--width=2", "--batch-size=8"];
+    await succeed([...QUICK, ...data, ...model, "--validate-on=2002"], { cwd });
+    const next = ["eval", FROM, "--data-path=years/2003.nc", "--json"];
+    const { stdout, stderr } = await succeed(next, { cwd });
+    const { on, samples, loss, metrics } = JSON.parse(stdout);
+    assertEquals([on, samples, typeof loss, "skill_persistence" in metrics], ["all", 10, "number", true]);
+    assertStringIncludes(
+      stderr,
+      "years/2003.nc is other data than the run's own, so all of it is judged: 10 samples.",
+    );
+    assertStringIncludes(stderr, "No skill over climatology: this data is judged whole");
+    assertEquals("skill_climatology" in metrics, false);
+    const divided = await succeed([...next, "--validation-split=0.5"], { cwd });
+    assertEquals(JSON.parse(divided.stdout).samples < 10, true);
+
+    // Trained in one half of a year, and judged in the other.
+    const half = [...data, ...model, "--run-name=half", "--validate-on=2001-07..2001-12", "--batch-size=2"];
+    const trained = await succeed([...QUICK, ...half, "--data-path=years/2001.nc"], { cwd });
+    const said = "No skill over climatology: training has seen no target in the seasons that are judged.";
+    assertEquals(trained.stdout.split(said).length, 2, trained.stdout);
+    const own = await succeed(["eval", "checkpoints/half_latest.pt"], { cwd });
+    assertStringIncludes(own.stderr, said);
+    assertEquals(/climatology|nan/i.test(own.stdout), false, own.stdout);
+    assertMatch(own.stdout, /Skill over persistence: /);
   }));

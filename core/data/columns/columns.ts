@@ -241,10 +241,10 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
         held ? borrowBytes(answer.values) : targetsIn(source.threaded!.reader as ArraysSpec);
       let found: Baselines | null = null;
       const { seasonal: others } = settings.training;
-      const time = unsplit && !others ? null : timeOf(table, samples); // the data is closed later
+      const alone = unsplit && !others, time = alone ? null : timeOf(table, samples); // the data is closed later
       const forecast = (weights: Float64Array | null) => ({
         ...{ values: values(), dtype, shape, leads, each, time, trained: train, judged, weights },
-        seasonal: others,
+        ...{ seasonal: others, alone },
       });
       seasonal = () => seasonalOf(forecast(null));
       return { ...source, baselines: (weights) => found ??= baselinesOf(forecast(weights)) };

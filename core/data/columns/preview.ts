@@ -1,5 +1,5 @@
 // A preview reads no more of a large file than it shows.
-import { dtypeBytes } from "../../../ffi/dtype.ts";
+import { dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 import { readAllRows } from "../files.ts";
 import { openRows } from "./reader.ts";
@@ -13,7 +13,8 @@ type Read = NonNullable<PreviewField["read"]>;
 
 export function columnField(column: Column): PreviewField {
   const { name, shape, text, unusable, onlyByName, whole, stream, dimensions, units } = column;
-  const dtype = whole && stream ? stream.raw : column.dtype; // as it is stored, not the floats that can be missing
+  const stored = stream && (whole || isFloating(stream.raw)) ? stream.raw : null;
+  const dtype = stored ?? column.dtype; // as it is stored, not the floats that can be missing
   const plain = { name, shape, dtype: text ? "text" : dtype, dimensions, units };
   if (unusable) return { ...plain, remark: unusable, read: null };
   const texts = text && classesOf(text);

@@ -97,7 +97,10 @@ export const zarrVariables = (path: string): ZarrContent =>
     );
     const found = arrays.map((array) => ({ array, facts: factsOf(array) }));
     const isGrid = found.some(({ facts }) => typeof facts !== "string" && facts.dimensions !== null);
-    const variables = found.map(({ array, facts }) => variableOf(path, array, facts, coordinates));
+    const within = groupedDimensions(found);
+    const variables = found.map(({ array, facts }) =>
+      variableOf(path, array, facts, { coordinates, within })
+    );
     return { variables, isGrid };
   });
 
@@ -119,11 +122,37 @@ function factsOf({ version, array, attributes }: FoundArray): ArrayFacts | strin
   }
 }
 
+/**
+ * A dimension has the name of its coordinate, as in NetCDF's groups: that of the array's own group, or else of the
+ * nearest one around it.
+ */
+function groupedDimensions(
+  found: readonly { readonly array: FoundArray; readonly facts: ArrayFacts | string }[],
+): (name: string, dimension: string) => string {
+  const own = new Set(found.flatMap(({ array: { name }, facts }) => {
+    const last = name.slice(name.lastIndexOf("/") + 1);
+    return typeof facts !== "string" && facts.dimensions?.join("/") === last ? [name] : [];
+  }));
+  return (name, dimension) => {
+    for (let at = name.lastIndexOf("/"); at > 0; at = name.lastIndexOf("/", at - 1)) {
+      const inGroup = `${name.slice(0, at)}/${dimension}`;
+      if (own.has(inGroup)) return inGroup;
+    }
+    return dimension;
+  };
+}
+
+interface Described {
+  /** Attributes name these as coordinates. */
+  readonly coordinates: ReadonlySet<string>;
+  readonly within: ReturnType<typeof groupedDimensions>;
+}
+
 function variableOf(
   path: string,
   found: FoundArray,
   facts: ArrayFacts | string,
-  coordinates: ReadonlySet<string>,
+  { coordinates, within }: Described,
 ): Variable {
   const name = found.name || basename(path), own = name.slice(name.lastIndexOf("/") + 1);
   if (typeof facts === "string") {
@@ -131,7 +160,10 @@ function variableOf(
     return { ...none, name, auxiliary: true, unusable: facts, read: unreachable, rows: unreachable };
   }
   const { stored, dtype } = facts, { shape } = stored;
-  const dimensions = shape.map((size, d) => facts.dimensions?.[d] ?? `size ${size}`);
+  const dimensions = shape.map((size, d) => {
+    const given = facts.dimensions?.[d];
+    return given ? within(name, given) : `size ${size}`;
+  });
   const rows = (lead: number): StoreRows => {
     checkRoom(
       `${path}: a chunk of the array "${name}"`,
@@ -156,7 +188,7 @@ function variableOf(
     dimensions,
     dtype,
     attributes: attributesOf(found.attributes, facts),
-    auxiliary: dimensions.join() === own || coordinates.has(own),
+    auxiliary: dimensions.join() === name || coordinates.has(own),
     read() {
       const what = `${path}: the array "${name}"`;
       checkRoom(what, product(shape) * stored.width, null, "Choose fewer with --features.");
