@@ -2,7 +2,7 @@
 import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
 import type { Config } from "../settings/settings.ts";
-import type { DateTime } from "./calendar.ts";
+import type { DateTime, TimeCoding } from "./calendar.ts";
 import type { Table } from "./columns/columns.ts";
 import { rolloutOf } from "./rollout.ts";
 import { type Coordinate, timeOf, unitsInDay, valueText } from "./columns/coordinate.ts";
@@ -127,20 +127,74 @@ const MOST_GAPS = 3;
 /** The shortest month has 28 days. */
 const MONTH_OF_DAYS = 27;
 
+type Series = Pick<Coordinate, "values" | "times">;
+
+interface Steps {
+  readonly follows: (i: number) => boolean;
+  /** In months where these are what most steps have in common. */
+  readonly usual: number;
+  readonly inMonths: boolean;
+}
+
 /** It tells whether a step follows the one before it as most do; months and years are steps, too. */
-export function regularStep({ values, times }: Coordinate): (i: number) => boolean {
+export const regularStep = (series: Series): (i: number) => boolean => stepsOf(series).follows;
+
+function stepsOf({ values, times }: Series): Steps {
   const apart = (of: ArrayLike<number>) => Array.from({ length: of.length - 1 }, (_, i) => of[i + 1] - of[i]);
-  const equal = (steps: readonly number[]) => {
-    const usual = medianOf(steps);
-    return steps.map((step) => Math.abs(step - usual) <= 0.01 * usual);
+  const measured = (steps: readonly number[], inMonths: boolean) => {
+    const usual = medianOf(steps), equal = steps.map((step) => Math.abs(step - usual) <= 0.01 * usual);
+    return {
+      usual,
+      inMonths,
+      count: equal.filter((one) => one).length,
+      follows: (i: number) => equal[i - 1],
+    };
   };
-  const steps = apart(values), even = equal(steps);
-  if (!times || steps.length === 0 || medianOf(steps) / unitsInDay(times) < MONTH_OF_DAYS) {
-    return (i) => even[i - 1];
+  const steps = apart(values), even = measured(steps, false);
+  if (!times || steps.length === 0 || even.usual / unitsInDay(times) < MONTH_OF_DAYS) return even;
+  const months = measured(apart(Array.from(values, (value) => times.decode(value)!).map(monthOf)), true);
+  return months.count > even.count ? months : even;
+}
+
+/** What lies so many steps behind the value at an index. */
+export interface Later {
+  /** Its index; null where the values end before it, or have a gap. */
+  row(index: number, steps: number): number | null;
+  /** As the data has it, or counted in regular steps from the last one that it has. */
+  value(index: number, steps: number): number;
+  /** False where nobody knows how long a step is. */
+  readonly isRegular: boolean;
+}
+
+export function stepsLater(series: Series): Later {
+  const { values, times } = series, { follows, usual, inMonths } = stepsOf(series);
+  const reached = (index: number, steps: number) => {
+    let at = index;
+    while (at < index + steps && follows(at + 1)) at++;
+    return at;
+  };
+  return {
+    isRegular: values.length > 1 && usual > 0,
+    row: (index, steps) => reached(index, steps) === index + steps ? index + steps : null,
+    value(index, steps) {
+      const at = reached(index, steps), left = index + steps - at;
+      if (left === 0) return values[at];
+      return inMonths ? monthsLater(values, times!, at, left * usual) : values[at] + left * usual;
+    },
+  };
+}
+
+/** On the day and hour that this month has elsewhere in the data, such as its middle or its end; else on that of `at`. */
+function monthsLater(values: Float64Array, times: TimeCoding, at: number, months: number): number {
+  const from = times.decode(values[at])!, count = monthOf(from) + months;
+  const year = Math.floor((count - 1) / 12), month = count - 12 * year;
+  const same = values.findLast((value) => times.decode(value)?.month === month);
+  const like = same === undefined ? from : times.decode(same)!;
+  for (let day = like.day; day > 1; day--) { // a month may have fewer days
+    const value = times.encode({ ...like, year, month, day });
+    if (times.decode(value)!.month === month) return value;
   }
-  const months = equal(apart(Array.from(values, (value) => times.decode(value)!).map(monthOf)));
-  const count = (fits: readonly boolean[]) => fits.filter((one) => one).length;
-  return count(months) > count(even) ? (i) => months[i - 1] : (i) => even[i - 1];
+  return times.encode({ ...like, year, month, day: 1 });
 }
 
 export const monthOf = ({ year, month }: DateTime): number => year * 12 + month;

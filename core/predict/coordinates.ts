@@ -14,14 +14,9 @@ import type { PredictionColumn } from "./columns.ts";
 import type { Axis } from "./fields.ts";
 import { type Grid, type GridCoordinate, type GridTarget, listOf } from "../data/grid.ts";
 
-/** `outer` are the indices of the first dimension that the file has. */
-export function coordinateVariable(
-  coordinate: GridCoordinate,
-  { dimensions: [{ name: samples }], coordinates }: Grid,
-  outer: readonly number[],
-): ClassicVariable {
+export function coordinateVariable(coordinate: GridCoordinate, { coordinates }: Grid): ClassicVariable {
   const { role, name, dimensions, attributes } = coordinate;
-  const numbers = converted(coordinate.dtype, along(coordinate, dimensions.indexOf(samples), outer));
+  const numbers = converted(coordinate.dtype, coordinate.values);
   const written = new Set(coordinates.map(({ name }) => name));
   const made: Record<string, AttributeValue> = {};
   for (const [key, value] of attributes) {
@@ -38,22 +33,8 @@ export function coordinateVariable(
 const NAMING =
   /^(bounds|climatology|coordinates|grid_mapping|ancillary_variables|cell_measures|formula_terms)$/;
 
-/** The values of a coordinate at these indices, and what they mean. */
-export function timesAt(
-  { dtype, shape, values, attributes }: GridCoordinate,
-  rows: readonly number[],
-): Omit<ClassicVariable, "name" | "dimensions"> {
-  const { type, values: found } = converted(dtype, along({ shape, values }, 0, rows));
-  const kept = ["units", "calendar"].flatMap((key) => {
-    const text = attributes.get(key);
-    return typeof text === "string" ? [[key, text]] : [];
-  });
-  const about = { ...Object.fromEntries(kept), long_name: "time of what is predicted" };
-  return { type, attributes: about, pieces: () => [found] };
-}
-
 /** The values at these indices of one dimension; all of them where there is no such dimension. */
-function along(
+export function along(
   { shape, values }: Pick<GridCoordinate, "shape" | "values">,
   axis: number,
   indices: readonly number[],
@@ -76,11 +57,14 @@ const SAME = new Set<DType>(["i8", "i16", "i32", "f32", "f64"]);
 const WIDER: Partial<Record<DType, ClassicType>> = { bool: "i8", u8: "i16", u16: "i32", f16: "f32" };
 
 /** CDF-2 has no unsigned or 64-bit whole numbers: they become a type that holds them, as xarray does it. */
-function converted(dtype: DType, found: Values): { type: ClassicType; values: Numbers } {
+export function converted(dtype: DType, found: Values): { type: ClassicType; values: Numbers } {
   const numbers = found instanceof Float64Array ? found : Float64Array.from(found, Number);
-  const whole = () => numbers.every((value) => value >= LEAST && value <= MOST);
+  const whole = () => numbers.every((value) => Number.isInteger(value) && value >= LEAST && value <= MOST);
   const type = SAME.has(dtype) ? dtype as ClassicType : WIDER[dtype] ?? (whole() ? "i32" : "f64");
-  return { type, values: new ARRAYS[type](numbers) };
+  const values = new ARRAYS[type](numbers);
+  // Times that go on behind the data's may be no whole numbers, or beyond those of the type.
+  const holds = /^f/.test(type) || numbers.every((value, i) => values[i] === value);
+  return holds ? { type, values } : { type: "f64", values: numbers };
 }
 
 const OF_VALUES = /^(_FillValue|missing_value|valid_min|valid_max|valid_range|flag_values|flag_masks)$/;

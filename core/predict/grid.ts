@@ -16,8 +16,9 @@ import {
 import { writeZarr } from "../data/formats/zarr/write.ts";
 import type { Grid } from "../data/grid.ts";
 import type { PredictionColumn } from "./columns.ts";
-import { coordinateVariable, timesAt } from "./coordinates.ts";
+import { coordinateVariable } from "./coordinates.ts";
 import { type Axis, type Field, fieldsOf, type GridJob, splitAbout } from "./fields.ts";
+import { forecastTimes } from "./forecast_times.ts";
 
 export interface WrittenVariable {
   readonly name: string;
@@ -32,15 +33,14 @@ export function writeGrid(
   job: GridJob,
   command: string,
 ): WrittenVariable[] | null {
-  const { grid } = job, [samples, ...others] = grid.dimensions;
   const named = (name: string) => columns.find((column) => column.name === name);
-  const ids = named("id")!.read(0, columns[0].shape[0]), { seen, variable } = placed(grid, ids);
-  const { outer, leadAxis } = targetRows(grid, seen);
-  const fields = fieldsOf(columns, job, leadAxis);
+  const ids = named("id")!.read(0, columns[0].shape[0]), rows = rowsOf(job.grid, ids);
+  const { grid, outer, leadAxis, valid } = forecastTimes(job.grid, rows.seen);
+  const [samples, ...others] = grid.dimensions, variable = placed(grid, ids, rows);
+  const fields = fieldsOf(columns, { ...job, grid }, leadAxis);
   if (!fields) return null;
-  const valid = leadAxis ? validTimes(grid, outer) : null;
   const own = fields.map((field) => variable(valid ? describedBy(field, valid) : field));
-  const coordinates = grid.coordinates.map((one) => coordinateVariable(one, grid, outer));
+  const coordinates = grid.coordinates.map((one) => coordinateVariable(one, grid));
   const known = coordinates.some(({ name }) => name === samples.name);
   const axes = [...new Map(fields.flatMap(({ axes }) => axes).map((axis) => [axis.name, axis])).values()];
   const split = grid.pointwise ? undefined : named("split");
@@ -72,25 +72,10 @@ export function writeGrid(
   }));
 }
 
-/** With one lead the samples' coordinate is that of what is predicted, if the data goes on so far. */
-function targetRows({ leads: [lead, ...more], dimensions: [{ size }] }: Grid, seen: readonly number[]) {
-  const later = seen.map((index) => index + lead);
-  const leadAxis = more.length > 0 || (lead !== 0 && later.some((index) => index >= size));
-  return { leadAxis, outer: leadAxis ? seen : later };
-}
-
-/** Null where the data has no times, or they end before what is predicted. */
-function validTimes({ leads, coordinates, dimensions: [{ name, size }] }: Grid, outer: readonly number[]) {
-  const time = coordinates.find((one) => one.role === "coordinate" && one.name === name);
-  const rows = outer.flatMap((index) => leads.map((lead) => index + lead));
-  if (!time || rows.some((row) => row >= size)) return null;
-  return { ...timesAt(time, rows), name: "valid_time", dimensions: [name, "lead"] };
-}
-
 /** The times of leads describe what has leads. */
 function describedBy(
   field: Field,
-  { name, dimensions: [, lead] }: { name: string; dimensions: string[] },
+  { name, dimensions: [, lead] }: ClassicVariable,
 ): Field {
   if (!field.axes.some(({ name }) => name === lead)) return field;
   const { coordinates } = field.attributes;
@@ -139,49 +124,53 @@ function aboutFile({ grid, checkpoint }: GridJob, command: string) {
 /** A piece has at most so many values, but at least one sample. */
 const PIECE = 1 << 18;
 
-interface Placed {
+interface Rows {
   /** Indices of the first dimension, ascending: the samples', or those of their points. */
   readonly seen: readonly number[];
-  variable(field: Field): ClassicVariable;
+  /** The points of each begin at this sample. */
+  readonly begins: readonly number[];
 }
 
-function placed({ pointwise, dimensions: [samples, ...others] }: Grid, ids: ArrayLike<number>): Placed {
+function rowsOf({ pointwise, dimensions: [, ...others] }: Grid, ids: ArrayLike<number>): Rows {
+  const points = pointwise ? product(others.map(({ size }) => size)) : 1;
+  const seen: number[] = [], begins: number[] = [];
+  for (let at = 0; at < ids.length; at++) {
+    const index = Math.floor(ids[at] / points);
+    if (!pointwise || index !== seen.at(-1)) begins.push(at), seen.push(index);
+  }
+  return { seen, begins };
+}
+
+function placed(
+  { pointwise, dimensions: [samples, ...others] }: Grid,
+  ids: ArrayLike<number>,
+  { seen, begins }: Rows,
+): (field: Field) => ClassicVariable {
   const about = ({ name, type, attributes, axes, dimensions }: Field) => ({
     ...{ name, type, attributes },
     dimensions: [samples.name, ...axes.map(({ name }) => name), ...dimensions],
   });
   if (!pointwise) {
-    return {
-      seen: Array.from(ids),
-      variable: (field) => ({
-        ...about(field),
-        *pieces() {
-          const rows = Math.max(1, Math.floor(PIECE / Math.max(1, field.elements)));
-          for (let from = 0; from < ids.length; from += rows) {
-            yield field.values(from, Math.min(rows, ids.length - from));
-          }
-        },
-      }),
-    };
-  }
-  const points = product(others.map(({ size }) => size)), names = others.map(({ name }) => name);
-  const seen: number[] = [], begins: number[] = [];
-  for (let at = 0; at < ids.length; at++) {
-    const index = Math.floor(ids[at] / points);
-    if (index !== seen.at(-1)) begins.push(at), seen.push(index);
-  }
-  return {
-    seen,
-    variable: (field) => ({
-      ...about({ ...field, dimensions: names }),
+    return (field) => ({
+      ...about(field),
       *pieces() {
-        for (const [i, index] of seen.entries()) {
-          const place = (id: number) => id - index * points;
-          yield slab(field, ids, begins[i], begins[i + 1] ?? ids.length, points, place);
+        const rows = Math.max(1, Math.floor(PIECE / Math.max(1, field.elements)));
+        for (let from = 0; from < ids.length; from += rows) {
+          yield field.values(from, Math.min(rows, ids.length - from));
         }
       },
-    }),
-  };
+    });
+  }
+  const points = product(others.map(({ size }) => size)), names = others.map(({ name }) => name);
+  return (field) => ({
+    ...about({ ...field, dimensions: names }),
+    *pieces() {
+      for (const [i, index] of seen.entries()) {
+        const place = (id: number) => id - index * points;
+        yield slab(field, ids, begins[i], begins[i + 1] ?? ids.length, points, place);
+      }
+    },
+  });
 }
 
 /** Points that are no samples, or were not predicted, are missing. */

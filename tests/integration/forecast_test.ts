@@ -51,7 +51,7 @@ Deno.test("eval --on test takes the test years of the run, a resumed run has the
     assertEquals([...new Set(parts)], ["train", "val", "test"]);
     assertMatch(
       (await succeed(["predict", path, "--on=test", "--out=test.nc"], { cwd })).stdout,
-      /ice \[time=9, /,
+      /ice \[forecast_reference_time=9, lead=3, /,
     );
     const changed = await succeed(["eval", path, "--on=test", "--test-on=2001"], { cwd });
     assertMatch(changed.stderr, /divided otherwise than in the run \(data\.test_on: --test-on\)/);
@@ -115,7 +115,7 @@ Deno.test("files of their own are validated and tested with, by the checkpoint's
     const test = lastJson((await succeed(["eval", path, "--on=test", "--json"], { cwd })).stdout);
     assertEquals([test.on, test.samples], ["test", 30 * (14 - 5)]);
     const predicted = await succeed(["predict", path, "--on=test", "--out=test.nc"], { cwd });
-    assertMatch(predicted.stdout, /ice \[time=9, /);
+    assertMatch(predicted.stdout, /ice \[forecast_reference_time=9, lead=3, /);
     const whole = ["--data-path=maps.nc", "--validation-split=0.3"]; // a share of it, and not the run's own file
     const others = await succeed(["eval", path, ...whole, "--json"], { cwd });
     assertEquals(lastJson(others.stdout).samples, 30 * (14 - 5));

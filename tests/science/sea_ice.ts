@@ -25,18 +25,18 @@ warnings.simplefilter("error")
 import numpy as np, xarray as xr
 forecast = xr.open_dataset("forecast.nc")
 data = xr.concat([xr.open_dataset(file) for file in sorted(glob.glob("ice/*.nc"))], "time", data_vars="minimal")
-steps = data.get_index("time").get_indexer(forecast.get_index("time"))
+steps = data.get_index("time").get_indexer(forecast.get_index("forecast_reference_time"))
 truth = np.stack([data.ice.values[steps + lead] for lead in forecast.lead.values], 1)
 json.dump({
     "grid": int(
-        list(forecast.ice.dims) == ["time", "lead", "y", "x"]
-        and forecast.time.encoding["calendar"] == "noleap"
+        list(forecast.ice.dims) == ["forecast_reference_time", "lead", "y", "x"]
+        and forecast.valid_time.encoding["calendar"] == "noleap"
         and forecast.ice.attrs["units"] == "1"
         and (forecast.y.values == data.y.values).all()
     ),
     "truth": int(np.allclose(forecast.ice_target.values, truth, equal_nan=True)),
     "land": int((np.isnan(forecast.ice.values) == np.isnan(truth)).all()),
-    "first": min(t.year for t in forecast.time.values.tolist()),
+    "first": min(t.year for t in forecast.forecast_reference_time.values.tolist()),
     "rmse": float(np.sqrt(np.nanmean((forecast.ice.values - truth) ** 2, (0, 2, 3))).mean()),
 }, sys.stdout)
 `;

@@ -91,16 +91,17 @@ assert [str(t)[:10] for t in d.time.values] == ["1999-12-02", "1999-12-05"] and 
 assert xr.open_dataset(sys.argv[1] + "/numbers.nc", engine="scipy").equals(a)
 days = lambda times: np.datetime_as_string(times, "D").tolist()
 e = xr.open_dataset(sys.argv[1] + "/leads.nc")
-assert e.p.dims == ("time", "lead", "x") and e.p.coords["lead"].values.tolist() == [1, 3] and days(e.time.values) == ["1999-12-02", "1999-12-05"]
+assert e.p.dims == ("forecast_reference_time", "lead", "x") and e.p.coords["lead"].values.tolist() == [1, 3]
+assert days(e.forecast_reference_time.values) == ["1999-12-02", "1999-12-05"] and e.p.valid_time.dims == e.p.dims[:2]
 assert days(e.p.valid_time.values[0]) == ["1999-12-03", "1999-12-05"] and e.p.values.tolist() == [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
 f = xr.open_dataset(sys.argv[1] + "/later.nc")
 assert days(f.time.values) == ["1999-12-03", "1999-12-06"] and f.p.dims == ("time", "x") and f.p_quantile.dims == ("time", "quantile", "x")
 assert f["quantile"].values.tolist() == [0.1, 0.5, 0.9] and f.p.values.tolist() == [[2, 3], [8, 9]]
 assert f.p_quantile.values.tolist() == [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [10, 11]]]
 g = xr.open_dataset(sys.argv[1] + "/beyond.nc")
-assert days(g.time.values) == ["1999-12-02", "1999-12-05"] and g.p.dims == ("time", "lead", "x") and "valid_time" not in g
+assert days(g.time.values) == ["1999-12-03", "1999-12-06"] and g.p.dims == ("time", "x") and "valid_time" not in g
 h = xr.open_dataset(sys.argv[1] + "/points.nc")
-assert h.p.dims == ("time", "lead", "x") and days(h.time.values) == ["1999-12-01", "1999-12-03"]
+assert h.p.dims == ("forecast_reference_time", "lead", "x") and days(h.forecast_reference_time.values) == ["1999-12-01", "1999-12-03"]
 np.testing.assert_array_equal(h.p.values, [[[np.nan, 0], [np.nan, 1]], [[2, np.nan], [3, np.nan]]])
 `;
 
