@@ -156,7 +156,7 @@ function stepsOf({ values, times }: Series): Steps {
   return months.count > even.count ? months : even;
 }
 
-/** What lies so many steps behind the value at an index. */
+/** It finds what lies so many steps behind the value at an index. */
 export interface Later {
   /** Its index; null where the values end before it, or have a gap. */
   row(index: number, steps: number): number | null;

@@ -105,7 +105,7 @@ export function build(
   if (data.rollout && ranks > 1 && training.sync_bn) {
     throw new UserError("usage", "--sync-bn can't go with --rollout: leave one of them out.");
   }
-  const loss = lossFor(model, training.loss, chosen, facts);
+  const loss = lossFor(model, training.loss, chosen, facts, data.train.target.shape);
   if (weights && loss !== chosen) throw unweighted(loss.name);
   checkRun(model, {
     batch: training.batch_size,

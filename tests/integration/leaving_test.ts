@@ -199,3 +199,63 @@ Deno.test("data other than the training's is judged whole, whatever the run's ow
     assertEquals(/climatology|nan/i.test(own.stdout), false, own.stdout);
     assertMatch(own.stdout, /Skill over persistence: /);
   }));
+
+const OWN_LOSS = `
+import os, sys, numpy, torch
+os.chdir(sys.argv[1])
+r = numpy.random.default_rng(1)
+x = r.normal(size=(40, 2, 6, 6)).astype("f4")
+numpy.savez("maps.npz", x=x, y=(x[:, :1] - x[:, 1:]).astype("f4"))
+class Own(torch.nn.Module):
+    def __init__(self, shown):
+        super().__init__()
+        self.conv, self.shown = torch.nn.Conv2d(2, 1, 3, padding=1), shown
+    def forward(self, x, y):
+        made = self.conv(x)
+        shown = {"maps": made, "flat": made[:, 0], "coarse": torch.nn.functional.avg_pool2d(made, 2)}[self.shown]
+        return {"logits": shown, "loss": torch.nn.functional.mse_loss(made, y)}
+n, h = torch.export.Dim("n", min=2), torch.export.Dim("h", min=4, max=64)
+for shown in ("maps", "flat", "coarse"):
+    sizes = ({0: n, 2: h}, {0: n, 2: h}) if shown == "maps" else ({0: n}, {0: n})
+    program = torch.export.export(Own(shown), (torch.zeros(4, 2, 6, 6), torch.zeros(4, 1, 6, 6)), dynamic_shapes=sizes)
+    torch.export.save(program, shown + ".pt2")
+`;
+
+const OWN_JUDGED = `
+import os, sys, json, numpy as np
+os.chdir(sys.argv[1])
+p = {name: np.load(name + "-p.npz") for name in ("maps", "flat")}
+print(json.dumps({n: float(np.sqrt(((z["prediction"].reshape(z["target"].shape) - z["target"]).astype("f8") ** 2).mean())) for n, z in p.items()}))
+`;
+
+Deno.test("a loss in the graph leaves the metrics of maps as they are, and none where the prediction is of another shape", () =>
+  inTemp(async (cwd) => {
+    python(OWN_LOSS, cwd);
+    const metrics: Record<string, Record<string, number>> = {};
+    for (const name of ["maps", "flat", "coarse"]) {
+      const data = ["--data-path=maps.npz", "--features=x", "--targets=y", "--validation-split=0.2"];
+      const said = await succeed([
+        ...QUICK,
+        ...data,
+        `--model=${name}.pt2`,
+        "--batch-size=8",
+        `--run-name=${name}`,
+      ], {
+        cwd,
+      });
+      assertStringIncludes(said.stdout, "The graph has a loss of its own, which takes the targets as y");
+      const from = `checkpoints/${name}_latest.pt`;
+      metrics[name] = JSON.parse((await succeed(["eval", from, "--json"], { cwd })).stdout).metrics;
+      if (name !== "coarse") await succeed(["predict", from, `--out=${name}-p.npz`], { cwd });
+    }
+    const rmse = JSON.parse(python(OWN_JUDGED, cwd));
+    for (const name of ["maps", "flat"]) {
+      assertEquals(Object.keys(metrics[name]).sort(), ["bias", "mae", "r2", "rmse"], name);
+      assertEquals(
+        Math.abs(metrics[name].rmse - rmse[name]) < 1e-5,
+        true,
+        `${name}: ${metrics[name].rmse}, ${rmse[name]}`,
+      );
+    }
+    assertEquals(metrics.coarse, {});
+  }));

@@ -167,5 +167,8 @@ Deno.test("maps with land: a schedule of steps has the same losses on 1 and 2 ra
       "--no-targets",
       "--out=now.nc4.nc",
     ];
-    assertMatch((await succeed(now, { cwd })).stdout, /ice \[time=46, lead=3, lat=5, lon=6\]/); // to the last time
+    assertMatch(
+      (await succeed(now, { cwd })).stdout,
+      /ice \[forecast_reference_time=46, lead=3, lat=5, lon=6\]/,
+    ); // to the last time
   }));

@@ -37,6 +37,8 @@ export interface ExportedModel extends Model {
   /** The loss takes the targets as this input. */
   readonly labels: string | null;
   readonly predicts: boolean;
+  /** The sizes of what it predicts, the batch's first; a text is a size that may vary. */
+  readonly prediction: TensorMeta["sizes"];
   /** Each input takes columns of its own. */
   readonly apart: boolean;
   /** --sync-bn does not reach the batch norm in here. */
@@ -125,9 +127,10 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
     draws: plan.draws,
     warnings,
     inputs: inputs.map(({ label, meta }) => ({ name: label, meta })),
-    loss: loss && graphLoss(runner, signature, facts),
+    loss: loss && graphLoss(runner, facts),
     labels: target?.label ?? null,
     predicts: signature.prediction !== null,
+    prediction: signature.prediction?.meta.sizes ?? [],
     apart: !whole,
     normalises: program.nodes.some(({ target }) => /batch_norm/.test(target)),
     attends: attentionsIn(program),
@@ -205,22 +208,23 @@ function predictionSlot(path: string, signature: Signature, halves: Halves, prog
 }
 
 /** The loss counts as a mean over the samples: a batch weighs as much as it has of them. */
-function graphLoss(runner: Runner, signature: Signature, facts: Facts | undefined): Loss {
+function graphLoss(runner: Runner, facts: Facts | undefined): Loss {
   return {
     name: "graph",
     outputs: facts?.outputs ?? 0,
-    like: facts ? likeness(signature, facts) : "none",
+    like: "none", // lossFor says otherwise where the prediction can be compared with the targets
     apply: (_, target: Tensor) => runner.loss(target),
     validCount: (target) => target.shape[0],
   };
 }
 
+/** `target`: the shape of one. */
 function likeness(
-  { prediction }: Signature,
+  sizes: ExportedModel["prediction"],
   { task, outputs, targetless }: Facts,
+  target: readonly number[],
 ): NonNullable<Loss["like"]> {
   if (targetless) return "none";
-  const sizes = prediction?.meta.sizes ?? [];
   const enough = (size: unknown) => typeof size === "number" && size >= outputs;
   switch (task) {
     case "classification":
@@ -230,13 +234,28 @@ function likeness(
     case "language":
       return sizes.length === 3 && enough(sizes[2]) ? "cross_entropy" : "none";
     case "regression":
-      return sizes.length === 2 && sizes[1] === outputs ? "mse" : "none";
+      return isSized(sizes.slice(1), target) ? "mse" : "none";
   }
 }
 
-/** The graph's own loss is used where it has one and no other was requested. */
-export function lossFor(model: Model, requested: string, chosen: Loss, facts: Facts): Loss {
-  const { loss = null, labels = null, predicts = true, name } = model as Partial<ExportedModel>;
+/** Dimensions of 1 make no difference. */
+function isSized(sizes: ExportedModel["prediction"], shape: readonly number[]): boolean {
+  const own = sizes.filter((size) => size !== 1), wanted = shape.filter((size) => size !== 1);
+  return own.length === wanted.length &&
+    own.every((size, i) => typeof size !== "number" || size === wanted[i]);
+}
+
+/** The graph's own loss is used where it has one and no other was requested. `target`: the shape of one. */
+export function lossFor(
+  model: Model,
+  requested: string,
+  chosen: Loss,
+  facts: Facts,
+  target: readonly number[] = [facts.outputs],
+): Loss {
+  const { loss = null, labels = null, predicts = true, prediction = [], name } = model as Partial<
+    ExportedModel
+  >;
   if (requested === "graph" && !loss) {
     throw new UserError(
       "usage",
@@ -248,7 +267,7 @@ export function lossFor(model: Model, requested: string, chosen: Loss, facts: Fa
     if (facts.targetless && labels !== null) {
       throw nothingToPredict(`the loss of ${name} takes targets as ${labels}`);
     }
-    return loss;
+    return predicts ? { ...loss, like: likeness(prediction, facts, target) } : loss;
   }
   if (facts.targetless) {
     const why = loss ? `--loss ${requested} judges by targets` : `${name} has no loss of its own`;
