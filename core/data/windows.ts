@@ -189,8 +189,9 @@ function monthsLater(values: Float64Array, times: TimeCoding, at: number, months
   const from = times.decode(values[at])!, count = monthOf(from) + months;
   const year = Math.floor((count - 1) / 12), month = count - 12 * year;
   const same = values.findLast((value) => times.decode(value)?.month === month);
-  const like = same === undefined ? from : times.decode(same)!;
-  for (let day = like.day; day > 1; day--) { // a month may have fewer days
+  const like = same === undefined ? from : times.decode(same)!, next = { ...like, day: like.day + 1 };
+  const isLast = times.decode(times.encode(next))!.month !== like.month; // 28 February stands for the 29th, too
+  for (let day = isLast ? 31 : like.day; day > 1; day--) { // a month may have fewer days
     const value = times.encode({ ...like, year, month, day });
     if (times.decode(value)!.month === month) return value;
   }

@@ -97,6 +97,8 @@ Deno.test("times go on behind the data's last one: months on their own days, wit
     // 2000 has a leap day, and months end on days of their own.
     const ends = starts(13).slice(1).map((day, i) => i === 0 ? day - 1 : day);
     write(path("ends.nc"), [1, 2, 3], [12], [times(ends)]);
+    const year = starts(12).slice(1).map((day) => day - 1);
+    write(path("leap.nc"), [1, 2], [11], [times(year, { units: "days since 2003-01-01" })]);
     write(path("gap.nc"), [1, 3], [4, 6], [times([0, 1, 2, 3, 4, 8, 9])]);
     write(path("alone.nc"), [1], [0], [times([7])]);
     const found = writtenBy(folder, LOOK);
@@ -116,6 +118,7 @@ Deno.test("times go on behind the data's last one: months on their own days, wit
     assertEquals(found["several.nc"], several);
     assertEquals(found["several.zarr"], several);
     assertEquals(found["ends.nc"].valid_time, [both, ["2001-02-28", "2001-03-31", "2001-04-30"]]);
+    assertEquals(found["leap.nc"].valid_time, [both, ["2004-01-31", "2004-02-29"]]);
     assertEquals(found["gap.nc"].valid_time, [both, [
       "2000-01-06",
       "2000-01-08",
