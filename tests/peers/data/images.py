@@ -1,10 +1,12 @@
 """Pictures of every kind as Pillow writes them, and what Pillow reads from them. Asked by tests/core/data/images_test.ts."""
 
 import hashlib
+import io
 import json
 import os
 import struct
 import sys
+import tarfile
 import zlib
 
 import numpy as np
@@ -154,6 +156,8 @@ def webps(folder):
 
 def read(path):
     with Image.open(path) as picture:
+        if picture.mode == "I;16":  # which convert("RGB") makes white from 256 on
+            picture = Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
         rgb = np.asarray(picture.convert("RGB"))
     return {"path": path, "shape": list(rgb.shape), "sha256": hashlib.sha256(rgb.tobytes()).hexdigest()}
 
@@ -189,6 +193,57 @@ def tensors(folder):
     }
 
 
+def deep(folder, side):
+    """PNGs of 16 bits and others as torchvision reads them, each as shares of the most that its type holds."""
+    import torch
+    from torchvision.io import ImageReadMode, decode_image
+    from torchvision.transforms.v2.functional import resize
+
+    found = []
+    for name in sorted(os.listdir(folder)):
+        path = f"{folder}/{name}"
+        pixels = decode_image(path, ImageReadMode.RGB)
+        with Image.open(path) as picture:
+            if picture.mode == "I;16":
+                assert np.array_equal(pixels.numpy(), np.stack([np.asarray(picture)] * 3)), path
+        shares = pixels.float() / torch.iinfo(pixels.dtype).max
+        wide = resize(shares, [side], antialias=True)
+        found.append(
+            {
+                "path": path,
+                "bits": 8 * pixels.element_size(),
+                "shape": list(shares.shape),
+                "sha256": hashlib.sha256(shares.numpy().tobytes()).hexdigest(),
+                "resized": [wide.shape[1], wide.shape[2], wide.flatten().tolist()],
+            }
+        )
+    return found
+
+
+def deep_folder(folder):
+    """A folder of two classes with images of 16 bits, of grey and of colours, and one of 8; and a label image for each."""
+    os.makedirs(f"{folder}/made")
+    pngs(f"{folder}/made")
+    names = ["deep2False", "deep0True", "grey16", "deep6False", "grey16_dark", "rgb"]
+    for i, name in enumerate(names):
+        for at in (f"classes/{'ab'[i % 2]}", "pairs/images", "pairs/labels"):
+            os.makedirs(f"{folder}/{at}", exist_ok=True)
+        picture = open(f"{folder}/made/{name}.png", "rb").read()
+        for at in (f"classes/{'ab'[i % 2]}/{i}", f"pairs/images/{i}"):
+            open(f"{folder}/{at}.png", "wb").write(picture)
+        Image.fromarray((rng.integers(0, 2, (37, 53)) * 300).astype(np.uint16)).save(f"{folder}/pairs/labels/{i}.png")
+    with tarfile.open(f"{folder}/shard.tar", "w") as shard:
+        for i in range(len(names)):
+            for ending, content in (
+                ("png", open(f"{folder}/pairs/images/{i}.png", "rb").read()),
+                ("cls", str(i % 2).encode()),
+            ):
+                member = tarfile.TarInfo(f"{i}.{ending}")
+                member.size = len(content)
+                shard.addfile(member, io.BytesIO(content))
+    return deep(f"{folder}/pairs/images", 20)
+
+
 def main():
     ask = json.load(sys.stdin)
     folder = ask.get("folder")
@@ -198,6 +253,10 @@ def main():
             make(f"{folder}/{name}")
         paths = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in sorted(names)]
         json.dump([read(path) for path in paths], sys.stdout)
+    elif ask["what"] == "deep":
+        json.dump(deep(folder, ask["side"]), sys.stdout)
+    elif ask["what"] == "deep folder":
+        json.dump(deep_folder(folder), sys.stdout)
     elif ask["what"] == "verdicts":
         json.dump([verdict(path) for path in ask["paths"]], sys.stdout)
     elif ask["what"] == "classes":

@@ -1,8 +1,6 @@
 // Folders of images and, beside them, of label images: the class of each pixel as a grey value or a place in a
 // palette. An image and its label have the same name.
 import { join } from "../../../../deps/path.ts";
-import { constant } from "../../../../ffi/make.ts";
-import { div, toDtype } from "../../../../ffi/ops.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatPlural } from "../../../base/format.ts";
 import type { DataRequest, Sources } from "../../format.ts";
@@ -12,9 +10,8 @@ import { isFolder } from "../../files.ts";
 import { heldOut, splitIndices } from "../../order.ts";
 import { BadSample } from "../../reading/reader.ts";
 import { type Source, threadedSource } from "../../source.ts";
-import { USUAL } from "../../transforms/values.ts";
 import { openRoom } from "../images/header.ts";
-import { sizes, turboJpeg } from "../images/imagefolder.ts";
+import { imageParts, sizes, turboJpeg } from "../images/imagefolder.ts";
 import { imageCount, naming, pairImages, type Pairs, pathOf, readFile, sizeOf } from "../images/listing.ts";
 import { openLabels, type PairsSpec } from "./reader.ts";
 
@@ -175,9 +172,9 @@ function source(
   { names, outputs, turbo, ignored }: Labelling,
   { data }: DataRequest,
 ): Source {
-  const { width, height, text } = sizes((index) => sizeOf(images, index), indices, data);
+  const { text, ...size } = sizes((index) => sizeOf(images, index), indices, data), { width, height } = size;
   const reader: PairsSpec = {
-    ...{ module: PAIRS_READER, images, labels, turbo, classes: outputs, ignored },
+    ...{ module: PAIRS_READER, images, labels, turbo, deep: size.deep, classes: outputs, ignored },
     sides: [height, width],
   };
   const made = threadedSource({
@@ -185,7 +182,7 @@ function source(
     length: indices.length,
     indices: indices.length === imageCount(images) ? null : indices,
     reader,
-    stored: { name: "images", shape: [3, height, width], dtype: "u8" },
+    ...imageParts(size),
     target: { name: "labels", shape: [height, width], dtype: "i32" },
     bad: data.bad_samples,
     task: "segmentation",
@@ -194,13 +191,7 @@ function source(
     description: `${images.root}: ${
       formatPlural(indices.length, "image")
     } of ${text} -> ${outputs} classes a pixel`,
-    usual: USUAL.imagefolder,
-    bytewise: true,
     ...(ignored >= 0 && { missing: { input: false, target: true } }),
-    finish: ({ input, target }) => ({
-      input: div(toDtype(input, "f32"), constant(255, "f32", input.device)),
-      target,
-    }),
   });
   return { ...made, pathOf: (index) => pathOf(images, index) };
 }

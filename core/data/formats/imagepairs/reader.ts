@@ -9,6 +9,7 @@ export interface PairsSpec extends ReaderSpec {
   readonly images: Listing;
   readonly labels: Listing;
   readonly turbo: string | null;
+  readonly deep?: boolean;
   /** All images have these sides. */
   readonly sides: readonly [height: number, width: number];
   readonly classes: number;
@@ -18,8 +19,8 @@ export interface PairsSpec extends ReaderSpec {
 
 export default { open: openPairs } satisfies ReaderModule<PairsSpec>;
 
-function openPairs({ images, labels, turbo, sides, classes, ignored }: PairsSpec): Reader {
-  const decode = openDecoder(turbo), read = openLabels(), room = openRoom();
+function openPairs({ images, labels, turbo, deep, sides, classes, ignored }: PairsSpec): Reader {
+  const decode = openDecoder(turbo, deep), read = openLabels(), room = openRoom();
   return {
     read(index, target) {
       const numbers = new Int32Array(target.buffer, target.byteOffset, target.byteLength / 4);

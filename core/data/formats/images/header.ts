@@ -18,6 +18,8 @@ export interface Header {
   readonly format: Format;
   readonly width: number;
   readonly height: number;
+  /** Its values have 16 bits. */
+  readonly deep?: boolean;
 }
 
 export interface JpegHeader extends Header {
@@ -104,7 +106,7 @@ export function refuseScans(file: Uint8Array, { width, height, scan }: JpegHeade
 function pngHeader(file: Uint8Array): Header {
   if (file.length < 33) throw cutOff(file, "before its picture begins");
   if (!has(file, 12, "IHDR")) throw new BadSample("", "is a damaged PNG: it does not begin with its size");
-  return { format: "png", width: big32(file, 16), height: big32(file, 20) };
+  return { format: "png", width: big32(file, 16), height: big32(file, 20), deep: file[24] === 16 };
 }
 
 function webpHeader(file: Uint8Array): Header {

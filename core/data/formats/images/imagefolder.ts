@@ -20,21 +20,16 @@ import {
   listImages,
   looseImages,
   pathOf,
+  type Sized,
   sizeOf,
 } from "./listing.ts";
 import type { ImagesSpec } from "./reader.ts";
 import { heldOut, splitIndices } from "../../order.ts";
-import { type Source, threadedSource } from "../../source.ts";
+import { type Batch, type Source, type ThreadedParts, threadedSource } from "../../source.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { imagesOf, openSamples, type Preview } from "../../preview/preview.ts";
 
 const LOOKED_AT = 16;
-
-interface Sized {
-  readonly path: string;
-  readonly width: number;
-  readonly height: number;
-}
 
 /** A batch needs one size. A few headers are compared here; other images are checked when they are read. */
 export function sizes(sizeAt: (index: number) => Sized, indices: Int32Array, data: Config["data"]) {
@@ -55,7 +50,24 @@ export function sizes(sizeAt: (index: number) => Sized, indices: Int32Array, dat
   const other = looked.find((one) => comesOut(one) !== comesOut(first));
   if (other && !cropped) throw mixed(first, other, data.resize);
   const one = looked.every(({ width, height }) => width === first.width && height === first.height);
-  return { ...first, text: one ? `${first.height} x ${first.width}` : "various sizes" };
+  const deep = looked.some(({ deep }) => deep);
+  const text = one ? `${first.height} x ${first.width}` : "various sizes";
+  return { ...first, deep, text: deep ? `${text}, 16 bits a value` : text };
+}
+
+/**
+ * Images as they are stored, and how they become numbers from 0 to 1. Readers scale those with 16 bits, each by its
+ * own type.
+ */
+export function imageParts(
+  { width, height, deep = false }: Omit<Sized, "path">,
+): Pick<ThreadedParts, "stored" | "usual" | "bytewise" | "finish"> {
+  const stored = { name: "images", shape: [3, height, width], dtype: deep ? "f32" : "u8" } as const;
+  const finish = ({ input, target }: Batch): Batch => ({
+    input: div(toDtype(input, "f32"), constant(255, "f32", input.device)),
+    target,
+  });
+  return { stored, usual: USUAL.imagefolder, bytewise: !deep, ...(!deep && { finish }) };
 }
 
 function mixed(a: Sized, b: Sized, resize: number): UserError {
@@ -226,14 +238,14 @@ function source(
   turbo: string | null,
   data: Config["data"],
 ): Source {
-  const reader: ImagesSpec = { module: IMAGES_READER, listing, turbo };
-  const { width, height, text } = sizes((index) => sizeOf(listing, index), indices, data);
+  const { text, ...size } = sizes((index) => sizeOf(listing, index), indices, data);
+  const reader: ImagesSpec = { module: IMAGES_READER, listing, turbo, deep: size.deep };
   const made = threadedSource({
     name: listing.root,
     length: indices.length,
     indices: indices.length === imageCount(listing) ? null : indices,
     reader,
-    stored: { name: "images", shape: [3, height, width], dtype: "u8" },
+    ...imageParts(size),
     target: { name: "labels", shape: [], dtype: "i64" },
     bad: data.bad_samples,
     task: "classification",
@@ -242,12 +254,6 @@ function source(
     description: `${listing.root}: ${
       formatPlural(indices.length, "image")
     } of ${text} -> ${classes.length} classes`,
-    usual: USUAL.imagefolder,
-    bytewise: true,
-    finish: ({ input, target }) => ({
-      input: div(toDtype(input, "f32"), constant(255, "f32", input.device)),
-      target,
-    }),
   });
   return {
     ...made,
@@ -267,7 +273,7 @@ export function previewImages<R>(path: string, use: (preview: Preview) => R): R 
   const reader = openReader(spec);
   const sampleAt = openSamples(reader, LABEL);
   const count = imageCount(listing);
-  const { shape, text } = sizesOf(listing, count);
+  const { shape, text, deep } = sizesOf(listing, count);
   try {
     return use({
       path,
@@ -283,7 +289,7 @@ export function previewImages<R>(path: string, use: (preview: Preview) => R): R 
           : {}),
       },
       fields: [
-        { name: "images", shape: [count, 3, ...shape], dtype: "u8", read: null },
+        { name: "images", shape: [count, 3, ...shape], dtype: deep ? "u16" : "u8", read: null },
         { name: "labels", shape: [count], dtype: "i64", read: null },
       ],
       classes: classCounts(classes, listing, count),
@@ -309,7 +315,10 @@ function classCounts(classes: readonly string[], listing: Listed["listing"], cou
   return classes.map((name, label) => ({ name, samples: counts[label] }));
 }
 
-function sizesOf(listing: Listed["listing"], count: number): { shape: readonly number[]; text: string } {
+function sizesOf(
+  listing: Listed["listing"],
+  count: number,
+): { shape: readonly number[]; text: string; deep: boolean } {
   const looked = Math.min(count, PREVIEWED);
   const sizes = Array.from({ length: looked }, (_, i) => {
     try {
@@ -334,5 +343,6 @@ function sizesOf(listing: Listed["listing"], count: number): { shape: readonly n
     : good.length === 0
     ? "no known size"
     : `various sizes, ${least.height} to ${most.height} high and ${least.width} to ${most.width} wide`;
-  return { shape: one ? [most.height, most.width] : [], text: `${text}${where}${broken}` };
+  const deep = good.some(({ deep }) => deep), bits = deep ? ", 16 bits a value" : "";
+  return { shape: one ? [most.height, most.width] : [], text: `${text}${bits}${where}${broken}`, deep };
 }

@@ -3,7 +3,7 @@
 import { basename, dirname, join } from "../../../../deps/path.ts";
 import { messageOf, UserError } from "../../../base/errors.ts";
 import { BadSample } from "../../reading/reader.ts";
-import { headerOf, openRoom, type Room } from "./header.ts";
+import { type Header, headerOf, openRoom, type Room } from "./header.ts";
 
 export const IMAGES_READER: string = new URL("./reader.ts", import.meta.url).href;
 
@@ -251,7 +251,10 @@ function pack(root: string, folders: readonly Folder[]): Listing {
   return { root, folders: folders.map(({ path }) => path), starts, labels, names, ends };
 }
 
-export function sizeOf(listing: Listing, index: number): { path: string; width: number; height: number } {
+/** An image's path, and what its header says. */
+export type Sized = { readonly path: string } & Pick<Header, "width" | "height" | "deep">;
+
+export function sizeOf(listing: Listing, index: number): Sized {
   return naming(pathOf(listing, index), (path) => ({ path, ...headerOf(readFile(path, openRoom())) }));
 }
 

@@ -1,4 +1,4 @@
-// PNG becomes RGB with Pillow's bits: every colour type, depth, palette and interlacing.
+// PNG becomes RGB: every colour type, depth, palette and interlacing. Up to 8 bits a value the bits are Pillow's.
 import { Buffer } from "node:buffer";
 import { crc32, inflateSync } from "node:zlib";
 import { openInflate } from "../../../../ffi/codecs.ts";
@@ -39,18 +39,25 @@ const PASSES = [
   [0, 1, 1, 2],
 ] as const;
 
-export function openPng(room: Room): (file: Uint8Array<ArrayBuffer>, header: Header) => Stored {
+/** It gives the high byte of 16 bits, or both where they are wanted `deep`, and drops alpha. */
+export function openPng(
+  room: Room,
+  deep: boolean,
+): (file: Uint8Array<ArrayBuffer>, header: Header) => Stored {
   const unpacked = openRoom();
   return (file, header) => {
     const { picture, palette, lines, pitch } = linesOf(file, header, unpacked);
     const { width, height, depth, type } = picture, shape = [3, height, width];
-    if (depth < 8 || type === PALETTE || (type === GREY && depth === 16)) {
+    if (depth < 8 || type === PALETTE) {
       const data = room(3 * width * height);
       expand(lines, pitch, picture, type === PALETTE ? palette : greys(depth), data);
       return { data, shape, strides: [1, 3 * width, 3] };
     }
-    // Values are in place already: the high byte of 16 bits counts, and alpha is dropped.
-    const value = depth / 8;
+    if (depth === 16 && deep) {
+      const pixel = picture.bits / 16, data = wordsOf(lines, pitch, 2 * pixel * width, height);
+      return { data, shape, strides: [type & COLOUR ? 1 : 0, pixel * width, pixel] };
+    }
+    const value = depth / 8; // values are in place already
     return { data: lines, shape, strides: [type & COLOUR ? value : 0, pitch, picture.bits / 8] };
   };
 }
@@ -212,9 +219,18 @@ const shiftOf = (x: number, bits: number) => 8 - bits - ((x * bits) & 7);
 const bitsAt = (line: Uint8Array, from: number, x: number, bits: number) =>
   (line[from + ((x * bits) >> 3)] >> shiftOf(x, bits)) & ((1 << bits) - 1);
 
-/** Pillow keeps 16-bit values below 256 and makes the rest white. */
+/** A PNG's words are big-endian, and its lines begin at any byte. */
+function wordsOf(lines: Uint8Array, pitch: number, bytes: number, height: number): Uint16Array {
+  const words = new Uint16Array(bytes / 2 * height);
+  for (let y = 0, to = 0; y < height; y++) {
+    const end = y * pitch + bytes;
+    for (let at = y * pitch; at < end; at += 2) words[to++] = lines[at] << 8 | lines[at + 1];
+  }
+  return words;
+}
+
 function greys(depth: number): Uint8Array {
-  const most = depth === 16 ? 255 : (1 << depth) - 1;
+  const most = (1 << depth) - 1;
   return Uint8Array.from({ length: 3 * (most + 1) }, (_, i) => Math.floor(i / 3) * 255 / most);
 }
 
@@ -228,8 +244,7 @@ function expand(
   const { width, height, depth } = picture;
   for (let y = 0, to = 0; y < height; y++) {
     for (let x = 0; x < width; x++, to += 3) {
-      const at = y * pitch + 2 * x;
-      const value = depth === 16 ? (lines[at] > 0 ? 255 : lines[at + 1]) : bitsAt(lines, y * pitch, x, depth);
+      const value = bitsAt(lines, y * pitch, x, depth);
       for (let c = 0; c < 3; c++) into[to + c] = colours[3 * value + c]; // black beyond the palette
     }
   }

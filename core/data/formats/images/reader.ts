@@ -53,12 +53,13 @@ const little32 = (file: Uint8Array, at: number): number =>
 export interface ImagesSpec extends ReaderSpec {
   readonly listing: Listing;
   readonly turbo: string | null;
+  readonly deep?: boolean;
 }
 
 export default { open: openImages } satisfies ReaderModule<ImagesSpec>;
 
-function openImages({ listing, turbo }: ImagesSpec): Reader {
-  const decode = openDecoder(turbo);
+function openImages({ listing, turbo, deep }: ImagesSpec): Reader {
+  const decode = openDecoder(turbo, deep);
   const room = openRoom();
   return {
     read(index, target) {
@@ -69,11 +70,30 @@ function openImages({ listing, turbo }: ImagesSpec): Reader {
   };
 }
 
-/** RGB as Pillow gives it; it stays valid until the next call. */
-export function openDecoder(turbo: string | null): (file: Uint8Array<ArrayBuffer>) => Stored {
+/**
+ * RGB as bytes, or `deep` as floats from 0 to 1 that keep 16 bits where a file has them; it stays valid until the
+ * next call.
+ */
+export function openDecoder(
+  turbo: string | null,
+  deep = false,
+): (file: Uint8Array<ArrayBuffer>) => Stored {
+  const decode = openStored(turbo, deep);
+  return deep ? (file) => scaled(decode(file)) : decode;
+}
+
+/** Each value is its share of the most that its type holds. */
+function scaled({ data, shape, strides }: Stored): Stored {
+  const values = data as Uint8Array | Uint16Array, most = values instanceof Uint16Array ? 65535 : 255;
+  const shares = new Float32Array(values.length);
+  for (let i = 0; i < values.length; i++) shares[i] = values[i] / most;
+  return { data: shares, shape, strides };
+}
+
+function openStored(turbo: string | null, deep: boolean): (file: Uint8Array<ArrayBuffer>) => Stored {
   const room = openRoom();
   const jpeg = openJpeg(turbo === null ? null : openTurboJpeg(turbo), room);
-  const png = openPng(room), webp = openWebp();
+  const png = openPng(room, deep), webp = openWebp();
   return (file) => {
     const header = headerOf(file);
     switch (header.format) {

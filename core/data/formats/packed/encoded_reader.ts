@@ -13,6 +13,7 @@ interface EncodedSpec extends ReaderSpec {
   readonly starts: Int32Array;
   readonly targetBytes: number;
   readonly turbo: string | null;
+  readonly deep: boolean;
 }
 
 export function encodedSpec(
@@ -20,11 +21,12 @@ export function encodedSpec(
   shards: readonly Shard[],
   targetBytes: number,
   turbo: string | null,
+  deep: boolean,
 ): EncodedSpec {
   const bytes = new Float64Array(new SharedArrayBuffer(8 * shards.length));
   shards.forEach((shard, i) => bytes[i] = shard.bytes);
   const names = shards.map(({ name }) => name);
-  return { module: encodedReader, folder, names, bytes, starts: startsOf(shards), targetBytes, turbo };
+  return { module: encodedReader, folder, names, bytes, starts: startsOf(shards), targetBytes, turbo, deep };
 }
 
 export const encodedReader: string = import.meta.url;
@@ -32,7 +34,7 @@ export const encodedReader: string = import.meta.url;
 export default { open: openEncoded } satisfies ReaderModule<EncodedSpec>;
 
 function openEncoded(spec: EncodedSpec): Reader {
-  const decode = openDecoder(spec.turbo);
+  const decode = openDecoder(spec.turbo, spec.deep);
   const files = openRecords(spec);
   return {
     read(index, target) {

@@ -277,7 +277,7 @@ function images(
   data: Config["data"],
 ): (ids: Int32Array) => Source {
   const { input, target } = schema;
-  const reader = encodedSpec(folder, shards, fieldBytes(target), turboJpeg());
+  const reader = encodedSpec(folder, shards, fieldBytes(target), turboJpeg(), input.dtype === "f32");
   return (indices) => {
     const { width, height } = sizes((index) => encodedSize(reader, index), indices, data);
     const stored = { ...input, shape: [3, height, width] };

@@ -22,7 +22,7 @@ export function previewPacked<R>(path: string, use: (preview: Preview) => R): R 
   // Validation samples follow training samples, as in training.
   const spec = layout
     ? packedSpec(path, shards, schema.input, layout)
-    : encodedSpec(path, shards, fieldBytes(schema.target), null);
+    : encodedSpec(path, shards, fieldBytes(schema.target), null, false);
   const reader = openReader(spec);
   try {
     const samples = count(shards), sampleAt = openSamples(reader, schema.target);

@@ -34,12 +34,15 @@ export function imagesOf(train: Source, val: Source | null): EncodedPacking {
     { length: count },
     (_, i) => Deno.statSync(at(Math.floor(i * samples / count)).path).size,
   );
-  const { width, height } = headerOf(read(at(0)));
+  const { width, height } = headerOf(read(at(0))), pixels = train.threaded!.input.dtype;
   const { task, outputs } = train.facts;
   return {
     schema: {
       encoding: "encoded",
-      input: { name: train.input.name, shape: [3, height, width], dtype: "u8", seen: "f32", divisor: 255 },
+      input: {
+        ...{ name: train.input.name, shape: [3, height, width], dtype: pixels, seen: "f32" },
+        ...(pixels === "u8" && { divisor: 255 }),
+      },
       target: { name: train.target.name, shape: [], dtype: "i64", seen: "i64" },
       task,
       outputs,

@@ -3,8 +3,6 @@ import type { Config } from "../../../settings/settings.ts";
 import { CLASS_LOSSES } from "../../../settings/sections/objective.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatPlural } from "../../../base/format.ts";
-import { constant } from "../../../../ffi/make.ts";
-import { div, toDtype } from "../../../../ffi/ops.ts";
 import { chooseColumns } from "../../columns/choose.ts";
 import type { Column, Table } from "../../columns/columns.ts";
 import { product } from "../../columns/rows.ts";
@@ -13,10 +11,9 @@ import type { DataRequest, Sources } from "../../format.ts";
 import { openPool } from "../../files.ts";
 import { heldOut, splitIndices } from "../../order.ts";
 import { type Source, threadedSource } from "../../source.ts";
-import { USUAL } from "../../transforms/values.ts";
 import { headerOf } from "../images/header.ts";
-import { sizes, turboJpeg } from "../images/imagefolder.ts";
-import { naming } from "../images/listing.ts";
+import { imageParts, sizes, turboJpeg } from "../images/imagefolder.ts";
+import { naming, type Sized } from "../images/listing.ts";
 import { checkWhole, type Samples, shardOf } from "./samples.ts";
 import { nameOf, type ShardImages, type ShardImagesSpec, TAR_IMAGES_READER } from "./reader.ts";
 
@@ -158,30 +155,28 @@ function source(
   indices: Int32Array,
   data: Config["data"],
 ): Source {
-  const { width, height, text } = sizes((index) => sizeOf(images, index), indices, data);
+  const { text, ...size } = sizes((index) => sizeOf(images, index), indices, data);
   const bytes = new Uint8Array(new SharedArrayBuffer(target.values.byteLength));
   bytes.set(new Uint8Array(target.values.buffer));
   const { task, outputs, names } = target, isClass = task === "classification";
-  const reader: ShardImagesSpec = { module: TAR_IMAGES_READER, images, targets: bytes };
+  const reader: ShardImagesSpec = {
+    module: TAR_IMAGES_READER,
+    images: { ...images, deep: size.deep },
+    targets: bytes,
+  };
   const made = threadedSource({
     ...{ name: path, length: indices.length, indices, task, outputs, names },
     reader,
-    stored: { name: "images", shape: [3, height, width], dtype: "u8" },
+    ...imageParts(size),
     target: { name: isClass ? "labels" : "targets", shape: target.shape, dtype: isClass ? "i64" : "f32" },
     bad: data.bad_samples,
     description: `${path}: ${formatPlural(indices.length, "image")} of ${text} -> ` +
       (isClass ? `${outputs} classes` : formatPlural(outputs, "number")),
-    usual: USUAL.imagefolder,
-    bytewise: true,
-    finish: ({ input, target }) => ({
-      input: div(toDtype(input, "f32"), constant(255, "f32", input.device)),
-      target,
-    }),
   });
   return { ...made, pathOf: (index) => nameOf(images, index) };
 }
 
-function sizeOf(images: ShardImages, index: number): { path: string; width: number; height: number } {
+function sizeOf(images: ShardImages, index: number): Sized {
   const { shards, starts, at, sizes } = images, pool = openPool();
   try {
     const file = new Uint8Array(sizes[index]);

@@ -15,6 +15,7 @@ export interface ShardImages {
   /** Names with zeros between them, as UTF-8. */
   readonly names: Uint8Array;
   readonly turbo: string | null;
+  readonly deep?: boolean;
 }
 
 export interface ShardImagesSpec extends ReaderSpec {
@@ -38,8 +39,8 @@ export function nameOf({ shards, starts, names }: ShardImages, index: number): s
 const MOST_BYTES = 2 ** 30;
 
 function open({ images, targets }: ShardImagesSpec): Reader {
-  const { shards, starts, at, sizes, turbo } = images;
-  const decode = openDecoder(turbo), room = openRoom(), pool = openPool();
+  const { shards, starts, at, sizes, turbo, deep } = images;
+  const decode = openDecoder(turbo, deep), room = openRoom(), pool = openPool();
   return {
     read(index, target) {
       target.set(targets.subarray(index * target.length, (index + 1) * target.length));
