@@ -104,6 +104,7 @@ export function ofSteps(source: Source, steps: number, most: number): Source {
     ...source,
     target: { ...source.target, shape: source.target.shape.with(0, count) },
     names: source.names?.slice(0, count),
+    leads: steps,
     reference: source.reference?.slice(0, count),
     baselines: undefined,
   };

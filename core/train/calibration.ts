@@ -24,26 +24,37 @@ export interface Calibration {
   readonly size: number;
   /** One [batches, targets] for each sum. */
   sums(judged: Judged): Tensor[];
-  /** `sums` has each sum for all targets, of which there are so many points each; "NAME/TARGET" is one target's. */
-  finish(
-    sums: Float64Array,
-    counts: readonly number[],
-    named: ((target: number) => string) | null,
-  ): Record<string, number>;
+  /** `sums` has each sum for all outputs, of which there are so many points each; "NAME/OUTPUT" is one output's. */
+  finish(sums: Float64Array, counts: readonly number[], of: Outputs): Record<string, number>;
+}
+
+interface Outputs {
+  /** Outputs are so many targets at one lead, then at the next. */
+  readonly targets: number;
+  readonly named: ((output: number) => string) | null;
 }
 
 /** The metrics of one target, of its sums over `n` points. */
 type Finish = (sums: readonly number[], n: number) => Record<string, number>;
 
-/** The mean over the targets that have points, and each of them. */
-const overTargets = (size: number, one: Finish): Calibration["finish"] => (sums, counts, named) => {
-  const seen = counts.flatMap((n, k) => n > 0 ? [k] : []), metrics: Record<string, number> = {};
-  const each = seen.map((k) =>
-    one(Array.from({ length: size }, (_, i) => sums[i * counts.length + k]), counts[k])
-  );
+/** The mean over the targets that have points, each over all its leads; and each output. */
+const overTargets = (size: number, one: Finish): Calibration["finish"] => (sums, counts, of) => {
+  const { targets, named } = of, seen = counts.flatMap((n, k) => n > 0 ? [k] : []);
+  const metrics: Record<string, number> = {};
+  const over = (outputs: readonly number[]) => {
+    const total = (at: (k: number) => number) => outputs.reduce((sum, k) => sum + at(k), 0);
+    const own = Array.from({ length: size }, (_, i) => total((k) => sums[i * counts.length + k]));
+    return one(own, total((k) => counts[k]));
+  };
+  const each = Array.from({ length: targets }, (_, target) => seen.filter((k) => k % targets === target))
+    .filter((outputs) => outputs.length > 0).map(over);
   for (const name of Object.keys(each[0] ?? {})) {
     metrics[name] = each.reduce((sum, one) => sum + one[name], 0) / each.length;
-    if (named) seen.forEach((k, i) => metrics[`${name}/${named(k)}`] = each[i][name]);
+  }
+  if (named) {
+    for (const k of seen) {
+      for (const [name, value] of Object.entries(over([k]))) metrics[`${name}/${named(k)}`] = value;
+    }
   }
   return metrics;
 };

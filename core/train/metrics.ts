@@ -127,7 +127,7 @@ const SUMS = 6;
 function numbers(source: Source, full: boolean, judged: Judged): Measure {
   const { point = 0, weights } = judged, calibration = full ? calibrationOf(judged) : null;
   const { facts, target: { shape }, names = [], units } = source;
-  const count = shape[0] ?? 1;
+  const count = shape[0] ?? 1, targets = count / (source.leads ?? 1);
   // While training the loss's own targets are compared, which may be normalised; errors are told in their own units.
   const { mean, std } = !full && source.targetScale || NOT_SCALED;
   const own = source.reference ?? Array<number>(count).fill(0);
@@ -171,19 +171,18 @@ function numbers(source: Source, full: boolean, judged: Judged): Measure {
     },
     finish(sums) {
       const each = Array.from({ length: count }, (_, k) => ofTarget(sums, k, count, std[k]));
+      const several = count > 1 && count <= MOST_NAMED;
       const seen = each.filter(({ n }) => n > 0); // a mask may leave nothing of a target
-      const metrics: Metrics = {}, several = count > 1 && count <= MOST_NAMED;
-      const mean = (name: keyof typeof each[number]) =>
-        metrics[name] = seen.reduce((sum, one) => sum + one[name], 0) / seen.length;
-      (["r2", "mae", "rmse", "bias"] as const).forEach(mean);
+      const r2 = seen.reduce((sum, one) => sum + one.r2, 0) / seen.length;
+      const metrics: Metrics = { r2, ...errorsOf(each, targets) };
       if (units && count === 1) inUnits(metrics, "", each[0], units, 0);
       if (calibration) {
         const own = sums.subarray(SUMS * count), counts = each.map(({ n }) => n);
-        Object.assign(metrics, calibration.finish(own, counts, several ? named : null));
+        Object.assign(metrics, calibration.finish(own, counts, { targets, named: several ? named : null }));
       }
       const shares = weights ? toNumbers(weights.on("cpu")) : null;
       const baselines = full ? source.baselines?.(shares) : undefined;
-      if (baselines) withSkill(metrics, each, baselines, several ? named : null);
+      if (baselines) withSkill(metrics, each, { baselines, targets, named: several ? named : null });
       if (count === 1) return { metrics, worst: null };
       if (full && count <= MOST_NAMED) {
         each.forEach((one, k) => {
@@ -200,28 +199,54 @@ function numbers(source: Source, full: boolean, judged: Judged): Measure {
   };
 }
 
+interface Errors {
+  /** So many points count. */
+  readonly n: number;
+  readonly mae: number;
+  readonly rmse: number;
+  readonly bias: number;
+}
+
+/** Over all leads and points of each target, of which the mean is taken over the targets. */
+function errorsOf(each: readonly Errors[], targets: number): Record<"mae" | "rmse" | "bias", number> {
+  const pooled = Array.from({ length: targets }, (_, target) => {
+    const own = each.filter(({ n }, k) => k % targets === target && n > 0);
+    const all = own.reduce((sum, { n }) => sum + n, 0);
+    const mean = (of: (one: Errors) => number) => own.reduce((sum, one) => sum + one.n * of(one), 0) / all;
+    return {
+      all,
+      mae: mean(({ mae }) => mae),
+      rmse: Math.sqrt(mean(({ rmse }) => rmse ** 2)),
+      bias: mean(({ bias }) => bias),
+    };
+  }).filter(({ all }) => all > 0);
+  const over = (name: "mae" | "rmse" | "bias") =>
+    pooled.reduce((sum, one) => sum + one[name], 0) / pooled.length;
+  return { mae: over("mae"), rmse: over("rmse"), bias: over("bias") };
+}
+
+interface Beside {
+  readonly baselines: Baselines;
+  readonly targets: number;
+  readonly named: ((k: number) => string) | null;
+}
+
 /**
  * A skill is 1 where nothing is missed, and 0 where the forecast is no better than the baseline. Outputs whose baseline
  * nobody knows have none; `lackNote` says why.
  */
-function withSkill(
-  metrics: Metrics,
-  each: readonly { readonly rmse: number }[],
-  baselines: Baselines,
-  named: ((k: number) => string) | null,
-): void {
+function withSkill(metrics: Metrics, each: readonly Errors[], { baselines, targets, named }: Beside): void {
   for (const name of ["persistence", "climatology"] as const) {
     const errors = baselines[name];
     if (errors?.length !== each.length) continue;
-    const known = each.flatMap(({ rmse }, k) =>
-      Number.isNaN(errors[k]) ? [] : [{ k, rmse, error: errors[k] }]
-    );
-    if (known.length === 0) continue;
-    const mean = (of: "rmse" | "error") => known.reduce((sum, one) => sum + one[of], 0) / known.length;
-    metrics[`skill_${name}`] = 1 - mean("rmse") / mean("error");
-    if (named) {
-      for (const { k, rmse, error } of known) metrics[`skill_${name}/${named(k)}`] = 1 - rmse / error;
-    }
+    const known = each.map((one, k) => Number.isNaN(errors[k]) ? { ...one, n: 0 } : one);
+    if (known.every(({ n }) => n === 0)) continue;
+    const baseline = errorsOf(known.map((one, k) => ({ ...one, rmse: errors[k] })), targets);
+    metrics[`skill_${name}`] = 1 - errorsOf(known, targets).rmse / baseline.rmse;
+    if (!named) continue;
+    known.forEach(({ n, rmse }, k) => {
+      if (n > 0) metrics[`skill_${name}/${named(k)}`] = 1 - rmse / errors[k];
+    });
   }
 }
 

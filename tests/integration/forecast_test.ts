@@ -37,6 +37,8 @@ Deno.test("eval --on test takes the test years of the run, a resumed run has the
     const named = Object.keys(test.metrics).filter((name) => name.startsWith("rmse/"));
     assertEquals(named, ["rmse/ice+1", "rmse/ice+2", "rmse/ice+3"]);
     const { metrics } = test;
+    const root = Math.hypot(...[1, 2, 3].map((lead) => metrics[`rmse/ice+${lead}`])) / Math.sqrt(3);
+    assertAlmostEquals(metrics.rmse, root, 1e-5, "over all leads, which have as many points each");
     const skill = (lead: number) => metrics[`skill_persistence/ice+${lead}`];
     assertAlmostEquals(skill(1), 1 - metrics["rmse/ice+1"] / baselines.maps.persistence[0], 1e-5);
     const climate = 1 - metrics["rmse/ice+3"] / baselines.maps.climatology[2];

@@ -232,6 +232,7 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
       const source = {
         ...read(judged),
         ...chosenBy(judged),
+        leads: forecastLeads(data).length,
         ...(climate && { climate }),
         ...(vectors && { vectors }),
       };

@@ -9,7 +9,7 @@ import type { Facts } from "../../../core/models/model.ts";
 import { type Measure, measureOf, type Metrics } from "../../../core/train/metrics.ts";
 import { runningMetrics } from "../../../core/train/running_metrics.ts";
 import { add, scalar, tensor, toNumbers } from "../../../ffi/make.ts";
-import { narrow, randint, randn, toDtype, zerosLike } from "../../../ffi/ops.ts";
+import { cat, narrow, randint, randn, toDtype, zerosLike } from "../../../ffi/ops.ts";
 import { manualSeed } from "../../../ffi/context.ts";
 import { keep, liveTensors, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { peer } from "./peer.ts";
@@ -295,6 +295,37 @@ Deno.test("the worst of several numbers is named, and numbers that were scaled a
   assertEquals(worst, { name: "hardly", r2: metrics["r2/hardly"] });
   assertEquals([metrics["r2/omega"], metrics["mae/hardly"], metrics["mae_in_units/hardly"]], [1, 8, 4]);
   assertEquals(metrics.r2, (1 + metrics["r2/hardly"]) / 2);
+});
+
+Deno.test("errors and skills of a forecast are over all leads and points of each target, and each lead has its own beside", () => {
+  // Two targets at two leads: a then b of the first lead, and then of the next; one point of a's second lead is missing.
+  const target = tensor(new Float32Array(16), [4, 4]);
+  const errors = [[1, 2, 5, 4], [1, -2, 5, 4], [-1, 2, -7, -4], [1, 2, 0, 4]];
+  const output = tensor(Float32Array.from(errors.flat()), [4, 4]);
+  const there = tensor(Uint8Array.from({ length: 16 }, (_, i) => i === 14 ? 0 : 1), [4, 4]);
+  const source: Source = {
+    ...memorySource({
+      ...{ name: "m", task: "regression", outputs: 4, description: "", input: target, target },
+      names: ["a+1", "b+1", "a+2", "b+2"],
+    }),
+    leads: 2,
+    baselines: () => ({ persistence: [2, 2, 8, 4], climatology: null }),
+  };
+  const loss = { name: "gaussian_nll" as const, logVariance: 1 };
+  const variances = tensor(Float32Array.from({ length: 16 }, (_, i) => i % 4 < 2 ? 0 : Math.log(9)), [4, 4]);
+  const running = runningMetrics(measureOf(source, { loss, full: true }));
+  const both = cat([output, variances], 1);
+  running.observe({ output: both, target, mask: toDtype(there, "bool"), loss: scalar(0), items: 15 });
+  const { metrics } = running.result();
+  const a = Math.sqrt((4 * 1 + 25 + 25 + 49) / 7), b = Math.sqrt((4 * 4 + 4 * 16) / 8);
+  assertAlmostEquals(metrics.rmse, (a + b) / 2, 1e-12);
+  assertAlmostEquals(metrics.mae, ((4 + 5 + 5 + 7) / 7 + 3) / 2, 1e-12);
+  assertAlmostEquals(metrics.bias, ((2 + 3) / 7 + (4 + 8) / 8) / 2, 1e-12);
+  const persistence = (Math.sqrt((4 * 4 + 3 * 64) / 7) + Math.sqrt((4 * 4 + 4 * 16) / 8)) / 2;
+  assertAlmostEquals(metrics.skill_persistence, 1 - (a + b) / 2 / persistence, 1e-12);
+  assertAlmostEquals(metrics.spread, (Math.sqrt((4 + 27) / 7) + Math.sqrt((4 + 36) / 8)) / 2, 1e-6);
+  assertEquals([metrics["rmse/a+1"], metrics["rmse/b+2"], metrics["skill_persistence/a+1"]], [1, 4, 0.5]);
+  assertAlmostEquals(metrics["spread/a+2"], 3, 1e-6);
 });
 
 Deno.test("a target that never varies is met or missed, far from zero and away from the first sample too", () => {
