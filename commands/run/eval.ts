@@ -41,6 +41,7 @@ const LABELS: Record<string, string> = {
   auroc: "AUROC",
   ece: "Calibration error",
   r2: "R2",
+  anomaly_r2: "R2 of anomalies",
   mae: "MAE",
   rmse: "RMSE",
   bias: "Bias",

@@ -108,6 +108,8 @@ export interface Source {
   readonly folded?: readonly string[];
   /** Channels that are components of vectors; null where there are none. */
   readonly vectors?: Vectors | null;
+  /** Targets are differences from the climatology, and `restore` adds it again. */
+  readonly anomalies?: boolean;
   /** So many leads has each target: the targets of the first come first, then those of the next. */
   readonly leads?: number;
   /** A forecast is compared with these. They are computed once, with the weights of a map's points. */

@@ -58,6 +58,8 @@ export interface EpochSummary {
   epoch: number;
   epochs: number;
   task: Task;
+  /** Both scores are of anomalies. */
+  anomalies?: boolean;
   loss: number;
   /** Accuracy, R2 or perplexity. */
   score?: number;
@@ -87,7 +89,7 @@ export function epochLineWithin(e: EpochSummary, columns: number, style: TextSty
 }
 
 function epochParts(e: EpochSummary, gone: ReadonlySet<Leaving>): LinePart[] {
-  const name = SCORE[e.task];
+  const name = `${e.anomalies ? "Anomaly " : ""}${SCORE[e.task]}`;
   // A language model shows one perplexity, if possible that of the validation.
   const one = e.task === "language";
   const worst = e.worst && !gone.has("worst")

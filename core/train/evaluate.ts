@@ -12,7 +12,7 @@ import { judgedAtOnce } from "./batches.ts";
 import { answersTo, outputOf, type Pass } from "./blocks.ts";
 import type { Feed } from "./feed.ts";
 import { openRanking, type Ranking } from "./ranking.ts";
-import { measureOf, type Metrics, shiftedParts } from "./metrics.ts";
+import { ANOMALY_R2, measureOf, type Metrics, shiftedParts } from "./metrics.ts";
 import { openTally, type Tally } from "./diagnostics.ts";
 import { evaluationOutOfMemory } from "./memory.ts";
 import { type RunningMetrics, runningMetrics, type Worst } from "./running_metrics.ts";
@@ -58,7 +58,10 @@ export async function evaluate(
   const measure = measureOf(source, { loss: pass.loss, full: true, own: pass.metrics });
   const { rank, world } = team ?? { rank: 0, world: 1 };
   const stride = batchSize * world, batches = Math.ceil(source.length / batchSize);
-  const running = runningMetrics(measure, team ? batches : 1); // ranks keep each batch's sums apart
+  const parts = team ? batches : 1; // ranks keep each batch's sums apart
+  const running = runningMetrics(measure, parts);
+  const ofAnomalies = source.anomalies ? measureOf(source, { loss: pass.loss, full: false }) : null;
+  const anomalies = ofAnomalies && runningMetrics(ofAnomalies, parts);
   const tally = diagnoses ? openTally(source, pass.loss, team === null) : null;
   const ranking = openRanking(source, pass.loss, deviceOf(pass));
   pass.model.root.train(false);
@@ -80,7 +83,7 @@ export async function evaluate(
       }
       const part = team ? done / batchSize + rank : 0, first = done + rank * batchSize;
       while (!supply.ready(WAIT_MS)) await poll(done, source.length, false);
-      const judged = { first, part, source, tally, ranking };
+      const judged = { first, part, source, tally, ranking, anomalies };
       scope(() =>
         noGrad(() => most = judgeInParts(pass, finished(supply.take()![0]), running, judged, most))
       );
@@ -93,16 +96,13 @@ export async function evaluate(
     throw evaluationOutOfMemory(error, batchSize);
   } finally {
     running.close();
+    anomalies?.close();
     if (failed) [tally, ranking].forEach((one) => one?.close());
     pass.model.root.train(true);
     if (most < fitted) fitting.set(source, most);
   }
-  let all = running;
-  if (team) { // a batch is one rank's: the others add zeros, which change no bit
-    all = runningMetrics(measure);
-    all.restore(team.reduce(running.sums(), "sum", "evaluation"));
-  }
-  const { loss, metrics, worst } = all.result();
+  const { loss, metrics, worst } = ofAllRanks(running, team).result();
+  const apart = anomalies && ofAllRanks(anomalies, team).result();
   const sums = tally?.sums(team) ?? null;
   tally?.close();
   const curves = ranking?.metrics(team) ?? {};
@@ -110,8 +110,8 @@ export async function evaluate(
   const seconds = (performance.now() - began) / 1000;
   return {
     valLoss: loss,
-    metrics: { ...metrics, ...curves },
-    worst,
+    metrics: { ...metrics, ...(apart && { [ANOMALY_R2]: apart.metrics[ANOMALY_R2] }), ...curves },
+    worst: apart ? apart.worst : worst,
     samples: source.length,
     sums,
     seconds,
@@ -126,6 +126,14 @@ const noted = new WeakSet<Source>();
 export function skillNote(source: Source, metrics: Metrics): string | null {
   const baselines = "skill_persistence" in metrics ? source.baselines?.(null) : null; // they are computed already
   return baselines ? lackNote(baselines) : null;
+}
+
+/** A batch is one rank's: the others add zeros, which change no bit. */
+function ofAllRanks(running: RunningMetrics, team: Team | null): RunningMetrics {
+  if (!team) return running;
+  const all = runningMetrics(running.measure);
+  all.restore(team.reduce(running.sums(), "sum", "evaluation"));
+  return all;
 }
 
 const deviceOf = ({ model: { root } }: Pass): Device => root.namedParameters()[0]?.[1].device ?? "cpu";
@@ -144,12 +152,14 @@ function judgeInParts(
   pass: Pass,
   batch: MicroBatch,
   running: RunningMetrics,
-  { first, part, source, tally, ranking }: {
+  { first, part, source, tally, ranking, anomalies }: {
     readonly first: number;
     readonly part: number;
     readonly source: Source;
     readonly tally: Tally | null;
     readonly ranking: Ranking | null;
+    /** Anomalies are judged beside the values. */
+    readonly anomalies: RunningMetrics | null;
   },
   most: number,
 ): number {
@@ -166,7 +176,9 @@ function judgeInParts(
           const output = outputOf(answersTo(pass, own.input)), { target } = own;
           const loss = pass.loss.apply(output, target);
           const whole = restored(source, pass.loss, output, target, first + from);
-          running.observe({ ...whole, loss, items: itemsOf(own, pass.loss), part });
+          const items = itemsOf(own, pass.loss);
+          running.observe({ ...whole, loss, items, part });
+          anomalies?.observe({ output, target, loss, items, part });
           tally?.observe(whole.output, whole.target);
           ranking?.observe(first + from, whole.output, whole.target);
         });
@@ -324,11 +336,13 @@ export function reportEpoch(
   });
   warnSkipped(trainer);
   const task = train.facts.task === "segmentation" ? "classification" : train.facts.task;
-  const score = (metrics: Metrics | undefined) => metrics?.accuracy ?? metrics?.r2 ?? metrics?.perplexity;
+  const score = (metrics: Metrics | undefined) =>
+    metrics?.accuracy ?? metrics?.[train.anomalies ? ANOMALY_R2 : "r2"] ?? metrics?.perplexity;
   trainer.console.epoch({
     epoch: epoch + 1,
     epochs: training.epochs,
     task,
+    anomalies: train.anomalies,
     loss: trained.loss,
     score: score(trained.metrics),
     valLoss: evaluation?.valLoss,

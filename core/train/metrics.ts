@@ -117,6 +117,9 @@ const tokens = (bytesPerToken?: number): Measure => ({
   }),
 });
 
+/** The R2 of anomalies: the R2 of the values has the seasons' share in it, which a model of anomalies did not learn. */
+export const ANOMALY_R2 = "anomaly_r2";
+
 /** Count, d and d^2, e, |e| and e^2, where d = target - reference and e = output - target. */
 const SUMS = 6;
 
@@ -174,7 +177,10 @@ function numbers(source: Source, full: boolean, judged: Judged): Measure {
       const several = count > 1 && count <= MOST_NAMED;
       const seen = each.filter(({ n }) => n > 0); // a mask may leave nothing of a target
       const r2 = seen.reduce((sum, one) => sum + one.r2, 0) / seen.length;
-      const metrics: Metrics = { r2, ...errorsOf(each, targets) };
+      const metrics: Metrics = {
+        [full || !source.anomalies ? "r2" : ANOMALY_R2]: r2,
+        ...errorsOf(each, targets),
+      };
       if (units && count === 1) inUnits(metrics, "", each[0], units, 0);
       if (calibration) {
         const own = sums.subarray(SUMS * count), counts = each.map(({ n }) => n);

@@ -18,7 +18,11 @@ days = netCDF4.num2date(netCDF4.Dataset("holes.nc")["time"][:], "days since 1979
 seen = [i for i, d in enumerate(days) if d.year < 2002]
 mean = np.stack([np.nanmean(ice[[i for i in seen if days[i].month == m]].astype("f8"), 0) for m in range(1, 13)])
 np.testing.assert_allclose(c["means"]["ice"].numpy().reshape(mean.shape)[:, 2:], mean[:, 2:], atol=1e-6)
-print(json.dumps({"rmse": np.sqrt(np.mean((b - a) ** 2)), "r2": 1 - np.mean((b - a) ** 2) / np.var(a), "bias": np.mean(b - a)}))
+def r2(k):
+    month = np.array([days[i + k].month for i in p["id"]]) - 1
+    x, y = (v[:, k - 1] - mean[month] for v in (t, o)); ok = np.isfinite(x)
+    return 1 - np.mean((y[ok] - x[ok]) ** 2) / np.var(x[ok])
+print(json.dumps({"anomaly_r2": (r2(1) + r2(2)) / 2, "rmse": np.sqrt(np.mean((b - a) ** 2)), "r2": 1 - np.mean((b - a) ** 2) / np.var(a), "bias": np.mean(b - a)}))
 `;
 
 Deno.test("a model of anomalies predicts and is judged in the target's own units, by the climatology of its checkpoint, on 1 and 2 ranks", () =>
@@ -63,6 +67,15 @@ Deno.test("a model of anomalies predicts and is judged in the target's own units
     for (const name of ["rmse", "r2", "bias"]) {
       assertAlmostEquals(metrics[`${name}/ice+1`], numpy[name], 2e-5, name);
     }
+    assertAlmostEquals(metrics.anomaly_r2, numpy.anomaly_r2, 2e-5);
+    // An epoch's line has one scale, which it names, in training and validation.
+    const line = /\[Epoch 2\/2\] .*\| Anomaly R2: (\S+) \| Val Loss: \S+ \| Val Anomaly R2: (\S+) \(worst/
+      .exec(stdout);
+    const epoch = eventsOf(cwd, "r").findLast(({ kind }) => kind === "epoch")!;
+    const [trained, judgedBy] = [epoch.metrics, epoch.val_metrics] as Record<string, number>[];
+    assertEquals("r2" in trained, false);
+    assert(Math.abs(judgedBy.r2 - judgedBy.anomaly_r2) > 1e-3, "the values have another R2");
+    [trained, judgedBy].forEach((of, i) => assertAlmostEquals(Number(line?.[i + 1]), of.anomaly_r2, 1e-4));
     assert(typeof metrics.skill_climatology === "number");
 
     await succeed(["launch", "-n", "2", "--", ...train, "--in-memory=no", "--run-name=two"], { cwd });

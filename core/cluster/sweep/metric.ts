@@ -10,7 +10,7 @@ import type { Evaluation } from "./rungs.ts";
 export type Goal = "minimize" | "maximize";
 
 const LARGER_IS_BETTER =
-  /^(val_|train_)?(acc|accuracy|top5|r2|f1|auc|iou|mean_iou|skill|dice|precision|recall)/i;
+  /^(val_|train_)?(acc|accuracy|top5|(anomaly_)?r2|f1|auc|iou|mean_iou|skill|dice|precision|recall)/i;
 
 export function goalOf(metric: string, given?: string): Goal {
   if (given === undefined) return LARGER_IS_BETTER.test(metric) ? "maximize" : "minimize";

@@ -96,6 +96,7 @@ export function withAnomalies(source: Source, names: readonly string[]): Source 
         };
       }),
     ...(ofTargets && {
+      anomalies: true,
       restore: (values: Tensor, ids: Ids, parts: Shifted = [true]) =>
         scope(() => {
           const each = values.shape[1] / parts.length;

@@ -19,6 +19,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   f1: { label: "F1", higherIsBetter: true },
   auroc: { label: "AUROC", higherIsBetter: true },
   r2: { label: "R²", higherIsBetter: true },
+  anomaly_r2: { label: "R² of anomalies", higherIsBetter: true },
   rmse: { label: "RMSE", higherIsBetter: false },
   mae: { label: "MAE", higherIsBetter: false },
   bias: { label: "Bias", higherIsBetter: null },
@@ -79,7 +80,7 @@ interface Baseline {
 }
 
 /** The best evaluation's first measure of these. Users' own measures come last. */
-const FIRST = ["rmse", "mean_iou", "accuracy", "r2", "perplexity"];
+const FIRST = ["rmse", "mean_iou", "accuracy", "anomaly_r2", "r2", "perplexity"];
 
 /** Null where a run was not evaluated, or its loss is all that it has. */
 export function headlineOf(data: RunData, found: Diagnostics | null): Headline | null {
@@ -140,6 +141,7 @@ function baselineOf(
   found: Diagnostics | null,
 ): Pick<Baseline, "value" | "of"> | null {
   const confusion = found?.confusion ?? null;
+  if (name === "anomaly_r2") return { value: 0, of: "always predicting the mean anomaly" };
   if (name === "r2") return { value: 0, of: "always predicting the mean" };
   if (name === "perplexity") {
     const { model, data } = config as { model?: { vocab_size?: unknown }; data?: { token_type?: unknown } };
