@@ -27,7 +27,7 @@ import { tokenizerBeside } from "../data/text/about.ts";
 import { shrunkPlane } from "../data/preview/look.ts";
 import { encodePng } from "../data/preview/picture.ts";
 import { plainPart, type Source } from "../data/source.ts";
-import { leadsOf } from "../data/windows.ts";
+import { forecastLeads } from "../data/windows.ts";
 import type { Loss } from "../models/losses.ts";
 import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
 import { validPoints } from "../models/valid_points.ts";
@@ -218,12 +218,12 @@ function diagnosed(
   source: Source,
   pass: Pass,
   evaluated: Evaluated,
-  { lead, data_path }: Config["data"],
+  data: Config["data"],
   grid: Grid | null,
 ): Diagnostics {
   const { facts: { task }, names = [], target } = source, { step, epoch, samples, metrics, sums } = evaluated;
   const regression = task === "regression", count = regression ? target.shape[0] ?? 1 : 0;
-  const leads = leadsOf(lead), targets = count / leads.length;
+  const leads = forecastLeads(data), targets = count / leads.length;
   const several = leads.length > 1 || leads[0] > 0;
   const about = (k: number) => {
     const own = grid?.targets[k % targets];
@@ -248,7 +248,7 @@ function diagnosed(
     axes: grid && axesOf(grid),
     shown: isMaps || task === "segmentation" ? shownOf(source, pass, grid) : [],
     examples: orNone(() => examplesOf(source, pass)),
-    texts: task === "language" ? orNone(() => textsOf(source, pass, tokenizerBeside({ data_path }))) : [],
+    texts: task === "language" ? orNone(() => textsOf(source, pass, tokenizerBeside(data))) : [],
   };
 }
 

@@ -1,6 +1,7 @@
 // A model that goes by its own predictions: in evaluation, prediction and training what torch computes step by step,
 // the gradient through all steps, on one rank and on two.
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
+import { readDiagnostics } from "../../core/run/diagnostics.ts";
 import { python } from "../core/checkpoint/python.ts";
 import { askPeer } from "../peer.ts";
 import { eventsOf, inTemp, run, succeed } from "./program.ts";
@@ -143,6 +144,8 @@ Deno.test("maps with land: a schedule of steps has the same losses on 1 and 2 ra
     ];
     await succeed([...train, "--run-name=one"], { cwd });
     await succeed(["launch", "-n", "2", "--", ...train, "--in-memory=no", "--run-name=two"], { cwd });
+    const { outputs } = readDiagnostics(`${cwd}/logs/one`)!;
+    assertEquals(outputs.map(({ target, lead }) => [target, lead]), [["ice", 1], ["ice", 2], ["ice", 3]]);
     const [one, two] = ["one", "two"].map((name) =>
       eventsOf(cwd, name).filter(({ kind }) => kind === "epoch").map((
         { loss, val_loss, val_metrics },

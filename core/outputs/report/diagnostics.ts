@@ -11,6 +11,7 @@ import {
 } from "../../run/diagnostics.ts";
 import { examplesSection } from "./examples.ts";
 import { headCell, Html, markup } from "./html.ts";
+import { scoreOf } from "./measures.ts";
 import {
   classColour,
   Coasts,
@@ -247,12 +248,6 @@ function byLead(found: Diagnostics): Html | null {
   return lines.length === 0
     ? null
     : lineFigure({ title: `RMSE by lead, ${target}`, x, units, lines, zero: true });
-}
-
-/** In the target's own units, where the run knows them. */
-function scoreOf({ metrics, names, outputs }: Diagnostics, name: string, k: number): number | null {
-  const of = outputs.length > 1 ? `/${names[k]}` : "";
-  return metrics[`${name}_in_units${of}`] ?? metrics[`${name}${of}`] ?? null;
 }
 
 // Scores of targets.

@@ -114,6 +114,30 @@ function commonUnits(found: Diagnostics | null): string {
   return others.length > 0 ? "" : units;
 }
 
+/** One output's, in the target's own units where the run knows them. */
+export function scoreOf({ metrics, names, outputs }: Diagnostics, name: string, k: number): number | null {
+  const of = outputs.length > 1 ? `/${names[k]}` : "";
+  return metrics[`${name}${IN_UNITS}${of}`] ?? metrics[`${name}${of}`] ?? null;
+}
+
+export interface LeadsOver {
+  /** Ascending, as the others; all targets beat persistence here. */
+  readonly beaten: readonly number[];
+  readonly others: readonly number[];
+}
+
+/** The leads at which a forecast beats persistence; null where it has one lead, or no such skill. */
+export function leadsOverPersistence(found: Diagnostics | null): LeadsOver | null {
+  const skills = (found?.outputs ?? []).flatMap(({ lead }, k) => {
+    const skill = scoreOf(found!, "skill_persistence", k);
+    return lead === null || skill === null ? [] : [{ lead, skill }];
+  });
+  const leads = [...new Set(skills.map(({ lead }) => lead))].sort((a, b) => a - b);
+  if (leads.length < 2) return null;
+  const isBeaten = (lead: number) => skills.every((one) => one.lead !== lead || one.skill > 0);
+  return { beaten: leads.filter(isBeaten), others: leads.filter((lead) => !isBeaten(lead)) };
+}
+
 /** The better one of persistence and climatology is what a forecast has to beat. */
 function forecastHeadline(
   number: (name: string) => number | null,

@@ -7,7 +7,14 @@ import type { RunData } from "../../run/run_data.ts";
 import { progressOf, type RunStatus } from "../../run/status.ts";
 import { join } from "../../../deps/path.ts";
 import { type Html, markup } from "./html.ts";
-import { type Headline, headlineOf, lowered, shortValue } from "./measures.ts";
+import {
+  type Headline,
+  headlineOf,
+  type LeadsOver,
+  leadsOverPersistence,
+  lowered,
+  shortValue,
+} from "./measures.ts";
 
 export const STATE_CLASS: Readonly<Record<RunStatus["state"], string>> = {
   starting: "faint",
@@ -44,7 +51,7 @@ export function dateOf(seconds: number): string {
 export function summarySection(data: RunData, status: RunStatus, found: Diagnostics | null): Html {
   const headline = headlineOf(data, found);
   return markup`<section id="summary" aria-label="Summary">${troubleOf(data, status)}${
-    verdict(data, status, headline)
+    verdict(data, status, headline, leadsOverPersistence(found))
   }${headlineCards(data, headline)}${facts(data, status)}</section>`;
 }
 
@@ -88,7 +95,12 @@ const FEW = 20;
 
 type Learned = "learned" | "not yet" | "too short" | "no";
 
-function verdict(data: RunData, { state }: RunStatus, headline: Headline | null): Html | null {
+function verdict(
+  data: RunData,
+  { state }: RunStatus,
+  headline: Headline | null,
+  leads: LeadsOver | null,
+): Html | null {
   const { learned, sentences } = lossSentences(data);
   const baseline = headline?.baseline;
   const good: Learned = state === "failed" && data.best === null
@@ -96,12 +108,14 @@ function verdict(data: RunData, { state }: RunStatus, headline: Headline | null)
     : baseline
     ? learned === "learned" && !baseline.beaten ? "not yet" : learned
     : learned;
+  const inPart = good === "learned" && leads !== null && leads.others.length > 0;
   const [word, tone] = {
     learned: ["It learned.", "good"],
     "not yet": ["It does not beat its baseline yet.", "warn"],
     "too short": ["Too few steps to tell whether it learns.", "warn"],
     no: ["It did not learn.", "bad"],
-  }[good];
+    "in part": [leads && leadsText(leads), "warn"],
+  }[inPart ? "in part" : good];
   if (sentences.length === 0) return null;
   const units = headline?.units ? ` ${headline.units}` : "";
   return markup`<p class="verdict"><b class="${tone}">${word}</b> ${sentences.join(" ")}${
@@ -109,7 +123,15 @@ function verdict(data: RunData, { state }: RunStatus, headline: Headline | null)
     ` ${headline.label} is ${headline.text}${units}${
       baseline ? `, against ${baseline.text}${units} for ${baseline.of}` : ""
     }.`
-  }</p>`;
+  }${leads && !inPart && ` ${leadsText(leads)}`}</p>`;
+}
+
+/** A mean over leads may beat persistence where the first ones don't. */
+function leadsText({ beaten, others }: LeadsOver): string {
+  if (others.length === 0) return "It beats persistence at every lead.";
+  if (beaten.length === 0) return "It does not beat persistence at any lead.";
+  if (beaten[0] > others.at(-1)!) return `It beats persistence from lead ${beaten[0]} on, and not before.`;
+  return `It beats persistence at the leads ${beaten.join(", ")}, and not at ${others.join(", ")}.`;
 }
 
 function lossSentences(data: RunData): { learned: Learned; sentences: string[] } {

@@ -71,6 +71,29 @@ Deno.test("a measure stands beside its baseline, and one that does not beat it h
   );
 });
 
+Deno.test("a forecast at several leads says from which lead on it beats persistence, or that it does not", () => {
+  const data = dataOf({});
+  data.bestMetrics = { rmse: 2, skill_persistence: 0.3 };
+  const said = (skills: readonly number[]) => {
+    const names = skills.map((_, k) => `ice+${k + 1}`);
+    const found = diagnosticsOf({
+      names,
+      outputs: skills.map((_, k) => ({ target: "ice", lead: k + 1, units: "" })),
+      metrics: Object.fromEntries(skills.map((skill, k) => [`skill_persistence/${names[k]}`, skill])),
+    });
+    return textOf(summarySection(data, done, found));
+  };
+  const late = said([-0.1, 0.1, 0.5]);
+  assertMatch(late, /It beats persistence from lead 2 on, and not before\. +The validation loss fell/);
+  assert(!late.includes("It learned"), late);
+  assertMatch(said([0.1, 0.2]), /It learned\. .* It beats persistence at every lead\./);
+  assertMatch(said([-0.1, 0]), /It does not beat persistence at any lead\. +The validation loss fell/);
+  assertMatch(said([0.2, -0.1, 0.3]), /It beats persistence at the leads 1, 3, and not at 2\./);
+  assert(!said([0.3]).includes("persistence at"), "the headline compares a single lead");
+  data.bestMetrics = { rmse: 2, skill_persistence: -0.3 };
+  assertMatch(said([-0.5, 0.1]), /It does not beat its baseline yet\. .* from lead 2 on, and not before\./);
+});
+
 Deno.test("a run that overfits, never falls, has one evaluation or none says so", () => {
   const data = dataOf({}),
     val = (values: number[]) => {
