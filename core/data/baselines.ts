@@ -1,5 +1,6 @@
 // A forecast has to beat two others: nothing changes (persistence), and the season is as in the mean of the
-// training years (climatology). Both follow from the data alone.
+// training years (climatology). Both follow from the data alone. A mean of a day over few years has the weather of
+// those years in it: it is taken over a month around the day, and never over the year that is judged.
 import type { DType } from "../../ffi/dtype.ts";
 import type { DateTime } from "./calendar.ts";
 import { isDaily } from "./climatology.ts";
@@ -10,7 +11,7 @@ import { view } from "./columns/variables.ts";
 export interface Baselines {
   /** The root mean square error of each output. */
   readonly persistence: readonly number[];
-  /** NaN where no judged time is of a season that training has seen; null where there is none. */
+  /** NaN where nothing is known of a judged season from another year; null where that is so of all outputs, and without dates. */
   readonly climatology: readonly number[] | null;
   /** Null where climatology has a number for each output. */
   readonly lack: Lack | null;
@@ -23,7 +24,7 @@ const LACKS: Readonly<Record<Lack, string>> = {
   "judged alone": "this data is judged whole, so its means by season would know what is judged",
   "no dates": "the samples have no dates, and so no seasons",
   "too large": "its means by season have other sizes than these samples, or are too many to hold",
-  "other seasons": "training has seen no target in the seasons that are judged",
+  "other seasons": "training has seen no target of another year in the seasons that are judged",
 };
 
 export const lackNote = ({ climatology, lack }: Baselines): string | null =>
@@ -54,10 +55,11 @@ export interface Forecast {
 
 /** Means of each point and season. */
 export interface Seasonal {
-  readonly values: Float32Array;
   readonly daily: boolean;
   /** All numbers of one step. */
   readonly size: number;
+  /** The means over all years but this one; NaN where nothing is left. */
+  without(year: number): Float32Array;
 }
 
 export function baselinesOf(forecast: Forecast): Baselines {
@@ -75,25 +77,32 @@ export function baselinesOf(forecast: Forecast): Baselines {
     sum[output] += error * error * weight;
     count[output] += weight;
   };
-  for (const row of judged) {
-    leads.forEach((lead, l) => {
-      const later = row + lead * each, season = mean?.of(later) ?? 0;
-      for (let j = 0; j < width; j++) {
-        const output = l * targets + Math.floor(j / pixels), value = Number(all[later * width + j]);
-        const weight = weights ? weights[j % pixels] : 1;
-        add(persistence, output, Number(all[row * width + j]) - value, weight);
-        if (mean) add(climatology, output, mean.values[season + j] - value, weight);
-      }
-    });
+  const yearOf = (row: number) => mean?.year(row) ?? 0;
+  const years = new Set(leads.flatMap((lead) => Array.from(judged, (row) => yearOf(row + lead * each))));
+  for (const year of years) {
+    const means = mean?.without(year);
+    for (const row of judged) {
+      leads.forEach((lead, l) => {
+        const later = row + lead * each, season = mean?.place(later) ?? 0;
+        if (yearOf(later) !== year) return;
+        for (let j = 0; j < width; j++) {
+          const output = l * targets + Math.floor(j / pixels), value = Number(all[later * width + j]);
+          const weight = weights ? weights[j % pixels] : 1;
+          add(persistence, output, Number(all[row * width + j]) - value, weight);
+          if (means) add(climatology, output, means[season + j] - value, weight);
+        }
+      });
+    }
   }
   const roots = ({ sum, count }: typeof persistence) =>
     Array.from(sum, (total, k) => Math.sqrt(total / count[k]));
-  const known = mean && roots(climatology);
-  return { persistence: roots(persistence), climatology: known, lack: lackOf(forecast, known) };
+  const known = mean && roots(climatology), some = known?.some(Number.isFinite) ? known : null;
+  return { persistence: roots(persistence), climatology: some, lack: lackOf(forecast, known) };
 }
 
-function lackOf({ time, alone }: Forecast, climatology: readonly number[] | null): Lack | null {
-  if (climatology) return climatology.every((error) => !Number.isNaN(error)) ? null : "other seasons";
+/** `known` is null where there are no means. */
+function lackOf({ time, alone }: Forecast, known: readonly number[] | null): Lack | null {
+  if (known) return known.every((error) => !Number.isNaN(error)) ? null : "other seasons";
   return alone ? "judged alone" : time?.times ? "too large" : "no dates";
 }
 
@@ -102,32 +111,40 @@ const MOST_MEANS = 2 ** 26;
 /** Each month has room for 31 days. */
 const MONTHS = 12, DAYS = 12 * 31;
 
-interface Climate {
-  readonly values: Float32Array;
+/** A day's mean is over so many days before and after it, too. */
+const AROUND = 15;
+
+interface Dates {
   /** The place of the means of a row's season and point. */
-  of(row: number): number;
+  place(row: number): number;
+  year(row: number): number;
 }
+
+type Climate = Dates & Pick<Seasonal, "without">;
 
 function climateOf(forecast: Forecast, width: number): Climate | null {
   const { time, each, seasonal, alone } = forecast;
   if (alone) return null;
   const known = seasonal ? seasonal() : seasonalOf(forecast);
   if (!known || !time?.times || known.size !== each * width) return null;
-  return { values: known.values, of: placer(time, known, each, width) };
+  return { ...datesOf(time, known, each, width), without: known.without };
 }
 
-function placer(
+function datesOf(
   { values, times, each: rows }: Coordinate,
-  { daily, size }: Omit<Seasonal, "values">,
+  { daily, size }: Pick<Seasonal, "daily" | "size">,
   each: number,
   width: number,
-) {
+): Dates {
   const seasonOf = ({ month, day }: DateTime) => daily ? (month - 1) * 31 + day - 1 : month - 1;
-  const steps = Int32Array.from(values, (value) => {
-    const date = times!.decode(value);
-    return date ? seasonOf(date) : 0;
-  });
-  return (row: number) => steps[Math.floor(row / rows) % steps.length] * size + row % each * width;
+  const dates = Array.from(values, (value) => times!.decode(value));
+  const seasons = Int32Array.from(dates, (date) => date ? seasonOf(date) : 0);
+  const years = Int32Array.from(dates, (date) => date ? date.year : 0);
+  const step = (row: number) => Math.floor(row / rows) % seasons.length;
+  return {
+    place: (row) => seasons[step(row)] * size + row % each * width,
+    year: (row) => years[step(row)],
+  };
 }
 
 /** The mean of each point and season over the steps that training sees as targets. */
@@ -138,20 +155,51 @@ export function seasonalOf(
   const [rows, ...row] = shape, width = row.reduce((product, size) => product * size, 1), size = each * width;
   const daily = DAYS * size <= MOST_MEANS && isDaily(time), seasons = daily ? DAYS : MONTHS;
   if (seasons * size > 2 * MOST_MEANS) return null;
-  const all = view(bytes, dtype) as ArrayLike<number>, of = placer(time, { daily, size }, each, width);
-  const seen = new Uint8Array(rows),
-    sums = new Float64Array(seasons * size),
-    counts = new Int32Array(seasons * size);
+  const all = view(bytes, dtype) as ArrayLike<number>, dates = datesOf(time, { daily, size }, each, width);
+  const seen = new Uint8Array(rows), years = new Set<number>();
   for (const row of trained) for (const lead of leads) seen[row + lead * each] = 1;
-  for (let row = 0; row < rows; row++) {
-    if (seen[row] === 0) continue;
-    const at = of(row);
-    for (let j = 0; j < width; j++) {
-      const value = Number(all[row * width + j]);
-      if (value - value !== 0) continue;
-      sums[at + j] += value;
-      counts[at + j]++;
+  for (let row = 0; row < rows; row++) if (seen[row] === 1) years.add(dates.year(row));
+  const meansWithout = (year: number | null) => {
+    const sums = new Float64Array(seasons * size), counts = new Int32Array(seasons * size);
+    for (let row = 0; row < rows; row++) {
+      if (seen[row] === 0 || dates.year(row) === year) continue;
+      const at = dates.place(row);
+      for (let j = 0; j < width; j++) {
+        const value = Number(all[row * width + j]);
+        if (value - value !== 0) continue;
+        sums[at + j] += value;
+        counts[at + j]++;
+      }
+    }
+    return means(sums, counts, { size, around: daily ? AROUND : 0 });
+  };
+  let whole: Float32Array | undefined;
+  return {
+    ...{ daily, size },
+    without: (year) => years.has(year) ? meansWithout(year) : whole ??= meansWithout(null),
+  };
+}
+
+/** Each season's mean has those `around` it in it, through the turn of the year. */
+function means(
+  sums: Float64Array,
+  counts: Int32Array,
+  { size, around }: { readonly size: number; readonly around: number },
+): Float32Array {
+  const seasons = sums.length / size, found = new Float32Array(sums.length);
+  for (let j = 0; j < size; j++) {
+    let sum = 0, count = 0;
+    const add = (season: number, sign: 1 | -1) => {
+      const at = (season + seasons) % seasons * size + j;
+      sum += sign * sums[at];
+      count += sign * counts[at];
+    };
+    for (let season = -around; season <= around; season++) add(season, 1);
+    for (let season = 0; season < seasons; season++) {
+      found[season * size + j] = count > 0 ? sum / count : NaN;
+      add(season - around, -1);
+      add(season + around + 1, 1);
     }
   }
-  return { values: Float32Array.from(sums, (sum, i) => sum / counts[i]), daily, size };
+  return found;
 }

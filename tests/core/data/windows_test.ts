@@ -27,7 +27,10 @@ const { windows: answers, baselines, holes, ice } = await askPeer<
     ice: number[][];
     holes: (number | null)[];
     windows: Answer[];
-    baselines: Record<"maps" | "daily", { persistence: number[]; climatology: number[] }>;
+    baselines: Record<
+      "maps" | "daily" | "trained" | "maps trained",
+      { persistence: number[]; climatology: number[] }
+    >;
   }
 >("data/windows.py", folder);
 
@@ -376,7 +379,7 @@ Deno.test("what can't be divided or forecast is a sentence with the remedy", asy
   );
 });
 
-Deno.test("persistence and climatology are numpy's, by month and by day, in memory and streamed", async () => {
+Deno.test("persistence and climatology are numpy's, by month and by days around a day, without the year that is judged, in memory and streamed", async () => {
   const close = (ours: readonly number[] | null, theirs: readonly number[], what: string) =>
     theirs.forEach((error, k) => assertAlmostEquals(ours?.[k] ?? NaN, error, 1e-6 * error, what));
   for (const in_memory of ["yes", "no"] as const) {
@@ -390,14 +393,20 @@ Deno.test("persistence and climatology are numpy's, by month and by day, in memo
       in_memory,
     };
     const cases = [
-      [await open("maps.nc", months), baselines.maps],
-      [await open("maps.nc", months, "mlp"), baselines.maps],
-      [await open("daily.nc", { ...days, test_on: "2000,2003" }, "mlp"), baselines.daily],
+      [await open("maps.nc", months), baselines.maps, baselines["maps trained"]],
+      [await open("maps.nc", months, "mlp"), baselines.maps, baselines["maps trained"]],
+      [
+        await open("daily.nc", { ...days, test_on: "2000,2003" }, "mlp"),
+        baselines.daily,
+        baselines.trained,
+      ],
     ] as const;
-    for (const [{ test, train }, theirs] of cases) {
-      const ours = test!.baselines!(null), what = `${train.name}, in memory: ${in_memory}`;
-      close(ours.persistence, theirs.persistence, what);
-      close(ours.climatology, theirs.climatology, what);
+    for (const [{ test, train }, tested, trained] of cases) {
+      for (const [judged, theirs] of [[test!, tested], [train, trained]] as const) {
+        const ours = judged.baselines!(null), what = `${train.name}, in memory: ${in_memory}`;
+        close(ours.persistence, theirs.persistence, what);
+        close(ours.climatology, theirs.climatology, what);
+      }
     }
   }
   const own = await open("years/{2000,2001}.nc", {
@@ -424,6 +433,8 @@ Deno.test("persistence and climatology are numpy's, by month and by day, in memo
     test_on: "2003..",
   });
   assertEquals(test!.baselines, undefined, "the past of the target is not known");
+  const { train: alone } = await open("years/2000.nc", { ...MAPS, lead: "1", validation_split: 0 });
+  assertEquals(alone.baselines!(null).climatology, null, "no other year than the one that is judged");
   const { val } = await open("arrays.npz", { ...MAPS, lead: "1" });
   assertEquals(val!.baselines!(null).climatology, null, "no dates");
 });
