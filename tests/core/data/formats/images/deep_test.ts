@@ -9,6 +9,7 @@ import { batchOf, plainPart, type Source } from "../../../../../core/data/source
 import { askPeer } from "../../../../peer.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
+import { succeed } from "../../../../integration/program.ts";
 import { open } from "../hdf5/streamed_help.ts";
 import { makePictures } from "./help.ts";
 
@@ -59,7 +60,7 @@ const seen = (source: Source) =>
   );
 
 Deno.test(
-  "class folders, image pairs and WebDatasets keep 16 bits, resized or not, and so do labels beyond 255",
+  "class folders, what is packed of them, image pairs and WebDatasets keep 16 bits, resized or not, and so do labels beyond 255",
   inFolder(async (folder) => {
     const made = await askPeer<Deep[]>("data/images.py", { what: "deep folder", folder });
     const all = { validation_split: 0, val_samples: 0 } as const, training = { loss: "auto" } as const;
@@ -76,6 +77,12 @@ Deno.test(
         const apart = theirs.reduce((most, value, k) => Math.max(most, Math.abs(value - values[k])), 0);
         assert(apart < 2e-6, `${path}, image ${i}: ${apart}`);
       });
+    }
+    for (const flags of [[], ["--keep-encoded"]]) {
+      await succeed(["pack", "classes", `packed${flags.length}`, ...flags], { cwd: folder });
+      const { train, val } = await open(`${folder}/packed${flags.length}`, "no", { training });
+      const packed = [train, val!].flatMap(seen).map(({ sha256 }) => sha256);
+      assertEquals(packed.sort(), made.map(({ sha256 }) => sha256).sort(), `packed ${flags}`);
     }
     const { train } = await open(`${folder}/pairs`, "auto", { data: all, training });
     const pairs = seen(train);
