@@ -309,7 +309,7 @@ Deno.test("errors and skills of a forecast are over all leads and points of each
       names: ["a+1", "b+1", "a+2", "b+2"],
     }),
     leads: 2,
-    baselines: () => ({ persistence: [2, 2, 8, 4], climatology: null }),
+    baselines: () => ({ persistence: [2, 2, 8, 4], climatology: null, lack: null }),
   };
   const loss = { name: "gaussian_nll" as const, logVariance: 1 };
   const variances = tensor(Float32Array.from({ length: 16 }, (_, i) => i % 4 < 2 ? 0 : Math.log(9)), [4, 4]);
