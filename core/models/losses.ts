@@ -1,6 +1,7 @@
 // PyTorch's losses, each the mean over the valid items of one micro-batch.
 import { constant, scale, sub, zeros } from "../../ffi/make.ts";
 import {
+  bce,
   bceWithLogits,
   cat,
   crossEntropyLoss,
@@ -18,6 +19,7 @@ import {
   sum,
   toDtype,
 } from "../../ffi/ops.ts";
+import { autocast } from "../../ffi/context.ts";
 import { describe, scope, type Tensor } from "../../ffi/tensor.ts";
 import { CLASS_LOSSES } from "../settings/sections/objective.ts";
 import type { Config } from "../settings/settings.ts";
@@ -65,6 +67,10 @@ export interface Loss {
     sum(logits: Tensor, labels: Tensor): Tensor;
     count(labels: Tensor): Tensor;
   };
+  /** The same loss where the model gives probabilities, for one that takes logits of numbers. */
+  readonly ofProbabilities?: Loss;
+  /** A line at the start of a run, where this is not quite the loss that was named. */
+  readonly note?: string;
   /** The mean over this micro-batch's valid items, 0-dim, as PyTorch's reduction="mean". */
   apply(output: Tensor, target: Tensor): Tensor;
   /** How many items that mean divided by. Waits for the device when the loss ignores an index. */
@@ -90,7 +96,9 @@ export function createLoss(settings: Settings, facts: Facts, weights: PointWeigh
   if (weights && (isCode(chosen) || WITHOUT_WEIGHTS.includes(chosen))) throw unweighted(chosen);
   if (isCode(chosen)) return userLoss(userFile(chosen), facts);
   const loss = namedLoss(settings, facts, pointsOf(facts, settings.ignore_index, weights));
-  return weights ? { ...loss, weights } : loss;
+  if (!weights) return loss;
+  const { ofProbabilities } = loss;
+  return { ...loss, weights, ...(ofProbabilities && { ofProbabilities: { ...ofProbabilities, weights } }) };
 }
 
 const WITHOUT_WEIGHTS: readonly string[] = ["graph", "focal", "dice", "spectral"];
@@ -138,7 +146,10 @@ function namedLoss(settings: Settings, facts: Facts, points: Points | null): Los
     }
     case "bce":
       return facts.task === "regression"
-        ? loss(facts.outputs, binaryCrossEntropy)
+        ? {
+          ...loss(facts.outputs, binaryCrossEntropy),
+          ofProbabilities: loss(facts.outputs, crossEntropyOfProbabilities),
+        }
         : ofTwoClasses(loss(1, binaryCrossEntropy));
     case "gaussian_nll":
       return gaussianNll(facts, points);
@@ -335,6 +346,13 @@ function binaryCrossEntropy(
   if (target.dtype !== "f32") target = toDtype(target, "f32");
   return bceWithLogits(output, target, weight && toDtype(weight, "f32"), null, reduction);
 }
+
+/** The output is probabilities. PyTorch refuses this loss under autocast on a GPU: its logarithms want f32. */
+const crossEntropyOfProbabilities: Compare = (output, target, reduction, weight) =>
+  autocast(null, output.device !== "cpu", () => {
+    const [shares, wanted, weights] = [output, target, weight].map((t) => t && toDtype(t, "f32"));
+    return bce(shares!, wanted!, weights, reduction);
+  });
 
 /** The one logit stands for the second's share of two classes, [N, 2]. */
 function ofTwoClasses(loss: Loss): Loss {

@@ -106,7 +106,7 @@ export function build(
     throw new UserError("usage", "--sync-bn can't go with --rollout: leave one of them out.");
   }
   const loss = lossFor(model, training.loss, chosen, facts, data.train.target.shape);
-  if (weights && loss !== chosen) throw unweighted(loss.name);
+  if (weights && loss.weights !== weights) throw unweighted(loss.name);
   checkRun(model, {
     batch: training.batch_size,
     samples: [data.train.length, ...(data.val ? [data.val.length] : [])],

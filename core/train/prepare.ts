@@ -203,6 +203,7 @@ export function prepare(given: Launch): Trainer {
     ...data.notes,
     ...(built.classWeights ? [weightsNote(built.classWeights)] : []),
     model.describe(),
+    ...(built.pass.loss.note ? [built.pass.loss.note] : []),
     ...built.trained.notes,
     ...(sampling.note ? [sampling.note] : []),
     ...(swa ? [averageNote(model.root, training.swa_start)] : []),

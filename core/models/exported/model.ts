@@ -6,11 +6,19 @@ import { UserError } from "../../base/errors.ts";
 import type { Loss } from "../losses.ts";
 import { type Block, type Facts, type Model, parameterCount } from "../model.ts";
 import { type Archive, openExported } from "./archive.ts";
+import { type Activation, endingOf, isRepeated, withoutActivation } from "./activation.ts";
 import { Unfit } from "./operators.ts";
 import { checkFixedBatch, checkInput, checkOutput, refuseProblems, warningsOf } from "./check.ts";
 import { cutsOf, graphHalves, type Halves } from "./cuts.ts";
 import type { Program, TensorMeta } from "./graph.ts";
-import { readRequestedColumns, type Signature, signatureOf, takesAll, unpackFor } from "./signature.ts";
+import {
+  readRequestedColumns,
+  type RequestedColumns,
+  type Signature,
+  signatureOf,
+  takesAll,
+  unpackFor,
+} from "./signature.ts";
 import { ExportedModule, Runner, updatesOf } from "./run.ts";
 import type { LoraOptions } from "../nn/lora.ts";
 import { lowRankWeights } from "./lora.ts";
@@ -39,6 +47,8 @@ export interface ExportedModel extends Model {
   readonly predicts: boolean;
   /** The sizes of what it predicts, the batch's first; a text is a size that may vary. */
   readonly prediction: TensorMeta["sizes"];
+  /** The prediction is the values of this activation; null stands for any other. */
+  readonly ending: Activation | null;
   /** Each input takes columns of its own. */
   readonly apart: boolean;
   /** --sync-bn does not reach the batch norm in here. */
@@ -90,13 +100,50 @@ export function exportedModel(path: string, options: ExportedOptions = {}): Expo
   }
 }
 
-function build(archive: Archive, options: ExportedOptions): ExportedModel {
-  const { path, program } = archive;
+interface Read {
+  readonly program: Program;
+  readonly plan: GraphPlan;
+  readonly signature: Signature;
+  readonly ending: Activation | null;
+  readonly notes: readonly string[];
+}
+
+function read({ path, program }: Archive, requested: RequestedColumns, options: ExportedOptions): Read {
+  const { facts, outputs = facts?.outputs ?? 0 } = options;
   const plan = planGraph(program, path);
-  const { facts } = options;
-  const requested = readRequestedColumns(path, options.inputs ?? []);
   const signature = signatureOf(program, path, plan, requested, facts?.input.columns);
   refuseProblems(path, plan.problems);
+  const output = signature.prediction?.name ?? "";
+  const ending = endingOf(program, output), activation = ending?.activation ?? null;
+  if (!facts || !ending || !isRepeated(program, ending, facts, outputs)) {
+    const notes = activation === "sigmoid" && facts ? sigmoidsOfClasses(path, facts) : [];
+    return { program, plan, signature, ending: activation, notes };
+  }
+  const cut = withoutActivation(program, path, output, ending), again = planGraph(cut, path);
+  return {
+    program: cut,
+    plan: again,
+    signature: signatureOf(cut, path, again, requested, facts.input.columns),
+    ending: null,
+    notes: [
+      `The graph ends in ${activation}, which loss, metrics and predictions apply themselves: they take what goes into it, ` +
+      "so the loss is that of the graph's probabilities",
+    ],
+  };
+}
+
+/** Their sum may be anything: cross entropy takes them as logits all the same, in Python, too. */
+const sigmoidsOfClasses = (path: string, { task }: Facts): string[] =>
+  task === "regression" ? [] : [
+    `Warning: ${path} ends in sigmoid, and the data has a class for each sample: the losses of classes apply softmax to its ` +
+    "values between 0 and 1, as torch's cross_entropy does. To train it well, return what goes into the sigmoid.",
+  ];
+
+function build(archive: Archive, options: ExportedOptions): ExportedModel {
+  const { path } = archive;
+  const { facts } = options;
+  const requested = readRequestedColumns(path, options.inputs ?? []);
+  const { program, plan, signature, ending, notes } = read(archive, requested, options);
   const { inputs, loss, target } = signature;
   const unpack = facts ? unpackFor(path, inputs, requested, target, facts) : null;
   const whole = !facts || takesAll(inputs, requested, facts);
@@ -123,7 +170,10 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
     blocks,
     convolutional: program.nodes.some(({ target }) => /\.(conv[23]d|convolution)\./.test(target)),
     describe: () =>
-      describeModel(archive, blocks, signature, [parameterCount(root), plan.steps.length], warnings),
+      describeModel(archive, blocks, signature, [parameterCount(root), plan.steps.length], [
+        ...notes,
+        ...warnings,
+      ]),
     draws: plan.draws,
     warnings,
     inputs: inputs.map(({ label, meta }) => ({ name: label, meta })),
@@ -131,6 +181,7 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
     labels: target?.label ?? null,
     predicts: signature.prediction !== null,
     prediction: signature.prediction?.meta.sizes ?? [],
+    ending,
     apart: !whole,
     normalises: program.nodes.some(({ target }) => /batch_norm/.test(target)),
     attends: attentionsIn(program),
@@ -159,7 +210,7 @@ function describeModel(
   blocks: readonly Block[],
   { inputs, target, loss }: Signature,
   [parameters, steps]: readonly [number, number],
-  warnings: readonly string[],
+  notes: readonly string[],
 ): string {
   const parts = `${blocks.length} ${blocks.length === 1 ? "block" : "blocks"}`;
   const from = target ? `, which takes the targets as ${target.label}` : "";
@@ -170,7 +221,7 @@ function describeModel(
     ...(blocks.length > 1 ? [`Blocks: ${blocks.map(({ name }) => name).join(", ")}`] : []),
     ...(inputs.length > 1 ? [`Inputs: ${inputs.map(({ label }) => label).join(", ")}`] : []),
     ...(loss ? [`The graph has a loss of its own${from}`] : []),
-    ...warnings,
+    ...notes,
   ].join("\n");
 }
 
@@ -253,9 +304,10 @@ export function lossFor(
   facts: Facts,
   target: readonly number[] = [facts.outputs],
 ): Loss {
-  const { loss = null, labels = null, predicts = true, prediction = [], name } = model as Partial<
-    ExportedModel
-  >;
+  const { loss = null, labels = null, predicts = true, prediction = [], ending = null, name } =
+    model as Partial<
+      ExportedModel
+    >;
   if (requested === "graph" && !loss) {
     throw new UserError(
       "usage",
@@ -279,7 +331,21 @@ export function lossFor(
       `${name}: forward gives its loss alone, so --loss ${requested} has nothing to judge: leave --loss out.`,
     );
   }
-  return chosen;
+  return ending && chosen.ofProbabilities ? fitting(chosen.ofProbabilities, ending, name ?? "") : chosen;
+}
+
+/** --loss bce takes logits, and a graph that ends in probabilities has none to give. */
+function fitting(ofProbabilities: Loss, ending: Activation, name: string): Loss {
+  if (!ending.startsWith("log_")) {
+    const note =
+      `${name} ends in ${ending}: the loss bce takes these probabilities as they are, as BCELoss does`;
+    return { ...ofProbabilities, note };
+  }
+  throw new UserError(
+    "usage",
+    `--loss bce takes logits, and ${name} ends in ${ending}, which gives logarithms of probabilities: return what goes into ` +
+      "it and export the model again, or choose another loss.",
+  );
 }
 
 const nothingToPredict = (why: string) =>

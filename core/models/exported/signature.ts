@@ -145,7 +145,7 @@ function targetAmong(
 }
 
 /** --inputs gives the names of columns by the input's name. */
-type RequestedColumns = ReadonlyMap<string, readonly string[]>;
+export type RequestedColumns = ReadonlyMap<string, readonly string[]>;
 
 /** It stands for the targets, in place of a column of features. */
 const TARGETS = "targets";

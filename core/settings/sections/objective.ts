@@ -35,7 +35,7 @@ export const objective = {
       huber: "squared error up to huber_delta, absolute beyond",
       gaussian_nll:
         "likelihood of a normal distribution; the model gives the means, then the logarithms of the variances",
-      bce: "of two classes, or of numbers between 0 and 1",
+      bce: "of logits, for two classes or numbers between 0 and 1, as torch's BCEWithLogitsLoss",
       focal: "cross entropy that counts what is predicted well less, by focal_gamma",
       dice: "overlap of areas, for a class for each pixel: of each sample and class, as MONAI's DiceLoss",
       quantile:
