@@ -11,6 +11,7 @@ import { openDevice } from "../core/train/device.ts";
 import { latestPath } from "../core/train/run_folder.ts";
 import { createOptimizer } from "../core/train/optimizers.ts";
 import { openSaver } from "../core/train/save.ts";
+import { torchScheduler } from "../core/train/torch_scheduler.ts";
 import { trainStep } from "../core/train/user_step.ts";
 import { randn } from "../ffi/ops.ts";
 import { scope } from "../ffi/tensor.ts";
@@ -80,7 +81,8 @@ const saver = how === "synchronous" ? null : openSaver({
 
 function saveHere(): void {
   const began = performance.now();
-  const about: Facts = { version: "", run: how, seed: 0, learningRate: 1e-3, scheduler: schedule, config };
+  const place = { ...cursor, factors: [1], stepSize: 1 }, scheduler = torchScheduler(schedule, place);
+  const about: Facts = { version: "", run: how, seed: 0, learningRate: 1e-3, scheduler, config };
   const bytes = writePt(latestPath(paths), toTree(parts, cursor, about), { verify: true });
   const seconds = (performance.now() - began) / 1000;
   saved = { seconds, stall: seconds, bytes };

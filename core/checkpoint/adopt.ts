@@ -23,9 +23,8 @@ export function adopt(root: Value, path: string, run: Adopter): Adopted {
   const type = field(own, "optimizer"), wanted = run.parts.optimizer.type;
   if (!run.force || type === wanted) return { root, notices: [] };
   const changed = new Map(root)
-    .set("hpctrain", new Map(own).set("optimizer", wanted))
-    .set("optimizer_state_dict", NO_STATE)
-    .set("scheduler_state_dict", dict({ last_epoch: 0 }));
+    .set("hpctrain", new Map(own).set("optimizer", wanted).set("optimizer_steps", 0))
+    .set("optimizer_state_dict", NO_STATE);
   return {
     root: changed,
     notices: [`The state of ${type} is left out, and ${wanted} begins from nothing (--force)`],
@@ -62,9 +61,12 @@ function foreign(root: Value, path: string, run: Adopter): Adopted {
     root: dict({
       model_state_dict: weights,
       optimizer_state_dict: optimizer ? dict({ state: optimizer.state, param_groups: [] }) : NO_STATE,
-      scheduler_state_dict: dict({ last_epoch: optimizer?.steps ?? 0 }),
       scaler_state_dict: scaler instanceof Map ? scaler : dict({}),
-      hpctrain: dict({ optimizer: run.parts.optimizer.type, cursor: plain(cursor) }),
+      hpctrain: dict({
+        optimizer: run.parts.optimizer.type,
+        optimizer_steps: optimizer?.steps ?? 0,
+        cursor: plain(cursor),
+      }),
     }),
     notices: [
       `${path} was not written by hpctrain: settings are this command's, not the file's`,

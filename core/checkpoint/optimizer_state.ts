@@ -21,7 +21,7 @@ export function matchOptimizer(
         `use --optimizer ${type}, or start a new run from its weights with --init-from ${path}.`,
     );
   }
-  const steps = optimizerSteps(root);
+  const steps = optimizerSteps(root, own);
   const state = field(field(root, "optimizer_state_dict"), "state");
   const groups = field(field(root, "optimizer_state_dict"), "param_groups");
   if (!(state instanceof Map) || !Array.isArray(groups) || !(steps >= 0)) {
@@ -74,6 +74,8 @@ function stepOf(entry: Value | undefined): number | null {
   return new Float32Array(tensorBytes(step).slice().buffer)[0];
 }
 
-function optimizerSteps(root: Value): number {
-  return Number(field(field(root, "scheduler_state_dict"), "last_epoch") ?? 0);
+/** Older versions wrote it as the scheduler's. */
+function optimizerSteps(root: Value, own: Value): number {
+  const steps = field(own, "optimizer_steps") ?? field(field(root, "scheduler_state_dict"), "last_epoch");
+  return Number(steps ?? 0);
 }

@@ -74,7 +74,11 @@ export interface Facts {
   readonly run: string;
   readonly seed: number;
   readonly learningRate: number;
-  readonly scheduler: { readonly type: string };
+  /** The state dict of torch's scheduler of its kind, and what that leaves in the optimizer's groups. */
+  readonly scheduler: {
+    readonly state: Readonly<Record<string, unknown>>;
+    readonly group: Readonly<Record<string, number>>;
+  };
   readonly config: unknown;
   /** The samples were normalised with these; other data must be, too. */
   readonly normalisation?: { readonly mean: readonly number[]; readonly std: readonly number[] } | null;
@@ -132,12 +136,8 @@ export function toTree(
   return dict({
     epoch: cursor.epoch,
     model_state_dict: weights(parts.stateDict, data),
-    optimizer_state_dict: optimizerTree(parts, facts.learningRate, data),
-    scheduler_state_dict: dict({
-      type: facts.scheduler.type,
-      last_epoch: optimizer.steps,
-      last_lr: facts.learningRate,
-    }),
+    optimizer_state_dict: optimizerTree(parts, facts, data),
+    scheduler_state_dict: plain(facts.scheduler.state),
     scaler_state_dict: scaler
       ? dict({ scale: scaler.scale, _growth_tracker: scaler.goodSteps, skipped: scaler.skipped })
       : dict({}),
@@ -149,6 +149,7 @@ export function toTree(
       run: facts.run,
       seed: facts.seed,
       optimizer: optimizer.type,
+      optimizer_steps: optimizer.steps,
       cursor: plain(cursor),
       wandb_run_id: facts.wandb ?? null,
       normalisation: plain(facts.normalisation ?? null),
@@ -182,7 +183,11 @@ function weights(named: readonly (readonly [string, Tensor])[], data: (t: Tensor
 }
 
 /** torch.optim's state_dict has per-parameter state by number, then the parameter groups. */
-function optimizerTree({ optimizer, names }: Parts, lr: number, data: (t: Tensor) => TensorData): Value {
+function optimizerTree(
+  { optimizer, names }: Parts,
+  { learningRate, scheduler }: Pick<Facts, "learningRate" | "scheduler">,
+  data: (t: Tensor) => TensorData,
+): Value {
   const state = new Map<number, Value>(), { groups } = optimizer;
   if (optimizer.steps > 0 && optimizer.slots.size > 0) {
     names.forEach((_, i) => {
@@ -194,9 +199,11 @@ function optimizerTree({ optimizer, names }: Parts, lr: number, data: (t: Tensor
       state.set(i, entry);
     });
   }
-  const groupOf = (members: readonly number[], rate: number) => {
+  const groupOf = (members: readonly number[], share: number) => {
+    const rates = Object.entries(scheduler.group).map(([name, rate]) => [name, rate * share]);
     const group = dict({
-      lr: rate,
+      lr: learningRate * share,
+      ...Object.fromEntries(rates),
       ...Object.fromEntries(Object.entries(optimizer.options).map(([k, v]) => [k, plain(v)])),
     });
     group.set("params", [...members]);
@@ -205,8 +212,8 @@ function optimizerTree({ optimizer, names }: Parts, lr: number, data: (t: Tensor
   };
   const all = names.map((_, i) => i);
   const list = groups
-    ? groups.factors.map((factor, g) => groupOf(all.filter((i) => groups.of[i] === g), lr * factor))
-    : [groupOf(all, lr)];
+    ? groups.factors.map((factor, g) => groupOf(all.filter((i) => groups.of[i] === g), factor))
+    : [groupOf(all, 1)];
   return dict({ state: state as Value, param_groups: list });
 }
 

@@ -27,6 +27,7 @@ import type { Answers } from "./build.ts";
 import type { TrainedOn } from "./trained_on.ts";
 import { release } from "./claim.ts";
 import { bestPath, epochFiles, epochPath, latestPath, type RunPaths } from "./run_folder.ts";
+import { torchScheduler } from "./torch_scheduler.ts";
 import { learningRate, type Schedule } from "./schedule.ts";
 import { join } from "../../deps/path.ts";
 import { remove } from "../base/atomic.ts";
@@ -238,7 +239,12 @@ function jobOf(
     run: paths.run,
     seed: config.training.seed,
     learningRate: learningRate(schedule, cursor.step),
-    scheduler: schedule,
+    scheduler: torchScheduler(schedule, {
+      step: cursor.step,
+      epoch: cursor.epoch,
+      factors: parts.optimizer.groups?.factors ?? [1],
+      stepSize: config.training.scheduler.step_size,
+    }),
     config: valuesWithoutSecrets(config),
     wandb,
     normalisation,

@@ -79,7 +79,7 @@ const FACTS = {
   run: "r",
   seed: 0,
   learningRate: 1e-3,
-  scheduler: { type: "cosine" },
+  scheduler: { state: {}, group: {} },
   config: {},
 };
 /** What a run that goes on from this file would save now. */

@@ -38,7 +38,7 @@ const FACTS = {
   run: "mine",
   seed: 5,
   learningRate: 1e-3,
-  scheduler: { type: "cosine" },
+  scheduler: { state: {}, group: {} },
   config: { a: 1 },
 };
 

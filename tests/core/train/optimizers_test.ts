@@ -93,7 +93,7 @@ Deno.test("adamw, adam and sgd go on in torch.optim from a checkpoint, with the 
 function save({ model, arena, step: { optimizer } }: Rig, path: string): void {
   const parts = { names: arena.names, stateDict: model.root.stateDict(), optimizer, scaler: null, ema: null };
   const cursor = { epoch: 0, step: 5, stepInEpoch: 5, samples: 160, sums: [], best: null, valLoss: null };
-  const facts = { version: "test", run: "r", seed: 0, learningRate: LR, scheduler: { type: "constant" } };
+  const facts = { version: "test", run: "r", seed: 0, learningRate: LR, scheduler: { state: {}, group: {} } };
   writePt(path, toTree(parts, cursor, { ...facts, config: {} }));
 }
 
