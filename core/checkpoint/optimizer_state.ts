@@ -12,7 +12,7 @@ export function matchOptimizer(
   root: Value,
   own: Value,
   path: string,
-): { put(copy: Copy): void } {
+): { put(copy: Copy): void; readonly notice?: string } {
   const type = field(own, "optimizer");
   if (type !== parts.optimizer.type) {
     throw new UserError(
@@ -54,8 +54,30 @@ export function matchOptimizer(
       found.push([tensors[i], data]);
     }
   });
-  return { put };
+  return { put, notice: leftOut([...state.values()], parts.optimizer, path) };
 }
+
+/** Python's optimizers keep more where they were told to: what is lost changes the steps. */
+function leftOut(
+  entries: readonly Value[],
+  { type, slots }: Parts["optimizer"],
+  path: string,
+): string | undefined {
+  const names = new Set(
+    entries.flatMap((entry) => entry instanceof Map ? [...entry.keys()].map(String) : []),
+  );
+  const lost = [...names].filter((name) =>
+    name !== "step" && !slots.has(name) && entries.some((entry) => field(entry, name) instanceof TensorData)
+  );
+  if (lost.length === 0) return undefined;
+  const meaning = lost.includes(LARGEST)
+    ? ` It is amsgrad's, which hpctrain has not: from here on steps are divided by the mean of the squared gradients and not ` +
+      "by the largest that it was, so they may be longer."
+    : " From here on the steps are those of this command's optimizer without it.";
+  return `Warning: ${type} here keeps no ${lost.join(", ")}, which ${path} has: it is left out.${meaning}`;
+}
+
+const LARGEST = "max_exp_avg_sq";
 
 /** Each parameter's number in the file, by its name: another run may train others. */
 function numbersOf(groups: readonly Value[], names: readonly string[]): number[] {

@@ -326,6 +326,7 @@ export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
   }
   const notices = [
     weights.notice,
+    optimizer.notice,
     otherArchitecture(field(own, "architecture")),
     parts.ema && !averages && !parts.swa &&
     "The averages of the weights (--ema) begin with the checkpoint's weights: it has none",
