@@ -17,6 +17,7 @@ import {
   refuseLayout,
   refuseOptimizer,
   unitsTaken,
+  refuseShare,
   withoutEffect,
 } from "../../core/train/checks.ts";
 import { asUserError, openDevice, unusedGpus, whyNoCuda } from "../../core/train/device.ts";
@@ -52,6 +53,7 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
     const world = refuseOtherLayout(resolved, where, kind);
     await loadReader(config.data);
     const built = build(config, device, where.world);
+    refuseShare(resolved, built.data);
     const plan = planBatches(config.training, built.data.train.length, where.world);
     const gpu = gpuFactsOf(config, device, built);
     if (where.rank > 0) return; // every rank refuses what is refused

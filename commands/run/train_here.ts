@@ -154,7 +154,7 @@ async function trainOn(
     preset: resolved.preset,
     loaders: loading.loaders,
     ranksHere: where.localWorld,
-    originText: resolved.originText,
+    resolved,
     outputs: OUTPUTS,
     notes: [
       ...opened.notes,

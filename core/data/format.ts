@@ -30,6 +30,8 @@ export interface Sources {
   readonly val: Source | null;
   /** Null or absent where nothing is kept for a test. */
   readonly test?: Source | null;
+  /** Files that validate by themselves, by name; absent where a share of the others does. */
+  readonly divided?: string;
   readonly notes: readonly string[];
   readonly warnings?: readonly string[];
   readonly seasonal?: () => Seasonal | null;

@@ -65,6 +65,7 @@ export function openData(
     test,
     normalisation,
     warnings: opened.warnings ?? [],
+    ...(opened.divided && { divided: opened.divided }),
     fill,
     whole: opened.train.input.shape,
     chosen: opened.chosen,

@@ -76,6 +76,22 @@ export function refuseGpus(
   );
 }
 
+/** Data that has files of its own to validate with takes no share of the others. */
+export function refuseShare(
+  { config, origin, originText }: Pick<Resolved, "config" | "origin" | "originText">,
+  { divided }: { readonly divided?: string },
+): void {
+  const path = "data.validation_split";
+  if (divided === undefined || !isTyped(origin(path))) return;
+  throw new UserError(
+    "usage",
+    `${
+      originText(path)
+    } ${config.data.validation_split} would hold out nothing, for ${divided} is there to validate with: ` +
+      "leave it out (--val-samples says how many validate), or take that away, and a share of the others validates.",
+  );
+}
+
 /** Data that is made up has no files. */
 const OF_FILES = ["data.stage", "data.bad_samples"];
 

@@ -56,6 +56,7 @@ import {
 } from "./compiled_pass.ts";
 import { fitBatch } from "./finders/fit.ts";
 import { isExported } from "../models/exported/model.ts";
+import { refuseShare } from "./checks.ts";
 import { checkMemory } from "./memory.ts";
 import { type Amp, LossScaler } from "./precision.ts";
 import { cudaName, gpuBackend } from "../../ffi/cuda.ts";
@@ -86,7 +87,8 @@ export interface Launch {
   readonly outputs: readonly OpenOutput[];
   /** They come before the trainer's own. */
   readonly notes: readonly string[];
-  readonly originText?: Resolved["originText"];
+  /** Where the settings come from; absent where no command gave them. */
+  readonly resolved?: Pick<Resolved, "config" | "origin" | "originText">;
   /** Unix seconds at which the process was started; by default now. */
   readonly began?: number;
 }
@@ -159,6 +161,7 @@ export function prepare(given: Launch): Trainer {
   const first = rank === 0; // it alone reads checkpoints and writes the run's files
 
   const built = build(given.config, device, world, null, team?.collectives.shared);
+  if (given.resolved) refuseShare(given.resolved, built.data);
   const { config, notes: fitNotes } = fitBatch(given, built, ranksHere), launch = { ...given, config };
   const { training, distributed, output } = config;
   const { arena, model, data, pass, amp } = built;
@@ -213,7 +216,7 @@ export function prepare(given: Launch): Trainer {
     ...precisionNote(built),
     ...(gpu ? [gpuLine(gpu), ...othersNote(gpu)] : []),
     ...shardsNote(config, plan),
-    ...(launch.originText ? [rateLine(training, plan.global, launch.originText)] : []),
+    ...(launch.resolved ? [rateLine(training, plan.global, launch.resolved.originText)] : []),
   ];
 
   const startAt = (resume: Resume | null, notes: string[]) => {

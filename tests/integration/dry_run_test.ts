@@ -23,6 +23,13 @@ Deno.test("--dry-run tells what each step would train on, in the lines of the ru
 
 Deno.test("--dry-run refuses what the run would refuse, with its code", () =>
   inTemp(async (cwd) => {
+    Deno.mkdirSync(`${cwd}/digits`);
+    for (const [half, count] of [["train", 8], ["t10k", 4]] as const) {
+      const images = [0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 2, 0, 0, 0, 2, ...new Array(4 * count).fill(7)];
+      const labels = [0, 0, 8, 1, 0, 0, 0, count, ...new Array(count).fill(1)];
+      Deno.writeFileSync(`${cwd}/digits/${half}-images-idx3-ubyte`, Uint8Array.from(images));
+      Deno.writeFileSync(`${cwd}/digits/${half}-labels-idx1-ubyte`, Uint8Array.from(labels));
+    }
     const cases: [string[], number, string][] = [
       [["--debug", "--train-samples=10", "--batch-size=64"], 3, "is larger than the training set"],
       [["--preset=multi-node"], 2, 'Preset "multi-node" is for'],
@@ -32,6 +39,11 @@ Deno.test("--dry-run refuses what the run would refuse, with its code", () =>
         "--gpus-per-node asks for 2 GPUs on each node, and this run computes on CPUs.",
       ],
       [["--data-path=none.npz"], 3, "none.npz"],
+      [
+        ["--data-path=digits", "--model=mlp", "--validation-split=0.3"],
+        2,
+        "--validation-split 0.3 would hold out nothing, for digits/t10k-images-idx3-ubyte is there to validate with",
+      ],
     ];
     for (const [argv, code, says] of cases) {
       const dry = await run(["train", ...argv, "--dry-run"], { cwd });

@@ -80,6 +80,7 @@ export function openPairs(request: DataRequest): Sources {
     source(pairs, indices, { names, outputs, turbo, ignored }, request);
   return {
     train: make(train, chosen.train),
+    ...(val && { divided: `${path}/${VAL.find((name) => partIn(path, [name]))}` }),
     val: val ? make(val, all(val, data.val_samples)) : chosen.val.length > 0 ? make(train, chosen.val) : null,
     test: test && make(test, all(test, imageCount(test.images))),
     notes: [

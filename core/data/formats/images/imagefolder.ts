@@ -150,6 +150,7 @@ export function openImageFolder({ data, training: { seed, withoutTargets }, mode
   const make = (listed: Listed, indices: Int32Array) => source(listed, indices, outputs, turbo, data);
   return {
     train: make(train, chosen.train),
+    ...(val && halves.val && { divided: halves.val }),
     val: valIndices.length > 0 ? make(val ? relabelled(val, train.classes) : train, valIndices) : null,
     notes,
   };

@@ -139,7 +139,7 @@ export function openMnist({ data, training: { seed }, model }: DataRequest): Sou
   const val = test
     ? take(test, splitIndices(test.images.dims[0], { train: data.val_samples, val: 0 }, seed).train)
     : take(train, split.val);
-  return { train: take(train, split.train)!, val, notes: [] };
+  return { train: take(train, split.train)!, val, ...(test && { divided: test.path }), notes: [] };
 }
 
 /** Null means that neither file exists. */

@@ -66,6 +66,7 @@ export function openTokens({ data, training: { seed }, model }: DataRequest): So
       : `${formatBytes(bytes)} is more than a quarter of what is free`;
     return {
       train: random,
+      ...(val.length > 0 && data.val_samples > 0 && { divided: val[0].mark.path }),
       val: windows("tiled", held, data.val_samples, sized(about?.val ?? about?.train)),
       notes: [
         `Tokens are ${[...new Set(all.map(({ type }) => type))].join(" and ")}` + tokenizerNote(about) +
