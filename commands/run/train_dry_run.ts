@@ -13,11 +13,12 @@ import { planBatches, precisionNote, shardsNote } from "../../core/train/batches
 import { build } from "../../core/train/build.ts";
 import {
   changesSince,
+  decayNote,
   refuseGpus,
   refuseLayout,
   refuseOptimizer,
-  unitsTaken,
   refuseShare,
+  unitsTaken,
   withoutEffect,
 } from "../../core/train/checks.ts";
 import { asUserError, openDevice, unusedGpus, whyNoCuda } from "../../core/train/device.ts";
@@ -82,6 +83,7 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
       ...precisionNote(built),
       ...(gpu ? [gpuLine(gpu), ...othersNote(gpu)] : unusedGpus(config, device, env)),
       ...shardsNote(config, plan),
+      ...decayNote(resolved, built.arena.parameters),
       rateLine(config.training, plan.global, resolved.originText),
       ...intervalNote(config, where.nodes),
       "Dry run: nothing was trained, and nothing written.",

@@ -10,6 +10,7 @@ import { formatPlural } from "../base/format.ts";
 import { VERSION } from "../base/version.ts";
 import { resolve } from "../../deps/path.ts";
 import { formatOrigin, fromData, isTyped } from "../settings/values.ts";
+import { isExported } from "../models/exported/model.ts";
 import { isSimulated } from "../data/cosmology/options.ts";
 import type { Resume } from "./resume.ts";
 
@@ -90,6 +91,23 @@ export function refuseShare(
     } ${config.data.validation_split} would hold out nothing, for ${divided} is there to validate with: ` +
       "leave it out (--val-samples says how many validate), or take that away, and a share of the others validates.",
   );
+}
+
+/** Scripts in Python often have a group without decay for these. */
+export function decayNote(
+  { config: { model, training }, origin, originText }: Pick<Resolved, "config" | "origin" | "originText">,
+  parameters: readonly { readonly shape: readonly number[] }[],
+): string[] {
+  const path = "training.optimizer.weight_decay", decay = training.optimizer.weight_decay;
+  const brought = isExported(model.name) || training.init_from !== "";
+  if (decay === 0 || !isTyped(origin(path)) || !brought) return [];
+  if (parameters.every(({ shape }) => shape.length > 1)) return [];
+  return [
+    `Weight decay ${decay} (${
+      originText(path)
+    }) is on all weights, biases and norms included, as torch.optim.AdamW does ` +
+    "with one group",
+  ];
 }
 
 /** Data that is made up has no files. */

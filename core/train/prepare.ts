@@ -56,7 +56,7 @@ import {
 } from "./compiled_pass.ts";
 import { fitBatch } from "./finders/fit.ts";
 import { isExported } from "../models/exported/model.ts";
-import { refuseShare } from "./checks.ts";
+import { decayNote, refuseShare } from "./checks.ts";
 import { checkMemory } from "./memory.ts";
 import { type Amp, LossScaler } from "./precision.ts";
 import { cudaName, gpuBackend } from "../../ffi/cuda.ts";
@@ -87,7 +87,7 @@ export interface Launch {
   readonly outputs: readonly OpenOutput[];
   /** They come before the trainer's own. */
   readonly notes: readonly string[];
-  /** Where the settings come from; absent where no command gave them. */
+  /** They say where each setting comes from; they are absent where no command gave them. */
   readonly resolved?: Pick<Resolved, "config" | "origin" | "originText">;
   /** Unix seconds at which the process was started; by default now. */
   readonly began?: number;
@@ -216,7 +216,12 @@ export function prepare(given: Launch): Trainer {
     ...precisionNote(built),
     ...(gpu ? [gpuLine(gpu), ...othersNote(gpu)] : []),
     ...shardsNote(config, plan),
-    ...(launch.resolved ? [rateLine(training, plan.global, launch.resolved.originText)] : []),
+    ...(launch.resolved
+      ? [
+        ...decayNote(launch.resolved, arena.parameters),
+        rateLine(training, plan.global, launch.resolved.originText),
+      ]
+      : []),
   ];
 
   const startAt = (resume: Resume | null, notes: string[]) => {

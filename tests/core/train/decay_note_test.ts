@@ -1,0 +1,22 @@
+// What a run says of weight decay, which scripts in Python leave out for biases and norms.
+import { assertEquals } from "@std/assert";
+import { resolveSettings } from "../../../core/settings/resolve.ts";
+import { decayNote } from "../../../core/train/checks.ts";
+
+const matrix = { shape: [4, 4] }, bias = { shape: [4] };
+const said = (flags: string, parameters = [matrix, bias]) =>
+  decayNote(resolveSettings({ argv: flags.split(" "), env: {} }), parameters);
+
+Deno.test("a typed weight decay says that biases and norms decay, where the weights came from Python", () => {
+  const line = (decay: string, from = "--weight-decay") =>
+    `Weight decay ${decay} (${from}) is on all weights, biases and norms included, as torch.optim.AdamW does with one group`;
+  assertEquals(said("--model=my.pt2 --weight-decay=0.1"), [line("0.1")]);
+  assertEquals(said("--model=gpt --init-from=gpt2.pt --weight-decay=0.1"), [line("0.1")]);
+});
+
+Deno.test("nothing is said of the default, of no decay, of a model begun here, and where all weights are matrices", () => {
+  assertEquals(said("--model=my.pt2"), []);
+  assertEquals(said("--model=my.pt2 --weight-decay=0"), []);
+  assertEquals(said("--model=gpt --weight-decay=0.1"), []);
+  assertEquals(said("--model=my.pt2 --weight-decay=0.1", [matrix]), []);
+});
