@@ -39,6 +39,26 @@ class Map(nn.Module):
         return torch.sigmoid(self.conv(x))
 
 
+class Vae(Ends):
+    """A reconstruction first, and what made it."""
+
+    def __init__(self):
+        super().__init__(40, None)
+        self.log = nn.Linear(6, 2)
+
+    def forward(self, x):
+        return self.layer(x), self.log(x), self.log(x).exp()
+
+
+class Sparse(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(6, 4))
+
+    def forward(self, x):
+        return x @ self.weight
+
+
 probabilities = lambda out, y: F.nll_loss(out.log(), y)
 numbers = lambda out, y: F.binary_cross_entropy(out, y)
 two = lambda out, y: F.binary_cross_entropy(out.flatten(), y.flatten().float())
@@ -66,6 +86,14 @@ def batch(kind, step):
         return x, torch.rand(ROWS, 3)
     return x, torch.randint(0, 2 if kind == "map" else kind, (ROWS, 3, 3) if kind == "map" else (ROWS,))
 
+
+torch.manual_seed(1)
+rows = torch.randn(ROWS, 6)
+by_rows = {"dynamic_shapes": [{0: Dim("batch", min=2)}]}
+save(export(Vae(), (rows,), **by_rows), os.path.join(folder, "vae.pt2"))
+save(export(Sparse(), (rows.to_sparse(),)), os.path.join(folder, "sparse.pt2"))
+few = nn.Conv2d(2, 2, 1)
+save(export(few, (torch.randn(ROWS, 2, 3, 3),), **by_rows), os.path.join(folder, "few.pt2"))
 
 answers = {}
 for name, (make, kind, loss_of) in CASES.items():

@@ -87,11 +87,9 @@ export function checkOutput(
   facts: Facts,
   outputs: number,
 ): void {
-  if (!meta || facts.task === "segmentation") return;
+  const given = widthOf(meta, facts);
+  if (!meta || given === null) return;
   const { sizes } = meta;
-  const at = facts.task === "language" ? sizes.length - 1 : 1;
-  const given = sizes[at];
-  if (typeof given !== "number" || sizes.length < 2) return;
   const fits = facts.task === "regression" ? given === outputs || sizes.length > 2 : given >= outputs;
   if (fits) return;
   const what = facts.task === "regression"
@@ -105,6 +103,45 @@ export function checkOutput(
       "change its last layer in Python and export it again.",
   );
 }
+
+/** How many numbers each sample, pixel or token gets; null where the graph does not say. */
+function widthOf(meta: TensorMeta | undefined, { task }: Facts): number | null {
+  const sizes = meta?.sizes ?? [];
+  if (sizes.length < (task === "segmentation" ? 4 : 2)) return null; // scores of a line of pixels may have them last
+  const given = sizes[task === "language" ? sizes.length - 1 : 1];
+  return typeof given === "number" ? given : null;
+}
+
+/** A head for other data may be a few classes wider. */
+const MUCH_WIDER = 2;
+
+/** More scores than classes are trained all the same, which is odd where there are many more. */
+export function widthWarning(
+  path: string,
+  output: { readonly meta: TensorMeta; readonly label: string } | null,
+  facts: Facts,
+): string[] {
+  const given = output && widthOf(output.meta, facts), { task, outputs } = facts;
+  if (!output || given === null || task === "regression" || task === "language") return [];
+  if (given <= MUCH_WIDER * outputs) return [];
+  const name = output.label === "" ? "its first output" : `its output ${output.label}`;
+  return [
+    `Warning: ${path} gives ${given} numbers for each ${
+      task === "segmentation" ? "pixel" : "sample"
+    } (${name}), and the data has ${outputs} classes: the loss takes them as scores of ${given} classes. ` +
+    "If they are something else, such as a reconstruction, give forward a loss of its own or name the scores logits.",
+  ];
+}
+
+/** A sparse tensor's values are the same, so it says only what it costs. */
+export const sparseWarnings = (
+  path: string,
+  inputs: readonly { readonly label: string; readonly meta: TensorMeta }[],
+): string[] =>
+  inputs.filter(({ meta }) => meta.sparse).map(({ label }) =>
+    `Warning: ${path} was exported with a sparse tensor as ${label}, and data is given to it dense: the values are the same, ` +
+    "and it takes the memory and time of all zeros."
+  );
 
 /** The sizes may be fixed since the export. Returns the values of the symbols. */
 export function bindSizes(

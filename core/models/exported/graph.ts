@@ -70,6 +70,8 @@ export interface TensorMeta {
   readonly strides: readonly SymbolicSize[];
   readonly offset: number;
   readonly requiresGrad: boolean;
+  /** Its layout was one of PyTorch's sparse ones when it was exported. */
+  readonly sparse?: true;
 }
 
 export type GraphValue =
@@ -299,6 +301,7 @@ export function readMeta(r: JsonReader, json: Json | undefined, where: string): 
     strides: r.list(meta.strides, `the strides of ${where}`).map(size),
     offset: typeof offset === "number" ? offset : 0,
     requiresGrad: meta.requires_grad === true,
+    ...(SPARSE.includes(Number(meta.layout)) && { sparse: true }),
   };
 }
 
@@ -406,7 +409,8 @@ function readValue(r: JsonReader, json: Json | undefined, where: string): GraphV
     { kind: "other", what: kind.replace(/^as_/, "").replaceAll("_", " ") };
 }
 
-const STRIDED = 7;
+// torch.export's codes of layouts.
+const STRIDED = 7, SPARSE = [1, 2, 3, 4, 5];
 
 const nameIn = (r: JsonReader, json: Json, where: string) => r.text(r.dict(json, where).name, where);
 

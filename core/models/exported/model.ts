@@ -8,7 +8,16 @@ import { type Block, type Facts, type Model, parameterCount } from "../model.ts"
 import { type Archive, openExported } from "./archive.ts";
 import { type Activation, endingOf, isRepeated, withoutActivation } from "./activation.ts";
 import { Unfit } from "./operators.ts";
-import { checkFixedBatch, checkInput, checkOutput, refuseProblems, warningsOf } from "./check.ts";
+import {
+  checkFixedBatch,
+  checkInput,
+  checkOutput,
+  refuseProblems,
+  sizesText,
+  sparseWarnings,
+  warningsOf,
+  widthWarning,
+} from "./check.ts";
 import { cutsOf, graphHalves, type Halves } from "./cuts.ts";
 import type { Program, TensorMeta } from "./graph.ts";
 import {
@@ -163,7 +172,11 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
   const pieces = cutsOf(halves.body, prediction, floating, most, halves.between);
   const runner = new Runner({ path, program, root, signature, halves, updates, prediction, unpack, lowRank });
   const blocks = pieces.map((piece, i) => runner.block(piece, pieces[i - 1]?.out ?? -1));
-  const warnings = warningsOf(archive);
+  const warnings = [
+    ...warningsOf(archive),
+    ...sparseWarnings(path, inputs),
+    ...(facts && !loss ? widthWarning(path, signature.prediction, facts) : []),
+  ];
   return {
     name: path,
     root,
@@ -208,7 +221,7 @@ function attentionsIn({ nodes, tensors }: Program): Attends[] {
 function describeModel(
   { path, program }: Archive,
   blocks: readonly Block[],
-  { inputs, target, loss }: Signature,
+  { inputs, target, loss, prediction, unused }: Signature,
   [parameters, steps]: readonly [number, number],
   notes: readonly string[],
 ): string {
@@ -221,9 +234,19 @@ function describeModel(
     ...(blocks.length > 1 ? [`Blocks: ${blocks.map(({ name }) => name).join(", ")}`] : []),
     ...(inputs.length > 1 ? [`Inputs: ${inputs.map(({ label }) => label).join(", ")}`] : []),
     ...(loss ? [`The graph has a loss of its own${from}`] : []),
+    ...(unused.length > 0
+      ? [
+        `Outputs that nothing takes: ${unused.map(outputText).join(", ")}${
+          prediction ? `; the loss takes ${outputText(prediction)}` : ""
+        }`,
+      ]
+      : []),
     ...notes,
   ].join("\n");
 }
+
+const outputText = ({ label, name, meta }: NonNullable<Signature["prediction"]>): string =>
+  `${label || name} ${sizesText(meta.sizes)}`;
 
 function namesOf(program: Program, plan: GraphPlan): Map<number, string> {
   const names = new Map<number, string>();

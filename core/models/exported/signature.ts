@@ -33,6 +33,8 @@ export interface Signature {
   /** It is null where forward gives its loss alone. */
   readonly prediction: UserOutput | null;
   readonly loss: UserOutput | null;
+  /** Nothing takes these outputs. */
+  readonly unused: readonly UserOutput[];
 }
 
 export function signatureOf(
@@ -52,7 +54,8 @@ export function signatureOf(
   const target = loss ? targetAmong(all, requested, columns) : null;
   const inputs = all.filter((input) => input !== target);
   if (inputs.length === 0) throw nothingTaken(path);
-  return { inputs, target, prediction, loss };
+  const unused = outputs.filter((output) => output !== prediction && output !== loss);
+  return { inputs, target, prediction, loss, unused };
 }
 
 const nothingTaken = (path: string) =>

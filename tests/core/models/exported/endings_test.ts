@@ -1,5 +1,12 @@
 // Programs that end in an activation: the loss that fits is taken, as PyTorch's training with it shows.
-import { assert, assertAlmostEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertAlmostEquals,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { join } from "@std/path";
 import { UserError } from "../../../../core/base/errors.ts";
 import { exportedModel, lossFor } from "../../../../core/models/exported/model.ts";
@@ -117,4 +124,32 @@ Deno.test("bce of logarithms of probabilities, and a sigmoid that writes over it
   model.root.free();
   const written = assertThrows(() => opened("in_place", of(2), 1), UserError).message;
   assertStringIncludes(written, "ends in sigmoid_ (");
+});
+
+Deno.test("outputs that nothing takes are named, and many more numbers than classes are warned of", () => {
+  const vae = opened("vae", of(10));
+  assertStringIncludes(vae.describe(), "Outputs that nothing takes: ");
+  assertMatch(vae.describe(), /: \S+ \[any, 2\], \S+ \[any, 2\]; the loss takes \S+ \[any, 40\]$/m);
+  const warning = "gives 40 numbers for each sample (its first output), and the data has 10 classes";
+  assertStringIncludes(vae.warnings.join("\n"), warning);
+  const wide = opened("vae", of(20)); // not much wider
+  assertEquals(wide.warnings, []);
+  const plain = opened("logits", numbers);
+  assert(!plain.describe().includes("nothing takes") && plain.warnings.length === 0, plain.describe());
+  for (const { root } of [vae, wide, plain]) root.free();
+});
+
+Deno.test("maps with fewer scores than classes are refused before they are trained", () => {
+  opened("few", map).root.free();
+  const { message } = assertThrows(() => opened("few", { ...map, outputs: 5 }), UserError);
+  assertStringIncludes(message, "the model gives 2 numbers per sample, and the data has 5 classes");
+});
+
+Deno.test("an input that was sparse in Python is said to be dense here", () => {
+  const model = opened("sparse", of(4));
+  assertStringIncludes(
+    model.describe(),
+    "was exported with a sparse tensor as x, and data is given to it dense",
+  );
+  model.root.free();
 });
