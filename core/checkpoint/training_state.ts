@@ -77,6 +77,7 @@ export interface Facts {
   /** The state dict of torch's scheduler of its kind, and what that leaves in the optimizer's groups. */
   readonly scheduler: {
     readonly state: Readonly<Record<string, unknown>>;
+    readonly perStep?: Readonly<Record<string, unknown>>;
     readonly group: Readonly<Record<string, number>>;
   };
   readonly config: unknown;
@@ -150,6 +151,7 @@ export function toTree(
       seed: facts.seed,
       optimizer: optimizer.type,
       optimizer_steps: optimizer.steps,
+      ...(facts.scheduler.perStep && { scheduler_per_step: plain(facts.scheduler.perStep) }),
       cursor: plain(cursor),
       wandb_run_id: facts.wandb ?? null,
       normalisation: plain(facts.normalisation ?? null),

@@ -16,6 +16,8 @@ type State = Readonly<Record<string, unknown>>;
 
 export interface TorchScheduler {
   readonly state: State;
+  /** The same for a script that steps StepLR after each optimizer step; present where `state` is of epochs. */
+  readonly perStep?: State;
   /** Numbers that a scheduler leaves in the optimizer's groups, for the whole rate. */
   readonly group: Readonly<Record<string, number>>;
 }
@@ -33,13 +35,12 @@ export function torchScheduler(s: Schedule, place: Place): TorchScheduler {
   if (s.type === "onecycle") return oneCycle(s, common(s.peak / 25, step));
   const group = { initial_lr: s.peak };
   if (s.warmup === 0) {
-    const stepped = s.type === "step" && { step_size: place.stepSize, gamma: s.gamma };
-    return {
-      state: stepped
-        ? { ...stepped, ...common(s.peak, place.epoch) }
-        : { ...course(s, step), ...common(s.peak, step) },
-      group,
-    };
+    if (s.type !== "step") return { state: { ...course(s, step), ...common(s.peak, step) }, group };
+    const falls = (size: number, last: number) => ({
+      ...{ step_size: size, gamma: s.gamma },
+      ...common(s.peak, last),
+    });
+    return { state: falls(place.stepSize, place.epoch), perStep: falls(s.every, step), group };
   }
   const parts = partsOf(s);
   const from = [0, ...parts.map(({ until }) => until).slice(0, -1)];

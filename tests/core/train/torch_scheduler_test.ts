@@ -33,52 +33,46 @@ Deno.test("torch's scheduler of each kind goes on from a checkpoint with the rat
     const factors = [1, 0.1], groups = { of: arena.names.map((_, i) => i % 2), factors, steps: [0, 0] };
     const stateDict = model.root.stateDict();
     const cases = SCHEDULES.flatMap((schedule, i) => {
-      const perEpoch = schedule.type === "step" && schedule.warmup === 0;
-      return STEPS.filter((step) => !perEpoch || step % EPOCH === 0).map((step) => {
-        const path = `${folder}/${i}-${step}.pt`, epoch = Math.floor(step / EPOCH);
-        const parts: Parts = {
-          names: arena.names,
-          stateDict,
-          // A rate at the end that is not 0 is one number for all of torch's groups.
-          optimizer: {
-            ...optimizer,
-            slots: new Map(),
-            groups: schedule.type === "step" ? groups : undefined,
-          },
-          scaler: null,
-          ema: null,
-        };
-        const about = {
-          version: "1",
-          run: "r",
-          seed: 0,
-          config: {},
-          learningRate: learningRate(schedule, step),
-        };
-        const taken = schedule.type === "step" ? factors : [1];
-        const scheduler = torchScheduler(schedule, { step, epoch, factors: taken, stepSize: 3 });
-        const place = {
-          epoch,
-          step,
-          stepInEpoch: step % EPOCH,
-          samples: 0,
-          sums: [],
-          best: null,
-          valLoss: null,
-        };
-        writePt(path, toTree(parts, place, { ...about, scheduler }));
-        const every = perEpoch ? EPOCH : 1, count = Math.ceil((schedule.total - step) / every);
-        return {
-          schedule,
-          taken,
-          step,
-          every,
-          path,
-          kind: schedule.type,
-          warmup: schedule.warmup > 0,
-          count,
-        };
-      });
+      const ofEpochs = schedule.type === "step" && schedule.warmup === 0;
+      return (ofEpochs ? [true, false] : [false]).flatMap((perEpoch) =>
+        STEPS.filter((step) => !perEpoch || step % EPOCH === 0).map((step) => {
+          const path = `${folder}/${i}-${step}.pt`, epoch = Math.floor(step / EPOCH);
+          const parts: Parts = {
+            names: arena.names,
+            stateDict,
+            // A rate at the end that is not 0 is one number for all of torch's groups.
+            optimizer: {
+              ...optimizer,
+              slots: new Map(),
+              groups: schedule.type === "step" ? groups : undefined,
+            },
+            scaler: null,
+            ema: null,
+          };
+          const about = {
+            version: "1",
+            run: "r",
+            seed: 0,
+            config: {},
+            learningRate: learningRate(schedule, step),
+          };
+          const taken = schedule.type === "step" ? factors : [1];
+          const scheduler = torchScheduler(schedule, { step, epoch, factors: taken, stepSize: 3 });
+          const place = {
+            epoch,
+            step,
+            stepInEpoch: step % EPOCH,
+            samples: 0,
+            sums: [],
+            best: null,
+            valLoss: null,
+          };
+          writePt(path, toTree(parts, place, { ...about, scheduler }));
+          const every = perEpoch ? EPOCH : 1, count = Math.ceil((schedule.total - step) / every);
+          const asked = { kind: schedule.type, warmup: schedule.warmup > 0, perStep: ofEpochs && !perEpoch };
+          return { ...{ schedule, taken, step, every }, ...asked, path, count };
+        })
+      );
     });
     const theirs = await peer<number[][][]>("scheduler_states.py", cases);
     cases.forEach(({ schedule, taken, step, every }, i) =>

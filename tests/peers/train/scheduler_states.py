@@ -29,7 +29,8 @@ def following(case):
     optimizer = torch.optim.SGD([{"params": some} for some in weights], lr=1.0)
     scheduler = made(optimizer, case["kind"], case["warmup"])
     optimizer.load_state_dict(saved["optimizer_state_dict"])
-    scheduler.load_state_dict(saved["scheduler_state_dict"])
+    own = saved["hpctrain"] if case["perStep"] else saved
+    scheduler.load_state_dict(own["scheduler_per_step" if case["perStep"] else "scheduler_state_dict"])
     assert scheduler.get_last_lr() == [group["lr"] for group in optimizer.param_groups]
     found = []
     for _ in range(case["count"]):
