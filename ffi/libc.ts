@@ -207,6 +207,7 @@ const PROCESS_SYMBOLS = {
   mkfifo: { parameters: ["buffer", "u32"], result: "i32" },
   open: { parameters: ["buffer", "i32"], result: "i32" },
   read: { parameters: ["i32", "buffer", "usize"], result: "isize" },
+  poll: { parameters: ["buffer", "u64", "i32"], result: "i32" },
   fcntl: { parameters: ["i32", "i32", "i32"], result: "i32" },
   sched_setaffinity: { parameters: ["i32", "usize", "buffer"], result: "i32" },
   prlimit: { parameters: ["i32", "i32", "buffer", "buffer"], result: "i32" },
@@ -218,11 +219,19 @@ const PROCESS_SYMBOLS = {
   },
 } as const;
 
-const O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000, O_ASYNC = 0o20000;
+const O_RDWR = 2, O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000, O_ASYNC = 0o20000;
+const POLLIN = 1;
 const F_SETFL = 4, F_SETOWN = 8, F_SETSIG = 10, SIGKILL = 9;
 
 export const makePipe = (path: string): boolean =>
   withLibc(({ mkfifo }) => mkfifo(cString(path), 0o600)) === 0;
+
+/** Gives a function that waits so many milliseconds for something to read in that pipe, and says whether there is. */
+export function pipeWaiter(path: string): (milliseconds: number) => boolean {
+  const pipe = withLibc(({ open }) => open(cString(path), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  return (milliseconds) =>
+    withLibc(({ poll }) => poll(new Int32Array([pipe, POLLIN]), 1n, milliseconds)) !== 0;
+}
 
 /**
  * From here on the system kills this process when no process holds the writing end of that pipe any more.

@@ -1,6 +1,6 @@
 // A Python file that gives the samples: a Python process for each thread that reads data. Requests and answers go through
 // pipes with names, and rows through a file in shared memory. All of it is without a name once both sides have it open.
-import { makePipe } from "../../../ffi/libc.ts";
+import { makePipe, pipeWaiter } from "../../../ffi/libc.ts";
 import { tensor } from "../../../ffi/make.ts";
 import { join } from "../../../deps/path.ts";
 import { UserError } from "../../base/errors.ts";
@@ -61,11 +61,16 @@ function startPython(path: string, settings: Context["settings"], seed: number):
 
 const SERVER = new URL("./templates/dataset_server.py", import.meta.url);
 /**
- * A signal to all processes of a job stops training in order, and Python with it: it ends when its pipe does. The shell tells
- * of its end, for whatever reason.
+ * A signal to all processes of a job stops training in order, and Python with it: it ends when its pipe does. The shell
+ * ignores signals until Python has handlers for them, ends what Python leaves in its process group, and tells of its end,
+ * for whatever reason. Its input ends with this process, by which Python's guard knows.
  */
-const SHELL =
-  'trap "" INT TERM HUP USR1 USR2; exec 3<>"$1"; shift; "$@" 1>&2 3>&-; printf "\\n{\\"ended\\":true}\\n" >&3';
+const SHELL = 'trap "" INT TERM HUP USR1 USR2; exec 3<>"$1" 4<&0; shift; "$@" <&4 1>&2 3>&- 4<&- & ' +
+  'exec 4<&- 2>/dev/null; wait $!; kill -9 -$!; printf "\\n{\\"ended\\":true}\\n" >&3';
+/** Inputs of shells. The garbage collector would close them, and with that end Python. */
+const leashes: WritableStream[] = [];
+/** A data set that takes longer is told of, once where it is opened and once where it gives samples. */
+const SILENT_MS = 10_000;
 
 interface Server {
   answer(): unknown;
@@ -93,6 +98,7 @@ function startServer(path: string, settings: Context["settings"], seed: number):
     // Both ends are open here, so that opening waits for nobody.
     const asks = Deno.openSync(requests, { read: true, write: true });
     const answers = lineReader(Deno.openSync(replies, { read: true, write: true }));
+    const isReady = pipeWaiter(replies);
     const rows = Deno.openSync(memory, { read: true, write: true, create: true, mode: 0o600 });
     const program = Deno.readTextFileSync(SERVER);
     const words = [
@@ -106,16 +112,24 @@ function startServer(path: string, settings: Context["settings"], seed: number):
       JSON.stringify(settings),
       `${seed}`,
     ];
-    new Deno.Command("sh", {
+    const shell = new Deno.Command("sh", {
       args: ["-c", SHELL, "sh", replies, ...words],
-      stdin: "null",
+      stdin: "piped",
       stdout: "null",
       stderr: "inherit",
       env: { OMP_NUM_THREADS: "1", PYTHONUNBUFFERED: "1" },
-    }).spawn().unref();
+    }).spawn();
+    shell.unref();
+    leashes.push(shell.stdin);
     const encoder = new TextEncoder();
-    const answer = () => {
-      const said = answers() as { error?: string; ended?: true };
+    const awaited = new Set<string>();
+    const answer = (what: string) => {
+      const said = answers(() => {
+        if (isReady(SILENT_MS) || awaited.has(what)) return;
+        awaited.add(what);
+        const line = `${path}: ${what} is awaited from ${python} for ${SILENT_MS / 1000} s already.\n`;
+        writeWhole(Deno.stderr, encoder.encode(line));
+      }) as { error?: string; ended?: true };
       if (said.error !== undefined) throw new UserError("usage", `${said.error.replace(/\.$/, "")}.`);
       if (said.ended === undefined) return said;
       throw new UserError(
@@ -125,11 +139,11 @@ function startServer(path: string, settings: Context["settings"], seed: number):
       );
     };
     return {
-      answer,
+      answer: () => answer("the data set"),
       hide,
       rows(role, ids, epoch) {
         writeWhole(asks, encoder.encode(JSON.stringify({ role, ids, epoch }) + "\n"));
-        const found = answer() as Record<string, Placed>;
+        const found = answer("a sample") as Record<string, Placed>;
         return Object.fromEntries(
           Object.entries(found).map(([name, placed]) => [name, tensorOf(rows, placed)]),
         );
@@ -157,21 +171,22 @@ function tensorOf(memory: Deno.FsFile, { dtype, shape, at }: Placed): unknown {
   return tensor(values, shape);
 }
 
-function writeWhole(file: Deno.FsFile, bytes: Uint8Array): void {
+function writeWhole(file: Pick<Deno.FsFile, "writeSync">, bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
 }
 
-/** Gives the next line that is not empty, as JSON. */
-function lineReader(pipe: Deno.FsFile): () => unknown {
+/** Gives the next line that is not empty, as JSON. `wait` is called before a read that may take long. */
+function lineReader(pipe: Deno.FsFile): (wait: () => void) => unknown {
   const decoder = new TextDecoder(), chunk = new Uint8Array(1 << 16);
   let rest = "";
-  return () => {
+  return (wait) => {
     for (;;) {
       const end = rest.indexOf("\n");
       const line = end < 0 ? "" : rest.slice(0, end);
       if (end >= 0) rest = rest.slice(end + 1);
       if (line !== "") return JSON.parse(line);
       if (end >= 0) continue;
+      wait();
       rest += decoder.decode(chunk.subarray(0, pipe.readSync(chunk) ?? 0), { stream: true });
     }
   };

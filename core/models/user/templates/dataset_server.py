@@ -4,18 +4,23 @@ A request is a line of JSON: the split, the samples' numbers and the epoch. The 
 line of JSON says where and what they are.
 """
 
+import importlib.util
 import json
 import os
 import random
-import runpy
+import signal
 import sys
+import threading
 import traceback
+
+GUARD = 'exec 4<&0; (read -r _; sleep 5; kill -9 -"$0") <&4 >/dev/null 2>&1 &'
 
 
 def main():
     path, requests, replies, memory, settings, seed = sys.argv[1:7]
     replies, requests = open(replies, "w"), open(requests)  # their names go after the first answer
     memory = os.open(memory, os.O_RDWR)
+    begin()
     say = lambda answer: (replies.write(json.dumps(answer) + "\n"), replies.flush())  # noqa: E731
     made = None
     try:
@@ -40,9 +45,62 @@ def main():
             say({"error": place(error, path)})
 
 
+def begin():
+    """What the file starts ends as it would in any Python, and with hpctrain at the latest, however that ends.
+
+    A signal to all processes of a job is for training alone, so the server heeds none; an ignored signal would stay
+    ignored in every child, which then nothing but a kill ends. Workers are in the server's process group, and so is the
+    guard, which ends the group a while after hpctrain: whoever can end by themselves have done so by then.
+    """
+    os.setpgid(0, 0)
+    os.waitpid(os.posix_spawnp("sh", ["sh", "-c", GUARD, str(os.getpid())], os.environ), 0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(name, lambda *_: None)
+        signal.siginterrupt(name, False)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it for what it starts in the background
+    os.register_at_fork(before=forks, after_in_parent=forked, after_in_child=endable)
+
+
+# By these a parent ends its child; by the others schedulers warn a whole job.
+ENDS = (signal.SIGINT, signal.SIGTERM)
+masks = threading.local()
+
+
+def forks():
+    """A child that is ended at once must not take the signal for one to the server."""
+    masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
+
+
+def forked():
+    signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
+
+
+def endable():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    forked()
+
+
+def module_of(path):
+    """The file as a module under its own name, so that what is in it can be pickled for other processes.
+
+    It is compiled from its text and never taken from a cache, which its hash says nothing about.
+    """
+    name = os.path.splitext(os.path.basename(path))[0]
+    name = name if name not in sys.modules else "__hpctrain_data__"
+    module = importlib.util.module_from_spec(importlib.util.spec_from_file_location(name, path))
+    sys.modules[name] = module
+    with open(path, "rb") as file:
+        exec(compile(file.read(), path, "exec"), module.__dict__)
+    return module
+
+
 def opened(path, settings, seed):
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-    found = runpy.run_path(path)
+    found = vars(module_of(path))
     if not callable(found.get("data")):
         raise Mistake("it has no function data(settings, seed)")
     seeded(seed)
