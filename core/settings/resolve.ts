@@ -172,7 +172,6 @@ function changesTo(before: Config, now: Config, mistakes: Mistakes): Assignment[
 /** These belong to the machine or to the other run, not to the model that was trained. */
 const NOT_CARRIED = [
   "data.num_workers",
-  "data.python",
   "data.stage",
   "training.device",
   "training.threads",

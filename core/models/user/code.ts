@@ -75,6 +75,18 @@ export async function refuseForeignCode({ config, origin }: Resolved): Promise<v
       await refuseForeign(path, flag, saved);
     }
   }
+  refuseForeignPython(config.data, origin);
+}
+
+/** The checkpoint's Python runs the checkpoint's file, which was looked at, or is a program on PATH. */
+function refuseForeignPython({ code, python }: Config["data"], origin: Resolved["origin"]): void {
+  if (!isPython(code) || !python.includes("/")) return;
+  if (origin("data.python").kind !== "checkpoint" || origin("data.code").kind === "checkpoint") return;
+  throw new UserError(
+    "usage",
+    `The checkpoint names the Python ${python} for its own file and not for ${code}, so it is not run: a checkpoint from ` +
+      `somebody else could name anything. If it is what you want, say so: --data-python ${python}.`,
+  );
 }
 
 /** The checkpoint has the hashes `saved` of its code. */

@@ -147,7 +147,10 @@ class Own:
 Deno.test("a Python data set trains in threads and without, goes on, is predicted, and is known again", () =>
   inTemp(async (cwd) => {
     await succeed(["new", "data", "own.py"], { cwd });
-    const own = ["--data=own.py", `--data-python=${python}`];
+    const wrapper = join(cwd, "own-python"), asked = join(cwd, "asked");
+    Deno.writeTextFileSync(wrapper, `#!/bin/sh\ntouch ${asked}\nexec ${python} "$@"\n`, { mode: 0o755 });
+    const choice = `--data-python=${wrapper}`;
+    const own = ["--data=own.py", choice];
     const flags = [
       ...TINY,
       ...own,
@@ -160,14 +163,24 @@ Deno.test("a Python data set trains in threads and without, goes on, is predicte
     await succeed([...flags, "--run-name=alone", "--num-workers=0"], { cwd });
     await succeed([...flags, "--run-name=threads", "--num-workers=2", "--max-steps=3"], { cwd });
     const goesOn = ["--run-name=threads", "--resume=auto", "--max-steps=0", "--num-workers=2", "--no-wandb"];
-    await succeed([...goesOn, `--data-python=${python}`], { cwd });
+    await succeed(goesOn, { cwd });
     const steps = (name: string) =>
       eventsOf(cwd, name).flatMap(({ kind, loss }) => kind === "step" ? [loss] : []);
     assertEquals(steps("alone").length, 8);
     assertEquals(steps("threads"), steps("alone"), "in threads, and in two halves");
 
-    const checkpoint = "checkpoints/alone_best.pt", choice = `--data-python=${python}`;
-    await succeed(["predict", checkpoint, choice, "--out=p.npz"], { cwd });
+    const checkpoint = "checkpoints/alone_best.pt";
+    Deno.removeSync(asked);
+    await succeed(["predict", checkpoint, "--out=p.npz"], { cwd });
+    Deno.removeSync(asked); // by the Python that the run was made with
+    const typed = await run(["eval", checkpoint, "--data=own.py"], { cwd });
+    assertMatch(
+      typed.stderr,
+      /The checkpoint names the Python \S+own-python for .* say so: --data-python \S+own-python\.$/m,
+    );
+    assertEquals(typed.code, 2);
+    assert(![...Deno.readDirSync(cwd)].some(({ name }) => name === "asked"), "and no other one unasked");
+    await succeed(["eval", checkpoint, "--data=own.py", choice], { cwd });
     const theirs = peer([
       "-c",
       "import runpy, numpy as np; v = runpy.run_path('own.py')['data'](dict(train_samples=64, val_samples=16), 0)['val']; " +
@@ -176,7 +189,7 @@ Deno.test("a Python data set trains in threads and without, goes on, is predicte
     assertEquals(new TextDecoder().decode(theirs.stdout).trim(), "True 16");
 
     Deno.writeTextFileSync(join(cwd, "own.py"), "# changed\n", { append: true });
-    const refused = await run(["eval", checkpoint, choice], { cwd });
+    const refused = await run(["eval", checkpoint], { cwd });
     assertMatch(refused.stderr, /names own\.py, which is not what the run was made with .* so it is not run/);
     assertEquals(refused.code, 2);
   }));
