@@ -12,6 +12,7 @@ import {
   sweepNames,
   type SweepRow,
   sweepTable,
+  whyUnranked,
   writeSweep,
 } from "../../core/cluster/sweep/runs.ts";
 import { goalOf } from "../../core/cluster/sweep/metric.ts";
@@ -253,8 +254,9 @@ async function locally(
 }
 
 export function printSweepEnd(sweep: Sweep, folder: string): number {
-  const [best] = ranked(rowsOf(folder, sweep), sweep.metric, sweep.goal);
+  const rows = rowsOf(folder, sweep), [best] = ranked(rows, sweep.metric, sweep.goal);
   if (best) console.log(`Best ${sweep.metric}: ${best.metric} of ${best.run}`);
+  else if (whyUnranked(rows) !== null) console.log(whyUnranked(rows));
   console.log(`All of them: hpctrain sweep status ${folder}`);
   return EXIT.done;
 }
@@ -304,6 +306,10 @@ async function show(
   if (options.json) {
     console.log(JSON.stringify({ sweep: sweep.name, folder, metric, runs: shown.map(numbered) }));
   } else if (shown.length > 0) { for (const line of sweepTable(shown, metric)) console.log(line); }
+  const why = whyUnranked(rows);
+  if (verb === "best" && why !== null) {
+    throw new UserError("usage", `${why} How they stand: hpctrain sweep status ${word}`);
+  }
   if (verb === "best" && shown.length === 0) {
     throw new UserError(
       "usage",

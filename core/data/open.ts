@@ -21,6 +21,8 @@ import { isResampled } from "./resample.ts";
 import { transformed } from "./transforms/apply.ts";
 import type { Normalisation } from "./transforms/values.ts";
 import { userData } from "./user/data.ts";
+import { key } from "../base/random.ts";
+import type { Validation } from "../run/validation.ts";
 
 export interface Opened extends Omit<Sources, "rollout"> {
   readonly test: Source | null;
@@ -33,6 +35,8 @@ export interface Opened extends Omit<Sources, "rollout"> {
   readonly climatology: Climatology | null;
   /** The model is fed with its own predictions so; null where it isn't. */
   readonly rollout: Rollout | null;
+  /** Null where there is nothing to validate with. */
+  readonly validation: Validation | null;
   readonly notes: readonly string[];
 }
 
@@ -71,6 +75,7 @@ export function openData(
     chosen: opened.chosen,
     climatology,
     rollout,
+    validation: val && validationOf(val, data, training.seed),
     notes: [
       ...(staged?.notes ?? []),
       ...(data.stage !== "" && isUrl(data.data_path)
@@ -113,6 +118,32 @@ function samplesNote(train: Source, val: Source | null, shuffle: boolean, seed: 
     ? `${formatPlural(val.length, "sample")} to validate with ${orderText(val, false)}`
     : "none to validate with";
   return `Samples: ${train.length} to train with ${orderText(train, shuffle)}, ${held}`;
+}
+
+/** Settings that choose samples and targets from the same files. */
+const CHOICE = [
+  "targets",
+  "sel",
+  "resample",
+  "coarsen",
+  "sample_dim",
+  "token_type",
+  "lead",
+  "rollout",
+] as const;
+
+function validationOf(
+  { length, indices, input, target }: Source,
+  data: Config["data"],
+  seed: number,
+): Validation {
+  const path = data.validation_path || data.data_path || data.code;
+  const madeUp = path === "", shape = ({ dtype, shape }: Source["input"]) => [dtype, ...shape];
+  const name = madeUp ? `made-up ${data.type} of seed ${seed}` : path;
+  const chosen = [name, shape(target), madeUp ? shape(input) : [], CHOICE.map((setting) => data[setting])];
+  const samples = orderHash(order(length, seed, 0, false), indices);
+  const id = key(length, samples, JSON.stringify(chosen)) & 0xffffffffn;
+  return { data: name, samples: length, id: id.toString(16).padStart(8, "0") };
 }
 
 /** It must end before the data is opened. */

@@ -1,5 +1,6 @@
 // The records of events.jsonl, a type for each kind, and how a record becomes a line and is read back.
 import type { Spent, SpentOfRanks } from "./account.ts";
+import type { Validation } from "./validation.ts";
 
 /** The page of a report knows the same words. */
 export type Unit = "value" | "rate" | "bytes" | "seconds" | "share" | "percent" | "count";
@@ -194,6 +195,8 @@ export interface RunEvent {
   host: string;
   pid: number;
   steps_per_epoch?: number;
+  /** Absent where it is not validated. */
+  validation?: Validation;
   /** Rank 0's. */
   gpu?: GpuFacts;
 }

@@ -54,6 +54,7 @@ export function announce(
     host: Deno.hostname(),
     pid: Deno.pid,
     steps_per_epoch: plan.stepsPerEpoch,
+    ...(data.validation && { validation: data.validation }),
     ...(gpu && { gpu }),
   });
   events.emit({ kind: "config", config: valuesWithoutSecrets(config), origins });

@@ -52,6 +52,30 @@ Deno.test("runs that were trained are listed, sorted and filtered, as a table, C
     assertEquals([one.run, one.state, others.length], ["a", "done", 0]);
   }));
 
+Deno.test("a best run is named among runs that validated on the same data alone: in runs, reports and sweeps", () =>
+  inTemp(async (cwd) => {
+    const trains = async (name: string, ...more: string[]) =>
+      await succeed([...TINY, "--max-steps=1", `--run-name=${name}`, ...more], { cwd });
+    await trains("a");
+    await trains("b", "--lr=1e-2", "--train-samples=48", "--batch-size=8");
+    assertMatch((await succeed(["runs"], { cwd })).stdout, /\nbest: [ab] \(val_loss /);
+    await trains("c", "--val-samples=24");
+    await trains("d", "--seed=5");
+    const said = /No run is named best, because they were validated on different data: made-up \S+ of seed/;
+    assertMatch((await succeed(["runs"], { cwd })).stdout, said);
+    await succeed(["report", "a", "c", "--out=compared.html"], { cwd });
+    assertMatch(Deno.readTextFileSync(join(cwd, "compared.html")), said);
+    const swept = await succeed(["sweep", ...TINY, "--max-steps=1", "--seed=1,2", "--local"], { cwd });
+    assertMatch(swept.stdout, said);
+    const searching = ["--val-samples=16,24", "--search=grid", "--max-runs=2", "--name=found", "--local"];
+    await succeed(["sweep", ...TINY, "--max-steps=1", ...searching], { cwd });
+    for (const name of ["sweep", "found"]) {
+      const best = await run(["sweep", "best", name], { cwd });
+      assertMatch(best.stderr, said);
+      assertEquals(best.code, 2);
+    }
+  }));
+
 Deno.test("a run that its job's script puts back into the queue is requeued, not stopped", () =>
   inTemp(async (cwd) => {
     const child = start([...TINY, "--epochs=1000000", "--run-name=q"], {

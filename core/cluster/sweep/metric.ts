@@ -5,6 +5,7 @@ import { pathExists } from "../../base/files.ts";
 import { readEvents } from "../../run/event_log.ts";
 import type { Event } from "../../run/events.ts";
 import { readRun, type RunData } from "../../run/run_data.ts";
+import { noted, type Validation } from "../../run/validation.ts";
 import type { Evaluation } from "./rungs.ts";
 
 export type Goal = "minimize" | "maximize";
@@ -51,6 +52,7 @@ export function evaluationsOf(folder: string, metric: string): Evaluation[] {
 }
 
 interface Measured {
+  readonly validation?: Validation;
   /** Null where it is not finite. */
   readonly value: number | null;
   readonly step: number;
@@ -68,5 +70,6 @@ export function measuredOf(folder: string, metric: string): Measured | null {
     step: data.step,
     epoch: data.best?.epoch ?? null,
     exit: data.exit,
+    ...noted(data.run),
   };
 }

@@ -8,7 +8,7 @@ import { embeddedFile, htmlFile, THEME } from "../../outputs/report/html_file.ts
 import { explained, FEWEST_RUNS } from "./importance.ts";
 import type { Goal } from "./metric.ts";
 import { axesOf, type PageAxis, placeOf } from "./page_axes.ts";
-import { ranked, type Sweep, type SweepRow } from "./runs.ts";
+import { ranked, type Sweep, type SweepRow, whyUnranked } from "./runs.ts";
 
 export interface SweepPage {
   readonly sweep: Sweep;
@@ -107,8 +107,9 @@ function cards({ sweep, rows, seconds }: SweepPage, [best]: readonly SweepRow[])
   }</dl>`;
 }
 
-function command({ wordsOf, weights }: SweepPage, best: SweepRow | undefined): Html | null {
-  if (!best) return markup`<p class="verdict">No run has a value yet.</p>`;
+function command({ rows, wordsOf, weights }: SweepPage, best: SweepRow | undefined): Html | null {
+  const why = whyUnranked(rows);
+  if (!best) return markup`<p class="verdict">${why === null ? "No run has a value yet." : why}</p>`;
   const line = quoteLines([
     "hpctrain",
     ...commandWithoutSecrets(wordsOf(best.run)),

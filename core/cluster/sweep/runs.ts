@@ -1,4 +1,5 @@
 // sweep.json, written once, names the runs of a sweep; the table reads their status from their own files.
+import { noted, type Validation, whyUnlike } from "../../run/validation.ts";
 import { join } from "../../../deps/path.ts";
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
 import { messageOf, UserError } from "../../base/errors.ts";
@@ -114,6 +115,7 @@ export interface SweepRow {
   /** The step with the best validation loss has it. */
   readonly metric: number | null;
   readonly epoch: number | null;
+  readonly validation?: Validation;
   readonly folder: string;
   readonly why: string;
 }
@@ -140,14 +142,25 @@ function rowOf({ saveDir, metric: wanted }: Sweep, { run, values }: SweepRun, no
   const { state, why } = runStatusOf(data, now);
   const { step, steps } = progressOf(data);
   const metric = metricOf(data, wanted);
-  return { run, values, state, step, steps, metric, epoch: data.best?.epoch ?? null, folder, why };
+  return {
+    run,
+    values,
+    state,
+    step,
+    steps,
+    metric,
+    ...noted(data.run),
+    epoch: data.best?.epoch ?? null,
+    folder,
+    why,
+  };
 }
 
 /** Its own files need not be read again. */
 function settledRow(
   { saveDir }: Sweep,
   { run, values }: SweepRun,
-  { state, value, step, epoch, why }: NonNullable<Trial["result"]>,
+  { state, value, step, epoch, why, validation }: NonNullable<Trial["result"]>,
 ): SweepRow {
   return {
     run,
@@ -157,6 +170,7 @@ function settledRow(
     steps: null,
     metric: value,
     epoch,
+    validation,
     folder: join(saveDir, "logs", run),
     why,
   };
@@ -171,8 +185,13 @@ function read(folder: string): RunData | null {
   return readRun(folder);
 }
 
-/** Leaves out rows without the metric; the best one is first. */
+/** Null where the runs with the metric are compared. */
+export const whyUnranked = (rows: readonly SweepRow[]): string | null =>
+  whyUnlike(rows.filter(({ metric }) => Number.isFinite(metric)).map(({ validation }) => validation));
+
+/** Leaves out rows without the metric; the best one is first. None where they were validated on different data. */
 export function ranked(rows: readonly SweepRow[], metric: string, goal = goalOf(metric)): SweepRow[] {
+  if (whyUnranked(rows) !== null) return [];
   const sign = goal === "maximize" ? -1 : 1;
   return rows.filter((row): row is SweepRow & { metric: number } => Number.isFinite(row.metric))
     .sort((a, b) => sign * (a.metric - b.metric));

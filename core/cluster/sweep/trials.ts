@@ -5,6 +5,7 @@ import { writeAll, writeAtomically } from "../../base/atomic.ts";
 import { EXIT, UserError } from "../../base/errors.ts";
 import { pathExists } from "../../base/files.ts";
 import { makeFolder } from "../../base/new_file.ts";
+import type { Validation } from "../../run/validation.ts";
 import {
   type Claim,
   createWhole,
@@ -38,6 +39,7 @@ export interface TrialResult {
   readonly epoch: number | null;
   readonly code: number;
   readonly why: string;
+  readonly validation?: Validation;
 }
 
 export type SearchSweep = Sweep & { readonly search: Search };
@@ -242,6 +244,7 @@ export const isFinal = (code: number): boolean => FINAL_CODES.includes(code);
 export function resultOf(sweep: SearchSweep, { run, climb }: Trial): TrialResult | null {
   const found = measuredOf(join(sweep.saveDir, "logs", run), sweep.metric);
   const value = found?.value ?? null, step = found?.step ?? 0, epoch = found?.epoch ?? null;
+  const validated = found?.validation && { validation: found.validation };
   if (climb.stoppedAt !== null) {
     return {
       state: "pruned",
@@ -250,6 +253,7 @@ export function resultOf(sweep: SearchSweep, { run, climb }: Trial): TrialResult
       epoch,
       code: EXIT.stopped,
       why: `Stopped at rung ${climb.stoppedAt + 1}`,
+      ...validated,
     };
   }
   const exit = found?.exit ?? null;
@@ -258,7 +262,7 @@ export function resultOf(sweep: SearchSweep, { run, climb }: Trial): TrialResult
     return isFinal(exit.code) ? { ...failed(exit.code, exit.message), step } : null;
   }
   if (value === null) return { ...failed(exit.code, `It has no finite ${sweep.metric}`), step };
-  return { state: "done", value, step, epoch, code: EXIT.done, why: "" };
+  return { state: "done", value, step, epoch, code: EXIT.done, why: "", ...validated };
 }
 
 export function settle(folder: string, number: number, result: TrialResult): void {

@@ -2,19 +2,25 @@
 import { formatBytes, formatCount, formatDuration, formatPlural, formatRate } from "../../base/format.ts";
 import { flat, NAMES_OF_RUN } from "../../run/flat_settings.ts";
 import type { RunData } from "../../run/run_data.ts";
+import { noted, whyUnlike } from "../../run/validation.ts";
 import type { RunStatus } from "../../run/status.ts";
 import { headCell, Html, markup } from "./html.ts";
 import { headlineOf, higherIsBetter, lowered, measureLabel, measureText, shortValue } from "./measures.ts";
 import { elapsedSecondsOf, peakMemory, STATE_CLASS, typical } from "./summary.ts";
 
-/** The number of the run with the least validation loss; null where none was evaluated. */
+const whyNoBest = (runs: readonly RunData[]): string | null =>
+  whyUnlike(runs.filter(({ best }) => best).map(({ run }) => noted(run).validation));
+
+/** The number of the run with the least validation loss; null where none was evaluated, or each on other data. */
 export function bestRunOf(runs: readonly RunData[]): number | null {
+  if (whyNoBest(runs) !== null) return null;
   const losses = runs.map(({ best }) => best?.loss ?? Infinity), least = Math.min(...losses);
   return least < Infinity ? losses.indexOf(least) : null;
 }
 
 export function comparisonVerdict(runs: readonly RunData[]): Html | null {
-  const best = bestRunOf(runs);
+  const best = bestRunOf(runs), why = whyNoBest(runs);
+  if (why !== null) return markup`<p class="verdict">${why}</p>`;
   if (best === null) return null;
   const run = runs[best], loss = run.best!.loss;
   const second = runs.filter((_, i) => i !== best).flatMap(({ best, name }) =>
@@ -99,7 +105,7 @@ export function comparison(runs: readonly RunData[], statuses: readonly RunStatu
     ...COST.filter(({ of }) => new Set(runs.map(of)).size > 1),
   ]
     .filter(({ of }) => runs.some((run) => typeof of(run) === "number"));
-  const firsts = columns.map((column) => bestIn(column, runs));
+  const firsts = columns.map((column) => best === null ? null : bestIn(column, runs));
   return markup`<section id="runs"><h2>Results</h2>
 <div class="wide"><table class="sorts"><thead><tr>${headCell("run")}${headCell("state")}${
     columns.map(({ name }) => headCell(name, true))

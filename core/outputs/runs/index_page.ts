@@ -16,6 +16,7 @@ import {
   type ShownRuns,
   stateText,
   stepsText,
+  whyNoBest,
 } from "./table.ts";
 
 export interface IndexOptions {
@@ -53,7 +54,7 @@ function cards({ rows }: ShownRuns): Html | null {
   const seconds = rows.reduce((sum, row) => sum + (row.seconds ?? 0), 0);
   const card = (name: string, value: string | number, note = "") =>
     markup`<div><dt>${name}</dt><dd>${value}${note && markup`<small>${note}</small>`}</dd></div>`;
-  const failed = count("failed", "gone", "broken");
+  const failed = count("failed", "gone", "broken"), why = whyNoBest(rows);
   return markup`<dl class="headline">${
     best &&
     card(
@@ -65,7 +66,7 @@ function cards({ rows }: ShownRuns): Html | null {
     card("to go on", count("stopped", "requeued"), "stopped or requeued")
   }${card("failed", failed, failed > 0 ? "failed, gone or broken" : "")}${
     card("time of all", formatDuration(seconds))
-  }</dl>`;
+  }</dl>${why !== null && markup`<p class="faint">${why}</p>`}`;
 }
 
 function controls({ rows }: ShownRuns): Html {

@@ -11,6 +11,7 @@ import {
 } from "../../run/events.ts";
 import { flat } from "../../run/flat_settings.ts";
 import { bestOf, type Lineage, lineageNow, wallOf } from "../../run/lineage.ts";
+import { noted, type Validation } from "../../run/validation.ts";
 import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
 import { type Ends, eventsOfKind, kindOf, linesAround, readEnds, timeOf } from "./ends.ts";
 
@@ -31,6 +32,7 @@ export interface RunRow {
   /** The least validation loss, or, of a run without one, the last training loss. */
   readonly best: number | null;
   readonly metric: "val_loss" | "loss" | null;
+  readonly validation?: Validation;
   readonly bestStep: number | null;
   readonly bestEpoch: number | null;
   /** They belong to the evaluation with the best loss, and are empty where it is not found. */
@@ -91,6 +93,7 @@ function filled(folder: string, ends: Ends, found: Found, lineage: Lineage | nul
     failure: status.state === "failed" ? failureOf(exit!.code) : null,
     problem: null,
     model: run ? String(run.model) : null,
+    ...noted(run),
     ranks: run && isNumber(run.world_size) ? run.world_size : null,
     ...best,
     step: progress.step,

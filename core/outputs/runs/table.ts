@@ -9,6 +9,7 @@ import {
   terminalWidthOf,
   type TextStyle,
 } from "../../base/terminal_text.ts";
+import { whyUnlike } from "../../run/validation.ts";
 import { STATE_COLOUR } from "../watch/screen.ts";
 import { shortNames } from "./fields.ts";
 import type { RowState, RunRow } from "./row.ts";
@@ -179,6 +180,8 @@ export function footLines(shown: ShownRuns, all: number, width: number, style: T
       })`,
     );
   }
+  const why = whyNoBest(rows);
+  if (why) lines.push(harmless(why));
   const told = rows.flatMap((row) => sentencesOf(row).map((said) => `${labels.get(row)!}: ${said}`));
   lines.push(...told.slice(0, MOST_TOLD).map(harmless));
   if (told.length > MOST_TOLD) {
@@ -195,9 +198,18 @@ const sentencesOf = ({ state, why, problem }: RunRow): string[] => [
 ];
 
 /** Training losses are compared only where no run has a validation loss. */
-export function bestOf(rows: readonly RunRow[]): RunRow | null {
+function judgedOf(rows: readonly RunRow[]): RunRow[] {
   const metric = rows.some((row) => row.metric === "val_loss") ? "val_loss" : "loss";
-  const judged = rows.filter((row) => row.metric === metric && Number.isFinite(row.best));
+  return rows.filter((row) => row.metric === metric && Number.isFinite(row.best));
+}
+
+/** Null where they are compared, or one alone has a value. */
+export const whyNoBest = (rows: readonly RunRow[]): string | null =>
+  whyUnlike(judgedOf(rows).map(({ validation }) => validation));
+
+export function bestOf(rows: readonly RunRow[]): RunRow | null {
+  if (whyNoBest(rows) !== null) return null;
+  const judged = judgedOf(rows);
   return judged.reduce<RunRow | null>((least, row) => least && least.best! <= row.best! ? least : row, null);
 }
 

@@ -1,7 +1,7 @@
 // Words -> axes -> points -> names: which runs a sweep has, and what they are called.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { drawn, grid, namesOf, readAxes } from "../../../../core/cluster/sweep/axes.ts";
-import { ranked, type SweepRow } from "../../../../core/cluster/sweep/runs.ts";
+import { ranked, type SweepRow, whyUnranked } from "../../../../core/cluster/sweep/runs.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 
 const read = (...words: string[]) => readAxes(words, "hpctrain sweep");
@@ -33,6 +33,15 @@ Deno.test("a run whose metric is not finite is never a sweep's best", () => {
   );
   assertEquals(ranked(rows, "val_r2").map(({ run }) => run), ["r4", "r1"]);
   assertEquals(ranked(rows, "val_loss").map(({ run }) => run), ["r1", "r4"]);
+});
+
+Deno.test("runs of a sweep that were validated on different data are not ranked, whyUnranked, and it is said", () => {
+  const rows = [0.5, 0.3].map((metric, i) =>
+    ({ run: `r${i}`, metric, validation: { data: "a.npz", samples: 9 + i, id: `${i}` } }) as SweepRow
+  );
+  assertEquals(ranked(rows, "val_loss"), []);
+  assertMatch(whyUnranked(rows)!, /different data: a\.npz \(9 samples\), a\.npz \(10 samples\)\.$/);
+  assertEquals(whyUnranked([rows[0], { ...rows[1], metric: null }]), null);
 });
 
 Deno.test("a comma that belongs to the value is written with a backslash, and lists are parted by semicolons", () => {

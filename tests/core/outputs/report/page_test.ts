@@ -197,6 +197,19 @@ Deno.test("settings have their origins, those of one's own first; a command is g
   assertEquals(warningsSection(data), null);
 });
 
+Deno.test("compared runs that were validated on different data have no best one", () => {
+  const runs = ["a", "b"].map((name) => {
+    const data = dataOf({ name });
+    return { ...data, run: { ...data.run!, validation: { data: `${name}.npz`, samples: 9, id: name } } };
+  });
+  assertStringIncludes(
+    textOf(comparisonVerdict(runs)),
+    "different data: a.npz (9 samples), b.npz (9 samples).",
+  );
+  const { text } = comparison(runs, [done, done]);
+  assert(!text.includes("best</b>") && !text.includes("<b>"));
+});
+
 Deno.test("compared runs have a row each with values to sort by, and settings that differ", () => {
   const runs = [
     dataOf({ name: "a", learningRate: 1e-3 }),

@@ -43,6 +43,28 @@ Deno.test("the table says how each run stands, with the settings that differ", (
   ]);
 });
 
+Deno.test("no run is named best among runs that were validated on different data, and it is said", async () => {
+  const on = (data: string, id: string) => ({ data, samples: 64, id });
+  const apart = [
+    madeRow({ run: "one", validation: on("a.npz", "1") }),
+    madeRow({ run: "two", best: 0.25, validation: on("b.npz", "2") }),
+  ];
+  const why =
+    "No run is named best, because they were validated on different data: a.npz (64 samples), b.npz (64 samples).";
+  assertEquals(footLines({ ...shown, rows: apart }, 2, Infinity, PLAIN), ["2 runs, 2 done", why]);
+  const page = await indexPage({ ...shown, rows: apart }, { path: "runs.html", all: 2, top: "." });
+  assertStringIncludes(page, why);
+  assert(!page.includes('class="badge"') && !page.includes('<b class="good">'));
+  // One that has no validation loss does not keep the others from being compared.
+  const never = madeRow({ run: "never", best: null, metric: null });
+  assertMatch(footLines({ ...shown, rows: [apart[0], never] }, 2, Infinity, PLAIN)[1], /^best: one /);
+  const split = [apart[0], madeRow({ run: "two", validation: on("a.npz", "3") })];
+  assertMatch(
+    footLines({ ...shown, rows: split }, 2, Infinity, PLAIN)[1],
+    /different data: other samples or targets of a\.npz \(64 samples\)\.$/,
+  );
+});
+
 Deno.test("no line is wider than the terminal, whatever runs are called, and run, state and best stay longest", () => {
   const hostile = [
     ...rows,
