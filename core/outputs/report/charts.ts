@@ -112,7 +112,7 @@ export function chartsOfRun(data: RunData, found: Diagnostics | null): Planned[]
     {
       ...{ title: "Loss", unit: "value", axis: lossAxis(data), place: "large", log: true },
       ...(best ? { best: [{ run: 0, x: best.step, y: best.loss }] } : {}),
-      lines: [...line("loss", "training", 0), ...line("val_loss", "validation", 1)],
+      lines: [...line("loss", "training, each step", 0), ...line("val_loss", "validation", 1)],
     },
     ...(headline ? [measure(headline.name, "large")] : []),
     ...TRAINING.map((name) => ({
@@ -193,7 +193,12 @@ export function chartsOfRuns(runs: readonly RunData[]): Planned[] {
   const validated = runs.some(({ best }) => best !== null);
   return [
     { ...loss, title: "Validation loss", place: "large", best, lines: lines("val_loss") },
-    { ...loss, title: "Training loss", place: validated ? "training" : "large", lines: lines("loss") },
+    {
+      ...loss,
+      title: "Training loss of each step",
+      place: validated ? "training" : "large",
+      lines: lines("loss"),
+    },
     ...metrics.map(measure),
     ...TRAINING.map((name) => ({ ...chartOf(CURVES[name], "training"), lines: lines(name) })),
     ...SPEED.map((name) => ({ ...chartOf(CURVES[name], "machine"), lines: lines(name) })),

@@ -67,7 +67,12 @@ const QUALITY: readonly Column[] = [
   { name: "at step", of: ({ best }) => best?.step, format: String },
 ];
 const COST: readonly Column[] = [
-  { name: "training loss", of: ({ curves }) => curves.get("loss")?.last, format: shortValue },
+  { name: "training loss, last step", of: ({ curves }) => curves.get("loss")?.last, format: shortValue },
+  {
+    name: "training loss, mean of last epoch",
+    of: ({ curves }) => curves.get("epoch_loss")?.last,
+    format: shortValue,
+  },
   { name: "steps", of: ({ step }) => step, format: String },
   { name: "time", of: elapsedSecondsOf, format: formatDuration },
   { name: "samples/s", of: ({ curves }) => typical(curves.get("samples_per_s")), format: formatRate },

@@ -1,5 +1,12 @@
 // The top of a run's report: whether it learned, how good it is, on what, and where the best model lies.
-import { formatBytes, formatCount, formatDuration, formatPlural, formatRate } from "../../base/format.ts";
+import {
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatPlural,
+  formatRate,
+  formatValue,
+} from "../../base/format.ts";
 import type { Curve } from "../../run/curve.ts";
 import type { Diagnostics } from "../../run/diagnostics.ts";
 import { wallOf } from "../../run/lineage.ts";
@@ -162,10 +169,10 @@ function lossSentences(data: RunData): { learned: Learned; sentences: string[] }
   const first = firstOf(trained), last = trained.mean(trained.length - 1);
   const fell = last < first - FALL * Math.abs(first);
   const way = trained.length < 2
-    ? `The training loss was ${shortValue(first)} at step ${trained.lastStep}.`
+    ? `The training loss of a step was ${shortValue(first)} at step ${trained.lastStep}.`
     : !Number.isFinite(last)
-    ? `The training loss was ${shortValue(first)} at the first step that was logged.`
-    : `The training loss ${fell ? "fell" : "went"} from ${shortValue(first)} to ${
+    ? `The training loss of a step was ${shortValue(first)} at the first step that was logged.`
+    : `The training loss of a step ${fell ? "fell" : "went"} from ${shortValue(first)} to ${
       shortValue(last)
     } in ${trained.lastStep} steps.`;
   const validated = best
@@ -194,7 +201,7 @@ function headlineCards(data: RunData, headline: Headline | null): Html {
       ? card("Best validation loss", shortValue(best.loss), `step ${best.step}, epoch ${best.epoch}`)
       : loss && loss.length > 0 &&
         card(
-          "Training loss",
+          "Training loss, last step",
           Number.isFinite(loss.last) ? shortValue(loss.last) : "not finite",
           `step ${loss.lastStep}; no evaluation yet`,
         )
@@ -240,6 +247,7 @@ function facts(data: RunData, { state }: RunStatus): Html {
     ],
   ];
   const add = (name: string, value: string | null) => value !== null && rows.push([name, value]);
+  add("Training loss", trainedText(data));
   const seconds = elapsedSecondsOf(data), attempts = lineage?.attempts.length ?? 0;
   add(
     "Time",
@@ -263,6 +271,13 @@ function facts(data: RunData, { state }: RunStatus): Html {
   return markup`<dl class="facts">${
     rows.map(([name, value]) => markup`<div><dt>${name}</dt><dd>${value}</dd></div>`)
   }</dl>`;
+}
+
+/** The terminal's line of an epoch has its mean, and the curve has steps. */
+function trainedText({ curves }: RunData): string | null {
+  const mean = curves.get("epoch_loss")?.last, step = curves.get("loss")?.last;
+  if (mean === undefined || step === undefined) return null;
+  return `${formatValue(mean)} as the mean of the last epoch, ${formatValue(step)} at the last step logged`;
 }
 
 export function typical(curve: Curve | undefined): number | null {

@@ -12,6 +12,7 @@ import {
   bestOf,
   dateText,
   labelsOf,
+  LAST_STEP,
   metricNames,
   type ShownRuns,
   stateText,
@@ -58,7 +59,7 @@ function cards({ rows }: ShownRuns): Html | null {
   return markup`<dl class="headline">${
     best &&
     card(
-      best.metric === "loss" ? "best training loss" : "best validation loss",
+      best.metric === "loss" ? `least training loss, ${LAST_STEP}` : "best validation loss",
       formatValue(best.best!),
       labels.get(best),
     )
@@ -131,11 +132,11 @@ function columnsOf({ rows, differ, now }: ShownRuns, path: string): Column[] {
     { names: ["state"], title: "state", cell: (row) => ({ value: row.state, shown: stateCell(row) }) },
     numeric(
       ["best", ...(mixed ? [] : [rows.find(({ metric }) => metric !== null)?.metric ?? "val_loss"])],
-      "best loss",
+      mixed || rows.every(({ metric }) => metric !== "loss") ? "best loss" : `loss, ${LAST_STEP}`,
       ({ best }) => best,
       (value, row) =>
         markup`${row === best ? markup`<b class="good">${formatValue(value)}</b>` : formatValue(value)}${
-          mixed && row.metric === "loss" ? markup`<small>training</small>` : null
+          mixed && row.metric === "loss" ? markup`<small>${LAST_STEP}</small>` : null
         }`,
     ),
     ...metricNames(rows).slice(0, MOST_METRICS).map((name) =>

@@ -29,7 +29,7 @@ export interface RunRow {
   readonly problem: string | null;
   readonly model: string | null;
   readonly ranks: number | null;
-  /** The least validation loss, or, of a run without one, the last training loss. */
+  /** The least validation loss, or, of a run without one, the training loss of the last step. */
   readonly best: number | null;
   readonly metric: "val_loss" | "loss" | null;
   readonly validation?: Validation;
@@ -167,7 +167,7 @@ interface Found {
   /** It is of the last attempt for certain. */
   configOfEnd: boolean;
   best: { loss: number; step: number; epoch: number; metrics: Metrics } | null;
-  /** The last training loss. */
+  /** That of the last step: an epoch's is the mean of its steps, which is another number. */
   loss: number | null;
   step: number;
   epoch: number;
@@ -267,7 +267,6 @@ function apply(found: Found, event: NonNullable<ReturnType<typeof decodeEvent>>)
       return;
     case "eval":
     case "epoch":
-      if (event.kind === "epoch" && isNumber(event.loss)) found.loss = event.loss;
       if (event.kind === "epoch" && event.epoch > 0 && event.step > 0) {
         found.stepsPerEpoch = Math.round(event.step / event.epoch);
       }

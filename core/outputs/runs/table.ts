@@ -33,6 +33,9 @@ interface Column {
 
 const BETWEEN = "  ";
 
+/** Means of epochs are other numbers. */
+export const LAST_STEP = "last step";
+
 const COLOURS: Readonly<Record<RowState, Colour>> = { ...STATE_COLOUR, broken: "red" };
 
 export const stateText = ({ state, failure }: RunRow): string =>
@@ -78,11 +81,11 @@ function columnsOf({ rows, differ, now }: ShownRuns): { shown: Column[]; setting
         colour: ({ state }) => COLOURS[state],
       },
       {
-        name: mixed ? "best" : `best ${metric}`,
+        name: mixed ? "best" : metric === "loss" ? `loss, ${LAST_STEP}` : `best ${metric}`,
         number: true,
         most: 24,
         cell: ({ best, metric }) =>
-          text(best, formatValue) + (mixed && metric === "loss" ? " (training)" : ""),
+          text(best, formatValue) + (mixed && metric === "loss" ? ` (${LAST_STEP})` : ""),
       },
       { name: "step", number: true, most: 24, cell: (row) => row.state === "broken" ? "" : stepsText(row) },
       { name: "time", number: true, most: 12, cell: ({ seconds }) => text(seconds, formatDuration) },
@@ -175,9 +178,9 @@ export function footLines(shown: ShownRuns, all: number, width: number, style: T
   const best = bestOf(rows);
   if (best && rows.length > 1) {
     lines.push(
-      `best: ${harmless(labels.get(best)!)} (${best.metric} ${formatValue(best.best!)}${
-        best.bestEpoch === null ? "" : ` at epoch ${best.bestEpoch}`
-      })`,
+      `best: ${harmless(labels.get(best)!)} (${
+        best.metric === "loss" ? `training loss, ${LAST_STEP}:` : best.metric
+      } ${formatValue(best.best!)}${best.bestEpoch === null ? "" : ` at epoch ${best.bestEpoch}`})`,
     );
   }
   const why = whyNoBest(rows);

@@ -36,7 +36,7 @@ Deno.test("a run's charts: loss and the first measure large, times stacked, mach
   assertEquals(titles("large"), ["Loss", "Accuracy"]);
   assertEquals(titles("training"), ["Learning rate", "Gradient norm", "Loss scale"]);
   assertEquals(titles("measures"), ["Perplexity"]);
-  assertEquals(charts[0].lines.map(({ label }) => label), ["training", "validation"]);
+  assertEquals(charts[0].lines.map(({ label }) => label), ["training, each step", "validation"]);
   assertEquals([charts[0].axis, charts[0].best], ["loss", [{
     run: 0,
     x: data.best!.step,
@@ -83,7 +83,10 @@ Deno.test("fields that nobody knew get charts of their own", () => {
 Deno.test("of several runs each is one line in each chart, and many points are shared among them", () => {
   const runs = [1, 2, 3, 4, 5, 6, 7, 8].map((seed) => dataOf({ name: `run${seed}`, seed, steps: 3000 }));
   const data = chartData(runs, chartsOfRuns(runs));
-  assertEquals(data.charts.slice(0, 2).map(({ title }) => title), ["Validation loss", "Training loss"]);
+  assertEquals(data.charts.slice(0, 2).map(({ title }) => title), [
+    "Validation loss",
+    "Training loss of each step",
+  ]);
   assertEquals(data.charts[0].lines.map(({ label, run, hue }) => [label, run, hue]).at(-1), ["run8", 7, 7]);
   const points = data.charts.flatMap(({ lines }) => lines.map(({ y }) => y.length)).reduce(
     (a, b) => a + b,

@@ -94,6 +94,21 @@ Deno.test("a forecast at several leads says from which lead on it beats persiste
   assertMatch(said([-0.5, 0.1]), /It does not beat its baseline yet\. .* from lead 2 on, and not before\./);
 });
 
+Deno.test("the mean of an epoch and the loss of a step are never under one name", () => {
+  const data = dataOf({}), [mean, step] = [0.0969, 0.1295];
+  data.curves.get("epoch_loss")!.last = mean;
+  data.curves.get("loss")!.last = step;
+  assertMatch(
+    textOf(summarySection(data, done, null)),
+    /Training loss 0\.0969 as the mean of the last epoch, 0\.1295 at the last step logged/,
+  );
+  const columns = textOf(comparison([data, dataOf({ seed: 2 })], [done, done]));
+  assertMatch(columns, /training loss, last step training loss, mean of last epoch /);
+  assertMatch(columns, / 0\.130 0\.097 /);
+  data.best = null;
+  assertMatch(textOf(summarySection(data, done, null)), /Training loss, last step 0\.130/);
+});
+
 Deno.test("a run that overfits, never falls, has one evaluation or none says so", () => {
   const data = dataOf({}),
     val = (values: number[]) => {
@@ -111,12 +126,12 @@ Deno.test("a run that overfits, never falls, has one evaluation or none says so"
   );
   assertMatch(
     val([2]),
-    /The training loss fell from .* One evaluation, at step 100: validation loss 2\.000\./,
+    /The training loss of a step fell from .* One evaluation, at step 100: validation loss 2\.000\./,
   );
   const short = dataOf({ steps: 5, epochs: 1 });
   assertMatch(
     textOf(summarySection(short, done, null)),
-    /It learned\. The training loss fell from .* in 5 steps\./,
+    /It learned\. The training loss of a step fell from .* in 5 steps\./,
   );
 });
 

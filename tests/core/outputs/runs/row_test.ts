@@ -111,6 +111,11 @@ Deno.test("a run without validation has its last training loss, and a stopped on
     const row = rowOf(path, NOW);
     assertEquals([row.metric, row.state], ["loss", "requeued"]);
     assertEquals(row.best, readRun(path).curves.get("loss")!.last);
+    changed(
+      join(path, "events.jsonl"),
+      (text) => text.split("\n").filter((line) => !line.includes('"kind":"step"')).join("\n"),
+    );
+    assertEquals(rowOf(path, NOW).best, null, "an epoch's mean is no step's loss");
   }));
 
 Deno.test("folders that are broken or half-written are rows with a sentence", () =>

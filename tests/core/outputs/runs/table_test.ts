@@ -139,6 +139,9 @@ Deno.test("numbers that no run can have are no crash", async () => {
 Deno.test("a training loss is told from a validation loss", () => {
   const mixed = [madeRow({ run: "val" }), madeRow({ run: "train", best: 0.1, metric: "loss" })];
   const text = tableLines({ ...shown, rows: mixed, differ: [] }, 100, PLAIN).join("\n");
-  assertStringIncludes(text, "0.1000 (training)");
+  assertStringIncludes(text, "0.1000 (last step)");
+  const alone = { ...shown, rows: [mixed[1], madeRow({ run: "b", best: 0.2, metric: "loss" })], differ: [] };
+  assertMatch(tableLines(alone, 100, PLAIN)[0], /^run +state +loss, last step /);
+  assertMatch(footLines(alone, 2, 100, PLAIN)[1], /^best: train \(training loss, last step: 0\.1000/);
   assertMatch(footLines({ ...shown, rows: mixed }, 2, 100, PLAIN)[1], /^best: val \(val_loss 0\.5000/);
 });
