@@ -126,6 +126,10 @@ interface RunSummary {
   steps: number;
   seconds: number;
   best?: { epoch: number; valLoss: number };
+  losses?: {
+    readonly step?: { readonly step: number; readonly loss: number };
+    readonly epoch?: { readonly epoch: number; readonly loss: number };
+  };
   /** `onGpu` marks the account as the host's. */
   spent?: Spent;
   onGpu?: boolean;
@@ -142,10 +146,20 @@ export function runSummaryLines(r: RunSummary): string[] {
   return [
     `${r.outcome} after ${formatDuration(r.seconds)}: ${done}.${best}`,
     ...timeLine(r),
+    ...lossLine(r),
     ...memoryLine(r),
     ...table("Made", r.files),
     ...table("Next", r.next),
   ];
+}
+
+/** A step's loss and the mean over an epoch are different numbers. */
+function lossLine({ losses: { epoch, step } = {} }: RunSummary): string[] {
+  const parts = [
+    ...(epoch ? [`${formatValue(epoch.loss)} as the mean of epoch ${epoch.epoch}`] : []),
+    ...(step ? [`${formatValue(step.loss)} at step ${step.step}`] : []),
+  ];
+  return parts.length > 0 ? [`Training loss: ${parts.join(", ")}`] : [];
 }
 
 function timeLine({ spent, onGpu }: RunSummary): string[] {

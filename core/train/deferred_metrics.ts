@@ -76,6 +76,7 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
     const { loss, norm, finite } = w.read(), noise = w.noise?.(norm);
     if (pass.onGpu) account.lap(COMPUTE);
     trainer.lineage.stepped(w.step);
+    trainer.losses.step = { step: w.step, loss };
     const skipped = followStep(trainer, w.taken, finite, w.step);
     if (skipped !== null) {
       console.warn(skipped);

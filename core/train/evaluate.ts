@@ -319,6 +319,7 @@ export function reportEpoch(
   const { cursor, config: { training }, data: { train } } = trainer;
   const lr = learningRate(trainer.schedule, Math.max(0, cursor.step - 1));
   const memory = trainer.memory();
+  trainer.losses.epoch = { epoch: epoch + 1, loss: trained.loss };
   trainer.events.emit({
     kind: "epoch",
     step: cursor.step,

@@ -109,6 +109,8 @@ export interface Trainer extends Built, StepParts {
   /** The same average, where it is of epochs' ends. */
   readonly swa: WeightAverage | null;
   readonly cursor: Cursor;
+  /** The last losses of this attempt, which the end of the run names. */
+  readonly losses: { step?: { step: number; loss: number }; epoch?: { epoch: number; loss: number } };
   /** Puts into the cursor what it has to know of compiled steps. Every rank calls it before a save. */
   keepRefusals(): void;
   /** Null where no parameter waits for an epoch of its own. */
@@ -305,6 +307,7 @@ export function prepare(given: Launch): Trainer {
       swa,
       gradients,
       cursor,
+      losses: {},
       feed,
       notes,
     },

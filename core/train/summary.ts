@@ -109,6 +109,7 @@ export function conclude(
     steps: cursor.step,
     seconds,
     best: cursor.best ?? undefined,
+    losses: trainer.losses,
     spent,
     onGpu: trainer.pass.onGpu,
     ...(trainer.pass.onGpu && { memory: { used: trainer.memory(), graphs: graphMemory(trainer) } }),

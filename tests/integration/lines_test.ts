@@ -26,14 +26,19 @@ Deno.test("a run says where it trains, one line an epoch, and at the end which f
     );
     const end = lines.indexOf("Made:");
     assertMatch(
-      lines[end - 2],
+      lines[end - 3],
       /^Finished after \S+ s: 2 epochs, 8 steps\. Best Val Loss: \S+ at epoch [12]\.$/,
     );
-    assertMatch(lines[end - 1], /^Of that time: (\d+\.\d% [a-z ]+, )+\d+\.\d% rest$/);
-    const shares = [...lines[end - 1].matchAll(/(\d+)\.(\d)%/g)].map(([, whole, tenth]) =>
+    const [, mean, last] = /^Training loss: (\S+) as the mean of epoch 2, (\S+) at step 8$/.exec(
+      lines[end - 1],
+    )!;
+    assertMatch(epochs[1], new RegExp(`Loss: ${mean} `), "as the line of the epoch has it");
+    assert(mean !== last);
+    assertMatch(lines[end - 2], /^Of that time: (\d+\.\d% [a-z ]+, )+\d+\.\d% rest$/);
+    const shares = [...lines[end - 2].matchAll(/(\d+)\.(\d)%/g)].map(([, whole, tenth]) =>
       10 * Number(whole) + Number(tenth)
     );
-    assertEquals(shares.reduce((sum, share) => sum + share, 0), 1000, lines[end - 1]);
+    assertEquals(shares.reduce((sum, share) => sum + share, 0), 1000, lines[end - 2]);
     const made = lines.slice(end + 1, lines.indexOf("Next:")).map((line) => line.trim().split(/ {2,}/));
     assertEquals(made.map(([what]) => what), ["checkpoint", "best", "events", "W&B run"]);
     for (const [what, path] of made) assertEquals(Deno.statSync(join(cwd, path)).isFile, what !== "W&B run");

@@ -110,6 +110,11 @@ Deno.test("the summary tells what happened, where the files are and what to run 
     "Next:",
     "  look inside  hpctrain inspect checkpoints/a_best.pt",
   ]);
+  const losses = { epoch: { epoch: 8, loss: 0.0969 }, step: { step: 504, loss: 0.1295 } };
+  assertEquals(
+    runSummaryLines({ ...summary, losses })[1],
+    "Training loss: 0.0969 as the mean of epoch 8, 0.1295 at step 504",
+  );
   const line = (graphs: number) => runSummaryLines({ ...summary, memory: { used: 3 * 2 ** 30, graphs } })[1];
   assertEquals(line(0), "GPU memory in use at the end: 3.0 GiB");
   assertEquals(
