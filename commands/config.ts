@@ -3,7 +3,8 @@ import { stringify } from "../deps/yaml.ts";
 import { jsonSchema, settingsPage } from "../core/settings/reference.ts";
 import { parseOptions } from "../core/settings/options.ts";
 import { type Resolved, resolveSettings } from "../core/settings/resolve.ts";
-import { ALL_SETTINGS, type Declared, readSetting, writeSetting } from "../core/settings/settings.ts";
+import { ALL_SETTINGS, type Declared, readSetting } from "../core/settings/settings.ts";
+import { asWritten, asWrittenAll } from "../core/settings/values.ts";
 import { valuesWithoutSecrets } from "../core/base/secrets.ts";
 import { UserError } from "../core/base/errors.ts";
 import { helpLine } from "../core/settings/help.ts";
@@ -52,14 +53,12 @@ export async function config(argv: string[]): Promise<number> {
   return print(shown.length > 0 ? table(resolved, shown) : "Every setting has its default.");
 }
 
-const differs = ({ config }: Resolved, { path, setting }: Declared): boolean =>
+const differs = ({ config, origin }: Resolved, { path, setting }: Declared): boolean =>
+  origin(path).kind !== "default" &&
   JSON.stringify(readSetting(config, path)) !== JSON.stringify(setting.default);
 
-function valuesOf({ config }: Resolved, shown: readonly Declared[]): object {
-  const values = {};
-  for (const { path } of shown) writeSetting(values, path, valuesWithoutSecrets(readSetting(config, path)));
-  return values;
-}
+const valuesOf = ({ config }: Resolved, shown: readonly Declared[]): object =>
+  valuesWithoutSecrets(asWrittenAll(config, shown));
 
 function asJson(resolved: Resolved, shown: readonly Declared[]) {
   const { originText, preset, files } = resolved;
@@ -69,8 +68,9 @@ function asJson(resolved: Resolved, shown: readonly Declared[]) {
 
 /** Grouped by section, in three aligned columns. */
 export function table({ config, originText }: Resolved, listed: readonly Declared[] = ALL_SETTINGS): string {
-  const rows = listed.map(({ path, setting }) => {
-    const value = valuesWithoutSecrets(readSetting(config, path));
+  const rows = listed.map((declared) => {
+    const { path, setting } = declared;
+    const value = valuesWithoutSecrets(asWritten(declared, readSetting(config, path)));
     const plain = Array.isArray(value) ? value.join(",") : String(value);
     const stands = setting.empty && JSON.stringify(value) === JSON.stringify(setting.default);
     const shown = stands ? `${plain} (${setting.empty})`.trim() : plain;

@@ -5,6 +5,7 @@ import { UserError } from "../../core/base/errors.ts";
 import { resolve as absolute } from "../../deps/path.ts";
 import { hasColumns, type Opened } from "../../core/data/open.ts";
 import type { Source } from "../../core/data/source.ts";
+import { readsFiles, wholeCounts } from "../../core/settings/counts.ts";
 import type { Resolved } from "../../core/settings/resolve.ts";
 import { type Config, findSetting, readSetting } from "../../core/settings/settings.ts";
 import { isTyped } from "../../core/settings/values.ts";
@@ -32,11 +33,13 @@ export function partOf({ train, val, test }: Opened, part: PartName): Source {
   );
 }
 
-/** No sample of a table or grid is left out, and none held out, unless the user says so here. */
+/** No sample of files is left out, and none of a table or grid held out, unless the user says so here. */
 export function whole(config: Config, { origin }: Resolved): Config {
-  const mine = isTyped(origin("data.train_samples"));
-  const train_samples = mine ? config.data.train_samples : Number.MAX_SAFE_INTEGER;
-  return withoutOwnFiles({ ...config, data: { ...config.data, train_samples, val_samples: 0 } });
+  if (!readsFiles(config.data)) return config;
+  const data = { ...config.data, ...wholeCounts(config.data, origin) };
+  return hasColumns(data)
+    ? withoutOwnFiles({ ...config, data: { ...data, val_samples: 0 } })
+    : { ...config, data };
 }
 
 export const withoutOwnFiles = (config: Config): Config => ({

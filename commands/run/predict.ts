@@ -5,7 +5,7 @@ import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import { MissingColumnError } from "../../core/data/columns/choose.ts";
-import { hasColumns, lacksTargets, type Opened } from "../../core/data/open.ts";
+import { lacksTargets, type Opened } from "../../core/data/open.ts";
 import { ownPaths } from "../../core/data/own_files.ts";
 import { openProgress } from "../../core/data/progress.ts";
 import type { GridTarget } from "../../core/data/grid.ts";
@@ -105,7 +105,7 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
   const others = isOtherData(resolved.config, saved);
   const targets = asked.targets && !lacksTargets(resolved.config.data);
   const own = withOwnStatistics(resolved.config, file.root);
-  const config = unweighted(others && hasColumns(own.data) ? whole(own, resolved) : own);
+  const config = unweighted(others ? whole(own, resolved) : own);
   const { quiet, json } = config.output;
   const answers = others || !targets ? knownFrom(file, targets) : null;
   const options = {

@@ -1,5 +1,6 @@
 // The writers of `--track` get these facts of their run, and begin with its first step.
 import { ALL_SETTINGS, type Config, readSetting } from "../settings/settings.ts";
+import { asWritten } from "../settings/values.ts";
 import type { Event, RunPosition } from "../run/event_log.ts";
 import type { EpochPosition, RunFacts, Sink } from "../run/output.ts";
 
@@ -47,9 +48,10 @@ function hyperparametersOf(config: Config, facts: RunFacts["facts"]): TrackedRun
     const value = facts[name];
     if (typeof value === "string" || typeof value === "number") found[name] = value;
   }
-  for (const { path, setting } of ALL_SETTINGS) {
+  for (const declared of ALL_SETTINGS) {
+    const { path, setting } = declared;
     if (!SECTIONS.test(path) || NEVER.has(path)) continue;
-    const value = readSetting(config, path);
+    const value = asWritten(declared, readSetting(config, path));
     const text = Array.isArray(value) ? value.join(",") : value;
     const usual = Array.isArray(setting.default) ? setting.default.join(",") : setting.default;
     if (text === usual && !CHOSEN_ALWAYS.has(path)) continue;

@@ -1,8 +1,13 @@
 // A run's settings as they are compared: a path and a text each.
+import { findSetting } from "../settings/settings.ts";
+import { asWritten } from "../settings/values.ts";
 
 /** Path -> value as text, of a tree of settings. */
 export function flat(config: unknown, path = ""): [string, string][] {
-  if (typeof config !== "object" || config === null || Array.isArray(config)) return [[path, textOf(config)]];
+  if (typeof config !== "object" || config === null || Array.isArray(config)) {
+    const declared = findSetting(path); // an older version's may not be there
+    return [[path, textOf(declared ? asWritten(declared, config) : config)]];
+  }
   return Object.entries(config).flatMap(([name, value]) =>
     flat(value, path === "" ? name : `${path}.${name}`)
   );

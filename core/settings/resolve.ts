@@ -6,8 +6,17 @@ import { type CommandLine, readFlags } from "./flags.ts";
 import { type Assignment, formatOrigin, fromData, isTyped, Mistakes, type Origin } from "./values.ts";
 import { ADDED, loadSite, settingsOfSite, type Site } from "./sites.ts";
 import { batchForRanks, loadPreset, type Preset } from "./presets.ts";
+import { countOf, COUNTS } from "./counts.ts";
+import { ALL_SAMPLES } from "./sections/data.ts";
 import { AUTO_BATCH } from "./sections/training.ts";
-import { ALL_SETTINGS, type Config, defaultConfig, readSetting, writeSetting } from "./settings.ts";
+import {
+  ALL_SETTINGS,
+  type Config,
+  defaultConfig,
+  findSetting,
+  readSetting,
+  writeSetting,
+} from "./settings.ts";
 
 export interface SettingsRequest {
   readonly argv: readonly string[];
@@ -108,6 +117,14 @@ export function resolveSettings(request: SettingsRequest): Resolved {
   const rate = origin(RATE);
   if (isTyped(rate) && !isTyped(origin(SCALING)) && config.training.lr_scaling !== "none") {
     apply([{ path: SCALING, value: "none", origin: rate, implied: true }]);
+  }
+  for (const path of COUNTS) {
+    const count = countOf(origin(path), config.data, request.checkpoint);
+    if (count === "given") continue;
+    const below = count === "made" && preset?.assignments.find((own) => own.path === path);
+    writeSetting(config, path, count === "all" ? ALL_SAMPLES : findSetting(path)!.setting.default);
+    given.delete(path);
+    if (below) apply([below]);
   }
   return {
     config,

@@ -4,7 +4,7 @@ import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { UserError } from "../base/errors.ts";
 import { parseDuration, type Setting, UNIT_EXAMPLES, UNIT_SUFFIX } from "./setting.ts";
 import { didYouMean } from "../base/suggest.ts";
-import type { Declared } from "./settings.ts";
+import { ALL_SETTINGS, type Declared, readSetting, writeSetting } from "./settings.ts";
 
 /** A file with more mistakes than this is another kind of file. */
 const MOST = 20;
@@ -100,6 +100,18 @@ export function fromData(declared: Declared, given: unknown, origin: Origin): As
   if (value === undefined) throw refusal(declared, given, origin);
   const unitless = setting.kind === "duration" && value !== "0" && NUMBER.test(String(given).trim());
   return unitless ? { path, value, origin, unitless } : { path, value, origin };
+}
+
+/** A number that has a word is written as the word. */
+export function asWritten({ setting: { kind, words = {} } }: Declared, value: unknown): unknown {
+  const word = kind === "int" ? Object.keys(words).find((word) => words[word] === value) : undefined;
+  return word ?? value;
+}
+
+export function asWrittenAll(config: object, among: readonly Declared[] = ALL_SETTINGS): object {
+  const values = {};
+  for (const one of among) writeSetting(values, one.path, asWritten(one, readSetting(config, one.path)));
+  return values;
 }
 
 /** Gives "a whole number from 1 to 10". */

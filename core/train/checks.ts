@@ -9,7 +9,7 @@ import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { formatPlural } from "../base/format.ts";
 import { VERSION } from "../base/version.ts";
 import { resolve } from "../../deps/path.ts";
-import { formatOrigin, fromData, isTyped } from "../settings/values.ts";
+import { asWritten, formatOrigin, fromData, isTyped } from "../settings/values.ts";
 import { isExported } from "../models/exported/model.ts";
 import { isSimulated } from "../data/cosmology/options.ts";
 import type { Resume } from "./resume.ts";
@@ -248,7 +248,7 @@ function change(declared: Declared, saved: unknown, config: unknown): Change[] {
     return []; // made there again
   }
   const shown = (value: unknown) => {
-    const text = Array.isArray(value) ? value.join(",") : String(value);
+    const text = Array.isArray(value) ? value.join(",") : String(asWritten(declared, value));
     return text === "" ? setting.empty ?? '""' : text;
   };
   const stands = (value: unknown) =>

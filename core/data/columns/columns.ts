@@ -9,6 +9,7 @@ import { UserError } from "../../base/errors.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
 import { isCode, isExported } from "../../models/user/file.ts";
 import type { Facts, InputColumn } from "../../models/model.ts";
+import { unusedNote } from "../unused.ts";
 import type { Rows } from "./rows.ts";
 import {
   type ClassShapes,
@@ -427,13 +428,7 @@ function split(
   const total = kept?.length ?? samples;
   const held = data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
   const part = { train: Math.min(data.train_samples, total - held), val: Math.min(data.val_samples, held) };
-  const unused = total - part.train - part.val;
-  if (unused > 0) {
-    notes.push(
-      `Not used: ${formatPlural(unused, "sample")}, because train_samples is ${data.train_samples} and ` +
-        `val_samples ${data.val_samples}`,
-    );
-  }
+  notes.push(...unusedNote(total - part.train - part.val, data));
   const chosen = splitIndices(total, part, training.seed);
   const rows = (ids: Int32Array) => kept ? ids.map((id) => kept[id]) : ids;
   return { train: rows(chosen.train), val: rows(chosen.val) };

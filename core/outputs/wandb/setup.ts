@@ -2,6 +2,7 @@
 import { dirname, join, relative, resolve } from "../../../deps/path.ts";
 import { holdFolder, pathExists } from "../../base/files.ts";
 import type { Config } from "../../settings/settings.ts";
+import { asWrittenAll } from "../../settings/values.ts";
 import { UserError } from "../../base/errors.ts";
 import { recordsIn } from "./resume.ts";
 import { uploadedStep } from "./sync/state.ts";
@@ -113,7 +114,11 @@ export function wandbSetup(of: WandbOptions): WandbSetup | null {
       startTime: of.began,
       resume: !goesOn && (before.length > 0 || removed),
     },
-    config: { ...of.config, run: { name: of.run, ...of.facts }, ...(of.confuses && { _wandb: CONFUSION }) },
+    config: {
+      ...asWrittenAll(of.config),
+      run: { name: of.run, ...of.facts },
+      ...(of.confuses && { _wandb: CONFUSION }),
+    },
     environment: environmentOf(of),
     again: of.resumed ?? (goesOn ? { step: 0, epoch: 0 } : null),
     events: resolve(of.logs, "events.jsonl"),

@@ -1,6 +1,9 @@
 import { DATA_KIND_NAMES, DATA_KINDS } from "../formats.ts";
 import { bool, choice, DATA_FILE, float, int, list, path, text } from "../setting.ts";
 
+/** It stands for every sample that files have; none has more. */
+export const ALL_SAMPLES = 1e12;
+
 export const data = {
   type: choice(["auto", ...DATA_KIND_NAMES], "auto", {
     flag: "data-type",
@@ -166,20 +169,24 @@ export const data = {
   }),
   train_samples: int(100_000, {
     min: 1,
-    max: 1e12,
+    max: ALL_SAMPLES,
+    words: { all: ALL_SAMPLES },
     flag: "train-samples",
     plain: ["TRAIN_SAMPLES"],
     spellings: ["max-train-samples"],
     common: true,
-    help: "training samples to make, or the most to use of a data set",
+    help:
+      "training samples to make, or the most to use of files; the default and a preset's number are for data that is " +
+      "made, and files are used whole",
   }),
   val_samples: int(10_000, {
     min: 0,
-    max: 1e12,
+    max: ALL_SAMPLES,
+    words: { all: ALL_SAMPLES },
     flag: "val-samples",
     spellings: ["max-eval-samples"],
     common: true,
-    help: "validation samples to make, or the most to use of a data set",
+    help: "validation samples to make, or the most to use of files, which are used whole without it",
   }),
   stage: path("", {
     flag: "stage",

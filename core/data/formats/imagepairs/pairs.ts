@@ -10,6 +10,7 @@ import { isFolder } from "../../files.ts";
 import { heldOut, splitIndices } from "../../order.ts";
 import { BadSample } from "../../reading/reader.ts";
 import { type Source, threadedSource } from "../../source.ts";
+import { unusedNote } from "../../unused.ts";
 import { openRoom } from "../images/header.ts";
 import { imageParts, sizes, turboJpeg } from "../images/imagefolder.ts";
 import { imageCount, naming, pairImages, type Pairs, pathOf, readFile, sizeOf } from "../images/listing.ts";
@@ -76,15 +77,18 @@ export function openPairs(request: DataRequest): Sources {
   const chosen = splitIndices(total, part, seed), turbo = turboJpeg();
   const all = (pairs: Pairs, most: number) =>
     splitIndices(imageCount(pairs.images), { train: most, val: 0 }, seed).train;
+  const valIndices = val ? all(val, data.val_samples) : chosen.val;
+  const there = total + (val ? imageCount(val.images) : 0);
   const make = (pairs: Pairs, indices: Int32Array) =>
     source(pairs, indices, { names, outputs, turbo, ignored }, request);
   return {
     train: make(train, chosen.train),
     ...(val && { divided: `${path}/${VAL.find((name) => partIn(path, [name]))}` }),
-    val: val ? make(val, all(val, data.val_samples)) : chosen.val.length > 0 ? make(train, chosen.val) : null,
+    val: valIndices.length > 0 ? make(val ?? train, valIndices) : null,
     test: test && make(test, all(test, imageCount(test.images))),
     notes: [
       note,
+      ...unusedNote(there - chosen.train.length - valIndices.length, data, "image"),
       ...[train, val, test].flatMap((pairs) => pairs && pairs.others.count > 0 ? [leftOut(pairs)] : []),
       ...(ignored >= 0 ? [`Pixels of the class ${ignored} count nowhere (training.ignore_index)`] : []),
     ],

@@ -10,6 +10,7 @@ import type { DataRequest, Sources } from "../../format.ts";
 import { indexTensor, memorySource } from "../../memory.ts";
 import { heldOut, splitIndices } from "../../order.ts";
 import type { Source } from "../../source.ts";
+import { unusedNote } from "../../unused.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { picturesOf, type Preview, type PreviewField } from "../../preview/preview.ts";
 
@@ -139,7 +140,9 @@ export function openMnist({ data, training: { seed }, model }: DataRequest): Sou
   const val = test
     ? take(test, splitIndices(test.images.dims[0], { train: data.val_samples, val: 0 }, seed).train)
     : take(train, split.val);
-  return { train: take(train, split.train)!, val, ...(test && { divided: test.path }), notes: [] };
+  const used = split.train.length + (val?.length ?? 0);
+  const notes = unusedNote(total + (test?.images.dims[0] ?? 0) - used, data, "image");
+  return { train: take(train, split.train)!, val, ...(test && { divided: test.path }), notes };
 }
 
 /** Null means that neither file exists. */

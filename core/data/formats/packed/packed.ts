@@ -34,6 +34,7 @@ import { formatPlural } from "../../../base/format.ts";
 import { MOST_POSITIONS } from "../../../base/random.ts";
 import { checkRoom, heldInMemory, memorySource } from "../../memory.ts";
 import { heldOut, splitIndices } from "../../order.ts";
+import { unusedNote } from "../../unused.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { sizes, turboJpeg } from "../images/imagefolder.ts";
 import { encodedReader, encodedSize, encodedSpec } from "./encoded_reader.ts";
@@ -174,12 +175,7 @@ export function openPacked({ data, training: { seed } }: DataRequest): Sources {
   checkShards(folder, shards);
   const count = (list: readonly Shard[]) => list.reduce((sum, { samples }) => sum + samples, 0);
   const { train, val, unused } = choose(count(index.train), count(index.val), data, seed);
-  const notes = unused > 0
-    ? [
-      `Not used: ${formatPlural(unused, "sample")}, because train_samples is ${data.train_samples} and ` +
-      `val_samples ${data.val_samples}`,
-    ]
-    : [];
+  const notes = unusedNote(unused, data);
   const open = opener(folder, index, shards, train.length + val.length, data, notes);
   const columns = chosenTargets(folder, index.schema, data.targets, notes);
   const make = (ids: Int32Array) => columns ? withTargets(open(ids), columns) : open(ids);

@@ -1,5 +1,6 @@
 // The settings of `pack` choose samples or columns, and the index records their origin.
 import { isAbsolute, relative, resolve } from "../../../../deps/path.ts";
+import { wholeCounts } from "../../../settings/counts.ts";
 import type { Resolved } from "../../../settings/resolve.ts";
 import type { Config } from "../../../settings/settings.ts";
 import { UserError } from "../../../base/errors.ts";
@@ -35,9 +36,7 @@ export function asPacked({ config, origin, originText }: Resolved, from: string,
       `${originText(`data.${unfit}`)} is done in training, on whatever was packed: leave it out here.`,
     );
   }
-  const all = (setting: "train_samples" | "val_samples") =>
-    origin(`data.${setting}`).kind === "default" ? { [setting]: Number.MAX_SAFE_INTEGER } : {};
-  const still = { ...asStored(config.data), ...all("train_samples"), ...all("val_samples"), stage: "" };
+  const still = { ...asStored(config.data), ...wholeCounts(config.data, origin), stage: "" };
   const size = encoded ? { resize: 0, centre_crop: 1 } : {}; // any sizes will do
   const data = { ...still, ...size, data_path: from };
   return { ...config, data, training: { ...config.training, device: "cpu" } };

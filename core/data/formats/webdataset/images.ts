@@ -11,6 +11,7 @@ import type { DataRequest, Sources } from "../../format.ts";
 import { openPool } from "../../files.ts";
 import { heldOut, splitIndices } from "../../order.ts";
 import { type Source, threadedSource } from "../../source.ts";
+import { unusedNote } from "../../unused.ts";
 import { headerOf } from "../images/header.ts";
 import { imageParts, sizes, turboJpeg } from "../images/imagefolder.ts";
 import { naming, type Sized } from "../images/listing.ts";
@@ -41,11 +42,10 @@ export function openImages(
   const held = data.val_samples === 0 || training.unsplit ? 0 : heldOut(count, data.validation_split);
   const part = { train: Math.min(data.train_samples, count - held), val: Math.min(data.val_samples, held) };
   const chosen = splitIndices(count, part, training.seed);
-  const unused = count - part.train - part.val;
   const notes = [
     `JPEG is decoded by ${turbo ?? "this program itself, without libturbojpeg"}`,
     ...(target.note === "" ? [] : [target.note]),
-    ...(unused > 0 ? [`Not used: ${unused} of ${count} images (train_samples, val_samples)`] : []),
+    ...unusedNote(count - part.train - part.val, data, "image"),
   ];
   const make = (indices: Int32Array) => source(path, images, target, indices, data);
   return { train: make(chosen.train), val: chosen.val.length > 0 ? make(chosen.val) : null, notes };
