@@ -5,7 +5,7 @@ export interface Block {
   text: string;
   /** The line of the opening fence, from 1. */
   line: number;
-  /** What the HTML comment right before the fence says: "runs", "file: run.yaml", or nothing. */
+  /** What the HTML comment right before the fence says: "runs", "printed", "file: run.yaml", or nothing. */
   mark: string;
 }
 

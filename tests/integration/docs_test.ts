@@ -82,6 +82,21 @@ function check(argv: string[]): string[] {
 /** Pages and terminals break lines where they like. */
 const inOneLine = (text: string): string => text.trim().replace(/\s+/g, " ");
 
+/** How fast a machine is and what it has free differ each time. */
+const steady = (line: string): string =>
+  line.trim().replace(/\d+ samples\/s/, "N samples/s").replace(/[\d.]+ [KMG]iB/, "N MiB");
+
+/** A page shows some of the lines that a command prints, in their order. */
+function assertPrinted(shown: string, printed: string): void {
+  const lines = printed.split("\n").map(steady);
+  let from = 0;
+  for (const line of shown.trimEnd().split("\n").map(steady)) {
+    const at = lines.indexOf(line, from);
+    assert(at >= 0, `the page shows\n${line}\nand the command prints\n${printed}`);
+    from = at + 1;
+  }
+}
+
 /** A job script names the program that wrote it. */
 const isScript = (words: string[]) => words[0] === "sbatch" || words[0] === "qsub";
 
@@ -106,7 +121,10 @@ for (const page of PAGES) {
           await t.step(`${page}:${block.line} runs`, async () => {
             const { code, said } = await execute(block, folder);
             assertEquals(code, 0, `${block.text}${said}`);
+            heard = said;
           });
+        } else if (block.mark === "printed") {
+          await t.step(`${page}:${block.line} is what was printed`, () => assertPrinted(block.text, heard));
         } else if (block.language === "sh") {
           for (const { env, argv } of commandsOf(block.text)) {
             await t.step(
