@@ -23,6 +23,7 @@ export const MEASURED: Readonly<Record<string, readonly string[]>> = {
   predict: ["ffi", "core/outputs/prediction.ts", "core/ranks", "core/models", "core/train"],
   meeting: ["core/ranks", "core/checkpoint"],
   compile: ["ffi", "core/compile", "core/models", "core/train"],
+  cpusteps: ["ffi", "core/compile", "core/models", "core/train", "core/run"],
   gpusteps: ["ffi", "core/compile", "core/models", "core/train"],
 };
 

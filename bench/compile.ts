@@ -161,6 +161,9 @@ export async function compileBenchmark(p: Programs, quick: boolean): Promise<voi
       "exact plan's loss is that of hpctrain without one, to the last bit. Where an exact plan has no proven order, its " +
       "steps run op by op. The first two steps are those in which code is made. To the first compiled step: from the end " +
       "of the first ordinary pass on, with all that is compared and recorded on the way.",
+      "A bare loop around one batch is timed, by a program of the benchmark's own. A run's loop comes on top, with its " +
+      "data, losses and records: that is little of a step of milliseconds, and much of the small MLP's compiled one. " +
+      "`./scripts/bench cpu` times whole runs by their command lines.",
       table(
         [
           "Training step",

@@ -2,6 +2,7 @@
 import { markPage } from "./age.ts";
 import { allreduceBenchmark } from "./allreduce.ts";
 import { compileBenchmark } from "./compile.ts";
+import { cpuBenchmark } from "./cpu.ts";
 import { ddpBenchmark } from "./ddp.ts";
 import { exportedBenchmark } from "./exported.ts";
 import { generateBenchmark } from "./generate.ts";
@@ -43,6 +44,7 @@ const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
   shards: shardsBenchmark,
   track: trackBenchmark,
   generate: generateBenchmark,
+  cpu: cpuBenchmark,
   gpu: (programs) => gpuBenchmark(programs, cases),
 };
 
