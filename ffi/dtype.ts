@@ -1,11 +1,26 @@
+// The types of tensors' numbers.
 import { NativeError } from "./errors.ts";
 
-/**
- * Name -> [c10::ScalarType code, bytes per element]. The codes are part of libtorch's file formats and never
- * change.
- * @internal
- */
-const table = {
+/** The data types of tensors: f32, bf16, i64, ..., by the number of their bits. */
+export type DType =
+  | "u8"
+  | "i8"
+  | "i16"
+  | "i32"
+  | "i64"
+  | "f16"
+  | "f32"
+  | "f64"
+  | "c64"
+  | "c128"
+  | "bool"
+  | "bf16"
+  | "u16"
+  | "u32"
+  | "u64";
+
+/** Name -> [c10::ScalarType code, bytes per element]. The codes are part of libtorch's file formats and never change. */
+const table: Readonly<Record<DType, readonly [code: number, bytes: number]>> = {
   u8: [0, 1],
   i8: [1, 1],
   i16: [2, 2],
@@ -21,10 +36,7 @@ const table = {
   u16: [27, 2],
   u32: [28, 4],
   u64: [29, 8],
-} as const satisfies Record<string, readonly [number, number]>;
-
-/** The data types of tensors: f32, bf16, i64, ..., by the number of their bits. */
-export type DType = keyof typeof table;
+};
 
 const nameOf = new Map<number, DType>(
   Object.entries(table).map(([name, [code]]) => [code, name as DType]),
