@@ -371,9 +371,9 @@ browserTest(
       const value = () =>
         page.evaluate<string>(`document.querySelector(".plot").getAttribute("aria-valuetext")`);
       await page.evaluate(`document.querySelector(".plot").focus()`);
-      assertMatch(await value(), /^the end: training 0\.\d+, validation 0\.\d+$/);
+      assertMatch(await value(), /^the end: training, each step 0\.\d+, validation 0\.\d+$/);
       await press(page.send, "Home");
-      assertMatch(await value(), /^step 1: training \d+\.\d+, validation $/);
+      assertMatch(await value(), /^step 1: training, each step \d+\.\d+, validation $/);
       for (let i = 0; i < 3; i++) await press(page.send, "ArrowRight");
       assertMatch(await value(), /^step 4: training/);
       const { nodes } = await page.send("Accessibility.getFullAXTree");

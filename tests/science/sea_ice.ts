@@ -37,7 +37,7 @@ json.dump({
     "truth": int(np.allclose(forecast.ice_target.values, truth, equal_nan=True)),
     "land": int((np.isnan(forecast.ice.values) == np.isnan(truth)).all()),
     "first": min(t.year for t in forecast.forecast_reference_time.values.tolist()),
-    "rmse": float(np.sqrt(np.nanmean((forecast.ice.values - truth) ** 2, (0, 2, 3))).mean()),
+    "rmse": float(np.sqrt(np.nanmean((forecast.ice.values - truth) ** 2))),
 }, sys.stdout)
 `;
 
