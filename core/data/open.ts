@@ -1,6 +1,7 @@
 import type { Config } from "../settings/settings.ts";
 import { DATA_KIND_NAMES, type DataKind } from "../settings/formats.ts";
 import { didYouMean } from "../base/suggest.ts";
+import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
 import { patchesOf } from "../models/patches.ts";
@@ -137,7 +138,7 @@ function validationOf(
   data: Config["data"],
   seed: number,
 ): Validation {
-  const path = data.validation_path || data.data_path || data.code;
+  const path = valuesWithoutSecrets(data.validation_path || data.data_path || data.code);
   const madeUp = path === "", shape = ({ dtype, shape }: Source["input"]) => [dtype, ...shape];
   const name = madeUp ? `made-up ${data.type} of seed ${seed}` : path;
   const chosen = [name, shape(target), madeUp ? shape(input) : [], CHOICE.map((setting) => data[setting])];

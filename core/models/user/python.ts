@@ -4,6 +4,7 @@ import { makePipe, pipeWaiter } from "../../../ffi/libc.ts";
 import { tensor } from "../../../ffi/make.ts";
 import { join } from "../../../deps/path.ts";
 import { UserError } from "../../base/errors.ts";
+import { clean } from "../../base/terminal.ts";
 import { pathExists } from "../../base/files.ts";
 import type { UserFile } from "./file.ts";
 
@@ -127,8 +128,7 @@ function startServer(path: string, settings: Context["settings"], seed: number):
       const said = answers(() => {
         if (isReady(SILENT_MS) || awaited.has(what)) return;
         awaited.add(what);
-        const line = `${path}: ${what} is awaited from ${python} for ${SILENT_MS / 1000} s already.\n`;
-        writeWhole(Deno.stderr, encoder.encode(line));
+        console.error(clean(`${path}: ${what} is awaited from ${python} for ${SILENT_MS / 1000} s already.`));
       }) as { error?: string; ended?: true };
       if (said.error !== undefined) throw new UserError("usage", `${said.error.replace(/\.$/, "")}.`);
       if (said.ended === undefined) return said;
@@ -171,7 +171,7 @@ function tensorOf(memory: Deno.FsFile, { dtype, shape, at }: Placed): unknown {
   return tensor(values, shape);
 }
 
-function writeWhole(file: Pick<Deno.FsFile, "writeSync">, bytes: Uint8Array): void {
+function writeWhole(file: Deno.FsFile, bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
 }
 

@@ -29,16 +29,16 @@ function trainingWindows({ kind, lengths, context, most, seed }: WindowsPlan): W
   const starts = lengths.map((length) => Math.max(length - context, 0)), all = sum(starts);
   const length = Math.min(sum(starts.map((count) => Math.ceil(count / context))), most, MOST_POSITIONS);
   const place = placer(lengths, starts, 1);
-  const drawn = (part: readonly (string | number)[]) => uniformInt(key(seed, "windows", ...part), all);
   if (kind === "fixed") {
-    const draw = drawn([]);
+    const draw = uniformInt(key(seed, "windows"), all);
     return { length, startOf: (sample) => place(draw(sample)) };
   }
-  let of = -1, draw = drawn([]);
+  let of = -1, draw: (i: number) => number;
   return {
     length,
     startOf(sample, epoch) {
-      if (epoch !== of) draw = drawn([of = epoch]);
+      if (epoch !== of) draw = uniformInt(key(seed, "windows", epoch), all);
+      of = epoch;
       if (kind === "random") return place(draw(sample));
       return place((draw(0) + Math.floor(sample * all / length)) % all); // side by side, from another place each epoch
     },
