@@ -192,7 +192,8 @@ Deno.test("data other than the training's is judged whole, whatever the run's ow
     // Trained in one half of a year, and judged in the other.
     const half = [...data, ...model, "--run-name=half", "--validate-on=2001-07..2001-12", "--batch-size=2"];
     const trained = await succeed([...QUICK, ...half, "--data-path=years/2001.nc"], { cwd });
-    const said = "No skill over climatology: training has seen no target in the seasons that are judged.";
+    const said =
+      "No skill over climatology: training has seen no target of another year in the seasons that are judged.";
     assertEquals(trained.stdout.split(said).length, 2, trained.stdout);
     const own = await succeed(["eval", "checkpoints/half_latest.pt"], { cwd });
     assertStringIncludes(own.stderr, said);

@@ -20,7 +20,7 @@ async function rowsIn(cwd: string, verb = "status"): Promise<Row[]> {
 
 Deno.test("a search that is killed goes on where it was: no run is lost, and none is trained twice", () =>
   inTemp(async (cwd) => {
-    const long = ["--train-samples=1024", "--epochs=16", "--save-interval=100steps"];
+    const long = ["--train-samples=16384", "--epochs=16", "--save-interval=1000steps"];
     const words = [
       "sweep",
       ...MLP,
@@ -79,7 +79,7 @@ Deno.test("losers are stopped early with a whole checkpoint, and the real optuna
       join(cwd, "search.yaml"),
       "search: grid\nparallel: 1\nfirst_rung: 1ep\nreduce: 2\nspace: {lr: {choice: [1e-2, 1e-7]}}\n",
     );
-    const long = ["--train-samples=1024", "--epochs=40"], journal = join(cwd, "sweeps/sweep/optuna.log");
+    const long = ["--train-samples=16384", "--epochs=40"], journal = join(cwd, "sweeps/sweep/optuna.log");
     Deno.mkdirSync(join(cwd, "sweeps/sweep"), { recursive: true });
     Deno.writeTextFileSync(journal, ""); // the dashboard takes a while to start, and reads what comes later
     await using dashboard = startDashboard(journal);
