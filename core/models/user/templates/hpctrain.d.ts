@@ -158,30 +158,8 @@ declare function describe(t: Tensor): string;
 declare function keep<T extends Tensor>(t: T): T;
 /** Frees every tensor made inside, but for those returned (alone, in an array or in an object) or kept. */
 declare function scope<R>(body: () => R): R;
-/**
- * Name -> [c10::ScalarType code, bytes per element]. The codes are part of libtorch's file formats and never
- * change.
- * @internal
- */
-declare const table: {
-    readonly u8: readonly [0, 1];
-    readonly i8: readonly [1, 1];
-    readonly i16: readonly [2, 2];
-    readonly i32: readonly [3, 4];
-    readonly i64: readonly [4, 8];
-    readonly f16: readonly [5, 2];
-    readonly f32: readonly [6, 4];
-    readonly f64: readonly [7, 8];
-    readonly c64: readonly [9, 8];
-    readonly c128: readonly [10, 16];
-    readonly bool: readonly [11, 1];
-    readonly bf16: readonly [15, 2];
-    readonly u16: readonly [27, 2];
-    readonly u32: readonly [28, 4];
-    readonly u64: readonly [29, 8];
-};
 /** The data types of tensors: f32, bf16, i64, ..., by the number of their bits. */
-export type DType = keyof typeof table;
+export type DType = "u8" | "i8" | "i16" | "i32" | "i64" | "f16" | "f32" | "f64" | "c64" | "c128" | "bool" | "bf16" | "u16" | "u32" | "u64";
 /** Options of a new tensor. */
 export interface Options {
     /** f32 by default. */
