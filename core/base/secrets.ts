@@ -23,7 +23,7 @@ export function withoutSecrets(text: string): string {
     .replace(/([a-z][\w+.-]*:\/\/)([^\s"'<>]+)/gi, (_, scheme, rest) => scheme + withoutUser(rest))
     .replace(
       /([A-Za-z_][\w.-]*)=(?!\$[({\w])([^\s"'&;]+|"[^"]*"|'[^']*')/g,
-      (pair, name) => hidden(name, pair, `${name}=`),
+      (pair, name, _, at, text) => isOfPath(text.slice(0, at), name) ? pair : hidden(name, pair, `${name}=`),
     )
     .replace(/(--?[A-Za-z][\w-]*)(\s+)[^\s"'-][^\s"']*/g, (pair, name, gap) => hidden(name, pair, name + gap))
     .replace(
@@ -34,6 +34,16 @@ export function withoutSecrets(text: string): string {
 
 const hidden = (name: string, pair: string, before: string): string =>
   isSecretName(name) ? before + HIDDEN : pair;
+
+/**
+ * A folder's name may have a number in it, as "runs/sig=0.8": a run that goes on needs the path as it is. In an address
+ * whatever has a secret's name is one.
+ */
+function isOfPath(before: string, name: string): boolean {
+  const word = /[^\s"']*$/.exec(before)![0];
+  if (word.includes("://")) return false;
+  return word.endsWith("/") || name === "sig";
+}
 
 /** A password in what follows "://" may hold any character, so the last @ that can be its end is taken for it. */
 function withoutUser(rest: string): string {
@@ -65,7 +75,9 @@ export const withoutValue = (pair: string): string =>
 function withoutSecretIn(word: string): string {
   for (let at = word.indexOf("="); at >= 0; at = word.indexOf("=", at + 1)) {
     const name = /[A-Za-z_][\w.-]*$/.exec(word.slice(0, at))?.[0] ?? "";
-    if (isSecretName(name)) return withoutSecrets(word.slice(0, at)) + `=${HIDDEN}`;
+    if (isSecretName(name) && !isOfPath(word.slice(0, at - name.length), name)) {
+      return withoutSecrets(word.slice(0, at)) + `=${HIDDEN}`;
+    }
   }
   return withoutSecrets(word);
 }

@@ -31,6 +31,8 @@ const TEXTS: readonly (readonly [given: string, told: string])[] = [
     'curl -H "Authorization: Bearer abc" -H "PRIVATE-TOKEN: abc" x',
     'curl -H "Authorization: ***" -H "PRIVATE-TOKEN: ***" x',
   ],
+  ["runs/sig=0.8/key=1/x.npz has 3 samples", "runs/sig=0.8/key=1/x.npz has 3 samples"],
+  ["https://h/x?sig=a/b https://h/y/token=c", "https://h/x?sig=*** https://h/y/token=***"],
   ["send --api-key abc now", "send --api-key *** now"],
   ["export HPCTRAIN_SECRET=$(od -An /dev/urandom)", "export HPCTRAIN_SECRET=$(od -An /dev/urandom)"],
   [
@@ -92,4 +94,15 @@ Deno.test("of settings the values stay but for secrets, and so do their kinds", 
     b: [true, "API_KEY=***", "NCCL_DEBUG=INFO"],
     c: { path: "https://***@h/x", none: null },
   });
+});
+
+Deno.test("folders that have a number in their names are no secrets: a run finds its data by them again", () => {
+  const paths = [
+    "/data/sig=0.8/maps.npz",
+    "sig=0.8/maps.npz",
+    "years/key=3/a.nc",
+    "--data-path=/x/token=2/y",
+  ];
+  assertEquals(valuesWithoutSecrets(paths), paths);
+  assertEquals(valuesWithoutSecrets("https://h/z?x=1&sig=a/b"), "https://h/z?x=1&sig=***");
 });
