@@ -12,26 +12,29 @@ import {
   type Written,
 } from "../checkpoint/background/job.ts";
 import { openSnapshot, openWriter, type Snapshot, type Writer } from "../checkpoint/background/writer.ts";
-import { type Cursor, type Parts, tensorsOf, toData, toTree } from "../checkpoint/training_state.ts";
+import {
+  type Cursor,
+  type Facts,
+  type Parts,
+  tensorsOf,
+  toData,
+  toTree,
+} from "../checkpoint/training_state.ts";
 import { type Storage, TensorData, type Value } from "../checkpoint/value.ts";
 import type { Config } from "../settings/settings.ts";
 import { freeMemory } from "../base/memory.ts";
-import type { Normalisation } from "../data/transforms/values.ts";
 import { UserError } from "../base/errors.ts";
 import { formatBytes } from "../base/format.ts";
 import type { Console } from "../run/console.ts";
 import type { EventLog } from "../run/event_log.ts";
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { VERSION } from "../base/version.ts";
-import type { Answers } from "./build.ts";
-import type { TrainedOn } from "./trained_on.ts";
 import { release } from "./claim.ts";
 import { bestPath, epochFiles, epochPath, latestPath, type RunPaths } from "./run_folder.ts";
 import { torchScheduler } from "./torch_scheduler.ts";
 import { learningRate, type Schedule } from "./schedule.ts";
 import { join } from "../../deps/path.ts";
 import { remove } from "../base/atomic.ts";
-import type { Climatology } from "../data/climatology.ts";
 import { ELSEWHERE } from "../checkpoint/sharded_writer.ts";
 import { shareOut } from "../checkpoint/sharded_reader.ts";
 import type { Control } from "../ranks/control/control.ts";
@@ -39,7 +42,8 @@ import type { Team } from "../ranks/team.ts";
 
 // A snapshot is made between two steps, and a thread writes it while training goes on.
 
-interface Context {
+/** It has what a checkpoint says of its run, but for what only the moment of the save tells. */
+interface Context extends Omit<Facts, "version" | "run" | "seed" | "learningRate" | "scheduler" | "config"> {
   readonly config: Config;
   readonly paths: RunPaths;
   readonly parts: Parts;
@@ -47,15 +51,6 @@ interface Context {
   readonly schedule: Schedule;
   readonly events: EventLog;
   readonly console: Console;
-  readonly wandb?: string | null;
-  readonly normalisation?: Normalisation | null;
-  readonly targetScale?: Normalisation | null;
-  readonly fill?: readonly number[] | null;
-  readonly climatology?: Climatology | null;
-  readonly classWeights?: readonly number[] | null;
-  readonly answers?: Answers;
-  readonly trainedOn?: TrainedOn;
-  readonly tokenizer?: string | null;
   /** Puts the optimizer's state where `parts` has it, on every rank. */
   readonly gather?: () => void;
   /** Null where this rank writes all. */
@@ -218,23 +213,13 @@ function jobOf(
   snapshot: Snapshot | null,
 ): SaveJob {
   const { config, paths, parts, cursor, schedule, sharing } = context;
-  const {
-    wandb,
-    normalisation,
-    targetScale,
-    fill,
-    climatology,
-    classWeights,
-    answers,
-    trainedOn,
-    tokenizer,
-  } = context;
   const { save_every_epoch, keep_last } = config.output;
   const ofEpoch = save_every_epoch && reason === "epoch" && cursor.stepInEpoch === 0
     ? epochFiles(paths, cursor.epoch, keep_last)
     : null;
   const own = sharing?.open(snapshot?.data ?? toData);
   const tree = toTree(parts, cursor, {
+    ...context,
     version: VERSION,
     run: paths.run,
     seed: config.training.seed,
@@ -246,15 +231,6 @@ function jobOf(
       stepSize: config.training.scheduler.step_size,
     }),
     config: valuesWithoutSecrets(config),
-    wandb,
-    normalisation,
-    targetScale,
-    fill,
-    climatology,
-    classWeights,
-    answers,
-    trainedOn,
-    tokenizer,
   }, own?.data ?? snapshot?.data);
   const place = (storage: Storage) => snapshot?.placeOf(storage) ?? storage.read(0, storage.byteLength);
   const path = latestPath(paths);

@@ -12,21 +12,13 @@ import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { build, COMPILER } from "../../../native/double.ts";
 import { askPeer } from "../../../peer.ts";
+import { addOutcome, type Outcome, startWorker } from "./storm_worker.ts";
 
 const CASES = Number(Deno.env.get("HPCTRAIN_STORM") ?? 300);
 /** Among the 300 from here on are two at which the process ended before there were checks. */
 const SEED = Number(Deno.env.get("HPCTRAIN_STORM_SEED") ?? 36_200);
-/** Of memory that one process may fill; what asks for more is refused. */
-const MEMORY = "6000000000";
 const LONGEST_MS = 60_000;
-const WORKER = new URL("arguments.ts", import.meta.url).pathname;
-const CONFIG = new URL("../../../../deno.json", import.meta.url).pathname;
-
-interface Outcome {
-  ran: number;
-  refused: number;
-  odd: string[];
-}
+const WORKER = new URL("arguments.ts", import.meta.url);
 
 /** Where there is a compiler, what reads or writes outside of tensors ends by a signal, too. */
 const fences = (folder: string): Record<string, string> =>
@@ -38,30 +30,22 @@ Deno.test(`${CASES} programs with odd arguments, from seed ${SEED} on: run or re
     await askPeer("export_storm.py", { folder });
     const env = fences(folder), sum: Outcome = { ran: 0, refused: 0, odd: [] }, ended: string[] = [];
     for (let from = 0; from < CASES;) {
-      const words = [folder, SEED, from, CASES, note].map(String);
-      const run = ["run", "--allow-all", "--no-check", "--quiet", "--config", CONFIG, WORKER, ...words];
       Deno.writeTextFileSync(note, `${from} 0 0`);
-      const worker = new Deno.Command("prlimit", {
-        args: [`--data=${MEMORY}`, "--core=0", Deno.execPath(), ...run],
-        env,
-        stdin: "null",
-        stdout: "piped",
-        stderr: "piped",
-      }).spawn();
+      const worker = startWorker(WORKER, [folder, SEED, from, CASES, note], { env });
       const watch = watched(note, () => worker.kill("SIGKILL"));
       const { signal, code, stdout, stderr } = await worker.output();
       watch.end();
-      const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
       if (code === 0) {
-        const found = JSON.parse(text(stdout).trim().split("\n").at(-1)!) as Outcome;
-        sum.ran += found.ran;
-        sum.refused += found.refused;
-        sum.odd.push(...found.odd);
+        addOutcome(sum, stdout);
         break;
       }
       const [at, ran, refused, ...told] = Deno.readTextFileSync(note).split(" ");
       const how = watch.hung ? "it hangs" : signal ?? code;
-      ended.push(`seed ${SEED + Number(at)}: ${how}: ${told.join(" ")}: ${text(stderr).slice(-300)}`);
+      ended.push(
+        `seed ${SEED + Number(at)}: ${how}: ${told.join(" ")}: ${
+          new TextDecoder().decode(stderr).slice(-300)
+        }`,
+      );
       sum.ran += Number(ran);
       sum.refused += Number(refused);
       from = Number(at) + 1;

@@ -3,19 +3,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { askPeer } from "../../../peer.ts";
+import { addOutcome, type Outcome, startWorker } from "./storm_worker.ts";
 
 const CASES = Number(Deno.env.get("HPCTRAIN_STORM") ?? 150);
 const SEED = Number(Deno.env.get("HPCTRAIN_STORM_SEED") ?? 1);
-/** Of memory that one process may fill: a graph that asks for more is refused by libtorch, and nobody else is pushed out. */
-const MEMORY = "6000000000";
-const WORKER = new URL("storm.ts", import.meta.url).pathname;
-const CONFIG = new URL("../../../../deno.json", import.meta.url).pathname;
-
-interface Outcome {
-  ran: number;
-  refused: number;
-  odd: string[];
-}
+const WORKER = new URL("storm.ts", import.meta.url);
 
 Deno.test(`${CASES} programs with changed graphs: run or refused, no signal, no file made or changed`, async () => {
   const folder = Deno.makeTempDirSync(), work = join(folder, "work");
@@ -32,25 +24,14 @@ Deno.test(`${CASES} programs with changed graphs: run or refused, no signal, no 
     const ended: string[] = [];
     for (let from = 0; from < CASES;) {
       const note = join(folder, "note");
-      const words = [folder, names.join(), SEED, from, CASES, note].map(String);
-      const run = ["run", "--allow-all", "--no-check", "--quiet", "--config", CONFIG, WORKER, ...words];
-      const { signal, code, stdout, stderr } = await new Deno.Command("prlimit", {
-        args: [`--data=${MEMORY}`, "--core=0", Deno.execPath(), ...run],
-        cwd: work,
-        stdin: "null",
-        stdout: "piped",
-        stderr: "piped",
-      }).output();
-      const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+      const words = [folder, names.join(), SEED, from, CASES, note];
+      const { signal, code, stdout, stderr } = await startWorker(WORKER, words, { cwd: work }).output();
       if (code === 0) {
-        const found = JSON.parse(text(stdout).trim().split("\n").at(-1)!) as Outcome;
-        sum.ran += found.ran;
-        sum.refused += found.refused;
-        sum.odd.push(...found.odd);
+        addOutcome(sum, stdout);
         break;
       }
       const at = Deno.readTextFileSync(note);
-      ended.push(`${signal ?? code} at case ${at}: ${text(stderr).slice(-600)}`);
+      ended.push(`${signal ?? code} at case ${at}: ${new TextDecoder().decode(stderr).slice(-600)}`);
       from = parseInt(at) + 1;
       assert(ended.length < 60, ended.join("\n"));
     }
