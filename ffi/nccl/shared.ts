@@ -4,9 +4,9 @@ import { type FailureNote, NOTE_BYTES, openFailureNote } from "../../core/base/t
 
 /**
  * Words: collectives queued; waits of the computing stream that were begun, and that were measured; the
- * request to stop.
+ * request to stop; why it failed; whether a thread calls NCCL.
  */
-export const QUEUED = 0, WAITS = 1, MEASURED = 2, REQUEST = 3, FAILED = 4;
+export const QUEUED = 0, WAITS = 1, MEASURED = 2, REQUEST = 3, FAILED = 4, HELD = 5;
 const WORDS = 16;
 
 export const GO_ON = 0, STOP = 1, ABORT = 2;
@@ -44,6 +44,13 @@ export function openNcclShared(shared = new SharedArrayBuffer(FAILURE_AT + NOTE_
     failure: openFailureNote(words, FAILED, FAILURE_AT),
   };
 }
+
+/**
+ * Takes the communicator for one call; false while the other thread has it. Whoever asks for its state ends the job of
+ * the call before: two at once would end it twice, and NCCL then reads what it has freed.
+ */
+export const hold = ({ words }: NcclShared): boolean => Atomics.compareExchange(words, HELD, 0, 1) === 0;
+export const release = ({ words }: NcclShared): void => void Atomics.store(words, HELD, 0);
 
 export const eventOf = ({ events }: NcclShared, ticket: number, which: number): CudaEvent =>
   events[EVENTS * (ticket % SLOTS) + which];

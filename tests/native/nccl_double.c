@@ -34,6 +34,7 @@ typedef struct Comm {
   Shared *shared;
   int rank, world, closing;
   _Atomic int state, aborted, busy; // busy: 1 from the first collective until its "connection" is there
+  _Atomic int callers;
   int counts[5];
 } Comm;
 
@@ -286,7 +287,11 @@ int ncclCommInitRankConfig(Comm **comm, int world, Id id, int rank, Config *conf
   return IN_PROGRESS;
 }
 
+/** Whoever asks ends the job of the last call: a real NCCL reads freed memory where two do so at once. */
 int ncclCommGetAsyncError(Comm *c, int *code) {
+  if (atomic_fetch_add(&c->callers, 1)) return broken(c, INVALID_USAGE, "two threads call NCCL at once");
+  if (c->busy == 1) nap(1);
+  atomic_fetch_sub(&c->callers, 1);
   if (c->state == IN_PROGRESS && c->shared->attached == c->world) c->state = OK;
   *code = c->state == OK && c->busy == 1 ? IN_PROGRESS : c->state;
   return OK;

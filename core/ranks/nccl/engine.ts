@@ -23,6 +23,7 @@ import {
   DONE,
   eventOf,
   FAILED,
+  hold,
   MEASURED,
   type NcclShared,
   openNcclShared,
@@ -30,6 +31,7 @@ import {
   PAIRS,
   QUEUED,
   READY,
+  release,
   REQUEST,
   SLOTS,
   STOP,
@@ -242,7 +244,7 @@ function openNcclQueue(parts: Parts): NcclQueue {
     const ready = events.create(false), end = events.create(false);
     events.record(ready, computing());
     events.wait(stream, ready);
-    accept(parts, call(), what, check);
+    accept(parts, call, what, check);
     events.record(end, stream);
     return -dones.push(end);
   };
@@ -254,7 +256,7 @@ function openNcclQueue(parts: Parts): NcclQueue {
       events.record(ready, computing());
       events.wait(stream, ready);
       events.record(eventOf(here, ticket, BEGUN), stream);
-      if (bytes > 0) accept(parts, call(), `${verb} ${ticket} (${phase})`, check);
+      if (bytes > 0) accept(parts, call, `${verb} ${ticket} (${phase})`, check);
       queued(ticket, stream);
       return ticket;
     },
@@ -312,16 +314,35 @@ function openNcclQueue(parts: Parts): NcclQueue {
  * NCCL may go on with a call in a thread of its own (the first one connects the ranks): it is not
  * interrupted.
  */
-function accept({ nccl, comm, here, timeout }: Parts, code: number, what: string, check: () => void): void {
-  const deadline = performance.now() + 1000 * timeout;
+function accept({ nccl, comm, here, timeout }: Parts, call: NcclCall, what: string, check: () => void): void {
+  const began = performance.now();
   const fail = (why: string) => here.failure.write(`Communication between ranks failed in ${what}: ${why}.`);
-  for (; inProgress(code); code = nccl.state(comm)) {
-    if (performance.now() > deadline) fail(`NCCL did not begin it in ${timeout} s (--timeout)`);
+  let code = alone(here, call, check);
+  while (inProgress(code)) {
+    const waited = performance.now() - began;
+    if (waited > 1000 * timeout) fail(`NCCL did not begin it in ${timeout} s (--timeout)`);
     check();
-    pause(here);
+    if (waited > SHORT_MS) pause(here);
+    code = alone(here, () => nccl.state(comm), check);
   }
   if (code !== 0) fail(`${nccl.text(code, comm)} (${nccl.version})`); // unless the watching thread was first
   check();
+}
+
+/** Most calls go on for some microseconds, which are not slept away. */
+const SHORT_MS = 0.2;
+
+/** Makes the call while the watching thread makes none. It keeps the communicator once it has aborted it. */
+function alone(here: NcclShared, call: NcclCall, check: () => void): number {
+  while (!hold(here)) {
+    check();
+    pause(here);
+  }
+  try {
+    return call();
+  } finally {
+    release(here);
+  }
 }
 
 const pause = ({ words }: NcclShared): void => void Atomics.wait(words, FAILED, 0, 1);

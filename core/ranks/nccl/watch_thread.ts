@@ -16,11 +16,14 @@ import {
   DONE,
   eventOf,
   GO_ON,
+  HELD,
+  hold,
   MEASURED,
   type NcclShared,
   openNcclShared,
   pairOf,
   QUEUED,
+  release,
   REQUEST,
   STOP,
   WAITS,
@@ -38,7 +41,7 @@ export interface NcclThreadOptions {
   readonly flight: SharedArrayBuffer;
 }
 
-const LOOK_MS = 5, IDLE_MS = 100;
+const LOOK_MS = 5, IDLE_MS = 100, CALL_MS = 100;
 
 self.onmessage = ({ data }: MessageEvent<NcclThreadOptions>) => {
   const here = openNcclShared(data.shared);
@@ -63,7 +66,7 @@ function watch(
   let ended = 0, measured = 0;
   for (;;) {
     const request = Atomics.load(here.words, REQUEST);
-    const code = request === GO_ON ? nccl.state(comm) : 0;
+    const code = request === GO_ON ? stateOf(nccl, comm, here) : 0;
     for (; reached(here.words, QUEUED, ended + 1); ended++) {
       const done = eventOf(here, ended + 1, DONE);
       if (!events.done(done)) break;
@@ -72,13 +75,27 @@ function watch(
     if (code !== 0 && !inProgress(code)) here.failure.write(sentenceOf(nccl, comm, code, flight, ended));
     // Queued work then ends without a result, and the training thread comes out of its native call to read
     // why.
-    if (request === ABORT || here.failure.read() !== null) return void nccl.abort(comm);
+    if (request === ABORT || here.failure.read() !== null) return abort(nccl, comm, here);
     measured = measure(here, events, measured);
     if (request === STOP) return;
     const idle = !reached(here.words, QUEUED, ended + 1);
     if (idle) Atomics.wait(here.words, QUEUED, ended | 0, IDLE_MS);
     else Atomics.wait(here.words, REQUEST, request, LOOK_MS);
   }
+}
+
+/** 0 while the training thread is in a call: it asks for the state itself. */
+function stateOf(nccl: Nccl, comm: Comm, here: NcclShared): number {
+  if (!hold(here)) return 0;
+  const code = nccl.state(comm);
+  release(here);
+  return code;
+}
+
+/** The communicator stays held: it is no more. A call that only this can end is not waited for. */
+function abort(nccl: Nccl, comm: Comm, here: NcclShared): void {
+  for (let waited = 0; waited < CALL_MS && !hold(here); waited++) Atomics.wait(here.words, HELD, 1, 1);
+  nccl.abort(comm);
 }
 
 function measure(here: NcclShared, events: CudaEvents, measured: number): number {
