@@ -88,6 +88,13 @@ const CASES: readonly Case[] = [
       /Out of memory before the first step .*Other processes held 8\.0+ GiB of this GPU when the run began/,
   },
   {
+    what: "a driver that names its threads, in a sandbox",
+    more: {},
+    args: `${RUN} --sandbox`,
+    code: EXIT.done,
+    said: /^Reached --max-steps 2 /m,
+  },
+  {
     what: "a GPU by its name",
     more: { CUDA_STANDIN_DEVICES: "2", CUDA_VISIBLE_DEVICES: SECOND, CUDA_STANDIN_CAPABILITY: "70,80" },
     code: EXIT.done,

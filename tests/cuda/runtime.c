@@ -315,12 +315,22 @@ int standin_stub(const char *library, const char *name) {
 
 // ---- devices
 
+/** NVIDIA's driver names its threads by such files, and does not begin where it may not write to them. */
+static int names_threads(void) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/task/%d/comm", getpid(), getpid());
+  int comm = open(path, O_RDWR | O_CLOEXEC);
+  if (comm >= 0) close(comm);
+  return comm >= 0;
+}
+
 cudaError_t cudaGetDeviceCount(int *count) {
   CALL(cudaGetDeviceCount);
 #ifdef STANDIN_HIP // it knows no driver that is too old
   if (!settings.driver) return failed(cudaErrorNoDevice);
 #else
   if (settings.driver / 1000 < CUDART_VERSION / 1000) return failed(cudaErrorInsufficientDriver);
+  if (!names_threads()) return failed(cudaErrorOperatingSystem);
 #endif
   *count = settings.devices;
   return settings.devices ? cudaSuccess : failed(cudaErrorNoDevice);
