@@ -71,13 +71,36 @@ export function startRanks(mpi: MpiUnderTest, { ranks, program: [file, ...args],
 export const runRanks = (mpi: MpiUnderTest, ranks: Ranks, timeout = 240): Promise<Result> =>
   finish(startRanks(mpi, ranks), timeout);
 
-/** Ranks that are killed leave shared memory behind; what no process uses is removed when the tests end. */
+/** Infinity once it is gone. */
+function writtenAt(path: string): number {
+  try {
+    return Deno.statSync(path).mtime!.getTime();
+  } catch {
+    return Infinity;
+  }
+}
+
+function remove(path: string): void {
+  try {
+    Deno.removeSync(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
+const MINUTE_MS = 60_000;
+
+/**
+ * Ranks that are killed leave shared memory behind; what no process uses is removed when the tests end. Other groups of
+ * tests do so at the same moment, and what is new may just not be in use yet.
+ */
 addEventListener("unload", () => {
-  const left = filesOf("/dev/shm").filter((name) => /^(mpich_shm_|sm_segment\.|vader_segment\.)/.test(name));
+  const left = filesOf("/dev/shm").filter((name) => /^(mpich_shm_|sm_segment\.|vader_segment\.)/.test(name))
+    .filter((name) => Date.now() - writtenAt(`/dev/shm/${name}`) > MINUTE_MS);
   if (left.length === 0) return;
   const used = filesOf("/proc").filter((name) => /^\d+$/.test(name)).map((pid) => mapsOf(pid)).join("");
   for (const name of left.filter((name) => !used.includes(`/dev/shm/${name}`))) {
-    Deno.removeSync(`/dev/shm/${name}`);
+    remove(`/dev/shm/${name}`);
   }
 });
 
