@@ -162,12 +162,17 @@ function interleaved(g: Lowering, x: Ref, times: number, dim: number | null): Re
   return g.shaped(g.b.expand(apart, shape.toSpliced(d + 1, 0, times)));
 }
 
-/** A change of type: whole numbers and truth values become f32. */
+const COPY = "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, " +
+  "bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor";
+
+/** A change of type: whole numbers and truth values become f32, and libtorch makes whole numbers of others. */
 const typed: Rule = (g, x: Ref) => {
-  const { dtype } = g.results[0];
+  const { dtype, shape } = g.results[0];
   if (dtype === "f32" || isHalf(dtype) && !g.exact) return g.float(x); // rounded behind the rule
   if (dtype === g.kind(x)) return x;
-  return dtype === "bool" ? g.truth(x) : g.refuse("type");
+  if (dtype === "bool") return g.truth(x);
+  if (dtype !== "i64") g.refuse("type");
+  return g.b.call(COPY, [{ ref: x }, dtype, null, null, null, false, null], shape, "i64");
 };
 
 export const SHAPE_RULES: Rules = {

@@ -57,6 +57,7 @@ export function makeHeld(): void {
   held.weights = tensor([0.5, 1, 2, 0.1, 3]);
   held.threeWeights = tensor([0.5, 1, 2]);
   held.tokens = tensor(BigInt64Array.of(0n, 2n, 2n, 5n), [2, 2]);
+  held.ids = tensor([[0, 2], [2, 5]]);
   held.running = tensor([0.1, 0.2, 0.3]);
   held.spread = tensor([1.1, 1.2, 0.9]);
   for (const t of Object.values(held)) t.kept = true;
@@ -218,6 +219,8 @@ export const OP_CASES: readonly OpCase[] = [
   one("roll", (x) => ops.roll(x, [1, -2], [0, 1])),
   one("flip", (x) => ops.flip(x, [1])),
   one("clone, contiguous, detach", (x) => ops.mul(ops.contiguous(ops.clone(x)), ops.detach(ops.sin(x)))),
+  one("whole numbers of others", (x) => ops.mul(x, ops.toDtype(ops.toDtype(ops.mul(x, x), "i64"), "f32"))),
+  one("embedding by ids of a table", (w) => op("embedding")(w, ops.toDtype(H("ids"), "i64")), [6, 4]),
   one("embedding", (w) => ops.embedding(w, H("tokens"), 2), [6, 3]),
   many("convolution", [[2, 3, 5, 5], [4, 3, 3, 3], [4]], (x, w, b) => ops.conv2d(x, w, b, [2, 2], [1, 1])),
   two("convolution in groups", (x, w) => ops.conv1d(x, w, null, [1], [1], [1], 2), [2, 4, 5], [4, 2, 3]),
