@@ -1,5 +1,5 @@
 """Times training steps on this machine's GPU by command line: hpctrain's own processes, with their events as the clock, and
-the same model in a PyTorch script (pytorch.py). Needs a Python with torch, and no network.
+the same model in a PyTorch script (peer.py). Needs a Python with torch, and no network.
 
     python3 bench/gpu/measure.py HPCTRAIN [ROW | ROW/WAY ...]
 
@@ -74,7 +74,7 @@ def ours(exe, row, way, folder):
         **found,
         "ms": round(1000 * sorted(late)[len(late) // 2], 3),
         "first_steps_s": round(steps[0]["t"] - events[0]["t"], 2),
-        "memory_mib": max(e["memory_bytes"] for e in steps) >> 20,
+        "memory_mib": max(e.get("memory_bytes", 0) for e in steps) >> 20,  # in the steps behind which it was read
         "mfu": next((e["mfu"] for e in reversed(epochs) if "mfu" in e), None),
         "compiled": bool(re.search("^Steps are compiled", said, re.M)),
         "said": [line for line in said.splitlines() if re.match("Steps are|warning", line)][:4],
@@ -83,7 +83,7 @@ def ours(exe, row, way, folder):
 
 def peer(row, way, folder):
     _, _, batch, _ = ROWS[row]
-    command = ["pytorch.py", row.removesuffix("-32"), str(batch), PEERS[way]]
+    command = ["peer.py", row.removesuffix("-32"), str(batch), PEERS[way]]
     said, failed = run([sys.executable, HERE / command[0], *command[1:]], folder)
     found = {"command": f"python3 bench/gpu/{' '.join(command)}"}
     return {**found, "failed": failed} if failed else {**found, **json.loads(said.strip().splitlines()[-1])}

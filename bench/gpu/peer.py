@@ -1,5 +1,5 @@
 """The script that a PyTorch user writes for speed: a batch that lies on the GPU, bf16 by autocast, AdamW fused.
-`python3 pytorch.py MODEL BATCH eager|compile|reduce-overhead` prints one line of JSON."""
+`python3 peer.py MODEL BATCH eager|compile|reduce-overhead` prints one line of JSON."""
 import json
 import sys
 import time
