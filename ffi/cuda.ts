@@ -386,7 +386,7 @@ export const computesInTf32 = (): boolean => tf32;
  * The switches are libtorch's global context. Deterministic is strict: an op that can't be refuses. With a
  * warning in its place attention would stay as it is.
  */
-export function setNumerics(o: { tf32: boolean; deterministic: boolean; searchKernels: boolean }): void {
+export function setNumerics(o: { tf32: boolean; deterministic: boolean }): void {
   const context = native.globalContext?.();
   if (!context) return; // a libtorch without these symbols keeps its own defaults
   tf32 = o.tf32;
@@ -395,11 +395,20 @@ export function setNumerics(o: { tf32: boolean; deterministic: boolean; searchKe
   native.setDeterministic?.(context, o.deterministic, false);
   // cuBLAS gives the same bits only with a workspace of fixed size; it reads this when it is first used.
   if (o.deterministic && !Deno.env.has(WORKSPACE)) Deno.env.set(WORKSPACE, ":4096:8");
-  searches = o.searchKernels && !o.deterministic;
-  native.setCuDnnBenchmark?.(context, searches);
+  searchKernels(false);
 }
 
-/** A convolution that comes once takes the kernel that cuDNN thinks best: timing all of them takes seconds. */
+/** Whether cuDNN times all its kernels for each new shape, which takes seconds, or takes the one that it thinks best. */
+export function searchKernels(wanted: boolean): void {
+  const context = native.globalContext?.();
+  if (!context) return;
+  searches = wanted;
+  native.setCuDnnBenchmark?.(context, wanted);
+}
+
+export const searchesKernels = (): boolean => searches;
+
+/** A shape that comes seldom is not worth a search; one that was searched for keeps what was found. */
 export function withoutKernelSearch<R>(body: () => R): R {
   const context = native.globalContext?.();
   if (!context || !searches) return body();

@@ -22,7 +22,7 @@ import {
   withoutEffect,
 } from "../../core/train/checks.ts";
 import { asUserError, openDevice, unusedGpus, whyNoCuda } from "../../core/train/device.ts";
-import { gpuFactsOf, othersNote } from "../../core/train/gpu.ts";
+import { chooseKernelSearch, gpuFactsOf, othersNote } from "../../core/train/gpu.ts";
 import { chooseResume } from "../../core/train/restart.ts";
 import { refuseZero } from "../../core/train/gradients/zero.ts";
 import { rateLine } from "../../core/train/schedule.ts";
@@ -56,6 +56,7 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
     const built = build(config, device, where.world);
     refuseShare(resolved, built.data);
     const plan = planBatches(config.training, built.data.train.length, where.world);
+    chooseKernelSearch(config, device, plan);
     const gpu = gpuFactsOf(config, device, built);
     if (where.rank > 0) return; // every rank refuses what is refused
     const lines = [

@@ -44,7 +44,6 @@ export function openDevice(
   setNumerics({
     tf32: training.tf32,
     deterministic: training.deterministic !== "off",
-    searchKernels: device !== "cpu",
   });
   return { device, libtorch: chosen };
 }

@@ -1,6 +1,7 @@
 // Evaluates every validation sample once, and reports an epoch.
 import { autocast } from "../../ffi/context.ts";
 import { noGrad } from "../../ffi/autograd.ts";
+import { withoutKernelSearch } from "../../ffi/cuda.ts";
 import { NativeError } from "../../ffi/errors.ts";
 import { narrow } from "../../ffi/ops.ts";
 import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
@@ -84,9 +85,8 @@ export async function evaluate(
       const part = team ? done / batchSize + rank : 0, first = done + rank * batchSize;
       while (!supply.ready(WAIT_MS)) await poll(done, source.length, false);
       const judged = { first, part, source, tally, ranking, anomalies };
-      scope(() =>
-        noGrad(() => most = judgeInParts(pass, finished(supply.take()![0]), running, judged, most))
-      );
+      const judge = () => judgeInParts(pass, finished(supply.take()![0]), running, judged, most);
+      scope(() => noGrad(() => most = withoutKernelSearch(judge)));
       supply.queued();
       supply.ahead();
       await poll(until, source.length, true);

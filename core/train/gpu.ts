@@ -8,6 +8,8 @@ import {
   cudnnVersion,
   gpuBackend,
   heldByOthers,
+  searchesKernels,
+  searchKernels,
 } from "../../ffi/cuda.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import type { Model } from "../models/model.ts";
@@ -15,8 +17,17 @@ import type { GpuFacts } from "../run/events.ts";
 import type { Config } from "../settings/settings.ts";
 import { formatBytes } from "../base/format.ts";
 import type { Team } from "../ranks/team.ts";
+import { type BatchPlan, stepsInAll } from "./batches.ts";
 import type { Built } from "./build.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
+
+/** A search of cuDNN's fastest kernels takes 3 to 20 s, which shorter runs do not win back. */
+const SEARCH_STEPS = 1000;
+
+export function chooseKernelSearch({ training }: Config, device: Device, plan: BatchPlan): void {
+  if (device === "cpu") return;
+  searchKernels(training.deterministic === "off" && stepsInAll(training, plan) >= SEARCH_STEPS);
+}
 
 /** Null on a CPU. */
 export function gpuFactsOf(
@@ -33,7 +44,7 @@ export function gpuFactsOf(
     tf32: training.tf32 && tf32Since !== null && capability >= tf32Since,
     channels_last: images ? channelsLast : null,
     cudnn: model.convolutional ? cudnnVersion() : null,
-    cudnn_searches: training.deterministic === "off",
+    cudnn_searches: searchesKernels(),
     attention: kernelsFor(model, amp, device),
     held_by_others: heldByOthers(),
   };

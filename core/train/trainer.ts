@@ -1,5 +1,6 @@
 // The training loop takes the next batch, a training step, requests and saves, step by step; each epoch ends
 // with evaluation, report and save.
+import { withoutKernelSearch } from "../../ffi/cuda.ts";
 import { scope } from "../../ffi/tensor.ts";
 import { COPY, EVALUATION, REST, SAVE, spentBetween } from "../run/account.ts";
 import { isUnfinished } from "./batches.ts";
@@ -107,7 +108,8 @@ function trainStep(loop: Loop, ready: boolean): StepAborted | null {
       loop.running.mark();
       pauses.begin();
       loop.noise.begin(cursor.step, log);
-      return loop.takeStep(batches, shares, rate, log, cursor.step, passes);
+      const take = () => loop.takeStep(batches, shares, rate, log, cursor.step, passes);
+      return samples < plan.global ? withoutKernelSearch(take) : take();
     });
   } catch (thrown) {
     if (thrown instanceof StepAborted) return thrown;

@@ -1,10 +1,11 @@
 // GPUs that can't be used, or not as they are: each is told in a sentence with what to do, on the CUDA stand-in.
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import type { GpuFacts } from "../../core/run/events.ts";
 import { eventsOf, filesIn, inTemp, type Result, run } from "../integration/program.ts";
 import { launch } from "../integration/launches.ts";
 import { EXIT } from "../../core/base/errors.ts";
+import { runAll } from "./runs.ts";
 import { onStandin, standin, standinEnv } from "./standin.ts";
 
 const SMALL =
@@ -152,7 +153,8 @@ onStandin(
     inTemp(async (cwd) => {
       const line = async (args: string, more = {}) =>
         /^GPU: .*$/m.exec((await on(more, `${DRY} ${args}`, cwd)).stdout)?.[0];
-      const [convnet, gpt, plain, dropping, old] = await Promise.all([
+      const [long, convnet, gpt, plain, dropping, old] = await Promise.all([
+        line("--model simple-convnet --max-steps 1000 --epochs 250"),
         line("--model simple-convnet"),
         line("--model gpt --layers 1"),
         line("--model vit --layers 1 --no-tf32 --amp off --deterministic"),
@@ -161,9 +163,10 @@ onStandin(
       ]);
       const name = "GPU: CUDA stand-in (no GPU), capability";
       assertEquals(
-        convnet,
+        long,
         `${name} 8.0; TF32 products, cuDNN 9.26.0 searching its fastest kernels, channels last`,
       );
+      assertEquals(convnet, `${name} 8.0; TF32 products, cuDNN 9.26.0, channels last`);
       assertEquals(gpt, `${name} 8.0; TF32 products, flash attention`);
       assertEquals(plain, `${name} 8.0; fp32 products, memory-efficient attention`);
       assertEquals(dropping, `${name} 8.0; TF32 products, memory-efficient attention`);
@@ -182,5 +185,18 @@ onStandin(
       assertEquals([code, name, attention, capability], [0, MIG, ["flash"], "8.0"], stderr);
       const counts = filesIn(cwd).filter((file) => file.startsWith("counts."));
       assertMatch(counts.map((file) => Deno.readTextFileSync(join(cwd, file))).join(), /nvml:MIG-d0d1d2d3-/);
+    }),
+);
+
+onStandin(
+  "a long run searches cuDNN's kernels for whole training batches, and for no smaller batch and no evaluation",
+  () =>
+    inTemp(async (cwd) => {
+      const args = `${RUN} --model simple-convnet --train-samples 4001 --val-samples 12 --batch-size 4`
+        .replace("--max-steps 2 ", "").split(" ");
+      const [{ counts }] = await runAll(cwd, [{ args }], { numbers: false });
+      // Two convolutions forward, and three gradients of theirs; and three batches that are judged.
+      const tried = counts["launch:cudnnBackendExecute"].count - (1001 * 5 + 3 * 2);
+      assert(tried > 0 && tried <= 5 * 8, `${tried} kernels were tried for 5 shapes`);
     }),
 );

@@ -100,7 +100,7 @@ export async function startBed(args: readonly string[] = []): Promise<Bed> {
       }
     },
     job,
-    async end(id, seconds = 60) {
+    async end(id, seconds = 180) {
       for (const end = performance.now() + seconds * 1000;;) {
         const now = await job(id);
         if (!/^(PENDING|RUNNING|COMPLETING|CONFIGURING|REQUEUED?)$/.test(now.state)) return now;
