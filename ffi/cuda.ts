@@ -398,7 +398,7 @@ export function setNumerics(o: { tf32: boolean; deterministic: boolean }): void 
   searchKernels(false);
 }
 
-/** Whether cuDNN times all its kernels for each new shape, which takes seconds, or takes the one that it thinks best. */
+/** cuDNN times all its kernels for each new shape, which takes seconds, or else takes the one that it thinks best. */
 export function searchKernels(wanted: boolean): void {
   const context = native.globalContext?.();
   if (!context) return;

@@ -78,7 +78,7 @@ export const within = (error: number, limit: number): Outcome => ({
 /** The losses of `steps` optimizer steps with these settings; the next batch is on its way while one is trained. */
 export function losses(device: Device, flags: readonly string[], steps: number): number[] {
   const { training, ...config } = resolveSettings({ argv: [...flags], env: {} }).config;
-  setNumerics({ tf32: training.tf32, deterministic: training.deterministic !== "off", searchKernels: false });
+  setNumerics({ tf32: training.tf32, deterministic: training.deterministic !== "off" });
   const { data: { train }, arena, pass, amp, channelsLast } = build({ training, ...config }, device);
   const scaler = amp === "fp16"
     ? new LossScaler({ init: 65536, growthInterval: 2000, min: 1, maxSkipped: 20 }, device)

@@ -32,7 +32,7 @@ const opChecks: Check[] = Object.entries(OPS).map(([name, [shapes, run]]) => ({
   name: `${name} equals the CPU's`,
   run: ({ device }) =>
     scope(() => {
-      setNumerics({ tf32: false, deterministic: false, searchKernels: false });
+      setNumerics({ tf32: false, deterministic: false });
       manualSeed(0n);
       const inputs = shapes.map((shape) => op.randn(shape));
       const there = run(...inputs.map((t) => toDevice(t, device)));
@@ -63,7 +63,7 @@ const withNumbers: Check = {
   name: "ops with numbers equal the CPU's, and a refusal there ends no process",
   run: ({ device }) =>
     scope(() => {
-      setNumerics({ tf32: false, deterministic: false, searchKernels: false });
+      setNumerics({ tf32: false, deterministic: false });
       manualSeed(0n);
       const inputs = [0, 1, 2].map(() => op.randn([64, 64]));
       const there = inputs.map((t) => toDevice(t, device));
@@ -179,7 +179,7 @@ const tf32: Check = {
       const [a, b] = [op.randn([size, size]), op.randn([size, size])];
       const exact = toNumbers(op.mm(op.toDtype(a, "f64"), op.toDtype(b, "f64")));
       const [off, on] = [false, true].map((tf32) => {
-        setNumerics({ tf32, deterministic: false, searchKernels: false });
+        setNumerics({ tf32, deterministic: false });
         return relative(toNumbers(op.mm(toDevice(a, device), toDevice(b, device))), exact);
       });
       return {

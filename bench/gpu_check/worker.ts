@@ -12,7 +12,7 @@ import { compiledUpdate } from "../../core/train/compiled_update.ts";
 import { createOptimizer } from "../../core/train/optimizers.ts";
 import { openStep } from "../../core/train/user_step.ts";
 import { freshCursor } from "../../core/train/resume.ts";
-import { cudaMemory } from "../../ffi/cuda.ts";
+import { cudaMemory, searchKernels } from "../../ffi/cuda.ts";
 import type { Readback } from "../../ffi/readback.ts";
 import { toDevice, toNumbers } from "../../ffi/make.ts";
 import { contiguous, detach, randint, randn } from "../../ffi/ops.ts";
@@ -57,6 +57,7 @@ function prepare(spec: Spec, asked: string, deterministic: boolean): { train: Tr
   const flags = [...flagsOf(spec), "--device", asked, ...(deterministic ? ["--deterministic"] : [])];
   const { config } = resolveSettings({ argv: flags, env: {} });
   const { device } = openDevice(config);
+  searchKernels(device !== "cpu" && !deterministic); // as in a long run
   before = held(device);
   const facts = factsOf(spec);
   const loss = createLoss(config.training, facts);

@@ -7,7 +7,7 @@ import { type Facts, forward, type Model } from "../../core/models/model.ts";
 import { keyedSeeds, outputOf } from "../../core/train/blocks.ts";
 import { isChannelsLast } from "../../core/train/build.ts";
 import { inParts, tokensAtOnce } from "../../core/train/chunked_head.ts";
-import { compiledMode, HEAD_IN_PARTS } from "../../core/train/compiled_pass.ts";
+import { compiledMode, HEAD_IN_PARTS } from "../../core/train/compiled_mode.ts";
 import { examinePlan } from "../../core/train/compiled_plans.ts";
 import { imagesLast } from "../../core/train/feed.ts";
 import { packParameters } from "../../core/train/gradients/arena.ts";

@@ -23,7 +23,7 @@ import {
   type TrainedParameters,
 } from "./trained_parameters.ts";
 import { keyedSeeds, type Pass } from "./blocks.ts";
-import { compiledMode } from "./compiled_pass.ts";
+import { compiledMode } from "./compiled_mode.ts";
 import { tokensAtOnce } from "./chunked_head.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
 import { field, type Value } from "../checkpoint/value.ts";

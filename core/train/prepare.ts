@@ -44,16 +44,10 @@ import { createEma, type Ema } from "./optimizers.ts";
 import { averageNote, createWeightAverage, type WeightAverage } from "./weight_average.ts";
 import { optimizerFor } from "./parameter_groups.ts";
 import { openChoice } from "./compiled_choice.ts";
-import { openRefusals } from "./compiled_refusals.ts";
+import { compiledMode, keepsNothing, whyNotCompiled } from "./compiled_mode.ts";
+import { openRefusals, type Reports } from "./compiled_refusals.ts";
 import { compiledUpdate } from "./compiled_update.ts";
-import {
-  compiledMode,
-  type CompiledPass,
-  keepsNothing,
-  openCompiledPass,
-  type Reports,
-  whyNotCompiled,
-} from "./compiled_pass.ts";
+import { type CompiledPass, openCompiledPass } from "./compiled_pass.ts";
 import { fitBatch } from "./finders/fit.ts";
 import { isExported } from "../models/exported/model.ts";
 import { decayNote, refuseShare } from "./checks.ts";

@@ -26,8 +26,8 @@ Deno.test(
 );
 
 Deno.test("the switches of numerics are taken, with and without a GPU", () => {
-  cuda.setNumerics({ tf32: true, deterministic: true, searchKernels: true });
-  cuda.setNumerics({ tf32: false, deterministic: false, searchKernels: false });
+  cuda.setNumerics({ tf32: true, deterministic: true });
+  cuda.setNumerics({ tf32: false, deterministic: false });
 });
 
 Deno.test("GPU: a tensor goes there and comes back, and its device is named", { ignore: !gpu }, () => {

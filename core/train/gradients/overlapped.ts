@@ -25,7 +25,8 @@ import {
   type Pass,
   type Weight,
 } from "../blocks.ts";
-import type { CompiledPass, Run } from "../compiled_pass.ts";
+import type { CompiledPass } from "../compiled_pass.ts";
+import type { Run } from "../compiled_trial.ts";
 import { headInParts, inParts } from "../chunked_head.ts";
 import { type Account, COMMUNICATION, COMPUTE } from "../../run/account.ts";
 import { accumulate, type GradientStrategy, type MicroBatchOptions, plainGradients } from "./strategy.ts";
