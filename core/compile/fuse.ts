@@ -6,23 +6,17 @@ import { biasOf } from "./blas.ts";
 import { ownGelu } from "./gelu.ts";
 import { callOp, mklFunction, type Vector } from "./calls.ts";
 import { cleared, copied, embedded, joined } from "./copies.ts";
-import { sumOriginalRows } from "./cuda/column_sums.ts";
-import { halved } from "./cuda/halves.ts";
 import { sumsShareLoops } from "./cuda/schedule.ts";
 import { withDestinations } from "./destinations.ts";
 import { Draft, type FuseOptions } from "./draft.ts";
 import { withEpilogues } from "./epilogue.ts";
-import { expanded } from "./expand.ts";
 import { buildGroup, isReduction, Missing, spaceOf, Unfit } from "./group.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
-import { thrifty } from "./kept.ts";
 import { BYTES, type GroupKernel, VECTOR_FUNCTIONS } from "./kernel.ts";
 import { orderedSum, standsApart, type Sum } from "./ordered.ts";
-import { arranged } from "./layouts.ts";
+import { rewritten } from "./passes.ts";
 import { blasProduct, product } from "./products.ts";
 import { buffersRead, type Home, type Part, type Program } from "./program.ts";
-import { recomputed } from "./recompute.ts";
-import { simplify } from "./simplify.ts";
 import { argsOf, liveIn, usesIn } from "./uses.ts";
 import { mixesSums, simplified } from "./walks.ts";
 
@@ -34,27 +28,20 @@ const COSTS: Readonly<Record<string, number>> = {
 };
 /** On a GPU memory is what takes time: only what so many instructions compute is not computed again for that alone. */
 const CHEAP_ON_GPU = 150;
-const MOST_ROUNDS = 400;
 
+/**
+ * Values that cost much and that two groups would compute are kept in memory, and the graph is fused anew. That ends: each
+ * round keeps one more of them.
+ */
 export function fuse(graph: Graph, options: FuseOptions): Program {
-  const onGpu = options.productsApart === true;
-  const whole = options.exact
-    ? graph
-    : expanded(graph, !onGpu ? "cpu" : options.recomputes ? "gpu, computed twice" : "gpu");
-  const told = options.recomputes ? recomputed(whole) : whole;
-  const written = simplify(arranged(told, !options.exact && !onGpu), options.exact);
-  const kindly = options.exact ? written : thrifty(written);
-  const halves = options.halves ? halved(kindly, options.halves) : kindly;
-  const simple = onGpu ? sumOriginalRows(halves) : halves;
+  const simple = rewritten(graph, options);
   const kept = new Set<Ref>(simple.nodes.flatMap(({ kept }, ref) => kept ? [ref] : []));
-  for (let round = 0; round < MOST_ROUNDS; round++) {
-    const fusion = new Fusion(simple, kept, options);
-    const parts = fusion.run();
-    const twice = fusion.computedTwice();
-    if (twice.length === 0) return fusion.program(parts);
-    for (const ref of twice) kept.add(ref);
+  for (;;) {
+    const fusion = new Fusion(simple, kept, options), parts = fusion.run();
+    const more = fusion.computedTwice().filter((ref) => !kept.has(ref));
+    if (more.length === 0) return fusion.program(parts);
+    for (const ref of more) kept.add(ref);
   }
-  throw new Error("internal: a plan that does not settle.");
 }
 
 class Fusion {
