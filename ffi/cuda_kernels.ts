@@ -1,6 +1,5 @@
 // Functions of CUDA C that the program writes itself: compiled by NVRTC or HIPRTC, kept in the cache, launched by the driver on
-// libtorch's current stream. Where NVRTC is not, the driver takes them as PTX. What a launch reads and writes are slots of a
-// table, as with machine_code.ts.
+// libtorch's current stream. What a launch reads and writes are slots of a table, as with machine_code.ts.
 import { createHash } from "node:crypto";
 import { cpusHere } from "../core/base/cores.ts";
 import { join } from "../deps/path.ts";
@@ -15,12 +14,6 @@ import { alive, type Tensor } from "./tensor.ts";
 
 const driverCalls = {
   load: { name: "cuModuleLoadData", parameters: ["buffer", "buffer"], result: "i32" },
-  /** With lists of options and their values, each a word. */
-  loadText: {
-    name: "cuModuleLoadDataEx",
-    parameters: ["buffer", "buffer", "u32", "buffer", "buffer"],
-    result: "i32",
-  },
   function: { name: "cuModuleGetFunction", parameters: ["buffer", "u64", "buffer"], result: "i32" },
   launch: {
     name: "cuLaunchKernel",
@@ -44,19 +37,15 @@ export interface CudaKernels {
   /** The slot's memory is the tensor's, from this byte on. */
   setSlot(slot: number, tensor: Tensor, byteOffset?: number): void;
   launch(launch: KernelLaunch): void;
-  /** Bytes of machine code, or of PTX. */
+  /** Bytes of machine code. */
   readonly bytes: number;
-  /** Why the driver compiled PTX; null where it did not. */
-  readonly ptxSince: string | null;
   free(): void;
 }
 
-/** The same functions in two languages; perhaps there is no PTX. */
 export interface KernelText {
   /** CUDA C that each function needs before it. */
   readonly prelude: string;
   readonly functions: readonly { readonly name: string; readonly text: string }[];
-  readonly ptx: () => string | NoKernels;
 }
 
 /** Why there are none: nobody compiles the text. */
@@ -76,7 +65,6 @@ let nvrtc: Nvrtc | null | undefined;
 interface Loaded {
   readonly modules: readonly bigint[];
   readonly bytes: number;
-  readonly ptxSince: string | null;
 }
 
 /** The functions of a text, for the current GPU. */
@@ -85,7 +73,7 @@ export function loadKernels(text: KernelText, slots: number): CudaKernels | NoKe
   const cu = driver ??= Deno.dlopen(libraryNamed(backend.driver), namedBy(backend, driverCalls)).symbols;
   const loaded = loadedFrom(cu, text);
   if (typeof loaded === "string") return { refused: "compiler", why: loaded };
-  const { modules, bytes, ptxSince } = loaded;
+  const { modules, bytes } = loaded;
   const handle = new BigUint64Array(new ArrayBuffer(8)), out = new Uint8Array(handle.buffer);
   const ok = (answer: number, what: string) => {
     if (answer === 0) return;
@@ -106,7 +94,7 @@ export function loadKernels(text: KernelText, slots: number): CudaKernels | NoKe
   places.forEach((_, i) => places[i] = first + BigInt(8 * i));
   const given = new Uint8Array(places.buffer);
   return {
-    ...{ bytes, ptxSince },
+    bytes,
     setSlot(slot, tensor, byteOffset = 0) {
       if (slot < 0 || slot >= slots) throw new Error(`internal: kernels have no slot ${slot}.`);
       check(native.dataPointer(alive(tensor, "setSlot"), outAt), "setSlot");
@@ -127,27 +115,21 @@ export function loadKernels(text: KernelText, slots: number): CudaKernels | NoKe
   };
 }
 
-/** By NVRTC, or by the driver where there is none or it refuses; or why by neither. */
+/** By NVRTC; or why not. */
 function loadedFrom(cu: Driver, text: KernelText): Loaded | string {
   const backend = gpuBackend(), { compiler } = backend.words;
-  nvrtc ??= openNvrtc(backend, Deno.env.get("HPCTRAIN_NVRTC") || undefined);
-  let why = `there is no ${compiler} beside libtorch, which compiles CUDA C`;
-  if (nvrtc !== null) {
-    try {
-      const codes = compiled(nvrtc, partsOf(text), gpuArchitecture());
-      const bytes = codes.reduce((all, { length }) => all + length, 0);
-      return { modules: codes.map((code) => loadedCode(cu, code)), bytes, ptxSince: null };
-    } catch (error) {
-      if (!(error instanceof LibraryError)) throw error;
-      why = error.message;
-    }
+  nvrtc ??= openNvrtc(backend);
+  if (nvrtc === null) {
+    return `there is no ${compiler} beside libtorch, which compiles CUDA C (HPCTRAIN_NVRTC names one elsewhere)`;
   }
-  if (backend.kind !== "cuda") return why;
-  const ptx = text.ptx();
-  if (typeof ptx !== "string") return `${why}, and ${ptx.why}`;
-  const loaded = loadedText(cu, ptx);
-  if (typeof loaded === "string") return `${why}, and the driver could not compile PTX: ${loaded}`;
-  return { modules: [loaded.handle], bytes: loaded.bytes, ptxSince: why };
+  try {
+    const codes = compiled(nvrtc, partsOf(text), gpuArchitecture());
+    const bytes = codes.reduce((all, { length }) => all + length, 0);
+    return { modules: codes.map((code) => loadedCode(cu, code)), bytes };
+  } catch (error) {
+    if (!(error instanceof LibraryError)) throw error;
+    return error.message;
+  }
 }
 
 /** More threads than that wait for each other in NVRTC. */
@@ -170,26 +152,6 @@ function loadedCode(cu: Driver, code: Uint8Array<ArrayBuffer>): bigint {
     throw new LibraryError(`the driver could not load machine code: ${sentenceOf(cu, answer)}`);
   }
   return handle[0];
-}
-
-/** The driver's numbers of its options: where it writes what is wrong, and how much room is there. */
-const ERROR_LOG = 5, ERROR_LOG_BYTES = 6;
-const MOST_LOG = 2048;
-
-function loadedText(cu: Driver, ptx: string): { handle: bigint; bytes: number } | string {
-  const handle = new BigUint64Array(new ArrayBuffer(8)), log = new Uint8Array(new ArrayBuffer(MOST_LOG));
-  const values = BigUint64Array.of(Deno.UnsafePointer.value(Deno.UnsafePointer.of(log)), BigInt(MOST_LOG));
-  const text = new TextEncoder().encode(`${ptx}\0`);
-  const answer = cu.loadText(
-    new Uint8Array(handle.buffer),
-    text,
-    values.length,
-    new Uint8Array(Int32Array.of(ERROR_LOG, ERROR_LOG_BYTES).buffer),
-    new Uint8Array(values.buffer),
-  );
-  if (answer === 0) return { handle: handle[0], bytes: text.length };
-  const said = new TextDecoder().decode(log).replace(/\0[^]*/, "").trim().split("\n")[0];
-  return [sentenceOf(cu, answer), said].filter(Boolean).join(": ");
 }
 
 /** The driver's words for an error. */

@@ -87,8 +87,11 @@ function pathOfCompiler({ compiler, torch }: GpuBackend): string {
   return loaded();
 }
 
-/** libtorch's own, or the one of this path; null where there is none. */
-export function openNvrtc(backend = BACKENDS.cuda, path = pathOfCompiler(backend)): Nvrtc | null {
+/** The compiler of a path, else the one that HPCTRAIN_NVRTC names or libtorch's own; null where there is none. */
+export function openNvrtc(
+  backend = BACKENDS.cuda,
+  path = Deno.env.get("HPCTRAIN_NVRTC") || pathOfCompiler(backend),
+): Nvrtc | null {
   const { compilerOptions, words: { compiler } } = backend;
   let nvrtc: Deno.DynamicLibrary<typeof symbols>["symbols"];
   try {

@@ -43,8 +43,6 @@ export interface Plan {
   readonly kernels: number;
   readonly calls: number;
   readonly codeBytes: number;
-  /** On a GPU: why its driver compiled PTX; null where it did not. */
-  readonly ptxSince: string | null;
   readonly milliseconds: number;
   /** `cell` is where the loss goes. `done` is told of each cut but the last, as soon as its gradients are whole. */
   run(input: Tensor, target: Tensor, weight: Tensor | null, cell: number, done?: Done | null): void;
@@ -82,7 +80,7 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
     placed,
     kernels: parts.filter(({ kernel }) => kernel !== "call").length,
     calls: parts.filter(({ kernel }) => kernel === "call").length,
-    ...{ codeBytes: whole.codeBytes, ptxSince: whole.ptxSince },
+    codeBytes: whole.codeBytes,
     milliseconds: performance.now() - began,
     run: (input, target, weight, cell, done = null) =>
       (timing.hear === null ? runner : timedOr()).run(input, target, weight, cell, done),
@@ -102,7 +100,6 @@ interface Steps {
   /** The step of each part. */
   readonly at: readonly number[];
   readonly codeBytes: number;
-  readonly ptxSince: string | null;
 }
 
 /** `apart`: code of its own for each kernel, but for some of a kind that follow each other: to time them. */
@@ -151,5 +148,5 @@ function stepsOf(
     if (!("entry" in step)) return step;
     return onGpu ? { ...step, code: codes[step.entry], entry: 0 } : { ...step, code: codes[0] };
   });
-  return { steps: loaded, at, codeBytes, ptxSince: onGpu?.ptxSince ?? null };
+  return { steps: loaded, at, codeBytes };
 }

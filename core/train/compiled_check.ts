@@ -324,11 +324,11 @@ const isConvolution = (node: Node): boolean =>
 const percent = (part: number): string => `${(100 * part).toPrecision(2)}%`;
 
 export function lineOf({ first }: Plans, mode: Mode, { largest, nearF32 }: Judgement): string {
-  const { kernels, calls, codeBytes, ptxSince, milliseconds } = first;
+  const { kernels, calls, codeBytes, milliseconds } = first;
   const parts = [
     formatPlural(kernels, "kernel"),
     ...(calls > 0 ? [formatPlural(calls, "call") + " of libtorch's ops"] : []),
-    `${formatBytes(codeBytes)} of ${ptxSince === null ? "code" : "PTX"}`,
+    `${formatBytes(codeBytes)} of code`,
     `made in ${milliseconds.toFixed(0)} ms`,
     mode,
   ];
@@ -337,6 +337,5 @@ export function lineOf({ first }: Plans, mode: Mode, { largest, nearF32 }: Judge
     : nearF32
     ? `gradients differ from those of f32 by ${percent(largest)} at most, as ordinary ones do`
     : `gradients differ from the ordinary ones by ${largest.toExponential(0)} at most`;
-  const by = ptxSince === null ? "" : ` The driver compiled them, since ${ptxSince}.`;
-  return `Steps are compiled: ${parts.join(", ")}; ${equality}.${by}`;
+  return `Steps are compiled: ${parts.join(", ")}; ${equality}.`;
 }

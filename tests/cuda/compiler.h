@@ -1,4 +1,4 @@
-// CUDA C, or PTX, as a library of this host: what the stand-in's NVRTC and its driver compile with
+// CUDA C as a library of this host: what the stand-in's NVRTC compiles with
 // (tests/core/compile/cuda/host.sh).
 #include <spawn.h>
 #include <stdio.h>

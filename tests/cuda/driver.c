@@ -1,6 +1,5 @@
 // libcuda.so.1: what the program and libtorch ask the driver.
 #include "standin.h"
-#include "compiler.h"
 #include <dlfcn.h>
 #include <elf.h>
 #include <stdio.h>
@@ -57,9 +56,9 @@ int cuPointerGetAttribute(void *value, int which, uint64_t at) {
   return 0;
 }
 
-// ---- modules: machine code of the stand-in's NVRTC, which is a library of this host, or PTX, which becomes one
+// ---- modules: machine code of the stand-in's NVRTC, which is a library of this host
 
-enum { INVALID_IMAGE = 200, INVALID_VALUE = 1, INVALID_PTX = 218, NOT_FOUND = 500, ERROR_LOG = 5, ERROR_LOG_BYTES = 6 };
+enum { INVALID_IMAGE = 200, INVALID_VALUE = 1, NOT_FOUND = 500 };
 
 typedef struct Function {
   char name[64];
@@ -81,16 +80,8 @@ int cuModuleLoadData(void **module, const void *image) {
   return *module ? 0 : INVALID_IMAGE; // the file stays open: another of this name would be taken for this one
 }
 int cuModuleLoadDataEx(void **module, const void *image, unsigned count, const int *options, void **values) {
-  if (memcmp(image, ".version ", 9)) return cuModuleLoadData(module, image);
-  size_t bytes;
-  char *said = NULL, *code = compiled_for_host(image, &bytes, &said);
-  for (unsigned i = 0; i + 1 < count && said; i++) {
-    if (options[i] == ERROR_LOG && options[i + 1] == ERROR_LOG_BYTES) snprintf(values[i], (size_t)values[i + 1], "%s", said);
-  }
-  int answer = code ? cuModuleLoadData(module, code) : INVALID_PTX;
-  free(said);
-  free(code);
-  return answer;
+  (void)count, (void)options, (void)values;
+  return cuModuleLoadData(module, image);
 }
 int cuModuleUnload(void *module) { (void)module; return 0; } // a graph may still launch its functions
 

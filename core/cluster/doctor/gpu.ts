@@ -1,4 +1,5 @@
 import { BACKENDS, type GpuKind } from "../../../ffi/gpu/backends.ts";
+import { openNvrtc } from "../../../ffi/nvrtc.ts";
 import { type GpuState, openGpuMonitor } from "../../../ffi/gpu/monitor.ts";
 import { newestReleaseFor } from "../../../ffi/libraries/releases.ts";
 import {
@@ -54,6 +55,8 @@ export interface GpuFacts {
   /** It is null where there is no libtorch. */
   readonly libtorchCuda: boolean | null;
   readonly builtFor: string | null;
+  /** The version of the compiler for kernels of our own; null where there is none, or no device. */
+  readonly compiler: string | null;
   readonly devices: readonly GpuDevice[];
   readonly absence: CudaAbsence | null;
   readonly why: string | null;
@@ -100,6 +103,7 @@ export function gatherGpu(
     driverCuda: driversCuda(),
     libtorchCuda,
     builtFor: count > 0 ? cudaVersions().runtime : null,
+    compiler: count > 0 ? openNvrtc(BACKENDS[libtorch ?? kind])?.version ?? null : null,
     devices,
     absence: libtorchCuda === null ? null : cudaAbsence(),
     why: libtorchCuda === null || count > 0 ? null : whyNoCuda(),
@@ -145,6 +149,7 @@ export function judgeGpu(facts: GpuFacts): Finding[] {
       ...judgeDevices(facts),
       ...judgeStates(devices, kind),
       ...judgeDriver(facts),
+      ...judgeCompiler(facts),
     ];
   }
   const worse = asked === "cuda" ? bad : warn;
@@ -275,6 +280,16 @@ function judgeDevices({ devices, kind }: GpuFacts): Finding[] {
       ? [good("GPU", "this is a MIG device: a process sees one, so a run has one rank on this node")]
       : []),
   ];
+}
+
+function judgeCompiler({ kind, compiler: version }: GpuFacts): Finding[] {
+  const { compiler } = BACKENDS[kind].words;
+  if (version !== null) return [];
+  return [warn(
+    "GPU compiler",
+    `there is no ${compiler} beside libtorch, so steps are not compiled on a GPU`,
+    "`hpctrain libtorch install --cuda` brings one along, and HPCTRAIN_NVRTC=/path/to/its/library names another.",
+  )];
 }
 
 function judgeDriver({ kind, driver, builtFor }: GpuFacts): Finding[] {

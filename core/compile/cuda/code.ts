@@ -1,12 +1,7 @@
 // Groups and products of a plan on a GPU: groups as kernels of this program's own, which are one text, products by
 // libtorch. Stands in for machine code.
 import { noGrad } from "../../../ffi/autograd.ts";
-import {
-  type CudaKernels,
-  type KernelLaunch,
-  loadKernels,
-  type NoKernels,
-} from "../../../ffi/cuda_kernels.ts";
+import { type KernelLaunch, loadKernels, type NoKernels } from "../../../ffi/cuda_kernels.ts";
 import { dtypeBytes } from "../../../ffi/dtype.ts";
 import type { MachineCode } from "../../../ffi/machine_code.ts";
 import { uninitialised } from "../../../ffi/make.ts";
@@ -15,17 +10,14 @@ import { BYTES, type GroupKernel, type Kernel } from "../kernel.ts";
 import type { Slot } from "../place.ts";
 import type { Part } from "../program.ts";
 import { inBatches } from "../x86/batches.ts";
-import { ptxOf } from "../ptx/compiler.ts";
-import { orNoKernels } from "../ptx/no_ptx.ts";
 import { printCuda } from "./print.ts";
 import { makeProduct, type Product, type SlotTensors } from "./products.ts";
 
 export interface CudaMaker {
   /** Kernels in order as one piece of code. The last one that is freed takes all with it. */
   code(kernels: readonly Kernel[]): MachineCode;
-  /** Bytes of machine code of all groups, or of PTX. */
+  /** Bytes of machine code of all groups. */
   readonly bytes: number;
-  readonly ptxSince: CudaKernels["ptxSince"];
 }
 
 /** Their memory begins at a multiple of 16 bytes, as the allocator and the arena give it. */
@@ -44,8 +36,8 @@ export function openCuda(
   device: Device,
 ): CudaMaker | NoKernels {
   const groups = parts.filter((part): part is GroupKernel => part.kernel === "group");
-  const { text, prelude, functions, launches, scratch } = printCuda(groups, aligned);
-  const kernels = loadKernels({ prelude, functions, ptx: () => orNoKernels(() => ptxOf(text)) }, slots + 1);
+  const { prelude, functions, launches, scratch } = printCuda(groups, aligned);
+  const kernels = loadKernels({ prelude, functions }, slots + 1);
   if ("refused" in kernels) return kernels;
   const room = keep(uninitialised([Math.max(1, scratch)], { device }));
   kernels.setSlot(slots, room);
@@ -62,7 +54,7 @@ export function openCuda(
   const tensors: SlotTensors = [];
   let living = 0;
   return {
-    ...{ bytes: kernels.bytes, ptxSince: kernels.ptxSince },
+    bytes: kernels.bytes,
     code(list) {
       living++;
       const steps = inBatches(list).flatMap((kernel): (KernelLaunch | Product)[] => {

@@ -13,7 +13,6 @@ const CASES: Record<string, (first: number, count: number) => string[]> = {
   groups: eachSeed((seed) => onEach((isa) => fuzzGroup(seed, isa))),
   products: eachSeed((seed) => onEach((isa) => fuzzProduct(seed, isa))),
   cuda: fuzzOnHost,
-  ptx: (first, count) => fuzzOnHost(first, count, "PTX"),
 };
 
 function eachSeed(fuzz: (seed: number) => string | null): (first: number, count: number) => string[] {

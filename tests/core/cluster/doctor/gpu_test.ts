@@ -14,6 +14,7 @@ const NODE: GpuFacts = {
   driverCuda: "12.4",
   libtorchCuda: true,
   builtFor: "12.8",
+  compiler: "12.8",
   devices: [H100, H100, H100, H100],
   absence: null,
   why: null,
@@ -122,6 +123,12 @@ Deno.test("a driver below NVIDIA's least for the CUDA of libtorch is warned of",
   const [, line] = judged({ driver: "575.57.08", builtFor: "13.0" });
   assertMatch(line.said, /575\.57\.08 is older than 580/);
   assertEquals(judged({ driver: "580.65.06", builtFor: "13.0" }).length, 1);
+});
+
+Deno.test("a libtorch without a compiler for kernels of our own is warned of, with what brings one", () => {
+  const [, line] = judged({ compiler: null });
+  assertMatch(line.said, /no NVRTC beside libtorch, so steps are not compiled on a GPU/);
+  assertMatch(line.fix ?? "", /libtorch install --cuda/);
 });
 
 Deno.test("the driver's version is read from both kinds of its kernel module", () => {

@@ -1,4 +1,4 @@
-// NVIDIA's own compilers, which come with the peer's PyTorch and need no GPU. Test helper.
+// NVIDIA's own compiler, which comes with the peer's PyTorch and needs no GPU. Test helper.
 import { join } from "@std/path";
 import { existsSync } from "node:fs";
 
@@ -10,11 +10,6 @@ export function nvrtcOfPeer(): string | null {
   }
   return null;
 }
-
-/** The path of PTX's compiler, which Triton brings along, or null. */
-export const ptxasOfPeer = (): string | null =>
-  packages("triton").map((at) => join(at, "backends/nvidia/bin/ptxas")).find((path) => existsSync(path)) ??
-    null;
 
 /** The folders of a package. */
 function packages(name: string): string[] {

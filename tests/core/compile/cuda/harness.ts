@@ -2,7 +2,6 @@
 // touch.
 import { fromFileUrl, join } from "@std/path";
 import { printCuda } from "../../../../core/compile/cuda/print.ts";
-import { ptxOf } from "../../../../core/compile/ptx/compiler.ts";
 import { BYTES, type GroupKernel } from "../../../../core/compile/kernel.ts";
 import { copied, type Data, guarded } from "../x86/harness.ts";
 import { type GroupRun, groupRuns, judgeGroup } from "../x86/fuzz.ts";
@@ -20,38 +19,25 @@ export const whyNoHost: string | null = (() => {
   }
 })();
 
-/** In which language a text is given to the compiler. */
-const LANGUAGES = { "CUDA C": (text: string) => text, PTX: ptxOf };
-export type Language = keyof typeof LANGUAGES;
-
-/** Tests in both languages, skipped where texts can't be compiled, with the reason in their names. */
-export function onHost(name: string, fn: (language: Language) => void): void {
+/** A test that is skipped where texts can't be compiled, with the reason in its name. */
+export function onHost(name: string, fn: () => void): void {
   const why = whyNoHost;
-  for (const language of Object.keys(LANGUAGES) as Language[]) {
-    Deno.test({
-      name: `${name}, as ${language}${why === null ? "" : ` (skipped: ${why})`}`,
-      ...{ ignore: why !== null, fn: () => fn(language) },
-      sanitizeResources: false, // the library stays open
-    });
-  }
+  Deno.test({
+    name: `${name}${why === null ? "" : ` (skipped: ${why})`}`,
+    ...{ ignore: why !== null, fn },
+    sanitizeResources: false, // the library stays open
+  });
 }
 
 type Function = (given: Uint8Array<ArrayBuffer>, blocks: number, threads: number) => void;
 
 /** The functions of a text by name. */
-export function compiled(
-  text: string,
-  names: readonly string[],
-  language: Language,
-): Record<string, Function> {
+export function compiled(text: string, names: readonly string[]): Record<string, Function> {
   const folder = Deno.makeTempDirSync({ prefix: "cuda-text-" });
   try {
     const source = join(folder, "text.cu"), library = join(folder, "text.so");
-    Deno.writeTextFileSync(source, LANGUAGES[language](text));
-    // g++ would take long to give so many registers places, and each kernel runs once.
-    const flags = language === "PTX" ? ["-O0"] : [];
-    const { success, stderr } = new Deno.Command("sh", { args: [SCRIPT, source, library, ...flags] })
-      .outputSync();
+    Deno.writeTextFileSync(source, text);
+    const { success, stderr } = new Deno.Command("sh", { args: [SCRIPT, source, library] }).outputSync();
     if (!success) throw new Error(new TextDecoder().decode(stderr).slice(0, 4000));
     const of = { parameters: ["buffer", "u32", "u32"], result: "void" } as const;
     const symbols = Object.fromEntries(names.map((name) => [name, { name: `host_${name}`, ...of }]));
@@ -80,7 +66,7 @@ export interface HostRun {
 }
 
 /** What the slots hold after each run: all runs are one text. */
-export function runOnHost(runs: readonly HostRun[], language: Language): (run: HostRun) => Data[] {
+export function runOnHost(runs: readonly HostRun[]): (run: HostRun) => Data[] {
   const begins = ({ slots, atEnd }: HostRun) => (slot: number) => !atEnd || slots[slot].byteLength % 16 === 0;
   // The kernels of each run are printed with all, so that equal groups share a function.
   const texts = runs.map((run) => printCuda(run.kernels, begins(run)));
@@ -90,7 +76,7 @@ export function runOnHost(runs: readonly HostRun[], language: Language): (run: H
   });
   const [{ text }] = texts, prelude = text.slice(0, text.indexOf('extern "C"'));
   const names = texts.flatMap(({ functions }, i) => functions.map(({ name }) => `${name}_run${i}`));
-  const functions = compiled([prelude, ...renamed].join("\n"), names, language);
+  const functions = compiled([prelude, ...renamed].join("\n"), names);
   return (run) => {
     const at = runs.indexOf(run), { launches, scratch } = texts[at], { slots, atEnd } = run;
     const memory = slots.map((data, i) => guarded(i, data, atEnd));
@@ -107,20 +93,20 @@ export function runOnHost(runs: readonly HostRun[], language: Language): (run: H
   };
 }
 
-/** So many random groups are one text; PTX is longer. */
-const TOGETHER: Readonly<Record<Language, number>> = { "CUDA C": 50, PTX: 10 };
+/** So many random groups are one text. */
+const TOGETHER = 50;
 
 /** What is wrong with the groups of these seeds; every fourth is large. */
-export function fuzzOnHost(first: number, count: number, language: Language = "CUDA C"): string[] {
-  const wrong: string[] = [], together = TOGETHER[language];
-  for (let begin = first; begin < first + count; begin += together) {
-    const seeds = Array.from({ length: Math.min(together, first + count - begin) }, (_, i) => begin + i);
+export function fuzzOnHost(first: number, count: number): string[] {
+  const wrong: string[] = [];
+  for (let begin = first; begin < first + count; begin += TOGETHER) {
+    const seeds = Array.from({ length: Math.min(TOGETHER, first + count - begin) }, (_, i) => begin + i);
     const cases = seeds.map((seed) => ({ seed, runs: groupRuns(seed, seed % 4 === 0) }));
     const asRun = ({ kernel, slots, atEnd }: GroupRun): HostRun => ({ kernels: [kernel], slots, atEnd });
     const known = new Map(
       cases.flatMap(({ runs: { full, lean } }) => [full, lean].map((one) => [one, asRun(one)])),
     );
-    const run = runOnHost([...known.values()], language);
+    const run = runOnHost([...known.values()]);
     for (const { seed, runs } of cases) {
       const problem = judgeGroup(seed, runs, (one) => run(known.get(one)!));
       if (problem) wrong.push(problem);

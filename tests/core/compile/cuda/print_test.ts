@@ -3,7 +3,6 @@ import { BACKENDS } from "../../../../ffi/gpu/backends.ts";
 import { openNvrtc } from "../../../../ffi/nvrtc.ts";
 import { printCuda } from "../../../../core/compile/cuda/print.ts";
 import type { GroupKernel } from "../../../../core/compile/kernel.ts";
-import { ptxOf } from "../../../../core/compile/ptx/compiler.ts";
 import { readBytes, tensor } from "../../../../ffi/make.ts";
 import { toCopy } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
@@ -12,20 +11,20 @@ import { walk } from "../x86/harness.ts";
 import { wrongOps } from "../x86/each_op.ts";
 import { groupRuns } from "../x86/fuzz.ts";
 import { fuzzOnHost, onHost, runOnHost } from "./harness.ts";
-import { nvrtcOfPeer, ptxasOfPeer } from "./compilers_of_peer.ts";
+import { nvrtcOfPeer } from "./compilers_of_peer.ts";
 
 useLibtorch();
 
-onHost("random groups compute what libtorch computes and touch nothing else", (language) => {
-  assertEquals(fuzzOnHost(0, language === "PTX" ? 20 : 40, language), []);
+onHost("random groups compute what libtorch computes and touch nothing else", () => {
+  assertEquals(fuzzOnHost(0, 40), []);
 });
 
 onHost(
   "each op is libtorch's, or nearer to the true value than its bound, with NaN and infinities",
-  (language) => {
+  () => {
     const wrong = wrongOps((runs) => {
       const cases = runs.map(({ group, slots }) => ({ kernels: [group], slots, atEnd: true }));
-      const run = runOnHost(cases, language);
+      const run = runOnHost(cases);
       return cases.map((one) => run(one).at(-1) as Float32Array);
     });
     assertEquals(wrong, []);
@@ -66,7 +65,7 @@ const ofRows = (kernel: GroupKernel): GroupKernel => ({
 
 onHost(
   "rows of any length and number are summed by threads, warps or blocks, in one step or two",
-  (language) => {
+  () => {
     const shapes = [[900, 5], [2000, 33], [70, 1024], [3, 1028], [40, 2100], [1, 5000], [5, 20_000]];
     const kernels = [
       ...shapes.map(([rows, columns]) => normalised(rows, columns)),
@@ -84,7 +83,7 @@ onHost(
       ],
       atEnd: true,
     }));
-    const run = runOnHost(runs, language);
+    const run = runOnHost(runs);
     for (const one of runs) {
       const [rows, columns] = one.kernels[0].sizes, [x, y, sums, greatest] = run(one) as Float32Array[];
       const wanted = new Float64Array(columns);
@@ -131,7 +130,7 @@ Deno.test("the reference of random numbers has the vectors that its authors publ
 
 onHost(
   "random numbers of a group follow from key, draw, micro-batch and place, in whatever order it goes",
-  (language) => {
+  () => {
     const [rows, columns] = [24, 256], key = 0x123456789abcdn, draw = 3n, micro = 2;
     const table = (micro: number) => BigInt64Array.of(key, BigInt(micro), 2n, draw);
     const drawing = (strides: readonly number[], offset: number): GroupKernel => ({
@@ -151,7 +150,7 @@ onHost(
         atEnd: true,
       }))
     );
-    const run = runOnHost(runs, language);
+    const run = runOnHost(runs);
     runs.forEach((one, i) => {
       const [[row, column], offset] = ways[Math.floor(i / 2)];
       const own = run(one)[1] as Float32Array;
@@ -167,7 +166,7 @@ onHost(
 
 onHost(
   "numbers of half precision are read and rounded as libtorch does, in fours and one by one",
-  (language) => {
+  () => {
     const given = Float32Array.of(
       ...[0, -0, 1, -1.5, 65504, 65519.9, 65520, 1e-8, 2 ** -24, 2 ** -25, 3 * 2 ** -25, 1e-5, 1 + 2 ** -11],
       ...[1 + 3 * 2 ** -11, 1 + 2 ** -8, 1 + 3 * 2 ** -8, 3.4e38, -Infinity, NaN, 0.1, 1 / 3],
@@ -200,7 +199,7 @@ onHost(
         atEnd,
       }))
     );
-    const run = runOnHost(runs, language);
+    const run = runOnHost(runs);
     runs.forEach((one, i) => {
       const wanted = scope(() => {
         const t = tensor(given);
@@ -229,7 +228,7 @@ function scaledRows(rows: number, columns: number, sums: boolean): GroupKernel {
 
 onHost(
   "rows of half precision are read eight at a time, and long ones by a block of their own",
-  (language) => {
+  () => {
     const shapes = [[3, 128, false], [70, 264, true], [300, 8200, false], [40, 24, true], [
       5,
       132,
@@ -257,7 +256,7 @@ onHost(
     );
     assertEquals(texts.map(({ text }) => text.includes("uint4")), [true, true, false, false, false]);
     assertEquals(texts.map(({ launches }) => launches[0][0].threads), [256, 256, 1024, 256, 256]);
-    const run = runOnHost(runs, language);
+    const run = runOnHost(runs);
     runs.forEach((one, i) => {
       const [rows, columns, sums] = shapes[i], [given, factors, out, summed] = run(one);
       const [x, y] = [given, out].map((bytes) => new Uint16Array((bytes as Uint8Array).slice().buffer));
@@ -308,12 +307,11 @@ const DROPPED: GroupKernel = {
   }],
 };
 
-const nvrtc = nvrtcOfPeer(), ptxas = ptxasOfPeer();
+const nvrtc = nvrtcOfPeer();
 const printed = () => {
   const random = [0, 1].map((seed) => groupRuns(seed, seed === 0).full.kernel);
   return printCuda([normalised(900, 5), normalised(40, 2100), DROPPED, ...random], () => true);
 };
-const texts = (): string => printed().text;
 
 Deno.test({
   name: `NVRTC compiles the text for every kind of GPU that libtorch has kernels for${
@@ -337,28 +335,5 @@ Deno.test({
       }
     });
     assertThrows(() => compile([text, "extern void broken(", text], "sm_80"), Error, "expected");
-  },
-});
-
-Deno.test({
-  name: `the compiler that drivers hold takes the PTX for every kind of GPU that libtorch has kernels for${
-    ptxas === null ? " (skipped: the peer has none)" : ""
-  }`,
-  ignore: ptxas === null,
-  fn() {
-    const file = Deno.makeTempFileSync({ suffix: ".ptx" });
-    const takes = (text: string, architecture: string) => {
-      Deno.writeTextFileSync(file, text);
-      const args = ["-arch", architecture, "-o", "/dev/null", file];
-      const { stderr } = new Deno.Command(ptxas!, { args }).outputSync();
-      return new TextDecoder().decode(stderr);
-    };
-    try {
-      const text = ptxOf(texts());
-      for (const architecture of ["sm_75", "sm_80", "sm_90"]) assertEquals(takes(text, architecture), "");
-      assert(takes(text.replace("fma.rn.f32", "fma.f33"), "sm_80").includes("error"));
-    } finally {
-      Deno.removeSync(file);
-    }
   },
 });
