@@ -22,6 +22,11 @@ export const FLOORS: readonly (readonly string[])[] = [
   ["commands", "main.ts", "mod.ts"],
 ];
 
+/** Rooms of one floor that know nothing of each other: what both need stands beside them. */
+const APART: readonly (readonly [string, string])[] = [
+  ["core/compile/x86", "core/compile/cuda"],
+];
+
 export interface Import {
   readonly from: string;
   readonly to: string;
@@ -56,6 +61,12 @@ export const floorOf = (file: string): number =>
 
 export const goesUp = ({ from, to }: Import): boolean => floorOf(to) > floorOf(from);
 
+const joins = ({ from, to }: Import): boolean =>
+  APART.some((rooms) => {
+    const [own, other] = [from, to].map((file) => rooms.find((room) => file.startsWith(`${room}/`)));
+    return own !== undefined && other !== undefined && own !== other;
+  });
+
 /** The files of each circle of imports that are there when the program runs. */
 export function circles(imports: readonly Import[]): string[][] {
   const next = Map.groupBy(imports.filter(({ typeOnly }) => !typeOnly), ({ from }) => from);
@@ -84,8 +95,12 @@ if (import.meta.main) {
   for (const { from, to } of all.filter(goesUp)) {
     console.error(`${from} imports ${to}, which is on a higher floor.`);
   }
+  for (const { from, to } of all.filter(joins)) {
+    console.error(`${from} imports ${to}: these rooms know nothing of each other.`);
+  }
   for (const { from, to } of strangers) console.error(`${from} imports ${to}, which is on no floor.`);
   for (const circle of circles(atLoad)) console.error(`A circle of values: ${circle.join(" -> ")}`);
-  const found = all.filter(goesUp).length + strangers.length + circles(atLoad).length;
+  const found = all.filter(goesUp).length + all.filter(joins).length + strangers.length +
+    circles(atLoad).length;
   Deno.exit(found > 0 ? 1 : 0);
 }

@@ -9,7 +9,7 @@ import { type Device, keep, scope } from "../../../ffi/tensor.ts";
 import { BYTES, type GroupKernel, type Kernel } from "../kernel.ts";
 import type { Slot } from "../place.ts";
 import type { Part } from "../program.ts";
-import { inBatches } from "../x86/batches.ts";
+import { inBatches } from "../batches.ts";
 import { printCuda } from "./print.ts";
 import { makeProduct, type Product, type SlotTensors } from "./products.ts";
 

@@ -3,7 +3,7 @@ import { aten } from "../../../ffi/aten.ts";
 import { asStrided, bmm, copy_, reshape } from "../../../ffi/ops.ts";
 import { viewDtype } from "../../../ffi/make.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
-import type { Batch } from "../x86/batches.ts";
+import type { Batch } from "../batches.ts";
 import { isHalf } from "../graph.ts";
 import { BYTES, type GemmKernel, type Walk } from "../kernel.ts";
 

@@ -1,7 +1,7 @@
 // Kernels that differ only in where their memory lies, as those of a model's equal blocks: their code is written once and
 // copied, with other numbers where addresses are made.
 import type { GemmKernel, GroupKernel, Kernel, Place, Stage, Walk } from "../kernel.ts";
-import type { Batch } from "./batches.ts";
+import type { Batch } from "../batches.ts";
 import type { Nest } from "./nests.ts";
 
 export type Item = Kernel | Batch | Nest;

@@ -2,7 +2,7 @@
 import type { BlasKernel, GemmKernel, GroupKernel, Isa, Stage, Walk } from "../kernel.ts";
 import { RAX, RSP } from "./assembler.ts";
 import { type Memory } from "./encodings.ts";
-import type { Batch, Repeat } from "./batches.ts";
+import type { Batch, Repeat } from "../batches.ts";
 import { printGroup } from "./group.ts";
 import type { Printer } from "./printer.ts";
 import { matrix, printTiles, transposed } from "./tiles.ts";

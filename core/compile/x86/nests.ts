@@ -2,7 +2,7 @@
 // what one writes for a head is still in the cache when the next one reads it, and threads meet once.
 import { BYTES, type GroupKernel, type Kernel, type Reduction, type Stage, type Walk } from "../kernel.ts";
 import { RAX, RSP } from "./assembler.ts";
-import type { Batch } from "./batches.ts";
+import type { Batch } from "../batches.ts";
 import type { Memory } from "./encodings.ts";
 import { printGemm } from "./gemm.ts";
 import { printGroup } from "./group.ts";

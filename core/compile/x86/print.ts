@@ -2,7 +2,7 @@
 import type { Code, Isa, Kernel } from "../kernel.ts";
 import { type Item, type Likeness, likenessOf, withSpots } from "./alike.ts";
 import { printBlas, printVector } from "./blas.ts";
-import { inBatches } from "./batches.ts";
+import { inBatches } from "../batches.ts";
 import { byBlas, prefersOwnGemm, printBatch, printGemm } from "./gemm.ts";
 import { printGroup } from "./group.ts";
 import { inNests, printNest } from "./nests.ts";

@@ -1,6 +1,6 @@
 // A kernel as several that can run at the same time: each has rows or columns of its own, and the bits are the same.
 import type { GemmKernel, GroupKernel, Instruction, Kernel, Stage, Walk } from "../kernel.ts";
-import type { Batch } from "./batches.ts";
+import type { Batch } from "../batches.ts";
 import type { Nest } from "./nests.ts";
 import { simplified, walksOf } from "../walks.ts";
 

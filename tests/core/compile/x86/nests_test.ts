@@ -1,7 +1,7 @@
 // Products of heads and groups over them as one loop: it computes what they compute one after the other.
 import { assert, assertEquals } from "@std/assert";
 import type { GemmKernel, GroupKernel, Kernel, Walk } from "../../../../core/compile/kernel.ts";
-import { inBatches } from "../../../../core/compile/x86/batches.ts";
+import { inBatches } from "../../../../core/compile/batches.ts";
 import { inNests, type Nest } from "../../../../core/compile/x86/nests.ts";
 import { split } from "../../../../core/compile/x86/split.ts";
 import { useLibtorch } from "../../../libtorch.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import type { GemmKernel, GroupKernel, Kernel, Walk } from "../../../../core/compile/kernel.ts";
-import { inBatches } from "../../../../core/compile/x86/batches.ts";
+import { inBatches } from "../../../../core/compile/batches.ts";
 import { split } from "../../../../core/compile/x86/split.ts";
 import { printCode } from "../../../../core/compile/x86/print.ts";
 import { useLibtorch } from "../../../libtorch.ts";

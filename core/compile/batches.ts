@@ -1,6 +1,6 @@
 // Products that follow each other and differ only in where their matrices begin, by the same steps each time, are one
 // loop: the heads of an attention, of each sample.
-import type { GemmKernel, Kernel } from "../kernel.ts";
+import type { GemmKernel, Kernel } from "./kernel.ts";
 
 /** So many times, and elements from one time to the next. */
 export interface Repeat {
