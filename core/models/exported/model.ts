@@ -163,7 +163,10 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
   const root = new ExportedModule(archive);
   const lowRank = options.lora ? lowRankWeights(path, program, root.tensors, options.lora) : [];
   root.adapt(lowRank);
-  const halves = graphHalves(plan, path, target?.slot ?? -1, loss?.slot ?? -1);
+  const slotIn = (of: { readonly slot: number } | null) => of?.slot ?? -1;
+  const halves = graphHalves(plan, path, {
+    ...{ target: slotIn(target), loss: slotIn(loss), prediction: slotIn(signature.prediction) },
+  });
   const prediction = predictionSlot(path, signature, halves, program);
   const updates = updatesOf(program, plan, root);
   const names = namesOf(program, plan);
