@@ -62,6 +62,29 @@ Deno.test("a loss in the graph trains, goes on, is evaluated and predicts from t
   assert(Deno.statSync(join(folder, "predicted.npz")).size > 0);
 });
 
+Deno.test("labels of [samples, 1, height, width] are classes of pixels, whole or floating, for cross_entropy", async () => {
+  const flags = FLAGS.split(" ").slice(2);
+  for (const data of ["maps", "floating"]) {
+    const path = ["--data-path", `${data}.npz`, "--features", "image", "--targets", "label"];
+    const start = ["--model", "maps.pt2", ...path, ...flags, "--epochs", "2", "--run-name", data];
+    await succeed([...start, "--loss", "cross_entropy"], { cwd: folder });
+    assertEquals(losses(data), answers.maps, data);
+    await succeed(
+      ["predict", join("checkpoints", `${data}_latest.pt`), "--all", "--out", `${data}-told.npz`],
+      {
+        cwd: folder,
+      },
+    );
+  }
+  const path = ["--data-path", "floating.npz", "--features", "image", "--targets", "label"];
+  const { code, stderr } = await run(["--model", "maps.pt2", ...path, ...flags], { cwd: folder });
+  assertEquals(code, 2);
+  assertStringIncludes(
+    stderr,
+    "say --loss cross_entropy if the targets are classes stored as floating numbers",
+  );
+});
+
 Deno.test("two ranks have the loss in the graph, and --gradient-checkpointing its bits", async () => {
   await train("fields_judged", "twice", "--gradient-checkpointing");
   assertEquals(losses("twice"), answers.fields_judged);

@@ -99,10 +99,36 @@ class Teacher(nn.Module):
         return {"logits": logits, "loss": F.cross_entropy(logits, labels)}
 
 
+class Decoder(nn.Module):
+    """As T5 and BART: the labels go in shifted right, unless forward is given what goes in."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.decoder, self.head = nn.Embedding(11, 8), nn.GRU(8, 8, batch_first=True), nn.Linear(8, 11)
+
+    def forward(self, input_ids, labels, decoder_input_ids=None):
+        if decoder_input_ids is None:
+            decoder_input_ids = torch.cat([torch.zeros_like(labels[:, :1]), labels[:, :-1]], 1)
+        start = self.words(input_ids).mean(1)[None]
+        logits = self.head(self.decoder(self.words(decoder_input_ids), start)[0])
+        return {"loss": F.cross_entropy(logits.flatten(0, 1), labels.flatten()), "logits": logits}
+
+
 class Each(Alone):
     def forward(self, x, labels):
         logits = self.layer(x)
         return {"logits": logits, "loss": F.cross_entropy(logits, labels, reduction="none")}
+
+
+class Maps(nn.Module):
+    """A class of each pixel; medical images have labels of [samples, 1, height, width]."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.InstanceNorm2d(4), nn.ReLU(), nn.Conv2d(4, 3, 1))
+
+    def forward(self, image):
+        return self.body(image)
 
 
 asked = json.load(sys.stdin)
@@ -148,6 +174,8 @@ trained("vae", Vae, (row(),), lambda: (row(),))
 trained("alone", Alone, (row(), label()), lambda: (row(), label()))
 for name, model in [("teacher", Teacher), ("each", Each)]:
     written(name, model, (row(), label()))
+written("shifted", Decoder, (tokens(), tokens()))
+written("fed", Decoder, (tokens(), tokens(), tokens()))
 
 # Columns of a file, in batches that are taken in their order.
 random = np.random.default_rng(5)
@@ -184,4 +212,9 @@ def epochs(model, loss_of, order):
 order = list(range(count))
 answers["fields"] = epochs(plain, lambda m, part: F.mse_loss(m(*inputs(part)), tensors["y"][part]), order)
 answers["fields_judged"] = epochs(whole, lambda m, part: m(named(part), tensors["y"][part])["loss"], order)
+images, classes = random.standard_normal((count, 1, 8, 8)).astype("f4"), random.integers(0, 3, (count, 1, 8, 8))
+np.savez(os.path.join(folder, "maps.npz"), image=images, label=classes)
+np.savez(os.path.join(folder, "floating.npz"), image=images, label=classes.astype("f4"))
+pixels, wanted = torch.from_numpy(images), torch.from_numpy(classes[:, 0])
+answers["maps"] = epochs(written("maps", Maps, (pixels[:8],)), lambda m, part: F.cross_entropy(m(pixels[part]), wanted[part]), order)
 json.dump({"torch": torch.__version__, "answers": answers}, sys.stdout)

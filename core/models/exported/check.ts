@@ -29,9 +29,15 @@ export function refuseProblems(path: string, problems: readonly GraphProblem[]):
     "usage",
     `${path}: ${count} of this graph can't be run with libtorch ${openedLibtorch().versionText}:\n${
       shown.join("\n")
-    }\n  Often mended before saving: torch.export.save(program.run_decompositions(), path), which writes such operations with others.`,
+    }${problems.every(isCustom) ? "" : MENDED}`,
   );
 }
+
+const MENDED =
+  "\n  Often mended before saving: torch.export.save(program.run_decompositions(), path), which writes such operations with others.";
+
+/** What it is made of is its library's to say, and its own line says what to do. */
+const isCustom = ({ target }: GraphProblem): boolean => /^torch\.ops\.(?!aten\.|higher_order\.)/.test(target);
 
 export const sizesText = (sizes: readonly (number | string)[]): string =>
   `[${sizes.map((size) => typeof size === "number" ? size : "any").join(", ")}]`;

@@ -278,11 +278,19 @@ function predictionSlot(path: string, signature: Signature, halves: Halves, prog
         prediction.label || prediction.name
       } depends on the targets (${target.label}), so nothing could ` +
         `be predicted without them: give the model what it may know of them as another input, and say which column that is ` +
-        `with --inputs.`,
+        `with --inputs.${areTokens(target.meta, prediction.meta) ? SHIFTED : ""}`,
     );
   }
   return prediction.slot;
 }
+
+const SHIFTED =
+  " A decoder that is fed the labels, shifted right inside forward (T5, BART), takes them as another input, which then is not " +
+  "shifted: export it with decoder_input_ids beside labels, and give the data a column decoder_input_ids of " +
+  "model.prepare_decoder_input_ids_from_labels(labels).";
+
+const areTokens = (target: TensorMeta, scores: TensorMeta): boolean =>
+  !isFloating(target.dtype ?? "f32") && target.sizes.length === 2 && scores.sizes.length === 3;
 
 /** The loss counts as a mean over the samples: a batch weighs as much as it has of them. */
 function graphLoss(runner: Runner, facts: Facts | undefined): Loss {

@@ -174,6 +174,20 @@ Deno.test("a prediction that hangs on the targets, and a loss of many numbers, a
   assertStringIncludes(said("each"), "its output loss has 1 dimensions, and a loss is one number");
 });
 
+Deno.test("a decoder that shifts its labels is told which input to take, and with that it is opened", () => {
+  const { message } = assertThrows(() => exportedModel(join(folder, "shifted.pt2")), UserError);
+  assertStringIncludes(message, "its output logits depends on the targets (labels)");
+  assertStringIncludes(message, "export it with decoder_input_ids beside labels");
+  const fed = exportedModel(join(folder, "fed.pt2"), {
+    inputs: ["input_ids=a", "decoder_input_ids=b", "labels=targets"],
+  });
+  assertEquals([fed.inputs.map(({ name }) => name), fed.labels], [
+    ["input_ids", "decoder_input_ids"],
+    "labels",
+  ]);
+  fed.root.free();
+});
+
 Deno.test("targets that the graph's loss can't take are refused with both shapes", () => {
   const r = rigged("alone");
   const error = assertThrows(
