@@ -57,6 +57,33 @@ class Vae(nn.Module):
         return {"recon": recon, "loss": F.mse_loss(recon, x) + 0.1 * kl}
 
 
+class Latent(nn.Module):
+    """It draws for each sample, for each of its positions, in place, and for its weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(6, 3))
+
+    def forward(self, x):
+        each = torch.bernoulli(torch.sigmoid(x)) + torch.randn(x.shape[0], 6)
+        position = torch.rand_like(x.reshape(-1, 3)).reshape(-1, 6)
+        written = torch.empty_like(x).normal_()
+        weight = self.weight + 0.1 * torch.randn_like(self.weight)
+        return (x + each + position + written) @ weight
+
+
+class Noisy(nn.Module):
+    """Only its loss draws."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+
+    def forward(self, x):
+        noise = torch.randn_like(x)
+        return {"out": self.layer(x), "loss": F.mse_loss(self.layer(x + noise), noise)}
+
+
 class Alone(nn.Module):
     def __init__(self):
         super().__init__()
@@ -172,6 +199,8 @@ trained("judged", Judged, (row(), label()), lambda: (row(), label()))
 trained("language", Language, (tokens(), tokens()), lambda: (tokens(), tokens()))
 trained("vae", Vae, (row(),), lambda: (row(),))
 trained("alone", Alone, (row(), label()), lambda: (row(), label()))
+for name, model in [("latent", Latent), ("noisy", Noisy)]:
+    written(name, model, (row(),))
 for name, model in [("teacher", Teacher), ("each", Each)]:
     written(name, model, (row(), label()))
 written("shifted", Decoder, (tokens(), tokens()))
@@ -191,6 +220,7 @@ np.savez(os.path.join(folder, "fields.npz"), **columns)
 tensors = {name: torch.from_numpy(values) for name, values in columns.items()}
 inputs = lambda part: [tensors[name][part] for name in ["image", "tab", "kind", "mask"]]
 named = lambda part: dict(zip(["image", "tab", "kind", "mask"], inputs(part)))
+np.savez(os.path.join(folder, "rows.npz"), x=random.standard_normal((count, 6)).astype("f4"))
 plain = written("fields", Fields, tuple(inputs(slice(0, 8))))
 whole = written("fields_judged", FieldsJudged, (named(slice(0, 8)), tensors["y"][:8]))
 

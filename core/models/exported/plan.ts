@@ -24,6 +24,7 @@ import {
   sourceLineOf,
 } from "./graph.ts";
 import { averaged, draws, keptShares, mayReturn } from "./admitted.ts";
+import { drawnForSamples, drawnWhileJudged, rowsOfSample } from "./judged_draws.ts";
 import type { GraphStep, SlotKind, Steps } from "./steps.ts";
 import { Region } from "./vmap.ts";
 
@@ -37,6 +38,8 @@ export interface GraphPlan extends Steps {
   readonly slots: number;
   slotOf(name: string): number;
   readonly draws: boolean;
+  /** These draw in evaluation, too. */
+  readonly drawing: readonly GraphNode[];
   readonly problems: readonly GraphProblem[];
 }
 
@@ -64,9 +67,11 @@ class Planner {
   readonly #problems: GraphProblem[] = [];
   readonly #kept: ReadonlyMap<string, number>;
   #draws = false;
+  readonly #drawing: readonly GraphNode[];
 
   constructor(readonly program: Program, readonly path: string) {
     this.#kept = keptShares(program);
+    this.#drawing = drawnWhileJudged(program);
     for (const input of program.inputs) {
       if (input.kind === "user") {
         if (input.value.kind === "tensor") this.#slot(input.value.name, "input");
@@ -260,7 +265,10 @@ class Planner {
     this.#draws ||= draws(name, op);
     const average = averaged(name, schema.overload, this.#kept.get(nameIn(node.outputs[0])));
     const netted = this.#tied.has(target) || (written >= 0 && this.#region !== null);
-    const call = statistics(op, netted ? byCopy(op, plain) : plain, average);
+    const single = netted ? byCopy(op, plain) : plain, draw = this.#drawing.indexOf(node);
+    const call = draw >= 0 && !this.#region
+      ? drawnForSamples(single, op, { draw, rows: rowsOfSample(this.program, node), written })
+      : statistics(op, single, average);
     const store = storeOf(out, schema.returns.length === 1 && schema.returns[0].list);
     const guarded = written >= 0 && this.#keeps(root);
     const copied = new Set<number>();
@@ -373,6 +381,7 @@ class Planner {
       roots: this.#roots,
       slotOf: this.#find,
       draws: this.#draws,
+      drawing: this.#drawing,
       problems: this.#problems,
     };
   }

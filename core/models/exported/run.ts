@@ -195,6 +195,7 @@ export class Runner {
       training: true,
       again: false,
       copies: false,
+      judged: null,
     };
     this.#written = new Set([...body.steps, ...tail.steps].map(({ writes }) => writes));
     this.#judged = new Set(tail.steps.flatMap(({ uses }) => uses));
@@ -292,6 +293,11 @@ export class Runner {
       this.#frame.copies = false;
       moved.forEach((slot, i) => values[slot] = before[i]);
     }
+  }
+
+  /** Evaluation draws for the samples of the batch that comes next. */
+  drawFor(seed: number, ids: Int32Array): void {
+    this.#frame.judged = { seed, ids };
   }
 
   /** This is the loss of the last prediction: it may need more of the graph than that. */
