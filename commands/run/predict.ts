@@ -121,6 +121,7 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
     targets && others,
     () => loadForEvaluation(file, options),
   );
+  if ((team?.rank ?? 0) === 0) { for (const line of pass.model.drawing ?? []) console.error(line); }
   const roles = rolesOf(data, asked, others, ownPaths(config.data).length > 0);
   const feed = openFeed(roles.map(({ source }) => source));
   const first = (team?.rank ?? 0) === 0;

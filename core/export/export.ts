@@ -16,7 +16,8 @@ import {
 import { openZip } from "../base/zip.ts";
 import { zipWriter } from "../checkpoint/zip_writer.ts";
 import { UserError } from "../base/errors.ts";
-import { type Archive, type EntryStorage, openExported } from "../models/exported/archive.ts";
+import { type Archive, type EntryStorage, isGraph, openExported } from "../models/exported/archive.ts";
+import { withOutputs } from "./pt2/regions.ts";
 
 /** Messages name `path`, the checkpoint's. */
 export function writeProgram(
@@ -35,7 +36,10 @@ export function writeProgram(
     const zip = openZip(file);
     writeAtomically(to, (out) => {
       const writer = zipWriter(out);
-      for (const [name, entry] of zip.entries) writer.add(name, written.get(name) ?? zip.content(entry));
+      for (const [name, entry] of zip.entries) {
+        const content = isGraph(name) ? memoryStorage(withOutputs(zip.read(entry))) : zip.content(entry);
+        writer.add(name, written.get(name) ?? content);
+      }
       writer.finish();
     }, { needBytes: file.size, check: (temporary) => openExported(temporary).close() });
   } finally {

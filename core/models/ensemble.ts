@@ -30,8 +30,8 @@ interface Sampling {
 export interface Ensemble {
   readonly model: Model;
   readonly loss: Loss;
-  /** The draws depend on the first sample of the batch that comes next. */
-  begin(sample: number): void;
+  /** The draws depend on the batch that comes next: on its first sample's place, and on its samples. */
+  begin(sample: number, ids: Int32Array): void;
 }
 
 export function ensembleOf(
@@ -75,11 +75,15 @@ export function ensembleOf(
     model: {
       ...{ name, root, convolutional: members[0].model.convolutional },
       blocks: [{ name: "members", module: root, forward: (x) => run(x as Tensor) }],
+      drawing: [...new Set(members.flatMap(({ model }) => model.drawing ?? []))],
       describe: () =>
         `${count} members of ${name}, ${parameterCount(root).toLocaleString("en-US")} parameters`,
     },
     loss: how.loss,
-    begin: (sample) => first = sample,
+    begin(sample, ids) {
+      first = sample;
+      for (const { model } of members) model.drawFor?.(seed, ids);
+    },
   };
 }
 

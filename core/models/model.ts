@@ -74,6 +74,16 @@ export interface Model {
   readonly channelsLastOnCpu?: boolean;
   /** Its forward draws random numbers, beside what its modules drop. */
   readonly draws?: boolean;
+  /**
+   * Sentences that say where predictions are drawn.
+   * @internal
+   */
+  readonly drawing?: readonly string[];
+  /**
+   * Where evaluation draws, too, it does so for these samples, those of the batch that comes next.
+   * @internal
+   */
+  drawFor?(seed: number, ids: Int32Array): void;
   /** The last block in two steps: its logits can be computed for some tokens at a time. */
   readonly head?: Head;
   /**

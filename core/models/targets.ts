@@ -58,6 +58,10 @@ export function alike(target: Tensor, output: Tensor): Tensor {
   throw new UserError(
     "data",
     `the targets are ${describe(target)} but the model gives ${describe(output)}: ` +
-      "choose a model (and model.output_size) that gives one number per target.",
+      `choose a model (and model.output_size) that gives one number per target${
+        a.length === b.length && a.length > 2 && a[1] === 1 && b[1] > 1
+          ? ", or say --loss cross_entropy if the targets are classes stored as floating numbers"
+          : ""
+      }.`,
   );
 }

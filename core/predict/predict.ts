@@ -219,13 +219,13 @@ async function predictSamples(
       scope(() =>
         noGrad(() => {
           const { input, target: truth } = supply.take()![0];
-          pass.begin?.(done);
-          const [answer, others] = list(autocast(pass.cast, pass.onGpu, () => answersTo(pass, input)));
           const count = input.shape[0], at = Int32Array.from({ length: count }, (_, i) => done + i);
+          const ids = at.map((place) => source.indices?.[place] ?? place);
+          pass.begin?.(done, ids);
+          const [answer, others] = list(autocast(pass.cast, pass.onGpu, () => answersTo(pass, input)));
           const output = source.restore?.(answer, at, shiftedParts(pass.loss)) ?? answer;
           const members = others && restoredMembers(source, others, at);
           const target = targets ? source.restore?.(truth, at) ?? truth : truth;
-          const ids = Int32Array.from({ length: count }, (_, i) => source.indices?.[done + i] ?? done + i);
           take([
             { name: "id", shape: [], values: ids },
             ...(segments ? [likeliestPixels(output)] : numbersOf(output, pass.loss)),

@@ -34,8 +34,8 @@ export interface Pass {
   readonly rollout?: RolledOut["rollout"] | null;
   /** The user's, beside the task's own. */
   readonly metrics?: UserMetrics | null;
-  /** Where judging draws random numbers, they depend on the first sample of the batch that comes next. */
-  begin?(sample: number): void;
+  /** Where judging draws random numbers: the place of the batch that comes next, and its samples. */
+  begin?(sample: number, ids: Int32Array): void;
   /** Seeds the generator before a block draws random numbers; null where nothing is drawn. */
   readonly seeds: KeyedSeeds | null;
   /** The model learns from patches of these, and answers whole maps patch by patch. */

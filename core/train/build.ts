@@ -132,6 +132,7 @@ export function build(
     onGpu: device !== "cpu",
     patches,
     rollout: "rollout" in model ? (model as RolledOut).rollout : null,
+    ...(model.drawFor && { begin: (_, ids) => model.drawFor!(training.seed, ids) }),
     atRest: restingBlocks(model, trained, true),
     tokensAtOnce: facts.task === "language" ? tokensAtOnce(training.logits_mib, facts.outputs) : 0,
     seeds: keyedSeeds(model, training.seed, {

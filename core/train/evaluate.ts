@@ -171,7 +171,10 @@ function judgeInParts(
         const own = count === length
           ? batch
           : { input: narrow(input, 0, from, count), target: narrow(target, 0, from, count) };
-        pass.begin?.(first + from);
+        pass.begin?.(
+          first + from,
+          Int32Array.from({ length: count }, (_, i) => idOf(source, first + from + i)),
+        );
         autocast(pass.cast, pass.onGpu, () => {
           const output = outputOf(answersTo(pass, own.input)), { target } = own;
           const loss = pass.loss.apply(output, target);
@@ -191,6 +194,8 @@ function judgeInParts(
   }
   return most;
 }
+
+const idOf = ({ indices }: Source, place: number): number => indices?.[place] ?? place;
 
 /** Metrics are of the values themselves, and not of anomalies. */
 function restored(source: Source, loss: Loss, output: Tensor, target: Tensor, first: number) {

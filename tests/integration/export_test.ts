@@ -104,6 +104,75 @@ Deno.test("an exported program comes back with what was learned, and runs in Pyt
     assertEquals(await Deno.readFile(`${cwd}/more.pt2`), await Deno.readFile(`${cwd}/trained.pt2`));
   }));
 
+/** Its part under no_grad gives nothing: it moves buffers. */
+const BANK = `
+import json, os, sys, zipfile, numpy, torch, torch.nn as nn
+os.chdir(sys.argv[1])
+class Bank(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.head = nn.Linear(6, 3)
+        self.register_buffer("mean", torch.zeros(6))
+        self.register_buffer("seen", torch.zeros(1))
+    def forward(self, x):
+        y = self.head(x[:, 0:] - self.mean)
+        with torch.no_grad():
+            self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+            self.seen.add_(1)
+        return y
+def graph(path):
+    with zipfile.ZipFile(path) as z:
+        return json.loads(z.read([n for n in z.namelist() if n.endswith("models/model.json")][0]))
+def nodes(json, found):
+    for node in json["nodes"]:
+        found.append(node)
+        for given in node["inputs"]:
+            if "as_graph" in given["arg"]: nodes(given["arg"]["as_graph"]["graph"], found)
+    return found
+`;
+const PREPARE_BANK = `${BANK}
+rng = numpy.random.default_rng(1)
+numpy.savez("data.npz", x=rng.normal(size=(48, 6)).astype("float32"), y=rng.integers(0, 3, 48))
+program = torch.export.export(Bank().train(), (torch.randn(4, 6),), dynamic_shapes=({0: torch.export.Dim("batch", min=2)},))
+torch.export.save(program, "bank.pt2")
+print("null")
+`;
+const COMPARE_BANK = `${BANK}
+program = torch.export.load("trained.pt2")
+net = Bank().train()
+net.load_state_dict(torch.load("weights.pt", weights_only=True))
+x = torch.randn(8, 6)
+ran = program.module()
+far = (ran(x) - net(x)).abs().max().item()
+before, after = graph("bank.pt2"), graph("trained.pt2")
+added = 0
+for node in nodes(after["graph_module"]["graph"], []):
+    if node["outputs"] == [{"as_none": True}]:
+        node["outputs"], added = [], added + 1
+print(json.dumps({"far": far, "moved": torch.equal(ran.mean, net.mean), "seen": ran.seen.item(), "added": added, "same": before == after}))
+`;
+
+Deno.test("a part of forward that only moves buffers comes back in a program that PyTorch loads", () =>
+  inTemp(async (cwd) => {
+    python(PREPARE_BANK, cwd);
+    await succeed([
+      ...["train", "--model=bank.pt2", "--data-path=data.npz", "--features=x", "--targets=y", "--run-name=r"],
+      ...TRAIN,
+    ], { cwd });
+    for (const out of ["weights.pt", "trained.pt2"]) {
+      await succeed(["export", "checkpoints/r_latest.pt", out], { cwd });
+    }
+    const { far, moved, seen, added, same } = JSON.parse(python(COMPARE_BANK, cwd));
+    assert(far < 1e-6, `${far}`);
+    assertEquals([moved, added, same], [true, 1, true]);
+    assert(seen > 1, `${seen}`);
+    await succeed([
+      ...["train", "--model=trained.pt2", "--data-path=data.npz", "--features=x", "--targets=y"],
+      ...["--run-name=again", ...TRAIN],
+    ], { cwd });
+  }));
+
 const MLP = `
 import json, os, sys, torch, torch.nn as nn
 os.chdir(sys.argv[1])

@@ -62,6 +62,53 @@ Deno.test("a loss in the graph trains, goes on, is evaluated and predicts from t
   assert(Deno.statSync(join(folder, "predicted.npz")).size > 0);
 });
 
+Deno.test("labels of [samples, 1, height, width] are classes of pixels, whole or floating, for cross_entropy", async () => {
+  const flags = FLAGS.split(" ").slice(2);
+  for (const data of ["maps", "floating"]) {
+    const path = ["--data-path", `${data}.npz`, "--features", "image", "--targets", "label"];
+    const start = ["--model", "maps.pt2", ...path, ...flags, "--epochs", "2", "--run-name", data];
+    await succeed([...start, "--loss", "cross_entropy"], { cwd: folder });
+    assertEquals(losses(data), answers.maps, data);
+    await succeed(
+      ["predict", join("checkpoints", `${data}_latest.pt`), "--all", "--out", `${data}-told.npz`],
+      {
+        cwd: folder,
+      },
+    );
+  }
+  const path = ["--data-path", "floating.npz", "--features", "image", "--targets", "label"];
+  const { code, stderr } = await run(["--model", "maps.pt2", ...path, ...flags], { cwd: folder });
+  assertEquals(code, 3);
+  assertStringIncludes(
+    stderr,
+    "say --loss cross_entropy if the targets are classes stored as floating numbers",
+  );
+});
+
+Deno.test("predict warns of what it draws, and draws the same for a sample in any batch", async () => {
+  const path = ["--data-path", "rows.npz", "--features", "x", ...FLAGS.split(" ").slice(2), "--epochs", "1"];
+  const predicted = async (name: string, ...more: string[]) => {
+    const out = `${name}-${more.length}.csv`;
+    const { stderr } = await succeed(
+      ["predict", join("checkpoints", `${name}_latest.pt`), "--all", "--out", out, ...more],
+      { cwd: folder },
+    );
+    const lines = Deno.readTextFileSync(join(folder, out)).trim().split("\n").slice(1);
+    return { stderr, rows: lines.map((line) => line.split(",").map(Number)) };
+  };
+  for (const name of ["vae", "noisy"]) {
+    await succeed(["--model", `${name}.pt2`, ...path, "--run-name", name], { cwd: folder });
+  }
+  const eight = await predicted("vae"), five = await predicted("vae", "--batch-size", "5");
+  assertStringIncludes(
+    eight.stderr,
+    "vae.pt2 draws random numbers in evaluation, too: aten.randn_like.default",
+  );
+  const far = eight.rows.flatMap((row, i) => row.map((value, at) => Math.abs(value - five.rows[i][at])));
+  assert(far.length > 32 && Math.max(...far) < 1e-5, `${Math.max(...far)}`);
+  assertEquals((await predicted("noisy")).stderr.includes("draws random numbers"), false);
+});
+
 Deno.test("two ranks have the loss in the graph, and --gradient-checkpointing its bits", async () => {
   await train("fields_judged", "twice", "--gradient-checkpointing");
   assertEquals(losses("twice"), answers.fields_judged);

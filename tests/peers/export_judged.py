@@ -57,6 +57,33 @@ class Vae(nn.Module):
         return {"recon": recon, "loss": F.mse_loss(recon, x) + 0.1 * kl}
 
 
+class Latent(nn.Module):
+    """It draws for each sample, for each of its positions, in place, and for its weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(6, 3))
+
+    def forward(self, x):
+        each = torch.bernoulli(torch.sigmoid(x)) + torch.randn(x.shape[0], 6)
+        position = torch.rand_like(x.reshape(-1, 3)).reshape(-1, 6)
+        written = torch.empty_like(x).normal_()
+        weight = self.weight + 0.1 * torch.randn_like(self.weight)
+        return (x + each + position + written) @ weight
+
+
+class Noisy(nn.Module):
+    """Only its loss draws."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+
+    def forward(self, x):
+        noise = torch.randn_like(x)
+        return {"out": self.layer(x), "loss": F.mse_loss(self.layer(x + noise), noise)}
+
+
 class Alone(nn.Module):
     def __init__(self):
         super().__init__()
@@ -99,10 +126,36 @@ class Teacher(nn.Module):
         return {"logits": logits, "loss": F.cross_entropy(logits, labels)}
 
 
+class Decoder(nn.Module):
+    """As T5 and BART: the labels go in shifted right, unless forward is given what goes in."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.decoder, self.head = nn.Embedding(11, 8), nn.GRU(8, 8, batch_first=True), nn.Linear(8, 11)
+
+    def forward(self, input_ids, labels, decoder_input_ids=None):
+        if decoder_input_ids is None:
+            decoder_input_ids = torch.cat([torch.zeros_like(labels[:, :1]), labels[:, :-1]], 1)
+        start = self.words(input_ids).mean(1)[None]
+        logits = self.head(self.decoder(self.words(decoder_input_ids), start)[0])
+        return {"loss": F.cross_entropy(logits.flatten(0, 1), labels.flatten()), "logits": logits}
+
+
 class Each(Alone):
     def forward(self, x, labels):
         logits = self.layer(x)
         return {"logits": logits, "loss": F.cross_entropy(logits, labels, reduction="none")}
+
+
+class Maps(nn.Module):
+    """A class of each pixel; medical images have labels of [samples, 1, height, width]."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.InstanceNorm2d(4), nn.ReLU(), nn.Conv2d(4, 3, 1))
+
+    def forward(self, image):
+        return self.body(image)
 
 
 asked = json.load(sys.stdin)
@@ -146,8 +199,12 @@ trained("judged", Judged, (row(), label()), lambda: (row(), label()))
 trained("language", Language, (tokens(), tokens()), lambda: (tokens(), tokens()))
 trained("vae", Vae, (row(),), lambda: (row(),))
 trained("alone", Alone, (row(), label()), lambda: (row(), label()))
+for name, model in [("latent", Latent), ("noisy", Noisy)]:
+    written(name, model, (row(),))
 for name, model in [("teacher", Teacher), ("each", Each)]:
     written(name, model, (row(), label()))
+written("shifted", Decoder, (tokens(), tokens()))
+written("fed", Decoder, (tokens(), tokens(), tokens()))
 
 # Columns of a file, in batches that are taken in their order.
 random = np.random.default_rng(5)
@@ -163,6 +220,7 @@ np.savez(os.path.join(folder, "fields.npz"), **columns)
 tensors = {name: torch.from_numpy(values) for name, values in columns.items()}
 inputs = lambda part: [tensors[name][part] for name in ["image", "tab", "kind", "mask"]]
 named = lambda part: dict(zip(["image", "tab", "kind", "mask"], inputs(part)))
+np.savez(os.path.join(folder, "rows.npz"), x=random.standard_normal((count, 6)).astype("f4"))
 plain = written("fields", Fields, tuple(inputs(slice(0, 8))))
 whole = written("fields_judged", FieldsJudged, (named(slice(0, 8)), tensors["y"][:8]))
 
@@ -184,4 +242,9 @@ def epochs(model, loss_of, order):
 order = list(range(count))
 answers["fields"] = epochs(plain, lambda m, part: F.mse_loss(m(*inputs(part)), tensors["y"][part]), order)
 answers["fields_judged"] = epochs(whole, lambda m, part: m(named(part), tensors["y"][part])["loss"], order)
+images, classes = random.standard_normal((count, 1, 8, 8)).astype("f4"), random.integers(0, 3, (count, 1, 8, 8))
+np.savez(os.path.join(folder, "maps.npz"), image=images, label=classes)
+np.savez(os.path.join(folder, "floating.npz"), image=images, label=classes.astype("f4"))
+pixels, wanted = torch.from_numpy(images), torch.from_numpy(classes[:, 0])
+answers["maps"] = epochs(written("maps", Maps, (pixels[:8],)), lambda m, part: F.cross_entropy(m(pixels[part]), wanted[part]), order)
 json.dump({"torch": torch.__version__, "answers": answers}, sys.stdout)

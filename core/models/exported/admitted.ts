@@ -153,11 +153,22 @@ const TYPES = new Set(
 
 const OUT = "it writes to an argument given for its result: write it without out=";
 
+const BY_OTHERS =
+  ", so write it with PyTorch's. program.run_decompositions() before torch.export.save does so where its library made it of " +
+  "these (CompositeImplicitAutograd), and where it is given a function for it: run_decompositions({torch.ops....default: f})";
+
+/** Operations of libraries that many use, and that run_decompositions() leaves as they are. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  "transformers.grouped_mm_fallback":
+    '. Call model.set_experts_implementation("batched_mm") before torch.export.export: it has the same losses but for rounding',
+};
+
 /** Returns "" where a graph may call "aten.from_file.default", by its name alone. */
 export function refusedName(namespace: string, name: string, overload: string): string {
   if (namespace !== "aten") {
-    return `"${namespace}" is no part of libtorch that is run here: a custom operation needs its own library, so write it ` +
-      "with PyTorch's";
+    return `"${namespace}" is no part of libtorch that is run here: a custom operation needs its own library${
+      INSTEAD[`${namespace}.${name}`] ?? BY_OTHERS
+    }`;
   }
   if (/(^|_)out$/.test(overload)) return OUT;
   if (overload === "data" && RECURRENT.has(name)) {

@@ -37,7 +37,7 @@ export function programHash(path: string): string {
   try {
     if (!isZip(file)) return "";
     const zip = openZip(file);
-    const graph = [...zip.entries].find(([name]) => GRAPH.test(name));
+    const graph = [...zip.entries].find(([name]) => isGraph(name));
     return graph ? createHash("sha256").update(zip.read(graph[1])).digest("hex") : "";
   } finally {
     file.close();
@@ -45,6 +45,9 @@ export function programHash(path: string): string {
 }
 
 const GRAPH = /(^|\/)(serialized_exported_program\.json|models\/[^/]+\.json)$/;
+
+/** The zip's entry of this name is the graph. */
+export const isGraph = (name: string): boolean => GRAPH.test(name);
 
 export function openExported(path: string): Archive {
   const file = new FileBytes(path);

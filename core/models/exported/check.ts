@@ -7,9 +7,9 @@ import { UserError } from "../../base/errors.ts";
 import type { Facts } from "../model.ts";
 import type { Archive } from "./archive.ts";
 import { type Program, sourceLineOf, type SymbolicSize, type TensorMeta } from "./graph.ts";
-import { resolveOperator, symbolIn } from "./operators.ts";
+import { symbolIn } from "./operators.ts";
 import type { GraphProblem } from "./plan.ts";
-import { draws, stillDrawing } from "./admitted.ts";
+import { drawnPredictions } from "./judged_draws.ts";
 
 const MAX_LINES = 30;
 
@@ -29,9 +29,15 @@ export function refuseProblems(path: string, problems: readonly GraphProblem[]):
     "usage",
     `${path}: ${count} of this graph can't be run with libtorch ${openedLibtorch().versionText}:\n${
       shown.join("\n")
-    }\n  Often mended before saving: torch.export.save(program.run_decompositions(), path), which writes such operations with others.`,
+    }${problems.every(isCustom) ? "" : MENDED}`,
   );
 }
+
+const MENDED =
+  "\n  Often mended before saving: torch.export.save(program.run_decompositions(), path), which writes such operations with others.";
+
+/** Only its library knows what such an operation is made of, and its own line says what to do. */
+const isCustom = ({ target }: GraphProblem): boolean => /^torch\.ops\.(?!aten\.|higher_order\.)/.test(target);
 
 export const sizesText = (sizes: readonly (number | string)[]): string =>
   `[${sizes.map((size) => typeof size === "number" ? size : "any").join(", ")}]`;
@@ -206,23 +212,24 @@ export function checkFixedBatch(
 
 /** These are odd but no faults: exported with model.eval(), or random in evaluation. */
 export function warningsOf({ path, program }: Archive): string[] {
-  return [...frozen(path, program), ...drawnInEvaluation(path, program)];
+  return [...frozen(path, program), ...drawnInEvaluation({ path, program })];
 }
 
-/** libtorch's schema shows that an operation draws: without libtorch, as for `inspect`, there is no note. */
-function drawnInEvaluation(path: string, program: Program): string[] {
+/**
+ * Predictions depend on what evaluation draws; a loss alone that does is the same in every evaluation. libtorch's
+ * schema shows that an operation draws: without libtorch, as for `inspect`, there is no note.
+ */
+export function drawnInEvaluation({ path, program }: Pick<Archive, "path" | "program">): string[] {
   if (!libtorchIsOpen()) return [];
-  const nodes = stillDrawing(program, ({ target }) => {
-    const found = resolveOperator(target);
-    return found.kind === "op" && draws(found.name, found.op);
-  });
-  const places = new Set(nodes.map((node) => {
-    const place = sourceLineOf(node), name = node.target.replace("torch.ops.", "");
-    return place === "" ? name : `${name} (${place})`;
-  }));
+  const places = new Set(
+    drawnPredictions(program).map((node) => {
+      const place = sourceLineOf(node), name = node.target.replace("torch.ops.", "");
+      return place === "" ? name : `${name} (${place})`;
+    }),
+  );
   return [...places].map((place) =>
-    `Warning: ${path} draws random numbers in evaluation, too: ${place}. Its predictions and validation loss depend on them; ` +
-    "where only training is to draw, use torch.nn.Dropout, or torchvision's StochasticDepth."
+    `Warning: ${path} draws random numbers in evaluation, too: ${place}. Its predictions depend on them, and they on the seed and ` +
+    "the sample alone; where only training is to draw, use torch.nn.Dropout, or torchvision's StochasticDepth."
   );
 }
 

@@ -120,24 +120,55 @@ export interface Halves {
   readonly between: readonly number[];
 }
 
-/** `target` is the slot of the targets, -1 for none. */
-export function graphHalves(plan: GraphPlan, path: string, target: number, loss: number): Halves {
+/** Values that were made from some slots, and memory that such values were written to, are behind them. */
+class Behind {
+  readonly #slots: Set<number>;
+  readonly #memory = new Set<number>();
+
+  constructor(readonly roots: readonly number[], slots: readonly number[]) {
+    this.#slots = new Set(slots);
+  }
+
+  has({ uses }: GraphStep): boolean {
+    return uses.some((slot) => this.#slots.has(slot) || this.#memory.has(this.roots[slot]));
+  }
+
+  add({ defines, writes }: GraphStep): void {
+    for (const slot of defines) this.#slots.add(slot);
+    if (writes >= 0) this.#memory.add(writes);
+  }
+}
+
+/**
+ * The tail is what waits for the targets (their slot is `target`, -1 for none), and what writes over memory
+ * that it has read, such as a bank that moves after the loss has looked at it.
+ */
+export function graphHalves(
+  plan: GraphPlan,
+  path: string,
+  { target, loss, prediction }: {
+    readonly target: number;
+    readonly loss: number;
+    readonly prediction: number;
+  },
+): Halves {
   const { steps, roots, kinds } = plan;
   const body: GraphStep[] = [], tail: GraphStep[] = [];
-  const behind = new Set<number>([target]), memoryBehind = new Set<number>();
-  const read = new Set<number>();
+  const given = target < 0 ? [] : [target];
+  const waiting = new Behind(roots, given), ofTargets = new Behind(roots, given), read = new Set<number>();
+  let tangle: GraphStep | null = null;
   for (const step of steps) {
-    const waits = target >= 0 &&
-      step.uses.some((slot) => behind.has(slot) || memoryBehind.has(roots[slot]));
-    if (!waits) {
-      if (step.writes >= 0 && read.has(step.writes)) throw tangled(path, step);
+    const judges = ofTargets.has(step), overwrites = step.writes >= 0 && read.has(step.writes);
+    if (judges) ofTargets.add(step);
+    if (!waiting.has(step) && !overwrites) {
       body.push(step);
       continue;
     }
     tail.push(step);
+    waiting.add(step);
+    if (overwrites && !judges) tangle ??= step;
+    if (tangle && !judges && step.defines.includes(prediction)) throw tangled(path, tangle);
     for (const slot of step.uses) read.add(roots[slot]);
-    for (const slot of step.defines) behind.add(slot);
-    if (step.writes >= 0) memoryBehind.add(step.writes);
   }
   const made = new Set(tail.flatMap(({ defines }) => defines));
   const used = new Set(tail.flatMap(({ uses }) => uses));
@@ -148,7 +179,7 @@ export function graphHalves(plan: GraphPlan, path: string, target: number, loss:
   return { body: { ...plan, steps: body }, tail: { ...plan, steps: tail }, between };
 }
 
-/** The loss is computed last here, so it may not read what the model overwrites before. */
+/** The loss is computed last here, so it may not read what the prediction overwrites before. */
 function tangled(path: string, { node }: GraphStep): UserError {
   const place = sourceLineOf(node);
   return new UserError(

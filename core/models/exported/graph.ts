@@ -130,9 +130,9 @@ type GraphInput =
   | { readonly kind: "other"; readonly name: string };
 
 export interface GraphOutput {
-  readonly kind: "user" | "loss" | "buffer" | "input" | "other";
+  readonly kind: "user" | "loss" | "buffer" | "parameter" | "input" | "other";
   readonly value: GraphValue;
-  /** A mutation has the buffer's or input's name. */
+  /** A mutation has the buffer's, parameter's or input's name. */
   readonly of: string;
 }
 
@@ -337,6 +337,7 @@ function readOutput(r: JsonReader, json: Json): GraphOutput {
     user_output: "user",
     loss_output: "loss",
     buffer_mutation: "buffer",
+    parameter_mutation: "parameter",
     user_input_mutation: "input",
   };
   return { kind: kinds[kind] ?? "other", value: given(), of };
@@ -344,8 +345,8 @@ function readOutput(r: JsonReader, json: Json): GraphOutput {
 
 function readNode(r: JsonReader, json: Json, where: string): GraphNode {
   const node = r.dict(json, where);
-  const target = r.text(node.target, `the target of ${where}`);
   const metadata = r.dict(node.metadata ?? {}, `the metadata of ${where}`);
+  const target = asWritten(r.text(node.target, `the target of ${where}`), metadata);
   const stack = typeof metadata.nn_module_stack === "string" ? metadata.nn_module_stack : "";
   return {
     target,
@@ -361,6 +362,15 @@ function readNode(r: JsonReader, json: Json, where: string): GraphNode {
     trace: typeof metadata.stack_trace === "string" ? metadata.stack_trace : "",
   };
 }
+
+/**
+ * run_decompositions() writes detach as alias, which a gradient goes through. The metadata still name the
+ * function that the user called.
+ */
+const asWritten = (target: string, { torch_fn }: JsonDict): string =>
+  target === "torch.ops.aten.alias.default" && typeof torch_fn === "string" && /\.detach_?$/.test(torch_fn)
+    ? "torch.ops.aten.detach.default"
+    : target;
 
 /**
  * The stack is "key,path,class;key,path,class", innermost last. A module called again has "@1" behind its

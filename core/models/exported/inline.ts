@@ -174,7 +174,7 @@ function partOf(
   return { graph: graph.graph, given, mode: { ...around, autocast } };
 }
 
-function namesIn(value: GraphValue): string[] {
+export function namesIn(value: GraphValue): string[] {
   if (value.kind === "tensor" || value.kind === "symbol") return [value.name];
   return value.kind === "tensors" ? value.names.map((name) => name ?? "") : [];
 }

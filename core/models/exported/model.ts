@@ -12,6 +12,7 @@ import {
   checkFixedBatch,
   checkInput,
   checkOutput,
+  drawnInEvaluation,
   refuseProblems,
   sizesText,
   sparseWarnings,
@@ -163,7 +164,10 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
   const root = new ExportedModule(archive);
   const lowRank = options.lora ? lowRankWeights(path, program, root.tensors, options.lora) : [];
   root.adapt(lowRank);
-  const halves = graphHalves(plan, path, target?.slot ?? -1, loss?.slot ?? -1);
+  const slotIn = (of: { readonly slot: number } | null) => of?.slot ?? -1;
+  const halves = graphHalves(plan, path, {
+    ...{ target: slotIn(target), loss: slotIn(loss), prediction: slotIn(signature.prediction) },
+  });
   const prediction = predictionSlot(path, signature, halves, program);
   const updates = updatesOf(program, plan, root);
   const names = namesOf(program, plan);
@@ -188,6 +192,8 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
         ...warnings,
       ]),
     draws: plan.draws,
+    drawing: drawnInEvaluation(archive),
+    ...(plan.drawing.length > 0 && { drawFor: (seed: number, ids: Int32Array) => runner.drawFor(seed, ids) }),
     warnings,
     inputs: inputs.map(({ label, meta }) => ({ name: label, meta })),
     loss: loss && graphLoss(runner, facts),
@@ -275,11 +281,19 @@ function predictionSlot(path: string, signature: Signature, halves: Halves, prog
         prediction.label || prediction.name
       } depends on the targets (${target.label}), so nothing could ` +
         `be predicted without them: give the model what it may know of them as another input, and say which column that is ` +
-        `with --inputs.`,
+        `with --inputs.${areTokens(target.meta, prediction.meta) ? SHIFTED : ""}`,
     );
   }
   return prediction.slot;
 }
+
+const SHIFTED =
+  " A decoder that is fed the labels, shifted right inside forward (T5, BART), takes them as another input, which then is not " +
+  "shifted: export it with decoder_input_ids beside labels, and give the data a column decoder_input_ids of " +
+  "model.prepare_decoder_input_ids_from_labels(labels).";
+
+const areTokens = (target: TensorMeta, scores: TensorMeta): boolean =>
+  !isFloating(target.dtype ?? "f32") && target.sizes.length === 2 && scores.sizes.length === 3;
 
 /** The loss counts as a mean over the samples: a batch weighs as much as it has of them. */
 function graphLoss(runner: Runner, facts: Facts | undefined): Loss {

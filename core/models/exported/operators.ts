@@ -97,6 +97,8 @@ export interface GraphFrame {
   again: boolean;
   /** Forward writes to copies of the buffers as the first pass found them. */
   copies: boolean;
+  /** Evaluation draws for these samples, one behind the other in the batch; null draws on from anywhere. */
+  judged: { readonly seed: number; readonly ids: Int32Array } | null;
 }
 
 type Getter = (frame: GraphFrame) => unknown;

@@ -24,6 +24,7 @@ import {
   sourceLineOf,
 } from "./graph.ts";
 import { averaged, draws, keptShares, mayReturn } from "./admitted.ts";
+import { drawnForSamples, drawnWhileJudged, rowsOfSample } from "./judged_draws.ts";
 import type { GraphStep, SlotKind, Steps } from "./steps.ts";
 import { Region } from "./vmap.ts";
 
@@ -37,6 +38,8 @@ export interface GraphPlan extends Steps {
   readonly slots: number;
   slotOf(name: string): number;
   readonly draws: boolean;
+  /** These draw in evaluation, too. */
+  readonly drawing: readonly GraphNode[];
   readonly problems: readonly GraphProblem[];
 }
 
@@ -56,6 +59,7 @@ class Planner {
    */
   readonly #tied = new Set<number>();
   readonly #steps: GraphStep[] = [];
+  readonly #readers: { readonly step: GraphStep; readonly copied: Set<number> }[] = [];
   /** It is null outside of any torch.vmap. */
   #region: Region | null = null;
   readonly #closed = new Set<number>();
@@ -63,14 +67,16 @@ class Planner {
   readonly #problems: GraphProblem[] = [];
   readonly #kept: ReadonlyMap<string, number>;
   #draws = false;
+  readonly #drawing: readonly GraphNode[];
 
   constructor(readonly program: Program, readonly path: string) {
     this.#kept = keptShares(program);
+    this.#drawing = drawnWhileJudged(program);
     for (const input of program.inputs) {
       if (input.kind === "user") {
         if (input.value.kind === "tensor") this.#slot(input.value.name, "input");
         else if (input.value.kind === "symbol") this.#slot(input.value.name, "number");
-      } else if (input.kind !== "other") this.#slot(input.name, input.kind);
+      } else if (input.kind !== "other") this.#slot(input.name, this.#kindOf(input));
       else {
         this.#problems.push({
           target: `an input of the kind "${input.name}"`,
@@ -79,6 +85,19 @@ class Planner {
         });
       }
     }
+    for (const { kind, of } of program.outputs) {
+      const input = program.inputs.find((i) => i.kind === "parameter" && i.of === of);
+      if (kind !== "parameter" || input?.kind !== kind || this.#kindOf(input) !== kind) continue;
+      this.#problems.push({ target: `the parameter ${of}`, why: MOVED, place: "" });
+    }
+  }
+
+  /** Forward may move a parameter that is not trained, such as a momentum encoder's, like a buffer. */
+  #kindOf(
+    { kind, name }: { readonly kind: "parameter" | "buffer" | "constant"; readonly name: string },
+  ): SlotKind {
+    const frozen = kind === "parameter" && this.program.tensors.get(name)?.requiresGrad === false;
+    return frozen ? "buffer" : kind;
   }
 
   #slot(name: string, kind: SlotKind, root = -1): number {
@@ -246,11 +265,15 @@ class Planner {
     this.#draws ||= draws(name, op);
     const average = averaged(name, schema.overload, this.#kept.get(nameIn(node.outputs[0])));
     const netted = this.#tied.has(target) || (written >= 0 && this.#region !== null);
-    const call = statistics(op, netted ? byCopy(op, plain) : plain, average);
+    const single = netted ? byCopy(op, plain) : plain, draw = this.#drawing.indexOf(node);
+    const call = draw >= 0 && !this.#region
+      ? drawnForSamples(single, op, { draw, rows: rowsOfSample(this.program, node), written })
+      : statistics(op, single, average);
     const store = storeOf(out, schema.returns.length === 1 && schema.returns[0].list);
     const guarded = written >= 0 && this.#keeps(root);
-    const run = stepOf(call, sources, store, guarded ? written : -1);
-    return {
+    const copied = new Set<number>();
+    const run = stepOf(call, sources, store, { written: guarded ? written : -1, copied });
+    const step = {
       node,
       run: node.mode ? inMode(node.mode, run) : run,
       dead: [],
@@ -258,6 +281,23 @@ class Planner {
       defines: out.flat().filter((slot) => slot >= 0),
       writes: written >= 0 ? root : -1,
     };
+    if (base < 0 && written < 0 && node.mode?.grad !== false) this.#readers.push({ step, copied });
+    return step;
+  }
+
+  /**
+   * Backward needs what a step has read, and a later one moves the buffer: Python's module has a tensor of its
+   * own there, as in self.bank = self.bank.index_copy(...), where the exporter writes a copy into the buffer.
+   */
+  #copyBeforeWrites(): void {
+    const lastWrite = new Map<number, number>(), places = new Map(this.#steps.map((step, i) => [step, i]));
+    this.#steps.forEach(({ writes }, i) => this.#keeps(writes) && lastWrite.set(writes, i));
+    for (const { step, copied } of this.#readers) {
+      const at = places.get(step) ?? Infinity; // A step inside of torch.vmap has its own tensors.
+      for (const slot of step.uses) {
+        if (at < (lastWrite.get(this.#roots[slot]) ?? -1)) copied.add(slot);
+      }
+    }
   }
 
   /** An argument's views share the memory of this slot: in a list, the one that most forbids writes. */
@@ -297,7 +337,7 @@ class Planner {
     }
     if (target < 0) throw new Unfit("it writes to a list");
     if (this.#kinds[root] === "parameter") {
-      throw new Unfit("it writes to a parameter inside forward, which the optimizer would not know of");
+      throw new Unfit(MOVED);
     }
   }
 
@@ -333,6 +373,7 @@ class Planner {
         place: sourceLineOf(node),
       });
     }
+    this.#copyBeforeWrites();
     return {
       steps: this.#steps,
       slots: this.#kinds.length,
@@ -340,6 +381,7 @@ class Planner {
       roots: this.#roots,
       slotOf: this.#find,
       draws: this.#draws,
+      drawing: this.#drawing,
       problems: this.#problems,
     };
   }
@@ -390,6 +432,8 @@ const nameIn = (value: GraphValue | undefined): string => value?.kind === "tenso
 const isNumber = (value: GraphValue | undefined): boolean =>
   value?.kind === "number" || value?.kind === "symbol";
 
+const MOVED = "forward writes to a parameter that is trained, which the optimizer would not know of";
+
 /** These are called without the dispatcher's catch: an exception would end the process. */
 const WITHOUT_NET = new Set(["add_", "sub_", "leaky_relu_", "elu_", "hardtanh_", "threshold_"]);
 
@@ -434,12 +478,15 @@ function storeOf(out: (number | number[])[], list: boolean): Store {
   };
 }
 
-/** A copy replaces the argument `guarded` where buffers must not change; -1 for none. */
+/**
+ * Copies replace the argument `written` where buffers must not change (-1 for none), and the slots `copied`,
+ * which backward may need as they are now.
+ */
 function stepOf(
   call: (frame: GraphFrame) => Call,
   sources: readonly ArgumentSource[],
   store: Store,
-  guarded: number,
+  { written, copied }: { readonly written: number; readonly copied: ReadonlySet<number> },
 ): GraphStep["run"] {
   const args = sources.map((s) => "fixed" in s ? s.fixed : undefined);
   const fill = sources.flatMap((s, at) => "fixed" in s ? [] : [{ at, slot: s.slot ?? -1, get: s.get }]);
@@ -448,9 +495,10 @@ function stepOf(
     for (let i = 0; i < fill.length; i++) {
       const { at, slot, get } = fill[i];
       args[at] = slot >= 0 ? values[slot] : get(frame);
+      if (copied.has(slot) && frame.training) args[at] = clone(args[at] as Tensor);
     }
-    if (guarded >= 0 && !frame.copies && (frame.again || !frame.training)) {
-      args[guarded] = clone(args[guarded] as Tensor);
+    if (written >= 0 && !frame.copies && (frame.again || !frame.training)) {
+      args[written] = clone(args[written] as Tensor);
     }
     store(frame, call(frame)(...args));
   };

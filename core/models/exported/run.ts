@@ -157,9 +157,9 @@ interface Update {
 export function updatesOf(program: Program, plan: GraphPlan, root: ExportedModule): Update[] {
   return program.outputs.flatMap(({ kind, value, of }) => {
     const buffer = root.tensors.get(of);
-    if (kind !== "buffer" || value.kind !== "tensor" || !buffer) return [];
-    const input = program.inputs.find((i) => i.kind === "buffer" && i.of === of);
-    const from = input?.kind === "buffer" ? plan.slotOf(input.name) : -1;
+    if ((kind !== "buffer" && kind !== "parameter") || value.kind !== "tensor" || !buffer) return [];
+    const input = program.inputs.find((i) => (i.kind === "buffer" || i.kind === "parameter") && i.of === of);
+    const from = input && "name" in input ? plan.slotOf(input.name) : -1;
     return [{ slot: plan.slotOf(value.name), buffer, from }];
   });
 }
@@ -181,6 +181,10 @@ export class Runner {
   readonly #frame: GraphFrame;
   readonly #written: ReadonlySet<number>;
   readonly #deferred: readonly Update[];
+  /** The loss uses these slots. */
+  readonly #judged: ReadonlySet<number>;
+  /** Buffers as forward found them, for the loss. */
+  readonly #read: Tensor[] = [];
   #symbols = new Map<string, number>();
 
   constructor(readonly parts: RunnerParts) {
@@ -191,8 +195,10 @@ export class Runner {
       training: true,
       again: false,
       copies: false,
+      judged: null,
     };
     this.#written = new Set([...body.steps, ...tail.steps].map(({ writes }) => writes));
+    this.#judged = new Set(tail.steps.flatMap(({ uses }) => uses));
     const deferred = new Set(tail.steps.flatMap(({ defines }) => defines));
     this.#deferred = parts.updates.filter(({ slot }) => deferred.has(slot));
     const wanted = [parts.prediction, signature.loss?.slot ?? -1, ...this.#deferred.map(({ slot }) => slot)];
@@ -289,6 +295,11 @@ export class Runner {
     }
   }
 
+  /** Evaluation draws for the samples of the batch that comes next. */
+  drawFor(seed: number, ids: Int32Array): void {
+    this.#frame.judged = { seed, ids };
+  }
+
   /** This is the loss of the last prediction: it may need more of the graph than that. */
   loss(target: Tensor): Tensor {
     const { halves: { tail, between }, signature, path, program } = this.parts, frame = this.#frame;
@@ -307,9 +318,10 @@ export class Runner {
       runSteps(tail.steps, 0, tail.steps.length, frame, path);
       this.#update(this.#deferred);
       const made = frame.values[slot] as Tensor;
-      return between.includes(slot) ? clone(made) : made; // The kept values are freed here.
+      const given = between.includes(slot) ? clone(made) : made; // The kept values are freed here.
+      return given.shape.length === 0 ? given : reshape(given, []);
     });
-    this.#drop(between);
+    this.#forget();
     return result;
   }
 
@@ -324,12 +336,14 @@ export class Runner {
     }
   }
 
-  #drop(slots: readonly number[]): void {
+  /** The loss is made, or nobody wants it. */
+  #forget(): void {
     const { values } = this.#frame;
-    for (const slot of slots) {
+    for (const slot of this.parts.halves.between) {
       const value = values[slot] as Tensor | undefined;
       if (value?.kept) value.free?.();
     }
+    for (const old of this.#read.splice(0)) old.free();
   }
 
   #partOf(from: number, to: number): ExportedPart | null {
@@ -351,7 +365,7 @@ export class Runner {
   #bind(x: Activation): void {
     const { path, program, unpack, signature: { inputs }, halves: { between } } = this.parts;
     const frame = this.#frame;
-    this.#drop(between); // These belong to a batch whose loss nobody wanted.
+    this.#forget(); // This belongs to a batch whose loss nobody wanted.
     const given = unpack ? unpack(x as Tensor) : Array.isArray(x) ? x as readonly Tensor[] : [x as Tensor];
     if (given.length !== inputs.length) throw severalInputs(path, inputs);
     const symbols = this.#symbols = new Map();
@@ -367,8 +381,13 @@ export class Runner {
       frame.device = given[0].device;
       this.#moveConstants();
     }
-    // Backward needs what forward read, and the buffer is written to before that.
-    for (const { buffer, from } of this.parts.updates) if (from >= 0) frame.values[from] = clone(buffer);
+    // Backward and the loss need what forward read, and the buffer is written to before that.
+    for (const { buffer, from } of this.parts.updates) {
+      if (from < 0) continue;
+      const old = clone(buffer);
+      frame.values[from] = old;
+      if (this.#judged.has(from)) this.#read.push(keep(old));
+    }
   }
 
   /** Some constants and buffers are in no state dict, so nothing else moves them. */

@@ -46,8 +46,10 @@ export function signatureOf(
 ): Signature {
   const all = userInputs(program, path);
   const outputs = userOutputs(program, plan);
-  const loss = lossAmong(outputs, path);
-  const prediction = predictionAmong(outputs.filter((output) => output !== loss));
+  // A batch of one sample gives predictions of one number, too.
+  const isNumber = all.some(({ meta }) => meta.sizes[0] === 1) ? isScalar : isOneNumber;
+  const loss = lossAmong(outputs, isNumber, path);
+  const prediction = predictionAmong(outputs.filter((output) => output !== loss), isNumber);
   if (!loss && !prediction) {
     throw new UserError("usage", `${path}: forward gives no tensor first, so there is nothing to train on.`);
   }
@@ -98,15 +100,21 @@ function userOutputs(program: Program, plan: GraphPlan): UserOutput[] {
   });
 }
 
-const isNumber = ({ meta }: UserOutput) => meta.sizes.length === 0 && isFloating(meta.dtype ?? "i64");
+type IsNumber = (output: UserOutput) => boolean;
+
+const isOneOf = (sizes: readonly string[]): IsNumber => ({ meta }) =>
+  sizes.includes(meta.sizes.join()) && isFloating(meta.dtype ?? "i64");
+const isScalar = isOneOf([""]);
+/** Some libraries make their losses of tensors of one element, [1]. */
+const isOneNumber = isOneOf(["", "1"]);
 
 /**
  * The loss is the output of that name, or else the only one that is a number: a prediction has one for each
  * sample.
  */
-function lossAmong(outputs: readonly UserOutput[], path: string): UserOutput | null {
+function lossAmong(outputs: readonly UserOutput[], isNumber: IsNumber, path: string): UserOutput | null {
   const named = outputs.find(({ label }) => label === "loss" || label.endsWith(".loss"));
-  if (named && !isNumber(named)) {
+  if (named && !isOneNumber(named)) {
     throw new UserError(
       "usage",
       `${path}: its output ${named.label} has ${named.meta.sizes.length} dimensions, and a loss is one number: give its ` +
@@ -118,7 +126,7 @@ function lossAmong(outputs: readonly UserOutput[], path: string): UserOutput | n
 }
 
 /** The prediction is named logits, output or out, or else is the first with something for each sample. */
-function predictionAmong(outputs: readonly UserOutput[]): UserOutput | null {
+function predictionAmong(outputs: readonly UserOutput[], isNumber: IsNumber): UserOutput | null {
   for (const name of ["logits", "output", "out"]) {
     const found = outputs.find(({ label }) => label === name);
     if (found) return found;

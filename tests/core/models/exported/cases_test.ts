@@ -3,6 +3,7 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import { join } from "@std/path";
 import { describeProgram } from "../../../../commands/run/inspect.ts";
 import { UserError } from "../../../../core/base/errors.ts";
+import { refusedName } from "../../../../core/models/exported/admitted.ts";
 import { openExported } from "../../../../core/models/exported/archive.ts";
 import { type ExportedModel, exportedModel } from "../../../../core/models/exported/model.ts";
 import { forward } from "../../../../core/models/model.ts";
@@ -142,6 +143,12 @@ Deno.test("control flow and operations of other libraries are refused with the u
   const custom = refusal("custom", [4, 3]);
   assertStringIncludes(custom, 'torch.ops.mylab.twice.default: "mylab" is no part of libtorch');
   assertStringIncludes(custom, "return torch.ops.mylab.twice(self.layer(x))");
+  assertStringIncludes(custom, "run_decompositions({torch.ops....default: f})");
+  assert(!custom.includes("Often mended"), "run_decompositions() alone leaves it as it is");
+  assertStringIncludes(
+    refusedName("transformers", "grouped_mm_fallback", "default"),
+    'model.set_experts_implementation("batched_mm") before torch.export.export',
+  );
 });
 
 Deno.test("inputs that the graph was not exported for are refused", () => {

@@ -10,9 +10,9 @@ import { straight } from "../../../../core/train/blocks.ts";
 import { segmented } from "../../../../core/train/gradients/overlapped.ts";
 import { noGrad } from "../../../../ffi/autograd.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
-import { randint, randn } from "../../../../ffi/ops.ts";
+import { narrow, randint, randn } from "../../../../ffi/ops.ts";
 import { manualSeed } from "../../../../ffi/context.ts";
-import { liveTensors, scope, type Tensor } from "../../../../ffi/tensor.ts";
+import { keep, liveTensors, scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { askPeer } from "../../../peer.ts";
 import { open, rig, run, settings } from "../../train/rig.ts";
 import { bits, STEPS } from "./training.ts";
@@ -36,6 +36,7 @@ const cases: Record<string, { facts: Facts; batch: () => { input: Tensor; target
     batch: () => ({ input: tokens(), target: tokens() }),
   },
   vae: { facts: classes, batch: () => ({ input: row(), target: label() }) },
+  noisy: { facts: classes, batch: () => ({ input: row(), target: label() }) },
   alone: { facts: classes, batch: () => ({ input: row(), target: label() }) },
 };
 
@@ -145,6 +146,58 @@ Deno.test("in evaluation the loss in the graph is that of evaluation: nothing is
   r.model.root.free();
 });
 
+Deno.test("what evaluation draws depends on the seed and the sample alone, whatever the batch", () => {
+  const model = exportedModel(join(folder, "latent.pt2"));
+  model.root.train(false);
+  manualSeed(9n);
+  const x = scope(() => keep(randn([8, 6])));
+  const predicted = (seed: number, ...sizes: number[]): number[] => {
+    let from = 0;
+    return sizes.flatMap((size) =>
+      scope(() =>
+        noGrad(() => {
+          model.drawFor!(seed, Int32Array.from({ length: size }, (_, i) => 100 + from + i));
+          from += size;
+          return [...toNumbers(forward(model, narrow(x, 0, from - size, size)) as Tensor)];
+        })
+      )
+    );
+  };
+  const whole = predicted(1, 8),
+    far = (other: number[]) => Math.max(...other.map((n, i) => Math.abs(n - whole[i])));
+  for (const sizes of [[8], [3, 5], [1, 1, 1, 1, 1, 1, 1, 1]]) {
+    assert(far(predicted(1, ...sizes)) < 1e-5, `${sizes}`);
+  }
+  assert(far(predicted(2, 8)) > 0.1, "another seed draws others");
+  const samples = Array.from({ length: 8 }, (_, i) => whole.slice(3 * i, 3 * i + 3).join());
+  assertEquals(new Set(samples).size, 8);
+  assertEquals(model.warnings.length, 5);
+  assertStringIncludes(
+    model.warnings[0],
+    "Its predictions depend on them, and they on the seed and the sample alone",
+  );
+  x.free();
+  model.root.free();
+});
+
+Deno.test("a loss that alone draws is the same in every evaluation, and nothing is warned of", () => {
+  const r = rigged("noisy");
+  assertEquals([r.model.warnings, r.model.drawing], [[], []]);
+  r.model.root.train(false);
+  const judged = (seed: bigint) =>
+    scope(() =>
+      noGrad(() => {
+        manualSeed(9n);
+        const { input, target } = cases.noisy.batch();
+        manualSeed(seed);
+        r.model.drawFor!(1, Int32Array.from({ length: 8 }, (_, i) => i));
+        return r.step.pass.loss.apply(forward(r.model, input) as Tensor, target).item();
+      })
+    );
+  assertEquals(judged(1n), judged(2n));
+  r.model.root.free();
+});
+
 Deno.test("--loss takes another loss over the prediction, and graph only where there is one", () => {
   const plain = createLoss(settings().training, classes);
   const model = opened("judged"), alone = opened("alone");
@@ -172,6 +225,20 @@ Deno.test("a prediction that hangs on the targets, and a loss of many numbers, a
   const said = (name: string) => assertThrows(() => opened(name), UserError).message;
   assertStringIncludes(said("teacher"), "its output logits depends on the targets (labels)");
   assertStringIncludes(said("each"), "its output loss has 1 dimensions, and a loss is one number");
+});
+
+Deno.test("a decoder that shifts its labels is told which input to take, and with that it is opened", () => {
+  const { message } = assertThrows(() => exportedModel(join(folder, "shifted.pt2")), UserError);
+  assertStringIncludes(message, "its output logits depends on the targets (labels)");
+  assertStringIncludes(message, "export it with decoder_input_ids beside labels");
+  const fed = exportedModel(join(folder, "fed.pt2"), {
+    inputs: ["input_ids=a", "decoder_input_ids=b", "labels=targets"],
+  });
+  assertEquals([fed.inputs.map(({ name }) => name), fed.labels], [
+    ["input_ids", "decoder_input_ids"],
+    "labels",
+  ]);
+  fed.root.free();
 });
 
 Deno.test("targets that the graph's loss can't take are refused with both shapes", () => {
