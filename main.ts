@@ -17,7 +17,7 @@ export async function main(given: string[]): Promise<number> {
   }
   if (first === "help") return await main([...rest, "--help"]);
   const command = findCommand(first.startsWith("-") ? "train" : first);
-  if (!command) throw await unknownCommand(first);
+  if (!command) throw await unknownCommand(first, rest);
   const words = first.startsWith("-") ? argv : rest;
   const help = words.slice(0, words.includes("--") ? words.indexOf("--") : undefined)
     .filter((word) => ["--help", "-h", "--help-all"].includes(word));
@@ -47,10 +47,22 @@ async function inSandbox(command: Command, words: string[]): Promise<number> {
   }
 }
 
-async function unknownCommand(name: string): Promise<UserError> {
+/** Commands of other programs that users have in their fingers, and ours. */
+const INSTEAD: Readonly<Record<string, string>> = { "wandb sync": "sync-wandb" };
+
+async function unknownCommand(name: string, words: readonly string[]): Promise<UserError> {
   const { COMMANDS } = await import("./commands/mod.ts");
   const { didYouMean } = await import("./core/base/suggest.ts");
+  const { quoteAll } = await import("./core/base/shell.ts");
   const names = COMMANDS.map((command) => command.name);
+  const ours = INSTEAD[`${name} ${words[0]}`];
+  if (ours) {
+    const rest = quoteAll(words.slice(1));
+    return new UserError(
+      "usage",
+      `"${name} ${words[0]}" is another program's; here it is: hpctrain ${[ours, rest].join(" ").trim()}.`,
+    );
+  }
   const hint = /\.ya?ml$/i.test(name)
     ? ` To train with this file: hpctrain --config ${name}.`
     : didYouMean(name, names) || ` The commands are ${names.join(", ")}.`;

@@ -4,7 +4,12 @@ import { arithmetic, planJob } from "../../core/cluster/script/plan.ts";
 import { makeFolder, runSubmit, submit, submitRefused, writeScript } from "../../core/cluster/jobs.ts";
 import { type ScriptJob, slug } from "../../core/cluster/script/job.ts";
 import { programAsCalled, quote, thisProgram } from "../../core/base/shell.ts";
-import { type JobOptions, readJobOptions, SHORT } from "../../core/cluster/script/options.ts";
+import {
+  type JobOptions,
+  readJobOptions,
+  SHORT,
+  withoutScheduler,
+} from "../../core/cluster/script/options.ts";
 import {
   looksLikeFlag,
   type OptionSpec,
@@ -345,7 +350,8 @@ export const SLURM: Scheduler = {
 };
 
 /** The exit code. */
-export async function sbatch(argv: string[]): Promise<number> {
+export async function sbatch(given: string[]): Promise<number> {
+  const argv = withoutScheduler(given, SLURM.name);
   const sweep = sweepArguments(argv);
   if (sweep !== null) return await sweepAsJob(sweep, SLURM, dryRun);
   const prepared = await prepareJob(argv, SLURM);

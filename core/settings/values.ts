@@ -3,7 +3,7 @@
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { UserError } from "../base/errors.ts";
 import { parseDuration, type Setting, UNIT_EXAMPLES, UNIT_SUFFIX } from "./setting.ts";
-import { didYouMean } from "../base/suggest.ts";
+import { didYouMean, sameName } from "../base/suggest.ts";
 import { ALL_SETTINGS, type Declared, readSetting, writeSetting } from "./settings.ts";
 
 /** A file with more mistakes than this is another kind of file. */
@@ -195,9 +195,11 @@ function toChoice(setting: Setting, given: unknown): unknown {
   const { words } = setting;
   if (words && Object.hasOwn(words, String(word))) return words[String(word)];
   if (typeof word === "string" && setting.orFile?.regex.test(word)) return word;
-  if (setting.no === undefined) return undefined;
-  const known = toBool(word);
-  return known === undefined ? undefined : known ? setting.yes : setting.no;
+  const known = setting.no === undefined ? undefined : toBool(word);
+  if (known !== undefined) return known ? setting.yes : setting.no;
+  return typeof word === "string" && setting.unlike?.[word] === undefined
+    ? sameName(word, setting.choices)
+    : undefined;
 }
 
 function toDuration(setting: Setting, given: unknown): string | undefined {

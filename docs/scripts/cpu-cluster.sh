@@ -40,19 +40,30 @@ fi
 refuse() { echo "hpctrain: $*" >&2; exit 2; }
 
 # Its own options sbatch reads before the file; behind it they are the program's words.
-words=("$@")
-for i in "${!words[@]}"; do
-  word=${words[i]}
+words=()
+while (($# > 0)); do
+  word=$1
+  shift
   case ${word%%=*} in
+    --export)
+      if [[ $word != *=* ]]; then word+="=${1:-}"; shift; fi
+      names=()
+      IFS=, read -r -a pairs <<<"${word#*=}"
+      for pair in "${pairs[@]}"; do
+        if [[ $pair =~ ^[A-Za-z_][A-Za-z0-9_]*= ]]; then export "${pair?}"; names+=("${pair%%=*}"); fi
+      done
+      echo "hpctrain: --export stands after the file, where sbatch does not read it: the job itself sets ${names[*]:-nothing} by" \
+        "it. It belongs before the file: sbatch --export=ALL,NAME=VALUE FILE" ;;
     --account | --array | --begin | --constraint | --cpus-per-task | --dependency | --exclude | \
-    --exclusive | --export | --gpus | --gpus-per-node | --gpus-per-task | --gres | --job-name | \
-    --mail-type | --mail-user | --mem | --nodelist | --nodes | --ntasks | --ntasks-per-node | \
-    --open-mode | --output | --partition | --qos | --requeue | --reservation | --signal | --time | \
-    -[A-Za-z])
-      if [[ $word != *=* && ${words[i + 1]:--} != -* ]]; then word+=" ${words[i + 1]}"; fi
+    --exclusive | --gpus | --gpus-per-node | --gpus-per-task | --gres | --job-name | --mail-type | \
+    --mail-user | --mem | --nodelist | --nodes | --ntasks | --ntasks-per-node | --open-mode | \
+    --output | --partition | --qos | --requeue | --reservation | --signal | --time | -[A-Za-z])
+      if [[ $word != *=* && ${1:--} != -* ]]; then word+=" $1"; fi
       refuse "$word stands after the file, where sbatch does not read it. Submit it so: sbatch $word FILE" ;;
+    *) words+=("$word") ;;
   esac
 done
+set -- "${words[@]}"
 
 # What the job's environment and the words after the script's name say counts more than the flags below.
 given=()

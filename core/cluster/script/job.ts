@@ -98,6 +98,9 @@ export function tasksOf({ nodes, ranksPerNode, tasks, cpusPerRank }: JobLayout) 
 
 /** Each character but letters, digits, dots, dashes and underscores becomes a dash. */
 export function slug(name: string, most = 60): string {
-  const plain = name.normalize("NFKD").replace(/[^\w.-]+/g, "-").replace(/^[^a-zA-Z0-9]+/, "");
+  const plain = name.normalize("NFKD").replace(/\p{M}/gu, "").replace(/[^\w.-]+/g, "-").replace(
+    /^[^a-zA-Z0-9]+/,
+    "",
+  );
   return plain.slice(0, most).replace(/[-.]+$/, "") || "hpctrain";
 }

@@ -82,19 +82,27 @@ async function outcome(cwd: string, name: string, args: readonly string[], env: 
 
 Deno.test({
   name:
-    `--export behind the file ends a job with the line to submit it by, and that line does what it says ${NEEDS}`,
+    `--export behind the file is applied in the job, which says where it belongs; other options end it with that line ${NEEDS}`,
   ignore: MISSING,
   fn: async () => {
     const cwd = join(bed.folder, "behind");
     Deno.mkdirSync(cwd);
     const file = await scriptFor("--preset debug --run-name behind --device cpu --threads 1", COMMAND, cwd);
     const env = { HPCTRAIN_LIBTORCH: Deno.env.get("HPCTRAIN_LIBTORCH")! };
-    const wrong = await outcome(cwd, "behind", [file, "--export=ALL,EPOCHS=1"], env);
+    for (const behind of [["--export=ALL,EPOCHS=1"], ["--export", "EPOCHS=1"]]) {
+      const { state, said } = await outcome(cwd, "behind", [file, ...behind], env);
+      assertEquals(state, "COMPLETED", said);
+      const lines = said.split("\n").filter((line) => line.includes("after the file"));
+      assertEquals(lines, [
+        "hpctrain: --export stands after the file, where sbatch does not read it: the job itself sets EPOCHS by it. " +
+        "It belongs before the file: sbatch --export=ALL,NAME=VALUE FILE",
+      ]);
+      assertMatch(said, /^Changed for this job: --epochs=1$/m);
+      assertMatch(said, /^Finished after .*: 1 epoch/m);
+    }
+    const wrong = await outcome(cwd, "behind", [file, "--time", "5"], env);
     assertEquals([wrong.state, wrong.code], ["FAILED", 2], wrong.said);
-    assertMatch(
-      wrong.said,
-      /^hpctrain: --export=ALL,EPOCHS=1 stands after the file, .* sbatch --export=ALL,EPOCHS=1 FILE$/m,
-    );
+    assertMatch(wrong.said, /^hpctrain: --time 5 stands after the file, .* sbatch --time 5 FILE$/m);
     assertEquals(wrong.said.includes("Starting"), false);
     const right = await outcome(cwd, "behind", ["--export=ALL,EPOCHS=1", file], env);
     assertEquals(right.state, "COMPLETED", right.said);

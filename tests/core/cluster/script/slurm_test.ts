@@ -158,8 +158,6 @@ Deno.test("more nodes or GPUs than the job has, or none at all, end it at once, 
 Deno.test("sbatch's own options behind the file end the job at once, with the line to submit it by", () =>
   stubbed(async (run) => {
     const cases: [string[], string][] = [
-      [["--export=ALL,EPOCHS=3"], "Submit it so: sbatch --export=ALL,EPOCHS=3 FILE\n"],
-      [["--epochs=3", "--export", "ALL,LR=1"], "Submit it so: sbatch --export ALL,LR=1 FILE\n"],
       [["--nodes", "4"], "Submit it so: sbatch --nodes 4 FILE\n"],
       [["--requeue", "--epochs=2"], "Submit it so: sbatch --requeue FILE\n"],
       [["-N", "4"], "Submit it so: sbatch -N 4 FILE\n"],
@@ -178,6 +176,28 @@ Deno.test("sbatch's own options behind the file end the job at once, with the li
     const none = await run({ words: ["eval", "a.pt"], overrides: [] }, {}, ["--json"]);
     assertEquals([none.code, none.words], [2, []]);
     assertStringIncludes(none.said, "This job takes no words after its file, and got: --json.");
+  }));
+
+Deno.test("--export behind the file sets its variables in the job, which says so without their values", () =>
+  stubbed(async (run) => {
+    const job = { words: ["train"], overrides: [["EPOCHS", "epochs"], ["LR", "lr"]] } as const;
+    const cases = [
+      [["--export=ALL,EPOCHS=3"], "sets EPOCHS by it", ["--epochs=3"]],
+      [["--warmup=1ep", "--export", "EPOCHS=3,LR=1"], "sets EPOCHS LR by it", [
+        "--epochs=3",
+        "--lr=1",
+        "--warmup=1ep",
+      ]],
+      [["--export=ALL"], "sets nothing by it", []],
+      [["--export=ALL,MY_API_KEY=abc"], "sets MY_API_KEY by it", []],
+    ] as const;
+    for (const [args, says, words] of cases) {
+      const ran = await run(job, {}, [...args]);
+      assertEquals([ran.code, ran.words], [0, ["train", ...words]], ran.said);
+      assertEquals(ran.said.split("\n").filter((line) => line.includes("after the file")).length, 1);
+      assertStringIncludes(ran.said, says);
+      assertEquals(ran.said.includes("abc"), false);
+    }
   }));
 
 Deno.test("a variable that gave way to a flag when the script was made does so in the job; another value counts", () =>
