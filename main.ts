@@ -106,6 +106,28 @@ function isOfPrinting({ message, stack = "" }: Error): boolean {
   return /\(os error \d+\)/.test(message) && /console\.log/.test(stack.split("\n", 4).join());
 }
 
+/** Time for the first task of a step to say it, and for srun to end the others. */
+const TURN_MS = 1000;
+
+/**
+ * The first rank of a step says what all of them find before they meet; the others say it where that one goes on. It stays
+ * until they have come so far: srun ends them by a signal, whose code would be the step's.
+ */
+async function reportInTurn(cause: unknown): Promise<number> {
+  const { SLURM_STEP_ID: step = "", SLURM_STEP_NUM_TASKS: tasks = "1", SLURM_PROCID: task } = Deno.env
+    .toObject();
+  if (!(cause instanceof UserError)) return report(cause);
+  if (cause.printedElsewhere) return cause.exitCode;
+  if (cause.printedElsewhere === false || !/^\d+$/.test(step) || tasks === "1") return report(cause);
+  const first = task === "0", code = first ? report(cause) : cause.exitCode;
+  const { onSignal } = await import("./ffi/signals.ts");
+  const over = await new Promise<boolean>((resolve) => {
+    onSignal("SIGTERM", () => resolve(true));
+    setTimeout(() => resolve(false), first ? TURN_MS / 2 : TURN_MS);
+  });
+  return first || over ? code : report(cause);
+}
+
 /** As one of the ranks that `hpctrain launch` started in this folder. */
 async function mainOfRank(folder: string): Promise<number> {
   const { enterRank, writeEnd: leaveEnd } = await import("./core/ranks/launch/rank.ts");
@@ -120,6 +142,6 @@ async function mainOfRank(folder: string): Promise<number> {
 if (import.meta.main) {
   cleanConsole();
   const folder = Deno.env.get("HPCTRAIN_LAUNCH");
-  const code = folder ? await mainOfRank(folder) : await main(Deno.args).catch(report);
+  const code = folder ? await mainOfRank(folder) : await main(Deno.args).catch(reportInTurn);
   (await import("./ffi/libc.ts")).exitQuickly(code);
 }

@@ -12,6 +12,7 @@ import { shareCores, type Topology, topologyHere } from "../../core/base/topolog
 import { type MpiLauncher, mpiLauncher, type NodePorts } from "../../core/ranks/launch/start.ts";
 import { secretOf } from "../../core/ranks/launch/pmi.ts";
 import { supervise } from "../../core/ranks/launch/supervise.ts";
+import { type SettingChoice, settingChoice } from "../../core/settings/values.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
 import { loadCommand } from "../mod.ts";
@@ -41,12 +42,14 @@ export async function launch(argv: string[]): Promise<number> {
   const ranks = request.ranks ?? (settings?.gpusPerNode || null);
   const local = ranksHere({ ranks }, forCpus ? 0 : places, topology);
   const world = local * request.nodes;
-  const { onGpus, backend } = talking
+  const { onGpus, backend, asked } = talking
     ? await settingsOf(words, world, gpus, env)
-    : { onGpus: false, backend: "gloo" as const };
+    : { onGpus: false, backend: "gloo" as const, asked: null };
   if (onGpus) refuseTooMany(local, gpus, request.ranksPerGpu, env);
   const mayUseMpi = !onGpus && world > 1 && (backend === "auto" || backend === "mpi");
-  const { mpi, across } = mayUseMpi ? mpiFor(request, local, env, backend === "mpi") : WITHOUT_MPI;
+  const { mpi, across } = mayUseMpi
+    ? mpiFor(request, local, env, backend === "mpi" ? asked : null)
+    : WITHOUT_MPI;
   const { cores, said } = shareCores(topology, local);
   const json = words.includes("--json") || words.includes("--quiet");
   if (!json) {
@@ -122,12 +125,13 @@ export function ranksHere(
 async function settingsOf([name, ...words]: string[], ranks: number, gpus: number, env: Env) {
   const { options = {}, positionals } = await loadCommand(name);
   const argv = splitOwnOptions(words, options).rest;
-  const { training, environment, distributed: { backend, gpus_per_node: gpusPerNode } } =
-    resolveSettings({ argv, env, ranks, positionals }).config;
+  const { config, origin } = resolveSettings({ argv, env, ranks, positionals });
+  const { training, environment, distributed: { backend, gpus_per_node: gpusPerNode } } = config;
   const usable = () =>
     (findLibtorch({ explicit: environment.libtorch || undefined }).chosen?.gpu ?? null) !== null;
   const onGpus = training.device === "auto" ? gpus > 0 && usable() : training.device === "cuda";
-  return { onGpus, backend, gpusPerNode };
+  const asked = settingChoice("distributed.backend", backend, origin("distributed.backend"));
+  return { onGpus, backend, asked, gpusPerNode };
 }
 
 function refuseTooMany(local: number, gpus: number, perGpu: number, env: Env): void {
@@ -156,30 +160,37 @@ interface ByMpi {
 /** Ranks find each other by themselves then, and communicate by shared memory or TCP. */
 const WITHOUT_MPI: ByMpi = { mpi: null, across: null };
 
-/** `needed`: it was asked for. Without it ranks do with less, unless what was named can't be used. */
-function mpiFor(request: LaunchOptions, local: number, env: Env, needed: boolean): ByMpi {
+/** `asked`: somebody wants it. Without it ranks do with less, unless what was named can't be used. */
+function mpiFor(request: LaunchOptions, local: number, env: Env, asked: SettingChoice | null): ByMpi {
   // Ranks of several nodes can know each other by a file, and their launchers by a secret alone.
-  if (request.nodes > 1 && !needed && !env.HPCTRAIN_SECRET) return WITHOUT_MPI;
+  if (request.nodes > 1 && !asked && !env.HPCTRAIN_SECRET) return WITHOUT_MPI;
   try {
     return request.nodes > 1
-      ? { mpi: null, across: acrossNodes(request, local, env) }
-      : { mpi: mpiLauncher(env), across: null };
+      ? { mpi: null, across: acrossNodes(request, local, env, asked) }
+      : { mpi: mpiLauncher(env, asked), across: null };
   } catch (error) {
     const lacking = error instanceof UserError && error.kind === "environment";
-    if (needed || env.HPCTRAIN_MPI || !lacking) throw error;
+    if (asked || env.HPCTRAIN_MPI || !lacking) throw error;
     return WITHOUT_MPI;
   }
 }
 
 /** We are MPI's launcher then, in the language of MPICH's family; Open MPI's has daemons of its own on every node. */
-function acrossNodes(request: LaunchOptions, local: number, env: Env): NodePorts {
+function acrossNodes(
+  request: LaunchOptions,
+  local: number,
+  env: Env,
+  asked: SettingChoice | null,
+): NodePorts {
   const { chosen } = findMpi({ ...env, PMI_SIZE: "1" });
   if (chosen && chosen.abi !== "openmpi") return { library: chosen, secret: secretOf(env) };
   const { nodes, words } = request;
   const flags = words.join(" ");
   throw new UserError(
     "environment",
-    `--distributed-backend mpi: launch starts ranks on several nodes with a library of MPICH's family, which was not found ` +
+    `${
+      asked ? `${asked.by}: ` : ""
+    }launch starts ranks on several nodes with a library of MPICH's family, which was not found ` +
       `here${
         chosen ? " (but Open MPI)" : ""
       }: \`hpctrain libtorch install mpich\` downloads one. Or the site's own ` +

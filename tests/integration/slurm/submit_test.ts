@@ -21,24 +21,33 @@ function example(page: string, mark: string): string {
   return blocksOf(text.slice(at))[0].text;
 }
 
-Deno.test({
-  name: `the first job of docs/slurm.md trains, from a folder with nothing but the executable ${NEEDS}`,
-  ignore: MISSING || EXE === null,
-  fn: async () => {
-    const cwd = join(bed.folder, "home");
-    Deno.mkdirSync(cwd);
-    Deno.copyFileSync(EXE!, join(cwd, "hpctrain"));
-    const env = { HPCTRAIN_LIBTORCH: Deno.env.get("HPCTRAIN_LIBTORCH")! };
-    const told = await bed.done(["bash", "-euc", example("docs/slurm.md", "first job")], { cwd, env });
-    const id = Number(/^Submitted job (\d+) /m.exec(told)?.[1]);
-    const { state } = await bed.end(id, 120);
-    const out = Deno.readTextFileSync(join(cwd, `logs/slurm/first_${id}.out`));
-    assertEquals(state, "COMPLETED", out);
-    assertMatch(out, /^Starting distributed training on 4 CPU ranks$/m);
-    assertMatch(out, /^Finished after .*: 3 epochs/m);
-    assertEquals(eventsOf(cwd, "first").at(-1)!.code, 0);
-  },
-});
+for (const mpi of [true, false]) {
+  Deno.test({
+    name: `the first job of docs/slurm.md trains ${
+      mpi ? "" : "without an MPI that is loaded, "
+    }from a folder with nothing but the executable ${NEEDS}`,
+    ignore: MISSING || EXE === null,
+    fn: async () => {
+      const cwd = join(bed.folder, `home-${mpi}`);
+      Deno.mkdirSync(cwd);
+      Deno.copyFileSync(EXE!, join(cwd, "hpctrain"));
+      const env = {
+        HPCTRAIN_LIBTORCH: Deno.env.get("HPCTRAIN_LIBTORCH")!,
+        ...(mpi ? {} : { PATH: "/usr/bin:/bin", HPCTRAIN_CACHE: join(cwd, "cache") }),
+      };
+      const told = await bed.done(["bash", "-euc", example("docs/slurm.md", "first job")], { cwd, env });
+      const id = Number(/^Submitted job (\d+) /m.exec(told)?.[1]);
+      const { state } = await bed.end(id, 120);
+      const out = Deno.readTextFileSync(join(cwd, `logs/slurm/first_${id}.out`));
+      const errors = Deno.readTextFileSync(join(cwd, `logs/slurm/first_${id}.err`));
+      assertEquals(state, "COMPLETED", out + errors);
+      assertMatch(out, /^Starting distributed training on 4 CPU ranks$/m);
+      assertMatch(out, mpi ? /^Communication: .*MPICH/m : /^Communication: 4 CPU ranks on 2 nodes by TCP; /m);
+      assertMatch(out, /^Finished after .*: 3 epochs/m);
+      assertEquals(eventsOf(cwd, "first").at(-1)!.code, 0);
+    },
+  });
+}
 
 Deno.test({
   name: `the two machines of docs/manual-cluster.md train together, started by hand ${NEEDS}`,
