@@ -89,6 +89,10 @@ export async function prepareJob(
       resolved,
       command: typed.command,
       words: typed.words,
+      jobFlags: [
+        ...typed.job,
+        ...raw.flatMap((name) => (typed.own[name] ?? []).map((value) => `--${name}=${value}`)),
+      ],
       typed: ["hpctrain", command, ...argv.filter((word) => !["--submit", "--dry-run"].includes(word))],
       program,
       version: VERSION,

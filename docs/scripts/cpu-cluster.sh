@@ -80,6 +80,9 @@ if (($# > 0)); then echo "Changed for this job: $*"; fi
 HPCTRAIN_SECRET=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
 export HPCTRAIN_SECRET
 
+# The run says with it how it goes on.
+export HPCTRAIN_JOB='{"flags":["--nodes","4","--ntasks-per-node","8","--modules","openmpi"],"nodes":4,"ranks":8}'
+
 # A run that is stopped by hand (the file STOP) says so here, and does not come back.
 HPCTRAIN_ENDED=$(mktemp)
 export HPCTRAIN_ENDED

@@ -8,6 +8,8 @@ export interface ScriptJob {
     /** As `uname -m` has it where the script is made: "x86_64" or "aarch64". */
     readonly architecture: string;
   };
+  /** The flags of the line that made it which are about the job, and not its command's. */
+  readonly jobFlags: readonly string[];
   /** Schedulers get a shortened form of it. */
   readonly name: string;
   readonly program: readonly string[];

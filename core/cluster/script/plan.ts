@@ -19,6 +19,7 @@ interface JobRequest {
   readonly command: string;
   readonly words: readonly ShellWord[];
   readonly typed: readonly string[];
+  readonly jobFlags: readonly string[];
   readonly program: readonly string[];
   readonly version: string;
   readonly env: Env;
@@ -32,13 +33,14 @@ interface JobRequest {
 }
 
 export function planJob(request: JobRequest): ScriptJob {
-  const { resolved, command, words, typed, program, version, env, scheduler, also = {} } = request;
+  const { resolved, command, words, typed, jobFlags, program, version, env, scheduler, also = {} } = request;
   const { cluster, output } = resolved.config;
   const trains = command === "train";
   const layout = layoutOf(resolved, command);
   const args = scheduler === "slurm" ? cluster.sbatch_args : cluster.qsub_args;
   return {
     made: { version, command: typed, architecture: Deno.build.arch },
+    jobFlags,
     name: cluster.job_name || output.run_name || resolved.preset ||
       (trains ? resolved.config.model.name : command),
     program,

@@ -198,3 +198,33 @@ Deno.test({
 
 const sha256 = async (text: string): Promise<string> =>
   new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))).toHex();
+
+Deno.test({
+  name:
+    `the line that a job's run goes on by is the line that began, with what changed, and it trains on ${NEEDS}`,
+  ignore: MISSING,
+  fn: async () => {
+    const cwd = join(bed.folder, "goes-on");
+    Deno.mkdirSync(cwd);
+    const env = { HPCTRAIN_LIBTORCH: Deno.env.get("HPCTRAIN_LIBTORCH")! };
+    const own = "--time 00:05:00 --cpus-per-task 1 --err-file --signal USR1@60 --ntasks-per-node 2";
+    const flags = "--preset debug --threads 1 --device cpu --run-name goes";
+    const job = async (line: string) => {
+      const { stdout, stderr, code } = await bed.login(["bash", "-c", line], { cwd, env });
+      assertEquals(code, 0, stderr);
+      const id = Number(/^Submitted job (\d+) /m.exec(stdout)?.[1]);
+      assertEquals((await bed.end(id, 120)).state, "COMPLETED");
+      return Deno.readTextFileSync(join(cwd, `logs/slurm/goes_${id}.out`));
+    };
+    const program = COMMAND.join(" ");
+    const out = await job(`${program} sbatch ${own} ${flags} --world-size 2 --epochs 1 --submit`);
+    const line = /^ {2}train on +(\S.*)$/m.exec(out)![1];
+    assertEquals(
+      line.slice(line.indexOf(" sbatch ")),
+      ` sbatch ${own} ${flags} --resume checkpoints/goes_latest.pt --epochs 2 --submit`,
+    );
+    const more = await job(`${program}${line.slice(line.indexOf(" sbatch "))}`);
+    assertMatch(more, /^Starting distributed training on 2 CPU ranks$/m);
+    assertMatch(more, /^Resuming from checkpoints\/goes_latest\.pt: epoch 1/m);
+  },
+});
