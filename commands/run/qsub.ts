@@ -42,6 +42,7 @@ export async function qsub(given: string[]): Promise<number> {
   if (own.submit) {
     const { path, said } = deliverScript(prepared, pbsLogs(job));
     for (const line of said) console.error(line);
+    printArithmetic(prepared, console.error); // a script reads the number
     const id = await submitScript(PBS, job, path);
     console.log(`Submitted job ${id} (${path}).\n${linesOfNextCommands(whatNext(id, job))}`);
   } else if (own.output) {

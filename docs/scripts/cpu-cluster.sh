@@ -95,6 +95,7 @@ if [[ -z ${SLURM_MPI_TYPE:-} ]] && scontrol show config | grep '^MpiDefault *= n
 fi
 
 nodes=$SLURM_JOB_NUM_NODES tasks=${SLURM_NTASKS_PER_NODE:-8} # on each node
+cpus=$SLURM_CPUS_PER_TASK # of each rank
 if [[ -n ${NODES:-} ]]; then
   if [[ ! $NODES =~ ^[1-9][0-9]{0,5}$ ]]; then refuse "NODES=$NODES is no number of nodes."; fi
   if ((NODES > nodes)); then
@@ -104,9 +105,17 @@ if [[ -n ${NODES:-} ]]; then
   nodes=$NODES
 fi
 if [[ -n ${GPUS:-} ]]; then refuse "GPUS=$GPUS, and this job has none: unset it, or see hpctrain sbatch --gpus-per-node."; fi
+if ((tasks * cpus > ${SLURM_CPUS_ON_NODE:-tasks * cpus})); then
+  if ((tasks > SLURM_CPUS_ON_NODE)); then
+    refuse "$tasks ranks on each node, and this job has $SLURM_CPUS_ON_NODE cores there: sbatch --ntasks-per-node=$tasks FILE"
+  fi
+  cpus=$((SLURM_CPUS_ON_NODE / tasks))
+  echo "$tasks ranks share the $SLURM_CPUS_ON_NODE cores that this job has on each node, $cpus each; for" \
+    "$SLURM_CPUS_PER_TASK each: sbatch --ntasks-per-node=$tasks FILE"
+fi
 code=0
 srun --export=ALL --nodes="$nodes" --ntasks="$((nodes * tasks))" --ntasks-per-node="$tasks" \
-  --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 \
+  --cpus-per-task="$cpus" --kill-on-bad-exit=1 \
   "$hpctrain" train --preset cpu-cluster --config run.yaml "$@" || code=$?
 
 # 75: it stopped on request, with a checkpoint to go on from.

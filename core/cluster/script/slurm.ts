@@ -134,9 +134,9 @@ function start(job: ScriptJob): string[] {
   const { layout, site } = job;
   const flags = (tasks: string, perNode: string) => [
     `srun --export=ALL --nodes="$nodes" --ntasks=${tasks} --ntasks-per-node=${perNode}`,
-    `--cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1${
-      layout.mpi && !["auto", ""].includes(site.mpi) ? ` --mpi=${site.mpi}` : ""
-    }`,
+    `--cpus-per-task=${
+      layout.tasks === "per-node" ? '"$SLURM_CPUS_PER_TASK"' : '"$cpus"'
+    } --kill-on-bad-exit=1${layout.mpi && !["auto", ""].includes(site.mpi) ? ` --mpi=${site.mpi}` : ""}`,
     ...(site.srun.length > 0 ? [quoteAll(site.srun)] : []),
   ];
   if (layout.tasks === "per-node") {
@@ -150,8 +150,20 @@ function start(job: ScriptJob): string[] {
       ...command(own, flags('"$nodes"', "1")),
     ];
   }
-  return [...size(job), ...command(job, flags('"$((nodes * tasks))"', '"$tasks"'))];
+  return [...size(job), ...FITTING, ...command(job, flags('"$((nodes * tasks))"', '"$tasks"'))];
 }
+
+/** `sbatch --gpus-per-node=8 FILE` brings GPUs, and no cores beside those of the script's own tasks. */
+const FITTING = [
+  "if ((tasks * cpus > ${SLURM_CPUS_ON_NODE:-tasks * cpus})); then",
+  "  if ((tasks > SLURM_CPUS_ON_NODE)); then",
+  '    refuse "$tasks ranks on each node, and this job has $SLURM_CPUS_ON_NODE cores there: sbatch --ntasks-per-node=$tasks FILE"',
+  "  fi",
+  "  cpus=$((SLURM_CPUS_ON_NODE / tasks))",
+  '  echo "$tasks ranks share the $SLURM_CPUS_ON_NODE cores that this job has on each node, $cpus each; for" \\',
+  '    "$SLURM_CPUS_PER_TASK each: sbatch --ntasks-per-node=$tasks FILE"',
+  "fi",
+];
 
 function size(job: ScriptJob): string[] {
   const { layout: { gpusPerNode, ranksPerNode, tasks, gres } } = job;
@@ -160,6 +172,7 @@ function size(job: ScriptJob): string[] {
   const also = tasks === "per-rank" ? " --ntasks-per-node=$GPUS" : "";
   return [
     `nodes=$SLURM_JOB_NUM_NODES tasks=\${${known}:-${ranksPerNode}} # on each node`,
+    ...(tasks === "per-rank" ? ["cpus=$SLURM_CPUS_PER_TASK # of each rank"] : []),
     ...partly(job, { NODES: "sbatch --nodes=$NODES FILE", GPUS: `sbatch ${more}${also} FILE` }),
   ];
 }

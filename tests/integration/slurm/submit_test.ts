@@ -121,7 +121,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: `GPUS=2 starts two ranks in a job of four GPUs, and GPUS=8 says what to submit instead ${NEEDS}`,
+  name:
+    `GPUS=2 starts two ranks in a job of four GPUs, --gpus-per-node=4 four in one of two, and GPUS=8 says what to submit instead ${NEEDS}`,
   ignore: MISSING,
   fn: async () => {
     const cwd = join(bed.folder, "gpus");
@@ -139,6 +140,16 @@ Deno.test({
     const two = await outcome(cwd, "gpus", ["--export=ALL,GPUS=2", file]);
     assertEquals([two.state, ranks(two.said)], ["COMPLETED", [2, 2]], two.said);
     assertMatch(two.said, /^GPUS=2 of this job's 4 GPUs on each node are used\.$/m);
+    // A script for two GPUs with two cores each, submitted for four: four ranks share its four cores.
+    const small = await scriptFor(
+      "--preset multi-gpu --gpus-per-node 2 --cpus-per-task 2 --job-name gpus",
+      [stub],
+      cwd,
+    );
+    const more = await outcome(cwd, "gpus", ["--gpus-per-node=4", small]);
+    assertEquals([more.state, ranks(more.said)], ["COMPLETED", [4, 4, 4, 4]], more.said);
+    assertMatch(more.said, /^4 ranks share the 4 cores that this job has on each node, 1 each; /m);
+    await scriptFor("--preset multi-gpu --gpus-per-node 4 --cpus-per-task 1 --job-name gpus", [stub], cwd);
     const eight = await outcome(cwd, "gpus", ["--export=ALL,GPUS=8", file]);
     assertEquals([eight.state, eight.code, ranks(eight.said)], ["FAILED", 2, []], eight.said);
     assertMatch(eight.said, /this job has 4 GPUs .* sbatch --gpus-per-node=8 --ntasks-per-node=8 FILE$/m);
@@ -226,5 +237,33 @@ Deno.test({
     const more = await job(`${program}${line.slice(line.indexOf(" sbatch "))}`);
     assertMatch(more, /^Starting distributed training on 2 CPU ranks$/m);
     assertMatch(more, /^Resuming from checkpoints\/goes_latest\.pt: epoch 1/m);
+  },
+});
+
+Deno.test({
+  name: `--submit shows the totals of --dry-run, and explains a refusal of SLURM's by them ${NEEDS}`,
+  ignore: MISSING,
+  fn: async () => {
+    const cwd = join(bed.folder, "totals");
+    Deno.mkdirSync(cwd);
+    const run = (words: string) =>
+      bed.login([...COMMAND, "sbatch", ...words.split(" ")], { cwd, env: { HPCTRAIN_DEVICE: "" } });
+    const job = "--preset multi-gpu --gpus-per-node 2 --cpus-per-task 2 --time 5 --job-name totals";
+    const [dry, submitted] = [await run(`${job} --dry-run`), await run(`${job} --submit`)];
+    const totals = dry.stdout.split("\n").filter((line) =>
+      /^(Nodes|Tasks|Cores|Memory|Time|Batch|Learning rate): /.test(line)
+    );
+    assertEquals(totals.length, 7, dry.stdout + dry.stderr);
+    assertEquals(submitted.stderr.split("\n").slice(0, 7), totals, submitted.stdout);
+    const id = /^Submitted job (\d+) /m.exec(submitted.stdout)![1];
+    await bed.login(["scancel", id]);
+    for (const how of ["--submit", "--dry-run"]) {
+      const { code, stderr } = await run(`--preset multi-gpu --gpus-per-node 4 --mem 2G --time 5 ${how}`);
+      assertEquals(code, 2, stderr);
+      assertMatch(
+        stderr,
+        /It asked for 1 node \(--nodes\) with 4 x 8 = 32 cores \(--cpus-per-task changes it\), 4 GPUs \(--gpus-per-node\), 2G memory \(--mem\) each, for 5 \(--time\)\./,
+      );
+    }
   },
 });

@@ -124,6 +124,25 @@ Deno.test("srun starts a task for each GPU of the allocation as it is, and NODES
     assertEquals(await sizes({ SLURM_GPUS_ON_NODE: "4", NODES: "1", GPUS: "2" }), [1, 2, 2]);
   }));
 
+Deno.test("ranks of more GPUs than the script's own tasks share the cores that there are", () =>
+  stubbed(async (run) => {
+    const eight = { SLURM_GPUS_ON_NODE: "8", SLURM_CPUS_PER_TASK: "4" };
+    const step = async (cores: string) => {
+      const { calls, said, code } = await run({}, { ...eight, SLURM_CPUS_ON_NODE: cores });
+      return { code, said, cpus: /--ntasks-per-node=8 --cpus-per-task=(\d+)/.exec(calls.at(-1) ?? "")?.[1] };
+    };
+    assertEquals(await step("32"), { code: 0, said: "", cpus: "4" });
+    const two = await step("16");
+    assertEquals(two.cpus, "2");
+    assertStringIncludes(
+      two.said,
+      "8 ranks share the 16 cores that this job has on each node, 2 each; for 4 each: sbatch",
+    );
+    const none = await step("4");
+    assertEquals([none.code, none.cpus], [2, undefined]);
+    assertStringIncludes(none.said, "this job has 4 cores there: sbatch --ntasks-per-node=8 FILE");
+  }));
+
 Deno.test("more nodes or GPUs than the job has, or none at all, end it at once, with the line that submits one that has them", () =>
   stubbed(async (run) => {
     const FOUR = { SLURM_GPUS_ON_NODE: "4" };
