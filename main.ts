@@ -17,7 +17,7 @@ export async function main(given: string[]): Promise<number> {
   }
   if (first === "help") return await main([...rest, "--help"]);
   const command = findCommand(first.startsWith("-") ? "train" : first);
-  if (!command) throw await unknownCommand(first);
+  if (!command) throw await unknownCommand(first, rest);
   const words = first.startsWith("-") ? argv : rest;
   const help = words.slice(0, words.includes("--") ? words.indexOf("--") : undefined)
     .filter((word) => ["--help", "-h", "--help-all"].includes(word));
@@ -47,10 +47,22 @@ async function inSandbox(command: Command, words: string[]): Promise<number> {
   }
 }
 
-async function unknownCommand(name: string): Promise<UserError> {
+/** Commands of other programs that users have in their fingers, and ours. */
+const INSTEAD: Readonly<Record<string, string>> = { "wandb sync": "sync-wandb" };
+
+async function unknownCommand(name: string, words: readonly string[]): Promise<UserError> {
   const { COMMANDS } = await import("./commands/mod.ts");
   const { didYouMean } = await import("./core/base/suggest.ts");
+  const { quoteAll } = await import("./core/base/shell.ts");
   const names = COMMANDS.map((command) => command.name);
+  const ours = INSTEAD[`${name} ${words[0]}`];
+  if (ours) {
+    const rest = quoteAll(words.slice(1));
+    return new UserError(
+      "usage",
+      `"${name} ${words[0]}" is another program's; here it is: hpctrain ${[ours, rest].join(" ").trim()}.`,
+    );
+  }
   const hint = /\.ya?ml$/i.test(name)
     ? ` To train with this file: hpctrain --config ${name}.`
     : didYouMean(name, names) || ` The commands are ${names.join(", ")}.`;
@@ -94,6 +106,28 @@ function isOfPrinting({ message, stack = "" }: Error): boolean {
   return /\(os error \d+\)/.test(message) && /console\.log/.test(stack.split("\n", 4).join());
 }
 
+/** Time for the first task of a step to say it, and for srun to end the others. */
+const TURN_MS = 1000;
+
+/**
+ * The first rank of a step says what all of them find before they meet; the others say it where that one goes on. It stays
+ * until they have come so far: srun ends them by a signal, whose code would be the step's.
+ */
+async function reportInTurn(cause: unknown): Promise<number> {
+  const { SLURM_STEP_ID: step = "", SLURM_STEP_NUM_TASKS: tasks = "1", SLURM_PROCID: task } = Deno.env
+    .toObject();
+  if (!(cause instanceof UserError)) return report(cause);
+  if (cause.printedElsewhere) return cause.exitCode;
+  if (cause.printedElsewhere === false || !/^\d+$/.test(step) || tasks === "1") return report(cause);
+  const first = task === "0", code = first ? report(cause) : cause.exitCode;
+  const { onSignal } = await import("./ffi/signals.ts");
+  const over = await new Promise<boolean>((resolve) => {
+    onSignal("SIGTERM", () => resolve(true));
+    setTimeout(() => resolve(false), first ? TURN_MS / 2 : TURN_MS);
+  });
+  return first || over ? code : report(cause);
+}
+
 /** As one of the ranks that `hpctrain launch` started in this folder. */
 async function mainOfRank(folder: string): Promise<number> {
   const { enterRank, writeEnd: leaveEnd } = await import("./core/ranks/launch/rank.ts");
@@ -108,6 +142,6 @@ async function mainOfRank(folder: string): Promise<number> {
 if (import.meta.main) {
   cleanConsole();
   const folder = Deno.env.get("HPCTRAIN_LAUNCH");
-  const code = folder ? await mainOfRank(folder) : await main(Deno.args).catch(report);
+  const code = folder ? await mainOfRank(folder) : await main(Deno.args).catch(reportInTurn);
   (await import("./ffi/libc.ts")).exitQuickly(code);
 }

@@ -6,8 +6,8 @@ const OPTIONS = {
     kind: "text",
     value: "N",
     help:
-      "ranks on this node; also --nproc-per-node, and gpu, cpu, numa or auto for N (default: one on each GPU, or each of " +
-      "several NUMA domains)",
+      "ranks on this node; also --nproc-per-node and --gpus-per-node, and gpu, cpu, numa or auto for N (default: one on each " +
+      "GPU, or each of several NUMA domains)",
   },
   nodes: { kind: "text", value: "M", help: "nodes that take part, each with its own launch (default: 1)" },
   "node-rank": { kind: "text", value: "K", help: "which of them this is, from 0" },

@@ -21,7 +21,7 @@ export async function bench(argv: string[]): Promise<number> {
   if (rest.includes("scaling") && options.predict !== undefined) return benchPrediction(rest, options);
   if (rest.includes("scaling") && own.length === 0) return benchScaling(rest);
   const sizes = sizesIn(options.sizes);
-  const { config, positionals: [what] } = resolveSettings({
+  const { config, origin, positionals: [what] } = resolveSettings({
     argv: rest,
     env,
     positionals: 1,
@@ -45,7 +45,8 @@ export async function bench(argv: string[]): Promise<number> {
   const opened = openDevice(config, where.localRank);
   const { device } = opened;
   const { quiet, json } = config.output;
-  return await withRanks({ where, config, env, ...opened }, ({ team, notes }) => {
+  const backendFrom = origin("distributed.backend");
+  return await withRanks({ where, config, env, backendFrom, ...opened }, ({ team, notes }) => {
     const say = (line: string) => team.rank > 0 || quiet || json ? undefined : console.log(line);
     notes.forEach(say);
     const { backend } = team.collectives;

@@ -12,7 +12,8 @@ import { shareCores, type Topology, topologyHere } from "../../core/base/topolog
 import { type MpiLauncher, mpiLauncher, type NodePorts } from "../../core/ranks/launch/start.ts";
 import { secretOf } from "../../core/ranks/launch/pmi.ts";
 import { supervise } from "../../core/ranks/launch/supervise.ts";
-import { UserError } from "../../core/base/errors.ts";
+import { type SettingChoice, settingChoice } from "../../core/settings/values.ts";
+import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
 import { loadCommand } from "../mod.ts";
 
@@ -25,34 +26,45 @@ export async function launch(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
   const request = readLaunchOptions(argv, env);
   const words = commandOf(request.words);
+  const say = (line: string) => console.error(`hpctrain: ${line}`);
+  if (request.aside) {
+    say(
+      `Task ${env.SLURM_PROCID} of the step starts nothing: --nodes ${request.nodes} is one launch on each node, and task 0 of ` +
+        "this node starts its ranks. #SBATCH --ntasks-per-node=1 is all that it takes.",
+    );
+    return EXIT.done;
+  }
   const gpus = gpusHere(env), places = gpus * request.ranksPerGpu;
   const topology = topologyHere();
   const talking = ["train", "predict", "doctor", "bench"].includes(words[0]);
-  const forCpus = request.ranks === null && talking && !(await settingsOf(words, 1, gpus, env)).onGpus;
-  const local = ranksHere(request, forCpus ? 0 : places, topology);
+  const settings = request.ranks === null && talking ? await settingsOf(words, 1, gpus, env) : null;
+  const forCpus = settings !== null && !settings.onGpus;
+  const ranks = request.ranks ?? (settings?.gpusPerNode || null);
+  const local = ranksHere({ ranks }, forCpus ? 0 : places, topology);
   const world = local * request.nodes;
-  const { onGpus, backend } = talking
+  const { onGpus, backend, asked } = talking
     ? await settingsOf(words, world, gpus, env)
-    : { onGpus: false, backend: "gloo" as const };
+    : { onGpus: false, backend: "gloo" as const, asked: null };
   if (onGpus) refuseTooMany(local, gpus, request.ranksPerGpu, env);
   const mayUseMpi = !onGpus && world > 1 && (backend === "auto" || backend === "mpi");
-  const { mpi, across } = mayUseMpi ? mpiFor(request, local, env, backend === "mpi") : WITHOUT_MPI;
+  const { mpi, across } = mayUseMpi
+    ? mpiFor(request, local, env, backend === "mpi" ? asked : null)
+    : WITHOUT_MPI;
   const { cores, said } = shareCores(topology, local);
   const json = words.includes("--json") || words.includes("--quiet");
-  const say = (line: string) => console.error(`hpctrain: ${line}`);
   if (!json) {
     const by = mpi ? `, by ${mpi.command[0]}` : "";
     const where = request.nodes > 1 ? ` on node ${request.nodeRank} of ${request.nodes}` : "";
     say(`Starting ${formatPlural(local, onGpus ? "GPU rank" : "rank")}${where}${by}; ${said}.`);
   }
-  const called = ["launch", ...argv.slice(0, argv.length - request.words.length)];
+  const called = ["launch", ...request.own];
   const first = request.nodeRank * local;
-  const ranks = Array.from({ length: local }, (_, k) => first + k);
+  const numbers = Array.from({ length: local }, (_, k) => first + k);
   const { nodeRank: node, nodes, master, maxRestarts } = request;
   const shared = onGpus && request.ranksPerGpu > 1 ? sharedGpus(request, env) : null;
   return await supervise(
     {
-      ranks,
+      ranks: numbers,
       world,
       node,
       nodes,
@@ -113,12 +125,13 @@ export function ranksHere(
 async function settingsOf([name, ...words]: string[], ranks: number, gpus: number, env: Env) {
   const { options = {}, positionals } = await loadCommand(name);
   const argv = splitOwnOptions(words, options).rest;
-  const { training, environment, distributed: { backend } } =
-    resolveSettings({ argv, env, ranks, positionals }).config;
+  const { config, origin } = resolveSettings({ argv, env, ranks, positionals });
+  const { training, environment, distributed: { backend, gpus_per_node: gpusPerNode } } = config;
   const usable = () =>
     (findLibtorch({ explicit: environment.libtorch || undefined }).chosen?.gpu ?? null) !== null;
   const onGpus = training.device === "auto" ? gpus > 0 && usable() : training.device === "cuda";
-  return { onGpus, backend };
+  const asked = settingChoice("distributed.backend", backend, origin("distributed.backend"));
+  return { onGpus, backend, asked, gpusPerNode };
 }
 
 function refuseTooMany(local: number, gpus: number, perGpu: number, env: Env): void {
@@ -147,28 +160,37 @@ interface ByMpi {
 /** Ranks find each other by themselves then, and communicate by shared memory or TCP. */
 const WITHOUT_MPI: ByMpi = { mpi: null, across: null };
 
-/** `needed`: it was asked for. Without it ranks do with less, unless what was named can't be used. */
-function mpiFor(request: LaunchOptions, local: number, env: Env, needed: boolean): ByMpi {
+/** `asked`: somebody wants it. Without it ranks do with less, unless what was named can't be used. */
+function mpiFor(request: LaunchOptions, local: number, env: Env, asked: SettingChoice | null): ByMpi {
+  // Ranks of several nodes can know each other by a file, and their launchers by a secret alone.
+  if (request.nodes > 1 && !asked && !env.HPCTRAIN_SECRET) return WITHOUT_MPI;
   try {
     return request.nodes > 1
-      ? { mpi: null, across: acrossNodes(request, local, env) }
-      : { mpi: mpiLauncher(env), across: null };
+      ? { mpi: null, across: acrossNodes(request, local, env, asked) }
+      : { mpi: mpiLauncher(env, asked), across: null };
   } catch (error) {
     const lacking = error instanceof UserError && error.kind === "environment";
-    if (needed || env.HPCTRAIN_MPI || !lacking) throw error;
+    if (asked || env.HPCTRAIN_MPI || !lacking) throw error;
     return WITHOUT_MPI;
   }
 }
 
 /** We are MPI's launcher then, in the language of MPICH's family; Open MPI's has daemons of its own on every node. */
-function acrossNodes(request: LaunchOptions, local: number, env: Env): NodePorts {
+function acrossNodes(
+  request: LaunchOptions,
+  local: number,
+  env: Env,
+  asked: SettingChoice | null,
+): NodePorts {
   const { chosen } = findMpi({ ...env, PMI_SIZE: "1" });
   if (chosen && chosen.abi !== "openmpi") return { library: chosen, secret: secretOf(env) };
   const { nodes, words } = request;
   const flags = words.join(" ");
   throw new UserError(
     "environment",
-    `--distributed-backend mpi: launch starts ranks on several nodes with a library of MPICH's family, which was not found ` +
+    `${
+      asked ? `${asked.by}: ` : ""
+    }launch starts ranks on several nodes with a library of MPICH's family, which was not found ` +
       `here${
         chosen ? " (but Open MPI)" : ""
       }: \`hpctrain libtorch install mpich\` downloads one. Or the site's own ` +

@@ -67,7 +67,8 @@ export async function predict(argv: string[]): Promise<number> {
     }
     const { config } = resolved;
     const opened = openDevice(config, where.localRank);
-    const session = { where, config, env, ...opened, end: "the end of predicting" };
+    const backendFrom = resolved.origin("distributed.backend");
+    const session = { where, config, env, backendFrom, ...opened, end: "the end of predicting" };
     return await withRanks(session, ({ team }) => {
       const sharing = ranksSharingCores(team);
       if (opened.device === "cpu") shareCores(sharing, config.training.threads, env);

@@ -4,6 +4,7 @@ import type { ScriptJob } from "../../core/cluster/script/job.ts";
 import { pbsLogs, pbsOutput, renderPbs } from "../../core/cluster/script/pbs.ts";
 import { errBeside } from "../../core/cluster/script/slurm.ts";
 import { programAsCalled, quote } from "../../core/base/shell.ts";
+import { withoutScheduler } from "../../core/cluster/script/options.ts";
 import { EXIT } from "../../core/base/errors.ts";
 import {
   deliverScript,
@@ -30,7 +31,8 @@ export const PBS: Scheduler = {
 };
 
 /** The exit code. */
-export async function qsub(argv: string[]): Promise<number> {
+export async function qsub(given: string[]): Promise<number> {
+  const argv = withoutScheduler(given, PBS.name);
   const sweep = sweepArguments(argv);
   if (sweep !== null) return await sweepAsJob(sweep, PBS, dryRun);
   const prepared = await prepareJob(argv, PBS);
@@ -40,6 +42,7 @@ export async function qsub(argv: string[]): Promise<number> {
   if (own.submit) {
     const { path, said } = deliverScript(prepared, pbsLogs(job));
     for (const line of said) console.error(line);
+    printArithmetic(prepared, console.error); // a script reads the number
     const id = await submitScript(PBS, job, path);
     console.log(`Submitted job ${id} (${path}).\n${linesOfNextCommands(whatNext(id, job))}`);
   } else if (own.output) {

@@ -1,10 +1,15 @@
 // `hpctrain sbatch`: a job script for SLURM, printed, checked or submitted; and what it shares with qsub and with a
 // sweep that is one job array.
-import { arithmetic, planJob } from "../../core/cluster/script/plan.ts";
+import { arithmetic, planJob, requestSentence } from "../../core/cluster/script/plan.ts";
 import { makeFolder, runSubmit, submit, submitRefused, writeScript } from "../../core/cluster/jobs.ts";
 import { type ScriptJob, slug } from "../../core/cluster/script/job.ts";
 import { programAsCalled, quote, thisProgram } from "../../core/base/shell.ts";
-import { type JobOptions, readJobOptions, SHORT } from "../../core/cluster/script/options.ts";
+import {
+  type JobOptions,
+  readJobOptions,
+  SHORT,
+  withoutScheduler,
+} from "../../core/cluster/script/options.ts";
 import {
   looksLikeFlag,
   type OptionSpec,
@@ -84,6 +89,10 @@ export async function prepareJob(
       resolved,
       command: typed.command,
       words: typed.words,
+      jobFlags: [
+        ...typed.job,
+        ...raw.flatMap((name) => (typed.own[name] ?? []).map((value) => `--${name}=${value}`)),
+      ],
       typed: ["hpctrain", command, ...argv.filter((word) => !["--submit", "--dry-run"].includes(word))],
       program,
       version: VERSION,
@@ -133,9 +142,10 @@ export function deliverScript(
 /** The number of the job. */
 export async function submitScript(
   { name, command }: Scheduler,
-  { site: { passed } }: ScriptJob,
+  job: ScriptJob,
   path: string,
 ): Promise<string> {
+  const { site: { passed } } = job, request = requestSentence(job);
   const unset = passed.find((name) => Deno.env.get(name) === undefined);
   if (unset !== undefined) {
     throw new UserError(
@@ -143,14 +153,17 @@ export async function submitScript(
       `--env ${unset} hands ${unset} of this shell on to the job, and it is not set here: export it first.`,
     );
   }
-  if (name === "pbs") return await submit(command, [], path);
+  if (name === "pbs") return await submit(command, [], path, request);
   const around = Deno.env.get("SBATCH_EXPORT"); // it counts more than the script's own line
   const also = around && passed.length > 0 ? [`--export=${exported(around, passed)}`] : [];
-  return (await submit(command, ["--parsable", ...also], path)).split(";")[0];
+  return (await submit(command, ["--parsable", ...also], path, request)).split(";")[0];
 }
 
-export function printArithmetic({ job, trains }: PreparedJob): void {
-  for (const line of arithmetic(job, trains)) console.log(line);
+export function printArithmetic(
+  { job, trains }: PreparedJob,
+  print: (line: string) => void = console.log,
+): void {
+  for (const line of arithmetic(job, trains)) print(line);
 }
 
 /** The lines that tell what to type next, in two columns. */
@@ -345,7 +358,8 @@ export const SLURM: Scheduler = {
 };
 
 /** The exit code. */
-export async function sbatch(argv: string[]): Promise<number> {
+export async function sbatch(given: string[]): Promise<number> {
+  const argv = withoutScheduler(given, SLURM.name);
   const sweep = sweepArguments(argv);
   if (sweep !== null) return await sweepAsJob(sweep, SLURM, dryRun);
   const prepared = await prepareJob(argv, SLURM);
@@ -359,6 +373,7 @@ export async function sbatch(argv: string[]): Promise<number> {
   if (own.submit) {
     const { path, said } = deliverScript(prepared, folder);
     for (const line of said) console.error(line);
+    printArithmetic(prepared, console.error); // a script reads the number
     const id = await submitScript(SLURM, job, path);
     console.log(`Submitted job ${id} (${path}).\n${linesOfNextCommands(whatNext(id, job))}`);
   } else if (own.output) {
@@ -382,7 +397,8 @@ async function dryRun(prepared: PreparedJob): Promise<number> {
     Deno.writeTextFileSync(file, prepared.script);
     const answer = await runSubmit("sbatch", ["--test-only", file]);
     if (answer && answer.code !== 0) {
-      throw submitRefused("sbatch", answer, "what `hpctrain sbatch` prints without --dry-run");
+      const printed = "what `hpctrain sbatch` prints without --dry-run";
+      throw submitRefused("sbatch", answer, printed, requestSentence(prepared.job));
     }
     console.log(
       answer ? `SLURM: ${answer.stderr || answer.stdout}` : "SLURM: not asked, there is no sbatch in PATH",

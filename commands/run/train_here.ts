@@ -98,6 +98,7 @@ async function trainOnRanks(
   const opened = openDevice(config, where.localRank);
   const session = {
     ...{ where, config, env, ...opened, end: "the end of the run" },
+    backendFrom: first.origin("distributed.backend"),
     ended: leaveSoon,
     whileJoining: unlessStopped,
   };

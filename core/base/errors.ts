@@ -24,6 +24,8 @@ export type ExitKind = keyof typeof EXIT;
 export class UserError extends Error {
   /** The kind of a mistake decides the exit code. */
   readonly kind: ExitKind;
+  /** Among ranks that have met: whether another one prints it. */
+  printedElsewhere?: boolean;
   /** `sentence` says what is wrong and what to do. */
   constructor(kind: ExitKind, sentence: string, options?: ErrorOptions) {
     super(sentence, options);

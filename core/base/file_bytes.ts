@@ -1,6 +1,8 @@
 // Files are read by position, so that a checkpoint is never read whole.
 import { clean } from "./terminal.ts";
+import { basename, dirname } from "../../deps/path.ts";
 import { messageOf, UserError } from "./errors.ts";
+import { byNearness } from "./suggest.ts";
 
 export function damaged(path: string, what: string): UserError {
   return new UserError("checkpoint", `${path}: ${printable(what)}${/[.?]$/.test(what) ? "" : "."}`);
@@ -79,11 +81,33 @@ export class FileBytes {
 function openError(path: string, error: unknown): unknown {
   if (error instanceof UserError) return error;
   if (error instanceof Deno.errors.NotFound) {
-    return new UserError("checkpoint", `${path}: there is no such file.`);
+    return new UserError("checkpoint", `${path}: there is no such file.${besideIt(path)}`);
   }
   if (error instanceof Deno.errors.PermissionDenied) {
     return new UserError("checkpoint", `${path}: this user may not read the file (see: ls -l ${path}).`);
   }
   const reason = messageOf(error);
   return new UserError("checkpoint", `${path}: can't be read: ${reason}.`, { cause: error });
+}
+
+/** So many names of files beside a missing one are told. */
+const MOST_NAMES = 5;
+
+/** A sentence that follows another: which files of its kind are where the missing one should be. */
+function besideIt(path: string): string {
+  const ending = (name: string) => /\.[^.]*$/.exec(name)?.[0];
+  const folder = dirname(path);
+  let names: string[];
+  try {
+    names = [...Deno.readDirSync(folder)].map(({ name }) => name);
+  } catch {
+    return ` There is no folder ${folder}, either.`;
+  }
+  const near = byNearness(
+    basename(path),
+    names.filter((name) => ending(name) === ending(path) && name[0] !== "."),
+  );
+  if (near.length === 0) return "";
+  const more = near.length > MOST_NAMES ? `, and ${near.length - MOST_NAMES} more` : "";
+  return ` In ${folder} there are ${near.slice(0, MOST_NAMES).map(printable).join(", ")}${more}.`;
 }

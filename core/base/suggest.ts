@@ -1,7 +1,14 @@
 // The nearest known name to one that was mistyped: "did you mean".
 
+const plain = (text: string): string => text.toLowerCase().replaceAll(/[-_ ]/g, "");
+
+/** The one that differs in nothing but capitals and what joins its words: SimpleConvNet, single_gpu. */
+export function sameName(name: string, known: readonly string[]): string | undefined {
+  const same = known.filter((one) => plain(one) === plain(name));
+  return same.length === 1 ? same[0] : undefined;
+}
+
 export function nearest(name: string, known: readonly string[]): string | null {
-  const plain = (text: string) => text.toLowerCase().replaceAll(/[-_ ]/g, "");
   const wanted = plain(name);
   let best: string | null = null;
   let least = Math.max(1, Math.floor(wanted.length / 3)) + 1;
@@ -13,6 +20,11 @@ export function nearest(name: string, known: readonly string[]): string | null {
   const longer = known.filter((candidate) => plain(candidate).startsWith(wanted));
   return longer.length === 1 ? longer[0] : null;
 }
+
+/** The nearest come first. */
+export const byNearness = (name: string, known: readonly string[]): string[] =>
+  known.map((one) => ({ one, far: distance(plain(name), plain(one)) }))
+    .sort((a, b) => a.far - b.far || (a.one < b.one ? -1 : 1)).map(({ one }) => one);
 
 /** The result follows a sentence: ` Did you mean "x"?`, or nothing. */
 export function didYouMean(name: string, known: readonly string[]): string {

@@ -136,7 +136,13 @@ export async function runSubmit(
   }
 }
 
-export async function submit(program: string, args: readonly string[], path: string): Promise<string> {
+/** `request` says what the job asks for, should it be refused. */
+export async function submit(
+  program: string,
+  args: readonly string[],
+  path: string,
+  request: string,
+): Promise<string> {
   const answer = await runSubmit(program, [...args, path]);
   if (!answer) {
     throw new UserError(
@@ -144,7 +150,7 @@ export async function submit(program: string, args: readonly string[], path: str
       `There is no ${program} in PATH: submit from a login node of the cluster. The script is in ${path}.`,
     );
   }
-  if (answer.code !== 0) throw submitRefused(program, answer, path);
+  if (answer.code !== 0) throw submitRefused(program, answer, path, request);
   if (answer.stderr) console.error(answer.stderr);
   return answer.stdout;
 }
@@ -153,9 +159,13 @@ export function submitRefused(
   program: string,
   { code, stderr, stdout }: { code: number; stderr: string; stdout: string },
   path: string,
+  request: string,
 ): UserError {
   const message = (stderr || stdout).split("\n").filter((line) => line).join("; ") || `exit code ${code}`;
-  return new UserError("usage", `${program} refused the job: ${message}. The script is in ${path}.`);
+  return new UserError(
+    "usage",
+    `${program} refused the job: ${message}. ${request} The script is in ${path}.`,
+  );
 }
 
 function textOf(path: string): string | null {

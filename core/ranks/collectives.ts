@@ -1,6 +1,7 @@
 // The collectives of ranks, and the choice of the engine that does them.
 import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
+import type { SettingChoice } from "../settings/values.ts";
 import { type CpuBackend, openOnCpus, type OutOfBand } from "./cpu/backends.ts";
 import { type CollectiveName, COLLECTIVES } from "../../ffi/ranks/ring.ts";
 import { type FlightRecorder, openFlightRecorder } from "./flight_recorder.ts";
@@ -92,6 +93,8 @@ export interface CollectivesOptions {
   readonly where: RankContext;
   readonly device: Device;
   readonly backend: CpuBackend | "nccl";
+  /** Who chose the backend. */
+  readonly asked: SettingChoice;
   readonly env: Record<string, string>;
   readonly flight?: FlightRecorder;
   readonly timeout: number;
@@ -103,8 +106,18 @@ export interface CollectivesOptions {
 
 /** Every rank calls it; it returns when all have. */
 export async function openCollectives(
-  { where, device, backend, env, flight = openFlightRecorder(), timeout, nccl, meeting, failed = () => null }:
-    CollectivesOptions,
+  {
+    where,
+    device,
+    backend,
+    asked,
+    env,
+    flight = openFlightRecorder(),
+    timeout,
+    nccl,
+    meeting,
+    failed = () => null,
+  }: CollectivesOptions,
 ): Promise<OpenedCollectives> {
   if (where.world === 1) {
     return { collectives: aloneCollectives(), notes: ["One rank: there is nothing to communicate."] };
@@ -113,17 +126,15 @@ export async function openCollectives(
     if (backend === "nccl") {
       throw new UserError(
         "usage",
-        "--distributed-backend nccl is for ranks on GPUs, and this one computes on its CPU: leave it out to have MPI, shared " +
-          "memory or TCP.",
+        `${asked.by} is for ranks on GPUs, and this one computes on its CPU: ${asked.undo} to have MPI, shared memory or TCP.`,
       );
     }
-    return await openOnCpus({ where, backend, env, flight, timeout, meeting, failed });
+    return await openOnCpus({ where, backend, asked, env, flight, timeout, meeting, failed });
   }
   if (backend !== "auto" && backend !== "nccl") {
     throw new UserError(
       "usage",
-      `--distributed-backend ${backend} works on host memory, and this rank computes on ${device}: leave it out to have ` +
-        "NCCL, or add --device cpu.",
+      `${asked.by} works on host memory, and this rank computes on ${device}: ${asked.undo} to have NCCL, or add --device cpu.`,
     );
   }
   if (!nccl) throw new Error("internal: NCCL has no way to share its id.");

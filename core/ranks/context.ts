@@ -109,7 +109,8 @@ export function placeFlags(
  */
 function localRanks(place: LaunchedRank, flags: PlaceFlags, known: number | undefined) {
   const { rank, world } = place;
-  const given = flags.localRank ?? place.localRank;
+  // In `srun hpctrain --local-rank $SLURM_LOCALID` the batch shell writes the same number for all: srun's own counts.
+  const given = place.localRank ?? flags.localRank;
   const nodes = place.nodes ?? known;
   const least = (given ?? 0) + 1;
   const localWorld = place.localWorld ?? Math.max(least, nodes ? Math.ceil(world / nodes) : 1);

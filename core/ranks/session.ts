@@ -11,7 +11,9 @@ import { ALL_SETTINGS, type Config, readSetting } from "../settings/settings.ts"
 import { BACKENDS, checked, openCollectives } from "./collectives.ts";
 import type { RankContext } from "./context.ts";
 import { type Control, type ControlOptions, openControl } from "./control/control.ts";
-import { TimeLimitError } from "./control/failure.ts";
+import { type FirstError, TimeLimitError } from "./control/failure.ts";
+import { type Origin, settingChoice } from "../settings/values.ts";
+import { type Env, LAUNCH_VARIABLE } from "./launchers.ts";
 import { openFlightRecorder } from "./flight_recorder.ts";
 import { boundGpu } from "./job/layout.ts";
 import { openTeam, type Team } from "./team.ts";
@@ -33,6 +35,8 @@ export interface JoinOptions {
   readonly device: Device;
   readonly libtorch: { readonly versionText: string };
   readonly env: Record<string, string>;
+  /** A program's own configuration has no origins. */
+  readonly backendFrom?: Origin;
   readonly control?: Partial<ControlOptions>;
   /** It runs before the engine that moves data is opened: a rank that can't go on throws here. */
   readonly checkRank?: (control: Control) => void;
@@ -72,7 +76,7 @@ export async function withRanks<R>(
     return result;
   } catch (error) {
     team.collectives.abort(error instanceof Error ? error.message : String(error)); // a GPU may be in the midst of one
-    throw await reportFailure(control, error);
+    throw await reportFailure(control, error, options);
   }
 }
 
@@ -100,6 +104,7 @@ export async function joinRanks(options: JoinOptions): Promise<Joined> {
       where,
       device,
       backend,
+      asked: settingChoice("distributed.backend", backend, options.backendFrom),
       env,
       flight,
       timeout: controlOptions.timeout,
@@ -117,7 +122,7 @@ export async function joinRanks(options: JoinOptions): Promise<Joined> {
     const team = openTeam(debug === "detail" ? checked(collectives, device) : collectives, device, flight);
     return { team, control, notes: [where.said, control.met, ...notes] };
   } catch (error) {
-    throw await reportFailure(control, error);
+    throw await reportFailure(control, error, options);
   }
 }
 
@@ -128,7 +133,11 @@ function ownGpu(device: Device, setting: string, env: Record<string, string>): s
   return cudaUuid(Number(device.slice("cuda:".length)));
 }
 
-async function reportFailure(control: Control, error: unknown): Promise<unknown> {
+async function reportFailure(
+  control: Control,
+  error: unknown,
+  { where: { rank }, env }: JoinOptions,
+): Promise<unknown> {
   const known = asUserError(error);
   const [sentence, code] = known instanceof UserError
     ? [known.message, known.exitCode]
@@ -140,7 +149,21 @@ async function reportFailure(control: Control, error: unknown): Promise<unknown>
   const failure = control.failure();
   await control.close();
   // An error that every rank finds, such as a loss that is no number, is no single rank's.
-  return failure === null || failure.first.sentence === sentence ? known : failure;
+  const own = failure === null || failure.first.sentence === sentence;
+  const ends = own ? known : failure;
+  if (ends instanceof UserError) {
+    ends.printedElsewhere = failure !== null && isPrinted(failure.first, rank, own, env);
+  }
+  return ends;
+}
+
+/**
+ * The rank that meets an error first prints why, and rank 0 whose it was: nobody wants to read it of each rank. `launch` has a
+ * file for each, and sorts this out itself. A rank that is lost prints nothing.
+ */
+function isPrinted({ rank: first, cause }: FirstError, rank: number, own: boolean, env: Env): boolean {
+  if (env[LAUNCH_VARIABLE] || rank === first || cause.kind !== "error") return false;
+  return own || rank !== 0;
 }
 
 const OWN =

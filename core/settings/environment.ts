@@ -23,6 +23,7 @@ const OTHERS = [
   "LAUNCH",
   "RESTARTS",
   "ENDED",
+  "JOB",
   "MPI",
   "TRACE_ERRORS",
   "WANDB_PYTHON",

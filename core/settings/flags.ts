@@ -68,6 +68,8 @@ function assign(name: string, flag: Flag, value: string | undefined, words: stri
   const { declared, fixed, open } = flag;
   const { path, setting } = declared;
   if (fixed === undefined) {
+    const alone = value === undefined && looksLikeFlag(words[0] ?? "--");
+    if (alone && setting.yes !== undefined) return { path, value: setting.yes, origin: flagOrigin(name) };
     const given = value ?? takeValue(name, words, expected(setting));
     return fromText(declared, textOnly(setting.kind) ? given : nonEmpty(name, given), flagOrigin(name));
   }

@@ -2,7 +2,7 @@
 import { UserError } from "../base/errors.ts";
 import { parseSettings } from "./yaml.ts";
 import { type Assignment, Mistakes } from "./values.ts";
-import { didYouMean } from "../base/suggest.ts";
+import { didYouMean, sameName } from "../base/suggest.ts";
 
 export const PRESET_NAMES = [
   "quickstart",
@@ -38,10 +38,11 @@ export interface World {
   readonly device: "cpu" | "cuda";
 }
 
-export function loadPreset(name: string, from = "--preset"): Preset {
-  if (PRESET_NAMES.every((known) => known !== name)) {
-    const hint = didYouMean(name, PRESET_NAMES) || ` The presets are ${PRESET_NAMES.join(", ")}.`;
-    throw new UserError("usage", `${from}: unknown preset "${name}".${hint}`);
+export function loadPreset(given: string, from = "--preset"): Preset {
+  const name = sameName(given, PRESET_NAMES);
+  if (name === undefined) {
+    const hint = didYouMean(given, PRESET_NAMES) || ` The presets are ${PRESET_NAMES.join(", ")}.`;
+    throw new UserError("usage", `${from}: unknown preset "${given}".${hint}`);
   }
   const source = Deno.readTextFileSync(new URL(`../../presets/${name}.yaml`, import.meta.url));
   const mistakes = new Mistakes();

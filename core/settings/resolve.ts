@@ -8,6 +8,7 @@ import { ADDED, loadSite, settingsOfSite, type Site } from "./sites.ts";
 import { batchForRanks, loadPreset, type Preset } from "./presets.ts";
 import { countOf, COUNTS } from "./counts.ts";
 import { ALL_SAMPLES } from "./sections/data.ts";
+import { nameForFiles } from "./sections/run.ts";
 import { AUTO_BATCH } from "./sections/training.ts";
 import {
   ALL_SETTINGS,
@@ -118,6 +119,7 @@ export function resolveSettings(request: SettingsRequest): Resolved {
   if (isTyped(rate) && !isTyped(origin(SCALING)) && config.training.lr_scaling !== "none") {
     apply([{ path: SCALING, value: "none", origin: rate, implied: true }]);
   }
+  apply(namedByWandb(config, origin));
   for (const path of COUNTS) {
     const count = countOf(origin(path), config.data, request.checkpoint);
     if (count === "given") continue;
@@ -146,6 +148,22 @@ export function resolveSettings(request: SettingsRequest): Resolved {
 
 /** A typed rate is the rate that is used: a preset's scaling is for its own. */
 const RATE = "training.optimizer.learning_rate", SCALING = "training.lr_scaling";
+
+const RUN_NAME = "output.run_name", DISPLAY_NAME = "wandb.run_name";
+
+/**
+ * A name that somebody gave to the run of today is its files' name, too; a shell's WANDB_NAME is of many runs, and a run that
+ * goes on from a file has its name.
+ */
+function namedByWandb(
+  { wandb, training: { resume } }: Config,
+  origin: (path: string) => Origin,
+): Assignment[] {
+  const from = origin(DISPLAY_NAME), given = from.kind === "flag" || from.kind === "file";
+  if (!given || isTyped(origin(RUN_NAME)) || (resume !== "" && resume !== "auto")) return [];
+  const value = nameForFiles(wandb.run_name);
+  return value === "" ? [] : [{ path: RUN_NAME, value, origin: from }];
+}
 
 const BATCH = "training.batch_size", FIT = "training.fit_batch";
 

@@ -15,7 +15,7 @@ export interface Setting<V = unknown> {
   readonly spellings?: readonly string[];
   /** Each stands for one value: { "wandb-online": "online" }. */
   readonly shortcuts?: Readonly<Record<string, V>>;
-  /** A choice that users know as a switch takes `true`, `false` and `--no-flag` as these. */
+  /** A choice that users know as a switch takes `true`, `false`, `--no-flag` and the flag alone, at the end or before another, as these. */
   readonly yes?: V;
   readonly no?: V;
   /** Checkpoints of older versions have these texts for its values. */

@@ -129,6 +129,9 @@ function flagsOf(declared: Declared): [string, Flag][] {
   if (flag && kind === "bool") flags.push([`no-${flag}`, { declared, fixed: false }]);
   if (flag && no !== undefined) flags.push([`no-${flag}`, { declared, fixed: no }]);
   for (const [name, value] of Object.entries(shortcuts ?? {})) flags.push([name, { declared, fixed: value }]);
-  for (const name of spellings) flags.push([name, { ...own, spelling: true }]);
+  for (const name of spellings) {
+    flags.push([name, { ...own, spelling: true }]);
+    if (no !== undefined) flags.push([`no-${name}`, { declared, fixed: no, spelling: true }]);
+  }
   return flags;
 }

@@ -3,8 +3,8 @@
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { UserError } from "../base/errors.ts";
 import { parseDuration, type Setting, UNIT_EXAMPLES, UNIT_SUFFIX } from "./setting.ts";
-import { didYouMean } from "../base/suggest.ts";
-import { ALL_SETTINGS, type Declared, readSetting, writeSetting } from "./settings.ts";
+import { didYouMean, sameName } from "../base/suggest.ts";
+import { ALL_SETTINGS, type Declared, findSetting, readSetting, writeSetting } from "./settings.ts";
 
 /** A file with more mistakes than this is another kind of file. */
 const MOST = 20;
@@ -66,6 +66,24 @@ export function formatOrigin(origin: Origin): string {
     case "flag":
       return origin.key === undefined ? origin.name : `${origin.name} ${origin.key}`;
   }
+}
+
+/** A setting's value in a sentence about it: who gave it, and how it is overridden. */
+export interface SettingChoice {
+  /** "--distributed-backend mpi", or "distributed.backend mpi (preset cpu-cluster)". */
+  readonly by: string;
+  /** Ends "..., or ": "leave it out", "give --distributed-backend auto". */
+  readonly undo: string;
+}
+
+export function settingChoice(path: string, value: unknown, from?: Origin): SettingChoice {
+  const { flag, default: initial } = findSetting(path)!.setting;
+  if (from === undefined) return { by: `${path} ${value}`, undo: `set it to ${initial}` };
+  if (from.kind === "flag" && from.key === undefined) {
+    return { by: `${from.name} ${value}`, undo: "leave it out" };
+  }
+  const undo = flag ? `give --${flag} ${initial}` : `give --set ${path}=${initial}`;
+  return { by: `${path} ${value} (${formatOrigin(from)})`, undo };
 }
 
 export const isTyped = ({ kind }: Origin): boolean =>
@@ -195,9 +213,11 @@ function toChoice(setting: Setting, given: unknown): unknown {
   const { words } = setting;
   if (words && Object.hasOwn(words, String(word))) return words[String(word)];
   if (typeof word === "string" && setting.orFile?.regex.test(word)) return word;
-  if (setting.no === undefined) return undefined;
-  const known = toBool(word);
-  return known === undefined ? undefined : known ? setting.yes : setting.no;
+  const known = setting.no === undefined ? undefined : toBool(word);
+  if (known !== undefined) return known ? setting.yes : setting.no;
+  return typeof word === "string" && setting.unlike?.[word] === undefined
+    ? sameName(word, setting.choices)
+    : undefined;
 }
 
 function toDuration(setting: Setting, given: unknown): string | undefined {

@@ -10,6 +10,7 @@ import type { Ending, Trainer } from "./prepare.ts";
 import { pathExists } from "../base/files.ts";
 import { commandWithoutSecrets, valuesWithoutSecrets, withoutSecrets } from "../base/secrets.ts";
 import { programAsCalled, shellLine } from "../base/shell.ts";
+import { jobLineIn } from "../ranks/job/scheduler.ts";
 import { launchCommand } from "../ranks/launch/rank.ts";
 import type { RankContext } from "../ranks/context.ts";
 import { goesBack } from "./requeue.ts";
@@ -134,7 +135,11 @@ export interface Started {
   readonly before: readonly string[];
   readonly command: readonly string[];
   readonly behind: readonly string[];
+  /** What starts the ranks numbers them: flags of this one's place are no part of the line. */
+  readonly numbered?: boolean;
 }
+
+const PLACE = ["--world-size", "--rank", "--local-rank", "--master-addr", "--master-port"];
 
 type Ranks = Pick<RankContext, "world" | "nodes" | "localWorld" | "launcher">;
 
@@ -151,9 +156,24 @@ export function startedBy(
     : null;
   if (batch !== null) { // its lines are read on a login node
     const each = device === "cuda" ? "--gpus-per-node" : "--ntasks-per-node";
+    const made = jobLineIn(env);
+    if (made) {
+      const size = [
+        ...(made.nodes === nodes ? [] : ["--nodes", `${nodes}`]),
+        ...(made.ranks === localWorld ? [] : [each, `${localWorld}`]),
+      ];
+      return { ...bare, command: [batch, ...made.flags], behind: [...size, "--submit"], numbered: true };
+    }
+    // Somebody's own script: what the scheduler says of the job.
     const partition = env.SLURM_JOB_PARTITION ? ["--partition", env.SLURM_JOB_PARTITION] : [];
     const size = ["--nodes", `${nodes}`, ...(world > 1 || device === "cuda" ? [each, `${localWorld}`] : [])];
-    return { ...bare, command: [batch], behind: [...size, ...partition, "--submit"] };
+    const cores = env.SLURM_CPUS_PER_TASK ? ["--cpus-per-task", env.SLURM_CPUS_PER_TASK] : [];
+    return {
+      ...bare,
+      command: [batch],
+      behind: [...size, ...cores, ...partition, "--submit"],
+      numbered: true,
+    };
   }
   const launched = launchCommand();
   if (launched.length > 0) return { ...bare, command: launched };
@@ -215,14 +235,15 @@ function goingOn(
 function again(
   argv: readonly string[],
   more: readonly string[],
-  { before, command, behind }: Started,
+  { before, command, behind, numbered = false }: Started,
 ): string {
-  const all = [...more, ...behind];
-  const given = (word: string | undefined) => word?.startsWith("--") && all.includes(word);
-  const kept = commandWithoutSecrets(argv).filter((word, i) =>
-    !given(word.split("=")[0]) && !given(argv[i - 1])
-  );
-  return [shellLine(before), line(...command, ...kept, ...all)].filter((part) => part !== "").join(" ");
+  const all = [...more, ...behind], gone = [...all, ...(numbered ? PLACE : [])];
+  const given = (word: string | undefined) =>
+    word?.startsWith("--") && gone.includes(word.replaceAll("_", "-"));
+  const kept = (words: readonly string[]) =>
+    commandWithoutSecrets(words).filter((word, i) => !given(word.split("=")[0]) && !given(words[i - 1]));
+  return [shellLine(before), line(...kept(command), ...kept(argv), ...all)].filter((part) => part !== "")
+    .join(" ");
 }
 
 const line = (...words: string[]): string => `${programAsCalled()} ${shellLine(words)}`;

@@ -38,19 +38,30 @@ fi
 refuse() { echo "hpctrain: $*" >&2; exit 2; }
 
 # Its own options sbatch reads before the file; behind it they are the program's words.
-words=("$@")
-for i in "${!words[@]}"; do
-  word=${words[i]}
+words=()
+while (($# > 0)); do
+  word=$1
+  shift
   case ${word%%=*} in
+    --export)
+      if [[ $word != *=* ]]; then word+="=${1:-}"; shift; fi
+      names=()
+      IFS=, read -r -a pairs <<<"${word#*=}"
+      for pair in "${pairs[@]}"; do
+        if [[ $pair =~ ^[A-Za-z_][A-Za-z0-9_]*= ]]; then export "${pair?}"; names+=("${pair%%=*}"); fi
+      done
+      echo "hpctrain: --export stands after the file, where sbatch does not read it: the job itself sets ${names[*]:-nothing} by" \
+        "it. It belongs before the file: sbatch --export=ALL,NAME=VALUE FILE" ;;
     --account | --array | --begin | --constraint | --cpus-per-task | --dependency | --exclude | \
-    --exclusive | --export | --gpus | --gpus-per-node | --gpus-per-task | --gres | --job-name | \
-    --mail-type | --mail-user | --mem | --nodelist | --nodes | --ntasks | --ntasks-per-node | \
-    --open-mode | --output | --partition | --qos | --requeue | --reservation | --signal | --time | \
-    -[A-Za-z])
-      if [[ $word != *=* && ${words[i + 1]:--} != -* ]]; then word+=" ${words[i + 1]}"; fi
+    --exclusive | --gpus | --gpus-per-node | --gpus-per-task | --gres | --job-name | --mail-type | \
+    --mail-user | --mem | --nodelist | --nodes | --ntasks | --ntasks-per-node | --open-mode | \
+    --output | --partition | --qos | --requeue | --reservation | --signal | --time | -[A-Za-z])
+      if [[ $word != *=* && ${1:--} != -* ]]; then word+=" $1"; fi
       refuse "$word stands after the file, where sbatch does not read it. Submit it so: sbatch $word FILE" ;;
+    *) words+=("$word") ;;
   esac
 done
+set -- "${words[@]}"
 for name in DATA_PATH DATA_DIR EPOCHS BATCH_SIZE LR LEARNING_RATE RESUME CHECKPOINT_DIR; do
   if [[ -n ${!name:-} ]]; then refuse "$name=${!name} means nothing to generate-data: unset it."; fi
 done
@@ -74,6 +85,7 @@ HPCTRAIN_ENDED=$(mktemp)
 export HPCTRAIN_ENDED
 
 nodes=$SLURM_JOB_NUM_NODES tasks=${SLURM_NTASKS_PER_NODE:-16} # on each node
+cpus=$SLURM_CPUS_PER_TASK # of each rank
 if [[ -n ${NODES:-} ]]; then
   if [[ ! $NODES =~ ^[1-9][0-9]{0,5}$ ]]; then refuse "NODES=$NODES is no number of nodes."; fi
   if ((NODES > nodes)); then
@@ -83,9 +95,17 @@ if [[ -n ${NODES:-} ]]; then
   nodes=$NODES
 fi
 if [[ -n ${GPUS:-} ]]; then refuse "GPUS=$GPUS, and this job has none: unset it, or see hpctrain sbatch --gpus-per-node."; fi
+if ((tasks * cpus > ${SLURM_CPUS_ON_NODE:-tasks * cpus})); then
+  if ((tasks > SLURM_CPUS_ON_NODE)); then
+    refuse "$tasks ranks on each node, and this job has $SLURM_CPUS_ON_NODE cores there: sbatch --ntasks-per-node=$tasks FILE"
+  fi
+  cpus=$((SLURM_CPUS_ON_NODE / tasks))
+  echo "$tasks ranks share the $SLURM_CPUS_ON_NODE cores that this job has on each node, $cpus each; for" \
+    "$SLURM_CPUS_PER_TASK each: sbatch --ntasks-per-node=$tasks FILE"
+fi
 code=0
 srun --export=ALL --nodes="$nodes" --ntasks="$((nodes * tasks))" --ntasks-per-node="$tasks" \
-  --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 \
+  --cpus-per-task="$cpus" --kill-on-bad-exit=1 \
   "$hpctrain" generate-data --data-type des --samples 100000 --out des "$@" || code=$?
 
 # 75: it stopped on request, with a checkpoint to go on from.

@@ -54,6 +54,9 @@ if (($# > 0)); then echo "Changed for this job: $*"; fi
 # Started again after its node was lost, or instead of a job that was stopped: it goes on.
 if [[ -n $started_before || -n ${HPCTRAIN_RESTARTS:-} ]]; then set -- "$@" --resume=auto; fi
 
+# The run says with it how it goes on.
+export HPCTRAIN_JOB='{"flags":["--nodes","4","--ntasks-per-node","8","--modules","openmpi"],"nodes":4,"ranks":8}'
+
 # A run that is stopped by hand (the file STOP) says so here, and does not come back.
 HPCTRAIN_ENDED=$(mktemp)
 export HPCTRAIN_ENDED
@@ -94,7 +97,7 @@ elif ((code == 75 && restarts < 100)); then
   variables=HPCTRAIN_RESTARTS=$((restarts + 1))
   for name in NODES GPUS DATA_TYPE DATA_PATH DATA_DIR TRAIN_SAMPLES EPOCHS BATCH_SIZE LR \
               LEARNING_RATE RESUME CHECKPOINT_DIR "${!HPCTRAIN_@}"; do
-    if [[ -n ${!name:-} && ! " HPCTRAIN_RESTARTS HPCTRAIN_ENDED " == *" $name "* ]]; then variables+=,$name; fi
+    if [[ -n ${!name:-} && ! " HPCTRAIN_RESTARTS HPCTRAIN_ENDED HPCTRAIN_JOB " == *" $name "* ]]; then variables+=,$name; fi
   done
   if next=$(qsub -v "$variables" "$0"); then echo "Job $next goes on from the checkpoint."
   else echo "The next job could not be submitted. By hand: qsub -v RESUME=auto FILE"; fi

@@ -48,7 +48,10 @@ Deno.test("GPUs are counted by what this process may see of them", () => {
 
 Deno.test("ranks are started by the launcher of the library that they will load", () => {
   for (const { folder, library } of [openMpi(), mpich()]) {
-    const { command, library: { path } } = mpiLauncher({ HPCTRAIN_MPI: library, PATH: "/usr/bin:/bin" });
+    const { command, library: { path } } = mpiLauncher(
+      { HPCTRAIN_MPI: library, PATH: "/usr/bin:/bin" },
+      null,
+    );
     assertEquals([command[0].startsWith(`${folder}/bin/mpi`), path], [true, library]);
   }
 });
@@ -60,7 +63,7 @@ Deno.test("a library without its launcher is refused, with the place where it wa
     await Deno.copyFile(await Deno.realPath(openMpi().library), `${folder}/lib/libmpi.so.40`);
     const env = { HPCTRAIN_MPI: `${folder}/lib`, PATH: `${mpich().folder}/bin` }; // another library's launcher
     await assertRejects(
-      async () => await mpiLauncher(env),
+      async () => await mpiLauncher(env, null),
       UserError,
       `Open MPI was found (${folder}/lib/libmpi.so.40, HPCTRAIN_MPI), but not what starts its ranks`,
     );

@@ -176,12 +176,36 @@ Deno.test("from the README to a network trained on your own images it is ten min
   assert(minutes < 10, `it takes ${minutes.toFixed(1)} minutes`);
 });
 
+Deno.test("the README's first lines say how new a libtorch has to be and what brings one, and its two commands are shown", () => {
+  const page = read("README.md"), first = inOneLine(page.slice(0, page.indexOf("\n## ")));
+  for (
+    const said of ["PyTorch 2.10 or newer", "`hpctrain libtorch install`", "(docs/reference/libtorch.md)"]
+  ) {
+    assertStringIncludes(first, said);
+  }
+  const start = page.indexOf("\n## Two commands"), part = page.slice(start, page.indexOf("\n## ", start + 1));
+  const shown = blocksOf(part).map(({ text }) => text.trim()).filter((text) => text.startsWith("./scripts/"));
+  assertEquals(shown, ["./scripts/hpctrain", "./scripts/test"]);
+  for (const script of shown) assert(exists(join(root, script)), script);
+  const [filter, ...examples] = [...part.matchAll(/`\.\/scripts\/test\s+([\w/]+)`/g)].map(([, word]) => word);
+  assertEquals(filter, "FILTER");
+  assert(examples.length > 0);
+  for (const part of examples) assert(testFiles("tests").some((file) => file.includes(part)), part);
+});
+
 Deno.test("the pages made from declarations are those that the declarations make", async () => {
   for (const [name, text] of Object.entries(await referencePages())) {
     const command = "run: deno run -A scripts/reference.ts";
     assertEquals(read(`docs/reference/${name}`), await formatted(text), command);
   }
 });
+
+function testFiles(folder: string): string[] {
+  return [...Deno.readDirSync(join(root, folder))].flatMap(({ name, isDirectory }) => {
+    const path = `${folder}/${name}`;
+    return isDirectory ? testFiles(path) : name.endsWith("_test.ts") ? [path] : [];
+  });
+}
 
 function exists(path: string): boolean {
   try {

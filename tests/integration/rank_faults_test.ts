@@ -197,11 +197,11 @@ Deno.test("a rank whose data is bad says so, and the other names it", () =>
     assertMatch(stderr, /^hpctrain: Rank 1 on \S+ failed first, at step 0: digits\S+ is truncated/m);
   }));
 
-Deno.test("a loss that is no number ends all ranks with the same sentence and code", () =>
+Deno.test("a loss that is no number ends all ranks with the same code, and one of them says so", () =>
   inTemp(async (cwd) => {
     const flags = ["--lr=1e6", "--scheduler=constant"];
     const stderr = await refused(cwd, ":", [6, 6], /^hpctrain: The loss became NaN at step \d+ /m, { flags });
-    assertEquals(stderr.match(/^hpctrain: The loss became NaN/gm)?.length, 2, stderr);
+    assertEquals(stderr.match(/^hpctrain: The loss became NaN/gm)?.length, 1, stderr);
   }));
 
 Deno.test("a rank with another libtorch is refused by its version", () =>

@@ -78,7 +78,7 @@ Deno.test("--submit tells the job's number and what to type next; what sbatch re
     assertEquals([bad.code, bad.stdout], [2, ""]);
     assertMatch(
       bad.stderr,
-      /^hpctrain: sbatch refused the job: .*Invalid account\. The script is in logs\/slurm\/r\.sh\.\n$/,
+      /^hpctrain: sbatch refused the job: .*Invalid account\. It asked for .* The script is in logs\/slurm\/r\.sh\.\n$/m,
     );
     const none = await run(["sbatch", ...JOB, "--submit"], { cwd });
     assertEquals(none.code, 7);
@@ -176,7 +176,7 @@ Deno.test({
       assertEquals(state, "COMPLETED", output);
       assertStringIncludes(output, "Finished after");
       assertEquals(filesIn(cwd).filter((name) => name.endsWith("owned")), []);
-      assert(filesIn(join(cwd, `out "$(x)" #4`)).includes("checkpoints/mlp-synthetic_latest.pt"), output);
+      assert(filesIn(join(cwd, `out "$(x)" #4`)).includes("checkpoints/it-s-HOME-3_latest.pt"), output);
 
       const asked = await bed.done([...COMMAND, "sbatch", ...tiny, "--dry-run"], { cwd });
       assertMatch(asked, /SLURM: sbatch: Job \d+ to start at /);

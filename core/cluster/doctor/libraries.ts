@@ -90,7 +90,7 @@ export function gatherMpi(needed: boolean, env: Record<string, string>): MpiFact
 
 function launcherOf(env: Record<string, string>): string | null {
   try {
-    return mpiLauncher(env).command[0];
+    return mpiLauncher(env, null).command[0];
   } catch {
     return null; // srun may start ranks without it
   }

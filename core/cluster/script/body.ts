@@ -5,6 +5,7 @@ import { commandWithoutSecrets } from "../../base/secrets.ts";
 import { UserError } from "../../base/errors.ts";
 import { prefixedOf } from "../../settings/environment.ts";
 import type { Resolved } from "../../settings/resolve.ts";
+import { JOB_LINE, type JobLine } from "../../ranks/job/scheduler.ts";
 import { ALL_SETTINGS } from "../../settings/settings.ts";
 
 /** A login shell knows `module` even where the job inherits nothing from its submitter. */
@@ -156,6 +157,13 @@ export const ENDED = [
   "HPCTRAIN_ENDED=$(mktemp)",
   "export HPCTRAIN_ENDED",
 ];
+
+/** The last lines of a run tell how it goes on: by the line that made its job. */
+export function madeBy({ words, jobFlags, layout: { nodes, ranksPerNode } }: ScriptJob): string[] {
+  if (words[0] !== "train") return [];
+  const job: JobLine = { flags: commandWithoutSecrets(jobFlags), nodes, ranks: ranksPerNode };
+  return ["", "# The run says with it how it goes on.", `export ${JOB_LINE}=${quote(JSON.stringify(job))}`];
+}
 
 export function command(job: ScriptJob, starter: readonly string[]): string[] {
   const program = job.program.length > 1 ? job.program : [PROGRAM];

@@ -8,6 +8,8 @@ export interface ScriptJob {
     /** As `uname -m` has it where the script is made: "x86_64" or "aarch64". */
     readonly architecture: string;
   };
+  /** The flags of the line that made it which are about the job, and not its command's. */
+  readonly jobFlags: readonly string[];
   /** Schedulers get a shortened form of it. */
   readonly name: string;
   readonly program: readonly string[];
@@ -98,6 +100,9 @@ export function tasksOf({ nodes, ranksPerNode, tasks, cpusPerRank }: JobLayout) 
 
 /** Each character but letters, digits, dots, dashes and underscores becomes a dash. */
 export function slug(name: string, most = 60): string {
-  const plain = name.normalize("NFKD").replace(/[^\w.-]+/g, "-").replace(/^[^a-zA-Z0-9]+/, "");
+  const plain = name.normalize("NFKD").replace(/\p{M}/gu, "").replace(/[^\w.-]+/g, "-").replace(
+    /^[^a-zA-Z0-9]+/,
+    "",
+  );
   return plain.slice(0, most).replace(/[-.]+$/, "") || "hpctrain";
 }

@@ -37,6 +37,31 @@ export const SHORT: Readonly<Record<string, string>> = {
 
 const OF_THE_JOB = /^(cluster\.|distributed\.(nodes|gpus_per_node)$)/;
 
+const SCHEDULERS = { slurm: "sbatch", pbs: "qsub" } as const;
+
+/**
+ * Here `--scheduler slurm` and `pbs` are the job's, which the command has chosen already; other words are the schedule of the
+ * learning rate.
+ */
+export function withoutScheduler(argv: readonly string[], own: keyof typeof SCHEDULERS): string[] {
+  const end = argv.includes("--") ? argv.indexOf("--") : argv.length;
+  for (let i = 0; i < end; i++) {
+    const { name, value } = splitFlag(argv[i]);
+    if (!argv[i].startsWith("--") || name !== "scheduler") continue;
+    const word = value ?? argv[i + 1], asked = word?.toLowerCase();
+    if (asked !== "slurm" && asked !== "pbs") continue;
+    if (asked !== own) {
+      throw new UserError(
+        "usage",
+        `--scheduler ${word}: \`hpctrain ${SCHEDULERS[own]}\` makes no jobs for ${asked.toUpperCase()}; ` +
+          `\`hpctrain ${SCHEDULERS[asked]}\` does.`,
+      );
+    }
+    return withoutScheduler(argv.toSpliced(i, value === undefined ? 2 : 1), own);
+  }
+  return [...argv];
+}
+
 /** Values of `raw` options may begin with a dash. */
 export function readJobOptions(
   argv: readonly string[],

@@ -19,6 +19,7 @@ interface JobRequest {
   readonly command: string;
   readonly words: readonly ShellWord[];
   readonly typed: readonly string[];
+  readonly jobFlags: readonly string[];
   readonly program: readonly string[];
   readonly version: string;
   readonly env: Env;
@@ -32,13 +33,14 @@ interface JobRequest {
 }
 
 export function planJob(request: JobRequest): ScriptJob {
-  const { resolved, command, words, typed, program, version, env, scheduler, also = {} } = request;
+  const { resolved, command, words, typed, jobFlags, program, version, env, scheduler, also = {} } = request;
   const { cluster, output } = resolved.config;
   const trains = command === "train";
   const layout = layoutOf(resolved, command);
   const args = scheduler === "slurm" ? cluster.sbatch_args : cluster.qsub_args;
   return {
     made: { version, command: typed, architecture: Deno.build.arch },
+    jobFlags,
     name: cluster.job_name || output.run_name || resolved.preset ||
       (trains ? resolved.config.model.name : command),
     program,
@@ -261,6 +263,23 @@ export function arithmetic(job: ScriptJob, trains: Pick<Resolved, "config" | "or
     `Time: ${limits.time || "the site's own limit"}`,
     ...(trains ? trainingLines(trains, world) : []),
   ];
+}
+
+/** Explains a scheduler's refusal: what it was asked for, and which option changes each part. */
+export function requestSentence({ layout, limits }: ScriptJob): string {
+  const { nodes, gpusPerNode } = layout, { perNode, cpus } = tasksOf(layout);
+  const each = [
+    `${perNode} x ${cpus} = ${perNode * cpus} cores (--cpus-per-task changes it)`,
+    ...(gpusPerNode > 0 ? [`${formatPlural(gpusPerNode, "GPU")} (--gpus-per-node)`] : []),
+    ...(limits.mem === "" ? [] : [`${limits.mem === "0" ? "all its" : limits.mem} memory (--mem)`]),
+  ];
+  const rest = [
+    ...(limits.time === "" ? [] : [`for ${limits.time} (--time)`]),
+    ...(limits.partition === "" ? [] : [`in ${limits.partition} (--partition)`]),
+  ];
+  return `It asked for ${formatPlural(nodes, "node")} (--nodes) with ${
+    [each.join(", ") + " each", ...rest].join(", ")
+  }.`;
 }
 
 function memoryText(mem: string, nodes: number): string {

@@ -7,6 +7,7 @@ import {
   command,
   ENDED,
   head,
+  madeBy,
   overriding,
   partly,
   REFUSE,
@@ -38,6 +39,7 @@ export function renderSlurm(job: ScriptJob): string {
     ...misplaced(),
     ...overriding(job),
     ...SECRET,
+    ...madeBy(job),
     ...(job.ending.requeue ? ENDED : []),
     ...mpi(job),
     "",
@@ -132,9 +134,9 @@ function start(job: ScriptJob): string[] {
   const { layout, site } = job;
   const flags = (tasks: string, perNode: string) => [
     `srun --export=ALL --nodes="$nodes" --ntasks=${tasks} --ntasks-per-node=${perNode}`,
-    `--cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1${
-      layout.mpi && !["auto", ""].includes(site.mpi) ? ` --mpi=${site.mpi}` : ""
-    }`,
+    `--cpus-per-task=${
+      layout.tasks === "per-node" ? '"$SLURM_CPUS_PER_TASK"' : '"$cpus"'
+    } --kill-on-bad-exit=1${layout.mpi && !["auto", ""].includes(site.mpi) ? ` --mpi=${site.mpi}` : ""}`,
     ...(site.srun.length > 0 ? [quoteAll(site.srun)] : []),
   ];
   if (layout.tasks === "per-node") {
@@ -148,8 +150,20 @@ function start(job: ScriptJob): string[] {
       ...command(own, flags('"$nodes"', "1")),
     ];
   }
-  return [...size(job), ...command(job, flags('"$((nodes * tasks))"', '"$tasks"'))];
+  return [...size(job), ...FITTING, ...command(job, flags('"$((nodes * tasks))"', '"$tasks"'))];
 }
+
+/** `sbatch --gpus-per-node=8 FILE` brings GPUs, and no cores beside those of the script's own tasks. */
+const FITTING = [
+  "if ((tasks * cpus > ${SLURM_CPUS_ON_NODE:-tasks * cpus})); then",
+  "  if ((tasks > SLURM_CPUS_ON_NODE)); then",
+  '    refuse "$tasks ranks on each node, and this job has $SLURM_CPUS_ON_NODE cores there: sbatch --ntasks-per-node=$tasks FILE"',
+  "  fi",
+  "  cpus=$((SLURM_CPUS_ON_NODE / tasks))",
+  '  echo "$tasks ranks share the $SLURM_CPUS_ON_NODE cores that this job has on each node, $cpus each; for" \\',
+  '    "$SLURM_CPUS_PER_TASK each: sbatch --ntasks-per-node=$tasks FILE"',
+  "fi",
+];
 
 function size(job: ScriptJob): string[] {
   const { layout: { gpusPerNode, ranksPerNode, tasks, gres } } = job;
@@ -158,29 +172,43 @@ function size(job: ScriptJob): string[] {
   const also = tasks === "per-rank" ? " --ntasks-per-node=$GPUS" : "";
   return [
     `nodes=$SLURM_JOB_NUM_NODES tasks=\${${known}:-${ranksPerNode}} # on each node`,
+    ...(tasks === "per-rank" ? ["cpus=$SLURM_CPUS_PER_TASK # of each rank"] : []),
     ...partly(job, { NODES: "sbatch --nodes=$NODES FILE", GPUS: `sbatch ${more}${also} FILE` }),
   ];
 }
 
-/** sbatch reads these only before the file's name. */
+/** sbatch reads these, and --export, only before the file's name. */
 const OF_SBATCH = (
-  "account array begin constraint cpus-per-task dependency exclude exclusive export gpus gpus-per-node gpus-per-task gres " +
+  "account array begin constraint cpus-per-task dependency exclude exclusive gpus gpus-per-node gpus-per-task gres " +
   "job-name mail-type mail-user mem nodelist nodes ntasks ntasks-per-node open-mode output partition qos requeue reservation signal time"
 ).split(" ").map((name) => `--${name}`).concat("-[A-Za-z]");
 
+/** The job can still set variables by itself, and refuses what it can not do. */
 function misplaced(): string[] {
   return [
     "",
     "# Its own options sbatch reads before the file; behind it they are the program's words.",
-    'words=("$@")',
-    'for i in "${!words[@]}"; do',
-    "  word=${words[i]}",
+    "words=()",
+    "while (($# > 0)); do",
+    "  word=$1",
+    "  shift",
     "  case ${word%%=*} in",
+    "    --export)",
+    '      if [[ $word != *=* ]]; then word+="=${1:-}"; shift; fi',
+    "      names=()",
+    '      IFS=, read -r -a pairs <<<"${word#*=}"',
+    '      for pair in "${pairs[@]}"; do',
+    '        if [[ $pair =~ ^[A-Za-z_][A-Za-z0-9_]*= ]]; then export "${pair?}"; names+=("${pair%%=*}"); fi',
+    "      done",
+    '      echo "hpctrain: --export stands after the file, where sbatch does not read it: the job itself sets ${names[*]:-nothing} by" \\',
+    '        "it. It belongs before the file: sbatch --export=ALL,NAME=VALUE FILE" ;;',
     ...wrapped("   ", OF_SBATCH.flatMap((name, i) => i === 0 ? [name] : ["|", name]), ")"),
-    '      if [[ $word != *=* && ${words[i + 1]:--} != -* ]]; then word+=" ${words[i + 1]}"; fi',
+    '      if [[ $word != *=* && ${1:--} != -* ]]; then word+=" $1"; fi',
     '      refuse "$word stands after the file, where sbatch does not read it. Submit it so: sbatch $word FILE" ;;',
+    '    *) words+=("$word") ;;',
     "  esac",
     "done",
+    'set -- "${words[@]}"',
   ];
 }
 

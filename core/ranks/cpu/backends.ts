@@ -23,6 +23,7 @@ import type { TransportOptions } from "../../../ffi/ranks/open_transport.ts";
 import { MPI_TYPES } from "../../../ffi/ranks/ring.ts";
 import { cpusHere } from "../../base/cores.ts";
 import type { Env } from "../launchers.ts";
+import type { SettingChoice } from "../../settings/values.ts";
 
 export interface OutOfBand {
   gather<T>(name: string, value: T): T[];
@@ -36,6 +37,7 @@ export type CpuBackend = "auto" | "mpi" | "shm" | "tcp" | "gloo";
 interface CpuOptions {
   readonly where: RankContext;
   readonly backend: CpuBackend;
+  readonly asked: SettingChoice;
   readonly env: Record<string, string>;
   readonly flight: FlightRecorder;
   readonly timeout: number;
@@ -44,11 +46,13 @@ interface CpuOptions {
 }
 
 export async function openOnCpus(options: CpuOptions): Promise<OpenedCollectives> {
-  const { where, backend, env, meeting } = options;
-  if (backend === "mpi") return await openMpiCollectives({ ...options, library: namedMpi(where, env) });
+  const { where, backend, asked, env, meeting } = options;
+  if (backend === "mpi") {
+    return await openMpiCollectives({ ...options, library: namedMpi(where, env, asked) });
+  }
   const mpi: MpiAvailability = backend === "auto"
     ? mpiAvailability(where, env)
-    : { library: null, why: `--distributed-backend ${backend}` };
+    : { library: null, why: asked.by };
   if (!meeting && mpi.library) return await openMpiCollectives({ ...options, library: mpi.library });
   if (!meeting) throw new Error("internal: ranks without MPI have no way to meet.");
   const why = mpi.library ? null : mpi.why;
@@ -81,18 +85,18 @@ async function tryMpi(
   }`;
 }
 
-function namedMpi(where: RankContext, env: Record<string, string>) {
+function namedMpi(where: RankContext, env: Record<string, string>, asked: SettingChoice) {
   const { world, said } = where;
   if (!startedByMpi(where, env)) {
     throw new UserError(
       "usage",
-      `--distributed-backend mpi, and nothing of MPI started these ${world} ranks. ${said} Start them with \`mpirun -n ` +
-        `${world} hpctrain ...\` or \`srun -n ${world} hpctrain ...\`; or leave the backend out, and they communicate by ` +
+      `${asked.by}, and nothing of MPI started these ${world} ranks. ${said} Start them with \`mpirun -n ` +
+        `${world} hpctrain ...\` or \`srun -n ${world} hpctrain ...\`; or ${asked.undo}, and they communicate by ` +
         "shared memory on one node and by TCP between nodes.",
     );
   }
   const { chosen, rejected } = findMpi(env);
-  if (!chosen) throw new UserError("environment", noMpiSentence(rejected));
+  if (!chosen) throw new UserError("environment", noMpiSentence(rejected, asked));
   return chosen;
 }
 
@@ -103,14 +107,14 @@ async function openOwn(
   of: readonly HostIdentity[],
   reason: string,
 ): Promise<OpenedCollectives> {
-  const { where: { world }, backend, meeting } = options;
+  const { where: { world }, backend, asked, meeting } = options;
   const hosts = new Set(of.map(({ memory }) => memory)).size;
   const loopback = new Set(of.map(({ loopback }) => loopback)).size === 1;
   const ranks = `${formatPlural(world, "CPU rank")}${hosts > 1 ? ` on ${hosts} nodes` : ""}`;
   if (backend === "shm" && hosts > 1) {
     throw new UserError(
       "usage",
-      `--distributed-backend shm is for ranks of one node, and these ${world} are on ${hosts}: leave it out, or give tcp.`,
+      `${asked.by} is for ranks of one node, and these ${world} are on ${hosts}: ${asked.undo}.`,
     );
   }
   if (backend !== "tcp" && hosts === 1) {
@@ -119,7 +123,7 @@ async function openOwn(
       const collectives = await engine(options, { by: "shm", memory });
       return { collectives, notes: [`Communication: ${ranks} by shared memory; ${reason}.`] };
     }
-    if (backend === "shm") throw noSharedMemory(memory);
+    if (backend === "shm") throw noSharedMemory(memory, asked);
     reason = `they can't share memory, since ${memory}; ${reason}`;
   }
   const connections = connectAll(options, loopback);
@@ -127,10 +131,10 @@ async function openOwn(
   return { collectives, notes: [`Communication: ${ranks} by TCP; ${reason}.`] };
 }
 
-const noSharedMemory = (why: string) =>
+const noSharedMemory = (why: string, { by, undo }: SettingChoice) =>
   new UserError(
     "environment",
-    `The ranks of this node can't share memory: ${why}. Leave --distributed-backend shm out, and they communicate by TCP.`,
+    `${by}, and the ranks of this node can't share memory: ${why}. To have them communicate by TCP, ${undo}.`,
   );
 
 interface Offer {

@@ -8,6 +8,23 @@ export interface SchedulerJob {
   readonly called: string;
 }
 
+/** A job script of ours says by this variable how it was made. */
+export const JOB_LINE = "HPCTRAIN_JOB";
+export interface JobLine {
+  /** Those of `sbatch` or `qsub` that are not the run's own. */
+  readonly flags: readonly string[];
+  readonly nodes: number;
+  readonly ranks: number;
+}
+
+export function jobLineIn(env: SchedulerEnv): JobLine | null {
+  try {
+    return env[JOB_LINE] ? JSON.parse(env[JOB_LINE]) : null;
+  } catch {
+    return null; // somebody else's
+  }
+}
+
 /** Null outside of a job, and in a shell into which a job's variables were copied without its id. */
 export function jobIn(env: SchedulerEnv): SchedulerJob | null {
   const slurm = env.SLURM_JOB_ID?.trim(), pbs = env.PBS_JOBID?.trim();

@@ -1,6 +1,8 @@
+import { SOURCE_FLAGS } from "../../settings/flags.ts";
+import { FLAGS } from "../../settings/settings.ts";
 import { looksLikeFlag, splitFlag, takeValue, unknownFlag } from "../../settings/options.ts";
 import { UserError } from "../../base/errors.ts";
-import type { Env } from "../launchers.ts";
+import { type Env, inSlurmStep, wholeNumber } from "../launchers.ts";
 
 export interface LaunchOptions {
   /** Null where none is given: one on each GPU, or on each of several NUMA domains. */
@@ -11,6 +13,10 @@ export interface LaunchOptions {
   readonly maxRestarts: number;
   /** So many ranks compute on each GPU. */
   readonly ranksPerGpu: number;
+  /** Another task of this node's step starts its ranks. */
+  readonly aside: boolean;
+  /** launch's own flags, in their order; and the command of the ranks. */
+  readonly own: readonly string[];
   readonly words: readonly string[];
 }
 
@@ -19,6 +25,7 @@ export const LAUNCH_USAGE =
 
 type Name =
   | "ranks"
+  | "gpus"
   | "nodes"
   | "node-rank"
   | "rendezvous"
@@ -31,6 +38,7 @@ const SPELLINGS: Readonly<Record<string, Name | "nothing" | "bare">> = {
   n: "ranks",
   np: "ranks",
   "nproc-per-node": "ranks",
+  "gpus-per-node": "gpus",
   nodes: "nodes",
   nnodes: "nodes",
   "node-rank": "node-rank",
@@ -53,7 +61,7 @@ const KNOWN = ["nproc-per-node", "nodes", "node-rank", "rendezvous", "max-restar
 const PORT = 29500; // torchrun's
 
 export function readLaunchOptions(argv: readonly string[], env: Env): LaunchOptions {
-  const { given, words } = split(argv);
+  const { given, own, words } = split(argv);
   const nodes = nodeCount(given.nodes ?? "1");
   const nodeRank = whole("--node-rank", given["node-rank"] ?? nodeRankIn(env, nodes), 0);
   if (nodeRank >= nodes) {
@@ -63,30 +71,56 @@ export function readLaunchOptions(argv: readonly string[], env: Env): LaunchOpti
     );
   }
   return {
-    ranks: rankCount(given.ranks),
+    ranks: ranksOf(given),
     nodes,
     nodeRank,
     master: masterOf(given, nodes, env),
     maxRestarts: whole("--max-restarts", given["max-restarts"] ?? "0", 0),
     ranksPerGpu: whole("--ranks-per-gpu", given["ranks-per-gpu"] ?? "1", 1),
+    aside: given["node-rank"] === undefined && standsAside(env, nodes),
+    own,
     words,
   };
 }
 
-function split(argv: readonly string[]): { given: Partial<Record<Name, string>>; words: string[] } {
+/** launch's flags stand anywhere before `--`, beside those of the command. */
+function split(argv: readonly string[]) {
   const given: Partial<Record<Name, string>> = {};
-  const words = [...argv];
-  while (words.length > 0 && words[0] !== "--" && looksLikeFlag(words[0])) {
-    const { name, value } = splitFlag(words[0]);
-    const is = SPELLINGS[name.replaceAll("_", "-")];
-    if (is === undefined && words.includes("--")) throw unknownFlag(words[0], KNOWN, LAUNCH_USAGE);
-    if (is === undefined) break; // the first of train's
-    words.shift();
+  const own: string[] = [], words: string[] = [], rest = [...argv];
+  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
+    if (word === "--") {
+      own.push(word);
+      words.push(...rest.splice(0));
+      break;
+    }
+    const { name, value } = splitFlag(word), flag = looksLikeFlag(word);
+    const is = flag && Object.hasOwn(SPELLINGS, name) ? SPELLINGS[name] : undefined;
+    if (is === undefined) {
+      // No command stands before `--`, so this is a flag of train's or of nobody's.
+      const nobodys = flag && !FLAGS.has(name) && !Object.hasOwn(SOURCE_FLAGS, name) && rest.includes("--");
+      if (nobodys && words.every(looksLikeFlag)) throw unknownFlag(word, KNOWN, LAUNCH_USAGE);
+      words.push(word);
+      continue;
+    }
+    own.push(word);
     if (is === "bare") continue;
-    const text = value ?? takeValue(name, words, `a value. Usage: ${LAUNCH_USAGE}`);
+    const text = value ?? takeValue(name, rest, `a value. Usage: ${LAUNCH_USAGE}`);
+    if (value === undefined) own.push(text);
     if (is !== "nothing") given[is] = text;
   }
-  return { given, words: words[0] === "--" ? words.slice(1) : words };
+  return { given, own, words };
+}
+
+/** --gpus-per-node is a rank for each GPU, as in a job; where there is no GPU, it is the number of ranks alone. */
+function ranksOf({ ranks, gpus, "ranks-per-gpu": each = "1" }: Partial<Record<Name, string>>) {
+  if (gpus === undefined) return rankCount(ranks);
+  const count = whole("--gpus-per-node", gpus, 1) * whole("--ranks-per-gpu", each, 1);
+  if (ranks === undefined || ranks === String(count)) return count;
+  throw new UserError(
+    "usage",
+    `-n ${ranks} and --gpus-per-node ${gpus} are two numbers of ranks on this node: a GPU has one rank` +
+      `${each === "1" ? "" : `, here ${each} (--ranks-per-gpu)`}. Leave one of them out.`,
+  );
 }
 
 function rankCount(text: string | undefined): LaunchOptions["ranks"] {
@@ -105,9 +139,20 @@ function nodeCount(text: string): number {
   );
 }
 
+/** srun may start several launches on a node (--ntasks-per-node=2): each is one of `nodes`, or the first is the node's. */
+const inTasks = (env: Env, nodes: number): "each" | "first" | null =>
+  nodes === 1 || !inSlurmStep(env) || env.NODE_RANK
+    ? null
+    : wholeNumber(env, "SLURM_STEP_NUM_TASKS") === nodes
+    ? "each"
+    : "first";
+
+const standsAside = (env: Env, nodes: number): boolean =>
+  inTasks(env, nodes) === "first" && (wholeNumber(env, "SLURM_LOCALID") ?? 0) > 0;
+
 function nodeRankIn(env: Env, nodes: number): string {
   if (nodes === 1) return "0";
-  const number = env.NODE_RANK || env.SLURM_NODEID;
+  const number = env.NODE_RANK || (inTasks(env, nodes) === "each" ? env.SLURM_PROCID : env.SLURM_NODEID);
   if (number) return number;
   throw new UserError(
     "usage",

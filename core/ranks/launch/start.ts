@@ -4,6 +4,7 @@ import { findMpi, MPI_NAMES, type MpiLibrary, noMpiSentence } from "../../../ffi
 import { refusalOf, UserError, whyRefused } from "../../base/errors.ts";
 import type { Secret } from "../control/channel.ts";
 import { openExchange, openPmi, type Pmi } from "./pmi.ts";
+import type { SettingChoice } from "../../settings/values.ts";
 import { LAUNCH_VARIABLE } from "../launchers.ts";
 import { COMMAND_FILE, LEASH, RANK_FILES, rankFolder } from "./rank.ts";
 
@@ -199,9 +200,9 @@ const TUNING: Readonly<Record<Family, LauncherEnv>> = {
   mpich: {},
 };
 
-export function mpiLauncher(env: LauncherEnv): MpiLauncher {
+export function mpiLauncher(env: LauncherEnv, asked: SettingChoice | null): MpiLauncher {
   const { chosen, rejected } = findMpi(env);
-  if (!chosen) throw new UserError("environment", noMpiSentence(rejected));
+  if (!chosen) throw new UserError("environment", noMpiSentence(rejected, asked));
   const family: Family = chosen.abi === "openmpi" ? "openmpi" : "mpich";
   const tuning = Object.fromEntries(Object.entries(TUNING[family]).filter(([name]) => !env[name]));
   const folders = [...beside(chosen.path), ...(env.PATH ?? "").split(":").filter((at) => at.startsWith("/"))];

@@ -57,7 +57,7 @@ function listen(say: (line: string) => void): Requests {
   const requests: Requests = { stop: null, atOnce: false, passOn: [] };
   const onStop = (signal: StopSignal) => () => {
     if (requests.stop === null) return void (requests.stop = signal);
-    if (!requests.atOnce) say("Asked to stop again: the ranks are killed.");
+    if (!requests.atOnce) say("SettingChoice to stop again: the ranks are killed.");
     requests.atOnce = true;
   };
   const stops: StopSignal[] = ["SIGINT", "SIGTERM", ...(isHangUpIgnored() ? [] : ["SIGHUP"] as const)];

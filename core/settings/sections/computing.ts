@@ -6,7 +6,7 @@ const AUTO = "chosen by itself";
 export const precision = {
   amp: choice(["auto", "bf16", "fp16", "off"], "auto", {
     flag: "amp",
-    spellings: ["precision", "mixed-precision"],
+    spellings: ["precision", "mixed-precision", "use-amp"],
     common: true,
     aliases: ["training.use_amp"],
     yes: "auto",

@@ -66,6 +66,10 @@ export const scheduler = {
     common: true,
     aliases: ["training.scheduler"],
     words: { constant_with_warmup: "constant", cosine_with_restarts: "sgdr" },
+    unlike: {
+      slurm: "It is how the learning rate changes; `hpctrain sbatch` makes a job for SLURM.",
+      pbs: "It is how the learning rate changes; `hpctrain qsub` makes a job for PBS.",
+    },
     about: { sgdr: "cosine that begins again, after restart_epochs and then ever longer" },
     help: "how the learning rate changes after warm-up",
   }),

@@ -60,6 +60,11 @@ export const FILE_NAME = {
   regex: /^[\w][\w.+-]{0,127}$/,
   says: "a name for files, of letters, digits, dots, dashes and underscores",
 };
+/** A name for files from a text of any letters; empty where nothing of it fits. */
+export const nameForFiles = (text: string): string =>
+  text.normalize("NFKD").replace(/\p{M}/gu, "").replace(/[^\w.+-]+/g, "-").replace(/^\W+/, "").slice(0, 128)
+    .replace(/[-.]+$/, "");
+
 const FROM_ENV = "from the launcher's environment";
 
 export const output = {
@@ -208,6 +213,7 @@ export const wandb = {
   disabled: bool(false, { env: ["WANDB_DISABLED"], help: "the same the other way round, for its variable" }),
   mode: choice(["offline", "online", "disabled"], "offline", {
     shortcuts: { "wandb-offline": "offline", "wandb-online": "online" },
+    words: { dryrun: "offline", run: "online" }, // W&B's own, of before it had the others
     env: ["WANDB_MODE"],
     help: "online also uploads while training; offline sends nothing anywhere",
   }),
@@ -227,7 +233,7 @@ export const wandb = {
     flag: "wandb-run-name",
     env: ["WANDB_NAME"],
     empty: "the run's name",
-    help: "display name",
+    help: "display name; as a flag or in a file it also names the run that has no run_name",
   }),
   id: text("", {
     flag: "wandb-id",

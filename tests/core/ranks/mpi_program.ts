@@ -146,6 +146,7 @@ try {
     where,
     device: "cpu",
     backend: "auto",
+    asked: { by: "auto", undo: "leave it out" },
     env,
     flight,
     timeout,

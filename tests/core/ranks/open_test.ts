@@ -19,6 +19,7 @@ const options = (
   where: rankContext(env),
   device: "cpu",
   backend: "auto",
+  asked: { by: `--distributed-backend ${more.backend}`, undo: "leave it out" },
   env,
   timeout: 10,
   ...more,
@@ -53,7 +54,7 @@ Deno.test("MPI by name, and nothing of MPI started these ranks: they are told ho
   const { message, exitCode } = await refusal(env, { backend: "mpi" });
   assertEquals(exitCode, 2);
   assertMatch(message, /^--distributed-backend mpi, and nothing of MPI started these 4 ranks\./);
-  assertMatch(message, /mpirun -n 4 hpctrain .* or leave the backend out, .* shared memory .* TCP/);
+  assertMatch(message, /mpirun -n 4 hpctrain .* or leave it out, .* shared memory .* TCP/);
 });
 
 Deno.test("an engine for the other kind of device is refused", async () => {
@@ -124,7 +125,7 @@ Deno.test("where one rank has no room for shared memory, all take TCP; where sha
     const { message } = await refusal(env, { backend: "shm", meeting: meeting(full) });
     assertMatch(
       message,
-      /^The ranks of this node can't share memory: there is no room\. Leave --distributed-backend shm out/,
+      /^--distributed-backend shm, and the ranks of this node can't share memory: there is no room\. .* TCP, leave it out\.$/,
     );
   }));
 

@@ -1,6 +1,6 @@
 // The command line: spellings, order, and a sentence for each mistake.
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { FLAGS } from "../../../core/settings/settings.ts";
+import { FLAGS, readSetting } from "../../../core/settings/settings.ts";
 import { fromArgv, refusal } from "./helpers.ts";
 import { resolveSettings } from "../../../core/settings/resolve.ts";
 
@@ -198,8 +198,30 @@ for (const [argv, expected] of MISTAKES) {
   });
 }
 
-Deno.test("every flag of a value refuses to stand alone", () => {
-  for (const [name, { fixed }] of FLAGS) {
-    if (fixed === undefined) assertStringIncludes(refusal({ argv: [`--${name}`] }), `--${name} needs `);
+Deno.test("every flag of a value refuses to stand alone, but one that users know as a switch", () => {
+  for (const [name, { fixed, declared: { path, setting } }] of FLAGS) {
+    if (fixed !== undefined) continue;
+    if (setting.yes === undefined) assertStringIncludes(refusal({ argv: [`--${name}`] }), `--${name} needs `);
+    else {for (const more of [[], ["--epochs=2"]]) {
+        assertEquals(readSetting(fromArgv(`--${name}`, ...more).config, path), setting.yes, name);
+      }}
   }
+});
+
+Deno.test("a choice is known in any capitals and however its words are joined, unless two would be meant", () => {
+  const { model, training } =
+    fromArgv("--model=SimpleConvNet", "--optimizer=AdamW", "--scheduler=One_Cycle").config;
+  assertEquals([model.name, training.optimizer.type, training.scheduler.type], [
+    "simple-convnet",
+    "adamw",
+    "onecycle",
+  ]);
+  for (const preset of ["single_gpu", "Single-GPU", "singlegpu"]) {
+    assertEquals(fromArgv("--preset", preset).preset, "single-gpu");
+  }
+  assertStringIncludes(refusal({ argv: ["--model=SimpleConvNets"] }), 'Did you mean "simple-convnet"?');
+});
+
+Deno.test("a switch of another spelling is also taken back", () => {
+  assertEquals(fromArgv("--use-amp", "--no-use-amp").config.training.amp, "off");
 });

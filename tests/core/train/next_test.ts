@@ -30,6 +30,10 @@ Deno.test("a batch job's lines are read where nothing is trained: they submit an
     "hpctrain sbatch FLAGS --nodes 2 --gpus-per-node 4 --partition gpu --submit",
   );
   assertEquals(
+    words(many, { ...slurm, SLURM_CPUS_PER_TASK: "6" }, "cuda"),
+    "hpctrain sbatch FLAGS --nodes 2 --gpus-per-node 4 --cpus-per-task 6 --partition gpu --submit",
+  );
+  assertEquals(
     words(many, { PBS_ENVIRONMENT: "PBS_BATCH" }),
     "hpctrain qsub FLAGS --nodes 2 --ntasks-per-node 4 --submit",
   );
@@ -39,6 +43,29 @@ Deno.test("a batch job's lines are read where nothing is trained: they submit an
     "srun -N 2 -n 8 hpctrain FLAGS",
     "in a shell of an allocation",
   );
+});
+
+Deno.test("a job that was made here goes on by the line that made it, with what changed", () => {
+  const flags = [
+    "--time",
+    "04:00:00",
+    "--cpus-per-task",
+    "6",
+    "--err-file",
+    "--signal=USR1@60",
+    "--env=A=b c",
+  ];
+  const slurm = {
+    ...{ ENVIRONMENT: "BATCH", SLURM_JOB_ID: "7", SLURM_JOB_PARTITION: "gpu", SLURM_CPUS_PER_TASK: "6" },
+    HPCTRAIN_JOB: JSON.stringify({ flags, nodes: 2, ranks: 4 }),
+  };
+  const many = { world: 8, nodes: 2, localWorld: 4, launcher: "slurm" } as const;
+  const began = `hpctrain sbatch ${flags.join(" ")} FLAGS`;
+  assertEquals(words(many, slurm, "cuda"), `${began} --submit`);
+  assertEquals(words({ ...many, nodes: 3, world: 12 }, slurm, "cuda"), `${began} --nodes 3 --submit`);
+  assertEquals(words({ ...many, localWorld: 2 }, slurm), `${began} --ntasks-per-node 2 --submit`);
+  const pbs = { PBS_ENVIRONMENT: "PBS_BATCH", HPCTRAIN_JOB: slurm.HPCTRAIN_JOB };
+  assertEquals(words(many, pbs), `hpctrain qsub ${flags.join(" ")} FLAGS --submit`);
 });
 
 Deno.test("words reach a shell as they are", async () => {

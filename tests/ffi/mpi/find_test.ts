@@ -97,7 +97,11 @@ Deno.test("what can't be loaded here is rejected with the reason", () =>
     const { chosen, rejected } = findMpi({ ...env, LD_LIBRARY_PATH: `${root}/ld` });
     assertEquals(chosen, null);
     assertEquals(rejected.map(({ dir, from }) => [dir, from]), [[other, "LD_LIBRARY_PATH"]]);
-    const sentence = noMpiSentence(rejected);
+    const sentence = noMpiSentence(rejected, {
+      by: "distributed.backend mpi (run.yaml:2:3)",
+      undo: "give auto",
+    });
+    assert(/^distributed\.backend mpi \(run\.yaml:2:3\): No .*: give auto\.$/s.test(sentence), sentence);
     assert(sentence.includes(`${other} (LD_LIBRARY_PATH): libmpi.so.40 is built for ppc64`), sentence);
     assert(/module load.*hpctrain libtorch install mpich.*HPCTRAIN_MPI=/s.test(sentence), sentence);
   }));

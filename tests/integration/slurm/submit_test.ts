@@ -21,24 +21,33 @@ function example(page: string, mark: string): string {
   return blocksOf(text.slice(at))[0].text;
 }
 
-Deno.test({
-  name: `the first job of docs/slurm.md trains, from a folder with nothing but the executable ${NEEDS}`,
-  ignore: MISSING || EXE === null,
-  fn: async () => {
-    const cwd = join(bed.folder, "home");
-    Deno.mkdirSync(cwd);
-    Deno.copyFileSync(EXE!, join(cwd, "hpctrain"));
-    const env = { HPCTRAIN_LIBTORCH: Deno.env.get("HPCTRAIN_LIBTORCH")! };
-    const told = await bed.done(["bash", "-euc", example("docs/slurm.md", "first job")], { cwd, env });
-    const id = Number(/^Submitted job (\d+) /m.exec(told)?.[1]);
-    const { state } = await bed.end(id, 120);
-    const out = Deno.readTextFileSync(join(cwd, `logs/slurm/first_${id}.out`));
-    assertEquals(state, "COMPLETED", out);
-    assertMatch(out, /^Starting distributed training on 4 CPU ranks$/m);
-    assertMatch(out, /^Finished after .*: 3 epochs/m);
-    assertEquals(eventsOf(cwd, "first").at(-1)!.code, 0);
-  },
-});
+for (const mpi of [true, false]) {
+  Deno.test({
+    name: `the first job of docs/slurm.md trains ${
+      mpi ? "" : "without an MPI that is loaded, "
+    }from a folder with nothing but the executable ${NEEDS}`,
+    ignore: MISSING || EXE === null,
+    fn: async () => {
+      const cwd = join(bed.folder, `home-${mpi}`);
+      Deno.mkdirSync(cwd);
+      Deno.copyFileSync(EXE!, join(cwd, "hpctrain"));
+      const env = {
+        HPCTRAIN_LIBTORCH: Deno.env.get("HPCTRAIN_LIBTORCH")!,
+        ...(mpi ? {} : { PATH: "/usr/bin:/bin", HPCTRAIN_CACHE: join(cwd, "cache") }),
+      };
+      const told = await bed.done(["bash", "-euc", example("docs/slurm.md", "first job")], { cwd, env });
+      const id = Number(/^Submitted job (\d+) /m.exec(told)?.[1]);
+      const { state } = await bed.end(id, 120);
+      const out = Deno.readTextFileSync(join(cwd, `logs/slurm/first_${id}.out`));
+      const errors = Deno.readTextFileSync(join(cwd, `logs/slurm/first_${id}.err`));
+      assertEquals(state, "COMPLETED", out + errors);
+      assertMatch(out, /^Starting distributed training on 4 CPU ranks$/m);
+      assertMatch(out, mpi ? /^Communication: .*MPICH/m : /^Communication: 4 CPU ranks on 2 nodes by TCP; /m);
+      assertMatch(out, /^Finished after .*: 3 epochs/m);
+      assertEquals(eventsOf(cwd, "first").at(-1)!.code, 0);
+    },
+  });
+}
 
 Deno.test({
   name: `the two machines of docs/manual-cluster.md train together, started by hand ${NEEDS}`,
@@ -82,19 +91,27 @@ async function outcome(cwd: string, name: string, args: readonly string[], env: 
 
 Deno.test({
   name:
-    `--export behind the file ends a job with the line to submit it by, and that line does what it says ${NEEDS}`,
+    `--export behind the file is applied in the job, which says where it belongs; other options end it with that line ${NEEDS}`,
   ignore: MISSING,
   fn: async () => {
     const cwd = join(bed.folder, "behind");
     Deno.mkdirSync(cwd);
     const file = await scriptFor("--preset debug --run-name behind --device cpu --threads 1", COMMAND, cwd);
     const env = { HPCTRAIN_LIBTORCH: Deno.env.get("HPCTRAIN_LIBTORCH")! };
-    const wrong = await outcome(cwd, "behind", [file, "--export=ALL,EPOCHS=1"], env);
+    for (const behind of [["--export=ALL,EPOCHS=1"], ["--export", "EPOCHS=1"]]) {
+      const { state, said } = await outcome(cwd, "behind", [file, ...behind], env);
+      assertEquals(state, "COMPLETED", said);
+      const lines = said.split("\n").filter((line) => line.includes("after the file"));
+      assertEquals(lines, [
+        "hpctrain: --export stands after the file, where sbatch does not read it: the job itself sets EPOCHS by it. " +
+        "It belongs before the file: sbatch --export=ALL,NAME=VALUE FILE",
+      ]);
+      assertMatch(said, /^Changed for this job: --epochs=1$/m);
+      assertMatch(said, /^Finished after .*: 1 epoch/m);
+    }
+    const wrong = await outcome(cwd, "behind", [file, "--time", "5"], env);
     assertEquals([wrong.state, wrong.code], ["FAILED", 2], wrong.said);
-    assertMatch(
-      wrong.said,
-      /^hpctrain: --export=ALL,EPOCHS=1 stands after the file, .* sbatch --export=ALL,EPOCHS=1 FILE$/m,
-    );
+    assertMatch(wrong.said, /^hpctrain: --time 5 stands after the file, .* sbatch --time 5 FILE$/m);
     assertEquals(wrong.said.includes("Starting"), false);
     const right = await outcome(cwd, "behind", ["--export=ALL,EPOCHS=1", file], env);
     assertEquals(right.state, "COMPLETED", right.said);
@@ -104,7 +121,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: `GPUS=2 starts two ranks in a job of four GPUs, and GPUS=8 says what to submit instead ${NEEDS}`,
+  name:
+    `GPUS=2 starts two ranks in a job of four GPUs, --gpus-per-node=4 four in one of two, and GPUS=8 says what to submit instead ${NEEDS}`,
   ignore: MISSING,
   fn: async () => {
     const cwd = join(bed.folder, "gpus");
@@ -122,6 +140,16 @@ Deno.test({
     const two = await outcome(cwd, "gpus", ["--export=ALL,GPUS=2", file]);
     assertEquals([two.state, ranks(two.said)], ["COMPLETED", [2, 2]], two.said);
     assertMatch(two.said, /^GPUS=2 of this job's 4 GPUs on each node are used\.$/m);
+    // A script for two GPUs with two cores each, submitted for four: four ranks share its four cores.
+    const small = await scriptFor(
+      "--preset multi-gpu --gpus-per-node 2 --cpus-per-task 2 --job-name gpus",
+      [stub],
+      cwd,
+    );
+    const more = await outcome(cwd, "gpus", ["--gpus-per-node=4", small]);
+    assertEquals([more.state, ranks(more.said)], ["COMPLETED", [4, 4, 4, 4]], more.said);
+    assertMatch(more.said, /^4 ranks share the 4 cores that this job has on each node, 1 each; /m);
+    await scriptFor("--preset multi-gpu --gpus-per-node 4 --cpus-per-task 1 --job-name gpus", [stub], cwd);
     const eight = await outcome(cwd, "gpus", ["--export=ALL,GPUS=8", file]);
     assertEquals([eight.state, eight.code, ranks(eight.said)], ["FAILED", 2, []], eight.said);
     assertMatch(eight.said, /this job has 4 GPUs .* sbatch --gpus-per-node=8 --ntasks-per-node=8 FILE$/m);
@@ -181,3 +209,61 @@ Deno.test({
 
 const sha256 = async (text: string): Promise<string> =>
   new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))).toHex();
+
+Deno.test({
+  name:
+    `the line that a job's run goes on by is the line that began, with what changed, and it trains on ${NEEDS}`,
+  ignore: MISSING,
+  fn: async () => {
+    const cwd = join(bed.folder, "goes-on");
+    Deno.mkdirSync(cwd);
+    const env = { HPCTRAIN_LIBTORCH: Deno.env.get("HPCTRAIN_LIBTORCH")! };
+    const own = "--time 00:05:00 --cpus-per-task 1 --err-file --signal USR1@60 --ntasks-per-node 2";
+    const flags = "--preset debug --threads 1 --device cpu --run-name goes";
+    const job = async (line: string) => {
+      const { stdout, stderr, code } = await bed.login(["bash", "-c", line], { cwd, env });
+      assertEquals(code, 0, stderr);
+      const id = Number(/^Submitted job (\d+) /m.exec(stdout)?.[1]);
+      assertEquals((await bed.end(id, 120)).state, "COMPLETED");
+      return Deno.readTextFileSync(join(cwd, `logs/slurm/goes_${id}.out`));
+    };
+    const program = COMMAND.join(" ");
+    const out = await job(`${program} sbatch ${own} ${flags} --world-size 2 --epochs 1 --submit`);
+    const line = /^ {2}train on +(\S.*)$/m.exec(out)![1];
+    assertEquals(
+      line.slice(line.indexOf(" sbatch ")),
+      ` sbatch ${own} ${flags} --resume checkpoints/goes_latest.pt --epochs 2 --submit`,
+    );
+    const more = await job(`${program}${line.slice(line.indexOf(" sbatch "))}`);
+    assertMatch(more, /^Starting distributed training on 2 CPU ranks$/m);
+    assertMatch(more, /^Resuming from checkpoints\/goes_latest\.pt: epoch 1/m);
+  },
+});
+
+Deno.test({
+  name: `--submit shows the totals of --dry-run, and explains a refusal of SLURM's by them ${NEEDS}`,
+  ignore: MISSING,
+  fn: async () => {
+    const cwd = join(bed.folder, "totals");
+    Deno.mkdirSync(cwd);
+    const run = (words: string) =>
+      bed.login([...COMMAND, "sbatch", ...words.split(" ")], { cwd, env: { HPCTRAIN_DEVICE: "" } });
+    const job = "--preset multi-gpu --gpus-per-node 2 --cpus-per-task 2 --time 5 --job-name totals";
+    const [dry, submitted] = [await run(`${job} --dry-run`), await run(`${job} --submit`)];
+    const totals = dry.stdout.split("\n").filter((line) =>
+      /^(Nodes|Tasks|Cores|Memory|Time|Batch|Learning rate): /.test(line)
+    );
+    assertEquals(totals.length, 7, dry.stdout + dry.stderr);
+    assertEquals(submitted.stderr.split("\n").slice(0, 7), totals, submitted.stdout);
+    const id = /^Submitted job (\d+) /m.exec(submitted.stdout)![1];
+    await bed.login(["scancel", id]);
+    for (const how of ["--submit", "--dry-run"]) {
+      const { code, stderr } = await run(`--preset multi-gpu --gpus-per-node 4 --mem 2G --time 5 ${how}`);
+      assertEquals(code, 2, stderr);
+      assertMatch(
+        stderr,
+        /It asked for 1 node \(--nodes\) with 4 x 8 = 32 cores \(--cpus-per-task changes it\), 4 GPUs \(--gpus-per-node\), 2G memory \(--mem\) each, for 5 \(--time\)\./,
+      );
+    }
+  },
+});

@@ -44,7 +44,16 @@ export async function measure(resolved: Resolved, env: Env, began: number): Prom
     const ready = makeReady(config, where, lines);
     if (where.world === 1) return alone({ config, ready, lines, facts, began });
     const { measureRanks: measureTogether } = await import("./ranks.ts");
-    return await measureTogether({ config, env, where, ready, lines, facts, began });
+    return await measureTogether({
+      config,
+      backendFrom: resolved.origin("distributed.backend"),
+      env,
+      where,
+      ready,
+      lines,
+      facts,
+      began,
+    });
   } catch (error) {
     throw asUserError(error);
   } finally {

@@ -3,6 +3,7 @@ import { join } from "../../../../deps/path.ts";
 import { cudaUuid } from "../../../../ffi/cuda.ts";
 import { remove } from "../../../base/atomic.ts";
 import { parseDuration } from "../../../settings/setting.ts";
+import type { Origin } from "../../../settings/values.ts";
 import type { Config } from "../../../settings/settings.ts";
 import { BACKENDS, type Collectives } from "../../../ranks/collectives.ts";
 import type { Control } from "../../../ranks/control/control.ts";
@@ -30,6 +31,7 @@ import {
 
 export interface RanksOptions {
   readonly config: Config;
+  readonly backendFrom: Origin;
   readonly env: Record<string, string>;
   readonly where: RankContext;
   readonly ready: Ready;
@@ -64,7 +66,7 @@ interface Gathered {
 }
 
 async function measureInSession(options: RanksOptions): Promise<Outcome> {
-  const { where, config, env, ready: { device, libtorch, broken } } = options;
+  const { where, config, backendFrom, env, ready: { device, libtorch, broken } } = options;
   const { distributed } = config, logs = join(config.output.save_dir, "logs");
   const gathered: Gathered = { control: null, nodes: [], ranks: [] };
   const limit = openTimeLimit();
@@ -75,6 +77,7 @@ async function measureInSession(options: RanksOptions): Promise<Outcome> {
       device,
       libtorch: { versionText: libtorch },
       env,
+      backendFrom,
       control: {
         folder: where.nodes === 1 ? null : logs, // the run's folder may be what is wrong
         device: device === "cpu" ? null : cudaUuid(Number(device.slice("cuda:".length))),

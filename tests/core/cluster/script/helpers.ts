@@ -4,6 +4,7 @@ import { join } from "@std/path";
 import type { ScriptJob } from "../../../../core/cluster/script/job.ts";
 
 export const JOB: ScriptJob = {
+  jobFlags: [],
   made: { version: "0.1.0", command: ["hpctrain", "sbatch"], architecture: Deno.build.arch },
   name: "run",
   program: ["./hpctrain"],

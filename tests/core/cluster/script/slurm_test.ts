@@ -124,6 +124,25 @@ Deno.test("srun starts a task for each GPU of the allocation as it is, and NODES
     assertEquals(await sizes({ SLURM_GPUS_ON_NODE: "4", NODES: "1", GPUS: "2" }), [1, 2, 2]);
   }));
 
+Deno.test("ranks of more GPUs than the script's own tasks share the cores that there are", () =>
+  stubbed(async (run) => {
+    const eight = { SLURM_GPUS_ON_NODE: "8", SLURM_CPUS_PER_TASK: "4" };
+    const step = async (cores: string) => {
+      const { calls, said, code } = await run({}, { ...eight, SLURM_CPUS_ON_NODE: cores });
+      return { code, said, cpus: /--ntasks-per-node=8 --cpus-per-task=(\d+)/.exec(calls.at(-1) ?? "")?.[1] };
+    };
+    assertEquals(await step("32"), { code: 0, said: "", cpus: "4" });
+    const two = await step("16");
+    assertEquals(two.cpus, "2");
+    assertStringIncludes(
+      two.said,
+      "8 ranks share the 16 cores that this job has on each node, 2 each; for 4 each: sbatch",
+    );
+    const none = await step("4");
+    assertEquals([none.code, none.cpus], [2, undefined]);
+    assertStringIncludes(none.said, "this job has 4 cores there: sbatch --ntasks-per-node=8 FILE");
+  }));
+
 Deno.test("more nodes or GPUs than the job has, or none at all, end it at once, with the line that submits one that has them", () =>
   stubbed(async (run) => {
     const FOUR = { SLURM_GPUS_ON_NODE: "4" };
@@ -158,8 +177,6 @@ Deno.test("more nodes or GPUs than the job has, or none at all, end it at once, 
 Deno.test("sbatch's own options behind the file end the job at once, with the line to submit it by", () =>
   stubbed(async (run) => {
     const cases: [string[], string][] = [
-      [["--export=ALL,EPOCHS=3"], "Submit it so: sbatch --export=ALL,EPOCHS=3 FILE\n"],
-      [["--epochs=3", "--export", "ALL,LR=1"], "Submit it so: sbatch --export ALL,LR=1 FILE\n"],
       [["--nodes", "4"], "Submit it so: sbatch --nodes 4 FILE\n"],
       [["--requeue", "--epochs=2"], "Submit it so: sbatch --requeue FILE\n"],
       [["-N", "4"], "Submit it so: sbatch -N 4 FILE\n"],
@@ -178,6 +195,28 @@ Deno.test("sbatch's own options behind the file end the job at once, with the li
     const none = await run({ words: ["eval", "a.pt"], overrides: [] }, {}, ["--json"]);
     assertEquals([none.code, none.words], [2, []]);
     assertStringIncludes(none.said, "This job takes no words after its file, and got: --json.");
+  }));
+
+Deno.test("--export behind the file sets its variables in the job, which says so without their values", () =>
+  stubbed(async (run) => {
+    const job = { words: ["train"], overrides: [["EPOCHS", "epochs"], ["LR", "lr"]] } as const;
+    const cases = [
+      [["--export=ALL,EPOCHS=3"], "sets EPOCHS by it", ["--epochs=3"]],
+      [["--warmup=1ep", "--export", "EPOCHS=3,LR=1"], "sets EPOCHS LR by it", [
+        "--epochs=3",
+        "--lr=1",
+        "--warmup=1ep",
+      ]],
+      [["--export=ALL"], "sets nothing by it", []],
+      [["--export=ALL,MY_API_KEY=abc"], "sets MY_API_KEY by it", []],
+    ] as const;
+    for (const [args, says, words] of cases) {
+      const ran = await run(job, {}, [...args]);
+      assertEquals([ran.code, ran.words], [0, ["train", ...words]], ran.said);
+      assertEquals(ran.said.split("\n").filter((line) => line.includes("after the file")).length, 1);
+      assertStringIncludes(ran.said, says);
+      assertEquals(ran.said.includes("abc"), false);
+    }
   }));
 
 Deno.test("a variable that gave way to a flag when the script was made does so in the job; another value counts", () =>
