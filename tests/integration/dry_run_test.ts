@@ -31,7 +31,6 @@ Deno.test("--dry-run refuses what the run would refuse, with its code", () =>
       Deno.writeFileSync(`${cwd}/digits/${half}-labels-idx1-ubyte`, Uint8Array.from(labels));
     }
     const cases: [string[], number, string][] = [
-      [["--debug", "--train-samples=10", "--batch-size=64"], 3, "is larger than the training set"],
       [["--preset=multi-node"], 2, 'Preset "multi-node" is for'],
       [
         ["--debug", "--gpus-per-node=2", "--device=cpu"],
