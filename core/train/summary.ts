@@ -11,6 +11,7 @@ import { pathExists } from "../base/files.ts";
 import { commandWithoutSecrets, valuesWithoutSecrets, withoutSecrets } from "../base/secrets.ts";
 import { programAsCalled, shellLine } from "../base/shell.ts";
 import { launchCommand } from "../ranks/launch/rank.ts";
+import { versionOfUse } from "../../ffi/libraries/find.ts";
 import type { RankContext } from "../ranks/context.ts";
 import { goesBack } from "./requeue.ts";
 import { stepsInAll } from "./batches.ts";
@@ -32,7 +33,6 @@ export function announce(
   const { libtorch, resume, again } = launch;
   console.line(startLine(world));
   if (world.ranks > 1 && master !== null) console.line(masterLine(master));
-  console.line(`libtorch ${libtorch.versionText} from ${libtorch.from}: ${libtorch.dir}`);
   for (const note of notes) console.line(note);
   console.line(`Run ${paths.run}: ${paths.logs}`);
   for (const line of lineage.lines) console.line(line);
@@ -50,11 +50,13 @@ export function announce(
     block_parameters: blockParameters(model),
     world_size: world.ranks,
     device: world.device,
-    libtorch: libtorch.versionText,
+    libtorch: versionOfUse(libtorch),
+    libtorch_from: `${libtorch.from}: ${libtorch.dir}`,
     host: Deno.hostname(),
     pid: Deno.pid,
     steps_per_epoch: plan.stepsPerEpoch,
     ...(data.validation && { validation: data.validation }),
+    sample_orders: data.orders,
     ...(gpu && { gpu }),
   });
   events.emit({ kind: "config", config: valuesWithoutSecrets(config), origins });
