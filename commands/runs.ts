@@ -2,7 +2,7 @@
 import type { Command } from "./mod.ts";
 
 export const USAGE =
-  "hpctrain runs [DIR] [--sort NAME] [--filter NAME=VALUE ...] [--json | --csv | --html FILE]";
+  "hpctrain runs [DIR] [--sort NAME] [--filter NAME=VALUE ...] [--json | --csv | --html [FILE]]";
 
 export const OPTIONS = {
   sort: {
@@ -20,8 +20,9 @@ export const OPTIONS = {
   csv: { kind: "bool", help: "as CSV, with every column" },
   html: {
     kind: "text",
-    value: "FILE",
-    help: "write a page that sorts and filters, with links to the reports",
+    value: "[FILE]",
+    alone: "runs.html",
+    help: "write a page that sorts and filters, with links to the reports (without FILE: runs.html)",
   },
 } as const;
 

@@ -5,19 +5,27 @@
 
 const READ_SYMBOLS = {
   open: { parameters: ["buffer", "i32"], result: "i32" },
+  fcntl: { parameters: ["i32", "i32", "i32"], result: "i32" },
   pread: { parameters: ["i32", "buffer", "usize", "i64"], result: "i64" },
   close: { parameters: ["i32"], result: "i32" },
   __errno_location: { parameters: [], result: "pointer" },
 } as const;
 
 const O_RDONLY_CLOEXEC = 0o2000000, EINTR = 4;
+const O_NONBLOCK = 0o4000, F_SETFL = 4;
 
 let libc: Deno.DynamicLibrary<typeof READ_SYMBOLS>["symbols"] | undefined;
 const native = () => libc ??= Deno.dlopen("libc.so.6", READ_SYMBOLS).symbols;
 
+/** To open a named pipe would wait for its writer; this does not, and pread then says that it is none to read by place. */
 export function openForReading(path: string): number {
-  const descriptor = native().open(new TextEncoder().encode(`${path}\0`), O_RDONLY_CLOEXEC);
-  return descriptor >= 0 ? descriptor : -errno();
+  const descriptor = native().open(
+    new TextEncoder().encode(`${path}\0`),
+    O_RDONLY_CLOEXEC | O_NONBLOCK,
+  );
+  if (descriptor < 0) return -errno();
+  native().fcntl(descriptor, F_SETFL, 0); // some file systems answer "try again" while it is set
+  return descriptor;
 }
 
 /**
@@ -219,9 +227,9 @@ const PROCESS_SYMBOLS = {
   },
 } as const;
 
-const O_RDWR = 2, O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000, O_ASYNC = 0o20000;
+const O_RDWR = 2, O_CLOEXEC = 0o2000000, O_ASYNC = 0o20000;
 const POLLIN = 1;
-const F_SETFL = 4, F_SETOWN = 8, F_SETSIG = 10, SIGKILL = 9;
+const F_SETOWN = 8, F_SETSIG = 10, SIGKILL = 9;
 
 export const makePipe = (path: string): boolean =>
   withLibc(({ mkfifo }) => mkfifo(cString(path), 0o600)) === 0;

@@ -50,7 +50,7 @@ console.log(JSON.stringify({ stopped, run, best: Deno.statSync(checkpoints + "/"
     );
     assertEquals(code, 0, stderr);
     assertEquals(JSON.parse(stdout.trim().split("\n").at(-1)!), { stopped: false, run: "debug", best: true });
-    assertMatch(stdout, /^Learning rate: 0.002 \(train\(config\)\), not scaled/m);
+    assertMatch(stdout, /^Batch: .* Learning rate: 0.002 \(train\(config\)\), not scaled/m);
     const events = Deno.readTextFileSync(`${cwd}/logs/debug/events.jsonl`).trim().split("\n").map((line) =>
       JSON.parse(line)
     );

@@ -101,7 +101,12 @@ async function isData(path: string): Promise<boolean> {
   if (isFolder(path)) return !namesIn(path).some((name) => CHECKPOINT.test(name));
   if (CHECKPOINT.test(path)) return false;
   if (/\.bin$/i.test(path)) return !looksLikeCheckpoint(path);
-  return (await import("../../core/data/open.ts")).isNamedAsData(path);
+  const [{ isNamedAsData }, { conversionOf }] = await Promise.all([
+    import("../../core/data/open.ts"),
+    import("../../core/data/conversions.ts"),
+  ]);
+  // A file that has to be converted first is refused by the sentence that says how.
+  return isNamedAsData(path) || (conversionOf(path) !== null && !looksLikeCheckpoint(path));
 }
 
 const CHECKPOINT = /\.(pt|safetensors)$/;

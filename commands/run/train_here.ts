@@ -15,7 +15,6 @@ import { generateMissing } from "../../core/data/cosmology/generate.ts";
 import { loadReader } from "../../core/data/open.ts";
 import { layoutRequest, refuseIdleGpus } from "../../core/ranks/job/layout.ts";
 import { notifyScript, type Requeued, requeuedIn } from "../../core/train/requeue.ts";
-import type { Config } from "../../core/settings/settings.ts";
 import { coresHere } from "../../core/base/topology.ts";
 import { memoryOfHere, nearSentence } from "../../core/train/near_memory.ts";
 import { writeRun } from "../../core/ranks/launch/rank.ts";
@@ -41,7 +40,6 @@ import { type Launch, prepare, type Trainer } from "../../core/train/prepare.ts"
 import { leaveSoon, leaveWith } from "../../core/train/leaving.ts";
 import { catchEarlySignals, giveSignalsBack, stopSignals, unlessStopped } from "../../core/train/stop.ts";
 import { announce, conclude, exit, type Started, startedBy } from "../../core/train/summary.ts";
-import { settleSpin, spinSentence } from "../../ffi/preload.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import type { TrainEnd, TrainRequest } from "./train.ts";
 import { withUserCode } from "../user_code.ts";
@@ -166,7 +164,7 @@ async function trainOn(
       ...unitsTaken(resolved),
       ...ready.notes,
       ...loading.notes,
-      ...waiting(resolved.config, device),
+      ...nearNote(device),
       ...notes,
     ],
   });
@@ -178,11 +176,11 @@ async function trainOn(
   return { code: await run(trainer, started, context), paths: trainer.paths };
 }
 
-/** How threads wait matters where several compute. */
-const waiting = ({ training }: Config, device: Device): string[] =>
-  device === "cpu" && (training.threads || coresHere()) > 1
-    ? [`Cores: ${coresHere()}${nearSentence(memoryOfHere())}; ${spinSentence(settleSpin())}.`]
-    : [];
+/** Where memory has several domains, whose cores a rank has decides its speed. */
+function nearNote(device: Device): string[] {
+  const near = device === "cpu" ? nearSentence(memoryOfHere()) : "";
+  return near === "" ? [] : [`Cores: ${coresHere()}${near}.`];
+}
 
 export function refuseOtherLayout(
   { preset, config }: Resolved,

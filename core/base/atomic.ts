@@ -11,14 +11,29 @@ interface AtomicOptions {
   check?: (temporary: string) => void;
   /** Without a sync, a killed process still leaves a whole file; a power cut may leave none. */
   sync?: boolean;
+  /** A part of a sentence says what to do where this folder takes no more: a run's files have a setting for it. */
+  elsewhere?: string;
 }
+
+/** A run's folders are where `--save-dir` says. */
+export const BY_SAVE_DIR = "name another folder with --save-dir";
+const BY_NAME = "name another folder";
 
 // A killed run leaves its temporary file. Nobody owns one this old, wherever it was made.
 const STALE_MS = 3600_000;
 
 export function temporaryFor(target: string): string {
   const owner = `${Deno.hostname()}-${Deno.pid}`;
-  return join(dirname(target), `.${basename(target)}.tmp-${owner}-${crypto.randomUUID().slice(0, 8)}`);
+  return join(dirname(target), `${temporaryPrefix(target)}${owner}-${crypto.randomUUID().slice(0, 8)}`);
+}
+
+/** File systems take names of 255 bytes, and what follows takes a part of them. */
+const MOST_OF_NAME = 150;
+
+function temporaryPrefix(target: string): string {
+  const room = new Uint8Array(MOST_OF_NAME);
+  const { read } = new TextEncoder().encodeInto(basename(target), room);
+  return `.${basename(target).slice(0, read)}.tmp-`;
 }
 
 /** It writes a temporary file beside the target, syncs it, checks it, renames it and syncs the folder. */
@@ -32,7 +47,7 @@ export function writeAtomically(
     const folder = dirname(target);
     Deno.mkdirSync(folder, { recursive: true });
     removeStale(target);
-    refuseIfFull(path, folder, options.needBytes);
+    refuseIfFull(path, folder, options);
     const temporary = temporaryFor(target);
     try {
       const file = Deno.openSync(temporary, { read: true, write: true, createNew: true });
@@ -50,7 +65,7 @@ export function writeAtomically(
     }
     if (options.sync !== false) syncFolder(folder);
   } catch (error) {
-    throw writeError(path, error, options.needBytes);
+    throw writeError(path, error, options);
   }
 }
 
@@ -75,7 +90,7 @@ function followLink(path: string): string {
 }
 
 export function removeStale(target: string): void {
-  const prefix = `.${basename(target)}.tmp-`;
+  const prefix = temporaryPrefix(target);
   try {
     for (const { name } of Deno.readDirSync(dirname(target))) {
       if (!name.startsWith(prefix)) continue;
@@ -129,13 +144,17 @@ function hasNoFilesLeft(folder: string): boolean {
   }
 }
 
-function refuseIfFull(path: string, folder: string, need?: number): void {
+function refuseIfFull(
+  path: string,
+  folder: string,
+  { needBytes: need, elsewhere = BY_NAME }: AtomicOptions,
+): void {
   const free = freeBytes(folder);
   if (need === undefined || free === undefined || free >= need) return;
   throw new UserError(
     "checkpoint",
     `${path}: ${formatBytes(need)} are to be written and ${formatBytes(free)} are free there; ` +
-      "free some space or name another folder with --save-dir. Nothing was written.",
+      `free some space or ${elsewhere}. Nothing was written.`,
   );
 }
 
@@ -153,31 +172,36 @@ export function syncFolder(folder: string): void {
   }
 }
 
-function writeError(path: string, error: unknown, need?: number): unknown {
+function writeError(
+  path: string,
+  error: unknown,
+  { needBytes: need, elsewhere = BY_NAME }: AtomicOptions,
+): unknown {
   if (error instanceof UserError) return error;
   const refusal = refusalOf(error);
   if (refusal === undefined) return error;
-  const kept = "The file that was there before is untouched";
+  const kept = isThere(path) ? " The file that was there before is untouched." : "";
   const sentences: Record<string, () => string> = {
     ENOSPC: () =>
       hasNoFilesLeft(dirname(path))
         ? `the disk has space and takes no more files (see: df -i ${
           dirname(path)
-        }); remove some, or name another folder with --save-dir`
+        }); remove some, or ${elsewhere}`
         : `the disk is full${
           need === undefined ? "" : ` (${formatBytes(need)} were to be written)`
-        }; free some space or name another folder with --save-dir`,
-    EDQUOT: () => "your disk quota is used up; free some space or name another folder with --save-dir",
+        }; free some space or ${elsewhere}`,
+    EDQUOT: () => `your disk quota is used up; free some space or ${elsewhere}`,
     EFBIG: () =>
       `a file of its size${
         need === undefined ? "" : ` (${formatBytes(need)})`
       } is more than this process may write; raise the limit (see: ulimit -f)`,
-    EROFS: () => "the file system is read-only; name another folder with --save-dir",
-    EACCES: () => `this user may not write to ${dirname(path)}; name another folder with --save-dir`,
-    EPERM: () => `this user may not write to ${dirname(path)}; name another folder with --save-dir`,
+    EROFS: () => `the file system is read-only; ${elsewhere}`,
+    EACCES: () => `this user may not write to ${dirname(path)}; ${elsewhere}`,
+    EPERM: () => `this user may not write to ${dirname(path)}; ${elsewhere}`,
     ENOTDIR: () => `a part of ${dirname(path)} is a file, not a folder`,
+    ENAMETOOLONG: () => "the name is longer than file names may be (255 bytes); give a shorter one",
     EEXIST: () => `a part of ${dirname(path)} is a file, not a folder`,
   };
   const why = sentences[refusal.code]?.() ?? `it can't be written: ${whyRefused(refusal)}`;
-  return new UserError("checkpoint", `${path}: ${why}. ${kept}.`, { cause: error });
+  return new UserError("checkpoint", `${path}: ${why}.${kept}`, { cause: error });
 }

@@ -77,6 +77,7 @@ const WHY: Readonly<Record<string, string>> = {
   ...{ ENOKEY: NO_KEY, EKEYEXPIRED: NO_KEY, EKEYREVOKED: NO_KEY, EKEYREJECTED: NO_KEY },
   ESTALE: "the file server no longer knows this file or its folder",
   ENOLCK: "the file server has no locks left",
+  ENAMETOOLONG: "the name is longer than file names may be (255 bytes)",
   EMFILE: "this process has too many files open; raise the limit (see: ulimit -n)",
   ENFILE: "this machine has too many files open",
 };

@@ -10,10 +10,16 @@ export function sameName(name: string, known: readonly string[]): string | undef
 
 export function nearest(name: string, known: readonly string[]): string | null {
   const wanted = plain(name);
+  // Arrays in groups have paths for names, and people say the last part.
+  const inGroup = known.find((candidate) =>
+    candidate.includes("/") && plain(candidate.slice(candidate.lastIndexOf("/") + 1)) === wanted
+  );
+  if (inGroup !== undefined) return inGroup;
   let best: string | null = null;
   let least = Math.max(1, Math.floor(wanted.length / 3)) + 1;
   for (const candidate of known) {
-    const far = distance(wanted, plain(candidate));
+    const other = plain(candidate), far = distance(wanted, other);
+    if (far === Math.max(wanted.length, other.length)) continue; // nothing of the one is in the other
     if (far < least) [best, least] = [candidate, far];
   }
   if (best !== null || wanted.length < 3) return best;

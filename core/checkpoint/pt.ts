@@ -105,6 +105,7 @@ export function writePickled(
     size = out.at;
   }, {
     needBytes,
+    elsewhere: options.elsewhere,
     check: (temporary) => {
       readPt(temporary).close();
       options.ready?.(temporary);

@@ -30,7 +30,7 @@ interface Options extends WriteOptions {
 export function writeSafetensors(
   path: string,
   tensors: ReadonlyMap<string, TensorData>,
-  { metadata = {}, sums = false, verify = false, known, ready }: Options = {},
+  { metadata = {}, sums = false, verify = false, known, ready, elsewhere }: Options = {},
 ): number {
   const placed: Placed[] = [...tensors].map(([name, tensor]) => ({
     name,
@@ -63,6 +63,7 @@ export function writeSafetensors(
     if (verify) out.readBack(path);
   }, {
     needBytes: size,
+    elsewhere,
     check: (temporary) => {
       readSafetensors(temporary).close();
       ready?.(temporary);

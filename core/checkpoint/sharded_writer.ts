@@ -1,7 +1,7 @@
 // Writes a sharded checkpoint, links second names to one, and removes one. The checkpoint is what the index
 // names, so it changes as a whole.
 import { join } from "../../deps/path.ts";
-import { remove, removeStale, temporaryFor, writeAll, writeAtomically } from "../base/atomic.ts";
+import { BY_SAVE_DIR, remove, removeStale, temporaryFor, writeAll, writeAtomically } from "../base/atomic.ts";
 import { damaged } from "../base/file_bytes.ts";
 import { headerSum, NO_SUM, readSafetensors, sumOf, SUMS_KEY } from "./safetensors.ts";
 import { writeSafetensors } from "./safetensors_writer.ts";
@@ -38,6 +38,7 @@ export function writeShard({ folder, world, generation }: Shards, rank: number, 
     sums: true,
     verify: true,
     known: content.known,
+    elsewhere: BY_SAVE_DIR,
   });
 }
 
@@ -67,7 +68,11 @@ export function writeIndex({ folder, world, generation }: Shards, content: Conte
     return new TextEncoder().encode(JSON.stringify(index, null, 2) + "\n");
   };
   const bytes = render(sumOf(render(NO_SUM)));
-  writeAtomically(path, (file) => writeAll(file, bytes), { needBytes: bytes.length, check: ready });
+  writeAtomically(path, (file) => writeAll(file, bytes), {
+    needBytes: bytes.length,
+    check: ready,
+    elsewhere: BY_SAVE_DIR,
+  });
   removeUnnamed(folder, new Set(Object.keys(sums)));
   return size + bytes.length;
 }

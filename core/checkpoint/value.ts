@@ -181,6 +181,8 @@ export interface WriteOptions {
   known?: Sums;
   /** Is given the temporary file when it is whole, right before it takes its place. An exception keeps the old one there. */
   ready?: (temporary: string) => void;
+  /** A part of a sentence says what to do where the folder takes no more. */
+  elsewhere?: string;
 }
 
 /**

@@ -128,11 +128,13 @@ const REASONS: Readonly<Record<number, string>> = {
   [NOT_THERE]: "it is not there any more",
   [DENIED]: "this user may not read it",
   5: "the disk or the network failed (input/output error)",
+  21: "it is a folder",
   24: "this process has too many files open (see: ulimit -n)",
+  29: "it is no file but a pipe or a device",
   116: "the file server has it no more (stale handle)",
 };
 
-const unreadable = (path: string, error: number) =>
+export const unreadable = (path: string, error: number) =>
   new UserError("data", `${path} can't be read: ${REASONS[error] ?? `error ${error} of the system`}.`);
 
 /** `width` is the bytes of an element; the opener closes the file. */

@@ -193,6 +193,6 @@ export function fillNote(
   }
   return normalised
     ? "Missing inputs are filled with 0 after normalising"
-    : "Missing inputs are filled with 0, and nothing is normalised: --normalise measured makes 0 the mean, --fill names " +
-      "another number";
+    : "Missing inputs become 0 in the data's own units: --fill mean takes each input's mean instead, and " +
+      "--normalise measured makes 0 the mean";
 }

@@ -3,7 +3,6 @@ import { DATA_KIND_NAMES, type DataKind } from "../settings/formats.ts";
 import { didYouMean } from "../base/suggest.ts";
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { UserError } from "../base/errors.ts";
-import { formatPlural } from "../base/format.ts";
 import { patchesOf } from "../models/patches.ts";
 import type { Rollout } from "../models/rollout.ts";
 import { isCode, userFile } from "../models/user/file.ts";
@@ -23,6 +22,7 @@ import { transformed } from "./transforms/apply.ts";
 import type { Normalisation } from "./transforms/values.ts";
 import { userData } from "./user/data.ts";
 import { key } from "../base/random.ts";
+import type { SampleOrders } from "../run/events.ts";
 import type { Validation } from "../run/validation.ts";
 
 export interface Opened extends Omit<Sources, "rollout"> {
@@ -38,6 +38,8 @@ export interface Opened extends Omit<Sources, "rollout"> {
   readonly rollout: Rollout | null;
   /** Null where there is nothing to validate with. */
   readonly validation: Validation | null;
+  /** Two runs with the same hashes see the same samples in the same order. */
+  readonly orders: SampleOrders;
   readonly notes: readonly string[];
 }
 
@@ -82,11 +84,14 @@ export function openData(
       ...(data.stage !== "" && isUrl(data.data_path)
         ? [`Not staged: ${data.data_path} is read from its server`]
         : []),
-      `Data: ${train.describe()}`,
+      `Data: ${train.describe()}. ${samplesNote(train, val)}`,
       ...opened.notes,
       ...notes,
-      samplesNote(train, val, data.shuffle, training.seed),
     ],
+    orders: {
+      train: orderHash(order(train.length, training.seed, 0, data.shuffle), train.indices),
+      val: val && orderHash(order(val.length, training.seed, 0, false), val.indices),
+    },
   };
 }
 
@@ -111,15 +116,8 @@ export const asStored = (data: Config["data"]): Config["data"] => ({
   one_hot: false,
 });
 
-/** The same samples in the same order have the same hashes. */
-function samplesNote(train: Source, val: Source | null, shuffle: boolean, seed: number): string {
-  const orderText = ({ length, indices }: Source, shuffled: boolean) =>
-    `(order ${orderHash(order(length, seed, 0, shuffled), indices)})`;
-  const held = val
-    ? `${formatPlural(val.length, "sample")} to validate with ${orderText(val, false)}`
-    : "none to validate with";
-  return `Samples: ${train.length} to train with ${orderText(train, shuffle)}, ${held}`;
-}
+const samplesNote = (train: Source, val: Source | null): string =>
+  `Samples: ${train.length} to train with, ${val ? val.length : "none"} to validate with`;
 
 /** Settings that choose samples and targets from the same files. */
 const CHOICE = [

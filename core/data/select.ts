@@ -26,7 +26,10 @@ export function selected(from: SelectFrom, sel: Config["data"]["sel"]): readonly
   const wishes = wishesOf(sel);
   if (wishes.length === 0) return from.variables;
   const picks = new Map<string, Picks>();
-  for (const wish of wishes) {
+  const [curved, plain] = [true, false].map((is) => wishes.filter(({ name }) => isCurved(from, name) === is));
+  const rectangle = curved.length > 0 ? rectangleOf(from, curved) : new Map<string, Picks>();
+  for (const [dimension, places] of rectangle) picks.set(dimension, places);
+  for (const wish of plain) {
     const { dimension, size, axis } = dimensionOf(from, wish.name);
     if (picks.has(dimension)) {
       throw new UserError(
@@ -41,6 +44,70 @@ export function selected(from: SelectFrom, sel: Config["data"]["sel"]): readonly
     picks.set(dimension, { places: Int32Array.from(places), drop: single });
   }
   return from.variables.map((variable) => picked(variable, picks));
+}
+
+/** A latitude and a longitude of each point lie along two dimensions. */
+const isCurved = ({ variables }: SelectFrom, name: string): boolean =>
+  variables.some((own) =>
+    own.name === name && own.dimensions.length === 2 && own.dtype !== null && !own.unusable && !own.conflict
+  );
+
+/** The smallest rectangle with all points at which every wish is fulfilled. */
+function rectangleOf({ path, variables }: SelectFrom, wishes: readonly Wish[]): Map<string, Picks> {
+  const found = wishes.map((wish) => {
+    const own = variables.find(({ name }) => name === wish.name)!, axis = axisOf(own, path);
+    const fits = wish.values.map((text) => {
+      const test = isLongitude(axis) ? eastwardIn(text) ?? numbersIn(text) : numbersIn(text);
+      if (test) return test;
+      throw new UserError(
+        "usage",
+        `--sel ${wish.name}=${text} is no number: ${wish.name} has one for each point.`,
+      );
+    });
+    return { own, holds: (i: number) => fits.some((fit) => fit(axis.values[i])) };
+  });
+  const { dimensions, shape: [height, width] } = found[0].own;
+  const other = found.find(({ own }) => own.dimensions.join() !== dimensions.join());
+  if (other) {
+    throw new UserError(
+      "data",
+      `${path}: "${found[0].own.name}" and "${other.own.name}" (--sel) lie along (${
+        dimensions.join(", ")
+      }) and ` +
+        `(${other.own.dimensions.join(", ")}): choose by one of them.`,
+    );
+  }
+  let [top, bottom, left, right] = [height, -1, width, -1];
+  for (let i = 0; i < height * width; i++) {
+    if (!found.every(({ holds }) => holds(i))) continue;
+    const y = Math.floor(i / width), x = i % width;
+    [top, bottom, left, right] = [
+      Math.min(top, y),
+      Math.max(bottom, y),
+      Math.min(left, x),
+      Math.max(right, x),
+    ];
+  }
+  if (bottom < 0) {
+    const text = wishes.map(({ name, values }) => `${name}=${values.join(",")}`).join(",");
+    throw new UserError("data", `${path}: nothing lies at --sel ${text}: no point of the map is there.`);
+  }
+  const span = (first: number, last: number): Picks => ({
+    places: Int32Array.from({ length: last - first + 1 }, (_, i) => first + i),
+    drop: false,
+  });
+  return new Map([[dimensions[0], span(top, bottom)], [dimensions[1], span(left, right)]]);
+}
+
+/** From one longitude eastward to another; null where the text has not both. */
+function eastwardIn(text: string): ((value: number) => boolean) | null {
+  const [, from, to] = RANGE.exec(text) ?? [];
+  if (!from?.trim() || !to?.trim()) return null;
+  const west = Number(from), wide = Number(to) - west;
+  if (!Number.isFinite(wide)) return null;
+  const round = (degrees: number) => (degrees % 360 + 360) % 360;
+  const most = Math.abs(wide) >= 360 ? 360 : round(wide);
+  return (value) => round(value - west) <= most + CLOSE || round(value - west) >= 360 - CLOSE;
 }
 
 /** A list of settings is split at its commas: `level=850`, `500` belong together. */

@@ -137,12 +137,86 @@ export function writeDiagnostics(folder: string, found: Diagnostics): void {
   writeAtomically(join(folder, NAME), (file) => writeAll(file, text), { sync: false });
 }
 
-/** Null where a run has none, or another version wrote them. */
+/** Null where a run has none, or they are damaged, or another version wrote them. */
 export function readDiagnostics(folder: string): Diagnostics | null {
   try {
-    const found = JSON.parse(Deno.readTextFileSync(join(folder, NAME)));
-    return found.version === 1 ? found : null;
+    const found: unknown = JSON.parse(Deno.readTextFileSync(join(folder, NAME)));
+    return areDiagnostics(found) && fitTogether(found) ? found : null;
   } catch {
     return null;
   }
+}
+
+// A file that somebody or a full disk has hurt may be JSON still, so the type of each field is looked at.
+
+type Check = (value: unknown) => boolean;
+
+const isNumber: Check = (value) => typeof value === "number";
+const isCount: Check = (value) => Number.isInteger(value) && (value as number) >= 0;
+const isText: Check = (value) => typeof value === "string";
+const orNull = (check: Check): Check => (value) => value === null || check(value);
+const ifThere = (check: Check): Check => (value) => value === undefined || check(value);
+const listOf = (check: Check): Check => (value) => Array.isArray(value) && value.every(check);
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+const recordOf = (check: Check): Check => (value) => isRecord(value) && Object.values(value).every(check);
+const withFields = (fields: Readonly<Record<string, Check>>): Check => {
+  const all = Object.entries(fields);
+  return (value) => isRecord(value) && all.every(([name, check]) => check(value[name]));
+};
+
+const isNumbers = listOf(orNull(isNumber));
+const isAxis = withFields({ name: isText, units: isText, values: orNull(isNumbers) });
+const isMap: Check = (value) =>
+  withFields({ width: isCount, height: isCount, least: isNumber, most: isNumber, data: isText })(value) &&
+  Uint8Array.fromBase64((value as PackedMap).data).length ===
+    2 * (value as PackedMap).width * (value as PackedMap).height;
+
+const hasFields = withFields({
+  version: (value) => value === 1,
+  step: isCount,
+  epoch: isCount,
+  samples: isCount,
+  task: (value) => ["regression", "classification", "segmentation", "language"].includes(value as string),
+  names: listOf(isText),
+  outputs: listOf(withFields({ target: isText, lead: orNull(isNumber), units: isText })),
+  metrics: recordOf(orNull(isNumber)),
+  errors: orNull(withFields({
+    along: isAxis,
+    outputs: listOf(withFields({ rmse: isNumbers, bias: isNumbers })),
+    rmse: listOf(isMap),
+  })),
+  confusion: orNull(listOf(listOf(isNumber))),
+  axes: orNull(withFields({ x: isAxis, y: isAxis })),
+  shown: listOf(withFields({
+    name: isText,
+    image: orNull(isText),
+    inputs: listOf(withFields({ name: isText, map: isMap })),
+    outputs: listOf(withFields({ output: isCount, target: isMap, prediction: isMap })),
+  })),
+  examples: ifThere(listOf(withFields({
+    name: isText,
+    image: orNull(isText),
+    target: isNumbers,
+    prediction: isNumbers,
+    probability: orNull(isNumber),
+  }))),
+  texts: ifThere(listOf(withFields({
+    tokens: listOf(isCount),
+    guesses: listOf(isCount),
+    probabilities: isNumbers,
+    words: ifThere(recordOf(isText)),
+  }))),
+});
+
+const areDiagnostics = (value: unknown): value is Diagnostics => hasFields(value);
+
+/** Numbers that stand for places are places in the other lists. */
+function fitTogether({ outputs, errors, confusion, shown }: Diagnostics): boolean {
+  const classes = confusion?.length ?? 0;
+  return (errors === null || errors.outputs.length === outputs.length) &&
+    (confusion === null || confusion.every((row) => row.length === classes)) &&
+    shown.every((sample) =>
+      outputs.length === 0 || sample.outputs.every(({ output }) => output < outputs.length)
+    );
 }

@@ -192,13 +192,23 @@ export interface RunEvent {
   world_size: number;
   device: string;
   libtorch: string;
+  /** The setting or place that named it, and its folder. Older versions lack it. */
+  libtorch_from?: string;
   host: string;
   pid: number;
   steps_per_epoch?: number;
   /** Absent where it is not validated. */
   validation?: Validation;
+  /** Older versions lack it. */
+  sample_orders?: SampleOrders;
   /** Rank 0's. */
   gpu?: GpuFacts;
+}
+
+/** A hash of the samples' numbers in the data, in the order of the first epoch; null without validation. */
+export interface SampleOrders {
+  readonly train: string;
+  readonly val: string | null;
 }
 
 /** A GPU as it is known before the first step, with what libtorch and its libraries choose for it. */

@@ -8,6 +8,8 @@ export interface OptionSpec {
   readonly kind: "bool" | "text" | "list";
   readonly help: string;
   readonly value?: string;
+  /** A text has this one where the flag stands without a value. */
+  readonly alone?: string;
 }
 
 /** Where options were not given, a bool is false, a text undefined, and a list empty. */
@@ -51,7 +53,9 @@ export function parseOptions<const S extends Record<string, OptionSpec>>(
     else if (!option || !word.startsWith("--")) throw unknownFlag(word, Object.keys(spec), usage);
     else if (option.kind === "bool") options[name] = noValue(name, value, usage);
     else {
-      const first = value ?? takeValue(name, words, `${option.value ?? "a value"}. Usage: ${usage}`);
+      const isAlone = option.alone !== undefined && looksLikeFlag(words[0] ?? "--");
+      const first = value ?? (isAlone ? option.alone : undefined) ??
+        takeValue(name, words, `${option.value ?? "a value"}. Usage: ${usage}`);
       if (option.kind === "text") options[name] = first;
       else (options[name] as string[]).push(first, ...(value === undefined ? takeWords(words) : []));
     }

@@ -260,7 +260,9 @@ function refusal({ path, setting }: Declared, given: unknown, origin: Origin): U
     : "";
   return new UserError(
     "usage",
-    `${formatOrigin(origin)}: ${path}${flag} must be ${expected(setting)}, but got ${shown(given)}.${hint}`,
+    `${formatOrigin(origin)}: ${path}${flag} must be ${expected(setting)}, but got ${
+      shownValue(given)
+    }.${hint}`,
   );
 }
 
@@ -269,7 +271,7 @@ function unknownItem({ choices }: Setting, given: unknown): string {
   return didYouMean(words.find((word) => !choices.includes(word)) ?? "", choices);
 }
 
-function shown(given: unknown): string {
+export function shownValue(given: unknown): string {
   if (given === undefined || given === null) return "no value";
   if (typeof given === "number") return String(given);
   const json = JSON.stringify(valuesWithoutSecrets(given));

@@ -13,7 +13,7 @@ import {
 } from "../../deps/yaml.ts";
 import { UserError } from "../base/errors.ts";
 import { insteadOf } from "./options.ts";
-import { type Assignment, formatOrigin, fromData, type Mistakes, type Origin } from "./values.ts";
+import { type Assignment, formatOrigin, fromData, type Mistakes, type Origin, shownValue } from "./values.ts";
 import { nearest } from "../base/suggest.ts";
 import {
   allPaths,
@@ -97,7 +97,9 @@ class Walker implements ParsedFile {
       const at = this.#textAt(root);
       throw new UserError(
         "usage",
-        `${at}: expected sections such as "training:", but found ${kindOf(root)}.`,
+        `${at}: expected sections such as "training:", but found ${kindOf(root)}.${
+          isTable(root) ? " A file that --config reads is written by `hpctrain config ... --yaml`." : ""
+        }`,
       );
     }
     this.#group(root, "");
@@ -195,14 +197,12 @@ function empty(node: unknown): boolean {
   return node === null || node === undefined || (isScalar(node) && node.value === null);
 }
 
+/** The table of `hpctrain config` begins with the name of a section, alone on its line. */
+const isTable = (node: unknown): boolean =>
+  isScalar(node) && typeof node.value === "string" && settingKeys("").includes(node.value.split(/\s/, 1)[0]);
+
 function kindOf(node: unknown): string {
-  return isSeq(node)
-    ? "a list"
-    : isMap(node)
-    ? "a map"
-    : isScalar(node)
-    ? JSON.stringify(node.value)
-    : "nothing";
+  return isSeq(node) ? "a list" : isMap(node) ? "a map" : isScalar(node) ? shownValue(node.value) : "nothing";
 }
 
 function unknownKey(at: string, group: string, key: string): UserError {
@@ -214,7 +214,7 @@ function unknownKey(at: string, group: string, key: string): UserError {
   const near = instead ? null : spelt(group, key) ?? nearest(key, known) ?? elsewhere(key);
   const place = group === "" ? "at the top of the file" : `in ${group}`;
   const hint = near ? `Did you mean "${near}"?` : instead ?? `Known keys are ${known.join(", ")}.`;
-  return new UserError("usage", `${at}: unknown key ${JSON.stringify(key)} ${place}. ${hint}`);
+  return new UserError("usage", `${at}: unknown key ${shownValue(key)} ${place}. ${hint}`);
 }
 
 /** Another program's name becomes ours, as it is written in this group. */

@@ -1,5 +1,6 @@
 // Derives global batch, micro-batches and accumulation, once.
 import { UserError } from "../base/errors.ts";
+import { formatPlural } from "../base/format.ts";
 import type { Source } from "../data/source.ts";
 import type { Patches } from "../models/patches.ts";
 import type { Config } from "../settings/settings.ts";
@@ -23,8 +24,10 @@ interface Wanted {
   grad_accum: number;
 }
 
+/** A step never takes more samples than there are: then it takes all of them. */
 export function planBatches(wanted: Wanted, samples: number, ranks: number): BatchPlan {
-  const { batch_size: micro, global_batch_size: wholeBatch } = wanted;
+  const { global_batch_size: wholeBatch } = wanted;
+  let micro = wanted.batch_size;
   let accumulation = wanted.grad_accum;
   let global = micro * ranks * accumulation;
   if (wholeBatch > 0) {
@@ -32,17 +35,26 @@ export function planBatches(wanted: Wanted, samples: number, ranks: number): Bat
     accumulation = Math.max(1, Math.ceil(wholeBatch / (micro * ranks)));
     global = wholeBatch;
   }
-  if (global > samples) {
+  if (samples < ranks) {
     throw new UserError(
       "data",
-      `A batch of ${global} samples is larger than the training set of ${samples}: ` +
-        `${smaller(wanted, samples, ranks, accumulation)}, or give more data.`,
+      `The training set has ${
+        formatPlural(samples, "sample")
+      } for ${ranks} ranks: start no more ranks than there ` +
+        "are samples, or give more data.",
     );
+  }
+  const asked = global;
+  if (global > samples) {
+    global = samples;
+    micro = Math.min(micro, Math.ceil(samples / ranks));
+    accumulation = Math.ceil(samples / (micro * ranks));
   }
   const stepsPerEpoch = Math.ceil(samples / global);
   const note =
     `Batch: ${micro} x ${ranks} ${ranks === 1 ? "rank" : "ranks"} x ${accumulation} accumulated = ` +
-    `${global} samples a step, ${stepsPerEpoch} ${stepsPerEpoch === 1 ? "step" : "steps"} an epoch`;
+    `${global} samples a step, ${stepsPerEpoch} ${stepsPerEpoch === 1 ? "step" : "steps"} an epoch` +
+    (global < asked ? ` (that is the whole training set: a batch of ${asked} is larger)` : "");
   return { micro, accumulation, global, stepsPerEpoch, note };
 }
 
@@ -96,12 +108,6 @@ export function placeInEpoch(
   if (cursor.stepInEpoch === 0 || done < 0 || done > samples) return cursor; // the data has another size now
   const stepInEpoch = done === samples ? plan.stepsPerEpoch : Math.floor(done / plan.global);
   return { stepInEpoch, samples: before + Math.min(stepInEpoch * plan.global, samples) };
-}
-
-function smaller(wanted: Wanted, samples: number, ranks: number, accumulation: number): string {
-  if (wanted.global_batch_size > 0) return `set --global-batch-size ${samples} or less`;
-  const fits = Math.floor(samples / ranks / accumulation);
-  return fits > 0 ? `set --batch-size ${fits} or less` : "set --batch-size 1 --grad-accum 1";
 }
 
 export function precisionNote({ amp }: Built): string[] {

@@ -21,6 +21,7 @@ import {
 } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { timeCoding } from "../data/calendar.ts";
+import { isLatitudeUnits, isLongitudeUnits, meansAlong } from "../data/curvilinear.ts";
 import type { Grid, GridCoordinate } from "../data/grid.ts";
 import { valueText } from "../data/columns/axis.ts";
 import { tokenizerBeside } from "../data/text/about.ts";
@@ -309,7 +310,7 @@ function groupsOf(
   const y = grid && axesOf(grid)?.y;
   const latitude = grid?.coordinates.find(({ role, shape, attributes, values }) =>
     role === "auxiliary" && shape.length === 2 && values.length === height * each &&
-    /^degrees?_?n(orth)?$/i.test(String(attributes.get("units")))
+    isLatitudeUnits(attributes.get("units"))
   );
   if (latitude) {
     const values = Array.from(latitude.values as ArrayLike<number>, Number);
@@ -349,8 +350,24 @@ function axesOf({ targets: [target], coordinates }: Grid): Diagnostics["axes"] {
       values: own ? Array.from(own.values as ArrayLike<number>, Number) : null,
     };
   };
-  const [y, x] = target.dimensions.slice(-2);
-  return target.dimensions.length < 3 ? null : { x: axis(x), y: axis(y) };
+  if (target.dimensions.length < 3) return null;
+  const sides = target.dimensions.slice(-2), [y, x] = sides.map(axis);
+  if (y.values || x.values) return { x, y };
+  // Each point has its own latitude and longitude: rows and columns have means of them.
+  const curved = (
+    is: (units: unknown) => boolean,
+    along: "rows" | "columns",
+    other: DiagnosedAxis,
+  ): DiagnosedAxis => {
+    const own = coordinates.find(({ role, dimensions, attributes }) =>
+      role === "auxiliary" && dimensions.join() === sides.join() && is(attributes.get("units"))
+    );
+    const means = own && meansAlong(Array.from(own.values as ArrayLike<number>, Number), own.shape, along);
+    return own && means
+      ? { name: own.name, units: String(own.attributes.get("units")), values: [...means] }
+      : other;
+  };
+  return { x: curved(isLongitudeUnits, "columns", x), y: curved(isLatitudeUnits, "rows", y) };
 }
 
 function shownOf(source: Source, pass: Pass, grid: Grid | null): ShownSample[] {

@@ -208,17 +208,15 @@ export function prepare(given: Launch): Trainer {
     ...(sampling.note ? [sampling.note] : []),
     ...(swa ? [averageNote(model.root, training.swa_start)] : []),
     ...fitNotes,
-    plan.note,
+    [
+      plan.note,
+      ...(launch.resolved ? [rateLine(training, plan.global, launch.resolved.originText)] : []),
+    ].join(". "),
     ...(zero ? [zero.note] : []),
     ...precisionNote(built),
     ...(gpu ? [gpuLine(gpu), ...othersNote(gpu)] : []),
     ...shardsNote(config, plan),
-    ...(launch.resolved
-      ? [
-        ...decayNote(launch.resolved, arena.parameters),
-        rateLine(training, plan.global, launch.resolved.originText),
-      ]
-      : []),
+    ...(launch.resolved ? decayNote(launch.resolved, arena.parameters) : []),
   ];
 
   const startAt = (resume: Resume | null, notes: string[]) => {

@@ -12,6 +12,7 @@ import { commandWithoutSecrets, valuesWithoutSecrets, withoutSecrets } from "../
 import { programAsCalled, shellLine } from "../base/shell.ts";
 import { jobLineIn } from "../ranks/job/scheduler.ts";
 import { launchCommand } from "../ranks/launch/rank.ts";
+import { versionOfUse } from "../../ffi/libraries/find.ts";
 import type { RankContext } from "../ranks/context.ts";
 import { goesBack } from "./requeue.ts";
 import { stepsInAll } from "./batches.ts";
@@ -33,7 +34,6 @@ export function announce(
   const { libtorch, resume, again } = launch;
   console.line(startLine(world));
   if (world.ranks > 1 && master !== null) console.line(masterLine(master));
-  console.line(`libtorch ${libtorch.versionText} from ${libtorch.from}: ${libtorch.dir}`);
   for (const note of notes) console.line(note);
   console.line(`Run ${paths.run}: ${paths.logs}`);
   for (const line of lineage.lines) console.line(line);
@@ -51,11 +51,13 @@ export function announce(
     block_parameters: blockParameters(model),
     world_size: world.ranks,
     device: world.device,
-    libtorch: libtorch.versionText,
+    libtorch: versionOfUse(libtorch),
+    libtorch_from: `${libtorch.from}: ${libtorch.dir}`,
     host: Deno.hostname(),
     pid: Deno.pid,
     steps_per_epoch: plan.stepsPerEpoch,
     ...(data.validation && { validation: data.validation }),
+    sample_orders: data.orders,
     ...(gpu && { gpu }),
   });
   events.emit({ kind: "config", config: valuesWithoutSecrets(config), origins });

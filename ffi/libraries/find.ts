@@ -21,6 +21,10 @@ export interface Libtorch {
   from: string;
 }
 
+/** A library without a half for GPUs may be a part of a wheel for some: "2.15.0+cu132" would say what it can't do. */
+export const versionOfUse = ({ versionText, gpu }: Pick<Libtorch, "versionText" | "gpu">): string =>
+  gpu === null ? versionText.replace(/\+.*$/, "") : versionText;
+
 /** The reason is a clause: "it is too old: ...". */
 export interface Rejected {
   dir: string;

@@ -345,6 +345,11 @@ Deno.test(
     assertStringIncludes(await said(`${folder}/nowhere.nc`), "there is no such file");
     Deno.mkdirSync(`${folder}/empty`);
     assertStringIncludes(await said(`${folder}/empty`), "what kind of data");
+    Deno.writeFileSync(`${folder}/t.csv.gz`, new Uint8Array([0x1f, 0x8b, 8, 0]));
+    assertStringIncludes(
+      await said(`${folder}/t.csv.gz`),
+      "packed by gzip, and that is not read. Convert it",
+    );
   }),
 );
 

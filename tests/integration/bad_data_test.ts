@@ -99,18 +99,13 @@ Deno.test("a data path whose kind can't be told is refused, and so is one that i
   await refused(null, /There is no digits\. Check data\.data_path \(--data-path\)/, { args });
 });
 
-Deno.test("a batch larger than the data is refused with one that fits", async () => {
-  await refused(
-    null,
-    /batch of 500 samples is larger than the training set of 64: set --batch-size 64 or less/,
-    {
-      args: [...TINY, "--batch-size=500"],
-    },
-  );
-  await refused(GOOD, /batch of 500 samples is larger than the training set of 64/, {
-    args: [...MNIST, "--batch-size=500"],
-  });
-});
+Deno.test("a batch larger than the data is all of it, and the run says so", () =>
+  inTemp(async (cwd) => {
+    const { code, stdout, stderr } = await run([...TINY, "--batch-size=500", "--epochs=1"], { cwd });
+    assertEquals(code, 0, stderr);
+    assertMatch(stdout, /64 samples a step, 1 step an epoch \(.*a batch of 500 is larger\)/);
+    assertMatch(stdout, /1 epoch, 1 step\./);
+  }));
 
 Deno.test("a loss that stops being a number ends the run with code 6, and the last checkpoint is kept", () =>
   inTemp(async (cwd) => {

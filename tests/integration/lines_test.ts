@@ -18,6 +18,12 @@ Deno.test("a run says where it trains, one line an epoch, and at the end which f
     assertEquals(stderr, "");
     const lines = stdout.trimEnd().split("\n");
     assertEquals(lines[0], "Starting distributed training on 1 CPU");
+    const before = lines.slice(1, lines.findIndex((line) => line.startsWith("[Epoch")));
+    assertEquals(
+      before.map((line) => line.split(/[ :]/)[0]),
+      ["Data", "mlp", "Batch", "Run"],
+      before.join("\n"),
+    );
     const epochs = lines.filter((line) => line.startsWith("[Epoch"));
     assertEquals(
       epochs.map((line) => EPOCH.exec(line)?.slice(1)),

@@ -47,13 +47,13 @@ Deno.test({
     ];
     await on([[0, 1], [2, 3]], async (through, cwd) => {
       const { stdout } = await succeed(words, { cwd, through });
-      assertStringIncludes(stdout, "Cores: 2 of NUMA domain 0 (of 2), whose memory is taken first; ");
+      assertStringIncludes(stdout, "Cores: 2 of NUMA domain 0 (of 2), whose memory is taken first.");
     });
     await on([[2, 3], [0, 1]], async (through, cwd) => { // the kernel has no domain 1
       const { stdout } = await succeed(words, { cwd, through });
       assertStringIncludes(
         stdout,
-        "Cores: 2 of NUMA domain 1 (of 2), whose memory the kernel does not let it prefer; ",
+        "Cores: 2 of NUMA domain 1 (of 2), whose memory the kernel does not let it prefer.",
       );
     });
   },

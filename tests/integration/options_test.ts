@@ -180,7 +180,7 @@ Deno.test("--scheduler onecycle rises to the peak and falls far below where it b
 Deno.test("--global-batch-size derives the accumulation, and the losses are those of one big batch", async () => {
   const big = await lossesWith("--batch-size=32", "--epochs=2");
   await after(["--batch-size=8", "--global-batch-size=32", "--epochs=2"], (events, _, { stdout }) => {
-    assertMatch(stdout, /^Batch: 8 x 1 rank x 4 accumulated = 32 samples a step, 2 steps an epoch$/m);
+    assertMatch(stdout, /^Batch: 8 x 1 rank x 4 accumulated = 32 samples a step, 2 steps an epoch\./m);
     losses(events).forEach((loss, i) => assertAlmostEquals(loss, big[i], 1e-5));
     assertEquals(losses(events).length, big.length);
   });
@@ -193,7 +193,7 @@ Deno.test("--lr-scaling linear multiplies the learning rate by batch / base batc
       for (const rate of rates(events)) assertAlmostEquals(rate, 1e-3 * 16 / 64, 1e-12);
       assertStringIncludes(
         stdout,
-        "\nLearning rate: 2.5e-4 = 0.001 (--lr) x 0.25: 16 samples a step / 64, as lr_scaling is linear (--lr-scaling)\n",
+        " an epoch. Learning rate: 2.5e-4 = 0.001 (--lr) x 0.25: 16 samples a step / 64, as lr_scaling is linear (--lr-scaling)\n",
       );
       assertStringIncludes(
         stdout,

@@ -169,6 +169,8 @@ terminalTest(
 function opened(size: Size, body: (page: Page, cwd: string) => Promise<void>): Promise<void> {
   return inTemp(async (cwd) => {
     makeRuns(cwd);
+    await succeed(["runs", "--html"], { cwd });
+    assertMatch(Deno.readTextFileSync(join(cwd, "runs.html")), /^<!doctype html>/i);
     await succeed(["runs", "--html", "pages/all.html"], { cwd });
     await onPage(toFileUrl(join(cwd, "pages/all.html")).href, size, async (page) => {
       await body(page, cwd);

@@ -1,6 +1,7 @@
 // Describes one checkpoint as plain data for a thread, and never imports libtorch. Two threads share its
 // copies and SHA-256 sums.
 import { bytesAt, copyMemory, type MemoryBlock, memoryParts } from "../../../ffi/libc.ts";
+import { BY_SAVE_DIR } from "../../base/atomic.ts";
 import { UserError } from "../../base/errors.ts";
 import { writePickle } from "../pickle_writer.ts";
 import { writePickled } from "../pt.ts";
@@ -133,7 +134,7 @@ function copyAndWrite(job: SaveJob, work: SharedWork | null): Written {
       failures.push(error); // This is no reason to keep the old state in the path's place.
     }
   };
-  const size = write(job, contents, { verify: true, known, ready });
+  const size = write(job, contents, { verify: true, known, ready, elsewhere: BY_SAVE_DIR });
   if (failures.length > 0) throw failures[0];
   return { bytes: size, seconds: (performance.now() - began) / 1000 };
 }

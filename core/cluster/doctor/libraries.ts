@@ -1,6 +1,11 @@
 // Checks the libraries that a run here would take, why others were rejected, and known faults of versions.
 import { BACKENDS, type GpuKind } from "../../../ffi/gpu/backends.ts";
-import { findLibtorch, type FoundLibtorch, type Libtorch } from "../../../ffi/libraries/find.ts";
+import {
+  findLibtorch,
+  type FoundLibtorch,
+  type Libtorch,
+  versionOfUse,
+} from "../../../ffi/libraries/find.ts";
 import { openLibtorch } from "../../../ffi/library.ts";
 import { ones, toNumbers } from "../../../ffi/make.ts";
 import { matmul } from "../../../ffi/ops.ts";
@@ -50,7 +55,7 @@ export function judgeLibtorch({ chosen, usable, rejected, broken }: LibtorchFact
       : "none was found on this machine";
     return [bad(LIBTORCH, what, fix)];
   }
-  const which = `${chosen.versionText}${
+  const which = `${versionOfUse(chosen)}${
     chosen.gpu === null ? " for CPUs" : ` with ${BACKENDS[chosen.gpu].words.platform}`
   }, ${chosen.dir} (${chosen.from})`;
   const lacking = chosen.gpuLacks === undefined

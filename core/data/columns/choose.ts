@@ -14,6 +14,12 @@ interface Chosen<C extends Column = Column> {
 
 type Names = Pick<Config["data"], "features" | "targets"> & Partial<Pick<Config["data"], "lead">>;
 
+/** Tables have many names, so each is looked up and none is searched for among the others. */
+export function firstTwice(names: readonly string[]): string | undefined {
+  const seen = new Set<string>();
+  return names.find((name) => seen.size === seen.add(name).size);
+}
+
 /**
  * Targets are the last column unless named, features all others. `withoutTargets` accepts none. The targets of
  * a forecast are later, so their columns are also among the features.
@@ -26,13 +32,13 @@ export function chooseColumns<C extends Column>(
   const { path, noun, columns } = table;
   const offered = columns.filter((column) => !column.onlyByName);
   if (columns.length === 0) throw new UserError("data", `${path} has no ${noun} in it.`);
-  const named = (list: readonly string[], setting: string) =>
-    list.map((name, i) => {
-      if (list.indexOf(name) < i) {
-        throw new UserError("usage", `${setting} names "${name}" twice: leave one of them out.`);
-      }
-      return find(table, name, setting);
-    });
+  const named = (list: readonly string[], setting: string) => {
+    const twice = firstTwice(list);
+    if (twice !== undefined) {
+      throw new UserError("usage", `${setting} names "${twice}" twice: leave one of them out.`);
+    }
+    return list.map((name) => find(table, name, setting));
+  };
   const forecast = isForecast({ lead: names.lead ?? "" });
   const wanted = named(names.features, "--features");
   const targets = withoutTargets

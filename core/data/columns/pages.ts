@@ -29,6 +29,8 @@ export interface PagedColumn {
   readonly dtype: DType | null;
   /** Numbers in each row. */
   readonly count: number;
+  /** The sizes of a row that is a list of lists; other rows have one size, or none. */
+  readonly sizes?: readonly number[];
   /** Some values may be missing. */
   readonly missing: boolean;
   readonly unusable?: string;
@@ -75,19 +77,23 @@ function tableColumns(files: readonly PagedFile[]): Column[] {
 function assertAlike(first: PagedFile, { path, columns }: PagedFile): void {
   for (const column of first.columns) {
     const other = columns.find(({ name }) => name === column.name);
-    if (other && other.type === column.type && other.count === column.count) continue;
+    const same = other && other.type === column.type && other.count === column.count;
+    if (same && `${other.sizes}` === `${column.sizes}`) continue;
     throw new UserError(
       "data",
       `${path} has ${
-        other ? `the column "${column.name}" as ${other.type}` : `no column "${column.name}"`
+        other ? `the column "${column.name}" as ${typeText(other)}` : `no column "${column.name}"`
       }, but ` +
         `${basename(first.path)} has it${
-          other ? ` as ${column.type}` : ""
+          other ? ` as ${typeText(column)}` : ""
         }: files of one folder are one table. ` +
         "Move it elsewhere, or write it again like the others.",
     );
   }
 }
+
+const typeText = ({ type, count, sizes = [count] }: PagedColumn): string =>
+  count === 1 ? type : `${sizes.join(" x ")} of ${type}`;
 
 interface Part {
   readonly path: string;
@@ -99,9 +105,9 @@ interface Part {
 const INDEX = /^__index_level_\d+__$/;
 
 function columnOf(parts: readonly Part[], rows: number): Column {
-  const [{ column: { name, dtype: raw, count } }] = parts;
+  const [{ column: { name, dtype: raw, count, sizes } }] = parts;
   const unusable = parts.find(({ column }) => column.unusable)?.column.unusable;
-  const shape = count === 1 ? [rows] : [rows, count];
+  const shape = [rows, ...sizes ?? (count === 1 ? [] : [count])];
   const plain = { name, shape, onlyByName: unusable !== undefined || INDEX.test(name) };
   if (unusable) return { ...plain, dtype: "f32", unusable, read: unreachable };
   if (raw === null) {

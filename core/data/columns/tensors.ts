@@ -193,7 +193,8 @@ export const heldBytes = (columns: readonly Column[]): number => {
 
 /** Joining also takes twice the largest column, as read and as a tensor. */
 export const peakBytes = (columns: readonly Column[]): number =>
-  heldBytes(columns) + 2 * Math.max(...columns.map(({ shape, dtype }) => product(shape) * dtypeBytes(dtype)));
+  heldBytes(columns) +
+  2 * columns.reduce((most, { shape, dtype }) => Math.max(most, product(shape) * dtypeBytes(dtype)), 0);
 
 // Only rows with finite numbers everywhere are trained with; null means all rows.
 

@@ -54,7 +54,7 @@ function tablePreview(table: TableFile): Preview {
     fields,
     classes: null,
     // Columns that only describe others are no pictures.
-    pictures: picturesOf(fields.filter((_, i) => !columns[i].onlyByName)),
+    pictures: picturesOf(fields.filter((_, i) => !columns[i].onlyByName), fields),
   };
 }
 

@@ -54,6 +54,8 @@ export interface Raster {
   /** The shape is [channels, height, width]. */
   readonly shape: readonly number[];
   readonly strides: readonly number[];
+  /** The last row is drawn on top: maps whose rows begin in the south. */
+  readonly fromBelow?: boolean;
   /** Images have one or three channels of bytes; all else is maps, one a channel. */
   readonly isImage: boolean;
   /** Each map's range of colours is its own by default. */
@@ -105,7 +107,7 @@ function fitted({ shape: [, height, width] }: Raster, most: PictureSize): Pictur
 
 /** A pixel is the mean of the finite values it covers. */
 function shrunk(
-  { values, shape, strides }: Raster,
+  { values, shape, strides, fromBelow = false }: Raster,
   channel: number,
   { width, height }: PictureSize,
 ): Float64Array {
@@ -116,7 +118,8 @@ function shrunk(
     for (let x = 0; x < width; x++, at++) {
       const left = from(x, width, shape[2]), right = Math.max(left + 1, from(x + 1, width, shape[2]));
       let sum = 0, count = 0;
-      for (let row = top; row < bottom; row++) {
+      for (let at = top; at < bottom; at++) {
+        const row = fromBelow ? shape[1] - 1 - at : at;
         for (let column = left; column < right; column++) {
           const value = Number(values[channel * strides[0] + row * strides[1] + column * strides[2]]);
           if (!Number.isFinite(value)) continue;

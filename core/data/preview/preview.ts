@@ -1,4 +1,5 @@
 // A preview shows data of any kind before settings choose what to train with.
+import { axesOf, rises } from "./axes.ts";
 import type { DimensionSummary } from "./dimensions.ts";
 import { type Raster, rowMajor } from "./picture.ts";
 import { type DType, dtypeBytes } from "../../../ffi/dtype.ts";
@@ -58,15 +59,23 @@ export function layoutOf(row: readonly number[]): Pick<Raster, "shape" | "stride
   return Math.min(shape[1], shape[2]) >= SHORTEST ? { shape, strides } : null;
 }
 
-export function picturesOf(fields: readonly PreviewField[]): Pictures | null {
+/** Coordinates among `all` say which way is up. */
+export function picturesOf(
+  fields: readonly PreviewField[],
+  all: readonly PreviewField[] = fields,
+): Pictures | null {
+  const layoutIn = (field: PreviewField, row: readonly number[]) => {
+    const layout = layoutOf(row);
+    return layout && { ...layout, fromBelow: rises(axesOf(all, field)?.y.values ?? null) };
+  };
   const usable = fields.filter(({ read }) => read !== null);
   for (const field of usable) {
-    const layout = layoutOf(field.shape.slice(1));
+    const layout = layoutIn(field, field.shape.slice(1));
     if (layout) return pictures(field, field.shape[0], layout, (sample) => field.read!(sample, 1));
   }
   // A grid with named dimensions and no others is a single map.
   for (const field of usable) {
-    const layout = field.dimensions?.length === 2 ? layoutOf(field.shape) : null;
+    const layout = field.dimensions?.length === 2 ? layoutIn(field, field.shape) : null;
     if (layout) return pictures(field, 1, layout, () => field.read!(0, field.shape[0]));
   }
   return null;
@@ -75,7 +84,7 @@ export function picturesOf(fields: readonly PreviewField[]): Pictures | null {
 function pictures(
   { name, dtype }: PreviewField,
   count: number,
-  layout: Pick<Raster, "shape" | "strides">,
+  layout: Pick<Raster, "shape" | "strides" | "fromBelow">,
   read: (sample: number) => Raster["values"],
 ): Pictures {
   const isImage = dtype === "u8" && [1, 3, 4].includes(layout.shape[0]);

@@ -35,6 +35,8 @@ const ESCAPES: Readonly<Record<string, string>> = {
 /** Oniguruma's expression, which tokenizer.json has, as JavaScript's. */
 export function translated(pattern: string, where: string): RegExp {
   let out = "", inClass = 0;
+  // For each open group: whether something in it is repeated a varying number of times.
+  const varying = [false];
   for (let i = 0; i < pattern.length; i++) {
     const char = pattern[i], next = pattern[i + 1] ?? "";
     if (char === "\\") {
@@ -60,6 +62,16 @@ export function translated(pattern: string, where: string): RegExp {
     else if (char === "$") out += "(?=\\n|$)";
     else if (char === "^") out += "(?<=\\n|^)";
     else out += char;
+    if (inClass > 0 || char === "\\") continue;
+    if (char === "(") varying.push(false);
+    const closes = char === ")" && varying.length > 1 && varying.pop()!;
+    const repeats = char === "?" ? null : /^(?:[+*]|\{(\d+)(,?)(\d*)\})/.exec(pattern.slice(i + 1));
+    if (
+      closes && repeats && Number(repeats[3] || (repeats[2] ? Infinity : repeats[1] ?? Infinity)) > MOST_TIMES
+    ) {
+      throw endless(pattern, where);
+    }
+    if (closes || repeats && !/^\{(\d+)(?:,\1)?\}/.test(repeats[0])) varying[varying.length - 1] = true;
   }
   try {
     return new RegExp(out, "gu");
@@ -73,9 +85,21 @@ export const WORD = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
 
 const word = (inClass: boolean): string => inClass ? WORD : `[${WORD}]`;
 
+/** More repetitions of a repetition can be matched in too many ways. */
+const MOST_TIMES = 8;
+
+const PACK_WITH_PYTHON =
+  "pack with Python's tokenizers into a flat file of uint16 or uint32, and train with that.";
+
+const endless = (pattern: string, where: string) =>
+  new UserError(
+    "data",
+    `${where} cuts texts by the regular expression ${pattern}, which repeats a group with a repetition in it: on some ` +
+      `texts that takes for ever. Write it with one repetition, as a+ for (a+)+; or ${PACK_WITH_PYTHON}`,
+  );
+
 const unknown = (pattern: string, where: string, what: string) =>
   new UserError(
     "data",
-    `${where} cuts texts by the regular expression ${pattern}, of which ${what} is not known here: pack with Python's ` +
-      "tokenizers into a flat file of uint16 or uint32, and train with that.",
+    `${where} cuts texts by the regular expression ${pattern}, of which ${what} is not known here: ${PACK_WITH_PYTHON}`,
   );

@@ -6,19 +6,11 @@ import { valueText } from "../../data/columns/axis.ts";
 import { dimensionNotes, type DimensionSummary } from "../../data/preview/dimensions.ts";
 import { type FieldLook, looksAt, type Plane } from "../../data/preview/look.ts";
 import { encodePng, enlarged, paint } from "../../data/preview/picture.ts";
+import { axesOf } from "../../data/preview/axes.ts";
 import type { Preview, PreviewField } from "../../data/preview/preview.ts";
 import { Html, markup } from "./html.ts";
 import { htmlFile, THEME } from "./html_file.ts";
-import {
-  barsFigure,
-  Coasts,
-  histogramFigure,
-  type MapAxes,
-  mapFigure,
-  niceNumbers,
-  scaleOf,
-  tickText,
-} from "./map.ts";
+import { barsFigure, Coasts, histogramFigure, mapFigure, niceNumbers, scaleOf, tickText } from "./map.ts";
 
 /** The page stays below 2 MB: a point of a map is a byte at most, and a third more as text. */
 const MOST_POINTS = 900_000, MOST_OF_MAP = 60_000;
@@ -313,7 +305,7 @@ function mapFigures(
   const { field, maps, numbers } = look;
   // A mean of more than two classes is none of them.
   if (maps.length === 0 || (!field.dtype.startsWith("f") && (numbers?.counts?.length ?? 0) > 2)) return [];
-  const axes = axesOf(preview, field), land = landOf(look, all), still = look.rows.length === 0;
+  const axes = axesOf(preview.fields, field), land = landOf(look, all), still = look.rows.length === 0;
   const common = { ...drawing, axes, land };
   return maps.flatMap(({ channel, mean, missing }, i) => {
     const of = channel === null ? "" : `, ${channelText(preview, field, channel)}`;
@@ -349,24 +341,6 @@ function landOf({ field, maps: [map] }: FieldLook, all: readonly FieldLook[]): P
 }
 
 const MASKS = /^(lsm|land|land_?mask|land_?sea_?mask|land_binary_mask|sftlf)$/i;
-
-function axesOf({ fields }: Preview, { dimensions, shape }: PreviewField): MapAxes | null {
-  if (!dimensions) return null;
-  const axis = (name: string, size: number) => {
-    const own = fields.find((field) =>
-      field.name === name && field.shape.length === 1 && field.shape[0] === size
-    );
-    const values = own?.read && !own.texts
-      ? Float64Array.from(own.read(0, size) as ArrayLike<number>, Number)
-      : null;
-    const ordered = values?.every((value, i) =>
-      i === 0 || (value > values[i - 1]) === (values[1] > values[0])
-    );
-    return { name, units: own?.units, values: ordered ? values : null };
-  };
-  const last = dimensions.length - 1;
-  return { x: axis(dimensions[last], shape[last]), y: axis(dimensions[last - 1], shape[last - 1]) };
-}
 
 /** Channels along a named dimension with a coordinate have its value. */
 function channelText({ fields }: Preview, { dimensions, shape }: PreviewField, channel: number): string {

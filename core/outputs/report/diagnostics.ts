@@ -1,6 +1,7 @@
 // The sections of a run's report that an evaluation's diagnostics fill: maps of samples, errors by place and
 // lead, each target's scores, and classes taken for others.
 import { formatPlural, formatValue } from "../../base/format.ts";
+import type { MapAxes } from "../../data/preview/axes.ts";
 import type { Plane } from "../../data/preview/look.ts";
 import {
   type DiagnosedAxis,
@@ -17,7 +18,6 @@ import {
   Coasts,
   evenRange,
   lineFigure,
-  type MapAxes,
   mapFigure,
   scaleOf,
   tickText,

@@ -8,20 +8,9 @@ import {
   viridis,
 } from "../../data/preview/picture.ts";
 import { type Plane, shrunkPlane, upsideDown } from "../../data/preview/look.ts";
+import { type MapAxes, type MapAxis, rises } from "../../data/preview/axes.ts";
 import type { Histogram } from "../../data/preview/distribution.ts";
 import { Html, markup } from "./html.ts";
-
-export interface MapAxis {
-  readonly name: string;
-  readonly units?: string;
-  /** Null where the dimension has no coordinate. */
-  readonly values: Float64Array | null;
-}
-
-export interface MapAxes {
-  readonly x: MapAxis;
-  readonly y: MapAxis;
-}
 
 /** Okabe and Ito's colours, which the colour-blind tell apart, and others after them. */
 const CLASS_COLOURS = [
@@ -80,9 +69,6 @@ ${land && given.coasts.drawn(coastOf(land), `scale(${width / land.width} ${high 
   }</div>
 ${scale === "classes" ? null : colourBar(scale, range, units)}</figure>`;
 }
-
-const rises = (values: Float64Array | null): boolean =>
-  values !== null && values.length > 1 && values[1] > values[0];
 
 const pngSource = (plane: Plane, range: ValueRange, colours: Colours): string =>
   `data:image/png;base64,${encodeMapPng(plane, range, colours).toBase64()}`;

@@ -48,7 +48,12 @@ export function environmentSection({ run, folder, begunAt, lastAt, lineage, conf
   if (run === null) return null;
   const rows: [string, string][] = [
     ["hpctrain", String(run.version)],
-    ["libtorch", `${run.libtorch}${libtorchFolder(config)}`],
+    [
+      "libtorch",
+      run.libtorch_from
+        ? `${run.libtorch}, ${run.libtorch_from}`
+        : `${run.libtorch}${libtorchFolder(config)}`,
+    ],
     ["device", `${run.world_size} x ${run.device}`],
     ...(run.gpu ? [["GPU", gpuLine(run.gpu).replace(/^GPU: /, "")] satisfies [string, string]] : []),
     ["host", `${run.host}, process ${run.pid}`],

@@ -30,6 +30,9 @@ const LONGEST_NAME = 64, LONGEST_VALUE = 1024;
 /** No request of the library's is longer. */
 const LONGEST_LINE = 4 * LONGEST_VALUE;
 
+/** So many connections at once may leave it open who they are, beside the ranks that still have to come. */
+const STRANGERS = 64, STRANGER_MS = 30_000;
+
 export function openPmi({ ranks, world, nodes, exchange, failed }: PmiOptions): Pmi {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr as Deno.NetAddr;
@@ -79,7 +82,21 @@ export function openPmi({ ranks, world, nodes, exchange, failed }: PmiOptions): 
         return null; // nothing that a training run needs
     }
   };
+  // Whoever has not said which rank it is. A rank's library does so at once, so the oldest of many is none.
+  const strangers = new Set<Deno.Conn>();
   const serve = async (connection: Deno.Conn) => {
+    const patience = setTimeout(() => closeQuietly(connection), STRANGER_MS);
+    try {
+      await answerLines(connection, () => {
+        clearTimeout(patience);
+        strangers.delete(connection);
+      });
+    } finally {
+      clearTimeout(patience);
+      strangers.delete(connection);
+    }
+  };
+  const answerLines = async (connection: Deno.Conn, isRank: () => void) => {
     const say = (...lines: string[]) => write(connection, lines.map((line) => `${line}\n`).join(""));
     let rank: number | null = null;
     for await (const line of linesOf(connection)) {
@@ -88,6 +105,7 @@ export function openPmi({ ranks, world, nodes, exchange, failed }: PmiOptions): 
         rank = fields.cmd === "initack" ? Number(fields.pmiid) : NaN;
         if (!ranks.includes(rank) || connections.has(rank)) return closeQuietly(connection); // none of ours
         connections.set(rank, connection);
+        isRank();
         await say("cmd=initack rc=0", `cmd=set size=${world}`, `cmd=set rank=${rank}`, "cmd=set debug=0");
       } else if (fields.cmd === "barrier_in") {
         barrier(() => void say("cmd=barrier_out rc=0").catch(() => {}));
@@ -96,8 +114,13 @@ export function openPmi({ ranks, world, nodes, exchange, failed }: PmiOptions): 
   };
   (async () => {
     for await (const connection of listener) {
-      if (isOwn(connection)) serve(connection).catch(() => {}); // it has ended
-      else closeQuietly(connection);
+      if (!isOwn(connection)) {
+        closeQuietly(connection);
+        continue;
+      }
+      if (strangers.size >= STRANGERS + ranks.length) closeQuietly(strangers.values().next().value!);
+      strangers.add(connection);
+      serve(connection).catch(() => {}); // it has ended
     }
   })().catch(() => {}); // closed
   return {
@@ -110,6 +133,7 @@ export function openPmi({ ranks, world, nodes, exchange, failed }: PmiOptions): 
     close() {
       closed = true;
       listener.close();
+      strangers.forEach(closeQuietly);
       exchange.close();
     },
   };

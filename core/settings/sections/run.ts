@@ -58,7 +58,7 @@ const reporting = {
 
 export const FILE_NAME = {
   regex: /^[\w][\w.+-]{0,127}$/,
-  says: "a name for files, of letters, digits, dots, dashes and underscores",
+  says: "a name for files, of at most 128 letters, digits, dots, dashes and underscores",
 };
 /** A name for files from a text of any letters; empty where nothing of it fits. */
 export const nameForFiles = (text: string): string =>

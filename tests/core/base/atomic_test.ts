@@ -1,5 +1,5 @@
 // What is on disk when a write fails: the old file, whole, and nothing else.
-import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { writeAll, writeAtomically } from "../../../core/base/atomic.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { inFolder } from "../checkpoint/python.ts";
@@ -138,5 +138,19 @@ Deno.test(
     writeAtomically(`${folder}/a.pt`, put("x"));
     const left = [alive, fresh].map((file) => file.slice(folder.length + 1));
     assertEquals(names(folder), [...left, "a.pt"].sort());
+  }),
+);
+
+Deno.test(
+  "a name as long as a file system takes is written, a longer one gets a sentence, and both speak of no setting",
+  inFolder((folder) => {
+    const longest = `${folder}/${"n".repeat(252)}.pt`;
+    writeAtomically(longest, put("x"));
+    assertEquals(Deno.readTextFileSync(longest), "x");
+    const error = assertThrows(() => writeAtomically(`${folder}/n${"n".repeat(255)}`, put("x")), UserError);
+    assertMatch(error.message, /longer than file names may be \(255 bytes\)/);
+    assert(!error.message.includes("untouched"), "nothing was there before");
+    const full = () => writeAtomically(`${folder}/a.pt`, put("x"), { needBytes: 2 ** 60 });
+    assertMatch(assertThrows(full, UserError).message, /free some space or name another folder\./);
   }),
 );

@@ -16,3 +16,9 @@ Deno.test("nothing is suggested for a name that is near none", () => {
   assertEquals(nearest("xy", ["lr", "epochs"]), null);
   assertEquals(didYouMean("zzz", []), "");
 });
+
+Deno.test("a name of one letter is not taken for another letter, and the last part of a path is a name", () => {
+  assertEquals(nearest("z", ["a", "b"]), null);
+  assertEquals(nearest("T", ["t", "b"]), "t");
+  assertEquals(nearest("t", ["forcing/lat", "forcing/t", "t2"]), "forcing/t");
+});

@@ -22,12 +22,12 @@ function refused(data: Record<string, unknown>): UserError {
 }
 
 Deno.test("auto without a path is synthetic, with the numbers of samples asked for", () => {
-  const { train, val, notes } = open({});
+  const { train, val, notes, orders } = open({});
   assertEquals([train.name, train.length, val!.length], ["synthetic vectors", 50, 10]);
   assertEquals(notes, [
-    "Data: synthetic vectors: 7 features -> 1 number",
-    "Samples: 50 to train with (order c9a03ac0), 10 samples to validate with (order 8a7d9e11)",
+    "Data: synthetic vectors: 7 features -> 1 number. Samples: 50 to train with, 10 to validate with",
   ]);
+  assertEquals(orders, { train: "c9a03ac0", val: "8a7d9e11" });
   assertEquals(open({ val_samples: 0 }).val, null);
 });
 
@@ -67,9 +67,8 @@ Deno.test(
     const { train, val, notes } = open({ data_path: `${folder}/T.CSV` });
     assertEquals([train.length, val!.length, train.facts.outputs], [18, 2, 1]);
     assertEquals(notes, [
-      `Data: ${folder}/T.CSV: 2 features -> 1 number`,
+      `Data: ${folder}/T.CSV: 2 features -> 1 number. Samples: 18 to train with, 2 to validate with`,
       "Read as text: commas between cells, names in line 1",
-      "Samples: 18 to train with (order 81a99963), 2 samples to validate with (order 7ed0cba1)",
     ]);
     const said = (path: string) => refused({ data_path: `${folder}/${path}` }).message;
     assert(said("no.npz").includes("no.npz: there is no such file"), said("no.npz"));

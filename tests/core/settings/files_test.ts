@@ -1,5 +1,6 @@
 // YAML files: the spellings that must work, and a sentence with a position for each mistake.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { table } from "../../../commands/config.ts";
 import { Mistakes } from "../../../core/settings/values.ts";
 import { parseSettings as parse, readText } from "../../../core/settings/yaml.ts";
 import { UserError } from "../../../core/base/errors.ts";
@@ -244,4 +245,18 @@ Deno.test("keys on one line without end are a sentence, and a key's odd characte
   assertStringIncludes(deep.message, "run.yaml: brackets, keys or dashes nest too deep.");
   const odd = assertThrows(() => parseSettings('"epo\\x1b[2Jchs": 3', "run.yaml"), UserError);
   assertStringIncludes(odd.message, String.raw`unknown key "epo\u001b[2Jchs" at the top`);
+});
+
+Deno.test("a long text in place of settings is shown by its beginning, and the table of config by what writes a file", () => {
+  const said = (text: string) => refusedFile(text);
+  assert(said("x".repeat(20_000)).length < 250);
+  assert(said(`training: ${"x".repeat(20_000)}`).length < 250);
+  assert(
+    said(`training:\n  ${"x".repeat(900)}: 3`).indexOf("in training") < 150,
+    said(`training:\n  ${"x".repeat(900)}: 3`),
+  );
+  assertStringIncludes(
+    said(table(fromFile("training: { epochs: 3 }"))),
+    "is written by `hpctrain config ... --yaml`",
+  );
 });

@@ -49,3 +49,13 @@ Deno.test("a list takes the words up to the next flag, and may be given again", 
   assertEquals(list("--of=a", "d").positionals, ["d"]);
   assertStringIncludes(sentence(() => list("--of", "--json")), "--of needs NAME. Usage: hpctrain x");
 });
+
+Deno.test("a text that may stand alone has its own value there, and takes the word behind it", () => {
+  const spec = {
+    ...SPEC,
+    html: { kind: "text", help: "a page", value: "[FILE]", alone: "runs.html" },
+  } as const;
+  const html = (...argv: string[]) => parseOptions(argv, spec, "hpctrain x").options.html;
+  assertEquals([html(), html("--html"), html("--html", "--json")], [undefined, "runs.html", "runs.html"]);
+  assertEquals([html("--html", "a.html"), html("--html=b.html")], ["a.html", "b.html"]);
+});

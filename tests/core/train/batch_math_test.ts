@@ -20,22 +20,24 @@ Deno.test("a global batch smaller than a rank's batch is taken in one go", () =>
   assertEquals([plan.accumulation, plan.global, plan.stepsPerEpoch], [1, 5, 200]);
 });
 
-Deno.test("a batch as large as the data is one step an epoch, and one sample more is refused", () => {
-  assertEquals(planBatches(wanted, 16, 1).stepsPerEpoch, 1);
-  const error = assertThrows(() => planBatches(wanted, 15, 1), UserError, "--batch-size 15 or less");
+Deno.test("a batch larger than the data becomes the whole of it, and the line of the batch says so", () => {
+  const planned = (more: Partial<typeof wanted>, samples: number, ranks: number) => {
+    const { micro, accumulation, global, stepsPerEpoch, note } = planBatches(
+      { ...wanted, ...more },
+      samples,
+      ranks,
+    );
+    return [micro, accumulation, global, stepsPerEpoch, / \(that is .*\)$/.exec(note)?.[0]];
+  };
+  const whole = (asked: number) => ` (that is the whole training set: a batch of ${asked} is larger)`;
+  assertEquals(planned({}, 16, 1), [16, 1, 16, 1, undefined]);
+  assertEquals(planned({}, 15, 1), [15, 1, 15, 1, whole(16)]);
+  assertEquals(planned({}, 15, 4), [4, 1, 15, 1, whole(64)]);
+  assertEquals(planned({ grad_accum: 6 }, 32, 1), [16, 2, 32, 1, whole(96)]);
+  assertEquals(planned({ global_batch_size: 90 }, 32, 2), [16, 1, 32, 1, whole(90)]);
+  assertEquals(planned({ global_batch_size: 40, grad_accum: 9 }, 33, 2), [16, 2, 33, 1, whole(40)]);
+  const error = assertThrows(() => planBatches(wanted, 3, 4), UserError, "3 samples for 4 ranks");
   assertEquals(error.kind, "data");
-});
-
-Deno.test("what is advised instead of a batch larger than the data is accepted", () => {
-  for (
-    const over of [{ global_batch_size: 90 }, { grad_accum: 6 }, { global_batch_size: 40, grad_accum: 9 }]
-  ) {
-    const asked = { ...wanted, ...over };
-    const error = assertThrows(() => planBatches(asked, 32, 2), UserError);
-    const flags = [...error.message.matchAll(/--(batch-size|global-batch-size|grad-accum) (\d+)/g)];
-    const advised = Object.fromEntries(flags.map(([, name, n]) => [name.replaceAll("-", "_"), Number(n)]));
-    planBatches({ ...asked, ...advised }, 32, 2);
-  }
 });
 
 Deno.test("a place in an epoch is counted by samples, at its end and after data of another size too", () => {

@@ -6,8 +6,9 @@ import type { Rows } from "../../columns/rows.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { isFolder, markOf, withFiles } from "../../files.ts";
 import { filesBelow, filesNamed } from "../../paths.ts";
-import { damaged } from "../../columns/chunks.ts";
-import { pageOf, textsOf } from "./buffers.ts";
+import { Damaged, damaged } from "../../columns/chunks.ts";
+import { unevenLists } from "../../columns/lists.ts";
+import { type ListSizes, listSizes, numbersAt, pageOf, textsOf } from "./buffers.ts";
 import { type ArrowColumn, type ArrowFile, readArrow } from "./file.ts";
 
 export const ENDINGS = [".arrow", ".feather", ".ipc", ".arrows"];
@@ -39,7 +40,45 @@ const pagedFile = (found: ArrowFile): PagedFile => ({
   columns: found.columns.map((column) => pagedColumn(found, column)),
 });
 
+/** All rows have lists of the same sizes, or the column can't be used. */
+function listColumn(arrow: ArrowFile, column: ArrowColumn): PagedColumn {
+  const { name, dtype, lists, node } = column;
+  const plain = {
+    name,
+    dtype,
+    type: dtype,
+    count: 1,
+    missing: false,
+    rows: () => "is no list of one length",
+  };
+  const eachPage = () => damaged("holds no lists of one length");
+  let found: ListSizes;
+  try {
+    found = listSizes(arrow, column);
+  } catch (error) {
+    if (!(error instanceof Damaged)) throw error;
+    return { ...plain, eachPage, unusable: error.message };
+  }
+  const { sizes, starts } = found, count = sizes.reduce((all, size) => all * size, 1);
+  if (sizes.length < lists.length || count === 0) return { ...plain, eachPage, unusable: unevenLists(name) };
+  const gaps = arrow.batches.some(({ nodes }) =>
+    lists.concat({ wide: false }).some((_, i) => nodes[node + i]?.[1] !== 0)
+  );
+  if (gaps) {
+    return { ...plain, eachPage, unusable: "has gaps in its lists: fill them, or leave those rows out" };
+  }
+  return {
+    ...plain,
+    ...{ count, sizes },
+    rows: () => rowsOf(arrow, { ...column, count }, starts),
+    eachPage(use) {
+      arrow.batches.forEach((batch, i) => use(pageOf(arrow, batch, { ...column, count }, [], starts[i])));
+    },
+  };
+}
+
 function pagedColumn(arrow: ArrowFile, column: ArrowColumn): PagedColumn {
+  if (column.lists.length > 0 && !column.unusable) return listColumn(arrow, column);
   const { name, kind, dtype, count, unusable, dictionary, node } = column, isText = kind === "text";
   let texts: readonly Uint8Array[] | undefined;
   const dictionaryOf = () => {
@@ -60,22 +99,25 @@ function pagedColumn(arrow: ArrowFile, column: ArrowColumn): PagedColumn {
   };
 }
 
-/** Plain numbers lie in the file row by row, batch after batch. */
+/** Plain numbers lie in the file row by row, batch after batch; those of lists may begin later in their buffer. */
 function rowsOf(
   { file, batches }: ArrowFile,
-  { kind, dtype, count, buffer, node }: ArrowColumn,
+  column: ArrowColumn,
+  begins: readonly number[] = [],
 ): Rows | string {
+  const { kind, dtype, count, node } = column;
   if (kind !== "number") return "has no bytes of its own for a row";
   if (batches.some(({ codec }) => codec !== "none")) {
     return "is packed batch by batch, and only all of it can be unpacked";
   }
   if (batches.some(({ nodes }) => nodes[node]?.[1] !== 0)) return "misses values, which bits elsewhere mark";
   const mark = markOf(file.path), bytes = count * dtypeBytes(dtype), starts = [0];
-  const parts = batches.map(({ rows, buffers }): Rows => {
-    const [begin, length] = buffers[count > 1 ? buffer + 2 : buffer + 1] ?? [0, -1];
-    if (length < rows * bytes) damaged("has a buffer that is cut off");
+  const parts = batches.map(({ rows, buffers }, i): Rows => {
+    const [place, length] = buffers[numbersAt(column)] ?? [0, -1],
+      before = (begins[i] ?? 0) * dtypeBytes(dtype);
+    if (length < before + rows * bytes) damaged("has a buffer that is cut off");
     starts.push(starts.at(-1)! + rows);
-    return { layout: "file", file: mark, begin, bytes, step: bytes, swapped: false };
+    return { layout: "file", file: mark, begin: place + before, bytes, step: bytes, swapped: false };
   });
   return parts.length === 1 ? parts[0] : { layout: "parts", starts, parts };
 }

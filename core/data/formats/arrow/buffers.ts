@@ -76,11 +76,49 @@ function placesOf(present: Uint8Array): Int32Array {
   return found;
 }
 
+export interface ListSizes {
+  /** Those of each row's lists; empty where rows differ. */
+  readonly sizes: readonly number[];
+  /** The numbers of each batch begin there in their buffer. */
+  readonly starts: readonly number[];
+}
+
+/** The offsets of all batches say whether all rows have lists of one size. */
+export function listSizes(arrow: ArrowFile, column: ArrowColumn): ListSizes {
+  const sizes: number[] = [], starts: number[] = [];
+  for (const batch of arrow.batches) {
+    let from = 0, count = batch.rows, level = 0;
+    for (const { wide } of column.lists) {
+      const width = wide ? 8 : 4,
+        bytes = bufferOf(
+          arrow,
+          batch,
+          column.buffer + 2 * level + 1,
+          count === 0 ? 0 : (from + count + 1) * width,
+        );
+      const offsets = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+      const at = (i: number) =>
+        wide ? Number(offsets.getBigInt64(8 * i, true)) : offsets.getInt32(4 * i, true);
+      if (count === 0) break;
+      const first = at(from), size = at(from + 1) - first;
+      sizes[level] ??= size;
+      for (let i = 0; i <= count; i++) {
+        if (at(from + i) !== first + i * sizes[level]) return { sizes: [], starts: [] };
+      }
+      from = first;
+      count *= sizes[level++];
+    }
+    starts.push(from);
+  }
+  return { sizes, starts };
+}
+
 export function pageOf(
   arrow: ArrowFile,
   batch: Batch,
   column: ArrowColumn,
   dictionary: readonly Uint8Array[],
+  begin = 0,
 ): Page {
   const { rows } = batch,
     { buffer, kind, dtype, count, wide } = column,
@@ -104,19 +142,21 @@ export function pageOf(
       codes: present && placesOf(present),
     };
   }
-  if (count > 1 && present) damaged("has lists that are missing");
-  const at = count > 1 ? buffer + 2 : buffer + 1, numbers = rows * count;
+  if ((count > 1 || column.lists.length > 0) && present) damaged("has lists that are missing");
+  const at = numbersAt(column), numbers = rows * count;
   if (kind === "bool") {
     const values = bitsOf(bufferOf(arrow, batch, at, Math.ceil(numbers / 8)), numbers);
     return { rows, present, values, codes: present && placesOf(present) };
   }
-  const bytes = bufferOf(arrow, batch, at, numbers * dtypeBytes(dtype)).subarray(
-    0,
-    numbers * dtypeBytes(dtype),
-  );
+  const from = begin * dtypeBytes(dtype), to = from + numbers * dtypeBytes(dtype);
+  const bytes = bufferOf(arrow, batch, at, to).subarray(from, to);
   const aligned = bytes.byteOffset % 8 === 0 ? bytes : bytes.slice();
   return { rows, present, values: view(aligned, dtype) as Numbers, codes: present && placesOf(present) };
 }
+
+/** The buffer of the numbers: marks of what is missing lie in front, and those of the lists around it. */
+export const numbersAt = ({ buffer, count, lists }: ArrowColumn): number =>
+  buffer + (lists.length > 0 ? 2 * lists.length + 1 : count > 1 ? 2 : 1);
 
 export function textsOf(
   arrow: ArrowFile,

@@ -2,6 +2,7 @@
 import type { DType } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
+import { OF_RECORDS, OTHER_LISTS } from "../../columns/lists.ts";
 import { BadTable, type FlatTable, rootOf } from "./flatbuffers.ts";
 
 export interface ArrowColumn {
@@ -9,6 +10,8 @@ export interface ArrowColumn {
   /** Numbers in each row; 1 but for lists of one length. */
   readonly count: number;
   readonly kind: "number" | "bool" | "text";
+  /** The levels of lists whose sizes their offsets say, from the outside; the numbers lie behind these. */
+  readonly lists: readonly { readonly wide: boolean }[];
   /** Bytes of a place in texts. */
   readonly wide: boolean;
   /** The type of the numbers, or of the codes where there is a dictionary. */
@@ -171,6 +174,9 @@ function batchOf(path: string, header: FlatTable, body: number, end: number): Ba
 }
 
 const INT = 2, FLOAT = 3, UTF8 = 5, BOOL = 6, FIXED_LIST = 16, LARGE_UTF8 = 20;
+const LIST = 12, STRUCT = 13, LARGE_LIST = 21;
+/** A list of lists is the deepest. */
+const MOST_LEVELS = 2;
 const LISTS = [12, 13, 14, 17, 21, 22, 25, 26],
   TIMES = [8, 9, 10, 11, 18],
   VIEWS = [23, 24],
@@ -213,7 +219,15 @@ function columnOf(field: FlatTable): Omit<ArrowColumn, "buffer" | "node"> {
     type = field.byte(2),
     about = field.table(3) ?? bad(),
     coded = field.table(4);
-  const plain = { name, count: 1, kind: "number", wide: false, dtype: "f32", dictionary: null } as const;
+  const plain = {
+    name,
+    count: 1,
+    kind: "number",
+    lists: [],
+    wide: false,
+    dtype: "f32",
+    dictionary: null,
+  } as const;
   const not = (unusable: string) => ({ ...plain, unusable });
   if (coded) {
     const index = coded.table(1), dtype = index ? intOf(index) : "i32";
@@ -224,9 +238,15 @@ function columnOf(field: FlatTable): Omit<ArrowColumn, "buffer" | "node"> {
   }
   if (type === FIXED_LIST) {
     const [child] = field.tables(5), inside = child && columnOf(child), count = about.number(0);
-    return inside?.kind === "number" && !inside.unusable && inside.count === 1 && count > 0
-      ? { ...inside, name, count }
-      : not("holds lists of other things than numbers");
+    const isFlat = inside?.kind === "number" && !inside.unusable && inside.count === 1 && count > 0;
+    return isFlat && inside.lists.length === 0 ? { ...inside, name, count } : not(OTHER_LISTS);
+  }
+  if (type === LIST || type === LARGE_LIST) {
+    const [child] = field.tables(5), inside = child && columnOf(child);
+    const isFlat = inside?.kind === "number" && !inside.unusable && inside.count === 1;
+    return isFlat && inside.lists.length < MOST_LEVELS
+      ? { ...inside, name, lists: [{ wide: type === LARGE_LIST }, ...inside.lists] }
+      : not(OTHER_LISTS);
   }
   switch (type) {
     case INT:
@@ -241,7 +261,7 @@ function columnOf(field: FlatTable): Omit<ArrowColumn, "buffer" | "node"> {
   }
   if (TIMES.includes(type)) return not(DATES);
   if (LISTS.includes(type)) {
-    return not("holds lists or records: give each number a column of its own, or save it as npz");
+    return not(type === STRUCT ? OF_RECORDS : OTHER_LISTS);
   }
   if (VIEWS.includes(type)) return not("holds views of texts: write it as texts, cast(pyarrow.string())");
   return not(

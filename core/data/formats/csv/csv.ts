@@ -2,6 +2,7 @@
 import { UserError } from "../../../base/errors.ts";
 import { cellText, plainNumber, scanCells, wordValue } from "./cells.ts";
 import { formatPlural } from "../../../base/format.ts";
+import { firstTwice } from "../../columns/choose.ts";
 import { type Column, fromColumns } from "../../columns/columns.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { withFiles } from "../../files.ts";
@@ -111,7 +112,7 @@ function isWord(cell: string): boolean {
 
 function checkNames(path: string, given: readonly string[], line: number): string[] {
   const names = given.map((name, i) => name || String(i));
-  const twice = names.find((name, i) => names.indexOf(name) < i);
+  const twice = firstTwice(names);
   if (twice === undefined) return names;
   throw new UserError(
     "data",

@@ -25,6 +25,8 @@ export interface NpyHeader {
   readonly fortran: boolean;
   readonly bigEndian: boolean;
   readonly start: number;
+  /** Texts of one length each, of one byte a letter or of four. */
+  readonly text?: { readonly letters: number; readonly width: 1 | 4 };
   /** The reason follows the array's name. */
   readonly unusable?: string;
 }
@@ -74,6 +76,11 @@ function parse(where: string, text: string): Omit<NpyHeader, "start"> {
   const type = descr[1].replace(/^[<>|=]/, "");
   const dtype = Object.hasOwn(NUMPY_TYPES, type) ? NUMPY_TYPES[type] : undefined;
   if (dtype) return { ...facts, dtype, bigEndian: descr[1][0] === ">" };
+  const [, letter, letters] = /^([US])(\d+)$/.exec(type) ?? [];
+  if (letter && shape.length === 1) {
+    const text = { letters: Number(letters), width: letter === "U" ? 4 : 1 } as const;
+    return { ...facts, dtype: "u8", bigEndian: descr[1][0] === ">", text };
+  }
   return { ...facts, dtype: "u8", bigEndian: false, unusable: reason(type, descr[1]) };
 }
 
@@ -83,7 +90,7 @@ function reason(type: string, descr: string): string {
     return "holds Python objects, which only unpickling could read, and that would run whatever code is in the " +
       "file: save it as numbers (array.astype(float))";
   }
-  if (kind === "U" || kind === "S") return "holds text: save numbers in its place";
+  if (kind === "U" || kind === "S") return "holds text in several dimensions: labels are one text a sample";
   if (kind === "c") return "holds complex numbers: save their real and imaginary parts";
   if (kind === "M" || kind === "m") return "holds dates or times: save them as numbers";
   return `is of the type ${JSON.stringify(descr)}, which can't be trained with: save it as float32`;
@@ -92,18 +99,19 @@ function reason(type: string, descr: string): string {
 /** It refuses numbers that the file lacks before any memory is taken for them. */
 function checkNpySize(
   where: string,
-  { shape, dtype, start, unusable }: NpyHeader,
+  { shape, dtype, start, unusable, text }: NpyHeader,
   size: number,
 ): void {
   if (unusable) return;
-  const expected = start + shape.reduce((a, b) => a * b, dtypeBytes(dtype));
+  const each = text ? text.letters * text.width : dtypeBytes(dtype);
+  const expected = start + shape.reduce((a, b) => a * b, each);
   if (expected === size) return;
   throw new UserError(
     "data",
     `${where} is ${
       size < expected ? "truncated" : "longer than its header says"
     }: ${expected} bytes expected for ` +
-      `[${shape.join(", ")}] of ${dtype}, ${size} found. Copy or write it again.`,
+      `[${shape.join(", ")}] of ${text ? "texts" : dtype}, ${size} found. Copy or write it again.`,
   );
 }
 
@@ -178,8 +186,8 @@ function detached(path: string): Variable[] {
   const columnsIn = <R>(use: (columns: readonly Column[]) => R): R =>
     withFiles((open) => use(tableOf(path, open).columns));
   return columnsIn((columns) =>
-    columns.map(({ name, shape, dtype, unusable }, i) => ({
-      ...{ name, shape, dtype, unusable },
+    columns.map(({ name, shape, dtype, unusable, text }, i) => ({
+      ...{ name, shape, dtype, unusable: text ? TEXT_OF_MANY : unusable },
       dimensions: shape.map((size) => `size ${size}`),
       attributes: new Map(),
       auxiliary: false,
@@ -194,6 +202,9 @@ function detached(path: string): Variable[] {
     }))
   );
 }
+
+const TEXT_OF_MANY =
+  "holds text, which is read from a single archive: join them to one, or save numbers in its place";
 
 function tableOf(path: string, open: (path: string) => FileBytes): TableFile {
   const table = (kind: string, columns: readonly Column[]) => ({ path, kind, noun: "array", columns });
@@ -237,6 +248,42 @@ const arrayFile = (file: FileBytes): Column =>
     at: () => 0,
   });
 
+/** Texts are classes, in sorted order; an empty one is missing. */
+function textColumn(name: string, { shape, text, bigEndian }: NpyHeader, read: () => Uint8Array): Column {
+  const { letters, width } = text!, decoder = new TextDecoder();
+  let found: { readonly classes: readonly string[]; readonly texts: readonly string[] } | undefined;
+  const all = () => {
+    if (found) return found;
+    const bytes = read(), view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const textAt = (row: number): string => {
+      const from = row * letters * width;
+      if (width === 1) return decoder.decode(bytes.subarray(from, from + letters)).replace(/\0+$/, "");
+      const codes = Array.from({ length: letters }, (_, i) => view.getUint32(from + 4 * i, !bigEndian));
+      return codes.map((code) => code <= LAST_CODE ? String.fromCodePoint(code) : "\ufffd").join("").replace(
+        /\0+$/,
+        "",
+      );
+    };
+    const texts = Array.from({ length: shape[0] }, (_, row) => textAt(row));
+    return found = { texts, classes: [...new Set(texts)].filter((text) => text !== "").sort() };
+  };
+  return {
+    ...{ name, shape, dtype: "f32" },
+    read() {
+      const { texts, classes } = all(), codes = new Map(classes.map((text, i) => [text, i]));
+      return Float32Array.from(texts, (text) => codes.get(text) ?? NaN);
+    },
+    text: {
+      get example() {
+        return JSON.stringify(all().texts.find((text) => text !== "") ?? "");
+      },
+      classes: () => all().classes,
+    },
+  };
+}
+
+const LAST_CODE = 0x10ffff;
+
 interface Bytes {
   readonly size: number;
   peek(length: number): Uint8Array;
@@ -250,6 +297,7 @@ function array(name: string, where: string, bytes: Bytes): Column {
   const header = readNpyHeader(where, bytes.peek(Math.min(bytes.size, HEADER_BYTES)), bytes.size);
   checkNpySize(where, header, bytes.size);
   const { shape, dtype, unusable, start } = header;
+  if (header.text) return textColumn(name, header, () => bytes.read().subarray(start));
   return {
     name,
     shape,

@@ -2,6 +2,7 @@
 import {
   type ColumnMetaData,
   type FileMetaData,
+  getSchemaPath,
   parquetMetadata,
   type SchemaElement,
 } from "../../../../deps/hyparquet.ts";
@@ -10,6 +11,9 @@ import { UserError } from "../../../base/errors.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import type { FileMark } from "../../columns/rows.ts";
 import { markOf } from "../../files.ts";
+import { Damaged } from "../../columns/chunks.ts";
+import { OF_RECORDS, OTHER_LISTS, unevenLists } from "../../columns/lists.ts";
+import { firstSizes, type ListChunk, pathOfLists } from "./lists.ts";
 import { isKnownCodec } from "./packed.ts";
 import type { Physical } from "./pages.ts";
 
@@ -19,6 +23,8 @@ export interface ParquetColumn {
   /** Texts have none. */
   readonly dtype: DType | null;
   readonly optional: boolean;
+  /** The path of the numbers, and the sizes of each row's list. */
+  readonly lists?: { readonly path: string[]; readonly sizes: readonly number[] };
   /** The reason follows the column's name. */
   readonly unusable?: string;
 }
@@ -39,6 +45,8 @@ export interface ParquetFile {
   readonly columns: readonly ParquetColumn[];
   /** By the column's name, a chunk for each row group. */
   readonly chunks: ReadonlyMap<string, readonly ParquetChunk[]>;
+  readonly listChunks: ReadonlyMap<string, readonly ListChunk[]>;
+  readonly schema: readonly SchemaElement[];
 }
 
 const MAGIC = 0x31524150, TAIL = 8, MOST_FOOTER = 256 * 2 ** 20;
@@ -77,7 +85,13 @@ function contentOf(file: FileBytes, { schema, row_groups }: FileMetaData): Parqu
     for (let i = 0; i < (schema[at]?.num_children ?? 0) && next < schema.length; i++) next = skip(next);
     return next;
   };
-  for (let at = 1; at < schema.length; at = skip(at)) columns.push(columnOf(schema[at]));
+  const paths = new Map<string, string[]>();
+  for (let at = 1; at < schema.length; at = skip(at)) {
+    const path = pathOfLists(schema, at);
+    if (path) paths.set(schema[at].name, path);
+    columns.push(columnOf(schema[at]));
+  }
+  const listChunks = new Map<string, ListChunk[]>([...paths.keys()].map((name) => [name, []]));
   const chunks = new Map<string, ParquetChunk[]>(columns.map(({ name }) => [name, []]));
   let rows = 0;
   for (const group of row_groups) {
@@ -86,7 +100,9 @@ function contentOf(file: FileBytes, { schema, row_groups }: FileMetaData): Parqu
     for (const { meta_data, file_path } of group.columns) {
       if (!meta_data || file_path) throw damagedFooter(file.path);
       const { path_in_schema: [name, ...inside] } = meta_data;
-      if (inside.length === 0) chunks.get(name)?.push(chunkOf(file, meta_data, count));
+      const lists = listChunks.get(name);
+      if (lists) lists.push({ rows: count, ...placeOf(file, meta_data), about: meta_data });
+      else if (inside.length === 0) chunks.get(name)?.push(chunkOf(file, meta_data, count));
     }
   }
   // Each row group has a chunk of each column.
@@ -99,17 +115,52 @@ function contentOf(file: FileBytes, { schema, row_groups }: FileMetaData): Parqu
     mark: markOf(file.path),
     rows,
     chunks,
+    listChunks,
+    schema,
     columns: columns.map((column) => {
+      const path = paths.get(column.name);
+      if (path) return listColumn(file, schema, column.name, path, listChunks.get(column.name)!);
       const codec = chunks.get(column.name)!.find(({ codec }) => !isKnownCodec(codec))?.codec;
       return column.unusable || codec === undefined ? column : {
         ...column,
-        unusable: `is packed by ${codec}, which can't be read here: write it with compression="zstd"`,
+        unusable: unknownCodec(codec),
       };
     }),
   };
 }
 
-function chunkOf({ path, size }: FileBytes, about: ColumnMetaData, rows: number): ParquetChunk {
+/** All rows have lists of the first one's sizes, or the column can't be used. */
+function listColumn(
+  file: FileBytes,
+  schema: readonly SchemaElement[],
+  name: string,
+  path: string[],
+  chunks: readonly ListChunk[],
+): ParquetColumn {
+  const leaf = getSchemaPath(schema as SchemaElement[], path).at(-1)!.element;
+  const column = columnOf({ ...leaf, name, repetition_type: "OPTIONAL" });
+  const not = (unusable: string): ParquetColumn => ({ ...column, dtype: null, unusable });
+  if (column.unusable || column.dtype === null) return not(OTHER_LISTS);
+  const [first] = chunks.filter(({ rows }) => rows > 0);
+  if (!first) return not("holds lists, and has no row");
+  const odd = chunks.find(({ about: { codec } }) => !isKnownCodec(codec))?.about.codec;
+  if (odd !== undefined) return not(unknownCodec(odd));
+  let sizes: number[];
+  try {
+    sizes = firstSizes(schema, path, first, (into, at) => file.readInto(at, into));
+  } catch (error) {
+    if (!(error instanceof Damaged)) throw error;
+    return not(error.message);
+  }
+  const each = sizes.reduce((a, b) => a * b, 1);
+  const uneven = each === 0 || chunks.some(({ rows, about }) => Number(about.num_values) !== rows * each);
+  return uneven ? not(unevenLists(name)) : { ...column, lists: { path, sizes } };
+}
+
+const unknownCodec = (codec: string): string =>
+  `is packed by ${codec}, which can't be read here: write it with compression="zstd"`;
+
+function placeOf({ path, size }: FileBytes, about: ColumnMetaData): { begin: number; bytes: number } {
   const data = Number(about.data_page_offset), dictionary = Number(about.dictionary_page_offset ?? 0);
   const begin = dictionary > 0 ? Math.min(data, dictionary) : data,
     bytes = Number(about.total_compressed_size);
@@ -120,6 +171,11 @@ function chunkOf({ path, size }: FileBytes, about: ColumnMetaData, rows: number)
         `${begin + bytes}, and the file ends at ${size}. Copy it again from where it came from.`,
     );
   }
+  return { begin, bytes };
+}
+
+function chunkOf(file: FileBytes, about: ColumnMetaData, rows: number): ParquetChunk {
+  const { begin, bytes } = placeOf(file, about), { path } = file;
   if (Number(about.num_values) !== rows) throw damagedFooter(path);
   const { null_count } = about.statistics ?? {};
   return {
@@ -143,7 +199,7 @@ function columnOf(element: SchemaElement): ParquetColumn {
   });
   const not = (unusable: string): ParquetColumn => ({ ...column("INT32", null), unusable });
   if (type === undefined || repetition_type === "REPEATED") {
-    return not("holds lists or records: give each number a column of its own, or save it as npz");
+    return not(OF_RECORDS);
   }
   const time = kind?.type === "DATE" || kind?.type === "TIME" || kind?.type === "TIMESTAMP";
   if (time || type === "INT96" || /^(DATE|TIME)/.test(old ?? "")) return not(DATES);

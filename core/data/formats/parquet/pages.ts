@@ -74,7 +74,7 @@ export function* pagesOf(chunk: StoredChunk, facts: ChunkFacts, room = openRoom(
 /** Headers are short, but they may have the least and the greatest text of a page. */
 const HEADER_BYTES = 256, LONGEST_HEADER = 2 ** 20;
 
-function headerAt(chunk: StoredChunk, at: number): { header: PageHeader; bytes: number } {
+export function headerAt(chunk: StoredChunk, at: number): { header: PageHeader; bytes: number } {
   for (let most = HEADER_BYTES;; most *= 16) {
     const bytes = chunk.bytes(at, Math.min(most, chunk.length - at));
     const reader = { view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), offset: 0 };

@@ -8,6 +8,7 @@ import { isFolder, namesIn, withFiles } from "../../files.ts";
 import { filesNamed } from "../../paths.ts";
 import { type ParquetColumn, type ParquetFile, readFooter } from "./file.ts";
 import { blockColumn, sideBySide } from "./side_by_side.ts";
+import { listPage } from "./lists.ts";
 import { openChunk, openWindow } from "./chunk.ts";
 import { type Page, pagesOf } from "./pages.ts";
 
@@ -34,7 +35,7 @@ function wholeTable(path: string, files: readonly ParquetFile[]): TableFile {
     const found = chosen.map(({ name }) => {
       const each = files.flatMap(({ columns }) => columns.filter((column) => column.name === name));
       const optional = each.some(({ optional }) => optional);
-      return each.length < files.length
+      return each.length < files.length || each[0].lists
         ? null
         : blockColumn(each[0], mayMiss(files, { ...each[0], optional }));
     });
@@ -67,6 +68,7 @@ const pagedFile = (found: ParquetFile): PagedFile => ({
 
 function pagedColumn(found: ParquetFile, column: ParquetColumn): PagedColumn {
   const { file, chunks } = found, { name, dtype, physical, optional, unusable } = column;
+  if (column.lists) return pagedLists(found, column, column.lists);
   return {
     ...{ name, dtype, unusable, count: 1, type: dtype ?? physical.toLowerCase() },
     missing: mayMiss([found], column),
@@ -78,6 +80,23 @@ function pagedColumn(found: ParquetFile, column: ParquetColumn): PagedColumn {
         for (const { codes, count, ...page } of pagesOf(chunk, { physical, codec, optional, rows })) {
           use({ ...page, codes: codesIn(codes, count) });
         }
+      }
+    },
+  };
+}
+
+function pagedLists(
+  { file, schema, listChunks }: ParquetFile,
+  { name, dtype }: ParquetColumn,
+  { path, sizes }: NonNullable<ParquetColumn["lists"]>,
+): PagedColumn {
+  return {
+    ...{ name, dtype, type: dtype!, missing: false, sizes },
+    count: sizes.reduce((a, b) => a * b, 1),
+    rows: () => PACKED,
+    eachPage(use) {
+      for (const chunk of listChunks.get(name)!) {
+        use(listPage(schema, path, chunk, sizes, dtype!, (into, at) => file.readInto(at, into)));
       }
     },
   };

@@ -5,7 +5,7 @@ import { FileBytes } from "../../../base/file_bytes.ts";
 import { isZip, openZip, type ZipEntry, type ZipReader } from "../../../base/zip.ts";
 import type { ChunkBytes } from "../../columns/chunks.ts";
 import type { FileMark } from "../../columns/rows.ts";
-import { isFolder, markOf, namesIn } from "../../files.ts";
+import { isFolder, markOf, namesIn, unreadable } from "../../files.ts";
 import { isUrl } from "../../paths.ts";
 import { openServer, tooLarge } from "./server.ts";
 
@@ -103,12 +103,6 @@ function readAt(path: string, descriptor: number, into: Uint8Array, offset: numb
   if (count < 0) throw unreadable(path, -count);
   return count;
 }
-
-const unreadable = (path: string, error: number) =>
-  new UserError(
-    "data",
-    `${path} can't be read: error ${error} of the system (13: this user may not read it).`,
-  );
 
 const ROOTS = ["zarr.json", ".zgroup", ".zarray", ".zmetadata"];
 

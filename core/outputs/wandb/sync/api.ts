@@ -186,8 +186,13 @@ function refusal({ status }: RequestRefused, what: string, reason: string): User
   return new UserError("communication", `${what} could not be sent: ${reason}.`);
 }
 
-// deno-lint-ignore no-control-regex
-const plain = (text: unknown): string => String(text).replaceAll(/[\x00-\x1f\x7f-\x9f]+/g, " ").slice(0, 200);
+/** Some servers explain themselves with an object where a text should be. */
+const plain = (said: unknown): string =>
+  // deno-lint-ignore no-control-regex
+  (typeof said === "string" ? said : JSON.stringify(said)).replaceAll(/[\x00-\x1f\x7f-\x9f]+/g, " ").slice(
+    0,
+    200,
+  );
 
 const BUCKET =
   "id name displayName description config sweepName project{id name entity{id name}} historyLineCount";

@@ -1,6 +1,8 @@
 // Tokenizers give the numbers that the real tiktoken and tokenizers give, on hostile texts; bad files are refused.
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { join } from "@std/path";
+import { UserError } from "../../../../core/base/errors.ts";
+import { translated } from "../../../../core/data/text/patterns.ts";
 import { openTokenizer } from "../../../../core/data/text/open.ts";
 import { BYTES, decode } from "../../../../core/data/text/tokenizer.ts";
 import { countWords, learn } from "../../../../core/data/text/train.ts";
@@ -62,3 +64,23 @@ Deno.test(
     assertEquals(model.vocab, learned.vocab);
   }),
 );
+
+Deno.test("an expression whose repetition is repeated is refused, and those of real tokenizers are not", () => {
+  for (
+    const endless of ["(a+)+z", "(?:a|b*)*c", "((a+)b?)+z", "(a{1,3})+z", "(a+){20}z", "(?:(?:ab*){2,})+"]
+  ) {
+    assertMatch(
+      assertThrows(() => translated(endless, "t.json"), UserError).message,
+      /takes for ever/,
+      endless,
+    );
+  }
+  for (
+    const real of [
+      "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s+(?!\\S)",
+      "\\p{N}{1,3}(?=(?:\\p{N}{3})*(?:\\P{N}|$))",
+      "[\\p{Lu}\\p{M}]*[\\p{Ll}\\p{M}]+(?i:'s|'t|'re)?",
+      "(?:\\r\\n)+|\\(a+\\)+",
+    ]
+  ) translated(real, "t.json");
+});

@@ -12,6 +12,10 @@ import { summarySection, typical } from "../../../../core/outputs/report/summary
 import { attemptsSection, rankTimes, timeOfRun } from "../../../../core/outputs/report/time.ts";
 import { uplot } from "../../../../deps/uplot.ts";
 import { Curve } from "../../../../core/run/curve.ts";
+import { join } from "@std/path";
+import { packMap } from "../../../../core/run/diagnostics.ts";
+import { readRun } from "../../../../core/run/run_data.ts";
+import { makeRun } from "../../run/made_run.ts";
 import { dataOf, diagnosticsOf, textOf } from "./reports.ts";
 
 const done = { state: "done", why: "Finished" } as const;
@@ -242,4 +246,49 @@ Deno.test("compared runs have a row each with values to sort by, and settings th
     textOf(comparisonVerdict(runs)),
     /^ \w is best: a validation loss of 0\.\d{3} at step \d+, and accuracy/,
   );
+});
+
+Deno.test("diagnostics that were hurt in any one place are left out of the page, and never end it", async () => {
+  const map = packMap({ width: 3, height: 2, values: Float64Array.of(1, 2, 3, 4, 5, NaN) });
+  const axis = { name: "lat", units: "degrees_north", values: [1, 2] };
+  const whole = diagnosticsOf({
+    names: ["ice+1", "ice+2"],
+    outputs: [1, 2].map((lead) => ({ target: "ice", lead, units: "m" })),
+    metrics: { "rmse/ice+1": 1, "rmse/ice+2": 2, "skill_persistence/ice+1": 0.1 },
+    confusion: [[1, 2], [3, 4]],
+    axes: { x: axis, y: axis },
+    errors: { along: axis, outputs: [1, 2].map(() => ({ rmse: [1, 2], bias: [1, null] })), rmse: [map, map] },
+    shown: [{
+      name: "a",
+      image: null,
+      inputs: [{ name: "x", map }],
+      outputs: [{ output: 1, target: map, prediction: map }],
+    }],
+  });
+  const folder = Deno.makeTempDirSync();
+  try {
+    const run = readRun(makeRun(folder, {}));
+    const page = (hurt: unknown) => {
+      Deno.writeTextFileSync(join(run.folder, "diagnostics.json"), JSON.stringify(hurt));
+      return reportPage([run], 0);
+    };
+    assertMatch(await page(whole), /id="errors"/);
+    let tried = 0;
+    const hurt = async (at: any, key: string) => {
+      const kept = at[key];
+      for (const wrong of [null, 3, "x", {}, [], [null], [{}], { a: 1 }]) {
+        at[key] = wrong;
+        assertMatch(await page(whole), /<\/html>/);
+        tried++;
+      }
+      at[key] = kept;
+      if (typeof kept === "object" && kept !== null) {
+        for (const inner of Object.keys(kept).slice(0, 8)) await hurt(kept, inner);
+      }
+    };
+    for (const key of Object.keys(whole)) await hurt(whole, key);
+    assert(tried > 300, `${tried} were tried`);
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
 });

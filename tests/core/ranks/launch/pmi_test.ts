@@ -154,3 +154,15 @@ Deno.test("without a secret, and with a port that is taken, the sentence says wh
   const open = () => openExchange({ node: 0, nodes: 2, master: { host: "127.0.0.1", port }, secret });
   assertMatch(assertThrows(open, UserError).message, new RegExp(`Port ${port} of --rendezvous is taken`));
 });
+
+Deno.test("of many who never say which rank they are, the oldest are turned away, and a rank still comes in", async () => {
+  const alone: Exchange = { all: (mine) => Promise.resolve(mine), close() {} };
+  const pmi = openPmi({ ranks: [0], world: 1, nodes: 1, exchange: alone, failed() {} });
+  const strangers = await Promise.all(Array.from({ length: 100 }, () => connect(pmi, 0)));
+  assertEquals(await strangers[0].line().catch(() => null), null);
+  const own = await connect(pmi, 0);
+  assertEquals(await own.ask("cmd=initack pmiid=0"), "cmd=initack rc=0");
+  strangers.forEach(({ close }) => close());
+  own.close();
+  pmi.close();
+});

@@ -66,7 +66,7 @@ print(json.dumps(told(t.drop_columns(["nested", "when"]))))`,
       assertEquals(detect(`${folder}/${name}`), "arrow");
       withArrow(`${folder}/${name}`, ({ columns }) => {
         const of = new Map(columns.map((column) => [column.name, column]));
-        assertStringIncludes(of.get("nested")!.unusable!, "lists or records");
+        assertStringIncludes(of.get("nested")!.unusable!, "holds records: make a column of each field");
         assertStringIncludes(of.get("when")!.unusable!, "dates or times");
         for (const [key, values] of Object.entries(expected)) {
           const column = of.get(key)!, found = valuesOf(column), classes = column.text?.classes();
@@ -161,5 +161,37 @@ i = good.index((100 * 8).to_bytes(8, "little")); bomb = bytearray(good); bomb[i:
       random.set([4, 34, 77, 24, 64, 64, 0, 200, 0, 0, 0]);
       unpackFrame(random, into);
     }
+  }),
+);
+
+Deno.test(
+  "lists of one length are samples [T] or [T, C], in memory and a sample at a time; others are refused with a line that helps",
+  inFolder(async (folder) => {
+    const expected = writtenBy(
+      folder,
+      `${WRITE}
+n = 50; x = r.normal(size=(n, 6)).astype("f4"); s = r.normal(size=(n, 4, 3)); k = r.integers(-5, 5, (n, 2))
+t = pa.table({"x": pa.array(x.tolist(), pa.list_(pa.float32())), "s": pa.array(s.tolist(), pa.large_list(pa.list_(pa.float64()))),
+  "k": pa.array(k.tolist(), pa.list_(pa.int64())), "ragged": pa.array([[1.0] * (1 + i % 3) for i in range(n)]),
+  "words": pa.array([["a", "b"]] * n), "gaps": pa.array([[1.0, None]] * n), "y": pa.array(r.normal(size=n))})
+write("l.arrow", t.slice(7, 30), rows=8); write("z.arrow", t.slice(7, 30), compression="zstd", stream=True)
+print(json.dumps({"x": x[7:37].ravel().tolist(), "s": s[7:37].ravel().tolist(), "k": [str(v) for v in k[7:37].ravel().tolist()]}))`,
+    );
+    for (const name of ["l.arrow", "z.arrow"]) {
+      withArrow(`${folder}/${name}`, ({ columns }) => {
+        const of = new Map(columns.map((column) => [column.name, column as Column]));
+        assertEquals(["x", "s", "k"].map((key) => of.get(key)!.shape), [[30, 6], [30, 4, 3], [30, 2]]);
+        for (const key of ["x", "s", "k"]) {
+          assertEquals(valuesOf(of.get(key)!), expected[key], `${name}: ${key}`);
+        }
+        assertStringIncludes(
+          of.get("ragged")!.unusable!,
+          "lists of several lengths, or empty ones: give all one length, n = df['ragged']",
+        );
+        assertStringIncludes(of.get("words")!.unusable!, "lists of other things than numbers");
+        assertStringIncludes(of.get("gaps")!.unusable!, "gaps in its lists");
+      });
+    }
+    await alike(`${folder}/l.arrow`, { data: { features: ["s"], targets: ["y"] } });
   }),
 );

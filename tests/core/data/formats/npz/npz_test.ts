@@ -73,7 +73,7 @@ Deno.test(
     assert(refused(path).includes('the array "a" has 4 samples, but "extra" has 9'), refused(path));
     assert(
       refused(path, { targets: ["d"] }).includes(
-        'has no array "d" (--targets). Did you mean "a"? It has a, b, c, extra.',
+        'has no array "d" (--targets). It has a, b, c, extra.',
       ),
       refused(path, { targets: ["d"] }),
     );
@@ -245,7 +245,9 @@ const BAD: [what: string, make: string, sentences: string[]][] = [
   ["a pickled array", `np.savez("bad.npz", x=np.array([{}, "a"], object), y=np.zeros(2))`, [
     'the array "x" holds Python objects, which only unpickling could read',
   ]],
-  ["text", `np.savez("bad.npz", x=np.array(["a", "b"]), y=np.zeros(2))`, ['the array "x" holds text']],
+  ["text", `np.savez("bad.npz", x=np.array([["a", "b"]] * 2), y=np.zeros(2))`, [
+    'the array "x" holds text in several dimensions',
+  ]],
   ["complex numbers", `np.savez("bad.npz", x=np.zeros(2, complex), y=np.zeros(2))`, [
     "holds complex numbers",
   ]],
@@ -350,5 +352,25 @@ Deno.test(
   inFolder((folder) => {
     assert(refused(`${folder}/no.npz`).includes("there is no such file"));
     assert(refused(folder).includes("has no .npy or .npz files in it"));
+  }),
+);
+
+Deno.test(
+  "labels that are text are classes in sorted order, of one byte a letter or four, in either byte order",
+  inFolder((folder) => {
+    numpy(
+      folder,
+      `
+words = np.array(["red", "gr\\u00fcn", "blue", "red", "blue", "gr\\u00fcn"])
+np.savez("u.npz", x=np.arange(6.0), label=words)
+np.savez("b.npz", x=np.arange(6.0), label=words.astype(">U7"))
+np.savez_compressed("s.npz", x=np.arange(6.0), label=np.array([b"red", b"g", b"blue", b"red", b"blue", b"g"]))`,
+    );
+    for (const name of ["u", "b", "s"]) {
+      const { train } = open(`${folder}/${name}.npz`, { features: ["x"], targets: ["label"] });
+      assertEquals([train.facts.task, train.facts.outputs], ["classification", 3], name);
+      assertEquals(train.names, ["blue", name === "s" ? "g" : "gr\u00fcn", "red"], name);
+      assertEquals(all(train, "target"), [2, 1, 0, 2, 0, 1], name);
+    }
   }),
 );

@@ -196,8 +196,8 @@ pq.write_table(pa.table({"l": [[1, 2]], "s": [{"u": 1}], "n": [1], "d": pa.array
         `${name} ${unusable?.split(":")[0] ?? "fine"}`
       );
       assertEquals(reasons, [
-        "l holds lists or records",
-        "s holds lists or records",
+        "l fine",
+        "s holds records",
         "n fine",
         "d holds decimals",
         "raw holds bytes, not numbers",
@@ -271,3 +271,67 @@ Deno.test("runs and packed values of any width are those that were written; what
     assert(error instanceof Damaged, String(error));
   }
 });
+
+Deno.test(
+  "lists of one length are samples [T] or [T, C], however they are written; others are refused with a line that helps",
+  inFolder((folder) => {
+    const expected = writtenBy(
+      folder,
+      `
+import pyarrow as pa, pyarrow.parquet as pq
+n = 300; x = r.normal(size=(n, 6)).astype("f4"); s = r.normal(size=(n, 4, 3)); k = r.integers(-5, 5, (n, 2))
+f = pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), 6)
+must = pa.schema([pa.field("x", pa.list_(pa.field("item", pa.float32(), False)), False)])
+t = pa.table({"x": pa.array(x.tolist(), pa.list_(pa.float32())), "s": pa.array(s.tolist(), pa.large_list(pa.list_(pa.float64()))),
+  "k": pa.array(k.tolist(), pa.list_(pa.int64())), "f": f, "ragged": pa.array([[1.0] * (1 + i % 3) for i in range(n)]),
+  "words": pa.array([["a", "b"]] * n), "late": pa.array([[1.0, 2.0]] * (n - 2) + [[1.0], [1.0, 2.0, 3.0]]), "y": pa.array(r.normal(size=n))})
+for i, o in enumerate([dict(), dict(compression="zstd", row_group_size=70, data_page_size=100, write_batch_size=10),
+  dict(compression="none", use_dictionary=False, data_page_version="2.0"), dict(use_compliant_nested_type=False, compression="gzip")]): pq.write_table(t, f"{i}.parquet", **o)
+pq.write_table(pa.table({"x": pa.array(x.tolist(), must.field("x").type)}, schema=must), "must.parquet")
+print(json.dumps({"x": x.ravel().tolist(), "f": x.ravel().tolist(), "s": s.ravel().tolist(), "k": [str(v) for v in k.ravel().tolist()]}))`,
+    );
+    const values = (column: Column) =>
+      Array.from(
+        column.read() as unknown as ArrayLike<number>,
+        (value) => typeof value === "bigint" ? String(value) : value,
+      );
+    for (const name of ["0", "1", "2", "3", "must"]) {
+      withParquet(`${folder}/${name}.parquet`, ({ columns }) => {
+        const of = new Map(columns.map((column) => [column.name, column as Column]));
+        assertEquals(of.get("x")!.shape, [300, 6], name);
+        assertEquals(values(of.get("x")!), expected.x, name);
+        if (name === "must") return;
+        assertEquals(of.get("s")!.shape, [300, 4, 3]);
+        for (const key of ["s", "k", "f"]) {
+          assertEquals(values(of.get(key)!), expected[key], `${name}: ${key}`);
+        }
+        assertStringIncludes(
+          of.get("ragged")!.unusable!,
+          "of several lengths, or empty ones: give all one length, n = df['ragged']",
+        );
+        assertStringIncludes(of.get("words")!.unusable!, "lists of other things than numbers");
+      });
+    }
+    assertStringIncludes(
+      refusal(() => open(`${folder}/0.parquet`, { features: ["late"], targets: ["y"] })),
+      "has a row whose list is not as long as the first row's, 2",
+    );
+    assertEquals(open(`${folder}/0.parquet`, { features: ["s"], targets: ["y"] }).train.length, 300);
+    // Damage ends in a sentence.
+    const whole = Deno.readFileSync(`${folder}/1.parquet`);
+    let seed = 3, refused = 0;
+    const next = (below: number) => (seed = Math.imul(seed, 1103515245) + 12345 >>> 0) % below;
+    for (let round = 0; round < 60; round++) {
+      const bytes = whole.slice();
+      for (let i = 0; i < 4; i++) bytes[next(bytes.length)] ^= 1 + next(255);
+      Deno.writeFileSync(`${folder}/damaged.parquet`, bytes);
+      try {
+        open(`${folder}/damaged.parquet`, { features: ["s", "x"], targets: ["y"], bad_samples: "skip" });
+      } catch (error) {
+        assert(error instanceof UserError, String((error as Error).stack));
+        refused++;
+      }
+    }
+    assert(refused > 10, String(refused));
+  }),
+);

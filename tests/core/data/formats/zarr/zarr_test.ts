@@ -1,5 +1,5 @@
 // Zarr stores as zarr-python and xarray write them: the same bits in memory and a sample at a time.
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { openRows } from "../../../../../core/data/columns/reader.ts";
 import type { Rows } from "../../../../../core/data/columns/rows.ts";
 import type { Variable } from "../../../../../core/data/columns/variables.ts";
@@ -321,5 +321,29 @@ for year, part in ds.groupby("time.year"): part.to_zarr(f"years/{year}.zarr", za
       assertEquals(numbers(train), whole, path);
       assert(notes.some((note) => note.includes("joined along time")), notes.join("\n"));
     }
+  }),
+);
+
+Deno.test(
+  "a named pipe in place of a chunk is refused with a sentence, and nobody waits for its writer",
+  inFolder((folder) => {
+    const array = {
+      zarr_format: 2,
+      shape: [4, 2],
+      chunks: [2, 2],
+      dtype: "<f4",
+      compressor: null,
+      fill_value: 0,
+    };
+    Deno.mkdirSync(`${folder}/s/x`, { recursive: true });
+    Deno.writeTextFileSync(`${folder}/s/.zgroup`, JSON.stringify({ zarr_format: 2 }));
+    Deno.writeTextFileSync(
+      `${folder}/s/x/.zarray`,
+      JSON.stringify({ ...array, order: "C", filters: null }),
+    );
+    Deno.writeFileSync(`${folder}/s/x/0.0`, new Uint8Array(16));
+    assert(new Deno.Command("mkfifo", { args: [`${folder}/s/x/1.0`] }).outputSync().success);
+    const error = assertThrows(() => variablesIn(`${folder}/s`).get("x")!.read(), Error);
+    assertMatch(error.message, /s\/x\/1\.0 can't be read: it is no file but a pipe or a device/);
   }),
 );
