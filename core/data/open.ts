@@ -83,7 +83,7 @@ export function openData(
     chosen: opened.chosen,
     climatology,
     rollout,
-    validation: val && validationOf(val, data, training.seed),
+    validation: val && validationOf(val, { ...data, ...scale }, training.seed),
     notes: [
       ...(staged?.notes ?? []),
       ...(data.stage !== "" && isUrl(data.data_path)
@@ -159,7 +159,10 @@ function validationOf(
   const path = valuesWithoutSecrets(data.validation_path || data.data_path || data.code);
   const madeUp = path === "", shape = ({ dtype, shape }: Source["input"]) => [dtype, ...shape];
   const name = madeUp ? `made-up ${data.type} of seed ${seed}` : path;
-  const chosen = [name, shape(target), madeUp ? shape(input) : [], CHOICE.map((setting) => data[setting])];
+  const chosen = [
+    ...[name, shape(target), madeUp ? shape(input) : [], CHOICE.map((setting) => data[setting])],
+    ...(data.normalise_targets === "on" ? ["scaled targets"] : []), // their losses are other numbers
+  ];
   const samples = orderHash(order(length, seed, 0, false), indices);
   const id = key(length, samples, JSON.stringify(chosen)) & 0xffffffffn;
   return { data: name, samples: length, id: id.toString(16).padStart(8, "0") };
