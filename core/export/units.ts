@@ -36,7 +36,8 @@ export function inUnits(
       : []),
   ];
   const made = { ...model, blocks };
-  // Constants are made before, so that a recording has them from outside.
+  // Constants are made before, so that a recording has them from outside. Batch norms must not learn from these zeros.
+  model.root.train(false);
   scope(() => noGrad(() => forward(made, zeros([1, ...shape], { dtype }))));
   return {
     model: made,

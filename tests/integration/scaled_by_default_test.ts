@@ -279,3 +279,71 @@ Deno.test("members of an ensemble that were trained on other folds answer in one
     const { worst, apart } = JSON.parse(python(MIXED, cwd));
     assert(apart > 0.01 && worst < 1e-3, `${apart} ${worst}`);
   }));
+
+const MAPS = `
+import os, sys, numpy as np
+os.chdir(sys.argv[1])
+r = np.random.default_rng(2)
+x = (280 + 15 * r.normal(size=(60, 2, 6, 8))).astype("f4")
+y = 100 + 5 * (x[:, :1] - 280) + r.normal(size=(60, 1, 6, 8))
+np.savez("maps.npz", x=x, y=y.astype("f4"))
+print("null")
+`;
+const PARTS = `
+import os, sys, json, numpy as np
+os.chdir(sys.argv[1])
+p = np.load("p.npz")
+x = np.load("maps.npz")["x"][p["id"]]
+given = np.concatenate([x, np.ones_like(x[:, :1])], 1)
+if sys.argv[2] == "p.pt2":
+    import torch
+    made = torch.export.load("p.pt2").module()(torch.from_numpy(given)).detach().numpy()
+else:
+    import onnxruntime
+    (made,) = onnxruntime.InferenceSession("p.onnx").run(None, {"input": given})
+print(json.dumps({
+    "mean": float(abs(made[:, :1] - p["prediction"]).max()),
+    "std": float(abs(np.exp(made[:, 1:] / 2) - p["std"]).max()),
+}))
+`;
+
+Deno.test("programs have all that stands before and behind: --scaling, the mask's channel as it is, and a variance's logarithm", () =>
+  inTemp(async (cwd) => {
+    python(MAPS, cwd);
+    await succeed([
+      ...["--data-path=maps.npz", "--targets=y", "--model=unet", "--width=4", "--depth=1", "--mask-channel"],
+      ...[
+        "--loss=gaussian_nll",
+        "--scaling=log",
+        "--softening=50",
+        "--epochs=3",
+        "--batch-size=8",
+        "--run-name=m",
+      ],
+      ...["--no-wandb", "--threads=1", "--device=cpu"],
+    ], { cwd });
+    await succeed(["predict", "checkpoints/m_latest.pt", "--out=p.npz"], { cwd });
+    for (const out of ["p.pt2", "p.onnx"]) {
+      await succeed(["export", "checkpoints/m_latest.pt", out], { cwd });
+    }
+    const viewers = Deno.env.get("HPCTRAIN_VIEWERS_PYTHON")!;
+    const onnx = forked(viewers, ["-c", PARTS, cwd, "p.onnx"]).outputSync();
+    assert(onnx.success, new TextDecoder().decode(onnx.stderr));
+    for (const text of [python(PARTS, cwd, "p.pt2"), new TextDecoder().decode(onnx.stdout)]) {
+      const { mean, std } = JSON.parse(text);
+      assert(mean < 1e-2 && std < 1e-2, `${mean} ${std}`);
+    }
+    const { stdout } = await succeed(["export", "checkpoints/m_latest.pt", "m.pt"], { cwd });
+    assertStringIncludes(stdout, "Weights scale nothing");
+  }));
+
+Deno.test("the report's table of examples is in the data's own units", () =>
+  inTemp(async (cwd) => {
+    python(TABLES, cwd, "600");
+    await succeed([...TIMES, "--epochs=1", "--run-name=r"], { cwd });
+    const { examples } = JSON.parse(Deno.readTextFileSync(join(cwd, "logs/r/diagnostics.json")));
+    assert(examples.length > 0);
+    for (const { target: [target], prediction: [prediction] } of examples) {
+      assert(Math.abs(target - 272) < 80 && Math.abs(prediction - 272) < 80, `${target} ${prediction}`);
+    }
+  }));
