@@ -17,6 +17,7 @@ import {
 import { hasColumns } from "../../core/data/open.ts";
 import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
 import { formatPlural, formatValue } from "../../core/base/format.ts";
+import { lossText } from "../../core/run/live_line.ts";
 import { withUserCode } from "../user_code.ts";
 import { membersOf } from "./members.ts";
 import {
@@ -106,7 +107,8 @@ export async function evaluate(argv: string[]): Promise<number> {
     const note = skillNote(val, result.metrics);
     if (note !== null) console.error(note);
     const files = { checkpoint: path, ...(others.length > 0 && { checkpoints: [path, ...others] }) };
-    report(files, part, { ...result, averaged, members: membersIn(ensemble) }, config.output.json);
+    const scaled = val.targetScale !== undefined;
+    report(files, part, { ...result, averaged, members: membersIn(ensemble), scaled }, config.output.json);
     return EXIT.done;
   } catch (error) {
     throw asUserError(error);
@@ -123,10 +125,10 @@ const membersIn = ({ others, passes }: EnsembleOptions): number => (others.lengt
 function report(
   asked: { readonly checkpoint: string; readonly checkpoints?: readonly string[] },
   part: PartName,
-  result: Evaluation & { averaged: boolean; members: number },
+  result: Evaluation & { averaged: boolean; members: number; scaled: boolean },
   json: boolean,
 ): void {
-  const { valLoss, metrics, samples, seconds, averaged, members } = result;
+  const { valLoss, metrics, samples, seconds, averaged, members, scaled } = result;
   if (json) {
     const on = part === "validation" ? {} : { on: part };
     const loss = part === "validation" ? { val_loss: valLoss } : { loss: valLoss };
@@ -140,7 +142,7 @@ function report(
     .map(([name, value]) => `${of} ${labelOf(name)}: ${formatValue(value)}`);
   const weights = [...(averaged ? ["averaged weights"] : []), ...(members > 1 ? [`${members} members`] : [])];
   console.log(
-    [`${of} Loss: ${formatValue(valLoss)}`, ...parts, `${samples} samples`, ...weights].join(" | "),
+    [`${of} Loss: ${lossText(valLoss, scaled)}`, ...parts, `${samples} samples`, ...weights].join(" | "),
   );
   if ("within_1_sigma" in metrics) console.log(CALIBRATION);
   if (all.some(([name]) => name.startsWith("below_q"))) console.log(QUANTILES);

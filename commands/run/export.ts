@@ -9,6 +9,7 @@ import { stateDictOf, type Weights, weightsOf, writeProgram } from "../../core/e
 import { formatBytes, formatPlural } from "../../core/base/format.ts";
 import { isExported } from "../../core/models/user/file.ts";
 import { refuseForeign } from "../../core/models/user/code.ts";
+import { settingsIn } from "../../core/train/checkpoint_run.ts";
 import { savedConfig } from "../../core/train/resume.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../export.ts";
 
@@ -45,8 +46,15 @@ export async function exportWeights(argv: string[]): Promise<number> {
   const { tensors, averaged } = weights;
   const what = `${formatPlural(tensors.size, "tensor")}${averaged ? " (averages)" : ""}`;
   console.log(`Wrote ${what} to ${out} (${formatBytes(Deno.statSync(out).size)}). ${inPython(out)}`);
+  const { normalise, normalise_targets: targets } = (settingsIn(file.root) as Saved)?.data ?? {};
+  if (normalise === "measured" || targets === "on" || targets === true) console.log(OF_SCALED);
   return EXIT.done;
 }
+
+const OF_SCALED =
+  "Weights scale nothing: they are of inputs and targets less the means and divided by the deviations that the " +
+  'checkpoint has in ["hpctrain"], in "normalisation" and "target_normalisation". A built-in model\'s OUT.pt2 or ' +
+  "OUT.onnx does that itself.";
 
 /** The ending chooses the format; a wrong one is refused before anything is read. */
 async function writerFor(
@@ -80,7 +88,10 @@ async function writerFor(
   );
 }
 
-type Saved = { readonly model?: { readonly name?: unknown; readonly code?: unknown } } | null;
+type Saved = {
+  readonly model?: { readonly name?: unknown; readonly code?: unknown };
+  readonly data?: { readonly normalise?: unknown; readonly normalise_targets?: unknown };
+} | null;
 
 /** True where the run trained an exported program. */
 function isOfProgram(path: string): boolean {

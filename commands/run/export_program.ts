@@ -5,8 +5,10 @@ import { field, type Value } from "../../core/checkpoint/value.ts";
 import { writeOnnx } from "../../core/export/onnx/file.ts";
 import { writePt2 } from "../../core/export/pt2/file.ts";
 import { recordModel } from "../../core/export/recorded.ts";
+import { inUnits } from "../../core/export/units.ts";
 import { isExported } from "../../core/models/exported/model.ts";
 import { ofPatches } from "../../core/models/patches.ts";
+import type { Loss } from "../../core/models/losses.ts";
 import type { Facts, Model } from "../../core/models/model.ts";
 import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
 import type { Config } from "../../core/settings/settings.ts";
@@ -46,17 +48,20 @@ export async function writeRecorded(
     const config = { ...own, training: { ...own.training, device: "cpu" as const } };
     if (isExported(config.model.name)) throw programAlready(path, config.model.name);
     openDevice(config);
-    const { model, facts } = known
+    const { model, facts, loss } = known
       ? modelAsTrained(config, known, savedNormalisation(file.root))
       : await modelForData(config, file.root);
     const { root, averaged } = raw ? { root: file.root, averaged: false } : judgedWeights(file.root);
     loadWeights(model.root.stateDict(), root, path);
-    const told = (name: string) => JSON.stringify(field(field(file.root, "hpctrain"), name) ?? null, plain);
+    const { model: program, within } = inUnits(model, config.data, facts, loss);
+    // The metadata tells what is left to those who use the file.
+    const told = (name: typeof within[number]) =>
+      JSON.stringify(within.includes(name) ? null : field(field(file.root, "hpctrain"), name) ?? null, plain);
     const notes = {
       normalisation: told("normalisation"),
       target_normalisation: told("target_normalisation"),
     };
-    recordModel(model, facts, (recorded) => {
+    recordModel(program, facts, (recorded) => {
       if (/\.onnx$/i.test(out)) writeOnnx(out, model.name, recorded, notes);
       else writePt2(out, model, recorded);
     });
@@ -74,11 +79,14 @@ const withoutData = (resolved: Resolved): Resolved => {
 };
 
 /** For what a checkpoint of an older version does not say, or not of this data. */
-async function modelForData(config: Config, root: Value): Promise<{ model: Model; facts: Facts }> {
+async function modelForData(
+  config: Config,
+  root: Value,
+): Promise<{ model: Model; facts: Facts; loss: Loss }> {
   await loadReader(config.data);
   const look = { answers: savedAnswers(root), untold: true, climatology: savedClimatology(root) };
   const { data, model, pass } = build(config, "cpu", 1, look);
-  return { model, facts: ofPatches(data.train.facts, pass.patches ?? null) };
+  return { model, facts: ofPatches(data.train.facts, pass.patches ?? null), loss: pass.loss };
 }
 
 const plain = (_: string, value: unknown): unknown =>

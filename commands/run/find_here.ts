@@ -6,6 +6,7 @@ import { loadReader } from "../../core/data/open.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { build, type Built } from "../../core/train/build.ts";
 import { refuseOptimizer } from "../../core/train/checks.ts";
+import { scaleOf } from "../../core/train/restart.ts";
 import { loaderThreads, openDevice } from "../../core/train/device.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import { withUserCode } from "../user_code.ts";
@@ -38,5 +39,6 @@ export async function openHere(command: string, argv: string[], usage: string): 
   const { device } = openDevice(config);
   await loadReader(config.data);
   if (!config.output.json) { for (const line of environmentLines(resolved)) console.error(line); }
-  return { resolved, device, built: build(config, device), loaders: loaderThreads(resolved, device).loaders };
+  const built = build(config, device, 1, null, undefined, scaleOf(config, null));
+  return { resolved, device, built, loaders: loaderThreads(resolved, device).loaders };
 }

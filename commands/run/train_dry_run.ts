@@ -37,7 +37,7 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
   refuseJobLayout(env, where, layoutRequest(settings.config));
   const first = await withUserCode(resolve({ ranks: where.world }));
   refuseLayout(first, where);
-  const { resume, notes } = chooseResume(first.config, first.preset, null);
+  const { resume, scale, notes } = chooseResume(first.config, first.preset, null);
   const resolved = resume
     ? await withUserCode(resolve({ ranks: where.world, checkpoint: resume.saved }))
     : first;
@@ -53,7 +53,7 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
     refuseGpus(resolved, where, kind);
     const world = refuseOtherLayout(resolved, where, kind);
     await loadReader(config.data);
-    const built = build(config, device, where.world);
+    const built = build(config, device, where.world, null, undefined, scale);
     refuseShare(resolved, built.data);
     const plan = planBatches(config.training, built.data.train.length, where.world);
     chooseKernelSearch(config, device, plan);

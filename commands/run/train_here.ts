@@ -133,7 +133,7 @@ async function decide(
 async function trainOn(
   { argv, env, where, began }: TrainRequest,
   resolved: Resolved,
-  { resume, again, notes }: ResumeChoice,
+  { resume, again, scale, notes }: ResumeChoice,
   opened: Pick<Launch, "device" | "libtorch" | "team" | "control" | "notes">,
   sharing: number,
 ): Promise<TrainEnd> {
@@ -149,7 +149,7 @@ async function trainOn(
   await loadReader(config.data);
   const loading = loaderThreads(resolved, device, sharing);
   const trainer = prepare({
-    ...{ ...opened, config, resume, again, began },
+    ...{ ...opened, config, resume, again, scale, began },
     preset: resolved.preset,
     loaders: loading.loaders,
     ranksHere: where.localWorld,

@@ -6,12 +6,19 @@ import type { Column, Table } from "./columns/columns.ts";
 import type { Preview } from "./preview/preview.ts";
 import type { RolloutRows } from "./rollout.ts";
 import type { Source } from "./source.ts";
+import type { SavedScale } from "./transforms/scale_choice.ts";
 
 export interface DataRequest {
   readonly data: Config["data"];
   readonly training: Pick<Config["training"], "seed" | "loss" | "ignore_index"> & {
     /** Samples are only looked at: nothing is random. */
     readonly plain?: boolean;
+    /** A model learns from it, so what is `auto` of its scale is decided. */
+    readonly learns?: boolean;
+    /** Other weights than new ones begin. */
+    readonly init_from?: string;
+    /** The run of the checkpoint that begins scaled its data so. */
+    readonly savedScale?: SavedScale | null;
     /** A rollout takes more steps towards the last. */
     readonly epochs?: number;
     readonly withoutTargets?: boolean;

@@ -5,11 +5,12 @@ import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { UserError } from "../base/errors.ts";
 import { patchesOf } from "../models/patches.ts";
 import type { Rollout } from "../models/rollout.ts";
-import { isCode, userFile } from "../models/user/file.ts";
+import { isCode, isExported, userFile } from "../models/user/file.ts";
 import type { DataRequest, Format, Sources } from "./format.ts";
 import { conversionOf, remoteCopy } from "./conversions.ts";
 import type { Climatology } from "./climatology.ts";
 import { FORMATS } from "./formats.ts";
+import { isSimulated } from "./cosmology/options.ts";
 import { stage } from "./formats/packed/stage.ts";
 import { filesNamed, filesText, isUrl } from "./paths.ts";
 import { BY_FILE } from "./columns/joined.ts";
@@ -19,6 +20,7 @@ import { ownPaths, withOwnFiles } from "./own_files.ts";
 import type { Source } from "./source.ts";
 import { isResampled } from "./resample.ts";
 import { transformed } from "./transforms/apply.ts";
+import type { ScaleChoice } from "./transforms/scale_choice.ts";
 import type { Normalisation } from "./transforms/values.ts";
 import { userData } from "./user/data.ts";
 import { key } from "../base/random.ts";
@@ -29,6 +31,7 @@ export interface Opened extends Omit<Sources, "rollout"> {
   readonly test: Source | null;
   readonly warnings: readonly string[];
   readonly normalisation: Normalisation | null;
+  readonly scale: ScaleChoice;
   /** These means stand for missing inputs; null where nothing was measured for it. */
   readonly fill: readonly number[] | null;
   /** An input's shape before patches are cut out of it. */
@@ -62,23 +65,27 @@ export function openData(
   const done = transformed(opened, {
     ...{ data: read, seed: training.seed, quiet, plain },
     ...{ patches, ignored: training.ignore_index, rows: opened.rollout, epochs: training.epochs },
-    loss: training.loss,
+    ...{ loss: training.loss, byDefault: isScaledByDefault(request), saved: training.savedScale ?? null },
+    warnsOfScale: isOfFiles(request) &&
+      (isOwnModel(request) || !!training.init_from || opened.train.facts.task === "regression"),
+    features: opened.chosen?.features.map(({ name }) => name),
     untold: training.withoutTargets,
   });
-  const { train, val, test, notes, normalisation, fill, climatology, rollout } = done;
+  const { train, val, test, notes, normalisation, scale, fill, climatology, rollout } = done;
   return {
     train,
     val,
     test,
     normalisation,
-    warnings: opened.warnings ?? [],
+    scale,
+    warnings: [...opened.warnings ?? [], ...done.warnings],
     ...(opened.divided && { divided: opened.divided }),
     fill,
     whole: opened.train.input.shape,
     chosen: opened.chosen,
     climatology,
     rollout,
-    validation: val && validationOf(val, data, training.seed),
+    validation: val && validationOf(val, { ...data, ...scale }, training.seed),
     notes: [
       ...(staged?.notes ?? []),
       ...(data.stage !== "" && isUrl(data.data_path)
@@ -95,9 +102,20 @@ export function openData(
   };
 }
 
+/** New weights of a built-in model learn from files. PyTorch's own models have PyTorch's bits. */
+const isScaledByDefault = (request: DataRequest): boolean =>
+  isOfFiles(request) && !request.training.init_from && !isOwnModel(request);
+
+/** Samples of a simulation are the same ones, made before or here. */
+const isOfFiles = ({ data, training }: DataRequest): boolean =>
+  training.learns === true && data.data_path !== "" && data.code === "" && !isSimulated(kindOf(data));
+
+const isOwnModel = ({ model: { name } }: DataRequest): boolean => isCode(name) || isExported(name);
+
 export const asStored = (data: Config["data"]): Config["data"] => ({
   ...data,
   normalise: "none",
+  normalise_targets: "off",
   mean: [],
   std: [],
   fill: ["none"],
@@ -139,7 +157,10 @@ function validationOf(
   const path = valuesWithoutSecrets(data.validation_path || data.data_path || data.code);
   const madeUp = path === "", shape = ({ dtype, shape }: Source["input"]) => [dtype, ...shape];
   const name = madeUp ? `made-up ${data.type} of seed ${seed}` : path;
-  const chosen = [name, shape(target), madeUp ? shape(input) : [], CHOICE.map((setting) => data[setting])];
+  const chosen = [
+    ...[name, shape(target), madeUp ? shape(input) : [], CHOICE.map((setting) => data[setting])],
+    ...(data.normalise_targets === "on" ? ["scaled targets"] : []), // their losses are other numbers
+  ];
   const samples = orderHash(order(length, seed, 0, false), indices);
   const id = key(length, samples, JSON.stringify(chosen)) & 0xffffffffn;
   return { data: name, samples: length, id: id.toString(16).padStart(8, "0") };

@@ -46,6 +46,11 @@ export interface Batch {
   readonly input: Tensor;
   /** (samples, ...), or (samples) for classes. */
   readonly target: Tensor;
+  /**
+   * The targets as they were before --normalise-targets, where they are judged.
+   * @internal
+   */
+  readonly unscaled?: Tensor;
 }
 
 /**
@@ -121,6 +126,8 @@ export interface Source {
    * of each target, of which some are shifted.
    */
   restore?(values: Tensor, ids: Ids, parts?: readonly boolean[]): Tensor;
+  /** The same for targets that were not scaled, as a batch has them beside those that are. */
+  restoreUnscaled?(values: Tensor, ids: Ids): Tensor;
   /** Training looks at a part of a target in this epoch. */
   shorten?(target: Tensor, epoch: number): Tensor;
   /** It counts bad samples that raw() passed over; absent where there can be none. */
@@ -135,6 +142,12 @@ export interface Missing {
   readonly input: boolean;
   /** Targets may have some. */
   readonly target: boolean;
+}
+
+/** A batch's targets in their own units. Scaling is not undone where the numbers from before it are there, to the bit. */
+export function ownTargets(source: Source, { target, unscaled }: Omit<Batch, "input">, ids: Ids): Tensor {
+  if (unscaled) return source.restoreUnscaled?.(unscaled, ids) ?? unscaled;
+  return source.restore?.(target, ids) ?? target;
 }
 
 /** A part of samples that are not mixed. */

@@ -17,6 +17,8 @@ export interface Member {
   readonly model: Model;
   /** It brings a batch to what this member learnt with; null where that is the batch itself. */
   readonly input: ((x: Tensor) => Tensor) | null;
+  /** It brings an answer to the scale of the first member's; null where it has that. */
+  readonly output?: ((answer: Tensor) => Tensor) | null;
 }
 
 interface Sampling {
@@ -44,13 +46,14 @@ export function ensembleOf(
   const how = mixtureOf(loss, facts), times = Math.max(1, passes);
   const root = new Group(Object.fromEntries(members.map(({ model }, i) => [String(i), model.root])));
   let first = 0;
-  const answer = ({ model, input }: Member, draw: number, x: Tensor): Tensor => {
+  const answer = ({ model, input, output: brought }: Member, draw: number, x: Tensor): Tensor => {
     if (passes > 0) {
       dropping(model.root);
       manualSeed(key(seed, "mc-dropout", draw, first));
     }
     const output = forward(model, input ? input(x) : x);
-    return toDtype(Array.isArray(output) ? output[0] : output as Tensor, "f32");
+    const own = toDtype(Array.isArray(output) ? output[0] : output as Tensor, "f32");
+    return brought ? brought(own) : own;
   };
   const run = (x: Tensor): Tensor[] => {
     let state: State = [], count = 0;

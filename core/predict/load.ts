@@ -13,7 +13,7 @@ import { type Feed, openFeed } from "../train/feed.ts";
 import { withOwnStatistics } from "../train/resume.ts";
 import { wholeMaps } from "../models/patches.ts";
 import { ensembleOf, type Member } from "../models/ensemble.ts";
-import { refuseOther, toOwnStatistics } from "./members.ts";
+import { refuseOther, toOwnStatistics, toOwnTargets } from "./members.ts";
 
 interface Evaluated extends Pick<Built, "data" | "pass"> {
   /** The weights are the averages that the run kept (--ema). */
@@ -82,7 +82,7 @@ function withEnsemble(
     const input = toOwnStatistics(first, { path, config: own }, data.train);
     const model = createOnDevice(own, data, pass.loss, device);
     loadWeights(model.root.stateDict(), judgedWeights(file.root).root, path);
-    return { model, input };
+    return { model, input, output: toOwnTargets(first, { path, config: own }, pass.loss) };
   });
   const sampling = { passes, each, seed: config.training.seed };
   const one = { model: wholeMaps(model, pass.patches ?? null), input: null };

@@ -5,9 +5,12 @@ import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Value } from "../checkpoint/value.ts";
 import type { Source } from "../data/source.ts";
+import { scaleIn, unscaling } from "../data/transforms/targets.ts";
 import { givenIn, type Normalisation } from "../data/transforms/values.ts";
+import type { Loss } from "../models/losses.ts";
 import type { Config } from "../settings/settings.ts";
 import { savedAnswers } from "../train/build.ts";
+import { shiftedParts } from "../train/metrics.ts";
 
 interface Checkpoint {
   readonly path: string;
@@ -24,6 +27,7 @@ const HARMLESS: readonly string[] = [
 ];
 /** Each member has its own. */
 const STATISTICS: readonly string[] = ["mean", "std", "fill"];
+const OF_TARGETS: readonly string[] = ["target_mean", "target_std"];
 
 export function refuseOther(
   first: Checkpoint & { readonly root: Value },
@@ -31,7 +35,8 @@ export function refuseOther(
 ): void {
   const [a, b]: Readonly<Record<string, unknown>>[] = [first, other].map(({ config }) => config.data);
   const odd = Object.keys(a).find((key) =>
-    ![...HARMLESS, ...STATISTICS].includes(key) && JSON.stringify(a[key]) !== JSON.stringify(b[key])
+    ![...HARMLESS, ...STATISTICS, ...OF_TARGETS].includes(key) &&
+    JSON.stringify(a[key]) !== JSON.stringify(b[key])
   );
   const losses = [first, other].map(({ config: { training: { loss, quantiles } } }) =>
     `${loss} ${quantiles}`.trim()
@@ -72,6 +77,23 @@ export function toOwnStatistics(
     );
   }
   return affine(givenIn(a), givenIn(b), shape);
+}
+
+/** Answers in another's scale of the targets become those of the first's. Null where they are the same. */
+export function toOwnTargets(
+  first: Checkpoint,
+  other: Checkpoint,
+  loss: Loss,
+): ((answer: Tensor) => Tensor) | null {
+  const [a, b] = [first.config.data, other.config.data];
+  if (OF_TARGETS.every((key) => String(a[key as "mean"]) === String(b[key as "mean"]))) return null;
+  const [from, to] = [scaleIn(b), scaleIn(a)];
+  if (!from || !to) return null;
+  const unscaled = unscaling({
+    mean: from.mean.map((mean, k) => (mean - to.mean[k]) / to.std[k]),
+    std: from.std.map((std, k) => std / to.std[k]),
+  });
+  return (answer) => unscaled(answer, shiftedParts(loss));
 }
 
 function affine(from: Normalisation, to: Normalisation, shape: readonly number[]): (x: Tensor) => Tensor {

@@ -1,6 +1,6 @@
 import { temporaryFor } from "../base/atomic.ts";
 import { writing } from "../base/new_file.ts";
-import { plainPart, type Source } from "../data/source.ts";
+import { ownTargets, plainPart, type Source } from "../data/source.ts";
 import type { Team } from "../ranks/team.ts";
 import { UserError } from "../base/errors.ts";
 import { pathExists } from "../base/files.ts";
@@ -218,14 +218,14 @@ async function predictSamples(
     try {
       scope(() =>
         noGrad(() => {
-          const { input, target: truth } = supply.take()![0];
+          const batch = supply.take()![0], { input } = batch;
           const count = input.shape[0], at = Int32Array.from({ length: count }, (_, i) => done + i);
           const ids = at.map((place) => source.indices?.[place] ?? place);
           pass.begin?.(done, ids);
           const [answer, others] = list(autocast(pass.cast, pass.onGpu, () => answersTo(pass, input)));
           const output = source.restore?.(answer, at, shiftedParts(pass.loss)) ?? answer;
           const members = others && restoredMembers(source, others, at);
-          const target = targets ? source.restore?.(truth, at) ?? truth : truth;
+          const target = targets ? ownTargets(source, batch, at) : batch.target;
           take([
             { name: "id", shape: [], values: ids },
             ...(segments ? [likeliestPixels(output)] : numbersOf(output, pass.loss)),

@@ -13,6 +13,7 @@ import { clean, cleanButColours } from "../base/terminal.ts";
 import { folded, styleOf, terminalWidthOf, type TextStyle } from "../base/terminal_text.ts";
 import {
   type LinePart,
+  lossText,
   memoryPart,
   openProgressLine,
   paintedParts,
@@ -60,6 +61,8 @@ export interface EpochSummary {
   task: Task;
   /** Both scores are of anomalies. */
   anomalies?: boolean;
+  /** Both losses are of scaled targets. */
+  scaled?: boolean;
   loss: number;
   /** Accuracy, R2 or perplexity. */
   score?: number;
@@ -97,12 +100,12 @@ function epochParts(e: EpochSummary, gone: ReadonlySet<Leaving>): LinePart[] {
     : "";
   const { valScore } = e, ofVal = valScore !== undefined;
   const parts: LinePart[] = [
-    [`[Epoch ${e.epoch}/${e.epochs}] Loss: ${formatValue(e.loss)}`, "cyan"],
+    [`[Epoch ${e.epoch}/${e.epochs}] Loss: ${lossText(e.loss, e.scaled)}`, "cyan"],
   ];
   if (e.score !== undefined && !(one && ofVal) && !gone.has("score")) {
     parts.push([`${name}: ${formatValue(e.score)}${ofVal ? "" : worst}`, null]);
   }
-  if (e.valLoss !== undefined) parts.push([`Val Loss: ${formatValue(e.valLoss)}`, "yellow"]);
+  if (e.valLoss !== undefined) parts.push([`Val Loss: ${lossText(e.valLoss, e.scaled)}`, "yellow"]);
   if (ofVal && !gone.has("validation score")) {
     parts.push([`${one ? "" : "Val "}${name}: ${formatValue(valScore)}${worst}`, null]);
   }
@@ -114,7 +117,7 @@ function epochParts(e: EpochSummary, gone: ReadonlySet<Leaving>): LinePart[] {
 
 export function stepLine(s: StepState): string {
   const parts = [`[Epoch ${s.epoch}/${s.epochs}] ${s.phase ?? "Step"} ${s.step}/${s.steps}`];
-  if (s.loss !== undefined) parts.push(`Loss: ${formatValue(s.loss)}`);
+  if (s.loss !== undefined) parts.push(`Loss: ${lossText(s.loss, s.scaled)}`);
   if (s.learningRate !== undefined) parts.push(`LR: ${formatLearningRate(s.learningRate)}`);
   parts.push(...speedPart(s), ...timePart(s), ...memoryPart(s));
   return parts.join(" | ");
@@ -126,6 +129,8 @@ interface RunSummary {
   steps: number;
   seconds: number;
   best?: { epoch: number; valLoss: number };
+  /** All losses are of scaled targets. */
+  scaled?: boolean;
   losses?: {
     readonly step?: { readonly step: number; readonly loss: number };
     readonly epoch?: { readonly epoch: number; readonly loss: number };
@@ -142,7 +147,9 @@ interface RunSummary {
 /** --quiet keeps the first line. */
 export function runSummaryLines(r: RunSummary): string[] {
   const done = `${formatPlural(r.epochs, "epoch")}, ${formatPlural(r.steps, "step")}`;
-  const best = r.best ? ` Best Val Loss: ${formatValue(r.best.valLoss)} at epoch ${r.best.epoch}.` : "";
+  const best = r.best
+    ? ` Best Val Loss: ${lossText(r.best.valLoss, r.scaled)} at epoch ${r.best.epoch}.`
+    : "";
   return [
     `${r.outcome} after ${formatDuration(r.seconds)}: ${done}.${best}`,
     ...timeLine(r),
@@ -154,10 +161,10 @@ export function runSummaryLines(r: RunSummary): string[] {
 }
 
 /** A step's loss and the mean over an epoch are different numbers. */
-function lossLine({ losses: { epoch, step } = {} }: RunSummary): string[] {
+function lossLine({ losses: { epoch, step } = {}, scaled }: RunSummary): string[] {
   const parts = [
-    ...(epoch ? [`${formatValue(epoch.loss)} as the mean of epoch ${epoch.epoch}`] : []),
-    ...(step ? [`${formatValue(step.loss)} at step ${step.step}`] : []),
+    ...(epoch ? [`${lossText(epoch.loss, scaled)} as the mean of epoch ${epoch.epoch}`] : []),
+    ...(step ? [`${lossText(step.loss, scaled)} at step ${step.step}`] : []),
   ];
   return parts.length > 0 ? [`Training loss: ${parts.join(", ")}`] : [];
 }

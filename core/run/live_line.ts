@@ -12,11 +12,17 @@ export interface StepState {
   /** "evaluating", "saving". */
   phase?: string;
   loss?: number;
+  /** The loss is of scaled targets. */
+  scaled?: boolean;
   learningRate?: number;
   samplesPerSecond?: number | null;
   secondsLeft?: number | null;
   memoryBytes?: number;
 }
+
+/** `scaled`: it is of targets of mean 0 and deviation 1, and not in their own units. */
+export const lossText = (loss: number, scaled = false): string =>
+  `${formatValue(loss)}${scaled ? " (scaled)" : ""}`;
 
 export function speedPart(s: { samplesPerSecond?: number | null }): string[] {
   return s.samplesPerSecond == null ? [] : [`${formatRate(s.samplesPerSecond)} samples/s`];
@@ -66,7 +72,7 @@ export function renderProgressLine(
     format: (value: number) => string,
     colour: Colour | null,
   ) => value === undefined ? [] : [[`${name}: ${format(value)}`, colour] as LinePart];
-  const loss = named("Loss", state.loss, formatValue, "cyan");
+  const loss = named("Loss", state.loss, (value) => lossText(value, state.scaled), "cyan");
   const val = named("Val Loss", valLoss, formatValue, "yellow");
   const rate = named("LR", state.learningRate, formatLearningRate, null);
   const [speed, left, memory] = [speedPart(state), timePart(state), memoryPart(state)].map(plainParts);

@@ -99,6 +99,7 @@ export function resolveSettings(request: SettingsRequest): Resolved {
   const variables = readEnvironment(env, mistakes);
   mistakes.refuse();
   apply([...variables, ...line.assignments, ...ofProgram]);
+  if (request.checkpoint) apply(chosenBefore(request.checkpoint, config));
   const origin = (path: string): Origin => given.get(path)?.origin ?? DEFAULT;
   const site = request.job && config.cluster.site !== ""
     ? loadSite(config.cluster.site, origin("cluster.site"))
@@ -237,6 +238,14 @@ function fromCheckpoint(config: unknown): Assignment[] {
     }
   });
 }
+
+/** A checkpoint has what `auto` came to, and typed again it is that. */
+const DECIDED = ["data.normalise", "data.normalise_targets"];
+
+const chosenBefore = (checkpoint: unknown, config: Config): Assignment[] =>
+  fromCheckpoint(checkpoint).filter(({ path }) =>
+    DECIDED.includes(path) && readSetting(config, path) === "auto"
+  );
 
 function refuseUseless(path: string, flag: Origin, usage: string): never {
   throw new UserError(

@@ -32,6 +32,7 @@ import type { Source, TargetTexts } from "../data/source.ts";
 import { isOfLatitude, pointWeights } from "../data/weights.ts";
 import { rolloutOf } from "../data/rollout.ts";
 import { rolloutOver } from "../data/transforms/apply.ts";
+import type { SavedScale } from "../data/transforms/scale_choice.ts";
 import type { Normalisation } from "../data/transforms/values.ts";
 import type { TrainedOn } from "./trained_on.ts";
 
@@ -66,6 +67,7 @@ export function build(
   ranks = 1,
   look: Look | null = null,
   shared?: Shared,
+  savedScale: SavedScale | null = null,
 ): Built {
   const { training } = config;
   const amp = chooseAmp(training.amp, device);
@@ -77,7 +79,15 @@ export function build(
   const data = withAnswers(
     openData(
       config.data,
-      { ...training, plain, withoutTargets: untold, unsplit, climatology: look?.climatology },
+      {
+        ...training,
+        plain,
+        learns: !plain,
+        withoutTargets: untold,
+        unsplit,
+        climatology: look?.climatology,
+        savedScale,
+      },
       config.model,
       quiet || json,
     ),
@@ -186,16 +196,13 @@ export function modelAsTrained(
   config: Config,
   { facts, whole, rollout: rows }: TrainedOn,
   normalisation: Normalisation | null,
-): { readonly model: Model; readonly facts: Facts } {
+): { readonly model: Model; readonly facts: Facts; readonly loss: Loss } {
   const most = rolloutOf(config.data)?.most;
   const rollout = rows && most
     ? rolloutOver({ ...rows, most }, config.data, facts.input.shape, normalisation)
     : null;
-  const seen = ofPatches(facts, patchesIn(config));
-  return {
-    model: modelFor(config, { train: { facts }, whole, rollout }, createLoss(config.training, seen)),
-    facts: seen,
-  };
+  const seen = ofPatches(facts, patchesIn(config)), loss = createLoss(config.training, seen);
+  return { model: modelFor(config, { train: { facts }, whole, rollout }, loss), facts: seen, loss };
 }
 
 /** A model is made for such data. */

@@ -63,6 +63,7 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
       step: w.stepInEpoch,
       steps: plan.stepsPerEpoch,
       loss,
+      scaled: trainer.data.train.targetScale !== undefined,
       learningRate: w.rate,
       samplesPerSecond: pace.rate(),
       secondsLeft: pace.secondsLeft((steps - w.step) * plan.global),

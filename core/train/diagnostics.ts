@@ -27,7 +27,7 @@ import { valueText } from "../data/columns/axis.ts";
 import { tokenizerBeside } from "../data/text/about.ts";
 import { shrunkPlane } from "../data/preview/look.ts";
 import { encodePng } from "../data/preview/picture.ts";
-import { plainPart, type Source } from "../data/source.ts";
+import { ownTargets, plainPart, type Source } from "../data/source.ts";
 import { forecastLeads } from "../data/windows.ts";
 import type { Loss } from "../models/losses.ts";
 import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
@@ -376,11 +376,11 @@ function shownOf(source: Source, pass: Pass, grid: Grid | null): ShownSample[] {
   const ids = Array.from({ length: count }, (_, i) => Math.floor((i + 0.5) * source.length / count));
   return scope(() => {
     const part = plainPart(ids), raw = source.raw(part);
-    const { input, target } = source.finish(raw, part);
+    const batch = source.finish(raw, part), { input, target } = batch;
     const sides = (t: Tensor) => t.shape.slice(-2).join();
     const held = raw.input.shape.length === 4 && sides(raw.input) === sides(input) ? raw.input : input;
     const { loss, loss: { point = 0 } } = pass, answer = predicted(pass, input);
-    const own = source.restore ? source.restore(target, ids) : target;
+    const own = ownTargets(source, batch, ids);
     const full = source.restore ? source.restore(answer, ids, shiftedParts(loss)) : answer;
     const made = segments ? full : pointsIn(full, target, point * shape[0], shape[0]);
     const [inputs, targets, outputs] = [held, own, made].map((t) => split(t, count));

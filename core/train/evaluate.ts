@@ -6,7 +6,7 @@ import { NativeError } from "../../ffi/errors.ts";
 import { narrow } from "../../ffi/ops.ts";
 import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
-import { plainPart, type Source } from "../data/source.ts";
+import { type Batch, ownTargets, plainPart, type Source } from "../data/source.ts";
 import { lackNote } from "../data/baselines.ts";
 import type { Team } from "../ranks/team.ts";
 import { judgedAtOnce } from "./batches.ts";
@@ -163,14 +163,16 @@ function judgeInParts(
   },
   most: number,
 ): number {
-  const { input, target } = batch, length = target.shape[0];
+  const { input, target, unscaled } = batch, length = target.shape[0];
   for (let from = 0; from < length;) {
     const count = Math.min(most, length - from);
     try {
       scope(() => {
-        const own = count === length
-          ? batch
-          : { input: narrow(input, 0, from, count), target: narrow(target, 0, from, count) };
+        const own = count === length ? batch : {
+          input: narrow(input, 0, from, count),
+          target: narrow(target, 0, from, count),
+          ...(unscaled && { unscaled: narrow(unscaled, 0, from, count) }),
+        };
         pass.begin?.(
           first + from,
           Int32Array.from({ length: count }, (_, i) => idOf(source, first + from + i)),
@@ -178,7 +180,7 @@ function judgeInParts(
         autocast(pass.cast, pass.onGpu, () => {
           const output = outputOf(answersTo(pass, own.input)), { target } = own;
           const loss = pass.loss.apply(output, target);
-          const whole = restored(source, pass.loss, output, target, first + from);
+          const whole = restored(source, pass.loss, output, own, first + from);
           const items = itemsOf(own, pass.loss);
           running.observe({ ...whole, loss, items, part });
           anomalies?.observe({ output, target, loss, items, part });
@@ -198,10 +200,11 @@ function judgeInParts(
 const idOf = ({ indices }: Source, place: number): number => indices?.[place] ?? place;
 
 /** Metrics are of the values themselves, and not of anomalies. */
-function restored(source: Source, loss: Loss, output: Tensor, target: Tensor, first: number) {
+function restored(source: Source, loss: Loss, output: Tensor, batch: Batch, first: number) {
+  const { target } = batch;
   if (!source.restore) return { output, target };
   const ids = Int32Array.from({ length: target.shape[0] }, (_, i) => first + i);
-  return { output: source.restore(output, ids, shiftedParts(loss)), target: source.restore(target, ids) };
+  return { output: source.restore(output, ids, shiftedParts(loss)), target: ownTargets(source, batch, ids) };
 }
 
 /** A save does not wait for a long evaluation. */
@@ -349,6 +352,7 @@ export function reportEpoch(
     epochs: training.epochs,
     task,
     anomalies: train.anomalies,
+    scaled: train.targetScale !== undefined,
     loss: trained.loss,
     score: score(trained.metrics),
     valLoss: evaluation?.valLoss,

@@ -5,12 +5,12 @@ import { toNumbers } from "../../ffi/make.ts";
 import { argmax, gather, narrow, reshape, sigmoid, softmax, squeeze, toDtype } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { decode, type Tokenizer } from "../data/text/tokenizer.ts";
-import { plainPart, type Source } from "../data/source.ts";
+import { ownTargets, plainPart, type Source } from "../data/source.ts";
 import { encodePng } from "../data/preview/picture.ts";
 import type { Example, TextExample } from "../run/diagnostics.ts";
 import type { Pass } from "./blocks.ts";
 import { isPicture, lookOf, predicted, type Sample, split } from "./media.ts";
-import { pointsIn } from "./metrics.ts";
+import { pointsIn, shiftedParts } from "./metrics.ts";
 
 /** Samples that are judged: as many as have so many numbers as input. */
 const MOST_JUDGED = 96, MOST_NUMBERS = 2 ** 21;
@@ -34,10 +34,13 @@ export function examplesOf(source: Source, pass: Pass): Example[] {
   const ids = judgedOf(source), count = ids.length;
   return scope(() => {
     const part = plainPart(ids), raw = source.raw(part);
-    const { input, target } = source.finish(raw, part), answer = predicted(pass, input);
-    const judged = ofClasses
-      ? classesOf(target, answer, name === "bce")
-      : numbersOf(target, answer, units, loss.point ?? 0);
+    const batch = source.finish(raw, part), { input, target } = batch, answer = predicted(pass, input);
+    const judged = ofClasses ? classesOf(target, answer, name === "bce") : numbersOf(
+      ownTargets(source, batch, ids),
+      source.restore?.(answer, ids, shiftedParts(loss)) ?? answer,
+      units,
+      loss.point ?? 0,
+    );
     const order = ofClasses ? mistakesFirst(judged) : judged.map((_, i) => i);
     const pictures = picturesOf(raw.input, input, order.slice(0, MOST_PICTURES));
     const shown = ofClasses ? order.slice(0, MOST_PICTURES) : order;

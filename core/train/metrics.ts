@@ -17,6 +17,7 @@ import {
 import { describe, type Tensor } from "../../ffi/tensor.ts";
 import type { Baselines } from "../data/baselines.ts";
 import type { Source } from "../data/source.ts";
+import { unscaling } from "../data/transforms/targets.ts";
 import type { Normalisation } from "../data/transforms/values.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "../models/losses.ts";
@@ -49,7 +50,10 @@ export interface Measure {
   finish(sums: Float64Array, loss: number): Measured;
 }
 
-type Judged = Pick<Loss, "name" | "like" | "ignored" | "point" | "logVariance" | "levels" | "weights">;
+type Judged = Pick<
+  Loss,
+  "name" | "like" | "ignored" | "parts" | "point" | "logVariance" | "levels" | "weights"
+>;
 
 /** `full` adds what costs too much in a training step. */
 interface Judging {
@@ -65,7 +69,7 @@ export function measureOf(source: Source, { loss, full, own = null }: Judging): 
   const known = all.find((one) => one.loss === loss && one.full === full && one.own === own);
   if (known) return known.measure;
   const of = taskMeasure(source, loss, full);
-  const measure = own ? withOwn(of, own) : of;
+  const measure = own ? withOwn(of, full ? own : inUnitsOf(source, loss, own)) : of;
   made.set(source, [...all, { loss, full, own, measure }]);
   return measure;
 }
@@ -285,8 +289,9 @@ function ofTarget(sums: Float64Array, k: number, count: number, scale = 1) {
 }
 
 /** A variance is no value that a climatology could be added to. */
-export const shiftedParts = ({ parts, logVariance }: Loss): boolean[] | undefined =>
-  parts?.map((_, part) => part !== logVariance);
+export const shiftedParts = (
+  { parts, logVariance }: Pick<Loss, "parts" | "logVariance">,
+): boolean[] | undefined => parts?.map((_, part) => part !== logVariance);
 
 /** A distribution is more than one number for each target: `from` is where those begin that are compared. */
 export function pointsIn(output: Tensor, target: Tensor, from: number, count: number): Tensor {
@@ -302,6 +307,13 @@ export function pointsIn(output: Tensor, target: Tensor, from: number, count: nu
     }, so no metric can compare them: choose a ` +
       "model (and model.output_size) that gives one number per target.",
   );
+}
+
+/** A user's metric of training is of the targets' own units, as that of an evaluation is. */
+function inUnitsOf({ targetScale }: Source, loss: Judged, own: UserMetrics): UserMetrics {
+  if (!targetScale) return own;
+  const unscaled = unscaling(targetScale), parts = shiftedParts(loss);
+  return { ...own, sums: (output, target) => own.sums(unscaled(output, parts), unscaled(target)) };
 }
 
 /** The user's sums, and the number of samples, follow the task's. */

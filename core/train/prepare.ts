@@ -7,6 +7,7 @@ import type { Resolved } from "../settings/resolve.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Cursor, Parts } from "../checkpoint/training_state.ts";
 import { tokenizerMark } from "../data/text/about.ts";
+import type { SavedScale } from "../data/transforms/scale_choice.ts";
 import type { Control } from "../ranks/control/control.ts";
 import type { Team } from "../ranks/team.ts";
 import { type Console, gpuLine } from "../run/console.ts";
@@ -72,6 +73,8 @@ export interface Launch {
   readonly resume: Resume | null;
   /** The run that begins again under its name, without a checkpoint. */
   readonly again?: string | null;
+  /** So scaled the run its data whose checkpoint begins this one. */
+  readonly scale?: SavedScale | null;
   readonly loaders: number;
   /** Null where this rank is alone. */
   readonly team?: Team | null;
@@ -156,9 +159,11 @@ export function prepare(given: Launch): Trainer {
   const ranksHere = given.ranksHere ?? world;
   const first = rank === 0; // it alone reads checkpoints and writes the run's files
 
-  const built = build(given.config, device, world, null, team?.collectives.shared);
+  const built = build(given.config, device, world, null, team?.collectives.shared, given.scale);
   if (given.resolved) refuseShare(given.resolved, built.data);
-  const { config, notes: fitNotes } = fitBatch(given, built, ranksHere), launch = { ...given, config };
+  const { config: fitted, notes: fitNotes } = fitBatch(given, built, ranksHere);
+  // A checkpoint has what auto came to.
+  const config = { ...fitted, data: { ...fitted.data, ...built.data.scale } }, launch = { ...given, config };
   const { training, distributed, output } = config;
   const { arena, model, data, pass, amp } = built;
   const shortage = device === "cpu" ? checkMemory(config, built, ranksHere, world) : null;

@@ -5,8 +5,9 @@ import { type Requeued, runOfJob } from "./requeue.ts";
 import type { Config } from "../settings/settings.ts";
 import { readEventLines } from "../run/event_log.ts";
 import { decodeEvent } from "../run/events.ts";
+import type { SavedScale } from "../data/transforms/scale_choice.ts";
 import { lineagePath } from "../run/lineage.ts";
-import { type Resume, resumeFrom } from "./resume.ts";
+import { type Resume, resumeFrom, savedScale } from "./resume.ts";
 import { jobIn, openRemainingTime, timeIsShort } from "../ranks/job/scheduler.ts";
 import type { Trainer } from "./prepare.ts";
 
@@ -14,11 +15,16 @@ export interface ResumeChoice {
   readonly resume: Resume | null;
   /** It ended before its first save. */
   readonly again: string | null;
+  /** It is that of the checkpoint that goes on, or whose weights begin; null without one. */
+  readonly scale: SavedScale | null;
   readonly notes: readonly string[];
 }
 
 export function chooseResume(config: Config, preset: string | null, requeued: Requeued | null): ResumeChoice {
-  if (requeued === null) return { ...found(config, preset, null), notes: [] };
+  if (requeued === null) {
+    const { resume, again } = found(config, preset, null);
+    return { resume, again, scale: scaleOf(config, resume), notes: [] };
+  }
   const run = runOfJob(config, preset, requeued.job);
   const { resume, again } = found(config, preset, run);
   const { job: { called }, restarts } = requeued;
@@ -28,7 +34,15 @@ export function chooseResume(config: Config, preset: string | null, requeued: Re
     : again !== null
     ? `${head}: the run ${again} begins again, as it ended before its first save`
     : `${head}, and it had not begun this run yet`;
-  return { resume, again, notes: [note] };
+  return { resume, again, scale: scaleOf(config, resume), notes: [note] };
+}
+
+export function scaleOf(
+  { training: { init_from: begins } }: Config,
+  resume: Resume | null,
+): SavedScale | null {
+  if (resume) return savedScale(resume.path, true);
+  return begins === "" ? null : savedScale(begins, false);
 }
 
 /** `own` is the run of this job. */

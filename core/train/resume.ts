@@ -4,6 +4,7 @@ import { isAdapter } from "../checkpoint/adapters.ts";
 import { openCheckpoint } from "../checkpoint/open.ts";
 import { field, tensorBytes, TensorData, type Value } from "../checkpoint/value.ts";
 import type { Climatology } from "../data/climatology.ts";
+import type { SavedScale } from "../data/transforms/scale_choice.ts";
 import type { Normalisation } from "../data/transforms/values.ts";
 import type { Config } from "../settings/settings.ts";
 import { UserError } from "../base/errors.ts";
@@ -193,8 +194,34 @@ export function withOwnStatistics(config: Config, root: Value): Config {
 }
 
 /** Null where nothing was normalised. */
-export function savedNormalisation(root: Value): Normalisation | null {
-  const saved = field(field(root, "hpctrain"), "normalisation");
+export const savedNormalisation = (root: Value): Normalisation | null => numbersIn(root, "normalisation");
+
+/** Null where targets were not normalised. */
+export const savedTargetScale = (root: Value): Normalisation | null =>
+  numbersIn(root, "target_normalisation");
+
+/** Null in a file of another program, or that can't be read: whoever takes its weights says so. */
+export function savedScale(path: string, goesOn: boolean): SavedScale | null {
+  try {
+    using file = openCheckpoint(path);
+    const data = (settingsIn(file.root) as Partial<Config> | null)?.data;
+    return data
+      ? {
+        normalise: data.normalise === "auto" ? "usual" : data.normalise, // of a run before there was a choice
+        normalise_targets: data.normalise_targets === "on" || (data.normalise_targets as unknown) === true
+          ? "on"
+          : "off",
+        ...{ normalisation: savedNormalisation(file.root), targetScale: savedTargetScale(file.root), goesOn },
+      }
+      : null;
+  } catch (error) {
+    if (error instanceof UserError) return null;
+    throw error;
+  }
+}
+
+function numbersIn(root: Value, name: "normalisation" | "target_normalisation"): Normalisation | null {
+  const saved = field(field(root, "hpctrain"), name);
   const [mean, std] = [field(saved, "mean"), field(saved, "std")].map((list) =>
     Array.isArray(list) ? list.map(Number) : null
   );
@@ -227,7 +254,7 @@ export function savedClimatology(root: Value): Climatology | null {
 function targetsAsTrained(config: Config, root: Value): Config {
   const { data } = config, scale = field(field(root, "hpctrain"), "target_normalisation");
   const mean = texts(field(scale, "mean")), std = texts(field(scale, "std"));
-  if (!data.normalise_targets || data.target_mean.length > 0 || !mean || !std) return config;
+  if (data.normalise_targets !== "on" || data.target_mean.length > 0 || !mean || !std) return config;
   return { ...config, data: { ...data, target_mean: mean, target_std: std } };
 }
 

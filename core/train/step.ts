@@ -23,6 +23,8 @@ export interface MicroBatch {
   readonly target: Tensor;
   /** The items that its loss is a mean over, where they were counted before the batch went to a device. */
   readonly items?: number;
+  /** As in a `Batch`. @internal */
+  readonly unscaled?: Tensor;
   /** The virtual shard that it is a part of, where there are some. */
   readonly shard?: number;
   /**

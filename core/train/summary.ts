@@ -113,6 +113,7 @@ export function conclude(
     seconds,
     best: cursor.best ?? undefined,
     losses: trainer.losses,
+    scaled: trainer.data.train.targetScale !== undefined,
     spent,
     onGpu: trainer.pass.onGpu,
     ...(trainer.pass.onGpu && { memory: { used: trainer.memory(), graphs: graphMemory(trainer) } }),

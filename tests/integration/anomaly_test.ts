@@ -69,8 +69,9 @@ Deno.test("a model of anomalies predicts and is judged in the target's own units
     }
     assertAlmostEquals(metrics.anomaly_r2, numpy.anomaly_r2, 2e-5);
     // An epoch's line has one scale, which it names, in training and validation.
-    const line = /\[Epoch 2\/2\] .*\| Anomaly R2: (\S+) \| Val Loss: \S+ \| Val Anomaly R2: (\S+) \(worst/
-      .exec(stdout);
+    const line =
+      /\[Epoch 2\/2\] .*\| Anomaly R2: (\S+) \| Val Loss: \S+ \(scaled\) \| Val Anomaly R2: (\S+) \(worst/
+        .exec(stdout);
     const epoch = eventsOf(cwd, "r").findLast(({ kind }) => kind === "epoch")!;
     const [trained, judgedBy] = [epoch.metrics, epoch.val_metrics] as Record<string, number>[];
     assertEquals("r2" in trained, false);

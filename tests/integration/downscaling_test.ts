@@ -55,6 +55,7 @@ const QUICK = [
   "--device=cpu",
   "--threads=1",
   "--no-wandb",
+  "--normalise=off",
   "--batch-size=4",
   "--max-steps=3",
   "--run-name=r",

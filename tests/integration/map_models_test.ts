@@ -21,6 +21,7 @@ print("null")
 const MAPS = [
   ...["--data-path=maps.npz", "--features=x", "--model=unet", "--width=4", "--threads=1", "--no-wandb"],
   ...["--batch-size=4", "--scheduler=constant", "--lr=1e-2", "--device=cpu", "--validation-split=0.25"],
+  "--normalise=off",
 ];
 const QUANTILES = [
   "--targets=y",

@@ -24,6 +24,7 @@ const flags = (kind: string) => [
     "--validation-split=0.45",
     "--batch-size=2",
     "--no-wandb",
+    "--normalise=off",
   ],
   ...["--set", "training.eval_batch_size=4", ...(kind === "numbers" ? ["--targets=near,far"] : [])],
 ];

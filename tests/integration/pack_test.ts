@@ -122,6 +122,48 @@ async function refused(
   return result;
 }
 
+/** A series that the next step follows from, and later ones hardly. */
+const SERIES = `
+import numpy, sys
+r = numpy.random.default_rng(0)
+a, b = numpy.zeros((2, 400))
+for i in range(1, 400):
+    a[i], b[i] = 0.9 * a[i - 1] + r.normal(), 0.2 * b[i - 1] + 5 * r.normal()
+numpy.savez(sys.argv[1], a=a, b=b)`;
+
+Deno.test("a packed forecast has the errors over all leads that the data has, and its own validation set takes no share", () =>
+  inTemp(async (cwd) => {
+    python(SERIES, join(cwd, "s.npz"));
+    const forecast = [
+      "--features=a,b",
+      "--targets=a,b",
+      "--lead=1,4",
+      "--split=time",
+      "--validation-split=0.25",
+    ];
+    await succeed(["pack", "s.npz", "packed", ...forecast], { cwd });
+    const judged = async (name: string, ...data: string[]) => {
+      await succeed([...RUN, "--model=mlp", "--no-wandb", `--run-name=${name}`, ...data], { cwd });
+      const { metrics } = eventsOf(cwd, name).findLast(({ kind }) => kind === "eval")!;
+      const { mae, rmse, bias, r2 } = metrics as Record<string, number>;
+      return { mae, rmse, bias, r2 };
+    };
+    assertEquals(
+      await judged("of-packed", "--data-path=packed"),
+      await judged("of-file", "--data-path=s.npz", ...forecast),
+    );
+    await refused(
+      [...RUN, "--model=mlp", "--data-path=packed", "--validation-split=0.5"],
+      /--validation-split 0\.5 would hold out nothing, for the validation set in packed is there to validate with/,
+      { cwd },
+    );
+    await refused(
+      ["pack", "s.npz", "other", "--normalise-targets"],
+      /--normalise-targets is done in training/,
+      { cwd },
+    );
+  }));
+
 Deno.test("four ranks pack the same bytes as one; each says what it did, and a first alone packs no index", () =>
   inTemp(async (cwd) => {
     python(TABLE, join(cwd, "t.npz"));

@@ -22,7 +22,15 @@ print("null")
 `;
 
 const FLAGS = [
-  ...["--data-path=maps.nc", "--features=a,b,land", "--targets=y", "--model=unet", "--width=4", "--depth=1"],
+  ...[
+    "--normalise=off",
+    "--data-path=maps.nc",
+    "--features=a,b,land",
+    "--targets=y",
+    "--model=unet",
+    "--width=4",
+    "--depth=1",
+  ],
   ...[
     "--patch=8x10",
     "--patches-per-sample=2",

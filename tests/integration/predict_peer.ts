@@ -12,6 +12,9 @@ x = (torch.from_numpy(z["x"]) - torch.tensor(figures["mean"]).float()) / torch.t
 for i in (0, 2):
     x = torch.relu(torch.nn.functional.linear(x, weights[f"{i}.weight"], weights[f"{i}.bias"]))
 want = torch.nn.functional.linear(x, weights["4.weight"], weights["4.bias"]).numpy()
+targets = own["hpctrain"].get("target_normalisation")
+if targets:
+    want = want * numpy.float32(targets["std"]) + numpy.float32(targets["mean"])
 target = z["y"] if "y" in z else z["c"]
 def read(path):
     if path.endswith(".npz"):
@@ -25,9 +28,9 @@ verdicts = []
 for out in outs:
     got = read(f"{sys.argv[1]}/{out}")
     ids = got["id"].astype(int)
-    prediction, targets = (got[n].reshape(len(ids), -1) for n in ("prediction", "target"))
+    prediction, known = (got[n].reshape(len(ids), -1) for n in ("prediction", "target"))
     verdict = {"ids": ids.tolist(), "worst": float(abs(prediction - want[ids]).max()),
-        "targets": float(abs(targets - target.reshape(len(target), -1)[ids]).max())}
+        "targets": float(abs(known - target.reshape(len(target), -1)[ids]).max())}
     if "label" in got:
         shares = torch.softmax(torch.from_numpy(want[ids]), 1).numpy()
         verdict["labels"] = int((got["label"] != shares.argmax(1)).sum())

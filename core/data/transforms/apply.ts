@@ -20,6 +20,8 @@ import { checkClimate, meansOfInputs, withAnomalies, withClimateChannels } from 
 import { besideMask, filledByNearest } from "./nearest.ts";
 import type { Rollout } from "../../models/rollout.ts";
 import { type RolloutRows, shortened, stepsAt } from "../rollout.ts";
+import { chooseScale, type ScaleChoice, type ScaleRequest } from "./scale_choice.ts";
+import { oddScales } from "./odd_scale.ts";
 import { targetScaleOf, withScaledTargets } from "./targets.ts";
 import { checkMaskChannel, type Fill, fillNote, fillOf, withMaskChannel, withoutGaps } from "../missing.ts";
 
@@ -67,15 +69,20 @@ interface Transformed extends Pair {
   readonly test: Source | null;
   readonly notes: string[];
   readonly normalisation: Normalisation | null;
+  readonly scale: ScaleChoice;
+  readonly warnings: readonly string[];
   /** These means stand for missing inputs, in the data's own units; null where nothing was measured for it. */
   readonly fill: readonly number[] | null;
   readonly climatology: Climatology | null;
   readonly rollout: Rollout | null;
 }
 
-interface Settings {
+interface Settings extends Partial<Pick<ScaleRequest, "byDefault" | "saved">> {
   readonly data: Config["data"];
   readonly seed: number;
+  /** Inputs and targets that nobody says how to scale are looked at. */
+  readonly warnsOfScale?: boolean;
+  readonly features?: readonly string[];
   readonly plain?: boolean;
   readonly quiet?: boolean;
   /** The rows that a model is fed with. */
@@ -92,9 +99,10 @@ interface Settings {
 
 /** Only training samples are random. */
 export function transformed(given: Pair, settings: Settings): Transformed {
-  const { data, seed, quiet = true, plain, patches = null, ignored = NaN, rows = null, untold = false } =
-    settings;
-  const notes: string[] = [];
+  const { seed, quiet = true, plain, patches = null, ignored = NaN, rows = null, untold = false } = settings;
+  const { loss = "auto", byDefault = false, saved = null } = settings;
+  const { data, choice, notes: chosen } = chooseScale(settings.data, given.train, { loss, byDefault, saved });
+  const notes: string[] = [...chosen];
   const wanted = climateWanted(data);
   if (wanted) checkClimate(wanted, data, given.train);
   if (data.anomaly.length > 0 && data.fill.join() === "nearest") {
@@ -182,19 +190,42 @@ export function transformed(given: Pair, settings: Settings): Transformed {
   const extra = rows && data.climatology_channel ? 1 + Math.max(...rows.fed) : 0;
   const rollout = rows &&
     rolloutOver({ ...rows, most: rows.steps.most, extra, fill }, data, train.input.shape, normalisation);
-  const scaledBy = (source: Source | null) => source && withScaledTargets(source, scale, untold);
+  const scaledBy = (source: Source | null) =>
+    source && withScaledTargets(source, scale, { untold, judged: true });
   const trained = done(train, !plain), { epochs = 1 } = settings;
-  const scale = targetScaleOf(data, pair.train, settings.loss ?? "", notes, untold);
+  const odd = settings.warnsOfScale
+    ? oddScales(pair.train, {
+      inputs: settings.data.normalise === "auto" && data.normalise === "usual" && data.mean.length === 0 &&
+        data.std.length === 0 && data.scaling === "none",
+      targets: settings.data.normalise !== "none" && settings.data.normalise_targets === "auto" &&
+        data.normalise_targets === "off" && data.rollout === "" && loss !== "bce",
+      features: settings.features ?? [],
+    })
+    : [];
+  const scale = targetScaleOf(data, pair.train, loss, notes, untold);
   const short = (source: Source) =>
     rows && !plain
       ? shortened(source, (epoch) => stepsAt(rows.steps, epoch, epochs), rows.steps.most)
       : source;
   return {
-    train: withScaledTargets(short(trained), scale, untold),
+    train: countedFromHere(withScaledTargets(short(trained), scale, { untold, judged: plain })),
     ...{ val: scaledBy(judged(val)), test: scaledBy(judged(test)) },
-    ...{ notes, normalisation, fill: gaps.measured && first(gaps.measured), rollout },
+    ...{
+      notes,
+      normalisation,
+      scale: choice,
+      warnings: odd,
+      fill: gaps.measured && first(gaps.measured),
+      rollout,
+    },
     climatology: given.train.climate?.climatology ?? null,
   };
+}
+
+/** Bad samples that were passed over while all were measured are none of training's. */
+function countedFromHere(source: Source): Source {
+  const { passedOver } = source, before = passedOver?.() ?? 0;
+  return passedOver ? { ...source, passedOver: () => passedOver() - before } : source;
 }
 
 /** Rows become what a model sees of them, by the statistics of its training. */
@@ -266,7 +297,8 @@ function normalisationOf(
   switch (data.normalise) {
     case "none":
       return null;
-    case "auto":
+    case "auto": // chooseScale leaves none
+    case "usual":
       return usual;
     case "imagenet":
       return IMAGENET;

@@ -19,7 +19,7 @@ export function targetScaleOf(
   notes: string[],
   untold = false,
 ): Normalisation | null {
-  if (!data.normalise_targets) return null;
+  if (data.normalise_targets !== "on") return null;
   const { facts: { task, targetless }, target, name } = train;
   const given = scaleIn(data);
   if (task !== "regression" || (targetless || untold) && !given) {
@@ -59,7 +59,7 @@ export function targetScaleOf(
 
 const digits = (value: number) => String(Number(value.toPrecision(4)));
 
-function scaleIn({ target_mean, target_std }: Config["data"]): Normalisation | null {
+export function scaleIn({ target_mean, target_std }: Config["data"]): Normalisation | null {
   if (target_mean.length === 0 && target_std.length === 0) return null;
   const [mean, std] = [target_mean, target_std].map((texts) =>
     texts.map((text) => text.trim() === "" ? NaN : Number(text))
@@ -90,7 +90,7 @@ function measured(train: Source): Normalisation {
 }
 
 /** NaN is missing. */
-function momentsOf(target: Tensor): Moments {
+export function momentsOf(target: Tensor): Moments {
   const wide = toDtype(reshape(target, [target.shape[0], target.shape[1] ?? 1, -1]), "f64");
   const there = eq(wide, wide), zero = constant(0, "f64"), known = (t: Tensor) => where(there, t, zero);
   const valid = toNumbers(sumDim(there, [0, 2], false, "f64"));
@@ -101,19 +101,19 @@ function momentsOf(target: Tensor): Moments {
   return { count: target.shape[0] * wide.shape[2], valid: [...valid], mean, squares, min: mean, max: mean };
 }
 
-export function withScaledTargets(source: Source, scale: Normalisation | null, untold = false): Source {
+/** `judged`: the targets are also wanted as they are. */
+export function withScaledTargets(
+  source: Source,
+  scale: Normalisation | null,
+  { untold = false, judged = false }: { readonly untold?: boolean; readonly judged?: boolean } = {},
+): Source {
   if (!scale) return source;
-  const count = scale.mean.length;
-  const numbers = {
-    mean: onDevice(scale.mean),
-    std: onDevice(scale.std),
-    logVariance: onDevice(scale.std.map((std) => 2 * Math.log(std))),
-  };
-  const along = (of: keyof typeof numbers, t: Tensor, at: number) =>
-    reshape(numbers[of](t.device), t.shape.map((_, i) => i === at ? count : 1));
+  const numbers = { mean: onDevice(scale.mean), std: onDevice(scale.std) }, unscaled = unscaling(scale);
+  const along = (of: keyof typeof numbers, t: Tensor) =>
+    reshape(numbers[of](t.device), t.shape.map((_, i) => i === 1 ? scale.mean.length : 1));
   const shrunk = (target: Tensor) => {
     const t = toDtype(target, "f32"), wide = t.shape.length > 1 ? t : reshape(t, [-1, 1]);
-    return reshape(div(sub(wide, along("mean", wide, 1)), along("std", wide, 1)), t.shape);
+    return reshape(div(sub(wide, along("mean", wide)), along("std", wide)), t.shape);
   };
   // Where nobody has told the targets, zeros stand for them, of another shape.
   const scaled = (one: Source): Source =>
@@ -123,37 +123,61 @@ export function withScaledTargets(source: Source, scale: Normalisation | null, u
       finish: (raw, part) =>
         scope(() => {
           const { input, target } = one.finish(raw, part);
-          return { input, target: shrunk(target) };
+          return { input, target: shrunk(target), ...(judged && { unscaled: target }) };
         }),
       host: one.host && scaled(one.host),
     });
   return {
     ...scaled(source),
     targetScale: scale,
-    /** Parts of a distribution lie side by side; one that is no value is the logarithm of a variance. */
+    restoreUnscaled: source.restore && ((values, ids) => source.restore!(values, ids)),
     restore: (values: Tensor, ids: Ids, parts?: readonly boolean[]) =>
       scope(() => {
-        const [rows, all = 1, ...rest] = values.shape, each = all / (parts?.length ?? 1);
-        if (each % count !== 0 || parts && each !== count) throw unlike(scale, each);
-        const wide = reshape(values, [rows, -1, count, ...rest]);
-        const many = wide.shape[1], isValue = (k: number) => parts?.length === many ? parts[k] : true;
-        const chosen = (value: number, other: number) =>
-          tensor(Float32Array.from({ length: many }, (_, k) => isValue(k) ? value : other), [
-            1,
-            many,
-            1,
-            ...rest.map(() => 1),
-          ]);
-        const here = (t: Tensor) => toDevice(t, values.device);
-        const factor = add(mul(along("std", wide, 2), here(chosen(1, 0))), here(chosen(0, 1)));
-        const shift = add(
-          mul(along("mean", wide, 2), here(chosen(1, 0))),
-          mul(along("logVariance", wide, 2), here(chosen(0, 1))),
-        );
-        const own = reshape(add(mul(wide, factor), shift), values.shape);
+        const own = unscaled(values, parts);
         return source.restore ? source.restore(own, ids, parts) : own;
       }),
   };
+}
+
+/** Brings the answers of a model whose targets were scaled so to the targets' own units. */
+type Unscaling = (values: Tensor, parts?: readonly boolean[]) => Tensor;
+
+/** Parts of a distribution lie side by side; one that is no value is the logarithm of a variance. */
+export function unscaling(scale: Normalisation): Unscaling {
+  const count = scale.mean.length;
+  const made = new Map<string, readonly [factor: Tensor, summand: Tensor]>();
+  const on = (device: Device, many: number, sides: number, parts?: readonly boolean[]) => {
+    const isValue = (k: number) => parts?.length === many ? parts[k] : true;
+    const key = JSON.stringify([device, many, sides, parts]);
+    let there = made.get(key);
+    if (!there) {
+      const row = (value: (k: number) => number, other: (k: number) => number) => {
+        const numbers = Float32Array.from(
+          { length: many * count },
+          (_, i) => (isValue(Math.floor(i / count)) ? value : other)(i % count),
+        );
+        const t = tensor(numbers, [many, count, ...Array<number>(sides).fill(1)]);
+        return keep(device === "cpu" ? t : toDevice(t, device));
+      };
+      const { mean, std } = scale;
+      there = scope(() =>
+        [
+          row((k) => std[k], () => 1),
+          row((k) => mean[k], (k) => 2 * Math.log(std[k])),
+        ] as const
+      );
+      made.set(key, there);
+    }
+    return there;
+  };
+  return (values, parts) =>
+    scope(() => {
+      const [rows, all = 1, ...rest] = values.shape, each = all / (parts?.length ?? 1);
+      if (each % count !== 0 || parts && each !== count) throw unlike(scale, each);
+      const many = all / count, [factor, summand] = on(values.device, many, rest.length, parts);
+      const wide = reshape(values, [rows, many, count, ...rest]);
+      return reshape(add(mul(wide, factor), summand), values.shape);
+    });
 }
 
 const unlike = ({ mean }: Normalisation, answers: number): UserError =>

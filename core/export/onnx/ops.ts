@@ -153,6 +153,8 @@ const FORMS: Readonly<Record<string, Form>> = {
   neg: same("Neg"),
   abs: same("Abs"),
   erf: same("Erf"),
+  asinh: same("Asinh"),
+  log1p: (g, _, x) => g.node("Log", [g.node("Add", [g.name(x), g.float(1)])]),
   silu: (g, _, x) => g.node("Mul", [g.name(x), g.node("Sigmoid", [g.name(x)])]),
   gelu: (g, _, x, approximate) => g.node("Gelu", [g.name(x)], { approximate: String(approximate) }),
   softplus: same("Softplus"),

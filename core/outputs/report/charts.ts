@@ -84,9 +84,13 @@ const LOSS_NAMES: Readonly<Record<string, string>> = {
 
 /** The loss's own name, where the settings have one. */
 function lossAxis({ config }: RunData): string {
-  const { training } = config as { training?: { loss?: unknown } };
+  const { training, data } = config as {
+    training?: { loss?: unknown };
+    data?: { normalise_targets?: unknown };
+  };
   const name = typeof training?.loss === "string" ? training.loss : "auto";
-  return name === "auto" ? "loss" : `loss (${LOSS_NAMES[name] ?? name})`;
+  const scaled = data?.normalise_targets === "on" ? ", of scaled targets" : "";
+  return `${name === "auto" ? "loss" : `loss (${LOSS_NAMES[name] ?? name})`}${scaled}`;
 }
 
 export function chartsOfRun(data: RunData, found: Diagnostics | null): Planned[] {

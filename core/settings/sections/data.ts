@@ -245,22 +245,37 @@ export const data = {
     flag: "prefetch-mib",
     help: "most memory for batches that threads have read ahead, in MiB",
   }),
-  normalise: choice(["auto", "none", "measured", "imagenet"], "auto", {
+  normalise: choice(["auto", "none", "usual", "measured", "imagenet"], "auto", {
     flag: "normalise",
     aliases: ["data.normalize"],
+    words: { off: "none", false: "none" },
+    once: { auto: "usual" },
+    before: "usual",
+    about: {
+      auto: "measured for a built-in model and a regression of data from files, else usual",
+      none: "inputs as they are, and targets too, unless --normalise-targets is given",
+      usual:
+        "what the kind of data is used with: MNIST's own figures, ImageNet's for photographs, none for numbers",
+      measured: "as measured over the training samples",
+      imagenet: "ImageNet's figures, for values from 0 to 1",
+    },
     help:
       "bring each channel to mean 0 and deviation 1: as measured over the training samples, or by ImageNet's " +
-      "figures; auto is what the kind of data is used with",
+      "figures; auto is what the kind of data is used with, and measured for a built-in model's regression of files",
   }),
   mean: list({ flag: "mean", empty: "see normalise", help: "of each channel, to normalise with" }),
   std: list({ flag: "std", empty: "see normalise", help: "of each channel, to normalise with" }),
-  normalise_targets: bool(false, {
+  normalise_targets: choice(["auto", "on", "off"], "auto", {
     flag: "normalise-targets",
     aliases: ["data.normalize_targets"],
     spellings: ["normalize-targets"],
+    yes: "on",
+    no: "off",
+    bare: true,
+    before: "off",
     help:
       "the loss sees each target with mean 0 and deviation 1, as measured over the training samples; metrics and " +
-      "predictions are in its own units",
+      "predictions are in its own units; auto does so for a built-in model's regression of files",
   }),
   target_mean: list({ empty: "measured", help: "of each target, to normalise with (normalise_targets)" }),
   target_std: list({ empty: "measured", help: "of each target, to normalise with (normalise_targets)" }),

@@ -27,7 +27,7 @@ export function planText(plan: Plan): string {
 
 function planFacts(plan: Plan) {
   const { origin, schema, samples, val = 0 } = plan;
-  const { encoding, input, target, task, outputs, names, missing } = schema;
+  const { encoding, input, target, task, outputs, names, missing, leads } = schema;
   const layout = encoding === "rows" ? rowLayoutOf(schema) : null;
   return {
     format: FORMAT,
@@ -38,6 +38,7 @@ function planFacts(plan: Plan) {
     outputs,
     ...(names ? { names } : {}),
     ...(missing ? { missing } : {}),
+    ...(leads ? { leads } : {}),
     input: { ...fieldFacts(input), ...(layout ? { offset: 0 } : {}) },
     target: { ...fieldFacts(target), ...(layout ? { offset: layout.targetAt } : {}) },
     ...(layout ? { crc32: layout.crcAt, row_bytes: layout.rowBytes } : {}),
@@ -137,6 +138,7 @@ function checked(json: Json, wrong: Wrong): Index {
     target: field(json.target, "target", wrong),
     ...(Array.isArray(json.names) ? { names: json.names.map(String) } : {}),
     ...(json.missing === undefined ? {} : { missing: missingOf(json.missing) }),
+    ...(json.leads === undefined ? {} : { leads: whole(json.leads, "leads", wrong) }),
   };
   const layout = encoding === "rows" ? rowLayoutOf(schema) : null;
   if (layout && (json.row_bytes !== layout.rowBytes || json.crc32 !== layout.crcAt)) {

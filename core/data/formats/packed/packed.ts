@@ -178,8 +178,18 @@ export function openPacked({ data, training: { seed } }: DataRequest): Sources {
   const notes = unusedNote(unused, data);
   const open = opener(folder, index, shards, train.length + val.length, data, notes);
   const columns = chosenTargets(folder, index.schema, data.targets, notes);
-  const make = (ids: Int32Array) => columns ? withTargets(open(ids), columns) : open(ids);
-  return { train: make(train), val: val.length > 0 ? make(val) : null, notes };
+  const { leads } = index.schema;
+  const make = (ids: Int32Array): Source => {
+    const source = open(ids);
+    return columns ? withTargets(source, columns) : leads ? { ...source, leads } : source;
+  };
+  const divides = index.val.length > 0 && val.length > 0;
+  return {
+    train: make(train),
+    val: val.length > 0 ? make(val) : null,
+    ...(divides && { divided: `the validation set in ${folder}` }),
+    notes,
+  };
 }
 
 export const loadPackedReader = (folder: string): Promise<void> =>

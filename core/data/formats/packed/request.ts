@@ -16,7 +16,7 @@ import { FORMATS } from "../../formats.ts";
 
 /** These settings do not affect packed samples. */
 const OF_TRAINING = [
-  ...["normalise", "mean", "std", "fill", "mask_channel", "scaling", "softening"],
+  ...["normalise", "normalise_targets", "mean", "std", "fill", "mask_channel", "scaling", "softening"],
   ...["anomaly", "climatology", "climatology_channel"],
   ...["mixup", "cutmix", "one_hot"],
   ...["random_crop", "crop_padding", "flip", "rotate", "stage"],

@@ -120,6 +120,7 @@ export function packingOf(train: Source, val: Source | null, threads: number): P
     outputs,
     ...(train.names ? { names: train.names } : {}),
     ...(train.missing?.input || train.missing?.target ? { missing: train.missing } : {}),
+    ...(train.leads && train.leads > 1 ? { leads: train.leads } : {}),
   };
   const supply = openSupply([train, ...(val ? [val] : [])], threads);
   return {

@@ -29,6 +29,8 @@ export interface Schema {
   readonly names?: readonly string[];
   /** NaN in these fields is a missing point; absent where there is none. */
   readonly missing?: Missing;
+  /** A forecast's targets of the first lead come first, then those of the next; absent where there is one lead. */
+  readonly leads?: number;
 }
 
 /** Two origins with one hash give the same bytes. */

@@ -2,13 +2,13 @@
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
 import { memorySource } from "../../../../core/data/memory.ts";
-import { batchOf, plainPart, type SourceParts } from "../../../../core/data/source.ts";
+import { batchOf, ownTargets, plainPart, type SourceParts } from "../../../../core/data/source.ts";
 import { targetScaleOf, withScaledTargets } from "../../../../core/data/transforms/targets.ts";
 import { measureOf } from "../../../../core/train/metrics.ts";
 import { runningMetrics } from "../../../../core/train/running_metrics.ts";
 import { add, scalar, sub, tensor, toNumbers } from "../../../../ffi/make.ts";
 import { manualSeed } from "../../../../ffi/context.ts";
-import { cat, mul, randn, reshape } from "../../../../ffi/ops.ts";
+import { cat, mul, randn, reshape, sumDim } from "../../../../ffi/ops.ts";
 import type { Tensor } from "../../../../ffi/tensor.ts";
 import { open, settings } from "../../train/rig.ts";
 
@@ -94,6 +94,34 @@ Deno.test("metrics of training are in the targets' own units, as those of an eva
   for (const name of ["mae", "rmse", "bias"]) assertAlmostEquals(training[name], judged[name], 2e-3, name);
   const far = toNumbers(sub(source.restore!(output, ids), numbers));
   assertAlmostEquals(judged.mae, far.reduce((sum, value) => sum + Math.abs(value), 0) / far.length, 1e-3);
+});
+
+Deno.test("a metric of the user's own sees the targets' own units in training, too", () => {
+  const source = scaled(made(numbers)), output = randn([COUNT, 3]);
+  const { target } = batchOf(source, plainPart(ids));
+  const own = {
+    names: ["mean"],
+    sums: (_: Tensor, known: Tensor) => mul(sumDim(known, [0, 1]), scalar(1 / 3)),
+  };
+  const told = (full: boolean, output: Tensor, target: Tensor) => {
+    const running = runningMetrics(measureOf(source, { loss: { name: "mse" }, full, own }));
+    running.observe({ output, target, loss: scalar(0), items: COUNT });
+    return running.result().metrics.mean;
+  };
+  const wanted = toNumbers(numbers).reduce((sum, value) => sum + value, 0) / (3 * COUNT);
+  assertAlmostEquals(told(false, output, target), wanted, 1e-2);
+  assertAlmostEquals(told(true, source.restore!(output, ids), numbers), wanted, 1e-2);
+});
+
+Deno.test("targets that are judged are there as they were before scaling, to the bit", () => {
+  const plain = made(numbers), scale = targetScaleOf(asked(), plain, "mse", [])!;
+  const batch = batchOf(withScaledTargets(plain, scale, { judged: true }), plainPart(ids));
+  assertEquals(toNumbers(ownTargets(withScaledTargets(plain, scale), batch, ids)), toNumbers(numbers));
+  const shifted = { ...plain, restore: (t: Tensor) => add(t, scalar(100)) };
+  const source = withScaledTargets(shifted, scale, { judged: true });
+  const own = toNumbers(ownTargets(source, batchOf(source, plainPart(ids)), ids));
+  assertEquals(own, toNumbers(add(numbers, scalar(100))));
+  assertEquals(batchOf(withScaledTargets(plain, scale), plainPart(ids)).unscaled, undefined);
 });
 
 Deno.test("what has no numbers as targets is refused in a sentence", () => {

@@ -1,0 +1,122 @@
+// Decides what `auto` of data.normalise and data.normalise_targets comes to, once the data is open: to what the kind of data is used
+// with, and else, for a built-in model and a regression of data from files, to what is measured. A checkpoint keeps the choice.
+import { isFloating } from "../../../ffi/dtype.ts";
+import type { Config } from "../../settings/settings.ts";
+import type { Source } from "../source.ts";
+import type { Normalisation } from "./values.ts";
+
+/** Nothing of it is `auto`. */
+export interface ScaleChoice {
+  readonly normalise: Exclude<Config["data"]["normalise"], "auto">;
+  readonly normalise_targets: Exclude<Config["data"]["normalise_targets"], "auto">;
+}
+
+/** How the run of a checkpoint scaled its data. */
+export interface SavedScale extends ScaleChoice {
+  readonly normalisation: Normalisation | null;
+  readonly targetScale: Normalisation | null;
+  /** The run goes on; else a new one takes its weights. */
+  readonly goesOn: boolean;
+}
+
+export interface ScaleRequest {
+  readonly loss: string;
+  /** The model is built in, its weights are new, and the data is of files. */
+  readonly byDefault: boolean;
+  readonly saved: SavedScale | null;
+}
+
+/** They mean the same whatever the targets are divided by, but for a factor. */
+const LOSSES: readonly string[] = ["auto", "mse", "l1", "huber", "gaussian_nll", "quantile"];
+
+interface Chosen {
+  /** The settings with no `auto` left, and with a checkpoint's numbers where they hold. */
+  readonly data: Config["data"];
+  readonly choice: ScaleChoice;
+  readonly notes: readonly string[];
+}
+
+export function chooseScale(data: Config["data"], train: Source, request: ScaleRequest): Chosen {
+  const inputs = inputsOf(data, train, request), targets = targetsOf(data, train, request);
+  const choice = { normalise: inputs.choice, normalise_targets: targets.choice };
+  const of = (
+    how: How["how"],
+  ) => [...(inputs.how === how ? ["inputs"] : []), ...(targets.how === how ? ["targets"] : [])];
+  return {
+    data: {
+      ...{ ...data, ...choice },
+      ...(inputs.numbers && { mean: texts(inputs.numbers.mean), std: texts(inputs.numbers.std) }),
+      ...(targets.numbers &&
+        { target_mean: texts(targets.numbers.mean), target_std: texts(targets.numbers.std) }),
+    },
+    choice,
+    notes: [
+      ...said(
+        of("default"),
+        "scaled to mean 0 and deviation 1 by the training samples (--normalise off leaves them as they are)",
+      ),
+      ...said(of("checkpoint"), "scaled by the checkpoint's means and deviations"),
+    ],
+  };
+}
+
+interface How<C = unknown> {
+  readonly choice: C;
+  readonly how: "asked" | "default" | "checkpoint";
+  readonly numbers?: Normalisation;
+}
+
+function inputsOf(
+  data: Config["data"],
+  train: Source,
+  { loss, byDefault, saved }: ScaleRequest,
+): How<ScaleChoice["normalise"]> {
+  const { normalise, mean, std } = data, given = mean.length > 0 || std.length > 0;
+  const known = !given && saved?.normalise === "measured" ? saved.normalisation : null;
+  if (normalise !== "auto") {
+    return normalise === "measured" && known && saved?.goesOn
+      ? { choice: normalise, how: "checkpoint", numbers: known }
+      : { choice: normalise, how: "asked" };
+  }
+  const { input: { shape } } = train;
+  const fits = known && (data.rollout !== "" || [1, shape[0] ?? 1].includes(known.mean.length));
+  if (known && fits) return { choice: "measured", how: "checkpoint", numbers: known };
+  return byDefault && !given && learnsNumbers(train, loss)
+    ? { choice: "measured", how: "default" }
+    : { choice: "usual", how: "asked" };
+}
+
+function targetsOf(
+  data: Config["data"],
+  train: Source,
+  { loss, byDefault, saved }: ScaleRequest,
+): How<ScaleChoice["normalise_targets"]> {
+  const { normalise, normalise_targets: targets, rollout, target_mean: given } = data;
+  const known = given.length === 0 && saved?.normalise_targets === "on" ? saved.targetScale : null;
+  if (targets !== "auto") {
+    return targets === "on" && known && saved?.goesOn
+      ? { choice: targets, how: "checkpoint", numbers: known }
+      : { choice: targets, how: "asked" };
+  }
+  const can = normalise !== "none" && rollout === "" && learnsNumbers(train, loss);
+  if (can && known?.mean.length === (train.target.shape[0] ?? 1)) {
+    return { choice: "on", how: "checkpoint", numbers: known };
+  }
+  return can && byDefault ? { choice: "on", how: "default" } : { choice: "off", how: "asked" };
+}
+
+/** Images have their usual figures, and their targets are left as they are. */
+const learnsNumbers = (
+  { facts: { task, targetless }, input: { dtype }, usual, units }: Source,
+  loss: string,
+): boolean =>
+  task === "regression" && isFloating(dtype) && !targetless && !usual && !units && LOSSES.includes(loss);
+
+/** No digit is lost. */
+const texts = (values: readonly number[]): string[] => values.map(String);
+
+function said(what: readonly string[], how: string): string[] {
+  if (what.length === 0) return [];
+  const all = what.join(" and ");
+  return [`${all[0].toUpperCase()}${all.slice(1)} are ${how}`];
+}

@@ -1,0 +1,65 @@
+// A model between the data's own units: what scaled its inputs and targets in training becomes a part of the program, so that who
+// runs it need not know of that. Figures that everybody knows, such as ImageNet's, stay outside, as they do elsewhere.
+import { zeros } from "../../ffi/make.ts";
+import { cat, narrow } from "../../ffi/ops.ts";
+import { noGrad } from "../../ffi/autograd.ts";
+import { scope, type Tensor } from "../../ffi/tensor.ts";
+import { scaleIn, unscaling } from "../data/transforms/targets.ts";
+import { givenIn, type Normalisation, valuesOf } from "../data/transforms/values.ts";
+import type { Loss } from "../models/losses.ts";
+import { type Activation, type Facts, forward, type Model } from "../models/model.ts";
+import type { Config } from "../settings/settings.ts";
+import { shiftedParts } from "../train/metrics.ts";
+
+export interface InUnits {
+  readonly model: Model;
+  /** The program has these figures of the checkpoint in it. */
+  readonly within: readonly ("normalisation" | "target_normalisation")[];
+}
+
+/** `data` has the run's own numbers. A model that is fed with its own predictions scales its rows itself. */
+export function inUnits(
+  model: Model,
+  data: Config["data"],
+  { input: { shape, dtype } }: Pick<Facts, "input">,
+  loss: Loss,
+): InUnits {
+  const inputs = data.rollout === "" ? scalingOf(data, shape) : null;
+  const targets = data.normalise_targets === "on" ? scaleIn(data) : null;
+  if (!inputs && !targets) return { model, within: [] };
+  const unscaled = targets && unscaling(targets);
+  const blocks = [
+    ...(inputs ? [{ name: "inputs", module: null, forward: first(inputs) }] : []),
+    ...model.blocks,
+    ...(unscaled
+      ? [{ name: "units", module: null, forward: first((y) => unscaled(y, shiftedParts(loss))) }]
+      : []),
+  ];
+  const made = { ...model, blocks };
+  // Constants are made before, so that a recording has them from outside. Batch norms must not learn from these zeros.
+  model.root.train(false);
+  scope(() => noGrad(() => forward(made, zeros([1, ...shape], { dtype }))));
+  return {
+    model: made,
+    within: [
+      ...(inputs ? ["normalisation" as const] : []),
+      ...(targets ? ["target_normalisation" as const] : []),
+    ],
+  };
+}
+
+const first = (change: (x: Tensor) => Tensor) => (x: Activation): Activation =>
+  Array.isArray(x) ? [change(x[0]), ...x.slice(1)] : change(x as Tensor);
+
+/** Channels that came later (a mask's, a climatology's) are as they are. */
+function scalingOf(data: Config["data"], shape: readonly number[]): ((x: Tensor) => Tensor) | null {
+  if (data.mean.length === 0 && data.std.length === 0) return null;
+  const given = givenIn(data), all = shape[0] ?? 1, own = channelsOf(given, all, data);
+  const values = valuesOf(data, own === all ? shape : shape.with(0, own), given)!;
+  return own === all ? values : (x) => cat([values(narrow(x, 1, 0, own)), narrow(x, 1, own, all - own)], 1);
+}
+
+function channelsOf({ mean, std }: Normalisation, all: number, data: Config["data"]): number {
+  const named = Math.max(mean.length, std.length);
+  return named > 1 ? named : all - (data.mask_channel ? 1 : 0);
+}
