@@ -26,12 +26,8 @@ import { openHistograms, openPictures } from "./media.ts";
 import { pausesIn } from "./pauses.ts";
 import { type GoBack, type Guard, openGuard } from "./guards/spikes.ts";
 import { openProfile, type Profile, profiledSteps } from "./profile.ts";
-import { openReducer, overlappedGradients } from "./gradients/overlapped.ts";
-import { type GradientStrategy, plainGradients } from "./gradients/strategy.ts";
-import { alone, combineOver, openVirtualShards, shardedGradients } from "./gradients/virtual_shards.ts";
+import { buffersOf, gradientsOf } from "./gradients/strategies.ts";
 import { openThaw, type Thaw } from "./trained_parameters.ts";
-import { openSyncNorms } from "./gradients/sync_norms.ts";
-import { openZero, partitionedGradients, type Zero } from "./gradients/zero.ts";
 import { openSaver, openSharing, refuseSeparate, type Saver, type Sharing } from "./save.ts";
 import { noSaver, openRankGroup, type RankGroup, startAsFirst } from "./rank_group.ts";
 import { rateLine, scaledLearningRate, type Schedule, scheduleOf } from "./schedule.ts";
@@ -41,23 +37,19 @@ import { freshCursor, type Resume, startFrom } from "./resume.ts";
 import { type Requests, stopSignals, watchRequests } from "./stop.ts";
 import { UserError } from "../base/errors.ts";
 import { pathExists } from "../base/files.ts";
-import { createEma, type Ema } from "./optimizers.ts";
-import { averageNote, createWeightAverage, type WeightAverage } from "./weight_average.ts";
-import { optimizerFor } from "./parameter_groups.ts";
-import { openChoice } from "./compiled_choice.ts";
-import { compiledMode, keepsNothing, whyNotCompiled } from "./compiled_mode.ts";
-import { openRefusals, type Reports } from "./compiled_refusals.ts";
-import { compiledUpdate } from "./compiled_update.ts";
-import { type CompiledPass, openCompiledPass } from "./compiled_pass.ts";
+import type { Ema } from "./optimizers.ts";
+import { averageNote, type WeightAverage } from "./weight_average.ts";
+import { openWeightUpdate, PendingReports, type WeightUpdate } from "./weight_update.ts";
+import { keepsNothing } from "./compiled_mode.ts";
+import { openRefusals } from "./compiled_refusals.ts";
+import { openCompiledPass } from "./compiled_pass.ts";
 import { fitBatch } from "./finders/fit.ts";
 import { isExported } from "../models/exported/model.ts";
 import { decayNote, refuseShare } from "./checks.ts";
 import { checkMemory } from "./memory.ts";
-import { type Amp, LossScaler } from "./precision.ts";
-import { cudaName, gpuBackend } from "../../ffi/cuda.ts";
-import { type Account, openAccount, openTimes, type Times } from "../run/account.ts";
-import { peakOf } from "./peaks.ts";
-import { type Flops, openFlops } from "./throughput.ts";
+import { openInstruments } from "./instruments.ts";
+import type { Account, Times } from "../run/account.ts";
+import type { Flops } from "./throughput.ts";
 import type { StepParts } from "./step.ts";
 import { trainedOn } from "./trained_on.ts";
 import { openSampling, type Sampling } from "../data/sampling.ts";
@@ -154,192 +146,73 @@ const MIB = 2 ** 20;
 const LEAST_PATIENCE = 600;
 
 export function prepare(given: Launch): Trainer {
-  const { device, team = null, control = null } = given;
-  const { rank, world } = team ?? { rank: 0, world: 1 };
+  const { device, team = null, control = null } = given, { rank, world } = team ?? { rank: 0, world: 1 };
   const ranksHere = given.ranksHere ?? world;
   const first = rank === 0; // it alone reads checkpoints and writes the run's files
-
-  const built = build(given.config, device, world, null, team?.collectives.shared, given.scale);
-  if (given.resolved) refuseShare(given.resolved, built.data);
-  const { config: fitted, notes: fitNotes } = fitBatch(given, built, ranksHere);
-  // A checkpoint has what auto came to.
-  const config = { ...fitted, data: { ...fitted.data, ...built.data.scale } }, launch = { ...given, config };
-  const { training, distributed, output } = config;
-  const { arena, model, data, pass, amp } = built;
+  const { launch, built, fitNotes } = openModel(given, world, ranksHere);
+  const { config } = launch, { training } = config, { arena, model, data, pass } = built;
   const shortage = device === "cpu" ? checkMemory(config, built, ranksHere, world) : null;
   const plan = planBatches(training, data.train.length, world);
   chooseKernelSearch(config, device, plan);
   const gpu = first ? gpuFactsOf(config, device, built) : null;
   const sampling = openSampling(config.data, training.seed, data.train);
   const schedule = scheduleOf(training, scaledLearningRate(training, plan.global), plan, data.train.facts);
-  const mode = compiledMode(training, pass.onGpu);
-  const uncompiled = mode && whyNotCompiled(built, mode, team !== null && training.sync_bn);
   refuseUnknownWeights(launch);
-  const compiles = mode !== null && uncompiled === null, fast = compiles && mode === "fast";
-  const zero = team && distributed.zero > 0
-    ? openZero(config, arena, model, team, fast, built.trained)
+  const reports = new PendingReports(), update = openWeightUpdate(config, built, device, team, reports);
+  const { optimizer, scaler, ema, swa, zero, parts } = update;
+  const notes = notesOf(launch, built, { plan, sampling, fitNotes, gpu, update });
+  const startAt = startOf(launch, built, update, plan);
+  const cursor = startAt(launch.resume, notes), thaw = openThaw(built, optimizer, training.freeze_until);
+  const feed = feedOf(launch, built, plan);
+  const instruments = openInstruments({ config, device, team }, built, feed, cursor);
+  const guard = guardOf(training), refusals = openRefusals(cursor, team);
+  const compiled = update.compiles
+    ? openCompiledPass(arena, update.mode!, () => reports, update.choice, keepsNothing(config), refusals.own)
     : null;
-  const ordinary = zero?.optimizer ?? optimizerFor(training.optimizer, arena, built.trained, model.root);
-  let reports: Reports | null = null;
-  const choice = compiles && !pass.onGpu
-    ? openChoice(training, mode, team === null, (text) => reports?.line(text))
-    : null;
-  let noUpdate = "only those of adamw, adam and sgd are compiled, with one learning rate for all weights";
-  const optimizer = fast && zero === null
-    ? compiledUpdate(ordinary, training.optimizer, arena, choice ?? undefined, (why) => noUpdate = why)
-    : ordinary;
-  const scaler = amp === "fp16" ? scalerOf(config, device) : null;
-  const swa = training.swa_start > 0 ? createWeightAverage(arena, model.root, training.swa_start) : null;
-  const ema = ordinary.averages ?? (training.ema > 0 ? createEma(arena, training.ema) : swa);
-  const averages = ema && arena.viewsOf(ema.average);
-  const parts: Parts = {
-    names: arena.names,
-    stateDict: model.root.stateDict(),
-    optimizer,
-    scaler,
-    ema: averages && [
-      ...arena.names.map((name, i) => [name, averages[i]] as const),
-      ...(swa?.statistics ?? []),
-    ],
-    swa,
-  };
-  const notes = [
-    ...launch.notes,
-    ...data.notes,
-    ...(built.classWeights ? [weightsNote(built.classWeights)] : []),
-    model.describe(),
-    ...(built.pass.loss.note ? [built.pass.loss.note] : []),
-    ...built.trained.notes,
-    ...(sampling.note ? [sampling.note] : []),
-    ...(swa ? [averageNote(model.root, training.swa_start)] : []),
-    ...fitNotes,
-    [
-      plan.note,
-      ...(launch.resolved ? [rateLine(training, plan.global, launch.resolved.originText)] : []),
-    ].join(". "),
-    ...(zero ? [zero.note] : []),
-    ...precisionNote(built),
-    ...(gpu ? [gpuLine(gpu), ...othersNote(gpu)] : []),
-    ...shardsNote(config, plan),
-    ...(launch.resolved ? decayNote(launch.resolved, arena.parameters) : []),
-  ];
-
-  const startAt = (resume: Resume | null, notes: string[]) => {
-    const beginning = { parts, plan, model, samples: data.train.length, resetEma: ema?.reset };
-    const cursor = first ? startFrom({ config, resume }, beginning, notes) : freshCursor();
-    const averaged = ema ? [ema.average, ...(swa?.statistics ?? []).map(([, t]) => t)] : [];
-    return team ? startAsFirst(team, parts, arena, averaged, cursor, zero) : cursor;
-  };
-  const cursor = startAt(launch.resume, notes);
-  const thaw = openThaw(built, optimizer, training.freeze_until);
-
-  const lanes = lanesOf(built, config, plan, world);
-  const threads = { count: launch.loaders, prefetch: config.data.prefetch_mib * MIB, lanes };
-  const feed = openFeed({ device, channelsLast: built.channelsLast, loss: pass.loss, threads });
-
-  const waits = { data: feed.waited, communication: team?.collectives.waited ?? (() => 0) };
-  const account = openAccount(waits), flops = openFlops();
-  const { facts } = data.train;
-  const times = openTimes({
-    account,
-    done: { step: cursor.step, samples: cursor.samples },
-    tokens: facts.task === "language" ? facts.input.shape[0] : 0,
-    perSample: () => flops.perSample,
-    peak: 1e12 * world * (training.peak_tflops || knownPeak(training.tf32, device, amp)),
-  });
-  const guard = openGuard({
-    on: training.on_spike,
-    zscore: training.spike_zscore,
-    window: training.spike_window,
-    mostSkipped: training.max_skipped_steps,
-  });
-  const refusals = openRefusals(cursor, team);
-  const compiled = compiles
-    ? openCompiledPass(arena, mode, () => reports!, choice, keepsNothing(config), refusals.own)
-    : null;
-  const gradients = gradientsOf(launch, built, scaler, zero, account, compiled);
+  const gradients = gradientsOf({ config, device, team }, built, scaler, zero, instruments.account, compiled);
 
   // All refusals of settings come before: from here on the run has files.
-  const claimed = first ? claim(launch) : null;
-  const paths = team?.gather(claimed, "the run's folders")[0] ?? claimed!;
   const idle = !isUnfinished(training, cursor); // starting a finished run again is no attempt at it
-  const [sharing, record] = orAbandon(launch, paths, () => {
-    const sharing = output.checkpoint_format === "sharded" ? shareSaves(launch, paths, parts) : null;
-    if (!first) return [sharing, recordOfRank(launch, paths)] as const;
-    const facts = runFactsOf(launch, { data, model, pass, plan, paths, cursor });
-    const outputs: Output[] = idle ? [] : launch.outputs.map((open) => open(facts)).filter((o) => o !== null);
-    return [sharing, openRecord(launch, paths, cursor.step, idle, outputs)] as const;
-  });
+  const { paths, sharing, record } = openFiles(launch, built, { plan, cursor, parts, idle });
   const { console, events, outputs } = record;
-  reports = {
+  reports.open({
     line: console.line,
     warn(message) {
       console.warn(message);
       events.emit({ kind: "warning", step: cursor.step + 1, message });
     },
-  };
-  if (fast && optimizer === ordinary && zero === null) {
-    reports.line(`The update of ${optimizer.type} runs op by op: ${noUpdate}.`);
-  }
-  if (uncompiled) reports.line(`Steps are not compiled: ${uncompiled}.`);
+  });
+  update.notes.forEach(console.line);
   const id = outputs.find(({ id }) => id !== null)?.id ?? null;
   const wandb = team?.gather(id, "the W&B run's id")[0] ?? id; // each rank's part of a checkpoint has it
   const wants = wantsOf(outputs);
-  const histograms = wants.histograms === 0
-    ? null
-    : openHistograms(wants.histograms, arena, zero === null, events.note);
-
   return {
     ...built,
     ...record,
-    ...{
-      launch,
-      config,
-      paths,
-      plan,
-      sampling,
-      schedule,
-      optimizer,
-      scaler,
-      ema,
-      swa,
-      gradients,
-      cursor,
-      losses: {},
-      feed,
-      notes,
-    },
-    ...{ account, flops, times, guard, ranksHere, gpu, thaw },
+    ...{ launch, config, paths, plan, sampling, schedule, optimizer, scaler, ema, swa, gradients, cursor },
+    ...{ losses: {}, feed, notes, guard, ranksHere, gpu, thaw },
+    ...instruments,
     clipNorm: training.clip_norm,
     // A rank that updates a part of the weights has no whole gradients.
-    inspect: histograms,
+    inspect: wants.histograms === 0
+      ? null
+      : openHistograms(wants.histograms, arena, zero === null, events.note),
     pictures: openPictures(data.val, wants.pictures, events.note),
-    confusion: openConfusion(data.val, built.pass.loss, wants.confusion, events.note),
+    confusion: openConfusion(data.val, pass.loss, wants.confusion, events.note),
     diagnose: first && !idle ? openDiagnostics(data.val, config.data, paths.logs) : null,
-    profile: profileOf(launch, account, paths, console),
+    profile: profileOf(launch, instruments.account, paths, console),
     requests: requestsOf(first ? paths.logs : null, console, {
       signals: config.cluster.stop_signals,
       busy: pausesIn(plan, gradients.shards) > 0,
     }),
     saver: first || sharing
-      ? openSaver({
-        ...{ config, paths, parts, cursor, schedule, console, events, wandb, sharing },
-        normalisation: data.normalisation,
-        targetScale: data.train.targetScale,
-        fill: data.fill,
-        climatology: data.climatology,
-        classWeights: built.classWeights,
-        answers: answersOf(data.train),
-        trainedOn: trainedOn(data),
-        tokenizer: data.train.facts.task === "language" ? tokenizerMark(config.data) : null,
-        gather: zero?.gather,
-      })
+      ? saverOf(launch, built, update, { paths, cursor, schedule, record, sharing, wandb })
       : noSaver(zero?.gather),
     ranks: team && control && openRankGroup(team, control, buffersOf(model), device),
     shortage: first ? shortage : null, // all ranks have the same
     memory: () => memoryInUse(device),
     keepRefusals() {
-      if (mode !== null) refusals.keep(); // all ranks have the same mode
+      if (update.mode !== null) refusals.keep(); // all ranks have the same mode
     },
     goBack() {
       const path = latestPath(paths), here = first && pathExists(path);
@@ -349,6 +222,130 @@ export function prepare(given: Launch): Trainer {
   };
 }
 
+/** The settings become those that the run has: of a batch that fits, and of what the data's scale came to. */
+function openModel(given: Launch, world: number, ranksHere: number) {
+  const { device, team = null } = given;
+  const built = build(given.config, device, world, null, team?.collectives.shared, given.scale);
+  if (given.resolved) refuseShare(given.resolved, built.data);
+  const { config: fitted, notes: fitNotes } = fitBatch(given, built, ranksHere);
+  // A checkpoint has what auto came to.
+  const config = { ...fitted, data: { ...fitted.data, ...built.data.scale } };
+  return { launch: { ...given, config }, built, fitNotes };
+}
+
+/** Before the first step a run says what it trains, and how. */
+function notesOf(
+  launch: Launch,
+  built: Built,
+  { plan, sampling, fitNotes, gpu, update: { swa, zero } }: {
+    readonly plan: BatchPlan;
+    readonly sampling: Sampling;
+    readonly fitNotes: readonly string[];
+    readonly gpu: GpuFacts | null;
+    readonly update: WeightUpdate;
+  },
+): string[] {
+  const { config, resolved } = launch, { training } = config, { arena, model, data, pass, trained } = built;
+  return [
+    ...launch.notes,
+    ...data.notes,
+    ...(built.classWeights ? [weightsNote(built.classWeights)] : []),
+    model.describe(),
+    ...(pass.loss.note ? [pass.loss.note] : []),
+    ...trained.notes,
+    ...(sampling.note ? [sampling.note] : []),
+    ...(swa ? [averageNote(model.root, training.swa_start)] : []),
+    ...fitNotes,
+    [plan.note, ...(resolved ? [rateLine(training, plan.global, resolved.originText)] : [])].join(". "),
+    ...(zero ? [zero.note] : []),
+    ...precisionNote(built),
+    ...(gpu ? [gpuLine(gpu), ...othersNote(gpu)] : []),
+    ...shardsNote(config, plan),
+    ...(resolved ? decayNote(resolved, arena.parameters) : []),
+  ];
+}
+
+/** Brings model, optimizer and averages to where a checkpoint left them, or to the start; all ranks are told by the first. */
+function startOf(
+  { config, team = null }: Launch,
+  { arena, model, data }: Built,
+  { parts, ema, swa, zero }: WeightUpdate,
+  plan: BatchPlan,
+): (resume: Resume | null, notes: string[]) => Cursor {
+  const beginning = { parts, plan, model, samples: data.train.length, resetEma: ema?.reset };
+  return (resume, notes) => {
+    const first = (team?.rank ?? 0) === 0;
+    const cursor = first ? startFrom({ config, resume }, beginning, notes) : freshCursor();
+    const averaged = ema ? [ema.average, ...(swa?.statistics ?? []).map(([, t]) => t)] : [];
+    return team ? startAsFirst(team, parts, arena, averaged, cursor, zero) : cursor;
+  };
+}
+
+function feedOf({ config, device, loaders, team = null }: Launch, built: Built, plan: BatchPlan): Feed {
+  const lanes = lanesOf(built, config, plan, team?.world ?? 1);
+  const threads = { count: loaders, prefetch: config.data.prefetch_mib * MIB, lanes };
+  return openFeed({ device, channelsLast: built.channelsLast, loss: built.pass.loss, threads });
+}
+
+const guardOf = (training: Config["training"]): Guard =>
+  openGuard({
+    on: training.on_spike,
+    zscore: training.spike_zscore,
+    window: training.spike_window,
+    mostSkipped: training.max_skipped_steps,
+  });
+
+/** The run's name is claimed, and its files are opened; what fails here leaves none. */
+function openFiles(
+  launch: Launch,
+  { data, model, pass }: Built,
+  { plan, cursor, parts, idle }: {
+    readonly plan: BatchPlan;
+    readonly cursor: Cursor;
+    readonly parts: Parts;
+    readonly idle: boolean;
+  },
+) {
+  const { team = null, config } = launch, first = (team?.rank ?? 0) === 0;
+  const claimed = first ? claim(launch) : null;
+  const paths = team?.gather(claimed, "the run's folders")[0] ?? claimed!;
+  return orAbandon(launch, paths, () => {
+    const sharing = config.output.checkpoint_format === "sharded" ? shareSaves(launch, paths, parts) : null;
+    if (!first) return { paths, sharing, record: recordOfRank(launch, paths) };
+    const facts = runFactsOf(launch, { data, model, pass, plan, paths, cursor });
+    const outputs: Output[] = idle ? [] : launch.outputs.map((open) => open(facts)).filter((o) => o !== null);
+    return { paths, sharing, record: openRecord(launch, paths, cursor.step, idle, outputs) };
+  });
+}
+
+/** A checkpoint has what the data and the model of this run came to, beside what is trained. */
+function saverOf(
+  { config }: Launch,
+  { data, classWeights }: Built,
+  { parts, zero }: WeightUpdate,
+  { paths, cursor, schedule, record: { console, events }, sharing, wandb }: {
+    readonly paths: RunPaths;
+    readonly cursor: Cursor;
+    readonly schedule: Schedule;
+    readonly record: ReturnType<typeof openFiles>["record"];
+    readonly sharing: Sharing | null;
+    readonly wandb: string | null;
+  },
+): Saver {
+  return openSaver({
+    ...{ config, paths, parts, cursor, schedule, console, events, wandb, sharing },
+    normalisation: data.normalisation,
+    targetScale: data.train.targetScale,
+    fill: data.fill,
+    climatology: data.climatology,
+    classWeights,
+    answers: answersOf(data.train),
+    trainedOn: trainedOn(data),
+    tokenizer: data.train.facts.task === "language" ? tokenizerMark(config.data) : null,
+    gather: zero?.gather,
+  });
+}
+
 /** Adapters of random weights would learn what the layers beside them never do. */
 function refuseUnknownWeights({ config: { model, training }, resume }: Launch): void {
   if (model.lora_rank === 0 || resume !== null || training.init_from !== "" || isExported(model.name)) return;
@@ -356,50 +353,6 @@ function refuseUnknownWeights({ config: { model, training }, resume }: Launch): 
     "usage",
     "--lora-rank trains adapters beside weights that somebody has trained: name their file with --init-from.",
   );
-}
-
-const buffersOf = ({ root }: Built["model"]) => root.namedBuffers().map(([, t]) => t);
-
-export const scalerOf = ({ training }: Config, device: Device) =>
-  new LossScaler({
-    init: training.loss_scale_init,
-    growthInterval: training.loss_scale_growth_interval,
-    min: training.loss_scale_min,
-    maxSkipped: training.max_skipped_steps,
-  }, device);
-
-function gradientsOf(
-  { config, device, team = null }: Launch,
-  { arena, model, pass }: Built,
-  scaler: LossScaler | null,
-  zero: Zero | null,
-  account: Account,
-  compiled: CompiledPass | null,
-): GradientStrategy {
-  const { training, distributed } = config;
-  const options = { pass, arena, scaler, checkpointing: training.gradient_checkpointing, compiled };
-  const norms = team && training.sync_bn ? openSyncNorms(config, model, team.collectives, device) : null;
-  if (training.deterministic === "world") {
-    const count = training.virtual_shards, { rank, world } = team ?? { rank: 0, world: 1 };
-    const combine = team ? combineOver(team.collectives, count) : alone;
-    const shards = openVirtualShards({ count, rank, world, combine }, arena, buffersOf(model));
-    return shardedGradients(shards, options);
-  }
-  if (pass.seeds) pass.seeds.share = team?.rank ?? 0; // a rank's samples are its shard of the batch
-  if (team === null) return plainGradients(options);
-  const reducer = openReducer(arena, model, team.collectives, distributed.bucket_mb, {
-    owned: zero?.owned,
-    half: distributed.reduce === "bf16",
-  });
-  const overlapped = overlappedGradients(options, reducer, norms, account);
-  return zero ? partitionedGradients(overlapped, zero) : overlapped;
-}
-
-/** 1e12 operations a second; 0 where it is not known. */
-function knownPeak(tf32: boolean, device: Device, amp: Amp): number {
-  if (device === "cpu") return 0;
-  const kind = amp !== "off" ? amp : tf32 && gpuBackend().tf32Since !== null ? "tf32" : "fp32";
-  return peakOf(cudaName(Number(device.slice("cuda:".length))), kind) ?? 0;
 }
 
 /** The new run's name is free after a failure. */

@@ -8,7 +8,7 @@ import type { Built } from "../build.ts";
 import { setSteps } from "../epoch.ts";
 import { lanesOf, openFeed } from "../feed.ts";
 import { optimizerFor } from "../parameter_groups.ts";
-import { scalerOf } from "../prepare.ts";
+import { scalerOf } from "../weight_update.ts";
 import { startFrom } from "../resume.ts";
 import { sharesOf } from "../step.ts";
 import { trainStep } from "../user_step.ts";
