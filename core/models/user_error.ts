@@ -19,6 +19,7 @@ export function asUserError(error: unknown): unknown {
     );
   }
   if (error.ofDevice) return deviceFailed(error);
+  if (/modified by an inplace operation/.test(error.native)) return writtenOver(error);
   const op = /(\S+) does not have a deterministic implementation/.exec(error.native)?.[1];
   return op === undefined ? error : new UserError(
     "usage",
@@ -27,6 +28,17 @@ export function asUserError(error: unknown): unknown {
     { cause: error },
   );
 }
+
+const writtenOver = (error: NativeError): UserError =>
+  new UserError(
+    "usage",
+    `Backward needs what forward has written over, as it would in PyTorch (${
+      error.native.split(" Hint:")[0].slice(0, 300)
+    }). Write that operation without the "_" behind its name. In an exported program it may stand in the forward of a ` +
+      "torch.autograd.Function, whose backward torch.export drops: torch.export.save(program.run_decompositions(), path) " +
+      "writes nothing over.",
+    { cause: error },
+  );
 
 /** It is put behind a sentence about memory. */
 export function othersHeld(): string {

@@ -10,6 +10,7 @@ import { type Program, sourceLineOf, type SymbolicSize, type TensorMeta } from "
 import { symbolIn } from "./operators.ts";
 import type { GraphProblem } from "./plan.ts";
 import { drawnPredictions } from "./judged_draws.ts";
+import { surrogateWarnings } from "./surrogates.ts";
 
 const MAX_LINES = 30;
 
@@ -212,7 +213,11 @@ export function checkFixedBatch(
 
 /** These are odd but no faults: exported with model.eval(), or random in evaluation. */
 export function warningsOf({ path, program }: Archive): string[] {
-  return [...frozen(path, program), ...drawnInEvaluation({ path, program })];
+  return [
+    ...frozen(path, program),
+    ...surrogateWarnings(path, program),
+    ...drawnInEvaluation({ path, program }),
+  ];
 }
 
 /**

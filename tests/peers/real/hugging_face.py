@@ -29,6 +29,15 @@ def language(model, config):
     return judged(model, config, ids, whole(WORDS, LENGTH))
 
 
+def mixture(model, config):
+    """transformers' own operation for experts has no form in PyTorch's."""
+    def built():
+        made = model(config())
+        made.set_experts_implementation("batched_mm")
+        return made
+    return Case(built, ids, "graph", whole(WORDS, LENGTH), labels="labels")
+
+
 def pictures(model, config, size=32, **more):
     return Case(lambda: model(config()), {"pixel_values": image(size)}, "classes", whole(5), **more)
 
@@ -86,10 +95,16 @@ MODELS = {
         word_embed_proj_dim=32, max_position_embeddings=32, use_cache=False)),
     "bloom": language(hf.BloomForCausalLM, lambda: hf.BloomConfig(
         vocab_size=WORDS, hidden_size=32, n_layer=2, n_head=4, use_cache=False)),
-    "mixtral": language(hf.MixtralForCausalLM, decoder(hf.MixtralConfig, num_local_experts=3)),
+    "mixtral": mixture(hf.MixtralForCausalLM, decoder(hf.MixtralConfig, num_local_experts=3)),
+    "qwen3_next": mixture(hf.Qwen3NextForCausalLM, decoder(
+        hf.Qwen3NextConfig, head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8,
+        linear_value_head_dim=8, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
+        shared_expert_intermediate_size=16, layer_types=["linear_attention", "full_attention"])),
     "mamba": language(hf.MambaForCausalLM, lambda: hf.MambaConfig(
         vocab_size=WORDS, hidden_size=32, num_hidden_layers=2, state_size=4, use_cache=False)),
     "t5": seq2seq(hf.T5ForConditionalGeneration, small_t5(hf.T5Config)),
+    "t5_labels": judged(hf.T5ForConditionalGeneration, small_t5(hf.T5Config),
+                        {**ids, "decoder_input_ids": whole(WORDS, LENGTH)}, whole(WORDS, LENGTH)),
     "bart": seq2seq(hf.BartForConditionalGeneration, small_bart),
     "vit": pictures(hf.ViTForImageClassification, lambda: hf.ViTConfig(**IMAGES)),
     "dinov2": pictures(hf.Dinov2ForImageClassification, lambda: hf.Dinov2Config(**{**IMAGES, "drop_path_rate": 0.1})),
