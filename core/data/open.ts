@@ -65,8 +65,12 @@ export function openData(
   const done = transformed(opened, {
     ...{ data: read, seed: training.seed, quiet, plain },
     ...{ patches, ignored: training.ignore_index, rows: opened.rollout, epochs: training.epochs },
-    ...{ loss: training.loss, byDefault: isScaledByDefault(request), saved: training.savedScale ?? null },
-    warnsOfScale: isOfFiles(request) &&
+    ...{
+      loss: training.loss,
+      byDefault: isScaledByDefault(request, opened.train),
+      saved: training.savedScale ?? null,
+    },
+    warnsOfScale: isOfFiles(request, opened.train) &&
       (isOwnModel(request) || !!training.init_from || opened.train.facts.task === "regression"),
     features: opened.chosen?.features.map(({ name }) => name),
     untold: training.withoutTargets,
@@ -103,12 +107,16 @@ export function openData(
 }
 
 /** New weights of a built-in model learn from files. PyTorch's own models have PyTorch's bits. */
-const isScaledByDefault = (request: DataRequest): boolean =>
-  isOfFiles(request) && !request.training.init_from && !isOwnModel(request);
+const isScaledByDefault = (request: DataRequest, train: Source): boolean =>
+  isOfFiles(request, train) && !request.training.init_from && !isOwnModel(request);
 
-/** Samples of a simulation are the same ones, made before or here. */
-const isOfFiles = ({ data, training }: DataRequest): boolean =>
-  training.learns === true && data.data_path !== "" && data.code === "" && !isSimulated(kindOf(data));
+/** Samples that are made up are the same ones, made before or here. */
+const isOfFiles = ({ data, training }: DataRequest, { packedFrom }: Source): boolean =>
+  training.learns === true && data.data_path !== "" && data.code === "" &&
+  !isMadeUp(kindOf(data)) && !isMadeUp(packedFrom ?? "");
+
+const isMadeUp = (kind: string): boolean =>
+  isSimulated(kind) || Object.hasOwn(FORMATS, kind) && FORMATS[kind as DataKind].path === null;
 
 const isOwnModel = ({ model: { name } }: DataRequest): boolean => isCode(name) || isExported(name);
 

@@ -87,6 +87,8 @@ export interface Source {
   readonly sampleWeights?: Float64Array;
   /** The loss sees targets less these means, divided by these deviations; `restore` undoes it (--normalise-targets). */
   readonly targetScale?: Normalisation;
+  /** The kind of data that was packed. */
+  readonly packedFrom?: string;
   /** The file that the sample of this number in the data is in, where each has its own. */
   pathOf?(index: number): string;
   /** Texts about each target, such as its units, by its name. */

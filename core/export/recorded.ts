@@ -1,6 +1,7 @@
 // A model as the ops of libtorch that its forward calls, for other programs to run. It is recorded for two and for three samples:
 // sizes that differ between the two follow the batch.
 import type { DType } from "../../ffi/dtype.ts";
+import { noGrad } from "../../ffi/autograd.ts";
 import { zeros } from "../../ffi/make.ts";
 import type { Schema } from "../../ffi/schema.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
@@ -61,7 +62,10 @@ export function recordModel<R>(
 ): R {
   model.root.train(false);
   return scope(() => {
-    const [two, three] = SAMPLES.map((samples) => recorded(model, zeros([samples, ...shape], { dtype })));
+    const given = (samples: number) => zeros([samples, ...shape], { dtype });
+    // Constants that a first run makes, such as those of a scaling, are there before, and so come from outside.
+    scope(() => noGrad(() => forward(model, given(1))));
+    const [two, three] = SAMPLES.map((samples) => recorded(model, given(samples)));
     try {
       return use(merged(model, two, three));
     } finally {

@@ -1,13 +1,11 @@
 // A model between the data's own units: what scaled its inputs and targets in training becomes a part of the program, so that who
 // runs it need not know of that. Figures that everybody knows, such as ImageNet's, stay outside, as they do elsewhere.
-import { zeros } from "../../ffi/make.ts";
 import { cat, narrow } from "../../ffi/ops.ts";
-import { noGrad } from "../../ffi/autograd.ts";
-import { scope, type Tensor } from "../../ffi/tensor.ts";
+import type { Tensor } from "../../ffi/tensor.ts";
 import { scaleIn, unscaling } from "../data/transforms/targets.ts";
 import { givenIn, type Normalisation, valuesOf } from "../data/transforms/values.ts";
 import type { Loss } from "../models/losses.ts";
-import { type Activation, type Facts, forward, type Model } from "../models/model.ts";
+import type { Activation, Facts, Model } from "../models/model.ts";
 import type { Config } from "../settings/settings.ts";
 import { shiftedParts } from "../train/metrics.ts";
 
@@ -21,7 +19,7 @@ export interface InUnits {
 export function inUnits(
   model: Model,
   data: Config["data"],
-  { input: { shape, dtype } }: Pick<Facts, "input">,
+  { input: { shape } }: Pick<Facts, "input">,
   loss: Loss,
 ): InUnits {
   const inputs = data.rollout === "" ? scalingOf(data, shape) : null;
@@ -35,12 +33,8 @@ export function inUnits(
       ? [{ name: "units", module: null, forward: first((y) => unscaled(y, shiftedParts(loss))) }]
       : []),
   ];
-  const made = { ...model, blocks };
-  // Constants are made before, so that a recording has them from outside. Batch norms must not learn from these zeros.
-  model.root.train(false);
-  scope(() => noGrad(() => forward(made, zeros([1, ...shape], { dtype }))));
   return {
-    model: made,
+    model: { ...model, blocks },
     within: [
       ...(inputs ? ["normalisation" as const] : []),
       ...(targets ? ["target_normalisation" as const] : []),

@@ -13,6 +13,7 @@ import { AUTO_BATCH } from "./sections/training.ts";
 import {
   ALL_SETTINGS,
   type Config,
+  type Declared,
   defaultConfig,
   findSetting,
   readSetting,
@@ -222,15 +223,20 @@ const CARRIED_TOO = ["output.track", "output.prometheus_dir"];
 const isCarried = (path: string): boolean =>
   /^(model|data|training)\./.test(path) ? !NOT_CARRIED.includes(path) : CARRIED_TOO.includes(path);
 
+/** A checkpoint's value, which older versions may have spelled otherwise; undefined where it has none. */
+export function savedValue({ path, setting: { once = {} } }: Declared, config: unknown): unknown {
+  const saved = readSetting(config, path);
+  return Object.hasOwn(once, String(saved)) ? once[String(saved)] : saved;
+}
+
 /**
  * Settings that this version does not have are ignored; a wrong value is the file's fault, not the user's.
  */
 function fromCheckpoint(config: unknown): Assignment[] {
   return ALL_SETTINGS.flatMap((declared) => {
     if (!isCarried(declared.path)) return [];
-    const { once = {}, before } = declared.setting, saved = readSetting(config, declared.path) ?? before;
-    if (saved === undefined) return [];
-    const value = Object.hasOwn(once, String(saved)) ? once[String(saved)] : saved;
+    const value = savedValue(declared, config) ?? declared.setting.before;
+    if (value === undefined) return [];
     try {
       return [fromData(declared, value, { kind: "checkpoint" })];
     } catch (error) {

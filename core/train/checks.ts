@@ -1,6 +1,6 @@
 // Refuses settings that can't work or that differ from a checkpoint's.
 import { checkedDuration, UNIT_SUFFIX } from "../settings/setting.ts";
-import type { Resolved } from "../settings/resolve.ts";
+import { type Resolved, savedValue } from "../settings/resolve.ts";
 import { ALL_SETTINGS, type Config, type Declared, findSetting, readSetting } from "../settings/settings.ts";
 import { hasColumns, hasTargets } from "../data/open.ts";
 import type { RankContext } from "../ranks/context.ts";
@@ -239,7 +239,7 @@ interface Change {
 
 function change(declared: Declared, saved: unknown, config: unknown): Change[] {
   const { path, setting } = declared;
-  const given = readSetting(saved, path);
+  const given = savedValue(declared, saved);
   if (given === undefined) return []; // an older version lacks the setting
   const before = valuesWithoutSecrets(fromData(declared, given, { kind: "checkpoint" }).value);
   const now = valuesWithoutSecrets(readSetting(config, path));

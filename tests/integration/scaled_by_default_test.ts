@@ -153,8 +153,10 @@ Deno.test("a checkpoint from before the choice goes on unscaled, and its weights
     await succeed([...TIMES, "--max-steps=10", "--run-name=old", ...plain], { cwd });
     python(OLDER, cwd);
     const before = eventsOf(cwd, "whole").filter(({ kind }) => kind === "step").at(-1)!.loss;
+    const own = ["--data-path=temperatures.csv", "--lr=3e-4"]; // a job script says its flags again
     const { stdout, stderr } = await succeed([
-      ...["--resume=checkpoints/old_latest.pt", "--force", "--max-steps=20", "--threads=1"],
+      ...own,
+      ...["--resume=checkpoints/old_latest.pt", "--max-steps=20", "--threads=1"],
     ], { cwd });
     assert(
       !/are scaled|are normalised|\(scaled\)/.test(stdout) && !stderr.includes("hardly"),

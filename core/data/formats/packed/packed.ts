@@ -180,7 +180,7 @@ export function openPacked({ data, training: { seed } }: DataRequest): Sources {
   const columns = chosenTargets(folder, index.schema, data.targets, notes);
   const { leads } = index.schema;
   const make = (ids: Int32Array): Source => {
-    const source = open(ids);
+    const source = { ...open(ids), packedFrom: index.origin.kind };
     return columns ? withTargets(source, columns) : leads ? { ...source, leads } : source;
   };
   const divides = index.val.length > 0 && val.length > 0;
