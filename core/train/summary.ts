@@ -135,7 +135,7 @@ export interface Started {
   readonly before: readonly string[];
   readonly command: readonly string[];
   readonly behind: readonly string[];
-  /** What starts the ranks numbers them: flags of this one's place are no part of the line. */
+  /** True where the ranks get their numbers from their starter: flags of this one's place are no part of the line. */
   readonly numbered?: boolean;
 }
 
