@@ -96,7 +96,7 @@ export function resolveSettings(request: SettingsRequest): Resolved {
   for (const file of files) {
     apply(mistakes.try(() => readSettings(file, mistakes))?.assignments ?? []);
   }
-  const variables = readEnvironment(env, mistakes);
+  const variables = readEnvironment(env, mistakes, line.typed);
   mistakes.refuse();
   apply([...variables, ...line.assignments, ...ofProgram]);
   const origin = (path: string): Origin => given.get(path)?.origin ?? DEFAULT;
