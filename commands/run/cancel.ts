@@ -1,6 +1,6 @@
 // `hpctrain cancel`: a run is asked to stop after a save; a job that has no run is ended by its scheduler.
 import { join } from "../../deps/path.ts";
-import { cancel as cancelJob, findRunOrJob } from "../../core/cluster/jobs.ts";
+import { cancel as cancelJob, findRunOrJob, stateOf, withJob } from "../../core/cluster/jobs.ts";
 import { parseOptions } from "../../core/settings/options.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { openRun } from "../../core/run/run_data.ts";
@@ -14,7 +14,7 @@ const OVER = ["done", "stopped", "requeued", "failed", "gone"];
 export async function cancel(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
   if (positionals.length !== 1) throw new UserError("usage", `Which run or job should end? Usage: ${USAGE}`);
-  const { folder, job } = findRunOrJob(positionals[0], options["save-dir"]);
+  const { folder, job } = await findRunOrJob(positionals[0], options["save-dir"]);
   if (job !== null && (options.now || folder === null)) {
     console.log(`${await cancelJob(job)} ends job ${job}.`);
     return EXIT.done;
@@ -25,12 +25,13 @@ export async function cancel(argv: string[]): Promise<number> {
       `${folder} was started without a scheduler: without --now it is asked to stop after a save, and kill ends its process.`,
     );
   }
-  const { state, why } = standing(folder);
+  const { state, why } = await withJob(standing(folder), job, job === null ? null : await stateOf(job));
+  if (state === "requeued" && job !== null) {
+    console.log(`${folder} waits for its job to come again: ${await cancelJob(job)} ends job ${job}.`);
+    return EXIT.done;
+  }
   if (OVER.includes(state)) {
-    const comes = state === "requeued"
-      ? ` Its job comes again: hpctrain cancel ${positionals[0]} --now ends it.`
-      : "";
-    console.log(`Nothing to end: ${folder} is ${state} (${why}).${comes}`);
+    console.log(`Nothing to end: ${folder} is ${state} (${why}).`);
     return EXIT.done;
   }
   const path = join(folder, "STOP");

@@ -19,7 +19,7 @@ export async function logs(argv: string[]): Promise<number> {
   const words = argv.map((word) => word === "-f" ? "--follow" : word);
   const { options, positionals } = parseOptions(words, OPTIONS, USAGE);
   const saveDir = options["save-dir"] ?? ".";
-  const { folder, job } = findRunOrJob(positionals[0], saveDir);
+  const { folder, job } = await findRunOrJob(positionals[0], saveDir);
   const path = fileOf(folder, job, saveDir, options.rank ?? "0");
   using file = Deno.openSync(path);
   tellErrors(path);

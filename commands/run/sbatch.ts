@@ -1,5 +1,6 @@
 // `hpctrain sbatch`: a job script for SLURM, printed, checked or submitted; and what it shares with qsub and with a
 // sweep that is one job array.
+import { missingData } from "../../core/train/checks.ts";
 import { arithmetic, planJob, requestSentence } from "../../core/cluster/script/plan.ts";
 import { makeFolder, runSubmit, submit, submitRefused, writeScript } from "../../core/cluster/jobs.ts";
 import { type ScriptJob, slug } from "../../core/cluster/script/job.ts";
@@ -164,6 +165,7 @@ export function printArithmetic(
   print: (line: string) => void = console.log,
 ): void {
   for (const line of arithmetic(job, trains)) print(line);
+  for (const line of trains ? missingData(trains) : []) print(`${line} The job needs it where it runs.`);
 }
 
 /** The lines that tell what to type next, in two columns. */

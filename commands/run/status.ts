@@ -1,5 +1,9 @@
 // `hpctrain status`: in a few lines how a run stands, from its files and the scheduler.
-import { findRunOrJob, type JobState, stateOf } from "../../core/cluster/jobs.ts";
+import { findRunOrJob, type JobState, stateOf, withJob } from "../../core/cluster/jobs.ts";
+import { errBeside } from "../../core/cluster/script/slurm.ts";
+import { clean } from "../../core/base/terminal.ts";
+import { join } from "../../deps/path.ts";
+import { outputIn } from "./logs.ts";
 import { parseOptions } from "../../core/settings/options.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatDuration, formatValue } from "../../core/base/format.ts";
@@ -12,18 +16,22 @@ const USAGE = "hpctrain status [RUN | JOB] [--save-dir DIR] [--json]";
 export async function status(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
   if (positionals.length > 1) throw new UserError("usage", `status takes one run or job. Usage: ${USAGE}`);
-  const { folder, job } = findRunOrJob(positionals[0], options["save-dir"]);
+  const { folder, job } = await findRunOrJob(positionals[0], options["save-dir"]);
   const answer = job === null ? null : await stateOf(job);
-  const facts = folder === null ? null : factsOf(folder);
-  if (facts === null && answer === null) {
+  const found = folder === null ? null : factsOf(folder);
+  const facts = found && { ...found, ...await withJob(found, job, answer) };
+  const output = facts === null && job !== null ? outputOf(options["save-dir"] ?? ".", job, answer) : null;
+  if (facts === null && answer === null && output === null) {
     throw new UserError(
       "usage",
       `No scheduler here knows the job ${job}, and no run below logs/ was trained by it: it may have ended before it began ` +
         `one (see what it printed: hpctrain logs ${job}), or belong to another folder (--save-dir DIR).`,
     );
   }
-  if (options.json) console.log(JSON.stringify({ job, scheduler: answer, run: facts }));
-  else for (const [name, said] of linesOf(facts, job, answer)) console.log(`${name.padEnd(10)}${said}`);
+  if (options.json) console.log(JSON.stringify({ job, scheduler: answer, run: facts, output }));
+  else {for (const [name, said] of linesOf(facts, job, answer, output)) {
+      console.log(`${name.padEnd(10)}${said}`);
+    }}
   return EXIT.done;
 }
 
@@ -52,6 +60,38 @@ function factsOf(folder: string) {
   }
 }
 
+interface JobOutput {
+  readonly path: string;
+  /** The last line that is not empty: why a job without a run has ended stands there. */
+  readonly last: string;
+}
+
+function outputOf(saveDir: string, job: string, answer: JobState | null): JobOutput | null {
+  const path =
+    ["slurm", "pbs"].map((name) => outputIn(join(saveDir, "logs", name), job)).find((found) => found) ??
+      answer?.output;
+  if (!path) return null;
+  for (const file of [errBeside(path), path]) {
+    const last = lastLine(file);
+    if (last !== null) return { path: file, last };
+  }
+  return null;
+}
+
+const TAIL_BYTES = 4096;
+
+function lastLine(path: string): string | null {
+  try {
+    using file = Deno.openSync(path);
+    file.seekSync(-Math.min(TAIL_BYTES, file.statSync().size), Deno.SeekMode.End);
+    const bytes = new Uint8Array(TAIL_BYTES);
+    const text = new TextDecoder().decode(bytes.subarray(0, file.readSync(bytes) ?? 0));
+    return text.split("\n").findLast((line) => line.trim() !== "") ?? null;
+  } catch {
+    return null;
+  }
+}
+
 const last = ({ curves }: RunData, name: string): number | null => curves.get(name)?.last ?? null;
 
 type Facts = ReturnType<typeof factsOf>;
@@ -60,6 +100,7 @@ function* linesOf(
   facts: Facts | null,
   job: string | null,
   answer: JobState | null,
+  output: JobOutput | null,
 ): Generator<[string, string]> {
   if (facts) {
     yield ["run", `${facts.run} (${facts.folder})`];
@@ -84,9 +125,10 @@ function* linesOf(
   }
   if (job === null) return;
   const left = answer?.left ? `, ${answer.left} left` : "";
-  const why = answer?.why ? ` ${answer.why}` : "";
+  const why = answer?.why ? `${answer.over ? "," : ""} ${answer.why}` : "";
   yield [
     "job",
     answer ? `${job}: ${answer.state}${left}${why}` : `${job}: the scheduler does not know it any more`,
   ];
+  if (output) yield ["output", `${output.path}: ${clean(output.last)}`];
 }

@@ -14,11 +14,14 @@ import { build } from "../../core/train/build.ts";
 import {
   changesSince,
   decayNote,
+  onCpus,
   refuseGpus,
   refuseLayout,
+  refuseMissing,
   refuseOptimizer,
   refuseShare,
   unitsTaken,
+  unnamedData,
   withoutEffect,
 } from "../../core/train/checks.ts";
 import { asUserError, openDevice, unusedGpus, whyNoCuda } from "../../core/train/device.ts";
@@ -51,6 +54,7 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
     const kind = device === "cpu" ? "cpu" : "cuda";
     refuseIdleGpus(env, kind, whyNoCuda, layoutRequest(config));
     refuseGpus(resolved, where, kind);
+    refuseMissing(resolved);
     const world = refuseOtherLayout(resolved, where, kind);
     await loadReader(config.data);
     const built = build(config, device, where.world, null, undefined, scale);
@@ -64,6 +68,8 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
       `libtorch ${libtorch.versionText} from ${libtorch.from}: ${libtorch.dir}`,
       ...environmentLines(resolved),
       ...withoutEffect(resolved),
+      ...onCpus(resolved, world.device),
+      ...unnamedData(resolved),
       ...unitsTaken(resolved),
       ...notes,
       ...(resume

@@ -13,7 +13,7 @@ import { environmentLines } from "../../core/settings/environment.ts";
 import { checkLayout, loadPreset, type World } from "../../core/settings/presets.ts";
 import { generateMissing } from "../../core/data/cosmology/generate.ts";
 import { loadReader } from "../../core/data/open.ts";
-import { layoutRequest, refuseIdleGpus } from "../../core/ranks/job/layout.ts";
+import { layoutRequest, refuseIdleGpus, slotsNote } from "../../core/ranks/job/layout.ts";
 import { notifyScript, type Requeued, requeuedIn } from "../../core/train/requeue.ts";
 import { coresHere } from "../../core/base/topology.ts";
 import { memoryOfHere, nearSentence } from "../../core/train/near_memory.ts";
@@ -23,10 +23,13 @@ import type { RankContext } from "../../core/ranks/context.ts";
 import { EXIT, messageOf, UserError } from "../../core/base/errors.ts";
 import {
   changesSince,
+  onCpus,
   refuseGpus,
   refuseLayout,
+  refuseMissing,
   refuseOptimizer,
   unitsTaken,
+  unnamedData,
   withoutEffect,
 } from "../../core/train/checks.ts";
 import { chooseResume, type ResumeChoice, watchJobTime } from "../../core/train/restart.ts";
@@ -79,10 +82,17 @@ async function trainAlone(
 ): Promise<TrainEnd> {
   const { resolved, choice } = await decide(request, first, requeued);
   const { config } = resolved;
+  refuseMissing(resolved);
   // A preset for many ranks does not fit, whatever there is of libtorch and GPUs.
   if (config.training.device !== "auto") refuseOtherLayout(resolved, request.where, config.training.device);
   const opened = await openDeviceBeside(config, () => loadReader(config.data));
-  return await trainOn(request, resolved, choice, { ...opened, notes: [] }, 1);
+  return await trainOn(
+    request,
+    resolved,
+    choice,
+    { ...opened, notes: slotsNote(request.env, request.where) },
+    1,
+  );
 }
 
 /** Rank 0 decides what depends on files that a run writes, and the others follow. */
@@ -109,6 +119,7 @@ async function trainOnRanks(
     const again = () => withUserCode(resolve({ ranks: where.world, checkpoint: choice.resume!.saved }));
     const resolved = own?.resolved ?? (choice.resume ? await again() : first);
     if (choice.resume) keepChoice(resolved.config, choice.resume.saved);
+    refuseMissing(resolved);
     return await trainOn(request, resolved, choice, { ...opened, ...joined }, sharing);
   });
 }
@@ -144,7 +155,8 @@ async function trainOn(
   refuseIdleGpus(env, kind, whyNoCuda, layoutRequest(resolved.config));
   refuseGpus(resolved, where, kind);
   const world = refuseOtherLayout(resolved, where, kind);
-  const ready = await unlessStopped(generateMissing(resolved.config, libtorch, where));
+  const from = `data.type ${resolved.config.data.type} (${resolved.originText("data.type")})`;
+  const ready = await unlessStopped(generateMissing(resolved.config, libtorch, where, { from }));
   const { config, notes: kinds } = inCommon(ready.config, device, opened.team ?? null);
   await loadReader(config.data);
   const loading = loaderThreads(resolved, device, sharing);
@@ -161,6 +173,8 @@ async function trainOn(
       ...unusedGpus(config, device, env),
       ...environmentLines(resolved),
       ...withoutEffect(resolved),
+      ...onCpus(resolved, kind),
+      ...unnamedData(resolved),
       ...unitsTaken(resolved),
       ...ready.notes,
       ...loading.notes,

@@ -3,6 +3,7 @@ import { delay } from "../../deps/async.ts";
 import { printColoured } from "../../core/base/terminal.ts";
 import { parseOptions } from "../../core/settings/options.ts";
 import { UserError } from "../../core/base/errors.ts";
+import { stateOf, withJob } from "../../core/cluster/jobs.ts";
 import { findRun, NEWEST_RUN, openRun, type RunReader } from "../../core/run/run_data.ts";
 import { progressOf, runStatusOf } from "../../core/run/status.ts";
 import { newWarnings, plainLine, renderScreen, type WatchView } from "../../core/outputs/watch/screen.ts";
@@ -73,7 +74,9 @@ async function onPipe(reader: RunReader, seconds: number): Promise<void> {
     printed = view.data.warningCount;
     console.log(plainLine(view, Deno.stdout.isTerminal() ? widthOf(80) : Infinity));
     if (["done", "stopped", "requeued", "failed", "gone"].includes(view.status.state)) {
-      console.log(`${view.status.why}.`);
+      const job = view.data.lineage?.attempts.at(-1)?.job_id ?? null;
+      const { why } = await withJob(view.status, job, job === null ? null : await stateOf(job));
+      console.log(`${why}.`);
       return;
     }
     if (view.status.state === "silent") console.log(`${view.status.why}.`);

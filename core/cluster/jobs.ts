@@ -3,6 +3,8 @@ import { dirname, join } from "../../deps/path.ts";
 import { findRun, NEWEST_RUN, runsIn } from "../run/run_data.ts";
 import { readLineage } from "../run/lineage.ts";
 import { messageOf, UserError } from "../base/errors.ts";
+import { slug } from "./script/job.ts";
+import type { RunStatus } from "../run/status.ts";
 import { askProgram } from "../ranks/job/scheduler.ts";
 
 interface RunOrJob {
@@ -15,18 +17,36 @@ interface RunOrJob {
 /** SLURM's 17 and 17_3; PBS's 17.server and 17[3].server. */
 const JOB_ID = /^\d+(_\d+|\[\d*\])?(\.[\w.-]+)?$/;
 
-export function findRunOrJob(word: string = NEWEST_RUN, saveDir = "."): RunOrJob {
+export async function findRunOrJob(
+  word: string = NEWEST_RUN,
+  saveDir = ".",
+  ask: Ask = askProgram,
+): Promise<RunOrJob> {
   const runs = runsIn(join(saveDir, "logs"));
   const named = runs.some(({ name }) => name === word);
   if (!JOB_ID.test(word) || named) {
-    const folder = findRun(word, saveDir);
-    return { folder, job: jobOf(folder) };
+    try {
+      const folder = findRun(word, saveDir);
+      return { folder, job: jobOf(folder) };
+    } catch (error) {
+      const job = error instanceof UserError ? await jobNamed(word, ask) : null;
+      if (job === null) throw error;
+      return { folder: null, job };
+    }
   }
   const found = runs.find(({ name }) => {
     const job = jobOf(join(saveDir, "logs", name));
     return job !== null && (job === word || job.split(".")[0] === word);
   });
   return { folder: found ? join(saveDir, "logs", found.name) : null, job: word };
+}
+
+/** The user's newest job of this name in the queue, which has no run yet; null where there is none. */
+async function jobNamed(name: string, ask: Ask): Promise<string | null> {
+  const user = Deno.env.get("USER") ?? Deno.env.get("LOGNAME") ?? String(Deno.uid());
+  const found = await ask(["squeue", "--noheader", "--user", user, "--name", slug(name), "--format", "%i"]) ??
+    await ask(["qselect", "-u", user, "-N", slug(name)]);
+  return found?.trim().split("\n").at(-1) || null;
 }
 
 function jobOf(folder: string): string | null {
@@ -40,6 +60,8 @@ function jobOf(folder: string): string | null {
 export interface JobState {
   /** The scheduler's own word: "RUNNING", "PENDING", "R". */
   readonly state: string;
+  /** The job has ended, and does not come back. */
+  readonly over: boolean;
   readonly left: string | null;
   readonly why: string | null;
   readonly output: string | null;
@@ -47,16 +69,68 @@ export interface JobState {
 
 type Ask = typeof askProgram;
 
-/** Returns null where no scheduler here knows the job: it has ended, or is on another cluster. */
+/** Returns null where no scheduler here knows the job: it has ended long ago, or is on another cluster. */
 export async function stateOf(job: string, ask: Ask = askProgram): Promise<JobState | null> {
   return ofSqueue(await ask(["squeue", "--noheader", "--jobs", job, "--format", "%T|%L|%R"])) ??
-    ofQstat(await ask(["qstat", "-f", job]));
+    ofScontrol(await ask(["scontrol", "--oneliner", "show", "job", job])) ??
+    ofSacct(await ask(["sacct", "-X", "-n", "-P", "-j", job, "-o", "State,ExitCode,End"])) ??
+    ofQstat(await ask(["qstat", "-f", job])) ?? ofQstat(await ask(["qstat", "-x", "-f", job]));
+}
+
+/** True where a scheduler answers at all. */
+export const hasScheduler = async (ask: Ask = askProgram): Promise<boolean> =>
+  await ask(["squeue", "--version"]) !== null || await ask(["qstat", "--version"]) !== null;
+
+const UNENDED = ["running", "starting", "silent", "requeued"];
+
+/** A run's files don't tell that its job was cancelled, or ended with its node: the scheduler does. */
+export async function withJob(
+  status: RunStatus,
+  job: string | null,
+  answer: JobState | null,
+): Promise<RunStatus> {
+  if (job === null || !UNENDED.includes(status.state)) return status;
+  const requeued = status.state === "requeued";
+  const over = answer?.over
+    ? `its job ${job} has ended: ${[answer.state, answer.why].filter((part) => part).join(", ")}`
+    : null;
+  const unknown = answer === null && requeued && await hasScheduler()
+    ? `the scheduler does not know its job ${job} any more`
+    : null;
+  const why = over ?? unknown;
+  return why === null ? status : { state: requeued ? "stopped" : "gone", why: `${status.why}; ${why}` };
+}
+
+const OVER =
+  /^(BOOT_FAIL|CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|REVOKED|TIMEOUT)\b/;
+
+/** A job that has ended some minutes ago, and how. */
+export function ofScontrol(text: string | null): JobState | null {
+  const field = (name: string) => new RegExp(`(?:^|\\s)${name}=(\\S+)`).exec(text ?? "")?.[1] ?? null;
+  const state = field("JobState");
+  if (state === null) return null;
+  const over = OVER.test(state);
+  const why = over ? endText(field("ExitCode"), field("EndTime")) : field("Reason");
+  return { state, over, left: null, why, output: field("StdOut") };
+}
+
+/** "FAILED|2:0|2026-11-22T01:00:00" of the site's accounts. */
+export function ofSacct(text: string | null): JobState | null {
+  const [state, code, end] = text?.trim().split("\n")[0].split("|") ?? [];
+  if (!state || end === undefined) return null;
+  return { state, over: OVER.test(state), left: null, why: endText(code, end), output: null };
+}
+
+function endText(code: string | null, end: string | null): string {
+  const [exit, signal] = (code ?? "").split(":");
+  const how = signal && signal !== "0" ? `signal ${signal}` : `exit code ${exit || "unknown"}`;
+  return `${how}${end && /^\d/.test(end) ? `, at ${end.replace("T", " ")}` : ""}`;
 }
 
 export function ofSqueue(text: string | null): JobState | null {
   const [state, left, why] = text?.trim().split("\n")[0].split("|") ?? [];
   return state && why !== undefined
-    ? { state, left: left === "INVALID" ? null : left, why, output: null }
+    ? { state, over: false, left: left === "INVALID" ? null : left, why, output: null }
     : null;
 }
 
@@ -66,7 +140,14 @@ export function ofQstat(text: string | null): JobState | null {
     new RegExp(`^\\s*${name.replace(".", "\\.")}\\s*=\\s*(.+)$`, "m").exec(whole)?.[1] ?? null;
   const state = field("job_state");
   if (state === null) return null;
-  return { state, left: null, why: field("comment") ?? field("exec_host"), output: field("Output_Path") };
+  const over = state === "F" || state === "C";
+  return {
+    state,
+    over,
+    left: null,
+    why: field("comment") ?? field("exec_host"),
+    output: field("Output_Path"),
+  };
 }
 
 export async function cancel(job: string): Promise<string> {

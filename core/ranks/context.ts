@@ -132,14 +132,16 @@ function portIn(env: Env): number | undefined {
   throw new UserError("usage", `MASTER_PORT is ${port}: ports end at 65535. Unset it to have one chosen.`);
 }
 
-function surroundings({ PBS_NODEFILE: path }: Env): Surroundings {
-  const hostname = Deno.hostname();
-  if (!path) return { hostname };
+const surroundings = (env: Env): Surroundings => ({ hostname: Deno.hostname(), pbsNodes: pbsNodesIn(env) });
+
+/** The lines of the job's file of nodes: one for each rank that mpiexec would start. */
+export function pbsNodesIn({ PBS_NODEFILE: path }: Env): string[] {
+  if (!path) return [];
   try {
-    return { hostname, pbsNodes: Deno.readTextFileSync(path).split("\n") };
+    return Deno.readTextFileSync(path).split("\n").map((line) => line.trim()).filter((line) => line !== "");
   } catch (cause) {
     // A job's variables outlive it in a shell that was opened inside; mpiexec gives the rest.
-    if (cause instanceof Deno.errors.NotFound) return { hostname };
+    if (cause instanceof Deno.errors.NotFound) return [];
     throw new UserError(
       "usage",
       `PBS_NODEFILE names ${path}, which can't be read: ${messageOf(cause)}.`,

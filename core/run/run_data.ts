@@ -47,6 +47,7 @@ export interface RunData {
   /** Unix seconds of the first and the last event. */
   begunAt: number | null;
   lastAt: number | null;
+  log: { readonly at: number; readonly bytes: number } | null;
   longestSilence: number;
   config: Readonly<Record<string, unknown>>;
   origins: Readonly<Record<string, string>>;
@@ -124,6 +125,7 @@ export function openRun(folder: string, { sample = false } = {}): RunReader {
     },
     poll() {
       let found = main.poll();
+      data.log = logOf(folder);
       for (const name of rankFiles(folder)) {
         const other = others.get(name) ?? followEvents(
           join(folder, name),
@@ -170,6 +172,15 @@ function addLineage(data: RunData): void {
   if (kept && kept.loss < (data.best?.loss ?? Infinity)) data.best = kept;
 }
 
+function logOf(folder: string): RunData["log"] {
+  try {
+    const { mtime, size } = Deno.statSync(join(folder, "events.jsonl"));
+    return { at: (mtime?.getTime() ?? 0) / 1000, bytes: size };
+  } catch {
+    return null; // not there yet
+  }
+}
+
 const RANK_FILE = /^system-(\d+)\.jsonl$/;
 
 function rankFiles(folder: string): string[] {
@@ -188,6 +199,7 @@ function emptyRun(folder: string): RunData {
     run: null,
     begunAt: null,
     lastAt: null,
+    log: null,
     longestSilence: 0,
     config: {},
     origins: {},

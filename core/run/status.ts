@@ -26,6 +26,8 @@ const TIMES_SILENCE = 5;
 /** The status is judged by these; the table of all runs knows no more of each. */
 export type Judged = Pick<RunData, "exit" | "lastAt" | "memory" | "longestSilence" | "step"> & {
   readonly run: { readonly host: string; readonly pid: number } | null;
+  /** The log's file: when it was written, in Unix seconds, and how long it is. */
+  readonly log?: { readonly at: number; readonly bytes: number } | null;
 };
 
 /** `alive` is null where a process of another host can't be seen. */
@@ -40,7 +42,7 @@ export function runStatusOf(
     const state = code === EXIT.done ? "done" : code === EXIT.stopped ? stopped : "failed";
     return { state, why: `${exit.message || "Ended"}${exit.code === 0 ? "" : ` (exit code ${exit.code})`}` };
   }
-  if (lastAt === null) return { state: "starting", why: "Its log has no event yet" };
+  if (lastAt === null) return withoutEvents(data.log ?? null, now);
   const silent = Math.max(0, now - lastAt);
   const silence = `the last event is ${formatDuration(silent)} old`;
   const there = run === null ? null : alive(String(run.host), Number(run.pid));
@@ -53,6 +55,15 @@ export function runStatusOf(
     return { state: "silent", why: `It seems dead: ${silence}${hint || killed}` };
   }
   return { state: data.step > 0 ? "running" : "starting", why: silence };
+}
+
+/** The first event follows the file within moments. */
+function withoutEvents(log: Judged["log"] | null, now: number): RunStatus {
+  if (log && log.bytes > 0) return { state: "gone", why: "Its events.jsonl holds no event of a run" };
+  const old = log ? now - log.at : 0;
+  return old > SILENT_S
+    ? { state: "gone", why: `Its log is ${formatDuration(old)} old and has no event: it never began` }
+    : { state: "starting", why: "Its log has no event yet" };
 }
 
 /** Null for another host. */

@@ -43,13 +43,22 @@ export function prefixedOf({ path, setting }: Declared): string[] {
   return [...new Set(names)];
 }
 
-/** An empty variable counts as one that is not set. */
-export function readEnvironment(env: Env, mistakes: Mistakes): Assignment[] {
+/**
+ * An empty variable counts as one that is not set, and one that a flag repeats (`typed`) as the flag: job scripts make flags of
+ * variables, and a mistake in one is one mistake.
+ */
+export function readEnvironment(
+  env: Env,
+  mistakes: Mistakes,
+  typed: ReadonlyMap<string, string> = new Map(),
+): Assignment[] {
   refuseUnknown(env, mistakes);
   return ALL_SETTINGS.flatMap((declared) => {
     const [first, ...others] = variablesOf(declared).flatMap((name) => {
       const text = env[name];
-      return text ? mistakes.try(() => fromText(declared, text, { kind: "environment", name })) ?? [] : [];
+      return text && typed.get(declared.path) !== text
+        ? mistakes.try(() => fromText(declared, text, { kind: "environment", name })) ?? []
+        : [];
     });
     for (const other of others) mistakes.try(() => refuseTwo(declared, first, other));
     return first ? [first] : [];

@@ -7,6 +7,8 @@ import { findSetting, type Flag, FLAGS, hintForPath } from "./settings.ts";
 export interface CommandLine {
   /** The last of two for one setting wins. */
   readonly assignments: Assignment[];
+  /** The text of each flag by its setting, good or not. */
+  readonly typed: Map<string, string>;
   readonly presets: string[];
   debug: boolean;
   readonly files: string[];
@@ -27,7 +29,14 @@ export const takesValue = (name: string): boolean => {
 };
 
 export function readFlags(argv: readonly string[], usage: string, mistakes: Mistakes): CommandLine {
-  const line: CommandLine = { assignments: [], presets: [], debug: false, files: [], positionals: [] };
+  const line: CommandLine = {
+    assignments: [],
+    typed: new Map(),
+    presets: [],
+    debug: false,
+    files: [],
+    positionals: [],
+  };
   const words = [...argv];
   for (let word = words.shift(); word !== undefined; word = words.shift()) {
     if (word === "--") {
@@ -50,6 +59,8 @@ function readFlag(word: string, words: string[], line: CommandLine, usage: strin
     throw unknownFlag(word, [...FLAGS.keys(), ...Object.keys(SOURCE_FLAGS)], usage);
   }
   if (flag) {
+    const { path } = flag.declared, text = value ?? words[0];
+    if (flag.fixed === undefined && text !== undefined) line.typed.set(path, text);
     line.assignments.push(assign(name, flag, value, words));
     return;
   }

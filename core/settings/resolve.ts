@@ -97,7 +97,7 @@ export function resolveSettings(request: SettingsRequest): Resolved {
   for (const file of files) {
     apply(mistakes.try(() => readSettings(file, mistakes))?.assignments ?? []);
   }
-  const variables = readEnvironment(env, mistakes);
+  const variables = readEnvironment(env, mistakes, line.typed);
   mistakes.refuse();
   apply([...variables, ...line.assignments, ...ofProgram]);
   if (request.checkpoint) apply(chosenBefore(request.checkpoint, config));

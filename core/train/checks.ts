@@ -6,6 +6,7 @@ import { hasColumns, hasTargets } from "../data/open.ts";
 import type { RankContext } from "../ranks/context.ts";
 import { UserError } from "../base/errors.ts";
 import { valuesWithoutSecrets } from "../base/secrets.ts";
+import { pathExists } from "../base/files.ts";
 import { formatPlural } from "../base/format.ts";
 import { VERSION } from "../base/version.ts";
 import { resolve } from "../../deps/path.ts";
@@ -117,6 +118,49 @@ const OF_COLUMNS = [
   ...["data.features", "data.split", "data.validate_on", "data.test_on"],
   ...["data.history", "data.lead", "data.folds", "data.fold", "data.rollout"],
 ];
+
+const DATA_PATHS = ["data.data_path", "data.validation_path", "data.test_path"];
+/** Whoever opens these expands them. */
+const PATTERN = /[*?[\]{},]|:\/\//;
+
+/** Files of data that a file of settings or a variable names, and that are not here: sentences with who names them. */
+export function missingData({ config, origin, originText }: Resolved): string[] {
+  return DATA_PATHS.flatMap((path) => {
+    const value = String(readSetting(config, path)), { kind } = origin(path);
+    if (
+      value === "" || PATTERN.test(value) || pathExists(value) || (kind !== "file" && kind !== "environment")
+    ) return [];
+    return [`${originText(path)}: ${path} is ${value}, and there is no such file or folder here.`];
+  });
+}
+
+export function refuseMissing(resolved: Resolved): void {
+  const [first] = missingData(resolved);
+  if (first !== undefined) throw new UserError("data", first);
+}
+
+/** Mixed precision is chosen by a GPU, and its memory is a GPU's. */
+export function onCpus(
+  { config: { training }, origin, originText }: Resolved,
+  device: "cpu" | "cuda",
+): string[] {
+  const idle = [
+    ...(training.amp === "auto" ? ["training.amp"] : []),
+    ...(training.log_gpu_memory ? ["training.log_gpu_memory"] : []),
+  ].filter((path) => device === "cpu" && isTyped(origin(path)));
+  return idle.length === 0
+    ? []
+    : [`No effect on a CPU: ${idle.map((path) => `${path} (${originText(path)})`).join(", ")}.`];
+}
+
+/** Bare flags meant other data to some who typed them. */
+export function unnamedData({ config: { data }, origin }: Resolved): string[] {
+  const named = data.data_path !== "" || data.code !== "" || origin("data.type").kind !== "default";
+  return named ? [] : [
+    "No data was named, so it is made up, as the next line says: --data-path FILE trains on yours, --data-type des on simulated " +
+    "universes.",
+  ];
+}
 
 export function withoutEffect({ config, origin, originText }: Resolved): string[] {
   const ofFiles = config.data.data_path === "" ? OF_FILES : [];

@@ -63,3 +63,19 @@ Deno.test("logs finds what the scheduler has caught of a job, by its number", ()
     assertEquals((await hpctrain(["logs", "4711"], { cwd })).stdout, "hello\n");
     assertEquals((await hpctrain(["logs", "4712_3"], { cwd })).stdout, "third\n");
   }));
+
+Deno.test("an empty or a foreign log is no run that begins: watch ends, and cancel leaves nothing there", () =>
+  inTemp(async (cwd) => {
+    for (const [name, text] of [["empty", ""], ["foreign", '{"epoch": 1}\nhello\n']]) {
+      const folder = join(cwd, "logs", name), log = join(folder, "events.jsonl");
+      Deno.mkdirSync(folder, { recursive: true });
+      Deno.writeTextFileSync(log, text);
+      Deno.utimeSync(log, 1e9, 1e9);
+      const said = async (...words: string[]) =>
+        (await hpctrain([...words, name], { cwd, timeout: 30 })).stdout;
+      assertMatch(await said("status"), /^state +gone: /m);
+      assertMatch(await said("watch"), name === "empty" ? /it never began\.$/m : /no event of a run\.$/m);
+      assertMatch(await said("cancel"), /^Nothing to end: /);
+      assertEquals([...Deno.readDirSync(folder)].map((entry) => entry.name), ["events.jsonl"]);
+    }
+  }));

@@ -144,7 +144,11 @@ export async function generateMissing(
   config: Config,
   libtorch: Libtorch,
   who: RankShare = ALONE,
-  freeIn: (folder: string) => number | undefined = freeAt,
+  { from, freeIn = freeAt }: {
+    /** Who wants it: it takes minutes, and a shell's variable may be forgotten. */
+    readonly from?: string;
+    readonly freeIn?: (folder: string) => number | undefined;
+  } = {},
 ): Promise<Ready> {
   const { data, output, distributed } = config;
   const made = data.data_path === "" ? madeFor(config) : null;
@@ -158,7 +162,7 @@ export async function generateMissing(
   }
   const quiet = output.quiet || output.json || who.rank > 0;
   const say = (line: string) => quiet ? undefined : console.log(line);
-  say(`Generating ${amount} into ${out}, unless they are there`);
+  say(`Generating ${amount} into ${out}, unless they are there${from ? `: ${from}` : ""}`);
   const began = performance.now();
   const now = await generate(made, out, libtorch, who, quiet);
   const seconds = (performance.now() - began) / 1000;

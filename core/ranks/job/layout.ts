@@ -1,7 +1,7 @@
 // Compares SLURM's allocation with how the program was started: tasks, nodes, GPUs.
 import type { Config } from "../../settings/settings.ts";
-import { expandCounts, inSlurmStep } from "../launchers.ts";
-import type { RankContext } from "../context.ts";
+import { expandCounts, inSlurmStep, uniqueNodes } from "../launchers.ts";
+import { pbsNodesIn, type RankContext } from "../context.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { shownOf } from "../../base/gpus.ts";
@@ -27,7 +27,11 @@ export function refuseJobLayout(
   where: RankContext,
   { device, anyLayout, gpusPerNode }: LayoutRequest,
 ): void {
-  if (anyLayout || !env.SLURM_JOB_ID) return;
+  if (anyLayout) return;
+  if (!env.SLURM_JOB_ID) {
+    if (where.launcher === "alone") refuseWithoutMpiexec(env);
+    return;
+  }
   const ofStep = inSlurmStep(env) && whole(env.SLURM_STEP_NUM_TASKS) === where.world;
   if (where.launcher === "alone") refuseWithoutSrun(env);
   if (device === "cpu" || !ofStep && where.launcher !== "alone") return;
@@ -48,6 +52,29 @@ function refuseWithoutSrun(env: SchedulerEnv): void {
       `\`srun hpctrain ...\`, which starts one process in each task; or ask for one task: ${lines}. To train in one process ` +
       "all the same, add --world-size 1.",
   );
+}
+
+/** PBS starts a job's script on its first node alone. */
+function refuseWithoutMpiexec(env: SchedulerEnv): void {
+  const { PBS_JOBID: job } = env, hosts = job ? uniqueNodes(pbsNodesIn(env)) : [];
+  if (hosts.length < 2) return;
+  throw new UserError(
+    "usage",
+    `PBS job ${job} has ${
+      formatPlural(hosts.length, "node")
+    }, and this is one process, started without mpiexec. In the job ` +
+      "script, write `mpiexec hpctrain ...`, which starts the ranks on all of them (`hpctrain qsub` makes such a script); or " +
+      "ask for one node. To train in one process all the same, add --world-size 1.",
+  );
+}
+
+/** One host may stand there once for each core, so several lines of it are no mistake. */
+export function slotsNote(env: SchedulerEnv, { launcher }: Pick<RankContext, "launcher">): string[] {
+  const slots = launcher === "alone" && env.PBS_JOBID && !env.SLURM_JOB_ID ? pbsNodesIn(env).length : 0;
+  return slots < 2 ? [] : [
+    `PBS job ${env.PBS_JOBID} has ${slots} places on this node (PBS_NODEFILE), and this is one process: \`mpiexec hpctrain ...\` ` +
+    "would start a rank in each.",
+  ];
 }
 
 function refuseGpus(env: SchedulerEnv, { localWorld, launcher }: RankContext, requested: number): void {

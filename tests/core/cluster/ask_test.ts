@@ -1,6 +1,6 @@
 // What squeue and qstat say of a job, as recorded.
 import { assertEquals } from "@std/assert";
-import { ofQstat, ofSqueue, stateOf } from "../../../core/cluster/jobs.ts";
+import { ofQstat, ofSacct, ofScontrol, ofSqueue, stateOf, withJob } from "../../../core/cluster/jobs.ts";
 
 const QSTAT = `Job Id: 17.server
     Job_Name = run
@@ -13,6 +13,7 @@ const QSTAT = `Job Id: 17.server
 Deno.test("squeue's line is a state, the time left and where it runs or why it waits", () => {
   assertEquals(ofSqueue("RUNNING|59:02|node[1-2]\n"), {
     state: "RUNNING",
+    over: false,
     left: "59:02",
     why: "node[1-2]",
     output: null,
@@ -38,6 +39,38 @@ Deno.test("SLURM is asked first, then PBS, and a job that neither knows has no s
     return Promise.resolve(program === "qstat" ? text : null);
   };
   assertEquals((await stateOf("17", answer(QSTAT)))?.state, "R");
-  assertEquals(asked, ["squeue", "qstat"]);
+  assertEquals(asked, ["squeue", "scontrol", "sacct", "qstat"]);
   assertEquals(await stateOf("17", answer(null)), null);
+});
+
+const ENDED =
+  "JobId=17 JobName=run JobState=CANCELLED Reason=None ExitCode=0:15 EndTime=2026-11-22T01:02:03 StdOut=/u/logs/slurm/run_17.out";
+
+Deno.test("scontrol and sacct know a job that has ended, and how", () => {
+  assertEquals(ofScontrol(ENDED), {
+    ...{ state: "CANCELLED", over: true, left: null, why: "signal 15, at 2026-11-22 01:02:03" },
+    output: "/u/logs/slurm/run_17.out",
+  });
+  const { state, over, why } = ofSacct("FAILED|2:0|2026-11-22T01:00:00\n")!;
+  assertEquals([state, over, why], ["FAILED", true, "exit code 2, at 2026-11-22 01:00:00"]);
+  assertEquals(ofScontrol("JobId=17 JobState=PENDING Reason=BeginTime")?.over, false);
+  for (const nothing of [null, "", "slurm_load_jobs error: Invalid job id specified"]) {
+    assertEquals([ofScontrol(nothing), ofSacct(nothing)], [null, null]);
+  }
+  assertEquals(ofQstat(QSTAT.replace("= R", "= F"))?.over, true);
+});
+
+Deno.test("a run whose job has ended does not come back, and one that has ended by itself is left alone", async () => {
+  const requeued = { state: "requeued", why: "Stopped on request" } as const;
+  const stopped = await withJob(requeued, "17", ofScontrol(ENDED));
+  assertEquals(stopped.state, "stopped");
+  assertEquals(
+    stopped.why,
+    "Stopped on request; its job 17 has ended: CANCELLED, signal 15, at 2026-11-22 01:02:03",
+  );
+  assertEquals((await withJob({ state: "running", why: "x" }, "17", ofScontrol(ENDED))).state, "gone");
+  const waits = ofSqueue("PENDING|1:00:00|(BeginTime)");
+  assertEquals(await withJob(requeued, "17", waits), requeued);
+  const done = { state: "done", why: "Finished" } as const;
+  assertEquals(await withJob(done, "17", ofScontrol(ENDED)), done);
 });

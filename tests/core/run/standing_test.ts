@@ -71,7 +71,10 @@ Deno.test("an end is told by its exit code, whatever the time", () => {
     runStatusOf({ ...stopped, exit: { ...stopped.exit!, requeues: true } }, 4e9, unknown).state,
     "requeued",
   );
-  assertEquals(runStatusOf({ ...dataOf({ steps: 1 }), exit: null, lastAt: null }, 0).state, "starting");
+  assertEquals(
+    runStatusOf({ ...dataOf({ steps: 1 }), exit: null, lastAt: null, log: null }, 0).state,
+    "starting",
+  );
 });
 
 Deno.test("time left follows from the last steps, and is unknown where their number is", () => {
@@ -84,4 +87,12 @@ Deno.test("time left follows from the last steps, and is unknown where their num
   assertEquals(progressOf({ ...going, stepsPerEpoch: null }).secondsLeft, null);
   assertEquals(progressOf({ ...limited, stepsPerEpoch: null }).steps, 700);
   assertEquals(progressOf({ ...going, recent: [] }).secondsLeft, null);
+});
+
+Deno.test("a log without an event is that of a run that begins, for as long as one takes to begin", () => {
+  const data = { ...dataOf({ steps: 1 }), exit: null, lastAt: null };
+  const of = (log: { at: number; bytes: number } | null) => runStatusOf({ ...data, log }, 1000).state;
+  assertEquals([of(null), of({ at: 990, bytes: 0 }), of({ at: 500, bytes: 0 }), of({ at: 999, bytes: 40 })], [
+    ...["starting", "starting", "gone", "gone"],
+  ]);
 });

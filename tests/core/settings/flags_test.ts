@@ -225,3 +225,9 @@ Deno.test("a choice is known in any capitals and however its words are joined, u
 Deno.test("a switch of another spelling is also taken back", () => {
   assertEquals(fromArgv("--use-amp", "--no-use-amp").config.training.amp, "off");
 });
+
+Deno.test("a mistake that a flag and a variable make together is one: job scripts make flags of variables", () => {
+  const said = refusal({ argv: ["--epochs=abc"], env: { EPOCHS: "abc" } });
+  assertEquals(said, '--epochs: training.epochs must be a whole number from 1 to 1e9, but got "abc".');
+  assertStringIncludes(refusal({ argv: ["--epochs=abc"], env: { EPOCHS: "abd" } }), "2 mistakes");
+});

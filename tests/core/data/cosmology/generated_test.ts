@@ -67,7 +67,9 @@ for (const type of ["2lpt", "des"] as const) {
 
 Deno.test("where they would fill the disk, they are not kept but made on the fly, and that is told", () =>
   inFolder(async (folder) => {
-    const { config: ready, notes } = await generateMissing(config(folder), libtorch, undefined, () => 20_000);
+    const { config: ready, notes } = await generateMissing(config(folder), libtorch, undefined, {
+      freeIn: () => 20_000,
+    });
     assertEquals(ready.data.data_path, "");
     assertEquals(notes, ["Not kept on disk: 16 samples (16.3 KiB), where 19.5 KiB are free"]);
     assertEquals([...Deno.readDirSync(folder)], []);
@@ -105,7 +107,7 @@ Deno.test("a rank whose neighbours are gone says so when the time-out is over, a
       /^Rank 1 of 2 has generated its share of \S+, and for 1\.?0? s \(distributed\.timeout\)/,
     );
     // The disk is fuller by what was made before; that is no reason to begin otherwise now.
-    const { notes } = await generateMissing(shared, libtorch, undefined, () => 1);
+    const { notes } = await generateMissing(shared, libtorch, undefined, { freeIn: () => 1 });
     assertMatch(notes[0], /^Generated 48 samples in /);
   }));
 
