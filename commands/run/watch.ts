@@ -4,7 +4,7 @@ import { printColoured } from "../../core/base/terminal.ts";
 import { parseOptions } from "../../core/settings/options.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { findRun, NEWEST_RUN, openRun, type RunReader } from "../../core/run/run_data.ts";
-import { progressOf, runStatusOf } from "../../core/run/status.ts";
+import { hasEnded, progressOf, runStatusOf } from "../../core/run/status.ts";
 import { newWarnings, plainLine, renderScreen, type WatchView } from "../../core/outputs/watch/screen.ts";
 import { styleOf } from "../../core/base/terminal_text.ts";
 import { leaveKeys, openScreen, readKeys, widthOf } from "../../core/outputs/watch/terminal.ts";
@@ -72,7 +72,7 @@ async function onPipe(reader: RunReader, seconds: number): Promise<void> {
     for (const line of newWarnings(view, printed)) console.log(line);
     printed = view.data.warningCount;
     console.log(plainLine(view, Deno.stdout.isTerminal() ? widthOf(80) : Infinity));
-    if (["done", "stopped", "requeued", "failed", "gone"].includes(view.status.state)) {
+    if (hasEnded(view.status.state)) {
       console.log(`${view.status.why}.`);
       return;
     }
