@@ -233,6 +233,54 @@ browserTest(
     }),
 );
 
+browserTest(
+  "charts beside each other have the same steps, and the crosshair stands where its values are",
+  () =>
+    opened([{ steps: 1000 }], async (page) => {
+      const [, { left, top, width, height }] = await page.evaluate<any[]>(SPANS);
+      await page.send("Input.dispatchMouseEvent", {
+        ...{ type: "mouseMoved", x: left + 0.31 * width, y: top + height / 2 },
+      });
+      // Losses begin at step 5, and evaluations at step 100.
+      const [said, at] = await page.evaluate<[string, number]>(`(() => {
+      const chart = document.querySelectorAll(".chart")[1], line = chart.querySelector(".u-cursor-x");
+      return [chart.querySelector(".at").textContent, new DOMMatrix(getComputedStyle(line).transform).e];
+    })()`);
+      assertEquals(said, "step 300");
+      assert(Math.abs(at / width - 295 / 995) < 0.01, `${at} of ${width}`);
+    }),
+);
+
+browserTest(
+  "smoothing that no curve is long enough for says so, and can't be moved",
+  () =>
+    opened([{ steps: 40, epochs: 4 }], async (page) => {
+      const told =
+        `[document.getElementById("smoothed").innerText, document.getElementById("smoothing").disabled]`;
+      assertEquals(await page.evaluate(told), [
+        "not with 60 points or fewer: each is as it was logged",
+        true,
+      ]);
+    }),
+);
+
+browserTest(
+  "numbers beside a chart of long ones are whole on a phone",
+  () =>
+    opened([{ steps: 400 }], async (page) => {
+      // What is drawn left of the canvas is lost: the longest number has to begin inside.
+      const cut = await page.evaluate<number>(`(() => {
+      let cut = 0;
+      for (const canvas of document.querySelectorAll(".chart canvas")) {
+        const { data, height } = canvas.getContext("2d").getImageData(0, 0, 2, canvas.height);
+        for (let i = 3; i < data.length; i += 4) if (data[i] > 0) cut++;
+      }
+      return cut;
+    })()`);
+      assertEquals(cut, 0);
+    }, { width: 390, height: 844, mobile: true }),
+);
+
 const HOSTILE = `</script><script>window.hacked=1</script><img src=x onerror="window.hacked=2">"'&\u202e`;
 
 browserTest("names, messages and settings of runs are text, whatever they are", () =>

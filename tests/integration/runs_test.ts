@@ -212,6 +212,15 @@ browserTest(
       ) {
         assertStringIncludes(text, said);
       }
+      // Short words are whole, and nothing is counted that there is not.
+      const broken = await page.evaluate<string[]>(`[...document.querySelectorAll("#runs .setting")]
+        .filter((one) => one.textContent.length < 20 && one.getBoundingClientRect().height > 1.9 * parseFloat(getComputedStyle(one).fontSize))
+        .map((one) => one.textContent)`);
+      assertEquals(broken, []);
+      const counters = await page.evaluate<string[]>(
+        `[...document.querySelectorAll(".headline dd")].map((one) => one.firstChild.textContent)`,
+      );
+      assert(!counters.includes("0"), counters.join());
       await click("lr");
       assertEquals(await shown(), ["gpt", "unet-a", HOSTILE, "unet-b", "going", "empty"]);
       await click("lr");
