@@ -264,22 +264,27 @@ browserTest(
     }),
 );
 
-browserTest(
-  "numbers beside a chart of long ones are whole on a phone",
-  () =>
-    opened([{ steps: 400 }], async (page) => {
-      // What is drawn left of the canvas is lost: the longest number has to begin inside.
-      const cut = await page.evaluate<number>(`(() => {
-      let cut = 0;
-      for (const canvas of document.querySelectorAll(".chart canvas")) {
-        const { data, height } = canvas.getContext("2d").getImageData(0, 0, 2, canvas.height);
-        for (let i = 3; i < data.length; i += 4) if (data[i] > 0) cut++;
-      }
-      return cut;
-    })()`);
-      assertEquals(cut, 0);
-    }, { width: 390, height: 844, mobile: true }),
-);
+browserTest("the scores of targets are whole on a phone", () =>
+  inTemp(async (cwd) => {
+    const logs = makeRun(cwd, { name: "made" });
+    const names = ["r2", "rmse", "mae", "bias", "skill_persistence"];
+    writeDiagnostics(
+      logs,
+      diagnosticsOf({
+        names: ["sst+1", "sst+2"],
+        outputs: [1, 2].map((lead) => ({ target: "sst", lead, units: "" })),
+        metrics: Object.fromEntries(names.map((name, i) => [`${name}/sst+1`, -(i + 1) * 137.123456])),
+      }),
+    );
+    const path = join(cwd, "report.html");
+    Deno.writeTextFileSync(path, await reportPage([readRun(logs)], Date.now() / 1000));
+    await onPage(toFileUrl(path).href, { width: 390, height: 844, mobile: true }, async (page) => {
+      const [wide, seen] = await page.evaluate<[number, number]>(
+        `(({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth])(document.querySelector("#targets .wide"))`,
+      );
+      assert(wide <= seen, `${wide} pixels of numbers, and ${seen} are seen`);
+    });
+  }));
 
 const HOSTILE = `</script><script>window.hacked=1</script><img src=x onerror="window.hacked=2">"'&\u202e`;
 

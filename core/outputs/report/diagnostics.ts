@@ -286,7 +286,13 @@ function targetsSection(found: Diagnostics): Html | null {
 }
 
 const scoreCell = (value: number | null): Html =>
-  markup`<td class="number" data-value="${value ?? ""}">${value === null ? "" : formatValue(value)}</td>`;
+  markup`<td class="number" data-value="${value ?? ""}">${value === null ? "" : scoreText(value)}</td>`;
+
+/** Four digits or so: with all decimals, the columns of a phone would be cut off. */
+function scoreText(value: number): string {
+  const size = Math.abs(value);
+  return size >= 1 && size < 1e5 ? value.toFixed(size < 10 ? 3 : size < 100 ? 2 : 1) : formatValue(value);
+}
 
 // Classes.
 
