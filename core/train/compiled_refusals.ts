@@ -43,7 +43,8 @@ export function refusalOf(
 export const KEPT: Readonly<Record<Mode, string>> = {
   fast:
     "With these batches steps run op by op, as they did in this run before, where compiled ones gave other gradients: " +
-    "a new run compares them again, also one that begins with this one's weights (--init-from).",
+    "a new run compares them again, also one that begins with this one's weights (--init-from). An update that is " +
+    "compiled stays so.",
   exact:
     "With these batches steps run op by op, as they did in this run before, where compiled ones didn't have their " +
     "bits: --compile=fast allows other rounding, and a new run compares them again.",
