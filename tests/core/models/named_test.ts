@@ -6,6 +6,8 @@ import { tensor, toNumbers } from "../../../ffi/make.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import * as library from "../../../mod.ts";
 
+useLibtorch();
+
 Deno.test("an unknown module or op gets the near one, and those of PyTorch with their dimensions are there", () => {
   const { nn, ops } = withKnownNames({ ...library });
   const said = (ask: () => unknown) => assertThrows(ask, UserError).message;
@@ -21,7 +23,6 @@ Deno.test("an unknown module or op gets the near one, and those of PyTorch with 
 });
 
 Deno.test("the running statistics of a batch norm can be read", () => {
-  useLibtorch();
   library.scope(() => {
     const norm = new library.nn.BatchNorm1d(2, { momentum: 1 });
     assertEquals([...toNumbers(norm.runningMean), ...toNumbers(norm.runningVar)], [0, 0, 1, 1]);
