@@ -1,4 +1,5 @@
 // The user's TypeScript files that the settings name, opened with the library.
+import { withKnownNames } from "../core/models/user/named.ts";
 import type { Resolved } from "../core/settings/resolve.ts";
 import { codeHash, openUserCode, refuseForeignCode } from "../core/models/user/code.ts";
 import { isCode, isExported } from "../core/models/user/file.ts";
@@ -17,7 +18,11 @@ export async function withUserCode(resolved: Resolved): Promise<Resolved> {
       : { ...resolved, config: { ...config, model: { ...model, code: program } } };
   }
   const { address } = await import("./user_reader.ts");
-  const files = await openUserCode(config, { ...await import("../mod.ts") } satisfies Library, address);
+  const files = await openUserCode(
+    config,
+    withKnownNames({ ...await import("../mod.ts") } satisfies Library),
+    address,
+  );
   const code = program === "" ? files : `${program}-${files}`;
   return { ...resolved, config: { ...config, model: { ...model, code } } };
 }

@@ -5,7 +5,7 @@ import { parseOptions } from "../../core/settings/options.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { stateOf, withJob } from "../../core/cluster/jobs.ts";
 import { findRun, NEWEST_RUN, openRun, type RunReader } from "../../core/run/run_data.ts";
-import { progressOf, runStatusOf } from "../../core/run/status.ts";
+import { hasEnded, progressOf, runStatusOf } from "../../core/run/status.ts";
 import { newWarnings, plainLine, renderScreen, type WatchView } from "../../core/outputs/watch/screen.ts";
 import { styleOf } from "../../core/base/terminal_text.ts";
 import { leaveKeys, openScreen, readKeys, widthOf } from "../../core/outputs/watch/terminal.ts";
@@ -73,7 +73,7 @@ async function onPipe(reader: RunReader, seconds: number): Promise<void> {
     for (const line of newWarnings(view, printed)) console.log(line);
     printed = view.data.warningCount;
     console.log(plainLine(view, Deno.stdout.isTerminal() ? widthOf(80) : Infinity));
-    if (["done", "stopped", "requeued", "failed", "gone"].includes(view.status.state)) {
+    if (hasEnded(view.status.state)) {
       const job = view.data.lineage?.attempts.at(-1)?.job_id ?? null;
       const { why } = await withJob(view.status, job, job === null ? null : await stateOf(job));
       console.log(`${why}.`);

@@ -221,21 +221,11 @@ interface Entry {
 
 export const digest = (of: string | Uint8Array): string => createHash("sha256").update(of).digest("hex");
 
-/** The cache is beside the data, or in the user's cache where the user may not write there. */
-function cachePathsFor(path: string, env = Deno.env.toObject()): string[] {
-  if (isUrl(path)) return []; // what a server has may have changed
-  const files = filesNamed(path);
-  if (files) {
-    const folder = commonFolder(files), name = digest(resolve(path)).slice(0, 32);
-    const beside = join(folder, `.hpctrain-statistics-${name.slice(0, 8)}.json`);
-    return [beside, join(cacheFolder(env), "statistics", `${name}.json`)];
-  }
-  const real = Deno.realPathSync(path);
-  // Zarr's own programs wonder about files that they don't know.
-  const beside = isFolder(real) && !real.endsWith(".zarr")
-    ? join(real, ".hpctrain-statistics.json")
-    : `${real}.hpctrain-statistics.json`;
-  return [beside, join(cacheFolder(env), "statistics", `${digest(real).slice(0, 32)}.json`)];
+/** The data's folder is the user's, and may be shared: the cache is elsewhere. */
+function cachePathFor(path: string, env = Deno.env.toObject()): string | null {
+  if (isUrl(path)) return null; // what a server has may have changed
+  const of = filesNamed(path) ? resolve(path) : Deno.realPathSync(path);
+  return join(cacheFolder(env), "statistics", `${digest(of).slice(0, 32)}.json`);
 }
 
 /** It changes whenever a file at this path is added, removed, renamed or written. */
@@ -246,7 +236,7 @@ export function fingerprint(path: string): string {
     const real = Deno.realPathSync(name); // a link may lead back into a folder
     if (known.has(real)) return;
     known.add(real);
-    // Hidden files are no samples, and one of them is the cache itself.
+    // Hidden files are no samples.
     const inside = [...Deno.readDirSync(name)].filter((entry) => !entry.name.startsWith("."));
     for (const entry of inside.sort((a, b) => a.name < b.name ? -1 : 1)) {
       if (entry.isDirectory || entry.isSymlink) visit(join(name, entry.name));
@@ -273,33 +263,26 @@ interface CachedStatistics {
   readonly damaged: string | null;
 }
 
-function lookUp(places: readonly string[], of: string): CachedStatistics {
-  let damaged: string | null = null;
-  for (const place of places) {
-    const entries = read(place);
-    const found = entries?.find((entry) => entry?.of === of);
-    if (found && found.sum === digest(JSON.stringify(found.statistics))) {
-      return { statistics: found.statistics, damaged };
-    }
-    if (found || entries === null) damaged = place;
+function lookUp(place: string, of: string): CachedStatistics {
+  const entries = read(place);
+  const found = entries?.find((entry) => entry?.of === of);
+  if (found && found.sum === digest(JSON.stringify(found.statistics))) {
+    return { statistics: found.statistics, damaged: null };
   }
-  return { statistics: null, damaged };
+  return { statistics: null, damaged: found || entries === null ? place : null };
 }
 
-/** Null means that no place could be written: only time is lost. */
-function remember(places: readonly string[], of: string, statistics: Statistics): string | null {
+/** False means that the place can't be written: only time is lost. */
+function remember(place: string, of: string, statistics: Statistics): boolean {
   const entry: Entry = { of, sum: digest(JSON.stringify(statistics)), statistics };
-  for (const place of places) {
-    const others = (read(place) ?? []).filter((other) => other?.of !== of).slice(1 - MOST_ENTRIES);
-    const text = JSON.stringify({ format: FORMAT, entries: [...others, entry] }, null, 1) + "\n";
-    try {
-      writeAtomically(place, (file) => writeAll(file, new TextEncoder().encode(text)));
-      return place;
-    } catch {
-      continue;
-    }
+  const others = (read(place) ?? []).filter((other) => other?.of !== of).slice(1 - MOST_ENTRIES);
+  const text = JSON.stringify({ format: FORMAT, entries: [...others, entry] }, null, 1) + "\n";
+  try {
+    writeAtomically(place, (file) => writeAll(file, new TextEncoder().encode(text)));
+    return true;
+  } catch {
+    return false;
   }
-  return null;
 }
 
 /** Empty means no file, null a file that is not ours. */
@@ -334,20 +317,20 @@ interface Stated {
 /** The model must know nothing of other samples. */
 export function statisticsOf(samples: Measurable, what: StatisticsScope, quiet = true): Stated {
   if (what.path === "") return { statistics: measured(samples, quiet), notes: [] };
-  const of = hashOf(samples, what), places = cachePathsFor(what.path);
-  const { statistics, damaged } = lookUp(places, of);
+  const of = hashOf(samples, what), place = cachePathFor(what.path);
+  const { statistics, damaged } = place ? lookUp(place, of) : { statistics: null, damaged: null };
   if (statistics) {
     return { statistics, notes: [`Statistics of ${samplesText(statistics)}, as measured before`] };
   }
   const start = performance.now();
   const found = measured(samples, quiet);
-  const kept = remember(places, of, found);
+  const kept = place !== null && remember(place, of, found);
   const took = formatDuration((performance.now() - start) / 1000);
   const where = kept
-    ? `kept in ${kept}`
+    ? `kept in ${place}`
     : isUrl(what.path)
     ? "and not kept, as the server's data may change"
-    : "kept nowhere, as neither its folder nor the cache can be written";
+    : `kept nowhere, as ${place} can't be written`;
   return {
     statistics: found,
     notes: [

@@ -14,6 +14,10 @@ export type RunState =
   | "requeued"
   | "failed";
 
+/** Nothing more comes of such a run, unless somebody starts it again. */
+export const hasEnded = (state: RunState): boolean =>
+  ["done", "stopped", "requeued", "failed", "gone"].includes(state);
+
 export interface RunStatus {
   readonly state: RunState;
   readonly why: string;

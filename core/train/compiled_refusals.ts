@@ -93,7 +93,8 @@ export class Refuser {
 const KEPT: Readonly<Record<Mode, string>> = {
   fast:
     "With these batches steps run op by op, as they did in this run before, where compiled ones gave other gradients: " +
-    "a new run compares them again, also one that begins with this one's weights (--init-from).",
+    "a new run compares them again, also one that begins with this one's weights (--init-from). An update that is " +
+    "compiled stays so.",
   exact:
     "With these batches steps run op by op, as they did in this run before, where compiled ones didn't have their " +
     "bits: --compile=fast allows other rounding, and a new run compares them again.",
@@ -107,9 +108,12 @@ const CHANGES =
   "Steps are not compiled: the program takes other numbers or other ops in its second step than in the first. " +
   "They run op by op.";
 
+/** Forward and backward are refused by their gradients; the update has none, and is compiled by itself. */
+const UPDATE_COMPILED = "An update that is compiled stays so, and rounds otherwise in the last digits:";
+
 const differs = ({ wrong, of = "gradients" }: Judgement, mode: Mode): string =>
   mode === "exact"
     ? `Compiled steps don't have the bits of ordinary ones (${wrong}), so steps run op by op. ` +
       "--compile=fast allows other rounding, and --no-compile leaves the attempt out."
     : `Compiled steps give other ${of} than the ordinary ones (${wrong}), so steps run op by op. ` +
-      "--no-compile leaves the attempt out.";
+      `${UPDATE_COMPILED} --no-compile leaves both out.`;

@@ -201,6 +201,8 @@ function nextCommands(
   return [
     ...(argv === null ? [] : goingOn(trainer, ending, argv, started)),
     ...(data.val ? [["evaluate", line("eval", best, ...same, ...kept)] satisfies [string, string]] : []),
+    ["report", line("report", paths.logs)],
+    ["watch", line("watch", paths.logs)],
     ["look inside", line("inspect", latestPath(paths), ...kept)],
     ...trainer.outputs.flatMap(({ next }): [string, string][] =>
       next === null ? [] : [[next.label, line(...next.words)]]

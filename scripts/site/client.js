@@ -41,13 +41,14 @@ const rows = () =>
     document.head.append(script);
   });
 
+/** "early_stopping" and "early-stopping" are two words. */
+const plain = (text) => text.toLowerCase().replaceAll(/[-_]+/g, " ");
+
 /** Every word must occur; titles count more than text. */
 function scoreOf([, page, section, text], words) {
   let score = 0;
   for (const word of words) {
-    const found = [[section, 9], [page, 5], [text, 1]].filter(([where]) =>
-      where.toLowerCase().includes(word)
-    );
+    const found = [[section, 9], [page, 5], [text, 1]].filter(([where]) => plain(where).includes(word));
     if (found.length === 0) return 0;
     score += found.reduce((sum, [, weight]) => sum + weight, 0);
   }
@@ -55,12 +56,12 @@ function scoreOf([, page, section, text], words) {
 }
 
 function excerpt(text, words) {
-  const at = Math.max(0, text.toLowerCase().indexOf(words[0]) - 50);
+  const at = Math.max(0, plain(text).indexOf(words[0]) - 50);
   return `${at > 0 ? "… " : ""}${text.slice(at, at + 130)}${text.length > at + 130 ? " …" : ""}`;
 }
 
 async function search() {
-  const words = box.value.toLowerCase().split(/\s+/).filter((word) => word !== "");
+  const words = plain(box.value).split(/\s+/).filter((word) => word !== "");
   if (words.length === 0) return void (results.hidden = true);
   const found = (await rows())
     .map((row) => ({ row, score: scoreOf(row, words) }))
@@ -96,5 +97,26 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("click", ({ target }) => {
   if (!box.form.contains(target)) results.hidden = true;
 });
+
+// A block of code is copied as a whole.
+for (const block of document.querySelectorAll("pre")) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "copy";
+  button.textContent = "Copy";
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(block.querySelector("code").innerText);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Not allowed here";
+    }
+    setTimeout(() => button.textContent = "Copy", 1500);
+  });
+  const frame = document.createElement("div");
+  frame.className = "code";
+  block.replaceWith(frame);
+  frame.append(block, button);
+}
 
 root.dataset.ready = "";

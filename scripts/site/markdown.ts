@@ -53,15 +53,56 @@ export function render(page: string, markdown: string): Rendered {
         const inside = this.parser.parseInline(tokens);
         return `<h${depth} id="${anchor}">${inside} <a class="here" href="#${anchor}" aria-label="Link to this section">#</a></h${depth}>\n`;
       },
+      code: ({ text, lang }: Tokens.Code) => `<pre><code>${highlighted(text, lang ?? "")}\n</code></pre>\n`,
       html: ({ text }: Tokens.HTML | Tokens.Tag) => /^\s*<!--/.test(text) ? "" : text,
     },
   });
   const html = marked.parser(tokens)
     .replaceAll("<table>", `<div class="table" tabindex="0" role="region" aria-label="Table"><table>`)
     .replaceAll("</table>", "</table></div>")
-    .replaceAll("<pre>", `<pre tabindex="0">`);
+    .replaceAll("<pre>", `<pre tabindex="0">`)
+    // A row of a setting is linked by the setting's path.
+    .replaceAll(
+      /<tr>\n<td><code>([a-z]+(?:\.[a-z][a-z0-9_]*)+)<\/code>/g,
+      `<tr id="$1">\n<td><code>$1</code>`,
+    );
   return { html, headings, targets: [...targets] };
 }
+
+const KEYWORDS: Readonly<Record<string, string>> = {
+  ts:
+    "import|from|export|default|const|let|function|return|class|extends|new|async|await|for|of|if|else|type|interface|this",
+  python: "import|from|as|def|return|class|for|in|if|else|with|lambda|not|and|or|None|True|False|self",
+  sh: "for|do|done|if|then|fi|in|export",
+};
+const COMMENTS: Readonly<Record<string, string>> = {
+  ts: "\\/\\/.*",
+  python: "#.*",
+  sh: "(?<=^|\\s)#.*",
+  yaml: "(?<=^|\\s)#.*",
+};
+
+/** Comments, texts, flags and keywords have colours; other languages stay as they are. */
+function highlighted(text: string, language: string): string {
+  const comment = COMMENTS[language];
+  if (!comment) return escaped(text);
+  const words = KEYWORDS[language] ? `|(?<word>\\b(?:${KEYWORDS[language]})\\b)` : "";
+  const quoted = "\"(?:[^\"\\\\\\n]|\\\\.)*\"|'(?:[^'\\\\\\n]|\\\\.)*'|`(?:[^`\\\\]|\\\\.)*`";
+  const parts = new RegExp(
+    `(?<comment>${comment})|(?<text>${quoted})|(?<flag>(?<=\\s)--[a-z][\\w-]*)${words}`,
+    "gm",
+  );
+  let out = "", at = 0;
+  for (const found of text.matchAll(parts)) {
+    const [kind] = Object.entries(found.groups!).find(([, part]) => part !== undefined)!;
+    out += `${escaped(text.slice(at, found.index))}<span class="${kind}">${escaped(found[0])}</span>`;
+    at = found.index + found[0].length;
+  }
+  return out + escaped(text.slice(at));
+}
+
+const escaped = (text: string): string =>
+  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
 /** The words of inline tokens, as a reader sees them. */
 function plain(tokens: readonly Token[]): string {

@@ -48,6 +48,9 @@ Deno.test("train --help-all shows every flag, --help the common ones", async () 
   }
   const common = await commandHelp(train, false);
   assert(common.includes("--lr ") && !common.includes("--nesterov"));
+  for (const name of ["features", "targets", "normalise", "lead", "split", "early-stopping-patience"]) {
+    assert(common.includes(`  --${name} `), name);
+  }
 });
 
 Deno.test("bare flags mean train, so their help is train's", async () => {

@@ -211,14 +211,18 @@ Deno.test({
           const titles = await page.evaluate<string[]>(
             `[...document.querySelectorAll(".map figcaption")].map((caption) => caption.innerText.replace(/\\s+/g, " "))`,
           );
-          const shown = ["Input", `Target ${HOSTILE} +1`, "Prediction", "Difference"];
-          const later = [`Target ${HOSTILE} +2`, "Prediction", "Difference"];
+          const shown = ["Input", `Target ${HOSTILE} +1 step`, "Prediction", "Prediction \u2212 target"];
+          const later = [`Target ${HOSTILE} +2 steps`, "Prediction", "Prediction \u2212 target"];
           assertEquals(titles, [
             ...[...shown, ...later, ...shown, ...later],
             ...[`RMSE by lead, ${HOSTILE}`, "RMSE by latitude", "Bias by latitude"],
-            ...[`RMSE, ${HOSTILE} +1`, `RMSE, ${HOSTILE} +2`],
+            ...[`RMSE, ${HOSTILE} +1 step`, `RMSE, ${HOSTILE} +2 steps`],
           ]);
           assert(await page.evaluate<number>(`document.querySelectorAll("use.coast").length`) === 16);
+          assertEquals(
+            await page.evaluate("document.querySelectorAll('img:not([alt]), img[alt=\"\"]').length"),
+            0,
+          );
           const table = await page.evaluate<string>(`document.getElementById("targets").innerText`);
           for (const head of ["R2", "RMSE", "bias", "skill over persistence"]) {
             assertStringIncludes(table, head);

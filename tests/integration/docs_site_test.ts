@@ -1,6 +1,7 @@
 // The site that scripts/docs makes, opened in a real browser: no broken link, no request to anywhere, no page wider
 // than its screen.
-import { assert, assertEquals } from "@std/assert";
+import { ALL_SETTINGS } from "../../core/settings/settings.ts";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { dirname, join, toFileUrl } from "@std/path";
 import { makeSite } from "../../scripts/site/main.ts";
 import { CHROMIUM, needsChromium, onPage, type Page } from "./browser.ts";
@@ -57,6 +58,15 @@ async function go(page: Page, address: string): Promise<void> {
   throw new Error(`${address} is not ready after 30 s: ${page.errors.join("; ")}`);
 }
 
+Deno.test("each setting has an anchor, and code is coloured without changing it", () =>
+  inTemp((out) => {
+    makeSite(out);
+    const settings = Deno.readTextFileSync(join(out, "settings.html"));
+    for (const { path } of ALL_SETTINGS) assert(settings.includes(`id="${path}"`), path);
+    const guide = Deno.readTextFileSync(join(out, "guides/first-run.html"));
+    assertMatch(guide, /hpctrain <span class="flag">--preset<\/span> quickstart/);
+  }));
+
 Deno.test({
   name:
     `the site fits a desk and a phone, light and dark, asks for nothing elsewhere, and is searched ${needsChromium}`,
@@ -85,14 +95,35 @@ Deno.test({
             await page.evaluate(SCHEME),
             size.dark ? DARK : LIGHT,
           );
-          const found = await page.evaluate<string[]>(`(async () => {
-            const box = document.querySelector("input[type=search]");
-            box.value = "ulimit address";
-            box.dispatchEvent(new Event("input"));
-            while (!document.querySelector(".results a")) await new Promise((done) => setTimeout(done, 5));
-            return [...document.querySelectorAll(".results a")].map(({ href }) => href);
-          })()`);
-          assert(found[0].endsWith("reference/libtorch.html#the-address-space"), found.join("\n"));
+          for (
+            const [asked, wanted] of [
+              ["ulimit address", "reference/libtorch.html#the-address-space"],
+              ["custom loss", "guides/your-typescript-model.html#a-loss-metrics-and-data-of-your-own"],
+              ["early stopping", "guides/fine-tune.html#settings-that-help-with-little-data"],
+              ["multi-label", "guides/your-table.html#predict-a-class"],
+              ["learning rate finder", "reference/speed.html#batch-sizes-and-learning-rates"],
+              ["curvilinear", "guides/your-maps.html#train"],
+            ]
+          ) {
+            const found = await page.evaluate<string[]>(`(async () => {
+              const box = document.querySelector("input[type=search]"), results = document.querySelector(".results");
+              results.replaceChildren();
+              box.value = ${JSON.stringify(asked)};
+              box.dispatchEvent(new Event("input"));
+              while (results.children.length === 0) await new Promise((done) => setTimeout(done, 5));
+              return [...results.querySelectorAll("a")].map(({ href }) => href);
+            })()`);
+            assert(
+              found.slice(0, 5).some((address) => address.endsWith(wanted)),
+              `${asked}: ${found.join("\n")}`,
+            );
+          }
+          assertEquals(
+            await page.evaluate(
+              `document.querySelectorAll("pre").length === document.querySelectorAll(".copy").length`,
+            ),
+            true,
+          );
           await page.evaluate(`document.querySelector(".theme").click()`);
           assertEquals(
             await page.evaluate(SCHEME),

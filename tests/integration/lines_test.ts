@@ -68,23 +68,37 @@ async function next(args: string[], cwd: string): Promise<string[]> {
 
 Deno.test("the commands to run next can be pasted, and each would do something", () =>
   inTemp(async (cwd) => {
-    const [trainOn, evaluate, inspect] = await next(["--save-dir=a b"], cwd);
+    const [trainOn, evaluate, report, watch, inspect] = await next(["--save-dir=a b"], cwd);
     assertMatch(
       trainOn,
       /^train on .* '--save-dir=a b' --resume 'a b\/checkpoints\/r_latest.pt' --epochs 4$/,
     );
     assertMatch(evaluate, /^evaluate .*hpctrain eval 'a b\/checkpoints\/r_best.pt'$/);
+    assertMatch(report, /^report .*hpctrain report 'a b\/logs\/r'$/);
+    assertMatch(watch, /^watch .*hpctrain watch 'a b\/logs\/r'$/);
     assertMatch(inspect, /^look inside .*hpctrain inspect 'a b\/checkpoints\/r_latest.pt'$/);
 
     const words = (lines: string[]) => lines.map((line) => line.split(/ {2,}/)[0]);
-    assertEquals(words(await next(["--val-samples=0"], cwd)), ["train on", "look inside", "upload to W&B"]);
+    assertEquals(words(await next(["--val-samples=0"], cwd)), [
+      "train on",
+      "report",
+      "watch",
+      "look inside",
+      "upload to W&B",
+    ]);
     // A learning rate of nothing never gets better: it stops early, and would again.
     const early = await next(["--lr=0", "--early-stopping-patience=1", "--epochs=9"], cwd);
-    assertEquals(words(early), ["evaluate", "look inside", "upload to W&B"]);
+    assertEquals(words(early), ["evaluate", "report", "watch", "look inside", "upload to W&B"]);
     // Resumed under a limit that is behind it: twice that limit would do nothing either.
     const past = ["--resume=checkpoints/r_latest.pt", "--max-steps=1"];
     assertMatch((await next(past, cwd))[0], /--max-steps 16 --epochs 4$/);
-    assertEquals(words(await next(["--no-wandb"], cwd)), ["train on", "evaluate", "look inside"]);
+    assertEquals(words(await next(["--no-wandb"], cwd)), [
+      "train on",
+      "evaluate",
+      "report",
+      "watch",
+      "look inside",
+    ]);
   }));
 
 Deno.test("--quiet leaves the line that says how the run ended", () =>

@@ -233,6 +233,59 @@ browserTest(
     }),
 );
 
+browserTest(
+  "charts beside each other have the same steps, and the crosshair stands where its values are",
+  () =>
+    opened([{ steps: 1000 }], async (page) => {
+      const [, { left, top, width, height }] = await page.evaluate<any[]>(SPANS);
+      await page.send("Input.dispatchMouseEvent", {
+        ...{ type: "mouseMoved", x: left + 0.31 * width, y: top + height / 2 },
+      });
+      // Losses begin at step 5, and evaluations at step 100.
+      const [said, at] = await page.evaluate<[string, number]>(`(() => {
+      const chart = document.querySelectorAll(".chart")[1], line = chart.querySelector(".u-cursor-x");
+      return [chart.querySelector(".at").textContent, new DOMMatrix(getComputedStyle(line).transform).e];
+    })()`);
+      assertEquals(said, "step 300");
+      assert(Math.abs(at / width - 295 / 995) < 0.01, `${at} of ${width}`);
+    }),
+);
+
+browserTest(
+  "smoothing that no curve is long enough for says so, and can't be moved",
+  () =>
+    opened([{ steps: 40, epochs: 4 }], async (page) => {
+      const told =
+        `[document.getElementById("smoothed").innerText, document.getElementById("smoothing").disabled]`;
+      assertEquals(await page.evaluate(told), [
+        "not with 60 points or fewer: each is as it was logged",
+        true,
+      ]);
+    }),
+);
+
+browserTest("the scores of targets are whole on a phone", () =>
+  inTemp(async (cwd) => {
+    const logs = makeRun(cwd, { name: "made" });
+    const names = ["r2", "rmse", "mae", "bias", "skill_persistence"];
+    writeDiagnostics(
+      logs,
+      diagnosticsOf({
+        names: ["sst+1", "sst+2"],
+        outputs: [1, 2].map((lead) => ({ target: "sst", lead, units: "" })),
+        metrics: Object.fromEntries(names.map((name, i) => [`${name}/sst+1`, -(i + 1) * 137.123456])),
+      }),
+    );
+    const path = join(cwd, "report.html");
+    Deno.writeTextFileSync(path, await reportPage([readRun(logs)], Date.now() / 1000));
+    await onPage(toFileUrl(path).href, { width: 390, height: 844, mobile: true }, async (page) => {
+      const [wide, seen] = await page.evaluate<[number, number]>(
+        `(({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth])(document.querySelector("#targets .wide"))`,
+      );
+      assert(wide <= seen, `${wide} pixels of numbers, and ${seen} are seen`);
+    });
+  }));
+
 const HOSTILE = `</script><script>window.hacked=1</script><img src=x onerror="window.hacked=2">"'&\u202e`;
 
 browserTest("names, messages and settings of runs are text, whatever they are", () =>

@@ -187,6 +187,34 @@ function browserTest(name: string, fn: () => Promise<void>): void {
 const SHOWN = `[...document.querySelectorAll("#runs tbody tr")].filter((row) => row.checkVisibility())
   .map((row) => row.cells[0].dataset.value)`;
 
+Deno.test("the page counts only what there is", () =>
+  inTemp(async (cwd) => {
+    makeRun(cwd, { name: "alone" });
+    await succeed(["runs", "--html"], { cwd });
+    const page = Deno.readTextFileSync(join(cwd, "runs.html"));
+    const [, counters] = /<dl class="headline">(.*?)<\/dl>/s.exec(page)!;
+    assertEquals([...counters.matchAll(/<dt>(.*?)<\/dt>/g)].map(([, name]) => name), [
+      "best validation loss",
+      "done",
+      "time of all",
+    ]);
+  }));
+
+browserTest(
+  "short words of settings are whole, however many columns there are",
+  () =>
+    opened({ width: 760, height: 900 }, async (page) => {
+      await page.evaluate(
+        `document.querySelectorAll("#runs .setting").forEach((one) => one.textContent = "l2.parquet")`,
+      );
+      const broken = await page.evaluate<string[]>(`[...document.querySelectorAll("#runs .setting")]
+      .filter((one) => one.textContent.length < 20 && /^\\S+$/.test(one.textContent))
+      .filter((one) => one.getBoundingClientRect().height > 1.9 * parseFloat(getComputedStyle(one).fontSize))
+      .map((one) => one.textContent)`);
+      assertEquals(broken, []);
+    }),
+);
+
 browserTest(
   "the page sorts, filters, links the reports that are there, and takes names for text",
   () =>

@@ -1,6 +1,6 @@
 // nn.Linear, nn.Embedding and nn.Dropout.
-import { uninitialised } from "../../../ffi/make.ts";
-import { dropout, embedding, linear, select } from "../../../ffi/ops.ts";
+import { ones, uninitialised } from "../../../ffi/make.ts";
+import { dropout, embedding, linear, mul, select } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { biasUniform, fill, kaimingUniform, normal } from "./init.ts";
 import { Adaptable, Module } from "./module.ts";
@@ -63,3 +63,19 @@ export class Dropout extends Module {
     return this.training && this.p > 0 ? dropout(x, this.p, true) : x;
   }
 }
+
+/** In training, whole channels become 0 with probability `p`, sample by sample, and the others grow by 1 / (1 - p). */
+export class ChannelDropout extends Dropout {
+  /** Takes (n, channels, ...); in evaluation it gives its input. */
+  override forward(x: Tensor): Tensor {
+    if (!this.training || this.p === 0) return x;
+    const { dtype, device } = x, [n, channels, ...sides] = x.shape;
+    return mul(x, dropout(ones([n, channels, ...sides.map(() => 1)], { dtype, device }), this.p, true));
+  }
+}
+/** torch.nn.Dropout1d: of (n, channels, length). */
+export class Dropout1d extends ChannelDropout {}
+/** torch.nn.Dropout2d: of (n, channels, height, width). */
+export class Dropout2d extends ChannelDropout {}
+/** torch.nn.Dropout3d: of (n, channels, depth, height, width). */
+export class Dropout3d extends ChannelDropout {}

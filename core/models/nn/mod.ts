@@ -12,6 +12,15 @@ export * from "./conv.ts";
 export * as init from "./init.ts";
 export * from "./linear.ts";
 export { Group, Module } from "./module.ts";
-export { BatchNorm, type BatchNormOptions, GroupNorm, LayerNorm, RMSNorm } from "./norms.ts";
+export {
+  BatchNorm,
+  BatchNorm1d,
+  BatchNorm2d,
+  BatchNorm3d,
+  type BatchNormOptions,
+  GroupNorm,
+  LayerNorm,
+  RMSNorm,
+} from "./norms.ts";
 export type { PaddingMode } from "./padding.ts";
 export * from "./pooling.ts";

@@ -111,6 +111,15 @@ export class BatchNorm extends Module {
     this.#batches = this.buffer("num_batches_tracked", zeros([], { dtype: "i64" }));
   }
 
+  /** (features): the mean that evaluation subtracts. */
+  get runningMean(): Tensor {
+    return this.#mean;
+  }
+  /** (features): the variance that evaluation divides by. */
+  get runningVar(): Tensor {
+    return this.#variance;
+  }
+
   /**
    * Running mean, running variance, and how many batches they are of.
    * @internal
@@ -160,3 +169,10 @@ function refuseLonely(x: Tensor): void {
       "use a larger batch size, larger images, or a number of samples that leaves no batch of one.",
   );
 }
+
+/** torch.nn.BatchNorm1d: of (n, features) or (n, features, length). */
+export class BatchNorm1d extends BatchNorm {}
+/** torch.nn.BatchNorm2d: of (n, features, height, width). */
+export class BatchNorm2d extends BatchNorm {}
+/** torch.nn.BatchNorm3d: of (n, features, depth, height, width). */
+export class BatchNorm3d extends BatchNorm {}

@@ -165,3 +165,77 @@ export class Upsample extends Module {
     }
   }
 }
+
+// The names of PyTorch, where the number of dimensions is a part of them.
+
+/** torch.nn.MaxPool1d: the largest value of each window. */
+export class MaxPool1d extends MaxPool {
+  /** One number stands for all sides. */
+  constructor(kernelSize: Size, options: MaxPoolOptions = {}) {
+    super(1, kernelSize, options);
+  }
+}
+
+/** torch.nn.MaxPool2d: the largest value of each window. */
+export class MaxPool2d extends MaxPool {
+  /** One number stands for all sides. */
+  constructor(kernelSize: Size, options: MaxPoolOptions = {}) {
+    super(2, kernelSize, options);
+  }
+}
+
+/** torch.nn.MaxPool3d: the largest value of each window. */
+export class MaxPool3d extends MaxPool {
+  /** One number stands for all sides. */
+  constructor(kernelSize: Size, options: MaxPoolOptions = {}) {
+    super(3, kernelSize, options);
+  }
+}
+
+/** torch.nn.AvgPool1d: the mean of each window. */
+export class AvgPool1d extends AvgPool {
+  /** One number stands for all sides. */
+  constructor(kernelSize: Size, options: AvgPoolOptions = {}) {
+    super(1, kernelSize, options);
+  }
+}
+
+/** torch.nn.AvgPool2d: the mean of each window. */
+export class AvgPool2d extends AvgPool {
+  /** One number stands for all sides. */
+  constructor(kernelSize: Size, options: AvgPoolOptions = {}) {
+    super(2, kernelSize, options);
+  }
+}
+
+/** torch.nn.AvgPool3d: the mean of each window. */
+export class AvgPool3d extends AvgPool {
+  /** One number stands for all sides. */
+  constructor(kernelSize: Size, options: AvgPoolOptions = {}) {
+    super(3, kernelSize, options);
+  }
+}
+
+/** torch.nn.AdaptiveAvgPool1d: means over windows that give the output this size. */
+export class AdaptiveAvgPool1d extends AdaptiveAvgPool {
+  /** One number stands for all sides. */
+  constructor(outputSize: Size) {
+    super(1, outputSize);
+  }
+}
+
+/** torch.nn.AdaptiveAvgPool2d: means over windows that give the output this size. */
+export class AdaptiveAvgPool2d extends AdaptiveAvgPool {
+  /** One number stands for all sides. */
+  constructor(outputSize: Size) {
+    super(2, outputSize);
+  }
+}
+
+/** torch.nn.AdaptiveAvgPool3d: means over windows that give the output this size. */
+export class AdaptiveAvgPool3d extends AdaptiveAvgPool {
+  /** One number stands for all sides. */
+  constructor(outputSize: Size) {
+    super(3, outputSize);
+  }
+}

@@ -105,7 +105,13 @@ function fields(
       }${[
         mapFigure({ ...common, title: `Target ${named(about)}`, plane: known, ...scale }),
         mapFigure({ ...common, title: "Prediction", plane: made, ...scale }),
-        mapFigure({ ...common, title: "Difference", plane: difference, scale: "diverging", range: offBy }),
+        mapFigure({
+          ...common,
+          title: "Prediction \u2212 target",
+          plane: difference,
+          scale: "diverging",
+          range: offBy,
+        }),
       ]}</div>`;
     })
   }`;
@@ -224,7 +230,8 @@ const someOf = (count: number): number[] =>
     ? Array.from({ length: count }, (_, k) => k)
     : Array.from({ length: MOST_LINES }, (_, i) => Math.round(i * (count - 1) / (MOST_LINES - 1)));
 
-const named = ({ target, lead }: DiagnosedOutput): string => lead === null ? target : `${target} +${lead}`;
+const named = ({ target, lead }: DiagnosedOutput): string =>
+  lead === null ? target : `${target} +${formatPlural(lead, "step")}`;
 
 /** The root mean square error of each lead, beside those of the two forecasts that a model has to beat. */
 function byLead(found: Diagnostics): Html | null {
@@ -244,7 +251,7 @@ function byLead(found: Diagnostics): Html | null {
     { label: "persistence", hue: 1, y: baseline("persistence") },
     { label: "climatology", hue: 2, y: baseline("climatology") },
   ].filter(({ y }) => y.some((value) => value !== null));
-  const x = { name: "lead", units: "", values: Float64Array.from(leads) };
+  const x = { name: "lead", units: "steps", values: Float64Array.from(leads) };
   return lines.length === 0
     ? null
     : lineFigure({ title: `RMSE by lead, ${target}`, x, units, lines, zero: true });
@@ -279,7 +286,13 @@ function targetsSection(found: Diagnostics): Html | null {
 }
 
 const scoreCell = (value: number | null): Html =>
-  markup`<td class="number" data-value="${value ?? ""}">${value === null ? "" : formatValue(value)}</td>`;
+  markup`<td class="number" data-value="${value ?? ""}">${value === null ? "" : scoreText(value)}</td>`;
+
+/** Four digits or so: with all decimals, the columns of a phone would be cut off. */
+function scoreText(value: number): string {
+  const size = Math.abs(value);
+  return size >= 1 && size < 1e5 ? value.toFixed(size < 10 ? 3 : size < 100 ? 2 : 1) : formatValue(value);
+}
 
 // Classes.
 

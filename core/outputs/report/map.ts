@@ -224,7 +224,9 @@ function colourBar(scale: MapFigure["scale"], [least, most]: ValueRange, units: 
     at: span > 0 ? (value - least) / span : 0.5,
     text: scale === "share" ? `${Number((100 * value).toPrecision(3))}%` : tickText(value),
   }));
-  return markup`<div class="scale"><img alt="" src="${pngSource(BAR, [0, 1], SCALES[scale])}">${
+  return markup`<div class="scale"><img alt="${`Colours from ${tickText(least)} to ${
+    tickText(most)
+  }`}" src="${pngSource(BAR, [0, 1], SCALES[scale])}">${
     units && units !== "1" && scale !== "share" ? markup`<span class="axis">${units}</span>` : null
   }${horizontalTicks(ticks)}</div>`;
 }

@@ -55,7 +55,9 @@ function cards({ rows }: ShownRuns): Html | null {
   const seconds = rows.reduce((sum, row) => sum + (row.seconds ?? 0), 0);
   const card = (name: string, value: string | number, note = "") =>
     markup`<div><dt>${name}</dt><dd>${value}${note && markup`<small>${note}</small>`}</dd></div>`;
-  const failed = count("failed", "gone", "broken"), why = whyNoBest(rows);
+  /** Only what there is. */
+  const counted = (name: string, of: number, note = "") => of > 0 && card(name, of, note);
+  const why = whyNoBest(rows);
   return markup`<dl class="headline">${
     best &&
     card(
@@ -63,9 +65,9 @@ function cards({ rows }: ShownRuns): Html | null {
       formatValue(best.best!),
       labels.get(best),
     )
-  }${card("running", count("running", "starting"))}${card("done", count("done"))}${
-    card("to go on", count("stopped", "requeued"), "stopped or requeued")
-  }${card("failed", failed, failed > 0 ? "failed, gone or broken" : "")}${
+  }${counted("running", count("running", "starting"))}${counted("done", count("done"))}${
+    counted("to go on", count("stopped", "requeued"), "stopped or requeued")
+  }${counted("failed", count("failed", "gone", "broken"), "failed, gone or broken")}${
     card("time of all", formatDuration(seconds))
   }</dl>${why !== null && markup`<p class="faint">${why}</p>`}`;
 }

@@ -23,7 +23,7 @@ import {
   type TextStyle,
 } from "../../base/terminal_text.ts";
 import { percentages } from "../../run/account.ts";
-import type { RunProgress, RunState, RunStatus } from "../../run/status.ts";
+import { hasEnded, type RunProgress, type RunState, type RunStatus } from "../../run/status.ts";
 
 const PLOT_ROWS = 7;
 const PLOT_COLUMNS = 48;
@@ -36,10 +36,15 @@ const PLOT_FORMAT: Partial<Record<Unit, Plot["format"]>> = {
   count: formatRate,
 };
 
+function footText(state: RunState): string {
+  if (hasEnded(state)) return "q leaves; the run has ended";
+  return state === "silent" ? "q leaves" : "q leaves; the run goes on";
+}
+
 /** Returns exactly `height` lines of `width` columns. */
 export function renderScreen(view: WatchView, width: number, height: number, style: TextStyle): string[] {
   const top = headRows(view, width, style);
-  const foot = padded(painted("q leaves; the run goes on", "dim", style), width, style);
+  const foot = padded(painted(footText(view.status.state), "dim", style), width, style);
   const blank = padded("", width, style);
   const room = height - top.length - 2; // a blank line below the head, and the foot
   if (room < 1) return [...top, foot].slice(0, height);

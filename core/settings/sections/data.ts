@@ -46,10 +46,16 @@ export const data = {
   }),
   features: list({
     flag: "features",
+    common: true,
     empty: "all but the targets",
     help: "columns or variables the model sees",
   }),
-  targets: list({ flag: "targets", empty: "the last one", help: "columns or variables the model predicts" }),
+  targets: list({
+    flag: "targets",
+    common: true,
+    empty: "the last one",
+    help: "columns or variables the model predicts",
+  }),
   sel: list({
     flag: "sel",
     empty: "all",
@@ -106,6 +112,7 @@ export const data = {
   }),
   split: text("auto", {
     flag: "split",
+    common: true,
     pattern: {
       regex: /^(auto|random|time|blocks|file|stratified|fold:[1-9]\d{0,2}\/[1-9]\d{0,2}|group:\s*\S.*)$/,
       says: "auto, random, time, blocks, file, stratified, fold:2/5 or group:COLUMN",
@@ -141,6 +148,7 @@ export const data = {
   }),
   lead: text("", {
     flag: "lead",
+    common: true,
     empty: "the same step",
     pattern: {
       regex: /^\d{1,4}(\.\.\d{1,4})?(,\d{1,4}(\.\.\d{1,4})?)*$/,
@@ -247,6 +255,7 @@ export const data = {
   }),
   normalise: choice(["auto", "none", "usual", "measured", "imagenet"], "auto", {
     flag: "normalise",
+    common: true,
     aliases: ["data.normalize"],
     words: { off: "none", false: "none" },
     once: { auto: "usual" },

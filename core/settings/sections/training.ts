@@ -68,6 +68,7 @@ const amount = {
     min: 0,
     max: 1e9,
     flag: "early-stopping-patience",
+    common: true,
     spellings: ["patience"],
     empty: "off",
     help: "stop after this many epochs without a better validation loss",

@@ -1,4 +1,4 @@
-// Statistics are measured once, kept beside the data, and measured again whenever anything changed.
+// Statistics are measured once, kept in the user's cache, and measured again whenever anything changed.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { statisticsOf } from "../../../core/data/statistics.ts";
 import { tensor } from "../../../ffi/make.ts";
@@ -36,28 +36,31 @@ const withCache = (test: (folder: string) => void) =>
     }
   });
 
+/** The one file of the cache. */
+function keptIn(folder: string): string {
+  const [{ name }] = Deno.readDirSync(`${folder}/cache/statistics`);
+  return `${folder}/cache/statistics/${name}`;
+}
+
 const MEASURED = { samples: 2, mean: [2], std: [1], min: [1], max: [3], classes: null };
 
 Deno.test(
-  "a second time nothing is read: the statistics stand beside the file, and inside a folder",
+  "a second time nothing is read: the statistics are in the user's cache, and the data's folder has no file more",
   withCache((folder) => {
     const file = `${folder}/a.npz`, inside = `${folder}/images`;
     Deno.writeTextFileSync(file, "data");
     Deno.mkdirSync(`${inside}/cats`, { recursive: true });
     Deno.writeTextFileSync(`${inside}/cats/a.jpg`, "data");
-    for (
-      const [path, kept] of [[file, `${file}.hpctrain-statistics.json`], [
-        inside,
-        `${inside}/.hpctrain-statistics.json`,
-      ]]
-    ) {
+    for (const path of [file, inside, `${folder}/*.npz`]) {
       const samples = counted(1, 3), what = { path, settings: { scaling: "log" } };
       const first = statisticsOf(samples, what), second = statisticsOf(samples, what);
       assertEquals([first.statistics, second.statistics, samples.reads], [MEASURED, MEASURED, 1]);
       assertStringIncludes(first.notes[0], `Statistics of 2 training samples, measured in `);
-      assertStringIncludes(first.notes[0], `kept in ${Deno.realPathSync(kept)}`);
+      assertStringIncludes(first.notes[0], `kept in ${folder}/cache/statistics/`);
       assertEquals(second.notes, ["Statistics of 2 training samples, as measured before"]);
     }
+    const there = [folder, inside].map((path) => [...Deno.readDirSync(path)].map(({ name }) => name).sort());
+    assertEquals(there, [["a.npz", "cache", "images"], ["cats"]]);
   }),
 );
 
@@ -84,7 +87,7 @@ Deno.test(
     assertEquals([reads(plain), reads(plain)], [1, 0], "another size");
     Deno.renameSync(`${path}/cats/a.jpg`, `${path}/cats/b.jpg`);
     assertEquals([reads(plain), reads(plain)], [1, 0], "another name");
-    const entries = JSON.parse(Deno.readTextFileSync(`${path}/.hpctrain-statistics.json`)).entries;
+    const entries = JSON.parse(Deno.readTextFileSync(keptIn(folder))).entries;
     assertEquals(entries.length, 6);
   }),
 );
@@ -92,36 +95,32 @@ Deno.test(
 Deno.test(
   "what is damaged is measured anew, and said",
   withCache((folder) => {
-    const path = `${folder}/a.npz`, kept = `${path}.hpctrain-statistics.json`;
+    const path = `${folder}/a.npz`;
     Deno.writeTextFileSync(path, "data");
     const samples = counted(1, 3), what = { path, settings: {} };
     statisticsOf(samples, what);
-    const text = Deno.readTextFileSync(kept);
+    const kept = keptIn(folder), text = Deno.readTextFileSync(kept);
     const changed = text.replace(/("mean": \[\s*)2/, "$17");
     assert(changed !== text);
     for (const wrong of [changed, text.slice(0, 40), "{}", "null"]) {
       Deno.writeTextFileSync(kept, wrong);
       const { statistics, notes } = statisticsOf(samples, what);
       assertEquals(statistics, MEASURED);
-      assertStringIncludes(notes[0], `what was kept in ${Deno.realPathSync(kept)} is damaged`);
+      assertStringIncludes(notes[0], `what was kept in ${kept} is damaged`);
     }
     assertEquals(samples.reads, 5);
   }),
 );
 
 Deno.test(
-  "where the data's folder can't be written, the user's cache has them; where neither can, they are measured",
+  "where the cache can't be written, they are measured and kept nowhere",
   withCache((folder) => {
     const path = `${folder}/a.npz`;
     Deno.writeTextFileSync(path, "data");
-    // A folder in its place can't be written, whoever tries.
-    Deno.mkdirSync(`${path}.hpctrain-statistics.json`);
-    const samples = counted(1, 3), what = { path, settings: {} };
-    assertStringIncludes(statisticsOf(samples, what).notes[0], `kept in ${folder}/cache/statistics/`);
-    assertEquals([statisticsOf(samples, what).statistics, samples.reads], [MEASURED, 1]);
-    Deno.removeSync(`${folder}/cache`, { recursive: true });
     Deno.writeTextFileSync(`${folder}/cache`, "a file where the folder should be");
+    const samples = counted(1, 3), what = { path, settings: {} };
     assertStringIncludes(statisticsOf(samples, what).notes[0], "kept nowhere");
+    assertEquals([statisticsOf(samples, what).statistics, samples.reads], [MEASURED, 2]);
   }),
 );
 

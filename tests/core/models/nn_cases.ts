@@ -13,6 +13,7 @@ import {
 import { Dropout, Embedding, Linear } from "../../../core/models/nn/linear.ts";
 import { truncNormal } from "../../../core/models/nn/init.ts";
 import { Module } from "../../../core/models/nn/module.ts";
+import * as nn from "../../../core/models/nn/mod.ts";
 import { AdaptiveAvgPool, AvgPool, MaxPool, Upsample } from "../../../core/models/nn/pooling.ts";
 import { uninitialised } from "../../../ffi/make.ts";
 import { mul } from "../../../ffi/ops.ts";
@@ -157,6 +158,21 @@ export const CASES: readonly NnCase[] = [
     input: { shape: [3, 5], below: 11 },
   },
   twin("Dropout", [0.3], {}, [5, 40], () => new Dropout(0.3)),
+  twin("Dropout1d", [0.3], {}, [5, 40, 3], () => new nn.Dropout1d(0.3)),
+  twin("Dropout2d", [0.3], {}, [5, 40, 3, 2], () => new nn.Dropout2d(0.3)),
+  twin("Dropout3d", [0.3], {}, [5, 40, 3, 2, 2], () => new nn.Dropout3d(0.3)),
+  twin("BatchNorm1d", [6], {}, [8, 6], () => new nn.BatchNorm1d(6)),
+  twin("BatchNorm2d", [6], {}, [8, 6, 3, 2], () => new nn.BatchNorm2d(6)),
+  twin("BatchNorm3d", [6], {}, [8, 6, 3, 2, 2], () => new nn.BatchNorm3d(6)),
+  twin("MaxPool1d", [3], { stride: 2 }, [2, 3, 12], () => new nn.MaxPool1d(3, { stride: 2 })),
+  twin("MaxPool2d", [2], {}, [2, 3, 12, 8], () => new nn.MaxPool2d(2)),
+  twin("MaxPool3d", [2], {}, [2, 3, 12, 8, 4], () => new nn.MaxPool3d(2)),
+  twin("AvgPool1d", [2], {}, [2, 3, 12], () => new nn.AvgPool1d(2)),
+  twin("AvgPool2d", [2], {}, [2, 3, 12, 8], () => new nn.AvgPool2d(2)),
+  twin("AvgPool3d", [2], {}, [2, 3, 12, 8, 4], () => new nn.AvgPool3d(2)),
+  twin("AdaptiveAvgPool1d", [4], {}, [2, 3, 12], () => new nn.AdaptiveAvgPool1d(4)),
+  twin("AdaptiveAvgPool2d", [1], {}, [2, 3, 12, 8], () => new nn.AdaptiveAvgPool2d(1)),
+  twin("AdaptiveAvgPool3d", [2], {}, [2, 3, 12, 8, 4], () => new nn.AdaptiveAvgPool3d(2)),
   twin("Dropout", [0], {}, [5, 40], () => new Dropout(0)),
   twin("SelfAttention", [16, 4], {}, [3, 9, 16], () => new MultiheadAttention(16, 4)),
   twin(

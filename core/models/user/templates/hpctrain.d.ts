@@ -908,6 +908,20 @@ export class Dropout extends Module {
     /** Takes any shape; in evaluation it gives its input. */
     forward(x: Tensor): Tensor;
 }
+/** In training, whole channels become 0 with probability `p`, sample by sample, and the others grow by 1 / (1 - p). */
+export class ChannelDropout extends Dropout {
+    /** Takes (n, channels, ...); in evaluation it gives its input. */
+    forward(x: Tensor): Tensor;
+}
+/** torch.nn.Dropout1d: of (n, channels, length). */
+export class Dropout1d extends ChannelDropout {
+}
+/** torch.nn.Dropout2d: of (n, channels, height, width). */
+export class Dropout2d extends ChannelDropout {
+}
+/** torch.nn.Dropout3d: of (n, channels, depth, height, width). */
+export class Dropout3d extends ChannelDropout {
+}
 /** torch.nn.LayerNorm: over the last dimensions, which the shape names. */
 export class LayerNorm extends Module {
     #private;
@@ -963,7 +977,20 @@ export class BatchNorm extends Module {
     readonly weight: Tensor | null;
     readonly bias: Tensor | null;
     constructor(features: number, options?: BatchNormOptions);
+    /** (features): the mean that evaluation subtracts. */
+    get runningMean(): Tensor;
+    /** (features): the variance that evaluation divides by. */
+    get runningVar(): Tensor;
     forward(x: Tensor): Tensor;
+}
+/** torch.nn.BatchNorm1d: of (n, features) or (n, features, length). */
+export class BatchNorm1d extends BatchNorm {
+}
+/** torch.nn.BatchNorm2d: of (n, features, height, width). */
+export class BatchNorm2d extends BatchNorm {
+}
+/** torch.nn.BatchNorm3d: of (n, features, depth, height, width). */
+export class BatchNorm3d extends BatchNorm {
 }
 export type Dims = 1 | 2 | 3;
 /** Options of windows of the largest value. */
@@ -1036,6 +1063,51 @@ export class Upsample extends Module {
     constructor({ scaleFactor, mode, alignCorners }: UpsampleOptions);
     /** (n, c, ...) -> (n, c, ... times the factor). */
     forward(x: Tensor): Tensor;
+}
+/** torch.nn.MaxPool1d: the largest value of each window. */
+export class MaxPool1d extends MaxPool {
+    /** One number stands for all sides. */
+    constructor(kernelSize: Size, options?: MaxPoolOptions);
+}
+/** torch.nn.MaxPool2d: the largest value of each window. */
+export class MaxPool2d extends MaxPool {
+    /** One number stands for all sides. */
+    constructor(kernelSize: Size, options?: MaxPoolOptions);
+}
+/** torch.nn.MaxPool3d: the largest value of each window. */
+export class MaxPool3d extends MaxPool {
+    /** One number stands for all sides. */
+    constructor(kernelSize: Size, options?: MaxPoolOptions);
+}
+/** torch.nn.AvgPool1d: the mean of each window. */
+export class AvgPool1d extends AvgPool {
+    /** One number stands for all sides. */
+    constructor(kernelSize: Size, options?: AvgPoolOptions);
+}
+/** torch.nn.AvgPool2d: the mean of each window. */
+export class AvgPool2d extends AvgPool {
+    /** One number stands for all sides. */
+    constructor(kernelSize: Size, options?: AvgPoolOptions);
+}
+/** torch.nn.AvgPool3d: the mean of each window. */
+export class AvgPool3d extends AvgPool {
+    /** One number stands for all sides. */
+    constructor(kernelSize: Size, options?: AvgPoolOptions);
+}
+/** torch.nn.AdaptiveAvgPool1d: means over windows that give the output this size. */
+export class AdaptiveAvgPool1d extends AdaptiveAvgPool {
+    /** One number stands for all sides. */
+    constructor(outputSize: Size);
+}
+/** torch.nn.AdaptiveAvgPool2d: means over windows that give the output this size. */
+export class AdaptiveAvgPool2d extends AdaptiveAvgPool {
+    /** One number stands for all sides. */
+    constructor(outputSize: Size);
+}
+/** torch.nn.AdaptiveAvgPool3d: means over windows that give the output this size. */
+export class AdaptiveAvgPool3d extends AdaptiveAvgPool {
+    /** One number stands for all sides. */
+    constructor(outputSize: Size);
 }
 export namespace init {
 export const uniform: (t: Tensor, from: number, to: number) => Tensor;

@@ -66,7 +66,8 @@
 
   const positive = (values) => values.map((value) => value > 0 ? value : null);
 
-  const isSmoothed = (line) => xs[line.x].length > FEW && state.smoothing > 0 && !line.steady;
+  const canBeSmoothed = (line) => xs[line.x].length > FEW && !line.steady;
+  const isSmoothed = (line) => canBeSmoothed(line) && state.smoothing > 0;
 
   function columnsOf(chart, log) {
     const lines = chart.lines.filter(({ run }) => !state.hidden.has(run));
@@ -133,6 +134,9 @@
         padding: [10, 16, 0, 0],
         legend: { show: false },
         cursor: {
+          // The line stands where the values are that the legend shows.
+          move: (plot, left, top) =>
+            left < 0 ? [left, top] : [plot.valToPos(plot.data[0][plot.posToIdx(left)], "x"), top],
           drag: { x: true, y: false },
           points: {
             show: (_plot, i) => roles[i - 1]?.role === "main" ? undefined : null,
@@ -156,7 +160,7 @@
               ),
           }),
           axis({
-            size: 58,
+            size: (_plot, values) => Math.max(large ? 58 : 44, 14 + longest(values ?? [])),
             ...(large ? { label: chart.axis } : {}),
             space: large ? 34 : 28,
             ...(chart.unit === "bytes" ? { incrs: POWERS } : {}),
@@ -178,8 +182,24 @@
       data,
       host,
     );
-    if (state.from !== null) plot.setScale("x", { min: state.from, max: state.to });
+    plot.setScale("x", state.from === null ? wholeOf(chart) : { min: state.from, max: state.to });
     return plot;
+  }
+
+  /** Charts beside each other have the same steps, wherever their own curves begin. */
+  function wholeOf({ place }) {
+    const lines = charts.filter((chart) => chart.place === place).flatMap((chart) => chart.lines);
+    const shown = lines.filter(({ run, x }) => !state.hidden.has(run) && xs[x].length > 0);
+    const min = Math.min(...shown.map(({ run, x }) => placeOf(run, xs[x][0])));
+    const max = Math.max(...shown.map(({ run, x }) => placeOf(run, xs[x].at(-1))));
+    return min === max ? { min: min - 1, max: max + 1 } : { min, max };
+  }
+
+  /** CSS pixels of the longest text. */
+  const ruler = document.createElement("canvas").getContext("2d");
+  function longest(texts) {
+    ruler.font = FONT;
+    return texts.reduce((most, text) => Math.max(most, Math.ceil(ruler.measureText(text ?? "").width)), 0);
   }
 
   /** A logarithmic axis over many decades has lines and numbers at these alone. */
@@ -301,33 +321,51 @@
     const leading = runs.length === 1 ? 0 : chart.best?.find(({ y }) => y === least)?.run;
     for (const { run, x, y } of chart.best ?? []) {
       if (state.hidden.has(run)) continue;
-      const at = plot.valToPos(y, "y", true),
-        above = isFree(plot, lines, x, at, -1),
-        below = isFree(plot, lines, x, at, 1);
-      bestPoint(ctx, plot, plot.valToPos(placeOf(run, x), "x", true), at, {
-        below: below && !above,
-        text: run === leading ? `best ${write(y)}` : "",
-        large: chart.place === "large",
-      });
+      const left = plot.valToPos(placeOf(run, x), "x", true), top = plot.valToPos(y, "y", true);
+      const text = run === leading ? `best ${write(y)}` : "";
+      const wide = ctx.measureText(text).width;
+      const free = CORNERS.find((corner) => isFree(plot, lines, { left, top, wide }, corner));
+      bestPoint(ctx, left, top, { text, large: chart.place === "large", corner: free ?? CORNERS[0] });
     }
     ctx.restore();
   }
 
-  /** No curve runs through the text above (-1) or below (1) this height. */
-  function isFree(plot, lines, step, at, side) {
-    const dpr = devicePixelRatio || 1, { top, height } = plot.bbox;
-    if (at + side * 32 * dpr < top || at + side * 32 * dpr > top + height) return false;
+  /** Where a text may stand beside its point: to the right or the left, above or below. */
+  const CORNERS = [[1, -1], [-1, -1], [1, 1], [-1, 1]];
+
+  /** The text lies within the chart, and no curve runs through it. */
+  function isFree(plot, lines, { left, top, wide }, [side, height]) {
+    const dpr = devicePixelRatio || 1, { bbox } = plot;
+    const from = side > 0 ? left - 2 * dpr : left + 2 * dpr - wide, to = from + wide;
+    const near = top + height * 5 * dpr, far = top + height * 32 * dpr;
+    const [high, low] = [Math.min(near, far), Math.max(near, far)];
+    if (from < bbox.left || to > bbox.left + bbox.width || high < bbox.top || low > bbox.top + bbox.height) {
+      return false;
+    }
     return lines.every((line) => {
-      const i = xs[line.x].findLastIndex((one) => one <= step);
-      return [i - 1, i].every((k) => {
-        const value = line.y[k];
-        const away = value == null ? 0 : side * (plot.valToPos(value, "y", true) - at);
-        return away < 5 * dpr || away > 32 * dpr;
-      });
+      let before = null;
+      for (const [i, step] of xs[line.x].entries()) {
+        if (line.y[i] == null) continue;
+        const x = plot.valToPos(placeOf(line.run, step), "x", true), y = plot.valToPos(line.y[i], "y", true);
+        const point = { x, y };
+        if (crosses(before ?? point, point, from, to, high, low)) return false;
+        before = point;
+        if (x > to) break;
+      }
+      return true;
     });
   }
 
-  function bestPoint(ctx, { bbox }, x, y, { text, large, below }) {
+  /** A straight line between two points comes into this rectangle. */
+  function crosses(a, b, from, to, high, low) {
+    if (b.x < from || a.x > to) return false;
+    const at = (x) => b.x === a.x ? b.y : a.y + (b.y - a.y) * (x - a.x) / (b.x - a.x);
+    const first = at(Math.max(a.x, from)), last = at(Math.min(b.x, to));
+    return Math.min(first, last, b.x === a.x ? a.y : first) <= low &&
+      Math.max(first, last, b.x === a.x ? a.y : first) >= high;
+  }
+
+  function bestPoint(ctx, x, y, { text, large, corner: [side, height] }) {
     const dpr = devicePixelRatio || 1;
     ctx.strokeStyle = ctx.fillStyle = colour("--ink");
     ctx.lineWidth = 2 * dpr;
@@ -335,9 +373,8 @@
     ctx.arc(x, y, (large ? 6 : 4.5) * dpr, 0, 2 * Math.PI);
     ctx.stroke();
     if (!large || text === "") return;
-    const right = x - bbox.left > bbox.width - 110 * dpr, low = below || y - bbox.top < 40 * dpr;
-    ctx.textAlign = right ? "right" : "left";
-    written(ctx, text, x + (right ? 2 : -2) * dpr, y + (low ? 24 : -13) * dpr);
+    ctx.textAlign = side > 0 ? "left" : "right";
+    written(ctx, text, x - side * 2 * dpr, y + (height > 0 ? 24 : -13) * dpr);
   }
 
   /** Text with a halo, so that it is read over curves. */
@@ -437,11 +474,10 @@
     state.from = whole ? null : min;
     state.to = whole ? null : max;
     zooming = true;
-    for (const other of plots) {
-      if (other === null || other === plot) continue;
-      const [first, end] = [other.data[0][0], other.data[0].at(-1)];
-      other.setScale("x", whole ? { min: first, max: Math.max(end, first + 1) } : { min, max });
-    }
+    plots.forEach((other, i) => {
+      if (other === null || (other === plot && !whole)) return;
+      other.setScale("x", whole ? wholeOf(charts[i]) : { min, max });
+    });
     zooming = false;
     isWhole(whole);
   }
@@ -495,10 +531,14 @@
   }
 
   function tellSmoothing() {
-    const some = charts.some(({ lines }) => lines.some(isSmoothed)), told = byId("smoothed");
+    const told = byId("smoothed");
     if (!told) return;
+    const possible = charts.some(({ lines }) => lines.some(canBeSmoothed));
     const points = Math.round(1 / (1 - state.smoothing));
-    told.textContent = some
+    smoothing.disabled = !possible;
+    told.textContent = !possible
+      ? `not with ${FEW} points or fewer: each is as it was logged`
+      : state.smoothing > 0
       ? `means of about ${points} points; what was logged is pale`
       : "none: every point is as it was logged";
   }

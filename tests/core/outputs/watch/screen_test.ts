@@ -53,6 +53,13 @@ Deno.test("what must not be missed stands on the smallest screen: state, reason,
   assertStringIncludes(dead.join("\n"), "It seems dead: the last event is 1d 01h old");
   const failed = renderScreen(VIEWS.failed, 80, 24, PLAIN).join("\n");
   assertStringIncludes(failed, "Stopped on request (exit code 6)");
+  const foot = (view: typeof VIEWS.big) => renderScreen(view, 80, 24, PLAIN).at(-1)!.trim();
+  assertEquals([VIEWS.big, VIEWS.small, VIEWS.failed, VIEWS.dead].map(foot), [
+    "q leaves; the run goes on",
+    "q leaves; the run has ended",
+    "q leaves; the run has ended",
+    "q leaves",
+  ]);
   const big = renderScreen(VIEWS.big, 80, 24, PLAIN).join("\n");
   assertStringIncludes(big, "Warnings");
   assert(!big.includes("\x1b"), "what a warning says can't move the cursor");
