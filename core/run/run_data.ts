@@ -23,7 +23,7 @@ import {
   type SystemEvent,
   type WarningEvent,
 } from "./events.ts";
-import { followEvents } from "./event_log.ts";
+import { EventFollower } from "./event_log.ts";
 import { bestOf, type Lineage, lineageNow } from "./lineage.ts";
 import { messageOf, UserError } from "../base/errors.ts";
 
@@ -111,13 +111,13 @@ export function openRun(folder: string, { sample = false } = {}): RunReader {
     Object.assign(data, { sampled: true, exit: null, memory: null, lastAt: null });
     data.recent.length = 0;
   };
-  const main = followEvents(
+  const main = new EventFollower(
     join(folder, "events.jsonl"),
     (event) => applyEvent(data, event),
     again,
     sample ? leftOut : null,
   );
-  const others = new Map<string, ReturnType<typeof followEvents>>();
+  const others = new Map<string, EventFollower>();
   return {
     get data() {
       return data;
@@ -125,7 +125,7 @@ export function openRun(folder: string, { sample = false } = {}): RunReader {
     poll() {
       let found = main.poll();
       for (const name of rankFiles(folder)) {
-        const other = others.get(name) ?? followEvents(
+        const other = others.get(name) ?? new EventFollower(
           join(folder, name),
           (event) => applyRankEvent(data, name, event),
           () => {},
