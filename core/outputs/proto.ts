@@ -2,141 +2,147 @@
 
 const VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5;
 
-/** `reset` keeps the memory for the next message. */
-export interface ProtoWriter {
-  /** The format leaves out zeros. */
-  int(field: number, value: number | boolean): void;
-  /** Zero is written too: one of several fields says by it which one is there. */
-  present(field: number, value: number | boolean): void;
-  text(field: number, value: string | undefined): void;
-  double(field: number, value: number): void;
-  float(field: number, value: number): void;
-  blob(field: number, value: Uint8Array): void;
-  /** A repeated field, packed. */
-  doubles(field: number, values: readonly number[]): void;
-  /** `body` writes the fields; an empty message is written too. */
-  message(field: number, body: () => void): void;
-  /** The view is valid until the next `reset`. */
-  bytes(): Uint8Array<ArrayBuffer>;
-  reset(): void;
-}
-
 const START_BYTES = 1024;
 const SHORT = 64;
 
-export function protoWriter(): ProtoWriter {
-  const encoder = new TextEncoder();
-  let buffer = new Uint8Array(START_BYTES);
-  let view = new DataView(buffer.buffer);
-  let at = 0;
+/** `reset` keeps the memory for the next message. */
+export class ProtoWriter {
+  readonly #encoder = new TextEncoder();
+  #buffer = new Uint8Array(START_BYTES);
+  #view = new DataView(this.#buffer.buffer);
+  #at = 0;
 
-  const room = (bytes: number) => {
-    if (at + bytes <= buffer.length) return;
-    const larger = new Uint8Array(Math.max(2 * buffer.length, at + bytes));
-    larger.set(buffer.subarray(0, at));
-    buffer = larger;
-    view = new DataView(buffer.buffer);
-  };
+  /** The format leaves out zeros. */
+  int(field: number, value: number | boolean): void {
+    const number = Number(value);
+    if (number === 0) return;
+    this.#varint(field * 8 + VARINT);
+    this.#varint(number);
+  }
+
+  /** Zero is written too: one of several fields says by it which one is there. */
+  present(field: number, value: number | boolean): void {
+    this.#varint(field * 8 + VARINT);
+    this.#varint(Number(value));
+  }
+
+  text(field: number, value: string | undefined): void {
+    if (!value) return;
+    this.#varint(field * 8 + BYTES);
+    this.#room(1 + 3 * value.length); // UTF-8 takes at most three bytes a UTF-16 unit
+    const from = ++this.#at;
+    if (!this.#ascii(value)) {
+      this.#at = from + this.#encoder.encodeInto(value, this.#buffer.subarray(from)).written;
+    }
+    this.#setLength(from);
+  }
+
+  double(field: number, value: number): void {
+    this.#varint(field * 8 + FIXED64);
+    this.#room(8);
+    this.#view.setFloat64(this.#at, value, true);
+    this.#at += 8;
+  }
+
+  float(field: number, value: number): void {
+    this.#varint(field * 8 + FIXED32);
+    this.#room(4);
+    this.#view.setFloat32(this.#at, value, true);
+    this.#at += 4;
+  }
+
+  blob(field: number, value: Uint8Array): void {
+    this.#varint(field * 8 + BYTES);
+    this.#varint(value.length);
+    this.#room(value.length);
+    this.#buffer.set(value, this.#at);
+    this.#at += value.length;
+  }
+
+  /** A repeated field, packed. */
+  doubles(field: number, values: readonly number[]): void {
+    this.#varint(field * 8 + BYTES);
+    this.#varint(8 * values.length);
+    this.#room(8 * values.length);
+    for (const value of values) {
+      this.#view.setFloat64(this.#at, value, true);
+      this.#at += 8;
+    }
+  }
+
+  /** `body` writes the fields; an empty message is written too. */
+  message(field: number, body: () => void): void {
+    this.#varint(field * 8 + BYTES);
+    this.#room(1);
+    const from = ++this.#at;
+    body();
+    this.#setLength(from);
+  }
+
+  /** The view is valid until the next `reset`. */
+  bytes(): Uint8Array<ArrayBuffer> {
+    return this.#buffer.subarray(0, this.#at);
+  }
+
+  reset(): void {
+    this.#at = 0;
+  }
+
+  #room(bytes: number): void {
+    if (this.#at + bytes <= this.#buffer.length) return;
+    const larger = new Uint8Array(Math.max(2 * this.#buffer.length, this.#at + bytes));
+    larger.set(this.#buffer.subarray(0, this.#at));
+    this.#buffer = larger;
+    this.#view = new DataView(larger.buffer);
+  }
+
   /** Takes integers up to 2^53; a negative one takes ten bytes, as 64-bit two's complement. */
-  const varint = (value: number) => {
-    room(10);
-    if (value < 0) return negative(value);
+  #varint(value: number): void {
+    this.#room(10);
+    if (value < 0) return this.#negative(value);
     while (value > 127) {
-      buffer[at++] = (value % 128) | 128;
+      this.#buffer[this.#at++] = (value % 128) | 128;
       value = Math.floor(value / 128);
     }
-    buffer[at++] = value;
-  };
-  const negative = (value: number) => {
+    this.#buffer[this.#at++] = value;
+  }
+
+  #negative(value: number): void {
     let rest = BigInt.asUintN(64, BigInt(value));
-    for (; rest > 127n; rest >>= 7n) buffer[at++] = Number(rest & 127n) | 128;
-    buffer[at++] = Number(rest);
-  };
+    for (; rest > 127n; rest >>= 7n) this.#buffer[this.#at++] = Number(rest & 127n) | 128;
+    this.#buffer[this.#at++] = Number(rest);
+  }
+
   /** One byte is reserved for the length of everything since `from`. */
-  const setLength = (from: number) => {
-    const length = at - from;
+  #setLength(from: number): void {
+    const length = this.#at - from;
     if (length < 128) {
-      buffer[from - 1] = length;
+      this.#buffer[from - 1] = length;
       return;
     }
     const more = Math.ceil(Math.log2(length + 1) / 7) - 1;
-    room(more);
-    buffer.copyWithin(from + more, from, at);
-    const end = at + more;
-    at = from - 1;
-    varint(length);
-    at = end;
-  };
+    this.#room(more);
+    this.#buffer.copyWithin(from + more, from, this.#at);
+    const end = this.#at + more;
+    this.#at = from - 1;
+    this.#varint(length);
+    this.#at = end;
+  }
+
   /**
    * Most texts are short ASCII: this loop is several times faster than an encoder. Returns false for others.
    */
-  const ascii = (value: string): boolean => {
+  #ascii(value: string): boolean {
     if (value.length > SHORT) return false;
+    const buffer = this.#buffer, at = this.#at;
     for (let i = 0; i < value.length; i++) {
       const code = value.charCodeAt(i);
       if (code > 127) return false;
       buffer[at + i] = code;
     }
-    at += value.length;
+    this.#at += value.length;
     return true;
-  };
-  return {
-    int(field, value) {
-      const number = Number(value);
-      if (number === 0) return;
-      varint(field * 8 + VARINT);
-      varint(number);
-    },
-    present(field, value) {
-      varint(field * 8 + VARINT);
-      varint(Number(value));
-    },
-    text(field, value) {
-      if (!value) return;
-      varint(field * 8 + BYTES);
-      room(1 + 3 * value.length); // UTF-8 takes at most three bytes a UTF-16 unit
-      const from = ++at;
-      if (!ascii(value)) at = from + encoder.encodeInto(value, buffer.subarray(from)).written;
-      setLength(from);
-    },
-    double(field, value) {
-      varint(field * 8 + FIXED64);
-      room(8);
-      view.setFloat64(at, value, true);
-      at += 8;
-    },
-    float(field, value) {
-      varint(field * 8 + FIXED32);
-      room(4);
-      view.setFloat32(at, value, true);
-      at += 4;
-    },
-    blob(field, value) {
-      varint(field * 8 + BYTES);
-      varint(value.length);
-      room(value.length);
-      buffer.set(value, at);
-      at += value.length;
-    },
-    doubles(field, values) {
-      varint(field * 8 + BYTES);
-      varint(8 * values.length);
-      room(8 * values.length);
-      for (const value of values) {
-        view.setFloat64(at, value, true);
-        at += 8;
-      }
-    },
-    message(field, body) {
-      varint(field * 8 + BYTES);
-      room(1);
-      const from = ++at;
-      body();
-      setLength(from);
-    },
-    bytes: () => buffer.subarray(0, at),
-    reset: () => void (at = 0),
-  };
+  }
 }
 
 export class ProtoError extends Error {}

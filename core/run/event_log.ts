@@ -267,129 +267,134 @@ const LINE_END = 10;
 /** A longer line is not ours. */
 const LONGEST = 16 << 20;
 
-interface EventFollower {
-  poll(): boolean;
-  close(): void;
-}
-
 /** A larger file may be sampled: its start, some stretches, and its end. */
 const LARGE = 32 << 20;
 const HEAD = 256 << 10, STRETCH = 32 << 10, STRETCHES = 96, TAIL = 2 << 20;
 
-/**
- * `again` is called when a resume has rewritten the file: all its events follow once more. With `gap` a large
- * file is sampled, and `gap` is called where events are left out.
- */
-export function followEvents(
-  path: string,
-  onEvent: (event: Event) => void,
-  again: () => void,
-  gap: (() => void) | null = null,
-): EventFollower {
-  const chunk = new Uint8Array(FOLLOW_CHUNK);
-  const decoder = new TextDecoder();
-  let file: Deno.FsFile | null = null;
-  let inode: number | null = null;
-  let at = 0;
-  let rest = new Uint8Array(0); // a line without its end so far
+/** Calls `onEvent` with the events of a file that may not be there yet, while it grows. */
+export class EventFollower {
+  readonly #path: string;
+  readonly #onEvent: (event: Event) => void;
+  readonly #again: () => void;
+  readonly #gap: (() => void) | null;
+  readonly #chunk = new Uint8Array(FOLLOW_CHUNK);
+  readonly #decoder = new TextDecoder();
+  #file: Deno.FsFile | null = null;
+  #inode: number | null = null;
+  #at = 0;
+  /** A line without its end so far. */
+  #rest = new Uint8Array(0);
 
-  function close(): void {
-    file?.close();
-    file = null;
-    at = 0;
-    rest = new Uint8Array(0);
+  /**
+   * `again` is called when a resume has rewritten the file: all its events follow once more. With `gap` a
+   * large file is sampled, and `gap` is called where events are left out.
+   */
+  constructor(
+    path: string,
+    onEvent: (event: Event) => void,
+    again: () => void,
+    gap: (() => void) | null = null,
+  ) {
+    this.#path = path;
+    this.#onEvent = onEvent;
+    this.#again = again;
+    this.#gap = gap;
   }
 
-  /** Another file in its place, or a shorter one, starts over. */
-  function ready(): Deno.FsFile | null {
+  /** Reads what has come; true where there was an event. */
+  poll(): boolean {
+    const file = this.#ready();
+    if (file === null) return false;
+    let found = false;
+    const { size } = file.statSync();
+    if (this.#gap !== null && this.#at === 0 && size > LARGE) {
+      this.#sample(file, size, this.#gap);
+      found = true;
+    }
+    for (;;) {
+      const got = file.readSync(this.#chunk);
+      if (got === null) return found;
+      this.#at += got;
+      found = this.#take(this.#chunk.subarray(0, got)) || found;
+    }
+  }
+
+  close(): void {
+    this.#file?.close();
+    this.#file = null;
+    this.#at = 0;
+    this.#rest = new Uint8Array(0);
+  }
+
+  /** Null where nothing has come. Another file in its place, or a shorter one, starts over. */
+  #ready(): Deno.FsFile | null {
     let found: Deno.FileInfo;
     try {
-      found = Deno.statSync(path);
+      found = Deno.statSync(this.#path);
     } catch {
       return null; // not there yet, or the file system is away
     }
-    if (file !== null && (found.ino !== inode || found.size < at)) {
-      close();
-      again();
+    if (this.#file !== null && (found.ino !== this.#inode || found.size < this.#at)) {
+      this.close();
+      this.#again();
     }
     try {
-      file ??= Deno.openSync(path);
+      this.#file ??= Deno.openSync(this.#path);
     } catch {
       return null;
     }
-    inode = found.ino;
-    return found.size > at ? file : null;
+    this.#inode = found.ino;
+    return found.size > this.#at ? this.#file : null;
   }
 
-  function take(bytes: Uint8Array): boolean {
+  /** `poll` continues behind the last stretch. */
+  #sample(file: Deno.FsFile, size: number, gap: () => void): void {
+    this.#stretch(file, 0, HEAD);
+    const step = (size - HEAD - TAIL) / STRETCHES;
+    for (let i = 0; i < STRETCHES; i++) {
+      gap();
+      this.#stretch(file, HEAD + Math.round(i * step), STRETCH);
+    }
+    gap();
+    this.#stretch(file, size - TAIL, TAIL);
+    this.#at = size;
+  }
+
+  /** It begins with the first line that starts in this range. */
+  #stretch(file: Deno.FsFile, from: number, bytes: number): void {
+    this.#rest = new Uint8Array(0);
+    file.seekSync(from, Deno.SeekMode.Start);
+    let begun = from === 0;
+    for (let left = bytes, got: number | null; left > 0; left -= got) {
+      got = file.readSync(this.#chunk.subarray(0, left));
+      if (got === null) break;
+      const start = begun ? 0 : this.#chunk.subarray(0, got).indexOf(LINE_END) + 1;
+      if (!begun && start === 0) continue; // within one long line
+      begun = true;
+      this.#take(this.#chunk.subarray(start, got));
+    }
+  }
+
+  /** Hands on the events of these bytes' lines; true where there was one. */
+  #take(bytes: Uint8Array): boolean {
     let found = false;
     for (let from = 0;;) {
       const end = bytes.indexOf(LINE_END, from);
       if (end < 0) {
-        const left = bytes.subarray(from);
-        rest = joined(rest, left);
-        if (rest.length > LONGEST) rest = new Uint8Array(0);
+        this.#rest = joined(this.#rest, bytes.subarray(from));
+        if (this.#rest.length > LONGEST) this.#rest = new Uint8Array(0);
         return found;
       }
       const own = bytes.subarray(from, end);
-      const line = decoder.decode(rest.length > 0 ? joined(rest, own) : own);
-      rest = new Uint8Array(0);
+      const line = this.#decoder.decode(this.#rest.length > 0 ? joined(this.#rest, own) : own);
+      this.#rest = new Uint8Array(0);
       from = end + 1;
       const event = decodeEvent(line);
       if (event === null || typeof event.t !== "number") continue;
-      onEvent(event);
+      this.#onEvent(event);
       found = true;
     }
   }
-
-  /** It begins with the first line that starts in this range. */
-  function stretch(file: Deno.FsFile, from: number, bytes: number): boolean {
-    rest = new Uint8Array(0);
-    file.seekSync(from, Deno.SeekMode.Start);
-    let found = false, begun = from === 0;
-    for (let left = bytes, got: number | null; left > 0; left -= got) {
-      got = file.readSync(chunk.subarray(0, left));
-      if (got === null) break;
-      const start = begun ? 0 : chunk.subarray(0, got).indexOf(LINE_END) + 1;
-      if (!begun && start === 0) continue; // within one long line
-      begun = true;
-      found = take(chunk.subarray(start, got)) || found;
-    }
-    return found;
-  }
-
-  /** `poll` continues behind the last stretch. */
-  function sample(file: Deno.FsFile, size: number, gap: () => void): void {
-    stretch(file, 0, HEAD);
-    const step = (size - HEAD - TAIL) / STRETCHES;
-    for (let i = 0; i < STRETCHES; i++) {
-      gap();
-      stretch(file, HEAD + Math.round(i * step), STRETCH);
-    }
-    gap();
-    stretch(file, size - TAIL, TAIL);
-    at = size;
-  }
-
-  return {
-    poll() {
-      const open = ready();
-      if (open === null) return false;
-      let found = false;
-      const { size } = open.statSync();
-      if (gap !== null && at === 0 && size > LARGE) {
-        sample(open, size, gap);
-        found = true;
-      }
-      for (;;) {
-        const got = open.readSync(chunk);
-        if (got === null) return found;
-        at += got;
-        found = take(chunk.subarray(0, got)) || found;
-      }
-    },
-    close,
-  };
 }
 
 function joined(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {

@@ -23,7 +23,7 @@ import {
   type SystemEvent,
   type WarningEvent,
 } from "./events.ts";
-import { followEvents } from "./event_log.ts";
+import { EventFollower } from "./event_log.ts";
 import { bestOf, type Lineage, lineageNow } from "./lineage.ts";
 import { messageOf, UserError } from "../base/errors.ts";
 
@@ -112,13 +112,13 @@ export function openRun(folder: string, { sample = false } = {}): RunReader {
     Object.assign(data, { sampled: true, exit: null, memory: null, lastAt: null });
     data.recent.length = 0;
   };
-  const main = followEvents(
+  const main = new EventFollower(
     join(folder, "events.jsonl"),
     (event) => applyEvent(data, event),
     again,
     sample ? leftOut : null,
   );
-  const others = new Map<string, ReturnType<typeof followEvents>>();
+  const others = new Map<string, EventFollower>();
   return {
     get data() {
       return data;
@@ -127,7 +127,7 @@ export function openRun(folder: string, { sample = false } = {}): RunReader {
       let found = main.poll();
       data.log = logOf(folder);
       for (const name of rankFiles(folder)) {
-        const other = others.get(name) ?? followEvents(
+        const other = others.get(name) ?? new EventFollower(
           join(folder, name),
           (event) => applyRankEvent(data, name, event),
           () => {},

@@ -1,6 +1,6 @@
 import { openMpi } from "../mpi/mpi.ts";
 import { openShared, type SharedMemory } from "./shared.ts";
-import { type Connections, openTcp } from "./tcp.ts";
+import { type Connections, TcpTransport } from "./tcp.ts";
 import type { Transport } from "./transport.ts";
 
 export type TransportOptions =
@@ -23,6 +23,6 @@ export function openTransport(
     case "shm":
       return openShared(by.memory);
     case "tcp":
-      return openTcp(by.connections);
+      return new TcpTransport(by.connections);
   }
 }

@@ -186,120 +186,150 @@ interface Message {
   readonly bytes: number;
 }
 
-export function openTcp({ rank, descriptors, names }: Connections): Transport {
-  const size = descriptors.length;
-  const combine = openArithmetic();
-  const wire = openWire({ rank, descriptors, names });
-  const everybody = Array.from({ length: size }, (_, of) => of);
-  const room = fixedBytes(PIECE);
-  let group: readonly number[] = everybody;
+export class TcpTransport implements Transport {
+  readonly version = "TCP";
+  readonly rank: number;
+  readonly size: number;
+  readonly #descriptors: readonly number[];
+  readonly #wire: Wire;
+  readonly #combine = openArithmetic();
+  /** For what comes from other ranks. */
+  readonly #room = fixedBytes(PIECE);
+  readonly #everybody: readonly number[];
+  /** All-reduces and barriers are among these. */
+  #group: readonly number[];
 
-  const barrier = (ranks: readonly number[]) => {
-    const me = ranks.indexOf(rank), count = ranks.length;
+  constructor(connections: Connections) {
+    this.rank = connections.rank;
+    this.#descriptors = connections.descriptors;
+    this.size = this.#descriptors.length;
+    this.#wire = openWire(connections);
+    this.#everybody = Array.from({ length: this.size }, (_, of) => of);
+    this.#group = this.#everybody;
+  }
+
+  allReduce(at: bigint, count: number, type: ElementType, op: ReduceOp): void {
+    if (this.#group.length === 1) return;
+    const wide = BYTES[type];
+    if (count * wide * this.#group.length <= SMALL) return this.#reduceAtAll(at, count, type, op);
+    inPieces(count, PIECE / wide, (done, piece) => {
+      this.#reduceByShares(at + BigInt(done * wide), piece, type, op);
+    });
+  }
+
+  /**
+   * All ranks pass shares on, so that the root sends each byte once or twice, whatever the number of ranks.
+   */
+  broadcast(at: bigint, bytes: number, root: number): void {
+    const { rank } = this;
+    inPieces(bytes, PIECE, (done, piece) => {
+      const each = Math.ceil(piece / this.size);
+      const share = (of: number, peer: number): Message => {
+        const from = Math.min(of * each, piece);
+        return { peer, at: at + BigInt(done + from), bytes: Math.min(each, piece - from) };
+      };
+      const rest = this.#others(this.#everybody).filter((of) => of !== root);
+      if (rank === root) this.#wire.exchange(rest.map((peer) => share(peer, peer)), []);
+      else this.#wire.exchange([], [share(rank, root)]);
+      const toMe = rank === root ? [] : [...rest.map((peer) => share(peer, peer)), share(root, root)];
+      this.#wire.exchange(rest.map((peer) => share(rank, peer)), toMe);
+    });
+  }
+
+  allGather(into: bigint, own: bigint, bytes: number): void {
+    const place = (of: number) => into + BigInt(of * bytes), others = this.#others(this.#everybody);
+    this.#combine([own], [place(this.rank)], bytes, "u8", "sum"); // a copy
+    this.#wire.exchange(
+      others.map((peer) => ({ peer, at: place(this.rank), bytes })),
+      others.map((peer) => ({ peer, at: place(peer), bytes })),
+    );
+  }
+
+  reduceScatter(own: bigint, from: bigint, count: number, type: ElementType): void {
+    const wide = BYTES[type], others = this.#others(this.#everybody);
+    inPieces(count, Math.floor(PIECE / wide / this.size), (done, piece) => {
+      const part = (of: number) => from + BigInt((of * count + done) * wide), bytes = piece * wide;
+      const all = this.#sources(this.#everybody, part(this.rank), bytes);
+      this.#wire.exchange(
+        others.map((peer) => ({ peer, at: part(peer), bytes })),
+        others.map((peer) => ({ peer, at: all[peer], bytes })),
+      );
+      this.#combine(all, [own + BigInt(done * wide)], piece, type, "sum");
+    });
+  }
+
+  barrier(): void {
+    this.#barrierAmong(this.#group);
+  }
+
+  split(colour: number): void {
+    const { bytes, address } = fixedBytes(4 * this.size), colours = new DataView(bytes.buffer);
+    colours.setInt32(4 * this.rank, colour);
+    this.allGather(address, address + BigInt(4 * this.rank), 4);
+    this.#group = colour < 0
+      ? this.#everybody
+      : this.#everybody.filter((of) => colours.getInt32(4 * of) === colour);
+  }
+
+  share(): bigint {
+    return 0n;
+  }
+
+  finalize(): void {
+    this.#barrierAmong(this.#everybody);
+    this.#descriptors.forEach((descriptor, of) => of !== this.rank && close(descriptor));
+  }
+
+  #barrierAmong(ranks: readonly number[]): void {
+    const me = ranks.indexOf(this.rank), count = ranks.length;
     for (let far = 1; far < count; far *= 2) {
       const to = ranks[(me + far) % count], from = ranks[(me - far + count) % count];
-      wire.exchange([{ peer: to, at: 0n, bytes: 0 }], [{ peer: from, at: 0n, bytes: 0 }]);
+      this.#wire.exchange([{ peer: to, at: 0n, bytes: 0 }], [{ peer: from, at: 0n, bytes: 0 }]);
     }
-  };
-  const others = (ranks: readonly number[]) => ranks.filter((of) => of !== rank);
-  /** The places of these ranks' data, in their order; this rank's own stays in place. */
-  const sources = (ranks: readonly number[], own: bigint, bytes: number): readonly bigint[] => {
-    let before = 0;
-    return ranks.map((of) => of === rank ? own : room.address + BigInt(bytes * before++));
-  };
-  const toAll = (ranks: readonly number[], at: bigint, count: number, type: ElementType, op: ReduceOp) => {
-    const bytes = count * BYTES[type], from = sources(ranks, at, bytes);
-    wire.exchange(
-      others(ranks).map((peer) => ({ peer, at, bytes })),
-      ranks.flatMap((peer, i) => peer === rank ? [] : [{ peer, at: from[i], bytes }]),
+  }
+
+  /** Each rank of the group gets the numbers of all, and adds them up. */
+  #reduceAtAll(at: bigint, count: number, type: ElementType, op: ReduceOp): void {
+    const ranks = this.#group, bytes = count * BYTES[type], from = this.#sources(ranks, at, bytes);
+    this.#wire.exchange(
+      this.#others(ranks).map((peer) => ({ peer, at, bytes })),
+      ranks.flatMap((peer, i) => peer === this.rank ? [] : [{ peer, at: from[i], bytes }]),
     );
-    combine(from, [at], count, type, op);
-  };
-  const byShares = (ranks: readonly number[], at: bigint, count: number, type: ElementType, op: ReduceOp) => {
-    const wide = BYTES[type], each = Math.ceil(count / ranks.length);
+    this.#combine(from, [at], count, type, op);
+  }
+
+  /** Each rank of the group adds up a share of the numbers, and sends its sums to all. */
+  #reduceByShares(at: bigint, count: number, type: ElementType, op: ReduceOp): void {
+    const ranks = this.#group, wide = BYTES[type], each = Math.ceil(count / ranks.length);
     const shares = ranks.map((peer, i) => {
       const from = Math.min(i * each, count);
       const own = Math.min(each, count - from);
       return { peer, at: at + BigInt(from * wide), bytes: own * wide, count: own };
     });
-    const mine = shares[ranks.indexOf(rank)];
-    const theirs = shares.filter(({ peer }) => peer !== rank);
-    const from = sources(ranks, mine.at, mine.bytes);
-    wire.exchange(
+    const mine = shares[ranks.indexOf(this.rank)];
+    const theirs = shares.filter(({ peer }) => peer !== this.rank);
+    const from = this.#sources(ranks, mine.at, mine.bytes);
+    this.#wire.exchange(
       theirs,
-      ranks.flatMap((peer, i) => peer === rank ? [] : [{ peer, at: from[i], bytes: mine.bytes }]),
+      ranks.flatMap((peer, i) => peer === this.rank ? [] : [{ peer, at: from[i], bytes: mine.bytes }]),
     );
-    combine(from, [mine.at], mine.count, type, op);
-    wire.exchange(theirs.map(({ peer }) => ({ ...mine, peer })), theirs);
-  };
-  const pieces = (count: number, most: number, each: (done: number, piece: number) => void) => {
-    for (let done = 0; done < count; done += most) each(done, Math.min(most, count - done));
-  };
-  const allGather = (into: bigint, own: bigint, bytes: number) => {
-    const place = (of: number) => into + BigInt(of * bytes);
-    combine([own], [place(rank)], bytes, "u8", "sum"); // a copy
-    wire.exchange(
-      others(everybody).map((peer) => ({ peer, at: place(rank), bytes })),
-      others(everybody).map((peer) => ({ peer, at: place(peer), bytes })),
-    );
-  };
-  return {
-    version: "TCP",
-    rank,
-    size,
-    barrier: () => barrier(group),
-    allReduce(at, count, type, op) {
-      if (group.length === 1) return;
-      const wide = BYTES[type];
-      if (count * wide * group.length <= SMALL) return toAll(group, at, count, type, op);
-      pieces(
-        count,
-        PIECE / wide,
-        (done, piece) => byShares(group, at + BigInt(done * wide), piece, type, op),
-      );
-    },
-    /**
-     * All ranks pass shares on, so that the root sends each byte once or twice, whatever the number of ranks.
-     */
-    broadcast(at, bytes, root) {
-      pieces(bytes, PIECE, (done, piece) => {
-        const each = Math.ceil(piece / size);
-        const share = (of: number, peer: number): Message => {
-          const from = Math.min(of * each, piece);
-          return { peer, at: at + BigInt(done + from), bytes: Math.min(each, piece - from) };
-        };
-        const rest = others(everybody).filter((of) => of !== root);
-        if (rank === root) wire.exchange(rest.map((peer) => share(peer, peer)), []);
-        else wire.exchange([], [share(rank, root)]);
-        const toMe = rank === root ? [] : [...rest.map((peer) => share(peer, peer)), share(root, root)];
-        wire.exchange(rest.map((peer) => share(rank, peer)), toMe);
-      });
-    },
-    allGather,
-    reduceScatter(own, from, count, type) {
-      const wide = BYTES[type];
-      pieces(count, Math.floor(PIECE / wide / size), (done, piece) => {
-        const part = (of: number) => from + BigInt((of * count + done) * wide), bytes = piece * wide;
-        const all = sources(everybody, part(rank), bytes);
-        wire.exchange(
-          others(everybody).map((peer) => ({ peer, at: part(peer), bytes })),
-          others(everybody).map((peer) => ({ peer, at: all[peer], bytes })),
-        );
-        combine(all, [own + BigInt(done * wide)], piece, type, "sum");
-      });
-    },
-    split(colour) {
-      const { bytes, address } = fixedBytes(4 * size), colours = new DataView(bytes.buffer);
-      colours.setInt32(4 * rank, colour);
-      allGather(address, address + BigInt(4 * rank), 4);
-      group = colour < 0 ? everybody : everybody.filter((of) => colours.getInt32(4 * of) === colour);
-    },
-    share: () => 0n,
-    finalize() {
-      barrier(everybody);
-      descriptors.forEach((descriptor, of) => of !== rank && close(descriptor));
-    },
-  };
+    this.#combine(from, [mine.at], mine.count, type, op);
+    this.#wire.exchange(theirs.map(({ peer }) => ({ ...mine, peer })), theirs);
+  }
+
+  #others(ranks: readonly number[]): number[] {
+    return ranks.filter((of) => of !== this.rank);
+  }
+
+  /** The places of these ranks' data, in their order; this rank's own stays in place. */
+  #sources(ranks: readonly number[], own: bigint, bytes: number): readonly bigint[] {
+    let before = 0;
+    return ranks.map((of) => of === this.rank ? own : this.#room.address + BigInt(bytes * before++));
+  }
+}
+
+function inPieces(count: number, most: number, each: (done: number, piece: number) => void): void {
+  for (let done = 0; done < count; done += most) each(done, Math.min(most, count - done));
 }
 
 interface Moving {
@@ -309,6 +339,8 @@ interface Moving {
   bytes: number;
   done: number;
 }
+
+type Wire = ReturnType<typeof openWire>;
 
 function openWire({ descriptors, names }: Connections) {
   const poll = openPoll(2 * descriptors.length);

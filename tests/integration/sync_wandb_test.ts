@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { range, stepsOf, writeRun } from "../core/outputs/wandb/sync/rig.ts";
 import { CONFUSION } from "../../core/outputs/wandb/confusion.ts";
-import { openWandbRun } from "../../core/outputs/wandb/sink.ts";
+import { WandbRun } from "../../core/outputs/wandb/sink.ts";
 import { at, exit, parsed, recordsOf, setupIn, step, sync, WANDBS } from "../core/outputs/wandb/runs.ts";
 import { eventsOf, filesIn, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
 import { syncs } from "./syncs.ts";
@@ -49,7 +49,7 @@ async function clientRuns(folder: string, kind: string): Promise<string[]> {
 Deno.test("the chart of confused classes is the one that W&B's client writes, and every program uploads it", () =>
   inTemp(async (cwd) => {
     const [theirs] = await clientRuns(cwd, "confusion");
-    const own = setupIn(cwd, { config: { _wandb: CONFUSION } }), run = openWandbRun(own);
+    const own = setupIn(cwd, { config: { _wandb: CONFUSION } }), run = new WandbRun(own);
     const counts = [[1, 1, 0], [0, 1, 0], [1, 0, 2]];
     run.note({ kind: "confusion", t: at(7), step: 7, classes: ["a", "b", "ç"], counts });
     run.write(step(7));

@@ -2,7 +2,7 @@
 // stop. Training itself never waits for it.
 import { join } from "../../../deps/path.ts";
 import type { ThreadScope } from "../../base/threads.ts";
-import { followEvents } from "../../run/event_log.ts";
+import { EventFollower } from "../../run/event_log.ts";
 import type { Event } from "../../run/events.ts";
 import { type Claim, isLast, startOf, TOUCH_MS, touchClaim } from "./claims.ts";
 import { evaluationOf } from "./metric.ts";
@@ -45,7 +45,7 @@ self.onmessage = async ({ data }: MessageEvent<WatchOptions>) => {
     if (after === now) return;
     writeClimb(folder, number, now = after); // before it stops: whoever takes it up knows
   };
-  const log = followEvents(join(logs, "events.jsonl"), see, () => evaluations.splice(0));
+  const log = new EventFollower(join(logs, "events.jsonl"), see, () => evaluations.splice(0));
   let touched = performance.now(), told = -Infinity, toldOf = -1; // it is told that the run begins
   for (;;) {
     log.poll();

@@ -2,7 +2,7 @@
 import { VERSION } from "../../base/version.ts";
 import { UserError } from "../../base/errors.ts";
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
-import { type ProtoWriter, protoWriter } from "../../outputs/proto.ts";
+import { ProtoWriter } from "../../outputs/proto.ts";
 import { Batches, type RecordedModel, type Size, type Value } from "../recorded.ts";
 import { type Attribute, type Constant, type Node, OnnxGraph, TYPES } from "./graph.ts";
 import { writeOp } from "./ops.ts";
@@ -34,7 +34,7 @@ export function writeOnnx(
 }
 
 function message(name: string, graph: OnnxGraph, notes: Record<string, string>): Uint8Array {
-  const p = protoWriter();
+  const p = new ProtoWriter();
   p.int(1, IR_VERSION);
   p.text(2, "hpctrain");
   p.text(3, VERSION);

@@ -1,13 +1,5 @@
 // TensorBoard's event files: records of TFRecord with protocol buffers in them.
-import {
-  messageField,
-  messageFields,
-  numberField,
-  type ProtoWriter,
-  protoWriter,
-  readProto,
-  textField,
-} from "../proto.ts";
+import { messageField, messageFields, numberField, ProtoWriter, readProto, textField } from "../proto.ts";
 
 // The numbers of fields, as tensorboard/compat/proto and plugins/hparams declare them.
 const EVENT = { wallTime: 1, step: 2, fileVersion: 3, summary: 5, sessionLog: 7 };
@@ -60,7 +52,7 @@ export interface EventEncoder {
 export const HPARAMS_TAG = "_hparams_/session_";
 
 export function openEncoder(): EventEncoder {
-  const proto = protoWriter();
+  const proto = new ProtoWriter();
   const event = (t: number, step: number, body: () => void) => {
     proto.reset();
     proto.double(EVENT.wallTime, t);

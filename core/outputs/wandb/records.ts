@@ -3,8 +3,7 @@ import {
   messageFields,
   numberField,
   type ProtoFields,
-  type ProtoWriter,
-  protoWriter,
+  ProtoWriter,
   readProto,
   textField,
   textFields,
@@ -225,7 +224,7 @@ function writeFields(to: ProtoWriter, fields: Fields, values: Readonly<Record<st
 const readFields = (body: ProtoFields, fields: Fields): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).map(([name, [field, codec]]) => [name, codec.read(body, field)]));
 
-const out = protoWriter();
+const out = new ProtoWriter();
 
 /** `num` counts the records of the file from 1. The next call reuses the bytes. */
 export function encodeRecord(record: WandbRecord, num: number): Uint8Array {

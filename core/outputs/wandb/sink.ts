@@ -3,7 +3,7 @@ import { dirname, join } from "../../../deps/path.ts";
 import { EXIT } from "../../base/errors.ts";
 import { pathExists } from "../../base/files.ts";
 import { VERSION } from "../../base/version.ts";
-import type { Event, HistogramsNote, Note } from "../../run/events.ts";
+import type { ConfusionNote, Event, HistogramsNote, Note, PicturesNote } from "../../run/events.ts";
 import type { Sink } from "../../run/output.ts";
 import { type KeptRecords, readUploaded, rewrite } from "./resume.ts";
 import { continueWandbFile, createWandbFile, type WandbFile } from "./file.ts";
@@ -16,126 +16,160 @@ import type { WandbSetup } from "./types.ts";
 
 const SUMMARY_S = 1;
 
-export function openWandbRun(setup: WandbSetup): Required<Sink> {
-  const folder = join(dirname(setup.path), "files");
-  let state = begin(setup, folder, put);
-  if (setup.again) {
-    fillIn(state.rows, setup.again, setup.events);
-    state.rows.restart();
-  }
-  const linked = new Set<string>();
-  let summaryAt = -Infinity, warnings = 0, rewinds = 0;
-  let end: Ended | null = null;
-  let begun = setup.again !== null; // a start that fails before its first step leaves nothing
+export class WandbRun implements Required<Sink> {
+  readonly #setup: WandbSetup;
+  /** Pictures and links to other files are in it. */
+  readonly #folder: string;
+  #file: WandbFile;
+  readonly #rows: HistoryRows;
+  readonly #summary: WandbSummary;
+  readonly #linked = new Set<string>();
+  #summaryAt = -Infinity;
+  #warnings = 0;
+  #rewinds = 0;
+  #end: Ended | null = null;
+  /** A start that fails before its first step leaves nothing. */
+  #begun: boolean;
 
-  function put(row: HistoryRow): void {
-    const items = [...row.values].map(([name, json]) => ({ key: [name], json }));
-    state.file.append({ kind: "history", items });
-    state.summary.seen(row);
-  }
-  /** Returns true after a change. */
-  const writeSummary = (all = false): boolean => {
-    const update = state.summary.changed(all);
-    if (update.length > 0) state.file.append({ kind: "summary", update });
-    return update.length > 0;
-  };
-  const linkFiles = () => {
-    const now = setup.files.map((file) => link(folder, file)).filter((name) => name !== null);
-    const fresh = now.filter((name) => !linked.has(name));
-    for (const name of fresh) linked.add(name);
-    if (fresh.length > 0) {
-      state.file.append({ kind: "files", files: fresh.map((path) => ({ path, policy: "end" })) });
+  constructor(setup: WandbSetup) {
+    this.#setup = setup;
+    this.#folder = join(dirname(setup.path), "files");
+    this.#begun = setup.again !== null;
+    const { file, rows, summary } = begin(setup, this.#folder, (row) => this.#put(row));
+    this.#file = file;
+    this.#rows = rows;
+    this.#summary = summary;
+    if (setup.again) {
+      fillIn(rows, setup.again, setup.events);
+      rows.restart();
     }
-  };
-  /** Somebody may remove the folder; the run continues in a new file. */
-  const lookAfter = () => {
-    if (!state.file.gone) return;
-    state.file.close();
-    const file = createWandbFile(setup.path);
-    for (const record of headOf(setup)(null)) file.append(record);
-    linked.clear();
-    state = { ...state, file };
-  };
-  const output = (stream: "stdout" | "stderr", t: number, line: string) =>
-    state.file.append({ kind: "output", stream, t, text: `${line}\n` });
-  const finish = ({ code, t }: Ended) => {
-    linkFiles();
-    const runtime = state.rows.runtime(t);
-    state.summary.set("_wandb", jsonOf({ runtime: Math.floor(runtime) }));
-    writeSummary(true);
-    // W&B shows such a run as preempted, not as failed.
-    if (code === EXIT.stopped) state.file.append({ kind: "preempting" });
-    state.file.append({ kind: "exit", code, runtime });
-  };
+  }
 
-  return {
-    write(event: Event) {
-      begun ||= BEGINS.has(event.kind);
-      switch (event.kind) {
-        case "step":
-        case "times":
-        case "eval":
-        case "epoch":
-          state.rows.event(event);
-          if (event.kind === "epoch") lookAfter();
-          else if (event.t - summaryAt < SUMMARY_S && event.t >= summaryAt) return;
-          // The first summary comes with the first row, even after times without a step.
-          if (writeSummary()) summaryAt = event.t;
-          return;
-        case "system":
-          return state.file.append({ kind: "stats", t: event.t, items: systemItems(event) });
-        case "ranks":
-          return state.file.append({ kind: "stats", t: event.t, items: rankItems(event) });
-        case "save":
-          return linkFiles();
-        case "warning":
-          return state.summary.set("warnings", String(++warnings));
-        case "rewind":
-          return state.summary.set("rewinds", String(++rewinds));
-        case "exit":
-          end = event; // the run's last lines follow, and belong before it
-          lookAfter();
-          state.rows.flush();
-          if (!isFailure(event.code)) return;
-          return output("stderr", event.t, `hpctrain: ${event.message}`);
+  write(event: Event): void {
+    this.#begun ||= BEGINS.has(event.kind);
+    switch (event.kind) {
+      case "step":
+      case "times":
+      case "eval":
+      case "epoch":
+        return this.#scalars(event);
+      case "system":
+        return this.#file.append({ kind: "stats", t: event.t, items: systemItems(event) });
+      case "ranks":
+        return this.#file.append({ kind: "stats", t: event.t, items: rankItems(event) });
+      case "save":
+        return this.#linkFiles();
+      case "warning":
+        return this.#summary.set("warnings", String(++this.#warnings));
+      case "rewind":
+        return this.#summary.set("rewinds", String(++this.#rewinds));
+      case "exit":
+        this.#end = event; // the run's last lines follow, and belong before it
+        this.#lookAfter();
+        this.#rows.flush();
+        if (isFailure(event.code)) this.#output("stderr", event.t, `hpctrain: ${event.message}`);
+    }
+  }
+
+  note(note: Note): void {
+    switch (note.kind) {
+      case "console":
+        return this.#output(note.stream, note.t, note.text);
+      case "histograms":
+        return this.#rows.add(note.step, note.t, histograms(note));
+      case "confusion": {
+        const { file, name, json } = writeConfusion(this.#folder, note);
+        return this.#media(note, [file], name, json);
       }
-    },
-    note(note: Note) {
-      switch (note.kind) {
-        case "console":
-          return output(note.stream, note.t, note.text);
-        case "histograms":
-          return state.rows.add(note.step, note.t, histograms(note));
-        case "confusion": {
-          const { file, name, json } = writeConfusion(folder, note);
-          state.file.append({ kind: "files", files: [{ path: file, type: "media" }] });
-          return state.rows.add(note.step, note.t, new Map([[name, json]]));
-        }
-        case "pictures": {
-          const { files, json } = writePictures(folder, note);
-          state.file.append({ kind: "files", files: files.map((path) => ({ path, type: "media" })) });
-          return state.rows.add(note.step, note.t, new Map([[note.name, json]]));
-        }
+      case "pictures": {
+        const { files, json } = writePictures(this.#folder, note);
+        return this.#media(note, files, note.name, json);
       }
-    },
-    close(exitCode) {
-      try {
-        state.rows.flush();
-        if (exitCode !== undefined) end ??= { code: exitCode, t: Date.now() / 1000 };
-        if (end === null) writeSummary();
-        else finish(end);
-      } finally {
-        state.file.close();
-        if (!begun && end !== null && isFailure(end.code)) {
-          Deno.removeSync(dirname(setup.path), { recursive: true });
-        }
+    }
+  }
+
+  close(exitCode?: number): void {
+    try {
+      this.#rows.flush();
+      if (exitCode !== undefined) this.#end ??= { code: exitCode, t: Date.now() / 1000 };
+      if (this.#end === null) this.#writeSummary();
+      else this.#finish(this.#end);
+    } finally {
+      this.#file.close();
+      if (!this.#begun && this.#end !== null && isFailure(this.#end.code)) {
+        Deno.removeSync(dirname(this.#setup.path), { recursive: true });
       }
-    },
-  };
+    }
+  }
+
+  /** `rows` calls it with each row that is whole. */
+  #put(row: HistoryRow): void {
+    const items = [...row.values].map(([name, json]) => ({ key: [name], json }));
+    this.#file.append({ kind: "history", items });
+    this.#summary.seen(row);
+  }
+
+  #scalars(event: Event): void {
+    this.#rows.event(event);
+    if (event.kind === "epoch") this.#lookAfter();
+    else if (event.t - this.#summaryAt < SUMMARY_S && event.t >= this.#summaryAt) return;
+    // The first summary comes with the first row, even after times without a step.
+    if (this.#writeSummary()) this.#summaryAt = event.t;
+  }
+
+  /** Returns true after a change. */
+  #writeSummary(all = false): boolean {
+    const update = this.#summary.changed(all);
+    if (update.length > 0) this.#file.append({ kind: "summary", update });
+    return update.length > 0;
+  }
+
+  #output(stream: "stdout" | "stderr", t: number, line: string): void {
+    this.#file.append({ kind: "output", stream, t, text: `${line}\n` });
+  }
+
+  #media(
+    { step, t }: ConfusionNote | PicturesNote,
+    files: readonly string[],
+    name: string,
+    json: string,
+  ): void {
+    this.#file.append({ kind: "files", files: files.map((path) => ({ path, type: "media" })) });
+    this.#rows.add(step, t, new Map([[name, json]]));
+  }
+
+  #linkFiles(): void {
+    const now = this.#setup.files.map((file) => link(this.#folder, file)).filter((name) => name !== null);
+    const fresh = now.filter((name) => !this.#linked.has(name));
+    for (const name of fresh) this.#linked.add(name);
+    if (fresh.length > 0) {
+      this.#file.append({ kind: "files", files: fresh.map((path) => ({ path, policy: "end" })) });
+    }
+  }
+
+  /** Somebody may remove the folder; the run continues in a new file. */
+  #lookAfter(): void {
+    if (!this.#file.gone) return;
+    this.#file.close();
+    const file = createWandbFile(this.#setup.path);
+    for (const record of headOf(this.#setup)(null)) file.append(record);
+    this.#linked.clear();
+    this.#file = file;
+  }
+
+  #finish({ code, t }: Ended): void {
+    this.#linkFiles();
+    const runtime = this.#rows.runtime(t);
+    this.#summary.set("_wandb", jsonOf({ runtime: Math.floor(runtime) }));
+    this.#writeSummary(true);
+    // W&B shows such a run as preempted, not as failed.
+    if (code === EXIT.stopped) this.#file.append({ kind: "preempting" });
+    this.#file.append({ kind: "exit", code, runtime });
+  }
 }
 
 /** The writing thread imports this name. */
-export { openWandbRun as openSink };
+export const openSink = (setup: unknown): Sink => new WandbRun(setup as WandbSetup);
 
 /** After one of these events the run is worth keeping. */
 const BEGINS: ReadonlySet<Event["kind"]> = new Set(["step", "eval", "epoch", "save"]);

@@ -1,12 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { followEvents } from "../../../core/run/event_log.ts";
+import { EventFollower } from "../../../core/run/event_log.ts";
 
 const line = (step: number) => `{"t":1,"kind":"warning","message":"${step}"}\n`;
 
 function following(body: (path: string, heard: unknown[], poll: () => boolean) => void): void {
   const folder = Deno.makeTempDirSync(), path = join(folder, "events.jsonl"), heard: unknown[] = [];
-  const follower = followEvents(
+  const follower = new EventFollower(
     path,
     (event) => heard.push((event as { message?: string }).message),
     () => heard.push("again"),

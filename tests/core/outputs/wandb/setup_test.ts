@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { defaultConfig } from "../../../../core/settings/settings.ts";
 import { UserError } from "../../../../core/base/errors.ts";
-import { openWandbRun } from "../../../../core/outputs/wandb/sink.ts";
+import { WandbRun } from "../../../../core/outputs/wandb/sink.ts";
 import { newId, type WandbOptions, wandbSetup } from "../../../../core/outputs/wandb/setup.ts";
 import type { WandbSetup } from "../../../../core/outputs/wandb/types.ts";
 import { inTemp } from "../../../integration/program.ts";
@@ -35,7 +35,7 @@ const setupOf = (folder: string, more?: Partial<WandbOptions>): WandbSetup => wa
 
 /** A run that is written in a process of its own, which ends: a lock of this one would last. */
 async function written(setup: WandbSetup, last: number, code: number | null): Promise<void> {
-  const run = openWandbRun(setup);
+  const run = new WandbRun(setup);
   for (const event of steps(1, last)) run.write(event);
   if (code !== null) run.write(exit(code, last));
   run.close();
@@ -150,5 +150,5 @@ Deno.test("a folder that can't be made is left to the writer, which fails", () =
   inTemp((folder) => {
     Deno.writeTextFileSync(join(folder, "file"), "");
     const setup = setupOf(folder, { config: config({ dir: join(folder, "file") }) });
-    assertThrows(() => openWandbRun(setup).write(step(1)));
+    assertThrows(() => new WandbRun(setup).write(step(1)));
   }));

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import { dirname, join } from "@std/path";
 import { byPart } from "../../../../core/run/account.ts";
 import { encodeEvent, type Event } from "../../../../core/run/events.ts";
-import { openWandbRun } from "../../../../core/outputs/wandb/sink.ts";
+import { WandbRun } from "../../../../core/outputs/wandb/sink.ts";
 import type { WandbRecord } from "../../../../core/outputs/wandb/records.ts";
 import type { WandbSetup } from "../../../../core/outputs/wandb/types.ts";
 import { inTemp, onDisk, ROOT_USER } from "../../../integration/program.ts";
@@ -23,7 +23,7 @@ const summaryOf = (path: string): Record<string, unknown> =>
 
 /** Without `close`, what stands in the file when the process is killed. */
 function write(setup: WandbSetup, events: Iterable<Event>, close = true): void {
-  const run = openWandbRun(setup);
+  const run = new WandbRun(setup);
   for (const event of events) run.write(event);
   const left = Deno.readFileSync(setup.path);
   run.close();
@@ -141,7 +141,7 @@ Deno.test("NaN and infinities, names with dots, slashes, emoji and 10 KB, and a 
 Deno.test("what a kill leaves has every row but the one that is still open", () =>
   inTemp((folder) => {
     const setup = setupIn(folder);
-    const run = openWandbRun(setup);
+    const run = new WandbRun(setup);
     for (const event of steps(1, 25)) run.write(event);
     assertEquals(stepsOf(setup.path), range(1, 25)); // nothing was closed or flushed
     for (let n = 26; n <= 30; n++) run.write(step(n));
@@ -249,7 +249,7 @@ Deno.test("a last record that was cut goes, and the run goes on behind the whole
 Deno.test("console lines, machine metrics, ranks and times are kept, the console's last lines before the end", () =>
   inTemp((folder) => {
     const setup = setupIn(folder);
-    const run = openWandbRun(setup);
+    const run = new WandbRun(setup);
     run.note({ kind: "console", t: at(0), stream: "stdout", text: "début" });
     run.write(step(1));
     run.write({ t: at(1), kind: "system", step: 1, rank: 1, rss_bytes: 2 ** 21, gpu_percent: 99, host: "n" });
@@ -309,7 +309,7 @@ Deno.test("a run that is to go on ends as one that was preempted", () =>
 Deno.test("pictures are files of the run, and histograms and pictures stand in the row of their step", () =>
   inTemp((folder) => {
     const setup = setupIn(folder);
-    const run = openWandbRun(setup);
+    const run = new WandbRun(setup);
     const picture = { png: btoa("not looked into"), width: 2, height: 3, caption: "seven" };
     run.note({ kind: "pictures", t: at(2), step: 2, name: "samples", pictures: [picture] });
     run.note({
@@ -336,7 +336,7 @@ Deno.test("files that go with the run are the newest of their name, without anot
   inTemp((folder) => {
     const source = join(folder, "r_best.pt");
     const setup = setupIn(folder, { files: [{ name: "checkpoints/best.pt", source }] });
-    const run = openWandbRun(setup);
+    const run = new WandbRun(setup);
     const save: Event = {
       ...{
         t: at(1),
@@ -368,7 +368,7 @@ Deno.test("files that go with the run are the newest of their name, without anot
 Deno.test("a folder that is removed under the run is made again, and the run goes on in it", () =>
   inTemp((folder) => {
     const setup = setupIn(folder);
-    const run = openWandbRun(setup);
+    const run = new WandbRun(setup);
     for (const event of steps(1, 5)) run.write(event);
     Deno.removeSync(dirname(setup.path), { recursive: true });
     for (const event of [...steps(6, 12), exit(0, 12)]) run.write(event);
@@ -383,7 +383,7 @@ Deno.test({
   fn: () =>
     onDisk(1, (disk) => {
       const setup = setupIn(disk);
-      const run = openWandbRun(setup);
+      const run = new WandbRun(setup);
       for (let n = 1; n <= 5; n++) run.write(step(n));
       const filler = join(disk, "filler");
       assertThrows(() => Deno.writeFileSync(filler, new Uint8Array(2 << 20)));
@@ -408,7 +408,7 @@ Deno.test({
 Deno.test("a row of scalars takes less than 200 bytes", () =>
   inTemp((folder) => {
     const setup = setupIn(folder, { pace: { step: 0, stepInEpoch: 0, stepsPerEpoch: 1000, maxSteps: 0 } });
-    const run = openWandbRun(setup);
+    const run = new WandbRun(setup);
     const before = Deno.statSync(setup.path).size, rows = 5000;
     for (let n = 1; n <= rows; n++) {
       const [loss, norm] = new Float32Array([Math.random(), 3 * Math.random()]);

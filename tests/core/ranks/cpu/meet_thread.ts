@@ -2,7 +2,7 @@
 import { connectTcp, type TcpOptions } from "../../../../core/ranks/cpu/tcp.ts";
 import type { ThreadScope } from "../../../../core/base/threads.ts";
 import { fixedBytes } from "../../../../ffi/ranks/transport.ts";
-import { openTcp } from "../../../../ffi/ranks/tcp.ts";
+import { TcpTransport } from "../../../../ffi/ranks/tcp.ts";
 
 declare const self: ThreadScope;
 
@@ -20,7 +20,7 @@ self.onmessage = ({ data }: MessageEvent<Omit<TcpOptions, "failed" | "say">>) =>
   try {
     const descriptors = connectTcp({ ...data, failed: () => null, say: (line) => void said.push(line) });
     const names = data.peers.map(({ name }) => name);
-    const transport = openTcp({ rank: data.rank, descriptors, names });
+    const transport = new TcpTransport({ rank: data.rank, descriptors, names });
     const { bytes, address } = fixedBytes(8), view = new DataView(bytes.buffer);
     view.setFloat64(0, 10 ** data.rank, true);
     transport.allReduce(address, 1, "f64", "sum");
