@@ -16,7 +16,7 @@ Deno.test("presets NAME prints a file that --config takes", async () => {
   try {
     await Deno.writeTextFile(path, (await hpctrain(["presets", "multi-gpu"])).out);
     const { config } = JSON.parse((await hpctrain(["config", "--json", "--config", path])).out);
-    assertEquals([config.training.batch_size, config.distributed.backend], [64, "nccl"]);
+    assertEquals([config.training.batch_size, config.training.device], [64, "cuda"]);
   } finally {
     await Deno.remove(path);
   }
