@@ -20,7 +20,7 @@ import type { Supply } from "./feed.ts";
 import { loggedSteps, placeInEpoch } from "./batches.ts";
 import { rewind } from "./guards/spikes.ts";
 import { type DeferredMetrics, openDeferredMetrics } from "./deferred_metrics.ts";
-import { type RunningMetrics, runningMetrics } from "./running_metrics.ts";
+import { RunningMetrics } from "./running_metrics.ts";
 import type { Ending, Trainer } from "./prepare.ts";
 import { itemsOf, type MicroBatch } from "./step.ts";
 import { openRunNoise, type RunNoise } from "./run_noise.ts";
@@ -166,7 +166,7 @@ export async function goBack(loop: Loop): Promise<void> {
 
 /** With --deterministic=world each virtual shard has its own sums, which are added in the tree's order. */
 export const emptySums = ({ data: { train }, gradients: { shards }, pass }: Trainer): RunningMetrics =>
-  runningMetrics(
+  new RunningMetrics(
     measureOf(pass.rollout ? ofSteps(train, pass.rollout.steps, pass.rollout.most) : train, {
       loss: pass.loss,
       full: false,

@@ -16,7 +16,7 @@ import { openRanking, type Ranking } from "./ranking.ts";
 import { ANOMALY_R2, measureOf, type Metrics, shiftedParts } from "./metrics.ts";
 import { openTally, type Tally } from "./diagnostics.ts";
 import { evaluationOutOfMemory } from "./memory.ts";
-import { type RunningMetrics, runningMetrics, type Worst } from "./running_metrics.ts";
+import { RunningMetrics, type Worst } from "./running_metrics.ts";
 import { finished, itemsOf, type MicroBatch } from "./step.ts";
 import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
@@ -60,9 +60,9 @@ export async function evaluate(
   const { rank, world } = team ?? { rank: 0, world: 1 };
   const stride = batchSize * world, batches = Math.ceil(source.length / batchSize);
   const parts = team ? batches : 1; // ranks keep each batch's sums apart
-  const running = runningMetrics(measure, parts);
+  const running = new RunningMetrics(measure, parts);
   const ofAnomalies = source.anomalies ? measureOf(source, { loss: pass.loss, full: false }) : null;
-  const anomalies = ofAnomalies && runningMetrics(ofAnomalies, parts);
+  const anomalies = ofAnomalies && new RunningMetrics(ofAnomalies, parts);
   const tally = diagnoses ? openTally(source, pass.loss, team === null) : null;
   const ranking = openRanking(source, pass.loss, deviceOf(pass));
   pass.model.root.train(false);
@@ -131,7 +131,7 @@ export function skillNote(source: Source, metrics: Metrics): string | null {
 /** A batch is one rank's: the others add zeros, which change no bit. */
 function ofAllRanks(running: RunningMetrics, team: Team | null): RunningMetrics {
   if (!team) return running;
-  const all = runningMetrics(running.measure);
+  const all = new RunningMetrics(running.measure);
   all.restore(team.reduce(running.sums(), "sum", "evaluation"));
   return all;
 }

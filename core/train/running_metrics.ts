@@ -33,24 +33,6 @@ interface Observed {
 
 export type Worst = NonNullable<Measured["worst"]>;
 
-export interface RunningMetrics {
-  observe(batch: Observed): void;
-  result(): { readonly loss: number; readonly items: number } & Measured;
-  /** Later observations can be undone, at any time before the next mark. */
-  mark(): void;
-  undo(): void;
-  /** One part after the other. */
-  sums(): number[];
-  restore(sums: readonly number[]): void;
-  /** Measures and frees everything: nothing more is to come. */
-  close(): void;
-  readonly measure: Measure;
-  /** Comes before the replay of a graph that fills so many places of its tray. */
-  makeRoom(tray: GraphTray, places: number): void;
-  /** A replay has filled the next place with a batch of so many valid items. */
-  filled(tray: GraphTray, items: number): void;
-}
-
 const MOST_BATCHES = 32, ROOM = 8 * 2 ** 20;
 /** A step's last micro-batch is shorter. */
 const MOST_TRAYS = 4;
@@ -100,127 +82,195 @@ interface Passing {
   readonly batches: readonly Entry[];
 }
 
-export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
-  const width = OWN + measure.size;
-  const totals = new Float64Array(parts * width);
-  let serial = 0;
-  let trays: Tray[] = [];
-  let passing: Passing[] = [];
-  /** Rows since the mark may be taken back. */
-  let held: Row[] = [];
-  let marked = Infinity;
+export class RunningMetrics {
+  #serial = 0;
+  #trays: Tray[] = [];
+  #passing: Passing[] = [];
+  readonly #sums: Sums;
 
-  const addTo = (sums: Float64Array, { part, items, values }: Row) => {
-    const at = part * width;
-    if (items > 0) sums[at] += values[measure.size] * items; // the mean over nothing is NaN
-    sums[at + 1] += items;
-    for (let i = 0; i < measure.size; i++) sums[at + OWN + i] += values[i];
-  };
-  const addHeld = (before: number) => {
-    let count = 0;
-    while (count < held.length && held[count].serial < before) addTo(totals, held[count++]);
-    if (count > 0) held.splice(0, count);
-  };
-  const settle = () => {
-    const rows: Row[] = [];
-    for (const { values, batches } of passing) {
-      const numbers = values.take(toNumbers), size = measure.size + 1;
-      batches.forEach((batch, i) => rows.push({ ...batch, values: numbers.slice(i * size, (i + 1) * size) }));
+  /** A part is a virtual shard, which has sums of its own. */
+  constructor(readonly measure: Measure, parts = 1) {
+    this.#sums = new Sums(measure, parts);
+  }
+
+  /** Hot. */
+  observe(batch: Observed): void {
+    noGrad(() => {
+      const entry = { serial: this.#serial++, part: batch.part ?? 0, items: batch.items };
+      const tray = this.#trayFor(batch);
+      if (tray === null) return this.#atOnce(batch, entry);
+      put(tray, batch, entry);
+    });
+  }
+
+  /** Comes before the replay of a graph that fills so many places of its tray. */
+  makeRoom(tray: GraphTray, places: number): void {
+    if (!this.#trays.includes(tray)) {
+      if (this.#trays.length === MOST_TRAYS) this.close();
+      this.#trays.push(tray);
     }
-    passing = [];
-    held.push(...rows.sort((a, b) => a.serial - b.serial)); // passes follow each other, so all rows are in order
-    addHeld(marked);
-  };
-  const pass = () => {
-    const begun = trays.filter(({ batches }) => batches.length > 0).map((tray) => passOver(measure, tray));
-    settle();
-    passing = begun;
-  };
-  const drain = () => {
-    if (trays.length > 0) pass();
-    settle();
-    trays.forEach(freeTray);
-    trays = [];
-  };
-  const atOnce = ({ output, target, loss, mask }: Observed, entry: Entry) => {
-    pass(); // earlier batches come first
+    if (tray.batches.length + places > tray.places.length) this.#pass();
+  }
+
+  /** A replay has filled the next place with a batch of so many valid items. */
+  filled(tray: GraphTray, items: number): void {
+    tray.batches.push({ serial: this.#serial++, part: 0, items });
+  }
+
+  /** Later observations can be undone, at any time before the next mark. */
+  mark(): void {
+    this.#sums.mark(this.#serial);
+  }
+
+  undo(): void {
+    this.close();
+    this.#sums.undo();
+  }
+
+  result(): { readonly loss: number; readonly items: number } & Measured {
+    this.close();
+    const [lossSum, items, ...rest] = this.#sums.whole();
+    const loss = items === 0 ? NaN : lossSum / items;
+    return { loss, items, ...this.measure.finish(Float64Array.from(rest), loss) };
+  }
+
+  /** One part after the other. */
+  sums(): number[] {
+    this.close();
+    return [...this.#sums.now()];
+  }
+
+  restore(sums: readonly number[]): void {
+    this.close();
+    this.#sums.restore(sums);
+  }
+
+  /** Measures and frees everything, so that nothing is left to come. */
+  close(): void {
+    if (this.#trays.length > 0) this.#pass();
+    this.#settle();
+    this.#trays.forEach(freeTray);
+    this.#trays = [];
+  }
+
+  /** Null where the batch is measured at once. */
+  #trayFor(batch: Observed): Tray | null {
+    const known = this.#trays.find((tray) => !isGraphs(tray) && fits(tray, batch));
+    if (known) {
+      // It may fail, so it comes before this batch is noted.
+      if (known.batches.length === known.places.length) this.#pass();
+      return known;
+    }
+    const batches = batchesOf(this.measure, batch);
+    if (batches < 2) return null;
+    if (this.#trays.length === MOST_TRAYS) this.close();
+    const tray = newTray(this.measure, batch, batches);
+    this.#trays.push(tray);
+    return tray;
+  }
+
+  #atOnce({ output, target, loss, mask }: Observed, entry: Entry): void {
+    this.#pass(); // earlier batches come first
+    const { measure } = this;
     const sums = scope(() => {
       const own = measure.looks ? [measure.rows(output, target, 1, mask)] : [];
       return keep(cat([...own, reshape(toDtype(loss, "f64"), [1, 1])], 1));
     });
-    passing.push({ values: startReadback(sums), batches: [entry] });
-  };
-  const trayFor = (batch: Observed): Tray | null => {
-    const known = trays.find((tray) => !isGraphs(tray) && fits(tray, batch));
-    if (known) {
-      if (known.batches.length === known.places.length) pass(); // it may fail, so it comes before this batch is noted
-      return known;
+    this.#passing.push({ values: startReadback(sums), batches: [entry] });
+  }
+
+  /** Begins a pass over what the trays hold, and takes in what the pass before it has come to. */
+  #pass(): void {
+    const begun = this.#trays.filter(({ batches }) => batches.length > 0)
+      .map((tray) => passOver(this.measure, tray));
+    this.#settle();
+    this.#passing = begun;
+  }
+
+  #settle(): void {
+    const rows: Row[] = [], size = this.measure.size + 1;
+    for (const { values, batches } of this.#passing) {
+      const numbers = values.take(toNumbers);
+      batches.forEach((batch, i) => rows.push({ ...batch, values: numbers.slice(i * size, (i + 1) * size) }));
     }
-    const batches = batchesOf(measure, batch);
-    if (batches < 2) return null;
-    if (trays.length === MOST_TRAYS) drain();
-    const tray = newTray(measure, batch, batches);
-    trays.push(tray);
-    return tray;
-  };
-  const makeRoom = (tray: GraphTray, places: number) => {
-    if (!trays.includes(tray)) {
-      if (trays.length === MOST_TRAYS) drain();
-      trays.push(tray);
-    }
-    if (tray.batches.length + places > tray.places.length) pass();
-  };
-  const now = () => {
-    drain();
-    const sums = totals.slice();
-    held.forEach((row) => addTo(sums, row));
+    this.#passing = [];
+    this.#sums.take(rows.sort((a, b) => a.serial - b.serial));
+  }
+}
+
+/** Sums on the host, of rows that come in their order; those since a mark may be taken back. */
+class Sums {
+  readonly #measured: number;
+  readonly #width: number;
+  readonly #parts: number;
+  readonly #totals: Float64Array<ArrayBuffer>;
+  /** Rows since the mark. */
+  #held: Row[] = [];
+  #marked = Infinity;
+
+  constructor({ size }: Measure, parts: number) {
+    this.#measured = size;
+    this.#width = OWN + size;
+    this.#parts = parts;
+    this.#totals = new Float64Array(parts * this.#width);
+  }
+
+  take(rows: readonly Row[]): void {
+    this.#held.push(...rows);
+    this.#addHeld(this.#marked);
+  }
+
+  /** Rows of batches before this one stay, even those that are still to come. */
+  mark(serial: number): void {
+    this.#marked = serial;
+    this.#addHeld(Infinity);
+  }
+
+  undo(): void {
+    this.#addHeld(this.#marked);
+    this.#held = [];
+    this.#marked = Infinity;
+  }
+
+  /** One part after the other. */
+  now(): Float64Array<ArrayBuffer> {
+    const sums = this.#totals.slice();
+    for (const row of this.#held) this.#addTo(sums, row);
     return sums;
-  };
-  return {
-    observe(batch) {
-      noGrad(() => {
-        const entry = { serial: serial++, part: batch.part ?? 0, items: batch.items };
-        const tray = trayFor(batch);
-        if (tray === null) return atOnce(batch, entry);
-        put(tray, batch, entry);
-      });
-    },
-    mark() {
-      marked = serial;
-      addHeld(Infinity);
-    },
-    undo() {
-      drain();
-      addHeld(marked);
-      held = [];
-      marked = Infinity;
-    },
-    result() {
-      const sums = now();
-      const leaf = (from: number, to: number) =>
-        to - from === 1 ? sums.subarray(from * width, to * width) : undefined;
-      const both = (a: Float64Array, b: Float64Array) => a.map((value, i) => value + b[i]);
-      const [lossSum, items, ...rest] = treeSum({ from: 0, to: parts }, leaf, both);
-      const loss = items === 0 ? NaN : lossSum / items;
-      return { loss, items, ...measure.finish(Float64Array.from(rest), loss) };
-    },
-    sums: () => [...now()],
-    restore(sums) {
-      drain();
-      totals.fill(0);
-      held = [];
-      if (sums.length % width !== 0) return; // another version kept other sums
-      // The first part gets the sums of other parts.
-      const same = sums.length === totals.length;
-      sums.forEach((value, i) => totals[same ? i : i % width] += value);
-    },
-    close: drain,
-    measure,
-    makeRoom,
-    filled(tray, items) {
-      tray.batches.push({ serial: serial++, part: 0, items });
-    },
-  };
+  }
+
+  /** The sums over all parts. */
+  whole(): Float64Array {
+    const sums = this.now(), width = this.#width;
+    const leaf = (from: number, to: number) =>
+      to - from === 1 ? sums.subarray(from * width, to * width) : undefined;
+    const both = (a: Float64Array, b: Float64Array) => a.map((value, i) => value + b[i]);
+    return treeSum({ from: 0, to: this.#parts }, leaf, both);
+  }
+
+  restore(sums: readonly number[]): void {
+    const totals = this.#totals, width = this.#width;
+    totals.fill(0);
+    this.#held = [];
+    if (sums.length % width !== 0) return; // another version kept other sums
+    // The first part gets the sums of other parts.
+    const same = sums.length === totals.length;
+    sums.forEach((value, i) => totals[same ? i : i % width] += value);
+  }
+
+  #addHeld(before: number): void {
+    const held = this.#held;
+    let count = 0;
+    while (count < held.length && held[count].serial < before) this.#addTo(this.#totals, held[count++]);
+    if (count > 0) held.splice(0, count);
+  }
+
+  #addTo(sums: Float64Array, { part, items, values }: Row): void {
+    const at = part * this.#width, size = this.#measured;
+    if (items > 0) sums[at] += values[size] * items; // the mean over nothing is NaN
+    sums[at + 1] += items;
+    for (let i = 0; i < size; i++) sums[at + OWN + i] += values[i];
+  }
 }
 
 const bytesOf = (t: Tensor | null | undefined): number => t?.byteLength ?? 0;

@@ -5,7 +5,7 @@ import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import type { Outcome } from "../../../core/train/blocks.ts";
 import { measureOf } from "../../../core/train/metrics.ts";
-import { runningMetrics } from "../../../core/train/running_metrics.ts";
+import { RunningMetrics } from "../../../core/train/running_metrics.ts";
 import { itemsOf, type MicroBatch } from "../../../core/train/step.ts";
 import { randint, randn } from "../../../ffi/ops.ts";
 import { timeOps } from "../../../ffi/profile.ts";
@@ -57,7 +57,7 @@ for (const [name, { task, outputs, model, input, target, most }] of Object.entri
     const source = memorySource({ name: "made", task, outputs, description: "made", input, target });
     const made = rig(model, source.facts, { direct: true });
     const { loss } = made.step.pass;
-    const running = runningMetrics(measureOf(source, { loss, full: false }));
+    const running = new RunningMetrics(measureOf(source, { loss, full: false }));
     const observe = (o: Outcome, b: MicroBatch) =>
       running.observe({ output: o.output, target: b.target, loss: o.loss, items: itemsOf(b, loss) });
     const batch: MicroBatch = { input, target, items: ROWS };

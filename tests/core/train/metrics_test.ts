@@ -7,7 +7,7 @@ import { UserError } from "../../../core/base/errors.ts";
 import { createLoss, type Loss } from "../../../core/models/losses.ts";
 import type { Facts } from "../../../core/models/model.ts";
 import { type Measure, measureOf, type Metrics } from "../../../core/train/metrics.ts";
-import { runningMetrics } from "../../../core/train/running_metrics.ts";
+import { RunningMetrics } from "../../../core/train/running_metrics.ts";
 import { add, scalar, tensor, toNumbers } from "../../../ffi/make.ts";
 import { cat, narrow, randint, randn, toDtype, zerosLike } from "../../../ffi/ops.ts";
 import { manualSeed } from "../../../ffi/context.ts";
@@ -196,7 +196,7 @@ function of(c: Case) {
 /** The metrics of as many ranks, which take turns at the batches; sums are put together as a run puts them. */
 function measured(c: Case, split: readonly number[], world = 1, interrupt = false): Metrics {
   const { loss, measure } = of(c);
-  const ranks = Array.from({ length: world }, () => runningMetrics(measure));
+  const ranks = Array.from({ length: world }, () => new RunningMetrics(measure));
   let from = 0;
   split.forEach((count, i) => {
     scope(() => {
@@ -212,11 +212,11 @@ function measured(c: Case, split: readonly number[], world = 1, interrupt = fals
     from += count;
     if (interrupt) {
       const sums = ranks[i % world].sums();
-      ranks[i % world] = runningMetrics(measure);
+      ranks[i % world] = new RunningMetrics(measure);
       ranks[i % world].restore(JSON.parse(JSON.stringify(sums)));
     }
   });
-  const whole = runningMetrics(measure);
+  const whole = new RunningMetrics(measure);
   const each = ranks.map((rank) => rank.sums());
   whole.restore(each.reduce((a, b) => a.map((value, i) => value + b[i])));
   const { metrics, loss: mean } = whole.result();
@@ -276,7 +276,7 @@ Deno.test("what a mask covers is nobody's, not even where it is no number", () =
     input: seen,
     target: seen,
   });
-  const running = runningMetrics(measureOf(made, { loss: { name: "mse" }, full: true }));
+  const running = new RunningMetrics(measureOf(made, { loss: { name: "mse" }, full: true }));
   running.observe({ output, target, mask, loss: scalar(0), items: 2 });
   const { r2, mae, bias } = running.result().metrics;
   assertEquals([r2, mae, bias], [1 - 1 / 4.5, 0.5, -0.5]);
@@ -289,7 +289,7 @@ Deno.test("the worst of several numbers is named, and numbers that were scaled a
     names: ["omega", "hardly"],
     units: { mean: [5, 6], std: [10, 0.5] },
   });
-  const running = runningMetrics(measureOf(made, { loss: { name: "mse" }, full: true }));
+  const running = new RunningMetrics(measureOf(made, { loss: { name: "mse" }, full: true }));
   running.observe({ output, target, loss: scalar(0), items: 6 });
   const { metrics, worst } = running.result();
   assertEquals(worst, { name: "hardly", r2: metrics["r2/hardly"] });
@@ -313,7 +313,7 @@ Deno.test("errors and skills of a forecast are over all leads and points of each
   };
   const loss = { name: "gaussian_nll" as const, logVariance: 1 };
   const variances = tensor(Float32Array.from({ length: 16 }, (_, i) => i % 4 < 2 ? 0 : Math.log(9)), [4, 4]);
-  const running = runningMetrics(measureOf(source, { loss, full: true }));
+  const running = new RunningMetrics(measureOf(source, { loss, full: true }));
   const both = cat([output, variances], 1);
   running.observe({ output: both, target, mask: toDtype(there, "bool"), loss: scalar(0), items: 15 });
   const { metrics } = running.result();
@@ -340,7 +340,7 @@ Deno.test("a target that never varies is met or missed, far from zero and away f
   });
   const measure = measureOf(made, { loss: { name: "mse" }, full: true });
   const r2 = (output: number) => {
-    const running = runningMetrics(measure), target = tensor(Array(5).fill(12345.678), [5, 1]);
+    const running = new RunningMetrics(measure), target = tensor(Array(5).fill(12345.678), [5, 1]);
     const same = tensor(Array(5).fill(output), [5, 1]);
     running.observe({ output: same, target, loss: scalar(0), items: 5 });
     return running.result().metrics.r2;
@@ -352,7 +352,7 @@ Deno.test("top-5 is measured in evaluation and where there are more than five cl
   const c = CASES["a class"], { source, loss } = of(c);
   const names = (outputs: number, full: boolean) => {
     const made = { ...source, facts: { ...source.facts, outputs } };
-    const running = runningMetrics(measureOf(made, { loss, full }));
+    const running = new RunningMetrics(measureOf(made, { loss, full }));
     scope(() => running.observe({ output: c.output, target: c.target, loss: randn([]), items: COUNT }));
     return Object.keys(running.result().metrics);
   };
@@ -372,7 +372,7 @@ Deno.test("shares of classes are met by the class with the largest one", () => {
   const accuracy = (target: Tensor, output: Tensor, name: "bce" | "cross_entropy", outputs: number) => {
     const input = zerosLike(target);
     const made = memorySource({ name: "m", task: "classification", outputs, description: "", input, target });
-    const running = runningMetrics(measureOf(made, { loss: { name }, full: false }));
+    const running = new RunningMetrics(measureOf(made, { loss: { name }, full: false }));
     scope(() => running.observe({ output, target, loss: randn([]), items: output.shape[0] }));
     return running.result().metrics.accuracy;
   };
@@ -396,7 +396,7 @@ Deno.test("labels that are no class of the model, as a graph's own loss ignores 
   const made = memorySource({
     ...{ name: "m", task: "segmentation", outputs: 3, description: "", input: zerosLike(target), target },
   });
-  const running = runningMetrics(
+  const running = new RunningMetrics(
     measureOf(made, { loss: { name: "graph", like: "cross_entropy" }, full: true }),
   );
   running.observe({ output, target, loss: scalar(0), items: 4 });
@@ -422,7 +422,7 @@ Deno.test("scores that can't be brought to their labels' size are refused by bot
 Deno.test("a batch in which nothing counts changes no mean", () => {
   const { loss, measure } = of(CASES.tokens), c = CASES.tokens;
   const none = tensor(new BigInt64Array(12).fill(-100n), [2, 6]);
-  const running = runningMetrics(measure);
+  const running = new RunningMetrics(measure);
   for (const target of [narrow(c.target, 0, 0, 2), none]) {
     scope(() => {
       const output = narrow(c.output, 0, 0, 2);
@@ -436,7 +436,7 @@ Deno.test("what a step observed can be taken back until the next one begins, als
   const c = CASES["three numbers"], { loss, measure } = of(c);
   const batches = Array.from({ length: 100 }, (_, i) => i);
   const watched = (taken: readonly number[]) => {
-    const running = runningMetrics(measure);
+    const running = new RunningMetrics(measure);
     const observe = (i: number) =>
       scope(() => {
         const [output, target] = [c.output, c.target].map((t) => narrow(t, 0, i, 1));

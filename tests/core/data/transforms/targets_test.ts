@@ -5,7 +5,7 @@ import { memorySource } from "../../../../core/data/memory.ts";
 import { batchOf, ownTargets, plainPart, type SourceParts } from "../../../../core/data/source.ts";
 import { targetScaleOf, withScaledTargets } from "../../../../core/data/transforms/targets.ts";
 import { measureOf } from "../../../../core/train/metrics.ts";
-import { runningMetrics } from "../../../../core/train/running_metrics.ts";
+import { RunningMetrics } from "../../../../core/train/running_metrics.ts";
 import { add, scalar, sub, tensor, toNumbers } from "../../../../ffi/make.ts";
 import { manualSeed } from "../../../../ffi/context.ts";
 import { cat, mul, randn, reshape, sumDim } from "../../../../ffi/ops.ts";
@@ -85,7 +85,7 @@ Deno.test("metrics of training are in the targets' own units, as those of an eva
   const source = scaled(made(numbers)), output = randn([COUNT, 3]);
   const { target } = batchOf(source, plainPart(ids));
   const told = (full: boolean, output: Tensor, target: Tensor) => {
-    const running = runningMetrics(measureOf(source, { loss: { name: "mse" }, full }));
+    const running = new RunningMetrics(measureOf(source, { loss: { name: "mse" }, full }));
     running.observe({ output, target, loss: scalar(0), items: COUNT });
     return running.result().metrics;
   };
@@ -104,7 +104,7 @@ Deno.test("a metric of the user's own sees the targets' own units in training, t
     sums: (_: Tensor, known: Tensor) => mul(sumDim(known, [0, 1]), scalar(1 / 3)),
   };
   const told = (full: boolean, output: Tensor, target: Tensor) => {
-    const running = runningMetrics(measureOf(source, { loss: { name: "mse" }, full, own }));
+    const running = new RunningMetrics(measureOf(source, { loss: { name: "mse" }, full, own }));
     running.observe({ output, target, loss: scalar(0), items: COUNT });
     return running.result().metrics.mean;
   };

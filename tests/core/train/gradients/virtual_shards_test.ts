@@ -8,7 +8,7 @@ import { cosmoCnn } from "../../../../core/models/zoo/convnets.ts";
 import { gpt } from "../../../../core/models/zoo/gpt.ts";
 import type { Outcome } from "../../../../core/train/blocks.ts";
 import { measureOf } from "../../../../core/train/metrics.ts";
-import { runningMetrics } from "../../../../core/train/running_metrics.ts";
+import { RunningMetrics } from "../../../../core/train/running_metrics.ts";
 import { itemsOf, type MicroBatch, sharesOf } from "../../../../core/train/step.ts";
 import {
   alone as noOthers,
@@ -74,7 +74,7 @@ async function trained(w: Workload, count: number, world: number) {
   const measure = measureOf(source, { loss: pass.loss, full: false });
   const ranks = Array.from({ length: world }, (_, rank) => {
     const shards = openVirtualShards({ count, rank, world, combine: noOthers }, arena, buffers);
-    const metrics = runningMetrics(measure, count);
+    const metrics = new RunningMetrics(measure, count);
     const observe = ({ output, loss }: Outcome, b: MicroBatch) =>
       metrics.observe({ output, target: b.target, loss, items: itemsOf(b, pass.loss), part: b.shard });
     return { shards, metrics, step: { ...made.step, observe } };
@@ -99,7 +99,7 @@ async function trained(w: Workload, count: number, world: number) {
     });
   }
   const sums = ranks.map(({ metrics }) => metrics.sums()).reduce((a, b) => a.map((x, i) => x + b[i]));
-  const metrics = runningMetrics(measure, count);
+  const metrics = new RunningMetrics(measure, count);
   metrics.restore(sums);
   return { losses, sums, metrics: metrics.result(), tensors: await tensorsOf(made) };
 }
