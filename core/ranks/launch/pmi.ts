@@ -12,11 +12,6 @@ import {
 import { findServer } from "../control/client.ts";
 import { UserError } from "../../base/errors.ts";
 
-export interface Pmi {
-  env(rank: number): Record<string, string>;
-  close(): void;
-}
-
 interface PmiOptions {
   readonly ranks: readonly number[];
   readonly world: number;
@@ -33,31 +28,99 @@ const LONGEST_LINE = 4 * LONGEST_VALUE;
 /** So many connections at once may leave it open who they are, beside the ranks that still have to come. */
 const STRANGERS = 64, STRANGER_MS = 30_000;
 
-export function openPmi({ ranks, world, nodes, exchange, failed }: PmiOptions): Pmi {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr as Deno.NetAddr;
-  const known = new Map<string, string>([["PMI_process_mapping", `(vector,(0,${nodes},${ranks.length}))`]]);
-  const connections = new Map<number, Deno.Conn>();
-  let put: [string, string][] = [];
-  let waiting: (() => void)[] = [];
-  let closed = false;
+export class Pmi {
+  readonly #ranks: readonly number[];
+  readonly #world: number;
+  readonly #exchange: Exchange;
+  readonly #failed: (error: unknown) => void;
+  readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  readonly #connections = new Map<number, Deno.Conn>();
+  /** Whoever has not said which rank it is. A rank's library does so at once, so the oldest of many is none. */
+  readonly #strangers = new Set<Deno.Conn>();
+  /** `get` finds these: the entries of all ranks as of the last barrier. */
+  readonly #known: Map<string, string>;
+  /** These ranks have put it since. */
+  #put: [string, string][] = [];
+  /** Each lets a rank go that has come to the barrier. */
+  #waiting: (() => void)[] = [];
+  #closed = false;
 
-  const barrier = async (go: () => void) => {
-    waiting.push(go);
-    if (waiting.length < ranks.length) return;
-    const mine = put, here = waiting;
-    put = [];
-    waiting = [];
-    try {
-      for (const [name, value] of await exchange.all(mine)) known.set(name, value);
-      here.forEach((pass) => pass());
-    } catch (error) {
-      if (closed) return;
-      failed(error);
-      connections.forEach(closeQuietly); // their library tells them that its launcher has gone
+  constructor({ ranks, world, nodes, exchange, failed }: PmiOptions) {
+    this.#ranks = ranks;
+    this.#world = world;
+    this.#exchange = exchange;
+    this.#failed = failed;
+    this.#known = new Map([["PMI_process_mapping", `(vector,(0,${nodes},${ranks.length}))`]]);
+    this.#accept().catch(() => {}); // closed
+  }
+
+  env(rank: number): Record<string, string> {
+    return {
+      PMI_PORT: `127.0.0.1:${(this.#listener.addr as Deno.NetAddr).port}`,
+      PMI_ID: String(rank),
+      PMI_RANK: String(rank),
+      PMI_SIZE: String(this.#world),
+    };
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#listener.close();
+    this.#strangers.forEach(closeQuietly);
+    this.#exchange.close();
+  }
+
+  async #accept(): Promise<void> {
+    for await (const connection of this.#listener) {
+      if (!isOwn(connection)) {
+        closeQuietly(connection);
+        continue;
+      }
+      const strangers = this.#strangers;
+      if (strangers.size >= STRANGERS + this.#ranks.length) closeQuietly(strangers.values().next().value!);
+      strangers.add(connection);
+      this.#serve(connection).catch(() => {}); // it has ended
     }
-  };
-  const answer = ({ cmd, key = "", value = "" }: Record<string, string>): string | null => {
+  }
+
+  async #serve(connection: Deno.Conn): Promise<void> {
+    const patience = setTimeout(() => closeQuietly(connection), STRANGER_MS);
+    const isKnown = () => {
+      clearTimeout(patience);
+      this.#strangers.delete(connection);
+    };
+    try {
+      await this.#answerLines(connection, isKnown);
+    } finally {
+      isKnown();
+    }
+  }
+
+  async #answerLines(connection: Deno.Conn, isRank: () => void): Promise<void> {
+    const say = (...lines: string[]) => write(connection, lines.map((line) => `${line}\n`).join(""));
+    let rank: number | null = null;
+    for await (const line of linesOf(connection)) {
+      const fields = fieldsOf(line);
+      if (rank === null) {
+        rank = fields.cmd === "initack" ? Number(fields.pmiid) : NaN;
+        // None of ours.
+        if (!this.#ranks.includes(rank) || this.#connections.has(rank)) return closeQuietly(connection);
+        this.#connections.set(rank, connection);
+        isRank();
+        await say(
+          "cmd=initack rc=0",
+          `cmd=set size=${this.#world}`,
+          `cmd=set rank=${rank}`,
+          "cmd=set debug=0",
+        );
+      } else if (fields.cmd === "barrier_in") {
+        this.#barrier(() => void say("cmd=barrier_out rc=0").catch(() => {}));
+      } else await say(this.#answer(fields) ?? `cmd=${fields.cmd}_result rc=-1 msg=unknown_command`);
+    }
+  }
+
+  /** Null for what no training run needs. */
+  #answer({ cmd, key = "", value = "" }: Record<string, string>): string | null {
     switch (cmd) {
       case "init":
         return "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0";
@@ -68,75 +131,37 @@ export function openPmi({ ranks, world, nodes, exchange, failed }: PmiOptions): 
       case "get_my_kvsname":
         return `cmd=my_kvsname kvsname=${SPACE} rc=0`;
       case "get_universe_size":
-        return `cmd=universe_size size=${world} rc=0`;
+        return `cmd=universe_size size=${this.#world} rc=0`;
       case "put":
-        put.push([key, value]);
+        this.#put.push([key, value]);
         return "cmd=put_result rc=0 msg=success";
       case "get":
-        return known.has(key)
-          ? `cmd=get_result rc=0 msg=success value=${known.get(key)}`
+        return this.#known.has(key)
+          ? `cmd=get_result rc=0 msg=success value=${this.#known.get(key)}`
           : "cmd=get_result rc=-1 msg=key_not_found value=unknown";
       case "finalize":
         return "cmd=finalize_ack rc=0";
       default:
-        return null; // nothing that a training run needs
+        return null;
     }
-  };
-  // Whoever has not said which rank it is. A rank's library does so at once, so the oldest of many is none.
-  const strangers = new Set<Deno.Conn>();
-  const serve = async (connection: Deno.Conn) => {
-    const patience = setTimeout(() => closeQuietly(connection), STRANGER_MS);
+  }
+
+  /** The last rank of this node to come exchanges what all have put, and all go on. */
+  async #barrier(go: () => void): Promise<void> {
+    this.#waiting.push(go);
+    if (this.#waiting.length < this.#ranks.length) return;
+    const mine = this.#put, here = this.#waiting;
+    this.#put = [];
+    this.#waiting = [];
     try {
-      await answerLines(connection, () => {
-        clearTimeout(patience);
-        strangers.delete(connection);
-      });
-    } finally {
-      clearTimeout(patience);
-      strangers.delete(connection);
+      for (const [name, value] of await this.#exchange.all(mine)) this.#known.set(name, value);
+      here.forEach((pass) => pass());
+    } catch (error) {
+      if (this.#closed) return;
+      this.#failed(error);
+      this.#connections.forEach(closeQuietly); // their library tells them that its launcher has gone
     }
-  };
-  const answerLines = async (connection: Deno.Conn, isRank: () => void) => {
-    const say = (...lines: string[]) => write(connection, lines.map((line) => `${line}\n`).join(""));
-    let rank: number | null = null;
-    for await (const line of linesOf(connection)) {
-      const fields = fieldsOf(line);
-      if (rank === null) {
-        rank = fields.cmd === "initack" ? Number(fields.pmiid) : NaN;
-        if (!ranks.includes(rank) || connections.has(rank)) return closeQuietly(connection); // none of ours
-        connections.set(rank, connection);
-        isRank();
-        await say("cmd=initack rc=0", `cmd=set size=${world}`, `cmd=set rank=${rank}`, "cmd=set debug=0");
-      } else if (fields.cmd === "barrier_in") {
-        barrier(() => void say("cmd=barrier_out rc=0").catch(() => {}));
-      } else await say(answer(fields) ?? `cmd=${fields.cmd}_result rc=-1 msg=unknown_command`);
-    }
-  };
-  (async () => {
-    for await (const connection of listener) {
-      if (!isOwn(connection)) {
-        closeQuietly(connection);
-        continue;
-      }
-      if (strangers.size >= STRANGERS + ranks.length) closeQuietly(strangers.values().next().value!);
-      strangers.add(connection);
-      serve(connection).catch(() => {}); // it has ended
-    }
-  })().catch(() => {}); // closed
-  return {
-    env: (rank) => ({
-      PMI_PORT: `127.0.0.1:${port}`,
-      PMI_ID: String(rank),
-      PMI_RANK: String(rank),
-      PMI_SIZE: String(world),
-    }),
-    close() {
-      closed = true;
-      listener.close();
-      strangers.forEach(closeQuietly);
-      exchange.close();
-    },
-  };
+  }
 }
 
 /** Other users on this machine can connect too; the kernel knows the peer's user. */

@@ -3,7 +3,7 @@ import { makePipe } from "../../../ffi/libc.ts";
 import { findMpi, MPI_NAMES, type MpiLibrary, noMpiSentence } from "../../../ffi/mpi/find.ts";
 import { refusalOf, UserError, whyRefused } from "../../base/errors.ts";
 import type { Secret } from "../control/channel.ts";
-import { openExchange, openPmi, type Pmi } from "./pmi.ts";
+import { openExchange, Pmi } from "./pmi.ts";
 import type { SettingChoice } from "../../settings/values.ts";
 import { LAUNCH_VARIABLE } from "../launchers.ts";
 import { COMMAND_FILE, LEASH, RANK_FILES, rankFolder } from "./rank.ts";
@@ -102,7 +102,7 @@ function pmiOf({ secret }: NodePorts, { ranks, world, node, nodes, master }: Lau
   const exchange = openExchange({ node, nodes, master: master!, secret });
   const failed = (error: unknown) =>
     console.error(`hpctrain: ${error instanceof Error ? error.message : String(error)}`);
-  return openPmi({ ranks, world, nodes, exchange, failed });
+  return new Pmi({ ranks, world, nodes, exchange, failed });
 }
 
 /** With `pmi` the port of the master is the supervisors', and ranks take one that follows from the secret. */

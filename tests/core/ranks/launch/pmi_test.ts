@@ -1,12 +1,6 @@
 // The PMI that ranks of several nodes are served by their supervisors: real sockets, a library's requests by hand.
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
-import {
-  type Exchange,
-  openExchange,
-  openPmi,
-  type Pmi,
-  secretOf,
-} from "../../../../core/ranks/launch/pmi.ts";
+import { type Exchange, openExchange, Pmi, secretOf } from "../../../../core/ranks/launch/pmi.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 
 const secret = new TextEncoder().encode("a secret of this test");
@@ -55,7 +49,7 @@ const greeted = async (pmi: Pmi, id: number) => {
 function twoNodes(other = secret, failed: (error: unknown) => void = () => {}): [Pmi, Pmi] {
   const master = { host: "127.0.0.1", port: freePort() };
   const of = (node: number, secret: Uint8Array) =>
-    openPmi({
+    new Pmi({
       ranks: [2 * node, 2 * node + 1],
       world: 4,
       nodes: 2,
@@ -100,7 +94,7 @@ Deno.test("what a rank puts is known on every node after the barrier, again and 
 
 Deno.test("a stranger, a rank of another node and a second one of the same number are turned away", async () => {
   const alone: Exchange = { all: (mine) => Promise.resolve(mine), close() {} };
-  const pmi = openPmi({ ranks: [2, 3], world: 4, nodes: 1, exchange: alone, failed() {} });
+  const pmi = new Pmi({ ranks: [2, 3], world: 4, nodes: 1, exchange: alone, failed() {} });
   const own = await greeted(pmi, 2);
   for (
     const request of ["GET / HTTP/1.1", "cmd=initack pmiid=0", "cmd=initack pmiid=2", "x".repeat(100_000)]
@@ -119,7 +113,7 @@ Deno.test({
   ignore: Deno.uid() !== 0,
   fn: async () => {
     const alone: Exchange = { all: (mine) => Promise.resolve(mine), close() {} };
-    const pmi = openPmi({ ranks: [0], world: 1, nodes: 1, exchange: alone, failed() {} });
+    const pmi = new Pmi({ ranks: [0], world: 1, nodes: 1, exchange: alone, failed() {} });
     const [, port] = pmi.env(0).PMI_PORT.split(":");
     const talk = `exec 3<>/dev/tcp/127.0.0.1/${port}; echo cmd=initack pmiid=0 >&3; head -n 1 <&3`;
     const as = async (...user: string[]) => {
@@ -157,7 +151,7 @@ Deno.test("without a secret, and with a port that is taken, the sentence says wh
 
 Deno.test("of many who never say which rank they are, the oldest are turned away, and a rank still comes in", async () => {
   const alone: Exchange = { all: (mine) => Promise.resolve(mine), close() {} };
-  const pmi = openPmi({ ranks: [0], world: 1, nodes: 1, exchange: alone, failed() {} });
+  const pmi = new Pmi({ ranks: [0], world: 1, nodes: 1, exchange: alone, failed() {} });
   const strangers = await Promise.all(Array.from({ length: 100 }, () => connect(pmi, 0)));
   assertEquals(await strangers[0].line().catch(() => null), null);
   const own = await connect(pmi, 0);
