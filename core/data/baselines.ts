@@ -149,7 +149,7 @@ function datesOf(
 
 /** The mean of each point and season over the steps that training sees as targets. */
 export function seasonalOf(
-  { values: bytes, dtype, shape, leads, each, time, trained }: Forecast,
+  { values: bytes, dtype, shape, leads, each, time, trained }: Omit<Forecast, "judged" | "weights">,
 ): Seasonal | null {
   if (!time?.times) return null;
   const [rows, ...row] = shape, width = row.reduce((product, size) => product * size, 1), size = each * width;

@@ -7,13 +7,11 @@ import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
-import { isCode, isExported } from "../../models/user/file.ts";
-import type { Facts, InputColumn } from "../../models/model.ts";
+import { isExported } from "../../models/user/file.ts";
+import type { InputColumn } from "../../models/model.ts";
 import { unusedNote } from "../unused.ts";
 import type { Rows } from "./rows.ts";
 import {
-  type ClassShapes,
-  classTargets,
   type Field,
   goodRows,
   heldBytes,
@@ -38,16 +36,17 @@ import { checkRoom, heldInMemory, memorySource } from "../memory.ts";
 import { keepsMissing, missingNotes, refuseMissing } from "../missing.ts";
 import type { Floats, Rule, Values, Variable } from "./variables.ts";
 import { heldOut, splitIndices } from "../order.ts";
-import { isPlainSplit, leakWarning, splitRows, withoutSplitColumns } from "../splits.ts";
-import { rolloutRows } from "../rollout.ts";
-import { forecastLeads, isForecast, windowsOf } from "../windows.ts";
-import { answerText, type Batch, type Source } from "../source.ts";
+import { isPlainSplit, leakWarning, type Split, splitRows, withoutSplitColumns } from "../splits.ts";
+import { type RolloutRows, rolloutRows } from "../rollout.ts";
+import { forecastLeads, isForecast, type Windows, windowsOf } from "../windows.ts";
+import type { Batch, Source } from "../source.ts";
 import { vectorsIn } from "../transforms/vectors.ts";
-import { type Baselines, baselinesOf, type Seasonal, seasonalOf } from "../baselines.ts";
+import { type Baselines, baselinesOf, type Forecast, seasonalOf } from "../baselines.ts";
 import { climateOf, climateWanted, type Span } from "../climatology.ts";
 import { weightsColumn } from "../sampling.ts";
 import { coordinateNamed, timeOf, valueAt } from "./coordinate.ts";
 import { type ArraysSpec, targetsIn } from "./reader.ts";
+import { laterOf, lengthsOf, type TargetTensor, taskOf, unknown } from "./targets.ts";
 
 export interface Column {
   readonly name: string;
@@ -115,166 +114,262 @@ export interface Table<C extends Column = Column> {
 }
 
 export function fromColumns(all: Table, settings: DataRequest): Sources {
-  const { path } = all, { data, training: { unsplit = false, seed } } = settings;
-  const table = withoutSplitColumns(all, data);
-  // A model that takes several inputs apart itself may take columns that do not fit each other.
-  const apart = isExported(settings.model.name);
-  const { withoutTargets = false } = settings.training;
+  const choice = choiceOf(all, settings);
+  const { streamed, notes } = whereToRead(choice, settings.data.in_memory);
+  return scope(() => {
+    const columns = { ...choice, ...readColumns(choice, streamed, settings, notes) };
+    const samples = { ...columns, ...layOut(columns, settings, notes) };
+    const { warnings, ...parts } = partsOf(samples, settings, notes);
+    return {
+      ...sourcesOf(samples, parts, settings),
+      notes,
+      warnings,
+      chosen: { features: choice.features, targets: choice.targets },
+      rollout: samples.rollout,
+    };
+  });
+}
+
+/** The columns of a table that samples are made of. */
+interface Choice {
+  readonly table: Table;
+  readonly rows: number;
+  readonly features: readonly Column[];
+  readonly targets: readonly Column[];
+  /** The model takes several inputs apart itself. */
+  readonly apart: boolean;
+  /** It takes columns that do not fit each other, so they lie one after the other. */
+  readonly flat: boolean;
+  /** The table has nothing to predict, and the model needs nothing. */
+  readonly targetless: boolean;
+}
+
+function choiceOf(all: Table, { data, training, model }: DataRequest): Choice {
+  const { withoutTargets = false } = training;
+  const table = withoutSplitColumns(all, data), apart = isExported(model.name);
   const targetless = !withoutTargets && apart && leavesNothing(table, data);
   const { features, targets } = chooseColumns(table, data, withoutTargets || targetless);
-  const samples = sampleCount(table, [...features, ...targets]);
+  const rows = sampleCount(table, [...features, ...targets]);
   checkTexts(table, features, targets);
   const flat = apart && features.length > 1 && !canBeJoined(features);
-  if (flat && data.history > 1) {
+  if (flat) refuseSeveralShapes(table, data);
+  return { table, rows, features, targets, apart, flat, targetless };
+}
+
+function refuseSeveralShapes({ path }: Table, data: Config["data"]): void {
+  if (data.history > 1) {
     throw new UserError(
       "usage",
       `${path}: features of several shapes can't have a --history: choose some of one shape with --features.`,
     );
   }
   const climates = climateWanted(data);
-  if (flat && climates) {
+  if (climates) {
     throw new UserError(
       "usage",
       `${path}: ${climates} is for features of one shape: choose such with --features.`,
     );
   }
-  const { streamed, notes } = whereToRead(table, features, targets, samples, data.in_memory, flat);
-  return scope(() => {
-    const keeps = (columns: readonly Column[], flat = false) =>
-      keepsMissing(data, joinedShape(table, columns, flat));
-    const keepsInput = keeps(features, flat), keepsTarget = targets.length > 0 && keeps(targets);
-    const held = streamed ? null : joinColumns(table, features, flat, keepsInput);
-    const target = targets.length === 0
-      ? nothing(samples)
-      : streamed
-      ? targetField(table, targets, keepsTarget, !CLASS_LOSSES.includes(settings.training.loss))
-      : joinColumns(table, targets, false, keepsTarget);
-    const fields = held ? [held, target] : [target];
-    const missing = {
-      input: keepsInput && (held ? held.missing.length > 0 : streamed!.mayMiss),
-      target: target.missing.length > 0,
-    };
-    refuseMissing(table, fields);
-    notes.push(...fields.flatMap((field) => field.notes));
-    notes.push(...missingNotes(held?.missing ?? null, target));
-    const kept = goodRows(table, fields, samples, data.bad_samples, notes);
-    const predicted = targets.length > 0 ? spansOf(targets) : settings.training.climatology?.targets ??
-      data.targets.map((name) => ({ name, shape: [1] }));
-    const channelsOf = (spans: readonly Span[]) =>
-      spans.map(({ name, shape: [channels] }) => ({ name, channels }));
-    const moving = channelsOf(spansOf(features)).map((one, i) => ({ ...one, still: features[i].still }));
-    const rollout = rolloutRows(path, data, moving, channelsOf(predicted));
-    const windows = windowsOf(table, samples, data, targets.length > 0, notes, rollout?.ahead);
-    const [channels, ...side] = held ? held.values.shape.slice(1) : streamed!.shape;
-    const seen = data.history + (rollout?.ahead ?? 0), shape = [channels * seen, ...side];
-    const places = { input: shape, lengths: lengthsOf(features, settings) };
-    const answer = targets.length === 0
-      ? unknown(target)
-      : laterOf(table, taskOf(table, targets, places, target, settings, notes), forecastLeads(data));
-    const splitting = {
-      ...{ table, samples, kept, data, seed, windows, unsplit },
-      labels: answer.task === "classification" ? () => toNumbers(answer.values) : null,
-    };
-    const warnings = leakWarning(splitting);
-    const { train, val, test } = isPlainSplit(splitting)
-      ? { ...split(kept, samples, settings, notes), test: null }
-      : splitRows(splitting, notes);
-    const facts = {
-      name: path,
-      task: answer.task,
-      outputs: answer.outputs,
-      targetless,
-      missing,
-      names: answer.names,
-      fields: ["features", "targets"] as const,
-      description: `${path}: ${
-        flat ? formatPlural(features.length, table.noun) : sizeOf(shape)
-      } -> ${answer.answer}`,
-      ...(apart && data.history === 1 && { columns: { columns: features.map(inputColumn), flat } }),
-      ...(seen > 1 && { history: seen }),
-      finish: (raw: Batch): Batch => ({
-        input: toDtype(raw.input, "f32"),
-        target: toDtype(raw.target, answer.dtype),
-      }),
-    };
-    const weighing = settings.training.plain ? null : weightsColumn(data);
-    const drawn = weighing === null ? null : coordinateNamed(table, weighing, samples, "--sampling");
-    const chosenBy = (rows: Int32Array) => ({
-      ...(answer.task === "classification" && answer.values.numel === samples && {
-        labels: () => {
-          const labels = toNumbers(answer.values);
-          return Array.from(rows, (row) => labels[row]);
-        },
-      }),
-      ...(drawn && { sampleWeights: Float64Array.from(rows, (row) => valueAt(drawn, row)) }),
-    });
-    const late = { targets: answer.values, deferred: target.deferred };
-    const read = held
-      ? (rows: Int32Array) =>
-        memorySource({ ...facts, input: held.values, target: answer.values, rows, windows, indices: rows })
-      : streamedSource(streamed!, { ...facts, ...late, windows, bad: data.bad_samples });
-    const climate = climateOf({
-      ...{ table, samples, data, trained: train, known: settings.training.climatology ?? null },
-      features: spansOf(features),
-      targets: targets.length > 0 ? spansOf(targets) : null,
-      inputs: windows?.inputs ?? [0],
-      leads: forecastLeads(data).map((lead) => lead * (windows?.each ?? 1)),
-      read: (rows) => {
-        const single = { ...facts, windows: null };
-        return held
-          ? memorySource({ ...single, input: held.values, target: answer.values, rows })
-          : streamedSource(streamed!, { ...single, ...late, bad: data.bad_samples })(rows);
-      },
-    });
-    const persists = isForecast(data) && targets.every((column) => features.includes(column));
-    const layout = { path, features, targets, steps: seen, leads: forecastLeads(data).length };
-    const vectors = settings.training.plain ? null : vectorsIn(data.vectors, layout);
-    const make = (judged: Int32Array): Source => {
-      const source = {
-        ...read(judged),
-        ...chosenBy(judged),
-        leads: forecastLeads(data).length,
-        ...(climate && { climate }),
-        ...(vectors && { vectors }),
-      };
-      if (!persists || answer.task !== "regression" || windows === null) return source;
-      const { shape, dtype } = answer.values, { leads, each } = windows;
-      const values = () =>
-        held ? borrowBytes(answer.values) : targetsIn(source.threaded!.reader as ArraysSpec);
-      let found: Baselines | null = null;
-      const { seasonal: others } = settings.training;
-      const alone = unsplit && !others, time = alone ? null : timeOf(table, samples); // the data is closed later
-      const forecast = (weights: Float64Array | null) => ({
-        ...{ values: values(), dtype, shape, leads, each, time, trained: train, judged, weights },
-        ...{ seasonal: others, alone },
-      });
-      seasonal = () => seasonalOf(forecast(null));
-      return { ...source, baselines: (weights) => found ??= baselinesOf(forecast(weights)) };
-    };
-    let seasonal: (() => Seasonal | null) | undefined;
-    return {
-      train: make(train),
-      val: val.length > 0 ? make(val) : null,
-      test: test && make(test),
-      notes,
-      warnings,
-      chosen: { features, targets },
-      seasonal,
-      rollout,
-    };
-  });
 }
+
+/** The values of the chosen columns. */
+interface Columns extends Choice {
+  /** The features in memory; null where they are `streamed`. */
+  readonly held: Field | null;
+  readonly streamed: Streamed | null;
+  readonly target: Field;
+  readonly missing: { readonly input: boolean; readonly target: boolean };
+  /** Rows without bad values; null means all. */
+  readonly kept: Int32Array | null;
+}
+
+function readColumns(
+  { table, rows, features, targets, flat }: Choice,
+  streamed: Streamed | null,
+  { data, training }: DataRequest,
+  notes: string[],
+): Omit<Columns, keyof Choice> {
+  const keeps = (columns: readonly Column[], flat = false) =>
+    keepsMissing(data, joinedShape(table, columns, flat));
+  const keepsInput = keeps(features, flat), keepsTarget = targets.length > 0 && keeps(targets);
+  const held = streamed ? null : joinColumns(table, features, flat, keepsInput);
+  const target = targets.length === 0
+    ? nothing(rows)
+    : streamed
+    ? targetField(table, targets, keepsTarget, !CLASS_LOSSES.includes(training.loss))
+    : joinColumns(table, targets, false, keepsTarget);
+  const fields = held ? [held, target] : [target];
+  const missing = {
+    input: keepsInput && (held ? held.missing.length > 0 : streamed!.mayMiss),
+    target: target.missing.length > 0,
+  };
+  refuseMissing(table, fields);
+  notes.push(...fields.flatMap((field) => field.notes));
+  notes.push(...missingNotes(held?.missing ?? null, target));
+  const kept = goodRows(table, fields, rows, data.bad_samples, notes);
+  return { held, streamed, target, missing, kept };
+}
+
+/** How samples lie in the rows: each takes one, or the rows of several steps. */
+interface Samples extends Columns {
+  readonly windows: Windows | null;
+  readonly rollout: RolloutRows | null;
+  /** The steps of an input. */
+  readonly steps: number;
+  /** The shape of an input. */
+  readonly shape: readonly number[];
+  readonly answer: TargetTensor;
+}
+
+function layOut(columns: Columns, settings: DataRequest, notes: string[]): Omit<Samples, keyof Columns> {
+  const { table, rows, features, targets, held, streamed, target } = columns, { data, training } = settings;
+  const predicted = targets.length > 0
+    ? spansOf(targets)
+    : training.climatology?.targets ?? data.targets.map((name) => ({ name, shape: [1] }));
+  const channelsOf = (spans: readonly Span[]) =>
+    spans.map(({ name, shape: [channels] }) => ({ name, channels }));
+  const moving = channelsOf(spansOf(features)).map((one, i) => ({ ...one, still: features[i].still }));
+  const rollout = rolloutRows(table.path, data, moving, channelsOf(predicted));
+  const windows = windowsOf(table, rows, data, targets.length > 0, notes, rollout?.ahead);
+  const [channels, ...side] = held ? held.values.shape.slice(1) : streamed!.shape;
+  const steps = data.history + (rollout?.ahead ?? 0), shape = [channels * steps, ...side];
+  const places = { input: shape, lengths: lengthsOf(features, settings) };
+  const answer = targets.length === 0
+    ? unknown(target)
+    : laterOf(table, taskOf(table, targets, places, target, settings, notes), forecastLeads(data));
+  return { windows, rollout, steps, shape, answer };
+}
+
+/** The rows of the samples to train, to validate and to test with. */
+function partsOf(
+  samples: Samples,
+  settings: DataRequest,
+  notes: string[],
+): Split & { readonly warnings: readonly string[] } {
+  const { table, rows, kept, windows, answer } = samples;
+  const { data, training: { seed, unsplit = false } } = settings;
+  const splitting = {
+    ...{ table, samples: rows, kept, data, seed, windows, unsplit },
+    labels: answer.task === "classification" ? () => toNumbers(answer.values) : null,
+  };
+  const warnings = leakWarning(splitting);
+  const parts = isPlainSplit(splitting)
+    ? { ...split(kept, rows, settings, notes), test: null }
+    : splitRows(splitting, notes);
+  return { ...parts, warnings };
+}
+
+type Facts = ReturnType<typeof factsOf>;
+
+function factsOf(samples: Samples, { data }: DataRequest) {
+  const { table: { path, noun }, features, apart, flat, targetless, missing, steps, shape, answer } = samples;
+  return {
+    name: path,
+    task: answer.task,
+    outputs: answer.outputs,
+    targetless,
+    missing,
+    names: answer.names,
+    fields: ["features", "targets"] as const,
+    description: `${path}: ${flat ? formatPlural(features.length, noun) : sizeOf(shape)} -> ${answer.answer}`,
+    ...(apart && data.history === 1 && { columns: { columns: features.map(inputColumn), flat } }),
+    ...(steps > 1 && { history: steps }),
+    finish: (raw: Batch): Batch => ({
+      input: toDtype(raw.input, "f32"),
+      target: toDtype(raw.target, answer.dtype),
+    }),
+  };
+}
+
+function sourcesOf(
+  samples: Samples,
+  { train, val, test }: Split,
+  settings: DataRequest,
+): Pick<Sources, "train" | "val" | "test" | "seasonal"> {
+  const { table, rows, features, targets, steps, windows } = samples, { data, training } = settings;
+  const facts = factsOf(samples, settings), leads = forecastLeads(data);
+  const weighing = training.plain ? null : weightsColumn(data);
+  const drawn = weighing === null ? null : coordinateNamed(table, weighing, rows, "--sampling");
+  const read = readerOf(samples, facts, windows, data);
+  const climate = climateOf({
+    ...{ table, samples: rows, data, trained: train, known: training.climatology ?? null },
+    features: spansOf(features),
+    targets: targets.length > 0 ? spansOf(targets) : null,
+    inputs: windows?.inputs ?? [0],
+    leads: leads.map((lead) => lead * (windows?.each ?? 1)),
+    read: (single) => readerOf(samples, facts, null, data)(single),
+  });
+  const layout = { path: table.path, features, targets, steps, leads: leads.length };
+  const vectors = training.plain ? null : vectorsIn(data.vectors, layout);
+  const compared = comparisonOf(samples, train, settings);
+  const sourceOf = (part: Int32Array): Source => {
+    const source = {
+      ...read(part),
+      ...labelsOf(samples, part),
+      ...(drawn && { sampleWeights: Float64Array.from(part, (row) => valueAt(drawn, row)) }),
+      leads: leads.length,
+      ...(climate && { climate }),
+      ...(vectors && { vectors }),
+    };
+    if (compared === null) return source;
+    let found: Baselines | null = null;
+    const baselines = (weights: Float64Array | null) =>
+      found ??= baselinesOf({ ...compared, values: heldTargets(samples, source), judged: part, weights });
+    return { ...source, baselines };
+  };
+  const trained = sourceOf(train);
+  return {
+    train: trained,
+    val: val.length > 0 ? sourceOf(val) : null,
+    test: test && sourceOf(test),
+    seasonal: compared ? () => seasonalOf({ ...compared, values: heldTargets(samples, trained) }) : undefined,
+  };
+}
+
+/** Gives the source of some rows. */
+function readerOf(
+  { held, streamed, target, answer }: Samples,
+  facts: Facts,
+  windows: Windows | null,
+  { bad_samples: bad }: Config["data"],
+): (rows: Int32Array) => Source {
+  const targets = answer.values;
+  if (held) return (rows) => memorySource({ ...facts, input: held.values, target: targets, rows, windows });
+  return streamedSource(streamed!, { ...facts, targets, deferred: target.deferred, windows, bad });
+}
+
+/** A part's classes, where each sample is of one. */
+function labelsOf({ rows, answer }: Samples, part: Int32Array): Pick<Source, "labels"> {
+  if (answer.task !== "classification" || answer.values.numel !== rows) return {};
+  const labels = () => {
+    const all = toNumbers(answer.values);
+    return Array.from(part, (row) => all[row]);
+  };
+  return { labels };
+}
+
+/** How forecasts of features are compared with the last step's values and with means; null for other predictions. */
+function comparisonOf(
+  { table, rows, features, targets, windows, answer }: Samples,
+  train: Int32Array,
+  { data, training: { unsplit = false, seasonal } }: DataRequest,
+): Omit<Forecast, "values" | "judged" | "weights"> | null {
+  const persists = isForecast(data) && targets.every((column) => features.includes(column));
+  if (!persists || answer.task !== "regression" || windows === null) return null;
+  const { shape, dtype } = answer.values, { leads, each } = windows;
+  const alone = unsplit && !seasonal, time = alone ? null : timeOf(table, rows); // the data is closed later
+  return { dtype, shape, leads, each, time, trained: train, seasonal, alone };
+}
+
+const heldTargets = ({ held, answer }: Samples, source: Source): Uint8Array =>
+  held ? borrowBytes(answer.values) : targetsIn(source.threaded!.reader as ArraysSpec);
 
 const spansOf = (columns: readonly Column[]): Span[] =>
   columns.map((column) => ({ name: column.name, shape: columnLayoutOf(column).slice(1) }));
 
 function whereToRead(
-  table: Table,
-  features: readonly Column[],
-  targets: readonly Column[],
-  samples: number,
+  { table, features, targets, rows: samples, flat }: Choice,
   mode: Config["data"]["in_memory"],
-  flat: boolean,
 ): { streamed: Streamed | null; notes: string[] } {
   const { path } = table;
   const of = (bytes: typeof heldBytes, columns: readonly Column[]) => columns.length > 0 ? bytes(columns) : 0;
@@ -328,96 +423,6 @@ const nothing = (samples: number): Field => ({
   missing: [],
   notes: [],
 });
-
-const unknown = ({ values }: Field): TargetTensor => ({
-  values,
-  dtype: "f32",
-  task: "regression",
-  outputs: 1,
-  answer: "what nobody has told",
-});
-
-interface TargetTensor {
-  readonly values: Tensor;
-  readonly dtype: DType;
-  readonly task: Facts["task"];
-  readonly outputs: number;
-  readonly names?: readonly string[];
-  readonly answer: string;
-}
-
-/** Models may answer for each position of a text or a series. */
-function lengthsOf(features: readonly Column[], { training, model }: DataRequest): number[] {
-  if (!(isExported(model.name) || isCode(model.name))) return [];
-  return features.flatMap(({ shape: [, ...sample], dtype, whole }) => {
-    const sides = sample.filter((side) => side > 1);
-    const text = whole || !isFloating(dtype) || CLASS_LOSSES.includes(training.loss);
-    const series = sample.length > 1 || text;
-    return series && sides.length <= 2 ? sides : []; // either side of a series may be its length
-  });
-}
-
-/** A single target of whole numbers means classes, unless the loss or the model's outputs mean a quantity. */
-function taskOf(
-  table: Table,
-  targets: readonly Column[],
-  places: ClassShapes,
-  target: Field,
-  { training, model }: DataRequest,
-  notes: string[],
-): TargetTensor {
-  const { loss } = training;
-  const numeric = !["auto", "graph", "bce", ...CLASS_LOSSES].includes(loss) || model.output_size === 1;
-  const [first] = targets;
-  const whole = first.whole || first.text || !/^(f|bf)\d/.test(first.dtype);
-  const classes = targets.length === 1 && (first.text || (!numeric && (whole || CLASS_LOSSES.includes(loss))))
-    ? classTargets(table, first, target, places, training.ignore_index)
-    : null;
-  if (classes) {
-    notes.push(classes.note);
-    return {
-      ...classes,
-      names: first.text?.classes(),
-      dtype: "i64",
-      answer: answerText(classes.task, classes.outputs, []),
-    };
-  }
-  const outputs = target.values.shape[1];
-  const names = outputs === targets.length ? targets.map(({ name }) => name) : undefined;
-  if (whole && numeric && targets.length === 1) {
-    const why = loss === "auto" ? `model.output_size is ${model.output_size}` : `the loss is ${loss}`;
-    notes.push(`Target ${first.name} is whole numbers, taken as a quantity because ${why}`);
-  }
-  return {
-    values: target.values,
-    dtype: "f32",
-    task: "regression",
-    outputs,
-    names,
-    answer: answerText("regression", outputs, target.values.shape.slice(1)),
-  };
-}
-
-/** Each lead of a target is an output of its own: ice+1, ice+2. */
-function laterOf({ path }: Table, answer: TargetTensor, leads: readonly number[]): TargetTensor {
-  if (leads.length === 1 && leads[0] === 0) return answer;
-  const { task, outputs, names, answer: said } = answer;
-  if (task !== "regression") {
-    if (leads.length === 1) return answer;
-    throw new UserError(
-      "usage",
-      `${path}: classes can be forecast at one --lead at a time, not at ${
-        leads.join(", ")
-      }: give one of them.`,
-    );
-  }
-  return {
-    ...answer,
-    outputs: outputs * leads.length,
-    names: names && leads.flatMap((lead) => names.map((name) => lead === 0 ? name : `${name}+${lead}`)),
-    answer: leads.length === 1 ? said : `${said} at each of ${formatPlural(leads.length, "lead")}`,
-  };
-}
 
 function split(
   kept: Int32Array | null,
