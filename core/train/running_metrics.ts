@@ -220,7 +220,7 @@ class Sums {
     this.#addHeld(this.#marked);
   }
 
-  /** What is still to come of batches before this one counts as well. */
+  /** Rows of batches before this one stay, even those that are still to come. */
   mark(serial: number): void {
     this.#marked = serial;
     this.#addHeld(Infinity);

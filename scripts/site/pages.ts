@@ -8,6 +8,7 @@ const FOLDERS = ["docs", "docs/guides", "docs/reference", "docs/design"];
 const OUTSIDE: Readonly<Record<string, string>> = {
   "README.md": "index.html",
   "CHANGELOG.md": "changelog.html",
+  "CONTRIBUTING.md": "contributing.html",
   "examples/README.md": "examples/index.html",
 };
 

@@ -172,7 +172,7 @@ function refuseSeveralShapes({ path }: Table, data: Config["data"]): void {
   }
 }
 
-/** What the chosen columns hold. */
+/** The values of the chosen columns. */
 interface Columns extends Choice {
   /** The features in memory; null where they are `streamed`. */
   readonly held: Field | null;

@@ -1,4 +1,4 @@
-// What a table's targets mean to a model: classes or quantities, at each lead of a forecast.
+// A table's targets are classes or quantities to a model, at each lead of a forecast.
 import { type DType, isFloating } from "../../../ffi/dtype.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { CLASS_LOSSES } from "../../settings/sections/objective.ts";

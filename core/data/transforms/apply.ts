@@ -99,12 +99,50 @@ interface Settings extends Partial<Pick<ScaleRequest, "byDefault" | "saved">> {
 
 /** Only training samples are random. */
 export function transformed(given: Pair, settings: Settings): Transformed {
-  const { seed, quiet = true, plain, patches = null, ignored = NaN, rows = null, untold = false } = settings;
+  const { seed, plain, rows = null, untold = false, epochs = 1 } = settings;
   const { loss = "auto", byDefault = false, saved = null } = settings;
   const { data, choice, notes: chosen } = chooseScale(settings.data, given.train, { loss, byDefault, saved });
   const notes: string[] = [...chosen];
+  const pair = anomaliesOf(given, data, notes);
+  const cut = cutterOf(pair.train, data, settings);
+  const still = (source?: Source | null) => source ? cut(source, null) : null;
+  const train = cut(pair.train, plain ? null : seed), val = still(pair.val), test = still(pair.test);
+  const inputs = inputsOf(pair, cut, data, settings, notes);
+  const valued = valuedBy(inputs, modelShape(train, data, rows), pair.train, { data, rows }, notes);
+  const mixed = mixedBy(data, train.facts, seed);
+  // Logarithms of vectors have other bits than single ones in libtorch, so there is no table.
+  const hosted = (source: Source) => data.scaling === "none" ? onHost(source) : source;
+  const done = (source: Source, training: boolean) => mixed(hosted(valued(source)), training);
+  const extra = rows && data.climatology_channel ? 1 + Math.max(...rows.fed) : 0;
+  const { normalisation, fill, measured } = inputs;
+  const rollout = rows &&
+    rolloutOver({ ...rows, most: rows.steps.most, extra, fill }, data, train.input.shape, normalisation);
+  const trained = done(train, !plain);
+  const warnings = settings.warnsOfScale ? oddScalesOf(pair.train, data, settings) : [];
+  const scale = targetScaleOf(data, pair.train, loss, notes, untold);
+  const judged = (source: Source | null) =>
+    source && withScaledTargets(done(source, false), scale, { untold, judged: true });
+  const short = rows && !plain
+    ? shortened(trained, (epoch) => stepsAt(rows.steps, epoch, epochs), rows.steps.most)
+    : trained;
+  return {
+    train: countedFromHere(withScaledTargets(short, scale, { untold, judged: plain })),
+    val: judged(val),
+    test: judged(test),
+    notes,
+    normalisation,
+    scale: choice,
+    warnings,
+    fill: measured,
+    rollout,
+    climatology: given.train.climate?.climatology ?? null,
+  };
+}
+
+/** Variables of --anomaly become their differences from the climatology. */
+function anomaliesOf({ train, val, test }: Pair, data: Config["data"], notes: string[]): Pair {
   const wanted = climateWanted(data);
-  if (wanted) checkClimate(wanted, data, given.train);
+  if (wanted) checkClimate(wanted, data, train);
   if (data.anomaly.length > 0 && data.fill.join() === "nearest") {
     throw new UserError(
       "usage",
@@ -112,14 +150,20 @@ export function transformed(given: Pair, settings: Settings): Transformed {
     );
   }
   const apart = (source: Source) => withAnomalies(source, data.anomaly);
-  const pair = {
-    train: apart(given.train),
-    val: given.val && apart(given.val),
-    test: given.test && apart(given.test),
-  };
-  if (wanted) notes.push(climateNote(given.train, data));
+  const pair = { train: apart(train), val: val && apart(val), test: test && apart(test) };
+  if (wanted) notes.push(climateNote(train, data));
+  return pair;
+}
+
+/** The seed draws what is random of a sample's crop; null takes the middle, or the whole map where patches are cut. */
+type Cut = (source: Source, seed: number | null) => Source;
+
+function cutterOf(
+  { folded, name, vectors }: Source,
+  data: Config["data"],
+  { patches = null, ignored = NaN, plain }: Settings,
+): Cut {
   const plan = planOf(data, patches);
-  const { folded, name } = pair.train;
   if (folded && plan && (plan.rotate || plan.flip !== "none")) {
     throw new UserError(
       "usage",
@@ -129,97 +173,107 @@ export function transformed(given: Pair, settings: Settings): Transformed {
         "each pixel are channels, which --flip and --rotate don't turn: leave those out.",
     );
   }
-  const { vectors } = pair.train;
   if (data.vectors.length > 0 && !vectors && !plain) {
     throw new UserError(
       "usage",
       `--vectors ${data.vectors.join(",")} names variables or columns, and ${name} has none: leave it out.`,
     );
   }
-  const cut = (source: Source, own: number | null) =>
-    plan === null || patches && own === null ? source : cropped(source, plan, own, {
-      ignored,
-      times: patches ? data.patches_per_sample : 1,
-    });
-  const still = (source?: Source | null) => source ? cut(source, null) : null;
-  const train = cut(pair.train, plain ? null : seed), val = still(pair.val), test = still(pair.test);
-  const own = data.history * (rows?.channels ?? 0); // a rollout's model sees so many of the channels at once
+  const times = patches ? data.patches_per_sample : 1;
+  return (source, seed) =>
+    plan === null || patches && seed === null ? source : cropped(source, plan, seed, { ignored, times });
+}
+
+/** How inputs are scaled, and what stands where they are missing, by channel of what the model sees. */
+interface Inputs {
+  readonly normalisation: Normalisation | null;
+  readonly missing: boolean;
+  readonly fill: Fill;
+  readonly measured: readonly number[] | null;
+}
+
+function inputsOf(
+  pair: Pair,
+  cut: Cut,
+  data: Config["data"],
+  { rows = null, quiet = true }: Settings,
+  notes: string[],
+): Inputs {
+  const still = () => cut(pair.train, null), own = seenAtOnce(data, rows);
   const first = (list: readonly number[]) => rows && list.length > own ? list.slice(0, own) : list;
-  const all = normalisationOf(() => cut(pair.train, null), data, pair.train.usual ?? null, notes, quiet);
+  const all = normalisationOf(still, data, pair.train.usual ?? null, notes, quiet);
   const normalisation = all && { mean: first(all.mean), std: first(all.std) };
   const missing = [pair.train, pair.val, pair.test].some((source) => source?.missing?.input === true);
-  const gaps = missing
-    ? fillerOf(() => cut(pair.train, null), data, normalisation !== null, quiet)
-    : { fill: null, measured: null, notes: [] };
+  if (!missing) return { normalisation, missing, fill: null, measured: null };
+  const gaps = fillerOf(still, data, normalisation !== null, quiet);
   notes.push(...gaps.notes);
   const fill = typeof gaps.fill === "object" && gaps.fill ? first(gaps.fill) : gaps.fill;
-  const shape = rows ? train.input.shape.with(0, own) : train.input.shape, channel = data.mask_channel;
+  return { normalisation, missing, fill, measured: gaps.measured && first(gaps.measured) };
+}
+
+/** A rollout's model sees so many of the channels at once. */
+const seenAtOnce = ({ history }: Config["data"], rows: RolloutRows | null): number =>
+  history * (rows?.channels ?? 0);
+
+const modelShape = ({ input: { shape } }: Source, data: Config["data"], rows: RolloutRows | null) =>
+  rows ? shape.with(0, seenAtOnce(data, rows)) : shape;
+
+/** Fills and scales the inputs, and puts channels beside them. Rows of a rollout are filled and scaled as they are fed. */
+function valuedBy(
+  { normalisation, missing, fill }: Inputs,
+  shape: readonly number[],
+  { facts, name }: Source,
+  { data, rows }: { readonly data: Config["data"]; readonly rows: RolloutRows | null },
+  notes: string[],
+): (stored: Source) => Source {
+  const channel = data.mask_channel, filling = data.fill.join();
   if (channel) {
-    checkMaskChannel(pair.train.facts, pair.train.name);
+    checkMaskChannel(facts, name);
     notes.push("The last channel of the input is 1 where nothing was missing (--mask-channel)");
   }
-  const scaled = valuesOf(data, shape, normalisation, notes), byClimate = data.fill.join() === "climatology";
-  const byNearest = missing && data.fill.join() === "nearest";
-  const valued = (stored: Source) => {
-    if (rows) return data.climatology_channel ? withClimateChannels(stored) : stored;
+  const scaled = valuesOf(data, shape, normalisation, notes);
+  const beside = (source: Source) => data.climatology_channel ? withClimateChannels(source) : source;
+  if (rows) return beside;
+  const byNearest = missing && filling === "nearest", sample = { shape, history: data.history };
+  const known = byNearest && channel; // the mask is there already, behind the channels
+  return (stored) => {
     const source = byNearest ? filledByNearest(stored, channel) : stored;
-    const standIn = missing && byClimate ? meansOfInputs(source, data.anomaly) : null;
-    const sample = { shape, history: data.history };
-    const known = byNearest && channel; // the mask is there already, behind the channels
+    const standIn = missing && filling === "climatology" ? meansOfInputs(source, data.anomaly) : null;
     const plain = withoutGaps({ fill, standIn, channel: channel && !known }, scaled, sample);
     const values = plain && known ? besideMask(plain, shape[0]) : plain;
     const done = values ? then(source, (b, { ids }) => ({ ...b, input: values(b.input, ids) })) : source;
-    const wide = channel && !known ? withMaskChannel(done) : done;
-    const masked = channel && !known
-      ? { ...wide, facts: withMaskChannel(wide.facts), bytewise: false }
-      : done;
-    return data.climatology_channel ? withClimateChannels(masked) : masked;
+    if (!channel || known) return beside(done);
+    const wide = withMaskChannel(done);
+    return beside({ ...wide, facts: withMaskChannel(wide.facts), bytewise: false });
   };
-  // Logarithms of vectors have other bits than single ones in libtorch, so there is no table.
-  const hosted = (source: Source) => data.scaling === "none" ? onHost(source) : source;
-  const mix = mixer(data, train.facts, seed);
-  const mixed = (source: Source, training: boolean) =>
-    mix
-      ? {
-        ...then(source, (batch, part) => mix.apply(batch, part, training)),
-        target: mix.target(source.target, training),
-      }
-      : source;
-  const done = (source: Source, training: boolean) => mixed(hosted(valued(source)), training);
-  const judged = (source: Source | null) => source && done(source, false);
-  const extra = rows && data.climatology_channel ? 1 + Math.max(...rows.fed) : 0;
-  const rollout = rows &&
-    rolloutOver({ ...rows, most: rows.steps.most, extra, fill }, data, train.input.shape, normalisation);
-  const scaledBy = (source: Source | null) =>
-    source && withScaledTargets(source, scale, { untold, judged: true });
-  const trained = done(train, !plain), { epochs = 1 } = settings;
-  const odd = settings.warnsOfScale
-    ? oddScales(pair.train, {
-      inputs: settings.data.normalise === "auto" && data.normalise === "usual" && data.mean.length === 0 &&
-        data.std.length === 0 && data.scaling === "none",
-      targets: settings.data.normalise !== "none" && settings.data.normalise_targets === "auto" &&
-        data.normalise_targets === "off" && data.rollout === "" && loss !== "bce",
-      features: settings.features ?? [],
-    })
-    : [];
-  const scale = targetScaleOf(data, pair.train, loss, notes, untold);
-  const short = (source: Source) =>
-    rows && !plain
-      ? shortened(source, (epoch) => stepsAt(rows.steps, epoch, epochs), rows.steps.most)
-      : source;
-  return {
-    train: countedFromHere(withScaledTargets(short(trained), scale, { untold, judged: plain })),
-    ...{ val: scaledBy(judged(val)), test: scaledBy(judged(test)) },
-    ...{
-      notes,
-      normalisation,
-      scale: choice,
-      warnings: odd,
-      fill: gaps.measured && first(gaps.measured),
-      rollout,
-    },
-    climatology: given.train.climate?.climatology ?? null,
-  };
+}
+
+function mixedBy(
+  data: Config["data"],
+  facts: Source["facts"],
+  seed: number,
+): (source: Source, training: boolean) => Source {
+  const mix = mixer(data, facts, seed);
+  if (!mix) return (source) => source;
+  return (source, training) => ({
+    ...then(source, (batch, part) => mix.apply(batch, part, training)),
+    target: mix.target(source.target, training),
+  });
+}
+
+/** Looks at what nobody has said how to scale. `data` has what was chosen, and the settings what was asked for. */
+function oddScalesOf(
+  train: Source,
+  data: Config["data"],
+  { data: asked, features = [], loss = "auto" }: Settings,
+): string[] {
+  return oddScales(train, {
+    inputs: asked.normalise === "auto" && data.normalise === "usual" && data.mean.length === 0 &&
+      data.std.length === 0 && data.scaling === "none",
+    targets: asked.normalise !== "none" && asked.normalise_targets === "auto" &&
+      data.normalise_targets === "off" && data.rollout === "" && loss !== "bce",
+    features,
+  });
 }
 
 /** Bad samples that were passed over while all were measured are none of training's. */

@@ -37,9 +37,9 @@ export class Pmi {
   readonly #connections = new Map<number, Deno.Conn>();
   /** Whoever has not said which rank it is. A rank's library does so at once, so the oldest of many is none. */
   readonly #strangers = new Set<Deno.Conn>();
-  /** What `get` finds: entries of all ranks as of the last barrier. */
+  /** `get` finds these: the entries of all ranks as of the last barrier. */
   readonly #known: Map<string, string>;
-  /** What these ranks have put since. */
+  /** These ranks have put it since. */
   #put: [string, string][] = [];
   /** Each lets a rank go that has come to the barrier. */
   #waiting: (() => void)[] = [];
