@@ -93,6 +93,22 @@ interface Measures {
 /** So many values take 8 MiB as doubles. */
 const VALUES_AT_ONCE = 2 ** 20;
 const MOST_SAMPLES = 4096;
+const LEAST_SAMPLES = 1000;
+
+/**
+ * All samples, or so many of a large data set as have about `most` numbers, and at least LEAST_SAMPLES: evenly spread, so
+ * that each year and each file has its part.
+ */
+export function spreadOver(
+  { length, input, target }: Pick<Source, "length" | "input" | "target">,
+  most: number,
+): Int32Array {
+  const numbers = (of: { readonly shape: readonly number[] }) =>
+    of.shape.reduce((all, side) => all * side, 1);
+  const wanted = Math.max(LEAST_SAMPLES, Math.floor(most / (numbers(input) + numbers(target))));
+  const count = Math.min(length, wanted);
+  return Int32Array.from({ length: count }, (_, i) => Math.floor(i * length / count));
+}
 
 /** Each of `world` ranks measures a contiguous share; null is an empty one. `seen` gets the number done. */
 export function measure(

@@ -7,7 +7,7 @@ import { type Batch, batchOf, type Part, plainPart, readRows, type Source } from
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 
-import { statisticsOf } from "../statistics.ts";
+import { spreadOver, statisticsOf } from "../statistics.ts";
 import { cropped } from "./crop.ts";
 import type { Geometry } from "./geometry.ts";
 import { givenIn, IMAGENET, type Normalisation, valuesOf } from "./values.ts";
@@ -97,17 +97,21 @@ interface Settings extends Partial<Pick<ScaleRequest, "byDefault" | "saved">> {
   readonly ignored?: number;
 }
 
+/** Of inputs and targets together, 1 GiB as f32: what nobody asked to be measured is measured in some seconds. */
+const MOST_NUMBERS = 2 ** 28;
+
 /** Only training samples are random. */
 export function transformed(given: Pair, settings: Settings): Transformed {
   const { seed, plain, rows = null, untold = false, epochs = 1 } = settings;
   const { loss = "auto", byDefault = false, saved = null } = settings;
-  const { data, choice, notes: chosen } = chooseScale(settings.data, given.train, { loss, byDefault, saved });
-  const notes: string[] = [...chosen];
+  const chosen = chooseScale(settings.data, given.train, { loss, byDefault, saved }),
+    { data, choice } = chosen;
+  const notes: string[] = [...chosen.notes], most = chosen.unasked ? MOST_NUMBERS : Infinity;
   const pair = anomaliesOf(given, data, notes);
   const cut = cutterOf(pair.train, data, settings);
   const still = (source?: Source | null) => source ? cut(source, null) : null;
   const train = cut(pair.train, plain ? null : seed), val = still(pair.val), test = still(pair.test);
-  const inputs = inputsOf(pair, cut, data, settings, notes);
+  const inputs = inputsOf(pair, cut, data, { ...settings, most }, notes);
   const valued = valuedBy(inputs, modelShape(train, data, rows), pair.train, { data, rows }, notes);
   const mixed = mixedBy(data, train.facts, seed);
   // Logarithms of vectors have other bits than single ones in libtorch, so there is no table.
@@ -119,7 +123,7 @@ export function transformed(given: Pair, settings: Settings): Transformed {
     rolloutOver({ ...rows, most: rows.steps.most, extra, fill }, data, train.input.shape, normalisation);
   const trained = done(train, !plain);
   const warnings = settings.warnsOfScale ? oddScalesOf(pair.train, data, settings) : [];
-  const scale = targetScaleOf(data, pair.train, loss, notes, untold);
+  const scale = targetScaleOf(data, pair.train, loss, notes, { untold, most });
   const judged = (source: Source | null) =>
     source && withScaledTargets(done(source, false), scale, { untold, judged: true });
   const short = rows && !plain
@@ -196,12 +200,12 @@ function inputsOf(
   pair: Pair,
   cut: Cut,
   data: Config["data"],
-  { rows = null, quiet = true }: Settings,
+  { rows = null, quiet = true, most }: Settings & { readonly most: number },
   notes: string[],
 ): Inputs {
   const still = () => cut(pair.train, null), own = seenAtOnce(data, rows);
   const first = (list: readonly number[]) => rows && list.length > own ? list.slice(0, own) : list;
-  const all = normalisationOf(still, data, pair.train.usual ?? null, notes, quiet);
+  const all = normalisationOf(still, data, pair.train.usual ?? null, notes, { quiet, most });
   const normalisation = all && { mean: first(all.mean), std: first(all.std) };
   const missing = [pair.train, pair.val, pair.test].some((source) => source?.missing?.input === true);
   if (!missing) return { normalisation, missing, fill: null, measured: null };
@@ -345,7 +349,7 @@ function normalisationOf(
   data: Config["data"],
   usual: Normalisation | null,
   notes: string[],
-  quiet: boolean,
+  how: { readonly quiet: boolean; readonly most: number },
 ): Normalisation | null {
   if (data.mean.length > 0 || data.std.length > 0) return givenIn(data);
   switch (data.normalise) {
@@ -357,7 +361,7 @@ function normalisationOf(
     case "imagenet":
       return IMAGENET;
     case "measured": {
-      const { statistics, notes: measured } = measuredOf(still(), data, quiet);
+      const { statistics, notes: measured } = measuredOf(still(), data, how);
       notes.push(...measured);
       return statistics;
     }
@@ -365,7 +369,11 @@ function normalisationOf(
 }
 
 /** `train` makes no random choices. Values are scaled first. */
-function measuredOf(train: Source, data: Config["data"], quiet: boolean) {
+function measuredOf(
+  train: Source,
+  data: Config["data"],
+  { quiet, most = Infinity }: { readonly quiet: boolean; readonly most?: number },
+) {
   const {
     type,
     features,
@@ -383,9 +391,9 @@ function measuredOf(train: Source, data: Config["data"], quiet: boolean) {
     softening,
     bad_samples,
   } = data;
-  const scaled = valuesOf(data, train.input.shape, null);
+  const scaled = valuesOf(data, train.input.shape, null), chosen = spreadOver(train, most);
   const batch = (ids: Int32Array) => {
-    const { input, target } = batchOf(train, plainPart(ids));
+    const { input, target } = batchOf(train, plainPart(ids.map((id) => chosen[id])));
     return { input: scaled ? scaled(input) : input, target };
   };
   const what = {
@@ -405,10 +413,11 @@ function measuredOf(train: Source, data: Config["data"], quiet: boolean) {
       ...(resample !== "" && { resample }),
       ...(coarsen.length > 0 && { coarsen }),
       ...(sample_dim !== "" && { sample_dim }), // what was measured without it is still known
+      ...(chosen.length < train.length && { spread: chosen.length }),
     },
     indices: train.indices,
   };
-  return statisticsOf({ ...train, batch }, what, quiet);
+  return statisticsOf({ ...train, batch, length: chosen.length }, what, quiet);
 }
 
 interface Filler {
@@ -421,7 +430,7 @@ interface Filler {
 function fillerOf(still: () => Source, data: Config["data"], normalised: boolean, quiet: boolean): Filler {
   const wanted = fillOf(data.fill);
   if (wanted === "mean" && !normalised) {
-    const { statistics: { mean }, notes } = measuredOf(still(), { ...data, scaling: "none" }, quiet);
+    const { statistics: { mean }, notes } = measuredOf(still(), { ...data, scaling: "none" }, { quiet });
     return { fill: mean, measured: mean, notes: [...notes, fillNote(mean, { mean: true, normalised })] };
   }
   const fill = wanted === "none" ? null : typeof wanted === "string" ? "zero" : wanted;

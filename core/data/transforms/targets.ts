@@ -6,7 +6,7 @@ import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Config } from "../../settings/settings.ts";
 import { batchOf, type Ids, plainPart, type Source } from "../source.ts";
-import { deviations, mergeMoments, type Moments } from "../statistics.ts";
+import { deviations, mergeMoments, type Moments, spreadOver } from "../statistics.ts";
 import type { Normalisation } from "./values.ts";
 
 const AT_ONCE = 256;
@@ -17,7 +17,7 @@ export function targetScaleOf(
   train: Source,
   loss: string,
   notes: string[],
-  untold = false,
+  { untold = false, most = Infinity }: { readonly untold?: boolean; readonly most?: number } = {},
 ): Normalisation | null {
   if (data.normalise_targets !== "on") return null;
   const { facts: { task, targetless }, target, name } = train;
@@ -41,7 +41,7 @@ export function targetScaleOf(
       `--normalise-targets does not go together with ${other}: leave one of them out.`,
     );
   }
-  const scale = given ?? measured(train);
+  const scale = given ?? measured(train, most);
   const count = untold ? scale.mean.length : target.shape[0] ?? 1; // the model's answers are compared in `restore`
   if (scale.mean.length !== count || scale.std.length !== count) {
     throw new UserError(
@@ -71,10 +71,10 @@ export function scaleIn({ target_mean, target_std }: Config["data"]): Normalisat
   );
 }
 
-function measured(train: Source): Normalisation {
-  const parts: Moments[] = [];
-  for (let from = 0; from < train.length; from += AT_ONCE) {
-    const ids = Int32Array.from({ length: Math.min(AT_ONCE, train.length - from) }, (_, i) => from + i);
+function measured(train: Source, most: number): Normalisation {
+  const parts: Moments[] = [], chosen = spreadOver(train, most);
+  for (let from = 0; from < chosen.length; from += AT_ONCE) {
+    const ids = chosen.subarray(from, from + AT_ONCE);
     parts.push(scope(() => momentsOf(batchOf(train, plainPart(ids)).target)));
   }
   const all = mergeMoments(parts), std = deviations(all).map((value) => value > 0 ? value : 1);

@@ -1,6 +1,6 @@
 // Statistics are measured once, kept in the user's cache, and measured again whenever anything changed.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { statisticsOf } from "../../../core/data/statistics.ts";
+import { spreadOver, statisticsOf } from "../../../core/data/statistics.ts";
 import { tensor } from "../../../ffi/make.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { inFolder } from "../checkpoint/python.ts";
@@ -127,4 +127,15 @@ Deno.test(
 Deno.test("data that is made up is measured and not kept", () => {
   const samples = counted(1, 3);
   assertEquals(statisticsOf(samples, { path: "", settings: {} }), { statistics: MEASURED, notes: [] });
+});
+
+Deno.test("what is measured unasked is all of a small data set, and evenly spread samples of a large one", () => {
+  const maps = { input: { shape: [4, 256, 256] }, target: { shape: [4, 256, 256] } };
+  const of = (length: number, most: number) => spreadOver({ length, ...maps } as never, most);
+  assertEquals([...of(5, 2 ** 28)], [0, 1, 2, 3, 4]);
+  assertEquals([of(7000, Infinity).length, of(7000, 2 ** 32).length], [7000, 7000]);
+  const some = of(100_000, 2 ** 32); // 2^32 numbers are 8,192 samples of 2^19
+  assertEquals([some.length, some[0], some.at(-1)], [8192, 0, 99_987]);
+  assertEquals(new Set(some.map((id, i) => id - Math.floor(i * 100_000 / 8192))), new Set([0]));
+  assertEquals(of(100_000, 2 ** 20).length, 1000); // never fewer
 });
