@@ -97,7 +97,7 @@ interface Settings extends Partial<Pick<ScaleRequest, "byDefault" | "saved">> {
   readonly ignored?: number;
 }
 
-/** Of inputs and targets together, 1 GiB as f32: what nobody asked to be measured is measured in some seconds. */
+/** Inputs and targets of this many numbers are 1 GiB as f32, which is read in some seconds. */
 const MOST_NUMBERS = 2 ** 28;
 
 /** Only training samples are random. */
