@@ -1,5 +1,10 @@
 // The lines, scripts and YAML that users of other programs hold, as they type them: `hpctrain` in place of `python train.py`,
 // and `hpctrain launch` in place of `torchrun`. A line that ends otherwise than there has its reason beside it.
+//
+// Some are changed for the machine: epochs and samples are fewer where a line would take minutes; the test bed has two nodes of
+// 8 cores, 4 GPUs that compute nothing and 64 GB, so 8 ranks, 4 nodes and 200 GB are 2, 2 and 20; the YAML's NetCDF file is a
+// table. `wandb login` is W&B's own program; WANDB_MODE=online, `sync-wandb` and `wandb sync` without a run upload to a
+// server, and tests/integration/sync_wandb_test.ts types them beside a stand-in for it.
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { join } from "@std/path";
 import { prepareJob, SLURM } from "../../commands/run/sbatch.ts";
