@@ -164,6 +164,12 @@ export const plainPart = (ids: Ids, epoch = 0): Part => ({
 export const batchOf = (source: Source, part: Part): Batch =>
   scope(() => source.finish(source.raw(part), part));
 
+/** More is done with each batch when it is finished. */
+export function finishThen(source: Source, more: (batch: Batch, part: Part) => Batch): Source {
+  const finish = (raw: Batch, part: Part) => more(source.finish(raw, part), part);
+  return { ...source, finish, host: source.host && finishThen(source.host, more) };
+}
+
 /** `source` makes a Source from these; shared names mean the same. */
 export interface SourceParts {
   /** The name in messages. */

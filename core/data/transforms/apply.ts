@@ -2,28 +2,25 @@
 // loader threads write floats while a row is in their cache; bytes go to a GPU as they are.
 import { readBytes, tensor, uninitialised, zero_ } from "../../../ffi/make.ts";
 import { scope } from "../../../ffi/tensor.ts";
-import { type Batch, batchOf, type Part, plainPart, readRows, type Source } from "../source.ts";
-
+import { type Batch, finishThen, type Part, plainPart, readRows, type Source } from "../source.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
-
-import { spreadOver, statisticsOf } from "../statistics.ts";
 import { cropped } from "./crop.ts";
 import type { Geometry } from "./geometry.ts";
-import { givenIn, IMAGENET, type Normalisation, valuesOf } from "./values.ts";
+import { inputsOf, modelShape, valuedBy } from "./inputs.ts";
+import { type Normalisation, valuesOf } from "./values.ts";
 import { mixer } from "./mix.ts";
 import type { Threaded } from "../reading/reader.ts";
 import { type Patches } from "../../models/patches.ts";
 import { windowOf } from "./patches.ts";
 import { climateWanted, type Climatology } from "../climatology.ts";
-import { checkClimate, meansOfInputs, withAnomalies, withClimateChannels } from "./climate.ts";
-import { besideMask, filledByNearest } from "./nearest.ts";
+import { checkClimate, withAnomalies } from "./climate.ts";
 import type { Rollout } from "../../models/rollout.ts";
 import { type RolloutRows, shortened, stepsAt } from "../rollout.ts";
 import { chooseScale, type ScaleChoice, type ScaleRequest } from "./scale_choice.ts";
 import { oddScales } from "./odd_scale.ts";
 import { targetScaleOf, withScaledTargets } from "./targets.ts";
-import { checkMaskChannel, type Fill, fillNote, fillOf, withMaskChannel, withoutGaps } from "../missing.ts";
+import { withoutGaps } from "../missing.ts";
 
 function onHost(source: Source): Source {
   const { threaded, bytewise } = source;
@@ -111,7 +108,7 @@ export function transformed(given: Pair, settings: Settings): Transformed {
   const cut = cutterOf(pair.train, data, settings);
   const still = (source?: Source | null) => source ? cut(source, null) : null;
   const train = cut(pair.train, plain ? null : seed), val = still(pair.val), test = still(pair.test);
-  const inputs = inputsOf(pair, cut, data, { ...settings, most }, notes);
+  const inputs = inputsOf(pair, () => cut(pair.train, null), data, { ...settings, most }, notes);
   const valued = valuedBy(inputs, modelShape(train, data, rows), pair.train, { data, rows }, notes);
   const mixed = mixedBy(data, train.facts, seed);
   // Logarithms of vectors have other bits than single ones in libtorch, so there is no table.
@@ -188,70 +185,6 @@ function cutterOf(
     plan === null || patches && seed === null ? source : cropped(source, plan, seed, { ignored, times });
 }
 
-/** How inputs are scaled, and what stands where they are missing, by channel of what the model sees. */
-interface Inputs {
-  readonly normalisation: Normalisation | null;
-  readonly missing: boolean;
-  readonly fill: Fill;
-  readonly measured: readonly number[] | null;
-}
-
-function inputsOf(
-  pair: Pair,
-  cut: Cut,
-  data: Config["data"],
-  { rows = null, quiet = true, most }: Settings & { readonly most: number },
-  notes: string[],
-): Inputs {
-  const still = () => cut(pair.train, null), own = seenAtOnce(data, rows);
-  const first = (list: readonly number[]) => rows && list.length > own ? list.slice(0, own) : list;
-  const all = normalisationOf(still, data, pair.train.usual ?? null, notes, { quiet, most });
-  const normalisation = all && { mean: first(all.mean), std: first(all.std) };
-  const missing = [pair.train, pair.val, pair.test].some((source) => source?.missing?.input === true);
-  if (!missing) return { normalisation, missing, fill: null, measured: null };
-  const gaps = fillerOf(still, data, normalisation !== null, quiet);
-  notes.push(...gaps.notes);
-  const fill = typeof gaps.fill === "object" && gaps.fill ? first(gaps.fill) : gaps.fill;
-  return { normalisation, missing, fill, measured: gaps.measured && first(gaps.measured) };
-}
-
-/** A rollout's model sees so many of the channels at once. */
-const seenAtOnce = ({ history }: Config["data"], rows: RolloutRows | null): number =>
-  history * (rows?.channels ?? 0);
-
-const modelShape = ({ input: { shape } }: Source, data: Config["data"], rows: RolloutRows | null) =>
-  rows ? shape.with(0, seenAtOnce(data, rows)) : shape;
-
-/** Fills and scales the inputs, and puts channels beside them. Rows of a rollout are filled and scaled as they are fed. */
-function valuedBy(
-  { normalisation, missing, fill }: Inputs,
-  shape: readonly number[],
-  { facts, name }: Source,
-  { data, rows }: { readonly data: Config["data"]; readonly rows: RolloutRows | null },
-  notes: string[],
-): (stored: Source) => Source {
-  const channel = data.mask_channel, filling = data.fill.join();
-  if (channel) {
-    checkMaskChannel(facts, name);
-    notes.push("The last channel of the input is 1 where nothing was missing (--mask-channel)");
-  }
-  const scaled = valuesOf(data, shape, normalisation, notes);
-  const beside = (source: Source) => data.climatology_channel ? withClimateChannels(source) : source;
-  if (rows) return beside;
-  const byNearest = missing && filling === "nearest", sample = { shape, history: data.history };
-  const known = byNearest && channel; // the mask is there already, behind the channels
-  return (stored) => {
-    const source = byNearest ? filledByNearest(stored, channel) : stored;
-    const standIn = missing && filling === "climatology" ? meansOfInputs(source, data.anomaly) : null;
-    const plain = withoutGaps({ fill, standIn, channel: channel && !known }, scaled, sample);
-    const values = plain && known ? besideMask(plain, shape[0]) : plain;
-    const done = values ? then(source, (b, { ids }) => ({ ...b, input: values(b.input, ids) })) : source;
-    if (!channel || known) return beside(done);
-    const wide = withMaskChannel(done);
-    return beside({ ...wide, facts: withMaskChannel(wide.facts), bytewise: false });
-  };
-}
-
 function mixedBy(
   data: Config["data"],
   facts: Source["facts"],
@@ -260,7 +193,7 @@ function mixedBy(
   const mix = mixer(data, facts, seed);
   if (!mix) return (source) => source;
   return (source, training) => ({
-    ...then(source, (batch, part) => mix.apply(batch, part, training)),
+    ...finishThen(source, (batch, part) => mix.apply(batch, part, training)),
     target: mix.target(source.target, training),
   });
 }
@@ -336,108 +269,4 @@ function planOf(data: Config["data"], patches: Patches | null): Geometry | null 
   return patches || resize || centre_crop || random_crop || crop_padding || rotate || flip !== "none"
     ? plan
     : null;
-}
-
-function then(source: Source, more: (batch: Batch, part: Part) => Batch): Source {
-  const finish = (raw: Batch, part: Part) => more(source.finish(raw, part), part);
-  return { ...source, finish, host: source.host && then(source.host, more) };
-}
-
-/** `data.mean` and `data.std` win over statistics, and those over the kind's default. */
-function normalisationOf(
-  still: () => Source,
-  data: Config["data"],
-  usual: Normalisation | null,
-  notes: string[],
-  how: { readonly quiet: boolean; readonly most: number },
-): Normalisation | null {
-  if (data.mean.length > 0 || data.std.length > 0) return givenIn(data);
-  switch (data.normalise) {
-    case "none":
-      return null;
-    case "auto": // chooseScale leaves none
-    case "usual":
-      return usual;
-    case "imagenet":
-      return IMAGENET;
-    case "measured": {
-      const { statistics, notes: measured } = measuredOf(still(), data, how);
-      notes.push(...measured);
-      return statistics;
-    }
-  }
-}
-
-/** `train` makes no random choices. Values are scaled first. */
-function measuredOf(
-  train: Source,
-  data: Config["data"],
-  { quiet, most = Infinity }: { readonly quiet: boolean; readonly most?: number },
-) {
-  const {
-    type,
-    features,
-    targets,
-    sel,
-    sample_dim,
-    anomaly,
-    climatology,
-    resample,
-    coarsen,
-    resize,
-    centre_crop,
-    random_crop,
-    scaling,
-    softening,
-    bad_samples,
-  } = data;
-  const scaled = valuesOf(data, train.input.shape, null), chosen = spreadOver(train, most);
-  const batch = (ids: Int32Array) => {
-    const { input, target } = batchOf(train, plainPart(ids.map((id) => chosen[id])));
-    return { input: scaled ? scaled(input) : input, target };
-  };
-  const what = {
-    path: data.data_path,
-    settings: {
-      type,
-      features,
-      targets,
-      resize,
-      centre_crop,
-      random_crop,
-      scaling,
-      softening,
-      bad_samples,
-      ...(anomaly.length > 0 && { anomaly, climatology }),
-      ...(sel.length > 0 && { sel }),
-      ...(resample !== "" && { resample }),
-      ...(coarsen.length > 0 && { coarsen }),
-      ...(sample_dim !== "" && { sample_dim }), // what was measured without it is still known
-      ...(chosen.length < train.length && { spread: chosen.length }),
-    },
-    indices: train.indices,
-  };
-  return statisticsOf({ ...train, batch, length: chosen.length }, what, quiet);
-}
-
-interface Filler {
-  readonly fill: Fill;
-  readonly measured: readonly number[] | null;
-  readonly notes: readonly string[];
-}
-
-/** The mean has to be measured before scaling where nothing is normalised. */
-function fillerOf(still: () => Source, data: Config["data"], normalised: boolean, quiet: boolean): Filler {
-  const wanted = fillOf(data.fill);
-  if (wanted === "mean" && !normalised) {
-    const { statistics: { mean }, notes } = measuredOf(still(), { ...data, scaling: "none" }, { quiet });
-    return { fill: mean, measured: mean, notes: [...notes, fillNote(mean, { mean: true, normalised })] };
-  }
-  const fill = wanted === "none" ? null : typeof wanted === "string" ? "zero" : wanted;
-  const climatology = wanted === "climatology";
-  return {
-    fill,
-    measured: null,
-    notes: [fillNote(fill, { mean: false, normalised, climatology }, wanted === "nearest")],
-  };
 }
