@@ -143,7 +143,7 @@ Deno.test("training without a path generates once, and trains the same on what i
     const asPacked = await train("fourth", `--data-path=${folder}`, targets, "--data-type=auto");
     for (const { stdout } of [named, asPacked]) {
       assertStringIncludes(stdout, "[Epoch 1/1] Loss: ");
-      assertMatch(stdout, /-> 5 numbers, packed from .*; of these: sigma_8$/m);
+      assertMatch(stdout, /-> 5 numbers, packed from .*; of these: sigma_8\b/m);
       assert(!stdout.includes("No effect"));
     }
     assertEquals(losses("fourth"), losses("third"));

@@ -23,7 +23,8 @@ export async function train(
     cwd,
   ];
   const path = `${join(mpi.folder, "bin")}:${Deno.env.get("PATH") ?? ""}`;
-  const env = { OMP_NUM_THREADS: "1", PATH: path, ...options.env };
+  // Open MPI finds no place for its shared memory now and then, as `launch` says.
+  const env = { OMP_NUM_THREADS: "1", PMIX_MCA_gds: "hash", PATH: path, ...options.env };
   const through = ranks === 1 ? [] : [...mpi.launcher, "-n", String(ranks), ...wrapped];
   return await run(args, { ...options, cwd, env, through });
 }
