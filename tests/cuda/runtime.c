@@ -315,6 +315,7 @@ int standin_stub(const char *library, const char *name) {
 
 // ---- devices
 
+#ifndef STANDIN_HIP
 /** NVIDIA's driver names its threads by such files, and does not begin where it may not write to them. */
 static int names_threads(void) {
   char path[64];
@@ -323,6 +324,7 @@ static int names_threads(void) {
   if (comm >= 0) close(comm);
   return comm >= 0;
 }
+#endif
 
 cudaError_t cudaGetDeviceCount(int *count) {
   CALL(cudaGetDeviceCount);

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { join } from "@std/path";
 import { COMMAND, eventsOf, filesIn, inTemp, run, succeed, TINY } from "./program.ts";
 
-const RUN = [...TINY, "--run-name=r", "--epochs=2", "--log-interval=3"];
+const RUN = [...TINY, "--data-type=synthetic", "--run-name=r", "--epochs=2", "--log-interval=3"];
 const NUMBER = String.raw`-?\d+(?:\.\d+)?(?:e[+-]?\d+)?`;
 
 /** The contract's epoch line, for a regression. */

@@ -192,7 +192,7 @@ const MISTAKES: readonly (readonly [string, string, RegExp])[] = [
   [
     "an operation that there is not",
     MLP.replace("ops.relu(this.first", "ops.reloo(this.first"),
-    /^hpctrain: net\.ts:9:26: TypeError: ops\.reloo is not a function\.$/m,
+    /^hpctrain: net\.ts:9:26: TypeError: ops has no reloo\. `hpctrain types > hpctrain\.d\.ts` writes all names/m,
   ],
   [
     "shapes that don't fit",

@@ -1,5 +1,4 @@
 // The library as users' files get it: a name that it lacks is told at once, with the one that was meant.
-import { UserError } from "../../base/errors.ts";
 import { nearest } from "../../base/suggest.ts";
 import type { LibraryContext } from "./file.ts";
 
@@ -18,8 +17,8 @@ function told(group: string, names: unknown): unknown {
       // `await` asks everything for `then`.
       if (typeof name === "symbol" || name in known || name === "then") return Reflect.get(known, name, self);
       const near = nearest(name, Object.keys(known));
-      throw new UserError(
-        "usage",
+      // As the engine's own: it is told with the file and the line.
+      throw new TypeError(
         `${group} has no ${name}.${near === null ? "" : ` Did you mean ${group}.${near}?`} ` +
           "`hpctrain types > hpctrain.d.ts` writes all names for your editor.",
       );

@@ -132,9 +132,12 @@ Deno.test(
     // The superuser may read everything, so it asks as nobody, from a copy that nobody may read.
     const core = new URL("../../../core/base/", import.meta.url);
     Deno.mkdirSync(`${folder}/core/base`, { recursive: true });
-    for (const name of ["errors.ts", "terminal.ts", "file_bytes.ts"]) {
+    for (const name of ["errors.ts", "terminal.ts", "suggest.ts", "file_bytes.ts"]) {
       Deno.copyFileSync(new URL(name, core), `${folder}/core/base/${name}`);
     }
+    // Names of paths come from a package, which a machine without its cache would fetch.
+    Deno.mkdirSync(`${folder}/deps`);
+    Deno.writeTextFileSync(`${folder}/deps/path.ts`, 'export { basename, dirname } from "node:path";\n');
     const program = `${folder}/open.ts`;
     Deno.writeTextFileSync(
       program,

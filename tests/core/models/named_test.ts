@@ -1,6 +1,5 @@
 // What a user's file is told of a name that the library lacks.
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { UserError } from "../../../core/base/errors.ts";
 import { withKnownNames } from "../../../core/models/user/named.ts";
 import { tensor, toNumbers } from "../../../ffi/make.ts";
 import { useLibtorch } from "../../libtorch.ts";
@@ -10,7 +9,7 @@ useLibtorch();
 
 Deno.test("an unknown module or op gets the near one, and those of PyTorch with their dimensions are there", () => {
   const { nn, ops } = withKnownNames({ ...library });
-  const said = (ask: () => unknown) => assertThrows(ask, UserError).message;
+  const said = (ask: () => unknown) => assertThrows(ask, TypeError).message;
   assertMatch(
     said(() => (nn as any).BatchNorm4d),
     /^nn has no BatchNorm4d\. Did you mean nn\.BatchNorm[123]d\?/,
