@@ -81,7 +81,7 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
         : []),
       ...built.data.notes,
       built.model.describe(),
-      plan.note,
+      `${plan.note}. ${rateLine(config.training, plan.global, resolved.originText)}`,
       ...(config.training.fit_batch
         ? [
           `Of the ${plan.global} samples a step, as many at once as fit and are fastest: a run measures it (--batch-size auto)`,
@@ -91,7 +91,6 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
       ...(gpu ? [gpuLine(gpu), ...othersNote(gpu)] : unusedGpus(config, device, env)),
       ...shardsNote(config, plan),
       ...decayNote(resolved, built.arena.parameters),
-      rateLine(config.training, plan.global, resolved.originText),
       ...intervalNote(config, where.nodes),
       "Dry run: nothing was trained, and nothing written.",
     ];
