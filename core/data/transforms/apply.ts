@@ -103,12 +103,19 @@ export function transformed(given: Pair, settings: Settings): Transformed {
   const { loss = "auto", byDefault = false, saved = null } = settings;
   const chosen = chooseScale(settings.data, given.train, { loss, byDefault, saved }),
     { data, choice } = chosen;
-  const notes: string[] = [...chosen.notes], most = chosen.unasked ? MOST_NUMBERS : Infinity;
+  const notes: string[] = [...chosen.notes];
+  const most = (of: "inputs" | "targets") => chosen.unasked[of] ? MOST_NUMBERS : Infinity;
   const pair = anomaliesOf(given, data, notes);
   const cut = cutterOf(pair.train, data, settings);
   const still = (source?: Source | null) => source ? cut(source, null) : null;
   const train = cut(pair.train, plain ? null : seed), val = still(pair.val), test = still(pair.test);
-  const inputs = inputsOf(pair, () => cut(pair.train, null), data, { ...settings, most }, notes);
+  const inputs = inputsOf(
+    pair,
+    () => cut(pair.train, null),
+    data,
+    { ...settings, most: most("inputs") },
+    notes,
+  );
   const valued = valuedBy(inputs, modelShape(train, data, rows), pair.train, { data, rows }, notes);
   const mixed = mixedBy(data, train.facts, seed);
   // Logarithms of vectors have other bits than single ones in libtorch, so there is no table.
@@ -120,7 +127,7 @@ export function transformed(given: Pair, settings: Settings): Transformed {
     rolloutOver({ ...rows, most: rows.steps.most, extra, fill }, data, train.input.shape, normalisation);
   const trained = done(train, !plain);
   const warnings = settings.warnsOfScale ? oddScalesOf(pair.train, data, settings) : [];
-  const scale = targetScaleOf(data, pair.train, loss, notes, { untold, most });
+  const scale = targetScaleOf(data, pair.train, loss, notes, { untold, most: most("targets") });
   const judged = (source: Source | null) =>
     source && withScaledTargets(done(source, false), scale, { untold, judged: true });
   const short = rows && !plain

@@ -100,7 +100,7 @@ function normalisationOf(
       return IMAGENET;
     case "measured": {
       const { statistics, notes: measured } = measuredOf(still(), data, how);
-      notes.push(...measured);
+      if (how.most === Infinity) notes.push(...measured); // what nobody asked for has one line for all
       return statistics;
     }
   }

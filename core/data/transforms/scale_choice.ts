@@ -33,8 +33,8 @@ interface Chosen {
   /** The settings with no `auto` left, and with a checkpoint's numbers where they hold. */
   readonly data: Config["data"];
   readonly choice: ScaleChoice;
-  /** Nobody asked for the scale, so a large data set is not read from end to end for it. */
-  readonly unasked: boolean;
+  /** Nobody asked for these scales, so a large data set is not read from end to end for them. */
+  readonly unasked: { readonly inputs: boolean; readonly targets: boolean };
   readonly notes: readonly string[];
 }
 
@@ -52,7 +52,7 @@ export function chooseScale(data: Config["data"], train: Source, request: ScaleR
         { target_mean: texts(targets.numbers.mean), target_std: texts(targets.numbers.std) }),
     },
     choice,
-    unasked: inputs.how === "default" || targets.how === "default",
+    unasked: { inputs: inputs.how === "default", targets: targets.how === "default" },
     notes: [
       ...said(
         of("default"),

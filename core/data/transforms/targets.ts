@@ -53,7 +53,9 @@ export function targetScaleOf(
   const shown = scale.mean.slice(0, 4).map((mean, k) => `${digits(mean)} +- ${digits(scale.std[k])}`).join(
     ", ",
   );
-  notes.push(`Targets are normalised: ${shown}${count > 4 ? `, and ${count - 4} more` : ""}`);
+  if (most === Infinity) {
+    notes.push(`Targets are normalised: ${shown}${count > 4 ? `, and ${count - 4} more` : ""}`);
+  }
   return scale;
 }
 
