@@ -66,7 +66,7 @@ Deno.test("runs that fail are counted and shown, and end a search only where all
     assertMatch(some.stdout, /^\[2\/2\] sweep-001 failed with code 2/m);
     assertMatch(some.stdout, /^2 runs: 1 done, 1 failed$/m);
     assertEquals((await rowsIn(cwd)).map(({ state }) => state), ["done", "failed"]);
-    const none = await hpctrain(["sweep", ...MLP, "--search=grid", "--loss=dice,focal", "--local"], {
+    const none = await hpctrain(["sweep", ...MLP, "--search=grid", "--loss=dice,spectral", "--local"], {
       cwd,
     });
     assertEquals(none.code, 2);
