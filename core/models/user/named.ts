@@ -2,6 +2,9 @@
 import { nearest } from "../../base/suggest.ts";
 import type { LibraryContext } from "./file.ts";
 
+/** As the engine's own, so that it is told with the file and the line. */
+class UnknownName extends TypeError {}
+
 /** Groups whose names are those of PyTorch, or near them. */
 const GROUPS = ["nn", "ops"] as const;
 
@@ -17,8 +20,7 @@ function told(group: string, names: unknown): unknown {
       // `await` asks everything for `then`.
       if (typeof name === "symbol" || name in known || name === "then") return Reflect.get(known, name, self);
       const near = nearest(name, Object.keys(known));
-      // As the engine's own: it is told with the file and the line.
-      throw new TypeError(
+      throw new UnknownName(
         `${group} has no ${name}.${near === null ? "" : ` Did you mean ${group}.${near}?`} ` +
           "`hpctrain types > hpctrain.d.ts` writes all names for your editor.",
       );
