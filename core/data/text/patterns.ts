@@ -35,7 +35,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 /** Oniguruma's expression, which tokenizer.json has, as JavaScript's. */
 export function translated(pattern: string, where: string): RegExp {
   let out = "", inClass = 0;
-  // For each open group: whether something in it is repeated a varying number of times.
+  // For each open group: whether something in it is repeated a varying number of times, or is one of several.
   const varying = [false];
   for (let i = 0; i < pattern.length; i++) {
     const char = pattern[i], next = pattern[i + 1] ?? "";
@@ -64,6 +64,7 @@ export function translated(pattern: string, where: string): RegExp {
     else out += char;
     if (inClass > 0 || char === "\\") continue;
     if (char === "(") varying.push(false);
+    if (char === "|") varying[varying.length - 1] = true;
     const closes = char === ")" && varying.length > 1 && varying.pop()!;
     const repeats = char === "?" ? null : /^(?:[+*]|\{(\d+)(,?)(\d*)\})/.exec(pattern.slice(i + 1));
     if (
@@ -85,7 +86,7 @@ export const WORD = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
 
 const word = (inClass: boolean): string => inClass ? WORD : `[${WORD}]`;
 
-/** More repetitions of a repetition can be matched in too many ways. */
+/** More repetitions of a repetition, or of a choice, can be matched in too many ways. */
 const MOST_TIMES = 8;
 
 const PACK_WITH_PYTHON =
@@ -94,8 +95,8 @@ const PACK_WITH_PYTHON =
 const endless = (pattern: string, where: string) =>
   new UserError(
     "data",
-    `${where} cuts texts by the regular expression ${pattern}, which repeats a group with a repetition in it: on some ` +
-      `texts that takes for ever. Write it with one repetition, as a+ for (a+)+; or ${PACK_WITH_PYTHON}`,
+    `${where} cuts texts by the regular expression ${pattern}, which repeats a group with a repetition or a choice in it: on ` +
+      `some texts that takes for ever. Write it with one repetition, as a+ for (a+)+ and [ab]+ for (a|b)+; or ${PACK_WITH_PYTHON}`,
   );
 
 const unknown = (pattern: string, where: string, what: string) =>
