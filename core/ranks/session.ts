@@ -133,6 +133,9 @@ function ownGpu(device: Device, setting: string, env: Record<string, string>): s
   return cudaUuid(Number(device.slice("cuda:".length)));
 }
 
+/** So long is a verdict waited for, which does not come where rank 0 is gone. */
+const VERDICT_MS = 500;
+
 async function reportFailure(
   control: Control,
   error: unknown,
@@ -146,6 +149,10 @@ async function reportFailure(
     ? { kind: "time limit", suspects: known.suspects } as const
     : { kind: "error" } as const;
   if (control.failure() === null) control.fail(sentence, code, cause);
+  // Ranks may report at the same moment: rank 0 says whose was the first.
+  for (const end = performance.now() + VERDICT_MS; control.failure() === null && performance.now() < end;) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
   const failure = control.failure();
   await control.close();
   // An error that every rank finds, such as a loss that is no number, is no single rank's.
