@@ -28,10 +28,10 @@ export async function status(argv: string[]): Promise<number> {
         `one (see what it printed: hpctrain logs ${job}), or belong to another folder (--save-dir DIR).`,
     );
   }
-  if (options.json) console.log(JSON.stringify({ job, scheduler: answer, run: facts, output }));
-  else {for (const [name, said] of linesOf(facts, job, answer, output)) {
-      console.log(`${name.padEnd(10)}${said}`);
-    }}
+  const lines = options.json
+    ? [JSON.stringify({ job, scheduler: answer, run: facts, output })]
+    : [...linesOf(facts, job, answer, output)].map(([name, said]) => `${name.padEnd(10)}${said}`);
+  for (const line of lines) console.log(line);
   return EXIT.done;
 }
 

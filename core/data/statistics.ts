@@ -102,12 +102,12 @@ const LEAST_SAMPLES = 1000;
 export function spreadOver(
   { length, input, target }: Pick<Source, "length" | "input" | "target">,
   most: number,
-): Int32Array {
+): { readonly count: number; readonly at: (i: number) => number } {
   const numbers = (of: { readonly shape: readonly number[] }) =>
     of.shape.reduce((all, side) => all * side, 1);
   const wanted = Math.max(LEAST_SAMPLES, Math.floor(most / (numbers(input) + numbers(target))));
   const count = Math.min(length, wanted);
-  return Int32Array.from({ length: count }, (_, i) => Math.floor(i * length / count));
+  return { count, at: (i) => count === length ? i : Math.floor(i * length / count) };
 }
 
 /** Each of `world` ranks measures a contiguous share; null is an empty one. `seen` gets the number done. */

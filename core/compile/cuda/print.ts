@@ -17,8 +17,6 @@ export interface Launch {
 }
 
 export interface CudaText {
-  /** All of it. */
-  readonly text: string;
   /** It stands before each function. */
   readonly prelude: string;
   readonly functions: readonly CudaFunction[];
@@ -73,6 +71,5 @@ export function printCuda(kernels: readonly GroupKernel[], aligned: (slot: numbe
       ...{ blocks: finish.blocks, threads: finish.threads, arguments: finish.arguments, scratch: true },
     }];
   });
-  const text = [PRELUDE, ...functions.map(({ text }) => text)].join("\n");
-  return { text, prelude: PRELUDE, functions, launches, scratch };
+  return { prelude: PRELUDE, functions, launches, scratch };
 }

@@ -129,9 +129,9 @@ function measuredOf(
     softening,
     bad_samples,
   } = data;
-  const scaled = valuesOf(data, train.input.shape, null), chosen = spreadOver(train, most);
+  const scaled = valuesOf(data, train.input.shape, null), { count, at } = spreadOver(train, most);
   const batch = (ids: Int32Array) => {
-    const { input, target } = batchOf(train, plainPart(ids.map((id) => chosen[id])));
+    const { input, target } = batchOf(train, plainPart(ids.map(at)));
     return { input: scaled ? scaled(input) : input, target };
   };
   const what = {
@@ -151,11 +151,11 @@ function measuredOf(
       ...(resample !== "" && { resample }),
       ...(coarsen.length > 0 && { coarsen }),
       ...(sample_dim !== "" && { sample_dim }), // what was measured without it is still known
-      ...(chosen.length < train.length && { spread: chosen.length }),
+      ...(count < train.length && { spread: count }),
     },
     indices: train.indices,
   };
-  return statisticsOf({ ...train, batch, length: chosen.length }, what, quiet);
+  return statisticsOf({ ...train, batch, length: count }, what, quiet);
 }
 
 interface Filler {

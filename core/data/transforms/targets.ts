@@ -74,9 +74,9 @@ export function scaleIn({ target_mean, target_std }: Config["data"]): Normalisat
 }
 
 function measured(train: Source, most: number): Normalisation {
-  const parts: Moments[] = [], chosen = spreadOver(train, most);
-  for (let from = 0; from < chosen.length; from += AT_ONCE) {
-    const ids = chosen.subarray(from, from + AT_ONCE);
+  const parts: Moments[] = [], { count, at } = spreadOver(train, most);
+  for (let from = 0; from < count; from += AT_ONCE) {
+    const ids = Int32Array.from({ length: Math.min(AT_ONCE, count - from) }, (_, i) => at(from + i));
     parts.push(scope(() => momentsOf(batchOf(train, plainPart(ids)).target)));
   }
   const all = mergeMoments(parts), std = deviations(all).map((value) => value > 0 ? value : 1);

@@ -1,7 +1,7 @@
 // Runs the text of CUDA C on this machine: g++ compiles it with host.h, and memory lies between pages that nobody may
 // touch.
 import { fromFileUrl, join } from "@std/path";
-import { printCuda } from "../../../../core/compile/cuda/print.ts";
+import { type CudaText, printCuda } from "../../../../core/compile/cuda/print.ts";
 import { BYTES, type GroupKernel } from "../../../../core/compile/kernel.ts";
 import { copied, type Data, guarded } from "../x86/harness.ts";
 import { type GroupRun, groupRuns, judgeGroup } from "../x86/fuzz.ts";
@@ -65,16 +65,19 @@ export interface HostRun {
   readonly begins?: readonly number[];
 }
 
+export const wholeText = ({ prelude, functions }: CudaText): string =>
+  [prelude, ...functions.map(({ text }) => text)].join("\n");
+
 /** What the slots hold after each run: all runs are one text. */
 export function runOnHost(runs: readonly HostRun[]): (run: HostRun) => Data[] {
   const begins = ({ slots, atEnd }: HostRun) => (slot: number) => !atEnd || slots[slot].byteLength % 16 === 0;
   // The kernels of each run are printed with all, so that equal groups share a function.
   const texts = runs.map((run) => printCuda(run.kernels, begins(run)));
-  const renamed = texts.map(({ text, functions }, i) => {
-    const own = text.slice(text.indexOf('extern "C"'));
+  const renamed = texts.map(({ functions }, i) => {
+    const own = functions.map(({ text }) => text).join("\n");
     return functions.reduce((all, { name }) => all.replace(` ${name}(`, ` ${name}_run${i}(`), own);
   });
-  const [{ text }] = texts, prelude = text.slice(0, text.indexOf('extern "C"'));
+  const [{ prelude }] = texts;
   const names = texts.flatMap(({ functions }, i) => functions.map(({ name }) => `${name}_run${i}`));
   const functions = compiled([prelude, ...renamed].join("\n"), names);
   return (run) => {

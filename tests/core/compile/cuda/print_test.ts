@@ -10,7 +10,7 @@ import { useLibtorch } from "../../../libtorch.ts";
 import { walk } from "../x86/harness.ts";
 import { wrongOps } from "../x86/each_op.ts";
 import { groupRuns } from "../x86/fuzz.ts";
-import { fuzzOnHost, onHost, runOnHost } from "./harness.ts";
+import { fuzzOnHost, onHost, runOnHost, wholeText } from "./harness.ts";
 import { nvrtcOfPeer } from "./compilers_of_peer.ts";
 
 useLibtorch();
@@ -254,7 +254,7 @@ onHost(
     const texts = shapes.map(([rows, columns, sums]) =>
       printCuda([scaledRows(rows, columns, sums)], () => true)
     );
-    assertEquals(texts.map(({ text }) => text.includes("uint4")), [true, true, false, false, false]);
+    assertEquals(texts.map((one) => wholeText(one).includes("uint4")), [true, true, false, false, false]);
     assertEquals(texts.map(({ launches }) => launches[0][0].threads), [256, 256, 1024, 256, 256]);
     const run = runOnHost(runs);
     runs.forEach((one, i) => {
@@ -320,7 +320,8 @@ Deno.test({
   ignore: nvrtc === null,
   sanitizeResources: false, // the library stays open
   fn() {
-    const { compile } = openNvrtc(BACKENDS.cuda, nvrtc!)!, { text, prelude, functions } = printed();
+    const { compile } = openNvrtc(BACKENDS.cuda, nvrtc!)!, made = printed(), { prelude, functions } = made;
+    const text = wholeText(made);
     for (const architecture of ["sm_80", "sm_90"]) {
       const [code] = compile([text], architecture);
       assertEquals(new TextDecoder().decode(code.subarray(1, 4)), "ELF");
