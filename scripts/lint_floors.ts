@@ -1,12 +1,13 @@
-// The linter of floors: a file imports its own floor and those below it, and values never go round in a circle.
-// docs/architecture.md draws the floors in this order.
+// The linter of floors: a file imports its own floor and those below it, and values never go round in a circle. An
+// extension knows no other one, and is loaded by the list of core/extensions.ts alone. docs/architecture.md draws the
+// floors in this order.
 import { dirname, join } from "node:path";
 import { sourceFiles } from "./lib/source_files.ts";
 
 /** From the ground up. A folder that stands further down in this list is on a higher floor. */
 export const FLOORS: readonly (readonly string[])[] = [
   ["deps"],
-  ["core/base"],
+  ["core/base", "core/extensions.ts"],
   ["ffi"],
   ["core/compile"],
   ["core/settings"],
@@ -19,6 +20,7 @@ export const FLOORS: readonly (readonly string[])[] = [
   ["core/outputs"],
   ["core/cluster"],
   ["core/predict", "core/export"],
+  ["extensions"],
   ["commands", "main.ts", "mod.ts"],
 ];
 
@@ -61,6 +63,16 @@ export const floorOf = (file: string): number =>
 
 export const goesUp = ({ from, to }: Import): boolean => floorOf(to) > floorOf(from);
 
+/** It loads extensions and imports nothing. */
+const LIST = "core/extensions.ts";
+
+/** The folder of the extension that a file belongs to; undefined of others. */
+const extensionOf = (file: string): string | undefined => /^extensions\/[^/]+/.exec(file)?.[0];
+
+/** An extension is somebody else's business only through the list. */
+const isFromOutside = ({ from, to }: Import): boolean =>
+  extensionOf(to) !== undefined && extensionOf(to) !== extensionOf(from);
+
 const joins = ({ from, to }: Import): boolean =>
   APART.some((rooms) => {
     const [own, other] = [from, to].map((file) => rooms.find((room) => file.startsWith(`${room}/`)));
@@ -88,19 +100,22 @@ if (import.meta.main) {
   const files = FLOORS.flat().flatMap(sourceFiles).filter((file) => !/\/templates\//.test(file));
   const imports = files.map((file) => importsOf(file, Deno.readTextFileSync(file)));
   const atLoad = imports.flatMap(({ atLoad }) => atLoad),
-    all = [...atLoad, ...imports.flatMap(({ later }) => later)];
+    all = [...atLoad, ...imports.flatMap(({ later }) => later).filter(({ from }) => from !== LIST)];
   const strangers = all.filter(({ from, to }) =>
     floorOf(from) < 0 || (floorOf(to) < 0 && to.endsWith(".ts"))
   );
   for (const { from, to } of all.filter(goesUp)) {
     console.error(`${from} imports ${to}, which is on a higher floor.`);
   }
+  for (const { from, to } of all.filter(isFromOutside)) {
+    console.error(`${from} imports ${to}: an extension is loaded by ${LIST} alone.`);
+  }
   for (const { from, to } of all.filter(joins)) {
     console.error(`${from} imports ${to}: these rooms know nothing of each other.`);
   }
   for (const { from, to } of strangers) console.error(`${from} imports ${to}, which is on no floor.`);
   for (const circle of circles(atLoad)) console.error(`A circle of values: ${circle.join(" -> ")}`);
-  const found = all.filter(goesUp).length + all.filter(joins).length + strangers.length +
-    circles(atLoad).length;
+  const found = [goesUp, isFromOutside, joins].reduce((n, wrong) => n + all.filter(wrong).length, 0) +
+    strangers.length + circles(atLoad).length;
   Deno.exit(found > 0 ? 1 : 0);
 }

@@ -34,7 +34,7 @@ import {
 } from "../../core/train/checks.ts";
 import { chooseResume, type ResumeChoice, watchJobTime } from "../../core/train/restart.ts";
 import { trainLoop } from "../../core/train/trainer.ts";
-import { OUTPUTS } from "../../core/outputs/outputs.ts";
+import { outputsOf } from "../../core/outputs/outputs.ts";
 import { outOfMemory } from "../../core/train/memory.ts";
 import { ranksSharingCores, shareCores } from "../../core/train/rank_group.ts";
 import { refuseZero } from "../../core/train/gradients/zero.ts";
@@ -166,7 +166,7 @@ async function trainOn(
     loaders: loading.loaders,
     ranksHere: where.localWorld,
     resolved,
-    outputs: OUTPUTS,
+    outputs: await outputsOf(config),
     notes: [
       ...opened.notes,
       ...kinds,

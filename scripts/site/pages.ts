@@ -19,13 +19,21 @@ export function pagePaths(): string[] {
   const inside = FOLDERS.flatMap((folder) =>
     [...Deno.readDirSync(join(ROOT, folder))].map(({ name }) => `${folder}/${name}`)
   );
-  return [...Object.keys(OUTSIDE), ...inside.filter((path) => path.endsWith(".md")).sort()];
+  return [
+    ...Object.keys(OUTSIDE),
+    ...inside.filter((path) => path.endsWith(".md")).sort(),
+    ...extensionPages(),
+  ];
 }
+
+/** Each extension has its page with it. */
+export const extensionPages = (): string[] =>
+  [...Deno.readDirSync(join(ROOT, "extensions"))].map(({ name }) => `extensions/${name}/README.md`).sort();
 
 /** The address of a file of the repository in the site. A file that is no page is there as text, a picture as it is. */
 export function addressOf(path: string): string {
   if (OUTSIDE[path]) return OUTSIDE[path];
-  if (path.endsWith(".md")) return path.replace(/^docs\//, "").replace(/\.md$/, ".html");
+  if (path.endsWith(".md")) return path.replace(/^docs\/|\/README(?=\.md$)/, "").replace(/\.md$/, ".html");
   if (/\.(png|jpg|svg|webp)$/.test(path)) return path.replace(/^docs\//, "");
   return `source/${path}.txt`;
 }
@@ -62,5 +70,6 @@ export function groups(): Group[] {
   }
   const listed = new Set(found.flatMap(({ pages }) => pages));
   const design = pagePaths().filter((path) => path.startsWith("docs/design/") && !listed.has(path));
-  return [...found, { title: "Design", pages: design }].filter(({ pages }) => pages.length > 0);
+  const others = [{ title: "Extensions", pages: extensionPages() }, { title: "Design", pages: design }];
+  return [...found, ...others].filter(({ pages }) => pages.length > 0);
 }

@@ -3,6 +3,7 @@ import { dirname, join } from "@std/path";
 import { inProcess } from "../commands/helpers.ts";
 import { formatted, referencePages } from "../../scripts/reference.ts";
 import { wayToOwnImages } from "../../scripts/lib/effort.ts";
+import { extensionPages } from "../../scripts/site/pages.ts";
 import { uniqueAnchors } from "../../scripts/site/anchors.ts";
 import { peer } from "../peer.ts";
 import { type Block, blocksOf, commandsOf } from "./docs_blocks.ts";
@@ -21,6 +22,7 @@ const PAGES = [
   "docs/any-model.md",
   "docs/library.md",
   "docs/models.md",
+  ...extensionPages(),
 ];
 
 const read = (page: string) => Deno.readTextFileSync(join(root, page));
@@ -146,7 +148,7 @@ for (const page of PAGES) {
 
 Deno.test("every link of the documentation leads to a file, and to a heading that is there", () => {
   const folders = ["docs", "docs/design", "docs/guides", "docs/reference"];
-  const pages = ["README.md", "CHANGELOG.md", ...folders.flatMap(pagesIn)];
+  const pages = ["README.md", "CHANGELOG.md", ...folders.flatMap(pagesIn), ...extensionPages()];
   for (const page of pages) {
     for (const [, target, anchor] of read(page).matchAll(/\]\(([^)#:]*)(?:#([^)]*))?\)/g)) {
       const file = target ? join(dirname(page), target) : page;

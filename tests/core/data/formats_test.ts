@@ -86,6 +86,7 @@ export default { open } satisfies ReaderModule<TinySpec>;
 function addTo(folder: string): void {
   const entries = [
     "core",
+    "extensions",
     "ffi",
     "commands",
     "deps",

@@ -1,16 +1,16 @@
 // Writes a run of MLflow's file store, in the writing thread: a file for each metric, parameter and tag.
 import { createHash } from "node:crypto";
-import { join, resolve, toFileUrl } from "../../../deps/path.ts";
-import { EXIT } from "../../base/errors.ts";
-import { writeAll, writeAtomically } from "../../base/atomic.ts";
-import { pathExists } from "../../base/files.ts";
-import { readEventLines } from "../../run/event_log.ts";
-import type { Event } from "../../run/events.ts";
-import type { Sink } from "../../run/output.ts";
-import { type AppendedFile, openAppended } from "../append.ts";
-import { waitsForEvaluation } from "../rows.ts";
-import { eachScalar, hasScalars, slowClock } from "../scalars.ts";
-import { onceBegun, type TrackedRun } from "../tracked_run.ts";
+import { join, resolve, toFileUrl } from "../../deps/path.ts";
+import { EXIT } from "../../core/base/errors.ts";
+import { writeAll, writeAtomically } from "../../core/base/atomic.ts";
+import { pathExists } from "../../core/base/files.ts";
+import { readEventLines } from "../../core/run/event_log.ts";
+import type { Event } from "../../core/run/events.ts";
+import type { Sink } from "../../core/run/output.ts";
+import { type AppendedFile, openAppended } from "../../core/outputs/append.ts";
+import { waitsForEvaluation } from "../../core/outputs/rows.ts";
+import { eachScalar, hasScalars, slowClock } from "../../core/outputs/scalars.ts";
+import { onceBegun, type TrackedRun } from "../../core/outputs/tracked_run.ts";
 
 /** As mlflow.entities.RunStatus has them. */
 const STATUS = { running: 1, finished: 3, failed: 4, killed: 5 };

@@ -1,10 +1,10 @@
 // Writes a file of Prometheus's text format, in the writing thread: the newest numbers, for the textfile collector of a
 // node exporter.
-import { writeAll, writeAtomically } from "../../base/atomic.ts";
-import { type Event, EVENT_FIELDS, type EventField, type SystemEvent } from "../../run/events.ts";
-import type { Sink } from "../../run/output.ts";
-import { eachScalar, hasScalars } from "../scalars.ts";
-import { onceBegun, type TrackedRun } from "../tracked_run.ts";
+import { writeAll, writeAtomically } from "../../core/base/atomic.ts";
+import { type Event, EVENT_FIELDS, type EventField, type SystemEvent } from "../../core/run/events.ts";
+import type { Sink } from "../../core/run/output.ts";
+import { eachScalar, hasScalars } from "../../core/outputs/scalars.ts";
+import { onceBegun, type TrackedRun } from "../../core/outputs/tracked_run.ts";
 
 /** Prometheus asks about as often. */
 const EVERY_S = 5;
