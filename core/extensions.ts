@@ -11,6 +11,10 @@ export const EXTENSIONS = {
     mlflow: () => import("../extensions/mlflow/output.ts"),
     prometheus: () => import("../extensions/prometheus/output.ts"),
   },
+  /** `export CHECKPOINT OUT.NAME`: core/export/programs.ts. */
+  programs: {
+    onnx: () => import("../extensions/onnx/program.ts"),
+  },
 };
 
 export const hasExtension = (name: string): boolean =>

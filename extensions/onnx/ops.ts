@@ -1,5 +1,5 @@
 // The form of each op of libtorch in ONNX, as the models of this program call them.
-import { type Argument, Batches, type Op, type Size, Value } from "../recorded.ts";
+import { type Argument, Batches, type Op, type Size, Value } from "../../core/export/recorded.ts";
 import { type Attribute, type OnnxGraph, TYPES, unknownOp } from "./graph.ts";
 
 /** Gives the names of the op's results. */

@@ -1,9 +1,9 @@
 // An ONNX file: the graph as a message of protocol buffers (onnx.proto), for onnxruntime and what else reads it.
-import { VERSION } from "../../base/version.ts";
-import { UserError } from "../../base/errors.ts";
-import { writeAll, writeAtomically } from "../../base/atomic.ts";
-import { ProtoWriter } from "../../outputs/proto.ts";
-import { Batches, type RecordedModel, type Size, type Value } from "../recorded.ts";
+import { VERSION } from "../../core/base/version.ts";
+import { UserError } from "../../core/base/errors.ts";
+import { writeAll, writeAtomically } from "../../core/base/atomic.ts";
+import { ProtoWriter } from "../../core/outputs/proto.ts";
+import { Batches, type RecordedModel, type Size, type Value } from "../../core/export/recorded.ts";
 import { type Attribute, type Constant, type Node, OnnxGraph, TYPES } from "./graph.ts";
 import { writeOp } from "./ops.ts";
 
@@ -17,7 +17,7 @@ export function writeOnnx(
   path: string,
   name: string,
   recorded: RecordedModel,
-  notes: Record<string, string>,
+  notes: Readonly<Record<string, string>>,
 ): void {
   const graph = new OnnxGraph(recorded);
   for (const op of recorded.ops) writeOp(graph, op);
@@ -33,7 +33,7 @@ export function writeOnnx(
   writeAtomically(path, (file) => writeAll(file, bytes), { needBytes: bytes.length });
 }
 
-function message(name: string, graph: OnnxGraph, notes: Record<string, string>): Uint8Array {
+function message(name: string, graph: OnnxGraph, notes: Readonly<Record<string, string>>): Uint8Array {
   const p = new ProtoWriter();
   p.int(1, IR_VERSION);
   p.text(2, "hpctrain");

@@ -1,8 +1,8 @@
 // An ONNX graph while it is written: nodes, constants, and the names of what flows between them.
-import { readBytes } from "../../../ffi/make.ts";
-import type { DType } from "../../../ffi/dtype.ts";
-import { UserError } from "../../base/errors.ts";
-import { type Argument, Batches, type RecordedModel, type Size, Value } from "../recorded.ts";
+import { readBytes } from "../../ffi/make.ts";
+import type { DType } from "../../ffi/dtype.ts";
+import { UserError } from "../../core/base/errors.ts";
+import { type Argument, Batches, type RecordedModel, type Size, Value } from "../../core/export/recorded.ts";
 
 /** TensorProto.DataType. */
 export const TYPES: Partial<Record<DType, number>> = {
