@@ -2,18 +2,38 @@
 // its tests, and one line here, under the seam that it fills. It is loaded when somebody asks for it by its name, and
 // nothing else in core names it: without its folder and its line (`./scripts/deletable NAME`) all others go on.
 
-/** The seam says what it asks of their modules. */
-export type Extensions<Module> = Readonly<Record<string, () => Promise<Module>>>;
+export interface Extension<Module> {
+  /** Help and lists of choices have it beside the name. */
+  readonly about: string;
+  /** The seam says what it asks of the module. */
+  load(): Promise<Module>;
+}
 
+export type Extensions<Module> = Readonly<Record<string, Extension<Module>>>;
+
+// deno-fmt-ignore: one line each
 export const EXTENSIONS = {
   /** `--track NAME`: core/outputs/tracked.ts. */
   outputs: {
-    mlflow: () => import("../extensions/mlflow/output.ts"),
-    prometheus: () => import("../extensions/prometheus/output.ts"),
+    mlflow: { about: "a store of runs as MLflow keeps it in files", load: () => import("../extensions/mlflow/output.ts") },
+    prometheus: { about: "the newest numbers, for a node exporter", load: () => import("../extensions/prometheus/output.ts") },
   },
   /** `export CHECKPOINT OUT.NAME`: core/export/programs.ts. */
   programs: {
-    onnx: () => import("../extensions/onnx/program.ts"),
+    onnx: { about: "for onnxruntime and others", load: () => import("../extensions/onnx/program.ts") },
+  },
+  /** `sweep --search NAME`: core/cluster/sweep/search.ts. */
+  searches: {
+    tpe: { about: "learns from earlier runs", load: () => import("../extensions/tpe/search.ts") },
+    asha: { about: "stops losers early", load: () => import("../extensions/asha/search.ts") },
+  },
+  /** A search tells each of them of its runs: core/cluster/sweep/journals.ts. */
+  journals: {
+    optuna: { about: "a search as a study of Optuna's", load: () => import("../extensions/optuna/journal.ts") },
+  },
+  /** The page of a sweep has each of them: core/cluster/sweep/page.ts. */
+  charts: {
+    coordinates: { about: "all runs as lines over their settings", load: () => import("../extensions/coordinates/chart.ts") },
   },
 };
 

@@ -7,7 +7,7 @@ import { resolveSettings } from "../../core/settings/resolve.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { stateDictOf, type Weights, weightsOf, writeProgram } from "../../core/export/export.ts";
 import { formOf } from "../../core/export/programs.ts";
-import { formatBytes, formatPlural } from "../../core/base/format.ts";
+import { formatBytes, formatChoices, formatPlural } from "../../core/base/format.ts";
 import { isExported } from "../../core/models/user/file.ts";
 import { refuseForeign } from "../../core/models/user/code.ts";
 import { settingsIn } from "../../core/train/checkpoint_run.ts";
@@ -87,8 +87,8 @@ async function writerFor(
   }
   throw new UserError(
     "usage",
-    `${out}: its ending must say the format: .pt (or .pth, .bin), .${
-      ["safetensors", "pt2", ...PROGRAMS].join(", .").replace(/,(?=[^,]*$)/, " or")
+    `${out}: its ending must say the format: .pt (or .pth, .bin), ${
+      formatChoices(["safetensors", "pt2", ...PROGRAMS].map((ending) => `.${ending}`))
     }.`,
   );
 }

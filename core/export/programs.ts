@@ -15,5 +15,5 @@ const FORMS: Extensions<{ readonly form: ProgramForm }> = EXTENSIONS.programs;
 /** Null where the ending names none. */
 export async function formOf(path: string): Promise<ProgramForm | null> {
   const ending = Object.keys(FORMS).find((ending) => path.toLowerCase().endsWith(`.${ending}`));
-  return ending === undefined ? null : (await FORMS[ending]()).form;
+  return ending === undefined ? null : (await FORMS[ending].load()).form;
 }

@@ -30,7 +30,7 @@ const OTHERS: Extensions<{ readonly output: TrackedOutput }> = EXTENSIONS.output
 
 export const trackedOutputs = async (track: readonly string[]): Promise<OpenOutput[]> => {
   const names = TRACKS.filter((name) => track.includes(name));
-  return (await Promise.all(names.map(async (name) => OWN[name] ?? (await OTHERS[name]()).output)))
+  return (await Promise.all(names.map(async (name) => OWN[name] ?? (await OTHERS[name].load()).output)))
     .map(opener);
 };
 

@@ -1,6 +1,7 @@
 // docs/randomness.md names every random choice: the page is compared with the sources.
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
+import { extensionPages } from "../../../scripts/site/pages.ts";
 
 const ROOT = new URL("../../../", import.meta.url).pathname;
 
@@ -28,17 +29,19 @@ function keysIn(text: string): string[] {
   return found;
 }
 
-const core = [...sources("core")].filter((path) => path !== "core/base/random.ts");
+const core = [...sources("core"), ...sources("extensions")]
+  .filter((path) => path !== "core/base/random.ts" && !/^extensions\/[^/]+\/tests\//.test(path));
 
 Deno.test("docs/randomness.md has every key of the program and its place, and no other", () => {
   const importing = /import \{[^}]*\bkey\b[^}]*\} from "[./\w]*\/random\.ts"/;
   const inSources = core.filter((path) => importing.test(codeOf(path)))
     .flatMap((path) => keysIn(codeOf(path)).map((call) => `${call} in ${path}`));
-  const rows = Deno.readTextFileSync(join(ROOT, "docs/randomness.md")).split("\n").filter((l) =>
-    l.startsWith("|")
+  const pages = ["docs/randomness.md", ...extensionPages()].map((page) =>
+    Deno.readTextFileSync(join(ROOT, page))
   );
+  const rows = pages.join("\n").split("\n").filter((l) => l.startsWith("|"));
   const onPage = rows.flatMap((row) => {
-    const place = /(core\/\S+\.ts)/.exec(row)?.[1];
+    const place = /((?:core|extensions)\/\S+\.ts)/.exec(row)?.[1];
     return keysIn(row).map((call) => `${call} in ${place}`);
   });
   assert(inSources.length > 20);

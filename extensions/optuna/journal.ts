@@ -1,13 +1,14 @@
 // The journal of Optuna (JournalFileBackend): a line of JSON for each operation, appended under Optuna's own lock, so
 // that Optuna and optuna-dashboard read a sweep while it runs. It is told what the folder of the trials says and the
 // journal does not, so a killed process leaves nothing untold.
-import { join } from "../../../deps/path.ts";
-import { remove, writeAll } from "../../base/atomic.ts";
-import type { Evaluation } from "./rungs.ts";
-import { type Dimension, valueOf } from "./space.ts";
-import { readTrials, type SearchSweep, type Trial } from "./trials.ts";
+import { join } from "../../deps/path.ts";
+import { remove, writeAll } from "../../core/base/atomic.ts";
+import type { SearchJournal } from "../../core/cluster/sweep/journals.ts";
+import type { Evaluation } from "../../core/cluster/sweep/rungs.ts";
+import { type Dimension, valueOf } from "../../core/cluster/sweep/space.ts";
+import { readTrials, type SearchSweep, type Trial } from "../../core/cluster/sweep/trials.ts";
 
-export const journalIn = (folder: string): string => join(folder, "optuna.log");
+const journalIn = (folder: string): string => join(folder, "optuna.log");
 
 const OP = { createStudy: 0, deleteStudy: 1, createTrial: 4, state: 6, evaluation: 7, attribute: 8 } as const;
 const STATE = { running: 0, done: 1, pruned: 2, failed: 3 } as const;
@@ -32,21 +33,19 @@ interface Journal {
   readonly told: ReadonlyMap<number, Told>;
 }
 
-/** `evaluations` of some trials, by their number. */
-export async function tellOptuna(
-  folder: string,
-  sweep: SearchSweep,
-  evaluations: ReadonlyMap<number, readonly Evaluation[]> = new Map(),
-): Promise<void> {
-  const path = journalIn(folder);
-  await withLock(path, () => {
-    const lines = linesToTell(sweep, readTrials(folder), readJournal(path, sweep.name), evaluations);
-    if (lines.length === 0) return;
-    using file = Deno.openSync(path, { append: true, create: true });
-    const text = lines.map((line) => JSON.stringify(line) + "\n").join("");
-    writeAll(file, new TextEncoder().encode(text));
-  });
-}
+export const journal: SearchJournal = {
+  title: "Optuna's journal",
+  async tell(folder, sweep, evaluations = new Map()) {
+    const path = journalIn(folder);
+    await withLock(path, () => {
+      const lines = linesToTell(sweep, readTrials(folder), readJournal(path, sweep.name), evaluations);
+      if (lines.length === 0) return;
+      using file = Deno.openSync(path, { append: true, create: true });
+      const text = lines.map((line) => JSON.stringify(line) + "\n").join("");
+      writeAll(file, new TextEncoder().encode(text));
+    });
+  },
+};
 
 function linesToTell(
   sweep: SearchSweep,

@@ -1,16 +1,12 @@
 // The tree-structured Parzen estimator (Bergstra et al., 2011): the next run is where good runs are dense and the
 // others are not. Kernels, split and numbers are those of Optuna 5. Pure.
-import { uniform } from "../../base/random.ts";
+import { uniform } from "../../core/base/random.ts";
+import type { Earlier } from "../../core/cluster/sweep/search.ts";
+import type { Dimension } from "../../core/cluster/sweep/space.ts";
 import { drawFrom, logDensity, parzenOf, type Point } from "./parzen.ts";
-import type { Dimension } from "./space.ts";
 
-export interface Tried {
+export interface Tried extends Omit<Earlier, "words"> {
   readonly point: Point;
-  readonly state: "done" | "pruned" | "failed" | "running";
-  /** Less is better; null where there is none. */
-  readonly value: number | null;
-  /** How far a pruned run came. */
-  readonly step: number;
 }
 
 /** Runs drawn at random before the first estimate. */

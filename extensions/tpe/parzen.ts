@@ -1,6 +1,6 @@
 // Parzen estimators: a kernel at each observation and a wide one over the whole space, as Bergstra et al. (2011)
 // have them and Optuna's multivariate TPE does. Pure.
-import type { Dimension } from "./space.ts";
+import type { Dimension } from "../../core/cluster/sweep/space.ts";
 
 /** One kernel is a product over the dimensions, so it sees which values were together. */
 export interface Parzen {
