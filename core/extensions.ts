@@ -18,6 +18,10 @@ export const EXTENSIONS = {
     mlflow: { about: "a store of runs as MLflow keeps it in files", load: () => import("../extensions/mlflow/output.ts") },
     prometheus: { about: "the newest numbers, for a node exporter", load: () => import("../extensions/prometheus/output.ts") },
   },
+  /** Kinds of data (`--data-type`): core/data/formats.ts. */
+  formats: {
+    universes: { about: "simulated universes", kinds: { "2lpt": "simulated boxes of the universe, generated or read from where they were generated", des: "simulated maps of a galaxy survey, generated or read from where they were generated" }, load: () => import("../extensions/universes/format.ts") },
+  },
   /** `export CHECKPOINT OUT.NAME`: core/export/programs.ts. */
   programs: {
     onnx: { about: "for onnxruntime and others", load: () => import("../extensions/onnx/program.ts") },

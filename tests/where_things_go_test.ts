@@ -149,7 +149,7 @@ export const madeUp: Format = {
     },
     {
       path: "core/settings/formats.ts",
-      after: "export const DATA_KINDS = {\n",
+      after: "const OWN = {\n",
       text: `  "made-up": "numbers between exclamation marks",\n`,
     },
   ],
@@ -200,7 +200,7 @@ export function openSink(run: unknown): Sink {
     {
       path: "core/extensions.ts",
       after: "  outputs: {\n",
-      text: `    "made-up": () => import("../extensions/made_up/output.ts"),\n`,
+      text: `    "made-up": { about: "", load: () => import("../extensions/made_up/output.ts") },\n`,
     },
   ],
   "an output": [

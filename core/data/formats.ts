@@ -1,8 +1,9 @@
-// The kinds of data. A new one is a folder with its Format, a line here, and a line about it in core/settings/formats.ts.
+// The kinds of data. A new one is a folder with its Format, a line here, and a line about it in core/settings/formats.ts;
+// or an extension, whose Format says by itself what it is and loads the rest when it reads.
 // `auto` looks at folders in this order.
-import type { DataKind } from "../settings/formats.ts";
+import { EXTENSIONS, type Extensions } from "../extensions.ts";
+import type { DataKind, OwnKind } from "../settings/formats.ts";
 import type { Format } from "./format.ts";
-import { des, lpt } from "./cosmology/format.ts";
 import { arrow } from "./formats/arrow/format.ts";
 import { csv } from "./formats/csv/format.ts";
 import { fits } from "./formats/fits/format.ts";
@@ -20,7 +21,14 @@ import { webdataset } from "./formats/webdataset/format.ts";
 import { zarr } from "./formats/zarr/format.ts";
 import { fields, synthetic } from "./synthetic/format.ts";
 
+const LOADED: Extensions<{ readonly formats: Readonly<Record<string, Format>> }> = EXTENSIONS.formats;
+const others: Readonly<Record<Exclude<DataKind, OwnKind>, Format>> = Object.assign(
+  {},
+  ...await Promise.all(Object.values(LOADED).map(async ({ load }) => (await load()).formats)),
+);
+
 export const FORMATS: Readonly<Record<DataKind, Format>> = {
+  ...others,
   packed,
   mnist,
   tokens,
@@ -38,6 +46,4 @@ export const FORMATS: Readonly<Record<DataKind, Format>> = {
   webdataset,
   synthetic,
   fields,
-  "2lpt": lpt,
-  des,
 };

@@ -10,7 +10,6 @@ import type { DataRequest, Format, Sources } from "./format.ts";
 import { conversionOf, remoteCopy } from "./conversions.ts";
 import type { Climatology } from "./climatology.ts";
 import { FORMATS } from "./formats.ts";
-import { isSimulated } from "./cosmology/options.ts";
 import { stage } from "./formats/packed/stage.ts";
 import { filesNamed, filesText, isUrl } from "./paths.ts";
 import { BY_FILE } from "./columns/joined.ts";
@@ -115,8 +114,12 @@ const isOfFiles = ({ data, training }: DataRequest, { packedFrom }: Source): boo
   training.learns === true && data.data_path !== "" && data.code === "" &&
   !isMadeUp(kindOf(data)) && !isMadeUp(packedFrom ?? "");
 
+/** Its samples are made where no path names them. */
+export const isMade = (kind: string): boolean =>
+  Object.hasOwn(FORMATS, kind) && FORMATS[kind as DataKind].made !== undefined;
+
 const isMadeUp = (kind: string): boolean =>
-  isSimulated(kind) || Object.hasOwn(FORMATS, kind) && FORMATS[kind as DataKind].path === null;
+  isMade(kind) || Object.hasOwn(FORMATS, kind) && FORMATS[kind as DataKind].path === null;
 
 const isOwnModel = ({ model: { name } }: DataRequest): boolean => isCode(name) || isExported(name);
 

@@ -1,7 +1,9 @@
 // Lists the kinds of data by the names that users write. core/data/formats.ts opens each: the type checker
 // refuses a name that only one of the two has.
 
-export const DATA_KINDS = {
+import { EXTENSIONS } from "../extensions.ts";
+
+const OWN = {
   synthetic: "made up for the model, so that anything trains without a file",
   mnist: "MNIST and its relatives: the folder of their idx files, gzipped or not",
   fields: "Gaussian random fields made from two parameters, which the model infers",
@@ -19,10 +21,17 @@ export const DATA_KINDS = {
   imagepairs: "images with a class for each pixel: a folder of images, and one of label images",
   imagefolder: "JPEG, PNG and WebP images, one folder a class",
   webdataset: "WebDataset: samples in tar files, images or arrays with classes or numbers",
-  "2lpt": "simulated boxes of the universe, generated or read from where they were generated",
-  des: "simulated maps of a galaxy survey, generated or read from where they were generated",
 } as const;
 
-export type DataKind = keyof typeof DATA_KINDS;
+type Kinds<E> = E extends { readonly kinds: infer K } ? keyof K : never;
+type Seam = typeof EXTENSIONS.formats;
+export type OwnKind = keyof typeof OWN;
+export type DataKind = OwnKind | Kinds<Seam[keyof Seam]>;
+
+export const DATA_KINDS = Object.assign(
+  {},
+  OWN,
+  ...Object.values(EXTENSIONS.formats).map(({ kinds }) => kinds),
+) as Readonly<Record<DataKind, string>>;
 
 export const DATA_KIND_NAMES = Object.keys(DATA_KINDS) as DataKind[];

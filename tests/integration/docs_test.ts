@@ -15,7 +15,6 @@ const PAGES = [
   ...pagesIn("docs/reference"),
   "docs/packed.md",
   "docs/tracking.md",
-  "docs/cosmology.md",
   "docs/slurm.md",
   "docs/pbs.md",
   "docs/doctor.md",

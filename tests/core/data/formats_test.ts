@@ -163,7 +163,7 @@ Deno.test("a format that is added by the seam is found, trained with, shown, pac
     assertMatch(await said("train", "--help"), /\|tiny/);
     assertMatch(await said("config", "--docs"), /\| `tiny` +\| tiny lines/);
     assertMatch(await said("config", "--schema"), /"tiny"/);
-    assertMatch(await said("completions", "bash"), /des tiny/);
+    assertMatch(await said("completions", "bash"), /--data-type\) .* webdataset tiny /);
 
     const odd = join(folder, "main.ts.odd");
     Deno.writeTextFileSync(odd, "");

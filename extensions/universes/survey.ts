@@ -1,8 +1,8 @@
 // Maps as a weak-lensing survey sees them: convergence in tomographic bins, with shape noise, smoothing and a
 // footprint.
 import { type Cosmology, distanceTo, HUBBLE_LENGTH, linearPower } from "./theory.ts";
-import { key, uniform } from "../../base/random.ts";
-import { scope } from "../../../ffi/tensor.ts";
+import { key, uniform } from "../../core/base/random.ts";
+import { scope } from "../../ffi/tensor.ts";
 import { displacement, factors, gaussianField, gridOf, normals, secondSource, sheet } from "./fields.ts";
 import { type BoxOptions, chosen, cosmologyOf, drawers, factsOf, type Simulation } from "./simulation.ts";
 

@@ -9,8 +9,8 @@ import {
   smoothTransfer,
   soundHorizon,
   transfer,
-} from "../../../../core/data/cosmology/theory.ts";
-import { askPeer } from "../../../peer.ts";
+} from "../theory.ts";
+import { askPeer } from "../../../tests/peer.ts";
 import { PLANCK } from "./measure.ts";
 
 interface Answer {
@@ -37,7 +37,12 @@ Deno.test("spectrum, growth and distances are those of an independent program, a
     { omegaM: 0.5, omegaB: 0.06, h: 0.8, ns: 1.02, sigma8: 1 },
   ];
   const ks = [1e-3, 0.01, 0.03, 0.05, 0.07, 0.1, 0.15, 0.3, 1, 5], zs = [0.3, 1, 2, 9], radii = [4, 8, 30];
-  const answers = await askPeer<Answer[]>("cosmology/linear.py", { cosmologies, ks, zs, radii });
+  const answers = await askPeer<Answer[]>(new URL("./linear.py", import.meta.url), {
+    cosmologies,
+    ks,
+    zs,
+    radii,
+  });
   cosmologies.forEach((c, i) => {
     const theirs = answers[i], power = linearPower(c);
     assertClose([soundHorizon(c)], [theirs.sound], 1e-9, "sound horizon");

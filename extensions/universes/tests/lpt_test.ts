@@ -1,20 +1,13 @@
 // Lagrangian perturbation theory: against fields whose answer is known by hand, and against what the literature says of
 // its spectrum and its skewness.
 import { assert, assertAlmostEquals } from "@std/assert";
-import {
-  density,
-  displacement,
-  factors,
-  gaussianField,
-  gridOf,
-  secondSource,
-} from "../../../../core/data/cosmology/fields.ts";
-import { growth, linearPower, rmsInSpheres, sphere } from "../../../../core/data/cosmology/theory.ts";
-import { key } from "../../../../core/base/random.ts";
-import { add, scale, toNumbers } from "../../../../ffi/make.ts";
-import { abs, fftIrfftn } from "../../../../ffi/ops.ts";
-import { scope, type Tensor } from "../../../../ffi/tensor.ts";
-import { useLibtorch } from "../../../libtorch.ts";
+import { density, displacement, factors, gaussianField, gridOf, secondSource } from "../fields.ts";
+import { growth, linearPower, rmsInSpheres, sphere } from "../theory.ts";
+import { key } from "../../../core/base/random.ts";
+import { add, scale, toNumbers } from "../../../ffi/make.ts";
+import { abs, fftIrfftn } from "../../../ffi/ops.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { useLibtorch } from "../../../tests/libtorch.ts";
 import { eachWave, inSpheres, meanOf, PLANCK, spectrum, transformOf } from "./measure.ts";
 
 useLibtorch();
@@ -89,7 +82,7 @@ function moved(
 
 Deno.test("2LPT fields: over 20 boxes the spectrum is the linear one within 5% below k = 0.1 h/Mpc, sigma_8 within 3%", () => {
   // At z = 1. Today 2LPT itself is 2% below the linear spectrum at k = 0.02 and 9% at 0.1: matter that has passed
-  // through a caustic goes on where gravity would hold it. docs/cosmology.md has the figures.
+  // through a caustic goes on where gravity would hold it. README.md has the figures.
   const n = 96, length = 480, boxes = 20, z = 1, unit = 2 * Math.PI / length;
   const grid = gridOf(n), power = linearPower(PLANCK), grown = growth(PLANCK, z) ** 2;
   const edges = [0, 0.04, 0.06, 0.08, 0.1];

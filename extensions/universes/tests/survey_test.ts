@@ -1,6 +1,6 @@
 // A survey's maps: lensing against theory, and noise, mask, smoothing and bins with the statistics that were asked for.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { distanceTo, growth, HUBBLE_LENGTH, linearPower } from "../../../../core/data/cosmology/theory.ts";
+import { distanceTo, growth, HUBBLE_LENGTH, linearPower } from "../theory.ts";
 import {
   addSheet,
   type Bins,
@@ -12,11 +12,11 @@ import {
   smooth,
   type SurveyOptions,
   tomography,
-} from "../../../../core/data/cosmology/survey.ts";
-import { normals } from "../../../../core/data/cosmology/fields.ts";
-import { simulation, type SimulationSpec, usual } from "../../../../core/data/cosmology/options.ts";
-import { key } from "../../../../core/base/random.ts";
-import { useLibtorch } from "../../../libtorch.ts";
+} from "../survey.ts";
+import { normals } from "../fields.ts";
+import { simulation, type SimulationSpec, usual } from "../options.ts";
+import { key } from "../../../core/base/random.ts";
+import { useLibtorch } from "../../../tests/libtorch.ts";
 import { meanOf, PLANCK } from "./measure.ts";
 
 useLibtorch();

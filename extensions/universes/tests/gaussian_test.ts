@@ -1,10 +1,10 @@
 // The white noise is white and normal, and the field has the spectrum that was asked for.
 import { assert, assertEquals } from "@std/assert";
-import { gaussianField, gridOf, normals } from "../../../../core/data/cosmology/fields.ts";
-import { linearPower } from "../../../../core/data/cosmology/theory.ts";
-import { key } from "../../../../core/base/random.ts";
-import { liveTensors, scope } from "../../../../ffi/tensor.ts";
-import { useLibtorch } from "../../../libtorch.ts";
+import { gaussianField, gridOf, normals } from "../fields.ts";
+import { linearPower } from "../theory.ts";
+import { key } from "../../../core/base/random.ts";
+import { liveTensors, scope } from "../../../ffi/tensor.ts";
+import { useLibtorch } from "../../../tests/libtorch.ts";
 import { eachWave, meanOf, PLANCK, spectrum } from "./measure.ts";
 
 useLibtorch();

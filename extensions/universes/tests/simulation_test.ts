@@ -1,11 +1,11 @@
 // Samples as functions of seed, role and number: nothing else may change a bit of them.
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { simulation, type SimulationSpec, usual } from "../../../../core/data/cosmology/options.ts";
-import { drawer, PARAMETERS, PRIOR, type Role } from "../../../../core/data/cosmology/simulation.ts";
-import { UserError } from "../../../../core/base/errors.ts";
-import { setThreads, threads } from "../../../../ffi/context.ts";
-import { liveTensors } from "../../../../ffi/tensor.ts";
-import { useLibtorch } from "../../../libtorch.ts";
+import { simulation, type SimulationSpec, usual } from "../options.ts";
+import { drawer, PARAMETERS, PRIOR, type Role } from "../simulation.ts";
+import { UserError } from "../../../core/base/errors.ts";
+import { setThreads, threads } from "../../../ffi/context.ts";
+import { liveTensors } from "../../../ffi/tensor.ts";
+import { useLibtorch } from "../../../tests/libtorch.ts";
 import { meanOf } from "./measure.ts";
 
 useLibtorch();

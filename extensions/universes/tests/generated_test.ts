@@ -1,17 +1,17 @@
 // Made universes in training: generated once where they fit, made on the fly where they do not, the same samples always.
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { join } from "@std/path";
-import type { Config } from "../../../../core/settings/settings.ts";
-import { openData, type Opened } from "../../../../core/data/open.ts";
-import { generateMissing } from "../../../../core/data/cosmology/generate.ts";
-import { batchOf, plainPart } from "../../../../core/data/source.ts";
-import { UserError } from "../../../../core/base/errors.ts";
-import { toNumbers } from "../../../../ffi/make.ts";
-import { threads } from "../../../../ffi/context.ts";
-import { scope } from "../../../../ffi/tensor.ts";
-import { useLibtorch } from "../../../libtorch.ts";
-import { settings } from "../columns/help.ts";
-import { contents } from "../formats/packed/make.ts";
+import type { Config } from "../../../core/settings/settings.ts";
+import { openData, type Opened } from "../../../core/data/open.ts";
+import { generateMissing } from "../../../core/data/open/generated.ts";
+import { batchOf, plainPart } from "../../../core/data/source.ts";
+import { UserError } from "../../../core/base/errors.ts";
+import { toNumbers } from "../../../ffi/make.ts";
+import { threads } from "../../../ffi/context.ts";
+import { scope } from "../../../ffi/tensor.ts";
+import { useLibtorch } from "../../../tests/libtorch.ts";
+import { settings } from "../../../tests/core/data/columns/help.ts";
+import { contents } from "../../../tests/core/data/formats/packed/make.ts";
 
 const libtorch = useLibtorch();
 

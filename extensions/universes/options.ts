@@ -1,7 +1,7 @@
 // The options of made universes are declared once each, checked, and made into a simulation.
-import { bool, choice, type ConfigOf, float, int, list } from "../../settings/setting.ts";
-import { didYouMean } from "../../base/suggest.ts";
-import { UserError } from "../../base/errors.ts";
+import { bool, choice, type ConfigOf, float, int, list } from "../../core/settings/setting.ts";
+import { didYouMean } from "../../core/base/suggest.ts";
+import { UserError } from "../../core/base/errors.ts";
 import {
   type BoxOptions,
   lptMaps,
@@ -74,8 +74,6 @@ export type SimulationSpec =
   );
 
 export const OPTIONS = { "2lpt": { ...BOX, ...LPT }, des: { ...BOX, ...DES } } as const;
-
-export const isSimulated = (type: string): type is keyof typeof OPTIONS => Object.hasOwn(OPTIONS, type);
 
 export function usual<K extends keyof typeof OPTIONS>(kind: K): ConfigOf<typeof OPTIONS[K]> {
   const entries = Object.entries(OPTIONS[kind]).map(([name, option]) => [name, option.default]);

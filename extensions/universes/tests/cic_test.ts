@@ -1,11 +1,11 @@
 // Particles to density and maps: nothing is lost, and each goes where it is.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { density, normals, sheet } from "../../../../core/data/cosmology/fields.ts";
-import { project } from "../../../../core/data/cosmology/simulation.ts";
-import { add, fill_, scale, tensor, zeros } from "../../../../ffi/make.ts";
-import { select } from "../../../../ffi/ops.ts";
-import { scope } from "../../../../ffi/tensor.ts";
-import { useLibtorch } from "../../../libtorch.ts";
+import { density, normals, sheet } from "../fields.ts";
+import { project } from "../simulation.ts";
+import { add, fill_, scale, tensor, zeros } from "../../../ffi/make.ts";
+import { select } from "../../../ffi/ops.ts";
+import { scope } from "../../../ffi/tensor.ts";
+import { useLibtorch } from "../../../tests/libtorch.ts";
 import { meanOf } from "./measure.ts";
 
 useLibtorch();

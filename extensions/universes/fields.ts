@@ -1,10 +1,10 @@
 // Fields on a periodic grid: Fourier transforms on one thread, Gaussian random fields, displacements by Lagrangian
 // perturbation theory, and cloud-in-cell densities.
-import { fftIrfftn, fftRfftn, indexSelect, mul, reshape, stack, viewAsComplex } from "../../../ffi/ops.ts";
-import { setThreads, threads } from "../../../ffi/context.ts";
-import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
-import { add, borrowBytes, scale, sub, tensor } from "../../../ffi/make.ts";
-import { uniform } from "../../base/random.ts";
+import { fftIrfftn, fftRfftn, indexSelect, mul, reshape, stack, viewAsComplex } from "../../ffi/ops.ts";
+import { setThreads, threads } from "../../ffi/context.ts";
+import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { add, borrowBytes, scale, sub, tensor } from "../../ffi/make.ts";
+import { uniform } from "../../core/base/random.ts";
 import { type Cosmology, growth, matterAt, type Power } from "./theory.ts";
 
 // Transforms run on one thread: with several, some libraries add in another order, and the same seed would

@@ -1,9 +1,9 @@
 // A thread that makes samples: it is sent their numbers and answers with them.
-import type { Libtorch } from "../../../ffi/libraries/find.ts";
-import { openLibtorch } from "../../../ffi/library.ts";
+import type { Libtorch } from "../../ffi/libraries/find.ts";
+import { openLibtorch } from "../../ffi/library.ts";
 import { simulation, type SimulationSpec } from "./options.ts";
 import type { Role, Simulation } from "./simulation.ts";
-import type { ThreadScope } from "../../base/threads.ts";
+import type { ThreadScope } from "../../core/base/threads.ts";
 
 declare const self: ThreadScope;
 

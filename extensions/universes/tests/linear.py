@@ -1,4 +1,4 @@
-"""Eisenstein & Hu (1998) and linear growth, written from the paper with numpy and scipy: beside core/cosmology."""
+"""Eisenstein & Hu (1998) and linear growth, written from the paper with numpy and scipy: beside theory.ts."""
 import json
 import sys
 
