@@ -22,6 +22,10 @@ export const EXTENSIONS = {
   formats: {
     universes: { about: "simulated universes", kinds: { "2lpt": "simulated boxes of the universe, generated or read from where they were generated", des: "simulated maps of a galaxy survey, generated or read from where they were generated" }, load: () => import("../extensions/universes/format.ts") },
   },
+  /** `pack --train-tokenizer N`: core/data/text/pack.ts. */
+  vocabularies: {
+    bpe: { about: "byte-pair encoding", load: () => import("../extensions/bpe/learn.ts") },
+  },
   /** `export CHECKPOINT OUT.NAME`: core/export/programs.ts. */
   programs: {
     onnx: { about: "for onnxruntime and others", load: () => import("../extensions/onnx/program.ts") },

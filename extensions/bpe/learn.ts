@@ -1,28 +1,23 @@
 // Learns byte-level BPE from words: the neighbours that are most often side by side become a token, again and again.
 // Hugging Face's trainer learns the same from the same words.
-import { BYTE_LEVEL } from "./patterns.ts";
-import { byteChars } from "./huggingface.ts";
+import { BYTE_LEVEL } from "../../core/data/text/patterns.ts";
+import { byteChars } from "../../core/data/text/huggingface.ts";
+import type { Vocabulary } from "../../core/data/text/pack.ts";
 
-export interface Words {
-  /** How often each word is there. */
-  readonly counts: Map<string, number>;
-  add(text: string): void;
-}
-
-export function countWords(): Words {
+export function vocabulary(): Vocabulary {
   const counts = new Map<string, number>(), cut = new RegExp(BYTE_LEVEL, "gu");
   return {
-    counts,
     add(text) {
       for (const word of text.match(cut) ?? []) counts.set(word, (counts.get(word) ?? 0) + 1);
     },
+    learn: (size) => learn(counts, size),
   };
 }
 
-export const END = "<|endoftext|>";
+const END = "<|endoftext|>";
 
-/** The text of a tokenizer.json with so many tokens, of which the first ends a document. */
-export function learn(counts: ReadonlyMap<string, number>, size: number): string {
+/** The first token ends a document. */
+function learn(counts: ReadonlyMap<string, number>, size: number): string {
   const bytes = Array.from({ length: 256 }, (_, byte) => byteChars(Uint8Array.of(byte))).sort();
   const tokens = [END, ...bytes], merges: [string, string][] = [];
   const ids = new Map(tokens.map((token, id) => [token, id]));
