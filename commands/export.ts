@@ -1,10 +1,10 @@
 // `hpctrain export`: its flags and its help. commands/run/export.ts is loaded when it runs.
-import { EXTENSIONS } from "../core/extensions.ts";
+import { PARTS } from "../core/parts.ts";
 import type { Command } from "./mod.ts";
 import { DATA, HERE, SANDBOX, settingsAmong } from "./options.ts";
 
 /** Endings of programs beside .pt2. */
-export const PROGRAMS = Object.keys(EXTENSIONS.programs);
+export const PROGRAMS = Object.keys(PARTS.programs);
 
 export const USAGE = `hpctrain export CHECKPOINT OUT.${
   ["pt", "safetensors", "pt2", ...PROGRAMS].join("|.")

@@ -1,8 +1,8 @@
 // `hpctrain sweep`: its flags and its help. commands/run/sweep.ts is loaded when it runs.
-import { EXTENSIONS } from "../core/extensions.ts";
+import { PARTS } from "../core/parts.ts";
 import type { Command } from "./mod.ts";
 
-const SEARCHES = Object.entries(EXTENSIONS.searches);
+const SEARCHES = Object.entries(PARTS.searches);
 
 export const SWEEP_OPTIONS = {
   name: {

@@ -1,5 +1,5 @@
 // The linter of floors: a file imports its own floor and those below it, and values never go round in a circle. An
-// extension knows no other one, and is loaded by the list of core/extensions.ts alone. docs/architecture.md draws the
+// extension knows no other one, and is loaded by the list of core/parts.ts alone. docs/architecture.md draws the
 // floors in this order.
 import { dirname, join } from "node:path";
 import { sourceFiles } from "./lib/source_files.ts";
@@ -7,7 +7,7 @@ import { sourceFiles } from "./lib/source_files.ts";
 /** From the ground up. A folder that stands further down in this list is on a higher floor. */
 export const FLOORS: readonly (readonly string[])[] = [
   ["deps"],
-  ["core/base", "core/extensions.ts"],
+  ["core/base", "core/parts.ts"],
   ["ffi"],
   ["core/compile"],
   ["core/settings"],
@@ -64,7 +64,7 @@ export const floorOf = (file: string): number =>
 export const goesUp = ({ from, to }: Import): boolean => floorOf(to) > floorOf(from);
 
 /** It loads extensions and imports nothing. */
-const LIST = "core/extensions.ts";
+const LIST = "core/parts.ts";
 
 /** The folder of the extension that a file belongs to; undefined of others. */
 const extensionOf = (file: string): string | undefined => /^extensions\/[^/]+/.exec(file)?.[0];

@@ -61,24 +61,22 @@ const MADE_UP: Readonly<Record<string, readonly Place[]>> = {
     {
       path: "core/models/zoo/NAME.ts",
       text: `import { block, type Model, model } from "../model.ts";
+import type { Build } from "../builder.ts";
 import { Linear } from "../nn/linear.ts";
 import * as ops from "../user/ops.ts";
-export function madeUp(inputs: number, outputs: number): Model {
+function madeUp(inputs: number, outputs: number): Model {
   const layer = new Linear(inputs, outputs);
   return model("made-up", layer, [block("all", layer, (x) => layer.forward(ops.madeUp(x)))], {});
 }
+export const models: Readonly<Record<string, Build>> = {
+  "made-up": (_, { input }, outputs) => madeUp(input.shape.reduce((a, b) => a * b, 1), outputs),
+};
 `,
     },
     {
-      path: "core/settings/sections/model.ts",
-      after: "export const MODEL_NAMES = [\n",
-      text: `  "made-up",\n`,
-    },
-    { path: "core/models/registry.ts", text: `import { madeUp } from "./zoo/made_up.ts";\n` },
-    {
-      path: "core/models/registry.ts",
-      after: "const builders: Readonly<Record<(typeof MODEL_NAMES)[number], Build>> = {\n",
-      text: `  "made-up": (_, { input }, outputs) => madeUp(product(input.shape), outputs),\n`,
+      path: "core/parts.ts",
+      after: "  models: {\n",
+      text: `    madeUp: { names: ["made-up"], load: () => import("./models/zoo/made_up.ts") },\n`,
     },
   ],
   "an optimizer": [
@@ -133,24 +131,20 @@ const table = <R>(path: string, use: (table: TableFile) => R): R => {
   }));
   return use({ path, kind: "made-up table", noun: "column", columns });
 };
-export const madeUp: Format = {
+const madeUp: Format = {
   endings: [".made-up"],
   path: "the file to read",
   open: (request) => table(request.data.data_path, (columns) => fromColumns(columns, request)),
   table,
 };
+export const formats = { "made-up": madeUp };
 `,
     },
-    { path: "core/data/formats.ts", text: `import { madeUp } from "./formats/made_up/format.ts";\n` },
     {
-      path: "core/data/formats.ts",
-      after: "export const FORMATS: Readonly<Record<DataKind, Format>> = {\n",
-      text: `  "made-up": madeUp,\n`,
-    },
-    {
-      path: "core/settings/formats.ts",
-      after: "const OWN = {\n",
-      text: `  "made-up": "numbers between exclamation marks",\n`,
+      path: "core/parts.ts",
+      after: "  formats: {\n",
+      text:
+        `    madeUp: { kinds: { "made-up": "numbers between exclamation marks" }, load: () => import("./data/formats/made_up/format.ts") },\n`,
     },
   ],
   "a command": [
@@ -198,7 +192,7 @@ export function openSink(run: unknown): Sink {
 `,
     },
     {
-      path: "core/extensions.ts",
+      path: "core/parts.ts",
       after: "  outputs: {\n",
       text: `    "made-up": { about: "", load: () => import("../extensions/made_up/output.ts") },\n`,
     },

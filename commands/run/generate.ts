@@ -19,7 +19,8 @@ import { checkPrompt, generate, type Generation } from "../../core/predict/gener
 import { wholeDecoder } from "../../core/predict/whole_decoder.ts";
 import { CONTEXT } from "../../core/data/synthetic/synthetic.ts";
 import type { Facts } from "../../core/models/model.ts";
-import { createModel, HEADS } from "../../core/models/registry.ts";
+import { HEADS } from "../../core/models/builder.ts";
+import { createModel } from "../../core/models/registry.ts";
 import { onDevice, savedAnswers } from "../../core/train/build.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import { savedConfig } from "../../core/train/resume.ts";

@@ -3,6 +3,7 @@ import { DATA_KIND_NAMES, type DataKind } from "../settings/formats.ts";
 import { didYouMean } from "../base/suggest.ts";
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { UserError } from "../base/errors.ts";
+import { formatChoices } from "../base/format.ts";
 import { patchesOf } from "../models/patches.ts";
 import type { Rollout } from "../models/rollout.ts";
 import { isCode, isExported, userFile } from "../models/user/file.ts";
@@ -297,16 +298,18 @@ export function detect(path: string): DataKind {
       `${path} is a program and not data: train with what it gives by --data ${path}.`,
     );
   }
-  const inFolder = kinds.find(([, { folder }]) => folder?.detect(path));
-  if (inFolder) return inFolder[0];
+  const folders = kinds.flatMap(([kind, { folder }]) => folder ? [{ kind, ...folder }] : [])
+    .sort((a, b) => a.turn - b.turn);
+  const inFolder = folders.find(({ detect }) => detect(path));
+  if (inFolder) return inFolder.kind;
   const conversion = isFile(path) ? conversionOf(path) : null;
   if (conversion) throw new UserError("data", conversion);
-  const folders = kinds.flatMap(([, { folder }]) => folder ? [folder.has] : []);
+  const has = folders.map(({ has }) => has);
   throw new UserError(
     "data",
     exists(path)
       ? `${path} doesn't say by its name what kind of data it is: files end in ${endings().join(", ")}, ` +
-        `and a folder has ${folders.slice(0, -1).join(", ")} or ${folders.at(-1)} in it. ` +
+        `and a folder has ${formatChoices(has)} in it. ` +
         "Name the kind with --data-type."
       : `There is no ${path}. Check data.data_path (--data-path).`,
   );

@@ -1,6 +1,6 @@
 // The forms of a recorded model beside .pt2, which are extensions: the ending of the file names one.
 import type { Model } from "../models/model.ts";
-import { EXTENSIONS, type Extensions } from "../extensions.ts";
+import { PARTS, type Parts } from "../parts.ts";
 import type { RecordedModel } from "./recorded.ts";
 
 export interface ProgramForm {
@@ -10,7 +10,7 @@ export interface ProgramForm {
   inPython(path: string): string;
 }
 
-const FORMS: Extensions<{ readonly form: ProgramForm }> = EXTENSIONS.programs;
+const FORMS: Parts<{ readonly form: ProgramForm }> = PARTS.programs;
 
 /** Null where the ending names none. */
 export async function formOf(path: string): Promise<ProgramForm | null> {

@@ -1,7 +1,6 @@
-// `--track tensorboard,csv,...`: files beside the run, for programs that people look with. Those that are no extensions
-// have a line here and a folder with `sink.ts`.
-import { join } from "../../deps/path.ts";
-import { EXTENSIONS, type Extensions } from "../extensions.ts";
+// `--track tensorboard,csv,...`: files beside the run, for programs that people look with. Each has a line in core/parts.ts
+// and a folder with `sink.ts`.
+import { PARTS, type Parts } from "../parts.ts";
 import type { OpenOutput, RunFacts } from "../run/output.ts";
 import { TRACKS } from "../settings/sections/run.ts";
 import { trackedRun } from "./tracked_run.ts";
@@ -15,22 +14,11 @@ export interface TrackedOutput {
   readonly media?: true;
 }
 
-const sinkOf = (name: string): string => import.meta.resolve(`./${name}/sink.ts`);
-
-const OWN: Readonly<Record<string, TrackedOutput>> = {
-  tensorboard: {
-    title: "TensorBoard files",
-    module: sinkOf("tensorboard"),
-    pathOf: ({ logs }) => logs,
-    media: true,
-  },
-  csv: { title: "CSV table", module: sinkOf("csv"), pathOf: ({ logs }) => join(logs, "metrics.csv") },
-};
-const OTHERS: Extensions<{ readonly output: TrackedOutput }> = EXTENSIONS.outputs;
+const OUTPUTS: Parts<{ readonly output: TrackedOutput }> = PARTS.outputs;
 
 export const trackedOutputs = async (track: readonly string[]): Promise<OpenOutput[]> => {
   const names = TRACKS.filter((name) => track.includes(name));
-  return (await Promise.all(names.map(async (name) => OWN[name] ?? (await OTHERS[name].load()).output)))
+  return (await Promise.all(names.map(async (name) => (await OUTPUTS[name].load()).output)))
     .map(opener);
 };
 

@@ -7,7 +7,7 @@ import { cluster } from "./sections/cluster.ts";
 import { distributed, environment, output, wandb } from "./sections/run.ts";
 import { training } from "./sections/training.ts";
 import { didYouMean } from "../base/suggest.ts";
-import { hasExtension } from "../extensions.ts";
+import { hasPart } from "../parts.ts";
 
 export const SETTINGS = { model, data, training, output, distributed, wandb, cluster, environment };
 
@@ -46,8 +46,8 @@ export interface Flag {
 
 const DECLARED: readonly Declared[] = flatten(SETTINGS, "");
 
-/** Nobody can set anything of an extension that is not there. */
-export const isHere = ({ extension }: Setting): boolean => extension === undefined || hasExtension(extension);
+/** Nobody can set anything of a part that is not there. */
+export const isHere = ({ part }: Setting): boolean => part === undefined || hasPart(part);
 
 export const ALL_SETTINGS: readonly Declared[] = DECLARED.filter(({ setting }) => isHere(setting));
 

@@ -1,5 +1,5 @@
 // The journals of a search, for other programs: each is told what the folder of the trials says, and how runs do.
-import { EXTENSIONS, type Extensions } from "../../extensions.ts";
+import { PARTS, type Parts } from "../../parts.ts";
 import type { Evaluation } from "./rungs.ts";
 import type { SearchSweep } from "./trials.ts";
 
@@ -14,7 +14,7 @@ export interface SearchJournal {
   ): Promise<void>;
 }
 
-const JOURNALS: Extensions<{ readonly journal: SearchJournal }> = EXTENSIONS.journals;
+const JOURNALS: Parts<{ readonly journal: SearchJournal }> = PARTS.journals;
 
 /** `lost` hears of a journal that could not be written: a run is not lost for it. */
 export async function tellJournals(

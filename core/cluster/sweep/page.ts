@@ -4,7 +4,7 @@ import { commandWithoutSecrets } from "../../base/secrets.ts";
 import { quoteLines } from "../../base/shell.ts";
 import { headCell, type Html, markup } from "../../outputs/report/html.ts";
 import { embeddedFile, htmlFile, THEME } from "../../outputs/report/html_file.ts";
-import { EXTENSIONS, type Extensions } from "../../extensions.ts";
+import { PARTS, type Parts } from "../../parts.ts";
 import { explained, FEWEST_RUNS } from "./importance.ts";
 import type { Goal } from "./metric.ts";
 import { axesOf, type PageAxis, placeOf } from "./page_axes.ts";
@@ -45,7 +45,7 @@ export interface SweepChart {
   readonly script: string;
 }
 
-const CHARTS: Extensions<{ readonly chart: SweepChart }> = EXTENSIONS.charts;
+const CHARTS: Parts<{ readonly chart: SweepChart }> = PARTS.charts;
 
 export async function sweepPage(page: SweepPage): Promise<string> {
   const { sweep, rows, goal } = page;

@@ -3,7 +3,7 @@ import { UserError } from "../../base/errors.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { key, uniform } from "../../base/random.ts";
 import { parseDuration } from "../../settings/setting.ts";
-import { EXTENSIONS, type Extensions } from "../../extensions.ts";
+import { PARTS, type Parts } from "../../parts.ts";
 import { formatChoices } from "../../base/format.ts";
 import type { Climber, Rungs } from "./rungs.ts";
 import { type Dimension, valueAt, wordOf } from "./space.ts";
@@ -20,7 +20,7 @@ export interface SearchMethod {
   readonly climb?: Climber;
 }
 
-const METHODS: Extensions<{ readonly method: SearchMethod }> = EXTENSIONS.searches;
+const METHODS: Parts<{ readonly method: SearchMethod }> = PARTS.searches;
 const OWN = ["grid", "random"];
 /** It judges early stopping, of other searches too. */
 const STOPS = "asha";

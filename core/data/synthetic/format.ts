@@ -1,10 +1,9 @@
 import type { DataRequest, Format, Sources } from "../format.ts";
 import type { Source } from "../source.ts";
 import { checkCount, type Spec } from "./draw.ts";
-import { fields as makeFields } from "./fields.ts";
 import { synthetic as makeSynthetic } from "./synthetic.ts";
 
-const madeUp = (make: (spec: Spec) => Source): Format => ({
+export const madeUp = (make: (spec: Spec) => Source): Format => ({
   endings: [],
   path: null,
   open: ({ data, training: { seed, loss }, model }: DataRequest): Sources => {
@@ -21,5 +20,4 @@ const madeUp = (make: (spec: Spec) => Source): Format => ({
   },
 });
 
-export const synthetic = madeUp(makeSynthetic);
-export const fields = madeUp(makeFields);
+export const formats = { synthetic: madeUp(makeSynthetic) };

@@ -7,7 +7,7 @@ import { openTokenizer } from "./open.ts";
 import { ABOUT, type About, aboutText, type PartAbout } from "./about.ts";
 import { divide, type Division, Survey } from "./split.ts";
 import type { Tokenizer } from "./tokenizer.ts";
-import { EXTENSIONS, type Extensions } from "../../extensions.ts";
+import { PARTS, type Parts } from "../../parts.ts";
 
 export interface TextPlan extends Omit<CorpusOptions, "cuts"> {
   readonly files: readonly string[];
@@ -82,7 +82,7 @@ export interface Vocabulary {
   learn(size: number): string;
 }
 
-const LEARNERS: Extensions<{ vocabulary(): Vocabulary }> = EXTENSIONS.vocabularies;
+const LEARNERS: Parts<{ vocabulary(): Vocabulary }> = PARTS.vocabularies;
 
 async function emptyVocabulary(): Promise<Vocabulary> {
   const [learner] = Object.values(LEARNERS);

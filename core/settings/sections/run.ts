@@ -1,5 +1,5 @@
 // Declares the sections output, wandb, distributed and environment, and the guards of the section training.
-import { EXTENSIONS } from "../../extensions.ts";
+import { PARTS } from "../../parts.ts";
 import { bool, choice, duration, float, int, list, path, text } from "../setting.ts";
 
 export const guards = {
@@ -32,7 +32,7 @@ export const guards = {
   }),
 };
 
-export const TRACKS: readonly string[] = ["tensorboard", "csv", ...Object.keys(EXTENSIONS.outputs)];
+export const TRACKS: readonly string[] = Object.keys(PARTS.outputs);
 
 const reporting = {
   track: list({
@@ -42,7 +42,7 @@ const reporting = {
     help: `files to write beside the run, separated by commas: ${TRACKS.join(", ")}`,
   }),
   prometheus_dir: path("", {
-    extension: "prometheus",
+    part: "prometheus",
     flag: "prometheus-dir",
     empty: "the run's folder",
     help: "folder that the textfile collector of a node exporter reads, for --track prometheus",

@@ -15,7 +15,7 @@ import { LINE, tinyReader, type TinySpec } from "./reader.ts";
 
 const samplesIn = (path: string) => Deno.statSync(path).size / LINE;
 
-export const tiny: Format = {
+const tiny: Format = {
   endings: [".tiny"],
   folder: { has: "lines.tiny", detect: () => false },
   path: "the file to read",
@@ -49,6 +49,7 @@ export const tiny: Format = {
     });
   },
 };
+export const formats = { tiny };
 `;
 
 const READER = `
@@ -104,13 +105,11 @@ function addTo(folder: string): void {
   Deno.mkdirSync(tiny);
   Deno.writeTextFileSync(join(tiny, "format.ts"), FORMAT);
   Deno.writeTextFileSync(join(tiny, "reader.ts"), READER);
-  insert(join(folder, "core/settings/formats.ts"), "} as const;", '  tiny: "tiny lines",\n');
   insert(
-    join(folder, "core/data/formats.ts"),
-    "export const FORMATS",
-    'import { tiny } from "./formats/tiny/format.ts";\n',
+    join(folder, "core/parts.ts"),
+    "    universes: {",
+    '    tiny: { kinds: { tiny: "tiny lines" }, load: () => import("./data/formats/tiny/format.ts") },\n',
   );
-  insert(join(folder, "core/data/formats.ts"), "};", "  tiny,\n");
 }
 
 function insert(path: string, before: string, line: string): void {

@@ -7,3 +7,5 @@ export const csv: Format = {
   open: openCsv,
   table: withTable,
 };
+
+export const formats = { csv };

@@ -10,3 +10,5 @@ export const fits: Format = {
   open: openFits,
   table: withFits,
 };
+
+export const formats = { fits };

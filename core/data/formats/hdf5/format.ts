@@ -1,3 +1,5 @@
 import { variablesFormat } from "../netcdf/netcdf.ts";
 
 export const hdf5 = variablesFormat("hdf5");
+
+export const formats = { hdf5 };

@@ -1,3 +1,5 @@
 import { variablesFormat } from "./netcdf.ts";
 
 export const netcdf = variablesFormat("netcdf");
+
+export const formats = { netcdf };

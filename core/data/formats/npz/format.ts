@@ -5,10 +5,12 @@ import { looksLikeArrays, openArrays, withArrays } from "./npz.ts";
 
 export const npz: Format = {
   endings: [".npz", ".npy"],
-  folder: { has: ".npy or .npz files", detect: looksLikeArrays },
+  folder: { turn: 4, has: ".npy or .npz files", detect: looksLikeArrays },
   path: "the file, folder or files to read",
   many: true,
   reader: () => loadReader({ module: arraysReader }),
   open: openArrays,
   table: withArrays,
 };
+
+export const formats = { npz };

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
 import { readAxes } from "../../../../core/cluster/sweep/axes.ts";
 import { goalOf } from "../../../../core/cluster/sweep/metric.ts";
-import { EXTENSIONS } from "../../../../core/extensions.ts";
+import { PARTS } from "../../../../core/parts.ts";
 import { nextWords, searchOf, type SearchWords } from "../../../../core/cluster/sweep/search.ts";
 import {
   joinedSpace,
@@ -78,7 +78,7 @@ Deno.test("no run is drawn twice, and a space without fractions has no more runs
     "space: {layers: {int: [1, 4]}, optimizer: {choice: [adamw, sgd, lamb]}}",
     "f",
   );
-  for (const kind of ["random", ...Object.keys(EXTENSIONS.searches)]) {
+  for (const kind of ["random", ...Object.keys(PARTS.searches)]) {
     const search = searchOf({ search: kind, "max-runs": "50" }, space, 3);
     assertEquals(search.maxRuns, 12);
     const tried: { words: string[]; state: "done"; value: number; step: number }[] = [];
