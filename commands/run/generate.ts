@@ -13,7 +13,7 @@ import { tokenizerBeside, tokenizerMark } from "../../core/data/text/about.ts";
 import { openTokenizer } from "../../core/data/text/open.ts";
 import { Utf8 } from "../../core/data/text/utf8.ts";
 import { BYTES, decode, PLAIN_BYTES, type Tokenizer } from "../../core/data/text/tokenizer.ts";
-import { weightsOf } from "../../core/export/export.ts";
+import { weightsOf } from "../../core/checkpoint/weights.ts";
 import { type Decoder, gptDecoder } from "../../core/predict/decoder.ts";
 import { checkPrompt, generate, type Generation } from "../../core/predict/generate.ts";
 import { wholeDecoder } from "../../core/predict/whole_decoder.ts";
