@@ -95,6 +95,8 @@ export interface Format {
     readonly has: string;
     readonly detect: (path: string) => boolean;
   };
+  /** A file with one of the endings may be of another kind after all: its name, or null. */
+  rather?(path: string): string | null;
   /** Messages show what `data.data_path` names; null refuses a path, "" allows none. */
   readonly path: string | null;
   /** `data.data_path` may be a glob or a list of files, which are joined. */

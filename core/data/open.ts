@@ -15,7 +15,6 @@ import { stage } from "./formats/packed/stage.ts";
 import { filesNamed, filesText, isUrl } from "./paths.ts";
 import { BY_FILE } from "./columns/joined.ts";
 import { order, orderHash } from "./order.ts";
-import { isProse } from "./text/prose.ts";
 import { ownPaths, withOwnFiles } from "./own_files.ts";
 import type { Source } from "./source.ts";
 import { isResampled } from "./resample.ts";
@@ -289,7 +288,7 @@ export function detect(path: string): DataKind {
   const lower = path.toLowerCase();
   const kinds = Object.entries(FORMATS) as [DataKind, Format][];
   const byName = kinds.find(([, { endings }]) => endings.some((ending) => lower.endsWith(ending)));
-  if (byName) return byName[0] === "csv" && isProse(path) ? "tokens" : byName[0];
+  if (byName) return (byName[1].rather?.(path) ?? byName[0]) as DataKind;
   const files = filesNamed(path, endings());
   if (files) return kindOfAll(path, files);
   if (isCode(path)) {

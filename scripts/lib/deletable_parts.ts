@@ -20,8 +20,8 @@ export interface Part {
 }
 
 const LIST = "core/parts.ts", COMMANDS = "commands/mod.ts";
-/** The program is not one without these, and presets name these models. */
-const STAYS = ["train", "help", "config", "presets", "mlp", "convnets"];
+/** The program is not one without these, presets name these models, and data without a path is synthetic. */
+const STAYS = ["train", "help", "config", "presets", "mlp", "convnets", "synthetic"];
 
 const read = (path: string): string => Deno.readTextFileSync(path);
 
