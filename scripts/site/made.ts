@@ -1,7 +1,8 @@
 // The parts of pages that are made from declarations. A page has the mark `<!-- made: NAME -->`, and the site has the part
-// there: every setting, command and site.
+// there: every setting, command, site and number of an event.
 import { type Command, type CommandEntry, COMMANDS } from "../../commands/mod.ts";
 import { GROUPS } from "../../commands/help.ts";
+import { EVENT_FIELDS, type EventField } from "../../core/run/events.ts";
 import { settingsTables } from "../../core/settings/reference.ts";
 import { loadSite, type Site, SITE_NAMES, type SiteNode } from "../../core/settings/sites.ts";
 
@@ -11,6 +12,7 @@ export async function madeParts(): Promise<ReadonlyMap<string, string>> {
     ["settings", settingsTables()],
     ["commands", await commandsPart()],
     ["sites", sitesPart()],
+    ["event fields", eventFieldsTable()],
   ]);
 }
 
@@ -53,6 +55,19 @@ function settingsOf({ settings }: Command): string {
   return settings === true
     ? "Beside these it takes every [setting](../settings.md)."
     : "Beside these it takes the [settings](../settings.md) that have to do with it.";
+}
+
+function eventFieldsTable(): string {
+  const rows = Object.entries<Record<string, EventField>>(EVENT_FIELDS).flatMap(([kind, fields]) =>
+    Object.entries(fields).map(([name, { unit, wandb = name, about }]) => [
+      code(kind),
+      code(name),
+      unit === "value" ? "" : unit,
+      wandb === null ? "" : code(wandb),
+      about,
+    ])
+  );
+  return table(["kind", "number", "unit", "at W&B", "what it is"], rows);
 }
 
 function sitesPart(): string {
