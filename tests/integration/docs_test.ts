@@ -224,7 +224,7 @@ Deno.test("the short lists that stand for made parts are complete: commands, exi
     for (const ending of FORMATS[kind].endings) assertStringIncludes(row, `\`${ending}\``, kind);
     assert(row !== "", kind);
   }
-  const sites = [...read("docs/reference/sites.md").matchAll(/^\| `([a-z]+)` /gm)].map(([, name]) => name);
+  const sites = [...read("docs/clusters.md").matchAll(/^\| `([a-z]+)` /gm)].map(([, name]) => name);
   assertEquals(sites, [...SITE_NAMES]);
 });
 
