@@ -54,5 +54,5 @@ export async function siteHint(env: Env, ask: boolean): Promise<string[]> {
   const here = siteOfHere(env, cluster);
   return here === null
     ? []
-    : [`${here.by}: --site ${here.name} knows this machine (docs/reference/sites.md).`];
+    : [`${here.by}: --site ${here.name} knows this machine (docs/clusters.md).`];
 }
