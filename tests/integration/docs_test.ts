@@ -144,7 +144,7 @@ for (const page of PAGES) {
 }
 
 Deno.test("every link of the documentation leads to a file, and to a heading that is there", () => {
-  const folders = ["docs", "docs/design", "docs/guides", "docs/reference"];
+  const folders = ["docs", "docs/design", "docs/guides", "docs/reference", "bench/results"];
   const pages = ["README.md", "CHANGELOG.md", ...folders.flatMap(pagesIn)];
   for (const page of pages) {
     for (const [, target, anchor] of read(page).matchAll(/\]\(([^)#:]*)(?:#([^)]*))?\)/g)) {
