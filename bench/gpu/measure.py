@@ -4,7 +4,7 @@ the same model in a PyTorch script (peer.py). Needs a Python with torch, and no 
     python3 bench/gpu/measure.py HPCTRAIN [ROW | ROW/WAY ...]
 
 What was measured is not measured again unless it is named, so a run that was cut off goes on. Results go to
-bench/results/gpusteps-DEVICE.json; `./scripts/bench gpu` writes them into docs/benchmarks.md."""
+bench/results/gpusteps-DEVICE.json; `./scripts/bench gpu` writes a page of them."""
 import datetime
 import json
 import os
