@@ -131,20 +131,19 @@ const table = <R>(path: string, use: (table: TableFile) => R): R => {
   }));
   return use({ path, kind: "made-up table", noun: "column", columns });
 };
-const madeUp: Format = {
+export const madeUp: Format = {
   endings: [".made-up"],
   path: "the file to read",
   open: (request) => table(request.data.data_path, (columns) => fromColumns(columns, request)),
   table,
 };
-export const formats = { "made-up": madeUp };
 `,
     },
     {
       path: "core/parts.ts",
       after: "  formats: {\n",
       text:
-        `    madeUp: { kinds: { "made-up": "numbers between exclamation marks" }, load: () => import("./data/formats/made_up/format.ts") },\n`,
+        `    madeUp: { kinds: { "made-up": "numbers between exclamation marks" }, load: () => import("./data/formats/made_up/format.ts").then(({ madeUp }) => ({ "made-up": madeUp })) },\n`,
     },
   ],
   "a command": [

@@ -89,14 +89,8 @@ export interface Generator {
 
 export interface Format {
   readonly endings: readonly string[];
-  /** `auto` detects the kind by its folder, in the order of turns; messages say what such a folder has. */
-  readonly folder?: {
-    readonly turn: number;
-    readonly has: string;
-    readonly detect: (path: string) => boolean;
-  };
-  /** A file with one of the endings may be of another kind after all: its name, or null. */
-  rather?(path: string): string | null;
+  /** `auto` detects the kind by its folder; messages say what such a folder has. */
+  readonly folder?: { readonly has: string; readonly detect: (path: string) => boolean };
   /** Messages show what `data.data_path` names; null refuses a path, "" allows none. */
   readonly path: string | null;
   /** `data.data_path` may be a glob or a list of files, which are joined. */

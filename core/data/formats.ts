@@ -3,9 +3,9 @@ import { PARTS, type Parts } from "../parts.ts";
 import type { DataKind } from "../settings/formats.ts";
 import type { Format } from "./format.ts";
 
-const FILES: Parts<{ readonly formats: Readonly<Partial<Record<string, Format>>> }> = PARTS.formats;
+const FILES: Parts<Readonly<Partial<Record<string, Format>>>> = PARTS.formats;
 
 export const FORMATS: Readonly<Record<DataKind, Format>> = Object.assign(
   {},
-  ...await Promise.all(Object.values(FILES).map(async ({ load }) => (await load()).formats)),
+  ...await Promise.all(Object.values(FILES).map(({ load }) => load())),
 );

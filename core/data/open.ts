@@ -3,7 +3,6 @@ import { DATA_KIND_NAMES, type DataKind } from "../settings/formats.ts";
 import { didYouMean } from "../base/suggest.ts";
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { UserError } from "../base/errors.ts";
-import { formatChoices } from "../base/format.ts";
 import { patchesOf } from "../models/patches.ts";
 import type { Rollout } from "../models/rollout.ts";
 import { isCode, isExported, userFile } from "../models/user/file.ts";
@@ -15,6 +14,7 @@ import { stage } from "./formats/packed/stage.ts";
 import { filesNamed, filesText, isUrl } from "./paths.ts";
 import { BY_FILE } from "./columns/joined.ts";
 import { order, orderHash } from "./order.ts";
+import { isProse } from "./text/prose.ts";
 import { ownPaths, withOwnFiles } from "./own_files.ts";
 import type { Source } from "./source.ts";
 import { isResampled } from "./resample.ts";
@@ -288,7 +288,10 @@ export function detect(path: string): DataKind {
   const lower = path.toLowerCase();
   const kinds = Object.entries(FORMATS) as [DataKind, Format][];
   const byName = kinds.find(([, { endings }]) => endings.some((ending) => lower.endsWith(ending)));
-  if (byName) return (byName[1].rather?.(path) ?? byName[0]) as DataKind;
+  if (byName) {
+    const [kind]: readonly [string, Format] = byName;
+    return (kind === "csv" && isProse(path) ? "tokens" : kind) as DataKind;
+  }
   const files = filesNamed(path, endings());
   if (files) return kindOfAll(path, files);
   if (isCode(path)) {
@@ -297,18 +300,16 @@ export function detect(path: string): DataKind {
       `${path} is a program and not data: train with what it gives by --data ${path}.`,
     );
   }
-  const folders = kinds.flatMap(([kind, { folder }]) => folder ? [{ kind, ...folder }] : [])
-    .sort((a, b) => a.turn - b.turn);
-  const inFolder = folders.find(({ detect }) => detect(path));
-  if (inFolder) return inFolder.kind;
+  const inFolder = kinds.find(([, { folder }]) => folder?.detect(path));
+  if (inFolder) return inFolder[0];
   const conversion = isFile(path) ? conversionOf(path) : null;
   if (conversion) throw new UserError("data", conversion);
-  const has = folders.map(({ has }) => has);
+  const folders = kinds.flatMap(([, { folder }]) => folder ? [folder.has] : []);
   throw new UserError(
     "data",
     exists(path)
       ? `${path} doesn't say by its name what kind of data it is: files end in ${endings().join(", ")}, ` +
-        `and a folder has ${formatChoices(has)} in it. ` +
+        `and a folder has ${folders.slice(0, -1).join(", ")} or ${folders.at(-1)} in it. ` +
         "Name the kind with --data-type."
       : `There is no ${path}. Check data.data_path (--data-path).`,
   );

@@ -49,7 +49,7 @@ function linesOfList(): Line[] {
   let seam = "";
   for (const [i, line] of read(LIST).split("\n").entries()) {
     seam = /^ {2}(\w+): \{$/.exec(line)?.[1] ?? seam;
-    const entry = /^ {4}"?([\w-]+)"?: \{.* import\("(.+?)"\) \},$/.exec(line);
+    const entry = /^ {4}"?([\w-]+)"?: \{.* import\("(.+?)"\).* \},$/.exec(line);
     if (!entry) continue;
     const [, name, to] = entry;
     found.push({ seam, name, loads: join("core", to), edit: { path: LIST, lines: [i] } });

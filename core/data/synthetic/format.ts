@@ -1,5 +1,25 @@
-// `--data-type synthetic`: made up for the model.
-import { madeUp } from "./made_up.ts";
-import { synthetic } from "./synthetic.ts";
+import type { DataRequest, Format, Sources } from "../format.ts";
+import type { Source } from "../source.ts";
+import { checkCount, type Spec } from "./draw.ts";
+import { fields as makeFields } from "./fields.ts";
+import { synthetic as makeSynthetic } from "./synthetic.ts";
 
-export const formats = { synthetic: madeUp(synthetic) };
+const madeUp = (make: (spec: Spec) => Source): Format => ({
+  endings: [],
+  path: null,
+  open: ({ data, training: { seed, loss }, model }: DataRequest): Sources => {
+    const made = (role: Spec["role"], samples: number) => {
+      const spec = { role, samples, seed, loss, model };
+      checkCount(spec);
+      return make(spec);
+    };
+    return {
+      train: made("train", data.train_samples),
+      val: data.val_samples > 0 ? made("val", data.val_samples) : null,
+      notes: [],
+    };
+  },
+});
+
+export const synthetic = madeUp(makeSynthetic);
+export const fields = madeUp(makeFields);

@@ -15,7 +15,7 @@ import { LINE, tinyReader, type TinySpec } from "./reader.ts";
 
 const samplesIn = (path: string) => Deno.statSync(path).size / LINE;
 
-const tiny: Format = {
+export const tiny: Format = {
   endings: [".tiny"],
   folder: { has: "lines.tiny", detect: () => false },
   path: "the file to read",
@@ -49,7 +49,6 @@ const tiny: Format = {
     });
   },
 };
-export const formats = { tiny };
 `;
 
 const READER = `
@@ -108,7 +107,7 @@ function addTo(folder: string): void {
   insert(
     join(folder, "core/parts.ts"),
     "    universes: {",
-    '    tiny: { kinds: { tiny: "tiny lines" }, load: () => import("./data/formats/tiny/format.ts") },\n',
+    '    tiny: { kinds: { tiny: "tiny lines" }, load: () => import("./data/formats/tiny/format.ts").then(({ tiny }) => ({ tiny })) },\n',
   );
 }
 
@@ -162,7 +161,7 @@ Deno.test("a format that is added by the seam is found, trained with, shown, pac
     assertMatch(await said("train", "--help"), /\|tiny/);
     assertMatch(await said("config", "--docs"), /\| `tiny` +\| tiny lines/);
     assertMatch(await said("config", "--schema"), /"tiny"/);
-    assertMatch(await said("completions", "bash"), /--data-type\) .* webdataset tiny /);
+    assertMatch(await said("completions", "bash"), /--data-type\) .* fields tiny /);
 
     const odd = join(folder, "main.ts.odd");
     Deno.writeTextFileSync(odd, "");

@@ -7,16 +7,10 @@ import { ENDINGS, openArrow, withArrow } from "./arrow.ts";
 
 export const arrow: Format = {
   endings: ENDINGS,
-  folder: {
-    turn: 10,
-    has: ".arrow or .feather files",
-    detect: (path) => isFolder(path) && holds(path, ENDINGS),
-  },
+  folder: { has: ".arrow or .feather files", detect: (path) => isFolder(path) && holds(path, ENDINGS) },
   path: "the file, folder or files to read",
   many: true,
   reader: () => loadReader({ module: arraysReader }),
   open: openArrow,
   table: withArrow,
 };
-
-export const formats = { arrow };

@@ -10,5 +10,3 @@ export const fits: Format = {
   open: openFits,
   table: withFits,
 };
-
-export const formats = { fits };

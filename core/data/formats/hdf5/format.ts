@@ -1,5 +1,3 @@
 import { variablesFormat } from "../netcdf/netcdf.ts";
 
 export const hdf5 = variablesFormat("hdf5");
-
-export const formats = { hdf5 };

@@ -5,7 +5,7 @@ import { looksLikePairs, openPairs, PAIRS_READER } from "./pairs.ts";
 
 export const imagepairs: Format = {
   endings: [],
-  folder: { turn: 7, has: "folders images and labels", detect: looksLikePairs },
+  folder: { has: "folders images and labels", detect: looksLikePairs },
   path: "the folder with images and labels",
   reader: async () => {
     await import("./reader.ts"); // named here, so that it is in the executable
@@ -14,5 +14,3 @@ export const imagepairs: Format = {
   open: openPairs,
   preview: previewPairs,
 };
-
-export const formats = { imagepairs };

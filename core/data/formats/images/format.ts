@@ -5,7 +5,7 @@ import { IMAGES_READER } from "./listing.ts";
 
 export const imagefolder: Format = {
   endings: [".jpg", ".jpeg", ".png", ".webp"],
-  folder: { turn: 8, has: "a folder of images for each class", detect: looksLikeImages },
+  folder: { has: "a folder of images for each class", detect: looksLikeImages },
   path: "the file or folder to read",
   reader: async () => {
     await import("./reader.ts"); // named here, so that it is in the executable
@@ -15,5 +15,3 @@ export const imagefolder: Format = {
   lacksTargets: lacksClasses,
   preview: previewImages,
 };
-
-export const formats = { imagefolder };

@@ -3,11 +3,9 @@ import { IDX_NAME, looksLikeMnist, openMnist, previewMnist } from "./mnist.ts";
 
 export const mnist: Format = {
   endings: [],
-  folder: { turn: 1, has: "train-images-idx3-ubyte", detect: looksLikeMnist },
+  folder: { has: "train-images-idx3-ubyte", detect: looksLikeMnist },
   path: "the folder with train-images-idx3-ubyte",
   open: openMnist,
   preview: previewMnist,
   previews: IDX_NAME,
 };
-
-export const formats = { mnist };

@@ -1,5 +1,3 @@
 import { variablesFormat } from "./netcdf.ts";
 
 export const netcdf = variablesFormat("netcdf");
-
-export const formats = { netcdf };

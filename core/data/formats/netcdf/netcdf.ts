@@ -42,7 +42,6 @@ const ENDINGS: Readonly<Record<Kind, readonly string[]>> = {
 export const variablesFormat = (kind: Kind): Format => ({
   endings: ENDINGS[kind],
   folder: {
-    turn: 6,
     has: `${ENDINGS[kind][0]} files`,
     detect: (path) => isFolder(path) && holds(path, ENDINGS[kind]),
   },

@@ -5,12 +5,10 @@ import { looksLikeArrays, openArrays, withArrays } from "./npz.ts";
 
 export const npz: Format = {
   endings: [".npz", ".npy"],
-  folder: { turn: 4, has: ".npy or .npz files", detect: looksLikeArrays },
+  folder: { has: ".npy or .npz files", detect: looksLikeArrays },
   path: "the file, folder or files to read",
   many: true,
   reader: () => loadReader({ module: arraysReader }),
   open: openArrays,
   table: withArrays,
 };
-
-export const formats = { npz };

@@ -5,12 +5,10 @@ import { previewPacked } from "./preview.ts";
 
 export const packed: Format = {
   endings: [],
-  folder: { turn: 0, has: "index.json", detect: looksPacked },
+  folder: { has: "index.json", detect: looksPacked },
   path: "the file or folder to read",
   namesTargets: true,
   reader: ({ data_path }) => loadPackedReader(data_path),
   open: openPacked,
   preview: previewPacked,
 };
-
-export const formats = { packed };

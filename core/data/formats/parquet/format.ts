@@ -3,11 +3,9 @@ import { ENDINGS, hasTables, openParquet, withParquet } from "./parquet.ts";
 
 export const parquet: Format = {
   endings: ENDINGS,
-  folder: { turn: 5, has: ".parquet files", detect: hasTables },
+  folder: { has: ".parquet files", detect: hasTables },
   path: "the file, folder or files to read",
   many: true,
   open: openParquet,
   table: withParquet,
 };
-
-export const formats = { parquet };

@@ -8,7 +8,7 @@ import { ENDINGS, withTiff } from "./tiff.ts";
 
 export const tiff: Format = {
   endings: ENDINGS,
-  folder: { turn: 9, has: ".tif files", detect: (path) => isFolder(path) && holds(path, ENDINGS) },
+  folder: { has: ".tif files", detect: (path) => isFolder(path) && holds(path, ENDINGS) },
   path: "the file, folder or files to read",
   many: true,
   selects: true,
@@ -20,5 +20,3 @@ export const tiff: Format = {
   },
   table: (path, use) => withTiff(path, use),
 };
-
-export const formats = { tiff };

@@ -5,11 +5,9 @@ import { looksLikeTokens, openTokens, previewTokens } from "./tokens.ts";
 
 export const tokens: Format = {
   endings: [".bin"],
-  folder: { turn: 2, has: "train.bin", detect: looksLikeTokens },
+  folder: { has: "train.bin", detect: looksLikeTokens },
   path: "the file or folder to read",
   reader: () => loadReader({ module: tokensReader }),
   open: openTokens,
   preview: previewTokens,
 };
-
-export const formats = { tokens };

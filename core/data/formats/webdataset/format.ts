@@ -24,11 +24,7 @@ const imageIn = ({ members }: Samples, features: readonly string[]): string | un
 
 export const webdataset: Format = {
   endings: ENDINGS,
-  folder: {
-    turn: 11,
-    has: ".tar files of WebDataset",
-    detect: (path) => isFolder(path) && holds(path, ENDINGS),
-  },
+  folder: { has: ".tar files of WebDataset", detect: (path) => isFolder(path) && holds(path, ENDINGS) },
   path: "the shard, folder or shards to read",
   many: true,
   async reader() {
@@ -42,5 +38,3 @@ export const webdataset: Format = {
   },
   table: (path, use) => use(tableOf(readSamples(path))),
 };
-
-export const formats = { webdataset };

@@ -4,7 +4,7 @@ import { ENDINGS, isStoreOrMany, loadZarr, withZarr } from "./zarr.ts";
 
 export const zarr: Format = {
   endings: ENDINGS,
-  folder: { turn: 3, has: "Zarr's metadata (zarr.json, .zgroup)", detect: isStoreOrMany },
+  folder: { has: "Zarr's metadata (zarr.json, .zgroup)", detect: isStoreOrMany },
   path: "the store or stores to read",
   many: true,
   selects: true,
@@ -16,5 +16,3 @@ export const zarr: Format = {
   },
   table: (path, use) => withZarr(path, use),
 };
-
-export const formats = { zarr };
