@@ -188,7 +188,7 @@ export class Trial {
     return gradientsIn(arena, keep(noGrad(() => clone(this.#gradient))));
   }
 
-  /** Whether a plan of this step without autocast leaves what ordinary steps leave: the same ops, hardly rounded. */
+  /** True where a plan of this step without autocast leaves what ordinary steps leave: it has the same ops, hardly rounded. */
   #agreesInF32({ wanted }: Plans): boolean {
     const { court, buffers } = this, { arena } = court, pass = { ...this.pass, cast: null };
     return inPlainF32(() =>
