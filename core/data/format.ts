@@ -2,7 +2,6 @@
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import type { Setting } from "../settings/setting.ts";
 import type { Config } from "../settings/settings.ts";
-import type { Make, Plan } from "./formats/packed/write.ts";
 import type { Seasonal } from "./baselines.ts";
 import type { Climatology } from "./climatology.ts";
 import type { Column, Table } from "./columns/columns.ts";
@@ -73,9 +72,15 @@ export interface Made {
   };
 }
 
+/** Each makes a sample at a time, whichever it is. */
 export interface MakingThreads {
-  make(plan: Plan): Make;
+  readonly makers: readonly ((role: "train" | "val", id: number) => Promise<MadeSample>)[];
   close(): void;
+}
+
+interface MadeSample {
+  readonly input: Uint8Array;
+  readonly target: Uint8Array;
 }
 
 /** `generate-data` makes such data. */

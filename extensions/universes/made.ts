@@ -6,7 +6,6 @@ import { type Source, source } from "../../core/data/source.ts";
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { freeMemory } from "../../core/base/memory.ts";
 import type { DataRequest, Made, MakingThreads } from "../../core/data/format.ts";
-import { inputOf, rowLayoutOf, targetOf } from "../../core/data/formats/packed/schema.ts";
 import { checkCounts } from "../../core/data/synthetic/generate.ts";
 import type { SampleRequest, SimulatedSample, SimulationThreadOptions } from "./thread.ts";
 
@@ -74,8 +73,6 @@ export function madeFor({ data, training: { seed }, model }: DataRequest): Made 
   return universes({ kind, seed, values } as SimulationSpec, data.train_samples, data.val_samples);
 }
 
-// Each thread takes the next sample when it is done; a sample does not depend on its thread.
-
 function openPool(spec: SimulationSpec, libtorch: Libtorch, threads: number): MakingThreads {
   const orders: SimulationThreadOptions = { spec, libtorch };
   const workers = Array.from({ length: threads }, (_, i) => {
@@ -96,21 +93,10 @@ function openPool(spec: SimulationSpec, libtorch: Libtorch, threads: number): Ma
       worker.postMessage(wanted);
     });
   return {
-    make({ schema, samples, val = 0 }) {
-      const layout = rowLayoutOf(schema), train = samples - val;
-      return async (first, count, rows) => {
-        const role = first < train ? "train" : "val", start = role === "train" ? first : first - train;
-        let next = 0;
-        await Promise.all(workers.map(async (worker) => {
-          while (next < count) {
-            const i = next++;
-            const { maps, targets } = await ask(worker, { role, id: start + i });
-            inputOf(rows, layout, i).set(new Uint8Array(maps.buffer));
-            targetOf(rows, layout, i).set(new Uint8Array(targets.buffer));
-          }
-        }));
-      };
-    },
+    makers: workers.map((worker) => async (role, id) => {
+      const { maps, targets } = await ask(worker, { role, id });
+      return { input: new Uint8Array(maps.buffer), target: new Uint8Array(targets.buffer) };
+    }),
     close() {
       for (const worker of workers) worker.terminate();
     },

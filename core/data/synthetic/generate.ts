@@ -1,13 +1,20 @@
 // Samples that are made are packed into shards by threads and ranks, and a killed run continues; or made on demand.
 import type { Libtorch } from "../../../ffi/libraries/find.ts";
-import { perShardOf } from "../formats/packed/schema.ts";
-import { type Plan, type Progress, type Report, type Who, writeShards } from "../formats/packed/write.ts";
+import { inputOf, perShardOf, rowLayoutOf, targetOf } from "../formats/packed/schema.ts";
+import {
+  type Make,
+  type Plan,
+  type Progress,
+  type Report,
+  type Who,
+  writeShards,
+} from "../formats/packed/write.ts";
 import { setThreads, threads as threadsNow } from "../../../ffi/context.ts";
 import { key } from "../../base/random.ts";
 import { packingOf } from "../formats/packed/samples.ts";
 import { checkCount } from "./draw.ts";
 import { fields } from "./fields.ts";
-import type { DataRequest, Made, Sources } from "../format.ts";
+import type { DataRequest, Made, MakingThreads, Sources } from "../format.ts";
 import { readIndex } from "../formats/packed/index.ts";
 import { defaultConfig } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
@@ -42,12 +49,29 @@ export async function packMade(made: Made, work: PackOptions): Promise<Report> {
   };
   const pool = threads > 1 ? made.threads!.open(libtorch, threads) : null;
   try {
-    return await writeShards(plan, who, pool ? pool.make(plan) : packing.make, progress);
+    return await writeShards(plan, who, pool ? byThreads(pool, plan) : packing.make, progress);
   } finally {
     pool?.close();
     packing.close();
     setThreads(before);
   }
+}
+
+/** Each thread takes the next sample when it is done; a sample does not depend on its thread. */
+function byThreads({ makers }: MakingThreads, { schema, samples, val = 0 }: Plan): Make {
+  const layout = rowLayoutOf(schema), train = samples - val;
+  return async (first, count, rows) => {
+    const role = first < train ? "train" : "val", start = role === "train" ? first : first - train;
+    let next = 0;
+    await Promise.all(makers.map(async (make) => {
+      while (next < count) {
+        const i = next++;
+        const { input, target } = await make(role, start + i);
+        inputOf(rows, layout, i).set(input);
+        targetOf(rows, layout, i).set(target);
+      }
+    }));
+  };
 }
 
 /** The number of samples does not change the hash. */
