@@ -79,7 +79,7 @@ function planOf(part: Part, files: readonly string[], imports: ReadonlyMap<strin
     }
   }
   const run = [...touched].filter((path) =>
-    /_test\.ts$/.test(path) && !/^tests\/(integration|cuda|bench)\//.test(path)
+    /_test\.ts$/.test(path) && !/^tests\/((integration|cuda|bench)\/|scripts\/deletable_test)/.test(path)
   );
   return { gone, heldBy, tests: [...gone].filter((path) => !isOfProgram(path)), run };
 }

@@ -64,11 +64,13 @@ const KINDS: Readonly<Record<string, Part["kind"]>> = {
 };
 
 function listed(program: readonly string[]): Part[] {
-  return linesOfList().map(({ seam, name, loads, edit }) => {
+  const lines = linesOfList(),
+    isTwice = (name: string) => lines.filter((line) => line.name === name).length > 1;
+  return lines.map(({ seam, name, loads, edit }) => {
     const folder = /^extensions\/[^/]+/.exec(loads)?.[0];
     const own = folder ?? (/^core\/(outputs|data\/formats)\//.test(loads) ? dirname(loads) : loads);
     return {
-      name,
+      name: isTwice(name) ? `${seam}/${name}` : name,
       kind: folder ? "extension" : KINDS[seam],
       takes: [own, join("tests", own)],
       edits: [edit],

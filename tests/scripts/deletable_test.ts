@@ -44,7 +44,7 @@ Deno.test("each line of the list and each command is a part, but those that the 
       ...Object.values(PARTS).flatMap((seam) => Object.keys(seam)),
       ...COMMANDS.map(({ name }) => name),
     ].filter((name) => !["train", "config", "presets", "mlp", "convnets", "synthetic"].includes(name));
-    for (const name of expected) assert(names.includes(name), name);
+    for (const name of expected) assert(names.some((one) => one.split("/").at(-1) === name), name);
     assert(["core/export", "core/compile", "nccl", "mpi"].every((name) => names.includes(name)));
   } finally {
     Deno.chdir(here);

@@ -91,7 +91,8 @@ Deno.test(
 
     // One document: its end validates.
     write("one.txt", DOCUMENTS.join("\n"));
-    const { made } = await packed(folder, ["one.txt"], { share: 0.2, tokenizer: 400 });
+    write("own.json", madeTokenizer().json);
+    const { made } = await packed(folder, ["one.txt"], { share: 0.2, tokenizer: join(folder, "own.json") });
     assertEquals([made.by, made.train.documents, made.val!.documents], ["ends", 0, 1]);
     assertEquals(Math.round(10 * made.val!.bytes / made.train.bytes), Math.round(10 * 0.2 / 0.8));
     assert(made.train.tokens < made.train.bytes / 2);
