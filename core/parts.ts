@@ -33,6 +33,10 @@ export const PARTS = {
     gpt: { names: ["gpt"], load: () => import("./models/zoo/gpt.ts") },
     vit: { names: ["vit"], load: () => import("./models/zoo/vit.ts") },
   },
+  /** How ranks on GPUs communicate: core/ranks/gpu_engine.ts. */
+  engines: {
+    nccl: { load: () => import("./ranks/nccl/part.ts") },
+  },
   /** Kinds of data (`--data-type`), in the order in which `auto` looks at folders: core/data/formats.ts. */
   formats: {
     packed: { kinds: { packed: "the shards that `hpctrain pack` and `hpctrain generate-data` write" }, load: () => import("./data/formats/packed/format.ts").then(({ packed }) => ({ packed })) },

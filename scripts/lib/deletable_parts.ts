@@ -11,7 +11,7 @@ export interface Edit {
 
 export interface Part {
   readonly name: string;
-  readonly kind: "extension" | "kind of data" | "output" | "model" | "command" | "floor";
+  readonly kind: "extension" | "kind of data" | "output" | "model" | "command" | "engine" | "floor";
   /** Files and folders. */
   readonly takes: readonly string[];
   readonly edits: readonly Edit[];
@@ -61,18 +61,22 @@ const KINDS: Readonly<Record<string, Part["kind"]>> = {
   outputs: "output",
   formats: "kind of data",
   models: "model",
+  engines: "engine",
 };
+/** Only these parts call this of the native layer. */
+const OF_FFI: Readonly<Record<string, readonly string[]>> = { nccl: ["ffi/nccl"] };
 
 function listed(program: readonly string[]): Part[] {
   const lines = linesOfList(),
     isTwice = (name: string) => lines.filter((line) => line.name === name).length > 1;
   return lines.map(({ seam, name, loads, edit }) => {
     const folder = /^extensions\/[^/]+/.exec(loads)?.[0];
-    const own = folder ?? (/^core\/(outputs|data\/formats)\//.test(loads) ? dirname(loads) : loads);
+    const own = folder ?? (/^core\/(outputs|data\/formats|ranks)\//.test(loads) ? dirname(loads) : loads);
+    const native = OF_FFI[name] ?? [];
     return {
       name: isTwice(name) ? `${seam}/${name}` : name,
       kind: folder ? "extension" : KINDS[seam],
-      takes: [own, join("tests", own)],
+      takes: [own, ...native].flatMap((path) => [path, join("tests", path)]),
       edits: [edit],
       seam: readersOf(seam, program),
     };
@@ -139,7 +143,6 @@ function floors(program: readonly string[]): Part[] {
   return [
     floor("core/export", ["core/export", ...folders, ...command.takes], [...command.edits, ...list]),
     floor("core/compile", ["core/compile"]),
-    floor("nccl", ["core/ranks/nccl", "ffi/nccl"]),
     floor("mpi", ["ffi/mpi"]),
   ];
 }
