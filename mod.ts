@@ -71,9 +71,9 @@ export {
   type Source,
   source,
   type SourceParts,
-} from "./core/data/source.ts";
-export { type InMemory, memorySource } from "./core/data/memory.ts";
-export { globalBatch, type Order, order } from "./core/data/order.ts";
+} from "./core/data/source/source.ts";
+export { type InMemory, memorySource } from "./core/data/source/memory.ts";
+export { globalBatch, type Order, order } from "./core/data/source/order.ts";
 export type { Normalisation } from "./core/data/transforms/values.ts";
 export { key } from "./core/base/random.ts";
 

@@ -2,9 +2,9 @@
 // deno run -A bench/data_ways.ts jpeg FOLDER_OF_CLASSES, or hdf5 FILE, of bench/peers/loader_data.py.
 import { cpuUsage } from "node:process";
 import { join } from "@std/path";
-import { openRows } from "../core/data/columns/reader.ts";
-import { product, type Rows } from "../core/data/columns/rows.ts";
-import { markOf } from "../core/data/files.ts";
+import { openRows } from "../core/data/tables/reader.ts";
+import { product, type Rows } from "../core/data/arrays/rows.ts";
+import { markOf } from "../core/data/arrays/files.ts";
 import type { Hdf5 } from "../core/data/formats/hdf5/datatype.ts";
 import { byLibrary } from "../core/data/formats/hdf5/hdf5.ts";
 import { loadHdf5 } from "../core/data/formats/hdf5/library.ts";

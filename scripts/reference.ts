@@ -3,7 +3,7 @@
 import { type Command, type CommandEntry, COMMANDS } from "../commands/mod.ts";
 import { GROUPS } from "../commands/help.ts";
 import { EXIT, type ExitKind } from "../core/base/errors.ts";
-import { FORMATS } from "../core/data/formats.ts";
+import { FORMATS } from "../core/data/open/formats.ts";
 import { loadSite, type Site, SITE_NAMES, type SiteNode } from "../core/settings/sites.ts";
 import { DATA_KINDS, type DataKind } from "../core/settings/formats.ts";
 

@@ -130,9 +130,9 @@ export const madeUp: Format = {
 };
 `,
     },
-    { path: "core/data/formats.ts", text: `import { madeUp } from "./formats/made_up/format.ts";\n` },
+    { path: "core/data/open/formats.ts", text: `import { madeUp } from "./formats/made_up/format.ts";\n` },
     {
-      path: "core/data/formats.ts",
+      path: "core/data/open/formats.ts",
       after: "export const FORMATS: Readonly<Record<DataKind, Format>> = {\n",
       text: `  "made-up": madeUp,\n`,
     },

@@ -4,7 +4,7 @@ import { mul } from "../../ffi/ops.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Value } from "../checkpoint/value.ts";
-import type { Source } from "../data/source.ts";
+import type { Source } from "../data/source/source.ts";
 import { scaleIn, unscaling } from "../data/transforms/targets.ts";
 import { givenIn, type Normalisation } from "../data/transforms/values.ts";
 import type { Loss } from "../models/losses.ts";

@@ -15,8 +15,8 @@ import {
   where,
 } from "../../ffi/ops.ts";
 import { describe, type Tensor } from "../../ffi/tensor.ts";
-import type { Baselines } from "../data/baselines.ts";
-import type { Source } from "../data/source.ts";
+import type { Baselines } from "../data/tables/baselines.ts";
+import type { Source } from "../data/source/source.ts";
 import { unscaling } from "../data/transforms/targets.ts";
 import type { Normalisation } from "../data/transforms/values.ts";
 import { UserError } from "../base/errors.ts";

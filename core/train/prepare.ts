@@ -52,7 +52,7 @@ import type { Account, Times } from "../run/account.ts";
 import type { Flops } from "./throughput.ts";
 import type { StepParts } from "./step.ts";
 import { trainedOn } from "./trained_on.ts";
-import { openSampling, type Sampling } from "../data/sampling.ts";
+import { openSampling, type Sampling } from "../data/source/sampling.ts";
 import type { EventLog } from "../run/event_log.ts";
 import type { LineageWriter } from "../run/lineage.ts";
 

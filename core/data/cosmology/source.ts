@@ -3,7 +3,7 @@ import { borrowBytes, uninitialised } from "../../../ffi/make.ts";
 import { defaultConfig } from "../../settings/settings.ts";
 import { isSimulated, simulation, type SimulationSpec, usual } from "./options.ts";
 import type { Role, Simulation } from "./simulation.ts";
-import { type Source, source } from "../source.ts";
+import { type Source, source } from "../source/source.ts";
 import { checkCount } from "../synthetic/draw.ts";
 import { fields } from "../synthetic/fields.ts";
 import { UserError } from "../../base/errors.ts";

@@ -1,5 +1,5 @@
 // Loader threads read the rows of coming batches into shared memory while the current step runs.
-import type { Batch, Field, Part, Source } from "../source.ts";
+import type { Batch, Field, Part, Source } from "../source/source.ts";
 import { memoryBlockOf, uninitialised } from "../../../ffi/make.ts";
 import { narrow } from "../../../ffi/ops.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";

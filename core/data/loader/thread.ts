@@ -1,8 +1,8 @@
 // A loader thread claims rows, reads them to their place, and sleeps when there are none.
 import { bytesAt, type MemoryBlock } from "../../../ffi/libc.ts";
 import { refused, UserError } from "../../base/errors.ts";
-import { loadReader, type Threaded } from "../reading/reader.ts";
-import { openPipeline, type Pipeline } from "../reading/pipeline.ts";
+import { loadReader, type Threaded } from "../source/reader.ts";
+import { openPipeline, type Pipeline } from "../source/pipeline.ts";
 import {
   chunkOf,
   CLAIMED,

@@ -1,5 +1,5 @@
 // The coordinates along a map's sides: they show which way is up.
-import { isLatitudeUnits, isLongitudeUnits, meansAlong } from "../curvilinear.ts";
+import { isLatitudeUnits, isLongitudeUnits, meansAlong } from "./curvilinear.ts";
 import type { PreviewField } from "./preview.ts";
 
 export interface MapAxis {

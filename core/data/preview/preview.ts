@@ -4,8 +4,8 @@ import type { DimensionSummary } from "./dimensions.ts";
 import { type Raster, rowMajor } from "./picture.ts";
 import { type DType, dtypeBytes } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
-import { BadSample, type Reader, type Stored } from "../reading/reader.ts";
-import { view } from "../columns/variables.ts";
+import { BadSample, type Reader, type Stored } from "../source/reader.ts";
+import { view } from "../arrays/variables.ts";
 
 export type Values = ArrayLike<number> | ArrayLike<bigint>;
 

@@ -2,8 +2,8 @@ import { add, constant, scale, sub, tensor, uninitialised } from "../../../ffi/m
 import { copy_, exp, fftIrfft2, fftRfft2, mul, narrow, reshape, sqrt } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { key } from "../../base/random.ts";
-import { memorySource } from "../memory.ts";
-import type { Source } from "../source.ts";
+import { memorySource } from "../source/memory.ts";
+import type { Source } from "../source/source.ts";
 import { checkSamples, normals, type Spec, uniforms } from "./draw.ts";
 
 const SIZE = 32;

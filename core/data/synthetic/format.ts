@@ -1,5 +1,5 @@
 import type { DataRequest, Format, Sources } from "../format.ts";
-import type { Source } from "../source.ts";
+import type { Source } from "../source/source.ts";
 import { checkCount, type Spec } from "./draw.ts";
 import { fields as makeFields } from "./fields.ts";
 import { synthetic as makeSynthetic } from "./synthetic.ts";

@@ -5,8 +5,8 @@ import { pipeline, type Readable } from "node:stream";
 import { createGunzip, createZstdDecompress } from "node:zlib";
 import { messageOf, UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
-import { isFolder } from "../files.ts";
-import { filesBelow, filesNamed } from "../paths.ts";
+import { isFolder } from "../arrays/files.ts";
+import { filesBelow, filesNamed } from "../arrays/paths.ts";
 import { Utf8 } from "./utf8.ts";
 import { zstdFrames } from "./zstd.ts";
 

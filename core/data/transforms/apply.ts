@@ -2,25 +2,25 @@
 // loader threads write floats while a row is in their cache; bytes go to a GPU as they are.
 import { readBytes, tensor, uninitialised, zero_ } from "../../../ffi/make.ts";
 import { scope } from "../../../ffi/tensor.ts";
-import { type Batch, finishThen, type Part, plainPart, readRows, type Source } from "../source.ts";
+import { type Batch, finishThen, type Part, plainPart, readRows, type Source } from "../source/source.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { cropped } from "./crop.ts";
-import type { Geometry } from "./geometry.ts";
+import type { Geometry } from "../source/geometry.ts";
 import { inputsOf, modelShape, valuedBy } from "./inputs.ts";
 import { type Normalisation, valuesOf } from "./values.ts";
 import { mixer } from "./mix.ts";
-import type { Threaded } from "../reading/reader.ts";
+import type { Threaded } from "../source/reader.ts";
 import { type Patches } from "../../models/patches.ts";
-import { windowOf } from "./patches.ts";
-import { climateWanted, type Climatology } from "../climatology.ts";
+import { windowOf } from "../source/patches.ts";
+import { climateWanted, type Climatology } from "../tables/climatology.ts";
 import { checkClimate, withAnomalies } from "./climate.ts";
 import type { Rollout } from "../../models/rollout.ts";
-import { type RolloutRows, shortened, stepsAt } from "../rollout.ts";
+import { type RolloutRows, shortened, stepsAt } from "../source/rollout.ts";
 import { chooseScale, type ScaleChoice, type ScaleRequest } from "./scale_choice.ts";
 import { oddScales } from "./odd_scale.ts";
 import { targetScaleOf, withScaledTargets } from "./targets.ts";
-import { withoutGaps } from "../missing.ts";
+import { withoutGaps } from "../source/missing.ts";
 
 function onHost(source: Source): Source {
   const { threaded, bytewise } = source;

@@ -5,10 +5,10 @@ import { cat, indexSelect, narrow, reshape } from "../../../ffi/ops.ts";
 import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Config } from "../../settings/settings.ts";
-import type { Climate, Span } from "../climatology.ts";
-import { product } from "../columns/rows.ts";
-import { indexTensor } from "../memory.ts";
-import type { Ids, Source } from "../source.ts";
+import type { Climate, Span } from "../tables/climatology.ts";
+import { product } from "../arrays/rows.ts";
+import { indexTensor } from "../source/memory.ts";
+import type { Ids, Source } from "../source/source.ts";
 
 /** Means of all channels of a row, by season and point: [places, channels, ...map]. */
 class Table {

@@ -1,13 +1,20 @@
 // How inputs are scaled, what stands where they are missing, and the channels that come beside them.
-import { batchOf, finishThen, plainPart, type Source } from "../source.ts";
+import { batchOf, finishThen, plainPart, type Source } from "../source/source.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Sources } from "../format.ts";
-import { spreadOver, statisticsOf } from "../statistics.ts";
+import { spreadOver, statisticsOf } from "./statistics.ts";
 import { givenIn, IMAGENET, type Normalisation, valuesOf } from "./values.ts";
 import { meansOfInputs, withClimateChannels } from "./climate.ts";
 import { besideMask, filledByNearest } from "./nearest.ts";
-import type { RolloutRows } from "../rollout.ts";
-import { checkMaskChannel, type Fill, fillNote, fillOf, withMaskChannel, withoutGaps } from "../missing.ts";
+import type { RolloutRows } from "../source/rollout.ts";
+import {
+  checkMaskChannel,
+  type Fill,
+  fillNote,
+  fillOf,
+  withMaskChannel,
+  withoutGaps,
+} from "../source/missing.ts";
 
 /** How inputs are scaled, and what stands where they are missing, by channel of what the model sees. */
 export interface Inputs {

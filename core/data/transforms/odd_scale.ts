@@ -3,8 +3,8 @@ import { isFloating } from "../../../ffi/dtype.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import type { InputColumn } from "../../models/model.ts";
-import { batchOf, plainPart, type Source } from "../source.ts";
-import { deviations, mergeMoments, type Moments } from "../statistics.ts";
+import { batchOf, plainPart, type Source } from "../source/source.ts";
+import { deviations, mergeMoments, type Moments } from "./statistics.ts";
 import { momentsOf } from "./targets.ts";
 
 /** Samples that are looked at, and numbers of them: the first ones, so that little of a large file is read. */

@@ -2,7 +2,7 @@
 // with, and else, for a built-in model and a regression of data from files, to what is measured. A checkpoint keeps the choice.
 import { isFloating } from "../../../ffi/dtype.ts";
 import type { Config } from "../../settings/settings.ts";
-import type { Source } from "../source.ts";
+import type { Source } from "../source/source.ts";
 import type { Normalisation } from "./values.ts";
 
 /** Nothing of it is `auto`. */

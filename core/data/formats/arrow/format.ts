@@ -1,8 +1,8 @@
-import { arraysReader } from "../../columns/reader.ts";
+import { arraysReader } from "../../tables/reader.ts";
 import type { Format } from "../../format.ts";
-import { isFolder } from "../../files.ts";
-import { holds } from "../../paths.ts";
-import { loadReader } from "../../reading/reader.ts";
+import { isFolder } from "../../arrays/files.ts";
+import { holds } from "../../arrays/paths.ts";
+import { loadReader } from "../../source/reader.ts";
 import { ENDINGS, openArrow, withArrow } from "./arrow.ts";
 
 export const arrow: Format = {

@@ -2,11 +2,11 @@
 import { UserError } from "../../../base/errors.ts";
 import { cellText, plainNumber, scanCells, wordValue } from "./cells.ts";
 import { formatPlural } from "../../../base/format.ts";
-import { firstTwice } from "../../columns/choose.ts";
-import { type Column, fromColumns } from "../../columns/columns.ts";
+import { firstTwice } from "../../tables/choose.ts";
+import { type Column, fromColumns } from "../../tables/columns.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
-import { withFiles } from "../../files.ts";
-import { checkRoom } from "../../memory.ts";
+import { withFiles } from "../../arrays/files.ts";
+import { checkRoom } from "../../source/memory.ts";
 
 interface TableLayout {
   readonly delimiter: string;

@@ -1,12 +1,11 @@
 // Images and binary tables of FITS files become columns; their numbers lie in the file as they are, row by row.
-import type { DType } from "../../../../ffi/dtype.ts";
-import { dtypeBytes } from "../../../../ffi/dtype.ts";
+import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
-import { type Column, fromColumns } from "../../columns/columns.ts";
-import { type FileRows, product } from "../../columns/rows.ts";
-import { toColumn, type Variable } from "../../columns/variables.ts";
+import { type Column, fromColumns } from "../../tables/columns.ts";
+import { type FileRows, product } from "../../arrays/rows.ts";
+import { toColumn, type Variable } from "../../arrays/variables.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
-import { markOf, readAllRows, withFiles } from "../../files.ts";
+import { markOf, readAllRows, withFiles } from "../../arrays/files.ts";
 import { number, readUnits, text, type Unit } from "./header.ts";
 
 export const withFits = <R>(path: string, use: (table: TableFile) => R): R =>

@@ -1,6 +1,6 @@
-import { arraysReader } from "../../columns/reader.ts";
+import { arraysReader } from "../../tables/reader.ts";
 import type { Format } from "../../format.ts";
-import { loadReader } from "../../reading/reader.ts";
+import { loadReader } from "../../source/reader.ts";
 import { openFits, withFits } from "./fits.ts";
 
 export const fits: Format = {

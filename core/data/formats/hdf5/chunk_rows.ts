@@ -8,9 +8,9 @@ import {
   MOST_RATIO,
   openRowsOfChunks,
   readAllChunks,
-} from "../../columns/chunks.ts";
-import { type ChunkRows, type FileRows, product, type ReadsRows, swapBytes } from "../../columns/rows.ts";
-import { type OpenFile, openFile } from "../../files.ts";
+} from "../../arrays/chunks.ts";
+import { type ChunkRows, type FileRows, product, type ReadsRows, swapBytes } from "../../arrays/rows.ts";
+import { type OpenFile, openFile } from "../../arrays/files.ts";
 
 // The filters of HDF5 that every library has, undone: gzip, shuffle, checksum.
 

@@ -24,12 +24,12 @@ import {
   product,
   type Rows,
   swapBytes,
-} from "../../columns/rows.ts";
+} from "../../arrays/rows.ts";
 import { openChunkRows } from "./chunk_rows.ts";
-import { markOf, type OpenFile, openFile, openFileRows } from "../../files.ts";
+import { markOf, type OpenFile, openFile, openFileRows } from "../../arrays/files.ts";
 import type { Dataset, Entity, File } from "../../../../deps/h5wasm.ts";
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
-import type { Variable } from "../../columns/variables.ts";
+import type { Variable } from "../../arrays/variables.ts";
 import {
   dtypeOf,
   type Facts,

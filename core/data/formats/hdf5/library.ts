@@ -2,8 +2,8 @@ import type { Dataset, h5wasm as H5wasm } from "../../../../deps/h5wasm.ts";
 import { resolve } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatBytes } from "../../../base/format.ts";
-import { BadSample } from "../../reading/reader.ts";
-import { type LibraryRows, product, type RowReader } from "../../columns/rows.ts";
+import { BadSample } from "../../source/reader.ts";
+import { type LibraryRows, product, type RowReader } from "../../arrays/rows.ts";
 
 // The HDF5 library is WebAssembly, loaded only when a file needs it. Only the build dist/node is in the
 // executable (scripts/build): it reads files in place.

@@ -1,14 +1,14 @@
 // Our own reader follows the HDF5 file format, so most files need no library. It is strict: whatever it does
 // not foresee leaves the whole file to HDF5's library.
-import { checkRoom } from "../../memory.ts";
+import { checkRoom } from "../../source/memory.ts";
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
-import { markOf, withFiles } from "../../files.ts";
-import type { FileMark } from "../../columns/rows.ts";
+import { markOf, withFiles } from "../../arrays/files.ts";
+import type { FileMark } from "../../arrays/rows.ts";
 import { readWhole } from "./chunk_rows.ts";
 import type { Notes } from "./header_notes.ts";
 import { unreadable } from "./library.ts";
-import type { Variable } from "../../columns/variables.ts";
+import type { Variable } from "../../arrays/variables.ts";
 import { type Attributes, isGroup, readAttributes, readLinks, type Values, valuesIn } from "./objects.ts";
 import { type FileView, Unforeseen, unforeseen } from "./bytes.ts";
 import { type Messages, readHeader, readSuperblock, SPACE, TYPE } from "./header.ts";

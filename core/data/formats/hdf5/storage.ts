@@ -1,13 +1,7 @@
 // The layout, filters, fill value and chunk index of an HDF5 dataset say where its values are.
 import { checkSum, type FileView, type Span, textOfName, unforeseen } from "./bytes.ts";
 import { FILL, FILTERS, LAYOUT, type Messages, OLD_FILL } from "./header.ts";
-import {
-  type ChunkRows,
-  type ChunkTable,
-  type FileMark,
-  type FileRows,
-  product,
-} from "../../columns/rows.ts";
+import { type ChunkRows, type ChunkTable, type FileMark, type FileRows, product } from "../../arrays/rows.ts";
 import { readTree2 } from "./dense.ts";
 import { DEFLATE, FLETCHER32, SHUFFLE } from "./chunk_rows.ts";
 

@@ -1,5 +1,5 @@
 import type { Format } from "../../format.ts";
-import { loadReader } from "../../reading/reader.ts";
+import { loadReader } from "../../source/reader.ts";
 import { previewPairs } from "./preview.ts";
 import { looksLikePairs, openPairs, PAIRS_READER } from "./pairs.ts";
 

@@ -1,6 +1,6 @@
 // `inspect` shows of image pairs each image beside its label in colours, and how many pixels are of each class.
 import { relative } from "../../../../deps/path.ts";
-import { openReader } from "../../reading/reader.ts";
+import { openReader } from "../../source/reader.ts";
 import { openSamples, type Preview, type SampleAt } from "../../preview/preview.ts";
 import { type Raster, rowMajor } from "../../preview/picture.ts";
 import { imageCount, pairImages, pathOf, sizeOf } from "../images/listing.ts";

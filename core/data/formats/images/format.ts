@@ -1,5 +1,5 @@
 import type { Format } from "../../format.ts";
-import { loadReader } from "../../reading/reader.ts";
+import { loadReader } from "../../source/reader.ts";
 import { lacksClasses, looksLikeImages, openImageFolder, previewImages } from "./imagefolder.ts";
 import { IMAGES_READER } from "./listing.ts";
 

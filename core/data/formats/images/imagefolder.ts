@@ -1,8 +1,8 @@
 // Folders of images have one folder a class, as in torchvision's ImageFolder.
 import type { Config } from "../../../settings/settings.ts";
 import { UserError } from "../../../base/errors.ts";
-import { BadSample, openReader } from "../../reading/reader.ts";
-import { resizedSize } from "../../transforms/resize.ts";
+import { BadSample, openReader } from "../../source/reader.ts";
+import { resizedSize } from "../../source/resize.ts";
 import { join, relative } from "../../../../deps/path.ts";
 import { findTurboJpeg } from "../../../../ffi/codecs.ts";
 import { openedLibtorch } from "../../../../ffi/library.ts";
@@ -24,8 +24,8 @@ import {
   sizeOf,
 } from "./listing.ts";
 import type { ImagesSpec } from "./reader.ts";
-import { heldOut, splitIndices } from "../../order.ts";
-import { type Batch, type Source, type ThreadedParts, threadedSource } from "../../source.ts";
+import { heldOut, splitIndices } from "../../source/order.ts";
+import { type Batch, type Source, type ThreadedParts, threadedSource } from "../../source/source.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { imagesOf, openSamples, type Preview } from "../../preview/preview.ts";
 

@@ -5,7 +5,7 @@ import {
   type ReaderModule,
   type ReaderSpec,
   type Stored,
-} from "../../reading/reader.ts";
+} from "../../source/reader.ts";
 import { webp } from "../../../../deps/codecs.js";
 import { cutOff, type Header, headerOf, type JpegHeader, openRoom } from "./header.ts";
 import { openTurboJpeg } from "../../../../ffi/codecs.ts";

@@ -7,10 +7,10 @@ import { constant, tensor } from "../../../../ffi/make.ts";
 import { div, indexSelect, toDtype } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import type { DataRequest, Sources } from "../../format.ts";
-import { indexTensor, memorySource } from "../../memory.ts";
-import { heldOut, splitIndices } from "../../order.ts";
-import type { Source } from "../../source.ts";
-import { unusedNote } from "../../unused.ts";
+import { indexTensor, memorySource } from "../../source/memory.ts";
+import { heldOut, splitIndices } from "../../source/order.ts";
+import type { Source } from "../../source/source.ts";
+import { unusedNote } from "../../source/unused.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { picturesOf, type Preview, type PreviewField } from "../../preview/preview.ts";
 

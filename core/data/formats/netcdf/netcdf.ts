@@ -1,28 +1,28 @@
 // Variables of NetCDF and HDF5 files become samples; NetCDF-4 files are HDF5 inside.
 import { UserError } from "../../../base/errors.ts";
 import { isCode, isExported } from "../../../models/user/file.ts";
-import { chooseColumns, list } from "../../columns/choose.ts";
-import { fromColumns } from "../../columns/columns.ts";
-import { forecastLeads } from "../../windows.ts";
-import { arraysReader } from "../../columns/reader.ts";
+import { chooseColumns, list } from "../../tables/choose.ts";
+import { fromColumns } from "../../tables/columns.ts";
+import { forecastLeads } from "../../tables/windows.ts";
+import { arraysReader } from "../../tables/reader.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
-import { resampled } from "../../resample.ts";
-import { selected } from "../../select.ts";
-import { withStatic } from "../../columns/static.ts";
-import { withFile as withFileColumn } from "../../columns/file_column.ts";
-import { joinFiles, noDimension } from "../../columns/joined.ts";
-import { leadingAlong } from "../../columns/picked.ts";
-import { isFolder, withFiles } from "../../files.ts";
-import { filesBelow, filesNamed, filesText, holds } from "../../paths.ts";
+import { resampled } from "../../arrays/resample.ts";
+import { selected } from "../../arrays/select.ts";
+import { withStatic } from "../../tables/static.ts";
+import { withFile as withFileColumn } from "../../arrays/file_column.ts";
+import { joinFiles, noDimension } from "../../arrays/joined.ts";
+import { leadingAlong } from "../../arrays/picked.ts";
+import { isFolder, withFiles } from "../../arrays/files.ts";
+import { filesBelow, filesNamed, filesText, holds } from "../../arrays/paths.ts";
 import { isHdf5, loadHdf5For, withHdf5 } from "../hdf5/hdf5.ts";
 import { headerNotes } from "../hdf5/header_notes.ts";
 import { isKnown } from "../hdf5/own_reader.ts";
 import { followOtherFiles } from "../hdf5/library.ts";
 import { takesImages } from "../../../settings/sections/model.ts";
-import { loadReader } from "../../reading/reader.ts";
+import { loadReader } from "../../source/reader.ts";
 import { classicVariables } from "./classic.ts";
-import { gridOf, type GridVariable } from "../../grid.ts";
-import type { Source } from "../../source.ts";
+import { gridOf, type GridVariable } from "../../arrays/grid.ts";
+import type { Source } from "../../source/source.ts";
 import {
   type Floats,
   toColumn,
@@ -30,7 +30,7 @@ import {
   type Variable,
   type VariableColumn,
   view,
-} from "../../columns/variables.ts";
+} from "../../arrays/variables.ts";
 
 type Kind = "netcdf" | "hdf5";
 

@@ -1,6 +1,6 @@
 import type { Format } from "../../format.ts";
-import { arraysReader } from "../../columns/reader.ts";
-import { loadReader } from "../../reading/reader.ts";
+import { arraysReader } from "../../tables/reader.ts";
+import { loadReader } from "../../source/reader.ts";
 import { looksLikeArrays, openArrays, withArrays } from "./npz.ts";
 
 export const npz: Format = {

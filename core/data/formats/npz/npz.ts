@@ -6,17 +6,17 @@ import { readBytes, uninitialised, writeBytes } from "../../../../ffi/make.ts";
 import { permute } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { UserError } from "../../../base/errors.ts";
-import { type FileRows, product, swapBytes } from "../../columns/rows.ts";
+import { type FileRows, product, swapBytes } from "../../arrays/rows.ts";
 import { basename, join } from "../../../../deps/path.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import { isZip, openZip, STORED } from "../../../base/zip.ts";
-import { type Column, fromColumns } from "../../columns/columns.ts";
+import { type Column, fromColumns } from "../../tables/columns.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
-import { withFile } from "../../columns/file_column.ts";
-import { joinFiles } from "../../columns/joined.ts";
-import { NUMPY_TYPES, toColumn, type Variable } from "../../columns/variables.ts";
-import { isFolder, markOf, namesIn, withFiles } from "../../files.ts";
-import { filesBelow, filesNamed, filesText } from "../../paths.ts";
+import { withFile } from "../../arrays/file_column.ts";
+import { joinFiles } from "../../arrays/joined.ts";
+import { NUMPY_TYPES, toColumn, type Variable } from "../../arrays/variables.ts";
+import { isFolder, markOf, namesIn, withFiles } from "../../arrays/files.ts";
+import { filesBelow, filesNamed, filesText } from "../../arrays/paths.ts";
 
 export interface NpyHeader {
   readonly shape: readonly number[];

@@ -5,12 +5,12 @@ import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import { remove, syncFolder, temporaryFor } from "../../../base/atomic.ts";
 import { zipWriter } from "../../../checkpoint/zip_writer.ts";
 import { UserError } from "../../../base/errors.ts";
-import type { Column } from "../../columns/columns.ts";
-import { checkRoom } from "../../memory.ts";
+import type { Column } from "../../tables/columns.ts";
+import { checkRoom } from "../../source/memory.ts";
 import { checkDisk, makeFolder, sizeOf, writing } from "../../../base/new_file.ts";
 import { inputOf, rowLayoutOf, type StoredField, targetOf } from "../packed/schema.ts";
 import type { Packing } from "../packed/samples.ts";
-import type { Progress } from "../packed/write.ts";
+import type { Progress } from "../../../base/progress.ts";
 
 interface NpyArray {
   readonly name: string;

@@ -12,7 +12,7 @@ import {
 import { div, indexSelect, narrow, toDtype } from "../../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { UserError } from "../../../base/errors.ts";
-import { BadSample, loadReader } from "../../reading/reader.ts";
+import { BadSample, loadReader } from "../../source/reader.ts";
 import type { DataRequest, Sources } from "../../format.ts";
 import {
   fieldBytes,
@@ -27,14 +27,20 @@ import {
 } from "./schema.ts";
 import { damaged, openShards, packedReader, packedSpec, rangeOf, startsOf } from "./reader.ts";
 import { didYouMean } from "../../../base/suggest.ts";
-import { answerText, type Batch, type Source, type ThreadedParts, threadedSource } from "../../source.ts";
+import {
+  answerText,
+  type Batch,
+  type Source,
+  type ThreadedParts,
+  threadedSource,
+} from "../../source/source.ts";
 import { join } from "../../../../deps/path.ts";
 import type { Config } from "../../../settings/settings.ts";
 import { formatPlural } from "../../../base/format.ts";
 import { MOST_POSITIONS } from "../../../base/random.ts";
-import { checkRoom, heldInMemory, memorySource } from "../../memory.ts";
-import { heldOut, splitIndices } from "../../order.ts";
-import { unusedNote } from "../../unused.ts";
+import { checkRoom, heldInMemory, memorySource } from "../../source/memory.ts";
+import { heldOut, splitIndices } from "../../source/order.ts";
+import { unusedNote } from "../../source/unused.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { sizes, turboJpeg } from "../images/imagefolder.ts";
 import { encodedReader, encodedSize, encodedSpec } from "./encoded_reader.ts";

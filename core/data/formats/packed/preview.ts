@@ -3,7 +3,7 @@ import { encodedSpec } from "./encoded_reader.ts";
 import { fieldBytes, type Index, type Schema, type Shard, spelled } from "./schema.ts";
 import { readIndex } from "./index.ts";
 import { packedSpec } from "./reader.ts";
-import { openReader } from "../../reading/reader.ts";
+import { openReader } from "../../source/reader.ts";
 import {
   imagesOf,
   openSamples,

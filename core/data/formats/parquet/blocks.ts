@@ -2,10 +2,10 @@
 // written stays in the processor's cache until all columns are there. Threads share the row groups.
 import { bytesAt, type MemoryBlock } from "../../../../ffi/libc.ts";
 import type { DType } from "../../../../ffi/dtype.ts";
-import type { FileMark } from "../../columns/rows.ts";
-import { openFile } from "../../files.ts";
+import type { FileMark } from "../../arrays/rows.ts";
+import { openFile } from "../../arrays/files.ts";
 import { openChunk, openWindow, type Window } from "./chunk.ts";
-import { Damaged, damaged } from "../../columns/chunks.ts";
+import { Damaged, damaged } from "../../arrays/chunks.ts";
 import { openRoom, type Page, pagesOf, type Physical, type Room } from "./pages.ts";
 import {
   NOT_FINITE,

@@ -9,10 +9,10 @@ import {
 import type { DType } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
-import type { FileMark } from "../../columns/rows.ts";
-import { markOf } from "../../files.ts";
-import { Damaged } from "../../columns/chunks.ts";
-import { OF_RECORDS, OTHER_LISTS, unevenLists } from "../../columns/lists.ts";
+import type { FileMark } from "../../arrays/rows.ts";
+import { markOf } from "../../arrays/files.ts";
+import { Damaged } from "../../arrays/chunks.ts";
+import { OF_RECORDS, OTHER_LISTS, unevenLists } from "../../tables/lists.ts";
 import { firstSizes, type ListChunk, pathOfLists } from "./lists.ts";
 import { isKnownCodec } from "./packed.ts";
 import type { Physical } from "./pages.ts";

@@ -1,6 +1,6 @@
 // The pages of a column chunk, decoded value by value. Every count and length is checked against what is there.
 import { deltaBinaryUnpack, type PageHeader, parquetHeader } from "../../../../deps/hyparquet.ts";
-import { type ChunkBytes, damaged } from "../../columns/chunks.ts";
+import { type ChunkBytes, damaged } from "../../arrays/chunks.ts";
 import { unshuffle } from "../hdf5/chunk_rows.ts";
 import { unpackPage } from "./packed.ts";
 

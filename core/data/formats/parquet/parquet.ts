@@ -1,11 +1,11 @@
 // Columns of Parquet tables, of one file or of all in a folder, are read one by one, row group by row group.
 import { join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
-import type { Column } from "../../columns/columns.ts";
-import { openTable, type PagedColumn, type PagedFile, tableOf } from "../../columns/pages.ts";
+import type { Column } from "../../tables/columns.ts";
+import { openTable, type PagedColumn, type PagedFile, tableOf } from "../../tables/pages.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
-import { isFolder, namesIn, withFiles } from "../../files.ts";
-import { filesNamed } from "../../paths.ts";
+import { isFolder, namesIn, withFiles } from "../../arrays/files.ts";
+import { filesNamed } from "../../arrays/paths.ts";
 import { type ParquetColumn, type ParquetFile, readFooter } from "./file.ts";
 import { blockColumn, sideBySide } from "./side_by_side.ts";
 import { listPage } from "./lists.ts";

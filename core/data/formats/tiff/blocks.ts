@@ -8,10 +8,10 @@ import {
   openRowsOfChunks,
   readAllChunks,
   repeat,
-} from "../../columns/chunks.ts";
-import { type FileMark, product, type ReadsRows, swapBytes } from "../../columns/rows.ts";
-import { type OpenFile, openFile } from "../../files.ts";
-import { unpackZstd } from "../zarr/blosc.ts";
+} from "../../arrays/chunks.ts";
+import { type FileMark, product, type ReadsRows, swapBytes } from "../../arrays/rows.ts";
+import { type OpenFile, openFile } from "../../arrays/files.ts";
+import { unpackZstd } from "../../codecs/blosc.ts";
 import { UserError } from "../../../base/errors.ts";
 import { DEFLATES, LZW, NONE, PACKBITS, ZSTD } from "./directory.ts";
 

@@ -1,5 +1,5 @@
 import type { Format } from "../../format.ts";
-import { loadReader } from "../../reading/reader.ts";
+import { loadReader } from "../../source/reader.ts";
 import { tokensReader } from "./reader.ts";
 import { looksLikeTokens, openTokens, previewTokens } from "./tokens.ts";
 

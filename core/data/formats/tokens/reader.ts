@@ -1,9 +1,9 @@
 // A sample is a window of a token file and the token after it.
 import { key, MOST_POSITIONS, uniformInt } from "../../../base/random.ts";
 import type { Config } from "../../../settings/settings.ts";
-import { splitIndices } from "../../order.ts";
-import { type OpenFile, openFile } from "../../files.ts";
-import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../reading/reader.ts";
+import { splitIndices } from "../../source/order.ts";
+import { type OpenFile, openFile } from "../../arrays/files.ts";
+import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../source/reader.ts";
 import { numbersOf, type Tokens, type Width } from "./file.ts";
 
 interface Windows {

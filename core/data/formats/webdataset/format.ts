@@ -1,9 +1,9 @@
-import { arraysReader } from "../../columns/reader.ts";
-import { fromColumns } from "../../columns/columns.ts";
+import { arraysReader } from "../../tables/reader.ts";
+import { fromColumns } from "../../tables/columns.ts";
 import type { Format } from "../../format.ts";
-import { isFolder } from "../../files.ts";
-import { holds } from "../../paths.ts";
-import { loadReader } from "../../reading/reader.ts";
+import { isFolder } from "../../arrays/files.ts";
+import { holds } from "../../arrays/paths.ts";
+import { loadReader } from "../../source/reader.ts";
 import { columnsOf, IMAGE } from "./columns.ts";
 import { openImages } from "./images.ts";
 import { ENDINGS, readSamples, type Samples } from "./samples.ts";

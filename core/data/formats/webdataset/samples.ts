@@ -1,9 +1,9 @@
 // WebDataset: members of tar files whose names are alike up to the first dot are parts of one sample.
 import { basename } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
-import type { FileMark } from "../../columns/rows.ts";
-import { filesBelow, filesNamed } from "../../paths.ts";
-import { isFolder, markOf, withFiles } from "../../files.ts";
+import type { FileMark } from "../../arrays/rows.ts";
+import { filesBelow, filesNamed } from "../../arrays/paths.ts";
+import { isFolder, markOf, withFiles } from "../../arrays/files.ts";
 import { readMembers } from "./tar.ts";
 
 export const ENDINGS = [".tar"];

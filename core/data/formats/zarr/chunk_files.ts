@@ -7,8 +7,8 @@ import {
   openRowsOfChunks,
   readAllChunks,
   repeat,
-} from "../../columns/chunks.ts";
-import { type FileMark, product, type ReadsRows } from "../../columns/rows.ts";
+} from "../../arrays/chunks.ts";
+import { type FileMark, product, type ReadsRows } from "../../arrays/rows.ts";
 import { type CodecName, type Coding, crc32c, openDecoder, word } from "./codecs.ts";
 import { tooLarge } from "./server.ts";
 import { openStoreFiles, type StoreFiles } from "./store_files.ts";

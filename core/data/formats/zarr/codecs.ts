@@ -1,10 +1,10 @@
 // A chunk of a Zarr array as it is stored becomes numbers in row-major order and this machine's byte order.
 import { gunzipSync } from "node:zlib";
 import { openInflate } from "../../../../ffi/codecs.ts";
-import type { ChunkBytes } from "../../columns/chunks.ts";
-import { product, swapBytes } from "../../columns/rows.ts";
+import type { ChunkBytes } from "../../arrays/chunks.ts";
+import { product, swapBytes } from "../../arrays/rows.ts";
 import { unshuffle } from "../hdf5/chunk_rows.ts";
-import { openBlosc, unpackLz4, unpackZstd } from "./blosc.ts";
+import { openBlosc, unpackLz4, unpackZstd } from "../../codecs/blosc.ts";
 
 export interface Codec {
   readonly id: CodecName;

@@ -2,7 +2,7 @@
 // sleeps until the answer is there.
 import { UserError } from "../../../base/errors.ts";
 import { withoutSecrets } from "../../../base/secrets.ts";
-import type { ChunkBytes } from "../../columns/chunks.ts";
+import type { ChunkBytes } from "../../arrays/chunks.ts";
 import { crc32 } from "node:zlib";
 import { ANSWER, type Answer, DONE, type Failure, LENGTH, type Orders, SPACE } from "./asking.ts";
 import { MOST_METADATA } from "./json.ts";

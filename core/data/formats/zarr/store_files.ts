@@ -3,10 +3,10 @@ import { closeFile, openForReading, pread } from "../../../../ffi/libc.ts";
 import { UserError } from "../../../base/errors.ts";
 import { FileBytes } from "../../../base/file_bytes.ts";
 import { isZip, openZip, type ZipEntry, type ZipReader } from "../../../base/zip.ts";
-import type { ChunkBytes } from "../../columns/chunks.ts";
-import type { FileMark } from "../../columns/rows.ts";
-import { isFolder, markOf, namesIn, unreadable } from "../../files.ts";
-import { isUrl } from "../../paths.ts";
+import type { ChunkBytes } from "../../arrays/chunks.ts";
+import type { FileMark } from "../../arrays/rows.ts";
+import { isFolder, markOf, namesIn, unreadable } from "../../arrays/files.ts";
+import { isUrl } from "../../arrays/paths.ts";
 import { openServer, tooLarge } from "./server.ts";
 
 /** Keys are paths inside of the store. Bytes are valid until the next read; a text says what is wrong. */

@@ -1,15 +1,15 @@
 // Arrays of Zarr stores, of versions 2 and 3, become variables with named dimensions.
 import { basename } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
-import { loadReader } from "../../reading/reader.ts";
-import { arraysReader } from "../../columns/reader.ts";
-import { checkRoom } from "../../memory.ts";
-import { product } from "../../columns/rows.ts";
-import type { Variable } from "../../columns/variables.ts";
-import { isFolder } from "../../files.ts";
+import { loadReader } from "../../source/reader.ts";
+import { arraysReader } from "../../tables/reader.ts";
+import { checkRoom } from "../../source/memory.ts";
+import { product } from "../../arrays/rows.ts";
+import type { Variable } from "../../arrays/variables.ts";
+import { isFolder } from "../../arrays/files.ts";
 import { columnsOf, type Content, withAuxiliary } from "../netcdf/netcdf.ts";
-import { filesBelow, filesNamed, filesText, holds, isUrl } from "../../paths.ts";
-import { joinFiles } from "../../columns/joined.ts";
+import { filesBelow, filesNamed, filesText, holds, isUrl } from "../../arrays/paths.ts";
+import { joinFiles } from "../../arrays/joined.ts";
 import { readStore, type StoreRows } from "./chunk_files.ts";
 import type { Json, JsonObject } from "./json.ts";
 import { type ArrayFacts, arrayOfVersion2, arrayOfVersion3, Unusable } from "./metadata.ts";

@@ -1,7 +1,7 @@
 // What auto comes to, by the model, the loss, the data and the checkpoint that begins.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { memorySource } from "../../../../core/data/memory.ts";
-import { type Source, source } from "../../../../core/data/source.ts";
+import { memorySource } from "../../../../core/data/source/memory.ts";
+import { type Source, source } from "../../../../core/data/source/source.ts";
 import { oddScales } from "../../../../core/data/transforms/odd_scale.ts";
 import {
   chooseScale,

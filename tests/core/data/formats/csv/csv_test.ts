@@ -4,7 +4,7 @@ import { csv } from "../../../../../core/data/formats/csv/format.ts";
 import { plainNumber } from "../../../../../core/data/formats/csv/cells.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
-import { all, type Changes, opener, refusal } from "../../columns/columns_help.ts";
+import { all, type Changes, opener, refusal } from "../../tables/columns_help.ts";
 
 useLibtorch();
 

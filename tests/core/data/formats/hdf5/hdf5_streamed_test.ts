@@ -1,11 +1,11 @@
 // HDF5 and NetCDF-4 read a sample at a time: the numbers that memory has, which are those of h5py and netCDF4.
 import { assert, assertEquals } from "@std/assert";
-import type { ArraysSpec } from "../../../../../core/data/columns/reader.ts";
-import { openPipeline } from "../../../../../core/data/reading/pipeline.ts";
-import type { Source } from "../../../../../core/data/source.ts";
+import type { ArraysSpec } from "../../../../../core/data/tables/reader.ts";
+import { openPipeline } from "../../../../../core/data/source/pipeline.ts";
+import type { Source } from "../../../../../core/data/source/source.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
-import { range } from "../../columns/help.ts";
+import { range } from "../../tables/help.ts";
 import { alike, layouts, numbers, open, refusedReading, written } from "./streamed_help.ts";
 
 useLibtorch();

@@ -7,7 +7,7 @@ import { hdf5 } from "../../../../../core/data/formats/hdf5/format.ts";
 import { netcdf } from "../../../../../core/data/formats/netcdf/format.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
-import { settings } from "../../columns/help.ts";
+import { settings } from "../../tables/help.ts";
 import { described, sameByLibrary, valuesOf } from "./help.ts";
 
 useLibtorch();

@@ -1,14 +1,14 @@
 // Data read a sample at a time beside the same data in memory. Test helper.
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { Config } from "../../../../../core/settings/settings.ts";
-import type { ArraysSpec } from "../../../../../core/data/columns/reader.ts";
-import { loadReader, openData } from "../../../../../core/data/open.ts";
-import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
+import type { ArraysSpec } from "../../../../../core/data/tables/reader.ts";
+import { loadReader, openData } from "../../../../../core/data/open/open.ts";
+import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../../ffi/make.ts";
 import { scope } from "../../../../../ffi/tensor.ts";
 import { python } from "../../../checkpoint/python.ts";
-import { range, settings } from "../../columns/help.ts";
+import { range, settings } from "../../tables/help.ts";
 
 export interface Changes {
   readonly data?: Partial<Config["data"]>;

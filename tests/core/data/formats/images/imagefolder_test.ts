@@ -4,15 +4,15 @@ import { createHash } from "node:crypto";
 import { join } from "@std/path";
 import type { Config } from "../../../../../core/settings/settings.ts";
 import { imagefolder } from "../../../../../core/data/formats/images/format.ts";
-import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
+import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { readBytes } from "../../../../../ffi/make.ts";
 import { scope } from "../../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { askPeer } from "../../../../peer.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
-import { all, refusal } from "../../columns/columns_help.ts";
-import { range, settings } from "../../columns/help.ts";
+import { all, refusal } from "../../tables/columns_help.ts";
+import { range, settings } from "../../tables/help.ts";
 
 useLibtorch();
 await imagefolder.reader!({ data_path: "", external_files: false });

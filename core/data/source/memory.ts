@@ -1,0 +1,116 @@
+// A source of tensors holds its data in memory; this file decides how much memory data may take.
+import { isFloating } from "../../../ffi/dtype.ts";
+import { tensor, toNumbers } from "../../../ffi/make.ts";
+import { allTrue, amin, indexSelect, isfinite, reshape, toDtype } from "../../../ffi/ops.ts";
+import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { UserError } from "../../base/errors.ts";
+import { formatBytes, formatPlural } from "../../base/format.ts";
+import { notInfinite } from "./missing.ts";
+import { type Ids, type Source, source, type SourceParts } from "./source.ts";
+import { freeMemory } from "../../base/memory.ts";
+
+/** Samples held in memory: one tensor a field. */
+export interface InMemory extends Omit<SourceParts, "length" | "raw"> {
+  /** Rows are along the first dimension, and stay for as long as the program runs. */
+  readonly input: Tensor;
+  /** The target has as many rows as the input. */
+  readonly target: Tensor;
+  /** Each sample's row, known to be finite; by default all rows, which are checked. */
+  readonly rows?: Int32Array;
+  /** A sample takes the rows at these distances from its own, side by side in dimension 1. */
+  readonly windows?: { readonly inputs: readonly number[]; readonly targets: readonly number[] } | null;
+}
+
+/** A source of samples in two tensors, gathered for each batch; both are kept. */
+export function memorySource(data: InMemory): Source {
+  const { name, fields, input, target, rows, windows, missing } = data;
+  if (!rows) {
+    checkFinite(name, fields?.[0] ?? "input", input, missing?.input);
+    checkFinite(name, fields?.[1] ?? "target", target, missing?.target);
+  }
+  keep(input);
+  keep(target);
+  return source({
+    ...data,
+    indices: rows ?? data.indices,
+    length: rows?.length ?? input.shape[0],
+    raw(ids) {
+      const own = rows ? ids.map((id) => rows[id]) : ids;
+      if (windows) {
+        return { input: gather(input, own, windows.inputs), target: gather(target, own, windows.targets) };
+      }
+      const index = indexTensor(own);
+      return { input: indexSelect(input, 0, index), target: indexSelect(target, 0, index) };
+    },
+  });
+}
+
+function gather(values: Tensor, own: Ids, offsets: readonly number[]): Tensor {
+  const [first = 0] = offsets; // without targets there is nothing to look at
+  if (offsets.length <= 1) {
+    return indexSelect(
+      values,
+      0,
+      indexTensor(Int32Array.from(own, (row) => row + first)),
+    );
+  }
+  const rows = new Int32Array(own.length * offsets.length);
+  for (let i = 0, at = 0; i < own.length; i++) for (const offset of offsets) rows[at++] = own[i] + offset;
+  const [, channels, ...rest] = values.shape;
+  return reshape(indexSelect(values, 0, indexTensor(rows)), [own.length, offsets.length * channels, ...rest]);
+}
+
+export const indexTensor = (ids: Ids): Tensor =>
+  tensor(ids instanceof Int32Array ? ids : Int32Array.from(ids));
+
+/** The message names the first sample with NaN or infinity. `missing` allows NaN. */
+function checkFinite(source: string, field: string, values: Tensor, missing = false): void {
+  if (!isFloating(values.dtype)) return;
+  scope(() => {
+    const finite = missing ? notInfinite(values) : isfinite(values);
+    if (allTrue(finite).item() !== 0) return;
+    const rows = toNumbers(amin(toDtype(reshape(finite, [values.shape[0], -1]), "u8"), [1]));
+    const bad = rows.reduce((count, ok) => count + (ok ? 0 : 1), 0);
+    throw new UserError(
+      "data",
+      `${source}: ${field} has ${missing ? "" : "NaN or "}infinity in ${bad} of ${
+        formatPlural(rows.length, "sample")
+      }, first in ` +
+        `sample ${rows.indexOf(0)} (counted from 0). Repair these samples or leave them out of the data.`,
+    );
+  });
+}
+
+/** The other half of free memory is for the model, the optimizer and other programs. */
+const SHARE = 0.5;
+/** Data takes this share of free memory by default: other ranks of this machine hold theirs too. */
+const QUARTER = 0.25;
+
+/** A machine without twice as much could not run this program, and hundreds of coordinates are no larger. */
+const LITTLE_BYTES = 2 ** 20;
+
+/** Data that does not fit is refused before it is read. */
+export function checkRoom(
+  what: string,
+  bytes: number,
+  samples: number | null,
+  advice: string,
+  known?: number,
+): void {
+  if (bytes <= LITTLE_BYTES && known === undefined) return;
+  const most = SHARE * (known ?? freeMemory());
+  if (bytes <= most) return;
+  const fitting = samples === null
+    ? ""
+    : `, enough for ${Math.floor(samples * most / bytes)} of its ${formatPlural(samples, "sample")}`;
+  throw new UserError(
+    "memory",
+    `${what} would take ${formatBytes(bytes)} of memory; data may take half of what is free, and that is ` +
+      `${formatBytes(most)}${fitting}. ${advice}`,
+  );
+}
+
+/** data.in_memory decides, or free memory. */
+export function heldInMemory(mode: "auto" | "yes" | "no", bytes: number, free = freeMemory()): boolean {
+  return mode === "auto" ? bytes <= QUARTER * free : mode === "yes";
+}

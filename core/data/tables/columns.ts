@@ -1,0 +1,446 @@
+// npz, csv, NetCDF and HDF5 share this path from named columns to samples.
+import { type DType, isFloating } from "../../../ffi/dtype.ts";
+import { borrowBytes, toNumbers, zeros } from "../../../ffi/make.ts";
+import { toDtype } from "../../../ffi/ops.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
+import type { Config } from "../../settings/settings.ts";
+import { UserError } from "../../base/errors.ts";
+import { formatBytes, formatPlural } from "../../base/format.ts";
+import { isExported } from "../../models/user/file.ts";
+import type { InputColumn } from "../../models/model.ts";
+import { unusedNote } from "../source/unused.ts";
+import type { Rows } from "../arrays/rows.ts";
+import {
+  type Field,
+  goodRows,
+  heldBytes,
+  joinColumns,
+  peakBytes,
+  streamColumns,
+  type Streamed,
+  streamedSource,
+  targetField,
+} from "./tensors.ts";
+import {
+  canBeJoined,
+  checkTexts,
+  chooseColumns,
+  columnLayoutOf,
+  joinedShape,
+  leavesNothing,
+  sampleCount,
+} from "./choose.ts";
+import type { DataRequest, Sources } from "../format.ts";
+import { checkRoom, heldInMemory, memorySource } from "../source/memory.ts";
+import { keepsMissing, missingNotes, refuseMissing } from "../source/missing.ts";
+import type { Floats, Rule, Values, Variable } from "../arrays/variables.ts";
+import { heldOut, splitIndices } from "../source/order.ts";
+import { isPlainSplit, leakWarning, type Split, splitRows, withoutSplitColumns } from "./splits.ts";
+import { type RolloutRows, rolloutRows } from "../source/rollout.ts";
+import { forecastLeads, isForecast, type Windows, windowsOf } from "./windows.ts";
+import type { Batch, Source } from "../source/source.ts";
+import { vectorsIn } from "../source/vectors.ts";
+import { type Baselines, baselinesOf, type Forecast, seasonalOf } from "./baselines.ts";
+import { climateOf, climateWanted, type Span } from "./climatology.ts";
+import { weightsColumn } from "../source/sampling.ts";
+import { coordinateNamed, timeOf, valueAt } from "../arrays/coordinate.ts";
+import { type ArraysSpec, targetsIn } from "./reader.ts";
+import { laterOf, lengthsOf, type TargetTensor, taskOf, unknown } from "./targets.ts";
+
+export interface Column {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly dtype: DType;
+  /** Values are row-major in this machine's byte order. Only chosen columns are read, once. */
+  read(): ArrayBufferView;
+  /** The values are floats only because a missing value is NaN, so they can still be classes. */
+  readonly whole?: boolean;
+  /** The numbers 0, 1, 2, ... stand for texts; such a column can only be the one target. */
+  readonly text?: {
+    /** It names one text and its place: '"red" in line 2'. */
+    readonly example: string;
+    classes(): readonly string[];
+  };
+  readonly onlyByName?: boolean;
+  /** It is the same for all samples. */
+  readonly still?: boolean;
+  /** The reason follows the name: "holds Python objects". */
+  readonly unusable?: string;
+  readonly dimensions?: readonly string[];
+  readonly units?: string;
+  /** Times with units such as "days since 1979-01-01" are dates of it. */
+  readonly calendar?: string;
+  /** It reads single rows; a column without it can only be read whole. */
+  readonly stream?: Stream;
+  /** Threads may share the reading of these values, which read() unpacks. */
+  readonly stored?: StoredValues;
+}
+
+export interface StoredValues {
+  readonly variable: Variable;
+  readonly raw: DType;
+  /** Bits of the floats that are missing, where all else is as it is meant; null where values are packed otherwise. */
+  readonly fills: readonly number[] | null;
+  /** It makes what read() gives of all stored values, which may be the same memory; null where they are that already. */
+  readonly unpack: ((from: Values, to: Floats, absent?: Uint8Array) => void) | null;
+}
+
+export interface Stream {
+  /** A string says why the rows have no place of their own, and follows the column's name. */
+  rows(): Rows | string;
+  /** The rule turns the stored type into what read() gives. */
+  readonly raw: DType;
+  readonly rule: Rule | null;
+}
+
+export interface SideBySide {
+  /** [rows, columns], as f32. */
+  readonly values: Tensor;
+  /** By column: it may have numbers that are not finite, or whole ones that floats have no room for. */
+  readonly marked: readonly boolean[];
+}
+
+export interface Table<C extends Column = Column> {
+  readonly path: string;
+  readonly noun: string;
+  readonly columns: readonly C[];
+  /** Samples lie along these dimensions; the last one varies fastest. By default they are a list. */
+  readonly grid?: readonly { readonly name: string; readonly size: number }[];
+  /** Columns of one number each are read at once, which is faster; null where it can't be done. */
+  sideBySide?(columns: readonly C[]): SideBySide | null;
+  /** Known once all chosen columns are read: 1 marks a row that is no sample, such as land in a sea. */
+  absent?(): Uint8Array;
+}
+
+export function fromColumns(all: Table, settings: DataRequest): Sources {
+  const choice = choiceOf(all, settings);
+  const { streamed, notes } = whereToRead(choice, settings.data.in_memory);
+  return scope(() => {
+    const columns = { ...choice, ...readColumns(choice, streamed, settings, notes) };
+    const samples = { ...columns, ...layOut(columns, settings, notes) };
+    const { warnings, ...parts } = partsOf(samples, settings, notes);
+    return {
+      ...sourcesOf(samples, parts, settings),
+      notes,
+      warnings,
+      chosen: { features: choice.features, targets: choice.targets },
+      rollout: samples.rollout,
+    };
+  });
+}
+
+/** The columns of a table that samples are made of. */
+interface Choice {
+  readonly table: Table;
+  readonly rows: number;
+  readonly features: readonly Column[];
+  readonly targets: readonly Column[];
+  /** The model takes several inputs apart itself. */
+  readonly apart: boolean;
+  /** It takes columns that do not fit each other, so they lie one after the other. */
+  readonly flat: boolean;
+  /** The table has nothing to predict, and the model needs nothing. */
+  readonly targetless: boolean;
+}
+
+function choiceOf(all: Table, { data, training, model }: DataRequest): Choice {
+  const { withoutTargets = false } = training;
+  const table = withoutSplitColumns(all, data), apart = isExported(model.name);
+  const targetless = !withoutTargets && apart && leavesNothing(table, data);
+  const { features, targets } = chooseColumns(table, data, withoutTargets || targetless);
+  const rows = sampleCount(table, [...features, ...targets]);
+  checkTexts(table, features, targets);
+  const flat = apart && features.length > 1 && !canBeJoined(features);
+  if (flat) refuseSeveralShapes(table, data);
+  return { table, rows, features, targets, apart, flat, targetless };
+}
+
+function refuseSeveralShapes({ path }: Table, data: Config["data"]): void {
+  if (data.history > 1) {
+    throw new UserError(
+      "usage",
+      `${path}: features of several shapes can't have a --history: choose some of one shape with --features.`,
+    );
+  }
+  const climates = climateWanted(data);
+  if (climates) {
+    throw new UserError(
+      "usage",
+      `${path}: ${climates} is for features of one shape: choose such with --features.`,
+    );
+  }
+}
+
+/** The values of the chosen columns. */
+interface Columns extends Choice {
+  /** The features in memory; null where they are `streamed`. */
+  readonly held: Field | null;
+  readonly streamed: Streamed | null;
+  readonly target: Field;
+  readonly missing: { readonly input: boolean; readonly target: boolean };
+  /** Rows without bad values; null means all. */
+  readonly kept: Int32Array | null;
+}
+
+function readColumns(
+  { table, rows, features, targets, flat }: Choice,
+  streamed: Streamed | null,
+  { data, training }: DataRequest,
+  notes: string[],
+): Omit<Columns, keyof Choice> {
+  const keeps = (columns: readonly Column[], flat = false) =>
+    keepsMissing(data, joinedShape(table, columns, flat));
+  const keepsInput = keeps(features, flat), keepsTarget = targets.length > 0 && keeps(targets);
+  const held = streamed ? null : joinColumns(table, features, flat, keepsInput);
+  const target = targets.length === 0
+    ? nothing(rows)
+    : streamed
+    ? targetField(table, targets, keepsTarget, !CLASS_LOSSES.includes(training.loss))
+    : joinColumns(table, targets, false, keepsTarget);
+  const fields = held ? [held, target] : [target];
+  const missing = {
+    input: keepsInput && (held ? held.missing.length > 0 : streamed!.mayMiss),
+    target: target.missing.length > 0,
+  };
+  refuseMissing(table, fields);
+  notes.push(...fields.flatMap((field) => field.notes));
+  notes.push(...missingNotes(held?.missing ?? null, target));
+  const kept = goodRows(table, fields, rows, data.bad_samples, notes);
+  return { held, streamed, target, missing, kept };
+}
+
+/** How samples lie in the rows: each takes one, or the rows of several steps. */
+interface Samples extends Columns {
+  readonly windows: Windows | null;
+  readonly rollout: RolloutRows | null;
+  /** The steps of an input. */
+  readonly steps: number;
+  /** The shape of an input. */
+  readonly shape: readonly number[];
+  readonly answer: TargetTensor;
+}
+
+function layOut(columns: Columns, settings: DataRequest, notes: string[]): Omit<Samples, keyof Columns> {
+  const { table, rows, features, targets, held, streamed, target } = columns, { data, training } = settings;
+  const predicted = targets.length > 0
+    ? spansOf(targets)
+    : training.climatology?.targets ?? data.targets.map((name) => ({ name, shape: [1] }));
+  const channelsOf = (spans: readonly Span[]) =>
+    spans.map(({ name, shape: [channels] }) => ({ name, channels }));
+  const moving = channelsOf(spansOf(features)).map((one, i) => ({ ...one, still: features[i].still }));
+  const rollout = rolloutRows(table.path, data, moving, channelsOf(predicted));
+  const windows = windowsOf(table, rows, data, targets.length > 0, notes, rollout?.ahead);
+  const [channels, ...side] = held ? held.values.shape.slice(1) : streamed!.shape;
+  const steps = data.history + (rollout?.ahead ?? 0), shape = [channels * steps, ...side];
+  const places = { input: shape, lengths: lengthsOf(features, settings) };
+  const answer = targets.length === 0
+    ? unknown(target)
+    : laterOf(table, taskOf(table, targets, places, target, settings, notes), forecastLeads(data));
+  return { windows, rollout, steps, shape, answer };
+}
+
+/** The rows of the samples to train, to validate and to test with. */
+function partsOf(
+  samples: Samples,
+  settings: DataRequest,
+  notes: string[],
+): Split & { readonly warnings: readonly string[] } {
+  const { table, rows, kept, windows, answer } = samples;
+  const { data, training: { seed, unsplit = false } } = settings;
+  const splitting = {
+    ...{ table, samples: rows, kept, data, seed, windows, unsplit },
+    labels: answer.task === "classification" ? () => toNumbers(answer.values) : null,
+  };
+  const warnings = leakWarning(splitting);
+  const parts = isPlainSplit(splitting)
+    ? { ...split(kept, rows, settings, notes), test: null }
+    : splitRows(splitting, notes);
+  return { ...parts, warnings };
+}
+
+type Facts = ReturnType<typeof factsOf>;
+
+function factsOf(samples: Samples, { data }: DataRequest) {
+  const { table: { path, noun }, features, apart, flat, targetless, missing, steps, shape, answer } = samples;
+  return {
+    name: path,
+    task: answer.task,
+    outputs: answer.outputs,
+    targetless,
+    missing,
+    names: answer.names,
+    fields: ["features", "targets"] as const,
+    description: `${path}: ${flat ? formatPlural(features.length, noun) : sizeOf(shape)} -> ${answer.answer}`,
+    ...(apart && data.history === 1 && { columns: { columns: features.map(inputColumn), flat } }),
+    ...(steps > 1 && { history: steps }),
+    finish: (raw: Batch): Batch => ({
+      input: toDtype(raw.input, "f32"),
+      target: toDtype(raw.target, answer.dtype),
+    }),
+  };
+}
+
+function sourcesOf(
+  samples: Samples,
+  { train, val, test }: Split,
+  settings: DataRequest,
+): Pick<Sources, "train" | "val" | "test" | "seasonal"> {
+  const { table, rows, features, targets, steps, windows } = samples, { data, training } = settings;
+  const facts = factsOf(samples, settings), leads = forecastLeads(data);
+  const weighing = training.plain ? null : weightsColumn(data);
+  const drawn = weighing === null ? null : coordinateNamed(table, weighing, rows, "--sampling");
+  const read = readerOf(samples, facts, windows, data);
+  const climate = climateOf({
+    ...{ table, samples: rows, data, trained: train, known: training.climatology ?? null },
+    features: spansOf(features),
+    targets: targets.length > 0 ? spansOf(targets) : null,
+    inputs: windows?.inputs ?? [0],
+    leads: leads.map((lead) => lead * (windows?.each ?? 1)),
+    read: (single) => readerOf(samples, facts, null, data)(single),
+  });
+  const layout = { path: table.path, features, targets, steps, leads: leads.length };
+  const vectors = training.plain ? null : vectorsIn(data.vectors, layout);
+  const compared = comparisonOf(samples, train, settings);
+  const sourceOf = (part: Int32Array): Source => {
+    const source = {
+      ...read(part),
+      ...labelsOf(samples, part),
+      ...(drawn && { sampleWeights: Float64Array.from(part, (row) => valueAt(drawn, row)) }),
+      leads: leads.length,
+      ...(climate && { climate }),
+      ...(vectors && { vectors }),
+    };
+    if (compared === null) return source;
+    let found: Baselines | null = null;
+    const baselines = (weights: Float64Array | null) =>
+      found ??= baselinesOf({ ...compared, values: heldTargets(samples, source), judged: part, weights });
+    return { ...source, baselines };
+  };
+  const trained = sourceOf(train);
+  return {
+    train: trained,
+    val: val.length > 0 ? sourceOf(val) : null,
+    test: test && sourceOf(test),
+    seasonal: compared ? () => seasonalOf({ ...compared, values: heldTargets(samples, trained) }) : undefined,
+  };
+}
+
+/** Gives the source of some rows. */
+function readerOf(
+  { held, streamed, target, answer }: Samples,
+  facts: Facts,
+  windows: Windows | null,
+  { bad_samples: bad }: Config["data"],
+): (rows: Int32Array) => Source {
+  const targets = answer.values;
+  if (held) return (rows) => memorySource({ ...facts, input: held.values, target: targets, rows, windows });
+  return streamedSource(streamed!, { ...facts, targets, deferred: target.deferred, windows, bad });
+}
+
+/** A part's classes, where each sample is of one. */
+function labelsOf({ rows, answer }: Samples, part: Int32Array): Pick<Source, "labels"> {
+  if (answer.task !== "classification" || answer.values.numel !== rows) return {};
+  const labels = () => {
+    const all = toNumbers(answer.values);
+    return Array.from(part, (row) => all[row]);
+  };
+  return { labels };
+}
+
+/** How forecasts of features are compared with the last step's values and with means; null for other predictions. */
+function comparisonOf(
+  { table, rows, features, targets, windows, answer }: Samples,
+  train: Int32Array,
+  { data, training: { unsplit = false, seasonal } }: DataRequest,
+): Omit<Forecast, "values" | "judged" | "weights"> | null {
+  const persists = isForecast(data) && targets.every((column) => features.includes(column));
+  if (!persists || answer.task !== "regression" || windows === null) return null;
+  const { shape, dtype } = answer.values, { leads, each } = windows;
+  const alone = unsplit && !seasonal, time = alone ? null : timeOf(table, rows); // the data is closed later
+  return { dtype, shape, leads, each, time, trained: train, seasonal, alone };
+}
+
+const heldTargets = ({ held, answer }: Samples, source: Source): Uint8Array =>
+  held ? borrowBytes(answer.values) : targetsIn(source.threaded!.reader as ArraysSpec);
+
+const spansOf = (columns: readonly Column[]): Span[] =>
+  columns.map((column) => ({ name: column.name, shape: columnLayoutOf(column).slice(1) }));
+
+function whereToRead(
+  { table, features, targets, rows: samples, flat }: Choice,
+  mode: Config["data"]["in_memory"],
+): { streamed: Streamed | null; notes: string[] } {
+  const { path } = table;
+  const of = (bytes: typeof heldBytes, columns: readonly Column[]) => columns.length > 0 ? bytes(columns) : 0;
+  const held = of(heldBytes, features) + of(heldBytes, targets);
+  const peak = of(peakBytes, features) + of(peakBytes, targets);
+  const advice = "Choose fewer with --features.";
+  let because = "";
+  // The data takes a quarter of free memory in the end, and half on the way.
+  if (!heldInMemory(mode, Math.max(held, peak / 2))) {
+    const streamed = streamColumns(table, features, flat);
+    if (typeof streamed !== "string") {
+      checkRoom(
+        `${path}: what is predicted`,
+        of(peakBytes, targets),
+        samples,
+        "Choose fewer with --targets.",
+      );
+      const why = mode === "no"
+        ? "--in-memory no"
+        : `in memory it would take ${formatBytes(held)}, and ${formatBytes(peak)} on the way there`;
+      return {
+        streamed,
+        notes: [`Features are read from the file a sample at a time: ${why}`, ...streamed.notes],
+      };
+    }
+    if (mode === "no") {
+      throw new UserError(
+        "data",
+        `${path}: ${streamed}. So single samples of it can't be read: hold it in memory (--in-memory yes), or pack ` +
+          "it once (hpctrain pack).",
+      );
+    }
+    because =
+      ` It can't be read a sample at a time, either: ${streamed}, or pack it once where there is more memory ` +
+      "(hpctrain pack).";
+  }
+  checkRoom(path, peak, samples, advice + because);
+  return { streamed: null, notes: [] };
+}
+
+const inputColumn = ({ name, shape, dtype, whole }: Column): InputColumn => ({
+  name,
+  shape: shape.slice(1),
+  layout: columnLayoutOf({ shape }).slice(1),
+  whole: whole ?? !isFloating(dtype),
+});
+
+const nothing = (samples: number): Field => ({
+  values: zeros([samples, 1]),
+  bad: [],
+  missing: [],
+  notes: [],
+});
+
+function split(
+  kept: Int32Array | null,
+  samples: number,
+  { data, training }: DataRequest,
+  notes: string[],
+) {
+  const total = kept?.length ?? samples;
+  const held = data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
+  const part = { train: Math.min(data.train_samples, total - held), val: Math.min(data.val_samples, held) };
+  notes.push(...unusedNote(total - part.train - part.val, data));
+  const chosen = splitIndices(total, part, training.seed);
+  const rows = (ids: Int32Array) => kept ? ids.map((id) => kept[id]) : ids;
+  return { train: rows(chosen.train), val: rows(chosen.val) };
+}
+
+function sizeOf([channels, ...rest]: readonly number[]): string {
+  return rest.length === 0
+    ? formatPlural(channels, "feature")
+    : `maps of [${[channels, ...rest].join(", ")}]`;
+}
