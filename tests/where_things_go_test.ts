@@ -110,7 +110,7 @@ function madeUp(arena: Arena): Optimizer {
   "a kind of data": [
     {
       path: "core/data/formats/NAME/format.ts",
-      text: `import { fromColumns } from "../../columns/columns.ts";
+      text: `import { fromColumns } from "../../tables/columns.ts";
 import type { Format, TableFile } from "../../format.ts";
 const table = <R>(path: string, use: (table: TableFile) => R): R => {
   const rows = Deno.readTextFileSync(path).trim().split("\\n").map((line) => line.split("!").map(Number));
@@ -130,7 +130,7 @@ export const madeUp: Format = {
 };
 `,
     },
-    { path: "core/data/open/formats.ts", text: `import { madeUp } from "./formats/made_up/format.ts";\n` },
+    { path: "core/data/open/formats.ts", text: `import { madeUp } from "../formats/made_up/format.ts";\n` },
     {
       path: "core/data/open/formats.ts",
       after: "export const FORMATS: Readonly<Record<DataKind, Format>> = {\n",

@@ -7,10 +7,10 @@ import { environment, finish, ROOT } from "../../../integration/program.ts";
 /** Samples are lines of eight bytes: two features and a target, of two characters each and one. */
 const FORMAT = `
 import type { DataRequest, Format, Sources } from "../../format.ts";
-import { heldOut, splitIndices } from "../../order.ts";
+import { heldOut, splitIndices } from "../../source/order.ts";
 import type { Preview } from "../../preview/preview.ts";
-import { loadReader, type Reader, type ReaderModule, type ReaderSpec } from "../../reading/reader.ts";
-import { type Source, threadedSource } from "../../source.ts";
+import { loadReader, type Reader, type ReaderModule, type ReaderSpec } from "../../source/reader.ts";
+import { type Source, threadedSource } from "../../source/source.ts";
 import { LINE, tinyReader, type TinySpec } from "./reader.ts";
 
 const samplesIn = (path: string) => Deno.statSync(path).size / LINE;
@@ -106,7 +106,7 @@ function addTo(folder: string): void {
   insert(
     join(folder, "core/data/open/formats.ts"),
     "export const FORMATS",
-    'import { tiny } from "./formats/tiny/format.ts";\n',
+    'import { tiny } from "../formats/tiny/format.ts";\n',
   );
   insert(join(folder, "core/data/open/formats.ts"), "};", "  tiny,\n");
 }
