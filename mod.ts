@@ -63,7 +63,6 @@ export type { PointWeights } from "./core/models/valid_points.ts";
 export {
   type Batch,
   batchOf,
-  type Field,
   type Ids,
   type Missing,
   type Part,
@@ -72,6 +71,7 @@ export {
   source,
   type SourceParts,
 } from "./core/data/source/source.ts";
+export type { Field } from "./core/data/source/reader.ts";
 export { type InMemory, memorySource } from "./core/data/source/memory.ts";
 export { globalBatch, type Order, order } from "./core/data/source/order.ts";
 export type { Normalisation } from "./core/data/transforms/values.ts";

@@ -1,8 +1,7 @@
 // Every reader of data goes by the Formats in formats.ts, one for each kind of data.
 import type { Config } from "../settings/settings.ts";
-import type { Seasonal } from "./tables/baselines.ts";
-import type { Climatology } from "./tables/climatology.ts";
-import type { Column, Table } from "./tables/columns.ts";
+import type { Climatology, Seasonal } from "./source/climate.ts";
+import type { Column, Table } from "./arrays/table.ts";
 import type { Preview } from "./preview/preview.ts";
 import type { RolloutRows } from "./source/rollout.ts";
 import type { Source } from "./source/source.ts";

@@ -1,7 +1,6 @@
 // The data's coordinates and attributes, as a classic NetCDF file can have them.
 import type { DType } from "../../ffi/dtype.ts";
-import { product } from "../data/arrays/rows.ts";
-import type { Values } from "../data/arrays/variables.ts";
+import { product, type Values } from "../data/arrays/numbers.ts";
 import {
   ARRAYS,
   type AttributeValue,

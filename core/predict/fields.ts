@@ -1,7 +1,7 @@
 // Columns of predictions become variables of a grid's file: a field for each target and what belongs to it.
-import { product } from "../data/arrays/rows.ts";
+import { product } from "../data/arrays/numbers.ts";
 import { channelsAreLast } from "../data/tables/choose.ts";
-import { type ClassicAttributes, type ClassicType, type Numbers } from "../data/formats/netcdf/write.ts";
+import type { ClassicAttributes, ClassicType, Numbers } from "../data/formats/netcdf/write.ts";
 import type { Grid, GridTarget } from "../data/arrays/grid.ts";
 import type { Source } from "../data/source/source.ts";
 import { elementsOf, type PredictionColumn } from "./columns.ts";

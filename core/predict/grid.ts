@@ -4,7 +4,7 @@ import { basename, dirname } from "../../deps/path.ts";
 import { writeAtomically } from "../base/atomic.ts";
 import { checkDisk } from "../base/new_file.ts";
 import { VERSION } from "../base/version.ts";
-import { product } from "../data/arrays/rows.ts";
+import { product } from "../data/arrays/numbers.ts";
 import {
   ARRAYS,
   classicBytes,

@@ -27,7 +27,7 @@ import { compiledMode } from "./compiled_mode.ts";
 import { tokensAtOnce } from "./chunked_head.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
 import { field, type Value } from "../checkpoint/value.ts";
-import type { Climatology } from "../data/tables/climatology.ts";
+import type { Climatology } from "../data/source/climate.ts";
 import type { Source, TargetTexts } from "../data/source/source.ts";
 import { isOfLatitude, pointWeights } from "../data/source/weights.ts";
 import { rolloutOf } from "../data/source/rollout.ts";

@@ -21,7 +21,7 @@ import {
 } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { timeCoding } from "../data/arrays/calendar.ts";
-import { isLatitudeUnits, isLongitudeUnits, meansAlong } from "../data/preview/curvilinear.ts";
+import { isLatitudeUnits, isLongitudeUnits, meansAlong } from "../data/preview/axes.ts";
 import type { Grid, GridCoordinate } from "../data/arrays/grid.ts";
 import { valueText } from "../data/arrays/axis.ts";
 import { tokenizerBeside } from "../data/text/about.ts";

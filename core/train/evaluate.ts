@@ -7,7 +7,7 @@ import { narrow } from "../../ffi/ops.ts";
 import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
 import { type Batch, ownTargets, plainPart, type Source } from "../data/source/source.ts";
-import { lackNote } from "../data/tables/baselines.ts";
+import { lackNote } from "../data/source/climate.ts";
 import type { Team } from "../ranks/team.ts";
 import { judgedAtOnce } from "./batches.ts";
 import { answersTo, outputOf, type Pass } from "./blocks.ts";

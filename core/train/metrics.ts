@@ -15,7 +15,7 @@ import {
   where,
 } from "../../ffi/ops.ts";
 import { describe, type Tensor } from "../../ffi/tensor.ts";
-import type { Baselines } from "../data/tables/baselines.ts";
+import type { Baselines } from "../data/source/climate.ts";
 import type { Source } from "../data/source/source.ts";
 import { unscaling } from "../data/transforms/targets.ts";
 import type { Normalisation } from "../data/transforms/values.ts";

@@ -3,7 +3,7 @@ import { isAuto } from "./class_weights.ts";
 import { isAdapter } from "../checkpoint/adapters.ts";
 import { openCheckpoint } from "../checkpoint/open.ts";
 import { field, tensorBytes, TensorData, type Value } from "../checkpoint/value.ts";
-import type { Climatology } from "../data/tables/climatology.ts";
+import type { Climatology } from "../data/source/climate.ts";
 import type { SavedScale } from "../data/transforms/scale_choice.ts";
 import type { Normalisation } from "../data/transforms/values.ts";
 import type { Config } from "../settings/settings.ts";

@@ -5,10 +5,10 @@ import { longLivedUninitialised, memoryBlockOf } from "../../../ffi/make.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { cpusHere } from "../../base/cores.ts";
 import { checkRoom } from "../source/memory.ts";
-import { isUrl } from "./paths.ts";
 import { type BlockOrders, DONE, FAILED, ODD, readBlocks, WORDS } from "./row_blocks.ts";
-import { product, type Rows, rowsAtOnce, type StoredRows, storedRows } from "./rows.ts";
-import type { StoredValues } from "../tables/columns.ts";
+import { product } from "./numbers.ts";
+import { type Rows, rowsAtOnce, type StoredRows, storedRows } from "./rows.ts";
+import type { StoredValues } from "./table.ts";
 
 /** Less than this is read sooner than a thread starts, and shorter rows are read sooner side by side. */
 const LEAST = { bytes: 16 * 2 ** 20, row: 1024 } as const;
@@ -58,8 +58,7 @@ export function isForThreads(
     return false;
   }
   const stored = storedRows(rows);
-  const isLocal = (one: StoredRows) =>
-    one.layout !== "library" && !(one.layout === "store" && isUrl(one.store));
+  const isLocal = (one: StoredRows) => one.layout !== "format" || one.access !== "alone";
   return stored.length > 0 && stored.every(isLocal);
 }
 

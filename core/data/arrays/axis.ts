@@ -1,7 +1,9 @@
 // Coordinates of dimensions, as numbers: files are ordered by them, and maps are cut by them.
 import { UserError } from "../../base/errors.ts";
 import { formatDate, isTimeUnits, type TimeCoding, timeCoding } from "./calendar.ts";
-import { toColumn, type Variable, view } from "./variables.ts";
+import { toColumn } from "./variables.ts";
+import type { Variable } from "./table.ts";
+import { view } from "./numbers.ts";
 
 export interface Axis {
   readonly name: string;

@@ -1,17 +1,7 @@
 // Rows and the whole of an array that is stored in chunks, wherever a chunk lies and however it is packed.
-import { BadSample } from "../source/reader.ts";
-import { chunkGridOf, type ChunkRows, product, type ReadsRows } from "./rows.ts";
-
-export type ChunkBytes = Uint8Array<ArrayBuffer>;
-
-/** The reason follows the place: a file and its column. */
-export class Damaged extends Error {}
-
-export function damaged(reason: string): never {
-  throw new Damaged(reason);
-}
-
-type ChunkShape = Pick<ChunkRows, "shape" | "chunk" | "lead" | "width">;
+import { BadSample, chunkGridOf, type ChunkShape, type ReadsRows } from "./rows.ts";
+import { product } from "./numbers.ts";
+import { type ChunkBytes, repeat } from "../codecs/bytes.ts";
 
 /** It fills `into`; the result says what is wrong with the chunk, if anything. */
 export type LoadChunk = (cell: number, into: ChunkBytes) => string | null;
@@ -26,16 +16,6 @@ export interface Chunks {
   /** Unwritten chunks hold this element. */
   readonly fill: Uint8Array | null;
 }
-
-/** No writer packs better than so many bytes into one. */
-export const MOST_RATIO = {
-  none: 1,
-  packbits: 64,
-  lz4: 260,
-  deflate: 1040,
-  lzw: 4096,
-  zstd: 2 ** 17,
-} as const;
 
 const LARGE = 32 * 2 ** 20;
 
@@ -111,16 +91,6 @@ const SHORT = 32;
 function copy(from: Uint8Array, at: number, into: Uint8Array, to: number, bytes: number): void {
   if (bytes > SHORT) into.set(from.subarray(at, at + bytes), to);
   else for (let i = 0; i < bytes; i++) into[to + i] = from[at + i];
-}
-
-export function repeat(element: Uint8Array, into: Uint8Array, at: number, bytes: number): void {
-  if (bytes === 0) return;
-  into.set(element, at);
-  for (let done = element.length; done < bytes;) {
-    const more = Math.min(done, bytes - done);
-    into.copyWithin(at + done, at, at + more);
-    done += more;
-  }
 }
 
 const AHEAD = 16;

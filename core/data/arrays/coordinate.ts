@@ -2,8 +2,8 @@
 import { UserError } from "../../base/errors.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { formatDate, isTimeUnits, parseDate, type TimeCoding, timeCoding } from "./calendar.ts";
-import type { Column, Table } from "../tables/columns.ts";
-import { view } from "./variables.ts";
+import type { Column, Table } from "./table.ts";
+import { view } from "./numbers.ts";
 
 export interface Coordinate {
   readonly name: string;

@@ -1,6 +1,6 @@
 // The file that each sample of joined files is of: --split file and --validate-on file=NAME divide by it.
 import { basename } from "../../../deps/path.ts";
-import type { Variable } from "./variables.ts";
+import type { Variable } from "./table.ts";
 
 export const FILE_COLUMN = "file";
 

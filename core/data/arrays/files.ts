@@ -2,9 +2,9 @@
 // as they were. Every fault is of the kind "data".
 import { FileBytes } from "../../base/file_bytes.ts";
 import { UserError } from "../../base/errors.ts";
-import { BadSample } from "../source/reader.ts";
+import { BadSample, type FileMark, type FileRows, type PlacedRows, type ReadsRows } from "./rows.ts";
 import { closeFile, openForReading, pread } from "../../../ffi/libc.ts";
-import { type FileMark, type FileRows, type PlacedRows, type ReadsRows, swapBytes } from "./rows.ts";
+import { swapBytes } from "../codecs/bytes.ts";
 
 export function withFiles<R>(use: (open: (path: string) => FileBytes) => R): R {
   const files = new Map<string, FileBytes>();

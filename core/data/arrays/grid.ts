@@ -1,8 +1,8 @@
 // A grid says where samples and their targets lie: named dimensions, coordinates and attributes, as CF has
 // them. Predictions are put back there.
 import type { DType } from "../../../ffi/dtype.ts";
-import { product } from "./rows.ts";
-import { type Values, type Variable, view } from "./variables.ts";
+import { product, type Values, view } from "./numbers.ts";
+import type { Variable } from "./table.ts";
 
 export interface Dimension {
   readonly name: string;

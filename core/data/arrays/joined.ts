@@ -8,16 +8,11 @@ import { basename } from "../../../deps/path.ts";
 import { byName } from "./paths.ts";
 import { fileVariable } from "./file_column.ts";
 import { asOneSample, leadingAlong } from "./picked.ts";
-import { product, type Rows } from "./rows.ts";
+import { product } from "./numbers.ts";
+import type { Rows } from "./rows.ts";
 import { type Axis, axisOf, numbersOf, numberText, rebased, valueText } from "./axis.ts";
-import {
-  isPackingAttribute,
-  type Packing,
-  sameBytes,
-  samePacking,
-  storedDtype,
-  type Variable,
-} from "./variables.ts";
+import { isPackingAttribute, sameBytes, samePacking, storedDtype } from "./variables.ts";
+import type { Packing, Variable } from "./table.ts";
 
 export interface VariablesFile {
   readonly path: string;

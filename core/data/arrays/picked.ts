@@ -1,8 +1,9 @@
 // A variable of which some places along its dimensions were picked, or whose dimensions come in another order.
 import { dtypeBytes } from "../../../ffi/dtype.ts";
-import { openRows } from "../tables/reader.ts";
-import { type PickedRows, product, type Rows } from "./rows.ts";
-import type { Variable } from "./variables.ts";
+import { openRows } from "./open_rows.ts";
+import type { PickedRows, Rows } from "./rows.ts";
+import { product } from "./numbers.ts";
+import type { Variable } from "./table.ts";
 
 export interface Picks {
   readonly places: Int32Array;

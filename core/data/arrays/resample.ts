@@ -6,9 +6,11 @@ import { formatPlural } from "../../base/format.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { type Axis, axisOf, valueText } from "./axis.ts";
 import { picked } from "./picked.ts";
-import { openRows } from "../tables/reader.ts";
-import { product, type Rows, rulesOf } from "./rows.ts";
-import { applyRule, isPackingAttribute, type Variable, type VariableColumn, view } from "./variables.ts";
+import { openRows } from "./open_rows.ts";
+import { applyRule, product, view } from "./numbers.ts";
+import { type Rows, rulesOf } from "./rows.ts";
+import { isPackingAttribute } from "./variables.ts";
+import type { Variable, VariableColumn } from "./table.ts";
 import { isLongitude } from "./select.ts";
 
 interface Wish {

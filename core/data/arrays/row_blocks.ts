@@ -1,7 +1,7 @@
 // Threads share the rows of a column: each takes some, reads them to their places, and comes for more.
 import { bytesAt, type MemoryBlock } from "../../../ffi/libc.ts";
-import { finiteWords } from "../source/pipeline.ts";
-import { openRows } from "../tables/reader.ts";
+import { finiteWords } from "./numbers.ts";
+import { openRows } from "./open_rows.ts";
 import type { ColumnPart } from "./rows.ts";
 
 /** Plain data for a thread. */

@@ -1,8 +1,6 @@
 // Threads get the places of an array's rows as plain data.
 import type { DType } from "../../../ffi/dtype.ts";
-import type { StoreRows } from "../formats/zarr/chunk_files.ts";
-import type { TiffRows } from "../formats/tiff/blocks.ts";
-import type { Rule } from "./variables.ts";
+import { product, type Rule } from "./numbers.ts";
 
 export interface FileMark {
   readonly path: string;
@@ -32,38 +30,22 @@ export interface PlacedRows {
   readonly swapped: boolean;
 }
 
-export interface ChunkTable {
-  readonly addresses: Float64Array;
-  readonly sizes: Uint32Array;
-  /** Bit i means that filter i was not applied. */
-  readonly masks: Uint32Array;
-}
-
-export interface ChunkRows {
-  readonly layout: "chunks";
-  readonly file: FileMark;
+/** A row has all numbers along the dimensions behind `lead`; numbers are stored in chunks of an array. */
+export interface ChunkShape {
   readonly shape: readonly number[];
   readonly chunk: readonly number[];
   readonly lead: number;
+  /** Bytes of a number. */
   readonly width: number;
-  readonly swapped: boolean;
-  readonly table: ChunkTable;
-  readonly filters: readonly { readonly id: number; readonly width: number }[];
-  /** Unwritten chunks hold this element, in the byte order of the others. */
-  readonly fill: Uint8Array | null;
 }
 
-export interface LibraryRows {
-  readonly layout: "library";
+/** Rows that a module of their format opens (`noteRows`): a thread imports it by this address. */
+export interface FormatRows extends ChunkShape {
+  readonly layout: "format";
+  readonly module: string;
   readonly file: FileMark;
-  readonly dataset: string;
-  readonly shape: readonly number[];
-  readonly lead: number;
-  readonly width: number;
-  /** The library reads this many indices of the first dimension at once. */
-  readonly together: number;
-  /** The rows may lie in other files (--external-files). */
-  readonly elsewhere: boolean;
+  /** Threads read side by side from one file, whose mark shows any change, or from several; or only one thread reads. */
+  readonly access: "file" | "files" | "alone";
 }
 
 /** The rows of one part follow those of the part before. */
@@ -97,7 +79,7 @@ export interface HeldRows {
   readonly bytes: number;
 }
 
-export type StoredRows = FileRows | ChunkRows | LibraryRows | StoreRows | TiffRows | PlacedRows;
+export type StoredRows = FileRows | PlacedRows | FormatRows;
 export type Rows = StoredRows | PartedRows | PickedRows | HeldRows;
 
 /** The rows as they are stored, file by file. */
@@ -183,9 +165,7 @@ interface ChunkGrid {
   placeOf(row: number): { cell: number; inside: number };
 }
 
-type Shape = Pick<ChunkRows, "shape" | "chunk" | "lead" | "width">;
-
-export function chunkGridOf({ shape, chunk, lead, width }: Shape): ChunkGrid {
+export function chunkGridOf({ shape, chunk, lead, width }: ChunkShape): ChunkGrid {
   return {
     chunkBytes: product(chunk) * width,
     rowsInChunk: product(chunk.slice(0, lead)),
@@ -194,7 +174,7 @@ export function chunkGridOf({ shape, chunk, lead, width }: Shape): ChunkGrid {
   };
 }
 
-function chunkPlacer({ shape, chunk, lead, width }: Shape): ChunkGrid["placeOf"] {
+function chunkPlacer({ shape, chunk, lead, width }: ChunkShape): ChunkGrid["placeOf"] {
   const grid = shape.map((size, d) => Math.ceil(size / chunk[d]));
   const gridSteps = steps(grid, 1), chunkSteps = steps(chunk, width);
   const place = { cell: 0, inside: 0 };
@@ -212,36 +192,15 @@ function chunkPlacer({ shape, chunk, lead, width }: Shape): ChunkGrid["placeOf"]
 
 /** Rows in one chunk have one number, known without opening the file; undefined where each has its own. */
 export function groupsOf(rows: StoredRows): { groupOf(row: number): number; count: number } | undefined {
-  switch (rows.layout) {
-    case "chunks":
-    case "store":
-    case "tiff": {
-      if (rowsAtOnce(rows) === 1) return undefined;
-      const placeOf = chunkPlacer(rows);
-      const count = product(rows.shape.map((size, d) => Math.ceil(size / rows.chunk[d])));
-      return { groupOf: (row) => placeOf(row).cell, count };
-    }
-    case "library": {
-      const inSlab = rowsAtOnce(rows), count = product(rows.shape.slice(0, rows.lead));
-      if (inSlab === 1) return undefined;
-      return { groupOf: (row) => Math.floor(row / inSlab), count: Math.ceil(count / inSlab) };
-    }
-  }
-  return undefined;
+  if (rows.layout !== "format" || rowsAtOnce(rows) === 1) return undefined;
+  const placeOf = chunkPlacer(rows);
+  const count = product(rows.shape.map((size, d) => Math.ceil(size / rows.chunk[d])));
+  return { groupOf: (row) => placeOf(row).cell, count };
 }
 
 /** So many rows are unpacked for one. */
-export function rowsAtOnce(rows: StoredRows): number {
-  switch (rows.layout) {
-    case "chunks":
-    case "store":
-    case "tiff":
-      return product(rows.chunk.slice(0, rows.lead));
-    case "library":
-      return rows.together * product(rows.shape.slice(1, rows.lead));
-  }
-  return 1;
-}
+export const rowsAtOnce = (rows: StoredRows): number =>
+  rows.layout === "format" ? product(rows.chunk.slice(0, rows.lead)) : 1;
 
 function piecesOf(
   shape: readonly number[],
@@ -290,28 +249,10 @@ function steps(sizes: readonly number[], unit: number): number[] {
   return found;
 }
 
-export const product = (sizes: readonly number[]): number => sizes.reduce((total, size) => total * size, 1);
-
-const LITTLE = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
-
-/** `bytes` begins at a multiple of `size` in its buffer. */
-export function swapBytes(bytes: Uint8Array, size: number): void {
-  if (!LITTLE || size === 1) return;
-  const { buffer, byteOffset, byteLength } = bytes;
-  if (size === 2) {
-    const words = new Uint16Array(buffer, byteOffset, byteLength / 2);
-    for (let i = 0; i < words.length; i++) words[i] = words[i] << 8 | words[i] >> 8;
-    return;
-  }
-  const words = new Uint32Array(buffer, byteOffset, byteLength / 4);
-  for (let i = 0; i < words.length; i++) {
-    const w = words[i];
-    words[i] = w << 24 | (w & 0xff00) << 8 | w >>> 8 & 0xff00 | w >>> 24;
-  }
-  if (size === 4) return;
-  for (let i = 0; i < words.length; i += 2) {
-    const first = words[i];
-    words[i] = words[i + 1];
-    words[i + 1] = first;
+/** data.bad_samples decides whether it ends the run. */
+export class BadSample extends Error {
+  /** `reason` follows "sample 12 (cats/a.jpg) ": "is cut off after 1,024 of 20,480 bytes". */
+  constructor(readonly path: string, readonly reason: string, options?: ErrorOptions) {
+    super(`${path} ${reason}`, options);
   }
 }

@@ -5,7 +5,7 @@ import { UserError } from "../../base/errors.ts";
 import { isInPeriod, parsePeriod } from "./calendar.ts";
 import { type Axis, axisOf, numberText, valueText } from "./axis.ts";
 import { picked, type Picks } from "./picked.ts";
-import type { Variable } from "./variables.ts";
+import type { Variable } from "./table.ts";
 
 interface Wish {
   readonly name: string;

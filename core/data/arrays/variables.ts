@@ -1,60 +1,8 @@
 // Attributes of NetCDF and HDF5 variables define missing values, fills and scale; columns hold the result.
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
-import { product, type Rows, withRules } from "./rows.ts";
-import type { Column, Stream } from "../tables/columns.ts";
-
-export type Values = ArrayLike<number> | ArrayLike<bigint>;
-export type Floats = Float32Array | Float64Array;
-
-export interface Rule {
-  readonly missing: readonly number[];
-  readonly min: number;
-  readonly max: number;
-  readonly scale: number;
-  readonly offset: number;
-}
-
-/** Missing values become NaN and a 1 in `marks`; the result counts them. `from` may be `to`. */
-export function applyRule(
-  rule: Rule,
-  from: Values,
-  to: Floats,
-  marks?: Uint8Array,
-): number {
-  if (from === to && to instanceof Float32Array && hasFillsAlone(rule)) {
-    return eraseFills(to, rule.missing, marks);
-  }
-  const wide = from instanceof BigInt64Array || from instanceof BigUint64Array;
-  return applyTo(rule, wide ? Float64Array.from(from, Number) : from as ArrayLike<number>, to, marks);
-}
-
-function applyTo(
-  { missing, min, max, scale, offset }: Rule,
-  from: ArrayLike<number>,
-  to: Floats,
-  marks?: Uint8Array,
-): number {
-  const [first, ...others] = missing;
-  const several = others.length > 0, unordered = missing.includes(NaN);
-  let count = 0;
-  for (let i = 0; i < to.length; i++) {
-    const value = from[i];
-    const absent = value === first || value < min || value > max || (several && others.includes(value)) ||
-      (unordered && value !== value);
-    to[i] = absent ? NaN : value * scale + offset;
-    if (!absent) continue;
-    count++;
-    if (marks) marks[i] = 1;
-  }
-  return count;
-}
-
-/** Most variables have one fill and no scale; xarray's fill is NaN. */
-const hasFillsAlone = ({ missing, min, max, scale, offset }: Rule): boolean =>
-  !missing.includes(0) && min === -Infinity && max === Infinity && scale === 1 && offset === 0;
-
-/** Missing values are NaN already, and all others are as they are meant. */
-export const leavesFloats = (rule: Rule): boolean => hasFillsAlone(rule) && rule.missing.every(Number.isNaN);
+import { applyRule, type Floats, hasFillsAlone, product, type Rule, type Values, view } from "./numbers.ts";
+import { withRules } from "./rows.ts";
+import type { Variable, VariableColumn } from "./table.ts";
 
 /** Null where a rule does more than to say which floats are missing. */
 function fillBits(rules: readonly (Rule | null)[]): number[] | null {
@@ -62,76 +10,6 @@ function fillBits(rules: readonly (Rule | null)[]): number[] | null {
   if (!own.every(hasFillsAlone)) return null;
   const fills = new Set(own.flatMap(({ missing }) => missing).filter(Number.isFinite));
   return [...new Uint32Array(Float32Array.from(fills).buffer)];
-}
-
-function eraseFills(values: Float32Array, missing: readonly number[], marks?: Uint8Array): number {
-  let count = 0;
-  for (const fill of missing) if (fill === fill) count += eraseFill(values, fill, marks);
-  if (!missing.includes(NaN)) return count;
-  const all = countMissing(values);
-  if (marks && all > 0) {
-    values.forEach((value, i) => {
-      if (value !== value) marks[i] = 1;
-    });
-  }
-  return all;
-}
-
-/** The bits of a NaN, without its sign, are a greater number than those of infinity. */
-function countMissing({ buffer, byteOffset, length }: Float32Array): number {
-  const words = new Int32Array(buffer, byteOffset, length);
-  let count = 0;
-  for (let i = 0; i < length; i++) count += 0x7f800000 - (words[i] & 0x7fffffff) >>> 31;
-  return count;
-}
-
-/** Equal floats have equal bits: comparing bits takes a tenth of the time. */
-function eraseFill(values: Float32Array, fill: number, marks?: Uint8Array): number {
-  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
-  const [sought] = new Uint32Array(Float32Array.of(fill).buffer);
-  let count = 0;
-  for (let at = bits.indexOf(sought); at >= 0; at = bits.indexOf(sought, at + 1)) {
-    values[at] = NaN;
-    if (marks) marks[at] = 1;
-    count++;
-  }
-  return count;
-}
-
-export interface Variable {
-  readonly name: string;
-  readonly shape: readonly number[];
-  /** Variables with the same dimensions lie on the same grid. */
-  readonly dimensions: readonly string[];
-  readonly dtype: DType | null;
-  readonly attributes: ReadonlyMap<string, readonly number[] | string>;
-  /** A coordinate or another description is no feature unless it is named. */
-  readonly auxiliary: boolean;
-  /** The reason follows the variable's name. */
-  readonly unusable?: string;
-  /** Files disagree in it, so choosing it is refused; the reason follows the variable's name. */
-  readonly conflict?: string;
-  /** The numbers 0, 1, 2, ... stand for these. */
-  readonly labels?: readonly string[];
-  /** Joined files are packed in different ways: samples of the first file, then those of the next. */
-  readonly packings?: readonly Packing[];
-  read(): Uint8Array;
-  /** Row by row along the first `lead` dimensions; a string says why not, and follows the variable's name. */
-  rows(lead: number): Rows | string;
-}
-
-export interface Packing {
-  readonly samples: number;
-  readonly attributes: Variable["attributes"];
-}
-
-export interface VariableColumn extends Column {
-  readonly variable: Variable;
-  readMarking(absent: Uint8Array): ArrayBufferView;
-  rowsAt(lead: number): Rows | string;
-  /** A column of another variable, by the same rules. */
-  of(variable: Variable): VariableColumn;
-  readonly stream: Stream;
 }
 
 /** netCDF leaves these values where nothing was written, without a _FillValue; bytes have none. */
@@ -265,39 +143,4 @@ function applyInTurn(
     applyInPlace(rule ?? NO_RULE, part, into, marks?.subarray(at, end));
     at = end;
   });
-}
-
-/** numpy names a type by its kind and bytes, behind the byte order. */
-export const NUMPY_TYPES: Readonly<Record<string, DType>> = {
-  b1: "bool",
-  i1: "i8",
-  i2: "i16",
-  i4: "i32",
-  i8: "i64",
-  u1: "u8",
-  u2: "u16",
-  u4: "u32",
-  u8: "u64",
-  f2: "f16",
-  f4: "f32",
-  f8: "f64",
-};
-
-const ARRAYS: Partial<Record<DType, new (buffer: ArrayBufferLike, at: number, length: number) => Values>> = {
-  i8: Int8Array,
-  u8: Uint8Array,
-  bool: Uint8Array,
-  i16: Int16Array,
-  u16: Uint16Array,
-  i32: Int32Array,
-  u32: Uint32Array,
-  i64: BigInt64Array,
-  u64: BigUint64Array,
-  f16: Float16Array,
-  f32: Float32Array,
-  f64: Float64Array,
-};
-
-export function view(bytes: Uint8Array, dtype: DType): Values {
-  return new ARRAYS[dtype]!(bytes.buffer, bytes.byteOffset, bytes.byteLength / dtypeBytes(dtype));
 }

@@ -1,8 +1,7 @@
 // Blosc's frames and the streams in them, unpacked into exactly the room that is there. All lengths in them are
 // checked against both ends, so a damaged frame costs no memory.
 import { openInflate, openLz4, openZstd } from "../../../ffi/codecs.ts";
-import type { ChunkBytes } from "../arrays/chunks.ts";
-import { unshuffle } from "../formats/hdf5/chunk_rows.ts";
+import type { ChunkBytes } from "./bytes.ts";
 
 /** True where the stream fills `into` exactly. */
 type Unpack = (stream: ChunkBytes, into: ChunkBytes) => boolean;
@@ -180,4 +179,31 @@ function unshuffleBits(from: Uint8Array, to: Uint8Array, width: number): void {
 function swapBits(word: number, by: number, mask: number): number {
   const differ = (word ^ word >>> by) & mask;
   return word ^ differ ^ differ << by;
+}
+
+/** Byte by byte, all first ones before all second ones: bytes beyond whole elements stay where they are. */
+export function unshuffle(from: Uint8Array, to: Uint8Array, width: number): void {
+  const count = Math.floor(from.length / width);
+  if (width === 4 && count % 4 === 0 && from.byteOffset % 4 === 0 && to.byteOffset % 4 === 0) {
+    unshuffleWords(from, to, count / 4);
+  } else {
+    for (let byte = 0; byte < width; byte++) {
+      for (let i = 0, at = byte, source = byte * count; i < count; i++, at += width) {
+        to[at] = from[source + i];
+      }
+    }
+  }
+  for (let i = count * width; i < from.length; i++) to[i] = from[i];
+}
+
+function unshuffleWords(from: Uint8Array, to: Uint8Array, quarter: number): void {
+  const bytes = new Uint32Array(from.buffer, from.byteOffset, 4 * quarter);
+  const words = new Uint32Array(to.buffer, to.byteOffset, 4 * quarter);
+  for (let i = 0, at = 0; i < quarter; i++, at += 4) {
+    const a = bytes[i], b = bytes[i + quarter], c = bytes[i + 2 * quarter], d = bytes[i + 3 * quarter];
+    words[at] = a & 0xff | (b & 0xff) << 8 | (c & 0xff) << 16 | d << 24;
+    words[at + 1] = a >>> 8 & 0xff | b & 0xff00 | (c & 0xff00) << 8 | (d & 0xff00) << 16;
+    words[at + 2] = a >>> 16 & 0xff | b >>> 8 & 0xff00 | c & 0xff0000 | (d & 0xff0000) << 8;
+    words[at + 3] = a >>> 24 | b >>> 16 & 0xff00 | c >>> 8 & 0xff0000 | d & 0xff000000;
+  }
 }

@@ -1,5 +1,6 @@
 // Loader threads read the rows of coming batches into shared memory while the current step runs.
-import type { Batch, Field, Part, Source } from "../source/source.ts";
+import type { Batch, Part, Source } from "../source/source.ts";
+import type { Field } from "../source/reader.ts";
 import { memoryBlockOf, uninitialised } from "../../../ffi/make.ts";
 import { narrow } from "../../../ffi/ops.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";

@@ -8,7 +8,7 @@ import type { Rollout } from "../../models/rollout.ts";
 import { isCode, isExported, userFile } from "../../models/user/file.ts";
 import type { DataRequest, Format, Sources } from "../format.ts";
 import { conversionOf, remoteCopy } from "./conversions.ts";
-import type { Climatology } from "../tables/climatology.ts";
+import type { Climatology } from "../source/climate.ts";
 import { FORMATS } from "./formats.ts";
 import { isSimulated } from "../cosmology/options.ts";
 import { stage } from "../formats/packed/stage.ts";

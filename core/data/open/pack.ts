@@ -11,7 +11,7 @@ import { digest, fingerprint } from "../transforms/statistics.ts";
 import type { Origin, Plan } from "../formats/packed/schema.ts";
 import { readIndex } from "../formats/packed/index.ts";
 import { chooseColumns, list } from "../tables/choose.ts";
-import type { Column } from "../tables/columns.ts";
+import type { Column } from "../arrays/table.ts";
 import { FORMATS } from "./formats.ts";
 
 /** These settings do not affect packed samples. */

@@ -3,7 +3,7 @@
 import { UserError } from "../../base/errors.ts";
 import { type Coordinate, coordinateNamed, unitsInDay, valueText } from "../arrays/coordinate.ts";
 import { formatDate } from "../arrays/calendar.ts";
-import type { Table } from "../tables/columns.ts";
+import type { Table } from "../arrays/table.ts";
 import { medianOf, monthOf, regularStep } from "../tables/windows.ts";
 
 export interface DimensionSummary {

@@ -1,5 +1,5 @@
 // How the numbers of a field are spread: mean, standard deviation and histogram, of finite ones.
-import type { Values } from "./preview.ts";
+import type { Values } from "../arrays/numbers.ts";
 
 export interface Histogram {
   /** Bins are of the same width, and the last one has its upper end, too. */

@@ -1,7 +1,8 @@
 // A report shows of a field how its numbers are spread, maps of their mean and of what is missing, and the share
 // that is there along the samples. Of large data evenly spread samples are read.
 import { type Histogram, histogramOf } from "./distribution.ts";
-import { layoutOf, type Preview, type PreviewField } from "./preview.ts";
+import { layoutOf, type Preview } from "./preview.ts";
+import type { PreviewField } from "./axes.ts";
 
 export interface Plane {
   readonly width: number;

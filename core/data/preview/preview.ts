@@ -1,27 +1,13 @@
 // A preview shows data of any kind before settings choose what to train with.
-import { axesOf, rises } from "./axes.ts";
+import { axesOf, type PreviewField, rises } from "./axes.ts";
 import type { DimensionSummary } from "./dimensions.ts";
 import { type Raster, rowMajor } from "./picture.ts";
 import { type DType, dtypeBytes } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
-import { BadSample, type Reader, type Stored } from "../source/reader.ts";
-import { view } from "../arrays/variables.ts";
-
-export type Values = ArrayLike<number> | ArrayLike<bigint>;
-
-export interface PreviewField {
-  readonly name: string;
-  readonly shape: readonly number[];
-  readonly dtype: string;
-  readonly dimensions?: readonly string[];
-  readonly units?: string;
-  /** The remark says why training cannot use it, or uses it only by name. */
-  readonly remark?: string;
-  /** The numbers 0, 1, 2, ... stand for these texts. */
-  readonly texts?: readonly string[];
-  /** Missing values are NaN; null means no numbers. */
-  readonly read: ((first: number, count: number) => Values) | null;
-}
+import { BadSample } from "../arrays/rows.ts";
+import type { Reader } from "../source/reader.ts";
+import type { Stored } from "../source/geometry.ts";
+import { type Values, view } from "../arrays/numbers.ts";
 
 export interface Pictures {
   readonly field: string;

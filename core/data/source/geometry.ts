@@ -1,7 +1,8 @@
 // One pass makes a sample of a stored image: crops, flips and turns; resizing adds passes.
-import { BadSample, type Draw, type Numbers, type Stored } from "./reader.ts";
+import { BadSample } from "../arrays/rows.ts";
+import type { Numbers } from "../arrays/numbers.ts";
 import { UserError } from "../../base/errors.ts";
-import { openResize, resizedSize, type Size } from "./resize.ts";
+import { openResize, type Planes, resizedSize, type Size } from "./resize.ts";
 import { type Components, type Turn, turnComponents } from "./vectors.ts";
 
 export interface Geometry {
@@ -27,16 +28,6 @@ export interface Patch {
   readonly wraps: readonly [rows: boolean, columns: boolean];
   /** It begins at multiples of this: a map that is k times finer has its window at the same place. */
   readonly unit: number;
-}
-
-/** Planes are equal, such as an image's channels; steps lead to the next row or column in `data`. */
-export interface Planes {
-  readonly data: Numbers;
-  readonly starts: readonly number[];
-  readonly height: number;
-  readonly width: number;
-  readonly row: number;
-  readonly column: number;
 }
 
 /** Steps in the target are 1 and a row's length, in either order and with any sign. */
@@ -407,4 +398,14 @@ function turned([height, width]: Size, plan: Geometry, draw: Draw | null): Targe
   }
   const at = ([r, c]: readonly number[]) => r * width + c;
   return { start: at(origin), plane: height * width, row: at(row), column: at(column) };
+}
+
+/** `draw(k)` is uniform in [0, 1), the same for a sample and epoch in every thread. */
+export type Draw = (k: number) => number;
+
+/** `data` is the reader's own memory, valid until the next read. */
+export interface Stored {
+  readonly data: Numbers;
+  readonly shape: readonly number[];
+  readonly strides?: readonly number[];
 }

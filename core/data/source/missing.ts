@@ -21,7 +21,7 @@ import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import type { Facts } from "../../models/model.ts";
 import type { Config } from "../../settings/settings.ts";
-import type { Table } from "../tables/columns.ts";
+import type { Table } from "../arrays/table.ts";
 import type { Ids } from "./source.ts";
 
 /**

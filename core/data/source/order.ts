@@ -1,6 +1,9 @@
 // Each rank computes which samples it takes and when from the seed, epoch and position.
 import { key, permute } from "../../base/random.ts";
 import type { Part } from "./source.ts";
+import { formatPlural } from "../../base/format.ts";
+import type { Config } from "../../settings/settings.ts";
+import { ALL_SAMPLES } from "../../settings/sections/data.ts";
 
 /** The order of one epoch. */
 export interface Order {
@@ -174,4 +177,12 @@ function paired(
     return positions.push(other) - 1;
   });
   return { epoch, ids: Int32Array.from(positions, (at) => order.at(first + at)), count: to - from, mates };
+}
+
+/** Notes name the setting that leaves samples out. */
+export function unusedNote(unused: number, data: Config["data"], noun = "sample"): string[] {
+  if (unused === 0) return [];
+  const limits = (["train_samples", "val_samples"] as const).filter((name) => data[name] < ALL_SAMPLES)
+    .map((name, i) => `${name} ${i === 0 ? "is " : ""}${data[name]}`);
+  return [`Not used: ${formatPlural(unused, noun)}, because ${limits.join(" and ")}`];
 }

@@ -2,8 +2,8 @@
 // of the target are passed over.
 import type { DType } from "../../../ffi/dtype.ts";
 import type { Patches } from "../../models/patches.ts";
-import type { Draw, Numbers } from "./reader.ts";
-import { drawAgain, type Geometry, hasPoints, type Patch, PLACES } from "./geometry.ts";
+import { type Draw, drawAgain, type Geometry, hasPoints, type Patch, PLACES } from "./geometry.ts";
+import type { Numbers } from "../arrays/numbers.ts";
 
 export const windowOf = ({ height, width, wraps }: Patches): Patch => ({ height, width, wraps, unit: 1 });
 

@@ -1,8 +1,10 @@
 // A sample goes from its file to its row of a batch: read, geometry, check. Every thread runs the same code;
 // random numbers are functions of (seed, epoch, sample).
 import { key, uniform } from "../../base/random.ts";
-import { BadSample, type Draw, type Numbers, openReader, openWholeReader, type Threaded } from "./reader.ts";
-import { openGeometry } from "./geometry.ts";
+import { BadSample } from "../arrays/rows.ts";
+import { type Draw, openGeometry } from "./geometry.ts";
+import { openReader, openWholeReader, type Threaded, type WholeReader } from "./reader.ts";
+import { finiteWords, type Numbers, numbersOf } from "../arrays/numbers.ts";
 import { type Beside, openPlaces } from "./patches.ts";
 import { openNearest } from "./nearest.ts";
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
@@ -38,15 +40,6 @@ function openLevels(levels: Float32Array): (bytes: Uint8Array, into: Uint8Array)
 }
 
 // A user's own code gets all samples of a part, so its calls do not depend on the threads.
-
-/** Each thread opens its own. */
-export interface WholeReader {
-  readPart(indices: readonly number[], epoch: number, inputs: Uint8Array, targets: Uint8Array): void;
-  /** The stored shape is before crops and turns. */
-  readonly stored: readonly number[];
-  readonly path: string;
-  close(): void;
-}
 
 function openWhole(t: Threaded, reader: WholeReader): Pipeline {
   const arrange = t.geometry ? openGeometry(t.geometry, t.input.shape) : null;
@@ -239,14 +232,6 @@ function infiniteWord({ buffer, byteOffset, length }: Float32Array): number {
   return signs >= 0 ? -1 : words.findIndex((word) => (word & 0x7fffffff) === 0x7f800000);
 }
 
-/** Adding one carries an all-ones exponent into the sign: three times as fast as with numbers. */
-export function finiteWords({ buffer, byteOffset, byteLength }: Float32Array | Uint8Array): boolean {
-  const words = new Int32Array(buffer, byteOffset, byteLength / 4);
-  let signs = 0;
-  for (let i = 0; i < words.length; i++) signs |= (words[i] & 0x7f800000) + 0x00800000;
-  return signs >= 0;
-}
-
 export function bad({ path, reason }: BadSample, index: number): UserError {
   return new UserError(
     "data",
@@ -261,32 +246,4 @@ export function allBad({ path, reason }: BadSample, count: number): UserError {
     `${count} samples in a row can't be used; the last one${path === "" ? "" : ` (${path})`} ${reason}. ` +
       "Check that the whole data set is there and readable.",
   );
-}
-
-export function numbersOf(dtype: DType, { buffer, byteOffset, byteLength }: Uint8Array): Numbers {
-  switch (dtype) {
-    case "f32":
-      return new Float32Array(buffer, byteOffset, byteLength / 4);
-    case "f64":
-      return new Float64Array(buffer, byteOffset, byteLength / 8);
-    case "i8":
-      return new Int8Array(buffer, byteOffset, byteLength);
-    case "f16":
-    case "bf16": // moved as they are; nothing is calculated with them
-      return new Uint16Array(buffer, byteOffset, byteLength / 2);
-    case "i16":
-      return new Int16Array(buffer, byteOffset, byteLength / 2);
-    case "u16":
-      return new Uint16Array(buffer, byteOffset, byteLength / 2);
-    case "i32":
-      return new Int32Array(buffer, byteOffset, byteLength / 4);
-    case "u32":
-      return new Uint32Array(buffer, byteOffset, byteLength / 4);
-    case "i64":
-      return new BigInt64Array(buffer, byteOffset, byteLength / 8);
-    case "u64":
-      return new BigUint64Array(buffer, byteOffset, byteLength / 8);
-    default:
-      return new Uint8Array(buffer, byteOffset, byteLength);
-  }
 }

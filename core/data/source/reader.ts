@@ -1,29 +1,9 @@
 // A Reader brings one sample at a time from files, in the thread that opened it. Readers are loaded by name,
 // and opened from plain data.
-import type { WholeReader } from "./pipeline.ts";
-import type { Geometry } from "./geometry.ts";
+import type { Geometry, Stored } from "./geometry.ts";
 import type { Beside } from "./patches.ts";
 import type { NearestFill } from "./nearest.ts";
-import type { Field } from "./source.ts";
-
-export type Numbers =
-  | Uint8Array
-  | Int8Array
-  | Uint16Array
-  | Int16Array
-  | Uint32Array
-  | Int32Array
-  | BigInt64Array
-  | BigUint64Array
-  | Float32Array
-  | Float64Array;
-
-/** `data` is the reader's own memory, valid until the next read. */
-export interface Stored {
-  readonly data: Numbers;
-  readonly shape: readonly number[];
-  readonly strides?: readonly number[];
-}
+import type { DType } from "../../../ffi/dtype.ts";
 
 /** Samples have indices in the files. Each thread opens its own. */
 export interface Reader {
@@ -35,17 +15,6 @@ export interface Reader {
   /** Samples in one chunk of the file share a number: once it is unpacked, they cost little. */
   groupOf?(index: number): number;
   readonly path?: string;
-}
-
-/** `draw(k)` is uniform in [0, 1), the same for a sample and epoch in every thread. */
-export type Draw = (k: number) => number;
-
-/** data.bad_samples decides whether it ends the run. */
-export class BadSample extends Error {
-  /** `reason` follows "sample 12 (cats/a.jpg) ": "is cut off after 1,024 of 20,480 bytes". */
-  constructor(readonly path: string, readonly reason: string, options?: ErrorOptions) {
-    super(`${path} ${reason}`, options);
-  }
 }
 
 /** A thread gets this plain data; large lists are shared memory. */
@@ -111,4 +80,23 @@ export interface Threaded {
   readonly missing?: boolean;
   /** They are filled where the sample is read; `input` has room for the mask. */
   readonly nearest?: NearestFill;
+}
+
+/** The name, shape and type of an input or a target. */
+export interface Field {
+  /** Messages use the data's name. */
+  readonly name: string;
+  /** The shape of one sample. */
+  readonly shape: readonly number[];
+  /** The type of its numbers. */
+  readonly dtype: DType;
+}
+
+/** Each thread opens its own. */
+export interface WholeReader {
+  readPart(indices: readonly number[], epoch: number, inputs: Uint8Array, targets: Uint8Array): void;
+  /** The stored shape is before crops and turns. */
+  readonly stored: readonly number[];
+  readonly path: string;
+  close(): void;
 }

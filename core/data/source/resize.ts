@@ -1,7 +1,7 @@
 // Resizing is bilinear as in Pillow, with a wider filter where an image shrinks, one direction after the
 // other. Bytes equal Pillow's, floats equal PyTorch's interpolate with antialias.
-import { BadSample, type Numbers } from "./reader.ts";
-import type { Planes } from "./geometry.ts";
+import { BadSample } from "../arrays/rows.ts";
+import type { Numbers } from "../arrays/numbers.ts";
 
 export type Size = readonly [height: number, width: number];
 
@@ -193,3 +193,13 @@ function filterNumbers(
 
 /** Halves round to even: beyond 2^52 a double has no fraction, and the addition rounds so. */
 const toEven = (x: number) => x + 1.5 * 2 ** 52 - 1.5 * 2 ** 52;
+
+/** Planes are equal, such as an image's channels; steps lead to the next row or column in `data`. */
+export interface Planes {
+  readonly data: Numbers;
+  readonly starts: readonly number[];
+  readonly height: number;
+  readonly width: number;
+  readonly row: number;
+  readonly column: number;
+}

@@ -1,14 +1,12 @@
 // Training sees every kind of data as a Source, whether its samples are in memory or loader threads read
 // them.
-import type { DType } from "../../../ffi/dtype.ts";
 import { borrowBytes, toNumbers, uninitialised } from "../../../ffi/make.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { formatPlural } from "../../base/format.ts";
 import type { Facts } from "../../models/model.ts";
 import type { Grid, GridVariable } from "../arrays/grid.ts";
-import type { ReaderSpec, Threaded } from "./reader.ts";
-import type { Baselines } from "../tables/baselines.ts";
-import type { Climate } from "../tables/climatology.ts";
+import type { Field, ReaderSpec, Threaded } from "./reader.ts";
+import type { Baselines, Climate } from "./climate.ts";
 import type { Normalisation } from "../transforms/values.ts";
 import type { Vectors } from "./vectors.ts";
 import { openPipeline, type Pipeline } from "./pipeline.ts";
@@ -28,16 +26,6 @@ export interface Part {
   readonly mates: Int32Array | null;
   /** The part's virtual shard of the global batch. */
   readonly shard?: number;
-}
-
-/** The name, shape and type of an input or a target. */
-export interface Field {
-  /** Messages use the data's name. */
-  readonly name: string;
-  /** The shape of one sample. */
-  readonly shape: readonly number[];
-  /** The type of its numbers. */
-  readonly dtype: DType;
 }
 
 /** Samples and their targets, one row each. */

@@ -5,33 +5,8 @@ import type { DType } from "../../../ffi/dtype.ts";
 import type { DateTime } from "../arrays/calendar.ts";
 import { isDaily } from "./climatology.ts";
 import type { Coordinate } from "../arrays/coordinate.ts";
-import { view } from "../arrays/variables.ts";
-
-/** @internal */
-export interface Baselines {
-  /** The root mean square error of each output. */
-  readonly persistence: readonly number[];
-  /** NaN where nothing is known of a judged season from another year; null where that is so of all outputs, and without dates. */
-  readonly climatology: readonly number[] | null;
-  /** Null where climatology has a number for each output. */
-  readonly lack: Lack | null;
-}
-
-/** Why there is no climatology to compare with, or not for each output. */
-export type Lack = "judged alone" | "no dates" | "too large" | "other seasons";
-
-const LACKS: Readonly<Record<Lack, string>> = {
-  "judged alone": "this data is judged whole, so its means by season would know what is judged",
-  "no dates": "the samples have no dates, and so no seasons",
-  "too large": "its means by season have other sizes than these samples, or are too many to hold",
-  "other seasons": "training has seen no target of another year in the seasons that are judged",
-};
-
-export const lackNote = ({ climatology, lack }: Baselines): string | null =>
-  lack &&
-  `No skill over climatology${climatology?.some(Number.isFinite) ? " for some of the outputs" : ""}: ${
-    LACKS[lack]
-  }.`;
+import { view } from "../arrays/numbers.ts";
+import type { Baselines, Lack, Seasonal } from "../source/climate.ts";
 
 export interface Forecast {
   /** The targets of all rows, as held: [rows, targets, ...]. */
@@ -51,15 +26,6 @@ export interface Forecast {
   readonly seasonal?: (() => Seasonal | null) | null;
   /** The data has no samples but those that are judged. */
   readonly alone?: boolean;
-}
-
-/** Means of each point and season. */
-export interface Seasonal {
-  readonly daily: boolean;
-  /** All numbers of one step. */
-  readonly size: number;
-  /** The means over all years but this one; NaN where nothing is left. */
-  without(year: number): Float32Array;
 }
 
 export function baselinesOf(forecast: Forecast): Baselines {

@@ -2,7 +2,7 @@
 import type { Config } from "../../settings/settings.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { UserError } from "../../base/errors.ts";
-import type { Column, Table } from "./columns.ts";
+import type { Column, Table } from "../arrays/table.ts";
 import { formatPlural } from "../../base/format.ts";
 import { MOST_POSITIONS } from "../../base/random.ts";
 import { isForecast } from "./windows.ts";

@@ -6,62 +6,11 @@ import { scope } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { DateTime } from "../arrays/calendar.ts";
-import type { Table } from "./columns.ts";
+import type { Table } from "../arrays/table.ts";
 import { type Coordinate, timeOf, unitsInDay } from "../arrays/coordinate.ts";
-import { product } from "../arrays/rows.ts";
+import { product } from "../arrays/numbers.ts";
 import { type Batch, type Ids, plainPart, type Source } from "../source/source.ts";
-
-export type Seasons = "month" | "day";
-
-/** One variable's means: [seasons, points of a step, channels, ...map], each season's and point's own. */
-export interface Means {
-  readonly values: Float32Array;
-  readonly shape: readonly number[];
-}
-
-export interface Climatology {
-  readonly seasons: Seasons;
-  /** Data that lacks the targets has them by these. */
-  readonly targets: readonly Span[];
-  readonly means: Readonly<Record<string, Means>>;
-}
-
-/** A variable's part of a row. */
-export interface Span {
-  readonly name: string;
-  /** [channels, ...map] */
-  readonly shape: readonly number[];
-}
-
-/**
- * The climatology, and where the samples of a source lie in it.
- * @internal
- */
-export interface Climate {
-  readonly climatology: Climatology;
-  readonly features: readonly Span[];
-  readonly targets: readonly Span[];
-  /** False where the data lacks the targets. */
-  readonly hasTargets: boolean;
-  /** Rows from a sample's own to those of its inputs and of its targets. */
-  readonly inputs: readonly number[];
-  readonly leads: readonly number[];
-  /** A row's season and point among all; rows may go beyond the last. */
-  place(row: number): number;
-}
-
-const NAMED = {
-  anomaly: "--anomaly",
-  fill: "--fill climatology",
-  climatology_channel: "--climatology-channel",
-} as const;
-
-/** The settings that need a climatology, as users write them; null where none does. */
-export function climateWanted(data: Config["data"]): string | null {
-  if (data.anomaly.length > 0) return `${NAMED.anomaly} ${data.anomaly.join(",")}`;
-  if (data.fill.join() === "climatology") return NAMED.fill;
-  return data.climatology_channel ? NAMED.climatology_channel : null;
-}
+import { type Climate, climateWanted, type Climatology, type Seasons, type Span } from "../source/climate.ts";
 
 interface Looked {
   readonly table: Table;

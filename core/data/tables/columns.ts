@@ -1,16 +1,15 @@
 // npz, csv, NetCDF and HDF5 share this path from named columns to samples.
-import { type DType, isFloating } from "../../../ffi/dtype.ts";
+import { isFloating } from "../../../ffi/dtype.ts";
 import { borrowBytes, toNumbers, zeros } from "../../../ffi/make.ts";
 import { toDtype } from "../../../ffi/ops.ts";
-import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { scope } from "../../../ffi/tensor.ts";
 import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
 import { isExported } from "../../models/user/file.ts";
 import type { InputColumn } from "../../models/model.ts";
-import { unusedNote } from "../source/unused.ts";
-import type { Rows } from "../arrays/rows.ts";
+import { heldOut, splitIndices, unusedNote } from "../source/order.ts";
 import {
   type Field,
   goodRows,
@@ -34,84 +33,19 @@ import {
 import type { DataRequest, Sources } from "../format.ts";
 import { checkRoom, heldInMemory, memorySource } from "../source/memory.ts";
 import { keepsMissing, missingNotes, refuseMissing } from "../source/missing.ts";
-import type { Floats, Rule, Values, Variable } from "../arrays/variables.ts";
-import { heldOut, splitIndices } from "../source/order.ts";
 import { isPlainSplit, leakWarning, type Split, splitRows, withoutSplitColumns } from "./splits.ts";
 import { type RolloutRows, rolloutRows } from "../source/rollout.ts";
 import { forecastLeads, isForecast, type Windows, windowsOf } from "./windows.ts";
 import type { Batch, Source } from "../source/source.ts";
-import { vectorsIn } from "../source/vectors.ts";
-import { type Baselines, baselinesOf, type Forecast, seasonalOf } from "./baselines.ts";
-import { climateOf, climateWanted, type Span } from "./climatology.ts";
+import { vectorsIn } from "./vectors.ts";
+import { type Baselines, climateWanted, type Span } from "../source/climate.ts";
+import { baselinesOf, type Forecast, seasonalOf } from "./baselines.ts";
+import { climateOf } from "./climatology.ts";
 import { weightsColumn } from "../source/sampling.ts";
 import { coordinateNamed, timeOf, valueAt } from "../arrays/coordinate.ts";
 import { type ArraysSpec, targetsIn } from "./reader.ts";
 import { laterOf, lengthsOf, type TargetTensor, taskOf, unknown } from "./targets.ts";
-
-export interface Column {
-  readonly name: string;
-  readonly shape: readonly number[];
-  readonly dtype: DType;
-  /** Values are row-major in this machine's byte order. Only chosen columns are read, once. */
-  read(): ArrayBufferView;
-  /** The values are floats only because a missing value is NaN, so they can still be classes. */
-  readonly whole?: boolean;
-  /** The numbers 0, 1, 2, ... stand for texts; such a column can only be the one target. */
-  readonly text?: {
-    /** It names one text and its place: '"red" in line 2'. */
-    readonly example: string;
-    classes(): readonly string[];
-  };
-  readonly onlyByName?: boolean;
-  /** It is the same for all samples. */
-  readonly still?: boolean;
-  /** The reason follows the name: "holds Python objects". */
-  readonly unusable?: string;
-  readonly dimensions?: readonly string[];
-  readonly units?: string;
-  /** Times with units such as "days since 1979-01-01" are dates of it. */
-  readonly calendar?: string;
-  /** It reads single rows; a column without it can only be read whole. */
-  readonly stream?: Stream;
-  /** Threads may share the reading of these values, which read() unpacks. */
-  readonly stored?: StoredValues;
-}
-
-export interface StoredValues {
-  readonly variable: Variable;
-  readonly raw: DType;
-  /** Bits of the floats that are missing, where all else is as it is meant; null where values are packed otherwise. */
-  readonly fills: readonly number[] | null;
-  /** It makes what read() gives of all stored values, which may be the same memory; null where they are that already. */
-  readonly unpack: ((from: Values, to: Floats, absent?: Uint8Array) => void) | null;
-}
-
-export interface Stream {
-  /** A string says why the rows have no place of their own, and follows the column's name. */
-  rows(): Rows | string;
-  /** The rule turns the stored type into what read() gives. */
-  readonly raw: DType;
-  readonly rule: Rule | null;
-}
-
-export interface SideBySide {
-  /** [rows, columns], as f32. */
-  readonly values: Tensor;
-  /** By column: it may have numbers that are not finite, or whole ones that floats have no room for. */
-  readonly marked: readonly boolean[];
-}
-
-export interface Table<C extends Column = Column> {
-  readonly path: string;
-  readonly noun: string;
-  readonly columns: readonly C[];
-  /** Samples lie along these dimensions; the last one varies fastest. By default they are a list. */
-  readonly grid?: readonly { readonly name: string; readonly size: number }[];
-  /** Columns of one number each are read at once, which is faster; null where it can't be done. */
-  sideBySide?(columns: readonly C[]): SideBySide | null;
-  /** Known once all chosen columns are read: 1 marks a row that is no sample, such as land in a sea. */
-  absent?(): Uint8Array;
-}
+import type { Column, Table } from "../arrays/table.ts";
 
 export function fromColumns(all: Table, settings: DataRequest): Sources {
   const choice = choiceOf(all, settings);

@@ -6,9 +6,10 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 import { recall, remember } from "../arrays/remembered.ts";
 import { isForThreads } from "../arrays/all_rows.ts";
 import { channelLayout, channelsAreLast } from "./choose.ts";
-import type { Column } from "./columns.ts";
-import type { Deferred } from "./deferred_rows.ts";
-import { product, type Rows } from "../arrays/rows.ts";
+import type { Column } from "../arrays/table.ts";
+import type { Deferred } from "./reader.ts";
+import { product } from "../arrays/numbers.ts";
+import type { Rows } from "../arrays/rows.ts";
 
 const KIND = "whole-columns";
 
@@ -43,7 +44,7 @@ function identityOf({ stored }: Column, rows: Rows): string | null {
   const { variable: { name, shape }, raw, fills } = stored!;
   const files: unknown[] = [];
   for (const one of rows.layout === "parts" ? rows.parts : [rows]) {
-    if (one.layout !== "chunks" && one.layout !== "file") return null;
+    if (one.layout !== "file" && !(one.layout === "format" && one.access === "file")) return null;
     const { path, size, changed } = one.file, { ino, ctime } = Deno.statSync(path);
     files.push([path, size, changed, ino, ctime?.getTime()]);
   }

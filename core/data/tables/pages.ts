@@ -2,10 +2,11 @@
 import { basename } from "../../../deps/path.ts";
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
-import { Damaged, damaged } from "../arrays/chunks.ts";
-import type { Numbers as ReadNumbers } from "../source/reader.ts";
+import { Damaged, damaged } from "../codecs/bytes.ts";
+import type { Numbers as ReadNumbers } from "../arrays/numbers.ts";
 import type { DataRequest, Sources, TableFile } from "../format.ts";
-import { type Column, fromColumns } from "./columns.ts";
+import type { Column } from "../arrays/table.ts";
+import { fromColumns } from "./columns.ts";
 import { fileVariable, withFile } from "../arrays/file_column.ts";
 import type { Rows } from "../arrays/rows.ts";
 import { toColumn } from "../arrays/variables.ts";
@@ -309,3 +310,14 @@ function eachPage(parts: readonly Part[], use: (page: Page, column: PagedColumn)
     }
   }
 }
+
+/** The line makes a column of each field. */
+export const OF_RECORDS =
+  "holds records: make a column of each field, df = df.drop(columns='x').join(pd.json_normalize(df['x']))";
+
+export const OTHER_LISTS =
+  "holds lists of other things than numbers: leave it out, or write numbers in their place";
+
+export const unevenLists = (name: string): string =>
+  "holds lists of several lengths, or empty ones: give all one length, " +
+  `n = df['${name}'].map(len).max(); df['${name}'] = df['${name}'].map(lambda v: list(v) + [0] * (n - len(v)))`;

@@ -1,31 +1,26 @@
 // A sample's input is a row of each of some columns, converted to the batch's type and joined.
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { bytesAt, type MemoryBlock } from "../../../ffi/libc.ts";
-import { applyRule, leavesFloats, type Rule, type Values, view } from "../arrays/variables.ts";
+import {
+  applyRule,
+  finiteWords,
+  leavesFloats,
+  type Numbers,
+  type Rule,
+  type Values,
+  view,
+} from "../arrays/numbers.ts";
 import {
   BadSample,
-  type Numbers,
-  type Reader,
-  type ReaderModule,
-  type ReaderSpec,
-} from "../source/reader.ts";
-import {
   type ColumnPart,
   pathOf,
   type ReadsRows,
   type RowReader,
-  type Rows,
   rulesOf,
-  storedRows,
 } from "../arrays/rows.ts";
+import type { Reader, ReaderModule, ReaderSpec } from "../source/reader.ts";
 import { UserError } from "../../base/errors.ts";
-import { type Deferred, openDeferred } from "./deferred_rows.ts";
-import { openHeld, openParts, openPicked } from "../arrays/composed_rows.ts";
-import { loadHdf5, openLibraryRows } from "../formats/hdf5/library.ts";
-import { openChunkRows } from "../formats/hdf5/chunk_rows.ts";
-import { openTiffRows } from "../formats/tiff/blocks.ts";
-import { openStoreRows } from "../formats/zarr/chunk_files.ts";
-import { type FilePool, openFileRows, openPlacedRows, openPool } from "../arrays/files.ts";
+import { loadRows, openAll, openRows } from "../arrays/open_rows.ts";
 
 /** `read` brings the row; the function writes its part of the sample. */
 type Convert = (read: (into: Uint8Array) => void, into: Uint8Array) => void;
@@ -156,7 +151,7 @@ export function targetsIn(spec: ArraysSpec): Uint8Array {
   return targets;
 }
 
-function open(spec: ArraysSpec): Reader {
+export function open(spec: ArraysSpec): Reader {
   const { path, parts, stored, shape, targetBytes, windows, missing = false } = spec;
   const targets = memoryOf(spec), { deferred } = spec;
   const inputsAt = windows?.inputs ?? OWN_ROW, targetsAt = windows?.targets ?? OWN_ROW;
@@ -198,63 +193,45 @@ function open(spec: ArraysSpec): Reader {
   };
 }
 
-type ColumnRows = Pick<ColumnPart, "name" | "rows" | "raw">;
-
-export function openRows(part: ColumnRows): RowReader {
-  const { readers: [{ read, partOf }], close } = openAll([part]);
-  return { read, partOf, close };
-}
-
-/** All parts of a file share one descriptor: a process may have about a thousand. */
-function openAll(parts: readonly ColumnRows[]) {
-  const pool = openPool(), readers: ReadsRows[] = [];
-  const close = () => {
-    for (const { close } of readers) close?.();
-    pool.close();
-  };
-  try {
-    for (const part of parts) readers.push(readerOf(part, part.rows, pool));
-  } catch (error) {
-    close();
-    throw error;
-  }
-  return { readers, close };
-}
-
-/** Readers of one part of many keep fewer chunks each. */
-const SHARE_KEPT = 1 / 8;
-
-function readerOf({ name, raw }: ColumnRows, rows: Rows, pool: FilePool, isPart = false): ReadsRows {
-  const fileOf = isPart ? pool.passing : pool.lasting, kept = isPart ? SHARE_KEPT : 1;
-  const open = (inner: Rows) => readerOf({ name, rows, raw }, inner, pool, isPart || rows.layout === "parts");
-  switch (rows.layout) {
-    case "file":
-      return openFileRows(rows, dtypeBytes(raw), fileOf(rows.file));
-    case "chunks":
-      return openChunkRows(rows, name, fileOf(rows.file), kept);
-    case "library":
-      return openLibraryRows(rows, kept);
-    case "placed":
-      return openPlacedRows(rows, dtypeBytes(raw), fileOf(rows.file));
-    case "tiff":
-      return openTiffRows(rows, name, fileOf(rows.file), kept);
-    case "store":
-      return openStoreRows(rows, name, kept);
-    case "parts":
-      return openParts(rows, open);
-    case "picked":
-      return openPicked(rows, open);
-    case "held":
-      return openHeld(rows);
-  }
-}
-
 export const arraysReader: string = import.meta.url;
 
 export default {
-  async load({ parts = [] }) {
-    const stored = parts.flatMap(({ rows }) => storedRows(rows));
-    if (stored.some(({ layout }) => layout === "library")) await loadHdf5();
-  },
+  load: ({ parts = [], deferred }) =>
+    loadRows([...parts, ...(deferred ? [deferred.column] : [])].map(({ rows }) => rows)),
   open,
 } satisfies ReaderModule<ArraysSpec>;
+
+/** Plain data for a thread. */
+export interface Deferred {
+  readonly column: Pick<ColumnPart, "name" | "rows" | "raw">;
+  /** Bytes of a row. */
+  readonly bytes: number;
+  /** 1 marks a row that is there; shared memory. */
+  readonly there: Uint8Array;
+}
+
+/** The result brings the row that has this byte of the targets. */
+export function openDeferred(
+  { column, bytes, there }: Deferred,
+  reader: Pick<RowReader, "read" | "partOf">,
+  targets: Uint8Array,
+): (at: number) => void {
+  // Others may read the same row at the same time, so it is written in one go, and with the same bytes.
+  const own = new Uint8Array(bytes);
+  return (at) => {
+    const row = Math.floor(at / bytes);
+    if (Atomics.load(there, row) === 1) return;
+    reader.read(row, own);
+    if (!finiteWords(own)) {
+      throw new UserError(
+        "data",
+        `${
+          pathOf(column.rows, reader.partOf?.(row))
+        }: "${column.name}" had each of its numbers when it was read before, ` +
+          "and lacks some now: is something else writing the file? Start again when it is whole.",
+      );
+    }
+    targets.set(own, row * bytes);
+    Atomics.store(there, row, 1);
+  };
+}

@@ -1,7 +1,7 @@
 // Static variables, such as land or orography, are the same for all samples: they become features of each.
 import { dtypeBytes } from "../../../ffi/dtype.ts";
-import { product } from "../arrays/rows.ts";
-import type { Variable, VariableColumn } from "../arrays/variables.ts";
+import { product } from "../arrays/numbers.ts";
+import type { Variable, VariableColumn } from "../arrays/table.ts";
 
 interface Chosen {
   readonly features: readonly VariableColumn[];

@@ -8,7 +8,7 @@ import { isCode, isExported } from "../../models/user/file.ts";
 import type { Facts } from "../../models/model.ts";
 import type { DataRequest } from "../format.ts";
 import { answerText } from "../source/source.ts";
-import type { Column, Table } from "./columns.ts";
+import type { Column, Table } from "../arrays/table.ts";
 import { type ClassShapes, classTargets, type Field } from "./tensors.ts";
 
 /** Nobody has told the targets. */

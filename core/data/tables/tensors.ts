@@ -31,28 +31,19 @@ import {
 } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { readByThreads } from "../arrays/all_rows.ts";
-import {
-  type ColumnPart,
-  type FileRows,
-  product,
-  rowsAtOnce,
-  type StoredRows,
-  storedRows,
-} from "../arrays/rows.ts";
+import { type ColumnPart, type FileRows, rowsAtOnce, type StoredRows, storedRows } from "../arrays/rows.ts";
+import { finiteWords, type Floats, product, view } from "../arrays/numbers.ts";
 import { channelLayout, channelsAreLast, channelsNote, joinedShape } from "./choose.ts";
-import type { Column, SideBySide, Table } from "./columns.ts";
+import type { Column, SideBySide, Table } from "../arrays/table.ts";
 import { deferredOf, rememberWhole } from "./deferred.ts";
-import type { Deferred } from "./deferred_rows.ts";
+import { arraysReader, type ArraysSpec, type Deferred } from "./reader.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
-import { countOf, rowsWith } from "./marks.ts";
+import { countOf, rowsWith } from "./splits.ts";
 import { missingIn, type MissingPoints, notInfinite } from "../source/missing.ts";
-import { finiteWords } from "../source/pipeline.ts";
 import { type Source, type ThreadedParts, threadedSource } from "../source/source.ts";
 import { readAllRows } from "../arrays/files.ts";
 import type { Windows } from "./windows.ts";
-import { type Floats, view } from "../arrays/variables.ts";
-import { arraysReader, type ArraysSpec } from "./reader.ts";
 
 export interface Field {
   /** The shape is [samples, numbers], or [samples, channels, ...] for maps. */

@@ -3,7 +3,7 @@ import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { DateTime, TimeCoding } from "../arrays/calendar.ts";
-import type { Table } from "./columns.ts";
+import type { Table } from "../arrays/table.ts";
 import { rolloutOf } from "../source/rollout.ts";
 import { type Coordinate, timeOf, unitsInDay, valueText } from "../arrays/coordinate.ts";
 

@@ -5,8 +5,8 @@ import { cat, indexSelect, narrow, reshape } from "../../../ffi/ops.ts";
 import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Config } from "../../settings/settings.ts";
-import type { Climate, Span } from "../tables/climatology.ts";
-import { product } from "../arrays/rows.ts";
+import type { Climate, Span } from "../source/climate.ts";
+import { product } from "../arrays/numbers.ts";
 import { indexTensor } from "../source/memory.ts";
 import type { Ids, Source } from "../source/source.ts";
 

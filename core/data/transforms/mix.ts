@@ -20,7 +20,8 @@ import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Facts } from "../../models/model.ts";
 import { key, uniform } from "../../base/random.ts";
-import type { Batch, Field, Part } from "../source/source.ts";
+import type { Batch, Part } from "../source/source.ts";
+import type { Field } from "../source/reader.ts";
 
 /** `draw(k)`, for k = 0, 1, ..., is uniform in [0, 1). */
 export function symmetricBeta(alpha: number, draw: (k: number) => number): number {

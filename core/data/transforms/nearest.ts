@@ -4,16 +4,8 @@ import { cat, narrow, toDtype } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { openNearest } from "../source/nearest.ts";
-import type { Threaded } from "../source/reader.ts";
-import {
-  type Batch,
-  type Field,
-  type Ids,
-  type Part,
-  plainPart,
-  readRows,
-  type Source,
-} from "../source/source.ts";
+import type { Field, Threaded } from "../source/reader.ts";
+import { type Batch, type Ids, type Part, plainPart, readRows, type Source } from "../source/source.ts";
 
 /** The last channel is no value. */
 export const besideMask =

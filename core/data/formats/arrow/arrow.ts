@@ -1,13 +1,12 @@
 // Arrow files and streams (Feather) become tables, of one file or of all in a folder.
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
-import { openTable, type PagedColumn, type PagedFile, tableOf } from "../../tables/pages.ts";
+import { openTable, type PagedColumn, type PagedFile, tableOf, unevenLists } from "../../tables/pages.ts";
 import type { Rows } from "../../arrays/rows.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { isFolder, markOf, withFiles } from "../../arrays/files.ts";
 import { filesBelow, filesNamed } from "../../arrays/paths.ts";
-import { Damaged, damaged } from "../../arrays/chunks.ts";
-import { unevenLists } from "../../tables/lists.ts";
+import { Damaged, damaged } from "../../codecs/bytes.ts";
 import { type ListSizes, listSizes, numbersAt, pageOf, textsOf } from "./buffers.ts";
 import { type ArrowColumn, type ArrowFile, readArrow } from "./file.ts";
 

@@ -1,7 +1,7 @@
 // The buffers of a batch become pages of values, as Parquet's columns are read.
-import { type ChunkBytes, damaged } from "../../arrays/chunks.ts";
+import { type ChunkBytes, damaged } from "../../codecs/bytes.ts";
 import type { Numbers, Page } from "../../tables/pages.ts";
-import { view } from "../../arrays/variables.ts";
+import { view } from "../../arrays/numbers.ts";
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
 import { lz4Block, unpackZstd } from "../../codecs/blosc.ts";
 import type { ArrowColumn, ArrowFile, Batch } from "./file.ts";

@@ -2,7 +2,7 @@
 import type { DType } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
-import { OF_RECORDS, OTHER_LISTS } from "../../tables/lists.ts";
+import { OF_RECORDS, OTHER_LISTS } from "../../tables/pages.ts";
 import { BadTable, type FlatTable, rootOf } from "./flatbuffers.ts";
 
 export interface ArrowColumn {

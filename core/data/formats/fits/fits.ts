@@ -1,9 +1,11 @@
 // Images and binary tables of FITS files become columns; their numbers lie in the file as they are, row by row.
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
-import { type Column, fromColumns } from "../../tables/columns.ts";
-import { type FileRows, product } from "../../arrays/rows.ts";
-import { toColumn, type Variable } from "../../arrays/variables.ts";
+import type { Column, Variable } from "../../arrays/table.ts";
+import { fromColumns } from "../../tables/columns.ts";
+import type { FileRows } from "../../arrays/rows.ts";
+import { product } from "../../arrays/numbers.ts";
+import { toColumn } from "../../arrays/variables.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { markOf, readAllRows, withFiles } from "../../arrays/files.ts";
 import { number, readUnits, text, type Unit } from "./header.ts";

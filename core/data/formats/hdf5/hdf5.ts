@@ -11,25 +11,21 @@ import {
   hdf5Library,
   isLoaded,
   type Library,
+  type LibraryRows,
   loadHdf5,
   openFileOf,
   readAll,
   readSlice,
+  slabRows,
 } from "./library.ts";
-import {
-  type ChunkRows,
-  type FileMark,
-  type FileRows,
-  type LibraryRows,
-  product,
-  type Rows,
-  swapBytes,
-} from "../../arrays/rows.ts";
-import { openChunkRows } from "./chunk_rows.ts";
+import { type ChunkRows, openChunkRows } from "./chunk_rows.ts";
+import type { FileMark, FileRows, Rows } from "../../arrays/rows.ts";
+import { product } from "../../arrays/numbers.ts";
+import { swapBytes } from "../../codecs/bytes.ts";
 import { markOf, type OpenFile, openFile, openFileRows } from "../../arrays/files.ts";
 import type { Dataset, Entity, File } from "../../../../deps/h5wasm.ts";
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
-import type { Variable } from "../../arrays/variables.ts";
+import type { Variable } from "../../arrays/table.ts";
 import {
   dtypeOf,
   type Facts,
@@ -138,13 +134,15 @@ function libraryRows({ file, name, shape, chunk, width }: DatasetStorage, lead: 
   const one = product(shape.slice(1)) * width;
   const unit = Math.min(chunk?.[0] ?? 1, shape[0]);
   return {
-    layout: "library",
+    layout: "format",
+    module: slabRows,
+    access: "alone",
     file,
     dataset: name,
     shape,
+    chunk: [Math.max(1, Math.min(unit, Math.floor(SLAB / one))), ...shape.slice(1)],
     lead,
     width,
-    together: Math.max(1, Math.min(unit, Math.floor(SLAB / one))),
     elsewhere: followsOtherFiles(),
   };
 }

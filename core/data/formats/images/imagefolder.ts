@@ -1,7 +1,8 @@
 // Folders of images have one folder a class, as in torchvision's ImageFolder.
 import type { Config } from "../../../settings/settings.ts";
 import { UserError } from "../../../base/errors.ts";
-import { BadSample, openReader } from "../../source/reader.ts";
+import { BadSample } from "../../arrays/rows.ts";
+import { openReader } from "../../source/reader.ts";
 import { resizedSize } from "../../source/resize.ts";
 import { join, relative } from "../../../../deps/path.ts";
 import { findTurboJpeg } from "../../../../ffi/codecs.ts";

@@ -2,7 +2,7 @@
 // share, not strings sent to each.
 import { basename, dirname, join } from "../../../../deps/path.ts";
 import { messageOf, UserError } from "../../../base/errors.ts";
-import { BadSample } from "../../source/reader.ts";
+import { BadSample } from "../../arrays/rows.ts";
 import { type Header, headerOf, openRoom, type Room } from "./header.ts";
 
 export const IMAGES_READER: string = new URL("./reader.ts", import.meta.url).href;

@@ -8,11 +8,11 @@ import { div, indexSelect, toDtype } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import type { DataRequest, Sources } from "../../format.ts";
 import { indexTensor, memorySource } from "../../source/memory.ts";
-import { heldOut, splitIndices } from "../../source/order.ts";
+import { heldOut, splitIndices, unusedNote } from "../../source/order.ts";
 import type { Source } from "../../source/source.ts";
-import { unusedNote } from "../../source/unused.ts";
 import { USUAL } from "../../transforms/values.ts";
-import { picturesOf, type Preview, type PreviewField } from "../../preview/preview.ts";
+import { picturesOf, type Preview } from "../../preview/preview.ts";
+import type { PreviewField } from "../../preview/axes.ts";
 
 // Gzip reaches 1032:1, images about 5:1: a file above this ratio is made to fill the memory.
 const MAX_RATIO = 200;

@@ -4,8 +4,9 @@ import type { FileBytes } from "../../../base/file_bytes.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatPlural } from "../../../base/format.ts";
 import { markOf } from "../../arrays/files.ts";
-import { swapBytes } from "../../arrays/rows.ts";
-import { type Variable, view } from "../../arrays/variables.ts";
+import { swapBytes } from "../../codecs/bytes.ts";
+import type { Variable } from "../../arrays/table.ts";
+import { view } from "../../arrays/numbers.ts";
 
 const TYPES: Record<number, DType | "text"> = {
   1: "i8",

@@ -23,14 +23,9 @@ import { loadReader } from "../../source/reader.ts";
 import { classicVariables } from "./classic.ts";
 import { gridOf, type GridVariable } from "../../arrays/grid.ts";
 import type { Source } from "../../source/source.ts";
-import {
-  type Floats,
-  toColumn,
-  type Values,
-  type Variable,
-  type VariableColumn,
-  view,
-} from "../../arrays/variables.ts";
+import { type Floats, type Values, view } from "../../arrays/numbers.ts";
+import { toColumn } from "../../arrays/variables.ts";
+import type { Variable, VariableColumn } from "../../arrays/table.ts";
 
 type Kind = "netcdf" | "hdf5";
 

@@ -1,7 +1,8 @@
 import { crc32 } from "node:zlib";
 import { headerOf } from "../images/header.ts";
 import { openDecoder } from "../images/reader.ts";
-import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../source/reader.ts";
+import { BadSample } from "../../arrays/rows.ts";
+import type { Reader, ReaderModule, ReaderSpec } from "../../source/reader.ts";
 import type { Shard } from "./schema.ts";
 import { damaged, openShards, rangeOf, startsOf } from "./reader.ts";
 

@@ -12,7 +12,8 @@ import {
 import { div, indexSelect, narrow, toDtype } from "../../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { UserError } from "../../../base/errors.ts";
-import { BadSample, loadReader } from "../../source/reader.ts";
+import { BadSample } from "../../arrays/rows.ts";
+import { loadReader } from "../../source/reader.ts";
 import type { DataRequest, Sources } from "../../format.ts";
 import {
   fieldBytes,
@@ -39,8 +40,7 @@ import type { Config } from "../../../settings/settings.ts";
 import { formatPlural } from "../../../base/format.ts";
 import { MOST_POSITIONS } from "../../../base/random.ts";
 import { checkRoom, heldInMemory, memorySource } from "../../source/memory.ts";
-import { heldOut, splitIndices } from "../../source/order.ts";
-import { unusedNote } from "../../source/unused.ts";
+import { heldOut, splitIndices, unusedNote } from "../../source/order.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { sizes, turboJpeg } from "../images/imagefolder.ts";
 import { encodedReader, encodedSize, encodedSpec } from "./encoded_reader.ts";

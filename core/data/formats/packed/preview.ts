@@ -10,10 +10,10 @@ import {
   type Pictures,
   picturesOf,
   type Preview,
-  type PreviewField,
   rowsOf,
   type SampleAt,
 } from "../../preview/preview.ts";
+import type { PreviewField } from "../../preview/axes.ts";
 
 export function previewPacked<R>(path: string, use: (preview: Preview) => R): R {
   const index = readIndex(path);

@@ -2,8 +2,9 @@
 import { crc32 } from "node:zlib";
 import { join } from "../../../../deps/path.ts";
 import { closeFile, openForReading, pread } from "../../../../ffi/libc.ts";
-import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../source/reader.ts";
-import { numbersOf } from "../../source/pipeline.ts";
+import { BadSample } from "../../arrays/rows.ts";
+import type { Reader, ReaderModule, ReaderSpec } from "../../source/reader.ts";
+import { numbersOf } from "../../arrays/numbers.ts";
 import { HEADER_BYTES, type RowLayout, type Shard, type StoredField } from "./schema.ts";
 
 interface PackedSpec extends ReaderSpec {

@@ -3,7 +3,7 @@ import { messageOf, UserError } from "../../../base/errors.ts";
 import { headerOf } from "../images/header.ts";
 import { IMAGES_READER, labelOf, type Listing, pathOf } from "../images/listing.ts";
 import type { ImagesSpec } from "../images/reader.ts";
-import { BadSample } from "../../source/reader.ts";
+import { BadSample } from "../../arrays/rows.ts";
 import { type Batch, type Part, plainPart, type Source } from "../../source/source.ts";
 import { rowLayoutOf, type Schema, type StoredField } from "./schema.ts";
 import type { Encoded, Make } from "./write.ts";

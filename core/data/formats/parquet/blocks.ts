@@ -5,7 +5,7 @@ import type { DType } from "../../../../ffi/dtype.ts";
 import type { FileMark } from "../../arrays/rows.ts";
 import { openFile } from "../../arrays/files.ts";
 import { openChunk, openWindow, type Window } from "./chunk.ts";
-import { Damaged, damaged } from "../../arrays/chunks.ts";
+import { Damaged, damaged } from "../../codecs/bytes.ts";
 import { openRoom, type Page, pagesOf, type Physical, type Room } from "./pages.ts";
 import {
   NOT_FINITE,

@@ -1,8 +1,7 @@
 // A page of Parquet as it is stored becomes exactly as many bytes as its header says.
 import { brotliDecompressSync } from "node:zlib";
-import type { ChunkBytes } from "../../arrays/chunks.ts";
+import { type ChunkBytes, gunzip } from "../../codecs/bytes.ts";
 import { copyBack, unpackLz4, unpackZstd } from "../../codecs/blosc.ts";
-import { gunzip } from "../zarr/codecs.ts";
 
 /** True where the page fills `into` exactly. */
 type Unpack = (packed: ChunkBytes, into: ChunkBytes) => boolean;

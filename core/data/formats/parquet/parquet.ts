@@ -1,7 +1,7 @@
 // Columns of Parquet tables, of one file or of all in a folder, are read one by one, row group by row group.
 import { join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
-import type { Column } from "../../tables/columns.ts";
+import type { Column } from "../../arrays/table.ts";
 import { openTable, type PagedColumn, type PagedFile, tableOf } from "../../tables/pages.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { isFolder, namesIn, withFiles } from "../../arrays/files.ts";

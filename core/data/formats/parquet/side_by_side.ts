@@ -3,7 +3,7 @@ import { longLivedUninitialised, memoryBlockOf } from "../../../../ffi/make.ts";
 import { bytesAt } from "../../../../ffi/libc.ts";
 import { cpusHere } from "../../../base/cores.ts";
 import { UserError } from "../../../base/errors.ts";
-import type { SideBySide } from "../../tables/columns.ts";
+import type { SideBySide } from "../../arrays/table.ts";
 import {
   type BlockColumn,
   type BlockOrders,

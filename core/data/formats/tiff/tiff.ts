@@ -4,13 +4,14 @@ import { dtypeBytes, isFloating } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
 import { BY_FILE, joinFiles } from "../../arrays/joined.ts";
 import { asOneSample } from "../../arrays/picked.ts";
-import { product } from "../../arrays/rows.ts";
-import { toColumn, type Variable } from "../../arrays/variables.ts";
+import { product } from "../../arrays/numbers.ts";
+import { toColumn } from "../../arrays/variables.ts";
+import type { Variable } from "../../arrays/table.ts";
 import { isFolder, markOf, withFiles } from "../../arrays/files.ts";
 import { checkRoom } from "../../source/memory.ts";
 import { filesBelow, filesNamed, filesText } from "../../arrays/paths.ts";
 import { type Content, withAuxiliary } from "../netcdf/netcdf.ts";
-import { readTiff, type TiffRows } from "./blocks.ts";
+import { readTiff, type TiffRows, tiffRows } from "./blocks.ts";
 import { elementOf } from "../zarr/metadata.ts";
 import { DESCRIPTION, GEO, type Page, readPages, text } from "./directory.ts";
 import { aboutBands, held, type Place, placeOf, placeVariables } from "./geography.ts";
@@ -214,7 +215,18 @@ function imageOf(
         return all;
       });
       made = {
-        ...{ layout: "tiff", file: markOf(path), dtype, width: bytes, shape, chunk, block, height },
+        ...{
+          layout: "format",
+          module: tiffRows,
+          access: "file",
+          file: markOf(path),
+          dtype,
+          width: bytes,
+          shape,
+          chunk,
+          block,
+          height,
+        },
         together: together ? bands : 1,
         wanted: together && only ? { first: only.band, count: 1 } : null,
         ...{ offsets, sizes, compression, predictor, bigEndian, fill: fillOf(pages[0]) },

@@ -3,7 +3,8 @@ import { key, MOST_POSITIONS, uniformInt } from "../../../base/random.ts";
 import type { Config } from "../../../settings/settings.ts";
 import { splitIndices } from "../../source/order.ts";
 import { type OpenFile, openFile } from "../../arrays/files.ts";
-import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../source/reader.ts";
+import { BadSample } from "../../arrays/rows.ts";
+import type { Reader, ReaderModule, ReaderSpec } from "../../source/reader.ts";
 import { numbersOf, type Tokens, type Width } from "./file.ts";
 
 interface Windows {

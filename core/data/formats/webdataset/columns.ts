@@ -1,9 +1,10 @@
 // Members of a WebDataset become columns: arrays of npy, classes and other numbers, and the values of json.
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
-import type { Column } from "../../tables/columns.ts";
-import { openRows } from "../../tables/reader.ts";
-import { type PlacedRows, product, type Rows } from "../../arrays/rows.ts";
+import type { Column } from "../../arrays/table.ts";
+import { openRows } from "../../arrays/open_rows.ts";
+import type { PlacedRows, Rows } from "../../arrays/rows.ts";
+import { product } from "../../arrays/numbers.ts";
 import { openPool } from "../../arrays/files.ts";
 import { readNpyHeader } from "../npz/npz.ts";
 import { checkWhole, type Members, type Samples, shardOf } from "./samples.ts";

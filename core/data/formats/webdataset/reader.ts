@@ -1,7 +1,7 @@
 // Threads read the images of a WebDataset out of its shards.
 import { openPool } from "../../arrays/files.ts";
-import type { FileMark } from "../../arrays/rows.ts";
-import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../source/reader.ts";
+import { BadSample, type FileMark } from "../../arrays/rows.ts";
+import type { Reader, ReaderModule, ReaderSpec } from "../../source/reader.ts";
 import { openRoom } from "../images/header.ts";
 import { naming } from "../images/listing.ts";
 import { openDecoder } from "../images/reader.ts";

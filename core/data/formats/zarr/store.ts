@@ -2,7 +2,7 @@
 import { UserError } from "../../../base/errors.ts";
 import { isUrl } from "../../arrays/paths.ts";
 import { isObject, type Json, type JsonObject, MOST_METADATA, readJson } from "./json.ts";
-import type { StoreFiles } from "./store_files.ts";
+import type { StoreFiles } from "./server.ts";
 
 export interface FoundArray {
   /** The path inside the store; "" where the store is a single array. */

@@ -4,17 +4,18 @@ import { UserError } from "../../../base/errors.ts";
 import { loadReader } from "../../source/reader.ts";
 import { arraysReader } from "../../tables/reader.ts";
 import { checkRoom } from "../../source/memory.ts";
-import { product } from "../../arrays/rows.ts";
-import type { Variable } from "../../arrays/variables.ts";
+import { product } from "../../arrays/numbers.ts";
+import type { Variable } from "../../arrays/table.ts";
 import { isFolder } from "../../arrays/files.ts";
 import { columnsOf, type Content, withAuxiliary } from "../netcdf/netcdf.ts";
 import { filesBelow, filesNamed, filesText, holds, isUrl } from "../../arrays/paths.ts";
 import { joinFiles } from "../../arrays/joined.ts";
-import { readStore, type StoreRows } from "./chunk_files.ts";
+import { readStore, type StoreRows, storeRows } from "./chunk_files.ts";
 import type { Json, JsonObject } from "./json.ts";
 import { type ArrayFacts, arrayOfVersion2, arrayOfVersion3, Unusable } from "./metadata.ts";
 import { type FoundArray, isStore, readStoreAt } from "./store.ts";
-import { openStoreFiles, type StoreFiles } from "./store_files.ts";
+import { openStoreFiles } from "./store_files.ts";
+import type { StoreFiles } from "./server.ts";
 
 export const loadZarr = (): Promise<void> => loadReader({ module: arraysReader });
 
@@ -174,7 +175,9 @@ function variableOf(
     const { size, changed } = withStore(path, (files) => files.markOf(found.metadata));
     return {
       ...stored,
-      layout: "store",
+      layout: "format",
+      module: storeRows,
+      access: isUrl(path) ? "alone" : "files",
       lead,
       file: { path: found.name === "" ? path : `${path}/${found.name}`, size, changed },
       store: path,

@@ -1,11 +1,10 @@
 // Maps whose points have a latitude and a longitude each: which way is up, and what --sel takes of them.
 import { assertEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
-import type { Variable } from "../../../../core/data/arrays/variables.ts";
-import { meansAlong } from "../../../../core/data/preview/curvilinear.ts";
-import { axesOf } from "../../../../core/data/preview/axes.ts";
+import type { Variable } from "../../../../core/data/arrays/table.ts";
+import { axesOf, meansAlong, type PreviewField } from "../../../../core/data/preview/axes.ts";
 import { paint } from "../../../../core/data/preview/picture.ts";
-import { picturesOf, type PreviewField } from "../../../../core/data/preview/preview.ts";
+import { picturesOf } from "../../../../core/data/preview/preview.ts";
 import { selected } from "../../../../core/data/arrays/select.ts";
 
 const HEIGHT = 5, WIDTH = 6;

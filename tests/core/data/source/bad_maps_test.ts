@@ -2,7 +2,7 @@
 // memory.
 import { assertEquals } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
-import { BadSample } from "../../../../core/data/source/reader.ts";
+import { BadSample } from "../../../../core/data/arrays/rows.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder, python } from "../../checkpoint/python.ts";
 import { type Changes, numbers, open } from "../formats/hdf5/streamed_help.ts";

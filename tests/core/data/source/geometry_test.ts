@@ -1,7 +1,13 @@
 // Resizing, cropping, flipping and turning against torchvision, Pillow and PyTorch; the sentences for what can't be.
 import { assert, assertAlmostEquals, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { BadSample, type Numbers, type Stored } from "../../../../core/data/source/reader.ts";
-import { type Geometry, openGeometry, sampleShape } from "../../../../core/data/source/geometry.ts";
+import { BadSample } from "../../../../core/data/arrays/rows.ts";
+import {
+  type Geometry,
+  openGeometry,
+  sampleShape,
+  type Stored,
+} from "../../../../core/data/source/geometry.ts";
+import type { Numbers } from "../../../../core/data/arrays/numbers.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { key, uniform } from "../../../../core/base/random.ts";
 import { askPeer } from "../../../peer.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { ALL_SAMPLES } from "../../../../core/settings/sections/data.ts";
-import { unusedNote } from "../../../../core/data/source/unused.ts";
+import { unusedNote } from "../../../../core/data/source/order.ts";
 import { settings } from "../tables/help.ts";
 
 const note = (unused: number, train_samples: number, val_samples: number) =>

@@ -1,8 +1,8 @@
 // Arrow files, streams and Feather as pyarrow writes them: the same values in memory and a sample at a time.
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
-import type { Column } from "../../../../../core/data/tables/columns.ts";
-import { view } from "../../../../../core/data/arrays/variables.ts";
+import type { Column } from "../../../../../core/data/arrays/table.ts";
+import { view } from "../../../../../core/data/arrays/numbers.ts";
 import { withArrow } from "../../../../../core/data/formats/arrow/arrow.ts";
 import { unpackFrame } from "../../../../../core/data/formats/arrow/buffers.ts";
 import { detect } from "../../../../../core/data/open/open.ts";

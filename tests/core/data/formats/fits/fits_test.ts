@@ -1,8 +1,8 @@
 // FITS files as astropy writes them: images, cubes and binary tables, in memory and a sample at a time.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
-import type { Column } from "../../../../../core/data/tables/columns.ts";
-import { view } from "../../../../../core/data/arrays/variables.ts";
+import type { Column } from "../../../../../core/data/arrays/table.ts";
+import { view } from "../../../../../core/data/arrays/numbers.ts";
 import { withFits } from "../../../../../core/data/formats/fits/fits.ts";
 import { detect } from "../../../../../core/data/open/open.ts";
 import { useLibtorch } from "../../../../libtorch.ts";

@@ -5,10 +5,11 @@ import { byLibrary } from "../../../../../core/data/formats/hdf5/hdf5.ts";
 import { readOwn } from "../../../../../core/data/formats/hdf5/own_reader.ts";
 import {
   followOtherFiles,
+  type LibraryRows,
   loadHdf5,
   openLibraryRows,
+  slabRows,
 } from "../../../../../core/data/formats/hdf5/library.ts";
-import type { Rows } from "../../../../../core/data/arrays/rows.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
 
 await loadHdf5();
@@ -51,8 +52,8 @@ Deno.test(
       const raw = found.get("raw")!;
       const { message } = assertThrows(() => raw.read(), UserError);
       assertStringIncludes(message, `${path}: raw lies in another file (${folder}/other/raw.bin)`);
-      const rows = raw.rows(1) as Rows;
-      if (rows.layout !== "library") throw new Error(rows.layout);
+      const rows = raw.rows(1) as LibraryRows;
+      if (rows.module !== slabRows) throw new Error(rows.layout);
       const reader = openLibraryRows(rows);
       const told = assertThrows(() => reader.read(0, new Uint8Array(1)), UserError);
       assertStringIncludes(told.message, "--external-files");
@@ -64,8 +65,8 @@ Deno.test(
         const found = new Map(variables.map((v) => [v.name, v]));
         assertEquals(new Float32Array(found.get("linked")!.read().buffer)[19], 19);
         assertEquals([...found.get("raw")!.read()].at(-1), 109);
-        const rows = found.get("raw")!.rows(1) as Rows;
-        assert(rows.layout === "library" && rows.elsewhere);
+        const rows = found.get("raw")!.rows(1) as LibraryRows;
+        assert(rows.module === slabRows && rows.elsewhere);
       });
     } finally {
       followOtherFiles(false);

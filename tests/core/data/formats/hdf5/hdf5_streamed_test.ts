@@ -7,6 +7,7 @@ import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { range } from "../../tables/help.ts";
 import { alike, layouts, numbers, open, refusedReading, written } from "./streamed_help.ts";
+import { type ChunkRows, chunkRows } from "../../../../../core/data/formats/hdf5/chunk_rows.ts";
 
 useLibtorch();
 
@@ -190,8 +191,9 @@ with netCDF4.Dataset("sea.nc", "w") as d:
 /** The first chunk of a source's one part: where it is, and how long. */
 function firstChunk({ threaded }: Source): { at: number; size: number } {
   const [{ rows }] = (threaded!.reader as ArraysSpec).parts;
-  if (rows.layout !== "chunks") throw new Error("no chunks");
-  return { at: rows.table.addresses[1], size: rows.table.sizes[1] };
+  if (rows.layout !== "format" || rows.module !== chunkRows) throw new Error("no chunks");
+  const { addresses, sizes } = (rows as ChunkRows).table;
+  return { at: addresses[1], size: sizes[1] };
 }
 
 // The HDF5 library leaves a file open whose reading failed.

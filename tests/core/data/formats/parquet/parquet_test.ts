@@ -1,9 +1,9 @@
 // Parquet tables as pyarrow and pandas write them: the same numbers, missing ones NaN, texts as classes.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
-import type { Column } from "../../../../../core/data/tables/columns.ts";
+import type { Column } from "../../../../../core/data/arrays/table.ts";
 import { openChunk, openWindow } from "../../../../../core/data/formats/parquet/chunk.ts";
-import { Damaged } from "../../../../../core/data/arrays/chunks.ts";
+import { Damaged } from "../../../../../core/data/codecs/bytes.ts";
 import { pagesOf, readHybrid } from "../../../../../core/data/formats/parquet/pages.ts";
 import { openParquet, withParquet } from "../../../../../core/data/formats/parquet/parquet.ts";
 import { joinColumns } from "../../../../../core/data/tables/tensors.ts";

@@ -1,8 +1,8 @@
 // Zarr stores as zarr-python and xarray write them: the same bits in memory and a sample at a time.
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
-import { openRows } from "../../../../../core/data/tables/reader.ts";
+import { openRows } from "../../../../../core/data/arrays/open_rows.ts";
 import type { Rows } from "../../../../../core/data/arrays/rows.ts";
-import type { Variable } from "../../../../../core/data/arrays/variables.ts";
+import type { Variable } from "../../../../../core/data/arrays/table.ts";
 import { withZarr, zarrVariables } from "../../../../../core/data/formats/zarr/zarr.ts";
 import { openBlosc, unpackBloscLz, unpackLz4, unpackLz4Here } from "../../../../../core/data/codecs/blosc.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
