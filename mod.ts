@@ -65,6 +65,7 @@ export {
   batchOf,
   type Ids,
   type Missing,
+  type Normalisation,
   type Part,
   plainPart,
   type Source,
@@ -74,7 +75,6 @@ export {
 export type { Field } from "./core/data/source/reader.ts";
 export { type InMemory, memorySource } from "./core/data/source/memory.ts";
 export { globalBatch, type Order, order } from "./core/data/source/order.ts";
-export type { Normalisation } from "./core/data/transforms/values.ts";
 export { key } from "./core/base/random.ts";
 
 // Training: a whole run, or its parts.

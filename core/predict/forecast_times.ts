@@ -4,7 +4,7 @@ import { isTimeUnits, timeCoding } from "../data/arrays/calendar.ts";
 import { product } from "../data/arrays/numbers.ts";
 import type { ClassicVariable } from "../data/formats/netcdf/write.ts";
 import type { Grid, GridCoordinate } from "../data/arrays/grid.ts";
-import { type Later, stepsLater } from "../data/tables/windows.ts";
+import { type Later, stepsLater } from "../data/arrays/coordinate.ts";
 import { along, converted } from "./coordinates.ts";
 
 export interface ForecastTimes {

@@ -28,12 +28,11 @@ import { tokensAtOnce } from "./chunked_head.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
 import { field, type Value } from "../checkpoint/value.ts";
 import type { Climatology } from "../data/source/climate.ts";
-import type { Source, TargetTexts } from "../data/source/source.ts";
+import type { Normalisation, Source, TargetTexts } from "../data/source/source.ts";
 import { isOfLatitude, pointWeights } from "../data/source/weights.ts";
 import { rolloutOf } from "../data/source/rollout.ts";
 import { rolloutOver } from "../data/transforms/apply.ts";
 import type { SavedScale } from "../data/transforms/scale_choice.ts";
-import type { Normalisation } from "../data/transforms/values.ts";
 import type { TrainedOn } from "./trained_on.ts";
 
 export interface Built {

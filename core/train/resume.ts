@@ -5,7 +5,7 @@ import { openCheckpoint } from "../checkpoint/open.ts";
 import { field, tensorBytes, TensorData, type Value } from "../checkpoint/value.ts";
 import type { Climatology } from "../data/source/climate.ts";
 import type { SavedScale } from "../data/transforms/scale_choice.ts";
-import type { Normalisation } from "../data/transforms/values.ts";
+import type { Normalisation } from "../data/source/source.ts";
 import type { Config } from "../settings/settings.ts";
 import { UserError } from "../base/errors.ts";
 import { type Found, isAnothers, look, lookOver, nameIn, settingsIn } from "./checkpoint_run.ts";

@@ -1,9 +1,11 @@
 // The user's cache keeps what was found out about files of data, under the hash of all that it depends on. Nothing but time
 // depends on it: what is damaged, or can't be written, is found out again.
-import { join } from "../../../deps/path.ts";
+import { join, resolve } from "../../../deps/path.ts";
 import { cacheFolder } from "../../../ffi/libraries/find.ts";
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
-import { digest } from "../transforms/statistics.ts";
+import { createHash } from "node:crypto";
+import { commonFolder, filesNamed, isUrl } from "./paths.ts";
+import { isFolder } from "./files.ts";
 
 /** The oldest go first. */
 const MOST_FILES = 512;
@@ -43,4 +45,39 @@ export function removeOldest(folder: string, most = MOST_FILES): void {
   const written = new Map(paths.map((path) => [path, Deno.statSync(path).mtime?.getTime() ?? 0]));
   paths.sort((a, b) => written.get(a)! - written.get(b)!);
   for (const path of paths.slice(0, paths.length - most + 1)) Deno.removeSync(path);
+}
+
+export const digest = (of: string | Uint8Array): string => createHash("sha256").update(of).digest("hex");
+
+/** In a larger data set every name counts, but sizes and times only of so many files. */
+const MOST_LOOKED_AT = 10_000;
+
+/** It changes whenever a file at this path is added, removed, renamed or written. */
+export function fingerprint(path: string): string {
+  const names: string[] = [], known = new Set<string>();
+  const visit = (name: string) => {
+    if (!isFolder(name)) return void names.push(name);
+    const real = Deno.realPathSync(name); // a link may lead back into a folder
+    if (known.has(real)) return;
+    known.add(real);
+    // Hidden files are no samples.
+    const inside = [...Deno.readDirSync(name)].filter((entry) => !entry.name.startsWith("."));
+    for (const entry of inside.sort((a, b) => a.name < b.name ? -1 : 1)) {
+      if (entry.isDirectory || entry.isSymlink) visit(join(name, entry.name));
+      else names.push(join(name, entry.name));
+    }
+  };
+  if (isUrl(path)) return digest(path);
+  const files = filesNamed(path), root = files ? commonFolder(files) : path;
+  if (files) { for (const file of files) visit(resolve(file)); }
+  else visit(path);
+  const hash = createHash("sha256");
+  const step = Math.ceil(names.length / MOST_LOOKED_AT);
+  names.forEach((name, i) => {
+    hash.update(`${name.slice(root.length)}\n`);
+    if (i % step !== 0) return;
+    const { size, mtime } = Deno.statSync(name);
+    hash.update(`${size} ${mtime?.getTime()}\n`);
+  });
+  return hash.digest("hex");
 }

@@ -1,4 +1,4 @@
-// What files hold, as all above sees it: variables with dimensions and attributes, and tables of named columns.
+// Files hold variables with dimensions and attributes, or tables of named columns.
 import type { Floats, Rule, Values } from "./numbers.ts";
 import type { DType } from "../../../ffi/dtype.ts";
 import type { Rows } from "./rows.ts";

@@ -7,7 +7,7 @@ import { UserError } from "../../base/errors.ts";
 import { asStored, kindOf } from "./open.ts";
 import { isThere } from "../arrays/paths.ts";
 import { isResampled } from "../arrays/resample.ts";
-import { digest, fingerprint } from "../transforms/statistics.ts";
+import { digest, fingerprint } from "../arrays/remembered.ts";
 import type { Origin, Plan } from "../formats/packed/schema.ts";
 import { readIndex } from "../formats/packed/index.ts";
 import { chooseColumns, list } from "../tables/choose.ts";

@@ -1,4 +1,4 @@
-// What is known of the seasons of samples: means that a run keeps, and others that forecasts are compared with.
+// A run keeps the means of seasons, and forecasts are compared with others.
 import type { Config } from "../../settings/settings.ts";
 
 export type Seasons = "month" | "day";

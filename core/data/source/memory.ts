@@ -4,10 +4,9 @@ import { tensor, toNumbers } from "../../../ffi/make.ts";
 import { allTrue, amin, indexSelect, isfinite, reshape, toDtype } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
-import { formatBytes, formatPlural } from "../../base/format.ts";
+import { formatPlural } from "../../base/format.ts";
 import { notInfinite } from "./missing.ts";
 import { type Ids, type Source, source, type SourceParts } from "./source.ts";
-import { freeMemory } from "../../base/memory.ts";
 
 /** Samples held in memory: one tensor a field. */
 export interface InMemory extends Omit<SourceParts, "length" | "raw"> {
@@ -79,38 +78,4 @@ function checkFinite(source: string, field: string, values: Tensor, missing = fa
         `sample ${rows.indexOf(0)} (counted from 0). Repair these samples or leave them out of the data.`,
     );
   });
-}
-
-/** The other half of free memory is for the model, the optimizer and other programs. */
-const SHARE = 0.5;
-/** Data takes this share of free memory by default: other ranks of this machine hold theirs too. */
-const QUARTER = 0.25;
-
-/** A machine without twice as much could not run this program, and hundreds of coordinates are no larger. */
-const LITTLE_BYTES = 2 ** 20;
-
-/** Data that does not fit is refused before it is read. */
-export function checkRoom(
-  what: string,
-  bytes: number,
-  samples: number | null,
-  advice: string,
-  known?: number,
-): void {
-  if (bytes <= LITTLE_BYTES && known === undefined) return;
-  const most = SHARE * (known ?? freeMemory());
-  if (bytes <= most) return;
-  const fitting = samples === null
-    ? ""
-    : `, enough for ${Math.floor(samples * most / bytes)} of its ${formatPlural(samples, "sample")}`;
-  throw new UserError(
-    "memory",
-    `${what} would take ${formatBytes(bytes)} of memory; data may take half of what is free, and that is ` +
-      `${formatBytes(most)}${fitting}. ${advice}`,
-  );
-}
-
-/** data.in_memory decides, or free memory. */
-export function heldInMemory(mode: "auto" | "yes" | "no", bytes: number, free = freeMemory()): boolean {
-  return mode === "auto" ? bytes <= QUARTER * free : mode === "yes";
 }

@@ -7,7 +7,6 @@ import type { Facts } from "../../models/model.ts";
 import type { Grid, GridVariable } from "../arrays/grid.ts";
 import type { Field, ReaderSpec, Threaded } from "./reader.ts";
 import type { Baselines, Climate } from "./climate.ts";
-import type { Normalisation } from "../transforms/values.ts";
 import type { Vectors } from "./vectors.ts";
 import { openPipeline, type Pipeline } from "./pipeline.ts";
 
@@ -349,4 +348,12 @@ function shared(indices: Int32Array): Int32Array {
   const copy = new Int32Array(new SharedArrayBuffer(indices.byteLength));
   copy.set(indices);
   return copy;
+}
+
+/** One number for all channels, or one for each. */
+export interface Normalisation {
+  /** The means are subtracted, channel by channel or once. */
+  readonly mean: readonly number[];
+  /** The deviations divide, channel by channel or once. */
+  readonly std: readonly number[];
 }

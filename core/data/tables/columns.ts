@@ -31,7 +31,8 @@ import {
   sampleCount,
 } from "./choose.ts";
 import type { DataRequest, Sources } from "../format.ts";
-import { checkRoom, heldInMemory, memorySource } from "../source/memory.ts";
+import { checkRoom, heldInMemory } from "../../base/memory.ts";
+import { memorySource } from "../source/memory.ts";
 import { keepsMissing, missingNotes, refuseMissing } from "../source/missing.ts";
 import { isPlainSplit, leakWarning, type Split, splitRows, withoutSplitColumns } from "./splits.ts";
 import { type RolloutRows, rolloutRows } from "../source/rollout.ts";

@@ -1,4 +1,4 @@
-// Which channels of samples are components of vectors, by the names of their columns.
+// --vectors names components of vectors: they are found among the channels of samples.
 import type { Column } from "../arrays/table.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Pair, Vectors } from "../source/vectors.ts";

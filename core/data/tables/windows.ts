@@ -2,10 +2,9 @@
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import type { Config } from "../../settings/settings.ts";
-import type { DateTime, TimeCoding } from "../arrays/calendar.ts";
 import type { Table } from "../arrays/table.ts";
 import { rolloutOf } from "../source/rollout.ts";
-import { type Coordinate, timeOf, unitsInDay, valueText } from "../arrays/coordinate.ts";
+import { type Coordinate, regularStep, timeOf, valueText } from "../arrays/coordinate.ts";
 
 export interface Windows {
   /** Rows from a sample's own to those of its inputs, in the order of time: -2, -1, 0. */
@@ -124,81 +123,3 @@ function runsOf({ path, noun }: Table, time: Coordinate, notes: string[]): Int32
 }
 
 const MOST_GAPS = 3;
-/** The shortest month has 28 days. */
-const MONTH_OF_DAYS = 27;
-
-type Series = Pick<Coordinate, "values" | "times">;
-
-interface Steps {
-  readonly follows: (i: number) => boolean;
-  /** In months where these are what most steps have in common. */
-  readonly usual: number;
-  readonly inMonths: boolean;
-}
-
-/** It tells whether a step follows the one before it as most do; months and years are steps, too. */
-export const regularStep = (series: Series): (i: number) => boolean => stepsOf(series).follows;
-
-function stepsOf({ values, times }: Series): Steps {
-  const apart = (of: ArrayLike<number>) => Array.from({ length: of.length - 1 }, (_, i) => of[i + 1] - of[i]);
-  const measured = (steps: readonly number[], inMonths: boolean) => {
-    const usual = medianOf(steps), equal = steps.map((step) => Math.abs(step - usual) <= 0.01 * usual);
-    return {
-      usual,
-      inMonths,
-      count: equal.filter((one) => one).length,
-      follows: (i: number) => equal[i - 1],
-    };
-  };
-  const steps = apart(values), even = measured(steps, false);
-  if (!times || steps.length === 0 || even.usual / unitsInDay(times) < MONTH_OF_DAYS) return even;
-  const months = measured(apart(Array.from(values, (value) => times.decode(value)!).map(monthOf)), true);
-  return months.count > even.count ? months : even;
-}
-
-/** It finds what lies so many steps behind the value at an index. */
-export interface Later {
-  /** Its index; null where the values end before it, or have a gap. */
-  row(index: number, steps: number): number | null;
-  /** As the data has it, or counted in regular steps from the last one that it has. */
-  value(index: number, steps: number): number;
-  /** False where nobody knows how long a step is. */
-  readonly isRegular: boolean;
-}
-
-export function stepsLater(series: Series): Later {
-  const { values, times } = series, { follows, usual, inMonths } = stepsOf(series);
-  const reached = (index: number, steps: number) => {
-    let at = index;
-    while (at < index + steps && follows(at + 1)) at++;
-    return at;
-  };
-  return {
-    isRegular: values.length > 1 && usual > 0,
-    row: (index, steps) => reached(index, steps) === index + steps ? index + steps : null,
-    value(index, steps) {
-      const at = reached(index, steps), left = index + steps - at;
-      if (left === 0) return values[at];
-      return inMonths ? monthsLater(values, times!, at, left * usual) : values[at] + left * usual;
-    },
-  };
-}
-
-/** On the day and hour that this month has elsewhere in the data, such as its middle or its end; else on that of `at`. */
-function monthsLater(values: Float64Array, times: TimeCoding, at: number, months: number): number {
-  const from = times.decode(values[at])!, count = monthOf(from) + months;
-  const year = Math.floor((count - 1) / 12), month = count - 12 * year;
-  const same = values.findLast((value) => times.decode(value)?.month === month);
-  const like = same === undefined ? from : times.decode(same)!, next = { ...like, day: like.day + 1 };
-  const isLast = times.decode(times.encode(next))!.month !== like.month; // 28 February stands for the 29th, too
-  for (let day = isLast ? 31 : like.day; day > 1; day--) { // a month may have fewer days
-    const value = times.encode({ ...like, year, month, day });
-    if (times.decode(value)!.month === month) return value;
-  }
-  return times.encode({ ...like, year, month, day: 1 });
-}
-
-export const monthOf = ({ year, month }: DateTime): number => year * 12 + month;
-
-export const medianOf = (values: readonly number[]): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;

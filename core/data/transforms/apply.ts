@@ -2,13 +2,21 @@
 // loader threads write floats while a row is in their cache; bytes go to a GPU as they are.
 import { readBytes, tensor, uninitialised, zero_ } from "../../../ffi/make.ts";
 import { scope } from "../../../ffi/tensor.ts";
-import { type Batch, finishThen, type Part, plainPart, readRows, type Source } from "../source/source.ts";
+import {
+  type Batch,
+  finishThen,
+  type Normalisation,
+  type Part,
+  plainPart,
+  readRows,
+  type Source,
+} from "../source/source.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { cropped } from "./crop.ts";
 import type { Geometry } from "../source/geometry.ts";
 import { inputsOf, modelShape, valuedBy } from "./inputs.ts";
-import { type Normalisation, valuesOf } from "./values.ts";
+import { valuesOf } from "./values.ts";
 import { mixer } from "./mix.ts";
 import type { Threaded } from "../source/reader.ts";
 import type { Patches } from "../../models/patches.ts";

@@ -1,9 +1,8 @@
 // How inputs are scaled, what stands where they are missing, and the channels that come beside them.
-import { batchOf, finishThen, plainPart, type Source } from "../source/source.ts";
+import { batchOf, finishThen, type Normalisation, plainPart, type Source } from "../source/source.ts";
 import type { Config } from "../../settings/settings.ts";
-import type { Sources } from "../format.ts";
 import { spreadOver, statisticsOf } from "./statistics.ts";
-import { givenIn, IMAGENET, type Normalisation, valuesOf } from "./values.ts";
+import { givenIn, IMAGENET, valuesOf } from "./values.ts";
 import { meansOfInputs, withClimateChannels } from "./climate.ts";
 import { besideMask, filledByNearest } from "./nearest.ts";
 import type { RolloutRows } from "../source/rollout.ts";
@@ -26,7 +25,11 @@ export interface Inputs {
 
 /** `still` gives the training samples without random choices. */
 export function inputsOf(
-  { train, val, test }: Pick<Sources, "train" | "val" | "test">,
+  { train, val, test }: {
+    readonly train: Source;
+    readonly val: Source | null;
+    readonly test?: Source | null;
+  },
   still: () => Source,
   data: Config["data"],
   { rows = null, quiet = true, most }: {

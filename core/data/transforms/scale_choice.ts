@@ -2,8 +2,7 @@
 // with, and else, for a built-in model and a regression of data from files, to what is measured. A checkpoint keeps the choice.
 import { isFloating } from "../../../ffi/dtype.ts";
 import type { Config } from "../../settings/settings.ts";
-import type { Source } from "../source/source.ts";
-import type { Normalisation } from "./values.ts";
+import type { Normalisation, Source } from "../source/source.ts";
 
 /** Nothing of it is `auto`. */
 export interface ScaleChoice {

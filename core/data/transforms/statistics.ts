@@ -18,14 +18,13 @@ import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { notInfinite } from "../source/missing.ts";
 import type { Batch, Source } from "../source/source.ts";
-import { createHash } from "node:crypto";
 import { join, resolve } from "../../../deps/path.ts";
 import { cacheFolder } from "../../../ffi/libraries/find.ts";
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
-import { isFolder } from "../arrays/files.ts";
-import { commonFolder, filesNamed, isUrl } from "../arrays/paths.ts";
+import { filesNamed, isUrl } from "../arrays/paths.ts";
 import { formatDuration, formatPlural } from "../../base/format.ts";
 import { openProgress } from "../../base/progress.ts";
+import { digest, fingerprint } from "../arrays/remembered.ts";
 
 export interface Moments {
   readonly count: number;
@@ -226,8 +225,6 @@ interface Statistics {
 const FORMAT = "hpctrain statistics 1";
 /** The file keeps so many splits and settings; the oldest goes first. */
 const MOST_ENTRIES = 16;
-/** In a larger data set every name counts, but sizes and times only of so many files. */
-const MOST_LOOKED_AT = 10_000;
 
 interface Entry {
   readonly of: string;
@@ -235,43 +232,11 @@ interface Entry {
   readonly statistics: Statistics;
 }
 
-export const digest = (of: string | Uint8Array): string => createHash("sha256").update(of).digest("hex");
-
 /** The data's folder is the user's, and may be shared: the cache is elsewhere. */
 function cachePathFor(path: string, env = Deno.env.toObject()): string | null {
   if (isUrl(path)) return null; // what a server has may have changed
   const of = filesNamed(path) ? resolve(path) : Deno.realPathSync(path);
   return join(cacheFolder(env), "statistics", `${digest(of).slice(0, 32)}.json`);
-}
-
-/** It changes whenever a file at this path is added, removed, renamed or written. */
-export function fingerprint(path: string): string {
-  const names: string[] = [], known = new Set<string>();
-  const visit = (name: string) => {
-    if (!isFolder(name)) return void names.push(name);
-    const real = Deno.realPathSync(name); // a link may lead back into a folder
-    if (known.has(real)) return;
-    known.add(real);
-    // Hidden files are no samples.
-    const inside = [...Deno.readDirSync(name)].filter((entry) => !entry.name.startsWith("."));
-    for (const entry of inside.sort((a, b) => a.name < b.name ? -1 : 1)) {
-      if (entry.isDirectory || entry.isSymlink) visit(join(name, entry.name));
-      else names.push(join(name, entry.name));
-    }
-  };
-  if (isUrl(path)) return digest(path);
-  const files = filesNamed(path), root = files ? commonFolder(files) : path;
-  if (files) { for (const file of files) visit(resolve(file)); }
-  else visit(path);
-  const hash = createHash("sha256");
-  const step = Math.ceil(names.length / MOST_LOOKED_AT);
-  names.forEach((name, i) => {
-    hash.update(`${name.slice(root.length)}\n`);
-    if (i % step !== 0) return;
-    const { size, mtime } = Deno.statSync(name);
-    hash.update(`${size} ${mtime?.getTime()}\n`);
-  });
-  return hash.digest("hex");
 }
 
 interface CachedStatistics {

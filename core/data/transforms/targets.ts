@@ -5,9 +5,8 @@ import { div, eq, mul, reshape, square, sumDim, toDtype, where } from "../../../
 import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Config } from "../../settings/settings.ts";
-import { batchOf, type Ids, plainPart, type Source } from "../source/source.ts";
+import { batchOf, type Ids, type Normalisation, plainPart, type Source } from "../source/source.ts";
 import { deviations, mergeMoments, type Moments, spreadOver } from "./statistics.ts";
-import type { Normalisation } from "./values.ts";
 
 const AT_ONCE = 256;
 

@@ -6,14 +6,7 @@ import { describe, type Device, keep, scope, type Tensor } from "../../../ffi/te
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
-
-/** One number for all channels, or one for each. */
-export interface Normalisation {
-  /** The means are subtracted, channel by channel or once. */
-  readonly mean: readonly number[];
-  /** The deviations divide, channel by channel or once. */
-  readonly std: readonly number[];
-}
+import type { Normalisation } from "../source/source.ts";
 
 /** A missing mean or deviation changes nothing. */
 export function givenIn({ mean, std }: Pick<Config["data"], "mean" | "std">): Normalisation {

@@ -1,6 +1,6 @@
 // What data may take of the memory, and what is said when it would take more.
 import { assertEquals, assertThrows } from "@std/assert";
-import { checkRoom, heldInMemory } from "../../../core/data/source/memory.ts";
+import { checkRoom, heldInMemory } from "../../../core/base/memory.ts";
 import { UserError } from "../../../core/base/errors.ts";
 
 const GIB = 2 ** 30;

@@ -7,7 +7,7 @@ import type { Column } from "../../arrays/table.ts";
 import { fromColumns } from "../../tables/columns.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { withFiles } from "../../arrays/files.ts";
-import { checkRoom } from "../../source/memory.ts";
+import { checkRoom } from "../../../base/memory.ts";
 
 interface TableLayout {
   readonly delimiter: string;

@@ -5,8 +5,7 @@ import { createHash } from "node:crypto";
 import { join, resolve } from "../../../../deps/path.ts";
 import { cacheFolder } from "../../../../ffi/libraries/find.ts";
 import { writeAll, writeAtomically } from "../../../base/atomic.ts";
-import { digest } from "../../transforms/statistics.ts";
-import { removeOldest } from "../../arrays/remembered.ts";
+import { digest, removeOldest } from "../../arrays/remembered.ts";
 
 /** Pieces of one file, as the reader of its structure asks for them. */
 export interface Notes {

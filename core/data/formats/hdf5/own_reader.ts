@@ -1,6 +1,6 @@
 // Our own reader follows the HDF5 file format, so most files need no library. It is strict: whatever it does
 // not foresee leaves the whole file to HDF5's library.
-import { checkRoom } from "../../source/memory.ts";
+import { checkRoom } from "../../../base/memory.ts";
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
 import { markOf, withFiles } from "../../arrays/files.ts";

@@ -6,7 +6,7 @@ import { remove, syncFolder, temporaryFor } from "../../../base/atomic.ts";
 import { zipWriter } from "../../../checkpoint/zip_writer.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { Column } from "../../arrays/table.ts";
-import { checkRoom } from "../../source/memory.ts";
+import { checkRoom } from "../../../base/memory.ts";
 import { checkDisk, makeFolder, sizeOf, writing } from "../../../base/new_file.ts";
 import { inputOf, rowLayoutOf, type StoredField, targetOf } from "../packed/schema.ts";
 import type { Packing } from "../packed/samples.ts";

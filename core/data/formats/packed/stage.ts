@@ -6,7 +6,7 @@ import { UserError } from "../../../base/errors.ts";
 import { formatBytes, formatDuration, formatPlural } from "../../../base/format.ts";
 import { isFolder } from "../../arrays/files.ts";
 import { commonFolder, filesNamed } from "../../arrays/paths.ts";
-import { digest, fingerprint } from "../../transforms/statistics.ts";
+import { digest, fingerprint } from "../../arrays/remembered.ts";
 import { checkDisk, eachChunk, makeFolder, sizeOf, tidy, writeNewSync } from "../../../base/new_file.ts";
 import { INDEX } from "./schema.ts";
 import { looksPacked, readIndex } from "./index.ts";

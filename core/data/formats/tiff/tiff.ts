@@ -8,7 +8,7 @@ import { product } from "../../arrays/numbers.ts";
 import { toColumn } from "../../arrays/variables.ts";
 import type { Variable } from "../../arrays/table.ts";
 import { isFolder, markOf, withFiles } from "../../arrays/files.ts";
-import { checkRoom } from "../../source/memory.ts";
+import { checkRoom } from "../../../base/memory.ts";
 import { filesBelow, filesNamed, filesText } from "../../arrays/paths.ts";
 import { type Content, withAuxiliary } from "../netcdf/netcdf.ts";
 import { readTiff, type TiffRows, tiffRows } from "./blocks.ts";

@@ -8,7 +8,7 @@ import { formatBytes, formatCount, formatPlural } from "../../../base/format.ts"
 import type { DataRequest, Sources } from "../../format.ts";
 import { isFolder, namesIn, withFiles } from "../../arrays/files.ts";
 import { type Batch, type Source, source, threadedSource } from "../../source/source.ts";
-import { checkRoom, heldInMemory } from "../../source/memory.ts";
+import { checkRoom, heldInMemory } from "../../../base/memory.ts";
 import { CONTEXT } from "../../synthetic/synthetic.ts";
 import { type About, type PartAbout, readAbout } from "../../text/about.ts";
 import { findTokens, largestToken, numbersOf, type TokenFile, type Tokens } from "./file.ts";

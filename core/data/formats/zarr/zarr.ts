@@ -3,7 +3,7 @@ import { basename } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import { loadReader } from "../../source/reader.ts";
 import { arraysReader } from "../../tables/reader.ts";
-import { checkRoom } from "../../source/memory.ts";
+import { checkRoom } from "../../../base/memory.ts";
 import { product } from "../../arrays/numbers.ts";
 import type { Variable } from "../../arrays/table.ts";
 import { isFolder } from "../../arrays/files.ts";
