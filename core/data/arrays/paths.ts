@@ -21,6 +21,10 @@ export function filesNamed(path: string, endings: readonly string[] = []): reado
   return withoutRepeats(items.flatMap((item) => filesOf(item, endings)));
 }
 
+/** The files of a glob, a list or a folder; null where the path names one file. */
+export const filesIn = (path: string, endings: readonly string[]): readonly string[] | null =>
+  filesNamed(path, endings) ?? (isFolder(path) ? filesBelow(path, endings) : null);
+
 /** Checkpoints and what is printed have addresses without their keys. */
 function refuseHidden(path: string): void {
   if (!isUrl(path) || !path.includes(`=${HIDDEN}`)) return;

@@ -3,21 +3,20 @@
 import type { DataKind } from "../../settings/formats.ts";
 import type { Format } from "../format.ts";
 import { des, lpt } from "../cosmology/format.ts";
-import { arrow } from "../formats/arrow/format.ts";
-import { csv } from "../formats/csv/format.ts";
-import { fits } from "../formats/fits/format.ts";
-import { hdf5 } from "../formats/hdf5/format.ts";
-import { imagepairs } from "../formats/imagepairs/format.ts";
-import { imagefolder } from "../formats/images/format.ts";
-import { mnist } from "../formats/mnist/format.ts";
-import { netcdf } from "../formats/netcdf/format.ts";
-import { npz } from "../formats/npz/format.ts";
-import { packed } from "../formats/packed/format.ts";
-import { tokens } from "../formats/tokens/format.ts";
-import { parquet } from "../formats/parquet/format.ts";
-import { tiff } from "../formats/tiff/format.ts";
-import { webdataset } from "../formats/webdataset/format.ts";
-import { zarr } from "../formats/zarr/format.ts";
+import { arrow } from "../formats/arrow/arrow.ts";
+import { csv } from "../formats/csv/csv.ts";
+import { fits } from "../formats/fits/fits.ts";
+import { hdf5, netcdf } from "../formats/netcdf/netcdf.ts";
+import { imagepairs } from "../formats/imagepairs/imagepairs.ts";
+import { imagefolder } from "../formats/images/imagefolder.ts";
+import { mnist } from "../formats/mnist/mnist.ts";
+import { npz } from "../formats/npz/npz.ts";
+import { packed } from "../formats/packed/packed.ts";
+import { tokens } from "../formats/tokens/tokens.ts";
+import { parquet } from "../formats/parquet/parquet.ts";
+import { tiff } from "../formats/tiff/tiff.ts";
+import { webdataset } from "../formats/webdataset/webdataset.ts";
+import { zarr } from "../formats/zarr/zarr.ts";
 import { fields, synthetic } from "../synthetic/format.ts";
 
 export const FORMATS: Readonly<Record<DataKind, Format>> = {

@@ -37,9 +37,11 @@ export interface ReaderModule<S extends ReaderSpec = ReaderSpec> {
 /** A thread that reads npz never loads a JPEG decoder. */
 const modules = new Map<string, ReaderModule>();
 
-/** The main thread may have a reader of its own for a module. */
-export const noteReader = (module: string, reader: ReaderModule<any>): void =>
-  void modules.set(module, reader);
+/** Whoever knows the reader of a module need not load it. */
+export function noteReader(module: string, reader: ReaderModule<any>): string {
+  modules.set(module, reader);
+  return module;
+}
 
 /** It must end, in this thread, before the reader is opened. */
 export async function loadReader(spec: ReaderSpec): Promise<void> {

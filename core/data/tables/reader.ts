@@ -18,7 +18,7 @@ import {
   type RowReader,
   rulesOf,
 } from "../arrays/rows.ts";
-import type { Reader, ReaderModule, ReaderSpec } from "../source/reader.ts";
+import { noteReader, type Reader, type ReaderModule, type ReaderSpec } from "../source/reader.ts";
 import { UserError } from "../../base/errors.ts";
 import { loadRows, openAll, openRows } from "../arrays/open_rows.ts";
 
@@ -193,13 +193,16 @@ export function open(spec: ArraysSpec): Reader {
   };
 }
 
-export const arraysReader: string = import.meta.url;
-
-export default {
-  load: ({ parts = [], deferred }) =>
+const reader: ReaderModule<ArraysSpec> = {
+  load: ({ parts, deferred }) =>
     loadRows([...parts, ...(deferred ? [deferred.column] : [])].map(({ rows }) => rows)),
   open,
-} satisfies ReaderModule<ArraysSpec>;
+};
+
+export default reader;
+
+/** This thread knows the reader already. */
+export const arraysReader = noteReader(import.meta.url, reader);
 
 /** Plain data for a thread. */
 export interface Deferred {

@@ -5,7 +5,7 @@ import { formatPlural } from "../../../base/format.ts";
 import { firstTwice } from "../../tables/choose.ts";
 import type { Column } from "../../arrays/table.ts";
 import { fromColumns } from "../../tables/columns.ts";
-import type { DataRequest, Sources, TableFile } from "../../format.ts";
+import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
 import { withFiles } from "../../arrays/files.ts";
 import { checkRoom } from "../../../base/memory.ts";
 
@@ -289,3 +289,10 @@ function ragged(path: string, line: number, found: number, expected: number): Us
       "Mend it; a text with the mark between cells in it has to stand in quotes.",
   );
 }
+
+export const csv: Format = {
+  endings: [".csv", ".tsv", ".txt"],
+  path: "the file or folder to read",
+  open: openCsv,
+  table: withTable,
+};

@@ -6,7 +6,7 @@ import { fromColumns } from "../../tables/columns.ts";
 import type { FileRows } from "../../arrays/rows.ts";
 import { product } from "../../arrays/numbers.ts";
 import { toColumn } from "../../arrays/variables.ts";
-import type { DataRequest, Sources, TableFile } from "../../format.ts";
+import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
 import { markOf, readAllRows, withFiles } from "../../arrays/files.ts";
 import { number, readUnits, text, type Unit } from "./header.ts";
 
@@ -239,3 +239,10 @@ function textColumn(file: FileBytes, name: string, rows: number, { begin, row, s
     },
   };
 }
+
+export const fits: Format = {
+  endings: [".fits", ".fit", ".fts"],
+  path: "the file to read",
+  open: openFits,
+  table: withFits,
+};

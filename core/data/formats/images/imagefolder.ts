@@ -2,7 +2,7 @@
 import type { Config } from "../../../settings/settings.ts";
 import { UserError } from "../../../base/errors.ts";
 import { BadSample } from "../../arrays/rows.ts";
-import { openReader } from "../../source/reader.ts";
+import { loadReader, openReader } from "../../source/reader.ts";
 import { resizedSize } from "../../source/resize.ts";
 import { join, relative } from "../../../../deps/path.ts";
 import { findTurboJpeg } from "../../../../ffi/codecs.ts";
@@ -10,7 +10,7 @@ import { openedLibtorch } from "../../../../ffi/library.ts";
 import { constant } from "../../../../ffi/make.ts";
 import { div, toDtype } from "../../../../ffi/ops.ts";
 import { formatPlural } from "../../../base/format.ts";
-import type { DataRequest, Sources } from "../../format.ts";
+import type { DataRequest, Format, Sources } from "../../format.ts";
 import {
   foldersIn,
   IMAGE,
@@ -348,3 +348,16 @@ function sizesOf(
   const deep = good.some(({ deep }) => deep), bits = deep ? ", 16 bits a value" : "";
   return { shape: one ? [most.height, most.width] : [], text: `${text}${bits}${where}${broken}`, deep };
 }
+
+export const imagefolder: Format = {
+  endings: [".jpg", ".jpeg", ".png", ".webp"],
+  folder: { has: "a folder of images for each class", detect: looksLikeImages },
+  path: "the file or folder to read",
+  reader: async () => {
+    await import("./reader.ts"); // named here, so that it is in the executable
+    await loadReader({ module: IMAGES_READER });
+  },
+  open: openImageFolder,
+  lacksTargets: lacksClasses,
+  preview: previewImages,
+};

@@ -6,7 +6,7 @@ import { basename, join } from "../../../../deps/path.ts";
 import { constant, tensor } from "../../../../ffi/make.ts";
 import { div, indexSelect, toDtype } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
-import type { DataRequest, Sources } from "../../format.ts";
+import type { DataRequest, Format, Sources } from "../../format.ts";
 import { indexTensor, memorySource } from "../../source/memory.ts";
 import { heldOut, splitIndices, unusedNote } from "../../source/order.ts";
 import type { Source } from "../../source/source.ts";
@@ -310,3 +310,12 @@ function idxField(name: string, { dims, bytes }: Idx): PreviewField {
     read: (first, count) => bytes.subarray(first * row, (first + count) * row),
   };
 }
+
+export const mnist: Format = {
+  endings: [],
+  folder: { has: "train-images-idx3-ubyte", detect: looksLikeMnist },
+  path: "the folder with train-images-idx3-ubyte",
+  open: openMnist,
+  preview: previewMnist,
+  previews: IDX_NAME,
+};

@@ -14,7 +14,7 @@ import type { FileBytes } from "../../../base/file_bytes.ts";
 import { isZip, openZip, STORED } from "../../../base/zip.ts";
 import type { Column, Variable } from "../../arrays/table.ts";
 import { fromColumns } from "../../tables/columns.ts";
-import type { DataRequest, Sources, TableFile } from "../../format.ts";
+import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
 import { withFile } from "../../arrays/file_column.ts";
 import { joinFiles } from "../../arrays/joined.ts";
 import { toColumn } from "../../arrays/variables.ts";
@@ -365,3 +365,12 @@ function everyNth(table: Uint8Array, first: number, step: number, width: number)
   }
   return column;
 }
+
+export const npz: Format = {
+  endings: [".npz", ".npy"],
+  folder: { has: ".npy or .npz files", detect: looksLikeArrays },
+  path: "the file, folder or files to read",
+  many: true,
+  open: openArrays,
+  table: withArrays,
+};

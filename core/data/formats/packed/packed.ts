@@ -14,7 +14,7 @@ import { scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { UserError } from "../../../base/errors.ts";
 import { BadSample } from "../../arrays/rows.ts";
 import { loadReader } from "../../source/reader.ts";
-import type { DataRequest, Sources } from "../../format.ts";
+import type { DataRequest, Format, Sources } from "../../format.ts";
 import {
   fieldBytes,
   HEADER_BYTES,
@@ -45,8 +45,9 @@ import { heldOut, splitIndices, unusedNote } from "../../source/order.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { sizes, turboJpeg } from "../images/imagefolder.ts";
 import { encodedReader, encodedSize, encodedSpec } from "./encoded_reader.ts";
-import { readIndex } from "./index.ts";
+import { looksPacked, readIndex } from "./index.ts";
 import { sizeOf } from "../../../base/new_file.ts";
+import { previewPacked } from "./preview.ts";
 
 const WINDOW_BYTES = 8 << 20;
 
@@ -318,3 +319,13 @@ function sizeText({ schema: { encoding, task, input: { shape, dtype } } }: Index
   const what = dtype === "u8" && shape.length === 3 ? "images" : "samples";
   return `${what} of [${shape.join(", ")}]`;
 }
+
+export const packed: Format = {
+  endings: [],
+  folder: { has: "index.json", detect: looksPacked },
+  path: "the file or folder to read",
+  namesTargets: true,
+  reader: ({ data_path }) => loadPackedReader(data_path),
+  open: openPacked,
+  preview: previewPacked,
+};

@@ -3,7 +3,7 @@ import { join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { Column } from "../../arrays/table.ts";
 import { openTable, type PagedColumn, type PagedFile, tableOf } from "../../tables/pages.ts";
-import type { DataRequest, Sources, TableFile } from "../../format.ts";
+import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
 import { isFolder, namesIn, withFiles } from "../../arrays/files.ts";
 import { filesNamed } from "../../arrays/paths.ts";
 import { type ParquetColumn, type ParquetFile, readFooter } from "./file.ts";
@@ -108,3 +108,12 @@ function codesIn(packed: Page["codes"], count: number): Int32Array | null {
   packed.read(codes, count);
   return codes;
 }
+
+export const parquet: Format = {
+  endings: ENDINGS,
+  folder: { has: ".parquet files", detect: hasTables },
+  path: "the file, folder or files to read",
+  many: true,
+  open: openParquet,
+  table: withParquet,
+};

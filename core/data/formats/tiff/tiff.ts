@@ -7,10 +7,10 @@ import { asOneSample } from "../../arrays/picked.ts";
 import { product } from "../../arrays/numbers.ts";
 import { toColumn } from "../../arrays/variables.ts";
 import type { Variable } from "../../arrays/table.ts";
-import { isFolder, markOf, withFiles } from "../../arrays/files.ts";
+import { markOf, withFiles } from "../../arrays/files.ts";
 import { checkRoom } from "../../../base/memory.ts";
-import { filesBelow, filesNamed, filesText } from "../../arrays/paths.ts";
-import { type Content, withAuxiliary } from "../netcdf/netcdf.ts";
+import { filesIn, filesText, holds } from "../../arrays/paths.ts";
+import { type Content, variablesFormat, withAuxiliary } from "../../tables/gridded.ts";
 import { readTiff, type TiffRows, tiffRows } from "./blocks.ts";
 import { elementOf } from "../zarr/metadata.ts";
 import { DESCRIPTION, GEO, type Page, readPages, text } from "./directory.ts";
@@ -24,12 +24,14 @@ interface TiffFile {
   readonly place: Place | null;
 }
 
-/** Null means one file. */
-const manyFiles = (path: string): readonly string[] | null =>
-  filesNamed(path, ENDINGS) ?? (isFolder(path) ? filesBelow(path, ENDINGS) : null);
+export const tiff = variablesFormat({
+  endings: ENDINGS,
+  folder: { has: ".tif files", detect: (path) => holds(path, ENDINGS) },
+  path: "the file, folder or files to read",
+}, withTiff);
 
 export function withTiff<R>(path: string, use: (content: Content) => R, along = ""): R {
-  const files = manyFiles(path) ?? (along === BY_FILE ? [path] : null);
+  const files = filesIn(path, ENDINGS) ?? (along === BY_FILE ? [path] : null);
   if (files?.length === 0) {
     throw new UserError("data", `The folder ${path} has no file in it that ends in ${ENDINGS.join(", ")}.`);
   }

@@ -5,7 +5,7 @@ import { keep, type Tensor } from "../../../../ffi/tensor.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatBytes, formatCount, formatPlural } from "../../../base/format.ts";
-import type { DataRequest, Sources } from "../../format.ts";
+import type { DataRequest, Format, Sources } from "../../format.ts";
 import { isFolder, namesIn, withFiles } from "../../arrays/files.ts";
 import { type Batch, type Source, source, threadedSource } from "../../source/source.ts";
 import { checkRoom, heldInMemory } from "../../../base/memory.ts";
@@ -14,6 +14,7 @@ import { type About, type PartAbout, readAbout } from "../../text/about.ts";
 import { findTokens, largestToken, numbersOf, type TokenFile, type Tokens } from "./file.ts";
 import { planWindows, tokensReader, type TokensSpec, widenInto, type WindowsPlan } from "./reader.ts";
 import type { Preview } from "../../preview/preview.ts";
+import { loadReader } from "../../source/reader.ts";
 
 /** Training windows begin where --windows says; validation windows stand side by side. */
 export function openTokens({ data, training: { seed }, model }: DataRequest): Sources {
@@ -238,3 +239,12 @@ export function previewTokens<R>(path: string, use: (preview: Preview) => R): R 
     });
   });
 }
+
+export const tokens: Format = {
+  endings: [".bin"],
+  folder: { has: "train.bin", detect: looksLikeTokens },
+  path: "the file or folder to read",
+  reader: () => loadReader({ module: tokensReader }),
+  open: openTokens,
+  preview: previewTokens,
+};

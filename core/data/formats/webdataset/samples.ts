@@ -2,9 +2,9 @@
 import { basename } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { FileMark } from "../../arrays/rows.ts";
-import { filesBelow, filesNamed } from "../../arrays/paths.ts";
-import { isFolder, markOf, withFiles } from "../../arrays/files.ts";
+import { markOf, withFiles } from "../../arrays/files.ts";
 import { readMembers } from "./tar.ts";
+import { filesIn } from "../../arrays/paths.ts";
 
 export const ENDINGS = [".tar"];
 
@@ -41,8 +41,7 @@ export const shardOf = (starts: readonly number[], sample: number): number => {
 const NAME = /^((?:.*\/)?[^./]+)\.([^/]+)$/s;
 const MOST_ENDINGS = 1000;
 
-const shardsIn = (path: string): readonly string[] =>
-  filesNamed(path, ENDINGS) ?? (isFolder(path) ? filesBelow(path, ENDINGS) : [path]);
+const shardsIn = (path: string): readonly string[] => filesIn(path, ENDINGS) ?? [path];
 
 export function readSamples(path: string): Samples {
   const files = shardsIn(path);

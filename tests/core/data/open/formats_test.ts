@@ -100,13 +100,13 @@ function addTo(folder: string): void {
   assert(success, "the sources can't be copied");
   const tiny = join(folder, "core/data/formats/tiny");
   Deno.mkdirSync(tiny);
-  Deno.writeTextFileSync(join(tiny, "format.ts"), FORMAT);
+  Deno.writeTextFileSync(join(tiny, "tiny.ts"), FORMAT);
   Deno.writeTextFileSync(join(tiny, "reader.ts"), READER);
   insert(join(folder, "core/settings/formats.ts"), "} as const;", '  tiny: "tiny lines",\n');
   insert(
     join(folder, "core/data/open/formats.ts"),
     "export const FORMATS",
-    'import { tiny } from "../formats/tiny/format.ts";\n',
+    'import { tiny } from "../formats/tiny/tiny.ts";\n',
   );
   insert(join(folder, "core/data/open/formats.ts"), "};", "  tiny,\n");
 }

@@ -1,7 +1,7 @@
 // HDF5: the numbers that h5py reads, however they are stored, and a sentence for everything that can be wrong.
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { Config } from "../../../../../core/settings/settings.ts";
-import { hdf5 } from "../../../../../core/data/formats/hdf5/format.ts";
+import { hdf5 } from "../../../../../core/data/formats/netcdf/netcdf.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../../ffi/make.ts";

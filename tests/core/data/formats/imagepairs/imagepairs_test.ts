@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { detect } from "../../../../../core/data/open/open.ts";
-import { imagepairs } from "../../../../../core/data/formats/imagepairs/format.ts";
+import { imagepairs } from "../../../../../core/data/formats/imagepairs/imagepairs.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { transformed } from "../../../../../core/data/transforms/apply.ts";
 import type { Config } from "../../../../../core/settings/settings.ts";

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { createHash } from "node:crypto";
 import { join } from "@std/path";
 import type { Config } from "../../../../../core/settings/settings.ts";
-import { imagefolder } from "../../../../../core/data/formats/images/format.ts";
+import { imagefolder } from "../../../../../core/data/formats/images/imagefolder.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { readBytes } from "../../../../../ffi/make.ts";

@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { memorySource } from "../../../../../core/data/source/memory.ts";
-import { packed } from "../../../../../core/data/formats/packed/format.ts";
+import { packed } from "../../../../../core/data/formats/packed/packed.ts";
 import { packingOf } from "../../../../../core/data/formats/packed/samples.ts";
 import { writeShards } from "../../../../../core/data/formats/packed/write.ts";
 import { type Batch, batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";

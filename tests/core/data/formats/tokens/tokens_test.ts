@@ -2,8 +2,7 @@
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import type { Config } from "../../../../../core/settings/settings.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
-import { tokens } from "../../../../../core/data/formats/tokens/format.ts";
-import reader, { tokensReader } from "../../../../../core/data/formats/tokens/reader.ts";
+import { tokens } from "../../../../../core/data/formats/tokens/tokens.ts";
 import { noteReader } from "../../../../../core/data/source/reader.ts";
 import { toBigInts } from "../../../../../ffi/make.ts";
 import { liveTensors, scope } from "../../../../../ffi/tensor.ts";
@@ -11,6 +10,7 @@ import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
 import { type Changes, refusal } from "../../tables/columns_help.ts";
 import { range, settings } from "../../tables/help.ts";
+import reader, { tokensReader } from "../../../../../core/data/formats/tokens/reader.ts";
 
 useLibtorch();
 noteReader(tokensReader, reader);

@@ -1,7 +1,5 @@
-import { arraysReader } from "../../tables/reader.ts";
 import { fromColumns } from "../../tables/columns.ts";
 import type { Format } from "../../format.ts";
-import { isFolder } from "../../arrays/files.ts";
 import { holds } from "../../arrays/paths.ts";
 import { loadReader } from "../../source/reader.ts";
 import { columnsOf, IMAGE } from "./columns.ts";
@@ -24,13 +22,10 @@ const imageIn = ({ members }: Samples, features: readonly string[]): string | un
 
 export const webdataset: Format = {
   endings: ENDINGS,
-  folder: { has: ".tar files of WebDataset", detect: (path) => isFolder(path) && holds(path, ENDINGS) },
+  folder: { has: ".tar files of WebDataset", detect: (path) => holds(path, ENDINGS) },
   path: "the shard, folder or shards to read",
   many: true,
-  async reader() {
-    await loadReader({ module: arraysReader });
-    await loadReader({ module: TAR_IMAGES_READER });
-  },
+  reader: () => loadReader({ module: TAR_IMAGES_READER }),
   open(request) {
     const samples = readSamples(request.data.data_path), table = tableOf(samples);
     const image = imageIn(samples, request.data.features);

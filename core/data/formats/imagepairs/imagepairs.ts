@@ -1,9 +1,9 @@
 // Folders of images and, beside them, of label images: the class of each pixel as a grey value or a place in a
 // palette. An image and its label have the same name.
-import { join } from "../../../../deps/path.ts";
+import { join, relative } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatPlural } from "../../../base/format.ts";
-import type { DataRequest, Sources } from "../../format.ts";
+import type { DataRequest, Format, Sources } from "../../format.ts";
 import { ENDINGS as TIFF_ENDINGS } from "../tiff/tiff.ts";
 import { holds } from "../../arrays/paths.ts";
 import { isFolder } from "../../arrays/files.ts";
@@ -14,6 +14,9 @@ import { openRoom } from "../images/header.ts";
 import { imageParts, sizes, turboJpeg } from "../images/imagefolder.ts";
 import { imageCount, naming, pairImages, type Pairs, pathOf, readFile, sizeOf } from "../images/listing.ts";
 import { openLabels, type PairsSpec } from "./reader.ts";
+import { loadReader, openReader } from "../../source/reader.ts";
+import { openSamples, type Preview, type SampleAt } from "../../preview/preview.ts";
+import { type Raster, rowMajor } from "../../preview/picture.ts";
 
 export const PAIRS_READER: string = new URL("./reader.ts", import.meta.url).href;
 
@@ -97,7 +100,7 @@ export function openPairs(request: DataRequest): Sources {
 const leftOut = ({ labels, others: { count, example } }: Pairs): string =>
   `Left out ${formatPlural(count, "label image")} in ${labels.root} without an image, such as ${example}`;
 
-/** So many label images are looked at for the number of classes. */
+/** So many label images are looked at for the number of classes, and to show them. */
 const LOOKED_AT = 64;
 
 /** Names of classes are lines of classes.txt; otherwise label images say how many there are. */
@@ -198,4 +201,98 @@ function source(
     ...(ignored >= 0 && { missing: { input: false, target: true } }),
   });
   return { ...made, pathOf: (index) => pathOf(images, index) };
+}
+
+export const imagepairs: Format = {
+  endings: [],
+  folder: { has: "folders images and labels", detect: looksLikePairs },
+  path: "the folder with images and labels",
+  reader: async () => {
+    await import("./reader.ts"); // named here, so that it is in the executable
+    await loadReader({ module: PAIRS_READER });
+  },
+  open: openPairs,
+  preview: previewPairs,
+};
+
+const MOST_CLASSES = 2 ** 31;
+
+export function previewPairs<R>(path: string, use: (preview: Preview) => R): R {
+  const { folders } = trainingFolders(path);
+  const { images, labels, others } = pairImages(folders.images, folders.labels);
+  const count = imageCount(images), { height, width } = sizeOf(images, 0), names = namesIn(path);
+  const spec: PairsSpec = {
+    ...{ module: PAIRS_READER, images, labels, turbo: null },
+    ...{ sides: [height, width], classes: MOST_CLASSES, ignored: -1 },
+  };
+  const reader = openReader(spec);
+  const sampleAt = openSamples(reader, { shape: [height, width], dtype: "i32" });
+  try {
+    return use({
+      path,
+      kind: "images with a class for each pixel",
+      bytes: null,
+      samples: count,
+      noun: "field",
+      facts: {
+        "train with": `${images.root}: ${count} images of ${height} x ${width}`,
+        "pixels of each class": sharesOf(sampleAt, count, names),
+        ...(others.count > 0
+          ? { "left out": `${others.count} label images without an image, such as ${others.example}` }
+          : {}),
+      },
+      fields: [
+        { name: "images", shape: [count, 3, height, width], dtype: "u8", read: null },
+        { name: "labels", shape: [count, height, width], dtype: "i32", read: null },
+      ],
+      classes: null,
+      pictures: {
+        field: "images, with labels beside them",
+        count,
+        raster: (sample) => besideLabels(sampleAt(sample)),
+        caption: (sample) => relative(images.root, pathOf(images, sample)),
+      },
+    });
+  } finally {
+    reader.close();
+  }
+}
+
+function sharesOf(sampleAt: SampleAt, count: number, names: readonly string[]): string {
+  const looked = Math.min(count, LOOKED_AT), pixels = new Map<number, number>();
+  let total = 0;
+  for (let i = 0; i < looked; i++) {
+    const labels = sampleAt(Math.floor(i * count / looked)).target;
+    for (let k = 0; k < labels.length; k++) {
+      const label = Number(labels[k]);
+      pixels.set(label, (pixels.get(label) ?? 0) + 1);
+    }
+    total += labels.length;
+  }
+  const shares = [...pixels].sort(([a], [b]) => a - b)
+    .map(([label, some]) => `${names[label] ?? label} ${Number((100 * some / total).toPrecision(3))}%`);
+  return shares.join(", ") + (looked < count ? ` (${looked} images were looked at)` : "");
+}
+
+/** The first colours are told apart by most eyes (Okabe and Ito); others are grey. */
+const COLOURS = [
+  ...[[0, 114, 178], [230, 159, 0], [0, 158, 115], [204, 121, 167]],
+  ...[[86, 180, 233], [213, 94, 0], [240, 228, 66]],
+];
+
+function besideLabels({ input, target }: ReturnType<SampleAt>): Raster {
+  const { data, shape: [, height, width], strides = rowMajor(input.shape) } = input;
+  const values = new Uint8Array(3 * height * 2 * width);
+  for (let c = 0; c < 3; c++) {
+    for (let y = 0; y < height; y++) {
+      const to = (c * height + y) * 2 * width;
+      for (let x = 0; x < width; x++) {
+        const label = Number(target[y * width + x]);
+        values[to + x] = Number(data[c * strides[0] + y * strides[1] + x * strides[2]]);
+        values[to + width + x] = COLOURS[label]?.[c] ?? (label * 37) % 200;
+      }
+    }
+  }
+  const shape = [3, height, 2 * width];
+  return { values, shape, strides: rowMajor(shape), isImage: true };
 }
