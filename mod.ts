@@ -64,6 +64,7 @@ export {
   type Batch,
   batchOf,
   type Ids,
+  type Known,
   type Missing,
   type Normalisation,
   type Part,

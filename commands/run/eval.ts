@@ -14,7 +14,7 @@ import {
   lessAtOnce,
   skillNote,
 } from "../../core/train/evaluate.ts";
-import { hasColumns } from "../../core/data/open/open.ts";
+import { hasColumns } from "../../core/data/open/kinds.ts";
 import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
 import { formatPlural, formatValue } from "../../core/base/format.ts";
 import { lossText } from "../../core/run/live_line.ts";

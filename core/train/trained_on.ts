@@ -1,7 +1,8 @@
 // A checkpoint says what its model was trained on: the columns by name and order, and all that the model was made from.
 import { toJson } from "../checkpoint/open.ts";
 import { field, type Value } from "../checkpoint/value.ts";
-import { hasColumns, type Opened } from "../data/open/open.ts";
+import { hasColumns } from "../data/open/kinds.ts";
+import type { Opened } from "../data/open/open.ts";
 import type { Fill } from "../data/source/missing.ts";
 import type { RolloutRows } from "../data/source/rollout.ts";
 import type { Facts } from "../models/model.ts";

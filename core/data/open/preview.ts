@@ -3,7 +3,7 @@ import { UserError } from "../../base/errors.ts";
 import { DATA_KIND_NAMES, type DataKind } from "../../settings/formats.ts";
 import type { TableFile } from "../format.ts";
 import { FORMATS } from "./formats.ts";
-import { detect } from "./open.ts";
+import { detect } from "./kinds.ts";
 import { filesNamed, isUrl } from "../arrays/paths.ts";
 import { BadSample, type Rows, rulesOf } from "../arrays/rows.ts";
 import { dimensionsOf } from "../preview/dimensions.ts";

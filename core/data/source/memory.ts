@@ -21,8 +21,8 @@ export interface InMemory extends Omit<SourceParts, "length" | "raw"> {
 }
 
 /** A source of samples in two tensors, gathered for each batch; both are kept. */
-export function memorySource(data: InMemory): Source {
-  const { name, fields, input, target, rows, windows, missing } = data;
+export function memorySource({ input, target, rows, windows, ...parts }: InMemory): Source {
+  const { name, fields, missing } = parts;
   if (!rows) {
     checkFinite(name, fields?.[0] ?? "input", input, missing?.input);
     checkFinite(name, fields?.[1] ?? "target", target, missing?.target);
@@ -30,8 +30,8 @@ export function memorySource(data: InMemory): Source {
   keep(input);
   keep(target);
   return source({
-    ...data,
-    indices: rows ?? data.indices,
+    ...parts,
+    indices: rows ?? parts.indices,
     length: rows?.length ?? input.shape[0],
     raw(ids) {
       const own = rows ? ids.map((id) => rows[id]) : ids;

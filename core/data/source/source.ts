@@ -46,34 +46,28 @@ export interface Batch {
  */
 export type TargetTexts = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-/** Samples to train or to validate with, by number, and how they become batches. */
-export interface Source {
-  /** Messages use the path and the part, most often. */
-  readonly name: string;
-  /** The number of samples. */
-  readonly length: number;
-  /** The finished batch has this input. */
-  readonly input: Field;
-  /** The loss compares with this target of a finished batch. */
-  readonly target: Field;
-  /** A model is made from these facts. */
-  readonly facts: Facts;
-  /** Data of this kind is usually normalised so. */
-  readonly usual?: Normalisation;
+/** Models, metrics and messages go by what is known of samples beside their rows. */
+export interface Known {
   /** The samples' numbers in the data, in order; all of it by default. */
   readonly indices?: Int32Array | null;
   /** The names of the classes, or of the target's numbers. */
   readonly names?: readonly string[];
-  /** So many bytes of text are in a token, where the tokenizer is known. */
-  readonly bytesPerToken?: number;
   /** The target's own units are std * number + mean, target by target. */
   readonly units?: Normalisation;
+  /** Data of this kind is usually normalised so. */
+  readonly usual?: Normalisation;
+  /** Fields that may have missing points (NaN); absent where none may. */
+  readonly missing?: Missing;
   /** Each sample's class, where it is known without reading samples. */
   readonly labels?: () => ArrayLike<number>;
   /** How often each sample comes, beside the others (--sampling). */
   readonly sampleWeights?: Float64Array;
+  /** So many bytes of text are in a token, where the tokenizer is known. */
+  readonly bytesPerToken?: number;
   /** The loss sees targets less these means, divided by these deviations; `restore` undoes it (--normalise-targets). */
   readonly targetScale?: Normalisation;
+  /** The first sample's target (of a map its mean), near to all and the same to all ranks. Numbers only. */
+  readonly reference?: readonly number[];
   /** The kind of data that was packed. */
   readonly packedFrom?: string;
   /** The file that the sample of this number in the data is in, where each has its own. */
@@ -84,32 +78,46 @@ export interface Source {
   readonly grid?: () => Grid | null;
   /** It reads another variable of the data, as floats; null where there is none of this name. */
   readonly variable?: (name: string) => GridVariable | null;
-  /** The first sample's target (of a map its mean), near to all and the same to all ranks. Numbers only. */
-  readonly reference?: readonly number[];
+  /** These features are finer than the input's maps, and a pixel's points of them lie in channels: maps can't be turned. */
+  readonly folded?: readonly string[];
+  /** Channels that are components of vectors; null where there are none. */
+  readonly vectors?: Vectors | null;
+  /** So many leads has each target: the targets of the first come first, then those of the next. */
+  readonly leads?: number;
+  /** Means by season, and where the samples lie in them. */
+  readonly climate?: Climate | null;
+  /** Targets are differences from the climatology, and `restore` adds it again. */
+  readonly anomalies?: boolean;
+  /** A forecast is compared with these. They are computed once, with the weights of a map's points. */
+  readonly baselines?: (weights: Float64Array | null) => Baselines;
+}
+
+/** Samples to train or to validate with, by number, and how they become batches. */
+export interface Source extends Known {
+  /** Messages use the path and the part, most often. */
+  readonly name: string;
+  /** The number of samples. */
+  readonly length: number;
+  /** The finished batch has this input. */
+  readonly input: Field;
+  /** The loss compares with this target of a finished batch. */
+  readonly target: Field;
+  /** A model is made from these facts. */
+  readonly facts: Facts;
   /** The part's rows are as held or stored, on the host; the tensors belong to the caller's scope. */
   raw(part: Part): Batch;
   /** Raw rows, on any device, become the batch that the model sees. Random choices are keyed. */
   finish(raw: Batch, part: Part): Batch;
+  /** One line about the samples. */
+  describe(): string;
   /** Threads can read the raw rows. */
   readonly threaded?: Threaded;
   /** `finish` makes of each byte a float that depends on the byte and its channel alone. */
   readonly bytewise?: boolean;
   /** A model on the CPU gets the same batches, of rows that threads have finished as far as they can. */
   readonly host?: Source;
-  /** Fields that may have missing points (NaN); absent where none may. */
-  readonly missing?: Missing;
-  /** These features are finer than the input's maps, and a pixel's points of them lie in channels: maps can't be turned. */
-  readonly folded?: readonly string[];
-  /** Channels that are components of vectors; null where there are none. */
-  readonly vectors?: Vectors | null;
-  /** Targets are differences from the climatology, and `restore` adds it again. */
-  readonly anomalies?: boolean;
-  /** So many leads has each target: the targets of the first come first, then those of the next. */
-  readonly leads?: number;
-  /** A forecast is compared with these. They are computed once, with the weights of a map's points. */
-  readonly baselines?: (weights: Float64Array | null) => Baselines;
-  /** Means by season, and where the samples lie in them. */
-  readonly climate?: Climate | null;
+  /** It counts bad samples that raw() passed over; absent where there can be none. */
+  passedOver?(): number;
   /**
    * Outputs or targets of these samples that are anomalies get their climatology back. Outputs may be several parts
    * of each target, of which some are shifted.
@@ -119,10 +127,6 @@ export interface Source {
   restoreUnscaled?(values: Tensor, ids: Ids): Tensor;
   /** Training looks at a part of a target in this epoch. */
   shorten?(target: Tensor, epoch: number): Tensor;
-  /** It counts bad samples that raw() passed over; absent where there can be none. */
-  passedOver?(): number;
-  /** One line about the samples. */
-  describe(): string;
 }
 
 /** The fields that may have missing points. */
@@ -157,8 +161,8 @@ export function finishThen(source: Source, more: (batch: Batch, part: Part) => B
   return { ...source, finish, host: source.host && finishThen(source.host, more) };
 }
 
-/** `source` makes a Source from these; shared names mean the same. */
-export interface SourceParts {
+/** `source` makes a Source from these; what is known is passed on as it is. */
+export interface SourceParts extends Known {
   /** The name in messages. */
   readonly name: string;
   /** The number of samples. */
@@ -173,16 +177,6 @@ export interface SourceParts {
   readonly fields?: readonly [input: string, target: string];
   /** One line about the samples. */
   readonly description: string;
-  /** The numbers of these samples in the data. */
-  readonly indices?: Source["indices"];
-  /** The names of the classes, or of the target's numbers. */
-  readonly names?: Source["names"];
-  /** The scale of the target's numbers. */
-  readonly units?: Source["units"];
-  /** Data of this kind is usually normalised so. */
-  readonly usual?: Normalisation;
-  /** Fields may have missing points. */
-  readonly missing?: Missing;
   /** A table's input has columns. */
   readonly columns?: Pick<Facts["input"], "columns" | "flat">;
   /** An input holds so many steps of time. */
@@ -200,9 +194,7 @@ export const isSteady = ({ finish }: Source): boolean => steady.has(finish);
 
 /** Makes a source; a batch of one sample decides the fields' shapes and types. */
 export function source(parts: SourceParts): Source {
-  const { name, length, task, outputs, targetless, fields, description, indices, names, units, usual } =
-    parts;
-  const { missing } = parts;
+  const { task, outputs, targetless, fields, description, columns, history, ...known } = parts;
   const raw = ({ ids, epoch }: Part) => scope(() => parts.raw(ids, epoch));
   const finish = (batch: Batch) => parts.finish ? scope(() => parts.finish!(batch)) : batch;
   steady.add(finish);
@@ -219,32 +211,12 @@ export function source(parts: SourceParts): Source {
   const facts = {
     task,
     ...(upscale > 1 && { upscale }),
-    input: {
-      shape: input.shape,
-      dtype: input.dtype,
-      ...parts.columns,
-      ...(parts.history && { history: parts.history }),
-    },
+    input: { shape: input.shape, dtype: input.dtype, ...columns, ...(history && { history }) },
     outputs,
     ...(targetless && { targetless }),
-    ...(missing?.target && { missing: true }),
+    ...(known.missing?.target && { missing: true }),
   };
-  return {
-    name,
-    length,
-    input,
-    target,
-    facts,
-    indices,
-    names,
-    units,
-    reference,
-    usual,
-    missing,
-    raw,
-    finish,
-    describe: () => description,
-  };
+  return { ...known, input, target, facts, reference, raw, finish, describe: () => description };
 }
 
 /** How many times the sides of one map are those of another; 1 where they are no such maps. */
@@ -279,40 +251,26 @@ function centresOf(target: Tensor): number[] {
 
 // Threads read the samples of such a source from their files.
 
-export interface ThreadedParts {
-  readonly name: string;
-  /** The number of samples. */
-  readonly length: number;
+export interface ThreadedParts extends Omit<SourceParts, "raw" | "fields"> {
   readonly indices: Int32Array | null;
   readonly reader: ReaderSpec;
   /** One stored input and its target. */
   readonly stored: Field;
   readonly target: Field;
   readonly bad: "fail" | "skip";
-  readonly task: Facts["task"];
-  readonly outputs: number;
-  readonly targetless?: boolean;
-  readonly description: string;
-  readonly names?: Source["names"];
-  readonly usual?: Source["usual"];
   readonly bytewise?: boolean;
-  readonly missing?: Missing;
-  readonly columns?: SourceParts["columns"];
-  readonly history?: number;
-  finish?(raw: Batch): Batch;
 }
 
-export function threadedSource(parts: ThreadedParts): Source {
-  const { length, reader, stored, target, bad } = parts;
-  const indices = parts.indices && shared(parts.indices);
+export function threadedSource({ reader, stored, target, bad, bytewise, ...parts }: ThreadedParts): Source {
+  const { length, missing } = parts, indices = parts.indices && shared(parts.indices);
   const threaded = {
     ...{ reader, indices, length, target, bad },
-    ...{ input: stored, levels: null, geometry: null, seed: null, missing: parts.missing?.input },
+    ...{ input: stored, levels: null, geometry: null, seed: null, missing: missing?.input },
   };
   const { raw, passedOver } = readRows(threaded);
   const fields = [stored.name, target.name] as const;
   const made = source({ ...parts, fields, raw: (ids, epoch) => raw(plainPart(ids, epoch)) });
-  return { ...made, threaded, passedOver, bytewise: parts.bytewise };
+  return { ...made, threaded, passedOver, bytewise };
 }
 
 /** The calling thread reads; what it opens stays open for as long as the program runs. */

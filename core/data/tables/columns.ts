@@ -3,54 +3,31 @@ import { isFloating } from "../../../ffi/dtype.ts";
 import { borrowBytes, toNumbers, zeros } from "../../../ffi/make.ts";
 import { toDtype } from "../../../ffi/ops.ts";
 import { scope } from "../../../ffi/tensor.ts";
-import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
 import type { Config } from "../../settings/settings.ts";
-import { UserError } from "../../base/errors.ts";
-import { formatBytes, formatPlural } from "../../base/format.ts";
-import { isExported } from "../../models/user/file.ts";
+import { formatPlural } from "../../base/format.ts";
 import type { InputColumn } from "../../models/model.ts";
-import { heldOut, splitIndices, unusedNote } from "../source/order.ts";
-import {
-  type Field,
-  goodRows,
-  heldBytes,
-  joinColumns,
-  peakBytes,
-  streamColumns,
-  type Streamed,
-  streamedSource,
-  targetField,
-} from "./tensors.ts";
-import {
-  canBeJoined,
-  checkTexts,
-  chooseColumns,
-  columnLayoutOf,
-  joinedShape,
-  leavesNothing,
-  sampleCount,
-} from "./choose.ts";
+import { type Field, goodRows, joinColumns } from "./tensors.ts";
+import { planReading, type Streamed, streamedSource, targetField } from "./streamed.ts";
+import { type Choice, choiceOf, columnLayoutOf, joinedShape, vectorsIn } from "./choose.ts";
 import type { DataRequest, Sources } from "../format.ts";
-import { checkRoom, heldInMemory } from "../../base/memory.ts";
 import { memorySource } from "../source/memory.ts";
 import { keepsMissing, missingNotes, refuseMissing } from "../source/missing.ts";
-import { isPlainSplit, leakWarning, type Split, splitRows, withoutSplitColumns } from "./splits.ts";
-import { type RolloutRows, rolloutRows } from "../source/rollout.ts";
+import { leakWarning, type Split, splitRows } from "./splits.ts";
+import { rolloutRows } from "../source/rollout.ts";
 import { forecastLeads, isForecast, type Windows, windowsOf } from "./windows.ts";
 import type { Batch, Source } from "../source/source.ts";
-import { vectorsIn } from "./vectors.ts";
-import { type Baselines, climateWanted, type Span } from "../source/climate.ts";
+import type { Baselines, Span } from "../source/climate.ts";
 import { baselinesOf, type Forecast, seasonalOf } from "./baselines.ts";
 import { climateOf } from "./climatology.ts";
 import { weightsColumn } from "../source/sampling.ts";
 import { coordinateNamed, timeOf, valueAt } from "../arrays/coordinate.ts";
 import { type ArraysSpec, targetsIn } from "./reader.ts";
-import { laterOf, lengthsOf, type TargetTensor, taskOf, unknown } from "./targets.ts";
+import { laterOf, lengthsOf, taskOf, unknown } from "./targets.ts";
 import type { Column, Table } from "../arrays/table.ts";
 
 export function fromColumns(all: Table, settings: DataRequest): Sources {
   const choice = choiceOf(all, settings);
-  const { streamed, notes } = whereToRead(choice, settings.data.in_memory);
+  const { streamed, notes } = planReading(choice, settings.data.in_memory);
   return scope(() => {
     const columns = { ...choice, ...readColumns(choice, streamed, settings, notes) };
     const samples = { ...columns, ...layOut(columns, settings, notes) };
@@ -65,65 +42,15 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
   });
 }
 
-/** The columns of a table that samples are made of. */
-interface Choice {
-  readonly table: Table;
-  readonly rows: number;
-  readonly features: readonly Column[];
-  readonly targets: readonly Column[];
-  /** The model takes several inputs apart itself. */
-  readonly apart: boolean;
-  /** It takes columns that do not fit each other, so they lie one after the other. */
-  readonly flat: boolean;
-  /** The table has nothing to predict, and the model needs nothing. */
-  readonly targetless: boolean;
-}
-
-function choiceOf(all: Table, { data, training, model }: DataRequest): Choice {
-  const { withoutTargets = false } = training;
-  const table = withoutSplitColumns(all, data), apart = isExported(model.name);
-  const targetless = !withoutTargets && apart && leavesNothing(table, data);
-  const { features, targets } = chooseColumns(table, data, withoutTargets || targetless);
-  const rows = sampleCount(table, [...features, ...targets]);
-  checkTexts(table, features, targets);
-  const flat = apart && features.length > 1 && !canBeJoined(features);
-  if (flat) refuseSeveralShapes(table, data);
-  return { table, rows, features, targets, apart, flat, targetless };
-}
-
-function refuseSeveralShapes({ path }: Table, data: Config["data"]): void {
-  if (data.history > 1) {
-    throw new UserError(
-      "usage",
-      `${path}: features of several shapes can't have a --history: choose some of one shape with --features.`,
-    );
-  }
-  const climates = climateWanted(data);
-  if (climates) {
-    throw new UserError(
-      "usage",
-      `${path}: ${climates} is for features of one shape: choose such with --features.`,
-    );
-  }
-}
-
-/** The values of the chosen columns. */
-interface Columns extends Choice {
-  /** The features in memory; null where they are `streamed`. */
-  readonly held: Field | null;
-  readonly streamed: Streamed | null;
-  readonly target: Field;
-  readonly missing: { readonly input: boolean; readonly target: boolean };
-  /** Rows without bad values; null means all. */
-  readonly kept: Int32Array | null;
-}
+/** The columns of a table that samples are made of, and their values: features in memory, or `streamed`. */
+type Columns = Choice & ReturnType<typeof readColumns>;
 
 function readColumns(
   { table, rows, features, targets, flat }: Choice,
   streamed: Streamed | null,
   { data, training }: DataRequest,
   notes: string[],
-): Omit<Columns, keyof Choice> {
+) {
   const keeps = (columns: readonly Column[], flat = false) =>
     keepsMissing(data, joinedShape(table, columns, flat));
   const keepsInput = keeps(features, flat), keepsTarget = targets.length > 0 && keeps(targets);
@@ -131,7 +58,7 @@ function readColumns(
   const target = targets.length === 0
     ? nothing(rows)
     : streamed
-    ? targetField(table, targets, keepsTarget, !CLASS_LOSSES.includes(training.loss))
+    ? targetField(table, targets, keepsTarget, training.loss)
     : joinColumns(table, targets, false, keepsTarget);
   const fields = held ? [held, target] : [target];
   const missing = {
@@ -145,18 +72,10 @@ function readColumns(
   return { held, streamed, target, missing, kept };
 }
 
-/** How samples lie in the rows: each takes one, or the rows of several steps. */
-interface Samples extends Columns {
-  readonly windows: Windows | null;
-  readonly rollout: RolloutRows | null;
-  /** The steps of an input. */
-  readonly steps: number;
-  /** The shape of an input. */
-  readonly shape: readonly number[];
-  readonly answer: TargetTensor;
-}
+/** How samples lie in the rows: each takes one, or the rows of several `steps`. An input has this `shape`. */
+type Samples = Columns & ReturnType<typeof layOut>;
 
-function layOut(columns: Columns, settings: DataRequest, notes: string[]): Omit<Samples, keyof Columns> {
+function layOut(columns: Columns, settings: DataRequest, notes: string[]) {
   const { table, rows, features, targets, held, streamed, target } = columns, { data, training } = settings;
   const predicted = targets.length > 0
     ? spansOf(targets)
@@ -187,11 +106,7 @@ function partsOf(
     ...{ table, samples: rows, kept, data, seed, windows, unsplit },
     labels: answer.task === "classification" ? () => toNumbers(answer.values) : null,
   };
-  const warnings = leakWarning(splitting);
-  const parts = isPlainSplit(splitting)
-    ? { ...split(kept, rows, settings, notes), test: null }
-    : splitRows(splitting, notes);
-  return { ...parts, warnings };
+  return { ...splitRows(splitting, notes), warnings: leakWarning(splitting) };
 }
 
 type Facts = ReturnType<typeof factsOf>;
@@ -302,49 +217,6 @@ const heldTargets = ({ held, answer }: Samples, source: Source): Uint8Array =>
 const spansOf = (columns: readonly Column[]): Span[] =>
   columns.map((column) => ({ name: column.name, shape: columnLayoutOf(column).slice(1) }));
 
-function whereToRead(
-  { table, features, targets, rows: samples, flat }: Choice,
-  mode: Config["data"]["in_memory"],
-): { streamed: Streamed | null; notes: string[] } {
-  const { path } = table;
-  const of = (bytes: typeof heldBytes, columns: readonly Column[]) => columns.length > 0 ? bytes(columns) : 0;
-  const held = of(heldBytes, features) + of(heldBytes, targets);
-  const peak = of(peakBytes, features) + of(peakBytes, targets);
-  const advice = "Choose fewer with --features.";
-  let because = "";
-  // The data takes a quarter of free memory in the end, and half on the way.
-  if (!heldInMemory(mode, Math.max(held, peak / 2))) {
-    const streamed = streamColumns(table, features, flat);
-    if (typeof streamed !== "string") {
-      checkRoom(
-        `${path}: what is predicted`,
-        of(peakBytes, targets),
-        samples,
-        "Choose fewer with --targets.",
-      );
-      const why = mode === "no"
-        ? "--in-memory no"
-        : `in memory it would take ${formatBytes(held)}, and ${formatBytes(peak)} on the way there`;
-      return {
-        streamed,
-        notes: [`Features are read from the file a sample at a time: ${why}`, ...streamed.notes],
-      };
-    }
-    if (mode === "no") {
-      throw new UserError(
-        "data",
-        `${path}: ${streamed}. So single samples of it can't be read: hold it in memory (--in-memory yes), or pack ` +
-          "it once (hpctrain pack).",
-      );
-    }
-    because =
-      ` It can't be read a sample at a time, either: ${streamed}, or pack it once where there is more memory ` +
-      "(hpctrain pack).";
-  }
-  checkRoom(path, peak, samples, advice + because);
-  return { streamed: null, notes: [] };
-}
-
 const inputColumn = ({ name, shape, dtype, whole }: Column): InputColumn => ({
   name,
   shape: shape.slice(1),
@@ -358,21 +230,6 @@ const nothing = (samples: number): Field => ({
   missing: [],
   notes: [],
 });
-
-function split(
-  kept: Int32Array | null,
-  samples: number,
-  { data, training }: DataRequest,
-  notes: string[],
-) {
-  const total = kept?.length ?? samples;
-  const held = data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
-  const part = { train: Math.min(data.train_samples, total - held), val: Math.min(data.val_samples, held) };
-  notes.push(...unusedNote(total - part.train - part.val, data));
-  const chosen = splitIndices(total, part, training.seed);
-  const rows = (ids: Int32Array) => kept ? ids.map((id) => kept[id]) : ids;
-  return { train: rows(chosen.train), val: rows(chosen.val) };
-}
 
 function sizeOf([channels, ...rest]: readonly number[]): string {
   return rest.length === 0

@@ -16,7 +16,7 @@ import {
   valueText,
 } from "../arrays/coordinate.ts";
 import { FILE_COLUMN } from "../arrays/file_column.ts";
-import { heldOut, splitIndices } from "../source/order.ts";
+import { heldOut, splitIndices, unusedNote } from "../source/order.ts";
 import { weightsColumn } from "../source/sampling.ts";
 import type { Windows } from "./windows.ts";
 
@@ -77,11 +77,22 @@ export function withoutSplitColumns(table: Table, data: Config["data"]): Table {
 }
 
 /** The split of before there were others: at random, row by row. */
-export const isPlainSplit = ({ data, windows, unsplit }: Splitting): boolean =>
+const isPlainSplit = ({ data, windows, unsplit }: Splitting): boolean =>
   windows === null && !unsplit && data.folds === 0 && data.validate_on === "" && data.test_on === "" &&
   ["auto", "random"].includes(methodOf(data));
 
+function plainSplit({ kept, samples, data, seed }: Splitting, notes: string[]): Split {
+  const total = kept?.length ?? samples;
+  const held = data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
+  const part = { train: Math.min(data.train_samples, total - held), val: Math.min(data.val_samples, held) };
+  notes.push(...unusedNote(total - part.train - part.val, data));
+  const { train, val } = splitIndices(total, part, seed);
+  const rows = (ids: Int32Array) => kept ? ids.map((id) => kept[id]) : ids;
+  return { train: rows(train), val: rows(val), test: null };
+}
+
 export function splitRows(asked: Splitting, notes: string[]): Split {
+  if (isPlainSplit(asked)) return plainSplit(asked, notes);
   const { table, samples, kept, data, seed, windows, unsplit } = asked;
   const marks = new Uint8Array(samples);
   if (kept) {

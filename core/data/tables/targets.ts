@@ -1,6 +1,6 @@
 // A table's targets are classes or quantities to a model, at each lead of a forecast.
 import { type DType, isFloating } from "../../../ffi/dtype.ts";
-import type { Tensor } from "../../../ffi/tensor.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
@@ -9,7 +9,21 @@ import type { Facts } from "../../models/model.ts";
 import type { DataRequest } from "../format.ts";
 import { answerText } from "../source/source.ts";
 import type { Column, Table } from "../arrays/table.ts";
-import { type ClassShapes, classTargets, type Field } from "./tensors.ts";
+import type { Field } from "./tensors.ts";
+import {
+  allTrue,
+  eq,
+  floor,
+  isfinite,
+  isnan,
+  logicalNot,
+  maskedFill,
+  maxValue,
+  minValue,
+  reshape,
+  toDtype,
+} from "../../../ffi/ops.ts";
+import { constant, toNumbers } from "../../../ffi/make.ts";
 
 /** Nobody has told the targets. */
 export const unknown = ({ values }: Field): TargetTensor => ({
@@ -100,4 +114,88 @@ export function laterOf({ path }: Table, answer: TargetTensor, leads: readonly n
     names: names && leads.flatMap((lead) => names.map((name) => lead === 0 ? name : `${name}+${lead}`)),
     answer: leads.length === 1 ? said : `${said} at each of ${formatPlural(leads.length, "lead")}`,
   };
+}
+
+interface ClassTargets {
+  readonly values: Tensor;
+  readonly task: "classification" | "segmentation";
+  readonly outputs: number;
+  readonly note: string;
+}
+
+const MOST_CLASSES = 1e6;
+
+export interface ClassShapes {
+  readonly input: readonly number[];
+  /** Each position of a series or text may have a class. */
+  readonly lengths: readonly number[];
+}
+
+/** Null means that the target is no class: several numbers a sample, or fractions. */
+export function classTargets(
+  table: Table,
+  column: Column,
+  { values }: Field,
+  { input, lengths }: ClassShapes,
+  ignored: number,
+): ClassTargets | null {
+  const { name } = column, classes = column.text?.classes();
+  const [samples, channels, ...map] = values.shape;
+  const perPixel = map.length > 0 && channels === 1 && map.join() === input.slice(1).join();
+  const perPosition = map.length === 0 && channels > 1 && lengths.includes(channels);
+  if (!perPixel && !perPosition && (map.length > 0 || channels > 1)) return null;
+  return scope(() => {
+    const plain = perPosition ? values : reshape(values, perPixel ? [samples, ...map] : [samples]);
+    const numbers = counted(plain, ignored);
+    if (numbers === null) return null;
+    const least = minValue(numbers).item(), most = maxValue(numbers).item();
+    if (least < 0 || most >= MOST_CLASSES) throw outside(table, name, plain, ignored);
+    const outputs = classes?.length ?? most + 1;
+    const of = perPosition ? ` of each of ${channels} positions` : "";
+    const meaning = classes
+      ? `text, taken as classes in sorted order: ${shorten(classes)}`
+      : `whole numbers, taken as ${outputs} classes${of} (0 to ${most}); for a quantity say --loss mse`;
+    return {
+      values: toDtype(missingAs(ignored, plain), "i32"),
+      task: perPixel || perPosition ? "segmentation" : "classification",
+      outputs,
+      note: `Target ${name} is ${meaning}`,
+    } as const;
+  });
+}
+
+/** A missing class is the ignored one. */
+const missingAs = (ignored: number, values: Tensor): Tensor =>
+  isFloating(values.dtype) ? maskedFill(values, isnan(values), constant(ignored, values.dtype)) : values;
+
+/** Bad rows, which nobody sees, and the ignored class become 0. */
+function counted(values: Tensor, ignored: number): Tensor | null {
+  const { dtype } = values;
+  const wide = dtype === "f32" || dtype === "i64"
+    ? values
+    : toDtype(values, isFloating(dtype) ? "f32" : "i64");
+  const floating = isFloating(dtype);
+  const zero = constant(0, wide.dtype);
+  const finite = floating ? maskedFill(wide, logicalNot(isfinite(wide)), zero) : wide;
+  if (floating && allTrue(eq(finite, floor(finite))).item() === 0) return null;
+  return maskedFill(finite, eq(finite, constant(ignored, wide.dtype)), zero);
+}
+
+function outside({ path, noun }: Table, name: string, values: Tensor, ignored: number): UserError {
+  const all = toNumbers(values);
+  const at = all.findIndex((value) => value !== ignored && (value < 0 || value >= MOST_CLASSES));
+  const sample = Math.floor(at * values.shape[0] / all.length);
+  return new UserError(
+    "data",
+    `${path}: the ${noun} "${name}" is whole numbers, so it is taken as classes, but in sample ${sample} ` +
+      `(counted from 0) it is ${all[at]}, and classes are numbered 0 to ${MOST_CLASSES - 1}. ` +
+      `If it is a quantity, say --loss mse; if ${
+        all[at]
+      } stands for "unknown", set training.ignore_index to it.`,
+  );
+}
+
+function shorten(classes: readonly string[]): string {
+  const shown = classes.slice(0, 10).map((text, i) => `${i} = ${text}`).join(", ");
+  return classes.length > 10 ? `${shown}, ... (${classes.length} in all)` : shown;
 }

@@ -8,7 +8,7 @@ import { pagesOf, readHybrid } from "../../../../../core/data/formats/parquet/pa
 import { openParquet, withParquet } from "../../../../../core/data/formats/parquet/parquet.ts";
 import { joinColumns } from "../../../../../core/data/tables/tensors.ts";
 import type { TableFile } from "../../../../../core/data/format.ts";
-import { detect } from "../../../../../core/data/open/open.ts";
+import { detect } from "../../../../../core/data/open/kinds.ts";
 import { readBytes } from "../../../../../ffi/make.ts";
 import { scope } from "../../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../../libtorch.ts";

@@ -1,7 +1,8 @@
 // Zarr stores on a server and in zip files are what they are in folders, and each fault of a server is a sentence.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
-import { detect, openData } from "../../../../../core/data/open/open.ts";
+import { detect } from "../../../../../core/data/open/kinds.ts";
+import { openData } from "../../../../../core/data/open/open.ts";
 import { openServer } from "../../../../../core/data/formats/zarr/server.ts";
 import { withZarr } from "../../../../../core/data/formats/zarr/zarr.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
