@@ -102,7 +102,7 @@ async function isData(path: string): Promise<boolean> {
   if (CHECKPOINT.test(path)) return false;
   if (/\.bin$/i.test(path)) return !looksLikeCheckpoint(path);
   const [{ isNamedAsData }, { conversionOf }] = await Promise.all([
-    import("../../core/data/open/kinds.ts"),
+    import("../../core/data/open/formats.ts"),
     import("../../core/data/open/conversions.ts"),
   ]);
   // A file that has to be converted first is refused by the sentence that says how.

@@ -2,7 +2,7 @@
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import type { Config } from "../../core/settings/settings.ts";
-import { hasColumns } from "../../core/data/open/kinds.ts";
+import { hasColumns } from "../../core/data/open/formats.ts";
 import { loadReader, openData } from "../../core/data/open/open.ts";
 import { asPacked, originOf, refuseInside, withColumns } from "../../core/data/open/pack.ts";
 import { imagesOf, packingOf } from "../../core/data/formats/packed/samples.ts";

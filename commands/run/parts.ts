@@ -3,7 +3,7 @@ import { didYouMean } from "../../core/base/suggest.ts";
 import { valuesWithoutSecrets } from "../../core/base/secrets.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { resolve as absolute } from "../../deps/path.ts";
-import { hasColumns } from "../../core/data/open/kinds.ts";
+import { hasColumns } from "../../core/data/open/formats.ts";
 import type { Opened } from "../../core/data/open/open.ts";
 import type { Source } from "../../core/data/source/source.ts";
 import { readsFiles, wholeCounts } from "../../core/settings/counts.ts";

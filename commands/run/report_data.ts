@@ -1,5 +1,5 @@
 // `hpctrain report` of a data set.
-import { detect, isNamedAsData } from "../../core/data/open/kinds.ts";
+import { detect, isNamedAsData } from "../../core/data/open/formats.ts";
 import { withPreview } from "../../core/data/open/preview.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { dataPage } from "../../core/outputs/report/data_page.ts";

@@ -6,7 +6,7 @@ import { checkedDuration } from "../settings/setting.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Cursor, Parts } from "../checkpoint/training_state.ts";
-import { tokenizerMark } from "../data/text/about.ts";
+import { tokenizerMark } from "../data/text/open.ts";
 import type { SavedScale } from "../data/transforms/scale_choice.ts";
 import type { Control } from "../ranks/control/control.ts";
 import type { Team } from "../ranks/team.ts";

@@ -1,7 +1,7 @@
 // A checkpoint says what its model was trained on: the columns by name and order, and all that the model was made from.
 import { toJson } from "../checkpoint/open.ts";
 import { field, type Value } from "../checkpoint/value.ts";
-import { hasColumns } from "../data/open/kinds.ts";
+import { hasColumns } from "../data/open/formats.ts";
 import type { Opened } from "../data/open/open.ts";
 import type { Fill } from "../data/source/missing.ts";
 import type { RolloutRows } from "../data/source/rollout.ts";

@@ -5,7 +5,7 @@ import { longLivedUninitialised, memoryBlockOf } from "../../../ffi/make.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { cpusHere } from "../../base/cores.ts";
 import { checkRoom } from "../../base/memory.ts";
-import { type BlockOrders, DONE, FAILED, ODD, readBlocks, WORDS } from "./row_blocks.ts";
+import { type BlockOrders, DONE, FAILED, ODD, readBlocks, WORDS } from "./open_rows.ts";
 import { product } from "./numbers.ts";
 import { type Rows, rowsAtOnce, type StoredRows, storedRows } from "./rows.ts";
 import type { StoredValues } from "./table.ts";

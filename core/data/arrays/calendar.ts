@@ -11,7 +11,7 @@ export interface DateTime {
   readonly microsecond: number;
 }
 
-export type Calendar =
+type Calendar =
   | "standard"
   | "proleptic_gregorian"
   | "julian"
@@ -284,7 +284,7 @@ export function formatDate({ year, month, day, hour, minute, second, microsecond
 // Users type 2010 for the whole year and 2010-05 for the whole month, as in xarray's sel.
 
 /** Both ends belong to it; null is open. */
-export interface Period {
+interface Period {
   readonly from: readonly number[] | null;
   readonly to: readonly number[] | null;
 }

@@ -9,8 +9,9 @@ import {
   type TimeCoding,
   timeCoding,
 } from "./calendar.ts";
-import type { Column, Table } from "./table.ts";
+import type { Column, Table, Variable } from "./table.ts";
 import { view } from "./numbers.ts";
+import { toColumn } from "./variables.ts";
 
 export interface Coordinate {
   readonly name: string;
@@ -100,10 +101,13 @@ function datesOf(texts: readonly string[], places: Float64Array): Omit<Coordinat
 }
 
 /** The value of a coordinate as users write it. */
-export function valueText({ texts, times }: Coordinate, value: number): string {
+export function valueText(
+  { texts, times }: Partial<Pick<Coordinate, "texts" | "times">>,
+  value: number,
+): string {
   if (texts) return texts[value] ?? "missing";
   const date = times?.decode(value);
-  return date ? formatDate(date) : String(Number(value.toPrecision(8)));
+  return date ? formatDate(date) : numberText(value);
 }
 
 export const valueAt = ({ values, each }: Coordinate, row: number): number =>
@@ -193,3 +197,67 @@ export const monthOf = ({ year, month }: DateTime): number => year * 12 + month;
 
 export const medianOf = (values: readonly number[]): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+
+export interface Axis {
+  readonly name: string;
+  readonly path: string;
+  readonly values: Float64Array;
+  readonly attributes: Variable["attributes"];
+  /** Null where the numbers are no times. */
+  readonly times: TimeCoding | null;
+  /** The numbers were in other units: it brings a number of those into these. */
+  readonly rebase: ((value: number) => number) | null;
+}
+
+export function axisOf(variable: Variable, path: string): Axis {
+  const { name, attributes } = variable;
+  return {
+    name,
+    path,
+    values: valuesOf(variable),
+    attributes,
+    times: timesOf(attributes, name, path),
+    rebase: null,
+  };
+}
+
+export function valuesOf(variable: Variable): Float64Array {
+  const { dtype, read } = toColumn(variable, false);
+  const { buffer, byteOffset, byteLength } = read();
+  const stored = view(new Uint8Array(buffer, byteOffset, byteLength), dtype);
+  return Float64Array.from(stored as ArrayLike<number>, Number);
+}
+
+function timesOf(attributes: Variable["attributes"], name: string, path: string): TimeCoding | null {
+  const units = attributes.get("units"), calendar = attributes.get("calendar");
+  if (typeof units !== "string" || !isTimeUnits(units)) return null;
+  const times = timeCoding(units, typeof calendar === "string" ? calendar : undefined);
+  if (typeof times === "string") throw new UserError("data", `${path}: the variable "${name}" ${times}.`);
+  return times;
+}
+
+/** The same values in another file's units. */
+export function rebased(along: Axis, to: Axis, noun: string): Axis {
+  const { name, path, times, attributes } = along;
+  const units = attributes.get("units") ?? "", wanted = to.attributes.get("units") ?? "";
+  if (times?.calendar !== to.times?.calendar || (units !== wanted && !times)) {
+    const text = (axis: Axis) => {
+      const own = `the units "${axis.attributes.get("units") ?? ""}"`;
+      return axis.times ? `${own} in the calendar ${axis.times.calendar}` : own;
+    };
+    throw new UserError(
+      "data",
+      `${path}: the ${noun} "${name}" has ${text(along)}, but in ${to.path} it has ${text(to)}. ` +
+        "Files are joined along it, so it must count the same in all: write them again alike, or leave it out.",
+    );
+  }
+  if (units === wanted || !times || !to.times) return along;
+  const rebase = (value: number) => {
+    const date = times.decode(value);
+    return date ? to.times!.encode(date) : NaN;
+  };
+  return { ...along, values: along.values.map(rebase), times: to.times, attributes: to.attributes, rebase };
+}
+
+/** As short as it tells single precision apart. */
+export const numberText = (value: number): string => String(Number(value.toPrecision(8)));

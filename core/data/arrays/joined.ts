@@ -6,12 +6,11 @@ import { UserError } from "../../base/errors.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { basename } from "../../../deps/path.ts";
 import { byName } from "./paths.ts";
-import { fileVariable } from "./file_column.ts";
+import { fileVariable, isPackingAttribute, sameBytes, samePacking, storedDtype } from "./variables.ts";
 import { asOneSample, leadingAlong } from "./picked.ts";
 import { product } from "./numbers.ts";
 import type { Rows } from "./rows.ts";
-import { type Axis, axisOf, numbersOf, numberText, rebased, valueText } from "./axis.ts";
-import { isPackingAttribute, sameBytes, samePacking, storedDtype } from "./variables.ts";
+import { type Axis, axisOf, numberText, rebased, valuesOf, valueText } from "./coordinate.ts";
 import type { Packing, Variable } from "./table.ts";
 
 export interface VariablesFile {
@@ -385,7 +384,7 @@ function inFirstUnits(model: Variable, run: Run): Variable {
   const { pieces } = run, all = joined(model, run);
   if (pieces.every((piece) => !piece.along!.rebase) && !all.packings) return all;
   const values = pieces.flatMap(({ along, variables }) => {
-    const own = [...numbersOf(variables.get(model.name)!)];
+    const own = [...valuesOf(variables.get(model.name)!)];
     return along!.rebase ? own.map(along!.rebase) : own;
   });
   const held = new Uint8Array(Float64Array.from(values).buffer);

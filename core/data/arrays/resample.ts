@@ -4,7 +4,7 @@ import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { didYouMean } from "../../base/suggest.ts";
-import { type Axis, axisOf, valueText } from "./axis.ts";
+import { type Axis, axisOf, valueText } from "./coordinate.ts";
 import { picked } from "./picked.ts";
 import { openRows } from "./open_rows.ts";
 import { applyRule, product, view } from "./numbers.ts";

@@ -1,7 +1,6 @@
 // A thread that helps to read a column's rows, until none is left.
 import type { ThreadScope } from "../../base/threads.ts";
-import { loadRows } from "./open_rows.ts";
-import { type BlockOrders, readBlocks } from "./row_blocks.ts";
+import { type BlockOrders, loadRows, readBlocks } from "./open_rows.ts";
 
 declare const self: ThreadScope;
 

@@ -3,7 +3,7 @@ import type { Config } from "../../settings/settings.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { UserError } from "../../base/errors.ts";
 import { isInPeriod, parsePeriod } from "./calendar.ts";
-import { type Axis, axisOf, numberText, valueText } from "./axis.ts";
+import { type Axis, axisOf, numberText, valueText } from "./coordinate.ts";
 import { picked, type Picks } from "./picked.ts";
 import type { Variable } from "./table.ts";
 

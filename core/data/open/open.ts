@@ -7,7 +7,7 @@ import type { Rollout } from "../../models/rollout.ts";
 import { isCode, isExported, userFile } from "../../models/user/file.ts";
 import type { DataRequest, Sources } from "../format.ts";
 import type { Climatology } from "../source/climate.ts";
-import { FORMATS } from "./formats.ts";
+import { checkPath, formatOf, FORMATS, hasColumns, kindOf } from "./formats.ts";
 import { isSimulated } from "../cosmology/options.ts";
 import { stage } from "../formats/packed/stage.ts";
 import { isUrl } from "../arrays/paths.ts";
@@ -22,7 +22,6 @@ import { userData } from "../user/data.ts";
 import { key } from "../../base/random.ts";
 import type { SampleOrders } from "../../run/events.ts";
 import type { Validation } from "../../run/validation.ts";
-import { checkPath, formatOf, hasColumns, kindOf } from "./kinds.ts";
 
 export interface Opened extends Omit<Sources, "rollout"> {
   readonly test: Source | null;

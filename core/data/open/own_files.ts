@@ -3,11 +3,14 @@
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import type { Config } from "../../settings/settings.ts";
-import { numberedAs } from "../source/classes.ts";
-import { numberText } from "../arrays/axis.ts";
+import { numberText } from "../arrays/coordinate.ts";
 import type { DataRequest, Sources } from "../format.ts";
 import type { Grid } from "../arrays/grid.ts";
-import type { Source } from "../source/source.ts";
+import { finishThen, type Source } from "../source/source.ts";
+import type { Device } from "../../../ffi/tensor.ts";
+import { indexSelect, toDtype } from "../../../ffi/ops.ts";
+import { tensor, toDevice } from "../../../ffi/make.ts";
+import type { Facts } from "../../models/model.ts";
 
 type Role = "val" | "test";
 
@@ -169,3 +172,43 @@ function checkGrid(main: Source, own: Source, refuse: (why: string) => UserError
     }
   }
 }
+
+/**
+ * The model's number for each class of the data, -1 for an unknown one; null where they are the same. Each
+ * file numbers texts by itself.
+ */
+export function relabelled(data: readonly string[], model: readonly string[]): number[] | null {
+  if (data.length === 0 || model.length === 0 || data.join("\n") === model.join("\n")) return null;
+  return data.map((name) => model.indexOf(name));
+}
+
+/** The names of classes, in the order of their numbers. */
+interface Classes {
+  readonly task: Facts["task"];
+  readonly names: readonly string[];
+}
+
+export function numberedAs(source: Source, { task, names }: Classes): Source {
+  const own = source.names ?? [];
+  const map = task === "classification" ? relabelled(own, names) : null;
+  if (map === null) return source;
+  const strange = own.filter((_, i) => map[i] < 0);
+  if (strange.length > 0) {
+    throw new UserError(
+      "data",
+      `${source.name} has ${strange.length === 1 ? "the class" : "classes"} ${
+        shown(strange)
+      }, which the run did not have ` +
+        `(its classes: ${shown(names)}). Leave those samples out, or use hpctrain predict: it says -1 there.`,
+    );
+  }
+  const numbers = toDtype(tensor(map), "i64");
+  const onDevice = (device: Device) => device === "cpu" ? numbers : toDevice(numbers, device);
+  return finishThen(source, ({ input, target }) => ({
+    input,
+    target: indexSelect(onDevice(target.device), 0, target),
+  }));
+}
+
+const shown = (names: readonly string[]) =>
+  names.slice(0, 10).join(", ") + (names.length > 10 ? `, and ${names.length - 10} more` : "");

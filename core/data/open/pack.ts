@@ -5,7 +5,7 @@ import type { Resolved } from "../../settings/resolve.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { asStored } from "./open.ts";
-import { kindOf } from "./kinds.ts";
+import { FORMATS, kindOf } from "./formats.ts";
 import { isThere } from "../arrays/paths.ts";
 import { isResampled } from "../arrays/resample.ts";
 import { digest, fingerprint } from "../arrays/remembered.ts";
@@ -13,7 +13,6 @@ import type { Origin, Plan } from "../formats/packed/schema.ts";
 import { readIndex } from "../formats/packed/index.ts";
 import { chooseColumns, list } from "../tables/choose.ts";
 import type { Column } from "../arrays/table.ts";
-import { FORMATS } from "./formats.ts";
 
 /** These settings do not affect packed samples. */
 const OF_TRAINING = [

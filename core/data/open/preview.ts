@@ -2,8 +2,7 @@ import { didYouMean } from "../../base/suggest.ts";
 import { UserError } from "../../base/errors.ts";
 import { DATA_KIND_NAMES, type DataKind } from "../../settings/formats.ts";
 import type { TableFile } from "../format.ts";
-import { FORMATS } from "./formats.ts";
-import { detect } from "./kinds.ts";
+import { detect, FORMATS } from "./formats.ts";
 import { filesNamed, isUrl } from "../arrays/paths.ts";
 import { BadSample, type Rows, rulesOf } from "../arrays/rows.ts";
 import { dimensionsOf } from "../preview/dimensions.ts";
@@ -81,7 +80,7 @@ function sizeOf(path: string): number | null {
 
 type Read = NonNullable<PreviewField["read"]>;
 
-export function columnField(column: Column): PreviewField {
+function columnField(column: Column): PreviewField {
   const { name, shape, text, unusable, onlyByName, whole, stream, dimensions, units } = column;
   const stored = stream && (whole || isFloating(stream.raw)) ? stream.raw : null;
   const dtype = stored ?? column.dtype; // as it is stored, not the floats that can be missing
@@ -105,7 +104,7 @@ function classesOf({ classes }: NonNullable<Column["text"]>): readonly string[] 
   }
 }
 
-export function commonLength(columns: readonly Column[]): number | null {
+function commonLength(columns: readonly Column[]): number | null {
   const lengths = columns.filter(({ unusable, onlyByName }) => !unusable && !onlyByName)
     .map(({ shape }) => shape[0] ?? null);
   return lengths.length > 0 && lengths.every((length) => length === lengths[0]) ? lengths[0] : null;

@@ -4,7 +4,7 @@ import type { Config } from "../../settings/settings.ts";
 export type Seasons = "month" | "day";
 
 /** One variable's means: [seasons, points of a step, channels, ...map], each season's and point's own. */
-export interface Means {
+interface Means {
   readonly values: Float32Array;
   readonly shape: readonly number[];
 }

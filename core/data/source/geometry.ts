@@ -2,8 +2,19 @@
 import { BadSample } from "../arrays/rows.ts";
 import type { Numbers } from "../arrays/numbers.ts";
 import { UserError } from "../../base/errors.ts";
-import { openResize, type Planes, resizedSize, type Size } from "./resize.ts";
-import { type Components, type Turn, turnComponents } from "./vectors.ts";
+import {
+  copyPlanes,
+  cut,
+  openResize,
+  type Planes,
+  planesOf,
+  resizedSize,
+  type Size,
+  type Stored,
+  type Target,
+} from "./resize.ts";
+import type { DType } from "../../../ffi/dtype.ts";
+import type { Patches } from "../../models/patches.ts";
 
 export interface Geometry {
   /** The shorter side becomes this long (bilinear, with Pillow's antialiasing); 0 leaves the size. */
@@ -21,107 +32,13 @@ export interface Geometry {
   readonly vectors?: Components | null;
 }
 
-export interface Patch {
+interface Patch {
   readonly height: number;
   readonly width: number;
   /** The map goes on from its last row, or column, to its first. */
   readonly wraps: readonly [rows: boolean, columns: boolean];
   /** It begins at multiples of this: a map that is k times finer has its window at the same place. */
   readonly unit: number;
-}
-
-/** Steps in the target are 1 and a row's length, in either order and with any sign. */
-interface Target {
-  readonly start: number;
-  readonly plane: number;
-  readonly row: number;
-  readonly column: number;
-}
-
-function planesOf({ data, shape, strides = rowMajor(shape) }: Stored): Planes {
-  const from = Math.max(0, shape.length - 2);
-  let starts = [0];
-  for (let k = 0; k < from; k++) {
-    starts = starts.flatMap((start) => Array.from({ length: shape[k] }, (_, i) => start + i * strides[k]));
-  }
-  const [height, width] = [1, 1, ...shape].slice(-2), [row, column] = [0, 0, ...strides].slice(-2);
-  return { data, starts, height, width, row, column };
-}
-
-function rowMajor(shape: readonly number[]): number[] {
-  const strides = new Array<number>(shape.length);
-  for (let k = shape.length - 1, step = 1; k >= 0; step *= shape[k--]) strides[k] = step;
-  return strides;
-}
-
-function cut(from: Planes, top: number, left: number, height: number, width: number): Planes {
-  const offset = top * from.row + left * from.column;
-  return { ...from, starts: from.starts.map((start) => start + offset), height, width };
-}
-
-function copyPlanes(from: Planes, into: Numbers, to: Target): void {
-  const [source, target] = alongTarget(from, to);
-  const { starts } = source;
-  if (source.column === 1 && source.width >= LONG) return copyRows(source, into, target);
-  if (starts.length === 3) return copyThree(source, into, target);
-  starts.forEach((start, i) => copyOne(source, start, into, target, target.start + i * target.plane));
-}
-
-/** From this length on, copying a row as a whole is faster. */
-const LONG = 64;
-
-/** The target's neighbours come in the inner loop, in ascending order. */
-function alongTarget(from: Planes, to: Target): [Planes, Target] {
-  if (Math.abs(to.column) !== 1) {
-    from = { ...from, height: from.width, width: from.height, row: from.column, column: from.row };
-    to = { ...to, row: to.column, column: to.row };
-  }
-  if (to.column > 0) return [from, to];
-  const last = from.width - 1;
-  const starts = from.starts.map((start) => start + last * from.column);
-  return [{ ...from, starts, column: -from.column }, { ...to, start: to.start - last, column: 1 }];
-}
-
-function copyRows({ data, starts, height, width, row }: Planes, into: Numbers, to: Target): void {
-  const whole = row === width && to.row === width;
-  const [rows, length] = whole ? [1, height * width] : [height, width];
-  starts.forEach((start, i) => {
-    for (let r = 0; r < rows; r++) {
-      const at = start + r * row;
-      (into as Uint8Array).set(
-        data.subarray(at, at + length) as Uint8Array,
-        to.start + i * to.plane + r * to.row,
-      );
-    }
-  });
-}
-
-/** An image's three colours stand side by side. */
-function copyThree({ data, starts, height, width, row, column }: Planes, into: Numbers, to: Target): void {
-  const from = data as Uint8Array, out = into as Uint8Array; // or any other of the types: they are used alike
-  const [a, b, c] = starts, { plane } = to;
-  for (let r = 0; r < height; r++) {
-    let s = r * row, t = to.start + r * to.row;
-    for (const end = t + width; t < end; t++, s += column) {
-      out[t] = from[a + s];
-      out[t + plane] = from[b + s];
-      out[t + 2 * plane] = from[c + s];
-    }
-  }
-}
-
-function copyOne(
-  { data, height, width, row, column }: Planes,
-  start: number,
-  into: Numbers,
-  to: Target,
-  first: number,
-): void {
-  const from = data as Uint8Array, out = into as Uint8Array;
-  for (let r = 0; r < height; r++) {
-    let s = start + r * row, t = first + r * to.row;
-    for (const end = t + width; t < end; t++, s += column) out[t] = from[s];
-  }
 }
 
 /** Each choice about a sample has a random number of its own. */
@@ -132,7 +49,7 @@ const AGAIN = 5;
 export const PLACES = 6;
 
 /** The same choices but for the patch's place. */
-export const drawAgain = (draw: Draw, attempt: number): Draw =>
+const drawAgain = (draw: Draw, attempt: number): Draw =>
   attempt === 0 ? draw : (k) => draw(k <= LEFT ? AGAIN + 2 * (attempt - 1) + k : k);
 
 const asItIs = (plan: Geometry) =>
@@ -353,7 +270,7 @@ const pieces = ([down, across]: ReturnType<typeof placeOf>): Window[] =>
   );
 
 /** True where the patch has at least one of the points that `counts` says are there. */
-export function hasPoints(
+function hasPoints(
   patch: Patch,
   [channels, height, width]: readonly number[],
   counts: (at: number) => boolean,
@@ -403,9 +320,84 @@ function turned([height, width]: Size, plan: Geometry, draw: Draw | null): Targe
 /** `draw(k)` is uniform in [0, 1), the same for a sample and epoch in every thread. */
 export type Draw = (k: number) => number;
 
-/** `data` is the reader's own memory, valid until the next read. */
-export interface Stored {
-  readonly data: Numbers;
-  readonly shape: readonly number[];
-  readonly strides?: readonly number[];
+/** Channels of the components along a map's rows (u, from left to right) and across them (v). */
+export type Pair = readonly [u: number, v: number];
+
+interface Components {
+  readonly pairs: readonly Pair[];
+  /** 1 where v points to later rows, as u points to later columns; -1 where it points to earlier ones. */
+  readonly sense: 1 | -1;
+}
+
+/** @internal */
+export interface Vectors {
+  readonly input: readonly Pair[];
+  readonly target: readonly Pair[];
+  readonly sense: Components["sense"];
+}
+
+/** How a map was changed: mirrored left to right, then upside down, then turned against the clock. */
+export interface Turn {
+  readonly mirrored: boolean;
+  readonly upsideDown: boolean;
+  /** Quarters of a turn. */
+  readonly quarters: number;
+}
+
+/** The maps are turned already, each channel in a plane of so many numbers; components follow. */
+function turnComponents(maps: Numbers, plane: number, { pairs, sense }: Components, turn: Turn): void {
+  let u = [turn.mirrored ? -1 : 1, 0], v = [0, turn.upsideDown ? -1 : 1];
+  for (let i = 0; i < turn.quarters; i++) [u, v] = [v.map((x) => sense * x), u.map((x) => -sense * x)];
+  const swapped = u[0] === 0, ofU = u[0] + u[1], ofV = v[0] + v[1];
+  if (!swapped && ofU === 1 && ofV === 1) return;
+  const numbers = maps as Float32Array;
+  for (const [first, second] of pairs) {
+    for (let a = first * plane, b = second * plane, end = a + plane; a < end; a++, b++) {
+      const x = numbers[a], y = numbers[b];
+      numbers[a] = ofU * (swapped ? y : x);
+      numbers[b] = ofV * (swapped ? x : y);
+    }
+  }
+}
+
+export const patchOf = ({ height, width, wraps }: Patches): Patch => ({ height, width, wraps, unit: 1 });
+
+/** The window of a map that is k times finer. */
+export const finer = (plan: Geometry, k: number): Geometry =>
+  plan.patch && k !== 1
+    ? {
+      ...plan,
+      patch: { ...plan.patch, height: k * plan.patch.height, width: k * plan.patch.width, unit: k },
+    }
+    : plan;
+
+/** Targets' maps go with inputs' through the geometry. */
+export interface Beside {
+  /** As stored: [channels, height, width]. */
+  readonly map: readonly number[];
+  readonly plan: Geometry;
+  readonly dtype: DType;
+  /** Points of this class do not count. */
+  readonly ignored: number;
+}
+
+/** Draws for the first place of a few with a point that counts; without any, those for the first place. */
+export function openPlaces(
+  { map, plan: { patch }, dtype, ignored }: Beside,
+): (target: Numbers, draw: Draw | null) => Draw | null {
+  if (!patch) return (_, draw) => draw;
+  if (dtype === "f16" || dtype === "bf16") return (_, draw) => draw; // moved as bits
+  const floating = dtype === "f32" || dtype === "f64";
+  const none = dtype === "i64" ? BigInt(ignored) : ignored;
+  return (target, draw) => {
+    if (draw === null) return null;
+    const counts = floating
+      ? (at: number) => target[at] === target[at] // NaN alone differs from itself
+      : (at: number) => target[at] !== none;
+    for (let attempt = 0; attempt < PLACES; attempt++) {
+      const again = drawAgain(draw, attempt);
+      if (hasPoints(patch, map, counts, again)) return again;
+    }
+    return draw;
+  };
 }

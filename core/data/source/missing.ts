@@ -1,7 +1,7 @@
 // Missing points of maps are NaN from the file to the loss. Here: which data may have them, how many there
 // are, and what stands for them in a model's input.
 import { isFloating } from "../../../ffi/dtype.ts";
-import { constant, tensor, toDevice, toNumbers } from "../../../ffi/make.ts";
+import { constant, onEachDevice, tensor, toNumbers } from "../../../ffi/make.ts";
 import {
   abs,
   alias,
@@ -16,7 +16,7 @@ import {
   toDtype,
   where,
 } from "../../../ffi/ops.ts";
-import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { type Device, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import type { Facts } from "../../models/model.ts";
@@ -144,13 +144,9 @@ function perChannel(numbers: readonly number[], shape: readonly number[]): (devi
       }: give one for all channels, or one for each.`,
     );
   }
-  const made = new Map<Device, Tensor>();
-  const row = () => tensor(Float32Array.from(numbers), [numbers.length, ...shape.slice(1).map(() => 1)]);
-  return (device) => {
-    let there = made.get(device);
-    if (!there) made.set(device, there = keep(scope(() => toDevice(row(), device))));
-    return there;
-  };
+  return onEachDevice(() =>
+    tensor(Float32Array.from(numbers), [numbers.length, ...shape.slice(1).map(() => 1)])
+  );
 }
 
 const FILL_WORDS = ["mean", "none", "climatology", "nearest"] as const;

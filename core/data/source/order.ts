@@ -88,6 +88,22 @@ export function splitIndices(
   return { train: take(TRAIN, train), val: take(VAL, val) };
 }
 
+/** As many samples as settings want; a share of them validates, unless `validated` has samples of its own. */
+export function divide(
+  total: number,
+  data: Pick<Config["data"], "train_samples" | "val_samples" | "validation_split">,
+  seed: number,
+  validated = false,
+): Split {
+  const held = validated || data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
+  const part = { train: Math.min(data.train_samples, total - held), val: Math.min(data.val_samples, held) };
+  return splitIndices(total, part, seed);
+}
+
+/** Some of all samples, at random and in order. */
+export const someOf = (total: number, most: number, seed: number): Int32Array =>
+  splitIndices(total, { train: most, val: 0 }, seed).train;
+
 const TRAIN = 1, VAL = 2;
 
 /** Either side has at least one sample, where there are two. */

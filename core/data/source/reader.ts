@@ -1,8 +1,7 @@
 // A Reader brings one sample at a time from files, in the thread that opened it. Readers are loaded by name,
 // and opened from plain data.
-import type { Geometry, Stored } from "./geometry.ts";
-import type { Beside } from "./patches.ts";
-import type { NearestFill } from "./nearest.ts";
+import type { Beside, Geometry } from "./geometry.ts";
+import type { Stored } from "./resize.ts";
 import type { DType } from "../../../ffi/dtype.ts";
 
 /** Samples have indices in the files. Each thread opens its own. */
@@ -101,4 +100,11 @@ export interface WholeReader {
   readonly stored: readonly number[];
   readonly path: string;
   close(): void;
+}
+
+export interface NearestFill {
+  /** A stored sample: [channels, ...map]; distances are in the last two dimensions. */
+  readonly shape: readonly number[];
+  /** A further channel is 1 where no channel was missing, and 0 elsewhere. */
+  readonly mask: boolean;
 }

@@ -6,7 +6,7 @@ import { UserError } from "../../base/errors.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Source } from "./source.ts";
 
-export interface RolloutSteps {
+interface RolloutSteps {
   /** Training begins with so many. */
   readonly first: number;
   readonly most: number;

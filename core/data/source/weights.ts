@@ -1,6 +1,5 @@
 // Weights of the points of a map: the cosine of their latitude, or a variable such as the area of a cell.
-import { tensor, toDevice } from "../../../ffi/make.ts";
-import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { onEachDevice, tensor } from "../../../ffi/make.ts";
 import { UserError } from "../../base/errors.ts";
 import type { PointWeights } from "../../models/valid_points.ts";
 import type { Grid, GridCoordinate, GridVariable } from "../arrays/grid.ts";
@@ -93,15 +92,5 @@ function spread(
 function weightsOf(values: Float64Array, shape: readonly number[]): PointWeights {
   const known = values.map((value) => Number.isNaN(value) ? 0 : value);
   const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
-  const made = new Map<Device, Tensor>();
-  return {
-    on(device) {
-      let there = made.get(device);
-      if (!there) {
-        const row = () => tensor(Float32Array.from(known, (value) => value / mean), shape);
-        made.set(device, there = keep(scope(() => toDevice(row(), device))));
-      }
-      return there;
-    },
-  };
+  return { on: onEachDevice(() => tensor(Float32Array.from(known, (value) => value / mean), shape)) };
 }

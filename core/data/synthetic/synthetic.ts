@@ -28,9 +28,8 @@ import { takesImages } from "../../settings/sections/model.ts";
 import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
 import { indexTensor, memorySource } from "../source/memory.ts";
 import { type Ids, type Source, source } from "../source/source.ts";
-import { checkMemory, checkSamples, normals, type Spec } from "./draw.ts";
+import { checkMemory, checkSamples, fields, normals, type Spec } from "./fields.ts";
 import { manualSeed } from "../../../ffi/context.ts";
-import { fields } from "./fields.ts";
 
 // A small bank gives white noise for any number of images: memory does not grow with the data set.
 

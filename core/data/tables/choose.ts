@@ -10,7 +10,7 @@ import type { DataRequest } from "../format.ts";
 import { isExported } from "../../models/user/file.ts";
 import { climateWanted } from "../source/climate.ts";
 import { withoutSplitColumns } from "./splits.ts";
-import type { Pair, Vectors } from "../source/vectors.ts";
+import type { Pair, Vectors } from "../source/geometry.ts";
 
 interface Chosen<C extends Column = Column> {
   readonly features: readonly C[];
@@ -83,7 +83,7 @@ export function chooseColumns<C extends Column>(
 }
 
 /** True means that all columns are features; a column that is named as a target is a target. */
-export function leavesNothing({ columns }: Table, { features, targets }: Names): boolean {
+function leavesNothing({ columns }: Table, { features, targets }: Names): boolean {
   const offered = columns.filter(({ onlyByName }) => !onlyByName);
   return targets.length === 0 &&
     (offered.length === 1 || offered.length > 0 && offered.every(({ name }) => features.includes(name)));
@@ -113,7 +113,7 @@ export function list(columns: readonly Column[]): string {
   return columns.length > MOST ? `${names}, ... (${columns.length} in all)` : names;
 }
 
-export function sampleCount({ path, noun }: Table, columns: readonly Column[]): number {
+function sampleCount({ path, noun }: Table, columns: readonly Column[]): number {
   const flat = columns.find((column) => column.shape.length === 0);
   if (flat) {
     throw new UserError(
@@ -146,7 +146,7 @@ export function sampleCount({ path, noun }: Table, columns: readonly Column[]): 
   return samples;
 }
 
-export function checkTexts(
+function checkTexts(
   { path, noun }: Table,
   features: readonly Column[],
   targets: readonly Column[],
@@ -185,7 +185,7 @@ export const columnLayoutOf = ({ shape }: Pick<Column, "shape">): readonly numbe
 const odd = (layouts: readonly (readonly number[])[]): number =>
   layouts.findIndex((shape) => shape.slice(2).join() !== layouts[0].slice(2).join());
 
-export const canBeJoined = (columns: readonly Column[]): boolean => odd(columns.map(columnLayoutOf)) < 0;
+const canBeJoined = (columns: readonly Column[]): boolean => odd(columns.map(columnLayoutOf)) < 0;
 
 export function joinedShape(table: Table, columns: readonly Column[], flat = false): number[] {
   const layouts = columns.map(columnLayoutOf);

@@ -5,12 +5,11 @@ import { joinFiles, noDimension } from "../arrays/joined.ts";
 import { selected } from "../arrays/select.ts";
 import type { Source } from "../source/source.ts";
 import { type Floats, product, type Values, view } from "../arrays/numbers.ts";
-import { withFile as withFileColumn } from "../arrays/file_column.ts";
+import { toColumn, withFile as withFileColumn } from "../arrays/variables.ts";
 import { chooseColumns, list } from "./choose.ts";
 import { forecastLeads } from "./windows.ts";
 import { isCode, isExported } from "../../models/user/file.ts";
 import { resampled } from "../arrays/resample.ts";
-import { toColumn } from "../arrays/variables.ts";
 import type { Variable, VariableColumn } from "../arrays/table.ts";
 import { takesImages } from "../../settings/sections/model.ts";
 import { leadingAlong } from "../arrays/picked.ts";
@@ -308,7 +307,7 @@ interface Spread extends Chosen {
  * them at each of its points; maps have them as a channel. Where the maps are k times coarser, as in downscaling,
  * the k * k points within a pixel are a channel each.
  */
-export function withStatic({ features, targets }: Chosen, path: string, pointwise: boolean): Spread {
+function withStatic({ features, targets }: Chosen, path: string, pointwise: boolean): Spread {
   const others = [...targets, ...features];
   const widest = others.reduce((a, b) => b.variable.shape.length > a.variable.shape.length ? b : a).variable;
   const coarse = pointwise

@@ -3,13 +3,12 @@ import { basename } from "../../../deps/path.ts";
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 import { Damaged, damaged } from "../codecs/bytes.ts";
-import type { Numbers as ReadNumbers } from "../arrays/numbers.ts";
+import { ARRAYS, type Numbers as ReadNumbers } from "../arrays/numbers.ts";
 import type { DataRequest, Sources, TableFile } from "../format.ts";
 import type { Column } from "../arrays/table.ts";
 import { fromColumns } from "./columns.ts";
-import { fileVariable, withFile } from "../arrays/file_column.ts";
+import { fileVariable, toColumn, withFile } from "../arrays/variables.ts";
 import type { Rows } from "../arrays/rows.ts";
-import { toColumn } from "../arrays/variables.ts";
 
 export type Numbers = ReadNumbers | Float16Array;
 
@@ -152,21 +151,6 @@ function rowsOf(parts: readonly Part[]): Rows | string {
 function unreachable(): never {
   throw new Error("internal: something unusable is read");
 }
-
-const ARRAYS = {
-  bool: Uint8Array,
-  u8: Uint8Array,
-  i8: Int8Array,
-  u16: Uint16Array,
-  i16: Int16Array,
-  u32: Uint32Array,
-  i32: Int32Array,
-  u64: BigUint64Array,
-  i64: BigInt64Array,
-  f16: Float16Array,
-  f32: Float32Array,
-  f64: Float64Array,
-} as const;
 
 /** Beside the column no more is held than one chunk as it is stored, and a page of it. */
 function readNumbers(parts: readonly Part[], raw: DType, dtype: DType, total: number): ArrayBufferView {

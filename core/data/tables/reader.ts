@@ -214,7 +214,7 @@ export interface Deferred {
 }
 
 /** The result brings the row that has this byte of the targets. */
-export function openDeferred(
+function openDeferred(
   { column, bytes, there }: Deferred,
   reader: Pick<RowReader, "read" | "partOf">,
   targets: Uint8Array,

@@ -15,8 +15,8 @@ import {
   valueAt,
   valueText,
 } from "../arrays/coordinate.ts";
-import { FILE_COLUMN } from "../arrays/file_column.ts";
-import { heldOut, splitIndices, unusedNote } from "../source/order.ts";
+import { FILE_COLUMN } from "../arrays/variables.ts";
+import { divide, heldOut, someOf, splitIndices, unusedNote } from "../source/order.ts";
 import { weightsColumn } from "../source/sampling.ts";
 import type { Windows } from "./windows.ts";
 
@@ -33,7 +33,7 @@ interface Part {
   readonly of: number;
 }
 
-export interface Splitting {
+interface Splitting {
   readonly table: Table;
   readonly samples: number;
   /** Rows without bad values; null means all. */
@@ -83,10 +83,8 @@ const isPlainSplit = ({ data, windows, unsplit }: Splitting): boolean =>
 
 function plainSplit({ kept, samples, data, seed }: Splitting, notes: string[]): Split {
   const total = kept?.length ?? samples;
-  const held = data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
-  const part = { train: Math.min(data.train_samples, total - held), val: Math.min(data.val_samples, held) };
-  notes.push(...unusedNote(total - part.train - part.val, data));
-  const { train, val } = splitIndices(total, part, seed);
+  const { train, val } = divide(total, data, seed);
+  notes.push(...unusedNote(total - train.length - val.length, data));
   const rows = (ids: Int32Array) => kept ? ids.map((id) => kept[id]) : ids;
   return { train: rows(train), val: rows(val), test: null };
 }
@@ -109,7 +107,7 @@ export function splitRows(asked: Splitting, notes: string[]): Split {
   const part = (mark: number, most: number): Part => {
     const count = countOf(all, mark);
     if (count <= most) return { rows: rowsWith(all, mark), of: count };
-    const places = splitIndices(count, { train: most, val: 0 }, seed).train;
+    const places = someOf(count, most, seed);
     return { rows: someRowsWith(all, mark, places), of: count };
   };
   const found = {
@@ -433,7 +431,7 @@ export function rowsWith(marks: Uint8Array, mark: number): Int32Array {
 }
 
 /** Some of the rows with the mark, by their places among these, which ascend. */
-export function someRowsWith(marks: Uint8Array, mark: number, places: Int32Array): Int32Array {
+function someRowsWith(marks: Uint8Array, mark: number, places: Int32Array): Int32Array {
   const rows = new Int32Array(places.length);
   for (let row = 0, at = 0, place = 0; at < places.length; row++) {
     if (marks[row] === mark && place++ === places[at]) rows[at++] = row;

@@ -38,7 +38,7 @@ export interface Streamed {
 }
 
 /** A string says why the features cannot be streamed. */
-export function streamColumns(table: Table, features: readonly Column[], flat = false): Streamed | string {
+function streamColumns(table: Table, features: readonly Column[], flat = false): Streamed | string {
   const shape = joinedShape(table, features, flat);
   const parts: ColumnPart[] = [], notes: string[] = [];
   for (const { name, shape, stream } of features) {
@@ -99,7 +99,7 @@ function rowsUnpackedAtOnce({ rows }: ColumnPart): number {
   return Math.max(1, ...storedRows(rows).map((stored) => rowsAtOnce(ofSamples(stored))));
 }
 
-export function readAlone(column: Column): Column {
+function readAlone(column: Column): Column {
   const { stream, shape } = column;
   const rows = stream && stream.rule === null ? stream.rows() : "";
   if (typeof rows === "string" || rows.layout !== "file" || rows.bytes === rows.step) return column;
@@ -172,7 +172,7 @@ export function targetField(
 const KIND = "whole-columns";
 
 /** Null for a column that an earlier start has not seen, or that had missing or infinite numbers in it. */
-export function deferredOf(column: Column): { values: Tensor; deferred: Deferred } | null {
+function deferredOf(column: Column): { values: Tensor; deferred: Deferred } | null {
   const { stored, text, whole, shape, dtype } = column;
   if (!stored?.fills || text || whole || dtype !== stored.raw || channelsAreLast(shape)) return null;
   const { variable, raw } = stored, rows = variable.rows(1);
@@ -191,7 +191,7 @@ export function deferredOf(column: Column): { values: Tensor; deferred: Deferred
 }
 
 /** Threads saw that each number of the column is there. */
-export function rememberWhole(column: Column): void {
+function rememberWhole(column: Column): void {
   const rows = column.stored!.variable.rows(1);
   const identity = typeof rows === "string" ? null : identityOf(column, rows);
   if (identity !== null) remember(KIND, identity, true);

@@ -34,7 +34,7 @@ export const unknown = ({ values }: Field): TargetTensor => ({
   answer: "what nobody has told",
 });
 
-export interface TargetTensor {
+interface TargetTensor {
   readonly values: Tensor;
   readonly dtype: DType;
   readonly task: Facts["task"];
@@ -125,14 +125,14 @@ interface ClassTargets {
 
 const MOST_CLASSES = 1e6;
 
-export interface ClassShapes {
+interface ClassShapes {
   readonly input: readonly number[];
   /** Each position of a series or text may have a class. */
   readonly lengths: readonly number[];
 }
 
 /** Null means that the target is no class: several numbers a sample, or fractions. */
-export function classTargets(
+function classTargets(
   table: Table,
   column: Column,
   { values }: Field,

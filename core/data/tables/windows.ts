@@ -23,7 +23,7 @@ export interface Windows {
 const NONE = 255;
 
 /** `1..6`, `1,3` and `6` in steps; the same step is 0. */
-export function leadsOf(text: string): number[] {
+function leadsOf(text: string): number[] {
   const leads = text.split(",").flatMap((part) => {
     const [from, to = from] = part.split("..").map(Number);
     return Array.from({ length: Math.max(0, to - from + 1) }, (_, i) => from + i);

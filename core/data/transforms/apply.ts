@@ -14,19 +14,17 @@ import {
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { cropped } from "./crop.ts";
-import type { Geometry } from "../source/geometry.ts";
+import { type Geometry, patchOf } from "../source/geometry.ts";
 import { inputsOf, modelShape, valuedBy } from "./inputs.ts";
 import { valuesOf } from "./values.ts";
 import { mixer } from "./mix.ts";
 import type { Threaded } from "../source/reader.ts";
 import type { Patches } from "../../models/patches.ts";
-import { windowOf } from "../source/patches.ts";
 import { climateWanted, type Climatology } from "../source/climate.ts";
 import { checkClimate, withAnomalies } from "./climate.ts";
 import type { Rollout } from "../../models/rollout.ts";
 import { type RolloutRows, shortened, stepsAt } from "../source/rollout.ts";
-import { chooseScale, type ScaleChoice, type ScaleRequest } from "./scale_choice.ts";
-import { oddScales } from "./odd_scale.ts";
+import { chooseScale, oddScales, type ScaleChoice, type ScaleRequest } from "./scale_choice.ts";
 import { targetScaleOf, withScaledTargets } from "./targets.ts";
 import { withoutGaps } from "../source/missing.ts";
 
@@ -273,7 +271,7 @@ function planOf(data: Config["data"], patches: Patches | null): Geometry | null 
     }
   }
   const plan = {
-    patch: patches && windowOf(patches),
+    patch: patches && patchOf(patches),
     resize,
     centreCrop: centre_crop,
     randomCrop: random_crop,

@@ -8,9 +8,15 @@ import { UserError } from "../../base/errors.ts";
 import { MOST_POSITIONS } from "../../base/random.ts";
 import { drawsOf } from "../source/pipeline.ts";
 import { numbersOf } from "../arrays/numbers.ts";
-import { type Geometry, openGeometry, sampleShape } from "../source/geometry.ts";
-import { type Beside, finer, openPlaces } from "../source/patches.ts";
-import { storedFields } from "./nearest.ts";
+import {
+  type Beside,
+  finer,
+  type Geometry,
+  openGeometry,
+  openPlaces,
+  sampleShape,
+} from "../source/geometry.ts";
+import { storedFields } from "./inputs.ts";
 
 interface Cut {
   readonly ignored: number;

@@ -1,6 +1,6 @@
 // --normalise-targets: the loss sees targets of mean 0 and deviation 1, as measured over the training samples. `restore` brings targets
 // and outputs back to their own units, for metrics, predictions and the report.
-import { add, constant, sub, tensor, toDevice, toNumbers } from "../../../ffi/make.ts";
+import { add, constant, onEachDevice, sub, tensor, toDevice, toNumbers } from "../../../ffi/make.ts";
 import { div, eq, mul, reshape, square, sumDim, toDtype, where } from "../../../ffi/ops.ts";
 import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
@@ -188,16 +188,4 @@ const unlike = ({ mean }: Normalisation, answers: number): UserError =>
       "checkpoint has its own.",
   );
 
-function onDevice(values: readonly number[]): (device: Device) => Tensor {
-  const made = new Map<Device, Tensor>();
-  return (device) => {
-    let there = made.get(device);
-    if (!there) {
-      made.set(
-        device,
-        there = keep(scope(() => toDevice(tensor(Float32Array.from(values)), device))),
-      );
-    }
-    return there;
-  };
-}
+const onDevice = (values: readonly number[]) => onEachDevice(() => tensor(Float32Array.from(values)));

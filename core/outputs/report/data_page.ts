@@ -2,7 +2,7 @@
 import { basename } from "../../../deps/path.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
 import { timeCoding } from "../../data/arrays/calendar.ts";
-import { valueText } from "../../data/arrays/axis.ts";
+import { valueText } from "../../data/arrays/coordinate.ts";
 import { dimensionNotes, type DimensionSummary } from "../../data/preview/dimensions.ts";
 import { type FieldLook, looksAt, type Plane } from "../../data/preview/look.ts";
 import { encodePng, enlarged, paint } from "../../data/preview/picture.ts";

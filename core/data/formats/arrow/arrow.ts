@@ -18,7 +18,7 @@ const withFilesOf = <R>(path: string, use: (files: readonly PagedFile[]) => R): 
 export const withArrow = <R>(path: string, use: (table: TableFile) => R): R =>
   withFilesOf(path, (files) => use(tableOf(path, "Arrow", files)));
 
-export const openArrow = (request: DataRequest): Sources =>
+const openArrow = (request: DataRequest): Sources =>
   withFilesOf(
     request.data.data_path,
     (files) => openTable(tableOf(request.data.data_path, "Arrow", files), files, request),

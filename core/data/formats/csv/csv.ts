@@ -137,7 +137,7 @@ function refuseOther(path: string, bytes: Uint8Array): void {
   if (found) throw new UserError("data", `${path} ${found}.`);
 }
 
-export function openCsv(request: DataRequest): Sources {
+function openCsv(request: DataRequest): Sources {
   return withTable(request.data.data_path, (table) => {
     const { layout } = table.facts;
     const opened = fromColumns(table, request);

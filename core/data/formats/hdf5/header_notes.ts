@@ -17,7 +17,7 @@ export interface Notes {
   values(name: string, read: () => Uint8Array): Uint8Array;
 }
 
-export interface HeaderNotes {
+interface HeaderNotes {
   of(path: string): Notes;
   /** It writes what is new. */
   keep(): void;

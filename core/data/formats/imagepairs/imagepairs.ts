@@ -7,7 +7,7 @@ import type { DataRequest, Format, Sources } from "../../format.ts";
 import { ENDINGS as TIFF_ENDINGS } from "../tiff/tiff.ts";
 import { holds } from "../../arrays/paths.ts";
 import { isFolder } from "../../arrays/files.ts";
-import { heldOut, splitIndices, unusedNote } from "../../source/order.ts";
+import { divide, someOf, unusedNote } from "../../source/order.ts";
 import { BadSample } from "../../arrays/rows.ts";
 import { type Source, threadedSource } from "../../source/source.ts";
 import { openRoom } from "../images/header.ts";
@@ -18,7 +18,7 @@ import { loadReader, openReader } from "../../source/reader.ts";
 import { openSamples, type Preview, type SampleAt } from "../../preview/preview.ts";
 import { type Raster, rowMajor } from "../../preview/picture.ts";
 
-export const PAIRS_READER: string = new URL("./reader.ts", import.meta.url).href;
+const PAIRS_READER: string = new URL("./reader.ts", import.meta.url).href;
 
 /** The first name that exists counts. */
 const IMAGES = ["images", "JPEGImages"], LABELS = ["labels", "masks", "annotations", "SegmentationClass"];
@@ -48,13 +48,13 @@ function partIn(root: string, names: readonly string[]): Folders | null {
   return images !== null && labels !== null ? { images, labels } : null;
 }
 
-export function looksLikePairs(path: string): boolean {
+function looksLikePairs(path: string): boolean {
   const folders = isFolder(path) ? partIn(path, TRAIN) ?? foldersIn(path) : null;
   return folders !== null && !holds(folders.images, TIFF_ENDINGS); // TIFF pairs folders by itself
 }
 
 /** The images to train with; `divided` where other parts have folders of their own. */
-export function trainingFolders(path: string): { divided: boolean; folders: Folders } {
+function trainingFolders(path: string): { divided: boolean; folders: Folders } {
   const divided = partIn(path, TRAIN), folders = divided ?? foldersIn(path);
   if (folders) return { divided: divided !== null, folders };
   throw new UserError(
@@ -74,11 +74,8 @@ export function openPairs(request: DataRequest): Sources {
   const train = paired(folders), val = data.val_samples > 0 ? own(VAL) : null, test = own(TEST);
   const { names, outputs, note } = classesOf(path, train, request);
   const total = imageCount(train.images);
-  const held = val || data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
-  const part = { train: Math.min(data.train_samples, total - held), val: Math.min(data.val_samples, held) };
-  const chosen = splitIndices(total, part, seed), turbo = turboJpeg();
-  const all = (pairs: Pairs, most: number) =>
-    splitIndices(imageCount(pairs.images), { train: most, val: 0 }, seed).train;
+  const chosen = divide(total, data, seed, val !== null), turbo = turboJpeg();
+  const all = (pairs: Pairs, most: number) => someOf(imageCount(pairs.images), most, seed);
   const valIndices = val ? all(val, data.val_samples) : chosen.val;
   const there = total + (val ? imageCount(val.images) : 0);
   const make = (pairs: Pairs, indices: Int32Array) =>
@@ -184,7 +181,7 @@ function source(
     ...{ module: PAIRS_READER, images, labels, turbo, deep: size.deep, classes: outputs, ignored },
     sides: [height, width],
   };
-  const made = threadedSource({
+  return threadedSource({
     name: images.root,
     length: indices.length,
     indices: indices.length === imageCount(images) ? null : indices,
@@ -199,8 +196,8 @@ function source(
       formatPlural(indices.length, "image")
     } of ${text} -> ${outputs} classes a pixel`,
     ...(ignored >= 0 && { missing: { input: false, target: true } }),
+    pathOf: (index) => pathOf(images, index),
   });
-  return { ...made, pathOf: (index) => pathOf(images, index) };
 }
 
 export const imagepairs: Format = {
@@ -217,7 +214,7 @@ export const imagepairs: Format = {
 
 const MOST_CLASSES = 2 ** 31;
 
-export function previewPairs<R>(path: string, use: (preview: Preview) => R): R {
+function previewPairs<R>(path: string, use: (preview: Preview) => R): R {
   const { folders } = trainingFolders(path);
   const { images, labels, others } = pairImages(folders.images, folders.labels);
   const count = imageCount(images), { height, width } = sizeOf(images, 0), names = namesIn(path);

@@ -25,7 +25,7 @@ import {
   sizeOf,
 } from "./listing.ts";
 import type { ImagesSpec } from "./reader.ts";
-import { heldOut, splitIndices } from "../../source/order.ts";
+import { divide, heldOut, someOf } from "../../source/order.ts";
 import { type Batch, type Source, type ThreadedParts, threadedSource } from "../../source/source.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { imagesOf, openSamples, type Preview } from "../../preview/preview.ts";
@@ -115,7 +115,7 @@ export function turboJpeg(): string | null {
 const TRAIN = ["train", "training"];
 const VAL = ["val", "valid", "validation", "test"];
 
-export function openImageFolder({ data, training: { seed, withoutTargets }, model }: DataRequest): Sources {
+function openImageFolder({ data, training: { seed, withoutTargets }, model }: DataRequest): Sources {
   const loose = withoutTargets ? looseImages(data.data_path) : null;
   if (loose) {
     const listed = { classes: [], listing: loose, others: { count: 0, example: "" } };
@@ -139,15 +139,10 @@ export function openImageFolder({ data, training: { seed, withoutTargets }, mode
   notes.push(`JPEG is decoded by ${turbo ?? "this program itself, without libturbojpeg"}`);
   const total = imageCount(train.listing);
   const held = val || data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
-  const part = { train: Math.min(data.train_samples, total - held), val: Math.min(data.val_samples, held) };
-  const chosen = splitIndices(total, part, seed);
-  const valIndices = val
-    ? splitIndices(imageCount(val.listing), { train: data.val_samples, val: 0 }, seed).train
-    : chosen.val;
-  notes.push(...unused("train_samples", data.train_samples, total - held, part.train));
-  notes.push(
-    ...unused("val_samples", data.val_samples, val ? imageCount(val.listing) : held, valIndices.length),
-  );
+  const chosen = divide(total, data, seed, val !== null), there = val ? imageCount(val.listing) : held;
+  const valIndices = val ? someOf(there, data.val_samples, seed) : chosen.val;
+  notes.push(...unused("train_samples", data.train_samples, total - held, chosen.train.length));
+  notes.push(...unused("val_samples", data.val_samples, there, valIndices.length));
   const make = (listed: Listed, indices: Int32Array) => source(listed, indices, outputs, turbo, data);
   return {
     train: make(train, chosen.train),
@@ -157,7 +152,7 @@ export function openImageFolder({ data, training: { seed, withoutTargets }, mode
   };
 }
 
-export const lacksClasses = (path: string): boolean => looseImages(path) !== null;
+const lacksClasses = (path: string): boolean => looseImages(path) !== null;
 
 export function looksLikeImages(root: string): boolean {
   const inside = (folder: string) =>
@@ -242,7 +237,7 @@ function source(
 ): Source {
   const { text, ...size } = sizes((index) => sizeOf(listing, index), indices, data);
   const reader: ImagesSpec = { module: IMAGES_READER, listing, turbo, deep: size.deep };
-  const made = threadedSource({
+  return threadedSource({
     name: listing.root,
     length: indices.length,
     indices: indices.length === imageCount(listing) ? null : indices,
@@ -256,18 +251,15 @@ function source(
     description: `${listing.root}: ${
       formatPlural(indices.length, "image")
     } of ${text} -> ${classes.length} classes`,
-  });
-  return {
-    ...made,
     pathOf: (index) => pathOf(listing, index),
     labels: () => indices.map((index) => labelOf(listing, index)),
-  };
+  });
 }
 
 const PREVIEWED = 64;
 const LABEL = { shape: [], dtype: "i64" } as const;
 
-export function previewImages<R>(path: string, use: (preview: Preview) => R): R {
+function previewImages<R>(path: string, use: (preview: Preview) => R): R {
   const halves = halvesOf(path);
   const { classes, listing, others } = listImages(halves.train);
   const val = halves.val ? listImages(halves.val) : null;

@@ -15,13 +15,12 @@ import { isZip, openZip, STORED } from "../../../base/zip.ts";
 import type { Column, Variable } from "../../arrays/table.ts";
 import { fromColumns } from "../../tables/columns.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
-import { withFile } from "../../arrays/file_column.ts";
+import { toColumn, withFile } from "../../arrays/variables.ts";
 import { joinFiles } from "../../arrays/joined.ts";
-import { toColumn } from "../../arrays/variables.ts";
 import { isFolder, markOf, namesIn, withFiles } from "../../arrays/files.ts";
 import { filesBelow, filesNamed, filesText } from "../../arrays/paths.ts";
 
-export interface NpyHeader {
+interface NpyHeader {
   readonly shape: readonly number[];
   readonly dtype: DType;
   /** The first index varies fastest. */
@@ -142,7 +141,7 @@ function openFoundLibtorch(): void {
 }
 
 /** Arrays by name: those of an archive, of a folder's files, or the columns of one two-dimensional array. */
-export function openArrays(request: DataRequest): Sources {
+function openArrays(request: DataRequest): Sources {
   const path = request.data.data_path, files = manyArchives(path);
   if (files) {
     return joinedTable(path, files, ({ file, ...table }) => {
@@ -157,7 +156,7 @@ export function openArrays(request: DataRequest): Sources {
   });
 }
 
-export function withArrays<R>(path: string, use: (table: TableFile) => R): R {
+function withArrays<R>(path: string, use: (table: TableFile) => R): R {
   const files = manyArchives(path);
   return files ? joinedTable(path, files, use) : withFiles((open) => use(tableOf(path, open)));
 }
@@ -235,7 +234,7 @@ const isArray = (name: string) => name.endsWith(ENDING);
 
 const hasArrays = (folder: string): boolean => namesIn(folder).some(isArray);
 
-export const looksLikeArrays = (path: string): boolean =>
+const looksLikeArrays = (path: string): boolean =>
   isFolder(path) && (hasArrays(path) || namesIn(path).some((name) => name.endsWith(".npz")));
 
 function folder(path: string, open: (path: string) => FileBytes): Column[] {

@@ -41,7 +41,7 @@ import { formatPlural } from "../../../base/format.ts";
 import { MOST_POSITIONS } from "../../../base/random.ts";
 import { checkRoom, heldInMemory } from "../../../base/memory.ts";
 import { memorySource } from "../../source/memory.ts";
-import { heldOut, splitIndices, unusedNote } from "../../source/order.ts";
+import { divide, someOf, unusedNote } from "../../source/order.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { sizes, turboJpeg } from "../images/imagefolder.ts";
 import { encodedReader, encodedSize, encodedSpec } from "./encoded_reader.ts";
@@ -230,14 +230,13 @@ function checkShards(folder: string, shards: readonly Shard[]): void {
 function choose(train: number, val: number, data: Config["data"], seed: number) {
   const most = { train: data.train_samples, val: data.val_samples };
   const of = (total: number, wanted: number, first: number) =>
-    splitIndices(total, { train: Math.min(wanted, total), val: 0 }, seed).train.map((id) => first + id);
+    someOf(total, wanted, seed).map((id) => first + id);
   if (val > 0) {
     const chosen = { train: of(train, most.train, 0), val: of(val, most.val, train) };
     return { ...chosen, unused: train + val - chosen.train.length - chosen.val.length };
   }
-  const held = most.val === 0 ? 0 : heldOut(train, data.validation_split);
-  const part = { train: Math.min(most.train, train - held), val: Math.min(most.val, held) };
-  return { ...splitIndices(train, part, seed), unused: train - part.train - part.val };
+  const chosen = divide(train, data, seed);
+  return { ...chosen, unused: train - chosen.train.length - chosen.val.length };
 }
 
 function opener(

@@ -29,7 +29,7 @@ export interface ParquetColumn {
   readonly unusable?: string;
 }
 
-export interface ParquetChunk {
+interface ParquetChunk {
   readonly rows: number;
   readonly begin: number;
   readonly bytes: number;

@@ -35,7 +35,7 @@ export const unpackPage = (codec: string, packed: ChunkBytes, into: ChunkBytes):
   UNPACK[codec](packed, into);
 
 /** The length of all comes first; then literals, and copies from what is there already. */
-export function unpackSnappy(from: Uint8Array, into: Uint8Array): boolean {
+function unpackSnappy(from: Uint8Array, into: Uint8Array): boolean {
   const end = from.length, full = into.length;
   let at = 0, length = 0, out = 0;
   for (let shift = 0;; shift += 7) {

@@ -31,7 +31,7 @@ export interface Codes {
   read(into: Int32Array, count: number): void;
 }
 
-export interface ChunkFacts {
+interface ChunkFacts {
   readonly physical: Physical;
   readonly codec: string;
   readonly optional: boolean;

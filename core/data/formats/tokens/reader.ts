@@ -1,11 +1,11 @@
 // A sample is a window of a token file and the token after it.
 import { key, MOST_POSITIONS, uniformInt } from "../../../base/random.ts";
 import type { Config } from "../../../settings/settings.ts";
-import { splitIndices } from "../../source/order.ts";
 import { type OpenFile, openFile } from "../../arrays/files.ts";
 import { BadSample } from "../../arrays/rows.ts";
 import type { Reader, ReaderModule, ReaderSpec } from "../../source/reader.ts";
 import { numbersOf, type Tokens, type Width } from "./file.ts";
+import { someOf } from "../../source/order.ts";
 
 interface Windows {
   readonly length: number;
@@ -50,7 +50,7 @@ function trainingWindows({ kind, lengths, context, most, seed }: WindowsPlan): W
 function tiledWindows({ lengths, context, most, seed }: WindowsPlan): Windows {
   const tiles = lengths.map((length) => Math.max(Math.floor((length - 1) / context), 0));
   const total = Math.min(sum(tiles), MOST_POSITIONS);
-  const chosen = splitIndices(total, { train: Math.min(total, most), val: 0 }, seed).train;
+  const chosen = someOf(total, most, seed);
   const place = placer(lengths, tiles, context);
   return { length: chosen.length, startOf: (sample) => place(chosen[sample]) };
 }

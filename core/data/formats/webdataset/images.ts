@@ -8,7 +8,7 @@ import type { Column, Table } from "../../arrays/table.ts";
 import { product, view } from "../../arrays/numbers.ts";
 import type { DataRequest, Sources } from "../../format.ts";
 import { openPool } from "../../arrays/files.ts";
-import { heldOut, splitIndices, unusedNote } from "../../source/order.ts";
+import { divide, unusedNote } from "../../source/order.ts";
 import { type Source, threadedSource } from "../../source/source.ts";
 import { headerOf } from "../images/header.ts";
 import { imageParts, sizes, turboJpeg } from "../images/imagefolder.ts";
@@ -37,13 +37,11 @@ export function openImages(
   const target = training.withoutTargets ? unknown(count, model) : targetOf(table, data, training, model);
   const turbo = turboJpeg();
   const images = imagesOf(samples, image, turbo);
-  const held = data.val_samples === 0 || training.unsplit ? 0 : heldOut(count, data.validation_split);
-  const part = { train: Math.min(data.train_samples, count - held), val: Math.min(data.val_samples, held) };
-  const chosen = splitIndices(count, part, training.seed);
+  const chosen = divide(count, data, training.seed, training.unsplit);
   const notes = [
     `JPEG is decoded by ${turbo ?? "this program itself, without libturbojpeg"}`,
     ...(target.note === "" ? [] : [target.note]),
-    ...unusedNote(count - part.train - part.val, data, "image"),
+    ...unusedNote(count - chosen.train.length - chosen.val.length, data, "image"),
   ];
   const make = (indices: Int32Array) => source(path, images, target, indices, data);
   return { train: make(chosen.train), val: chosen.val.length > 0 ? make(chosen.val) : null, notes };
@@ -162,7 +160,7 @@ function source(
     images: { ...images, deep: size.deep },
     targets: bytes,
   };
-  const made = threadedSource({
+  return threadedSource({
     ...{ name: path, length: indices.length, indices, task, outputs, names },
     reader,
     ...imageParts(size),
@@ -170,8 +168,8 @@ function source(
     bad: data.bad_samples,
     description: `${path}: ${formatPlural(indices.length, "image")} of ${text} -> ` +
       (isClass ? `${outputs} classes` : formatPlural(outputs, "number")),
+    pathOf: (index) => nameOf(images, index),
   });
-  return { ...made, pathOf: (index) => nameOf(images, index) };
 }
 
 function sizeOf(images: ShardImages, index: number): Sized {

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
 import { readByThreads } from "../../../../core/data/arrays/all_rows.ts";
-import { openParts } from "../../../../core/data/arrays/composed_rows.ts";
+import { openParts } from "../../../../core/data/arrays/open_rows.ts";
 import type { FileRows, ReadsRows } from "../../../../core/data/arrays/rows.ts";
 import { type Floats, view } from "../../../../core/data/arrays/numbers.ts";
 import type { VariableColumn } from "../../../../core/data/arrays/table.ts";

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { conversionOf } from "../../../../core/data/open/conversions.ts";
 import { UserError } from "../../../../core/base/errors.ts";
-import { detect } from "../../../../core/data/open/kinds.ts";
+import { detect } from "../../../../core/data/open/formats.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { writtenBy } from "../formats/written.ts";
 

@@ -1,12 +1,8 @@
 // Resizing, cropping, flipping and turning against torchvision, Pillow and PyTorch; the sentences for what can't be.
 import { assert, assertAlmostEquals, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { BadSample } from "../../../../core/data/arrays/rows.ts";
-import {
-  type Geometry,
-  openGeometry,
-  sampleShape,
-  type Stored,
-} from "../../../../core/data/source/geometry.ts";
+import { type Geometry, openGeometry, sampleShape } from "../../../../core/data/source/geometry.ts";
+import type { Stored } from "../../../../core/data/source/resize.ts";
 import type { Numbers } from "../../../../core/data/arrays/numbers.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { key, uniform } from "../../../../core/base/random.ts";

@@ -1,7 +1,7 @@
 // The made-up tasks: keyed, of the shapes that models ask for, and learnable.
 import { assert, assertAlmostEquals, assertEquals, assertNotEquals } from "@std/assert";
 import { BEST_LOSS, noiseFor, synthetic } from "../../../../core/data/synthetic/synthetic.ts";
-import type { Spec } from "../../../../core/data/synthetic/draw.ts";
+import type { Spec } from "../../../../core/data/synthetic/fields.ts";
 import { batchOf, plainPart, type Source } from "../../../../core/data/source/source.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { manualSeed, setThreads, threads } from "../../../../ffi/context.ts";

@@ -1,7 +1,7 @@
 // Climatologies, anomalies and fills: what xarray computes of the same training samples, in memory and streamed.
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
-import { openNearest } from "../../../../core/data/source/nearest.ts";
+import { openNearest } from "../../../../core/data/source/pipeline.ts";
 import type { Source } from "../../../../core/data/source/source.ts";
 import type { Config } from "../../../../core/settings/settings.ts";
 import { tensor, toNumbers } from "../../../../ffi/make.ts";

@@ -1,6 +1,6 @@
 // Settings, folders and small statistics for the tests of core/data. Test helper.
 import { type Config, defaultConfig } from "../../../../core/settings/settings.ts";
-import type { Spec } from "../../../../core/data/synthetic/draw.ts";
+import type { Spec } from "../../../../core/data/synthetic/fields.ts";
 
 /** The default settings with these changes. */
 export function settings(

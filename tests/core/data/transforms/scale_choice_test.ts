@@ -2,9 +2,9 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { memorySource } from "../../../../core/data/source/memory.ts";
 import { type Source, source } from "../../../../core/data/source/source.ts";
-import { oddScales } from "../../../../core/data/transforms/odd_scale.ts";
 import {
   chooseScale,
+  oddScales,
   type SavedScale,
   type ScaleRequest,
 } from "../../../../core/data/transforms/scale_choice.ts";

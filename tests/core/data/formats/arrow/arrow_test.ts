@@ -5,7 +5,7 @@ import type { Column } from "../../../../../core/data/arrays/table.ts";
 import { view } from "../../../../../core/data/arrays/numbers.ts";
 import { withArrow } from "../../../../../core/data/formats/arrow/arrow.ts";
 import { unpackFrame } from "../../../../../core/data/formats/arrow/buffers.ts";
-import { detect } from "../../../../../core/data/open/kinds.ts";
+import { detect } from "../../../../../core/data/open/formats.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { alike, numbers, open } from "../hdf5/streamed_help.ts";

@@ -4,7 +4,7 @@ import { UserError } from "../../../../../core/base/errors.ts";
 import type { Column } from "../../../../../core/data/arrays/table.ts";
 import { view } from "../../../../../core/data/arrays/numbers.ts";
 import { withFits } from "../../../../../core/data/formats/fits/fits.ts";
-import { detect } from "../../../../../core/data/open/kinds.ts";
+import { detect } from "../../../../../core/data/open/formats.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { alike, layouts } from "../hdf5/streamed_help.ts";

@@ -2,7 +2,7 @@
 // does not fit.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { detect } from "../../../../../core/data/open/kinds.ts";
+import { detect } from "../../../../../core/data/open/formats.ts";
 import { imagepairs } from "../../../../../core/data/formats/imagepairs/imagepairs.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { transformed } from "../../../../../core/data/transforms/apply.ts";

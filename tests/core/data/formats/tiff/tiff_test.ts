@@ -4,7 +4,7 @@ import { UserError } from "../../../../../core/base/errors.ts";
 import { openRows } from "../../../../../core/data/arrays/open_rows.ts";
 import type { Rows } from "../../../../../core/data/arrays/rows.ts";
 import type { Variable } from "../../../../../core/data/arrays/table.ts";
-import { detect } from "../../../../../core/data/open/kinds.ts";
+import { detect } from "../../../../../core/data/open/formats.ts";
 import { unpackBits, unpackLzw } from "../../../../../core/data/formats/tiff/blocks.ts";
 import { withTiff } from "../../../../../core/data/formats/tiff/tiff.ts";
 import { useLibtorch } from "../../../../libtorch.ts";

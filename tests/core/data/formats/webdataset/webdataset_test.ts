@@ -1,7 +1,7 @@
 // WebDataset's shards: images are those of a folder, arrays and numbers are those that Python wrote.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
-import { detect } from "../../../../../core/data/open/kinds.ts";
+import { detect } from "../../../../../core/data/open/formats.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
 import { range } from "../../tables/help.ts";

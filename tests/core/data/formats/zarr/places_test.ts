@@ -1,7 +1,7 @@
 // Zarr stores on a server and in zip files are what they are in folders, and each fault of a server is a sentence.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
-import { detect } from "../../../../../core/data/open/kinds.ts";
+import { detect } from "../../../../../core/data/open/formats.ts";
 import { openData } from "../../../../../core/data/open/open.ts";
 import { openServer } from "../../../../../core/data/formats/zarr/server.ts";
 import { withZarr } from "../../../../../core/data/formats/zarr/zarr.ts";

@@ -7,7 +7,7 @@ import { withZarr, zarrVariables } from "../../../../../core/data/formats/zarr/z
 import { openBlosc, unpackBloscLz, unpackLz4, unpackLz4Here } from "../../../../../core/data/codecs/blosc.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { gzipSync } from "node:zlib";
-import { detect } from "../../../../../core/data/open/kinds.ts";
+import { detect } from "../../../../../core/data/open/formats.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { alike, layouts, numbers } from "../hdf5/streamed_help.ts";
