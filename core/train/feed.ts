@@ -139,7 +139,7 @@ function clocked(rows: Rows, clock: { seconds: number }): Rows {
   return {
     ...rows,
     ready: (ahead, milliseconds) => timed(() => rows.ready(ahead, milliseconds)),
-    take: (part) => timed(() => rows.take(part)),
+    take: (part, into) => timed(() => rows.take(part, into)),
   };
 }
 
@@ -211,13 +211,13 @@ function overlapped(
     }
     const items = parts.map((part, i) =>
       scope(() => {
-        const host = rows.take(part);
+        const count = part.ids.length, own = pinned ? undefined : placeFor(slot.pinned[i], count);
+        const host = rows.take(part, own);
         for (const field of FIELDS) {
           grow(slot, i, field, host[field], device, copying, !pinned);
-          const from = pinned
-            ? host[field]
-            : copy_(first(slot.pinned[i][field], part.ids.length), host[field]);
-          onStream(copying, () => copy_(first(slot.device[i][field], part.ids.length), from, true));
+          const filled = pinned || host[field] === own?.[field];
+          const from = filled ? host[field] : copy_(first(slot.pinned[i][field], count), host[field]);
+          onStream(copying, () => copy_(first(slot.device[i][field], count), from, true));
         }
         return itemsIn(source, host.target, part, loss);
       })
@@ -270,6 +270,12 @@ function overlapped(
 }
 
 const first = (t: Tensor, count: number): Tensor => narrow(t, 0, 0, count);
+
+/** Page-locked memory for so many rows, where there is as much; a source in memory gathers right into it. */
+function placeFor(pinned: Place | undefined, count: number): Place | undefined {
+  if (!FIELDS.every((field) => pinned?.[field]?.shape[0] >= count)) return undefined;
+  return { input: first(pinned!.input, count), target: first(pinned!.target, count) };
+}
 
 function grow(
   slot: Slot,
