@@ -10,7 +10,7 @@ import {
   timeCoding,
 } from "./calendar.ts";
 import type { Column, Table, Variable } from "./table.ts";
-import { view } from "./numbers.ts";
+import { bytesOf, view } from "./numbers.ts";
 import { toColumn } from "./variables.ts";
 
 export interface Coordinate {
@@ -78,9 +78,7 @@ function placeOf({ grid }: Table, { shape, dimensions }: Column, samples: number
 
 function coordinateOf({ path, noun }: Table, column: Column, each: number): Coordinate {
   const { name, dtype, text, units, calendar } = column;
-  const read = column.read();
-  const stored = view(new Uint8Array(read.buffer, read.byteOffset, read.byteLength), dtype);
-  const values = Float64Array.from(stored as ArrayLike<number>, Number);
+  const values = Float64Array.from(view(bytesOf(column.read()), dtype) as ArrayLike<number>, Number);
   const texts = text?.classes() ?? null;
   if (texts) return { name, each, ...(datesOf(texts, values) ?? { values, texts, times: null }) };
   const times = isTimeUnits(units) ? timeCoding(units!, calendar) : null;
@@ -223,9 +221,7 @@ export function axisOf(variable: Variable, path: string): Axis {
 
 export function valuesOf(variable: Variable): Float64Array {
   const { dtype, read } = toColumn(variable, false);
-  const { buffer, byteOffset, byteLength } = read();
-  const stored = view(new Uint8Array(buffer, byteOffset, byteLength), dtype);
-  return Float64Array.from(stored as ArrayLike<number>, Number);
+  return Float64Array.from(view(bytesOf(read()), dtype) as ArrayLike<number>, Number);
 }
 
 function timesOf(attributes: Variable["attributes"], name: string, path: string): TimeCoding | null {

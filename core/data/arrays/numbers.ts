@@ -111,6 +111,9 @@ export const ARRAYS = {
   ...{ f16: Float16Array, f32: Float32Array, f64: Float64Array },
 } as const;
 
+export const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array<ArrayBuffer> =>
+  new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength);
+
 export function view(bytes: Uint8Array, dtype: DType): Values {
   const array = ARRAYS[dtype as keyof typeof ARRAYS] as Float64ArrayConstructor;
   return new array(bytes.buffer, bytes.byteOffset, bytes.byteLength / dtypeBytes(dtype));
@@ -131,5 +134,16 @@ export function finiteWords({ buffer, byteOffset, byteLength }: Float32Array | U
 /** Halves are moved as they are: nothing is calculated with them. */
 export const numbersOf = (dtype: DType, bytes: Uint8Array): Numbers =>
   view(bytes, dtype === "f16" || dtype === "bf16" ? "u16" : dtype) as Numbers;
+
+/** The part that has this place: parts begin at `starts`, which rise. */
+export function partOf(starts: ArrayLike<number>, at: number, count = starts.length - 1): number {
+  let low = 0, high = count - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (starts[middle] <= at) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
 
 export const product = (sizes: readonly number[]): number => sizes.reduce((total, size) => total * size, 1);

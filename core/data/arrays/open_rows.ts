@@ -15,7 +15,7 @@ import {
 import { type FilePool, type OpenFile, openFileRows, openPlacedRows, openPool } from "./files.ts";
 import { dtypeBytes } from "../../../ffi/dtype.ts";
 import { bytesAt, type MemoryBlock } from "../../../ffi/libc.ts";
-import { finiteWords } from "./numbers.ts";
+import { finiteWords, partOf } from "./numbers.ts";
 import { KEPT_BYTES } from "./chunks.ts";
 
 /** How rows of a format of their own are opened; `share` is of the chunks that a reader keeps. */
@@ -185,13 +185,7 @@ function finder(starts: readonly number[]): (row: number) => number {
   let last = 0;
   return (row) => {
     if (starts[last] <= row && row < starts[last + 1]) return last;
-    let low = 0, high = starts.length - 2;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (starts[middle] <= row) low = middle;
-      else high = middle - 1;
-    }
-    return last = low;
+    return last = partOf(starts, row);
   };
 }
 

@@ -7,7 +7,7 @@ import { didYouMean } from "../../base/suggest.ts";
 import { type Axis, axisOf, valueText } from "./coordinate.ts";
 import { picked } from "./picked.ts";
 import { openRows } from "./open_rows.ts";
-import { applyRule, product, view } from "./numbers.ts";
+import { applyRule, bytesOf, product, view } from "./numbers.ts";
 import { type Rows, rulesOf } from "./rows.ts";
 import { isPackingAttribute } from "./variables.ts";
 import type { Variable, VariableColumn } from "./table.ts";
@@ -293,8 +293,7 @@ function cellsOf(
 function openDecoded(column: VariableColumn, row: Float64Array): { read(at: number): void; close(): void } {
   const { name, stream: { raw, rule } } = column, rows: Rows | string = column.rowsAt(1);
   if (typeof rows === "string") {
-    const { buffer, byteOffset, byteLength } = column.read();
-    const all = view(new Uint8Array(buffer, byteOffset, byteLength), column.dtype);
+    const all = view(bytesOf(column.read()), column.dtype);
     return {
       read(at) {
         for (let j = 0; j < row.length; j++) row[j] = Number(all[at * row.length + j]);

@@ -104,3 +104,8 @@ export interface VariableColumn extends Column {
   of(variable: Variable): VariableColumn;
   readonly stream: Stream;
 }
+
+/** Nobody reads what is unusable. */
+export function unreachable(): never {
+  throw new Error("internal: something unusable is read");
+}

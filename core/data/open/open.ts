@@ -3,10 +3,8 @@ import { DATA_KIND_NAMES, type DataKind } from "../../settings/formats.ts";
 import { valuesWithoutSecrets } from "../../base/secrets.ts";
 import { UserError } from "../../base/errors.ts";
 import { patchesOf } from "../../models/patches.ts";
-import type { Rollout } from "../../models/rollout.ts";
 import { isCode, isExported, userFile } from "../../models/user/file.ts";
 import type { DataRequest, Sources } from "../format.ts";
-import type { Climatology } from "../source/climate.ts";
 import { checkPath, formatOf, FORMATS, hasColumns, kindOf } from "./formats.ts";
 import { isSimulated } from "../cosmology/options.ts";
 import { stage } from "../formats/packed/stage.ts";
@@ -14,32 +12,21 @@ import { isUrl } from "../arrays/paths.ts";
 import { BY_FILE } from "../arrays/joined.ts";
 import { order, orderHash } from "../source/order.ts";
 import { ownPaths, withOwnFiles } from "./own_files.ts";
-import type { Normalisation, Source } from "../source/source.ts";
+import type { Source } from "../source/source.ts";
 import { isResampled } from "../arrays/resample.ts";
-import { transformed } from "../transforms/apply.ts";
-import type { ScaleChoice } from "../transforms/scale_choice.ts";
+import { type Transformed, transformed } from "../transforms/apply.ts";
 import { userData } from "../user/data.ts";
 import { key } from "../../base/random.ts";
 import type { SampleOrders } from "../../run/events.ts";
 import type { Validation } from "../../run/validation.ts";
 
-export interface Opened extends Omit<Sources, "rollout"> {
-  readonly test: Source | null;
-  readonly warnings: readonly string[];
-  readonly normalisation: Normalisation | null;
-  readonly scale: ScaleChoice;
-  /** These means stand for missing inputs; null where nothing was measured for it. */
-  readonly fill: readonly number[] | null;
+export interface Opened extends Transformed, Pick<Sources, "chosen" | "divided"> {
   /** An input's shape before patches are cut out of it. */
   readonly whole: readonly number[];
-  readonly climatology: Climatology | null;
-  /** The model is fed with its own predictions so; null where it isn't. */
-  readonly rollout: Rollout | null;
   /** Null where there is nothing to validate with. */
   readonly validation: Validation | null;
   /** Two runs with the same hashes see the same samples in the same order. */
   readonly orders: SampleOrders;
-  readonly notes: readonly string[];
 }
 
 /**
@@ -71,21 +58,14 @@ export function openData(
     features: opened.chosen?.features.map(({ name }) => name),
     untold: training.withoutTargets,
   });
-  const { train, val, test, notes, normalisation, scale, fill, climatology, rollout } = done;
+  const { train, val } = done;
   return {
-    train,
-    val,
-    test,
-    normalisation,
-    scale,
+    ...done,
     warnings: [...opened.warnings ?? [], ...done.warnings],
     ...(opened.divided && { divided: opened.divided }),
-    fill,
     whole: opened.train.input.shape,
     chosen: opened.chosen,
-    climatology,
-    rollout,
-    validation: val && validationOf(val, { ...data, ...scale }, training.seed),
+    validation: val && validationOf(val, { ...data, ...done.scale }, training.seed),
     notes: [
       ...(staged?.notes ?? []),
       ...(data.stage !== "" && isUrl(data.data_path)
@@ -93,7 +73,7 @@ export function openData(
         : []),
       `Data: ${train.describe()}. ${samplesNote(train, val)}`,
       ...opened.notes,
-      ...notes,
+      ...done.notes,
     ],
     orders: {
       train: orderHash(order(train.length, training.seed, 0, data.shuffle), train.indices),
@@ -185,34 +165,21 @@ function openSources(request: DataRequest): Sources {
   if (data.code !== "") return userData(userFile(data.code), data, training.seed, training.withoutTargets);
   const format = formatOf(data);
   checkPath(kindOf(data), format, data.data_path);
-  const alongFiles = format.many && data.sample_dim === BY_FILE;
-  if (data.sample_dim !== "" && !format.selects && !alongFiles) {
-    const some = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].selects);
+  const { sample_dim, sel } = data, alongFiles = format.many && sample_dim === BY_FILE;
+  const [asks, it] = format.selects
+    ? []
+    : sample_dim !== "" && !alongFiles
+    ? [`data.sample_dim (--sample-dim ${sample_dim}) names a dimension`, "it"]
+    : sel.length > 0
+    ? [`data.sel (--sel ${sel.join(",")}) chooses along named dimensions`, "it"]
+    : isResampled(data)
+    ? ["--resample and --coarsen take means along named dimensions", "them"]
+    : [];
+  if (asks) {
+    const some = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].selects).join(", ");
     throw new UserError(
       "usage",
-      `data.sample_dim (--sample-dim ${data.sample_dim}) names a dimension, and ${
-        kindOf(data)
-      } data has none: ` +
-        `${some.join(", ")} have. Leave it out.`,
-    );
-  }
-  if (data.sel.length > 0 && !format.selects) {
-    const some = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].selects);
-    throw new UserError(
-      "usage",
-      `data.sel (--sel ${data.sel.join(",")}) chooses along named dimensions, and ${
-        kindOf(data)
-      } data has none: ` +
-        `${some.join(", ")} have. Leave it out.`,
-    );
-  }
-  if (isResampled(data) && !format.selects) {
-    const some = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].selects);
-    throw new UserError(
-      "usage",
-      `--resample and --coarsen take means along named dimensions, and ${kindOf(data)} data has none: ${
-        some.join(", ")
-      } have. Leave them out.`,
+      `${asks}, and ${kindOf(data)} data has none: ${some} have. Leave ${it} out.`,
     );
   }
   return format.open(request);

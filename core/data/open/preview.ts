@@ -7,7 +7,7 @@ import { filesNamed, isUrl } from "../arrays/paths.ts";
 import { BadSample, type Rows, rulesOf } from "../arrays/rows.ts";
 import { dimensionsOf } from "../preview/dimensions.ts";
 import { picturesOf, type Preview } from "../preview/preview.ts";
-import { applyRule, type Values, view } from "../arrays/numbers.ts";
+import { applyRule, bytesOf, type Values, view } from "../arrays/numbers.ts";
 import { freeMemory } from "../../base/memory.ts";
 import { openRows } from "../arrays/open_rows.ts";
 import { dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
@@ -131,9 +131,9 @@ function wholeRows(column: Column, row: number): Read {
 function readWhole({ dtype, read }: Column): Values {
   const values = read();
   // Scaled values, and columns with missing ones, come as floats.
-  if (values instanceof Float32Array || values instanceof Float64Array) return values;
-  const { buffer, byteOffset, byteLength } = values;
-  return view(new Uint8Array(buffer, byteOffset, byteLength), dtype);
+  return values instanceof Float32Array || values instanceof Float64Array
+    ? values
+    : view(bytesOf(values), dtype);
 }
 
 const slice = (values: Values, from: number, to: number): Values =>

@@ -4,7 +4,7 @@ import type { DataRequest, Format, Sources, TableFile } from "../format.ts";
 import { joinFiles, noDimension } from "../arrays/joined.ts";
 import { selected } from "../arrays/select.ts";
 import type { Source } from "../source/source.ts";
-import { type Floats, product, type Values, view } from "../arrays/numbers.ts";
+import { bytesOf, type Floats, product, type Values, view } from "../arrays/numbers.ts";
 import { toColumn, withFile as withFileColumn } from "../arrays/variables.ts";
 import { chooseColumns, list } from "./choose.ts";
 import { forecastLeads } from "./windows.ts";
@@ -266,10 +266,8 @@ const textsOf = ({ attributes }: Variable): Record<string, string> =>
 function readVariable(columns: readonly VariableColumn[], wanted: string): GridVariable | null {
   const found = columns.find(({ name, unusable }) => name === wanted && !unusable);
   if (!found) return null;
-  const { name, shape, variable: { dimensions }, dtype, read } = found,
-    { buffer, byteOffset, byteLength } = read();
-  const values = Float64Array.from(view(new Uint8Array(buffer, byteOffset, byteLength), dtype), Number);
-  return { name, shape, dimensions, values };
+  const { name, shape, variable: { dimensions }, dtype, read } = found;
+  return { name, shape, dimensions, values: Float64Array.from(view(bytesOf(read()), dtype), Number) };
 }
 
 const sameGrid = ({ variable }: VariableColumn, grid: readonly string[]) =>

@@ -3,9 +3,9 @@ import { basename } from "../../../deps/path.ts";
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 import { Damaged, damaged } from "../codecs/bytes.ts";
-import { ARRAYS, type Numbers as ReadNumbers } from "../arrays/numbers.ts";
+import { ARRAYS, bytesOf, type Numbers as ReadNumbers } from "../arrays/numbers.ts";
 import type { DataRequest, Sources, TableFile } from "../format.ts";
-import type { Column } from "../arrays/table.ts";
+import { type Column, unreachable } from "../arrays/table.ts";
 import { fromColumns } from "./columns.ts";
 import { fileVariable, toColumn, withFile } from "../arrays/variables.ts";
 import type { Rows } from "../arrays/rows.ts";
@@ -148,10 +148,6 @@ function rowsOf(parts: readonly Part[]): Rows | string {
   return found.length === 1 ? found[0] : { layout: "parts", starts, parts: found };
 }
 
-function unreachable(): never {
-  throw new Error("internal: something unusable is read");
-}
-
 /** Beside the column no more is held than one chunk as it is stored, and a page of it. */
 function readNumbers(parts: readonly Part[], raw: DType, dtype: DType, total: number): ArrayBufferView {
   const array = ARRAYS[dtype as keyof typeof ARRAYS] as Float64ArrayConstructor;
@@ -165,7 +161,7 @@ function readNumbers(parts: readonly Part[], raw: DType, dtype: DType, total: nu
     if (values !== last) numbers = convertedTo(array, last = values, raw);
     if (!present && !codes) whole.set(numbers, at);
     else if (width >= 4) scatter(asWords(numbers), asWords(whole), width / 4, at, rows, present, codes);
-    else scatter(asBytes(numbers), asBytes(whole), width, at, rows, present, codes);
+    else scatter(bytesOf(numbers), bytesOf(whole), width, at, rows, present, codes);
     at += rows * count;
   });
   return whole;
@@ -193,8 +189,6 @@ function convertedTo(
 
 const asWords = ({ buffer, byteOffset, byteLength }: ArrayBufferView) =>
   new Int32Array(buffer, byteOffset, byteLength / 4);
-const asBytes = ({ buffer, byteOffset, byteLength }: ArrayBufferView) =>
-  new Uint8Array(buffer, byteOffset, byteLength);
 
 /** Elements are moved as `units` words or bytes each: that is several times as fast as by numbers of many types. */
 function scatter<T extends Int32Array | Uint8Array>(

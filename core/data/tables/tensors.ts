@@ -23,7 +23,7 @@ import {
 } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { readByThreads } from "../arrays/all_rows.ts";
-import { finiteWords, type Floats, product, view } from "../arrays/numbers.ts";
+import { bytesOf, finiteWords, type Floats, product, view } from "../arrays/numbers.ts";
 import { channelLayout, channelsAreLast, channelsNote, joinedShape } from "./choose.ts";
 import type { Column, SideBySide, Table } from "../arrays/table.ts";
 import type { Deferred } from "./reader.ts";
@@ -118,9 +118,8 @@ function read(column: Column, finite: Set<Column>): Tensor {
     if (plain) finite.add(column);
     return reshape(plain ? values : unpacked(values, column), column.shape);
   }
-  const bytes = column.read();
   const made = uninitialised(column.shape, { dtype: column.dtype });
-  writeBytes(made, new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+  writeBytes(made, bytesOf(column.read()));
   return made;
 }
 

@@ -68,15 +68,16 @@ interface Pair {
   readonly test?: Source | null;
 }
 
-interface Transformed extends Pair {
+export interface Transformed extends Pair {
   readonly test: Source | null;
-  readonly notes: string[];
+  readonly notes: readonly string[];
   readonly normalisation: Normalisation | null;
   readonly scale: ScaleChoice;
   readonly warnings: readonly string[];
   /** These means stand for missing inputs, in the data's own units; null where nothing was measured for it. */
   readonly fill: readonly number[] | null;
   readonly climatology: Climatology | null;
+  /** The model is fed with its own predictions so; null where it isn't. */
   readonly rollout: Rollout | null;
 }
 

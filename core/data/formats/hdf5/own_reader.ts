@@ -8,7 +8,7 @@ import type { FileMark } from "../../arrays/rows.ts";
 import { readWhole } from "./chunk_rows.ts";
 import type { Notes } from "./header_notes.ts";
 import { unreadable } from "./library.ts";
-import type { Variable } from "../../arrays/table.ts";
+import { unreachable, type Variable } from "../../arrays/table.ts";
 import { type Attributes, isGroup, readAttributes, readLinks, type Values, valuesIn } from "./objects.ts";
 import { type FileView, Unforeseen, unforeseen } from "./bytes.ts";
 import { type Messages, readHeader, readSuperblock, SPACE, TYPE } from "./header.ts";
@@ -189,10 +189,6 @@ function readDataset(opened: Opened, name: string, messages: Messages, attribute
       rows: rows ?? unreachable,
     }),
   };
-}
-
-function unreachable(): never {
-  throw new Error("internal: something unusable is read");
 }
 
 function scaleOf(pathsOf: Map<number, Found[]>, scales: readonly number[] | undefined): string | undefined {

@@ -11,6 +11,7 @@ import { checkDisk, makeFolder, sizeOf, writing } from "../../../base/new_file.t
 import { inputOf, rowLayoutOf, type StoredField, targetOf } from "../packed/schema.ts";
 import type { Packing } from "../packed/samples.ts";
 import type { Progress } from "../../../base/progress.ts";
+import { bytesOf } from "../../arrays/numbers.ts";
 
 interface NpyArray {
   readonly name: string;
@@ -34,8 +35,7 @@ export function writeColumns(path: string, columns: readonly Column[]): Written 
     columns.map((column) => ({
       ...column,
       *pieces() {
-        const { buffer, byteOffset, byteLength } = column.read();
-        yield new Uint8Array(buffer, byteOffset, byteLength);
+        yield bytesOf(column.read());
       },
     })),
   );

@@ -26,7 +26,7 @@ import {
   type StoredField,
   targetOf,
 } from "./schema.ts";
-import { damaged, openShards, packedReader, packedSpec, rangeOf, startsOf } from "./reader.ts";
+import { damaged, openShards, packedReader, packedSpec, startsOf } from "./reader.ts";
 import { didYouMean } from "../../../base/suggest.ts";
 import {
   answerText,
@@ -48,6 +48,7 @@ import { encodedReader, encodedSize, encodedSpec } from "./encoded_reader.ts";
 import { looksPacked, readIndex } from "./index.ts";
 import { sizeOf } from "../../../base/new_file.ts";
 import { previewPacked } from "./preview.ts";
+import { partOf } from "../../arrays/numbers.ts";
 
 const WINDOW_BYTES = 8 << 20;
 
@@ -116,7 +117,7 @@ function openWindow(
   const most = many ? Math.max(1, Math.floor(WINDOW_BYTES / rowBytes)) : 1;
   let window = new Uint8Array(0), view = new DataView(window.buffer), from = 0, to = 0;
   return (id) => {
-    const shard = rangeOf(starts, id);
+    const shard = partOf(starts, id);
     if (id < from || id >= to) {
       from = id;
       to = Math.min(id + most, starts[shard + 1]);

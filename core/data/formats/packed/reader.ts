@@ -4,7 +4,7 @@ import { join } from "../../../../deps/path.ts";
 import { closeFile, openForReading, pread } from "../../../../ffi/libc.ts";
 import { BadSample } from "../../arrays/rows.ts";
 import type { Reader, ReaderModule, ReaderSpec } from "../../source/reader.ts";
-import { numbersOf } from "../../arrays/numbers.ts";
+import { numbersOf, partOf } from "../../arrays/numbers.ts";
 import { HEADER_BYTES, type RowLayout, type Shard, type StoredField } from "./schema.ts";
 
 interface PackedSpec extends ReaderSpec {
@@ -38,16 +38,6 @@ export function startsOf(shards: readonly Shard[]): Int32Array {
   return starts;
 }
 
-export function rangeOf(starts: Int32Array, index: number): number {
-  let low = 0, high = starts.length - 1;
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (starts[middle] <= index) low = middle;
-    else high = middle;
-  }
-  return low;
-}
-
 export const packedReader: string = import.meta.url;
 
 export default { open: openRows } satisfies ReaderModule<PackedSpec>;
@@ -57,7 +47,7 @@ function openRows({ folder, names, starts, input, layout }: PackedSpec): Reader 
   const files = openShards(folder, names);
   const tail = new Uint8Array(crcAt + 4 - targetAt), tailView = new DataView(tail.buffer);
   const readInto = (index: number, into: Uint8Array, target: Uint8Array) => {
-    const shard = rangeOf(starts, index);
+    const shard = partOf(starts, index);
     const at = HEADER_BYTES + (index - starts[shard]) * rowBytes;
     files.read(shard, into, at);
     files.read(shard, tail, at + targetAt);

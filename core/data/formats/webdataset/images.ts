@@ -5,7 +5,7 @@ import { UserError } from "../../../base/errors.ts";
 import { formatPlural } from "../../../base/format.ts";
 import { chooseColumns } from "../../tables/choose.ts";
 import type { Column, Table } from "../../arrays/table.ts";
-import { product, view } from "../../arrays/numbers.ts";
+import { bytesOf, partOf, product, view } from "../../arrays/numbers.ts";
 import type { DataRequest, Sources } from "../../format.ts";
 import { openPool } from "../../arrays/files.ts";
 import { divide, unusedNote } from "../../source/order.ts";
@@ -13,7 +13,7 @@ import { type Source, threadedSource } from "../../source/source.ts";
 import { headerOf } from "../images/header.ts";
 import { imageParts, sizes, turboJpeg } from "../images/imagefolder.ts";
 import { naming, type Sized } from "../images/listing.ts";
-import { checkWhole, type Samples, shardOf } from "./samples.ts";
+import { checkWhole, type Samples } from "./samples.ts";
 import { nameOf, type ShardImages, type ShardImagesSpec, TAR_IMAGES_READER } from "./reader.ts";
 
 interface Target {
@@ -128,10 +128,8 @@ function targetOf(
 
 const MOST_CLASSES = 1e6;
 
-function numbersOf({ read, dtype }: Column): number[] {
-  const { buffer, byteOffset, byteLength } = read();
-  return Array.from(view(new Uint8Array(buffer, byteOffset, byteLength), dtype) as ArrayLike<number>, Number);
-}
+const numbersOf = ({ read, dtype }: Column): number[] =>
+  Array.from(view(bytesOf(read()), dtype) as ArrayLike<number>, Number);
 
 function imagesOf(
   { shards, starts, members, keys }: Samples,
@@ -176,7 +174,7 @@ function sizeOf(images: ShardImages, index: number): Sized {
   const { shards, starts, at, sizes } = images, pool = openPool();
   try {
     const file = new Uint8Array(sizes[index]);
-    pool.passing(shards[shardOf(starts, index)]).read(file, at[index]);
+    pool.passing(shards[partOf(starts, index)]).read(file, at[index]);
     return naming(nameOf(images, index), (path) => ({ path, ...headerOf(file) }));
   } finally {
     pool.close();

@@ -5,6 +5,7 @@ import type { FileMark } from "../../arrays/rows.ts";
 import { markOf, withFiles } from "../../arrays/files.ts";
 import { filesIn } from "../../arrays/paths.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
+import { partOf } from "../../arrays/numbers.ts";
 
 export const ENDINGS = [".tar"];
 
@@ -26,16 +27,6 @@ export interface Samples {
   /** The names in front of the endings. */
   readonly keys: readonly string[];
 }
-
-export const shardOf = (starts: readonly number[], sample: number): number => {
-  let low = 0, high = starts.length - 2;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (starts[middle] <= sample) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-};
 
 /** "a/b.c/0012.seg.png" is the member "seg.png" of the sample "a/b.c/0012". */
 const NAME = /^((?:.*\/)?[^./]+)\.([^/]+)$/s;
@@ -107,7 +98,7 @@ export function checkWhole(
   if (sample < 0) return;
   throw new UserError(
     "data",
-    `${shards[shardOf(starts, sample)]?.path ?? path}: the sample ${sample} ("${
+    `${shards[partOf(starts, sample)]?.path ?? path}: the sample ${sample} ("${
       keys[sample]
     }") has no member ` +
       `"${ending}", and others have. Choose others with --features and --targets, or leave the sample out of the shards.`,

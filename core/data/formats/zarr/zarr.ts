@@ -3,7 +3,7 @@ import { basename } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import { checkRoom } from "../../../base/memory.ts";
 import { product } from "../../arrays/numbers.ts";
-import type { Variable } from "../../arrays/table.ts";
+import { unreachable, type Variable } from "../../arrays/table.ts";
 import { isFolder } from "../../arrays/files.ts";
 import {
   columnsOf,
@@ -174,10 +174,6 @@ function variableOf(
     },
     rows,
   };
-}
-
-function unreachable(): never {
-  throw new Error("internal: something unusable is read");
 }
 
 const WORDS: Readonly<Record<string, number>> = { NaN, Infinity, "-Infinity": -Infinity };
