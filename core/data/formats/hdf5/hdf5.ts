@@ -1,5 +1,6 @@
 // HDF5 and NetCDF-4 files have the same structure. Our own reader tries first; HDF5's library reads what that
 // does not foresee.
+import * as types from "./datatype.ts";
 import { UserError } from "../../../base/errors.ts";
 import { Unforeseen } from "./bytes.ts";
 import { readHeader, readSuperblock } from "./header.ts";
@@ -26,23 +27,7 @@ import { markOf, type OpenFile, openFile, openFileRows } from "../../arrays/file
 import type { Dataset, Entity, File } from "../../../../deps/h5wasm.ts";
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
 import type { Variable } from "../../arrays/table.ts";
-import {
-  dtypeOf,
-  type Facts,
-  FLOAT,
-  type Hdf5,
-  HIDDEN,
-  INTEGER,
-  isBareDimension,
-  MOST_NUMBERS,
-  NETCDFS,
-  NETCDFS_ROOT,
-  NUMBERS,
-  plainName,
-  reasonAgainst,
-  TEXT,
-  TEXTS,
-} from "./datatype.ts";
+import type { Facts, Hdf5 } from "./datatype.ts";
 import type { Notes } from "./header_notes.ts";
 import { readOwn } from "./own_reader.ts";
 
@@ -171,7 +156,7 @@ function contentOf(library: Library, path: string, file: File): Hdf5 {
   // Each link is followed once: a second link to a group may close a circle.
   const known = new Set(file.paths());
   const variables: Variable[] = [];
-  let isNetcdf = module.get_attribute_names(file.file_id, "/").includes(NETCDFS_ROOT);
+  let isNetcdf = module.get_attribute_names(file.file_id, "/").includes(types.NETCDFS_ROOT);
   const visit = (prefix: string, names: readonly string[]) => {
     for (const name of names.map((name) => prefix + name)) {
       if (!known.has(name)) continue;
@@ -179,8 +164,8 @@ function contentOf(library: Library, path: string, file: File): Hdf5 {
       if (entity instanceof library.Group) visit(`${name}/`, entity.keys());
       else if (entity instanceof library.Dataset) {
         const attributes = entity.attrs;
-        isNetcdf ||= NETCDFS.some((name) => name in attributes);
-        if (isBareDimension(textOf(attributes.NAME?.value))) continue;
+        isNetcdf ||= types.NETCDFS.some((name) => name in attributes);
+        if (types.isBareDimension(textOf(attributes.NAME?.value))) continue;
         variables.push(variableOf(library, path, entity, name));
       } else if (!(entity instanceof library.Datatype)) variables.push(linkOf(name, entity));
     }
@@ -193,12 +178,12 @@ function variableOf(library: Library, path: string, dataset: Dataset, name: stri
   const { attrs } = dataset;
   const facts = factsOf(dataset);
   const shape = facts.shape ?? [];
-  const dtype = dtypeOf(facts);
+  const dtype = types.dtypeOf(facts);
   const isScale = textOf(attrs.CLASS?.value) === "DIMENSION_SCALE";
-  const unusable = reasonAgainst(facts);
+  const unusable = types.reasonAgainst(facts);
   const what = `${path}: ${name}`;
   return {
-    name: plainName(name),
+    name: types.plainName(name),
     shape,
     dimensions: shape.map((size, i) =>
       isScale && shape.length === 1
@@ -255,15 +240,15 @@ function unusable(): never {
 function attributesOf(attrs: Dataset["attrs"]): Variable["attributes"] {
   const found = new Map<string, readonly number[] | string>();
   for (const [name, attribute] of Object.entries(attrs)) {
-    if (TEXTS.test(name)) found.set(name, textOf(attribute.value));
-    else if (NUMBERS.test(name)) {
+    if (types.TEXTS.test(name)) found.set(name, textOf(attribute.value));
+    else if (types.NUMBERS.test(name)) {
       const numbers = [attribute.value].flat().flatMap((part) =>
         ArrayBuffer.isView(part) ? [...part] : [part]
       );
       if (numbers.every((value) => typeof value === "number" || typeof value === "bigint")) {
         found.set(name, numbers.map(Number));
       }
-    } else if (!HIDDEN.test(name)) {
+    } else if (!types.HIDDEN.test(name)) {
       const value = described(attribute);
       if (value !== null) found.set(name, value);
     }
@@ -276,9 +261,9 @@ function described(attribute: Dataset["attrs"][string]): string | number[] | nul
   const { metadata: { type, size, shape } } = attribute;
   if (!shape) return null;
   const count = product(shape);
-  if (type === TEXT) return count === 1 ? textOf(attribute.value) : null;
-  const read = (type === INTEGER && size <= 8) || (type === FLOAT && (size === 4 || size === 8));
-  if (!read || count > MOST_NUMBERS) return null;
+  if (type === types.TEXT) return count === 1 ? textOf(attribute.value) : null;
+  const read = (type === types.INTEGER && size <= 8) || (type === types.FLOAT && (size === 4 || size === 8));
+  if (!read || count > types.MOST_NUMBERS) return null;
   const { value } = attribute;
   return ArrayBuffer.isView(value)
     ? Array.from(value as unknown as ArrayLike<number>, Number)
