@@ -1,21 +1,8 @@
 // Missing points of maps are NaN from the file to the loss. Here: which data may have them, how many there
 // are, and what stands for them in a model's input.
+import * as ops from "../../../ffi/ops.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { constant, onEachDevice, tensor, toNumbers } from "../../../ffi/make.ts";
-import {
-  abs,
-  alias,
-  amax,
-  amin,
-  cat,
-  eq,
-  isnan,
-  ne,
-  reshape,
-  sum,
-  toDtype,
-  where,
-} from "../../../ffi/ops.ts";
 import { type Device, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
@@ -40,13 +27,13 @@ export interface MissingPoints {
 }
 
 export function missingIn(name: string, values: Tensor): MissingPoints[] {
-  const count = scope(() => Number(sum(isnan(values)).itemBigInt()));
+  const count = scope(() => Number(ops.sum(ops.isnan(values)).itemBigInt()));
   return count === 0 ? [] : [{ name, share: count / values.numel }];
 }
 
 /** NaN is not infinite. */
 export const notInfinite = (values: Tensor): Tensor =>
-  ne(abs(values), constant(Infinity, values.dtype, values.device));
+  ops.ne(ops.abs(values), constant(Infinity, values.dtype, values.device));
 
 interface Kept {
   readonly missing: readonly MissingPoints[];
@@ -83,8 +70,8 @@ const percent = (share: number) => `${Number((100 * share).toPrecision(3))}%`;
 
 const withoutAny = (values: Tensor): number =>
   scope(() => {
-    const there = toDtype(reshape(eq(values, values), [values.shape[0], -1]), "u8");
-    return toNumbers(amax(there, [1])).reduce((count, any) => count + 1 - any, 0);
+    const there = ops.toDtype(ops.reshape(ops.eq(values, values), [values.shape[0], -1]), "u8");
+    return toNumbers(ops.amax(there, [1])).reduce((count, any) => count + 1 - any, 0);
   });
 
 // Inputs have no gaps when a model sees them.
@@ -110,23 +97,23 @@ export function withoutGaps(
   const numbers = fill === null || fill === "zero" ? null : perChannel(inSteps(fill, shape, history), shape);
   return (x, ids) =>
     scope(() => {
-      if (!channel && isWhole(x)) return values ? values(x) : alias(x);
-      const there = eq(x, x);
+      if (!channel && isWhole(x)) return values ? values(x) : ops.alias(x);
+      const there = ops.eq(x, x);
       const before = standIn
-        ? where(there, x, standIn(ids, x.device))
+        ? ops.where(there, x, standIn(ids, x.device))
         : numbers
-        ? where(there, x, numbers(x.device))
+        ? ops.where(there, x, numbers(x.device))
         : x;
       const valued = values ? values(before) : before;
-      const known = standIn ? eq(valued, valued) : there;
-      const whole = fill === "zero" ? where(known, valued, constant(0, valued.dtype, x.device)) : valued;
+      const known = standIn ? ops.eq(valued, valued) : there;
+      const whole = fill === "zero" ? ops.where(known, valued, constant(0, valued.dtype, x.device)) : valued;
       if (!channel) return whole;
-      return cat([whole, toDtype(amin(toDtype(there, "u8"), [1], true), whole.dtype)], 1);
+      return ops.cat([whole, ops.toDtype(ops.amin(ops.toDtype(there, "u8"), [1], true), whole.dtype)], 1);
     });
 }
 
 /** Most batches of most data lack nothing, and a sum shows it in one pass. A GPU is not asked: that would wait for it. */
-const isWhole = (x: Tensor): boolean => x.device === "cpu" && Number.isFinite(scope(() => sum(x).item()));
+const isWhole = (x: Tensor): boolean => x.device === "cpu" && Number.isFinite(scope(() => ops.sum(x).item()));
 
 /** The steps of a history have the same channels, one step after the other. */
 const inSteps = (numbers: readonly number[], [channels = 1]: readonly number[], history: number) =>

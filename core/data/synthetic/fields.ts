@@ -1,16 +1,5 @@
+import * as ops from "../../../ffi/ops.ts";
 import { add, constant, scale, sub, tensor, uninitialised } from "../../../ffi/make.ts";
-import {
-  copy_,
-  exp,
-  fftIrfft2,
-  fftRfft2,
-  mul,
-  narrow,
-  rand,
-  randn,
-  reshape,
-  sqrt,
-} from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { key, MOST_POSITIONS } from "../../base/random.ts";
 import { memorySource } from "../source/memory.ts";
@@ -48,9 +37,12 @@ export function fields(spec: Spec): Source {
       const draw = (part: string) =>
         normals(key(seed, "fields", role, part, from), [count, channels, size, size]);
       scope(() => {
-        const white = fftRfft2(draw("field"));
-        const smooth = fftIrfft2(mul(white, filter(narrow(spread, 0, from, count))), [size, size]);
-        copy_(narrow(input, 0, from, count), add(smooth, scale(draw("noise"), NOISE)));
+        const white = ops.fftRfft2(draw("field"));
+        const smooth = ops.fftIrfft2(ops.mul(white, filter(ops.narrow(spread, 0, from, count))), [
+          size,
+          size,
+        ]);
+        ops.copy_(ops.narrow(input, 0, from, count), add(smooth, scale(draw("noise"), NOISE)));
       });
     }
     return scale(sub(spread, constant(0.5)), Math.sqrt(12));
@@ -80,10 +72,10 @@ function filters(size: number): (spread: Tensor) => Tensor {
   const halfLog = grid((m) => m === 0 ? 0 : -0.5 * Math.log(m / PIVOT));
   const base = grid((m) => m === 0 ? 0 : height);
   const parameter = (spread: Tensor, column: number, [low, high]: readonly [number, number]) =>
-    reshape(add(scale(narrow(spread, 1, column, 1), high - low), constant(low)), [-1, 1, 1, 1]);
+    ops.reshape(add(scale(ops.narrow(spread, 1, column, 1), high - low), constant(low)), [-1, 1, 1, 1]);
   return (spread) => {
     const amplitude = parameter(spread, 0, PRIOR.amplitude), tilt = parameter(spread, 1, PRIOR.tilt);
-    return mul(mul(sqrt(amplitude), base), exp(mul(tilt, halfLog)));
+    return ops.mul(ops.mul(ops.sqrt(amplitude), base), ops.exp(ops.mul(tilt, halfLog)));
   };
 }
 
@@ -154,10 +146,10 @@ export function checkMemory(what: string, bytes: number, advice: string): void {
 // default generator, so whoever draws next (a model's initialisation) seeds it first.
 export function normals(key: bigint, shape: readonly number[]): Tensor {
   manualSeed(key);
-  return randn(shape);
+  return ops.randn(shape);
 }
 
 function uniforms(key: bigint, shape: readonly number[]): Tensor {
   manualSeed(key);
-  return rand(shape);
+  return ops.rand(shape);
 }

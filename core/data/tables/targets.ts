@@ -1,4 +1,5 @@
 // A table's targets are classes or quantities to a model, at each lead of a forecast.
+import * as ops from "../../../ffi/ops.ts";
 import { type DType, isFloating } from "../../../ffi/dtype.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
@@ -10,19 +11,6 @@ import type { DataRequest } from "../format.ts";
 import { answerText } from "../source/source.ts";
 import type { Column, Table } from "../arrays/table.ts";
 import type { Field } from "./tensors.ts";
-import {
-  allTrue,
-  eq,
-  floor,
-  isfinite,
-  isnan,
-  logicalNot,
-  maskedFill,
-  maxValue,
-  minValue,
-  reshape,
-  toDtype,
-} from "../../../ffi/ops.ts";
 import { constant, toNumbers } from "../../../ffi/make.ts";
 
 /** Nobody has told the targets. */
@@ -145,10 +133,10 @@ function classTargets(
   const perPosition = map.length === 0 && channels > 1 && lengths.includes(channels);
   if (!perPixel && !perPosition && (map.length > 0 || channels > 1)) return null;
   return scope(() => {
-    const plain = perPosition ? values : reshape(values, perPixel ? [samples, ...map] : [samples]);
+    const plain = perPosition ? values : ops.reshape(values, perPixel ? [samples, ...map] : [samples]);
     const numbers = counted(plain, ignored);
     if (numbers === null) return null;
-    const least = minValue(numbers).item(), most = maxValue(numbers).item();
+    const least = ops.minValue(numbers).item(), most = ops.maxValue(numbers).item();
     if (least < 0 || most >= MOST_CLASSES) throw outside(table, name, plain, ignored);
     const outputs = classes?.length ?? most + 1;
     const of = perPosition ? ` of each of ${channels} positions` : "";
@@ -156,7 +144,7 @@ function classTargets(
       ? `text, taken as classes in sorted order: ${shorten(classes)}`
       : `whole numbers, taken as ${outputs} classes${of} (0 to ${most}); for a quantity say --loss mse`;
     return {
-      values: toDtype(missingAs(ignored, plain), "i32"),
+      values: ops.toDtype(missingAs(ignored, plain), "i32"),
       task: perPixel || perPosition ? "segmentation" : "classification",
       outputs,
       note: `Target ${name} is ${meaning}`,
@@ -166,19 +154,21 @@ function classTargets(
 
 /** A missing class is the ignored one. */
 const missingAs = (ignored: number, values: Tensor): Tensor =>
-  isFloating(values.dtype) ? maskedFill(values, isnan(values), constant(ignored, values.dtype)) : values;
+  isFloating(values.dtype)
+    ? ops.maskedFill(values, ops.isnan(values), constant(ignored, values.dtype))
+    : values;
 
 /** Bad rows, which nobody sees, and the ignored class become 0. */
 function counted(values: Tensor, ignored: number): Tensor | null {
   const { dtype } = values;
   const wide = dtype === "f32" || dtype === "i64"
     ? values
-    : toDtype(values, isFloating(dtype) ? "f32" : "i64");
+    : ops.toDtype(values, isFloating(dtype) ? "f32" : "i64");
   const floating = isFloating(dtype);
   const zero = constant(0, wide.dtype);
-  const finite = floating ? maskedFill(wide, logicalNot(isfinite(wide)), zero) : wide;
-  if (floating && allTrue(eq(finite, floor(finite))).item() === 0) return null;
-  return maskedFill(finite, eq(finite, constant(ignored, wide.dtype)), zero);
+  const finite = floating ? ops.maskedFill(wide, ops.logicalNot(ops.isfinite(wide)), zero) : wide;
+  if (floating && ops.allTrue(ops.eq(finite, ops.floor(finite))).item() === 0) return null;
+  return ops.maskedFill(finite, ops.eq(finite, constant(ignored, wide.dtype)), zero);
 }
 
 function outside({ path, noun }: Table, name: string, values: Tensor, ignored: number): UserError {

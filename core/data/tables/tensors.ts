@@ -1,5 +1,6 @@
 // Columns become tensors of a field, whole or streamed. Rows without numbers are left out, and whole numbers
 // in a target become classes.
+import * as ops from "../../../ffi/ops.ts";
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import {
   borrowBytes,
@@ -8,19 +9,6 @@ import {
   uninitialised,
   writeBytes,
 } from "../../../ffi/make.ts";
-import {
-  allTrue,
-  amin,
-  contiguous,
-  copy_,
-  isfinite,
-  maxValue,
-  minValue,
-  narrow,
-  permute,
-  reshape,
-  toDtype,
-} from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { readByThreads } from "../arrays/all_rows.ts";
 import { bytesOf, finiteWords, type Floats, product, view } from "../arrays/numbers.ts";
@@ -69,7 +57,7 @@ export function joinColumns(
     const load = (column: Column) =>
       scope(() => {
         const own = channelsFirst(read(column, finite), column.name, notes);
-        return toDtype(flat ? reshape(own, [own.shape[0], -1]) : own, stored);
+        return ops.toDtype(flat ? ops.reshape(own, [own.shape[0], -1]) : own, stored);
       });
     const check = (column: Column, part: Tensor) => {
       const { name, dtype } = column;
@@ -78,27 +66,27 @@ export function joinColumns(
       }
       if (finite.has(column)) return onWhole(column);
       if (allFinite(part)) return;
-      const rows = goodRowsOf(part, keep ? notInfinite : isfinite);
+      const rows = goodRowsOf(part, keep ? notInfinite : ops.isfinite);
       if (rows.includes(0)) bad.push({ name, rows });
       if (keep) missing.push(...missingIn(name, part));
     };
     const together = columns.length > 1 || storedType(columns) === "f32" ? sideBySide(table, columns) : null;
     if (together) {
       columns.forEach((column, i) => {
-        if (together.marked[i]) scope(() => check(column, narrow(together.values, 1, i, 1)));
+        if (together.marked[i]) scope(() => check(column, ops.narrow(together.values, 1, i, 1)));
       });
       return together.values;
     }
     const first = load(columns[0]);
     check(columns[0], first);
-    if (columns.length === 1) return contiguous(first);
+    if (columns.length === 1) return ops.contiguous(first);
     const whole = uninitialised([first.shape[0], ...joinedShape(table, columns, flat)]);
     let at = 0;
     columns.forEach((column, i) =>
       scope(() => {
         const part = i === 0 ? first : load(column);
         if (i > 0) check(column, part);
-        copy_(narrow(whole, 1, at, part.shape[1]), part);
+        ops.copy_(ops.narrow(whole, 1, at, part.shape[1]), part);
         at += part.shape[1];
       })
     );
@@ -116,7 +104,7 @@ function read(column: Column, finite: Set<Column>): Tensor {
   if (together) {
     const { values, plain } = together;
     if (plain) finite.add(column);
-    return reshape(plain ? values : unpacked(values, column), column.shape);
+    return ops.reshape(plain ? values : unpacked(values, column), column.shape);
   }
   const made = uninitialised(column.shape, { dtype: column.dtype });
   writeBytes(made, bytesOf(column.read()));
@@ -135,25 +123,27 @@ function unpacked(values: Tensor, { stored, dtype }: Column): Tensor {
 
 function channelsFirst(t: Tensor, name: string, notes: string[]): Tensor {
   const { shape } = t;
-  if (!channelsAreLast(shape)) return reshape(t, channelLayout(shape));
+  if (!channelsAreLast(shape)) return ops.reshape(t, channelLayout(shape));
   notes.push(channelsNote(name, shape));
-  return contiguous(permute(t, [0, 3, 1, 2]));
+  return ops.contiguous(ops.permute(t, [0, 3, 1, 2]));
 }
 
 const WHOLE_FLOATS = 2 ** 24;
 
 const beyondFloats = (t: Tensor): boolean =>
-  scope(() => maxValue(t).item() > WHOLE_FLOATS || minValue(t).item() < -WHOLE_FLOATS);
+  scope(() => ops.maxValue(t).item() > WHOLE_FLOATS || ops.minValue(t).item() < -WHOLE_FLOATS);
 
 function allFinite(values: Tensor): boolean {
   if (!isFloating(values.dtype)) return true;
   if (values.dtype === "f32" && values.contiguous) return finiteWords(borrowBytes(values));
-  return scope(() => allTrue(isfinite(values)).item() !== 0);
+  return scope(() => ops.allTrue(ops.isfinite(values)).item() !== 0);
 }
 
 /** 1 marks a row that is good everywhere. */
 const goodRowsOf = (values: Tensor, isGood: (values: Tensor) => Tensor): Uint8Array =>
-  scope(() => readBytes(amin(toDtype(reshape(isGood(values), [values.shape[0], -1]), "u8"), [1])));
+  scope(() =>
+    readBytes(ops.amin(ops.toDtype(ops.reshape(isGood(values), [values.shape[0], -1]), "u8"), [1]))
+  );
 
 export const heldBytes = (columns: readonly Column[]): number => {
   const stored = dtypeBytes(storedType(columns));

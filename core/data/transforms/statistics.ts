@@ -1,18 +1,6 @@
 // The training samples are measured in one pass; a hash of what they are keeps the result beside the data.
+import * as ops from "../../../ffi/ops.ts";
 import { constant, sub, toBigInts, toNumbers } from "../../../ffi/make.ts";
-import {
-  amax,
-  amin,
-  clamp,
-  div,
-  eq,
-  isfinite,
-  reshape,
-  square,
-  sumDim,
-  toDtype,
-  where,
-} from "../../../ffi/ops.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
@@ -150,18 +138,18 @@ export function mergeMeasures(shares: readonly (Measures | null)[]): Measures {
 function momentsOf(values: Tensor): Moments {
   const [samples, channels = 1] = values.shape;
   return scope(() => {
-    const stored = reshape(values, [samples, channels, -1]);
-    const wide = toDtype(stored, "f64");
+    const stored = ops.reshape(values, [samples, channels, -1]);
+    const wide = ops.toDtype(stored, "f64");
     const count = samples * wide.shape[2];
-    const mean = div(sumDim(wide, [0, 2], true), constant(count, "f64"));
-    const squares = sumDim(square(sub(wide, mean)), [0, 2]);
+    const mean = ops.div(ops.sumDim(wide, [0, 2], true), constant(count, "f64"));
+    const squares = ops.sumDim(ops.square(sub(wide, mean)), [0, 2]);
     const plain = (t: Tensor) => [...toNumbers(t)];
     return {
       count,
       mean: plain(mean),
       squares: plain(squares),
-      min: plain(amin(stored, [0, 2])),
-      max: plain(amax(stored, [0, 2])),
+      min: plain(ops.amin(stored, [0, 2])),
+      max: plain(ops.amax(stored, [0, 2])),
     };
   });
 }
@@ -170,21 +158,21 @@ function momentsOf(values: Tensor): Moments {
 function validMomentsOf(values: Tensor): Moments {
   const [samples, channels = 1] = values.shape;
   return scope(() => {
-    const stored = reshape(values, [samples, channels, -1]), there = eq(stored, stored);
-    const zero = constant(0, "f64"), known = (t: Tensor) => where(there, t, zero);
-    const instead = (value: number) => where(there, stored, constant(value, stored.dtype));
-    const valid = sumDim(there, [0, 2], true, "f64");
-    const wide = known(toDtype(stored, "f64"));
-    const mean = div(sumDim(wide, [0, 2], true), clamp(valid, constant(1, "f64")));
-    const squares = sumDim(square(known(sub(wide, mean))), [0, 2]);
+    const stored = ops.reshape(values, [samples, channels, -1]), there = ops.eq(stored, stored);
+    const zero = constant(0, "f64"), known = (t: Tensor) => ops.where(there, t, zero);
+    const instead = (value: number) => ops.where(there, stored, constant(value, stored.dtype));
+    const valid = ops.sumDim(there, [0, 2], true, "f64");
+    const wide = known(ops.toDtype(stored, "f64"));
+    const mean = ops.div(ops.sumDim(wide, [0, 2], true), ops.clamp(valid, constant(1, "f64")));
+    const squares = ops.sumDim(ops.square(known(sub(wide, mean))), [0, 2]);
     const plain = (t: Tensor) => [...toNumbers(t)];
     return {
       count: samples * stored.shape[2],
       valid: plain(valid),
       mean: plain(mean),
       squares: plain(squares),
-      min: plain(amin(instead(Infinity), [0, 2])),
-      max: plain(amax(instead(-Infinity), [0, 2])),
+      min: plain(ops.amin(instead(Infinity), [0, 2])),
+      max: plain(ops.amax(instead(-Infinity), [0, 2])),
     };
   });
 }
@@ -195,15 +183,15 @@ const classesOf = ({ task, outputs }: Source["facts"]): number[] | null =>
 /** Labels outside of the classes are ignored. One-hot shares count by their sums. */
 function countClasses(target: Tensor, counts: number[]): void {
   if (isFloating(target.dtype)) {
-    toNumbers(sumDim(target, [0])).forEach((sum, label) => counts[label] += sum);
+    toNumbers(ops.sumDim(target, [0])).forEach((sum, label) => counts[label] += sum);
     return;
   }
   for (const label of toBigInts(target)) if (label >= 0 && label < counts.length) counts[Number(label)]++;
 }
 
 function notFinite({ name, missing }: Measurable, values: Tensor, from: number): UserError {
-  const good = missing?.input ? notInfinite(values) : isfinite(values);
-  const rows = toNumbers(amin(toDtype(reshape(good, [values.shape[0], -1]), "u8"), [1]));
+  const good = missing?.input ? notInfinite(values) : ops.isfinite(values);
+  const rows = toNumbers(ops.amin(ops.toDtype(ops.reshape(good, [values.shape[0], -1]), "u8"), [1]));
   return new UserError(
     "data",
     `${name}: training sample ${from + rows.indexOf(0)} (counted from 0) has ${

@@ -1,24 +1,12 @@
 // HDF5 and NetCDF-4 files have the same structure. Our own reader tries first; HDF5's library reads what that
 // does not foresee.
+import * as h5 from "./library.ts";
 import * as types from "./datatype.ts";
 import { UserError } from "../../../base/errors.ts";
 import { Unforeseen } from "./bytes.ts";
 import { readHeader, readSuperblock } from "./header.ts";
 import { readLayout, storageOf } from "./storage.ts";
-import {
-  attempt,
-  elsewhere,
-  followsOtherFiles,
-  hdf5Library,
-  isLoaded,
-  type Library,
-  type LibraryRows,
-  loadHdf5,
-  openFileOf,
-  readAll,
-  readSlice,
-  slabRows,
-} from "./library.ts";
+import { type Library, type LibraryRows, slabRows } from "./library.ts";
 import { type ChunkRows, openChunkRows } from "./chunk_rows.ts";
 import type { FileMark, FileRows, Rows } from "../../arrays/rows.ts";
 import { product } from "../../arrays/numbers.ts";
@@ -128,16 +116,16 @@ function libraryRows({ file, name, shape, chunk, width }: DatasetStorage, lead: 
     chunk: [Math.max(1, Math.min(unit, Math.floor(SLAB / one))), ...shape.slice(1)],
     lead,
     width,
-    elsewhere: followsOtherFiles(),
+    elsewhere: h5.followsOtherFiles(),
   };
 }
 
 export function byLibrary<R>(path: string, use: (content: Hdf5) => R): R {
-  const library = hdf5Library();
+  const library = h5.hdf5Library();
   const size = Deno.statSync(path).size;
-  const file = attempt(path, () => openFileOf(library, path));
+  const file = h5.attempt(path, () => h5.openFileOf(library, path));
   try {
-    const result = use(attempt(path, () => contentOf(library, path, file)));
+    const result = use(h5.attempt(path, () => contentOf(library, path, file)));
     // The library reads zeros beyond the end of a short file.
     if (Deno.statSync(path).size < size) {
       throw new UserError(
@@ -194,9 +182,9 @@ function variableOf(library: Library, path: string, dataset: Dataset, name: stri
     attributes: attributesOf(attrs),
     auxiliary: isScale,
     unusable,
-    read: () => attempt(what, () => readAll(what, dataset, dtypeBytes(dtype!))),
+    read: () => h5.attempt(what, () => h5.readAll(what, dataset, dtypeBytes(dtype!))),
     rows: (lead) =>
-      attempt(what, () => hdf5Rows(describe(library, what, path, dataset, dtypeBytes(dtype!)), lead)),
+      h5.attempt(what, () => hdf5Rows(describe(library, what, path, dataset, dtypeBytes(dtype!)), lead)),
   };
 }
 
@@ -213,7 +201,7 @@ function describe({ module }: Library, what: string, path: string, dataset: Data
     filters,
     address: Number(new DataView(Uint8Array.from(reference).buffer).getBigUint64(0, true)),
     slice: (first: readonly number[], counts: readonly number[]) =>
-      readSlice(what, dataset, first, counts, width),
+      h5.readSlice(what, dataset, first, counts, width),
   };
 }
 
@@ -225,9 +213,9 @@ const linkOf = (name: string, entity: Entity | null): Variable => ({
   attributes: new Map(),
   auxiliary: true,
   unusable: entity !== null && "filename" in entity
-    ? followsOtherFiles()
+    ? h5.followsOtherFiles()
       ? `is a link into another file (${entity.filename}), which is not there`
-      : elsewhere(String(entity.filename))
+      : h5.elsewhere(String(entity.filename))
     : "is a link to nothing, or no dataset",
   read: unusable,
   rows: unusable,
@@ -292,12 +280,12 @@ export const isHdf5 = (head: Uint8Array): boolean => SIGNATURE.every((byte, i) =
 
 /** It must end before the file is opened; it loads HDF5's library only for files that need it. */
 export async function loadHdf5For(path: string, notes?: Notes): Promise<void> {
-  if (readOwn(path, notes) === null) await loadHdf5();
+  if (readOwn(path, notes) === null) await h5.loadHdf5();
 }
 
 export function withHdf5<R>(path: string, use: (content: Hdf5) => R): R {
   const own = readOwn(path);
   if (own) return use(own);
-  if (isLoaded()) return byLibrary(path, use);
+  if (h5.isLoaded()) return byLibrary(path, use);
   throw new UserError("data", `${path} was changed while it was being opened: is something else writing it?`);
 }
