@@ -109,8 +109,8 @@ function madeUp(arena: Arena): Optimizer {
   ],
   "a kind of data": [
     {
-      path: "core/data/formats/NAME/format.ts",
-      text: `import { fromColumns } from "../../columns/columns.ts";
+      path: "core/data/formats/NAME/NAME.ts",
+      text: `import { fromColumns } from "../../tables/columns.ts";
 import type { Format, TableFile } from "../../format.ts";
 const table = <R>(path: string, use: (table: TableFile) => R): R => {
   const rows = Deno.readTextFileSync(path).trim().split("\\n").map((line) => line.split("!").map(Number));
@@ -130,9 +130,9 @@ export const madeUp: Format = {
 };
 `,
     },
-    { path: "core/data/formats.ts", text: `import { madeUp } from "./formats/made_up/format.ts";\n` },
+    { path: "core/data/open/formats.ts", text: `import { madeUp } from "../formats/made_up/made_up.ts";\n` },
     {
-      path: "core/data/formats.ts",
+      path: "core/data/open/formats.ts",
       after: "export const FORMATS: Readonly<Record<DataKind, Format>> = {\n",
       text: `  "made-up": madeUp,\n`,
     },
@@ -210,7 +210,7 @@ function copy(from: string, to: string): void {
 }
 
 function put(root: string, { path, text, after }: Place): void {
-  const file = join(root, path.replace("NAME", "made_up"));
+  const file = join(root, path.replaceAll("NAME", "made_up"));
   if (path.includes("NAME")) {
     Deno.mkdirSync(dirname(file), { recursive: true });
     return Deno.writeTextFileSync(file, text);

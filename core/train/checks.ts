@@ -2,7 +2,7 @@
 import { checkedDuration, UNIT_SUFFIX } from "../settings/setting.ts";
 import { type Resolved, savedValue } from "../settings/resolve.ts";
 import { ALL_SETTINGS, type Config, type Declared, findSetting, readSetting } from "../settings/settings.ts";
-import { hasColumns, hasTargets } from "../data/open.ts";
+import { hasColumns, hasTargets } from "../data/open/formats.ts";
 import type { RankContext } from "../ranks/context.ts";
 import { UserError } from "../base/errors.ts";
 import { valuesWithoutSecrets } from "../base/secrets.ts";
