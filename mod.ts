@@ -63,18 +63,19 @@ export type { PointWeights } from "./core/models/valid_points.ts";
 export {
   type Batch,
   batchOf,
-  type Field,
   type Ids,
+  type Known,
   type Missing,
+  type Normalisation,
   type Part,
   plainPart,
   type Source,
   source,
   type SourceParts,
-} from "./core/data/source.ts";
-export { type InMemory, memorySource } from "./core/data/memory.ts";
-export { globalBatch, type Order, order } from "./core/data/order.ts";
-export type { Normalisation } from "./core/data/transforms/values.ts";
+} from "./core/data/source/source.ts";
+export type { Field } from "./core/data/source/reader.ts";
+export { type InMemory, memorySource } from "./core/data/source/memory.ts";
+export { globalBatch, type Order, order } from "./core/data/source/order.ts";
 export { key } from "./core/base/random.ts";
 
 // Training: a whole run, or its parts.

@@ -1,7 +1,7 @@
 // One run of the track benchmark: trains, and tells of its steps for a while, then not, in turn. The last line of its
 // output is what each turn took. Arguments: the seconds to train, then flags of `hpctrain train`.
 import { resolveSettings } from "../core/settings/resolve.ts";
-import { loadReader } from "../core/data/open.ts";
+import { loadReader } from "../core/data/open/open.ts";
 import { readEvents } from "../core/run/event_log.ts";
 import { trainLoop } from "../core/train/trainer.ts";
 import { prepare } from "../core/train/prepare.ts";

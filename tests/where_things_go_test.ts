@@ -118,8 +118,8 @@ function madeUp(arena: Arena): Optimizer {
   ],
   "a kind of data": [
     {
-      path: "core/data/formats/NAME/format.ts",
-      text: `import { fromColumns } from "../../columns/columns.ts";
+      path: "core/data/formats/NAME/NAME.ts",
+      text: `import { fromColumns } from "../../tables/columns.ts";
 import type { Format, TableFile } from "../../format.ts";
 const table = <R>(path: string, use: (table: TableFile) => R): R => {
   const rows = Deno.readTextFileSync(path).trim().split("\\n").map((line) => line.split("!").map(Number));
@@ -143,7 +143,7 @@ export const madeUp: Format = {
       path: "core/parts.ts",
       after: "  formats: {\n",
       text:
-        `    madeUp: { kinds: { "made-up": "numbers between exclamation marks" }, load: () => import("./data/formats/made_up/format.ts").then(({ madeUp }) => ({ "made-up": madeUp })) },\n`,
+        `    madeUp: { kinds: { "made-up": "numbers between exclamation marks" }, load: () => import("./data/formats/made_up/made_up.ts").then(({ madeUp }) => ({ "made-up": madeUp })) },\n`,
     },
   ],
   "a command": [
@@ -241,7 +241,7 @@ function copy(from: string, to: string): void {
 }
 
 function put(root: string, { path, text, after }: Place): void {
-  const file = join(root, path.replace("NAME", "made_up"));
+  const file = join(root, path.replaceAll("NAME", "made_up"));
   if (path.includes("NAME")) {
     Deno.mkdirSync(dirname(file), { recursive: true });
     return Deno.writeTextFileSync(file, text);

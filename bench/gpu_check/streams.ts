@@ -1,6 +1,6 @@
 // Checks of what runs beside what: events, copies under computation, late reading, the feed, memory.
 import { resolveSettings } from "../../core/settings/resolve.ts";
-import { batchOf, plainPart } from "../../core/data/source.ts";
+import { batchOf, plainPart } from "../../core/data/source/source.ts";
 import { build } from "../../core/train/build.ts";
 import { memoryInUse } from "../../core/train/device.ts";
 import { evaluate } from "../../core/train/evaluate.ts";

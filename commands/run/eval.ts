@@ -6,7 +6,7 @@ import { EXIT, UserError } from "../../core/base/errors.ts";
 import { openEventLoopTurn } from "../../core/train/pauses.ts";
 import { type EnsembleOptions, loadForEvaluation } from "../../core/predict/load.ts";
 import { savedAnswers } from "../../core/train/build.ts";
-import { numberedAs } from "../../core/data/classes.ts";
+import { numberedAs } from "../../core/data/open/own_files.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import {
   evaluate as evaluateAll,
@@ -14,7 +14,7 @@ import {
   lessAtOnce,
   skillNote,
 } from "../../core/train/evaluate.ts";
-import { hasColumns } from "../../core/data/open.ts";
+import { hasColumns } from "../../core/data/open/formats.ts";
 import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
 import { formatPlural, formatValue } from "../../core/base/format.ts";
 import { lossText } from "../../core/run/live_line.ts";

@@ -23,7 +23,7 @@ import {
   withOwnStatistics,
 } from "../../core/train/resume.ts";
 import { savedTrainedOn } from "../../core/train/trained_on.ts";
-import { loadReader } from "../../core/data/open.ts";
+import { loadReader } from "../../core/data/open/open.ts";
 import { withUserCode } from "../user_code.ts";
 import { withItsOwnParts } from "./parts.ts";
 

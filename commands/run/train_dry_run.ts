@@ -7,7 +7,7 @@ import type { Config } from "../../core/settings/settings.ts";
 import { keepChoice } from "../../core/train/compiled_choice.ts";
 import { layoutRequest, refuseIdleGpus, refuseJobLayout } from "../../core/ranks/job/layout.ts";
 import { environmentLines } from "../../core/settings/environment.ts";
-import { loadReader } from "../../core/data/open.ts";
+import { loadReader } from "../../core/data/open/open.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { planBatches, precisionNote, shardsNote } from "../../core/train/batches.ts";
 import { build } from "../../core/train/build.ts";

@@ -12,7 +12,7 @@ import { originsOf, type Resolved } from "../../core/settings/resolve.ts";
 import { environmentLines } from "../../core/settings/environment.ts";
 import { checkLayout, loadPreset, type World } from "../../core/settings/presets.ts";
 import { generateMissing } from "../../core/data/open/generated.ts";
-import { loadReader } from "../../core/data/open.ts";
+import { loadReader } from "../../core/data/open/open.ts";
 import { layoutRequest, refuseIdleGpus, slotsNote } from "../../core/ranks/job/layout.ts";
 import { notifyScript, type Requeued, requeuedIn } from "../../core/train/requeue.ts";
 import { coresHere } from "../../core/base/topology.ts";

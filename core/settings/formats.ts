@@ -1,4 +1,4 @@
-// The kinds of data by the names that users write, each with a line about it. core/data/formats.ts opens them.
+// The kinds of data by the names that users write, each with a line about it. core/data/open/formats.ts opens them.
 import { PARTS } from "../parts.ts";
 
 type Kinds<E> = E extends { readonly kinds: infer K } ? keyof K : never;

@@ -4,7 +4,7 @@ import { requireGrad } from "../../ffi/autograd.ts";
 import { toDevice } from "../../ffi/make.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
 import type { Config } from "../settings/settings.ts";
-import { openData, type Opened } from "../data/open.ts";
+import { openData, type Opened } from "../data/open/open.ts";
 import { UserError } from "../base/errors.ts";
 import { createLoss, type Loss, unweighted } from "../models/losses.ts";
 import type { Facts, Model } from "../models/model.ts";
@@ -27,13 +27,12 @@ import { compiledMode } from "./compiled_mode.ts";
 import { tokensAtOnce } from "./chunked_head.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
 import { field, type Value } from "../checkpoint/value.ts";
-import type { Climatology } from "../data/climatology.ts";
-import type { Source, TargetTexts } from "../data/source.ts";
-import { isOfLatitude, pointWeights } from "../data/weights.ts";
-import { rolloutOf } from "../data/rollout.ts";
+import type { Climatology } from "../data/source/climate.ts";
+import type { Normalisation, Source, TargetTexts } from "../data/source/source.ts";
+import { isOfLatitude, pointWeights } from "../data/source/weights.ts";
+import { rolloutOf } from "../data/source/rollout.ts";
 import { rolloutOver } from "../data/transforms/apply.ts";
 import type { SavedScale } from "../data/transforms/scale_choice.ts";
-import type { Normalisation } from "../data/transforms/values.ts";
 import type { TrainedOn } from "./trained_on.ts";
 
 export interface Built {

@@ -2,7 +2,7 @@
 import { checkedDuration, UNIT_SUFFIX } from "../settings/setting.ts";
 import { type Resolved, savedValue } from "../settings/resolve.ts";
 import { ALL_SETTINGS, type Config, type Declared, findSetting, readSetting } from "../settings/settings.ts";
-import { hasColumns, hasTargets } from "../data/open.ts";
+import { hasColumns, hasTargets } from "../data/open/formats.ts";
 import type { RankContext } from "../ranks/context.ts";
 import { UserError } from "../base/errors.ts";
 import { valuesWithoutSecrets } from "../base/secrets.ts";
@@ -12,7 +12,7 @@ import { VERSION } from "../base/version.ts";
 import { resolve } from "../../deps/path.ts";
 import { asWritten, formatOrigin, fromData, isTyped } from "../settings/values.ts";
 import { isExported } from "../models/exported/model.ts";
-import { isMade } from "../data/open.ts";
+import { isMade } from "../data/open/open.ts";
 import type { Resume } from "./resume.ts";
 
 /** A run for many nodes that finds itself on fewer was started wrongly. */

@@ -1,7 +1,7 @@
 // The state of the training loop from epoch to epoch, and what waits for the second step.
-import { partsOf, partsOfShards } from "../data/order.ts";
-import { ofSteps, rolloutOf, stepsAt } from "../data/rollout.ts";
-import type { Part } from "../data/source.ts";
+import { partsOf, partsOfShards } from "../data/source/order.ts";
+import { ofSteps, rolloutOf, stepsAt } from "../data/source/rollout.ts";
+import type { Part } from "../data/source/source.ts";
 import type { TimeMark } from "../run/account.ts";
 import { openThroughput, type Throughput } from "./throughput.ts";
 import {

@@ -3,7 +3,7 @@ import { asStrided, contiguous, copy_, narrow, toDtype } from "../../ffi/ops.ts"
 import { isFloating } from "../../ffi/dtype.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { openLoader, type Rows, rowsOf } from "../data/loader/loader.ts";
-import { type Batch, isSteady, type Part, type Source } from "../data/source.ts";
+import { type Batch, isSteady, type Part, type Source } from "../data/source/source.ts";
 import type { Loss } from "../models/losses.ts";
 import type { MicroBatch } from "./step.ts";
 import {

@@ -19,7 +19,7 @@ import {
   sheet,
   type ValueRange,
 } from "../data/preview/picture.ts";
-import { plainPart, type Source } from "../data/source.ts";
+import { plainPart, type Source } from "../data/source/source.ts";
 import { formatValue } from "../base/format.ts";
 import { answersTo, outputOf, type Pass } from "./blocks.ts";
 import type { Inspection } from "./step.ts";

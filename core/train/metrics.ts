@@ -15,10 +15,9 @@ import {
   where,
 } from "../../ffi/ops.ts";
 import { describe, type Tensor } from "../../ffi/tensor.ts";
-import type { Baselines } from "../data/baselines.ts";
-import type { Source } from "../data/source.ts";
+import type { Baselines } from "../data/source/climate.ts";
+import type { Normalisation, Source } from "../data/source/source.ts";
 import { unscaling } from "../data/transforms/targets.ts";
-import type { Normalisation } from "../data/transforms/values.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "../models/losses.ts";
 import { sharesOfPoints, validPoints } from "../models/valid_points.ts";

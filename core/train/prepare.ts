@@ -6,7 +6,7 @@ import { checkedDuration } from "../settings/setting.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Cursor, Parts } from "../checkpoint/training_state.ts";
-import { tokenizerMark } from "../data/text/about.ts";
+import { tokenizerMark } from "../data/text/open.ts";
 import type { SavedScale } from "../data/transforms/scale_choice.ts";
 import type { Control } from "../ranks/control/control.ts";
 import type { Team } from "../ranks/team.ts";
@@ -52,7 +52,7 @@ import type { Account, Times } from "../run/account.ts";
 import type { Flops } from "./throughput.ts";
 import type { StepParts } from "./step.ts";
 import { trainedOn } from "./trained_on.ts";
-import { openSampling, type Sampling } from "../data/sampling.ts";
+import { openSampling, type Sampling } from "../data/source/sampling.ts";
 import type { EventLog } from "../run/event_log.ts";
 import type { LineageWriter } from "../run/lineage.ts";
 

@@ -14,7 +14,7 @@ import { byPart, ownWork, type Spent, spentBetween, type TimeMark } from "../run
 import type { RanksEvent } from "../run/events.ts";
 import type { Arena } from "./gradients/arena.ts";
 import { type Cursor, type Parts, tensorsOf } from "../checkpoint/training_state.ts";
-import { digest } from "../data/statistics.ts";
+import { digest } from "../data/arrays/remembered.ts";
 import { UserError } from "../base/errors.ts";
 import type { Zero } from "./gradients/zero.ts";
 import { type Console, openConsole } from "../run/console.ts";

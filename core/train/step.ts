@@ -4,7 +4,7 @@ import { noGrad } from "../../ffi/autograd.ts";
 import { detach, reshape, stack } from "../../ffi/ops.ts";
 import type { Readback } from "../../ffi/readback.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import type { Batch } from "../data/source.ts";
+import type { Batch } from "../data/source/source.ts";
 import type { Loss } from "../models/losses.ts";
 import { type Account, COMPUTE, OPTIMIZER, SAVE } from "../run/account.ts";
 import type { Pass } from "./blocks.ts";

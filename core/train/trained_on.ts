@@ -1,9 +1,10 @@
 // A checkpoint says what its model was trained on: the columns by name and order, and all that the model was made from.
 import { toJson } from "../checkpoint/open.ts";
 import { field, type Value } from "../checkpoint/value.ts";
-import { hasColumns, type Opened } from "../data/open.ts";
-import type { Fill } from "../data/missing.ts";
-import type { RolloutRows } from "../data/rollout.ts";
+import { hasColumns } from "../data/open/formats.ts";
+import type { Opened } from "../data/open/open.ts";
+import type { Fill } from "../data/source/missing.ts";
+import type { RolloutRows } from "../data/source/rollout.ts";
 import type { Facts } from "../models/model.ts";
 import type { Config } from "../settings/settings.ts";
 

@@ -10,7 +10,7 @@ import { forward } from "../models/model.ts";
 import { contextOf } from "../models/nn/forward_context.ts";
 import type { Module } from "../models/nn/module.ts";
 import { BatchNorm } from "../models/nn/norms.ts";
-import type { Part } from "../data/source.ts";
+import type { Part } from "../data/source/source.ts";
 import type { Team } from "../ranks/team.ts";
 import type { Pass } from "./blocks.ts";
 import type { Supply } from "./feed.ts";

@@ -2,7 +2,7 @@
 import { borrowBytes, uninitialised } from "../../ffi/make.ts";
 import { simulation, type SimulationSpec, usual } from "./options.ts";
 import type { Role, Simulation } from "./simulation.ts";
-import { type Source, source } from "../../core/data/source.ts";
+import { type Source, source } from "../../core/data/source/source.ts";
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { freeMemory } from "../../core/base/memory.ts";
 import type { DataRequest, Made, MakingThreads } from "../../core/data/format.ts";

@@ -3,7 +3,7 @@ import { dirname, join } from "@std/path";
 import { inProcess } from "../commands/helpers.ts";
 import { COMMANDS } from "../../commands/mod.ts";
 import { EXIT } from "../../core/base/errors.ts";
-import { FORMATS } from "../../core/data/formats.ts";
+import { FORMATS } from "../../core/data/open/formats.ts";
 import { DATA_KINDS, type DataKind } from "../../core/settings/formats.ts";
 import { ALL_SETTINGS } from "../../core/settings/settings.ts";
 import { SITE_NAMES } from "../../core/settings/sites.ts";

@@ -10,10 +10,10 @@ import type { DataKind } from "../../settings/formats.ts";
 import { parseDuration } from "../../settings/setting.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Made } from "../format.ts";
-import { FORMATS } from "../formats.ts";
+import { FORMATS } from "./formats.ts";
 import { looksPacked } from "../formats/packed/index.ts";
 import { INDEX } from "../formats/packed/schema.ts";
-import { openProgress } from "../progress.ts";
+import { openProgress } from "../../base/progress.ts";
 import { bytesOf, hashOf, packMade } from "../synthetic/generate.ts";
 
 /** Generated data takes at most this share of the free disk. */

@@ -1,19 +1,12 @@
 // Samples that are made are packed into shards by threads and ranks, and a killed run continues; or made on demand.
 import type { Libtorch } from "../../../ffi/libraries/find.ts";
+import type { Progress } from "../../base/progress.ts";
 import { inputOf, perShardOf, rowLayoutOf, targetOf } from "../formats/packed/schema.ts";
-import {
-  type Make,
-  type Plan,
-  type Progress,
-  type Report,
-  type Who,
-  writeShards,
-} from "../formats/packed/write.ts";
+import { type Make, type Plan, type Report, type Who, writeShards } from "../formats/packed/write.ts";
 import { setThreads, threads as threadsNow } from "../../../ffi/context.ts";
 import { key } from "../../base/random.ts";
 import { packingOf } from "../formats/packed/samples.ts";
-import { checkCount } from "./draw.ts";
-import { fields } from "./fields.ts";
+import { checkCount, fields } from "./fields.ts";
 import type { DataRequest, Made, MakingThreads, Sources } from "../format.ts";
 import { readIndex } from "../formats/packed/index.ts";
 import { defaultConfig } from "../../settings/settings.ts";

@@ -1,7 +1,7 @@
 // A model that takes a few training steps and is thrown away: nothing is saved, and no run's weights change.
 import { type Device, scope } from "../../../ffi/tensor.ts";
-import { partsOf } from "../../data/order.ts";
-import { openSampling } from "../../data/sampling.ts";
+import { partsOf } from "../../data/source/order.ts";
+import { openSampling } from "../../data/source/sampling.ts";
 import type { Config } from "../../settings/settings.ts";
 import { planBatches } from "../batches.ts";
 import type { Built } from "../build.ts";

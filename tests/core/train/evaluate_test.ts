@@ -1,6 +1,6 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import { memorySource } from "../../../core/data/memory.ts";
-import type { Source } from "../../../core/data/source.ts";
+import { memorySource } from "../../../core/data/source/memory.ts";
+import type { Source } from "../../../core/data/source/source.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import type { Metrics } from "../../../core/train/metrics.ts";

@@ -10,7 +10,7 @@ import {
 import { UserError } from "../../../core/base/errors.ts";
 import { pathExists } from "../../../core/base/files.ts";
 import { evaluate } from "../../../core/train/evaluate.ts";
-import type { Source } from "../../../core/data/source.ts";
+import type { Source } from "../../../core/data/source/source.ts";
 import { trainLoop } from "../../../core/train/trainer.ts";
 import { bestPath, latestPath } from "../../../core/train/run_folder.ts";
 import type { Trainer } from "../../../core/train/prepare.ts";

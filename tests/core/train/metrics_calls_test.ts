@@ -1,6 +1,6 @@
 // What metrics cost a step, counted in operations: on a GPU each is a kernel to launch, and an mlp's step has few.
 import { assert, assertEquals } from "@std/assert";
-import { memorySource } from "../../../core/data/memory.ts";
+import { memorySource } from "../../../core/data/source/memory.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import type { Outcome } from "../../../core/train/blocks.ts";

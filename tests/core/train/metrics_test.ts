@@ -1,8 +1,8 @@
 // Metrics of each kind of target against scikit-learn, torchmetrics and numpy in live Python: masked or not, on 1, 2 and 4
 // ranks, however the samples are cut into batches.
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
-import { memorySource } from "../../../core/data/memory.ts";
-import type { Source } from "../../../core/data/source.ts";
+import { memorySource } from "../../../core/data/source/memory.ts";
+import type { Source } from "../../../core/data/source/source.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { createLoss, type Loss } from "../../../core/models/losses.ts";
 import type { Facts } from "../../../core/models/model.ts";

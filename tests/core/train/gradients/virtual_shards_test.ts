@@ -1,8 +1,8 @@
 // --deterministic=world: however many ranks share the virtual shards, the same bits. The ranks are one process here: it
 // computes each one's part alone, and then puts them together as ranks will.
 import { assert, assertAlmostEquals, assertEquals, assertNotEquals } from "@std/assert";
-import { memorySource } from "../../../../core/data/memory.ts";
-import { order, partsOfShards } from "../../../../core/data/order.ts";
+import { memorySource } from "../../../../core/data/source/memory.ts";
+import { order, partsOfShards } from "../../../../core/data/source/order.ts";
 import type { Facts, Model } from "../../../../core/models/model.ts";
 import { cosmoCnn } from "../../../../core/models/zoo/convnets.ts";
 import { gpt } from "../../../../core/models/zoo/gpt.ts";
