@@ -72,11 +72,12 @@ function listed(program: readonly string[]): Part[] {
   return lines.map(({ seam, name, loads, edit }) => {
     const folder = /^extensions\/[^/]+/.exec(loads)?.[0];
     const own = folder ?? (/^core\/(outputs|data\/formats|ranks)\//.test(loads) ? dirname(loads) : loads);
-    const native = OF_FFI[name] ?? [];
+    const isShared = lines.some((line) => line.name !== name && line.loads === loads);
+    const files = isShared ? [] : [own, ...OF_FFI[name] ?? []];
     return {
       name: isTwice(name) ? `${seam}/${name}` : name,
       kind: folder ? "extension" : KINDS[seam],
-      takes: [own, ...native].flatMap((path) => [path, join("tests", path)]),
+      takes: files.flatMap((path) => [path, join("tests", path)]),
       edits: [edit],
       seam: readersOf(seam, program),
     };
