@@ -6,7 +6,7 @@ import { type Cursor, type Facts, type Parts, toTree } from "../core/checkpoint/
 import { resolveSettings } from "../core/settings/resolve.ts";
 import { createLoss } from "../core/models/losses.ts";
 import { createModel } from "../core/models/registry.ts";
-import { packParameters } from "../core/train/gradients/arena.ts";
+import { packParameters } from "../core/train/arena.ts";
 import { openDevice } from "../core/train/device.ts";
 import { latestPath } from "../core/train/run_folder.ts";
 import { createOptimizer } from "../core/train/optimizers.ts";

@@ -3,8 +3,8 @@
 import { resolveSettings } from "../core/settings/resolve.ts";
 import { loadReader } from "../core/data/open.ts";
 import { readEvents } from "../core/run/event_log.ts";
-import { trainLoop } from "../core/train/trainer.ts";
-import { prepare } from "../core/train/prepare.ts";
+import { trainLoop } from "../core/train/loop.ts";
+import { prepare } from "../core/train/trainer.ts";
 import { OUTPUTS } from "../core/outputs/outputs.ts";
 import { checkLibtorch, isLibtorch } from "../ffi/libraries/find.ts";
 import { openLibtorch } from "../ffi/library.ts";

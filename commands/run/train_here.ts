@@ -33,13 +33,14 @@ import {
   withoutEffect,
 } from "../../core/train/checks.ts";
 import { chooseResume, type ResumeChoice, watchJobTime } from "../../core/train/restart.ts";
-import { trainLoop } from "../../core/train/trainer.ts";
+import { trainLoop } from "../../core/train/loop.ts";
 import { OUTPUTS } from "../../core/outputs/outputs.ts";
 import { outOfMemory } from "../../core/train/memory.ts";
 import { ranksSharingCores, shareCores } from "../../core/train/rank_group.ts";
 import { refuseZero } from "../../core/train/gradients/zero.ts";
 import { keepChoice } from "../../core/train/compiled_choice.ts";
-import { type Launch, prepare, type Trainer } from "../../core/train/prepare.ts";
+import { prepare, type Trainer } from "../../core/train/trainer.ts";
+import type { Launch } from "../../core/train/launch.ts";
 import { leaveSoon, leaveWith } from "../../core/train/leaving.ts";
 import { catchEarlySignals, giveSignalsBack, stopSignals, unlessStopped } from "../../core/train/stop.ts";
 import { announce, conclude, exit, type Started, startedBy } from "../../core/train/summary.ts";

@@ -15,16 +15,15 @@ import { type RolledOut, rolledOut } from "../models/rollout.ts";
 import { isCode, userFile } from "../models/user/file.ts";
 import { userMetrics } from "../models/user/made.ts";
 import { measuredWeights } from "./class_weights.ts";
-import { type Arena, packParameters, type Shared } from "./gradients/arena.ts";
+import { type Arena, packParameters, type Shared } from "./arena.ts";
 import {
   allParameters,
   chooseParameters,
   restingBlocks,
   type TrainedParameters,
 } from "./trained_parameters.ts";
-import { keyedSeeds, type Pass } from "./blocks.ts";
+import { keyedSeeds, type Pass, tokensAtOnce } from "./blocks.ts";
 import { compiledMode } from "./compiled_mode.ts";
-import { tokensAtOnce } from "./chunked_head.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
 import { field, type Value } from "../checkpoint/value.ts";
 import type { Climatology } from "../data/climatology.ts";
@@ -34,6 +33,7 @@ import { rolloutOf } from "../data/rollout.ts";
 import { rolloutOver } from "../data/transforms/apply.ts";
 import type { SavedScale } from "../data/transforms/scale_choice.ts";
 import type { Normalisation } from "../data/transforms/values.ts";
+import { traitsOf } from "./optimizers.ts";
 import type { TrainedOn } from "./trained_on.ts";
 
 export interface Built {
@@ -280,7 +280,7 @@ function changesOf({ scaling, mixup, cutmix }: Config["data"], normalised: boole
 export function needsWholeGradient(t: Config["training"], amp: Amp): boolean {
   const accumulates = t.grad_accum > 1 || t.fit_batch || t.global_batch_size > t.batch_size;
   return accumulates || t.deterministic === "world" || t.clip_norm > 0 || amp === "fp16" ||
-    ["lamb", "schedule_free"].includes(t.optimizer.type);
+    traitsOf(t.optimizer).wholeGradient;
 }
 
 export interface Answers {

@@ -3,8 +3,7 @@ import type { Tensor } from "../../ffi/tensor.ts";
 import { machineIsa, noIsa } from "../compile/x86/isa.ts";
 import { isCode } from "../models/user/file.ts";
 import type { Config } from "../settings/settings.ts";
-import type { Pass } from "./blocks.ts";
-import { inParts } from "./chunked_head.ts";
+import { inParts, type Pass } from "./blocks.ts";
 import type { Mode } from "./compiled_plans.ts";
 import type { TrainedParameters } from "./trained_parameters.ts";
 

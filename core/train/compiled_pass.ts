@@ -38,7 +38,7 @@ import {
   type Trial,
   unlessTooFull,
 } from "./compiled_trial.ts";
-import type { Arena } from "./gradients/arena.ts";
+import type { Arena } from "./arena.ts";
 
 export interface CompiledPass {
   /** The next micro-batch's gradients are the first of a step: what is in the arena is of no use. */

@@ -3,20 +3,26 @@ import { toNumbers } from "../../ffi/make.ts";
 import { startReadback } from "../../ffi/readback.ts";
 import { keep } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
-import { COMPUTE, DATA, sixDigits } from "../run/account.ts";
+import { type Account, DATA, sixDigits, type Times } from "../run/account.ts";
+import type { Cursor } from "../checkpoint/training_state.ts";
+import type { Console } from "../run/console.ts";
+import type { EventLog } from "../run/event_log.ts";
+import type { LineageWriter } from "../run/lineage.ts";
+import type { Config } from "../settings/settings.ts";
+import type { Source } from "../data/source.ts";
 import type { SystemEvent } from "../run/events.ts";
 import type { Throughput } from "./throughput.ts";
-import { stepsInAll } from "./batches.ts";
+import { type BatchPlan, stepsInAll } from "./batches.ts";
 import { memoryInUse } from "./device.ts";
-import type { Spike } from "./guards/spikes.ts";
-import { firstNonFinite, textOfNonFinite } from "./gradients/norm.ts";
-import type { Trainer } from "./prepare.ts";
+import type { Guard, Spike } from "./guards/spikes.ts";
+import { firstNonFinite, textOfNonFinite } from "./arena.ts";
 import type { RunNoise } from "./run_noise.ts";
-import { followStep, numbersOf, type StepTaken } from "./step.ts";
+import type { Moments } from "./moments.ts";
+import { followStep, numbersOf, type StepParts, type StepRequest, type StepTaken } from "./step.ts";
 
 export interface DeferredMetrics {
-  /** `noise` makes the noise scale of the gradient's norm, where the step was looked at. */
-  push(taken: StepTaken, learningRate: number, log: boolean, noise?: NoiseOf | null): void;
+  /** A step of so many samples is queued. */
+  push(taken: StepTaken, request: Pick<StepRequest, "rate" | "wantNorm">, samples: number): void;
   settle(): void;
 }
 
@@ -46,8 +52,32 @@ interface Waiting {
 const SHOW_MS = 100;
 const MEMORY_MS = 250, MIB = 2 ** 20;
 
-export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throughput): DeferredMetrics {
-  const { cursor, plan, events, console, guard, times, account, scaler, pass } = trainer;
+/** The parts of a run whose steps are told. */
+interface Told extends Pick<StepParts, "scaler" | "optimizer" | "gradients" | "pass"> {
+  readonly config: Config;
+  readonly cursor: Cursor;
+  readonly plan: BatchPlan;
+  readonly data: { readonly train: Pick<Source, "targetScale"> };
+  readonly guard: Guard;
+  readonly account: Pick<Account, "spent">;
+  readonly times: Times;
+  readonly console: Console;
+  readonly events: EventLog;
+  readonly lineage: Pick<LineageWriter, "stepped">;
+  readonly losses: { step?: { step: number; loss: number } };
+  memory(): number;
+}
+
+export function openDeferredMetrics(
+  trainer: Told,
+  epoch: number,
+  { pace, noise, at }: {
+    readonly pace: Throughput;
+    readonly noise: Pick<RunNoise, "taken">;
+    readonly at: Pick<Moments, "arrived">;
+  },
+): DeferredMetrics {
+  const { cursor, plan, events, console, guard, times, account, scaler } = trainer;
   const { epochs } = trainer.config.training, steps = stepsInAll(trainer.config.training, plan);
   let waiting: Waiting | null = null;
   let shownAt = -Infinity;
@@ -75,7 +105,7 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
     const w = waiting, now = performance.now();
     waiting = null;
     const { loss, norm, finite } = w.read(), noise = w.noise?.(norm);
-    if (pass.onGpu) account.lap(COMPUTE);
+    at.arrived();
     trainer.lineage.stepped(w.step);
     trainer.losses.step = { step: w.step, loss };
     const skipped = followStep(trainer, w.taken, finite, w.step);
@@ -111,7 +141,7 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
     show(w, loss, now);
   };
   return {
-    push(taken, rate, log, noise = null) {
+    push(taken, { rate, wantNorm: log }, inStep) {
       const { step, stepInEpoch, samples } = cursor;
       const waited = account.spent[DATA] - waitedBefore;
       waitedBefore += waited;
@@ -124,7 +154,7 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
         step,
         stepInEpoch,
         waited,
-        noise,
+        noise: noise.taken(inStep),
       };
       settle();
       waiting = now;
@@ -155,7 +185,9 @@ function separately({ loss, norm, found }: StepTaken): () => Numbers {
 }
 
 /** A look at the memory in use costs as much as twenty small ops. */
-function openMemory(trainer: Trainer): { now(at: number): number; news(at: number): number | undefined } {
+function openMemory(
+  trainer: Pick<Told, "memory">,
+): { now(at: number): number; news(at: number): number | undefined } {
   let lookedAt = -Infinity, bytes = 0, logged = -Infinity;
   const now = (at: number) => {
     if (at - lookedAt < MEMORY_MS) return bytes;
@@ -171,12 +203,12 @@ function openMemory(trainer: Trainer): { now(at: number): number; news(at: numbe
 
 const microseconds = (seconds: number) => Math.round(1e6 * seconds) / 1e6;
 
-function warnSpike({ console, events }: Trainer, { step, message }: Spike): void {
+function warnSpike({ console, events }: Told, { step, message }: Spike): void {
   console.warn(message);
   events.emit({ kind: "warning", step, message, about: "spike" });
 }
 
-function systemEvent(trainer: Trainer, step: number): SystemEvent {
+function systemEvent(trainer: Told, step: number): SystemEvent {
   const onGpu = trainer.pass.onGpu;
   return {
     kind: "system",
@@ -186,7 +218,7 @@ function systemEvent(trainer: Trainer, step: number): SystemEvent {
   };
 }
 
-function notFinite(trainer: Trainer, step: number, epoch: number, loss: number): UserError {
+function notFinite(trainer: Told, step: number, epoch: number, loss: number): UserError {
   const found = firstNonFinite(trainer.gradients.arena);
   const { parameter, of } = found ?? { parameter: null, of: null };
   trainer.events.emit({ kind: "non_finite", step, epoch, loss, parameter, of });

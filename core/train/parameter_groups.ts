@@ -5,8 +5,9 @@ import { copy_, narrow, view } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Module } from "../models/nn/module.ts";
-import type { Arena } from "./gradients/arena.ts";
-import { createOptimizer, type Optimizer, type OptimizerSettings } from "./optimizers.ts";
+import type { Arena } from "./arena.ts";
+import { createOptimizer, optimizersThat, traitsOf } from "./optimizers.ts";
+import type { Optimizer, OptimizerSettings } from "./optimizers/optimizer.ts";
 import type { TrainedParameters } from "./trained_parameters.ts";
 
 /** An optimizer has to know this of its parameters. */
@@ -133,15 +134,12 @@ export function groupedOptimizer(
   };
 }
 
-/** Those that go through the weights one by one, each for itself. */
-const BY_GROUPS = ["adamw", "adam", "sgd", "lion"];
-
-function refuseWhole({ type }: OptimizerSettings): void {
-  if (BY_GROUPS.includes(type)) return;
+function refuseWhole(settings: OptimizerSettings): void {
+  if (traitsOf(settings).perElement) return;
   throw new UserError(
     "usage",
-    `--optimizer ${type} takes all weights together: --lr-for, --layer-decay and --freeze-until need one of ` +
-      `${BY_GROUPS.join(", ")}.`,
+    `--optimizer ${settings.type} takes all weights together: --lr-for, --layer-decay and --freeze-until need one of ` +
+      `${optimizersThat(({ perElement }) => perElement).join(", ")}.`,
   );
 }
 

@@ -14,9 +14,11 @@ import { openAlerts } from "./guards/alerts.ts";
 import { bestPath, latestPath, type RunPaths } from "./run_folder.ts";
 import { consoleOfRank, noEvents, noLineage } from "./rank_group.ts";
 import { parameterCount } from "../models/model.ts";
-import { placeInEpoch } from "./batches.ts";
+import { type BatchPlan, placeInEpoch } from "./batches.ts";
 import { confusedClasses } from "./diagnostics.ts";
-import type { Launch, Trainer } from "./prepare.ts";
+import type { Built } from "./build.ts";
+import type { Cursor } from "../checkpoint/training_state.ts";
+import type { Launch } from "./launch.ts";
 
 interface Record {
   readonly console: Console;
@@ -85,10 +87,12 @@ function systemOf({ config, device, team }: Launch, logs: string): SystemSetup |
 
 export function runFactsOf(
   { config, device, libtorch, resume, again, team, began }: Launch,
-  { data, model, pass, plan, paths, cursor }: Pick<
-    Trainer,
-    "data" | "model" | "pass" | "plan" | "paths" | "cursor"
-  >,
+  { data, model, pass }: Pick<Built, "data" | "model" | "pass">,
+  { plan, paths, cursor }: {
+    readonly plan: BatchPlan;
+    readonly paths: RunPaths;
+    readonly cursor: Cursor;
+  },
 ): RunFacts {
   const goesOn = (resume !== null && resume.run !== null) || !!again;
   const world = team?.world ?? 1, onGpu = device !== "cpu";

@@ -9,7 +9,7 @@ import type { SavedScale } from "../data/transforms/scale_choice.ts";
 import { lineagePath } from "../run/lineage.ts";
 import { type Resume, resumeFrom, savedScale } from "./resume.ts";
 import { jobIn, openRemainingTime, timeIsShort } from "../ranks/job/scheduler.ts";
-import type { Trainer } from "./prepare.ts";
+import type { Trainer } from "./trainer.ts";
 
 export interface ResumeChoice {
   readonly resume: Resume | null;

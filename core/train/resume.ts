@@ -19,7 +19,6 @@ import { isExported } from "../models/exported/model.ts";
 import type { Model } from "../models/model.ts";
 import { isCode } from "../models/user/file.ts";
 import type { BatchPlan } from "./batches.ts";
-import type { Launch } from "./prepare.ts";
 import { columnsAsTrained } from "./trained_on.ts";
 
 export interface Resume {
@@ -132,7 +131,7 @@ interface Beginning {
 }
 
 export function startFrom(
-  start: Pick<Launch, "resume" | "config">,
+  start: { readonly resume: Resume | null; readonly config: Config },
   { parts, plan, samples, resetEma, model }: Beginning,
   notes: string[],
 ): Cursor {

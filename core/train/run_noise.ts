@@ -3,9 +3,8 @@
 import { type Readback, startReadback } from "../../ffi/readback.ts";
 import { keep } from "../../ffi/tensor.ts";
 import { noiseOf } from "./finders/noise.ts";
-import type { Arena } from "./gradients/arena.ts";
-import { gradientNorm } from "./gradients/norm.ts";
-import type { Share } from "./step.ts";
+import { type Arena, gradientNorm } from "./arena.ts";
+import type { Share } from "./micro_batch.ts";
 
 /** Steps from one look to the next, at least: a norm is far less than 1% of so many. */
 const APART = 10;

@@ -2,7 +2,9 @@
 import { checkedDuration } from "../settings/setting.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Facts } from "../models/model.ts";
+import { rolloutOf, stepsAt } from "../data/rollout.ts";
 import { type BatchPlan, stepsInAll } from "./batches.ts";
+import type { Pass } from "./blocks.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import { formatLearningRate } from "../base/format.ts";
 
@@ -140,4 +142,16 @@ export function rateLine(t: Rate, global: number, originText: Resolved["originTe
     `${global} samples a step / ${t.base_batch_size}, as lr_scaling is linear (${
       originText("training.lr_scaling")
     })`;
+}
+
+/** A rollout may begin with fewer steps. */
+export function setSteps(
+  { pass: { rollout }, config: { data, training } }: {
+    readonly pass: Pick<Pass, "rollout">;
+    readonly config: Pick<Config, "data" | "training">;
+  },
+  epoch: number,
+): void {
+  const steps = rollout && rolloutOf(data);
+  if (steps) rollout.steps = stepsAt(steps, epoch, training.epochs);
 }

@@ -25,7 +25,25 @@ interface RequestHandlers {
 const BY_HAND = { file: "the file STOP", keys: "Ctrl-C" } as const;
 
 /** A person wants it, and no scheduler. */
-export const isByHand = (reason: string): boolean => reason === BY_HAND.file || reason === BY_HAND.keys;
+const isByHand = (reason: string): boolean => reason === BY_HAND.file || reason === BY_HAND.keys;
+
+/** How a run ends. */
+export interface Ending {
+  /** The summary begins with it. */
+  readonly outcome: string;
+  /** A request stopped the run, and it can go on. */
+  readonly stopped: boolean;
+  /** A job script does not put the job back into its queue then. */
+  readonly byHand: boolean;
+}
+
+export const ended = (outcome: string): Ending => ({ outcome, stopped: false, byHand: false });
+
+export const stoppedFor = (reason: string): Ending => ({
+  outcome: `Stopped on request (${reason})`,
+  stopped: true,
+  byHand: isByHand(reason),
+});
 
 /** Polling the two files costs a system call each. */
 const LOOK_MS = 1000;

@@ -10,10 +10,10 @@ import { compiledMode, whyNotCompiled } from "./compiled_mode.ts";
 import type { Reports } from "./compiled_refusals.ts";
 import { compiledUpdate } from "./compiled_update.ts";
 import { openZero } from "./gradients/zero.ts";
-import { createEma, type Ema } from "./optimizers.ts";
+import { createEma, createWeightAverage, type WeightAverage } from "./weight_average.ts";
+import type { Ema } from "./optimizers/optimizer.ts";
 import { optimizerFor } from "./parameter_groups.ts";
 import { LossScaler } from "./precision.ts";
-import { createWeightAverage, type WeightAverage } from "./weight_average.ts";
 
 /** Sentences for a console that is opened later. */
 export class PendingReports implements Reports {

@@ -10,7 +10,7 @@ import type { Config } from "../../settings/settings.ts";
 import type { Built } from "../build.ts";
 import { openFeed } from "../feed.ts";
 import { plainGradients } from "../gradients/strategy.ts";
-import { finished } from "../step.ts";
+import { finished } from "../micro_batch.ts";
 
 export interface Noise {
   /** The noise scale, in samples; Infinity where the gradient is lost in its noise. */

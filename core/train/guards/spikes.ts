@@ -2,7 +2,9 @@
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatValue } from "../../base/format.ts";
-import type { Trainer } from "../prepare.ts";
+import type { Cursor } from "../../checkpoint/training_state.ts";
+import type { Console } from "../../run/console.ts";
+import type { EventLog } from "../../run/event_log.ts";
 
 type OnSpike = "off" | "warn" | "skip" | "rewind";
 
@@ -132,15 +134,24 @@ const gaveUp = (what: string) =>
 /** Null without a checkpoint. */
 export type GoBack = () => { step: number; path: string } | null;
 
-export async function rewind(trainer: Trainer): Promise<void> {
-  const { guard, cursor, events, console, saver } = trainer;
+interface Rewound {
+  readonly guard: Guard;
+  readonly goBack: GoBack;
+  readonly saver: { settle(): Promise<void> };
+  readonly cursor: Pick<Cursor, "step" | "epoch">;
+  readonly console: Pick<Console, "warn">;
+  readonly events: Pick<EventLog, "emit">;
+}
+
+export async function rewind({ guard, cursor, events, console, saver, goBack }: Rewound): Promise<void> {
   const spike = guard.pending!;
-  trainer.ranks?.control.phase("starting");
   await saver.settle().catch(() => {}); // the saver has reported a failure
-  const back = trainer.goBack();
+  const back = goBack();
   if (back === null) {
     guard.pending = null;
-    return warn(trainer, `${spike.message}. There is no checkpoint to go back to yet (--on-spike rewind).`);
+    const message = `${spike.message}. There is no checkpoint to go back to yet (--on-spike rewind).`;
+    console.warn(message);
+    return events.emit({ kind: "warning", message, about: "spike" });
   }
   guard.wentBack(back.step);
   const message = `${spike.message}: going back to the weights of step ${back.step}; the batches of steps ` +
@@ -155,9 +166,4 @@ export async function rewind(trainer: Trainer): Promise<void> {
     reason: spike.message,
   });
   events.emit({ kind: "warning", step: spike.step, message, about: "spike" });
-}
-
-function warn({ console, events }: Trainer, message: string): void {
-  console.warn(message);
-  events.emit({ kind: "warning", message, about: "spike" });
 }

@@ -1,20 +1,38 @@
 // Lion (Chen et al. 2023): the sign of a mean of momentum and gradient, and one slot of state. Updates are element by element.
 import { noGrad } from "../../../ffi/autograd.ts";
-import { constant, longLivedZeros, scalar, sub } from "../../../ffi/make.ts";
+import { constant, scalar, sub } from "../../../ffi/make.ts";
 import { clone, copy_, lerp_, mul, sign } from "../../../ffi/ops.ts";
-import { keep, scope } from "../../../ffi/tensor.ts";
-import type { Arena } from "../gradients/arena.ts";
-import type { Optimizer, OptimizerSettings } from "../optimizers.ts";
+import { scope } from "../../../ffi/tensor.ts";
+import type { Arena } from "../arena.ts";
+import {
+  type Kind,
+  type Optimizer,
+  type OptimizerSettings,
+  slotsOf,
+  type Traits,
+  zerosAs,
+} from "./optimizer.ts";
 
-export function lion(s: OptimizerSettings, arena: Arena): Optimizer {
+const traits: Traits = {
+  slots: ["exp_avg"],
+  wholeGradient: false,
+  perElement: true,
+  shardable: true,
+  bytesPerWeight: () => 4,
+  compiled: null,
+};
+
+export const lion: Kind = { traits, open };
+
+function open(s: OptimizerSettings, arena: Arena): Optimizer {
   const { parameters, flat } = arena, { device } = flat;
-  const momenta = arena.viewsOf(keep(longLivedZeros(flat.shape, { device })));
+  const momenta = arena.viewsOf(zerosAs(arena));
   const { beta1, lion_beta2: beta2, weight_decay } = s;
   const towards = constant(1 - beta1, "f32", device), kept = constant(1 - beta2, "f32", device);
   return {
     type: "lion",
     steps: 0,
-    slots: new Map([["exp_avg", momenta]]),
+    slots: slotsOf(traits, momenta),
     options: { betas: [beta1, beta2], weight_decay },
     step(lr) {
       this.steps++;

@@ -22,8 +22,26 @@ import {
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { Embedding } from "../../models/nn/linear.ts";
 import type { Module } from "../../models/nn/module.ts";
-import type { Arena } from "../gradients/arena.ts";
-import type { Optimizer, OptimizerSettings } from "../optimizers.ts";
+import type { Arena } from "../arena.ts";
+import {
+  type Kind,
+  type Optimizer,
+  type OptimizerSettings,
+  rateFor,
+  slotsOf,
+  type Traits,
+} from "./optimizer.ts";
+
+const traits: Traits = {
+  slots: ["momentum_buffer", "exp_avg", "exp_avg_sq"],
+  wholeGradient: false,
+  perElement: false,
+  shardable: "which makes whole matrices orthogonal",
+  bytesPerWeight: () => 4, // most of a model is in the hidden matrices, which have the momentum alone
+  compiled: null,
+};
+
+export const muon: Kind = { traits, open };
 
 const STEPS = 5, COEFFICIENTS = [3.4445, -4.7750, 2.0315] as const, EPS = 1e-7;
 
@@ -48,7 +66,7 @@ export function hiddenMatrices(parameters: readonly Tensor[], root: Module | nul
 }
 
 /** On a GPU the products are in bf16, as PyTorch's; a CPU is faster and more exact in f32. */
-export function muon(s: OptimizerSettings, arena: Arena, root: Module | null): Optimizer {
+function open(s: OptimizerSettings, arena: Arena, root: Module | null): Optimizer {
   const { parameters, flat } = arena, { device } = flat, within = device === "cpu" ? "f32" : "bf16";
   const { beta1, beta2, eps, weight_decay: decay, muon_momentum: momentum } = s;
   const hidden = hiddenMatrices(parameters, root);
@@ -71,7 +89,7 @@ export function muon(s: OptimizerSettings, arena: Arena, root: Module | null): O
     set steps(taken) {
       fill_(count, steps = taken);
     },
-    slots: new Map([["momentum_buffer", momenta], ["exp_avg", first], ["exp_avg_sq", second]]),
+    slots: slotsOf(traits, momenta, first, second),
     options: { momentum, nesterov: true, betas: [beta1, beta2], eps, weight_decay: decay },
     step(lr) {
       fill_(count, ++steps);
@@ -79,7 +97,7 @@ export function muon(s: OptimizerSettings, arena: Arena, root: Module | null): O
         const lists = [own, among(arena.gradients), firsts, seconds, [], counts] as const;
         fusedAdamW_(
           ...lists,
-          device === "cpu" ? lr : Math.fround(lr),
+          rateFor(device, lr),
           beta1,
           beta2,
           decay,

@@ -6,7 +6,7 @@ import {
   shardsOfRank,
   type Sum,
   treeSum,
-} from "../../../../core/train/gradients/virtual_shards.ts";
+} from "../../../../core/train/gradients/tree.ts";
 
 /** The sum as it is written down: "((0+1)+2)". */
 const written = (left: string, right: string) => `(${left}+${right})`;
