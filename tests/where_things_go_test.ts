@@ -78,7 +78,7 @@ export function madeUp(inputs: number, outputs: number): Model {
     },
     { path: "core/train/optimizers.ts", text: `import { madeUp } from "./optimizers/made_up.ts";\n` },
     {
-      path: "core/train/optimizers/made_up.ts",
+      path: "core/train/optimizers/NAME.ts",
       text: `import { add, sub } from "../../../ffi/make.ts";
 import { copy_, sign, square } from "../../../ffi/ops.ts";
 import { scope } from "../../../ffi/tensor.ts";
