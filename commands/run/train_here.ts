@@ -39,7 +39,7 @@ import { outOfMemory } from "../../core/train/memory.ts";
 import { ranksSharingCores, shareCores } from "../../core/train/rank_group.ts";
 import { refuseZero } from "../../core/train/gradients/zero.ts";
 import { keepChoice } from "../../core/train/compiled_choice.ts";
-import { prepare, type Trainer } from "../../core/train/trainer.ts";
+import { openTrainer, type Trainer } from "../../core/train/trainer.ts";
 import type { Launch } from "../../core/train/launch.ts";
 import { leaveSoon, leaveWith } from "../../core/train/leaving.ts";
 import { catchEarlySignals, giveSignalsBack, stopSignals, unlessStopped } from "../../core/train/stop.ts";
@@ -161,7 +161,7 @@ async function trainOn(
   const { config, notes: kinds } = inCommon(ready.config, device, opened.team ?? null);
   await loadReader(config.data);
   const loading = loaderThreads(resolved, device, sharing);
-  const trainer = prepare({
+  const trainer = openTrainer({
     ...{ ...opened, config, resume, again, scale, began },
     preset: resolved.preset,
     loaders: loading.loaders,
@@ -229,10 +229,6 @@ async function run(
     exit(trainer, codeOf(error), messageOf(error));
     throw error;
   } finally {
-    await trainer.saver.close();
-    trainer.feed.close();
-    await trainer.events.close();
-    trainer.console.close();
-    trainer.requests.close();
+    await trainer.close();
   }
 }

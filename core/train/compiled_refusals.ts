@@ -15,11 +15,13 @@ export interface Refusals {
   keep(): void;
 }
 
-export function openRefusals(cursor: Cursor, team: Team | null): Refusals {
+/** Nothing is kept where steps are not compiled, which is the same on all ranks. */
+export function openRefusals(cursor: Cursor, team: Team | null, compiles = true): Refusals {
   const own = new Set(cursor.refused?.[team?.rank ?? 0] ?? []);
   return {
     own,
     keep() {
+      if (!compiles) return;
       const all = team ? team.gather([...own], "refused steps") : [[...own]];
       if (all.some((one) => one.length > 0)) cursor.refused = all;
     },

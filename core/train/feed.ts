@@ -26,6 +26,7 @@ import { uninitialised } from "../../ffi/make.ts";
 import type { Config } from "../settings/settings.ts";
 import { type BatchPlan, judgedAtOnce } from "./batches.ts";
 import type { Built } from "./build.ts";
+import type { Launch } from "./launch.ts";
 import type { Shards } from "./gradients/tree.ts";
 
 export interface Supply {
@@ -349,6 +350,19 @@ function groupsOf(rows: Rows): Groups {
       return next;
     },
   };
+}
+
+const MIB = 2 ** 20;
+
+/** The feed of a run, with so many loader threads. */
+export function openRunFeed(
+  { config, device, loaders, team = null }: Launch,
+  built: Built,
+  plan: BatchPlan,
+): Feed {
+  const lanes = lanesOf(built, config, plan, team?.world ?? 1);
+  const threads = { count: loaders, prefetch: config.data.prefetch_mib * MIB, lanes };
+  return openFeed({ device, channelsLast: built.channelsLast, loss: built.pass.loss, threads });
 }
 
 /** A part's first and last sample may be mixed with these. */

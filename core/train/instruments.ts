@@ -2,21 +2,16 @@
 import type { Device } from "../../ffi/tensor.ts";
 import { cudaName, gpuBackend } from "../../ffi/cuda.ts";
 import type { Cursor } from "../checkpoint/training_state.ts";
-import type { Team } from "../ranks/team.ts";
 import { openAccount, openTimes } from "../run/account.ts";
-import type { Config } from "../settings/settings.ts";
 import type { Built } from "./build.ts";
+import type { Launch } from "./launch.ts";
 import type { Feed } from "./feed.ts";
 import { peakOf } from "./peaks.ts";
 import type { Amp } from "./precision.ts";
 import { openFlops } from "./throughput.ts";
 
 export function openInstruments(
-  { config: { training }, device, team }: {
-    readonly config: Config;
-    readonly device: Device;
-    readonly team: Team | null;
-  },
+  { config: { training }, device, team }: Launch,
   { data, amp }: Built,
   feed: Feed,
   cursor: Cursor,

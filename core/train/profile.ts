@@ -5,6 +5,7 @@ import { join } from "../../deps/path.ts";
 import { clockOffsets, type Team } from "../ranks/team.ts";
 import { type FlightRecorder, lastRecorded, progress } from "../ranks/flight_recorder.ts";
 import { type Account, TIME_PARTS } from "../run/account.ts";
+import type { Launch } from "./launch.ts";
 import { timeOps } from "../../ffi/profile.ts";
 import { formatPlural } from "../base/format.ts";
 
@@ -33,6 +34,18 @@ const SHOWN = 8;
 export function profiledSteps(text: string): [number, number] {
   const [from, to = from] = text.split("-").map(Number);
   return [Math.min(from, to), Math.max(from, to)];
+}
+
+/** Null without --profile-training. */
+export function openRunProfile(
+  { config: { training }, team = null }: Launch,
+  account: Account,
+  logs: string,
+  { line, warn }: Pick<ProfileOptions, "line" | "warn">,
+): Profile | null {
+  if (!training.profile_training) return null;
+  const steps = profiledSteps(training.profile_steps);
+  return openProfile({ steps, account, team, flight: team?.flight ?? null, logs, line, warn });
 }
 
 export function openProfile(o: ProfileOptions): Profile {

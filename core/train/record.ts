@@ -10,6 +10,8 @@ import type { Output, RunFacts } from "../run/output.ts";
 import { openRankTrack, openTrack } from "../run/writer/track.ts";
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { VERSION } from "../base/version.ts";
+import { abandon, claim } from "./claim.ts";
+import { shareSaves } from "./sharing.ts";
 import { openAlerts } from "./guards/alerts.ts";
 import { bestPath, latestPath, type RunPaths } from "./run_folder.ts";
 import { consoleOfRank, noEvents, noLineage } from "./rank_group.ts";
@@ -17,7 +19,7 @@ import { parameterCount } from "../models/model.ts";
 import { type BatchPlan, placeInEpoch } from "./batches.ts";
 import { confusedClasses } from "./diagnostics.ts";
 import type { Built } from "./build.ts";
-import type { Cursor } from "../checkpoint/training_state.ts";
+import type { Cursor, Parts } from "../checkpoint/training_state.ts";
 import type { Launch } from "./launch.ts";
 
 interface Record {
@@ -27,7 +29,46 @@ interface Record {
   readonly outputs: readonly Output[];
 }
 
-export function openRecord(
+/** The run's name is claimed, and its files are opened; what fails here leaves none. `idle`: nothing is left to train. */
+export function openFiles(
+  launch: Launch,
+  built: Built,
+  { plan, cursor, parts, idle }: {
+    readonly plan: BatchPlan;
+    readonly cursor: Cursor;
+    readonly parts: Parts;
+    readonly idle: boolean;
+  },
+) {
+  const { team = null, config } = launch, first = (team?.rank ?? 0) === 0;
+  const claimed = first ? claim(launch) : null;
+  const paths = team?.gather(claimed, "the run's folders")[0] ?? claimed!;
+  return orAbandon(launch, paths, () => {
+    const sharing = config.output.checkpoint_format === "sharded" ? shareSaves(launch, paths, parts) : null;
+    if (!first) return { paths, sharing, ...recordOfRank(launch, paths) };
+    const facts = runFactsOf(launch, built, { plan, paths, cursor });
+    const outputs: Output[] = idle ? [] : launch.outputs.map((open) => open(facts)).filter((o) => o !== null);
+    return { paths, sharing, ...openRecord(launch, paths, cursor.step, idle, outputs) };
+  });
+}
+
+/** The W&B run's id, which each rank's part of a checkpoint has. */
+export function wandbOf(outputs: readonly Output[], { team = null }: Launch): string | null {
+  const id = outputs.find(({ id }) => id !== null)?.id ?? null;
+  return team?.gather(id, "the W&B run's id")[0] ?? id;
+}
+
+/** The new run's name is free after a failure. */
+function orAbandon<T>({ resume, again, team }: Launch, paths: RunPaths, open: () => T): T {
+  try {
+    return open();
+  } catch (error) {
+    if (!resume && !again && (team?.rank ?? 0) === 0) abandon(paths);
+    throw error;
+  }
+}
+
+function openRecord(
   launch: Launch,
   paths: RunPaths,
   step: number,
@@ -71,7 +112,7 @@ export function openRecord(
   return { console, lineage, events, outputs };
 }
 
-export function recordOfRank(launch: Launch, { logs }: RunPaths): Record {
+function recordOfRank(launch: Launch, { logs }: RunPaths): Record {
   const console = consoleOfRank(launch.team?.rank ?? 0, logs);
   const system = systemOf(launch, logs);
   const events = system ? openRankTrack(system, console.warn) : noEvents;
@@ -85,7 +126,7 @@ function systemOf({ config, device, team }: Launch, logs: string): SystemSetup |
   return { rank: team?.rank ?? 0, world: team?.world ?? 1, interval, logs, gpu };
 }
 
-export function runFactsOf(
+function runFactsOf(
   { config, device, libtorch, resume, again, team, began }: Launch,
   { data, model, pass }: Pick<Built, "data" | "model" | "pass">,
   { plan, paths, cursor }: {

@@ -7,7 +7,8 @@ import { readEventLines } from "../run/event_log.ts";
 import { decodeEvent } from "../run/events.ts";
 import type { SavedScale } from "../data/transforms/scale_choice.ts";
 import { lineagePath } from "../run/lineage.ts";
-import { type Resume, resumeFrom, savedScale } from "./resume.ts";
+import { type Resume, resumeFrom } from "./resume.ts";
+import { savedScale } from "./data_facts.ts";
 import { jobIn, openRemainingTime, timeIsShort } from "../ranks/job/scheduler.ts";
 import type { Trainer } from "./trainer.ts";
 

@@ -1,7 +1,7 @@
 // Requests to stop or save: signals, files and the clock set a flag that the loop polls.
 import { UserError } from "../base/errors.ts";
 import { startThread } from "../base/threads.ts";
-import { heedInterrupts, isHangUpIgnored, onSignal } from "../../ffi/signals.ts";
+import { endOnInterrupt, heedInterrupts, isHangUpIgnored, onSignal } from "../../ffi/signals.ts";
 
 export interface Requests {
   /** The reason to stop after a save. */
@@ -198,6 +198,22 @@ export function watchRequests(
     },
   };
 }
+
+/** A run's own: only the first rank has a folder, and so sees the files STOP and SAVE. */
+export const openRequests = (
+  folder: string | null,
+  warn: (message: string) => void,
+  { signals, busy }: { readonly signals: readonly string[]; readonly busy: boolean },
+): Requests =>
+  watchRequests(folder, {
+    busy,
+    secondInterrupt: () => Deno.exit(130),
+    onRequest(reason, by) {
+      endOnInterrupt(); // the save that follows may be long, and no JavaScript runs during it
+      if (by === "time") warn(`Stopping: ${reason}`);
+      else warn(`${reason}: stopping after a save. Ctrl-C now stops at once, without one.`);
+    },
+  }, stopSignals(signals));
 
 function remove(path: string): boolean {
   try {

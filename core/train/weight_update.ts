@@ -2,41 +2,28 @@
 // averages of weights. A checkpoint has the state of all of it.
 import type { Device } from "../../ffi/tensor.ts";
 import type { Parts } from "../checkpoint/training_state.ts";
-import type { Team } from "../ranks/team.ts";
+import type { Account } from "../run/account.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Built } from "./build.ts";
 import { openChoice } from "./compiled_choice.ts";
-import { compiledMode, whyNotCompiled } from "./compiled_mode.ts";
+import { compiledMode, keepsNothing, whyNotCompiled } from "./compiled_mode.ts";
+import { openCompiledPass } from "./compiled_pass.ts";
+import type { Launch } from "./launch.ts";
 import type { Reports } from "./compiled_refusals.ts";
 import { compiledUpdate } from "./compiled_update.ts";
+import { gradientsOf } from "./gradients/strategies.ts";
+import type { GradientStrategy } from "./gradients/strategy.ts";
 import { openZero } from "./gradients/zero.ts";
 import { createEma, createWeightAverage, type WeightAverage } from "./weight_average.ts";
 import type { Ema } from "./optimizers/optimizer.ts";
 import { optimizerFor } from "./parameter_groups.ts";
 import { LossScaler } from "./precision.ts";
 
-/** Sentences for a console that is opened later. */
-export class PendingReports implements Reports {
-  #to: Reports | null = null;
-
-  open(to: Reports): void {
-    this.#to = to;
-  }
-  line(text: string): void {
-    this.#to?.line(text);
-  }
-  warn(text: string): void {
-    this.#to?.warn(text);
-  }
-}
-
 export type WeightUpdate = ReturnType<typeof openWeightUpdate>;
 
 export function openWeightUpdate(
-  config: Config,
+  { config, device, team = null }: Launch,
   built: Built,
-  device: Device,
-  team: Team | null,
   reports: Reports,
 ) {
   const { training, distributed } = config, { arena, model, pass, amp, trained } = built;
@@ -45,9 +32,7 @@ export function openWeightUpdate(
   const compiles = mode !== null && uncompiled === null, fast = compiles && mode === "fast";
   const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team, fast, trained) : null;
   const ordinary = zero?.optimizer ?? optimizerFor(training.optimizer, arena, trained, model.root);
-  const choice = compiles && !pass.onGpu
-    ? openChoice(training, mode, team === null, (text) => reports.line(text))
-    : null;
+  const choice = compiles && !pass.onGpu ? openChoice(training, mode, team === null, reports.line) : null;
   let why = "only those of adamw, adam and sgd are compiled, with one learning rate for all weights";
   const optimizer = fast && zero === null
     ? compiledUpdate(ordinary, training.optimizer, arena, choice ?? undefined, (reason) => why = reason)
@@ -66,6 +51,26 @@ export function openWeightUpdate(
     ],
   };
 }
+
+/** How the gradients of a step come about, with plans that are compiled; `refused` are those of the run so far. */
+export const openGradients = (
+  launch: Launch,
+  built: Built,
+  { compiles, mode, choice, scaler, zero }: WeightUpdate,
+  account: Account,
+  reports: Reports,
+  refused: Set<string>,
+): GradientStrategy =>
+  gradientsOf(
+    launch,
+    built,
+    scaler,
+    zero,
+    account,
+    compiles
+      ? openCompiledPass(built.arena, mode!, () => reports, choice, keepsNothing(launch.config), refused)
+      : null,
+  );
 
 /** A checkpoint saves and loads these. */
 function partsOf(

@@ -1,11 +1,9 @@
 // Chooses how gradients come about: on one rank, over all ranks while backward runs, in parts of the weights, or in shards
 // whose sums are the same on any number of ranks.
-import type { Device } from "../../../ffi/tensor.ts";
-import type { Config } from "../../settings/settings.ts";
-import type { Team } from "../../ranks/team.ts";
 import type { Account } from "../../run/account.ts";
 import type { Built } from "../build.ts";
 import type { CompiledPass } from "../compiled_pass.ts";
+import type { Launch } from "../launch.ts";
 import type { LossScaler } from "../precision.ts";
 import { openReducer, overlappedGradients } from "./overlapped.ts";
 import { type GradientStrategy, plainGradients } from "./strategy.ts";
@@ -16,11 +14,7 @@ import { partitionedGradients, type Zero } from "./zero.ts";
 export const buffersOf = ({ root }: Built["model"]) => root.namedBuffers().map(([, t]) => t);
 
 export function gradientsOf(
-  { config, device, team }: {
-    readonly config: Config;
-    readonly device: Device;
-    readonly team: Team | null;
-  },
+  { config, device, team = null }: Launch,
   { arena, model, pass }: Built,
   scaler: LossScaler | null,
   zero: Zero | null,

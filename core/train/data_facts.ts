@@ -1,0 +1,226 @@
+// A checkpoint's facts about its run's data: how inputs and targets were scaled and filled, the climatology, the weights of
+// classes, the meaning of the outputs, the columns and shapes that the model was made from. Other data is seen through them.
+import { openCheckpoint, toJson } from "../checkpoint/open.ts";
+import type { Facts as Saved } from "../checkpoint/training_state.ts";
+import { field, tensorBytes, TensorData, type Value } from "../checkpoint/value.ts";
+import { UserError } from "../base/errors.ts";
+import type { Climatology } from "../data/climatology.ts";
+import type { Fill } from "../data/missing.ts";
+import { hasColumns, type Opened } from "../data/open.ts";
+import type { RolloutRows } from "../data/rollout.ts";
+import type { Source, TargetTexts } from "../data/source.ts";
+import { tokenizerMark } from "../data/text/about.ts";
+import type { SavedScale } from "../data/transforms/scale_choice.ts";
+import type { Normalisation } from "../data/transforms/values.ts";
+import type { Facts } from "../models/model.ts";
+import type { Config } from "../settings/settings.ts";
+import { settingsIn } from "./checkpoint_run.ts";
+import { isAuto } from "./class_weights.ts";
+
+/** They go from the opened data into every checkpoint, as one value. */
+export type DataFacts = Pick<
+  Saved,
+  | ("normalisation" | "targetScale" | "fill" | "climatology")
+  | ("classWeights" | "answers" | "trainedOn" | "tokenizer")
+>;
+
+export const dataFacts = (
+  { data, classWeights }: { readonly data: Opened; readonly classWeights: readonly number[] | null },
+  config: Config,
+): DataFacts => ({
+  normalisation: data.normalisation,
+  targetScale: data.train.targetScale,
+  fill: data.fill,
+  climatology: data.climatology,
+  classWeights,
+  answers: answersOf(data.train),
+  trainedOn: trainedOn(data),
+  tokenizer: data.train.facts.task === "language" ? tokenizerMark(config.data) : null,
+});
+
+export interface TrainedOn {
+  /** Their names in the data; null where it has no columns. */
+  readonly columns: { readonly features: readonly string[]; readonly targets: readonly string[] } | null;
+  readonly facts: Facts;
+  /** An input's shape before patches are cut out of it. */
+  readonly whole: readonly number[];
+  /** Null where the model is not fed with its own predictions. */
+  readonly rollout: SavedRollout | null;
+}
+
+type SavedRollout = Pick<RolloutRows, "ahead" | "channels" | "fed"> & {
+  readonly extra: number;
+  readonly fill: Fill;
+};
+
+function trainedOn({ train, chosen, whole, rollout }: Opened): TrainedOn {
+  const names = (columns: readonly { readonly name: string }[]) => columns.map(({ name }) => name);
+  const { columns: _, ...input } = train.facts.input; // the graph of an exported program knows its inputs itself
+  return {
+    columns: chosen ? { features: names(chosen.features), targets: names(chosen.targets) } : null,
+    facts: { ...train.facts, input },
+    whole,
+    rollout: rollout && {
+      ahead: rollout.ahead,
+      channels: rollout.channels,
+      fed: rollout.fed,
+      extra: rollout.extra,
+      fill: rollout.fill,
+    },
+  };
+}
+
+/** Null in a checkpoint of an older version or another program. */
+export function savedTrainedOn(root: Value): TrainedOn | null {
+  const saved = toJson(field(field(root, "hpctrain"), "trained_on") ?? null, true) as TrainedOn | null;
+  const whole = (list: unknown) => Array.isArray(list) && list.every(Number.isSafeInteger);
+  return whole(saved?.facts?.input?.shape) && whole(saved?.whole) ? saved : null;
+}
+
+/** Data is seen by the columns that the model was trained with, whatever else it has and in whatever order. */
+function columnsAsTrained(data: Config["data"], root: Value): Config["data"] {
+  const columns = savedTrainedOn(root)?.columns;
+  if (!columns || !hasColumns(data)) return data;
+  const names = (own: string[], trained: readonly string[]) => own.length > 0 ? own : [...trained];
+  return {
+    ...data,
+    features: names(data.features, columns.features),
+    targets: names(data.targets, columns.targets),
+  };
+}
+
+export interface Answers {
+  readonly task: Facts["task"];
+  /** Classes, numbers to predict, or tokens in the vocabulary. */
+  readonly outputs: number;
+  /** Empty where classes or numbers have no names. */
+  readonly names: readonly string[];
+  readonly about?: TargetTexts;
+  /** They are maps so many times finer than the input's. */
+  readonly upscale?: number;
+}
+
+const MOST_NAMES = 10_000;
+
+const answersOf = ({ facts: { task, outputs, upscale }, names = [], about }: Source): Answers => ({
+  task,
+  outputs,
+  names: names.length > MOST_NAMES ? [] : names,
+  ...(about && { about }),
+  ...(upscale && { upscale }),
+});
+
+/** Null in a checkpoint of an older version or another program. */
+export function savedAnswers(root: Value): Answers | null {
+  const known = field(field(root, "hpctrain"), "answers");
+  const task = field(known, "task"), outputs = field(known, "outputs"), names = field(known, "names");
+  if (typeof task !== "string" || typeof outputs !== "number") return null;
+  const about = textsIn(field(known, "about")), upscale = field(known, "upscale");
+  return {
+    ...{ task: task as Facts["task"], outputs, names: Array.isArray(names) ? names.map(String) : [] },
+    ...(about && { about }),
+    ...(typeof upscale === "number" && { upscale }),
+  };
+}
+
+function textsIn(about: Value | undefined): TargetTexts | null {
+  if (!(about instanceof Map)) return null;
+  const texts = [...about].map(([name, texts]) => [
+    String(name),
+    Object.fromEntries(
+      texts instanceof Map ? [...texts].map(([key, text]) => [String(key), String(text)]) : [],
+    ),
+  ]);
+  return Object.fromEntries(texts);
+}
+
+/** A model sees other data through its own training data's columns and statistics, unless somebody gives others. */
+export function withOwnStatistics(config: Config, root: Value): Config {
+  const named = { ...config, data: columnsAsTrained(config.data, root) };
+  const { data, training } = weightedAsTrained(filledAsTrained(targetsAsTrained(named, root), root), root);
+  const statistics = field(field(root, "hpctrain"), "normalisation");
+  const mean = texts(field(statistics, "mean")), std = texts(field(statistics, "std"));
+  if (data.normalise !== "measured" || data.mean.length > 0 || data.std.length > 0 || !mean || !std) {
+    return { ...config, data, training };
+  }
+  return { ...config, data: { ...data, mean, std }, training };
+}
+
+/** Null where nothing was normalised. */
+export const savedNormalisation = (root: Value): Normalisation | null => numbersIn(root, "normalisation");
+
+/** Null where targets were not normalised. */
+const savedTargetScale = (root: Value): Normalisation | null => numbersIn(root, "target_normalisation");
+
+/** Null in a file of another program, or that can't be read: whoever takes its weights says so. */
+export function savedScale(path: string, goesOn: boolean): SavedScale | null {
+  try {
+    using file = openCheckpoint(path);
+    const data = (settingsIn(file.root) as Partial<Config> | null)?.data;
+    return data
+      ? {
+        normalise: data.normalise === "auto" ? "usual" : data.normalise, // of a run before there was a choice
+        normalise_targets: data.normalise_targets === "on" || (data.normalise_targets as unknown) === true
+          ? "on"
+          : "off",
+        ...{ normalisation: savedNormalisation(file.root), targetScale: savedTargetScale(file.root), goesOn },
+      }
+      : null;
+  } catch (error) {
+    if (error instanceof UserError) return null;
+    throw error;
+  }
+}
+
+function numbersIn(root: Value, name: "normalisation" | "target_normalisation"): Normalisation | null {
+  const saved = field(field(root, "hpctrain"), name);
+  const [mean, std] = [field(saved, "mean"), field(saved, "std")].map((list) =>
+    Array.isArray(list) ? list.map(Number) : null
+  );
+  return mean && std ? { mean, std } : null;
+}
+
+/** Null where the run has none. */
+export function savedClimatology(root: Value): Climatology | null {
+  const saved = field(field(root, "hpctrain"), "climatology");
+  const seasons = field(saved, "seasons"), means = field(saved, "means"), targets = field(saved, "targets");
+  if ((seasons !== "month" && seasons !== "day") || !(means instanceof Map) || !Array.isArray(targets)) {
+    return null;
+  }
+  const read = ([name, data]: [unknown, Value]) =>
+    data instanceof TensorData
+      ? [
+        [String(name), {
+          values: new Float32Array(tensorBytes(data).slice().buffer),
+          shape: data.shape,
+        }] as const,
+      ]
+      : [];
+  const spans = targets.map((one) => ({
+    name: String(field(one, "name")),
+    shape: (field(one, "shape") as number[] | undefined ?? []).map(Number),
+  }));
+  return { seasons, targets: spans, means: Object.fromEntries([...means].flatMap(read)) };
+}
+
+function targetsAsTrained(config: Config, root: Value): Config {
+  const { data } = config, scale = field(field(root, "hpctrain"), "target_normalisation");
+  const mean = texts(field(scale, "mean")), std = texts(field(scale, "std"));
+  if (data.normalise_targets !== "on" || data.target_mean.length > 0 || !mean || !std) return config;
+  return { ...config, data: { ...data, target_mean: mean, target_std: std } };
+}
+
+function weightedAsTrained(config: Config, root: Value): Config {
+  const own = texts(field(field(root, "hpctrain"), "class_weights"));
+  if (!own || !isAuto(config.training.class_weights)) return config;
+  return { ...config, training: { ...config.training, class_weights: own } };
+}
+
+function filledAsTrained(config: Config, root: Value): Config {
+  const fill = texts(field(field(root, "hpctrain"), "fill"));
+  const wanted = config.data.fill.join() === "mean";
+  return fill && wanted ? { ...config, data: { ...config.data, fill } } : config;
+}
+
+/** No digit is lost. */
+const texts = (value: Value | undefined): string[] | null => Array.isArray(value) ? value.map(String) : null;
