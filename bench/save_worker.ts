@@ -55,7 +55,7 @@ function train(): void {
 let saved: Omit<Saved, "cpu"> = { seconds: NaN, stall: NaN, bytes: NaN };
 const quiet = () => {};
 const saver = how === "synchronous" ? null : openSaver({
-  ...{ config, paths, parts, cursor, schedule, facts: {}, wandb: null },
+  ...{ config, paths, parts, cursor, schedule, facts: {}, wandb: null, warn: console.error },
   console: {
     line: quiet,
     epoch: quiet,

@@ -22,6 +22,22 @@ export const FLOORS: readonly (readonly string[])[] = [
   ["commands", "main.ts", "mod.ts"],
 ];
 
+/**
+ * The floors of training, from its ground, which has all that is not named here. Types count: none of these is known to
+ * what stands below it.
+ */
+const TRAINING: readonly (readonly string[])[] = [
+  ["gradients", "step.ts", "captured_step.ts", "user_step.ts"],
+  ["finders", "weight_update.ts", "evaluate.ts", "media.ts", "examples.ts", "diagnostics.ts"],
+  ["rank_group.ts", "record.ts", "pauses.ts", "deferred_metrics.ts"],
+  ["setup", "trainer.ts"],
+  ["epoch.ts", "epoch_end.ts", "loop.ts"],
+  ["summary.ts", "restart.ts", "run.ts"],
+];
+
+const trainingFloorOf = (file: string): number =>
+  TRAINING.findLastIndex((names) => names.some((name) => `${file}/`.startsWith(`core/train/${name}/`)));
+
 /** Rooms of one floor that know nothing of each other: what both need stands beside them. */
 const APART: readonly (readonly [string, string])[] = [
   ["core/compile/x86", "core/compile/cuda"],
@@ -59,7 +75,8 @@ const namesAreTypes = (names: string): boolean =>
 export const floorOf = (file: string): number =>
   FLOORS.findIndex((folders) => folders.some((folder) => file === folder || file.startsWith(`${folder}/`)));
 
-export const goesUp = ({ from, to }: Import): boolean => floorOf(to) > floorOf(from);
+export const goesUp = ({ from, to }: Import): boolean =>
+  floorOf(to) > floorOf(from) || floorOf(to) === floorOf(from) && trainingFloorOf(to) > trainingFloorOf(from);
 
 const joins = ({ from, to }: Import): boolean =>
   APART.some((rooms) => {

@@ -6,7 +6,7 @@ import { createLoss } from "../../core/models/losses.ts";
 import { type Facts, forward, type Model } from "../../core/models/model.ts";
 import { inParts, keyedSeeds, outputOf, tokensAtOnce } from "../../core/train/blocks.ts";
 import { isChannelsLast } from "../../core/train/build.ts";
-import { compiledMode, HEAD_IN_PARTS } from "../../core/train/compiled_mode.ts";
+import { compiledMode, HEAD_IN_PARTS } from "../../core/train/compiled_choice.ts";
 import { examinePlan } from "../../core/train/compiled_plans.ts";
 import { imagesLast } from "../../core/train/feed.ts";
 import { packParameters } from "../../core/train/arena.ts";

@@ -22,13 +22,12 @@ import {
 } from "./trained_parameters.ts";
 import { keyedSeeds, type Pass, tokensAtOnce } from "./blocks.ts";
 import { modelFor, moveBuffers, patchesIn } from "./fed_model.ts";
-import { compiledMode } from "./compiled_mode.ts";
+import { compiledMode } from "./compiled_choice.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
-import type { Climatology } from "../data/climatology.ts";
 import type { Source } from "../data/source.ts";
 import { isOfLatitude, pointWeights } from "../data/weights.ts";
 import type { SavedScale } from "../data/transforms/scale_choice.ts";
-import { traitsOf } from "./optimizers.ts";
+import { needsWholeGradient } from "./optimizers.ts";
 import type { Answers } from "./data_facts.ts";
 
 export interface Built {
@@ -52,7 +51,7 @@ interface Look {
   /** All of the data is looked at as one. */
   readonly unsplit?: boolean;
   /** The run's own. */
-  readonly climatology?: Climatology | null;
+  readonly climatology?: Opened["climatology"];
 }
 
 /** `ranks` share the work: their gradients are added up. */
@@ -200,12 +199,6 @@ function changesOf({ scaling, mixup, cutmix }: Config["data"], normalised: boole
     ...(mixup > 0 ? ["--mixup"] : []),
     ...(cutmix > 0 ? ["--cutmix"] : []),
   ];
-}
-
-export function needsWholeGradient(t: Config["training"], amp: Amp): boolean {
-  const accumulates = t.grad_accum > 1 || t.fit_batch || t.global_batch_size > t.batch_size;
-  return accumulates || t.deterministic === "world" || t.clip_norm > 0 || amp === "fp16" ||
-    traitsOf(t.optimizer).wholeGradient;
 }
 
 const answering = (source: Source, { task, outputs, upscale }: Answers): Source => ({

@@ -21,7 +21,7 @@ import { formatBytes } from "../base/format.ts";
 import type { Cursor } from "../checkpoint/training_state.ts";
 import type { Team } from "../ranks/team.ts";
 import type { Console } from "../run/console.ts";
-import type { EventLog } from "../run/event_log.ts";
+import type { Warn } from "../run/event_log.ts";
 import type { Config } from "../settings/settings.ts";
 import type { BatchPlan } from "./batches.ts";
 import type { Outcome } from "./blocks.ts";
@@ -39,8 +39,8 @@ export interface CapturedParts extends StepParts {
   readonly ranks: { readonly team: Team } | null;
   readonly profile: object | null;
   readonly thaw: unknown;
-  readonly console: Pick<Console, "line" | "warn">;
-  readonly events: Pick<EventLog, "emit">;
+  readonly console: Pick<Console, "line">;
+  readonly warn: Warn;
   readonly cursor: Pick<Cursor, "step" | "stepInEpoch">;
   readonly plan: Pick<BatchPlan, "global">;
   readonly data: { readonly train: { readonly length: number } };
@@ -341,11 +341,10 @@ function captureOrGiveUp(
   return all ? captured : null;
 }
 
-function warnPlain({ console, events, cursor }: CapturedParts, reason: string): void {
+function warnPlain({ warn, cursor }: CapturedParts, reason: string): void {
   const message = `The training step can't be captured as a CUDA graph, so it runs op by op: ${reason}. ` +
     "--no-compile leaves the attempt out.";
-  console.warn(message);
-  events.emit({ kind: "warning", step: cursor.step + 1, message });
+  warn(message, cursor.step + 1);
 }
 
 const nothing = () => {};

@@ -6,7 +6,7 @@ import { UserError } from "../base/errors.ts";
 import { type Account, DATA, sixDigits, type Times } from "../run/account.ts";
 import type { Cursor } from "../checkpoint/training_state.ts";
 import type { Console } from "../run/console.ts";
-import type { EventLog } from "../run/event_log.ts";
+import type { EventLog, Warn } from "../run/event_log.ts";
 import type { LineageWriter } from "../run/lineage.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Source } from "../data/source.ts";
@@ -14,9 +14,9 @@ import type { SystemEvent } from "../run/events.ts";
 import type { Throughput } from "./throughput.ts";
 import { type BatchPlan, stepsInAll } from "./batches.ts";
 import { memoryInUse } from "./device.ts";
-import type { Guard, Spike } from "./guards/spikes.ts";
+import type { Guard } from "./guards/spikes.ts";
 import { firstNonFinite, textOfNonFinite } from "./arena.ts";
-import type { RunNoise } from "./run_noise.ts";
+import type { RunNoise } from "./finders/noise.ts";
 import type { Moments } from "./moments.ts";
 import { followStep, numbersOf, type StepParts, type StepRequest, type StepTaken } from "./step.ts";
 
@@ -61,8 +61,9 @@ interface Told extends Pick<StepParts, "scaler" | "optimizer" | "gradients" | "p
   readonly guard: Guard;
   readonly account: Pick<Account, "spent">;
   readonly times: Times;
-  readonly console: Console;
-  readonly events: EventLog;
+  readonly console: Pick<Console, "progress">;
+  readonly events: Pick<EventLog, "emit">;
+  readonly warn: Warn;
   readonly lineage: Pick<LineageWriter, "stepped">;
   readonly losses: { step?: { step: number; loss: number } };
   memory(): number;
@@ -77,7 +78,7 @@ export function openDeferredMetrics(
     readonly at: Pick<Moments, "arrived">;
   },
 ): DeferredMetrics {
-  const { cursor, plan, events, console, guard, times, account, scaler } = trainer;
+  const { cursor, plan, events, console, warn, guard, times, account, scaler } = trainer;
   const { epochs } = trainer.config.training, steps = stepsInAll(trainer.config.training, plan);
   let waiting: Waiting | null = null;
   let shownAt = -Infinity;
@@ -110,14 +111,12 @@ export function openDeferredMetrics(
     trainer.losses.step = { step: w.step, loss };
     const skipped = followStep(trainer, w.taken, finite, w.step);
     if (skipped !== null) {
-      console.warn(skipped);
-      const about = w.taken.refused === null ? undefined : "spike";
-      events.emit({ kind: "warning", step: w.step, message: skipped, about });
+      warn(skipped, w.step, w.taken.refused === null ? undefined : "spike");
     } else if (!Number.isFinite(loss) && !guard.takesNonFinite) {
       throw notFinite(trainer, w.step, epoch + 1, loss);
     } else {
       const spike = guard.observe(w.step, loss);
-      if (spike !== null) warnSpike(trainer, spike);
+      if (spike !== null) warn(spike.message, spike.step, "spike");
     }
     if (w.log) {
       events.emit({
@@ -202,11 +201,6 @@ function openMemory(
 }
 
 const microseconds = (seconds: number) => Math.round(1e6 * seconds) / 1e6;
-
-function warnSpike({ console, events }: Told, { step, message }: Spike): void {
-  console.warn(message);
-  events.emit({ kind: "warning", step, message, about: "spike" });
-}
 
 function systemEvent(trainer: Told, step: number): SystemEvent {
   const onGpu = trainer.pass.onGpu;

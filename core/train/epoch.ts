@@ -17,7 +17,7 @@ import {
   openPauses,
   type Pauses,
 } from "./pauses.ts";
-import { openRunNoise } from "./run_noise.ts";
+import { openRunNoise } from "./finders/noise.ts";
 import { setSteps } from "./schedule.ts";
 import type { StepRequest, StepTaken } from "./step.ts";
 import { openThroughput, type Throughput } from "./throughput.ts";
@@ -81,17 +81,17 @@ export function openLoop(trainer: Trainer): Loop {
 }
 
 /** A micro-batch without valid items is computed only where the whole step has none. */
-function openWarning({ console, events, cursor }: Trainer): () => void {
+function openWarning({ warn, cursor }: Trainer): () => void {
   let warned = false;
   return () => {
     if (warned) return;
     warned = true;
     const step = cursor.step + 1;
-    const message =
+    warn(
       `Step ${step} has no target that counts: all are missing or of the ignored class, so its gradient is ` +
-      "zero. Later ones are not reported.";
-    console.warn(message);
-    events.emit({ kind: "warning", step, message });
+        "zero. Later ones are not reported.",
+      step,
+    );
   };
 }
 

@@ -171,14 +171,13 @@ export function reportEpoch(
   });
 }
 
-function warnSkipped({ feed, console, events, cursor }: Trainer): void {
+function warnSkipped({ feed, warn, cursor }: Trainer): void {
   const skipped = feed.skipped();
   if (skipped === 0) return;
-  const message =
-    `${formatPlural(skipped, "sample")} that could not be used ${skipped === 1 ? "was" : "were"} ` +
-    "replaced so far, each by the one after it (--bad-samples skip).";
-  console.warn(message);
-  events.emit({ kind: "warning", step: cursor.step, message });
+  const samples = `${formatPlural(skipped, "sample")} that could not be used ${
+    skipped === 1 ? "was" : "were"
+  }`;
+  warn(`${samples} replaced so far, each by the one after it (--bad-samples skip).`, cursor.step);
 }
 
 /** A loss that is not finite never is the best. */
@@ -200,7 +199,7 @@ export function judgeEpoch(
 
 /** Puts the best epoch into the cursor. `better`: it is this one; `stop`: why the run ends early. */
 export function judge(
-  { cursor, config: { training: { early_stopping_patience: patience } }, console, events }: Trainer,
+  { cursor, config: { training: { early_stopping_patience: patience } }, warn }: Trainer,
   epoch: number,
   evaluation: Evaluation | null,
 ): { better: boolean; stop: string | null } {
@@ -209,9 +208,7 @@ export function judge(
   const { best, better, stop } = judgeEpoch(cursor.best, { epoch: epoch + 1, valLoss }, patience);
   Object.assign(cursor, { best, valLoss });
   if (!Number.isFinite(valLoss)) { // the next steps may come to a number again
-    const message = `The validation loss is ${valLoss} after step ${step}, which is never the best.`;
-    console.warn(message);
-    events.emit({ kind: "warning", step, message });
+    warn(`The validation loss is ${valLoss} after step ${step}, which is never the best.`, step);
   }
   return { better, stop: stop ? `Stopped early (no better validation loss for ${patience} epochs)` : null };
 }

@@ -4,7 +4,7 @@ import { ofSteps } from "../data/rollout.ts";
 import type { Source } from "../data/source.ts";
 import type { Cursor } from "../checkpoint/training_state.ts";
 import type { Outcome, Pass } from "./blocks.ts";
-import type { Shards } from "./gradients/tree.ts";
+import type { Shards } from "./shards.ts";
 import { measureOf } from "./metrics.ts";
 import { itemsOf, type MicroBatch } from "./micro_batch.ts";
 import { RunningMetrics } from "./running_metrics.ts";

@@ -27,7 +27,7 @@ import type { Config } from "../settings/settings.ts";
 import { type BatchPlan, judgedAtOnce } from "./batches.ts";
 import type { Built } from "./build.ts";
 import type { Launch } from "./launch.ts";
-import type { Shards } from "./gradients/tree.ts";
+import type { Shards } from "./shards.ts";
 
 export interface Supply {
   begin(steps: () => readonly Part[] | null): void;

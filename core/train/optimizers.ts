@@ -1,7 +1,9 @@
 // The list of optimizers; each has a file of its own in optimizers/.
+import type { Config } from "../settings/settings.ts";
 import type { Module } from "../models/nn/module.ts";
 import type { Arena } from "./arena.ts";
 import { adam } from "./optimizers/adam.ts";
+import type { Amp } from "./precision.ts";
 import { lamb } from "./optimizers/lamb.ts";
 import { lion } from "./optimizers/lion.ts";
 import { muon } from "./optimizers/muon.ts";
@@ -31,3 +33,10 @@ export const traitsOf = ({ type }: Pick<OptimizerSettings, "type">): Traits => O
 /** The names of those that have a trait, for sentences. */
 export const optimizersThat = (have: (traits: Traits) => boolean): string[] =>
   Object.entries(OPTIMIZERS).flatMap(([name, { traits }]) => have(traits) ? [name] : []);
+
+/** True where something reads a step's gradients as one tensor, or adds to them. */
+export function needsWholeGradient(t: Config["training"], amp: Amp): boolean {
+  const accumulates = t.grad_accum > 1 || t.fit_batch || t.global_batch_size > t.batch_size;
+  return accumulates || t.deterministic === "world" || t.clip_norm > 0 || amp === "fp16" ||
+    traitsOf(t.optimizer).wholeGradient;
+}

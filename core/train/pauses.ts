@@ -7,7 +7,7 @@ import type { RankGroup } from "./rank_group.ts";
 import type { Pass } from "./blocks.ts";
 import type { Requests } from "./stop.ts";
 import type { GradientStrategy, Places } from "./gradients/strategy.ts";
-import type { Shards } from "./gradients/tree.ts";
+import type { Shards } from "./shards.ts";
 import type { Cursor } from "../checkpoint/training_state.ts";
 import type { Config } from "../settings/settings.ts";
 import { checkedDuration } from "../settings/setting.ts";

@@ -18,7 +18,7 @@ import { digest } from "../data/statistics.ts";
 import { UserError } from "../base/errors.ts";
 import type { Zero } from "./gradients/zero.ts";
 import { type Console, openConsole } from "../run/console.ts";
-import type { EventLog } from "../run/event_log.ts";
+import type { EventLog, Warn } from "../run/event_log.ts";
 import type { LineageWriter } from "../run/lineage.ts";
 import type { Saver } from "./save.ts";
 import { setThreads } from "../../ffi/context.ts";
@@ -32,8 +32,8 @@ interface Reported {
   readonly trained: Pick<TrainedParameters, "waiting">;
   readonly thaw: unknown;
   readonly cursor: Pick<Cursor, "step">;
-  readonly console: Pick<Console, "warn">;
   readonly events: Pick<EventLog, "emit">;
+  readonly warn: Warn;
 }
 
 export interface RankGroup {
@@ -133,16 +133,14 @@ export function ranksEvent(step: number, steps: number, ranks: readonly Spent[])
   };
 }
 
-function warnUnused({ gradients: { arena }, trained, thaw, cursor, console, events }: Reported): void {
+function warnUnused({ gradients: { arena }, trained, thaw, cursor, warn }: Reported): void {
   const learns = (_: unknown, i: number) => thaw === null || !trained.waiting.has(i);
   const { names, gradients } = arena;
   const message = unusedSentence(
     { names: names.filter(learns), gradients: gradients.filter(learns) },
     cursor.step,
   );
-  if (message === null) return;
-  console.warn(message);
-  events.emit({ kind: "warning", step: cursor.step, message });
+  if (message !== null) warn(message, cursor.step);
 }
 
 /** A gradient that is zero everywhere is as good as none. */

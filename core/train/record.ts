@@ -3,7 +3,7 @@ import { gpuName } from "../../ffi/cuda.ts";
 import { checkedDuration } from "../settings/setting.ts";
 import type { Config } from "../settings/settings.ts";
 import { type Console, openConsole } from "../run/console.ts";
-import type { EventLog } from "../run/event_log.ts";
+import { type EventLog, type Warn, warning } from "../run/event_log.ts";
 import { type LineageWriter, openLineage } from "../run/lineage.ts";
 import type { SystemSetup } from "../run/system.ts";
 import type { Output, RunFacts } from "../run/output.ts";
@@ -23,6 +23,7 @@ import type { Cursor, Parts } from "../checkpoint/training_state.ts";
 import type { Launch } from "./launch.ts";
 
 interface Record {
+  readonly warn: Warn;
   readonly console: Console;
   readonly lineage: LineageWriter;
   readonly events: EventLog;
@@ -109,14 +110,14 @@ function openRecord(
     log: Deno.env.has("HPCTRAIN_LAUNCH") ? null : `${logs}/rank-0.log`, // launch keeps what its ranks print
     outputs,
   });
-  return { console, lineage, events, outputs };
+  return { console, lineage, events, outputs, warn: warning(console, events) };
 }
 
 function recordOfRank(launch: Launch, { logs }: RunPaths): Record {
   const console = consoleOfRank(launch.team?.rank ?? 0, logs);
   const system = systemOf(launch, logs);
   const events = system ? openRankTrack(system, console.warn) : noEvents;
-  return { console, lineage: noLineage, events, outputs: [] };
+  return { console, lineage: noLineage, events, outputs: [], warn: warning(console, events) };
 }
 
 function systemOf({ config, device, team }: Launch, logs: string): SystemSetup | null {

@@ -17,7 +17,7 @@ import {
 } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Measure, Measured } from "./measure.ts";
-import { treeSum } from "./gradients/tree.ts";
+import { treeSum } from "./shards.ts";
 
 interface Observed {
   readonly output: Tensor;

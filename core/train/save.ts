@@ -17,7 +17,7 @@ import { freeMemory } from "../base/memory.ts";
 import { UserError } from "../base/errors.ts";
 import { formatBytes } from "../base/format.ts";
 import type { Console } from "../run/console.ts";
-import type { EventLog } from "../run/event_log.ts";
+import type { EventLog, Warn } from "../run/event_log.ts";
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { VERSION } from "../base/version.ts";
 import { release } from "./claim.ts";
@@ -40,6 +40,7 @@ interface Context {
   readonly schedule: Schedule;
   readonly events: EventLog;
   readonly console: Console;
+  readonly warn: Warn;
   /** Puts the optimizer's state where `parts` has it, on every rank. */
   readonly gather?: () => void;
   /** Null where this rank writes all. */
@@ -66,7 +67,7 @@ const MOST_OF_FREE = 0.5;
 const WARN_MS = 600_000;
 
 export function openSaver(c: Context): Saver {
-  const { cursor, events, console, sharing } = c;
+  const { cursor, events, console, warn, sharing } = c;
   failBeyondFileLimit();
   const background = openBackground(c);
   const stats = { saves: 0, stallSeconds: 0, longest: 0 };
@@ -78,9 +79,7 @@ export function openSaver(c: Context): Saver {
     failed = error;
     if (!ofTheDisk(error) || performance.now() - warnedAt < WARN_MS) return;
     warnedAt = performance.now();
-    const message = `The save at step ${step} failed, and training goes on without it: ${error.message}`;
-    console.warn(message);
-    events.emit({ kind: "warning", step, message, about: "save" });
+    warn(`The save at step ${step} failed, and training goes on without it: ${error.message}`, step, "save");
   };
   const wait = async () => {
     if (writing !== null) await (sharing ? sharing.patiently(writing.done) : writing.done);

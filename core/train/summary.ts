@@ -28,7 +28,7 @@ interface Context {
 }
 
 export function announce(
-  { launch, paths, data, model, plan, shortage, notes, lineage, console, events, config, cursor, gpu }:
+  { launch, paths, data, model, plan, shortage, notes, lineage, console, events, warn, config, cursor, gpu }:
     Trainer,
   { argv, world, master, origins }: Context,
 ): void {
@@ -62,13 +62,8 @@ export function announce(
     ...(gpu && { gpu }),
   });
   events.emit({ kind: "config", config: valuesWithoutSecrets(config), origins });
-  for (const message of data.warnings) {
-    console.warn(message);
-    events.emit({ kind: "warning", step: cursor.step, message });
-  }
-  if (shortage === null) return;
-  console.warn(shortage);
-  events.emit({ kind: "warning", step: cursor.step, about: "memory", message: shortage });
+  for (const message of data.warnings) warn(message, cursor.step);
+  if (shortage !== null) warn(shortage, cursor.step, "memory");
 }
 
 /** It is the last event of every run. */

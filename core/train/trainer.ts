@@ -6,9 +6,9 @@ import { dataFacts } from "./data_facts.ts";
 import { memoryInUse } from "./device.ts";
 import { openConfusion, openDiagnostics } from "./diagnostics.ts";
 import { openRunFeed } from "./feed.ts";
-import { buffersOf } from "./gradients/strategies.ts";
+import { buffersOf, openGradients, openWeightUpdate } from "./weight_update.ts";
 import { openGuard } from "./guards/spikes.ts";
-import { openInstruments } from "./instruments.ts";
+import { openInstruments } from "./throughput.ts";
 import type { Launch } from "./launch.ts";
 import { openHistograms, openPictures } from "./media.ts";
 import { pausesIn } from "./pauses.ts";
@@ -20,7 +20,6 @@ import { notesOf, openModel } from "./setup/model.ts";
 import { openStart, refuseUnknownWeights } from "./setup/start.ts";
 import { openRequests } from "./stop.ts";
 import { openThaw } from "./trained_parameters.ts";
-import { openGradients, openWeightUpdate } from "./weight_update.ts";
 
 export type Trainer = ReturnType<typeof openTrainer>;
 
@@ -35,10 +34,7 @@ export function openTrainer(given: Launch) {
   let files: ReturnType<typeof openFiles> | null = null;
   const reports: Reports = { // nobody has a console before there are files
     line: (text) => files?.console.line(text),
-    warn(message) {
-      files?.console.warn(message);
-      files?.events.emit({ kind: "warning", step: start.cursor.step + 1, message });
-    },
+    warn: (message) => files?.warn(message, start.cursor.step + 1),
   };
   const model = openModel(given), { launch, config, plan, data, pass } = model, { training } = config;
   refuseUnknownWeights(launch);

@@ -5,7 +5,7 @@ import { add, constant, ones, sub, zero_, zeros } from "../../../ffi/make.ts";
 import { cat, clamp, clone, copy_, div, foreachAddcmul_, narrow, reshape, select } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Arena } from "../arena.ts";
-import { nodesWithin, type Shards, shardsOfRank, type Sum, treeSum } from "./tree.ts";
+import { nodesWithin, type Shards, shardsOfRank, type Sum, treeSum } from "../shards.ts";
 import type { Collectives } from "../../ranks/collectives.ts";
 import { checkpointed, straight } from "../blocks.ts";
 import type { MicroBatch, Share } from "../micro_batch.ts";

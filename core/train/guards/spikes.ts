@@ -3,8 +3,7 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatValue } from "../../base/format.ts";
 import type { Cursor } from "../../checkpoint/training_state.ts";
-import type { Console } from "../../run/console.ts";
-import type { EventLog } from "../../run/event_log.ts";
+import type { EventLog, Warn } from "../../run/event_log.ts";
 
 type OnSpike = "off" | "warn" | "skip" | "rewind";
 
@@ -139,24 +138,22 @@ interface Rewound {
   readonly goBack: GoBack;
   readonly saver: { settle(): Promise<void> };
   readonly cursor: Pick<Cursor, "step" | "epoch">;
-  readonly console: Pick<Console, "warn">;
+  readonly warn: Warn;
   readonly events: Pick<EventLog, "emit">;
 }
 
-export async function rewind({ guard, cursor, events, console, saver, goBack }: Rewound): Promise<void> {
+export async function rewind({ guard, cursor, events, warn, saver, goBack }: Rewound): Promise<void> {
   const spike = guard.pending!;
   await saver.settle().catch(() => {}); // the saver has reported a failure
   const back = goBack();
   if (back === null) {
     guard.pending = null;
-    const message = `${spike.message}. There is no checkpoint to go back to yet (--on-spike rewind).`;
-    console.warn(message);
-    return events.emit({ kind: "warning", message, about: "spike" });
+    const none = `${spike.message}. There is no checkpoint to go back to yet (--on-spike rewind).`;
+    return warn(none, undefined, "spike");
   }
   guard.wentBack(back.step);
   const message = `${spike.message}: going back to the weights of step ${back.step}; the batches of steps ` +
     `${back.step + 1} to ${cursor.step} are left out (--on-spike rewind).`;
-  console.warn(message);
   events.emit({
     kind: "rewind",
     step: cursor.step,
@@ -165,5 +162,5 @@ export async function rewind({ guard, cursor, events, console, saver, goBack }: 
     path: back.path,
     reason: spike.message,
   });
-  events.emit({ kind: "warning", step: spike.step, message, about: "spike" });
+  warn(message, spike.step, "spike");
 }

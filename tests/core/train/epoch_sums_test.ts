@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { emptySums, sumsOf, sumsSoFar, wholeOf } from "../../../core/train/epoch_metrics.ts";
 import type { Trainer } from "../../../core/train/trainer.ts";
-import { shardsOfRank } from "../../../core/train/gradients/tree.ts";
+import { shardsOfRank } from "../../../core/train/shards.ts";
 
 /** Of a regression with one target a shard keeps its loss, items, and six sums more. */
 const SIZE = 8;

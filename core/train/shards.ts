@@ -1,5 +1,5 @@
 // A binary tree over numbered virtual shards: any ranks make the same additions of the same numbers.
-import { UserError } from "../../base/errors.ts";
+import { UserError } from "../base/errors.ts";
 
 /** A step's shards, and those that this rank computes. */
 export interface Shards {
