@@ -78,7 +78,7 @@ export type { Normalisation } from "./core/data/transforms/values.ts";
 export { key } from "./core/base/random.ts";
 
 // Training: a whole run, or its parts.
-export { train, type Trained } from "./commands/run/train_config.ts";
+export { train, type Trained } from "./commands/run/train.ts";
 export { openDevice } from "./core/train/device.ts";
 export type { Libtorch } from "./ffi/libraries/find.ts";
 export type { GpuKind } from "./ffi/gpu/backends.ts";

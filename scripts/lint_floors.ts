@@ -32,7 +32,7 @@ const TRAINING: readonly (readonly string[])[] = [
   ["rank_group.ts", "record.ts", "pauses.ts", "deferred_metrics.ts"],
   ["setup", "trainer.ts"],
   ["epoch.ts", "epoch_end.ts", "loop.ts"],
-  ["summary.ts", "restart.ts", "run.ts"],
+  ["summary.ts", "run.ts"],
 ];
 
 const trainingFloorOf = (file: string): number =>

@@ -30,11 +30,11 @@ import { chooseResume } from "../../core/train/restart.ts";
 import { refuseZero } from "../../core/train/gradients/zero.ts";
 import { rateLine } from "../../core/train/schedule.ts";
 import { gpuLine, startLine } from "../../core/run/console.ts";
-import type { ResolveRequest } from "./train.ts";
-import { refuseOtherLayout } from "./train_here.ts";
+import { refuseOtherLayout } from "../../core/train/setup/launch.ts";
+import type { Resolve } from "./train.ts";
 import { withUserCode } from "../user_code.ts";
 
-export async function dryRun(resolve: ResolveRequest, env: Record<string, string>): Promise<void> {
+export async function dryRun(resolve: Resolve, env: Record<string, string>): Promise<void> {
   const settings = resolve();
   const where = rankContext(env, placeFlags(settings.config.distributed));
   refuseJobLayout(env, where, layoutRequest(settings.config));

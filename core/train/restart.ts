@@ -1,6 +1,8 @@
 // Chooses the run that a start continues: one with a checkpoint, one that was never saved, or a new one. Also
 // watches the time of the job.
 import { join } from "../../deps/path.ts";
+import type { Saver } from "./save.ts";
+import type { Requests } from "./stop.ts";
 import { type Requeued, runOfJob } from "./requeue.ts";
 import type { Config } from "../settings/settings.ts";
 import { readEventLines } from "../run/event_log.ts";
@@ -10,7 +12,6 @@ import { lineagePath } from "../run/lineage.ts";
 import { type Resume, resumeFrom } from "./resume.ts";
 import { savedScale } from "./data_facts.ts";
 import { jobIn, openRemainingTime, timeIsShort } from "../ranks/job/scheduler.ts";
-import type { Trainer } from "./trainer.ts";
 
 export interface ResumeChoice {
   readonly resume: Resume | null;
@@ -78,14 +79,18 @@ const COPIES = 3;
 
 /** Only the first rank calls it. */
 export function watchJobTime(
-  { gradients, requests, saver }: Trainer,
+  { arena, requests, saver }: {
+    readonly arena: { readonly flat: { readonly byteLength: number } };
+    readonly requests: Requests;
+    readonly saver: Pick<Saver, "stats">;
+  },
   env: Record<string, string>,
   began: number,
 ): void {
   const job = jobIn(env);
   if (job === null) return;
   const time = openRemainingTime({ job, env, began });
-  const guess = 1 + COPIES * gradients.arena.flat.byteLength / BYTES_PER_SECOND;
+  const guess = 1 + COPIES * arena.flat.byteLength / BYTES_PER_SECOND;
   requests.watchTime(() => {
     const left = time.now();
     return left && timeIsShort(left, saver.stats.saves > 0 ? saver.stats.longest : guess);

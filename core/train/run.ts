@@ -1,57 +1,36 @@
-// `hpctrain train`: from settings to a trainer, and from the end of its run to the last lines. train.ts loads it.
-import {
-  asUserError,
-  loaderThreads,
-  openDevice,
-  openDeviceBeside,
-  unusedGpus,
-  whyNoCuda,
-} from "../../core/train/device.ts";
-import { inCommon } from "../../core/train/gpu.ts";
-import { originsOf, type Resolved } from "../../core/settings/resolve.ts";
-import { environmentLines } from "../../core/settings/environment.ts";
-import { checkLayout, loadPreset, type World } from "../../core/settings/presets.ts";
-import { generateMissing } from "../../core/data/cosmology/generate.ts";
-import { loadReader } from "../../core/data/open.ts";
-import { layoutRequest, refuseIdleGpus, slotsNote } from "../../core/ranks/job/layout.ts";
-import { notifyScript, type Requeued, requeuedIn } from "../../core/train/requeue.ts";
-import { coresHere } from "../../core/base/topology.ts";
-import { memoryOfHere, nearSentence } from "../../core/train/near_memory.ts";
-import { writeRun } from "../../core/ranks/launch/rank.ts";
-import { withRanks } from "../../core/ranks/session.ts";
-import type { RankContext } from "../../core/ranks/context.ts";
-import { EXIT, messageOf, UserError } from "../../core/base/errors.ts";
-import {
-  changesSince,
-  onCpus,
-  refuseGpus,
-  refuseLayout,
-  refuseMissing,
-  refuseOptimizer,
-  unitsTaken,
-  unnamedData,
-  withoutEffect,
-} from "../../core/train/checks.ts";
-import { chooseResume, type ResumeChoice, watchJobTime } from "../../core/train/restart.ts";
-import { trainLoop } from "../../core/train/loop.ts";
-import { OUTPUTS } from "../../core/outputs/outputs.ts";
-import { outOfMemory } from "../../core/train/memory.ts";
-import { ranksSharingCores, shareCores } from "../../core/train/rank_group.ts";
-import { refuseZero } from "../../core/train/gradients/zero.ts";
-import { keepChoice } from "../../core/train/compiled_choice.ts";
-import { openTrainer, type Trainer } from "../../core/train/trainer.ts";
-import type { Launch } from "../../core/train/launch.ts";
-import { leaveSoon, leaveWith } from "../../core/train/leaving.ts";
-import { catchEarlySignals, giveSignalsBack, stopSignals, unlessStopped } from "../../core/train/stop.ts";
-import { announce, conclude, exit, type Started, startedBy } from "../../core/train/summary.ts";
-import type { Device } from "../../ffi/tensor.ts";
-import type { TrainEnd, TrainRequest } from "./train.ts";
-import { withUserCode } from "../user_code.ts";
+// A training run, from a request to its end: what it goes on from, its ranks, the trainer, the loop and the last lines.
+import { asUserError, openDevice, openDeviceBeside } from "./device.ts";
+import { EXIT, messageOf, UserError } from "../base/errors.ts";
+import { loadReader } from "../data/open.ts";
+import { slotsNote } from "../ranks/job/layout.ts";
+import { writeRun } from "../ranks/launch/rank.ts";
+import { withRanks } from "../ranks/session.ts";
+import { originsOf, type Resolved } from "../settings/resolve.ts";
+import { changesSince, refuseLayout, refuseMissing } from "./checks.ts";
+import { keepChoice } from "./compiled_choice.ts";
+import { leaveSoon, leaveWith } from "./leaving.ts";
+import { trainLoop } from "./loop.ts";
+import { outOfMemory } from "./memory.ts";
+import { ranksSharingCores, shareCores } from "./rank_group.ts";
+import { notifyScript, type Requeued, requeuedIn } from "./requeue.ts";
+import { chooseResume, type ResumeChoice, watchJobTime } from "./restart.ts";
+import type { RunPaths } from "./run_folder.ts";
+import { launchOf, refuseOtherLayout, type TrainRequest } from "./setup/launch.ts";
+import { catchEarlySignals, giveSignalsBack, stopSignals, unlessStopped } from "./stop.ts";
+import { announce, conclude, exit, type Started, startedBy } from "./summary.ts";
+import { openTrainer, type Trainer } from "./trainer.ts";
+
+export interface TrainEnd {
+  readonly code: number;
+  readonly paths: RunPaths;
+}
 
 export async function trainHere(request: TrainRequest, settings: Resolved): Promise<TrainEnd> {
   const { resolve, env, where } = request;
   const alone = where.world === 1;
-  const first = await withUserCode(alone && !settings.preset ? settings : resolve({ ranks: where.world }));
+  const first = await request.withUserCode(
+    alone && !settings.preset ? settings : resolve({ ranks: where.world }),
+  );
   refuseLayout(first, where);
   catchEarlySignals(stopSignals(first.config.cluster.stop_signals));
   try {
@@ -117,7 +96,8 @@ async function trainOnRanks(
     if (opened.device === "cpu") shareCores(sharing, config.training.threads, env);
     const own = team.rank === 0 ? await decide(request, first, requeued) : null;
     const choice = team.gather(own && own.choice, "rank 0's choice")[0]!;
-    const again = () => withUserCode(resolve({ ranks: where.world, checkpoint: choice.resume!.saved }));
+    const again = () =>
+      request.withUserCode(resolve({ ranks: where.world, checkpoint: choice.resume!.saved }));
     const resolved = own?.resolved ?? (choice.resume ? await again() : first);
     if (choice.resume) keepChoice(resolved.config, choice.resume.saved);
     refuseMissing(resolved);
@@ -127,7 +107,7 @@ async function trainOnRanks(
 
 /** A run that goes on without other settings goes on with its own. */
 async function decide(
-  { resolve, where }: TrainRequest,
+  { resolve, withUserCode, where }: TrainRequest,
   first: Resolved,
   requeued: Requeued | null,
 ): Promise<{ resolved: Resolved; choice: ResumeChoice }> {
@@ -141,70 +121,22 @@ async function decide(
   return { resolved, choice: { ...choice, notes: [...choice.notes, ...kept, ...changes] } };
 }
 
-/** `sharing` is the number of ranks that use the same cores. */
 async function trainOn(
-  { argv, env, where, began }: TrainRequest,
+  request: TrainRequest,
   resolved: Resolved,
-  { resume, again, scale, notes }: ResumeChoice,
-  opened: Pick<Launch, "device" | "libtorch" | "team" | "control" | "notes">,
+  choice: ResumeChoice,
+  opened: Parameters<typeof launchOf>[3],
   sharing: number,
 ): Promise<TrainEnd> {
-  const { device, libtorch } = opened;
-  const kind = device === "cpu" ? "cpu" : "cuda";
-  refuseZero(resolved.config);
-  refuseOptimizer(resolved.config);
-  refuseIdleGpus(env, kind, whyNoCuda, layoutRequest(resolved.config));
-  refuseGpus(resolved, where, kind);
-  const world = refuseOtherLayout(resolved, where, kind);
-  const from = `data.type ${resolved.config.data.type} (${resolved.originText("data.type")})`;
-  const ready = await unlessStopped(generateMissing(resolved.config, libtorch, where, { from }));
-  const { config, notes: kinds } = inCommon(ready.config, device, opened.team ?? null);
-  await loadReader(config.data);
-  const loading = loaderThreads(resolved, device, sharing);
-  const trainer = openTrainer({
-    ...{ ...opened, config, resume, again, scale, began },
-    preset: resolved.preset,
-    loaders: loading.loaders,
-    ranksHere: where.localWorld,
-    resolved,
-    outputs: OUTPUTS,
-    notes: [
-      ...opened.notes,
-      ...kinds,
-      ...unusedGpus(config, device, env),
-      ...environmentLines(resolved),
-      ...withoutEffect(resolved),
-      ...onCpus(resolved, kind),
-      ...unnamedData(resolved),
-      ...unitsTaken(resolved),
-      ...ready.notes,
-      ...loading.notes,
-      ...nearNote(device),
-      ...notes,
-    ],
-  });
+  const { argv, env, where, began } = request;
+  const { launch, world } = await launchOf(request, resolved, choice, opened, sharing);
+  const trainer = openTrainer(launch);
   writeRun(trainer.paths);
-  if (where.rank === 0 && config.cluster.watch_time) watchJobTime(trainer, env, began);
+  if (where.rank === 0 && trainer.config.cluster.watch_time) watchJobTime(trainer, env, began);
   opened.control?.runFolder(trainer.paths.logs);
   const started = startedBy(where, world.device, env);
   const context = { argv, world, master: where.master.host, origins: originsOf(resolved) };
   return { code: await run(trainer, started, context), paths: trainer.paths };
-}
-
-/** Where memory has several domains, whose cores a rank has decides its speed. */
-function nearNote(device: Device): string[] {
-  const near = device === "cpu" ? nearSentence(memoryOfHere()) : "";
-  return near === "" ? [] : [`Cores: ${coresHere()}${near}.`];
-}
-
-export function refuseOtherLayout(
-  { preset, config }: Resolved,
-  { nodes, world: ranks }: RankContext,
-  device: World["device"],
-): World {
-  const world: World = { nodes, ranks, device };
-  if (preset && !config.distributed.any_layout) checkLayout(loadPreset(preset), world);
-  return world;
 }
 
 async function run(
