@@ -3,49 +3,42 @@ import { noGrad } from "../../../ffi/autograd.ts";
 import { constant, scalar, sub } from "../../../ffi/make.ts";
 import { clone, copy_, lerp_, mul, sign } from "../../../ffi/ops.ts";
 import { scope } from "../../../ffi/tensor.ts";
-import type { Arena } from "../arena.ts";
-import {
-  type Kind,
-  type Optimizer,
-  type OptimizerSettings,
-  slotsOf,
-  type Traits,
-  zerosAs,
-} from "./optimizer.ts";
+import { type Kind, slotsOf, zerosAs } from "./optimizer.ts";
 
-const traits: Traits = {
-  slots: ["exp_avg"],
-  wholeGradient: false,
-  perElement: true,
-  shardable: true,
-  bytesPerWeight: () => 4,
-  compiled: null,
+export const lion: Kind = {
+  traits: {
+    slots: ["exp_avg"],
+    wholeGradient: false,
+    perElement: true,
+    shardable: true,
+    bytesPerWeight: () => 4,
+    compiled: null,
+  },
+  open(s, arena) {
+    const { parameters, flat } = arena, { device } = flat;
+    const momenta = arena.viewsOf(zerosAs(arena));
+    const { beta1, lion_beta2: beta2, weight_decay } = s;
+    const towards = constant(1 - beta1, "f32", device), kept = constant(1 - beta2, "f32", device);
+    return {
+      type: "lion",
+      steps: 0,
+      slots: slotsOf(this.traits, momenta),
+      options: { betas: [beta1, beta2], weight_decay },
+      step(lr) {
+        this.steps++;
+        noGrad(() =>
+          scope(() => {
+            const shrunk = scalar(1 - lr * weight_decay, "f32", device);
+            for (let i = 0; i < parameters.length; i++) {
+              const p = parameters[i], gradient = arena.gradients[i];
+              scope(() =>
+                copy_(p, sub(mul(p, shrunk), sign(lerp_(clone(momenta[i]), gradient, towards)), lr))
+              );
+              lerp_(momenta[i], gradient, kept);
+            }
+          })
+        );
+      },
+    };
+  },
 };
-
-export const lion: Kind = { traits, open };
-
-function open(s: OptimizerSettings, arena: Arena): Optimizer {
-  const { parameters, flat } = arena, { device } = flat;
-  const momenta = arena.viewsOf(zerosAs(arena));
-  const { beta1, lion_beta2: beta2, weight_decay } = s;
-  const towards = constant(1 - beta1, "f32", device), kept = constant(1 - beta2, "f32", device);
-  return {
-    type: "lion",
-    steps: 0,
-    slots: slotsOf(traits, momenta),
-    options: { betas: [beta1, beta2], weight_decay },
-    step(lr) {
-      this.steps++;
-      noGrad(() =>
-        scope(() => {
-          const shrunk = scalar(1 - lr * weight_decay, "f32", device);
-          for (let i = 0; i < parameters.length; i++) {
-            const p = parameters[i], gradient = arena.gradients[i];
-            scope(() => copy_(p, sub(mul(p, shrunk), sign(lerp_(clone(momenta[i]), gradient, towards)), lr)));
-            lerp_(momenta[i], gradient, kept);
-          }
-        })
-      );
-    },
-  };
-}
