@@ -18,12 +18,7 @@ import { readbackBehind } from "../../ffi/readback.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
 import { formatBytes } from "../base/format.ts";
-import type { Cursor } from "../checkpoint/training_state.ts";
 import type { Team } from "../ranks/team.ts";
-import type { Console } from "../run/console.ts";
-import type { Warn } from "../run/event_log.ts";
-import type { Config } from "../settings/settings.ts";
-import type { BatchPlan } from "./batches.ts";
 import type { Outcome } from "./blocks.ts";
 import { takeGradients } from "./arena.ts";
 import type { StepWatch } from "./gradients/strategy.ts";
@@ -32,18 +27,14 @@ import { unwatched } from "./moments.ts";
 import { fillNext, type GraphTray, graphTray, type RunningMetrics } from "./running_metrics.ts";
 import { numbersOf, type StepParts, type StepTaken, type TakeStep, takeStep } from "./step.ts";
 import type { MicroBatch, Share } from "./micro_batch.ts";
+import type { Run } from "./launch.ts";
 
 /** A step's parts, and what decides and tells whether steps are captured. */
-export interface CapturedParts extends StepParts {
-  readonly config: Config;
+export interface CapturedParts
+  extends StepParts, Pick<Run, "config" | "console" | "warn" | "cursor" | "plan" | "data"> {
   readonly ranks: { readonly team: Team } | null;
   readonly profile: object | null;
   readonly thaw: unknown;
-  readonly console: Pick<Console, "line">;
-  readonly warn: Warn;
-  readonly cursor: Pick<Cursor, "step" | "stepInEpoch">;
-  readonly plan: Pick<BatchPlan, "global">;
-  readonly data: { readonly train: { readonly length: number } };
 }
 
 /** The epoch's metrics, beside what a step is watched by. */

@@ -60,21 +60,16 @@ function trainedOn({ train, chosen, whole, rollout }: Opened): TrainedOn {
     columns: chosen ? { features: names(chosen.features), targets: names(chosen.targets) } : null,
     facts: { ...train.facts, input },
     whole,
-    rollout: rollout && {
-      ahead: rollout.ahead,
-      channels: rollout.channels,
-      fed: rollout.fed,
-      extra: rollout.extra,
-      fill: rollout.fill,
-    },
+    rollout: rollout &&
+      (({ ahead, channels, fed, extra, fill }) => ({ ahead, channels, fed, extra, fill }))(rollout),
   };
 }
 
 /** Null in a checkpoint of an older version or another program. */
 export function savedTrainedOn(root: Value): TrainedOn | null {
-  const saved = toJson(field(field(root, "hpctrain"), "trained_on") ?? null, true) as TrainedOn | null;
+  const own = toJson(saved(root, "trained_on") ?? null, true) as TrainedOn | null;
   const whole = (list: unknown) => Array.isArray(list) && list.every(Number.isSafeInteger);
-  return whole(saved?.facts?.input?.shape) && whole(saved?.whole) ? saved : null;
+  return whole(own?.facts?.input?.shape) && whole(own?.whole) ? own : null;
 }
 
 /** Data is seen by the columns that the model was trained with, whatever else it has and in whatever order. */
@@ -112,7 +107,7 @@ const answersOf = ({ facts: { task, outputs, upscale }, names = [], about }: Sou
 
 /** Null in a checkpoint of an older version or another program. */
 export function savedAnswers(root: Value): Answers | null {
-  const known = field(field(root, "hpctrain"), "answers");
+  const known = saved(root, "answers");
   const task = field(known, "task"), outputs = field(known, "outputs"), names = field(known, "names");
   if (typeof task !== "string" || typeof outputs !== "number") return null;
   const about = textsIn(field(known, "about")), upscale = field(known, "upscale");
@@ -136,14 +131,37 @@ function textsIn(about: Value | undefined): TargetTexts | null {
 
 /** A model sees other data through its own training data's columns and statistics, unless somebody gives others. */
 export function withOwnStatistics(config: Config, root: Value): Config {
-  const named = { ...config, data: columnsAsTrained(config.data, root) };
-  const { data, training } = weightedAsTrained(filledAsTrained(targetsAsTrained(named, root), root), root);
-  const statistics = field(field(root, "hpctrain"), "normalisation");
-  const mean = texts(field(statistics, "mean")), std = texts(field(statistics, "std"));
-  if (data.normalise !== "measured" || data.mean.length > 0 || data.std.length > 0 || !mean || !std) {
-    return { ...config, data, training };
-  }
-  return { ...config, data: { ...data, mean, std }, training };
+  const { training } = config, data = columnsAsTrained(config.data, root);
+  const inputs = scaleIn(root, "normalisation"), targets = scaleIn(root, "target_normalisation");
+  const fill = texts(saved(root, "fill")), weights = texts(saved(root, "class_weights"));
+  const measured = data.normalise === "measured" && data.mean.length === 0 && data.std.length === 0;
+  const scaled = data.normalise_targets === "on" && data.target_mean.length === 0;
+  return {
+    ...config,
+    data: {
+      ...data,
+      ...(inputs && measured && inputs),
+      ...(targets && scaled && { target_mean: targets.mean, target_std: targets.std }),
+      ...(fill && data.fill.join() === "mean" && { fill }),
+    },
+    ...(weights && isAuto(training.class_weights) && { training: { ...training, class_weights: weights } }),
+  };
+}
+
+/** What a checkpoint says under this name, beside PyTorch's own. */
+const saved = (root: Value, name: string): Value | undefined => field(field(root, "hpctrain"), name);
+
+/** No digit is lost. */
+const texts = (value: Value | undefined): string[] | null => Array.isArray(value) ? value.map(String) : null;
+
+function scaleIn(root: Value, name: string): { mean: string[]; std: string[] } | null {
+  const mean = texts(field(saved(root, name), "mean")), std = texts(field(saved(root, name), "std"));
+  return mean && std && { mean, std };
+}
+
+function numbersIn(root: Value, name: string): Normalisation | null {
+  const scale = scaleIn(root, name);
+  return scale && { mean: scale.mean.map(Number), std: scale.std.map(Number) };
 }
 
 /** Null where nothing was normalised. */
@@ -172,18 +190,10 @@ export function savedScale(path: string, goesOn: boolean): SavedScale | null {
   }
 }
 
-function numbersIn(root: Value, name: "normalisation" | "target_normalisation"): Normalisation | null {
-  const saved = field(field(root, "hpctrain"), name);
-  const [mean, std] = [field(saved, "mean"), field(saved, "std")].map((list) =>
-    Array.isArray(list) ? list.map(Number) : null
-  );
-  return mean && std ? { mean, std } : null;
-}
-
 /** Null where the run has none. */
 export function savedClimatology(root: Value): Climatology | null {
-  const saved = field(field(root, "hpctrain"), "climatology");
-  const seasons = field(saved, "seasons"), means = field(saved, "means"), targets = field(saved, "targets");
+  const own = saved(root, "climatology");
+  const seasons = field(own, "seasons"), means = field(own, "means"), targets = field(own, "targets");
   if ((seasons !== "month" && seasons !== "day") || !(means instanceof Map) || !Array.isArray(targets)) {
     return null;
   }
@@ -202,25 +212,3 @@ export function savedClimatology(root: Value): Climatology | null {
   }));
   return { seasons, targets: spans, means: Object.fromEntries([...means].flatMap(read)) };
 }
-
-function targetsAsTrained(config: Config, root: Value): Config {
-  const { data } = config, scale = field(field(root, "hpctrain"), "target_normalisation");
-  const mean = texts(field(scale, "mean")), std = texts(field(scale, "std"));
-  if (data.normalise_targets !== "on" || data.target_mean.length > 0 || !mean || !std) return config;
-  return { ...config, data: { ...data, target_mean: mean, target_std: std } };
-}
-
-function weightedAsTrained(config: Config, root: Value): Config {
-  const own = texts(field(field(root, "hpctrain"), "class_weights"));
-  if (!own || !isAuto(config.training.class_weights)) return config;
-  return { ...config, training: { ...config.training, class_weights: own } };
-}
-
-function filledAsTrained(config: Config, root: Value): Config {
-  const fill = texts(field(field(root, "hpctrain"), "fill"));
-  const wanted = config.data.fill.join() === "mean";
-  return fill && wanted ? { ...config, data: { ...config.data, fill } } : config;
-}
-
-/** No digit is lost. */
-const texts = (value: Value | undefined): string[] | null => Array.isArray(value) ? value.map(String) : null;

@@ -4,21 +4,18 @@ import { startReadback } from "../../ffi/readback.ts";
 import { keep } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import { type Account, DATA, sixDigits, type Times } from "../run/account.ts";
-import type { Cursor } from "../checkpoint/training_state.ts";
-import type { Console } from "../run/console.ts";
-import type { EventLog, Warn } from "../run/event_log.ts";
+
 import type { LineageWriter } from "../run/lineage.ts";
-import type { Config } from "../settings/settings.ts";
-import type { Source } from "../data/source.ts";
 import type { SystemEvent } from "../run/events.ts";
 import type { Throughput } from "./throughput.ts";
-import { type BatchPlan, stepsInAll } from "./batches.ts";
+import { stepsInAll } from "./batches.ts";
 import { memoryInUse } from "./device.ts";
 import type { Guard } from "./guards/spikes.ts";
 import { firstNonFinite, textOfNonFinite } from "./arena.ts";
 import type { RunNoise } from "./finders/noise.ts";
 import type { Moments } from "./moments.ts";
 import { followStep, numbersOf, type StepParts, type StepRequest, type StepTaken } from "./step.ts";
+import type { Run } from "./launch.ts";
 
 export interface DeferredMetrics {
   /** A step of so many samples is queued. */
@@ -53,17 +50,13 @@ const SHOW_MS = 100;
 const MEMORY_MS = 250, MIB = 2 ** 20;
 
 /** The parts of a run whose steps are told. */
-interface Told extends Pick<StepParts, "scaler" | "optimizer" | "gradients" | "pass"> {
-  readonly config: Config;
-  readonly cursor: Cursor;
-  readonly plan: BatchPlan;
-  readonly data: { readonly train: Pick<Source, "targetScale"> };
+interface Told
+  extends
+    Pick<StepParts, "scaler" | "optimizer" | "gradients" | "pass">,
+    Pick<Run, "config" | "cursor" | "plan" | "data" | "console" | "events" | "warn"> {
   readonly guard: Guard;
   readonly account: Pick<Account, "spent">;
   readonly times: Times;
-  readonly console: Pick<Console, "progress">;
-  readonly events: Pick<EventLog, "emit">;
-  readonly warn: Warn;
   readonly lineage: Pick<LineageWriter, "stepped">;
   readonly losses: { step?: { step: number; loss: number } };
   memory(): number;

@@ -1,56 +1,27 @@
 // The loop works with these from epoch to epoch: the supply of batches, the epoch's metrics, the ways in which a step is
 // taken, told and left, and who watches.
-import type { TimeMark } from "../run/account.ts";
 import { loggedSteps, placeInEpoch } from "./batches.ts";
 import { openTakeStep } from "./captured_step.ts";
-import { type DeferredMetrics, openDeferredMetrics } from "./deferred_metrics.ts";
+import { openDeferredMetrics } from "./deferred_metrics.ts";
 import { EpochMetrics } from "./epoch_metrics.ts";
-import { partsOfEpoch, type Supply } from "./feed.ts";
+import { partsOfEpoch } from "./feed.ts";
 import { rewind } from "./guards/spikes.ts";
 import { beforeSecondStep } from "./memory.ts";
-import { accounting, type Moments, momentsFor, phases } from "./moments.ts";
-import {
-  type BoundaryRequests,
-  type EventLoopTurn,
-  openBoundaryRequests,
-  openEventLoopTurn,
-  openPauses,
-  type Pauses,
-} from "./pauses.ts";
+import { accounting, momentsFor, phases } from "./moments.ts";
+import { openBoundaryRequests, openEventLoopTurn, openPauses } from "./pauses.ts";
 import { openRunNoise } from "./finders/noise.ts";
 import { setSteps } from "./schedule.ts";
-import type { StepRequest, StepTaken } from "./step.ts";
-import { openThroughput, type Throughput } from "./throughput.ts";
+import type { StepRequest } from "./step.ts";
+import { openThroughput } from "./throughput.ts";
 import type { Trainer } from "./trainer.ts";
 
-export interface Loop {
-  readonly trainer: Trainer;
-  readonly at: Moments;
-  readonly supply: Supply;
-  readonly pace: Throughput;
-  readonly turn: EventLoopTurn;
-  readonly pauses: Pauses;
-  /** `between` is false while data is waited for. */
-  readonly due: (between: boolean) => BoundaryRequests;
-  readonly logged: (step: number) => boolean;
-  /** A step without any target that counts is told once. */
-  readonly warnEmpty: () => void;
-  readonly metrics: EpochMetrics;
-  readonly request: StepRequest;
-  /** Takes the step that is requested. */
-  readonly step: () => StepTaken;
-  readonly tell: (epoch: number) => DeferredMetrics;
-  /** The epoch under way, from 0. */
-  epoch: number;
-  told: DeferredMetrics;
-  began: TimeMark;
-}
+export type Loop = ReturnType<typeof openLoop>;
 
-export function openLoop(trainer: Trainer): Loop {
+export function openLoop(trainer: Trainer) {
   const { cursor, plan, config, account, pass, ranks, profile, gradients: { shards } } = trainer;
   const pauses = openPauses(trainer), pace = openThroughput(), noise = openRunNoise();
   Object.assign(cursor, placeInEpoch(cursor, plan, trainer.data.train.length));
-  const warnEmpty = openWarning(trainer), metrics = new EpochMetrics(trainer, warnEmpty);
+  const metrics = new EpochMetrics(trainer);
   const at = momentsFor([
     ranks && phases(ranks.control),
     accounting(account, pass.onGpu),
@@ -65,33 +36,23 @@ export function openLoop(trainer: Trainer): Loop {
     observe: metrics.observe.bind(metrics),
     first: shards ? null : noise.first, // a shard is no part of the step's gradient by itself
   };
-  const request = { batches: [], shares: [], rate: 0, wantNorm: false, step: 0, passes: 0 };
+  const request: StepRequest = { batches: [], shares: [], rate: 0, wantNorm: false, step: 0, passes: 0 };
   const takeStep = openTakeStep({ ...trainer, at }, watch), { epoch } = cursor;
   const tell = (epoch: number) => openDeferredMetrics(trainer, epoch, { pace, noise, at });
   return {
-    ...{ trainer, at, pace, pauses, warnEmpty, metrics, request, tell, epoch },
+    ...{ trainer, at, pace, pauses, metrics, request, tell },
+    warnEmpty: () => metrics.warnEmpty(),
     supply: trainer.feed.of(trainer.data.train),
     turn: openEventLoopTurn(),
+    /** The argument is false while data is waited for. */
     due: openBoundaryRequests(trainer, pauses),
     logged: loggedSteps(config.training, plan),
+    /** Takes the step that is requested. */
     step: () => takeStep(request),
+    /** The epoch under way, from 0. */
+    epoch,
     told: tell(epoch),
     began: account.look(),
-  };
-}
-
-/** A micro-batch without valid items is computed only where the whole step has none. */
-function openWarning({ warn, cursor }: Trainer): () => void {
-  let warned = false;
-  return () => {
-    if (warned) return;
-    warned = true;
-    const step = cursor.step + 1;
-    warn(
-      `Step ${step} has no target that counts: all are missing or of the ignored class, so its gradient is ` +
-        "zero. Later ones are not reported.",
-      step,
-    );
   };
 }
 

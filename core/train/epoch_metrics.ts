@@ -1,35 +1,29 @@
 // The metrics of the epoch under way: steps add to them, ranks and virtual shards have their parts of them, and a checkpoint
 // keeps their sums.
 import { ofSteps } from "../data/rollout.ts";
-import type { Source } from "../data/source.ts";
-import type { Cursor } from "../checkpoint/training_state.ts";
-import type { Outcome, Pass } from "./blocks.ts";
+import type { Outcome } from "./blocks.ts";
 import type { Shards } from "./shards.ts";
 import { measureOf } from "./metrics.ts";
 import { itemsOf, type MicroBatch } from "./micro_batch.ts";
 import { RunningMetrics } from "./running_metrics.ts";
+import type { Run } from "./launch.ts";
 
 /** The parts of a run whose metrics they are. */
-interface Measured {
-  readonly data: { readonly train: Source };
-  readonly pass: Pass;
+interface Measured extends Pick<Run, "data" | "pass" | "cursor" | "warn"> {
   readonly gradients: { readonly shards: Shards | null };
   readonly ranks: {
     readonly team: { readonly rank: number };
     sumsOf(running: RunningMetrics): number[];
   } | null;
-  readonly cursor: Cursor;
 }
 
 export class EpochMetrics {
   readonly #run: Measured;
-  readonly #warnEmpty: () => void;
+  #warned = false;
   running: RunningMetrics;
 
-  /** A batch without any target that counts is told. */
-  constructor(run: Measured, warnEmpty: () => void) {
+  constructor(run: Measured) {
     this.#run = run;
-    this.#warnEmpty = warnEmpty;
     this.running = emptySums(run);
   }
 
@@ -45,8 +39,17 @@ export class EpochMetrics {
 
   itemsOf(batch: MicroBatch): number {
     const items = itemsOf(batch, this.#run.pass.loss);
-    if (items === 0) this.#warnEmpty();
+    if (items === 0) this.warnEmpty(); // it is computed only where the whole step has none
     return items;
+  }
+
+  /** A step without any target that counts is told once. */
+  warnEmpty(): void {
+    if (this.#warned) return;
+    this.#warned = true;
+    const { cursor, warn } = this.#run, step = cursor.step + 1;
+    const none = `Step ${step} has no target that counts: all are missing or of the ignored class`;
+    warn(`${none}, so its gradient is zero. Later ones are not reported.`, step);
   }
 
   /** The weights that had learnt from it are gone. */

@@ -26,7 +26,7 @@ import { uninitialised } from "../../ffi/make.ts";
 import type { Config } from "../settings/settings.ts";
 import { type BatchPlan, judgedAtOnce } from "./batches.ts";
 import type { Built } from "./build.ts";
-import type { Launch } from "./launch.ts";
+import type { Launch, Run } from "./launch.ts";
 import type { Shards } from "./shards.ts";
 
 export interface Supply {
@@ -383,9 +383,7 @@ export function lanesOf({ data, pass }: Built, { training }: Config, plan: Batch
 
 /** This rank's parts of the epoch's steps, from step `first` on. */
 export function partsOfEpoch(
-  { config: { data }, plan, gradients: { shards }, ranks, sampling }: {
-    readonly config: Pick<Config, "data">;
-    readonly plan: BatchPlan;
+  { config: { data }, plan, gradients: { shards }, ranks, sampling }: Pick<Run, "config" | "plan"> & {
     readonly gradients: { readonly shards: Shards | null };
     readonly ranks: { readonly team: { readonly rank: number; readonly world: number } } | null;
     readonly sampling: Sampling;

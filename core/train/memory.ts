@@ -9,10 +9,8 @@ import type { Built } from "./build.ts";
 import { needsWholeGradient, traitsOf } from "./optimizers.ts";
 import { NativeError } from "../../ffi/errors.ts";
 import { keepAllFreedMemory } from "../../ffi/library.ts";
-import type { Pass } from "./blocks.ts";
-import type { Cursor } from "../checkpoint/training_state.ts";
 import type { Arena } from "./arena.ts";
-import type { BatchPlan } from "./batches.ts";
+import type { Run } from "./launch.ts";
 
 // A CPU's memory is not refused: its processes are killed without a word. The estimate is of a forward pass;
 // training takes rather more.
@@ -143,15 +141,11 @@ export function addGraphMemory(of: Pick<Built, "arena">, bytes: number): void {
   held.set(of.arena, graphMemory(of) + bytes);
 }
 
-/** The sentence names these of a run. */
-interface Running extends Pick<Built, "arena" | "amp"> {
-  readonly config: Config;
-  readonly plan: Pick<BatchPlan, "global">;
-  readonly cursor: Pick<Cursor, "step">;
-}
-
 /** Other errors pass through. */
-export function outOfMemory(error: unknown, trainer: Running): unknown {
+export function outOfMemory(
+  error: unknown,
+  trainer: Pick<Run, "config" | "plan" | "cursor" | "arena" | "amp">,
+): unknown {
   if (!(error instanceof NativeError) || !error.outOfMemory) return error;
   const { batch_size: batch, gradient_checkpointing: recomputes } = trainer.config.training;
   const half = Math.max(1, Math.floor(batch / 2)), graphs = graphMemory(trainer);
@@ -188,11 +182,9 @@ export function evaluationOutOfMemory(error: unknown, batchSize: number): unknow
 }
 
 /** These would delay the first step, or depend on the memory that it takes. */
-export function beforeSecondStep({ saver, pass, ranksHere }: {
-  readonly saver: { ready(): void };
-  readonly pass: Pick<Pass, "onGpu">;
-  readonly ranksHere: number;
-}): () => void {
+export function beforeSecondStep(
+  { saver, pass, ranksHere }: Pick<Run, "pass" | "ranksHere"> & { readonly saver: { ready(): void } },
+): () => void {
   let steps = 0;
   return () => {
     if (++steps !== 2) return;

@@ -2,54 +2,40 @@
 import type { Control } from "../ranks/control/control.ts";
 import { type Account, COMPUTE, COPY, EVALUATION, OPTIMIZER, REST, SAVE } from "../run/account.ts";
 
-export interface Moments {
-  /** The next step waits for its data, now and at every look for it. Training goes on when a promise is kept. */
-  waiting(step: number): Promise<void> | null | void;
-  /** A step begins; `logged`: it becomes an event. */
-  stepping(step: number, logged: boolean): void;
-  /** Its batches are on the device; the first has so many rows. */
-  fed(rows: number): void;
-  /** The gradient is that of the global batch. */
-  reduced(): void;
-  /** It is clipped, and the update waits for a save that still copies the weights. */
-  clipped(): void;
-  held(): void;
-  updated(): void;
-  /** The whole step is queued; `step` counts it. */
-  stepped(step: number): void;
-  /** The numbers of the step before are there, and are told. */
-  arrived(): void;
-  told(): void;
-  /** The feed has begun with the rows of the next step. */
-  ahead(): void;
-  /** All of the step is behind, going back to an earlier checkpoint included. */
-  over(): void;
-  /** The step was left in its middle. */
-  aborted(): void;
-  rewinding(): void;
-  evaluating(): void;
-  evaluated(): void;
-  saving(): void;
-  saved(): void;
-}
-
-export type Observer = Partial<Moments>;
-
-const nothing = () => {};
-
 /** Nobody watches. */
-export const unwatched: Moments = {
-  ...{ waiting: nothing, stepping: nothing, fed: nothing, reduced: nothing, clipped: nothing, held: nothing },
-  ...{ updated: nothing, stepped: nothing, arrived: nothing, told: nothing, ahead: nothing, over: nothing },
-  ...{
-    aborted: nothing,
-    rewinding: nothing,
-    evaluating: nothing,
-    evaluated: nothing,
-    saving: nothing,
-    saved: nothing,
-  },
+export const unwatched = {
+  /** The next step waits for its data, now and at every look for it. Training goes on when a promise is kept. */
+  waiting(_step: number): Promise<void> | null | void {},
+  /** A step begins; `logged`: it becomes an event. */
+  stepping(_step: number, _logged: boolean) {},
+  /** Its batches are on the device; the first has so many rows. */
+  fed(_rows: number) {},
+  /** The gradient is that of the global batch. */
+  reduced() {},
+  /** It is clipped, and the update waits for a save that still copies the weights. */
+  clipped() {},
+  held() {},
+  updated() {},
+  /** The whole step is queued; `step` counts it. */
+  stepped(_step: number) {},
+  /** The numbers of the step before are there, and are told. */
+  arrived() {},
+  told() {},
+  /** The feed has begun with the rows of the next step. */
+  ahead() {},
+  /** All of the step is behind, going back to an earlier checkpoint included. */
+  over() {},
+  /** The step was left in its middle. */
+  aborted() {},
+  rewinding() {},
+  evaluating() {},
+  evaluated() {},
+  saving() {},
+  saved() {},
 };
+
+export type Moments = typeof unwatched;
+export type Observer = Partial<Moments>;
 
 type Act = (a?: unknown, b?: unknown) => Promise<void> | null | void;
 
@@ -57,7 +43,7 @@ type Act = (a?: unknown, b?: unknown) => Promise<void> | null | void;
 export function momentsFor(observers: readonly (Observer | null)[]): Moments {
   const of = (name: keyof Moments): Act => {
     const all = observers.flatMap((one) => one?.[name] ? [one[name] as Act] : []);
-    if (all.length < 2) return all[0] ?? nothing;
+    if (all.length < 2) return all[0] ?? unwatched[name];
     return (a, b) => {
       let answer: Promise<void> | null = null;
       for (let i = 0; i < all.length; i++) answer = all[i](a, b) ?? answer;

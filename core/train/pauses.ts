@@ -4,13 +4,10 @@ import { clone, copy_ } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { BatchPlan } from "./batches.ts";
 import type { RankGroup } from "./rank_group.ts";
-import type { Pass } from "./blocks.ts";
-import type { Requests } from "./stop.ts";
 import type { GradientStrategy, Places } from "./gradients/strategy.ts";
 import type { Shards } from "./shards.ts";
-import type { Cursor } from "../checkpoint/training_state.ts";
-import type { Config } from "../settings/settings.ts";
 import { checkedDuration } from "../settings/setting.ts";
+import type { Run } from "./launch.ts";
 
 // A request to stop is looked for after each micro-batch but the last. The run that goes on begins the
 // abandoned step anew. Every rank has the same number of places, all before gradients meet.
@@ -37,13 +34,12 @@ export function pausesIn(plan: BatchPlan, shards: Shards | null): number {
   return (to - from) * Math.ceil(Math.ceil(plan.global / count) / plan.micro) - 1;
 }
 
-export function openPauses({ plan, requests, ranks, pass, gradients }: {
-  readonly plan: BatchPlan;
-  readonly requests: Requests;
-  readonly ranks: RankGroup | null;
-  readonly pass: Pass;
-  readonly gradients: Pick<GradientStrategy, "shards">;
-}): Pauses {
+export function openPauses(
+  { plan, requests, ranks, pass, gradients }: Pick<Run, "plan" | "requests" | "pass"> & {
+    readonly ranks: RankGroup | null;
+    readonly gradients: Pick<GradientStrategy, "shards">;
+  },
+): Pauses {
   const { model, onGpu } = pass;
   const count = pausesIn(plan, gradients.shards);
   const undoing = count > 0 ? openUndo(model.root.namedBuffers().map(([, t]) => t)) : null;
@@ -124,13 +120,9 @@ export interface BoundaryRequests {
 
 /** `here`: a step or an epoch is done; else data is waited for. All ranks get the same. */
 export function openBoundaryRequests(
-  { config: { training }, cursor, plan, requests, ranks }: {
-    readonly config: Pick<Config, "training">;
-    readonly cursor: Pick<Cursor, "step">;
-    readonly plan: BatchPlan;
-    readonly requests: Requests;
-    readonly ranks: RankGroup | null;
-  },
+  { config: { training }, cursor, plan, requests, ranks }:
+    & Pick<Run, "config" | "cursor" | "plan" | "requests">
+    & { readonly ranks: RankGroup | null },
   pauses: Pauses,
 ): (here: boolean) => BoundaryRequests {
   const saveDue = every(training.save_interval, plan.stepsPerEpoch);
@@ -146,12 +138,8 @@ export function openBoundaryRequests(
   };
 }
 
-export const enough = (
-  { config: { training }, cursor }: {
-    readonly config: Pick<Config, "training">;
-    readonly cursor: Pick<Cursor, "step">;
-  },
-): boolean => training.max_steps > 0 && cursor.step >= training.max_steps;
+export const enough = ({ config: { training }, cursor }: Pick<Run, "config" | "cursor">): boolean =>
+  training.max_steps > 0 && cursor.step >= training.max_steps;
 
 /** An interval that is empty or zero never passes. */
 export function every(text: string, stepsPerEpoch: number): (step: number) => boolean {

@@ -4,7 +4,6 @@ import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Control } from "../ranks/control/control.ts";
 import type { Team } from "../ranks/team.ts";
 import type { RunningMetrics } from "./running_metrics.ts";
-import type { TrainedParameters } from "./trained_parameters.ts";
 import type { Requests } from "./stop.ts";
 import { fill_, readBytes, scalar, toNumbers, zeros } from "../../ffi/make.ts";
 import { div, reshape, square, sum, toDtype } from "../../ffi/ops.ts";
@@ -18,22 +17,19 @@ import { digest } from "../data/statistics.ts";
 import { UserError } from "../base/errors.ts";
 import type { Zero } from "./gradients/zero.ts";
 import { type Console, openConsole } from "../run/console.ts";
-import type { EventLog, Warn } from "../run/event_log.ts";
+import type { EventLog } from "../run/event_log.ts";
 import type { LineageWriter } from "../run/lineage.ts";
 import type { Saver } from "./save.ts";
 import { setThreads } from "../../ffi/context.ts";
 import { allowedCores } from "../base/cores.ts";
 import { coresHere } from "../base/topology.ts";
+import type { Run } from "./launch.ts";
 
 /** The parts of a run that reports are of. */
-interface Reported {
+interface Reported extends Pick<Run, "trained" | "cursor" | "events" | "warn"> {
   readonly account: Pick<Account, "look">;
   readonly gradients: { readonly arena: Arena };
-  readonly trained: Pick<TrainedParameters, "waiting">;
   readonly thaw: unknown;
-  readonly cursor: Pick<Cursor, "step">;
-  readonly events: Pick<EventLog, "emit">;
-  readonly warn: Warn;
 }
 
 export interface RankGroup {

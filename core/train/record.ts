@@ -16,11 +16,11 @@ import { openAlerts } from "./guards/alerts.ts";
 import { bestPath, latestPath, type RunPaths } from "./run_folder.ts";
 import { consoleOfRank, noEvents, noLineage } from "./rank_group.ts";
 import { parameterCount } from "../models/model.ts";
-import { type BatchPlan, placeInEpoch } from "./batches.ts";
+import { placeInEpoch } from "./batches.ts";
 import { confusedClasses } from "./diagnostics.ts";
 import type { Built } from "./build.ts";
-import type { Cursor, Parts } from "../checkpoint/training_state.ts";
-import type { Launch } from "./launch.ts";
+import type { Parts } from "../checkpoint/training_state.ts";
+import type { Launch, Run } from "./launch.ts";
 
 interface Record {
   readonly warn: Warn;
@@ -34,9 +34,7 @@ interface Record {
 export function openFiles(
   launch: Launch,
   built: Built,
-  { plan, cursor, parts, idle }: {
-    readonly plan: BatchPlan;
-    readonly cursor: Cursor;
+  { plan, cursor, parts, idle }: Pick<Run, "plan" | "cursor"> & {
     readonly parts: Parts;
     readonly idle: boolean;
   },
@@ -130,11 +128,7 @@ function systemOf({ config, device, team }: Launch, logs: string): SystemSetup |
 function runFactsOf(
   { config, device, libtorch, resume, again, team, began }: Launch,
   { data, model, pass }: Pick<Built, "data" | "model" | "pass">,
-  { plan, paths, cursor }: {
-    readonly plan: BatchPlan;
-    readonly paths: RunPaths;
-    readonly cursor: Cursor;
-  },
+  { plan, paths, cursor }: Pick<Run, "plan" | "cursor"> & { readonly paths: RunPaths },
 ): RunFacts {
   const goesOn = (resume !== null && resume.run !== null) || !!again;
   const world = team?.world ?? 1, onGpu = device !== "cpu";

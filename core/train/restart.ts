@@ -2,7 +2,6 @@
 // watches the time of the job.
 import { join } from "../../deps/path.ts";
 import type { Saver } from "./save.ts";
-import type { Requests } from "./stop.ts";
 import { type Requeued, runOfJob } from "./requeue.ts";
 import type { Config } from "../settings/settings.ts";
 import { readEventLines } from "../run/event_log.ts";
@@ -12,6 +11,7 @@ import { lineagePath } from "../run/lineage.ts";
 import { type Resume, resumeFrom } from "./resume.ts";
 import { savedScale } from "./data_facts.ts";
 import { jobIn, openRemainingTime, timeIsShort } from "../ranks/job/scheduler.ts";
+import type { Run } from "./launch.ts";
 
 export interface ResumeChoice {
   readonly resume: Resume | null;
@@ -79,11 +79,7 @@ const COPIES = 3;
 
 /** Only the first rank calls it. */
 export function watchJobTime(
-  { arena, requests, saver }: {
-    readonly arena: { readonly flat: { readonly byteLength: number } };
-    readonly requests: Requests;
-    readonly saver: Pick<Saver, "stats">;
-  },
+  { arena, requests, saver }: Pick<Run, "arena" | "requests"> & { readonly saver: Pick<Saver, "stats"> },
   env: Record<string, string>,
   began: number,
 ): void {

@@ -106,8 +106,8 @@ async function trainOnRanks(
 }
 
 /** A run that goes on without other settings goes on with its own. */
-async function decide(
-  { resolve, withUserCode, where }: TrainRequest,
+export async function decide(
+  { resolve, withUserCode, where }: Pick<TrainRequest, "resolve" | "withUserCode" | "where">,
   first: Resolved,
   requeued: Requeued | null,
 ): Promise<{ resolved: Resolved; choice: ResumeChoice }> {

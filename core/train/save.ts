@@ -10,14 +10,12 @@ import {
   type Written,
 } from "../checkpoint/background/job.ts";
 import { openSnapshot, openWriter, type Snapshot, type Writer } from "../checkpoint/background/writer.ts";
-import { type Cursor, type Parts, tensorsOf, toData, toTree } from "../checkpoint/training_state.ts";
+import { type Parts, tensorsOf, toData, toTree } from "../checkpoint/training_state.ts";
 import type { Storage } from "../checkpoint/value.ts";
-import type { Config } from "../settings/settings.ts";
 import { freeMemory } from "../base/memory.ts";
 import { UserError } from "../base/errors.ts";
 import { formatBytes } from "../base/format.ts";
-import type { Console } from "../run/console.ts";
-import type { EventLog, Warn } from "../run/event_log.ts";
+
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { VERSION } from "../base/version.ts";
 import { release } from "./claim.ts";
@@ -26,21 +24,17 @@ import { bestPath, epochFiles, epochPath, latestPath, type RunPaths } from "./ru
 import type { Sharing } from "./sharing.ts";
 import { torchScheduler } from "./torch_scheduler.ts";
 import { learningRate, type Schedule } from "./schedule.ts";
+import type { Run } from "./launch.ts";
 
 // A snapshot is made between two steps, and a thread writes it while training goes on.
 
 /** It has what a checkpoint says of its run, but for what only the moment of the save tells. */
-interface Context {
+interface Context extends Pick<Run, "config" | "cursor" | "events" | "console" | "warn"> {
   readonly facts: DataFacts;
   readonly wandb: string | null;
-  readonly config: Config;
   readonly paths: RunPaths;
   readonly parts: Parts;
-  readonly cursor: Cursor;
   readonly schedule: Schedule;
-  readonly events: EventLog;
-  readonly console: Console;
-  readonly warn: Warn;
   /** Puts the optimizer's state where `parts` has it, on every rank. */
   readonly gather?: () => void;
   /** Null where this rank writes all. */

@@ -4,9 +4,9 @@ import type { Config } from "../settings/settings.ts";
 import type { Facts } from "../models/model.ts";
 import { rolloutOf, stepsAt } from "../data/rollout.ts";
 import { type BatchPlan, stepsInAll } from "./batches.ts";
-import type { Pass } from "./blocks.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import { formatLearningRate } from "../base/format.ts";
+import type { Run } from "./launch.ts";
 
 /** How the learning rate goes over a run. */
 export interface Schedule {
@@ -146,10 +146,7 @@ export function rateLine(t: Rate, global: number, originText: Resolved["originTe
 
 /** A rollout may begin with fewer steps. */
 export function setSteps(
-  { pass: { rollout }, config: { data, training } }: {
-    readonly pass: Pick<Pass, "rollout">;
-    readonly config: Pick<Config, "data" | "training">;
-  },
+  { pass: { rollout }, config: { data, training } }: Pick<Run, "pass" | "config">,
   epoch: number,
 ): void {
   const steps = rollout && rolloutOf(data);

@@ -3,6 +3,7 @@
 import { join } from "../../deps/path.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import { remove } from "../base/atomic.ts";
+import { pathExists } from "../base/files.ts";
 import { UserError } from "../base/errors.ts";
 import { partOf, type SaveJob, type StoragePlace } from "../checkpoint/background/job.ts";
 import { shareOut } from "../checkpoint/sharded_reader.ts";
@@ -127,7 +128,7 @@ function refuseSeparate(folder: string, team: Team): void {
   const probe = join(folder, team.gather(name, "folder of checkpoints")[0]);
   if (team.rank === 0) Deno.writeTextFileSync(probe, "");
   team.gather(null, "folder of checkpoints");
-  const seen = team.gather(isThere(probe) ? null : Deno.hostname(), "folder of checkpoints");
+  const seen = team.gather(pathExists(probe) ? null : Deno.hostname(), "folder of checkpoints");
   if (team.rank === 0) remove(probe);
   const blind = seen.findIndex((host) => host !== null);
   if (blind < 0) return;
@@ -139,12 +140,4 @@ function refuseSeparate(folder: string, team: Team): void {
       `see what rank 0 writes to ${folder}. Name a folder on a file system that all nodes share, from its root: ` +
       "--save-dir /DIR (or --model-dir /DIR), or leave --checkpoint-format out.",
   );
-}
-
-function isThere(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
 }

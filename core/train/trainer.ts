@@ -12,7 +12,7 @@ import { openInstruments } from "./throughput.ts";
 import type { Launch } from "./launch.ts";
 import { openHistograms, openPictures } from "./media.ts";
 import { pausesIn } from "./pauses.ts";
-import { openRunProfile } from "./profile.ts";
+import { openProfile } from "./profile.ts";
 import { noSaver, openRankGroup } from "./rank_group.ts";
 import { openFiles, wandbOf } from "./record.ts";
 import { openSaver } from "./save.ts";
@@ -82,7 +82,7 @@ export function openTrainer(given: Launch) {
     keepRefusals: refusals.keep,
     /** Null where this rank is alone. */
     ranks: team && control && openRankGroup(team, control, buffersOf(model.model), device),
-    profile: openRunProfile(launch, instruments.account, logs, console),
+    profile: openProfile(launch, instruments.account, logs, console),
     // A rank that updates a part of the weights has no whole gradients.
     inspect: wants.histograms === 0
       ? null

@@ -33,17 +33,13 @@ export interface VirtualShards extends Shards {
   readonly buffers: Tensor[];
 }
 
-interface ShardsWanted {
-  readonly count: number;
-  readonly rank: number;
-  readonly world: number;
-  readonly combine: Combine;
-}
-
 export const alone: Combine = (own) => own;
 
 export function openVirtualShards(
-  { count, rank, world, combine }: ShardsWanted,
+  { count, rank, world, combine }: Pick<VirtualShards, "count" | "combine"> & {
+    readonly rank: number;
+    readonly world: number;
+  },
   arena: Arena,
   buffers: readonly Tensor[],
 ): VirtualShards {

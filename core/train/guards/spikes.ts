@@ -2,8 +2,8 @@
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatValue } from "../../base/format.ts";
-import type { Cursor } from "../../checkpoint/training_state.ts";
-import type { EventLog, Warn } from "../../run/event_log.ts";
+
+import type { Run } from "../launch.ts";
 
 type OnSpike = "off" | "warn" | "skip" | "rewind";
 
@@ -133,13 +133,10 @@ const gaveUp = (what: string) =>
 /** Null without a checkpoint. */
 export type GoBack = () => { step: number; path: string } | null;
 
-interface Rewound {
+interface Rewound extends Pick<Run, "cursor" | "warn" | "events"> {
   readonly guard: Guard;
   readonly goBack: GoBack;
   readonly saver: { settle(): Promise<void> };
-  readonly cursor: Pick<Cursor, "step" | "epoch">;
-  readonly warn: Warn;
-  readonly events: Pick<EventLog, "emit">;
 }
 
 export async function rewind({ guard, cursor, events, warn, saver, goBack }: Rewound): Promise<void> {

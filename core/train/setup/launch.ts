@@ -1,5 +1,4 @@
 // From settings to a launch: what can't be is refused, data that is made is made, and notes say what was decided.
-import type { SettingsRequest } from "../../settings/resolve.ts";
 import { coresHere } from "../../base/topology.ts";
 import { generateMissing } from "../../data/cosmology/generate.ts";
 import { loadReader } from "../../data/open.ts";
@@ -8,7 +7,7 @@ import { layoutRequest, refuseIdleGpus } from "../../ranks/job/layout.ts";
 import type { OpenOutput } from "../../run/output.ts";
 import { environmentLines } from "../../settings/environment.ts";
 import { checkLayout, loadPreset, type World } from "../../settings/presets.ts";
-import type { Resolved } from "../../settings/resolve.ts";
+import type { Resolved, SettingsRequest } from "../../settings/resolve.ts";
 import type { Device } from "../../../ffi/tensor.ts";
 import { onCpus, refuseGpus, refuseOptimizer, unitsTaken, unnamedData, withoutEffect } from "../checks.ts";
 import { loaderThreads, unusedGpus, whyNoCuda } from "../device.ts";
@@ -62,11 +61,7 @@ export async function launchOf(
       ...opened.notes,
       ...kinds,
       ...unusedGpus(config, device, env),
-      ...environmentLines(resolved),
-      ...withoutEffect(resolved),
-      ...onCpus(resolved, kind),
-      ...unnamedData(resolved),
-      ...unitsTaken(resolved),
+      ...settingsNotes(resolved, kind),
       ...ready.notes,
       ...loading.notes,
       ...nearNote(device),
@@ -75,6 +70,15 @@ export async function launchOf(
   };
   return { launch, world };
 }
+
+/** What of the settings may be other than somebody thinks. */
+export const settingsNotes = (resolved: Resolved, kind: World["device"]): string[] => [
+  ...environmentLines(resolved),
+  ...withoutEffect(resolved),
+  ...onCpus(resolved, kind),
+  ...unnamedData(resolved),
+  ...unitsTaken(resolved),
+];
 
 /** Where memory has several domains, whose cores a rank has decides its speed. */
 function nearNote(device: Device): string[] {
