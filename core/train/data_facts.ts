@@ -148,7 +148,7 @@ export function withOwnStatistics(config: Config, root: Value): Config {
   };
 }
 
-/** What a checkpoint says under this name, beside PyTorch's own. */
+/** A checkpoint says it under this name, beside what is PyTorch's own. */
 const saved = (root: Value, name: string): Value | undefined => field(field(root, "hpctrain"), name);
 
 /** No digit is lost. */

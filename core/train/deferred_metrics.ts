@@ -17,32 +17,13 @@ import type { Moments } from "./moments.ts";
 import { followStep, numbersOf, type StepParts, type StepRequest, type StepTaken } from "./step.ts";
 import type { Run } from "./launch.ts";
 
-export interface DeferredMetrics {
-  /** A step of so many samples is queued. */
-  push(taken: StepTaken, request: Pick<StepRequest, "rate" | "wantNorm">, samples: number): void;
-  settle(): void;
-}
-
-type NoiseOf = NonNullable<ReturnType<RunNoise["taken"]>>;
+export type DeferredMetrics = ReturnType<typeof openDeferredMetrics>;
 
 interface Numbers {
   readonly loss: number;
   readonly norm: number | undefined;
   /** False where a gradient was not. */
   readonly finite: boolean;
-}
-
-interface Waiting {
-  readonly read: () => Numbers;
-  readonly taken: Pick<StepTaken, "counted" | "refused">;
-  readonly samples: number;
-  readonly rate: number;
-  readonly log: boolean;
-  readonly step: number;
-  readonly stepInEpoch: number;
-  /** The step waited so many seconds for its data. */
-  readonly waited: number;
-  readonly noise: NoiseOf | null;
 }
 
 /** The live line is drawn at most this often. */
@@ -70,15 +51,26 @@ export function openDeferredMetrics(
     readonly noise: Pick<RunNoise, "taken">;
     readonly at: Pick<Moments, "arrived">;
   },
-): DeferredMetrics {
+) {
   const { cursor, plan, events, console, warn, guard, times, account, scaler } = trainer;
   const { epochs } = trainer.config.training, steps = stepsInAll(trainer.config.training, plan);
-  let waiting: Waiting | null = null;
+  let waiting: ReturnType<typeof waitingFor> | null = null;
   let shownAt = -Infinity;
   const memory = openMemory(trainer);
   let waitedBefore = account.spent[DATA];
 
-  const show = (w: Waiting, loss: number, now: number) => {
+  /** The cursor has counted the step. */
+  const waitingFor = (
+    taken: StepTaken,
+    { rate, wantNorm: log }: Pick<StepRequest, "rate" | "wantNorm">,
+    inStep: number,
+  ) => {
+    const { step, stepInEpoch, samples } = cursor, waited = account.spent[DATA] - waitedBefore;
+    waitedBefore += waited;
+    const read = startReading(taken);
+    return { read, taken, samples, rate, log, step, stepInEpoch, waited, noise: noise.taken(inStep) };
+  };
+  const show = (w: NonNullable<typeof waiting>, loss: number, now: number) => {
     if (now - shownAt < SHOW_MS) return;
     shownAt = now;
     console.progress({
@@ -133,21 +125,9 @@ export function openDeferredMetrics(
     show(w, loss, now);
   };
   return {
-    push(taken, { rate, wantNorm: log }, inStep) {
-      const { step, stepInEpoch, samples } = cursor;
-      const waited = account.spent[DATA] - waitedBefore;
-      waitedBefore += waited;
-      const now = {
-        read: startReading(taken),
-        taken,
-        samples,
-        rate,
-        log,
-        step,
-        stepInEpoch,
-        waited,
-        noise: noise.taken(inStep),
-      };
+    /** A step of so many samples is queued. */
+    push(taken: StepTaken, request: Pick<StepRequest, "rate" | "wantNorm">, samples: number): void {
+      const now = waitingFor(taken, request, samples);
       settle();
       waiting = now;
     },

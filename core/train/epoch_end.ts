@@ -150,7 +150,9 @@ export function reportEpoch(
     seconds: time.seconds,
     ...time.spent,
   });
-  warnSkipped(trainer);
+  const bad = trainer.feed.skipped(), samples = formatPlural(bad, "sample");
+  const were = `${samples} that could not be used ${bad === 1 ? "was" : "were"} replaced so far`;
+  if (bad > 0) trainer.warn(`${were}, each by the one after it (--bad-samples skip).`, cursor.step);
   const task = train.facts.task === "segmentation" ? "classification" : train.facts.task;
   const score = (metrics: Metrics | undefined) =>
     metrics?.accuracy ?? metrics?.[train.anomalies ? ANOMALY_R2 : "r2"] ?? metrics?.perplexity;
@@ -169,15 +171,6 @@ export function reportEpoch(
     samplesPerSecond: rate,
     memoryBytes: memory,
   });
-}
-
-function warnSkipped({ feed, warn, cursor }: Trainer): void {
-  const skipped = feed.skipped();
-  if (skipped === 0) return;
-  const samples = `${formatPlural(skipped, "sample")} that could not be used ${
-    skipped === 1 ? "was" : "were"
-  }`;
-  warn(`${samples} replaced so far, each by the one after it (--bad-samples skip).`, cursor.step);
 }
 
 /** A loss that is not finite never is the best. */

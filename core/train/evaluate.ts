@@ -57,6 +57,7 @@ export async function evaluate(
   const anomalies = ofAnomalies && new RunningMetrics(ofAnomalies, parts);
   const tally = diagnoses ? openTally(source, pass.loss, team === null) : null;
   const ranking = openRanking(source, pass.loss, deviceOf(pass));
+  const judges = { running, tally, ranking, anomalies };
   pass.model.root.train(false);
   const fitted = fitting.get(source) ?? batchSize;
   let most = fitted, failed = true;
@@ -76,8 +77,8 @@ export async function evaluate(
       }
       const part = team ? done / batchSize + rank : 0, first = done + rank * batchSize;
       while (!supply.ready(WAIT_MS)) await poll(done, source.length, false);
-      const judged = { first, part, source, tally, ranking, anomalies };
-      const judge = () => judgeInParts(pass, finished(supply.take()![0]), running, judged, most);
+      const place = { source, first, part, most };
+      const judge = () => judgeInParts(pass, finished(supply.take()![0]), judges, place);
       scope(() => noGrad(() => most = withoutKernelSearch(judge)));
       supply.queued();
       supply.ahead();
@@ -140,17 +141,14 @@ const fitting = new WeakMap<Source, number>();
 function judgeInParts(
   pass: Pass,
   batch: MicroBatch,
-  running: RunningMetrics,
-  { first, part, source, tally, ranking, anomalies }: {
-    readonly first: number;
-    readonly part: number;
-    readonly source: Source;
+  { running, tally, ranking, anomalies }: {
+    readonly running: RunningMetrics;
     readonly tally: Tally | null;
     readonly ranking: Ranking | null;
     /** Anomalies are judged beside the values. */
     readonly anomalies: RunningMetrics | null;
   },
-  most: number,
+  { source, first, part, most }: Record<"first" | "part" | "most", number> & { readonly source: Source },
 ): number {
   const { input, target, unscaled } = batch, length = target.shape[0];
   for (let from = 0; from < length;) {

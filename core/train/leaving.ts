@@ -28,34 +28,26 @@ export function leaveSoon(): void {
 /** The last save is in place: what may still be written must not hold a node, or a job that goes back to its queue. */
 export const MOST_SECONDS = 30;
 
-export interface ExitBound {
-  /** The process should end with this code. The newest one counts. */
-  expect(code: number): void;
-  /** From now on it has so many seconds. */
-  begin(): void;
-  /** Ctrl-C; the second one ends the process. `requested`: the first was a request to stop before this. */
-  interrupt(): void;
-  requested(): void;
-}
-
-export interface ExitPorts {
+/** `after` calls in so many seconds. */
+export function openExitBound({ end, say, after }: {
   end(code: number, why: string): void;
   say(line: string): void;
-  /** Calls `act` in so many seconds. */
   after(seconds: number, act: () => void): void;
-}
-
-export function openExitBound({ end, say, after }: ExitPorts): ExitBound {
+}) {
   let code = 0, requested = false, begun = false;
   return {
-    expect: (now) => void (code = now),
-    begin() {
+    /** The process should end with this code. The newest one counts. */
+    expect: (now: number) => void (code = now),
+    /** From now on it has so many seconds. */
+    begin(): void {
       if (begun) return;
       begun = true;
       after(MOST_SECONDS, () => end(code, `The end took longer than ${MOST_SECONDS} s after the last save`));
     },
+    /** A first request to stop came before this. */
     requested: () => void (requested = true),
-    interrupt() {
+    /** Ctrl-C; the second one ends the process. */
+    interrupt(): void {
       if (requested) return end(code, "Ctrl-C once more");
       requested = true;
       say("Ctrl-C: this process is about to end. Once more ends it at once.");

@@ -19,15 +19,12 @@ export interface MicroBatch {
    * Input and target are raw rows, of which a step makes what the model sees.
    * @internal
    */
-  readonly raw?: RawRows;
-}
-
-/** Rows as they came to a GPU. @internal */
-export interface RawRows {
-  /** They lie in it, and so do those of later batches. */
-  readonly memory: object;
-  /** The same work for every batch of as many rows. */
-  finish(rows: Batch): Batch;
+  readonly raw?: {
+    /** They lie in it, and so do those of later batches. */
+    readonly memory: object;
+    /** The same work for every batch of as many rows. */
+    finish(rows: Batch): Batch;
+  };
 }
 
 /** The caller's scope has what is made of raw rows. */

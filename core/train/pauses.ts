@@ -165,16 +165,13 @@ const isTimed = (text: string): boolean => checkedDuration(text).unit === "secon
 /** A Ctrl-C goes unnoticed for at most so long. */
 const EVERY_MS = 50;
 
-export interface EventLoopTurn {
-  due(): boolean;
-  take(): Promise<void>;
-}
+export type EventLoopTurn = ReturnType<typeof openEventLoopTurn>;
 
-export function openEventLoopTurn(): EventLoopTurn {
+export function openEventLoopTurn() {
   let last = performance.now();
   return {
-    due: () => performance.now() - last > EVERY_MS,
-    async take() {
+    due: (): boolean => performance.now() - last > EVERY_MS,
+    async take(): Promise<void> {
       await new Promise((resolve) => setTimeout(resolve, 0));
       last = performance.now();
     },

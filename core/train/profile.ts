@@ -10,13 +10,6 @@ import type { Console } from "../run/console.ts";
 import { timeOps } from "../../ffi/profile.ts";
 import { formatPlural } from "../base/format.ts";
 
-export interface Profile {
-  /** `step` counts the whole run. True when `finish` is due. */
-  at(step: number): boolean;
-  /** Every rank calls it, after the same step. */
-  finish(): Promise<void>;
-}
-
 /** The file has all ops. */
 const SHOWN = 8;
 
@@ -34,7 +27,7 @@ export function openProfile(
   account: Account,
   logs: string,
   told: Told,
-): Profile | null {
+) {
   if (!training.profile_training) return null;
   const flight = team?.flight ?? null;
   const [from, to] = profiledSteps(training.profile_steps); // of this process, from 1
@@ -51,7 +44,8 @@ export function openProfile(
     }
   };
   return {
-    at(step) {
+    /** `step` counts the whole run. True when `finish` is due. */
+    at(step: number): boolean {
       first ??= step;
       if (over || step === last) return false; // data was waited for at the same place
       last = step;
@@ -66,7 +60,8 @@ export function openProfile(
       }
       return done >= to;
     },
-    async finish() {
+    /** Every rank calls it, after the same step. */
+    async finish(): Promise<void> {
       if (over) return;
       over = true;
       const spans = recorder?.end() ?? null;

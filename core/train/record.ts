@@ -2,9 +2,9 @@
 import { gpuName } from "../../ffi/cuda.ts";
 import { checkedDuration } from "../settings/setting.ts";
 import type { Config } from "../settings/settings.ts";
-import { type Console, openConsole } from "../run/console.ts";
-import { type EventLog, type Warn, warning } from "../run/event_log.ts";
-import { type LineageWriter, openLineage } from "../run/lineage.ts";
+import { openConsole } from "../run/console.ts";
+import { type EventLog, warning } from "../run/event_log.ts";
+import { openLineage } from "../run/lineage.ts";
 import type { SystemSetup } from "../run/system.ts";
 import type { Output, RunFacts } from "../run/output.ts";
 import { openRankTrack, openTrack } from "../run/writer/track.ts";
@@ -22,14 +22,6 @@ import type { Built } from "./build.ts";
 import type { Parts } from "../checkpoint/training_state.ts";
 import type { Launch, Run } from "./launch.ts";
 
-interface Record {
-  readonly warn: Warn;
-  readonly console: Console;
-  readonly lineage: LineageWriter;
-  readonly events: EventLog;
-  readonly outputs: readonly Output[];
-}
-
 /** The run's name is claimed, and its files are opened; what fails here leaves none. `idle`: nothing is left to train. */
 export function openFiles(
   launch: Launch,
@@ -42,19 +34,15 @@ export function openFiles(
   const { team = null, config } = launch, first = (team?.rank ?? 0) === 0;
   const claimed = first ? claim(launch) : null;
   const paths = team?.gather(claimed, "the run's folders")[0] ?? claimed!;
-  return orAbandon(launch, paths, () => {
+  const files = orAbandon(launch, paths, () => {
     const sharing = config.output.checkpoint_format === "sharded" ? shareSaves(launch, paths, parts) : null;
     if (!first) return { paths, sharing, ...recordOfRank(launch, paths) };
     const facts = runFactsOf(launch, built, { plan, paths, cursor });
     const outputs: Output[] = idle ? [] : launch.outputs.map((open) => open(facts)).filter((o) => o !== null);
     return { paths, sharing, ...openRecord(launch, paths, cursor.step, idle, outputs) };
   });
-}
-
-/** The W&B run's id, which each rank's part of a checkpoint has. */
-export function wandbOf(outputs: readonly Output[], { team = null }: Launch): string | null {
-  const id = outputs.find(({ id }) => id !== null)?.id ?? null;
-  return team?.gather(id, "the W&B run's id")[0] ?? id;
+  const id = files.outputs.find(({ id }) => id !== null)?.id ?? null;
+  return { ...files, wandb: team?.gather(id, "the W&B run's id")[0] ?? id }; // each rank's part of a checkpoint has it
 }
 
 /** The new run's name is free after a failure. */
@@ -73,7 +61,7 @@ function openRecord(
   step: number,
   idle: boolean,
   outputs: readonly Output[],
-): Record {
+) {
   const { config, resume, began } = launch, { run, logs } = paths;
   const { quiet, json, on_event: command } = config.output;
   let events: EventLog | null = null;
@@ -111,7 +99,7 @@ function openRecord(
   return { console, lineage, events, outputs, warn: warning(console, events) };
 }
 
-function recordOfRank(launch: Launch, { logs }: RunPaths): Record {
+function recordOfRank(launch: Launch, { logs }: RunPaths): ReturnType<typeof openRecord> {
   const console = consoleOfRank(launch.team?.rank ?? 0, logs);
   const system = systemOf(launch, logs);
   const events = system ? openRankTrack(system, console.warn) : noEvents;

@@ -152,7 +152,7 @@ export function watchRequests(
     onRequest(why, by);
   };
   let echo: Deno.Signal | null = null; // the signal thread has it, and this thread not yet
-  const signalThread: SignalThread | null = busy ? openSignalThread(signals) : null;
+  const signalThread = busy ? openSignalThread(signals) : null;
   const called = (name: Deno.Signal) => name === "SIGINT" ? BY_HAND.keys : name;
   receive = (name) => {
     if (echo === name) return void (echo = null);
@@ -226,25 +226,20 @@ function remove(path: string): boolean {
 
 // Within a step no other JavaScript runs, so another thread receives the signals.
 
-interface SignalThread {
-  /** Costs a look at a word. */
-  first(): Deno.Signal | null;
-  close(): void;
-}
-
 export interface SignalThreadOptions {
   readonly signals: readonly Deno.Signal[];
   /** 0, or 1 + the index of the signal that came first. */
   readonly word: SharedArrayBuffer;
 }
 
-function openSignalThread(signals: readonly Deno.Signal[]): SignalThread {
+function openSignalThread(signals: readonly Deno.Signal[]) {
   const word = new SharedArrayBuffer(4);
   const first = new Int32Array(word);
   const options: SignalThreadOptions = { signals, word };
   const thread = startThread(new URL("./signal_thread.ts", import.meta.url), "signals", options);
   return {
-    first: () => signals[Atomics.load(first, 0) - 1] ?? null,
+    /** Costs a look at a word. */
+    first: (): Deno.Signal | null => signals[Atomics.load(first, 0) - 1] ?? null,
     close: thread.end,
   };
 }

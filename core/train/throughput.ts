@@ -14,26 +14,13 @@ import type { Amp } from "./precision.ts";
 const STEPS = 128, MASK = STEPS - 1;
 const MAX_AGE_MS = 30_000;
 
-export interface Throughput {
-  /** `samples` are of the global batch. It allocates nothing. */
-  step(samples: number): void;
-  /** An evaluation or a save is not training time. */
-  pause(): void;
-  resume(): void;
-  /** Over the window; null until two steps were seen. */
-  rate(): number | null;
-  startEpoch(): void;
-  /** Training time alone counts; null before the first step. */
-  epochRate(): number | null;
-  /** Null while the rate is unknown. */
-  secondsLeft(samples: number): number | null;
-}
+export type Throughput = ReturnType<typeof openThroughput>;
 
 /**
  * A plain quotient of sums, never a median: a stall every twenty steps is part of it. The first step warms
  * up, and is not in the window.
  */
-export function openThroughput(now: () => number = () => performance.now()): Throughput {
+export function openThroughput(now: () => number = () => performance.now()) {
   // A rate is one subtraction, since it may be read at each of a thousand steps a second.
   const ended = new Float64Array(STEPS);
   const msBefore = new Float64Array(STEPS);
@@ -51,7 +38,8 @@ export function openThroughput(now: () => number = () => performance.now()): Thr
   }
 
   return {
-    step(n) {
+    /** So many samples of the global batch. It allocates nothing. */
+    step(n: number): void {
       const time = now();
       const took = time - last;
       last = time;
@@ -69,22 +57,26 @@ export function openThroughput(now: () => number = () => performance.now()): Thr
       next = (next + 1) & MASK;
       if (count < STEPS) count++;
     },
-    pause() {
+    /** An evaluation or a save is not training time. */
+    pause(): void {
       // This time belongs to the epoch, though not to a step of the window.
       epochMs += now() - last;
       last = now();
     },
-    resume() {
+    resume(): void {
       last = now();
     },
+    /** Over the window; null until two steps were seen. */
     rate,
-    startEpoch() {
+    startEpoch(): void {
       epochSamples = 0;
       epochMs = 0;
       last = now();
     },
-    epochRate: () => epochMs > 0 && epochSamples > 0 ? epochSamples * 1000 / epochMs : null,
-    secondsLeft(n) {
+    /** Training time alone counts; null before the first step. */
+    epochRate: (): number | null => epochMs > 0 && epochSamples > 0 ? epochSamples * 1000 / epochMs : null,
+    /** For so many samples; null while the rate is unknown. */
+    secondsLeft(n: number): number | null {
       const perSecond = rate();
       return perSecond === null ? null : Math.max(0, n) / perSecond;
     },
@@ -94,20 +86,15 @@ export function openThroughput(now: () => number = () => performance.now()): Thr
 /** Backward computes two products for one of forward. */
 const WITH_BACKWARD = 3;
 
-export interface Flops {
-  /** Null before the first forward pass has counted them. */
-  readonly perSample: number | null;
-  /** Called before each step, with the rows of its first batch. */
-  before(rows: number): void;
-}
-
-export function openFlops(): Flops {
+export function openFlops() {
   let perSample: number | null = null, begun = false;
   return {
-    get perSample() {
+    /** Null before the first forward pass has counted them. */
+    get perSample(): number | null {
       return perSample;
     },
-    before(rows) {
+    /** Called before each step, with the rows of its first batch. */
+    before(rows: number): void {
       if (begun || rows === 0) return;
       begun = true;
       countFlops((operations) => perSample = WITH_BACKWARD * operations / rows);

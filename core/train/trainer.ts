@@ -14,7 +14,7 @@ import { openHistograms, openPictures } from "./media.ts";
 import { pausesIn } from "./pauses.ts";
 import { openProfile } from "./profile.ts";
 import { noSaver, openRankGroup } from "./rank_group.ts";
-import { openFiles, wandbOf } from "./record.ts";
+import { openFiles } from "./record.ts";
 import { openSaver } from "./save.ts";
 import { notesOf, openModel } from "./setup/model.ts";
 import { openStart, refuseUnknownWeights } from "./setup/start.ts";
@@ -48,21 +48,13 @@ export function openTrainer(given: Launch) {
   const record = files = openFiles(launch, model, { plan, cursor, parts, idle });
   const { paths, sharing, console, events, outputs } = record, { logs } = paths, wants = wantsOf(outputs);
   update.notes.forEach(console.line);
-  const wandb = wandbOf(outputs, launch), losses: Losses = {};
+  const losses: Losses = {};
   const requests = openRequests(first ? logs : null, console.warn, {
     signals: config.cluster.stop_signals,
     busy: pausesIn(plan, gradients.shards) > 0,
   });
   const saver = first || sharing
-    ? openSaver({
-      ...model,
-      ...record,
-      cursor,
-      parts,
-      wandb,
-      facts: dataFacts(model, config),
-      gather: zero?.gather,
-    })
+    ? openSaver({ ...model, ...record, cursor, parts, facts: dataFacts(model, config), gather: zero?.gather })
     : noSaver(zero?.gather);
   return {
     ...{ ...model, ...update, ...instruments, ...record },

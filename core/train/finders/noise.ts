@@ -74,35 +74,28 @@ const APART = 10;
 /** A single step's estimate is mostly chance: these are means over many, of which the first few tell nothing. */
 const KEPT = 0.95, LEAST_LOOKS = 10;
 
-interface Seen {
-  readonly norm: Readback;
-  readonly share: number;
-}
+export type RunNoise = ReturnType<typeof openRunNoise>;
 
-export interface RunNoise {
-  /** Comes before each step. */
-  begin(step: number, logged: boolean): void;
-  /** The arena has the gradient of the step's first micro-batch, weighted with its share. */
-  first(arena: Arena, share: Share): void;
-  /** From this step's `samples` and the norm of its whole gradient: the scale in samples, once it is known. */
-  taken(samples: number): ((norm: number | undefined) => number | undefined) | null;
-}
-
-export function openRunNoise(): RunNoise {
-  let last = -Infinity, wanted = false, seen: Seen | null = null;
+export function openRunNoise() {
+  let last = -Infinity,
+    wanted = false,
+    seen: { readonly norm: Readback; readonly share: number } | null = null;
   let square = 0, variance = 0, looks = 0;
   return {
-    begin(step, logged) {
+    /** Comes before each step. */
+    begin(step: number, logged: boolean): void {
       seen?.norm.take(() => null); // of a step that was left in its middle
       seen = null;
       wanted = logged && step - last >= APART;
       if (wanted) last = step;
     },
-    first(arena, share) {
+    /** The arena has the gradient of the step's first micro-batch, weighted with its share. */
+    first(arena: Arena, share: Share): void {
       if (!wanted || typeof share !== "number" || share <= 0 || share >= 1) return;
       seen = { norm: startReadback(keep(gradientNorm(arena))), share };
     },
-    taken(samples) {
+    /** From this step's `samples` and the norm of its whole gradient: the scale in samples, once it is known. */
+    taken(samples: number): ((norm: number | undefined) => number | undefined) | null {
       if (seen === null) return null;
       const { norm: read, share } = seen;
       seen = null;

@@ -1,7 +1,6 @@
 // Reduces gradients bucket by bucket over ranks while backward runs block by block.
 import type { Collectives, Ticket } from "../../ranks/collectives.ts";
 import type { Activation, Model } from "../../models/model.ts";
-import type { Cut } from "../../compile/cuts.ts";
 import type { Arena } from "../arena.ts";
 import { fill_, longLivedZeros, zeros } from "../../../ffi/make.ts";
 import { clone, copy_, detach, narrow, reshape } from "../../../ffi/ops.ts";
@@ -41,18 +40,7 @@ export interface Partition {
   settle(): void;
 }
 
-/** @internal */
-interface Reducer {
-  readonly buckets: number;
-  readonly cuts: readonly Cut[];
-  /** The gradients of this block and those behind it are whole. */
-  blockDone(block: number): void;
-  /**
-   * The arena or its owned part gets the gradient of all ranks, and the result is their loss; null adds
-   * nothing to it.
-   */
-  finish(loss: Tensor | null): Tensor;
-}
+type Reducer = ReturnType<typeof openReducer>;
 
 export function openReducer(
   arena: Arena,
@@ -60,7 +48,7 @@ export function openReducer(
   collectives: Collectives,
   bucketMegabytes: number,
   { owned = null, half = false }: { readonly owned?: Partition | null; readonly half?: boolean } = {},
-): Reducer {
+) {
   if (half) refuseHalf(collectives, owned);
   const blocks = firstBlocks(arena, model);
   const buckets = owned?.buckets ??
@@ -90,8 +78,10 @@ export function openReducer(
   return {
     buckets: pieces.length,
     cuts: cutsOf(buckets, blocks),
-    blockDone: queueFrom,
-    finish(loss) {
+    /** The gradients of this block and those behind it are whole. */
+    blockDone: (block: number): void => void queueFrom(block),
+    /** The arena or its owned part gets the gradient of all ranks, and the result is their loss; null adds nothing to it. */
+    finish(loss: Tensor | null): Tensor {
       queueFrom(0);
       next = 0;
       if (loss === null) fill_(shared, 0);

@@ -13,7 +13,6 @@ import { createOptimizer, optimizersThat, traitsOf } from "../optimizers.ts";
 import type { DeviceUpdate, Optimizer, ParameterGroups } from "../optimizers/optimizer.ts";
 import { type Cut, cutByGroups, groupedOptimizer, groupingOf, type Rates } from "../parameter_groups.ts";
 import { type Bucket, bucketElements, bucketsOf, firstBlocks } from "./buckets.ts";
-import type { Partition } from "./overlapped.ts";
 import type { GradientStrategy } from "./strategy.ts";
 import type { Collectives, Ticket } from "../../ranks/collectives.ts";
 
@@ -189,18 +188,12 @@ export function refuseZero({ training, distributed, output }: Config): void {
 
 // A rank owns one n-th of each bucket, in the arena.
 
-export interface Owned extends Partition {
-  /** Its part of each bucket begins here in the arena. */
-  readonly places: readonly number[];
-  /** Its "parameters" are parts of buckets: updates are element by element. */
-  readonly arena: Arena;
-  share(): void;
-}
+export type Owned = ReturnType<typeof openOwned>;
 
 /** So many buckets may be under way. */
 const AHEAD = 4;
 
-function openOwned(arena: Arena, buckets: readonly Bucket[], collectives: Collectives): Owned {
+function openOwned(arena: Arena, buckets: readonly Bucket[], collectives: Collectives) {
   const { rank, world } = collectives;
   const counts = buckets.map(({ from, to }) => (to - from) / world);
   const slices = (buffer: Tensor) =>
@@ -227,9 +220,11 @@ function openOwned(arena: Arena, buckets: readonly Bucket[], collectives: Collec
   const nothing = () => {};
   return {
     buckets,
+    /** Its part of each bucket begins here in the arena. */
     places: buckets.map(({ from }, i) => from + rank * counts[i]),
+    /** Its "parameters" are parts of buckets: updates are element by element. */
     arena: own,
-    reduce(bucket) {
+    reduce(bucket: number): Ticket {
       free(bucket - ahead, put);
       return tickets[bucket] = collectives.reduceScatter(
         rooms[bucket],

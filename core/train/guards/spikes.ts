@@ -21,17 +21,13 @@ const ENOUGH = 30;
 const LEAST_DEVIATION = 0.01;
 const MOST_REWINDS = 5;
 
-interface Judge {
-  /** Standard deviations above the mean where that is a spike; else null. */
-  judge(loss: number): number | null;
-}
-
 /** Later losses are not compared with a spike. */
-export function openJudge({ zscore, window }: Pick<SpikeSettings, "zscore" | "window">): Judge {
+export function openJudge({ zscore, window }: Pick<SpikeSettings, "zscore" | "window">) {
   const kept = new Float64Array(window);
   let seen = 0;
   return {
-    judge(loss) {
+    /** Standard deviations above the mean where that is a spike; else null. */
+    judge(loss: number): number | null {
       if (!Number.isFinite(loss)) return Infinity;
       const count = Math.min(seen, window);
       if (count >= Math.min(window, ENOUGH)) {

@@ -85,14 +85,6 @@ export interface Ema {
   reset(): void;
 }
 
-/** The update of an optimizer as machine code. @internal */
-export interface CompiledUpdate {
-  /** The loop over a piece of the arena; on a GPU it finds rate and count on the device. */
-  kernel(settings: OptimizerSettings, piece: Piece, onDevice: OnDevice | null): GroupKernel;
-  /** Puts what a step's loop reads into the numbers that it is given. */
-  begin(settings: OptimizerSettings): (given: Float32Array, rate: number, step: number) => void;
-}
-
 /** @internal */
 export interface Traits {
   /** Its state by PyTorch's names, in order. */
@@ -103,8 +95,13 @@ export interface Traits {
   readonly perElement: boolean;
   /** True where each rank can update a part of the weights (--zero 1), or what keeps them from it. */
   readonly shardable: true | string;
-  /** Null where the update runs op by op. */
-  readonly compiled: CompiledUpdate | null;
+  /** The update as machine code; null where it runs op by op. */
+  readonly compiled: {
+    /** The loop over a piece of the arena; on a GPU it finds rate and count on the device. */
+    kernel(settings: OptimizerSettings, piece: Piece, onDevice: OnDevice | null): GroupKernel;
+    /** Puts what a step's loop reads into the numbers that it is given. */
+    begin(settings: OptimizerSettings): (given: Float32Array, rate: number, step: number) => void;
+  } | null;
   /** Its state and its average take so many bytes beside each weight. */
   bytesPerWeight(settings: OptimizerSettings): number;
   /** Settings that don't go together with it, as a sentence ends. */

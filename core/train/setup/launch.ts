@@ -71,7 +71,7 @@ export async function launchOf(
   return { launch, world };
 }
 
-/** What of the settings may be other than somebody thinks. */
+/** These settings may be other than somebody thinks. */
 export const settingsNotes = (resolved: Resolved, kind: World["device"]): string[] => [
   ...environmentLines(resolved),
   ...withoutEffect(resolved),
