@@ -106,6 +106,10 @@ if (import.meta.main) {
   const imports = files.map((file) => importsOf(file, Deno.readTextFileSync(file)));
   const atLoad = imports.flatMap(({ atLoad }) => atLoad),
     all = [...atLoad, ...imports.flatMap(({ later }) => later)];
+  const ofTraining = atLoad.filter(({ from, to }) => [from, to].every((file) => /^core\/train\//.test(file)));
+  const knots = circles(ofTraining.map((one) => ({ ...one, typeOnly: false })));
+  for (const knot of knots) console.error(`A circle within training, types counted: ${knot.join(" -> ")}`);
+  if (knots.length > 0) Deno.exit(1);
   const strangers = all.filter(({ from, to }) =>
     floorOf(from) < 0 || (floorOf(to) < 0 && to.endsWith(".ts"))
   );

@@ -1,7 +1,7 @@
 // A source of tensors holds its data in memory; this file decides how much memory data may take.
 import { isFloating } from "../../ffi/dtype.ts";
 import { tensor, toNumbers } from "../../ffi/make.ts";
-import { allTrue, amin, indexSelect, isfinite, reshape, toDtype } from "../../ffi/ops.ts";
+import { allTrue, amin, indexSelect, indexSelectOut, isfinite, reshape, toDtype } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import { formatBytes, formatPlural } from "../base/format.ts";
@@ -34,13 +34,18 @@ export function memorySource(data: InMemory): Source {
     ...data,
     indices: rows ?? data.indices,
     length: rows?.length ?? input.shape[0],
-    raw(ids) {
+    raw(ids, _epoch, into) {
       const own = rows ? ids.map((id) => rows[id]) : ids;
       if (windows) {
         return { input: gather(input, own, windows.inputs), target: gather(target, own, windows.targets) };
       }
       const index = indexTensor(own);
-      return { input: indexSelect(input, 0, index), target: indexSelect(target, 0, index) };
+      if (into === undefined) {
+        return { input: indexSelect(input, 0, index), target: indexSelect(target, 0, index) };
+      }
+      indexSelectOut(input, 0, index, into.input);
+      indexSelectOut(target, 0, index, into.target);
+      return into;
     },
   });
 }

@@ -99,8 +99,12 @@ export interface Source {
   readonly variable?: (name: string) => GridVariable | null;
   /** The first sample's target (of a map its mean), near to all and the same to all ranks. Numbers only. */
   readonly reference?: readonly number[];
-  /** The part's rows are as held or stored, on the host; the tensors belong to the caller's scope. */
-  raw(part: Part): Batch;
+  /**
+   * The part's rows are as held or stored, on the host; the tensors belong to the caller's scope. It may fill `into`,
+   * memory of the same shapes and types, and return it: in memory that is touched for the first time a row is copied
+   * ten times slower.
+   */
+  raw(part: Part, into?: Batch): Batch;
   /** Raw rows, on any device, become the batch that the model sees. Random choices are keyed. */
   finish(raw: Batch, part: Part): Batch;
   /** Threads can read the raw rows. */
@@ -201,7 +205,7 @@ export interface SourceParts {
   /** An input holds so many steps of time. */
   readonly history?: number;
   /** It runs in a scope of its own: only the batch outlives it. Random choices depend on the epoch. */
-  raw(ids: Ids, epoch: number): Batch;
+  raw(ids: Ids, epoch: number, into?: Batch): Batch;
   /** It makes the model's batch; the raw rows by default. */
   finish?(raw: Batch): Batch;
 }
@@ -216,7 +220,7 @@ export function source(parts: SourceParts): Source {
   const { name, length, task, outputs, targetless, fields, description, indices, names, units, usual } =
     parts;
   const { missing } = parts;
-  const raw = ({ ids, epoch }: Part) => scope(() => parts.raw(ids, epoch));
+  const raw = ({ ids, epoch }: Part, into?: Batch) => scope(() => parts.raw(ids, epoch, into));
   const finish = (batch: Batch) => parts.finish ? scope(() => parts.finish!(batch)) : batch;
   steady.add(finish);
   const { input, target, reference } = scope(() => {

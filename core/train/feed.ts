@@ -143,7 +143,7 @@ function clocked(rows: Rows, clock: { seconds: number }): Rows {
   return {
     ...rows,
     ready: (ahead, milliseconds) => timed(() => rows.ready(ahead, milliseconds)),
-    take: (part) => timed(() => rows.take(part)),
+    take: (part, into) => timed(() => rows.take(part, into)),
   };
 }
 
@@ -215,13 +215,13 @@ function overlapped(
     }
     const items = parts.map((part, i) =>
       scope(() => {
-        const host = rows.take(part);
+        const count = part.ids.length, own = pinned ? undefined : placeFor(slot.pinned[i], count);
+        const host = rows.take(part, own);
         for (const field of FIELDS) {
           grow(slot, i, field, host[field], device, copying, !pinned);
-          const from = pinned
-            ? host[field]
-            : copy_(first(slot.pinned[i][field], part.ids.length), host[field]);
-          onStream(copying, () => copy_(first(slot.device[i][field], part.ids.length), from, true));
+          const filled = pinned || host[field] === own?.[field];
+          const from = filled ? host[field] : copy_(first(slot.pinned[i][field], count), host[field]);
+          onStream(copying, () => copy_(first(slot.device[i][field], count), from, true));
         }
         return itemsIn(source, host.target, part, loss);
       })
@@ -274,6 +274,13 @@ function overlapped(
 }
 
 const first = (t: Tensor, count: number): Tensor => narrow(t, 0, 0, count);
+
+/** Page-locked memory for so many rows, where there is as much; a source in memory gathers right into it. */
+function placeFor(pinned: Partial<Place> | undefined, count: number): Place | undefined {
+  const { input, target } = pinned ?? {};
+  if (!(input && target && Math.min(input.shape[0], target.shape[0]) >= count)) return undefined;
+  return { input: first(input, count), target: first(target, count) };
+}
 
 function grow(
   slot: Slot,

@@ -31,7 +31,7 @@ export interface Rows {
   /** It waits at most this long for the part `ahead` places behind the next. */
   ready(ahead: number, milliseconds: number): boolean;
   /** The host rows are valid until release, and no longer than the caller's scope. */
-  take(part: Part): Batch;
+  take(part: Part, into?: Batch): Batch;
   release(count: number): void;
 }
 

@@ -1,9 +1,9 @@
 // Sources in memory: gathering, scopes, and what they refuse.
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { batchOf, plainPart } from "../../../core/data/source.ts";
 import { memorySource } from "../../../core/data/memory.ts";
 import { UserError } from "../../../core/base/errors.ts";
-import { tensor, toNumbers } from "../../../ffi/make.ts";
+import { tensor, toNumbers, zeros } from "../../../ffi/make.ts";
 import { liveTensors, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { useLibtorch } from "../../libtorch.ts";
 
@@ -33,6 +33,17 @@ Deno.test("a batch belongs to the caller's scope and leaves nothing else behind"
   assertEquals(liveTensors(), before + 2);
   input.free();
   target.free();
+});
+
+Deno.test("raw rows are gathered into memory that is given for them", () => {
+  scope(() => {
+    const source = numbers(tensor([0, 1, 10, 11, 20, 21], [3, 2]), tensor([5, 6, 7], [3, 1]));
+    const into = { input: zeros([2, 2]), target: zeros([2, 1]) };
+    const { input, target } = source.raw(plainPart([2, 1]), into);
+    assert(input === into.input && target === into.target);
+    assertEquals([...toNumbers(into.input)], [20, 21, 10, 11]);
+    assertEquals([...toNumbers(into.target)], [7, 6]);
+  });
 });
 
 for (const [what, bad] of [["NaN", NaN], ["infinity", -Infinity]] as const) {
