@@ -158,7 +158,12 @@ async function trainTaken(
 
 const train = async (sweep: SearchSweep, trial: Trial, more: readonly string[]): Promise<number> => {
   const { run, words } = runOf(sweep, trial);
-  return await (await import("./train.ts")).train([...words, ...more, `--run-name=${run}`, "--resume=auto"]);
+  return await (await import("./train.ts")).runTrain([
+    ...words,
+    ...more,
+    `--run-name=${run}`,
+    "--resume=auto",
+  ]);
 };
 
 const PATIENCE_MS = 300_000;
