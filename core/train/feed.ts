@@ -272,9 +272,10 @@ function overlapped(
 const first = (t: Tensor, count: number): Tensor => narrow(t, 0, 0, count);
 
 /** Page-locked memory for so many rows, where there is as much; a source in memory gathers right into it. */
-function placeFor(pinned: Place | undefined, count: number): Place | undefined {
-  if (!FIELDS.every((field) => pinned?.[field]?.shape[0] >= count)) return undefined;
-  return { input: first(pinned!.input, count), target: first(pinned!.target, count) };
+function placeFor(pinned: Partial<Place> | undefined, count: number): Place | undefined {
+  const { input, target } = pinned ?? {};
+  if (!(input && target && Math.min(input.shape[0], target.shape[0]) >= count)) return undefined;
+  return { input: first(input, count), target: first(target, count) };
 }
 
 function grow(
