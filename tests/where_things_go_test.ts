@@ -73,32 +73,47 @@ export function madeUp(inputs: number, outputs: number): Model {
   "an optimizer": [
     {
       path: "core/train/optimizers.ts",
-      after: "  switch (settings.type) {\n",
-      text: `    case "made-up":\n      return madeUp(arena);\n`,
+      after: 'const OPTIMIZERS: Readonly<Record<OptimizerSettings["type"], Kind>> = {\n',
+      text: `  "made-up": madeUp,\n`,
     },
+    { path: "core/train/optimizers.ts", text: `import { madeUp } from "./optimizers/made_up.ts";\n` },
     {
-      path: "core/train/optimizers.ts",
-      text: `import { sign } from "../../ffi/ops.ts";
-function madeUp(arena: Arena): Optimizer {
-  const { gradients, flat } = arena;
-  const weights = arena.viewsOf(flat), seen = arena.viewsOf(keep(longLivedZeros(flat.shape)));
-  return {
-    type: "made-up",
-    steps: 0,
-    slots: new Map([["made_up", seen]]),
-    options: {},
-    step(lr) {
-      this.steps++;
-      scope(() =>
-        weights.forEach((p, i) => {
-          const direction = sign(gradients[i]);
-          copy_(seen[i], add(seen[i], square(direction)));
-          copy_(p, sub(p, direction, lr));
-        })
-      );
-    },
-  };
-}
+      path: "core/train/optimizers/NAME.ts",
+      text: `import { add, sub } from "../../../ffi/make.ts";
+import { copy_, sign, square } from "../../../ffi/ops.ts";
+import { scope } from "../../../ffi/tensor.ts";
+import { type Kind, slotsOf, type Traits, zerosAs } from "./optimizer.ts";
+const traits: Traits = {
+  slots: ["made_up"],
+  wholeGradient: false,
+  perElement: true,
+  shardable: true,
+  bytesPerWeight: () => 4,
+  compiled: null,
+};
+export const madeUp: Kind = {
+  traits,
+  open(_, arena) {
+    const { gradients, flat } = arena;
+    const weights = arena.viewsOf(flat), seen = arena.viewsOf(zerosAs(arena));
+    return {
+      type: "made-up",
+      steps: 0,
+      slots: slotsOf(traits, seen),
+      options: {},
+      step(lr) {
+        this.steps++;
+        scope(() =>
+          weights.forEach((p, i) => {
+            const direction = sign(gradients[i]);
+            copy_(seen[i], add(seen[i], square(direction)));
+            copy_(p, sub(p, direction, lr));
+          })
+        );
+      },
+    };
+  },
+};
 `,
     },
     {

@@ -9,7 +9,7 @@ import { scaleIn, unscaling } from "../data/transforms/targets.ts";
 import { givenIn } from "../data/transforms/values.ts";
 import type { Loss } from "../models/losses.ts";
 import type { Config } from "../settings/settings.ts";
-import { savedAnswers } from "../train/build.ts";
+import { savedAnswers } from "../train/data_facts.ts";
 import { shiftedParts } from "../train/metrics.ts";
 
 interface Checkpoint {

@@ -18,7 +18,7 @@ import {
   shortenedGradients,
 } from "./compared_gradients.ts";
 import { type Buffers, DROWNED } from "./compared_buffers.ts";
-import type { Arena } from "./gradients/arena.ts";
+import type { Arena } from "./arena.ts";
 import type { Mode, Plans, Recorded } from "./compiled_plans.ts";
 
 /** Shares of a parameter's gradient, and of the whole one, by which a gradient may differ. */

@@ -17,7 +17,7 @@ import { machineIsa, noIsa } from "../compile/x86/isa.ts";
 import type { Isa } from "../compile/kernel.ts";
 import { messageOf } from "../base/errors.ts";
 import { type BlockDone, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
-import type { Arena } from "./gradients/arena.ts";
+import type { Arena } from "./arena.ts";
 
 /** Losses are read when the next step is under way; a line of memory each. */
 const CELLS = 8, CELL = 16;

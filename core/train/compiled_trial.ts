@@ -24,7 +24,7 @@ import {
 } from "./compared_gradients.ts";
 import { attempt, makePlans, type Plans, type Recorded } from "./compiled_plans.ts";
 import type { Given, Refuser } from "./compiled_refusals.ts";
-import type { Arena } from "./gradients/arena.ts";
+import type { Arena } from "./arena.ts";
 
 /** The ordinary way of a micro-batch. */
 export type Run = (

@@ -46,7 +46,8 @@ import type { Team } from "../ranks/team.ts";
 import type { Pass } from "./blocks.ts";
 import { examplesOf, textsOf } from "./examples.ts";
 import { asMap, isPicture, lookOf, predicted, type Sample, split } from "./media.ts";
-import { type Metrics, pointsIn, shiftedParts } from "./metrics.ts";
+import { pointsIn, shiftedParts } from "./metrics.ts";
+import type { Metrics } from "./measure.ts";
 
 /** Sums of one evaluation. */
 export interface Tally {

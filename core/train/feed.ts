@@ -3,9 +3,11 @@ import { asStrided, contiguous, copy_, narrow, toDtype } from "../../ffi/ops.ts"
 import { isFloating } from "../../ffi/dtype.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { openLoader, type Rows, rowsOf } from "../data/loader/loader.ts";
+import { partsOf, partsOfShards } from "../data/source/order.ts";
+import type { Sampling } from "../data/source/sampling.ts";
 import { type Batch, isSteady, type Part, type Source } from "../data/source/source.ts";
 import type { Loss } from "../models/losses.ts";
-import type { MicroBatch } from "./step.ts";
+import type { MicroBatch } from "./micro_batch.ts";
 import {
   currentStream,
   type Event,
@@ -24,6 +26,8 @@ import { uninitialised } from "../../ffi/make.ts";
 import type { Config } from "../settings/settings.ts";
 import { type BatchPlan, judgedAtOnce } from "./batches.ts";
 import type { Built } from "./build.ts";
+import type { Launch, Run } from "./launch.ts";
+import type { Shards } from "./shards.ts";
 
 export interface Supply {
   begin(steps: () => readonly Part[] | null): void;
@@ -355,6 +359,19 @@ function groupsOf(rows: Rows): Groups {
   };
 }
 
+const MIB = 2 ** 20;
+
+/** The feed of a run, with so many loader threads. */
+export function openRunFeed(
+  { config, device, loaders, team = null }: Launch,
+  built: Built,
+  plan: BatchPlan,
+): Feed {
+  const lanes = lanesOf(built, config, plan, team?.world ?? 1);
+  const threads = { count: loaders, prefetch: config.data.prefetch_mib * MIB, lanes };
+  return openFeed({ device, channelsLast: built.channelsLast, loss: built.pass.loss, threads });
+}
+
 /** A part's first and last sample may be mixed with these. */
 const MATES = 2;
 
@@ -369,4 +386,27 @@ export function lanesOf({ data, pass }: Built, { training }: Config, plan: Batch
   };
   if (!data.val) return [train];
   return [train, { source: data.val, rows: judgedAtOnce(training, pass.patches, data.val), parts: 1 }];
+}
+
+/** This rank's parts of the epoch's steps, from step `first` on. */
+export function partsOfEpoch(
+  { config: { data }, plan, gradients: { shards }, ranks, sampling }: Pick<Run, "config" | "plan"> & {
+    readonly gradients: { readonly shards: Shards | null };
+    readonly ranks: { readonly team: { readonly rank: number; readonly world: number } } | null;
+    readonly sampling: Sampling;
+  },
+  epoch: number,
+  first: number,
+): () => readonly Part[] | null {
+  const samples = sampling.of(epoch);
+  const { rank, world } = ranks?.team ?? { rank: 0, world: 1 };
+  const mixing = data.mixup > 0 || data.cutmix > 0;
+  let fed = first;
+  return () => {
+    if (fed >= plan.stepsPerEpoch) return null;
+    const step = fed++;
+    return shards
+      ? partsOfShards(samples, step, plan, epoch, mixing, shards.own, shards.count)
+      : partsOf(samples, step, plan, epoch, mixing, rank, world);
+  };
 }

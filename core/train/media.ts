@@ -2,7 +2,7 @@
 import { toDevice, toNumbers } from "../../ffi/make.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { HistogramsNote, PicturesNote } from "../run/events.ts";
-import type { Arena } from "./gradients/arena.ts";
+import type { Arena } from "./arena.ts";
 import { Buffer } from "node:buffer";
 import { autocast } from "../../ffi/context.ts";
 import { noGrad } from "../../ffi/autograd.ts";

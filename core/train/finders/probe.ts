@@ -5,12 +5,12 @@ import { openSampling } from "../../data/source/sampling.ts";
 import type { Config } from "../../settings/settings.ts";
 import { planBatches } from "../batches.ts";
 import type { Built } from "../build.ts";
-import { setSteps } from "../epoch.ts";
+import { setSteps } from "../schedule.ts";
 import { lanesOf, openFeed } from "../feed.ts";
 import { optimizerFor } from "../parameter_groups.ts";
 import { scalerOf } from "../weight_update.ts";
 import { startFrom } from "../resume.ts";
-import { sharesOf } from "../step.ts";
+import { sharesOf } from "../micro_batch.ts";
 import { trainStep } from "../user_step.ts";
 
 export interface Probe {

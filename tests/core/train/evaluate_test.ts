@@ -3,7 +3,7 @@ import { memorySource } from "../../../core/data/source/memory.ts";
 import type { Source } from "../../../core/data/source/source.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { UserError } from "../../../core/base/errors.ts";
-import type { Metrics } from "../../../core/train/metrics.ts";
+import type { Metrics } from "../../../core/train/measure.ts";
 import { evaluate, lessAtOnce } from "../../../core/train/evaluate.ts";
 import { openFeed } from "../../../core/train/feed.ts";
 import { NativeError } from "../../../ffi/errors.ts";

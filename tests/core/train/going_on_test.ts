@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { openSampling } from "../../../core/data/source/sampling.ts";
 import type { Source } from "../../../core/data/source/source.ts";
-import { trainLoop } from "../../../core/train/trainer.ts";
+import { trainLoop } from "../../../core/train/loop.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { goodFiles, lay } from "../../integration/formats.ts";
 import { inFolder } from "../checkpoint/python.ts";

@@ -6,7 +6,7 @@ import { mlp } from "../../../core/models/zoo/mlp.ts";
 import type { Outcome } from "../../../core/train/blocks.ts";
 import { measureOf } from "../../../core/train/metrics.ts";
 import { RunningMetrics } from "../../../core/train/running_metrics.ts";
-import { itemsOf, type MicroBatch } from "../../../core/train/step.ts";
+import { itemsOf, type MicroBatch } from "../../../core/train/micro_batch.ts";
 import { randint, randn } from "../../../ffi/ops.ts";
 import { timeOps } from "../../../ffi/profile.ts";
 import { scope } from "../../../ffi/tensor.ts";

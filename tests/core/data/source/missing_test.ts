@@ -7,7 +7,7 @@ import { asPacked, originOf } from "../../../../core/data/open/pack.ts";
 import { packingOf } from "../../../../core/data/formats/packed/samples.ts";
 import { writeShards } from "../../../../core/data/formats/packed/write.ts";
 import { dict } from "../../../../core/checkpoint/value.ts";
-import { withOwnStatistics } from "../../../../core/train/resume.ts";
+import { withOwnStatistics } from "../../../../core/train/data_facts.ts";
 import { resolveSettings } from "../../../../core/settings/resolve.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import type { Config } from "../../../../core/settings/settings.ts";

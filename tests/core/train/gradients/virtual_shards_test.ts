@@ -9,7 +9,7 @@ import { gpt } from "../../../../core/models/zoo/gpt.ts";
 import type { Outcome } from "../../../../core/train/blocks.ts";
 import { measureOf } from "../../../../core/train/metrics.ts";
 import { RunningMetrics } from "../../../../core/train/running_metrics.ts";
-import { itemsOf, type MicroBatch, sharesOf } from "../../../../core/train/step.ts";
+import { itemsOf, type MicroBatch, sharesOf } from "../../../../core/train/micro_batch.ts";
 import {
   alone as noOthers,
   type Combine,
