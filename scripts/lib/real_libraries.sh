@@ -24,3 +24,21 @@ install_real_libraries() { # PINS FOLDER
     pip_failed "What tests compare with" "$WORK/pip.log"
   mv "$WORK/exported" "$2"
 }
+
+# Sets SEEN to a Python that has all of these and the packages of operations.txt, whose models `scripts/exported operations` exports.
+ensure_seen_libraries() {
+  local pins=$ROOT/scripts/pins/operations.txt folder
+  folder=$CACHE/operations-$(sha256sum "$pins" | cut -c 1-12)
+  SEEN=$folder/bin/python
+  [[ ! -x $SEEN ]] || return 0
+  make_work
+  need_megabytes 6000 "the packages whose models are exported"
+  say "Installing the packages whose models are exported (about 3 GB, once)."
+  own_python "$HPCTRAIN_PYTHON" -m venv --without-pip "$WORK/seen"
+  printf '%s\n' "$(site_of "$HPCTRAIN_PYTHON")" "$HPCTRAIN_REAL_LIBRARIES" >"$(site_of "$WORK/seen/bin/python")/peer.pth"
+  TMPDIR=$WORK/tmp own_python python3 -m pip --python "$WORK/seen/bin/python" install --quiet --disable-pip-version-check --no-cache-dir \
+    --prefer-binary --requirement "$pins" >/dev/null 2>"$WORK/pip.log" || pip_failed "What is exported" "$WORK/pip.log"
+  mv "$WORK/seen" "$folder"
+}
+
+site_of() { own_python "$1" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; } # PYTHON

@@ -4,6 +4,8 @@ import { UserError } from "../../../core/base/errors.ts";
 import { type RecordedModel, recordModel } from "../../../core/export/recorded.ts";
 import { writeOnnx } from "../../../core/export/onnx/file.ts";
 import { writePt2 } from "../../../core/export/pt2/file.ts";
+import { openExported } from "../../../core/models/exported/archive.ts";
+import { refusedTarget } from "../../../core/models/exported/operators.ts";
 import { forward, type Model } from "../../../core/models/model.ts";
 import { normal } from "../../../core/models/nn/init.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
@@ -90,7 +92,12 @@ const KINDS: Record<string, Kind> = {
     python: "HPCTRAIN_PYTHON",
     refused: /^$/,
     most: 1e-5,
-    write: (path, _, model, recorded) => writePt2(`${path}.pt2`, model, recorded),
+    write: (path, title, model, recorded) => {
+      writePt2(`${path}.pt2`, model, recorded);
+      using archive = openExported(`${path}.pt2`);
+      const refused = archive.program.nodes.filter(({ target }) => refusedTarget(target) !== "");
+      assertEquals(refused.map(({ target }) => target), [], `${title}: --model would refuse it`);
+    },
   },
 };
 
