@@ -17,8 +17,8 @@ import type { GraphNode, Program } from "./graph.ts";
 const GROUPS = {
   arithmetic: `
     abs abs_ absolute add.Scalar,Tensor add_.Tensor addcdiv addcdiv_ addcmul addcmul_ ceil clamp.Tensor,default clamp_
-    clamp_max clamp_min clamp_min_ clip.Tensor,default clip_ copysign.Scalar,Tensor copysign_.Scalar deg2rad
-    div.Scalar,Scalar_mode,Tensor,Tensor_mode div_.Tensor divide.Tensor,Tensor_mode exp exp_ exp2 expm1 fix
+    clamp_max clamp_min.Tensor,default clamp_min_ clip.Tensor,default clip_ copysign.Scalar,Tensor copysign_.Scalar
+    deg2rad div.Scalar,Scalar_mode,Tensor,Tensor_mode div_.Tensor divide.Tensor,Tensor_mode exp exp_ exp2 expm1 fix
     float_power.Scalar,Tensor_Scalar floor floor_ floor_divide floor_divide_.Tensor fmod.Scalar,Tensor fmod_.Scalar
     frac gcd heaviside hypot lcm ldexp.Tensor lerp.Scalar,Tensor lerp_.Scalar log log10 log1p log2 logaddexp logaddexp2
     maximum minimum mul.Scalar,Tensor mul_.Tensor multiply.Tensor nan_to_num nan_to_num_ neg neg_ negative nextafter
@@ -43,10 +43,11 @@ const GROUPS = {
   complex: `
     angle complex imag polar real resolve_conj view_as_complex view_as_real _conj _neg_view`,
   reductions: `
-    all.dim amax amin aminmax any.default,dim,dims argmax argmin count_nonzero cummax cummin cumprod cumsum cumsum_
-    dist logcumsumexp logsumexp max.default,dim,other mean.default,dim median.default,dim min.dim,other mode nanmean
-    nanquantile.scalar nansum prod.default,dim_int quantile.scalar std.correction,default,dim std_mean.correction
-    sum.default,dim_IntList trace var.correction,dim var_mean.correction,dim _is_all_true bincount histc`,
+    all.default,dim amax amin aminmax any.default,dim,dims argmax argmin count_nonzero cummax cummin cumprod cumsum
+    cumsum_ dist logcumsumexp logsumexp max.default,dim,other mean.default,dim median.default,dim min.dim,other mode
+    nanmean nanquantile.scalar nansum prod.default,dim_int quantile.scalar std.correction,default,dim
+    std_mean.correction sum.default,dim_IntList trace var.correction,dim var_mean.correction,dim _is_all_true bincount
+    histc`,
   sorting: `
     argsort bucketize.Tensor kthvalue msort nonzero nonzero_static searchsorted.Scalar,Tensor sort.default,stable topk
     unique_consecutive`,
@@ -77,8 +78,8 @@ const GROUPS = {
     max_unpool3d _adaptive_avg_pool2d _adaptive_avg_pool3d`,
   norms: `
     batch_norm group_norm instance_norm layer_norm native_group_norm native_layer_norm renorm renorm_ rms_norm
-    _native_batch_norm_legit.no_stats _native_batch_norm_legit_functional _native_batch_norm_legit_no_training
-    _weight_norm`,
+    _fused_rms_norm _native_batch_norm_legit.no_stats _native_batch_norm_legit_functional
+    _native_batch_norm_legit_no_training _weight_norm`,
   recurrent: `
     gru.input gru_cell lstm.input lstm_cell rnn_relu.input rnn_relu_cell rnn_tanh.input rnn_tanh_cell`,
   attention: `
