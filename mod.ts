@@ -63,31 +63,33 @@ export type { PointWeights } from "./core/models/valid_points.ts";
 export {
   type Batch,
   batchOf,
-  type Field,
   type Ids,
+  type Known,
   type Missing,
+  type Normalisation,
   type Part,
   plainPart,
   type Source,
   source,
   type SourceParts,
-} from "./core/data/source.ts";
-export { type InMemory, memorySource } from "./core/data/memory.ts";
-export { globalBatch, type Order, order } from "./core/data/order.ts";
-export type { Normalisation } from "./core/data/transforms/values.ts";
+} from "./core/data/source/source.ts";
+export type { Field } from "./core/data/source/reader.ts";
+export { type InMemory, memorySource } from "./core/data/source/memory.ts";
+export { globalBatch, type Order, order } from "./core/data/source/order.ts";
 export { key } from "./core/base/random.ts";
 
 // Training: a whole run, or its parts.
-export { train, type Trained } from "./commands/run/train_config.ts";
+export { train, type Trained } from "./commands/run/train.ts";
 export { openDevice } from "./core/train/device.ts";
 export type { Libtorch } from "./ffi/libraries/find.ts";
 export type { GpuKind } from "./ffi/gpu/backends.ts";
-export { type Arena, packParameters } from "./core/train/gradients/arena.ts";
-export { createOptimizer, type Optimizer, type OptimizerSettings } from "./core/train/optimizers.ts";
+export { type Arena, packParameters } from "./core/train/arena.ts";
+export { createOptimizer } from "./core/train/optimizers.ts";
+export { type Optimizer, type OptimizerSettings } from "./core/train/optimizers/optimizer.ts";
 export { learningRate, type Schedule } from "./core/train/schedule.ts";
 export type { Outcome, Pass } from "./core/train/blocks.ts";
 export type { LossScaler } from "./core/train/precision.ts";
-export { type MicroBatch, type Share, sharesOf } from "./core/train/step.ts";
+export { type MicroBatch, type Share, sharesOf } from "./core/train/micro_batch.ts";
 export { type StepOptions, type StepResult, trainStep } from "./core/train/user_step.ts";
 
 // Ranks: over NCCL on GPUs, over MPI on CPUs.

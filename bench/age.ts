@@ -1,12 +1,13 @@
 // Tells whether a published result belongs to the code beside it. Results carry the commit and a fingerprint of what they
-// measure; a section of the page whose code has changed since says so in its first line, which `./scripts/bench age` writes.
+// measure; a page whose code has changed since says so below its title, in a line which `./scripts/bench age` writes.
 import { createHash } from "node:crypto";
 import { join } from "@std/path";
+import { existsSync } from "node:fs";
 
 const root = new URL("..", import.meta.url).pathname;
-const page = join(root, "docs/benchmarks.md"), results = join(root, "bench/results");
+const results = join(root, "bench/results");
 
-/** A change of these makes the results of a section old. */
+/** A change of these makes the results of a page old. */
 export const MEASURED: Readonly<Record<string, readonly string[]>> = {
   step: ["ffi", "core/models", "core/train"],
   loader: ["ffi", "core/data"],
@@ -95,21 +96,42 @@ export function older({ section, date, code }: Result): string | null {
 const list = (code: readonly string[]) =>
   `what it measures (${code.map((path) => `\`${path}\``).join(", ")}) has`;
 
-/** The page with that line in the sections of old results, and without it in the others. */
-export function marked(text: string, found: readonly Result[] = publishedResults()): string {
-  return text.replaceAll(
-    /(<!-- ([\w-]+): written by [^>]+ -->\s+## [^\n]+\n)(\s*_Older than the code: [^_]+_\n)?/g,
-    (all, head: string, name: string) => {
-      const lines = found.filter(({ section }) => section === name).map(older);
-      if (lines.length === 0) return all;
-      const line = lines.find((each) => each !== null);
-      return line ? `${head}\n${line}\n` : head;
-    },
+/** The pages of bench/results that have an age, by the name of the benchmark. */
+export function agingPages(): Record<string, string> {
+  const names = Object.keys(MEASURED).map((name) => [name, join(results, `${name}.md`)]);
+  return Object.fromEntries(
+    names.filter(([, path]) => existsSync(path)).map(([name, path]) => [name, Deno.readTextFileSync(path)]),
   );
 }
 
-/** `./scripts/bench age`: brings those lines up to date; a benchmark that is run again takes its own away. */
-export function markPage(): void {
-  Deno.writeTextFileSync(page, marked(Deno.readTextFileSync(page)));
-  new Deno.Command(Deno.execPath(), { args: ["fmt", "--quiet", page], cwd: root }).outputSync();
+/** The page of these results with that line below its title if one of them is old, and without it otherwise. */
+export function marked(page: string, found: readonly Result[]): string {
+  const bare = page.replace(/^(# [^\n]+\n)\s*_Older than the code: [^_]+_\n/, "$1");
+  const line = found.map(older).find((each) => each !== null);
+  return line ? bare.replace("\n", `\n\n${line}\n`) : bare;
+}
+
+/** The names of the pages that say another age than they have, each with what it has to say. */
+export function wrongAges(
+  pages: Readonly<Record<string, string>> = agingPages(),
+  found: readonly Result[] = publishedResults(),
+): Record<string, string> {
+  const right = Object.entries(pages).map(([name, page]) =>
+    [name, marked(page, found.filter(({ section }) => section === name))] as const
+  );
+  return Object.fromEntries(right.filter(([name, page]) => page !== pages[name]));
+}
+
+/** `./scripts/bench age`: brings those lines up to date, or with --check says which are wrong and ends with code 1. */
+export function runAge(check: boolean): number {
+  const wrong = wrongAges();
+  if (check && Object.keys(wrong).length > 0) {
+    console.error(
+      `These pages of bench/results do not say how old they are: ${Object.keys(wrong).join(", ")}. ` +
+        "Measure again, or run ./scripts/bench age.",
+    );
+    return 1;
+  }
+  for (const [name, page] of Object.entries(wrong)) Deno.writeTextFileSync(join(results, `${name}.md`), page);
+  return 0;
 }

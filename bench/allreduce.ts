@@ -2,7 +2,8 @@
 import { join } from "@std/path";
 import { ALL_REDUCE_SIZES, type AllReduceTiming } from "../core/ranks/team.ts";
 import { formatBytes } from "../core/base/format.ts";
-import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { machine, median, table, versionsOf, writeResults } from "./report.ts";
 import type { Programs } from "./step.ts";
 
 const RANKS = 2, ROUNDS = 3;
@@ -108,10 +109,10 @@ function write(
     found,
   });
   const [open, mpich] = sides;
-  writeSection(
+  writePage(
     "allreduce",
     [
-      "## All-reduce, beside Gloo",
+      "# All-reduce, beside Gloo",
       `\`./scripts/bench allreduce\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; Python ` +
       `${versions.python} with PyTorch ${versions.torch}. ${RANKS} ranks of one thread on one node add up f32; several ` +
       `are queued one behind another. Time and bus bandwidth, medians of ${ROUNDS} rounds in which all take turns; the ` +

@@ -3,7 +3,8 @@ import { messageOf } from "../core/base/errors.ts";
 import { compiledWorkloads } from "./compile_models.ts";
 import { type Contestant, openHost, type Round, startContestant, turns } from "./contestant.ts";
 import { join } from "@std/path";
-import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { machine, median, table, versionsOf, writeResults } from "./report.ts";
 import type { Programs } from "./step.ts";
 import { type Workload, workloads } from "./workloads.ts";
 
@@ -151,10 +152,10 @@ export async function compileBenchmark(p: Programs, quick: boolean): Promise<voi
     versions,
     cases: found,
   });
-  writeSection(
+  writePage(
     "compile",
     [
-      "## Compiled steps on a CPU",
+      "# Compiled steps on a CPU",
       `\`./scripts/bench compile\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ` +
       `${versions.libtorch}, Python ${versions.python} with PyTorch ${versions.torch}. Medians of ${ROUNDS} rounds in ` +
       "which the programs take turns. All train the same model on the same batch, which is checked by their losses; the " +

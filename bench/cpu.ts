@@ -3,7 +3,8 @@
 import { join } from "@std/path";
 import { messageOf } from "../core/base/errors.ts";
 import { type Contestant, startContestant, turns } from "./contestant.ts";
-import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { machine, median, table, versionsOf, writeResults } from "./report.ts";
 import type { Programs } from "./step.ts";
 import { type Name, workloads } from "./workloads.ts";
 
@@ -115,10 +116,10 @@ export async function cpuBenchmark(p: Programs): Promise<void> {
   }
   const versions = versionsOf(p), date = new Date().toISOString().slice(0, 10);
   writeResults("cpusteps", { command: "./scripts/bench cpu", date, machine: about, versions, cases: found });
-  writeSection(
+  writePage(
     "cpusteps",
     [
-      "## Steps on a CPU by command line",
+      "# Steps on a CPU by command line",
       `\`./scripts/bench cpu\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ` +
       `${versions.libtorch}, Python ${versions.python} with PyTorch ${versions.torch}. hpctrain's are whole runs of the ` +
       "command lines below, with their own events as the clock: the loop, data that is made, and records are in a step. " +

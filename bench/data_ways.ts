@@ -2,12 +2,13 @@
 // deno run -A bench/data_ways.ts jpeg FOLDER_OF_CLASSES, or hdf5 FILE, of bench/peers/loader_data.py.
 import { cpuUsage } from "node:process";
 import { join } from "@std/path";
-import { openRows } from "../core/data/columns/reader.ts";
-import { product, type Rows } from "../core/data/columns/rows.ts";
-import { markOf } from "../core/data/files.ts";
+import { openRows } from "../core/data/arrays/open_rows.ts";
+import { product } from "../core/data/arrays/numbers.ts";
+import { type Rows, rowsAtOnce, type StoredRows } from "../core/data/arrays/rows.ts";
+import { markOf } from "../core/data/arrays/files.ts";
 import type { Hdf5 } from "../core/data/formats/hdf5/datatype.ts";
 import { byLibrary } from "../core/data/formats/hdf5/hdf5.ts";
-import { loadHdf5 } from "../core/data/formats/hdf5/library.ts";
+import { type LibraryRows, loadHdf5, slabRows } from "../core/data/formats/hdf5/library.ts";
 import { readOwn } from "../core/data/formats/hdf5/own_reader.ts";
 import { headerOf, type JpegHeader, openRoom } from "../core/data/formats/images/header.ts";
 import { turboJpeg } from "../core/data/formats/images/imagefolder.ts";
@@ -59,15 +60,23 @@ async function readHdf5(path: string): Promise<void> {
   say("structure by the library", 1000 * await cost(() => byLibrary(path, () => {})), "ms");
   const { shape, rows } = own!.variables.find(({ name }) => name === "maps")!;
   const found = rows(1) as Rows, into = new Uint8Array(4 * product(shape.slice(1)));
-  const together = found.layout === "chunks" ? found.chunk[0] : 1;
-  const slabs = { file: markOf(path), dataset: "maps", shape, lead: 1, width: 4, together, elsewhere: false };
+  const together = rowsAtOnce(found as StoredRows);
+  const slabs = { file: markOf(path), shape, chunk: [together, ...shape.slice(1)], lead: 1, width: 4 };
+  const library = {
+    layout: "format",
+    module: slabRows,
+    access: "alone",
+    dataset: "maps",
+    elsewhere: false,
+  } as const;
+  const ofLibrary: LibraryRows = { ...library, ...slabs };
   const read = (rows: Rows) => () => {
     const reader = openRows({ name: "maps", rows, raw: "f32" });
     for (let row = 0; row < shape[0]; row++) reader.read(row, into);
     reader.close();
   };
   await rate("rows by our reader", shape[0], read(found));
-  await rate("rows by the library", shape[0], read({ layout: "library", ...slabs }));
+  await rate("rows by the library", shape[0], read(ofLibrary as Rows));
 }
 
 const [what, path] = Deno.args;

@@ -15,7 +15,8 @@ import {
   torchrunOutput,
   trainArguments,
 } from "./ranks.ts";
-import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { machine, median, table, versionsOf, writeResults } from "./report.ts";
 import type { Programs } from "./step.ts";
 
 const RANKS = 2;
@@ -144,10 +145,10 @@ function write(
     taken: host.taken,
     ...found,
   });
-  writeSection(
+  writePage(
     "ddp",
     [
-      "## Ranks, beside PyTorch's DistributedDataParallel",
+      "# Ranks, beside PyTorch's DistributedDataParallel",
       `\`./scripts/bench ddp\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ` +
       `${versions.libtorch}, Python ${versions.python} with PyTorch ${versions.torch}. ${RANKS} ranks of one thread each: ` +
       "hpctrain by MPICH, PyTorch by torchrun over Gloo with batches that lie in memory. Medians of " +

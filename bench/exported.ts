@@ -10,7 +10,8 @@ import {
   startContestant,
   turns,
 } from "./contestant.ts";
-import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { machine, median, table, versionsOf, writeResults } from "./report.ts";
 import type { Programs } from "./step.ts";
 import { type Name, workloads } from "./workloads.ts";
 
@@ -133,10 +134,10 @@ function write(
     stepMicroseconds: steps,
     firstStepSeconds: starts,
   });
-  writeSection(
+  writePage(
     "exported",
     [
-      "## Exported programs",
+      "# Exported programs",
       `\`${command}\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ` +
       `${versions.libtorch}, Python ${versions.python} with PyTorch ${versions.torch}. Medians of ${ROUNDS} rounds in ` +
       `which the three take turns on the same batch; losses are compared after the warm-up. ${host.said()}`,

@@ -11,7 +11,8 @@ import {
   torchrunOutput,
   trainArguments,
 } from "./ranks.ts";
-import { machine, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { machine, table, versionsOf, writeResults } from "./report.ts";
 import type { Programs } from "./step.ts";
 
 const RANKS = 2, STEPS = 2;
@@ -98,10 +99,10 @@ const rowsOf = (ours: Counted, python: Counted): string[][] =>
 function write(p: Programs, rows: string[][], found: Record<string, Counted>): void {
   const about = machine(), versions = versionsOf(p), date = new Date().toISOString().slice(0, 10);
   writeResults("files", { command: "./scripts/bench files", date, machine: about, versions, ...found });
-  writeSection(
+  writePage(
     "files",
     [
-      "## Files opened until the first step",
+      "# Files opened until the first step",
       `\`./scripts/bench files\` on ${date}: libtorch ${versions.libtorch}, Python ${versions.python} with PyTorch ` +
       `${versions.torch}. \`hpctrain launch -n ${RANKS}\` with MPICH and \`torchrun --nproc-per-node ${RANKS}\` with ` +
       "DistributedDataParallel train simple-convnet; strace counts the calls of all their processes until the first " +

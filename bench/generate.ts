@@ -1,7 +1,8 @@
 // `scripts/bench generate`: tokens a second of `hpctrain generate` beside PyTorch eager, both with keys and values kept.
 import { dirname, join } from "@std/path";
 import { type Contestant, openHost, startContestant, turns } from "./contestant.ts";
-import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { machine, median, table, versionsOf, writeResults } from "./report.ts";
 import type { Programs } from "./step.ts";
 
 interface Sizes {
@@ -88,7 +89,7 @@ export async function generateBenchmark(programs: Programs): Promise<void> {
   }
   const versions = versionsOf(programs);
   writeResults("generate", { benchmark: "generate", date, machine: on, versions, rows });
-  const text = `## Tokens a second of generate
+  const text = `# Tokens a second of generate
 
 \`./scripts/bench generate\` on ${date}: ${on.cpu}, ${on.cores} cores, load ${on.load} before; libtorch ${versions.libtorch},
 Python ${versions.python} with PyTorch ${versions.torch}. gpt with random weights in fp32 writes on after a prompt of
@@ -104,5 +105,5 @@ ${
       }),
     )
   }`;
-  writeSection("generate", text);
+  writePage("generate", text);
 }

@@ -1,7 +1,8 @@
 // `scripts/bench gpu`: steps on this machine's GPU by command line, beside a PyTorch script; gpu/measure.py times them. Where
 // there is no GPU, the sections are written from the results that are there.
 import { join } from "@std/path";
-import { table, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { table, writeResults } from "./report.ts";
 
 const root = new URL("..", import.meta.url).pathname, RESULTS = join(root, "bench/results");
 
@@ -48,7 +49,7 @@ export async function gpuBenchmark(
   const texts = found.toSorted().map((name) =>
     sectionOf(JSON.parse(Deno.readTextFileSync(join(RESULTS, name))))
   );
-  writeSection("gpusteps", ["## Steps on a GPU by command line", ...texts].join("\n\n"));
+  writePage("gpusteps", ["# Steps on a GPU by command line", ...texts].join("\n\n"));
 }
 
 /** The results that were written last, without the ending. */
@@ -68,7 +69,7 @@ export function sectionOf({ device, torch, note, rows }: Results): string {
     Object.values(ways).map(({ command }) => `    ${command}`)
   );
   return [
-    `### ${device}`,
+    `## ${device}`,
     `\`./scripts/bench gpu\`, libtorch ${torch}: whole processes with the command lines below, their own events as the ` +
     `clock; PyTorch's script has its batch on the GPU. ${note ?? ""}`.trim(),
     table(["Training step", "How", "A step", "A second", "First ten steps done after", "GPU memory"], lines),

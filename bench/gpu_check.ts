@@ -29,7 +29,6 @@ import {
   TRIES,
   unfinished,
   writeFound,
-  writePage,
 } from "./gpu_check/results.ts";
 import { openProgram } from "./gpu_check/runs.ts";
 import { speed } from "./gpu_check/speed.ts";
@@ -277,5 +276,4 @@ if (found.left.length > 0) {
   console.log(`${found.left.length} checks are left: the same command goes on.`);
   Deno.exit(EXIT.stopped);
 }
-if (flags.out !== null && said.length === 0) writePage(found);
 Deno.exit(rows.some(({ ok }) => ok === false) ? 1 : 0);

@@ -17,7 +17,8 @@ import {
   type Sides,
   type Speed,
 } from "./loader_sides.ts";
-import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { machine, median, table, versionsOf, writeResults } from "./report.ts";
 import type { Programs } from "./step.ts";
 
 // How much of a training run is waiting for data: the run's own figures.
@@ -214,10 +215,10 @@ function write(p: Programs, about: ReturnType<typeof machine>, host: Host, found
     Object.entries(of).map(([name, value]) => row(dataSets[name], value));
   const start = ["from the program's start", "PyTorch", ""];
   const construction = ["from the loader's construction", "PyTorch", ""];
-  writeSection(
+  writePage(
     "loader",
     [
-      "## Reading data, beside PyTorch's DataLoader",
+      "# Reading data, beside PyTorch's DataLoader",
       `\`./scripts/bench loader\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ` +
       `${versions.libtorch}, Python ${versions.python} with PyTorch ${versions.torch}. Both read the same files in ` +
       "batches of 64 and a new order each epoch to the same float32 tensors, which is checked. PyTorch has the number of " +

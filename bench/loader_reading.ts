@@ -1,11 +1,11 @@
 // Our side of the loader benchmark reads by the training loop's own feed; loader_worker.ts begins it.
 import type { Resolved } from "../core/settings/resolve.ts";
-import { loadReader, openData } from "../core/data/open.ts";
-import { order, partsOf } from "../core/data/order.ts";
+import { loadReader, openData } from "../core/data/open/open.ts";
+import { order, partsOf } from "../core/data/source/order.ts";
 import { createLoss } from "../core/models/losses.ts";
 import { loaderThreads, openDeviceBeside } from "../core/train/device.ts";
 import { openFeed } from "../core/train/feed.ts";
-import type { MicroBatch } from "../core/train/step.ts";
+import type { MicroBatch } from "../core/train/micro_batch.ts";
 import { mean, mul, toDtype } from "../ffi/ops.ts";
 import { type Device, scope, type Tensor } from "../ffi/tensor.ts";
 import { answerRounds, peakMemory } from "./contestant.ts";

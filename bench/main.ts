@@ -1,5 +1,5 @@
 // The benchmarks by name. Started by scripts/bench, which sets up what they compare.
-import { markPage } from "./age.ts";
+import { runAge } from "./age.ts";
 import { allreduceBenchmark } from "./allreduce.ts";
 import { compileBenchmark } from "./compile.ts";
 import { cpuBenchmark } from "./cpu.ts";
@@ -11,6 +11,7 @@ import { filesBenchmark } from "./files.ts";
 import { loaderBenchmark } from "./loader.ts";
 import { mapsBenchmark } from "./maps.ts";
 import { meetingBenchmark } from "./meeting.ts";
+import { writeHeadlines } from "./page.ts";
 import { overlapBenchmark } from "./overlap.ts";
 import { predictBenchmark } from "./predict.ts";
 import { type Programs, shardsBenchmark, stepBenchmark } from "./step.ts";
@@ -56,14 +57,15 @@ function named(variable: string, what: string): string {
 
 /** With little data or few steps, and nothing is written: to see that it runs. */
 const quick = Deno.args.includes("--quick");
+if (Deno.args[0] === "age") {
+  const check = Deno.args[1] === "--check";
+  if (!check) writeHeadlines();
+  Deno.exit(runAge(check));
+}
 const words = Deno.args.filter((word) => word !== "--quick");
 /** `maps` and `gpu` may be followed by the names of their cases. */
 const cases = words[0] === "maps" || words[0] === "gpu" ? words.slice(1) : [];
 const names = cases.length > 0 ? words.slice(0, 1) : words;
-if (names.join() === "age") {
-  markPage();
-  Deno.exit(0);
-}
 const wanted = names.length > 0 ? names : Object.keys(benchmarks);
 const unknown = wanted.filter((name) => !Object.hasOwn(benchmarks, name));
 if (unknown.length > 0) {

@@ -14,7 +14,8 @@ import {
   type Speed,
 } from "./loader_sides.ts";
 import { waitIn } from "./loader.ts";
-import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { machine, median, table, versionsOf, writeResults } from "./report.ts";
 import type { Programs } from "./step.ts";
 
 const STREAMED = [
@@ -374,10 +375,10 @@ function write(p: Programs, about: ReturnType<typeof machine>, host: Host, found
     taken: host.taken,
     ...found,
   });
-  writeSection(
+  writePage(
     "maps",
     [
-      "## Maps and tables, beside xarray, xbatcher and pandas",
+      "# Maps and tables, beside xarray, xbatcher and pandas",
       `\`./scripts/bench maps\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ` +
       `${versions.libtorch}, Python ${versions.python} with PyTorch ${versions.torch}. Both sides read all samples in ` +
       "batches of 64 and a new order each epoch to the same float32 tensors on the CPU, which is checked. The other side " +

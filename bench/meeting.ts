@@ -1,7 +1,8 @@
 // `scripts/bench meeting`: thousands of simulated ranks meet rank 0's real control plane on this machine. What it takes of
 // rank 0 must grow with the ranks and not with their square.
 import { startContestant } from "./contestant.ts";
-import { machine, table, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { machine, table, writeResults } from "./report.ts";
 
 const PROCESSES = 2, A_NODE = 8;
 
@@ -128,10 +129,10 @@ export async function meetingBenchmark(quick = false): Promise<void> {
   writeResults("meeting", { command: "./scripts/bench meeting", date, machine: about, found, powers });
   const last = found[found.length - 1];
   const met = last.seconds.meet <= MOST_SECONDS && last.memory <= MOST_MEMORY ? "holds" : "does not hold";
-  writeSection(
+  writePage(
     "meeting",
     [
-      "## Thousands of ranks at rank 0",
+      "# Thousands of ranks at rank 0",
       `\`./scripts/bench meeting\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; Deno ` +
       `${Deno.version.deno}. Simulated ranks, ${A_NODE} a node: each is a real client of the control plane with a connection of ` +
       `its own over loopback, and trains nothing. ${PROCESSES} processes have them all and share the cores with rank 0's, whose ` +

@@ -11,7 +11,8 @@ import {
   trainArguments,
   waitedIn,
 } from "./ranks.ts";
-import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { machine, median, table, versionsOf, writeResults } from "./report.ts";
 import { type Hosts, onCore as on, withHosts } from "./shaped_hosts.ts";
 import type { Programs } from "./step.ts";
 
@@ -181,10 +182,10 @@ function write(p: Programs, about: ReturnType<typeof machine>, host: Host, found
     gbit: GBIT,
     found,
   });
-  writeSection(
+  writePage(
     "overlap",
     [
-      "## Communication behind backward",
+      "# Communication behind backward",
       `\`./scripts/bench overlap\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ` +
       `${versions.libtorch}. Two ranks of one thread, each in a network namespace and on a core of its own, with ${GBIT} ` +
       `Gbit/s each between them (veth through a bridge, tc tbf), and MPICH by TCP. A step, medians of ${rounds} rounds in which all take turns, ` +

@@ -14,7 +14,8 @@ import {
   stepsIn,
   trainArguments,
 } from "./ranks.ts";
-import { machine, median, table, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { machine, median, table, writeResults } from "./report.ts";
 import { type Hosts, onCore, withHosts } from "./shaped_hosts.ts";
 import type { Programs } from "./step.ts";
 
@@ -225,10 +226,10 @@ function write(
   const worst = Math.max(
     ...all.map(({ measured, predicted }) => Math.abs(predicted.step / median(measured) - 1)),
   );
-  writeSection(
+  writePage(
     "predict",
     [
-      "## Predictions, beside what was measured",
+      "# Predictions, beside what was measured",
       `\`./scripts/bench predict\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before. One rank of one ` +
       `thread on each of up to ${HOSTS} network namespaces, which send ${GBIT} Gbit/s each through a bridge (veth, tc tbf), by ` +
       `hpctrain's own TCP. All hosts are this machine and share its ${about.cores} cores and its memory. The model (docs/design/scale.md) ` +

@@ -1,8 +1,10 @@
-// Figures to a results file and to the table of docs/benchmarks.md.
+// Figures to a file of results, and a text to a part of a page.
 import { join } from "@std/path";
 import { codeOf } from "./age.ts";
 
 const root = new URL("..", import.meta.url).pathname;
+/** The folder of all results and their pages. */
+export const RESULTS = join(root, "bench/results");
 
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
@@ -39,38 +41,22 @@ export function versionsOf({ python, libtorch }: { python: string; libtorch: str
 
 export function writeResults(name: string, found: object): void {
   const results = { ...found, code: codeOf(name) };
-  const path = join(root, "bench/results", `${name}.json`);
-  Deno.mkdirSync(join(root, "bench/results"), { recursive: true });
-  Deno.writeTextFileSync(path, JSON.stringify(results, null, 2) + "\n");
+  Deno.mkdirSync(RESULTS, { recursive: true });
+  Deno.writeTextFileSync(join(RESULTS, `${name}.json`), JSON.stringify(results, null, 2) + "\n");
 }
-
-const NEW_PAGE =
-  "# Benchmarks\n\nEach section is written by `./scripts/bench NAME`, which anyone can run again.\n";
 
 /** The page with `text` between the marks of `name`, which come at its end if it lacks them. `by` writes it. */
-export function withSection(page: string | null, name: string, text: string, by = "scripts/bench"): string {
+export function withSection(page: string, name: string, text: string, by: string): string {
   const [from, to] = [`<!-- ${name}: written by ${by} -->`, `<!-- end of ${name} -->`];
   const section = `${from}\n\n${text.trim()}\n\n${to}`;
-  const old = page ?? NEW_PAGE;
-  const start = old.indexOf(from), end = old.indexOf(to);
-  if (start < 0 || end < start) return `${old.trimEnd()}\n\n${section}\n`;
-  return old.slice(0, start) + section + old.slice(end + to.length);
+  const start = page.indexOf(from), end = page.indexOf(to);
+  if (start < 0 || end < start) return `${page.trimEnd()}\n\n${section}\n`;
+  return page.slice(0, start) + section + page.slice(end + to.length);
 }
 
-export function writeSection(
-  name: string,
-  text: string,
-  file = "docs/benchmarks.md",
-  by = "scripts/bench",
-): void {
+export function writeSection(name: string, text: string, file: string, by: string): void {
   const path = join(root, file);
-  let page = null;
-  try {
-    page = Deno.readTextFileSync(path);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
-  Deno.writeTextFileSync(path, withSection(page, name, text, by));
+  Deno.writeTextFileSync(path, withSection(Deno.readTextFileSync(path), name, text, by));
   new Deno.Command(Deno.execPath(), { args: ["fmt", "--quiet", path], cwd: root }).outputSync();
 }
 

@@ -2,7 +2,8 @@
 // the same tensors to the same disk.
 import { join } from "@std/path";
 import { type Contestant, type Host, openHost, startContestant, turns } from "./contestant.ts";
-import { keysOf, machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { keysOf, machine, median, table, versionsOf, writeResults } from "./report.ts";
 import { SAVE_SIZES, type Saved } from "./workloads.ts";
 import type { Programs } from "./step.ts";
 
@@ -114,10 +115,10 @@ function write(p: Programs, about: ReturnType<typeof machine>, host: Host, round
     "Processor",
     "Speed",
   ];
-  writeSection(
+  writePage(
     "save",
     [
-      "## Saving a checkpoint",
+      "# Saving a checkpoint",
       `\`./scripts/bench save\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ${versions.libtorch}, ` +
       `Python ${versions.python} with PyTorch ${versions.torch}. The state is ${
         (rounds.training[0].bytes / 1e6).toFixed(0)

@@ -6,7 +6,7 @@ import { type Cursor, type Facts, type Parts, toTree } from "../core/checkpoint/
 import { resolveSettings } from "../core/settings/resolve.ts";
 import { createLoss } from "../core/models/losses.ts";
 import { createModel } from "../core/models/registry.ts";
-import { packParameters } from "../core/train/gradients/arena.ts";
+import { packParameters } from "../core/train/arena.ts";
 import { openDevice } from "../core/train/device.ts";
 import { latestPath } from "../core/train/run_folder.ts";
 import { createOptimizer } from "../core/train/optimizers.ts";
@@ -55,7 +55,7 @@ function train(): void {
 let saved: Omit<Saved, "cpu"> = { seconds: NaN, stall: NaN, bytes: NaN };
 const quiet = () => {};
 const saver = how === "synchronous" ? null : openSaver({
-  ...{ config, paths, parts, cursor, schedule },
+  ...{ config, paths, parts, cursor, schedule, facts: {}, wandb: null, warn: console.error },
   console: {
     line: quiet,
     epoch: quiet,

@@ -11,7 +11,8 @@ import {
   turns,
 } from "./contestant.ts";
 import { dirname, join } from "@std/path";
-import { keysOf, machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { keysOf, machine, median, table, versionsOf, writeResults } from "./report.ts";
 import { type Name, workloads } from "./workloads.ts";
 
 // From starting a program to its first training step done, with its files in the page cache and not.
@@ -280,10 +281,10 @@ function write(
     ["Start to first step done", "Warm", "Against Python", "Cold", "Against Python"],
     startRows(starts.warm, starts.cold),
   );
-  writeSection(
+  writePage(
     "step",
     [
-      "## A training step, start-up and memory",
+      "# A training step, start-up and memory",
       `\`./scripts/bench step\` on ${results.date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ${versions.libtorch}, ` +
       `Python ${versions.python} with PyTorch ${versions.torch}. Medians of ${ROUNDS} rounds in which the programs take ` +
       "turns; spread is the slowest round less the fastest, against the median. Both sides train the same model on the " +
@@ -360,10 +361,10 @@ export async function shardsBenchmark(p: Programs): Promise<void> {
   const date = new Date().toISOString().slice(0, 10);
   const command = "./scripts/bench shards";
   writeResults("shards", { command, date, machine: about, versions, shards: COUNTS, stepMicroseconds: all });
-  writeSection(
+  writePage(
     "shards",
     [
-      "## The cost of --deterministic=world",
+      "# The cost of --deterministic=world",
       `\`${command}\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ` +
       `${versions.libtorch}. Processor time of a step on one thread; one process computes all shards. Medians of ${SHARD_ROUNDS} rounds in which the numbers of ` +
       "shards take turns; spread is the slowest round less the fastest, against the median.",

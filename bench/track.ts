@@ -1,7 +1,8 @@
 // `scripts/bench track`: what events, W&B and the console cost a step, in turns with and without them.
 import { delay } from "../deps/async.ts";
 import { MOST } from "./contestant.ts";
-import { keysOf, machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { writePage } from "./page.ts";
+import { keysOf, machine, median, table, versionsOf, writeResults } from "./report.ts";
 import { join } from "@std/path";
 import { openTrack } from "../core/run/writer/track.ts";
 import type { Programs } from "./step.ts";
@@ -225,10 +226,10 @@ function write(
     ...["Told", "Step", "More time", "More processor time of the training thread", "of all threads"],
     ...["Bytes a step in events.jsonl", "in the .wandb file"],
   ];
-  writeSection(
+  writePage(
     "track",
     [
-      "## Telling of a run",
+      "# Telling of a run",
       `\`${command}\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ${versions.libtorch}. ` +
       `An mlp on one thread, of the width (${hidden}) whose step comes nearest to a millisecond here. A run tells of its ` +
       "steps for 0.2 s, of none for 0.4 s, of them for 0.2 s, and so on for " +

@@ -1,10 +1,10 @@
 // One run of the track benchmark: trains, and tells of its steps for a while, then not, in turn. The last line of its
 // output is what each turn took. Arguments: the seconds to train, then flags of `hpctrain train`.
 import { resolveSettings } from "../core/settings/resolve.ts";
-import { loadReader } from "../core/data/open.ts";
+import { loadReader } from "../core/data/open/open.ts";
 import { readEvents } from "../core/run/event_log.ts";
-import { trainLoop } from "../core/train/trainer.ts";
-import { prepare } from "../core/train/prepare.ts";
+import { trainLoop } from "../core/train/loop.ts";
+import { openTrainer } from "../core/train/trainer.ts";
 import { OUTPUTS } from "../core/outputs/outputs.ts";
 import { checkLibtorch, isLibtorch } from "../ffi/libraries/find.ts";
 import { openLibtorch } from "../ffi/library.ts";
@@ -24,7 +24,7 @@ if (!isLibtorch(found)) throw new Error(found.reason);
 openLibtorch(found);
 await loadReader(config.data);
 const start = { config, preset: null, device: "cpu", libtorch: found, resume: null, loaders: 0 } as const;
-const run = prepare({ ...start, notes: [], outputs: OUTPUTS });
+const run = openTrainer({ ...start, notes: [], outputs: OUTPUTS });
 
 const turns: Turn[] = [];
 const training = run.config.training as { log_interval: number; max_steps: number };

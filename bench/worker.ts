@@ -6,15 +6,16 @@ import { resolveSettings } from "../core/settings/resolve.ts";
 import { createLoss } from "../core/models/losses.ts";
 import type { Facts, Model } from "../core/models/model.ts";
 import { createModel } from "../core/models/registry.ts";
-import { packParameters } from "../core/train/gradients/arena.ts";
-import { isChannelsLast, needsWholeGradient } from "../core/train/build.ts";
-import { compiledMode } from "../core/train/compiled_mode.ts";
+import { packParameters } from "../core/train/arena.ts";
+import { isChannelsLast } from "../core/train/build.ts";
+import { createOptimizer, needsWholeGradient } from "../core/train/optimizers.ts";
+import { compiledMode } from "../core/train/compiled_choice.ts";
 import { type CompiledPass, openCompiledPass } from "../core/train/compiled_pass.ts";
 import type { Run } from "../core/train/compiled_trial.ts";
 import { compiledUpdate } from "../core/train/compiled_update.ts";
 import { openDevice } from "../core/train/device.ts";
-import { createOptimizer } from "../core/train/optimizers.ts";
-import { type MicroBatch, sharesOf, takeStep } from "../core/train/step.ts";
+import { takeStep } from "../core/train/step.ts";
+import { type MicroBatch, sharesOf } from "../core/train/micro_batch.ts";
 import { openStep } from "../core/train/user_step.ts";
 import { alone, openVirtualShards, shardedGradients } from "../core/train/gradients/virtual_shards.ts";
 import { imagesLast } from "../core/train/feed.ts";
@@ -93,9 +94,12 @@ function prepare(workload: Workload, count: number, file: string, compile: strin
     )
     : undefined;
   const { parts, watch } = openStep(options, gradients);
-  return trainer((number) =>
-    start.during(() => takeStep(parts, watch, batches, shares, learningRate, false, number, batches.length))
-  );
+  const request = { batches, shares, rate: learningRate, wantNorm: false, step: 0, passes: batches.length };
+  const step = () => takeStep(parts, watch, request);
+  return trainer((number) => {
+    request.step = number;
+    return start.during(step);
+  });
 }
 
 /** From the end of the first ordinary pass to the end of the first step that is wholly compiled; waiting does not count. */

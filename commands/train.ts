@@ -23,5 +23,5 @@ export const command: Command = {
   settings: true,
   options: OPTIONS,
   writes: "run",
-  run: async (argv) => await (await import("./run/train.ts")).train(argv),
+  run: async (argv) => await (await import("./run/train.ts")).runTrain(argv),
 };

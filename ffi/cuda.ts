@@ -389,9 +389,7 @@ export const computesInTf32 = (): boolean => tf32;
 export function setNumerics(o: { tf32: boolean; deterministic: boolean }): void {
   const context = native.globalContext?.();
   if (!context) return; // a libtorch without these symbols keeps its own defaults
-  tf32 = o.tf32;
-  native.setTf32CuBlas?.(context, o.tf32);
-  native.setTf32CuDnn?.(context, o.tf32);
+  setTf32(o.tf32);
   native.setDeterministic?.(context, o.deterministic, false);
   // cuBLAS gives the same bits only with a workspace of fixed size; it reads this when it is first used.
   if (o.deterministic && !Deno.env.has(WORKSPACE)) Deno.env.set(WORKSPACE, ":4096:8");
@@ -409,6 +407,25 @@ export function searchKernels(wanted: boolean): void {
 export const searchesKernels = (): boolean => searches;
 
 /** A shape that comes seldom is not worth a search; one that was searched for keeps what was found. */
+function setTf32(wanted: boolean): void {
+  const context = native.globalContext?.();
+  if (!context) return;
+  tf32 = wanted;
+  native.setTf32CuBlas?.(context, wanted);
+  native.setTf32CuDnn?.(context, wanted);
+}
+
+/** Products of f32 are those of f32 while `body` runs. */
+export function withoutTf32<R>(body: () => R): R {
+  const before = tf32;
+  setTf32(false);
+  try {
+    return body();
+  } finally {
+    setTf32(before);
+  }
+}
+
 export function withoutKernelSearch<R>(body: () => R): R {
   const context = native.globalContext?.();
   if (!context || !searches) return body();

@@ -1,5 +1,6 @@
 // Work of a stream captured as a CUDA graph, which one call replays. libtorch's own class captures: its
-// allocator gives captured work memory of its own, and its generators draw anew in each replay.
+// allocator gives captured work memory of its own, and its generators draw anew in each replay. Its methods throw C++
+// exceptions, which end a process that calls them from outside of C++: they are called where libtorch catches.
 import { check, errorText, out, outAt, outI32 } from "./abi.ts";
 import { currentCuda, currentStream, gpuBackend } from "./cuda.ts";
 import { LibraryError, NativeError } from "./errors.ts";

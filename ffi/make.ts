@@ -177,6 +177,16 @@ export function toDevice(t: Tensor, device: Device, nonBlocking = false): Tensor
   return toCopy(t, null, null, device, null, nonBlocking);
 }
 
+/** Made once on each device that it is asked for on, and kept there. */
+export function onEachDevice(make: () => Tensor): (device: Device) => Tensor {
+  const made = new Map<Device, Tensor>();
+  return (device) => {
+    const there = made.get(device) ?? keep(scope(() => toDevice(make(), device)));
+    made.set(device, there);
+    return there;
+  };
+}
+
 function address(t: Tensor): bigint {
   tape.hears?.refuse("data", "reads");
   check(native.dataPointer(alive(t, "data"), outAt), "data");

@@ -159,6 +159,9 @@ export const topk = aten(
 );
 export const gather = aten("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor");
 export const indexSelect = aten("index_select(Tensor self, int dim, Tensor index) -> Tensor");
+export const indexSelectOut = aten(
+  "index_select.out(Tensor self, int dim, Tensor index, *, Tensor(a!) out) -> Tensor(a!)",
+);
 export const scatterAdd_ = aten(
   "scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
 );

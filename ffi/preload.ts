@@ -1,3 +1,5 @@
+// Opens libtorch in a system thread while the rest of the program loads. No other code may call Deno.dlopen meanwhile: it would
+// wait for the loader.
 import type { Libtorch } from "./libraries/find.ts";
 
 type Cores = "job" | "cpuset" | "quiet" | "busy" | "by hand";

@@ -124,8 +124,6 @@ const REFUSED: Readonly<Record<string, readonly [number, number]>> = {
   execve: [59, 221],
   execveat: [322, 281],
   // the network, and sockets of other programs on this machine
-  socket: [41, 198],
-  connect: [42, 203],
   bind: [49, 200],
   listen: [50, 201],
   io_uring_setup: [425, 425], // its queue would get round this filter
@@ -162,7 +160,15 @@ const REFUSED: Readonly<Record<string, readonly [number, number]>> = {
 };
 
 /** Calls that are refused with some arguments only. */
-const WATCHED = { ioctl: [16, 29], kill: [62, 129], tgkill: [234, 131], socketpair: [53, 199] } as const;
+const WATCHED = {
+  ioctl: [16, 29],
+  kill: [62, 129],
+  tgkill: [234, 131],
+  socket: [41, 198],
+  socketpair: [53, 199],
+} as const;
+/** A CUDA driver looks so for a server that shares GPUs, and does without where nobody answers. */
+const CONNECT = [42, 203] as const;
 
 /** AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64. */
 const ARCHITECTURES: Readonly<Record<string, { readonly audit: number; readonly column: 0 | 1 }>> = {
@@ -174,15 +180,15 @@ const ARCHITECTURES: Readonly<Record<string, { readonly audit: number; readonly 
 const X32 = 0x40000000;
 /** These put words into the terminal, which the shell would run afterwards. */
 const TIOCSTI = 0x5412, TIOCLINUX = 0x541c;
-const SOCK_STREAM = 1, SOCK_TYPE = 0xf;
+const AF_UNIX = 1, SOCK_STREAM = 1, SOCK_SEQPACKET = 5, SOCK_TYPE = 0xf;
 
 // Classic BPF over struct seccomp_data: the call's number, the architecture, and the low halves of its arguments.
 const LOAD = 0x20, EQUAL = 0x15, AT_LEAST = 0x35, AND = 0x54, RETURN = 0x06;
 const NUMBER = 0, ARCHITECTURE = 4, FIRST = 16, SECOND = 24;
-const ALLOW = 0x7fff0000, KILL = 0x80000000, EACCES = 0x00050000 | 13;
+const ALLOW = 0x7fff0000, KILL = 0x80000000, FAIL = 0x00050000, EACCES = FAIL | 13, ENOENT = FAIL | 2;
 
 type Line = readonly [code: number, value: number, then?: Target, otherwise?: Target];
-type Target = "next" | "allow" | "refuse" | number;
+type Target = "next" | "allow" | "refuse" | "nobody" | number;
 
 /** The filter of a process with this number: its lines as the kernel takes them. */
 export function filterBytes(architecture: string, pid: number): Uint8Array<ArrayBuffer> {
@@ -200,6 +206,7 @@ export function filterBytes(architecture: string, pid: number): Uint8Array<Array
     ...(architecture === "x86_64" ? [[AT_LEAST, X32, "refuse", "next"] as const] : []),
     ...Object.values(REFUSED).map((numbers) => numbers[column]).filter((number) => number >= 0)
       .map((number) => [EQUAL, number, "refuse", "next"] as const),
+    [EQUAL, CONNECT[column], "nobody", "next"],
     ...watch("kill", own),
     ...watch("tgkill", own),
     ...watch("ioctl", [
@@ -207,18 +214,28 @@ export function filterBytes(architecture: string, pid: number): Uint8Array<Array
       [EQUAL, TIOCSTI, "refuse", "next"],
       [EQUAL, TIOCLINUX, "refuse", "allow"],
     ]),
+    // A socket of this machine that has to be connected first, which it can't be, reaches nobody.
+    ...watch("socket", [
+      [LOAD, FIRST],
+      [EQUAL, AF_UNIX, "next", "refuse"],
+      [LOAD, SECOND],
+      [AND, SOCK_TYPE],
+      [EQUAL, SOCK_STREAM, "allow", "next"],
+      [EQUAL, SOCK_SEQPACKET, "allow", "refuse"],
+    ]),
     // A pair of datagram sockets could be sent to others by name.
     ...watch("socketpair", [[LOAD, SECOND], [AND, SOCK_TYPE], [EQUAL, SOCK_STREAM, "allow", "refuse"]]),
   ];
-  const [allow, refuse] = [lines.length, lines.length + 1];
-  const bytes = new Uint8Array(8 * (lines.length + 2)), view = new DataView(bytes.buffer);
-  [...lines, [RETURN, ALLOW] as Line, [RETURN, EACCES] as Line].forEach(([code, value, ...targets], i) => {
+  const ends = { allow: ALLOW, refuse: EACCES, nobody: ENOENT };
+  const all = [...lines, ...Object.values(ends).map((value): Line => [RETURN, value])];
+  const bytes = new Uint8Array(8 * all.length), view = new DataView(bytes.buffer);
+  all.forEach(([code, value, ...targets], i) => {
     const away = (target: Target = "next") =>
       typeof target === "number"
         ? target
         : target === "next"
         ? 0
-        : (target === "allow" ? allow : refuse) - i - 1;
+        : lines.length + Object.keys(ends).indexOf(target) - i - 1;
     view.setUint16(8 * i, code, true);
     view.setUint8(8 * i + 2, away(targets[0]));
     view.setUint8(8 * i + 3, away(targets[1]));

@@ -1,4 +1,5 @@
-// Tensor: a native handle with a known owner. Scopes own tensors; nothing waits for the garbage collector.
+// Tensor: a native handle with a known owner. Scopes own tensors; nothing waits for the garbage collector. A step that leaves
+// another number of `liveTensors()` behind fails a test.
 import { check, native, out, outAt, outF64, outI32, outI64 } from "./abi.ts";
 import { type DType, dtypeBytes, dtypeName } from "./dtype.ts";
 import { UseAfterFree } from "./errors.ts";

@@ -1,5 +1,6 @@
 // Records the ops of a step: which op, of what values, made what. A value is what a tensor holds until an op writes to
-// it; tensors that no recorded op made come from outside.
+// it; tensors that no recorded op made come from outside. A write to such a tensor is never left out because nobody reads it:
+// it is a result of the step. What the next step might do otherwise, such as a number that the program reads, ends the recording.
 import type { DType } from "./dtype.ts";
 import { native } from "./abi.ts";
 import { alias, clone, emptyLike } from "./ops.ts";

@@ -111,6 +111,8 @@ export const SENTENCES: Readonly<Record<string, string>> = {
   logicalNot: "Tells whether an element is false, or 0.",
   topk: "The `k` largest values along `dim` and where they are; the smallest with `largest` false.",
   gather: "The element at `index` along dimension `dim`, for each place of `index`.",
+  indexSelectOut:
+    "Writes into `out` the places of dimension `dim` that the list `index` names, in its order.",
   indexSelect: "The places of dimension `dim` that the list `index` names, in its order.",
   scatterAdd_: "Adds each element of `src` to `self` at `index` along dimension `dim`, in place.",
   indexCopy_: "Puts the places of `source` into `self`, at those of dimension `dim` that `index` names.",

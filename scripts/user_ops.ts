@@ -39,8 +39,8 @@ export { add, op, sub } from "./op.ts";
 export { ${VERBS.join(", ")} } from "../../../ffi/make.ts";
 
 `;
-/** Users have shorter ones: zeros, ones. */
-const LEFT_OUT = ["zerosOp", "onesOp"];
+/** Users have shorter ones (zeros, ones), or no use for them. */
+const LEFT_OUT = ["zerosOp", "onesOp", "indexSelectOut"];
 /** The arguments that stand for the device and type of what an op makes. */
 const PLACE = ["dtype", "layout", "device", "pin_memory"];
 const TYPES: Readonly<Record<string, string>> = {

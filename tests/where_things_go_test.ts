@@ -73,32 +73,47 @@ export function madeUp(inputs: number, outputs: number): Model {
   "an optimizer": [
     {
       path: "core/train/optimizers.ts",
-      after: "  switch (settings.type) {\n",
-      text: `    case "made-up":\n      return madeUp(arena);\n`,
+      after: 'const OPTIMIZERS: Readonly<Record<OptimizerSettings["type"], Kind>> = {\n',
+      text: `  "made-up": madeUp,\n`,
     },
+    { path: "core/train/optimizers.ts", text: `import { madeUp } from "./optimizers/made_up.ts";\n` },
     {
-      path: "core/train/optimizers.ts",
-      text: `import { sign } from "../../ffi/ops.ts";
-function madeUp(arena: Arena): Optimizer {
-  const { gradients, flat } = arena;
-  const weights = arena.viewsOf(flat), seen = arena.viewsOf(keep(longLivedZeros(flat.shape)));
-  return {
-    type: "made-up",
-    steps: 0,
-    slots: new Map([["made_up", seen]]),
-    options: {},
-    step(lr) {
-      this.steps++;
-      scope(() =>
-        weights.forEach((p, i) => {
-          const direction = sign(gradients[i]);
-          copy_(seen[i], add(seen[i], square(direction)));
-          copy_(p, sub(p, direction, lr));
-        })
-      );
-    },
-  };
-}
+      path: "core/train/optimizers/NAME.ts",
+      text: `import { add, sub } from "../../../ffi/make.ts";
+import { copy_, sign, square } from "../../../ffi/ops.ts";
+import { scope } from "../../../ffi/tensor.ts";
+import { type Kind, slotsOf, type Traits, zerosAs } from "./optimizer.ts";
+const traits: Traits = {
+  slots: ["made_up"],
+  wholeGradient: false,
+  perElement: true,
+  shardable: true,
+  bytesPerWeight: () => 4,
+  compiled: null,
+};
+export const madeUp: Kind = {
+  traits,
+  open(_, arena) {
+    const { gradients, flat } = arena;
+    const weights = arena.viewsOf(flat), seen = arena.viewsOf(zerosAs(arena));
+    return {
+      type: "made-up",
+      steps: 0,
+      slots: slotsOf(traits, seen),
+      options: {},
+      step(lr) {
+        this.steps++;
+        scope(() =>
+          weights.forEach((p, i) => {
+            const direction = sign(gradients[i]);
+            copy_(seen[i], add(seen[i], square(direction)));
+            copy_(p, sub(p, direction, lr));
+          })
+        );
+      },
+    };
+  },
+};
 `,
     },
     {
@@ -109,8 +124,8 @@ function madeUp(arena: Arena): Optimizer {
   ],
   "a kind of data": [
     {
-      path: "core/data/formats/NAME/format.ts",
-      text: `import { fromColumns } from "../../columns/columns.ts";
+      path: "core/data/formats/NAME/NAME.ts",
+      text: `import { fromColumns } from "../../tables/columns.ts";
 import type { Format, TableFile } from "../../format.ts";
 const table = <R>(path: string, use: (table: TableFile) => R): R => {
   const rows = Deno.readTextFileSync(path).trim().split("\\n").map((line) => line.split("!").map(Number));
@@ -130,9 +145,9 @@ export const madeUp: Format = {
 };
 `,
     },
-    { path: "core/data/formats.ts", text: `import { madeUp } from "./formats/made_up/format.ts";\n` },
+    { path: "core/data/open/formats.ts", text: `import { madeUp } from "../formats/made_up/made_up.ts";\n` },
     {
-      path: "core/data/formats.ts",
+      path: "core/data/open/formats.ts",
       after: "export const FORMATS: Readonly<Record<DataKind, Format>> = {\n",
       text: `  "made-up": madeUp,\n`,
     },
@@ -210,7 +225,7 @@ function copy(from: string, to: string): void {
 }
 
 function put(root: string, { path, text, after }: Place): void {
-  const file = join(root, path.replace("NAME", "made_up"));
+  const file = join(root, path.replaceAll("NAME", "made_up"));
   if (path.includes("NAME")) {
     Deno.mkdirSync(dirname(file), { recursive: true });
     return Deno.writeTextFileSync(file, text);

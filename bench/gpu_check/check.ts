@@ -2,7 +2,7 @@
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { type Device, scope } from "../../ffi/tensor.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
-import { order, partsOf } from "../../core/data/order.ts";
+import { order, partsOf } from "../../core/data/source/order.ts";
 import { build } from "../../core/train/build.ts";
 import { openFeed } from "../../core/train/feed.ts";
 import { createOptimizer } from "../../core/train/optimizers.ts";

@@ -1,6 +1,6 @@
 // Checks of what is computed: ops and training on the device against the CPU.
 import { op as opNamed } from "../../core/models/user/op.ts";
-import { packParameters } from "../../core/train/gradients/arena.ts";
+import { packParameters } from "../../core/train/arena.ts";
 import { LossScaler } from "../../core/train/precision.ts";
 import { cudaCapability, setNumerics } from "../../ffi/cuda.ts";
 import { NativeError } from "../../ffi/errors.ts";

@@ -1,7 +1,7 @@
 // The results of a GPU check: a file that is written after each check, so that a run which was cut off goes on, and the
-// page and the section of docs/benchmarks.md that are made from it.
+// page that is made from it.
 import { join } from "@std/path";
-import { table, writeSection } from "../report.ts";
+import { table } from "../report.ts";
 import { gibOf, type SideName, SIDES, type StepTime } from "./speed.ts";
 
 export interface Row {
@@ -62,11 +62,22 @@ export function writeFound(folder: string, found: Results): void {
     Deno.renameSync(`${path}${ending}.new`, `${path}${ending}`);
   };
   place(".json", JSON.stringify(found, null, 2) + "\n");
-  const { device, command, date, hpctrain, libtorch, left } = found;
-  const head =
-    `# GPU check: ${device}\n\n\`${command}\` on ${date}, hpctrain ${hpctrain}, libtorch ${libtorch}.`;
-  const rest = left.length > 0 ? `\n\n${left.length} checks are left: the same command goes on.` : "";
-  place(".md", `${head}${rest}\n\n${tableOf(found.rows)}\n`);
+  place(".md", pageOf(found));
+}
+
+function pageOf(found: Results): string {
+  const { device, command, date, hpctrain, libtorch, left, rows } = found;
+  return [
+    `# GPU check: ${device}`,
+    `\`${command}\` on ${date}, hpctrain ${hpctrain}, libtorch ${libtorch}: ${
+      rows.filter(({ ok }) => ok).length
+    } of ` +
+    `${rows.length} checks passed.`,
+    ...(left.length > 0 ? [`${left.length} checks are left: the same command goes on.`] : []),
+    ...speedOf(rows),
+    "## All checks",
+    `${tableOf(rows)}\n`,
+  ].join("\n\n");
 }
 
 const words = (ok: boolean | null) => ok === null ? "not judged" : ok ? "yes" : "NO";
@@ -82,7 +93,7 @@ export function summaryOf(rows: readonly Row[], device: string): string {
   return `${count(true)} passed, ${count(false)} failed, ${count(null)} not judged on ${device}`;
 }
 
-/** The page shows these rows' figures. */
+/** These rows' figures stand beside the step times. */
 const FIGURES = [
   "images from memory, normalised, to the device",
   "saves beside training",
@@ -90,16 +101,11 @@ const FIGURES = [
   "two ranks by NCCL train to the losses of one",
 ];
 
-export function writePage(found: Results): void {
-  const mark = `gpu-check-${slugOf(found.device)}`;
-  writeSection(mark, sectionOf(found), undefined, "scripts/gpu-check");
-}
-
-/** The section of docs/benchmarks.md. */
-export function sectionOf({ command, device, libtorch, date, rows }: Results): string {
-  const passed = rows.filter(({ ok }) => ok).length;
+/** The step times, and what else was timed; nothing before a step was. */
+export function speedOf(rows: readonly Row[]): string[] {
   const steps = rows.filter(({ name, detail }) => name.startsWith("step time: ") && detail)
     .map(({ detail }) => detail as StepTime);
+  if (steps.length === 0) return [];
   const sides = Object.keys(SIDES) as SideName[];
   const head = sides.map((side) => SIDES[side]);
   const times = steps.map(({ spec, medians, beginnings }) => [
@@ -132,12 +138,8 @@ export function sectionOf({ command, device, libtorch, date, rows }: Results): s
     { name, figure },
   ) => [name, figure]);
   return [
-    `## On a GPU: ${device}`,
-    `\`${command}\` on ${date}, libtorch ${libtorch}: ${passed} of ${rows.length} checks passed; all of them and their ` +
-    `figures are in bench/results/gpu-check-${
-      slugOf(device)
-    }.md. Step times beside PyTorch on the same machine, in ` +
-    `rounds that take turns; in brackets the speed against eager${
+    "## Step times",
+    `Beside PyTorch on the same machine, in rounds that take turns; in brackets the speed against eager${
       starts.length > 0 ? ", then the memory that the process took" : ""
     }.`,
     table(["Training step", ...head], times),
@@ -147,5 +149,5 @@ export function sectionOf({ command, device, libtorch, date, rows }: Results): s
       table(["Training step", ...head], starts),
     ]),
     ...(figures.length > 0 ? [table(["Beside the step", "Found"], figures)] : []),
-  ].join("\n\n");
+  ];
 }

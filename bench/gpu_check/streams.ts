@@ -1,11 +1,11 @@
 // Checks of what runs beside what: events, copies under computation, late reading, the feed, memory.
 import { resolveSettings } from "../../core/settings/resolve.ts";
-import { batchOf, plainPart } from "../../core/data/source.ts";
+import { batchOf, plainPart } from "../../core/data/source/source.ts";
 import { build } from "../../core/train/build.ts";
 import { memoryInUse } from "../../core/train/device.ts";
 import { evaluate } from "../../core/train/evaluate.ts";
 import { openFeed } from "../../core/train/feed.ts";
-import { finished } from "../../core/train/step.ts";
+import { finished } from "../../core/train/micro_batch.ts";
 import { startReadback } from "../../ffi/readback.ts";
 import * as cuda from "../../ffi/cuda.ts";
 import { ones, readBytes, uninitialised, zeros } from "../../ffi/make.ts";

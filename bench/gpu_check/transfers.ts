@@ -1,11 +1,11 @@
 // Checks of what goes between the device and the rest: images from the loader to the GPU, weights from it to a file.
 import { join } from "@std/path";
 import { resolveSettings } from "../../core/settings/resolve.ts";
-import { order, partsOf } from "../../core/data/order.ts";
+import { order, partsOf } from "../../core/data/source/order.ts";
 import { planBatches } from "../../core/train/batches.ts";
 import { build } from "../../core/train/build.ts";
 import { lanesOf, openFeed } from "../../core/train/feed.ts";
-import { finished } from "../../core/train/step.ts";
+import { finished } from "../../core/train/micro_batch.ts";
 import { synchroniseCuda } from "../../ffi/cuda.ts";
 import { scope } from "../../ffi/tensor.ts";
 import { type Check, type Context, settings } from "./check.ts";

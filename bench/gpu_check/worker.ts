@@ -3,7 +3,7 @@
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import { createLoss } from "../../core/models/losses.ts";
 import { createModel } from "../../core/models/registry.ts";
-import { packParameters } from "../../core/train/gradients/arena.ts";
+import { packParameters } from "../../core/train/arena.ts";
 import { openDevice } from "../../core/train/device.ts";
 import { keyedSeeds } from "../../core/train/blocks.ts";
 import { type CapturedParts, openTakeStep } from "../../core/train/captured_step.ts";
@@ -86,11 +86,13 @@ function prepare(spec: Spec, asked: string, deterministic: boolean): { train: Tr
   const events = { emit: nothing, note: nothing, flush: nothing, rewind: nothing, lost: 0, close: nothing };
   const told = { config, ranks: null, profile: null, console: quiet, events, cursor: freshCursor() };
   const endless = { plan: { global: spec.batch }, data: { train: { length: Infinity } } };
-  const unmeasured = { ...watch, running: null, itemsOf: () => 0 };
+  const unmeasured = { ...watch, metrics: null };
+  const request = { batches, shares: [1], rate: 1e-3, wantNorm: false, step: 0, passes: 1 };
   const takeStep = openTakeStep({ ...parts, ...told, ...endless } as unknown as CapturedParts, unmeasured);
   let last: Readback | undefined;
   const step = (number: number) => {
-    const { loss, numbers } = takeStep(batches, [1], 1e-3, false, number, 1);
+    request.step = number;
+    const { loss, numbers } = takeStep(request);
     const read = numbers?.();
     last?.take(toNumbers); // a step late, as in training
     last = read;

@@ -5,8 +5,8 @@ import { environmentLines } from "../../core/settings/environment.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { openEventLoopTurn } from "../../core/train/pauses.ts";
 import { type EnsembleOptions, loadForEvaluation } from "../../core/predict/load.ts";
-import { savedAnswers } from "../../core/train/build.ts";
-import { numberedAs } from "../../core/data/classes.ts";
+import { savedAnswers, withOwnStatistics } from "../../core/train/data_facts.ts";
+import { numberedAs } from "../../core/data/open/own_files.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import {
   evaluate as evaluateAll,
@@ -14,8 +14,8 @@ import {
   lessAtOnce,
   skillNote,
 } from "../../core/train/evaluate.ts";
-import { hasColumns } from "../../core/data/open.ts";
-import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
+import { hasColumns } from "../../core/data/open/formats.ts";
+import { savedConfig } from "../../core/train/resume.ts";
 import { formatPlural, formatValue } from "../../core/base/format.ts";
 import { lossText } from "../../core/run/live_line.ts";
 import { withUserCode } from "../user_code.ts";

@@ -14,16 +14,18 @@ import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import { isTyped } from "../../core/settings/values.ts";
 import { UserError } from "../../core/base/errors.ts";
-import { build, modelAsTrained, savedAnswers } from "../../core/train/build.ts";
-import { asUserError, openDevice } from "../../core/train/device.ts";
+import { build } from "../../core/train/build.ts";
+import { modelAsTrained } from "../../core/train/fed_model.ts";
 import {
+  savedAnswers,
   savedClimatology,
-  savedConfig,
   savedNormalisation,
+  savedTrainedOn,
   withOwnStatistics,
-} from "../../core/train/resume.ts";
-import { savedTrainedOn } from "../../core/train/trained_on.ts";
-import { loadReader } from "../../core/data/open.ts";
+} from "../../core/train/data_facts.ts";
+import { asUserError, openDevice } from "../../core/train/device.ts";
+import { savedConfig } from "../../core/train/resume.ts";
+import { loadReader } from "../../core/data/open/open.ts";
 import { withUserCode } from "../user_code.ts";
 import { withItsOwnParts } from "./parts.ts";
 

@@ -2,7 +2,7 @@
 import { environmentLines } from "../../core/settings/environment.ts";
 import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
 import { UserError } from "../../core/base/errors.ts";
-import { loadReader } from "../../core/data/open.ts";
+import { loadReader } from "../../core/data/open/open.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { build, type Built } from "../../core/train/build.ts";
 import { refuseOptimizer } from "../../core/train/checks.ts";

@@ -8,7 +8,7 @@ import { flagOrigin, fromText } from "../../core/settings/values.ts";
 import { OPTIONS, type SimulationSpec } from "../../core/data/cosmology/options.ts";
 import { bytesOf, gaussianFields, type Made, universes } from "../../core/data/cosmology/source.ts";
 import { packMade } from "../../core/data/cosmology/generate.ts";
-import { openProgress } from "../../core/data/progress.ts";
+import { openProgress } from "../../core/base/progress.ts";
 import type { Report } from "../../core/data/formats/packed/write.ts";
 import { coresHere } from "../../core/base/topology.ts";
 import { type RankContext, rankContext } from "../../core/ranks/context.ts";

@@ -10,7 +10,7 @@ import {
 import { printable } from "../../core/base/file_bytes.ts";
 import { parseOptions } from "../../core/settings/options.ts";
 import { findSetting, isSettingGroup } from "../../core/settings/settings.ts";
-import { isFolder, namesIn } from "../../core/data/files.ts";
+import { isFolder, namesIn } from "../../core/data/arrays/files.ts";
 import { messageOf, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatCount, formatDuration, formatPlural } from "../../core/base/format.ts";
 import { inspectWandb, isWandb } from "./inspect_wandb.ts";
@@ -102,8 +102,8 @@ async function isData(path: string): Promise<boolean> {
   if (CHECKPOINT.test(path)) return false;
   if (/\.bin$/i.test(path)) return !looksLikeCheckpoint(path);
   const [{ isNamedAsData }, { conversionOf }] = await Promise.all([
-    import("../../core/data/open.ts"),
-    import("../../core/data/conversions.ts"),
+    import("../../core/data/open/formats.ts"),
+    import("../../core/data/open/conversions.ts"),
   ]);
   // A file that has to be converted first is refused by the sentence that says how.
   return isNamedAsData(path) || (conversionOf(path) !== null && !looksLikeCheckpoint(path));

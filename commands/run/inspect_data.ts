@@ -2,7 +2,7 @@
 import { printColoured } from "../../core/base/terminal.ts";
 import { checkPngName, inkOf, terminalLines, writeSheet } from "../../core/data/preview/show.ts";
 import { summarise, summaryLines } from "../../core/data/preview/summary.ts";
-import { withPreview } from "../../core/data/preview/open.ts";
+import { withPreview } from "../../core/data/open/preview.ts";
 import type { Pictures, Preview } from "../../core/data/preview/preview.ts";
 import { looksPacked, verifyShards } from "../../core/data/formats/packed/index.ts";
 import { UserError } from "../../core/base/errors.ts";

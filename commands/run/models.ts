@@ -1,7 +1,7 @@
 // `hpctrain models [NAME]`: the models there are, or one of them block by block.
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
-import { loadReader, openData } from "../../core/data/open.ts";
+import { loadReader, openData } from "../../core/data/open/open.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatCount } from "../../core/base/format.ts";
 import {

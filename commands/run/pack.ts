@@ -2,17 +2,12 @@
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import type { Config } from "../../core/settings/settings.ts";
-import { hasColumns, loadReader, openData } from "../../core/data/open.ts";
-import { asPacked, originOf, refuseInside, withColumns } from "../../core/data/formats/packed/request.ts";
+import { hasColumns } from "../../core/data/open/formats.ts";
+import { loadReader, openData } from "../../core/data/open/open.ts";
+import { asPacked, originOf, refuseInside, withColumns } from "../../core/data/open/pack.ts";
 import { imagesOf, packingOf } from "../../core/data/formats/packed/samples.ts";
-import { openProgress } from "../../core/data/progress.ts";
-import {
-  type Progress,
-  type Report,
-  type Who,
-  writeEncoded,
-  writeShards,
-} from "../../core/data/formats/packed/write.ts";
+import { openProgress, type Progress } from "../../core/base/progress.ts";
+import { type Report, type Who, writeEncoded, writeShards } from "../../core/data/formats/packed/write.ts";
 import { cpusHere } from "../../core/base/cores.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";

@@ -9,12 +9,11 @@ import {
   formatPlural,
   formatRate,
 } from "../../core/base/format.ts";
-import { corpusFiles, isNamedAsText } from "../../core/data/text/corpus.ts";
+import { corpusFiles, isNamedAsText, isProse } from "../../core/data/text/corpus.ts";
 import { packText } from "../../core/data/text/pack.ts";
-import { isProse } from "../../core/data/text/prose.ts";
-import { openTextProgress } from "../../core/data/text/progress.ts";
+import { openTextProgress } from "../../core/base/progress.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
-import { refuseInside } from "../../core/data/formats/packed/request.ts";
+import { refuseInside } from "../../core/data/open/pack.ts";
 import { type OPTIONS, USAGE } from "../pack.ts";
 
 type Options = ReturnType<typeof parseOptions<typeof OPTIONS>>["options"];

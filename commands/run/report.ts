@@ -2,7 +2,7 @@
 import { parseOptions } from "../../core/settings/options.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { findRun, NEWEST_RUN, readRun, type RunData } from "../../core/run/run_data.ts";
-import { beginningOf } from "../../core/data/paths.ts";
+import { beginningOf } from "../../core/data/arrays/paths.ts";
 import { basename } from "../../deps/path.ts";
 import { reportPage } from "../../core/outputs/report/page.ts";
 import { reportFileName } from "../../core/outputs/report/file_name.ts";

@@ -1,6 +1,6 @@
 // `hpctrain report` of a data set.
-import { detect, isNamedAsData } from "../../core/data/open.ts";
-import { withPreview } from "../../core/data/preview/open.ts";
+import { detect, isNamedAsData } from "../../core/data/open/formats.ts";
+import { withPreview } from "../../core/data/open/preview.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { dataPage } from "../../core/outputs/report/data_page.ts";
 

@@ -10,8 +10,8 @@ import {
 import { findLibtorch } from "../../ffi/libraries/find.ts";
 import { messageOf, refusalOf, UserError } from "../../core/base/errors.ts";
 import { isPython } from "../../core/base/files.ts";
-import { isFolder } from "../../core/data/files.ts";
-import { isUrl } from "../../core/data/paths.ts";
+import { isFolder } from "../../core/data/arrays/files.ts";
+import { isUrl } from "../../core/data/arrays/paths.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { LAUNCH_VARIABLE } from "../../core/ranks/launchers.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";

@@ -153,7 +153,12 @@ async function trainTaken(
 
 const train = async (sweep: SearchSweep, trial: Trial, more: readonly string[]): Promise<number> => {
   const { run, words } = runOf(sweep, trial);
-  return await (await import("./train.ts")).train([...words, ...more, `--run-name=${run}`, "--resume=auto"]);
+  return await (await import("./train.ts")).runTrain([
+    ...words,
+    ...more,
+    `--run-name=${run}`,
+    "--resume=auto",
+  ]);
 };
 
 /** A run is not lost because the disk refuses the journal. */

@@ -275,8 +275,8 @@ async function runOne([folder, number, ...more]: string[]): Promise<number> {
       `${folder ?? "Nothing"} ${why}. Usage: hpctrain sweep run FOLDER NUMBER.`,
     );
   }
-  const { train } = await import("./train.ts");
-  return await train([...run.words, ...more, `--run-name=${run.run}`, "--resume=auto"]);
+  const { runTrain } = await import("./train.ts");
+  return await runTrain([...run.words, ...more, `--run-name=${run.run}`, "--resume=auto"]);
 }
 
 async function show(

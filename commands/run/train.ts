@@ -1,36 +1,23 @@
-// `hpctrain train`: the request. Then libtorch is loaded while the rest of the program is, which takes as long.
+// `hpctrain train`, and `train(config)` of the library: the request. Then libtorch is loaded while the rest of the program is, which
+// takes as long.
 import { layoutRequest, refuseJobLayout } from "../../core/ranks/job/layout.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
-import { type Resolved, resolveSettings, type SettingsRequest } from "../../core/settings/resolve.ts";
-import { placeFlags, type RankContext, rankContext } from "../../core/ranks/context.ts";
+import { presetOf, resolveSettings } from "../../core/settings/resolve.ts";
+import type { Config } from "../../core/settings/settings.ts";
+import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { EXIT } from "../../core/base/errors.ts";
 import { beginLoading, loaded } from "../../core/train/libtorch.ts";
-import type { RunPaths } from "../../core/train/run_folder.ts";
+import type { TrainEnd } from "../../core/train/run.ts";
+import type { TrainRequest } from "../../core/train/setup/launch.ts";
 import { OPTIONS, USAGE } from "../train.ts";
 
-/** Resolves the settings, with what shows only later: the number of ranks, and the checkpoint that the run goes on from. */
-export type ResolveRequest = (more?: Pick<SettingsRequest, "ranks" | "checkpoint">) => Resolved;
+export type Resolve = TrainRequest["resolve"];
 
-export interface TrainRequest {
-  readonly resolve: ResolveRequest;
-  /** The command's words; null where a program of the user's own trains, which no command repeats. */
-  readonly argv: readonly string[] | null;
-  readonly env: Record<string, string>;
-  /** Unix seconds at which the process was started. */
-  readonly began: number;
-  readonly where: RankContext;
-}
-
-export interface TrainEnd {
-  readonly code: number;
-  readonly paths: RunPaths;
-}
-
-export async function train(argv: string[]): Promise<number> {
+export async function runTrain(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
   const { own, rest } = splitOwnOptions(argv, OPTIONS);
   const { options } = parseOptions(own, OPTIONS, USAGE);
-  const resolve: ResolveRequest = (more) => resolveSettings({ argv: rest, env, ...more });
+  const resolve: Resolve = (more) => resolveSettings({ argv: rest, env, ...more });
   // The lines that tell how to go on repeat it.
   const repeated = options.sandbox ? ["--sandbox", ...rest] : rest;
   if (!options["dry-run"]) return (await begin(resolve, repeated, env)).code;
@@ -39,8 +26,8 @@ export async function train(argv: string[]): Promise<number> {
   return EXIT.done;
 }
 
-export async function begin(
-  resolve: ResolveRequest,
+async function begin(
+  resolve: Resolve,
   argv: readonly string[] | null,
   env: Record<string, string>,
 ): Promise<TrainEnd> {
@@ -50,9 +37,47 @@ export async function begin(
   refuseJobLayout(env, where, layoutRequest(settings.config));
   beginLoading(settings.config);
   try {
-    const { trainHere } = await import("./train_here.ts");
-    return await trainHere({ resolve, argv, env, began, where }, settings);
+    const [{ trainHere }, { OUTPUTS: outputs }, { withUserCode }] = await Promise.all([
+      import("../../core/train/run.ts"),
+      import("../../core/outputs/outputs.ts"),
+      import("../user_code.ts"),
+    ]);
+    return await trainHere({ resolve, withUserCode, argv, env, began, where, outputs }, settings);
   } finally {
     await loaded();
   }
+}
+
+/** How a run that `train` did has ended, and where its files are. */
+export interface Trained {
+  /** True where it was asked to stop before its end, and saved. */
+  readonly stopped: boolean;
+  /** The run's name. */
+  readonly run: string;
+  /** The folder of its events and logs. */
+  readonly logs: string;
+  /** The folder of its checkpoints. */
+  readonly checkpoints: string;
+}
+
+/**
+ * Trains as `hpctrain` does with these settings, and resolves when the run has ended: one of several ranks where a launcher
+ * has started several, with checkpoints, events, a W&B run and lines on standard output. What the environment says
+ * (`EPOCHS`, `HPCTRAIN_...`) counts where the configuration has its preset's value.
+ *
+ * ```ts
+ * import { getDebugConfig, train } from "@hpctrain/hpctrain";
+ * const config = getDebugConfig();
+ * config.training.epochs = 2;
+ * const { checkpoints } = await train(config);
+ * ```
+ *
+ * Throws a `UserError` where the run can't begin or fails.
+ */
+export async function train(config: Config): Promise<Trained> {
+  const env = Deno.env.toObject();
+  const program = { config: structuredClone(config), preset: presetOf(config) };
+  const resolve: Resolve = (more) => resolveSettings({ argv: [], env, program, ...more });
+  const { code, paths: { run, logs, checkpoints } } = await begin(resolve, null, env);
+  return { stopped: code === EXIT.stopped, run, logs, checkpoints };
 }

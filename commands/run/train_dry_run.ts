@@ -4,46 +4,40 @@ import { type RecordedStep, recordedStepOf } from "../../core/outputs/recorded_s
 import { formatDuration, formatPlural } from "../../core/base/format.ts";
 import { join } from "../../deps/path.ts";
 import type { Config } from "../../core/settings/settings.ts";
-import { keepChoice } from "../../core/train/compiled_choice.ts";
 import { layoutRequest, refuseIdleGpus, refuseJobLayout } from "../../core/ranks/job/layout.ts";
-import { environmentLines } from "../../core/settings/environment.ts";
-import { loadReader } from "../../core/data/open.ts";
+import { loadReader } from "../../core/data/open/open.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { planBatches, precisionNote, shardsNote } from "../../core/train/batches.ts";
 import { build } from "../../core/train/build.ts";
 import {
-  changesSince,
   decayNote,
-  onCpus,
   refuseGpus,
   refuseLayout,
   refuseMissing,
   refuseOptimizer,
   refuseShare,
-  unitsTaken,
-  unnamedData,
-  withoutEffect,
 } from "../../core/train/checks.ts";
 import { asUserError, openDevice, unusedGpus, whyNoCuda } from "../../core/train/device.ts";
 import { chooseKernelSearch, gpuFactsOf, othersNote } from "../../core/train/gpu.ts";
-import { chooseResume } from "../../core/train/restart.ts";
+import { decide } from "../../core/train/run.ts";
 import { refuseZero } from "../../core/train/gradients/zero.ts";
 import { rateLine } from "../../core/train/schedule.ts";
 import { gpuLine, startLine } from "../../core/run/console.ts";
-import type { ResolveRequest } from "./train.ts";
-import { refuseOtherLayout } from "./train_here.ts";
+import { refuseOtherLayout, settingsNotes } from "../../core/train/setup/launch.ts";
+import type { Resolve } from "./train.ts";
 import { withUserCode } from "../user_code.ts";
 
-export async function dryRun(resolve: ResolveRequest, env: Record<string, string>): Promise<void> {
+export async function dryRun(resolve: Resolve, env: Record<string, string>): Promise<void> {
   const settings = resolve();
   const where = rankContext(env, placeFlags(settings.config.distributed));
   refuseJobLayout(env, where, layoutRequest(settings.config));
   const first = await withUserCode(resolve({ ranks: where.world }));
   refuseLayout(first, where);
-  const { resume, scale, notes } = chooseResume(first.config, first.preset, null);
-  const resolved = resume
-    ? await withUserCode(resolve({ ranks: where.world, checkpoint: resume.saved }))
-    : first;
+  const { resolved, choice: { resume, scale, notes } } = await decide(
+    { resolve, withUserCode, where },
+    first,
+    null,
+  );
   const { config } = resolved;
   try {
     const { device: wished } = config.training;
@@ -66,19 +60,9 @@ export async function dryRun(resolve: ResolveRequest, env: Record<string, string
     const lines = [
       startLine(world),
       `libtorch ${libtorch.versionText} from ${libtorch.from}: ${libtorch.dir}`,
-      ...environmentLines(resolved),
-      ...withoutEffect(resolved),
-      ...onCpus(resolved, world.device),
-      ...unnamedData(resolved),
-      ...unitsTaken(resolved),
+      ...settingsNotes(resolved, world.device),
+      ...(resume ? [`Goes on from ${resume.path}`] : []),
       ...notes,
-      ...(resume
-        ? [
-          `Goes on from ${resume.path}`,
-          ...keepChoice(resolved.config, resume.saved),
-          ...changesSince(resume, resolved),
-        ]
-        : []),
       ...built.data.notes,
       built.model.describe(),
       `${plan.note}. ${rateLine(config.training, plan.global, resolved.originText)}`,

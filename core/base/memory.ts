@@ -1,4 +1,6 @@
 // Free memory is what the machine, the control groups (both versions) and the process's own limits leave.
+import { formatBytes, formatPlural } from "./format.ts";
+import { UserError } from "./errors.ts";
 
 /** Both numbers are bytes. */
 export interface Limit {
@@ -164,4 +166,39 @@ function readOr(path: string): string {
   } catch {
     return ""; // another kernel, or a container that hides it
   }
+}
+
+/** The other half of free memory is for the model, the optimizer and other programs. */
+const SHARE = 0.5;
+
+/** Data takes this share of free memory by default: other ranks of this machine hold theirs too. */
+const QUARTER = 0.25;
+
+/** A machine without twice as much could not run this program, and hundreds of coordinates are no larger. */
+const LITTLE_BYTES = 2 ** 20;
+
+/** Data that does not fit is refused before it is read. */
+export function checkRoom(
+  what: string,
+  bytes: number,
+  samples: number | null,
+  advice: string,
+  known?: number,
+): void {
+  if (bytes <= LITTLE_BYTES && known === undefined) return;
+  const most = SHARE * (known ?? freeMemory());
+  if (bytes <= most) return;
+  const fitting = samples === null
+    ? ""
+    : `, enough for ${Math.floor(samples * most / bytes)} of its ${formatPlural(samples, "sample")}`;
+  throw new UserError(
+    "memory",
+    `${what} would take ${formatBytes(bytes)} of memory; data may take half of what is free, and that is ` +
+      `${formatBytes(most)}${fitting}. ${advice}`,
+  );
+}
+
+/** data.in_memory decides, or free memory. */
+export function heldInMemory(mode: "auto" | "yes" | "no", bytes: number, free = freeMemory()): boolean {
+  return mode === "auto" ? bytes <= QUARTER * free : mode === "yes";
 }

@@ -17,17 +17,21 @@ export interface Batch {
   readonly repeats: readonly Repeat[];
 }
 
-export function inBatches(kernels: readonly Kernel[]): (Kernel | Batch)[] {
+/** `backwards`: a step may be negative, which the strides of libtorch's tensors may not. */
+export function inBatches(
+  kernels: readonly Kernel[],
+  { backwards } = { backwards: true },
+): (Kernel | Batch)[] {
   const joined: (Kernel | Batch)[] = [];
   for (let at = 0; at < kernels.length;) {
-    const batch = batchAt(kernels, at);
+    const batch = batchAt(kernels, at, backwards);
     joined.push(batch ?? kernels[at]);
     at += batch?.repeats.reduce((product, { count }) => product * count, 1) ?? 1;
   }
   return joined;
 }
 
-function batchAt(kernels: readonly Kernel[], at: number): Batch | null {
+function batchAt(kernels: readonly Kernel[], at: number, backwards: boolean): Batch | null {
   const product = kernels[at];
   if (product.kernel !== "gemm" || product.epilogue) return null;
   const same: GemmKernel[] = [];
@@ -37,7 +41,7 @@ function batchAt(kernels: readonly Kernel[], at: number): Batch | null {
     same.push(kernel);
   }
   const inner = evenly(same);
-  if (inner.count < 2) return null;
+  if (inner.count < 2 || !backwards && goesBack(inner)) return null;
   // Whole runs of the inner steps, as often as they follow each other evenly.
   const starts: GemmKernel[] = [];
   for (let i = 0; i + inner.count <= same.length; i += inner.count) {
@@ -46,8 +50,11 @@ function batchAt(kernels: readonly Kernel[], at: number): Batch | null {
     starts.push(same[i]);
   }
   const outer = evenly(starts);
-  return { kernel: "batch", product, repeats: outer.count < 2 ? [inner] : [outer, inner] };
+  const twice = outer.count >= 2 && (backwards || !goesBack(outer));
+  return { kernel: "batch", product, repeats: twice ? [outer, inner] : [inner] };
 }
+
+const goesBack = ({ a, b, c }: Repeat): boolean => Math.min(a, b, c) < 0;
 
 const alike = (one: GemmKernel, other: GemmKernel): boolean =>
   other.epilogue === null && one.m === other.m && one.n === other.n && one.k === other.k &&

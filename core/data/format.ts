@@ -1,11 +1,10 @@
 // Every reader of data goes by the Formats in formats.ts, one for each kind of data.
 import type { Config } from "../settings/settings.ts";
-import type { Seasonal } from "./baselines.ts";
-import type { Climatology } from "./climatology.ts";
-import type { Column, Table } from "./columns/columns.ts";
+import type { Climatology, Seasonal } from "./source/climate.ts";
+import type { Column, Table } from "./arrays/table.ts";
 import type { Preview } from "./preview/preview.ts";
-import type { RolloutRows } from "./rollout.ts";
-import type { Source } from "./source.ts";
+import type { RolloutRows } from "./source/rollout.ts";
+import type { Source } from "./source/source.ts";
 import type { SavedScale } from "./transforms/scale_choice.ts";
 
 export interface DataRequest {

@@ -3,7 +3,8 @@
 import { cat, narrow } from "../../ffi/ops.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import { scaleIn, unscaling } from "../data/transforms/targets.ts";
-import { givenIn, type Normalisation, valuesOf } from "../data/transforms/values.ts";
+import { givenIn, valuesOf } from "../data/transforms/values.ts";
+import type { Normalisation } from "../data/source/source.ts";
 import type { Loss } from "../models/losses.ts";
 import type { Activation, Facts, Model } from "../models/model.ts";
 import type { Config } from "../settings/settings.ts";

@@ -1,4 +1,5 @@
-// PyTorch's losses, each the mean over the valid items of one micro-batch.
+// PyTorch's losses, each the mean over the valid items of one micro-batch. A step weights these means with their shares of its
+// items, which is exact for any split: a loss that is no mean over items has no place here.
 import { constant, scale, sub, zeros } from "../../ffi/make.ts";
 import {
   bce,

@@ -1,7 +1,6 @@
 // The data's coordinates and attributes, as a classic NetCDF file can have them.
 import type { DType } from "../../ffi/dtype.ts";
-import { product } from "../data/columns/rows.ts";
-import type { Values } from "../data/columns/variables.ts";
+import { product, type Values } from "../data/arrays/numbers.ts";
 import {
   ARRAYS,
   type AttributeValue,
@@ -12,7 +11,7 @@ import {
 } from "../data/formats/netcdf/write.ts";
 import type { PredictionColumn } from "./columns.ts";
 import type { Axis } from "./fields.ts";
-import { type Grid, type GridCoordinate, type GridTarget, listOf } from "../data/grid.ts";
+import { type Grid, type GridCoordinate, type GridTarget, listOf } from "../data/arrays/grid.ts";
 
 export function coordinateVariable(coordinate: GridCoordinate, { coordinates }: Grid): ClassicVariable {
   const { role, name, dimensions, attributes } = coordinate;

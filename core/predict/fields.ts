@@ -1,9 +1,9 @@
 // Columns of predictions become variables of a grid's file: a field for each target and what belongs to it.
-import { product } from "../data/columns/rows.ts";
-import { channelsAreLast } from "../data/columns/choose.ts";
-import { type ClassicAttributes, type ClassicType, type Numbers } from "../data/formats/netcdf/write.ts";
-import type { Grid, GridTarget } from "../data/grid.ts";
-import type { Source } from "../data/source.ts";
+import { product } from "../data/arrays/numbers.ts";
+import { channelsAreLast } from "../data/tables/choose.ts";
+import type { ClassicAttributes, ClassicType, Numbers } from "../data/formats/netcdf/write.ts";
+import type { Grid, GridTarget } from "../data/arrays/grid.ts";
+import type { Source } from "../data/source/source.ts";
 import { elementsOf, type PredictionColumn } from "./columns.ts";
 import { ofClasses } from "./class_fields.ts";
 import { kept, memberAxis } from "./coordinates.ts";

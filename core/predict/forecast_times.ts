@@ -1,10 +1,10 @@
 // The times of a forecast. With one lead the samples' dimension is the time of what is predicted. With several it is the
 // reference time, the last one that the model sees, beside a dimension of leads; the times of what is predicted have both.
-import { isTimeUnits, timeCoding } from "../data/calendar.ts";
-import { product } from "../data/columns/rows.ts";
+import { isTimeUnits, timeCoding } from "../data/arrays/calendar.ts";
+import { product } from "../data/arrays/numbers.ts";
 import type { ClassicVariable } from "../data/formats/netcdf/write.ts";
-import type { Grid, GridCoordinate } from "../data/grid.ts";
-import { type Later, stepsLater } from "../data/windows.ts";
+import type { Grid, GridCoordinate } from "../data/arrays/grid.ts";
+import { type Later, stepsLater } from "../data/arrays/coordinate.ts";
 import { along, converted } from "./coordinates.ts";
 
 export interface ForecastTimes {

@@ -4,7 +4,7 @@ import { basename, dirname } from "../../deps/path.ts";
 import { writeAtomically } from "../base/atomic.ts";
 import { checkDisk } from "../base/new_file.ts";
 import { VERSION } from "../base/version.ts";
-import { product } from "../data/columns/rows.ts";
+import { product } from "../data/arrays/numbers.ts";
 import {
   ARRAYS,
   classicBytes,
@@ -14,7 +14,7 @@ import {
   writeClassic,
 } from "../data/formats/netcdf/write.ts";
 import { writeZarr } from "../data/formats/zarr/write.ts";
-import type { Grid } from "../data/grid.ts";
+import type { Grid } from "../data/arrays/grid.ts";
 import type { PredictionColumn } from "./columns.ts";
 import { coordinateVariable } from "./coordinates.ts";
 import { type Axis, type Field, fieldsOf, type GridJob, splitAbout } from "./fields.ts";

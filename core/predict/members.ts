@@ -4,12 +4,12 @@ import { mul } from "../../ffi/ops.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Value } from "../checkpoint/value.ts";
-import type { Source } from "../data/source.ts";
+import type { Normalisation, Source } from "../data/source/source.ts";
 import { scaleIn, unscaling } from "../data/transforms/targets.ts";
-import { givenIn, type Normalisation } from "../data/transforms/values.ts";
+import { givenIn } from "../data/transforms/values.ts";
 import type { Loss } from "../models/losses.ts";
 import type { Config } from "../settings/settings.ts";
-import { savedAnswers } from "../train/build.ts";
+import { savedAnswers } from "../train/data_facts.ts";
 import { shiftedParts } from "../train/metrics.ts";
 
 interface Checkpoint {

@@ -1,6 +1,6 @@
 import { temporaryFor } from "../base/atomic.ts";
 import { writing } from "../base/new_file.ts";
-import { ownTargets, plainPart, type Source } from "../data/source.ts";
+import { ownTargets, plainPart, type Source } from "../data/source/source.ts";
 import type { Team } from "../ranks/team.ts";
 import { UserError } from "../base/errors.ts";
 import { pathExists } from "../base/files.ts";

@@ -1,4 +1,5 @@
-// The collectives of ranks, and the choice of the engine that does them.
+// The collectives of ranks, and the choice of the engine that does them. They are numbered in the order of the program, which is
+// the same on every rank: no collective depends on anything that differs between ranks.
 import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { SettingChoice } from "../settings/values.ts";

@@ -1,3 +1,5 @@
+// Launchers stand inside each other, as torchrun in each task of srun does: the innermost counts, and the others must agree with
+// it or have room for it. Two processes that both take themselves for rank 0 hang, or write one file twice.
 import { UserError } from "../base/errors.ts";
 
 export type LauncherName = "torchrun" | "slurm" | "openmpi" | "pals" | "mpich";

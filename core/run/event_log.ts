@@ -403,3 +403,12 @@ function joined(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
   both.set(b, a.length);
   return both;
 }
+
+/** Told on the console, and an event. */
+export type Warn = (message: string, step?: number, about?: "spike" | "save" | "memory") => void;
+
+export const warning =
+  (console: { warn(text: string): void }, events: Pick<EventLog, "emit">): Warn => (message, step, about) => {
+    console.warn(message);
+    events.emit({ kind: "warning", step, message, about });
+  };

@@ -23,7 +23,7 @@ export interface EventField {
   readonly per?: number;
   /** W&B gets it about once a second. */
   readonly slow?: true;
-  /** docs/tracking.md shows it. */
+  /** The page of tracking shows it. */
   readonly about: string;
 }
 

@@ -1,4 +1,4 @@
-// Lists the kinds of data by the names that users write. core/data/formats.ts opens each: the type checker
+// Lists the kinds of data by the names that users write. core/data/open/formats.ts opens each: the type checker
 // refuses a name that only one of the two has.
 
 export const DATA_KINDS = {

@@ -1,4 +1,4 @@
-// Makes the JSON Schema for editors, docs/settings.md, and the flags that a shell completes from the
+// Makes the JSON Schema for editors, the page of all settings, and the flags that a shell completes from the
 // declarations.
 import { isSetting, type Setting, type SettingGroup } from "./setting.ts";
 import { ALL_SETTINGS, type Declared, FLAGS, SECTION_ALIASES, SECTION_TITLES, SETTINGS } from "./settings.ts";
@@ -98,7 +98,7 @@ function join(path: string, key: string): string {
 
 const INTRO = `# Settings
 
-Every setting, by section. This page is made by \`hpctrain config --docs\`; a test keeps it true.
+Every setting, by section, as \`hpctrain config --docs\` prints them.
 
 Defaults give way to a preset, a preset to YAML files (\`--config\`), files to the environment, and the
 environment to flags. A setting answers to its path, in YAML and in \`--set path=value\`; to its flag, where it
@@ -107,7 +107,10 @@ underscores for dots and dashes; a few have one without the prefix. Flags of oth
 are named after "also". A default in italics is what happens when the setting is left alone.
 `;
 
-export function settingsPage(): string {
+export const settingsPage = (): string => `${INTRO}\n${settingsTables()}`;
+
+/** Each section of settings under its heading. */
+export function settingsTables(): string {
   const sections = Object.entries(SECTION_TITLES).map(([section, title]) => {
     const spelling = Object.keys(SECTION_ALIASES).find((alias) => SECTION_ALIASES[alias] === section);
     const also = spelling ? ` (also \`${spelling}\`)` : "";
@@ -120,7 +123,7 @@ export function settingsPage(): string {
       table(["Setting", "Flag", "Takes", "Default", "What it is"], settings.map(row))
     }${choices.join("")}`;
   });
-  return [INTRO, ...sections].join("\n");
+  return sections.join("\n");
 }
 
 function row(declared: Declared): string[] {

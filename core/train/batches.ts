@@ -1,7 +1,7 @@
 // Derives global batch, micro-batches and accumulation, once.
 import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
-import type { Source } from "../data/source.ts";
+import type { Source } from "../data/source/source.ts";
 import type { Patches } from "../models/patches.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Built } from "./build.ts";

@@ -18,35 +18,33 @@ import { readbackBehind } from "../../ffi/readback.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { messageOf } from "../base/errors.ts";
 import { formatBytes } from "../base/format.ts";
-import { COMPUTE, SAVE } from "../run/account.ts";
+import type { Team } from "../ranks/team.ts";
 import type { Outcome } from "./blocks.ts";
-import { takeGradients } from "./gradients/arena.ts";
+import { takeGradients } from "./arena.ts";
 import type { StepWatch } from "./gradients/strategy.ts";
-import type { Trainer } from "./prepare.ts";
+import { addGraphMemory } from "./memory.ts";
+import { unwatched } from "./moments.ts";
 import { fillNext, type GraphTray, graphTray, type RunningMetrics } from "./running_metrics.ts";
-import { type MicroBatch, numbersOf, type Share, type StepParts, type StepTaken, takeStep } from "./step.ts";
-
-export type TakeStep = (
-  batches: readonly MicroBatch[],
-  shares: readonly Share[],
-  learningRate: number,
-  wantNorm: boolean,
-  step: number,
-  passes: number,
-) => StepTaken;
+import { numbersOf, type StepParts, type StepTaken, type TakeStep, takeStep } from "./step.ts";
+import type { MicroBatch, Share } from "./micro_batch.ts";
+import type { Run } from "./launch.ts";
 
 /** A step's parts, and what decides and tells whether steps are captured. */
-export type CapturedParts =
-  & StepParts
-  & Pick<
-    Trainer,
-    "config" | "ranks" | "profile" | "console" | "events" | "cursor" | "plan" | "data" | "thaw"
-  >;
+export interface CapturedParts
+  extends StepParts, Pick<Run, "config" | "console" | "warn" | "cursor" | "plan" | "data"> {
+  readonly ranks: { readonly team: Team } | null;
+  readonly profile: object | null;
+  readonly thaw: unknown;
+}
 
 /** The epoch's metrics, beside what a step is watched by. */
 export interface Watch extends StepWatch {
   /** Null where nobody wants them. */
-  readonly running: RunningMetrics | null;
+  readonly metrics: Measuring | null;
+}
+
+interface Measuring {
+  readonly running: RunningMetrics;
   /** The items of a batch; that there are none is told. */
   itemsOf(batch: MicroBatch): number;
 }
@@ -111,8 +109,7 @@ interface CapturedStep {
 
 /** Takes each step as it is, or as a graph where steps of its kind can be captured. */
 export function openTakeStep(trainer: CapturedParts, watch: Watch): TakeStep {
-  const plain: TakeStep = (batches, shares, rate, wantNorm, step, passes) =>
-    takeStep(trainer, watch, batches, shares, rate, wantNorm, step, passes);
+  const plain: TakeStep = (request) => takeStep(trainer, watch, request);
   if (trainer.config.training.compile === "off" || !trainer.pass.onGpu) return plain;
   const reason = whyNot(trainer);
   if (reason !== null) {
@@ -148,11 +145,12 @@ function whyNotWithRanks({ config, ranks, plan, inspect }: CapturedParts): strin
 }
 
 function capturing(trainer: CapturedParts, watch: Watch, plain: TakeStep): TakeStep {
-  const { account, saver, optimizer, pass: { seeds, rollout }, inspect, ranks, cursor, plan, data } = trainer;
+  const { at, saver, optimizer, pass: { seeds, rollout }, inspect, ranks, cursor, plan, data } = trainer;
+  const { metrics } = watch;
   const kinds: Kind[] = [], trays: GraphTray[] = [];
   let givenUp = false;
-  return (batches, shares, rate, wantNorm, step, passes) => {
-    const asIs = () => plain(batches, shares, rate, wantNorm, step, passes);
+  return (request) => {
+    const { batches, shares, rate, wantNorm, step } = request, asIs = () => plain(request);
     const whole = (cursor.stepInEpoch + 1) * plan.global <= data.train.length;
     if (givenUp || !whole && ranks || inspect?.due(step + 1)) return asIs();
     const norm = wantNorm || trainer.clipNorm > 0;
@@ -160,7 +158,7 @@ function capturing(trainer: CapturedParts, watch: Watch, plain: TakeStep): TakeS
     if (kind === null || kind.seen++ < WARM_UP - 1) return asIs();
     if (kind.seen === WARM_UP) {
       const seeing = seeingTrays(watch, trays, batches.length);
-      const taken = takeStep(trainer, seeing.watch, batches, shares, rate, wantNorm, step, passes);
+      const taken = takeStep(trainer, seeing.watch, request);
       if (seeing.trays.length === batches.length) kind.trays = seeing.trays;
       return taken;
     }
@@ -182,18 +180,18 @@ function capturing(trainer: CapturedParts, watch: Watch, plain: TakeStep): TakeS
     }
     watch.pauses.rest();
     for (const tray of new Set(kind.trays)) {
-      if (tray) watch.running!.makeRoom(tray, kind.trays.filter((one) => one === tray).length);
+      if (tray) metrics!.running.makeRoom(tray, kind.trays.filter((one) => one === tray).length);
     }
     saver.hold(); // a save may still be copying what the update changes
-    account.lap(SAVE);
+    at.held();
     optimizer.onDevice!.begin();
     if (ranks) ranks.team.collectives.replay!(captured.graph.replay, "captured step");
     else captured.graph.replay();
     captured.outcomes.forEach((outcome, i) => {
       if (outcome) watch.observe(outcome, { ...batches[i], target: outcome.target });
-      else watch.running!.filled(kind.trays[i]!, watch.itemsOf(batches[i]));
+      else metrics!.running.filled(kind.trays[i]!, metrics!.itemsOf(batches[i]));
     });
-    account.lap(COMPUTE);
+    at.reduced();
     captured.replayed = markOf(currentStream());
     return { ...captured.taken, numbers: () => readbackBehind(desk.there, captured.numbers) };
   };
@@ -214,8 +212,8 @@ function seeingTrays(watch: Watch, known: GraphTray[], count: number) {
   const trays: (GraphTray | null)[] = [];
   const observe = (outcome: Outcome, batch: MicroBatch) => {
     watch.observe(outcome, batch);
-    const { running } = watch, seen = { ...outcome, target: batch.target, items: 0 };
-    trays.push(running && graphTray(known, running.measure, seen, count));
+    const { metrics } = watch, seen = { ...outcome, target: batch.target, items: 0 };
+    trays.push(metrics && graphTray(known, metrics.running.measure, seen, count));
   };
   return { trays, watch: { observe, pauses: watch.pauses } };
 }
@@ -321,7 +319,7 @@ function captureOrGiveUp(
   if (captured === null || !all) warnPlain(trainer, reason);
   else {
     const took = Math.round(performance.now() - began), bytes = Math.max(0, cudaMemory().used - before);
-    addGraphMemory(trainer, bytes);
+    addGraphMemory(trainer.gradients, bytes);
     if (beside === undefined) {
       console.line(
         `Steps are replayed as a CUDA graph from here on: captured in ${took} ms, with ${
@@ -334,20 +332,10 @@ function captureOrGiveUp(
   return all ? captured : null;
 }
 
-const held = new WeakMap<object, number>();
-
-/** The bytes of a GPU that a run's captured steps hold: what they took when they were captured. */
-export const graphMemory = (trainer: object): number => held.get(trainer) ?? 0;
-
-export function addGraphMemory(trainer: object, bytes: number): void {
-  held.set(trainer, graphMemory(trainer) + bytes);
-}
-
-function warnPlain({ console, events, cursor }: CapturedParts, reason: string): void {
+function warnPlain({ warn, cursor }: CapturedParts, reason: string): void {
   const message = `The training step can't be captured as a CUDA graph, so it runs op by op: ${reason}. ` +
     "--no-compile leaves the attempt out.";
-  console.warn(message);
-  events.emit({ kind: "warning", step: cursor.step + 1, message });
+  warn(message, cursor.step + 1);
 }
 
 const nothing = () => {};
@@ -365,7 +353,7 @@ function capture(
   const shares = batches.length === 1 && !ranks ? null : batches.map(() => keep(scalar(1, "f32", device)));
   const parts: StepParts = {
     ...trainer,
-    account: { lap: nothing },
+    at: unwatched,
     saver: { hold: nothing },
     guard: { reads: false, refuse: () => null },
     inspect: null,
@@ -388,7 +376,15 @@ function capture(
   try {
     const step = () => {
       copy_(optimizer.onDevice!.rate, desk.rate, true);
-      taken = takeStep(parts, watch, batches, shares ?? [1], NaN, wantNorm, 0, batches.length);
+      const request = {
+        batches,
+        shares: shares ?? [1],
+        rate: NaN,
+        wantNorm,
+        step: 0,
+        passes: batches.length,
+      };
+      taken = takeStep(parts, watch, request);
       const made = numbersOf(taken);
       numbers = keep(narrow(desk.numbers, 0, 0, made.numel));
       copy_(numbers, made, true);

@@ -2,7 +2,7 @@
 import { checkedDuration, UNIT_SUFFIX } from "../settings/setting.ts";
 import { type Resolved, savedValue } from "../settings/resolve.ts";
 import { ALL_SETTINGS, type Config, type Declared, findSetting, readSetting } from "../settings/settings.ts";
-import { hasColumns, hasTargets } from "../data/open.ts";
+import { hasColumns, hasTargets } from "../data/open/formats.ts";
 import type { RankContext } from "../ranks/context.ts";
 import { UserError } from "../base/errors.ts";
 import { valuesWithoutSecrets } from "../base/secrets.ts";
@@ -13,6 +13,7 @@ import { resolve } from "../../deps/path.ts";
 import { asWritten, formatOrigin, fromData, isTyped } from "../settings/values.ts";
 import { isExported } from "../models/exported/model.ts";
 import { isSimulated } from "../data/cosmology/options.ts";
+import { traitsOf } from "./optimizers.ts";
 import type { Resume } from "./resume.ts";
 
 /** A run for many nodes that finds itself on fewer was started wrongly. */
@@ -33,8 +34,9 @@ export function refuseLayout({ config, originText }: Resolved, { world, nodes, s
 
 /** There is one average of the weights, and schedule-free AdamW has its own, in place of a falling rate. */
 export function refuseOptimizer(
-  { training: { optimizer, scheduler, ema, swa_start, swa_lr, epochs } }: Config,
+  { training }: Config,
 ): void {
+  const { ema, swa_start, swa_lr, epochs, optimizer } = training;
   const average = swa_start === 0
     ? swa_lr > 0
       ? `--swa-lr ${swa_lr} is the rate while weights are averaged: say from which epoch on with --swa-start.`
@@ -46,17 +48,10 @@ export function refuseOptimizer(
       `as at ${Math.max(1, Math.ceil(0.75 * epochs))}.`
     : null;
   if (average) throw new UserError("usage", average);
-  if (optimizer.type !== "schedule_free") return;
-  const wrong = scheduler.type !== "constant"
-    ? `--scheduler ${scheduler.type}: its average takes the place of a schedule, so give --scheduler constant (a --warmup is good)`
-    : ema > 0
-    ? `--ema ${ema}: it evaluates an average of its own, so leave --ema out`
-    : swa_start > 0
-    ? `--swa-start ${swa_start}: it evaluates an average of its own, so leave --swa-start out`
-    : optimizer.beta1 === 0
-    ? "beta1=0: gradients are taken between its weights and their average, by beta1, so give one above 0"
-    : null;
-  if (wrong) throw new UserError("usage", `--optimizer schedule_free does not go together with ${wrong}.`);
+  const wrong = traitsOf(optimizer).refuses?.(training) ?? null;
+  if (wrong) {
+    throw new UserError("usage", `--optimizer ${optimizer.type} does not go together with ${wrong}.`);
+  }
 }
 
 /** Each GPU of a node is one rank. */

@@ -27,9 +27,8 @@ import {
 } from "../../ffi/ops.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
 import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
-import { numbersUpTo, spread } from "./measure_parts.ts";
+import { type Measure, type Metrics, numbersUpTo, spread } from "./measure.ts";
 import { type PointWeights, validPoints } from "../models/valid_points.ts";
-import type { Measure, Metrics } from "./metrics.ts";
 
 /** More targets or classes have no metrics of their own. */
 export const MOST_NAMED = 32;

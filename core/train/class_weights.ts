@@ -3,7 +3,7 @@ import { isFloating } from "../../ffi/dtype.ts";
 import { toNumbers } from "../../ffi/make.ts";
 import { sumDim } from "../../ffi/ops.ts";
 import { scope } from "../../ffi/tensor.ts";
-import { batchOf, plainPart, type Source } from "../data/source.ts";
+import { batchOf, plainPart, type Source } from "../data/source/source.ts";
 import type { Config } from "../settings/settings.ts";
 
 export const isAuto = (weights: readonly string[]): boolean => weights.join() === "auto";

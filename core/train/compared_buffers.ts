@@ -25,6 +25,8 @@ interface Buffer {
  * much that two right steps are far apart; a buffer that was forgotten, or moved twice, is off by its whole change.
  */
 const BOUND = { change: 2e-2, size: 1e-5 }, HALF = { change: 0.2, size: 5e-3 };
+/** These hold where a plan of the same step was right in f32. */
+export const DROWNED = { change: 0.5, size: 5e-3 };
 
 /** `t` is a view of this tensor, or the tensor itself. */
 function holds(tensor: Tensor, t: Tensor): boolean {
@@ -110,14 +112,14 @@ export class Buffers {
   }
 
   /** The first buffer that is not what ordinary steps leave ("norm.running_mean: 100%"), or null. */
-  wrong(mode: Mode, half: boolean): string | null {
+  wrong(mode: Mode, half: boolean, bound = half ? HALF : BOUND): string | null {
     const differing = this.#all.filter(({ compared, tensor, left }) =>
       compared && !haveSameBytes(tensor, left!)
     );
     if (differing.length === 0) return null;
     const odd = differing.find(({ tensor }) => mode === "exact" || !isFloating(tensor.dtype));
     if (odd) return `${odd.name} has other numbers`;
-    return scope(() => noGrad(() => this.#farOff(differing, half ? HALF : BOUND)));
+    return scope(() => noGrad(() => this.#farOff(differing, bound)));
   }
 
   #farOff(buffers: readonly Buffer[], bound: typeof BOUND): string | null {
@@ -128,7 +130,7 @@ export class Buffers {
     const sizes = differences(left, left), found = differences(changes(now), changes(left));
     for (const [i, { error, size }] of found.entries()) {
       if (error <= bound.change * size + bound.size * sizes[i].size) continue;
-      return `${buffers[i].name}: ${(100 * error / size).toPrecision(2)}% of its change`;
+      return `${buffers[i].name}: ${Number((100 * error / size).toPrecision(2))}% of its change`;
     }
     return null;
   }

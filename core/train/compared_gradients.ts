@@ -7,7 +7,7 @@ import { sameMemory } from "../../ffi/libc.ts";
 import { borrowBytes, memoryBlockOf, readBytes, sub, tensor } from "../../ffi/make.ts";
 import { cat, dot, matmul, narrow, view } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import type { Arena } from "./gradients/arena.ts";
+import type { Arena } from "./arena.ts";
 
 export interface Gradients {
   readonly values: Tensor;

@@ -17,8 +17,8 @@ import {
   haveSameBits,
   shortenedGradients,
 } from "./compared_gradients.ts";
-import type { Buffers } from "./compared_buffers.ts";
-import type { Arena } from "./gradients/arena.ts";
+import { type Buffers, DROWNED } from "./compared_buffers.ts";
+import type { Arena } from "./arena.ts";
 import type { Mode, Plans, Recorded } from "./compiled_plans.ts";
 
 /** Shares of a parameter's gradient, and of the whole one, by which a gradient may differ. */
@@ -52,6 +52,8 @@ export interface Judgement {
   readonly largest: number;
   /** In half precision: they are about as near to those of f32. */
   readonly nearF32?: boolean;
+  /** They would be, but rounding is all that is left of ordinary ones: what differs says nothing about the plan. */
+  readonly drowned?: boolean;
   /** Some parameter's gradient is zero wholly, so it could hide what is wrong. */
   readonly hides: boolean;
 }
@@ -76,14 +78,17 @@ export function judge(
   recorded: Gradients | Digest,
   { input, target, weight, outcome }: Recorded,
   how: How,
-  buffers: Buffers,
+  buffers: Pick<Buffers, "wrong">,
   begin: () => void,
 ): Judgement {
   leaveUnwritten(arena);
   const run = () => (begin(), plans.run(input, target, weight, false, null));
   const { loss } = run(), wrong = buffers.wrong(how.mode, how.half);
+  const drowned = wrong !== null && how.wide !== undefined &&
+    buffers.wrong(how.mode, how.half, DROWNED) === null;
   const judged = judgeGradients(plans, arena, recorded, { own: loss, theirs: outcome.loss }, how, run);
-  return judged.wrong !== null || wrong === null ? judged : { ...judged, wrong, of: "buffers" };
+  const decided = judged.wrong !== null && !judged.drowned;
+  return decided || wrong === null ? judged : { ...judged, wrong, of: "buffers", drowned };
 }
 
 function judgeGradients(
@@ -136,7 +141,10 @@ const FARTHER = 2;
 /** A wrong gradient is its own size away, or more. */
 const MOST_ROUNDING = 0.5;
 
-/** Right are gradients that are about as near to those of f32 as the ordinary ones are. */
+/**
+ * Right are gradients that are about as near to those of f32 as the ordinary ones are. Where these are half their size away
+ * or more, as a deep network's are before it has learned anything, wrong ones could be as near.
+ */
 function nearer(
   names: readonly string[],
   own: Gradients,
@@ -146,19 +154,20 @@ function nearer(
 ): Judgement {
   const ours = differences(own, wide), theirs = differences(recorded, wide), { bound, noise } = HALF;
   const whole = Math.hypot(...ours.map(({ size }) => size));
-  let largest = 0;
+  let largest = 0, drowned: string | null = null;
   for (const [i, { error, size }] of ours.entries()) {
     const scale = size + noise / bound * whole, part = error / scale;
-    const rounding = Math.min(bound + FARTHER * theirs[i].error / scale, MOST_ROUNDING);
+    const rounding = bound + FARTHER * theirs[i].error / scale;
+    const figure = () =>
+      `${names[i]}: ${percent(error / size)} from f32, and ordinary steps ${percent(theirs[i].error / size)}`;
     if (!(part <= (corners ? Math.max(rounding, MOVED_CORNERS.bound) : rounding))) {
-      const figure = `${percent(error / size)} from f32, and ordinary steps ${
-        percent(theirs[i].error / size)
-      }`;
-      return { wrong: `${names[i]}: ${figure}`, largest: part, hides: false };
+      return { wrong: figure(), largest: part, hides: false };
     }
+    if (part > MOST_ROUNDING) drowned ??= figure();
     largest = Math.max(largest, part);
   }
-  return { wrong: null, largest, nearF32: true, hides: ours.some(({ size }) => size === 0) };
+  const hides = ours.some(({ size }) => size === 0);
+  return { wrong: drowned, drowned: drowned !== null, largest, nearF32: true, hides };
 }
 
 /**
@@ -321,7 +330,7 @@ function compare(
 const isConvolution = (node: Node): boolean =>
   node.op === "call" && nameOfCall(node.schema) === "convolution";
 
-const percent = (part: number): string => `${(100 * part).toPrecision(2)}%`;
+const percent = (part: number): string => `${Number((100 * part).toPrecision(2))}%`;
 
 export function lineOf({ first }: Plans, mode: Mode, { largest, nearF32 }: Judgement): string {
   const { kernels, calls, codeBytes, milliseconds } = first;

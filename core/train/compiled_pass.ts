@@ -24,8 +24,7 @@ import { type BlockDone, checkpointed, type Outcome, type Pass } from "./blocks.
 import { Buffers, holding } from "./compared_buffers.ts";
 import { judgeAdding, lineOf } from "./compiled_check.ts";
 import { digestOf, gradientsIn, hasHiding, shortenedGradients } from "./compared_gradients.ts";
-import type { Choice } from "./compiled_choice.ts";
-import { HEAD_IN_PARTS, onHostInParts } from "./compiled_mode.ts";
+import { type Choice, HEAD_IN_PARTS, onHostInParts } from "./compiled_choice.ts";
 import { attempt, makePlans, type Mode, type Plans, type Wanted } from "./compiled_plans.ts";
 import { type Given, Refuser, type Reports } from "./compiled_refusals.ts";
 import {
@@ -38,7 +37,7 @@ import {
   type Trial,
   unlessTooFull,
 } from "./compiled_trial.ts";
-import type { Arena } from "./gradients/arena.ts";
+import type { Arena } from "./arena.ts";
 
 export interface CompiledPass {
   /** The next micro-batch's gradients are the first of a step: what is in the arena is of no use. */

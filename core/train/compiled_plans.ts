@@ -17,7 +17,7 @@ import { machineIsa, noIsa } from "../compile/x86/isa.ts";
 import type { Isa } from "../compile/kernel.ts";
 import { messageOf } from "../base/errors.ts";
 import { type BlockDone, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
-import type { Arena } from "./gradients/arena.ts";
+import type { Arena } from "./arena.ts";
 
 /** Losses are read when the next step is under way; a line of memory each. */
 const CELLS = 8, CELL = 16;
@@ -47,6 +47,7 @@ export interface Wanted {
 
 /** The plans of one shape: one writes gradients, the other adds to them. */
 export interface Plans {
+  readonly wanted: Wanted;
   readonly first: Plan;
   readonly lowered: Lowered;
   /** Random numbers of groups, on a GPU; null where they draw none. */
@@ -57,10 +58,11 @@ export interface Plans {
 
 export function makePlans(
   arena: Arena,
-  { mode, isa, cuts, recomputes, room, again }: Wanted,
+  wanted: Wanted,
   recording: Parameters<typeof lower>[0],
   { input, target, weight, outcome }: Recorded,
 ): Plans | { readonly reason: string } {
+  const { mode, isa, cuts, recomputes, room, again } = wanted;
   const lowered = lower(recording, { input, target, parameters: arena.parameters, ...outcome }, {
     exact: mode === "exact",
     device: arena.flat.device,
@@ -88,6 +90,7 @@ export function makePlans(
   const unreached = arena.gradients.filter((_, i) => !written.has(i));
   let adding: Plan | null = null, cell = 0;
   return {
+    wanted,
     first,
     lowered,
     drawing,

@@ -8,18 +8,15 @@ import type { Judgement } from "./compiled_check.ts";
 import type { Mode, Plans, Recorded } from "./compiled_plans.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 
-export interface Refusals {
-  /** Those of this rank, which judges its own micro-batches. */
-  readonly own: Set<string>;
-  /** Puts those of all ranks into the cursor. Every rank calls it before a save. */
-  keep(): void;
-}
-
-export function openRefusals(cursor: Cursor, team: Team | null): Refusals {
+/** Nothing is kept where steps are not compiled, which is the same on all ranks. */
+export function openRefusals(cursor: Cursor, team: Team | null, compiles = true) {
   const own = new Set(cursor.refused?.[team?.rank ?? 0] ?? []);
   return {
+    /** Those of this rank, which judges its own micro-batches. */
     own,
-    keep() {
+    /** Puts those of all ranks into the cursor. Every rank calls it before a save. */
+    keep(): void {
+      if (!compiles) return;
       const all = team ? team.gather([...own], "refused steps") : [[...own]];
       if (all.some((one) => one.length > 0)) cursor.refused = all;
     },

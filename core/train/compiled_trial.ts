@@ -3,7 +3,7 @@
 import { returnFreedMemory } from "../../ffi/libc.ts";
 import { add, constant, zero_ } from "../../ffi/make.ts";
 import { noGrad } from "../../ffi/autograd.ts";
-import { computesInTf32, withoutKernelSearch } from "../../ffi/cuda.ts";
+import { computesInTf32, withoutKernelSearch, withoutTf32 } from "../../ffi/cuda.ts";
 import { withoutDropping } from "../../ffi/dropping.ts";
 import { bernoulli_, clone, copy_ } from "../../ffi/ops.ts";
 import { record, type Recording } from "../../ffi/trace.ts";
@@ -22,9 +22,9 @@ import {
   haveSameBits,
   shortenedGradients,
 } from "./compared_gradients.ts";
-import type { Plans, Recorded } from "./compiled_plans.ts";
+import { attempt, makePlans, type Plans, type Recorded } from "./compiled_plans.ts";
 import type { Given, Refuser } from "./compiled_refusals.ts";
-import type { Arena } from "./gradients/arena.ts";
+import type { Arena } from "./arena.ts";
 
 /** The ordinary way of a micro-batch. */
 export type Run = (
@@ -77,6 +77,8 @@ export class Trial {
   /** They go with the gradients. */
   readonly buffers: Buffers;
   #copy: Tensor | null = null;
+  /** A plan of the same step in f32 was right. */
+  #rightInF32: boolean | null = null;
 
   constructor(
     readonly court: Court,
@@ -167,6 +169,12 @@ export class Trial {
       if (now) judged = { ...judged, wrong: "they differed the first time" };
       whole.free();
     }
+    if (judged.drowned && (this.#rightInF32 ??= this.#agreesInF32(plans))) {
+      this.buffers.putBack();
+      draw(pass, plans, false);
+      plans.run(recorded.input, recorded.target, recorded.weight, false, null);
+      judged = { ...judged, wrong: null };
+    }
     if (judged.wrong === null) return judged;
     refuser.differs(judged, plans, pass, this.given);
     return null;
@@ -178,6 +186,32 @@ export class Trial {
     withoutKernelSearch(() => compared(pass, () => this.computeAgain(null, pass)));
     if (signs !== null) return shortenedGradients(arena, signs);
     return gradientsIn(arena, keep(noGrad(() => clone(this.#gradient))));
+  }
+
+  /** True where a plan of this step without autocast leaves what ordinary steps leave: it has the same ops, hardly rounded. */
+  #agreesInF32({ wanted }: Plans): boolean {
+    const { court, buffers } = this, { arena } = court, pass = { ...this.pass, cast: null };
+    return inPlainF32(() =>
+      buffers.elsewhere(() => {
+        zero_(this.#gradient);
+        const ordinary = () => compared(pass, () => record(() => this.#ordinary(pass)));
+        const { result, recording } = inTurn(court, ordinary);
+        buffers.note();
+        const recorded = { ...this.given, outcome: result };
+        const plans = attempt(() => makePlans(arena, wanted, recording, recorded));
+        if ("reason" in plans) {
+          recording.free();
+          return false;
+        }
+        const gradients = gradientsIn(arena, keep(noGrad(() => clone(this.#gradient))));
+        const begin = () => (buffers.putBack(), draw(pass, plans, false));
+        const how = { mode: wanted.mode, half: inHalf(pass) };
+        const { wrong } = judgeSafely(() => judge(plans, arena, gradients, recorded, how, buffers, begin));
+        gradients.values.free();
+        plans.free();
+        return wrong === null;
+      })
+    );
   }
 
   /**
@@ -261,6 +295,9 @@ function inTurn<R>({ room }: Court, ordinary: () => R): R {
   returnFreedMemory();
   return result;
 }
+
+/** Numbers as f32 has them, by kernels that nobody searches for. */
+const inPlainF32 = <R>(body: () => R): R => withoutTf32(() => withoutKernelSearch(() => scope(body)));
 
 /** TF32 rounds a product's factors as fp16 does. */
 export const inHalf = ({ cast, onGpu }: Pass): boolean => cast !== null || onGpu && computesInTf32();

@@ -8,25 +8,13 @@ import { select } from "../../ffi/ops.ts";
 import { keep, type Tensor } from "../../ffi/tensor.ts";
 import { openCuda } from "../compile/cuda/code.ts";
 import type { GroupKernel } from "../compile/kernel.ts";
-import {
-  adamKernel,
-  COUNT,
-  countKernel,
-  LEARNING_RATE,
-  LONGEST,
-  NUMBERS,
-  type OnDevice,
-  type Piece,
-  RATE,
-  ROOT,
-  sgdKernel,
-  SHRINK,
-} from "../compile/update.ts";
+import { COUNT, countKernel, LEARNING_RATE, LONGEST, NUMBERS, type OnDevice } from "../compile/update.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
 import { printCode } from "../compile/x86/print.ts";
 import type { Choice } from "./compiled_choice.ts";
-import type { Arena } from "./gradients/arena.ts";
-import type { Clip, Optimizer, OptimizerSettings } from "./optimizers.ts";
+import { traitsOf } from "./optimizers.ts";
+import type { Arena } from "./arena.ts";
+import type { Clip, Optimizer, OptimizerSettings } from "./optimizers/optimizer.ts";
 
 /**
  * The same optimizer with another way of its step, while steps are compiled; itself where there is none. `refused` is told
@@ -40,11 +28,12 @@ export function compiledUpdate(
   refused: (why: string) => void = () => {},
 ): Optimizer {
   const isa = machineIsa(), { state } = optimizer, onGpu = arena.flat.device !== "cpu";
-  if (isa === null && !onGpu || state === undefined || arena.direct) return optimizer;
+  const { compiled } = traitsOf(settings);
+  if (compiled === null || isa === null && !onGpu || state === undefined || arena.direct) return optimizer;
   const pieces = piecesOf(arena), tensors = pieces.flatMap(({ weights, gradient }) => [weights, gradient]);
   const numbersSlot = tensors.length + state.length;
   const kernels = pieces.map(({ weights, offset }, i) =>
-    kernelOf(settings, {
+    compiled.kernel(settings, {
       elements: weights.numel,
       weights: 2 * i,
       gradient: 2 * i + 1,
@@ -52,8 +41,7 @@ export function compiledUpdate(
       offset,
       numbers: numbersSlot,
     }, onGpu ? onDeviceAt(numbersSlot) : null)
-  ).filter((one) => one !== null);
-  if (kernels.length < pieces.length) return optimizer;
+  );
   if (onGpu) return updateOnGpu(optimizer, kernels, [...tensors, ...state], refused);
   const code = loadCode(printCode(kernels, isa!, numbersSlot + 1, threads()));
   if ("refused" in code) return optimizer;
@@ -61,7 +49,7 @@ export function compiledUpdate(
   [...tensors, ...state, numbers].forEach((tensor, slot) => code.setSlot(slot, tensor));
   const bytes = borrowBytes(numbers);
   const given = new Float32Array(bytes.buffer, bytes.byteOffset, NUMBERS);
-  const begin = settings.type === "sgd" ? beginSgd : beginAdam(settings);
+  const begin = compiled.begin(settings);
   return {
     ...optimizer,
     get steps() {
@@ -142,22 +130,3 @@ function piecesOf({ parameters, flat, gradient, memory, starts }: Arena) {
   if (memory.length === 1 && memory[0] === gradient) return [{ weights: flat, gradient, offset: 0 }];
   return memory.map((gradient, i) => ({ weights: parameters[i], gradient, offset: starts[i] }));
 }
-
-function kernelOf(s: OptimizerSettings, piece: Piece, onDevice: OnDevice | null): GroupKernel | null {
-  const { momentum, nesterov, weight_decay: decay, beta1, beta2, eps } = s;
-  if (s.type === "sgd") return sgdKernel(piece, { momentum, nesterov, decay }, onDevice);
-  if (s.type !== "adamw" && s.type !== "adam") return null;
-  return adamKernel(piece, { beta1, beta2, eps, decay, decoupled: s.type === "adamw" }, onDevice);
-}
-
-type Begin = (given: Float32Array, rate: number, step: number) => void;
-
-const beginSgd: Begin = (given, rate) => {
-  given[RATE] = -rate;
-};
-
-const beginAdam = ({ beta1, beta2, weight_decay }: OptimizerSettings): Begin => (given, rate, step) => {
-  given[RATE] = -rate / (1 - beta1 ** step);
-  given[SHRINK] = 1 - rate * weight_decay;
-  given[ROOT] = 1 / Math.sqrt(1 - beta2 ** step);
-};

@@ -3,24 +3,21 @@ import { toNumbers } from "../../ffi/make.ts";
 import { startReadback } from "../../ffi/readback.ts";
 import { keep } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
-import { COMPUTE, DATA, sixDigits } from "../run/account.ts";
+import { type Account, DATA, sixDigits, type Times } from "../run/account.ts";
+
+import type { LineageWriter } from "../run/lineage.ts";
 import type { SystemEvent } from "../run/events.ts";
 import type { Throughput } from "./throughput.ts";
 import { stepsInAll } from "./batches.ts";
 import { memoryInUse } from "./device.ts";
-import type { Spike } from "./guards/spikes.ts";
-import { firstNonFinite, textOfNonFinite } from "./gradients/norm.ts";
-import type { Trainer } from "./prepare.ts";
-import type { RunNoise } from "./run_noise.ts";
-import { followStep, numbersOf, type StepTaken } from "./step.ts";
+import type { Guard } from "./guards/spikes.ts";
+import { firstNonFinite, textOfNonFinite } from "./arena.ts";
+import type { RunNoise } from "./finders/noise.ts";
+import type { Moments } from "./moments.ts";
+import { followStep, numbersOf, type StepParts, type StepRequest, type StepTaken } from "./step.ts";
+import type { Run } from "./launch.ts";
 
-export interface DeferredMetrics {
-  /** `noise` makes the noise scale of the gradient's norm, where the step was looked at. */
-  push(taken: StepTaken, learningRate: number, log: boolean, noise?: NoiseOf | null): void;
-  settle(): void;
-}
-
-type NoiseOf = NonNullable<ReturnType<RunNoise["taken"]>>;
+export type DeferredMetrics = ReturnType<typeof openDeferredMetrics>;
 
 interface Numbers {
   readonly loss: number;
@@ -29,32 +26,51 @@ interface Numbers {
   readonly finite: boolean;
 }
 
-interface Waiting {
-  readonly read: () => Numbers;
-  readonly taken: Pick<StepTaken, "counted" | "refused">;
-  readonly samples: number;
-  readonly rate: number;
-  readonly log: boolean;
-  readonly step: number;
-  readonly stepInEpoch: number;
-  /** The step waited so many seconds for its data. */
-  readonly waited: number;
-  readonly noise: NoiseOf | null;
-}
-
 /** The live line is drawn at most this often. */
 const SHOW_MS = 100;
 const MEMORY_MS = 250, MIB = 2 ** 20;
 
-export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throughput): DeferredMetrics {
-  const { cursor, plan, events, console, guard, times, account, scaler, pass } = trainer;
+/** The parts of a run whose steps are told. */
+interface Told
+  extends
+    Pick<StepParts, "scaler" | "optimizer" | "gradients" | "pass">,
+    Pick<Run, "config" | "cursor" | "plan" | "data" | "console" | "events" | "warn"> {
+  readonly guard: Guard;
+  readonly account: Pick<Account, "spent">;
+  readonly times: Times;
+  readonly lineage: Pick<LineageWriter, "stepped">;
+  readonly losses: { step?: { step: number; loss: number } };
+  memory(): number;
+}
+
+export function openDeferredMetrics(
+  trainer: Told,
+  epoch: number,
+  { pace, noise, at }: {
+    readonly pace: Throughput;
+    readonly noise: Pick<RunNoise, "taken">;
+    readonly at: Pick<Moments, "arrived">;
+  },
+) {
+  const { cursor, plan, events, console, warn, guard, times, account, scaler } = trainer;
   const { epochs } = trainer.config.training, steps = stepsInAll(trainer.config.training, plan);
-  let waiting: Waiting | null = null;
+  let waiting: ReturnType<typeof waitingFor> | null = null;
   let shownAt = -Infinity;
   const memory = openMemory(trainer);
   let waitedBefore = account.spent[DATA];
 
-  const show = (w: Waiting, loss: number, now: number) => {
+  /** The cursor has counted the step. */
+  const waitingFor = (
+    taken: StepTaken,
+    { rate, wantNorm: log }: Pick<StepRequest, "rate" | "wantNorm">,
+    inStep: number,
+  ) => {
+    const { step, stepInEpoch, samples } = cursor, waited = account.spent[DATA] - waitedBefore;
+    waitedBefore += waited;
+    const read = startReading(taken);
+    return { read, taken, samples, rate, log, step, stepInEpoch, waited, noise: noise.taken(inStep) };
+  };
+  const show = (w: NonNullable<typeof waiting>, loss: number, now: number) => {
     if (now - shownAt < SHOW_MS) return;
     shownAt = now;
     console.progress({
@@ -75,19 +91,17 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
     const w = waiting, now = performance.now();
     waiting = null;
     const { loss, norm, finite } = w.read(), noise = w.noise?.(norm);
-    if (pass.onGpu) account.lap(COMPUTE);
+    at.arrived();
     trainer.lineage.stepped(w.step);
     trainer.losses.step = { step: w.step, loss };
     const skipped = followStep(trainer, w.taken, finite, w.step);
     if (skipped !== null) {
-      console.warn(skipped);
-      const about = w.taken.refused === null ? undefined : "spike";
-      events.emit({ kind: "warning", step: w.step, message: skipped, about });
+      warn(skipped, w.step, w.taken.refused === null ? undefined : "spike");
     } else if (!Number.isFinite(loss) && !guard.takesNonFinite) {
       throw notFinite(trainer, w.step, epoch + 1, loss);
     } else {
       const spike = guard.observe(w.step, loss);
-      if (spike !== null) warnSpike(trainer, spike);
+      if (spike !== null) warn(spike.message, spike.step, "spike");
     }
     if (w.log) {
       events.emit({
@@ -111,21 +125,9 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
     show(w, loss, now);
   };
   return {
-    push(taken, rate, log, noise = null) {
-      const { step, stepInEpoch, samples } = cursor;
-      const waited = account.spent[DATA] - waitedBefore;
-      waitedBefore += waited;
-      const now = {
-        read: startReading(taken),
-        taken,
-        samples,
-        rate,
-        log,
-        step,
-        stepInEpoch,
-        waited,
-        noise,
-      };
+    /** A step of so many samples is queued. */
+    push(taken: StepTaken, request: Pick<StepRequest, "rate" | "wantNorm">, samples: number): void {
+      const now = waitingFor(taken, request, samples);
       settle();
       waiting = now;
     },
@@ -155,7 +157,9 @@ function separately({ loss, norm, found }: StepTaken): () => Numbers {
 }
 
 /** A look at the memory in use costs as much as twenty small ops. */
-function openMemory(trainer: Trainer): { now(at: number): number; news(at: number): number | undefined } {
+function openMemory(
+  trainer: Pick<Told, "memory">,
+): { now(at: number): number; news(at: number): number | undefined } {
   let lookedAt = -Infinity, bytes = 0, logged = -Infinity;
   const now = (at: number) => {
     if (at - lookedAt < MEMORY_MS) return bytes;
@@ -171,12 +175,7 @@ function openMemory(trainer: Trainer): { now(at: number): number; news(at: numbe
 
 const microseconds = (seconds: number) => Math.round(1e6 * seconds) / 1e6;
 
-function warnSpike({ console, events }: Trainer, { step, message }: Spike): void {
-  console.warn(message);
-  events.emit({ kind: "warning", step, message, about: "spike" });
-}
-
-function systemEvent(trainer: Trainer, step: number): SystemEvent {
+function systemEvent(trainer: Told, step: number): SystemEvent {
   const onGpu = trainer.pass.onGpu;
   return {
     kind: "system",
@@ -186,7 +185,7 @@ function systemEvent(trainer: Trainer, step: number): SystemEvent {
   };
 }
 
-function notFinite(trainer: Trainer, step: number, epoch: number, loss: number): UserError {
+function notFinite(trainer: Told, step: number, epoch: number, loss: number): UserError {
   const found = firstNonFinite(trainer.gradients.arena);
   const { parameter, of } = found ?? { parameter: null, of: null };
   trainer.events.emit({ kind: "non_finite", step, epoch, loss, parameter, of });

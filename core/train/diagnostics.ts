@@ -20,15 +20,15 @@ import {
   zerosLike,
 } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import { timeCoding } from "../data/calendar.ts";
-import { isLatitudeUnits, isLongitudeUnits, meansAlong } from "../data/curvilinear.ts";
-import type { Grid, GridCoordinate } from "../data/grid.ts";
-import { valueText } from "../data/columns/axis.ts";
-import { tokenizerBeside } from "../data/text/about.ts";
+import { timeCoding } from "../data/arrays/calendar.ts";
+import { isLatitudeUnits, isLongitudeUnits, meansAlong } from "../data/preview/axes.ts";
+import type { Grid, GridCoordinate } from "../data/arrays/grid.ts";
+import { valueText } from "../data/arrays/coordinate.ts";
+import { tokenizerBeside } from "../data/text/open.ts";
 import { shrunkPlane } from "../data/preview/look.ts";
 import { encodePng } from "../data/preview/picture.ts";
-import { ownTargets, plainPart, type Source } from "../data/source.ts";
-import { forecastLeads } from "../data/windows.ts";
+import { ownTargets, plainPart, type Source } from "../data/source/source.ts";
+import { forecastLeads } from "../data/tables/windows.ts";
 import type { Loss } from "../models/losses.ts";
 import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
 import { validPoints } from "../models/valid_points.ts";
@@ -46,7 +46,8 @@ import type { Team } from "../ranks/team.ts";
 import type { Pass } from "./blocks.ts";
 import { examplesOf, textsOf } from "./examples.ts";
 import { asMap, isPicture, lookOf, predicted, type Sample, split } from "./media.ts";
-import { type Metrics, pointsIn, shiftedParts } from "./metrics.ts";
+import { pointsIn, shiftedParts } from "./metrics.ts";
+import type { Metrics } from "./measure.ts";
 
 /** Sums of one evaluation. */
 export interface Tally {

@@ -5,7 +5,7 @@ import { toNumbers } from "../../ffi/make.ts";
 import { argmax, gather, narrow, reshape, sigmoid, softmax, squeeze, toDtype } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { decode, type Tokenizer } from "../data/text/tokenizer.ts";
-import { ownTargets, plainPart, type Source } from "../data/source.ts";
+import { ownTargets, plainPart, type Source } from "../data/source/source.ts";
 import { encodePng } from "../data/preview/picture.ts";
 import type { Example, TextExample } from "../run/diagnostics.ts";
 import type { Pass } from "./blocks.ts";

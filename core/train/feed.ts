@@ -3,9 +3,11 @@ import { asStrided, contiguous, copy_, narrow, toDtype } from "../../ffi/ops.ts"
 import { isFloating } from "../../ffi/dtype.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { openLoader, type Rows, rowsOf } from "../data/loader/loader.ts";
-import { type Batch, isSteady, type Part, type Source } from "../data/source.ts";
+import { partsOf, partsOfShards } from "../data/source/order.ts";
+import type { Sampling } from "../data/source/sampling.ts";
+import { type Batch, isSteady, type Part, type Source } from "../data/source/source.ts";
 import type { Loss } from "../models/losses.ts";
-import type { MicroBatch } from "./step.ts";
+import type { MicroBatch } from "./micro_batch.ts";
 import {
   currentStream,
   type Event,
@@ -24,6 +26,8 @@ import { uninitialised } from "../../ffi/make.ts";
 import type { Config } from "../settings/settings.ts";
 import { type BatchPlan, judgedAtOnce } from "./batches.ts";
 import type { Built } from "./build.ts";
+import type { Launch, Run } from "./launch.ts";
+import type { Shards } from "./shards.ts";
 
 export interface Supply {
   begin(steps: () => readonly Part[] | null): void;
@@ -139,7 +143,7 @@ function clocked(rows: Rows, clock: { seconds: number }): Rows {
   return {
     ...rows,
     ready: (ahead, milliseconds) => timed(() => rows.ready(ahead, milliseconds)),
-    take: (part) => timed(() => rows.take(part)),
+    take: (part, into) => timed(() => rows.take(part, into)),
   };
 }
 
@@ -211,13 +215,13 @@ function overlapped(
     }
     const items = parts.map((part, i) =>
       scope(() => {
-        const host = rows.take(part);
+        const count = part.ids.length, own = pinned ? undefined : placeFor(slot.pinned[i], count);
+        const host = rows.take(part, own);
         for (const field of FIELDS) {
           grow(slot, i, field, host[field], device, copying, !pinned);
-          const from = pinned
-            ? host[field]
-            : copy_(first(slot.pinned[i][field], part.ids.length), host[field]);
-          onStream(copying, () => copy_(first(slot.device[i][field], part.ids.length), from, true));
+          const filled = pinned || host[field] === own?.[field];
+          const from = filled ? host[field] : copy_(first(slot.pinned[i][field], count), host[field]);
+          onStream(copying, () => copy_(first(slot.device[i][field], count), from, true));
         }
         return itemsIn(source, host.target, part, loss);
       })
@@ -270,6 +274,13 @@ function overlapped(
 }
 
 const first = (t: Tensor, count: number): Tensor => narrow(t, 0, 0, count);
+
+/** Page-locked memory for so many rows, where there is as much; a source in memory gathers right into it. */
+function placeFor(pinned: Partial<Place> | undefined, count: number): Place | undefined {
+  const { input, target } = pinned ?? {};
+  if (!(input && target && Math.min(input.shape[0], target.shape[0]) >= count)) return undefined;
+  return { input: first(input, count), target: first(target, count) };
+}
 
 function grow(
   slot: Slot,
@@ -348,6 +359,19 @@ function groupsOf(rows: Rows): Groups {
   };
 }
 
+const MIB = 2 ** 20;
+
+/** The feed of a run, with so many loader threads. */
+export function openRunFeed(
+  { config, device, loaders, team = null }: Launch,
+  built: Built,
+  plan: BatchPlan,
+): Feed {
+  const lanes = lanesOf(built, config, plan, team?.world ?? 1);
+  const threads = { count: loaders, prefetch: config.data.prefetch_mib * MIB, lanes };
+  return openFeed({ device, channelsLast: built.channelsLast, loss: built.pass.loss, threads });
+}
+
 /** A part's first and last sample may be mixed with these. */
 const MATES = 2;
 
@@ -362,4 +386,27 @@ export function lanesOf({ data, pass }: Built, { training }: Config, plan: Batch
   };
   if (!data.val) return [train];
   return [train, { source: data.val, rows: judgedAtOnce(training, pass.patches, data.val), parts: 1 }];
+}
+
+/** This rank's parts of the epoch's steps, from step `first` on. */
+export function partsOfEpoch(
+  { config: { data }, plan, gradients: { shards }, ranks, sampling }: Pick<Run, "config" | "plan"> & {
+    readonly gradients: { readonly shards: Shards | null };
+    readonly ranks: { readonly team: { readonly rank: number; readonly world: number } } | null;
+    readonly sampling: Sampling;
+  },
+  epoch: number,
+  first: number,
+): () => readonly Part[] | null {
+  const samples = sampling.of(epoch);
+  const { rank, world } = ranks?.team ?? { rank: 0, world: 1 };
+  const mixing = data.mixup > 0 || data.cutmix > 0;
+  let fed = first;
+  return () => {
+    if (fed >= plan.stepsPerEpoch) return null;
+    const step = fed++;
+    return shards
+      ? partsOfShards(samples, step, plan, epoch, mixing, shards.own, shards.count)
+      : partsOf(samples, step, plan, epoch, mixing, rank, world);
+  };
 }

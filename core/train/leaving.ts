@@ -22,3 +22,35 @@ export function leaveSoon(): void {
   const message: LeavingMessage = "saved";
   thread?.post(message);
 }
+
+// An end that hangs, in a library's last calls or on a disk that has gone, is made to come.
+
+/** The last save is in place: what may still be written must not hold a node, or a job that goes back to its queue. */
+export const MOST_SECONDS = 30;
+
+/** `after` calls in so many seconds. */
+export function openExitBound({ end, say, after }: {
+  end(code: number, why: string): void;
+  say(line: string): void;
+  after(seconds: number, act: () => void): void;
+}) {
+  let code = 0, requested = false, begun = false;
+  return {
+    /** The process should end with this code. The newest one counts. */
+    expect: (now: number) => void (code = now),
+    /** From now on it has so many seconds. */
+    begin(): void {
+      if (begun) return;
+      begun = true;
+      after(MOST_SECONDS, () => end(code, `The end took longer than ${MOST_SECONDS} s after the last save`));
+    },
+    /** A first request to stop came before this. */
+    requested: () => void (requested = true),
+    /** Ctrl-C; the second one ends the process. */
+    interrupt(): void {
+      if (requested) return end(code, "Ctrl-C once more");
+      requested = true;
+      say("Ctrl-C: this process is about to end. Once more ends it at once.");
+    },
+  };
+}

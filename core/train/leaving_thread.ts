@@ -5,8 +5,7 @@ import { onSignal } from "../../ffi/signals.ts";
 import { cleanConsole } from "../base/terminal.ts";
 import type { ThreadScope } from "../base/threads.ts";
 import { writeForcedEnd } from "../ranks/launch/rank.ts";
-import { openExitBound } from "./exit_bound.ts";
-import type { LeavingMessage } from "./leaving.ts";
+import { type LeavingMessage, openExitBound } from "./leaving.ts";
 
 declare const self: ThreadScope;
 

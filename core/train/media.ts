@@ -2,7 +2,7 @@
 import { toDevice, toNumbers } from "../../ffi/make.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { HistogramsNote, PicturesNote } from "../run/events.ts";
-import type { Arena } from "./gradients/arena.ts";
+import type { Arena } from "./arena.ts";
 import { Buffer } from "node:buffer";
 import { autocast } from "../../ffi/context.ts";
 import { noGrad } from "../../ffi/autograd.ts";
@@ -19,7 +19,7 @@ import {
   sheet,
   type ValueRange,
 } from "../data/preview/picture.ts";
-import { plainPart, type Source } from "../data/source.ts";
+import { plainPart, type Source } from "../data/source/source.ts";
 import { formatValue } from "../base/format.ts";
 import { answersTo, outputOf, type Pass } from "./blocks.ts";
 import type { Inspection } from "./step.ts";

@@ -1,14 +1,16 @@
 // Estimates the memory that training needs, and explains "out of memory".
 import { UserError } from "../base/errors.ts";
 import { formatBytes, formatPlural } from "../base/format.ts";
-import { freeOf, freeSwap, tightestLimit } from "../base/memory.ts";
+import { freeMemory, freeOf, freeSwap, tightestLimit } from "../base/memory.ts";
 import type { Config } from "../settings/settings.ts";
 import { costOf, perSampleOf } from "../models/cost.ts";
 import { othersHeld } from "../models/user_error.ts";
-import { type Built, needsWholeGradient } from "./build.ts";
-import { graphMemory } from "./captured_step.ts";
+import type { Built } from "./build.ts";
+import { needsWholeGradient, traitsOf } from "./optimizers.ts";
 import { NativeError } from "../../ffi/errors.ts";
-import type { Trainer } from "./prepare.ts";
+import { keepAllFreedMemory } from "../../ffi/library.ts";
+import type { Arena } from "./arena.ts";
+import type { Run } from "./launch.ts";
 
 // A CPU's memory is not refused: its processes are killed without a word. The estimate is of a forward pass;
 // training takes rather more.
@@ -29,6 +31,7 @@ interface Room {
   readonly ranks: number;
 }
 
+const F32 = 4;
 /** Memory is tight beyond this share of what is free. */
 const SHARE = 0.9;
 /** Backward frees memory, but never more than this leaves of the estimate. */
@@ -66,8 +69,8 @@ export function mostAtOnce(config: Config, built: Built, here = 1, world = 1): n
 /** One rank's gradients, optimizer and averages take so many bytes beside its weights. */
 export function stateOf(config: Config, { arena, amp }: Pick<Built, "arena" | "amp">, world: number) {
   const { training, distributed } = config, { ema, swa_start, optimizer } = training;
-  const slots = slotsOf(optimizer) / (distributed.zero === 1 ? world : 1);
-  const averages = ema > 0 || swa_start > 0 || optimizer.type === "schedule_free" ? 1 : 0;
+  const slots = traitsOf(optimizer).bytesPerWeight(optimizer) / F32 / (distributed.zero === 1 ? world : 1);
+  const averages = ema > 0 || swa_start > 0 ? 1 : 0;
   const made = needsWholeGradient(training, amp) ? 0 : 1; // a whole gradient is there already
   const weights = arena.flat.byteLength;
   return { state: (made + slots + averages) * weights, copy: (1 + slots + averages) * weights };
@@ -111,10 +114,6 @@ function needOf(config: Config, built: Built, world: number, { free, ranks }: Ro
 
 const UNLIKELY = 20_000;
 
-/** Most of a model is in the hidden matrices that muon has one slot for. */
-const slotsOf = ({ type, momentum }: Config["training"]["optimizer"]): number =>
-  type === "sgd" ? (momentum > 0 ? 1 : 0) : type === "lion" || type === "muon" ? 1 : 2;
-
 function sentenceOf(need: Need, { free, ranks }: Room, { training }: Config, { amp }: Built): string {
   const { perSample, batch } = need, state = need.state + need.copy;
   const fitting = Math.floor((SHARE * free / ranks - state) / perSample);
@@ -133,8 +132,20 @@ function sentenceOf(need: Need, { free, ranks }: Room, { training }: Config, { a
     `Less is needed with: ${ways.join(", or ") || "a smaller model"}.`;
 }
 
+const held = new WeakMap<Arena, number>();
+
+/** The bytes of a GPU that a run's captured steps hold: what they took when they were captured. */
+export const graphMemory = ({ arena }: Pick<Built, "arena">): number => held.get(arena) ?? 0;
+
+export function addGraphMemory(of: Pick<Built, "arena">, bytes: number): void {
+  held.set(of.arena, graphMemory(of) + bytes);
+}
+
 /** Other errors pass through. */
-export function outOfMemory(error: unknown, trainer: Trainer): unknown {
+export function outOfMemory(
+  error: unknown,
+  trainer: Pick<Run, "config" | "plan" | "cursor" | "arena" | "amp">,
+): unknown {
   if (!(error instanceof NativeError) || !error.outOfMemory) return error;
   const { batch_size: batch, gradient_checkpointing: recomputes } = trainer.config.training;
   const half = Math.max(1, Math.floor(batch / 2)), graphs = graphMemory(trainer);
@@ -168,4 +179,24 @@ export function evaluationOutOfMemory(error: unknown, batchSize: number): unknow
         : "Take a smaller model."),
     { cause: error },
   );
+}
+
+/** These would delay the first step, or depend on the memory that it takes. */
+export function beforeSecondStep(
+  { saver, pass, ranksHere }: Pick<Run, "pass" | "ranksHere"> & { readonly saver: { ready(): void } },
+): () => void {
+  let steps = 0;
+  return () => {
+    if (++steps !== 2) return;
+    saver.ready();
+    if (!pass.onGpu && isRoomy(mostMemory(), ranksHere)) keepAllFreedMemory();
+  };
+}
+
+/** Kept memory is fragmented: a process was seen to grow by up to a third. */
+export const isRoomy = (taken: number, ranks: number, free = freeMemory()): boolean => ranks * taken <= free;
+
+/** NaN where the kernel does not report it. */
+function mostMemory(): number {
+  return 1024 * Number(/^VmHWM:\s*(\d+) kB$/m.exec(Deno.readTextFileSync("/proc/self/status"))?.[1]);
 }

@@ -15,40 +15,16 @@ import {
   where,
 } from "../../ffi/ops.ts";
 import { describe, type Tensor } from "../../ffi/tensor.ts";
-import type { Baselines } from "../data/baselines.ts";
-import type { Source } from "../data/source.ts";
+import type { Baselines } from "../data/source/climate.ts";
+import type { Normalisation, Source } from "../data/source/source.ts";
 import { unscaling } from "../data/transforms/targets.ts";
-import type { Normalisation } from "../data/transforms/values.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "../models/losses.ts";
 import { sharesOfPoints, validPoints } from "../models/valid_points.ts";
 import type { UserMetrics } from "../models/user/made.ts";
 import { calibrationOf } from "./calibration.ts";
 import { classes, MOST_JUDGED, MOST_NAMED } from "./class_metrics.ts";
-import { onDevice, spread } from "./measure_parts.ts";
-
-/** Names are those of events: r2, mae, ...; "r2/NAME" for one target or class. */
-export type Metrics = Record<string, number>;
-
-export interface Measured {
-  readonly metrics: Metrics;
-  /** The least R2 of several numbers. */
-  readonly worst: { readonly name: string; readonly r2: number } | null;
-}
-
-export interface Measure {
-  readonly size: number;
-  /** False where the loss alone is enough. */
-  readonly looks: boolean;
-  /** Several batches of one size are taken at once. */
-  readonly many: boolean;
-  /**
-   * `batches` lie one after the other in the first dimension; the sums are [batches, size] in f64. A row
-   * depends on its own batch alone, to the bit. `mask` is 0 where nothing counts.
-   */
-  rows(output: Tensor, target: Tensor, batches: number, mask?: Tensor | null): Tensor;
-  finish(sums: Float64Array, loss: number): Measured;
-}
+import { type Measure, type Metrics, onDevice, spread } from "./measure.ts";
 
 type Judged = Pick<
   Loss,

@@ -5,8 +5,9 @@ import { copy_, narrow, view } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Module } from "../models/nn/module.ts";
-import type { Arena } from "./gradients/arena.ts";
-import { createOptimizer, type Optimizer, type OptimizerSettings } from "./optimizers.ts";
+import { type Arena, startsOf } from "./arena.ts";
+import { createOptimizer, optimizersThat, traitsOf } from "./optimizers.ts";
+import type { Optimizer, OptimizerSettings } from "./optimizers/optimizer.ts";
 import type { TrainedParameters } from "./trained_parameters.ts";
 
 /** An optimizer has to know this of its parameters. */
@@ -133,15 +134,12 @@ export function groupedOptimizer(
   };
 }
 
-/** Those that go through the weights one by one, each for itself. */
-const BY_GROUPS = ["adamw", "adam", "sgd", "lion"];
-
-function refuseWhole({ type }: OptimizerSettings): void {
-  if (BY_GROUPS.includes(type)) return;
+function refuseWhole(settings: OptimizerSettings): void {
+  if (traitsOf(settings).perElement) return;
   throw new UserError(
     "usage",
-    `--optimizer ${type} takes all weights together: --lr-for, --layer-decay and --freeze-until need one of ` +
-      `${BY_GROUPS.join(", ")}.`,
+    `--optimizer ${settings.type} takes all weights together: --lr-for, --layer-decay and --freeze-until need one of ` +
+      `${optimizersThat(({ perElement }) => perElement).join(", ")}.`,
   );
 }
 
@@ -149,7 +147,7 @@ function refuseWhole({ type }: OptimizerSettings): void {
 function partOf(arena: Arena, members: readonly number[]): Arena {
   const of = <T>(all: readonly T[]) => members.map((i) => all[i]);
   const parameters = of(arena.parameters), counts = parameters.map(({ numel }) => numel);
-  const aligned = startsOf(counts, ALIGN);
+  const aligned = startsOf(counts);
   const { starts, total } = aligned.total <= arena.flat.numel ? aligned : startsOf(counts, 1);
   return {
     names: of(arena.names),
@@ -165,19 +163,6 @@ function partOf(arena: Arena, members: readonly number[]): Arena {
         keep(scope(() => view(narrow(buffer, 0, starts[i], counts[i]), shape)))
       ),
   };
-}
-
-/** Elements: 64 bytes, as in the arena. */
-const ALIGN = 16;
-
-function startsOf(counts: readonly number[], align: number): { starts: number[]; total: number } {
-  const starts: number[] = [];
-  let total = 0;
-  for (const count of counts) {
-    starts.push(total);
-    total += Math.ceil(count / align) * align;
-  }
-  return { starts, total };
 }
 
 // With --zero 1 a rank updates parts of buckets, which are cut where the next parameter is of another group.

@@ -4,11 +4,10 @@ import { clone, copy_ } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { BatchPlan } from "./batches.ts";
 import type { RankGroup } from "./rank_group.ts";
-import type { Ending, Trainer } from "./prepare.ts";
-import type { VirtualShards } from "./gradients/virtual_shards.ts";
-import { isByHand } from "./stop.ts";
-import { REST, SAVE } from "../run/account.ts";
+import type { GradientStrategy, Places } from "./gradients/strategy.ts";
+import type { Shards } from "./shards.ts";
 import { checkedDuration } from "../settings/setting.ts";
+import type { Run } from "./launch.ts";
 
 // A request to stop is looked for after each micro-batch but the last. The run that goes on begins the
 // abandoned step anew. Every rank has the same number of places, all before gradients meet.
@@ -19,12 +18,8 @@ export class StepAborted {
 }
 
 /** @internal */
-export interface Pauses {
+export interface Pauses extends Places {
   begin(): void;
-  /** A micro-batch is done. */
-  next(): void;
-  /** Ranks meet now: a rank with fewer micro-batches passes its other places. */
-  rest(): void;
   /** Puts the model's running statistics back to where the step began. */
   undo(): void;
   /** True where all ranks abort the next step. */
@@ -33,13 +28,18 @@ export interface Pauses {
   takeSave(): string | null;
 }
 
-export function pausesIn(plan: BatchPlan, shards: Pick<VirtualShards, "count" | "own"> | null): number {
+export function pausesIn(plan: BatchPlan, shards: Shards | null): number {
   if (!shards) return plan.accumulation - 1;
   const { count, own: { from, to } } = shards;
   return (to - from) * Math.ceil(Math.ceil(plan.global / count) / plan.micro) - 1;
 }
 
-export function openPauses({ plan, requests, ranks, pass, gradients }: Trainer): Pauses {
+export function openPauses(
+  { plan, requests, ranks, pass, gradients }: Pick<Run, "plan" | "requests" | "pass"> & {
+    readonly ranks: RankGroup | null;
+    readonly gradients: Pick<GradientStrategy, "shards">;
+  },
+): Pauses {
   const { model, onGpu } = pass;
   const count = pausesIn(plan, gradients.shards);
   const undoing = count > 0 ? openUndo(model.root.namedBuffers().map(([, t]) => t)) : null;
@@ -119,8 +119,12 @@ export interface BoundaryRequests {
 }
 
 /** `here`: a step or an epoch is done; else data is waited for. All ranks get the same. */
-export function openBoundaryRequests(trainer: Trainer, pauses: Pauses): (here: boolean) => BoundaryRequests {
-  const { config: { training }, cursor, plan, requests, ranks } = trainer;
+export function openBoundaryRequests(
+  { config: { training }, cursor, plan, requests, ranks }:
+    & Pick<Run, "config" | "cursor" | "plan" | "requests">
+    & { readonly ranks: RankGroup | null },
+  pauses: Pauses,
+): (here: boolean) => BoundaryRequests {
   const saveDue = every(training.save_interval, plan.stepsPerEpoch);
   const timed = isTimed(training.save_interval);
   return (here) => {
@@ -134,29 +138,8 @@ export function openBoundaryRequests(trainer: Trainer, pauses: Pauses): (here: b
   };
 }
 
-export const enough = ({ config: { training }, cursor }: Trainer): boolean =>
+export const enough = ({ config: { training }, cursor }: Pick<Run, "config" | "cursor">): boolean =>
   training.max_steps > 0 && cursor.step >= training.max_steps;
-
-export async function save(trainer: Trainer, reason: string, better: boolean): Promise<void> {
-  trainer.ranks?.control.phase("save");
-  trainer.account.lap(REST);
-  trainer.keepRefusals();
-  await trainer.saver.save(reason, better);
-  trainer.account.lap(SAVE);
-}
-
-export async function stopped(trainer: Trainer, reason: string): Promise<Ending> {
-  await save(trainer, "stop", false);
-  return stoppedFor(reason);
-}
-
-export const stoppedFor = (reason: string): Ending => ({
-  outcome: `Stopped on request (${reason})`,
-  stopped: true,
-  byHand: isByHand(reason),
-});
-
-export const ended = (outcome: string): Ending => ({ outcome, stopped: false, byHand: false });
 
 /** An interval that is empty or zero never passes. */
 export function every(text: string, stepsPerEpoch: number): (step: number) => boolean {
@@ -182,16 +165,13 @@ const isTimed = (text: string): boolean => checkedDuration(text).unit === "secon
 /** A Ctrl-C goes unnoticed for at most so long. */
 const EVERY_MS = 50;
 
-export interface EventLoopTurn {
-  due(): boolean;
-  take(): Promise<void>;
-}
+export type EventLoopTurn = ReturnType<typeof openEventLoopTurn>;
 
-export function openEventLoopTurn(): EventLoopTurn {
+export function openEventLoopTurn() {
   let last = performance.now();
   return {
-    due: () => performance.now() - last > EVERY_MS,
-    async take() {
+    due: (): boolean => performance.now() - last > EVERY_MS,
+    async take(): Promise<void> {
       await new Promise((resolve) => setTimeout(resolve, 0));
       last = performance.now();
     },

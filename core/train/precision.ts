@@ -4,8 +4,7 @@ import { fill_, scalar } from "../../ffi/make.ts";
 import { checkAndUnscale_, clamp_, reciprocal, updateLossScale_ } from "../../ffi/ops.ts";
 import { type Device, keep, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
-import type { Arena } from "./gradients/arena.ts";
-import { firstNonFinite, textOfNonFinite } from "./gradients/norm.ts";
+import { type Arena, firstNonFinite, textOfNonFinite } from "./arena.ts";
 
 export type Amp = "bf16" | "fp16" | "off";
 

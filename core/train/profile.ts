@@ -3,28 +3,12 @@
 import { messageOf } from "../base/errors.ts";
 import { join } from "../../deps/path.ts";
 import { clockOffsets, type Team } from "../ranks/team.ts";
-import { type FlightRecorder, lastRecorded, progress } from "../ranks/flight_recorder.ts";
+import { lastRecorded, progress } from "../ranks/flight_recorder.ts";
 import { type Account, TIME_PARTS } from "../run/account.ts";
+import type { Launch } from "./launch.ts";
+import type { Console } from "../run/console.ts";
 import { timeOps } from "../../ffi/profile.ts";
 import { formatPlural } from "../base/format.ts";
-
-interface ProfileOptions {
-  /** The first and last step of this process, from 1. */
-  readonly steps: readonly [number, number];
-  readonly account: Account;
-  readonly team: Team | null;
-  readonly flight: FlightRecorder | null;
-  readonly logs: string;
-  line(text: string): void;
-  warn(text: string): void;
-}
-
-export interface Profile {
-  /** `step` counts the whole run. True when `finish` is due. */
-  at(step: number): boolean;
-  /** Every rank calls it, after the same step. */
-  finish(): Promise<void>;
-}
 
 /** The file has all ops. */
 const SHOWN = 8;
@@ -35,22 +19,33 @@ export function profiledSteps(text: string): [number, number] {
   return [Math.min(from, to), Math.max(from, to)];
 }
 
-export function openProfile(o: ProfileOptions): Profile {
-  const [from, to] = o.steps;
+type Told = Pick<Console, "line" | "warn">;
+
+/** Null without --profile-training. */
+export function openProfile(
+  { config: { training }, team = null }: Launch,
+  account: Account,
+  logs: string,
+  told: Told,
+) {
+  if (!training.profile_training) return null;
+  const flight = team?.flight ?? null;
+  const [from, to] = profiledSteps(training.profile_steps); // of this process, from 1
   let recorder: Recorder | null = null;
   let first: number | null = null, last = -1, over = false;
   const collectives: CollectiveSpan[] = [];
   let flown = 0;
   const hear = () => {
-    if (o.flight === null) return;
-    for (const one of lastRecorded(o.flight)) {
+    if (flight === null) return;
+    for (const one of lastRecorded(flight)) {
       if (one.sequence <= flown || one.ended === 0) continue;
       flown = one.sequence;
       collectives.push(one);
     }
   };
   return {
-    at(step) {
+    /** `step` counts the whole run. True when `finish` is due. */
+    at(step: number): boolean {
       first ??= step;
       if (over || step === last) return false; // data was waited for at the same place
       last = step;
@@ -60,28 +55,34 @@ export function openProfile(o: ProfileOptions): Profile {
         hear();
       }
       if (done === from - 1) {
-        if (o.flight) flown = progress(o.flight).ended;
-        recorder = startRecorder(o.account);
+        if (flight) flown = progress(flight).ended;
+        recorder = startRecorder(account);
       }
       return done >= to;
     },
-    async finish() {
+    /** Every rank calls it, after the same step. */
+    async finish(): Promise<void> {
       if (over) return;
       over = true;
       const spans = recorder?.end() ?? null;
       recorder = null;
       if (spans === null || spans.steps.length === 0) {
-        return o.warn(
+        return told.warn(
           `The run ended before step ${from}, so there is no profile: choose earlier ones with --profile-steps 1-5.`,
         );
       }
-      await write(o, spans, collectives);
+      await write(team, logs, told, spans, collectives);
     },
   };
 }
 
-async function write(o: ProfileOptions, spans: Spans, collectives: readonly CollectiveSpan[]): Promise<void> {
-  const { team, logs } = o;
+async function write(
+  team: Team | null,
+  logs: string,
+  { line, warn }: Told,
+  spans: Spans,
+  collectives: readonly CollectiveSpan[],
+): Promise<void> {
   const rank = team?.rank ?? 0, world = team?.world ?? 1;
   const ahead = team ? clockOffsets(team)[rank] : 0;
   const began = performance.timeOrigin + spans.steps[1] - ahead;
@@ -102,7 +103,7 @@ async function write(o: ProfileOptions, spans: Spans, collectives: readonly Coll
       texts.push(Deno.readTextFileSync(part(other)));
       Deno.removeSync(part(other));
     });
-    if (missing !== null) o.warn(`The trace lacks rank ${other}: ${missing}`);
+    if (missing !== null) warn(`The trace lacks rank ${other}: ${missing}`);
   }
   const path = join(logs, "trace.json.gz");
   const numbers = [spans.steps[0], spans.steps[spans.steps.length - 3]];
@@ -116,10 +117,10 @@ async function write(o: ProfileOptions, spans: Spans, collectives: readonly Coll
     Deno.writeFileSync(path, bytes);
     Deno.writeTextFileSync(join(logs, "profile.txt"), [title, ...opTable(spans)].join("\n") + "\n");
   });
-  if (unwritten !== null) return o.warn(`The profile could not be written: ${unwritten}`);
-  o.line(title);
-  for (const line of opTable(spans, SHOWN)) o.line(line);
-  o.line(`Trace: ${path} (open it at https://ui.perfetto.dev, or in chrome://tracing)`);
+  if (unwritten !== null) return warn(`The profile could not be written: ${unwritten}`);
+  line(title);
+  for (const row of opTable(spans, SHOWN)) line(row);
+  line(`Trace: ${path} (open it at https://ui.perfetto.dev, or in chrome://tracing)`);
 }
 
 function attempt(act: () => void): string | null {

@@ -4,17 +4,16 @@ import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Control } from "../ranks/control/control.ts";
 import type { Team } from "../ranks/team.ts";
 import type { RunningMetrics } from "./running_metrics.ts";
-import type { Trainer } from "./prepare.ts";
 import type { Requests } from "./stop.ts";
 import { fill_, readBytes, scalar, toNumbers, zeros } from "../../ffi/make.ts";
 import { div, reshape, square, sum, toDtype } from "../../ffi/ops.ts";
 import type { Loss } from "../models/losses.ts";
-import { itemsOf, type MicroBatch, type Share } from "./step.ts";
-import { byPart, ownWork, type Spent, spentBetween, type TimeMark } from "../run/account.ts";
+import { itemsOf, type MicroBatch, type Share } from "./micro_batch.ts";
+import { type Account, byPart, ownWork, type Spent, spentBetween, type TimeMark } from "../run/account.ts";
 import type { RanksEvent } from "../run/events.ts";
-import type { Arena } from "./gradients/arena.ts";
+import type { Arena } from "./arena.ts";
 import { type Cursor, type Parts, tensorsOf } from "../checkpoint/training_state.ts";
-import { digest } from "../data/statistics.ts";
+import { digest } from "../data/arrays/remembered.ts";
 import { UserError } from "../base/errors.ts";
 import type { Zero } from "./gradients/zero.ts";
 import { type Console, openConsole } from "../run/console.ts";
@@ -24,6 +23,14 @@ import type { Saver } from "./save.ts";
 import { setThreads } from "../../ffi/context.ts";
 import { allowedCores } from "../base/cores.ts";
 import { coresHere } from "../base/topology.ts";
+import type { Run } from "./launch.ts";
+
+/** The parts of a run that reports are of. */
+interface Reported extends Pick<Run, "trained" | "cursor" | "events" | "warn"> {
+  readonly account: Pick<Account, "look">;
+  readonly gradients: { readonly arena: Arena };
+  readonly thaw: unknown;
+}
 
 export interface RankGroup {
   readonly team: Team;
@@ -32,7 +39,7 @@ export interface RankGroup {
   /** `due`: a save is due by the clock. */
   wish(requests: Requests, due: boolean): void;
   /** Called after each step; reports the ranks' times now and then. */
-  stepped(trainer: Trainer): void;
+  stepped(run: Reported): void;
   /** A save has rank 0's running statistics. */
   shareBuffers(): void;
   /** `running` itself keeps this rank's sums. */
@@ -95,15 +102,15 @@ const SETTLED = 10;
 const NAMED = 5;
 
 /** Every rank calls it after each step. */
-function openReports(team: Team): (trainer: Trainer) => void {
+function openReports(team: Team): (run: Reported) => void {
   let before: TimeMark | null = null, done = 0, steps = 0;
-  return (trainer) => {
-    if (++done === SETTLED && team.rank === 0) warnUnused(trainer);
-    if (before === null) before = trainer.account.look(); // the first step is like no other
+  return (run) => {
+    if (++done === SETTLED && team.rank === 0) warnUnused(run);
+    if (before === null) before = run.account.look(); // the first step is like no other
     else if (++steps === EVERY) {
-      const ranks = team.gather(spentBetween(before, trainer.account.look()).spent, "times of ranks");
-      trainer.events.emit(ranksEvent(trainer.cursor.step, steps, ranks));
-      before = trainer.account.look();
+      const ranks = team.gather(spentBetween(before, run.account.look()).spent, "times of ranks");
+      run.events.emit(ranksEvent(run.cursor.step, steps, ranks));
+      before = run.account.look();
       steps = 0;
     }
   };
@@ -122,16 +129,14 @@ export function ranksEvent(step: number, steps: number, ranks: readonly Spent[])
   };
 }
 
-function warnUnused({ gradients: { arena }, trained, thaw, cursor, console, events }: Trainer): void {
+function warnUnused({ gradients: { arena }, trained, thaw, cursor, warn }: Reported): void {
   const learns = (_: unknown, i: number) => thaw === null || !trained.waiting.has(i);
   const { names, gradients } = arena;
   const message = unusedSentence(
     { names: names.filter(learns), gradients: gradients.filter(learns) },
     cursor.step,
   );
-  if (message === null) return;
-  console.warn(message);
-  events.emit({ kind: "warning", step: cursor.step, message });
+  if (message !== null) warn(message, cursor.step);
 }
 
 /** A gradient that is zero everywhere is as good as none. */

@@ -2,7 +2,7 @@
 import { toNumbers, zeros } from "../../ffi/make.ts";
 import { argmax, cat, copy_, narrow, reshape, toDtype } from "../../ffi/ops.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import type { Source } from "../data/source.ts";
+import type { Source } from "../data/source/source.ts";
 import type { Loss } from "../models/losses.ts";
 import { isSoft } from "../models/targets.ts";
 import type { Team } from "../ranks/team.ts";

@@ -2,36 +2,66 @@
 import { gpuName } from "../../ffi/cuda.ts";
 import { checkedDuration } from "../settings/setting.ts";
 import type { Config } from "../settings/settings.ts";
-import { type Console, openConsole } from "../run/console.ts";
-import type { EventLog } from "../run/event_log.ts";
-import { type LineageWriter, openLineage } from "../run/lineage.ts";
+import { openConsole } from "../run/console.ts";
+import { type EventLog, warning } from "../run/event_log.ts";
+import { openLineage } from "../run/lineage.ts";
 import type { SystemSetup } from "../run/system.ts";
 import type { Output, RunFacts } from "../run/output.ts";
 import { openRankTrack, openTrack } from "../run/writer/track.ts";
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { VERSION } from "../base/version.ts";
+import { abandon, claim } from "./claim.ts";
+import { shareSaves } from "./sharing.ts";
 import { openAlerts } from "./guards/alerts.ts";
 import { bestPath, latestPath, type RunPaths } from "./run_folder.ts";
 import { consoleOfRank, noEvents, noLineage } from "./rank_group.ts";
 import { parameterCount } from "../models/model.ts";
 import { placeInEpoch } from "./batches.ts";
 import { confusedClasses } from "./diagnostics.ts";
-import type { Launch, Trainer } from "./prepare.ts";
+import type { Built } from "./build.ts";
+import type { Parts } from "../checkpoint/training_state.ts";
+import type { Launch, Run } from "./launch.ts";
 
-interface Record {
-  readonly console: Console;
-  readonly lineage: LineageWriter;
-  readonly events: EventLog;
-  readonly outputs: readonly Output[];
+/** The run's name is claimed, and its files are opened; what fails here leaves none. `idle`: nothing is left to train. */
+export function openFiles(
+  launch: Launch,
+  built: Built,
+  { plan, cursor, parts, idle }: Pick<Run, "plan" | "cursor"> & {
+    readonly parts: Parts;
+    readonly idle: boolean;
+  },
+) {
+  const { team = null, config } = launch, first = (team?.rank ?? 0) === 0;
+  const claimed = first ? claim(launch) : null;
+  const paths = team?.gather(claimed, "the run's folders")[0] ?? claimed!;
+  const files = orAbandon(launch, paths, () => {
+    const sharing = config.output.checkpoint_format === "sharded" ? shareSaves(launch, paths, parts) : null;
+    if (!first) return { paths, sharing, ...recordOfRank(launch, paths) };
+    const facts = runFactsOf(launch, built, { plan, paths, cursor });
+    const outputs: Output[] = idle ? [] : launch.outputs.map((open) => open(facts)).filter((o) => o !== null);
+    return { paths, sharing, ...openRecord(launch, paths, cursor.step, idle, outputs) };
+  });
+  const id = files.outputs.find(({ id }) => id !== null)?.id ?? null;
+  return { ...files, wandb: team?.gather(id, "the W&B run's id")[0] ?? id }; // each rank's part of a checkpoint has it
 }
 
-export function openRecord(
+/** The new run's name is free after a failure. */
+function orAbandon<T>({ resume, again, team }: Launch, paths: RunPaths, open: () => T): T {
+  try {
+    return open();
+  } catch (error) {
+    if (!resume && !again && (team?.rank ?? 0) === 0) abandon(paths);
+    throw error;
+  }
+}
+
+function openRecord(
   launch: Launch,
   paths: RunPaths,
   step: number,
   idle: boolean,
   outputs: readonly Output[],
-): Record {
+) {
   const { config, resume, began } = launch, { run, logs } = paths;
   const { quiet, json, on_event: command } = config.output;
   let events: EventLog | null = null;
@@ -66,14 +96,14 @@ export function openRecord(
     log: Deno.env.has("HPCTRAIN_LAUNCH") ? null : `${logs}/rank-0.log`, // launch keeps what its ranks print
     outputs,
   });
-  return { console, lineage, events, outputs };
+  return { console, lineage, events, outputs, warn: warning(console, events) };
 }
 
-export function recordOfRank(launch: Launch, { logs }: RunPaths): Record {
+function recordOfRank(launch: Launch, { logs }: RunPaths): ReturnType<typeof openRecord> {
   const console = consoleOfRank(launch.team?.rank ?? 0, logs);
   const system = systemOf(launch, logs);
   const events = system ? openRankTrack(system, console.warn) : noEvents;
-  return { console, lineage: noLineage, events, outputs: [] };
+  return { console, lineage: noLineage, events, outputs: [], warn: warning(console, events) };
 }
 
 function systemOf({ config, device, team }: Launch, logs: string): SystemSetup | null {
@@ -83,12 +113,10 @@ function systemOf({ config, device, team }: Launch, logs: string): SystemSetup |
   return { rank: team?.rank ?? 0, world: team?.world ?? 1, interval, logs, gpu };
 }
 
-export function runFactsOf(
+function runFactsOf(
   { config, device, libtorch, resume, again, team, began }: Launch,
-  { data, model, pass, plan, paths, cursor }: Pick<
-    Trainer,
-    "data" | "model" | "pass" | "plan" | "paths" | "cursor"
-  >,
+  { data, model, pass }: Pick<Built, "data" | "model" | "pass">,
+  { plan, paths, cursor }: Pick<Run, "plan" | "cursor"> & { readonly paths: RunPaths },
 ): RunFacts {
   const goesOn = (resume !== null && resume.run !== null) || !!again;
   const world = team?.world ?? 1, onGpu = device !== "cpu";

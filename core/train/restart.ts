@@ -1,15 +1,17 @@
 // Chooses the run that a start continues: one with a checkpoint, one that was never saved, or a new one. Also
 // watches the time of the job.
 import { join } from "../../deps/path.ts";
+import type { Saver } from "./save.ts";
 import { type Requeued, runOfJob } from "./requeue.ts";
 import type { Config } from "../settings/settings.ts";
 import { readEventLines } from "../run/event_log.ts";
 import { decodeEvent } from "../run/events.ts";
 import type { SavedScale } from "../data/transforms/scale_choice.ts";
 import { lineagePath } from "../run/lineage.ts";
-import { type Resume, resumeFrom, savedScale } from "./resume.ts";
+import { type Resume, resumeFrom } from "./resume.ts";
+import { savedScale } from "./data_facts.ts";
 import { jobIn, openRemainingTime, timeIsShort } from "../ranks/job/scheduler.ts";
-import type { Trainer } from "./prepare.ts";
+import type { Run } from "./launch.ts";
 
 export interface ResumeChoice {
   readonly resume: Resume | null;
@@ -77,14 +79,14 @@ const COPIES = 3;
 
 /** Only the first rank calls it. */
 export function watchJobTime(
-  { gradients, requests, saver }: Trainer,
+  { arena, requests, saver }: Pick<Run, "arena" | "requests"> & { readonly saver: Pick<Saver, "stats"> },
   env: Record<string, string>,
   began: number,
 ): void {
   const job = jobIn(env);
   if (job === null) return;
   const time = openRemainingTime({ job, env, began });
-  const guess = 1 + COPIES * gradients.arena.flat.byteLength / BYTES_PER_SECOND;
+  const guess = 1 + COPIES * arena.flat.byteLength / BYTES_PER_SECOND;
   requests.watchTime(() => {
     const left = time.now();
     return left && timeIsShort(left, saver.stats.saves > 0 ? saver.stats.longest : guess);

@@ -1,11 +1,6 @@
 // Chooses the checkpoint that --resume means, and finds where the run begins.
-import { isAuto } from "./class_weights.ts";
 import { isAdapter } from "../checkpoint/adapters.ts";
 import { openCheckpoint } from "../checkpoint/open.ts";
-import { field, tensorBytes, TensorData, type Value } from "../checkpoint/value.ts";
-import type { Climatology } from "../data/climatology.ts";
-import type { SavedScale } from "../data/transforms/scale_choice.ts";
-import type { Normalisation } from "../data/transforms/values.ts";
 import type { Config } from "../settings/settings.ts";
 import { UserError } from "../base/errors.ts";
 import { type Found, isAnothers, look, lookOver, nameIn, settingsIn } from "./checkpoint_run.ts";
@@ -19,8 +14,6 @@ import { isExported } from "../models/exported/model.ts";
 import type { Model } from "../models/model.ts";
 import { isCode } from "../models/user/file.ts";
 import type { BatchPlan } from "./batches.ts";
-import type { Launch } from "./prepare.ts";
-import { columnsAsTrained } from "./trained_on.ts";
 
 export interface Resume {
   readonly path: string;
@@ -132,7 +125,7 @@ interface Beginning {
 }
 
 export function startFrom(
-  start: Pick<Launch, "resume" | "config">,
+  start: { readonly resume: Resume | null; readonly config: Config },
   { parts, plan, samples, resetEma, model }: Beginning,
   notes: string[],
 ): Cursor {
@@ -180,95 +173,3 @@ function freshIn(model: Model, config: Config): Fresh {
     },
   };
 }
-
-/** A model sees other data through its own training data's columns and statistics, unless somebody gives others. */
-export function withOwnStatistics(config: Config, root: Value): Config {
-  const named = { ...config, data: columnsAsTrained(config.data, root) };
-  const { data, training } = weightedAsTrained(filledAsTrained(targetsAsTrained(named, root), root), root);
-  const statistics = field(field(root, "hpctrain"), "normalisation");
-  const mean = texts(field(statistics, "mean")), std = texts(field(statistics, "std"));
-  if (data.normalise !== "measured" || data.mean.length > 0 || data.std.length > 0 || !mean || !std) {
-    return { ...config, data, training };
-  }
-  return { ...config, data: { ...data, mean, std }, training };
-}
-
-/** Null where nothing was normalised. */
-export const savedNormalisation = (root: Value): Normalisation | null => numbersIn(root, "normalisation");
-
-/** Null where targets were not normalised. */
-export const savedTargetScale = (root: Value): Normalisation | null =>
-  numbersIn(root, "target_normalisation");
-
-/** Null in a file of another program, or that can't be read: whoever takes its weights says so. */
-export function savedScale(path: string, goesOn: boolean): SavedScale | null {
-  try {
-    using file = openCheckpoint(path);
-    const data = (settingsIn(file.root) as Partial<Config> | null)?.data;
-    return data
-      ? {
-        normalise: data.normalise === "auto" ? "usual" : data.normalise, // of a run before there was a choice
-        normalise_targets: data.normalise_targets === "on" || (data.normalise_targets as unknown) === true
-          ? "on"
-          : "off",
-        ...{ normalisation: savedNormalisation(file.root), targetScale: savedTargetScale(file.root), goesOn },
-      }
-      : null;
-  } catch (error) {
-    if (error instanceof UserError) return null;
-    throw error;
-  }
-}
-
-function numbersIn(root: Value, name: "normalisation" | "target_normalisation"): Normalisation | null {
-  const saved = field(field(root, "hpctrain"), name);
-  const [mean, std] = [field(saved, "mean"), field(saved, "std")].map((list) =>
-    Array.isArray(list) ? list.map(Number) : null
-  );
-  return mean && std ? { mean, std } : null;
-}
-
-/** Null where the run has none. */
-export function savedClimatology(root: Value): Climatology | null {
-  const saved = field(field(root, "hpctrain"), "climatology");
-  const seasons = field(saved, "seasons"), means = field(saved, "means"), targets = field(saved, "targets");
-  if ((seasons !== "month" && seasons !== "day") || !(means instanceof Map) || !Array.isArray(targets)) {
-    return null;
-  }
-  const read = ([name, data]: [unknown, Value]) =>
-    data instanceof TensorData
-      ? [
-        [String(name), {
-          values: new Float32Array(tensorBytes(data).slice().buffer),
-          shape: data.shape,
-        }] as const,
-      ]
-      : [];
-  const spans = targets.map((one) => ({
-    name: String(field(one, "name")),
-    shape: (field(one, "shape") as number[] | undefined ?? []).map(Number),
-  }));
-  return { seasons, targets: spans, means: Object.fromEntries([...means].flatMap(read)) };
-}
-
-function targetsAsTrained(config: Config, root: Value): Config {
-  const { data } = config, scale = field(field(root, "hpctrain"), "target_normalisation");
-  const mean = texts(field(scale, "mean")), std = texts(field(scale, "std"));
-  if (data.normalise_targets !== "on" || data.target_mean.length > 0 || !mean || !std) return config;
-  return { ...config, data: { ...data, target_mean: mean, target_std: std } };
-}
-
-function weightedAsTrained(config: Config, root: Value): Config {
-  const own = texts(field(field(root, "hpctrain"), "class_weights"));
-  if (!own || !isAuto(config.training.class_weights)) return config;
-  return { ...config, training: { ...config.training, class_weights: own } };
-}
-
-function filledAsTrained(config: Config, root: Value): Config {
-  const fill = texts(field(field(root, "hpctrain"), "fill"));
-  const wanted = config.data.fill.join() === "mean";
-  return fill && wanted ? { ...config, data: { ...config.data, fill } } : config;
-}
-
-/** No digit is lost. */
-const texts = (value: Value | undefined): string[] | null => Array.isArray(value) ? value.map(String) : null;

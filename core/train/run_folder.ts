@@ -4,7 +4,7 @@ import { isFailedStart } from "../run/lineage.ts";
 import { type EpochFiles, epochName, PLAIN, readEpochName } from "../checkpoint/epoch_files.ts";
 import { indexOf } from "../checkpoint/sharded_reader.ts";
 import type { Config } from "../settings/settings.ts";
-import { isSamePath } from "../base/files.ts";
+import { isSamePath, pathExists } from "../base/files.ts";
 
 export interface RunPaths {
   readonly run: string;
@@ -34,7 +34,7 @@ export function runPathsOf(
   const base = baseName(config, preset);
   for (let n = 1;; n++) {
     const places = at(n === 1 ? base : `${base}-${n}`);
-    const free = !exists(places.logs) || isFailedStart(places.logs);
+    const free = !pathExists(places.logs) || isFailedStart(places.logs);
     if (free && !passed.has(places.run) && !isTaken(places)) return places;
   }
 }
@@ -53,7 +53,7 @@ export const isTaken = ({ checkpoints, run }: Pick<RunPaths, "checkpoints" | "ru
 /** The paths of all checkpoints that have this run in their names. */
 export const filesOf = (checkpoints: string, run: string): string[] =>
   listed(checkpoints).filter((name) => isNamed(name, run)).map((name) => join(checkpoints, name)).filter(
-    exists,
+    pathExists,
   );
 
 /** While a run trains, this note keeps its name for it. */
@@ -83,7 +83,7 @@ export function newestRun(
     let newest: { run: string; path: string; at: number } | null = null;
     for (const name of listed(checkpoints)) {
       const run = named.exec(name)?.[1];
-      if (run === undefined || !isOf(base, run) || (shared && !exists(logsOf(run)))) continue;
+      if (run === undefined || !isOf(base, run) || (shared && !pathExists(logsOf(run)))) continue;
       const path = join(checkpoints, name);
       const at = writtenAt(path);
       if (at === null || newest !== null && at <= newest.at) continue;
@@ -153,15 +153,6 @@ function baseName(config: Config, preset: string | null): string {
   if (preset) return preset;
   const model = config.model.name.slice(config.model.name.lastIndexOf("/") + 1).replace(/\.\w+$/, "");
   return config.data.type === "auto" ? model : `${model}-${config.data.type}`;
-}
-
-function exists(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch {
-    return false; // whoever writes there refuses an unreadable place
-  }
 }
 
 const listed = (folder: string): string[] => entriesOf(folder).map(({ name }) => name);

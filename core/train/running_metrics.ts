@@ -16,8 +16,8 @@ import {
   unsqueeze,
 } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import type { Measure, Measured } from "./metrics.ts";
-import { treeSum } from "./gradients/virtual_shards.ts";
+import type { Measure, Measured } from "./measure.ts";
+import { treeSum } from "./shards.ts";
 
 interface Observed {
   readonly output: Tensor;

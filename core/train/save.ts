@@ -5,52 +5,36 @@ import {
   awaitFlag,
   contentOf,
   newFlag,
-  partOf,
   type SaveJob,
-  type StoragePlace,
   writeCheckpoint,
   type Written,
 } from "../checkpoint/background/job.ts";
 import { openSnapshot, openWriter, type Snapshot, type Writer } from "../checkpoint/background/writer.ts";
-import {
-  type Cursor,
-  type Facts,
-  type Parts,
-  tensorsOf,
-  toData,
-  toTree,
-} from "../checkpoint/training_state.ts";
-import { type Storage, TensorData, type Value } from "../checkpoint/value.ts";
-import type { Config } from "../settings/settings.ts";
+import { type Parts, tensorsOf, toData, toTree } from "../checkpoint/training_state.ts";
+import type { Storage } from "../checkpoint/value.ts";
 import { freeMemory } from "../base/memory.ts";
 import { UserError } from "../base/errors.ts";
 import { formatBytes } from "../base/format.ts";
-import type { Console } from "../run/console.ts";
-import type { EventLog } from "../run/event_log.ts";
+
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { VERSION } from "../base/version.ts";
 import { release } from "./claim.ts";
+import type { DataFacts } from "./data_facts.ts";
 import { bestPath, epochFiles, epochPath, latestPath, type RunPaths } from "./run_folder.ts";
+import type { Sharing } from "./sharing.ts";
 import { torchScheduler } from "./torch_scheduler.ts";
 import { learningRate, type Schedule } from "./schedule.ts";
-import { join } from "../../deps/path.ts";
-import { remove } from "../base/atomic.ts";
-import { ELSEWHERE } from "../checkpoint/sharded_writer.ts";
-import { shareOut } from "../checkpoint/sharded_reader.ts";
-import type { Control } from "../ranks/control/control.ts";
-import type { Team } from "../ranks/team.ts";
+import type { Run } from "./launch.ts";
 
 // A snapshot is made between two steps, and a thread writes it while training goes on.
 
 /** It has what a checkpoint says of its run, but for what only the moment of the save tells. */
-interface Context extends Omit<Facts, "version" | "run" | "seed" | "learningRate" | "scheduler" | "config"> {
-  readonly config: Config;
+interface Context extends Pick<Run, "config" | "cursor" | "events" | "console" | "warn"> {
+  readonly facts: DataFacts;
+  readonly wandb: string | null;
   readonly paths: RunPaths;
   readonly parts: Parts;
-  readonly cursor: Cursor;
   readonly schedule: Schedule;
-  readonly events: EventLog;
-  readonly console: Console;
   /** Puts the optimizer's state where `parts` has it, on every rank. */
   readonly gather?: () => void;
   /** Null where this rank writes all. */
@@ -77,7 +61,7 @@ const MOST_OF_FREE = 0.5;
 const WARN_MS = 600_000;
 
 export function openSaver(c: Context): Saver {
-  const { cursor, events, console, sharing } = c;
+  const { cursor, events, console, warn, sharing } = c;
   failBeyondFileLimit();
   const background = openBackground(c);
   const stats = { saves: 0, stallSeconds: 0, longest: 0 };
@@ -89,9 +73,7 @@ export function openSaver(c: Context): Saver {
     failed = error;
     if (!ofTheDisk(error) || performance.now() - warnedAt < WARN_MS) return;
     warnedAt = performance.now();
-    const message = `The save at step ${step} failed, and training goes on without it: ${error.message}`;
-    console.warn(message);
-    events.emit({ kind: "warning", step, message, about: "save" });
+    warn(`The save at step ${step} failed, and training goes on without it: ${error.message}`, step, "save");
   };
   const wait = async () => {
     if (writing !== null) await (sharing ? sharing.patiently(writing.done) : writing.done);
@@ -219,7 +201,8 @@ function jobOf(
     : null;
   const own = sharing?.open(snapshot?.data ?? toData);
   const tree = toTree(parts, cursor, {
-    ...context,
+    ...context.facts,
+    wandb: context.wandb,
     version: VERSION,
     run: paths.run,
     seed: config.training.seed,
@@ -249,127 +232,3 @@ function jobOf(
 
 /** Only the first rank links and removes files. */
 const ALONE = { links: [], ofEpoch: null };
-
-// With --checkpoint-format sharded ranks agree on saves between two steps, so that their threads need only
-// the folder.
-
-export interface Sharing {
-  readonly rank: number;
-  /** This rank writes these tensors. */
-  readonly owned: ReadonlySet<Tensor>;
-  /** True where any rank is writing. Every rank calls it at the same saves. */
-  busy(here: boolean): boolean;
-  /** The parts of ranks that are gone are not waited for. */
-  patiently(writing: Promise<void>): Promise<void>;
-  /** From now on rank 0 waits only briefly for the others' parts. */
-  end(): void;
-  /** `data` is used for this rank's tensors alone. */
-  open(data: (t: Tensor) => TensorData): Tree;
-}
-
-interface Tree {
-  data(t: Tensor): TensorData;
-  /** `place` puts the storages into the job. */
-  partOf(
-    tree: Value,
-    path: string,
-    place: (storage: Storage) => StoragePlace,
-  ): Pick<SaveJob, "part" | "content" | "storages" | "finite">;
-}
-
-const LOOK_MS = 250;
-
-/** Rank 0 waits `patience` seconds for the others' parts. */
-export function openSharing(
-  parts: Parts,
-  team: Team | null,
-  control: Control | null,
-  patience: number,
-): Sharing {
-  const { rank, world } = team ?? { rank: 0, world: 1 };
-  const mine = crypto.randomUUID().slice(0, 8);
-  const session = team?.gather(mine, "name of the saves")[0] ?? mine; // no file of another process is taken for one of ours
-  const owners = ownersOf(parts, world);
-  const ending = new SharedArrayBuffer(4);
-  const end = () => Atomics.store(new Int32Array(ending), 0, 1);
-  let saves = 0;
-  return {
-    rank,
-    owned: new Set(owners.keys().filter((t) => owners.get(t) === rank)),
-    busy(here) {
-      if (team === null) return here;
-      control?.phase("waiting for ranks"); // a rank that saves has more time to end when another has failed
-      const [any] = team.reduce([here ? 1 : 0], "max", "saves under way");
-      control?.phase("save");
-      return any === 1;
-    },
-    end,
-    async patiently(writing) {
-      const timer = setInterval(() => control?.failure() && end(), LOOK_MS);
-      await writing.finally(() => clearInterval(timer));
-    },
-    open(data) {
-      const ranks = new Map<TensorData, number>();
-      return {
-        data(t) {
-          const owner = owners.get(t)!;
-          const made = owner === rank ? data(t) : new TensorData(t.dtype, [...t.shape], ELSEWHERE);
-          ranks.set(made, owner);
-          return made;
-        },
-        partOf: (tree, path, place) => ({
-          part: { rank, world, generation: `${session}-${++saves}`, patience, ending },
-          // Only rank 0 writes the optimizer's step counts.
-          ...partOf(tree, {
-            path,
-            parameters: parts.names,
-            place,
-            rank,
-            rankOf: (data) => ranks.get(data) ?? 0,
-          }),
-        }),
-      };
-    },
-  };
-}
-
-/** Buffers are rank 0's. */
-function ownersOf(parts: Parts, world: number): Map<Tensor, number> {
-  const names = new Set(parts.names);
-  const buffers = new Set(parts.stateDict.filter(([name]) => !names.has(name)).map(([, t]) => t));
-  const all = [...new Set(tensorsOf(parts))];
-  const common = all.filter((t) => !buffers.has(t));
-  const shares = shareOut(common.map(({ byteLength }) => byteLength), world);
-  return new Map([
-    ...common.map((t, i) => [t, shares[i]] as const),
-    ...buffers.values().map((t) => [t, 0] as const),
-  ]);
-}
-
-/** Every rank calls it. */
-export function refuseSeparate(folder: string, team: Team): void {
-  const name = `.probe-${crypto.randomUUID()}`;
-  const probe = join(folder, team.gather(name, "folder of checkpoints")[0]);
-  if (team.rank === 0) Deno.writeTextFileSync(probe, "");
-  team.gather(null, "folder of checkpoints");
-  const seen = team.gather(isThere(probe) ? null : Deno.hostname(), "folder of checkpoints");
-  if (team.rank === 0) remove(probe);
-  const blind = seen.findIndex((host) => host !== null);
-  if (blind < 0) return;
-  throw new UserError(
-    "usage",
-    `With --checkpoint-format sharded all ranks write into one folder, and Rank ${blind} on ${
-      seen[blind]
-    } does not ` +
-      `see what rank 0 writes to ${folder}. Name a folder on a file system that all nodes share, from its root: ` +
-      "--save-dir /DIR (or --model-dir /DIR), or leave --checkpoint-format out.",
-  );
-}
-
-function isThere(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
-}

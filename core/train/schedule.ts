@@ -2,9 +2,11 @@
 import { checkedDuration } from "../settings/setting.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Facts } from "../models/model.ts";
+import { rolloutOf, stepsAt } from "../data/source/rollout.ts";
 import { type BatchPlan, stepsInAll } from "./batches.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import { formatLearningRate } from "../base/format.ts";
+import type { Run } from "./launch.ts";
 
 /** How the learning rate goes over a run. */
 export interface Schedule {
@@ -140,4 +142,13 @@ export function rateLine(t: Rate, global: number, originText: Resolved["originTe
     `${global} samples a step / ${t.base_batch_size}, as lr_scaling is linear (${
       originText("training.lr_scaling")
     })`;
+}
+
+/** A rollout may begin with fewer steps. */
+export function setSteps(
+  { pass: { rollout }, config: { data, training } }: Pick<Run, "pass" | "config">,
+  epoch: number,
+): void {
+  const steps = rollout && rolloutOf(data);
+  if (steps) rollout.steps = stepsAt(steps, epoch, training.epochs);
 }

@@ -1,7 +1,7 @@
 // Requests to stop or save: signals, files and the clock set a flag that the loop polls.
 import { UserError } from "../base/errors.ts";
 import { startThread } from "../base/threads.ts";
-import { heedInterrupts, isHangUpIgnored, onSignal } from "../../ffi/signals.ts";
+import { endOnInterrupt, heedInterrupts, isHangUpIgnored, onSignal } from "../../ffi/signals.ts";
 
 export interface Requests {
   /** The reason to stop after a save. */
@@ -25,7 +25,25 @@ interface RequestHandlers {
 const BY_HAND = { file: "the file STOP", keys: "Ctrl-C" } as const;
 
 /** A person wants it, and no scheduler. */
-export const isByHand = (reason: string): boolean => reason === BY_HAND.file || reason === BY_HAND.keys;
+const isByHand = (reason: string): boolean => reason === BY_HAND.file || reason === BY_HAND.keys;
+
+/** How a run ends. */
+export interface Ending {
+  /** The summary begins with it. */
+  readonly outcome: string;
+  /** A request stopped the run, and it can go on. */
+  readonly stopped: boolean;
+  /** A job script does not put the job back into its queue then. */
+  readonly byHand: boolean;
+}
+
+export const ended = (outcome: string): Ending => ({ outcome, stopped: false, byHand: false });
+
+export const stoppedFor = (reason: string): Ending => ({
+  outcome: `Stopped on request (${reason})`,
+  stopped: true,
+  byHand: isByHand(reason),
+});
 
 /** Polling the two files costs a system call each. */
 const LOOK_MS = 1000;
@@ -134,7 +152,7 @@ export function watchRequests(
     onRequest(why, by);
   };
   let echo: Deno.Signal | null = null; // the signal thread has it, and this thread not yet
-  const signalThread: SignalThread | null = busy ? openSignalThread(signals) : null;
+  const signalThread = busy ? openSignalThread(signals) : null;
   const called = (name: Deno.Signal) => name === "SIGINT" ? BY_HAND.keys : name;
   receive = (name) => {
     if (echo === name) return void (echo = null);
@@ -181,6 +199,22 @@ export function watchRequests(
   };
 }
 
+/** A run's own: only the first rank has a folder, and so sees the files STOP and SAVE. */
+export const openRequests = (
+  folder: string | null,
+  warn: (message: string) => void,
+  { signals, busy }: { readonly signals: readonly string[]; readonly busy: boolean },
+): Requests =>
+  watchRequests(folder, {
+    busy,
+    secondInterrupt: () => Deno.exit(130),
+    onRequest(reason, by) {
+      endOnInterrupt(); // the save that follows may be long, and no JavaScript runs during it
+      if (by === "time") warn(`Stopping: ${reason}`);
+      else warn(`${reason}: stopping after a save. Ctrl-C now stops at once, without one.`);
+    },
+  }, stopSignals(signals));
+
 function remove(path: string): boolean {
   try {
     Deno.removeSync(path);
@@ -192,25 +226,20 @@ function remove(path: string): boolean {
 
 // Within a step no other JavaScript runs, so another thread receives the signals.
 
-interface SignalThread {
-  /** Costs a look at a word. */
-  first(): Deno.Signal | null;
-  close(): void;
-}
-
 export interface SignalThreadOptions {
   readonly signals: readonly Deno.Signal[];
   /** 0, or 1 + the index of the signal that came first. */
   readonly word: SharedArrayBuffer;
 }
 
-function openSignalThread(signals: readonly Deno.Signal[]): SignalThread {
+function openSignalThread(signals: readonly Deno.Signal[]) {
   const word = new SharedArrayBuffer(4);
   const first = new Int32Array(word);
   const options: SignalThreadOptions = { signals, word };
   const thread = startThread(new URL("./signal_thread.ts", import.meta.url), "signals", options);
   return {
-    first: () => signals[Atomics.load(first, 0) - 1] ?? null,
+    /** Costs a look at a word. */
+    first: (): Deno.Signal | null => signals[Atomics.load(first, 0) - 1] ?? null,
     close: thread.end,
   };
 }

@@ -4,9 +4,10 @@ import { blockParameters, parameterCount } from "../models/model.ts";
 import type { Spent } from "../run/account.ts";
 import { masterLine, runSummaryLines, startLine } from "../run/console.ts";
 import { VERSION } from "../base/version.ts";
-import { graphMemory } from "./captured_step.ts";
+import { graphMemory } from "./memory.ts";
 import { bestPath, latestPath } from "./run_folder.ts";
-import type { Ending, Trainer } from "./prepare.ts";
+import type { Trainer } from "./trainer.ts";
+import type { Ending } from "./stop.ts";
 import { pathExists } from "../base/files.ts";
 import { commandWithoutSecrets, valuesWithoutSecrets, withoutSecrets } from "../base/secrets.ts";
 import { programAsCalled, shellLine } from "../base/shell.ts";
@@ -27,7 +28,7 @@ interface Context {
 }
 
 export function announce(
-  { launch, paths, data, model, plan, shortage, notes, lineage, console, events, config, cursor, gpu }:
+  { launch, paths, data, model, plan, shortage, notes, lineage, console, events, warn, config, cursor, gpu }:
     Trainer,
   { argv, world, master, origins }: Context,
 ): void {
@@ -61,13 +62,8 @@ export function announce(
     ...(gpu && { gpu }),
   });
   events.emit({ kind: "config", config: valuesWithoutSecrets(config), origins });
-  for (const message of data.warnings) {
-    console.warn(message);
-    events.emit({ kind: "warning", step: cursor.step, message });
-  }
-  if (shortage === null) return;
-  console.warn(shortage);
-  events.emit({ kind: "warning", step: cursor.step, about: "memory", message: shortage });
+  for (const message of data.warnings) warn(message, cursor.step);
+  if (shortage !== null) warn(shortage, cursor.step, "memory");
 }
 
 /** It is the last event of every run. */

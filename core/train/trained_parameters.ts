@@ -9,8 +9,9 @@ import { headOf } from "../models/heads.ts";
 import type { Model } from "../models/model.ts";
 import { BatchNorm } from "../models/nn/norms.ts";
 import type { Config } from "../settings/settings.ts";
-import type { Built } from "./build.ts";
-import type { Optimizer } from "./optimizers.ts";
+import type { Arena } from "./arena.ts";
+import type { Pass } from "./blocks.ts";
+import type { Optimizer } from "./optimizers/optimizer.ts";
 
 type Named = readonly [name: string, parameter: Tensor];
 
@@ -109,7 +110,12 @@ export type Thaw = (epoch: number) => boolean;
 
 /** Null where no parameter waits. */
 export function openThaw(
-  { model, trained, arena, pass }: Pick<Built, "model" | "trained" | "arena" | "pass">,
+  { model, trained, arena, pass }: {
+    readonly model: Model;
+    readonly trained: TrainedParameters;
+    readonly arena: Arena;
+    readonly pass: Pass;
+  },
   optimizer: Pick<Optimizer, "groups">,
   until: number,
 ): Thaw | null {

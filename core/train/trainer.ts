@@ -1,164 +1,96 @@
-// The training loop takes the next batch, a training step, requests and saves, step by step; each epoch ends
-// with evaluation, report and save.
-import { withoutKernelSearch } from "../../ffi/cuda.ts";
-import { scope } from "../../ffi/tensor.ts";
-import { COPY, EVALUATION, REST, SAVE, spentBetween } from "../run/account.ts";
+// A run that is opened: an opener for each part of it, in order. All refusals of settings come before the run's files.
+import { wantsOf } from "../run/output.ts";
 import { isUnfinished } from "./batches.ts";
-import { abortStep, beginEpoch, goBack, type Loop, openLoop, settle, sumsOf, wholeOf } from "./epoch.ts";
-import {
-  averageStatistics,
-  earlyStop,
-  evaluateEpoch,
-  EvaluationAborted,
-  judgeEpoch,
-  refuseNonFinite,
-  reportEpoch,
-  warnNonFinite,
-} from "./evaluate.ts";
-import { ended, enough, save, StepAborted, stopped, stoppedFor } from "./pauses.ts";
-import type { Ending, Trainer } from "./prepare.ts";
-import { learningRate } from "./schedule.ts";
-import { sharesOf, type StepTaken } from "./step.ts";
+import { openRefusals, type Reports } from "./compiled_refusals.ts";
+import { dataFacts } from "./data_facts.ts";
+import { memoryInUse } from "./device.ts";
+import { openConfusion, openDiagnostics } from "./diagnostics.ts";
+import { openRunFeed } from "./feed.ts";
+import { buffersOf, openGradients, openWeightUpdate } from "./weight_update.ts";
+import { openGuard } from "./guards/spikes.ts";
+import { openInstruments } from "./throughput.ts";
+import type { Launch } from "./launch.ts";
+import { openHistograms, openPictures } from "./media.ts";
+import { pausesIn } from "./pauses.ts";
+import { openProfile } from "./profile.ts";
+import { noSaver, openRankGroup } from "./rank_group.ts";
+import { openFiles } from "./record.ts";
+import { openSaver } from "./save.ts";
+import { notesOf, openModel } from "./setup/model.ts";
+import { openStart, refuseUnknownWeights } from "./setup/start.ts";
+import { openRequests } from "./stop.ts";
+import { openThaw } from "./trained_parameters.ts";
 
-/** Signals and requests wait at most so long for data. */
-const WAIT_MS = 50;
+export type Trainer = ReturnType<typeof openTrainer>;
 
-/** The last checkpoint is in place afterwards. */
-export async function trainLoop(trainer: Trainer): Promise<Ending> {
-  const { account, cursor, saver } = trainer;
-  trainer.events.emit(trainer.times.since(cursor.step, cursor.samples));
-  const ending = await trainEpochs(trainer);
-  await trainer.profile?.finish();
-  trainer.ranks?.control.phase("save");
-  account.lap(REST);
-  await saver.settle();
-  account.lap(SAVE);
-  if (!ending.stopped) refuseNonFinite(cursor);
-  return ending;
+/** The last losses of this attempt, which the end of the run names. */
+interface Losses {
+  step?: { step: number; loss: number };
+  epoch?: { epoch: number; loss: number };
 }
 
-async function trainEpochs(trainer: Trainer): Promise<Ending> {
-  const { cursor, config: { training } } = trainer;
-  const loop = openLoop(trainer);
-  await loop.turn.take(); // signals that came while the trainer was opened
-  if (trainer.ranks) trainer.ranks.wish(trainer.requests, false); // ranks stop at the same place, in a step
-  else if (isUnfinished(training, cursor)) {
-    const stop = trainer.requests.stop();
-    if (stop !== null) return await stopped(trainer, stop);
-  }
-  if (!isUnfinished(training, cursor)) {
-    return ended("Nothing to do (the run is finished)");
-  }
-  while (isUnfinished(training, cursor)) {
-    beginEpoch(loop);
-    const ending = await trainSteps(loop) ?? await endEpoch(loop);
-    if (ending !== null) return ending;
-    loop.pace.resume();
-  }
-  return ended(enough(trainer) ? `Reached --max-steps ${training.max_steps}` : "Finished");
-}
+export function openTrainer(given: Launch) {
+  const { device, team = null, control = null } = given, first = (team?.rank ?? 0) === 0;
+  let files: ReturnType<typeof openFiles> | null = null;
+  const reports: Reports = { // nobody has a console before there are files
+    line: (text) => files?.console.line(text),
+    warn: (message) => files?.warn(message, start.cursor.step + 1),
+  };
+  const model = openModel(given), { launch, config, plan, data, pass } = model, { training } = config;
+  refuseUnknownWeights(launch);
+  const update = openWeightUpdate(launch, model, reports), { zero, parts } = update;
+  const notes = notesOf(model, zero), start = openStart(model, update), { cursor } = start;
+  const feed = openRunFeed(launch, model, plan), instruments = openInstruments(launch, model, feed, cursor);
+  const refusals = openRefusals(cursor, team, update.mode !== null);
+  const gradients = openGradients(launch, model, update, instruments.account, reports, refusals.own);
+  const idle = !isUnfinished(training, cursor); // starting a finished run again is no attempt at it
 
-/** Returns how the run ends where it stops here. */
-export async function trainSteps(loop: Loop): Promise<Ending | null> {
-  const { trainer, supply, pauses } = loop;
-  const { cursor, plan, ranks, account, guard, profile } = trainer;
-  while (cursor.stepInEpoch < plan.stepsPerEpoch) {
-    ranks?.control.phase("data.next");
-    account.lap(REST);
-    if (profile?.at(cursor.step)) await profile.finish();
-    const ready = supply.ready(WAIT_MS);
-    const between = ready || pauses.endsHere(); // a step is due, or all ranks abort it
-    if (between) {
-      loop.beforeStep();
-      const aborted = trainStep(loop, ready);
-      if (aborted !== null) return await abortStep(loop, aborted);
-    }
-    if (guard.pending !== null) await goBack(loop);
-    if (between) ranks?.stepped(trainer);
-    if (!between || loop.turn.due()) await loop.turn.take();
-    const due = loop.due(between);
-    if (due.stop !== null || due.save !== null || enough(trainer)) {
-      await settle(loop);
-      cursor.sums = sumsOf(trainer, loop.running);
-      if (due.stop !== null) return await stopped(trainer, due.stop);
-      if (enough(trainer)) break;
-      if (due.save !== null) await save(trainer, due.save, false);
-    }
-  }
-  return null;
-}
-
-/** Hot: only deferred metrics read from the device. Returns where the step was aborted. */
-function trainStep(loop: Loop, ready: boolean): StepAborted | null {
-  const { trainer, supply, pauses, deferred, pace } = loop;
-  const { cursor, plan, ranks, account } = trainer;
-  ranks?.control.phase("forward");
-  const rate = learningRate(trainer.schedule, cursor.step);
-  const log = loop.logged(cursor.step + 1);
-  const samples = Math.min(plan.global, trainer.data.train.length - cursor.stepInEpoch * plan.global);
-  const passes = Math.ceil(Math.ceil(samples / (ranks?.team.world ?? 1)) / plan.micro);
-  let taken: StepTaken;
-  try {
-    taken = scope(() => {
-      const batches = ready ? supply.take()! : []; // none where all ranks abort this step
-      account.lap(COPY);
-      trainer.flops.before(batches[0]?.input.shape[0] ?? 0);
-      const { loss } = trainer.pass;
-      const shares = ranks ? ranks.shares(batches, loss, loop.warnEmpty) : sharesOf(batches, loss);
-      loop.running.mark();
-      pauses.begin();
-      loop.noise.begin(cursor.step, log);
-      const take = () => loop.takeStep(batches, shares, rate, log, cursor.step, passes);
-      return samples < plan.global ? withoutKernelSearch(take) : take();
-    });
-  } catch (thrown) {
-    if (thrown instanceof StepAborted) return thrown;
-    throw thrown;
-  }
-  cursor.step++;
-  ranks?.control.step(cursor.step);
-  cursor.stepInEpoch++;
-  cursor.samples += samples;
-  if (cursor.stepInEpoch >= plan.stepsPerEpoch) trainer.swa?.endEpoch(cursor.epoch + 1);
-  supply.queued();
-  deferred.push(taken, rate, log, loop.noise.taken(samples)); // waits for the step before, so that the feed need not
-  account.lap(REST);
-  supply.ahead();
-  account.lap(COPY);
-  pace.step(samples);
-  return null;
-}
-
-async function endEpoch(loop: Loop): Promise<Ending | null> {
-  const { trainer, number, pace } = loop;
-  const { config: { training }, cursor, plan, account } = trainer;
-  await settle(loop);
-  pace.pause();
-  cursor.sums = sumsOf(trainer, loop.running); // resuming after a stop in the evaluation begins with it
-  const trained = wholeOf(trainer, loop.running, cursor.sums).result();
-  account.lap(REST);
-  const evaluation = await averageStatistics(trainer, number, loop.turn) ??
-    await evaluateEpoch(trainer, number, loop.turn);
-  account.lap(EVALUATION);
-  if (evaluation instanceof EvaluationAborted) return await stopped(trainer, evaluation.reason);
-  if (cursor.stepInEpoch >= plan.stepsPerEpoch) {
-    Object.assign(cursor, { epoch: number + 1, stepInEpoch: 0, sums: [] });
-  }
-  const verdict = evaluation &&
-    judgeEpoch(
-      cursor.best,
-      { epoch: number + 1, valLoss: evaluation.valLoss },
-      training.early_stopping_patience,
-    );
-  if (verdict) {
-    Object.assign(cursor, { best: verdict.best, valLoss: evaluation.valLoss });
-    warnNonFinite(trainer, evaluation.valLoss);
-  }
-  const time = spentBetween(loop.began, account.look());
-  reportEpoch(trainer, number, trained, evaluation, pace.epochRate(), time);
-  await save(trainer, "epoch", verdict?.better ?? false);
-  if (verdict?.stop) return ended(earlyStop(training.early_stopping_patience));
-  const due = loop.due(true);
-  if (due.save === "request") await save(trainer, due.save, false); // it came while the epoch's own was made
-  return due.stop !== null && isUnfinished(training, cursor) ? stoppedFor(due.stop) : null;
+  const record = files = openFiles(launch, model, { plan, cursor, parts, idle });
+  const { paths, sharing, console, events, outputs } = record, { logs } = paths, wants = wantsOf(outputs);
+  update.notes.forEach(console.line);
+  const losses: Losses = {};
+  const requests = openRequests(first ? logs : null, console.warn, {
+    signals: config.cluster.stop_signals,
+    busy: pausesIn(plan, gradients.shards) > 0,
+  });
+  const saver = first || sharing
+    ? openSaver({ ...model, ...record, cursor, parts, facts: dataFacts(model, config), gather: zero?.gather })
+    : noSaver(zero?.gather);
+  return {
+    ...{ ...model, ...update, ...instruments, ...record },
+    ...{ cursor, feed, gradients, requests, saver, losses },
+    notes: [...notes, ...start.notes],
+    clipNorm: training.clip_norm,
+    guard: openGuard({
+      on: training.on_spike,
+      zscore: training.spike_zscore,
+      window: training.spike_window,
+      mostSkipped: training.max_skipped_steps,
+    }),
+    goBack: () => start.goBack(paths),
+    /** Null where no parameter waits for an epoch of its own. */
+    thaw: openThaw(model, update.optimizer, training.freeze_until),
+    /** Puts into the cursor what it has to know of compiled steps. Every rank calls it before a save. */
+    keepRefusals: refusals.keep,
+    /** Null where this rank is alone. */
+    ranks: team && control && openRankGroup(team, control, buffersOf(model.model), device),
+    profile: openProfile(launch, instruments.account, logs, console),
+    // A rank that updates a part of the weights has no whole gradients.
+    inspect: wants.histograms === 0
+      ? null
+      : openHistograms(wants.histograms, model.arena, zero === null, events.note),
+    pictures: openPictures(data.val, wants.pictures, events.note),
+    confusion: openConfusion(data.val, pass.loss, wants.confusion, events.note),
+    diagnose: first && !idle ? openDiagnostics(data.val, config.data, logs) : null,
+    /** Resident bytes on a CPU, allocated ones on a GPU. */
+    memory: () => memoryInUse(device),
+    /** The events of a save come before the log's end, and signals are heeded to the last. */
+    async close(): Promise<void> {
+      await saver.close();
+      feed.close();
+      await events.close();
+      console.close();
+      requests.close();
+    },
+  };
 }

@@ -1,19 +1,14 @@
 // `trainStep` of the library: a step of a program's own loop, on one rank.
 import type { Tensor } from "../../ffi/tensor.ts";
-import type { Arena } from "./gradients/arena.ts";
+import type { Arena } from "./arena.ts";
 import { type GradientStrategy, plainGradients, type StepWatch } from "./gradients/strategy.ts";
 import type { Outcome, Pass } from "./blocks.ts";
 import type { CompiledPass } from "./compiled_pass.ts";
-import type { Optimizer } from "./optimizers.ts";
+import { unwatched } from "./moments.ts";
+import type { Optimizer } from "./optimizers/optimizer.ts";
 import type { LossScaler } from "./precision.ts";
-import {
-  followStep,
-  type Inspection,
-  type MicroBatch,
-  type Share,
-  type StepParts,
-  takeStep,
-} from "./step.ts";
+import { followStep, type Inspection, type StepParts, takeStep } from "./step.ts";
+import type { MicroBatch, Share } from "./micro_batch.ts";
 
 /** The parts of a step. */
 export interface StepOptions {
@@ -67,7 +62,7 @@ export function openStep(
   return {
     parts: {
       ...{ pass, gradients, optimizer, scaler, clipNorm, inspect },
-      account: { lap: nothing },
+      at: unwatched,
       guard: { reads: Boolean(refuse), refuse: refuse ?? (() => null) },
       saver: { hold: hold ?? nothing },
     },
@@ -92,7 +87,8 @@ export function trainStep(
   let own = opened.get(options);
   if (!own) opened.set(options, own = openStep(options));
   const { parts, watch } = own;
-  const taken = takeStep(parts, watch, batches, shares, learningRate, wantNorm, step, batches.length);
+  const request = { batches, shares, rate: learningRate, wantNorm, step, passes: batches.length };
+  const taken = takeStep(parts, watch, request);
   const { loss, norm, found, refused } = taken;
   const finite = found === null || found.item() === 0;
   found?.free();

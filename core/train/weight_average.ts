@@ -1,4 +1,4 @@
-// Stochastic weight averaging (Izmailov and others 2018): the mean of the weights at the ends of epochs, and batch norms'
+// Averages of weights: the moving one (EMA), and stochastic weight averaging (Izmailov and others 2018): the mean of the weights at the ends of epochs, and batch norms'
 // statistics as the averaged weights have them. Named and done as torch.optim.swa_utils does.
 import { noGrad } from "../../ffi/autograd.ts";
 import { autocast } from "../../ffi/context.ts";
@@ -10,13 +10,24 @@ import { forward } from "../models/model.ts";
 import { contextOf } from "../models/nn/forward_context.ts";
 import type { Module } from "../models/nn/module.ts";
 import { BatchNorm } from "../models/nn/norms.ts";
-import type { Part } from "../data/source.ts";
+import type { Part } from "../data/source/source.ts";
 import type { Team } from "../ranks/team.ts";
 import type { Pass } from "./blocks.ts";
 import type { Supply } from "./feed.ts";
-import type { Arena } from "./gradients/arena.ts";
-import type { Ema } from "./optimizers.ts";
-import { finished } from "./step.ts";
+import { type Arena, exchange } from "./arena.ts";
+import type { Ema } from "./optimizers/optimizer.ts";
+import { finished } from "./micro_batch.ts";
+
+export function createEma(arena: Arena, decay: number): Ema {
+  const average = keep(scope(() => clone(arena.flat)));
+  const weight = constant(1 - decay, "f32", arena.flat.device);
+  return {
+    average,
+    update: () => void lerp_(average, arena.flat, weight),
+    swap: () => exchange(arena.flat, average),
+    reset: () => void copy_(average, arena.flat),
+  };
+}
 
 /** Longest wait for data before `poll` is called. */
 const WAIT_MS = 50;
@@ -55,13 +66,6 @@ export function createWeightAverage(arena: Arena, root: Module, start: number): 
 }
 
 const addTo = (sum: Tensor, t: Tensor) => scope(() => copy_(sum, add(sum, toDtype(t, "f64"))));
-
-const exchange = (a: Tensor, b: Tensor) =>
-  scope(() => {
-    const first = clone(a);
-    copy_(a, b);
-    copy_(b, first);
-  });
 
 /** A batch norm that is held keeps what it was given. */
 const learningNorms = (root: Module): BatchNorm[] =>

@@ -1,42 +1,30 @@
 // Opens what takes gradients to weights: the optimizer, compiled or shared out over the ranks, the scaler of fp16 and the
 // averages of weights. A checkpoint has the state of all of it.
+import { openCompiledPass } from "./compiled_pass.ts";
+import { openReducer, overlappedGradients } from "./gradients/overlapped.ts";
+import { type GradientStrategy, plainGradients } from "./gradients/strategy.ts";
+import { openSyncNorms } from "./gradients/sync_norms.ts";
+import { alone, combineOver, openVirtualShards, shardedGradients } from "./gradients/virtual_shards.ts";
+import { openZero, partitionedGradients } from "./gradients/zero.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import type { Parts } from "../checkpoint/training_state.ts";
-import type { Team } from "../ranks/team.ts";
+import type { Account } from "../run/account.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Built } from "./build.ts";
-import { openChoice } from "./compiled_choice.ts";
-import { compiledMode, whyNotCompiled } from "./compiled_mode.ts";
+import { compiledMode, keepsNothing, openChoice, whyNotCompiled } from "./compiled_choice.ts";
+import type { Launch } from "./launch.ts";
 import type { Reports } from "./compiled_refusals.ts";
 import { compiledUpdate } from "./compiled_update.ts";
-import { openZero } from "./gradients/zero.ts";
-import { createEma, type Ema } from "./optimizers.ts";
+import { createEma, createWeightAverage, type WeightAverage } from "./weight_average.ts";
+import type { Ema } from "./optimizers/optimizer.ts";
 import { optimizerFor } from "./parameter_groups.ts";
 import { LossScaler } from "./precision.ts";
-import { createWeightAverage, type WeightAverage } from "./weight_average.ts";
-
-/** Sentences for a console that is opened later. */
-export class PendingReports implements Reports {
-  #to: Reports | null = null;
-
-  open(to: Reports): void {
-    this.#to = to;
-  }
-  line(text: string): void {
-    this.#to?.line(text);
-  }
-  warn(text: string): void {
-    this.#to?.warn(text);
-  }
-}
 
 export type WeightUpdate = ReturnType<typeof openWeightUpdate>;
 
 export function openWeightUpdate(
-  config: Config,
+  { config, device, team = null }: Launch,
   built: Built,
-  device: Device,
-  team: Team | null,
   reports: Reports,
 ) {
   const { training, distributed } = config, { arena, model, pass, amp, trained } = built;
@@ -45,9 +33,7 @@ export function openWeightUpdate(
   const compiles = mode !== null && uncompiled === null, fast = compiles && mode === "fast";
   const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team, fast, trained) : null;
   const ordinary = zero?.optimizer ?? optimizerFor(training.optimizer, arena, trained, model.root);
-  const choice = compiles && !pass.onGpu
-    ? openChoice(training, mode, team === null, (text) => reports.line(text))
-    : null;
+  const choice = compiles && !pass.onGpu ? openChoice(training, mode, team === null, reports.line) : null;
   let why = "only those of adamw, adam and sgd are compiled, with one learning rate for all weights";
   const optimizer = fast && zero === null
     ? compiledUpdate(ordinary, training.optimizer, arena, choice ?? undefined, (reason) => why = reason)
@@ -65,6 +51,40 @@ export function openWeightUpdate(
       ...(uncompiled ? [`Steps are not compiled: ${uncompiled}.`] : []),
     ],
   };
+}
+
+export const buffersOf = ({ root }: Built["model"]) => root.namedBuffers().map(([, t]) => t);
+
+/** How a step's gradients come about: on one rank, over all ranks while backward runs, in parts of the weights, or in shards whose
+ * sums are the same on any number of ranks; compiled but for what the run has `refused`. */
+export function openGradients(
+  { config, device, team = null }: Launch,
+  { arena, model, pass }: Built,
+  { compiles, mode, choice, scaler, zero }: WeightUpdate,
+  account: Account,
+  reports: Reports,
+  refused: Set<string>,
+): GradientStrategy {
+  const { training, distributed } = config;
+  const compiled = compiles
+    ? openCompiledPass(arena, mode!, () => reports, choice, keepsNothing(config), refused)
+    : null;
+  const options = { pass, arena, scaler, checkpointing: training.gradient_checkpointing, compiled };
+  const norms = team && training.sync_bn ? openSyncNorms(config, model, team.collectives, device) : null;
+  if (training.deterministic === "world") {
+    const count = training.virtual_shards, { rank, world } = team ?? { rank: 0, world: 1 };
+    const combine = team ? combineOver(team.collectives, count) : alone;
+    const shards = openVirtualShards({ count, rank, world, combine }, arena, buffersOf(model));
+    return shardedGradients(shards, options);
+  }
+  if (pass.seeds) pass.seeds.share = team?.rank ?? 0; // a rank's samples are its shard of the batch
+  if (team === null) return plainGradients(options);
+  const reducer = openReducer(arena, model, team.collectives, distributed.bucket_mb, {
+    owned: zero?.owned,
+    half: distributed.reduce === "bf16",
+  });
+  const overlapped = overlappedGradients(options, reducer, norms, account);
+  return zero ? partitionedGradients(overlapped, zero) : overlapped;
 }
 
 /** A checkpoint saves and loads these. */

@@ -1,13 +1,15 @@
 // Makes the site of the documents: `main.ts OUT` writes one folder, which a browser opens from the disk.
 import { dirname, join } from "@std/path";
+import { madeParts, withParts } from "./made.ts";
 import { render } from "./markdown.ts";
 import { addressOf, type Group, groups, pagePaths, read, ROOT } from "./pages.ts";
 import { htmlOf, type Shown } from "./template.ts";
 
 /** Writes the site, and returns how many pages it has. */
-export function makeSite(out: string): number {
+export async function makeSite(out: string): Promise<number> {
+  const parts = await madeParts();
   const pages = pagePaths().map((path): Shown => {
-    const rendered = render(path, read(path));
+    const rendered = render(path, withParts(read(path), parts));
     return { path, title: rendered.headings[0]?.title ?? path, rendered };
   });
   const titles = new Map(pages.map(({ path, title }) => [path, title]));
@@ -58,5 +60,5 @@ function write(out: string, address: string, content: string | Uint8Array<ArrayB
 
 if (import.meta.main) {
   const out = Deno.args[0] ?? join(ROOT, "dist/docs");
-  console.log(`${makeSite(out)} pages: open ${join(out, "index.html")}`);
+  console.log(`${await makeSite(out)} pages: open ${join(out, "index.html")}`);
 }

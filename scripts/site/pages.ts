@@ -3,7 +3,8 @@ import { dirname, join, relative } from "@std/path";
 
 export const ROOT = new URL("../../", import.meta.url).pathname;
 export const LIST = "docs/manual.md";
-const FOLDERS = ["docs", "docs/guides", "docs/reference", "docs/design"];
+const RESULTS = "bench/results";
+const FOLDERS = ["docs", "docs/guides", "docs/reference", "docs/design", RESULTS];
 /** Pages that stand outside of docs/. */
 const OUTSIDE: Readonly<Record<string, string>> = {
   "README.md": "index.html",
@@ -61,6 +62,11 @@ export function groups(): Group[] {
     }
   }
   const listed = new Set(found.flatMap(({ pages }) => pages));
-  const design = pagePaths().filter((path) => path.startsWith("docs/design/") && !listed.has(path));
-  return [...found, { title: "Design", pages: design }].filter(({ pages }) => pages.length > 0);
+  const others = (folder: string) =>
+    pagePaths().filter((path) => path.startsWith(`${folder}/`) && !listed.has(path));
+  return [
+    ...found,
+    { title: "Design", pages: others("docs/design") },
+    { title: "Results of benchmarks", pages: others(RESULTS) },
+  ].filter(({ pages }) => pages.length > 0);
 }

@@ -12,19 +12,15 @@ Deno.test("the median leaves the values in their order", () => {
 });
 
 Deno.test("a section is added once and then replaced, and the rest of the page stays", () => {
-  const first = withSection("# Page\n\nBefore.\n", "step", "one");
-  const both = withSection(first, "io", "other") + "\nAfter.\n";
-  const replaced = withSection(both, "step", "two");
+  const first = withSection("# Page\n\nBefore.\n", "step", "one", "x");
+  const both = withSection(first, "io", "other", "x") + "\nAfter.\n";
+  const replaced = withSection(both, "step", "two", "x");
   assertEquals(replaced, both.replace("\none\n", "\ntwo\n"));
   assertEquals([first.includes("one"), replaced.includes("one"), replaced.includes("After.")], [
     true,
     false,
     true,
   ]);
-});
-
-Deno.test("a page that is not there yet begins with its title", () => {
-  assertEquals(withSection(null, "step", "text").startsWith("# Benchmarks\n"), true);
 });
 
 Deno.test("a table is Markdown with figures to the right", () => {

@@ -89,7 +89,7 @@ const CASES: readonly Case[] = [
       /Out of memory before the first step .*Other processes held 8\.0+ GiB of this GPU when the run began/,
   },
   {
-    what: "a driver that names its threads, in a sandbox",
+    what: "a driver that names its threads and asks for a server, in a sandbox",
     more: {},
     args: `${RUN} --sandbox`,
     code: EXIT.done,

@@ -1,10 +1,13 @@
 // Settings, counts, errors and devices of the CUDA runtime's stand-in.
 #include "runtime.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #ifdef STANDIN_HIP
@@ -326,13 +329,25 @@ static int names_threads(void) {
 }
 #endif
 
+#ifndef STANDIN_HIP
+/** It asks a server that shares GPUs, does without where none answers, and does not begin where it may not ask. */
+static int asks_for_server(void) {
+  struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = "/tmp/nvidia-mps/control"};
+  int asks = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (asks < 0) return 0;
+  int found = connect(asks, (struct sockaddr *)&at, sizeof at), why = errno;
+  close(asks);
+  return found == 0 || why == ENOENT || why == ECONNREFUSED;
+}
+#endif
+
 cudaError_t cudaGetDeviceCount(int *count) {
   CALL(cudaGetDeviceCount);
 #ifdef STANDIN_HIP // it knows no driver that is too old
   if (!settings.driver) return failed(cudaErrorNoDevice);
 #else
   if (settings.driver / 1000 < CUDART_VERSION / 1000) return failed(cudaErrorInsufficientDriver);
-  if (!names_threads()) return failed(cudaErrorOperatingSystem);
+  if (!names_threads() || !asks_for_server()) return failed(cudaErrorOperatingSystem);
 #endif
   *count = settings.devices;
   return settings.devices ? cudaSuccess : failed(cudaErrorNoDevice);

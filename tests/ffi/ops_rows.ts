@@ -63,6 +63,7 @@ const shaping: Record<string, Row[]> = {
   maskedFill: [[x(3), bool(1, 0, 1), scalar(9)]],
   gather: [[x(2, 3), 1, { ...i64(2, 0), shape: [2, 1] }]],
   indexSelect: [[x(4, 2), 0, i64(3, 1)]],
+  indexSelectOut: [[x(4, 2), 0, i64(3, 1), y(2, 2)]],
   indexCopy_: [[x(4, 2), 0, i64(3, 1), y(2, 2)]],
   scatterAdd_: [[x(2, 3), 1, { ...i64(2, 0), shape: [2, 1] }, y(2, 1)]],
 };

@@ -1,6 +1,7 @@
-// What `scripts/registry` finds, for docs/any-model.md: `row` prints what the libtorch of HPCTRAIN_LIBTORCH knows, whose walk
+// What `scripts/registry` finds, for bench/results/registry.md: `row` prints what the libtorch of HPCTRAIN_LIBTORCH knows, whose walk
 // (admitted_operations_test.ts) has passed before; `write` makes a table of such rows.
-import { table, writeSection } from "../../bench/report.ts";
+import { writePage } from "../../bench/page.ts";
+import { table } from "../../bench/report.ts";
 import { useLibtorch } from "../libtorch.ts";
 import { admittedOf } from "./admitted.ts";
 import { registered } from "./registry.ts";
@@ -10,7 +11,8 @@ async function write(): Promise<void> {
     row.split(" ")
   );
   const head = ["libtorch", "Operations it knows", "A graph may hold", "Refused"];
-  writeSection("registry", table(head, rows), "docs/any-model.md", "scripts/registry");
+  const about = "`./scripts/registry`: what each knows, and what of it a `.pt2` file may ask for.";
+  writePage("registry", ["# Operations of each libtorch", about, table(head, rows)].join("\n\n"));
 }
 
 if (Deno.args[0] === "write") await write();

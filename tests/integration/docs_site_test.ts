@@ -12,7 +12,7 @@ const pagesOf = async (out: string): Promise<string[]> =>
 
 Deno.test("every link of the site leads to a file of it, and to a heading that is there", () =>
   inTemp(async (out) => {
-    const made = makeSite(out);
+    const made = await makeSite(out);
     const pages = await pagesOf(out);
     assertEquals(pages.length, made);
     const texts = new Map(pages.map((path) => [path, Deno.readTextFileSync(path)]));
@@ -59,8 +59,8 @@ async function go(page: Page, address: string): Promise<void> {
 }
 
 Deno.test("each setting has an anchor, and code is coloured without changing it", () =>
-  inTemp((out) => {
-    makeSite(out);
+  inTemp(async (out) => {
+    await makeSite(out);
     const settings = Deno.readTextFileSync(join(out, "settings.html"));
     for (const { path } of ALL_SETTINGS) assert(settings.includes(`id="${path}"`), path);
     const guide = Deno.readTextFileSync(join(out, "guides/first-run.html"));
@@ -73,7 +73,7 @@ Deno.test({
   ignore: !CHROMIUM,
   fn: () =>
     inTemp(async (out) => {
-      makeSite(out);
+      await makeSite(out);
       const pages = await pagesOf(out);
       const first = toFileUrl(join(out, "index.html")).href;
       for (

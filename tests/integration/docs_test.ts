@@ -1,7 +1,14 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { inProcess } from "../commands/helpers.ts";
-import { formatted, referencePages } from "../../scripts/reference.ts";
+import { COMMANDS } from "../../commands/mod.ts";
+import { EXIT } from "../../core/base/errors.ts";
+import { FORMATS } from "../../core/data/open/formats.ts";
+import { DATA_KINDS, type DataKind } from "../../core/settings/formats.ts";
+import { ALL_SETTINGS } from "../../core/settings/settings.ts";
+import { SITE_NAMES } from "../../core/settings/sites.ts";
+import { madeParts, withParts } from "../../scripts/site/made.ts";
+import { pagePaths } from "../../scripts/site/pages.ts";
 import { wayToOwnImages } from "../../scripts/lib/effort.ts";
 import { uniqueAnchors } from "../../scripts/site/anchors.ts";
 import { peer } from "../peer.ts";
@@ -10,17 +17,9 @@ import { type Block, blocksOf, commandsOf } from "./docs_blocks.ts";
 const root = new URL("../../", import.meta.url).pathname;
 const PAGES = [
   "README.md",
+  ...pagesIn("docs"),
   ...pagesIn("docs/guides"),
   ...pagesIn("docs/reference"),
-  "docs/packed.md",
-  "docs/tracking.md",
-  "docs/cosmology.md",
-  "docs/slurm.md",
-  "docs/pbs.md",
-  "docs/doctor.md",
-  "docs/any-model.md",
-  "docs/library.md",
-  "docs/models.md",
 ];
 
 const read = (page: string) => Deno.readTextFileSync(join(root, page));
@@ -145,7 +144,7 @@ for (const page of PAGES) {
 }
 
 Deno.test("every link of the documentation leads to a file, and to a heading that is there", () => {
-  const folders = ["docs", "docs/design", "docs/guides", "docs/reference"];
+  const folders = ["docs", "docs/design", "docs/guides", "docs/reference", "bench/results"];
   const pages = ["README.md", "CHANGELOG.md", ...folders.flatMap(pagesIn)];
   for (const page of pages) {
     for (const [, target, anchor] of read(page).matchAll(/\]\(([^)#:]*)(?:#([^)]*))?\)/g)) {
@@ -193,11 +192,40 @@ Deno.test("the README's first lines say how new a libtorch has to be and what br
   for (const part of examples) assert(testFiles("tests").some((file) => file.includes(part)), part);
 });
 
-Deno.test("the pages made from declarations are those that the declarations make", async () => {
-  for (const [name, text] of Object.entries(await referencePages())) {
-    const command = "run: deno run -A scripts/reference.ts";
-    assertEquals(read(`docs/reference/${name}`), await formatted(text), command);
+Deno.test("each part that is made from declarations has a place, every declaration, and is not committed", async () => {
+  const parts = await madeParts(), pages = pagePaths();
+  const placed = pages.flatMap((page) =>
+    [...read(page).matchAll(/^<!-- made: (.*?) -->$/gm)].map(([, name]) => name)
+  );
+  assertEquals(placed.sort(), [...parts.keys()].sort());
+  const made = new Map(pages.map((page) => [page, withParts(read(page), parts)]));
+  const page = (name: string) => made.get(`docs/${name}.md`)!;
+  for (const { path } of ALL_SETTINGS) assertStringIncludes(page("settings"), `| \`${path}\``);
+  for (const { name, load } of COMMANDS) {
+    const { usage, examples } = await load();
+    for (const said of [`### ${name}\n`, usage, ...examples]) {
+      assertStringIncludes(page("reference/commands"), said);
+    }
   }
+  for (const [, part] of parts) {
+    for (const path of pages) assert(!read(path).includes(part), `${path} has a made part`);
+  }
+});
+
+Deno.test("the short lists that stand for made parts are complete: commands, exit codes, kinds of data, sites", () => {
+  const commands = read("docs/reference/commands.md");
+  for (const { name } of COMMANDS) assertStringIncludes(commands, `\`${name}\``);
+  const codes = [...commands.matchAll(/^\| (\d+) /gm)].map(([, code]) => Number(code));
+  // The last three are the shell's or the kernel's.
+  assertEquals(codes, [...Object.values(EXIT), 130, 133, 137]);
+  const data = read("docs/reference/data.md");
+  for (const kind of Object.keys(DATA_KINDS) as DataKind[]) {
+    const row = new RegExp(`^\\| \`${kind}\` .*$`, "m").exec(data)?.[0] ?? "";
+    for (const ending of FORMATS[kind].endings) assertStringIncludes(row, `\`${ending}\``, kind);
+    assert(row !== "", kind);
+  }
+  const sites = [...read("docs/clusters.md").matchAll(/^\| `([a-z]+)` /gm)].map(([, name]) => name);
+  assertEquals(sites, [...SITE_NAMES]);
 });
 
 function testFiles(folder: string): string[] {

@@ -5,7 +5,8 @@ import { join } from "@std/path";
 import { readPt, writePt } from "../../core/checkpoint/pt.ts";
 import { toData } from "../../core/checkpoint/training_state.ts";
 import type { Value } from "../../core/checkpoint/value.ts";
-import { table, writeSection } from "../../bench/report.ts";
+import { writePage } from "../../bench/page.ts";
+import { table } from "../../bench/report.ts";
 import type { ExportedModel } from "../../core/models/exported/model.ts";
 import { parameterCount } from "../../core/models/model.ts";
 import { liveTensors } from "../../ffi/tensor.ts";
@@ -23,7 +24,7 @@ import { open } from "../core/train/rig.ts";
 import { run, succeed } from "./program.ts";
 
 const EACH = Deno.env.get("HPCTRAIN_EXPORTED") === "all";
-/** Whether docs/benchmarks.md gets the table of them. */
+/** Whether bench/results gets the table of them. */
 const TABLE = EACH && Deno.env.get("HPCTRAIN_EXPORTED_TABLE") === "1";
 const NAMES = EACH ? ALL : QUICK;
 
@@ -70,10 +71,10 @@ function rowOf(name: string, model: ExportedModel, losses: readonly string[]): s
 
 /** Once all have loaded into the Python modules. */
 function writeTable(): void {
-  writeSection(
+  writePage(
     "exported-models",
     [
-      "## Models exported by PyTorch",
+      "# Models exported by PyTorch",
       `\`./scripts/exported\`: each is exported by live PyTorch and trained for ${STEPS} steps here and there, on one thread with ` +
       "the same batches and optimizer; then its weights are loaded into the Python module with strict=True. All did. " +
       "Losses count as equal when all 32 bits are.",

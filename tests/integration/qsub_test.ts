@@ -70,11 +70,11 @@ for (const [name, mpi] of [["MPICH", mpich], ["Open MPI", openMpi]] as const) {
     }));
 }
 
-Deno.test("the first job of docs/pbs.md does what it says", () =>
+Deno.test("the first job of docs/clusters.md with PBS does what it says", () =>
   inTemp(async (cwd) => {
     const env = loginNode(cwd, mpich());
-    const page = Deno.readTextFileSync(join(ROOT, "docs/pbs.md"));
-    const { text } = blocksOf(page).find(({ mark }) => mark === "example: first job")!;
+    const page = Deno.readTextFileSync(join(ROOT, "docs/clusters.md"));
+    const { text } = blocksOf(page).find(({ mark }) => mark === "example: first job of PBS")!;
     const [{ argv }] = commandsOf(text);
     const { stdout } = await succeed(argv, { cwd, env });
     const shape = (text: string) =>
@@ -82,7 +82,7 @@ Deno.test("the first job of docs/pbs.md does what it says", () =>
         "./hpctrain",
         "hpctrain",
       ).replaceAll(COMMAND.join(" "), "hpctrain").trim();
-    const printed = page.slice(page.indexOf("    Submitted job"), page.indexOf("\n\nOn GPUs"));
+    const printed = page.slice(page.lastIndexOf("    Submitted job"), page.indexOf("\n\nOn GPUs"));
     assertEquals(shape(stdout).split("\n"), shape(printed).split("\n"));
     const { code, output } = await ended(cwd, 101, "first");
     assertEquals(code, 0, output);

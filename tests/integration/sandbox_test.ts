@@ -30,6 +30,7 @@ const libc = Deno.dlopen("libc.so.6", {
   system: { parameters: ["buffer"], result: "i32" },
   socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
   socketpair: { parameters: ["i32", "i32", "i32", "buffer"], result: "i32" },
+  connect: { parameters: ["i32", "buffer", "u32"], result: "i32" },
   syscall: { parameters: ["i64", "i64", "buffer"], result: "i64" },
   open: { parameters: ["buffer", "i32", "i32"], result: "i32" },
 }).symbols;
@@ -56,7 +57,13 @@ export function attempts(who, outside) {
     tcp: () => fails(libc.socket(2, 1, 0)),
     udp: () => fails(libc.socket(2, 2, 0)),
     "udp by IPv6": () => fails(libc.socket(10, 2, 0)),
-    "unix socket": () => fails(libc.socket(1, 1, 0)),
+    "a service of this machine": () => {
+      const at = outside + "/../service", address = new Uint8Array(110);
+      new DataView(address.buffer).setUint16(0, 1, true);
+      address.set(text(at), 2);
+      fails(libc.connect(libc.socket(1, 1, 0), address, address.length));
+    },
+    "unix datagrams": () => fails(libc.socket(1, 2, 0)),
     "datagram pair": () => fails(libc.socketpair(1, 2, 0, new Int32Array(2))),
     listens: () => Deno.listen({ hostname: "127.0.0.1", port: 0 }).close(),
     "signals another": () => Deno.kill(Deno.ppid, "SIGCONT"),
@@ -137,6 +144,7 @@ async function withStranger(test: (cwd: string, outside: string) => Promise<void
     for (const [name, source] of [["model.ts", MODEL], ["data.ts", DATA]]) {
       Deno.writeTextFileSync(join(cwd, name), source.replace("OUTSIDE", JSON.stringify(outside)));
     }
+    using _service = Deno.listen({ transport: "unix", path: join(top, "service") });
     await test(cwd, outside);
   });
 }
@@ -223,7 +231,8 @@ Deno.test("where the kernel has no Landlock a line says what is not kept, and pr
           "starts a shell",
           "tcp",
           "udp",
-          "unix socket",
+          "a service of this machine",
+          "unix datagrams",
           "listens",
           "signals another",
           "has a free thread",

@@ -39,7 +39,7 @@ Deno.test("on a login node of a site sbatch says that it knows it, and takes not
     const asked = await succeed(["sbatch", "--model=mlp", "--dry-run"], { cwd, env });
     assertEquals(
       asked.stderr,
-      "SLURM's ClusterName is leonardo: --site leonardo knows this machine (docs/reference/sites.md).\n",
+      "SLURM's ClusterName is leonardo: --site leonardo knows this machine (docs/clusters.md).\n",
     );
     assertMatch(asked.stdout, /^Nodes: 1 node\nTasks: 1 task on each node, 1 in all; 1 rank\n/);
     const byName = await succeed(["sbatch", "--model=mlp"], { cwd, env: { NERSC_HOST: "perlmutter" } });

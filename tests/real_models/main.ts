@@ -1,4 +1,4 @@
-// Every real model of tests/peers/real, tried: bench/results/real-models.json and the table of docs/real-models.md.
+// Every real model of tests/peers/real, tried: bench/results/real-models.json, and the page beside it.
 // Started by scripts/exported, which installs the libraries. Models that are named are tried alone, and come in the place of
 // what was known of them.
 import { tryModel } from "./trial.ts";

@@ -1,4 +1,5 @@
 // What real models came to: a line each while they are tried, the file of results, the page of the table.
+import { writePage as writeResultsPage } from "../../bench/page.ts";
 import { machine, table, versionsOf, writeResults, writeSection } from "../../bench/report.ts";
 import { type Row, STEPS } from "./trial.ts";
 
@@ -49,7 +50,7 @@ export function totalsOf(rows: readonly Row[]): Record<string, number> {
   };
 }
 
-export const PAGE = "docs/real-models.md";
+export const PAGE = "bench/results/real-models.md", SUMMARY = "docs/real-models.md";
 
 const NAME = "real-models";
 
@@ -96,7 +97,9 @@ export function openRecorder(): Recorder {
 }
 
 export function writePage(): void {
-  writeSection(NAME, pageOf(readResults()), PAGE, "scripts/exported");
+  const results = readResults();
+  writeResultsPage(NAME, pageOf(results));
+  writeSection(NAME, summaryOf(results), SUMMARY, "scripts/exported");
 }
 
 /** Of the tree as it is committed; a tree with changes says so. */
@@ -107,11 +110,8 @@ function commitHere(): string {
   return git("rev-parse", "--short=10", "HEAD") + (changed ? " with changes" : "");
 }
 
-/** The table of each library, and then each miss with its reason. */
-export function pageOf({ rows, versions }: Results): string {
-  const t = totalsOf(rows);
-  const commits = [...Map.groupBy(rows, ({ commit, date }) => `${commit} (${date})`)]
-    .map(([commit, own]) => `${own.length} at commit ${commit}`).join(", ");
+/** A summary, and the table of each library. */
+export function pageOf(results: Results): string {
   const head = [
     "Model",
     "Parameters",
@@ -123,8 +123,8 @@ export function pageOf({ rows, versions }: Results): string {
     "bf16",
     "Predicted",
   ];
-  const tables = [...Map.groupBy(rows, ({ library }) => library)].map(([library, own]) =>
-    `### ${library}\n\n` + table(
+  const tables = [...Map.groupBy(results.rows, ({ library }) => library)].map(([library, own]) =>
+    `## ${library}\n\n` + table(
       head,
       own.map((row) => [
         row.name + (row.exported === null || row.exported === "any" ? "" : ` (batches of ${row.exported})`),
@@ -135,6 +135,19 @@ export function pageOf({ rows, versions }: Results): string {
       ]),
     )
   );
+  return ["# Real models", triedIn(results), ...tables].join("\n\n");
+}
+
+function triedIn({ rows, versions }: Results): string {
+  const commits = [...Map.groupBy(rows, ({ commit, date }) => `${commit} (${date})`)]
+    .map(([commit, own]) => `${own.length} at commit ${commit}`).join(", ");
+  return `Models tried: ${commits}; libtorch ${versions.libtorch}, PyTorch ${versions.torch}. docs/real-models.md says what the ` +
+    "columns are.";
+}
+
+/** How many models hold what, and each miss with its reason. */
+export function summaryOf({ rows }: Results): string {
+  const t = totalsOf(rows);
   const misses = rows.flatMap(({ name, misses }) =>
     misses.map(({ what, why }) => `- **${name}**, ${what}: ${plain(why)}`)
   );
@@ -144,9 +157,7 @@ export function pageOf({ rows, versions }: Results): string {
     `bits with \`--gradient-checkpointing\`, ${t.bf16} have the losses of \`torch.autocast\` under \`--amp bf16\`, and ${t.predicted} ` +
     `predict what the Python module does with the checkpoint's weights (${t.random} draw in evaluation, in PyTorch as well). ${t.all} ` +
     "hold all of it.",
-    `Models tried: ${commits}; libtorch ${versions.libtorch}, PyTorch ${versions.torch}.`,
-    ...tables,
-    "### What does not hold",
+    "## What does not hold",
     misses.length > 0 ? misses.join("\n") : "Nothing.",
   ].join("\n\n");
 }

@@ -47,7 +47,7 @@ import type { Finding } from "./check.ts";
 import { gatherNetwork, judgeNetwork, type NetworkFacts } from "./network.ts";
 import { type CheckedFolder, gatherStorage, judgeStorage, type StorageFacts } from "./storage.ts";
 import { pathExists } from "../../base/files.ts";
-import { beginningOf, isUrl } from "../../data/paths.ts";
+import { beginningOf, isUrl } from "../../data/arrays/paths.ts";
 
 /** `--json` prints these; tests have those of other machines. */
 export interface Facts {

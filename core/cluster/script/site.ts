@@ -52,7 +52,5 @@ export async function siteHint(env: Env, ask: boolean): Promise<string[]> {
   const config = ask ? await askProgram(["scontrol", "show", "config"]) : null;
   const cluster = /^ClusterName\s*=\s*(\S+)/m.exec(config ?? "")?.[1] ?? null;
   const here = siteOfHere(env, cluster);
-  return here === null
-    ? []
-    : [`${here.by}: --site ${here.name} knows this machine (docs/reference/sites.md).`];
+  return here === null ? [] : [`${here.by}: --site ${here.name} knows this machine (docs/clusters.md).`];
 }

@@ -57,7 +57,7 @@ export function openCuda(
     bytes: kernels.bytes,
     code(list) {
       living++;
-      const steps = inBatches(list).flatMap((kernel): (KernelLaunch | Product)[] => {
+      const steps = inBatches(list, { backwards: false }).flatMap((kernel): (KernelLaunch | Product)[] => {
         switch (kernel.kernel) {
           case "group":
             return launchesOf.get(kernel)!;

@@ -18,10 +18,27 @@ export interface Weights {
 /** libtorch adds the bias to a product before it rounds it. */
 const LINEAR = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor";
 
-/** These hand their arguments on, number by number. */
+/** These hand their arguments on, number by number; of `where` the condition is none. */
 const KEEPING: ReadonlySet<string> = new Set([
-  ...["reshape", "expand", "permute", "slice", "embed", "cat", "copy", "stop", "neg", "abs", "max", "min"],
+  ...[
+    "reshape",
+    "expand",
+    "permute",
+    "slice",
+    "embed",
+    "cat",
+    "copy",
+    "stop",
+    "neg",
+    "abs",
+    "max",
+    "min",
+    "where",
+  ],
 ]);
+const handedOn = (node: Node): readonly Ref[] => node.op === "where" ? argsOf(node).slice(1) : argsOf(node);
+/** So do these calls, in their first result. */
+const KEEPING_CALLS: ReadonlySet<string> = new Set(["max_pool2d_with_indices", "max_pool3d_with_indices"]);
 
 /** Statistics and weights of a norm stay f32: these of its arguments and results are of half precision. */
 const MIXED: Readonly<
@@ -82,7 +99,7 @@ class Halver {
   }
   /** With what it hands on. */
   #kept(node: Node): Ref {
-    const half = KEEPING.has(node.op) ? this.#common(argsOf(node)) : null;
+    const half = KEEPING.has(node.op) ? this.#common(handedOn(node)) : null;
     return this.#add(half === null ? node : { ...node, half });
   }
 
@@ -262,7 +279,7 @@ class Halver {
         ) ||
           this.#ends(one) === half;
       });
-    if (half !== null && (ALWAYS.test(name) || rounds())) {
+    if (half !== null && (ALWAYS.test(name) || KEEPING_CALLS.has(name) || rounds())) {
       const kept = new Set(mixed ? numbers : node.args);
       const to = (arg: Ref) => kept.has(arg) ? arg : this.#asWide(arg);
       const half_ = this.#results.has(ref) || node.kind !== "f32" ? {} : { half };

@@ -1,4 +1,5 @@
-// The rules of lowering write with this: simple ops by name, on values and plain numbers alike.
+// The rules of lowering write with this: simple ops by name, on values and plain numbers alike. A value that `where` does not
+// choose must stay finite, since its gradient is multiplied by 0.
 import { uninitialised, writeBytes } from "../../../ffi/make.ts";
 import { permute, toDtype } from "../../../ffi/ops.ts";
 import type { Drops, RecordedValue } from "../../../ffi/trace.ts";

@@ -2,14 +2,8 @@
 import type { Libtorch } from "../../../ffi/libraries/find.ts";
 import type { SimulationSpec } from "./options.ts";
 import { INDEX, inputOf, perShardOf, rowLayoutOf, targetOf } from "../formats/packed/schema.ts";
-import {
-  type Make,
-  type Plan,
-  type Progress,
-  type Report,
-  type Who,
-  writeShards,
-} from "../formats/packed/write.ts";
+import { type Make, type Plan, type Report, type Who, writeShards } from "../formats/packed/write.ts";
+import { openProgress, type Progress } from "../../base/progress.ts";
 import type { SampleRequest, SimulatedSample, SimulationThreadOptions } from "./thread.ts";
 import { setThreads, threads as threadsNow } from "../../../ffi/context.ts";
 import { key } from "../../base/random.ts";
@@ -24,7 +18,6 @@ import { UserError } from "../../base/errors.ts";
 import { formatBytes, formatDuration, formatPlural, formatRate } from "../../base/format.ts";
 import { freeAt, sizeOf } from "../../base/new_file.ts";
 import { looksPacked } from "../formats/packed/index.ts";
-import { openProgress } from "../progress.ts";
 
 // Each thread takes the next sample when it is done; a sample does not depend on its thread.
 

@@ -1,28 +1,13 @@
 // Loader threads read the rows of coming batches into shared memory while the current step runs.
-import type { Batch, Field, Part, Source } from "../source.ts";
+import * as ring from "./ring.ts";
+import type { Batch, Part, Source } from "../source/source.ts";
+import type { Field } from "../source/reader.ts";
 import { memoryBlockOf, uninitialised } from "../../../ffi/make.ts";
 import { narrow } from "../../../ffi/ops.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
 import { dtypeBytes } from "../../../ffi/dtype.ts";
 import { type ExitKind, UserError } from "../../base/errors.ts";
-import {
-  CLAIMED,
-  CLOSED,
-  COUNT,
-  DONE,
-  EPOCH,
-  FAILED,
-  HEAD,
-  IDS,
-  type LaneWords,
-  LAST_MESSAGE_BYTES,
-  layOut,
-  NEXT,
-  QUIT,
-  SIGNAL,
-  SKIPPED,
-  slotAt,
-} from "./ring.ts";
+import { type LaneWords, layOut, slotAt } from "./ring.ts";
 import type { LoaderThreadOptions } from "./thread.ts";
 
 export interface Rows {
@@ -31,7 +16,7 @@ export interface Rows {
   /** It waits at most this long for the part `ahead` places behind the next. */
   ready(ahead: number, milliseconds: number): boolean;
   /** The host rows are valid until release, and no longer than the caller's scope. */
-  take(part: Part): Batch;
+  take(part: Part, into?: Batch): Batch;
   release(count: number): void;
 }
 
@@ -69,7 +54,7 @@ export function openLoader(
   }));
   const layout = layOut(shapes);
   const words = new Int32Array(new SharedArrayBuffer(4 * layout.words));
-  const lastWords = new SharedArrayBuffer(threads * LAST_MESSAGE_BYTES);
+  const lastWords = new SharedArrayBuffer(threads * ring.LAST_MESSAGE_BYTES);
   const lanes = wanted.map((one, i) => openLane(one, layout.lanes[i], words, lastWords, pinned, () => dead));
   const workers = Array.from({ length: threads }, (_, i) => {
     const orders: LoaderThreadOptions = {
@@ -92,12 +77,12 @@ export function openLoader(
   });
   return {
     lanes: lanes.map(({ rows }) => rows),
-    skipped: () => Atomics.load(words, SKIPPED),
+    skipped: () => Atomics.load(words, ring.SKIPPED),
     close() {
       for (const lane of lanes) lane.close();
-      Atomics.store(words, QUIT, 1);
-      Atomics.add(words, SIGNAL, 1);
-      Atomics.notify(words, SIGNAL);
+      Atomics.store(words, ring.QUIT, 1);
+      Atomics.add(words, ring.SIGNAL, 1);
+      Atomics.notify(words, ring.SIGNAL);
       for (const worker of workers) worker.terminate();
     },
   };
@@ -139,7 +124,9 @@ function openLane(
     () => ({ input: buffer(threaded.input), target: buffer(threaded.target) }),
   );
   const slots = Array.from({ length: lane.slots }, (_, slot) => slotAt(lane, slot));
-  for (const at of slots) words.fill(CLAIMED, at + IDS, at + IDS + lane.rows)[at + NEXT] = CLOSED;
+  for (const at of slots) {
+    words.fill(ring.CLAIMED, at + ring.IDS, at + ring.IDS + lane.rows)[at + ring.NEXT] = ring.CLOSED;
+  }
   // These count parts since the lane was opened. A part's slot is its number's remainder.
   let published = 0, taken = 0, released = 0;
   let next: () => Part | null = () => null;
@@ -149,33 +136,33 @@ function openLane(
       const part = next();
       if (part === null) break;
       const at = slots[published % lane.slots];
-      words[at + EPOCH] = part.epoch;
-      Atomics.store(words, at + FAILED, 0);
-      Atomics.store(words, at + DONE, 0);
-      Atomics.store(words, at + COUNT, part.ids.length);
+      words[at + ring.EPOCH] = part.epoch;
+      Atomics.store(words, at + ring.FAILED, 0);
+      Atomics.store(words, at + ring.DONE, 0);
+      Atomics.store(words, at + ring.COUNT, part.ids.length);
       // From here on threads may claim rows.
-      part.ids.forEach((id, i) => Atomics.store(words, at + IDS + i, id));
-      Atomics.store(words, at + NEXT, 0);
+      part.ids.forEach((id, i) => Atomics.store(words, at + ring.IDS + i, id));
+      Atomics.store(words, at + ring.NEXT, 0);
       published++;
     }
-    Atomics.store(words, lane.base + HEAD, released % lane.slots);
-    Atomics.add(words, SIGNAL, 1);
-    Atomics.notify(words, SIGNAL);
+    Atomics.store(words, lane.base + ring.HEAD, released % lane.slots);
+    Atomics.add(words, ring.SIGNAL, 1);
+    Atomics.notify(words, ring.SIGNAL);
   };
   const wait = (slot: number, milliseconds: number): boolean => {
     const at = slots[slot];
     for (const end = performance.now() + milliseconds;;) {
-      const done = Atomics.load(words, at + DONE);
+      const done = Atomics.load(words, at + ring.DONE);
       if (dead() !== null) throw new Error(`internal: a loader thread ended: ${dead()}`);
-      if (Atomics.load(words, at + FAILED) !== 0) throw failure(words, at, lastWords);
-      if (done === Atomics.load(words, at + COUNT)) return true;
+      if (Atomics.load(words, at + ring.FAILED) !== 0) throw failure(words, at, lastWords);
+      if (done === Atomics.load(words, at + ring.COUNT)) return true;
       const left = end - performance.now();
       if (left <= 0) return false;
-      Atomics.wait(words, at + DONE, done, left);
+      Atomics.wait(words, at + ring.DONE, done, left);
     }
   };
   const release = (count: number) => {
-    for (; count > 0; count--) Atomics.store(words, slots[released++ % lane.slots] + NEXT, CLOSED);
+    for (; count > 0; count--) Atomics.store(words, slots[released++ % lane.slots] + ring.NEXT, ring.CLOSED);
     publish();
   };
   /** It drops read-ahead parts; false means that a thread still writes. */
@@ -198,7 +185,7 @@ function openLane(
       const slot = taken % lane.slots;
       while (!wait(slot, 1000));
       taken++;
-      const count = words[slots[slot] + COUNT];
+      const count = words[slots[slot] + ring.COUNT];
       const { input, target } = buffers[slot];
       return { input: first(input, count), target: first(target, count) };
     },
@@ -221,23 +208,23 @@ function openLane(
 
 /** It closes a slot, takes back its rows, and waits a bounded time for rows in work. */
 function settle(words: Int32Array, at: number): boolean {
-  Atomics.store(words, at + NEXT, CLOSED);
+  Atomics.store(words, at + ring.NEXT, ring.CLOSED);
   let claimed = 0;
-  for (let i = Atomics.load(words, at + COUNT) - 1; i >= 0; i--) {
-    if (Atomics.exchange(words, at + IDS + i, CLAIMED) === CLAIMED) claimed++;
+  for (let i = Atomics.load(words, at + ring.COUNT) - 1; i >= 0; i--) {
+    if (Atomics.exchange(words, at + ring.IDS + i, ring.CLAIMED) === ring.CLAIMED) claimed++;
   }
   const end = performance.now() + 10_000;
-  for (let done; (done = Atomics.load(words, at + DONE)) < claimed;) {
+  for (let done; (done = Atomics.load(words, at + ring.DONE)) < claimed;) {
     if (performance.now() > end) return false;
-    Atomics.wait(words, at + DONE, done, 2);
+    Atomics.wait(words, at + ring.DONE, done, 2);
   }
   return true;
 }
 
 function failure(words: Int32Array, at: number, lastWords: SharedArrayBuffer): Error {
   let thread: number;
-  while ((thread = Atomics.load(words, at + FAILED)) < 0); // it is writing
-  const start = (thread - 1) * LAST_MESSAGE_BYTES;
+  while ((thread = Atomics.load(words, at + ring.FAILED)) < 0); // it is writing
+  const start = (thread - 1) * ring.LAST_MESSAGE_BYTES;
   const length = new DataView(lastWords).getUint32(start, true);
   const message = new TextDecoder().decode(new Uint8Array(lastWords, start + 4, length).slice());
   const { kind, text } = JSON.parse(message) as { kind: ExitKind | ""; text: string };

@@ -1,25 +1,10 @@
 // A loader thread claims rows, reads them to their place, and sleeps when there are none.
+import * as ring from "./ring.ts";
 import { bytesAt, type MemoryBlock } from "../../../ffi/libc.ts";
 import { refused, UserError } from "../../base/errors.ts";
-import { loadReader, type Threaded } from "../reading/reader.ts";
-import { openPipeline, type Pipeline } from "../reading/pipeline.ts";
-import {
-  chunkOf,
-  CLAIMED,
-  COUNT,
-  DONE,
-  EPOCH,
-  FAILED,
-  HEAD,
-  IDS,
-  type LaneWords,
-  LAST_MESSAGE_BYTES,
-  NEXT,
-  QUIT,
-  SIGNAL,
-  SKIPPED,
-  slotAt,
-} from "./ring.ts";
+import { loadReader, type Threaded } from "../source/reader.ts";
+import { openPipeline, type Pipeline } from "../source/pipeline.ts";
+import { chunkOf, type LaneWords, slotAt } from "./ring.ts";
 import type { ThreadScope } from "../../base/threads.ts";
 
 declare const self: ThreadScope;
@@ -53,11 +38,11 @@ self.onmessage = async ({ data: orders }: MessageEvent<LoaderThreadOptions>) => 
   }));
   const readers = Promise.all(lanes.map(({ threaded: { reader } }) => loadReader(reader)));
   const failed = await readers.then(() => null, (error) => error);
-  while (Atomics.load(words, QUIT) === 0) {
-    const before = Atomics.load(words, SIGNAL);
+  while (Atomics.load(words, ring.QUIT) === 0) {
+    const before = Atomics.load(words, ring.SIGNAL);
     let busy = false;
     for (const lane of lanes) busy = work(orders, words, lane, failed) || busy;
-    if (!busy) Atomics.wait(words, SIGNAL, before);
+    if (!busy) Atomics.wait(words, ring.SIGNAL, before);
   }
   for (const lane of lanes) lane.pipeline?.close();
   self.close();
@@ -65,16 +50,16 @@ self.onmessage = async ({ data: orders }: MessageEvent<LoaderThreadOptions>) => 
 
 function work(orders: LoaderThreadOptions, words: Int32Array, lane: Lane, failed: unknown): boolean {
   const groupOf = lane.pipeline?.groupOf, { whole } = lane.threaded.reader;
-  const head = Atomics.load(words, lane.base + HEAD);
+  const head = Atomics.load(words, lane.base + ring.HEAD);
   for (let i = 0; i < (groupOf ? lane.reach : lane.slots); i++) {
     const slot = (head + i) % lane.slots;
     const at = slotAt(lane, slot);
-    const count = Atomics.load(words, at + COUNT);
-    if (Atomics.load(words, at + NEXT) >= count) continue;
+    const count = Atomics.load(words, at + ring.COUNT);
+    if (Atomics.load(words, at + ring.NEXT) >= count) continue;
     const chunk = whole ? lane.rows : groupOf ? 1 : chunkOf(count, orders.threads);
-    const from = Atomics.add(words, at + NEXT, chunk);
+    const from = Atomics.add(words, at + ring.NEXT, chunk);
     // The slot may have been closed or filled anew: then these rows are as good as any.
-    const to = Math.min(from + chunk, Atomics.load(words, at + COUNT));
+    const to = Math.min(from + chunk, Atomics.load(words, at + ring.COUNT));
     if (from >= to) continue;
     if (whole) {
       counted(words, at, fillPart(orders, words, lane, slot, to, failed));
@@ -82,8 +67,8 @@ function work(orders: LoaderThreadOptions, words: Int32Array, lane: Lane, failed
     }
     let done = 0;
     for (let row = from; row < to; row++) {
-      const id = Atomics.exchange(words, at + IDS + row, CLAIMED);
-      if (id === CLAIMED) continue;
+      const id = Atomics.exchange(words, at + ring.IDS + row, ring.CLAIMED);
+      if (id === ring.CLAIMED) continue;
       const others = groupOf ? claimGroup(words, lane, head, groupOf, groupOf(id)) : [];
       fill(orders, words, lane, { slot, row, id }, failed);
       done++;
@@ -116,11 +101,13 @@ function claimGroup(
   for (let i = 0; i < lane.slots; i++) {
     const slot = (head + i) % lane.slots;
     const at = slotAt(lane, slot);
-    const count = Atomics.load(words, at + COUNT);
-    for (let row = Atomics.load(words, at + NEXT); row < count; row++) {
-      const id = Atomics.load(words, at + IDS + row);
-      if (id === CLAIMED || groupOf(id) !== group) continue;
-      if (Atomics.compareExchange(words, at + IDS + row, id, CLAIMED) === id) claimed.push({ slot, row, id });
+    const count = Atomics.load(words, at + ring.COUNT);
+    for (let row = Atomics.load(words, at + ring.NEXT); row < count; row++) {
+      const id = Atomics.load(words, at + ring.IDS + row);
+      if (id === ring.CLAIMED || groupOf(id) !== group) continue;
+      if (Atomics.compareExchange(words, at + ring.IDS + row, id, ring.CLAIMED) === id) {
+        claimed.push({ slot, row, id });
+      }
     }
   }
   return claimed;
@@ -128,9 +115,9 @@ function claimGroup(
 
 /** The slot stays as it is until all claimed rows are done. */
 function counted(words: Int32Array, at: number, rows: number): void {
-  const done = Atomics.add(words, at + DONE, rows) + rows;
-  if (done === Atomics.load(words, at + COUNT) || Atomics.load(words, at + FAILED) !== 0) {
-    Atomics.notify(words, at + DONE);
+  const done = Atomics.add(words, at + ring.DONE, rows) + rows;
+  if (done === Atomics.load(words, at + ring.COUNT) || Atomics.load(words, at + ring.FAILED) !== 0) {
+    Atomics.notify(words, at + ring.DONE);
   }
 }
 
@@ -149,11 +136,11 @@ function fill(
     lane.pipeline ??= openPipeline(lane.threaded);
     const passed = lane.pipeline.row(
       id,
-      words[at + EPOCH],
+      words[at + ring.EPOCH],
       input.subarray(row * inputBytes, (row + 1) * inputBytes),
       target.subarray(row * targetBytes, (row + 1) * targetBytes),
     );
-    if (passed > 0) Atomics.add(words, SKIPPED, passed);
+    if (passed > 0) Atomics.add(words, ring.SKIPPED, passed);
   } catch (error) {
     say(orders, words, at, error);
   }
@@ -170,8 +157,8 @@ function fillPart(
   const at = slotAt(lane, slot);
   const ids: number[] = [];
   for (let row = 0; row < count; row++) {
-    const id = Atomics.exchange(words, at + IDS + row, CLAIMED);
-    if (id !== CLAIMED) ids.push(id);
+    const id = Atomics.exchange(words, at + ring.IDS + row, ring.CLAIMED);
+    if (id !== ring.CLAIMED) ids.push(id);
   }
   if (ids.length < count) return ids.length;
   try {
@@ -179,8 +166,8 @@ function fillPart(
     const { input, target } = lane.buffers[slot];
     lane.pipeline ??= openPipeline(lane.threaded);
     const rows = (bytes: Uint8Array) => bytes.subarray(0, bytes.length / lane.rows * count);
-    const passed = lane.pipeline.part!(ids, words[at + EPOCH], rows(input), rows(target));
-    if (passed > 0) Atomics.add(words, SKIPPED, passed);
+    const passed = lane.pipeline.part!(ids, words[at + ring.EPOCH], rows(input), rows(target));
+    if (passed > 0) Atomics.add(words, ring.SKIPPED, passed);
   } catch (error) {
     say(orders, words, at, error);
   }
@@ -194,17 +181,17 @@ function say(
   at: number,
   cause: unknown,
 ): void {
-  if (Atomics.compareExchange(words, at + FAILED, 0, -thread) !== 0) return;
-  const mine = new Uint8Array(lastWords, (thread - 1) * LAST_MESSAGE_BYTES, LAST_MESSAGE_BYTES);
+  if (Atomics.compareExchange(words, at + ring.FAILED, 0, -thread) !== 0) return;
+  const mine = new Uint8Array(lastWords, (thread - 1) * ring.LAST_MESSAGE_BYTES, ring.LAST_MESSAGE_BYTES);
   const error = refused(cause, "data");
   const [kind, text] = error instanceof UserError
     ? [error.kind, error.message]
     : ["", error instanceof Error ? error.stack ?? error.message : String(error)];
   const bytes = new TextEncoder().encode(
-    JSON.stringify({ kind, text: text.slice(0, LAST_MESSAGE_BYTES / 4) }),
+    JSON.stringify({ kind, text: text.slice(0, ring.LAST_MESSAGE_BYTES / 4) }),
   );
-  const length = Math.min(bytes.length, LAST_MESSAGE_BYTES - 4);
+  const length = Math.min(bytes.length, ring.LAST_MESSAGE_BYTES - 4);
   mine.set(bytes.subarray(0, length), 4);
-  new DataView(lastWords).setUint32((thread - 1) * LAST_MESSAGE_BYTES, length, true);
-  Atomics.store(words, at + FAILED, thread);
+  new DataView(lastWords).setUint32((thread - 1) * ring.LAST_MESSAGE_BYTES, length, true);
+  Atomics.store(words, at + ring.FAILED, thread);
 }

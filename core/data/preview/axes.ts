@@ -1,6 +1,5 @@
 // The coordinates along a map's sides: they show which way is up.
-import { isLatitudeUnits, isLongitudeUnits, meansAlong } from "../curvilinear.ts";
-import type { PreviewField } from "./preview.ts";
+import type { Values } from "../arrays/numbers.ts";
 
 export interface MapAxis {
   readonly name: string;
@@ -49,3 +48,46 @@ export function axesOf(
 
 export const rises = (values: Float64Array | null): boolean =>
   values !== null && values.length > 1 && values[1] > values[0];
+
+export interface PreviewField {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly dtype: string;
+  readonly dimensions?: readonly string[];
+  readonly units?: string;
+  /** The remark says why training cannot use it, or uses it only by name. */
+  readonly remark?: string;
+  /** The numbers 0, 1, 2, ... stand for these texts. */
+  readonly texts?: readonly string[];
+  /** Missing values are NaN; null means no numbers. */
+  readonly read: ((first: number, count: number) => Values) | null;
+}
+
+const LATITUDE = /^degrees?_?n(orth)?$/i, LONGITUDE = /^degrees?_?e(ast)?$/i;
+
+export const isLatitudeUnits = (units: unknown): boolean => typeof units === "string" && LATITUDE.test(units);
+export const isLongitudeUnits = (units: unknown): boolean =>
+  typeof units === "string" && LONGITUDE.test(units);
+
+/** The mean of each row or column, where these rise or fall all the way: then they show which way is up. */
+export function meansAlong(
+  values: ArrayLike<number>,
+  [height, width]: readonly number[],
+  along: "rows" | "columns",
+): Float64Array | null {
+  const count = along === "rows" ? height : width;
+  const sums = new Float64Array(count), known = new Uint32Array(count);
+  for (let y = 0, i = 0; y < height; y++) {
+    for (let x = 0; x < width; x++, i++) {
+      if (!Number.isFinite(values[i])) continue;
+      const at = along === "rows" ? y : x;
+      sums[at] += values[i];
+      known[at]++;
+    }
+  }
+  const means = sums.map((sum, i) => sum / known[i]);
+  const rises = means[count - 1] > means[0];
+  return count > 1 && means.every((mean, i) => i === 0 || (rises ? mean > means[i - 1] : mean < means[i - 1]))
+    ? means
+    : null;
+}

@@ -1,10 +1,17 @@
 // The dimensions of variables as a person looks at them: from where to where, in which steps, and where steps
 // are missing.
 import { UserError } from "../../base/errors.ts";
-import { type Coordinate, coordinateNamed, unitsInDay, valueText } from "../columns/coordinate.ts";
-import { formatDate } from "../calendar.ts";
-import type { Table } from "../columns/columns.ts";
-import { medianOf, monthOf, regularStep } from "../windows.ts";
+import {
+  type Coordinate,
+  coordinateNamed,
+  medianOf,
+  monthOf,
+  regularStep,
+  unitsInDay,
+  valueText,
+} from "../arrays/coordinate.ts";
+import { formatDate } from "../arrays/calendar.ts";
+import type { Table } from "../arrays/table.ts";
 
 export interface DimensionSummary {
   readonly name: string;

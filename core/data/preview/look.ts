@@ -1,7 +1,7 @@
 // A report shows of a field how its numbers are spread, maps of their mean and of what is missing, and the share
 // that is there along the samples. Of large data evenly spread samples are read.
-import { type Histogram, histogramOf } from "./distribution.ts";
-import { layoutOf, type Preview, type PreviewField } from "./preview.ts";
+import { type Histogram, histogramOf, layoutOf, type Preview } from "./preview.ts";
+import type { PreviewField } from "./axes.ts";
 
 export interface Plane {
   readonly width: number;
@@ -10,7 +10,7 @@ export interface Plane {
   readonly values: Float64Array;
 }
 
-export interface FieldMap {
+interface FieldMap {
   /** The channel's place; null where there is one map. */
   readonly channel: number | null;
   readonly mean: Plane;
@@ -136,7 +136,7 @@ function mapsOf(
 }
 
 /** A field that is the same for all samples: its two dimensions are a map. */
-export function lookAtStatic(field: PreviewField): FieldLook | null {
+function lookAtStatic(field: PreviewField): FieldLook | null {
   const { shape, read } = field;
   if (!read || layoutOf(shape) === null) return null;
   const look = lookAt({ ...field, shape: [1, ...shape], read: () => read(0, shape[0]) }, 1);

@@ -1,27 +1,13 @@
 // A preview shows data of any kind before settings choose what to train with.
-import { axesOf, rises } from "./axes.ts";
+import { axesOf, type PreviewField, rises } from "./axes.ts";
 import type { DimensionSummary } from "./dimensions.ts";
 import { type Raster, rowMajor } from "./picture.ts";
 import { type DType, dtypeBytes } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
-import { BadSample, type Reader, type Stored } from "../reading/reader.ts";
-import { view } from "../columns/variables.ts";
-
-export type Values = ArrayLike<number> | ArrayLike<bigint>;
-
-export interface PreviewField {
-  readonly name: string;
-  readonly shape: readonly number[];
-  readonly dtype: string;
-  readonly dimensions?: readonly string[];
-  readonly units?: string;
-  /** The remark says why training cannot use it, or uses it only by name. */
-  readonly remark?: string;
-  /** The numbers 0, 1, 2, ... stand for these texts. */
-  readonly texts?: readonly string[];
-  /** Missing values are NaN; null means no numbers. */
-  readonly read: ((first: number, count: number) => Values) | null;
-}
+import { BadSample } from "../arrays/rows.ts";
+import type { Reader } from "../source/reader.ts";
+import type { Stored } from "../source/resize.ts";
+import { type Values, view } from "../arrays/numbers.ts";
 
 export interface Pictures {
   readonly field: string;
@@ -135,4 +121,60 @@ export function rowsOf(
     }
     return rows;
   };
+}
+
+export interface Histogram {
+  /** Bins are of the same width, and the last one has its upper end, too. */
+  readonly from: number;
+  readonly to: number;
+  readonly counts: readonly number[];
+}
+
+/** The standard deviation is of the population, as numpy's. */
+export function spreadOf(pieces: readonly Values[]): { mean: number | null; std: number | null } {
+  let count = 0, sum = 0;
+  eachFinite(pieces, (value) => {
+    count++;
+    sum += value;
+  });
+  if (count === 0) return { mean: null, std: null };
+  const mean = sum / count;
+  let squares = 0;
+  eachFinite(pieces, (value) => squares += (value - mean) ** 2);
+  return { mean, std: Math.sqrt(squares / count) };
+}
+
+/** Bins have the edges of numpy.histogram. Values outside are left out. */
+export function histogramOf(pieces: readonly Values[], from: number, to: number, bins: number): Histogram {
+  const counts = new Array<number>(bins).fill(0);
+  if (!(to > from) || to - from === Infinity) {
+    eachFinite(pieces, () => counts[bins >> 1]++);
+    return { from, to, counts };
+  }
+  const edge = (i: number) => i === bins ? to : from + i * ((to - from) / bins);
+  eachFinite(pieces, (value) => {
+    if (value < from || value > to) return;
+    let bin = Math.min(bins - 1, Math.floor((value - from) / (to - from) * bins));
+    if (value < edge(bin)) bin--;
+    else if (bin < bins - 1 && value >= edge(bin + 1)) bin++;
+    counts[bin]++;
+  });
+  return { from, to, counts };
+}
+
+function eachFinite(pieces: readonly Values[], use: (value: number) => void): void {
+  for (const values of pieces) {
+    for (let i = 0; i < values.length; i++) {
+      const value = Number(values[i]);
+      if (value - value === 0) use(value);
+    }
+  }
+}
+
+const BARS = "▁▂▃▄▅▆▇█";
+
+/** An empty bin is a space. */
+export function sparkline({ counts }: Histogram): string {
+  const most = Math.max(...counts);
+  return counts.map((count) => count === 0 ? " " : BARS[Math.ceil(count / most * BARS.length) - 1]).join("");
 }

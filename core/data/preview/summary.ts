@@ -1,7 +1,8 @@
 // A summary has ranges, missing values, counts and the first samples, in numbers and as lines.
-import { type Histogram, histogramOf, sparkline, spreadOf } from "./distribution.ts";
+import { type Histogram, histogramOf, type Preview, sparkline, spreadOf } from "./preview.ts";
 import { dimensionCells, type DimensionSummary } from "./dimensions.ts";
-import type { Preview, PreviewField, Values } from "./preview.ts";
+import type { Values } from "../arrays/numbers.ts";
+import type { PreviewField } from "./axes.ts";
 import { printable } from "../../base/file_bytes.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
 

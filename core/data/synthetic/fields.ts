@@ -1,10 +1,13 @@
+import * as ops from "../../../ffi/ops.ts";
 import { add, constant, scale, sub, tensor, uninitialised } from "../../../ffi/make.ts";
-import { copy_, exp, fftIrfft2, fftRfft2, mul, narrow, reshape, sqrt } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
-import { key } from "../../base/random.ts";
-import { memorySource } from "../memory.ts";
-import type { Source } from "../source.ts";
-import { checkSamples, normals, type Spec, uniforms } from "./draw.ts";
+import { key, MOST_POSITIONS } from "../../base/random.ts";
+import { memorySource } from "../source/memory.ts";
+import type { Source } from "../source/source.ts";
+import { UserError } from "../../base/errors.ts";
+import { formatBytes, formatPlural } from "../../base/format.ts";
+import { manualSeed } from "../../../ffi/context.ts";
+import type { Config } from "../../settings/settings.ts";
 
 const SIZE = 32;
 /** A chunk bounds the memory of the transforms. */
@@ -34,9 +37,12 @@ export function fields(spec: Spec): Source {
       const draw = (part: string) =>
         normals(key(seed, "fields", role, part, from), [count, channels, size, size]);
       scope(() => {
-        const white = fftRfft2(draw("field"));
-        const smooth = fftIrfft2(mul(white, filter(narrow(spread, 0, from, count))), [size, size]);
-        copy_(narrow(input, 0, from, count), add(smooth, scale(draw("noise"), NOISE)));
+        const white = ops.fftRfft2(draw("field"));
+        const smooth = ops.fftIrfft2(ops.mul(white, filter(ops.narrow(spread, 0, from, count))), [
+          size,
+          size,
+        ]);
+        ops.copy_(ops.narrow(input, 0, from, count), add(smooth, scale(draw("noise"), NOISE)));
       });
     }
     return scale(sub(spread, constant(0.5)), Math.sqrt(12));
@@ -66,10 +72,10 @@ function filters(size: number): (spread: Tensor) => Tensor {
   const halfLog = grid((m) => m === 0 ? 0 : -0.5 * Math.log(m / PIVOT));
   const base = grid((m) => m === 0 ? 0 : height);
   const parameter = (spread: Tensor, column: number, [low, high]: readonly [number, number]) =>
-    reshape(add(scale(narrow(spread, 1, column, 1), high - low), constant(low)), [-1, 1, 1, 1]);
+    ops.reshape(add(scale(ops.narrow(spread, 1, column, 1), high - low), constant(low)), [-1, 1, 1, 1]);
   return (spread) => {
     const amplitude = parameter(spread, 0, PRIOR.amplitude), tilt = parameter(spread, 1, PRIOR.tilt);
-    return mul(mul(sqrt(amplitude), base), exp(mul(tilt, halfLog)));
+    return ops.mul(ops.mul(ops.sqrt(amplitude), base), ops.exp(ops.mul(tilt, halfLog)));
   };
 }
 
@@ -96,4 +102,54 @@ function unit(size: number): number {
     }
   }
   return size ** 2 / sum;
+}
+
+/** The task depends on the seed alone, its samples also on the role. */
+export interface Spec {
+  readonly role: "train" | "val";
+  readonly samples: number;
+  readonly seed: number;
+  readonly loss: Config["training"]["loss"];
+  readonly model: Config["model"];
+}
+
+const MOST_BYTES = 512 * 2 ** 20;
+
+export function checkCount({ role, samples }: Pick<Spec, "role" | "samples">): void {
+  if (samples <= MOST_POSITIONS) return;
+  throw new UserError(
+    "usage",
+    `--${role}-samples ${samples} is more than the ${MOST_POSITIONS} samples that can be put in order.`,
+  );
+}
+
+export function checkSamples({ role, samples }: Spec, what: string, bytesEach: number): void {
+  const most = Math.floor(MOST_BYTES / bytesEach);
+  const fewer = most > 0 ? `set --${role}-samples ${most} or less, or ` : "";
+  checkMemory(
+    `${formatPlural(samples, "sample")} of ${what}`,
+    samples * bytesEach,
+    `${fewer}make the samples smaller`,
+  );
+}
+
+export function checkMemory(what: string, bytes: number, advice: string): void {
+  if (bytes <= MOST_BYTES) return;
+  const most = formatBytes(MOST_BYTES);
+  throw new UserError(
+    "usage",
+    `${what} would take ${formatBytes(bytes)} of memory, and made-up data may take ${most}: ${advice}.`,
+  );
+}
+
+// libtorch's CPU generator is sequential: a key gives the same numbers for any number of threads. It is the
+// default generator, so whoever draws next (a model's initialisation) seeds it first.
+export function normals(key: bigint, shape: readonly number[]): Tensor {
+  manualSeed(key);
+  return ops.randn(shape);
+}
+
+function uniforms(key: bigint, shape: readonly number[]): Tensor {
+  manualSeed(key);
+  return ops.rand(shape);
 }

@@ -1,7 +1,6 @@
 import type { DataRequest, Format, Sources } from "../format.ts";
-import type { Source } from "../source.ts";
-import { checkCount, type Spec } from "./draw.ts";
-import { fields as makeFields } from "./fields.ts";
+import type { Source } from "../source/source.ts";
+import { checkCount, fields as makeFields, type Spec } from "./fields.ts";
 import { synthetic as makeSynthetic } from "./synthetic.ts";
 
 const madeUp = (make: (spec: Spec) => Source): Format => ({

@@ -1,36 +1,14 @@
 // Synthetic data fits a model and its loss; each sample is a function of the seed and its number.
+import * as ops from "../../../ffi/ops.ts";
 import { add, constant, scalar, scale, sub, tensor } from "../../../ffi/make.ts";
-import {
-  amax,
-  argmax,
-  contiguous,
-  div,
-  gt,
-  indexSelect,
-  linear,
-  lt,
-  meanDim,
-  mul,
-  narrow,
-  randint,
-  reshape,
-  sin,
-  sqrt,
-  square,
-  stack,
-  toDtype,
-  upsampleBilinear2d,
-  variance,
-} from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { key, permute, uniform, uniformInt } from "../../base/random.ts";
 import { takesImages } from "../../settings/sections/model.ts";
 import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
-import { indexTensor, memorySource } from "../memory.ts";
-import { type Ids, type Source, source } from "../source.ts";
-import { checkMemory, checkSamples, normals, type Spec } from "./draw.ts";
+import { indexTensor, memorySource } from "../source/memory.ts";
+import { type Ids, type Source, source } from "../source/source.ts";
+import { checkMemory, checkSamples, fields, normals, type Spec } from "./fields.ts";
 import { manualSeed } from "../../../ffi/context.ts";
-import { fields } from "./fields.ts";
 
 // A small bank gives white noise for any number of images: memory does not grow with the data set.
 
@@ -51,7 +29,7 @@ export function noiseFor({ seed, role }: Spec, shape: readonly number[]): (ids: 
   return (ids) => {
     const a = Int32Array.from(ids, first);
     const b = Int32Array.from(ids, (id, i) => (a[i] + 1 + further(id)) % count);
-    return add(indexSelect(bank, 0, indexTensor(a)), indexSelect(bank, 0, indexTensor(b)));
+    return add(ops.indexSelect(bank, 0, indexTensor(a)), ops.indexSelect(bank, 0, indexTensor(b)));
   };
 }
 
@@ -69,7 +47,7 @@ function images(spec: Spec): Source {
   const noise = noiseFor(spec, [channels, size, size]);
   const patterns = keep(scope(() => {
     const coarse = normals(key(seed, "images", "patterns"), [classes, channels, COARSE, COARSE]);
-    return scale(upsampleBilinear2d(coarse, [size, size], false), CONTRAST);
+    return scale(ops.upsampleBilinear2d(coarse, [size, size], false), CONTRAST);
   }));
   const classOf = uniformInt(key(seed, "images", role, "class"), classes);
   return source({
@@ -81,7 +59,10 @@ function images(spec: Spec): Source {
     description: `synthetic images: ${channels} x ${size} x ${size} -> ${classes} classes`,
     raw(ids) {
       const target = tensor(Int32Array.from(ids, classOf));
-      return { input: add(indexSelect(patterns, 0, target), noise(ids)), target: toDtype(target, "i64") };
+      return {
+        input: add(ops.indexSelect(patterns, 0, target), noise(ids)),
+        target: ops.toDtype(target, "i64"),
+      };
     },
   });
 }
@@ -124,11 +105,11 @@ function masks(spec: Spec): Source {
     fields: ["image", "mask"],
     description: `synthetic masks: ${channels} x ${size} x ${size} -> ${classes} classes a pixel`,
     raw(ids) {
-      const distance = add(square(sub(x, centreX(ids))), square(sub(y, centreY(ids))));
-      const inside = toDtype(lt(distance, square(radius(ids))), "f32");
-      const mask = amax(mul(inside, classOf(ids)), [1]);
-      const brightness = reshape(scale(mask, 1 / (classes - 1)), [ids.length, 1, size, size]);
-      return { input: add(brightness, scale(noise(ids), MASK_NOISE)), target: toDtype(mask, "i64") };
+      const distance = add(ops.square(sub(x, centreX(ids))), ops.square(sub(y, centreY(ids))));
+      const inside = ops.toDtype(ops.lt(distance, ops.square(radius(ids))), "f32");
+      const mask = ops.amax(ops.mul(inside, classOf(ids)), [1]);
+      const brightness = ops.reshape(scale(mask, 1 / (classes - 1)), [ids.length, 1, size, size]);
+      return { input: add(brightness, scale(noise(ids), MASK_NOISE)), target: ops.toDtype(mask, "i64") };
     },
   });
 }
@@ -156,13 +137,13 @@ export function tokens(spec: Spec): Source {
     const table = tensor(successors(seed, vocabulary));
     const eighths = scalar(chances, "i32");
     manualSeed(key(seed, "tokens", role));
-    const draw = (below: number) => randint(0, below, [samples], "i32");
+    const draw = (below: number) => ops.randint(0, below, [samples], "i32");
     const columns = [draw(vocabulary)];
     for (let i = 0; i < context; i++) {
-      const chosen = add(mul(columns[i], eighths), draw(chances));
-      columns.push(indexSelect(table, 0, chosen));
+      const chosen = add(ops.mul(columns[i], eighths), draw(chances));
+      columns.push(ops.indexSelect(table, 0, chosen));
     }
-    return stack(columns, 1);
+    return ops.stack(columns, 1);
   });
   keep(sequences);
   return source({
@@ -175,13 +156,13 @@ export function tokens(spec: Spec): Source {
       BEST_LOSS.toFixed(4)
     }`,
     raw(ids) {
-      const rows = indexSelect(sequences, 0, indexTensor(ids));
+      const rows = ops.indexSelect(sequences, 0, indexTensor(ids));
       return {
-        input: contiguous(narrow(rows, 1, 0, context)),
-        target: contiguous(narrow(rows, 1, 1, context)),
+        input: ops.contiguous(ops.narrow(rows, 1, 0, context)),
+        target: ops.contiguous(ops.narrow(rows, 1, 1, context)),
       };
     },
-    finish: ({ input, target }) => ({ input: toDtype(input, "i64"), target: toDtype(target, "i64") }),
+    finish: ({ input, target }) => ({ input: ops.toDtype(input, "i64"), target: ops.toDtype(target, "i64") }),
   });
 }
 
@@ -216,7 +197,11 @@ function vectors(spec: Spec): Source {
     const input = normals(key(seed, "vectors", role, "x"), [samples, features]);
     const noise = normals(key(seed, "vectors", role, "noise"), [samples, outputs]);
     const y = add(signal(input), scale(noise, VECTOR_NOISE));
-    const target = classes ? argmax(y, 1) : loss === "bce" ? toDtype(gt(y, constant(0)), "f32") : y;
+    const target = classes
+      ? ops.argmax(y, 1)
+      : loss === "bce"
+      ? ops.toDtype(ops.gt(y, constant(0)), "f32")
+      : y;
     return { input, target };
   });
   const kind = classes ? `${outputs} classes` : outputs === 1 ? "1 number" : `${outputs} numbers`;
@@ -236,10 +221,10 @@ function teacher(seed: number, features: number, outputs: number): (x: Tensor) =
   const weight = scale(draw("w", [WAVES, features]), 1 / Math.sqrt(features));
   const phase = draw("b", [WAVES]);
   const height = draw("a", [outputs, WAVES]);
-  const raw = (x: Tensor) => linear(sin(linear(x, weight, phase)), height);
+  const raw = (x: Tensor) => ops.linear(ops.sin(ops.linear(x, weight, phase)), height);
   const reference = raw(draw("x", [REFERENCE_SAMPLES, features]));
-  const centre = meanDim(reference, [0]), spread = sqrt(variance(reference, [0]));
-  return (x) => div(sub(raw(x), centre), spread);
+  const centre = ops.meanDim(reference, [0]), spread = ops.sqrt(ops.variance(reference, [0]));
+  return (x) => ops.div(sub(raw(x), centre), spread);
 }
 
 export function synthetic(spec: Spec): Source {

@@ -5,13 +5,13 @@ import { pipeline, type Readable } from "node:stream";
 import { createGunzip, createZstdDecompress } from "node:zlib";
 import { messageOf, UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
-import { isFolder } from "../files.ts";
-import { filesBelow, filesNamed } from "../paths.ts";
+import { isFolder } from "../arrays/files.ts";
+import { filesBelow, filesNamed } from "../arrays/paths.ts";
 import { Utf8 } from "./utf8.ts";
-import { zstdFrames } from "./zstd.ts";
+import { FileBytes } from "../../base/file_bytes.ts";
 
 const KINDS = [".txt", ".text", ".md", ".jsonl", ".ndjson"];
-export const TEXT_ENDINGS: readonly string[] = KINDS.flatMap((kind) => [kind, `${kind}.gz`, `${kind}.zst`]);
+const TEXT_ENDINGS: readonly string[] = KINDS.flatMap((kind) => [kind, `${kind}.gz`, `${kind}.zst`]);
 
 export const isNamedAsText = (path: string): boolean =>
   TEXT_ENDINGS.some((ending) => path.toLowerCase().endsWith(ending));
@@ -214,4 +214,68 @@ async function* unpackedFrames(path: string): AsyncGenerator<Uint8Array> {
 function through<T extends NodeJS.ReadWriteStream & Readable>(file: Readable, unpack: T): T {
   pipeline(file, unpack, () => {});
   return unpack;
+}
+
+export interface Frame {
+  readonly begin: number;
+  readonly end: number;
+}
+
+const MAGIC = 0xfd2fb528, SKIPPED = 0x184d2a50;
+
+/** Null where the file does not end with a whole frame. */
+function zstdFrames(path: string): readonly Frame[] | null {
+  const file = new FileBytes(path), frames: Frame[] = [];
+  try {
+    for (let at = 0; at < file.size;) {
+      const head = file.read(at, Math.min(8, file.size - at)), begin = at;
+      if (head.length < 8) return null;
+      const view = new DataView(head.buffer), magic = view.getUint32(0, true);
+      if ((magic & 0xfffffff0) >>> 0 === SKIPPED) at += 8 + view.getUint32(4, true);
+      else if (magic === MAGIC) {
+        at = endOf(file, at);
+        frames.push({ begin, end: at });
+      } else return null;
+      if (at > file.size) return null;
+    }
+    return frames;
+  } finally {
+    file.close();
+  }
+}
+
+/** Past the end of the file where the frame is cut off. */
+function endOf(file: FileBytes, begin: number): number {
+  const [descriptor] = file.read(begin + 4, 1);
+  const single = (descriptor & 32) !== 0, size = descriptor >> 6;
+  let at = begin + 5 + (single ? 0 : 1) + [0, 1, 2, 4][descriptor & 3] +
+    (size === 0 ? Number(single) : 2 ** size);
+  for (let last = false; !last;) {
+    if (at + 3 > file.size) return Infinity;
+    const [a, b, c] = file.read(at, 3), header = a | b << 8 | c << 16;
+    last = (header & 1) === 1;
+    at += 3 + ((header >> 1 & 3) === 1 ? 1 : header >> 3); // one byte stands for a run
+  }
+  return at + (descriptor & 4);
+}
+
+const LOOKED_AT = 1 << 16;
+/** A table has more numbers among its cells, whatever its heads and comments say, and a text fewer among its words. */
+const FEW = 0.1;
+const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$/;
+
+/** False where the file can't be read: who opens it says why. */
+export function isProse(path: string): boolean {
+  if (!/\.txt$/i.test(path)) return false;
+  let head: string;
+  try {
+    using file = Deno.openSync(path);
+    const bytes = new Uint8Array(LOOKED_AT);
+    const count = file.readSync(bytes) ?? 0;
+    head = new TextDecoder().decode(bytes.subarray(0, count));
+  } catch {
+    return false;
+  }
+  const cells = head.split(/[\s,;|]+/).filter(Boolean);
+  return cells.length > 0 && cells.filter((cell) => NUMBER.test(cell)).length < FEW * cells.length;
 }

@@ -69,7 +69,7 @@ export class Tokens {
 /** Most words come again. */
 const MOST_KNOWN = 1 << 18, LONGEST_KNOWN = 48;
 
-export interface WordRules {
+interface WordRules {
   readonly pairs: Pairs;
   /** The token of each byte; -1 where there is none. */
   readonly bytes: Int32Array;

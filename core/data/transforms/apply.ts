@@ -2,25 +2,31 @@
 // loader threads write floats while a row is in their cache; bytes go to a GPU as they are.
 import { readBytes, tensor, uninitialised, zero_ } from "../../../ffi/make.ts";
 import { scope } from "../../../ffi/tensor.ts";
-import { type Batch, finishThen, type Part, plainPart, readRows, type Source } from "../source.ts";
+import {
+  type Batch,
+  finishThen,
+  type Normalisation,
+  type Part,
+  plainPart,
+  readRows,
+  type Source,
+} from "../source/source.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { cropped } from "./crop.ts";
-import type { Geometry } from "./geometry.ts";
+import { type Geometry, patchOf } from "../source/geometry.ts";
 import { inputsOf, modelShape, valuedBy } from "./inputs.ts";
-import { type Normalisation, valuesOf } from "./values.ts";
+import { valuesOf } from "./values.ts";
 import { mixer } from "./mix.ts";
-import type { Threaded } from "../reading/reader.ts";
-import { type Patches } from "../../models/patches.ts";
-import { windowOf } from "./patches.ts";
-import { climateWanted, type Climatology } from "../climatology.ts";
+import type { Threaded } from "../source/reader.ts";
+import type { Patches } from "../../models/patches.ts";
+import { climateWanted, type Climatology } from "../source/climate.ts";
 import { checkClimate, withAnomalies } from "./climate.ts";
 import type { Rollout } from "../../models/rollout.ts";
-import { type RolloutRows, shortened, stepsAt } from "../rollout.ts";
-import { chooseScale, type ScaleChoice, type ScaleRequest } from "./scale_choice.ts";
-import { oddScales } from "./odd_scale.ts";
+import { type RolloutRows, shortened, stepsAt } from "../source/rollout.ts";
+import { chooseScale, oddScales, type ScaleChoice, type ScaleRequest } from "./scale_choice.ts";
 import { targetScaleOf, withScaledTargets } from "./targets.ts";
-import { withoutGaps } from "../missing.ts";
+import { withoutGaps } from "../source/missing.ts";
 
 function onHost(source: Source): Source {
   const { threaded, bytewise } = source;
@@ -62,15 +68,16 @@ interface Pair {
   readonly test?: Source | null;
 }
 
-interface Transformed extends Pair {
+export interface Transformed extends Pair {
   readonly test: Source | null;
-  readonly notes: string[];
+  readonly notes: readonly string[];
   readonly normalisation: Normalisation | null;
   readonly scale: ScaleChoice;
   readonly warnings: readonly string[];
   /** These means stand for missing inputs, in the data's own units; null where nothing was measured for it. */
   readonly fill: readonly number[] | null;
   readonly climatology: Climatology | null;
+  /** The model is fed with its own predictions so; null where it isn't. */
   readonly rollout: Rollout | null;
 }
 
@@ -265,7 +272,7 @@ function planOf(data: Config["data"], patches: Patches | null): Geometry | null 
     }
   }
   const plan = {
-    patch: patches && windowOf(patches),
+    patch: patches && patchOf(patches),
     resize,
     centreCrop: centre_crop,
     randomCrop: random_crop,

@@ -1,32 +1,22 @@
 // Anomalies, inputs filled with the climatology, and the climatology as channels: each sample's own rows of the
 // means are gathered on the batch's device.
-import { add, sub, tensor, toDevice } from "../../../ffi/make.ts";
+import { add, onEachDevice, sub, tensor, toDevice } from "../../../ffi/make.ts";
 import { cat, indexSelect, narrow, reshape } from "../../../ffi/ops.ts";
-import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { type Device, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Config } from "../../settings/settings.ts";
-import type { Climate, Span } from "../climatology.ts";
-import { product } from "../columns/rows.ts";
-import { indexTensor } from "../memory.ts";
-import type { Ids, Source } from "../source.ts";
+import type { Climate, Span } from "../source/climate.ts";
+import { product } from "../arrays/numbers.ts";
+import { indexTensor } from "../source/memory.ts";
+import type { Ids, Source } from "../source/source.ts";
 
 /** Means of all channels of a row, by season and point: [places, channels, ...map]. */
-class Table {
-  #made = new Map<Device, Tensor>();
+const meansTable = (values: Float32Array, shape: readonly number[]) => ({
+  ...{ values, shape },
+  on: onEachDevice(() => tensor(values, shape)),
+});
 
-  constructor(readonly values: Float32Array, readonly shape: readonly number[]) {}
-
-  on(device: Device): Tensor {
-    let there = this.#made.get(device);
-    if (!there) {
-      this.#made.set(
-        device,
-        there = keep(scope(() => toDevice(tensor(this.values, this.shape), device))),
-      );
-    }
-    return there;
-  }
-}
+type Table = ReturnType<typeof meansTable>;
 
 /** Other channels have 0. */
 function tableOf({ climatology }: Climate, spans: readonly Span[], has: (name: string) => boolean): Table {
@@ -42,27 +32,25 @@ function tableOf({ climatology }: Climate, spans: readonly Span[], has: (name: s
     }
     at += width;
   }
-  return new Table(values, [places, all / product(map), ...map]);
+  return meansTable(values, [places, all / product(map), ...map]);
 }
 
-interface Finder {
-  /** The means of the rows at these distances from each sample's own, side by side in dimension 1. */
-  (ids: Ids, offsets: readonly number[], device: Device): Tensor;
-}
-
-const finder = (table: Table, { climate, indices }: Source): Finder => (ids, offsets, device) => {
-  const { place } = climate!, rows = new Int32Array(ids.length * offsets.length);
-  let at = 0;
-  for (const id of ids) {
-    for (const offset of offsets) rows[at++] = place((indices ? indices[id] : id) + offset);
-  }
-  const [, channels, ...map] = table.shape;
-  const found = indexSelect(table.on(device), 0, toDevice(indexTensor(rows), device));
-  return reshape(found, [ids.length, offsets.length * channels, ...map]);
-};
+/** It gives the means of the rows at these distances from each sample's own, side by side in dimension 1. */
+const finder =
+  (table: Table, { climate, indices }: Source) =>
+  (ids: Ids, offsets: readonly number[], device: Device): Tensor => {
+    const { place } = climate!, rows = new Int32Array(ids.length * offsets.length);
+    let at = 0;
+    for (const id of ids) {
+      for (const offset of offsets) rows[at++] = place((indices ? indices[id] : id) + offset);
+    }
+    const [, channels, ...map] = table.shape;
+    const found = indexSelect(table.on(device), 0, toDevice(indexTensor(rows), device));
+    return reshape(found, [ids.length, offsets.length * channels, ...map]);
+  };
 
 /** A target's part of a distribution that has no place of its own, such as a variance, is not shifted. */
-export type Shifted = readonly boolean[];
+type Shifted = readonly boolean[];
 
 /** Values become differences from the climatology, before anything else is done with them. */
 export function withAnomalies(source: Source, names: readonly string[]): Source {
@@ -125,7 +113,7 @@ export function withClimateChannels(source: Source): Source {
   const { climate } = source;
   if (!climate) return source;
   const { values, shape } = tableOf(climate, climate.targets, () => true);
-  const find = finder(new Table(standardised(values, shape), shape), source);
+  const find = finder(meansTable(standardised(values, shape), shape), source);
   const wide = source.input.shape.with(0, source.input.shape[0] + climate.leads.length * shape[1]);
   return {
     ...source,

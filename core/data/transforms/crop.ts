@@ -1,15 +1,22 @@
 // Crops, patches, turns and sizes of maps, where samples are read; targets on the same pixels go along.
 import { borrowBytes, uninitialised } from "../../../ffi/make.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
-import { type Batch, type Field, finerBy, type Part, plainPart, readRows, type Source } from "../source.ts";
+import { type Batch, finerBy, type Part, plainPart, readRows, type Source } from "../source/source.ts";
+import type { Field, Threaded } from "../source/reader.ts";
 import { contiguous, reshape } from "../../../ffi/ops.ts";
 import { UserError } from "../../base/errors.ts";
 import { MOST_POSITIONS } from "../../base/random.ts";
-import { drawsOf, numbersOf } from "../reading/pipeline.ts";
-import { type Geometry, openGeometry, sampleShape } from "./geometry.ts";
-import type { Threaded } from "../reading/reader.ts";
-import { type Beside, finer, openPlaces } from "./patches.ts";
-import { storedFields } from "./nearest.ts";
+import { drawsOf } from "../source/pipeline.ts";
+import { numbersOf } from "../arrays/numbers.ts";
+import {
+  type Beside,
+  finer,
+  type Geometry,
+  openGeometry,
+  openPlaces,
+  sampleShape,
+} from "../source/geometry.ts";
+import { storedFields } from "./inputs.ts";
 
 interface Cut {
   readonly ignored: number;

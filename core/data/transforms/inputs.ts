@@ -1,13 +1,34 @@
 // How inputs are scaled, what stands where they are missing, and the channels that come beside them.
-import { batchOf, finishThen, plainPart, type Source } from "../source.ts";
+import {
+  type Batch,
+  batchOf,
+  finishThen,
+  type Ids,
+  type Normalisation,
+  type Part,
+  plainPart,
+  readRows,
+  type Source,
+} from "../source/source.ts";
 import type { Config } from "../../settings/settings.ts";
-import type { Sources } from "../format.ts";
-import { spreadOver, statisticsOf } from "../statistics.ts";
-import { givenIn, IMAGENET, type Normalisation, valuesOf } from "./values.ts";
+import { spreadOver, statisticsOf } from "./statistics.ts";
+import { givenIn, IMAGENET, valuesOf } from "./values.ts";
 import { meansOfInputs, withClimateChannels } from "./climate.ts";
-import { besideMask, filledByNearest } from "./nearest.ts";
-import type { RolloutRows } from "../rollout.ts";
-import { checkMaskChannel, type Fill, fillNote, fillOf, withMaskChannel, withoutGaps } from "../missing.ts";
+import type { RolloutRows } from "../source/rollout.ts";
+import {
+  checkMaskChannel,
+  type Fill,
+  fillNote,
+  fillOf,
+  withMaskChannel,
+  withoutGaps,
+} from "../source/missing.ts";
+import { borrowBytes, readBytes, uninitialised } from "../../../ffi/make.ts";
+import { cat, narrow, toDtype } from "../../../ffi/ops.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { openNearest } from "../source/pipeline.ts";
+import type { Field, Threaded } from "../source/reader.ts";
+import { UserError } from "../../base/errors.ts";
 
 /** How inputs are scaled, and what stands where they are missing, by channel of what the model sees. */
 export interface Inputs {
@@ -19,7 +40,11 @@ export interface Inputs {
 
 /** `still` gives the training samples without random choices. */
 export function inputsOf(
-  { train, val, test }: Pick<Sources, "train" | "val" | "test">,
+  { train, val, test }: {
+    readonly train: Source;
+    readonly val: Source | null;
+    readonly test?: Source | null;
+  },
   still: () => Source,
   data: Config["data"],
   { rows = null, quiet = true, most }: {
@@ -106,29 +131,19 @@ function normalisationOf(
   }
 }
 
+/** These always decide what is measured, in this order. */
+const MEASURED_BY = [
+  ...["type", "features", "targets", "resize", "centre_crop", "random_crop"] as const,
+  ...["scaling", "softening", "bad_samples"] as const,
+];
+
 /** `train` makes no random choices. Values are scaled first. */
 function measuredOf(
   train: Source,
   data: Config["data"],
   { quiet, most = Infinity }: { readonly quiet: boolean; readonly most?: number },
 ) {
-  const {
-    type,
-    features,
-    targets,
-    sel,
-    sample_dim,
-    anomaly,
-    climatology,
-    resample,
-    coarsen,
-    resize,
-    centre_crop,
-    random_crop,
-    scaling,
-    softening,
-    bad_samples,
-  } = data;
+  const { anomaly, climatology, sel, resample, coarsen, sample_dim } = data;
   const scaled = valuesOf(data, train.input.shape, null), { count, at } = spreadOver(train, most);
   const batch = (ids: Int32Array) => {
     const { input, target } = batchOf(train, plainPart(ids.map(at)));
@@ -137,15 +152,7 @@ function measuredOf(
   const what = {
     path: data.data_path,
     settings: {
-      type,
-      features,
-      targets,
-      resize,
-      centre_crop,
-      random_crop,
-      scaling,
-      softening,
-      bad_samples,
+      ...Object.fromEntries(MEASURED_BY.map((setting) => [setting, data[setting]])),
       ...(anomaly.length > 0 && { anomaly, climatology }),
       ...(sel.length > 0 && { sel }),
       ...(resample !== "" && { resample }),
@@ -178,4 +185,59 @@ function fillerOf(still: () => Source, data: Config["data"], normalised: boolean
     measured: null,
     notes: [fillNote(fill, { mean: false, normalised, climatology }, wanted === "nearest")],
   };
+}
+
+/** The last channel is no value. */
+const besideMask =
+  (values: (x: Tensor, ids: Ids) => Tensor, channels: number) => (x: Tensor, ids: Ids): Tensor =>
+    scope(() =>
+      cat([values(narrow(x, 1, 0, channels), ids), narrow(x, 1, channels, x.shape[1] - channels)], 1)
+    );
+
+/** The raw rows are filled, so that statistics before it know nothing of it. */
+function filledByNearest(source: Source, mask: boolean): Source {
+  const { threaded } = source, { shape, dtype } = storedFields(source).input;
+  const refuse = (why: string) => new UserError("usage", `${source.name}: --fill nearest ${why}.`);
+  if (shape.length < 3) throw refuse("looks for the nearest point of a map, and samples here are numbers");
+  if (threaded?.reader.whole) throw refuse("is not for a reader of your own: fill them there");
+  if (threaded && dtype !== "f32") throw refuse(`fills floats of 32 bits, and these are ${dtype}`);
+  const nearest = { shape, mask };
+  const wide = mask ? shape.with(0, shape[0] + 1) : shape;
+  const input = { ...source.input, shape: wide };
+  const whole = {
+    ...source,
+    input,
+    facts: { ...source.facts, input: { ...source.facts.input, shape: wide } },
+    bytewise: false,
+  };
+  if (threaded) {
+    const now = { ...threaded, nearest, input: { ...threaded.input, shape: wide } };
+    return { ...whole, threaded: now, ...readRows(now) };
+  }
+  const fill = openNearest(nearest);
+  const raw = (part: Part): Batch =>
+    scope(() => {
+      const { input, target } = source.raw(part), rows = part.ids.length;
+      const made = uninitialised([rows, ...wide]),
+        into = new Float32Array(borrowBytes(made).buffer, borrowBytes(made).byteOffset, made.numel);
+      const stored = toDtype(input, "f32"), from = new Float32Array(readBytes(stored).buffer);
+      const [each, room] = [from.length / rows, into.length / rows];
+      for (let row = 0; row < rows; row++) {
+        const own = into.subarray(row * room, (row + 1) * room);
+        own.set(from.subarray(row * each, (row + 1) * each));
+        fill(own);
+      }
+      return { input: made, target };
+    });
+  return { ...whole, raw };
+}
+
+/** The fields of raw rows. */
+export function storedFields(source: Source): Pick<Threaded, "input" | "target"> {
+  if (source.threaded) return source.threaded;
+  return scope(() => {
+    const { input, target } = source.raw(plainPart([0]));
+    const field = (of: Field, { shape, dtype }: Tensor) => ({ ...of, shape: shape.slice(1), dtype });
+    return { input: field(source.input, input), target: field(source.target, target) };
+  });
 }

@@ -1,26 +1,15 @@
 // mixup and cutmix mix training samples in pairs, and their targets; classes become vectors of 0 and 1. Draws
 // belong to a pair, so samples are the same however a batch is cut.
+import * as ops from "../../../ffi/ops.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { add, tensor, toDevice, toNumbers } from "../../../ffi/make.ts";
-import {
-  eq,
-  ge,
-  indexSelect,
-  logicalAnd,
-  lt,
-  mul,
-  narrow,
-  pinMemory,
-  toDtype,
-  unsqueeze,
-  where,
-} from "../../../ffi/ops.ts";
 import { type Device, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Facts } from "../../models/model.ts";
 import { key, uniform } from "../../base/random.ts";
-import type { Batch, Field, Part } from "../source.ts";
+import type { Batch, Part } from "../source/source.ts";
+import type { Field } from "../source/reader.ts";
 
 /** `draw(k)`, for k = 0, 1, ..., is uniform in [0, 1). */
 export function symmetricBeta(alpha: number, draw: (k: number) => number): number {
@@ -131,7 +120,7 @@ function check(flag: string, cutmix: boolean, { task, input, missing }: Facts): 
 export function oneHot(labels: Tensor, classes: number): Tensor {
   return scope(() => {
     const each = on(labels.device, tensor(BigInt64Array.from({ length: classes }, (_, i) => BigInt(i))));
-    return toDtype(eq(unsqueeze(toDtype(labels, "i64"), 1), each), "f32");
+    return ops.toDtype(ops.eq(ops.unsqueeze(ops.toDtype(labels, "i64"), 1), each), "f32");
   });
 }
 
@@ -139,15 +128,21 @@ export function oneHot(labels: Tensor, classes: number): Tensor {
 export function mix(batch: Batch, part: Part, mixing: Mixing): Batch {
   const { count, mates } = part, { device } = batch.input;
   return scope(() => {
-    const own = { input: narrow(batch.input, 0, 0, count), target: narrow(batch.target, 0, 0, count) };
+    const own = {
+      input: ops.narrow(batch.input, 0, 0, count),
+      target: ops.narrow(batch.target, 0, 0, count),
+    };
     if (mates === null) return own;
     const index = on(device, tensor(mates));
-    const mate = { input: indexSelect(batch.input, 0, index), target: indexSelect(batch.target, 0, index) };
+    const mate = {
+      input: ops.indexSelect(batch.input, 0, index),
+      target: ops.indexSelect(batch.target, 0, index),
+    };
     const [height, width] = batch.input.shape.slice(-2);
     const { shares, targetShares, boxes } = drawn(part, mixing, height, width);
     let input = own.input;
     if (mixing.mixup > 0) input = blend(input, mate.input, shares);
-    if (mixing.cutmix > 0) input = where(inside(boxes, input), mate.input, input);
+    if (mixing.cutmix > 0) input = ops.where(inside(boxes, input), mate.input, input);
     return { input, target: blend(own.target, mate.target, targetShares) };
   });
 }
@@ -202,7 +197,7 @@ export function boxOf(share: number, row: number, column: number, height: number
 function blend(a: Tensor, b: Tensor, shares: Float64Array): Tensor {
   const shape = a.shape.map((size, i) => i === 0 ? size : 1);
   const factor = (values: Float64Array) => on(a.device, tensor(Float32Array.from(values), shape));
-  return add(mul(b, factor(shares.map((share) => 1 - share))), mul(a, factor(shares)));
+  return add(ops.mul(b, factor(shares.map((share) => 1 - share))), ops.mul(a, factor(shares)));
 }
 
 /** Images are [N, C, H, W]. */
@@ -214,10 +209,11 @@ function inside([top, bottom, left, right]: readonly Int32Array[], { device, sha
       dimension === 2 ? [1, 1, shape[2], 1] : [1, 1, 1, shape[3]],
     );
     const edge = [from.length, 1, 1, 1];
-    return logicalAnd(ge(place, along(from, edge)), lt(place, along(to, edge)));
+    return ops.logicalAnd(ops.ge(place, along(from, edge)), ops.lt(place, along(to, edge)));
   };
-  return logicalAnd(within(top, bottom, 2), within(left, right, 3));
+  return ops.logicalAnd(within(top, bottom, 2), within(left, right, 3));
 }
 
 /** Pinned memory avoids waiting for all that the GPU has queued. */
-const on = (device: Device, t: Tensor): Tensor => device === "cpu" ? t : toDevice(pinMemory(t), device, true);
+const on = (device: Device, t: Tensor): Tensor =>
+  device === "cpu" ? t : toDevice(ops.pinMemory(t), device, true);

@@ -1,13 +1,12 @@
 // --normalise-targets: the loss sees targets of mean 0 and deviation 1, as measured over the training samples. `restore` brings targets
 // and outputs back to their own units, for metrics, predictions and the report.
-import { add, constant, sub, tensor, toDevice, toNumbers } from "../../../ffi/make.ts";
+import { add, constant, onEachDevice, sub, tensor, toDevice, toNumbers } from "../../../ffi/make.ts";
 import { div, eq, mul, reshape, square, sumDim, toDtype, where } from "../../../ffi/ops.ts";
 import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Config } from "../../settings/settings.ts";
-import { batchOf, type Ids, plainPart, type Source } from "../source.ts";
-import { deviations, mergeMoments, type Moments, spreadOver } from "../statistics.ts";
-import type { Normalisation } from "./values.ts";
+import { batchOf, type Ids, type Normalisation, plainPart, type Source } from "../source/source.ts";
+import { deviations, mergeMoments, type Moments, spreadOver } from "./statistics.ts";
 
 const AT_ONCE = 256;
 
@@ -189,16 +188,4 @@ const unlike = ({ mean }: Normalisation, answers: number): UserError =>
       "checkpoint has its own.",
   );
 
-function onDevice(values: readonly number[]): (device: Device) => Tensor {
-  const made = new Map<Device, Tensor>();
-  return (device) => {
-    let there = made.get(device);
-    if (!there) {
-      made.set(
-        device,
-        there = keep(scope(() => toDevice(tensor(Float32Array.from(values)), device))),
-      );
-    }
-    return there;
-  };
-}
+const onDevice = (values: readonly number[]) => onEachDevice(() => tensor(Float32Array.from(values)));

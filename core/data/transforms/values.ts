@@ -1,19 +1,12 @@
 // Each value of a finished batch is scaled; then each channel is brought to mean 0 and deviation 1.
 import { isFloating } from "../../../ffi/dtype.ts";
-import { constant, sub, tensor, toDevice } from "../../../ffi/make.ts";
+import { constant, onEachDevice, sub, tensor } from "../../../ffi/make.ts";
 import { asinh, div, div_, log1p, minValue } from "../../../ffi/ops.ts";
-import { describe, type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { describe, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
-
-/** One number for all channels, or one for each. */
-export interface Normalisation {
-  /** The means are subtracted, channel by channel or once. */
-  readonly mean: readonly number[];
-  /** The deviations divide, channel by channel or once. */
-  readonly std: readonly number[];
-}
+import type { Normalisation } from "../source/source.ts";
 
 /** A missing mean or deviation changes nothing. */
 export function givenIn({ mean, std }: Pick<Config["data"], "mean" | "std">): Normalisation {
@@ -112,20 +105,9 @@ function normaliser({ mean, std }: Normalisation, shape: readonly number[], note
   }
   const row = (values: readonly number[]) =>
     tensor(Float32Array.from(values), [values.length, ...shape.slice(1).map(() => 1)]);
-  const made = new Map<Device, readonly [Tensor, Tensor]>();
-  const on = (device: Device) => {
-    let there = made.get(device);
-    if (!there) {
-      const host = [row(mean), row(std.map((value) => value || 1))];
-      const [a, b] = device === "cpu" ? host : host.map((t) => toDevice(t, device));
-      made.set(device, there = [keep(a), keep(b)]);
-    }
-    return there;
-  };
-  return (x: Tensor) => {
-    const [centre, deviation] = on(x.device);
-    return div_(sub(x, centre), deviation);
-  };
+  const centre = onEachDevice(() => row(mean)),
+    deviation = onEachDevice(() => row(std.map((value) => value || 1)));
+  return (x: Tensor) => div_(sub(x, centre(x.device)), deviation(x.device));
 }
 
 /** torchvision's constants for models that see photographs. */

@@ -1,13 +1,13 @@
 // The report of a data set: its dimensions, where it has gaps, and each variable as numbers, maps and a histogram.
 import { basename } from "../../../deps/path.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
-import { timeCoding } from "../../data/calendar.ts";
-import { valueText } from "../../data/columns/axis.ts";
+import { timeCoding } from "../../data/arrays/calendar.ts";
+import { valueText } from "../../data/arrays/coordinate.ts";
 import { dimensionNotes, type DimensionSummary } from "../../data/preview/dimensions.ts";
 import { type FieldLook, looksAt, type Plane } from "../../data/preview/look.ts";
 import { encodePng, enlarged, paint } from "../../data/preview/picture.ts";
-import { axesOf } from "../../data/preview/axes.ts";
-import type { Preview, PreviewField } from "../../data/preview/preview.ts";
+import { axesOf, type PreviewField } from "../../data/preview/axes.ts";
+import type { Preview } from "../../data/preview/preview.ts";
 import { Html, markup } from "./html.ts";
 import { htmlFile, THEME } from "./html_file.ts";
 import { barsFigure, Coasts, histogramFigure, mapFigure, niceNumbers, scaleOf, tickText } from "./map.ts";

@@ -9,7 +9,7 @@ import {
 } from "../../data/preview/picture.ts";
 import { type Plane, shrunkPlane, upsideDown } from "../../data/preview/look.ts";
 import { type MapAxes, type MapAxis, rises } from "../../data/preview/axes.ts";
-import type { Histogram } from "../../data/preview/distribution.ts";
+import type { Histogram } from "../../data/preview/preview.ts";
 import { Html, markup } from "./html.ts";
 
 /** Okabe and Ito's colours, which the colour-blind tell apart, and others after them. */

@@ -1,5 +1,6 @@
 // Rank 0's server: it takes in the job's ranks, holds named barriers, and lets ranks agree to stop or save at
-// the same step.
+// the same step. What a rank costs must not depend on how many there are: nothing that is done once a rank goes through
+// all of them, and what goes to all is encoded once.
 import { type Channel, close, CROWD_MS, encode, FrameError, greetClient, type Secret } from "./channel.ts";
 import { openAgreement } from "./agreement.ts";
 import { openBarriers } from "./barriers.ts";

@@ -1,5 +1,6 @@
 // The communication thread (entry of a Worker): it alone calls MPI, or moves data by shared memory or TCP,
-// one command after the other. It never loads libtorch.
+// one command after the other, since calls in flight at once could start in different orders on different ranks and
+// give wrong sums without a word. It never loads libtorch.
 import { LostRank } from "../../../ffi/ranks/tcp.ts";
 import type { Transport } from "../../../ffi/ranks/transport.ts";
 import { AWAITED, DONE, openRing, perform, QUEUED, type Ring, verbAt } from "../../../ffi/ranks/ring.ts";

@@ -11,8 +11,8 @@ import type { Config } from "../../settings/settings.ts";
 import { planBatches } from "../batches.ts";
 import type { Built } from "../build.ts";
 import { mostAtOnce, stateOf } from "../memory.ts";
-import type { Optimizer } from "../optimizers.ts";
-import type { Launch } from "../prepare.ts";
+import type { Optimizer } from "../optimizers/optimizer.ts";
+import type { Launch } from "../launch.ts";
 import { stepTimer } from "./timing.ts";
 
 /** Samples at once, and seconds of a step of one micro-batch on the slowest rank; null where some rank lacks the memory. */

@@ -1,16 +1,16 @@
 // A model that takes a few training steps and is thrown away: nothing is saved, and no run's weights change.
 import { type Device, scope } from "../../../ffi/tensor.ts";
-import { partsOf } from "../../data/order.ts";
-import { openSampling } from "../../data/sampling.ts";
+import { partsOf } from "../../data/source/order.ts";
+import { openSampling } from "../../data/source/sampling.ts";
 import type { Config } from "../../settings/settings.ts";
 import { planBatches } from "../batches.ts";
 import type { Built } from "../build.ts";
-import { setSteps } from "../epoch.ts";
+import { setSteps } from "../schedule.ts";
 import { lanesOf, openFeed } from "../feed.ts";
 import { optimizerFor } from "../parameter_groups.ts";
 import { scalerOf } from "../weight_update.ts";
 import { startFrom } from "../resume.ts";
-import { sharesOf } from "../step.ts";
+import { sharesOf } from "../micro_batch.ts";
 import { trainStep } from "../user_step.ts";
 
 export interface Probe {

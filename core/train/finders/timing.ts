@@ -1,8 +1,8 @@
 // How long a step takes with a batch of some size: the same samples again and again, with a rate of 0.
 import { type Device, scope } from "../../../ffi/tensor.ts";
 import { NativeError } from "../../../ffi/errors.ts";
-import { order } from "../../data/order.ts";
-import { plainPart } from "../../data/source.ts";
+import { order } from "../../data/source/order.ts";
+import { plainPart } from "../../data/source/source.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Built } from "../build.ts";
 import { memoryInUse } from "../device.ts";

@@ -1,12 +1,11 @@
 // Reduces gradients bucket by bucket over ranks while backward runs block by block.
 import type { Collectives, Ticket } from "../../ranks/collectives.ts";
 import type { Activation, Model } from "../../models/model.ts";
-import type { Cut } from "../../compile/cuts.ts";
-import type { Arena } from "./arena.ts";
+import type { Arena } from "../arena.ts";
 import { fill_, longLivedZeros, zeros } from "../../../ffi/make.ts";
 import { clone, copy_, detach, narrow, reshape } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
-import type { Owned } from "./zero.ts";
+import { type Bucket, bucketElements, bucketsOf, cutsOf, firstBlocks } from "./buckets.ts";
 import { autocast } from "../../../ffi/context.ts";
 import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
 import { handedOn, tape } from "../../../ffi/tape.ts";
@@ -18,6 +17,8 @@ import {
   backwardFrom,
   type BlockDone,
   checkpointed,
+  headInParts,
+  inParts,
   list,
   mapped,
   type Outcome,
@@ -27,90 +28,27 @@ import {
 } from "../blocks.ts";
 import type { CompiledPass } from "../compiled_pass.ts";
 import type { Run } from "../compiled_trial.ts";
-import { headInParts, inParts } from "../chunked_head.ts";
 import { type Account, COMMUNICATION, COMPUTE } from "../../run/account.ts";
 import { accumulate, type GradientStrategy, type MicroBatchOptions, plainGradients } from "./strategy.ts";
 import type { SyncNorms } from "./sync_norms.ts";
 
-/** Elements `from` to `to` - 1 of the arena; whole when backward of block `after` has returned. */
-export interface Bucket {
-  readonly from: number;
-  readonly to: number;
-  readonly after: number;
+/** How ranks that each own a part of every bucket reduce them. */
+export interface Partition {
+  readonly buckets: readonly Bucket[];
+  /** Buckets come in order. */
+  reduce(bucket: number): Ticket;
+  settle(): void;
 }
 
-const MIB = 2 ** 20;
-/** NCCL reaches its full rate at 16 MiB and more; on CPUs small pieces hide best behind backward. */
-const OWN_CHOICE_MB = { nccl: 25, cpu: 4 };
-
-export const bucketElements = (megabytes: number, { backend }: Pick<Collectives, "backend">): number =>
-  (megabytes || OWN_CHOICE_MB[backend === "nccl" ? "nccl" : "cpu"]) * MIB / Float32Array.BYTES_PER_ELEMENT;
-
-/**
- * Backward comes from the arena's end. `least` does not hold for the last bucket; `multiple` divides each
- * size, as it must `total`. Every rank has the same order.
- */
-export function bucketsOf(
-  starts: readonly number[],
-  total: number,
-  blocks: readonly number[],
-  least: number,
-  multiple = 1,
-): Bucket[] {
-  const buckets: Bucket[] = [];
-  let to = total, after = Infinity;
-  for (let i = starts.length - 1; i >= 0; i--) {
-    after = Math.min(after, blocks[i]);
-    const start = i > 0 ? starts[i] : 0;
-    const from = start + (to - start) % multiple;
-    if (to - from < (i > 0 ? Math.max(least, 1) : 1)) continue;
-    buckets.push({ from, to, after });
-    to = from;
-    after = from > start ? blocks[i] : Infinity; // the next bucket has a few of this parameter's
-  }
-  return buckets.sort((a, b) => b.after - a.after);
-}
-
-export function firstBlocks({ parameters }: Pick<Arena, "parameters">, { blocks }: Model): number[] {
-  const first = new Map<unknown, number>();
-  blocks.forEach(({ module }, i) => {
-    for (const [, parameter] of module?.namedParameters() ?? []) {
-      if (!first.has(parameter)) first.set(parameter, i);
-    }
-  });
-  return parameters.map((parameter) => first.get(parameter) ?? 0);
-}
-
-/** Plans are cut where a bucket is whole; what is whole behind the last cut needs none. */
-function cutsOf(buckets: readonly Bucket[], blocks: readonly number[]): Cut[] {
-  let before = Infinity;
-  return buckets.filter(({ after }, i) => after !== buckets[i + 1]?.after).map(({ after }) => {
-    const parameters = blocks.flatMap((block, i) => block >= after && block < before ? [i] : []);
-    before = after;
-    return { block: after, parameters };
-  });
-}
-
-/** @internal */
-interface Reducer {
-  readonly buckets: number;
-  readonly cuts: readonly Cut[];
-  /** The gradients of this block and those behind it are whole. */
-  blockDone(block: number): void;
-  /**
-   * The arena or its owned part gets the gradient of all ranks, and the result is their loss; null adds
-   * nothing to it.
-   */
-  finish(loss: Tensor | null): Tensor;
-}
+type Reducer = ReturnType<typeof openReducer>;
 
 export function openReducer(
   arena: Arena,
   model: Model,
   collectives: Collectives,
   bucketMegabytes: number,
-  { owned = null, half = false }: { readonly owned?: Owned | null; readonly half?: boolean } = {},
-): Reducer {
+  { owned = null, half = false }: { readonly owned?: Partition | null; readonly half?: boolean } = {},
+) {
   if (half) refuseHalf(collectives, owned);
   const blocks = firstBlocks(arena, model);
   const buckets = owned?.buckets ??
@@ -140,8 +78,10 @@ export function openReducer(
   return {
     buckets: pieces.length,
     cuts: cutsOf(buckets, blocks),
-    blockDone: queueFrom,
-    finish(loss) {
+    /** The gradients of this block and those behind it are whole. */
+    blockDone: (block: number): void => void queueFrom(block),
+    /** The arena or its owned part gets the gradient of all ranks, and the result is their loss; null adds nothing to it. */
+    finish(loss: Tensor | null): Tensor {
       queueFrom(0);
       next = 0;
       if (loss === null) fill_(shared, 0);
@@ -154,7 +94,7 @@ export function openReducer(
   };
 }
 
-function refuseHalf({ backend }: Collectives, owned: Owned | null): void {
+function refuseHalf({ backend }: Collectives, owned: Partition | null): void {
   const other = owned !== null
     ? "--zero 1, whose ranks update fp32 parts of the sum"
     : backend === "mpi"

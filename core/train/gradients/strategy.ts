@@ -5,18 +5,23 @@ import { detach, mul } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, straight, type Weight } from "../blocks.ts";
 import type { CompiledPass } from "../compiled_pass.ts";
-import type { Pauses } from "../pauses.ts";
 import type { LossScaler } from "../precision.ts";
-import type { MicroBatch, Share } from "../step.ts";
-import { type Arena, takeGradients } from "./arena.ts";
-import { gradientNorm } from "./norm.ts";
-import type { VirtualShards } from "./virtual_shards.ts";
+import type { MicroBatch, Share } from "../micro_batch.ts";
+import { type Arena, gradientNorm, takeGradients } from "../arena.ts";
+import type { Shards } from "../shards.ts";
+
+/** A step can be left in its middle at these. They may throw; nothing that lasts has changed then. */
+export interface Places {
+  /** A micro-batch is done. */
+  next(): void;
+  /** Ranks meet now: a rank with fewer micro-batches passes its other places. */
+  rest(): void;
+}
 
 export interface StepWatch {
   /** The outcome lives in the step's scope. */
   observe(outcome: Outcome, batch: MicroBatch): void;
-  /** `pauses` may throw; nothing that lasts has changed then. */
-  readonly pauses: Pick<Pauses, "next" | "rest">;
+  readonly pauses: Places;
   /** Behind the first of several micro-batches that run op by op: the arena has its gradient, weighted with its share. */
   readonly first?: ((arena: Arena, share: Share) => void) | null;
 }
@@ -26,7 +31,7 @@ export interface GradientStrategy {
   readonly arena: Arena;
   /** The arena, or this rank's part of it under --zero 1. */
   readonly updated: Arena;
-  readonly shards: Pick<VirtualShards, "count" | "own"> | null;
+  readonly shards: Shards | null;
   zero(): void;
   /**
    * Returns this rank's part of the loss; null where nothing counts. `passes` is the most micro-batches of

@@ -4,11 +4,11 @@ import { isFloating } from "../../../ffi/dtype.ts";
 import { add, constant, ones, sub, zero_, zeros } from "../../../ffi/make.ts";
 import { cat, clamp, clone, copy_, div, foreachAddcmul_, narrow, reshape, select } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
-import type { Arena } from "./arena.ts";
-import { UserError } from "../../base/errors.ts";
+import type { Arena } from "../arena.ts";
+import { nodesWithin, type Shards, shardsOfRank, type Sum, treeSum } from "../shards.ts";
 import type { Collectives } from "../../ranks/collectives.ts";
 import { checkpointed, straight } from "../blocks.ts";
-import type { MicroBatch, Share } from "../step.ts";
+import type { MicroBatch, Share } from "../micro_batch.ts";
 import {
   accumulate,
   type GradientStrategy,
@@ -24,9 +24,7 @@ import {
 export type Combine = (own: readonly Sum<Tensor>[]) => readonly Sum<Tensor>[];
 
 /** @internal */
-export interface VirtualShards {
-  readonly count: number;
-  readonly own: Range;
+export interface VirtualShards extends Shards {
   readonly combine: Combine;
   readonly arena: Arena;
   /** Forward changes these: averaged statistics, and counters of batches. */
@@ -35,17 +33,13 @@ export interface VirtualShards {
   readonly buffers: Tensor[];
 }
 
-interface ShardsWanted {
-  readonly count: number;
-  readonly rank: number;
-  readonly world: number;
-  readonly combine: Combine;
-}
-
 export const alone: Combine = (own) => own;
 
 export function openVirtualShards(
-  { count, rank, world, combine }: ShardsWanted,
+  { count, rank, world, combine }: Pick<VirtualShards, "count" | "combine"> & {
+    readonly rank: number;
+    readonly world: number;
+  },
   arena: Arena,
   buffers: readonly Tensor[],
 ): VirtualShards {
@@ -179,59 +173,6 @@ function combineSums(v: VirtualShards, before: State, sums: readonly Sum<Tensor>
     v.counters.forEach((t, i) => copy_(t, add(before.counters[i], constant(1, t.dtype, t.device))));
     return clone(loss);
   });
-}
-
-// A binary tree over numbered shards: any ranks make the same additions of the same numbers.
-
-/** A node of the tree sums shards `from` to `to` - 1. */
-export interface Sum<T> {
-  readonly from: number;
-  readonly to: number;
-  readonly value: T;
-}
-
-export interface Range {
-  readonly from: number;
-  readonly to: number;
-}
-
-/** The left part is the largest power of two that leaves something. */
-const cutOf = (from: number, to: number): number => from + 2 ** (31 - Math.clz32(to - from - 1));
-
-/** `at` returns undefined where two halves are to be added. */
-export function treeSum<T>(
-  { from, to }: Range,
-  at: (from: number, to: number) => T | undefined,
-  add: (left: T, right: T) => T,
-): T {
-  const known = at(from, to);
-  if (known !== undefined) return known;
-  if (to - from === 1) throw new Error(`internal: nobody summed shard ${from}.`);
-  const middle = cutOf(from, to);
-  const left = treeSum({ from, to: middle }, at, add);
-  return add(left, treeSum({ from: middle, to }, at, add));
-}
-
-/** The owner of a range can add up these nodes alone. */
-export function nodesWithin(own: Range, shards: number, node: Range = { from: 0, to: shards }): Range[] {
-  if (node.from >= own.from && node.to <= own.to) return [node];
-  if (node.to <= own.from || node.from >= own.to) return [];
-  const middle = cutOf(node.from, node.to);
-  return [{ from: node.from, to: middle }, { from: middle, to: node.to }]
-    .flatMap((half) => nodesWithin(own, shards, half));
-}
-
-export function shardsOfRank(shards: number, rank: number, world: number): Range {
-  if (shards % world !== 0) {
-    throw new UserError(
-      "usage",
-      `--deterministic=world shares ${shards} virtual shards among the ranks, and ${shards} can't be divided by ` +
-        `${world} ranks: set training.virtual_shards to a multiple of ${world} ` +
-        "(in every run that is to have the same bits), or start another number of ranks.",
-    );
-  }
-  const each = shards / world;
-  return { from: rank * each, to: (rank + 1) * each };
 }
 
 export function combineOver(collectives: Collectives, shards: number): Combine {

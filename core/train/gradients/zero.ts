@@ -7,12 +7,12 @@ import type { Team } from "../../ranks/team.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatBytes } from "../../base/format.ts";
 import type { Model } from "../../models/model.ts";
-import type { Arena } from "./arena.ts";
-import { gradientNorm } from "./norm.ts";
+import { type Arena, gradientNorm } from "../arena.ts";
 import { compiledUpdate } from "../compiled_update.ts";
-import { createOptimizer, type DeviceUpdate, type Optimizer, type ParameterGroups } from "../optimizers.ts";
+import { createOptimizer, optimizersThat, traitsOf } from "../optimizers.ts";
+import type { DeviceUpdate, Optimizer, ParameterGroups } from "../optimizers/optimizer.ts";
 import { type Cut, cutByGroups, groupedOptimizer, groupingOf, type Rates } from "../parameter_groups.ts";
-import { type Bucket, bucketElements, bucketsOf, firstBlocks } from "./overlapped.ts";
+import { type Bucket, bucketElements, bucketsOf, firstBlocks } from "./buckets.ts";
 import type { GradientStrategy } from "./strategy.ts";
 import type { Collectives, Ticket } from "../../ranks/collectives.ts";
 
@@ -171,14 +171,14 @@ export const partitionedGradients = (overlapped: GradientStrategy, zero: Zero): 
 
 export function refuseZero({ training, distributed, output }: Config): void {
   if (distributed.zero === 0) return;
+  const { shardable } = traitsOf(training.optimizer);
+  const others = optimizersThat(({ shardable }) => shardable === true);
   const other = training.deterministic === "world"
     ? "--deterministic=world, which adds whole gradients up in an order of its own"
-    : training.optimizer.type === "lamb"
-    ? "--optimizer lamb, which needs the norm of each whole parameter (take adamw, adam, sgd or lion)"
-    : training.optimizer.type === "muon"
-    ? "--optimizer muon, which makes whole matrices orthogonal (take adamw, adam, sgd or lion)"
-    : training.optimizer.type === "schedule_free"
-    ? "--optimizer schedule_free, whose averages need all of its state on each rank (take adamw, adam, sgd or lion)"
+    : shardable !== true
+    ? `--optimizer ${training.optimizer.type}, ${shardable} (take ${
+      others.join(", ").replace(/, (?=\w+$)/, " or ")
+    })`
     : output.checkpoint_format === "sharded"
     ? "--checkpoint-format sharded, for which every rank has the whole state (take pt or safetensors)"
     : null;
@@ -188,22 +188,12 @@ export function refuseZero({ training, distributed, output }: Config): void {
 
 // A rank owns one n-th of each bucket, in the arena.
 
-export interface Owned {
-  readonly buckets: readonly Bucket[];
-  /** Its part of each bucket begins here in the arena. */
-  readonly places: readonly number[];
-  /** Its "parameters" are parts of buckets: updates are element by element. */
-  readonly arena: Arena;
-  /** Buckets come in order. */
-  reduce(bucket: number): Ticket;
-  settle(): void;
-  share(): void;
-}
+export type Owned = ReturnType<typeof openOwned>;
 
 /** So many buckets may be under way. */
 const AHEAD = 4;
 
-function openOwned(arena: Arena, buckets: readonly Bucket[], collectives: Collectives): Owned {
+function openOwned(arena: Arena, buckets: readonly Bucket[], collectives: Collectives) {
   const { rank, world } = collectives;
   const counts = buckets.map(({ from, to }) => (to - from) / world);
   const slices = (buffer: Tensor) =>
@@ -230,9 +220,11 @@ function openOwned(arena: Arena, buckets: readonly Bucket[], collectives: Collec
   const nothing = () => {};
   return {
     buckets,
+    /** Its part of each bucket begins here in the arena. */
     places: buckets.map(({ from }, i) => from + rank * counts[i]),
+    /** Its "parameters" are parts of buckets: updates are element by element. */
     arena: own,
-    reduce(bucket) {
+    reduce(bucket: number): Ticket {
       free(bucket - ahead, put);
       return tickets[bucket] = collectives.reduceScatter(
         rooms[bucket],

@@ -2,7 +2,8 @@
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatValue } from "../../base/format.ts";
-import type { Trainer } from "../prepare.ts";
+
+import type { Run } from "../launch.ts";
 
 type OnSpike = "off" | "warn" | "skip" | "rewind";
 
@@ -20,17 +21,13 @@ const ENOUGH = 30;
 const LEAST_DEVIATION = 0.01;
 const MOST_REWINDS = 5;
 
-interface Judge {
-  /** Standard deviations above the mean where that is a spike; else null. */
-  judge(loss: number): number | null;
-}
-
 /** Later losses are not compared with a spike. */
-export function openJudge({ zscore, window }: Pick<SpikeSettings, "zscore" | "window">): Judge {
+export function openJudge({ zscore, window }: Pick<SpikeSettings, "zscore" | "window">) {
   const kept = new Float64Array(window);
   let seen = 0;
   return {
-    judge(loss) {
+    /** Standard deviations above the mean where that is a spike; else null. */
+    judge(loss: number): number | null {
       if (!Number.isFinite(loss)) return Infinity;
       const count = Math.min(seen, window);
       if (count >= Math.min(window, ENOUGH)) {
@@ -132,20 +129,24 @@ const gaveUp = (what: string) =>
 /** Null without a checkpoint. */
 export type GoBack = () => { step: number; path: string } | null;
 
-export async function rewind(trainer: Trainer): Promise<void> {
-  const { guard, cursor, events, console, saver } = trainer;
+interface Rewound extends Pick<Run, "cursor" | "warn" | "events"> {
+  readonly guard: Guard;
+  readonly goBack: GoBack;
+  readonly saver: { settle(): Promise<void> };
+}
+
+export async function rewind({ guard, cursor, events, warn, saver, goBack }: Rewound): Promise<void> {
   const spike = guard.pending!;
-  trainer.ranks?.control.phase("starting");
   await saver.settle().catch(() => {}); // the saver has reported a failure
-  const back = trainer.goBack();
+  const back = goBack();
   if (back === null) {
     guard.pending = null;
-    return warn(trainer, `${spike.message}. There is no checkpoint to go back to yet (--on-spike rewind).`);
+    const none = `${spike.message}. There is no checkpoint to go back to yet (--on-spike rewind).`;
+    return warn(none, undefined, "spike");
   }
   guard.wentBack(back.step);
   const message = `${spike.message}: going back to the weights of step ${back.step}; the batches of steps ` +
     `${back.step + 1} to ${cursor.step} are left out (--on-spike rewind).`;
-  console.warn(message);
   events.emit({
     kind: "rewind",
     step: cursor.step,
@@ -154,10 +155,5 @@ export async function rewind(trainer: Trainer): Promise<void> {
     path: back.path,
     reason: spike.message,
   });
-  events.emit({ kind: "warning", step: spike.step, message, about: "spike" });
-}
-
-function warn({ console, events }: Trainer, message: string): void {
-  console.warn(message);
-  events.emit({ kind: "warning", message, about: "spike" });
+  warn(message, spike.step, "spike");
 }

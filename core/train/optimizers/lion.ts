@@ -1,33 +1,44 @@
 // Lion (Chen et al. 2023): the sign of a mean of momentum and gradient, and one slot of state. Updates are element by element.
 import { noGrad } from "../../../ffi/autograd.ts";
-import { constant, longLivedZeros, scalar, sub } from "../../../ffi/make.ts";
+import { constant, scalar, sub } from "../../../ffi/make.ts";
 import { clone, copy_, lerp_, mul, sign } from "../../../ffi/ops.ts";
-import { keep, scope } from "../../../ffi/tensor.ts";
-import type { Arena } from "../gradients/arena.ts";
-import type { Optimizer, OptimizerSettings } from "../optimizers.ts";
+import { scope } from "../../../ffi/tensor.ts";
+import { type Kind, slotsOf, zerosAs } from "./optimizer.ts";
 
-export function lion(s: OptimizerSettings, arena: Arena): Optimizer {
-  const { parameters, flat } = arena, { device } = flat;
-  const momenta = arena.viewsOf(keep(longLivedZeros(flat.shape, { device })));
-  const { beta1, lion_beta2: beta2, weight_decay } = s;
-  const towards = constant(1 - beta1, "f32", device), kept = constant(1 - beta2, "f32", device);
-  return {
-    type: "lion",
-    steps: 0,
-    slots: new Map([["exp_avg", momenta]]),
-    options: { betas: [beta1, beta2], weight_decay },
-    step(lr) {
-      this.steps++;
-      noGrad(() =>
-        scope(() => {
-          const shrunk = scalar(1 - lr * weight_decay, "f32", device);
-          for (let i = 0; i < parameters.length; i++) {
-            const p = parameters[i], gradient = arena.gradients[i];
-            scope(() => copy_(p, sub(mul(p, shrunk), sign(lerp_(clone(momenta[i]), gradient, towards)), lr)));
-            lerp_(momenta[i], gradient, kept);
-          }
-        })
-      );
-    },
-  };
-}
+export const lion: Kind = {
+  traits: {
+    slots: ["exp_avg"],
+    wholeGradient: false,
+    perElement: true,
+    shardable: true,
+    bytesPerWeight: () => 4,
+    compiled: null,
+  },
+  open(s, arena) {
+    const { parameters, flat } = arena, { device } = flat;
+    const momenta = arena.viewsOf(zerosAs(arena));
+    const { beta1, lion_beta2: beta2, weight_decay } = s;
+    const towards = constant(1 - beta1, "f32", device), kept = constant(1 - beta2, "f32", device);
+    return {
+      type: "lion",
+      steps: 0,
+      slots: slotsOf(this.traits, momenta),
+      options: { betas: [beta1, beta2], weight_decay },
+      step(lr) {
+        this.steps++;
+        noGrad(() =>
+          scope(() => {
+            const shrunk = scalar(1 - lr * weight_decay, "f32", device);
+            for (let i = 0; i < parameters.length; i++) {
+              const p = parameters[i], gradient = arena.gradients[i];
+              scope(() =>
+                copy_(p, sub(mul(p, shrunk), sign(lerp_(clone(momenta[i]), gradient, towards)), lr))
+              );
+              lerp_(momenta[i], gradient, kept);
+            }
+          })
+        );
+      },
+    };
+  },
+};

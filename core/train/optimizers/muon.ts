@@ -22,8 +22,7 @@ import {
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { Embedding } from "../../models/nn/linear.ts";
 import type { Module } from "../../models/nn/module.ts";
-import type { Arena } from "../gradients/arena.ts";
-import type { Optimizer, OptimizerSettings } from "../optimizers.ts";
+import { type Kind, rateFor, slotsOf } from "./optimizer.ts";
 
 const STEPS = 5, COEFFICIENTS = [3.4445, -4.7750, 2.0315] as const, EPS = 1e-7;
 
@@ -48,65 +47,78 @@ export function hiddenMatrices(parameters: readonly Tensor[], root: Module | nul
 }
 
 /** On a GPU the products are in bf16, as PyTorch's; a CPU is faster and more exact in f32. */
-export function muon(s: OptimizerSettings, arena: Arena, root: Module | null): Optimizer {
-  const { parameters, flat } = arena, { device } = flat, within = device === "cpu" ? "f32" : "bf16";
-  const { beta1, beta2, eps, weight_decay: decay, muon_momentum: momentum } = s;
-  const hidden = hiddenMatrices(parameters, root);
-  const nothing = keep(zeros([0], { device }));
-  const slot = (of: (p: Tensor) => boolean) =>
-    parameters.map((p) => of(p) ? keep(longLivedZeros(p.shape, { device })) : nothing);
-  const momenta = slot((p) => hidden.has(p));
-  const first = slot((p) => !hidden.has(p)), second = slot((p) => !hidden.has(p));
-  const others = parameters.flatMap((p, i) => hidden.has(p) ? [] : [i]);
-  const among = (all: readonly Tensor[]) => others.map((i) => all[i]);
-  const count = keep(zeros([], { device })), counts = others.map(() => count);
-  const [own, firsts, seconds] = [parameters, first, second].map(among);
-  const fresh = constant(1 - momentum, "f32", device), ahead = constant(momentum, "f32", device);
-  let steps = 0;
-  return {
-    type: "muon",
-    get steps() {
-      return steps;
-    },
-    set steps(taken) {
-      fill_(count, steps = taken);
-    },
-    slots: new Map([["momentum_buffer", momenta], ["exp_avg", first], ["exp_avg_sq", second]]),
-    options: { momentum, nesterov: true, betas: [beta1, beta2], eps, weight_decay: decay },
-    step(lr) {
-      fill_(count, ++steps);
-      if (own.length > 0) {
-        const lists = [own, among(arena.gradients), firsts, seconds, [], counts] as const;
-        fusedAdamW_(
-          ...lists,
-          device === "cpu" ? lr : Math.fround(lr),
-          beta1,
-          beta2,
-          decay,
-          eps,
-          false,
-          false,
-        );
-      }
-      noGrad(() =>
-        scope(() => {
-          const shrunk = scalar(1 - lr * decay, "f32", device);
-          parameters.forEach((p, i) => {
-            if (!hidden.has(p)) return;
-            const gradient = arena.gradients[i];
-            lerp_(momenta[i], gradient, fresh);
-            scope(() => {
-              const rows = p.shape[0],
-                matrix = reshape(lerp_(clone(gradient), momenta[i], ahead), [rows, -1]);
-              const direction = reshape(orthogonal(matrix, within), p.shape);
-              copy_(p, sub(mul(p, shrunk), direction, lr * 0.2 * Math.sqrt(Math.max(rows, p.numel / rows))));
+export const muon: Kind = {
+  traits: {
+    slots: ["momentum_buffer", "exp_avg", "exp_avg_sq"],
+    wholeGradient: false,
+    perElement: false,
+    shardable: "which makes whole matrices orthogonal",
+    bytesPerWeight: () => 4, // most of a model is in the hidden matrices, which have the momentum alone
+    compiled: null,
+  },
+  open(s, arena, root) {
+    const { parameters, flat } = arena, { device } = flat, within = device === "cpu" ? "f32" : "bf16";
+    const { beta1, beta2, eps, weight_decay: decay, muon_momentum: momentum } = s;
+    const hidden = hiddenMatrices(parameters, root);
+    const nothing = keep(zeros([0], { device }));
+    const slot = (of: (p: Tensor) => boolean) =>
+      parameters.map((p) => of(p) ? keep(longLivedZeros(p.shape, { device })) : nothing);
+    const momenta = slot((p) => hidden.has(p));
+    const first = slot((p) => !hidden.has(p)), second = slot((p) => !hidden.has(p));
+    const others = parameters.flatMap((p, i) => hidden.has(p) ? [] : [i]);
+    const among = (all: readonly Tensor[]) => others.map((i) => all[i]);
+    const count = keep(zeros([], { device })), counts = others.map(() => count);
+    const [own, firsts, seconds] = [parameters, first, second].map(among);
+    const fresh = constant(1 - momentum, "f32", device), ahead = constant(momentum, "f32", device);
+    let steps = 0;
+    return {
+      type: "muon",
+      get steps() {
+        return steps;
+      },
+      set steps(taken) {
+        fill_(count, steps = taken);
+      },
+      slots: slotsOf(this.traits, momenta, first, second),
+      options: { momentum, nesterov: true, betas: [beta1, beta2], eps, weight_decay: decay },
+      step(lr) {
+        fill_(count, ++steps);
+        if (own.length > 0) {
+          const lists = [own, among(arena.gradients), firsts, seconds, [], counts] as const;
+          fusedAdamW_(
+            ...lists,
+            rateFor(device, lr),
+            beta1,
+            beta2,
+            decay,
+            eps,
+            false,
+            false,
+          );
+        }
+        noGrad(() =>
+          scope(() => {
+            const shrunk = scalar(1 - lr * decay, "f32", device);
+            parameters.forEach((p, i) => {
+              if (!hidden.has(p)) return;
+              const gradient = arena.gradients[i];
+              lerp_(momenta[i], gradient, fresh);
+              scope(() => {
+                const rows = p.shape[0],
+                  matrix = reshape(lerp_(clone(gradient), momenta[i], ahead), [rows, -1]);
+                const direction = reshape(orthogonal(matrix, within), p.shape);
+                copy_(
+                  p,
+                  sub(mul(p, shrunk), direction, lr * 0.2 * Math.sqrt(Math.max(rows, p.numel / rows))),
+                );
+              });
             });
-          });
-        })
-      );
-    },
-  };
-}
+          })
+        );
+      },
+    };
+  },
+};
 
 /** Nearly U V^T of a matrix U S V^T, by five steps of a Newton-Schulz iteration. */
 export function orthogonal(matrix: Tensor, within: DType): Tensor {

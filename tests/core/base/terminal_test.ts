@@ -78,7 +78,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   "core/outputs/watch/terminal.ts": "clean",
   "commands/run/logs.ts": "clean",
   "commands/run/generate.ts": "clean",
-  "core/data/progress.ts": "numbers",
+  "core/base/progress.ts": "numbers",
   "commands/run/sync_wandb.ts": "numbers",
   "ffi/library.ts": "libtorch's own warnings",
 };

@@ -11,7 +11,7 @@ import {
 import { dict, memoryStorage, OrderedDict, TensorData, type Value } from "../../../core/checkpoint/value.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
-import { createEma } from "../../../core/train/optimizers.ts";
+import { createEma } from "../../../core/train/weight_average.ts";
 import { LossScaler } from "../../../core/train/precision.ts";
 import { toNumbers } from "../../../ffi/make.ts";
 import { randn } from "../../../ffi/ops.ts";

@@ -3,7 +3,7 @@
 import { join } from "@std/path";
 import { table } from "../../../bench/report.ts";
 import { askPeer } from "../../peer.ts";
-import { COMMAND, environment, eventsOf, ROOT } from "../../integration/program.ts";
+import { COMMAND, environment, eventsOf, filesIn, ROOT } from "../../integration/program.ts";
 
 const SEEDS = [1, 2, 3];
 
@@ -32,7 +32,7 @@ const TASKS: Readonly<Record<string, Task>> = {
     metric: "r2",
   },
   gpt: {
-    about: "2 x 64, 400 steps of 16 x 32 bytes of these pages",
+    about: "2 x 64, 400 steps of 16 x 32 bytes of the documents",
     args: [
       ...[
         "--model",
@@ -107,10 +107,10 @@ let wrong = 0;
 try {
   Deno.mkdirSync(join(cwd, "digits"));
   await askPeer("train/digits.py", join(cwd, "digits"));
-  const pages = [...Deno.readDirSync(join(ROOT, "docs/design"))].map(({ name }) => name).sort();
+  const pages = filesIn(join(ROOT, "docs")).filter((path) => path.endsWith(".md")).sort();
   Deno.writeTextFileSync(
     join(cwd, "text.bin"),
-    pages.map((page) => Deno.readTextFileSync(join(ROOT, "docs/design", page))).join("\n"),
+    pages.map((page) => Deno.readTextFileSync(join(ROOT, "docs", page))).join("\n"),
   );
   const rows: string[][] = [];
   for (const [name, task] of Object.entries(TASKS)) {

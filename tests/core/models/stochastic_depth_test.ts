@@ -96,7 +96,7 @@ np.savez(sys.argv[1] + "/i.npz", x=r.standard_normal((64, 3, 8, 8)).astype("f4")
     // Without training, an evaluation is the plain model's.
     const val = async (name: string, more: string[]) =>
       await started(`${folder}/${name}`, [...flags, ...more, "--lr", "0", "--epochs", "1"], async (run) => {
-        const { trainLoop } = await import("../../../core/train/trainer.ts");
+        const { trainLoop } = await import("../../../core/train/loop.ts");
         await trainLoop(run);
         return (await eventsIn(run)).find(({ kind }) => kind === "eval")!.val_loss;
       });

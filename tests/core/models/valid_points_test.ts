@@ -2,7 +2,7 @@
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { createLoss, type Loss } from "../../../core/models/losses.ts";
 import type { Facts } from "../../../core/models/model.ts";
-import { sharesOf } from "../../../core/train/step.ts";
+import { sharesOf } from "../../../core/train/micro_batch.ts";
 import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { constant, scalar, tensor, toNumbers } from "../../../ffi/make.ts";

@@ -1,7 +1,7 @@
 // The times of forecasts that go on behind the data's last one, as xarray reads them.
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import type { Grid, GridCoordinate } from "../../../core/data/grid.ts";
+import type { Grid, GridCoordinate } from "../../../core/data/arrays/grid.ts";
 import type { PredictionColumn } from "../../../core/predict/columns.ts";
 import { writeGrid } from "../../../core/predict/grid.ts";
 import { writtenBy } from "../data/formats/written.ts";

@@ -4,7 +4,7 @@ import { join } from "@std/path";
 import type { PredictionColumn } from "../../../core/predict/columns.ts";
 import type { GridJob } from "../../../core/predict/fields.ts";
 import { writeGrid } from "../../../core/predict/grid.ts";
-import type { Grid, GridTarget } from "../../../core/data/grid.ts";
+import type { Grid, GridTarget } from "../../../core/data/arrays/grid.ts";
 import { python } from "../checkpoint/python.ts";
 import { inTemp } from "../../integration/program.ts";
 

@@ -1,43 +1,43 @@
-// The table of event fields: what it says of each number is what readers do and what the docs list.
-// HPCTRAIN_WRITE_DOCS=1 writes the docs' table anew.
-import { assertEquals } from "@std/assert";
+// The table of event fields: the site lists every number, and docs/tracking.md those of a step.
+import { assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { EVENT_FIELDS, type EventField } from "../../../core/run/events.ts";
 import { TIME_PARTS } from "../../../core/run/account.ts";
+import { madeParts } from "../../../scripts/site/made.ts";
 
 const DOCS = fromFileUrl(new URL("../../../docs/tracking.md", import.meta.url));
-const BEGIN = "<!-- event fields -->", END = "<!-- /event fields -->";
 
 const kinds = Object.entries<Record<string, EventField>>(EVENT_FIELDS);
 const all = kinds.flatMap(([kind, fields]) =>
   Object.entries(fields).map(([name, field]) => ({ kind, name, ...field }))
 );
 
-/** The rows of the docs' table, without the spaces that align its columns. */
+/** The cells of the rows of a table, without its head. */
 const cellsOf = (markdown: string): string[][] =>
-  markdown.trim().split("\n").map((line) => line.split("|").slice(1, -1).map((cell) => cell.trim()))
-    .filter(([first]) => !/^-*$/.test(first));
+  markdown.trim().split("\n").slice(2).map((line) => line.split("|").slice(1, -1).map((cell) => cell.trim()));
 
-function tableOfDocs(): string {
-  const code = (word: string) => `\`${word}\``;
-  const rows = all.map(({ kind, name, unit, wandb = name, about }) => [
-    code(kind),
-    code(name),
-    unit === "value" ? "" : unit,
-    wandb === null ? "" : code(wandb),
-    about,
-  ]);
-  return [["kind", "number", "unit", "at W&B", "what it is"], Array(5).fill("---"), ...rows]
-    .map((cells) => `| ${cells.join(" | ")} |`).join("\n");
-}
-
-Deno.test("the docs list each number of events with its kind, unit and name at W&B", () => {
-  const text = Deno.readTextFileSync(DOCS), from = text.indexOf(BEGIN) + BEGIN.length, to = text.indexOf(END);
-  if (Deno.env.get("HPCTRAIN_WRITE_DOCS")) {
-    Deno.writeTextFileSync(DOCS, `${text.slice(0, from)}\n\n${tableOfDocs()}\n\n${text.slice(to)}`);
-    return;
+Deno.test("the site lists each number of events with its kind, unit, name at W&B and meaning", async () => {
+  const rows = cellsOf((await madeParts()).get("event fields")!);
+  assertEquals(
+    rows.map(([kind, name]) => `${kind} ${name}`),
+    all.map(({ kind, name }) => `\`${kind}\` \`${name}\``),
+  );
+  for (const [i, { name, unit, wandb = name, about }] of all.entries()) {
+    assertEquals(rows[i].slice(2), [
+      unit === "value" ? "" : unit,
+      wandb === null ? "" : `\`${wandb}\``,
+      about,
+    ]);
   }
-  assertEquals(cellsOf(text.slice(from, to)), cellsOf(tableOfDocs()));
+});
+
+Deno.test("docs/tracking.md names every number of a step, of times and of ranks, and W&B's names follow its rule", () => {
+  const page = Deno.readTextFileSync(DOCS);
+  for (const { kind, name, wandb } of all.filter(({ kind }) => kind !== "system")) {
+    assertMatch(page, new RegExp(`^\\| \`${kind}\` .*\`${name}\``, "m"), `${kind} ${name}`);
+    const [folder, called] = kind === "step" ? ["train", name] : ["time", name.replace(/(?<!per)_s$/, "_ms")];
+    if (kind !== "ranks") assertEquals(wandb, `${folder}/${called}`);
+  }
 });
 
 Deno.test("no two numbers have one name at W&B, and each part of time is there", () => {

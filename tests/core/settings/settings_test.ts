@@ -94,11 +94,6 @@ Deno.test("every setting is on the page of settings and in the long help", () =>
   }
 });
 
-Deno.test("docs/settings.md is the page made from the declarations", async () => {
-  const file = await Deno.readTextFile(new URL("../../../docs/settings.md", import.meta.url));
-  assertEquals(file, settingsPage(), "run: deno run -A main.ts config --docs > docs/settings.md");
-});
-
 Deno.test("every default is a value its setting takes", () => {
   for (const declared of ALL_SETTINGS) {
     const { value } = fromData(declared, declared.setting.default, { kind: "default" });

@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { enough, openBoundaryRequests } from "../../../core/train/pauses.ts";
 import type { Agreed } from "../../../core/ranks/control/messages.ts";
-import type { Trainer } from "../../../core/train/prepare.ts";
+import type { Trainer } from "../../../core/train/trainer.ts";
 
 interface Case {
   readonly interval?: string;

@@ -2,12 +2,12 @@
 // finer features.
 import { assert, assertMatch } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
-import { loadReader } from "../../../core/data/open.ts";
+import { loadReader } from "../../../core/data/open/open.ts";
 import type { Config } from "../../../core/settings/settings.ts";
 import { build } from "../../../core/train/build.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { inFolder, python } from "../checkpoint/python.ts";
-import { settings } from "../data/columns/help.ts";
+import { settings } from "../data/tables/help.ts";
 
 useLibtorch();
 

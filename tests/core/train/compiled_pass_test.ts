@@ -11,7 +11,7 @@ import { randn } from "../../../ffi/ops.ts";
 import { toNumbers } from "../../../ffi/make.ts";
 import { manualSeed, setThreads } from "../../../ffi/context.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
-import type { MicroBatch } from "../../../core/train/step.ts";
+import type { MicroBatch } from "../../../core/train/micro_batch.ts";
 import { open, rig, type RigOptions, rows, run, settings, weights } from "./rig.ts";
 
 open();

@@ -1,6 +1,6 @@
 // Sums of errors by place and of confused classes, beside plain arithmetic.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import type { Source } from "../../../core/data/source.ts";
+import type { Source } from "../../../core/data/source/source.ts";
 import { packMap, unpackMap } from "../../../core/run/diagnostics.ts";
 import { openTally, someOf } from "../../../core/train/diagnostics.ts";
 import { tensor } from "../../../ffi/make.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type Best, judgeEpoch } from "../../../core/train/evaluate.ts";
+import { type Best, judgeEpoch } from "../../../core/train/epoch_end.ts";
 
 /** The epochs that were the best so far, and the one that ended the run. */
 function follow(losses: number[], patience: number) {

@@ -1,6 +1,6 @@
 import { assertAlmostEquals, assertEquals, assertNotEquals } from "@std/assert";
-import { packParameters } from "../../../core/train/gradients/arena.ts";
-import { createEma } from "../../../core/train/optimizers.ts";
+import { packParameters } from "../../../core/train/arena.ts";
+import { createEma } from "../../../core/train/weight_average.ts";
 import { fill_, toNumbers } from "../../../ffi/make.ts";
 import { randn } from "../../../ffi/ops.ts";
 import { open } from "./rig.ts";

@@ -2,10 +2,10 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import type { Control } from "../../../core/ranks/control/control.ts";
 import { openEventLoopTurn } from "../../../core/train/pauses.ts";
-import { evaluateEpoch, EvaluationAborted } from "../../../core/train/evaluate.ts";
-import { trainLoop } from "../../../core/train/trainer.ts";
+import { evaluateEpoch, EvaluationAborted } from "../../../core/train/epoch_end.ts";
+import { trainLoop } from "../../../core/train/loop.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
-import type { Trainer } from "../../../core/train/prepare.ts";
+import type { Trainer } from "../../../core/train/trainer.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { oneOfMany } from "./one_of_many.ts";

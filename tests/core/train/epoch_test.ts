@@ -1,8 +1,8 @@
 // The steps of an epoch: what comes after what in each, which is what ranks rely on that meet there. Whole runs: loop_test.ts.
 import { assertEquals } from "@std/assert";
 import { beginEpoch, type Loop, openLoop, settle } from "../../../core/train/epoch.ts";
-import { trainSteps } from "../../../core/train/trainer.ts";
-import type { Trainer } from "../../../core/train/prepare.ts";
+import { trainSteps } from "../../../core/train/loop.ts";
+import type { Trainer } from "../../../core/train/trainer.ts";
 import { openRankGroup } from "../../../core/train/rank_group.ts";
 import type { Control } from "../../../core/ranks/control/control.ts";
 import type { Team } from "../../../core/ranks/team.ts";
@@ -20,7 +20,7 @@ const FLAGS =
     "--batch-size 8 --grad-accum 2").split(" ");
 
 function loopOf(run: Trainer): Loop {
-  const loop = Object.assign(openLoop(run), { beforeStep() {} });
+  const loop = openLoop(run);
   beginEpoch(loop);
   return loop;
 }
@@ -68,7 +68,7 @@ Deno.test(
       assertEquals(did, [1, 2, 3].flatMap(step));
       assertEquals([run.cursor.stepInEpoch, run.cursor.samples], [3, 40]);
       await settle(epoch);
-      assertEquals(epoch.running.result().items, 40);
+      assertEquals(epoch.metrics.running.result().items, 40);
     });
   }),
 );

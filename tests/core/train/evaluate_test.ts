@@ -1,9 +1,9 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
-import { memorySource } from "../../../core/data/memory.ts";
-import type { Source } from "../../../core/data/source.ts";
+import { memorySource } from "../../../core/data/source/memory.ts";
+import type { Source } from "../../../core/data/source/source.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { UserError } from "../../../core/base/errors.ts";
-import type { Metrics } from "../../../core/train/metrics.ts";
+import type { Metrics } from "../../../core/train/measure.ts";
 import { evaluate, lessAtOnce } from "../../../core/train/evaluate.ts";
 import { openFeed } from "../../../core/train/feed.ts";
 import { NativeError } from "../../../ffi/errors.ts";

@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { encodePng } from "../../../core/data/preview/picture.ts";
 import { PLAIN_BYTES } from "../../../core/data/text/tokenizer.ts";
-import { plainPart } from "../../../core/data/source.ts";
+import { plainPart } from "../../../core/data/source/source.ts";
 import { examplesOf, textsOf } from "../../../core/train/examples.ts";
 import { predicted } from "../../../core/train/media.ts";
 import { toNumbers } from "../../../ffi/make.ts";

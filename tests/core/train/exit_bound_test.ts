@@ -1,6 +1,6 @@
 // When an end that hangs is made to come. With real processes: tests/integration/late_signals_test.ts.
 import { assertEquals } from "@std/assert";
-import { openExitBound } from "../../../core/train/exit_bound.ts";
+import { openExitBound } from "../../../core/train/leaving.ts";
 
 /** A clock by hand: `ended` has the code and the second at which the process would be gone. */
 function opened() {

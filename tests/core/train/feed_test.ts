@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import { order, partsOf } from "../../../core/data/order.ts";
-import { loadReader } from "../../../core/data/reading/reader.ts";
-import { type Part, type Source, threadedSource } from "../../../core/data/source.ts";
+import { order, partsOf } from "../../../core/data/source/order.ts";
+import { loadReader } from "../../../core/data/source/reader.ts";
+import { type Part, type Source, threadedSource } from "../../../core/data/source/source.ts";
 import { createLoss } from "../../../core/models/losses.ts";
 import { openFeed, type Supply } from "../../../core/train/feed.ts";
 import { toNumbers } from "../../../ffi/make.ts";

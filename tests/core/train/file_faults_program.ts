@@ -4,7 +4,7 @@
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
-import type { Trainer } from "../../../core/train/prepare.ts";
+import type { Trainer } from "../../../core/train/trainer.ts";
 import { type Call, CALLS, COMMON, ERRNOS, type Fault, steerFaults } from "../../native/file_faults.ts";
 import { started } from "./started.ts";
 

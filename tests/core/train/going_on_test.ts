@@ -1,9 +1,9 @@
 // Going on is O(1), and free of who reads the data.
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { openSampling } from "../../../core/data/sampling.ts";
-import type { Source } from "../../../core/data/source.ts";
-import { trainLoop } from "../../../core/train/trainer.ts";
+import { openSampling } from "../../../core/data/source/sampling.ts";
+import type { Source } from "../../../core/data/source/source.ts";
+import { trainLoop } from "../../../core/train/loop.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { goodFiles, lay } from "../../integration/formats.ts";
 import { inFolder } from "../checkpoint/python.ts";

@@ -1,6 +1,6 @@
 // The gradient noise scale against each sample's own gradient, by torch.func.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { memorySource } from "../../../core/data/memory.ts";
+import { memorySource } from "../../../core/data/source/memory.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import type { Built } from "../../../core/train/build.ts";
 import { measureNoise, noiseOf } from "../../../core/train/finders/noise.ts";

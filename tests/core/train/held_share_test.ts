@@ -1,7 +1,7 @@
 // --validation-split beside files that validate by themselves.
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
-import { loadReader, openData } from "../../../core/data/open.ts";
+import { loadReader, openData } from "../../../core/data/open/open.ts";
 import { resolveSettings } from "../../../core/settings/resolve.ts";
 import { refuseShare } from "../../../core/train/checks.ts";
 import { inFolder } from "../checkpoint/python.ts";

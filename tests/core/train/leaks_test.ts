@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { Facts } from "../../../core/models/model.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
-import type { MicroBatch } from "../../../core/train/step.ts";
+import type { MicroBatch } from "../../../core/train/micro_batch.ts";
 import { randint, randn } from "../../../ffi/ops.ts";
 import { manualSeed } from "../../../ffi/context.ts";
 import { liveTensors, scope } from "../../../ffi/tensor.ts";

@@ -10,10 +10,10 @@ import {
 import { UserError } from "../../../core/base/errors.ts";
 import { pathExists } from "../../../core/base/files.ts";
 import { evaluate } from "../../../core/train/evaluate.ts";
-import type { Source } from "../../../core/data/source.ts";
-import { trainLoop } from "../../../core/train/trainer.ts";
+import type { Source } from "../../../core/data/source/source.ts";
+import { trainLoop } from "../../../core/train/loop.ts";
 import { bestPath, latestPath } from "../../../core/train/run_folder.ts";
-import type { Trainer } from "../../../core/train/prepare.ts";
+import type { Trainer } from "../../../core/train/trainer.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { contents, eventsIn, started, type Trained, trained } from "./started.ts";

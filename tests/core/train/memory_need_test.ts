@@ -1,7 +1,7 @@
 // What training will take of a CPU's memory, told before its first step.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
-import { loadReader } from "../../../core/data/open.ts";
+import { loadReader } from "../../../core/data/open/open.ts";
 import { build } from "../../../core/train/build.ts";
 import { checkMemory, judgeTrainingMemory } from "../../../core/train/memory.ts";
 import { toNumbers } from "../../../ffi/make.ts";

@@ -1,12 +1,12 @@
 // What metrics cost a step, counted in operations: on a GPU each is a kernel to launch, and an mlp's step has few.
 import { assert, assertEquals } from "@std/assert";
-import { memorySource } from "../../../core/data/memory.ts";
+import { memorySource } from "../../../core/data/source/memory.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import type { Outcome } from "../../../core/train/blocks.ts";
 import { measureOf } from "../../../core/train/metrics.ts";
 import { RunningMetrics } from "../../../core/train/running_metrics.ts";
-import { itemsOf, type MicroBatch } from "../../../core/train/step.ts";
+import { itemsOf, type MicroBatch } from "../../../core/train/micro_batch.ts";
 import { randint, randn } from "../../../ffi/ops.ts";
 import { timeOps } from "../../../ffi/profile.ts";
 import { scope } from "../../../ffi/tensor.ts";

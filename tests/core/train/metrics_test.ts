@@ -1,12 +1,13 @@
 // Metrics of each kind of target against scikit-learn, torchmetrics and numpy in live Python: masked or not, on 1, 2 and 4
 // ranks, however the samples are cut into batches.
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
-import { memorySource } from "../../../core/data/memory.ts";
-import type { Source } from "../../../core/data/source.ts";
+import { memorySource } from "../../../core/data/source/memory.ts";
+import type { Source } from "../../../core/data/source/source.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { createLoss, type Loss } from "../../../core/models/losses.ts";
 import type { Facts } from "../../../core/models/model.ts";
-import { type Measure, measureOf, type Metrics } from "../../../core/train/metrics.ts";
+import { measureOf } from "../../../core/train/metrics.ts";
+import type { Measure, Metrics } from "../../../core/train/measure.ts";
 import { RunningMetrics } from "../../../core/train/running_metrics.ts";
 import { add, scalar, tensor, toNumbers } from "../../../ffi/make.ts";
 import { cat, narrow, randint, randn, toDtype, zerosLike } from "../../../ffi/ops.ts";

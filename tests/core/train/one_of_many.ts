@@ -3,7 +3,7 @@ import { aloneControl as aloneInControl, type Control } from "../../../core/rank
 import { aloneCollectives } from "../../../core/ranks/collectives.ts";
 import { openTeam } from "../../../core/ranks/team.ts";
 import { openRankGroup, type RankGroup } from "../../../core/train/rank_group.ts";
-import type { Trainer } from "../../../core/train/prepare.ts";
+import type { Trainer } from "../../../core/train/trainer.ts";
 
 const HELLO = {
   rank: 0,

@@ -3,7 +3,7 @@ import { assertAlmostEquals, assertEquals } from "@std/assert";
 import { toTree } from "../../../core/checkpoint/training_state.ts";
 import { writePt } from "../../../core/checkpoint/pt.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
-import type { MicroBatch } from "../../../core/train/step.ts";
+import type { MicroBatch } from "../../../core/train/micro_batch.ts";
 import { randn } from "../../../ffi/ops.ts";
 import { toNumbers } from "../../../ffi/make.ts";
 import { manualSeed } from "../../../ffi/context.ts";

@@ -1,7 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
-import { addGraphMemory } from "../../../core/train/captured_step.ts";
-import { outOfMemory } from "../../../core/train/memory.ts";
+import { addGraphMemory, outOfMemory } from "../../../core/train/memory.ts";
 import { NativeError } from "../../../ffi/errors.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { started } from "./started.ts";

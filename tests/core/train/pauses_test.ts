@@ -1,7 +1,7 @@
 // A step that is left between two micro-batches: nothing of it stays, and the run that goes on ends with the bits of one that
 // was not stopped. Of several ranks: tests/integration/stops_in_steps_test.ts.
 import { assert, assertEquals } from "@std/assert";
-import { trainLoop } from "../../../core/train/trainer.ts";
+import { trainLoop } from "../../../core/train/loop.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
 import { pausesIn } from "../../../core/train/pauses.ts";
 import { setThreads } from "../../../ffi/context.ts";

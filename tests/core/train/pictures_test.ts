@@ -1,9 +1,9 @@
 // Sample pictures show the data as it was: whatever a model is given, and whatever it says, colours are not stretched.
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { inflateSync } from "node:zlib";
-import { memorySource } from "../../../core/data/memory.ts";
+import { memorySource } from "../../../core/data/source/memory.ts";
 import { viridis } from "../../../core/data/preview/picture.ts";
-import type { Source } from "../../../core/data/source.ts";
+import type { Source } from "../../../core/data/source/source.ts";
 import { block, model } from "../../../core/models/model.ts";
 import { Linear } from "../../../core/models/nn/linear.ts";
 import type { Pass } from "../../../core/train/blocks.ts";

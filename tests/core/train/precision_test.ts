@@ -1,6 +1,6 @@
 // The loss scale of fp16, on a CPU, with infinities put into the gradients; and bf16 autocast beside fp32.
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { batchOf, plainPart } from "../../../core/data/source.ts";
+import { batchOf, plainPart } from "../../../core/data/source/source.ts";
 import { tokens } from "../../../core/data/synthetic/synthetic.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";

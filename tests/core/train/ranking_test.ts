@@ -1,7 +1,7 @@
 // The area under the ROC curve against scikit-learn and torchmetrics in live Python; the sums of the other metrics of classes are
 // tested in metrics_test.ts.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { memorySource } from "../../../core/data/memory.ts";
+import { memorySource } from "../../../core/data/source/memory.ts";
 import { areaUnderCurves, openRanking } from "../../../core/train/ranking.ts";
 import { evaluate } from "../../../core/train/evaluate.ts";
 import { openFeed } from "../../../core/train/feed.ts";

@@ -3,11 +3,12 @@ import { resolveSettings } from "../../../core/settings/resolve.ts";
 import type { Config } from "../../../core/settings/settings.ts";
 import { createLoss } from "../../../core/models/losses.ts";
 import type { Facts, Model } from "../../../core/models/model.ts";
-import { type Arena, packParameters } from "../../../core/train/gradients/arena.ts";
+import { type Arena, packParameters } from "../../../core/train/arena.ts";
 import { keyedSeeds } from "../../../core/train/blocks.ts";
 import { createOptimizer } from "../../../core/train/optimizers.ts";
 import type { GradientStrategy } from "../../../core/train/gradients/strategy.ts";
-import { followStep, type MicroBatch, sharesOf, takeStep } from "../../../core/train/step.ts";
+import { followStep, takeStep } from "../../../core/train/step.ts";
+import { type MicroBatch, sharesOf } from "../../../core/train/micro_batch.ts";
 import { openStep, type StepOptions } from "../../../core/train/user_step.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import { open, print } from "../models/native.ts";
@@ -51,7 +52,8 @@ export function run(
 ): { loss: number; norm: number | undefined; skipped: string | null } {
   const shares = sharesOf(batches, step.pass.loss);
   const { parts, watch } = openStep(step, step.gradients);
-  const taken = scope(() => takeStep(parts, watch, batches, shares, lr, norm, number, batches.length));
+  const request = { batches, shares, rate: lr, wantNorm: norm, step: number, passes: batches.length };
+  const taken = scope(() => takeStep(parts, watch, request));
   const finite = taken.found === null || taken.found.item() === 0;
   const skipped = followStep(parts, taken, finite, number + 1);
   const read = { loss: taken.loss.item(), norm: taken.norm?.item(), skipped };

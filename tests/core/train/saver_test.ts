@@ -2,8 +2,8 @@ import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } fro
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { bestPath, epochPath, latestPath } from "../../../core/train/run_folder.ts";
-import { trainLoop } from "../../../core/train/trainer.ts";
-import type { Trainer } from "../../../core/train/prepare.ts";
+import { trainLoop } from "../../../core/train/loop.ts";
+import type { Trainer } from "../../../core/train/trainer.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { fill_ } from "../../../ffi/make.ts";
 import { inFolder } from "../checkpoint/python.ts";

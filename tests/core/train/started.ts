@@ -2,11 +2,10 @@
 import { createHash } from "node:crypto";
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { tensorBytes, TensorData } from "../../../core/checkpoint/value.ts";
-import { trainLoop } from "../../../core/train/trainer.ts";
-import { loadReader } from "../../../core/data/open.ts";
-import { prepare, type Trainer } from "../../../core/train/prepare.ts";
-import type { Ending } from "../../../core/train/prepare.ts";
-import { giveSignalsBack } from "../../../core/train/stop.ts";
+import { trainLoop } from "../../../core/train/loop.ts";
+import { loadReader } from "../../../core/data/open/open.ts";
+import { openTrainer, type Trainer } from "../../../core/train/trainer.ts";
+import { type Ending, giveSignalsBack } from "../../../core/train/stop.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { settings } from "./rig.ts";
@@ -26,7 +25,7 @@ export async function started<T>(
   const loaders = config.data.num_workers;
   await loadReader(config.data);
   const from = resume === null ? null : { path: resume, run: "resumed" };
-  const prepared = prepare({
+  const prepared = openTrainer({
     config,
     preset: null,
     device: "cpu",

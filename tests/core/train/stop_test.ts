@@ -1,7 +1,7 @@
 // What makes a run stop or save from outside. Signals: tests/integration/interrupts_test.ts.
 import { assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
-import { trainLoop } from "../../../core/train/trainer.ts";
+import { trainLoop } from "../../../core/train/loop.ts";
 import {
   catchEarlySignals,
   giveSignalsBack,

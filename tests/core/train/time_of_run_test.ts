@@ -2,8 +2,8 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { type Spent, TIME_PARTS } from "../../../core/run/account.ts";
 import type { StepState } from "../../../core/run/live_line.ts";
-import { trainLoop } from "../../../core/train/trainer.ts";
-import type { Trainer } from "../../../core/train/prepare.ts";
+import { trainLoop } from "../../../core/train/loop.ts";
+import type { Trainer } from "../../../core/train/trainer.ts";
 import { exit } from "../../../core/train/summary.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { inFolder } from "../checkpoint/python.ts";

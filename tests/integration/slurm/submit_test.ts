@@ -1,4 +1,4 @@
-// What a user does: the executable in a folder of its own, and docs/slurm.md's first commands, in a real SLURM.
+// What a user does: the executable in a folder of its own, and the first commands of docs/clusters.md, in a real SLURM.
 import { pathExists } from "../../../core/base/files.ts";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
@@ -23,7 +23,7 @@ function example(page: string, mark: string): string {
 
 for (const mpi of [true, false]) {
   Deno.test({
-    name: `the first job of docs/slurm.md trains ${
+    name: `the first job of docs/clusters.md trains ${
       mpi ? "" : "without an MPI that is loaded, "
     }from a folder with nothing but the executable ${NEEDS}`,
     ignore: MISSING || EXE === null,
@@ -35,7 +35,10 @@ for (const mpi of [true, false]) {
         HPCTRAIN_LIBTORCH: Deno.env.get("HPCTRAIN_LIBTORCH")!,
         ...(mpi ? {} : { PATH: "/usr/bin:/bin", HPCTRAIN_CACHE: join(cwd, "cache") }),
       };
-      const told = await bed.done(["bash", "-euc", example("docs/slurm.md", "first job")], { cwd, env });
+      const told = await bed.done(["bash", "-euc", example("docs/clusters.md", "first job of SLURM")], {
+        cwd,
+        env,
+      });
       const id = Number(/^Submitted job (\d+) /m.exec(told)?.[1]);
       const { state } = await bed.end(id, 120);
       const out = Deno.readTextFileSync(join(cwd, `logs/slurm/first_${id}.out`));
@@ -50,7 +53,7 @@ for (const mpi of [true, false]) {
 }
 
 Deno.test({
-  name: `the two machines of docs/manual-cluster.md train together, started by hand ${NEEDS}`,
+  name: `the two machines of docs/ranks.md train together, started by hand ${NEEDS}`,
   ignore: MISSING || EXE === null,
   fn: async () => {
     const cwd = join(bed.folder, "shared");
@@ -58,7 +61,7 @@ Deno.test({
     Deno.symlinkSync(EXE!, join(cwd, "hpctrain"));
     const env = { HPCTRAIN_LIBTORCH: Deno.env.get("HPCTRAIN_LIBTORCH")! };
     const type = (node: string, mark: string) =>
-      bed.on(node, ["bash", "-euc", example("docs/manual-cluster.md", mark)], { cwd, env });
+      bed.on(node, ["bash", "-euc", example("docs/ranks.md", mark)], { cwd, env });
     assertEquals((await type("node1", "secret")).code, 0);
     // The second machine is the first to come.
     const second = type("node2", "node 1");

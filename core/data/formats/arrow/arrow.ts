@@ -1,15 +1,14 @@
 // Arrow files and streams (Feather) become tables, of one file or of all in a folder.
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
-import { openTable, type PagedColumn, type PagedFile, tableOf } from "../../columns/pages.ts";
-import type { Rows } from "../../columns/rows.ts";
-import type { DataRequest, Sources, TableFile } from "../../format.ts";
-import { isFolder, markOf, withFiles } from "../../files.ts";
-import { filesBelow, filesNamed } from "../../paths.ts";
-import { Damaged, damaged } from "../../columns/chunks.ts";
-import { unevenLists } from "../../columns/lists.ts";
+import { openTable, type PagedColumn, type PagedFile, tableOf, unevenLists } from "../../tables/pages.ts";
+import type { Rows } from "../../arrays/rows.ts";
+import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
+import { markOf, withFiles } from "../../arrays/files.ts";
+import { Damaged, damaged } from "../../codecs/bytes.ts";
 import { type ListSizes, listSizes, numbersAt, pageOf, textsOf } from "./buffers.ts";
 import { type ArrowColumn, type ArrowFile, readArrow } from "./file.ts";
+import { filesIn, holds } from "../../arrays/paths.ts";
 
 export const ENDINGS = [".arrow", ".feather", ".ipc", ".arrows"];
 
@@ -19,14 +18,14 @@ const withFilesOf = <R>(path: string, use: (files: readonly PagedFile[]) => R): 
 export const withArrow = <R>(path: string, use: (table: TableFile) => R): R =>
   withFilesOf(path, (files) => use(tableOf(path, "Arrow", files)));
 
-export const openArrow = (request: DataRequest): Sources =>
+const openArrow = (request: DataRequest): Sources =>
   withFilesOf(
     request.data.data_path,
     (files) => openTable(tableOf(request.data.data_path, "Arrow", files), files, request),
   );
 
 function pathsOf(path: string): readonly string[] {
-  const many = filesNamed(path, ENDINGS) ?? (isFolder(path) ? filesBelow(path, ENDINGS) : [path]);
+  const many = filesIn(path, ENDINGS) ?? [path];
   if (many.length > 0) return many;
   throw new UserError(
     "data",
@@ -121,3 +120,12 @@ function rowsOf(
   });
   return parts.length === 1 ? parts[0] : { layout: "parts", starts, parts };
 }
+
+export const arrow: Format = {
+  endings: ENDINGS,
+  folder: { has: ".arrow or .feather files", detect: (path) => holds(path, ENDINGS) },
+  path: "the file, folder or files to read",
+  many: true,
+  open: openArrow,
+  table: withArrow,
+};

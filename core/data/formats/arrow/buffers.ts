@@ -1,9 +1,9 @@
 // The buffers of a batch become pages of values, as Parquet's columns are read.
-import { type ChunkBytes, damaged } from "../../columns/chunks.ts";
-import type { Numbers, Page } from "../../columns/pages.ts";
-import { view } from "../../columns/variables.ts";
+import { type ChunkBytes, damaged } from "../../codecs/bytes.ts";
+import type { Numbers, Page } from "../../tables/pages.ts";
+import { view } from "../../arrays/numbers.ts";
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
-import { lz4Block, unpackZstd } from "../zarr/blosc.ts";
+import { lz4Block, unpackZstd } from "../../codecs/blosc.ts";
 import type { ArrowColumn, ArrowFile, Batch } from "./file.ts";
 
 /** zstd packs a run of zeros so well. */

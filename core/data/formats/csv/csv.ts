@@ -2,11 +2,12 @@
 import { UserError } from "../../../base/errors.ts";
 import { cellText, plainNumber, scanCells, wordValue } from "./cells.ts";
 import { formatPlural } from "../../../base/format.ts";
-import { firstTwice } from "../../columns/choose.ts";
-import { type Column, fromColumns } from "../../columns/columns.ts";
-import type { DataRequest, Sources, TableFile } from "../../format.ts";
-import { withFiles } from "../../files.ts";
-import { checkRoom } from "../../memory.ts";
+import { firstTwice } from "../../tables/choose.ts";
+import type { Column } from "../../arrays/table.ts";
+import { fromColumns } from "../../tables/columns.ts";
+import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
+import { withFiles } from "../../arrays/files.ts";
+import { checkRoom } from "../../../base/memory.ts";
 
 interface TableLayout {
   readonly delimiter: string;
@@ -136,7 +137,7 @@ function refuseOther(path: string, bytes: Uint8Array): void {
   if (found) throw new UserError("data", `${path} ${found}.`);
 }
 
-export function openCsv(request: DataRequest): Sources {
+function openCsv(request: DataRequest): Sources {
   return withTable(request.data.data_path, (table) => {
     const { layout } = table.facts;
     const opened = fromColumns(table, request);
@@ -288,3 +289,10 @@ function ragged(path: string, line: number, found: number, expected: number): Us
       "Mend it; a text with the mark between cells in it has to stand in quotes.",
   );
 }
+
+export const csv: Format = {
+  endings: [".csv", ".tsv", ".txt"],
+  path: "the file or folder to read",
+  open: openCsv,
+  table: withTable,
+};

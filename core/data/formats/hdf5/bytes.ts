@@ -1,5 +1,5 @@
 // Bytes of an HDF5 file, each range checked against where the file says it ends, and the checksum of HDF5's metadata.
-import type { OpenFile } from "../../files.ts";
+import type { OpenFile } from "../../arrays/files.ts";
 
 /** HDF5's own library reads such files, or says what is wrong. */
 export class Unforeseen extends Error {}

@@ -1,16 +1,13 @@
 // Rows of a chunked HDF5 dataset are found in the table of chunks, and unpacked by the filters that every
 // library has.
 import { openInflate } from "../../../../ffi/codecs.ts";
-import {
-  type ChunkBytes,
-  type Chunks,
-  type LoadChunk,
-  MOST_RATIO,
-  openRowsOfChunks,
-  readAllChunks,
-} from "../../columns/chunks.ts";
-import { type ChunkRows, type FileRows, product, type ReadsRows, swapBytes } from "../../columns/rows.ts";
-import { type OpenFile, openFile } from "../../files.ts";
+import { type ChunkBytes, MOST_RATIO, swapBytes } from "../../codecs/bytes.ts";
+import { type Chunks, type LoadChunk, openRowsOfChunks, readAllChunks } from "../../arrays/chunks.ts";
+import type { FileRows, FormatRows, ReadsRows } from "../../arrays/rows.ts";
+import { product } from "../../arrays/numbers.ts";
+import { type OpenFile, openFile } from "../../arrays/files.ts";
+import { unshuffle } from "../../codecs/blosc.ts";
+import { noteRows } from "../../arrays/open_rows.ts";
 
 // The filters of HDF5 that every library has, undone: gzip, shuffle, checksum.
 
@@ -68,33 +65,6 @@ function openFilters(filters: ChunkRows["filters"], chunkBytes: number): Unpack 
   };
 }
 
-/** Byte by byte, all first ones before all second ones: bytes beyond whole elements stay where they are. */
-export function unshuffle(from: Uint8Array, to: Uint8Array, width: number): void {
-  const count = Math.floor(from.length / width);
-  if (width === 4 && count % 4 === 0 && from.byteOffset % 4 === 0 && to.byteOffset % 4 === 0) {
-    unshuffleWords(from, to, count / 4);
-  } else {
-    for (let byte = 0; byte < width; byte++) {
-      for (let i = 0, at = byte, source = byte * count; i < count; i++, at += width) {
-        to[at] = from[source + i];
-      }
-    }
-  }
-  for (let i = count * width; i < from.length; i++) to[i] = from[i];
-}
-
-function unshuffleWords(from: Uint8Array, to: Uint8Array, quarter: number): void {
-  const bytes = new Uint32Array(from.buffer, from.byteOffset, 4 * quarter);
-  const words = new Uint32Array(to.buffer, to.byteOffset, 4 * quarter);
-  for (let i = 0, at = 0; i < quarter; i++, at += 4) {
-    const a = bytes[i], b = bytes[i + quarter], c = bytes[i + 2 * quarter], d = bytes[i + 3 * quarter];
-    words[at] = a & 0xff | (b & 0xff) << 8 | (c & 0xff) << 16 | d << 24;
-    words[at + 1] = a >>> 8 & 0xff | b & 0xff00 | (c & 0xff00) << 8 | (d & 0xff00) << 16;
-    words[at + 2] = a >>> 16 & 0xff | b >>> 8 & 0xff00 | c & 0xff0000 | (d & 0xff0000) << 8;
-    words[at + 3] = a >>> 24 | b >>> 16 & 0xff00 | c >>> 8 & 0xff0000 | d & 0xff000000;
-  }
-}
-
 /** Fletcher's sum runs over big-endian words of 16 bits; HDF5 before 1.6.3 swapped its bytes. */
 function checks(bytes: Uint8Array, found: Uint8Array): boolean {
   let a = 0, b = 0;
@@ -123,6 +93,21 @@ function checks(bytes: Uint8Array, found: Uint8Array): boolean {
   return sum === stored || sum === old;
 }
 
+export interface ChunkTable {
+  readonly addresses: Float64Array;
+  readonly sizes: Uint32Array;
+  /** Bit i means that filter i was not applied. */
+  readonly masks: Uint32Array;
+}
+
+export interface ChunkRows extends FormatRows {
+  readonly swapped: boolean;
+  readonly table: ChunkTable;
+  readonly filters: readonly { readonly id: number; readonly width: number }[];
+  /** Unwritten chunks hold this element, in the byte order of the others. */
+  readonly fill: Uint8Array | null;
+}
+
 export function openChunkRows(rows: ChunkRows, name: string, file: OpenFile, share = 1): ReadsRows {
   const reader = openRowsOfChunks(rows, chunksOf(rows, file), rows.file.path, name, share);
   const { swapped, width } = rows;
@@ -135,6 +120,11 @@ export function openChunkRows(rows: ChunkRows, name: string, file: OpenFile, sha
     },
   };
 }
+
+/** The address of this module, by which threads open such rows. */
+export const chunkRows = noteRows<ChunkRows>(import.meta.url, {
+  open: (rows, name, fileOf, share) => openChunkRows(rows, name, fileOf(rows.file), share),
+});
 
 const chunksOf = (rows: ChunkRows, file: OpenFile): Chunks => {
   const { table: { addresses, sizes }, fill, filters } = rows;

@@ -1,7 +1,7 @@
 // HDF5 datatypes and dataspaces become a data type, text, a dimension, or a reason why a dataset is not used.
 import { type Span, textOfName, unforeseen } from "./bytes.ts";
 import type { DType } from "../../../../ffi/dtype.ts";
-import type { Variable } from "../../columns/variables.ts";
+import type { Variable } from "../../arrays/table.ts";
 
 export const INTEGER = 0, FLOAT = 1, TEXT = 3, COMPOUND = 6, ENUM = 8, ROWS = 9;
 const KINDS = 11, BITS = 4;

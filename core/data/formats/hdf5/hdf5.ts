@@ -1,52 +1,21 @@
 // HDF5 and NetCDF-4 files have the same structure. Our own reader tries first; HDF5's library reads what that
 // does not foresee.
+import * as h5 from "./library.ts";
+import * as types from "./datatype.ts";
 import { UserError } from "../../../base/errors.ts";
 import { Unforeseen } from "./bytes.ts";
 import { readHeader, readSuperblock } from "./header.ts";
 import { readLayout, storageOf } from "./storage.ts";
-import {
-  attempt,
-  elsewhere,
-  followsOtherFiles,
-  hdf5Library,
-  isLoaded,
-  type Library,
-  loadHdf5,
-  openFileOf,
-  readAll,
-  readSlice,
-} from "./library.ts";
-import {
-  type ChunkRows,
-  type FileMark,
-  type FileRows,
-  type LibraryRows,
-  product,
-  type Rows,
-  swapBytes,
-} from "../../columns/rows.ts";
-import { openChunkRows } from "./chunk_rows.ts";
-import { markOf, type OpenFile, openFile, openFileRows } from "../../files.ts";
+import { type Library, type LibraryRows, slabRows } from "./library.ts";
+import { type ChunkRows, openChunkRows } from "./chunk_rows.ts";
+import type { FileMark, FileRows, Rows } from "../../arrays/rows.ts";
+import { product } from "../../arrays/numbers.ts";
+import { swapBytes } from "../../codecs/bytes.ts";
+import { markOf, type OpenFile, openFile, openFileRows } from "../../arrays/files.ts";
 import type { Dataset, Entity, File } from "../../../../deps/h5wasm.ts";
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
-import type { Variable } from "../../columns/variables.ts";
-import {
-  dtypeOf,
-  type Facts,
-  FLOAT,
-  type Hdf5,
-  HIDDEN,
-  INTEGER,
-  isBareDimension,
-  MOST_NUMBERS,
-  NETCDFS,
-  NETCDFS_ROOT,
-  NUMBERS,
-  plainName,
-  reasonAgainst,
-  TEXT,
-  TEXTS,
-} from "./datatype.ts";
+import type { Variable } from "../../arrays/table.ts";
+import type { Facts, Hdf5 } from "./datatype.ts";
 import type { Notes } from "./header_notes.ts";
 import { readOwn } from "./own_reader.ts";
 
@@ -138,23 +107,25 @@ function libraryRows({ file, name, shape, chunk, width }: DatasetStorage, lead: 
   const one = product(shape.slice(1)) * width;
   const unit = Math.min(chunk?.[0] ?? 1, shape[0]);
   return {
-    layout: "library",
+    layout: "format",
+    module: slabRows,
+    access: "alone",
     file,
     dataset: name,
     shape,
+    chunk: [Math.max(1, Math.min(unit, Math.floor(SLAB / one))), ...shape.slice(1)],
     lead,
     width,
-    together: Math.max(1, Math.min(unit, Math.floor(SLAB / one))),
-    elsewhere: followsOtherFiles(),
+    elsewhere: h5.followsOtherFiles(),
   };
 }
 
 export function byLibrary<R>(path: string, use: (content: Hdf5) => R): R {
-  const library = hdf5Library();
+  const library = h5.hdf5Library();
   const size = Deno.statSync(path).size;
-  const file = attempt(path, () => openFileOf(library, path));
+  const file = h5.attempt(path, () => h5.openFileOf(library, path));
   try {
-    const result = use(attempt(path, () => contentOf(library, path, file)));
+    const result = use(h5.attempt(path, () => contentOf(library, path, file)));
     // The library reads zeros beyond the end of a short file.
     if (Deno.statSync(path).size < size) {
       throw new UserError(
@@ -173,7 +144,7 @@ function contentOf(library: Library, path: string, file: File): Hdf5 {
   // Each link is followed once: a second link to a group may close a circle.
   const known = new Set(file.paths());
   const variables: Variable[] = [];
-  let isNetcdf = module.get_attribute_names(file.file_id, "/").includes(NETCDFS_ROOT);
+  let isNetcdf = module.get_attribute_names(file.file_id, "/").includes(types.NETCDFS_ROOT);
   const visit = (prefix: string, names: readonly string[]) => {
     for (const name of names.map((name) => prefix + name)) {
       if (!known.has(name)) continue;
@@ -181,8 +152,8 @@ function contentOf(library: Library, path: string, file: File): Hdf5 {
       if (entity instanceof library.Group) visit(`${name}/`, entity.keys());
       else if (entity instanceof library.Dataset) {
         const attributes = entity.attrs;
-        isNetcdf ||= NETCDFS.some((name) => name in attributes);
-        if (isBareDimension(textOf(attributes.NAME?.value))) continue;
+        isNetcdf ||= types.NETCDFS.some((name) => name in attributes);
+        if (types.isBareDimension(textOf(attributes.NAME?.value))) continue;
         variables.push(variableOf(library, path, entity, name));
       } else if (!(entity instanceof library.Datatype)) variables.push(linkOf(name, entity));
     }
@@ -195,12 +166,12 @@ function variableOf(library: Library, path: string, dataset: Dataset, name: stri
   const { attrs } = dataset;
   const facts = factsOf(dataset);
   const shape = facts.shape ?? [];
-  const dtype = dtypeOf(facts);
+  const dtype = types.dtypeOf(facts);
   const isScale = textOf(attrs.CLASS?.value) === "DIMENSION_SCALE";
-  const unusable = reasonAgainst(facts);
+  const unusable = types.reasonAgainst(facts);
   const what = `${path}: ${name}`;
   return {
-    name: plainName(name),
+    name: types.plainName(name),
     shape,
     dimensions: shape.map((size, i) =>
       isScale && shape.length === 1
@@ -211,9 +182,9 @@ function variableOf(library: Library, path: string, dataset: Dataset, name: stri
     attributes: attributesOf(attrs),
     auxiliary: isScale,
     unusable,
-    read: () => attempt(what, () => readAll(what, dataset, dtypeBytes(dtype!))),
+    read: () => h5.attempt(what, () => h5.readAll(what, dataset, dtypeBytes(dtype!))),
     rows: (lead) =>
-      attempt(what, () => hdf5Rows(describe(library, what, path, dataset, dtypeBytes(dtype!)), lead)),
+      h5.attempt(what, () => hdf5Rows(describe(library, what, path, dataset, dtypeBytes(dtype!)), lead)),
   };
 }
 
@@ -230,7 +201,7 @@ function describe({ module }: Library, what: string, path: string, dataset: Data
     filters,
     address: Number(new DataView(Uint8Array.from(reference).buffer).getBigUint64(0, true)),
     slice: (first: readonly number[], counts: readonly number[]) =>
-      readSlice(what, dataset, first, counts, width),
+      h5.readSlice(what, dataset, first, counts, width),
   };
 }
 
@@ -242,9 +213,9 @@ const linkOf = (name: string, entity: Entity | null): Variable => ({
   attributes: new Map(),
   auxiliary: true,
   unusable: entity !== null && "filename" in entity
-    ? followsOtherFiles()
+    ? h5.followsOtherFiles()
       ? `is a link into another file (${entity.filename}), which is not there`
-      : elsewhere(String(entity.filename))
+      : h5.elsewhere(String(entity.filename))
     : "is a link to nothing, or no dataset",
   read: unusable,
   rows: unusable,
@@ -257,15 +228,15 @@ function unusable(): never {
 function attributesOf(attrs: Dataset["attrs"]): Variable["attributes"] {
   const found = new Map<string, readonly number[] | string>();
   for (const [name, attribute] of Object.entries(attrs)) {
-    if (TEXTS.test(name)) found.set(name, textOf(attribute.value));
-    else if (NUMBERS.test(name)) {
+    if (types.TEXTS.test(name)) found.set(name, textOf(attribute.value));
+    else if (types.NUMBERS.test(name)) {
       const numbers = [attribute.value].flat().flatMap((part) =>
         ArrayBuffer.isView(part) ? [...part] : [part]
       );
       if (numbers.every((value) => typeof value === "number" || typeof value === "bigint")) {
         found.set(name, numbers.map(Number));
       }
-    } else if (!HIDDEN.test(name)) {
+    } else if (!types.HIDDEN.test(name)) {
       const value = described(attribute);
       if (value !== null) found.set(name, value);
     }
@@ -278,9 +249,9 @@ function described(attribute: Dataset["attrs"][string]): string | number[] | nul
   const { metadata: { type, size, shape } } = attribute;
   if (!shape) return null;
   const count = product(shape);
-  if (type === TEXT) return count === 1 ? textOf(attribute.value) : null;
-  const read = (type === INTEGER && size <= 8) || (type === FLOAT && (size === 4 || size === 8));
-  if (!read || count > MOST_NUMBERS) return null;
+  if (type === types.TEXT) return count === 1 ? textOf(attribute.value) : null;
+  const read = (type === types.INTEGER && size <= 8) || (type === types.FLOAT && (size === 4 || size === 8));
+  if (!read || count > types.MOST_NUMBERS) return null;
   const { value } = attribute;
   return ArrayBuffer.isView(value)
     ? Array.from(value as unknown as ArrayLike<number>, Number)
@@ -309,12 +280,12 @@ export const isHdf5 = (head: Uint8Array): boolean => SIGNATURE.every((byte, i) =
 
 /** It must end before the file is opened; it loads HDF5's library only for files that need it. */
 export async function loadHdf5For(path: string, notes?: Notes): Promise<void> {
-  if (readOwn(path, notes) === null) await loadHdf5();
+  if (readOwn(path, notes) === null) await h5.loadHdf5();
 }
 
 export function withHdf5<R>(path: string, use: (content: Hdf5) => R): R {
   const own = readOwn(path);
   if (own) return use(own);
-  if (isLoaded()) return byLibrary(path, use);
+  if (h5.isLoaded()) return byLibrary(path, use);
   throw new UserError("data", `${path} was changed while it was being opened: is something else writing it?`);
 }

@@ -1,4 +1,4 @@
-import type { OpenFile } from "../../files.ts";
+import type { OpenFile } from "../../arrays/files.ts";
 import { checkSum, type FileView, Span, unforeseen, viewOf } from "./bytes.ts";
 
 interface Superblock {

@@ -5,8 +5,7 @@ import { createHash } from "node:crypto";
 import { join, resolve } from "../../../../deps/path.ts";
 import { cacheFolder } from "../../../../ffi/libraries/find.ts";
 import { writeAll, writeAtomically } from "../../../base/atomic.ts";
-import { digest } from "../../statistics.ts";
-import { removeOldest } from "../../remembered.ts";
+import { digest, removeOldest } from "../../arrays/remembered.ts";
 
 /** Pieces of one file, as the reader of its structure asks for them. */
 export interface Notes {
@@ -18,7 +17,7 @@ export interface Notes {
   values(name: string, read: () => Uint8Array): Uint8Array;
 }
 
-export interface HeaderNotes {
+interface HeaderNotes {
   of(path: string): Notes;
   /** It writes what is new. */
   keep(): void;

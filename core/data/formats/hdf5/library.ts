@@ -2,8 +2,9 @@ import type { Dataset, h5wasm as H5wasm } from "../../../../deps/h5wasm.ts";
 import { resolve } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatBytes } from "../../../base/format.ts";
-import { BadSample } from "../../reading/reader.ts";
-import { type LibraryRows, product, type RowReader } from "../../columns/rows.ts";
+import { BadSample, type FormatRows, type RowReader } from "../../arrays/rows.ts";
+import { product } from "../../arrays/numbers.ts";
+import { noteRows } from "../../arrays/open_rows.ts";
 
 // The HDF5 library is WebAssembly, loaded only when a file needs it. Only the build dist/node is in the
 // executable (scripts/build): it reads files in place.
@@ -182,8 +183,20 @@ function openHdf5(path: string, name: string, width: number) {
 
 const KEPT_BYTES = 16 * 2 ** 20;
 
+/** The library reads so many indices of the first dimension at once as are in a chunk. */
+export interface LibraryRows extends FormatRows {
+  readonly dataset: string;
+  /** The rows may lie in other files (--external-files). */
+  readonly elsewhere: boolean;
+}
+
+export const slabRows = noteRows<LibraryRows>(import.meta.url, {
+  load: loadHdf5,
+  open: (rows, _, __, share) => openLibraryRows(rows, share),
+});
+
 export function openLibraryRows(rows: LibraryRows, share = 1): RowReader {
-  const { file, dataset, shape, lead, width, together } = rows;
+  const { file, dataset, shape, lead, width, chunk: [together] } = rows;
   if (rows.elsewhere) followOtherFiles(true); // in this thread
   const { slice, close } = openHdf5(file.path, dataset, width);
   const [first, ...rest] = shape;

@@ -1,4 +1,5 @@
 // Groups have links; objects have attributes: numbers, texts and the scales of dimensions.
+import * as types from "./datatype.ts";
 import { compareBytes, type FileView, Span, textOfName, Unforeseen, unforeseen } from "./bytes.ts";
 import { readDense } from "./dense.ts";
 import {
@@ -11,18 +12,7 @@ import {
   readLocalHeap,
   SYMBOLS,
 } from "./header.ts";
-import {
-  elements,
-  ENUM,
-  FLOAT,
-  INTEGER,
-  MOST_NUMBERS,
-  readSpace,
-  readType,
-  ROWS,
-  TEXT,
-  type Type,
-} from "./datatype.ts";
+import type { Type } from "./datatype.ts";
 
 interface Link {
   readonly name: string;
@@ -174,8 +164,8 @@ function readAttribute(span: Span): [string, Attribute] {
     if (version === 1) span.skip((8 - size % 8) % 8);
     return part;
   });
-  const type = readType(typed), { shape } = readSpace(spaced);
-  const bytes = shape === null ? 0 : elements(shape) * type.size;
+  const type = types.readType(typed), { shape } = types.readSpace(spaced);
+  const bytes = shape === null ? 0 : types.elements(shape) * type.size;
   return [textOfName(name.name()), { type, shape, data: span.take(bytes) }];
 }
 
@@ -191,7 +181,7 @@ export function valuesIn(file: FileView) {
   };
   return {
     text({ type, shape, data }: Attribute): string {
-      if (type.kind !== TEXT || shape === null || elements(shape) === 0) return "";
+      if (type.kind !== types.TEXT || shape === null || types.elements(shape) === 0) return "";
       const all = type.variable ? inHeap(data, 1) ?? new Uint8Array(0) : data.take(type.size).bytes;
       const end = all.indexOf(0), bytes = end < 0 ? all : all.slice(0, end);
       if (type.utf8) return textOfName(bytes);
@@ -201,27 +191,28 @@ export function valuesIn(file: FileView) {
       );
     },
     numbers({ type, shape, data }: Attribute): number[] | null {
-      if (type.kind === TEXT || shape === null) return null;
-      if (![INTEGER, FLOAT, ENUM].includes(type.kind) || !type.plain) {
+      if (type.kind === types.TEXT || shape === null) return null;
+      if (![types.INTEGER, types.FLOAT, types.ENUM].includes(type.kind) || !type.plain) {
         unforeseen("an attribute of another type");
       }
-      return Array.from({ length: elements(shape) }, () => number(data.take(type.size), type));
+      return Array.from({ length: types.elements(shape) }, () => number(data.take(type.size), type));
     },
     /** Null for what only describes, but is of a type that nobody needs here. */
     described({ type, shape, data }: Attribute): string | number[] | null {
       if (shape === null) return null;
-      const count = elements(shape), { kind, size, plain } = type;
+      const count = types.elements(shape), { kind, size, plain } = type;
       try {
-        if (kind === TEXT) return count === 1 ? this.text({ type, shape, data }) : null;
-        const read = (kind === INTEGER && size <= 8) || (kind === FLOAT && (size === 4 || size === 8));
-        return read && plain && count <= MOST_NUMBERS ? this.numbers({ type, shape, data }) : null;
+        if (kind === types.TEXT) return count === 1 ? this.text({ type, shape, data }) : null;
+        const read = (kind === types.INTEGER && size <= 8) ||
+          (kind === types.FLOAT && (size === 4 || size === 8));
+        return read && plain && count <= types.MOST_NUMBERS ? this.numbers({ type, shape, data }) : null;
       } catch (error) {
         if (error instanceof Unforeseen) return null;
         throw error;
       }
     },
     scales({ type, shape, data }: Attribute): number[][] {
-      if (type.kind !== ROWS || type.size !== 16 || shape?.length !== 1) {
+      if (type.kind !== types.ROWS || type.size !== 16 || shape?.length !== 1) {
         return unforeseen("a list of dimensions");
       }
       return Array.from({ length: shape[0] }, () => {
@@ -239,7 +230,7 @@ export type Values = ReturnType<typeof valuesIn>;
 
 function number({ bytes }: Span, { kind, size, signed, bigEndian }: Type): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, size), little = !bigEndian;
-  if (kind === FLOAT) {
+  if (kind === types.FLOAT) {
     return size === 8 ? view.getFloat64(0, little) : size === 4 ? view.getFloat32(0, little) : odd();
   }
   switch (size) {

@@ -1,36 +1,20 @@
 // Our own reader follows the HDF5 file format, so most files need no library. It is strict: whatever it does
 // not foresee leaves the whole file to HDF5's library.
-import { checkRoom } from "../../memory.ts";
+import * as types from "./datatype.ts";
+import { checkRoom } from "../../../base/memory.ts";
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
-import { markOf, withFiles } from "../../files.ts";
-import type { FileMark } from "../../columns/rows.ts";
+import { markOf, withFiles } from "../../arrays/files.ts";
+import type { FileMark } from "../../arrays/rows.ts";
 import { readWhole } from "./chunk_rows.ts";
 import type { Notes } from "./header_notes.ts";
 import { unreadable } from "./library.ts";
-import type { Variable } from "../../columns/variables.ts";
+import { unreachable, type Variable } from "../../arrays/table.ts";
 import { type Attributes, isGroup, readAttributes, readLinks, type Values, valuesIn } from "./objects.ts";
 import { type FileView, Unforeseen, unforeseen } from "./bytes.ts";
 import { type Messages, readHeader, readSuperblock, SPACE, TYPE } from "./header.ts";
 import { readFill, readFilters, readLayout, type RowsAt, storageOf } from "./storage.ts";
-import {
-  dtypeOf,
-  elements,
-  ENUM,
-  FLOAT,
-  type Hdf5,
-  HIDDEN,
-  INTEGER,
-  isBareDimension,
-  NETCDFS,
-  NETCDFS_ROOT,
-  NUMBERS,
-  plainName,
-  readSpace,
-  readType,
-  reasonAgainst,
-  TEXTS,
-} from "./datatype.ts";
+import type { Hdf5 } from "./datatype.ts";
 
 interface Known {
   readonly mark: FileMark;
@@ -122,7 +106,7 @@ function readTree(opened: Opened, root: number): Hdf5 {
       if (isGroup(child)) visit(`${path}/`, address, child, depth + 1);
       else if (child.one(SPACE) !== null) {
         const attributes = readAttributes(file, child);
-        isNetcdf ||= NETCDFS.some((name) => attributes.has(name));
+        isNetcdf ||= types.NETCDFS.some((name) => attributes.has(name));
         const found = readDataset(opened, path, child, attributes);
         all.push(found);
         pathsOf.set(address, [...pathsOf.get(address) ?? [], found]);
@@ -132,7 +116,7 @@ function readTree(opened: Opened, root: number): Hdf5 {
   };
   const messages = readHeader(file, root);
   if (!isGroup(messages)) unforeseen("a root that is no group");
-  isNetcdf = readAttributes(file, messages).has(NETCDFS_ROOT);
+  isNetcdf = readAttributes(file, messages).has(types.NETCDFS_ROOT);
   visit("", root, messages, 0);
   const variables = all.filter(({ isBare }) => !isBare).map(({ variable }) => variable(pathsOf));
   return { variables, isNetcdf };
@@ -143,22 +127,24 @@ const SMALL_BYTES = 128 * 2 ** 10;
 
 function readDataset(opened: Opened, name: string, messages: Messages, attributes: Attributes): Found {
   const { mark, file, values, notes } = opened;
-  const type = readType(messages.one(TYPE) ?? unforeseen("a dataset without a type"));
-  const space = readSpace(messages.one(SPACE) ?? unforeseen("a dataset without a space"));
+  const type = types.readType(messages.one(TYPE) ?? unforeseen("a dataset without a type"));
+  const space = types.readSpace(messages.one(SPACE) ?? unforeseen("a dataset without a space"));
   const filters = readFilters(messages), layout = readLayout(messages);
   const text = (key: string) => {
     const attribute = attributes.get(key);
     return attribute ? values.text(attribute) : "";
   };
-  const isScale = text("CLASS") === "DIMENSION_SCALE", isBare = isBareDimension(text("NAME"));
+  const isScale = text("CLASS") === "DIMENSION_SCALE", isBare = types.isBareDimension(text("NAME"));
   const { kind, size, signed, bigEndian } = type;
   const facts = { kind, size, signed, names: type.names, shape: space.shape, filters, virtual: false };
-  const unusable = reasonAgainst(facts), dtype = dtypeOf(facts);
-  if (dtype && !type.plain && [INTEGER, FLOAT, ENUM].includes(kind)) unforeseen("numbers of an odd kind");
+  const unusable = types.reasonAgainst(facts), dtype = types.dtypeOf(facts);
+  if (dtype && !type.plain && [types.INTEGER, types.FLOAT, types.ENUM].includes(kind)) {
+    unforeseen("numbers of an odd kind");
+  }
   const shape = space.shape ?? [];
   const stored = { file: mark, shape, fixed: space.fixed, width: size, bigEndian, filters };
   if (layout.kind === "chunks") {
-    opened.cells += elements(shape.map((size, d) => Math.ceil(size / layout.chunk[d])));
+    opened.cells += types.elements(shape.map((size, d) => Math.ceil(size / layout.chunk[d])));
     if (!(opened.cells <= MOST_CELLS)) unforeseen("very many chunks");
   }
   const rows = isBare || unusable !== undefined
@@ -166,12 +152,12 @@ function readDataset(opened: Opened, name: string, messages: Messages, attribute
     : storageOf(file, layout, stored, () => readFill(messages, size));
   const list = attributes.get("DIMENSION_LIST");
   const scales = list && !(isScale && shape.length === 1) ? values.scales(list) : [];
-  const about = attributesOf(attributes, values), bytes = elements(shape) * size;
+  const about = attributesOf(attributes, values), bytes = types.elements(shape) * size;
   const isSmall = shape.length === 1 && bytes <= SMALL_BYTES;
   return {
     ...{ name, isScale, isBare },
     variable: (pathsOf) => ({
-      name: plainName(name),
+      name: types.plainName(name),
       shape,
       dimensions: isScale && shape.length === 1
         ? [name]
@@ -191,10 +177,6 @@ function readDataset(opened: Opened, name: string, messages: Messages, attribute
   };
 }
 
-function unreachable(): never {
-  throw new Error("internal: something unusable is read");
-}
-
 function scaleOf(pathsOf: Map<number, Found[]>, scales: readonly number[] | undefined): string | undefined {
   if (!scales || scales.length === 0) return undefined;
   const found = scales.map((address) => pathsOf.get(address) ?? []);
@@ -207,11 +189,11 @@ function scaleOf(pathsOf: Map<number, Found[]>, scales: readonly number[] | unde
 function attributesOf(attributes: Attributes, values: Values): Variable["attributes"] {
   const found = new Map<string, readonly number[] | string>();
   for (const [name, attribute] of attributes) {
-    if (TEXTS.test(name)) found.set(name, values.text(attribute));
-    else if (NUMBERS.test(name)) {
+    if (types.TEXTS.test(name)) found.set(name, values.text(attribute));
+    else if (types.NUMBERS.test(name)) {
       const numbers = values.numbers(attribute);
       if (numbers) found.set(name, numbers);
-    } else if (!HIDDEN.test(name)) {
+    } else if (!types.HIDDEN.test(name)) {
       const value = values.described(attribute);
       if (value !== null) found.set(name, value);
     }

@@ -1,15 +1,10 @@
 // The layout, filters, fill value and chunk index of an HDF5 dataset say where its values are.
 import { checkSum, type FileView, type Span, textOfName, unforeseen } from "./bytes.ts";
 import { FILL, FILTERS, LAYOUT, type Messages, OLD_FILL } from "./header.ts";
-import {
-  type ChunkRows,
-  type ChunkTable,
-  type FileMark,
-  type FileRows,
-  product,
-} from "../../columns/rows.ts";
+import { type ChunkRows, chunkRows, type ChunkTable, DEFLATE, FLETCHER32, SHUFFLE } from "./chunk_rows.ts";
+import type { FileMark, FileRows } from "../../arrays/rows.ts";
+import { product } from "../../arrays/numbers.ts";
 import { readTree2 } from "./dense.ts";
-import { DEFLATE, FLETCHER32, SHUFFLE } from "./chunk_rows.ts";
 
 type StorageLayout =
   | { readonly kind: "plain"; readonly at: number | null; readonly bytes: number }
@@ -342,7 +337,9 @@ export function storageOf(
   const fill = missing ? fillOf(table, chunk) ?? unforeseen("a place without a value") : null;
   const undone = filters.map(({ id, cd_values }) => ({ id, width: cd_values[0] ?? width }));
   const rows = {
-    layout: "chunks",
+    layout: "format",
+    module: chunkRows,
+    access: "file",
     file: stored.file,
     shape,
     chunk,

@@ -1,5 +1,6 @@
 // The reader of images and the label images beside them, which have a class for each pixel.
-import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../reading/reader.ts";
+import { BadSample } from "../../arrays/rows.ts";
+import type { Reader, ReaderModule, ReaderSpec } from "../../source/reader.ts";
 import { type Header, headerOf, openRoom } from "../images/header.ts";
 import { type Listing, naming, pathOf, readFile } from "../images/listing.ts";
 import { openPngNumbers } from "../images/png.ts";

@@ -1,5 +1,5 @@
 // Headers of JPEG, PNG and WebP files are checked before anything is decoded. Memory for decoding is reused.
-import { BadSample } from "../../reading/reader.ts";
+import { BadSample } from "../../arrays/rows.ts";
 
 /** It gives at least so many bytes of any content; its earlier result may be overwritten. */
 export type Room = (bytes: number) => Uint8Array<ArrayBuffer>;

@@ -1,15 +1,16 @@
 // Folders of images have one folder a class, as in torchvision's ImageFolder.
 import type { Config } from "../../../settings/settings.ts";
 import { UserError } from "../../../base/errors.ts";
-import { BadSample, openReader } from "../../reading/reader.ts";
-import { resizedSize } from "../../transforms/resize.ts";
+import { BadSample } from "../../arrays/rows.ts";
+import { loadReader, openReader } from "../../source/reader.ts";
+import { resizedSize } from "../../source/resize.ts";
 import { join, relative } from "../../../../deps/path.ts";
 import { findTurboJpeg } from "../../../../ffi/codecs.ts";
 import { openedLibtorch } from "../../../../ffi/library.ts";
 import { constant } from "../../../../ffi/make.ts";
 import { div, toDtype } from "../../../../ffi/ops.ts";
 import { formatPlural } from "../../../base/format.ts";
-import type { DataRequest, Sources } from "../../format.ts";
+import type { DataRequest, Format, Sources } from "../../format.ts";
 import {
   foldersIn,
   IMAGE,
@@ -24,8 +25,8 @@ import {
   sizeOf,
 } from "./listing.ts";
 import type { ImagesSpec } from "./reader.ts";
-import { heldOut, splitIndices } from "../../order.ts";
-import { type Batch, type Source, type ThreadedParts, threadedSource } from "../../source.ts";
+import { divide, heldOut, someOf } from "../../source/order.ts";
+import { type Batch, type Source, type ThreadedParts, threadedSource } from "../../source/source.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { imagesOf, openSamples, type Preview } from "../../preview/preview.ts";
 
@@ -114,7 +115,7 @@ export function turboJpeg(): string | null {
 const TRAIN = ["train", "training"];
 const VAL = ["val", "valid", "validation", "test"];
 
-export function openImageFolder({ data, training: { seed, withoutTargets }, model }: DataRequest): Sources {
+function openImageFolder({ data, training: { seed, withoutTargets }, model }: DataRequest): Sources {
   const loose = withoutTargets ? looseImages(data.data_path) : null;
   if (loose) {
     const listed = { classes: [], listing: loose, others: { count: 0, example: "" } };
@@ -138,15 +139,10 @@ export function openImageFolder({ data, training: { seed, withoutTargets }, mode
   notes.push(`JPEG is decoded by ${turbo ?? "this program itself, without libturbojpeg"}`);
   const total = imageCount(train.listing);
   const held = val || data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
-  const part = { train: Math.min(data.train_samples, total - held), val: Math.min(data.val_samples, held) };
-  const chosen = splitIndices(total, part, seed);
-  const valIndices = val
-    ? splitIndices(imageCount(val.listing), { train: data.val_samples, val: 0 }, seed).train
-    : chosen.val;
-  notes.push(...unused("train_samples", data.train_samples, total - held, part.train));
-  notes.push(
-    ...unused("val_samples", data.val_samples, val ? imageCount(val.listing) : held, valIndices.length),
-  );
+  const chosen = divide(total, data, seed, val !== null), there = val ? imageCount(val.listing) : held;
+  const valIndices = val ? someOf(there, data.val_samples, seed) : chosen.val;
+  notes.push(...unused("train_samples", data.train_samples, total - held, chosen.train.length));
+  notes.push(...unused("val_samples", data.val_samples, there, valIndices.length));
   const make = (listed: Listed, indices: Int32Array) => source(listed, indices, outputs, turbo, data);
   return {
     train: make(train, chosen.train),
@@ -156,7 +152,7 @@ export function openImageFolder({ data, training: { seed, withoutTargets }, mode
   };
 }
 
-export const lacksClasses = (path: string): boolean => looseImages(path) !== null;
+const lacksClasses = (path: string): boolean => looseImages(path) !== null;
 
 export function looksLikeImages(root: string): boolean {
   const inside = (folder: string) =>
@@ -241,7 +237,7 @@ function source(
 ): Source {
   const { text, ...size } = sizes((index) => sizeOf(listing, index), indices, data);
   const reader: ImagesSpec = { module: IMAGES_READER, listing, turbo, deep: size.deep };
-  const made = threadedSource({
+  return threadedSource({
     name: listing.root,
     length: indices.length,
     indices: indices.length === imageCount(listing) ? null : indices,
@@ -255,18 +251,15 @@ function source(
     description: `${listing.root}: ${
       formatPlural(indices.length, "image")
     } of ${text} -> ${classes.length} classes`,
-  });
-  return {
-    ...made,
     pathOf: (index) => pathOf(listing, index),
     labels: () => indices.map((index) => labelOf(listing, index)),
-  };
+  });
 }
 
 const PREVIEWED = 64;
 const LABEL = { shape: [], dtype: "i64" } as const;
 
-export function previewImages<R>(path: string, use: (preview: Preview) => R): R {
+function previewImages<R>(path: string, use: (preview: Preview) => R): R {
   const halves = halvesOf(path);
   const { classes, listing, others } = listImages(halves.train);
   const val = halves.val ? listImages(halves.val) : null;
@@ -347,3 +340,16 @@ function sizesOf(
   const deep = good.some(({ deep }) => deep), bits = deep ? ", 16 bits a value" : "";
   return { shape: one ? [most.height, most.width] : [], text: `${text}${bits}${where}${broken}`, deep };
 }
+
+export const imagefolder: Format = {
+  endings: [".jpg", ".jpeg", ".png", ".webp"],
+  folder: { has: "a folder of images for each class", detect: looksLikeImages },
+  path: "the file or folder to read",
+  reader: async () => {
+    await import("./reader.ts"); // named here, so that it is in the executable
+    await loadReader({ module: IMAGES_READER });
+  },
+  open: openImageFolder,
+  lacksTargets: lacksClasses,
+  preview: previewImages,
+};

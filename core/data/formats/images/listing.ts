@@ -2,8 +2,9 @@
 // share, not strings sent to each.
 import { basename, dirname, join } from "../../../../deps/path.ts";
 import { messageOf, UserError } from "../../../base/errors.ts";
-import { BadSample } from "../../reading/reader.ts";
+import { BadSample } from "../../arrays/rows.ts";
 import { type Header, headerOf, openRoom, type Room } from "./header.ts";
+import { partOf } from "../../arrays/numbers.ts";
 
 export const IMAGES_READER: string = new URL("./reader.ts", import.meta.url).href;
 
@@ -110,22 +111,17 @@ const withoutLabel = (root: string, labelRoot: string, path: string, name: strin
 
 export const imageCount = ({ ends }: Listing): number => ends.length;
 
-export const labelOf = (listing: Listing, index: number): number => listing.labels[folderOf(listing, index)];
+export const labelOf = (listing: Listing, index: number): number =>
+  listing.labels[partOf(listing.starts, index, listing.folders.length)];
 
 export function pathOf(listing: Listing, index: number): string {
   const { root, folders, names, ends } = listing;
   const name = names.slice(index === 0 ? 0 : ends[index - 1], ends[index]);
-  return join(root, folders[folderOf(listing, index)], new TextDecoder().decode(name));
-}
-
-function folderOf({ starts, folders }: Listing, index: number): number {
-  let low = 0, high = folders.length - 1;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (starts[middle] <= index) low = middle;
-    else high = middle - 1;
-  }
-  return low;
+  return join(
+    root,
+    folders[partOf(listing.starts, index, listing.folders.length)],
+    new TextDecoder().decode(name),
+  );
 }
 
 function walk(

@@ -2,7 +2,8 @@
 import { Buffer } from "node:buffer";
 import { crc32, inflateSync } from "node:zlib";
 import { openInflate } from "../../../../ffi/codecs.ts";
-import { BadSample, type Stored } from "../../reading/reader.ts";
+import { BadSample } from "../../arrays/rows.ts";
+import type { Stored } from "../../source/resize.ts";
 import { big32, cutOff, has, type Header, openRoom, type Room } from "./header.ts";
 
 const GREY = 0, COLOUR = 2, PALETTE = 3, GREY_ALPHA = 4, COLOUR_ALPHA = 6;

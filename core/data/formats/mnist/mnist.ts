@@ -6,13 +6,13 @@ import { basename, join } from "../../../../deps/path.ts";
 import { constant, tensor } from "../../../../ffi/make.ts";
 import { div, indexSelect, toDtype } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
-import type { DataRequest, Sources } from "../../format.ts";
-import { indexTensor, memorySource } from "../../memory.ts";
-import { heldOut, splitIndices } from "../../order.ts";
-import type { Source } from "../../source.ts";
-import { unusedNote } from "../../unused.ts";
+import type { DataRequest, Format, Sources } from "../../format.ts";
+import { indexTensor, memorySource } from "../../source/memory.ts";
+import { divide, someOf, unusedNote } from "../../source/order.ts";
+import type { Source } from "../../source/source.ts";
 import { USUAL } from "../../transforms/values.ts";
-import { picturesOf, type Preview, type PreviewField } from "../../preview/preview.ts";
+import { picturesOf, type Preview } from "../../preview/preview.ts";
+import type { PreviewField } from "../../preview/axes.ts";
 
 // Gzip reaches 1032:1, images about 5:1: a file above this ratio is made to fill the memory.
 const MAX_RATIO = 200;
@@ -120,7 +120,7 @@ interface Labelled {
 }
 
 /** The test files validate, or else a share of the training files. */
-export function openMnist({ data, training: { seed }, model }: DataRequest): Sources {
+function openMnist({ data, training: { seed }, model }: DataRequest): Sources {
   const classes = model.output_size || CLASSES;
   const train = readHalf(data.data_path, "train", classes);
   if (!train) throw nothingFound(data.data_path);
@@ -133,13 +133,9 @@ export function openMnist({ data, training: { seed }, model }: DataRequest): Sou
     );
   }
   const total = train.images.dims[0];
-  const held = test || data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
-  const part = { train: Math.min(data.train_samples, total - held), val: Math.min(data.val_samples, held) };
-  const split = splitIndices(total, part, seed);
+  const split = divide(total, data, seed, test !== null);
   const take = (from: Labelled, ids: Int32Array) => ids.length > 0 ? labelled(from, ids, classes) : null;
-  const val = test
-    ? take(test, splitIndices(test.images.dims[0], { train: data.val_samples, val: 0 }, seed).train)
-    : take(train, split.val);
+  const val = test ? take(test, someOf(test.images.dims[0], data.val_samples, seed)) : take(train, split.val);
   const used = split.train.length + (val?.length ?? 0);
   const notes = unusedNote(total + (test?.images.dims[0] ?? 0) - used, data, "image");
   return { train: take(train, split.train)!, val, ...(test && { divided: test.path }), notes };
@@ -190,7 +186,7 @@ function candidates(root: string, name: string, dimensions: number): string[] {
   );
 }
 
-export const looksLikeMnist = (root: string): boolean => find(root, "train-images", 3) !== undefined;
+const looksLikeMnist = (root: string): boolean => find(root, "train-images", 3) !== undefined;
 
 /** A forbidden file counts as existing: reading it then says why it fails. */
 function isFile(path: string): boolean {
@@ -250,7 +246,7 @@ function labelled({ path, images, labels }: Labelled, ids: Int32Array, classes: 
   });
 }
 
-export const IDX_NAME = /idx(\d)-ubyte(\.gz)?$/;
+const IDX_NAME = /idx(\d)-ubyte(\.gz)?$/;
 
 function idxPreview(path: string): Preview {
   const dimensions = Number(IDX_NAME.exec(path)?.[1] ?? 3);
@@ -272,7 +268,7 @@ function idxPreview(path: string): Preview {
 /** A preview refuses no label, so it takes classes up to 255. */
 const MOST_CLASSES = 256;
 
-export const previewMnist = <R>(path: string, use: (preview: Preview) => R): R =>
+const previewMnist = <R>(path: string, use: (preview: Preview) => R): R =>
   use(IDX_NAME.test(path) ? idxPreview(path) : mnistPreview(path));
 
 function mnistPreview(path: string): Preview {
@@ -310,3 +306,12 @@ function idxField(name: string, { dims, bytes }: Idx): PreviewField {
     read: (first, count) => bytes.subarray(first * row, (first + count) * row),
   };
 }
+
+export const mnist: Format = {
+  endings: [],
+  folder: { has: "train-images-idx3-ubyte", detect: looksLikeMnist },
+  path: "the folder with train-images-idx3-ubyte",
+  open: openMnist,
+  preview: previewMnist,
+  previews: IDX_NAME,
+};

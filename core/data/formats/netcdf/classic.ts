@@ -3,9 +3,10 @@ import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatPlural } from "../../../base/format.ts";
-import { markOf } from "../../files.ts";
-import { swapBytes } from "../../columns/rows.ts";
-import { type Variable, view } from "../../columns/variables.ts";
+import { markOf } from "../../arrays/files.ts";
+import { swapBytes } from "../../codecs/bytes.ts";
+import type { Variable } from "../../arrays/table.ts";
+import { view } from "../../arrays/numbers.ts";
 
 const TYPES: Record<number, DType | "text"> = {
   1: "i8",

@@ -1,36 +1,21 @@
-// Variables of NetCDF and HDF5 files become samples; NetCDF-4 files are HDF5 inside.
+// Variables of NetCDF and HDF5 files become samples. NetCDF-4 files are HDF5 inside, so both are read here.
 import { UserError } from "../../../base/errors.ts";
-import { isCode, isExported } from "../../../models/user/file.ts";
-import { chooseColumns, list } from "../../columns/choose.ts";
-import { fromColumns } from "../../columns/columns.ts";
-import { forecastLeads } from "../../windows.ts";
-import { arraysReader } from "../../columns/reader.ts";
-import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
-import { resampled } from "../../resample.ts";
-import { selected } from "../../select.ts";
-import { withStatic } from "../../columns/static.ts";
-import { withFile as withFileColumn } from "../../columns/file_column.ts";
-import { joinFiles, noDimension } from "../../columns/joined.ts";
-import { leadingAlong } from "../../columns/picked.ts";
-import { isFolder, withFiles } from "../../files.ts";
-import { filesBelow, filesNamed, filesText, holds } from "../../paths.ts";
+import type { Format } from "../../format.ts";
+import { withFiles } from "../../arrays/files.ts";
+import { filesIn, holds } from "../../arrays/paths.ts";
 import { isHdf5, loadHdf5For, withHdf5 } from "../hdf5/hdf5.ts";
 import { headerNotes } from "../hdf5/header_notes.ts";
 import { isKnown } from "../hdf5/own_reader.ts";
 import { followOtherFiles } from "../hdf5/library.ts";
-import { takesImages } from "../../../settings/sections/model.ts";
-import { loadReader } from "../../reading/reader.ts";
 import { classicVariables } from "./classic.ts";
-import { gridOf, type GridVariable } from "../../grid.ts";
-import type { Source } from "../../source.ts";
 import {
-  type Floats,
-  toColumn,
-  type Values,
-  type Variable,
-  type VariableColumn,
-  view,
-} from "../../columns/variables.ts";
+  columnsOf,
+  type Content,
+  joinedContent,
+  type VariablesFile,
+  variablesFormat,
+  withAuxiliary,
+} from "../../tables/gridded.ts";
 
 type Kind = "netcdf" | "hdf5";
 
@@ -39,30 +24,21 @@ const ENDINGS: Readonly<Record<Kind, readonly string[]>> = {
   hdf5: [".h5", ".hdf5"],
 };
 
-export const variablesFormat = (kind: Kind): Format => ({
-  endings: ENDINGS[kind],
-  folder: {
-    has: `${ENDINGS[kind][0]} files`,
-    detect: (path) => isFolder(path) && holds(path, ENDINGS[kind]),
-  },
-  path: "the file, folder or files to read",
-  many: true,
-  selects: true,
-  reader({ data_path, external_files }) {
-    followOtherFiles(external_files);
-    return loadFor(kind, data_path);
-  },
-  open: (request) => {
-    const { data_path, sample_dim } = request.data;
-    const again: Again = (use) => withVariables(kind, data_path, use, sample_dim);
-    return again((content) => samplesOf(content, request, again));
-  },
-  table: (path, use) => withVariables(kind, path, use),
-});
+const formatOf = (kind: Kind): Format =>
+  variablesFormat({
+    endings: ENDINGS[kind],
+    folder: { has: `${ENDINGS[kind][0]} files`, detect: (path) => holds(path, ENDINGS[kind]) },
+    path: "the file, folder or files to read",
+    reader({ data_path, external_files }) {
+      followOtherFiles(external_files);
+      return loadFor(kind, data_path);
+    },
+  }, (path, use, along) => withVariables(kind, path, use, along));
+
+export const netcdf = formatOf("netcdf"), hdf5 = formatOf("hdf5");
 
 async function loadFor(kind: Kind, path: string): Promise<void> {
-  await loadReader({ module: arraysReader });
-  const many = manyFiles(kind, path), notes = many ? headerNotes(path) : null;
+  const many = filesIn(path, ENDINGS[kind]), notes = many ? headerNotes(path) : null;
   for (const file of many ?? [path]) {
     try {
       if (!Deno.statSync(file).isFile) continue;
@@ -70,33 +46,16 @@ async function loadFor(kind: Kind, path: string): Promise<void> {
       continue; // opening it says why it can't be read
     }
     const own = notes?.of(file); // there are some of HDF5 files alone
-    if (own?.isEmpty === false || formatOf(file) === "hdf5") await loadHdf5For(file, own);
+    if (own?.isEmpty === false || bytesOf(file) === "hdf5") await loadHdf5For(file, own);
   }
 }
 
-/** Null means one file. */
-const manyFiles = (kind: Kind, path: string): readonly string[] | null =>
-  filesNamed(path, ENDINGS[kind]) ?? (isFolder(path) ? filesBelow(path, ENDINGS[kind]) : null);
-
-export interface Content extends TableFile<VariableColumn> {
-  /** Dimensions have names, so variables on the same ones lie on one grid. */
-  readonly isNetcdf: boolean;
-  /** Samples of several files are joined along it. */
-  readonly dimension?: string | null;
-  /** The file of each sample, where there are several. */
-  readonly file?: Variable | null;
-  readonly notes?: readonly string[];
-}
-
-interface Variables {
-  readonly variables: readonly Variable[];
-  readonly isNetcdf: boolean;
-}
+type Variables = Omit<VariablesFile, "path">;
 
 /** The file stays open while `use` runs; its reader must be loaded. */
 function withVariables<R>(kind: Kind, path: string, use: (content: Content) => R, along = ""): R {
-  const files = manyFiles(kind, path);
-  if (files) return use(joinedContent(kind, path, files, along));
+  const files = filesIn(path, ENDINGS[kind]);
+  if (files) return use(joined(kind, path, files, along));
   return withFile(kind, path, ({ variables, isNetcdf }) =>
     use({
       path,
@@ -110,31 +69,17 @@ function withVariables<R>(kind: Kind, path: string, use: (content: Content) => R
 
 const nounOf = (kind: Kind, isNetcdf: boolean) => isNetcdf || kind === "netcdf" ? "variable" : "dataset";
 
-function joinedContent(kind: Kind, path: string, files: readonly string[], along: string): Content {
+function joined(kind: Kind, path: string, files: readonly string[], along: string): Content {
   if (files.length === 0) {
     const endings = ENDINGS[kind].join(", ");
     throw new UserError("data", `The folder ${path} has no file in it that ends in ${endings}.`);
   }
   const found = files.map((file) => ({ path: file, ...detached(kind, file) }));
-  const isNetcdf = found.every(({ isNetcdf }) => isNetcdf), noun = nounOf(kind, isNetcdf);
-  const { variables, dimension, file, notes } = joinFiles(found, {
-    named: isNetcdf,
-    inOrder: path.includes(","),
-    noun,
-    along,
-  });
+  const isNetcdf = found.every(({ isNetcdf }) => isNetcdf);
+  const about = { kind: `${isNetcdf ? "NetCDF" : "HDF5"} files`, noun: nounOf(kind, isNetcdf) };
+  const content = joinedContent(path, found, { ...about, along });
   headerNotes(path).keep();
-  const said = `${path}: ${filesText(files)}${dimension ? ` joined along ${dimension}` : " joined"}`;
-  return {
-    path,
-    kind: `${isNetcdf ? "NetCDF" : "HDF5"} files`,
-    noun,
-    isNetcdf,
-    dimension,
-    file,
-    columns: columnsOf(variables, isNetcdf),
-    notes: files.length > 1 ? [said, ...notes] : notes,
-  };
+  return content;
 }
 
 /** Variables open their file when they are read: hundreds of files must not be open at once. */
@@ -150,7 +95,7 @@ function detached(kind: Kind, path: string): Variables {
 }
 
 function withFile<R>(kind: Kind, path: string, use: (found: Variables) => R): R {
-  switch (formatOf(path)) {
+  switch (bytesOf(path)) {
     case "classic":
       if (kind === "hdf5") {
         throw new UserError("data", `${path} is a classic NetCDF file, not HDF5: use --data-type netcdf.`);
@@ -167,7 +112,8 @@ function withFile<R>(kind: Kind, path: string, use: (found: Variables) => R): R 
   );
 }
 
-function formatOf(path: string): "classic" | "hdf5" | null {
+/** The first bytes say which it is. */
+function bytesOf(path: string): "classic" | "hdf5" | null {
   if (isKnown(path)) return "hdf5";
   return withFiles((open) => {
     const file = open(path);
@@ -179,221 +125,4 @@ function formatOf(path: string): "classic" | "hdf5" | null {
     }
     return null;
   });
-}
-
-/** A grid is one sample for models of maps and for a user's own; for others each of its points is one. */
-const takesMaps = (model: string): boolean => takesImages(model) || isCode(model) || isExported(model);
-
-export const columnsOf = (
-  variables: readonly Variable[],
-  isNetcdf: boolean,
-  fillsByDefault = isNetcdf,
-): VariableColumn[] =>
-  withAuxiliary(variables).map((variable) => toColumn(variable, isNetcdf, fillsByDefault));
-
-/** Variables that others name as their coordinates or bounds describe those. */
-export function withAuxiliary(variables: readonly Variable[]): Variable[] {
-  const describing = described(variables);
-  return variables.map((variable) => {
-    const { name } = variable;
-    const auxiliary = variable.auxiliary || describing.has(name.slice(name.lastIndexOf("/") + 1));
-    return { ...variable, auxiliary };
-  });
-}
-
-/** Opens the same variables again. */
-export type Again = <R>(use: (content: Content) => R) => R;
-
-export function samplesOf(content: Content, settings: DataRequest, again: Again): Sources {
-  const { data, model, training } = settings, { isNetcdf, file } = content;
-  const leads = forecastLeads(data);
-  const own = withFileColumn(content.columns, file ? toColumn(file, isNetcdf) : null);
-  const notes = [...(content.notes ?? [])];
-  const all = withSelected({ ...content, columns: own }, data, notes);
-  const { features, targets, spreads, folded } = withStatic(
-    chooseColumns(all, data, training.withoutTargets),
-    all.path,
-    isNetcdf && !takesMaps(model.name),
-  );
-  const chosen = [...features, ...targets];
-  const columns = all.columns.map((column) => chosen.find(({ name }) => name === column.name) ?? column);
-  const table = { ...all, columns };
-  if (data.features.length === 0) notes.push(...aside(columns, chosen));
-  if (spreads.length > 0) notes.push(`The same for all samples: ${spreads.join(", ")}`);
-  if (folded.length > 0) {
-    notes.push(`Finer than the maps, so the points within each pixel are channels: ${folded.join(", ")}`);
-  }
-  const finest = all.columns.find(({ name }) => name === folded[0])?.variable ?? null;
-  const laid = { features, targets, names: data.targets, leads, data, folded, finest };
-  const grid = chosen[0].variable.dimensions;
-  const together = isNetcdf && grid.length > 0 && chosen.every((column) => sameGrid(column, grid));
-  if (together && (grid.length === 1 || !takesMaps(model.name))) {
-    const points = chosen[0].shape.reduce((total, size) => total * size, 1);
-    if (grid.length > 1) {
-      notes.push(`All are on (${grid.join(", ")}): each of the ${points} points is one sample`);
-    }
-    let marks: Uint8Array | undefined; // made when the first is read: by then there are not too many
-    const absent = () => marks ??= new Uint8Array(points);
-    const flat = columns.map((column) => {
-      if (!sameGrid(column, grid)) return column;
-      const rows = () => column.rowsAt(grid.length), { stored } = column, unpack = stored?.unpack;
-      return {
-        ...column,
-        shape: [points],
-        read: () => column.readMarking(absent()),
-        stored: stored && unpack
-          ? { ...stored, unpack: (from: Values, to: Floats) => unpack(from, to, absent()) }
-          : stored,
-        stream: { ...column.stream, rows },
-      };
-    });
-    const dimensions = grid.map((name, i) => ({ name, size: chosen[0].shape[i] }));
-    const found = fromColumns({ ...table, columns: flat, absent, grid: dimensions }, settings);
-    return onGrid(found, notes, { ...laid, pointwise: true }, again);
-  }
-  const stranger = chosen.find(({ variable }) => isNetcdf && variable.dimensions[0] !== grid[0]);
-  if (stranger) {
-    notes.push(
-      `Samples are paired by position: ${chosen[0].name} is on (${
-        grid.join(", ")
-      }), but ${stranger.name} on ` +
-        `(${stranger.variable.dimensions.join(", ")})`,
-    );
-  }
-  const steps = isNetcdf && grid.length > 0 ? [{ name: grid[0], size: chosen[0].shape[0] }] : undefined;
-  const found = fromColumns({ ...table, grid: steps }, settings);
-  return isNetcdf
-    ? onGrid(found, notes, { ...laid, pointwise: false }, again)
-    : { ...found, notes: [...notes, ...found.notes] };
-}
-
-interface Laid {
-  readonly features: readonly VariableColumn[];
-  readonly targets: readonly VariableColumn[];
-  /** The targets' names, where the data may have none of them. */
-  readonly names: readonly string[];
-  readonly pointwise: boolean;
-  /** Steps from a sample's own time to those of its targets. */
-  readonly leads: readonly number[];
-  readonly data: DataRequest["data"];
-  /** Features that are finer than the maps, and the first of them as the data has it. */
-  readonly folded: readonly string[];
-  readonly finest: Variable | null;
-}
-
-/** The samples' dimension comes first, and only what is chosen along dimensions is left. */
-function withSelected(content: Content, data: DataRequest["data"], notes: string[] = []): Content {
-  const { sel, sample_dim } = data;
-  const { path, noun, isNetcdf: named, dimension: along } = content;
-  const own = content.columns.map(({ variable }) => variable);
-  const known = named ? [...new Set(own.flatMap(({ dimensions }) => dimensions))] : [];
-  // Joined files lie along it already, with names or without.
-  if (sample_dim !== "" && along === undefined && !known.includes(sample_dim)) {
-    throw noDimension(path, sample_dim, known);
-  }
-  const laid = sample_dim === "" ? own : own.map((variable) => leadingAlong(variable, sample_dim));
-  const variables = selected({ path, noun, named, along, variables: laid }, sel);
-  const columns = content.columns.map((column, i) => column.of(variables[i]));
-  return { ...content, columns: resampled({ path, noun, named, columns }, data, notes) };
-}
-
-/** A table of rows has nothing that a grid could add. */
-function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Again): Sources {
-  const { features, targets, names, pointwise, leads, data, folded, finest } = laid;
-  const whole = { ...found, notes: [...notes, ...found.notes] };
-  if ([...features, ...targets].every(({ shape }) => shape.length < 2)) return whole;
-  // Static features have fewer dimensions than a target would have.
-  const widest = features.filter(({ name }) => !folded.includes(name)).map(({ variable }) => variable).reduce(
-    (
-      most,
-      one,
-    ) => one.dimensions.length > most.dimensions.length ? one : most,
-  );
-  const { dimensions: [first], shape: [steps] } = widest;
-  // A downscaled target would be as fine as what is known of the finer grid.
-  const like = finest
-    ? { ...widest, dimensions: [first, ...finest.dimensions], shape: [steps, ...finest.shape] }
-    : widest;
-  const grid = () =>
-    again((content) => {
-      const { columns } = withSelected(content, data);
-      const variables = columns.map(({ variable }) => variable);
-      const known = targets.length > 0 ? targets.map(({ name }) => name) : names;
-      const places = known.map((name) =>
-        variables.find((variable) => variable.name === name) ??
-          { ...like, name, attributes: new Map(), dtype: null }
-      );
-      return gridOf(variables, places, { pointwise, leads });
-    });
-  const sense = data.vectors.length > 0 ? again(({ columns }) => senseOf(columns, widest)) : 1;
-  const variable = (name: string) =>
-    again((content) => readVariable(withSelected(content, data).columns, name));
-  const about = Object.fromEntries(targets.map(({ name, variable }) => [name, textsOf(variable)]));
-  const on = (source: Source): Source => ({
-    ...source,
-    ...{ grid, variable, about },
-    ...(folded.length > 0 && { folded }),
-    ...(source.vectors && { vectors: { ...source.vectors, sense } }),
-  });
-  return {
-    ...whole,
-    train: on(found.train),
-    val: found.val && on(found.val),
-    test: found.test && on(found.test),
-  };
-}
-
-/** Components point to where coordinates grow; on a map whose latitude falls row by row, v points to earlier rows. */
-function senseOf(columns: readonly VariableColumn[], { dimensions }: Variable): 1 | -1 {
-  const falls = (dimension: string) => {
-    const values = readVariable(columns.filter(({ shape }) => shape.length === 1), dimension)?.values ?? [];
-    return values[values.length - 1] < values[0];
-  };
-  const [rows, along] = dimensions.slice(-2).map(falls);
-  return rows === along ? 1 : -1;
-}
-
-/** Predictions of data that lacks the target have these from the run. */
-const DESCRIBING = ["units", "long_name", "standard_name", "cell_methods"];
-const LONGEST_TEXT = 4096;
-
-const textsOf = ({ attributes }: Variable): Record<string, string> =>
-  Object.fromEntries(DESCRIBING.flatMap((key) => {
-    const text = attributes.get(key);
-    return typeof text === "string" && text.length <= LONGEST_TEXT ? [[key, text]] : [];
-  }));
-
-function readVariable(columns: readonly VariableColumn[], wanted: string): GridVariable | null {
-  const found = columns.find(({ name, unusable }) => name === wanted && !unusable);
-  if (!found) return null;
-  const { name, shape, variable: { dimensions }, dtype, read } = found,
-    { buffer, byteOffset, byteLength } = read();
-  const values = Float64Array.from(view(new Uint8Array(buffer, byteOffset, byteLength), dtype), Number);
-  return { name, shape, dimensions, values };
-}
-
-const sameGrid = ({ variable }: VariableColumn, grid: readonly string[]) =>
-  variable.dimensions.join() === grid.join();
-
-function described(variables: readonly Variable[]): Set<string> {
-  const texts = variables.flatMap(({ attributes }) =>
-    ["coordinates", "bounds", "grid_mapping"].map((name) => attributes.get(name))
-  );
-  return new Set(texts.flatMap((text) => typeof text === "string" ? text.split(/[\s:]+/) : []));
-}
-
-function aside(columns: readonly VariableColumn[], chosen: readonly VariableColumn[]): string[] {
-  const left = columns.filter((column) =>
-    column.onlyByName && !chosen.includes(column) && column.variable.labels === undefined
-  );
-  const of = (why: string, which: (column: VariableColumn) => boolean) => {
-    const these = left.filter(which);
-    return these.length > 0 ? [`${list(these)} (${why})`] : [];
-  };
-  const asides = [
-    ...of("describes others", (column) => !column.unusable && column.shape.length > 0),
-    ...of("one number", (column) => !column.unusable && column.shape.length === 0),
-    ...of("no numbers that can be read", (column) => column.unusable !== undefined),
-  ];
-  return asides.length > 0 ? [`Left aside: ${asides.join("; ")}`] : [];
 }

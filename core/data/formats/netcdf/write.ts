@@ -1,8 +1,9 @@
 // Classic NetCDF, which every NetCDF library reads: with 64-bit offsets (CDF-2), or with 64-bit sizes (CDF-5)
 // where a variable is larger than those allow.
 import { writeAll } from "../../../base/atomic.ts";
-import { product, swapBytes } from "../../columns/rows.ts";
-import type { Dimension } from "../../grid.ts";
+import { product } from "../../arrays/numbers.ts";
+import { swapBytes } from "../../codecs/bytes.ts";
+import type { Dimension } from "../../arrays/grid.ts";
 
 const CODES = { text: 2, i8: 1, i16: 3, i32: 4, f32: 5, f64: 6 } as const;
 const BYTES = { i8: 1, i16: 2, i32: 4, f32: 4, f64: 8 } as const;

@@ -6,19 +6,21 @@ import { readBytes, uninitialised, writeBytes } from "../../../../ffi/make.ts";
 import { permute } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { UserError } from "../../../base/errors.ts";
-import { type FileRows, product, swapBytes } from "../../columns/rows.ts";
+import type { FileRows } from "../../arrays/rows.ts";
+import { NUMPY_TYPES, product } from "../../arrays/numbers.ts";
+import { swapBytes } from "../../codecs/bytes.ts";
 import { basename, join } from "../../../../deps/path.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import { isZip, openZip, STORED } from "../../../base/zip.ts";
-import { type Column, fromColumns } from "../../columns/columns.ts";
-import type { DataRequest, Sources, TableFile } from "../../format.ts";
-import { withFile } from "../../columns/file_column.ts";
-import { joinFiles } from "../../columns/joined.ts";
-import { NUMPY_TYPES, toColumn, type Variable } from "../../columns/variables.ts";
-import { isFolder, markOf, namesIn, withFiles } from "../../files.ts";
-import { filesBelow, filesNamed, filesText } from "../../paths.ts";
+import type { Column, Variable } from "../../arrays/table.ts";
+import { fromColumns } from "../../tables/columns.ts";
+import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
+import { toColumn, withFile } from "../../arrays/variables.ts";
+import { joinFiles } from "../../arrays/joined.ts";
+import { isFolder, markOf, namesIn, withFiles } from "../../arrays/files.ts";
+import { filesBelow, filesNamed, filesText } from "../../arrays/paths.ts";
 
-export interface NpyHeader {
+interface NpyHeader {
   readonly shape: readonly number[];
   readonly dtype: DType;
   /** The first index varies fastest. */
@@ -139,7 +141,7 @@ function openFoundLibtorch(): void {
 }
 
 /** Arrays by name: those of an archive, of a folder's files, or the columns of one two-dimensional array. */
-export function openArrays(request: DataRequest): Sources {
+function openArrays(request: DataRequest): Sources {
   const path = request.data.data_path, files = manyArchives(path);
   if (files) {
     return joinedTable(path, files, ({ file, ...table }) => {
@@ -154,7 +156,7 @@ export function openArrays(request: DataRequest): Sources {
   });
 }
 
-export function withArrays<R>(path: string, use: (table: TableFile) => R): R {
+function withArrays<R>(path: string, use: (table: TableFile) => R): R {
   const files = manyArchives(path);
   return files ? joinedTable(path, files, use) : withFiles((open) => use(tableOf(path, open)));
 }
@@ -232,7 +234,7 @@ const isArray = (name: string) => name.endsWith(ENDING);
 
 const hasArrays = (folder: string): boolean => namesIn(folder).some(isArray);
 
-export const looksLikeArrays = (path: string): boolean =>
+const looksLikeArrays = (path: string): boolean =>
   isFolder(path) && (hasArrays(path) || namesIn(path).some((name) => name.endsWith(".npz")));
 
 function folder(path: string, open: (path: string) => FileBytes): Column[] {
@@ -362,3 +364,12 @@ function everyNth(table: Uint8Array, first: number, step: number, width: number)
   }
   return column;
 }
+
+export const npz: Format = {
+  endings: [".npz", ".npy"],
+  folder: { has: ".npy or .npz files", detect: looksLikeArrays },
+  path: "the file, folder or files to read",
+  many: true,
+  open: openArrays,
+  table: withArrays,
+};

@@ -5,12 +5,13 @@ import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import { remove, syncFolder, temporaryFor } from "../../../base/atomic.ts";
 import { zipWriter } from "../../../checkpoint/zip_writer.ts";
 import { UserError } from "../../../base/errors.ts";
-import type { Column } from "../../columns/columns.ts";
-import { checkRoom } from "../../memory.ts";
+import type { Column } from "../../arrays/table.ts";
+import { checkRoom } from "../../../base/memory.ts";
 import { checkDisk, makeFolder, sizeOf, writing } from "../../../base/new_file.ts";
 import { inputOf, rowLayoutOf, type StoredField, targetOf } from "../packed/schema.ts";
 import type { Packing } from "../packed/samples.ts";
-import type { Progress } from "../packed/write.ts";
+import type { Progress } from "../../../base/progress.ts";
+import { bytesOf } from "../../arrays/numbers.ts";
 
 interface NpyArray {
   readonly name: string;
@@ -34,8 +35,7 @@ export function writeColumns(path: string, columns: readonly Column[]): Written 
     columns.map((column) => ({
       ...column,
       *pieces() {
-        const { buffer, byteOffset, byteLength } = column.read();
-        yield new Uint8Array(buffer, byteOffset, byteLength);
+        yield bytesOf(column.read());
       },
     })),
   );

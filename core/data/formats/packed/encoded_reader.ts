@@ -1,9 +1,11 @@
 import { crc32 } from "node:zlib";
 import { headerOf } from "../images/header.ts";
 import { openDecoder } from "../images/reader.ts";
-import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../reading/reader.ts";
+import type { Reader, ReaderModule, ReaderSpec } from "../../source/reader.ts";
 import type { Shard } from "./schema.ts";
-import { damaged, openShards, rangeOf, startsOf } from "./reader.ts";
+import { damaged, openShards, startsOf } from "./reader.ts";
+import { partOf } from "../../arrays/numbers.ts";
+import { naming } from "../images/listing.ts";
 
 interface EncodedSpec extends ReaderSpec {
   readonly folder: string;
@@ -71,7 +73,7 @@ function openRecords({ folder, names, bytes, starts, targetBytes }: EncodedSpec)
   return {
     /** Image and target are valid until the next call. */
     record(index: number): { path: string; image: Uint8Array<ArrayBuffer>; target: Uint8Array } {
-      const shard = rangeOf(starts, index), path = files.path(shard);
+      const shard = partOf(starts, index), path = files.path(shard);
       const table = bytes[shard] - 8 * (starts[shard + 1] - starts[shard] + 1);
       files.read(shard, endsBytes, table + 8 * (index - starts[shard]));
       const [from, to] = [Number(ends[0]), Number(ends[1])];
@@ -88,13 +90,4 @@ function openRecords({ folder, names, bytes, starts, targetBytes }: EncodedSpec)
     },
     close: files.close,
   };
-}
-
-function naming<T>(path: string, use: () => T): T {
-  try {
-    return use();
-  } catch (error) {
-    if (error instanceof BadSample) throw new BadSample(path, error.reason, { cause: error });
-    throw error;
-  }
 }

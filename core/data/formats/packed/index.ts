@@ -18,8 +18,8 @@ import {
 } from "./schema.ts";
 import { formatBytes, formatPlural } from "../../../base/format.ts";
 import { sha256Of, sizeOf } from "../../../base/new_file.ts";
-import { openProgress } from "../../progress.ts";
-import type { Missing } from "../../source.ts";
+import { openProgress } from "../../../base/progress.ts";
+import type { Missing } from "../../source/source.ts";
 
 export function planText(plan: Plan): string {
   return JSON.stringify(planFacts(plan), null, 2) + "\n";

@@ -1,5 +1,4 @@
 // Packed shards are loaded into memory where they fit, and read by threads otherwise.
-import { crc32 } from "node:zlib";
 import { askForHugePages } from "../../../../ffi/libc.ts";
 import {
   borrowBytes,
@@ -12,36 +11,39 @@ import {
 import { div, indexSelect, narrow, toDtype } from "../../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { UserError } from "../../../base/errors.ts";
-import { BadSample, loadReader } from "../../reading/reader.ts";
-import type { DataRequest, Sources } from "../../format.ts";
+import { BadSample } from "../../arrays/rows.ts";
+import { loadReader } from "../../source/reader.ts";
+import type { DataRequest, Format, Sources } from "../../format.ts";
 import {
   fieldBytes,
-  HEADER_BYTES,
   type Index,
-  inputOf,
   type RowLayout,
   type Schema,
   type Shard,
   type StoredField,
-  targetOf,
 } from "./schema.ts";
-import { damaged, openShards, packedReader, packedSpec, rangeOf, startsOf } from "./reader.ts";
+import { openShards, openWindow, packedReader, packedSpec } from "./reader.ts";
 import { didYouMean } from "../../../base/suggest.ts";
-import { answerText, type Batch, type Source, type ThreadedParts, threadedSource } from "../../source.ts";
+import {
+  answerText,
+  type Batch,
+  type Source,
+  type ThreadedParts,
+  threadedSource,
+} from "../../source/source.ts";
 import { join } from "../../../../deps/path.ts";
 import type { Config } from "../../../settings/settings.ts";
 import { formatPlural } from "../../../base/format.ts";
 import { MOST_POSITIONS } from "../../../base/random.ts";
-import { checkRoom, heldInMemory, memorySource } from "../../memory.ts";
-import { heldOut, splitIndices } from "../../order.ts";
-import { unusedNote } from "../../unused.ts";
+import { checkRoom, heldInMemory } from "../../../base/memory.ts";
+import { memorySource } from "../../source/memory.ts";
+import { divide, someOf, unusedNote } from "../../source/order.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { sizes, turboJpeg } from "../images/imagefolder.ts";
 import { encodedReader, encodedSize, encodedSpec } from "./encoded_reader.ts";
-import { readIndex } from "./index.ts";
+import { looksPacked, readIndex } from "./index.ts";
 import { sizeOf } from "../../../base/new_file.ts";
-
-const WINDOW_BYTES = 8 << 20;
+import { previewPacked } from "./preview.ts";
 
 interface Loaded {
   readonly input: Tensor;
@@ -90,39 +92,6 @@ function loadRows(
     const good = (all: Tensor) => narrow(all, 0, 0, count);
     return { input: good(rows.input), target: good(rows.target), indices: kept.slice(0, count) };
   });
-}
-
-type Files = ReturnType<typeof openShards>;
-type Row = { readonly input: Uint8Array; readonly target: Uint8Array };
-
-/** Rows come in ascending order, and are valid until the next. */
-function openWindow(
-  files: Files,
-  shards: readonly Shard[],
-  layout: NonNullable<Index["layout"]>,
-  wanted: number,
-): (id: number) => Row {
-  const { rowBytes, crcAt } = layout;
-  const starts = startsOf(shards);
-  const many = wanted > starts[shards.length] / 4;
-  const most = many ? Math.max(1, Math.floor(WINDOW_BYTES / rowBytes)) : 1;
-  let window = new Uint8Array(0), view = new DataView(window.buffer), from = 0, to = 0;
-  return (id) => {
-    const shard = rangeOf(starts, id);
-    if (id < from || id >= to) {
-      from = id;
-      to = Math.min(id + most, starts[shard + 1]);
-      window = new Uint8Array((to - from) * rowBytes);
-      view = new DataView(window.buffer);
-      files.read(shard, window, HEADER_BYTES + (from - starts[shard]) * rowBytes);
-    }
-    const i = id - from;
-    const input = inputOf(window, layout, i), target = targetOf(window, layout, i);
-    if (crc32(target, crc32(input)) !== view.getUint32(i * rowBytes + crcAt, true)) {
-      throw damaged(files.path(shard));
-    }
-    return { input, target };
-  };
 }
 
 function chosenTargets(
@@ -222,14 +191,13 @@ function checkShards(folder: string, shards: readonly Shard[]): void {
 function choose(train: number, val: number, data: Config["data"], seed: number) {
   const most = { train: data.train_samples, val: data.val_samples };
   const of = (total: number, wanted: number, first: number) =>
-    splitIndices(total, { train: Math.min(wanted, total), val: 0 }, seed).train.map((id) => first + id);
+    someOf(total, wanted, seed).map((id) => first + id);
   if (val > 0) {
     const chosen = { train: of(train, most.train, 0), val: of(val, most.val, train) };
     return { ...chosen, unused: train + val - chosen.train.length - chosen.val.length };
   }
-  const held = most.val === 0 ? 0 : heldOut(train, data.validation_split);
-  const part = { train: Math.min(most.train, train - held), val: Math.min(most.val, held) };
-  return { ...splitIndices(train, part, seed), unused: train - part.train - part.val };
+  const chosen = divide(train, data, seed);
+  return { ...chosen, unused: train - chosen.train.length - chosen.val.length };
 }
 
 function opener(
@@ -311,3 +279,13 @@ function sizeText({ schema: { encoding, task, input: { shape, dtype } } }: Index
   const what = dtype === "u8" && shape.length === 3 ? "images" : "samples";
   return `${what} of [${shape.join(", ")}]`;
 }
+
+export const packed: Format = {
+  endings: [],
+  folder: { has: "index.json", detect: looksPacked },
+  path: "the file or folder to read",
+  namesTargets: true,
+  reader: ({ data_path }) => loadPackedReader(data_path),
+  open: openPacked,
+  preview: previewPacked,
+};

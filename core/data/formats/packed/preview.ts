@@ -3,17 +3,17 @@ import { encodedSpec } from "./encoded_reader.ts";
 import { fieldBytes, type Index, type Schema, type Shard, spelled } from "./schema.ts";
 import { readIndex } from "./index.ts";
 import { packedSpec } from "./reader.ts";
-import { openReader } from "../../reading/reader.ts";
+import { openReader } from "../../source/reader.ts";
 import {
   imagesOf,
   openSamples,
   type Pictures,
   picturesOf,
   type Preview,
-  type PreviewField,
   rowsOf,
   type SampleAt,
 } from "../../preview/preview.ts";
+import type { PreviewField } from "../../preview/axes.ts";
 
 export function previewPacked<R>(path: string, use: (preview: Preview) => R): R {
   const index = readIndex(path);

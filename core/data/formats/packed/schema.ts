@@ -1,7 +1,7 @@
 // The format of packed shards has fields, layout, headers and a plan. docs/packed.md describes it.
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import type { Facts } from "../../../models/model.ts";
-import type { Missing } from "../../source.ts";
+import type { Missing } from "../../source/source.ts";
 
 export const FORMAT = "hpctrain-packed", FORMAT_VERSION = 1;
 export const INDEX = "index.json";

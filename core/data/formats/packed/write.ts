@@ -29,6 +29,7 @@ import {
 } from "./schema.ts";
 import { indexText, planText, readIndex, WORK } from "./index.ts";
 import { crc32 } from "node:zlib";
+import type { Progress } from "../../../base/progress.ts";
 
 export interface Who {
   readonly rank: number;
@@ -119,13 +120,6 @@ export type { Plan };
  * the sample's number alone.
  */
 export type Make = (first: number, count: number, rows: Uint8Array) => void | Promise<void>;
-
-export interface Progress {
-  /** It counts this rank's samples; `kept` of them are from an earlier run. */
-  readonly done: number;
-  readonly kept: number;
-  readonly total: number;
-}
 
 export interface Report {
   readonly shards: number;

@@ -2,23 +2,18 @@
 // written stays in the processor's cache until all columns are there. Threads share the row groups.
 import { bytesAt, type MemoryBlock } from "../../../../ffi/libc.ts";
 import type { DType } from "../../../../ffi/dtype.ts";
-import type { FileMark } from "../../columns/rows.ts";
-import { openFile } from "../../files.ts";
-import { openChunk, openWindow, type Window } from "./chunk.ts";
-import { Damaged, damaged } from "../../columns/chunks.ts";
-import { openRoom, type Page, pagesOf, type Physical, type Room } from "./pages.ts";
+import type { FileMark } from "../../arrays/rows.ts";
+import { openFile } from "../../arrays/files.ts";
+import { Damaged, damaged } from "../../codecs/bytes.ts";
 import {
-  NOT_FINITE,
-  type Places,
-  type Spread,
-  spreadCodes,
-  spreadDoubles,
-  spreadFloats,
-  spreadLong,
-  spreadMissing,
-  spreadOthers,
-  spreadWhole,
-} from "./spread.ts";
+  type Codes,
+  openRoom,
+  type Page,
+  pagesOf,
+  type Physical,
+  type Room,
+  type StoredChunk,
+} from "./pages.ts";
 
 /** A column as a thread gets it. */
 export interface BlockColumn {
@@ -239,4 +234,148 @@ function openDictionary() {
     const places = { words: known, floats: new Float32Array(room, 0, count), step: 1 };
     return { known, marks: spreadOf(values, facts, places)(0, count, 0) };
   };
+}
+
+/** Each thread has its own; the bytes are valid until it is used again. */
+export type Window = (bytes: number) => Uint8Array<ArrayBuffer>;
+
+export function openWindow(): Window {
+  let room = new Uint8Array(0);
+  return (bytes) => {
+    // A page that is longer than those before gets room that the next ones of its size fit in, too.
+    if (bytes > room.length) room = new Uint8Array(bytes + (bytes >> 2));
+    return room.subarray(0, bytes);
+  };
+}
+
+/** `read` fills the bytes from this place of the file. */
+export const openChunk = (
+  read: (into: Uint8Array, offset: number) => void,
+  begin: number,
+  length: number,
+  window: Window,
+): StoredChunk => ({
+  length,
+  bytes(at, count) {
+    const bytes = window(count);
+    read(bytes, begin + at);
+    return bytes;
+  },
+});
+
+/** A column with a mark has to be looked at number by number. */
+const NOT_FINITE = 1, LARGE = 2;
+
+/** The first whole number beyond which floats have gaps. */
+const GAPS = 2 ** 24;
+
+const EXPONENT = 0x7f800000, ONE_EXPONENT = 0x00800000;
+const MISSING = 0x7fc00000;
+
+/** A place among the rows: numbers of a column are `step` apart, beginning at `at`. */
+export interface Places {
+  readonly words: Int32Array;
+  readonly floats: Float32Array;
+  readonly step: number;
+}
+
+/** It moves `count` values from `first` on to the places from `at` on; the result is marks. */
+export type Spread = (first: number, count: number, at: number) => number;
+
+function spreadFloats(from: Float32Array, to: Places): Spread {
+  return spreadWords(new Int32Array(from.buffer, from.byteOffset, from.length), to);
+}
+
+/** Bits are moved as they are; an exponent of ones is infinity or NaN. */
+function spreadWords(from: Int32Array, { words: to, step }: Places): Spread {
+  return (first, count, at) => {
+    let odd = 0;
+    for (let i = first, end = first + count; i < end; i++, at += step) {
+      const word = from[i];
+      to[at] = word;
+      odd |= (word & EXPONENT) + ONE_EXPONENT;
+    }
+    return odd < 0 ? NOT_FINITE : 0;
+  };
+}
+
+/** Codes come one after the other, whatever the first is; the dictionary was judged before. */
+function spreadCodes(packed: Codes, known: Int32Array, { words: to, step }: Places): Spread {
+  let codes = new Int32Array(0);
+  return (_, count, at) => {
+    if (codes.length < count) codes = new Int32Array(count);
+    packed.read(codes, count);
+    for (let i = 0; i < count; i++, at += step) to[at] = known[codes[i]];
+    return 0;
+  };
+}
+
+function spreadDoubles(from: Float64Array, { floats: to, step }: Places): Spread {
+  return (first, count, at) => {
+    let odd = 0;
+    for (let i = first, end = first + count; i < end; i++, at += step) {
+      const value = Math.fround(from[i]);
+      to[at] = value;
+      odd += value - value; // NaN from the first that is not finite
+    }
+    return odd === 0 ? 0 : NOT_FINITE;
+  };
+}
+
+function spreadWhole(from: Int32Array, { floats: to, step }: Places): Spread {
+  return (first, count, at) => {
+    let bits = 0;
+    for (let i = first, end = first + count; i < end; i++, at += step) {
+      const value = from[i];
+      to[at] = value;
+      bits |= value ^ value >> 31;
+    }
+    return bits >= GAPS ? LARGE : 0;
+  };
+}
+
+/** With `missing` a value becomes a double first, as a column that may miss some is one of doubles. */
+function spreadLong(from: BigInt64Array, { floats: to, step }: Places, missing: boolean): Spread {
+  const halves = new Int32Array(from.buffer, from.byteOffset, 2 * from.length);
+  return (first, count, at) => {
+    let bits = 0;
+    for (let i = 2 * first, end = 2 * (first + count); i < end; i += 2, at += step) {
+      const low = halves[i], high = halves[i + 1];
+      if (high === low >> 31) {
+        to[at] = low;
+        bits |= low ^ high;
+      } else {
+        to[at] = missing ? high * 2 ** 32 + (low >>> 0) : nearest(high, low);
+        bits |= GAPS;
+      }
+    }
+    return bits >= GAPS ? LARGE : 0;
+  };
+}
+
+const EXACT = 2 ** 21;
+
+/** A double on the way would round twice, unless the cut bits mark the last bit. */
+function nearest(high: number, low: number): number {
+  if (high >= -EXACT && high < EXACT) return high * 2 ** 32 + (low >>> 0);
+  const cut = (low & 2047) !== 0 ? 2048 : 0;
+  return high * 2 ** 32 + ((low & ~2047 | cut) >>> 0);
+}
+
+/** Other types are small. */
+function spreadOthers(from: ArrayLike<number>, { floats: to, step }: Places): Spread {
+  return (first, count, at) => {
+    let odd = 0, most = 0;
+    for (let i = first, end = first + count; i < end; i++, at += step) {
+      const value = from[i];
+      to[at] = value;
+      odd += value - value;
+      most = Math.max(most, Math.abs(value));
+    }
+    return (odd === 0 ? 0 : NOT_FINITE) | (most >= GAPS ? LARGE : 0);
+  };
+}
+
+function spreadMissing(count: number, at: number, { words: to, step }: Places): void {
+  for (let i = 0; i < count; i++, at += step) to[at] = MISSING;
 }

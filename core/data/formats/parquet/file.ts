@@ -9,10 +9,10 @@ import {
 import type { DType } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
-import type { FileMark } from "../../columns/rows.ts";
-import { markOf } from "../../files.ts";
-import { Damaged } from "../../columns/chunks.ts";
-import { OF_RECORDS, OTHER_LISTS, unevenLists } from "../../columns/lists.ts";
+import type { FileMark } from "../../arrays/rows.ts";
+import { markOf } from "../../arrays/files.ts";
+import { Damaged } from "../../codecs/bytes.ts";
+import { OF_RECORDS, OTHER_LISTS, unevenLists } from "../../tables/pages.ts";
 import { firstSizes, type ListChunk, pathOfLists } from "./lists.ts";
 import { isKnownCodec } from "./packed.ts";
 import type { Physical } from "./pages.ts";
@@ -29,7 +29,7 @@ export interface ParquetColumn {
   readonly unusable?: string;
 }
 
-export interface ParquetChunk {
+interface ParquetChunk {
   readonly rows: number;
   readonly begin: number;
   readonly bytes: number;

@@ -7,8 +7,8 @@ import {
   type SchemaElement,
 } from "../../../../deps/hyparquet.ts";
 import type { DType } from "../../../../ffi/dtype.ts";
-import { type ChunkBytes, damaged } from "../../columns/chunks.ts";
-import type { Page } from "../../columns/pages.ts";
+import { type ChunkBytes, damaged } from "../../codecs/bytes.ts";
+import type { Page } from "../../tables/pages.ts";
 import { isKnownCodec, unpackPage } from "./packed.ts";
 import { headerAt, type StoredChunk } from "./pages.ts";
 

@@ -1,8 +1,7 @@
 // A page of Parquet as it is stored becomes exactly as many bytes as its header says.
 import { brotliDecompressSync } from "node:zlib";
-import type { ChunkBytes } from "../../columns/chunks.ts";
-import { copyBack, unpackLz4, unpackZstd } from "../zarr/blosc.ts";
-import { gunzip } from "../zarr/codecs.ts";
+import { type ChunkBytes, gunzip } from "../../codecs/bytes.ts";
+import { copyBack, unpackLz4, unpackZstd } from "../../codecs/blosc.ts";
 
 /** True where the page fills `into` exactly. */
 type Unpack = (packed: ChunkBytes, into: ChunkBytes) => boolean;
@@ -36,7 +35,7 @@ export const unpackPage = (codec: string, packed: ChunkBytes, into: ChunkBytes):
   UNPACK[codec](packed, into);
 
 /** The length of all comes first; then literals, and copies from what is there already. */
-export function unpackSnappy(from: Uint8Array, into: Uint8Array): boolean {
+function unpackSnappy(from: Uint8Array, into: Uint8Array): boolean {
   const end = from.length, full = into.length;
   let at = 0, length = 0, out = 0;
   for (let shift = 0;; shift += 7) {

@@ -1,7 +1,7 @@
 // The pages of a column chunk, decoded value by value. Every count and length is checked against what is there.
 import { deltaBinaryUnpack, type PageHeader, parquetHeader } from "../../../../deps/hyparquet.ts";
-import { type ChunkBytes, damaged } from "../../columns/chunks.ts";
-import { unshuffle } from "../hdf5/chunk_rows.ts";
+import { type ChunkBytes, damaged } from "../../codecs/bytes.ts";
+import { unshuffle } from "../../codecs/blosc.ts";
 import { unpackPage } from "./packed.ts";
 
 export type Physical = "BOOLEAN" | "INT32" | "INT64" | "FLOAT" | "DOUBLE" | "HALF" | "TEXT";
@@ -31,7 +31,7 @@ export interface Codes {
   read(into: Int32Array, count: number): void;
 }
 
-export interface ChunkFacts {
+interface ChunkFacts {
   readonly physical: Physical;
   readonly codec: string;
   readonly optional: boolean;

@@ -1,30 +1,19 @@
 // Strips and tiles of TIFF, unpacked into exactly the room that is there, with their predictors undone.
 import { openInflate } from "../../../../ffi/codecs.ts";
 import type { DType } from "../../../../ffi/dtype.ts";
-import {
-  type ChunkBytes,
-  type Chunks,
-  MOST_RATIO,
-  openRowsOfChunks,
-  readAllChunks,
-  repeat,
-} from "../../columns/chunks.ts";
-import { type FileMark, product, type ReadsRows, swapBytes } from "../../columns/rows.ts";
-import { type OpenFile, openFile } from "../../files.ts";
-import { unpackZstd } from "../zarr/blosc.ts";
+import { type ChunkBytes, MOST_RATIO, repeat, swapBytes } from "../../codecs/bytes.ts";
+import { type Chunks, openRowsOfChunks, readAllChunks } from "../../arrays/chunks.ts";
+import { product } from "../../arrays/numbers.ts";
+import { type OpenFile, openFile } from "../../arrays/files.ts";
+import { unpackZstd } from "../../codecs/blosc.ts";
 import { UserError } from "../../../base/errors.ts";
 import { DEFLATES, LZW, NONE, PACKBITS, ZSTD } from "./directory.ts";
+import { noteRows } from "../../arrays/open_rows.ts";
+import type { FormatRows } from "../../arrays/rows.ts";
 
-/** A thread reads the pages of a file by this plain data. */
-export interface TiffRows {
-  readonly layout: "tiff";
-  readonly file: FileMark;
-  readonly lead: number;
+/** Pages of a file: the shape is [pages, bands, height, width], without what is 1 and has no name. */
+export interface TiffRows extends FormatRows {
   readonly dtype: DType;
-  readonly width: number;
-  /** [pages, bands, height, width], without what is 1 and has no name. */
-  readonly shape: readonly number[];
-  readonly chunk: readonly number[];
   /** Bands of a block that lie together pixel by pixel. */
   readonly together: number;
   /** Places that lie in a chunk, if only some of its bands are wanted. */
@@ -41,8 +30,10 @@ export interface TiffRows {
   readonly fill: Uint8Array;
 }
 
-export const openTiffRows = (rows: TiffRows, name: string, file: OpenFile, share = 1): ReadsRows =>
-  openRowsOfChunks(rows, chunksOf(rows, file), rows.file.path, name, share);
+export const tiffRows = noteRows<TiffRows>(import.meta.url, {
+  open: (rows, name, fileOf, share) =>
+    openRowsOfChunks(rows, chunksOf(rows, fileOf(rows.file)), rows.file.path, name, share),
+});
 
 export function readTiff(rows: TiffRows): Uint8Array {
   const file = openFile(rows.file);

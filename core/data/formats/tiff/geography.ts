@@ -1,6 +1,6 @@
 // GeoTIFF's tags say where a page's pixels lie, in which coordinates, and what its bands mean.
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
-import type { Variable } from "../../columns/variables.ts";
+import type { Variable } from "../../arrays/table.ts";
 import { GEO, numbers, type Page, text } from "./directory.ts";
 
 export interface Place {

@@ -2,15 +2,16 @@
 import { basename, dirname } from "../../../../deps/path.ts";
 import { dtypeBytes, isFloating } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
-import { BY_FILE, joinFiles } from "../../columns/joined.ts";
-import { asOneSample } from "../../columns/picked.ts";
-import { product } from "../../columns/rows.ts";
-import { toColumn, type Variable } from "../../columns/variables.ts";
-import { isFolder, markOf, withFiles } from "../../files.ts";
-import { checkRoom } from "../../memory.ts";
-import { filesBelow, filesNamed, filesText } from "../../paths.ts";
-import { type Content, withAuxiliary } from "../netcdf/netcdf.ts";
-import { readTiff, type TiffRows } from "./blocks.ts";
+import { BY_FILE, joinFiles } from "../../arrays/joined.ts";
+import { asOneSample } from "../../arrays/picked.ts";
+import { product } from "../../arrays/numbers.ts";
+import { toColumn } from "../../arrays/variables.ts";
+import type { Variable } from "../../arrays/table.ts";
+import { markOf, withFiles } from "../../arrays/files.ts";
+import { checkRoom } from "../../../base/memory.ts";
+import { filesIn, filesText, holds } from "../../arrays/paths.ts";
+import { type Content, variablesFormat, withAuxiliary } from "../../tables/gridded.ts";
+import { readTiff, type TiffRows, tiffRows } from "./blocks.ts";
 import { elementOf } from "../zarr/metadata.ts";
 import { DESCRIPTION, GEO, type Page, readPages, text } from "./directory.ts";
 import { aboutBands, held, type Place, placeOf, placeVariables } from "./geography.ts";
@@ -23,12 +24,14 @@ interface TiffFile {
   readonly place: Place | null;
 }
 
-/** Null means one file. */
-const manyFiles = (path: string): readonly string[] | null =>
-  filesNamed(path, ENDINGS) ?? (isFolder(path) ? filesBelow(path, ENDINGS) : null);
+export const tiff = variablesFormat({
+  endings: ENDINGS,
+  folder: { has: ".tif files", detect: (path) => holds(path, ENDINGS) },
+  path: "the file, folder or files to read",
+}, withTiff);
 
 export function withTiff<R>(path: string, use: (content: Content) => R, along = ""): R {
-  const files = manyFiles(path) ?? (along === BY_FILE ? [path] : null);
+  const files = filesIn(path, ENDINGS) ?? (along === BY_FILE ? [path] : null);
   if (files?.length === 0) {
     throw new UserError("data", `The folder ${path} has no file in it that ends in ${ENDINGS.join(", ")}.`);
   }
@@ -214,7 +217,18 @@ function imageOf(
         return all;
       });
       made = {
-        ...{ layout: "tiff", file: markOf(path), dtype, width: bytes, shape, chunk, block, height },
+        ...{
+          layout: "format",
+          module: tiffRows,
+          access: "file",
+          file: markOf(path),
+          dtype,
+          width: bytes,
+          shape,
+          chunk,
+          block,
+          height,
+        },
         together: together ? bands : 1,
         wanted: together && only ? { first: only.band, count: 1 } : null,
         ...{ offsets, sizes, compression, predictor, bigEndian, fill: fillOf(pages[0]) },

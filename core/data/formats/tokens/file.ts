@@ -2,9 +2,9 @@
 // have no header, so the first bytes must show text or another format, which is refused.
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import { UserError } from "../../../base/errors.ts";
-import { markOf } from "../../files.ts";
+import { markOf } from "../../arrays/files.ts";
 import { Utf8 } from "../../text/utf8.ts";
-import type { FileMark } from "../../columns/rows.ts";
+import type { FileMark } from "../../arrays/rows.ts";
 
 /** No training tokens begin with these bytes. */
 const SIGNATURES: readonly (readonly [bytes: readonly number[], what: string])[] = [

@@ -1,10 +1,11 @@
 // A sample is a window of a token file and the token after it.
 import { key, MOST_POSITIONS, uniformInt } from "../../../base/random.ts";
 import type { Config } from "../../../settings/settings.ts";
-import { splitIndices } from "../../order.ts";
-import { type OpenFile, openFile } from "../../files.ts";
-import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../reading/reader.ts";
+import { BadSample } from "../../arrays/rows.ts";
+import type { Reader, ReaderModule, ReaderSpec } from "../../source/reader.ts";
 import { numbersOf, type Tokens, type Width } from "./file.ts";
+import { someOf } from "../../source/order.ts";
+import { openPool } from "../../arrays/files.ts";
 
 interface Windows {
   readonly length: number;
@@ -49,7 +50,7 @@ function trainingWindows({ kind, lengths, context, most, seed }: WindowsPlan): W
 function tiledWindows({ lengths, context, most, seed }: WindowsPlan): Windows {
   const tiles = lengths.map((length) => Math.max(Math.floor((length - 1) / context), 0));
   const total = Math.min(sum(tiles), MOST_POSITIONS);
-  const chosen = splitIndices(total, { train: Math.min(total, most), val: 0 }, seed).train;
+  const chosen = someOf(total, most, seed);
   const place = placer(lengths, tiles, context);
   return { length: chosen.length, startOf: (sample) => place(chosen[sample]) };
 }
@@ -80,18 +81,7 @@ const MOST_FILES = 16;
 
 function open({ parts, plan, width, vocabulary }: TokensSpec): Reader {
   const { context } = plan, { startOf } = planWindows(plan);
-  const files = new Map<number, OpenFile>();
-  const fileOf = (part: number): OpenFile => {
-    const file = files.get(part) ?? openFile(parts[part].mark);
-    files.delete(part); // and in again, as the newest
-    files.set(part, file);
-    if (files.size > MOST_FILES) {
-      const [[oldest, old]] = files;
-      files.delete(oldest);
-      old.close();
-    }
-    return file;
-  };
+  const pool = openPool(MOST_FILES), files = parts.map(({ mark }) => pool.passing(mark));
   const window = new Uint8Array(width * (context + 1));
   const short = { 1: new Uint8Array(context + 1), 2: new Uint8Array(2 * (context + 1)) };
   const tokens = numbersOf(window, width);
@@ -100,7 +90,7 @@ function open({ parts, plan, width, vocabulary }: TokensSpec): Reader {
     while (place >= parts[part].length) place -= parts[part++].length;
     const { mark, at, width: own } = parts[part];
     const narrow = own === width || own === 4 ? null : short[own];
-    fileOf(part).read(narrow ?? window, at + place * own);
+    files[part].read(narrow ?? window, at + place * own);
     if (narrow) widenInto(narrow, own, window, width);
     for (let i = 0; i < tokens.length; i++) {
       if (tokens[i] < vocabulary) continue;
@@ -119,9 +109,7 @@ function open({ parts, plan, width, vocabulary }: TokensSpec): Reader {
       readInto(index, scratch, target, epoch);
       return { data: numbersOf(scratch, width), shape: [context] };
     },
-    close() {
-      for (const file of files.values()) file.close();
-    },
+    close: pool.close,
   };
 }
 

@@ -5,18 +5,19 @@ import { keep, type Tensor } from "../../../../ffi/tensor.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatBytes, formatCount, formatPlural } from "../../../base/format.ts";
-import type { DataRequest, Sources } from "../../format.ts";
-import { isFolder, namesIn, withFiles } from "../../files.ts";
-import { type Batch, type Source, source, threadedSource } from "../../source.ts";
-import { checkRoom, heldInMemory } from "../../memory.ts";
+import type { DataRequest, Format, Sources } from "../../format.ts";
+import { isFolder, namesIn, withFiles } from "../../arrays/files.ts";
+import { type Batch, type Source, source, threadedSource } from "../../source/source.ts";
+import { checkRoom, heldInMemory } from "../../../base/memory.ts";
 import { CONTEXT } from "../../synthetic/synthetic.ts";
-import { type About, type PartAbout, readAbout } from "../../text/about.ts";
+import { type About, type PartAbout, readAbout } from "../../text/open.ts";
 import { findTokens, largestToken, numbersOf, type TokenFile, type Tokens } from "./file.ts";
 import { planWindows, tokensReader, type TokensSpec, widenInto, type WindowsPlan } from "./reader.ts";
 import type { Preview } from "../../preview/preview.ts";
+import { loadReader } from "../../source/reader.ts";
 
 /** Training windows begin where --windows says; validation windows stand side by side. */
-export function openTokens({ data, training: { seed }, model }: DataRequest): Sources {
+function openTokens({ data, training: { seed }, model }: DataRequest): Sources {
   const path = data.data_path, context = model.context || CONTEXT;
   return withFiles((open) => {
     const names = filesOf(path);
@@ -175,7 +176,7 @@ function gather(row: Tensor, starts: BigInt64Array, context: number): Batch {
 
 const NAMES = { train: /(^|_)train\w*\.bin$/, val: /(^|_)val\w*\.bin$/ };
 
-export const looksLikeTokens = (path: string): boolean => isFolder(path) && inside(path).train.length > 0;
+const looksLikeTokens = (path: string): boolean => isFolder(path) && inside(path).train.length > 0;
 
 function inside(folder: string): { train: string[]; val: string[] } {
   const names = namesIn(folder);
@@ -205,7 +206,7 @@ function tooFew(path: string, found: number, context: number): UserError {
   );
 }
 
-export function previewTokens<R>(path: string, use: (preview: Preview) => R): R {
+function previewTokens<R>(path: string, use: (preview: Preview) => R): R {
   return withFiles((open) => {
     const names = filesOf(path);
     const about = isFolder(path) ? readAbout(path) : null;
@@ -238,3 +239,12 @@ export function previewTokens<R>(path: string, use: (preview: Preview) => R): R 
     });
   });
 }
+
+export const tokens: Format = {
+  endings: [".bin"],
+  folder: { has: "train.bin", detect: looksLikeTokens },
+  path: "the file or folder to read",
+  reader: () => loadReader({ module: tokensReader }),
+  open: openTokens,
+  preview: previewTokens,
+};

@@ -1,12 +1,13 @@
 // Members of a WebDataset become columns: arrays of npy, classes and other numbers, and the values of json.
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
-import type { Column } from "../../columns/columns.ts";
-import { openRows } from "../../columns/reader.ts";
-import { type PlacedRows, product, type Rows } from "../../columns/rows.ts";
-import { openPool } from "../../files.ts";
+import type { Column } from "../../arrays/table.ts";
+import { openRows } from "../../arrays/open_rows.ts";
+import type { PlacedRows, Rows } from "../../arrays/rows.ts";
+import { partOf, product } from "../../arrays/numbers.ts";
+import { openPool } from "../../arrays/files.ts";
 import { readNpyHeader } from "../npz/npz.ts";
-import { checkWhole, type Members, type Samples, shardOf } from "./samples.ts";
+import { checkWhole, type Members, type Samples } from "./samples.ts";
 
 export const IMAGE = /(^|\.)(jpe?g|png|webp)$/;
 const NUMBER = /(^|\.)(cls\d*|index|inx|id)$/, TEXT = /(^|\.)(txt|text)$/;
@@ -161,7 +162,7 @@ function valueColumn(
 function notNumber({ shards, starts, keys }: Samples, name: string, value: Value, sample: number): never {
   throw new UserError(
     "data",
-    `${shards[shardOf(starts, sample)].path}: "${name}" of sample ${sample} ("${keys[sample]}") is ` +
+    `${shards[partOf(starts, sample)].path}: "${name}" of sample ${sample} ("${keys[sample]}") is ` +
       `${JSON.stringify(String(value).slice(0, 60))}, and no number as in sample 0.`,
   );
 }
@@ -179,7 +180,7 @@ function jsonColumns(samples: Samples, ending: string): Column[] {
     }
     throw new UserError(
       "data",
-      `${shards[shardOf(starts, sample)].path}: the member "${ending}" of sample ${sample} ("${
+      `${shards[partOf(starts, sample)].path}: the member "${ending}" of sample ${sample} ("${
         keys[sample]
       }") is no JSON ` +
         "with named values. Repair it, or leave the sample out of the shards.",
@@ -211,7 +212,7 @@ function withMember<R>(
   try {
     return use((sample, most = MOST_BYTES) => {
       const bytes = new Uint8Array(Math.max(0, Math.min(sizes[sample], most)));
-      pool.passing(shards[shardOf(starts, sample)]).read(bytes, at[sample]);
+      pool.passing(shards[partOf(starts, sample)]).read(bytes, at[sample]);
       return bytes;
     });
   } finally {

@@ -3,19 +3,17 @@ import type { Config } from "../../../settings/settings.ts";
 import { CLASS_LOSSES } from "../../../settings/sections/objective.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatPlural } from "../../../base/format.ts";
-import { chooseColumns } from "../../columns/choose.ts";
-import type { Column, Table } from "../../columns/columns.ts";
-import { product } from "../../columns/rows.ts";
-import { view } from "../../columns/variables.ts";
+import { chooseColumns } from "../../tables/choose.ts";
+import type { Column, Table } from "../../arrays/table.ts";
+import { bytesOf, partOf, product, view } from "../../arrays/numbers.ts";
 import type { DataRequest, Sources } from "../../format.ts";
-import { openPool } from "../../files.ts";
-import { heldOut, splitIndices } from "../../order.ts";
-import { type Source, threadedSource } from "../../source.ts";
-import { unusedNote } from "../../unused.ts";
+import { openPool } from "../../arrays/files.ts";
+import { divide, unusedNote } from "../../source/order.ts";
+import { type Source, threadedSource } from "../../source/source.ts";
 import { headerOf } from "../images/header.ts";
 import { imageParts, sizes, turboJpeg } from "../images/imagefolder.ts";
 import { naming, type Sized } from "../images/listing.ts";
-import { checkWhole, type Samples, shardOf } from "./samples.ts";
+import { checkWhole, type Samples } from "./samples.ts";
 import { nameOf, type ShardImages, type ShardImagesSpec, TAR_IMAGES_READER } from "./reader.ts";
 
 interface Target {
@@ -39,13 +37,11 @@ export function openImages(
   const target = training.withoutTargets ? unknown(count, model) : targetOf(table, data, training, model);
   const turbo = turboJpeg();
   const images = imagesOf(samples, image, turbo);
-  const held = data.val_samples === 0 || training.unsplit ? 0 : heldOut(count, data.validation_split);
-  const part = { train: Math.min(data.train_samples, count - held), val: Math.min(data.val_samples, held) };
-  const chosen = splitIndices(count, part, training.seed);
+  const chosen = divide(count, data, training.seed, training.unsplit);
   const notes = [
     `JPEG is decoded by ${turbo ?? "this program itself, without libturbojpeg"}`,
     ...(target.note === "" ? [] : [target.note]),
-    ...unusedNote(count - part.train - part.val, data, "image"),
+    ...unusedNote(count - chosen.train.length - chosen.val.length, data, "image"),
   ];
   const make = (indices: Int32Array) => source(path, images, target, indices, data);
   return { train: make(chosen.train), val: chosen.val.length > 0 ? make(chosen.val) : null, notes };
@@ -132,10 +128,8 @@ function targetOf(
 
 const MOST_CLASSES = 1e6;
 
-function numbersOf({ read, dtype }: Column): number[] {
-  const { buffer, byteOffset, byteLength } = read();
-  return Array.from(view(new Uint8Array(buffer, byteOffset, byteLength), dtype) as ArrayLike<number>, Number);
-}
+const numbersOf = ({ read, dtype }: Column): number[] =>
+  Array.from(view(bytesOf(read()), dtype) as ArrayLike<number>, Number);
 
 function imagesOf(
   { shards, starts, members, keys }: Samples,
@@ -164,7 +158,7 @@ function source(
     images: { ...images, deep: size.deep },
     targets: bytes,
   };
-  const made = threadedSource({
+  return threadedSource({
     ...{ name: path, length: indices.length, indices, task, outputs, names },
     reader,
     ...imageParts(size),
@@ -172,15 +166,15 @@ function source(
     bad: data.bad_samples,
     description: `${path}: ${formatPlural(indices.length, "image")} of ${text} -> ` +
       (isClass ? `${outputs} classes` : formatPlural(outputs, "number")),
+    pathOf: (index) => nameOf(images, index),
   });
-  return { ...made, pathOf: (index) => nameOf(images, index) };
 }
 
 function sizeOf(images: ShardImages, index: number): Sized {
   const { shards, starts, at, sizes } = images, pool = openPool();
   try {
     const file = new Uint8Array(sizes[index]);
-    pool.passing(shards[shardOf(starts, index)]).read(file, at[index]);
+    pool.passing(shards[partOf(starts, index)]).read(file, at[index]);
     return naming(nameOf(images, index), (path) => ({ path, ...headerOf(file) }));
   } finally {
     pool.close();

@@ -1,11 +1,11 @@
 // Threads read the images of a WebDataset out of its shards.
-import { openPool } from "../../files.ts";
-import type { FileMark } from "../../columns/rows.ts";
-import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../reading/reader.ts";
+import { openPool } from "../../arrays/files.ts";
+import { BadSample, type FileMark } from "../../arrays/rows.ts";
+import type { Reader, ReaderModule, ReaderSpec } from "../../source/reader.ts";
 import { openRoom } from "../images/header.ts";
 import { naming } from "../images/listing.ts";
 import { openDecoder } from "../images/reader.ts";
-import { shardOf } from "./samples.ts";
+import { partOf } from "../../arrays/numbers.ts";
 
 export interface ShardImages {
   readonly shards: readonly FileMark[];
@@ -32,7 +32,7 @@ export function nameOf({ shards, starts, names }: ShardImages, index: number): s
   for (let i = 0; i < index; i++) from = names.indexOf(0, from) + 1;
   const end = names.indexOf(0, from);
   const name = new TextDecoder().decode(names.slice(from, end < 0 ? names.length : end));
-  return `${shards[shardOf(starts, index)].path}/${name}`;
+  return `${shards[partOf(starts, index)].path}/${name}`;
 }
 
 /** No image file is as large: such a size is damage. */
@@ -49,7 +49,7 @@ function open({ images, targets }: ShardImagesSpec): Reader {
         throw new BadSample(nameOf(images, index), `has ${size} bytes, which no image has`);
       }
       const file = room(size).subarray(0, size);
-      pool.passing(shards[shardOf(starts, index)]).read(file, at[index]);
+      pool.passing(shards[partOf(starts, index)]).read(file, at[index]);
       try {
         return decode(file);
       } catch (error) {

@@ -1,17 +1,13 @@
 // Chunks of a Zarr array are files of their own, or parts of a shard's file with an index of its own.
 import { UserError } from "../../../base/errors.ts";
-import {
-  type ChunkBytes,
-  type Chunks,
-  MOST_RATIO,
-  openRowsOfChunks,
-  readAllChunks,
-  repeat,
-} from "../../columns/chunks.ts";
-import { type FileMark, product, type ReadsRows } from "../../columns/rows.ts";
-import { type CodecName, type Coding, crc32c, openDecoder, word } from "./codecs.ts";
-import { tooLarge } from "./server.ts";
-import { openStoreFiles, type StoreFiles } from "./store_files.ts";
+import { type ChunkBytes, MOST_RATIO, repeat, word } from "../../codecs/bytes.ts";
+import { type Chunks, openRowsOfChunks, readAllChunks } from "../../arrays/chunks.ts";
+import type { FormatRows, ReadsRows } from "../../arrays/rows.ts";
+import { product } from "../../arrays/numbers.ts";
+import { type CodecName, type Coding, crc32c, openDecoder } from "./codecs.ts";
+import { type StoreFiles, tooLarge } from "./server.ts";
+import { openStoreFiles } from "./store_files.ts";
+import { noteRows } from "../../arrays/open_rows.ts";
 
 /** Several chunks in one file; the index, of a place and a size for each, stands at its end or beginning. */
 export interface Shard {
@@ -36,11 +32,8 @@ export interface StoredArray {
   readonly fill: Uint8Array;
 }
 
-export interface StoreRows extends StoredArray {
-  readonly layout: "store";
-  readonly lead: number;
-  /** The path is the array's, size and time are those of its metadata. */
-  readonly file: FileMark;
+/** The file's path is the array's, its size and time are those of its metadata. */
+export interface StoreRows extends StoredArray, FormatRows {
   readonly store: string;
   /** Keys inside of the store: what is in front of the chunks' own, and the metadata. */
   readonly inside: string;
@@ -50,7 +43,11 @@ export interface StoreRows extends StoredArray {
 /** A chunk that packs badly grows by less. */
 const MORE = 65536;
 
-export function openStoreRows(rows: StoreRows, name: string, share = 1): ReadsRows {
+export const storeRows = noteRows<StoreRows>(import.meta.url, {
+  open: (rows, name, _, share) => openStoreRows(rows, name, share),
+});
+
+function openStoreRows(rows: StoreRows, name: string, share: number): ReadsRows {
   const files = openStoreFiles(rows.store);
   const { size, changed } = files.markOf(rows.metadata);
   if (size !== rows.file.size || changed !== rows.file.changed) {

@@ -1,10 +1,8 @@
 // A chunk of a Zarr array as it is stored becomes numbers in row-major order and this machine's byte order.
-import { gunzipSync } from "node:zlib";
 import { openInflate } from "../../../../ffi/codecs.ts";
-import type { ChunkBytes } from "../../columns/chunks.ts";
-import { product, swapBytes } from "../../columns/rows.ts";
-import { unshuffle } from "../hdf5/chunk_rows.ts";
-import { openBlosc, unpackLz4, unpackZstd } from "./blosc.ts";
+import { type ChunkBytes, gunzip, swapBytes, word } from "../../codecs/bytes.ts";
+import { product } from "../../arrays/numbers.ts";
+import { openBlosc, unpackLz4, unpackZstd, unshuffle } from "../../codecs/blosc.ts";
 
 export interface Codec {
   readonly id: CodecName;
@@ -54,20 +52,6 @@ export const CODEC_NAMES = Object.keys(UNPACK) as CodecName[];
 export const PACKERS: readonly CodecName[] = ["gzip", "zlib", "zstd", "lz4", "blosc"];
 
 const sizes = (found: number, expected: number) => `has ${found} bytes, and ${expected} belong there`;
-
-export const word = (bytes: Uint8Array, at: number): number =>
-  (bytes[at] | bytes[at + 1] << 8 | bytes[at + 2] << 16 | bytes[at + 3] << 24) >>> 0;
-
-export function gunzip(packed: Uint8Array, into: Uint8Array): boolean {
-  try {
-    const bytes = gunzipSync(packed, { maxOutputLength: into.length + 1, chunkSize: into.length + 64 });
-    if (bytes.length !== into.length) return false;
-    into.set(bytes);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 export function openDecoder(
   { codecs, order, swapped }: Coding,

@@ -1,7 +1,6 @@
 // The metadata of one Zarr array, of version 2 or 3, become what its chunks are read by, or a reason why not.
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
-import { NUMPY_TYPES } from "../../columns/variables.ts";
-import { product } from "../../columns/rows.ts";
+import { NUMPY_TYPES, product } from "../../arrays/numbers.ts";
 import type { StoredArray } from "./chunk_files.ts";
 import { type Codec, CODEC_NAMES, type CodecName, PACKERS } from "./codecs.ts";
 import { isObject, type Json, type JsonObject } from "./json.ts";

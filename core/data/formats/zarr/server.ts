@@ -2,11 +2,11 @@
 // sleeps until the answer is there.
 import { UserError } from "../../../base/errors.ts";
 import { withoutSecrets } from "../../../base/secrets.ts";
-import type { ChunkBytes } from "../../columns/chunks.ts";
+import type { ChunkBytes } from "../../codecs/bytes.ts";
 import { crc32 } from "node:zlib";
 import { ANSWER, type Answer, DONE, type Failure, LENGTH, type Orders, SPACE } from "./asking.ts";
 import { MOST_METADATA } from "./json.ts";
-import type { StoreFiles } from "./store_files.ts";
+import type { FileMark } from "../../arrays/rows.ts";
 
 export const tooLarge = (most: number): string => `is far larger than it can be (over ${most} bytes)`;
 
@@ -162,4 +162,24 @@ function sentenceOf(
       return `${host} can't be reached for ${asked} (${failed.why})${times}. Check data.data_path (--data-path), ` +
         "and that the server runs.";
   }
+}
+
+/** Keys are paths inside of the store. Bytes are valid until the next read; a text says what is wrong. */
+export interface StoreFiles {
+  /** Null where there is no such file. */
+  whole(key: string, most: number): ChunkBytes | string | null;
+  /** Fewer bytes come where the file ends. A place below 0 is counted from the end. */
+  part(key: string, at: number, bytes: number): ChunkBytes | string | null;
+  /** A server is asked for several files at once; others are near. */
+  expect?(keys: readonly string[], most: number): void;
+  has(key: string): boolean;
+  /** Its bytes; null where there is no such file, or the server was not asked. */
+  sizeOf(key: string): number | null;
+  /** It shows whether the file changed. */
+  markOf(key: string): Omit<FileMark, "path">;
+  /** The folders in a folder; null where nobody can say. */
+  foldersIn(key: string): readonly string[] | null;
+  /** Links give one folder several names, and this one. */
+  realName(key: string): string;
+  close(): void;
 }

@@ -1,8 +1,8 @@
 // The arrays of a Zarr store, found by its consolidated metadata, or else folder by folder.
 import { UserError } from "../../../base/errors.ts";
-import { isUrl } from "../../paths.ts";
+import { isUrl } from "../../arrays/paths.ts";
 import { isObject, type Json, type JsonObject, MOST_METADATA, readJson } from "./json.ts";
-import type { StoreFiles } from "./store_files.ts";
+import type { StoreFiles } from "./server.ts";
 
 export interface FoundArray {
   /** The path inside the store; "" where the store is a single array. */

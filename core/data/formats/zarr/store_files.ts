@@ -3,31 +3,10 @@ import { closeFile, openForReading, pread } from "../../../../ffi/libc.ts";
 import { UserError } from "../../../base/errors.ts";
 import { FileBytes } from "../../../base/file_bytes.ts";
 import { isZip, openZip, type ZipEntry, type ZipReader } from "../../../base/zip.ts";
-import type { ChunkBytes } from "../../columns/chunks.ts";
-import type { FileMark } from "../../columns/rows.ts";
-import { isFolder, markOf, namesIn, unreadable } from "../../files.ts";
-import { isUrl } from "../../paths.ts";
-import { openServer, tooLarge } from "./server.ts";
-
-/** Keys are paths inside of the store. Bytes are valid until the next read; a text says what is wrong. */
-export interface StoreFiles {
-  /** Null where there is no such file. */
-  whole(key: string, most: number): ChunkBytes | string | null;
-  /** Fewer bytes come where the file ends. A place below 0 is counted from the end. */
-  part(key: string, at: number, bytes: number): ChunkBytes | string | null;
-  /** A server is asked for several files at once; others are near. */
-  expect?(keys: readonly string[], most: number): void;
-  has(key: string): boolean;
-  /** Its bytes; null where there is no such file, or the server was not asked. */
-  sizeOf(key: string): number | null;
-  /** It shows whether the file changed. */
-  markOf(key: string): Omit<FileMark, "path">;
-  /** The folders in a folder; null where nobody can say. */
-  foldersIn(key: string): readonly string[] | null;
-  /** Links give one folder several names, and this one. */
-  realName(key: string): string;
-  close(): void;
-}
+import type { ChunkBytes } from "../../codecs/bytes.ts";
+import { isFolder, markOf, namesIn, unreadable } from "../../arrays/files.ts";
+import { isUrl } from "../../arrays/paths.ts";
+import { openServer, type StoreFiles, tooLarge } from "./server.ts";
 
 export function openStoreFiles(path: string): StoreFiles {
   if (isUrl(path)) return openServer(path);

@@ -4,7 +4,7 @@ import { deflateSync } from "node:zlib";
 import { dirname, join } from "../../../../deps/path.ts";
 import { syncFolder, temporaryFor, writeAll } from "../../../base/atomic.ts";
 import { writing } from "../../../base/new_file.ts";
-import { product } from "../../columns/rows.ts";
+import { product } from "../../arrays/numbers.ts";
 import {
   ARRAYS,
   type AttributeValue,

@@ -1,27 +1,36 @@
 // Arrays of Zarr stores, of versions 2 and 3, become variables with named dimensions.
 import { basename } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
-import { loadReader } from "../../reading/reader.ts";
-import { arraysReader } from "../../columns/reader.ts";
-import { checkRoom } from "../../memory.ts";
-import { product } from "../../columns/rows.ts";
-import type { Variable } from "../../columns/variables.ts";
-import { isFolder } from "../../files.ts";
-import { columnsOf, type Content, withAuxiliary } from "../netcdf/netcdf.ts";
-import { filesBelow, filesNamed, filesText, holds, isUrl } from "../../paths.ts";
-import { joinFiles } from "../../columns/joined.ts";
-import { readStore, type StoreRows } from "./chunk_files.ts";
+import { checkRoom } from "../../../base/memory.ts";
+import { product } from "../../arrays/numbers.ts";
+import { unreachable, type Variable } from "../../arrays/table.ts";
+import { isFolder } from "../../arrays/files.ts";
+import {
+  columnsOf,
+  type Content,
+  joinedContent,
+  type VariablesFile,
+  variablesFormat,
+  withAuxiliary,
+} from "../../tables/gridded.ts";
+import { filesBelow, filesNamed, holds, isUrl } from "../../arrays/paths.ts";
+import { readStore, type StoreRows, storeRows } from "./chunk_files.ts";
 import type { Json, JsonObject } from "./json.ts";
 import { type ArrayFacts, arrayOfVersion2, arrayOfVersion3, Unusable } from "./metadata.ts";
 import { type FoundArray, isStore, readStoreAt } from "./store.ts";
-import { openStoreFiles, type StoreFiles } from "./store_files.ts";
+import { openStoreFiles } from "./store_files.ts";
+import type { StoreFiles } from "./server.ts";
 
-export const loadZarr = (): Promise<void> => loadReader({ module: arraysReader });
+const ENDINGS = [".zarr", ".zarr.zip"];
 
-export const ENDINGS = [".zarr", ".zarr.zip"];
-
-export const isStoreOrMany = (path: string): boolean =>
-  isFolder(path) && (isStoreFolder(path) || holds(path, ENDINGS));
+export const zarr = variablesFormat({
+  endings: ENDINGS,
+  folder: {
+    has: "Zarr's metadata (zarr.json, .zgroup)",
+    detect: (path) => isFolder(path) && (isStoreFolder(path) || holds(path, ENDINGS)),
+  },
+  path: "the store or stores to read",
+}, withZarr);
 
 /** The store is open while `use` runs. */
 function withStore<R>(path: string, use: (files: StoreFiles) => R): R {
@@ -40,55 +49,22 @@ const manyStores = (path: string): readonly string[] | null =>
   filesNamed(path, ENDINGS) ??
     (isFolder(path) && !isStoreFolder(path) && holds(path, ENDINGS) ? filesBelow(path, ENDINGS) : null);
 
-/** `along` is the samples' dimension where the user names it. */
 export function withZarr<R>(path: string, use: (content: Content) => R, along = ""): R {
   const stores = manyStores(path);
   // A server's connection lasts as long as one of its stores is open.
   return withStore(stores?.[0] ?? path, () => {
-    if (stores) return use(joinedContent(path, stores, along));
-    const { variables, isGrid } = zarrVariables(path);
-    return use({
-      path,
-      kind: "Zarr store",
-      noun: "array",
-      isNetcdf: isGrid,
-      columns: columnsOf(variables, isGrid, false),
-    });
+    const found = (stores ?? [path]).map(zarrVariables), [{ variables, isNetcdf }] = found, noun = "array";
+    if (stores) {
+      const auxiliary = found.map((one) => ({ ...one, variables: withAuxiliary(one.variables) }));
+      return use(joinedContent(path, auxiliary, { kind: "Zarr stores", noun, along, fillsByDefault: false }));
+    }
+    const columns = columnsOf(variables, isNetcdf, false);
+    return use({ path, kind: "Zarr store", noun, isNetcdf, columns });
   });
 }
 
-function joinedContent(path: string, stores: readonly string[], along: string): Content {
-  const found = stores.map((store) => {
-    const { variables, isGrid } = zarrVariables(store);
-    return { path: store, variables: withAuxiliary(variables), isGrid };
-  });
-  const isGrid = found.every(({ isGrid }) => isGrid), inOrder = path.includes(",");
-  const { variables, dimension, file, notes } = joinFiles(found, {
-    named: isGrid,
-    inOrder,
-    noun: "array",
-    along,
-  });
-  const joined = `${path}: ${filesText(stores)}${dimension ? ` joined along ${dimension}` : " joined"}`;
-  return {
-    path,
-    kind: "Zarr stores",
-    noun: "array",
-    isNetcdf: isGrid,
-    dimension,
-    file,
-    columns: columnsOf(variables, isGrid, false),
-    notes: stores.length > 1 ? [joined, ...notes] : notes,
-  };
-}
-
-interface ZarrContent {
-  readonly variables: readonly Variable[];
-  /** Dimensions have names, as xarray writes them. */
-  readonly isGrid: boolean;
-}
-
-export const zarrVariables = (path: string): ZarrContent =>
+/** Dimensions have names as xarray writes them, or none. */
+export const zarrVariables = (path: string): VariablesFile =>
   withStore(path, (files) => {
     if (!isStore(files)) throw noStore(path);
     const { arrays, groups } = readStoreAt(path, files);
@@ -96,12 +72,12 @@ export const zarrVariables = (path: string): ZarrContent =>
       groups.flatMap(({ coordinates: text }) => typeof text === "string" ? text.split(" ") : []),
     );
     const found = arrays.map((array) => ({ array, facts: factsOf(array) }));
-    const isGrid = found.some(({ facts }) => typeof facts !== "string" && facts.dimensions !== null);
+    const isNetcdf = found.some(({ facts }) => typeof facts !== "string" && facts.dimensions !== null);
     const within = groupedDimensions(found);
     const variables = found.map(({ array, facts }) =>
       variableOf(path, array, facts, { coordinates, within })
     );
-    return { variables, isGrid };
+    return { path, variables, isNetcdf };
   });
 
 const noStore = (path: string) =>
@@ -174,7 +150,9 @@ function variableOf(
     const { size, changed } = withStore(path, (files) => files.markOf(found.metadata));
     return {
       ...stored,
-      layout: "store",
+      layout: "format",
+      module: storeRows,
+      access: isUrl(path) ? "alone" : "files",
       lead,
       file: { path: found.name === "" ? path : `${path}/${found.name}`, size, changed },
       store: path,
@@ -196,10 +174,6 @@ function variableOf(
     },
     rows,
   };
-}
-
-function unreachable(): never {
-  throw new Error("internal: something unusable is read");
 }
 
 const WORDS: Readonly<Record<string, number>> = { NaN, Infinity, "-Infinity": -Infinity };

@@ -7,12 +7,12 @@ import { ROOT, run } from "../../../integration/program.ts";
 
 const plain = ALL_SETTINGS.flatMap(({ setting }) => setting.plain ?? []);
 
-Deno.test("the variables without a prefix are those of the contract, and docs/slurm.md names each", () => {
+Deno.test("the variables without a prefix are those of the contract, and docs/clusters.md names each", () => {
   const contract =
     "EPOCHS BATCH_SIZE LR LEARNING_RATE DATA_TYPE DATA_DIR DATA_PATH TRAIN_SAMPLES CHECKPOINT_DIR RESUME " +
     "GPUS NODES";
   assertEquals(plain.toSorted(), contract.split(" ").toSorted());
-  const page = Deno.readTextFileSync(`${ROOT}docs/slurm.md`);
+  const page = Deno.readTextFileSync(`${ROOT}docs/clusters.md`);
   for (const variable of plain) assert(new RegExp(`\\b${variable}\\b`).test(page), variable);
 });
 

@@ -137,6 +137,10 @@ Deno.test("products of heads and samples are one loop, which threads share, with
     inBatches(uneven).map((one) => one.kernel === "batch" ? one.repeats.map((repeat) => repeat.count) : 1),
     [[3], [2], 1],
   );
+  // Backwards there is a loop only where strides may be negative, which libtorch's may not.
+  const back = products.toReversed();
+  assertEquals(inBatches(back).length, 1);
+  assertEquals(inBatches(back, { backwards: false }), back);
   for (const isa of ISAS) {
     let apart: Data[] = slots;
     for (const product of products) apart = runKernels([product], isa, apart);

@@ -2,15 +2,15 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { join } from "@std/path";
 import type { Config } from "../../../../core/settings/settings.ts";
-import { openData, type Opened } from "../../../../core/data/open.ts";
+import { openData, type Opened } from "../../../../core/data/open/open.ts";
 import { generateMissing } from "../../../../core/data/cosmology/generate.ts";
-import { batchOf, plainPart } from "../../../../core/data/source.ts";
+import { batchOf, plainPart } from "../../../../core/data/source/source.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { threads } from "../../../../ffi/context.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
-import { settings } from "../columns/help.ts";
+import { settings } from "../tables/help.ts";
 import { contents } from "../formats/packed/make.ts";
 
 const libtorch = useLibtorch();

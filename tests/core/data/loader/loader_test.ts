@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { openLoader } from "../../../../core/data/loader/loader.ts";
-import { order, partsOf } from "../../../../core/data/order.ts";
-import { loadReader } from "../../../../core/data/reading/reader.ts";
-import { type Part, plainPart, type Source, threadedSource } from "../../../../core/data/source.ts";
+import { order, partsOf } from "../../../../core/data/source/order.ts";
+import { loadReader } from "../../../../core/data/source/reader.ts";
+import { type Part, plainPart, type Source, threadedSource } from "../../../../core/data/source/source.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { liveTensors, scope } from "../../../../ffi/tensor.ts";

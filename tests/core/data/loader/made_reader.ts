@@ -1,5 +1,6 @@
 // A reader for tests: sample i is four numbers made of i. It can be slow, and some samples can be bad.
-import { BadSample, type ReaderModule, type ReaderSpec } from "../../../../core/data/reading/reader.ts";
+import { BadSample } from "../../../../core/data/arrays/rows.ts";
+import type { ReaderModule, ReaderSpec } from "../../../../core/data/source/reader.ts";
 
 export interface MadeSpec extends ReaderSpec {
   /** Most milliseconds that a read takes; how long it does hangs on the sample. */

@@ -1,9 +1,9 @@
 // The sequence of global batches as it is read, not as it is planned: by ranks, each with its own loader threads.
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { openLoader, rowsOf } from "../../../../core/data/loader/loader.ts";
-import { order, partsOf } from "../../../../core/data/order.ts";
-import { loadReader } from "../../../../core/data/reading/reader.ts";
-import { type Part, threadedSource } from "../../../../core/data/source.ts";
+import { order, partsOf } from "../../../../core/data/source/order.ts";
+import { loadReader } from "../../../../core/data/source/reader.ts";
+import { type Part, threadedSource } from "../../../../core/data/source/source.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { open } from "../../train/rig.ts";

@@ -1,7 +1,8 @@
 // What a report shows of a field.
 import { assertEquals } from "@std/assert";
 import { lookAt, looksAt, shrunkPlane, upsideDown } from "../../../../core/data/preview/look.ts";
-import type { Preview, PreviewField } from "../../../../core/data/preview/preview.ts";
+import type { Preview } from "../../../../core/data/preview/preview.ts";
+import type { PreviewField } from "../../../../core/data/preview/axes.ts";
 
 function fieldOf(shape: readonly number[], value: (i: number) => number, more: Partial<PreviewField> = {}) {
   const size = shape.slice(1).reduce((product, side) => product * side, 1);

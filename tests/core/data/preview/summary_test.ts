@@ -1,6 +1,6 @@
 // Ranges, missing values and counts of fields.
 import { assertEquals } from "@std/assert";
-import type { PreviewField } from "../../../../core/data/preview/preview.ts";
+import type { PreviewField } from "../../../../core/data/preview/axes.ts";
 import { rangeOf } from "../../../../core/data/preview/summary.ts";
 
 /** A field of numbers, and how many of its rows were read. */

@@ -3,11 +3,10 @@ import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows
 import { join } from "@std/path";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { UserError } from "../../../../core/base/errors.ts";
-import { corpusFiles, piecesOf } from "../../../../core/data/text/corpus.ts";
+import { corpusFiles, isProse, piecesOf } from "../../../../core/data/text/corpus.ts";
 import { fromHuggingFace } from "../../../../core/data/text/huggingface.ts";
 import { openTokenizer } from "../../../../core/data/text/open.ts";
 import { packText, type TextPlan } from "../../../../core/data/text/pack.ts";
-import { isProse } from "../../../../core/data/text/prose.ts";
 import { fromTiktoken } from "../../../../core/data/text/tiktoken.ts";
 import { decode, type Tokenizer } from "../../../../core/data/text/tokenizer.ts";
 import { countWords, learn } from "../../../../core/data/text/train.ts";

@@ -1,7 +1,7 @@
 // mixup and cutmix against torchvision, the Beta distribution against scipy, and batches cut in any way.
 import { assert, assertAlmostEquals, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { order, partsOf } from "../../../../core/data/order.ts";
-import type { Batch, Part } from "../../../../core/data/source.ts";
+import { order, partsOf } from "../../../../core/data/source/order.ts";
+import type { Batch, Part } from "../../../../core/data/source/source.ts";
 import {
   boxOf,
   drawn,

@@ -2,9 +2,9 @@
 import { assert, assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
 import type { Config } from "../../../../core/settings/settings.ts";
-import { order, partsOf } from "../../../../core/data/order.ts";
-import { loadReader } from "../../../../core/data/reading/reader.ts";
-import { type Batch, batchOf, type Source, threadedSource } from "../../../../core/data/source.ts";
+import { order, partsOf } from "../../../../core/data/source/order.ts";
+import { loadReader } from "../../../../core/data/source/reader.ts";
+import { type Batch, batchOf, type Source, threadedSource } from "../../../../core/data/source/source.ts";
 import { transformed } from "../../../../core/data/transforms/apply.ts";
 import { createLoss } from "../../../../core/models/losses.ts";
 import { openFeed } from "../../../../core/train/feed.ts";
@@ -12,8 +12,8 @@ import { constant, readBytes } from "../../../../ffi/make.ts";
 import { div, toDtype } from "../../../../ffi/ops.ts";
 import { liveTensors, scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
-import { settings } from "../columns/help.ts";
-import { madeImages, SHAPE } from "./made_images.ts";
+import { settings } from "../tables/help.ts";
+import { madeImages, SHAPE } from "../source/made_images.ts";
 
 useLibtorch();
 await loadReader(madeImages);

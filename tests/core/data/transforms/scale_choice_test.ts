@@ -1,10 +1,10 @@
 // What auto comes to, by the model, the loss, the data and the checkpoint that begins.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { memorySource } from "../../../../core/data/memory.ts";
-import { type Source, source } from "../../../../core/data/source.ts";
-import { oddScales } from "../../../../core/data/transforms/odd_scale.ts";
+import { memorySource } from "../../../../core/data/source/memory.ts";
+import { type Source, source } from "../../../../core/data/source/source.ts";
 import {
   chooseScale,
+  oddScales,
   type SavedScale,
   type ScaleRequest,
 } from "../../../../core/data/transforms/scale_choice.ts";

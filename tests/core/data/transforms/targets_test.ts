@@ -1,8 +1,8 @@
 // --normalise-targets: the loss sees mean 0 and deviation 1, everything else the targets' own units.
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
-import { memorySource } from "../../../../core/data/memory.ts";
-import { batchOf, ownTargets, plainPart, type SourceParts } from "../../../../core/data/source.ts";
+import { memorySource } from "../../../../core/data/source/memory.ts";
+import { batchOf, ownTargets, plainPart, type SourceParts } from "../../../../core/data/source/source.ts";
 import { targetScaleOf, withScaledTargets } from "../../../../core/data/transforms/targets.ts";
 import { measureOf } from "../../../../core/train/metrics.ts";
 import { RunningMetrics } from "../../../../core/train/running_metrics.ts";

@@ -1,6 +1,7 @@
 // Scaling and normalising against PyTorch and torchvision, to the last bit; what the settings may and may not say.
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { givenIn, type Normalisation, valuesOf } from "../../../../core/data/transforms/values.ts";
+import { givenIn, valuesOf } from "../../../../core/data/transforms/values.ts";
+import type { Normalisation } from "../../../../core/data/source/source.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { key, uniform } from "../../../../core/base/random.ts";
 import { ones, tensor, toNumbers, zeros } from "../../../../ffi/make.ts";

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { join } from "@std/path";
 import { resolveSettings } from "../../../../core/settings/resolve.ts";
-import { plainPart } from "../../../../core/data/source.ts";
+import { plainPart } from "../../../../core/data/source/source.ts";
 import { userData } from "../../../../core/data/user/data.ts";
 import { openPythonFile } from "../../../../core/models/user/python.ts";
 import { scope, toNumbers } from "../../../../mod.ts";

@@ -11,7 +11,7 @@ import { join } from "@std/path";
 import { address } from "../../../../commands/user_reader.ts";
 import { resolveSettings } from "../../../../core/settings/resolve.ts";
 import { openLoader } from "../../../../core/data/loader/loader.ts";
-import { type Part, plainPart, type Source } from "../../../../core/data/source.ts";
+import { type Part, plainPart, type Source } from "../../../../core/data/source/source.ts";
 import { transformed } from "../../../../core/data/transforms/apply.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { userData } from "../../../../core/data/user/data.ts";

@@ -5,7 +5,7 @@ import { UserError } from "../../../../core/base/errors.ts";
 import { type ExportedModel, exportedModel, lossFor } from "../../../../core/models/exported/model.ts";
 import { createLoss } from "../../../../core/models/losses.ts";
 import { type Facts, forward } from "../../../../core/models/model.ts";
-import { takeGradients } from "../../../../core/train/gradients/arena.ts";
+import { takeGradients } from "../../../../core/train/arena.ts";
 import { straight } from "../../../../core/train/blocks.ts";
 import { segmented } from "../../../../core/train/gradients/overlapped.ts";
 import { noGrad } from "../../../../ffi/autograd.ts";

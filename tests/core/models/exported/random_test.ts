@@ -4,7 +4,7 @@ import { join } from "@std/path";
 import { draws, refusedName } from "../../../../core/models/exported/admitted.ts";
 import { type ExportedModel, exportedModel } from "../../../../core/models/exported/model.ts";
 import { type Facts, forward } from "../../../../core/models/model.ts";
-import { takeGradients } from "../../../../core/train/gradients/arena.ts";
+import { takeGradients } from "../../../../core/train/arena.ts";
 import { checkpointed, keyedSeeds, straight } from "../../../../core/train/blocks.ts";
 import { noGrad } from "../../../../ffi/autograd.ts";
 import { operator } from "../../../../ffi/operators.ts";

@@ -7,7 +7,7 @@ import { userData } from "../../../../core/data/user/data.ts";
 import { openUserFile, type UserFile } from "../../../../core/models/user/file.ts";
 import { userLoss, userMetrics, userModel } from "../../../../core/models/user/made.ts";
 import { resolveSettings } from "../../../../core/settings/resolve.ts";
-import { batchOf, plainPart } from "../../../../core/data/source.ts";
+import { batchOf, plainPart } from "../../../../core/data/source/source.ts";
 import * as library from "../../../../mod.ts";
 import { inTemp } from "../../../integration/program.ts";
 import { useLibtorch } from "../../../libtorch.ts";

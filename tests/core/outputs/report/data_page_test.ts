@@ -1,6 +1,7 @@
 // The report of a data set stays small, whatever is in the files.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { Preview, PreviewField } from "../../../../core/data/preview/preview.ts";
+import type { Preview } from "../../../../core/data/preview/preview.ts";
+import type { PreviewField } from "../../../../core/data/preview/axes.ts";
 import { dataPage } from "../../../../core/outputs/report/data_page.ts";
 import { textOf } from "./reports.ts";
 

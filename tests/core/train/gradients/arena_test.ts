@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { packParameters, takeGradients } from "../../../../core/train/gradients/arena.ts";
+import { packParameters, takeGradients } from "../../../../core/train/arena.ts";
 import { backward, requireGrad } from "../../../../ffi/autograd.ts";
 import { add, fill_, ones, toNumbers } from "../../../../ffi/make.ts";
 import { mul, randn, sum } from "../../../../ffi/ops.ts";

@@ -1,6 +1,6 @@
 // The arena cut into buckets: all of it, once, each whole after the block that is the last to add to it.
 import { assert, assertEquals } from "@std/assert";
-import { bucketsOf } from "../../../../core/train/gradients/overlapped.ts";
+import { bucketsOf } from "../../../../core/train/gradients/buckets.ts";
 
 const starts = [0, 16, 48, 64, 128, 144];
 

@@ -1,7 +1,6 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { mlp } from "../../../../core/models/zoo/mlp.ts";
-import { packParameters } from "../../../../core/train/gradients/arena.ts";
-import { clip, gradientNorm } from "../../../../core/train/gradients/norm.ts";
+import { clip, gradientNorm, packParameters } from "../../../../core/train/arena.ts";
 import { tensor, toNumbers } from "../../../../ffi/make.ts";
 import { copy_, randn } from "../../../../ffi/ops.ts";
 import { manualSeed } from "../../../../ffi/context.ts";

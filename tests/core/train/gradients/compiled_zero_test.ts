@@ -7,7 +7,7 @@ import { machineIsa } from "../../../../core/compile/x86/isa.ts";
 import { printCode } from "../../../../core/compile/x86/print.ts";
 import { openReducer, overlappedGradients } from "../../../../core/train/gradients/overlapped.ts";
 import { openZero, partitionedGradients } from "../../../../core/train/gradients/zero.ts";
-import { packParameters } from "../../../../core/train/gradients/arena.ts";
+import { packParameters } from "../../../../core/train/arena.ts";
 import { createLoss } from "../../../../core/models/losses.ts";
 import { loadCode } from "../../../../ffi/machine_code.ts";
 import { toNumbers, zero_ } from "../../../../ffi/make.ts";

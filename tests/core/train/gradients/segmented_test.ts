@@ -1,12 +1,8 @@
 // Backward block by block, as ranks need it: the same bits as in one go, and gradients that are whole when it says so.
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { aloneCollectives } from "../../../../core/ranks/collectives.ts";
-import {
-  firstBlocks,
-  openReducer,
-  overlappedGradients,
-  segmented,
-} from "../../../../core/train/gradients/overlapped.ts";
+import { openReducer, overlappedGradients, segmented } from "../../../../core/train/gradients/overlapped.ts";
+import { firstBlocks } from "../../../../core/train/gradients/buckets.ts";
 import { readBytes, toNumbers, zero_ } from "../../../../ffi/make.ts";
 import { copy_, randn, toDtype } from "../../../../ffi/ops.ts";
 import { UserError } from "../../../../core/base/errors.ts";

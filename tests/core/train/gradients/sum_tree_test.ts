@@ -1,12 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
-import {
-  nodesWithin,
-  type Range,
-  shardsOfRank,
-  type Sum,
-  treeSum,
-} from "../../../../core/train/gradients/virtual_shards.ts";
+import { nodesWithin, type Range, shardsOfRank, type Sum, treeSum } from "../../../../core/train/shards.ts";
 
 /** The sum as it is written down: "((0+1)+2)". */
 const written = (left: string, right: string) => `(${left}+${right})`;

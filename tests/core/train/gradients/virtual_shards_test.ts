@@ -1,15 +1,15 @@
 // --deterministic=world: however many ranks share the virtual shards, the same bits. The ranks are one process here: it
 // computes each one's part alone, and then puts them together as ranks will.
 import { assert, assertAlmostEquals, assertEquals, assertNotEquals } from "@std/assert";
-import { memorySource } from "../../../../core/data/memory.ts";
-import { order, partsOfShards } from "../../../../core/data/order.ts";
+import { memorySource } from "../../../../core/data/source/memory.ts";
+import { order, partsOfShards } from "../../../../core/data/source/order.ts";
 import type { Facts, Model } from "../../../../core/models/model.ts";
 import { cosmoCnn } from "../../../../core/models/zoo/convnets.ts";
 import { gpt } from "../../../../core/models/zoo/gpt.ts";
 import type { Outcome } from "../../../../core/train/blocks.ts";
 import { measureOf } from "../../../../core/train/metrics.ts";
 import { RunningMetrics } from "../../../../core/train/running_metrics.ts";
-import { itemsOf, type MicroBatch, sharesOf } from "../../../../core/train/step.ts";
+import { itemsOf, type MicroBatch, sharesOf } from "../../../../core/train/micro_batch.ts";
 import {
   alone as noOthers,
   type Combine,

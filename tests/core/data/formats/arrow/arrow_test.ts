@@ -1,11 +1,11 @@
 // Arrow files, streams and Feather as pyarrow writes them: the same values in memory and a sample at a time.
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
-import type { Column } from "../../../../../core/data/columns/columns.ts";
-import { view } from "../../../../../core/data/columns/variables.ts";
+import type { Column } from "../../../../../core/data/arrays/table.ts";
+import { view } from "../../../../../core/data/arrays/numbers.ts";
 import { withArrow } from "../../../../../core/data/formats/arrow/arrow.ts";
 import { unpackFrame } from "../../../../../core/data/formats/arrow/buffers.ts";
-import { detect } from "../../../../../core/data/open.ts";
+import { detect } from "../../../../../core/data/open/formats.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { alike, numbers, open } from "../hdf5/streamed_help.ts";

@@ -1,10 +1,10 @@
 // Text tables: the numbers that pandas-like readers find in them, however they are written, and what is refused.
 import { assert, assertEquals } from "@std/assert";
-import { csv } from "../../../../../core/data/formats/csv/format.ts";
+import { csv } from "../../../../../core/data/formats/csv/csv.ts";
 import { plainNumber } from "../../../../../core/data/formats/csv/cells.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
-import { all, type Changes, opener, refusal } from "../../columns/columns_help.ts";
+import { all, type Changes, opener, refusal } from "../../tables/columns_help.ts";
 
 useLibtorch();
 

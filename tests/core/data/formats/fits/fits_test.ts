@@ -1,10 +1,10 @@
 // FITS files as astropy writes them: images, cubes and binary tables, in memory and a sample at a time.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
-import type { Column } from "../../../../../core/data/columns/columns.ts";
-import { view } from "../../../../../core/data/columns/variables.ts";
+import type { Column } from "../../../../../core/data/arrays/table.ts";
+import { view } from "../../../../../core/data/arrays/numbers.ts";
 import { withFits } from "../../../../../core/data/formats/fits/fits.ts";
-import { detect } from "../../../../../core/data/open.ts";
+import { detect } from "../../../../../core/data/open/formats.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { alike, layouts } from "../hdf5/streamed_help.ts";

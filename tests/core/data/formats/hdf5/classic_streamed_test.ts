@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
-import { range } from "../../columns/help.ts";
+import { range } from "../../tables/help.ts";
 import { alike, layouts, numbers, open, refusedReading, written } from "./streamed_help.ts";
 
 useLibtorch();

@@ -1,12 +1,13 @@
 // HDF5 and NetCDF-4 read a sample at a time: the numbers that memory has, which are those of h5py and netCDF4.
 import { assert, assertEquals } from "@std/assert";
-import type { ArraysSpec } from "../../../../../core/data/columns/reader.ts";
-import { openPipeline } from "../../../../../core/data/reading/pipeline.ts";
-import type { Source } from "../../../../../core/data/source.ts";
+import type { ArraysSpec } from "../../../../../core/data/tables/reader.ts";
+import { openPipeline } from "../../../../../core/data/source/pipeline.ts";
+import type { Source } from "../../../../../core/data/source/source.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
-import { range } from "../../columns/help.ts";
+import { range } from "../../tables/help.ts";
 import { alike, layouts, numbers, open, refusedReading, written } from "./streamed_help.ts";
+import { type ChunkRows, chunkRows } from "../../../../../core/data/formats/hdf5/chunk_rows.ts";
 
 useLibtorch();
 
@@ -190,8 +191,9 @@ with netCDF4.Dataset("sea.nc", "w") as d:
 /** The first chunk of a source's one part: where it is, and how long. */
 function firstChunk({ threaded }: Source): { at: number; size: number } {
   const [{ rows }] = (threaded!.reader as ArraysSpec).parts;
-  if (rows.layout !== "chunks") throw new Error("no chunks");
-  return { at: rows.table.addresses[1], size: rows.table.sizes[1] };
+  if (rows.layout !== "format" || rows.module !== chunkRows) throw new Error("no chunks");
+  const { addresses, sizes } = (rows as ChunkRows).table;
+  return { at: addresses[1], size: sizes[1] };
 }
 
 // The HDF5 library leaves a file open whose reading failed.

@@ -1,14 +1,14 @@
 // HDF5: the numbers that h5py reads, however they are stored, and a sentence for everything that can be wrong.
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { Config } from "../../../../../core/settings/settings.ts";
-import { hdf5 } from "../../../../../core/data/formats/hdf5/format.ts";
-import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
+import { hdf5 } from "../../../../../core/data/formats/netcdf/netcdf.ts";
+import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../../ffi/make.ts";
 import { scope } from "../../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
-import { range, settings } from "../../columns/help.ts";
+import { range, settings } from "../../tables/help.ts";
 
 useLibtorch();
 

@@ -1,6 +1,6 @@
 // A later start reads the structure of files and their coordinates from the user's cache, and none of the files.
 import { assert, assertEquals } from "@std/assert";
-import { markOf } from "../../../../../core/data/files.ts";
+import { markOf } from "../../../../../core/data/arrays/files.ts";
 import { openNotes } from "../../../../../core/data/formats/hdf5/header_notes.ts";
 import { contentOf } from "../../../../../core/data/formats/hdf5/own_reader.ts";
 import { useLibtorch } from "../../../../libtorch.ts";

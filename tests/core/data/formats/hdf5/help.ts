@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { byLibrary } from "../../../../../core/data/formats/hdf5/hdf5.ts";
 import type { Hdf5 } from "../../../../../core/data/formats/hdf5/datatype.ts";
-import type { Variable } from "../../../../../core/data/columns/variables.ts";
+import type { Variable } from "../../../../../core/data/arrays/table.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 
 /** All that is told of variables but their values. */

@@ -131,7 +131,7 @@ Deno.test(
     const other = await open(`${folder}/b.npz`, "no", { data: { val_samples: 0 } });
     // Whoever opens it from now on, as loader threads do, finds another file.
     Deno.writeTextFileSync(`${folder}/b.npz`, "something else");
-    const { openPipeline } = await import("../../../../../core/data/reading/pipeline.ts");
+    const { openPipeline } = await import("../../../../../core/data/source/pipeline.ts");
     await assertRejects(
       async () => void await Promise.resolve(openPipeline(other.train.threaded!)),
       UserError,

@@ -1,14 +1,17 @@
 // Data read a sample at a time beside the same data in memory. Test helper.
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { Config } from "../../../../../core/settings/settings.ts";
-import type { ArraysSpec } from "../../../../../core/data/columns/reader.ts";
-import { loadReader, openData } from "../../../../../core/data/open.ts";
-import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
+import type { ArraysSpec } from "../../../../../core/data/tables/reader.ts";
+import { loadReader, openData } from "../../../../../core/data/open/open.ts";
+import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../../ffi/make.ts";
 import { scope } from "../../../../../ffi/tensor.ts";
 import { python } from "../../../checkpoint/python.ts";
-import { range, settings } from "../../columns/help.ts";
+import { range, settings } from "../../tables/help.ts";
+import { chunkRows } from "../../../../../core/data/formats/hdf5/chunk_rows.ts";
+import { slabRows } from "../../../../../core/data/formats/hdf5/library.ts";
+import { storeRows } from "../../../../../core/data/formats/zarr/chunk_files.ts";
 
 export interface Changes {
   readonly data?: Partial<Config["data"]>;
@@ -50,8 +53,12 @@ export async function alike(path: string, changes: Changes = {}) {
 }
 
 /** How the parts of a sample are read. */
+const OF_FORMATS = new Map([[chunkRows, "chunks"], [slabRows, "library"], [storeRows, "store"]]);
+
 export const layouts = ({ threaded }: Source): string[] =>
-  (threaded!.reader as ArraysSpec).parts.map(({ rows }) => rows.layout);
+  (threaded!.reader as ArraysSpec).parts.map(({ rows }) =>
+    rows.layout === "format" ? OF_FORMATS.get(rows.module)! : rows.layout
+  );
 
 /** The sentence that reading some samples ends with. */
 export function refusedReading(source: Source, ids: number[]): string {

@@ -2,17 +2,17 @@
 // does not fit.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { detect } from "../../../../../core/data/open.ts";
-import { imagepairs } from "../../../../../core/data/formats/imagepairs/format.ts";
-import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
+import { detect } from "../../../../../core/data/open/formats.ts";
+import { imagepairs } from "../../../../../core/data/formats/imagepairs/imagepairs.ts";
+import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { transformed } from "../../../../../core/data/transforms/apply.ts";
 import type { Config } from "../../../../../core/settings/settings.ts";
 import { toNumbers } from "../../../../../ffi/make.ts";
 import { scope } from "../../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
-import { refusal } from "../../columns/columns_help.ts";
-import { settings } from "../../columns/help.ts";
+import { refusal } from "../../tables/columns_help.ts";
+import { settings } from "../../tables/help.ts";
 
 useLibtorch();
 await imagepairs.reader!({ data_path: "", external_files: false });

@@ -5,7 +5,7 @@ import { openInflate } from "../../../../../ffi/codecs.ts";
 import { readBytes, toNumbers } from "../../../../../ffi/make.ts";
 import { scope } from "../../../../../ffi/tensor.ts";
 import { openDecoder } from "../../../../../core/data/formats/images/reader.ts";
-import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
+import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { askPeer } from "../../../../peer.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";

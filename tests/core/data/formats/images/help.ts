@@ -1,7 +1,8 @@
 // Pictures that Pillow wrote, and ways to compare what is read from them. Test helper.
 import { createHash } from "node:crypto";
 import { headerOf, type JpegHeader } from "../../../../../core/data/formats/images/header.ts";
-import { BadSample, type Stored } from "../../../../../core/data/reading/reader.ts";
+import { BadSample } from "../../../../../core/data/arrays/rows.ts";
+import type { Stored } from "../../../../../core/data/source/resize.ts";
 import { key, uniform } from "../../../../../core/base/random.ts";
 import { askPeer } from "../../../../peer.ts";
 

@@ -10,8 +10,8 @@ import {
 } from "../../../../../core/data/formats/images/listing.ts";
 import { askPeer } from "../../../../peer.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
-import { refusal } from "../../columns/columns_help.ts";
-import { range } from "../../columns/help.ts";
+import { refusal } from "../../tables/columns_help.ts";
+import { range } from "../../tables/help.ts";
 
 function touch(root: string, ...paths: string[]): void {
   for (const path of paths) {

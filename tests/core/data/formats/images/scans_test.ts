@@ -3,7 +3,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { headerOf, type JpegHeader, openRoom } from "../../../../../core/data/formats/images/header.ts";
 import { openJpeg } from "../../../../../core/data/formats/images/jpeg.ts";
 import { turboJpeg } from "../../../../../core/data/formats/images/imagefolder.ts";
-import { BadSample } from "../../../../../core/data/reading/reader.ts";
+import { BadSample } from "../../../../../core/data/arrays/rows.ts";
 import { openTurboJpeg } from "../../../../../ffi/codecs.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
 import { useLibtorch } from "../../../../libtorch.ts";

@@ -1,16 +1,16 @@
 // MNIST from idx files: the same numbers as torchvision's reader, and a sentence for everything that can be wrong.
 import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert";
 import { gzipSync } from "node:zlib";
-import { openData } from "../../../../../core/data/open.ts";
-import { mnist } from "../../../../../core/data/formats/mnist/format.ts";
-import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
+import { openData } from "../../../../../core/data/open/open.ts";
+import { mnist } from "../../../../../core/data/formats/mnist/mnist.ts";
+import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { transformed } from "../../../../../core/data/transforms/apply.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { readBytes, toNumbers } from "../../../../../ffi/make.ts";
 import { scope } from "../../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
-import { range, settings } from "../../columns/help.ts";
+import { range, settings } from "../../tables/help.ts";
 
 useLibtorch();
 

@@ -1,16 +1,16 @@
 // NetCDF of every kind: the numbers that Python's netCDF4 and scipy read, and a sentence for everything that can be wrong.
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import type { Sources } from "../../../../../core/data/format.ts";
-import { netcdf } from "../../../../../core/data/formats/netcdf/format.ts";
-import { openData } from "../../../../../core/data/open.ts";
-import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
+import { netcdf } from "../../../../../core/data/formats/netcdf/netcdf.ts";
+import { openData } from "../../../../../core/data/open/open.ts";
+import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import type { Config } from "../../../../../core/settings/settings.ts";
 import { liveTensors, scope } from "../../../../../ffi/tensor.ts";
 import { toNumbers } from "../../../../../ffi/make.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
-import { range, settings } from "../../columns/help.ts";
+import { range, settings } from "../../tables/help.ts";
 
 useLibtorch();
 

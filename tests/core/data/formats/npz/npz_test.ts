@@ -1,13 +1,13 @@
 // npz and npy: the numbers that numpy wrote, in every type and order, and a sentence for everything that can be wrong.
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
-import { batchOf, plainPart } from "../../../../../core/data/source.ts";
-import { npz } from "../../../../../core/data/formats/npz/format.ts";
+import { batchOf, plainPart } from "../../../../../core/data/source/source.ts";
+import { npz } from "../../../../../core/data/formats/npz/npz.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../../ffi/make.ts";
 import { liveTensors, scope } from "../../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
-import { all, type Changes, opener, refusal } from "../../columns/columns_help.ts";
+import { all, type Changes, opener, refusal } from "../../tables/columns_help.ts";
 
 useLibtorch();
 

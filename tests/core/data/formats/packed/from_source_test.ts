@@ -1,17 +1,17 @@
 // Sources of every shape -> rows, and from the rows back to the very numbers that the source gives.
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { memorySource } from "../../../../../core/data/memory.ts";
-import { packed } from "../../../../../core/data/formats/packed/format.ts";
+import { memorySource } from "../../../../../core/data/source/memory.ts";
+import { packed } from "../../../../../core/data/formats/packed/packed.ts";
 import { packingOf } from "../../../../../core/data/formats/packed/samples.ts";
 import { writeShards } from "../../../../../core/data/formats/packed/write.ts";
-import { type Batch, batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
+import { type Batch, batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { constant, readBytes, sub, tensor } from "../../../../../ffi/make.ts";
 import { div, toDtype } from "../../../../../ffi/ops.ts";
 import { scope } from "../../../../../ffi/tensor.ts";
 import { inTemp } from "../../../../integration/program.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
-import { range, settings } from "../../columns/help.ts";
+import { range, settings } from "../../tables/help.ts";
 import { alone } from "./make.ts";
 
 useLibtorch();

@@ -1,10 +1,10 @@
 // Packed data read again: the values that were packed, in memory and from the files, and a sentence for every damage.
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { join } from "@std/path";
-import { packed } from "../../../../../core/data/formats/packed/format.ts";
+import { packed } from "../../../../../core/data/formats/packed/packed.ts";
 import { packedReader } from "../../../../../core/data/formats/packed/reader.ts";
-import { loadReader } from "../../../../../core/data/reading/reader.ts";
-import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
+import { loadReader } from "../../../../../core/data/source/reader.ts";
+import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../../ffi/make.ts";
 import { scope } from "../../../../../ffi/tensor.ts";
@@ -12,7 +12,7 @@ import { inTemp } from "../../../../integration/program.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { python } from "../../../checkpoint/python.ts";
 import { blocksOf } from "../../../../integration/docs_blocks.ts";
-import { range, settings } from "../../columns/help.ts";
+import { range, settings } from "../../tables/help.ts";
 import { pack } from "./make.ts";
 
 useLibtorch();

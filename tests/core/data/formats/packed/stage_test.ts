@@ -4,7 +4,7 @@ import { join } from "@std/path";
 import { stage } from "../../../../../core/data/formats/packed/stage.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { filesIn, inTemp } from "../../../../integration/program.ts";
-import { settings } from "../../columns/help.ts";
+import { settings } from "../../tables/help.ts";
 import { contents, pack } from "./make.ts";
 
 function staged(from: string, to: string) {

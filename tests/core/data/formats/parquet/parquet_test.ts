@@ -1,19 +1,19 @@
 // Parquet tables as pyarrow and pandas write them: the same numbers, missing ones NaN, texts as classes.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
-import type { Column } from "../../../../../core/data/columns/columns.ts";
-import { openChunk, openWindow } from "../../../../../core/data/formats/parquet/chunk.ts";
-import { Damaged } from "../../../../../core/data/columns/chunks.ts";
+import type { Column } from "../../../../../core/data/arrays/table.ts";
+import { openChunk, openWindow } from "../../../../../core/data/formats/parquet/blocks.ts";
+import { Damaged } from "../../../../../core/data/codecs/bytes.ts";
 import { pagesOf, readHybrid } from "../../../../../core/data/formats/parquet/pages.ts";
 import { openParquet, withParquet } from "../../../../../core/data/formats/parquet/parquet.ts";
-import { joinColumns } from "../../../../../core/data/columns/tensors.ts";
+import { joinColumns } from "../../../../../core/data/tables/tensors.ts";
 import type { TableFile } from "../../../../../core/data/format.ts";
-import { detect } from "../../../../../core/data/open.ts";
+import { detect } from "../../../../../core/data/open/formats.ts";
 import { readBytes } from "../../../../../ffi/make.ts";
 import { scope } from "../../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
-import { all, opener, refusal } from "../../columns/columns_help.ts";
+import { all, opener, refusal } from "../../tables/columns_help.ts";
 import { writtenBy } from "../written.ts";
 
 useLibtorch();

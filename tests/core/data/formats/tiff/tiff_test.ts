@@ -1,10 +1,10 @@
 // TIFF and GeoTIFF files as rasterio (GDAL) and tifffile write them: the same bits in memory and a sample at a time.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
-import { openRows } from "../../../../../core/data/columns/reader.ts";
-import type { Rows } from "../../../../../core/data/columns/rows.ts";
-import type { Variable } from "../../../../../core/data/columns/variables.ts";
-import { detect } from "../../../../../core/data/open.ts";
+import { openRows } from "../../../../../core/data/arrays/open_rows.ts";
+import type { Rows } from "../../../../../core/data/arrays/rows.ts";
+import type { Variable } from "../../../../../core/data/arrays/table.ts";
+import { detect } from "../../../../../core/data/open/formats.ts";
 import { unpackBits, unpackLzw } from "../../../../../core/data/formats/tiff/blocks.ts";
 import { withTiff } from "../../../../../core/data/formats/tiff/tiff.ts";
 import { useLibtorch } from "../../../../libtorch.ts";

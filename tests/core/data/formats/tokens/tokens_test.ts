@@ -1,16 +1,16 @@
 // Files of tokens: what nanoGPT and llm.c write, windows that are a function of the sample, and what is refused.
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import type { Config } from "../../../../../core/settings/settings.ts";
-import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
-import { tokens } from "../../../../../core/data/formats/tokens/format.ts";
-import reader, { tokensReader } from "../../../../../core/data/formats/tokens/reader.ts";
-import { noteReader } from "../../../../../core/data/reading/reader.ts";
+import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
+import { tokens } from "../../../../../core/data/formats/tokens/tokens.ts";
+import { noteReader } from "../../../../../core/data/source/reader.ts";
 import { toBigInts } from "../../../../../ffi/make.ts";
 import { liveTensors, scope } from "../../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
-import { type Changes, refusal } from "../../columns/columns_help.ts";
-import { range, settings } from "../../columns/help.ts";
+import { type Changes, refusal } from "../../tables/columns_help.ts";
+import { range, settings } from "../../tables/help.ts";
+import reader, { tokensReader } from "../../../../../core/data/formats/tokens/reader.ts";
 
 useLibtorch();
 noteReader(tokensReader, reader);

@@ -1,10 +1,10 @@
 // WebDataset's shards: images are those of a folder, arrays and numbers are those that Python wrote.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
-import { detect } from "../../../../../core/data/open.ts";
+import { detect } from "../../../../../core/data/open/formats.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
-import { range } from "../../columns/help.ts";
+import { range } from "../../tables/help.ts";
 import { alike, numbers, open } from "../hdf5/streamed_help.ts";
 
 useLibtorch();

@@ -1,13 +1,14 @@
 // Zarr stores on a server and in zip files are what they are in folders, and each fault of a server is a sentence.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
-import { detect, openData } from "../../../../../core/data/open.ts";
+import { detect } from "../../../../../core/data/open/formats.ts";
+import { openData } from "../../../../../core/data/open/open.ts";
 import { openServer } from "../../../../../core/data/formats/zarr/server.ts";
 import { withZarr } from "../../../../../core/data/formats/zarr/zarr.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { alike, numbers } from "../hdf5/streamed_help.ts";
-import { settings } from "../../columns/help.ts";
+import { settings } from "../../tables/help.ts";
 import { writtenBy } from "../written.ts";
 
 useLibtorch();

@@ -1,18 +1,13 @@
 // Zarr stores as zarr-python and xarray write them: the same bits in memory and a sample at a time.
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
-import { openRows } from "../../../../../core/data/columns/reader.ts";
-import type { Rows } from "../../../../../core/data/columns/rows.ts";
-import type { Variable } from "../../../../../core/data/columns/variables.ts";
+import { openRows } from "../../../../../core/data/arrays/open_rows.ts";
+import type { Rows } from "../../../../../core/data/arrays/rows.ts";
+import type { Variable } from "../../../../../core/data/arrays/table.ts";
 import { withZarr, zarrVariables } from "../../../../../core/data/formats/zarr/zarr.ts";
-import {
-  openBlosc,
-  unpackBloscLz,
-  unpackLz4,
-  unpackLz4Here,
-} from "../../../../../core/data/formats/zarr/blosc.ts";
+import { openBlosc, unpackBloscLz, unpackLz4, unpackLz4Here } from "../../../../../core/data/codecs/blosc.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { gzipSync } from "node:zlib";
-import { detect } from "../../../../../core/data/open.ts";
+import { detect } from "../../../../../core/data/open/formats.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { alike, layouts, numbers } from "../hdf5/streamed_help.ts";

@@ -1,3 +1,0 @@
-import { variablesFormat } from "../netcdf/netcdf.ts";
-
-export const hdf5 = variablesFormat("hdf5");

@@ -1,3 +1,0 @@
-import { variablesFormat } from "./netcdf.ts";
-
-export const netcdf = variablesFormat("netcdf");

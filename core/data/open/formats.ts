@@ -1,0 +1,190 @@
+// The kinds of data. A new one is a folder with its Format, a line here, and a line about it in core/settings/formats.ts.
+// `auto` looks at folders in this order.
+import { DATA_KIND_NAMES, type DataKind } from "../../settings/formats.ts";
+import type { Format } from "../format.ts";
+import { des, lpt } from "../cosmology/format.ts";
+import { arrow } from "../formats/arrow/arrow.ts";
+import { csv } from "../formats/csv/csv.ts";
+import { fits } from "../formats/fits/fits.ts";
+import { hdf5, netcdf } from "../formats/netcdf/netcdf.ts";
+import { imagepairs } from "../formats/imagepairs/imagepairs.ts";
+import { imagefolder } from "../formats/images/imagefolder.ts";
+import { mnist } from "../formats/mnist/mnist.ts";
+import { npz } from "../formats/npz/npz.ts";
+import { packed } from "../formats/packed/packed.ts";
+import { tokens } from "../formats/tokens/tokens.ts";
+import { parquet } from "../formats/parquet/parquet.ts";
+import { tiff } from "../formats/tiff/tiff.ts";
+import { webdataset } from "../formats/webdataset/webdataset.ts";
+import { zarr } from "../formats/zarr/zarr.ts";
+import { fields, synthetic } from "../synthetic/format.ts";
+import type { Config } from "../../settings/settings.ts";
+import { filesNamed, filesText, isUrl } from "../arrays/paths.ts";
+import { isProse } from "../text/corpus.ts";
+import { UserError } from "../../base/errors.ts";
+import { conversionOf, remoteCopy } from "./conversions.ts";
+import { isCode } from "../../models/user/file.ts";
+import { didYouMean } from "../../base/suggest.ts";
+
+export const FORMATS: Readonly<Record<DataKind, Format>> = {
+  packed,
+  mnist,
+  tokens,
+  zarr,
+  npz,
+  csv,
+  parquet,
+  netcdf,
+  hdf5,
+  fits,
+  imagepairs,
+  imagefolder,
+  tiff,
+  arrow,
+  webdataset,
+  synthetic,
+  fields,
+  "2lpt": lpt,
+  des,
+};
+
+export const hasColumns = (data: Config["data"]): boolean =>
+  data.code === "" && formatOf(data).table !== undefined;
+
+export const hasTargets = (data: Config["data"]): boolean =>
+  hasColumns(data) || (data.code === "" && formatOf(data).namesTargets === true);
+
+export const lacksTargets = (data: Config["data"]): boolean =>
+  data.code === "" && formatOf(data).lacksTargets?.(data.data_path) === true;
+
+export const kindOf = ({ type, data_path }: Pick<Config["data"], "type" | "data_path">): DataKind =>
+  type === "auto" ? detect(data_path) : type;
+
+export function formatOf(data: Pick<Config["data"], "type" | "data_path">): Format {
+  const kind = kindOf(data);
+  if (Object.hasOwn(FORMATS, kind)) return FORMATS[kind];
+  throw new UserError(
+    "usage",
+    `Unknown data type "${kind}".${didYouMean(kind, DATA_KIND_NAMES)} Available: ${
+      DATA_KIND_NAMES.join(", ")
+    }.`,
+  );
+}
+
+export function checkPath(kind: DataKind, { path: needed, many }: Format, path: string): void {
+  if (needed === null && path !== "") {
+    // A preset may have chosen the type: made-up data instead of the user's would surprise.
+    throw new UserError(
+      "usage",
+      `data.type is ${kind}, which makes its own data, but --data-path is ${path}: ` +
+        "name the kind of data that is there with --data-type, or leave --data-path out.",
+    );
+  }
+  if (isUrl(path) && (kind !== "zarr" || /\.zip$/i.test(path))) {
+    throw notOnServer(path, kind);
+  }
+  const files = needed && !many ? filesNamed(path) : null;
+  if (files) {
+    const several = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].many);
+    throw new UserError(
+      "usage",
+      `--data-path ${path} names ${filesText(files)}, and ${kind} data is one file or folder. Files of ` +
+        `${several.join(", ")} are joined: others are packed one by one (hpctrain pack), or joined before.`,
+    );
+  }
+  if (needed && path === "") {
+    throw new UserError("usage", `data.type ${kind} needs --data-path: ${needed}.`);
+  }
+}
+
+const endings = () => DATA_KIND_NAMES.flatMap((kind) => FORMATS[kind].endings);
+
+export const isNamedAsData = (path: string): boolean =>
+  endings().some((ending) => path.toLowerCase().endsWith(ending)) ||
+  Object.values(FORMATS).some(({ previews }) => previews?.test(path));
+
+export function detect(path: string): DataKind {
+  if (path === "") return "synthetic";
+  if (isUrl(path)) return kindOnServer(path);
+  const elsewhere = remoteCopy(path);
+  if (elsewhere) throw new UserError("data", elsewhere);
+  const lower = path.toLowerCase();
+  const kinds = Object.entries(FORMATS) as [DataKind, Format][];
+  const byName = kinds.find(([, { endings }]) => endings.some((ending) => lower.endsWith(ending)));
+  if (byName) return byName[0] === "csv" && isProse(path) ? "tokens" : byName[0];
+  const files = filesNamed(path, endings());
+  if (files) return kindOfAll(path, files);
+  if (isCode(path)) {
+    throw new UserError(
+      "usage",
+      `${path} is a program and not data: train with what it gives by --data ${path}.`,
+    );
+  }
+  const inFolder = kinds.find(([, { folder }]) => folder?.detect(path));
+  if (inFolder) return inFolder[0];
+  const conversion = isFile(path) ? conversionOf(path) : null;
+  if (conversion) throw new UserError("data", conversion);
+  const folders = kinds.flatMap(([, { folder }]) => folder ? [folder.has] : []);
+  throw new UserError(
+    "data",
+    exists(path)
+      ? `${path} doesn't say by its name what kind of data it is: files end in ${endings().join(", ")}, ` +
+        `and a folder has ${folders.slice(0, -1).join(", ")} or ${folders.at(-1)} in it. ` +
+        "Name the kind with --data-type."
+      : `There is no ${path}. Check data.data_path (--data-path).`,
+  );
+}
+
+/** Whatever the name of a store is. */
+function kindOnServer(path: string): DataKind {
+  const name = path.toLowerCase().replace(/[?#].*$/, "");
+  const other = DATA_KIND_NAMES.find((kind) => FORMATS[kind].endings.some((ending) => name.endsWith(ending)));
+  if (other && (other !== "zarr" || name.endsWith(".zip"))) throw notOnServer(path, other);
+  return "zarr";
+}
+
+function notOnServer(path: string, kind: DataKind): UserError {
+  const what = kind === "zarr" ? "Zarr in a zip file" : `${kind} data`;
+  return new UserError(
+    "usage",
+    `${what} is read from files of this machine, and from a server only Zarr in a folder. Copy it first ` +
+      `(curl -LO '${path}').`,
+  );
+}
+
+/** Globs such as era5/* tell the kind by their files. */
+function kindOfAll(path: string, files: readonly string[]): DataKind {
+  const found = files.map((file) =>
+    DATA_KIND_NAMES.find((kind) =>
+      FORMATS[kind].endings.some((ending) => file.toLowerCase().endsWith(ending))
+    )
+  );
+  const [first] = found, odd = found.findIndex((kind) => kind === undefined || kind !== first);
+  if (first !== undefined && odd < 0) return first;
+  const [one, other] = [files[0], files[Math.max(odd, 0)]];
+  throw new UserError(
+    "data",
+    first === undefined
+      ? `${path} names ${one}, which doesn't say by its name what kind of data it is: files end in ` +
+        `${endings().join(", ")}. Name the kind with --data-type.`
+      : `${path} names files of several kinds, ${one} and ${other}: name those of one kind by their ending, ` +
+        "such as '*.nc', or say which kind with --data-type.",
+  );
+}
+
+function isFile(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}
+
+function exists(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch (error) {
+    return !(error instanceof Deno.errors.NotFound);
+  }
+}

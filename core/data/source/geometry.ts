@@ -1,0 +1,403 @@
+// One pass makes a sample of a stored image: crops, flips and turns; resizing adds passes.
+import { BadSample } from "../arrays/rows.ts";
+import type { Numbers } from "../arrays/numbers.ts";
+import { UserError } from "../../base/errors.ts";
+import {
+  copyPlanes,
+  cut,
+  openResize,
+  type Planes,
+  planesOf,
+  resizedSize,
+  type Size,
+  type Stored,
+  type Target,
+} from "./resize.ts";
+import type { DType } from "../../../ffi/dtype.ts";
+import type { Patches } from "../../models/patches.ts";
+
+export interface Geometry {
+  /** The shorter side becomes this long (bilinear, with Pillow's antialiasing); 0 leaves the size. */
+  readonly resize: number;
+  /** The middle square has this side; 0 takes all. */
+  readonly centreCrop: number;
+  /** A random square has this side, after `padding` zeros on every side; 0 for none. */
+  readonly randomCrop: number;
+  readonly padding: number;
+  readonly flip: "none" | "horizontal" | "both";
+  readonly rotate: boolean;
+  /** A random patch of the map in place of a random crop. */
+  readonly patch?: Patch | null;
+  /** Channels that are components of vectors. */
+  readonly vectors?: Components | null;
+}
+
+interface Patch {
+  readonly height: number;
+  readonly width: number;
+  /** The map goes on from its last row, or column, to its first. */
+  readonly wraps: readonly [rows: boolean, columns: boolean];
+  /** It begins at multiples of this: a map that is k times finer has its window at the same place. */
+  readonly unit: number;
+}
+
+/** Each choice about a sample has a random number of its own. */
+const TOP = 0, LEFT = 1, MIRROR = 2, UPSIDE_DOWN = 3, TURN = 4;
+/** From here on are other places of a patch, down and across. */
+const AGAIN = 5;
+/** Places of a patch that a sample may have: the number of draws allows no more. */
+export const PLACES = 6;
+
+/** The same choices but for the patch's place. */
+const drawAgain = (draw: Draw, attempt: number): Draw =>
+  attempt === 0 ? draw : (k) => draw(k <= LEFT ? AGAIN + 2 * (attempt - 1) + k : k);
+
+const asItIs = (plan: Geometry) =>
+  !(plan.resize || plan.centreCrop || plan.randomCrop || plan.rotate || plan.patch || plan.flip !== "none");
+
+export function sampleShape(plan: Geometry, stored: readonly number[], where: string): number[] {
+  if (plan.padding > 0 && plan.randomCrop === 0) {
+    throw new UserError(
+      "usage",
+      `--crop-padding ${plan.padding} puts zeros around images before a random crop, and there is none: ` +
+        "add --random-crop, or leave --crop-padding out.",
+    );
+  }
+  if (asItIs(plan)) return [...stored];
+  if (stored.length !== 3) {
+    throw new UserError(
+      "usage",
+      `${where} has samples of shape [${stored.join(", ")}], but ${
+        flagsOf(plan)
+      } can only be used with images ` +
+        "and maps, which have [channels, height, width].",
+    );
+  }
+  const [channels, height, width] = stored;
+  const problem = misfit(plan, [height, width]);
+  if (problem) throw new UserError("usage", `${where}: a sample here ${problem}.`);
+  return [channels, ...outcome(plan, [height, width])];
+}
+
+function flagsOf(plan: Geometry): string {
+  const flags = [
+    plan.resize && "--resize",
+    plan.centreCrop && "--centre-crop",
+    plan.randomCrop && "--random-crop",
+    plan.patch && "--patch",
+    plan.flip !== "none" && "--flip",
+    plan.rotate && "--rotate",
+  ].filter(Boolean);
+  return flags.join(", ").replace(/, ([^,]*)$/, " and $1");
+}
+
+function misfit(plan: Geometry, stored: Size): string | null {
+  const { centreCrop, randomCrop, padding, rotate } = plan;
+  const size = plan.resize ? resizedSize(stored, plan.resize) : stored;
+  const least = Math.min(...size);
+  const after = plan.resize ? " after --resize" : "";
+  const small = (flag: string, crop: number, added = "") =>
+    `is ${sizeText(size)}${after}${added}, smaller than --${flag} ${crop}: ` +
+    `add --resize ${crop} (or more), or take a smaller crop`;
+  if (centreCrop > least) return small("centre-crop", centreCrop);
+  if (centreCrop && randomCrop > centreCrop + 2 * padding) {
+    return `can't be cropped at random to ${randomCrop} out of --centre-crop ${centreCrop}: take a smaller --random-crop`;
+  }
+  if (!centreCrop && randomCrop > least + 2 * padding) {
+    return small("random-crop", randomCrop, padding ? ` and --crop-padding ${padding}` : "");
+  }
+  if (plan.patch && (plan.patch.height > stored[0] || plan.patch.width > stored[1])) {
+    const { height, width } = plan.patch;
+    return `is ${sizeText(size)}, smaller than --patch ${height}x${width}: take a smaller patch, such as ` +
+      `${Math.min(height, stored[0])}x${Math.min(width, stored[1])}`;
+  }
+  const [height, width] = outcome(plan, stored);
+  if (rotate && height !== width) {
+    return `is ${
+      sizeText([height, width])
+    }${after}, and --rotate needs squares: add --patch N, --random-crop N or --centre-crop N ` +
+      `with at most ${least}, or leave --rotate out`;
+  }
+  return null;
+}
+
+const sizeText = ([height, width]: Size) => `${height} pixels high and ${width} wide`;
+
+function outcome({ resize, centreCrop, randomCrop, patch }: Geometry, stored: Size): Size {
+  if (patch) return [patch.height, patch.width];
+  const side = randomCrop || centreCrop;
+  return side ? [side, side] : resize ? resizedSize(stored, resize) : stored;
+}
+
+/** Without `draw` a random crop is the middle one. Every sample must come to `shape`. */
+export function openGeometry(
+  plan: Geometry,
+  shape: readonly number[],
+): (stored: Stored, into: Numbers, draw: Draw | null) => void {
+  const resample = openResize();
+  const same = asItIs(plan);
+  return (stored, into, draw) => {
+    const found = shapeAfter(plan, same, stored.shape);
+    if (!equal(found, shape)) throw misshapen(plan, stored, found, shape);
+    const { data } = stored;
+    if (same && !stored.strides) {
+      return (into as Uint8Array).set(data.subarray(0, into.length) as Uint8Array);
+    }
+    const planes = planesOf(stored);
+    if (same) {
+      const { height, width } = planes;
+      return copyPlanes(planes, into, { start: 0, plane: height * width, row: width, column: 1 });
+    }
+    const [, height, width] = found;
+    if (plan.patch) {
+      const target = turned([height, width], plan, draw);
+      for (const { top, left, rows, columns, below, beside } of pieces(placeOf(plan.patch, planes, draw))) {
+        const start = target.start + below * target.row + beside * target.column;
+        copyPlanes(cut(planes, top, left, rows, columns), into, { ...target, start });
+      }
+      return turnVectors(plan, into, height * width, draw);
+    }
+    const { top, left, rows, columns, below, beside } = windowOf(plan, planes, draw);
+    const seen = plan.resize
+      ? resample(planes, resizedSize([planes.height, planes.width], plan.resize), {
+        top,
+        left,
+        rows,
+        columns,
+      })
+      : cut(planes, top, left, rows, columns);
+    const target = turned([height, width], plan, draw);
+    if (rows < height || columns < width) into.fill(zeroOf(into) as never);
+    copyPlanes(seen, into, { ...target, start: target.start + below * target.row + beside * target.column });
+    turnVectors(plan, into, height * width, draw);
+  };
+}
+
+function turnVectors(plan: Geometry, into: Numbers, plane: number, draw: Draw | null): void {
+  if (plan.vectors && draw !== null) turnComponents(into, plane, plan.vectors, turnOf(plan, draw));
+}
+
+const equal = (a: readonly number[], b: readonly number[]) =>
+  a.length === b.length && a.every((x, i) => x === b[i]);
+const zeroOf = (numbers: Numbers) =>
+  numbers instanceof BigInt64Array || numbers instanceof BigUint64Array ? 0n : 0;
+
+function shapeAfter(plan: Geometry, same: boolean, stored: readonly number[]): readonly number[] {
+  if (same) return stored;
+  const [channels, height, width] = stored;
+  const problem = misfit(plan, [height, width]);
+  if (problem) throw new BadSample("", problem);
+  return [channels, ...outcome(plan, [height, width])];
+}
+
+function misshapen(
+  plan: Geometry,
+  { shape: stored }: Stored,
+  found: readonly number[],
+  expected: readonly number[],
+): BadSample {
+  const text = (shape: readonly number[]) => `[${shape.join(", ")}]`;
+  const made = equal(stored, found) ? "" : `, which becomes ${text(found)}`;
+  const least = Math.min(...stored.slice(-2));
+  const fix = stored.length !== 3 || expected[0] !== found[0]
+    ? ""
+    : plan.resize
+    ? `: cut all to one size with --centre-crop ${plan.resize}`
+    : `: bring all to one size, with --resize ${least} --centre-crop ${least} say`;
+  return new BadSample("", `is ${text(stored)}${made}, but samples of ${text(expected)} were expected${fix}`);
+}
+
+/** The window is after resizing; `below` and `beside` zeros of the padding are in sight. */
+interface Window {
+  readonly top: number;
+  readonly left: number;
+  readonly rows: number;
+  readonly columns: number;
+  readonly below: number;
+  readonly beside: number;
+}
+
+function windowOf(plan: Geometry, { height, width }: Planes, draw: Draw | null): Window {
+  const { centreCrop, randomCrop, padding } = plan;
+  const size = plan.resize ? resizedSize([height, width], plan.resize) : [height, width];
+  const [down, across] = size.map((length, axis) => {
+    const middle = centreCrop || length;
+    const from = half(length - middle);
+    const side = randomCrop || middle;
+    const at = randomCrop === 0
+      ? 0
+      : draw === null
+      ? half(middle - side)
+      : Math.floor(draw(axis === 0 ? TOP : LEFT) * (middle + 2 * padding - side + 1)) - padding;
+    const first = Math.max(0, at), end = Math.min(middle, at + side);
+    return { from: from + first, count: Math.max(0, end - first), zeros: first - at };
+  });
+  return {
+    top: down.from,
+    left: across.from,
+    rows: down.count,
+    columns: across.count,
+    below: down.zeros,
+    beside: across.zeros,
+  };
+}
+
+type Span = readonly { readonly from: number; readonly count: number; readonly at: number }[];
+
+/** Rows and columns of the map, in two spans where the patch goes around it; `at` is their place in the patch. */
+function placeOf(
+  { height, width, wraps, unit }: Patch,
+  map: Pick<Planes, "height" | "width">,
+  draw: Draw | null,
+): readonly [rows: Span, columns: Span] {
+  const along = (side: number, patch: number, wraps: boolean, k: number): Span => {
+    const around = wraps && patch < side;
+    const places = (around ? side : side - patch + unit) / unit;
+    const from = unit * Math.floor(draw === null ? (places - 1) / 2 : draw(k) * places);
+    const first = Math.min(patch, side - from);
+    const begin = { from, count: first, at: 0 };
+    return first === patch ? [begin] : [begin, { from: 0, count: patch - first, at: first }];
+  };
+  return [along(map.height, height, wraps[0], TOP), along(map.width, width, wraps[1], LEFT)];
+}
+
+const pieces = ([down, across]: ReturnType<typeof placeOf>): Window[] =>
+  down.flatMap((rows) =>
+    across.map((columns) => ({
+      ...{ top: rows.from, left: columns.from, rows: rows.count, columns: columns.count },
+      ...{ below: rows.at, beside: columns.at },
+    }))
+  );
+
+/** True where the patch has at least one of the points that `counts` says are there. */
+function hasPoints(
+  patch: Patch,
+  [channels, height, width]: readonly number[],
+  counts: (at: number) => boolean,
+  draw: Draw,
+): boolean {
+  const windows = pieces(placeOf(patch, { height, width }, draw));
+  for (let channel = 0; channel < channels; channel++) {
+    for (const { top, left, rows, columns } of windows) {
+      for (let row = top; row < top + rows; row++) {
+        const from = (channel * height + row) * width + left;
+        for (let at = from; at < from + columns; at++) if (counts(at)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+/** Python's round(n / 2) rounds halves to even, as does torchvision's centre crop. */
+function half(n: number): number {
+  const low = Math.floor(n / 2);
+  return n % 2 !== 0 && low % 2 !== 0 ? low + 1 : low;
+}
+
+const turnOf = ({ flip, rotate }: Geometry, draw: Draw): Turn => ({
+  mirrored: flip !== "none" && draw(MIRROR) < 0.5,
+  upsideDown: flip === "both" && draw(UPSIDE_DOWN) < 0.5,
+  quarters: rotate ? Math.floor(draw(TURN) * 4) : 0,
+});
+
+/** Flips come first, then quarter turns against the clock. */
+function turned([height, width]: Size, plan: Geometry, draw: Draw | null): Target {
+  // These are the first pixel's place, and the steps to the pixel below and the one beside.
+  let origin = [0, 0], row = [1, 0], column = [0, 1];
+  if (draw !== null) {
+    const { mirrored, upsideDown, quarters } = turnOf(plan, draw);
+    if (mirrored) [origin, column] = [[origin[0], width - 1], [0, -1]];
+    if (upsideDown) [origin, row] = [[height - 1, origin[1]], [-1, 0]];
+    for (let turns = quarters; turns > 0; turns--) {
+      origin = [width - 1 - origin[1], origin[0]];
+      [row, column] = [row, column].map(([r, c]) => [-c, r]);
+    }
+  }
+  const at = ([r, c]: readonly number[]) => r * width + c;
+  return { start: at(origin), plane: height * width, row: at(row), column: at(column) };
+}
+
+/** `draw(k)` is uniform in [0, 1), the same for a sample and epoch in every thread. */
+export type Draw = (k: number) => number;
+
+/** Channels of the components along a map's rows (u, from left to right) and across them (v). */
+export type Pair = readonly [u: number, v: number];
+
+interface Components {
+  readonly pairs: readonly Pair[];
+  /** 1 where v points to later rows, as u points to later columns; -1 where it points to earlier ones. */
+  readonly sense: 1 | -1;
+}
+
+/** @internal */
+export interface Vectors {
+  readonly input: readonly Pair[];
+  readonly target: readonly Pair[];
+  readonly sense: Components["sense"];
+}
+
+/** How a map was changed: mirrored left to right, then upside down, then turned against the clock. */
+export interface Turn {
+  readonly mirrored: boolean;
+  readonly upsideDown: boolean;
+  /** Quarters of a turn. */
+  readonly quarters: number;
+}
+
+/** The maps are turned already, each channel in a plane of so many numbers; components follow. */
+function turnComponents(maps: Numbers, plane: number, { pairs, sense }: Components, turn: Turn): void {
+  let u = [turn.mirrored ? -1 : 1, 0], v = [0, turn.upsideDown ? -1 : 1];
+  for (let i = 0; i < turn.quarters; i++) [u, v] = [v.map((x) => sense * x), u.map((x) => -sense * x)];
+  const swapped = u[0] === 0, ofU = u[0] + u[1], ofV = v[0] + v[1];
+  if (!swapped && ofU === 1 && ofV === 1) return;
+  const numbers = maps as Float32Array;
+  for (const [first, second] of pairs) {
+    for (let a = first * plane, b = second * plane, end = a + plane; a < end; a++, b++) {
+      const x = numbers[a], y = numbers[b];
+      numbers[a] = ofU * (swapped ? y : x);
+      numbers[b] = ofV * (swapped ? x : y);
+    }
+  }
+}
+
+export const patchOf = ({ height, width, wraps }: Patches): Patch => ({ height, width, wraps, unit: 1 });
+
+/** The window of a map that is k times finer. */
+export const finer = (plan: Geometry, k: number): Geometry =>
+  plan.patch && k !== 1
+    ? {
+      ...plan,
+      patch: { ...plan.patch, height: k * plan.patch.height, width: k * plan.patch.width, unit: k },
+    }
+    : plan;
+
+/** Targets' maps go with inputs' through the geometry. */
+export interface Beside {
+  /** As stored: [channels, height, width]. */
+  readonly map: readonly number[];
+  readonly plan: Geometry;
+  readonly dtype: DType;
+  /** Points of this class do not count. */
+  readonly ignored: number;
+}
+
+/** Draws for the first place of a few with a point that counts; without any, those for the first place. */
+export function openPlaces(
+  { map, plan: { patch }, dtype, ignored }: Beside,
+): (target: Numbers, draw: Draw | null) => Draw | null {
+  if (!patch) return (_, draw) => draw;
+  if (dtype === "f16" || dtype === "bf16") return (_, draw) => draw; // moved as bits
+  const floating = dtype === "f32" || dtype === "f64";
+  const none = dtype === "i64" ? BigInt(ignored) : ignored;
+  return (target, draw) => {
+    if (draw === null) return null;
+    const counts = floating
+      ? (at: number) => target[at] === target[at] // NaN alone differs from itself
+      : (at: number) => target[at] !== none;
+    for (let attempt = 0; attempt < PLACES; attempt++) {
+      const again = drawAgain(draw, attempt);
+      if (hasPoints(patch, map, counts, again)) return again;
+    }
+    return draw;
+  };
+}

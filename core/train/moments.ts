@@ -1,0 +1,85 @@
+// The named moments of a run, in the order of a step, and who watches them. A moment that nobody watches is an empty function.
+import type { Control } from "../ranks/control/control.ts";
+import { type Account, COMPUTE, COPY, EVALUATION, OPTIMIZER, REST, SAVE } from "../run/account.ts";
+
+/** Nobody watches. */
+export const unwatched = {
+  /** The next step waits for its data, now and at every look for it. Training goes on when a promise is kept. */
+  waiting(_step: number): Promise<void> | null | void {},
+  /** A step begins; `logged`: it becomes an event. */
+  stepping(_step: number, _logged: boolean) {},
+  /** Its batches are on the device; the first has so many rows. */
+  fed(_rows: number) {},
+  /** The gradient is that of the global batch. */
+  reduced() {},
+  /** It is clipped, and the update waits for a save that still copies the weights. */
+  clipped() {},
+  held() {},
+  updated() {},
+  /** The whole step is queued; `step` counts it. */
+  stepped(_step: number) {},
+  /** The numbers of the step before are there, and are told. */
+  arrived() {},
+  told() {},
+  /** The feed has begun with the rows of the next step. */
+  ahead() {},
+  /** All of the step is behind, going back to an earlier checkpoint included. */
+  over() {},
+  /** The step was left in its middle. */
+  aborted() {},
+  rewinding() {},
+  evaluating() {},
+  evaluated() {},
+  saving() {},
+  saved() {},
+};
+
+export type Moments = typeof unwatched;
+export type Observer = Partial<Moments>;
+
+type Act = (a?: unknown, b?: unknown) => Promise<void> | null | void;
+
+/** Observers come in their order; the first promise among their answers is the answer. */
+export function momentsFor(observers: readonly (Observer | null)[]): Moments {
+  const of = (name: keyof Moments): Act => {
+    const all = observers.flatMap((one) => one?.[name] ? [one[name] as Act] : []);
+    if (all.length < 2) return all[0] ?? unwatched[name];
+    return (a, b) => {
+      let answer: Promise<void> | null = null;
+      for (let i = 0; i < all.length; i++) answer = all[i](a, b) ?? answer;
+      return answer;
+    };
+  };
+  const names = Object.keys(unwatched) as (keyof Moments)[];
+  return Object.fromEntries(names.map((name) => [name, of(name)])) as unknown as Moments;
+}
+
+/** The account gives the time since the last moment to what it was spent for. */
+export function accounting({ lap }: Pick<Account, "lap">, onGpu: boolean): Observer {
+  const rest = () => lap(REST), copy = () => lap(COPY), update = () => lap(OPTIMIZER), save = () => lap(SAVE);
+  return {
+    waiting: rest,
+    fed: copy,
+    reduced: () => lap(COMPUTE),
+    clipped: update,
+    held: save,
+    updated: update,
+    ...(onGpu && { arrived: () => lap(COMPUTE) }),
+    told: rest,
+    ahead: copy,
+    evaluating: rest,
+    evaluated: () => lap(EVALUATION),
+    saving: rest,
+    saved: save,
+  };
+}
+
+/** The control plane knows what a rank is at, and tells of those that are late. */
+export const phases = ({ phase, step }: Pick<Control, "phase" | "step">): Observer => ({
+  waiting: () => phase("data.next"),
+  stepping: () => phase("forward"),
+  stepped: step,
+  rewinding: () => phase("starting"),
+  evaluating: () => phase("evaluation"),
+  saving: () => phase("save"),
+});

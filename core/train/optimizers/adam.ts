@@ -1,0 +1,87 @@
+// AdamW (Loshchilov and Hutter 2019) and Adam (Kingma and Ba 2015), with PyTorch's bits.
+import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { add, constant, fill_, scalar, sub, zeros } from "../../../ffi/make.ts";
+import { copy_, fusedAdam_, fusedAdamByTensor_, fusedAdamW_, fusedAdamWByTensor_ } from "../../../ffi/ops.ts";
+import { adamKernel, RATE, ROOT, SHRINK } from "../../compile/update.ts";
+import { type Kind, rateFor, slotsOf, zerosAs } from "./optimizer.ts";
+
+/** A step on the device counts up, unless a gradient was found that is not finite. */
+const countUp = (count: Tensor, found: Tensor | null): void =>
+  scope(() => {
+    const one = constant(1, "f32", count.device);
+    copy_(count, add(count, found === null ? one : sub(one, found)));
+  });
+
+// One call over per-parameter views: the CPU kernel has a vector body and a scalar tail, so only views of
+// PyTorch's own lengths give the bits of torch.optim.AdamW(fused=True).
+
+export const adam: Kind = {
+  traits: {
+    slots: ["exp_avg", "exp_avg_sq"],
+    wholeGradient: false,
+    perElement: true,
+    shardable: true,
+    bytesPerWeight: () => 8,
+    compiled: {
+      kernel({ type, beta1, beta2, eps, weight_decay: decay }, piece, onDevice) {
+        return adamKernel(piece, { beta1, beta2, eps, decay, decoupled: type === "adamw" }, onDevice);
+      },
+      begin: ({ beta1, beta2, weight_decay }) => (given, rate, step) => {
+        given[RATE] = -rate / (1 - beta1 ** step);
+        given[SHRINK] = 1 - rate * weight_decay;
+        given[ROOT] = 1 / Math.sqrt(1 - beta2 ** step);
+      },
+    },
+  },
+  open(s, arena) {
+    const { parameters, gradients } = arena;
+    const device = arena.flat.device;
+    const state = [zerosAs(arena), zerosAs(arena)];
+    const [first, second] = state.map((slot) => arena.viewsOf(slot));
+    const count = keep(zeros([], { device }));
+    const counts = parameters.map(() => count);
+    const [update, updateByTensor] = s.type === "adamw"
+      ? [fusedAdamW_, fusedAdamWByTensor_]
+      : [fusedAdam_, fusedAdamByTensor_];
+    const { beta1, beta2, weight_decay: decay, eps } = s;
+    const lists = [parameters, gradients, first, second, [], counts] as const;
+    const rest = [beta1, beta2, decay, eps, false, false, null] as const;
+    const rate = keep(scalar(NaN, "f32", device));
+    let steps = 0;
+    return {
+      type: s.type,
+      get steps() {
+        return steps;
+      },
+      set steps(taken) {
+        fill_(count, steps = taken);
+      },
+      slots: slotsOf(this.traits, first, second),
+      state,
+      advance: () => ++steps,
+      options: {
+        betas: [beta1, beta2],
+        eps,
+        weight_decay: decay,
+        amsgrad: false,
+        maximize: false,
+        fused: true,
+      },
+      step(lr, found = null) {
+        steps++;
+        if (found === null) fill_(count, steps);
+        else countUp(count, found);
+        update(...lists, rateFor(device, lr), ...rest, found);
+      },
+      onDevice: {
+        rate,
+        queue(found) {
+          countUp(count, found);
+          updateByTensor(...lists, rate, ...rest, found);
+        },
+        begin: () => void steps++,
+        takeBack: () => void steps--,
+      },
+    };
+  },
+};

@@ -1,0 +1,54 @@
+// LAMB (You et al. 2020): Adam's direction, scaled per parameter by |weight| / |direction|.
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { add, constant, scalar, scale, sub } from "../../../ffi/make.ts";
+import { copy_, div, gt, lerp_, logicalAnd, mul, sqrt, square, sum, where } from "../../../ffi/ops.ts";
+import { type Kind, slotsOf, zerosAs } from "./optimizer.ts";
+
+export const lamb: Kind = {
+  traits: {
+    slots: ["exp_avg", "exp_avg_sq"],
+    wholeGradient: true,
+    perElement: false,
+    shardable: "which needs the norm of each whole parameter",
+    bytesPerWeight: () => 8,
+    compiled: null,
+  },
+  open(s, arena) {
+    const { flat, gradient } = arena;
+    const device = flat.device;
+    const first = zerosAs(arena), second = zerosAs(arena), direction = zerosAs(arena);
+    // Views without a graph: the parameters themselves may not be changed now.
+    const weights = arena.viewsOf(flat), directions = arena.viewsOf(direction);
+    const c = (value: number) => constant(value, "f32", device);
+    const { beta1, beta2, weight_decay, eps } = s;
+    return {
+      type: "lamb",
+      steps: 0,
+      slots: slotsOf(this.traits, arena.viewsOf(first), arena.viewsOf(second)),
+      options: { betas: [beta1, beta2], eps, weight_decay },
+      step(lr) {
+        const t = ++this.steps;
+        scope(() => {
+          lerp_(first, gradient, c(1 - beta1));
+          lerp_(second, square(gradient), c(1 - beta2));
+          const firstHat = div(first, scalar(1 - beta1 ** t, "f32", device));
+          const secondHat = div(second, scalar(1 - beta2 ** t, "f32", device));
+          const adamStep = div(firstHat, add(sqrt(secondHat), c(eps)));
+          copy_(direction, add(adamStep, scale(flat, weight_decay)));
+        });
+        for (let i = 0; i < weights.length; i++) {
+          const p = weights[i], u = directions[i];
+          scope(() => copy_(p, sub(p, mul(u, trustRatio(p, u)), lr)));
+        }
+      },
+    };
+
+    /** A parameter that is all zeros must be able to leave zero. */
+    function trustRatio(p: Tensor, u: Tensor): Tensor {
+      const weight = norm(p), step = norm(u);
+      return where(logicalAnd(gt(weight, c(0)), gt(step, c(0))), div(weight, step), c(1));
+    }
+  },
+};
+
+const norm = (t: Tensor): Tensor => sqrt(sum(square(t)));

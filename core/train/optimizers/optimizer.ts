@@ -1,0 +1,129 @@
+// An optimizer, and the traits by which the rest of a run knows one: nothing else decides by its name.
+import { keep, type Tensor } from "../../../ffi/tensor.ts";
+import { longLivedZeros } from "../../../ffi/make.ts";
+import type { GroupKernel } from "../../compile/kernel.ts";
+import type { OnDevice, Piece } from "../../compile/update.ts";
+import type { Module } from "../../models/nn/module.ts";
+import type { Config } from "../../settings/settings.ts";
+import type { Arena } from "../arena.ts";
+
+/**
+ * The gradient's norm, on the device, and the longest one that is left as it is.
+ * @internal
+ */
+export interface Clip {
+  readonly norm: Tensor;
+  readonly limit: number;
+}
+
+/** Changes weights by their gradients. */
+export interface Optimizer {
+  /** As training.optimizer.type names it. */
+  readonly type: string;
+  /**
+   * Updates the parameters from the gradient arena. `found` is for an optimizer with `onDevice`: where it is 1 on
+   * the device, because a gradient is not finite, the device leaves the step out.
+   */
+  step(learningRate: number, found?: Tensor | null, clip?: Clip | null): void;
+  /** The update clips the gradient itself. */
+  readonly clips?: boolean;
+  /** For an optimizer whose kernels read rate and count on the device. */
+  readonly onDevice?: DeviceUpdate;
+  /** Steps taken: bias correction counts them. */
+  steps: number;
+  /** Per-parameter state by PyTorch's names (exp_avg, momentum_buffer, ...), in the arena's order. */
+  readonly slots: ReadonlyMap<string, readonly Tensor[]>;
+  /** The slots in order, each as one vector that is laid out as the arena. */
+  readonly state?: readonly Tensor[];
+  /** The weights that are evaluated and saved beside the trained ones, where the optimizer averages by itself. */
+  readonly averages?: Ema;
+  /** Present where parameters have rates or beginnings of their own. */
+  readonly groups?: ParameterGroups;
+  /** Counts one more step, which somebody else takes; returns how many there are then. */
+  advance?(): number;
+  /** PyTorch's param_groups entry, but for lr and params. */
+  readonly options: Readonly<Record<string, number | boolean | readonly number[] | null>>;
+}
+
+/**
+ * Groups of parameters that an optimizer updates alike.
+ * @internal
+ */
+export interface ParameterGroups {
+  /** The group of each parameter. */
+  readonly of: readonly number[];
+  /** Each group's learning rate is the run's times this. */
+  readonly factors: readonly number[];
+  /** Steps that each group has taken. */
+  steps: readonly number[];
+  /** From now on all groups are updated, or the waiting ones are not. */
+  wait(on: boolean): void;
+}
+
+/** @internal */
+export interface DeviceUpdate {
+  /** The learning rate, f32. */
+  readonly rate: Tensor;
+  /** Queues an update that can run many times. */
+  queue(found: Tensor | null, clip?: Clip | null): void;
+  /** Comes before each run of it. */
+  begin(): void;
+  /** The last step was left out on the device. */
+  takeBack(): void;
+}
+
+/** The settings of training.optimizer. */
+export type OptimizerSettings = Config["training"]["optimizer"];
+
+/** @internal */
+export interface Ema {
+  /** It is laid out as the arena. */
+  readonly average: Tensor;
+  update(): void;
+  /** Exchanges trained and averaged weights: once before an evaluation, once after. */
+  swap(): void;
+  reset(): void;
+}
+
+/** @internal */
+export interface Traits {
+  /** Its state by PyTorch's names, in order. */
+  readonly slots: readonly string[];
+  /** Its update reads all gradients as one tensor (`arena.gradient`). */
+  readonly wholeGradient: boolean;
+  /** It goes through the weights one by one, each for itself, so that groups of them can have rates of their own. */
+  readonly perElement: boolean;
+  /** True where each rank can update a part of the weights (--zero 1), or what keeps them from it. */
+  readonly shardable: true | string;
+  /** The update as machine code; null where it runs op by op. */
+  readonly compiled: {
+    /** The loop over a piece of the arena; on a GPU it finds rate and count on the device. */
+    kernel(settings: OptimizerSettings, piece: Piece, onDevice: OnDevice | null): GroupKernel;
+    /** Puts what a step's loop reads into the numbers that it is given. */
+    begin(settings: OptimizerSettings): (given: Float32Array, rate: number, step: number) => void;
+  } | null;
+  /** Its state and its average take so many bytes beside each weight. */
+  bytesPerWeight(settings: OptimizerSettings): number;
+  /** Settings that don't go together with it, as a sentence ends. */
+  readonly refuses?: (training: Config["training"]) => string | null;
+}
+
+/** An entry of the list of optimizers. @internal */
+export interface Kind {
+  readonly traits: Traits;
+  /** `root` has the modules whose parameters lie in the arena. */
+  open(settings: OptimizerSettings, arena: Arena, root: Module | null): Optimizer;
+}
+
+/** A vector of zeros that is laid out as the arena. */
+export const zerosAs = ({ flat }: Arena): Tensor => keep(longLivedZeros(flat.shape, { device: flat.device }));
+
+/** State by its names. */
+export const slotsOf = (
+  { slots }: Pick<Traits, "slots">,
+  ...state: readonly (readonly Tensor[])[]
+): Map<string, readonly Tensor[]> => new Map(state.map((views, i) => [slots[i], views]));
+
+/** A GPU's kernels take the rate as f32 where it comes from the device: both ways have the same bits. */
+export const rateFor = (device: Tensor["device"], lr: number): number =>
+  device === "cpu" ? lr : Math.fround(lr);
