@@ -14,7 +14,7 @@ export const MEASURED: Readonly<Record<string, readonly string[]>> = {
   maps: ["ffi", "core/data"],
   save: ["ffi", "core/checkpoint", "core/train"],
   shards: ["ffi", "core/models", "core/train"],
-  files: ["main.ts", "commands", "core", "ffi"],
+  files: ["main.ts", "commands", "core", "extensions", "ffi"],
   ddp: ["ffi", "core/ranks", "core/models", "core/train"],
   allreduce: ["ffi", "core/ranks"],
   track: ["core/run", "core/outputs", "core/train"],

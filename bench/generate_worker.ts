@@ -1,6 +1,6 @@
 // Our side of the generate benchmark; bench/peers/generate.py is the other, and says what the arguments are.
 import { openCheckpoint } from "../core/checkpoint/open.ts";
-import { weightsOf } from "../core/export/export.ts";
+import { weightsOf } from "../core/checkpoint/weights.ts";
 import { gptDecoder } from "../core/predict/decoder.ts";
 import { generate } from "../core/predict/generate.ts";
 import { resolveSettings } from "../core/settings/resolve.ts";

@@ -1,9 +1,14 @@
 // `hpctrain export`: its flags and its help. commands/run/export.ts is loaded when it runs.
+import { PARTS } from "../core/parts.ts";
 import type { Command } from "./mod.ts";
 import { DATA, HERE, SANDBOX, settingsAmong } from "./options.ts";
 
-export const USAGE =
-  "hpctrain export CHECKPOINT OUT.pt|.safetensors|.pt2|.onnx [--model FILE] [--raw] [--force]";
+/** Endings of programs beside .pt2. */
+export const PROGRAMS = Object.keys(PARTS.programs);
+
+export const USAGE = `hpctrain export CHECKPOINT OUT.${
+  ["pt", "safetensors", "pt2", ...PROGRAMS].join("|.")
+} [--model FILE] [--raw] [--force]`;
 
 export const OPTIONS = {
   model: {
@@ -27,7 +32,7 @@ export const command: Command = {
   examples: [
     "hpctrain export checkpoints/quickstart_best.pt weights.pt",
     "hpctrain export checkpoints/mine_best.pt trained.pt2",
-    "hpctrain export checkpoints/pets_best.pt pets.onnx",
+    ...PROGRAMS.map((ending) => `hpctrain export checkpoints/pets_best.pt pets.${ending}`),
   ],
   settings: SETTINGS,
   ofCheckpoint: true,

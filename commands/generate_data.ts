@@ -2,8 +2,8 @@
 import type { Command } from "./mod.ts";
 
 export const command: Command = {
-  usage: "hpctrain generate-data --data-type 2lpt|des|synthetic --samples N --out DIR",
-  examples: ["hpctrain generate-data --data-type 2lpt --samples 2000 --out maps"],
+  usage: "hpctrain generate-data --data-type KIND --samples N --out DIR",
+  examples: ["hpctrain generate-data --data-type synthetic --samples 2000 --out maps"],
   ownHelp: true,
   words: ["--data-type", "--samples", "--out", "--val-samples", "--seed", "--grid", "--box", "--maps"],
   run: async (argv) => await (await import("./run/generate_data.ts")).generateData(argv),

@@ -1,5 +1,8 @@
 // `hpctrain sweep`: its flags and its help. commands/run/sweep.ts is loaded when it runs.
+import { PARTS } from "../core/parts.ts";
 import type { Command } from "./mod.ts";
+
+const SEARCHES = Object.entries(PARTS.searches);
 
 export const SWEEP_OPTIONS = {
   name: {
@@ -15,7 +18,9 @@ export const SWEEP_OPTIONS = {
   search: {
     kind: "text",
     value: "KIND",
-    help: "choose runs one by one: grid, random, tpe (learns from earlier runs), asha (stops losers early)",
+    help: `choose runs one by one: ${
+      ["grid", "random", ...SEARCHES.map(([name, { about }]) => `${name} (${about})`)].join(", ")
+    }`,
   },
   "max-runs": { kind: "text", value: "N", help: "runs of a search" },
   parallel: { kind: "text", value: "N", help: "runs at the same time, as --jobs" },
@@ -40,6 +45,12 @@ export const PLAN_OPTIONS = (({ local: _1, submit: _2, pbs: _3, json: _4, out: _
   SWEEP_OPTIONS,
 );
 
+/** An example of a search that is not here would fail. */
+const isKnown = (example: string): boolean => {
+  const kind = /--search (\w+)/.exec(example)?.[1];
+  return kind === undefined || SEARCHES.some(([name]) => name === kind);
+};
+
 export const command: Command = {
   usage: "hpctrain sweep [FILE] FLAGS [--search KIND] [--local | --submit], sweep status|best|report [NAME]",
   examples: [
@@ -47,7 +58,7 @@ export const command: Command = {
     "hpctrain sweep --lr 1e-5..1e-2 --search tpe --max-runs 30 --parallel 2 --local",
     "hpctrain sweep search.yaml --config run.yaml --search asha --max-runs 100 --parallel 8 --submit",
     "hpctrain sweep report",
-  ],
+  ].filter(isKnown),
   settings: true,
   options: SWEEP_OPTIONS,
   positionals: 1,

@@ -75,7 +75,7 @@ function endOfString(source: string, start: number): number {
 }
 
 if (import.meta.main) {
-  const findings = ["core", "commands", "ffi", "main.ts"].flatMap(sourceFiles)
+  const findings = ["core", "extensions", "commands", "ffi", "main.ts"].flatMap(sourceFiles)
     .flatMap((file) => lintErrors(file, Deno.readTextFileSync(file)));
   for (const { file, line, sentence } of findings) console.error(`${file}:${line}: ${sentence}`);
   Deno.exit(findings.length > 0 ? 1 : 0);

@@ -1,13 +1,13 @@
 // The linter of floors: a file imports its own floor and those below it, and values never go round in a circle. Where a
-// floor has floors of its own, types don't go round either.
-// docs/architecture.md draws the floors in this order.
+// floor has floors of its own, types don't go round either. An extension knows no other one, and is loaded by the list of
+// core/parts.ts alone. docs/architecture.md draws the floors in this order.
 import { dirname, join } from "node:path";
 import { sourceFiles } from "./lib/source_files.ts";
 
 /** From the ground up. A folder that stands further down in this list is on a higher floor. */
 export const FLOORS: readonly (readonly string[])[] = [
   ["deps"],
-  ["core/base"],
+  ["core/base", "core/parts.ts"],
   ["ffi"],
   ["core/compile"],
   ["core/settings"],
@@ -23,13 +23,14 @@ export const FLOORS: readonly (readonly string[])[] = [
   ["core/data/format.ts"],
   ["core/data/tables"],
   ["core/data/text"],
-  ["core/data/formats", "core/data/synthetic", "core/data/user", "core/data/cosmology"],
+  ["core/data/formats", "core/data/synthetic", "core/data/user"],
   ["core/data/open"],
   ["core/ranks"],
   ["core/train"],
   ["core/outputs"],
   ["core/cluster"],
   ["core/predict", "core/export"],
+  ["extensions"],
   ["commands", "main.ts", "mod.ts"],
 ];
 
@@ -92,6 +93,16 @@ export const floorOf = (file: string): number =>
 export const goesUp = ({ from, to }: Import): boolean =>
   floorOf(to) > floorOf(from) || floorOf(to) === floorOf(from) && trainingFloorOf(to) > trainingFloorOf(from);
 
+/** It loads extensions and imports nothing. */
+const LIST = "core/parts.ts";
+
+/** The folder of the extension that a file belongs to; undefined of others. */
+const extensionOf = (file: string): string | undefined => /^extensions\/[^/]+/.exec(file)?.[0];
+
+/** An extension is somebody else's business only through the list. */
+const isFromOutside = ({ from, to }: Import): boolean =>
+  extensionOf(to) !== undefined && extensionOf(to) !== extensionOf(from);
+
 const joins = ({ from, to }: Import): boolean =>
   APART.some((rooms) => {
     const [own, other] = [from, to].map((file) => rooms.find((room) => file.startsWith(`${room}/`)));
@@ -130,7 +141,7 @@ if (import.meta.main) {
   const files = FLOORS.flat().flatMap(sourceFiles).filter((file) => !/\/templates\//.test(file));
   const imports = files.map((file) => importsOf(file, Deno.readTextFileSync(file)));
   const atLoad = imports.flatMap(({ atLoad }) => atLoad),
-    all = [...atLoad, ...imports.flatMap(({ later }) => later)];
+    all = [...atLoad, ...imports.flatMap(({ later }) => later).filter(({ from }) => from !== LIST)];
   const ofTraining = atLoad.filter(({ from, to }) => [from, to].every((file) => /^core\/train\//.test(file)));
   const knots = circles(ofTraining.map((one) => ({ ...one, typeOnly: false })));
   for (const knot of knots) console.error(`A circle within training, types counted: ${knot.join(" -> ")}`);
@@ -141,12 +152,16 @@ if (import.meta.main) {
   for (const { from, to } of all.filter(goesUp)) {
     console.error(`${from} imports ${to}, which is on a higher floor.`);
   }
+  for (const { from, to } of all.filter(isFromOutside)) {
+    console.error(`${from} imports ${to}: an extension is loaded by ${LIST} alone.`);
+  }
   for (const { from, to } of all.filter(joins)) {
     console.error(`${from} imports ${to}: these rooms know nothing of each other.`);
   }
   for (const { from, to } of strangers) console.error(`${from} imports ${to}, which is on no floor.`);
   const round = circlesIn(atLoad);
   for (const circle of round) console.error(`A circle of imports: ${circle.join(" -> ")}`);
-  const found = all.filter(goesUp).length + all.filter(joins).length + strangers.length + round.length;
+  const found = [goesUp, isFromOutside, joins].reduce((n, wrong) => n + all.filter(wrong).length, 0) +
+    strangers.length + round.length;
   Deno.exit(found > 0 ? 1 : 0);
 }

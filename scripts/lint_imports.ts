@@ -18,7 +18,7 @@ export function lintImports(source: string): Finding[] {
 }
 
 if (import.meta.main) {
-  const findings = ["core", "commands", "ffi", "main.ts", "mod.ts"].flatMap(sourceFiles)
+  const findings = ["core", "extensions", "commands", "ffi", "main.ts", "mod.ts"].flatMap(sourceFiles)
     .filter((file) => !file.startsWith("core/models/user/templates/")) // what users' files look like
     .flatMap((file) => lintImports(Deno.readTextFileSync(file)).map((finding) => ({ file, ...finding })));
   for (const { file, line, specifier } of findings) {

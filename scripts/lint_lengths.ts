@@ -4,7 +4,7 @@ import { fromFileUrl, relative } from "../deps/path.ts";
 /** From a function's first line to its closing brace. */
 const MOST_LINES = 100;
 
-const FOLDERS = /^(core|ffi|commands)\//;
+const FOLDERS = /^(core|ffi|commands|extensions\/[^/]+(?!\/tests\/))\//;
 
 const ROOT = fromFileUrl(new URL("..", import.meta.url));
 

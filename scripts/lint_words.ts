@@ -44,9 +44,9 @@ function pages(folder: string): string[] {
 }
 
 if (import.meta.main) {
-  const program = ["core", "commands", "ffi", "main.ts", "mod.ts"].flatMap(sourceFiles);
+  const program = ["core", "extensions", "commands", "ffi", "main.ts", "mod.ts"].flatMap(sourceFiles);
   const sources = [...program, ...["bench", "scripts"].flatMap(sourceFiles)];
-  const documents = ["README.md", ...pages("docs")];
+  const documents = ["README.md", ...pages("docs"), ...pages("extensions")];
   const read = (file: string) => Deno.readTextFileSync(file);
   const findings = [
     ...sources.flatMap((file) => lintWords(read(file)).map((finding) => ({ file, ...finding }))),

@@ -51,7 +51,8 @@ Deno.test("the package can be published: what it needs is in it, and nothing els
   for (const needed of ["mod.ts", "deno.json", "LICENSE", "README.md", "presets/debug.yaml"]) {
     assert(files.includes(needed), `${needed} is not among ${files}`);
   }
-  const own = /^(mod\.ts|deno\.json|LICENSE|README\.md|CHANGELOG\.md|(commands|core|deps|ffi|presets)\/.*)$/;
+  const own =
+    /^(mod\.ts|deno\.json|LICENSE|README\.md|CHANGELOG\.md|(commands|core|deps|extensions|ffi|presets)\/.*)$/;
   assertEquals(files.filter((file) => !own.test(file)), []);
 });
 

@@ -19,8 +19,12 @@ export function forked(python: string, args: string[], options: Deno.CommandOpti
 }
 
 /** What tests/peers/<program> answers to `input`, both as JSON. */
-export async function askPeer<T>(program: string, input: unknown): Promise<T> {
-  const process = peer([here(program)], { stdin: "piped", stdout: "piped", stderr: "piped" }).spawn();
+export async function askPeer<T>(program: string | URL, input: unknown): Promise<T> {
+  const process = peer([program instanceof URL ? program.pathname : here(program)], {
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
   const writer = process.stdin.getWriter();
   await writer.write(new TextEncoder().encode(JSON.stringify(input)));
   await writer.close();

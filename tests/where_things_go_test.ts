@@ -8,7 +8,18 @@ import { tensors } from "./integration/ranks.ts";
 
 const ROOT = fromFileUrl(new URL("../", import.meta.url));
 /** What the program is made of, and what makes the ops that users see. */
-const SOURCES = ["core", "ffi", "commands", "deps", "presets", "main.ts", "mod.ts", "deno.json", "deno.lock"];
+const SOURCES = [
+  "core",
+  "extensions",
+  "ffi",
+  "commands",
+  "deps",
+  "presets",
+  "main.ts",
+  "mod.ts",
+  "deno.json",
+  "deno.lock",
+];
 const MAKERS = ["scripts/user_ops.ts", "scripts/op_sentences.ts"];
 /** What the program is not made of: other tests prove that these have a row for each op, model and so on. */
 const BESIDE = /^(tests|docs|examples)\//;
@@ -50,24 +61,22 @@ const MADE_UP: Readonly<Record<string, readonly Place[]>> = {
     {
       path: "core/models/zoo/NAME.ts",
       text: `import { block, type Model, model } from "../model.ts";
+import type { Build } from "../builder.ts";
 import { Linear } from "../nn/linear.ts";
 import * as ops from "../user/ops.ts";
-export function madeUp(inputs: number, outputs: number): Model {
+function madeUp(inputs: number, outputs: number): Model {
   const layer = new Linear(inputs, outputs);
   return model("made-up", layer, [block("all", layer, (x) => layer.forward(ops.madeUp(x)))], {});
 }
+export const models: Readonly<Record<string, Build>> = {
+  "made-up": (_, { input }, outputs) => madeUp(input.shape.reduce((a, b) => a * b, 1), outputs),
+};
 `,
     },
     {
-      path: "core/settings/sections/model.ts",
-      after: "export const MODEL_NAMES = [\n",
-      text: `  "made-up",\n`,
-    },
-    { path: "core/models/registry.ts", text: `import { madeUp } from "./zoo/made_up.ts";\n` },
-    {
-      path: "core/models/registry.ts",
-      after: "const builders: Readonly<Record<(typeof MODEL_NAMES)[number], Build>> = {\n",
-      text: `  "made-up": (_, { input }, outputs) => madeUp(product(input.shape), outputs),\n`,
+      path: "core/parts.ts",
+      after: "  models: {\n",
+      text: `    madeUp: { names: ["made-up"], load: () => import("./models/zoo/made_up.ts") },\n`,
     },
   ],
   "an optimizer": [
@@ -145,16 +154,11 @@ export const madeUp: Format = {
 };
 `,
     },
-    { path: "core/data/open/formats.ts", text: `import { madeUp } from "../formats/made_up/made_up.ts";\n` },
     {
-      path: "core/data/open/formats.ts",
-      after: "export const FORMATS: Readonly<Record<DataKind, Format>> = {\n",
-      text: `  "made-up": madeUp,\n`,
-    },
-    {
-      path: "core/settings/formats.ts",
-      after: "export const DATA_KINDS = {\n",
-      text: `  "made-up": "numbers between exclamation marks",\n`,
+      path: "core/parts.ts",
+      after: "  formats: {\n",
+      text:
+        `    madeUp: { kinds: { "made-up": "numbers between exclamation marks" }, load: () => import("./data/formats/made_up/made_up.ts").then(({ madeUp }) => ({ "made-up": madeUp })) },\n`,
     },
   ],
   "a command": [
@@ -179,6 +183,33 @@ export const command: Command = {
 `,
     },
     { path: "commands/help.ts", after: `  "data": [`, text: `"made-up", ` },
+  ],
+  "an extension": [
+    {
+      path: "extensions/NAME/output.ts",
+      text: `import { join } from "../../deps/path.ts";
+import type { TrackedOutput } from "../../core/outputs/tracked.ts";
+import type { TrackedRun } from "../../core/outputs/tracked_run.ts";
+import type { Sink } from "../../core/run/output.ts";
+export const output: TrackedOutput = {
+  title: "made-up list",
+  module: import.meta.url,
+  pathOf: ({ logs }) => join(logs, "kinds.txt"),
+};
+export function openSink(run: unknown): Sink {
+  const kinds = new Set<string>();
+  return {
+    write: ({ kind }) => void kinds.add(kind),
+    close: () => Deno.writeTextFileSync((run as TrackedRun).path, [...kinds].join()),
+  };
+}
+`,
+    },
+    {
+      path: "core/parts.ts",
+      after: "  outputs: {\n",
+      text: `    "made-up": { about: "", load: () => import("../extensions/made_up/output.ts") },\n`,
+    },
   ],
   "an output": [
     {
@@ -238,7 +269,18 @@ function put(root: string, { path, text, after }: Place): void {
 
 Deno.test("the pages of the architecture name files and folders that are there", async () => {
   assert(table().size >= 10, [...table().keys()].join());
-  const folders = ["core", "ffi", "commands", "deps", "scripts", "tests", "bench", "examples", "presets"];
+  const folders = [
+    "core",
+    "ffi",
+    "commands",
+    "deps",
+    "scripts",
+    "tests",
+    "bench",
+    "examples",
+    "presets",
+    "extensions",
+  ];
   const inside = await Promise.all(folders.map((folder) => filesIn(join(ROOT, folder))));
   const names = new Set([...inside.flat().map((path) => basename(path)), "main.ts", "mod.ts", "NAME.ts"]);
   const wrong = PAGES.flatMap((page) => {
@@ -264,7 +306,7 @@ Deno.test("what is made up needs just the files that the table names", () => {
   }
 });
 
-Deno.test("a made-up op, model, optimizer, format, command and output work from those places alone", () =>
+Deno.test("a made-up op, model, optimizer, format, command, extension and output work from those places alone", () =>
   inTemp(async (folder) => {
     const root = join(folder, "sources");
     Deno.mkdirSync(join(root, "scripts"), { recursive: true });
@@ -293,11 +335,14 @@ Deno.test("a made-up op, model, optimizer, format, command and output work from 
         "main.ts",
         ...["--data-path=rows.made-up", "--model=made-up", "--optimizer=made-up", "--run-name=all"],
         ...["--loss=mse", "--epochs=2", "--batch-size=16", "--device=cpu", "--threads=1", "--no-wandb"],
+        "--track=made-up",
       );
       assertStringIncludes(printed, "made-up: ");
       assertStringIncludes(printed, "logs/all/counted.json");
       const counted = JSON.parse(Deno.readTextFileSync(join(folder, "logs/all/counted.json")));
       assertEquals([counted.epoch, counted.exit], [2, 1]);
+      assertStringIncludes(printed, "made-up list");
+      assertMatch(Deno.readTextFileSync(join(folder, "logs/all/kinds.txt")), /^run,.*step,.*epoch,.*exit$/);
       const seen = [...tensors(folder, "all")].filter(([at]) => at.endsWith("/made_up"));
       assertEquals(seen.map(([, values]) => values.length), [2, 1]); // the weight and the bias
       assert(seen.every(([, values]) => values.every((steps) => steps > 0)), "no step moved a weight");

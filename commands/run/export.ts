@@ -5,13 +5,15 @@ import { writeSafetensors } from "../../core/checkpoint/safetensors_writer.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
-import { stateDictOf, type Weights, weightsOf, writeProgram } from "../../core/export/export.ts";
-import { formatBytes, formatPlural } from "../../core/base/format.ts";
+import { stateDictOf, type Weights, weightsOf } from "../../core/checkpoint/weights.ts";
+import { writeProgram } from "../../core/export/export.ts";
+import { formOf } from "../../core/export/programs.ts";
+import { formatBytes, formatChoices, formatPlural } from "../../core/base/format.ts";
 import { isExported } from "../../core/models/user/file.ts";
 import { refuseForeign } from "../../core/models/user/code.ts";
 import { settingsIn } from "../../core/train/checkpoint_run.ts";
 import { savedConfig } from "../../core/train/resume.ts";
-import { OPTIONS, SETTINGS, USAGE } from "../export.ts";
+import { OPTIONS, PROGRAMS, SETTINGS, USAGE } from "../export.ts";
 
 export async function exportWeights(argv: string[]): Promise<number> {
   const { own, rest } = splitOwnOptions(argv, OPTIONS);
@@ -31,11 +33,13 @@ export async function exportWeights(argv: string[]): Promise<number> {
     );
   }
   const [path, out] = positionals;
-  if (/\.onnx$/i.test(out) || /\.pt2$/i.test(out) && options.model === undefined && !isOfProgram(path)) {
+  const form = await formOf(out);
+  if (form || /\.pt2$/i.test(out) && options.model === undefined && !isOfProgram(path)) {
     refuseOverwrite(out, options.force);
     const { writeRecorded } = await import("./export_program.ts");
-    const what = await writeRecorded(path, out, request, options.raw === true);
-    console.log(`Wrote ${what} to ${out} (${formatBytes(Deno.statSync(out).size)}). ${inPython(out)}`);
+    const what = await writeRecorded(path, out, form, request, options.raw === true);
+    const opens = form ? `In Python: ${form.inPython(out)}` : inPython(out);
+    console.log(`Wrote ${what} to ${out} (${formatBytes(Deno.statSync(out).size)}). ${opens}`);
     return EXIT.done;
   }
   const write = await writerFor(out, path, options.model);
@@ -53,8 +57,8 @@ export async function exportWeights(argv: string[]): Promise<number> {
 
 const OF_SCALED =
   "Weights scale nothing: they are of inputs and targets less the means and divided by the deviations that the " +
-  'checkpoint has in ["hpctrain"], in "normalisation" and "target_normalisation". A built-in model\'s OUT.pt2 or ' +
-  "OUT.onnx does that itself.";
+  'checkpoint has in ["hpctrain"], in "normalisation" and "target_normalisation". A built-in model\'s ' +
+  `${["pt2", ...PROGRAMS].map((ending) => `OUT.${ending}`).join(" or ")} does that itself.`;
 
 /** The ending chooses the format; a wrong one is refused before anything is read. */
 async function writerFor(
@@ -84,7 +88,9 @@ async function writerFor(
   }
   throw new UserError(
     "usage",
-    `${out}: its ending must say the format: .pt (or .pth, .bin), .safetensors, .pt2 or .onnx.`,
+    `${out}: its ending must say the format: .pt (or .pth, .bin), ${
+      formatChoices(["safetensors", "pt2", ...PROGRAMS].map((ending) => `.${ending}`))
+    }.`,
   );
 }
 
@@ -137,7 +143,6 @@ function refuseOverwrite(out: string, force: boolean): void {
 }
 
 function inPython(out: string): string {
-  if (/\.onnx$/i.test(out)) return `In Python: onnxruntime.InferenceSession("${out}")`;
   if (/\.pt2$/i.test(out)) return `In Python: torch.export.load("${out}").module()`;
   return /\.safetensors$/i.test(out)
     ? `In Python: model.load_state_dict(safetensors.torch.load_file("${out}"))`

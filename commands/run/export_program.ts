@@ -1,9 +1,9 @@
-// `hpctrain export` of a model that was no program before: ONNX, or a .pt2 file, from a recorded forward.
+// `hpctrain export` of a model that was no program before: a .pt2 file or another form, from a recorded forward.
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { judgedWeights, loadWeights } from "../../core/checkpoint/training_state.ts";
 import { field, type Value } from "../../core/checkpoint/value.ts";
-import { writeOnnx } from "../../core/export/onnx/file.ts";
 import { writePt2 } from "../../core/export/pt2/file.ts";
+import type { ProgramForm } from "../../core/export/programs.ts";
 import { recordModel } from "../../core/export/recorded.ts";
 import { inUnits } from "../../core/export/units.ts";
 import { isExported } from "../../core/models/exported/model.ts";
@@ -35,6 +35,7 @@ type Request = Parameters<typeof resolveSettings>[0];
 export async function writeRecorded(
   path: string,
   out: string,
+  form: ProgramForm | null,
   request: Request,
   raw: boolean,
 ): Promise<string> {
@@ -64,7 +65,7 @@ export async function writeRecorded(
       target_normalisation: told("target_normalisation"),
     };
     recordModel(program, facts, (recorded) => {
-      if (/\.onnx$/i.test(out)) writeOnnx(out, model.name, recorded, notes);
+      if (form) form.write(out, model, recorded, notes);
       else writePt2(out, model, recorded);
     });
     return `${model.describe()}${averaged ? " (averages)" : ""}`;

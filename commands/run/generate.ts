@@ -12,13 +12,14 @@ import { formatDuration, formatPlural, formatRate } from "../../core/base/format
 import { openTokenizer, tokenizerBeside, tokenizerMark } from "../../core/data/text/open.ts";
 import { Utf8 } from "../../core/data/text/utf8.ts";
 import { BYTES, decode, PLAIN_BYTES, type Tokenizer } from "../../core/data/text/tokenizer.ts";
-import { weightsOf } from "../../core/export/export.ts";
+import { weightsOf } from "../../core/checkpoint/weights.ts";
 import { type Decoder, gptDecoder } from "../../core/predict/decoder.ts";
 import { checkPrompt, generate, type Generation } from "../../core/predict/generate.ts";
 import { wholeDecoder } from "../../core/predict/whole_decoder.ts";
 import { CONTEXT } from "../../core/data/synthetic/synthetic.ts";
 import type { Facts } from "../../core/models/model.ts";
-import { createModel, HEADS } from "../../core/models/registry.ts";
+import { HEADS } from "../../core/models/builder.ts";
+import { createModel } from "../../core/models/registry.ts";
 import { onDevice } from "../../core/train/fed_model.ts";
 import { savedAnswers } from "../../core/train/data_facts.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";

@@ -5,9 +5,9 @@ import { type OptionSpec, parseOptions } from "../../core/settings/options.ts";
 import { didYouMean } from "../../core/base/suggest.ts";
 import { defaultConfig } from "../../core/settings/settings.ts";
 import { flagOrigin, fromText } from "../../core/settings/values.ts";
-import { OPTIONS, type SimulationSpec } from "../../core/data/cosmology/options.ts";
-import { bytesOf, gaussianFields, type Made, universes } from "../../core/data/cosmology/source.ts";
-import { packMade } from "../../core/data/cosmology/generate.ts";
+import type { Generator, Made } from "../../core/data/format.ts";
+import { FORMATS } from "../../core/data/open/formats.ts";
+import { bytesOf, gaussianFields, packMade } from "../../core/data/synthetic/generate.ts";
 import { openProgress } from "../../core/base/progress.ts";
 import type { Report } from "../../core/data/formats/packed/write.ts";
 import { coresHere } from "../../core/base/topology.ts";
@@ -16,20 +16,40 @@ import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatDuration, formatPlural } from "../../core/base/format.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 
-const USAGE = "hpctrain generate-data --data-type 2lpt|des|synthetic --samples N --out DIR [OPTIONS]";
-
 const EXAMPLES = [
   "hpctrain generate-data --data-type 2lpt --samples 2000 --val-samples 200 --out maps",
   "srun -n 16 ./hpctrain generate-data --data-type des --samples 100000 --out /scratch/des --masked 0.3",
 ];
 const MOST = 2 ** 31 - 1;
 
+const FIELDS = {
+  grid: int(32, { min: 4, max: 1024, help: "pixels along the side of a map" }),
+  maps: int(1, { min: 1, max: 64, help: "channels" }),
+} satisfies Options;
+
+/** The options that each type takes beside the common ones, and how it is made. */
+const GENERATORS: Readonly<Record<string, Generator>> = {
+  ...Object.fromEntries(
+    Object.entries(FORMATS).flatMap(([kind, { generator }]) => generator ? [[kind, generator]] : []),
+  ),
+  synthetic: {
+    options: FIELDS,
+    make(values, { seed, samples, val_samples }) {
+      const { grid, maps } = values as ConfigOf<typeof FIELDS>;
+      return gaussianFields(samples, val_samples, seed, grid, maps);
+    },
+  },
+};
+const TYPES = Object.keys(GENERATORS);
+
+const USAGE = `hpctrain generate-data --data-type ${TYPES.join("|")} --samples N --out DIR [OPTIONS]`;
+
 type Options = Readonly<Record<string, Setting>>;
 
 /** These three have to be given. */
 const NEEDED = ["data_type", "samples", "out"] as const;
 const COMMON = {
-  data_type: choice(["2lpt", "des", "synthetic"], "2lpt", { empty: "needed", help: "what is made" }),
+  data_type: choice(TYPES, TYPES[0], { empty: "needed", help: "what is made" }),
   samples: int(1, { min: 1, max: MOST, empty: "needed", help: "to train with" }),
   out: path("", { empty: "needed", help: "folder for the shards" }),
   val_samples: int(0, { min: 0, max: MOST, empty: "none", help: "to validate with, made beside them" }),
@@ -50,14 +70,6 @@ const COMMON = {
 } satisfies Options;
 type Common = ConfigOf<typeof COMMON>;
 
-const FIELDS = {
-  grid: int(32, { min: 4, max: 1024, help: "pixels along the side of a map" }),
-  maps: int(1, { min: 1, max: 64, help: "channels" }),
-} satisfies Options;
-
-/** The options that each type takes beside the common ones. */
-const OF_TYPE: Readonly<Record<Common["data_type"], Options>> = { ...OPTIONS, synthetic: FIELDS };
-
 const flagOf = (name: string) => name.replaceAll("_", "-");
 
 /** The exit code. */
@@ -73,7 +85,7 @@ export async function generateData(argv: string[]): Promise<number> {
     config.environment.libtorch = common.libtorch;
     config.training.device = "cpu";
     const { libtorch } = openDevice(config);
-    const made = madeOf(common, own);
+    const made = GENERATORS[common.data_type].make(own, common);
     if (place.rank === 0) console.log(intent(made, common.out, place));
     const { update: progress, clear } = openProgress("Generating", { quiet: place.rank > 0 });
     const began = performance.now();
@@ -90,14 +102,6 @@ export async function generateData(argv: string[]): Promise<number> {
   } catch (error) {
     throw asUserError(error);
   }
-}
-
-function madeOf({ data_type: kind, samples, val_samples, seed }: Common, own: Record<string, unknown>): Made {
-  if (kind !== "synthetic") {
-    return universes({ kind, seed, values: own } as SimulationSpec, samples, val_samples);
-  }
-  const { grid, maps } = own as ConfigOf<typeof FIELDS>;
-  return gaussianFields(samples, val_samples, seed, grid, maps);
 }
 
 function intent(made: Made, out: string, { world, said: place }: RankContext): string {
@@ -139,7 +143,11 @@ export function read(
   argv: readonly string[],
   complete = true,
 ): { common: Common; own: Record<string, unknown> } {
-  const every: Options = Object.assign({}, ...Object.values(OF_TYPE), COMMON);
+  const every: Options = Object.assign(
+    {},
+    ...Object.values(GENERATORS).map(({ options }) => options),
+    COMMON,
+  );
   const specs = Object.entries(every).map(([name, { kind, help }]): [string, OptionSpec] => [
     flagOf(name),
     kind === "bool" ? { kind, help } : { kind: "text", help, value: placeholder(every[name]) },
@@ -167,7 +175,7 @@ export function read(
       `generate-data needs --${flagOf(missing)}: ${COMMON[missing].help}. Usage: ${USAGE}`,
     );
   }
-  const common = valuesOf(COMMON) as Common, own = OF_TYPE[common.data_type];
+  const common = valuesOf(COMMON) as Common, own = GENERATORS[common.data_type].options;
   const typed = complete || given["data-type"] !== undefined;
   const idle = Object.keys(every).find((name) =>
     typed &&
@@ -189,10 +197,10 @@ function help(): string {
       const value = setting.kind === "bool" ? "" : ` ${placeholder(setting)}`;
       return helpLine(`--${flagOf(name)}${value}`, `${setting.help} [${describeDefault(setting)}]`);
     }).join("\n");
-  const blocks = Object.entries(OF_TYPE).map(([type, options]) => `Of ${type}\n${lines(options)}`);
+  const blocks = Object.entries(GENERATORS).map(([type, { options }]) => `Of ${type}\n${lines(options)}`);
   return [
     `${USAGE}\n\nMakes a data set and writes it as packed shards. Ranks share the work; after a kill, the same ` +
-    "command\ngoes on where it was. docs/cosmology.md says what is simulated, and how.",
+    "command\ngoes on where it was. extensions/universes/README.md says what is simulated, and how.",
     `Examples\n${EXAMPLES.map((example) => `  ${example}`).join("\n")}`,
     lines(COMMON),
     ...blocks,

@@ -6,9 +6,9 @@ import { formatValue } from "../../core/base/format.ts";
 import { thisProgram } from "../../core/base/shell.ts";
 import { startThread } from "../../core/base/threads.ts";
 import { endClaim, startOf, startOfJob, thisHolder } from "../../core/cluster/sweep/claims.ts";
+import { tellJournals } from "../../core/cluster/sweep/journals.ts";
 import { runLocally } from "../../core/cluster/sweep/local.ts";
 import { evaluationsOf } from "../../core/cluster/sweep/metric.ts";
-import { tellOptuna } from "../../core/cluster/sweep/optuna.ts";
 import { countsOf, isSettled, rowsOf } from "../../core/cluster/sweep/runs.ts";
 import {
   claimTrial,
@@ -43,7 +43,7 @@ export async function searchLocally(folder: string, sweep: SearchSweep, atOnce: 
   let told = false;
   const next = async (stopping: () => boolean) => {
     while (!stopping()) {
-      const number = nextTrial(folder, sweep, me, passed);
+      const number = await nextTrial(folder, sweep, me, passed);
       if (number !== null) {
         passed.add(number);
         return localRun(folder, sweep, number);
@@ -107,7 +107,7 @@ export async function runTrial(
     );
   }
   const taken = which === "next"
-    ? takeTrial(folder, sweep, me)
+    ? await takeTrial(folder, sweep, me)
     : claimTrial(folder, sweep, Number(which), me);
   if (taken === null) {
     if (world > 1 && me.start !== null) tellNone(folder, me.start);
@@ -146,7 +146,12 @@ async function trainTaken(
     const result = resultOf(sweep, readTrial(folder, number)) ??
       (broke && isFinal(broke.exitCode) ? failed(broke.exitCode, messageOf(broke)) : null);
     if (result !== null) settle(folder, number, result);
-    await tell(folder, sweep, new Map([[number, evaluationsOf(logs, sweep.metric)]]));
+    const evaluations = new Map([[number, evaluationsOf(logs, sweep.metric)]]);
+    await tellJournals(
+      [folder, sweep, evaluations],
+      (title, cause) =>
+        console.error(`Warning: ${title} of the sweep could not be written: ${messageOf(cause)}`),
+    );
     endClaim(claim);
   }
 }
@@ -160,15 +165,6 @@ const train = async (sweep: SearchSweep, trial: Trial, more: readonly string[]):
     "--resume=auto",
   ]);
 };
-
-/** A run is not lost because the disk refuses the journal. */
-async function tell(...told: Parameters<typeof tellOptuna>): Promise<void> {
-  try {
-    await tellOptuna(...told);
-  } catch (error) {
-    console.error(`Warning: Optuna's journal of the sweep could not be written: ${messageOf(error)}`);
-  }
-}
 
 const PATIENCE_MS = 300_000;
 

@@ -37,7 +37,7 @@ async function begin(
   refuseJobLayout(env, where, layoutRequest(settings.config));
   beginLoading(settings.config);
   try {
-    const [{ trainHere }, { OUTPUTS: outputs }, { withUserCode }] = await Promise.all([
+    const [{ trainHere }, { outputsOf: outputs }, { withUserCode }] = await Promise.all([
       import("../../core/train/run.ts"),
       import("../../core/outputs/outputs.ts"),
       import("../user_code.ts"),

@@ -40,6 +40,10 @@ export function formatValue(value: number): string {
   return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(3) : value.toFixed(4);
 }
 
+/** "a, b or c" */
+export const formatChoices = (words: readonly string[]): string =>
+  words.length < 2 ? words.join() : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
+
 export function formatPlural(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -1,4 +1,6 @@
 // Every reader of data goes by the Formats in formats.ts, one for each kind of data.
+import type { Libtorch } from "../../ffi/libraries/find.ts";
+import type { Setting } from "../settings/setting.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Climatology, Seasonal } from "./source/climate.ts";
 import type { Column, Table } from "./arrays/table.ts";
@@ -54,6 +56,41 @@ export interface TableFile<C extends Column = Column> extends Table<C> {
   readonly facts?: Preview["facts"];
 }
 
+/** Samples that are made up, and how they are packed. */
+export interface Made {
+  readonly kind: string;
+  readonly train: Source;
+  readonly val: Source | null;
+  readonly description: string;
+  readonly facts: Readonly<Record<string, unknown>>;
+  readonly targets: readonly string[];
+  /** Those that take long are made by threads, of which so many fit in memory at most. */
+  readonly threads?: {
+    readonly most: () => number;
+    readonly open: (libtorch: Libtorch, threads: number) => MakingThreads;
+  };
+}
+
+/** Each makes a sample at a time, whichever it is. */
+export interface MakingThreads {
+  readonly makers: readonly ((role: "train" | "val", id: number) => Promise<MadeSample>)[];
+  close(): void;
+}
+
+interface MadeSample {
+  readonly input: Uint8Array;
+  readonly target: Uint8Array;
+}
+
+/** `generate-data` makes such data. */
+export interface Generator {
+  readonly options: Readonly<Record<string, Setting>>;
+  make(
+    values: Readonly<Record<string, unknown>>,
+    counts: { readonly seed: number; readonly samples: number; readonly val_samples: number },
+  ): Made;
+}
+
 export interface Format {
   readonly endings: readonly string[];
   /** `auto` detects the kind by its folder; messages say what such a folder has. */
@@ -74,6 +111,9 @@ export interface Format {
   table?<R>(path: string, use: (table: TableFile) => R): R;
   /** It is for data that is no table; without it there is nothing to see. */
   preview?<R>(path: string, use: (preview: Preview) => R): R | Promise<R>;
+  /** Without a path its samples are made: into a folder before training, or on demand. */
+  made?(request: DataRequest): Made;
+  readonly generator?: Generator;
   /** `inspect` shows these files although training reads their folder. */
   readonly previews?: RegExp;
 }

@@ -1,17 +1,14 @@
-// `export` writes a checkpoint's weights as a state dict, or into a copy of an exported program.
+// `export` writes a checkpoint's weights into a copy of an exported program.
 import { writeAtomically } from "../base/atomic.ts";
 import { FileBytes } from "../base/file_bytes.ts";
-import { mergeAdapters } from "../checkpoint/adapters.ts";
-import { compareStateDicts, findStateDict, withoutWrappers } from "../checkpoint/state_dict.ts";
+import { compareStateDicts, withoutWrappers } from "../checkpoint/state_dict.ts";
 import {
   DTYPE_BYTES,
   isContiguous,
   memoryStorage,
-  OrderedDict,
   type Storage,
   tensorBytes,
   TensorData,
-  type Value,
 } from "../checkpoint/value.ts";
 import { openZip } from "../base/zip.ts";
 import { zipWriter } from "../checkpoint/zip_writer.ts";
@@ -94,41 +91,3 @@ const tooOld = (program: string) =>
     `${program}: this PyTorch wrote its weights as a pickle, in which they can't be replaced. Write the state dict (OUT.pt): ` +
       "the module takes it by load_state_dict. Or save the program with PyTorch 2.9 or later.",
   );
-
-export interface Weights {
-  readonly tensors: Map<string, TensorData>;
-  /** The weights are the averages that the run was judged by (--ema). */
-  readonly averaged: boolean;
-}
-
-/** `raw` ignores averages. */
-export function weightsOf(root: Value, path: string, raw: boolean): Weights {
-  const { tensors } = findStateDict(root, path);
-  const averages = raw ? undefined : averagesIn(root);
-  if (!averages) return { tensors: mergeAdapters(root, tensors), averaged: false };
-  // Averages hold a tied weight once; its other names share the memory.
-  const found = new Map<string, TensorData>();
-  for (const [name, tensor] of tensors) {
-    const own = averages.get(name);
-    const tied = own ?? [...averages].find(([first]) => same(tensors.get(first), tensor))?.[1];
-    found.set(name, tied ?? tensor);
-  }
-  return { tensors: mergeAdapters(root, found), averaged: true };
-}
-
-/** torch.load(weights_only=True) reads it and load_state_dict(strict=True) accepts it. */
-export const stateDictOf = ({ tensors }: Weights): Value => new OrderedDict(tensors);
-
-function averagesIn(root: Value): Map<string, TensorData> | undefined {
-  const own = root instanceof Map ? root.get("hpctrain") : undefined;
-  const saved = own instanceof Map ? own.get("ema_state_dict") : undefined;
-  if (!(saved instanceof Map)) return undefined;
-  return new Map(
-    [...saved].flatMap(([name, tensor]): [string, TensorData][] =>
-      tensor instanceof TensorData ? [[String(name), tensor]] : []
-    ),
-  );
-}
-
-const same = (a: TensorData | undefined, b: TensorData) =>
-  a !== undefined && a.storage === b.storage && a.offset === b.offset && a.numel === b.numel;

@@ -3,7 +3,6 @@ import type { Config } from "../settings/settings.ts";
 import { UserError } from "../base/errors.ts";
 import type { Facts } from "./model.ts";
 import { isCode } from "./user/file.ts";
-import { CONVNEXTS } from "./zoo/convnext.ts";
 
 type SizeSettings = Config["model"];
 type Task = Facts["task"];
@@ -41,7 +40,7 @@ const KNOWN: Readonly<Record<string, Known>> = {
     }]),
   ),
   ...Object.fromEntries(
-    CONVNEXTS.map((name): [string, Known] => [name, {
+    ["convnext_tiny", "convnext_small", "convnext_base"].map((name): [string, Known] => [name, {
       about: "torchvision's ConvNeXt",
       task: "classification",
       shape: [3, 224, 224],

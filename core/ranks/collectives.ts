@@ -6,7 +6,7 @@ import type { SettingChoice } from "../settings/values.ts";
 import { type CpuBackend, openOnCpus, type OutOfBand } from "./cpu/backends.ts";
 import { type CollectiveName, COLLECTIVES } from "../../ffi/ranks/ring.ts";
 import { type FlightRecorder, openFlightRecorder } from "./flight_recorder.ts";
-import { type NcclNeeds, openNcclCollectives } from "./nccl/setup.ts";
+import { gpuEngine, type GpuNeeds } from "./gpu_engine.ts";
 import type { RankContext } from "./context.ts";
 import { copy_, view } from "../../ffi/ops.ts";
 import { tensor, toDevice, toNumbers, zeros } from "../../ffi/make.ts";
@@ -99,7 +99,7 @@ export interface CollectivesOptions {
   readonly env: Record<string, string>;
   readonly flight?: FlightRecorder;
   readonly timeout: number;
-  readonly nccl?: NcclNeeds;
+  readonly nccl?: GpuNeeds;
   readonly meeting?: OutOfBand;
   /** The control plane knows another rank's failure: a rank that waits for that one then ends. */
   readonly failed?: () => UserError | null;
@@ -139,7 +139,7 @@ export async function openCollectives(
     );
   }
   if (!nccl) throw new Error("internal: NCCL has no way to share its id.");
-  return await openNcclCollectives({ where, device, env, flight, timeout, ...nccl });
+  return await (await gpuEngine()).open({ where, device, env, flight, timeout, ...nccl });
 }
 
 export function aloneCollectives(): Collectives {

@@ -45,7 +45,7 @@ interface Wants {
 export interface Output {
   /** "W&B run": warnings and the end of a run show it. */
   readonly name: string;
-  /** The writing thread imports this module, which has `openSink`: core/outputs/NAME/sink.ts. */
+  /** The writing thread imports this module, which has `openSink`: `sink.ts` beside the output. */
   readonly module: string;
   /** `openSink` gets it: plain data. */
   readonly setup: unknown;

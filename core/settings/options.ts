@@ -2,6 +2,7 @@
 // programs.
 import { UserError } from "../base/errors.ts";
 import { didYouMean } from "../base/suggest.ts";
+import { TRACKS } from "./sections/run.ts";
 
 export interface OptionSpec {
   /** A list takes all words up to the next flag, and may be given more than once. */
@@ -132,7 +133,7 @@ const OF_STRANGERS =
   "convert and inspect.";
 
 const LOGGERS = "A W&B run is always written: --no-wandb leaves it out, --wandb-online uploads it too. " +
-  "--track tensorboard,csv,mlflow,prometheus writes these beside it.";
+  `--track ${TRACKS.join()} writes these beside it.`;
 
 const INSTEAD: Readonly<Record<string, string>> = {
   "nproc-per-node": RANKS,

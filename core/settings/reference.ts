@@ -1,7 +1,15 @@
 // Makes the JSON Schema for editors, the page of all settings, and the flags that a shell completes from the
 // declarations.
 import { isSetting, type Setting, type SettingGroup } from "./setting.ts";
-import { ALL_SETTINGS, type Declared, FLAGS, SECTION_ALIASES, SECTION_TITLES, SETTINGS } from "./settings.ts";
+import {
+  ALL_SETTINGS,
+  type Declared,
+  FLAGS,
+  isHere,
+  SECTION_ALIASES,
+  SECTION_TITLES,
+  SETTINGS,
+} from "./settings.ts";
 import { variablesOf } from "./environment.ts";
 import { describeDefault, START_FLAGS } from "./help.ts";
 import { expected } from "./values.ts";
@@ -23,6 +31,7 @@ export function jsonSchema(): Schema {
 function groupSchema(group: SettingGroup, path: string): Schema {
   const properties: Record<string, Schema> = {};
   for (const [key, node] of Object.entries(group)) {
+    if (isSetting(node) && !isHere(node)) continue;
     properties[key] = isSetting(node) ? settingSchema(node) : groupSchema(node, join(path, key));
   }
   for (const [alias, setting] of aliasesUnder(path)) properties[alias] ??= settingSchema(setting);

@@ -52,6 +52,8 @@ export interface Setting<V = unknown> {
   /** `says` puts the pattern into words; an empty text always fits. */
   readonly pattern?: { readonly regex: RegExp; readonly says: string };
   readonly common?: boolean;
+  /** Without this part of the program there is no such setting. */
+  readonly part?: string;
 }
 
 export const DATA_FILE = { regex: /\.(ts|mts|js|mjs|py)$/, says: "a TypeScript or Python file" };

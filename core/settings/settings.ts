@@ -7,6 +7,7 @@ import { cluster } from "./sections/cluster.ts";
 import { distributed, environment, output, wandb } from "./sections/run.ts";
 import { training } from "./sections/training.ts";
 import { didYouMean } from "../base/suggest.ts";
+import { hasPart } from "../parts.ts";
 
 export const SETTINGS = { model, data, training, output, distributed, wandb, cluster, environment };
 
@@ -43,7 +44,12 @@ export interface Flag {
   readonly spelling?: boolean;
 }
 
-export const ALL_SETTINGS: readonly Declared[] = flatten(SETTINGS, "");
+const DECLARED: readonly Declared[] = flatten(SETTINGS, "");
+
+/** Nobody can set anything of a part that is not there. */
+export const isHere = ({ part }: Setting): boolean => part === undefined || hasPart(part);
+
+export const ALL_SETTINGS: readonly Declared[] = DECLARED.filter(({ setting }) => isHere(setting));
 
 const paths = new Map(ALL_SETTINGS.map((declared) => [declared.path, declared]));
 const aliases = new Map(
@@ -93,7 +99,7 @@ export function hintForPath(path: string): string {
 
 export function defaultConfig(): Config {
   const config = {};
-  for (const { path, setting } of ALL_SETTINGS) writeSetting(config, path, structuredClone(setting.default));
+  for (const { path, setting } of DECLARED) writeSetting(config, path, structuredClone(setting.default));
   return config as Config;
 }
 

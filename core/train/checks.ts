@@ -12,7 +12,7 @@ import { VERSION } from "../base/version.ts";
 import { resolve } from "../../deps/path.ts";
 import { asWritten, formatOrigin, fromData, isTyped } from "../settings/values.ts";
 import { isExported } from "../models/exported/model.ts";
-import { isSimulated } from "../data/cosmology/options.ts";
+import { isMade } from "../data/open/open.ts";
 import { traitsOf } from "./optimizers.ts";
 import type { Resume } from "./resume.ts";
 
@@ -283,7 +283,7 @@ function change(declared: Declared, saved: unknown, config: unknown): Change[] {
   const before = valuesWithoutSecrets(fromData(declared, given, { kind: "checkpoint" }).value);
   const now = valuesWithoutSecrets(readSetting(config, path));
   if (same(path, before, now)) return [];
-  if (path === "data.data_path" && now === "" && isSimulated(String(readSetting(config, "data.type")))) {
+  if (path === "data.data_path" && now === "" && isMade(String(readSetting(config, "data.type")))) {
     return []; // made there again
   }
   const shown = (value: unknown) => {

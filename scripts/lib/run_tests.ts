@@ -77,10 +77,16 @@ async function check(task: string): Promise<void> {
 
 /** A path's part picks files; anything else is a part of tests' names. */
 function selectTests(filter = ""): { files: string[]; names?: string } {
-  const all = testFiles("tests").sort();
+  const all = allTestFiles();
   if (unit) return { files: all.filter((file) => !NO_UNIT.test(file) && secondsOf(file) <= SECONDS_A_UNIT) };
   const chosen = all.filter((file) => file.includes(filter));
   return chosen.length > 0 ? { files: chosen } : { files: all, names: filter };
+}
+
+/** An extension has its tests with it. */
+function allTestFiles(): string[] {
+  const folders = [...Deno.readDirSync(".")].map(({ name }) => name);
+  return folders.filter((name) => name === "tests" || name === "extensions").flatMap(testFiles).sort();
 }
 
 function testFiles(folder: string): string[] {
@@ -179,7 +185,7 @@ function writeTimes(): void {
       times[file] = Number((files.length === 1 ? seconds : own).toFixed(1));
     }
   }
-  const kept = testFiles("tests").sort().filter((file) => file in times).map((file) => [file, times[file]]);
+  const kept = allTestFiles().filter((file) => file in times).map((file) => [file, times[file]]);
   Deno.writeTextFileSync(TIMES, JSON.stringify(Object.fromEntries(kept), null, 2) + "\n");
 }
 

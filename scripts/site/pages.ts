@@ -20,13 +20,21 @@ export function pagePaths(): string[] {
   const inside = FOLDERS.flatMap((folder) =>
     [...Deno.readDirSync(join(ROOT, folder))].map(({ name }) => `${folder}/${name}`)
   );
-  return [...Object.keys(OUTSIDE), ...inside.filter((path) => path.endsWith(".md")).sort()];
+  return [
+    ...Object.keys(OUTSIDE),
+    ...inside.filter((path) => path.endsWith(".md")).sort(),
+    ...extensionPages(),
+  ];
 }
+
+/** Each extension has its page with it. */
+export const extensionPages = (): string[] =>
+  [...Deno.readDirSync(join(ROOT, "extensions"))].map(({ name }) => `extensions/${name}/README.md`).sort();
 
 /** The address of a file of the repository in the site. A file that is no page is there as text, a picture as it is. */
 export function addressOf(path: string): string {
   if (OUTSIDE[path]) return OUTSIDE[path];
-  if (path.endsWith(".md")) return path.replace(/^docs\//, "").replace(/\.md$/, ".html");
+  if (path.endsWith(".md")) return path.replace(/^docs\/|\/README(?=\.md$)/, "").replace(/\.md$/, ".html");
   if (/\.(png|jpg|svg|webp)$/.test(path)) return path.replace(/^docs\//, "");
   return `source/${path}.txt`;
 }
@@ -66,6 +74,7 @@ export function groups(): Group[] {
     pagePaths().filter((path) => path.startsWith(`${folder}/`) && !listed.has(path));
   return [
     ...found,
+    { title: "Extensions", pages: extensionPages() },
     { title: "Design", pages: others("docs/design") },
     { title: "Results of benchmarks", pages: others(RESULTS) },
   ].filter(({ pages }) => pages.length > 0);

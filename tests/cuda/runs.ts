@@ -31,7 +31,18 @@ interface Options extends StandinOptions {
   readonly timeout?: number;
 }
 
-const PARTS = ["core", "ffi", "commands", "deps", "presets", "main.ts", "mod.ts", "deno.json", "deno.lock"];
+const PARTS = [
+  "core",
+  "extensions",
+  "ffi",
+  "commands",
+  "deps",
+  "presets",
+  "main.ts",
+  "mod.ts",
+  "deno.json",
+  "deno.lock",
+];
 
 /** A folder of its own, for sources that are changed. */
 export async function copyOfSources(): Promise<string> {

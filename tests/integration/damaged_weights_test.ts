@@ -41,7 +41,7 @@ const READERS = (path: string): string[][] => [
   ["predict", path, "--data-type=synthetic", "--out=answers.npz", "--threads=1"],
   ["export", path, "out.pt"],
   ["export", path, "out.safetensors"],
-  ["export", path, "out.onnx"],
+  ["export", path, "out.pt2"],
   ["convert", path, "converted.pt"],
   ["convert", path, "converted.safetensors"],
   ["convert", path, "converted.pt", "--whole"],
@@ -57,7 +57,7 @@ Deno.test("a flipped bit in weights of ours ends every command with code 8 and a
     const names = [...namesIn(file)];
     assert(names.length >= 4);
     const [first, middle, last] = [names[0], names[names.length >> 1], names.at(-1)!];
-    const readers = READERS(path).filter(([command, , out]) => !(command === "export" && out === "out.onnx"));
+    const readers = READERS(path).filter(([command, , out]) => !(command === "export" && out === "out.pt2"));
     for (const argv of readers) {
       for (const tensor of [first, middle, last]) {
         const mend = damage(file, tensor);

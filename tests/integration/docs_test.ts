@@ -8,8 +8,8 @@ import { DATA_KINDS, type DataKind } from "../../core/settings/formats.ts";
 import { ALL_SETTINGS } from "../../core/settings/settings.ts";
 import { SITE_NAMES } from "../../core/settings/sites.ts";
 import { madeParts, withParts } from "../../scripts/site/made.ts";
-import { pagePaths } from "../../scripts/site/pages.ts";
 import { wayToOwnImages } from "../../scripts/lib/effort.ts";
+import { extensionPages, pagePaths } from "../../scripts/site/pages.ts";
 import { uniqueAnchors } from "../../scripts/site/anchors.ts";
 import { peer } from "../peer.ts";
 import { type Block, blocksOf, commandsOf } from "./docs_blocks.ts";
@@ -20,6 +20,7 @@ const PAGES = [
   ...pagesIn("docs"),
   ...pagesIn("docs/guides"),
   ...pagesIn("docs/reference"),
+  ...extensionPages(),
 ];
 
 const read = (page: string) => Deno.readTextFileSync(join(root, page));
@@ -145,7 +146,7 @@ for (const page of PAGES) {
 
 Deno.test("every link of the documentation leads to a file, and to a heading that is there", () => {
   const folders = ["docs", "docs/design", "docs/guides", "docs/reference", "bench/results"];
-  const pages = ["README.md", "CHANGELOG.md", ...folders.flatMap(pagesIn)];
+  const pages = ["README.md", "CHANGELOG.md", ...folders.flatMap(pagesIn), ...extensionPages()];
   for (const page of pages) {
     for (const [, target, anchor] of read(page).matchAll(/\]\(([^)#:]*)(?:#([^)]*))?\)/g)) {
       const file = target ? join(dirname(page), target) : page;

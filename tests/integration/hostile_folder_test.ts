@@ -151,7 +151,7 @@ Deno.test("no script starts Python but through own_python, and the program throu
     const own = file === "scripts/lib/setup.sh" ? lines.filter((line) => !/ensurepip/.test(line)) : lines;
     assertEquals(own.filter((line) => starts.test(line) && !/own_python /.test(line)), [], file);
   }
-  const code = ["commands", "core", "ffi"].flatMap(sources);
+  const code = ["commands", "core", "extensions", "ffi"].flatMap(sources);
   const naming = code.filter((file) => /Deno\.Command\([^;]*python3/s.test(Deno.readTextFileSync(file)));
   assertEquals(naming.filter((file) => !file.endsWith("ffi/libraries/python.ts")), []);
 });

@@ -91,7 +91,7 @@ with netCDF4.Dataset(sys.argv[1] + "/maps.nc", "a") as d: d["ice"][:] = 3 * d["i
       wrong.stderr,
       /data\.target_mean and data\.target_std have 2 numbers, and the model answers 3/,
     );
-    assertStringIncludes((await succeed(["export", FROM, "r.onnx"], { cwd })).stdout, "unet");
+    assertStringIncludes((await succeed(["export", FROM, "r.pt2"], { cwd })).stdout, "unet");
   }));
 
 Deno.test("what a checkpoint says of a rollout, of patches and of texts makes the same program as its data does", () =>

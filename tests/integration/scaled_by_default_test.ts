@@ -2,7 +2,6 @@
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { python } from "../core/checkpoint/python.ts";
-import { forked } from "../peer.ts";
 import { openMpi } from "../mpi.ts";
 import { launch } from "./launches.ts";
 import { eventsOf, inTemp, run, succeed } from "./program.ts";
@@ -54,14 +53,8 @@ os.chdir(sys.argv[1])
 rows = np.loadtxt("temperatures.csv", delimiter=",", skiprows=1, dtype="f4")
 p = np.load("p.npz")
 x = rows[p["id"], :3]
-if sys.argv[2] == "p.pt2":
-    import torch
-    made = torch.export.load("p.pt2").module()(torch.from_numpy(x)).detach().numpy()
-else:
-    import onnxruntime
-    session = onnxruntime.InferenceSession("p.onnx")
-    assert set(session.get_modelmeta().custom_metadata_map.values()) == {"null"}
-    (made,) = session.run(None, {"input": x})
+import torch
+made = torch.export.load("p.pt2").module()(torch.from_numpy(x)).detach().numpy()
 print(json.dumps({
     "worst": float(abs(made.reshape(-1) - p["prediction"].reshape(-1)).max()),
     "targets": float(abs(p["target"].reshape(-1) - rows[p["id"], 3]).max()),
@@ -98,17 +91,10 @@ Deno.test("the choice and the figures of the training rows are in the checkpoint
     assert(inputs < 1e-4 && spreads < 1e-4 && targets < 1e-4, `${inputs} ${spreads} ${targets}`);
     await succeed(["predict", "checkpoints/r_latest.pt", "--out=p.npz"], { cwd });
     await succeed(["export", "checkpoints/r_latest.pt", "p.pt2"], { cwd });
-    await succeed(["export", "checkpoints/r_latest.pt", "p.onnx"], { cwd });
-    const viewers = Deno.env.get("HPCTRAIN_VIEWERS_PYTHON");
-    assert(viewers, "./scripts/test names the Python that has onnxruntime");
-    const onnx = forked(viewers, ["-c", ANSWERS, cwd, "p.onnx"]).outputSync();
-    assert(onnx.success, new TextDecoder().decode(onnx.stderr));
-    const answers = [python(ANSWERS, cwd, "p.pt2"), new TextDecoder().decode(onnx.stdout)];
-    for (const answer of answers.map((text) => JSON.parse(text))) {
-      assert(answer.worst < 1e-2, `${answer.worst}`);
-      assertEquals(answer.targets, 0); // to the bit: they are not scaled and brought back
-      assertAlmostEquals(answer.mean, 272, 5);
-    }
+    const answer = JSON.parse(python(ANSWERS, cwd));
+    assert(answer.worst < 1e-2, `${answer.worst}`);
+    assertEquals(answer.targets, 0); // to the bit: they are not scaled and brought back
+    assertAlmostEquals(answer.mean, 272, 5);
     const { stdout } = await succeed(["eval", "checkpoints/r_latest.pt"], { cwd });
     assertMatch(stdout, /^Val Loss: \S+ \(scaled\) \| /m);
     const { metrics } = JSON.parse(
@@ -297,12 +283,8 @@ os.chdir(sys.argv[1])
 p = np.load("p.npz")
 x = np.load("maps.npz")["x"][p["id"]]
 given = np.concatenate([x, np.ones_like(x[:, :1])], 1)
-if sys.argv[2] == "p.pt2":
-    import torch
-    made = torch.export.load("p.pt2").module()(torch.from_numpy(given)).detach().numpy()
-else:
-    import onnxruntime
-    (made,) = onnxruntime.InferenceSession("p.onnx").run(None, {"input": given})
+import torch
+made = torch.export.load("p.pt2").module()(torch.from_numpy(given)).detach().numpy()
 print(json.dumps({
     "mean": float(abs(made[:, :1] - p["prediction"]).max()),
     "std": float(abs(np.exp(made[:, 1:] / 2) - p["std"]).max()),
@@ -325,16 +307,9 @@ Deno.test("programs have all that stands before and behind: --scaling, the mask'
       ...["--no-wandb", "--threads=1", "--device=cpu"],
     ], { cwd });
     await succeed(["predict", "checkpoints/m_latest.pt", "--out=p.npz"], { cwd });
-    for (const out of ["p.pt2", "p.onnx"]) {
-      await succeed(["export", "checkpoints/m_latest.pt", out], { cwd });
-    }
-    const viewers = Deno.env.get("HPCTRAIN_VIEWERS_PYTHON")!;
-    const onnx = forked(viewers, ["-c", PARTS, cwd, "p.onnx"]).outputSync();
-    assert(onnx.success, new TextDecoder().decode(onnx.stderr));
-    for (const text of [python(PARTS, cwd, "p.pt2"), new TextDecoder().decode(onnx.stdout)]) {
-      const { mean, std } = JSON.parse(text);
-      assert(mean < 1e-2 && std < 1e-2, `${mean} ${std}`);
-    }
+    await succeed(["export", "checkpoints/m_latest.pt", "p.pt2"], { cwd });
+    const { mean, std } = JSON.parse(python(PARTS, cwd));
+    assert(mean < 1e-2 && std < 1e-2, `${mean} ${std}`);
     const { stdout } = await succeed(["export", "checkpoints/m_latest.pt", "m.pt"], { cwd });
     assertStringIncludes(stdout, "Weights scale nothing");
   }));

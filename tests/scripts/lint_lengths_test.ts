@@ -36,12 +36,14 @@ Deno.test("lines of parameters count, and lines around a function do not", () =>
   assertEquals(linesFound(`// A comment.\n\nfunction f() ${body(60)}\nfunction g() ${body(60)}`), []);
 });
 
-Deno.test("core, ffi and commands are judged, and a page's script is no function of itself", () => {
+Deno.test("core, ffi, commands and extensions are judged, and a page's script is no function of itself", () => {
   const long = KINDS["a function"](body(200));
-  for (const file of ["core/a/b.ts", "ffi/a.ts", "commands/a.ts"]) {
+  for (const file of ["core/a/b.ts", "ffi/a.ts", "commands/a.ts", "extensions/a/b/c.ts"]) {
     assertEquals(linesFound(long, file), [200]);
   }
-  for (const file of ["tests/core/a_test.ts", "scripts/a.ts"]) assertEquals(linesFound(long, file), []);
+  for (const file of ["tests/core/a_test.ts", "scripts/a.ts", "extensions/a/tests/b.ts"]) {
+    assertEquals(linesFound(long, file), []);
+  }
   const page = (inner: string) => `// Charts.\n(() => {\n${inner}\n})();\n`;
   assertEquals(linesFound(page(`${"work();\n".repeat(200)}`), "core/page.js"), []);
   assertEquals(linesFound(page(KINDS["an arrow function"](body(200))), "core/page.js"), [200]);

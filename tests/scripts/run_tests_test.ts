@@ -30,9 +30,10 @@ Deno.test("the last line counts checks, passes, failures and skips, and the exit
     await write(folder, "tests/core/a_test.ts", passing("one") + STEPS);
     await write(folder, "tests/core/b_test.ts", `Deno.test("no", () => { throw new Error("no"); });`);
     await write(folder, "tests/ffi/c_test.ts", `Deno.test({ name: "later", ignore: true }, () => {});`);
+    await write(folder, "extensions/d/tests/d_test.ts", passing("of an extension"));
     assertEquals(await run(folder).then(({ code, last }) => [code, last]), [
       1,
-      "4 passed, 2 failed, 1 skipped",
+      "5 passed, 2 failed, 1 skipped",
     ]);
     const one = await run(folder, ["core/a"]);
     assertEquals([one.code, one.last], [0, "2 passed, 0 failed"]);

@@ -98,7 +98,7 @@ export async function examine(
     system: gatherSystem(),
     libtorch,
     gpu,
-    nccl: gatherNccl(usable, gpu.devices.length, env),
+    nccl: await gatherNccl(usable, gpu.devices.length, env),
     mpi: gatherMpi(world > 1 && onCpus, env),
     scheduler,
     allocation,

@@ -14,8 +14,8 @@ import { bad, type Finding, good, olderVersion, onPath, warn } from "./check.ts"
 import { findMpi, type FoundMpi } from "../../../ffi/mpi/find.ts";
 import { mpiVersion } from "../../../ffi/mpi/mpi.ts";
 import { mpiLauncher } from "../../ranks/launch/start.ts";
-import { findNccl } from "../../../ffi/nccl/find.ts";
-import { openNccl } from "../../../ffi/nccl/nccl.ts";
+import { messageOf } from "../../base/errors.ts";
+import { type FoundEngine, gpuEngine } from "../../ranks/gpu_engine.ts";
 
 export interface LibtorchFacts extends FoundLibtorch {
   readonly broken: string | null;
@@ -138,39 +138,20 @@ export interface NcclFacts {
   /** RCCL's for HIP. */
   readonly kind: GpuKind;
   /** Null means that libtorch can use no GPU here. */
-  readonly found: {
-    readonly path: string | null;
-    readonly from: string;
-    /** It is null where the library can't be opened. */
-    readonly version: string | null;
-    readonly against: string | null;
-    readonly why: string;
-  } | null;
+  readonly found: FoundEngine | null;
 }
 
-export function gatherNccl(
+export async function gatherNccl(
   libtorch: Pick<Libtorch, "dir" | "gpu"> | null,
   gpus: number,
   env: Record<string, string>,
-): NcclFacts {
+): Promise<NcclFacts> {
   if (libtorch === null || gpus === 0) return { kind: "cuda", found: null };
-  return { kind: libtorch.gpu ?? "cuda", found: foundNccl(libtorch.dir, libtorch.gpu ?? "cuda", env) };
-}
-
-function foundNccl(torch: string, kind: GpuKind, env: Record<string, string>): NcclFacts["found"] {
-  let at: { path: string; from: string } | null = null;
+  const kind = libtorch.gpu ?? "cuda";
   try {
-    const { chosen, rejected } = findNccl(torch, env, BACKENDS[kind]);
-    at = chosen;
-    if (!at) {
-      const why = rejected.map(({ dir, reason }) => `${dir}: ${reason}`).join("; ");
-      return { path: null, from: "", version: null, against: null, why };
-    }
-    const { version, against } = openNccl(at.path, kind);
-    return { ...at, version: /\d+(\.\d+)+/.exec(version)?.[0] ?? version, against, why: "" };
+    return { kind, found: (await gpuEngine()).find(libtorch.dir, kind, env) };
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    return { path: at?.path ?? null, from: at?.from ?? "", version: null, against: null, why };
+    return { kind, found: { path: null, from: "", version: null, against: null, why: messageOf(error) } };
   }
 }
 

@@ -1,13 +1,14 @@
-// The page of a sweep: which run was best and how to train it, all runs as lines over their settings, what each setting
-// explains, and the table.
+// The page of a sweep: which run was best and how to train it, charts, what each setting explains, and the table.
 import { formatDuration, formatPlural, formatValue } from "../../base/format.ts";
 import { commandWithoutSecrets } from "../../base/secrets.ts";
 import { quoteLines } from "../../base/shell.ts";
 import { headCell, type Html, markup } from "../../outputs/report/html.ts";
 import { embeddedFile, htmlFile, THEME } from "../../outputs/report/html_file.ts";
+import { PARTS, type Parts } from "../../parts.ts";
 import { explained, FEWEST_RUNS } from "./importance.ts";
 import type { Goal } from "./metric.ts";
 import { axesOf, type PageAxis, placeOf } from "./page_axes.ts";
+import { methodOf, type SearchMethod } from "./search.ts";
 import { ranked, type Sweep, type SweepRow, whyUnranked } from "./runs.ts";
 
 export interface SweepPage {
@@ -36,21 +37,33 @@ const STATE: Readonly<Record<SweepRow["state"], readonly [shown: string, colour:
   failed: ["failed", "bad"],
 };
 
+/** It stands before the values from run to run. */
+export interface SweepChart {
+  section(page: SweepPage): Html;
+  readonly style: string;
+  /** It finds its section, and the page's data as JSON in #data. */
+  readonly script: string;
+}
+
+const CHARTS: Parts<{ readonly chart: SweepChart }> = PARTS.charts;
+
 export async function sweepPage(page: SweepPage): Promise<string> {
   const { sweep, rows, goal } = page;
   const axes = axesOf(sweep, rows), best = ranked(rows, sweep.metric, goal);
+  const method = sweep.search ? await methodOf(sweep.search.kind) : null;
+  const charts = await Promise.all(Object.values(CHARTS).map(async ({ load }) => (await load()).chart));
   return await htmlFile({
     title: `Sweep ${sweep.name}`,
     sections: [
-      heading(page),
+      heading(page, method),
       cards(page, best),
       command(page, best[0]),
-      best.length > 0 ? charts(sweep) : null,
-      importance(page, axes),
+      ...best.length > 0 ? [...charts.map(({ section }) => section(page)), progress(sweep)] : [],
+      importance(page, axes, method),
       table(page, best),
     ],
-    style: own("sweep.css"),
-    scripts: [embeddedFile("tables.js"), own("sweep.js")],
+    style: [own("sweep.css"), ...charts.map(({ style }) => style)].join("\n"),
+    scripts: [embeddedFile("tables.js"), ...charts.map(({ script }) => script), own("sweep.js")],
     data: {
       metric: sweep.metric,
       goal,
@@ -70,16 +83,10 @@ export async function sweepPage(page: SweepPage): Promise<string> {
 const own = (name: string): string =>
   Deno.readTextFileSync(new URL(`./page/${name}`, import.meta.url)).trim();
 
-const HOW = {
-  grid: "all combinations",
-  random: "drawn at random",
-  tpe: "chosen by TPE",
-  asha: "drawn at random",
-} as const;
-
-function heading({ sweep, rows, goal }: SweepPage): Html {
+function heading({ sweep, rows, goal }: SweepPage, method: SearchMethod | null): Html {
   const { search } = sweep;
-  const how = search ? `, ${HOW[search.kind]}` : "";
+  const own = search?.kind === "grid" ? "all combinations" : "drawn at random";
+  const how = search ? `, ${method?.how ?? own}` : "";
   const stops = search?.rungs
     ? `, losers stopped early from ${formatPlural(search.rungs.first, search.rungs.unit.slice(0, -1))} on`
     : "";
@@ -123,17 +130,15 @@ function command({ rows, wordsOf, weights }: SweepPage, best: SweepRow | undefin
 ${weights && markup`<p class="faint">Its weights: <code>${weights}</code></p>`}</section>`;
 }
 
-function charts({ metric }: Sweep): Html {
-  return markup`<section id="lines"><h2>All runs over their settings</h2>
-<p class="faint">Each line is a run, the best ones are the strongest. Drag along an axis to keep the runs that cross it
- there, or move its two handles by the arrow keys; Escape lets all back in.</p>
-<div id="parallel"></div><p id="seen" aria-live="polite"></p>
-<noscript><p>The lines need JavaScript; the table does not.</p></noscript></section>
-<section id="progress"><h2>From run to run</h2><p class="faint">Each dot is a run in the order of their begin; the line is the best
+const progress = ({ metric }: Sweep): Html =>
+  markup`<section id="progress"><h2>From run to run</h2><p class="faint">Each dot is a run in the order of their begin; the line is the best
  ${metric} so far.</p><div id="steps"></div></section>`;
-}
 
-function importance({ sweep, rows }: SweepPage, axes: readonly PageAxis[]): Html | null {
+function importance(
+  { sweep, rows }: SweepPage,
+  axes: readonly PageAxis[],
+  method: SearchMethod | null,
+): Html | null {
   const whole = rows.filter(({ state, metric }) =>
     state === "done" && metric !== null && Number.isFinite(metric)
   );
@@ -156,9 +161,7 @@ function importance({ sweep, rows }: SweepPage, axes: readonly PageAxis[]): Html
       (100 * share).toFixed(1)
     }" height="10" /></svg></td><td class="number">${(100 * share).toFixed(0)}%</td></tr>`
   );
-  const careful = sweep.search?.kind === "tpe"
-    ? " TPE tries some values more than others, so take these as a hint."
-    : "";
+  const careful = method?.beware ? ` ${method.beware}` : "";
   return markup`<section id="importance"><h2>What each setting explains</h2>
 <p class="faint">The share of the order of ${whole.length} whole runs by ${sweep.metric} that a parabola (or the means of choices) over
  one setting alone explains, adjusted for chance. Settings that act together are not seen.${careful}</p>

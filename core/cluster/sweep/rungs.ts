@@ -1,5 +1,4 @@
-// Early stopping by asynchronous successive halving (ASHA, Li et al., 2018): at each rung the best share of the runs
-// that came there goes on. The rule is that of Optuna's SuccessiveHalvingPruner. Pure.
+// Early stopping: a run's evaluations at rungs, where it goes on or is stopped. An extension judges them. Pure.
 
 /** Rungs are at `first`, `first * reduce`, `first * reduce^2`, ... */
 export interface Rungs {
@@ -7,17 +6,6 @@ export interface Rungs {
   readonly first: number;
   /** One of so many goes on. */
   readonly reduce: number;
-}
-
-export const rungAt = ({ first, reduce }: Rungs, rung: number): number => first * reduce ** rung;
-
-/** Values are to be minimised, and `others` are those of other runs at the same rung; NaN never goes on. */
-export function goesOn(value: number, others: readonly number[], reduce: number): boolean {
-  if (Number.isNaN(value)) return false;
-  const all = [...others, value].sort((a, b) => a - b);
-  // The first ones to come have nobody to be compared with: each that is the best so far goes on.
-  const last = Math.max(0, Math.floor(all.length / reduce) - 1);
-  return value <= all[last];
 }
 
 /** It has a run's values at its rungs, and the rung at which the run was stopped. */
@@ -34,21 +22,13 @@ export interface Evaluation {
   readonly value: number;
 }
 
-/** `othersAt` gives the values of other runs at a rung. `end` is where runs end by themselves: nothing is stopped there. */
-export function climb(
+/**
+ * `othersAt` gives the values of other runs at a rung; values are to be minimised. `end` is where runs end by themselves:
+ * nothing is stopped there.
+ */
+export type Climber = (
   before: Climb,
-  { step, epoch, value }: Evaluation,
+  evaluation: Evaluation,
   rungs: Rungs,
-  { end, othersAt }: { end: number; othersAt: (rung: number) => readonly number[] },
-): Climb {
-  const at = rungs.unit === "epochs" ? epoch : step;
-  let now = before;
-  while (now.stoppedAt === null && at < end && at >= rungAt(rungs, now.values.length)) {
-    const rung = now.values.length;
-    now = {
-      values: [...now.values, value],
-      stoppedAt: goesOn(value, othersAt(rung), rungs.reduce) ? null : rung,
-    };
-  }
-  return now;
-}
+  field: { readonly end: number; readonly othersAt: (rung: number) => readonly number[] },
+) => Climb;

@@ -3,15 +3,43 @@ import { UserError } from "../../base/errors.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { key, uniform } from "../../base/random.ts";
 import { parseDuration } from "../../settings/setting.ts";
-import type { Rungs } from "./rungs.ts";
-import { type Dimension, valueAt, valueOf, wordOf } from "./space.ts";
-import { suggest, type Tried } from "./tpe.ts";
+import { PARTS, type Parts } from "../../parts.ts";
+import { formatChoices } from "../../base/format.ts";
+import type { Climber, Rungs } from "./rungs.ts";
+import { type Dimension, valueAt, wordOf } from "./space.ts";
 
-export const SEARCHES = ["grid", "random", "tpe", "asha"] as const;
-export type SearchKind = (typeof SEARCHES)[number];
+/** A search beside grid and random. */
+export interface SearchMethod {
+  /** It tells how its runs came about: "chosen by TPE". */
+  readonly how: string;
+  /** Who compares its settings should know it. */
+  readonly beware?: string;
+  /** The next point of the space; null leaves it to chance. */
+  suggest?(search: Search, number: number, earlier: readonly Earlier[]): number[] | null;
+  /** It stops losers early. */
+  readonly climb?: Climber;
+}
+
+const METHODS: Parts<{ readonly method: SearchMethod }> = PARTS.searches;
+const OWN = ["grid", "random"];
+/** It judges early stopping, of other searches too. */
+const STOPS = "asha";
+
+const SEARCHES: readonly string[] = [...OWN, ...Object.keys(METHODS)];
+
+/** Null for grid and random. */
+export async function methodOf(kind: string): Promise<SearchMethod | null> {
+  if (OWN.includes(kind)) return null;
+  if (Object.hasOwn(METHODS, kind)) return (await METHODS[kind].load()).method;
+  throw new UserError("usage", `This hpctrain is built without the search ${kind}: use one that has it.`);
+}
+
+export async function climberOf({ rungs }: Search): Promise<Climber | null> {
+  return rungs === null ? null : (await methodOf(STOPS))?.climb ?? null;
+}
 
 export interface Search {
-  readonly kind: SearchKind;
+  readonly kind: string;
   readonly space: readonly Dimension[];
   readonly maxRuns: number;
   readonly seed: number;
@@ -62,7 +90,9 @@ function sizeOfGrid(space: readonly Dimension[]): number {
   if (range) {
     throw new UserError(
       "usage",
-      `${range.name} is a range, and a grid has lists: give its values, or draw runs with --search random, tpe or asha.`,
+      `${range.name} is a range, and a grid has lists: give its values, or draw runs with --search ${
+        formatChoices(SEARCHES.slice(1))
+      }.`,
     );
   }
   const size = sizeOf(space);
@@ -73,8 +103,15 @@ function sizeOfGrid(space: readonly Dimension[]): number {
   );
 }
 
-function rungsOf(kind: SearchKind, { "first-rung": first, reduce }: SearchWords): Rungs | null {
-  if (kind !== "asha" && first === undefined) {
+function rungsOf(kind: string, { "first-rung": first, reduce }: SearchWords): Rungs | null {
+  if (!Object.hasOwn(METHODS, STOPS)) {
+    if (first === undefined && reduce === undefined) return null;
+    throw new UserError(
+      "usage",
+      "This hpctrain is built without early stopping: leave out --first-rung and --reduce.",
+    );
+  }
+  if (kind !== STOPS && first === undefined) {
     if (reduce === undefined) return null;
     throw new UserError(
       "usage",
@@ -109,46 +146,45 @@ export function wholeNumber(name: string, text: string): number {
 }
 
 /** An earlier run, as the next choice sees it. */
-export interface Earlier extends Omit<Tried, "point"> {
+export interface Earlier {
   /** A word for each dimension. */
   readonly words: readonly string[];
+  readonly state: "done" | "pruned" | "failed" | "running";
+  /** Less is better; null where there is none. */
+  readonly value: number | null;
+  /** How far a pruned run came. */
+  readonly step: number;
 }
 
 /** A draw that was made before is made again so often, and then taken. */
 const MOST_DRAWS = 200;
-/** TPE that comes back to the same run again and again has found what there is; then it looks elsewhere. */
+/** A method that comes back to the same run again and again has found what there is; then chance looks elsewhere. */
 const MOST_GUIDED = 10;
 
 /**
- * The words of run `number`, which no earlier run has. All searches but TPE depend on the seed and the number
- * alone; TPE also on what is known of earlier runs. `value` of those is to be minimised.
+ * The words of run `number`, which no earlier run has. They depend on the seed and the number, and where a method
+ * suggests them also on what is known of earlier runs.
  */
-export function nextWords(search: Search, number: number, earlier: readonly Earlier[]): string[] {
+export async function nextWords(
+  search: Search,
+  number: number,
+  earlier: readonly Earlier[],
+): Promise<string[]> {
   if (search.kind === "grid") return gridWords(search.space, number);
+  const method = await methodOf(search.kind);
   const made = new Set(earlier.map(({ words }) => words.join("\0")));
   for (let again = 0;; again++) {
-    const words = drawnWords(search, number + again * MOST_RUNS, { earlier, guided: again < MOST_GUIDED });
+    const draw = number + again * MOST_RUNS;
+    const suggested = again < MOST_GUIDED ? method?.suggest?.(search, draw, earlier) ?? null : null;
+    const words = drawnWords(search, draw, suggested);
     if (again === MOST_DRAWS || !made.has(words.join("\0"))) return words;
   }
 }
 
-function drawnWords(
-  search: Search,
-  number: number,
-  { earlier, guided }: { earlier: readonly Earlier[]; guided: boolean },
-): string[] {
-  const { kind, space, seed } = search;
-  const point = (kind === "tpe" && guided ? suggested(search, number, earlier) : null) ??
+function drawnWords({ space, seed }: Search, number: number, suggested: readonly number[] | null): string[] {
+  const point = suggested ??
     space.map((dimension) => valueAt(dimension, uniform(key(seed, "sweep", dimension.name))(number)));
   return space.map((dimension, d) => wordOf(dimension, point[d]));
-}
-
-function suggested({ space, seed }: Search, number: number, earlier: readonly Earlier[]): number[] | null {
-  const tried = earlier.map(({ words, ...rest }): Tried => ({
-    ...rest,
-    point: space.map((dimension, d) => valueOf(dimension, words[d])),
-  }));
-  return suggest(space, tried, key(seed, "sweep", "tpe", number));
 }
 
 /** The last dimension goes fastest. */

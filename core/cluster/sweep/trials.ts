@@ -138,12 +138,12 @@ export interface Taken {
 }
 
 /** Draws a trial where fewer are there than there may be. Somebody else may take it first. */
-export function drawTrial(folder: string, sweep: SearchSweep, trials: readonly Trial[]): void {
+async function drawTrial(folder: string, sweep: SearchSweep, trials: readonly Trial[]): Promise<void> {
   const number = trials.length;
   if (number >= sweep.search.maxRuns) return;
   makeFolder(trialsIn(folder));
   const run = runName(sweep, number);
-  const words = nextWords(sweep.search, number, trials.map((trial) => earlier(sweep, trial)));
+  const words = await nextWords(sweep.search, number, trials.map((trial) => earlier(sweep, trial)));
   createWhole(pathOf(folder, number, ".json"), JSON.stringify({ run, words }) + "\n");
 }
 
@@ -157,12 +157,12 @@ function earlier({ goal }: SearchSweep, { words, result }: Trial): Earlier {
  * The next trial to train: one that this job had before, one that nobody has begun or that was stopped, a new
  * one, or one whose process died. Null where none is left or others hold them; `passed` ones are left alone.
  */
-export function nextTrial(
+export async function nextTrial(
   folder: string,
   sweep: SearchSweep,
   me: Holder,
   passed: ReadonlySet<number> = new Set(),
-): number | null {
+): Promise<number | null> {
   for (;;) {
     const trials = readTrials(folder);
     const [first] = openTrials(folder, trials)
@@ -172,7 +172,7 @@ export function nextTrial(
     const mayDraw = trials.length < sweep.search.maxRuns;
     if (first && (first.turn !== DIED || !mayDraw)) return first.number;
     if (!mayDraw) return null;
-    drawTrial(folder, sweep, trials);
+    await drawTrial(folder, sweep, trials);
   }
 }
 
@@ -193,9 +193,9 @@ export const heldHere = (folder: string, me: Holder): Claim[] =>
     last !== null && last.holder.host === me.host && isHeld(last, me) ? [last] : []
   );
 
-export function takeTrial(folder: string, sweep: SearchSweep, me: Holder): Taken | null {
+export async function takeTrial(folder: string, sweep: SearchSweep, me: Holder): Promise<Taken | null> {
   for (;;) {
-    const number = nextTrial(folder, sweep, me);
+    const number = await nextTrial(folder, sweep, me);
     if (number === null) return null;
     const taken = claimTrial(folder, sweep, number, me);
     if (taken !== null) return taken;

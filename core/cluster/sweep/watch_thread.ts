@@ -1,4 +1,4 @@
-// The thread beside a trial's training: it keeps the claim alive, tells Optuna of evaluations, and asks a losing run to
+// The thread beside a trial's training: it keeps the claim alive, tells journals of evaluations, and asks a losing run to
 // stop. Training itself never waits for it.
 import { join } from "../../../deps/path.ts";
 import type { ThreadScope } from "../../base/threads.ts";
@@ -6,8 +6,9 @@ import { EventFollower } from "../../run/event_log.ts";
 import type { Event } from "../../run/events.ts";
 import { type Claim, isLast, startOf, TOUCH_MS, touchClaim } from "./claims.ts";
 import { evaluationOf } from "./metric.ts";
-import { tellOptuna } from "./optuna.ts";
-import { type Climb, climb, type Evaluation } from "./rungs.ts";
+import { tellJournals } from "./journals.ts";
+import type { Climb, Evaluation } from "./rungs.ts";
+import { climberOf } from "./search.ts";
 import { othersAt, type SearchSweep, writeClimb } from "./trials.ts";
 
 declare const self: ThreadScope;
@@ -30,13 +31,13 @@ const TELL_MS = 2_000;
 self.onmessage = async ({ data }: MessageEvent<WatchOptions>) => {
   const { folder, sweep, number, logs, claim, parent } = data;
   let now = data.climb, end = Infinity, orphan = false, asked = false;
-  const evaluations: Evaluation[] = [];
+  const evaluations: Evaluation[] = [], climb = await climberOf(sweep.search);
   const see = (event: Event) => {
     if (event.kind === "config") end = endOf(event.config, sweep);
     const evaluation = evaluationOf(event, sweep.metric);
     if (evaluation === null) return;
     evaluations.push(evaluation);
-    if (sweep.search.rungs === null || now.stoppedAt !== null) return;
+    if (sweep.search.rungs === null || climb === null || now.stoppedAt !== null) return;
     const value = sweep.goal === "maximize" ? -evaluation.value : evaluation.value;
     const after = climb(now, { ...evaluation, value }, sweep.search.rungs, {
       end,
@@ -59,7 +60,7 @@ self.onmessage = async ({ data }: MessageEvent<WatchOptions>) => {
     }
     if (at - told > TELL_MS && evaluations.length !== toldOf) {
       [told, toldOf] = [at, evaluations.length];
-      await tellOptuna(folder, sweep, new Map([[number, evaluations]])).catch(() => {}); // the end tells all
+      await tellJournals([folder, sweep, new Map([[number, evaluations]])], () => {}); // the end tells all
     }
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }

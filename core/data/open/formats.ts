@@ -1,23 +1,7 @@
-// The kinds of data. A new one is a folder with its Format, a line here, and a line about it in core/settings/formats.ts.
-// `auto` looks at folders in this order.
+// The kinds of data, by name. A new one is a folder with its Format, and a line in core/parts.ts.
+import { PARTS, type Parts } from "../../parts.ts";
 import { DATA_KIND_NAMES, type DataKind } from "../../settings/formats.ts";
 import type { Format } from "../format.ts";
-import { des, lpt } from "../cosmology/format.ts";
-import { arrow } from "../formats/arrow/arrow.ts";
-import { csv } from "../formats/csv/csv.ts";
-import { fits } from "../formats/fits/fits.ts";
-import { hdf5, netcdf } from "../formats/netcdf/netcdf.ts";
-import { imagepairs } from "../formats/imagepairs/imagepairs.ts";
-import { imagefolder } from "../formats/images/imagefolder.ts";
-import { mnist } from "../formats/mnist/mnist.ts";
-import { npz } from "../formats/npz/npz.ts";
-import { packed } from "../formats/packed/packed.ts";
-import { tokens } from "../formats/tokens/tokens.ts";
-import { parquet } from "../formats/parquet/parquet.ts";
-import { tiff } from "../formats/tiff/tiff.ts";
-import { webdataset } from "../formats/webdataset/webdataset.ts";
-import { zarr } from "../formats/zarr/zarr.ts";
-import { fields, synthetic } from "../synthetic/format.ts";
 import type { Config } from "../../settings/settings.ts";
 import { filesNamed, filesText, isUrl } from "../arrays/paths.ts";
 import { isProse } from "../text/corpus.ts";
@@ -26,27 +10,12 @@ import { conversionOf, remoteCopy } from "./conversions.ts";
 import { isCode } from "../../models/user/file.ts";
 import { didYouMean } from "../../base/suggest.ts";
 
-export const FORMATS: Readonly<Record<DataKind, Format>> = {
-  packed,
-  mnist,
-  tokens,
-  zarr,
-  npz,
-  csv,
-  parquet,
-  netcdf,
-  hdf5,
-  fits,
-  imagepairs,
-  imagefolder,
-  tiff,
-  arrow,
-  webdataset,
-  synthetic,
-  fields,
-  "2lpt": lpt,
-  des,
-};
+const FILES: Parts<Readonly<Partial<Record<string, Format>>>> = PARTS.formats;
+
+export const FORMATS: Readonly<Record<DataKind, Format>> = Object.assign(
+  {},
+  ...await Promise.all(Object.values(FILES).map(({ load }) => load())),
+);
 
 export const hasColumns = (data: Config["data"]): boolean =>
   data.code === "" && formatOf(data).table !== undefined;
@@ -111,7 +80,10 @@ export function detect(path: string): DataKind {
   const lower = path.toLowerCase();
   const kinds = Object.entries(FORMATS) as [DataKind, Format][];
   const byName = kinds.find(([, { endings }]) => endings.some((ending) => lower.endsWith(ending)));
-  if (byName) return byName[0] === "csv" && isProse(path) ? "tokens" : byName[0];
+  if (byName) {
+    const [kind]: readonly [string, Format] = byName;
+    return (kind === "csv" && isProse(path) ? "tokens" : kind) as DataKind;
+  }
   const files = filesNamed(path, endings());
   if (files) return kindOfAll(path, files);
   if (isCode(path)) {

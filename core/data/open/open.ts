@@ -6,7 +6,6 @@ import { patchesOf } from "../../models/patches.ts";
 import { isCode, isExported, userFile } from "../../models/user/file.ts";
 import type { DataRequest, Sources } from "../format.ts";
 import { checkPath, formatOf, FORMATS, hasColumns, kindOf } from "./formats.ts";
-import { isSimulated } from "../cosmology/options.ts";
 import { stage } from "../formats/packed/stage.ts";
 import { isUrl } from "../arrays/paths.ts";
 import { BY_FILE } from "../arrays/joined.ts";
@@ -91,8 +90,12 @@ const isOfFiles = ({ data, training }: DataRequest, { packedFrom }: Source): boo
   training.learns === true && data.data_path !== "" && data.code === "" &&
   !isMadeUp(kindOf(data)) && !isMadeUp(packedFrom ?? "");
 
+/** Its samples are made where no path names them. */
+export const isMade = (kind: string): boolean =>
+  Object.hasOwn(FORMATS, kind) && FORMATS[kind as DataKind].made !== undefined;
+
 const isMadeUp = (kind: string): boolean =>
-  isSimulated(kind) || Object.hasOwn(FORMATS, kind) && FORMATS[kind as DataKind].path === null;
+  isMade(kind) || Object.hasOwn(FORMATS, kind) && FORMATS[kind as DataKind].path === null;
 
 const isOwnModel = ({ model: { name } }: DataRequest): boolean => isCode(name) || isExported(name);
 

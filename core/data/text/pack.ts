@@ -6,7 +6,7 @@ import { type CorpusOptions, type Piece, piecesOf } from "./corpus.ts";
 import { ABOUT, type About, aboutText, openTokenizer, type PartAbout } from "./open.ts";
 import { divide, type Division, Survey } from "./split.ts";
 import type { Tokenizer } from "./tokenizer.ts";
-import { countWords, learn } from "./train.ts";
+import { PARTS, type Parts } from "../../parts.ts";
 
 export interface TextPlan extends Omit<CorpusOptions, "cuts"> {
   readonly files: readonly string[];
@@ -74,20 +74,38 @@ interface Surveyed {
   readonly total: number;
 }
 
+/** The words of texts, from which a vocabulary is learnt. */
+export interface Vocabulary {
+  add(text: string): void;
+  /** The text of a tokenizer.json with so many tokens. */
+  learn(size: number): string;
+}
+
+const LEARNERS: Parts<{ vocabulary(): Vocabulary }> = PARTS.vocabularies;
+
+async function emptyVocabulary(): Promise<Vocabulary> {
+  const [learner] = Object.values(LEARNERS);
+  if (learner) return (await learner.load()).vocabulary();
+  throw new UserError(
+    "usage",
+    "This hpctrain is built without learning a vocabulary (--train-tokenizer): name one with --tokenizer FILE.",
+  );
+}
+
 async function learned(
   plan: TextPlan,
   survey: Survey,
   division: Division,
   total: number,
 ): Promise<Tokenizer> {
-  const words = countWords();
+  const words = await emptyVocabulary();
   let done = 0;
   for await (const { text, validates } of divided(plan, true, { survey, division, total })) {
     if (!validates) words.add(text);
     plan.progress("Counting words", done += text.length, total);
   }
   const path = join(plan.out, "tokenizer.json");
-  await writeText(path, learn(words.counts, plan.tokenizer as number));
+  await writeText(path, words.learn(plan.tokenizer as number));
   return openTokenizer(path);
 }
 

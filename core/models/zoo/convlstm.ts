@@ -8,6 +8,8 @@ import { Conv2d } from "../nn/conv.ts";
 import { Dropout } from "../nn/linear.ts";
 import { Group, Module } from "../nn/module.ts";
 import type { PaddingMode } from "../nn/padding.ts";
+import { UserError } from "../../base/errors.ts";
+import { type Build, imageSizes, ownDropout, refuseData } from "../builder.ts";
 
 interface ConvLstmSizes {
   /** All of a sample's: those of each step, one step after the other, and behind them those of all steps. */
@@ -88,3 +90,23 @@ function sequenceOf(x: Tensor, steps: number, each: number): Tensor {
   const common = reshape(narrow(x, 1, own, channels - own), [count, 1, channels - own, height, width]);
   return cat([sequence, expand(common, [count, steps, channels - own, height, width])], 2);
 }
+
+export const models: Readonly<Record<string, Build>> = {
+  convlstm(settings, facts, outputs) {
+    if (facts.task === "classification") refuseData("convlstm", facts, "an answer per pixel");
+    const { channels } = imageSizes(settings, facts), { history: steps = 1 } = facts.input;
+    if (steps === 1) {
+      throw new UserError(
+        "usage",
+        "the model convlstm follows steps of time, and a sample has one: give it several with --history 12, say.",
+      );
+    }
+    const { layers, padding } = settings;
+    if (layers === 0) throw new UserError("usage", "the model convlstm needs at least --layers 1.");
+    return convLstm({
+      ...{ channels, steps, layers, outputs, padding },
+      filters: settings.width || 32,
+      dropout: ownDropout(settings),
+    });
+  },
+};

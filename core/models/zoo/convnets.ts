@@ -9,6 +9,7 @@ import { Dropout, Linear } from "../nn/linear.ts";
 import { Group } from "../nn/module.ts";
 import type { PaddingMode } from "../nn/padding.ts";
 import { BatchNorm } from "../nn/norms.ts";
+import { type Build, imageSizes, ownDropout } from "../builder.ts";
 
 interface SimpleConvnetSizes {
   readonly channels: number;
@@ -111,3 +112,16 @@ export function cosmoCnn(
     channelsLastOnCpu: true,
   });
 }
+
+export const models: Readonly<Record<string, Build>> = {
+  "simple-convnet": (settings, facts, outputs) =>
+    simpleConvnet({ ...imageSizes(settings, facts), outputs, dropout: ownDropout(settings) }),
+  "cosmo-cnn": (settings, facts, outputs) =>
+    cosmoCnn({
+      ...imageSizes(settings, facts),
+      filters: settings.width || 8, // These are enough for the statistics of fields, and quick on two cores.
+      outputs,
+      dropout: ownDropout(settings),
+      padding: settings.padding,
+    }),
+};

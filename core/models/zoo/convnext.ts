@@ -8,6 +8,8 @@ import { fill, truncNormal } from "../nn/init.ts";
 import { Linear } from "../nn/linear.ts";
 import { Group, Module } from "../nn/module.ts";
 import { LayerNorm } from "../nn/norms.ts";
+import { UserError } from "../../base/errors.ts";
+import { type Build, imageSizes } from "../builder.ts";
 
 /** The blocks of each of the four stages, and the first one's channels, which double with each stage. */
 const SHAPES = {
@@ -94,3 +96,24 @@ export function convnext(name: ConvnextName, { channels, outputs, width }: Convn
     convolutional: true,
   });
 }
+
+const convnextBuilder = (name: ConvnextName): Build => (settings, facts, outputs) => {
+  const { channels, height, width } = imageSizes(settings, facts);
+  if (Math.min(height, width) < LEAST_SIDE) {
+    throw new UserError(
+      "usage",
+      `${name} makes images ${LEAST_SIDE} times smaller, and these are ${height} x ${width}: make them larger ` +
+        `(--resize ${LEAST_SIDE} or more), or choose another --model.`,
+    );
+  }
+  return convnext(name, { channels, outputs, ...(settings.width > 0 && { width: settings.width }) });
+};
+
+/** Pixels: four for the stem, and two for each of three stages. */
+const LEAST_SIDE = 32;
+
+export const models: Readonly<Record<string, Build>> = {
+  convnext_tiny: convnextBuilder("convnext_tiny"),
+  convnext_small: convnextBuilder("convnext_small"),
+  convnext_base: convnextBuilder("convnext_base"),
+};

@@ -20,6 +20,8 @@ import { type Block, block, type Model, model } from "../model.ts";
 import { Conv2d } from "../nn/conv.ts";
 import { normal } from "../nn/init.ts";
 import { Group, Module } from "../nn/module.ts";
+import { UserError } from "../../base/errors.ts";
+import { type Build, imageSizes, refuseData } from "../builder.ts";
 
 interface FnoSizes {
   readonly channels: number;
@@ -110,3 +112,22 @@ function placesLike(x: Tensor): Tensor {
   };
   return cat([along(height, [1, 1, height, 1]), along(width, [1, 1, 1, width])], 1);
 }
+
+export const models: Readonly<Record<string, Build>> = {
+  fno(settings, facts, outputs) {
+    if (facts.task === "classification") refuseData("fno", facts, "an answer per pixel");
+    const { channels, height, width } = imageSizes(settings, facts);
+    const most = Math.floor(Math.min(height, width) / 2);
+    if (settings.modes > most || most === 0) {
+      throw new UserError(
+        "usage",
+        most === 0
+          ? `the model fno needs waves, and maps of ${height} x ${width} have none: choose another --model.`
+          : `maps of ${height} x ${width} have ${most} frequencies a side, and model.modes is ${settings.modes}: ` +
+            `set --modes to ${most} or less, or leave it out.`,
+      );
+    }
+    const modes = settings.modes || Math.min(12, most);
+    return fno({ channels, filters: settings.width || 32, layers: settings.layers, modes, outputs });
+  },
+};

@@ -17,6 +17,7 @@ import { fill, normal } from "../nn/init.ts";
 import { Group, Module } from "../nn/module.ts";
 import { depthAt, StochasticDepth } from "../nn/stochastic_depth.ts";
 import { LayerNorm } from "../nn/norms.ts";
+import { atLeast, attentionSizes, type Build, ownDropout, refuseData } from "../builder.ts";
 
 interface GptSizes {
   readonly vocabulary: number;
@@ -154,3 +155,17 @@ function initialise(root: Module, layers: readonly Layer[]): void {
     normal(layer.mlp.project.weight, 0, std);
   }
 }
+
+export const models: Readonly<Record<string, Build>> = {
+  gpt(settings, facts, outputs) {
+    if (facts.task !== "language") refuseData("gpt", facts, "sequences of tokens");
+    return gpt({
+      vocabulary: atLeast("vocab_size", settings.vocab_size, outputs, "tokens in its vocabulary"),
+      context: atLeast("context", settings.context, facts.input.shape[0], "tokens in a sequence"),
+      layers: settings.layers,
+      ...attentionSizes(settings),
+      dropout: ownDropout(settings),
+      stochasticDepth: settings.stochastic_depth,
+    });
+  },
+};

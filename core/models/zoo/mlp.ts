@@ -4,6 +4,7 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 import { type Block, block, type Model, model } from "../model.ts";
 import { Dropout, Linear } from "../nn/linear.ts";
 import { Group } from "../nn/module.ts";
+import { type Build, ownDropout, refuseData, sized } from "../builder.ts";
 
 interface MlpSizes {
   readonly inputs: number;
@@ -51,3 +52,17 @@ export function mlp(sizes: MlpSizes): Model {
 
 const parametersOf = (layers: readonly Linear[], from: number, to: number): number =>
   layers.slice(from, to).reduce((sum, { weight }) => sum + weight.numel, 0);
+
+const product = (shape: readonly number[]) => shape.reduce((total, size) => total * size, 1);
+
+export const models: Readonly<Record<string, Build>> = {
+  mlp(settings, facts, outputs) {
+    if (facts.task === "language" || facts.task === "segmentation") {
+      refuseData("mlp", facts, "one answer per sample");
+    }
+    const shape = facts.input.shape;
+    const inputs = sized("input_size", settings.input_size, product(shape), "features per sample");
+    const { hidden_size: hidden, layers } = settings;
+    return mlp({ inputs, hidden, layers, outputs, dropout: ownDropout(settings), flatten: shape.length > 1 });
+  },
+};

@@ -9,6 +9,7 @@ import { kaimingNormalFanOut } from "../nn/init.ts";
 import { Linear } from "../nn/linear.ts";
 import { Group, Module } from "../nn/module.ts";
 import { depthAt, StochasticDepth } from "../nn/stochastic_depth.ts";
+import { type Build, imageSizes } from "../builder.ts";
 
 /** Each of the four stages has this many residual blocks. */
 const SHAPES = {
@@ -122,3 +123,17 @@ export function resnet(
     convolutional: true,
   });
 }
+
+const resnetBuilder = (name: ResnetName): Build => (settings, facts, outputs) =>
+  resnet(name, {
+    channels: imageSizes(settings, facts).channels,
+    outputs,
+    stochasticDepth: settings.stochastic_depth,
+  });
+
+export const models: Readonly<Record<string, Build>> = {
+  resnet18: resnetBuilder("resnet18"),
+  resnet34: resnetBuilder("resnet34"),
+  resnet50: resnetBuilder("resnet50"),
+  resnet101: resnetBuilder("resnet101"),
+};

@@ -22,6 +22,7 @@ import { Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d } from "../nn/conv.ts"
 import { Dropout } from "../nn/linear.ts";
 import { Group, Module } from "../nn/module.ts";
 import { frameAround, padder, type PaddingMode } from "../nn/padding.ts";
+import { type Build, mapSizes, ownDropout, refuseData } from "../builder.ts";
 
 /** The layers for maps of two dimensions, and for volumes. */
 const LAYERS = {
@@ -258,3 +259,29 @@ export function checkUnetDepth(depth: number, sides: readonly number[], padding:
         }: set --depth to ${deepest} or less, or leave it out.`,
   );
 }
+
+function checkHeads(width: number, heads: number): void {
+  if (width % heads === 0) return;
+  throw new UserError(
+    "usage",
+    `the ${width} channels at the bottom of unet can't be shared by ${heads} heads: set --heads to a number that divides ` +
+      "them, or --width to another.",
+  );
+}
+
+export const models: Readonly<Record<string, Build>> = {
+  unet(settings, facts, outputs) {
+    if (facts.task === "classification") refuseData("unet", facts, "an answer per pixel");
+    const { channels, sides } = mapSizes(settings, facts);
+    const { padding, attention, residual } = settings;
+    const depth = settings.depth || Math.max(1, Math.min(3, deepestUnet(sides, padding)));
+    checkUnetDepth(depth, sides, padding);
+    const filters = settings.width || 32, heads = settings.heads || 4;
+    if (attention === "bottom") checkHeads(filters << depth, heads);
+    return unet({
+      ...{ channels, filters, outputs, depth, padding, residual, attention, heads },
+      dims: sides.length === 3 ? 3 : 2,
+      dropout: ownDropout(settings),
+    });
+  },
+};

@@ -11,6 +11,8 @@ import { Group, Module } from "../nn/module.ts";
 import { depthAt, StochasticDepth } from "../nn/stochastic_depth.ts";
 import { LayerNorm } from "../nn/norms.ts";
 import { frameAround, padder, type PaddingMode } from "../nn/padding.ts";
+import { UserError } from "../../base/errors.ts";
+import { attentionSizes, type Build, imageSizes, ownDropout } from "../builder.ts";
 
 interface VitSizes {
   readonly channels: number;
@@ -152,3 +154,42 @@ export function vit(sizes: VitSizes): Model {
   });
   return { ...made, positions: { name: "encoder.pos_embedding", ...tokens.grid, others: 1 } };
 }
+
+/** So many patches of one pixel each are too many to attend to. */
+const MANY_PIXELS = 4096;
+
+/** A setting of 0 takes the largest side that leaves at least 16 patches; images are padded to whole patches. */
+function patchSize(setting: number, height: number, width: number): number {
+  const divides = (side: number) => height % side === 0 && width % side === 0;
+  const enough = (side: number) => height * width >= 16 * side * side;
+  if (setting === 0) {
+    const fitting = [16, 8, 4, 2].find((side) => divides(side) && enough(side));
+    return fitting ?? (height * width > MANY_PIXELS ? 16 : 1);
+  }
+  if (setting > Math.min(height, width)) {
+    throw new UserError(
+      "usage",
+      `model.patch_size ${setting} is larger than images of ${height} x ${width}: ` +
+        `set --patch-size to ${Math.min(height, width)} or less, or leave it out.`,
+    );
+  }
+  return setting;
+}
+
+export const models: Readonly<Record<string, Build>> = {
+  vit(settings, facts, outputs) {
+    const { channels, height, width } = imageSizes(settings, facts);
+    return vit({
+      channels,
+      height,
+      width,
+      patch: patchSize(settings.patch_size, height, width),
+      layers: settings.layers,
+      ...attentionSizes(settings),
+      outputs,
+      dropout: ownDropout(settings),
+      stochasticDepth: settings.stochastic_depth,
+      padding: settings.padding,
+    });
+  },
+};

@@ -3,7 +3,7 @@ import { allowOpenFiles } from "../../../ffi/libc.ts";
 import { remove } from "../../base/atomic.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Env } from "../launchers.ts";
-import { askRas } from "../nccl/ras.ts";
+import { gpuEngine } from "../gpu_engine.ts";
 import type { RankContext } from "../context.ts";
 import {
   jobKey,
@@ -66,7 +66,9 @@ export function openRankZero(options: RendezvousOptions, env: Env = Deno.env.toO
     say: (line) => console.error(line),
     keep: (name, report) => keep(runFolder, name, report),
     // NCCL's addresses may be set after this thread began.
-    askEngine: hello.device === null ? undefined : () => askRas(Deno.env.toObject()),
+    askEngine: hello.device === null
+      ? undefined
+      : async () => await (await gpuEngine()).ask(Deno.env.toObject()),
   });
   return {
     look: () => ({ secret, addresses: [{ hostname: "127.0.0.1", port }], lacking: "" }),

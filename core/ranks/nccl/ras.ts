@@ -1,4 +1,5 @@
 // Asks NCCL's RAS service (NCCL 2.24 and later) about a stall. It never waits for long, and never throws.
+import type { Ras } from "../gpu_engine.ts";
 
 /** NCCL_RAS_ADDR names another place, to NCCL as to us. */
 const ADDRESS = { hostname: "localhost", port: 28028 };
@@ -8,11 +9,6 @@ const PATIENCE_S = 3;
 const LIMIT_MS = 8000;
 /** A job of thousands of ranks has outliers by the thousand. */
 const MOST_BYTES = 256 * 1024;
-
-export interface Ras {
-  readonly text: string;
-  readonly line: string;
-}
 
 type Env = Readonly<Record<string, string | undefined>>;
 

@@ -3,29 +3,14 @@ import { currentStream, gpuBackend, gpuRuntime, poolStream } from "../../../ffi/
 import { openedLibtorch } from "../../../ffi/library.ts";
 import { zeros } from "../../../ffi/make.ts";
 import { findNccl, noNcclSentence } from "../../../ffi/nccl/find.ts";
-import { type Device, keep } from "../../../ffi/tensor.ts";
+import { keep } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import type { OpenedCollectives } from "../collectives.ts";
-import type { FlightRecorder } from "../flight_recorder.ts";
-import type { RankContext } from "../context.ts";
+import type { GpuEngineOptions, Network } from "../gpu_engine.ts";
 import { openNcclEngine } from "./engine.ts";
 
-export interface NcclNeeds {
-  readonly share: (bytes?: Uint8Array) => Uint8Array;
-  readonly network: Network;
-  readonly logs: string;
-}
-
-interface Options extends NcclNeeds {
-  readonly where: RankContext;
-  readonly device: Device;
-  readonly env: Record<string, string>;
-  readonly flight: FlightRecorder;
-  readonly timeout: number;
-}
-
 export async function openNcclCollectives(
-  { where, device, env, flight, timeout, share, network, logs }: Options,
+  { where, device, env, flight, timeout, share, network, logs }: GpuEngineOptions,
 ): Promise<OpenedCollectives> {
   const { rank, world, nodes } = where;
   const { chosen, rejected } = findNccl(openedLibtorch().dir, env, gpuBackend());
@@ -65,8 +50,6 @@ function adapters(): string[] {
 }
 
 // The variables are those that a user would set by hand. A variable that is already set stays.
-
-export type Network = "auto" | "infiniband" | "ethernet";
 
 export interface NetworkOptions {
   readonly network: Network;

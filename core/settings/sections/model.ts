@@ -1,27 +1,12 @@
+import { PARTS } from "../../parts.ts";
 import { bool, choice, float, int, list, text } from "../setting.ts";
 
 /** core/models/registry.ts builds each. */
-export const MODEL_NAMES = [
-  "mlp",
-  "simple-convnet",
-  "cosmo-cnn",
-  "resnet18",
-  "resnet34",
-  "resnet50",
-  "resnet101",
-  "convnext_tiny",
-  "convnext_small",
-  "convnext_base",
-  "unet",
-  "convlstm",
-  "fno",
-  "gpt",
-  "vit",
-] as const;
+export const MODEL_NAMES: readonly string[] = Object.values(PARTS.models).flatMap(({ names }) => names);
 
 /** A sample of theirs is an image or a map. */
 export const takesImages = (name: string): boolean =>
-  MODEL_NAMES.some((one) => one === name) && name !== "mlp" && name !== "gpt";
+  MODEL_NAMES.includes(name) && name !== "mlp" && name !== "gpt";
 
 const size = (help: string, more: { flag?: string; empty?: string } = {}) =>
   int(0, { min: 0, max: 1_000_000_000, empty: "the model's own default", help, ...more });

@@ -1,4 +1,5 @@
 // Declares the sections output, wandb, distributed and environment, and the guards of the section training.
+import { PARTS } from "../../parts.ts";
 import { bool, choice, duration, float, int, list, path, text } from "../setting.ts";
 
 export const guards = {
@@ -31,7 +32,7 @@ export const guards = {
   }),
 };
 
-export const TRACKS = ["tensorboard", "csv", "mlflow", "prometheus"] as const;
+export const TRACKS: readonly string[] = Object.keys(PARTS.outputs);
 
 const reporting = {
   track: list({
@@ -41,6 +42,7 @@ const reporting = {
     help: `files to write beside the run, separated by commas: ${TRACKS.join(", ")}`,
   }),
   prometheus_dir: path("", {
+    part: "prometheus",
     flag: "prometheus-dir",
     empty: "the run's folder",
     help: "folder that the textfile collector of a node exporter reads, for --track prometheus",

@@ -1,6 +1,6 @@
 // From settings to a launch: what can't be is refused, data that is made is made, and notes say what was decided.
 import { coresHere } from "../../base/topology.ts";
-import { generateMissing } from "../../data/cosmology/generate.ts";
+import { generateMissing } from "../../data/open/generated.ts";
 import { loadReader } from "../../data/open/open.ts";
 import type { RankContext } from "../../ranks/context.ts";
 import { layoutRequest, refuseIdleGpus } from "../../ranks/job/layout.ts";
@@ -8,6 +8,7 @@ import type { OpenOutput } from "../../run/output.ts";
 import { environmentLines } from "../../settings/environment.ts";
 import { checkLayout, loadPreset, type World } from "../../settings/presets.ts";
 import type { Resolved, SettingsRequest } from "../../settings/resolve.ts";
+import type { Config } from "../../settings/settings.ts";
 import type { Device } from "../../../ffi/tensor.ts";
 import { onCpus, refuseGpus, refuseOptimizer, unitsTaken, unnamedData, withoutEffect } from "../checks.ts";
 import { loaderThreads, unusedGpus, whyNoCuda } from "../device.ts";
@@ -29,7 +30,8 @@ export interface TrainRequest {
   /** Unix seconds at which the process was started. */
   readonly began: number;
   readonly where: RankContext;
-  readonly outputs: readonly OpenOutput[];
+  /** Those that the settings of the run ask for. */
+  outputs(config: Config): Promise<readonly OpenOutput[]>;
 }
 
 /** `sharing` is the number of ranks that use the same cores. */
@@ -53,7 +55,8 @@ export async function launchOf(
   await loadReader(config.data);
   const loading = loaderThreads(resolved, device, sharing);
   const launch = {
-    ...{ ...opened, config, resume, again, scale, began, resolved, outputs },
+    ...{ ...opened, config, resume, again, scale, began, resolved },
+    outputs: await outputs(config),
     preset: resolved.preset,
     loaders: loading.loaders,
     ranksHere: where.localWorld,

@@ -1,6 +1,7 @@
 // docs/exactness.md names every random choice: the page is compared with the sources.
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
+import { extensionPages } from "../../../scripts/site/pages.ts";
 
 const ROOT = new URL("../../../", import.meta.url).pathname;
 
@@ -28,25 +29,27 @@ function keysIn(text: string): string[] {
   return found;
 }
 
-const core = [...sources("core")].filter((path) => path !== "core/base/random.ts");
+const core = [...sources("core"), ...sources("extensions")]
+  .filter((path) => path !== "core/base/random.ts" && !/^extensions\/[^/]+\/tests\//.test(path));
 
 /** Calls without a name: they tell things apart, and nothing is drawn from them. */
 const NO_CHOICES = [
   "key(order.length, ...seen) in core/data/source/order.ts",
   "key(length, samples, JSON.stringify(chosen)) in core/data/open/open.ts",
-  "key(0, kind, JSON.stringify(facts)) in core/data/cosmology/generate.ts",
-  "key(made.train.length, made.val?.length ?? 0, hashOf(made)) in core/data/cosmology/generate.ts",
+  "key(0, kind, JSON.stringify(facts)) in core/data/synthetic/generate.ts",
+  "key(made.train.length, made.val?.length ?? 0, hashOf(made)) in core/data/open/generated.ts",
 ];
 
-Deno.test("docs/exactness.md names every random choice of the program, and no other", () => {
+Deno.test("docs/exactness.md and the pages of extensions name every random choice of the program, and no other", () => {
   const importing = /import \{[^}]*\bkey\b[^}]*\} from "[./\w]*\/random\.ts"/;
   const calls = core.filter((path) => importing.test(codeOf(path)))
     .flatMap((path) =>
       keysIn(codeOf(path)).map((call) => ({ call, path, name: /"([^"]+)"/.exec(call)?.[1] }))
     );
-  const page = Deno.readTextFileSync(join(ROOT, "docs/exactness.md"));
-  const [, part] = page.split("\n## Random choices\n");
-  const rows = part.split("\n## ")[0].split("\n").filter((line) => line.startsWith("|"));
+  const rows = ["docs/exactness.md", ...extensionPages()].flatMap((page) => {
+    const [, part = ""] = Deno.readTextFileSync(join(ROOT, page)).split("\n## Random choices\n");
+    return part.split("\n## ")[0].split("\n").filter((line) => line.startsWith("|"));
+  });
   const onPage = rows.flatMap((row) => [...row.split("|")[2].matchAll(/`([^`]+)`/g)].map(([, name]) => name));
   const named = new Set(calls.flatMap(({ name }) => name === undefined ? [] : [name]));
   assert(named.size > 20);

@@ -91,7 +91,7 @@ function sources(folder: string): string[] {
 
 Deno.test("there is no way to the terminal past the one that cleans", () => {
   const found = new Map<string, string>();
-  for (const folder of ["core", "commands", "ffi"]) {
+  for (const folder of ["core", "extensions", "commands", "ffi"]) {
     for (const path of sources(join(ROOT, folder))) {
       const source = Deno.readTextFileSync(path);
       if (/Deno\.(stdout|stderr)(?!\.isTerminal)|\/dev\/(tty|stdout|stderr)/.test(source)) {

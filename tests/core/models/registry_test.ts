@@ -8,6 +8,7 @@ import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { ones, zeros } from "../../../ffi/make.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { open } from "./native.ts";
+import { testOf } from "./there.ts";
 
 open();
 
@@ -102,7 +103,7 @@ Deno.test("the loss may ask for more outputs than there are targets", () => {
   model.root.free();
 });
 
-Deno.test("a vocabulary, a context or a number of classes may be larger than the data's", () => {
+testOf("gpt", "a vocabulary, a context or a number of classes may be larger than the data's", () => {
   const gpt = createModel(settings({ name: "gpt", vocab_size: 128, context: 48 }), text);
   const shapes = Object.fromEntries(gpt.root.stateDict().map(([name, t]) => [name, t.shape]));
   assertEquals([shapes["lm_head.weight"][0], shapes["transformer.wpe.weight"][0]], [128, 48]);
@@ -113,7 +114,7 @@ Deno.test("a vocabulary, a context or a number of classes may be larger than the
 
 for (
   const [why, changes, facts, ...words] of [
-    ["an unknown name", { name: "resnet19" }, images, 'no model "resnet19"', 'Did you mean "resnet18"?'],
+    ["an unknown name", { name: "mpl" }, images, 'no model "mpl"', 'Did you mean "mlp"?'],
     ["another number of features", { input_size: 9 }, rows, "model.input_size is 9", "has 7"],
     ["another number of targets", { output_size: 3 }, rows, "model.output_size is 3", "has 1"],
     ["too few classes", { name: "resnet18", output_size: 3 }, images, "model.output_size is 3", "has 10"],
@@ -146,7 +147,7 @@ for (
     ["patches larger than images", { name: "vit", patch_size: 17 }, images, "16 x 16", "--patch-size to 16"],
   ] as [string, Partial<Config["model"]>, Facts, ...string[]][]
 ) {
-  Deno.test(`${why}: refused with the fix`, () => {
+  testOf(changes.name === "mpl" ? "mlp" : changes.name ?? "mlp", `${why}: refused with the fix`, () => {
     const error = assertThrows(() => createModel(settings(changes), facts), UserError);
     assertEquals(error.kind, "usage");
     for (const word of words) assertStringIncludes(error.message, word);
@@ -159,7 +160,7 @@ Deno.test("images too small are refused with their size", () => {
   assertStringIncludes(small.message, "5 x 5");
 });
 
-Deno.test("unet takes any sides, as deep as they allow, and later maps of other sides", () => {
+testOf("unet", "unet takes any sides, as deep as they allow, and later maps of other sides", () => {
   const sized = (...sides: number[]) =>
     ({ ...masks, input: { shape: [3, ...sides], dtype: "f32" } }) as const;
   for (
@@ -186,31 +187,39 @@ Deno.test("unet takes any sides, as deep as they allow, and later maps of other 
   model.root.free();
 });
 
-Deno.test("vit takes the largest patches that divide an image, and pads one that only single pixels divide", () => {
-  for (
-    const [sides, patch_size, patches] of [
-      [[16, 24], 0, 24],
-      [[7, 9], 0, 63],
-      [[181, 360], 0, 12 * 23],
-      [[13, 22], 5, 15],
-    ] as [number[], number, number][]
-  ) {
-    const facts = { ...images, input: { shape: [1, ...sides], dtype: "f32" } } as const;
-    const model = createModel(settings({ name: "vit", patch_size, embed: 4, layers: 1 }), facts);
-    const shapes = Object.fromEntries(model.root.stateDict().map(([name, t]) => [name, t.shape]));
-    assertEquals(shapes["encoder.pos_embedding"], [1, patches + 1, 4]);
-    scope(() => assertEquals((forward(model, ones([2, 1, ...sides])) as Tensor).shape, [2, 10]));
-    model.root.free();
-  }
-});
+testOf(
+  "vit",
+  "vit takes the largest patches that divide an image, and pads one that only single pixels divide",
+  () => {
+    for (
+      const [sides, patch_size, patches] of [
+        [[16, 24], 0, 24],
+        [[7, 9], 0, 63],
+        [[181, 360], 0, 12 * 23],
+        [[13, 22], 5, 15],
+      ] as [number[], number, number][]
+    ) {
+      const facts = { ...images, input: { shape: [1, ...sides], dtype: "f32" } } as const;
+      const model = createModel(settings({ name: "vit", patch_size, embed: 4, layers: 1 }), facts);
+      const shapes = Object.fromEntries(model.root.stateDict().map(([name, t]) => [name, t.shape]));
+      assertEquals(shapes["encoder.pos_embedding"], [1, patches + 1, 4]);
+      scope(() => assertEquals((forward(model, ones([2, 1, ...sides])) as Tensor).shape, [2, 10]));
+      model.root.free();
+    }
+  },
+);
 
-Deno.test("a batch of one value per channel is refused before it spoils the running statistics", () => {
-  const model = createModel(settings({ name: "resnet18" }), images);
-  scope(() => {
-    const error = assertThrows(() => forward(model, ones([1, 1, 16, 16])), UserError);
-    assertStringIncludes(error.message, "batch norm needs more than one value per channel");
-    model.root.train(false);
-    assertEquals((forward(model, ones([1, 1, 16, 16])) as Tensor).shape, [1, 10]);
-  });
-  model.root.free();
-});
+testOf(
+  "resnet18",
+  "a batch of one value per channel is refused before it spoils the running statistics",
+  () => {
+    const model = createModel(settings({ name: "resnet18" }), images);
+    scope(() => {
+      const error = assertThrows(() => forward(model, ones([1, 1, 16, 16])), UserError);
+      assertStringIncludes(error.message, "batch norm needs more than one value per channel");
+      model.root.train(false);
+      assertEquals((forward(model, ones([1, 1, 16, 16])) as Tensor).shape, [1, 10]);
+    });
+    model.root.free();
+  },
+);

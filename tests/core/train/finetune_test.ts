@@ -3,7 +3,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { UserError } from "../../../core/base/errors.ts";
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { field, tensorBytes, TensorData } from "../../../core/checkpoint/value.ts";
-import { weightsOf } from "../../../core/export/export.ts";
+import { weightsOf } from "../../../core/checkpoint/weights.ts";
 import { forward } from "../../../core/models/model.ts";
 import type { Trainer } from "../../../core/train/trainer.ts";
 import { trainLoop } from "../../../core/train/loop.ts";

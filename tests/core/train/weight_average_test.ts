@@ -1,7 +1,7 @@
 // Weight averaging at the ends of epochs, beside torch.optim.swa_utils.
 import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
-import { weightsOf } from "../../../core/export/export.ts";
+import { weightsOf } from "../../../core/checkpoint/weights.ts";
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { tensorBytes } from "../../../core/checkpoint/value.ts";
 import { refuseOptimizer } from "../../../core/train/checks.ts";

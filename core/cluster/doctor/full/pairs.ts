@@ -7,7 +7,7 @@ import { TimeLimitError } from "../../../ranks/control/failure.ts";
 import type { Team } from "../../../ranks/team.ts";
 import type { PairResult } from "./judge.ts";
 import { openFlightRecorder } from "../../../ranks/flight_recorder.ts";
-import { type Network, openNcclCollectives } from "../../../ranks/nccl/setup.ts";
+import { gpuEngine, type Network } from "../../../ranks/gpu_engine.ts";
 import type { RankContext } from "../../../ranks/context.ts";
 
 interface SubGroup {
@@ -138,7 +138,7 @@ async function ncclPart(
     return null;
   }
   const rank = members.indexOf(team.rank);
-  const { collectives } = await openNcclCollectives({
+  const { collectives } = await (await gpuEngine()).open({
     where: { ...where, rank, world: members.length, nodes: 2 },
     device,
     env,

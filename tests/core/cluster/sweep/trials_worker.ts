@@ -6,7 +6,11 @@ import { type SearchSweep, settle, takeTrial } from "../../../../core/cluster/sw
 const [folder, dies] = Deno.args;
 const sweep = readSweep(folder) as SearchSweep, me = await thisHolder(Deno.env.toObject());
 const taken: number[] = [];
-for (let next = takeTrial(folder, sweep, me); next !== null; next = takeTrial(folder, sweep, me)) {
+for (
+  let next = await takeTrial(folder, sweep, me);
+  next !== null;
+  next = await takeTrial(folder, sweep, me)
+) {
   const { trial: { number }, claim } = next;
   taken.push(number);
   if (taken.length === Number(dies)) break; // as after kill -9: without a result, and without an end

@@ -85,6 +85,7 @@ export default { open } satisfies ReaderModule<TinySpec>;
 function addTo(folder: string): void {
   const entries = [
     "core",
+    "extensions",
     "ffi",
     "commands",
     "deps",
@@ -102,13 +103,11 @@ function addTo(folder: string): void {
   Deno.mkdirSync(tiny);
   Deno.writeTextFileSync(join(tiny, "tiny.ts"), FORMAT);
   Deno.writeTextFileSync(join(tiny, "reader.ts"), READER);
-  insert(join(folder, "core/settings/formats.ts"), "} as const;", '  tiny: "tiny lines",\n');
   insert(
-    join(folder, "core/data/open/formats.ts"),
-    "export const FORMATS",
-    'import { tiny } from "../formats/tiny/tiny.ts";\n',
+    join(folder, "core/parts.ts"),
+    "    universes: {",
+    '    tiny: { kinds: { tiny: "tiny lines" }, load: () => import("./data/formats/tiny/tiny.ts").then(({ tiny }) => ({ tiny })) },\n',
   );
-  insert(join(folder, "core/data/open/formats.ts"), "};", "  tiny,\n");
 }
 
 function insert(path: string, before: string, line: string): void {
@@ -161,7 +160,7 @@ Deno.test("a format that is added by the seam is found, trained with, shown, pac
     assertMatch(await said("train", "--help"), /\|tiny/);
     assertMatch(await said("config", "--docs"), /\| `tiny` +\| tiny lines/);
     assertMatch(await said("config", "--schema"), /"tiny"/);
-    assertMatch(await said("completions", "bash"), /des tiny/);
+    assertMatch(await said("completions", "bash"), /--data-type\) .* fields tiny /);
 
     const odd = join(folder, "main.ts.odd");
     Deno.writeTextFileSync(odd, "");

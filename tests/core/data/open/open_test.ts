@@ -1,4 +1,5 @@
 // data.type -> sources, and the sentences for types that are not there.
+import { DATA_KIND_NAMES } from "../../../../core/settings/formats.ts";
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { Config } from "../../../../core/settings/settings.ts";
 import { openData } from "../../../../core/data/open/open.ts";
@@ -39,8 +40,7 @@ Deno.test("an unknown type is refused with the nearest name and what there is", 
   assertEquals(refused({ type: "minst" }).kind, "usage");
   assertEquals(
     refused({ type: "minst" }).message,
-    'Unknown data type "minst". Did you mean "mnist"? Available: synthetic, mnist, fields, npz, csv, parquet, arrow, netcdf, hdf5, ' +
-      "fits, tiff, zarr, tokens, packed, imagepairs, imagefolder, webdataset, 2lpt, des.",
+    `Unknown data type "minst". Did you mean "mnist"? Available: ${DATA_KIND_NAMES.join(", ")}.`,
   );
 });
 

@@ -9,9 +9,9 @@ import { openTokenizer } from "../../../../core/data/text/open.ts";
 import { packText, type TextPlan } from "../../../../core/data/text/pack.ts";
 import { fromTiktoken } from "../../../../core/data/text/tiktoken.ts";
 import { decode, type Tokenizer } from "../../../../core/data/text/tokenizer.ts";
-import { countWords, learn } from "../../../../core/data/text/train.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { hostileTexts } from "./hostile.ts";
+import { madeTokenizer } from "./made_tokenizer.ts";
 
 const DOCUMENTS = Array.from(
   { length: 60 },
@@ -90,7 +90,8 @@ Deno.test(
 
     // One document: its end validates.
     write("one.txt", DOCUMENTS.join("\n"));
-    const { made } = await packed(folder, ["one.txt"], { share: 0.2, tokenizer: 400 });
+    write("own.json", madeTokenizer().json);
+    const { made } = await packed(folder, ["one.txt"], { share: 0.2, tokenizer: join(folder, "own.json") });
     assertEquals([made.by, made.train.documents, made.val!.documents], ["ends", 0, 1]);
     assertEquals(Math.round(10 * made.val!.bytes / made.train.bytes), Math.round(10 * 0.2 / 0.8));
     assert(made.train.tokens < made.train.bytes / 2);
@@ -99,21 +100,10 @@ Deno.test(
   }),
 );
 
-/** A small vocabulary of words that the texts have. */
-function learnt(): { json: string; ranks: string } {
-  const words = countWords();
-  for (const text of [...DOCUMENTS, "the quick brown fox\n\n  don't 12345 !!??\r\n"]) words.add(text);
-  const json = learn(words.counts, 500), { model } = JSON.parse(json);
-  const tokenizer = fromHuggingFace(json, "tokenizer.json");
-  const tokens = Array.from(Object.keys(model.vocab).slice(1), (_, i) => tokenizer.bytesOf(i + 1));
-  const ranks = tokens.map((bytes, rank) => `${btoa(String.fromCharCode(...bytes))} ${rank}`).join("\n");
-  return { json, ranks };
-}
-
 Deno.test(
   "a long document gives the same tokens in pieces as whole",
   inFolder(async (folder) => {
-    const { json, ranks } = learnt();
+    const { json, ranks } = madeTokenizer();
     const tokenizers = [
       fromHuggingFace(json, "tokenizer.json"),
       ...(["gpt2", "cl100k", "o200k"] as const).map((pattern) => fromTiktoken(ranks, "x.tiktoken", pattern)),
@@ -216,7 +206,7 @@ Deno.test(
 );
 
 Deno.test("a bad tokenizer is refused with what is wrong in it", () => {
-  const { json, ranks } = learnt();
+  const { json, ranks } = madeTokenizer();
   const changed = (change: (file: ReturnType<typeof JSON.parse>) => void) => {
     const file = JSON.parse(json);
     change(file);

@@ -5,15 +5,12 @@ import { UserError } from "../../../../core/base/errors.ts";
 import { translated } from "../../../../core/data/text/patterns.ts";
 import { openTokenizer } from "../../../../core/data/text/open.ts";
 import { BYTES, decode } from "../../../../core/data/text/tokenizer.ts";
-import { countWords, learn } from "../../../../core/data/text/train.ts";
 import { peer } from "../../../peer.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { hostileTexts } from "./hostile.ts";
 
 interface Told {
   readonly answers: Readonly<Record<string, { plain: number[][]; special: number[][] }>>;
-  readonly corpus: readonly string[];
-  readonly learned: { readonly vocab: Record<string, number>; readonly merges: readonly unknown[] };
 }
 
 /** Lacks the real libraries: the test says so. */
@@ -38,7 +35,7 @@ Deno.test(
   "tokens are those of the real tiktoken and tokenizers on 2000 hostile texts, and decode to the text again",
   inFolder(async (folder) => {
     const texts = hostileTexts(2000);
-    const { answers, corpus, learned } = await ask(folder, texts);
+    const { answers } = await ask(folder, texts);
     for (const [path, { plain, special }] of Object.entries(answers)) {
       const tokenizer = openTokenizer(join(folder, path));
       texts.forEach((text, i) => {
@@ -56,12 +53,6 @@ Deno.test(
       });
     }
     for (const text of texts) assertEquals(decode(BYTES, BYTES.encode(text)), text.replace(/^\ufeff/, ""));
-
-    const words = countWords();
-    for (const text of corpus) words.add(text);
-    const { model } = JSON.parse(learn(words.counts, 700));
-    assertEquals(model.merges, learned.merges);
-    assertEquals(model.vocab, learned.vocab);
   }),
 );
 

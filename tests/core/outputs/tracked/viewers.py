@@ -1,4 +1,4 @@
-"""Reads a folder of logs as TensorBoard, MLflow and pandas read it, and prints it as JSON."""
+"""Reads a folder of logs as TensorBoard and pandas read it, and prints it as JSON."""
 
 import io
 import json
@@ -63,30 +63,6 @@ def tensorboard():
     return scalars, histograms, images, hparams
 
 
-def mlflow():
-    store = os.path.join(logs, "mlruns")
-    if not os.path.isdir(store):
-        return []
-    import mlflow
-
-    client = mlflow.MlflowClient("file:" + store)
-    return [
-        {
-            "experiment": experiment.name,
-            "name": run.info.run_name,
-            "status": run.info.status,
-            "params": run.data.params,
-            "tags": run.data.tags,
-            "metrics": {
-                name: [[m.step, plain(m.value)] for m in client.get_metric_history(run.info.run_id, name)]
-                for name in run.data.metrics
-            },
-        }
-        for experiment in client.search_experiments()
-        for run in client.search_runs([experiment.experiment_id])
-    ]
-
-
 def tables():
     import pandas
 
@@ -107,7 +83,6 @@ print(
             "histograms": histograms,
             "images": images,
             "hparams": hparams,
-            "mlflow": mlflow(),
             "csv": tables(),
         }
     )

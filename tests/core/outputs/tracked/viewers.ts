@@ -1,4 +1,4 @@
-// What the programs that people look with make of a folder of logs: TensorBoard, MLflow and pandas. Test helper.
+// What the programs that people look with make of a folder of logs: TensorBoard, pandas and others. Test helper.
 import { forked } from "../../../peer.ts";
 
 export interface Seen {
@@ -16,32 +16,22 @@ export interface Seen {
     readonly hparams: Readonly<Record<string, string | number | boolean>>;
     readonly metrics: Readonly<Record<string, number>>;
   }[];
-  readonly mlflow: readonly MlflowRun[];
   /** Of each run, its CSV as pandas reads it; NaN is null. */
   readonly csv: Readonly<Record<string, Readonly<Record<string, readonly (number | null)[]>>>>;
 }
 
-interface MlflowRun {
-  readonly experiment: string;
-  readonly name: string;
-  readonly status: string;
-  readonly params: Readonly<Record<string, string>>;
-  readonly tags: Readonly<Record<string, string>>;
-  readonly metrics: Readonly<Record<string, readonly [number, number | string][]>>;
-}
-
 /** One process reads everything below `logs`. Infinities and NaN come as texts. */
-export function seenBelow(logs: string): Seen {
+export const seenBelow = (logs: string): Seen => viewed(new URL("./viewers.py", import.meta.url), logs);
+
+/** The JSON that a program in Python prints of these logs. */
+export function viewed<T>(script: URL, logs: string, env: Record<string, string> = {}): T {
   const python = Deno.env.get("HPCTRAIN_VIEWERS_PYTHON");
   if (!python) {
     throw new Error(
       "set HPCTRAIN_VIEWERS_PYTHON to a Python with tensorboard, mlflow and pandas (scripts/lib/environments.sh)",
     );
   }
-  const program = new URL("./viewers.py", import.meta.url).pathname;
-  const { success, stdout, stderr } = forked(python, [program, logs], {
-    env: { MLFLOW_ALLOW_FILE_STORE: "true" },
-  }).outputSync();
+  const { success, stdout, stderr } = forked(python, [script.pathname, logs], { env }).outputSync();
   if (!success) throw new Error(`Python failed:\n${new TextDecoder().decode(stderr)}`);
-  return JSON.parse(new TextDecoder().decode(stdout).split("\n").findLast((line) => line.startsWith("{"))!);
+  return JSON.parse(new TextDecoder().decode(stdout).split("\n").findLast((line) => /^[{[]/.test(line))!);
 }

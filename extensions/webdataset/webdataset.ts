@@ -1,0 +1,35 @@
+import { fromColumns } from "../../core/data/tables/columns.ts";
+import type { Format } from "../../core/data/format.ts";
+import { holds } from "../../core/data/arrays/paths.ts";
+import { loadReader } from "../../core/data/source/reader.ts";
+import { columnsOf, IMAGE } from "./columns.ts";
+import { openImages } from "./images.ts";
+import { ENDINGS, readSamples, type Samples } from "./samples.ts";
+import { TAR_IMAGES_READER } from "./reader.ts";
+
+const tableOf = (samples: Samples) => ({
+  path: samples.path,
+  kind: samples.shards.length > 1 ? `${samples.shards.length} shards of WebDataset` : "shard of WebDataset",
+  noun: "member",
+  columns: columnsOf(samples),
+});
+
+/** Images are features unless others are named. */
+const imageIn = ({ members }: Samples, features: readonly string[]): string | undefined =>
+  [...members.keys()].find((ending) =>
+    IMAGE.test(ending) && (features.length === 0 || features.includes(ending))
+  );
+
+export const webdataset: Format = {
+  endings: ENDINGS,
+  folder: { has: ".tar files of WebDataset", detect: (path) => holds(path, ENDINGS) },
+  path: "the shard, folder or shards to read",
+  many: true,
+  reader: () => loadReader({ module: TAR_IMAGES_READER }),
+  open(request) {
+    const samples = readSamples(request.data.data_path), table = tableOf(samples);
+    const image = imageIn(samples, request.data.features);
+    return image === undefined ? fromColumns(table, request) : openImages(samples, image, table, request);
+  },
+  table: (path, use) => use(tableOf(readSamples(path))),
+};
