@@ -36,8 +36,9 @@ ensure_seen_libraries() {
   say "Installing the packages whose models are exported (about 3 GB, once)."
   own_python "$HPCTRAIN_PYTHON" -m venv --without-pip "$WORK/seen"
   printf '%s\n' "$(site_of "$HPCTRAIN_PYTHON")" "$HPCTRAIN_REAL_LIBRARIES" >"$(site_of "$WORK/seen/bin/python")/peer.pth"
+  own_python python3 -m pip --python "$WORK/seen/bin/python" list --format=freeze >"$WORK/there.txt" 2>/dev/null
   TMPDIR=$WORK/tmp own_python python3 -m pip --python "$WORK/seen/bin/python" install --quiet --disable-pip-version-check --no-cache-dir \
-    --prefer-binary --requirement "$pins" >/dev/null 2>"$WORK/pip.log" || pip_failed "What is exported" "$WORK/pip.log"
+    --prefer-binary --constraint "$WORK/there.txt" --requirement "$pins" >/dev/null 2>"$WORK/pip.log" || pip_failed "What is exported" "$WORK/pip.log"
   mv "$WORK/seen" "$folder"
 }
 

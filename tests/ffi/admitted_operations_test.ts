@@ -75,8 +75,8 @@ Deno.test("every form that is admitted is one that a model was exported with, or
 });
 
 /**
- * These write to a weight, or are what run_decompositions() makes of pdist, bilinear and as_strided_. Forms with out= are put
- * inline before.
+ * These write to a weight, change sizes in place, give a type, or are what run_decompositions() makes of pdist,
+ * bilinear and as_strided_. Forms with out= are put inline before.
  */
 const SEEN_AND_REFUSED = [
   "aten._pdist_forward.default",
@@ -85,6 +85,8 @@ const SEEN_AND_REFUSED = [
   "aten.embedding_renorm.default",
   "aten.embedding_renorm_.default",
   "aten.pdist.default",
+  "aten.promote_types.default",
+  "aten.unsqueeze_.default",
 ];
 
 Deno.test("what models were exported with is run, but for the few forms that are named here", () => {

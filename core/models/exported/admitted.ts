@@ -17,15 +17,16 @@ import type { GraphNode, Program } from "./graph.ts";
 const GROUPS = {
   arithmetic: `
     abs abs_ absolute add.Scalar,Tensor add_.Tensor addcdiv addcdiv_ addcmul addcmul_ ceil clamp.Tensor,default clamp_
-    clamp_max clamp_min clamp_min_ clip.Tensor,default clip_ copysign.Scalar,Tensor copysign_.Scalar deg2rad
-    div.Scalar,Scalar_mode,Tensor,Tensor_mode div_.Tensor divide.Tensor,Tensor_mode exp exp_ exp2 expm1 fix
-    float_power.Scalar,Tensor_Scalar floor floor_ floor_divide floor_divide_.Tensor fmod.Scalar,Tensor fmod_.Scalar
-    frac gcd heaviside hypot lcm ldexp.Tensor lerp.Scalar,Tensor lerp_.Scalar log log10 log1p log2 logaddexp logaddexp2
-    maximum minimum mul.Scalar,Tensor mul_.Tensor multiply.Tensor nan_to_num nan_to_num_ neg neg_ negative nextafter
-    positive pow.Scalar,Tensor_Scalar,Tensor_Tensor pow_.Scalar reciprocal remainder.Scalar,Scalar_Tensor,Tensor
-    remainder_.Scalar round.decimals,default round_ rsqrt rsub.Scalar,Tensor sgn sign signbit sqrt square
-    sub.Scalar,Tensor sub_.Tensor subtract.Tensor true_divide.Tensor trunc xlogy.Scalar_Other,Scalar_Self,Tensor
-    xlogy_.Scalar_Other cumulative_trapezoid.dx trapezoid.dx,x gradient.array,scalarint,scalarrayint diff`,
+    clamp_max clamp_min.Tensor,default clamp_min_ clip.Tensor,default clip_ copysign.Scalar,Tensor copysign_.Scalar
+    deg2rad div.Scalar,Scalar_mode,Tensor,Tensor_mode div_.Tensor,Tensor_mode divide.Tensor,Tensor_mode exp exp_ exp2
+    expm1 fix float_power.Scalar,Tensor_Scalar floor floor_ floor_divide floor_divide_.Tensor fmod.Scalar,Tensor
+    fmod_.Scalar frac gcd heaviside hypot lcm ldexp.Tensor lerp.Scalar,Tensor lerp_.Scalar log log10 log1p log2
+    logaddexp logaddexp2 maximum minimum mul.Scalar,Tensor mul_.Tensor multiply.Tensor nan_to_num nan_to_num_ neg neg_
+    negative nextafter positive pow.Scalar,Tensor_Scalar,Tensor_Tensor pow_.Scalar reciprocal
+    remainder.Scalar,Scalar_Tensor,Tensor remainder_.Scalar round.decimals,default round_ rsqrt rsub.Scalar,Tensor sgn
+    sign signbit sqrt square sub.Scalar,Tensor sub_.Tensor subtract.Tensor true_divide.Tensor trunc
+    xlogy.Scalar_Other,Scalar_Self,Tensor xlogy_.Scalar_Other cumulative_trapezoid.dx trapezoid.dx,x
+    gradient.array,scalarint,scalarrayint diff`,
   trigonometry: `
     acos acosh arctan2 asin asinh atan atan2 atanh cos cos_ cosh sin sinc sinh tan tanh`,
   special: `
@@ -39,17 +40,18 @@ const GROUPS = {
     __and__.Scalar,Tensor __iand__.Scalar __ilshift__.Scalar __lshift__.Scalar __or__.Scalar,Tensor __rshift__.Scalar
     __xor__.Scalar,Tensor bitwise_and.Scalar,Tensor bitwise_and_.Scalar bitwise_left_shift.Scalar_Tensor,Tensor_Scalar
     bitwise_not bitwise_or.Scalar,Scalar_Tensor,Tensor bitwise_right_shift.Tensor bitwise_xor.Scalar,Tensor logical_and
-    logical_not logical_or logical_or_ logical_xor`,
+    logical_and_ logical_not logical_not_ logical_or logical_or_ logical_xor`,
   complex: `
     angle complex imag polar real resolve_conj view_as_complex view_as_real _conj _neg_view`,
   reductions: `
-    all.dim amax amin aminmax any.default,dim,dims argmax argmin count_nonzero cummax cummin cumprod cumsum cumsum_
-    dist logcumsumexp logsumexp max.default,dim,other mean.default,dim median.default,dim min.dim,other mode nanmean
-    nanquantile.scalar nansum prod.default,dim_int quantile.scalar std.correction,default,dim std_mean.correction
-    sum.default,dim_IntList trace var.correction,dim var_mean.correction,dim _is_all_true bincount histc`,
+    all.default,dim amax amin aminmax any.default,dim,dims argmax argmin count_nonzero cummax cummin cumprod cumsum
+    cumsum_ dist logcumsumexp logsumexp max.default,dim,other mean.default,dim median.default,dim min.default,dim,other
+    mode nanmean nanquantile.scalar nansum prod.default,dim_int quantile.scalar std.correction,default,dim
+    std_mean.correction sum.default,dim_IntList trace var.correction,dim var_mean.correction,dim _is_all_true bincount
+    histc`,
   sorting: `
     argsort bucketize.Tensor kthvalue msort nonzero nonzero_static searchsorted.Scalar,Tensor sort.default,stable topk
-    unique_consecutive`,
+    unique_consecutive _unique2`,
   products: `
     addbmm addmm addmm_ addmv addr baddbmm bilinear bmm chain_matmul cross dot einsum ger kron linear matmul matrix_exp
     mm mv outer tensordot vdot`,
@@ -77,8 +79,8 @@ const GROUPS = {
     max_unpool3d _adaptive_avg_pool2d _adaptive_avg_pool3d`,
   norms: `
     batch_norm group_norm instance_norm layer_norm native_group_norm native_layer_norm renorm renorm_ rms_norm
-    _native_batch_norm_legit.no_stats _native_batch_norm_legit_functional _native_batch_norm_legit_no_training
-    _weight_norm`,
+    _fused_rms_norm _native_batch_norm_legit.no_stats _native_batch_norm_legit_functional
+    _native_batch_norm_legit_no_training _weight_norm`,
   recurrent: `
     gru.input gru_cell lstm.input lstm_cell rnn_relu.input rnn_relu_cell rnn_tanh.input rnn_tanh_cell`,
   attention: `
@@ -109,9 +111,9 @@ const GROUPS = {
   shapes: `
     alias as_strided atleast_3d block_diag broadcast_tensors broadcast_to cartesian_prod cat chunk clone column_stack
     combinations contiguous copy copy_ detach detach_ diag diag_embed diagonal diagonal_scatter dstack expand expand_as
-    flatten.using_ints flip fliplr hstack lift_fresh_copy mH mT matrix_H meshgrid.indexing movedim.int narrow numpy_T
-    permute ravel repeat repeat_interleave.self_int reshape reshape_as roll rot90 select.int select_scatter
-    slice.Tensor slice_scatter split.Tensor split_with_sizes squeeze.default,dim,dims stack swapaxes t
+    flatten.using_ints flip fliplr hstack lift_fresh_copy mH mT matrix_H meshgrid.indexing moveaxis.int movedim.int
+    narrow numpy_T permute ravel repeat repeat_interleave.self_int reshape reshape_as roll rot90 select.int
+    select_scatter slice.Tensor slice_scatter split.Tensor split_with_sizes squeeze.default,dim,dims stack swapaxes t
     tensor_split.indices,sections tile to.device,dtype,dtype_layout transpose.int tril triu type_as unbind.int
     unflatten.int unfold unsqueeze view view_as vstack _to_copy`,
   indexing: `

@@ -223,6 +223,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   embedding_bag: bags,
   _embedding_bag: bags,
   "div.Tensor_mode": truncated,
+  "div_.Tensor_mode": truncated,
   "div.Scalar_mode": truncated,
   "divide.Tensor_mode": truncated,
   special_zeta: series(1),

@@ -32,8 +32,8 @@ const core = [...sources("core")].filter((path) => path !== "core/base/random.ts
 
 /** Calls without a name: they tell things apart, and nothing is drawn from them. */
 const NO_CHOICES = [
-  "key(order.length, ...seen) in core/data/order.ts",
-  "key(length, samples, JSON.stringify(chosen)) in core/data/open.ts",
+  "key(order.length, ...seen) in core/data/source/order.ts",
+  "key(length, samples, JSON.stringify(chosen)) in core/data/open/open.ts",
   "key(0, kind, JSON.stringify(facts)) in core/data/cosmology/generate.ts",
   "key(made.train.length, made.val?.length ?? 0, hashOf(made)) in core/data/cosmology/generate.ts",
 ];

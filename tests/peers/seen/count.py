@@ -14,7 +14,7 @@ import warnings
 
 import torch
 
-LONGEST = 40
+LONGEST = 60
 
 sys.path[:0] = [
     os.path.dirname(__file__),

@@ -4,20 +4,7 @@ import of_torch
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-KINDS = (
-    "RMSNorm",
-    "BatchNorm2d",
-    "GroupNorm",
-    "LayerNorm",
-    "Attention",
-    "LSTM",
-    "GRU",
-    "RNN",
-    "Dropout",
-    "Softmax",
-    "Conv2d",
-    "EmbeddingBag",
-)
+KINDS = ("RMSNorm", "BatchNorm2d", "GroupNorm", "LayerNorm", "Attention", "Dropout", "Conv2d", "EmbeddingBag")
 
 
 def on_gpu(build):

@@ -464,7 +464,7 @@ class Pair(torch.nn.Module):
 
 
 def models():
-    for group in (medical, segmentation, vits, others):
+    for group in (others, vits, segmentation, medical):
         try:
             yield from group()
         except ImportError:

@@ -1,37 +1,24 @@
 // The index of packed shards: written, read and checked, and the shards verified against it.
+import * as packed from "./schema.ts";
 import { join } from "../../../../deps/path.ts";
 import { messageOf, UserError } from "../../../base/errors.ts";
-import {
-  FORMAT,
-  FORMAT_VERSION,
-  HEADER_BYTES,
-  INDEX,
-  type Index,
-  perShardOf,
-  type Plan,
-  rowLayoutOf,
-  type Shard,
-  shardsOf,
-  spelled,
-  type StoredField,
-  unspelled,
-} from "./schema.ts";
+import type { Index, Shard } from "./schema.ts";
 import { formatBytes, formatPlural } from "../../../base/format.ts";
 import { sha256Of, sizeOf } from "../../../base/new_file.ts";
 import { openProgress } from "../../../base/progress.ts";
 import type { Missing } from "../../source/source.ts";
 
-export function planText(plan: Plan): string {
+export function planText(plan: packed.Plan): string {
   return JSON.stringify(planFacts(plan), null, 2) + "\n";
 }
 
-function planFacts(plan: Plan) {
+function planFacts(plan: packed.Plan) {
   const { origin, schema, samples, val = 0 } = plan;
   const { encoding, input, target, task, outputs, names, missing, leads } = schema;
-  const layout = encoding === "rows" ? rowLayoutOf(schema) : null;
+  const layout = encoding === "rows" ? packed.rowLayoutOf(schema) : null;
   return {
-    format: FORMAT,
-    version: FORMAT_VERSION,
+    format: packed.FORMAT,
+    version: packed.FORMAT_VERSION,
     origin,
     encoding,
     task,
@@ -42,24 +29,24 @@ function planFacts(plan: Plan) {
     input: { ...fieldFacts(input), ...(layout ? { offset: 0 } : {}) },
     target: { ...fieldFacts(target), ...(layout ? { offset: layout.targetAt } : {}) },
     ...(layout ? { crc32: layout.crcAt, row_bytes: layout.rowBytes } : {}),
-    header_bytes: HEADER_BYTES,
-    samples_per_shard: perShardOf(plan),
+    header_bytes: packed.HEADER_BYTES,
+    samples_per_shard: packed.perShardOf(plan),
     samples: { train: samples - val, val },
   };
 }
 
-const fieldFacts = ({ name, shape, dtype, seen, divisor }: StoredField) => ({
+const fieldFacts = ({ name, shape, dtype, seen, divisor }: packed.StoredField) => ({
   name,
   shape,
-  dtype: spelled(dtype),
-  seen: spelled(seen),
+  dtype: packed.spelled(dtype),
+  seen: packed.spelled(seen),
   ...(divisor ? { divisor } : {}),
 });
 
 /** Every rank writes the same bytes. */
-export function indexText(plan: Plan, written: ReadonlyMap<string, Shard>): string {
+export function indexText(plan: packed.Plan, written: ReadonlyMap<string, Shard>): string {
   const set = (name: "train" | "val") =>
-    shardsOf(plan).filter((shard) => shard.set === name).map(({ name }) => {
+    packed.shardsOf(plan).filter((shard) => shard.set === name).map(({ name }) => {
       const { samples, bytes, sha256 } = written.get(name)!;
       return { name, samples, bytes, sha256 };
     });
@@ -68,7 +55,7 @@ export function indexText(plan: Plan, written: ReadonlyMap<string, Shard>): stri
 
 export function looksPacked(folder: string): boolean {
   try {
-    return Deno.readTextFileSync(join(folder, INDEX)).slice(0, 200).includes(`"${FORMAT}"`);
+    return Deno.readTextFileSync(join(folder, packed.INDEX)).slice(0, 200).includes(`"${packed.FORMAT}"`);
   } catch {
     return isBeingPacked(folder);
   }
@@ -87,7 +74,7 @@ function isBeingPacked(folder: string): boolean {
 
 /** Nothing in an index is trusted before it is checked. */
 export function readIndex(folder: string): Index {
-  const path = join(folder, INDEX);
+  const path = join(folder, packed.INDEX);
   const wrong = (what: string) =>
     new UserError("data", `${path} ${what}. Copy the whole folder again, or pack the data again.`);
   let json: Record<string, unknown>;
@@ -97,10 +84,12 @@ export function readIndex(folder: string): Index {
     if (cause instanceof SyntaxError) throw wrong("is no JSON: it is damaged or cut off");
     throw new UserError("data", noIndex(folder, path, cause), { cause });
   }
-  if (json?.format !== FORMAT) throw wrong(`is no index of packed data: its "format" is not "${FORMAT}"`);
-  if (json.version !== FORMAT_VERSION) {
+  if (json?.format !== packed.FORMAT) {
+    throw wrong(`is no index of packed data: its "format" is not "${packed.FORMAT}"`);
+  }
+  if (json.version !== packed.FORMAT_VERSION) {
     throw wrong(
-      `is of version ${JSON.stringify(json.version)}; this program reads version ${FORMAT_VERSION}`,
+      `is of version ${JSON.stringify(json.version)}; this program reads version ${packed.FORMAT_VERSION}`,
     );
   }
   return checked(json, wrong);
@@ -140,7 +129,7 @@ function checked(json: Json, wrong: Wrong): Index {
     ...(json.missing === undefined ? {} : { missing: missingOf(json.missing) }),
     ...(json.leads === undefined ? {} : { leads: whole(json.leads, "leads", wrong) }),
   };
-  const layout = encoding === "rows" ? rowLayoutOf(schema) : null;
+  const layout = encoding === "rows" ? packed.rowLayoutOf(schema) : null;
   if (layout && (json.row_bytes !== layout.rowBytes || json.crc32 !== layout.crcAt)) {
     throw wrong(
       `says row_bytes ${short(json.row_bytes)}, but its fields make rows of ${layout.rowBytes} bytes`,
@@ -158,8 +147,8 @@ function checked(json: Json, wrong: Wrong): Index {
     );
   const samplesPerShard = whole(json.samples_per_shard, "samples_per_shard", wrong);
   return {
-    format: FORMAT,
-    version: FORMAT_VERSION,
+    format: packed.FORMAT,
+    version: packed.FORMAT_VERSION,
     origin,
     schema,
     layout,
@@ -174,9 +163,9 @@ function missingOf(value: unknown): Missing {
   return { input: input === true, target: target === true };
 }
 
-function field(value: unknown, where: string, wrong: Wrong): StoredField {
+function field(value: unknown, where: string, wrong: Wrong): packed.StoredField {
   const json = (value ?? {}) as Json;
-  const dtype = unspelled(json.dtype), seen = unspelled(json.seen);
+  const dtype = packed.unspelled(json.dtype), seen = packed.unspelled(json.seen);
   if (!dtype || !seen) {
     throw wrong(`has ${where} of the type ${short(dtype ? json.seen : json.dtype)}, which is unknown here`);
   }
@@ -193,10 +182,10 @@ function shardOf(value: unknown, where: string, rowBytes: number | null, wrong: 
   if (typeof sha256 !== "string" || !/^[0-9a-f]{64}$/.test(sha256)) throw wrong(`has no sha256 in ${where}`);
   const samples = whole(json.samples, `${where}.samples`, wrong),
     bytes = whole(json.bytes, `${where}.bytes`, wrong);
-  if (rowBytes !== null && bytes !== HEADER_BYTES + samples * rowBytes) {
+  if (rowBytes !== null && bytes !== packed.HEADER_BYTES + samples * rowBytes) {
     throw wrong(
       `says that ${name} has ${bytes} bytes, and ${samples} samples take ${
-        HEADER_BYTES + samples * rowBytes
+        packed.HEADER_BYTES + samples * rowBytes
       }`,
     );
   }

@@ -1,4 +1,5 @@
 // Ranks share the writing of packed shards by claims, and a killed run continues.
+import * as packed from "./schema.ts";
 import { join } from "../../../../deps/path.ts";
 import { holdFolder } from "../../../base/files.ts";
 import { UserError } from "../../../base/errors.ts";
@@ -14,19 +15,6 @@ import {
   writeNew,
   writeText,
 } from "../../../base/new_file.ts";
-import {
-  INDEX,
-  inputOf,
-  type Plan,
-  type PlannedShard,
-  roughBytes,
-  type RowLayout,
-  rowLayoutOf,
-  type Shard,
-  shardHeader,
-  shardsOf,
-  targetOf,
-} from "./schema.ts";
 import { indexText, planText, readIndex, WORK } from "./index.ts";
 import { crc32 } from "node:zlib";
 import type { Progress } from "../../../base/progress.ts";
@@ -36,7 +24,7 @@ export interface Who {
   readonly world: number;
 }
 
-function claim(plan: Plan, { rank, world }: Who): () => void {
+function claim(plan: packed.Plan, { rank, world }: Who): () => void {
   const { out } = plan;
   const work = join(out, WORK), mine = join(work, `rank-${rank}`);
   makeFolder(out);
@@ -63,15 +51,15 @@ function claim(plan: Plan, { rank, world }: Who): () => void {
 
 function refuseForeign(out: string): void {
   const names = [...reading(out, () => Deno.readDirSync(out))].map(({ name }) => name).sort();
-  if (names.length === 0 || names.includes(WORK) || names.includes(INDEX)) return;
+  if (names.length === 0 || names.includes(WORK) || names.includes(packed.INDEX)) return;
   const found = names.slice(0, 3).join(", ") + (names.length > 3 ? ", ..." : "");
   throw new UserError("usage", `${out} is not empty (${found}): name a new folder for the packed data.`);
 }
 
 /** The first rank's plan counts; all others must have the same. */
-function checkPlan(plan: Plan): void {
+function checkPlan(plan: packed.Plan): void {
   const mine = JSON.parse(planText(plan));
-  const index = join(plan.out, INDEX), first = join(plan.out, WORK, "plan.json");
+  const index = join(plan.out, packed.INDEX), first = join(plan.out, WORK, "plan.json");
   if (sizeOf(index) < 0) writeFirst(first, planText(plan));
   const theirs = readPlan(sizeOf(index) < 0 ? first : index);
   const differing = [
@@ -112,7 +100,7 @@ function readPlan(path: string): Record<string, any> {
   }
 }
 
-export type { Plan };
+export type { Plan } from "./schema.ts";
 
 /**
  * `first` and `count` number the plan's samples; row `i` is at `i * layout.rowBytes`, its input at 0 and its
@@ -131,14 +119,14 @@ export interface Report {
 }
 
 export function writeShards(
-  plan: Plan,
+  plan: packed.Plan,
   who: Who,
   make: Make,
   progress: (at: Progress) => void = () => {},
 ): Promise<Report> {
-  const layout = rowLayoutOf(plan.schema);
+  const layout = packed.rowLayoutOf(plan.schema);
   return writeAll(plan, who, progress, async ({ first, samples }, put, done) => {
-    put(shardHeader(samples, layout.rowBytes));
+    put(packed.shardHeader(samples, layout.rowBytes));
     const most = Math.max(1, Math.min(plan.atOnce ?? 256, Math.floor(CHUNK_BYTES / layout.rowBytes)));
     for (let at = 0; at < samples; at += most) {
       const count = Math.min(most, samples - at);
@@ -153,10 +141,10 @@ export function writeShards(
 
 const CHUNK_BYTES = 8 << 20;
 
-function seal(rows: Uint8Array, count: number, layout: RowLayout): void {
+function seal(rows: Uint8Array, count: number, layout: packed.RowLayout): void {
   const view = new DataView(rows.buffer, rows.byteOffset);
   for (let i = 0; i < count; i++) {
-    const sum = crc32(targetOf(rows, layout, i), crc32(inputOf(rows, layout, i)));
+    const sum = crc32(packed.targetOf(rows, layout, i), crc32(packed.inputOf(rows, layout, i)));
     view.setUint32(i * layout.rowBytes + layout.crcAt, sum, true);
   }
 }
@@ -168,13 +156,13 @@ export interface Encoded {
 
 /** Samples are input, target, CRC-32; the shard ends with where each begins and the last ends. */
 export function writeEncoded(
-  plan: Plan,
+  plan: packed.Plan,
   who: Who,
   make: (sample: number) => Encoded | Promise<Encoded>,
   progress: (at: Progress) => void = () => {},
 ): Promise<Report> {
   return writeAll(plan, who, progress, async ({ first, samples }, put, done) => {
-    const header = shardHeader(samples, 0);
+    const header = packed.shardHeader(samples, 0);
     const starts = new BigUint64Array(samples + 1);
     let at = header.length;
     put(header);
@@ -192,18 +180,18 @@ export function writeEncoded(
   });
 }
 
-type Fill = (shard: PlannedShard, put: Put, done: (samples: number) => void) => Promise<void>;
+type Fill = (shard: packed.PlannedShard, put: Put, done: (samples: number) => void) => Promise<void>;
 
 async function writeAll(
-  plan: Plan,
+  plan: packed.Plan,
   who: Who,
   progress: (at: Progress) => void,
   fill: Fill,
 ): Promise<Report> {
-  const wanted = shardsOf(plan);
+  const wanted = packed.shardsOf(plan);
   const mine = wanted.filter((_, k) => k % who.world === who.rank);
   const total = mine.reduce((sum, { samples }) => sum + samples, 0);
-  const end = (found: ReadonlyMap<string, Shard>, written: number): Report => ({
+  const end = (found: ReadonlyMap<string, packed.Shard>, written: number): Report => ({
     shards: wanted.length,
     written,
     kept: mine.length - written,
@@ -211,7 +199,7 @@ async function writeAll(
     complete: found.size === wanted.length,
   });
   const before = found(plan, wanted);
-  if (before.size === wanted.length && sizeOf(join(plan.out, INDEX)) >= 0) {
+  if (before.size === wanted.length && sizeOf(join(plan.out, packed.INDEX)) >= 0) {
     checkPlan(plan); // and nothing is written, so that a folder that can't be written to will do
     return end(before, 0);
   }
@@ -236,22 +224,22 @@ async function writeAll(
 }
 
 /** Everything that all ranks have still to write must fit. */
-function checkSpace(plan: Plan, wanted: readonly PlannedShard[]): void {
+function checkSpace(plan: packed.Plan, wanted: readonly packed.PlannedShard[]): void {
   const missing = wanted.filter(({ name }) => sizeOf(join(plan.out, name)) < 0);
   checkDisk(
     `Packing ${missing.length < wanted.length ? "the rest " : ""}into ${plan.out}`,
     plan.out,
-    missing.reduce((sum, shard) => sum + roughBytes(shard, plan), 0),
+    missing.reduce((sum, shard) => sum + packed.roughBytes(shard, plan), 0),
     "Free some space, name a folder on another disk, or pack fewer samples with --train-samples.",
   );
 }
 
-const noteOf = ({ out }: Plan, name: string) => join(out, WORK, name.replace(/\.bin$/, ".json"));
+const noteOf = ({ out }: packed.Plan, name: string) => join(out, WORK, name.replace(/\.bin$/, ".json"));
 
 /** The note is written after its shard is in place. */
 async function writeOne(
-  plan: Plan,
-  shard: PlannedShard,
+  plan: packed.Plan,
+  shard: packed.PlannedShard,
   fill: Fill,
   done: (samples: number) => void,
 ): Promise<void> {
@@ -261,17 +249,17 @@ async function writeOne(
   await writeText(noteOf(plan, name), JSON.stringify({ name, samples, ...written }));
 }
 
-function isThere(plan: Plan, shard: PlannedShard): boolean {
+function isThere(plan: packed.Plan, shard: packed.PlannedShard): boolean {
   const path = join(plan.out, shard.name);
   if (sizeOf(path) < 0) return false;
   const known = found(plan, [shard]).get(shard.name);
   return known !== undefined && known.sha256 === sha256Of(path);
 }
 
-function found(plan: Plan, wanted: readonly PlannedShard[]): ReadonlyMap<string, Shard> {
+function found(plan: packed.Plan, wanted: readonly packed.PlannedShard[]): ReadonlyMap<string, packed.Shard> {
   // Notes are read first: they go when the index appears.
   const noted = wanted.map(({ name }) => readNote(plan, name));
-  const indexed = noted.includes(null) ? indexOf(plan) : new Map<string, Shard>();
+  const indexed = noted.includes(null) ? indexOf(plan) : new Map<string, packed.Shard>();
   const shards = wanted.map(({ name }, i) => noted[i] ?? indexed.get(name));
   return new Map(
     shards.flatMap((shard, i) =>
@@ -282,7 +270,7 @@ function found(plan: Plan, wanted: readonly PlannedShard[]): ReadonlyMap<string,
   );
 }
 
-function readNote(plan: Plan, name: string): Shard | null {
+function readNote(plan: packed.Plan, name: string): packed.Shard | null {
   try {
     return JSON.parse(Deno.readTextFileSync(noteOf(plan, name)));
   } catch {
@@ -290,17 +278,20 @@ function readNote(plan: Plan, name: string): Shard | null {
   }
 }
 
-function indexOf({ out }: Plan): ReadonlyMap<string, Shard> {
-  if (sizeOf(join(out, INDEX)) < 0) return new Map();
+function indexOf({ out }: packed.Plan): ReadonlyMap<string, packed.Shard> {
+  if (sizeOf(join(out, packed.INDEX)) < 0) return new Map();
   const { train, val } = readIndex(out);
   return new Map([...train, ...val].map((shard) => [shard.name, shard]));
 }
 
 /** The rank that finds all shards writes the index and removes what packing needed. */
-async function finish(plan: Plan, wanted: readonly PlannedShard[]): Promise<ReadonlyMap<string, Shard>> {
+async function finish(
+  plan: packed.Plan,
+  wanted: readonly packed.PlannedShard[],
+): Promise<ReadonlyMap<string, packed.Shard>> {
   const all = found(plan, wanted);
   if (all.size < wanted.length) return all;
-  const path = join(plan.out, INDEX), text = indexText(plan, all);
+  const path = join(plan.out, packed.INDEX), text = indexText(plan, all);
   if (sizeOf(path) < 0 || Deno.readTextFileSync(path) !== text) await writeText(path, text);
   try {
     Deno.removeSync(join(plan.out, WORK), { recursive: true });

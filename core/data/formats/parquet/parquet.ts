@@ -1,4 +1,5 @@
 // Columns of Parquet tables, of one file or of all in a folder, are read one by one, row group by row group.
+import * as blocks from "./blocks.ts";
 import { join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { Column, SideBySide } from "../../arrays/table.ts";
@@ -8,19 +9,6 @@ import { isFolder, namesIn, withFiles } from "../../arrays/files.ts";
 import { filesNamed } from "../../arrays/paths.ts";
 import { type ParquetColumn, type ParquetFile, readFooter } from "./file.ts";
 import { listPage } from "./lists.ts";
-import {
-  type BlockColumn,
-  type BlockOrders,
-  DamagedColumn,
-  DONE,
-  FAILED,
-  type Group,
-  MARKS,
-  openChunk,
-  openWindow,
-  readGroup,
-  readGroups,
-} from "./blocks.ts";
 import { type Page, pagesOf } from "./pages.ts";
 import { longLivedUninitialised, memoryBlockOf } from "../../../../ffi/make.ts";
 import { bytesAt } from "../../../../ffi/libc.ts";
@@ -88,9 +76,9 @@ function pagedColumn(found: ParquetFile, column: ParquetColumn): PagedColumn {
     missing: mayMiss([found], column),
     rows: () => PACKED,
     eachPage(use) {
-      const window = openWindow();
+      const window = blocks.openWindow();
       for (const { begin, bytes, codec, rows } of chunks.get(name)!) {
-        const chunk = openChunk((into, at) => file.readInto(at, into), begin, bytes, window);
+        const chunk = blocks.openChunk((into, at) => file.readInto(at, into), begin, bytes, window);
         for (const { codes, count, ...page } of pagesOf(chunk, { physical, codec, optional, rows })) {
           use({ ...page, codes: codesIn(codes, count) });
         }
@@ -139,18 +127,18 @@ const THREAD_BYTES = 48 * 2 ** 20, SHARE = 0.15;
 
 export function sideBySide(
   files: readonly ParquetFile[],
-  columns: readonly BlockColumn[],
+  columns: readonly blocks.BlockColumn[],
   rows: number,
 ): SideBySide {
   const values = longLivedUninitialised([rows, columns.length]);
   const into = memoryBlockOf(values);
   const threads = threadsFor(rows * columns.length);
   const groups = groupsOf(files, columns, threads);
-  const words = new Int32Array(new SharedArrayBuffer(4 * (MARKS + columns.length)));
+  const words = new Int32Array(new SharedArrayBuffer(4 * (blocks.MARKS + columns.length)));
   if (rows > 0) {
     readAll({ columns, groups, into, words: words.buffer }, Math.min(threads, groups.length), words);
   }
-  return { values, marked: [...words.subarray(MARKS)].map((marks) => marks !== 0) };
+  return { values, marked: [...words.subarray(blocks.MARKS)].map((marks) => marks !== 0) };
 }
 
 function threadsFor(numbers: number): number {
@@ -158,7 +146,7 @@ function threadsFor(numbers: number): number {
   return Math.min(cpusHere(), 1 + Math.floor(SHARE * 4 * numbers / THREAD_BYTES));
 }
 
-function readAll(orders: BlockOrders, threads: number, words: Int32Array): void {
+function readAll(orders: blocks.BlockOrders, threads: number, words: Int32Array): void {
   const workers = Array.from({ length: threads - 1 }, (_, i) => {
     const worker = new Worker(new URL("./thread.ts", import.meta.url), {
       type: "module",
@@ -169,24 +157,24 @@ function readAll(orders: BlockOrders, threads: number, words: Int32Array): void 
     return worker;
   });
   try {
-    readGroups(orders);
-    for (let done; (done = Atomics.load(words, DONE)) < orders.groups.length;) {
-      const failed = Atomics.load(words, FAILED);
+    blocks.readGroups(orders);
+    for (let done; (done = Atomics.load(words, blocks.DONE)) < orders.groups.length;) {
+      const failed = Atomics.load(words, blocks.FAILED);
       if (failed > 0) throw failureOf(orders, orders.groups[failed - 1], words);
-      Atomics.wait(words, DONE, done, 1000);
+      Atomics.wait(words, blocks.DONE, done, 1000);
     }
-    const failed = Atomics.load(words, FAILED);
+    const failed = Atomics.load(words, blocks.FAILED);
     if (failed > 0) throw failureOf(orders, orders.groups[failed - 1], words);
   } finally {
     for (const worker of workers) worker.terminate();
   }
 }
 
-function failureOf({ columns, into }: BlockOrders, group: Group, words: Int32Array): Error {
+function failureOf({ columns, into }: blocks.BlockOrders, group: blocks.Group, words: Int32Array): Error {
   try {
-    readGroup(columns, group, bytesAt(into), words);
+    blocks.readGroup(columns, group, bytesAt(into), words);
   } catch (error) {
-    if (!(error instanceof DamagedColumn)) return error as Error;
+    if (!(error instanceof blocks.DamagedColumn)) return error as Error;
     const { path } = group.file;
     return new UserError(
       "data",
@@ -203,10 +191,10 @@ const GROUPS = 3;
 /** Where row groups are few, parts of their columns are groups of their own. */
 function groupsOf(
   files: readonly ParquetFile[],
-  columns: readonly BlockColumn[],
+  columns: readonly blocks.BlockColumn[],
   threads: number,
-): Group[] {
-  const groups: Group[] = [];
+): blocks.Group[] {
+  const groups: blocks.Group[] = [];
   let first = 0;
   for (const { mark, chunks, columns: own } of files) {
     const optional = columns.map(({ name }) => own.find((column) => column.name === name)!.optional);
@@ -226,7 +214,7 @@ function groupsOf(
   return parts === 1 ? groups : groups.flatMap((group) => partsOf(group, parts));
 }
 
-function partsOf(group: Group, parts: number): Group[] {
+function partsOf(group: blocks.Group, parts: number): blocks.Group[] {
   const { columns } = group;
   return Array.from({ length: parts }, (_, i) => ({
     ...group,
@@ -238,7 +226,7 @@ function partsOf(group: Group, parts: number): Group[] {
 }
 
 /** Null where a column has numbers that only its own way reads. */
-function blockColumn(column: ParquetColumn, missing: boolean): BlockColumn | null {
+function blockColumn(column: ParquetColumn, missing: boolean): blocks.BlockColumn | null {
   const { name, physical, dtype, unusable } = column;
   if (unusable || dtype === null || dtype === "u64") return null;
   return { name, physical, dtype, missing };

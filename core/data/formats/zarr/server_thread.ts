@@ -1,17 +1,7 @@
 // The thread that asks a server for files: one at a time, with a limit to each, again where that may help, and no
 // other host than the one that was named.
+import * as asking from "./asking.ts";
 import type { ThreadScope } from "../../../base/threads.ts";
-import {
-  ANSWER,
-  type Answer,
-  DONE,
-  type Expected,
-  type Failure,
-  type Fault,
-  LENGTH,
-  type Orders,
-  type Taken,
-} from "./asking.ts";
 
 declare const self: ThreadScope;
 
@@ -27,10 +17,10 @@ let found: Bytes = new Uint8Array(0);
 let lastWhole: { readonly url: string; readonly bytes: Bytes } | null = null;
 
 /** It holds what was expected last: an answer is kept until it is asked for. */
-const coming = new Map<string, Promise<Bytes | Failure>>();
+const coming = new Map<string, Promise<Bytes | asking.Failure>>();
 const MOST_COMING = 64;
 
-self.onmessage = async ({ data }: MessageEvent<Orders | Taken | Expected>) => {
+self.onmessage = async ({ data }: MessageEvent<asking.Orders | asking.Taken | asking.Expected>) => {
   if ("ahead" in data) {
     for (const url of data.ahead) if (!coming.has(url)) coming.set(url, asked({ url, most: data.most }));
     for (const [url] of coming) if (coming.size > MOST_COMING) coming.delete(url);
@@ -46,15 +36,15 @@ self.onmessage = async ({ data }: MessageEvent<Orders | Taken | Expected>) => {
   reply(data.shared, got instanceof Uint8Array ? { bytes: got.length } : { failed: got });
 };
 
-function reply(shared: SharedArrayBuffer, answer: Answer): void {
+function reply(shared: SharedArrayBuffer, answer: asking.Answer): void {
   const words = new Int32Array(shared), text = new TextEncoder().encode(JSON.stringify(answer));
-  new Uint8Array(shared, ANSWER).set(text);
-  words[LENGTH] = text.length;
-  Atomics.store(words, DONE, 1);
-  Atomics.notify(words, DONE);
+  new Uint8Array(shared, asking.ANSWER).set(text);
+  words[asking.LENGTH] = text.length;
+  Atomics.store(words, asking.DONE, 1);
+  Atomics.notify(words, asking.DONE);
 }
 
-async function asked(orders: Omit<Orders, "shared">): Promise<Bytes | Failure> {
+async function asked(orders: Omit<asking.Orders, "shared">): Promise<Bytes | asking.Failure> {
   const { range, url, waitMs = WAIT_MS } = orders;
   if (range && lastWhole?.url === url) return cut(lastWhole.bytes, range);
   for (let tries = 1;; tries++) {
@@ -67,14 +57,14 @@ async function asked(orders: Omit<Orders, "shared">): Promise<Bytes | Failure> {
   }
 }
 
-function cut(whole: Bytes, { at, bytes }: Required<Orders>["range"]): Bytes {
+function cut(whole: Bytes, { at, bytes }: Required<asking.Orders>["range"]): Bytes {
   const from = at < 0 ? whole.length + at : at;
   return from < 0 ? new Uint8Array(0) : whole.slice(from, from + bytes);
 }
 
 async function once(
-  { url, most, range, silenceMs = SILENCE_MS }: Omit<Orders, "shared">,
-): Promise<Bytes | Fault> {
+  { url, most, range, silenceMs = SILENCE_MS }: Omit<asking.Orders, "shared">,
+): Promise<Bytes | asking.Fault> {
   const overdue = new AbortController();
   let timer = setTimeout(() => overdue.abort(), silenceMs);
   const alive = () => {
@@ -112,9 +102,9 @@ async function once(
 /** A redirect may lead to another place of the same host, and not from https to http. */
 async function followed(
   address: string,
-  range: Orders["range"],
+  range: asking.Orders["range"],
   signal: AbortSignal,
-): Promise<Response | Fault> {
+): Promise<Response | asking.Fault> {
   let url = new URL(address);
   const headers: Record<string, string> = range ? { range: `bytes=${rangeText(range)}` } : {};
   for (let i = 0; i <= MOST_REDIRECTS; i++) {
@@ -131,7 +121,7 @@ async function followed(
   return { kind: "redirect", to: "itself, again and again" };
 }
 
-const rangeText = ({ at, bytes }: Required<Orders>["range"]): string =>
+const rangeText = ({ at, bytes }: Required<asking.Orders>["range"]): string =>
   at < 0 ? String(at) : `${at}-${at + bytes - 1}`;
 
 /** Null where there is more. */
