@@ -191,7 +191,7 @@ export function judgeEpoch(
 }
 
 /** Puts the best epoch into the cursor. `better`: it is this one; `stop`: why the run ends early. */
-export function judge(
+export function judgeEvaluation(
   { cursor, config: { training: { early_stopping_patience: patience } }, warn }: Trainer,
   epoch: number,
   evaluation: Evaluation | null,

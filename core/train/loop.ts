@@ -9,7 +9,7 @@ import {
   averageStatistics,
   evaluateEpoch,
   EvaluationAborted,
-  judge,
+  judgeEvaluation,
   refuseNonFinite,
   reportEpoch,
 } from "./epoch_end.ts";
@@ -149,7 +149,7 @@ async function endEpoch(loop: Loop): Promise<Ending | null> {
   if (cursor.stepInEpoch >= plan.stepsPerEpoch) {
     Object.assign(cursor, { epoch: epoch + 1, stepInEpoch: 0, sums: [] });
   }
-  const { better, stop: early } = judge(trainer, epoch, evaluation);
+  const { better, stop: early } = judgeEvaluation(trainer, epoch, evaluation);
   const time = spentBetween(loop.began, account.look());
   reportEpoch(trainer, epoch, trained, evaluation, pace.epochRate(), time);
   await save(loop, "epoch", better);

@@ -54,7 +54,7 @@ export function firstBlocks({ parameters }: Pick<Arena, "parameters">, { blocks 
 }
 
 /** Plans are cut where a bucket is whole; what is whole behind the last cut needs none. */
-export function cutsOf(buckets: readonly Bucket[], blocks: readonly number[]): Cut[] {
+export function bucketCuts(buckets: readonly Bucket[], blocks: readonly number[]): Cut[] {
   let before = Infinity;
   return buckets.filter(({ after }, i) => after !== buckets[i + 1]?.after).map(({ after }) => {
     const parameters = blocks.flatMap((block, i) => block >= after && block < before ? [i] : []);

@@ -5,7 +5,7 @@ import type { Arena } from "../arena.ts";
 import { fill_, longLivedZeros, zeros } from "../../../ffi/make.ts";
 import { clone, copy_, detach, narrow, reshape } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
-import { type Bucket, bucketElements, bucketsOf, cutsOf, firstBlocks } from "./buckets.ts";
+import { type Bucket, bucketCuts, bucketElements, bucketsOf, firstBlocks } from "./buckets.ts";
 import { autocast } from "../../../ffi/context.ts";
 import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
 import { handedOn, tape } from "../../../ffi/tape.ts";
@@ -77,7 +77,7 @@ export function openReducer(
   };
   return {
     buckets: pieces.length,
-    cuts: cutsOf(buckets, blocks),
+    cuts: bucketCuts(buckets, blocks),
     /** The gradients of this block and those behind it are whole. */
     blockDone: (block: number): void => void queueFrom(block),
     /** The arena or its owned part gets the gradient of all ranks, and the result is their loss; null adds nothing to it. */

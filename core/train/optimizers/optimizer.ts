@@ -109,7 +109,7 @@ export interface Traits {
 }
 
 /** An entry of the list of optimizers. @internal */
-export interface Kind {
+export interface OptimizerKind {
   readonly traits: Traits;
   /** `root` has the modules whose parameters lie in the arena. */
   open(settings: OptimizerSettings, arena: Arena, root: Module | null): Optimizer;
