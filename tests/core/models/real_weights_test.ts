@@ -15,6 +15,7 @@ import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { peer } from "../../peer.ts";
 import { settings } from "../train/rig.ts";
 import { open } from "./native.ts";
+import { testOf } from "./there.ts";
 
 interface Adapted {
   readonly weights: number[];
@@ -97,8 +98,9 @@ const MODELS = [["resnet18", "resnet18"], ["resnet50", "resnet50"], ["vit", "vit
 ], ["gpt", "gpt"]];
 
 for (const [file, logits] of Object.entries(real.files)) {
-  Deno.test(`${file} starts by its names, with the logits of the library that wrote it`, () => {
-    const model = made(MODELS.find(([part]) => file.includes(part))![1]);
+  const [, name] = MODELS.find(([part]) => file.includes(part))!;
+  testOf(name, `${file} starts by its names, with the logits of the library that wrote it`, () => {
+    const model = made(name);
     using opened = openCheckpoint(`${folder}/${file}`);
     const { notice = "" } = loadWeights(model.root.stateDict(), opened.root, file);
     assertEquals(
@@ -112,27 +114,31 @@ for (const [file, logits] of Object.entries(real.files)) {
 }
 
 for (const { size, images, logits, positions } of real.resized) {
-  Deno.test(`timm's ViT for images of 32 x 32 starts for ${size.join(" x ")}, with timm's positions and logits`, () => {
-    const { model: chosen } = settings("--model", "vit", ...FLAGS.vit.split(" "));
-    const model = createModel(chosen, { ...IMAGES, input: { shape: [3, ...size], dtype: "f32" } });
-    const path = `${folder}/timm-vit.safetensors`, named = model.root.stateDict();
-    using file = openCheckpoint(path);
-    const never = () => false;
-    const fresh = { head: never, maybe: never, advice: () => null, positions: model.positions };
-    const { notice = "" } = loadWeights(named, file.root, path, fresh);
-    assert(
-      notice.includes(`4 x 4 patches in the file: resampled to ${size[0] / 8} x ${size[1] / 8}`),
-      notice,
-    );
-    const own = [...toNumbers(new Map(named).get("encoder.pos_embedding")!)];
-    assert(apart(own, positions) < 1e-5, `positions: ${apart(own, positions)}`);
-    model.root.train(false);
-    const made = scope(() => [
-      ...toNumbers(noGrad(() => forward(model, tensorOf(images, [2, 3, ...size]))) as Tensor),
-    ]);
-    assert(apart(made, logits) < 1e-5, `logits: ${apart(made, logits)}`);
-    model.root.free();
-  });
+  testOf(
+    "vit",
+    `timm's ViT for images of 32 x 32 starts for ${size.join(" x ")}, with timm's positions and logits`,
+    () => {
+      const { model: chosen } = settings("--model", "vit", ...FLAGS.vit.split(" "));
+      const model = createModel(chosen, { ...IMAGES, input: { shape: [3, ...size], dtype: "f32" } });
+      const path = `${folder}/timm-vit.safetensors`, named = model.root.stateDict();
+      using file = openCheckpoint(path);
+      const never = () => false;
+      const fresh = { head: never, maybe: never, advice: () => null, positions: model.positions };
+      const { notice = "" } = loadWeights(named, file.root, path, fresh);
+      assert(
+        notice.includes(`4 x 4 patches in the file: resampled to ${size[0] / 8} x ${size[1] / 8}`),
+        notice,
+      );
+      const own = [...toNumbers(new Map(named).get("encoder.pos_embedding")!)];
+      assert(apart(own, positions) < 1e-5, `positions: ${apart(own, positions)}`);
+      model.root.train(false);
+      const made = scope(() => [
+        ...toNumbers(noGrad(() => forward(model, tensorOf(images, [2, 3, ...size]))) as Tensor),
+      ]);
+      assert(apart(made, logits) < 1e-5, `logits: ${apart(made, logits)}`);
+      model.root.free();
+    },
+  );
 }
 
 /** The layers that peft was asked to adapt, by our names. */
@@ -178,7 +184,7 @@ function adaptables(name: string): Adaptable[] {
 
 for (const [name, adapted] of Object.entries(real.adapters)) {
   for (const { what, near, ...models } of adaptables(name)) {
-    Deno.test(`${what} have peft's gradients, and are merged as peft merges them`, () => {
+    testOf(LAYERS[name][0], `${what} have peft's gradients, and are merged as peft merges them`, () => {
       const model = models.adapted();
       using file = openCheckpoint(`${folder}/${name}.pt`);
       loadWeights(model.root.stateDict(), file.root, name);
