@@ -28,8 +28,8 @@ function openPoll(trainer: Trainer, epoch: number, turn: EventLoopTurn, phase: s
   const { config: { training }, console, requests, ranks } = trainer;
   const stop = (between: boolean): string | null => {
     if (!ranks) return requests.stop();
-    ranks.wish(requests, false);
-    const agreed = between ? ranks.control.here() : null; // a save comes at the end in any case
+    ranks.request(requests, false);
+    const agreed = between ? ranks.control.agreed() : null; // a save comes at the end in any case
     return agreed?.what === "stop" ? agreed.reason : null;
   };
   /** The result is of no use where all ranks stop within the evaluation. */

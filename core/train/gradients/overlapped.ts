@@ -19,11 +19,11 @@ import {
   checkpointed,
   headInParts,
   inParts,
-  list,
   mapped,
   type Outcome,
   outputOf,
   type Pass,
+  tensorList,
   type Weight,
 } from "../blocks.ts";
 import type { CompiledPass } from "../compiled_pass.ts";
@@ -169,7 +169,7 @@ export function segmented(
   const { blocks } = p.model;
   const last = blocks.length - 1;
   const run = (i: number, x: Activation) => {
-    tape.hears?.entered(i);
+    tape.recorder?.entered(i);
     p.seeds?.seed(i);
     return scope(() => blocks[i].forward(x));
   };
@@ -180,7 +180,7 @@ export function segmented(
     const before: Activation = x;
     const made = autocast(p.cast, p.onGpu, () => run(i, before));
     const cut: Joint[] = [];
-    x = through(made, list(before), cut, i >= atRest);
+    x = through(made, tensorList(before), cut, i >= atRest);
     cuts.push(cut);
     norms.push(takeNorms(p.model.root));
   }
