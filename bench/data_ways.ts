@@ -10,7 +10,7 @@ import type { Hdf5 } from "../core/data/formats/hdf5/datatype.ts";
 import { byLibrary } from "../core/data/formats/hdf5/hdf5.ts";
 import { type LibraryRows, loadHdf5, slabRows } from "../core/data/formats/hdf5/library.ts";
 import { readOwn } from "../core/data/formats/hdf5/own_reader.ts";
-import { headerOf, type JpegHeader, openRoom } from "../core/data/formats/images/header.ts";
+import { headerOf, type JpegHeader, openReusedBuffer } from "../core/data/formats/images/header.ts";
 import { turboJpeg } from "../core/data/formats/images/imagefolder.ts";
 import { openJpeg, openTurboWasm } from "../core/data/formats/images/jpeg.ts";
 import { openTurboJpeg, type TurboJpeg } from "../ffi/codecs.ts";
@@ -48,7 +48,7 @@ async function decodeJpegs(folder: string): Promise<void> {
     ...(site ? [["the machine's libturbojpeg", openTurboJpeg(site)] as [string, TurboJpeg]] : []),
   ];
   for (const [name, library] of libraries) {
-    const decode = openJpeg(library, openRoom());
+    const decode = openJpeg(library, openReusedBuffer());
     await rate(name, files.length, () => files.forEach((file, i) => decode(file, headers[i])));
   }
 }

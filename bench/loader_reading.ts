@@ -1,6 +1,6 @@
 // Our side of the loader benchmark reads by the training loop's own feed; loader_worker.ts begins it.
 import type { Resolved } from "../core/settings/resolve.ts";
-import { loadReader, openData } from "../core/data/open/open.ts";
+import { loadDataReader, openData } from "../core/data/open/open.ts";
 import { order, partsOf } from "../core/data/source/order.ts";
 import { createLoss } from "../core/models/losses.ts";
 import { loaderThreads, openDeviceBeside } from "../core/train/device.ts";
@@ -15,7 +15,7 @@ type Each = (batch: MicroBatch) => boolean | void;
 /** Reads an epoch, giving each batch to `each`, which may say that it is enough; returns the samples read. */
 async function open(resolved: Resolved, device: Device): Promise<(each: Each) => number> {
   const { config } = resolved;
-  await loadReader(config.data);
+  await loadDataReader(config.data);
   const { train } = openData(config.data, config.training, config.model);
   const { seed, batch_size } = config.training;
   const lanes = [{ source: train, rows: batch_size, parts: 1 }];
@@ -79,7 +79,7 @@ function rounds(read: (each: Each) => number): Promise<void> {
 /** Data is open when the samples can be asked for; what is held in memory has been read by then. */
 async function opening({ config }: Resolved): Promise<void> {
   const before = Deno.memoryUsage().rss, began = performance.now();
-  await loadReader(config.data);
+  await loadDataReader(config.data);
   const { train } = openData(config.data, config.training, config.model);
   const seconds = (performance.now() - began) / 1000;
   say({ seconds, memory: peakMemory() - before, samples: train.length });
@@ -91,7 +91,7 @@ export async function readAs(what: string, resolved: Resolved): Promise<void> {
     await openDeviceBeside(resolved.config, () => Promise.resolve());
     return await opening(resolved);
   }
-  const { device } = await openDeviceBeside(resolved.config, () => loadReader(resolved.config.data));
+  const { device } = await openDeviceBeside(resolved.config, () => loadDataReader(resolved.config.data));
   const began = performance.now(); // Python has imported torch, and what reads the file, by now
   const read = await open(resolved, device);
   if (what === "first") {

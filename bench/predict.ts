@@ -1,7 +1,7 @@
 // `scripts/bench predict`: what the model of a step says of 1, 2 and 4 ranks, beside what they measure on hosts with links of a
 // set speed. It knows one rank's run, and a bench of the network on two hosts.
 import { join } from "@std/path";
-import { predict, type Predicted } from "../core/outputs/prediction.ts";
+import { type Predicted, predictStep } from "../core/outputs/prediction.ts";
 import { fittedLink } from "../core/outputs/fitted_link.ts";
 import { type RecordedStep, recordedStepOf } from "../core/outputs/recorded_step.ts";
 import { type Host, openHost, stolenSoFar, turns } from "./contestant.ts";
@@ -77,7 +77,7 @@ export async function predictBenchmark({ exe }: Pick<Programs, "exe">, quick = f
           title: workload.title,
           ranks,
           measured: measured[ranks],
-          predicted: predict(middleOf(recorded[ranks]), ranks, clusterOf(middleOf(links[ranks]))),
+          predicted: predictStep(middleOf(recorded[ranks]), ranks, clusterOf(middleOf(links[ranks]))),
         };
         all.push(one);
         console.log(rowOf(one).join("  "));

@@ -2,7 +2,12 @@
 // "waiting": nothing, and nothing is trained; "synchronous": the save itself) and the folder to save to.
 // bench/peers/save.py is the other side.
 import { writePt } from "../core/checkpoint/pt.ts";
-import { type Cursor, type Facts, type Parts, toTree } from "../core/checkpoint/training_state.ts";
+import {
+  type CheckpointFacts,
+  type Cursor,
+  type StateParts,
+  toTree,
+} from "../core/checkpoint/training_state.ts";
 import { resolveSettings } from "../core/settings/resolve.ts";
 import { createLoss } from "../core/models/losses.ts";
 import { createModel } from "../core/models/registry.ts";
@@ -35,7 +40,7 @@ const step = {
 };
 const input = randn([batch, features]), target = randn([batch, 1]);
 const cursor: Cursor = { epoch: 0, step: 0, stepInEpoch: 0, samples: 0, sums: [], best: null, valLoss: null };
-const parts: Parts = {
+const parts: StateParts = {
   names: arena.names,
   stateDict: model.root.stateDict(),
   ...{ optimizer, scaler: null, ema: null },
@@ -82,7 +87,7 @@ const saver = how === "synchronous" ? null : openSaver({
 function saveHere(): void {
   const began = performance.now();
   const place = { ...cursor, factors: [1], stepSize: 1 }, scheduler = torchScheduler(schedule, place);
-  const about: Facts = { version: "", run: how, seed: 0, learningRate: 1e-3, scheduler, config };
+  const about: CheckpointFacts = { version: "", run: how, seed: 0, learningRate: 1e-3, scheduler, config };
   const bytes = writePt(latestPath(paths), toTree(parts, cursor, about), { verify: true });
   const seconds = (performance.now() - began) / 1000;
   saved = { seconds, stall: seconds, bytes };

@@ -6,7 +6,7 @@ import { type Client, join } from "../core/ranks/control/client.ts";
 import { settingsHash } from "../core/ranks/control/control.ts";
 import { beatMs } from "../core/ranks/control/job.ts";
 import type { Hello, ToRank } from "../core/ranks/control/messages.ts";
-import { lookFor, openRankZero } from "../core/ranks/control/rendezvous.ts";
+import { findServers, openRankZero } from "../core/ranks/control/rendezvous.ts";
 import type { RankContext } from "../core/ranks/context.ts";
 import { linesOf, peakMemory, processorTime } from "./contestant.ts";
 
@@ -27,7 +27,7 @@ const whereIs = (rank: number): RankContext => ({
   nodeNames: Array.from({ length: Math.ceil(world / aNode) }, (_, node) => nameOf(node)),
   master: { host: "127.0.0.1", port: null },
   launcher: "slurm",
-  said: "",
+  description: "",
 });
 
 const helloOf = (rank: number): Hello => ({
@@ -88,7 +88,7 @@ const words: Record<string, () => Promise<object | void>> = {
       ...await Promise.all(ranks.map((rank) =>
         join({
           ...optionsOf(rank),
-          look: zero && rank === 0 ? zero.look : lookFor(optionsOf(rank), env),
+          find: zero && rank === 0 ? zero.find : findServers(optionsOf(rank), env),
           ...{ arrive, silence },
         })
       )),

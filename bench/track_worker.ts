@@ -1,7 +1,7 @@
 // One run of the track benchmark: trains, and tells of its steps for a while, then not, in turn. The last line of its
 // output is what each turn took. Arguments: the seconds to train, then flags of `hpctrain train`.
 import { resolveSettings } from "../core/settings/resolve.ts";
-import { loadReader } from "../core/data/open/open.ts";
+import { loadDataReader } from "../core/data/open/open.ts";
 import { readEvents } from "../core/run/event_log.ts";
 import { trainLoop } from "../core/train/loop.ts";
 import { openTrainer } from "../core/train/trainer.ts";
@@ -22,7 +22,7 @@ const { config } = resolveSettings({ argv: flags, env: {} });
 const found = checkLibtorch(Deno.env.get("HPCTRAIN_LIBTORCH")!, "HPCTRAIN_LIBTORCH");
 if (!isLibtorch(found)) throw new Error(found.reason);
 openLibtorch(found);
-await loadReader(config.data);
+await loadDataReader(config.data);
 const start = { config, preset: null, device: "cpu", libtorch: found, resume: null, loaders: 0 } as const;
 const run = openTrainer({ ...start, notes: [], outputs: OUTPUTS });
 

@@ -1,6 +1,6 @@
 // `hpctrain bench`: its flags and its help. commands/run/bench.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
-import { HERE, PLACE, settingsAmong } from "./options.ts";
+import { MACHINE_SETTINGS, PLACE, settingsAmong } from "./options.ts";
 
 export const USAGE =
   "hpctrain bench allreduce [--sizes 4KiB,1MiB] [FLAGS] | scaling RUN [RUN...] [--predict 1..4096]";
@@ -50,7 +50,7 @@ export const OPTIONS = {
   },
 } as const;
 
-export const SETTINGS = settingsAmong(HERE, PLACE, /^distributed\./);
+export const SETTINGS = settingsAmong(MACHINE_SETTINGS, PLACE, /^distributed\./);
 
 export const command: Command = {
   usage: USAGE,

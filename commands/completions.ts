@@ -142,11 +142,13 @@ function fish(commands: readonly CompletedCommand[]): string {
   };
   const lines = commands.flatMap(({ name, summary, words, flags }) => {
     const seen = `__fish_seen_subcommand_from ${name}`;
-    const here = name === "train" ? `${seen}; or not __fish_seen_subcommand_from ${names(commands)}` : seen;
+    const condition = name === "train"
+      ? `${seen}; or not __fish_seen_subcommand_from ${names(commands)}`
+      : seen;
     return [
       `complete -c hpctrain -n __fish_use_subcommand -f -a ${name} -d ${text(summary)}`,
       ...(words.length > 0 ? [`complete -c hpctrain -n ${text(seen)} -f -a ${text(words.join(" "))}`] : []),
-      ...flags.map((flag) => line(here, flag)),
+      ...flags.map((flag) => line(condition, flag)),
     ];
   });
   return ["# fish completion for hpctrain: hpctrain completions fish | source", ...lines].join("\n");

@@ -50,7 +50,7 @@ export async function config(argv: string[]): Promise<number> {
     : ALL_SETTINGS;
   if (options.yaml) return print(stringify(valuesOf(resolved, shown)).trimEnd());
   if (options.json) return print(JSON.stringify(asJson(resolved, shown), null, 2));
-  return print(shown.length > 0 ? table(resolved, shown) : "Every setting has its default.");
+  return print(shown.length > 0 ? configTable(resolved, shown) : "Every setting has its default.");
 }
 
 const differs = ({ config, origin }: Resolved, { path, setting }: Declared): boolean =>
@@ -67,7 +67,10 @@ function asJson(resolved: Resolved, shown: readonly Declared[]) {
 }
 
 /** Grouped by section, in three aligned columns. */
-export function table({ config, originText }: Resolved, listed: readonly Declared[] = ALL_SETTINGS): string {
+export function configTable(
+  { config, originText }: Resolved,
+  listed: readonly Declared[] = ALL_SETTINGS,
+): string {
   const rows = listed.map((declared) => {
     const { path, setting } = declared;
     const value = valuesWithoutSecrets(asWritten(declared, readSetting(config, path)));

@@ -1,6 +1,6 @@
 // `hpctrain doctor`: its flags and its help. commands/run/doctor.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
-import { HERE, PLACE, settingsAmong } from "./options.ts";
+import { MACHINE_SETTINGS, PLACE, settingsAmong } from "./options.ts";
 
 export const USAGE = "hpctrain doctor [--full] [--json] [FLAGS]";
 
@@ -11,7 +11,11 @@ export const OPTIONS = {
   },
 } as const;
 
-export const SETTINGS = settingsAmong(HERE, PLACE, /^output\.save_dir$|^data\.|^distributed\.|^wandb\./);
+export const SETTINGS = settingsAmong(
+  MACHINE_SETTINGS,
+  PLACE,
+  /^output\.save_dir$|^data\.|^distributed\.|^wandb\./,
+);
 
 export const command: Command = {
   usage: USAGE,

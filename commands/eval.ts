@@ -1,6 +1,14 @@
 // `hpctrain eval`: its flags and its help. commands/run/eval.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
-import { DATA, FORWARD, HERE, ITS_FILE, MC_DROPOUT, SANDBOX, settingsAmong } from "./options.ts";
+import {
+  DATA_SETTINGS,
+  FORWARD,
+  ITS_FILE,
+  MACHINE_SETTINGS,
+  MC_DROPOUT,
+  SANDBOX,
+  settingsAmong,
+} from "./options.ts";
 
 export const USAGE = "hpctrain eval CHECKPOINT... [--mc-dropout N] [--on test|validation|train|all] [FLAGS]";
 
@@ -18,7 +26,7 @@ export const OPTIONS = {
 /** A run may be judged by other weights of points than it learned with. */
 const WEIGHTS = /^training\.loss_weight$/;
 
-export const SETTINGS = settingsAmong(DATA, HERE, FORWARD, ITS_FILE, WEIGHTS);
+export const SETTINGS = settingsAmong(DATA_SETTINGS, MACHINE_SETTINGS, FORWARD, ITS_FILE, WEIGHTS);
 
 export const command: Command = {
   usage: USAGE,

@@ -1,7 +1,7 @@
 // `hpctrain export`: its flags and its help. commands/run/export.ts is loaded when it runs.
 import { PARTS } from "../core/parts.ts";
 import type { Command } from "./mod.ts";
-import { DATA, HERE, SANDBOX, settingsAmong } from "./options.ts";
+import { DATA_SETTINGS, MACHINE_SETTINGS, SANDBOX, settingsAmong } from "./options.ts";
 
 /** Endings of programs beside .pt2. */
 export const PROGRAMS = Object.keys(PARTS.programs);
@@ -25,7 +25,7 @@ export const OPTIONS = {
 } as const;
 
 /** A model that is written as a program may be made for other data than the run's. */
-export const SETTINGS = settingsAmong(DATA, HERE);
+export const SETTINGS = settingsAmong(DATA_SETTINGS, MACHINE_SETTINGS);
 
 export const command: Command = {
   usage: USAGE,

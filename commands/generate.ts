@@ -1,6 +1,6 @@
 // `hpctrain generate`: its flags and its help. commands/run/generate.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
-import { HERE, SANDBOX, settingsAmong } from "./options.ts";
+import { MACHINE_SETTINGS, SANDBOX, settingsAmong } from "./options.ts";
 
 export const USAGE = "hpctrain generate CHECKPOINT --prompt TEXT [FLAGS]";
 
@@ -34,7 +34,7 @@ export const OPTIONS = {
   sandbox: SANDBOX,
 } as const;
 
-export const SETTINGS = settingsAmong(HERE);
+export const SETTINGS = settingsAmong(MACHINE_SETTINGS);
 
 export const command: Command = {
   usage: USAGE,

@@ -17,8 +17,8 @@ export const GROUPS: Readonly<Record<string, readonly string[]>> = {
 export function guide(): string {
   const known = new Set(COMMANDS.map(({ name }) => name));
   const commands = Object.entries(GROUPS).map(([purpose, names]) => {
-    const there = names.filter((name) => known.has(name));
-    return there.length > 0 ? [helpLine(purpose, there.join(", "))] : [];
+    const shown = names.filter((name) => known.has(name));
+    return shown.length > 0 ? [helpLine(purpose, shown.join(", "))] : [];
   }).flat();
   return `hpctrain ${VERSION}: trains PyTorch models from one file, without Python
 

@@ -1,7 +1,7 @@
 // `hpctrain models`: its flags and its help. commands/run/models.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
 import { MODEL_NAMES } from "../core/settings/sections/model.ts";
-import { DATA, HERE, settingsAmong } from "./options.ts";
+import { DATA_SETTINGS, MACHINE_SETTINGS, settingsAmong } from "./options.ts";
 
 export const USAGE = "hpctrain models [NAME] [--gpu 80GB] [--plan] [FLAGS]";
 
@@ -15,8 +15,8 @@ export const OPTIONS = {
 } as const;
 
 export const SETTINGS = settingsAmong(
-  DATA,
-  HERE,
+  DATA_SETTINGS,
+  MACHINE_SETTINGS,
   /^model\.|^training\.(optimizer\.type|amp|loss|seed|gradient_checkpointing|ema|batch_size|compile|deterministic)$/,
 );
 

@@ -6,8 +6,8 @@ export type SettingsFilter = (path: string) => boolean;
 export const settingsAmong = (...patterns: readonly RegExp[]): SettingsFilter => (path) =>
   patterns.some((pattern) => pattern.test(path));
 
-export const DATA = /^data\./;
-export const HERE = /^(environment\.|training\.(device|threads)$|output\.(quiet|json)$)/;
+export const DATA_SETTINGS = /^data\./;
+export const MACHINE_SETTINGS = /^(environment\.|training\.(device|threads)$|output\.(quiet|json)$)/;
 export const PLACE =
   /^distributed\.(backend|world_size|rank|local_rank|master_addr|master_port|timeout|network)$/;
 /** How a model computes, whatever it was trained by. */

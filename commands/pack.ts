@@ -1,6 +1,6 @@
 // `hpctrain pack`: its flags and its help. commands/run/pack.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
-import { DATA, HERE, PLACE, SANDBOX, settingsAmong } from "./options.ts";
+import { DATA_SETTINGS, MACHINE_SETTINGS, PLACE, SANDBOX, settingsAmong } from "./options.ts";
 
 export const USAGE = "hpctrain pack SRC... OUT [FLAGS]";
 
@@ -47,7 +47,12 @@ export const OPTIONS = {
   sandbox: SANDBOX,
 } as const;
 
-export const SETTINGS = settingsAmong(DATA, HERE, PLACE, /^model\.|^training\.(loss|seed)$/);
+export const SETTINGS = settingsAmong(
+  DATA_SETTINGS,
+  MACHINE_SETTINGS,
+  PLACE,
+  /^model\.|^training\.(loss|seed)$/,
+);
 
 export const command: Command = {
   usage: USAGE,

@@ -1,6 +1,15 @@
 // `hpctrain predict`: its flags and its help. commands/run/predict.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
-import { DATA, FORWARD, HERE, ITS_FILE, MC_DROPOUT, PLACE, SANDBOX, settingsAmong } from "./options.ts";
+import {
+  DATA_SETTINGS,
+  FORWARD,
+  ITS_FILE,
+  MACHINE_SETTINGS,
+  MC_DROPOUT,
+  PLACE,
+  SANDBOX,
+  settingsAmong,
+} from "./options.ts";
 
 export const USAGE = "hpctrain predict CHECKPOINT... --out FILE [--on test | --all] [--no-targets] [FLAGS]";
 
@@ -29,7 +38,7 @@ export const OPTIONS = {
   sandbox: SANDBOX,
 } as const;
 
-export const SETTINGS = settingsAmong(DATA, HERE, FORWARD, ITS_FILE, PLACE);
+export const SETTINGS = settingsAmong(DATA_SETTINGS, MACHINE_SETTINGS, FORWARD, ITS_FILE, PLACE);
 
 export const command: Command = {
   usage: USAGE,

@@ -21,11 +21,11 @@ export const native = {} as Native;
 const slots = 64;
 const memory = new ArrayBuffer(8 * slots);
 /** Three views of one memory. Arguments go in, results come out at 0. */
-export const stack = new BigUint64Array(memory);
+export const callStack = new BigUint64Array(memory);
 export const stackF64 = new Float64Array(memory);
 export const stackI64 = new BigInt64Array(memory);
 export const stackI32 = new Int32Array(memory);
-export const slotAt: Deno.PointerValue[] = Array.from(
+export const slotPointers: Deno.PointerValue[] = Array.from(
   { length: slots },
   (_, i) => Deno.UnsafePointer.of(new Uint8Array(memory, i * 8)),
 );

@@ -11,11 +11,11 @@ import { describe, type Device, Tensor } from "./tensor.ts";
 const runtime = {
   native: abi.native,
   version: { bits: 0n },
-  stack: abi.stack,
+  stack: abi.callStack,
   f64: abi.stackF64,
   i64: abi.stackI64,
   i32: abi.stackI32,
-  at: abi.slotAt,
+  at: abi.slotPointers,
   out: abi.out,
   outAt: abi.outAt,
   box: abi.box,
@@ -167,7 +167,7 @@ function result({ args, returns }: Schema): string {
 
 /** Generated code tells of its op while a step is recorded. */
 export const tellingOf = (args: readonly Argument[]): string =>
-  `if (tape.hears !== null) tape.hears.op(schema, [${args.map(({ name }) => name).join(", ")}], made);`;
+  `if (tape.recorder !== null) tape.recorder.op(schema, [${args.map(({ name }) => name).join(", ")}], made);`;
 
 function tensorList(tensors: readonly Tensor[], schema: Schema): bigint {
   const { native, out, outAt } = abi;

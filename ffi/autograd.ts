@@ -2,7 +2,7 @@ import { check, native, out, outAt } from "./abi.ts";
 import { need } from "./library.ts";
 import { alias, backwardOp, detach, isLeaf, sum, zerosLike } from "./ops.ts";
 import { parseSchema } from "./schema.ts";
-import { tape, untold } from "./tape.ts";
+import { tape, unrecorded } from "./tape.ts";
 import { alive, describe, scope, Tensor } from "./tensor.ts";
 
 const none: readonly Tensor[] = [];
@@ -22,7 +22,7 @@ export function requireGrad(t: Tensor, on = true): Tensor {
 }
 
 /** Backward can start at t. */
-export const asksForGradient = (t: Tensor): boolean => !isLeaf(t) || !isLeaf(alias(t)); // a leaf tells by what is made of it
+export const requiresGradient = (t: Tensor): boolean => !isLeaf(t) || !isLeaf(alias(t)); // a leaf tells by what is made of it
 
 /** A leaf that shares t's memory and requires a gradient: it passes between blocks. */
 export const boundary = (t: Tensor): Tensor => requireGrad(detach(t));
@@ -49,10 +49,10 @@ export function gradient(f: (x: Tensor) => Tensor, x: Tensor): Tensor {
   const before = native.gradMode();
   native.setGradMode(true);
   try {
-    const at = asksForGradient(x) ? alias(x) : boundary(x);
+    const at = requiresGradient(x) ? alias(x) : boundary(x);
     const y = f(at);
-    const made = untold(() => derivative(y, at));
-    if (tape.hears !== null) tape.hears.op(GRADIENT, [y, at], made);
+    const made = unrecorded(() => derivative(y, at));
+    if (tape.recorder !== null) tape.recorder.op(GRADIENT, [y, at], made);
     return before ? made : detach(made);
   } finally {
     native.setGradMode(before);
@@ -60,7 +60,7 @@ export function gradient(f: (x: Tensor) => Tensor, x: Tensor): Tensor {
 }
 
 function derivative(y: Tensor, at: Tensor): Tensor {
-  if (!asksForGradient(y)) return zerosLike(at); // it does not depend on x
+  if (!requiresGradient(y)) return zerosLike(at); // it does not depend on x
   return scope(() => {
     unwarned(() => backwardOp(sum(y), [at], null, true, true));
     const slot = gradSlotOf(at);

@@ -99,7 +99,7 @@ function cuda(): Cuda | null {
 
 function whyNoDevice(rt: Cuda["rt"], code: number): Absence {
   const backend = gpuBackend(), { dir: libtorch } = openedLibtorch();
-  const answer = { backend, libtorch, code, said: cudaError(rt, code), ...versionsOf(rt) };
+  const answer = { backend, libtorch, code, message: cudaError(rt, code), ...versionsOf(rt) };
   return absenceOf(answer, machineGpus(), Deno.env.toObject());
 }
 
@@ -131,9 +131,9 @@ function must(): Cuda {
 
 function ok(code: number, what: string): void {
   if (code === 0) return;
-  const said = cudaError(must().rt, code), help = deviceHelp(said, gpuBackend().words);
+  const message = cudaError(must().rt, code), help = deviceHelp(message, gpuBackend().words);
   throw new LibraryError(
-    `${gpuBackend().words.runtime} could not ${what}: ${said}.${help === null ? "" : ` ${help}`}`,
+    `${gpuBackend().words.runtime} could not ${what}: ${message}.${help === null ? "" : ` ${help}`}`,
   );
 }
 
@@ -242,9 +242,9 @@ function fromDriver(device: number, ask: (cu: Driver, handle: number) => string 
     const library = Deno.dlopen(libraryNamed(backend.driver), namedBy(backend, driver)), cu = library.symbols;
     const handle = new Int32Array(1);
     const known = cu.cuInit(0) === 0 && cu.cuDeviceGet(handle, device) === 0;
-    const told = known ? ask(cu, handle[0]) : null;
+    const reported = known ? ask(cu, handle[0]) : null;
     library.close();
-    return told;
+    return reported;
   } catch {
     return null;
   }
@@ -303,7 +303,7 @@ const held = { streams: 0, events: 0 };
 export const cudaHeld = (): Readonly<typeof held> => ({ ...held });
 
 export type Stream = bigint;
-export type Event = bigint;
+export type EventHandle = bigint;
 
 export function currentStream(device = current): Stream {
   ok(must().torch.currentStream(device, outAt), "name its stream");
@@ -333,7 +333,7 @@ export function leaveDefaultStream(): void {
 
 const DISABLE_TIMING = 2;
 
-export function newEvent(timing = false): Event {
+export function newEvent(timing = false): EventHandle {
   ok(must().rt.createEvent(outAt, timing ? 0 : DISABLE_TIMING), "make an event");
   held.events++;
   return out[0];
@@ -341,37 +341,37 @@ export function newEvent(timing = false): Event {
 
 /** Events by number in the order of each stream, and the last of them that the host has waited for. */
 const recorded = new Map<Stream, number>(), waited = new Map<Stream, number>();
-const recordedAs = new Map<Event, readonly [Stream, number]>();
+const recordedAs = new Map<EventHandle, readonly [Stream, number]>();
 
 /** A place in a stream's work: behind what is queued by now. */
-export interface Mark {
+export interface StreamMark {
   readonly stream: Stream;
   readonly events: number;
 }
-export const markOf = (stream: Stream): Mark => ({ stream, events: recorded.get(stream) ?? 0 });
+export const streamMark = (stream: Stream): StreamMark => ({ stream, events: recorded.get(stream) ?? 0 });
 
 /** The host knows that the work before the mark is over, since it has waited for an event behind it. */
-export const hasPassed = ({ stream, events }: Mark): boolean => (waited.get(stream) ?? 0) > events;
+export const hasPassed = ({ stream, events }: StreamMark): boolean => (waited.get(stream) ?? 0) > events;
 
-export function recordEvent(e: Event, s: Stream): void {
+export function recordEvent(e: EventHandle, s: Stream): void {
   ok(must().rt.recordEvent(e, s), "record an event");
   const number = (recorded.get(s) ?? 0) + 1;
   recorded.set(s, number);
   recordedAs.set(e, [s, number]);
 }
-export const waitForEvent = (s: Stream, e: Event): void => ok(must().rt.waitEvent(s, e, 0), "wait");
-export function synchroniseEvent(e: Event): void {
+export const waitForEvent = (s: Stream, e: EventHandle): void => ok(must().rt.waitEvent(s, e, 0), "wait");
+export function synchroniseEvent(e: EventHandle): void {
   ok(must().rt.synchroniseEvent(e), "wait for an event");
   const [stream, number] = recordedAs.get(e) ?? [];
   if (stream !== undefined && number! > (waited.get(stream) ?? 0)) waited.set(stream, number!);
 }
-export function destroyEvent(e: Event): void {
+export function destroyEvent(e: EventHandle): void {
   ok(must().rt.destroyEvent(e), "drop an event");
   recordedAs.delete(e);
   held.events--;
 }
 
-export function elapsedMs(from: Event, to: Event): number {
+export function elapsedMs(from: EventHandle, to: EventHandle): number {
   const ms = new Float32Array(new ArrayBuffer(4));
   ok(must().rt.elapsed(Deno.UnsafePointer.of(ms), from, to), "time its work");
   return ms[0];

@@ -241,9 +241,9 @@ function abandon(object: Uint8Array<ArrayBuffer>, stream: bigint): void {
   const { runtime } = opened()!;
   leaveCapture(stream);
   try {
-    const there = mark ??= keep(zeros([1], { device: currentCuda() }));
+    const present = mark ??= keep(zeros([1], { device: currentCuda() }));
     ok(runtime.beginCapture(stream, THREAD_LOCAL), "begin to capture a graph");
-    zero_(there);
+    zero_(present);
     call(object, "end", "end the capture of a graph");
   } catch {
     undead.push(object);

@@ -1,7 +1,7 @@
 // Functions of CUDA C that the program writes itself: compiled by NVRTC or HIPRTC, kept in the cache, launched by the driver on
 // libtorch's current stream. What a launch reads and writes are slots of a table, as with machine_code.ts.
 import { createHash } from "node:crypto";
-import { cpusHere } from "../core/base/cores.ts";
+import { cpuCount } from "../core/base/cores.ts";
 import { join } from "../deps/path.ts";
 import { check, native, outAt, outI64 } from "./abi.ts";
 import { currentStream, gpuArchitecture, gpuBackend } from "./cuda.ts";
@@ -137,7 +137,7 @@ const MOST_PARTS = 8;
 
 /** A text for each thread that compiles: the functions in turn, so that long ones, which follow each other, are shared. */
 function partsOf({ prelude, functions }: KernelText): string[] {
-  const count = Math.max(1, Math.min(MOST_PARTS, cpusHere(), functions.length));
+  const count = Math.max(1, Math.min(MOST_PARTS, cpuCount(), functions.length));
   return Array.from(
     { length: count },
     (_, part) =>

@@ -2,7 +2,7 @@
 // zeros in different ways are the same then.
 import { constant, fill_ } from "./make.ts";
 import { mul } from "./ops.ts";
-import { dropping, type Instead, tape, untold } from "./tape.ts";
+import { dropping, type Instead, tape, unrecorded } from "./tape.ts";
 import type { Schema } from "./schema.ts";
 import type { Tensor } from "./tensor.ts";
 
@@ -15,26 +15,26 @@ function filled({ args }: Schema, given: readonly unknown[]): unknown[] {
 
 const scaled = (t: Tensor, share: number): Tensor => mul(t, constant(1 / (1 - share), "f32", t.device));
 
-const told = (schema: Schema, given: readonly unknown[], make: () => Tensor): Tensor => {
-  const made = untold(make);
-  tape.hears?.op(schema, given, made);
+const recorded = (schema: Schema, given: readonly unknown[], make: () => Tensor): Tensor => {
+  const made = unrecorded(make);
+  tape.recorder?.op(schema, given, made);
   return made;
 };
 
 const INSTEAD: ReadonlyMap<string, Instead> = new Map<string, Instead>([
   ["dropout", (schema, run, given) => {
     const [x, share, train] = given as [Tensor, number, boolean];
-    return train && share > 0 && share < 1 ? told(schema, given, () => scaled(x, share)) : run(...given);
+    return train && share > 0 && share < 1 ? recorded(schema, given, () => scaled(x, share)) : run(...given);
   }],
   ["scaled_dot_product_attention", (schema, run, given) => {
     const all = filled(schema, given), share = (all[4] ?? 0) as number;
     if (share === 0 || share === 1) return run(...given);
-    return told(schema, all, () => scaled(run(...all.with(4, 0)) as Tensor, share));
+    return recorded(schema, all, () => scaled(run(...all.with(4, 0)) as Tensor, share));
   }],
   ["bernoulli_", (schema, run, given) => {
     const [t, kept] = given as [Tensor, unknown];
     if (typeof kept !== "number") return run(...given);
-    return told(schema, [t, kept, null], () => fill_(t, 1));
+    return recorded(schema, [t, kept, null], () => fill_(t, 1));
   }],
 ]);
 

@@ -21,15 +21,18 @@ export class NativeError extends Error {
 }
 
 /** Says what to do about a failure of a GPU, by the runtime's own words for it; null where they say too little. */
-export function deviceHelp(said: string, { tool, choose }: Pick<GpuWords, "tool" | "choose">): string | null {
-  if (/busy or unavailable/.test(said)) {
+export function deviceHelp(
+  message: string,
+  { tool, choose }: Pick<GpuWords, "tool" | "choose">,
+): string | null {
+  if (/busy or unavailable/.test(message)) {
     return `Another process has this GPU for itself (exclusive compute mode, which ${tool} shows as E. Process): ` +
       `take another with ${choose}, or ask the scheduler for one.`;
   }
-  if (/out of memory/.test(said)) {
+  if (/out of memory/.test(message)) {
     return `Other processes hold this GPU's memory: ${tool} names them. Take another with ${choose}, or another node.`;
   }
-  if (!/ECC/.test(said)) return null;
+  if (!/ECC/.test(message)) return null;
   return "This GPU's memory is faulty and stays so until it is reset: tell the site, and take another node (--exclude).";
 }
 

@@ -294,10 +294,10 @@ export function preferMemoryOf(domain: number | null): boolean {
 export function preferredMemory(): number | null {
   const numbers = MEMORY_POLICY[Deno.build.arch];
   const mode = new Int32Array(1), mask = new BigUint64Array(MOST_DOMAINS / 64);
-  const told = numbers !== undefined && withLibc(({ getPolicy }) => {
+  const policy = numbers !== undefined && withLibc(({ getPolicy }) => {
     return getPolicy(numbers.get, mode, mask, BigInt(MOST_DOMAINS + 1), 0n, 0n) === 0n;
   });
-  if (!told || mode[0] !== MPOL_PREFERRED) return null;
+  if (!policy || mode[0] !== MPOL_PREFERRED) return null;
   const word = mask.findIndex((bits) => bits !== 0n);
   return word < 0 ? null : 64 * word + mask[word].toString(2).length - 1;
 }

@@ -5,7 +5,7 @@ import { NativeError } from "./errors.ts";
 import { contiguous, empty, emptyLike, expand, mul, onesOp, stack, sumDim, toCopy, zerosOp } from "./ops.ts";
 import { askForHugePages, bytesAt, type MemoryBlock, zeroUntouched } from "./libc.ts";
 import { parseSchema, type Schema } from "./schema.ts";
-import { tape, untold } from "./tape.ts";
+import { tape, unrecorded } from "./tape.ts";
 import { alive, describe, type Device, keep, scope, Tensor } from "./tensor.ts";
 
 /** Options of a new tensor. */
@@ -65,9 +65,9 @@ export function tensor(values: Numbers | Nested, shape?: readonly number[] | nul
   const made = uninitialised(shape ?? rows ?? [typed.length], { dtype });
   writeBytes(made, new Uint8Array(typed.buffer, typed.byteOffset, typed.byteLength));
   if (Object.keys(o).length === 0) return made;
-  const there = toCopy(made, o.dtype ?? dtype, null, o.device ?? "cpu", o.pinned ? true : null);
+  const placed = toCopy(made, o.dtype ?? dtype, null, o.device ?? "cpu", o.pinned ? true : null);
   made.free();
-  return there;
+  return placed;
 }
 
 function shapeOf(rows: Nested): number[] {
@@ -102,12 +102,12 @@ export function absentTensor(): Tensor {
 /** Fills the tensor with one number. */
 export function fill_(t: Tensor, value: number): Tensor {
   check(native.fill(alive(t, "fill_"), value), "fill_", () => describe(t));
-  tape.hears?.op(FILL, [t, value], t);
+  tape.recorder?.op(FILL, [t, value], t);
   return t;
 }
 export function zero_(t: Tensor): Tensor {
   check(native.zero(alive(t, "zero_")), "zero_");
-  tape.hears?.op(FILL, [t, 0], t);
+  tape.recorder?.op(FILL, [t, 0], t);
   return t;
 }
 
@@ -188,7 +188,7 @@ export function onEachDevice(make: () => Tensor): (device: Device) => Tensor {
 }
 
 function address(t: Tensor): bigint {
-  tape.hears?.refuse("data", "reads");
+  tape.recorder?.refuse("data", "reads");
   check(native.dataPointer(alive(t, "data"), outAt), "data");
   return out[0];
 }
@@ -213,11 +213,11 @@ export function add(a: Tensor, b: Tensor): Tensor {
     if (outI64[0] > MANY) emptyLike(a).free();
     const handle = native.operatorNew(8n);
     native.addUnboxed(handle, ha, hb, oneAt);
-    return told(ADD, a, b, 1, new Tensor(handle));
+    return recorded(ADD, a, b, 1, new Tensor(handle));
   }
   if (whole(ha) && whole(hb)) return addWhole(a, b, 1);
   check(native.subtract(ha, hb, -1, outAt), "add", () => `${describe(a)}, ${describe(b)}`);
-  return told(ADD, a, b, 1, new Tensor(out[0]));
+  return recorded(ADD, a, b, 1, new Tensor(out[0]));
 }
 
 /** a - scale * b. */
@@ -225,15 +225,15 @@ export function sub(a: Tensor, b: Tensor, scale = 1): Tensor {
   const ha = alive(a, "sub"), hb = alive(b, "sub");
   if (whole(ha) && whole(hb)) return addWhole(a, b, -scale);
   check(native.subtract(ha, hb, scale, outAt), "sub", () => `${describe(a)}, ${describe(b)}`);
-  return told(SUB, a, b, scale, new Tensor(out[0]));
+  return recorded(SUB, a, b, scale, new Tensor(out[0]));
 }
 
 const ADD = parseSchema("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
 const SUB = parseSchema("sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
 const FILL = parseSchema("fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)");
 
-function told(schema: Schema, a: Tensor, b: Tensor, scale: number, made: Tensor): Tensor {
-  if (tape.hears !== null) tape.hears.op(schema, [a, b, scale], made);
+function recorded(schema: Schema, a: Tensor, b: Tensor, scale: number, made: Tensor): Tensor {
+  if (tape.recorder !== null) tape.recorder.op(schema, [a, b, scale], made);
   return made;
 }
 
@@ -288,10 +288,10 @@ export function constant(value: number, dtype: DType = "f32", device: Device = "
   const key = `${value} ${dtype} ${device}`;
   let made = constants.get(key);
   if (made === undefined) {
-    made = untold(() => scalar(value, dtype, device));
+    made = unrecorded(() => scalar(value, dtype, device));
     if (constants.size < CONSTANTS) constants.set(key, keep(made));
   }
-  if (tape.hears !== null) tape.hears.number(made, value);
+  if (tape.recorder !== null) tape.recorder.number(made, value);
   return made;
 }
 
@@ -314,6 +314,6 @@ export function longLivedUninitialised(shape: readonly number[], o: Options = {}
 /** Many zeros take no memory until they are written. */
 export function longLivedZeros(shape: readonly number[], o: Options = {}): Tensor {
   const made = longLivedUninitialised(shape, o);
-  const large = made.device === "cpu" && made.byteLength >= LARGE && tape.hears === null;
+  const large = made.device === "cpu" && made.byteLength >= LARGE && tape.recorder === null;
   return large && zeroUntouched(memoryBlockOf(made)) ? made : zero_(made);
 }

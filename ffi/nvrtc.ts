@@ -125,8 +125,8 @@ export function openNvrtc(
         return programs.map((program, i) => {
           if (answers[i] === 0) return read(program, nvrtc.codeSize, nvrtc.code);
           const log = new TextDecoder().decode(read(program, nvrtc.logSize, nvrtc.log));
-          const said = log.replace(/\0$/, "").trim().slice(0, 1000);
-          throw new LibraryError(`${compiler} could not compile CUDA C${said && `: ${said}`}`);
+          const message = log.replace(/\0$/, "").trim().slice(0, 1000);
+          throw new LibraryError(`${compiler} could not compile CUDA C${message && `: ${message}`}`);
         });
       } finally {
         for (const program of programs) {

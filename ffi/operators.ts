@@ -15,16 +15,16 @@ import {
   normsAndSpreads,
   Num,
   numberLike,
-  type Operand,
   other,
   pair,
   raw,
   type ScalarOp,
+  type TensorOrNumber,
 } from "./scalar.ts";
 import { parseSchema, type Schema } from "./schema.ts";
 import { type Device, scope, type Tensor } from "./tensor.ts";
 import { compile } from "./aten.ts";
-import { tape, untold } from "./tape.ts";
+import { tape, unrecorded } from "./tape.ts";
 
 // std::string: address, length, and 16 bytes of its own. c10::OperatorName: two of them.
 const STRING_WORDS = 4;
@@ -87,9 +87,9 @@ export function schemaText(name: string, overload: string): string | null {
   const handle = words(findSchema(dispatcher(), new Uint8Array(key.buffer)));
   if (held.length !== 2 || (handle[2] & 0xffn) === 0n) return null;
   const [address] = words(dumpState(handle[0]));
-  const told = new Deno.UnsafePointerView(Deno.UnsafePointer.create(address)!).getCString();
+  const schemaWords = new Deno.UnsafePointerView(Deno.UnsafePointer.create(address)!).getCString();
   free(address);
-  const line = told.split("\n").find((text) => text.startsWith("schema: "));
+  const line = schemaWords.split("\n").find((text) => text.startsWith("schema: "));
   return line?.slice("schema: ".length).includes("(") ? line.slice("schema: ".length) : null;
 }
 
@@ -101,14 +101,14 @@ export { Num, numberLike } from "./scalar.ts";
 
 const ADD = "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor";
 
-function sum(a: Operand, b: Operand, alpha?: Num): Tensor {
+function sum(a: TensorOrNumber, b: TensorOrNumber, alpha?: Num): Tensor {
   const [x, y] = pair(a, b);
   const exact = exactly(ADD);
   if (exact) return exact(x, y, alpha) as Tensor;
   return alpha === undefined ? add(x, y) : sub(x, y, -alpha.value);
 }
 
-function difference(a: Operand, b: Operand, alpha?: Num): Tensor {
+function difference(a: TensorOrNumber, b: TensorOrNumber, alpha?: Num): Tensor {
   const [x, y] = pair(a, b);
   const exact = exactly(ADD);
   if (!exact || isFloating(x.dtype) || isFloating(y.dtype)) return sub(x, y, raw(alpha, 1));
@@ -116,7 +116,7 @@ function difference(a: Operand, b: Operand, alpha?: Num): Tensor {
 }
 
 /** Writes to the tensor itself, as PyTorch does; where that can't be promised, by way of a copy. */
-function sumInto(a: Tensor, b: Operand, alpha?: Num): Tensor {
+function sumInto(a: Tensor, b: TensorOrNumber, alpha?: Num): Tensor {
   const y = isNum(b) ? numberLike(b, a) : b;
   return addInto(a, y, alpha) ?? scope(() => (ops.copy_(a, sum(a, y, alpha)), a));
 }
@@ -154,8 +154,8 @@ function linspace(start: Num, end: Num, steps: number, ...[dtype, , device]: Pla
 
 /** These numbers follow from the op's own arguments, so they are the same in every step. */
 function placed(values: Float64Array<ArrayBuffer>, dtype: DType, device: Device): Tensor {
-  const made = untold(() => placedAs(values, dtype, device));
-  tape.hears?.constant(made);
+  const made = unrecorded(() => placedAs(values, dtype, device));
+  tape.recorder?.constant(made);
   return made;
 }
 
@@ -170,26 +170,26 @@ function placedAs(values: Float64Array<ArrayBuffer>, dtype: DType, device: Devic
 
 const binary = (name: string, tail = "") => {
   const text = `${name}.Tensor${tail ? "_mode" : ""}(Tensor self, Tensor other${tail}) -> Tensor`;
-  return (a: Operand, b: Operand, ...rest: unknown[]) => other(text)(...pair(a, b), ...rest);
+  return (a: TensorOrNumber, b: TensorOrNumber, ...rest: unknown[]) => other(text)(...pair(a, b), ...rest);
 };
 const binaryInto = (name: string) => {
   const text = `${name}.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`;
-  return (a: Tensor, b: Operand) => other(text)(...pair(a, b));
+  return (a: Tensor, b: TensorOrNumber) => other(text)(...pair(a, b));
 };
 
-function clampOf(x: Tensor, least?: Operand | null, most?: Operand | null): Tensor {
+function clampOf(x: Tensor, least?: TensorOrNumber | null, most?: TensorOrNumber | null): Tensor {
   const [low, high] = [least, most].map((v) => v ? beside(v, x) : null);
   return ops.clamp(x, low, high);
 }
 
-const where = (c: Tensor, a: Operand, b: Operand): Tensor => {
+const where = (c: Tensor, a: TensorOrNumber, b: TensorOrNumber): Tensor => {
   const one = isNum(a) ? (isNum(b) ? null : b) : a;
-  const place = (v: Operand) =>
+  const place = (v: TensorOrNumber) =>
     !isNum(v) ? v : one ? beside(v, one) : constant(v.value, defaultType(v), c.device);
   return ops.where(c, place(a), place(b));
 };
 
-const maskedInto = (x: Tensor, mask: Tensor, n: Operand) =>
+const maskedInto = (x: Tensor, mask: Tensor, n: TensorOrNumber) =>
   other("masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)")(
     x,
     mask,
@@ -243,7 +243,7 @@ const table: Readonly<Record<string, ScalarOp>> = {
   ...Object.fromEntries(
     logic.map((name) => {
       const text = `${name}(Tensor self, Tensor other) -> Tensor`;
-      return [name, (a: Operand, b: Operand) => other(text)(...pair(a, b))];
+      return [name, (a: TensorOrNumber, b: TensorOrNumber) => other(text)(...pair(a, b))];
     }),
   ),
   "div.Tensor_mode": binary("div", ", *, str? rounding_mode"),
@@ -257,12 +257,12 @@ const table: Readonly<Record<string, ScalarOp>> = {
   "sub.Tensor": difference,
   "sub.Scalar": difference,
   "rsub.Scalar": (a: Tensor, b: Num, alpha?: Num) => difference(b, a, alpha),
-  "rsub.Tensor": (a: Tensor, b: Operand, alpha?: Num) => difference(b, a, alpha),
-  "sub_.Tensor": (a: Tensor, b: Operand, alpha?: Num) =>
+  "rsub.Tensor": (a: Tensor, b: TensorOrNumber, alpha?: Num) => difference(b, a, alpha),
+  "sub_.Tensor": (a: Tensor, b: TensorOrNumber, alpha?: Num) =>
     sumInto(a, b, new Num(-raw(alpha, 1), isFloating(a.dtype) ? "float" : "int")),
   "pow.Scalar": (a: Num, b: Tensor) => ops.pow(numberLike(a, b), b), // what libtorch itself makes of it
   "masked_fill.Scalar": (x: Tensor, mask: Tensor, n: Num) => ops.maskedFill(x, mask, beside(n, x)),
-  "masked_fill.Tensor": (x: Tensor, mask: Tensor, n: Operand) => ops.maskedFill(x, mask, beside(n, x)),
+  "masked_fill.Tensor": (x: Tensor, mask: Tensor, n: TensorOrNumber) => ops.maskedFill(x, mask, beside(n, x)),
   "masked_fill_.Scalar": maskedInto,
   "masked_fill_.Tensor": maskedInto,
   "where.self": where,
@@ -367,7 +367,7 @@ function numberForm({ name, overload, args }: Schema, listed: ScalarOp | null): 
   }
   const exact = exactNamed(name, overload.replace("Tensor", "Scalar"));
   if (!exact) return listed;
-  return (a: Operand, b: Operand, ...rest: unknown[]) => {
+  return (a: TensorOrNumber, b: TensorOrNumber, ...rest: unknown[]) => {
     if (!isNum(a) && isNum(b)) return exact(a, b, ...rest);
     if (!listed) throw new NativeError(name, "", "a number can't stand first in this op");
     return listed(a, b, ...rest);

@@ -1,17 +1,17 @@
 // Replaces the native calls for a while, which costs nothing before.
-import { native, out, outAt, outI64, stack } from "./abi.ts";
+import { callStack, native, out, outAt, outI64 } from "./abi.ts";
 import { dtypeBytes, dtypeName } from "./dtype.ts";
 import type { Tensor } from "./tensor.ts";
 
 type OnOpTimed = (name: string, from: number, to: number) => void;
 
 /** Set while ops are timed: code that calls no op tells of itself. */
-export const timing: { hear: OnOpTimed | null } = { hear: null };
+export const timing: { observer: OnOpTimed | null } = { observer: null };
 
 /** The returned function ends it. On a GPU an op only queues its work: its time here is the host's. */
-export function timeOps(hear: OnOpTimed): () => void {
+export function timeOps(observer: OnOpTimed): () => void {
   const { call, itemF64, addUnboxed } = native;
-  timing.hear = hear;
+  timing.observer = observer;
   const names = new Map<Deno.PointerValue, string>();
   const nameOf = (at: Deno.PointerValue): string => {
     const known = names.get(at);
@@ -24,14 +24,14 @@ export function timeOps(hear: OnOpTimed): () => void {
     <A extends unknown[], R>(name: (args: A) => string, original: (...args: A) => R) => (...args: A): R => {
       const from = performance.now();
       const result = original(...args);
-      hear(name(args), from, performance.now());
+      observer(name(args), from, performance.now());
       return result;
     };
   native.call = timed(([name]) => nameOf(name), call);
   native.itemF64 = timed(() => "item", itemF64);
   if (addUnboxed) native.addUnboxed = timed(() => "add", addUnboxed);
   return () => {
-    timing.hear = null;
+    timing.observer = null;
     Object.assign(native, { call, itemF64, addUnboxed });
   };
 }
@@ -59,14 +59,14 @@ export function countFlops(done: (operations: number) => void): void {
     if (count === undefined) return call(name, overload, at, version);
     const of = count(); // the call takes its arguments with it
     const code = call(name, overload, at, version);
-    if (code === 0) operations += typeof of === "number" ? of : of(numelOf(stack[0]));
+    if (code === 0) operations += typeof of === "number" ? of : of(numelOf(callStack[0]));
     return code;
   };
 }
 
 /** FLOPs by op, from the arguments on the stack; some need the number of results. */
 const COUNTS: Readonly<Record<string, (() => number | ((made: number) => number)) | undefined>> = {
-  linear: () => 2 * numelOf(stack[0]) * sizeOf(stack[1], 0),
+  linear: () => 2 * numelOf(callStack[0]) * sizeOf(callStack[1], 0),
   matmul: () => product(0, 1),
   mm: () => product(0, 1),
   bmm: () => product(0, 1),
@@ -79,18 +79,19 @@ const COUNTS: Readonly<Record<string, (() => number | ((made: number) => number)
   conv_transpose2d: () => transposed(),
   conv_transpose3d: () => transposed(),
   scaled_dot_product_attention: () =>
-    2 * numelOf(stack[0]) * sizeOf(stack[1], -2) + 2 * numelOf(stack[0]) * sizeOf(stack[2], -2),
+    2 * numelOf(callStack[0]) * sizeOf(callStack[1], -2) +
+    2 * numelOf(callStack[0]) * sizeOf(callStack[2], -2),
 };
 
 const product = (a: number, b: number): number =>
-  2 * numelOf(stack[a]) * (dimOf(stack[b]) > 1 ? sizeOf(stack[b], -1) : 1);
+  2 * numelOf(callStack[a]) * (dimOf(callStack[b]) > 1 ? sizeOf(callStack[b], -1) : 1);
 
 function convolution(): (made: number) => number {
-  const filter = numelOf(stack[1]) / sizeOf(stack[1], 0);
+  const filter = numelOf(callStack[1]) / sizeOf(callStack[1], 0);
   return (made) => 2 * made * filter;
 }
 
-const transposed = (): number => 2 * numelOf(stack[0]) * numelOf(stack[1]) / sizeOf(stack[1], 0);
+const transposed = (): number => 2 * numelOf(callStack[0]) * numelOf(callStack[1]) / sizeOf(callStack[1], 0);
 
 function numelOf(handle: bigint): number {
   native.numel(handle, outAt);
@@ -111,7 +112,7 @@ function sizeOf(handle: bigint, dimension: number): number {
 interface ForwardCost {
   readonly operations: number;
   /** Bytes kept for the backward pass, without parameters and without the input. */
-  readonly kept: number;
+  readonly saved: number;
 }
 
 /**
@@ -142,7 +143,7 @@ type EndPart = (results: readonly Tensor[]) => void;
  */
 export function forwardCost(body: (end: EndPart) => void, own: readonly Tensor[] = []): ForwardCost[] {
   const { call, newHandle, deleteTensor } = native;
-  const parts: { operations: number; kept: number }[] = [{ operations: 0, kept: 0 }];
+  const parts: { operations: number; saved: number }[] = [{ operations: 0, saved: 0 }];
   const made = new Map<bigint, number>(), needed = new Set<bigint>();
   const note = (handle: bigint) => made.has(handle) || made.set(handle, parts.length - 1);
   const nameOf = namesOfOps();
@@ -162,20 +163,22 @@ export function forwardCost(body: (end: EndPart) => void, own: readonly Tensor[]
     const count = COUNTS[op]?.();
     const code = call(name, overload, at, version);
     if (code !== 0) return code;
-    const first = stack[0];
+    const first = callStack[0];
     if (count !== undefined) {
       part.operations += typeof count === "number" ? count : count(numelOfHandle(first));
     }
     if (NEEDS_RESULT.has(op)) needed.add(addressOf(first));
-    if (Object.hasOwn(BESIDE, op)) part.kept += BESIDE[op] * numelOfHandle(first);
+    if (Object.hasOwn(BESIDE, op)) part.saved += BESIDE[op] * numelOfHandle(first);
     return code;
   };
   try {
     body((results) => {
       for (const { h } of results) note(h);
-      parts.push({ operations: 0, kept: 0 });
+      parts.push({ operations: 0, saved: 0 });
     });
-    for (const { part, bytes } of keptOf(made, needed, own.map(({ h }) => h))) parts[part].kept += bytes;
+    for (const { part, bytes } of savedForBackward(made, needed, own.map(({ h }) => h))) {
+      parts[part].saved += bytes;
+    }
     return parts.slice(0, -1);
   } finally {
     Object.assign(native, { call, newHandle, deleteTensor });
@@ -198,7 +201,7 @@ function namesOfOps(): (at: Deno.PointerValue) => string {
 const OWN = -1;
 
 /** Tensors that overlap are one piece of memory; it is kept whole if any of it is needed. */
-function keptOf(
+function savedForBackward(
   made: ReadonlyMap<bigint, number>,
   needed: ReadonlySet<bigint>,
   own: readonly bigint[],
@@ -210,7 +213,7 @@ function keptOf(
   }).filter(({ from, to }) => from !== 0n && to > from);
   places.sort((a, b) => a.from < b.from ? -1 : a.from > b.from ? 1 : 0);
   const wanted = [...needed].sort((a, b) => a < b ? -1 : a > b ? 1 : 0);
-  const kept: { part: number; bytes: number }[] = [];
+  const saved: { part: number; bytes: number }[] = [];
   for (let i = 0, at = 0; i < places.length;) {
     const { from } = places[i];
     let { to, part } = places[i];
@@ -219,9 +222,9 @@ function keptOf(
       part = Math.min(part, places[i].part);
     }
     while (at < wanted.length && wanted[at] < from) at++;
-    if (part !== OWN && at < wanted.length && wanted[at] < to) kept.push({ part, bytes: Number(to - from) });
+    if (part !== OWN && at < wanted.length && wanted[at] < to) saved.push({ part, bytes: Number(to - from) });
   }
-  return kept;
+  return saved;
 }
 
 function addressOf(handle: bigint): bigint {

@@ -1,5 +1,12 @@
 // Values that come from a device while the host goes on: page-locked memory, and an event behind the copy.
-import { currentStream, destroyEvent, type Event, newEvent, recordEvent, synchroniseEvent } from "./cuda.ts";
+import {
+  currentStream,
+  destroyEvent,
+  type EventHandle,
+  newEvent,
+  recordEvent,
+  synchroniseEvent,
+} from "./cuda.ts";
 import { uninitialised } from "./make.ts";
 import { copy_ } from "./ops.ts";
 import { keep, type Tensor } from "./tensor.ts";
@@ -15,7 +22,7 @@ export interface Readback {
 /** Page-locked memory with an event, for tensors of one shape and type: a step's are made once. */
 interface Place {
   readonly host: Tensor;
-  readonly there: Event;
+  readonly done: EventHandle;
 }
 const spare: Place[] = [];
 const MOST_SPARE = 16;
@@ -26,13 +33,13 @@ const MOST_SPARE = 16;
  */
 export function startReadback(t: Tensor): Readback {
   if (t.device === "cpu") return { take: (read) => readAndFree(t, read) };
-  const place = placeFor(t), { host, there } = place;
+  const place = placeFor(t), { host, done } = place;
   copy_(host, t, true);
-  recordEvent(there, currentStream());
+  recordEvent(done, currentStream());
   t.free();
   return {
     take(read) {
-      synchroniseEvent(there);
+      synchroniseEvent(done);
       try {
         return read(host);
       } finally {
@@ -43,11 +50,11 @@ export function startReadback(t: Tensor): Readback {
 }
 
 /** For page-locked memory that work before the event writes. */
-export function readbackBehind(there: Event, host: Tensor): Readback {
-  recordEvent(there, currentStream());
+export function readbackBehind(done: EventHandle, host: Tensor): Readback {
+  recordEvent(done, currentStream());
   return {
     take(read) {
-      synchroniseEvent(there);
+      synchroniseEvent(done);
       return read(host);
     },
   };
@@ -58,15 +65,15 @@ function placeFor({ dtype, shape }: Tensor): Place {
     host.dtype === dtype && host.shape.length === shape.length && host.shape.every((n, i) => n === shape[i]);
   const known = spare.findIndex(same);
   if (known >= 0) return spare.splice(known, 1)[0];
-  return { host: keep(uninitialised(shape, { dtype, pinned: true })), there: newEvent() };
+  return { host: keep(uninitialised(shape, { dtype, pinned: true })), done: newEvent() };
 }
 
 function giveBack(place: Place): void {
   spare.push(place);
   if (spare.length <= MOST_SPARE) return;
-  const { host, there } = spare.shift()!;
+  const { host, done } = spare.shift()!;
   host.free();
-  destroyEvent(there);
+  destroyEvent(done);
 }
 
 function readAndFree<R>(host: Tensor, read: (host: Tensor) => R): R {

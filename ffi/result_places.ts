@@ -4,7 +4,7 @@ import { dataPages, pagesOfFile, pagesOfProcess, symbolOf } from "./machine_code
 import { bytesAt, type MemoryBlock } from "./libc.ts";
 
 /** Memory for a result. It is not the tensor's, and outlives it. */
-export interface Place extends MemoryBlock {
+export interface ResultMemory extends MemoryBlock {
   /** So many tensors of as many bytes that the op makes before are its own business. */
   readonly skips: number;
 }
@@ -139,7 +139,7 @@ function open(): BigUint64Array | null {
  * one for something of its own. `within`: all places lie there.
  */
 export function placing<R>(
-  places: readonly Place[],
+  places: readonly ResultMemory[],
   within: readonly [MemoryBlock, MemoryBlock],
   op: () => R,
 ): R {

@@ -18,7 +18,7 @@ let libc: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | undefined;
 const native = () => libc ??= Deno.dlopen("libc.so.6", SYMBOLS).symbols;
 
 /** Places that a confined process may use. */
-export interface Places {
+export interface SandboxPaths {
   /** It may do all but link into them from elsewhere. */
   readonly folders: readonly string[];
   /** It may write to these files and devices. */
@@ -75,7 +75,7 @@ export function ruleBytes(rights: bigint, descriptor: number): Uint8Array<ArrayB
 }
 
 /** Confines this thread, and the threads and programs that it starts from here on. A missing place is left out. */
-function confineThread(version: number, { folders, files, programs }: Places): void {
+function confineThread(version: number, { folders, files, programs }: SandboxPaths): void {
   const { createRuleset, addRule, restrictSelf, prctl, open, close } = native();
   const bytes = rulesetBytes(version), known = handledRights(version).files;
   const ruleset = Number(createRuleset(CREATE_RULESET, bytes, BigInt(bytes.length), 0));
@@ -102,7 +102,7 @@ function confineThread(version: number, { folders, files, programs }: Places): v
  * process: then it is confined before it has a second thread. Returns only by an exception.
  */
 export function startAgainConfined(
-  places: Places,
+  places: SandboxPaths,
   words: readonly string[],
   env: Readonly<Record<string, string>>,
 ): never {

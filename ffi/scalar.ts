@@ -23,7 +23,7 @@ export class Num {
   }
 }
 
-export type Operand = Tensor | Num;
+export type TensorOrNumber = Tensor | Num;
 // deno-lint-ignore no-explicit-any
 export type ScalarOp = (...args: any[]) => unknown;
 
@@ -55,7 +55,7 @@ export const operand = (value: Tensor | number, like: Tensor): Tensor =>
 
 export const isNum = (value: unknown): value is Num => value instanceof Num;
 
-export function pair(a: Operand, b: Operand): [Tensor, Tensor] {
+export function pair(a: TensorOrNumber, b: TensorOrNumber): [Tensor, Tensor] {
   if (isNum(b)) {
     if (!isNum(a)) return [a, numberLike(b, a)];
     throw new NativeError("number", "", "an op of two numbers and no tensor can't be called");
@@ -64,7 +64,7 @@ export function pair(a: Operand, b: Operand): [Tensor, Tensor] {
 }
 
 /** Ops of three operands take no host number beside a GPU's tensors. */
-export const beside = (value: Operand, like: Tensor): Tensor =>
+export const beside = (value: TensorOrNumber, like: Tensor): Tensor =>
   isNum(value) ? numberLike(value, like, like.device) : value;
 
 export const defaultType = (n: Num): DType => n.kind === "int" ? "i64" : n.kind === "bool" ? "bool" : "f32";
@@ -254,7 +254,7 @@ export const normsAndSpreads: Readonly<Record<string, ScalarOp>> = {
 
 const same = (n: Num, x: Tensor) => constant(n.value, x.dtype, x.device);
 
-const paired = (text: string) => (a: Operand, b: Operand, ...rest: unknown[]) =>
+const paired = (text: string) => (a: TensorOrNumber, b: TensorOrNumber, ...rest: unknown[]) =>
   other(text)(...pair(a, b), ...rest);
 
 const filled = (n: Num, index: Tensor, x: Tensor) =>

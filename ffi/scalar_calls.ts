@@ -220,11 +220,11 @@ function bind(patterns: readonly string[]): Map<string, Verb> {
 
 const libraryPath = () => `${openedLibtorch().dir}/libtorch_cpu.so`;
 
-let look: ((name: string) => bigint) | undefined;
+let lookUp: ((name: string) => bigint) | undefined;
 
 function addressOf(symbol: string): bigint {
-  look ??= finder();
-  return look(symbol);
+  lookUp ??= finder();
+  return lookUp(symbol);
 }
 
 const RTLD_LAZY = 1;
@@ -485,7 +485,7 @@ function holds(dtype: DType, n: Num | undefined | null, otherwise: number): bool
 const MANY = 1 << 18;
 const plainTypes = new Set(["u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "bf16"]);
 
-export function broadcast(a: readonly number[], b: readonly number[]): number[] | null {
+export function broadcastShape(a: readonly number[], b: readonly number[]): number[] | null {
   const length = Math.max(a.length, b.length), shape = new Array<number>(length);
   for (let i = 1; i <= length; i++) {
     const x = a[a.length - i] ?? 1, y = b[b.length - i] ?? 1;
@@ -505,7 +505,7 @@ function elementwise(tensors: readonly Tensor[]): readonly number[] | null {
     if (t.device !== first.device && t.shape.length > 0) return null;
     const other = t.shape;
     if (same(shape, other)) continue;
-    shape = broadcast(shape, other);
+    shape = broadcastShape(shape, other);
     if (shape === null) return null;
   }
   return shape;
@@ -546,7 +546,7 @@ export function addInto(a: Tensor, b: Tensor, alpha?: Num): Tensor | null {
   if (alpha && !holds(a.dtype, alpha, 1)) return null;
   if (a.numel > MANY) emptyLike(a).free(); // autograd may keep a copy
   fn(a.h, b.h, scalarAt(0, alpha, 1));
-  tape.hears?.op(SCHEMAS[ADD], [a, b, alpha?.value ?? 1], a);
+  tape.recorder?.op(SCHEMAS[ADD], [a, b, alpha?.value ?? 1], a);
   return a;
 }
 
@@ -563,7 +563,7 @@ export function unboxedInto(key: string, otherwise: Into | null): Into | null {
     if (!plain) throw new NativeError(key, describe(target), "it can't be written to with these numbers");
     if (target.numel > MANY) emptyLike(target).free();
     fn(target.h, ...numbers.map((n, i) => scalarAt(i, given[i] as Num | undefined, n)));
-    tape.hears?.op(
+    tape.recorder?.op(
       SCHEMAS[key as Key],
       [target, ...numbers.map((n, i) => (given[i] as Num | undefined)?.value ?? n)],
       target,

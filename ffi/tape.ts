@@ -62,23 +62,23 @@ export const DROPPING: ReadonlySet<string> = new Set([
   "bernoulli_",
 ]);
 
-export const tape: { hears: Listener | null } = { hears: null };
+export const tape: { recorder: Listener | null } = { recorder: null };
 
 /** A tensor that stands for another one between two graphs of autograd's. */
 export function handedOn(of: Tensor, make: (of: Tensor) => Tensor): Tensor {
-  const made = untold(() => make(of));
-  tape.hears?.same(of, made);
+  const made = unrecorded(() => make(of));
+  tape.recorder?.same(of, made);
   return made;
 }
 
 /** The ops of `body` are not told: the caller tells of its result. */
-export function untold<R>(body: () => R): R {
-  const { hears } = tape;
-  if (hears === null) return body();
-  tape.hears = null;
+export function unrecorded<R>(body: () => R): R {
+  const { recorder } = tape;
+  if (recorder === null) return body();
+  tape.recorder = null;
   try {
     return body();
   } finally {
-    tape.hears = hears;
+    tape.recorder = recorder;
   }
 }

@@ -27,7 +27,7 @@ export class Tensor {
     this.h = handle;
     live++;
     if (depth > 0) owned[top++] = this;
-    if (tape.hears !== null) tape.hears.born(this);
+    if (tape.recorder !== null) tape.recorder.born(this);
   }
 
   /** The size of each dimension. */
@@ -75,13 +75,13 @@ export class Tensor {
 
   /** The one value of a one-element tensor, as a number. Waits for the device. */
   item(): number {
-    tape.hears?.refuse("item", "reads");
+    tape.recorder?.refuse("item", "reads");
     check(native.itemF64(alive(this, "item"), outAt), "item", () => describe(this));
     return outF64[0];
   }
   /** The one value of a one-element integer tensor, exactly. */
   itemBigInt(): bigint {
-    tape.hears?.refuse("item", "reads");
+    tape.recorder?.refuse("item", "reads");
     check(native.itemI64(alive(this, "item"), outAt), "item", () => describe(this));
     return outI64[0];
   }

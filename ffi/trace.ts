@@ -7,7 +7,7 @@ import { alias, clone, emptyLike } from "./ops.ts";
 import { noGrad } from "./autograd.ts";
 import { Num } from "./scalar.ts";
 import { movedBy, type Schema } from "./schema.ts";
-import { type Listener, type Reason, type Refusal, tape, untold } from "./tape.ts";
+import { type Listener, type Reason, type Refusal, tape, unrecorded } from "./tape.ts";
 import { keep, Tensor } from "./tensor.ts";
 
 /** Stands for a tensor among the arguments of a recorded op. */
@@ -99,14 +99,14 @@ interface Known {
 
 /** Records the ops of `body`, up to its backward. */
 export function record<R>(body: () => R): { result: R; recording: Recording } {
-  if (tape.hears !== null) throw new Error("internal: a step is being recorded already.");
+  if (tape.recorder !== null) throw new Error("internal: a step is being recorded already.");
   const recorder = new Recorder();
-  tape.hears = recorder;
+  tape.recorder = recorder;
   try {
     const result = body();
     return { result, recording: recorder };
   } finally {
-    tape.hears = null;
+    tape.recorder = null;
   }
 }
 
@@ -204,7 +204,7 @@ class Recorder implements Listener, Recording {
     const moving = movedBy(schema, args).map((i) => args[i] as Tensor);
     const moves = moving.map((t) => this.#known.get(t)!.value);
     for (const t of moving) results.push(this.#move(schema.name, t));
-    const stopped = untold(() => !native.gradMode());
+    const stopped = unrecorded(() => !native.gradMode());
     if (target && stopped && writes === null) this.refuse(schema.name, "writes");
     const drops = this.#drops(schema, args);
     this.ops.push({ schema, args: encoded, results, stopped, drops, writes, moves, part: this.#part });
@@ -269,7 +269,7 @@ class Recorder implements Listener, Recording {
 
   /** A copy stays what it is when the step writes to the tensor itself. */
   #hold(t: Tensor, as: (t: Tensor) => Tensor): Tensor {
-    const held = untold(() => noGrad(() => keep(as(t))));
+    const held = unrecorded(() => noGrad(() => keep(as(t))));
     this.#held.push(held);
     return held;
   }
@@ -334,7 +334,7 @@ class Recorder implements Listener, Recording {
   }
 
   #value(t: Tensor, from: Pick<RecordedValue, "from" | "number" | "tensor">): number {
-    const seen = untold(() => ({ shape: t.shape, dtype: t.dtype, dense: t.contiguous }));
+    const seen = unrecorded(() => ({ shape: t.shape, dtype: t.dtype, dense: t.contiguous }));
     this.values.push({ ...seen, ...from });
     return this.values.length - 1;
   }

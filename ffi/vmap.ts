@@ -41,7 +41,7 @@ export class VmapLevel {
   }
 
   enter(batch: number): void {
-    tape.hears?.refuse("vmap", "mode");
+    tape.recorder?.refuse("vmap", "mode");
     if (entered !== this.level - 1 || !Number.isSafeInteger(batch) || batch < 0) {
       throw new NativeError("vmap", `level ${this.level}, batch ${batch}`, "it can't be entered here");
     }

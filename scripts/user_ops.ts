@@ -123,7 +123,12 @@ const parsed = (text: string): Schema => {
   return text.endsWith("-> ()") ? { ...schema, returns: [] } : schema;
 };
 
+/** One list of what a file exports, in lines of a page's width. */
+export const exportList = (names: readonly string[]): string =>
+  `export {\n${names.join(", ").replace(/(.{1,100})(?: |$)/g, "  $1\n")}};\n`;
+
 export function userOps(source: string): string {
+  const names: string[] = [];
   let made = HEAD;
   for (const [, name, , text] of source.matchAll(/export const (\w+) = aten\(\s*(["'])(.*?)\2,?\s*\);/gs)) {
     const sentence = SENTENCES[name];
@@ -133,9 +138,10 @@ export function userOps(source: string): string {
     if (LEFT_OUT.includes(name)) continue;
     const schema = parsed(text);
     const { type, value } = wrapped(name, schema) ?? { type: signature(schema), value: `own.${name}` };
-    made += `/** ${sentence} */\nexport const ${name}: ${type} = ${value};\n`;
+    made += `/** ${sentence} */\nconst ${name}: ${type} = ${value};\n`;
+    names.push(name);
   }
-  return made;
+  return `${made}\n${exportList(names)}`;
 }
 
 if (import.meta.main) {

@@ -3,6 +3,7 @@
 // It alone uses the TypeScript compiler, which is no part of the program.
 import ts from "npm:typescript@5.9.2"; // not in deno.lock: what is there is put into the executable
 import { dirname, fromFileUrl, join } from "@std/path";
+import { exportList } from "./user_ops.ts";
 
 const ROOT = fromFileUrl(new URL("../", import.meta.url));
 const ENTRY = join(ROOT, "core/models/user/library.ts");
@@ -67,10 +68,11 @@ function loose(text: string): string {
     .replace(/^(declare|interface|type)/gm, "export $1");
 }
 
+/** All that a declared namespace has is exported. */
 const inside = (name: string, body: string) =>
-  `export declare namespace ${name} {\n${body.replace(/^export declare /gm, "export ")}}\n`;
+  `export declare namespace ${name} {\n${body.replace(/^export (declare )?/gm, "")}}\n`;
 
-/** The statements that what the entry exports leads to. */
+/** The statements that what the entry exports leads to, and one list of what they export. */
 function reached(text: string): string {
   const file = ts.createSourceFile("all.d.ts", text, ts.ScriptTarget.ESNext, true);
   const byName = new Map<string, ts.Statement[]>();
@@ -91,9 +93,14 @@ function reached(text: string): string {
     ts.forEachChild(statement, visit);
   };
   for (const name of ENTRIES) byName.get(name)!.forEach(keep);
-  return file.statements.filter((statement) => kept.has(statement)).map((s) => s.getFullText().trimStart())
-    .join("\n") +
-    "\n";
+  const isExported = (s: ts.Statement) =>
+    (ts.getCombinedModifierFlags(s as ts.DeclarationStatement) & ts.ModifierFlags.Export) !== 0;
+  const all = file.statements.filter((statement) => kept.has(statement));
+  const names = [...byName].filter(([, them]) => them.some((s) => kept.has(s) && isExported(s))).map((
+    [name],
+  ) => name);
+  const texts = all.map((s) => s.getFullText().trimStart().replace(/^export /m, ""));
+  return `${texts.join("\n")}\n${exportList(names)}`;
 }
 
 const homes = { "": "", ops: "", nn: "", init: "" };
@@ -104,9 +111,9 @@ const verbs = /export \{ ([^}]*?),? \} from "..\/..\/..\/ffi\/make.ts"/.exec(
 const top = homes[""].replace(/^export declare (const|function) /gm, "declare $1 ");
 const body = [
   verbs.map((name) => `declare const verb_${name}: typeof ${name};\n`).join(""),
-  inside("ops", homes.ops + `export { ${verbs.map((n) => `verb_${n} as ${n}`).join(", ")} };\n`),
-  inside("nn", homes.nn + inside("init", homes.init).replace("export declare", "export")),
+  inside("ops", homes.ops + verbs.map((name) => `const ${name}: typeof verb_${name};\n`).join("")),
+  inside("nn", homes.nn + inside("init", homes.init)),
   "type Module = nn.Module;\n",
 ].join("");
-const made = `${HEAD}${reached(top + body)}export {};\n`;
+const made = HEAD + reached(top + body);
 Deno.writeTextFileSync(Deno.args[0] ?? join(ROOT, "core/models/user/templates/hpctrain.d.ts"), made);

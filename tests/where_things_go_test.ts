@@ -82,7 +82,7 @@ export const models: Readonly<Record<string, Build>> = {
   "an optimizer": [
     {
       path: "core/train/optimizers.ts",
-      after: 'const OPTIMIZERS: Readonly<Record<OptimizerSettings["type"], Kind>> = {\n',
+      after: 'const OPTIMIZERS: Readonly<Record<OptimizerSettings["type"], OptimizerKind>> = {\n',
       text: `  "made-up": madeUp,\n`,
     },
     { path: "core/train/optimizers.ts", text: `import { madeUp } from "./optimizers/made_up.ts";\n` },
@@ -91,7 +91,7 @@ export const models: Readonly<Record<string, Build>> = {
       text: `import { add, sub } from "../../../ffi/make.ts";
 import { copy_, sign, square } from "../../../ffi/ops.ts";
 import { scope } from "../../../ffi/tensor.ts";
-import { type Kind, slotsOf, type Traits, zerosAs } from "./optimizer.ts";
+import { type OptimizerKind, slotsOf, type Traits, zerosAs } from "./optimizer.ts";
 const traits: Traits = {
   slots: ["made_up"],
   wholeGradient: false,
@@ -100,7 +100,7 @@ const traits: Traits = {
   bytesPerWeight: () => 4,
   compiled: null,
 };
-export const madeUp: Kind = {
+export const madeUp: OptimizerKind = {
   traits,
   open(_, arena) {
     const { gradients, flat } = arena;

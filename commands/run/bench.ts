@@ -3,7 +3,7 @@ import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import { didYouMean } from "../../core/base/suggest.ts";
 import { ALL_REDUCE_SIZES, type AllReduceTiming, measureAllReduce } from "../../core/ranks/team.ts";
-import { BACKENDS } from "../../core/ranks/collectives.ts";
+import { BACKEND_NAMES } from "../../core/ranks/collectives.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { withRanks } from "../../core/ranks/session.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
@@ -53,7 +53,7 @@ export async function bench(argv: string[]): Promise<number> {
     const { world: ranks, nodes } = where;
     say(
       `All-reduce of f32 on ${formatPlural(ranks, "rank")}, ${formatPlural(nodes, "node")}, by ${
-        BACKENDS[backend]
+        BACKEND_NAMES[backend]
       }:`,
     );
     say(HEAD);

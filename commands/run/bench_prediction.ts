@@ -1,7 +1,13 @@
 // `hpctrain bench scaling RUN --predict 1..4096`: what a recorded run would do on more ranks than there are.
 import { EXIT, messageOf, UserError } from "../../core/base/errors.ts";
 import { formatRate } from "../../core/base/format.ts";
-import { type Cluster, type Link, predict, type Predicted, suggest } from "../../core/outputs/prediction.ts";
+import {
+  type Cluster,
+  type Link,
+  type Predicted,
+  predictStep,
+  suggestCluster,
+} from "../../core/outputs/prediction.ts";
 import { type RecordedStep, recordedStepOf } from "../../core/outputs/recorded_step.ts";
 import { fittedLink } from "../../core/outputs/fitted_link.ts";
 import { findRun } from "../../core/run/run_data.ts";
@@ -32,8 +38,8 @@ export function benchPrediction(argv: string[], given: Given): number {
   }
   const recorded = recordedStepOf(findRun(name, config.output.save_dir));
   const cluster = clusterOf(given);
-  const rows = ranksIn(given.predict!).map((ranks) => predict(recorded, ranks, cluster));
-  const most = rows[rows.length - 1].ranks, suggestion = suggest(recorded, most, cluster);
+  const rows = parseRanks(given.predict!).map((ranks) => predictStep(recorded, ranks, cluster));
+  const most = rows[rows.length - 1].ranks, suggestion = suggestCluster(recorded, most, cluster);
   if (config.output.json) {
     console.log(JSON.stringify({ bench: "scaling", recorded, cluster, predicted: rows, suggestion }));
     return EXIT.done;
@@ -138,7 +144,7 @@ function numberIn(text: string, flag: string): number {
 }
 
 /** "1..4096" doubles. */
-export function ranksIn(text: string): number[] {
+export function parseRanks(text: string): number[] {
   const range = /^(\d+)\.\.(\d+)$/.exec(text);
   const ranks = text.split(",").map(Number);
   if (range) {

@@ -1,6 +1,6 @@
 // `hpctrain cancel`: a run is asked to stop after a save; a job that has no run is ended by its scheduler.
 import { join } from "../../deps/path.ts";
-import { cancel as cancelJob, findRunOrJob, stateOf, withJob } from "../../core/cluster/jobs.ts";
+import { cancelJob, findRunOrJob, jobState, withJob } from "../../core/cluster/jobs.ts";
 import { parseOptions } from "../../core/settings/options.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { openRun } from "../../core/run/run_data.ts";
@@ -25,7 +25,7 @@ export async function cancel(argv: string[]): Promise<number> {
       `${folder} was started without a scheduler: without --now it is asked to stop after a save, and kill ends its process.`,
     );
   }
-  const { state, why } = await withJob(standing(folder), job, job === null ? null : await stateOf(job));
+  const { state, why } = await withJob(standing(folder), job, job === null ? null : await jobState(job));
   if (state === "requeued" && job !== null) {
     console.log(`${folder} waits for its job to come again: ${await cancelJob(job)} ends job ${job}.`);
     return EXIT.done;

@@ -10,7 +10,7 @@ import { printable } from "../../core/base/file_bytes.ts";
 import { writePt } from "../../core/checkpoint/pt.ts";
 import { writeSafetensors, writeWhole } from "../../core/checkpoint/safetensors_writer.ts";
 import { writeAllShards } from "../../core/checkpoint/sharded_writer.ts";
-import { flatten } from "../../core/checkpoint/safetensors.ts";
+import { flattenTree } from "../../core/checkpoint/safetensors.ts";
 import { findStateDict } from "../../core/checkpoint/state_dict.ts";
 import { type Key, OrderedDict, type TensorData, type Value } from "../../core/checkpoint/value.ts";
 import { parseOptions } from "../../core/settings/options.ts";
@@ -84,7 +84,7 @@ interface Outcome {
 type Format = "pt" | "safetensors" | "sharded";
 
 function writeState(file: CheckpointFile, to: string, format: Format, shards: number): Outcome {
-  const flat = flatten(file.root, file.path);
+  const flat = flattenTree(file.root, file.path);
   if (format === "pt") writePt(to, file.root, { verify: true });
   else if (format === "safetensors") writeWhole(to, file.root, { verify: true });
   else writeAllShards(to, shards, flat);

@@ -26,7 +26,7 @@ import {
   otherSplits,
   type PartName,
   partNamed,
-  partOf,
+  sourceOfPart,
   whole,
   withItsOwnParts,
 } from "./parts.ts";
@@ -65,7 +65,7 @@ export async function evaluate(argv: string[]): Promise<number> {
   const { options } = parseOptions(own, OPTIONS, USAGE);
   const env = Deno.env.toObject();
   const request = { argv: rest, env, positionals: Infinity, usage: USAGE, takes: SETTINGS };
-  const asked = options.on === undefined ? null : partNamed(options.on);
+  const wanted = options.on === undefined ? null : partNamed(options.on);
   const [path, ...others] = resolveSettings(request).positionals;
   if (path === undefined) {
     throw new UserError(
@@ -78,8 +78,8 @@ export async function evaluate(argv: string[]): Promise<number> {
     resolveSettings({ ...request, checkpoint: saved }),
   );
   for (const line of environmentLines(resolved)) console.error(line);
-  const undivided = asked === null && isUndivided(resolved, saved);
-  const part = asked ?? (undivided ? "all" : "validation");
+  const undivided = wanted === null && isUndivided(resolved, saved);
+  const part = wanted ?? (undivided ? "all" : "validation");
   const ensemble = await membersOf(others, request, options);
   const judged = part !== "train" && part !== "all";
   const splits = otherSplits([resolved.config, ...ensemble.others.map(({ config }) => config)]);
@@ -94,7 +94,7 @@ export async function evaluate(argv: string[]): Promise<number> {
     const answers = savedAnswers(file.root);
     const how = { config, resolved, ...openDevice(config), answers, unsplit, ensemble };
     const { data, pass, averaged, batchSize, openFeed } = await loadForEvaluation(file, how);
-    const chosen = partOf(data, part);
+    const chosen = sourceOfPart(data, part);
     const val = answers ? numberedAs(chosen, answers) : chosen;
     const turn = openEventLoopTurn();
     const feed = openFeed([val]);
@@ -123,7 +123,7 @@ const LABEL: Record<PartName, string> = { test: "Test", validation: "Val", train
 const membersIn = ({ others, passes }: EnsembleOptions): number => (others.length + 1) * Math.max(1, passes);
 
 function report(
-  asked: { readonly checkpoint: string; readonly checkpoints?: readonly string[] },
+  wanted: { readonly checkpoint: string; readonly checkpoints?: readonly string[] },
   part: PartName,
   result: Evaluation & { averaged: boolean; members: number; scaled: boolean },
   json: boolean,
@@ -133,7 +133,7 @@ function report(
     const on = part === "validation" ? {} : { on: part };
     const loss = part === "validation" ? { val_loss: valLoss } : { loss: valLoss };
     const ensemble = members > 1 ? { members } : {};
-    const facts = { ...asked, ...on, ...loss, metrics, samples, seconds, averaged, ...ensemble };
+    const facts = { ...wanted, ...on, ...loss, metrics, samples, seconds, averaged, ...ensemble };
     return console.log(JSON.stringify(facts));
   }
   const of = LABEL[part];

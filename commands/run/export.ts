@@ -5,7 +5,7 @@ import { writeSafetensors } from "../../core/checkpoint/safetensors_writer.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
-import { stateDictOf, type Weights, weightsOf } from "../../core/checkpoint/weights.ts";
+import { type ExportedWeights, stateDictOf, weightsOf } from "../../core/checkpoint/weights.ts";
 import { writeProgram } from "../../core/export/export.ts";
 import { formOf } from "../../core/export/programs.ts";
 import { formatBytes, formatChoices, formatPlural } from "../../core/base/format.ts";
@@ -65,7 +65,7 @@ async function writerFor(
   out: string,
   path: string,
   model: string | undefined,
-): Promise<(weights: Weights) => void> {
+): Promise<(weights: ExportedWeights) => void> {
   if (/\.pt2$/i.test(out)) {
     const program = model ?? await programOf(path);
     return ({ tensors }) => {

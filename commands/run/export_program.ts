@@ -25,7 +25,7 @@ import {
 } from "../../core/train/data_facts.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import { savedConfig } from "../../core/train/resume.ts";
-import { loadReader } from "../../core/data/open/open.ts";
+import { loadDataReader } from "../../core/data/open/open.ts";
 import { withUserCode } from "../user_code.ts";
 import { withItsOwnParts } from "./parts.ts";
 
@@ -44,8 +44,8 @@ export async function writeRecorded(
   try {
     using file = openCheckpoint(path);
     // Whoever names other data, or another way to see it, wants a model for that.
-    const asked = Object.keys(given.config.data).some((name) => isTyped(given.origin(`data.${name}`)));
-    const known = asked ? null : savedTrainedOn(file.root);
+    const wanted = Object.keys(given.config.data).some((name) => isTyped(given.origin(`data.${name}`)));
+    const known = wanted ? null : savedTrainedOn(file.root);
     const resolved = await withUserCode(known ? withoutData(given) : given);
     const own = withOwnStatistics(withItsOwnParts(resolved, saved), file.root);
     const config = { ...own, training: { ...own.training, device: "cpu" as const } };
@@ -58,11 +58,11 @@ export async function writeRecorded(
     loadWeights(model.root.stateDict(), root, path);
     const { model: program, within } = inUnits(model, config.data, facts, loss);
     // The metadata tells what is left to those who use the file.
-    const told = (name: typeof within[number]) =>
+    const option = (name: typeof within[number]) =>
       JSON.stringify(within.includes(name) ? null : field(field(file.root, "hpctrain"), name) ?? null, plain);
     const notes = {
-      normalisation: told("normalisation"),
-      target_normalisation: told("target_normalisation"),
+      normalisation: option("normalisation"),
+      target_normalisation: option("target_normalisation"),
     };
     recordModel(program, facts, (recorded) => {
       if (form) form.write(out, model, recorded, notes);
@@ -86,9 +86,9 @@ async function modelForData(
   config: Config,
   root: Value,
 ): Promise<{ model: Model; facts: Facts; loss: Loss }> {
-  await loadReader(config.data);
-  const look = { answers: savedAnswers(root), untold: true, climatology: savedClimatology(root) };
-  const { data, model, pass } = build(config, "cpu", 1, look);
+  await loadDataReader(config.data);
+  const choices = { answers: savedAnswers(root), silent: true, climatology: savedClimatology(root) };
+  const { data, model, pass } = build(config, "cpu", 1, choices);
   return { model, facts: ofPatches(data.train.facts, pass.patches ?? null), loss: pass.loss };
 }
 

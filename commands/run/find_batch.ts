@@ -1,18 +1,18 @@
 // `hpctrain find-batch`: which batch sizes fit, and how fast each of them is.
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatDuration, formatRate } from "../../core/base/format.ts";
-import { type FoundBatch, searchBatches, type Tried } from "../../core/train/finders/batch.ts";
+import { type FoundBatch, searchBatches, type TriedBatch } from "../../core/train/finders/batch.ts";
 import { beginAsRun } from "../../core/train/finders/probe.ts";
 import { stepTimer } from "../../core/train/finders/timing.ts";
 import { measureNoise, type Noise } from "../../core/train/finders/noise.ts";
 import { asUserError } from "../../core/train/device.ts";
 import { mostAtOnce } from "../../core/train/memory.ts";
 import { USAGE } from "../find_batch.ts";
-import { openHere } from "./find_here.ts";
+import { openForFinder } from "./find_here.ts";
 
 export async function findBatch(argv: string[]): Promise<number> {
   try {
-    const { resolved: { config }, device, built } = await openHere("find-batch", argv, USAGE);
+    const { resolved: { config }, device, built } = await openForFinder("find-batch", argv, USAGE);
     const { json, quiet } = config.output,
       say = (line: string) => json || quiet ? undefined : console.log(line);
     const notes: string[] = [],
@@ -57,7 +57,7 @@ const noiseText = ({ samples }: Noise): string =>
 const row = (...cells: string[]) => cells.map((cell) => cell.padStart(12)).join("");
 const HEAD = row("batch", "samples/s", "a step", "memory");
 
-const line = ({ size, rate, seconds, memory }: Tried): string =>
+const line = ({ size, rate, seconds, memory }: TriedBatch): string =>
   rate === null
     ? row(String(size), "does not fit")
     : row(String(size), formatRate(rate), formatStep(seconds!), formatBytes(memory!));

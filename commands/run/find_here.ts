@@ -2,16 +2,16 @@
 import { environmentLines } from "../../core/settings/environment.ts";
 import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
 import { UserError } from "../../core/base/errors.ts";
-import { loadReader } from "../../core/data/open/open.ts";
+import { loadDataReader } from "../../core/data/open/open.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { build, type Built } from "../../core/train/build.ts";
 import { refuseOptimizer } from "../../core/train/checks.ts";
-import { scaleOf } from "../../core/train/restart.ts";
+import { scaleToKeep } from "../../core/train/restart.ts";
 import { loaderThreads, openDevice } from "../../core/train/device.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import { withUserCode } from "../user_code.ts";
 
-export interface Here {
+export interface FoundLibtorches {
   readonly resolved: Resolved;
   readonly device: Device;
   readonly built: Built;
@@ -19,7 +19,11 @@ export interface Here {
 }
 
 /** A model and its data, as a run of these flags would begin with. */
-export async function openHere(command: string, argv: string[], usage: string): Promise<Here> {
+export async function openForFinder(
+  command: string,
+  argv: string[],
+  usage: string,
+): Promise<FoundLibtorches> {
   const env = Deno.env.toObject();
   const resolved = await withUserCode(resolveSettings({ argv, env, usage }));
   const { config } = resolved;
@@ -37,8 +41,8 @@ export async function openHere(command: string, argv: string[], usage: string): 
   }
   refuseOptimizer(config);
   const { device } = openDevice(config);
-  await loadReader(config.data);
+  await loadDataReader(config.data);
   if (!config.output.json) { for (const line of environmentLines(resolved)) console.error(line); }
-  const built = build(config, device, 1, null, undefined, scaleOf(config, null));
+  const built = build(config, device, 1, null, undefined, scaleToKeep(config, null));
   return { resolved, device, built, loaders: loaderThreads(resolved, device).loaders };
 }

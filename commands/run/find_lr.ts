@@ -5,12 +5,12 @@ import { formatLearningRate, formatPlural } from "../../core/base/format.ts";
 import { writeAll, writeAtomically } from "../../core/base/atomic.ts";
 import { ratePicture } from "../../core/outputs/rate_picture.ts";
 import { openProbe } from "../../core/train/finders/probe.ts";
-import { type Found, type Sweep, sweepRates } from "../../core/train/finders/rate.ts";
+import { type FoundRate, type RateSweep, sweepRates } from "../../core/train/finders/rate.ts";
 import { asUserError } from "../../core/train/device.ts";
 import { OPTIONS, USAGE } from "../find_lr.ts";
-import { openHere } from "./find_here.ts";
+import { openForFinder } from "./find_here.ts";
 
-const DEFAULTS: Sweep = { from: 1e-7, to: 10, steps: 100 };
+const DEFAULTS: RateSweep = { from: 1e-7, to: 10, steps: 100 };
 /** Fewer show no fall. */
 const LEAST_STEPS = 10;
 
@@ -19,7 +19,7 @@ export async function findRate(argv: string[]): Promise<number> {
   const { options } = parseOptions(own, OPTIONS, USAGE);
   const sweep = sweepOf(options), out = options.out ?? "find-lr";
   try {
-    const { resolved: { config }, device, built, loaders } = await openHere("find-lr", rest, USAGE);
+    const { resolved: { config }, device, built, loaders } = await openForFinder("find-lr", rest, USAGE);
     const { json, quiet } = config.output, notes: string[] = [];
     const probe = openProbe(config, built, device, loaders, notes);
     const say = (line: string) => json || quiet ? undefined : console.log(line);
@@ -52,7 +52,7 @@ export async function findRate(argv: string[]): Promise<number> {
 const write = (path: string, text: string) =>
   writeAtomically(path, (file) => writeAll(file, new TextEncoder().encode(text)));
 
-function linesOf({ suggestion, lowest, exploded, swept }: Found, out: string): string[] {
+function linesOf({ suggestion, lowest, exploded, swept }: FoundRate, out: string): string[] {
   const end = exploded === null
     ? `The loss never grew far: all ${swept.length} steps were taken.`
     : `At ${formatLearningRate(exploded)} the loss exploded, after ${formatPlural(swept.length, "step")}.`;
@@ -64,14 +64,14 @@ function linesOf({ suggestion, lowest, exploded, swept }: Found, out: string): s
   return [end, advice, `Written: ${out}.svg, ${out}.json`];
 }
 
-const explodedAtOnce = ({ from }: Sweep): UserError =>
+const explodedAtOnce = ({ from }: RateSweep): UserError =>
   new UserError(
     "numerics",
     `The loss of the first step is no number, at a rate of ${from}: look at the data with hpctrain inspect, or give a ` +
       "lower --from.",
   );
 
-function sweepOf(options: { from?: string; to?: string; steps?: string }): Sweep {
+function sweepOf(options: { from?: string; to?: string; steps?: string }): RateSweep {
   const number = (name: "from" | "to" | "steps") => {
     const text = options[name];
     if (text === undefined) return DEFAULTS[name];

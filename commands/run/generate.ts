@@ -11,7 +11,7 @@ import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatDuration, formatPlural, formatRate } from "../../core/base/format.ts";
 import { openTokenizer, tokenizerBeside, tokenizerMark } from "../../core/data/text/open.ts";
 import { Utf8 } from "../../core/data/text/utf8.ts";
-import { BYTES, decode, PLAIN_BYTES, type Tokenizer } from "../../core/data/text/tokenizer.ts";
+import { BYTE_TOKENIZER, decode, PLAIN_BYTES, type Tokenizer } from "../../core/data/text/tokenizer.ts";
 import { weightsOf } from "../../core/checkpoint/weights.ts";
 import { type Decoder, gptDecoder } from "../../core/predict/decoder.ts";
 import { checkPrompt, generate, type Generation } from "../../core/predict/generate.ts";
@@ -20,7 +20,7 @@ import { CONTEXT } from "../../core/data/synthetic/synthetic.ts";
 import type { Facts } from "../../core/models/model.ts";
 import { HEADS } from "../../core/models/builder.ts";
 import { createModel } from "../../core/models/registry.ts";
-import { onDevice } from "../../core/train/fed_model.ts";
+import { placeModel } from "../../core/train/fed_model.ts";
 import { savedAnswers } from "../../core/train/data_facts.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import { savedConfig } from "../../core/train/resume.ts";
@@ -80,7 +80,7 @@ function decoderOf({ root, path }: CheckpointFile, config: Config, device: Devic
   const facts: Facts = { task: "language", input: { shape: [context], dtype: "i64" }, outputs: vocabulary };
   const made = createModel(model, facts);
   loadWeights(made.root.stateDict(), judgedWeights(root).root, path);
-  return wholeDecoder(onDevice(made, device), { path, device, context, vocabulary });
+  return wholeDecoder(placeModel(made, device), { path, device, context, vocabulary });
 }
 
 /** The folder may have been packed again since. */
@@ -101,7 +101,7 @@ function tokenizerFor(path: string, { data }: Config, { vocabulary }: Decoder, n
   const beside = tokenizerBeside(data);
   if (beside) return beside;
   if (vocabulary === PLAIN_BYTES.vocabulary) return PLAIN_BYTES;
-  if (vocabulary === BYTES.vocabulary) return BYTES;
+  if (vocabulary === BYTE_TOKENIZER.vocabulary) return BYTE_TOKENIZER;
   throw new UserError(
     "usage",
     `The tokenizer of ${path} is not known, as ${
@@ -186,7 +186,7 @@ function openPrinter(tokenizer: Tokenizer, on: boolean) {
 const safe = (text: string): string => Deno.stdout.isTerminal() ? clean(text) : text;
 
 function report(
-  asked: { readonly path: string; readonly prompt: string; readonly promptTokens: number },
+  request: { readonly path: string; readonly prompt: string; readonly promptTokens: number },
   { texts, seconds, tokensPerSecond }: Generation,
   tokenizer: Tokenizer,
   { json, quiet }: Config["output"],
@@ -194,9 +194,9 @@ function report(
   const written = texts.map(({ tokens, stopped }) => ({ text: decode(tokenizer, tokens), tokens, stopped }));
   if (json) {
     return console.log(JSON.stringify({
-      checkpoint: asked.path,
-      prompt: asked.prompt,
-      prompt_tokens: asked.promptTokens,
+      checkpoint: request.path,
+      prompt: request.prompt,
+      prompt_tokens: request.promptTokens,
       texts: written,
       seconds,
       tokens_per_second: tokensPerSecond,
@@ -204,7 +204,7 @@ function report(
   }
   if (texts.length > 1) {
     written.forEach(({ text }, i) => {
-      console.log(`--- ${i + 1} of ${texts.length}\n${safe((quiet ? "" : asked.prompt) + text)}`);
+      console.log(`--- ${i + 1} of ${texts.length}\n${safe((quiet ? "" : request.prompt) + text)}`);
     });
   }
   if (quiet) return;

@@ -10,7 +10,7 @@ import { FORMATS } from "../../core/data/open/formats.ts";
 import { bytesOf, gaussianFields, packMade } from "../../core/data/synthetic/generate.ts";
 import { openProgress } from "../../core/base/progress.ts";
 import type { Report } from "../../core/data/formats/packed/write.ts";
-import { coresHere } from "../../core/base/topology.ts";
+import { usableCores } from "../../core/base/topology.ts";
 import { type RankContext, rankContext } from "../../core/ranks/context.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatDuration, formatPlural } from "../../core/base/format.ts";
@@ -93,7 +93,7 @@ export async function generateData(argv: string[]): Promise<number> {
       out: common.out,
       perShard: common.samples_per_shard || undefined,
       who: place,
-      threads: common.threads || Math.max(1, Math.floor(coresHere() / place.localWorld)),
+      threads: common.threads || Math.max(1, Math.floor(usableCores() / place.localWorld)),
       libtorch,
       progress,
     }).finally(clear);
@@ -104,7 +104,7 @@ export async function generateData(argv: string[]): Promise<number> {
   }
 }
 
-function intent(made: Made, out: string, { world, said: place }: RankContext): string {
+function intent(made: Made, out: string, { world, description: place }: RankContext): string {
   const { train, val, description, targets } = made;
   const samples = formatPlural(train.length + (val?.length ?? 0), "sample");
   return `Generating ${samples} of [${train.input.shape.join(", ")}] (${

@@ -241,14 +241,14 @@ function lineageBeside({ path, values }: Description): { lineage: Lineage | null
 function renderRun(path: string, { run, parent, goodput_percent: goodput, attempts }: Lineage): string[] {
   const good = goodput === null ? "" : `, goodput ${goodput.toFixed(1)}%`;
   const left = attempts.slice(-SHOWN);
-  const said = [
+  const head = [
     `${printable(path)}: run ${printable(String(run))}, ${formatPlural(attempts.length, "attempt")}${good}`,
     ...(parent
       ? [`  went on from ${printable(String(parent.checkpoint))} at step ${Number(parent.step)}`]
       : []),
     ...(left.length < attempts.length ? [`  the last ${SHOWN} (--json has all):`] : []),
   ];
-  return [...said, ...aligned(left.map(row))];
+  return [...head, ...aligned(left.map(row))];
 }
 
 function row(attempt: Attempt): string[] {

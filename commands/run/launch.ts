@@ -6,9 +6,9 @@ import { looksLikeFlag, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import { didYouMean } from "../../core/base/suggest.ts";
 import { LAUNCH_USAGE, type LaunchOptions, readLaunchOptions } from "../../core/ranks/launch/options.ts";
-import { cpusHere } from "../../core/base/cores.ts";
-import { gpusHere, oneGpu } from "../../core/base/gpus.ts";
-import { shareCores, type Topology, topologyHere } from "../../core/base/topology.ts";
+import { cpuCount } from "../../core/base/cores.ts";
+import { gpuCount, oneGpu } from "../../core/base/gpus.ts";
+import { ownTopology, shareCores, type Topology } from "../../core/base/topology.ts";
 import { type MpiLauncher, mpiLauncher, type NodePorts } from "../../core/ranks/launch/start.ts";
 import { secretOf } from "../../core/ranks/launch/pmi.ts";
 import { supervise } from "../../core/ranks/launch/supervise.ts";
@@ -34,28 +34,28 @@ export async function launch(argv: string[]): Promise<number> {
     );
     return EXIT.done;
   }
-  const gpus = gpusHere(env), places = gpus * request.ranksPerGpu;
-  const topology = topologyHere();
+  const gpus = gpuCount(env), places = gpus * request.ranksPerGpu;
+  const topology = ownTopology();
   const talking = ["train", "predict", "doctor", "bench"].includes(words[0]);
   const settings = request.ranks === null && talking ? await settingsOf(words, 1, gpus, env) : null;
   const forCpus = settings !== null && !settings.onGpus;
   const ranks = request.ranks ?? (settings?.gpusPerNode || null);
-  const local = ranksHere({ ranks }, forCpus ? 0 : places, topology);
+  const local = localRanks({ ranks }, forCpus ? 0 : places, topology);
   const world = local * request.nodes;
-  const { onGpus, backend, asked } = talking
+  const { onGpus, backend, requested } = talking
     ? await settingsOf(words, world, gpus, env)
-    : { onGpus: false, backend: "gloo" as const, asked: null };
+    : { onGpus: false, backend: "gloo" as const, requested: null };
   if (onGpus) refuseTooMany(local, gpus, request.ranksPerGpu, env);
   const mayUseMpi = !onGpus && world > 1 && (backend === "auto" || backend === "mpi");
   const { mpi, across } = mayUseMpi
-    ? mpiFor(request, local, env, backend === "mpi" ? asked : null)
+    ? mpiFor(request, local, env, backend === "mpi" ? requested : null)
     : WITHOUT_MPI;
-  const { cores, said } = shareCores(topology, local);
+  const { cores, description: shares } = shareCores(topology, local);
   const json = words.includes("--json") || words.includes("--quiet");
   if (!json) {
     const by = mpi ? `, by ${mpi.command[0]}` : "";
     const where = request.nodes > 1 ? ` on node ${request.nodeRank} of ${request.nodes}` : "";
-    say(`Starting ${formatPlural(local, onGpus ? "GPU rank" : "rank")}${where}${by}; ${said}.`);
+    say(`Starting ${formatPlural(local, onGpus ? "GPU rank" : "rank")}${where}${by}; ${shares}.`);
   }
   const called = ["launch", ...request.own];
   const first = request.nodeRank * local;
@@ -96,7 +96,7 @@ function commandOf(words: readonly string[]): string[] {
   );
 }
 
-export function ranksHere(
+export function localRanks(
   { ranks }: Pick<LaunchOptions, "ranks">,
   gpus: number,
   { domains }: Topology,
@@ -106,7 +106,7 @@ export function ranksHere(
   if (ranks === "numa" || (ranks !== "cpu" && ranks !== "gpu" && gpus === 0 && several)) {
     return domains.length;
   }
-  if (ranks === "cpu" || (ranks === "auto" && gpus === 0)) return cpusHere();
+  if (ranks === "cpu" || (ranks === "auto" && gpus === 0)) return cpuCount();
   if (gpus > 0) return gpus;
   if (ranks === null) {
     throw new UserError(
@@ -130,16 +130,16 @@ async function settingsOf([name, ...words]: string[], ranks: number, gpus: numbe
   const usable = () =>
     (findLibtorch({ explicit: environment.libtorch || undefined }).chosen?.gpu ?? null) !== null;
   const onGpus = training.device === "auto" ? gpus > 0 && usable() : training.device === "cuda";
-  const asked = settingChoice("distributed.backend", backend, origin("distributed.backend"));
-  return { onGpus, backend, asked, gpusPerNode };
+  const requested = settingChoice("distributed.backend", backend, origin("distributed.backend"));
+  return { onGpus, backend, requested, gpusPerNode };
 }
 
 function refuseTooMany(local: number, gpus: number, perGpu: number, env: Env): void {
   if (local <= gpus * perGpu || gpus === 0 || env.NCCL_MULTI_RANK_GPU_ENABLE === "1") return;
-  const count = formatPlural(gpus, "GPU"), asked = perGpu > 1 ? ` --ranks-per-gpu ${perGpu}` : "";
+  const count = formatPlural(gpus, "GPU"), requested = perGpu > 1 ? ` --ranks-per-gpu ${perGpu}` : "";
   throw new UserError(
     "usage",
-    `-n ${local}${asked}, but this node shows ${count}: give -n ${gpus * perGpu}, --ranks-per-gpu ${
+    `-n ${local}${requested}, but this node shows ${count}: give -n ${gpus * perGpu}, --ranks-per-gpu ${
       Math.ceil(local / gpus)
     } for ranks that share a GPU, or --device cpu for ranks on its cores.`,
   );
@@ -160,17 +160,17 @@ interface ByMpi {
 /** Ranks find each other by themselves then, and communicate by shared memory or TCP. */
 const WITHOUT_MPI: ByMpi = { mpi: null, across: null };
 
-/** `asked`: somebody wants it. Without it ranks do with less, unless what was named can't be used. */
-function mpiFor(request: LaunchOptions, local: number, env: Env, asked: SettingChoice | null): ByMpi {
+/** `requested`: somebody wants it. Without it ranks do with less, unless what was named can't be used. */
+function mpiFor(request: LaunchOptions, local: number, env: Env, requested: SettingChoice | null): ByMpi {
   // Ranks of several nodes can know each other by a file, and their launchers by a secret alone.
-  if (request.nodes > 1 && !asked && !env.HPCTRAIN_SECRET) return WITHOUT_MPI;
+  if (request.nodes > 1 && !requested && !env.HPCTRAIN_SECRET) return WITHOUT_MPI;
   try {
     return request.nodes > 1
-      ? { mpi: null, across: acrossNodes(request, local, env, asked) }
-      : { mpi: mpiLauncher(env, asked), across: null };
+      ? { mpi: null, across: acrossNodes(request, local, env, requested) }
+      : { mpi: mpiLauncher(env, requested), across: null };
   } catch (error) {
     const lacking = error instanceof UserError && error.kind === "environment";
-    if (asked || env.HPCTRAIN_MPI || !lacking) throw error;
+    if (requested || env.HPCTRAIN_MPI || !lacking) throw error;
     return WITHOUT_MPI;
   }
 }
@@ -180,7 +180,7 @@ function acrossNodes(
   request: LaunchOptions,
   local: number,
   env: Env,
-  asked: SettingChoice | null,
+  requested: SettingChoice | null,
 ): NodePorts {
   const { chosen } = findMpi({ ...env, PMI_SIZE: "1" });
   if (chosen && chosen.abi !== "openmpi") return { library: chosen, secret: secretOf(env) };
@@ -189,7 +189,7 @@ function acrossNodes(
   throw new UserError(
     "environment",
     `${
-      asked ? `${asked.by}: ` : ""
+      requested ? `${requested.by}: ` : ""
     }launch starts ranks on several nodes with a library of MPICH's family, which was not found ` +
       `here${
         chosen ? " (but Open MPI)" : ""

@@ -65,12 +65,12 @@ function list(args: string[]): number {
   const { flags } = split(args, ["--json"], 0);
   const found = findLibtorch({ all: true });
   if (flags.has("--json")) console.log(JSON.stringify(found, null, 2));
-  else console.log(found.usable.length > 0 ? table(found) : noLibtorchSentence(found.rejected));
+  else console.log(found.usable.length > 0 ? libtorchTable(found) : noLibtorchSentence(found.rejected));
   return 0;
 }
 
 /** One block a library: the chosen one is marked, and each rejected place has its reason under it. */
-export function table({ chosen, usable, rejected }: FoundLibtorch): string {
+export function libtorchTable({ chosen, usable, rejected }: FoundLibtorch): string {
   const width = Math.max(...usable.map((u) => u.versionText.length));
   const lines = usable.map((u) => {
     const mark = u === chosen ? "*" : " ";
@@ -101,8 +101,8 @@ async function install(typed: string[]): Promise<number> {
   const say = flags.has("--quiet") ? undefined : (line: string) => console.error(line);
   if (words[0] === "mpich") return await mpich(flags.has("--if-missing"), architecture, say);
   if (words[0] && !/^\d+(\.\d+)*$/.test(words[0])) return await fromFile(words[0], architectures[0], say);
-  const here = flags.has("--if-missing") && own ? findLibtorch().chosen : null;
-  if (here && (given === undefined || here.gpu !== null)) return 0;
+  const chosen = flags.has("--if-missing") && own ? findLibtorch().chosen : null;
+  if (chosen && (given === undefined || chosen.gpu !== null)) return 0;
   const cuda = given === undefined ? null : cudaOf(given);
   const installed = await installLibtorch({ version: words[0], cuda, architecture, say });
   say?.(`Ready: libtorch ${installed.versionText} in ${installed.dir}`);

@@ -10,7 +10,7 @@ import { OPTIONS } from "../logs.ts";
 
 const USAGE = "hpctrain logs [RUN | JOB] [-f] [--rank K] [--save-dir DIR]";
 
-const LOOK_MS = 500;
+const POLL_MS = 500;
 const CHUNK = 64 * 1024;
 /** Letters of a job's errors that are shown. */
 const LAST = 16 * 1024;
@@ -27,7 +27,7 @@ export async function logs(argv: string[]): Promise<number> {
   for (;;) {
     await copy(file);
     if (!options.follow) return EXIT.done;
-    await delay(LOOK_MS);
+    await delay(POLL_MS);
     if (shrunk()) file.seekSync(0, Deno.SeekMode.Start);
   }
 }

@@ -1,7 +1,7 @@
 // `hpctrain models NAME --plan`: a training step as a compiled plan, kernel by kernel.
 import { formatBytes, formatPlural } from "../../core/base/format.ts";
 import type { Config } from "../../core/settings/settings.ts";
-import { namesOf } from "../../core/compile/program.ts";
+import { partNames } from "../../core/compile/program.ts";
 import { createLoss } from "../../core/models/losses.ts";
 import { type Facts, forward, type Model } from "../../core/models/model.ts";
 import { inParts, keyedSeeds, outputOf, tokensAtOnce } from "../../core/train/blocks.ts";
@@ -39,7 +39,7 @@ export function planLines(model: Model, facts: Facts, { training }: Config): str
     if ("reason" in plan) return [opByOp(plan.reason)];
     const { placed: { parts, elements, unshared }, codeBytes, milliseconds } = plan;
     const calls = parts.filter(({ kernel }) => kernel === "call").length;
-    const names = parts.map(namesOf);
+    const names = parts.map(partNames);
     const wide = Math.max(...names.map(([name]) => name.length));
     return [
       `A step of ${

@@ -1,14 +1,14 @@
 // `hpctrain models [NAME]`: the models there are, or one of them block by block.
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
-import { loadReader, openData } from "../../core/data/open/open.ts";
+import { loadDataReader, openData } from "../../core/data/open/open.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatCount } from "../../core/base/format.ts";
 import {
   type BlockCost,
   costOf,
-  type Fit,
   fitOf,
+  type MemoryFit,
   memorySize,
   type ModelCost,
 } from "../../core/models/cost.ts";
@@ -145,7 +145,7 @@ async function opened({ config, origin }: Resolved): Promise<Opened> {
 }
 
 async function factsOfData(config: Resolved["config"]) {
-  await loadReader(config.data);
+  await loadDataReader(config.data);
   return openData(config.data, { ...config.training, plain: true }, config.model).train.facts;
 }
 
@@ -169,7 +169,7 @@ function render(
   { shape, dtype }: Sample,
   cost: ModelCost,
   training: Config["training"],
-  fit?: Fit,
+  fit?: MemoryFit,
   amd = false,
 ): string[] {
   const row = ({ name, output, parameters, flops, activations }: Omit<BlockCost, "handedOn">) => [
@@ -215,7 +215,7 @@ function kernelsLine(model: Model, { tf32, channels_last: last }: Config["traini
   ].join("; ") + ".";
 }
 
-function fitLines({ gpuBytes, fixed, ways }: Fit): string[] {
+function fitLines({ gpuBytes, fixed, ways }: MemoryFit): string[] {
   const batches = ways.map(({ name, perSample, batch, capturedBatch }) => [
     `  ${name}`,
     batch > 0 ? `batches of up to ${batch}` : "does not fit",

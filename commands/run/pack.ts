@@ -3,17 +3,17 @@ import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import { hasColumns } from "../../core/data/open/formats.ts";
-import { loadReader, openData } from "../../core/data/open/open.ts";
+import { loadDataReader, openData } from "../../core/data/open/open.ts";
 import { asPacked, originOf, refuseInside, withColumns } from "../../core/data/open/pack.ts";
-import { imagesOf, packingOf } from "../../core/data/formats/packed/samples.ts";
+import { encodedImages, packingOf } from "../../core/data/formats/packed/samples.ts";
 import { openProgress, type Progress } from "../../core/base/progress.ts";
 import { type Report, type Who, writeEncoded, writeShards } from "../../core/data/formats/packed/write.ts";
-import { cpusHere } from "../../core/base/cores.ts";
+import { cpuCount } from "../../core/base/cores.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatDuration, formatPlural, formatRate } from "../../core/base/format.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
-import { writeColumns, writeSamples, type Written } from "../../core/data/formats/npz/write.ts";
+import { writeColumns, writeSamples, type WrittenArchive } from "../../core/data/formats/npz/write.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../pack.ts";
 import { isCorpus, packCorpus } from "./pack_text.ts";
 
@@ -48,10 +48,10 @@ export async function pack(argv: string[]): Promise<number> {
   const who = rankContext(env, placeFlags(config.distributed));
   const quiet = who.rank > 0 || config.output.quiet || config.output.json;
   const say = (line: string) => quiet ? undefined : console.log(line);
-  const threads = Math.min(config.data.num_workers, cpusHere());
+  const threads = Math.min(config.data.num_workers, cpuCount());
   try {
     openDevice(config);
-    await loadReader(config.data);
+    await loadDataReader(config.data);
     if (!out.endsWith(".npz")) await packShards(config, { out, perShard, keep, who, threads, quiet, say });
     else if (who.rank === 0) packNpz(config, out, threads, say); // one file, one writer
     return EXIT.done;
@@ -75,7 +75,7 @@ async function packShards(config: Config, options: PackOptions): Promise<void> {
   const began = performance.now();
   const { train, val, notes } = openData(config.data, config.training, config.model);
   notes.forEach(say);
-  const packing = keep ? imagesOf(train, val) : packingOf(train, val, options.threads);
+  const packing = keep ? encodedImages(train, val) : packingOf(train, val, options.threads);
   const plan = { ...packing, out, perShard, origin: originOf(config, packing) };
   const line = openProgress("Packing", { quiet });
   let packed = 0;
@@ -148,7 +148,12 @@ function packNpz(config: Config, out: string, threads: number, say: (line: strin
   console.log(`Wrote ${names} to ${out}: ${formatBytes(bytes)} in ${formatDuration(seconds)}.`);
 }
 
-function samplesTo(out: string, config: Config, threads: number, say: (line: string) => void): Written {
+function samplesTo(
+  out: string,
+  config: Config,
+  threads: number,
+  say: (line: string) => void,
+): WrittenArchive {
   const { data, training, model, output } = config;
   const { train, val, notes } = openData(data, training, model);
   notes.forEach(say);

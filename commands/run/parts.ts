@@ -23,7 +23,7 @@ export function partNamed(word: string): PartName {
   );
 }
 
-export function partOf({ train, val, test }: Opened, part: PartName): Source {
+export function sourceOfPart({ train, val, test }: Opened, part: PartName): Source {
   const source = part === "test" ? test : part === "validation" ? val : train;
   if (source !== null) return source;
   throw new UserError(

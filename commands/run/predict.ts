@@ -17,7 +17,7 @@ import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { commandWithoutSecrets } from "../../core/base/secrets.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
-import { outputNames, type Role } from "../../core/predict/columns.ts";
+import { type ColumnRole, outputNames } from "../../core/predict/columns.ts";
 import { checkOut, mayHaveGrid } from "../../core/predict/file.ts";
 import type { GridJob } from "../../core/predict/fields.ts";
 import { type EnsembleOptions, loadForEvaluation } from "../../core/predict/load.ts";
@@ -28,10 +28,10 @@ import { openEventLoopTurn } from "../../core/train/pauses.ts";
 import { type Answers, savedAnswers, withOwnStatistics } from "../../core/train/data_facts.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import { savedConfig } from "../../core/train/resume.ts";
-import { ranksSharingCores, shareCores } from "../../core/train/rank_group.ts";
+import { ranksSharingCores, shareThreads } from "../../core/train/rank_group.ts";
 import { withUserCode } from "../user_code.ts";
 import { membersOf } from "./members.ts";
-import { isOtherData, type PartName, partNamed, partOf, whole } from "./parts.ts";
+import { isOtherData, type PartName, partNamed, sourceOfPart, whole } from "./parts.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../predict.ts";
 
 export async function predict(argv: string[]): Promise<number> {
@@ -49,7 +49,7 @@ export async function predict(argv: string[]): Promise<number> {
   const saved = savedConfig(path);
   const resolved = await withUserCode(resolveSettings({ ...words, ranks: where.world, checkpoint: saved }));
   if (where.rank === 0) environmentLines(resolved).forEach((line) => console.error(line));
-  const asked = {
+  const request = {
     path,
     out: options.out,
     all: options.all || options.on === "all",
@@ -63,7 +63,7 @@ export async function predict(argv: string[]): Promise<number> {
   };
   try {
     if (where.world === 1) {
-      return await toFile(asked, resolved, { ...openDevice(resolved.config), team: null });
+      return await toFile(request, resolved, { ...openDevice(resolved.config), team: null });
     }
     const { config } = resolved;
     const opened = openDevice(config, where.localRank);
@@ -71,15 +71,15 @@ export async function predict(argv: string[]): Promise<number> {
     const session = { where, config, env, backendFrom, ...opened, end: "the end of predicting" };
     return await withRanks(session, ({ team }) => {
       const sharing = ranksSharingCores(team);
-      if (opened.device === "cpu") shareCores(sharing, config.training.threads, env);
-      return toFile(asked, resolved, { ...opened, team, sharing });
+      if (opened.device === "cpu") shareThreads(sharing, config.training.threads, env);
+      return toFile(request, resolved, { ...opened, team, sharing });
     });
   } catch (error) {
     throw asUserError(error);
   }
 }
 
-interface Asked {
+interface PredictRequest {
   readonly path: string;
   readonly out: string;
   readonly all: boolean;
@@ -99,12 +99,12 @@ interface Place extends ReturnType<typeof openDevice> {
   readonly sharing?: number;
 }
 
-async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<number> {
-  const { path, out, saved, argv } = asked;
+async function toFile(request: PredictRequest, resolved: Resolved, place: Place): Promise<number> {
+  const { path, out, saved, argv } = request;
   const { team } = place;
   using file = openCheckpoint(path);
   const others = isOtherData(resolved.config, saved);
-  const targets = asked.targets && !lacksTargets(resolved.config.data);
+  const targets = request.targets && !lacksTargets(resolved.config.data);
   const own = withOwnStatistics(resolved.config, file.root);
   const config = unweighted(others ? whole(own, resolved) : own);
   const { quiet, json } = config.output;
@@ -114,30 +114,30 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
     resolved,
     ...place,
     answers,
-    untold: !targets,
+    silent: !targets,
     unsplit: others,
-    ensemble: asked.ensemble,
+    ensemble: request.ensemble,
   };
   const { data, pass, batchSize, openFeed } = await withAdvice(
     targets && others,
     () => loadForEvaluation(file, options),
   );
   if ((team?.rank ?? 0) === 0) { for (const line of pass.model.drawing ?? []) console.error(line); }
-  const roles = rolesOf(data, asked, others, ownPaths(config.data).length > 0);
+  const roles = rolesOf(data, request, others, ownPaths(config.data).length > 0);
   const feed = openFeed(roles.map(({ source }) => source));
   const first = (team?.rank ?? 0) === 0;
   const progress = openProgress("Predicting", { quiet: quiet || json || !first });
-  const breath = openEventLoopTurn();
+  const turn = openEventLoopTurn();
   const samples = roles.reduce((sum, { source }) => sum + source.length, 0);
   const total = Math.ceil(samples / (team?.world ?? 1));
   const poll = async (done: number) => {
     progress.update({ done: Math.min(done, total), kept: 0, total });
-    if (breath.due()) await breath.take();
+    if (turn.due()) await turn.take();
   };
   const oneTable = roles.every(({ source }) => source.indices);
   const target = roles[0].source.names ?? [], named = answers?.names ?? target;
   const predicted = data.rollout && named.length !== data.train.facts.outputs ? target : named;
-  const grid = mayHaveGrid(out) ? gridJob(asked, roles[0].source, pass, predicted, answers) : null;
+  const grid = mayHaveGrid(out) ? gridJob(request, roles[0].source, pass, predicted, answers) : null;
   const columns = await predictToFile({
     ...{ out, roles, team },
     order: { oneTable, split: !others || !oneTable },
@@ -150,7 +150,7 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
       targets,
       relabel: relabelled(target, predicted),
       segments: grid?.segments,
-      probabilities: asked.probabilities,
+      probabilities: request.probabilities,
       poll,
     },
     command: ["hpctrain predict", ...commandWithoutSecrets(argv)].join(" "),
@@ -160,16 +160,16 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
   if (!columns) return EXIT.done;
   const sides = ({ shape, dimensions }: typeof columns[number]) =>
     shape.map((size, i) => dimensions ? `${dimensions[i]}=${size}` : size).join(", ");
-  const said = columns.map((column) => `${column.name} [${sides(column)}]`).join(", ");
+  const written = columns.map((column) => `${column.name} [${sides(column)}]`).join(", ");
   if (json) {
     console.log(JSON.stringify({ checkpoint: path, out, samples, columns }));
-  } else console.log(`Wrote ${said} of ${formatPlural(samples, "sample")} to ${out}.`);
+  } else console.log(`Wrote ${written} of ${formatPlural(samples, "sample")} to ${out}.`);
   return EXIT.done;
 }
 
 /** Null where the data is on no grid. */
 function gridJob(
-  { path, masked }: Asked,
+  { path, masked }: PredictRequest,
   { grid: gridOf, units, facts: { task, outputs } }: Source,
   { loss }: Pass,
   names: readonly string[],
@@ -230,10 +230,10 @@ const ROLES = { test: "test", validation: "val", train: "train", all: "train" } 
 
 function rolesOf(
   data: Opened,
-  { all, on }: Pick<Asked, "all" | "on">,
+  { all, on }: Pick<PredictRequest, "all" | "on">,
   others: boolean,
   ownFiles: boolean,
-): { readonly role: Role; readonly source: Source }[] {
+): { readonly role: ColumnRole; readonly source: Source }[] {
   if (on !== null && (all || others)) {
     throw new UserError(
       "usage",
@@ -242,7 +242,7 @@ function rolesOf(
       } takes everything: leave one of them out.`,
     );
   }
-  if (on !== null) return [{ role: ROLES[on], source: partOf(data, on) }];
+  if (on !== null) return [{ role: ROLES[on], source: sourceOfPart(data, on) }];
   const { train, val, test } = data;
   if (all && !others && ownFiles) {
     throw new UserError(
@@ -251,7 +251,7 @@ function rolesOf(
         "their own: give --on train, --on validation or --on test.",
     );
   }
-  const role = (role: Role, source: Source | null) => source ? [{ role, source }] : [];
+  const role = (role: ColumnRole, source: Source | null) => source ? [{ role, source }] : [];
   if (all || others) return [...role("train", train), ...role("val", val), ...role("test", test)];
   if (val) return [{ role: "val", source: val }];
   throw new UserError(

@@ -40,14 +40,14 @@ export async function qsub(given: string[]): Promise<number> {
   const { typed: { own }, job, script } = prepared;
   if (own["dry-run"]) return await dryRun(prepared);
   if (own.submit) {
-    const { path, said } = deliverScript(prepared, pbsLogs(job));
-    for (const line of said) console.error(line);
+    const { path, notes } = deliverScript(prepared, pbsLogs(job));
+    for (const line of notes) console.error(line);
     printArithmetic(prepared, console.error); // a script reads the number
     const id = await submitScript(PBS, job, path);
     console.log(`Submitted job ${id} (${path}).\n${linesOfNextCommands(whatNext(id, job))}`);
   } else if (own.output) {
-    const { path, said } = deliverScript(prepared, pbsLogs(job));
-    for (const line of said) console.error(line);
+    const { path, notes } = deliverScript(prepared, pbsLogs(job));
+    for (const line of notes) console.error(line);
     console.log(`Wrote ${path}.\n${linesOfNextCommands([[`qsub ${quote(path)}`, "submits it"]])}`);
   } else console.log(script.trimEnd());
   return EXIT.done;

@@ -5,7 +5,7 @@ import { printColoured } from "../../core/base/terminal.ts";
 import { differing, filtered, sorted } from "../../core/outputs/runs/fields.ts";
 import { findRuns } from "../../core/outputs/runs/find.ts";
 import { rowOf, type RunRow } from "../../core/outputs/runs/row.ts";
-import { csvLines, footLines, jsonText, type ShownRuns, tableLines } from "../../core/outputs/runs/table.ts";
+import { csvLines, footLines, runsJson, type ShownRuns, tableLines } from "../../core/outputs/runs/table.ts";
 import { styleOf } from "../../core/base/terminal_text.ts";
 import { widthOf } from "../../core/outputs/watch/terminal.ts";
 import { OPTIONS, USAGE } from "../runs.ts";
@@ -24,7 +24,7 @@ export async function runs(argv: string[]): Promise<number> {
   const kept = sorted(filtered(all, options.filter), options.sort ?? "started", options.reverse);
   const shown: ShownRuns = { rows: kept, differ: differing(kept), now };
   for (const note of notes) console.error(`warning: ${note}`);
-  if (options.json) console.log(jsonText(shown));
+  if (options.json) console.log(runsJson(shown));
   else if (options.csv) console.log(csvLines(shown).join("\n"));
   else if (options.html !== undefined) {
     const { indexPage } = await import("../../core/outputs/runs/index_page.ts");

@@ -8,7 +8,7 @@ import {
   startAgainConfined,
 } from "../../ffi/sandbox.ts";
 import { findLibtorch } from "../../ffi/libraries/find.ts";
-import { messageOf, refusalOf, UserError } from "../../core/base/errors.ts";
+import { messageOf, systemRefusal, UserError } from "../../core/base/errors.ts";
 import { isPython } from "../../core/base/files.ts";
 import { isFolder } from "../../core/data/arrays/files.ts";
 import { isUrl } from "../../core/data/arrays/paths.ts";
@@ -37,8 +37,8 @@ export function enterSandbox(command: Command, words: readonly string[]): void {
     refuseRest();
     return;
   }
-  const asked = askedOf(command, words, env);
-  if (asked === null) return;
+  const request = sandboxRequest(command, words, env);
+  if (request === null) return;
   if (landlockVersion() === 0) {
     console.error(
       "hpctrain: --sandbox: this kernel has no Landlock (Linux has it from 5.13 on, where it is turned on), so " +
@@ -48,16 +48,16 @@ export function enterSandbox(command: Command, words: readonly string[]): void {
     return;
   }
   const temporary = temporaryFolder();
-  const own = [...new Set(asked.folders.map(madeFolder)), temporary];
+  const own = [...new Set(request.folders.map(madeFolder)), temporary];
   const places = {
-    folders: [...own, ...there(["/dev/shm"]), dirname(temporary)],
-    files: there([...devices(), ...(env.HPCTRAIN_ENDED ? [env.HPCTRAIN_ENDED] : [])]),
+    folders: [...own, ...existing(["/dev/shm"]), dirname(temporary)],
+    files: existing([...devices(), ...(env.HPCTRAIN_ENDED ? [env.HPCTRAIN_ENDED] : [])]),
     programs: [Deno.execPath(), ...loaderOf(Deno.readTextFileSync("/proc/self/maps"))],
   };
   const argv = Deno.readTextFileSync("/proc/self/cmdline").split("\0").slice(0, -1);
   startAgainConfined(places, argv, {
     ...env,
-    ...asked.env,
+    ...request.env,
     TMPDIR: temporary,
     [MARK]: [Deno.pid, ...own].join("\n"),
   });
@@ -66,7 +66,7 @@ export function enterSandbox(command: Command, words: readonly string[]): void {
 /** Says it where the sandbox may be why a file can't be written; else it is empty. */
 export function aboutSandbox(error: unknown): string {
   const refused = [error, (error as Error | undefined)?.cause].some((one) =>
-    refusalOf(one)?.code === "EACCES"
+    systemRefusal(one)?.code === "EACCES"
   );
   if (writable === null || !refused) return "";
   return `--sandbox: nothing is written but below ${
@@ -92,17 +92,17 @@ function refuseRest(): void {
   }
 }
 
-interface Asked {
+interface SandboxRequest {
   readonly folders: readonly string[];
   readonly env: Env;
 }
 
 /** Null where the command is not to be confined. Nothing is read but the command line, variables and settings files. */
-function askedOf(
+function sandboxRequest(
   { writes, options: spec = {}, settings, usage }: Command,
   words: readonly string[],
   env: Env,
-): Asked | null {
+): SandboxRequest | null {
   if (!settings) {
     const { options, positionals } = parseOptions(words, spec, usage);
     return options.sandbox ? { folders: foldersOf(writes!, options, positionals), env: {} } : null;
@@ -210,7 +210,7 @@ const DEVICES = /^(null|zero|full|tty|nvidia.*|dri|kfd)$/;
 const devices = (): string[] =>
   [...Deno.readDirSync("/dev")].filter(({ name }) => DEVICES.test(name)).map(({ name }) => `/dev/${name}`);
 
-const there = (paths: readonly string[]): string[] =>
+const existing = (paths: readonly string[]): string[] =>
   paths.filter((path) => {
     try {
       return Deno.statSync(path) !== undefined;

@@ -2,7 +2,7 @@
 // sweep that is one job array.
 import { missingData } from "../../core/train/checks.ts";
 import { arithmetic, planJob, requestSentence } from "../../core/cluster/script/plan.ts";
-import { makeFolder, runSubmit, submit, submitRefused, writeScript } from "../../core/cluster/jobs.ts";
+import { makeOutputFolder, runSubmit, submit, submitRefused, writeScript } from "../../core/cluster/jobs.ts";
 import { type ScriptJob, slug } from "../../core/cluster/script/job.ts";
 import { programAsCalled, quote, thisProgram } from "../../core/base/shell.ts";
 import {
@@ -27,7 +27,7 @@ import { isSearch } from "../../core/cluster/sweep/trials.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
 import { planSweep, printSweepEnd } from "./sweep.ts";
-import { wholeNumber } from "../../core/cluster/sweep/search.ts";
+import { runCount } from "../../core/cluster/sweep/search.ts";
 import { PLAN_OPTIONS } from "../sweep.ts";
 import { errBeside, exported, refuseFolder, renderSlurm } from "../../core/cluster/script/slurm.ts";
 import { siteHint, siteLines } from "../../core/cluster/script/site.ts";
@@ -134,10 +134,10 @@ function withoutRun(env: Record<string, string>): Record<string, string> {
 export function deliverScript(
   { job, script, typed }: PreparedJob,
   folder: string,
-): { path: string; said: string[] } {
+): { path: string; notes: string[] } {
   const path = typed.own.output?.at(-1) ?? `${folder}/${slug(job.name)}.sh`;
-  makeFolder(folder);
-  return { path, said: writeScript(path, script) };
+  makeOutputFolder(folder);
+  return { path, notes: writeScript(path, script) };
 }
 
 /** The number of the job. */
@@ -213,7 +213,7 @@ async function prepareArray(
     : remaining.length === sweep.runs.length
     ? { shell: `"$${index}"` }
     : { shell: `"$(cut -d ' ' -f $((${index} + 1)) <<<'${remaining.join(" ")}')"` };
-  const atOnce = jobs === undefined ? undefined : wholeNumber("parallel", jobs);
+  const atOnce = jobs === undefined ? undefined : runCount("parallel", jobs);
   const job = {
     ...prepared.job,
     made: {
@@ -242,7 +242,7 @@ export async function asArray(
   for (const line of arraysNotes(prepared)) console.error(line);
   const { job, script } = prepared;
   const path = output ?? join(folder, pbs ? "sweep.pbs" : "sweep.sh");
-  makeFolder(`${job.logs}/${scheduler.folder}`);
+  makeOutputFolder(`${job.logs}/${scheduler.folder}`);
   for (const line of writeScript(path, script)) console.log(line);
   const many = `a job array of ${formatPlural(remaining.length, "run")}`;
   const status: [string, string] = [`hpctrain sweep status ${quote(folder)}`, "how the runs stand"];
@@ -280,7 +280,7 @@ export async function sweepAsJob(
   const { own, rest: axes } = splitOwnOptions(rest, PLAN_OPTIONS);
   const request = parseOptions(own, PLAN_OPTIONS, usage).options;
   const typed = ["hpctrain", scheduler.command, "--kind", "sweep", ...words];
-  const { sweep, folder, remaining, fixed, jobs, changed, summary: said } = planSweep(
+  const { sweep, folder, remaining, fixed, jobs, changed, summary: notes } = planSweep(
     axes,
     request,
     typed,
@@ -297,17 +297,17 @@ export async function sweepAsJob(
     jobs,
   };
   if (how === "dry-run") {
-    console.log(said);
+    console.log(notes);
     return remaining.length === 0 ? EXIT.done : await check(await prepareArray(array, scheduler));
   }
   if (changed) writeSweep(folder, sweep);
-  (how === "print" ? console.error : console.log)(said);
+  (how === "print" ? console.error : console.log)(notes);
   if (remaining.length === 0) return how === "print" ? EXIT.done : printSweepEnd(sweep, folder);
   if (how !== "print") return await asArray({ ...array, how, output });
   const prepared = await prepareArray(array, scheduler);
   for (const line of arraysNotes(prepared)) console.error(line);
   const { script, job: { logs } } = prepared;
-  makeFolder(`${logs}/${scheduler.folder}`); // it may be submitted from here, and sbatch makes none
+  makeOutputFolder(`${logs}/${scheduler.folder}`); // it may be submitted from here, and sbatch makes none
   console.log(script.trimEnd());
   return EXIT.done;
 }
@@ -373,17 +373,17 @@ export async function sbatch(given: string[]): Promise<number> {
   refuseFolder(resolvePath(job.logs));
   if (own["dry-run"]) return await dryRun(prepared);
   if (own.submit) {
-    const { path, said } = deliverScript(prepared, folder);
-    for (const line of said) console.error(line);
+    const { path, notes } = deliverScript(prepared, folder);
+    for (const line of notes) console.error(line);
     printArithmetic(prepared, console.error); // a script reads the number
     const id = await submitScript(SLURM, job, path);
     console.log(`Submitted job ${id} (${path}).\n${linesOfNextCommands(whatNext(id, job))}`);
   } else if (own.output) {
-    const { path, said } = deliverScript(prepared, folder);
-    for (const line of said) console.error(line);
+    const { path, notes } = deliverScript(prepared, folder);
+    for (const line of notes) console.error(line);
     console.log(`Wrote ${path}.\n${linesOfNextCommands([[`sbatch ${quote(path)}`, "submits it"]])}`);
   } else {
-    makeFolder(folder); // it may be submitted from here, and sbatch makes none
+    makeOutputFolder(folder); // it may be submitted from here, and sbatch makes none
     console.log(script.trimEnd());
   }
   return EXIT.done;

@@ -5,28 +5,28 @@ import { remove } from "../../core/base/atomic.ts";
 import { formatValue } from "../../core/base/format.ts";
 import { thisProgram } from "../../core/base/shell.ts";
 import { startThread } from "../../core/base/threads.ts";
-import { endClaim, startOf, startOfJob, thisHolder } from "../../core/cluster/sweep/claims.ts";
+import { endClaim, processStart, startOfJob, thisHolder } from "../../core/cluster/sweep/claims.ts";
 import { tellJournals } from "../../core/cluster/sweep/journals.ts";
 import { runLocally } from "../../core/cluster/sweep/local.ts";
 import { evaluationsOf } from "../../core/cluster/sweep/metric.ts";
-import { countsOf, isSettled, rowsOf } from "../../core/cluster/sweep/runs.ts";
+import { countsOf, isSettled, sweepRows } from "../../core/cluster/sweep/runs.ts";
 import {
   claimTrial,
   failed,
-  heldHere,
+  heldClaims,
   isFinal,
   isNone,
   nextTrial,
   readTrial,
   resultOf,
-  runOf,
   type SearchSweep,
-  settle,
-  type Taken,
+  settleTrial,
+  type TakenTrial,
   takeTrial,
   tellNone,
   type Trial,
   trialOfStart,
+  trialRun,
 } from "../../core/cluster/sweep/trials.ts";
 import type { WatchOptions } from "../../core/cluster/sweep/watch_thread.ts";
 import { rankContext } from "../../core/ranks/context.ts";
@@ -40,7 +40,7 @@ const say = (line: string): void => console.log(line);
 export async function searchLocally(folder: string, sweep: SearchSweep, atOnce: number): Promise<number> {
   const me = await thisHolder(Deno.env.toObject());
   const passed = new Set<number>();
-  let told = false;
+  let result = false;
   const next = async (stopping: () => boolean) => {
     while (!stopping()) {
       const number = await nextTrial(folder, sweep, me, passed);
@@ -48,17 +48,17 @@ export async function searchLocally(folder: string, sweep: SearchSweep, atOnce: 
         passed.add(number);
         return localRun(folder, sweep, number);
       }
-      const [held] = heldHere(folder, me).filter(({ holder }) => !ours.has(holder.pid));
+      const [held] = heldClaims(folder, me).filter(({ holder }) => !ours.has(holder.pid));
       if (held === undefined) return null;
-      if (!told) say(`Waiting for process ${held.holder.pid}, which trains a run of this sweep.`);
-      told = true;
+      if (!result) say(`Waiting for process ${held.holder.pid}, which trains a run of this sweep.`);
+      result = true;
       await new Promise((resolve) => setTimeout(resolve, 300));
     }
     return null;
   };
   const ours = new Set<number>();
   const code = await runLocally(next, { atOnce, folder, say, started: (pid) => ours.add(pid) });
-  const rows = rowsOf(folder, sweep);
+  const rows = sweepRows(folder, sweep);
   say(countsOf(rows));
   printSweepEnd(sweep, folder);
   if (code === EXIT.stopped && rows.some(({ state }) => !isSettled(state))) return EXIT.stopped;
@@ -67,7 +67,7 @@ export async function searchLocally(folder: string, sweep: SearchSweep, atOnce: 
 
 function localRun(folder: string, sweep: SearchSweep, number: number) {
   const trial = readTrial(folder, number);
-  const { values } = runOf(sweep, trial);
+  const { values } = trialRun(sweep, trial);
   return {
     run: trial.run,
     about: Object.entries(values).map(([name, value]) => `${name} ${value}`).join(", "),
@@ -118,14 +118,14 @@ export async function runTrial(
     );
     return EXIT.done;
   }
-  const parent = which === "next" ? null : { pid: Deno.ppid, started: startOf(Deno.ppid) ?? "" };
+  const parent = which === "next" ? null : { pid: Deno.ppid, started: processStart(Deno.ppid) ?? "" };
   return await trainTaken(folder, sweep, taken, { more, parent });
 }
 
 async function trainTaken(
   folder: string,
   sweep: SearchSweep,
-  { trial, claim }: Taken,
+  { trial, claim }: TakenTrial,
   { more, parent }: { more: readonly string[]; parent: WatchOptions["parent"] },
 ): Promise<number> {
   const { number } = trial, logs = join(sweep.saveDir, "logs", trial.run);
@@ -145,7 +145,7 @@ async function trainTaken(
     thread.end();
     const result = resultOf(sweep, readTrial(folder, number)) ??
       (broke && isFinal(broke.exitCode) ? failed(broke.exitCode, messageOf(broke)) : null);
-    if (result !== null) settle(folder, number, result);
+    if (result !== null) settleTrial(folder, number, result);
     const evaluations = new Map([[number, evaluationsOf(logs, sweep.metric)]]);
     await tellJournals(
       [folder, sweep, evaluations],
@@ -157,7 +157,7 @@ async function trainTaken(
 }
 
 const train = async (sweep: SearchSweep, trial: Trial, more: readonly string[]): Promise<number> => {
-  const { run, words } = runOf(sweep, trial);
+  const { run, words } = trialRun(sweep, trial);
   return await (await import("./train.ts")).runTrain([
     ...words,
     ...more,

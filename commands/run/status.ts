@@ -1,5 +1,5 @@
 // `hpctrain status`: in a few lines how a run stands, from its files and the scheduler.
-import { findRunOrJob, type JobState, stateOf, withJob } from "../../core/cluster/jobs.ts";
+import { findRunOrJob, type JobState, jobState, withJob } from "../../core/cluster/jobs.ts";
 import { errBeside } from "../../core/cluster/script/slurm.ts";
 import { clean } from "../../core/base/terminal.ts";
 import { join } from "../../deps/path.ts";
@@ -17,7 +17,7 @@ export async function status(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
   if (positionals.length > 1) throw new UserError("usage", `status takes one run or job. Usage: ${USAGE}`);
   const { folder, job } = await findRunOrJob(positionals[0], options["save-dir"]);
-  const answer = job === null ? null : await stateOf(job);
+  const answer = job === null ? null : await jobState(job);
   const found = folder === null ? null : factsOf(folder);
   const facts = found && { ...found, ...await withJob(found, job, answer) };
   const output = facts === null && job !== null ? outputOf(options["save-dir"] ?? ".", job, answer) : null;
@@ -30,7 +30,7 @@ export async function status(argv: string[]): Promise<number> {
   }
   const lines = options.json
     ? [JSON.stringify({ job, scheduler: answer, run: facts, output })]
-    : [...linesOf(facts, job, answer, output)].map(([name, said]) => `${name.padEnd(10)}${said}`);
+    : [...linesOf(facts, job, answer, output)].map(([name, value]) => `${name.padEnd(10)}${value}`);
   for (const line of lines) console.log(line);
   return EXIT.done;
 }

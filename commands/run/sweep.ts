@@ -1,23 +1,23 @@
 // `hpctrain sweep`: one training for each combination of values, or for those that a search chooses, as one job array
 // or on this machine; `sweep status`, `sweep best` and `sweep report` look at them, `sweep run` is what the jobs do.
 import { join } from "../../deps/path.ts";
-import { drawn, grid, namesOf, readAxes, type SweepRequest } from "../../core/cluster/sweep/axes.ts";
+import { drawnPoints, grid, readAxes, runNames, type SweepRequest } from "../../core/cluster/sweep/axes.ts";
 import {
   countsOf,
   findSweep,
   ranked,
   readSweep,
-  rowsOf,
   type Sweep,
   sweepNames,
   type SweepRow,
+  sweepRows,
   sweepTable,
   whyUnranked,
   writeSweep,
 } from "../../core/cluster/sweep/runs.ts";
 import { goalOf } from "../../core/cluster/sweep/metric.ts";
 import { joinedSpace, readSearchFile, type SearchFile, spaceOfAxes } from "../../core/cluster/sweep/space.ts";
-import { searchOf, wholeNumber } from "../../core/cluster/sweep/search.ts";
+import { runCount, searchOf } from "../../core/cluster/sweep/search.ts";
 import { hasOldRuns, isSearch } from "../../core/cluster/sweep/trials.ts";
 import { commandWithoutSecrets } from "../../core/base/secrets.ts";
 import { thisProgram } from "../../core/base/shell.ts";
@@ -54,7 +54,7 @@ export async function sweep(argv: string[]): Promise<number> {
   if (remaining.length === 0) return printSweepEnd(sweep, folder);
   const { jobs } = planned;
   if (options.local) {
-    return await locally(sweep, folder, remaining, jobs === undefined ? 1 : wholeNumber("parallel", jobs));
+    return await locally(sweep, folder, remaining, jobs === undefined ? 1 : runCount("parallel", jobs));
   }
   const { asArray } = await import("./sbatch.ts");
   const { pbs, submit } = options;
@@ -105,7 +105,7 @@ export function planSweep(
   const request = sweepOf(axes, options, typed, config, file);
   const { folder, sweep, made, changed } = place(request, config.output.save_dir, options.name);
   const settled = isSearch(sweep) ? ["done", "pruned", "failed"] : ["done"];
-  const states = rowsOf(folder, sweep).map(({ state }) => state);
+  const states = sweepRows(folder, sweep).map(({ state }) => state);
   const numbers = Array.from({ length: sweep.search?.maxRuns ?? states.length }, (_, i) => i);
   const remaining = numbers.filter((i) => !settled.includes(states[i]));
   const all = formatPlural(numbers.length, "run");
@@ -178,8 +178,8 @@ function sweepOf(
     return { ...about, runs: [], fixed, goal: goalOf(metric, options.goal), search: chosen };
   }
   refuseWithoutSearch(options);
-  const points = random === undefined ? grid(axes) : drawn(axes, wholeNumber("random", random), seed);
-  const names = namesOf(called, axes, points);
+  const points = random === undefined ? grid(axes) : drawnPoints(axes, runCount("random", random), seed);
+  const names = runNames(called, axes, points);
   const runs = points.map((point, i) => ({
     run: names[i],
     words: [...fixed, ...axes.map(({ before }, k) => before + point[k])],
@@ -254,7 +254,7 @@ async function locally(
 }
 
 export function printSweepEnd(sweep: Sweep, folder: string): number {
-  const rows = rowsOf(folder, sweep), [best] = ranked(rows, sweep.metric, sweep.goal);
+  const rows = sweepRows(folder, sweep), [best] = ranked(rows, sweep.metric, sweep.goal);
   if (best) console.log(`Best ${sweep.metric}: ${best.metric} of ${best.run}`);
   else if (whyUnranked(rows) !== null) console.log(whyUnranked(rows));
   console.log(`All of them: hpctrain sweep status ${folder}`);
@@ -295,12 +295,12 @@ async function show(
   const { folder, sweep } = findSweep(word, sweeps);
   const metric = options.metric ?? sweep.metric;
   const goal = goalOf(metric, options.goal ?? (metric === sweep.metric ? sweep.goal : undefined));
-  const rows = rowsOf(folder, sweep, metric);
+  const rows = sweepRows(folder, sweep, metric);
   const best = ranked(rows, metric, goal);
   if (verb === "report") {
     const weights = best.length > 0 ? weightsOf(sweep, best[0].run) : null;
-    const { writePage } = await import("./sweep_report.ts");
-    return await writePage({ folder, sweep: { ...sweep, metric }, goal, rows, weights }, options.out);
+    const { writeSweepPage } = await import("./sweep_report.ts");
+    return await writeSweepPage({ folder, sweep: { ...sweep, metric }, goal, rows, weights }, options.out);
   }
   const shown = verb === "best" ? best : rows;
   if (options.json) {

@@ -18,7 +18,10 @@ interface Reported {
   readonly weights: string | null;
 }
 
-export async function writePage({ folder, ...about }: Reported, out: string | undefined): Promise<number> {
+export async function writeSweepPage(
+  { folder, ...about }: Reported,
+  out: string | undefined,
+): Promise<number> {
   const { sweep, rows } = about;
   if (rows.length === 0) {
     throw new UserError("usage", `No run of ${sweep.name} has begun yet, so there is nothing to show.`);

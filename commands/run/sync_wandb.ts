@@ -6,7 +6,7 @@ import { formatDuration, formatPlural } from "../../core/base/format.ts";
 import { openApi } from "../../core/outputs/wandb/sync/api.ts";
 import { caCertsOf, findWandbServer, type WandbServer } from "../../core/outputs/wandb/sync/credentials.ts";
 import {
-  findRuns,
+  findOfflineRuns,
   inOrder,
   type OfflineRun,
   offlineRunOf,
@@ -39,7 +39,7 @@ export async function syncWandb(argv: string[]): Promise<number> {
         "name a .wandb file, or a folder with runs in it.",
     );
   }
-  const { paths, online } = findRuns(places());
+  const { paths, online } = findOfflineRuns(places());
   const heads = paths.map(readHead);
   const printer = openPrinter(options);
   if (online > 0) printer.say(`${formatPlural(online, "run")} of W&B's online mode passed over.`);
@@ -162,9 +162,9 @@ async function verify(
   printer: Printer,
 ): Promise<number> {
   let code: number = EXIT.done;
-  const isThere = ({ path }: OfflineRun) =>
+  const isUploaded = ({ path }: OfflineRun) =>
     outcomes.some((one) => one.path === path && /synced$/.test(one.result?.state ?? ""));
-  for (const group of inOrder(heads.filter(isThere))) {
+  for (const group of inOrder(heads.filter(isUploaded))) {
     const paths = group.map(({ path }) => path);
     const verdict = await verifyRun(paths, sync);
     printer.verdict(paths.at(-1)!, verdict);

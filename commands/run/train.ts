@@ -20,13 +20,13 @@ export async function runTrain(argv: string[]): Promise<number> {
   const resolve: Resolve = (more) => resolveSettings({ argv: rest, env, ...more });
   // The lines that tell how to go on repeat it.
   const repeated = options.sandbox ? ["--sandbox", ...rest] : rest;
-  if (!options["dry-run"]) return (await begin(resolve, repeated, env)).code;
+  if (!options["dry-run"]) return (await beginTraining(resolve, repeated, env)).code;
   const { dryRun } = await import("./train_dry_run.ts");
   await dryRun(resolve, env);
   return EXIT.done;
 }
 
-async function begin(
+async function beginTraining(
   resolve: Resolve,
   argv: readonly string[] | null,
   env: Record<string, string>,
@@ -37,12 +37,12 @@ async function begin(
   refuseJobLayout(env, where, layoutRequest(settings.config));
   beginLoading(settings.config);
   try {
-    const [{ trainHere }, { outputsOf: outputs }, { withUserCode }] = await Promise.all([
+    const [{ trainInProcess }, { outputsOf: outputs }, { withUserCode }] = await Promise.all([
       import("../../core/train/run.ts"),
       import("../../core/outputs/outputs.ts"),
       import("../user_code.ts"),
     ]);
-    return await trainHere({ resolve, withUserCode, argv, env, began, where, outputs }, settings);
+    return await trainInProcess({ resolve, withUserCode, argv, env, began, where, outputs }, settings);
   } finally {
     await loaded();
   }
@@ -78,6 +78,6 @@ export async function train(config: Config): Promise<Trained> {
   const env = Deno.env.toObject();
   const program = { config: structuredClone(config), preset: presetOf(config) };
   const resolve: Resolve = (more) => resolveSettings({ argv: [], env, program, ...more });
-  const { code, paths: { run, logs, checkpoints } } = await begin(resolve, null, env);
+  const { code, paths: { run, logs, checkpoints } } = await beginTraining(resolve, null, env);
   return { stopped: code === EXIT.stopped, run, logs, checkpoints };
 }

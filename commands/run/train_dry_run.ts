@@ -5,7 +5,7 @@ import { formatDuration, formatPlural } from "../../core/base/format.ts";
 import { join } from "../../deps/path.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import { layoutRequest, refuseIdleGpus, refuseJobLayout } from "../../core/ranks/job/layout.ts";
-import { loadReader } from "../../core/data/open/open.ts";
+import { loadDataReader } from "../../core/data/open/open.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { planBatches, precisionNote, shardsNote } from "../../core/train/batches.ts";
 import { build } from "../../core/train/build.ts";
@@ -13,7 +13,7 @@ import {
   decayNote,
   refuseGpus,
   refuseLayout,
-  refuseMissing,
+  refuseMissingData,
   refuseOptimizer,
   refuseShare,
 } from "../../core/train/checks.ts";
@@ -48,9 +48,9 @@ export async function dryRun(resolve: Resolve, env: Record<string, string>): Pro
     const kind = device === "cpu" ? "cpu" : "cuda";
     refuseIdleGpus(env, kind, whyNoCuda, layoutRequest(config));
     refuseGpus(resolved, where, kind);
-    refuseMissing(resolved);
+    refuseMissingData(resolved);
     const world = refuseOtherLayout(resolved, where, kind);
-    await loadReader(config.data);
+    await loadDataReader(config.data);
     const built = build(config, device, where.world, null, undefined, scale);
     refuseShare(resolved, built.data);
     const plan = planBatches(config.training, built.data.train.length, where.world);

@@ -3,7 +3,7 @@ import { delay } from "../../deps/async.ts";
 import { printColoured } from "../../core/base/terminal.ts";
 import { parseOptions } from "../../core/settings/options.ts";
 import { UserError } from "../../core/base/errors.ts";
-import { stateOf, withJob } from "../../core/cluster/jobs.ts";
+import { jobState, withJob } from "../../core/cluster/jobs.ts";
 import { findRun, NEWEST_RUN, openRun, type RunReader } from "../../core/run/run_data.ts";
 import { hasEnded, progressOf, runStatusOf } from "../../core/run/status.ts";
 import { newWarnings, plainLine, renderScreen, type WatchView } from "../../core/outputs/watch/screen.ts";
@@ -47,7 +47,7 @@ function secondsOf(text: string | undefined): number | null {
 }
 
 /** Reads what is new. */
-function look(reader: RunReader): WatchView {
+function poll(reader: RunReader): WatchView {
   reader.poll();
   const now = Date.now() / 1000;
   return {
@@ -61,7 +61,7 @@ function look(reader: RunReader): WatchView {
 function printOnce(reader: RunReader, terminal: boolean): void {
   const style = styleOf(terminal);
   const size = terminal ? openScreen().size() : { ...PAGE, width: widthOf(PAGE.width) };
-  const lines = renderScreen(look(reader), size.width, size.height - 1, style).slice(0, -1);
+  const lines = renderScreen(poll(reader), size.width, size.height - 1, style).slice(0, -1);
   while (lines.at(-1)?.trim() === "") lines.pop();
   printColoured(lines.map((line) => line.trimEnd()).join("\n"));
 }
@@ -69,13 +69,13 @@ function printOnce(reader: RunReader, terminal: boolean): void {
 /** Lines now and then, until the run has ended. */
 async function onPipe(reader: RunReader, seconds: number): Promise<void> {
   for (let printed = 0;;) {
-    const view = look(reader);
+    const view = poll(reader);
     for (const line of newWarnings(view, printed)) console.log(line);
     printed = view.data.warningCount;
     console.log(plainLine(view, Deno.stdout.isTerminal() ? widthOf(80) : Infinity));
     if (hasEnded(view.status.state)) {
       const job = view.data.lineage?.attempts.at(-1)?.job_id ?? null;
-      const { why } = await withJob(view.status, job, job === null ? null : await stateOf(job));
+      const { why } = await withJob(view.status, job, job === null ? null : await jobState(job));
       console.log(`${why}.`);
       return;
     }
@@ -91,7 +91,7 @@ async function onTerminal(reader: RunReader, seconds: number): Promise<void> {
   const left = new Promise<void>((resolve) => leave = resolve);
   const show = () => {
     const { width, height } = screen.size();
-    screen.draw(renderScreen(look(reader), width, height, style));
+    screen.draw(renderScreen(poll(reader), width, height, style));
   };
   const again = () => {
     screen.stale();

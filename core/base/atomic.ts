@@ -1,7 +1,7 @@
 // At any moment either the old file or the complete new one exists.
 import { statfsSync } from "node:fs";
 import { basename, dirname, join } from "../../deps/path.ts";
-import { refusalOf, UserError, whyRefused } from "./errors.ts";
+import { systemRefusal, UserError, whyRefused } from "./errors.ts";
 import { formatBytes } from "./format.ts";
 
 interface AtomicOptions {
@@ -106,10 +106,10 @@ export function removeStale(target: string): void {
 /** Only processes of this machine can be looked up. */
 function ownerIsGone(rest: string): boolean {
   const [, host, pid] = /^(.*)-(\d+)-[0-9a-f]{8}$/.exec(rest) ?? [];
-  return host === Deno.hostname() && !isThere(`/proc/${pid}`) && isThere("/proc/self");
+  return host === Deno.hostname() && !exists(`/proc/${pid}`) && exists("/proc/self");
 }
 
-function isThere(path: string): boolean {
+function exists(path: string): boolean {
   try {
     Deno.lstatSync(path);
     return true;
@@ -178,9 +178,9 @@ function writeError(
   { needBytes: need, elsewhere = BY_NAME }: AtomicOptions,
 ): unknown {
   if (error instanceof UserError) return error;
-  const refusal = refusalOf(error);
+  const refusal = systemRefusal(error);
   if (refusal === undefined) return error;
-  const kept = isThere(path) ? " The file that was there before is untouched." : "";
+  const kept = exists(path) ? " The file that was there before is untouched." : "";
   const sentences: Record<string, () => string> = {
     ENOSPC: () =>
       hasNoFilesLeft(dirname(path))

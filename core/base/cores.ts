@@ -1,25 +1,25 @@
 // The cores that this process may use, and the threads that load data on them.
 import { formatPlural } from "./format.ts";
 
-export const cpusHere = (): number => navigator.hardwareConcurrency;
+export const cpuCount = (): number => navigator.hardwareConcurrency;
 
 /**
  * A requested number counts, with a note where it is too high. The default takes what training leaves, and at
  * least half of the cores, since loading and training wait for each other.
  */
 export function workersFor(
-  asked: number,
+  wanted: number,
   cpus: number,
   trainingThreads: number,
   mentioned: boolean,
 ): { workers: number; note: string | null } {
   const fitting = Math.max(cpus - trainingThreads, Math.ceil(cpus / 2));
-  if (!mentioned || asked <= cpus) {
-    return { workers: Math.min(asked, mentioned ? cpus : fitting), note: null };
+  if (!mentioned || wanted <= cpus) {
+    return { workers: Math.min(wanted, mentioned ? cpus : fitting), note: null };
   }
   const cpuset = allowedCores();
   const note =
-    `Warning: ${asked} threads were asked to load data (--num-workers), but this process may use ` +
+    `Warning: ${wanted} threads were asked to load data (--num-workers), but this process may use ` +
     `${formatPlural(cpus, "core")}${cpuset && ` (its cpuset is ${cpuset})`}, so ${cpus} will. ` +
     "Ask the scheduler for more cores: --cpus-per-task in SLURM, ncpus in PBS, --bind-to none with mpirun.";
   return { workers: cpus, note };

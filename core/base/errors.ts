@@ -38,21 +38,21 @@ export class UserError extends Error {
   }
 }
 
-export interface Refusal {
+export interface SystemRefusal {
   /** It is the name ("ENOSPC"), or the number where neither Deno nor we have a name. */
   readonly code: string;
-  readonly said: string;
+  readonly message: string;
   /** It is the call and its path, "open '/data/x'", or empty. */
   readonly call: string;
 }
 
 /** Undefined means that the system did not raise the error. Deno puts the path behind the number. */
-export function refusalOf(error: unknown): Refusal | undefined {
+export function systemRefusal(error: unknown): SystemRefusal | undefined {
   const { code, message = "" } = (error ?? {}) as { code?: unknown; message?: string };
-  const [, said = message, number, call = ""] = /^(.*?) \(os error (\d+)\)(?:: (.*))?/s.exec(message) ?? [];
+  const [, text = message, number, call = ""] = /^(.*?) \(os error (\d+)\)(?:: (.*))?/s.exec(message) ?? [];
   const name = typeof code === "string" && /^E[A-Z0-9]+$/.test(code) ? code : undefined; // "ERR_..." is Node's own
   const found = name ?? (number && (NAMELESS[number] ?? number));
-  return found ? { code: found, said, call } : undefined;
+  return found ? { code: found, message: text, call } : undefined;
 }
 
 const NAMELESS: Readonly<Record<string, string>> = {
@@ -62,9 +62,9 @@ const NAMELESS: Readonly<Record<string, string>> = {
 };
 
 /** The result is part of a sentence; the system's own text does not say what to do. */
-export function whyRefused({ code, said }: Refusal): string {
+export function whyRefused({ code, message: text }: SystemRefusal): string {
   const why = WHY[code];
-  return why === undefined ? said : why.includes(said) ? why : `${why} (${said})`;
+  return why === undefined ? text : why.includes(text) ? why : `${why} (${text})`;
 }
 
 const NO_ANSWER = "the file server does not answer";
@@ -90,7 +90,7 @@ export function refused(error: unknown, kind: ExitKind): unknown {
       cause: error,
     });
   }
-  const refusal = refusalOf(error);
+  const refusal = systemRefusal(error);
   if (refusal === undefined) return error;
   const what = refusal.call === "" ? "A file call was refused" : `The system refused to ${refusal.call}`;
   return new UserError(kind, `${what}: ${whyRefused(refusal)}.`, { cause: error });

@@ -4,7 +4,7 @@ import { basename, dirname } from "../../deps/path.ts";
 import { messageOf, UserError } from "./errors.ts";
 import { byNearness } from "./suggest.ts";
 
-export function damaged(path: string, what: string): UserError {
+export function damagedCheckpoint(path: string, what: string): UserError {
   return new UserError("checkpoint", `${path}: ${printable(what)}${/[.?]$/.test(what) ? "" : "."}`);
 }
 
@@ -24,12 +24,14 @@ export class FileBytes {
       // Opening a named pipe would wait for its writer, so the kind is checked first.
       const info = Deno.statSync(path);
       if (info.isDirectory) {
-        throw damaged(
+        throw damagedCheckpoint(
           path,
           "is a folder without a model.safetensors.index.json, so it is no checkpoint (name the .pt or .safetensors file in it)",
         );
       }
-      if (!info.isFile) throw damaged(path, "is not a regular file, so it can't be read as a checkpoint");
+      if (!info.isFile) {
+        throw damagedCheckpoint(path, "is not a regular file, so it can't be read as a checkpoint");
+      }
       this.#file = Deno.openSync(path);
       this.size = info.size;
     } catch (error) {
@@ -52,7 +54,10 @@ export class FileBytes {
       for (let done = 0; done < bytes.length;) {
         const count = this.#file.readSync(bytes.subarray(done));
         if (count === null) {
-          throw damaged(this.path, "became shorter while it was being read: is something else writing it?");
+          throw damagedCheckpoint(
+            this.path,
+            "became shorter while it was being read: is something else writing it?",
+          );
         }
         done += count;
       }
@@ -63,7 +68,7 @@ export class FileBytes {
 
   #inside(offset: number, length: number): void {
     if (offset >= 0 && length >= 0 && offset + length <= this.size) return;
-    throw damaged(
+    throw damagedCheckpoint(
       this.path,
       `is truncated: ${length} bytes wanted at ${offset}, and the file ends at ${this.size}`,
     );

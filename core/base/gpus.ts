@@ -85,17 +85,17 @@ export interface Contradiction {
 }
 
 /** ROCr hides devices from HIP, which numbers the rest from 0; HIP reads its own variable, or CUDA's where that is not set. */
-export function visibleAmd(env: Env, there: number | null): Visible {
+export function visibleAmd(env: Env, present: number | null): Visible {
   const { ROCR_VISIBLE_DEVICES: outer, HIP_VISIBLE_DEVICES: hip, CUDA_VISIBLE_DEVICES: cuda } = env;
   const set = AMD_VARIABLES.filter((name) => env[name] !== undefined).map((name) => `${name}=${env[name]}`);
-  const left = outer === undefined ? there : known(outer, there);
+  const left = outer === undefined ? present : known(outer, present);
   const inner = hip ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES", names = env[inner];
   if (!names) return { count: left, set, contradiction: null }; // HIP takes "" for nothing said
   const count = known(names, left);
   return { count, set, contradiction: contradictionIn({ outer, hip, cuda, inner, names, left, count }) };
 }
 
-interface Said {
+interface VisibleDevices {
   readonly outer: string | undefined;
   readonly hip: string | undefined;
   readonly cuda: string | undefined;
@@ -105,7 +105,9 @@ interface Said {
   readonly count: number;
 }
 
-function contradictionIn({ outer, hip, cuda, inner, names, left, count }: Said): Contradiction | null {
+function contradictionIn(
+  { outer, hip, cuda, inner, names, left, count }: VisibleDevices,
+): Contradiction | null {
   if (outer !== undefined && left !== null && count < listed(names).length && !hides(names)) {
     const finds = count === 0 ? "none" : `only ${count}`;
     const write = left === 0 ? "" : `, or ${inner}=${Array.from({ length: left }, (_, i) => i).join()}`;
@@ -129,16 +131,16 @@ const listed = (names: string): string[] => names.split(",").map((name) => name.
 const hides = (names: string): boolean => names.trim() === "-1";
 
 /** Those before the first name that nobody has. */
-function known(names: string, there: number | null): number {
+function known(names: string, present: number | null): number {
   const all = listed(names);
   const wrong = all.findIndex((name) =>
-    !/^\d+$/.test(name) ? !/^GPU-/.test(name) : there !== null && Number(name) >= there
+    !/^\d+$/.test(name) ? !/^GPU-/.test(name) : present !== null && Number(name) >= present
   );
   return new Set(wrong < 0 ? all : all.slice(0, wrong)).size;
 }
 
 /** How many GPUs this process may use. */
-export function gpusHere(env: Env, machine = machineGpus()): number {
+export function gpuCount(env: Env, machine = machineGpus()): number {
   const ofAmd = machine.amd > 0 ||
     machine.nvidia === 0 && (env.ROCR_VISIBLE_DEVICES ?? env.HIP_VISIBLE_DEVICES) !== undefined;
   if (ofAmd) return visibleAmd(env, machine.amd > 0 ? machine.amdOpen : null).count ?? 0;
@@ -155,4 +157,4 @@ export function oneGpu(env: Env, number: number): Record<string, string> {
 
 /** One of these variables may show fewer than there are. */
 export const shownOf = (env: Env, gpus: number): number =>
-  AMD_VARIABLES.some((name) => env[name] !== undefined) ? gpusHere(env) : gpus;
+  AMD_VARIABLES.some((name) => env[name] !== undefined) ? gpuCount(env) : gpus;

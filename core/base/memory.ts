@@ -14,19 +14,19 @@ interface MemoryFiles {
   readonly proc: string;
 }
 
-const HERE: MemoryFiles = { proc: "/proc" };
+const OWN_FILES: MemoryFiles = { proc: "/proc" };
 
 /** This many bytes can be taken before the kernel refuses or kills. */
 export const freeMemory = (places?: MemoryFiles): number => freeOf(tightestLimit(places));
 
 export const freeOf = ({ limit, used }: Limit): number => Math.max(0, limit - used);
 
-export function tightestLimit(places: MemoryFiles = HERE): Limit {
+export function tightestLimit(places: MemoryFiles = OWN_FILES): Limit {
   const all = limitsOf(places);
   return all.reduce((least, one) => freeOf(one) < freeOf(least) ? one : least);
 }
 
-export function limitsOf({ proc }: MemoryFiles = HERE): Limit[] {
+export function limitsOf({ proc }: MemoryFiles = OWN_FILES): Limit[] {
   const status = readOr(`${proc}/self/status`), limits = readOr(`${proc}/self/limits`);
   const own = (of: Limit["of"], line: string, field: string): Limit[] => {
     const limit = Number(new RegExp(`^${line} +(\\d+) `, "m").exec(limits)?.[1]);
@@ -43,7 +43,7 @@ export function limitsOf({ proc }: MemoryFiles = HERE): Limit[] {
 }
 
 /** The machine can free this much more by moving unused memory to a disk. */
-export const freeSwap = ({ proc }: MemoryFiles = HERE): number =>
+export const freeSwap = ({ proc }: MemoryFiles = OWN_FILES): number =>
   kib(readOr(`${proc}/meminfo`), "SwapFree") ?? 0;
 
 /**
@@ -51,7 +51,7 @@ export const freeSwap = ({ proc }: MemoryFiles = HERE): number =>
  * count several times: only growth matters.
  */
 export function killsForMemory(
-  { proc }: MemoryFiles = HERE,
+  { proc }: MemoryFiles = OWN_FILES,
 ): { readonly job: number; readonly machine: number } {
   const kills = groupsOf(proc).map(({ folder, version }) =>
     word(readOr(`${folder}/${version === 2 ? "memory.events" : "memory.oom_control"}`), "oom_kill") ?? 0
@@ -178,7 +178,7 @@ const QUARTER = 0.25;
 const LITTLE_BYTES = 2 ** 20;
 
 /** Data that does not fit is refused before it is read. */
-export function checkRoom(
+export function checkFreeMemory(
   what: string,
   bytes: number,
   samples: number | null,

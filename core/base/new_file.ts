@@ -1,7 +1,7 @@
 // New files and folders that appear whole or not at all, and the sentences for what a disk refuses.
 import { dirname, join, resolve } from "../../deps/path.ts";
 import { freeBytes, remove, removeStale, syncFolder, temporaryFor, writeAll } from "./atomic.ts";
-import { type Refusal, refusalOf, UserError, whyRefused } from "./errors.ts";
+import { type SystemRefusal, systemRefusal, UserError, whyRefused } from "./errors.ts";
 import { formatBytes } from "./format.ts";
 import { createHash } from "node:crypto";
 
@@ -34,11 +34,11 @@ export const reading = <R>(path: string, act: () => R): R =>
       }. Check that it is still there, and that this user may read it.`,
   );
 
-function telling<R>(act: () => R, kind: "usage" | "data", say: (refusal: Refusal) => string): R {
+function telling<R>(act: () => R, kind: "usage" | "data", say: (refusal: SystemRefusal) => string): R {
   try {
     return act();
   } catch (error) {
-    const refusal = refusalOf(error);
+    const refusal = systemRefusal(error);
     if (error instanceof UserError || refusal === undefined) throw error;
     throw new UserError(kind, say(refusal), { cause: error });
   }
@@ -55,12 +55,12 @@ export function checkDisk(what: string, folder: string, needed: number, advice: 
 
 /** The folder need not exist yet; undefined means that the system does not know. */
 export function freeAt(folder: string): number | undefined {
-  let there = resolve(folder);
-  while (!isThere(there) && dirname(there) !== there) there = dirname(there);
-  return freeBytes(there);
+  let folderAbove = resolve(folder);
+  while (!exists(folderAbove) && dirname(folderAbove) !== folderAbove) folderAbove = dirname(folderAbove);
+  return freeBytes(folderAbove);
 }
 
-function isThere(path: string): boolean {
+function exists(path: string): boolean {
   try {
     return Deno.statSync(path) !== null;
   } catch {
@@ -147,7 +147,7 @@ export function writeFirst(path: string, text: string): void {
       Deno.linkSync(temporary, path); // fails where there is one, and is never seen half written
     } catch {
       // The file exists, or the file system has no hard links: a rename is what is left.
-      if (sizeOf(path) < 0) writing(path, () => Deno.renameSync(temporary, path));
+      if (fileSizeOf(path) < 0) writing(path, () => Deno.renameSync(temporary, path));
     }
   } finally {
     remove(temporary);
@@ -157,7 +157,7 @@ export function writeFirst(path: string, text: string): void {
 export const makeFolder = (path: string): void =>
   writing(path, () => Deno.mkdirSync(path, { recursive: true }));
 
-export function sizeOf(path: string): number {
+export function fileSizeOf(path: string): number {
   try {
     return Deno.statSync(path).size;
   } catch {

@@ -25,14 +25,14 @@ export function uniformInt(key: bigint, count: number): (i: number) => number {
   return (i) => Math.floor(at(i) * count);
 }
 
-/** Positions in `permute` are 32-bit integers. */
+/** Positions in `permutation` are 32-bit integers. */
 export const MOST_POSITIONS = 2 ** 31 - 1;
 
 /**
  * It is a random bijection on [0, n) without a table. A Feistel network permutes the smallest power of two
  * that holds n; a value outside goes through again (fewer than two rounds on average).
  */
-export function permute(n: number, key: bigint): (i: number) => number {
+export function permutation(n: number, key: bigint): (i: number) => number {
   if (!Number.isInteger(n) || n < 0 || n > MOST_POSITIONS) {
     throw new Error(`internal: permute of ${n} positions.`);
   }

@@ -10,8 +10,8 @@ export function thisProgram(): string[] {
 export function programAsCalled(): string {
   if (!Deno.build.standalone) return shellLine(thisProgram());
   const [called] = Deno.readTextFileSync("/proc/self/cmdline").split("\0");
-  const here = `${Deno.cwd()}/`;
-  return shellLine([called.startsWith(here) ? `./${called.slice(here.length)}` : called]);
+  const workingFolder = `${Deno.cwd()}/`;
+  return shellLine([called.startsWith(workingFolder) ? `./${called.slice(workingFolder.length)}` : called]);
 }
 
 /** Only words that a shell would change are quoted. */

@@ -70,7 +70,7 @@ export function padded(text: string, width: number, style: TextStyle): string {
 }
 
 /** The right text is dropped where space is short. */
-export function spread(left: string, right: string, width: number, style: TextStyle): string {
+export function spreadText(left: string, right: string, width: number, style: TextStyle): string {
   const room = width - terminalWidthOf(right) - 2;
   if (room < Math.min(12, terminalWidthOf(left))) return padded(left, width, style);
   return padded(left, room, style) + "  " + right;
@@ -88,7 +88,7 @@ export function fitted(parts: readonly string[], between: string, width: number)
 }
 
 /** Words that do not fit go to lines of their own, which are indented; a longer word stays whole. */
-export function folded(text: string, width: number, indent = "  "): string[] {
+export function wrappedText(text: string, width: number, indent = "  "): string[] {
   if (terminalWidthOf(text) <= width) return [text];
   const lines: string[] = [];
   let line = "";

@@ -51,18 +51,18 @@ export interface Mailbox {
 }
 
 export function openMailbox(shared: SharedArrayBuffer, at: number, size: number): Mailbox {
-  const length = new DataView(shared, at, 4), room = new Uint8Array(shared, at + 4, size - 4);
+  const length = new DataView(shared, at, 4), buffer = new Uint8Array(shared, at + 4, size - 4);
   return {
     put(value) {
       const bytes = new TextEncoder().encode(JSON.stringify(value ?? null));
-      if (bytes.length > room.length) return false;
-      room.set(bytes);
+      if (bytes.length > buffer.length) return false;
+      buffer.set(bytes);
       length.setUint32(0, bytes.length, true);
       return true;
     },
     take() {
       // A decoder refuses shared memory.
-      return JSON.parse(new TextDecoder().decode(room.slice(0, length.getUint32(0, true))));
+      return JSON.parse(new TextDecoder().decode(buffer.slice(0, length.getUint32(0, true))));
     },
   };
 }
@@ -77,16 +77,16 @@ export const NOTE_BYTES = 4096;
 
 /** `words[flag]` becomes 1 when the note is written. */
 export function openFailureNote(words: Int32Array<SharedArrayBuffer>, flag: number, at: number): FailureNote {
-  const room = new Uint8Array(words.buffer, at, NOTE_BYTES);
+  const buffer = new Uint8Array(words.buffer, at, NOTE_BYTES);
   return {
     write(sentence) {
       if (Atomics.load(words, flag) !== 0) return;
-      room.set(new TextEncoder().encode(sentence).subarray(0, NOTE_BYTES - 1));
+      buffer.set(new TextEncoder().encode(sentence).subarray(0, NOTE_BYTES - 1));
       Atomics.store(words, flag, 1);
     },
     read() {
       if (Atomics.load(words, flag) === 0) return null;
-      return new TextDecoder().decode(room.slice(0, room.indexOf(0)));
+      return new TextDecoder().decode(buffer.slice(0, buffer.indexOf(0)));
     },
   };
 }

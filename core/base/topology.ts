@@ -1,5 +1,5 @@
 // NUMA domains, cores and their hardware threads, as Linux shows them, and how ranks share them.
-import { allowedCores, coreList, cpusHere, expandCores } from "./cores.ts";
+import { allowedCores, coreList, cpuCount, expandCores } from "./cores.ts";
 import { formatPlural } from "./format.ts";
 
 /** A core is the list of its hardware threads, the CPUs of Linux. */
@@ -66,18 +66,18 @@ function coresAmong(cpus: readonly number[], root: string): Core[] {
     .map(({ threads }) => threads);
 }
 
-let here: Topology | undefined;
+let known: Topology | undefined;
 
 /** Read once: a large node has hundreds of files. What may run where does not change once ranks have begun. */
-export const topologyHere = (): Topology => here ??= readTopology();
+export const ownTopology = (): Topology => known ??= readTopology();
 
 /** Hyperthreads are left out: two threads that compute on one core take turns. */
-export const coresHere = (): number => Math.max(1, Math.min(cpusHere(), coresOf(topologyHere()).length));
+export const usableCores = (): number => Math.max(1, Math.min(cpuCount(), coresOf(ownTopology()).length));
 
 interface Shares {
   /** The CPUs of each rank. */
   readonly cores: readonly (readonly number[])[] | null;
-  readonly said: string;
+  readonly description: string;
 }
 
 /**
@@ -93,7 +93,10 @@ export function shareCores({ domains }: Topology, ranks: number): Shares {
   const each = Math.min(...stretches.map((cores) => Math.floor(cores.length / inEach)));
   const total = formatPlural(all.length, "core");
   if (each * Math.min(...all.map((core) => core.length)) < 2) {
-    return { cores: null, said: `${total} are shared by ${formatPlural(ranks, "rank")}, 1 thread each` };
+    return {
+      cores: null,
+      description: `${total} are shared by ${formatPlural(ranks, "rank")}, 1 thread each`,
+    };
   }
   const cores = stretches.flatMap((stretch) =>
     Array.from({ length: inEach }, (_, k) => stretch.slice(k * each, (k + 1) * each).flat())
@@ -102,7 +105,7 @@ export function shareCores({ domains }: Topology, ranks: number): Shares {
   const where = stretches.length > 1 ? `, ${onDomains(domains.length, ranks)}` : "";
   return {
     cores,
-    said: `${formatPlural(each, "core")} to each rank of ${all.length}${where} (rank 0: ${
+    description: `${formatPlural(each, "core")} to each rank of ${all.length}${where} (rank 0: ${
       coreList(cores[0])
     }${over ? `; ${over} left over` : ""})`,
   };

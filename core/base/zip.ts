@@ -2,11 +2,11 @@
 // the format's numbers.
 import { createHash } from "node:crypto";
 import { constants, crc32, inflateRawSync } from "node:zlib";
-import { damaged, type FileBytes } from "./file_bytes.ts";
+import { damagedCheckpoint, type FileBytes } from "./file_bytes.ts";
 
 export const LOCAL = { signature: 0x04034b50, bytes: 30 };
 export const CENTRAL = { signature: 0x02014b50, bytes: 46 };
-export const END = { signature: 0x06054b50, bytes: 22 };
+export const END_RECORD = { signature: 0x06054b50, bytes: 22 };
 export const END64 = { signature: 0x06064b50, bytes: 56 };
 export const LOCATOR64 = { signature: 0x07064b50, bytes: 20 };
 export const EXTRA64 = 0x0001;
@@ -87,11 +87,11 @@ export function openZip(file: FileBytes, { again = false, meaning = () => "" }: 
     } catch {
       // Both faults get the same sentence below.
     }
-    throw damaged(file.path, `the compressed entry ${show(entry.name)} is corrupt`);
+    throw damagedCheckpoint(file.path, `the compressed entry ${show(entry.name)} is corrupt`);
   };
   const wrong = (entry: ZipEntry, what: string) => {
-    const said = meaning(entry), where = show(entry.name) + (said === "" ? "" : ` (${said})`);
-    return damaged(
+    const found = meaning(entry), where = show(entry.name) + (found === "" ? "" : ` (${found})`);
+    return damagedCheckpoint(
       file.path,
       `the ${what} of ${where} is wrong: the file was damaged after it was written`,
     );
@@ -127,7 +127,7 @@ export function openZip(file: FileBytes, { again = false, meaning = () => "" }: 
         const bytes = inflateRawSync(packed, { finishFlush: constants.Z_SYNC_FLUSH });
         return new Uint8Array(bytes).subarray(0, count);
       } catch {
-        throw damaged(file.path, `the compressed entry ${show(entry.name)} is corrupt`);
+        throw damagedCheckpoint(file.path, `the compressed entry ${show(entry.name)} is corrupt`);
       }
     },
     verify(entry, sha256) {
@@ -159,12 +159,17 @@ export function openZip(file: FileBytes, { again = false, meaning = () => "" }: 
 
 function readDirectory(file: FileBytes, again: boolean): Map<string, ZipEntry> {
   const end = findDirectory(file);
-  if (end.offset + end.bytes > file.size) throw damaged(file.path, "its zip directory lies outside the file");
+  if (end.offset + end.bytes > file.size) {
+    throw damagedCheckpoint(file.path, "its zip directory lies outside the file");
+  }
   if (end.count * CENTRAL.bytes > end.bytes) {
-    throw damaged(file.path, "its zip directory is too small for its entries");
+    throw damagedCheckpoint(file.path, "its zip directory is too small for its entries");
   }
   if (end.count * ENTRY_MEMORY > Math.max(SMALL_DIRECTORY, 1.25 * file.size)) {
-    throw damaged(file.path, `its zip directory has ${end.count} entries, too many for a file of its size`);
+    throw damagedCheckpoint(
+      file.path,
+      `its zip directory has ${end.count} entries, too many for a file of its size`,
+    );
   }
   const directory = file.read(end.offset, end.bytes);
   const view = viewOf(directory);
@@ -172,12 +177,14 @@ function readDirectory(file: FileBytes, again: boolean): Map<string, ZipEntry> {
   let at = 0;
   for (let i = 0; i < end.count; i++) {
     if (at + CENTRAL.bytes > directory.length || view.getUint32(at, true) !== CENTRAL.signature) {
-      throw damaged(file.path, `entry ${i + 1} of its zip directory is corrupt`);
+      throw damagedCheckpoint(file.path, `entry ${i + 1} of its zip directory is corrupt`);
     }
     const nameBytes = view.getUint16(at + 28, true);
     const extraBytes = view.getUint16(at + 30, true);
     const next = at + CENTRAL.bytes + nameBytes + extraBytes + view.getUint16(at + 32, true);
-    if (next > directory.length) throw damaged(file.path, `entry ${i + 1} of its zip directory is cut off`);
+    if (next > directory.length) {
+      throw damagedCheckpoint(file.path, `entry ${i + 1} of its zip directory is cut off`);
+    }
     found.push(readEntry(file, directory, view, at, nameBytes, extraBytes));
     at = next;
   }
@@ -197,10 +204,13 @@ function readEntry(
   const flags = view.getUint16(at + 8, true);
   const method = view.getUint16(at + 10, true);
   if (flags & FLAG_ENCRYPTED) {
-    throw damaged(file.path, `the entry ${show(name)} is encrypted; unpack it with its password first`);
+    throw damagedCheckpoint(
+      file.path,
+      `the entry ${show(name)} is encrypted; unpack it with its password first`,
+    );
   }
   if (method !== STORED && method !== DEFLATED) {
-    throw damaged(
+    throw damagedCheckpoint(
       file.path,
       `the entry ${show(name)} is compressed by method ${method}; only stored and deflate can be read`,
     );
@@ -216,7 +226,7 @@ function readEntry(
     const take = (fallback: number): number => {
       if (fallback !== MAX32) return fallback;
       if (wide.byteLength < 8) {
-        throw damaged(file.path, `the 64-bit sizes of the entry ${show(name)} are missing`);
+        throw damagedCheckpoint(file.path, `the 64-bit sizes of the entry ${show(name)} are missing`);
       }
       const value = Number(wide.getBigUint64(0, true));
       wide = new DataView(wide.buffer, wide.byteOffset + 8, wide.byteLength - 8);
@@ -227,10 +237,10 @@ function readEntry(
     headerOffset = take(headerOffset);
   }
   if (method === STORED && size !== packedSize) {
-    throw damaged(file.path, `the sizes of the entry ${show(name)} contradict each other`);
+    throw damagedCheckpoint(file.path, `the sizes of the entry ${show(name)} contradict each other`);
   }
   if (size > SMALL_BYTES && size / MAX_RATIO > packedSize) {
-    throw damaged(
+    throw damagedCheckpoint(
       file.path,
       `the entry ${
         show(name)
@@ -264,13 +274,13 @@ function withoutOverlaps(
   order.forEach(({ least, ...entry }, i) => {
     const limit = order[i + 1]?.headerOffset ?? end;
     if (entry.headerOffset + least > limit) {
-      throw damaged(
+      throw damagedCheckpoint(
         file.path,
         `the entry ${show(entry.name)} overlaps what follows it: the file is corrupt or was cut short`,
       );
     }
     if (!again && entries.has(entry.name)) {
-      throw damaged(file.path, `holds two entries named ${show(entry.name)}`);
+      throw damagedCheckpoint(file.path, `holds two entries named ${show(entry.name)}`);
     }
     entries.set(entry.name, { ...entry, limit });
   });
@@ -278,17 +288,17 @@ function withoutOverlaps(
 }
 
 function findDirectory(file: FileBytes): { offset: number; bytes: number; count: number } {
-  const tailBytes = Math.min(file.size, END.bytes + MAX16);
+  const tailBytes = Math.min(file.size, END_RECORD.bytes + MAX16);
   const tailAt = file.size - tailBytes;
   const view = viewOf(file.read(tailAt, tailBytes));
-  let at = tailBytes - END.bytes;
+  let at = tailBytes - END_RECORD.bytes;
   while (
     at >= 0 &&
-    !(view.getUint32(at, true) === END.signature &&
-      at + END.bytes + view.getUint16(at + 20, true) <= tailBytes)
+    !(view.getUint32(at, true) === END_RECORD.signature &&
+      at + END_RECORD.bytes + view.getUint16(at + 20, true) <= tailBytes)
   ) at--;
   if (at < 0) {
-    throw damaged(
+    throw damagedCheckpoint(
       file.path,
       "is a truncated zip: its directory, which is written last, is missing. Copy it again, or take an older one",
     );
@@ -303,7 +313,7 @@ function findDirectory(file: FileBytes): { offset: number; bytes: number; count:
   if (locatorAt < 0 || view.getUint32(locatorAt, true) !== LOCATOR64.signature) return small;
   const end64 = viewOf(file.read(Number(view.getBigUint64(locatorAt + 8, true)), END64.bytes));
   if (end64.getUint32(0, true) !== END64.signature) {
-    throw damaged(file.path, "its 64-bit zip directory record is corrupt");
+    throw damagedCheckpoint(file.path, "its 64-bit zip directory record is corrupt");
   }
   const [count, bytes, offset] = [32, 40, 48].map((field) => Number(end64.getBigUint64(field, true)));
   return { count, bytes, offset };
@@ -314,7 +324,7 @@ function dataStart(file: FileBytes, entry: ZipEntry): number {
   const header = viewOf(file.read(entry.headerOffset, LOCAL.bytes));
   const start = entry.headerOffset + LOCAL.bytes + header.getUint16(26, true) + header.getUint16(28, true);
   if (header.getUint32(0, true) !== LOCAL.signature || start + entry.packedSize > entry.limit) {
-    throw damaged(file.path, `the header of the entry ${show(entry.name)} is corrupt`);
+    throw damagedCheckpoint(file.path, `the header of the entry ${show(entry.name)} is corrupt`);
   }
   return start;
 }

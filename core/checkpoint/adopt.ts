@@ -3,10 +3,10 @@ import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
 import { findStateDict } from "./state_dict.ts";
 import { dict, field, type Key, OrderedDict, tensorBytes, TensorData, type Value } from "./value.ts";
-import { type Cursor, type Parts, plain } from "./training_state.ts";
+import { type Cursor, plain, type StateParts } from "./training_state.ts";
 
 interface Adopter {
-  readonly parts: Pick<Parts, "names" | "optimizer">;
+  readonly parts: Pick<StateParts, "names" | "optimizer">;
   readonly stepsPerEpoch: number;
   readonly samples: number;
   readonly force: boolean;

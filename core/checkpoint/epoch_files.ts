@@ -4,7 +4,7 @@ import { remove } from "../base/atomic.ts";
 import { removeCheckpoint } from "./sharded_writer.ts";
 
 /** Older versions gave the files of all runs this name in place of the run's. */
-export const PLAIN = "checkpoint";
+export const SHARED_NAME = "checkpoint";
 
 /** One run's files at the end of an epoch. */
 export interface EpochFiles {
@@ -31,7 +31,7 @@ export function readEpochName(name: string): { run: string; epoch: number } | nu
  * file system makes no links there is no plain name.
  */
 export function linkPlainName({ folder, run, epoch, ending, older }: EpochFiles): void {
-  const name = epochName(PLAIN, epoch, ending), path = join(folder, name);
+  const name = epochName(SHARED_NAME, epoch, ending), path = join(folder, name);
   if (older.includes(name) && isNoLink(path)) removeCheckpoint(path);
   if (linkedEpoch(path) !== null && isGone(path)) remove(path);
   try {
@@ -47,7 +47,7 @@ export function removeOldEpochs({ folder, run, epoch, keep, older }: EpochFiles)
     const found = readEpochName(name), path = join(folder, name);
     if (found === null || found.epoch > epoch - keep) continue;
     if (found.run === run || (older.includes(name) && !isSymlink)) removeCheckpoint(path);
-    else if (found.run === PLAIN && linkedEpoch(path)?.run === run) remove(path);
+    else if (found.run === SHARED_NAME && linkedEpoch(path)?.run === run) remove(path);
   }
 }
 

@@ -13,7 +13,7 @@ export function memoryFor(fileBytes: number, tensors: number): number {
 }
 
 /** These are bytes, as measured in V8 or a little more. Dropped memory counts too, because it goes slowly. */
-export const EACH = {
+export const COST_OF = {
   character: 2,
   item: 12,
   /** An array has room for 17 from its first item on. */
@@ -53,10 +53,10 @@ export function costOfCall(args: Value): number {
 }
 
 function costOfArgument(arg: Value): number {
-  if (typeof arg === "string") return EACH.character * arg.length;
+  if (typeof arg === "string") return COST_OF.character * arg.length;
   const items = arg instanceof Tuple ? arg.items : arg;
   if (!Array.isArray(items)) return 0;
-  return (items.length > 16 ? EACH.entry : EACH.item) * items.length; // A shape is small, and may be read again and again.
+  return (items.length > 16 ? COST_OF.entry : COST_OF.item) * items.length; // A shape is small, and may be read again and again.
 }
 
 const JSON_COST = new Uint8Array(256).fill(2);

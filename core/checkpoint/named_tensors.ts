@@ -1,5 +1,5 @@
 // Finds all tensors of a checkpoint's tree, each under the keys that lead to it.
-import { damaged } from "../base/file_bytes.ts";
+import { damagedCheckpoint } from "../base/file_bytes.ts";
 import { type Key, TensorData, Tuple, type Value } from "./value.ts";
 
 interface NamedTensor {
@@ -17,7 +17,7 @@ export function findTensors(root: Value, path: string): NamedTensor[] {
     if (value instanceof TensorData) found.push({ name, tensor: value });
     const children = childrenOf(value);
     if (!children || seen.has(value)) return;
-    if (depth > MAX_DEPTH) throw damaged(path, `nests its values more than ${MAX_DEPTH} deep`);
+    if (depth > MAX_DEPTH) throw damagedCheckpoint(path, `nests its values more than ${MAX_DEPTH} deep`);
     seen.add(value);
     for (const [key, child] of children) walk(child, name === "" ? String(key) : `${name}.${key}`, depth + 1);
   };

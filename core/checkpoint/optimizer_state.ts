@@ -1,14 +1,14 @@
 // Finds an optimizer's state in a checkpoint, parameter by parameter.
 import type { Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
-import type { Parts } from "./training_state.ts";
+import type { StateParts } from "./training_state.ts";
 import { field, tensorBytes, TensorData, type Value } from "./value.ts";
 
 type Copy = (into: Tensor, data: TensorData) => void;
 
 /** Nothing is changed before `put`. */
 export function matchOptimizer(
-  parts: Parts,
+  parts: StateParts,
   root: Value,
   own: Value,
   path: string,
@@ -60,7 +60,7 @@ export function matchOptimizer(
 /** Python's optimizers keep more where they were told to: what is lost changes the steps. */
 function leftOut(
   entries: readonly Value[],
-  { type, slots }: Parts["optimizer"],
+  { type, slots }: StateParts["optimizer"],
   path: string,
 ): string | undefined {
   const names = new Set(

@@ -11,7 +11,7 @@ import {
   Tuple,
   type Value,
 } from "./value.ts";
-import { COST, costOfCall, EACH, LEAST_MEMORY } from "./memory_cost.ts";
+import { COST, COST_OF, costOfCall, LEAST_MEMORY } from "./memory_cost.ts";
 
 type Refuse = (what: string) => never;
 
@@ -263,7 +263,7 @@ class Machine {
   }
   text(length: number): string {
     const from = this.skip(length);
-    this.spend(EACH.character * length);
+    this.spend(COST_OF.character * length);
     return this.#text.decode(this.bytes.subarray(from, this.at));
   }
   line(): string {
@@ -288,7 +288,7 @@ class Machine {
   popMark(): Value[] {
     const mark = this.marks.pop();
     if (mark === undefined) this.refuse("its pickle is corrupt: it closes what it never opened");
-    this.spend(EACH.item * (this.stack.length - mark));
+    this.spend(COST_OF.item * (this.stack.length - mark));
     return this.stack.splice(mark);
   }
   tuple(count: number): void {
@@ -316,7 +316,7 @@ class Machine {
     if (!Array.isArray(target)) {
       return this.refuse("its pickle is corrupt: it appends to something that is not a list");
     }
-    this.spend((target.length === 0 ? EACH.firstItem : 0) + EACH.item * items.length);
+    this.spend((target.length === 0 ? COST_OF.firstItem : 0) + COST_OF.item * items.length);
     for (const item of items) target.push(item);
   }
   setItems(items: Value[]): void {
@@ -324,7 +324,7 @@ class Machine {
     if (!(target instanceof Map) || items.length % 2 !== 0) {
       return this.refuse("its pickle is corrupt: it sets keys of something that is not a dict");
     }
-    this.spend(EACH.entry / 2 * items.length);
+    this.spend(COST_OF.entry / 2 * items.length);
     for (let i = 0; i < items.length; i += 2) target.set(asKey(items[i], this.context.refuse), items[i + 1]);
   }
   addItems(items: Value[]): void {
@@ -332,7 +332,7 @@ class Machine {
     if (!(target instanceof Set)) {
       return this.refuse("its pickle is corrupt: it adds to something that is not a set");
     }
-    this.spend(EACH.entry * items.length);
+    this.spend(COST_OF.entry * items.length);
     for (const item of items) target.add(item);
   }
   stackGlobal(): void {
@@ -431,7 +431,7 @@ function table(): Operation[] {
 
 function frozenSet(m: Machine): Value {
   const items = m.popMark();
-  m.spend(EACH.entry * items.length);
+  m.spend(COST_OF.entry * items.length);
   return new Set(items);
 }
 

@@ -18,7 +18,7 @@ export interface Positions {
 type Grid = readonly [rows: number, columns: number];
 
 /** The grid of a file is not in it: a square, or for a checkpoint of ours one of the same proportions as the model's. */
-export function gridOf(count: number, { rows, columns }: Positions, own: boolean): Grid | null {
+export function positionGrid(count: number, { rows, columns }: Positions, own: boolean): Grid | null {
   const side = Math.round(Math.sqrt(count)),
     square: Grid | null = side * side === count ? [side, side] : null;
   const height = Math.round(Math.sqrt(count * rows / columns)), width = Math.round(count / height);
@@ -29,13 +29,13 @@ export function gridOf(count: number, { rows, columns }: Positions, own: boolean
 }
 
 /** The positions for the model's grid; null where they fit as they are. `numbers` are the file's. */
-export function resampled(
+export function resampledPositions(
   { shape: [one, count, width] }: TensorData,
   numbers: () => Float64Array,
   to: Positions,
   from: { readonly path: string; readonly own: boolean },
 ): { tensor: TensorData; notice: string } | null {
-  const { rows, columns, others } = to, grid = gridOf(count - others, to, from.own);
+  const { rows, columns, others } = to, grid = positionGrid(count - others, to, from.own);
   if (one !== 1 || width === undefined || count <= others || grid?.[0] === rows && grid[1] === columns) {
     return null;
   }

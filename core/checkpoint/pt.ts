@@ -1,7 +1,7 @@
 // Reads and writes PyTorch's .pt files: a zip of one pickle and the storages it names.
 import { createHash } from "node:crypto";
 import { writeAtomically } from "../base/atomic.ts";
-import { damaged, FileBytes } from "../base/file_bytes.ts";
+import { damagedCheckpoint, FileBytes } from "../base/file_bytes.ts";
 import { LEAST_MEMORY, memoryFor } from "./memory_cost.ts";
 import { findTensors } from "./named_tensors.ts";
 import { readPickle } from "./pickle_reader.ts";
@@ -141,20 +141,20 @@ function manifestIn(zip: ZipReader): Record<string, string> {
 }
 
 function refuseOtherFormats(file: FileBytes): void {
-  if (file.size === 0) throw damaged(file.path, "is empty: it was never written, or a copy failed");
+  if (file.size === 0) throw damagedCheckpoint(file.path, "is empty: it was never written, or a copy failed");
   if (isZip(file)) return;
   const start = file.read(0, Math.min(file.size, 512));
   if (
     LEGACY_MAGIC.every((byte, i) => start[i] === byte) ||
     new TextDecoder().decode(start.subarray(257, 262)) === "ustar"
   ) {
-    throw damaged(
+    throw damagedCheckpoint(
       file.path,
       "is in the format that PyTorch wrote before 1.6; rewrite it once in Python: " +
         'import torch; torch.save(torch.load(path, map_location="cpu", weights_only=True), "new.pt")',
     );
   }
-  throw damaged(
+  throw damagedCheckpoint(
     file.path,
     "is not a PyTorch checkpoint: a .pt file is a zip, and this is not one (is it a cut-off download or another format?)",
   );
@@ -169,7 +169,7 @@ function tensorIn(root: Value, storage: Storage | undefined, path: string): stri
 function readRoot(file: FileBytes, zip: ZipReader, known: Map<ZipEntry, Storage>): Value {
   const pickles = [...zip.entries.values()].filter(({ name }) => /^([^/]+\/)?data\.pkl$/.test(name));
   if (pickles.length !== 1) {
-    throw damaged(
+    throw damagedCheckpoint(
       file.path,
       `is a zip, but not one that torch.save wrote: it has ${pickles.length} data.pkl in it`,
     );
@@ -177,24 +177,24 @@ function readRoot(file: FileBytes, zip: ZipReader, known: Map<ZipEntry, Storage>
   const [pickle] = pickles;
   const prefix = pickle.name.slice(0, -"data.pkl".length);
   if (zip.entries.has(`${prefix}constants.pkl`)) {
-    throw damaged(
+    throw damagedCheckpoint(
       file.path,
       "is a TorchScript program, not a checkpoint; save its weights in Python: torch.save(model.state_dict(), path)",
     );
   }
   const order = zip.entries.get(`${prefix}byteorder`);
   if (order && new TextDecoder().decode(zip.read(order)) !== "little") {
-    throw damaged(file.path, "was written on a big-endian machine; rewrite it on this one");
+    throw damagedCheckpoint(file.path, "was written on a big-endian machine; rewrite it on this one");
   }
   refuseUnpacking(file, zip);
   if (pickle.size > MAX_PICKLE_BYTES) {
-    throw damaged(
+    throw damagedCheckpoint(
       file.path,
       `has ${pickle.size} bytes of Python objects outside its tensors, more than the ${MAX_PICKLE_BYTES} that hpctrain reads`,
     );
   }
   const refuse = (what: string): never => {
-    throw damaged(file.path, what);
+    throw damagedCheckpoint(file.path, what);
   };
   const memory = memoryFor(file.size, zip.entries.size);
   const storageOf = (key: string): Storage | undefined => {
@@ -211,7 +211,7 @@ function readRoot(file: FileBytes, zip: ZipReader, known: Map<ZipEntry, Storage>
 function refuseUnpacking(file: FileBytes, zip: ZipReader): void {
   for (const { name, size, packedSize } of zip.entries.values()) {
     if (size <= Math.max(packedSize, file.size, LEAST_MEMORY)) continue;
-    throw damaged(
+    throw damagedCheckpoint(
       file.path,
       `its compressed entry ${
         JSON.stringify(name.slice(0, 100))

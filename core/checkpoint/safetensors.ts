@@ -1,22 +1,22 @@
 // Reads safetensors files, compares our checksums wherever a tensor is read, and packs a whole checkpoint's tree into their metadata.
 import {
-  type DType,
   DTYPE_BYTES,
   field,
   type Key,
   OrderedDict,
   type Storage,
+  type StoredDType,
   TensorData,
   Tuple,
   type Value,
 } from "./value.ts";
 import { createHash } from "node:crypto";
-import { damaged, FileBytes } from "../base/file_bytes.ts";
+import { damagedCheckpoint, FileBytes } from "../base/file_bytes.ts";
 import { CHUNK_BYTES } from "../base/zip.ts";
 import { costOfJson, LEAST_MEMORY } from "./memory_cost.ts";
 
 /** The reference lays tensors out by type, from the last of these to the first. */
-export const NAMES: readonly (readonly [string, DType])[] = [
+export const NAMES: readonly (readonly [string, StoredDType])[] = [
   ["U64", "u64"],
   ["I64", "i64"],
   ["F64", "f64"],
@@ -32,8 +32,8 @@ export const NAMES: readonly (readonly [string, DType])[] = [
   ["U8", "u8"],
   ["BOOL", "bool"],
 ];
-const DTYPES: ReadonlyMap<string, DType> = new Map(NAMES);
-export const RANK: ReadonlyMap<DType, number> = new Map(NAMES.map(([, dtype], i) => [dtype, i]));
+const DTYPES: ReadonlyMap<string, StoredDType> = new Map(NAMES);
+export const RANK: ReadonlyMap<StoredDType, number> = new Map(NAMES.map(([, dtype], i) => [dtype, i]));
 
 // The reference implementation has the same limit.
 const MAX_HEADER_BYTES = 100_000_000;
@@ -62,7 +62,7 @@ export const sumWithout = (text: string, sum: string): string =>
   sumOf(new TextEncoder().encode(text.replace(sum, NO_SUM)));
 
 const wrongSum = (path: string, what: string) =>
-  damaged(path, `the SHA-256 of ${what} is wrong: the file was damaged after it was written`);
+  damagedCheckpoint(path, `the SHA-256 of ${what} is wrong: the file was damaged after it was written`);
 
 interface Checked extends Storage {
   /** Compares the checksum with what the disk has now. */
@@ -100,7 +100,7 @@ function readSums(
 ): Sums | undefined {
   if (metadata[SUMS_KEY] === undefined) {
     if (metadata[TREE_KEY] === undefined && !Object.values(metadata).some(isSums)) return undefined;
-    throw damaged(file.path, "its checksums are gone: it was damaged after it was written");
+    throw damagedCheckpoint(file.path, "its checksums are gone: it was damaged after it was written");
   }
   const sums = parseSums(file.path, metadata[SUMS_KEY]);
   if (sumWithout(header, sums.header) !== sums.header) throw wrongSum(file.path, "its header");
@@ -124,7 +124,7 @@ function parseSums(path: string, text: string): Sums {
   } catch {
     // The refusal below covers every fault of the header.
   }
-  throw damaged(path, `its metadata "${SUMS_KEY}" is not the checksums that hpctrain writes`);
+  throw damagedCheckpoint(path, `its metadata "${SUMS_KEY}" is not the checksums that hpctrain writes`);
 }
 
 export interface SafetensorsFile {
@@ -173,20 +173,22 @@ function headerBytes(start: Uint8Array): number {
 }
 
 function readHeader(file: FileBytes): { entries: Record<string, unknown>; text: string; dataAt: number } {
-  if (file.size < 8) throw damaged(file.path, `is ${file.size} bytes long, too short for a safetensors file`);
+  if (file.size < 8) {
+    throw damagedCheckpoint(file.path, `is ${file.size} bytes long, too short for a safetensors file`);
+  }
   const length = headerBytes(file.read(0, 8));
   if (length > MAX_HEADER_BYTES) {
-    throw damaged(file.path, `is not a safetensors file: its header would be ${length} bytes long`);
+    throw damagedCheckpoint(file.path, `is not a safetensors file: its header would be ${length} bytes long`);
   }
   if (8 + length > file.size) {
-    throw damaged(
+    throw damagedCheckpoint(
       file.path,
       `is truncated: its header alone has ${length} bytes, and the file ends at ${file.size}`,
     );
   }
   const bytes = file.read(8, length);
   if (costOfJson(bytes) > Math.max(LEAST_MEMORY, 1.25 * file.size)) {
-    throw damaged(
+    throw damagedCheckpoint(
       file.path,
       `its header of ${length} bytes holds more single values than hpctrain will read`,
     );
@@ -196,13 +198,15 @@ function readHeader(file: FileBytes): { entries: Record<string, unknown>; text: 
   try {
     entries = JSON.parse(text);
   } catch {
-    throw damaged(file.path, "is not a safetensors file: its header is not JSON");
+    throw damagedCheckpoint(file.path, "is not a safetensors file: its header is not JSON");
   }
   if (!isObject(entries)) {
-    throw damaged(file.path, "is not a safetensors file: its header is not a JSON object");
+    throw damagedCheckpoint(file.path, "is not a safetensors file: its header is not a JSON object");
   }
   const twice = repeatedKey(text);
-  if (twice !== undefined) throw damaged(file.path, `names the tensor ${twice} twice in its header`);
+  if (twice !== undefined) {
+    throw damagedCheckpoint(file.path, `names the tensor ${twice} twice in its header`);
+  }
   return { entries, text, dataAt: 8 + length };
 }
 
@@ -230,12 +234,12 @@ function readMetadata(file: FileBytes, entry: unknown): Record<string, string> {
   if (isObject(entry) && Object.values(entry).every((value) => typeof value === "string")) {
     return entry as Record<string, string>;
   }
-  throw damaged(file.path, "has a __metadata__ that is not text by text");
+  throw damagedCheckpoint(file.path, "has a __metadata__ that is not text by text");
 }
 
 interface Placed {
   readonly name: string;
-  readonly dtype: DType;
+  readonly dtype: StoredDType;
   readonly shape: readonly number[];
   readonly storage: Storage;
   readonly from: number;
@@ -246,11 +250,14 @@ function readEntry(file: FileBytes, name: string, entry: unknown, dataAt: number
   const shown = JSON.stringify(name);
   const { dtype: type, shape, data_offsets: offsets } = isObject(entry) ? entry : {};
   if (typeof type !== "string" || !isCounts(shape) || !isCounts(offsets) || offsets.length !== 2) {
-    throw damaged(file.path, `the header's entry for ${shown} is not a type, a shape and two offsets`);
+    throw damagedCheckpoint(
+      file.path,
+      `the header's entry for ${shown} is not a type, a shape and two offsets`,
+    );
   }
   const dtype = DTYPES.get(type);
   if (!dtype) {
-    throw damaged(
+    throw damagedCheckpoint(
       file.path,
       `${shown} is of the type ${JSON.stringify(type)}, which hpctrain can't read; it reads ${
         [...DTYPES.keys()].join(", ")
@@ -260,13 +267,13 @@ function readEntry(file: FileBytes, name: string, entry: unknown, dataAt: number
   const [from, to] = offsets;
   const bytes = shape.reduce((product, size) => product * size, DTYPE_BYTES[dtype]);
   if (to - from !== bytes) {
-    throw damaged(
+    throw damagedCheckpoint(
       file.path,
       `${shown} is ${type} [${shape}], ${bytes} bytes, but ${to - from} are set aside for it`,
     );
   }
   if (dataAt + to > file.size) {
-    throw damaged(
+    throw damagedCheckpoint(
       file.path,
       `is truncated: ${shown} ends at byte ${dataAt + to}, and the file at ${file.size}`,
     );
@@ -280,7 +287,7 @@ function refuseGaps(file: FileBytes, placed: readonly Placed[], dataAt: number):
   let at = 0;
   for (const { name, from, to } of placed.toSorted((a, b) => a.from - b.from || a.to - b.to)) {
     if (from !== at) {
-      throw damaged(
+      throw damagedCheckpoint(
         file.path,
         `${
           JSON.stringify(name)
@@ -290,7 +297,7 @@ function refuseGaps(file: FileBytes, placed: readonly Placed[], dataAt: number):
     at = to;
   }
   if (dataAt + at !== file.size) {
-    throw damaged(file.path, `has ${file.size - dataAt - at} bytes after its last tensor`);
+    throw damagedCheckpoint(file.path, `has ${file.size - dataAt - at} bytes after its last tensor`);
   }
 }
 
@@ -315,7 +322,7 @@ interface Flat {
  * Values that JSON can't express are objects with one key: {"$tensor": its name}, {"$dict": pairs} for a dict
  * whose keys are not text or would change places, and so on.
  */
-export function flatten(root: Value, path: string): Flat {
+export function flattenTree(root: Value, path: string): Flat {
   const tensors = new Map<string, TensorData>();
   const names = parameterNames(root);
   const add = (tensor: TensorData, keys: readonly Key[]): string => {
@@ -326,8 +333,10 @@ export function flatten(root: Value, path: string): Flat {
   };
   let values = 0;
   const encode = (value: Value, keys: readonly Key[]): unknown => {
-    if (keys.length > MAX_DEPTH) throw damaged(path, `nests its values more than ${MAX_DEPTH} deep`);
-    if (++values > MAX_VALUES) throw damaged(path, `holds more than ${MAX_VALUES} single values`);
+    if (keys.length > MAX_DEPTH) {
+      throw damagedCheckpoint(path, `nests its values more than ${MAX_DEPTH} deep`);
+    }
+    if (++values > MAX_VALUES) throw damagedCheckpoint(path, `holds more than ${MAX_VALUES} single values`);
     const list = (items: Iterable<Value>) => [...items].map((item, i) => encode(item, [...keys, i]));
     const pairs = (map: Map<Key, Value>) =>
       [...map].map(([key, item]) => [encode(key, [...keys, "key"]), encode(item, [...keys, key])]);
@@ -345,7 +354,7 @@ export function flatten(root: Value, path: string): Flat {
     if (Array.isArray(value)) return list(value);
     if (value instanceof OrderedDict) return { $ordered: pairs(value) };
     if (!(value instanceof Map)) {
-      throw damaged(path, `${keys.join(".")} is ${value.name}, which safetensors can't carry`);
+      throw damagedCheckpoint(path, `${keys.join(".")} is ${value.name}, which safetensors can't carry`);
     }
     if (!value.keys().every(isPlainKey)) return { $dict: pairs(value) };
     return Object.fromEntries([...value].map(([key, item]) => [key, encode(item, [...keys, key])]));
@@ -359,7 +368,7 @@ const isPlainKey = (key: Key): boolean => typeof key === "string" && !/^(\$|\d+$
 
 export function unflatten(tree: string, tensors: ReadonlyMap<string, TensorData>, path: string): Value {
   const wrong = (what: string) =>
-    damaged(path, `its metadata "${TREE_KEY}" is not what hpctrain writes there: ${what}`);
+    damagedCheckpoint(path, `its metadata "${TREE_KEY}" is not what hpctrain writes there: ${what}`);
   const list = (value: unknown): unknown[] => {
     if (Array.isArray(value)) return value;
     throw wrong("something else where a list should stand");

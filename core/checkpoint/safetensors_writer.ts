@@ -1,8 +1,8 @@
 // Writes safetensors files: named tensors, or a whole checkpoint.
 import { createHash } from "node:crypto";
 import { writeAtomically } from "../base/atomic.ts";
-import { damaged } from "../base/file_bytes.ts";
-import { flatten, NAMES, NO_SUM, RANK, readSafetensors, sumOf, SUMS_KEY } from "./safetensors.ts";
+import { damagedCheckpoint } from "../base/file_bytes.ts";
+import { flattenTree, NAMES, NO_SUM, RANK, readSafetensors, sumOf, SUMS_KEY } from "./safetensors.ts";
 import {
   isContiguous,
   type Sums,
@@ -107,7 +107,7 @@ function headerOf(placed: readonly Placed[], metadata: Readonly<Record<string, s
 function rank(path: string, name: string, { dtype }: TensorData): number {
   const found = RANK.get(dtype);
   if (found !== undefined && name !== "__metadata__") return found;
-  throw damaged(
+  throw damagedCheckpoint(
     path,
     found === undefined
       ? `the safetensors format has no type for ${name}, which is ${dtype}; write a .pt file instead`
@@ -117,6 +117,6 @@ function rank(path: string, name: string, { dtype }: TensorData): number {
 
 /** Stock readers find the weights as model.NAME. Returns the size of the file. */
 export function writeWhole(path: string, root: Value, options: WriteOptions = {}): number {
-  const { tensors, metadata } = flatten(root, path);
+  const { tensors, metadata } = flattenTree(root, path);
   return writeSafetensors(path, tensors, { ...options, metadata, sums: true });
 }

@@ -3,7 +3,7 @@
 import { allowOpenFiles } from "../../ffi/libc.ts";
 import { OrderedDict, TensorData, type Value } from "./value.ts";
 import { basename, dirname, join } from "../../deps/path.ts";
-import { damaged, FileBytes } from "../base/file_bytes.ts";
+import { damagedCheckpoint, FileBytes } from "../base/file_bytes.ts";
 import { costOfJson, LEAST_MEMORY } from "./memory_cost.ts";
 import {
   headerSum,
@@ -17,7 +17,7 @@ import {
 } from "./safetensors.ts";
 
 /** Hugging Face's libraries look for this name. */
-export const INDEX = "model.safetensors.index.json";
+export const INDEX_FILE = "model.safetensors.index.json";
 
 /**
  * The name is `model-00001-of-00004.safetensors`; a generation keeps a save apart from the one it replaces.
@@ -54,7 +54,7 @@ export function planShards(
 export function indexOf(path: string): string | undefined {
   if (basename(path).endsWith(".safetensors.index.json")) return path;
   try {
-    const index = join(path, INDEX);
+    const index = join(path, INDEX_FILE);
     return Deno.statSync(index).isFile ? index : undefined;
   } catch {
     return undefined;
@@ -103,7 +103,7 @@ export function readSharded(path: string, indexPath: string): ShardedFile {
       .reduce((sum, file) => sum + Deno.statSync(file).size, 0);
     const hasSums = shards.values().every((shard) => headerSum(shard.path, shard.metadata) !== undefined);
     if (hasSums && index.metadata[SUMS_KEY] === undefined) {
-      throw damaged(
+      throw damagedCheckpoint(
         indexPath,
         "its checksum is gone, and its files have theirs: it was damaged after it was written",
       );
@@ -122,26 +122,29 @@ export function shardsInUse(folder: string): ReadonlySet<string> {
   const index = indexOf(folder);
   if (index === undefined) return new Set();
   try {
-    return filesOf(index);
+    return shardFilesOf(index);
   } catch {
     return new Set(); // A damaged index keeps nothing.
   }
 }
 
-export const filesOf = (index: string): ReadonlySet<string> => readIndex(index).files;
+export const shardFilesOf = (index: string): ReadonlySet<string> => readIndex(index).files;
 
 function openShard({ path, metadata }: Index, name: string): SafetensorsFile {
   const shard = readSafetensors(join(dirname(path), name));
   const sums = metadata.hpctrain_shards;
   if (!isObject(sums) || headerSum(shard.path, shard.metadata) === sums[name]) return shard;
   shard.close();
-  throw damaged(shard.path, `is not the file that ${path} was written for: they are of different saves`);
+  throw damagedCheckpoint(
+    shard.path,
+    `is not the file that ${path} was written for: they are of different saves`,
+  );
 }
 
 function tensorIn(shard: SafetensorsFile, name: string): TensorData {
   const found = shard.tensors.get(name);
   if (found) return found;
-  throw damaged(
+  throw damagedCheckpoint(
     shard.path,
     `the index says that ${JSON.stringify(name.slice(0, 100))} is in it, and it is not`,
   );
@@ -149,7 +152,7 @@ function tensorIn(shard: SafetensorsFile, name: string): TensorData {
 
 function readIndex(path: string): Index {
   const file = new FileBytes(path);
-  const wrong = (what: string) => damaged(path, `is not an index of safetensors files: ${what}`);
+  const wrong = (what: string) => damagedCheckpoint(path, `is not an index of safetensors files: ${what}`);
   try {
     if (file.size > LEAST_MEMORY * 8) throw wrong(`it has ${file.size} bytes`);
     const bytes = file.read(0, file.size);
@@ -162,7 +165,7 @@ function readIndex(path: string): Index {
     if (!isObject(metadata) || !isObject(weight_map)) throw wrong("it has no weight_map");
     const sum = metadata[SUMS_KEY];
     if (sum !== undefined && (typeof sum !== "string" || sumWithout(text, sum) !== sum)) {
-      throw damaged(path, "its checksum is wrong: the file was damaged after it was written");
+      throw damagedCheckpoint(path, "its checksum is wrong: the file was damaged after it was written");
     }
     const placeOf = new Map(
       Object.entries(weight_map).map(([name, place]) => [name, fileName(place, wrong)]),

@@ -2,11 +2,11 @@
 // names, so it changes as a whole.
 import { join } from "../../deps/path.ts";
 import { BY_SAVE_DIR, remove, removeStale, temporaryFor, writeAll, writeAtomically } from "../base/atomic.ts";
-import { damaged } from "../base/file_bytes.ts";
+import { damagedCheckpoint } from "../base/file_bytes.ts";
 import { headerSum, NO_SUM, readSafetensors, sumOf, SUMS_KEY } from "./safetensors.ts";
 import { writeSafetensors } from "./safetensors_writer.ts";
 import type { Storage, Sums, TensorData } from "./value.ts";
-import { filesOf, INDEX, indexOf, planShards, shardName, shardsInUse } from "./sharded_reader.ts";
+import { INDEX_FILE, indexOf, planShards, shardFilesOf, shardName, shardsInUse } from "./sharded_reader.ts";
 import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
 import { errorOf, type Failure, failureOf } from "../base/failure.ts";
@@ -48,7 +48,7 @@ export function writeShard({ folder, world, generation }: Shards, rank: number, 
  */
 export function writeIndex({ folder, world, generation }: Shards, content: Content): number {
   const { tensors, metadata, rankOf, ready } = content;
-  const path = join(folder, INDEX);
+  const path = join(folder, INDEX_FILE);
   const sums: Record<string, string> = {};
   const places: [string, string][] = [];
   let size = 0;
@@ -56,7 +56,7 @@ export function writeIndex({ folder, world, generation }: Shards, content: Conte
     const name = shardName(rank, world, generation);
     using file = readSafetensors(join(folder, name));
     const missing = [...shard.keys()].find((tensor) => !file.tensors.has(tensor));
-    if (missing !== undefined) throw damaged(file.path, `${JSON.stringify(missing)} is not in it`);
+    if (missing !== undefined) throw damagedCheckpoint(file.path, `${JSON.stringify(missing)} is not in it`);
     sums[name] = headerSum(file.path, file.metadata) ?? NO_SUM;
     size += Deno.statSync(file.path).size;
     for (const tensor of shard.keys()) places.push([tensor, name]);
@@ -81,7 +81,7 @@ export function writeIndex({ folder, world, generation }: Shards, content: Conte
 function removeLeftovers({ folder, generation }: Shards): void {
   try {
     const index = indexOf(folder);
-    removeUnnamed(folder, index === undefined ? new Set() : filesOf(index), `-${generation}-`);
+    removeUnnamed(folder, index === undefined ? new Set() : shardFilesOf(index), `-${generation}-`);
   } catch {
     // There is no folder yet, or its index can't be read now: its files stay until the next one is written.
   }
@@ -104,7 +104,7 @@ export function writeAllShards(folder: string, world: number, content: Content):
 // Each rank writes its part in its own thread. A file in place is a part that was read back; rank 0 waits for
 // all of them, then writes the index.
 
-export interface Part {
+export interface CheckpointPart {
   readonly rank: number;
   readonly world: number;
   /** It is the same on every rank, and in no other save. */
@@ -122,14 +122,14 @@ export const ELSEWHERE: Storage = {
   },
 };
 
-const LOOK_MS = 50;
+const POLL_MS = 50;
 /** Parts that are nearly written when their ranks end get this long. */
 const GRACE_MS = 5000;
 /** So long a rank tries to say that its part failed. */
 const WORD_MS = 10_000;
 
 /** Returns the size of the file, or on rank 0 of all files. */
-export function writePart(folder: string, part: Part, content: Content): number {
+export function writePart(folder: string, part: CheckpointPart, content: Content): number {
   const shards = { folder, world: part.world, generation: part.generation };
   if (part.rank === 0) removeLeftovers(shards);
   const size = writeShard(shards, part.rank, content);
@@ -142,14 +142,14 @@ export function writePart(folder: string, part: Part, content: Content): number 
  * Rank 0 would wait for the file otherwise. A disk that refused the part may refuse the word of it, too, and take it a moment
  * later.
  */
-export function reportFailure(folder: string, part: Part, error: unknown): void {
+export function reportFailure(folder: string, part: CheckpointPart, error: unknown): void {
   if (part.rank === 0) return;
   const ending = new Int32Array(part.ending), began = performance.now();
   const path = join(folder, wordName(part.rank, part)), text = JSON.stringify(failureOf(error));
   while (!leaveWord(path, text)) {
     const ended = Atomics.load(ending, 0);
     if (performance.now() > began + (ended ? GRACE_MS : WORD_MS)) return; // rank 0 finds out by waiting
-    Atomics.wait(ending, 0, ended, LOOK_MS);
+    Atomics.wait(ending, 0, ended, POLL_MS);
   }
 }
 
@@ -170,10 +170,10 @@ function leaveWord(path: string, text: string): boolean {
   }
 }
 
-const wordName = (rank: number, { world, generation }: Part): string =>
+const wordName = (rank: number, { world, generation }: CheckpointPart): string =>
   `.${shardName(rank, world, generation)}.failed`;
 
-function awaitParts(folder: string, part: Part): void {
+function awaitParts(folder: string, part: CheckpointPart): void {
   const { world, generation, patience } = part;
   const ending = new Int32Array(part.ending);
   const missing = new Set(Array.from({ length: world - 1 }, (_, i) => i + 1));
@@ -191,11 +191,11 @@ function awaitParts(folder: string, part: Part): void {
       until = Math.min(until, performance.now() + GRACE_MS);
     }
     if (performance.now() > until) throw missed(folder, [...missing], ended ? null : patience);
-    Atomics.wait(ending, 0, ended ? 1 : 0, LOOK_MS);
+    Atomics.wait(ending, 0, ended ? 1 : 0, POLL_MS);
   }
 }
 
-function failureIn(folder: string, rank: number, part: Part): Error {
+function failureIn(folder: string, rank: number, part: CheckpointPart): Error {
   let failure: Failure;
   try {
     failure = JSON.parse(Deno.readTextFileSync(join(folder, wordName(rank, part))));
@@ -229,9 +229,9 @@ export function linkOrCopy(from: string, to: string, index: string | undefined =
   } catch {
     // The first copy reports what is wrong with the place.
   }
-  const shards = filesOf(index);
+  const shards = shardFilesOf(index);
   for (const name of shards) linkOrCopyFile(join(from, name), join(to, name));
-  linkOrCopyFile(index, join(to, INDEX));
+  linkOrCopyFile(index, join(to, INDEX_FILE));
   removeUnnamed(to, shards);
 }
 
@@ -261,6 +261,6 @@ function copy(from: string, to: string): void {
 /** The index goes first: without it the rest is no checkpoint. */
 export function removeCheckpoint(path: string): void {
   const shards = shardsInUse(path);
-  if (shards.size > 0) [INDEX, ...shards].forEach((name) => remove(join(path, name)));
+  if (shards.size > 0) [INDEX_FILE, ...shards].forEach((name) => remove(join(path, name)));
   remove(path);
 }

@@ -7,7 +7,7 @@ import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { dict, field, memoryStorage, OrderedDict, tensorBytes, TensorData, type Value } from "./value.ts";
 import { UserError } from "../base/errors.ts";
 import { isAdapter, mergeAdapters } from "./adapters.ts";
-import { type Positions, resampled } from "./positions.ts";
+import { type Positions, resampledPositions } from "./positions.ts";
 import { matchOptimizer } from "./optimizer_state.ts";
 import { knownNames } from "./known_names.ts";
 import { compareStateDicts, findStateDict, type Fresh, leaveOut, withoutWrappers } from "./state_dict.ts";
@@ -47,7 +47,7 @@ export interface Cursor {
   refused?: readonly (readonly string[])[];
 }
 
-export interface Parts {
+export interface StateParts {
   readonly names: readonly string[];
   readonly stateDict: readonly (readonly [string, Tensor])[];
   readonly optimizer: {
@@ -69,7 +69,7 @@ export interface Parts {
   readonly swa?: { averaged: number } | null;
 }
 
-export interface Facts {
+export interface CheckpointFacts {
   readonly version: string;
   readonly run: string;
   readonly seed: number;
@@ -128,9 +128,9 @@ function climatologyTree({ seasons, targets, means }: SavedClimatology): Value {
 }
 
 export function toTree(
-  parts: Parts,
+  parts: StateParts,
   cursor: Cursor,
-  facts: Facts,
+  facts: CheckpointFacts,
   data: (t: Tensor) => TensorData = toData,
 ): Value {
   const { optimizer, scaler, swa } = parts, ema = swa?.averaged === 0 ? null : parts.ema;
@@ -168,7 +168,7 @@ export function toTree(
   });
 }
 
-export function* tensorsOf({ stateDict, optimizer, ema }: Parts): Generator<Tensor> {
+export function* tensorsOf({ stateDict, optimizer, ema }: StateParts): Generator<Tensor> {
   for (const [, t] of stateDict) yield t;
   for (const slot of optimizer.slots.values()) yield* slot;
   for (const [, t] of ema ?? []) yield t;
@@ -186,8 +186,8 @@ function weights(named: readonly (readonly [string, Tensor])[], data: (t: Tensor
 
 /** torch.optim's state_dict has per-parameter state by number, then the parameter groups. */
 function optimizerTree(
-  { optimizer, names }: Parts,
-  { learningRate, scheduler }: Pick<Facts, "learningRate" | "scheduler">,
+  { optimizer, names }: StateParts,
+  { learningRate, scheduler }: Pick<CheckpointFacts, "learningRate" | "scheduler">,
   data: (t: Tensor) => TensorData,
 ): Value {
   const state = new Map<number, Value>(), { groups } = optimizer;
@@ -285,7 +285,7 @@ function fittedPositions(
       copyInto(t, saved);
       return toNumbers(t);
     });
-  const made = resampled(saved, numbers, positions, from);
+  const made = resampledPositions(saved, numbers, positions, from);
   if (made) tensors.set(positions.name, made.tensor);
   return made?.notice;
 }
@@ -296,7 +296,7 @@ interface Resumed {
 }
 
 /** Nothing is changed before everything was found. */
-export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
+export function loadTraining(parts: StateParts, root: Value, path: string): Resumed {
   const own = field(root, "hpctrain");
   const place = field(own, "cursor");
   if (!own || !(place instanceof Map)) {

@@ -5,7 +5,7 @@ import { UserError } from "../base/errors.ts";
  * Element types, under the names that ffi uses.
  * @internal
  */
-export type DType =
+export type StoredDType =
   | "f32"
   | "f64"
   | "f16"
@@ -22,7 +22,7 @@ export type DType =
   | "c64"
   | "c128";
 
-export const DTYPE_BYTES: Readonly<Record<DType, number>> = {
+export const DTYPE_BYTES: Readonly<Record<StoredDType, number>> = {
   f32: 4,
   f64: 8,
   f16: 2,
@@ -52,7 +52,7 @@ export interface Storage {
 export class TensorData {
   /** The order is row-major unless `strides` says otherwise; other tensors may share the storage. */
   constructor(
-    readonly dtype: DType,
+    readonly dtype: StoredDType,
     readonly shape: readonly number[],
     readonly storage: Storage,
     /** In elements, as PyTorch counts them. */
@@ -128,7 +128,7 @@ export function field(value: Value | undefined, key: string): Value | undefined 
 }
 
 /** Types without a torch.<name>Storage are saved as untyped bytes. */
-export const STORAGE_NAMES: Partial<Record<DType, string>> = {
+export const STORAGE_NAMES: Partial<Record<StoredDType, string>> = {
   f32: "FloatStorage",
   f64: "DoubleStorage",
   f16: "HalfStorage",
@@ -143,7 +143,7 @@ export const STORAGE_NAMES: Partial<Record<DType, string>> = {
   c128: "ComplexDoubleStorage",
 };
 
-export const TORCH_DTYPES: Record<DType, string> = {
+export const TORCH_DTYPES: Record<StoredDType, string> = {
   f32: "float32",
   f64: "float64",
   f16: "float16",
@@ -161,17 +161,17 @@ export const TORCH_DTYPES: Record<DType, string> = {
   c128: "complex128",
 };
 
-const invert = (names: Partial<Record<DType, string>>): ReadonlyMap<string, DType> =>
-  new Map(Object.entries(names).map(([dtype, name]) => [`torch.${name}`, dtype as DType]));
+const invert = (names: Partial<Record<StoredDType, string>>): ReadonlyMap<string, StoredDType> =>
+  new Map(Object.entries(names).map(([dtype, name]) => [`torch.${name}`, dtype as StoredDType]));
 
 /** Untyped storages count bytes. */
-export const STORAGE_DTYPES: ReadonlyMap<string, DType> = new Map([
+export const STORAGE_DTYPES: ReadonlyMap<string, StoredDType> = new Map([
   ...invert(STORAGE_NAMES),
   ["torch.storage.UntypedStorage", "u8"],
   ["torch.UntypedStorage", "u8"],
 ]);
 
-export const DTYPE_NAMES: ReadonlyMap<string, DType> = invert(TORCH_DTYPES);
+export const DTYPE_NAMES: ReadonlyMap<string, StoredDType> = invert(TORCH_DTYPES);
 
 /** How a checkpoint is written. */
 export interface WriteOptions {

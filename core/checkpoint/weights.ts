@@ -3,14 +3,14 @@ import { mergeAdapters } from "./adapters.ts";
 import { findStateDict } from "./state_dict.ts";
 import { OrderedDict, TensorData, type Value } from "./value.ts";
 
-export interface Weights {
+export interface ExportedWeights {
   readonly tensors: Map<string, TensorData>;
   /** The weights are the averages that the run was judged by (--ema). */
   readonly averaged: boolean;
 }
 
 /** `raw` ignores averages. */
-export function weightsOf(root: Value, path: string, raw: boolean): Weights {
+export function weightsOf(root: Value, path: string, raw: boolean): ExportedWeights {
   const { tensors } = findStateDict(root, path);
   const averages = raw ? undefined : averagesIn(root);
   if (!averages) return { tensors: mergeAdapters(root, tensors), averaged: false };
@@ -25,7 +25,7 @@ export function weightsOf(root: Value, path: string, raw: boolean): Weights {
 }
 
 /** torch.load(weights_only=True) reads it and load_state_dict(strict=True) accepts it. */
-export const stateDictOf = ({ tensors }: Weights): Value => new OrderedDict(tensors);
+export const stateDictOf = ({ tensors }: ExportedWeights): Value => new OrderedDict(tensors);
 
 function averagesIn(root: Value): Map<string, TensorData> | undefined {
   const own = root instanceof Map ? root.get("hpctrain") : undefined;

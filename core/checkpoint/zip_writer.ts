@@ -3,12 +3,12 @@
 import { crc32 } from "node:zlib";
 import { type WriteBehind, writeBehind } from "../../ffi/libc.ts";
 import { writeAll } from "../base/atomic.ts";
-import { damaged } from "../base/file_bytes.ts";
+import { damagedCheckpoint } from "../base/file_bytes.ts";
 import {
   CENTRAL,
   CHUNK_BYTES,
-  END,
   END64,
+  END_RECORD,
   EXTRA64,
   EXTRA_PADDING,
   LOCAL,
@@ -73,11 +73,11 @@ export class WrittenFile {
 
   /** Compares the file with what was written, as far as that was not done before. */
   readBack(path: string): void {
-    const room = new Uint8Array(CHUNK_BYTES);
+    const buffer = new Uint8Array(CHUNK_BYTES);
     for (const part of this.#parts) {
       if (part.seen) continue;
-      if (part.crc !== this.#crcOf(part, room)) {
-        throw damaged(
+      if (part.crc !== this.#crcOf(part, buffer)) {
+        throw damagedCheckpoint(
           path,
           `${part.name} was read back with other bytes than were written: is the disk or the memory failing?`,
         );
@@ -87,13 +87,13 @@ export class WrittenFile {
     this.#file.seekSync(this.#at, Deno.SeekMode.Start);
   }
 
-  #crcOf({ at, size }: Part, room: Uint8Array): number | undefined {
+  #crcOf({ at, size }: Part, buffer: Uint8Array): number | undefined {
     this.#file.seekSync(at, Deno.SeekMode.Start);
     let crc = 0;
     for (let left = size; left > 0;) {
-      const count = this.#file.readSync(room.subarray(0, left));
+      const count = this.#file.readSync(buffer.subarray(0, left));
       if (count === null) return undefined;
-      crc = crc32(room.subarray(0, count), crc);
+      crc = crc32(buffer.subarray(0, count), crc);
       left -= count;
     }
     return crc;
@@ -214,7 +214,7 @@ function wideField(view: DataView, at: number, values: number[]): void {
 
 function endRecords(count: number, bytes: number, offset: number, wideAt: number): Uint8Array {
   const wide = count >= MAX16 || bytes >= wideAt || offset >= wideAt;
-  const out = new Uint8Array((wide ? END64.bytes + LOCATOR64.bytes : 0) + END.bytes);
+  const out = new Uint8Array((wide ? END64.bytes + LOCATOR64.bytes : 0) + END_RECORD.bytes);
   const view = new DataView(out.buffer);
   let at = 0;
   if (wide) {
@@ -228,7 +228,7 @@ function endRecords(count: number, bytes: number, offset: number, wideAt: number
     view.setUint32(END64.bytes + 16, 1, true);
     at = END64.bytes + LOCATOR64.bytes;
   }
-  view.setUint32(at, END.signature, true);
+  view.setUint32(at, END_RECORD.signature, true);
   view.setUint16(at + 8, wide ? MAX16 : count, true);
   view.setUint16(at + 10, wide ? MAX16 : count, true);
   view.setUint32(at + 12, wide ? MAX32 : bytes, true);

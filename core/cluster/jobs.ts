@@ -70,7 +70,7 @@ export interface JobState {
 type Ask = typeof askProgram;
 
 /** Returns null where no scheduler here knows the job: it has ended long ago, or is on another cluster. */
-export async function stateOf(job: string, ask: Ask = askProgram): Promise<JobState | null> {
+export async function jobState(job: string, ask: Ask = askProgram): Promise<JobState | null> {
   return ofSqueue(await ask(["squeue", "--noheader", "--jobs", job, "--format", "%T|%L|%R"])) ??
     ofScontrol(await ask(["scontrol", "--oneliner", "show", "job", job])) ??
     ofSacct(await ask(["sacct", "-X", "-n", "-P", "-j", job, "-o", "State,ExitCode,End"])) ??
@@ -150,7 +150,7 @@ export function ofQstat(text: string | null): JobState | null {
   };
 }
 
-export async function cancel(job: string): Promise<string> {
+export async function cancelJob(job: string): Promise<string> {
   for (const program of ["scancel", "qdel"]) {
     let answer: Deno.CommandOutput;
     try {
@@ -191,13 +191,13 @@ export function writeScript(path: string, script: string): string[] {
     guarded(path, () => Deno.renameSync(path, `${path}~`));
     guarded(path, () => Deno.chmodSync(`${path}~`, OWNERS));
   }
-  makeFolder(dirname(path));
+  makeOutputFolder(dirname(path));
   guarded(path, () => Deno.writeTextFileSync(path, script, { mode: OWNERS }));
   return before === null ? [] : [`What ${path} was before is in ${path}~.`];
 }
 
 /** The scheduler makes no folder: without one the output is lost. */
-export function makeFolder(path: string): void {
+export function makeOutputFolder(path: string): void {
   guarded(path, () => Deno.mkdirSync(path, { recursive: true }));
 }
 

@@ -3,16 +3,16 @@
 import type { Graph, Node, Ref } from "./graph.ts";
 
 /** offset + the sum of coefficients times the loops' counters. */
-export interface Index {
+export interface AffineIndex {
   readonly offset: number;
   readonly coefficients: readonly number[];
 }
 
 /** One per dimension of a value. */
-export type Access = readonly Index[];
+export type Access = readonly AffineIndex[];
 
 /** Elements from the first one, in memory in row-major order. */
-export interface Linear {
+export interface LinearAccess {
   readonly offset: number;
   readonly strides: readonly number[];
 }
@@ -33,14 +33,14 @@ export function rowMajor(shape: readonly number[]): number[] {
 /** Loops run over the dimensions that have more than one place. */
 export const loopsOver = (shape: readonly number[]): number[] => shape.filter((size) => size > 1);
 
-const nothings: Index[] = [];
-const nothing = (loops: number): Index =>
+const nothings: AffineIndex[] = [];
+const nothing = (loops: number): AffineIndex =>
   nothings[loops] ??= { offset: 0, coefficients: new Array<number>(loops).fill(0) };
 
 const wholes = new WeakMap<readonly number[], Access>();
 
-/** Each loop walks its own dimension. */
-export function wholeOf(shape: readonly number[]): Access {
+/** Each loop accesses its own dimension. */
+export function wholeAccess(shape: readonly number[]): Access {
   let whole = wholes.get(shape);
   if (whole) return whole;
   const none = nothing(loopsOver(shape).length);
@@ -55,7 +55,7 @@ export function wholeOf(shape: readonly number[]): Access {
 const keys = new WeakMap<Access, string>();
 
 /** Equal accesses have equal keys. */
-export function keyOf(access: Access): string {
+export function accessKey(access: Access): string {
   let key = keys.get(access);
   if (key === undefined) {
     key = access.map(({ offset, coefficients }) => `${offset}:${coefficients}`).join(";");
@@ -65,13 +65,13 @@ export function keyOf(access: Access): string {
 }
 
 /** NumPy's broadcasting reads these elements of an operand of `shape`. */
-export function broadcast(access: Access, shape: readonly number[], loops: number): Access {
+export function broadcastAccess(access: Access, shape: readonly number[], loops: number): Access {
   const behind = access.length - shape.length;
   if (behind === 0 && !shape.includes(1)) return access;
   return shape.map((size, i) => size === 1 ? nothing(loops) : access[behind + i]);
 }
 
-export function linear(access: Access, shape: readonly number[], loops: number): Linear {
+export function linearAccess(access: Access, shape: readonly number[], loops: number): LinearAccess {
   const strides = new Array<number>(loops).fill(0);
   let offset = 0, step = 1;
   for (let i = shape.length - 1; i >= 0; i--) {
@@ -85,11 +85,11 @@ export function linear(access: Access, shape: readonly number[], loops: number):
 
 /** The indices of a value of `shape` at this place of its row-major order; null where they are no sums of counters. */
 export function indicesAt(
-  { offset, strides }: Linear,
+  { offset, strides }: LinearAccess,
   shape: readonly number[],
   sizes: readonly number[],
 ): Access | null {
-  const steps = rowMajor(shape), access: Index[] = [];
+  const steps = rowMajor(shape), access: AffineIndex[] = [];
   let rest = offset;
   const left = [...strides];
   for (let i = 0; i < shape.length; i++) {
@@ -118,11 +118,11 @@ export function through(graph: Graph, node: Node, access: Access, sizes: readonl
   const loops = sizes.length;
   switch (node.op) {
     case "reshape":
-      return indicesAt(linear(access, node.shape, loops), graph.nodes[node.args[0]].shape, sizes);
+      return indicesAt(linearAccess(access, node.shape, loops), graph.nodes[node.args[0]].shape, sizes);
     case "expand":
-      return broadcast(access, graph.nodes[node.args[0]].shape, loops);
+      return broadcastAccess(access, graph.nodes[node.args[0]].shape, loops);
     case "permute": {
-      const source = new Array<Index>(access.length);
+      const source = new Array<AffineIndex>(access.length);
       node.dims.forEach((dim, i) => source[dim] = access[i]);
       return source;
     }
@@ -139,7 +139,7 @@ export const isView = ({ op }: Node): boolean =>
   op === "reshape" || op === "expand" || op === "permute" || op === "slice";
 
 /** The memory that a value lies in, as strides over its own dimensions that are longer than 1; null: it lies in none. */
-export interface Located extends Linear {
+export interface Located extends LinearAccess {
   readonly base: Ref;
 }
 
@@ -150,14 +150,14 @@ export function locate(
   inMemory: (ref: Ref) => boolean,
 ): Located | { readonly missing: Ref } {
   const sizes = loopsOver(graph.nodes[ref].shape);
-  let access = wholeOf(graph.nodes[ref].shape), at = ref;
+  let access = wholeAccess(graph.nodes[ref].shape), at = ref;
   for (;;) {
     const node = graph.nodes[at];
-    if (inMemory(at)) return { base: at, ...linear(access, node.shape, sizes.length) };
+    if (inMemory(at)) return { base: at, ...linearAccess(access, node.shape, sizes.length) };
     if (!isView(node)) return { missing: at };
     const source = (node as { args: readonly Ref[] }).args[0];
     if (node.op === "reshape" && inMemory(source)) {
-      return { base: source, ...linear(access, node.shape, sizes.length) };
+      return { base: source, ...linearAccess(access, node.shape, sizes.length) };
     }
     const next = through(graph, node, access, sizes);
     if (next === null) return { missing: source }; // laid out in its own order, it can be read in any shape

@@ -10,7 +10,7 @@ export interface Repeat {
   readonly c: number;
 }
 
-export interface Batch {
+export interface ProductBatch {
   readonly kernel: "batch";
   readonly product: GemmKernel;
   /** The outermost first. */
@@ -21,8 +21,8 @@ export interface Batch {
 export function inBatches(
   kernels: readonly Kernel[],
   { backwards } = { backwards: true },
-): (Kernel | Batch)[] {
-  const joined: (Kernel | Batch)[] = [];
+): (Kernel | ProductBatch)[] {
+  const joined: (Kernel | ProductBatch)[] = [];
   for (let at = 0; at < kernels.length;) {
     const batch = batchAt(kernels, at, backwards);
     joined.push(batch ?? kernels[at]);
@@ -31,13 +31,13 @@ export function inBatches(
   return joined;
 }
 
-function batchAt(kernels: readonly Kernel[], at: number, backwards: boolean): Batch | null {
+function batchAt(kernels: readonly Kernel[], at: number, backwards: boolean): ProductBatch | null {
   const product = kernels[at];
   if (product.kernel !== "gemm" || product.epilogue) return null;
   const same: GemmKernel[] = [];
   for (let i = at; i < kernels.length; i++) {
     const kernel = kernels[i];
-    if (kernel.kernel !== "gemm" || !alike(product, kernel)) break;
+    if (kernel.kernel !== "gemm" || !sameProduct(product, kernel)) break;
     same.push(kernel);
   }
   const inner = evenly(same);
@@ -56,7 +56,7 @@ function batchAt(kernels: readonly Kernel[], at: number, backwards: boolean): Ba
 
 const goesBack = ({ a, b, c }: Repeat): boolean => Math.min(a, b, c) < 0;
 
-const alike = (one: GemmKernel, other: GemmKernel): boolean =>
+const sameProduct = (one: GemmKernel, other: GemmKernel): boolean =>
   other.epilogue === null && one.m === other.m && one.n === other.n && one.k === other.k &&
   one.add === other.add && (["a", "b", "c"] as const).every((name) =>
     one[name].slot === other[name].slot && String(one[name].strides) === String(other[name].strides)

@@ -1,7 +1,7 @@
 // Products as libtorch asks its BLAS for them (addmm and mm in LinearAlgebra.cpp), so that they have its bits: the order
 // of operands depends on strides and on sizes of 1.
 import type { Graph, Node, Ref } from "./graph.ts";
-import type { BlasKernel, Walk } from "./kernel.ts";
+import type { BlasKernel, StridedAccess } from "./kernel.ts";
 import { isView } from "./access.ts";
 
 export interface Blas {
@@ -9,26 +9,31 @@ export interface Blas {
   readonly n: number;
   readonly k: number;
   /** Strides of [m, k] and [k, n]. */
-  readonly a: Walk;
-  readonly b: Walk;
+  readonly a: StridedAccess;
+  readonly b: StridedAccess;
   readonly slot: number;
   readonly beta: 0 | 1;
 }
 
 /** libtorch copies such a matrix first: neither its rows nor its columns lie side by side, or they are repeated. */
-export function hasGaps(walk: Walk, rows: number, columns: number, transposed: boolean): boolean {
-  const [down, right] = stridesOf(walk, rows, columns, transposed);
+export function hasGaps(access: StridedAccess, rows: number, columns: number, transposed: boolean): boolean {
+  const [down, right] = stridesOf(access, rows, columns, transposed);
   return !(right === 1 && down >= columns) && !(down === 1 && right >= rows);
 }
 
 interface Matrix {
-  readonly walk: Walk;
+  readonly access: StridedAccess;
   readonly strides: readonly [number, number];
 }
 
 /** libtorch's strides of a dimension of size 1 are those of a whole tensor. */
-function stridesOf(walk: Walk, rows: number, columns: number, transposed: boolean): [number, number] {
-  const [r, c] = walk.strides;
+function stridesOf(
+  access: StridedAccess,
+  rows: number,
+  columns: number,
+  transposed: boolean,
+): [number, number] {
+  const [r, c] = access.strides;
   // As the tensor lies in memory, before it is transposed.
   const [height, width] = transposed ? [columns, rows] : [rows, columns];
   let [down, right] = transposed ? [c, r] : [r, c];
@@ -41,8 +46,8 @@ export function blasOf(
   { m, n, k, a, b, slot, beta }: Blas,
   transposed: { readonly a: boolean; readonly b: boolean },
 ): BlasKernel {
-  let m1: Matrix = { walk: a, strides: stridesOf(a, m, k, transposed.a) };
-  let m2: Matrix = { walk: b, strides: stridesOf(b, k, n, transposed.b) };
+  let m1: Matrix = { access: a, strides: stridesOf(a, m, k, transposed.a) };
+  let m2: Matrix = { access: b, strides: stridesOf(b, k, n, transposed.b) };
   const c = [n, 1]; // the result's strides
   const swapped = !(c[0] === 1 && (n === 1 || c[1] >= Math.max(1, m)));
   if (swapped) [m1, m2] = [m2, m1];
@@ -64,9 +69,9 @@ export function blasOf(
     m: rows,
     n: columns,
     k,
-    a: { slot: m1.walk.slot, offset: m1.walk.offset },
+    a: { slot: m1.access.slot, offset: m1.access.offset },
     lda: aAlone ? (transA ? k : rows) : m1.strides[transA === swapped ? 1 : 0],
-    b: { slot: m2.walk.slot, offset: m2.walk.offset },
+    b: { slot: m2.access.slot, offset: m2.access.offset },
     ldb: bAlone ? (transB ? columns : k) : m2.strides[transB === swapped ? 1 : 0],
     c: { slot, offset: 0 },
     ldc: columns === 1 ? rows : c[swapped ? 0 : 1],

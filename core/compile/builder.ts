@@ -1,6 +1,6 @@
 // Builds a graph value by value: infers shapes, gives equal values one number, computes what is constant, and leaves
 // out what changes nothing.
-import { type Kind, type Node, type Origin, POINTWISE, type Pointwise, type Ref } from "./graph.ts";
+import { type Kind, type Node, POINTWISE, type Pointwise, type Ref, type TensorOrigin } from "./graph.ts";
 import { fold } from "./fold.ts";
 
 export type Shape = readonly number[];
@@ -58,7 +58,7 @@ export class Builder {
     return node.op === "expand" ? this.numberOf(node.args[0]) : null;
   }
 
-  tensor(origin: Origin, shape: Shape, kind: Kind): Ref {
+  tensor(origin: TensorOrigin, shape: Shape, kind: Kind): Ref {
     return this.#add({ op: "tensor", origin, shape, kind });
   }
 
@@ -161,12 +161,12 @@ export class Builder {
     return this.#reduced("sum", x, over);
   }
 
-  greatest(x: Ref, dims: readonly number[]): Ref {
+  amax(x: Ref, dims: readonly number[]): Ref {
     const over = dims.filter((d) => this.shape(x)[d] !== 1).toSorted((a, b) => a - b);
-    return over.length === 0 ? x : this.#reduced("greatest", x, over);
+    return over.length === 0 ? x : this.#reduced("amax", x, over);
   }
 
-  #reduced(op: "sum" | "greatest", x: Ref, dims: readonly number[]): Ref {
+  #reduced(op: "sum" | "amax", x: Ref, dims: readonly number[]): Ref {
     const shape = this.shape(x).map((size, d) => dims.includes(d) ? 1 : size);
     return this.#add({ op, args: [x], dims, shape, kind: "f32" });
   }
@@ -347,26 +347,26 @@ function keyOf(node: Node): string {
     case "expand":
       return `${op} ${node.args} ${node.shape}`;
     case "sum":
-    case "greatest":
+    case "amax":
     case "permute":
       return `${op} ${node.args} ${node.dims}`;
     default:
-      return textOf(node);
+      return nodeText(node);
   }
 }
 
 /** The text of a node or a graph; other values have another one. JSON has one word for some numbers, and takes longer. */
-export function textOf(value: unknown): string {
+export function nodeText(value: unknown): string {
   if (typeof value === "string") return `"${value}"`;
   if (typeof value !== "object" || value === null) return String(value);
   let text = "";
   if (Array.isArray(value)) {
-    for (const one of value) text += `${textOf(one)},`;
+    for (const one of value) text += `${nodeText(one)},`;
     return `[${text}]`;
   }
   for (const name of Object.keys(value)) {
     const one = (value as Readonly<Record<string, unknown>>)[name];
-    if (one !== undefined) text += `${name}:${textOf(one)},`;
+    if (one !== undefined) text += `${name}:${nodeText(one)},`;
   }
   return `{${text}}`;
 }

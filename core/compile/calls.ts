@@ -4,7 +4,7 @@ import { count, loopsOver, rowMajor } from "./access.ts";
 import { copied } from "./copies.ts";
 import type { Draft } from "./draft.ts";
 import { isHalf, type Node, type Ref } from "./graph.ts";
-import { Missing } from "./group.ts";
+import { NotInMemory } from "./group.ts";
 import type { VectorKernel } from "./kernel.ts";
 import type { CallResult, CallTensor } from "./program.ts";
 
@@ -94,7 +94,7 @@ export function callBmm(
 function outerStride(ref: Ref, sizes: readonly number[], strides: readonly number[]): number {
   const outer = sizes.slice(0, -2).flatMap((size, i) => size > 1 ? [i] : []);
   for (let i = 1; i < outer.length; i++) {
-    if (strides[outer[i - 1]] !== strides[outer[i]] * sizes[outer[i]]) throw new Missing(ref);
+    if (strides[outer[i - 1]] !== strides[outer[i]] * sizes[outer[i]]) throw new NotInMemory(ref);
   }
   return outer.length === 0 ? 1 : strides[outer.at(-1)!];
 }
@@ -104,7 +104,7 @@ export type Vector = Node & { op: VectorKernel["function"]; args: readonly [Ref]
 /** In exact plans: a function of a whole value that libtorch takes from MKL. */
 export function mklFunction(draft: Draft, ref: Ref, { op, args: [source], shape }: Vector): void {
   const { base, offset, strides } = draft.located(source);
-  if (String(strides) !== String(rowMajor(loopsOver(shape)))) throw new Missing(source);
+  if (String(strides) !== String(rowMajor(loopsOver(shape)))) throw new NotInMemory(source);
   const from = { slot: draft.bufferOf.get(base)!, offset };
   const to = { slot: draft.define(ref), offset: 0 };
   draft.parts.push({ kernel: "vector", name: op, function: op, elements: count(shape), from, to });

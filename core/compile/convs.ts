@@ -86,8 +86,8 @@ function unfolded(b: Builder, x: Ref, kernel: Shape, result: Shape, { stride, pa
   const every = (y: Ref, dim: number, from: number, times: number): Ref => {
     const step = stride[dim - 2], met = b.slice(y, dim, from, from + times * step);
     if (step === 1) return met;
-    const apart = b.reshape(met, b.shape(met).toSpliced(dim, 1, times, step));
-    return b.reshape(b.slice(apart, dim + 1, 0, 1), b.shape(met).with(dim, times));
+    const dilated = b.reshape(met, b.shape(met).toSpliced(dim, 1, times, step));
+    return b.reshape(b.slice(dilated, dim + 1, 0, 1), b.shape(met).with(dim, times));
   };
   const elements: Ref[] = [];
   for (let i = 0; i < kernel[2]; i++) {

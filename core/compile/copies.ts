@@ -2,15 +2,15 @@
 import { count, rowMajor } from "./access.ts";
 import type { Draft } from "./draft.ts";
 import type { Node, Ref } from "./graph.ts";
-import type { GroupKernel, Walk } from "./kernel.ts";
+import type { GroupKernel, StridedAccess } from "./kernel.ts";
 import type { Home } from "./program.ts";
 
 /** Copies, or adds. Dimensions that both sides cross in one stride are joined. */
 export function copyKernel(
   name: string,
   shape: readonly number[],
-  from: Walk,
-  to: Walk,
+  from: StridedAccess,
+  to: StridedAccess,
   adds = false,
 ): GroupKernel {
   const dims = shape.flatMap((size, i) => size > 1 ? [i] : []);
@@ -22,9 +22,9 @@ export function copyKernel(
     if (joins) merged.at(-1)!.push(i);
     else merged.push([i]);
   }
-  const strides = (walk: Walk) => ({
-    ...walk,
-    strides: merged.length === 0 ? [0] : merged.map((group) => walk.strides[group.at(-1)!]),
+  const strides = (access: StridedAccess) => ({
+    ...access,
+    strides: merged.length === 0 ? [0] : merged.map((group) => access.strides[group.at(-1)!]),
   });
   const sizes = merged.length === 0
     ? [1]
@@ -42,7 +42,7 @@ export const fillKernel = (
   slot: number,
   elements: number,
   value: number,
-  kind: Walk["kind"] = "f32",
+  kind: StridedAccess["kind"] = "f32",
 ): GroupKernel => ({
   kernel: "group",
   name: "fill",

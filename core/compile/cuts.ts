@@ -1,8 +1,8 @@
 // A plan is cut where a bucket of gradients is whole: ranks reduce it while the rest of backward runs.
-import { type Buffer, buffersRead, buffersWritten, type Part, type Program } from "./program.ts";
+import { type Buffer, buffersRead, buffersWritten, type Program, type ProgramPart } from "./program.ts";
 
 /** The gradients of these parameters are reduced together. */
-export interface Cut {
+export interface GradientCut {
   /** `done` is told of it. */
   readonly block: number;
   /** Numbers in the arena. */
@@ -10,7 +10,7 @@ export interface Cut {
 }
 
 /** Nothing touches the gradients of this cut, and of those before it, behind this part. */
-export interface Place {
+export interface CutPlace {
   readonly block: number;
   readonly part: number;
 }
@@ -30,7 +30,7 @@ const memoriesOf = (buffers: readonly Buffer[], of: ReadonlySet<number>): string
  */
 export function gradientsFirst({ parts, buffers }: Program): Program {
   const wrote = new Map<string, number>(), touched = new Map<string, number>();
-  const behind: Part[][] = Array.from({ length: parts.length + 1 }, () => []);
+  const behind: ProgramPart[][] = Array.from({ length: parts.length + 1 }, () => []);
   parts.forEach((part, i) => {
     const read = memoriesOf(buffers, buffersRead(part)), written = [...buffersWritten(part)];
     const own = memoriesOf(buffers, new Set(written));
@@ -47,7 +47,7 @@ export function gradientsFirst({ parts, buffers }: Program): Program {
 }
 
 /** The last part that touches the gradients of each cut. */
-export function placesOf({ parts, buffers }: Program, cuts: readonly Cut[]): Place[] {
+export function placesOf({ parts, buffers }: Program, cuts: readonly GradientCut[]): CutPlace[] {
   const last = new Map<number, number>();
   parts.forEach((part, i) => {
     for (const buffer of [...buffersRead(part), ...buffersWritten(part)]) {

@@ -1,7 +1,7 @@
 // Gradients of a graph, as more of the same graph.
 import { broadcastShapes, Builder, sameShape, withRefs } from "./builder.ts";
 import { type Graph, type Node, type Ref, withNodes } from "./graph.ts";
-import { gradientsOf } from "./rules.ts";
+import { argumentGradients } from "./rules.ts";
 import { argsOf } from "./uses.ts";
 
 /**
@@ -28,7 +28,7 @@ export function gradients(b: Builder, of: Ref, seed: Ref, wrt: readonly Ref[]): 
     const all = more ?? [];
     all[0] = g ?? null;
     const args = argsOf(node);
-    gradientsOf(b, y, all, (r) => reached[r]).forEach((own, i) => {
+    argumentGradients(b, y, all, (r) => reached[r]).forEach((own, i) => {
       const to = args[i];
       if (own !== null && reached[to]) add(to, summedTo(b, own, to));
     });
@@ -153,8 +153,8 @@ function copied(b: Builder, node: Node, to: (r: Ref) => Ref, unstopped: boolean)
       return b.number(node.value, node.kind);
     case "sum":
       return b.sum(to(node.args[0]), node.dims);
-    case "greatest":
-      return b.greatest(to(node.args[0]), node.dims);
+    case "amax":
+      return b.amax(to(node.args[0]), node.dims);
     case "gemm":
       return b.gemm(to(node.args[0]), to(node.args[1]), node.transposeA, node.transposeB);
     case "reshape":

@@ -1,22 +1,22 @@
 // A product that is only copied to another place is written there at once: a head's part of an attention's result, which
 // lies among those of the other heads.
-import type { GemmKernel, Walk } from "./kernel.ts";
-import { type Buffer, buffersRead, buffersWritten, type Part } from "./program.ts";
+import type { GemmKernel, StridedAccess } from "./kernel.ts";
+import { type Buffer, buffersRead, buffersWritten, type ProgramPart } from "./program.ts";
 
-/** The elements that a walk reaches. */
+/** The elements that a strided access reaches. */
 interface Region {
-  readonly walk: Walk;
+  readonly access: StridedAccess;
   readonly sizes: readonly number[];
 }
 
 interface Copy {
-  readonly from: Walk;
-  readonly to: Walk;
+  readonly from: StridedAccess;
+  readonly to: StridedAccess;
   readonly sizes: readonly number[];
 }
 
-export function withDestinations(parts: readonly Part[], buffers: readonly Buffer[]): Part[] {
-  const done: (Part | null)[] = [...parts];
+export function withDestinations(parts: readonly ProgramPart[], buffers: readonly Buffer[]): ProgramPart[] {
+  const done: (ProgramPart | null)[] = [...parts];
   const readers = readersIn(parts), writers = writersIn(parts);
   parts.forEach((part, at) => {
     const copy = copyOf(part);
@@ -37,9 +37,9 @@ export function withDestinations(parts: readonly Part[], buffers: readonly Buffe
 }
 
 /** How many parts read each buffer. */
-function readersIn(parts: readonly Part[]): Map<number, number> {
+function readersIn(parts: readonly ProgramPart[]): Map<number, number> {
   const readers = new Map<number, number>();
-  const note = (part: Part) => {
+  const note = (part: ProgramPart) => {
     for (const slot of buffersRead(part)) readers.set(slot, (readers.get(slot) ?? 0) + 1);
   };
   for (const part of parts) note(part);
@@ -47,7 +47,7 @@ function readersIn(parts: readonly Part[]): Map<number, number> {
 }
 
 /** The places of the parts that write each buffer. */
-function writersIn(parts: readonly Part[]): Map<number, Set<number>> {
+function writersIn(parts: readonly ProgramPart[]): Map<number, Set<number>> {
   const writers = new Map<number, Set<number>>();
   parts.forEach((part, at) => {
     for (const slot of buffersWritten(part)) {
@@ -59,7 +59,7 @@ function writersIn(parts: readonly Part[]): Map<number, Set<number>> {
   return writers;
 }
 
-function copyOf(part: Part): Copy | null {
+function copyOf(part: ProgramPart): Copy | null {
   if (part.kernel !== "group" || part.stages.length !== 1) return null;
   const [{ instructions, stores, reductions }] = part.stages;
   if (instructions.length !== 1 || stores.length !== 1 || reductions.length > 0) return null;
@@ -71,21 +71,21 @@ function copyOf(part: Part): Copy | null {
 
 /** The products that make what is copied, written to the copy's place; null where that is not what they do, or too early. */
 function redirected(
-  parts: readonly (Part | null)[],
+  parts: readonly (ProgramPart | null)[],
   at: number,
   copy: Copy,
   writers: Iterable<number>,
   elements: number,
 ): Map<number, GemmKernel> | null {
-  const there = destinationOf(copy, elements);
-  if (there === null) return null;
+  const destination = destinationOf(copy, elements);
+  if (destination === null) return null;
   const moved = new Map<number, GemmKernel>();
   for (const i of writers) {
     const part = parts[i];
     if (part === null) continue;
     if (part.kernel !== "gemm" || part.add || part.epilogue !== null || i > at) return null;
     if (buffersRead(part).has(copy.to.slot)) return null;
-    const c = there(part);
+    const c = destination(part);
     if (c === null) return null;
     moved.set(i, { ...part, c });
   }
@@ -103,7 +103,7 @@ function redirected(
 function destinationOf(
   { from, to, sizes }: Copy,
   elements: number,
-): ((product: GemmKernel) => Walk | null) | null {
+): ((product: GemmKernel) => StridedAccess | null) | null {
   const dims = sizes.flatMap((size, dim) => size > 1 ? [dim] : []).sort((a, b) =>
     from.strides[a] - from.strides[b]
   );
@@ -135,34 +135,34 @@ function destinationOf(
 }
 
 /** True where this part writes other columns of the copy's buffer than the copy does, or rows before or behind it. */
-function writesBeside(part: Part, { to, sizes }: Copy): boolean {
+function writesBeside(part: ProgramPart, { to, sizes }: Copy): boolean {
   const region = writtenBy(part);
-  return region !== null && apart(region, { walk: to, sizes });
+  return region !== null && disjoint(region, { access: to, sizes });
 }
 
-function writtenBy(part: Part): Region | null {
-  if (part.kernel === "gemm" && part.epilogue === null) return { walk: part.c, sizes: [part.m, part.n] };
+function writtenBy(part: ProgramPart): Region | null {
+  if (part.kernel === "gemm" && part.epilogue === null) return { access: part.c, sizes: [part.m, part.n] };
   const copy = copyOf(part);
-  return copy && { walk: copy.to, sizes: copy.sizes };
+  return copy && { access: copy.to, sizes: copy.sizes };
 }
 
-function apart(a: Region, b: Region): boolean {
+function disjoint(a: Region, b: Region): boolean {
   const [beginA, endA] = rangeOf(a), [beginB, endB] = rangeOf(b);
   if (endA <= beginB || endB <= beginA) return true;
-  const rows = a.walk.strides.filter((stride) => stride > 1 && b.walk.strides.includes(stride));
+  const rows = a.access.strides.filter((stride) => stride > 1 && b.access.strides.includes(stride));
   return rows.some((row) => {
     const one = columnsOf(a, row), other = columnsOf(b, row);
     return one !== null && other !== null && (one[1] <= other[0] || other[1] <= one[0]);
   });
 }
 
-function rangeOf({ walk, sizes }: Region): [number, number] {
-  const reach = sizes.reduce((sum, size, dim) => sum + (size - 1) * walk.strides[dim], 1);
-  return [walk.offset, walk.offset + reach];
+function rangeOf({ access, sizes }: Region): [number, number] {
+  const reach = sizes.reduce((sum, size, dim) => sum + (size - 1) * access.strides[dim], 1);
+  return [access.offset, access.offset + reach];
 }
 
 /** The columns of rows of this length that a region has numbers in. */
-function columnsOf({ walk: { offset, strides }, sizes }: Region, row: number): [number, number] | null {
+function columnsOf({ access: { offset, strides }, sizes }: Region, row: number): [number, number] | null {
   const begin = offset % row;
   let end = begin + 1;
   for (const [dim, stride] of strides.entries()) {

@@ -1,17 +1,18 @@
 // A plan while it is made: the parts so far, and the buffers that values lie in.
 import { liesByTokens } from "./attentions.ts";
 import { count, locate, type Located, rowMajor } from "./access.ts";
-import type { Weights } from "./cuda/halves.ts";
+import type { HalfWeights } from "./cuda/halves.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
-import { type Built, type Limits, type Memory, Missing } from "./group.ts";
-import type { BlasKernel, GemmKernel, Walk } from "./kernel.ts";
-import type { Buffer, CallTensor, Home, Part } from "./program.ts";
+import { type BufferMap, type BuiltGroup, type Limits, NotInMemory } from "./group.ts";
+import type { BlasKernel, GemmKernel, StridedAccess } from "./kernel.ts";
+import type { Buffer, CallTensor, Home, ProgramPart } from "./program.ts";
 
 /** Numbers of half precision lie so there. */
 const HALF_HOMES: ReadonlySet<Home["from"]> = new Set(["arena", "result", "output"]);
 
 /** A CPU's loop has few pointers; a GPU's launch as many as it likes. */
-const OF_CPU: Limits = { walks: 11, instructions: 160 }, OF_GPU: Limits = { walks: 32, instructions: 320 };
+const OF_CPU: Limits = { accesses: 11, instructions: 160 },
+  OF_GPU: Limits = { accesses: 32, instructions: 320 };
 
 /** [n, c, h, w] of [n, h, w, c]. */
 const FIRST = [0, 3, 1, 2];
@@ -30,9 +31,9 @@ export interface FuseOptions {
   /** In exact plans: products of our own are used where this knows how to have libtorch's bits. */
   readonly chainOf?: (theirs: BlasKernel, ours: GemmKernel) => number | null;
   /** Products are libtorch's: no group becomes a part of one. */
-  readonly productsApart?: boolean;
+  readonly libraryProducts?: boolean;
   /** Numbers of half precision lie so in memory, and products take them so; where the weights lie. */
-  readonly halves?: Weights;
+  readonly halves?: HalfWeights;
 }
 
 /** A group that may grow. */
@@ -40,7 +41,7 @@ export interface Growing {
   readonly at: number;
   readonly space: string;
   readonly sinks: Ref[];
-  built: Built;
+  built: BuiltGroup;
 }
 
 export class Draft {
@@ -48,7 +49,7 @@ export class Draft {
   readonly bufferOf = new Map<Ref, number>();
   /** The part that makes a value in memory; -1 for tensors. */
   readonly at = new Map<Ref, number>();
-  readonly parts: (Growing | Part)[] = [];
+  readonly parts: (Growing | ProgramPart)[] = [];
   readonly homes = new Map<Ref, Home>();
   readonly addsTo = new Set<Ref>();
   /** Slopes of gelu that lie in memory, by what it was taken of (gelu.ts). */
@@ -70,14 +71,14 @@ export class Draft {
       return this.buffers.push({ ref, kind: "philox", shape, elements: count(shape), home }) - 1;
     }
     // A GPU computes an index faster than it reads one.
-    const index = home.from === "held" && home.counts && this.options.productsApart;
+    const index = home.from === "held" && home.counts && this.options.libraryProducts;
     if (index) return this.buffers.push({ ref, kind: "place", shape, elements: count(shape), home }) - 1;
     const own = HALF_HOMES.has(home.from) ? half ?? kind : kind;
     return this.buffers.push({ ref, kind: own, shape, elements: count(shape), home }) - 1;
   }
 
   /** Memory for a few numbers that are no value of the graph. */
-  room(elements: number): number {
+  scratch(elements: number): number {
     return this.buffers.push({ ref: -1, kind: "f32", shape: [elements], elements, home: { from: "arena" } }) -
       1;
   }
@@ -97,14 +98,14 @@ export class Draft {
 
   located(ref: Ref): Located {
     const found = locate(this.graph, ref, this.inMemory);
-    if ("missing" in found) throw new Missing(found.missing);
+    if ("missing" in found) throw new NotInMemory(found.missing);
     return found;
   }
 
   /** Strides over all dimensions of a value, of which `locate` leaves those of one place out. */
   stridesOf(
     ref: Ref,
-  ): { base: Ref; slot: number; offset: number; kind: Walk["kind"]; strides: number[] } {
+  ): { base: Ref; slot: number; offset: number; kind: StridedAccess["kind"]; strides: number[] } {
     const { shape } = this.graph.nodes[ref], { base, offset, strides } = this.located(ref);
     const slot = this.bufferOf.get(base)!;
     let next = 0;
@@ -115,13 +116,13 @@ export class Draft {
   }
 
   /** Values lie there when this part begins, or when it ends. */
-  memoryAt(part: number): Memory {
+  memoryAt(part: number): BufferMap {
     const bufferOf = (ref: Ref) => this.at.get(ref)! <= part ? this.bufferOf.get(ref) ?? null : null;
     return {
       graph: this.graph,
       bufferOf,
       kindOf: (buffer) => this.buffers[buffer].kind,
-      limits: this.options.productsApart ? OF_GPU : OF_CPU,
+      limits: this.options.libraryProducts ? OF_GPU : OF_CPU,
     };
   }
 

@@ -1,11 +1,11 @@
 // Pointwise work on a product is done where the product is made: its numbers are in registers then.
-import { type Buffer, buffersRead, buffersWritten, type Part } from "./program.ts";
-import type { GemmKernel, GroupKernel, Instruction, Stage, Walk } from "./kernel.ts";
+import { type Buffer, buffersRead, buffersWritten, type ProgramPart } from "./program.ts";
+import type { GemmKernel, GroupKernel, Instruction, Stage, StridedAccess } from "./kernel.ts";
 
-export function withEpilogues(parts: readonly Part[], buffers: readonly Buffer[]): Part[] {
-  const done: (Part | null)[] = [...parts];
+export function withEpilogues(parts: readonly ProgramPart[], buffers: readonly Buffer[]): ProgramPart[] {
+  const done: (ProgramPart | null)[] = [...parts];
   const readersOf = new Map<number, Set<number>>();
-  const read = (part: Part, at: number) => {
+  const read = (part: ProgramPart, at: number) => {
     for (const buffer of buffersRead(part)) {
       const readers = readersOf.get(buffer);
       if (readers) readers.add(at);
@@ -23,7 +23,7 @@ export function withEpilogues(parts: readonly Part[], buffers: readonly Buffer[]
     if (group.kernel !== "group" || reader < at || !mayMove(done, at, reader, slot)) return;
     const epilogue = epilogueOf(part, group);
     if (epilogue === null) return;
-    const joined: Part = { ...part, name: `${part.name}, ${group.name}`, epilogue };
+    const joined: ProgramPart = { ...part, name: `${part.name}, ${group.name}`, epilogue };
     done[at] = joined;
     done[reader] = null;
     for (const buffer of buffersRead(group)) readersOf.get(buffer)!.delete(reader);
@@ -33,7 +33,7 @@ export function withEpilogues(parts: readonly Part[], buffers: readonly Buffer[]
 }
 
 /** The group may come as early as the product: what is between them makes nothing that it reads, and leaves what it writes alone. */
-function mayMove(parts: readonly (Part | null)[], from: number, to: number, slot: number): boolean {
+function mayMove(parts: readonly (ProgramPart | null)[], from: number, to: number, slot: number): boolean {
   const group = parts[to]!, reads = buffersRead(group), writes = buffersWritten(group);
   return parts.slice(from + 1, to).every((between) =>
     between === null ||
@@ -51,22 +51,22 @@ function epilogueOf({ m, n, c: { slot } }: GemmKernel, { sizes, stages }: GroupK
     return [m > 1 ? strides[0] * n : 0, n > 1 ? strides[0] : 0];
   };
   if (spread(new Array(sizes.length).fill(0)) === null) return null;
-  const walk = (one: Walk): Walk => ({ ...one, strides: spread(one.strides)! });
+  const strided = (one: StridedAccess): StridedAccess => ({ ...one, strides: spread(one.strides)! });
   const product = [m > 1 ? n : 0, n > 1 ? 1 : 0];
-  const isProduct = (one: Walk) =>
+  const isProduct = (one: StridedAccess) =>
     one.slot === slot && one.offset === 0 && String(spread(one.strides)) === String(product);
   let fits = true;
   const instructions = stage.instructions.map((one): Instruction => {
     if (one.op !== "load") return one;
-    const { from } = one as { from: Walk };
-    if (isProduct(from)) return { op: "load", from: { ...walk(from), slot: -1 } };
+    const { from } = one as { from: StridedAccess };
+    if (isProduct(from)) return { op: "load", from: { ...strided(from), slot: -1 } };
     fits &&= from.slot !== slot;
-    return { op: "load", from: walk(from) };
+    return { op: "load", from: strided(from) };
   });
   if (!fits) return null;
   return {
     instructions,
-    stores: stage.stores.map(({ value, to }) => ({ value, to: walk(to) })),
+    stores: stage.stores.map(({ value, to }) => ({ value, to: strided(to) })),
     reductions: [],
   };
 }

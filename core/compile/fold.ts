@@ -1,5 +1,5 @@
 // Pointwise ops of numbers, in f32 as libtorch computes them.
-import type { Half, Pointwise } from "./graph.ts";
+import type { HalfType, Pointwise } from "./graph.ts";
 
 const f32 = Math.fround;
 
@@ -26,7 +26,7 @@ function roundedToF16(x: number): number {
   return x < 0 || Object.is(x, -0) ? -rounded : rounded;
 }
 
-export const roundedTo = (half: Half, x: number): number =>
+export const roundedTo = (half: HalfType, x: number): number =>
   half === "bf16" ? roundedNumber(x) : roundedToF16(x);
 
 const FUNCTIONS: Partial<Record<Pointwise, (...args: number[]) => number>> = {

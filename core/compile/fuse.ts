@@ -10,15 +10,15 @@ import { sumsShareLoops } from "./cuda/schedule.ts";
 import { withDestinations } from "./destinations.ts";
 import { Draft, type FuseOptions } from "./draft.ts";
 import { withEpilogues } from "./epilogue.ts";
-import { buildGroup, isReduction, Missing, spaceOf, Unfit } from "./group.ts";
+import { buildGroup, isReduction, NotInMemory, spaceOf, UnfitGroup } from "./group.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
-import { BYTES, type GroupKernel, VECTOR_FUNCTIONS } from "./kernel.ts";
-import { orderedSum, standsApart, type Sum } from "./ordered.ts";
+import { ELEMENT_BYTES, type GroupKernel, VECTOR_FUNCTIONS } from "./kernel.ts";
+import { orderedSum, standsAlone, type SumNode } from "./ordered.ts";
 import { rewritten } from "./passes.ts";
-import { blasProduct, product } from "./products.ts";
-import { buffersRead, type Home, type Part, type Program } from "./program.ts";
+import { blasProduct, draftProduct } from "./products.ts";
+import { buffersRead, type Home, type Program, type ProgramPart } from "./program.ts";
 import { argsOf, liveIn, usesIn } from "./uses.ts";
-import { mixesSums, simplified } from "./walks.ts";
+import { mixesSums, simplified } from "./strided_access.ts";
 
 /** So many instructions again cost as much as a value's way to memory and back. */
 const CHEAP = 12;
@@ -35,12 +35,12 @@ const CHEAP_ON_GPU = 150;
  */
 export function fuse(graph: Graph, options: FuseOptions): Program {
   const simple = rewritten(graph, options);
-  const kept = new Set<Ref>(simple.nodes.flatMap(({ kept }, ref) => kept ? [ref] : []));
+  const saved = new Set<Ref>(simple.nodes.flatMap(({ saved }, ref) => saved ? [ref] : []));
   for (;;) {
-    const fusion = new Fusion(simple, kept, options), parts = fusion.run();
-    const more = fusion.computedTwice().filter((ref) => !kept.has(ref));
+    const fusion = new Fusion(simple, saved, options), parts = fusion.run();
+    const more = fusion.computedTwice().filter((ref) => !saved.has(ref));
     if (more.length === 0) return fusion.program(parts);
-    for (const ref of more) kept.add(ref);
+    for (const ref of more) saved.add(ref);
   }
 }
 
@@ -55,10 +55,10 @@ class Fusion {
   /** Values that are read as they are; a call's other results are values of their own. */
   readonly #uses = new Set<Ref>();
   /** Values that backward computes once more join no part that stands before its block's backward. */
-  #late = 0;
+  #recomputedAt = 0;
   #floor = 0;
 
-  constructor(readonly graph: Graph, readonly kept: Set<Ref>, readonly options: FuseOptions) {
+  constructor(readonly graph: Graph, readonly saved: Set<Ref>, readonly options: FuseOptions) {
     this.#draft = new Draft(graph, options, this.#inMemory);
     this.#live = liveIn(graph);
     graph.nodes.forEach((node, ref) => {
@@ -74,12 +74,14 @@ class Fusion {
     this.#settleMemory();
   }
 
-  run(): Part[] {
+  run(): ProgramPart[] {
     const draft = this.#draft;
     const { nodes, effects, writes = [] } = this.graph, read = new Set(nodes.flatMap(argsOf));
     const last = new Set(effects.filter((ref) => !read.has(ref)));
-    nodes.forEach(({ late = 0 }, ref) => {
-      if (late > this.#late) [this.#late, this.#floor] = [late, draft.parts.length];
+    nodes.forEach(({ recomputedAt = 0 }, ref) => {
+      if (recomputedAt > this.#recomputedAt) {
+        [this.#recomputedAt, this.#floor] = [recomputedAt, draft.parts.length];
+      }
       if (this.#live.has(ref) && !last.has(ref)) this.#made(ref);
     });
     const copy = (ref: Ref, home: Home, adds = false) =>
@@ -94,10 +96,10 @@ class Fusion {
     return this.#finished();
   }
 
-  program(parts: readonly Part[]): Program {
+  program(parts: readonly ProgramPart[]): Program {
     const { buffers } = this.#draft;
     return {
-      parts: this.options.productsApart ? parts : withDestinations(withEpilogues(parts, buffers), buffers),
+      parts: this.options.libraryProducts ? parts : withDestinations(withEpilogues(parts, buffers), buffers),
       buffers,
     };
   }
@@ -110,14 +112,14 @@ class Fusion {
       for (const ref of part.built.inner) seen.set(ref, (seen.get(ref) ?? 0) + 1);
     }
     const often = [...seen].filter(([ref, times]) => times > 1 && this.#costsMuch(ref)).map(([ref]) => ref);
-    const kept = often.filter((ref) => this.graph.nodes[ref].kind === "f32");
-    if (this.options.productsApart) {
+    const saved = often.filter((ref) => this.graph.nodes[ref].kind === "f32");
+    if (this.options.libraryProducts) {
       // Keeping the first of a chain makes the others cheap.
-      return kept.filter((ref) => kept.every((other) => other === ref || !this.#below(ref).has(other)));
+      return saved.filter((ref) => saved.every((other) => other === ref || !this.#below(ref).has(other)));
     }
     // Keeping the last of a chain may make the others needless.
     const needed = new Set(often.flatMap((ref) => [...this.#below(ref)]));
-    return kept.filter((ref) => !needed.has(ref));
+    return saved.filter((ref) => !needed.has(ref));
   }
 
   #below(ref: Ref): Set<Ref> {
@@ -132,13 +134,13 @@ class Fusion {
   }
 
   #costsMuch(ref: Ref): boolean {
-    if (!this.options.productsApart) return this.#cost(ref) > CHEAP;
+    if (!this.options.libraryProducts) return this.#cost(ref) > CHEAP;
     const read = this.#reads(ref).reduce((bytes, one) => bytes + this.#bytes(one), 0);
     return read > 2 * this.#bytes(ref) || this.#cost(ref) > CHEAP_ON_GPU;
   }
   #bytes(ref: Ref): number {
     const { shape, kind, half } = this.graph.nodes[ref];
-    return count(shape) * BYTES[half ?? kind];
+    return count(shape) * ELEMENT_BYTES[half ?? kind];
   }
 
   #cost(ref: Ref): number {
@@ -149,7 +151,7 @@ class Fusion {
 
   #inMemory = (ref: Ref): boolean => {
     const node = this.graph.nodes[ref];
-    return this.kept.has(ref) || this.#biased.has(ref) || node.op === "tensor" || ALWAYS.has(node.op) ||
+    return this.saved.has(ref) || this.#biased.has(ref) || node.op === "tensor" || ALWAYS.has(node.op) ||
       this.#byMkl(node);
   };
 
@@ -172,12 +174,12 @@ class Fusion {
       for (;;) {
         const found = locate(graph, ref, this.#inMemory);
         if (!("missing" in found)) return found;
-        this.kept.add(found.missing);
+        this.saved.add(found.missing);
       }
     };
     graph.nodes.forEach((node, ref) => {
       if (!this.#live.has(ref)) return;
-      if (node.op === "gemm" || this.#apart(node) || this.#byMkl(node)) node.args.forEach(need);
+      if (node.op === "gemm" || this.#standsAlone(node) || this.#byMkl(node)) node.args.forEach(need);
       else if (node.op === "cat" || node.op === "embed") node.args.forEach(need);
       else if (node.op === "call") node.args.forEach((arg) => graph.nodes[arg].op !== "call" && need(arg));
       else if (this.#biased.has(ref)) need(this.#biased.get(ref)!.bias);
@@ -186,19 +188,19 @@ class Fusion {
     /** Where a gradient is added to what is there, nobody else finds the value itself. */
     const alone = (ref: Ref, base: Ref): boolean =>
       uses.get(ref) === 1 && (ref === base || alone(argsOf(graph.nodes[ref])[0], base));
-    const home = (ref: Ref, there: Home, adds = false) => {
+    const home = (ref: Ref, place: Home, adds = false) => {
       const found = need(ref), { base } = found;
       const node = graph.nodes[base];
       const same = found.offset === 0 &&
         String(found.strides) === String(rowMajor(loopsOver(graph.nodes[ref].shape))) &&
         count(node.shape) === count(graph.nodes[ref].shape);
       const free = node.op !== "tensor" && node.op !== "call" && node.op !== "result" && !homes.has(base);
-      const own = !this.options.exact && !this.options.productsApart;
+      const own = !this.options.exact && !this.options.libraryProducts;
       const direct = !adds || node.op === "gemm" && own && !this.#under.has(base) && alone(ref, base);
       if (same && free && direct) {
-        homes.set(base, there);
+        homes.set(base, place);
         if (adds) addsTo.add(base);
-      } else this.#copies.push({ ref, home: there, adds });
+      } else this.#copies.push({ ref, home: place, adds });
     };
     home(graph.output, { from: "output" });
     home(graph.loss, { from: "loss" });
@@ -218,8 +220,8 @@ class Fusion {
       try {
         return body();
       } catch (thrown) {
-        if (!(thrown instanceof Missing) || this.#draft.bufferOf.has(thrown.ref)) throw thrown;
-        this.kept.add(thrown.ref);
+        if (!(thrown instanceof NotInMemory) || this.#draft.bufferOf.has(thrown.ref)) throw thrown;
+        this.saved.add(thrown.ref);
         this.#made(thrown.ref);
       }
     }
@@ -238,16 +240,16 @@ class Fusion {
       if (this.#under.has(ref)) return;
       return this.options.exact
         ? blasProduct(draft, ref, { gemm: ref, bias: null })
-        : product(draft, ref, node);
+        : draftProduct(draft, ref, node);
     }
     if (node.op === "call" && ownGelu(draft, ref, node)) return;
     if (node.op === "call") return callOp(draft, ref, node, (result) => this.#uses.has(result));
     if (node.op === "result") return;
     if (node.op === "embed") return embedded(draft, ref, node);
     if (node.op === "cat") return joined(draft, ref, node);
-    if (this.#apart(node)) return orderedSum(draft, ref, node);
+    if (this.#standsAlone(node)) return orderedSum(draft, ref, node);
     if (this.#byMkl(node)) return mklFunction(draft, ref, node);
-    if (isReduction(node) || node.op === "copy" || this.kept.has(ref)) this.#sink(ref);
+    if (isReduction(node) || node.op === "copy" || this.saved.has(ref)) this.#sink(ref);
   }
 
   /** The group that computes this value: one over the same loops that may go on, or a new one. */
@@ -272,8 +274,8 @@ class Fusion {
         part.sinks.push(ref);
         return;
       } catch (thrown) {
-        if (thrown instanceof Missing) bufferOf.delete(ref);
-        if (!(thrown instanceof Unfit)) throw thrown;
+        if (thrown instanceof NotInMemory) bufferOf.delete(ref);
+        if (!(thrown instanceof UnfitGroup)) throw thrown;
       }
     }
     made.set(ref, parts.length);
@@ -282,13 +284,13 @@ class Fusion {
       parts.push({ at: parts.length, space, sinks: [ref], built });
     } catch (thrown) {
       bufferOf.delete(ref);
-      if (!(thrown instanceof Unfit)) throw thrown;
-      throw new Missing(this.#cut(ref));
+      if (!(thrown instanceof UnfitGroup)) throw thrown;
+      throw new NotInMemory(this.#cut(ref));
     }
   }
 
   #sumsFit(kernel: GroupKernel): boolean {
-    return this.options.productsApart ? sumsShareLoops(simplified(kernel)) : !mixesSums(kernel);
+    return this.options.libraryProducts ? sumsShareLoops(simplified(kernel)) : !mixesSums(kernel);
   }
 
   /** A value that is too much for one group: half of what it is made of goes to memory. */
@@ -323,13 +325,13 @@ class Fusion {
   }
 
   /** In exact plans: a sum that has libtorch's order only by itself. */
-  #apart(node: Node): node is Sum {
+  #standsAlone(node: Node): node is SumNode {
     return this.options.exact && node.op === "sum" &&
-      standsApart(this.graph, node as Sum, this.options.threads ?? 1);
+      standsAlone(this.graph, node as SumNode, this.options.threads ?? 1);
   }
 
   /** Groups are built a last time, without stores that nobody reads. */
-  #finished(): Part[] {
+  #finished(): ProgramPart[] {
     const readers = this.#readersOf(), draft = this.#draft;
     return draft.parts.map((part, at) => {
       if (!("built" in part)) return part;
@@ -365,7 +367,7 @@ const ALWAYS: ReadonlySet<string> = new Set([
   "call",
   "result",
   "sum",
-  "greatest",
+  "amax",
   "embed",
   "cat",
   "copy",

@@ -74,7 +74,7 @@ export function ownGelu(draft: Draft, ref: Ref, node: Call): boolean {
     const sloped = hasBackward(draft, x), { value, slope } = gelu(s, load(x), sloped);
     store(value, draft.define(ref));
     if (sloped) {
-      draft.slopes.set(x, draft.room(elements));
+      draft.slopes.set(x, draft.scratch(elements));
       store(slope, draft.slopes.get(x)!);
     }
   } else {

@@ -55,8 +55,8 @@ export type Pointwise = keyof typeof POINTWISE;
 
 /** Types of half precision: each is the name of the op that rounds to it, too. */
 export const HALVES = ["bf16", "f16"] as const;
-export type Half = typeof HALVES[number];
-export const isHalf = (type: string): type is Half => (HALVES as readonly string[]).includes(type);
+export type HalfType = typeof HALVES[number];
+export const isHalf = (type: string): type is HalfType => (HALVES as readonly string[]).includes(type);
 
 /** The same numbers, or some of them, elsewhere. */
 export const VIEWS: ReadonlySet<string> = new Set(["reshape", "expand", "permute", "slice", "stop"]);
@@ -68,15 +68,15 @@ interface Made {
   readonly shape: readonly number[];
   readonly kind: Kind;
   /** Set by recompute.ts: it is computed when backward has come to this block, counted from the last one, and not before. */
-  readonly late?: number;
+  readonly recomputedAt?: number;
   /** Set by recompute.ts: it lies in memory for backward. */
-  readonly kept?: boolean;
+  readonly saved?: boolean;
   /** Set by cuda/halves.ts: the numbers are ones of this type, and lie so in memory of the plan's own. */
-  readonly half?: Half;
+  readonly half?: HalfType;
 }
 
 /** Tensors that come from outside. */
-export type Origin =
+export type TensorOrigin =
   /** The micro-batch's. */
   | { readonly from: "input" | "target" | "weight" }
   /** All parameters, as one vector. */
@@ -94,12 +94,12 @@ export type Origin =
   };
 
 export type Node =
-  | Made & { readonly op: "tensor"; readonly origin: Origin }
+  | Made & { readonly op: "tensor"; readonly origin: TensorOrigin }
   | Made & { readonly op: "number"; readonly value: number }
   | Made & { readonly op: Pointwise; readonly args: readonly Ref[] }
   /** Over these dimensions, which stay with size 1. */
   | Made & {
-    readonly op: "sum" | "greatest";
+    readonly op: "sum" | "amax";
     readonly args: readonly [Ref];
     readonly dims: readonly number[];
   }

@@ -2,41 +2,41 @@
 // where it is needed, in registers.
 import {
   type Access,
-  broadcast,
+  accessKey,
+  broadcastAccess,
   indicesAt,
   isView,
-  keyOf,
-  linear,
+  linearAccess,
   loopsOver,
   rowMajor,
   through,
-  wholeOf,
+  wholeAccess,
 } from "./access.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
-import type { GroupKernel, Instruction, Operand, Reduction, Stage, Store, Walk } from "./kernel.ts";
+import type { GroupKernel, Instruction, Operand, Reduction, Stage, Store, StridedAccess } from "./kernel.ts";
 
 /** This value has to be in memory, or the group can't be built. */
-export class Missing extends Error {
+export class NotInMemory extends Error {
   constructor(readonly ref: Ref) {
     super(`internal: value ${ref} is not in memory.`);
   }
 }
 
 /** These values don't go into one group. */
-export class Unfit extends Error {}
+export class UnfitGroup extends Error {}
 
-export interface Memory {
+export interface BufferMap {
   readonly graph: Graph;
   /** The number of the buffer that a value lies in, or will lie in; null where it lies in none. */
   bufferOf(ref: Ref): number | null;
   /** The type of what lies in a buffer is this. */
-  kindOf(buffer: number): Walk["kind"];
+  kindOf(buffer: number): StridedAccess["kind"];
   readonly limits: Limits;
 }
 
 /** So much is one group at most. */
 export interface Limits {
-  readonly walks: number;
+  readonly accesses: number;
   readonly instructions: number;
 }
 
@@ -50,14 +50,14 @@ export const spaceOf = (graph: Graph, ref: Ref): number[] => {
   return loopsOver(isReduction(node) ? graph.nodes[node.args[0]].shape : node.shape);
 };
 
-export const isReduction = (node: Node): node is Node & { op: "sum" | "greatest" } =>
-  node.op === "sum" || node.op === "greatest";
+export const isReduction = (node: Node): node is Node & { op: "sum" | "amax" } =>
+  node.op === "sum" || node.op === "amax";
 
 interface Reduced {
   readonly over: readonly boolean[];
-  readonly op: "sum" | "greatest";
+  readonly op: "sum" | "amax";
   readonly value: Operand;
-  readonly to: Walk | null;
+  readonly to: StridedAccess | null;
 }
 
 interface RawStage {
@@ -66,7 +66,7 @@ interface RawStage {
   readonly reductions: Reduced[];
 }
 
-export interface Built {
+export interface BuiltGroup {
   readonly kernel: GroupKernel;
   /** Buffers. */
   readonly reads: ReadonlySet<number>;
@@ -79,11 +79,11 @@ export interface Built {
 
 /** `stored` says whether anybody reads the value behind this group. */
 export function buildGroup(
-  memory: Memory,
+  memory: BufferMap,
   sinks: readonly Ref[],
   name: string,
   stored: (ref: Ref) => boolean = () => true,
-): Built {
+): BuiltGroup {
   return new Builder(memory, sinks, name, stored).build();
 }
 
@@ -96,7 +96,7 @@ class Builder {
   readonly #writes = new Set<number>();
   readonly #inner = new Set<Ref>();
   readonly #absent = new Set<Ref>();
-  readonly #walks = new Set<string>();
+  readonly #accesses = new Set<string>();
   /** The first stage that computes a slow value. */
   readonly #computed = new Map<string, { readonly stage: number; readonly value: Operand }>();
   readonly #carriers = new Set<Ref>();
@@ -105,7 +105,7 @@ class Builder {
   #stage = 0;
 
   constructor(
-    readonly memory: Memory,
+    readonly memory: BufferMap,
     readonly sinks: readonly Ref[],
     readonly name: string,
     readonly stored: (ref: Ref) => boolean,
@@ -113,7 +113,7 @@ class Builder {
     this.#sizes = spaceOf(memory.graph, sinks[0]);
   }
 
-  build(): Built {
+  build(): BuiltGroup {
     const stages = this.#stagesOfSinks = this.sinks.map((ref) => this.#stageOfSink(ref));
     const last = Math.max(...stages);
     for (this.#stage = 0; this.#stage <= last; this.#stage++) {
@@ -123,8 +123,8 @@ class Builder {
     }
     const instructions = this.#stages.reduce((all, stage) => all + stage.instructions.length, 0);
     const { limits } = this.memory;
-    if (this.#walks.size > limits.walks || instructions > limits.instructions) {
-      throw new Unfit(`${this.#walks.size} walks`);
+    if (this.#accesses.size > limits.accesses || instructions > limits.instructions) {
+      throw new UnfitGroup(`${this.#accesses.size} walks`);
     }
     const { sizes, stages: done } = collapse(this.#sizes, this.#stages);
     return {
@@ -184,7 +184,7 @@ class Builder {
     const slot = this.memory.bufferOf(ref);
     if (isReduction(node)) {
       const shape = graph.nodes[node.args[0]].shape;
-      const access = wholeOf(shape);
+      const access = wholeAccess(shape);
       const value = this.#emit(node.args[0], access);
       const over = this.#reducedDims(ref);
       const row = this.#isRow(ref);
@@ -192,29 +192,31 @@ class Builder {
       const kept = access.map((index, i) =>
         node.dims.includes(i) ? { offset: 0, coefficients: this.#sizes.map(() => 0) } : index
       );
-      const to = wanted ? this.#walk(slot, linear(kept, node.shape, this.#sizes.length)) : null;
+      const to = wanted
+        ? this.#stridedAccess(slot, linearAccess(kept, node.shape, this.#sizes.length))
+        : null;
       if (row) this.#rows.set(ref, this.#rows.size);
       if (wanted) this.#writes.add(slot);
       this.#now.reductions.push({ over, op: node.op, value, to });
       return;
     }
     if (slot === null || !this.stored(ref)) return;
-    const value = this.#emit(ref, wholeOf(node.shape));
+    const value = this.#emit(ref, wholeAccess(node.shape));
     const strides = rowMajor(loopsOver(node.shape));
     this.#writes.add(slot);
-    this.#now.stores.push({ value, to: this.#walk(slot, { offset: 0, strides }) });
+    this.#now.stores.push({ value, to: this.#stridedAccess(slot, { offset: 0, strides }) });
   }
 
-  #walk(
+  #stridedAccess(
     slot: number,
     { offset, strides }: { offset: number; strides: readonly number[] },
-  ): Walk {
-    this.#walks.add(`${slot}+${offset}:${strides}`);
+  ): StridedAccess {
+    this.#accesses.add(`${slot}+${offset}:${strides}`);
     return { slot, offset, strides, kind: this.memory.kindOf(slot) };
   }
 
   #emit(ref: Ref, access: Access): Operand {
-    const key = `${ref}@${keyOf(access)}`;
+    const key = `${ref}@${accessKey(access)}`;
     const known = this.#memo.get(key);
     if (known !== undefined) return known;
     const made = this.#make(ref, access);
@@ -228,7 +230,7 @@ class Builder {
 
   #load(slot: number, at: { offset: number; strides: readonly number[] }): Operand {
     this.#reads.add(slot);
-    return this.#add({ op: "load", from: this.#walk(slot, at) });
+    return this.#add({ op: "load", from: this.#stridedAccess(slot, at) });
   }
 
   #make(ref: Ref, access: Access): Operand {
@@ -238,55 +240,60 @@ class Builder {
     const slot = this.memory.bufferOf(ref);
     if (this.sinks.includes(ref)) {
       if (isReduction(node)) return this.#reduced(ref, node, access);
-      if (keyOf(access) !== keyOf(wholeOf(node.shape))) throw new Unfit("another element of its own result");
-      if (this.#stageOf.get(ref)! < this.#stage && slot !== null && this.stored(ref)) {
-        return this.#load(slot, linear(access, node.shape, loops)); // an earlier stage has stored it
+      if (accessKey(access) !== accessKey(wholeAccess(node.shape))) {
+        throw new UnfitGroup("another element of its own result");
       }
-    } else if (slot !== null) return this.#load(slot, linear(access, node.shape, loops));
+      if (this.#stageOf.get(ref)! < this.#stage && slot !== null && this.stored(ref)) {
+        return this.#load(slot, linearAccess(access, node.shape, loops)); // an earlier stage has stored it
+      }
+    } else if (slot !== null) return this.#load(slot, linearAccess(access, node.shape, loops));
     if (slot === null) this.#absent.add(ref);
     if (isView(node)) return this.#view(node, access);
     if (node.op === "copy") return this.#emit(node.args[0], access);
     if (!("args" in node) || node.op === "call" || node.op === "result" || node.op === "gemm") {
-      throw new Missing(ref);
+      throw new NotInMemory(ref);
     }
-    if (node.op === "cat" || node.op === "embed" || isReduction(node)) throw new Missing(ref);
+    if (node.op === "cat" || node.op === "embed" || isReduction(node)) throw new NotInMemory(ref);
     const carried = SLOW.has(node.op) ? this.#carried(ref, access) : null;
     if (carried !== null) return carried;
-    const args = node.args.map((arg) => this.#emit(arg, broadcast(access, graph.nodes[arg].shape, loops)));
+    const args = node.args.map((arg) =>
+      this.#emit(arg, broadcastAccess(access, graph.nodes[arg].shape, loops))
+    );
     if (slot === null) this.#inner.add(ref);
     const value = this.#add({ op: node.op, args });
-    const key = `${ref}@${keyOf(access)}`;
+    const key = `${ref}@${accessKey(access)}`;
     if (SLOW.has(node.op) && !this.#computed.has(key)) this.#computed.set(key, { stage: this.#stage, value });
     return value;
   }
 
   /** An earlier stage's value comes through the memory of one that this stage writes: exp(x) where exp(x) / sum will lie. */
   #carried(ref: Ref, access: Access): Operand | null {
-    const before = this.#computed.get(`${ref}@${keyOf(access)}`);
+    const before = this.#computed.get(`${ref}@${accessKey(access)}`);
     if (before === undefined || before.stage === this.#stage) return null;
     const carrier = this.sinks.find((sink, i) => {
       const node = this.#node(sink);
       return this.#stagesOfSinks[i] === this.#stage && !isReduction(node) && node.kind === "f32" &&
         !this.#carriers.has(sink) && node.half === undefined && this.memory.bufferOf(sink) !== null &&
         this.stored(sink) &&
-        keyOf(wholeOf(node.shape)) === keyOf(access) && loopsOver(node.shape).length === this.#sizes.length;
+        accessKey(wholeAccess(node.shape)) === accessKey(access) &&
+        loopsOver(node.shape).length === this.#sizes.length;
     });
     if (carrier === undefined) return null;
     this.#carriers.add(carrier);
     const strides = rowMajor(loopsOver(this.#node(carrier).shape));
-    const walk = this.#walk(this.memory.bufferOf(carrier)!, { offset: 0, strides });
-    this.#stages[before.stage].stores.push({ value: before.value, to: walk });
-    return this.#add({ op: "load", from: walk });
+    const strided = this.#stridedAccess(this.memory.bufferOf(carrier)!, { offset: 0, strides });
+    this.#stages[before.stage].stores.push({ value: before.value, to: strided });
+    return this.#add({ op: "load", from: strided });
   }
 
-  #reduced(ref: Ref, node: Node & { op: "sum" | "greatest" }, access: Access): Operand {
+  #reduced(ref: Ref, node: Node & { op: "sum" | "amax" }, access: Access): Operand {
     const reduction = this.#rows.get(ref);
     const loops = this.#sizes.length;
-    const rows = wholeOf(this.#node(node.args[0]).shape).map((index, i) =>
+    const rows = wholeAccess(this.#node(node.args[0]).shape).map((index, i) =>
       node.dims.includes(i) ? { offset: 0, coefficients: new Array<number>(loops).fill(0) } : index
     );
-    if (reduction === undefined || keyOf(rows) !== keyOf(access)) {
-      throw new Unfit("a sum that is not whole yet");
+    if (reduction === undefined || accessKey(rows) !== accessKey(access)) {
+      throw new UnfitGroup("a sum that is not whole yet");
     }
     return this.#add({ op: "reduced", reduction });
   }
@@ -296,23 +303,25 @@ class Builder {
     const loops = this.#sizes.length;
     const slot = this.memory.bufferOf(source);
     if (node.op === "reshape" && slot !== null && !this.sinks.includes(source)) {
-      return this.#load(slot, linear(access, node.shape, loops));
+      return this.#load(slot, linearAccess(access, node.shape, loops));
     }
-    const there = node.op === "reshape"
-      ? indicesAt(linear(access, node.shape, loops), graph.nodes[source].shape, this.#sizes)
+    const viewed = node.op === "reshape"
+      ? indicesAt(linearAccess(access, node.shape, loops), graph.nodes[source].shape, this.#sizes)
       : through(graph, node, access, this.#sizes);
-    if (there === null) throw new Missing(source); // laid out in its own order, it can be read in any shape
-    return this.#emit(source, there);
+    if (viewed === null) throw new NotInMemory(source); // laid out in its own order, it can be read in any shape
+    return this.#emit(source, viewed);
   }
 }
 
-/** Loops that every walk goes through as if they were one become one. */
+/** Loops that every access goes through as if they were one become one. */
 function collapse(
   sizes: readonly number[],
   stages: readonly RawStage[],
 ): { sizes: number[]; stages: Stage[] } {
-  const walks = stages.flatMap(({ instructions, stores, reductions }) => [
-    ...instructions.flatMap((one) => one.op === "load" ? [(one as { from: Walk }).from.strides] : []),
+  const accesses = stages.flatMap(({ instructions, stores, reductions }) => [
+    ...instructions.flatMap((one) =>
+      one.op === "load" ? [(one as { from: StridedAccess }).from.strides] : []
+    ),
     ...stores.map(({ to }) => to.strides),
     ...reductions.flatMap(({ to }) => to ? [to.strides] : []),
   ]);
@@ -320,15 +329,15 @@ function collapse(
   const groups: number[][] = [];
   sizes.forEach((_, i) => {
     const joins = i > 0 &&
-      walks.every((strides) => strides[i - 1] === strides[i] * sizes[i]) &&
+      accesses.every((strides) => strides[i - 1] === strides[i] * sizes[i]) &&
       sums.every((over) => over[i - 1] === over[i]);
     if (joins) groups.at(-1)!.push(i);
     else groups.push([i]);
   });
   if (groups.length === 0) groups.push([]);
-  const narrowed = (walk: Walk): Walk => ({
-    ...walk,
-    strides: groups.map((dims) => dims.length === 0 ? 0 : walk.strides[dims.at(-1)!]),
+  const narrowed = (strided: StridedAccess): StridedAccess => ({
+    ...strided,
+    strides: groups.map((dims) => dims.length === 0 ? 0 : strided.strides[dims.at(-1)!]),
   });
   const overOf = (over: readonly boolean[]): Reduction["over"] => {
     const dims = groups.map((group) => group.length === 0 || over[group[0]]);
@@ -336,13 +345,13 @@ function collapse(
     const last = dims.at(-1)!, others = dims.slice(0, -1);
     if (last && others.every((reduced) => !reduced)) return "row";
     if (!last && others.every((reduced) => reduced)) return "column";
-    throw new Unfit("a sum over loops that are neither the first nor the last");
+    throw new UnfitGroup("a sum over loops that are neither the first nor the last");
   };
   return {
     sizes: groups.map((dims) => dims.reduce((all, i) => all * sizes[i], 1)),
     stages: stages.map(({ instructions, stores, reductions }) => ({
       instructions: instructions.map((one) =>
-        one.op === "load" ? { op: "load", from: narrowed((one as { from: Walk }).from) } : one
+        one.op === "load" ? { op: "load", from: narrowed((one as { from: StridedAccess }).from) } : one
       ),
       stores: stores.map(({ value, to }) => ({ value, to: narrowed(to) })),
       reductions: reductions.map(({ over, op, value, to }) => ({

@@ -1,31 +1,31 @@
 // A printer turns kernels into code: loops over fixed shapes. A kernel names its memory by slots of a table, never by
 // address, so that code is the same wherever its tensors lie.
 
-import type { Half, Kind } from "./graph.ts";
+import type { HalfType, Kind } from "./graph.ts";
 
 /** Elements of 4 bytes (f32, and masks), 8 (i64) or, on a GPU, 2 (bf16, f16) from `offset` elements on, in the memory of a slot. */
-export interface Place {
+export interface SlotPlace {
   readonly slot: number;
   readonly offset: number;
-  /** Its number among those that differ between kernels that are written as one (core/compile/x86/alike.ts). */
+  /** Its number among those that differ between kernels that are written as one (core/compile/x86/deduplicate.ts). */
   readonly spot?: number;
 }
 
-/** How a loop walks through memory: elements from one step of each dimension to the next, 0 where it stands still. */
-export interface Walk extends Place {
+/** How a loop accesses through memory: elements from one step of each dimension to the next, 0 where it stands still. */
+export interface StridedAccess extends SlotPlace {
   readonly strides: readonly number[];
   /** "philox": random numbers by their index, of a draw whose key lies in the slot (GPUs). "place": the index itself. */
-  readonly kind: Kind | Half | "philox" | "place";
+  readonly kind: Kind | HalfType | "philox" | "place";
 }
 
 /** Bytes of an element. */
-export const BYTES = { f32: 4, i64: 8, bool: 1, bf16: 2, f16: 2, philox: 8, place: 8 } as const;
+export const ELEMENT_BYTES = { f32: 4, i64: 8, bool: 1, bf16: 2, f16: 2, philox: 8, place: 8 } as const;
 
 /** A number of an expression: the index of an Instruction, in order. */
 export type Operand = number;
 
 export type Instruction =
-  | { readonly op: "load"; readonly from: Walk }
+  | { readonly op: "load"; readonly from: StridedAccess }
   | { readonly op: "number"; readonly value: number }
   /** A sum or the greatest of an earlier stage: one for each row. */
   | { readonly op: "reduced"; readonly reduction: number }
@@ -34,7 +34,7 @@ export type Instruction =
 
 export interface Store {
   readonly value: Operand;
-  readonly to: Walk;
+  readonly to: StridedAccess;
 }
 
 /**
@@ -43,10 +43,10 @@ export interface Store {
  * libtorch does (in a group without row reductions, and of more than one column). `all`: over everything. An f32 each.
  */
 export interface Reduction {
-  readonly op: "sum" | "greatest";
+  readonly op: "sum" | "amax";
   readonly over: "row" | "column" | "all";
   readonly value: Operand;
-  readonly to: Walk | null;
+  readonly to: StridedAccess | null;
 }
 
 /** One pass over a row: later stages may use the row reductions of earlier ones. */
@@ -83,9 +83,9 @@ export interface GemmKernel {
   readonly n: number;
   readonly k: number;
   /** Strides of [m, k], [k, n] and [m, n]. */
-  readonly a: Walk;
-  readonly b: Walk;
-  readonly c: Walk;
+  readonly a: StridedAccess;
+  readonly b: StridedAccess;
+  readonly c: StridedAccess;
   readonly add: boolean;
   readonly epilogue: Stage | null;
   /**
@@ -104,11 +104,11 @@ export interface BlasKernel {
   readonly m: number;
   readonly n: number;
   readonly k: number;
-  readonly a: Place;
+  readonly a: SlotPlace;
   readonly lda: number;
-  readonly b: Place;
+  readonly b: SlotPlace;
   readonly ldb: number;
-  readonly c: Place;
+  readonly c: SlotPlace;
   readonly ldc: number;
   readonly beta: 0 | 1;
 }
@@ -122,8 +122,8 @@ export interface VectorKernel {
   readonly name: string;
   readonly function: typeof VECTOR_FUNCTIONS[number];
   readonly elements: number;
-  readonly from: Place;
-  readonly to: Place;
+  readonly from: SlotPlace;
+  readonly to: SlotPlace;
 }
 
 export type Kernel = GroupKernel | GemmKernel | BlasKernel | VectorKernel;

@@ -122,7 +122,7 @@ class Arranger {
       case "reshape":
         return this.#reshape(node);
       case "sum":
-      case "greatest":
+      case "amax":
       case "slice":
       case "embed":
       case "cat":

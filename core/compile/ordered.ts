@@ -9,10 +9,10 @@ import { columnSums, hasOrder, isPlain, wholeSum } from "./sums.ts";
 const SUM =
   "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor";
 
-export type Sum = Node & { op: "sum"; args: readonly [Ref]; dims: readonly number[] };
+export type SumNode = Node & { op: "sum"; args: readonly [Ref]; dims: readonly number[] };
 
 /** A sum that has libtorch's order only by itself. */
-export function standsApart(graph: Graph, { args: [source], dims }: Sum, threads: number): boolean {
+export function standsAlone(graph: Graph, { args: [source], dims }: SumNode, threads: number): boolean {
   const { rows, columns, plain } = asRows(graph, source, dims);
   return !plain || !isPlain(columns) || !hasOrder(rows, columns, threads);
 }
@@ -31,7 +31,7 @@ function asRows(
 }
 
 /** A sum in libtorch's order, of a value that lies in memory. */
-export function orderedSum(draft: Draft, ref: Ref, { args: [source], dims }: Sum): void {
+export function orderedSum(draft: Draft, ref: Ref, { args: [source], dims }: SumNode): void {
   const { graph, options } = draft, { base, offset, strides } = draft.located(source);
   const { rows, columns, plain } = asRows(graph, source, dims);
   const together = String(strides) === String(rowMajor(loopsOver(graph.nodes[source].shape)));
@@ -41,7 +41,7 @@ export function orderedSum(draft: Draft, ref: Ref, { args: [source], dims }: Sum
   const kernels: GroupKernel[] = [];
   const to = { slot: draft.define(ref), offset: 0 };
   const from = { slot: draft.bufferOf.get(base)!, offset };
-  const plan = { kernels, room: (elements: number) => draft.room(elements) };
+  const plan = { kernels, scratch: (elements: number) => draft.scratch(elements) };
   if (columns === 1) wholeSum(plan, { ...from, rows: 1, columns: rows, stride: rows }, to);
   else columnSums(plan, { ...from, rows, columns, stride: columns }, to);
   draft.parts.push(...kernels);

@@ -4,7 +4,7 @@ import { sumOriginalRows } from "./cuda/column_sums.ts";
 import { halved } from "./cuda/halves.ts";
 import { expanded } from "./expand.ts";
 import type { Graph } from "./graph.ts";
-import { thrifty } from "./kept.ts";
+import { savingLess } from "./saved_values.ts";
 import { arranged } from "./layouts.ts";
 import { recomputed } from "./recompute.ts";
 import { simplify } from "./simplify.ts";
@@ -16,7 +16,7 @@ interface Pass {
 }
 
 const fast = ({ exact }: FuseOptions) => !exact;
-const onGpu = ({ productsApart }: FuseOptions) => productsApart === true;
+const onGpu = ({ libraryProducts }: FuseOptions) => libraryProducts === true;
 
 const PASSES: readonly Pass[] = [
   {
@@ -42,7 +42,7 @@ const PASSES: readonly Pass[] = [
   {
     name: "what backward reads of forward",
     when: fast,
-    rewrite: thrifty,
+    rewrite: savingLess,
   },
   {
     name: "half precision",

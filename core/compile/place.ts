@@ -1,6 +1,19 @@
 // Where the values of a plan lie: those that live at the same time lie apart, in one piece of memory; the others share.
-import { type Buffer, buffersRead, buffersWritten, type Home, type Part, type Program } from "./program.ts";
-import { BYTES, type GroupKernel, type Instruction, type Stage, type Walk } from "./kernel.ts";
+import {
+  type Buffer,
+  buffersRead,
+  buffersWritten,
+  type Home,
+  type Program,
+  type ProgramPart,
+} from "./program.ts";
+import {
+  ELEMENT_BYTES,
+  type GroupKernel,
+  type Instruction,
+  type Stage,
+  type StridedAccess,
+} from "./kernel.ts";
 
 /** A slot of the table is the piece of memory itself, or a tensor from elsewhere. */
 export type Slot =
@@ -9,7 +22,7 @@ export type Slot =
 
 export interface Placed {
   /** Kernels name slots of the table now. */
-  readonly parts: readonly Part[];
+  readonly parts: readonly ProgramPart[];
   readonly slots: readonly Slot[];
   /** f32 elements of the piece of memory. */
   readonly elements: number;
@@ -44,7 +57,7 @@ const LEAST_RESULT = 1 << 12;
 export function place({ parts, buffers }: Program, results = false): Placed {
   const isPlaced = ({ home, elements, kind }: Buffer) =>
     home.from === "arena" ||
-    results && home.from === "result" && elements * BYTES[kind] >= LEAST_RESULT;
+    results && home.from === "result" && elements * ELEMENT_BYTES[kind] >= LEAST_RESULT;
   const gradients = results ? resultsThatAreGradients(parts, buffers) : new Map<number, number>();
   const lives = livesOf(
     parts,
@@ -70,7 +83,7 @@ export function place({ parts, buffers }: Program, results = false): Placed {
       const gradient = gradients.get(buffer), life = lives.get(buffer);
       if (gradient === undefined && life === undefined) return [];
       const at = gradient === undefined ? { offset: life!.offset } : { gradient };
-      return [[placeOf[buffer].slot, { at, bytes: elements * BYTES[kind] }]];
+      return [[placeOf[buffer].slot, { at, bytes: elements * ELEMENT_BYTES[kind] }]];
     })),
   };
 }
@@ -79,9 +92,12 @@ export function place({ parts, buffers }: Program, results = false): Placed {
  * Results of calls that become a gradient as they are, by buffer: the gradient's number. They can lie there from the start,
  * and copying them changes nothing.
  */
-function resultsThatAreGradients(parts: readonly Part[], buffers: readonly Buffer[]): Map<number, number> {
-  const touching = buffers.map((): Part[] => []), found = new Map<number, number>();
-  const note = (part: Part) => {
+function resultsThatAreGradients(
+  parts: readonly ProgramPart[],
+  buffers: readonly Buffer[],
+): Map<number, number> {
+  const touching = buffers.map((): ProgramPart[] => []), found = new Map<number, number>();
+  const note = (part: ProgramPart) => {
     for (const buffer of buffersRead(part).union(buffersWritten(part))) touching[buffer].push(part);
   };
   for (const part of parts) note(part);
@@ -91,10 +107,10 @@ function resultsThatAreGradients(parts: readonly Part[], buffers: readonly Buffe
     if (call.kernel !== "call" || copy.kernel !== "group" || copy.stages.length !== 1) return;
     const { instructions, stores } = copy.stages[0];
     const loads = instructions.flatMap((one, i) =>
-      one.op === "load" && (one as { from: Walk }).from.slot === buffer ? [i] : []
+      one.op === "load" && (one as { from: StridedAccess }).from.slot === buffer ? [i] : []
     );
     if (loads.length !== 1) return;
-    const { from } = instructions[loads[0]] as { from: Walk };
+    const { from } = instructions[loads[0]] as { from: StridedAccess };
     for (const { value, to } of stores) {
       const into = buffers[to.slot];
       if (value !== loads[0] || into.home.from !== "gradient" || touching[to.slot].length !== 1) continue;
@@ -108,7 +124,7 @@ function resultsThatAreGradients(parts: readonly Part[], buffers: readonly Buffe
 }
 
 function livesOf(
-  parts: readonly Part[],
+  parts: readonly ProgramPart[],
   placed: readonly boolean[],
   buffers: readonly Buffer[],
 ): Map<number, Life> {
@@ -117,7 +133,7 @@ function livesOf(
     for (const buffer of buffersWritten(part)) {
       if (!placed[buffer] || lives.has(buffer)) continue;
       const { elements, kind } = buffers[buffer];
-      const size = Math.ceil(elements * BYTES[kind] / BYTES.f32 / ALIGN) * ALIGN;
+      const size = Math.ceil(elements * ELEMENT_BYTES[kind] / ELEMENT_BYTES.f32 / ALIGN) * ALIGN;
       lives.set(buffer, { buffer, size, from: at, to: at, offset: -1 });
     }
     for (const buffer of [...buffersRead(part), ...buffersWritten(part)]) {
@@ -129,7 +145,7 @@ function livesOf(
 }
 
 /** In the order of their making, each takes the first gap that is wide enough. */
-function settle(parts: readonly Part[], lives: ReadonlyMap<number, Life>): number {
+function settle(parts: readonly ProgramPart[], lives: ReadonlyMap<number, Life>): number {
   /** Those that still live, by their places. */
   let placed: Life[] = [];
   let elements = 0, now = 0;
@@ -156,7 +172,7 @@ function settle(parts: readonly Part[], lives: ReadonlyMap<number, Life>): numbe
 
 /** A value that a group reads element by element for the last time, where it writes this one. */
 function overwritten(
-  part: Part,
+  part: ProgramPart,
   life: Life,
   lives: ReadonlyMap<number, Life>,
   placed: readonly Life[],
@@ -172,7 +188,7 @@ function overwritten(
     const same = part.stages.every(({ instructions }, i) =>
       instructions.every((one) => {
         if (one.op !== "load") return true;
-        const { from } = one as { from: Walk };
+        const { from } = one as { from: StridedAccess };
         if (from.slot !== read) return true;
         return i <= stage && from.kind === store.kind && from.offset === store.offset &&
           String(from.strides) === String(store.strides);
@@ -187,7 +203,7 @@ function overwritten(
   return null;
 }
 
-function storeOf({ stages }: GroupKernel, buffer: number): [Walk, number] | null {
+function storeOf({ stages }: GroupKernel, buffer: number): [StridedAccess, number] | null {
   for (const [i, { stores, reductions }] of stages.entries()) {
     if (reductions.some(({ to }) => to?.slot === buffer)) return null;
     const store = stores.find(({ to }) => to.slot === buffer);
@@ -196,17 +212,19 @@ function storeOf({ stages }: GroupKernel, buffer: number): [Walk, number] | null
   return null;
 }
 
-function moved(part: Part, placeOf: readonly { slot: number; offset: number }[]): Part {
-  const at = <P extends { readonly slot: number; readonly offset: number; readonly kind?: Walk["kind"] }>(
+function moved(part: ProgramPart, placeOf: readonly { slot: number; offset: number }[]): ProgramPart {
+  const at = <
+    P extends { readonly slot: number; readonly offset: number; readonly kind?: StridedAccess["kind"] },
+  >(
     one: P,
   ): P => {
     if (one.slot < 0) return one;
-    const { slot, offset } = placeOf[one.slot], each = BYTES.f32 / BYTES[one.kind ?? "f32"];
+    const { slot, offset } = placeOf[one.slot], each = ELEMENT_BYTES.f32 / ELEMENT_BYTES[one.kind ?? "f32"];
     return { ...one, slot, offset: one.offset + offset * each };
   };
   const stage = ({ instructions, stores, reductions }: Stage): Stage => ({
     instructions: instructions.map((one): Instruction =>
-      one.op === "load" ? { op: "load", from: at((one as { from: Walk }).from) } : one
+      one.op === "load" ? { op: "load", from: at((one as { from: StridedAccess }).from) } : one
     ),
     stores: stores.map(({ value, to }) => ({ value, to: at(to) })),
     reductions: reductions.map((one) => ({ ...one, to: one.to && at(one.to) })),

@@ -5,16 +5,16 @@ import type { Device, Tensor } from "../../ffi/tensor.ts";
 import { formatBytes } from "../base/format.ts";
 import { NoBlas } from "./blas.ts";
 import { alignedIn, openCuda } from "./cuda/code.ts";
-import type { Weights } from "./cuda/halves.ts";
-import { type Cut, gradientsFirst, type Place, placesOf } from "./cuts.ts";
+import type { HalfWeights } from "./cuda/halves.ts";
+import { type CutPlace, type GradientCut, gradientsFirst, placesOf } from "./cuts.ts";
 import { fuse } from "./fuse.ts";
 import { type Graph, isHalf } from "./graph.ts";
 import type { Isa, Kernel } from "./kernel.ts";
 import { place, type Placed } from "./place.ts";
-import { namesOf } from "./program.ts";
+import { partNames } from "./program.ts";
 import { chainOn } from "./proven.ts";
-import { Room } from "./room.ts";
-import { type Done, type PlanMemory, Runner, type Segment, type Step } from "./runner.ts";
+import { Workspace } from "./workspace.ts";
+import { type CodeSegment, type Done, type PlanMemory, PlanRunner, type PlanStep } from "./runner.ts";
 import { printFunctions } from "./x86/print.ts";
 
 export interface PlanOptions {
@@ -25,20 +25,20 @@ export interface PlanOptions {
   readonly threads: number;
   readonly recomputes?: boolean;
   /** From the last block to the first; absent where nobody waits for gradients. */
-  readonly cuts?: readonly Cut[];
+  readonly cuts?: readonly GradientCut[];
 }
 
 /** Why there is no plan. */
 export interface NoPlan {
   /**
-   * `order`: libtorch's order of this op is not known. `memory` for code, `room` for values, `symbol`: what the machine
+   * `order`: libtorch's order of this op is not known. `memory` for code, `workspace` for values, `symbol`: what the machine
    * lacks. `compiler`: there is none for a GPU.
    */
   readonly lacks: "order" | "memory" | "room" | "symbol" | "compiler";
   readonly name: string;
 }
 
-export interface Plan {
+export interface CompiledPlan {
   readonly placed: Placed;
   readonly kernels: number;
   readonly calls: number;
@@ -49,32 +49,34 @@ export interface Plan {
   free(): void;
 }
 
-export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions): Plan | NoPlan {
+export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions): CompiledPlan | NoPlan {
   const began = performance.now();
-  let placed: Placed, cuts: readonly Place[];
+  let placed: Placed, cuts: readonly CutPlace[];
   try {
-    const { exact, isa, threads } = options, productsApart = isa === "cuda";
-    const chainOf = exact && !productsApart ? chainOn(isa, threads) : undefined;
-    const halves = productsApart ? halvesOf(memory) : undefined;
-    const program = gradientsFirst(fuse(graph, { ...options, chainOf, productsApart, halves }));
-    placed = place(program, !productsApart);
+    const { exact, isa, threads } = options, libraryProducts = isa === "cuda";
+    const chainOf = exact && !libraryProducts ? chainOn(isa, threads) : undefined;
+    const halves = libraryProducts ? halvesOf(memory) : undefined;
+    const program = gradientsFirst(fuse(graph, { ...options, chainOf, libraryProducts, halves }));
+    placed = place(program, !libraryProducts);
     cuts = placesOf(program, options.cuts ?? []);
   } catch (thrown) {
     if (!(thrown instanceof NoBlas)) throw thrown;
     return { lacks: "order", name: thrown.message };
   }
   const { parts } = placed;
-  const room = memory.room ?? new Room(memory.flat.device), { device } = room;
-  if (!room.holds(placed.elements)) return { lacks: "room", name: formatBytes(4 * placed.elements) };
+  const workspace = memory.workspace ?? new Workspace(memory.flat.device), { device } = workspace;
+  if (!workspace.holds(placed.elements)) return { lacks: "room", name: formatBytes(4 * placed.elements) };
   const whole = stepsOf(placed, cuts, options, device);
   if ("lacks" in whole) return whole;
-  const arena = room.take(placed.elements);
-  const runner = new Runner(placed, memory, arena, whole.steps, whole.at);
-  let timed: Runner | null = null;
-  const timedOr = (): Runner => {
+  const arena = workspace.take(placed.elements);
+  const runner = new PlanRunner(placed, memory, arena, whole.steps, whole.at);
+  let timed: PlanRunner | null = null;
+  const timedOr = (): PlanRunner => {
     if (timed !== null) return timed;
-    const apart = stepsOf(placed, cuts, options, device, true);
-    return timed = "lacks" in apart ? runner : new Runner(placed, memory, arena, apart.steps, apart.at);
+    const separate = stepsOf(placed, cuts, options, device, true);
+    return timed = "lacks" in separate
+      ? runner
+      : new PlanRunner(placed, memory, arena, separate.steps, separate.at);
   };
   return {
     placed,
@@ -83,34 +85,34 @@ export function makePlan(graph: Graph, memory: PlanMemory, options: PlanOptions)
     codeBytes: whole.codeBytes,
     milliseconds: performance.now() - began,
     run: (input, target, weight, cell, done = null) =>
-      (timing.hear === null ? runner : timedOr()).run(input, target, weight, cell, done),
+      (timing.observer === null ? runner : timedOr()).run(input, target, weight, cell, done),
     free() {
       for (const one of new Set([runner, timed])) one?.free();
-      room.leave(arena);
+      workspace.leave(arena);
     },
   };
 }
 
-function halvesOf({ starts, flat, output: { dtype } }: PlanMemory): Weights {
+function halvesOf({ starts, flat, output: { dtype } }: PlanMemory): HalfWeights {
   return { starts, elements: flat.numel, output: isHalf(dtype) ? dtype : undefined };
 }
 
 interface Steps {
-  readonly steps: readonly Step[];
+  readonly steps: readonly PlanStep[];
   /** The step of each part. */
   readonly at: readonly number[];
   readonly codeBytes: number;
 }
 
-/** `apart`: code of its own for each kernel, but for some of a kind that follow each other: to time them. */
+/** `separate`: code of its own for each kernel, but for some of a kind that follow each other: to time them. */
 function stepsOf(
   { parts, slots }: Placed,
-  cuts: readonly Place[],
+  cuts: readonly CutPlace[],
   options: PlanOptions,
   device: Device,
-  apart = false,
+  separate = false,
 ): Steps | NoPlan {
-  const steps: (Exclude<Step, Segment> | Omit<Segment, "code">)[] = [], at: number[] = [];
+  const steps: (Exclude<PlanStep, CodeSegment> | Omit<CodeSegment, "code">)[] = [], at: number[] = [];
   const onGpu = options.isa === "cuda" ? openCuda(parts, slots.length, alignedIn(slots), device) : null;
   if (onGpu && "refused" in onGpu) return { lacks: onGpu.refused, name: onGpu.why };
   const functions: Kernel[][] = [];
@@ -122,7 +124,7 @@ function stepsOf(
   };
   for (const [i, part] of parts.entries()) {
     const ends = i < parts.length - 1 ? cuts.filter((cut) => cut.part === i) : [];
-    const own = apart ? namesOf(part).join(" ") : "compiled";
+    const own = separate ? partNames(part).join(" ") : "compiled";
     if (part.kernel === "call" || own !== name) {
       close();
       name = own;
@@ -144,7 +146,7 @@ function stepsOf(
     codeBytes = printed.bytes.length;
     codes.push(code);
   }
-  const loaded = steps.map((step): Step => {
+  const loaded = steps.map((step): PlanStep => {
     if (!("entry" in step)) return step;
     return onGpu ? { ...step, code: codes[step.entry], entry: 0 } : { ...step, code: codes[0] };
   });

@@ -5,7 +5,7 @@ import { callBmm } from "./calls.ts";
 import { copyKernel } from "./copies.ts";
 import type { Draft } from "./draft.ts";
 import type { Node, Ref } from "./graph.ts";
-import type { GemmKernel, Stage, Walk } from "./kernel.ts";
+import type { GemmKernel, Stage, StridedAccess } from "./kernel.ts";
 
 type Product = Node & { op: "gemm" };
 
@@ -18,7 +18,7 @@ function sizesOf({ graph }: Draft, node: Product): { m: number; n: number; k: nu
 }
 
 /** The matrices of a batch, by their number. */
-function matrices(draft: Draft, ref: Ref, transposed: boolean): (batch: number) => Walk {
+function matrices(draft: Draft, ref: Ref, transposed: boolean): (batch: number) => StridedAccess {
   const { shape } = draft.graph.nodes[ref];
   const { slot, offset, kind, strides } = draft.stridesOf(ref);
   const [rows, columns] = strides.slice(-2), inner = transposed ? [columns, rows] : [rows, columns];
@@ -32,7 +32,7 @@ function matrices(draft: Draft, ref: Ref, transposed: boolean): (batch: number) 
   };
 }
 
-export function product(draft: Draft, ref: Ref, node: Product): void {
+export function draftProduct(draft: Draft, ref: Ref, node: Product): void {
   const { m, n, k } = sizesOf(draft, node), [a, b] = node.args;
   const batches = count(node.shape.slice(0, -2));
   if (batches > MOST_PRODUCTS && !draft.addsTo.has(ref)) return callBmm(draft, ref, node);
@@ -66,7 +66,7 @@ export function blasProduct(
   const [a, turnedA] = withoutGaps(draft, matrices(draft, left, node.transposeA)(0), m, k, node.transposeA);
   const [b, turnedB] = withoutGaps(draft, matrices(draft, right, node.transposeB)(0), k, n, node.transposeB);
   const under = bias === null ? null : biasUnder(draft, bias, n);
-  const slot = draft.define(ref), c: Walk = { slot, offset: 0, strides: [n, 1], kind: "f32" };
+  const slot = draft.define(ref), c: StridedAccess = { slot, offset: 0, strides: [n, 1], kind: "f32" };
   const wanted: Blas = { m, n, k, a, b, slot, beta: bias === null ? 0 : 1 };
   const theirs = blasOf(wanted, { a: turnedA, b: turnedB });
   const ours: GemmKernel = {
@@ -85,24 +85,29 @@ export function blasProduct(
 /** The matrix itself, or a copy of it in row-major order; and whether it was turned. */
 function withoutGaps(
   draft: Draft,
-  from: Walk,
+  from: StridedAccess,
   rows: number,
   columns: number,
   turned: boolean,
-): [Walk, boolean] {
+): [StridedAccess, boolean] {
   if (!hasGaps(from, rows, columns, turned)) return [from, turned];
-  const to: Walk = { slot: draft.room(rows * columns), offset: 0, strides: [columns, 1], kind: "f32" };
+  const to: StridedAccess = {
+    slot: draft.scratch(rows * columns),
+    offset: 0,
+    strides: [columns, 1],
+    kind: "f32",
+  };
   draft.parts.push(copyKernel("copy", [rows, columns], from, to));
   return [to, false];
 }
 
-function biasUnder(draft: Draft, bias: Ref, columns: number): Walk {
+function biasUnder(draft: Draft, bias: Ref, columns: number): StridedAccess {
   const { slot, offset, strides } = draft.stridesOf(bias);
   return { slot, offset, strides: [0, columns > 1 ? strides.at(-1)! : 0], kind: "f32" };
 }
 
 /** One chain and a bias: their sum is the same whichever comes first. */
-const biasStage = (bias: Walk, c: Walk): Stage => ({
+const biasStage = (bias: StridedAccess, c: StridedAccess): Stage => ({
   instructions: [
     { op: "load", from: { ...c, slot: -1 } },
     { op: "load", from: bias },

@@ -1,10 +1,10 @@
 // A plan before it has a place in memory: kernels and calls in order, whose slots are numbers of buffers.
-import type { Origin, Ref } from "./graph.ts";
-import type { GroupKernel, Kernel, Walk } from "./kernel.ts";
+import type { Ref, TensorOrigin } from "./graph.ts";
+import type { GroupKernel, Kernel, StridedAccess } from "./kernel.ts";
 
 /** The place of a value while a step runs. */
 export type Home =
-  | Origin
+  | TensorOrigin
   | { readonly from: "arena" }
   /** The arena's gradient of this number. */
   | { readonly from: "gradient"; readonly index: number }
@@ -17,7 +17,7 @@ export type Home =
 export interface Buffer {
   /** -1 for room that a kernel takes for itself. */
   readonly ref: Ref;
-  readonly kind: Walk["kind"];
+  readonly kind: StridedAccess["kind"];
   readonly shape: readonly number[];
   readonly elements: number;
   readonly home: Home;
@@ -27,7 +27,7 @@ export interface Buffer {
 export interface CallTensor {
   readonly slot: number;
   readonly offset: number;
-  readonly kind: Walk["kind"];
+  readonly kind: StridedAccess["kind"];
   readonly sizes: readonly number[];
   readonly strides: readonly number[];
   /** It is the tensor itself that a call gave. */
@@ -52,15 +52,15 @@ export interface CallPart {
   readonly results: readonly CallResult[];
 }
 
-export type Part = Kernel | CallPart;
+export type ProgramPart = Kernel | CallPart;
 
 export interface Program {
-  readonly parts: readonly Part[];
+  readonly parts: readonly ProgramPart[];
   readonly buffers: readonly Buffer[];
 }
 
 /** A part's name, and its loops or sizes: for people. */
-export function namesOf(part: Part): [string, string] {
+export function partNames(part: ProgramPart): [string, string] {
   switch (part.kernel) {
     case "group":
       return [
@@ -76,25 +76,26 @@ export function namesOf(part: Part): [string, string] {
   }
 }
 
-const reads = new WeakMap<Part, ReadonlySet<number>>(), writes = new WeakMap<Part, ReadonlySet<number>>();
+const reads = new WeakMap<ProgramPart, ReadonlySet<number>>(),
+  writes = new WeakMap<ProgramPart, ReadonlySet<number>>();
 
-export function buffersRead(part: Part): ReadonlySet<number> {
+export function buffersRead(part: ProgramPart): ReadonlySet<number> {
   let found = reads.get(part);
   if (!found) reads.set(part, found = readBy(part));
   return found;
 }
 
-export function buffersWritten(part: Part): ReadonlySet<number> {
+export function buffersWritten(part: ProgramPart): ReadonlySet<number> {
   let found = writes.get(part);
   if (!found) writes.set(part, found = writtenBy(part));
   return found;
 }
 
-function readBy(part: Part): Set<number> {
+function readBy(part: ProgramPart): Set<number> {
   const read = new Set<number>();
   const inStage = (stage: { readonly instructions: GroupKernel["stages"][0]["instructions"] } | null) => {
     for (const one of stage?.instructions ?? []) {
-      if (one.op === "load") read.add((one as { from: Walk }).from.slot);
+      if (one.op === "load") read.add((one as { from: StridedAccess }).from.slot);
     }
   };
   if (part.kernel === "group") part.stages.forEach(inStage);
@@ -111,7 +112,7 @@ function readBy(part: Part): Set<number> {
   return read;
 }
 
-function writtenBy(part: Part): Set<number> {
+function writtenBy(part: ProgramPart): Set<number> {
   const written = new Set<number>();
   const inStage = (stage: GroupKernel["stages"][0] | null) => {
     for (const { to } of stage?.stores ?? []) written.add(to.slot);

@@ -6,7 +6,7 @@ import { borrowBytes, memoryBlockOf, readBytes, tensor, uninitialised } from "..
 import { loadCode } from "../../ffi/machine_code.ts";
 import { mul } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
-import type { BlasKernel, GemmKernel, Isa, Kernel, Walk } from "./kernel.ts";
+import type { BlasKernel, GemmKernel, Isa, Kernel, StridedAccess } from "./kernel.ts";
 import { prefersOwnGemm } from "./x86/gemm.ts";
 import { printCode } from "./x86/print.ts";
 
@@ -44,7 +44,7 @@ let likely = LENGTHS[0];
 
 function tried(theirs: BlasKernel, ours: GemmKernel, isa: Isa, threads: number): number | null {
   const { m, n, k } = ours;
-  const size = ({ strides }: Walk, rows: number, columns: number) =>
+  const size = ({ strides }: StridedAccess, rows: number, columns: number) =>
     (rows - 1) * strides[0] + (columns - 1) * strides[1] + 1;
   const spare = Math.max(...SHIFTS);
   const a = numbers(size(ours.a, m, k) + spare, 0), b = numbers(size(ours.b, k, n) + spare, 1);

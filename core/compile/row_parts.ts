@@ -59,7 +59,7 @@ class Joiner {
         return { as: "rows", ref: b.gemm(x.ref, y.ref, false, first.transposeB) };
       }
       case "sum":
-      case "greatest": {
+      case "amax": {
         const all = nodes as readonly (typeof first)[];
         const x = this.join(all.map(({ args }) => args[0]));
         if (x?.as !== "rows" || all.some(({ dims }) => String(dims) !== String(first.dims))) return null;

@@ -55,11 +55,11 @@ const RULES: Readonly<Record<Pointwise, PointwiseRule>> = {
     const zero = b.number(0);
     const less = b.pointwise("pow", x, b.pointwise("sub", n, b.number(1)));
     const byBase = b.pointwise("mul", g, b.pointwise("mul", n, less));
-    const still = b.pointwise("and", b.pointwise("eq", x, zero), b.pointwise("ge", n, zero));
+    const constant = b.pointwise("and", b.pointwise("eq", x, zero), b.pointwise("ge", n, zero));
     const byPower = b.pointwise("mul", g, b.pointwise("mul", y, b.pointwise("log", x)));
     return [
       b.pointwise("where", b.pointwise("eq", n, zero), zero, byBase),
-      b.pointwise("where", still, zero, byPower),
+      b.pointwise("where", constant, zero, byPower),
     ];
   },
   tanhBackward: (b, g, _, of, y) => [
@@ -101,7 +101,7 @@ function ofResult(b: Builder, y: Ref, c: Ref, p: Ref, q: Ref): Ref {
 }
 
 /** The gradients of a node's arguments from those that came back to its results: one, but for calls. */
-export function gradientsOf(
+export function argumentGradients(
   b: Builder,
   y: Ref,
   back: readonly (Ref | null)[],
@@ -118,8 +118,8 @@ export function gradientsOf(
       return [];
     case "sum":
       return [b.expand(g, b.shape(node.args[0]))];
-    case "greatest":
-      return [ofGreatest(b, y, g, node.args[0], node.dims)];
+    case "amax":
+      return [gradientOfAmax(b, y, g, node.args[0], node.dims)];
     case "gemm":
       return ofProduct(b, g, node);
     case "reshape":
@@ -148,7 +148,7 @@ export function gradientsOf(
 }
 
 /** As libtorch's amax: those that are equal to the greatest share. */
-function ofGreatest(b: Builder, y: Ref, g: Ref, x: Ref, dims: readonly number[]): Ref {
+function gradientOfAmax(b: Builder, y: Ref, g: Ref, x: Ref, dims: readonly number[]): Ref {
   const places = b.pointwise("float", b.pointwise("eq", x, y));
   return b.pointwise("mul", b.pointwise("div", g, b.sum(places, dims)), places);
 }

@@ -5,7 +5,7 @@ import type { MemoryBlock } from "../../ffi/libc.ts";
 import { absentTensor, beginOf, memoryBlockOf, viewDtype } from "../../ffi/make.ts";
 import type { MachineCode } from "../../ffi/machine_code.ts";
 import { asStrided, clone, contiguous, permute } from "../../ffi/ops.ts";
-import { type Place, placing } from "../../ffi/result_places.ts";
+import { placing, type ResultMemory } from "../../ffi/result_places.ts";
 import { timing } from "../../ffi/profile.ts";
 import { parseSchema } from "../../ffi/schema.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
@@ -14,7 +14,7 @@ import { nameOfCall } from "./call_rules.ts";
 import type { Ref } from "./graph.ts";
 import { hostOps } from "./host.ts";
 import type { Placed, Slot } from "./place.ts";
-import type { Room } from "./room.ts";
+import type { Workspace } from "./workspace.ts";
 import { buffersRead, buffersWritten, type CallPart, type CallResult } from "./program.ts";
 
 /** The memory that a plan works on. It does not move. */
@@ -30,13 +30,13 @@ export interface PlanMemory {
   /** Numbers of 8 bytes: what all draws of a step have in common, and the number of each. */
   readonly drawing?: Tensor;
   /** Values that live within a run lie here; without it the plan takes memory of its own. */
-  readonly room?: Room;
+  readonly workspace?: Workspace;
 }
 
 export type Done = (block: number) => void;
 
 /** Kernels between two calls or cuts. */
-export interface Segment {
+export interface CodeSegment {
   readonly name: string;
   readonly code: MachineCode;
   /** The code's function. */
@@ -48,7 +48,7 @@ interface Whole {
   readonly block: number;
 }
 
-export type Step = Segment | CallPart | Whole;
+export type PlanStep = CodeSegment | CallPart | Whole;
 
 /** The results of calls that nothing reads behind each step. */
 function lastUses({ parts, slots }: Placed, stepOf: readonly number[]): number[][] {
@@ -64,12 +64,12 @@ function lastUses({ parts, slots }: Placed, stepOf: readonly number[]): number[]
 }
 
 /** While ops are timed, so is code. */
-function runCode({ code, entry, name }: Segment): void {
-  const { hear } = timing;
-  if (hear === null) return code.run(entry);
+function runCode({ code, entry, name }: CodeSegment): void {
+  const { observer } = timing;
+  if (observer === null) return code.run(entry);
   const from = performance.now();
   code.run(entry);
-  hear(name, from, performance.now());
+  observer(name, from, performance.now());
 }
 
 /** An op in place gives back what it was given, which stays. */
@@ -93,7 +93,7 @@ export function denseIn(t: Tensor, lies: CallResult["lies"] = "first"): Tensor {
   return dense ? t : contiguous(t, "channels_last");
 }
 
-interface ResultPlace extends Place {
+interface ResultPlace extends ResultMemory {
   readonly slot: number;
 }
 
@@ -104,7 +104,7 @@ const F32 = 4, I64 = 8;
 /** The step's key, and the number of its micro-batch, come before the draws' own. */
 export const COMMON = 2;
 
-export class Runner {
+export class PlanRunner {
   readonly #codes: readonly MachineCode[];
   /** By slot: the code that knows it. */
   readonly #users: readonly (readonly MachineCode[])[];
@@ -126,7 +126,7 @@ export class Runner {
     readonly memory: PlanMemory,
     /** The piece of memory that values lie in. */
     readonly arena: Tensor,
-    readonly steps: readonly Step[],
+    readonly steps: readonly PlanStep[],
     /** The step of each part. */
     stepOf: readonly number[],
   ) {
@@ -191,7 +191,7 @@ export class Runner {
     this.#set(this.#target, target);
     if (weight !== null) this.#set(this.#weight, weight);
     this.#set(this.#loss, this.memory.losses, cell);
-    if (this.steps.length === 1) return runCode(this.steps[0] as Segment);
+    if (this.steps.length === 1) return runCode(this.steps[0] as CodeSegment);
     const given = (slot: number): Tensor | null => {
       const { from } = this.placed.slots[slot];
       return from === "input" ? input : from === "target" ? target : from === "weight" ? weight : null;

@@ -5,7 +5,7 @@ import { type Graph, type Node, type Ref, withNodes } from "./graph.ts";
 
 export const simplify = (graph: Graph, exact: boolean): Graph => new Rewriter(graph, exact).run();
 
-type Reduction = Node & { op: "sum" | "greatest" };
+type Reduction = Node & { op: "sum" | "amax" };
 
 class Rewriter {
   readonly #nodes: Node[] = [];
@@ -28,7 +28,7 @@ class Rewriter {
     const now = (ref: Ref) => this.#now[ref];
     const node = "args" in given ? { ...given, args: given.args.map(now) } as Node : given;
     if (node.op === "call") return this.#add({ ...node, values: withRefs(node.values, now) });
-    if (node.op === "sum" || node.op === "greatest") return this.#reduction(node as Reduction);
+    if (node.op === "sum" || node.op === "amax") return this.#reduction(node as Reduction);
     if (node.op === "max") this.#noteRelu(node.args as readonly Ref[], this.#nodes.length);
     if (node.op === "add" && this.exact) {
       const squares = this.#ofSquares(node as Node & { args: readonly Ref[] });

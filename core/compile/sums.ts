@@ -1,9 +1,9 @@
 // Sums in libtorch's order (cascade_sum in SumKernel.cpp), written as sums over columns, which have its order: 16 rows at
 // a time, then 16 of those sums. Columns that fill no four vectors are summed four rows in turn.
-import type { GroupKernel, Instruction, Walk } from "./kernel.ts";
+import type { GroupKernel, Instruction, StridedAccess } from "./kernel.ts";
 
 /** Numbers of f32 in memory: rows of contiguous columns. */
-export interface Rows {
+export interface SummedRows {
   readonly slot: number;
   readonly offset: number;
   readonly rows: number;
@@ -15,7 +15,7 @@ export interface Rows {
 export interface SumPlan {
   readonly kernels: GroupKernel[];
   /** Makes room for so many numbers, and gives its slot. */
-  room(elements: number): number;
+  scratch(elements: number): number;
 }
 
 interface Spot {
@@ -37,12 +37,12 @@ export const hasOrder = (rows: number, columns: number, threads: number): boolea
   rows < MOST_ROWS && (threads === 1 || rows * columns < GRAIN);
 
 /** Sums of each column of a matrix without gaps: sum(0). */
-export function columnSums(plan: SumPlan, from: Rows, to: Spot): void {
+export function columnSums(plan: SumPlan, from: SummedRows, to: Spot): void {
   const { columns } = from;
   if (columns === 1) return wholeSum(plan, { ...from, columns: from.rows, rows: 1 }, to);
   const wide = columns >= LANES ? LANES * SIDE : SIDE;
   const together = columns - columns % wide;
-  const part = (start: number, count: number): [Rows, Spot] => [
+  const part = (start: number, count: number): [SummedRows, Spot] => [
     { ...from, offset: from.offset + start, columns: count },
     { ...to, offset: to.offset + start },
   ];
@@ -51,17 +51,17 @@ export function columnSums(plan: SumPlan, from: Rows, to: Spot): void {
   if (left > 1) return inTurn(plan, ...part(together, left));
   if (left === 0) return;
   // Kernels sum a single column in another order: its neighbour goes with it.
-  const pair = plan.room(2);
+  const pair = plan.scratch(2);
   inTurn(plan, { ...from, offset: from.offset + together - 1, columns: 2 }, { slot: pair, offset: 0 });
   chain(plan, [[{ slot: pair, offset: 1 }]], { ...to, offset: to.offset + together });
 }
 
 /** The sum of contiguous numbers, one row of them. */
-export function wholeSum(plan: SumPlan, from: Rows, to: Spot): void {
+export function wholeSum(plan: SumPlan, from: SummedRows, to: Spot): void {
   const { slot, offset, columns: count } = from;
   const vectors = Math.floor(count / LANES);
   if (vectors === 0) return chain(plan, few(slot, offset, count), to);
-  const lanes = { slot: plan.room(LANES), offset: 0 };
+  const lanes = { slot: plan.scratch(LANES), offset: 0 };
   inTurn(plan, { slot, offset, rows: vectors, columns: LANES, stride: LANES }, lanes);
   const tail = count % LANES;
   const spots = Array.from({ length: tail }, (_, i) => ({ slot, offset: offset + count - tail + i }));
@@ -81,10 +81,10 @@ function few(slot: number, offset: number, count: number): Spot[][] {
 }
 
 /** Four rows in turn, each with a sum of its own. */
-function inTurn(plan: SumPlan, from: Rows, to: Spot): void {
+function inTurn(plan: SumPlan, from: SummedRows, to: Spot): void {
   const { slot, offset, rows, columns, stride } = from;
   const times = Math.floor(rows / SIDE);
-  const part = (row: number, count: number, step: number): Rows => ({
+  const part = (row: number, count: number, step: number): SummedRows => ({
     ...from,
     offset: offset + row * stride,
     rows: count,
@@ -92,7 +92,7 @@ function inTurn(plan: SumPlan, from: Rows, to: Spot): void {
   });
   if (times === 0) return cascade(plan, from, to);
   const left = rows % SIDE;
-  const sums = plan.room(SIDE * columns);
+  const sums = plan.scratch(SIDE * columns);
   for (let k = 0; k < SIDE; k++) cascade(plan, part(k, times, SIDE), { slot: sums, offset: k * columns });
   const terms: Spot[] = [{ slot: sums, offset: 0 }];
   for (let i = 0; i < left; i++) terms.push({ slot, offset: offset + (rows - left + i) * stride });
@@ -100,7 +100,7 @@ function inTurn(plan: SumPlan, from: Rows, to: Spot): void {
   added(plan, terms, columns, to);
 }
 
-const walk = ({ slot, offset }: Spot, strides: readonly number[]): Walk => ({
+const stridedAccess = ({ slot, offset }: Spot, strides: readonly number[]): StridedAccess => ({
   slot,
   offset,
   strides,
@@ -108,25 +108,25 @@ const walk = ({ slot, offset }: Spot, strides: readonly number[]): Walk => ({
 });
 
 /** Row after row, and 16 of them at a time. */
-function cascade({ kernels }: SumPlan, { slot, offset, rows, columns, stride }: Rows, to: Spot): void {
+function cascade({ kernels }: SumPlan, { slot, offset, rows, columns, stride }: SummedRows, to: Spot): void {
   kernels.push({
     kernel: "group",
     name: "sum",
     sizes: [rows, columns],
     stages: [{
-      instructions: [{ op: "load", from: walk({ slot, offset }, [stride, 1]) }],
+      instructions: [{ op: "load", from: stridedAccess({ slot, offset }, [stride, 1]) }],
       stores: [],
-      reductions: [{ op: "sum", over: "column", value: 0, to: walk(to, [0, 1]) }],
+      reductions: [{ op: "sum", over: "column", value: 0, to: stridedAccess(to, [0, 1]) }],
     }],
   });
 }
 
 /** One after the other. */
 function added({ kernels }: SumPlan, terms: readonly Spot[], columns: number, to: Spot): void {
-  const instructions: Instruction[] = terms.map((spot) => ({ op: "load", from: walk(spot, [1]) }));
+  const instructions: Instruction[] = terms.map((spot) => ({ op: "load", from: stridedAccess(spot, [1]) }));
   let sum = 0;
   for (let i = 1; i < terms.length; i++) sum = instructions.push({ op: "add", args: [sum, i] }) - 1;
-  const stores = [{ value: sum, to: walk(to, [1]) }];
+  const stores = [{ value: sum, to: stridedAccess(to, [1]) }];
   kernels.push({
     kernel: "group",
     name: "sum",
@@ -139,10 +139,10 @@ function added({ kernels }: SumPlan, terms: readonly Spot[], columns: number, to
 function chain(plan: SumPlan, sums: readonly (readonly Spot[])[], to: Spot): void {
   const instructions: Instruction[] = [];
   const add = (one: Instruction) => instructions.push(one) - 1;
-  const load = (spot: Spot) => add({ op: "load", from: walk(spot, [0]) });
+  const load = (spot: Spot) => add({ op: "load", from: stridedAccess(spot, [0]) });
   const parts = sums.map((spots) => spots.map(load).reduce((a, b) => add({ op: "add", args: [a, b] })));
   const value = parts.reduce((a, b) => add({ op: "add", args: [a, b] }));
-  const stores = [{ value, to: walk(to, [0]) }];
+  const stores = [{ value, to: stridedAccess(to, [0]) }];
   plan.kernels.push({
     kernel: "group",
     name: "sum",

@@ -1,9 +1,9 @@
 // Optimizers as one loop over all parameters: for `fast`, since libtorch's own go parameter by parameter and round the
 // last few numbers of each elsewhere.
-import type { GroupKernel, Instruction, Operand, Walk } from "./kernel.ts";
+import type { GroupKernel, Instruction, Operand, StridedAccess } from "./kernel.ts";
 
 /** Weights that lie in one piece: the slots of them, of their gradients, and of the numbers of the step. */
-export interface Piece {
+export interface WeightPiece {
   readonly elements: number;
   readonly weights: number;
   readonly gradient: number;
@@ -24,7 +24,7 @@ export interface AdamNumbers {
 
 /** Places in the tensor of numbers, which change from step to step. */
 export const RATE = 0, SHRINK = 1, ROOT = 2;
-export const NUMBERS = 3;
+export const UPDATE_NUMBERS = 3;
 
 /** In their place on a GPU, since a captured step takes none from the host: the learning rate, and the count of steps. */
 export const LEARNING_RATE = 0, COUNT = 1, LONGEST = 2;
@@ -37,20 +37,20 @@ export interface OnDevice {
 
 class Loop {
   readonly instructions: Instruction[] = [];
-  readonly stores: { readonly value: Operand; readonly to: Walk }[] = [];
+  readonly stores: { readonly value: Operand; readonly to: StridedAccess }[] = [];
 
-  constructor(readonly piece: Piece) {}
+  constructor(readonly piece: WeightPiece) {}
 
-  load = (slot: number): Operand => this.#add({ op: "load", from: this.#walk(slot) });
+  load = (slot: number): Operand => this.#add({ op: "load", from: this.#access(slot) });
   /** A number of the step, the same for all elements. */
   given = (place: number): Operand =>
     this.#add({ op: "load", from: { slot: this.piece.numbers, offset: place, strides: [0], kind: "f32" } });
   number = (value: number): Operand => this.#add({ op: "number", value });
   op = (op: string, ...args: Operand[]): Operand => this.#add({ op, args });
   store(value: Operand, slot: number): void {
-    this.stores.push({ value, to: this.#walk(slot) });
+    this.stores.push({ value, to: this.#access(slot) });
   }
-  #walk(slot: number): Walk {
+  #access(slot: number): StridedAccess {
     const { state, offset } = this.piece;
     return { slot, offset: state.includes(slot) ? offset : 0, strides: [1], kind: "f32" };
   }
@@ -92,7 +92,7 @@ class Loop {
  * computed of rate and count.
  */
 export function adamKernel(
-  piece: Piece,
+  piece: WeightPiece,
   { beta1, beta2, eps, decay, decoupled }: AdamNumbers,
   onDevice: OnDevice | null = null,
 ): GroupKernel {
@@ -128,7 +128,7 @@ export function adamKernel(
 
 /** Counts one more step, unless it is left out. */
 export function countKernel(numbers: number, { found }: OnDevice): GroupKernel {
-  const place: Walk = { slot: numbers, offset: COUNT, strides: [0], kind: "f32" };
+  const place: StridedAccess = { slot: numbers, offset: COUNT, strides: [0], kind: "f32" };
   const instructions: Instruction[] = [
     { op: "load", from: place },
     { op: "number", value: 1 },
@@ -142,7 +142,7 @@ export function countKernel(numbers: number, { found }: OnDevice): GroupKernel {
 
 /** RATE is -rate. */
 export function sgdKernel(
-  piece: Piece,
+  piece: WeightPiece,
   { momentum, nesterov, decay }: {
     readonly momentum: number;
     readonly nesterov: boolean;

@@ -10,26 +10,26 @@ import { UserError } from "../base/errors.ts";
 import { type Facts, forward, type Model } from "../models/model.ts";
 
 /** A size, or so many times the number of samples. */
-export type Size = number | Batches;
+export type RecordedSize = number | Batches;
 
 export class Batches {
   constructor(readonly times: number) {}
 }
 
-export type Argument =
+export type RecordedArgument =
   | number
   | string
   | boolean
   | null
   | Batches
-  | Value
-  | readonly Argument[];
+  | ProgramValue
+  | readonly RecordedArgument[];
 
 /** A result of an op, or a tensor from outside. */
-export class Value {
+export class ProgramValue {
   constructor(
     readonly id: number,
-    readonly shape: readonly Size[],
+    readonly shape: readonly RecordedSize[],
     readonly dtype: DType,
     /** A tensor that is the same for every input: a weight, or a constant. */
     readonly tensor: Tensor | null,
@@ -44,14 +44,14 @@ export interface Op {
   readonly schema: Schema;
   /** The schema's name without the mark of writing in place: each value is written once. */
   readonly name: string;
-  readonly args: readonly Argument[];
-  readonly results: readonly Value[];
+  readonly args: readonly RecordedArgument[];
+  readonly results: readonly ProgramValue[];
 }
 
 export interface RecordedModel {
   readonly ops: readonly Op[];
-  readonly input: Value;
-  readonly output: Value;
+  readonly input: ProgramValue;
+  readonly output: ProgramValue;
 }
 
 /** `use` may read the values' tensors, which are given back behind it. */
@@ -106,7 +106,7 @@ function merged(model: Model, two: One, three: One): RecordedModel {
   if (a.ops.length !== b.ops.length || a.values.length !== b.values.length) {
     fail("it calls other ops for other numbers of samples");
   }
-  const size = (x: number, y: number, where: string): Size => {
+  const size = (x: number, y: number, where: string): RecordedSize => {
     if (x === y) return x;
     const times = x / SAMPLES[0];
     if (Number.isInteger(times) && y === times * SAMPLES[1]) return new Batches(times);
@@ -118,11 +118,11 @@ function merged(model: Model, two: One, three: One): RecordedModel {
       return value === null ? [] : [[value, name]];
     }),
   );
-  const valueOf = (own: RecordedValue, other: RecordedValue, id: number): Value => {
+  const valueOf = (own: RecordedValue, other: RecordedValue, id: number): ProgramValue => {
     const shape = own.shape.map((n, i) => size(n, other.shape[i], "a result"));
     const fixed = shape.every((n) => typeof n === "number") ? own.tensor : null;
     const isInput = id === two.input;
-    return new Value(
+    return new ProgramValue(
       id,
       shape,
       own.dtype,
@@ -132,7 +132,7 @@ function merged(model: Model, two: One, three: One): RecordedModel {
     );
   };
   const values = a.values.map((own, id) => valueOf(own, b.values[id], id));
-  const argument = (x: unknown, y: unknown, op: string): Argument => {
+  const argument = (x: unknown, y: unknown, op: string): RecordedArgument => {
     if (x instanceof Seen) return values[x.value];
     if (Array.isArray(x)) return x.map((each, i) => argument(each, (y as unknown[])[i], op));
     if (typeof x === "number") return Object.is(x, y) ? x : size(x, y as number, op);
@@ -147,7 +147,9 @@ function merged(model: Model, two: One, three: One): RecordedModel {
   const made = new Set(ops.flatMap(({ results }) => results));
   for (const { args, schema } of ops) {
     for (const value of args.flat(2)) {
-      if (!(value instanceof Value) || made.has(value) || value.tensor || value.number !== null) continue;
+      if (!(value instanceof ProgramValue) || made.has(value) || value.tensor || value.number !== null) {
+        continue;
+      }
       if (value.id !== two.input) fail(`${schema.name} takes a tensor of the batch's size from elsewhere`);
     }
   }

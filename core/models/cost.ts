@@ -69,7 +69,7 @@ export function costOf(
   const blocks = found.map((block, i) => ({
     ...block,
     flops: parts[i + 1].operations / rows,
-    activations: parts[i + 1].kept / rows,
+    activations: parts[i + 1].saved / rows,
   }));
   return {
     blocks,
@@ -83,7 +83,7 @@ export function costOf(
   };
 }
 
-export interface Fit {
+export interface MemoryFit {
   readonly gpuBytes: number;
   /** These bytes do not depend on the batch: parameters, gradients, AdamW's two averages, buffers. */
   readonly fixed: number;
@@ -119,7 +119,7 @@ export function perSampleOf(cost: ModelCost): PerSample {
   };
 }
 
-export function fitOf(cost: ModelCost, gpuBytes: number): Fit {
+export function fitOf(cost: ModelCost, gpuBytes: number): MemoryFit {
   const fixed = 4 * cost.weights + cost.buffers;
   const room = (gpuBytes - RESERVED) * USABLE - fixed;
   const way = (name: string, perSample: number) => ({

@@ -5,7 +5,7 @@ import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "./losses.ts";
 import type { Facts } from "./model.ts";
-import { alike } from "./targets.ts";
+import { inOutputShape } from "./targets.ts";
 import { onlyValid, type Points } from "./valid_points.ts";
 
 export const QUANTILES: readonly string[] = ["0.1", "0.5", "0.9"];
@@ -41,7 +41,7 @@ export function quantile(facts: Facts, given: readonly string[], points: Points 
       const whole = output.dtype === "f32" ? output : toDtype(output, "f32");
       const [items, channels, ...rest] = whole.shape;
       const count = channels / levels.length;
-      const truth = unsqueeze(alike(target, narrow(whole, 1, 0, count)), 1);
+      const truth = unsqueeze(inOutputShape(target, narrow(whole, 1, 0, count)), 1);
       const predicted = reshape(whole, [items, levels.length, count, ...rest]), dims = 3 + rest.length;
       const valid = points?.valid(truth);
       const miss = valid ? sub(onlyValid(truth, valid), onlyValid(predicted, valid)) : sub(truth, predicted);
@@ -83,7 +83,7 @@ export function crps(facts: Facts, points: Points | null): Loss {
       const whole = output.dtype === "f32" ? output : toDtype(output, "f32");
       const count = whole.shape[1] / 2;
       const centre = narrow(whole, 1, 0, count), logVariance = narrow(whole, 1, count, count);
-      const truth = alike(target, centre);
+      const truth = inOutputShape(target, centre);
       if (!points) return mean(normalCrps(centre, logVariance, truth));
       const valid = points.valid(truth), known = (t: Tensor) => onlyValid(t, valid);
       return points.mean(known(normalCrps(known(centre), known(logVariance), known(truth))), valid);

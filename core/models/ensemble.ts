@@ -13,7 +13,7 @@ import { type Facts, forward, type Model, parameterCount } from "./model.ts";
 import { BatchNorm } from "./nn/norms.ts";
 import { Group, type Module } from "./nn/module.ts";
 
-export interface Member {
+export interface EnsembleMember {
   readonly model: Model;
   /** It brings a batch to what this member learnt with; null where that is the batch itself. */
   readonly input: ((x: Tensor) => Tensor) | null;
@@ -37,7 +37,7 @@ export interface Ensemble {
 }
 
 export function ensembleOf(
-  members: readonly Member[],
+  members: readonly EnsembleMember[],
   loss: Loss,
   facts: Facts,
   { passes, seed, each }: Sampling,
@@ -46,7 +46,7 @@ export function ensembleOf(
   const how = mixtureOf(loss, facts), times = Math.max(1, passes);
   const root = new Group(Object.fromEntries(members.map(({ model }, i) => [String(i), model.root])));
   let first = 0;
-  const answer = ({ model, input, output: brought }: Member, draw: number, x: Tensor): Tensor => {
+  const answer = ({ model, input, output: brought }: EnsembleMember, draw: number, x: Tensor): Tensor => {
     if (passes > 0) {
       dropping(model.root);
       manualSeed(key(seed, "mc-dropout", draw, first));

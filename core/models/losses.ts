@@ -41,7 +41,7 @@ import {
 } from "./valid_points.ts";
 import { spectral } from "./spectral_loss.ts";
 import type { Facts } from "./model.ts";
-import { alike, classesLast, isSoft, toLabels } from "./targets.ts";
+import { classesLast, inOutputShape, isSoft, toLabels } from "./targets.ts";
 
 /** A loss that training can take the mean of over batches of any size, and over ranks. */
 export interface Loss {
@@ -311,7 +311,7 @@ function elementwise(name: Name, outputs: number, compare: (output: Tensor, targ
   return {
     name,
     outputs,
-    apply: (output, target) => compare(output, alike(target, output)),
+    apply: (output, target) => compare(output, inOutputShape(target, output)),
     validCount: (target) => target.numel,
   };
 }
@@ -327,7 +327,7 @@ function ofPoints(
   return {
     ...about,
     apply(output, target) {
-      const compared = alike(target, output), valid = points.valid(compared);
+      const compared = inOutputShape(target, output), valid = points.valid(compared);
       const a = onlyValid(output, valid), b = onlyValid(compared, valid);
       return points.weights
         ? points.mean(compare(a, b, EACH, valid), valid)
@@ -380,7 +380,7 @@ function gaussianNll(facts: Facts, points: Points | null): Loss {
       const count = whole.shape[1] / 2;
       const centre = narrow(whole, 1, 0, count);
       const logVariance = narrow(whole, 1, count, count);
-      const compared = alike(target, centre);
+      const compared = inOutputShape(target, centre);
       if (points) {
         const valid = points.valid(compared), known = (t: Tensor) => onlyValid(t, valid);
         return points.mean(halfSquares(known(centre), known(logVariance), known(compared)), valid);

@@ -126,9 +126,9 @@ export function blended(patches: Patches, maps: Tensor, answer: (patches: Tensor
     const { all, weights, k } = canvas ??= canvasFor(answers, samples, patches, sides, beyond, begins);
     some.forEach((place, i) =>
       scope(() => {
-        const own = toDtype(narrow(answers, 0, i * samples, samples), "f32"), there = cutAt(all, place, k);
+        const own = toDtype(narrow(answers, 0, i * samples, samples), "f32"), piece = cutAt(all, place, k);
         const weighed = mul(mul(own, weights[0][place[0]]), weights[1][place[1]]);
-        copy_(there, add(there, weighed));
+        copy_(piece, add(piece, weighed));
       })
     );
     answers.free();

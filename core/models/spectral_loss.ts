@@ -5,7 +5,7 @@ import type { Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "./losses.ts";
 import type { Facts } from "./model.ts";
-import { alike } from "./targets.ts";
+import { inOutputShape } from "./targets.ts";
 
 const MEAN = 1; // at::Reduction::Mean
 
@@ -37,9 +37,9 @@ export function spectral(facts: Facts, weight: number): Loss {
           }]: use --loss mse.`,
         );
       }
-      const truth = alike(target, whole);
-      const apart = mean(square(sub(amplitudes(whole), amplitudes(truth))));
-      return add(mseLoss(whole, truth, MEAN), scale(apart, weight));
+      const truth = inOutputShape(target, whole);
+      const difference = mean(square(sub(amplitudes(whole), amplitudes(truth))));
+      return add(mseLoss(whole, truth, MEAN), scale(difference, weight));
     },
     validCount: (target) => target.numel,
   };

@@ -49,7 +49,7 @@ export function toLabels(scores: Tensor, labels: Tensor): Tensor {
 }
 
 /** [N] stands for [N, 1]; any other shape would be broadcast in silence. */
-export function alike(target: Tensor, output: Tensor): Tensor {
+export function inOutputShape(target: Tensor, output: Tensor): Tensor {
   const a = target.shape, b = output.shape;
   let i = a.length === b.length ? 0 : -1;
   while (i >= 0 && i < a.length && a[i] === b[i]) i++;

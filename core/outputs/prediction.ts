@@ -80,7 +80,7 @@ interface Bucket {
 }
 
 /** Blocks take alike in backward, which goes from the last one to the first. */
-export function bucketsOf(blocks: readonly number[], least: number): Bucket[] {
+export function predictedBuckets(blocks: readonly number[], least: number): Bucket[] {
   const buckets: Bucket[] = [];
   let bytes = 0;
   blocks.toReversed().forEach((more, i) => {
@@ -108,7 +108,7 @@ export function passSeconds(
   /** A rank that has more than a core for itself computes and communicates on different ones. */
   const speed = Math.max(LEAST_SPEED, 1 - Math.max(0, cluster.busy - Math.max(0, cluster.cores - 1)));
   let now = forward, free = forward, done = 0, communication = 0;
-  for (const { bytes, ready } of bucketsOf(blocks, cluster.bucketBytes)) {
+  for (const { bytes, ready } of predictedBuckets(blocks, cluster.bucketBytes)) {
     const work = BACKWARD * last * (ready - done), under = Math.max(0, free - now);
     // Backward goes on at full speed where nothing is under way.
     now += work > under * speed ? under + work - under * speed : work / speed;
@@ -134,7 +134,7 @@ export function checkpointInterval(save: number, mtbf: number): number {
   return Math.sqrt(2 * save * mtbf) * (1 + Math.sqrt(x) / 3 + x / 9) - save;
 }
 
-export function predict(recorded: RecordedStep, ranks: number, cluster: Cluster): Predicted {
+export function predictStep(recorded: RecordedStep, ranks: number, cluster: Cluster): Predicted {
   const { accumulation } = cluster;
   const crowded = Math.max(1, 1 / cluster.cores);
   const compute = accumulation * recorded.compute * crowded;
@@ -181,10 +181,10 @@ const BUCKETS = [1, 2, 4, 8, 16, 25, 50, 100], ACCUMULATIONS = [1, 2, 4, 8, 16, 
 const MEGABYTE = 2 ** 20, ENOUGH = 0.9, NEARLY = 1.01;
 
 /** The smallest bucket within 1% of the best, and then the least accumulation with which 90% are kept. */
-export function suggest(recorded: RecordedStep, ranks: number, cluster: Cluster): Suggestion {
+export function suggestCluster(recorded: RecordedStep, ranks: number, cluster: Cluster): Suggestion {
   const tries = BUCKETS.map((bucketMegabytes) => ({
     bucketMegabytes,
-    step: predict(recorded, ranks, { ...cluster, bucketBytes: bucketMegabytes * MEGABYTE }).step,
+    step: predictStep(recorded, ranks, { ...cluster, bucketBytes: bucketMegabytes * MEGABYTE }).step,
   }));
   const best = Math.min(...tries.map(({ step }) => step));
   const { bucketMegabytes } = tries.find(({ step }) => step <= NEARLY * best)!;
@@ -194,7 +194,7 @@ export function suggest(recorded: RecordedStep, ranks: number, cluster: Cluster)
     return {
       bucketMegabytes,
       accumulation,
-      predicted: predict(recorded, ranks, { ...cluster, bucketBytes, accumulation }),
+      predicted: predictStep(recorded, ranks, { ...cluster, bucketBytes, accumulation }),
     };
   });
   return all.find(({ predicted }) => predicted.efficiency >= ENOUGH) ?? all[0];

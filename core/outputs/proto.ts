@@ -29,7 +29,7 @@ export class ProtoWriter {
   text(field: number, value: string | undefined): void {
     if (!value) return;
     this.#varint(field * 8 + BYTES);
-    this.#room(1 + 3 * value.length); // UTF-8 takes at most three bytes a UTF-16 unit
+    this.#grow(1 + 3 * value.length); // UTF-8 takes at most three bytes a UTF-16 unit
     const from = ++this.#at;
     if (!this.#ascii(value)) {
       this.#at = from + this.#encoder.encodeInto(value, this.#buffer.subarray(from)).written;
@@ -39,14 +39,14 @@ export class ProtoWriter {
 
   double(field: number, value: number): void {
     this.#varint(field * 8 + FIXED64);
-    this.#room(8);
+    this.#grow(8);
     this.#view.setFloat64(this.#at, value, true);
     this.#at += 8;
   }
 
   float(field: number, value: number): void {
     this.#varint(field * 8 + FIXED32);
-    this.#room(4);
+    this.#grow(4);
     this.#view.setFloat32(this.#at, value, true);
     this.#at += 4;
   }
@@ -54,7 +54,7 @@ export class ProtoWriter {
   blob(field: number, value: Uint8Array): void {
     this.#varint(field * 8 + BYTES);
     this.#varint(value.length);
-    this.#room(value.length);
+    this.#grow(value.length);
     this.#buffer.set(value, this.#at);
     this.#at += value.length;
   }
@@ -63,7 +63,7 @@ export class ProtoWriter {
   doubles(field: number, values: readonly number[]): void {
     this.#varint(field * 8 + BYTES);
     this.#varint(8 * values.length);
-    this.#room(8 * values.length);
+    this.#grow(8 * values.length);
     for (const value of values) {
       this.#view.setFloat64(this.#at, value, true);
       this.#at += 8;
@@ -73,7 +73,7 @@ export class ProtoWriter {
   /** `body` writes the fields; an empty message is written too. */
   message(field: number, body: () => void): void {
     this.#varint(field * 8 + BYTES);
-    this.#room(1);
+    this.#grow(1);
     const from = ++this.#at;
     body();
     this.#setLength(from);
@@ -88,7 +88,7 @@ export class ProtoWriter {
     this.#at = 0;
   }
 
-  #room(bytes: number): void {
+  #grow(bytes: number): void {
     if (this.#at + bytes <= this.#buffer.length) return;
     const larger = new Uint8Array(Math.max(2 * this.#buffer.length, this.#at + bytes));
     larger.set(this.#buffer.subarray(0, this.#at));
@@ -98,7 +98,7 @@ export class ProtoWriter {
 
   /** Takes integers up to 2^53; a negative one takes ten bytes, as 64-bit two's complement. */
   #varint(value: number): void {
-    this.#room(10);
+    this.#grow(10);
     if (value < 0) return this.#negative(value);
     while (value > 127) {
       this.#buffer[this.#at++] = (value % 128) | 128;
@@ -121,7 +121,7 @@ export class ProtoWriter {
       return;
     }
     const more = Math.ceil(Math.log2(length + 1) / 7) - 1;
-    this.#room(more);
+    this.#grow(more);
     this.#buffer.copyWithin(from + more, from, this.#at);
     const end = this.#at + more;
     this.#at = from - 1;

@@ -1,6 +1,6 @@
 // The picture of a learning-rate sweep: the loss of each step over its rate, as an SVG that follows the reader's light or dark.
 import { formatLearningRate } from "../base/format.ts";
-import type { Found } from "../train/finders/rate.ts";
+import type { FoundRate } from "../train/finders/rate.ts";
 
 const WIDTH = 720, HEIGHT = 400, LEFT = 62, RIGHT = 18, TOP = 34, BOTTOM = 52;
 const TICKS = 5;
@@ -14,7 +14,7 @@ const STYLE = `
     .raw { stroke: #46617f; } .smoothed { stroke: #79b0ee; } .mark { stroke: #f0a15e; } .dot, .said { fill: #f0a15e; }
   }`;
 
-export function ratePicture({ swept, suggestion, lowest }: Found, title: string): string {
+export function ratePicture({ swept, suggestion, lowest }: FoundRate, title: string): string {
   const rates = swept.map(({ rate }) => Math.log10(rate)), smoothed = swept.map((one) => one.smoothed);
   const [from, to] = [rates[0], rates[rates.length - 1]];
   // The last steps, which explode, would press all others flat.

@@ -3,14 +3,14 @@ import { ARRAYS, type ClassicAttributes, type ClassicType } from "../data/format
 import { type GridTarget, listOf } from "../data/arrays/grid.ts";
 import { elementsOf, type PredictionColumn } from "./columns.ts";
 import { kept, memberAxis } from "./coordinates.ts";
-import type { Axis, Field, GridJob } from "./fields.ts";
+import type { GridJob, PredictionAxis, PredictionField } from "./fields.ts";
 
 /** Null where the columns are not on the grid. */
 export function ofClasses(
   named: (name: string) => PredictionColumn | null,
-  { elements, dimensions }: Pick<Field, "elements" | "dimensions">,
+  { elements, dimensions }: Pick<PredictionField, "elements" | "dimensions">,
   { grid, masked, ignored, classes }: GridJob,
-): Field[] | null {
+): PredictionField[] | null {
   const [one] = grid.targets, names = classes!, fill = -1;
   const [label, target, likeliest, all, members] = [
     "label",
@@ -34,7 +34,7 @@ export function ofClasses(
     column: PredictionColumn,
     truth: PredictionColumn | null,
     missing: number,
-  ): Field["values"] => {
+  ): PredictionField["values"] => {
     const parts = elementsOf(column) / elements;
     return (from, count) => {
       const numbers = column.read(from, count);
@@ -91,7 +91,7 @@ const placing = (one: GridTarget): GridTarget => ({
   attributes: new Map([...one.attributes].filter(([key]) => /^(coordinates|grid_mapping)$/.test(key))),
 });
 
-const classAxis = ({ flag_values, flag_meanings }: ClassicAttributes): Axis => {
+const classAxis = ({ flag_values, flag_meanings }: ClassicAttributes): PredictionAxis => {
   const values = typeof flag_values === "string" ? [] : flag_values.values;
   const numbers = { type: values.every(Number.isInteger) ? "i32" : "f64", values } as const;
   return {

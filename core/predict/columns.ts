@@ -26,17 +26,17 @@ export const elementsOf = ({ shape }: Pick<PredictionColumn, "shape">): number =
 export const columnBytesOf = (column: Pick<PredictionColumn, "shape">): number =>
   4 * column.shape[0] * elementsOf(column);
 
-export function* piecesOf(column: PredictionColumn): Generator<Int32Array | Float32Array> {
+export function* columnPieces(column: PredictionColumn): Generator<Int32Array | Float32Array> {
   const samples = column.shape[0], rows = Math.max(1, Math.floor(CHUNK / Math.max(1, elementsOf(column))));
   for (let from = 0; from < samples; from += rows) yield column.read(from, Math.min(rows, samples - from));
 }
 
 /** The column of parts has the place of each here, whichever there are. */
 const ROLES = ["train", "val", "test"] as const;
-export type Role = typeof ROLES[number];
+export type ColumnRole = typeof ROLES[number];
 
 export interface PredictedPart {
-  readonly role: Role;
+  readonly role: ColumnRole;
   /** Each rank has one, in order. */
   readonly spools: readonly Spool[];
   /** It is known where samples are files of their own. */
@@ -75,7 +75,7 @@ interface Run {
 export function outlineOf(
   kept: readonly SpooledColumn[],
   samples: number,
-  roles: readonly Role[],
+  roles: readonly ColumnRole[],
   names: ColumnNames,
 ): PredictionColumn[] {
   const classes = kept.some(({ name }) => name === "label");
@@ -258,11 +258,11 @@ export function readSpool(
 function spool(
   where: string,
   open: (column: string) => Deno.FsFile,
-  there: { columns: readonly SpooledColumn[]; rows: number } | null,
+  previous: { columns: readonly SpooledColumn[]; rows: number } | null,
 ): Spool {
-  let count = there?.rows ?? 0;
+  let count = previous?.rows ?? 0;
   const files = new Map<string, ColumnFile>();
-  for (const kept of there?.columns ?? []) files.set(kept.name, { kept, file: open(kept.name) });
+  for (const kept of previous?.columns ?? []) files.set(kept.name, { kept, file: open(kept.name) });
   const fileOf = ({ name, shape, values }: PredictedColumn): ColumnFile => {
     const kept = { name, shape, dtype: values instanceof Int32Array ? "i32" : "f32" } as const;
     const found = files.get(name) ?? { kept, file: open(name) };

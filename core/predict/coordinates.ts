@@ -1,16 +1,16 @@
 // The data's coordinates and attributes, as a classic NetCDF file can have them.
 import type { DType } from "../../ffi/dtype.ts";
-import { product, type Values } from "../data/arrays/numbers.ts";
+import { product, type VariableValues } from "../data/arrays/numbers.ts";
 import {
   ARRAYS,
   type AttributeValue,
   type ClassicAttributes,
   type ClassicType,
   type ClassicVariable,
-  type Numbers,
+  type NetcdfNumbers,
 } from "../data/formats/netcdf/write.ts";
 import type { PredictionColumn } from "./columns.ts";
-import type { Axis } from "./fields.ts";
+import type { PredictionAxis } from "./fields.ts";
 import { type Grid, type GridCoordinate, type GridTarget, listOf } from "../data/arrays/grid.ts";
 
 export function coordinateVariable(coordinate: GridCoordinate, { coordinates }: Grid): ClassicVariable {
@@ -37,7 +37,7 @@ export function along(
   { shape, values }: Pick<GridCoordinate, "shape" | "values">,
   axis: number,
   indices: readonly number[],
-): Values {
+): VariableValues {
   if (axis < 0) return values;
   const inner = product(shape.slice(axis + 1)), blocks = product(shape.slice(0, axis));
   const found = new Float64Array(blocks * indices.length * inner);
@@ -56,7 +56,7 @@ const SAME = new Set<DType>(["i8", "i16", "i32", "f32", "f64"]);
 const WIDER: Partial<Record<DType, ClassicType>> = { bool: "i8", u8: "i16", u16: "i32", f16: "f32" };
 
 /** CDF-2 has no unsigned or 64-bit whole numbers: they become a type that holds them, as xarray does it. */
-export function converted(dtype: DType, found: Values): { type: ClassicType; values: Numbers } {
+export function converted(dtype: DType, found: VariableValues): { type: ClassicType; values: NetcdfNumbers } {
   const numbers = found instanceof Float64Array ? found : Float64Array.from(found, Number);
   const whole = () => numbers.every((value) => Number.isInteger(value) && value >= LEAST && value <= MOST);
   const type = SAME.has(dtype) ? dtype as ClassicType : WIDER[dtype] ?? (whole() ? "i32" : "f64");
@@ -109,7 +109,7 @@ export function kept(
 }
 
 /** The members of an ensemble, along which a column has its second dimension. */
-export const memberAxis = ({ shape: [, members] }: PredictionColumn): Axis => ({
+export const memberAxis = ({ shape: [, members] }: PredictionColumn): PredictionAxis => ({
   name: "member",
   values: Array.from({ length: members }, (_, member) => member),
   attributes: { standard_name: "realization", long_name: "member of the ensemble", units: "1" },

@@ -104,15 +104,15 @@ export function gptDecoder(
 
 /** One piece of memory for all weights: each token reads all of it, and large pages take less looking up. */
 function memoryFor(all: readonly TensorData[], device: Device): (data: TensorData) => Tensor {
-  const roomOf = ({ numel }: TensorData) => Math.ceil(numel / ALIGN) * ALIGN;
-  const flat = longLivedUninitialised([all.reduce((sum, data) => sum + roomOf(data), 0)], { device });
+  const alignedSize = ({ numel }: TensorData) => Math.ceil(numel / ALIGN) * ALIGN;
+  const flat = longLivedUninitialised([all.reduce((sum, data) => sum + alignedSize(data), 0)], { device });
   let taken = 0;
   return (data) =>
     keep(scope(() => {
       const host = uninitialised(data.shape, { dtype: data.dtype });
       writeBytes(host, tensorBytes(data));
       const place = view(narrow(flat, 0, taken, data.numel), data.shape);
-      taken += roomOf(data);
+      taken += alignedSize(data);
       return copy_(place, host);
     }));
 }

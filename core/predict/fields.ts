@@ -1,7 +1,7 @@
 // Columns of predictions become variables of a grid's file: a field for each target and what belongs to it.
 import { product } from "../data/arrays/numbers.ts";
 import { channelsAreLast } from "../data/tables/choose.ts";
-import type { ClassicAttributes, ClassicType, Numbers } from "../data/formats/netcdf/write.ts";
+import type { ClassicAttributes, ClassicType, NetcdfNumbers } from "../data/formats/netcdf/write.ts";
 import type { Grid, GridTarget } from "../data/arrays/grid.ts";
 import type { Source } from "../data/source/source.ts";
 import { elementsOf, type PredictionColumn } from "./columns.ts";
@@ -16,7 +16,7 @@ export interface GridJob {
   /** The classes' names, or nothing for each; null for numbers. */
   readonly classes: readonly string[] | null;
   /** The model gives these parts one after the other, each for all targets. */
-  readonly parts: Parts;
+  readonly parts: AnswerParts;
   /** Predictions are missing where the target is. */
   readonly masked: boolean;
   /** Points of this class have none. */
@@ -24,7 +24,7 @@ export interface GridJob {
   readonly checkpoint: string;
 }
 
-export interface Parts {
+export interface AnswerParts {
   readonly count: number;
   /** The prediction is this one. */
   readonly point: number;
@@ -33,24 +33,24 @@ export interface Parts {
 }
 
 /** A dimension that predictions have and the data have not, with its coordinate. */
-export interface Axis {
+export interface PredictionAxis {
   readonly name: string;
   readonly values: readonly number[];
   readonly attributes: ClassicAttributes;
 }
 
-export interface Field {
+export interface PredictionField {
   readonly name: string;
   readonly type: ClassicType;
   /** They come first, behind the samples' dimension. */
-  readonly axes: readonly Axis[];
+  readonly axes: readonly PredictionAxis[];
   /** The data's own dimensions of one sample. */
   readonly dimensions: readonly string[];
   readonly elements: number;
   readonly attributes: ClassicAttributes;
   readonly fill: number;
   /** Row-major; callers read in rising order. */
-  values(from: number, count: number): Numbers;
+  values(from: number, count: number): NetcdfNumbers;
 }
 
 /**
@@ -61,7 +61,7 @@ export function fieldsOf(
   columns: readonly PredictionColumn[],
   job: GridJob,
   leadAxis = job.grid.leads.length > 1,
-): Field[] | null {
+): PredictionField[] | null {
   const named = (name: string) => columns.find((column) => column.name === name) ?? null;
   const prediction = named("prediction");
   const numbers = { target: named("target"), std: named("std"), members: named("members") };
@@ -89,7 +89,7 @@ interface Piece {
   readonly column: PredictionColumn;
   /** Several parts lie along an axis. */
   readonly parts: readonly number[];
-  readonly axis?: Axis;
+  readonly axis?: PredictionAxis;
   readonly value: (number: number, unit: { readonly std: number; readonly mean: number }) => number;
   readonly attributes: (own: ClassicAttributes, name: string) => ClassicAttributes;
 }
@@ -103,7 +103,11 @@ interface NumberColumns {
   readonly members: PredictionColumn | null;
 }
 
-function ofNumbers(columns: NumberColumns, job: GridJob, axes: readonly Axis[]): Field[] | null {
+function ofNumbers(
+  columns: NumberColumns,
+  job: GridJob,
+  axes: readonly PredictionAxis[],
+): PredictionField[] | null {
   const { prediction, target } = columns, { grid, parts } = job;
   const each = grid.targets.reduce((sum, one) => sum + elementsIn(one, grid), 0);
   const all = each * grid.leads.length;
@@ -117,7 +121,7 @@ function ofNumbers(columns: NumberColumns, job: GridJob, axes: readonly Axis[]):
   });
 }
 
-function piecesOf({ prediction: column, target, std, members }: NumberColumns, parts: Parts): Piece[] {
+function piecesOf({ prediction: column, target, std, members }: NumberColumns, parts: AnswerParts): Piece[] {
   const { point, quantiles } = parts;
   const scaled: Piece["value"] = (number, { std, mean }) => number * std + mean;
   const same: Piece["attributes"] = (own) => own;
@@ -160,7 +164,7 @@ interface Layout {
   readonly each: number;
   readonly places: Int32Array;
   readonly target: PredictionColumn | null;
-  readonly axes: readonly Axis[];
+  readonly axes: readonly PredictionAxis[];
 }
 
 function numberField(
@@ -168,7 +172,7 @@ function numberField(
   one: GridTarget,
   { all, each, places, target, axes }: Layout,
   { grid, units, masked }: GridJob,
-): Field {
+): PredictionField {
   const width = elementsOf(column), fill = fillOf(one), type = "f32";
   // Row-major over leads, parts and the target's own points.
   const known = Int32Array.from(
@@ -203,7 +207,7 @@ function numberField(
   };
 }
 
-const leadsAxis = ({ leads }: Grid): Axis => ({
+const leadsAxis = ({ leads }: Grid): PredictionAxis => ({
   ...{ name: "lead", values: leads },
   attributes: { long_name: "steps from the last time that the model sees" },
 });
@@ -237,7 +241,7 @@ function fillOf({ dtype, attributes }: GridTarget): number {
   return Number.isFinite(number) ? number : NaN;
 }
 
-const splitField = (split: PredictionColumn): Field => ({
+const splitField = (split: PredictionColumn): PredictionField => ({
   ...splitAbout(split),
   axes: [],
   dimensions: [],

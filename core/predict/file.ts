@@ -1,12 +1,12 @@
 import { dirname } from "../../deps/path.ts";
 import { checkDisk, writing } from "../base/new_file.ts";
 import { writeZarr } from "../data/formats/zarr/write.ts";
-import { type ParquetColumn, writeParquet } from "../data/formats/parquet/write.ts";
+import { type ColumnToWrite, writeParquet } from "../data/formats/parquet/write.ts";
 import { writeArrays } from "../data/formats/npz/write.ts";
 import { UserError } from "../base/errors.ts";
 import { pathExists } from "../base/files.ts";
 import { VERSION } from "../base/version.ts";
-import { columnBytesOf, elementsOf, piecesOf, type PredictionColumn } from "./columns.ts";
+import { columnBytesOf, columnPieces, elementsOf, type PredictionColumn } from "./columns.ts";
 import { writeAll, writeAtomically } from "../base/atomic.ts";
 import {
   type ClassicAttributes,
@@ -58,7 +58,7 @@ export function checkOut(path: string): void {
 }
 
 /** The first predictions show how much all of them will take. */
-export function checkRoomFor(path: string, columns: readonly PredictionColumn[], onGrid = false): void {
+export function checkFreeSpace(path: string, columns: readonly PredictionColumn[], onGrid = false): void {
   if (!onGrid) writerOf(path).check(columns);
   const bytes = columns.reduce((sum, column) => sum + columnBytesOf(column), 0);
   // The spool and the file both take space.
@@ -84,7 +84,7 @@ export function writePredictions(
 const asArray = (column: PredictionColumn) => ({
   ...column,
   *pieces() {
-    for (const { buffer, byteOffset, byteLength } of piecesOf(column)) {
+    for (const { buffer, byteOffset, byteLength } of columnPieces(column)) {
       yield new Uint8Array(buffer, byteOffset, byteLength);
     }
   },
@@ -150,7 +150,7 @@ function tableOf(columns: readonly PredictionColumn[], command: string): Paramet
   };
 }
 
-function parquetColumns(column: PredictionColumn): ParquetColumn[] {
+function parquetColumns(column: PredictionColumn): ColumnToWrite[] {
   const { dtype, names, texts } = column, each = elementsOf(column);
   if (texts) return [{ name: column.name, type: "text", read: texts }];
   const named = dtype === "i32" && names !== undefined && names.length > 0;
@@ -209,7 +209,7 @@ function contentOf(columns: readonly PredictionColumn[], command: string): Class
       type: column.dtype,
       dimensions: ["sample", ...column.shape.slice(1).map((_, i) => own(column, i))],
       attributes: namesOf(column),
-      pieces: () => piecesOf(column),
+      pieces: () => columnPieces(column),
     })),
   };
 }

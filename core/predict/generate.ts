@@ -2,9 +2,9 @@
 import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
 import type { Decoder } from "./decoder.ts";
-import { sampler, type Sampling } from "./sampling.ts";
+import { sampler, type TokenSampling } from "./sampling.ts";
 
-export interface GenerateOptions extends Sampling {
+export interface GenerateOptions extends TokenSampling {
   /** In tokens. */
   readonly prompt: readonly number[];
   readonly most: number;

@@ -10,14 +10,14 @@ import {
   classicBytes,
   type ClassicFile,
   type ClassicVariable,
-  type Numbers,
+  type NetcdfNumbers,
   writeClassic,
 } from "../data/formats/netcdf/write.ts";
 import { writeZarr } from "../data/formats/zarr/write.ts";
 import type { Grid } from "../data/arrays/grid.ts";
 import type { PredictionColumn } from "./columns.ts";
 import { coordinateVariable } from "./coordinates.ts";
-import { type Axis, type Field, fieldsOf, type GridJob, splitAbout } from "./fields.ts";
+import { fieldsOf, type GridJob, type PredictionAxis, type PredictionField, splitAbout } from "./fields.ts";
 import { forecastTimes } from "./forecast_times.ts";
 
 export interface WrittenVariable {
@@ -74,9 +74,9 @@ export function writeGrid(
 
 /** The times of leads describe what has leads. */
 function describedBy(
-  field: Field,
+  field: PredictionField,
   { name, dimensions: [, lead] }: ClassicVariable,
-): Field {
+): PredictionField {
   if (!field.axes.some(({ name }) => name === lead)) return field;
   const { coordinates } = field.attributes;
   const all = typeof coordinates === "string" ? `${coordinates} ${name}` : name;
@@ -84,14 +84,14 @@ function describedBy(
 }
 
 /** Bounds have a dimension that the targets do not have, and so may predictions. */
-function furtherDimensions({ dimensions, coordinates }: Grid, axes: readonly Axis[]) {
+function furtherDimensions({ dimensions, coordinates }: Grid, axes: readonly PredictionAxis[]) {
   const found = new Map(axes.map(({ name, values }) => [name, values.length]));
   for (const { dimensions, shape } of coordinates) dimensions.forEach((name, i) => found.set(name, shape[i]));
   for (const { name } of dimensions) found.delete(name);
   return [...found].map(([name, size]) => ({ name, size }));
 }
 
-const axisVariable = ({ name, values, attributes }: Axis): ClassicVariable => {
+const axisVariable = ({ name, values, attributes }: PredictionAxis): ClassicVariable => {
   const type = values.every(Number.isInteger) ? "i32" : "f64";
   return { name, type, dimensions: [name], attributes, pieces: () => [new ARRAYS[type](values)] };
 };
@@ -145,8 +145,8 @@ function placed(
   { pointwise, dimensions: [samples, ...others] }: Grid,
   ids: ArrayLike<number>,
   { seen, begins }: Rows,
-): (field: Field) => ClassicVariable {
-  const about = ({ name, type, attributes, axes, dimensions }: Field) => ({
+): (field: PredictionField) => ClassicVariable {
+  const about = ({ name, type, attributes, axes, dimensions }: PredictionField) => ({
     ...{ name, type, attributes },
     dimensions: [samples.name, ...axes.map(({ name }) => name), ...dimensions],
   });
@@ -175,13 +175,13 @@ function placed(
 
 /** Points that are no samples, or were not predicted, are missing. */
 function slab(
-  { type, fill, elements, values }: Field,
+  { type, fill, elements, values }: PredictionField,
   ids: ArrayLike<number>,
   from: number,
   end: number,
   points: number,
   place: (id: number) => number,
-): Numbers {
+): NetcdfNumbers {
   const found = values(from, end - from), made = new ARRAYS[type](elements * points).fill(fill);
   for (let i = from; i < end; i++) {
     const at = place(ids[i]);

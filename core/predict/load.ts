@@ -3,7 +3,7 @@ import { type CheckpointFile, openCheckpoint } from "../checkpoint/open.ts";
 import { judgedWeights, loadWeights } from "../checkpoint/training_state.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import type { Config } from "../settings/settings.ts";
-import { loadReader } from "../data/open/open.ts";
+import { loadDataReader } from "../data/open/open.ts";
 import type { Source } from "../data/source/source.ts";
 import { judgedAtOnce } from "../train/batches.ts";
 import { build, type Built } from "../train/build.ts";
@@ -12,7 +12,7 @@ import { type Answers, savedClimatology, withOwnStatistics } from "../train/data
 import { loaderThreads, type openDevice } from "../train/device.ts";
 import { type Feed, openFeed } from "../train/feed.ts";
 import { wholeMaps } from "../models/patches.ts";
-import { ensembleOf, type Member } from "../models/ensemble.ts";
+import { type EnsembleMember, ensembleOf } from "../models/ensemble.ts";
 import { refuseOther, toOwnStatistics, toOwnTargets } from "./members.ts";
 
 interface Evaluated extends Pick<Built, "data" | "pass"> {
@@ -36,7 +36,7 @@ interface EvaluationOptions extends ReturnType<typeof openDevice> {
   readonly resolved: Resolved;
   /** The model names its answers so where the data has no names. */
   readonly answers: Answers | null;
-  readonly untold?: boolean;
+  readonly silent?: boolean;
   readonly unsplit?: boolean;
   readonly sharing?: number;
   readonly ensemble?: EnsembleOptions;
@@ -46,10 +46,10 @@ export async function loadForEvaluation(
   file: CheckpointFile,
   options: EvaluationOptions,
 ): Promise<Evaluated> {
-  const { config, resolved, device, answers, untold, unsplit, sharing } = options;
-  await loadReader(config.data);
+  const { config, resolved, device, answers, silent, unsplit, sharing } = options;
+  await loadDataReader(config.data);
   const climatology = savedClimatology(file.root);
-  const built = build(config, device, 1, { answers, untold, unsplit, climatology });
+  const built = build(config, device, 1, { answers, silent, unsplit, climatology });
   const { data, model, channelsLast } = built;
   const { root, averaged } = judgedWeights(file.root);
   loadWeights(model.root.stateDict(), root, file.path);
@@ -75,7 +75,7 @@ function withEnsemble(
   if (!ensemble || (ensemble.others.length === 0 && ensemble.passes === 0)) return pass;
   const { others, passes, each } = ensemble;
   const first = { path: file.path, config, root: file.root };
-  const members = others.map(({ path, config: given }): Member => {
+  const members = others.map(({ path, config: given }): EnsembleMember => {
     using file = openCheckpoint(path);
     const own = withOwnStatistics(given, file.root);
     refuseOther(first, { path, config: own, root: file.root });

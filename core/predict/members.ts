@@ -106,16 +106,16 @@ function affine(from: Normalisation, to: Normalisation, shape: readonly number[]
   };
   const made = new Map<Device, readonly [Tensor, Tensor]>();
   const on = (device: Device) => {
-    let there = made.get(device);
-    if (!there) {
-      there = scope(() => {
+    let cached = made.get(device);
+    if (!cached) {
+      cached = scope(() => {
         const factor = row((i) => deviation(from, i) / deviation(to, i));
         const summand = row((i) => (at(from.mean, i) - at(to.mean, i)) / deviation(to, i));
         return [keep(toDevice(factor, device)), keep(toDevice(summand, device))] as const;
       });
-      made.set(device, there);
+      made.set(device, cached);
     }
-    return there;
+    return cached;
   };
   return (x) => {
     const [factor, summand] = on(x.device);

@@ -6,18 +6,18 @@ import { UserError } from "../base/errors.ts";
 import { pathExists } from "../base/files.ts";
 import {
   type ColumnNames,
+  type ColumnRole,
   openNamedSpool,
   openSpool,
   outlineOf,
   predictionColumns,
   readSpool,
-  type Role,
   type RowOrder,
   type Spool,
   type SpooledColumn,
 } from "./columns.ts";
 import { fieldsOf, type GridJob } from "./fields.ts";
-import { checkRoomFor, writePredictions } from "./file.ts";
+import { checkFreeSpace, writePredictions } from "./file.ts";
 import { writeGrid } from "./grid.ts";
 import { isFloating } from "../../ffi/dtype.ts";
 import { autocast } from "../../ffi/context.ts";
@@ -26,13 +26,13 @@ import { constant, readBytes, scale, toNumbers } from "../../ffi/make.ts";
 import { argmax, cat, exp, gt, narrow, reshape, softmax, toDtype, zerosLike } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
-import { answersTo, list, type Pass } from "../train/blocks.ts";
+import { answersTo, type Pass, tensorList } from "../train/blocks.ts";
 import type { Feed } from "../train/feed.ts";
 import { shiftedParts } from "../train/metrics.ts";
 import { evaluationOutOfMemory } from "../train/memory.ts";
 
 interface DataRole {
-  readonly role: Role;
+  readonly role: ColumnRole;
   readonly source: Source;
 }
 
@@ -105,7 +105,7 @@ async function predictShare(
           order.split ? roles.map(({ role }) => role) : [],
           names,
         );
-        checkRoomFor(out, outline, grid !== null && fieldsOf(outline, grid) !== null);
+        checkFreeSpace(out, outline, grid !== null && fieldsOf(outline, grid) !== null);
       },
     });
     before += range.end - range.from;
@@ -134,7 +134,9 @@ function merge(
 ): readonly Written[] {
   const parts = given.roles.map(({ role, source: { pathOf } }, i) => ({
     ...{ role, pathOf },
-    spools: all.map((told, rank) => readSpool(folder, `${role}-${rank}`, told[i].columns, told[i].rows)),
+    spools: all.map((spooled, rank) =>
+      readSpool(folder, `${role}-${rank}`, spooled[i].columns, spooled[i].rows)
+    ),
   }));
   try {
     return write(given, parts);
@@ -207,10 +209,10 @@ async function predictSamples(
   const classes = source.facts.task === "classification";
   pass.model.root.train(false);
   const supply = feed.of(source);
-  let asked = from;
+  let requested = from;
   supply.begin(() => {
-    const first = asked, count = Math.min(batchSize, end - first);
-    asked += count;
+    const first = requested, count = Math.min(batchSize, end - first);
+    requested += count;
     return count <= 0 ? null : [plainPart(Int32Array.from({ length: count }, (_, i) => first + i))];
   });
   for (let done = from; done < end;) {
@@ -222,7 +224,7 @@ async function predictSamples(
           const count = input.shape[0], at = Int32Array.from({ length: count }, (_, i) => done + i);
           const ids = at.map((place) => source.indices?.[place] ?? place);
           pass.begin?.(done, ids);
-          const [answer, others] = list(autocast(pass.cast, pass.onGpu, () => answersTo(pass, input)));
+          const [answer, others] = tensorList(autocast(pass.cast, pass.onGpu, () => answersTo(pass, input)));
           const output = source.restore?.(answer, at, shiftedParts(pass.loss)) ?? answer;
           const members = others && restoredMembers(source, others, at);
           const target = targets ? ownTargets(source, batch, at) : batch.target;

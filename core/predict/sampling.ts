@@ -2,7 +2,7 @@
 import { key, uniform } from "../base/random.ts";
 import { UserError } from "../base/errors.ts";
 
-export interface Sampling {
+export interface TokenSampling {
   /** 0 takes the likeliest token. */
   readonly temperature: number;
   /** So many of the likeliest tokens are drawn from; 0 for all. */
@@ -13,7 +13,7 @@ export interface Sampling {
 }
 
 /** `row` is the number of the text, `step` that of its token. */
-export function sampler({ temperature, topK, topP, seed }: Sampling, rows: number) {
+export function sampler({ temperature, topK, topP, seed }: TokenSampling, rows: number) {
   const draws = Array.from({ length: rows }, (_, row) => uniform(key(seed, "generate", row)));
   return (scores: Float32Array, row: number, step: number): number => {
     const best = likeliest(scores);

@@ -15,7 +15,7 @@ import { formatBytes } from "../base/format.ts";
 /** The engine that moves data between ranks; `alone` is a single rank. */
 export type Backend = "mpi" | "shm" | "tcp" | "nccl" | "alone";
 
-export const BACKENDS: Readonly<Record<Backend, string>> = {
+export const BACKEND_NAMES: Readonly<Record<Backend, string>> = {
   mpi: "MPI",
   shm: "shared memory",
   tcp: "TCP",
@@ -95,7 +95,7 @@ export interface CollectivesOptions {
   readonly device: Device;
   readonly backend: CpuBackend | "nccl";
   /** Who chose the backend. */
-  readonly asked: SettingChoice;
+  readonly requested: SettingChoice;
   readonly env: Record<string, string>;
   readonly flight?: FlightRecorder;
   readonly timeout: number;
@@ -111,7 +111,7 @@ export async function openCollectives(
     where,
     device,
     backend,
-    asked,
+    requested,
     env,
     flight = openFlightRecorder(),
     timeout,
@@ -127,15 +127,15 @@ export async function openCollectives(
     if (backend === "nccl") {
       throw new UserError(
         "usage",
-        `${asked.by} is for ranks on GPUs, and this one computes on its CPU: ${asked.undo} to have MPI, shared memory or TCP.`,
+        `${requested.by} is for ranks on GPUs, and this one computes on its CPU: ${requested.undo} to have MPI, shared memory or TCP.`,
       );
     }
-    return await openOnCpus({ where, backend, asked, env, flight, timeout, meeting, failed });
+    return await openOnCpus({ where, backend, requested, env, flight, timeout, meeting, failed });
   }
   if (backend !== "auto" && backend !== "nccl") {
     throw new UserError(
       "usage",
-      `${asked.by} works on host memory, and this rank computes on ${device}: ${asked.undo} to have NCCL, or add --device cpu.`,
+      `${requested.by} works on host memory, and this rank computes on ${device}: ${requested.undo} to have NCCL, or add --device cpu.`,
     );
   }
   if (!nccl) throw new Error("internal: NCCL has no way to share its id.");
@@ -176,13 +176,15 @@ const FIELDS = 3;
 export function checked(inner: Collectives, device: Device): Collectives {
   const { rank, world } = inner;
   const phases = new Map<number, string>();
-  const here = (t: Tensor) => device === "cpu" ? t : toDevice(t, device);
+  const onDevice = (t: Tensor) => device === "cpu" ? t : toDevice(t, device);
   const compare = (name: CollectiveName, t: Tensor | null, phase: string): void => {
     const mine = [COLLECTIVES.indexOf(name), t ? bytesOf(t) : 0, hashOf(phase)];
     phases.set(mine[2], phase);
     const rows = scope(() => {
-      const all = here(zeros([world * FIELDS], { dtype: "f64" }));
-      inner.wait(inner.allGather(all, here(tensor(Float64Array.from(mine))), "what ranks are about to do"));
+      const all = onDevice(zeros([world * FIELDS], { dtype: "f64" }));
+      inner.wait(
+        inner.allGather(all, onDevice(tensor(Float64Array.from(mine))), "what ranks are about to do"),
+      );
       return toNumbers(all);
     });
     for (let other = 0; other < world; other++) {

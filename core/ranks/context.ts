@@ -8,12 +8,12 @@ import {
   inSlurmStep,
   type LauncherName,
   launchersIn,
+  type LauncherValue,
   type LauncherValues,
   quoted,
   sameNode,
   uniqueNodes,
-  type Value,
-  wholeNumber,
+  wholeVariable,
 } from "./launchers.ts";
 
 /** This process's place among all ranks. */
@@ -40,7 +40,7 @@ export interface RankContext {
   /** Who numbered the ranks. */
   readonly launcher: LaunchedRank["launcher"];
   /** The launcher and its variables, in the first line that a run prints. */
-  readonly said: string;
+  readonly description: string;
 }
 
 /** Facts of the machine that no launcher's variable has. */
@@ -59,7 +59,7 @@ export function rankContext(
 ): RankContext {
   const { pbsNodes = [], hostname } = around;
   const place = launchedRank(env, flags);
-  const { rank, world, launcher, said } = place;
+  const { rank, world, launcher, description } = place;
   if (world === 1) {
     const master = { host: flags.masterAddr ?? hostname, port: flags.masterPort ?? null };
     const alone = {
@@ -69,7 +69,7 @@ export function rankContext(
       nodes: 1,
       nodeNames: [hostname],
     };
-    return { rank, world, ...alone, master, launcher, said };
+    return { rank, world, ...alone, master, launcher, description };
   }
   const list = nodeList(env, pbsNodes, place);
   const host = flags.masterAddr ?? (env.MASTER_ADDR?.trim() || undefined);
@@ -81,7 +81,7 @@ export function rankContext(
   const mine = nodeNames.findIndex((name) => sameNode(name, hostname));
   const node = place.node ?? (mine >= 0 ? mine : Math.min(nodes - 1, Math.floor(rank / localWorld)));
   const master = { host: host ?? nodeNames[0] ?? null, port };
-  return { rank, world, localRank, localWorld, node, nodes, nodeNames, master, launcher, said };
+  return { rank, world, localRank, localWorld, node, nodes, nodeNames, master, launcher, description };
 }
 
 /** An unset number is undefined. */
@@ -127,7 +127,7 @@ function nodeList(env: Env, pbsNodes: readonly string[], { launcher }: LaunchedR
 }
 
 function portIn(env: Env): number | undefined {
-  const port = wholeNumber(env, "MASTER_PORT");
+  const port = wholeVariable(env, "MASTER_PORT");
   if (port === undefined || port <= 65535) return port || undefined;
   throw new UserError("usage", `MASTER_PORT is ${port}: ports end at 65535. Unset it to have one chosen.`);
 }
@@ -167,11 +167,11 @@ export interface PlaceFlags {
  * An undefined value is unknown.
  * @internal
  */
-interface LaunchedRank extends Readonly<Partial<Record<Value, number>>> {
+interface LaunchedRank extends Readonly<Partial<Record<LauncherValue, number>>> {
   readonly rank: number;
   readonly world: number;
   readonly launcher: "flags" | LauncherName | "alone";
-  readonly said: string;
+  readonly description: string;
 }
 
 type Whole = LauncherValues & { readonly rank: number; readonly world: number };
@@ -185,13 +185,13 @@ function launchedRank(env: Env, flags: PlaceFlags): LaunchedRank {
       rank: rank ?? 0,
       world,
       launcher: "flags",
-      said: "Ranks: from --rank and --world-size.",
+      description: "Ranks: from --rank and --world-size.",
     } as const;
     return sound(place, [`--rank is ${place.rank}`, `--world-size is ${world}`]);
   }
   const found = launchersIn(env).map((values) => ({ ...values, world: values.world ?? world }));
   if (found.length === 0 && rank === undefined && world === undefined) {
-    return { rank: 0, world: 1, launcher: "alone", said: alone(env) };
+    return { rank: 0, world: 1, launcher: "alone", description: alone(env) };
   }
   const place = found.length === 0 ? undefined : innermost(found, env);
   const flag = rank !== undefined && rank !== place?.rank
@@ -201,7 +201,7 @@ function launchedRank(env: Env, flags: PlaceFlags): LaunchedRank {
     : "";
   if (place && flag === "") return place;
   const but = place
-    ? `but this is rank ${place.rank} of ${place.world} by what started it. ${place.said} Give`
+    ? `but this is rank ${place.rank} of ${place.world} by what started it. ${place.description} Give`
     : `and nothing says ${rank !== undefined ? "of how many" : "which rank this is"}: give`;
   throw new UserError(
     "usage",
@@ -236,7 +236,7 @@ function innermost(found: readonly LauncherValues[], env: Env): LaunchedRank {
   return sound({
     ...completed,
     launcher: launcher.name,
-    said: `Ranks: from ${launcher.called} (${by.join(", ")}).`,
+    description: `Ranks: from ${launcher.called} (${by.join(", ")}).`,
   }, by);
 }
 
@@ -257,7 +257,7 @@ function sound(place: LaunchedRank, [rankIs, worldIs]: readonly [string, string]
     ? `this is said to be node ${node}, but there are ${nodes}, from 0 to ${nodes - 1}`
     : "";
   if (wrong === "") return place;
-  const from = place.launcher === "flags" ? "" : ` ${place.said}`;
+  const from = place.launcher === "flags" ? "" : ` ${place.description}`;
   throw new UserError("usage", `These can't be: ${wrong}.${from} Don't set them by hand: ${NUMBERING}.`);
 }
 

@@ -63,7 +63,7 @@ export function enter(flight: FlightRecorder, op: number, bytes: number, phase: 
   return sequence;
 }
 
-export function begin({ totals, records }: FlightRecorder, sequence: number): void {
+export function beginCollective({ totals, records }: FlightRecorder, sequence: number): void {
   totals[BEGUN] = sequence;
   records[recordOffset(sequence) + BEGUN_AT] = clock();
 }
@@ -115,14 +115,14 @@ function numberOf({ phases, totals, texts }: FlightRecorder, phase: string): num
   if (totals[NAMED] === PHASES) return PHASES - 1;
   if (totals[NAMED] === PHASES - 1) phase = OTHER;
   const number = totals[NAMED]++;
-  const room = texts.subarray(number * PHASE_BYTES, (number + 1) * PHASE_BYTES);
-  room.set(new TextEncoder().encode(phase).subarray(0, PHASE_BYTES));
+  const bytes = texts.subarray(number * PHASE_BYTES, (number + 1) * PHASE_BYTES);
+  bytes.set(new TextEncoder().encode(phase).subarray(0, PHASE_BYTES));
   phases.set(phase, number);
   return number;
 }
 
 function textOf({ texts }: FlightRecorder, number: number): string {
-  const room = texts.slice(number * PHASE_BYTES, (number + 1) * PHASE_BYTES);
-  const end = room.indexOf(0);
-  return new TextDecoder().decode(end < 0 ? room : room.subarray(0, end));
+  const bytes = texts.slice(number * PHASE_BYTES, (number + 1) * PHASE_BYTES);
+  const end = bytes.indexOf(0);
+  return new TextDecoder().decode(end < 0 ? bytes : bytes.subarray(0, end));
 }

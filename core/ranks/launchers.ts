@@ -9,15 +9,15 @@ export type Env = Readonly<Record<string, string | undefined>>;
 /** Names a rank's own part of the launch's folder; only ranks that `hpctrain launch` started have it. */
 export const LAUNCH_VARIABLE = "HPCTRAIN_LAUNCH";
 
-export type Value = "rank" | "world" | "localRank" | "localWorld" | "node" | "nodes";
+export type LauncherValue = "rank" | "world" | "localRank" | "localWorld" | "node" | "nodes";
 
 interface Launcher {
   readonly name: LauncherName;
   readonly called: string;
-  readonly names: Readonly<Record<Value, readonly string[]>>;
+  readonly names: Readonly<Record<LauncherValue, readonly string[]>>;
 }
 
-export interface LauncherValues extends Readonly<Partial<Record<Value, number>>> {
+export interface LauncherValues extends Readonly<Partial<Record<LauncherValue, number>>> {
   readonly launcher: Launcher;
 }
 
@@ -97,7 +97,7 @@ export function launchersIn(env: Env): LauncherValues[] {
     .map((found) => found.rank === undefined && found.world === 1 ? { ...found, rank: 0 } : found);
 }
 
-export function quoted({ launcher }: LauncherValues, value: Value, env: Env): string {
+export function quoted({ launcher }: LauncherValues, value: LauncherValue, env: Env): string {
   const name = launcher.names[value].find((name) => env[name]) ?? launcher.names[value][0];
   return `${name} is ${env[name] || "not set"}`;
 }
@@ -112,7 +112,7 @@ export function inSlurmStep(env: Env): boolean {
   return !!env.SLURM_PROCID && !!step && !/^(batch|interactive|extern|42949672\d\d)$/.test(step);
 }
 
-export function wholeNumber(env: Env, name: string): number | undefined {
+export function wholeVariable(env: Env, name: string): number | undefined {
   const text = env[name]?.trim();
   if (!text) return undefined;
   if (!/^\d{1,7}$/.test(text)) {
@@ -128,7 +128,7 @@ export function wholeNumber(env: Env, name: string): number | undefined {
 function valuesOf(launcher: Launcher, env: Env): LauncherValues {
   const values = Object.entries(launcher.names).map(([value, names]) => {
     const name = names.find((name) => env[name]?.trim());
-    return [value, name && wholeNumber(env, name)];
+    return [value, name && wholeVariable(env, name)];
   });
   const found: LauncherValues = { launcher, ...Object.fromEntries(values) };
   return launcher.name === "slurm" ? { ...found, localWorld: slurmLocalWorld(found, env) } : found;

@@ -8,7 +8,7 @@ import { VERSION } from "../base/version.ts";
 import { asUserError } from "../models/user_error.ts";
 import { parseDuration } from "../settings/setting.ts";
 import { ALL_SETTINGS, type Config, readSetting } from "../settings/settings.ts";
-import { BACKENDS, checked, openCollectives } from "./collectives.ts";
+import { BACKEND_NAMES, checked, openCollectives } from "./collectives.ts";
 import type { RankContext } from "./context.ts";
 import { type Control, type ControlOptions, openControl } from "./control/control.ts";
 import { type FirstError, TimeLimitError } from "./control/failure.ts";
@@ -104,7 +104,7 @@ export async function joinRanks(options: JoinOptions): Promise<Joined> {
       where,
       device,
       backend,
-      asked: settingChoice("distributed.backend", backend, options.backendFrom),
+      requested: settingChoice("distributed.backend", backend, options.backendFrom),
       env,
       flight,
       timeout: controlOptions.timeout,
@@ -113,14 +113,14 @@ export async function joinRanks(options: JoinOptions): Promise<Joined> {
       failed: () => control.failure() ?? timeLimit(),
     });
     if (debug !== "off") {
-      const { rank, world, localRank, localWorld, said: found } = where;
+      const { rank, world, localRank, localWorld, description: found } = where;
       console.error(
         `hpctrain: rank ${rank} of ${world}, ${localRank} of ${localWorld} on ${Deno.hostname()}: process ${Deno.pid} on ${device}, ` +
-          `libtorch ${libtorch.versionText}, by ${BACKENDS[collectives.backend]}. ${found}`,
+          `libtorch ${libtorch.versionText}, by ${BACKEND_NAMES[collectives.backend]}. ${found}`,
       );
     }
     const team = openTeam(debug === "detail" ? checked(collectives, device) : collectives, device, flight);
-    return { team, control, notes: [where.said, control.met, ...notes] };
+    return { team, control, notes: [where.description, control.met, ...notes] };
   } catch (error) {
     throw await reportFailure(control, error, options);
   }

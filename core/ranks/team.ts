@@ -29,11 +29,11 @@ export function openTeam(
   flight: FlightRecorder | null = null,
 ): Team {
   const { rank, world } = collectives;
-  const here = (t: Tensor) => device === "cpu" ? t : toDevice(t, device);
+  const onDevice = (t: Tensor) => device === "cpu" ? t : toDevice(t, device);
   const reduce = (values: readonly number[], op: ReduceOp, phase: string): number[] => {
     if (world === 1 || values.length === 0) return [...values];
     return scope(() => {
-      const all = here(tensor(Float64Array.from(values)));
+      const all = onDevice(tensor(Float64Array.from(values)));
       collectives.wait(collectives.allReduce(all, op, phase));
       return [...toNumbers(all)];
     });
@@ -47,16 +47,16 @@ export function openTeam(
     gather<T>(value: T, phase: string): T[] {
       if (world === 1) return [value];
       const text = new TextEncoder().encode(JSON.stringify(value ?? null));
-      const [room] = reduce([text.length], "max", phase);
+      const [longest] = reduce([text.length], "max", phase);
       return scope(() => {
-        const own = zeros([room + 4], { dtype: "u8" });
+        const own = zeros([longest + 4], { dtype: "u8" });
         writeBytes(own, new Uint8Array(new Uint32Array([text.length]).buffer));
         writeBytes(own, text, 4);
-        const all = zeros([world * (room + 4)], { dtype: "u8", device });
-        collectives.wait(collectives.allGather(all, here(own), phase));
+        const all = zeros([world * (longest + 4)], { dtype: "u8", device });
+        collectives.wait(collectives.allGather(all, onDevice(own), phase));
         const bytes = readBytes(all);
         return Array.from({ length: world }, (_, from) => {
-          const at = from * (room + 4);
+          const at = from * (longest + 4);
           const length = new DataView(bytes.buffer, at).getUint32(0, true);
           return JSON.parse(new TextDecoder().decode(bytes.subarray(at + 4, at + 4 + length)));
         });
@@ -65,9 +65,9 @@ export function openTeam(
     broadcast(t, phase) {
       if (world === 1) return;
       scope(() => {
-        const there = t.device === device ? t : toDevice(t, device); // NCCL reaches a GPU's memory alone
-        collectives.wait(collectives.broadcast(there, 0, phase));
-        if (there !== t) copy_(t, there);
+        const moved = t.device === device ? t : toDevice(t, device); // NCCL reaches a GPU's memory alone
+        collectives.wait(collectives.broadcast(moved, 0, phase));
+        if (moved !== t) copy_(t, moved);
       });
     },
   };

@@ -61,7 +61,7 @@ export interface Account {
   /** The last lap ended then, in milliseconds of `performance.now`. */
   readonly at: number;
   /** Ends the lap as part of the rest. */
-  look(): TimeMark;
+  markTime(): TimeMark;
   /** Times are milliseconds of `performance.now`. */
   onLap: ((part: number, from: number, to: number) => void) | null;
 }
@@ -106,7 +106,7 @@ export function openAccount(waits: Waits = NO_WAITS, now: () => number = () => p
       spent[part] += seconds;
       if (account.onLap !== null) account.onLap(counted, from, time);
     },
-    look() {
+    markTime() {
       account.lap(REST);
       return { at: last / 1000, spent: spent.slice() };
     },
@@ -180,7 +180,7 @@ export interface Times {
 }
 
 export function openTimes({ account, done, tokens, perSample, peak = 0 }: TimesOptions): Times {
-  const opened = account.look();
+  const opened = account.markTime();
   let before = opened, last = done, warm = false;
   const timesOf = (step: number, samples: number, after: TimeMark): TimesEvent => {
     const { seconds, spent } = spentBetween(before, after);
@@ -207,10 +207,10 @@ export function openTimes({ account, done, tokens, perSample, peak = 0 }: TimesO
   return {
     due(step, samples) {
       if (step === last.step || warm && account.at / 1000 - before.at < EVERY_S) return null;
-      return timesOf(step, samples, account.look());
+      return timesOf(step, samples, account.markTime());
     },
-    since: (step, samples) => timesOf(step, samples, account.look()),
-    whole: () => spentBetween(opened, account.look()),
+    since: (step, samples) => timesOf(step, samples, account.markTime()),
+    whole: () => spentBetween(opened, account.markTime()),
   };
 }
 

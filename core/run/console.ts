@@ -10,21 +10,21 @@ import {
 import { percentages, type Spent, TIME_PART_LABELS } from "./account.ts";
 import { withoutSecrets } from "../base/secrets.ts";
 import { clean, cleanButColours } from "../base/terminal.ts";
-import { folded, styleOf, terminalWidthOf, type TextStyle } from "../base/terminal_text.ts";
+import { styleOf, terminalWidthOf, type TextStyle, wrappedText } from "../base/terminal_text.ts";
 import {
   type LinePart,
   lossText,
   memoryPart,
   openProgressLine,
   paintedParts,
+  partsText,
   plainParts,
   type ProgressLine,
   speedPart,
   type StepState,
-  textOf,
   timePart,
 } from "./live_line.ts";
-import type { GpuFacts } from "./events.ts";
+import type { RunGpuFacts } from "./events.ts";
 
 export function startLine(world: { ranks: number; device: "cpu" | "cuda" }): string {
   const { ranks, device } = world;
@@ -36,7 +36,7 @@ export function startLine(world: { ranks: number; device: "cpu" | "cuda" }): str
   return `Starting distributed training on ${where}`;
 }
 
-export function gpuLine(gpu: GpuFacts): string {
+export function gpuLine(gpu: RunGpuFacts): string {
   const { name, capability, tf32, cudnn, cudnn_searches, channels_last, attention } = gpu;
   const parts = [
     `${tf32 ? "TF32" : "fp32"} products`,
@@ -75,7 +75,7 @@ export interface EpochSummary {
   memoryBytes?: number;
 }
 
-export const epochLine = (e: EpochSummary): string => textOf(epochParts(e, new Set()));
+export const epochLine = (e: EpochSummary): string => partsText(epochParts(e, new Set()));
 
 /** Whole parts leave in this order until the line fits. */
 const LEAVING = ["memory", "speed", "worst", "score", "rate", "validation score"] as const;
@@ -85,7 +85,7 @@ type Leaving = (typeof LEAVING)[number];
 export function epochLineWithin(e: EpochSummary, columns: number, style: TextStyle): string {
   const gone = new Set<Leaving>();
   for (const part of LEAVING) {
-    if (terminalWidthOf(textOf(epochParts(e, gone))) <= columns) break;
+    if (terminalWidthOf(partsText(epochParts(e, gone))) <= columns) break;
     gone.add(part);
   }
   return paintedParts(epochParts(e, gone), style);
@@ -240,7 +240,7 @@ export function openConsole(options: ConsoleOptions): Console {
   // Commands and paths are indented and are there to be copied.
   const fitting = (text: string, fold: boolean) => {
     const width = fold && !text.startsWith(" ") ? columns() : 0;
-    return width > 0 ? folded(text, width).join("\n") : text;
+    return width > 0 ? wrappedText(text, width).join("\n") : text;
   };
   const fittingEpoch = (summary: EpochSummary, text: string) => {
     const width = capable ? columns() : 0;
@@ -249,7 +249,7 @@ export function openConsole(options: ConsoleOptions): Console {
 
   return {
     line(given) {
-      const text = told(given);
+      const text = cleaned(given);
       onLine?.(text, "stdout");
       if (quiet || json) return;
       live?.clear();
@@ -264,14 +264,14 @@ export function openConsole(options: ConsoleOptions): Console {
       write(fittingEpoch(summary, text) + "\n");
     },
     final(given) {
-      const text = told(given);
+      const text = cleaned(given);
       onLine?.(text, "stdout");
       if (json) return;
       live?.clear();
       write(fitting(text, capable) + "\n");
     },
     warn(given) {
-      const text = `warning: ${told(given)}`;
+      const text = `warning: ${cleaned(given)}`;
       onLine?.(text, "stderr");
       live?.clear();
       writeError(fitting(text, errorFolds) + "\n");
@@ -294,7 +294,7 @@ export function openConsole(options: ConsoleOptions): Console {
 }
 
 /** Data that a server has may be named with a key. */
-const told = (text: string): string => withoutSecrets(clean(text));
+const cleaned = (text: string): string => withoutSecrets(clean(text));
 
 function safely(write: (text: string) => void): (text: string) => void {
   return (text) => {

@@ -155,7 +155,7 @@ const isNumber: Check = (value) => typeof value === "number";
 const isCount: Check = (value) => Number.isInteger(value) && (value as number) >= 0;
 const isText: Check = (value) => typeof value === "string";
 const orNull = (check: Check): Check => (value) => value === null || check(value);
-const ifThere = (check: Check): Check => (value) => value === undefined || check(value);
+const optional = (check: Check): Check => (value) => value === undefined || check(value);
 const listOf = (check: Check): Check => (value) => Array.isArray(value) && value.every(check);
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
@@ -194,18 +194,18 @@ const hasFields = withFields({
     inputs: listOf(withFields({ name: isText, map: isMap })),
     outputs: listOf(withFields({ output: isCount, target: isMap, prediction: isMap })),
   })),
-  examples: ifThere(listOf(withFields({
+  examples: optional(listOf(withFields({
     name: isText,
     image: orNull(isText),
     target: isNumbers,
     prediction: isNumbers,
     probability: orNull(isNumber),
   }))),
-  texts: ifThere(listOf(withFields({
+  texts: optional(listOf(withFields({
     tokens: listOf(isCount),
     guesses: listOf(isCount),
     probabilities: isNumbers,
-    words: ifThere(recordOf(isText)),
+    words: optional(recordOf(isText)),
   }))),
 });
 

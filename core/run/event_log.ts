@@ -63,7 +63,12 @@ export function openLosses(path: string, warn: (message: string) => void): Losse
 }
 
 /** Null where JSON can't hold the event. */
-export function lineOf(event: Emitted, t: number, options: EventLogOptions, losses: Losses): string | null {
+export function eventLine(
+  event: Emitted,
+  t: number,
+  options: EventLogOptions,
+  losses: Losses,
+): string | null {
   options.observe?.(event, t);
   try {
     const line = encodeEvent(event, t);

@@ -178,7 +178,7 @@ type Numbers<Kind extends keyof typeof EVENT_FIELDS> = {
 type TimesNumbers = Omit<Numbers<"times">, keyof Spent>;
 
 /** "accuracy", "r2", ...; "r2/NAME" belongs to one target or class. */
-export type Metrics = Readonly<Record<string, number>>;
+export type MetricValues = Readonly<Record<string, number>>;
 
 export interface RunEvent {
   kind: "run";
@@ -202,7 +202,7 @@ export interface RunEvent {
   /** Older versions lack it. */
   sample_orders?: SampleOrders;
   /** Rank 0's. */
-  gpu?: GpuFacts;
+  gpu?: RunGpuFacts;
 }
 
 /** A hash of the samples' numbers in the data, in the order of the first epoch; null without validation. */
@@ -212,7 +212,7 @@ export interface SampleOrders {
 }
 
 /** A GPU as it is known before the first step, with what libtorch and its libraries choose for it. */
-export interface GpuFacts {
+export interface RunGpuFacts {
   readonly name: string;
   readonly capability: string;
   readonly tf32: boolean;
@@ -247,7 +247,7 @@ export interface EvalEvent {
   step: number;
   epoch: number;
   val_loss: number;
-  metrics: Metrics;
+  metrics: MetricValues;
   samples: number;
   seconds: number;
 }
@@ -258,9 +258,9 @@ export interface EpochEvent extends Partial<Spent> {
   step: number;
   epoch: number;
   loss: number;
-  metrics: Metrics;
+  metrics: MetricValues;
   val_loss?: number;
-  val_metrics?: Metrics;
+  val_metrics?: MetricValues;
   lr: number;
   samples_per_s?: number;
   memory_bytes?: number;

@@ -84,7 +84,7 @@ export function isFailedStart(logs: string): boolean {
 }
 
 /** In milliseconds; null where no lineage tells it. */
-export function startOf(logs: string): number | null {
+export function runStart(logs: string): number | null {
   try {
     const [first] = readLineage(logs)?.attempts ?? [];
     return first ? 1000 * first.started : null;
@@ -151,7 +151,7 @@ export function goodput(attempts: readonly Attempt[], again = 0): number | null 
 }
 
 /** The best of an attempt counts where the next one went on behind it. */
-export function bestOf(attempts: readonly Attempt[]): NonNullable<Attempt["best"]> | null {
+export function bestAttempt(attempts: readonly Attempt[]): NonNullable<Attempt["best"]> | null {
   let least: NonNullable<Attempt["best"]> | null = null;
   attempts.forEach(({ best }, i) => {
     const kept = best && best.step < (attempts[i + 1]?.first_step ?? Infinity);

@@ -40,7 +40,7 @@ export function memoryPart(s: { memoryBytes?: number }): string[] {
 export type LinePart = readonly [text: string, colour: Colour | null];
 
 export const plainParts = (texts: readonly string[]): LinePart[] => texts.map((text) => [text, null]);
-export const textOf = (parts: readonly LinePart[]): string => parts.map(([text]) => text).join(" | ");
+export const partsText = (parts: readonly LinePart[]): string => parts.map(([text]) => text).join(" | ");
 export const paintedParts = (parts: readonly LinePart[], style: TextStyle): string =>
   parts.map(([text, colour]) => painted(text, colour, style)).join(painted(" | ", "dim", style));
 
@@ -89,7 +89,7 @@ export function renderProgressLine(
     [[head, null], ...loss],
     [[head, null]],
   ];
-  const fits = tries.find((parts) => terminalWidthOf(textOf(parts)) <= room);
+  const fits = tries.find((parts) => terminalWidthOf(partsText(parts)) <= room);
   return fits ? paintedParts(fits, style) : head.slice(0, room);
 }
 

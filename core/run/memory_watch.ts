@@ -27,7 +27,7 @@ export function openMemoryWatch(
   limitNow: () => Limit = () => tightestLimit(),
   now: () => number = () => performance.now() / 1000,
 ): MemoryWatch {
-  let next = 0, near = false, saidAt = -Infinity;
+  let next = 0, near = false, warnedAt = -Infinity;
   return {
     due(step) {
       const at = now();
@@ -35,10 +35,10 @@ export function openMemoryWatch(
       const limit = limitNow(), free = freeOf(limit) / limit.limit;
       next = at + (free > 4 * LITTLE ? CALM_S : NEAR_S);
       if (free > WELL) near = false;
-      if (free >= LITTLE || near && at - saidAt < MEMORY_WARNING_S) return null;
+      if (free >= LITTLE || near && at - warnedAt < MEMORY_WARNING_S) return null;
       const first = !near;
       near = true;
-      saidAt = at;
+      warnedAt = at;
       return {
         event: { kind: "warning", step, about: "memory", memory: limit, message: sentenceOf(limit) },
         first,

@@ -15,7 +15,7 @@ import {
   type Event,
   EVENT_FIELDS,
   type ExitEvent,
-  type Metrics,
+  type MetricValues,
   type NonFiniteEvent,
   type RanksEvent,
   type RunEvent,
@@ -24,7 +24,7 @@ import {
   type WarningEvent,
 } from "./events.ts";
 import { EventFollower } from "./event_log.ts";
-import { bestOf, type Lineage, lineageNow } from "./lineage.ts";
+import { bestAttempt, type Lineage, lineageNow } from "./lineage.ts";
 import { messageOf, UserError } from "../base/errors.ts";
 
 /** Other programs may have written the logs. */
@@ -61,7 +61,7 @@ export interface RunData {
   readonly recent: { t: number; step: number }[];
   best: { loss: number; step: number; epoch: number } | null;
   /** The step with the best loss has them. */
-  bestMetrics: Metrics;
+  bestMetrics: MetricValues;
   /** The number of samples in the last evaluation. */
   validated: number | null;
   /** The last attempt ended here. */
@@ -168,7 +168,7 @@ function addLineage(data: RunData): void {
   if (last && data.run) data.run = { ...data.run, host: last.host, pid: last.pid };
   if (last) data.stallSeconds = attempts.reduce((sum, { lost }) => sum + lost.save_stall_s, 0);
   if (!attempts.some(({ best }) => best)) data.best = null; // of those read it need not be
-  const kept = bestOf(attempts);
+  const kept = bestAttempt(attempts);
   if (kept && kept.loss < (data.best?.loss ?? Infinity)) data.best = kept;
 }
 

@@ -38,7 +38,7 @@ export type Judged = Pick<RunData, "exit" | "lastAt" | "memory" | "longestSilenc
 export function runStatusOf(
   data: Judged,
   now: number,
-  alive: (host: string, pid: number) => boolean | null = aliveHere,
+  alive: (host: string, pid: number) => boolean | null = isAlive,
 ): RunStatus {
   const { run, exit, lastAt } = data;
   if (exit !== null) {
@@ -49,13 +49,13 @@ export function runStatusOf(
   if (lastAt === null) return withoutEvents(data.log ?? null, now);
   const silent = Math.max(0, now - lastAt);
   const silence = `the last event is ${formatDuration(silent)} old`;
-  const there = run === null ? null : alive(String(run.host), Number(run.pid));
+  const isRunning = run === null ? null : alive(String(run.host), Number(run.pid));
   const killed = data.memory && wasShort(data.memory, lastAt) ? `; ${killedFor(data.memory)}` : "";
-  if (run !== null && there === false) {
+  if (run !== null && isRunning === false) {
     return { state: "gone", why: `Process ${run.pid} is gone and left no end; ${silence}${killed}` };
   }
   if (silent > Math.max(SILENT_S, TIMES_SILENCE * data.longestSilence)) {
-    const hint = there ? ", though its process is there" : "";
+    const hint = isRunning ? ", though its process is there" : "";
     return { state: "silent", why: `It seems dead: ${silence}${hint || killed}` };
   }
   return { state: data.step > 0 ? "running" : "starting", why: silence };
@@ -71,7 +71,7 @@ function withoutEvents(log: Judged["log"] | null, now: number): RunStatus {
 }
 
 /** Null for another host. */
-function aliveHere(host: string, pid: number): boolean | null {
+function isAlive(host: string, pid: number): boolean | null {
   if (host !== Deno.hostname() || !Number.isInteger(pid)) return null;
   try {
     Deno.statSync(`/proc/${pid}`);

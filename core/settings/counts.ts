@@ -13,7 +13,7 @@ export const readsFiles = ({ code, data_path }: Pick<Config["data"], "code" | "d
 type Count = "given" | "all" | "made";
 
 /** `saved` are the settings of the checkpoint that the run goes on from. */
-export function countOf(from: Origin, data: Config["data"], saved: unknown): Count {
+export function sampleCountOf(from: Origin, data: Config["data"], saved: unknown): Count {
   const files = readsFiles(data);
   if (isTyped(from)) return "given";
   if (from.kind !== "checkpoint") return files ? "all" : "given";

@@ -69,10 +69,10 @@ export function checkLayout(preset: Preset, world: World): void {
   const deviceFits = device === "any" || device === world.device;
   if (within(world.nodes, nodes) && within(world.ranks, ranks) && deviceFits) return;
   const unit = world.device === "cuda" ? "GPU" : "CPU rank";
-  const here = `${count(world.ranks, unit)} on ${count(world.nodes, "node")}`;
+  const layout = `${count(world.ranks, unit)} on ${count(world.nodes, "node")}`;
   throw new UserError(
     "usage",
-    `Preset "${preset.name}" is for ${describeLayout(preset.layout)}, but this world has ${here}. ` +
+    `Preset "${preset.name}" is for ${describeLayout(preset.layout)}, but this world has ${layout}. ` +
       `Make one that fits with: ${fit}. To train here all the same, add --any-layout.`,
   );
 }

@@ -6,7 +6,7 @@ import { type CommandLine, readFlags } from "./flags.ts";
 import { type Assignment, formatOrigin, fromData, isTyped, Mistakes, type Origin } from "./values.ts";
 import { ADDED, loadSite, settingsOfSite, type Site } from "./sites.ts";
 import { batchForRanks, loadPreset, type Preset } from "./presets.ts";
-import { countOf, COUNTS } from "./counts.ts";
+import { COUNTS, sampleCountOf } from "./counts.ts";
 import { ALL_SAMPLES } from "./sections/data.ts";
 import { nameForFiles } from "./sections/run.ts";
 import { AUTO_BATCH } from "./sections/training.ts";
@@ -123,7 +123,7 @@ export function resolveSettings(request: SettingsRequest): Resolved {
   }
   apply(namedByWandb(config, origin));
   for (const path of COUNTS) {
-    const count = countOf(origin(path), config.data, request.checkpoint);
+    const count = sampleCountOf(origin(path), config.data, request.checkpoint);
     if (count === "given") continue;
     const below = count === "made" && preset?.assignments.find((own) => own.path === path);
     writeSetting(config, path, count === "all" ? ALL_SAMPLES : findSetting(path)!.setting.default);

@@ -41,19 +41,23 @@ export interface SiteNode {
 }
 
 /** A name, or a file of the user's own. */
-export function loadSite(asked: string, from: Origin): Site {
-  const own = /\.ya?ml$|\//.test(asked);
-  if (!own && SITE_NAMES.every((known) => known !== asked)) {
-    const hint = didYouMean(asked, SITE_NAMES) || ` The sites are ${SITE_NAMES.join(", ")}.`;
+export function loadSite(requested: string, from: Origin): Site {
+  const own = /\.ya?ml$|\//.test(requested);
+  if (!own && SITE_NAMES.every((known) => known !== requested)) {
+    const hint = didYouMean(requested, SITE_NAMES) || ` The sites are ${SITE_NAMES.join(", ")}.`;
     throw new UserError(
       "usage",
-      `${formatOrigin(from)}: unknown site "${asked}".${hint} A file of your own: --site my-site.yaml.`,
+      `${formatOrigin(from)}: unknown site "${requested}".${hint} A file of your own: --site my-site.yaml.`,
     );
   }
   const source = own
-    ? readText(asked)
-    : Deno.readTextFileSync(new URL(`../../presets/sites/${asked}.yaml`, import.meta.url));
-  return parseSite(source, own ? asked.replace(/^.*\/|\.ya?ml$/g, "") : asked, own ? asked : `site ${asked}`);
+    ? readText(requested)
+    : Deno.readTextFileSync(new URL(`../../presets/sites/${requested}.yaml`, import.meta.url));
+  return parseSite(
+    source,
+    own ? requested.replace(/^.*\/|\.ya?ml$/g, "") : requested,
+    own ? requested : `site ${requested}`,
+  );
 }
 
 const OF_FILE = ["about", "scheduler", "sources", "left_out", "notes", "known_by", "gpu", "cpu", "cluster"];
@@ -256,9 +260,9 @@ const GRES = /^gpu(?::(.+))?:(\d+)$/;
 
 export function siteNode(site: Site, { config, command }: SiteJob): SiteNode {
   const { cluster, distributed, training } = config;
-  const asked = distributed.gpus_per_node > 0 || cluster.gres !== "";
-  const onGpus = asked || (training.device !== "cpu" && !WITHOUT_GPUS.includes(command));
-  const node = onGpus ? site.gpu ?? (asked || training.device === "cuda" ? null : site.cpu) : site.cpu;
+  const requested = distributed.gpus_per_node > 0 || cluster.gres !== "";
+  const onGpus = requested || (training.device !== "cpu" && !WITHOUT_GPUS.includes(command));
+  const node = onGpus ? site.gpu ?? (requested || training.device === "cuda" ? null : site.cpu) : site.cpu;
   if (node) return node;
   throw new UserError(
     "usage",
@@ -282,8 +286,8 @@ export function settingsOfSite(site: Site, job: SiteJob): Assignment[] {
     ];
   }
   const [, type = config.cluster.gpu_type, count = "0"] = GRES.exec(config.cluster.gres) ?? [];
-  const asked = config.distributed.gpus_per_node || Number(count);
-  const gpus = asked || (preset === "single-gpu" ? 1 : node.gpus);
+  const requested = config.distributed.gpus_per_node || Number(count);
+  const gpus = requested || (preset === "single-gpu" ? 1 : node.gpus);
   const full = gpus >= node.gpus;
   const bound = full && node.rankCpus.length > 0 && config.cluster.layout === "task-per-gpu";
   return joined([
@@ -318,7 +322,7 @@ export const cpuMasks = (ranks: readonly (readonly number[])[]): string =>
 const maskOf = (cpus: readonly number[]): bigint => cpus.reduce((mask, cpu) => mask | 1n << BigInt(cpu), 0n);
 
 /** The site whose login node this is, and what tells so. Null where nothing does. */
-export function siteOfHere(
+export function ownSite(
   env: Readonly<Record<string, string | undefined>>,
   cluster: string | null = null,
 ): { name: string; by: string } | null {

@@ -57,7 +57,7 @@ export interface Arena {
 /** Every view begins on a multiple of 64 bytes, where vector code likes it. */
 const ALIGN = 16;
 
-export function startsOf(counts: readonly number[], align = ALIGN): { starts: number[]; total: number } {
+export function alignedStarts(counts: readonly number[], align = ALIGN): { starts: number[]; total: number } {
   const starts: number[] = [];
   let total = 0;
   for (const count of counts) {
@@ -84,7 +84,7 @@ export function packParameters(
   const entries = [...named];
   const shapes = entries.map(([, p]) => p.shape);
   const counts = entries.map(([, p]) => p.numel);
-  const { starts, total: taken } = startsOf(counts), total = Math.ceil(taken / multiple) * multiple;
+  const { starts, total: taken } = alignedStarts(counts), total = Math.ceil(taken / multiple) * multiple;
   const flat = keep(longLivedZeros([total], { device }));
   const gradient = keep((direct ? null : shared(total)) ?? longLivedZeros([direct ? 0 : total], { device }));
   const viewsOf = (buffer: Tensor) =>

@@ -44,7 +44,7 @@ export function planBatches(wanted: Wanted, samples: number, ranks: number): Bat
         "are samples, or give more data.",
     );
   }
-  const asked = global;
+  const requested = global;
   if (global > samples) {
     global = samples;
     micro = Math.min(micro, Math.ceil(samples / ranks));
@@ -54,7 +54,7 @@ export function planBatches(wanted: Wanted, samples: number, ranks: number): Bat
   const note =
     `Batch: ${micro} x ${ranks} ${ranks === 1 ? "rank" : "ranks"} x ${accumulation} accumulated = ` +
     `${global} samples a step, ${stepsPerEpoch} ${stepsPerEpoch === 1 ? "step" : "steps"} an epoch` +
-    (global < asked ? ` (that is the whole training set: a batch of ${asked} is larger)` : "");
+    (global < requested ? ` (that is the whole training set: a batch of ${requested} is larger)` : "");
   return { micro, accumulation, global, stepsPerEpoch, note };
 }
 

@@ -1,11 +1,11 @@
 // Forward and backward through a model's blocks, straight or with gradient checkpointing; seeds keyed by step and
 // block.
 import { autocast, manualSeed } from "../../ffi/context.ts";
-import { asksForGradient, backward, boundary, gradOf } from "../../ffi/autograd.ts";
+import { backward, boundary, gradOf, requiresGradient } from "../../ffi/autograd.ts";
 import { isFloating } from "../../ffi/dtype.ts";
 import { add } from "../../ffi/make.ts";
 import { cat, detach, div, mul, narrow, reshape, sum } from "../../ffi/ops.ts";
-import { handedOn, tape, untold } from "../../ffi/tape.ts";
+import { handedOn, tape, unrecorded } from "../../ffi/tape.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
 import type { UserMetrics } from "../models/user/made.ts";
@@ -63,7 +63,7 @@ export function straight(p: Pass, input: Tensor, target: Tensor, weight: Weight)
     let x: Activation = input;
     const blocks = p.model.blocks;
     for (let i = 0; i < blocks.length - (parts ? 1 : 0); i++) {
-      tape.hears?.entered(i);
+      tape.recorder?.entered(i);
       p.seeds?.seed(i);
       const before: Activation = x;
       x = scope(() => blocks[i].forward(before)); // what backward does not need is freed at once
@@ -91,7 +91,7 @@ export function checkpointed(
   const last = blocks.length - 1;
   const run = (i: number, x: Activation) =>
     autocast(p.cast, p.onGpu, () => {
-      tape.hears?.entered(i);
+      tape.recorder?.entered(i);
       p.seeds?.seed(i);
       return blocks[i].forward(x);
     });
@@ -106,10 +106,10 @@ export function checkpointed(
     const x = leaf(inputs[last], atRest < last);
     if (inParts(p, target)) {
       const { loss, output } = headInParts(p, outputOf(x), target, weight);
-      return { loss, output, gradients: list(x).map(gradient) };
+      return { loss, output, gradients: tensorList(x).map(gradient) };
     }
     const outcome = autocast(p.cast, p.onGpu, () => {
-      tape.hears?.entered(last);
+      tape.recorder?.entered(last);
       p.seeds?.seed(last);
       const output = outputOf(blocks[last].forward(x));
       return { output, loss: p.loss.apply(output, target) };
@@ -119,7 +119,7 @@ export function checkpointed(
     return {
       loss: handedOn(loss, detach),
       output: handedOn(output, detach),
-      gradients: list(x).map(gradient),
+      gradients: tensorList(x).map(gradient),
     };
   });
   done?.(last);
@@ -127,21 +127,21 @@ export function checkpointed(
   for (let i = last - 1; i >= 0; i--) {
     const before = gradients;
     gradients = scope(() => {
-      if (i < atRest) return list(inputs[i]).map(() => null);
+      if (i < atRest) return tensorList(inputs[i]).map(() => null);
       const x = leaf(inputs[i], atRest < i);
-      backwardFrom(list(inPass(p.model.root, "second", () => run(i, x))), before);
-      return list(x).map(gradient);
+      backwardFrom(tensorList(inPass(p.model.root, "second", () => run(i, x))), before);
+      return tensorList(x).map(gradient);
     });
     // An earlier block needs what was only handed on.
-    const handedOn = list(inputs[i]);
-    for (const t of [...before, ...list(inputs[i + 1])]) if (t && !handedOn.includes(t)) t.free();
+    const handedOn = tensorList(inputs[i]);
+    for (const t of [...before, ...tensorList(inputs[i + 1])]) if (t && !handedOn.includes(t)) t.free();
     done?.(i);
   }
   return top;
 }
 
 const isList = (x: Activation): x is readonly Tensor[] => Array.isArray(x);
-export const list = (x: Activation): readonly Tensor[] => isList(x) ? x : [x];
+export const tensorList = (x: Activation): readonly Tensor[] => isList(x) ? x : [x];
 /** The last block gives one tensor. */
 export const outputOf = (x: Activation): Tensor => isList(x) ? x[0] : x;
 export const mapped = (x: Activation, one: (t: Tensor) => Tensor): Activation =>
@@ -155,7 +155,7 @@ function leaf(x: Activation, wanted = true): Activation {
 /** Tensors that a block only hands on stay the same objects. */
 function withoutGraph(x: Activation, forward: (x: Activation) => Activation): Activation {
   const start = leaf(x);
-  const before = list(x), handed = list(start);
+  const before = tensorList(x), handed = tensorList(start);
   return mapped(
     forward(start),
     (t) => handed.includes(t) ? before[handed.indexOf(t)] : handedOn(t, (made) => detach(made)),
@@ -172,7 +172,7 @@ export function backwardFrom(
 ): void {
   const pairs = outputs.flatMap((y, i) => {
     const dy = gradients[i];
-    return dy !== null && asksForGradient(y) ? [[y, dy] as const] : [];
+    return dy !== null && requiresGradient(y) ? [[y, dy] as const] : [];
   });
   if (pairs.length === 0) return;
   if (pairs.length === 1) return backward(pairs[0][0], pairs[0][1], again);
@@ -206,7 +206,7 @@ export function headInParts(p: Pass, x: Tensor, target: Tensor, weight: Weight):
   const head = p.model.head!, { sum, count } = p.loss.total!, atOnce = p.tokensAtOnce!;
   const last = p.model.blocks.length - 1;
   const hidden = autocast(p.cast, p.onGpu, () => {
-    tape.hears?.entered(last);
+    tape.recorder?.entered(last);
     p.seeds?.seed(last);
     return head.hidden(x);
   });
@@ -225,14 +225,14 @@ export function headInParts(p: Pass, x: Tensor, target: Tensor, weight: Weight):
         p.onGpu,
         () => div(sum(head.logits(leaf), narrow(labels, 0, from, size)), all),
       );
-      untold(() => backward(mean, weight));
-      return { loss: handedOn(mean, detach), gradient: untold(() => gradOf(leaf)!) };
+      unrecorded(() => backward(mean, weight));
+      return { loss: handedOn(mean, detach), gradient: unrecorded(() => gradOf(leaf)!) };
     });
     gradients.push(part.gradient);
     loss = loss === null ? part.loss : add(loss, part.loss);
   }
-  if (asksForGradient(hidden)) {
-    backward(hidden, untold(() => reshape(cat(gradients, 0), hidden.shape)));
+  if (requiresGradient(hidden)) {
+    backward(hidden, unrecorded(() => reshape(cat(gradients, 0), hidden.shape)));
   }
   return { loss: loss!, output: rows };
 }
@@ -277,7 +277,7 @@ export function keyedSeeds(
         manualSeed(drawn);
         if (block === 0 && this.micro === 0) { for (const follow of this.followers) follow(drawn); }
       }
-      tape.hears?.seeds(block);
+      tape.recorder?.seeds(block);
     },
   };
 }

@@ -44,10 +44,10 @@ export interface Built {
 }
 
 /** Data that is not trained with. */
-interface Look {
+interface PlainData {
   readonly answers?: Answers | null;
   /** True where the data may lack targets. */
-  readonly untold?: boolean;
+  readonly silent?: boolean;
   /** All of the data is looked at as one. */
   readonly unsplit?: boolean;
   /** The run's own. */
@@ -59,7 +59,7 @@ export function build(
   config: Config,
   device: Device,
   ranks = 1,
-  look: Look | null = null,
+  plainData: PlainData | null = null,
   shared?: Shared,
   savedScale: SavedScale | null = null,
 ): Built {
@@ -69,7 +69,7 @@ export function build(
     throw new UserError("usage", "--amp fp16 needs a GPU: on a CPU use --amp bf16 or --amp off.");
   }
   const { quiet, json } = config.output;
-  const plain = look !== null, { answers = null, untold = false, unsplit = false } = look ?? {};
+  const plain = plainData !== null, { answers = null, silent = false, unsplit = false } = plainData ?? {};
   const data = withAnswers(
     openData(
       config.data,
@@ -77,9 +77,9 @@ export function build(
         ...training,
         plain,
         learns: !plain,
-        withoutTargets: untold,
+        withoutTargets: silent,
         unsplit,
-        climatology: look?.climatology,
+        climatology: plainData?.climatology,
         savedScale,
       },
       config.model,
@@ -92,7 +92,7 @@ export function build(
     throw unweighable(training.loss_weight, config.data.patch);
   }
   if (training.loss_weight !== "" && !plain) refuseTurned(training.loss_weight, config.data);
-  const weights = training.loss_weight === "" || untold
+  const weights = training.loss_weight === "" || silent
     ? null
     : pointWeights(training.loss_weight, data.train);
   const classWeights = measuredWeights(training, data.train);

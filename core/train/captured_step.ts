@@ -4,11 +4,11 @@ import { captureGraph, type CudaGraph, hasCudaGraphs } from "../../ffi/cuda_grap
 import {
   cudaMemory,
   currentStream,
-  type Event,
+  type EventHandle,
   hasPassed,
-  type Mark,
-  markOf,
   newEvent,
+  type StreamMark,
+  streamMark,
   synchroniseCuda,
 } from "../../ffi/cuda.ts";
 import { noGrad } from "../../ffi/autograd.ts";
@@ -24,8 +24,13 @@ import { takeGradients } from "./arena.ts";
 import type { StepWatch } from "./gradients/strategy.ts";
 import { addGraphMemory } from "./memory.ts";
 import { unwatched } from "./moments.ts";
-import { fillNext, type GraphTray, graphTray, type RunningMetrics } from "./running_metrics.ts";
-import { numbersOf, type StepParts, type StepTaken, type TakeStep, takeStep } from "./step.ts";
+import {
+  fillNext,
+  type GraphMetricBuffer,
+  graphMetricBuffer,
+  type RunningMetrics,
+} from "./running_metrics.ts";
+import { stepNumbers, type StepParts, type StepTaken, type TakeStep, takeStep } from "./step.ts";
 import type { MicroBatch, Share } from "./micro_batch.ts";
 import type { Run } from "./launch.ts";
 
@@ -64,7 +69,7 @@ interface Kind {
   /** A rollout goes so far; 0 without one. */
   readonly rollout: number;
   /** Each micro-batch's, for metrics; null where they are measured at once. */
-  trays: readonly (GraphTray | null)[];
+  metricBuffers: readonly (GraphMetricBuffer | null)[];
   seen: number;
   /** They take turns. */
   readonly captured: CapturedStep[];
@@ -83,25 +88,25 @@ interface Inputs {
 }
 
 /** Page-locked memory, where a graph finds the rate at its begin and leaves the step's numbers at its end. */
-interface Desk {
+interface PinnedBuffers {
   readonly rate: Tensor;
   readonly numbers: Tensor;
   /** Behind each replay. */
-  readonly there: Event;
+  readonly done: EventHandle;
 }
 
 interface CapturedStep {
   readonly graph: CudaGraph;
   readonly inputs: Inputs;
-  readonly desk: Desk;
+  readonly pinned: PinnedBuffers;
   /** Behind the last replay; null before the first. */
-  replayed: Mark | null;
+  replayed: StreamMark | null;
   /** Null where the share is 1, of a step's only micro-batch. */
   readonly shares: readonly Tensor[] | null;
-  /** Those that no tray has, with their targets. */
+  /** Those that no buffer has, with their targets. */
   readonly outcomes: readonly (Outcome & Pick<MicroBatch, "target"> | null)[];
   readonly taken: StepTaken;
-  /** The part of the desk's that it fills. */
+  /** The part of the pinned memory that it fills. */
   readonly numbers: Tensor;
   /** `shares` holds these. */
   known: readonly Share[];
@@ -147,7 +152,7 @@ function whyNotWithRanks({ config, ranks, plan, inspect }: CapturedParts): strin
 function capturing(trainer: CapturedParts, watch: Watch, plain: TakeStep): TakeStep {
   const { at, saver, optimizer, pass: { seeds, rollout }, inspect, ranks, cursor, plan, data } = trainer;
   const { metrics } = watch;
-  const kinds: Kind[] = [], trays: GraphTray[] = [];
+  const kinds: Kind[] = [], metricBuffers: GraphMetricBuffer[] = [];
   let givenUp = false;
   return (request) => {
     const { batches, shares, rate, wantNorm, step } = request, asIs = () => plain(request);
@@ -157,9 +162,9 @@ function capturing(trainer: CapturedParts, watch: Watch, plain: TakeStep): TakeS
     const kind = kindOf(kinds, batches, norm, rollout?.steps ?? 0);
     if (kind === null || kind.seen++ < WARM_UP - 1) return asIs();
     if (kind.seen === WARM_UP) {
-      const seeing = seeingTrays(watch, trays, batches.length);
+      const seeing = observingBuffers(watch, metricBuffers, batches.length);
       const taken = takeStep(trainer, seeing.watch, request);
-      if (seeing.trays.length === batches.length) kind.trays = seeing.trays;
+      if (seeing.metricBuffers.length === batches.length) kind.metricBuffers = seeing.metricBuffers;
       return taken;
     }
     const captured = graphFor(kind, batches) ?? captureOrGiveUp(trainer, kind, kinds, batches);
@@ -170,8 +175,8 @@ function capturing(trainer: CapturedParts, watch: Watch, plain: TakeStep): TakeS
     if (shares.includes(0)) return asIs(); // the mean over nothing is NaN, and a graph computes it
     // Numbers are read a step late: another graph has the step between.
     if (captured.replayed !== null && !hasPassed(captured.replayed)) return asIs();
-    const { desk } = captured;
-    fill_(desk.rate, rate);
+    const { pinned } = captured;
+    fill_(pinned.rate, rate);
     give(captured, batches, shares);
     if (seeds) {
       seeds.step = step;
@@ -179,8 +184,13 @@ function capturing(trainer: CapturedParts, watch: Watch, plain: TakeStep): TakeS
       seeds.seed(0);
     }
     watch.pauses.rest();
-    for (const tray of new Set(kind.trays)) {
-      if (tray) metrics!.running.makeRoom(tray, kind.trays.filter((one) => one === tray).length);
+    for (const metricBuffer of new Set(kind.metricBuffers)) {
+      if (metricBuffer) {
+        metrics!.running.reserve(
+          metricBuffer,
+          kind.metricBuffers.filter((one) => one === metricBuffer).length,
+        );
+      }
     }
     saver.hold(); // a save may still be copying what the update changes
     at.held();
@@ -189,11 +199,11 @@ function capturing(trainer: CapturedParts, watch: Watch, plain: TakeStep): TakeS
     else captured.graph.replay();
     captured.outcomes.forEach((outcome, i) => {
       if (outcome) watch.observe(outcome, { ...batches[i], target: outcome.target });
-      else metrics!.running.filled(kind.trays[i]!, metrics!.itemsOf(batches[i]));
+      else metrics!.running.filled(kind.metricBuffers[i]!, metrics!.itemsOf(batches[i]));
     });
     at.reduced();
-    captured.replayed = markOf(currentStream());
-    return { ...captured.taken, numbers: () => readbackBehind(desk.there, captured.numbers) };
+    captured.replayed = streamMark(currentStream());
+    return { ...captured.taken, numbers: () => readbackBehind(pinned.done, captured.numbers) };
   };
 }
 
@@ -207,15 +217,15 @@ function graphFor(kind: Kind, batches: readonly MicroBatch[]): CapturedStep | nu
     null;
 }
 
-/** Sees a step's outcomes, and has trays for those that are like them. */
-function seeingTrays(watch: Watch, known: GraphTray[], count: number) {
-  const trays: (GraphTray | null)[] = [];
+/** Sees a step's outcomes, and has buffers for those that are like them. */
+function observingBuffers(watch: Watch, known: GraphMetricBuffer[], count: number) {
+  const metricBuffers: (GraphMetricBuffer | null)[] = [];
   const observe = (outcome: Outcome, batch: MicroBatch) => {
     watch.observe(outcome, batch);
     const { metrics } = watch, seen = { ...outcome, target: batch.target, items: 0 };
-    trays.push(metrics && graphTray(known, metrics.running.measure, seen, count));
+    metricBuffers.push(metrics && graphMetricBuffer(known, metrics.running.measure, seen, count));
   };
-  return { trays, watch: { observe, pauses: watch.pauses } };
+  return { metricBuffers, watch: { observe, pauses: watch.pauses } };
 }
 
 /** Null where there are as many kinds as may have graphs. */
@@ -226,7 +236,7 @@ function kindOf(
   rollout: number,
 ): Kind | null {
   const known = kinds.find((kind) =>
-    kind.wantNorm === wantNorm && kind.rollout === rollout && alike(kind.like, batches)
+    kind.wantNorm === wantNorm && kind.rollout === rollout && sameShapes(kind.like, batches)
   );
   if (known !== undefined || kinds.length === MOST_GRAPHS) return known ?? null;
   const shape = ({ dtype, shape }: Tensor) => ({ dtype, shape });
@@ -235,12 +245,12 @@ function kindOf(
     target: shape(target),
     raw: !!raw,
   }));
-  const kind: Kind = { like, wantNorm, rollout, trays: [], seen: 0, captured: [], turn: 0 };
+  const kind: Kind = { like, wantNorm, rollout, metricBuffers: [], seen: 0, captured: [], turn: 0 };
   kinds.push(kind);
   return kind;
 }
 
-const alike = (known: readonly Like[], batches: readonly MicroBatch[]): boolean =>
+const sameShapes = (known: readonly Like[], batches: readonly MicroBatch[]): boolean =>
   known.length === batches.length &&
   known.every(({ input, target, raw }, i) =>
     sameShape(input, batches[i].input) && sameShape(target, batches[i].target) && raw === !!batches[i].raw
@@ -266,9 +276,9 @@ function inputsFor(batches: readonly MicroBatch[]): Inputs {
 /** A step has a loss, a norm and a finding at most. */
 const MOST_NUMBERS = 3;
 
-function newDesk(): Desk {
+function newPinnedBuffers(): PinnedBuffers {
   const of = (shape: number[]) => keep(uninitialised(shape, { dtype: "f32", pinned: true }));
-  return { rate: of([]), numbers: of([MOST_NUMBERS]), there: newEvent() };
+  return { rate: of([]), numbers: of([MOST_NUMBERS]), done: newEvent() };
 }
 
 function byType(tensors: readonly Tensor[]): Inputs["groups"] {
@@ -343,12 +353,12 @@ const nothing = () => {};
 /** Graphs share their memory: what one leaves for the next step lies outside, or is a tensor that is kept. */
 function capture(
   trainer: CapturedParts,
-  { wantNorm, trays }: Kind,
+  { wantNorm, metricBuffers }: Kind,
   inputs: Inputs,
   beside?: CudaGraph,
 ): CapturedStep {
   const { pass: { seeds }, optimizer, ranks } = trainer;
-  const outcomes: CapturedStep["outcomes"][number][] = [], desk = newDesk(), { batches } = inputs;
+  const outcomes: CapturedStep["outcomes"][number][] = [], pinned = newPinnedBuffers(), { batches } = inputs;
   const { device } = trainer.gradients.arena.flat;
   const shares = batches.length === 1 && !ranks ? null : batches.map(() => keep(scalar(1, "f32", device)));
   const parts: StepParts = {
@@ -364,10 +374,12 @@ function capture(
   };
   const watch: StepWatch = {
     observe({ output, loss }, { target }) {
-      const tray = trays[outcomes.length] ?? null;
-      if (tray) fillNext(tray, { output, target, loss, items: 0 });
-      const kept = (t: Tensor) => keep(detach(t));
-      outcomes.push(tray ? null : { output: kept(output), loss: kept(loss), target: kept(target) });
+      const metricBuffer = metricBuffers[outcomes.length] ?? null;
+      if (metricBuffer) fillNext(metricBuffer, { output, target, loss, items: 0 });
+      const copied = (t: Tensor) => keep(detach(t));
+      outcomes.push(
+        metricBuffer ? null : { output: copied(output), loss: copied(loss), target: copied(target) },
+      );
     },
     pauses: { next: nothing, rest: nothing },
   };
@@ -375,7 +387,7 @@ function capture(
   let taken: StepTaken | null = null, numbers: Tensor | null = null;
   try {
     const step = () => {
-      copy_(optimizer.onDevice!.rate, desk.rate, true);
+      copy_(optimizer.onDevice!.rate, pinned.rate, true);
       const request = {
         batches,
         shares: shares ?? [1],
@@ -385,14 +397,14 @@ function capture(
         passes: batches.length,
       };
       taken = takeStep(parts, watch, request);
-      const made = numbersOf(taken);
-      numbers = keep(narrow(desk.numbers, 0, 0, made.numel));
+      const made = stepNumbers(taken);
+      numbers = keep(narrow(pinned.numbers, 0, 0, made.numel));
       copy_(numbers, made, true);
     };
     const make = () => captureGraph(step, { draws: seeds !== null, beside });
     const graph = ranks ? ranks.team.collectives.capture!(make) : make();
     const all = { taken: taken!, numbers: numbers! };
-    return { graph, inputs, desk, replayed: null, shares, outcomes, ...all, known: [] };
+    return { graph, inputs, pinned, replayed: null, shares, outcomes, ...all, known: [] };
   } finally {
     if (seeds) seeds.held = false;
   }

@@ -1,7 +1,7 @@
 // The run that wrote a checkpoint, and whether it is the run whose files lie here under its name.
 import { basename, dirname, join } from "../../deps/path.ts";
 import { openCheckpoint, toJson } from "../checkpoint/open.ts";
-import { PLAIN, readEpochName } from "../checkpoint/epoch_files.ts";
+import { readEpochName, SHARED_NAME } from "../checkpoint/epoch_files.ts";
 import { indexOf } from "../checkpoint/sharded_reader.ts";
 import type { Value } from "../checkpoint/value.ts";
 import type { Config } from "../settings/settings.ts";
@@ -10,9 +10,9 @@ import { UserError } from "../base/errors.ts";
 import { isSamePath, pathExists } from "../base/files.ts";
 import { readEventLines } from "../run/event_log.ts";
 import { decodeEvent } from "../run/events.ts";
-import { claimOf, filesOf, foldersOf, isNamed } from "./run_folder.ts";
+import { checkpointFiles, claimOf, foldersOf, isNamed } from "./run_folder.ts";
 
-export interface Found {
+export interface CheckpointRun {
   /** Null in a file that hpctrain did not write. */
   readonly run: string | null;
   readonly step: number;
@@ -20,7 +20,7 @@ export interface Found {
   readonly wandb?: string;
 }
 
-export function look(path: string, verify = true): Found {
+export function checkpointRun(path: string, verify = true): CheckpointRun {
   using file = openCheckpoint(path);
   if (verify) file.verify();
   const own = file.root instanceof Map ? file.root.get("hpctrain") : undefined;
@@ -46,9 +46,9 @@ export const settingsIn = (root: Value): unknown =>
   root instanceof Map ? toJson(root.get("config") ?? null, true) : null;
 
 /** Null for a file that can't be read, too. */
-export function lookOver(path: string): Found | null {
+export function readableRun(path: string): CheckpointRun | null {
   try {
-    return look(path, false);
+    return checkpointRun(path, false);
   } catch {
     return null;
   }
@@ -65,15 +65,15 @@ interface Written {
  * the run lies beside its others, and its logs tell in which folder.
  */
 export function isAnothers(config: Config, { path, run, wandb }: Written): boolean {
-  if (run === PLAIN) return true;
+  if (run === SHARED_NAME) return true;
   const { logs, checkpoints } = foldersOf(config, run);
-  const files = filesOf(checkpoints, run);
+  const files = checkpointFiles(checkpoints, run);
   if (files.length === 0 && !pathExists(logs)) return pathExists(claimOf({ checkpoints, run }));
-  if (wandb && (notedId(logs) === wandb || files.some((file) => lookOver(file)?.wandb === wandb))) {
+  if (wandb && (notedId(logs) === wandb || files.some((file) => readableRun(file)?.wandb === wandb))) {
     return false;
   }
   const home = homeOf(logs);
-  const ofLogs = home === null || isSamePath(home, checkpoints) || filesOf(home, run).length === 0; // they were moved
+  const ofLogs = home === null || isSamePath(home, checkpoints) || checkpointFiles(home, run).length === 0; // they were moved
   if (
     namesOf(path).some((name) => isSamePath(dirname(name), checkpoints) && isOwnName(basename(name), run))
   ) {
@@ -89,7 +89,7 @@ function namesOf(path: string): string[] {
 }
 
 const isOwnName = (name: string, run: string): boolean =>
-  isNamed(name, run) || readEpochName(name)?.run === PLAIN;
+  isNamed(name, run) || readEpochName(name)?.run === SHARED_NAME;
 
 /** The folder of checkpoints that a run's logs name; null where they name none. */
 function homeOf(logs: string): string | null {

@@ -17,7 +17,10 @@ import { traitsOf } from "./optimizers.ts";
 import type { Resume } from "./resume.ts";
 
 /** A run for many nodes that finds itself on fewer was started wrongly. */
-export function refuseLayout({ config, originText }: Resolved, { world, nodes, said }: RankContext): void {
+export function refuseLayout(
+  { config, originText }: Resolved,
+  { world, nodes, description }: RankContext,
+): void {
   const wanted = config.distributed.nodes;
   if (wanted === 0 || wanted === nodes) return;
   throw new UserError(
@@ -27,7 +30,7 @@ export function refuseLayout({ config, originText }: Resolved, { world, nodes, s
     } on ` +
       `${
         formatPlural(nodes, "node")
-      }. ${said} Start it in the whole allocation (srun ./hpctrain ..., mpirun ./hpctrain ...), ` +
+      }. ${description} Start it in the whole allocation (srun ./hpctrain ..., mpirun ./hpctrain ...), ` +
       "or leave the setting out.",
   );
 }
@@ -63,12 +66,12 @@ export function refuseGpus(
   const path = "distributed.gpus_per_node", wanted = config.distributed.gpus_per_node;
   if (wanted === 0 || config.distributed.any_layout || !isTyped(origin(path))) return;
   if (device === "cuda" && wanted === localWorld) return;
-  const wish = `${originText(path)} asks for ${formatPlural(wanted, "GPU")} on each node`;
+  const request = `${originText(path)} asks for ${formatPlural(wanted, "GPU")} on each node`;
   throw new UserError(
     "usage",
     device === "cpu"
-      ? `${wish}, and this run computes on CPUs. Leave it out, or see what \`hpctrain doctor\` says of GPUs here.`
-      : `${wish}, and this one has ${formatPlural(localWorld, "rank")}, with a GPU each. Start as many: ` +
+      ? `${request}, and this run computes on CPUs. Leave it out, or see what \`hpctrain doctor\` says of GPUs here.`
+      : `${request}, and this one has ${formatPlural(localWorld, "rank")}, with a GPU each. Start as many: ` +
         `\`hpctrain launch -n ${wanted} -- FLAGS\` on this machine, or a job by \`hpctrain sbatch --gpus-per-node ${wanted}\`.`,
   );
 }
@@ -129,7 +132,7 @@ export function missingData({ config, origin, originText }: Resolved): string[] 
   });
 }
 
-export function refuseMissing(resolved: Resolved): void {
+export function refuseMissingData(resolved: Resolved): void {
   const [first] = missingData(resolved);
   if (first !== undefined) throw new UserError("data", first);
 }

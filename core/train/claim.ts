@@ -1,13 +1,13 @@
 // A run's name and folders, claimed for this process: no other one writes there meanwhile.
 import { dirname, join, resolve } from "../../deps/path.ts";
-import { isFailedStart, lineagePath, startOf } from "../run/lineage.ts";
+import { isFailedStart, lineagePath, runStart } from "../run/lineage.ts";
 import type { Config } from "../settings/settings.ts";
 import { holdFile, holdFolder, lockFolder, pathExists } from "../base/files.ts";
 import { remove } from "../base/atomic.ts";
 import { UserError } from "../base/errors.ts";
 import { claimOf, isTaken, plainEpochs, type RunPaths, runPathsOf, writtenAt } from "./run_folder.ts";
-import { PLAIN } from "../checkpoint/epoch_files.ts";
-import { lookOver } from "./checkpoint_run.ts";
+import { SHARED_NAME } from "../checkpoint/epoch_files.ts";
+import { readableRun } from "./checkpoint_run.ts";
 import type { Resume } from "./resume.ts";
 
 interface Claim {
@@ -20,7 +20,7 @@ interface Claim {
 /** No other process writes there meanwhile. */
 export function claim({ config, preset, resume, again }: Claim): RunPaths {
   const own = resume?.run ?? again ?? null;
-  if (own !== null && own !== PLAIN) {
+  if (own !== null && own !== SHARED_NAME) {
     return claimAgain(runPathsOf(config, preset, own), resume?.wandb ?? null);
   }
   const passed = new Set<string>();
@@ -45,15 +45,15 @@ function claimAgain(places: RunPaths, wandb: string | null): RunPaths {
   if (!lockFolder(places.logs)) throw busy(places, places.logs);
   const note = claimOf(places), owner = makeNote(note, places) ? null : ownerOf(note);
   if (holdFile(note, places.checkpoints) === null) throw busy(places, owner?.logs ?? note);
-  Deno.writeTextFileSync(note, JSON.stringify(ownerHere(places)) + "\n");
+  Deno.writeTextFileSync(note, JSON.stringify(thisOwner(places)) + "\n");
   return { ...places, older: olderEpochs(places, wandb) };
 }
 
 /** An earlier run may have had the same name: its files are older than this one, and have another id at W&B. */
 function olderEpochs({ run, logs, checkpoints }: RunPaths, wandb: string | null): string[] {
-  const began = startOf(logs);
+  const began = runStart(logs);
   return plainEpochs(checkpoints).filter((name) => {
-    const path = join(checkpoints, name), found = lookOver(path);
+    const path = join(checkpoints, name), found = readableRun(path);
     if (found?.run !== run) return false;
     return wandb && found.wandb ? found.wandb === wandb : began !== null && (writtenAt(path) ?? 0) >= began;
   });
@@ -85,7 +85,7 @@ function takeName(places: RunPaths): boolean {
 }
 
 /** The name is free for others from now on, if nothing was saved under it. */
-export function release(places: RunPaths): void {
+export function releaseName(places: RunPaths): void {
   const note = claimOf(places);
   if (pathExists(note) && isOwn(note, places)) remove(note);
 }
@@ -93,7 +93,7 @@ export function release(places: RunPaths): void {
 /** False where there is one. */
 function makeNote(note: string, places: RunPaths): boolean {
   try {
-    Deno.writeTextFileSync(note, JSON.stringify(ownerHere(places)) + "\n", { createNew: true });
+    Deno.writeTextFileSync(note, JSON.stringify(thisOwner(places)) + "\n", { createNew: true });
     return true;
   } catch (error) {
     if (error instanceof Deno.errors.AlreadyExists) return false;
@@ -101,7 +101,7 @@ function makeNote(note: string, places: RunPaths): boolean {
   }
 }
 
-function ownerHere({ logs }: RunPaths): Owner {
+function thisOwner({ logs }: RunPaths): Owner {
   const host = Deno.hostname();
   try {
     return { host, logs: Deno.realPathSync(logs) };
@@ -122,8 +122,8 @@ function ownerOf(note: string): Owner | null {
 
 /** Another machine may have a folder of the same name. */
 function isOwn(note: string, places: RunPaths): boolean {
-  const owner = ownerOf(note), here = ownerHere(places);
-  return owner !== null && owner.host === here.host && owner.logs === here.logs;
+  const owner = ownerOf(note), own = thisOwner(places);
+  return owner !== null && owner.host === own.host && owner.logs === own.logs;
 }
 
 /** The next start writes these files anew; other files stay. */
@@ -140,7 +140,7 @@ function cleared(places: RunPaths): RunPaths {
 export function abandon(places: RunPaths): void {
   const { logs } = places;
   try {
-    release(places);
+    releaseName(places);
     if (pathExists(lineagePath(logs))) return;
     for (const { name } of Deno.readDirSync(logs)) if (OF_FAILED_START.test(name)) remove(join(logs, name));
     Deno.removeSync(logs);

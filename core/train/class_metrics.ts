@@ -27,7 +27,7 @@ import {
 } from "../../ffi/ops.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
 import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
-import { type Measure, type Metrics, numbersUpTo, spread } from "./measure.ts";
+import { type Measure, type Metrics, numbersUpTo, spreadMask } from "./measure.ts";
 import { type PointWeights, validPoints } from "../models/valid_points.ts";
 
 /** More targets or classes have no metrics of their own. */
@@ -159,7 +159,7 @@ export function classes(
   };
   return {
     size: 2 + (top5 ? 1 : 0) + counted + (judged ? CALIBRATION_SUMS : 0),
-    looks: true,
+    seesOutputs: true,
     many: true,
     rows(output, target, batches, mask = null) {
       const labels = isSoft(target) && target.shape[1] > 1
@@ -174,7 +174,7 @@ export function classes(
       const inRange = counts(labels, oneLogit ? 2 : scores.shape[1]);
       // Any class but 0 is taken for 1 there, the ignored one too.
       const known = oneLogit && missing ? logicalAnd(inRange, validPoints(target, ignored)) : inRange;
-      const valid = mask ? logicalAnd(known, spread(mask, labels)) : known;
+      const valid = mask ? logicalAnd(known, spreadMask(mask, labels)) : known;
       const share = weights?.on(labels.device);
       const total = (which: Tensor) => perBatch(share ? mul(which, share) : which, batches);
       const hit = logicalAnd(eq(predicted, labels), valid), columns = [total(hit), total(valid)];
@@ -204,8 +204,8 @@ export function classes(
       if (overlap) {
         const ious = each.map(({ labelled, predicted, both }) => both / (labelled + predicted - both) // NaN where the class is nowhere
         );
-        const there = ious.filter((iou, k) => !Number.isNaN(iou) && k !== ignored);
-        metrics.mean_iou = there.reduce((a, b) => a + b, 0) / there.length;
+        const present = ious.filter((iou, k) => !Number.isNaN(iou) && k !== ignored);
+        metrics.mean_iou = present.reduce((a, b) => a + b, 0) / present.length;
         if (count <= MOST_NAMED) ious.forEach((iou, k) => metrics[`iou/${named(k)}`] = iou);
       }
       return { metrics, worst: null };

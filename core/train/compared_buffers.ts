@@ -6,7 +6,7 @@ import { noGrad } from "../../ffi/autograd.ts";
 import { beginOf, borrowBytes, readBytes, sub } from "../../ffi/make.ts";
 import { cat, clone, copy_, reshape, toCopy } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import { differences, type Gradients } from "./compared_gradients.ts";
+import { gradientDifferences, type Gradients } from "./compared_gradients.ts";
 import type { Mode } from "./compiled_plans.ts";
 
 type Named = readonly [name: string, tensor: Tensor];
@@ -127,7 +127,7 @@ export class Buffers {
       numbersOf(buffers.map((one) => one[which]!))
     );
     const changes = ({ values }: Gradients): Gradients => ({ ...before, values: sub(values, before.values) });
-    const sizes = differences(left, left), found = differences(changes(now), changes(left));
+    const sizes = gradientDifferences(left, left), found = gradientDifferences(changes(now), changes(left));
     for (const [i, { error, size }] of found.entries()) {
       if (error <= bound.change * size + bound.size * sizes[i].size) continue;
       return `${buffers[i].name}: ${Number((100 * error / size).toPrecision(2))}% of its change`;

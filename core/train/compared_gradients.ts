@@ -89,7 +89,7 @@ export function haveSameBits(one: Gradients, other: Gradients): boolean {
 
 /** Some parameter's gradient is zero wholly, or has a number that is none. */
 export const hasHiding = (gradients: Gradients): boolean =>
-  differences(gradients, gradients).some(({ size }) => size === 0 || !Number.isFinite(size));
+  gradientDifferences(gradients, gradients).some(({ size }) => size === 0 || !Number.isFinite(size));
 
 export interface Difference {
   /** The length of a parameter's gradient, as it ought to be, and how far away it is. */
@@ -100,7 +100,7 @@ export interface Difference {
 /** So many numbers are compared at once: little memory beside the gradients, and sums that are good to 1e-6. */
 const PIECE = 1 << 16;
 
-export function differences(own: Gradients, theirs: Gradients): Difference[] {
+export function gradientDifferences(own: Gradients, theirs: Gradients): Difference[] {
   const squares = own.starts.map((start, i) => {
     const end = start + own.counts[i];
     let error = 0, size = 0;

@@ -9,9 +9,9 @@ import { formatBytes, formatPlural } from "../base/format.ts";
 import { nameOfCall } from "../compile/call_rules.ts";
 import type { Node } from "../compile/graph.ts";
 import {
-  differences,
   type Digest,
   digestOf,
+  gradientDifferences,
   type Gradients,
   gradientsIn,
   haveSameBits,
@@ -152,7 +152,9 @@ function nearer(
   wide: Gradients,
   corners: boolean,
 ): Judgement {
-  const ours = differences(own, wide), theirs = differences(recorded, wide), { bound, noise } = HALF;
+  const ours = gradientDifferences(own, wide),
+    theirs = gradientDifferences(recorded, wide),
+    { bound, noise } = HALF;
   const whole = Math.hypot(...ours.map(({ size }) => size));
   let largest = 0, drowned: string | null = null;
   for (const [i, { error, size }] of ours.entries()) {
@@ -217,7 +219,7 @@ const SIGN = 0x80000000, SIZE = 0x7fffffff;
  */
 export function atOtherWeights<R>(arena: Arena, body: () => R): R {
   const { flat } = arena, places = hidingPlaces(arena);
-  const moveBack = flat.device === "cpu" ? moveHere(flat, places) : moveOnDevice(flat, places);
+  const moveBack = flat.device === "cpu" ? moveOnHost(flat, places) : moveOnDevice(flat, places);
   try {
     return body();
   } finally {
@@ -230,7 +232,7 @@ interface Place {
   readonly to: number;
 }
 
-function moveHere(flat: Tensor, places: readonly Place[]): () => void {
+function moveOnHost(flat: Tensor, places: readonly Place[]): () => void {
   const words = wordsIn(borrowBytes(flat)), kept = places.map(({ from, to }) => words.slice(from, to));
   for (const { from, to } of places) move(words.subarray(from, to), from);
   return () => places.forEach(({ from }, i) => words.set(kept[i], from));
@@ -313,7 +315,7 @@ function compare(
   if (mode === "exact" && haveSameBits(own, recorded)) return { wrong: null, largest: 0, hides: false };
   const cornered = moved ? MOVED_CORNERS : CORNERS;
   const { bound, noise } = half ? HALF : corners ? cornered : { bound: BOUND, noise: NOISE };
-  const errors = differences(own, recorded);
+  const errors = gradientDifferences(own, recorded);
   const whole = Math.hypot(...errors.map(({ size }) => size));
   let largest = 0;
   for (const [i, { error, size }] of errors.entries()) {
@@ -332,7 +334,7 @@ const isConvolution = (node: Node): boolean =>
 
 const percent = (part: number): string => `${Number((100 * part).toPrecision(2))}%`;
 
-export function lineOf({ first }: Plans, mode: Mode, { largest, nearF32 }: Judgement): string {
+export function compiledLine({ first }: Plans, mode: Mode, { largest, nearF32 }: Judgement): string {
   const { kernels, calls, codeBytes, milliseconds } = first;
   const parts = [
     formatPlural(kernels, "kernel"),

@@ -17,24 +17,24 @@ import { noGrad } from "../../ffi/autograd.ts";
 import { clone, copy_ } from "../../ffi/ops.ts";
 import { keep, type Tensor } from "../../ffi/tensor.ts";
 import { dropGarbage, heapBytes } from "../base/memory.ts";
-import type { Cut } from "../compile/cuts.ts";
-import { Room } from "../compile/room.ts";
+import type { GradientCut } from "../compile/cuts.ts";
+import { Workspace } from "../compile/workspace.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass } from "./blocks.ts";
 import { Buffers, holding } from "./compared_buffers.ts";
-import { judgeAdding, lineOf } from "./compiled_check.ts";
+import { compiledLine, judgeAdding } from "./compiled_check.ts";
 import { digestOf, gradientsIn, hasHiding, shortenedGradients } from "./compared_gradients.ts";
 import { type Choice, HEAD_IN_PARTS, onHostInParts } from "./compiled_choice.ts";
-import { attempt, makePlans, type Mode, type Plans, type Wanted } from "./compiled_plans.ts";
+import { attemptPlans, makePlans, type Mode, type Plans, type Wanted } from "./compiled_plans.ts";
 import { type Given, Refuser, type Reports } from "./compiled_refusals.ts";
 import {
   calm,
+  type CompiledTrial,
   type Court,
-  draw,
+  drawMasks,
   inHalf,
   recordedRun,
   type Run,
-  type Trial,
   unlessTooFull,
 } from "./compiled_trial.ts";
 import type { Arena } from "./arena.ts";
@@ -48,7 +48,7 @@ export interface CompiledPass {
    * In place of `plain`, wherever there is a plan; `cuts` are where gradients are waited for, and `again` comes before each
    * run of a plan.
    */
-  over(plain: Run, cuts?: readonly Cut[], again?: () => void): Run;
+  over(plain: Run, cuts?: readonly GradientCut[], again?: () => void): Run;
 }
 
 /** Each has memory of its own. */
@@ -107,7 +107,7 @@ export function openCompiledPass(
 ): CompiledPass {
   const court = {
     arena,
-    room: new Room(arena.flat.device),
+    workspace: new Workspace(arena.flat.device),
     refuser: new Refuser(mode, reports, refused),
   };
   const compiler = new StepCompiler(court, choice, repeats);
@@ -124,7 +124,7 @@ class StepCompiler {
   /** Then what is in the arena is of no use. */
   #fresh = false;
   /** The run has said that steps are compiled, or why not. */
-  #told = false;
+  #reported = false;
   #timed = false;
 
   constructor(readonly court: Court, readonly choice: Choice | null, readonly repeats: boolean) {}
@@ -154,7 +154,7 @@ class StepCompiler {
     }
     if (kind.steps.are === "op by op") return opByOp();
     const { plans } = kind.steps;
-    draw(p, plans);
+    drawMasks(p, plans);
     const outcome = plans.run(given.input, given.target, given.weight, !this.#fresh, done);
     this.#fresh = false;
     return this.#taken(p, done, outcome);
@@ -176,8 +176,8 @@ class StepCompiler {
     if (this.#kinds.length === MOST_PLANS) return null;
     if (refuser.hasRefused(p, given)) return this.#add(p, given, OP_BY_OP);
     if (!onHostInParts(p, target)) return undefined;
-    if (!this.#told) refuser.reports().warn(`Steps are not compiled: ${HEAD_IN_PARTS}.`);
-    this.#told = true;
+    if (!this.#reported) refuser.reports().warn(`Steps are not compiled: ${HEAD_IN_PARTS}.`);
+    this.#reported = true;
     return null;
   }
 
@@ -218,7 +218,7 @@ class StepCompiler {
       if (used === null) steps = OP_BY_OP;
       return used;
     });
-    this.#told = true;
+    this.#reported = true;
     this.#add(p, given, steps);
     return outcome;
   }
@@ -226,15 +226,15 @@ class StepCompiler {
   /** Null where none can be made, which the run says once. */
   #plansOf(
     { plain, cuts, again }: Way,
-    { buffers }: Trial,
+    { buffers }: CompiledTrial,
     { recorded, recording }: Parameters<Parameters<typeof recordedRun>[5]>[1],
   ): Plans | null {
-    const { arena, room, refuser: { mode, reports } } = this.court, { device } = arena.flat;
+    const { arena, workspace, refuser: { mode, reports } } = this.court, { device } = arena.flat;
     const wanted = {
-      ...{ mode, isa: device === "cpu" ? machineIsa()! : "cuda", cuts, again, room } as const,
+      ...{ mode, isa: device === "cpu" ? machineIsa()! : "cuda", cuts, again, workspace } as const,
       recomputes: plain === checkpointed,
     };
-    const made = attempt(() => makePlans(arena, wanted, recording, recorded));
+    const made = attemptPlans(() => makePlans(arena, wanted, recording, recorded));
     const reason = "reason" in made
       ? made.reason
       : buffers.narrow(made.lowered.written, again === undefined)
@@ -243,12 +243,12 @@ class StepCompiler {
     if (!("reason" in made) && reason === null) return made;
     if ("reason" in made) recording.free();
     else made.free();
-    if (!this.#told) reports().warn(`Steps are not compiled: ${reason}. They run op by op.`);
+    if (!this.#reported) reports().warn(`Steps are not compiled: ${reason}. They run op by op.`);
     return null;
   }
 
   /** A kind's first plans, compared at the run's own weights and, where the program keeps nothing, at others. */
-  #tried({ again }: Way, trial: Trial, plans: Plans, outcome: Outcome): Steps {
+  #tried({ again }: Way, trial: CompiledTrial, plans: Plans, outcome: Outcome): Steps {
     const { arena, refuser: { mode, reports } } = this.court, onCpu = arena.flat.device === "cpu";
     // The ordinary step can go again where it has to, and the plan gives these gradients: no copy of them is needed.
     const spares = this.repeats && again === undefined, digests = spares && mode === "exact";
@@ -261,7 +261,7 @@ class StepCompiler {
     const early = this.repeats && !hidden, wasTimed = this.#timed;
     const elsewhere = early ? trial.agreesElsewhere(plans, { records: true, digests }) : { hides: hidden };
     const judged = elsewhere && trial.agrees(plans, gradient, outcome);
-    if (judged && !this.#told) reports().line(lineOf(plans, mode, judged));
+    if (judged && !this.#reported) reports().line(compiledLine(plans, mode, judged));
     let steps: Steps = OP_BY_OP;
     if (elsewhere && judged) {
       steps = early && !elsewhere.hides
@@ -278,7 +278,7 @@ class StepCompiler {
   }
 
   /** Both ways are timed once in a run; plans that are not chosen are freed. */
-  #chosen(trial: Trial, plans: Plans): Steps {
+  #chosen(trial: CompiledTrial, plans: Plans): Steps {
     const { choice } = this;
     if (choice !== null && !this.#timed) {
       this.#timed = true;
@@ -308,8 +308,8 @@ class StepCompiler {
           trial.buffers.narrow(plans.lowered.written, way.again === undefined);
           const gradient = gradientsIn(arena, trial.copy), elsewhere = trial.agreesElsewhere(plans);
           if (elsewhere === null) return null;
-          const here = () => trial.agrees(plans, gradient, recorded.outcome);
-          if ((hides || elsewhere.hides) && here() === null) return null;
+          const agrees = () => trial.agrees(plans, gradient, recorded.outcome);
+          if ((hides || elsewhere.hides) && agrees() === null) return null;
           kind.steps = this.#chosen(trial, plans);
           return kind.steps.are === "op by op" ? null : plans;
         }),
@@ -330,7 +330,7 @@ class StepCompiler {
       given,
       () =>
         buffers.uncounted(() =>
-          judgeAdding(plans, arena, { ...given, weight }, how, buffers, () => draw(p, plans))
+          judgeAdding(plans, arena, { ...given, weight }, how, buffers, () => drawMasks(p, plans))
         ),
     );
     buffers.free();

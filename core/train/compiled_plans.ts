@@ -2,17 +2,17 @@
 import { fill_, uninitialised, writeBytes, zero_, zeros } from "../../ffi/make.ts";
 import { select, toCopy } from "../../ffi/ops.ts";
 import { threads } from "../../ffi/context.ts";
-import { untold } from "../../ffi/tape.ts";
+import { unrecorded } from "../../ffi/tape.ts";
 import { record } from "../../ffi/trace.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import type { Cut } from "../compile/cuts.ts";
+import type { GradientCut } from "../compile/cuts.ts";
 import { derive } from "../compile/derive.ts";
 import { isHalf } from "../compile/graph.ts";
 import { lower, type Lowered } from "../compile/lower/lower.ts";
-import { makePlan, type NoPlan, type Plan } from "../compile/plan.ts";
+import { type CompiledPlan, makePlan, type NoPlan } from "../compile/plan.ts";
 import { COMMON, denseIn } from "../compile/runner.ts";
 import { orRefusal, sentenceOf } from "../compile/refused.ts";
-import { Room } from "../compile/room.ts";
+import { Workspace } from "../compile/workspace.ts";
 import { machineIsa, noIsa } from "../compile/x86/isa.ts";
 import type { Isa } from "../compile/kernel.ts";
 import { messageOf } from "../base/errors.ts";
@@ -37,10 +37,10 @@ export interface Wanted {
   readonly mode: Mode;
   readonly isa: Isa | "cuda";
   /** Gradients are waited for here. */
-  readonly cuts: readonly Cut[];
+  readonly cuts: readonly GradientCut[];
   /** Backward computes each block's values once more. */
   readonly recomputes: boolean;
-  readonly room: Room;
+  readonly workspace: Workspace;
   /** Comes before each run. */
   readonly again?: () => void;
 }
@@ -48,7 +48,7 @@ export interface Wanted {
 /** The plans of one shape: one writes gradients, the other adds to them. */
 export interface Plans {
   readonly wanted: Wanted;
-  readonly first: Plan;
+  readonly first: CompiledPlan;
   readonly lowered: Lowered;
   /** Random numbers of groups, on a GPU; null where they draw none. */
   readonly drawing: Drawing | null;
@@ -62,7 +62,7 @@ export function makePlans(
   recording: Parameters<typeof lower>[0],
   { input, target, weight, outcome }: Recorded,
 ): Plans | { readonly reason: string } {
-  const { mode, isa, cuts, recomputes, room, again } = wanted;
+  const { mode, isa, cuts, recomputes, workspace, again } = wanted;
   const lowered = lower(recording, { input, target, parameters: arena.parameters, ...outcome }, {
     exact: mode === "exact",
     device: arena.flat.device,
@@ -81,14 +81,14 @@ export function makePlans(
   // 0-dim constants may lie on the host, where libtorch's kernels take their numbers from.
   const held = lowered.held.map((t) => t.device === device ? t : keep(toCopy(t, t.dtype, null, device)));
   const drawing = lowered.drawings > 0 ? drawingOn(device, lowered.drawings) : null;
-  const memory = { ...arena, held, output, losses, room, drawing: drawing?.numbers };
+  const memory = { ...arena, held, output, losses, workspace, drawing: drawing?.numbers };
   const make = (adds: boolean) =>
     makePlan(graph, memory, { exact: mode === "exact", adds, isa, threads: threads(), recomputes, cuts });
   const first = make(false);
   if ("lacks" in first) return { reason: whyNoPlan(first) };
   const written = new Set(first.placed.slots.flatMap((slot) => slot.from === "gradient" ? [slot.index] : []));
   const unreached = arena.gradients.filter((_, i) => !written.has(i));
-  let adding: Plan | null = null, cell = 0;
+  let adding: CompiledPlan | null = null, cell = 0;
   return {
     wanted,
     first,
@@ -150,13 +150,13 @@ function drawingOn(device: Device, draws: number): Drawing {
   const [key, micro] = [0, 1].map((place) => keep(select(numbers, 0, place)));
   let known = 0, freed = false;
   const set = (next: number) => {
-    if (next !== known) untold(() => fill_(micro, known = next));
+    if (next !== known) unrecorded(() => fill_(micro, known = next));
   };
   return {
     numbers,
     begin(next) {
       if (freed) return;
-      untold(() => fill_(key, Number(BigInt.asUintN(KEY_BITS, next)))); // a step may be recorded meanwhile
+      unrecorded(() => fill_(key, Number(BigInt.asUintN(KEY_BITS, next)))); // a step may be recorded meanwhile
       set(0);
     },
     micro: (next) => set(next ?? -1),
@@ -174,13 +174,13 @@ export function examinePlan(
   input: Tensor,
   target: Tensor,
   { mode, recomputes = false }: { readonly mode: Mode; readonly recomputes?: boolean },
-): Pick<Plan, "placed" | "codeBytes" | "milliseconds"> | { readonly reason: string } {
+): Pick<CompiledPlan, "placed" | "codeBytes" | "milliseconds"> | { readonly reason: string } {
   const isa = machineIsa();
   if (isa === null) return { reason: noIsa() };
   return scope(() => {
     const { result, recording } = record(() => straight(p, input, target, null));
-    const made = attempt(() =>
-      makePlans(arena, { mode, isa, cuts: [], recomputes, room: new Room() }, recording, {
+    const made = attemptPlans(() =>
+      makePlans(arena, { mode, isa, cuts: [], recomputes, workspace: new Workspace() }, recording, {
         input,
         target,
         weight: null,
@@ -206,7 +206,7 @@ const LACKS: Readonly<Record<NoPlan["lacks"], (name: string) => string>> = {
 const whyNoPlan = ({ lacks, name }: NoPlan): string => LACKS[lacks](name);
 
 /** A step that can't be compiled runs as it is, whatever is wrong. */
-export function attempt(make: () => Plans | { readonly reason: string }): ReturnType<typeof make> {
+export function attemptPlans(make: () => Plans | { readonly reason: string }): ReturnType<typeof make> {
   try {
     return make();
   } catch (error) {

@@ -27,7 +27,7 @@ export function openRefusals(cursor: Cursor, team: Team | null, compiles = true)
 export type Given = Omit<Recorded, "outcome">;
 
 /** A micro-batch's shapes and the way that was refused: steps that are compiled another way are compared. */
-export function refusalOf(
+export function refusedWay(
   mode: Mode,
   { rollout }: Pick<Pass, "rollout">,
   { input, target, weight }: Given,
@@ -49,7 +49,7 @@ export interface Reports {
 
 /** Frees plans that are not to be used, and says why. */
 export class Refuser {
-  #saidBefore = false;
+  #reportedBefore = false;
 
   constructor(
     readonly mode: Mode,
@@ -60,9 +60,9 @@ export class Refuser {
 
   /** True where it was refused before this run went on. */
   hasRefused(p: Pass, given: Given): boolean {
-    if (!this.refused.has(refusalOf(this.mode, p, given))) return false;
-    if (!this.#saidBefore) this.reports().warn(KEPT[this.mode]);
-    this.#saidBefore = true;
+    if (!this.refused.has(refusedWay(this.mode, p, given))) return false;
+    if (!this.#reportedBefore) this.reports().warn(KEPT[this.mode]);
+    this.#reportedBefore = true;
     return true;
   }
 
@@ -82,7 +82,7 @@ export class Refuser {
 
   #refuse(plans: Plans, p: Pass, given: Given, why: string): void {
     plans.free();
-    this.refused.add(refusalOf(this.mode, p, given));
+    this.refused.add(refusedWay(this.mode, p, given));
     this.reports().warn(why);
   }
 }

@@ -8,9 +8,9 @@ import { withoutDropping } from "../../ffi/dropping.ts";
 import { bernoulli_, clone, copy_ } from "../../ffi/ops.ts";
 import { record, type Recording } from "../../ffi/trace.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import type { Draw } from "../compile/lower/lowering.ts";
+import type { MaskDraw } from "../compile/lower/lowering.ts";
 import { lower, sameStep } from "../compile/lower/lower.ts";
-import type { Room } from "../compile/room.ts";
+import type { Workspace } from "../compile/workspace.ts";
 import type { BlockDone, Outcome, Pass, Weight } from "./blocks.ts";
 import { Buffers } from "./compared_buffers.ts";
 import { atOtherWeights, isTooFull, judge, type Judgement, judgeSafely } from "./compiled_check.ts";
@@ -22,7 +22,7 @@ import {
   haveSameBits,
   shortenedGradients,
 } from "./compared_gradients.ts";
-import { attempt, makePlans, type Plans, type Recorded } from "./compiled_plans.ts";
+import { attemptPlans, makePlans, type Plans, type Recorded } from "./compiled_plans.ts";
 import type { Given, Refuser } from "./compiled_refusals.ts";
 import type { Arena } from "./arena.ts";
 
@@ -38,7 +38,7 @@ export type Run = (
 /** All trials of a run share these. */
 export interface Court {
   readonly arena: Arena;
-  readonly room: Room;
+  readonly workspace: Workspace;
   readonly refuser: Refuser;
 }
 
@@ -59,10 +59,10 @@ export function recordedRun(
   p: Pass,
   given: Given,
   fresh: boolean,
-  judge: (trial: Trial, seen: Seen) => Plans | null,
+  judge: (trial: CompiledTrial, seen: Seen) => Plans | null,
 ): Outcome {
   const { arena } = court, { gradient } = arena;
-  const trial = new Trial(court, plain, p, { ...given, weight: calm(p, given.weight) });
+  const trial = new CompiledTrial(court, plain, p, { ...given, weight: calm(p, given.weight) });
   const before = fresh ? null : keep(clone(gradient));
   zero_(gradient);
   const { result, recording } = trial.record();
@@ -73,7 +73,7 @@ export function recordedRun(
   return taken;
 }
 
-export class Trial {
+export class CompiledTrial {
   /** They go with the gradients. */
   readonly buffers: Buffers;
   #copy: Tensor | null = null;
@@ -121,7 +121,7 @@ export class Trial {
       zero_(this.#gradient);
       taken = plans === null
         ? inTurn(this.court, () => this.plain(pass, input, target, weight, null))
-        : (draw(pass, plans), plans.run(input, target, weight, false, null));
+        : (drawMasks(pass, plans), plans.run(input, target, weight, false, null));
     } else {
       if (plans === null || copy !== null) buffers.putLeft();
       if (copy !== null) noGrad(() => copy_(this.#gradient, copy));
@@ -135,7 +135,7 @@ export class Trial {
   computeAgain(plans: Plans | null, pass = this.pass): void {
     this.buffers.putBack();
     if (plans !== null) {
-      draw(pass, plans);
+      drawMasks(pass, plans);
       return void plans.run(this.given.input, this.given.target, this.given.weight, false, null);
     }
     zero_(this.#gradient);
@@ -157,7 +157,7 @@ export class Trial {
     const judgedBy = (expected: Gradients | Digest) => {
       const wide = (signs: number | null) => this.#inF32(signs);
       const how = { mode: refuser.mode, half: inHalf(pass), moved, ...(pass.cast !== null && { wide }) };
-      const begin = () => (this.buffers.putBack(), draw(pass, plans, false));
+      const begin = () => (this.buffers.putBack(), drawMasks(pass, plans, false));
       return judgeSafely(() => judge(plans, arena, expected, recorded, how, this.buffers, begin));
     };
     let judged = judgedBy(gradient);
@@ -171,7 +171,7 @@ export class Trial {
     }
     if (judged.drowned && (this.#rightInF32 ??= this.#agreesInF32(plans))) {
       this.buffers.putBack();
-      draw(pass, plans, false);
+      drawMasks(pass, plans, false);
       plans.run(recorded.input, recorded.target, recorded.weight, false, null);
       judged = { ...judged, wrong: null };
     }
@@ -198,13 +198,13 @@ export class Trial {
         const { result, recording } = inTurn(court, ordinary);
         buffers.note();
         const recorded = { ...this.given, outcome: result };
-        const plans = attempt(() => makePlans(arena, wanted, recording, recorded));
+        const plans = attemptPlans(() => makePlans(arena, wanted, recording, recorded));
         if ("reason" in plans) {
           recording.free();
           return false;
         }
         const gradients = gradientsIn(arena, keep(noGrad(() => clone(this.#gradient))));
-        const begin = () => (buffers.putBack(), draw(pass, plans, false));
+        const begin = () => (buffers.putBack(), drawMasks(pass, plans, false));
         const how = { mode: wanted.mode, half: inHalf(pass) };
         const { wrong } = judgeSafely(() => judge(plans, arena, gradients, recorded, how, buffers, begin));
         gradients.values.free();
@@ -266,7 +266,7 @@ export class Trial {
   /** Both ways, as often as they are to be timed: none of it counts. */
   timed(plans: Plans, compare: (compiled: () => void, ordinary: () => void) => void): void {
     const { input, target, weight } = this.given;
-    const compiled = () => (draw(this.pass, plans), void plans.run(input, target, weight, false, null));
+    const compiled = () => (drawMasks(this.pass, plans), void plans.run(input, target, weight, false, null));
     this.buffers.uncounted(() => compare(compiled, () => void this.#ordinary()));
   }
 }
@@ -289,8 +289,8 @@ export function unlessTooFull<R>(
 }
 
 /** Runs an ordinary step. The plans' memory and its own are not needed at the same time. */
-function inTurn<R>({ room }: Court, ordinary: () => R): R {
-  room.rest();
+function inTurn<R>({ workspace }: Court, ordinary: () => R): R {
+  workspace.rest();
   const result = ordinary();
   returnFreedMemory();
   return result;
@@ -312,14 +312,18 @@ const compared = <R>({ onGpu, seeds }: Pass, body: () => R): R =>
   onGpu && seeds !== null ? withoutDropping(body) : body();
 
 /** The same random numbers as the ordinary step's; on a GPU numbers of their own, or none are dropped. */
-export function draw({ seeds }: Pass, { lowered: { draws, seeded }, drawing }: Plans, drops = true): void {
+export function drawMasks(
+  { seeds }: Pass,
+  { lowered: { draws, seeded }, drawing }: Plans,
+  drops = true,
+): void {
   if (drawing !== null) {
     if (seeds!.micro === 0) seeds!.seed(0);
     drawing.micro(drops ? seeds!.micro : null);
     return;
   }
   let last = 0;
-  const fill = ({ tensor, kept }: Draw) => noGrad(() => bernoulli_(tensor, kept));
+  const fill = ({ tensor, probability }: MaskDraw) => noGrad(() => bernoulli_(tensor, probability));
   for (const one of draws) {
     if (one.seeding !== last) seeds!.seed(one.block);
     last = one.seeding;

@@ -8,7 +8,14 @@ import { select } from "../../ffi/ops.ts";
 import { keep, type Tensor } from "../../ffi/tensor.ts";
 import { openCuda } from "../compile/cuda/code.ts";
 import type { GroupKernel } from "../compile/kernel.ts";
-import { COUNT, countKernel, LEARNING_RATE, LONGEST, NUMBERS, type OnDevice } from "../compile/update.ts";
+import {
+  COUNT,
+  countKernel,
+  LEARNING_RATE,
+  LONGEST,
+  type OnDevice,
+  UPDATE_NUMBERS,
+} from "../compile/update.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
 import { printCode } from "../compile/x86/print.ts";
 import type { Choice } from "./compiled_choice.ts";
@@ -45,10 +52,10 @@ export function compiledUpdate(
   if (onGpu) return updateOnGpu(optimizer, kernels, [...tensors, ...state], refused);
   const code = loadCode(printCode(kernels, isa!, numbersSlot + 1, threads()));
   if ("refused" in code) return optimizer;
-  const numbers = keep(zeros([NUMBERS]));
+  const numbers = keep(zeros([UPDATE_NUMBERS]));
   [...tensors, ...state, numbers].forEach((tensor, slot) => code.setSlot(slot, tensor));
   const bytes = borrowBytes(numbers);
-  const given = new Float32Array(bytes.buffer, bytes.byteOffset, NUMBERS);
+  const given = new Float32Array(bytes.buffer, bytes.byteOffset, UPDATE_NUMBERS);
   const begin = compiled.begin(settings);
   return {
     ...optimizer,
@@ -61,9 +68,9 @@ export function compiledUpdate(
     step(rate) {
       if (!choice.compiled) return optimizer.step(rate);
       begin(given, rate, optimizer.advance!());
-      const { hear } = timing, from = hear && performance.now();
+      const { observer } = timing, from = observer && performance.now();
       code.run();
-      if (from !== null) hear!(settings.type, from, performance.now());
+      if (from !== null) observer!(settings.type, from, performance.now());
     },
   };
 }

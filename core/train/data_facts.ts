@@ -1,7 +1,7 @@
 // A checkpoint's facts about its run's data: how inputs and targets were scaled and filled, the climatology, the weights of
 // classes, the meaning of the outputs, the columns and shapes that the model was made from. Other data is seen through them.
 import { openCheckpoint, toJson } from "../checkpoint/open.ts";
-import type { Facts as Saved } from "../checkpoint/training_state.ts";
+import type { CheckpointFacts as Saved } from "../checkpoint/training_state.ts";
 import { field, tensorBytes, TensorData, type Value } from "../checkpoint/value.ts";
 import { UserError } from "../base/errors.ts";
 import type { Climatology } from "../data/source/climate.ts";

@@ -14,7 +14,7 @@ import type { Guard } from "./guards/spikes.ts";
 import { firstNonFinite, textOfNonFinite } from "./arena.ts";
 import type { RunNoise } from "./finders/noise.ts";
 import type { Moments } from "./moments.ts";
-import { followStep, numbersOf, type StepParts, type StepRequest, type StepTaken } from "./step.ts";
+import { followStep, stepNumbers, type StepParts, type StepRequest, type StepTaken } from "./step.ts";
 import type { Run } from "./launch.ts";
 
 export type DeferredMetrics = ReturnType<typeof openDeferredMetrics>;
@@ -139,7 +139,7 @@ export function openDeferredMetrics(
 function startReading(taken: StepTaken): () => Numbers {
   const { loss, norm, found } = taken;
   if (!taken.numbers && (loss.device === "cpu" || !norm && !found)) return separately(taken);
-  const back = taken.numbers?.() ?? startReadback(keep(numbersOf(taken)));
+  const back = taken.numbers?.() ?? startReadback(keep(stepNumbers(taken)));
   if (!taken.numbers) { for (const t of [loss, norm, found]) t?.free(); }
   return () => {
     const [mean, ...rest] = back.take(toNumbers);

@@ -19,12 +19,12 @@ import { setThreads } from "../../ffi/context.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import type { Config } from "../settings/settings.ts";
 import { UserError } from "../base/errors.ts";
-import { beginLoading, chooseLibtorch, loaded } from "./libtorch.ts";
+import { beginLoading, libtorchOfRun, loaded } from "./libtorch.ts";
 import type { Resolved } from "../settings/resolve.ts";
-import { cpusHere, workersFor } from "../base/cores.ts";
-import { gpusHere } from "../base/gpus.ts";
-import { coresHere } from "../base/topology.ts";
-import { memoryOfHere } from "./near_memory.ts";
+import { cpuCount, workersFor } from "../base/cores.ts";
+import { gpuCount } from "../base/gpus.ts";
+import { usableCores } from "../base/topology.ts";
+import { nearMemory } from "./near_memory.ts";
 
 export { asUserError } from "../models/user_error.ts";
 export { whyNoCuda };
@@ -33,13 +33,13 @@ export { whyNoCuda };
 export function openDevice(
   config: Config,
   localRank = 0,
-  chosen: Libtorch = chooseLibtorch(config),
+  chosen: Libtorch = libtorchOfRun(config),
 ): { device: Device; libtorch: Libtorch } {
   const { training } = config;
-  memoryOfHere();
+  nearMemory();
   openLibtorch(chosen);
   if (training.threads > 0) setThreads(training.threads);
-  else if (coresHere() < cpusHere() && !Deno.env.get("OMP_NUM_THREADS")) setThreads(coresHere());
+  else if (usableCores() < cpuCount() && !Deno.env.get("OMP_NUM_THREADS")) setThreads(usableCores());
   const device = chooseDevice(training, localRank);
   setNumerics({
     tf32: training.tf32,
@@ -94,7 +94,7 @@ export function unusedGpus(
   device: Device,
   env: Readonly<Record<string, string>>,
 ): string[] {
-  if (device !== "cpu" || training.device !== "auto" || gpusHere(env) === 0) return []; // hidden on purpose, too
+  if (device !== "cpu" || training.device !== "auto" || gpuCount(env) === 0) return []; // hidden on purpose, too
   const why = cudaAbsence();
   if (why === null || why === "no driver") return [];
   return [`The GPUs of this machine are not used: ${whyNoCuda()}. ${fixOfAbsence() ?? remedyOf(why)}.`];
@@ -139,8 +139,8 @@ export function loaderThreads(
   device: Device,
   sharing = 1,
 ): { loaders: number; notes: string[] } {
-  const cpus = Math.max(1, Math.floor(cpusHere() / sharing));
-  const cores = Math.max(1, Math.floor(coresHere() / sharing));
+  const cpus = Math.max(1, Math.floor(cpuCount() / sharing));
+  const cores = Math.max(1, Math.floor(usableCores() / sharing));
   const training = device === "cpu" ? config.training.threads || cores : 1;
   const mentioned = !["default", "preset"].includes(origin("data.num_workers").kind);
   const { workers, note } = workersFor(config.data.num_workers, cpus, training, mentioned);

@@ -23,7 +23,7 @@ import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { timeCoding } from "../data/arrays/calendar.ts";
 import { isLatitudeUnits, isLongitudeUnits, meansAlong } from "../data/preview/axes.ts";
 import type { Grid, GridCoordinate } from "../data/arrays/grid.ts";
-import { valueText } from "../data/arrays/coordinate.ts";
+import { axisText } from "../data/arrays/coordinate.ts";
 import { tokenizerBeside } from "../data/text/open.ts";
 import { shrunkPlane } from "../data/preview/look.ts";
 import { encodePng } from "../data/preview/picture.ts";
@@ -44,8 +44,8 @@ import type { ConfusionNote } from "../run/events.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Team } from "../ranks/team.ts";
 import type { Pass } from "./blocks.ts";
-import { examplesOf, textsOf } from "./examples.ts";
-import { asMap, isPicture, lookOf, predicted, type Sample, split } from "./media.ts";
+import { examplesOf, textExamples } from "./examples.ts";
+import { asMap, isPicture, type MediaSample, mediaSamples, pictureOf, predicted } from "./media.ts";
 import { pointsIn, shiftedParts } from "./metrics.ts";
 import type { Metrics } from "./measure.ts";
 
@@ -250,7 +250,7 @@ function diagnosed(
     axes: grid && axesOf(grid),
     shown: isMaps || task === "segmentation" ? shownOf(source, pass, grid) : [],
     examples: orNone(() => examplesOf(source, pass)),
-    texts: task === "language" ? orNone(() => textsOf(source, pass, tokenizerBeside(data))) : [],
+    texts: task === "language" ? orNone(() => textExamples(source, pass, tokenizerBeside(data))) : [],
   };
 }
 
@@ -384,16 +384,16 @@ function shownOf(source: Source, pass: Pass, grid: Grid | null): ShownSample[] {
     const own = ownTargets(source, batch, ids);
     const full = source.restore ? source.restore(answer, ids, shiftedParts(loss)) : answer;
     const made = segments ? full : pointsIn(full, target, point * shape[0], shape[0]);
-    const [inputs, targets, outputs] = [held, own, made].map((t) => split(t, count));
+    const [inputs, targets, outputs] = [held, own, made].map((t) => mediaSamples(t, count));
     const channels = inputs[0].shape.length === 3 ? inputs[0].shape[0] : 0;
     const image = isPicture(inputs[0].shape) && history === 1 && (channels === 3 || raw.input.dtype === "u8")
-      ? lookOf(raw.input.dtype, inputs)
+      ? pictureOf(raw.input.dtype, inputs)
       : null;
     const recent = channels / history, maps = image ? [] : someOf(Math.min(MOST_INPUTS, recent), MOST_INPUTS);
     const shown = segments ? [0] : someOf(shape[0], MOST_OUTPUTS);
     const most = Math.floor(MOST_PACKED / (count * (maps.length + 2 * shown.length)));
     const packed = (
-      { values, shape }: Sample,
+      { values, shape }: MediaSample,
       channel: number,
       change: (value: number) => number = (one) => one,
     ) => {
@@ -433,5 +433,5 @@ function timeText({ indices }: Source, grid: Grid | null, id: number): string | 
   };
   const times = timeCoding(text("units") ?? "", text("calendar"));
   if (!own || typeof times === "string") return null;
-  return valueText({ times }, Number(own.values[indices?.[id] ?? id]));
+  return axisText({ times }, Number(own.values[indices?.[id] ?? id]));
 }

@@ -52,7 +52,7 @@ export function openLoop(trainer: Trainer) {
     /** The epoch under way, from 0. */
     epoch,
     told: tell(epoch),
-    began: account.look(),
+    began: account.markTime(),
   };
 }
 
@@ -65,13 +65,13 @@ export function beginEpoch(loop: Loop): void {
   setSteps(trainer, loop.epoch);
   metrics.begin();
   loop.told = loop.tell(loop.epoch);
-  loop.began = trainer.account.look();
+  loop.began = trainer.account.markTime();
   pace.startEpoch();
   supply.begin(partsOfEpoch(trainer, loop.epoch, cursor.stepInEpoch)); // the feed knows the samples of these steps
 }
 
 /** A save or report of the epoch needs the last step's loss. */
-export async function settle(loop: Loop): Promise<void> {
+export async function settleEpoch(loop: Loop): Promise<void> {
   loop.told.settle();
   if (loop.trainer.guard.pending !== null) await goBack(loop);
 }

@@ -28,8 +28,8 @@ function openPoll(trainer: Trainer, epoch: number, turn: EventLoopTurn, phase: s
   const { config: { training }, console, requests, ranks } = trainer;
   const stop = (between: boolean): string | null => {
     if (!ranks) return requests.stop();
-    ranks.wish(requests, false);
-    const agreed = between ? ranks.control.here() : null; // a save comes at the end in any case
+    ranks.request(requests, false);
+    const agreed = between ? ranks.control.agreed() : null; // a save comes at the end in any case
     return agreed?.what === "stop" ? agreed.reason : null;
   };
   /** The result is of no use where all ranks stop within the evaluation. */
@@ -191,7 +191,7 @@ export function judgeEpoch(
 }
 
 /** Puts the best epoch into the cursor. `better`: it is this one; `stop`: why the run ends early. */
-export function judge(
+export function judgeEvaluation(
   { cursor, config: { training: { early_stopping_patience: patience } }, warn }: Trainer,
   epoch: number,
   evaluation: Evaluation | null,

@@ -65,7 +65,7 @@ export class EpochMetrics {
 
   /** From what was kept, of all ranks. */
   result() {
-    return wholeOf(this.#run, this.running, this.#run.cursor.sums).result();
+    return wholeMetrics(this.#run, this.running, this.#run.cursor.sums).result();
   }
 }
 
@@ -96,7 +96,11 @@ export const sumsOf = ({ ranks }: Pick<Measured, "ranks">, running: RunningMetri
   ranks?.sumsOf(running) ?? running.sums();
 
 /** `sums` are those of all ranks. */
-export function wholeOf(run: Measured, running: RunningMetrics, sums: readonly number[]): RunningMetrics {
+export function wholeMetrics(
+  run: Measured,
+  running: RunningMetrics,
+  sums: readonly number[],
+): RunningMetrics {
   if (!run.ranks) return running;
   const whole = emptySums(run);
   whole.restore(sums);

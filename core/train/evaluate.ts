@@ -95,7 +95,7 @@ export async function evaluate(
     if (most < fitted) fitting.set(source, most);
   }
   const { loss, metrics, worst } = ofAllRanks(running, team).result();
-  const apart = anomalies && ofAllRanks(anomalies, team).result();
+  const anomalyMetrics = anomalies && ofAllRanks(anomalies, team).result();
   const sums = tally?.sums(team) ?? null;
   tally?.close();
   const curves = ranking?.metrics(team) ?? {};
@@ -103,8 +103,12 @@ export async function evaluate(
   const seconds = (performance.now() - began) / 1000;
   return {
     valLoss: loss,
-    metrics: { ...metrics, ...(apart && { [ANOMALY_R2]: apart.metrics[ANOMALY_R2] }), ...curves },
-    worst: apart ? apart.worst : worst,
+    metrics: {
+      ...metrics,
+      ...(anomalyMetrics && { [ANOMALY_R2]: anomalyMetrics.metrics[ANOMALY_R2] }),
+      ...curves,
+    },
+    worst: anomalyMetrics ? anomalyMetrics.worst : worst,
     samples: source.length,
     sums,
     seconds,

@@ -9,7 +9,7 @@ import { ownTargets, plainPart, type Source } from "../data/source/source.ts";
 import { encodePng } from "../data/preview/picture.ts";
 import type { Example, TextExample } from "../run/diagnostics.ts";
 import type { Pass } from "./blocks.ts";
-import { isPicture, lookOf, predicted, type Sample, split } from "./media.ts";
+import { isPicture, type MediaSample, mediaSamples, pictureOf, predicted } from "./media.ts";
 import { pointsIn, shiftedParts } from "./metrics.ts";
 
 /** Samples that are judged: as many as have so many numbers as input. */
@@ -95,13 +95,13 @@ const rounded = (value: number, digits: number): number => Number(value.toPrecis
 function picturesOf(raw: Tensor, input: Tensor, which: readonly number[]): string[] {
   if (!isPicture(input.shape.slice(1))) return [];
   const held = raw.shape.join() === input.shape.join() ? raw : input;
-  const samples: Sample[] = which.map((i) => split(narrow(held, 0, i, 1), 1)[0]);
-  const look = lookOf(held.dtype, samples);
-  return samples.map((sample) => Buffer.from(encodePng(look(sample))).toString("base64"));
+  const samples: MediaSample[] = which.map((i) => mediaSamples(narrow(held, 0, i, 1), 1)[0]);
+  const toPicture = pictureOf(held.dtype, samples);
+  return samples.map((sample) => Buffer.from(encodePng(toPicture(sample))).toString("base64"));
 }
 
 /** Windows of tokens with the model's first guess at each place, and how probable the token there was to it. */
-export function textsOf(source: Source, pass: Pass, tokenizer: Tokenizer | null = null): TextExample[] {
+export function textExamples(source: Source, pass: Pass, tokenizer: Tokenizer | null = null): TextExample[] {
   const count = Math.min(TEXTS, source.length);
   const ids = Array.from({ length: count }, (_, i) => Math.floor((i + 0.5) * source.length / count));
   return ids.map((id) =>

@@ -27,11 +27,11 @@ const inPatches = (config: Config, { whole }: Fed): Config["model"] => ({
 
 /** A further model for the same data and loss, which is not trained: it answers whole maps. */
 export function createOnDevice(config: Config, data: Opened, loss: Loss, device: Device): Model {
-  return wholeMaps(onDevice(modelFor(config, data, loss), device), patchesIn(config));
+  return wholeMaps(placeModel(modelFor(config, data, loss), device), patchesIn(config));
 }
 
 /** The model with its weights there, for answers alone. */
-export function onDevice(model: Model, device: Device): Model {
+export function placeModel(model: Model, device: Device): Model {
   packParameters(model.root.namedParameters(), device, true);
   moveBuffers(model, device);
   return model;

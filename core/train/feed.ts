@@ -2,7 +2,7 @@
 import { asStrided, contiguous, copy_, narrow, toDtype } from "../../ffi/ops.ts";
 import { isFloating } from "../../ffi/dtype.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import { openLoader, type Rows, rowsOf } from "../data/loader/loader.ts";
+import { type BatchRows, batchRows, openLoader } from "../data/loader/loader.ts";
 import { partsOf, partsOfShards } from "../data/source/order.ts";
 import type { Sampling } from "../data/source/sampling.ts";
 import { type Batch, isSteady, type Part, type Source } from "../data/source/source.ts";
@@ -10,15 +10,15 @@ import type { Loss } from "../models/losses.ts";
 import type { MicroBatch } from "./micro_batch.ts";
 import {
   currentStream,
-  type Event,
+  type EventHandle,
   hasPassed,
-  type Mark,
-  markOf,
   newEvent,
   onStream,
   poolStream,
   recordEvent,
   type Stream,
+  type StreamMark,
+  streamMark,
   synchroniseEvent,
   waitForEvent,
 } from "../../ffi/cuda.ts";
@@ -62,9 +62,9 @@ interface FeedOptions {
 }
 
 export function openFeed({ device, channelsLast, loss, threads }: FeedOptions): Feed {
-  const here = (source: Source) => device === "cpu" ? source.host ?? source : source;
+  const onDevice = (source: Source) => device === "cpu" ? source.host ?? source : source;
   const lanes = (threads?.lanes ?? [])
-    .map((lane) => ({ ...lane, source: here(lane.source) }))
+    .map((lane) => ({ ...lane, source: onDevice(lane.source) }))
     .filter(({ source }) => source.threaded);
   const loader = threads && threads.count > 0 && lanes.length > 0
     ? openLoader(
@@ -81,11 +81,11 @@ export function openFeed({ device, channelsLast, loss, threads }: FeedOptions): 
     channelsLast && b.input.shape.length === 4 ? { ...b, input: imagesLast(b.input) } : b;
   return {
     of(given) {
-      const source = here(given);
+      const source = onDevice(given);
       const known = supplies.get(source);
       if (known) return known;
       const lane = loader ? lanes.findIndex((one) => one.source === source) : -1;
-      const rows = loader && lane >= 0 ? loader.lanes[lane] : rowsOf(source);
+      const rows = loader && lane >= 0 ? loader.lanes[lane] : batchRows(source);
       const timed = clocked(rows, clock);
       const supply = device === "cpu"
         ? onHost(source, timed, layout)
@@ -109,7 +109,7 @@ export function imagesLast(images: Tensor): Tensor {
   return channels === 1 ? asStrided(last, images.shape, [height * width, 1, width, 1]) : last;
 }
 
-function onHost(source: Source, rows: Rows, layout: (b: Batch) => Batch): Supply {
+function onHost(source: Source, rows: BatchRows, layout: (b: Batch) => Batch): Supply {
   const groups = groupsOf(rows);
   let held = 0;
   return {
@@ -133,7 +133,7 @@ function onHost(source: Source, rows: Rows, layout: (b: Batch) => Batch): Supply
   };
 }
 
-function clocked(rows: Rows, clock: { seconds: number }): Rows {
+function clocked(rows: BatchRows, clock: { seconds: number }): BatchRows {
   const timed = <R>(wait: () => R): R => {
     const began = performance.now();
     const result = wait();
@@ -165,11 +165,11 @@ interface Slot {
   /** Page-locked, for rows that are not. */
   readonly pinned: Place[];
   readonly device: Place[];
-  readonly copied: Event;
+  readonly copied: EventHandle;
   /** The work that reads `device` must be over before the next copy. */
-  readonly used: Event;
+  readonly used: EventHandle;
   /** Behind what reads `device`; undefined while that is queued, null before the first. */
-  readers: Mark | null | undefined;
+  readers: StreamMark | null | undefined;
   /** `used` was recorded there. */
   recorded: boolean;
   /** Parts whose rows are copied from where they were read. */
@@ -179,7 +179,7 @@ interface Slot {
 /** `pinned`: the rows come in page-locked memory, which they own until they are copied. */
 function overlapped(
   source: Source,
-  rows: Rows,
+  rows: BatchRows,
   pinned: boolean,
   device: Device,
   layout: (b: Batch) => Batch,
@@ -242,7 +242,7 @@ function overlapped(
     ready: (milliseconds) => staged !== null || groups.ready(milliseconds),
     queued() {
       const slot = slots[1 - turn], compute = currentStream();
-      slot.readers = markOf(compute);
+      slot.readers = streamMark(compute);
       slot.recorded = !known;
       if (slot.recorded) recordEvent(slot.used, compute);
     },
@@ -261,13 +261,13 @@ function overlapped(
       waitForEvent(currentStream(), slot.copied);
       return parts.map((part, i) => {
         const memory = slot.device[i];
-        const there = {
+        const moved = {
           input: first(memory.input, part.ids.length),
           target: first(memory.target, part.ids.length),
         };
         const finish = (batch: Batch) => scope(() => layout(source.finish(batch, part)));
         const facts = { items: items[i], shard: part.shard };
-        return steady ? { ...there, ...facts, raw: { memory, finish } } : { ...finish(there), ...facts };
+        return steady ? { ...moved, ...facts, raw: { memory, finish } } : { ...finish(moved), ...facts };
       });
     },
   };
@@ -289,7 +289,7 @@ function grow(
   host: Tensor,
   device: Device,
   copying: Stream,
-  stagedHere: boolean,
+  stagedLocally: boolean,
 ): void {
   const pinned = slot.pinned[i] ??= {} as Place;
   const { [field]: before } = slot.device[i] ??= {} as Place;
@@ -297,7 +297,7 @@ function grow(
   pinned[field]?.free();
   before?.free();
   const { dtype, shape } = host;
-  if (stagedHere) pinned[field] = keep(uninitialised(shape, { dtype, pinned: true }));
+  if (stagedLocally) pinned[field] = keep(uninitialised(shape, { dtype, pinned: true }));
   // On the computing stream, queued kernels could still write this memory.
   const more = onStream(copying, () => keep(uninitialised(shape, { dtype, device })));
   slot.device[i] = { ...slot.device[i], [field]: more }; // another memory: what was captured with the one before is over
@@ -312,7 +312,7 @@ interface Groups {
   peek(): readonly Part[] | null;
 }
 
-function groupsOf(rows: Rows): Groups {
+function groupsOf(rows: BatchRows): Groups {
   let steps: () => readonly Part[] | null = () => null;
   const pulled: (readonly Part[])[] = []; // steps that were read ahead
   let group = 0, at = 0; // the next part to read

@@ -13,7 +13,7 @@ import {
 } from "../../ffi/cuda.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import type { Model } from "../models/model.ts";
-import type { GpuFacts } from "../run/events.ts";
+import type { RunGpuFacts } from "../run/events.ts";
 import type { Config } from "../settings/settings.ts";
 import { formatBytes } from "../base/format.ts";
 import type { Team } from "../ranks/team.ts";
@@ -34,7 +34,7 @@ export function gpuFactsOf(
   { training }: Config,
   device: Device,
   { model, amp, channelsLast }: Pick<Built, "model" | "amp" | "channelsLast">,
-): GpuFacts | null {
+): RunGpuFacts | null {
   if (device === "cpu") return null;
   const capability = cudaCapability(), { tf32Since } = gpuBackend();
   const images = model.convolutional || training.channels_last === "on";
@@ -66,7 +66,7 @@ export function attentionsIn(model: Model): readonly Attends[] {
 }
 
 /** A line for memory that others hold, of which a run may be short later. */
-export function othersNote({ held_by_others: held }: GpuFacts): string[] {
+export function othersNote({ held_by_others: held }: RunGpuFacts): string[] {
   if (held === 0) return [];
   return [
     `Other processes hold ${formatBytes(held)} of this GPU's ${

@@ -31,7 +31,7 @@ export interface Launch {
   readonly team?: Team | null;
   readonly control?: Control | null;
   /** Ranks on this machine, this one included; by default all. */
-  readonly ranksHere?: number;
+  readonly localRanks?: number;
   readonly outputs: readonly OpenOutput[];
   /** They come before the trainer's own. */
   readonly notes: readonly string[];

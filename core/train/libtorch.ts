@@ -9,7 +9,7 @@ type Chosen = Pick<Config, "environment">;
 let begun: { readonly wanted: string; readonly libtorch: Libtorch; readonly loaded: Promise<void> } | null =
   null;
 
-export function chooseLibtorch({ environment }: Chosen): Libtorch {
+export function libtorchOfRun({ environment }: Chosen): Libtorch {
   if (begun?.wanted === environment.libtorch) return begun.libtorch;
   // The finder reads HPCTRAIN_LIBTORCH by itself, and names it.
   const explicit = environment.libtorch === Deno.env.get("HPCTRAIN_LIBTORCH") ? "" : environment.libtorch;
@@ -22,7 +22,7 @@ export function chooseLibtorch({ environment }: Chosen): Libtorch {
 export function beginLoading(config: Chosen): void {
   if (begun) return;
   try {
-    const libtorch = chooseLibtorch(config);
+    const libtorch = libtorchOfRun(config);
     begun = { wanted: config.environment.libtorch, libtorch, loaded: loadBeside(libtorch).catch(() => {}) };
   } catch {
     // Whoever opens libtorch reports that there is none.

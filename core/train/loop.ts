@@ -4,12 +4,12 @@ import { withoutKernelSearch } from "../../ffi/cuda.ts";
 import { scope } from "../../ffi/tensor.ts";
 import { spentBetween } from "../run/account.ts";
 import { isUnfinished } from "./batches.ts";
-import { beginEpoch, goBack, type Loop, openLoop, settle } from "./epoch.ts";
+import { beginEpoch, goBack, type Loop, openLoop, settleEpoch } from "./epoch.ts";
 import {
   averageStatistics,
   evaluateEpoch,
   EvaluationAborted,
-  judge,
+  judgeEvaluation,
   refuseNonFinite,
   reportEpoch,
 } from "./epoch_end.ts";
@@ -40,10 +40,10 @@ async function trainEpochs(loop: Loop): Promise<Ending> {
   const { trainer, turn, pace } = loop, { cursor, ranks, requests, config: { training } } = trainer;
   await turn.take(); // signals that came while the trainer was opened
   if (!isUnfinished(training, cursor)) {
-    ranks?.wish(requests, false);
+    ranks?.request(requests, false);
     return ended("Nothing to do (the run is finished)");
   }
-  if (ranks) ranks.wish(requests, false); // ranks stop at the same place, in a step
+  if (ranks) ranks.request(requests, false); // ranks stop at the same place, in a step
   else {
     const reason = requests.stop();
     if (reason !== null) return await stop(loop, reason);
@@ -64,7 +64,7 @@ export async function trainSteps(loop: Loop): Promise<Ending | null> {
     const first = at.waiting(cursor.step);
     if (first) await first;
     const ready = supply.ready(WAIT_MS);
-    const between = ready || pauses.endsHere(); // a step is due, or all ranks abort it
+    const between = ready || pauses.endsNow(); // a step is due, or all ranks abort it
     if (between) {
       const aborted = trainStep(loop, ready);
       if (aborted !== null) return await abortStep(loop, aborted);
@@ -74,7 +74,7 @@ export async function trainSteps(loop: Loop): Promise<Ending | null> {
     if (!between || turn.due()) await turn.take();
     const due = loop.due(between);
     if (due.stop !== null || due.save !== null || enough(trainer)) {
-      await settle(loop);
+      await settleEpoch(loop);
       metrics.keep();
       if (due.stop !== null) return await stop(loop, due.stop);
       if (enough(trainer)) break;
@@ -129,7 +129,7 @@ async function abortStep(loop: Loop, { reason, begun }: StepAborted): Promise<En
   if (begun) console.line(`Step ${cursor.step + 1} is left in the middle, and will be done again.`);
   loop.pauses.undo();
   loop.metrics.running.undo();
-  await settle(loop);
+  await settleEpoch(loop);
   loop.metrics.keep();
   return await stop(loop, reason);
 }
@@ -137,7 +137,7 @@ async function abortStep(loop: Loop, { reason, begun }: StepAborted): Promise<En
 async function endEpoch(loop: Loop): Promise<Ending | null> {
   const { trainer, at, pace, turn, metrics, epoch } = loop;
   const { config: { training }, cursor, plan, account } = trainer;
-  await settle(loop);
+  await settleEpoch(loop);
   pace.pause();
   metrics.keep(); // resuming after a stop in the evaluation begins with it
   const trained = metrics.result();
@@ -149,8 +149,8 @@ async function endEpoch(loop: Loop): Promise<Ending | null> {
   if (cursor.stepInEpoch >= plan.stepsPerEpoch) {
     Object.assign(cursor, { epoch: epoch + 1, stepInEpoch: 0, sums: [] });
   }
-  const { better, stop: early } = judge(trainer, epoch, evaluation);
-  const time = spentBetween(loop.began, account.look());
+  const { better, stop: early } = judgeEvaluation(trainer, epoch, evaluation);
+  const time = spentBetween(loop.began, account.markTime());
   reportEpoch(trainer, epoch, trained, evaluation, pace.epochRate(), time);
   await save(loop, "epoch", better);
   if (early !== null) return ended(early);

@@ -16,7 +16,7 @@ export interface Measured {
 export interface Measure {
   readonly size: number;
   /** False where the loss alone is enough. */
-  readonly looks: boolean;
+  readonly seesOutputs: boolean;
   /** Several batches of one size are taken at once. */
   readonly many: boolean;
   /**
@@ -28,7 +28,7 @@ export interface Measure {
 }
 
 /** True where the mask is not 0, in the shape of the items. */
-export function spread(mask: Tensor, items: Tensor): Tensor {
+export function spreadMask(mask: Tensor, items: Tensor): Tensor {
   const { shape } = items;
   const wide = mask.numel === items.numel
     ? reshape(mask, shape)
@@ -36,22 +36,29 @@ export function spread(mask: Tensor, items: Tensor): Tensor {
   return ne(wide, zerosLike(wide));
 }
 
-type OnDevice = ReturnType<typeof onDevice>;
+type OnDevice = ReturnType<typeof constantOnDevice>;
 const upTo = new Map<number, OnDevice>();
 
 /** 0, 1, ..., one less than the number. */
 export function numbersUpTo(count: number): OnDevice {
-  let there = upTo.get(count);
-  if (!there) upTo.set(count, there = onDevice(() => Float64Array.from({ length: count }, (_, i) => i)));
-  return there;
+  let cached = upTo.get(count);
+  if (!cached) {
+    upTo.set(
+      count,
+      cached = constantOnDevice(() => Float64Array.from({ length: count }, (_, i) => i)),
+    );
+  }
+  return cached;
 }
 
 /** Each device's tensor is made once. */
-export function onDevice(make: () => Float64Array): (device: Device, shape: readonly number[]) => Tensor {
-  const there = new Map<Device, Tensor>();
+export function constantOnDevice(
+  make: () => Float64Array,
+): (device: Device, shape: readonly number[]) => Tensor {
+  const cached = new Map<Device, Tensor>();
   return (device, shape) => {
-    let t = there.get(device);
-    if (t === undefined) there.set(device, t = keep(scope(() => toDevice(tensor(make()), device))));
+    let t = cached.get(device);
+    if (t === undefined) cached.set(device, t = keep(scope(() => toDevice(tensor(make()), device))));
     return reshape(t, shape);
   };
 }

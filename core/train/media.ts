@@ -8,15 +8,15 @@ import { autocast } from "../../ffi/context.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import type { DType } from "../../ffi/dtype.ts";
 import {
+  contactSheet,
   diverging,
   encodePng,
   enlarged,
   paint,
   type Picture,
-  rangeOf,
+  pictureRange,
   type Raster,
-  rowMajor,
-  sheet,
+  rowMajorStrides,
   type ValueRange,
 } from "../data/preview/picture.ts";
 import { plainPart, type Source } from "../data/source/source.ts";
@@ -40,7 +40,7 @@ export function openHistograms(
   whole: boolean,
   note: (note: HistogramsNote) => void,
 ): Inspection {
-  const look = (step: number, gradients: readonly Tensor[]) => {
+  const inspect = (step: number, gradients: readonly Tensor[]) => {
     let of: Record<string, Histogram> = {};
     const flush = () => {
       note({ kind: "histograms", t: Date.now() / 1000, step, of });
@@ -48,18 +48,18 @@ export function openHistograms(
     };
     const add = (kind: string, tensors: readonly Tensor[]) =>
       tensors.forEach((t, i) => {
-        of[`${kind}/${names[i]}`] = histogramOf(scope(() => toNumbers(t)));
+        of[`${kind}/${names[i]}`] = numberHistogram(scope(() => toNumbers(t)));
         if (Object.keys(of).length >= MOST) flush();
       });
     add("weights", parameters);
     if (whole) add("gradients", gradients);
     if (Object.keys(of).length > 0) flush();
   };
-  return { due: (step) => step % every === 0, look };
+  return { due: (step) => step % every === 0, inspect };
 }
 
 /** Infinite values and NaN have no bin. */
-export function histogramOf(numbers: Float64Array): Histogram {
+export function numberHistogram(numbers: Float64Array): Histogram {
   let least = Infinity, most = -Infinity;
   for (let i = 0; i < numbers.length; i++) {
     const x = numbers[i];
@@ -84,7 +84,7 @@ const short = (x: number) => Number(x.toPrecision(6));
 /** A smaller picture is enlarged to about half of it. */
 const SIDE = 192;
 /** Epochs of a second do not need pictures each. */
-const APART_MS = 60_000;
+const BETWEEN_MS = 60_000;
 const CAPTION = 4; // numbers of a target
 
 /** Null where samples are no pictures. Called after an evaluation, with its weights. */
@@ -97,7 +97,7 @@ export function openPictures(
   const count = Math.min(most, source.length);
   let shownAt = -Infinity;
   return (pass, step) => {
-    if (performance.now() - shownAt < APART_MS) return;
+    if (performance.now() - shownAt < BETWEEN_MS) return;
     shownAt = performance.now();
     try {
       const pictures = scope(() => shown(pass, source, count));
@@ -118,12 +118,14 @@ function shown(pass: Pass, source: Source, count: number): PicturesNote["picture
   const part = plainPart(ids), raw = source.raw(part);
   const { input, target } = source.finish(raw, part);
   const output = predicted(pass, input);
-  const [inputs, targets, outputs] = [asHeld(raw.input, input), target, output].map((t) => split(t, count));
+  const [inputs, targets, outputs] = [asHeld(raw.input, input), target, output].map((t) =>
+    mediaSamples(t, count)
+  );
   const { task, outputs: classes } = source.facts;
   const segments = task === "segmentation";
-  const look = lookOf(raw.input.dtype, inputs);
+  const toPicture = pictureOf(raw.input.dtype, inputs);
   return ids.map((_, i) => {
-    const maps = [look(inputs[i])];
+    const maps = [toPicture(inputs[i])];
     if (isMap(targets[i].shape)) {
       const known = withoutMissing(asMap(targets[i], segments), segments);
       const made = hiddenLike(asMap(outputs[i], segments), known);
@@ -131,7 +133,7 @@ function shown(pass: Pass, source: Source, count: number): PicturesNote["picture
       maps.push(painted(known, ranges), painted(made, ranges));
       if (!segments) maps.push(difference(known, made, ranges));
     }
-    const picture = enlargedTo(sheet(maps, maps.length, 2));
+    const picture = enlargedTo(contactSheet(maps, maps.length, 2));
     return {
       png: Buffer.from(encodePng(picture)).toString("base64"),
       width: picture.width,
@@ -157,18 +159,18 @@ export function predicted(pass: Pass, input: Tensor): Tensor {
   }
 }
 
-export interface Sample {
+export interface MediaSample {
   readonly values: Float64Array;
   readonly shape: readonly number[];
 }
 
-export function split(t: Tensor, count: number): Sample[] {
+export function mediaSamples(t: Tensor, count: number): MediaSample[] {
   const all = toNumbers(t), each = all.length / count;
   const shape = t.shape.slice(1);
   return Array.from({ length: count }, (_, i) => ({ values: all.subarray(i * each, (i + 1) * each), shape }));
 }
 
-export function asMap({ values, shape }: Sample, segments: boolean): Sample {
+export function asMap({ values, shape }: MediaSample, segments: boolean): MediaSample {
   if (shape.length === 2) return { values, shape: [1, ...shape] };
   const [classes, height, width] = shape;
   if (!segments || classes < 2) return { values, shape };
@@ -182,17 +184,17 @@ export function asMap({ values, shape }: Sample, segments: boolean): Sample {
 }
 
 /** Labels below zero are of points without a class. */
-const withoutMissing = (known: Sample, segments: boolean): Sample =>
+const withoutMissing = (known: MediaSample, segments: boolean): MediaSample =>
   segments ? { ...known, values: known.values.map((label) => label < 0 ? NaN : label) } : known;
 
 /** Predictions are not shown where nothing is known, such as on land. */
-const hiddenLike = ({ values, shape }: Sample, known: Sample): Sample => ({
+const hiddenLike = ({ values, shape }: MediaSample, known: MediaSample): MediaSample => ({
   shape,
   values: values.map((value, i) => Number.isNaN(known.values[i]) ? NaN : value),
 });
 
 /** White is right; full colours are off by half of what the target spans. */
-function difference(known: Sample, made: Sample, ranges: readonly ValueRange[]): Picture {
+function difference(known: MediaSample, made: MediaSample, ranges: readonly ValueRange[]): Picture {
   const values = known.values.map((value, i) => made.values[i] - value);
   const spans = ranges.map(([least, most]): ValueRange => {
     const half = (most - least) / 2 || 1;
@@ -204,20 +206,20 @@ function difference(known: Sample, made: Sample, ranges: readonly ValueRange[]):
 /**
  * Three channels of numbers are colours on one scale for all samples, so that none is brighter than it is.
  */
-export function lookOf(dtype: DType, samples: readonly Sample[]): (sample: Sample) => Picture {
+export function pictureOf(dtype: DType, samples: readonly MediaSample[]): (sample: MediaSample) => Picture {
   const [channels] = samples[0].shape, bytes = dtype === "u8" && channels === 1;
   if (channels !== 3 && !bytes) return (sample) => painted(sample);
   const [least, most] = dtype === "u8" ? [0, 255] : coloursOf(samples);
   const scale = most > least ? 255 / (most - least) : 0;
   const byte = (value: number) => Math.min(255, Math.max(0, (value - least) * scale));
   return ({ values, shape }) => {
-    const strides = rowMajor(shape);
+    const strides = rowMajorStrides(shape);
     return paint({ values: values.map(byte), shape, strides, isImage: true }, { width: SIDE, height: SIDE });
   };
 }
 
-function coloursOf(samples: readonly Sample[]): ValueRange {
-  const ranges = samples.map(({ values }) => rangeOf(values));
+function coloursOf(samples: readonly MediaSample[]): ValueRange {
+  const ranges = samples.map(({ values }) => pictureRange(values));
   const least = Math.min(...ranges.map(([least]) => least)),
     most = Math.max(...ranges.map(([, most]) => most));
   if (least < 0 || most > 255) return [least, most];
@@ -225,18 +227,18 @@ function coloursOf(samples: readonly Sample[]): ValueRange {
 }
 
 const painted = (
-  { values, shape }: Sample,
+  { values, shape }: MediaSample,
   ranges?: Raster["ranges"],
   colours?: Raster["colours"],
 ): Picture =>
-  paint({ values, shape, strides: rowMajor(shape), isImage: false, ranges, colours }, {
+  paint({ values, shape, strides: rowMajorStrides(shape), isImage: false, ranges, colours }, {
     width: SIDE,
     height: SIDE,
   });
 
-function rangesOf({ values, shape: [channels] }: Sample): ValueRange[] {
+function rangesOf({ values, shape: [channels] }: MediaSample): ValueRange[] {
   const each = values.length / channels;
-  return Array.from({ length: channels }, (_, c) => rangeOf(values.subarray(c * each, (c + 1) * each)));
+  return Array.from({ length: channels }, (_, c) => pictureRange(values.subarray(c * each, (c + 1) * each)));
 }
 
 function enlargedTo(picture: Picture): Picture {
@@ -244,7 +246,7 @@ function enlargedTo(picture: Picture): Picture {
   return times > 1 ? enlarged(picture, times) : picture;
 }
 
-function captionOf({ facts, names }: Source, target: Sample, output: Sample): string {
+function captionOf({ facts, names }: Source, target: MediaSample, output: MediaSample): string {
   if (isMap(target.shape)) {
     return `input, target, prediction${facts.task === "segmentation" ? "" : ", difference"}`;
   }
@@ -253,7 +255,7 @@ function captionOf({ facts, names }: Source, target: Sample, output: Sample): st
     const best = output.values.indexOf(Math.max(...output.values));
     return `${name(target.values[0])}, predicted ${name(best)}`;
   }
-  const numbers = ({ values }: Sample) =>
+  const numbers = ({ values }: MediaSample) =>
     [...values.subarray(0, CAPTION)].map(formatValue).join(", ") + (values.length > CAPTION ? ", ..." : "");
   return `${numbers(target)}, predicted ${numbers(output)}`;
 }

@@ -25,7 +25,7 @@ interface Need {
   readonly batch: number;
 }
 
-interface Room {
+interface FreeMemory {
   readonly free: number;
   readonly swap: number;
   readonly ranks: number;
@@ -38,20 +38,20 @@ const SHARE = 0.9;
 const LEAST = 0.5;
 
 /** Null without an estimate. */
-export function checkMemory(
+export function checkTrainingMemory(
   config: Config,
   built: Built,
   ranks: number,
   world: number,
-  room = roomFor(ranks),
+  free = freeMemoryFor(ranks),
 ): string | null {
   const { memory_check: mode } = config.training;
   if (mode === "off") return null;
-  const need = needOf(config, built, world, room);
+  const need = needOf(config, built, world, free);
   if (need === null) return null;
-  const verdict = judgeTrainingMemory(need, room);
+  const verdict = judgeTrainingMemory(need, free);
   if (verdict === "fits") return null;
-  const sentence = sentenceOf(need, room, config, built);
+  const sentence = sentenceOf(need, free, config, built);
   if (verdict === "tight" || mode === "warn") return `Memory may run out. ${sentence}`;
   throw new UserError(
     "memory",
@@ -60,14 +60,14 @@ export function checkMemory(
 }
 
 /** The most samples at once that are estimated to fit; null without an estimate. */
-export function mostAtOnce(config: Config, built: Built, here = 1, world = 1): number | null {
-  const room = roomFor(here), need = needOf(config, built, world, room);
+export function mostAtOnce(config: Config, built: Built, localRanks = 1, world = 1): number | null {
+  const free = freeMemoryFor(localRanks), need = needOf(config, built, world, free);
   return need &&
-    Math.max(0, Math.floor((SHARE * room.free / room.ranks - need.state - need.copy) / need.perSample));
+    Math.max(0, Math.floor((SHARE * free.free / free.ranks - need.state - need.copy) / need.perSample));
 }
 
 /** One rank's gradients, optimizer and averages take so many bytes beside its weights. */
-export function stateOf(config: Config, { arena, amp }: Pick<Built, "arena" | "amp">, world: number) {
+export function stateBytes(config: Config, { arena, amp }: Pick<Built, "arena" | "amp">, world: number) {
   const { training, distributed } = config, { ema, swa_start, optimizer } = training;
   const slots = traitsOf(optimizer).bytesPerWeight(optimizer) / F32 / (distributed.zero === 1 ? world : 1);
   const averages = ema > 0 || swa_start > 0 ? 1 : 0;
@@ -76,23 +76,23 @@ export function stateOf(config: Config, { arena, amp }: Pick<Built, "arena" | "a
   return { state: (made + slots + averages) * weights, copy: (1 + slots + averages) * weights };
 }
 
-function roomFor(ranks: number): Room {
+function freeMemoryFor(ranks: number): FreeMemory {
   const limit = tightestLimit(), own = limit.of === "address space" || limit.of === "data";
   return { free: freeOf(limit), swap: freeSwap(), ranks: own ? 1 : ranks };
 }
 
 export function judgeTrainingMemory(
   { state, copy, perSample, batch }: Need,
-  { free, swap, ranks }: Room,
+  { free, swap, ranks }: FreeMemory,
 ): "fits" | "tight" | "impossible" {
   if (ranks * (state + copy + perSample * batch) <= SHARE * free) return "fits";
   return ranks * (state + LEAST * perSample * batch) > free + swap ? "impossible" : "tight";
 }
 
-function needOf(config: Config, built: Built, world: number, { free, ranks }: Room): Need | null {
+function needOf(config: Config, built: Built, world: number, { free, ranks }: FreeMemory): Need | null {
   const { training } = config, { model, data, amp } = built;
   const weights = built.arena.flat.byteLength, batch = Math.min(training.batch_size, data.train.length);
-  const { state, copy } = stateOf(config, built, world);
+  const { state, copy } = stateBytes(config, built, world);
   const { facts } = data.train;
   const outline = facts.input.shape.reduce((product, size) => product * size, 4);
   if (facts.input.dtype !== "i64" && ranks * (10 * weights + UNLIKELY * outline * batch) < free) return null;
@@ -114,7 +114,7 @@ function needOf(config: Config, built: Built, world: number, { free, ranks }: Ro
 
 const UNLIKELY = 20_000;
 
-function sentenceOf(need: Need, { free, ranks }: Room, { training }: Config, { amp }: Built): string {
+function sentenceOf(need: Need, { free, ranks }: FreeMemory, { training }: Config, { amp }: Built): string {
   const { perSample, batch } = need, state = need.state + need.copy;
   const fitting = Math.floor((SHARE * free / ranks - state) / perSample);
   const smaller = fitting >= 1 && fitting < batch ? 2 ** Math.floor(Math.log2(fitting)) : 0;

@@ -24,7 +24,7 @@ import { sharesOfPoints, validPoints } from "../models/valid_points.ts";
 import type { UserMetrics } from "../models/user/made.ts";
 import { calibrationOf } from "./calibration.ts";
 import { classes, MOST_JUDGED, MOST_NAMED } from "./class_metrics.ts";
-import { type Measure, type Metrics, onDevice, spread } from "./measure.ts";
+import { constantOnDevice, type Measure, type Metrics, spreadMask } from "./measure.ts";
 
 type Judged = Pick<
   Loss,
@@ -77,7 +77,7 @@ function taskMeasure(
 
 const nothing: Measure = {
   size: 0,
-  looks: false,
+  seesOutputs: false,
   many: true,
   rows: () => {
     throw new Error("internal: nothing is measured of these targets.");
@@ -116,10 +116,10 @@ function numbers(source: Source, full: boolean, judged: Judged): Measure {
   const own = source.reference ?? Array<number>(count).fill(0);
   const near = own.map((value, k) => mean.length > 0 ? (value - mean[k]) / std[k] : value);
   const named = (k: number) => names.length === count ? names[k] : String(k);
-  const reference = onDevice(() => Float64Array.from(near));
+  const reference = constantOnDevice(() => Float64Array.from(near));
   return {
     size: (SUMS + (calibration?.size ?? 0)) * count,
-    looks: true,
+    seesOutputs: true,
     many: true,
     rows(output, target, batches, mask = null) {
       const items = target.shape[0] / batches;
@@ -127,13 +127,13 @@ function numbers(source: Source, full: boolean, judged: Judged): Measure {
       const at = reference(output.device, [1, 1, count, 1]);
       // Masked items may be no number at all.
       const valid = facts.missing || weights ? validPoints(target, 0) : null;
-      const shown = mask && spread(mask, target);
+      const shown = mask && spreadMask(mask, target);
       const both = valid && shown ? logicalAnd(valid, shown) : valid ?? shown;
       const counted = both && reshape(both, part);
       const zero = constant(0, "f64", output.device);
       const from = (t: Tensor) => {
-        const apart = sub(reshape(t, part), at);
-        return counted ? where(counted, apart, zero) : apart;
+        const difference = sub(reshape(t, part), at);
+        return counted ? where(counted, difference, zero) : difference;
       };
       const d = from(target), e = sub(from(pointsIn(output, target, point * count, count)), d);
       const share = weights && both && reshape(toDtype(sharesOfPoints(both, weights), "f64"), part);
@@ -257,10 +257,10 @@ const NOT_SCALED: Normalisation = { mean: [], std: [] };
 
 function ofTarget(sums: Float64Array, k: number, count: number, scale = 1) {
   const [n, d, dd, e, absolute, ee] = Array.from({ length: SUMS }, (_, part) => sums[part * count + k]);
-  const apart = dd - d * d / n;
-  const varies = apart > ROUNDING * dd;
+  const residual = dd - d * d / n;
+  const varies = residual > ROUNDING * dd;
   // A target that never varies can only be met or missed.
-  const r2 = n < 2 ? NaN : varies ? 1 - ee / apart : ee === 0 ? 1 : Number.isNaN(ee) ? NaN : 0;
+  const r2 = n < 2 ? NaN : varies ? 1 - ee / residual : ee === 0 ? 1 : Number.isNaN(ee) ? NaN : 0;
   return { n, r2, mae: scale * absolute / n, rmse: scale * Math.sqrt(ee / n), bias: scale * e / n };
 }
 
@@ -297,10 +297,10 @@ function withOwn(of: Measure, own: UserMetrics): Measure {
   const { names } = own;
   return {
     size: of.size + names.length + 1,
-    looks: true,
+    seesOutputs: true,
     many: false,
     rows(output, target, _, mask) {
-      const first = of.looks ? [of.rows(output, target, 1, mask)] : [];
+      const first = of.seesOutputs ? [of.rows(output, target, 1, mask)] : [];
       const count = constant(target.shape[0], "f64", output.device);
       const sums = reshape(own.sums(output, target), [1, names.length]);
       return cat([...first, sums, reshape(count, [1, 1])], 1);

@@ -1,7 +1,7 @@
 // Memory of a rank comes from its own NUMA domain.
 import { preferMemoryOf } from "../../ffi/libc.ts";
 import { formatPlural } from "../base/format.ts";
-import { type Topology, topologyHere } from "../base/topology.ts";
+import { ownTopology, type Topology } from "../base/topology.ts";
 
 export interface Near {
   /** The domains of the machine that this process has cores of. */
@@ -17,7 +17,7 @@ export interface Near {
  * data is larger than its domain would be killed with memory to spare.
  */
 export function keepMemoryNear(
-  { domains, ofMachine }: Topology = topologyHere(),
+  { domains, ofMachine }: Topology = ownTopology(),
   prefer: (domain: number) => boolean = preferMemoryOf,
 ): Near {
   const ids = domains.map(({ id }) => id);
@@ -35,7 +35,7 @@ export function nearSentence({ domains, ofMachine, memory }: Near): string {
     : `${where}, whose memory is taken first`;
 }
 
-let here: Near | undefined;
+let near: Near | undefined;
 
 /** Once, before libtorch takes memory: threads have what the one has that starts them. */
-export const memoryOfHere = (): Near => here ??= keepMemoryNear();
+export const nearMemory = (): Near => near ??= keepMemoryNear();

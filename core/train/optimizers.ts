@@ -7,11 +7,11 @@ import type { Amp } from "./precision.ts";
 import { lamb } from "./optimizers/lamb.ts";
 import { lion } from "./optimizers/lion.ts";
 import { muon } from "./optimizers/muon.ts";
-import type { Kind, Optimizer, OptimizerSettings, Traits } from "./optimizers/optimizer.ts";
+import type { Optimizer, OptimizerKind, OptimizerSettings, Traits } from "./optimizers/optimizer.ts";
 import { scheduleFree } from "./optimizers/schedule_free.ts";
 import { sgd } from "./optimizers/sgd.ts";
 
-const OPTIMIZERS: Readonly<Record<OptimizerSettings["type"], Kind>> = {
+const OPTIMIZERS: Readonly<Record<OptimizerSettings["type"], OptimizerKind>> = {
   adamw: adam,
   adam,
   sgd,

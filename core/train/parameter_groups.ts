@@ -5,7 +5,7 @@ import { copy_, narrow, view } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Module } from "../models/nn/module.ts";
-import { type Arena, startsOf } from "./arena.ts";
+import { alignedStarts, type Arena } from "./arena.ts";
 import { createOptimizer, optimizersThat, traitsOf } from "./optimizers.ts";
 import type { Optimizer, OptimizerSettings } from "./optimizers/optimizer.ts";
 import type { TrainedParameters } from "./trained_parameters.ts";
@@ -147,8 +147,8 @@ function refuseWhole(settings: OptimizerSettings): void {
 function partOf(arena: Arena, members: readonly number[]): Arena {
   const of = <T>(all: readonly T[]) => members.map((i) => all[i]);
   const parameters = of(arena.parameters), counts = parameters.map(({ numel }) => numel);
-  const aligned = startsOf(counts);
-  const { starts, total } = aligned.total <= arena.flat.numel ? aligned : startsOf(counts, 1);
+  const aligned = alignedStarts(counts);
+  const { starts, total } = aligned.total <= arena.flat.numel ? aligned : alignedStarts(counts, 1);
   return {
     names: of(arena.names),
     parameters,
@@ -194,7 +194,7 @@ export function cutByGroups(
       return group.push(of[starts.findLastIndex((start) => start <= at)]) - 1;
     });
   });
-  const counts = parameters.map(({ numel }) => numel), { starts: ownStarts } = startsOf(counts, 1);
+  const counts = parameters.map(({ numel }) => numel), { starts: ownStarts } = alignedStarts(counts, 1);
   const arena = {
     ...own,
     names: counts.map((_, i) => `part ${i + 1}`),

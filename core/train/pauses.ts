@@ -23,7 +23,7 @@ export interface Pauses extends Places {
   /** Puts the model's running statistics back to where the step began. */
   undo(): void;
   /** True where all ranks abort the next step. */
-  endsHere(): boolean;
+  endsNow(): boolean;
   /** The save is made after the step. */
   takeSave(): string | null;
 }
@@ -47,13 +47,13 @@ export function openPauses(
   let left = 0;
   let save: string | null = null;
 
-  const look = () => {
+  const poll = () => {
     const stop = ranks ? agreed(ranks) : requests.stop();
     if (stop !== null) throw new StepAborted(stop, left < count);
   };
-  const agreed = ({ control, wish }: RankGroup): string | null => {
-    wish(requests, false);
-    const now = control.here();
+  const agreed = ({ control, request }: RankGroup): string | null => {
+    request(requests, false);
+    const now = control.agreed();
     if (now?.what === "save") save = now.reason;
     return now?.what === "stop" ? now.reason : null;
   };
@@ -61,19 +61,19 @@ export function openPauses(
     begin() {
       left = count;
       undoing?.note();
-      if (ranks) look(); // a rank that waits for its data is not this far
+      if (ranks) poll(); // a rank that waits for its data is not this far
     },
     next() {
       if (left === 0) return;
       left--;
       pace?.wait();
-      look();
+      poll();
     },
     rest() {
-      for (; left > 0; left--) look();
+      for (; left > 0; left--) poll();
     },
     undo: () => undoing?.undo(),
-    endsHere() {
+    endsNow() {
       const ahead = ranks?.control.ahead() ?? null;
       return ahead !== null && ahead.what === "stop" && ahead.places <= count + 1;
     },
@@ -124,15 +124,15 @@ export function openBoundaryRequests(
     & Pick<Run, "config" | "cursor" | "plan" | "requests">
     & { readonly ranks: RankGroup | null },
   pauses: Pauses,
-): (here: boolean) => BoundaryRequests {
+): (isBoundary: boolean) => BoundaryRequests {
   const saveDue = every(training.save_interval, plan.stepsPerEpoch);
   const timed = isTimed(training.save_interval);
-  return (here) => {
-    const due = here && !(ranks && timed) && saveDue(cursor.step) ? "interval" : null;
+  return (isBoundary) => {
+    const due = isBoundary && !(ranks && timed) && saveDue(cursor.step) ? "interval" : null;
     if (!ranks) return { stop: requests.stop(), save: requests.takeSave() ? "request" : due };
-    ranks.wish(requests, timed && ranks.team.rank === 0 && saveDue(cursor.step));
-    const agreed = here ? ranks.control.here() : null;
-    const within = here ? pauses.takeSave() : null;
+    ranks.request(requests, timed && ranks.team.rank === 0 && saveDue(cursor.step));
+    const agreed = isBoundary ? ranks.control.agreed() : null;
+    const within = isBoundary ? pauses.takeSave() : null;
     if (agreed?.what === "stop") return { stop: agreed.reason, save: null };
     return { stop: null, save: agreed?.reason ?? within ?? due };
   };

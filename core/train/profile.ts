@@ -35,7 +35,7 @@ export function openProfile(
   let first: number | null = null, last = -1, over = false;
   const collectives: CollectiveSpan[] = [];
   let flown = 0;
-  const hear = () => {
+  const observe = () => {
     if (flight === null) return;
     for (const one of lastRecorded(flight)) {
       if (one.sequence <= flown || one.ended === 0) continue;
@@ -52,7 +52,7 @@ export function openProfile(
       const done = step - first;
       if (recorder !== null) {
         recorder.step(step);
-        hear();
+        observe();
       }
       if (done === from - 1) {
         if (flight) flown = progress(flight).ended;
@@ -232,7 +232,7 @@ export function traceOf(
   { rank: pid, host, spans, collectives, shift, collectiveShift }: RankSpans,
 ): TraceEvent[] {
   const { names, ops, parts, steps } = spans;
-  const said = (name: "process_name" | "thread_name", tid: number, text: string): TraceEvent => ({
+  const metadata = (name: "process_name" | "thread_name", tid: number, text: string): TraceEvent => ({
     ph: "M",
     name,
     pid,
@@ -240,9 +240,9 @@ export function traceOf(
     args: { name: text },
   });
   const events: TraceEvent[] = [
-    said("process_name", STEPS, `rank ${pid} on ${host}`),
+    metadata("process_name", STEPS, `rank ${pid} on ${host}`),
     { ph: "M", name: "process_sort_index", pid, tid: STEPS, args: { sort_index: pid } },
-    said("thread_name", STEPS, "training"),
+    metadata("thread_name", STEPS, "training"),
   ];
   const each = (list: readonly number[], cat: "step" | "part" | "op", name: (number: number) => string) => {
     for (let i = 0; i < list.length; i += 3) {
@@ -256,7 +256,7 @@ export function traceOf(
   each(parts, "part", (part) => TIME_PARTS[part]);
   each(ops, "op", (number) => names[number]);
   if (collectives.length === 0) return events;
-  events.push(said("thread_name", COLLECTIVES, "collectives"));
+  events.push(metadata("thread_name", COLLECTIVES, "collectives"));
   let end = -Infinity;
   for (const { sequence, op, bytes, phase, begun, ended } of collectives) {
     const ts = Math.max(end, micro(begun + collectiveShift)); // one after the other

@@ -12,7 +12,7 @@ import { itemsOf, type MicroBatch, type Share } from "./micro_batch.ts";
 import { type Account, byPart, ownWork, type Spent, spentBetween, type TimeMark } from "../run/account.ts";
 import type { RanksEvent } from "../run/events.ts";
 import type { Arena } from "./arena.ts";
-import { type Cursor, type Parts, tensorsOf } from "../checkpoint/training_state.ts";
+import { type Cursor, type StateParts, tensorsOf } from "../checkpoint/training_state.ts";
 import { digest } from "../data/arrays/remembered.ts";
 import { UserError } from "../base/errors.ts";
 import type { Zero } from "./gradients/zero.ts";
@@ -22,12 +22,12 @@ import type { LineageWriter } from "../run/lineage.ts";
 import type { Saver } from "./save.ts";
 import { setThreads } from "../../ffi/context.ts";
 import { allowedCores } from "../base/cores.ts";
-import { coresHere } from "../base/topology.ts";
+import { usableCores } from "../base/topology.ts";
 import type { Run } from "./launch.ts";
 
 /** The parts of a run that reports are of. */
 interface Reported extends Pick<Run, "trained" | "cursor" | "events" | "warn"> {
-  readonly account: Pick<Account, "look">;
+  readonly account: Pick<Account, "markTime">;
   readonly gradients: { readonly arena: Arena };
   readonly thaw: unknown;
 }
@@ -37,7 +37,7 @@ export interface RankGroup {
   readonly control: Control;
   readonly shares: Shares;
   /** `due`: a save is due by the clock. */
-  wish(requests: Requests, due: boolean): void;
+  request(requests: Requests, due: boolean): void;
   /** Called after each step; reports the ranks' times now and then. */
   stepped(run: Reported): void;
   /** A save has rank 0's running statistics. */
@@ -58,12 +58,12 @@ export function openRankGroup(
     team,
     control,
     shares: openShares(team, device),
-    wish(requests, due) {
+    request(requests, due) {
       const stop = requests.stop();
-      if (stop !== null && !stopping) control.wish("stop", stop);
+      if (stop !== null && !stopping) control.request("stop", stop);
       stopping ||= stop !== null;
-      if (requests.takeSave()) control.wish("save", "request");
-      else if (due) control.wish("save", "interval");
+      if (requests.takeSave()) control.request("save", "request");
+      else if (due) control.request("save", "interval");
     },
     stepped: openReports(team),
     shareBuffers() {
@@ -106,11 +106,11 @@ function openReports(team: Team): (run: Reported) => void {
   let before: TimeMark | null = null, done = 0, steps = 0;
   return (run) => {
     if (++done === SETTLED && team.rank === 0) warnUnused(run);
-    if (before === null) before = run.account.look(); // the first step is like no other
+    if (before === null) before = run.account.markTime(); // the first step is like no other
     else if (++steps === EVERY) {
-      const ranks = team.gather(spentBetween(before, run.account.look()).spent, "times of ranks");
+      const ranks = team.gather(spentBetween(before, run.account.markTime()).spent, "times of ranks");
       run.events.emit(ranksEvent(run.cursor.step, steps, ranks));
-      before = run.account.look();
+      before = run.account.markTime();
       steps = 0;
     }
   };
@@ -152,7 +152,7 @@ export function unusedSentence(
     "passes nothing back.";
 }
 
-const scaleOf = ({ scale, goodSteps, skipped }: NonNullable<Parts["scaler"]>) => ({
+const scaleOf = ({ scale, goodSteps, skipped }: NonNullable<StateParts["scaler"]>) => ({
   scale,
   goodSteps,
   skipped,
@@ -161,7 +161,7 @@ const scaleOf = ({ scale, goodSteps, skipped }: NonNullable<Parts["scaler"]>) =>
 /** Every rank begins with rank 0's state, and gets its cursor. */
 export function startAsFirst(
   team: Team,
-  parts: Parts,
+  parts: StateParts,
   arena: Arena,
   averages: readonly Tensor[],
   cursor: Cursor,
@@ -234,7 +234,7 @@ export function ranksSharingCores(team: Team): number {
 }
 
 /** A given number of threads stays. */
-export function shareCores(sharing: number, wanted: number, env: Record<string, string>): void {
+export function shareThreads(sharing: number, wanted: number, env: Record<string, string>): void {
   if (wanted > 0 || env.OMP_NUM_THREADS) return;
-  setThreads(Math.max(1, Math.floor(coresHere() / sharing)));
+  setThreads(Math.max(1, Math.floor(usableCores() / sharing)));
 }

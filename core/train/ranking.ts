@@ -29,7 +29,7 @@ export function openRanking({ facts, length }: Source, loss: Judged, device: Dev
   }
   const width = oneLogit ? 1 : facts.outputs, row = width + 1;
   if (length * row > MOST_HELD || facts.outputs < 2 && !oneLogit) return null;
-  const room = keep(zeros([length, row], { dtype: "f64", device }));
+  const buffer = keep(zeros([length, row], { dtype: "f64", device }));
   let odd = false;
   return {
     observe(first, output, target) {
@@ -39,7 +39,7 @@ export function openRanking({ facts, length }: Source, loss: Judged, device: Dev
       scope(() => {
         const labels = isSoft(target) && target.shape[1] > 1 ? argmax(target, 1) : target;
         const parts = [reshape(output, [count, width]), reshape(labels, [count, 1])];
-        copy_(narrow(room, 0, first, count), cat(parts.map((t) => toDtype(t, "f64")), 1));
+        copy_(narrow(buffer, 0, first, count), cat(parts.map((t) => toDtype(t, "f64")), 1));
       });
     },
     metrics(team) {
@@ -47,14 +47,14 @@ export function openRanking({ facts, length }: Source, loss: Judged, device: Dev
       if (strange > 0) return {};
       // Rows that are other ranks' are zeros, which change no bit.
       if (team && team.world > 1) {
-        team.collectives.wait(team.collectives.allReduce(room, "sum", "evaluation"));
+        team.collectives.wait(team.collectives.allReduce(buffer, "sum", "evaluation"));
       }
-      const auroc = areaUnderCurves(toNumbers(room), width, loss.ignored ?? -1);
+      const auroc = areaUnderCurves(toNumbers(buffer), width, loss.ignored ?? -1);
       const metrics: Record<string, number> = {};
       if (auroc !== null) metrics.auroc = auroc;
       return metrics;
     },
-    close: () => room.free(),
+    close: () => buffer.free(),
   };
 }
 

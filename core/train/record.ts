@@ -19,7 +19,7 @@ import { parameterCount } from "../models/model.ts";
 import { placeInEpoch } from "./batches.ts";
 import { confusedClasses } from "./diagnostics.ts";
 import type { Built } from "./build.ts";
-import type { Parts } from "../checkpoint/training_state.ts";
+import type { StateParts } from "../checkpoint/training_state.ts";
 import type { Launch, Run } from "./launch.ts";
 
 /** The run's name is claimed, and its files are opened; what fails here leaves none. `idle`: nothing is left to train. */
@@ -27,7 +27,7 @@ export function openFiles(
   launch: Launch,
   built: Built,
   { plan, cursor, parts, idle }: Pick<Run, "plan" | "cursor"> & {
-    readonly parts: Parts;
+    readonly parts: StateParts;
     readonly idle: boolean;
   },
 ) {

@@ -6,8 +6,8 @@ import { isCalled } from "./run_folder.ts";
 import {
   askProgram,
   jobIn,
+  jobStarts,
   questionFor,
-  runsOf,
   type SchedulerEnv,
   type SchedulerJob,
 } from "../ranks/job/scheduler.ts";
@@ -23,7 +23,7 @@ export async function requeuedIn(env: SchedulerEnv, ask = askProgram): Promise<R
   if (job === null) return null;
   const restarts = job.scheduler === "slurm"
     ? Number(env.SLURM_RESTART_COUNT ?? 0)
-    : (runsOf(await ask(questionFor(job)) ?? "") ?? 1) - 1;
+    : (jobStarts(await ask(questionFor(job)) ?? "") ?? 1) - 1;
   return restarts > 0 ? { job, restarts } : null;
 }
 

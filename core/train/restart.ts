@@ -25,7 +25,7 @@ export interface ResumeChoice {
 export function chooseResume(config: Config, preset: string | null, requeued: Requeued | null): ResumeChoice {
   if (requeued === null) {
     const { resume, again } = found(config, preset, null);
-    return { resume, again, scale: scaleOf(config, resume), notes: [] };
+    return { resume, again, scale: scaleToKeep(config, resume), notes: [] };
   }
   const run = runOfJob(config, preset, requeued.job);
   const { resume, again } = found(config, preset, run);
@@ -36,10 +36,10 @@ export function chooseResume(config: Config, preset: string | null, requeued: Re
     : again !== null
     ? `${head}: the run ${again} begins again, as it ended before its first save`
     : `${head}, and it had not begun this run yet`;
-  return { resume, again, scale: scaleOf(config, resume), notes: [note] };
+  return { resume, again, scale: scaleToKeep(config, resume), notes: [note] };
 }
 
-export function scaleOf(
+export function scaleToKeep(
   { training: { init_from: begins } }: Config,
   resume: Resume | null,
 ): SavedScale | null {

@@ -3,10 +3,17 @@ import { isAdapter } from "../checkpoint/adapters.ts";
 import { openCheckpoint } from "../checkpoint/open.ts";
 import type { Config } from "../settings/settings.ts";
 import { UserError } from "../base/errors.ts";
-import { type Found, isAnothers, look, lookOver, nameIn, settingsIn } from "./checkpoint_run.ts";
+import {
+  type CheckpointRun,
+  checkpointRun,
+  isAnothers,
+  nameIn,
+  readableRun,
+  settingsIn,
+} from "./checkpoint_run.ts";
 import { checkpointsOf, foldersOf, latestOf, newestRun } from "./run_folder.ts";
 import { adopt } from "../checkpoint/adopt.ts";
-import { type Cursor, loadTraining, loadWeights, type Parts } from "../checkpoint/training_state.ts";
+import { type Cursor, loadTraining, loadWeights, type StateParts } from "../checkpoint/training_state.ts";
 import { matcher } from "../base/patterns.ts";
 import type { Fresh } from "../checkpoint/state_dict.ts";
 import { headOf } from "../models/heads.ts";
@@ -48,7 +55,7 @@ function chosen(config: Config, preset: string | null, own: string | null): Resu
   if (wanted === "") return null;
   if (wanted === "auto" && own !== null) return null;
   if (wanted === "auto") return newestGood(newestRun(config, preset, givenName));
-  const { run, saved, wandb } = look(wanted);
+  const { run, saved, wandb } = checkpointRun(wanted);
   const name = config.output.run_name;
   if (name === "" || run === null || name === run || nameIn(saved) === name) {
     return { path: wanted, run, from: run, saved, wandb };
@@ -87,9 +94,9 @@ function* others(latest: string, run: string, notices: string[]): Generator<stri
   for (const { path } of found.sort((a, b) => b.step - a.step)) yield path;
 }
 
-function tried(path: string, notices: string[], verify = true): Found | null {
+function tried(path: string, notices: string[], verify = true): CheckpointRun | null {
   try {
-    return look(path, verify);
+    return checkpointRun(path, verify);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     notices.push(`Passed over a damaged checkpoint. ${error.message}`);
@@ -98,7 +105,7 @@ function tried(path: string, notices: string[], verify = true): Found | null {
 }
 
 /** A damaged checkpoint gets a notice later. */
-const givenName = (path: string): unknown => nameIn(lookOver(path)?.saved);
+const givenName = (path: string): unknown => nameIn(readableRun(path)?.saved);
 
 export function savedConfig(path: string): unknown {
   using file = openCheckpoint(path);
@@ -116,7 +123,7 @@ export const freshCursor = (): Cursor => ({
 });
 
 interface Beginning {
-  readonly parts: Parts;
+  readonly parts: StateParts;
   readonly plan: BatchPlan;
   /** An epoch has so many. */
   readonly samples: number;

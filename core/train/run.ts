@@ -1,17 +1,17 @@
 // A training run, from a request to its end: what it goes on from, its ranks, the trainer, the loop and the last lines.
 import { asUserError, openDevice, openDeviceBeside } from "./device.ts";
 import { EXIT, messageOf, UserError } from "../base/errors.ts";
-import { loadReader } from "../data/open/open.ts";
+import { loadDataReader } from "../data/open/open.ts";
 import { slotsNote } from "../ranks/job/layout.ts";
 import { writeRun } from "../ranks/launch/rank.ts";
 import { withRanks } from "../ranks/session.ts";
 import { originsOf, type Resolved } from "../settings/resolve.ts";
-import { changesSince, refuseLayout, refuseMissing } from "./checks.ts";
+import { changesSince, refuseLayout, refuseMissingData } from "./checks.ts";
 import { keepChoice } from "./compiled_choice.ts";
 import { leaveSoon, leaveWith } from "./leaving.ts";
 import { trainLoop } from "./loop.ts";
 import { outOfMemory } from "./memory.ts";
-import { ranksSharingCores, shareCores } from "./rank_group.ts";
+import { ranksSharingCores, shareThreads } from "./rank_group.ts";
 import { notifyScript, type Requeued, requeuedIn } from "./requeue.ts";
 import { chooseResume, type ResumeChoice, watchJobTime } from "./restart.ts";
 import type { RunPaths } from "./run_folder.ts";
@@ -25,7 +25,7 @@ export interface TrainEnd {
   readonly paths: RunPaths;
 }
 
-export async function trainHere(request: TrainRequest, settings: Resolved): Promise<TrainEnd> {
+export async function trainInProcess(request: TrainRequest, settings: Resolved): Promise<TrainEnd> {
   const { resolve, env, where } = request;
   const alone = where.world === 1;
   const first = await request.withUserCode(
@@ -62,10 +62,10 @@ async function trainAlone(
 ): Promise<TrainEnd> {
   const { resolved, choice } = await decide(request, first, requeued);
   const { config } = resolved;
-  refuseMissing(resolved);
+  refuseMissingData(resolved);
   // A preset for many ranks does not fit, whatever there is of libtorch and GPUs.
   if (config.training.device !== "auto") refuseOtherLayout(resolved, request.where, config.training.device);
-  const opened = await openDeviceBeside(config, () => loadReader(config.data));
+  const opened = await openDeviceBeside(config, () => loadDataReader(config.data));
   return await trainOn(
     request,
     resolved,
@@ -93,14 +93,14 @@ async function trainOnRanks(
   return await withRanks(session, async (joined) => {
     const { team } = joined;
     const sharing = ranksSharingCores(team);
-    if (opened.device === "cpu") shareCores(sharing, config.training.threads, env);
+    if (opened.device === "cpu") shareThreads(sharing, config.training.threads, env);
     const own = team.rank === 0 ? await decide(request, first, requeued) : null;
     const choice = team.gather(own && own.choice, "rank 0's choice")[0]!;
     const again = () =>
       request.withUserCode(resolve({ ranks: where.world, checkpoint: choice.resume!.saved }));
     const resolved = own?.resolved ?? (choice.resume ? await again() : first);
     if (choice.resume) keepChoice(resolved.config, choice.resume.saved);
-    refuseMissing(resolved);
+    refuseMissingData(resolved);
     return await trainOn(request, resolved, choice, { ...opened, ...joined }, sharing);
   });
 }

@@ -1,7 +1,7 @@
 // A run's name and paths, and which files of a folder of checkpoints are a run's.
 import { dirname, join } from "../../deps/path.ts";
 import { isFailedStart } from "../run/lineage.ts";
-import { type EpochFiles, epochName, PLAIN, readEpochName } from "../checkpoint/epoch_files.ts";
+import { type EpochFiles, epochName, readEpochName, SHARED_NAME } from "../checkpoint/epoch_files.ts";
 import { indexOf } from "../checkpoint/sharded_reader.ts";
 import type { Config } from "../settings/settings.ts";
 import { isSamePath, pathExists } from "../base/files.ts";
@@ -48,10 +48,10 @@ export function foldersOf(
 
 /** A run of the plain name would have the names of other runs' links. */
 export const isTaken = ({ checkpoints, run }: Pick<RunPaths, "checkpoints" | "run">): boolean =>
-  run === PLAIN || filesOf(checkpoints, run).length > 0;
+  run === SHARED_NAME || checkpointFiles(checkpoints, run).length > 0;
 
 /** The paths of all checkpoints that have this run in their names. */
-export const filesOf = (checkpoints: string, run: string): string[] =>
+export const checkpointFiles = (checkpoints: string, run: string): string[] =>
   listed(checkpoints).filter((name) => isNamed(name, run)).map((name) => join(checkpoints, name)).filter(
     pathExists,
   );
@@ -119,7 +119,7 @@ export function checkpointsOf(latest: string, run: string): string[] {
 
 /** Checkpoints of epochs that an older version wrote, of whatever run. */
 export const plainEpochs = (folder: string): string[] =>
-  entriesOf(folder).filter(({ name, isSymlink }) => !isSymlink && readEpochName(name)?.run === PLAIN)
+  entriesOf(folder).filter(({ name, isSymlink }) => !isSymlink && readEpochName(name)?.run === SHARED_NAME)
     .map(({ name }) => name);
 
 /** In milliseconds; null for a dead link, and where no save was finished. */

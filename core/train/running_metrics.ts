@@ -33,14 +33,14 @@ interface Observed {
 
 export type Worst = NonNullable<Measured["worst"]>;
 
-const MOST_BATCHES = 32, ROOM = 8 * 2 ** 20;
+const MOST_BATCHES = 32, BUFFER_BYTES = 8 * 2 ** 20;
 /** A step's last micro-batch is shorter. */
-const MOST_TRAYS = 4;
+const MOST_BUFFERS = 4;
 /** The sums of losses and of items. */
 const OWN = 2;
 
 /** Batches of one shape, one after the other. */
-interface Tray {
+interface MetricBuffer {
   readonly output: Tensor | null;
   readonly target: Tensor | null;
   readonly mask: Tensor | null;
@@ -58,7 +58,7 @@ interface Tray {
 }
 
 /** A CUDA graph fills its places, one after the other and round and round. It lives as long as the graph. */
-export interface GraphTray extends Tray {
+export interface GraphMetricBuffer extends MetricBuffer {
   /** The number of the place to fill, on the device. */
   readonly next: Tensor;
   /** The number that follows each. */
@@ -84,7 +84,7 @@ interface Passing {
 
 export class RunningMetrics {
   #serial = 0;
-  #trays: Tray[] = [];
+  #buffers: MetricBuffer[] = [];
   #passing: Passing[] = [];
   readonly #sums: Sums;
 
@@ -97,24 +97,24 @@ export class RunningMetrics {
   observe(batch: Observed): void {
     noGrad(() => {
       const entry = { serial: this.#serial++, part: batch.part ?? 0, items: batch.items };
-      const tray = this.#trayFor(batch);
-      if (tray === null) return this.#atOnce(batch, entry);
-      put(tray, batch, entry);
+      const buffer = this.#bufferFor(batch);
+      if (buffer === null) return this.#atOnce(batch, entry);
+      put(buffer, batch, entry);
     });
   }
 
-  /** Comes before the replay of a graph that fills so many places of its tray. */
-  makeRoom(tray: GraphTray, places: number): void {
-    if (!this.#trays.includes(tray)) {
-      if (this.#trays.length === MOST_TRAYS) this.close();
-      this.#trays.push(tray);
+  /** Comes before the replay of a graph that fills so many places of its buffer. */
+  reserve(buffer: GraphMetricBuffer, places: number): void {
+    if (!this.#buffers.includes(buffer)) {
+      if (this.#buffers.length === MOST_BUFFERS) this.close();
+      this.#buffers.push(buffer);
     }
-    if (tray.batches.length + places > tray.places.length) this.#pass();
+    if (buffer.batches.length + places > buffer.places.length) this.#pass();
   }
 
   /** A replay has filled the next place with a batch of so many valid items. */
-  filled(tray: GraphTray, items: number): void {
-    tray.batches.push({ serial: this.#serial++, part: 0, items });
+  filled(buffer: GraphMetricBuffer, items: number): void {
+    buffer.batches.push({ serial: this.#serial++, part: 0, items });
   }
 
   /** Later observations can be undone, at any time before the next mark. */
@@ -147,15 +147,15 @@ export class RunningMetrics {
 
   /** Measures and frees everything, so that nothing is left to come. */
   close(): void {
-    if (this.#trays.length > 0) this.#pass();
+    if (this.#buffers.length > 0) this.#pass();
     this.#settle();
-    this.#trays.forEach(freeTray);
-    this.#trays = [];
+    this.#buffers.forEach(freeMetricBuffer);
+    this.#buffers = [];
   }
 
   /** Null where the batch is measured at once. */
-  #trayFor(batch: Observed): Tray | null {
-    const known = this.#trays.find((tray) => !isGraphs(tray) && fits(tray, batch));
+  #bufferFor(batch: Observed): MetricBuffer | null {
+    const known = this.#buffers.find((buffer) => !isGraphs(buffer) && fits(buffer, batch));
     if (known) {
       // It may fail, so it comes before this batch is noted.
       if (known.batches.length === known.places.length) this.#pass();
@@ -163,26 +163,26 @@ export class RunningMetrics {
     }
     const batches = batchesOf(this.measure, batch);
     if (batches < 2) return null;
-    if (this.#trays.length === MOST_TRAYS) this.close();
-    const tray = newTray(this.measure, batch, batches);
-    this.#trays.push(tray);
-    return tray;
+    if (this.#buffers.length === MOST_BUFFERS) this.close();
+    const buffer = newMetricBuffer(this.measure, batch, batches);
+    this.#buffers.push(buffer);
+    return buffer;
   }
 
   #atOnce({ output, target, loss, mask }: Observed, entry: Entry): void {
     this.#pass(); // earlier batches come first
     const { measure } = this;
     const sums = scope(() => {
-      const own = measure.looks ? [measure.rows(output, target, 1, mask)] : [];
+      const own = measure.seesOutputs ? [measure.rows(output, target, 1, mask)] : [];
       return keep(cat([...own, reshape(toDtype(loss, "f64"), [1, 1])], 1));
     });
     this.#passing.push({ values: startReadback(sums), batches: [entry] });
   }
 
-  /** Begins a pass over what the trays hold, and takes in what the pass before it has come to. */
+  /** Begins a pass over what the buffers hold, and takes in what the pass before it has come to. */
   #pass(): void {
-    const begun = this.#trays.filter(({ batches }) => batches.length > 0)
-      .map((tray) => passOver(this.measure, tray));
+    const begun = this.#buffers.filter(({ batches }) => batches.length > 0)
+      .map((buffer) => passOver(this.measure, buffer));
     this.#settle();
     this.#passing = begun;
   }
@@ -277,16 +277,20 @@ const bytesOf = (t: Tensor | null | undefined): number => t?.byteLength ?? 0;
 
 function batchesOf(measure: Measure, { output, target, mask }: Observed): number {
   if (!measure.many) return 1;
-  if (!measure.looks) return MOST_BATCHES;
+  if (!measure.seesOutputs) return MOST_BATCHES;
   const bytes = bytesOf(output) + bytesOf(target) + bytesOf(mask);
-  return Math.min(MOST_BATCHES, Math.floor(ROOM / Math.max(1, bytes)));
+  return Math.min(MOST_BATCHES, Math.floor(BUFFER_BYTES / Math.max(1, bytes)));
 }
 
-function newTray(measure: Measure, { output, target, mask = null, loss }: Observed, count: number): Tray {
+function newMetricBuffer(
+  measure: Measure,
+  { output, target, mask = null, loss }: Observed,
+  count: number,
+): MetricBuffer {
   const { device } = loss;
   return scope(() => {
     const room = (t: Tensor | null) =>
-      t && measure.looks
+      t && measure.seesOutputs
         ? zeros([count * t.shape[0], ...t.shape.slice(1)], { dtype: t.dtype, device })
         : null;
     const place = (all: Tensor | null, i: number) =>
@@ -300,18 +304,18 @@ function newTray(measure: Measure, { output, target, mask = null, loss }: Observ
       loss: reshape(narrow(losses, 0, i, 1), loss.shape),
     }));
     const together = device !== "cpu" && all.output?.dtype === all.target?.dtype;
-    const tray = { ...all, losses, places, batches: [], together };
-    for (const t of tensorsOf(tray)) keep(t);
-    return tray;
+    const buffer = { ...all, losses, places, batches: [], together };
+    for (const t of tensorsOf(buffer)) keep(t);
+    return buffer;
   });
 }
 
-const tensorsOf = ({ output, target, mask, losses, places }: Tray): Tensor[] =>
+const tensorsOf = ({ output, target, mask, losses, places }: MetricBuffer): Tensor[] =>
   [output, target, mask, losses, ...places.flatMap((place) => Object.values(place))].filter((t) =>
     t !== null
   );
 
-const alike = (place: Tensor | null, t: Tensor | null): boolean => {
+const sameShape = (place: Tensor | null, t: Tensor | null): boolean => {
   if (place === null || t === null) return place === t;
   const a = place.shape, b = t.shape;
   if (a.length !== b.length) return false;
@@ -319,17 +323,17 @@ const alike = (place: Tensor | null, t: Tensor | null): boolean => {
   return true;
 };
 
-function fits({ places: [place] }: Tray, { output, target, mask = null, loss }: Observed): boolean {
-  if (!alike(place.loss, loss)) return false;
+function fits({ places: [place] }: MetricBuffer, { output, target, mask = null, loss }: Observed): boolean {
+  if (!sameShape(place.loss, loss)) return false;
   if (place.output === null) return true; // losses alone
-  return alike(place.output, output) && alike(place.target, target) && alike(place.mask, mask);
+  return sameShape(place.output, output) && sameShape(place.target, target) && sameShape(place.mask, mask);
 }
 
 /** Hot: three copies, two of them in one kernel of a GPU. */
-function put(tray: Tray, { output, target, mask = null, loss }: Observed, entry: Entry): void {
-  const place = tray.places[tray.batches.length];
+function put(buffer: MetricBuffer, { output, target, mask = null, loss }: Observed, entry: Entry): void {
+  const place = buffer.places[buffer.batches.length];
   if (place.output !== null && place.target !== null) {
-    if (tray.together) {
+    if (buffer.together) {
       foreachCopy_([place.output, place.target], [output, target]);
     } else {
       copy_(place.output, output);
@@ -338,65 +342,68 @@ function put(tray: Tray, { output, target, mask = null, loss }: Observed, entry:
     if (mask !== null && place.mask !== null) copy_(place.mask, mask);
   }
   copy_(place.loss, loss);
-  tray.batches.push(entry);
+  buffer.batches.push(entry);
 }
 
-/** A tray that fits, or a new one; null where each batch is measured at once. `count` batches of a step fill it. */
-export function graphTray(
-  known: GraphTray[],
+/** A buffer that fits, or a new one; null where each batch is measured at once. `count` batches of a step fill it. */
+export function graphMetricBuffer(
+  known: GraphMetricBuffer[],
   measure: Measure,
   batch: Observed,
   count: number,
-): GraphTray | null {
-  const fitting = known.find((tray) => tray.places.length >= count && fits(tray, batch));
+): GraphMetricBuffer | null {
+  const fitting = known.find((buffer) => buffer.places.length >= count && fits(buffer, batch));
   if (fitting !== undefined) return fitting;
   const places = batchesOf(measure, batch);
   if (places < Math.max(2, count)) return null;
   const { device } = batch.loss;
   return noGrad(() => {
     const after = BigInt64Array.from({ length: places }, (_, i) => BigInt((i + 1) % places));
-    const tray = {
-      ...newTray(measure, batch, places),
+    const buffer = {
+      ...newMetricBuffer(measure, batch, places),
       next: keep(zeros([1], { dtype: "i64", device })),
       after: keep(scope(() => toDevice(tensor(after), device))),
     };
-    known.push(tray);
-    return tray;
+    known.push(buffer);
+    return buffer;
   });
 }
 
-/** Work that fills the next place of the tray, and can be queued again and again. */
-export function fillNext({ next, after, ...tray }: GraphTray, { output, target, loss }: Observed): void {
-  const count = tray.places.length;
+/** Work that fills the next place of the buffer, and can be queued again and again. */
+export function fillNext(
+  { next, after, ...buffer }: GraphMetricBuffer,
+  { output, target, loss }: Observed,
+): void {
+  const count = buffer.places.length;
   const fill = (all: Tensor | null, one: Tensor) => {
     if (all === null) return;
     indexCopy_(reshape(all, [count, ...one.shape]), 0, next, unsqueeze(one, 0));
   };
   noGrad(() =>
     scope(() => {
-      fill(tray.output, output);
-      fill(tray.target, target);
-      fill(tray.losses, toDtype(loss, "f64"));
+      fill(buffer.output, output);
+      fill(buffer.target, target);
+      fill(buffer.losses, toDtype(loss, "f64"));
       copy_(next, indexSelect(after, 0, next));
     })
   );
 }
 
-const isGraphs = (tray: Tray): tray is GraphTray => "next" in tray;
+const isGraphs = (buffer: MetricBuffer): buffer is GraphMetricBuffer => "next" in buffer;
 
 /** A row's additions must not depend on the number of rows. */
-function passOver(measure: Measure, tray: Tray): Passing {
-  const { output, target, mask, losses, batches, places } = tray;
+function passOver(measure: Measure, buffer: MetricBuffer): Passing {
+  const { output, target, mask, losses, batches, places } = buffer;
   const values = noGrad(() =>
     scope(() => {
       const rows = output && target ? [measure.rows(output, target, places.length, mask), losses] : [losses];
       return keep(cat(rows, 1));
     })
   );
-  if (isGraphs(tray) && batches.length < places.length) zero_(tray.next);
+  if (isGraphs(buffer) && batches.length < places.length) zero_(buffer.next);
   return { values: startReadback(values), batches: batches.splice(0) };
 }
 
-function freeTray(tray: Tray): void {
-  if (!isGraphs(tray)) tensorsOf(tray).forEach((t) => t.free());
+function freeMetricBuffer(buffer: MetricBuffer): void {
+  if (!isGraphs(buffer)) tensorsOf(buffer).forEach((t) => t.free());
 }

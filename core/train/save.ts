@@ -3,14 +3,14 @@ import { failBeyondFileLimit } from "../../ffi/signals.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import {
   awaitFlag,
-  contentOf,
   newFlag,
+  saveContent,
   type SaveJob,
   writeCheckpoint,
-  type Written,
+  type WriteResult,
 } from "../checkpoint/background/job.ts";
 import { openSnapshot, openWriter, type Snapshot, type Writer } from "../checkpoint/background/writer.ts";
-import { type Parts, tensorsOf, toData, toTree } from "../checkpoint/training_state.ts";
+import { type StateParts, tensorsOf, toData, toTree } from "../checkpoint/training_state.ts";
 import type { Storage } from "../checkpoint/value.ts";
 import { freeMemory } from "../base/memory.ts";
 import { UserError } from "../base/errors.ts";
@@ -18,7 +18,7 @@ import { formatBytes } from "../base/format.ts";
 
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { VERSION } from "../base/version.ts";
-import { release } from "./claim.ts";
+import { releaseName } from "./claim.ts";
 import type { DataFacts } from "./data_facts.ts";
 import { bestPath, epochFiles, epochPath, latestPath, type RunPaths } from "./run_folder.ts";
 import type { Sharing } from "./sharing.ts";
@@ -33,7 +33,7 @@ interface Context extends Pick<Run, "config" | "cursor" | "events" | "console" |
   readonly facts: DataFacts;
   readonly wandb: string | null;
   readonly paths: RunPaths;
-  readonly parts: Parts;
+  readonly parts: StateParts;
   readonly schedule: Schedule;
   /** Puts the optimizer's state where `parts` has it, on every rank. */
   readonly gather?: () => void;
@@ -109,7 +109,7 @@ export function openSaver(c: Context): Saver {
         leftOut: false,
         done: Promise.resolve(),
       };
-      const written = background ? background.writer.write(job) : writeHere(job);
+      const written = background ? background.writer.write(job) : writeNow(job);
       now.done = written.then(({ bytes, seconds }) => {
         failed = null;
         stats.saves++;
@@ -137,7 +137,7 @@ export function openSaver(c: Context): Saver {
       sharing?.end();
       await writing?.done;
       background?.writer.close();
-      if ((sharing?.rank ?? 0) === 0) release(c.paths);
+      if ((sharing?.rank ?? 0) === 0) releaseName(c.paths);
     },
   };
 }
@@ -156,7 +156,7 @@ interface Writing {
 const ofTheDisk = (error: Error) => error instanceof UserError && error.kind === "checkpoint";
 
 // deno-lint-ignore require-await -- an error is a rejection, as the thread's is
-const writeHere = async (job: SaveJob): Promise<Written> => writeCheckpoint(job);
+const writeNow = async (job: SaveJob): Promise<WriteResult> => writeCheckpoint(job);
 
 /** Null where there is no memory for a second state. */
 function openBackground(
@@ -179,7 +179,7 @@ function openBackground(
 }
 
 /** Running statistics change in the forward pass. */
-function changedByUpdates({ names, stateDict, optimizer, ema }: Parts): Set<Tensor> {
+function changedByUpdates({ names, stateDict, optimizer, ema }: StateParts): Set<Tensor> {
   const parameters = new Set(names);
   return new Set([
     ...stateDict.filter(([name]) => parameters.has(name)).map(([, t]) => t),
@@ -227,7 +227,7 @@ function jobOf(
   if (sharing && own) {
     return { ...common, ...own.partOf(tree, path, place), ...(sharing.rank > 0 ? ALONE : {}) };
   }
-  return { ...common, ...contentOf(tree, { path, parameters: parts.names, place }) };
+  return { ...common, ...saveContent(tree, { path, parameters: parts.names, place }) };
 }
 
 /** Only the first rank links and removes files. */

@@ -4,17 +4,17 @@ import { UserError } from "../base/errors.ts";
 /** A step's shards, and those that this rank computes. */
 export interface Shards {
   readonly count: number;
-  readonly own: Range;
+  readonly own: ShardRange;
 }
 
 /** A node of the tree sums shards `from` to `to` - 1. */
-export interface Sum<T> {
+export interface ShardSum<T> {
   readonly from: number;
   readonly to: number;
   readonly value: T;
 }
 
-export interface Range {
+export interface ShardRange {
   readonly from: number;
   readonly to: number;
 }
@@ -24,7 +24,7 @@ const cutOf = (from: number, to: number): number => from + 2 ** (31 - Math.clz32
 
 /** `at` returns undefined where two halves are to be added. */
 export function treeSum<T>(
-  { from, to }: Range,
+  { from, to }: ShardRange,
   at: (from: number, to: number) => T | undefined,
   add: (left: T, right: T) => T,
 ): T {
@@ -37,7 +37,11 @@ export function treeSum<T>(
 }
 
 /** The owner of a range can add up these nodes alone. */
-export function nodesWithin(own: Range, shards: number, node: Range = { from: 0, to: shards }): Range[] {
+export function nodesWithin(
+  own: ShardRange,
+  shards: number,
+  node: ShardRange = { from: 0, to: shards },
+): ShardRange[] {
   if (node.from >= own.from && node.to <= own.to) return [node];
   if (node.to <= own.from || node.from >= own.to) return [];
   const middle = cutOf(node.from, node.to);
@@ -45,7 +49,7 @@ export function nodesWithin(own: Range, shards: number, node: Range = { from: 0,
     .flatMap((half) => nodesWithin(own, shards, half));
 }
 
-export function shardsOfRank(shards: number, rank: number, world: number): Range {
+export function shardsOfRank(shards: number, rank: number, world: number): ShardRange {
   if (shards % world !== 0) {
     throw new UserError(
       "usage",

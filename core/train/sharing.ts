@@ -5,10 +5,10 @@ import type { Tensor } from "../../ffi/tensor.ts";
 import { remove } from "../base/atomic.ts";
 import { pathExists } from "../base/files.ts";
 import { UserError } from "../base/errors.ts";
-import { partOf, type SaveJob, type StoragePlace } from "../checkpoint/background/job.ts";
+import { partContent, type SaveJob, type StoragePlace } from "../checkpoint/background/job.ts";
 import { shareOut } from "../checkpoint/sharded_reader.ts";
 import { ELSEWHERE } from "../checkpoint/sharded_writer.ts";
-import { type Parts, tensorsOf } from "../checkpoint/training_state.ts";
+import { type StateParts, tensorsOf } from "../checkpoint/training_state.ts";
 import { type Storage, TensorData, type Value } from "../checkpoint/value.ts";
 import type { Control } from "../ranks/control/control.ts";
 import type { Team } from "../ranks/team.ts";
@@ -40,7 +40,7 @@ interface Tree {
   ): Pick<SaveJob, "part" | "content" | "storages" | "finite">;
 }
 
-const LOOK_MS = 250;
+const POLL_MS = 250;
 
 /** Seconds: a disk may be slow where ranks are quick. */
 const LEAST_PATIENCE = 600;
@@ -48,7 +48,7 @@ const LEAST_PATIENCE = 600;
 export function shareSaves(
   { config, team = null, control = null }: Launch,
   { checkpoints }: RunPaths,
-  parts: Parts,
+  parts: StateParts,
 ): Sharing {
   if (team) refuseSeparate(checkpoints, team);
   const timeout = checkedDuration(config.distributed.timeout, "seconds").count;
@@ -57,7 +57,7 @@ export function shareSaves(
 
 /** Rank 0 waits `patience` seconds for the others' parts. */
 function openSharing(
-  parts: Parts,
+  parts: StateParts,
   team: Team | null,
   control: Control | null,
   patience: number,
@@ -81,7 +81,7 @@ function openSharing(
     },
     end,
     async patiently(writing) {
-      const timer = setInterval(() => control?.failure() && end(), LOOK_MS);
+      const timer = setInterval(() => control?.failure() && end(), POLL_MS);
       await writing.finally(() => clearInterval(timer));
     },
     open(data) {
@@ -96,7 +96,7 @@ function openSharing(
         partOf: (tree, path, place) => ({
           part: { rank, world, generation: `${session}-${++saves}`, patience, ending },
           // Only rank 0 writes the optimizer's step counts.
-          ...partOf(tree, {
+          ...partContent(tree, {
             path,
             parameters: parts.names,
             place,
@@ -110,7 +110,7 @@ function openSharing(
 }
 
 /** Buffers are rank 0's. */
-function ownersOf(parts: Parts, world: number): Map<Tensor, number> {
+function ownersOf(parts: StateParts, world: number): Map<Tensor, number> {
   const names = new Set(parts.names);
   const buffers = new Set(parts.stateDict.filter(([name]) => !names.has(name)).map(([, t]) => t));
   const all = [...new Set(tensorsOf(parts))];

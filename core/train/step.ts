@@ -16,7 +16,7 @@ import type { LossScaler } from "./precision.ts";
 /** Sees the gradients that this rank updates, whole and before they are clipped. */
 export interface Inspection {
   due(step: number): boolean;
-  look(step: number, gradients: readonly Tensor[]): void;
+  inspect(step: number, gradients: readonly Tensor[]): void;
 }
 
 /** The parts that a step works with. */
@@ -48,12 +48,12 @@ export interface StepTaken {
   readonly counted: boolean;
   /** The reason why the guard refused the update, because the loss jumped; or null. */
   readonly refused: string | null;
-  /** Reads the result of `numbersOf`, which a graph copies to the host; the three tensors are the graph's own then, and stay. */
+  /** Reads the result of `stepNumbers`, which a graph copies to the host; the three tensors are the graph's own then, and stay. */
   readonly numbers?: () => Readback;
 }
 
 /** Loss, norm and finding, as far as there are such, in one tensor for one copy to the host. */
-export const numbersOf = ({ loss, norm, found }: Pick<StepTaken, "loss" | "norm" | "found">): Tensor =>
+export const stepNumbers = ({ loss, norm, found }: Pick<StepTaken, "loss" | "norm" | "found">): Tensor =>
   noGrad(() => scope(() => stack([loss, norm, found].filter((t) => t !== null).map((t) => reshape(t, [])))));
 
 /** One object serves all steps of a run. */
@@ -85,7 +85,7 @@ export function takeStep(t: StepParts, watch: StepWatch, request: StepRequest): 
     const loss = gradients.reduce(part);
     at.reduced();
     const found = scaler && gradients.unscale(scaler);
-    if (t.inspect?.due(step + 1)) t.inspect.look(step + 1, gradients.updated.gradients);
+    if (t.inspect?.due(step + 1)) t.inspect.inspect(step + 1, gradients.updated.gradients);
     const norm = wantNorm || clipNorm > 0 ? gradients.norm() : null;
     // Only an optimizer that can't leave a step out by itself waits for the finding, and a guard that reads the loss.
     const alone = found === null || optimizer.onDevice !== undefined && !guard.reads;

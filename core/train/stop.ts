@@ -46,7 +46,7 @@ export const stoppedFor = (reason: string): Ending => ({
 });
 
 /** Polling the two files costs a system call each. */
-const LOOK_MS = 1000;
+const POLL_MS = 1000;
 
 const KNOWN = ["USR1", "USR2", "TERM", "INT", "HUP", "QUIT", "ALRM", "XCPU", "PWR"];
 const USUAL = ["USR1", "USR2", "TERM", "INT"];
@@ -162,14 +162,14 @@ export function watchRequests(
   catchSignals(signals);
   if (early?.reason) ask(early.reason, "signal");
   early = null;
-  const look = () => {
+  const poll = () => {
     const now = performance.now();
     const came = reason === null ? signalThread?.first() ?? null : null;
     if (came !== null) {
       echo = came;
       ask(called(came), "signal");
     }
-    if (runDir === null || now - lookedAt < LOOK_MS) return;
+    if (runDir === null || now - lookedAt < POLL_MS) return;
     lookedAt = now;
     if (remove(`${runDir}/STOP`)) reason ??= BY_HAND.file;
     if (remove(`${runDir}/SAVE`)) save = true;
@@ -178,11 +178,11 @@ export function watchRequests(
   };
   return {
     stop() {
-      look();
+      poll();
       return reason;
     },
     takeSave() {
-      look();
+      poll();
       const requested = save;
       save = false;
       return requested;

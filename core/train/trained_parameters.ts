@@ -44,8 +44,8 @@ export function chooseParameters(model: Model, config: Config): TrainedParameter
     !isAdapter(name) && !isHead(name) && (rank > 0 || patterned(name));
   const until = training.freeze_until;
   if (until > 0) refuseUntil(config);
-  const still = all.filter(stays), frozen = until > 0 ? [] : still.map(([, t]) => t);
-  if (still.length === all.length && until === 0) {
+  const stayingFrozen = all.filter(stays), frozen = until > 0 ? [] : stayingFrozen.map(([, t]) => t);
+  if (stayingFrozen.length === all.length && until === 0) {
     throw new UserError(
       "usage",
       `--freeze ${training.freeze.join(",")} leaves nothing to train: leave a part of the model out of it` +
@@ -53,8 +53,8 @@ export function chooseParameters(model: Model, config: Config): TrainedParameter
     );
   }
   for (const t of frozen) requireGrad(t, false);
-  holdNorms(model, new Set(still.map(([, t]) => t)), true);
-  const gone = new Set(frozen), named = all.filter(([, t]) => !gone.has(t)), waits = new Set(still);
+  holdNorms(model, new Set(stayingFrozen.map(([, t]) => t)), true);
+  const gone = new Set(frozen), named = all.filter(([, t]) => !gone.has(t)), waits = new Set(stayingFrozen);
   const factors = factorsOf(model, config, named);
   return {
     named,
@@ -62,7 +62,7 @@ export function chooseParameters(model: Model, config: Config): TrainedParameter
     waiting: new Set(until > 0 ? named.flatMap((one, i) => waits.has(one) ? [i] : []) : []),
     factors,
     notes: [
-      ...(still.length > 0 ? [frozenNote(still, all, until)] : []),
+      ...(stayingFrozen.length > 0 ? [frozenNote(stayingFrozen, all, until)] : []),
       ...rateNotes(factors, training.optimizer.learning_rate),
     ],
   };
@@ -181,12 +181,12 @@ function levelsOf({ blocks, name }: Model): { of: Map<Tensor, number>; most: num
   return { of, most: owning.length - 1 };
 }
 
-function frozenNote(still: readonly Named[], all: readonly Named[], until: number): string {
+function frozenNote(frozen: readonly Named[], all: readonly Named[], until: number): string {
   const numbers = (named: readonly Named[]) => named.reduce((sum, [, t]) => sum + t.numel, 0);
   const shown = (count: number) => count.toLocaleString("en-US");
   const rest = until > 0 ? `Frozen for ${formatPlural(until, "epoch")}` : "Frozen";
-  return `${rest}: ${shown(numbers(still))} of ${shown(numbers(all))} parameters, in ` +
-    `${formatPlural(still.length, "tensor")} of ${all.length}`;
+  return `${rest}: ${shown(numbers(frozen))} of ${shown(numbers(all))} parameters, in ` +
+    `${formatPlural(frozen.length, "tensor")} of ${all.length}`;
 }
 
 function rateNotes(factors: readonly number[], base: number): string[] {

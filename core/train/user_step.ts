@@ -57,7 +57,7 @@ export function openStep(
 ): { parts: StepParts; watch: StepWatch } {
   const { pass, arena, optimizer, scaler, clipNorm, refuse, look, hold, observe } = o;
   const inspect: Inspection | null = look
-    ? { due: () => true, look: (step, all) => look(step, arena, all) }
+    ? { due: () => true, inspect: (step, all) => look(step, arena, all) }
     : null;
   return {
     parts: {

@@ -7,7 +7,7 @@ import { openSyncNorms } from "./gradients/sync_norms.ts";
 import { alone, combineOver, openVirtualShards, shardedGradients } from "./gradients/virtual_shards.ts";
 import { openZero, partitionedGradients } from "./gradients/zero.ts";
 import type { Device } from "../../ffi/tensor.ts";
-import type { Parts } from "../checkpoint/training_state.ts";
+import type { StateParts } from "../checkpoint/training_state.ts";
 import type { Account } from "../run/account.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Built } from "./build.ts";
@@ -90,11 +90,11 @@ export function openGradients(
 /** A checkpoint saves and loads these. */
 function partsOf(
   { arena, model }: Built,
-  { optimizer, scaler, ema, swa }: Pick<Parts, "optimizer" | "scaler"> & {
+  { optimizer, scaler, ema, swa }: Pick<StateParts, "optimizer" | "scaler"> & {
     readonly ema: Pick<Ema, "average"> | null;
     readonly swa: WeightAverage | null;
   },
-): Parts {
+): StateParts {
   const averages = ema && arena.viewsOf(ema.average);
   return {
     names: arena.names,

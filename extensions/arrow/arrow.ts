@@ -2,7 +2,7 @@
 import { dtypeBytes } from "../../ffi/dtype.ts";
 import { UserError } from "../../core/base/errors.ts";
 import {
-  openTable,
+  openPagedTable,
   type PagedColumn,
   type PagedFile,
   tableOf,
@@ -11,8 +11,8 @@ import {
 import type { Rows } from "../../core/data/arrays/rows.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../core/data/format.ts";
 import { markOf, withFiles } from "../../core/data/arrays/files.ts";
-import { Damaged, damaged } from "../../core/data/codecs/bytes.ts";
-import { type ListSizes, listSizes, numbersAt, pageOf, textsOf } from "./buffers.ts";
+import { Damaged, refuseDamaged } from "../../core/data/codecs/bytes.ts";
+import { arrowTexts, type ListSizes, listSizes, numbersAt, pageOf } from "./buffers.ts";
 import { type ArrowColumn, type ArrowFile, readArrow } from "./file.ts";
 import { filesIn, holds } from "../../core/data/arrays/paths.ts";
 
@@ -27,7 +27,7 @@ export const withArrow = <R>(path: string, use: (table: TableFile) => R): R =>
 const openArrow = (request: DataRequest): Sources =>
   withFilesOf(
     request.data.data_path,
-    (files) => openTable(tableOf(request.data.data_path, "Arrow", files), files, request),
+    (files) => openPagedTable(tableOf(request.data.data_path, "Arrow", files), files, request),
   );
 
 function pathsOf(path: string): readonly string[] {
@@ -56,7 +56,7 @@ function listColumn(arrow: ArrowFile, column: ArrowColumn): PagedColumn {
     missing: false,
     rows: () => "is no list of one length",
   };
-  const eachPage = () => damaged("holds no lists of one length");
+  const eachPage = () => refuseDamaged("holds no lists of one length");
   let found: ListSizes;
   try {
     found = listSizes(arrow, column);
@@ -88,8 +88,8 @@ function pagedColumn(arrow: ArrowFile, column: ArrowColumn): PagedColumn {
   let texts: readonly Uint8Array[] | undefined;
   const dictionaryOf = () => {
     if (!dictionary) return [];
-    const parts = arrow.dictionaries.get(dictionary.id) ?? damaged("has no dictionary");
-    return texts ??= parts.flatMap((part) => textsOf(arrow, part, 1, part.rows, dictionary.wide));
+    const parts = arrow.dictionaries.get(dictionary.id) ?? refuseDamaged("has no dictionary");
+    return texts ??= parts.flatMap((part) => arrowTexts(arrow, part, 1, part.rows, dictionary.wide));
   };
   return {
     ...{ name, count, unusable, dtype: isText ? null : dtype, type: isText ? "text" : dtype },
@@ -97,7 +97,7 @@ function pagedColumn(arrow: ArrowFile, column: ArrowColumn): PagedColumn {
     rows: () => rowsOf(arrow, column),
     eachPage(use) {
       for (const batch of arrow.batches) {
-        if (batch.nodes[node]?.[0] !== batch.rows) damaged("has another number of rows than its batch");
+        if (batch.nodes[node]?.[0] !== batch.rows) refuseDamaged("has another number of rows than its batch");
         use(pageOf(arrow, batch, column, dictionaryOf()));
       }
     },
@@ -120,7 +120,7 @@ function rowsOf(
   const parts = batches.map(({ rows, buffers }, i): Rows => {
     const [place, length] = buffers[numbersAt(column)] ?? [0, -1],
       before = (begins[i] ?? 0) * dtypeBytes(dtype);
-    if (length < before + rows * bytes) damaged("has a buffer that is cut off");
+    if (length < before + rows * bytes) refuseDamaged("has a buffer that is cut off");
     starts.push(starts.at(-1)! + rows);
     return { layout: "file", file: mark, begin: place + before, bytes, step: bytes, swapped: false };
   });

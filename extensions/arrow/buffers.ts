@@ -1,34 +1,41 @@
 // The buffers of a batch become pages of values, as Parquet's columns are read.
-import { type ChunkBytes, damaged } from "../../core/data/codecs/bytes.ts";
-import type { Numbers, Page } from "../../core/data/tables/pages.ts";
-import { view } from "../../core/data/arrays/numbers.ts";
+import { type ChunkBytes, refuseDamaged } from "../../core/data/codecs/bytes.ts";
+import type { ColumnPage, PageNumbers } from "../../core/data/tables/pages.ts";
+import { typedView } from "../../core/data/arrays/numbers.ts";
 import { dtypeBytes } from "../../ffi/dtype.ts";
 import { lz4Block, unpackZstd } from "../../core/data/codecs/blosc.ts";
-import type { ArrowColumn, ArrowFile, Batch } from "./file.ts";
+import type { ArrowColumn, ArrowFile, RecordBatch } from "./file.ts";
 
 /** zstd packs a run of zeros so well. */
 const MOST_RATIO = 2 ** 17, HEAD = 8;
 
 /** Packed buffers have their own size in front; `least` bytes must come of it. */
-function bufferOf({ file }: ArrowFile, { buffers, codec }: Batch, index: number, least: number): ChunkBytes {
-  const [at, bytes] = buffers[index] ?? damaged("has no buffer in a batch");
+function bufferOf(
+  { file }: ArrowFile,
+  { buffers, codec }: RecordBatch,
+  index: number,
+  least: number,
+): ChunkBytes {
+  const [at, bytes] = buffers[index] ?? refuseDamaged("has no buffer in a batch");
   if (codec === "none" || bytes === 0) {
     return bytes >= least
       ? file.read(at, bytes)
-      : damaged(`has ${bytes} bytes in a batch, and ${least} belong there`);
+      : refuseDamaged(`has ${bytes} bytes in a batch, and ${least} belong there`);
   }
-  if (bytes < HEAD) return damaged("has a packed buffer that is cut off");
+  if (bytes < HEAD) return refuseDamaged("has a packed buffer that is cut off");
   const stored = file.read(at, bytes), size = Number(new DataView(stored.buffer).getBigInt64(0, true));
   const packed = stored.subarray(HEAD);
-  if (size === -1) return packed.length >= least ? packed.slice() : damaged("has a buffer that is cut off");
+  if (size === -1) {
+    return packed.length >= least ? packed.slice() : refuseDamaged("has a buffer that is cut off");
+  }
   if (!(size >= least && size <= packed.length * MOST_RATIO && size < 2 ** 32)) {
-    return damaged(
+    return refuseDamaged(
       `has a buffer of ${bytes} bytes that is said to become ${size}, and ${least} belong there`,
     );
   }
   const into = new Uint8Array(size);
   const good = size === 0 || (codec === "zstd" ? unpackZstd(packed, into) : unpackFrame(packed, into));
-  return good ? into : damaged("has a buffer that can't be unpacked");
+  return good ? into : refuseDamaged("has a buffer that can't be unpacked");
 }
 
 const MAGIC = 0x184d2204;
@@ -56,8 +63,8 @@ export function unpackFrame(from: Uint8Array, into: Uint8Array): boolean {
 }
 
 /** 1 marks a row that is there; null means that all are. */
-function presentIn(arrow: ArrowFile, batch: Batch, { buffer, node }: ArrowColumn): Uint8Array | null {
-  const [, missing] = batch.nodes[node] ?? damaged("has no node in a batch");
+function presentIn(arrow: ArrowFile, batch: RecordBatch, { buffer, node }: ArrowColumn): Uint8Array | null {
+  const [, missing] = batch.nodes[node] ?? refuseDamaged("has no node in a batch");
   if (missing === 0) return null;
   const bits = bufferOf(arrow, batch, buffer, Math.ceil(batch.rows / 8));
   return bitsOf(bits, batch.rows);
@@ -115,34 +122,36 @@ export function listSizes(arrow: ArrowFile, column: ArrowColumn): ListSizes {
 
 export function pageOf(
   arrow: ArrowFile,
-  batch: Batch,
+  batch: RecordBatch,
   column: ArrowColumn,
   dictionary: readonly Uint8Array[],
   begin = 0,
-): Page {
+): ColumnPage {
   const { rows } = batch,
     { buffer, kind, dtype, count, wide } = column,
     present = presentIn(arrow, batch, column);
   if (column.dictionary) {
-    const all = view(bufferOf(arrow, batch, buffer + 1, rows * dtypeBytes(dtype)), dtype) as ArrayLike<
+    const all = typedView(bufferOf(arrow, batch, buffer + 1, rows * dtypeBytes(dtype)), dtype) as ArrayLike<
       number
     >;
     const codes = present
       ? Int32Array.from(placesOf(present), (row) => Number(all[row]))
       : Int32Array.from({ length: rows }, (_, i) => Number(all[i]));
     const odd = codes.find((code) => !(code >= 0 && code < dictionary.length));
-    if (odd !== undefined) damaged(`has the code ${odd}, and its dictionary ${dictionary.length} values`);
+    if (odd !== undefined) {
+      refuseDamaged(`has the code ${odd}, and its dictionary ${dictionary.length} values`);
+    }
     return { rows, present, values: dictionary, codes };
   }
   if (kind === "text") {
     return {
       rows,
       present,
-      values: textsOf(arrow, batch, buffer + 1, rows, wide),
+      values: arrowTexts(arrow, batch, buffer + 1, rows, wide),
       codes: present && placesOf(present),
     };
   }
-  if ((count > 1 || column.lists.length > 0) && present) damaged("has lists that are missing");
+  if ((count > 1 || column.lists.length > 0) && present) refuseDamaged("has lists that are missing");
   const at = numbersAt(column), numbers = rows * count;
   if (kind === "bool") {
     const values = bitsOf(bufferOf(arrow, batch, at, Math.ceil(numbers / 8)), numbers);
@@ -151,16 +160,21 @@ export function pageOf(
   const from = begin * dtypeBytes(dtype), to = from + numbers * dtypeBytes(dtype);
   const bytes = bufferOf(arrow, batch, at, to).subarray(from, to);
   const aligned = bytes.byteOffset % 8 === 0 ? bytes : bytes.slice();
-  return { rows, present, values: view(aligned, dtype) as Numbers, codes: present && placesOf(present) };
+  return {
+    rows,
+    present,
+    values: typedView(aligned, dtype) as PageNumbers,
+    codes: present && placesOf(present),
+  };
 }
 
 /** The buffer of the numbers: marks of what is missing lie in front, and those of the lists around it. */
 export const numbersAt = ({ buffer, count, lists }: ArrowColumn): number =>
   buffer + (lists.length > 0 ? 2 * lists.length + 1 : count > 1 ? 2 : 1);
 
-export function textsOf(
+export function arrowTexts(
   arrow: ArrowFile,
-  batch: Batch,
+  batch: RecordBatch,
   buffer: number,
   rows: number,
   wide: boolean,
@@ -174,6 +188,6 @@ export function textsOf(
     const from = place(i), to = place(i + 1);
     return from >= 0 && to >= from && to <= bytes.length
       ? bytes.subarray(from, to)
-      : damaged("has a text that lies outside of its batch");
+      : refuseDamaged("has a text that lies outside of its batch");
   });
 }

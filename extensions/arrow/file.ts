@@ -23,7 +23,7 @@ export interface ArrowColumn {
   readonly unusable?: string;
 }
 
-export interface Batch {
+export interface RecordBatch {
   readonly rows: number;
   readonly nodes: readonly (readonly number[])[];
   /** Places in the file, and bytes. */
@@ -35,9 +35,9 @@ export interface ArrowFile {
   readonly file: FileBytes;
   readonly columns: readonly ArrowColumn[];
   readonly rows: number;
-  readonly batches: readonly Batch[];
+  readonly batches: readonly RecordBatch[];
   /** By number; a dictionary may grow from batch to batch. */
-  readonly dictionaries: ReadonlyMap<number, readonly Batch[]>;
+  readonly dictionaries: ReadonlyMap<number, readonly RecordBatch[]>;
 }
 
 const MAGIC = "ARROW1", TAIL = 10, OLD = "FEA1";
@@ -135,7 +135,9 @@ function assembled(file: FileBytes, schema: FlatTable, messages: readonly Messag
       `${file.path} has numbers of big-endian machines. Write it again with pyarrow.`,
     );
   }
-  const batches: Batch[] = [], dictionaries = new Map<number, Batch[]>(), changed = new Set<number>();
+  const batches: RecordBatch[] = [],
+    dictionaries = new Map<number, RecordBatch[]>(),
+    changed = new Set<number>();
   for (const { kind, header, body, end } of messages) {
     if (kind === RECORDS) batches.push(batchOf(file.path, header, body, end));
     if (kind !== DICTIONARY) continue;
@@ -153,7 +155,7 @@ function assembled(file: FileBytes, schema: FlatTable, messages: readonly Messag
   return { file, columns, rows, batches, dictionaries };
 }
 
-function batchOf(path: string, header: FlatTable, body: number, end: number): Batch {
+function batchOf(path: string, header: FlatTable, body: number, end: number): RecordBatch {
   const rows = header.long(0),
     compression = header.table(3),
     codec = compression ? compression.byte(0) : -1;
@@ -294,7 +296,7 @@ interface FlatTable {
 
 const MOST = 2 ** 22;
 
-export function openTable(view: DataView, at: number): FlatTable {
+export function openFlatTable(view: DataView, at: number): FlatTable {
   const inside = (place: number, bytes: number): number => {
     if (!(place >= 0 && place + bytes <= view.byteLength)) throw new BadTable();
     return place;
@@ -350,9 +352,9 @@ export function openTable(view: DataView, at: number): FlatTable {
     },
     table(field) {
       const place = placeOf(field);
-      return place === 0 ? null : openTable(view, place + u32(place));
+      return place === 0 ? null : openFlatTable(view, place + u32(place));
     },
-    tables: (field) => each(field, 4, (place) => openTable(view, place + u32(place))),
+    tables: (field) => each(field, 4, (place) => openFlatTable(view, place + u32(place))),
     longs: (field, count) =>
       each(field, 8 * count, (place) => Array.from({ length: count }, (_, i) => i64(place + 8 * i))),
   };
@@ -361,5 +363,5 @@ export function openTable(view: DataView, at: number): FlatTable {
 export const rootOf = (bytes: Uint8Array): FlatTable => {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < 8) throw new BadTable();
-  return openTable(view, view.getUint32(0, true));
+  return openFlatTable(view, view.getUint32(0, true));
 };

@@ -14,12 +14,12 @@ export function vocabulary(): Vocabulary {
   };
 }
 
-const END = "<|endoftext|>";
+const END_OF_TEXT = "<|endoftext|>";
 
 /** The first token ends a document. */
 function learn(counts: ReadonlyMap<string, number>, size: number): string {
   const bytes = Array.from({ length: 256 }, (_, byte) => byteChars(Uint8Array.of(byte))).sort();
-  const tokens = [END, ...bytes], merges: [string, string][] = [];
+  const tokens = [END_OF_TEXT, ...bytes], merges: [string, string][] = [];
   const ids = new Map(tokens.map((token, id) => [token, id]));
   const learner = new Learner(counts, ids);
   while (tokens.length < size) {
@@ -152,7 +152,7 @@ function asJson(tokens: readonly string[], merges: readonly [string, string][]):
       version: "1.0",
       truncation: null,
       padding: null,
-      added_tokens: [{ id: 0, content: END, ...flags }],
+      added_tokens: [{ id: 0, content: END_OF_TEXT, ...flags }],
       normalizer: null,
       pre_tokenizer: byteLevel,
       post_processor: null,

@@ -29,11 +29,11 @@ function columnsOf(file: FileBytes): Column[] {
   });
 }
 
-const isTable = ({ cards }: Unit): boolean =>
-  text(cards, "XTENSION") === "BINTABLE" && cards.get("ZIMAGE") !== true;
+const isTable = ({ cards }: HeaderDataUnit): boolean =>
+  cardText(cards, "XTENSION") === "BINTABLE" && cards.get("ZIMAGE") !== true;
 
-const nameOf = ({ cards, index }: Unit): string =>
-  text(cards, "EXTNAME") || (index === 0 ? "PRIMARY" : `part${index}`);
+const nameOf = ({ cards, index }: HeaderDataUnit): string =>
+  cardText(cards, "EXTNAME") || (index === 0 ? "PRIMARY" : `part${index}`);
 
 const IMAGES: Readonly<Record<number, DType>> = {
   8: "u8",
@@ -44,8 +44,8 @@ const IMAGES: Readonly<Record<number, DType>> = {
   [-64]: "f64",
 };
 
-function imageColumns(file: FileBytes, unit: Unit): Column[] {
-  const { cards, axes, begin } = unit, kind = text(cards, "XTENSION"), name = nameOf(unit);
+function imageColumns(file: FileBytes, unit: HeaderDataUnit): Column[] {
+  const { cards, axes, begin } = unit, kind = cardText(cards, "XTENSION"), name = nameOf(unit);
   if (cards.get("ZIMAGE") === true) {
     return [unusable(name, "is a packed image: unpack it with funpack, or astropy's")];
   }
@@ -60,7 +60,9 @@ function imageColumns(file: FileBytes, unit: Unit): Column[] {
   if (!dtype) return [unusable(name, `has numbers of ${number(cards, "BITPIX", 0)} bits`)];
   const shape = axes.toReversed(), row = product(shape.slice(1)) * dtypeBytes(dtype);
   const scale = scaleOf(number(cards, "BSCALE", 1), number(cards, "BZERO", 0), number(cards, "BLANK", NaN));
-  return [columnOf(file, { name, shape, dtype, begin, row, step: row, scale, units: text(cards, "BUNIT") })];
+  return [
+    columnOf(file, { name, shape, dtype, begin, row, step: row, scale, units: cardText(cards, "BUNIT") }),
+  ];
 }
 
 interface Place {
@@ -149,20 +151,21 @@ const OTHERS: Readonly<Record<string, string>> = {
   Q: "holds lists of unequal length: write as many numbers in each row",
 };
 
-function tableColumns(file: FileBytes, unit: Unit, withTable: boolean): Column[] {
+function tableColumns(file: FileBytes, unit: HeaderDataUnit, withTable: boolean): Column[] {
   const { cards, axes: [step = 0, rows = 0], begin } = unit;
   const columns: Column[] = [];
   let at = 0;
   for (let i = 1; i <= number(cards, "TFIELDS", 0) && i <= MOST_FIELDS; i++) {
-    const own = text(cards, `TTYPE${i}`) || `column${i}`, name = withTable ? `${nameOf(unit)}/${own}` : own;
-    const [, repeated, code] = /^\s*(\d*)([A-Z])/.exec(text(cards, `TFORM${i}`)) ?? [];
+    const own = cardText(cards, `TTYPE${i}`) || `column${i}`,
+      name = withTable ? `${nameOf(unit)}/${own}` : own;
+    const [, repeated, code] = /^\s*(\d*)([A-Z])/.exec(cardText(cards, `TFORM${i}`)) ?? [];
     const count = repeated === "" ? 1 : Number(repeated), dtype = FIELDS[code];
     const bytes = code === "X" ? Math.ceil(count / 8) : count * (SIZES[code] ?? NaN);
     if (!(at + bytes <= step)) {
       columns.push(
         unusable(
           name,
-          `is said to be of the form ${JSON.stringify(text(cards, `TFORM${i}`))}, which is damaged`,
+          `is said to be of the form ${JSON.stringify(cardText(cards, `TFORM${i}`))}, which is damaged`,
         ),
       );
       break;
@@ -178,7 +181,7 @@ function tableColumns(file: FileBytes, unit: Unit, withTable: boolean): Column[]
         number(cards, `TZERO${i}`, 0),
         number(cards, `TNULL${i}`, NaN),
       );
-      const sides = sidesOf(text(cards, `TDIM${i}`), count);
+      const sides = sidesOf(cardText(cards, `TDIM${i}`), count);
       columns.push(
         columnOf(file, {
           ...place,
@@ -186,7 +189,7 @@ function tableColumns(file: FileBytes, unit: Unit, withTable: boolean): Column[]
           shape: [rows, ...sides],
           dtype,
           scale,
-          units: text(cards, `TUNIT${i}`),
+          units: cardText(cards, `TUNIT${i}`),
         }),
       );
     }
@@ -249,7 +252,7 @@ export const fits: Format = {
 
 type Cards = ReadonlyMap<string, string | number | boolean>;
 
-export interface Unit {
+export interface HeaderDataUnit {
   /** Its place in the file; the first is 0. */
   readonly index: number;
   readonly cards: Cards;
@@ -263,8 +266,8 @@ const CARD = 80, BLOCK = 2880, MOST_BLOCKS = 4096, MOST_UNITS = 10_000, MOST_AXE
 
 const padded = (bytes: number) => Math.ceil(bytes / BLOCK) * BLOCK;
 
-function readUnits(file: FileBytes): Unit[] {
-  const { path, size } = file, units: Unit[] = [];
+function readUnits(file: FileBytes): HeaderDataUnit[] {
+  const { path, size } = file, units: HeaderDataUnit[] = [];
   const start = size >= CARD ? new TextDecoder("latin1").decode(file.read(0, 9)) : "";
   if (start !== "SIMPLE  =") {
     const packed = size > 2 && file.read(0, 2).join() === "31,139";
@@ -307,7 +310,7 @@ export const number = (cards: Cards, key: string, usual: number): number => {
   return typeof value === "number" ? value : usual;
 };
 
-export const text = (cards: Cards, key: string): string => {
+export const cardText = (cards: Cards, key: string): string => {
   const value = cards.get(key);
   return typeof value === "string" ? value : "";
 };

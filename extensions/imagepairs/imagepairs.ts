@@ -9,21 +9,21 @@ import { isFolder } from "../../core/data/arrays/files.ts";
 import { divide, someOf, unusedNote } from "../../core/data/source/order.ts";
 import { BadSample } from "../../core/data/arrays/rows.ts";
 import { type Source, threadedSource } from "../../core/data/source/source.ts";
-import { openRoom } from "../../core/data/formats/images/header.ts";
+import { openReusedBuffer } from "../../core/data/formats/images/header.ts";
 import { imageParts, sizes, turboJpeg } from "../../core/data/formats/images/imagefolder.ts";
 import {
   imageCount,
+  type ImagePairs,
+  imagePath,
+  imageSizeOf,
   naming,
   pairImages,
-  type Pairs,
-  pathOf,
   readFile,
-  sizeOf,
 } from "../../core/data/formats/images/listing.ts";
 import { openLabels, type PairsSpec } from "./reader.ts";
 import { loadReader, openReader } from "../../core/data/source/reader.ts";
 import { openSamples, type Preview, type SampleAt } from "../../core/data/preview/preview.ts";
-import { type Raster, rowMajor } from "../../core/data/preview/picture.ts";
+import { type Raster, rowMajorStrides } from "../../core/data/preview/picture.ts";
 
 const PAIRS_READER: string = new URL("./reader.ts", import.meta.url).href;
 
@@ -85,10 +85,10 @@ export function openPairs(request: DataRequest): Sources {
   const { names, outputs, note } = classesOf(path, train, request);
   const total = imageCount(train.images);
   const chosen = divide(total, data, seed, val !== null), turbo = turboJpeg();
-  const all = (pairs: Pairs, most: number) => someOf(imageCount(pairs.images), most, seed);
+  const all = (pairs: ImagePairs, most: number) => someOf(imageCount(pairs.images), most, seed);
   const valIndices = val ? all(val, data.val_samples) : chosen.val;
   const there = total + (val ? imageCount(val.images) : 0);
-  const make = (pairs: Pairs, indices: Int32Array) =>
+  const make = (pairs: ImagePairs, indices: Int32Array) =>
     source(pairs, indices, { names, outputs, turbo, ignored }, request);
   return {
     train: make(train, chosen.train),
@@ -104,7 +104,7 @@ export function openPairs(request: DataRequest): Sources {
   };
 }
 
-const leftOut = ({ labels, others: { count, example } }: Pairs): string =>
+const leftOut = ({ labels, others: { count, example } }: ImagePairs): string =>
   `Left out ${formatPlural(count, "label image")} in ${labels.root} without an image, such as ${example}`;
 
 /** So many label images are looked at for the number of classes, and to show them. */
@@ -113,10 +113,10 @@ const LOOKED_AT = 64;
 /** Names of classes are lines of classes.txt; otherwise label images say how many there are. */
 function classesOf(
   path: string,
-  { labels }: Pairs,
+  { labels }: ImagePairs,
   { data, model, training: { ignore_index: ignored } }: DataRequest,
 ): { names: readonly string[]; outputs: number; note: string } {
-  const file = join(path, NAMES), names = namesIn(path);
+  const file = join(path, NAMES), names = classNamesIn(path);
   if (names.length > 0) {
     return { names, outputs: model.output_size || names.length, note: `Classes are named in ${file}` };
   }
@@ -130,12 +130,12 @@ function classesOf(
   const total = imageCount(labels),
     count = Math.min(total, LOOKED_AT),
     read = openLabels(),
-    room = openRoom();
+    room = openReusedBuffer();
   let most = -1;
   for (let i = 0; i < count; i++) {
     try {
       const numbers = naming(
-        pathOf(labels, Math.floor(i * total / count)),
+        imagePath(labels, Math.floor(i * total / count)),
         (path) => read(readFile(path, room), null, (pixels) => new Int32Array(pixels)),
       );
       for (const number of numbers) if (number > most && number !== ignored) most = number;
@@ -162,7 +162,7 @@ function classesOf(
 
 const NAMES = "classes.txt";
 
-export function namesIn(path: string): readonly string[] {
+export function classNamesIn(path: string): readonly string[] {
   try {
     return Deno.readTextFileSync(join(path, NAMES)).split("\n").map((line) => line.trim()).filter((line) =>
       line !== ""
@@ -181,12 +181,13 @@ interface Labelling {
 }
 
 function source(
-  { images, labels }: Pairs,
+  { images, labels }: ImagePairs,
   indices: Int32Array,
   { names, outputs, turbo, ignored }: Labelling,
   { data }: DataRequest,
 ): Source {
-  const { text, ...size } = sizes((index) => sizeOf(images, index), indices, data), { width, height } = size;
+  const { text, ...size } = sizes((index) => imageSizeOf(images, index), indices, data),
+    { width, height } = size;
   const reader: PairsSpec = {
     ...{ module: PAIRS_READER, images, labels, turbo, deep: size.deep, classes: outputs, ignored },
     sides: [height, width],
@@ -206,7 +207,7 @@ function source(
       formatPlural(indices.length, "image")
     } of ${text} -> ${outputs} classes a pixel`,
     ...(ignored >= 0 && { missing: { input: false, target: true } }),
-    pathOf: (index) => pathOf(images, index),
+    pathOf: (index) => imagePath(images, index),
   });
 }
 
@@ -227,7 +228,7 @@ const MOST_CLASSES = 2 ** 31;
 function previewPairs<R>(path: string, use: (preview: Preview) => R): R {
   const { folders } = trainingFolders(path);
   const { images, labels, others } = pairImages(folders.images, folders.labels);
-  const count = imageCount(images), { height, width } = sizeOf(images, 0), names = namesIn(path);
+  const count = imageCount(images), { height, width } = imageSizeOf(images, 0), names = classNamesIn(path);
   const spec: PairsSpec = {
     ...{ module: PAIRS_READER, images, labels, turbo: null },
     ...{ sides: [height, width], classes: MOST_CLASSES, ignored: -1 },
@@ -257,7 +258,7 @@ function previewPairs<R>(path: string, use: (preview: Preview) => R): R {
         field: "images, with labels beside them",
         count,
         raster: (sample) => besideLabels(sampleAt(sample)),
-        caption: (sample) => relative(images.root, pathOf(images, sample)),
+        caption: (sample) => relative(images.root, imagePath(images, sample)),
       },
     });
   } finally {
@@ -288,7 +289,7 @@ const COLOURS = [
 ];
 
 function besideLabels({ input, target }: ReturnType<SampleAt>): Raster {
-  const { data, shape: [, height, width], strides = rowMajor(input.shape) } = input;
+  const { data, shape: [, height, width], strides = rowMajorStrides(input.shape) } = input;
   const values = new Uint8Array(3 * height * 2 * width);
   for (let c = 0; c < 3; c++) {
     for (let y = 0; y < height; y++) {
@@ -301,5 +302,5 @@ function besideLabels({ input, target }: ReturnType<SampleAt>): Raster {
     }
   }
   const shape = [3, height, 2 * width];
-  return { values, shape, strides: rowMajor(shape), isImage: true };
+  return { values, shape, strides: rowMajorStrides(shape), isImage: true };
 }

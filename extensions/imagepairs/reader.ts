@@ -1,10 +1,10 @@
 // The reader of images and the label images beside them, which have a class for each pixel.
 import { BadSample } from "../../core/data/arrays/rows.ts";
 import type { Reader, ReaderModule, ReaderSpec } from "../../core/data/source/reader.ts";
-import { type Header, headerOf, openRoom } from "../../core/data/formats/images/header.ts";
-import { type Listing, naming, pathOf, readFile } from "../../core/data/formats/images/listing.ts";
+import { type Header, headerOf, openReusedBuffer } from "../../core/data/formats/images/header.ts";
+import { imagePath, type Listing, naming, readFile } from "../../core/data/formats/images/listing.ts";
 import { openPngNumbers } from "../../core/data/formats/images/png.ts";
-import { openDecoder } from "../../core/data/formats/images/reader.ts";
+import { openImageDecoder } from "../../core/data/formats/images/reader.ts";
 
 export interface PairsSpec extends ReaderSpec {
   readonly images: Listing;
@@ -21,16 +21,16 @@ export interface PairsSpec extends ReaderSpec {
 export default { open: openPairs } satisfies ReaderModule<PairsSpec>;
 
 function openPairs({ images, labels, turbo, deep, sides, classes, ignored }: PairsSpec): Reader {
-  const decode = openDecoder(turbo, deep), read = openLabels(), room = openRoom();
+  const decode = openImageDecoder(turbo, deep), read = openLabels(), buffer = openReusedBuffer();
   return {
     read(index, target) {
       const numbers = new Int32Array(target.buffer, target.byteOffset, target.byteLength / 4);
-      naming(pathOf(labels, index), (path) => {
-        read(readFile(path, room), sides, numbers);
+      naming(imagePath(labels, index), (path) => {
+        read(readFile(path, buffer), sides, numbers);
         checkClasses(numbers, { classes, ignored, width: sides[1] });
       });
-      return naming(pathOf(images, index), (path) => {
-        const file = readFile(path, room);
+      return naming(imagePath(images, index), (path) => {
+        const file = readFile(path, buffer);
         checkSides(headerOf(file), sides);
         return decode(file);
       });

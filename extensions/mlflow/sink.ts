@@ -15,9 +15,9 @@ import { onceBegun, type TrackedRun } from "../../core/outputs/tracked_run.ts";
 /** As mlflow.entities.RunStatus has them. */
 const STATUS = { running: 1, finished: 3, failed: 4, killed: 5 };
 
-export const openSink = (run: unknown): Sink => onceBegun(() => openRun(run as TrackedRun));
+export const openSink = (run: unknown): Sink => onceBegun(() => openMlflowRun(run as TrackedRun));
 
-export function openRun(run: TrackedRun): Sink {
+export function openMlflowRun(run: TrackedRun): Sink {
   const store = resolve(run.path), experiment = makeExperiment(store, run.project);
   const known = run.resumed === null ? null : knownId(run.folder);
   const id = known ?? crypto.randomUUID().replaceAll("-", "");

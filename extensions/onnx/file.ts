@@ -3,8 +3,13 @@ import { VERSION } from "../../core/base/version.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { writeAll, writeAtomically } from "../../core/base/atomic.ts";
 import { ProtoWriter } from "../../core/outputs/proto.ts";
-import { Batches, type RecordedModel, type Size, type Value } from "../../core/export/recorded.ts";
-import { type Attribute, type Constant, type Node, OnnxGraph, TYPES } from "./graph.ts";
+import {
+  Batches,
+  type ProgramValue,
+  type RecordedModel,
+  type RecordedSize,
+} from "../../core/export/recorded.ts";
+import { type Attribute, type Constant, OnnxGraph, type OnnxNode, TENSOR_TYPES } from "./graph.ts";
 import { writeOp } from "./ops.ts";
 
 /** Opset 20 has GELU, and LayerNormalization of 17. */
@@ -55,7 +60,7 @@ function message(name: string, graph: OnnxGraph, notes: Readonly<Record<string, 
   return p.bytes();
 }
 
-function writeNode(p: ProtoWriter, { type, inputs, outputs, attributes }: Node): void {
+function writeNode(p: ProtoWriter, { type, inputs, outputs, attributes }: OnnxNode): void {
   for (const input of inputs) p.text(1, input);
   for (const output of outputs) p.text(2, output);
   p.text(4, type);
@@ -88,18 +93,18 @@ function writeConstant(p: ProtoWriter, { name, type, shape, bytes }: Constant): 
   p.blob(9, bytes);
 }
 
-function writeValue(p: ProtoWriter, name: string, { dtype, shape }: Value): void {
+function writeValue(p: ProtoWriter, name: string, { dtype, shape }: ProgramValue): void {
   p.text(1, name);
   p.message(2, () =>
     p.message(1, () => {
-      p.int(1, TYPES[dtype]!);
+      p.int(1, TENSOR_TYPES[dtype]!);
       p.message(2, () => {
         for (const size of shape) p.message(1, () => writeSize(p, size));
       });
     }));
 }
 
-function writeSize(p: ProtoWriter, size: Size): void {
+function writeSize(p: ProtoWriter, size: RecordedSize): void {
   if (!(size instanceof Batches)) p.present(1, size);
   else p.text(2, size.times === 1 ? "batch" : `${size.times}*batch`);
 }

@@ -2,10 +2,16 @@
 import { readBytes } from "../../ffi/make.ts";
 import type { DType } from "../../ffi/dtype.ts";
 import { UserError } from "../../core/base/errors.ts";
-import { type Argument, Batches, type RecordedModel, type Size, Value } from "../../core/export/recorded.ts";
+import {
+  Batches,
+  ProgramValue,
+  type RecordedArgument,
+  type RecordedModel,
+  type RecordedSize,
+} from "../../core/export/recorded.ts";
 
 /** TensorProto.DataType. */
-export const TYPES: Partial<Record<DType, number>> = {
+export const TENSOR_TYPES: Partial<Record<DType, number>> = {
   f32: 1,
   u8: 2,
   i8: 3,
@@ -20,7 +26,7 @@ export const TYPES: Partial<Record<DType, number>> = {
 
 export type Attribute = number | string | readonly number[] | { readonly float: number };
 
-export interface Node {
+export interface OnnxNode {
   readonly type: string;
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
@@ -37,9 +43,9 @@ export interface Constant {
 const INPUT = "input", OUTPUT = "output";
 
 export class OnnxGraph {
-  readonly nodes: Node[] = [];
+  readonly nodes: OnnxNode[] = [];
   readonly constants: Constant[] = [];
-  readonly #names = new Map<Value, string>();
+  readonly #names = new Map<ProgramValue, string>();
   readonly #numbers = new Map<string, string>();
   #made = 0;
   #batch: string | null = null;
@@ -63,23 +69,24 @@ export class OnnxGraph {
     return outputs;
   }
 
-  name(value: Argument | undefined): string {
-    if (!(value instanceof Value)) throw new Error("internal: a tensor was expected.");
+  name(value: RecordedArgument | undefined): string {
+    if (!(value instanceof ProgramValue)) throw new Error("internal: a tensor was expected.");
     let name = this.#names.get(value);
     if (name === undefined) this.#names.set(value, name = this.#constantOf(value));
     return name;
   }
   /** "" is an input that is left out. */
-  optional = (value: Argument | undefined): string => value instanceof Value ? this.name(value) : "";
-  set(value: Value, name: string): void {
+  optional = (value: RecordedArgument | undefined): string =>
+    value instanceof ProgramValue ? this.name(value) : "";
+  set(value: ProgramValue, name: string): void {
     this.#names.set(value, name);
   }
 
-  #constantOf(value: Value): string {
+  #constantOf(value: ProgramValue): string {
     const { dtype, tensor, number, weight, shape } = value;
     if (number !== null) return dtype === "i64" ? this.int(number) : this.float(number);
     if (tensor === null) throw new Error("internal: a value is used before it is made.");
-    const name = weight ?? `c${++this.#made}`, type = TYPES[dtype];
+    const name = weight ?? `c${++this.#made}`, type = TENSOR_TYPES[dtype];
     if (type === undefined) throw unknownOp(`a constant of ${dtype}`);
     this.constants.push({ name, type, shape: shape as number[], bytes: readBytes(tensor) });
     return name;
@@ -105,7 +112,7 @@ export class OnnxGraph {
   }
 
   /** A list of sizes: a constant, or computed from the number of samples. */
-  sizes(sizes: readonly Size[]): string {
+  sizes(sizes: readonly RecordedSize[]): string {
     if (sizes.every((size) => typeof size === "number")) return this.ints(sizes);
     this.#batch ??= this.node("Shape", [INPUT], { start: 0, end: 1 });
     const batch = this.#batch;

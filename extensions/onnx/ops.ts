@@ -1,9 +1,15 @@
 // The form of each op of libtorch in ONNX, as the models of this program call them.
-import { type Argument, Batches, type Op, type Size, Value } from "../../core/export/recorded.ts";
-import { type Attribute, type OnnxGraph, TYPES, unknownOp } from "./graph.ts";
+import {
+  Batches,
+  type Op,
+  ProgramValue,
+  type RecordedArgument,
+  type RecordedSize,
+} from "../../core/export/recorded.ts";
+import { type Attribute, type OnnxGraph, TENSOR_TYPES, unknownOp } from "./graph.ts";
 
 /** Gives the names of the op's results. */
-type Form = (g: OnnxGraph, op: Op, ...args: Argument[]) => string | string[];
+type Form = (g: OnnxGraph, op: Op, ...args: RecordedArgument[]) => string | string[];
 
 export function writeOp(g: OnnxGraph, op: Op): void {
   const { schema: { overload }, name, args, results } = op;
@@ -14,20 +20,20 @@ export function writeOp(g: OnnxGraph, op: Op): void {
   else results.forEach((value, i) => names[i] !== undefined && g.set(value, names[i]));
 }
 
-const rankOf = (x: Argument): number => (x as Value).shape.length;
-const axisOf = (x: Argument, dim: Argument): number => {
+const rankOf = (x: RecordedArgument): number => (x as ProgramValue).shape.length;
+const axisOf = (x: RecordedArgument, dim: RecordedArgument): number => {
   const axis = dim as number;
   return axis < 0 ? axis + rankOf(x) : axis;
 };
-const ints = (list: Argument): readonly number[] => (list as Argument[]).map(fixed);
+const ints = (list: RecordedArgument): readonly number[] => (list as RecordedArgument[]).map(fixed);
 
-function fixed(size: Argument): number {
+function fixed(size: RecordedArgument): number {
   if (size instanceof Batches) throw unknownOp("a place that follows the number of samples");
   return size as number;
 }
 
 /** ONNX has all beginnings and then all ends; libtorch begins with the last dimension, pair by pair. */
-function padsOf(x: Argument, pairs: readonly number[]): number[] {
+function padsOf(x: RecordedArgument, pairs: readonly number[]): number[] {
   const rank = rankOf(x), pads = new Array<number>(2 * rank).fill(0);
   for (let i = 0; 2 * i < pairs.length; i++) {
     pads[rank - 1 - i] = pairs[2 * i];
@@ -52,7 +58,8 @@ const padded = (mode: string): Form => (g, _, x, pairs) =>
   g.node("Pad", [g.name(x), g.ints(padsOf(x, ints(pairs)))], { mode });
 
 const pooled: Form = (g, _, x, kernel, stride, padding, dilation, ceil) => {
-  const pads = ints(padding), strides = (stride as Argument[]).length > 0 ? ints(stride) : ints(kernel);
+  const pads = ints(padding),
+    strides = (stride as RecordedArgument[]).length > 0 ? ints(stride) : ints(kernel);
   return g.node("MaxPool", [g.name(x)], {
     kernel_shape: ints(kernel),
     strides,
@@ -91,7 +98,7 @@ function swapped(rank: number, a: number, b: number): number[] {
   return order;
 }
 
-function linear(g: OnnxGraph, x: Argument, weight: Argument, bias: Argument): string {
+function linear(g: OnnxGraph, x: RecordedArgument, weight: RecordedArgument, bias: RecordedArgument): string {
   const turned = g.node("Transpose", [g.name(weight)], { perm: [1, 0] });
   const product = g.node("MatMul", [g.name(x), turned]);
   return bias === null ? product : g.node("Add", [product, g.name(bias)]);
@@ -100,26 +107,37 @@ function linear(g: OnnxGraph, x: Argument, weight: Argument, bias: Argument): st
 /** Softmax of q k^T, times v: masked so that no place sees what comes behind it, where it is causal. */
 const attention: Form = (g, _, q, k, v, mask, dropped, causal, scale) => {
   if (mask !== null || dropped !== 0) throw unknownOp("attention with a mask or dropout");
-  const [rows, columns] = [q, k].map((t) => (t as Value).shape.at(-2)!),
-    width = fixed((q as Value).shape.at(-1)!);
+  const [rows, columns] = [q, k].map((t) => (t as ProgramValue).shape.at(-2)!),
+    width = fixed((q as ProgramValue).shape.at(-1)!);
   const turned = g.node("Transpose", [g.name(k)], { perm: swapped(rankOf(k), rankOf(k) - 2, rankOf(k) - 1) });
   const factor = scale === null ? 1 / Math.sqrt(width) : scale as number;
   let scores = g.node("Mul", [g.node("MatMul", [g.name(q), turned]), g.float(factor)]);
   if (causal) {
     const all = g.node("Expand", [g.float(1), g.ints([fixed(rows), fixed(columns)])]);
-    const seen = g.node("Cast", [g.node("Trilu", [all], { upper: 0 })], { to: TYPES.bool! });
+    const seen = g.node("Cast", [g.node("Trilu", [all], { upper: 0 })], { to: TENSOR_TYPES.bool! });
     scores = g.node("Where", [seen, scores, g.float(-Infinity)]);
   }
   return g.node("MatMul", [g.node("Softmax", [scores], { axis: -1 }), g.name(v)]);
 };
 
-const parts = (g: OnnxGraph, x: Argument, dim: Argument, lengths: readonly Size[]): string[] =>
-  g.nodeOf("Split", [g.name(x), g.sizes(lengths)], lengths.length, { axis: axisOf(x, dim) });
+const parts = (
+  g: OnnxGraph,
+  x: RecordedArgument,
+  dim: RecordedArgument,
+  lengths: readonly RecordedSize[],
+): string[] => g.nodeOf("Split", [g.name(x), g.sizes(lengths)], lengths.length, { axis: axisOf(x, dim) });
 
 const divided: Form = (g, { results }, x, _count, dim = 0) =>
   parts(g, x, dim, results.map(({ shape }) => shape[axisOf(x, dim)]));
 
-function sliced(g: OnnxGraph, x: Argument, dim: Argument, start: number, end: number, step = 1): string {
+function sliced(
+  g: OnnxGraph,
+  x: RecordedArgument,
+  dim: RecordedArgument,
+  start: number,
+  end: number,
+  step = 1,
+): string {
   return g.node("Slice", [
     g.name(x),
     g.ints([start]),
@@ -130,12 +148,12 @@ function sliced(g: OnnxGraph, x: Argument, dim: Argument, start: number, end: nu
 }
 
 const joined: Form = (g, _, list, dim) => {
-  const all = list as Value[];
+  const all = list as ProgramValue[];
   return g.node("Concat", all.map((t) => g.name(t)), { axis: axisOf(all[0], dim) });
 };
 
 const reduced = (type: string): Form => (g, _, x, dims, kept) => {
-  const axes: readonly Argument[] = Array.isArray(dims)
+  const axes: readonly RecordedArgument[] = Array.isArray(dims)
     ? dims
     : dims === null || dims === undefined
     ? []
@@ -179,13 +197,13 @@ const FORMS: Readonly<Record<string, Form>> = {
     const scale = weight === null ? g.node("Expand", [g.float(1), g.ints(ints(shape))]) : g.name(weight);
     const inputs = [g.name(x), scale, ...(bias === null ? [] : [g.name(bias)])];
     return g.node("LayerNormalization", inputs, {
-      axis: rankOf(x) - (shape as Argument[]).length,
+      axis: rankOf(x) - (shape as RecordedArgument[]).length,
       epsilon: { float: eps as number },
     });
   },
   batch_norm: (g, _, x, weight, bias, mean, variance, training, _momentum, eps) => {
     if (training === true) throw unknownOp("a batch norm without running statistics");
-    const channels = [fixed((mean as Value).shape[0])];
+    const channels = [fixed((mean as ProgramValue).shape[0])];
     const filled = (value: number) => g.node("Expand", [g.float(value), g.ints(channels)]);
     const inputs = [
       g.name(x),
@@ -197,14 +215,15 @@ const FORMS: Readonly<Record<string, Form>> = {
     return g.node("BatchNormalization", inputs, { epsilon: { float: eps as number } });
   },
   group_norm: (g, _, x, groups, weight, bias, eps) => {
-    const { shape } = x as Value, rest = shape.slice(2);
+    const { shape } = x as ProgramValue, rest = shape.slice(2);
     const cut = g.node("Reshape", [g.name(x), g.sizes([shape[0], groups as number, -1])]);
     const wide = [fixed(groups)];
     const ones = g.node("Expand", [g.float(1), g.ints(wide)]),
       zeros = g.node("Expand", [g.float(0), g.ints(wide)]);
     const even = g.node("InstanceNormalization", [cut, ones, zeros], { epsilon: { float: eps as number } });
     let y = g.node("Reshape", [even, g.sizes(shape)]);
-    const spread = (t: Argument) => g.node("Reshape", [g.name(t), g.ints([-1, ...rest.map(() => 1)])]);
+    const spread = (t: RecordedArgument) =>
+      g.node("Reshape", [g.name(t), g.ints([-1, ...rest.map(() => 1)])]);
     if (weight !== null) y = g.node("Mul", [y, spread(weight)]);
     if (bias !== null) y = g.node("Add", [y, spread(bias)]);
     return y;
@@ -221,7 +240,7 @@ const FORMS: Readonly<Record<string, Form>> = {
   avg_pool2d: (g, _, x, kernel, stride, padding, ceil, counted) =>
     g.node("AveragePool", [g.name(x)], {
       kernel_shape: ints(kernel),
-      strides: (stride as Argument[]).length > 0 ? ints(stride) : ints(kernel),
+      strides: (stride as RecordedArgument[]).length > 0 ? ints(stride) : ints(kernel),
       pads: [...ints(padding), ...ints(padding)],
       ceil_mode: ceil ? 1 : 0,
       count_include_pad: counted ? 1 : 0,
@@ -262,7 +281,7 @@ const FORMS: Readonly<Record<string, Form>> = {
   t: (g, _, x) => g.node("Transpose", [g.name(x)], { perm: [1, 0] }),
   cat: joined,
   stack: (g, { results: [y] }, list, dim) => {
-    const axis = axisOf(y, dim), all = list as Value[];
+    const axis = axisOf(y, dim), all = list as ProgramValue[];
     const raised = all.map((t) => g.node("Unsqueeze", [g.name(t), g.ints([axis])]));
     return g.node("Concat", raised, { axis });
   },
@@ -284,7 +303,7 @@ const FORMS: Readonly<Record<string, Form>> = {
 };
 
 /** Over all places, one number a channel: what models end with. */
-function meanOfAll(g: OnnxGraph, { name }: Op, x: Argument, sizes: Argument): string {
+function meanOfAll(g: OnnxGraph, { name }: Op, x: RecordedArgument, sizes: RecordedArgument): string {
   if (ints(sizes).some((size) => size !== 1)) throw unknownOp(`${name} to more than one place`);
   return g.node("GlobalAveragePool", [g.name(x)]);
 }

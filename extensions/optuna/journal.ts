@@ -4,8 +4,8 @@
 import { join } from "../../deps/path.ts";
 import { remove, writeAll } from "../../core/base/atomic.ts";
 import type { SearchJournal } from "../../core/cluster/sweep/journals.ts";
-import type { Evaluation } from "../../core/cluster/sweep/rungs.ts";
-import { type Dimension, valueOf } from "../../core/cluster/sweep/space.ts";
+import type { TrialEvaluation } from "../../core/cluster/sweep/rungs.ts";
+import { type SearchDimension, valueOf } from "../../core/cluster/sweep/space.ts";
 import { readTrials, type SearchSweep, type Trial } from "../../core/cluster/sweep/trials.ts";
 
 const journalIn = (folder: string): string => join(folder, "optuna.log");
@@ -18,7 +18,7 @@ const NUMBER = "hpctrain_trial";
 
 type Line = Readonly<Record<string, unknown>> & { readonly op_code: number };
 
-interface Told {
+interface KnownTrial {
   readonly id: number;
   ended: boolean;
   readonly steps: Set<number>;
@@ -30,7 +30,7 @@ interface Journal {
   readonly studies: number;
   readonly trials: number;
   /** By the numbers of our trials. */
-  readonly told: ReadonlyMap<number, Told>;
+  readonly optunaTrials: ReadonlyMap<number, KnownTrial>;
 }
 
 export const journal: SearchJournal = {
@@ -51,7 +51,7 @@ function linesToTell(
   sweep: SearchSweep,
   trials: readonly Trial[],
   journal: Journal,
-  evaluations: ReadonlyMap<number, readonly Evaluation[]>,
+  evaluations: ReadonlyMap<number, readonly TrialEvaluation[]>,
 ): Line[] {
   const worker = { worker_id: `hpctrain-${Deno.hostname()}-${Deno.pid}` };
   const now = new Date().toISOString().replace("Z", "000+00:00");
@@ -63,8 +63,8 @@ function linesToTell(
   }
   let next = journal.trials;
   for (const trial of trials) {
-    const told = journal.told.get(trial.number) ?? { id: next, ended: false, steps: new Set() };
-    if (told.id === next && !journal.told.has(trial.number)) {
+    const known = journal.optunaTrials.get(trial.number) ?? { id: next, ended: false, steps: new Set() };
+    if (known.id === next && !journal.optunaTrials.has(trial.number)) {
       next++;
       lines.push({
         op_code: OP.createTrial,
@@ -74,11 +74,11 @@ function linesToTell(
         datetime_start: now,
       });
     }
-    if (told.ended) continue;
-    const trial_id = told.id;
+    if (known.ended) continue;
+    const trial_id = known.id;
     for (const { epoch, value } of evaluations.get(trial.number) ?? []) {
-      if (told.steps.has(epoch) || !Number.isFinite(value)) continue;
-      told.steps.add(epoch);
+      if (known.steps.has(epoch) || !Number.isFinite(value)) continue;
+      known.steps.add(epoch);
       lines.push({ op_code: OP.evaluation, ...worker, trial_id, step: epoch, intermediate_value: value });
     }
     if (trial.result === null) continue;
@@ -110,7 +110,7 @@ function begun({ search: { space } }: SearchSweep, { number, run, words }: Trial
   };
 }
 
-function distributionOf(dimension: Dimension): string {
+function distributionOf(dimension: SearchDimension): string {
   if (dimension.kind === "choice") {
     return JSON.stringify({ name: "CategoricalDistribution", attributes: { choices: dimension.choices } });
   }
@@ -122,7 +122,9 @@ function distributionOf(dimension: Dimension): string {
 
 /** Others may write studies and trials of their own there: their numbers are counted as Optuna counts them. */
 function readJournal(path: string, name: string): Journal {
-  const names = new Map<number, string>(), told = new Map<number, Told>(), byId = new Map<number, Told>();
+  const names = new Map<number, string>(),
+    optunaTrials = new Map<number, KnownTrial>(),
+    byId = new Map<number, KnownTrial>();
   let studies = 0, trials = 0, study: number | null = null;
   for (const line of linesOf(path)) {
     if (line.op_code === OP.createStudy && ![...names.values()].includes(String(line.study_name))) {
@@ -132,10 +134,10 @@ function readJournal(path: string, name: string): Journal {
       names.delete(Number(line.study_id));
       if (line.study_id === study) study = null;
     } else if (line.op_code === OP.createTrial && names.has(Number(line.study_id))) {
-      const one: Told = { id: trials++, ended: false, steps: new Set() };
+      const one: KnownTrial = { id: trials++, ended: false, steps: new Set() };
       byId.set(one.id, one);
       const number = (line.user_attrs as Record<string, unknown> | undefined)?.[NUMBER];
-      if (line.study_id === study && typeof number === "number") told.set(number, one);
+      if (line.study_id === study && typeof number === "number") optunaTrials.set(number, one);
     } else if (line.op_code === OP.evaluation) {
       byId.get(Number(line.trial_id))?.steps.add(Number(line.step));
     } else if (line.op_code === OP.state && [1, 2, 3].includes(Number(line.state))) {
@@ -143,7 +145,7 @@ function readJournal(path: string, name: string): Journal {
       if (one) one.ended = true;
     }
   }
-  return { study, studies, trials, told };
+  return { study, studies, trials, optunaTrials };
 }
 
 /** A last line that a kill has cut is removed: who holds the lock may. */

@@ -3,7 +3,7 @@ import type { DType } from "../../ffi/dtype.ts";
 import { UserError } from "../../core/base/errors.ts";
 import type { FileBytes } from "../../core/base/file_bytes.ts";
 
-export interface Page {
+export interface TiffPage {
   readonly height: number;
   readonly width: number;
   readonly bands: number;
@@ -85,7 +85,7 @@ const MOST_PAGES = 1_000_000,
   MOST_BLOCKS = 2 ** 26,
   MOST_SIDE = 2 ** 31;
 
-export function readPages(file: FileBytes): Page[] {
+export function readPages(file: FileBytes): TiffPage[] {
   const { path, size } = file;
   const head = size >= 16 ? file.read(0, 16) : new Uint8Array(16);
   const mark = String.fromCharCode(head[0], head[1]), big = head[mark === "MM" ? 3 : 2] === 43;
@@ -98,7 +98,7 @@ export function readPages(file: FileBytes): Page[] {
   }
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
   const first = big ? Number(view.getBigUint64(8, !bigEndian)) : view.getUint32(4, !bigEndian);
-  const pages: Page[] = [], known = new Set<number>();
+  const pages: TiffPage[] = [], known = new Set<number>();
   for (let at = first; at !== 0;) {
     if (known.has(at)) throw damaged(path, `its page ${pages.length} leads back to one before`);
     if (known.size >= MOST_PAGES) throw damaged(path, `it has more than ${MOST_PAGES} pages`);
@@ -195,7 +195,7 @@ export const numbers = (tags: Tags, tag: number): readonly number[] => {
   return typeof found === "object" ? found : [];
 };
 
-export const text = (tags: Tags, tag: number): string => {
+export const tagText = (tags: Tags, tag: number): string => {
   const found = tags.get(tag);
   return typeof found === "string" ? found : "";
 };
@@ -219,10 +219,11 @@ const CODECS: Readonly<Record<number, string>> = {
   },
   ...{ 50001: "WebP", 50002: "JPEG XL", 52546: "JPEG XL" },
 };
-export const AGAIN = `: write it again, gdal_translate -co COMPRESS=DEFLATE OLD NEW, or in Python: ` +
+export const REWRITE_ADVICE =
+  `: write it again, gdal_translate -co COMPRESS=DEFLATE OLD NEW, or in Python: ` +
   `tifffile.imwrite('NEW', tifffile.imread('OLD'))`;
 
-function pageOf(path: string, tags: Tags, bigEndian: boolean, index: number): Page {
+function pageOf(path: string, tags: Tags, bigEndian: boolean, index: number): TiffPage {
   const one = (tag: number, usual: number) => numbers(tags, tag)[0] ?? usual;
   const height = one(TAG.height, 0), width = one(TAG.width, 0), bands = one(TAG.bands, 1);
   const sides = [height, width, bands].every((side) =>
@@ -264,9 +265,9 @@ function pageOf(path: string, tags: Tags, bigEndian: boolean, index: number): Pa
     if (!known.includes(compression)) {
       return `is packed by ${
         CODECS[compression] ?? `method ${compression}`
-      }, which can't be read here${AGAIN}`;
+      }, which can't be read here${REWRITE_ADVICE}`;
     }
-    if (!alike(bits) || !alike(formats)) return `has bands of several types${AGAIN}`;
+    if (!alike(bits) || !alike(formats)) return `has bands of several types${REWRITE_ADVICE}`;
     if (formats[0] === 5 || formats[0] === 6) {
       return "holds complex numbers: write their real and imaginary parts as bands";
     }
@@ -276,10 +277,12 @@ function pageOf(path: string, tags: Tags, bigEndian: boolean, index: number): Pa
       } bits: write it again as bytes, gdal_translate -ot Byte -co NBITS=8 OLD NEW`;
     }
     if (![1, 2, 3].includes(predictor) || (predictor === 3 && !/^f/.test(dtype))) {
-      return `has the predictor ${predictor}${AGAIN}`;
+      return `has the predictor ${predictor}${REWRITE_ADVICE}`;
     }
-    if (one(TAG.fillOrder, 1) !== 1 && compression !== NONE) return `has its bits in reverse${AGAIN}`;
-    if (one(TAG.depth, 1) > 1) return `has strips of several slices${AGAIN}`;
+    if (one(TAG.fillOrder, 1) !== 1 && compression !== NONE) {
+      return `has its bits in reverse${REWRITE_ADVICE}`;
+    }
+    if (one(TAG.depth, 1) > 1) return `has strips of several slices${REWRITE_ADVICE}`;
     return null;
   }
 }

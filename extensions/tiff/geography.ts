@@ -1,9 +1,9 @@
 // GeoTIFF's tags say where a page's pixels lie, in which coordinates, and what its bands mean.
 import { dtypeBytes } from "../../ffi/dtype.ts";
 import type { Variable } from "../../core/data/arrays/table.ts";
-import { GEO, numbers, type Page, text } from "./directory.ts";
+import { GEO, numbers, tagText, type TiffPage } from "./directory.ts";
 
-export interface Place {
+export interface GeoTransform {
   /** The middle of the first pixel, and the steps from one to the next. */
   readonly x: readonly [first: number, step: number];
   readonly y: readonly [first: number, step: number];
@@ -16,13 +16,13 @@ const MODEL = 1024, RASTER = 1025, GEOGRAPHIC = 2048, PROJECTED = 3072;
 const IS_GEOGRAPHIC = 2, IS_POINT = 2, USER_DEFINED = 32767;
 
 /** Null where the page says nothing of it, or is turned. */
-export function placeOf({ tags }: Page): Place | null {
+export function geoTransformOf({ tags }: TiffPage): GeoTransform | null {
   const keys = keysOf(numbers(tags, GEO.keys));
   const half = keys.get(RASTER) === IS_POINT ? 0 : 0.5;
   const matrix = numbers(tags, GEO.matrix),
     scale = numbers(tags, GEO.scale),
     tie = numbers(tags, GEO.tiepoint);
-  let x: Place["x"], y: Place["y"];
+  let x: GeoTransform["x"], y: GeoTransform["y"];
   if (matrix.length >= 8 && matrix[1] === 0 && matrix[4] === 0) {
     x = [matrix[3] + half * matrix[0], matrix[0]];
     y = [matrix[7] + half * matrix[5], matrix[5]];
@@ -44,8 +44,8 @@ function keysOf(list: readonly number[]): Map<number, number> {
   return found;
 }
 
-export function placeVariables({ x, y, geographic }: Place, { height, width }: Page): Variable[] {
-  const along = ([first, step]: Place["x"], size: number) =>
+export function placeVariables({ x, y, geographic }: GeoTransform, { height, width }: TiffPage): Variable[] {
+  const along = ([first, step]: GeoTransform["x"], size: number) =>
     Float64Array.from({ length: size }, (_, i) => first + i * step);
   const about = (axis: "x" | "y") =>
     new Map(Object.entries(
@@ -85,16 +85,16 @@ interface BandsAbout {
 }
 
 /** GDAL writes names, units, scales and offsets of bands as XML, and what stands for missing values as a text. */
-export function aboutBands(page: Page): BandsAbout {
-  const { tags, bands, dtype } = page, xml = text(tags, GEO.metadata);
-  const nodata = text(tags, GEO.nodata).trim(), missing = nodata === "" ? NaN : Number(nodata);
+export function aboutBands(page: TiffPage): BandsAbout {
+  const { tags, bands, dtype } = page, xml = tagText(tags, GEO.metadata);
+  const nodata = tagText(tags, GEO.nodata).trim(), missing = nodata === "" ? NaN : Number(nodata);
   const items = [...xml.matchAll(/<Item ([^>]*)>([^<]*)<\/Item>/g)].map(([, head, value]) => {
     const of = (key: string) => new RegExp(`${key}="([^"]*)"`).exec(head)?.[1];
     return { role: of("role"), band: Number(of("sample") ?? NaN), value: unescaped(value) };
   });
   const of = (band: number, role: string) =>
     items.find((item) => item.role === role && item.band === band)?.value;
-  const place = placeOf(page);
+  const place = geoTransformOf(page);
   const names = new Set<string>();
   const each = Array.from({ length: bands }, (_, band) => {
     const attributes = new Map<string, readonly number[] | string>();
@@ -104,14 +104,14 @@ export function aboutBands(page: Page): BandsAbout {
     };
     number("scale", "scale_factor", 1);
     number("offset", "add_offset", 0);
-    const units = of(band, "unittype"), said = of(band, "description");
+    const units = of(band, "unittype"), described = of(band, "description");
     if (units) attributes.set("units", units);
     if (!Number.isNaN(missing) && !(dtype.startsWith("f") && nodata === "nan")) {
       attributes.set("_FillValue", [missing]);
     }
     if (place?.epsg) attributes.set("crs", `EPSG:${place.epsg}`);
-    const own = said && !/[\s,=/]/.test(said) && !names.has(said) && said !== "image"
-      ? said
+    const own = described && !/[\s,=/]/.test(described) && !names.has(described) && described !== "image"
+      ? described
       : `band_${band + 1}`;
     names.add(own);
     return { name: own, attributes };

@@ -8,20 +8,20 @@ import { product } from "../../core/data/arrays/numbers.ts";
 import { toColumn } from "../../core/data/arrays/variables.ts";
 import type { Variable } from "../../core/data/arrays/table.ts";
 import { markOf, withFiles } from "../../core/data/arrays/files.ts";
-import { checkRoom } from "../../core/base/memory.ts";
+import { checkFreeMemory } from "../../core/base/memory.ts";
 import { filesIn, filesText, holds } from "../../core/data/arrays/paths.ts";
 import { type Content, variablesFormat, withAuxiliary } from "../../core/data/tables/gridded.ts";
 import { readTiff, type TiffRows, tiffRows } from "./blocks.ts";
 import { elementOf } from "../../core/data/formats/zarr/metadata.ts";
-import { DESCRIPTION, GEO, type Page, readPages, text } from "./directory.ts";
-import { aboutBands, held, type Place, placeOf, placeVariables } from "./geography.ts";
+import { DESCRIPTION, GEO, readPages, tagText, type TiffPage } from "./directory.ts";
+import { aboutBands, type GeoTransform, geoTransformOf, held, placeVariables } from "./geography.ts";
 
 export const ENDINGS = [".tif", ".tiff", ".gtiff", ".geotiff"];
 
 interface TiffFile {
   readonly path: string;
-  readonly pages: readonly Page[];
-  readonly place: Place | null;
+  readonly pages: readonly TiffPage[];
+  readonly place: GeoTransform | null;
 }
 
 export const tiff = variablesFormat({
@@ -54,8 +54,8 @@ const contentOf = (
 /** All pages must be like the first; smaller copies of one are passed over. */
 function readTiffFile(path: string): TiffFile {
   const pages = withFiles((open) => readPages(open(path)));
-  const [first] = pages, about = text(first.tags, DESCRIPTION);
-  const size = ({ height, width, bands, dtype }: Page) => `${height} x ${width} x ${bands} of ${dtype}`;
+  const [first] = pages, about = tagText(first.tags, DESCRIPTION);
+  const size = ({ height, width, bands, dtype }: TiffPage) => `${height} x ${width} x ${bands} of ${dtype}`;
   const odd = pages.findIndex((page) => size(page) !== size(first));
   if (odd > 0) {
     throw new UserError(
@@ -74,7 +74,7 @@ function readTiffFile(path: string): TiffFile {
         `python -c "import tifffile as t; t.imwrite('NEW.tif', t.imread('${path}'), imagej=False)".`,
     );
   }
-  return { path, pages, place: placeOf(first) };
+  return { path, pages, place: geoTransformOf(first) };
 }
 
 /** Files of one page each are one sample each; otherwise pages are the samples. */
@@ -102,7 +102,7 @@ function joinedContent(path: string, found: readonly TiffFile[], along: string):
   const seen = new Set<string>();
   const once = variables.filter(({ name }) => !seen.has(name) && seen.add(name));
   const paths = found.map(({ path }) => path);
-  const said = `${path}: ${filesText(paths)}${byFile ? ", each one sample" : " joined along page"}${
+  const note = `${path}: ${filesText(paths)}${byFile ? ", each one sample" : " joined along page"}${
     sets.length > 1
       ? `; files of the folders ${sets.map(({ name }) => name).join(", ")} belong together by name`
       : ""
@@ -111,7 +111,7 @@ function joinedContent(path: string, found: readonly TiffFile[], along: string):
     notes.push("The files lie at different places: x and y are left out");
   }
   return {
-    ...contentOf(path, "TIFF files", once, found.length > 1 ? [said, ...notes] : notes),
+    ...contentOf(path, "TIFF files", once, found.length > 1 ? [note, ...notes] : notes),
     dimension: byFile ? BY_FILE : along || "page",
     file,
   };
@@ -178,7 +178,7 @@ function counted(name: string, size: number): Variable {
 
 function imageOf(
   path: string,
-  pages: readonly Page[],
+  pages: readonly TiffPage[],
   isOne: boolean,
   only: { readonly name: string; readonly band: number } | null,
   attributes: Variable["attributes"],
@@ -206,7 +206,12 @@ function imageOf(
   let made: Omit<TiffRows, "lead"> | undefined;
   const rows = (lead: number): TiffRows => {
     if (!made) {
-      checkRoom(`${path}: a block of it`, product(chunk) * bytes, null, "Write it again in smaller tiles.");
+      checkFreeMemory(
+        `${path}: a block of it`,
+        product(chunk) * bytes,
+        null,
+        "Write it again in smaller tiles.",
+      );
       const blocks = pages[0].offsets.length / (together ? 1 : bands);
       const [offsets, sizes] = (["offsets", "sizes"] as const).map((which) => {
         const part = !together && only
@@ -245,7 +250,12 @@ function imageOf(
     auxiliary: only !== null,
     ...(reason && { unusable: reason }),
     read() {
-      checkRoom(`${path}`, product(shape) * bytes, null, "Choose fewer files, or part of them with --sel.");
+      checkFreeMemory(
+        `${path}`,
+        product(shape) * bytes,
+        null,
+        "Choose fewer files, or part of them with --sel.",
+      );
       return readTiff(rows(0));
     },
     rows,
@@ -253,7 +263,7 @@ function imageOf(
 }
 
 /** Blocks that were never written have what stands for missing values, or 0. */
-function fillOf({ tags, dtype }: Page): Uint8Array {
-  const value = Number(text(tags, GEO.nodata).trim() || 0);
+function fillOf({ tags, dtype }: TiffPage): Uint8Array {
+  const value = Number(tagText(tags, GEO.nodata).trim() || 0);
   return elementOf(Number.isNaN(value) && !isFloating(dtype) ? 0 : value, dtype);
 }

@@ -1,6 +1,6 @@
 // Parzen estimators: a kernel at each observation and a wide one over the whole space, as Bergstra et al. (2011)
 // have them and Optuna's multivariate TPE does. Pure.
-import type { Dimension } from "../../core/cluster/sweep/space.ts";
+import type { SearchDimension } from "../../core/cluster/sweep/space.ts";
 
 /** One kernel is a product over the dimensions, so it sees which values were together. */
 export interface Parzen {
@@ -36,7 +36,7 @@ export type Point = readonly number[];
 /** So many of the last observations count in full; those before count less, the older the less. */
 const FULL = 25;
 
-export function parzenOf(space: readonly Dimension[], points: readonly Point[]): Parzen {
+export function parzenOf(space: readonly SearchDimension[], points: readonly Point[]): Parzen {
   const weights = [...agesOf(points.length), 1];
   const sum = weights.reduce((a, b) => a + b, 0);
   return {
@@ -51,7 +51,7 @@ function agesOf(count: number): number[] {
   return Array.from({ length: count }, (_, i) => i < old ? ramp(i) : 1);
 }
 
-function kernelsOf(dimension: Dimension, values: readonly number[]): Kernels {
+function kernelsOf(dimension: SearchDimension, values: readonly number[]): Kernels {
   if (dimension.kind !== "choice") return numberKernels(dimension, values);
   const choices = dimension.choices.length, count = values.length + 1;
   const prior = Array.from({ length: choices }, () => 1 / choices);
@@ -61,7 +61,10 @@ function kernelsOf(dimension: Dimension, values: readonly number[]): Kernels {
 }
 
 /** A kernel is as wide as the larger gap to its neighbours, and never too narrow to look around. */
-function numberKernels(dimension: Dimension & { kind: "float" | "int" }, values: readonly number[]): Kernels {
+function numberKernels(
+  dimension: SearchDimension & { kind: "float" | "int" },
+  values: readonly number[],
+): Kernels {
   const { log } = dimension, whole = dimension.kind === "int", margin = whole ? 0.5 : 0;
   const scale = log ? Math.log : (value: number) => value;
   const low = scale(dimension.low - margin), high = scale(dimension.high + margin);

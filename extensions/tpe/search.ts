@@ -2,16 +2,16 @@
 import { key } from "../../core/base/random.ts";
 import type { SearchMethod } from "../../core/cluster/sweep/search.ts";
 import { valueOf } from "../../core/cluster/sweep/space.ts";
-import { suggest, type Tried } from "./tpe.ts";
+import { suggestPoint, type TriedPoint } from "./tpe.ts";
 
 export const method: SearchMethod = {
   how: "chosen by TPE",
   beware: "TPE tries some values more than others, so take these as a hint.",
   suggest({ space, seed }, number, earlier) {
-    const tried = earlier.map(({ words, ...rest }): Tried => ({
+    const tried = earlier.map(({ words, ...rest }): TriedPoint => ({
       ...rest,
       point: space.map((dimension, d) => valueOf(dimension, words[d])),
     }));
-    return suggest(space, tried, key(seed, "sweep", "tpe", number));
+    return suggestPoint(space, tried, key(seed, "sweep", "tpe", number));
   },
 };

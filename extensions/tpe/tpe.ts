@@ -2,10 +2,10 @@
 // others are not. Kernels, split and numbers are those of Optuna 5. Pure.
 import { uniform } from "../../core/base/random.ts";
 import type { Earlier } from "../../core/cluster/sweep/search.ts";
-import type { Dimension } from "../../core/cluster/sweep/space.ts";
+import type { SearchDimension } from "../../core/cluster/sweep/space.ts";
 import { drawFrom, logDensity, parzenOf, type Point } from "./parzen.ts";
 
-export interface Tried extends Omit<Earlier, "words"> {
+export interface TriedPoint extends Omit<Earlier, "words"> {
   readonly point: Point;
 }
 
@@ -16,10 +16,14 @@ const GOOD_SHARE = 0.1;
 const MOST_GOOD = 25;
 
 /** `tried` is in the order of the runs; null where the runs are too few for an estimate. */
-export function suggest(space: readonly Dimension[], tried: readonly Tried[], key: bigint): number[] | null {
+export function suggestPoint(
+  space: readonly SearchDimension[],
+  tried: readonly TriedPoint[],
+  key: bigint,
+): number[] | null {
   const ended = tried.filter(({ state }) => state !== "running");
   if (ended.length < FIRST_RUNS) return null;
-  const { good, others } = split(tried);
+  const { good, others } = splitTried(tried);
   const dense = parzenOf(space, good), sparse = parzenOf(space, others);
   const at = uniform(key);
   let drawn = 0, best: number[] | null = null, most = -Infinity;
@@ -32,7 +36,7 @@ export function suggest(space: readonly Dimension[], tried: readonly Tried[], ke
 }
 
 /** A run that failed is among the worst; one that still runs is no good one yet, so nobody goes where it is. */
-export function split(tried: readonly Tried[]): { good: Point[]; others: Point[] } {
+export function splitTried(tried: readonly TriedPoint[]): { good: Point[]; others: Point[] } {
   const ended = tried.filter(({ state }) => state !== "running");
   const count = Math.min(Math.ceil(GOOD_SHARE * ended.length), MOST_GOOD);
   const ranked = ended.filter(({ state }) => state !== "failed").sort(byMerit);
@@ -42,7 +46,7 @@ export function split(tried: readonly Tried[]): { good: Point[]; others: Point[]
 }
 
 /** Whole runs come first; of those that were stopped, the ones that came far. */
-function byMerit(a: Tried, b: Tried): number {
+function byMerit(a: TriedPoint, b: TriedPoint): number {
   const pruned = Number(a.state === "pruned") - Number(b.state === "pruned");
   if (pruned !== 0) return pruned;
   const further = a.state === "pruned" ? b.step - a.step : 0;

@@ -42,7 +42,7 @@ interface Grid {
 
 const grids = new Map<number, Grid>();
 
-export function gridOf(n: number): Grid {
+export function simulationGrid(n: number): Grid {
   let grid = grids.get(n);
   if (!grid) grids.set(n, grid = make(n));
   return grid;
@@ -89,7 +89,7 @@ export function gaussianField(grid: Grid, length: number, power: Power, key: big
     (_, i) => Math.sqrt(height * power(unit * Math.sqrt(i))),
   );
   return scope(() => {
-    const white = transform(tensor(normals(key, n ** 3), [n, n, n]));
+    const white = transform(tensor(normalNumbers(key, n ** 3), [n, n, n]));
     return mul(white, reshape(indexSelect(tensor(filter), 0, squares), white.shape));
   });
 }
@@ -98,7 +98,7 @@ export function gaussianField(grid: Grid, length: number, power: Power, key: big
  * Box and Muller's method gives an even count of normal numbers. libtorch's generator takes only 32 bits of a
  * key: among 100,000 samples two would likely be the same.
  */
-export function normals(key: bigint, count: number): Float32Array {
+export function normalNumbers(key: bigint, count: number): Float32Array {
   const at = uniform(key);
   const values = new Float32Array(count);
   for (let i = 0; i < count; i += 2) {
@@ -187,7 +187,7 @@ export function density(moved: Tensor): Float32Array {
  * The density contrast along one axis is a sheet [n, n]. Particles moved by `first` and `second` times the
  * two displacements.
  */
-export function sheet(
+export function densitySheet(
   one: Tensor,
   two: Tensor,
   [first, second]: readonly [number, number],

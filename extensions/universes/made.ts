@@ -1,7 +1,7 @@
 // Simulated samples are made on demand, or by threads when they are packed.
 import { borrowBytes, uninitialised } from "../../ffi/make.ts";
 import { simulation, type SimulationSpec, usual } from "./options.ts";
-import type { Role, Simulation } from "./simulation.ts";
+import type { SampleRole, Simulation } from "./simulation.ts";
 import { type Source, source } from "../../core/data/source/source.ts";
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { freeMemory } from "../../core/base/memory.ts";
@@ -29,7 +29,7 @@ const BYTES_A_CELL = 150;
 /** Making samples on demand needs no disk, but costs time in every epoch. */
 function streamed(
   { kind, shape, targets, description, make }: Simulation,
-  role: Role,
+  role: SampleRole,
   samples: number,
 ): Source {
   const size = shape[0] * shape[1] * shape[2], count = targets.length;

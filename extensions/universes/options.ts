@@ -4,17 +4,17 @@ import { didYouMean } from "../../core/base/suggest.ts";
 import { UserError } from "../../core/base/errors.ts";
 import {
   type BoxOptions,
+  COSMOLOGY_PRIOR,
   lptMaps,
   type Parameter,
   PARAMETERS,
   POSSIBLE,
-  PRIOR,
   type Prior,
   type Simulation,
 } from "./simulation.ts";
 import { surveyMaps } from "./survey.ts";
 
-const range = (name: Parameter) => `${name} ${PRIOR[name].join("..")}`;
+const range = (name: Parameter) => `${name} ${COSMOLOGY_PRIOR[name].join("..")}`;
 
 const BOX = {
   grid: int(64, {
@@ -135,7 +135,7 @@ function readTargets(names: readonly string[], prior: Prior): readonly Parameter
 }
 
 function readPrior(items: readonly string[]): Prior {
-  const ranges: Record<Parameter, readonly [number, number]> = { ...PRIOR };
+  const ranges: Record<Parameter, readonly [number, number]> = { ...COSMOLOGY_PRIOR };
   for (const item of items) {
     const [, name, low, high = low] = /^(\w+)=([-+.\de]+?)(?:\.\.([-+.\de]+))?$/i.exec(item) ?? [];
     if (name === undefined) {

@@ -4,7 +4,7 @@ import { type Cosmology, linearPower } from "./theory.ts";
 import { add, scalar } from "../../ffi/make.ts";
 import { mul } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
-import { density, displacement, factors, gaussianField, gridOf, secondSource } from "./fields.ts";
+import { density, displacement, factors, gaussianField, secondSource, simulationGrid } from "./fields.ts";
 
 export const PARAMETERS = ["omega_m", "omega_b", "h", "n_s", "sigma_8"] as const;
 export type Parameter = typeof PARAMETERS[number];
@@ -13,7 +13,7 @@ export type Parameter = typeof PARAMETERS[number];
 export type Prior = Readonly<Record<Parameter, readonly [low: number, high: number]>>;
 
 /** The prior is wide in the two that maps of matter tell apart, and narrow around Planck's others. */
-export const PRIOR: Prior = {
+export const COSMOLOGY_PRIOR: Prior = {
   omega_m: [0.1, 0.5],
   omega_b: [0.04, 0.06],
   h: [0.6, 0.75],
@@ -29,9 +29,9 @@ export const POSSIBLE: Prior = {
   sigma_8: [0.1, 2],
 };
 
-export type Role = "train" | "val";
+export type SampleRole = "train" | "val";
 
-export function drawer(prior: Prior, seed: number, kind: string, role: Role): (i: number) => number[] {
+export function drawer(prior: Prior, seed: number, kind: string, role: SampleRole): (i: number) => number[] {
   const at = uniform(key(seed, kind, role, "parameters"));
   return (i) =>
     PARAMETERS.map((name, j) => {
@@ -65,7 +65,7 @@ export interface Simulation {
   readonly shape: readonly [number, number, number];
   readonly targets: readonly Parameter[];
   /** A sample is a function of its role and number alone. */
-  make(role: Role, i: number, maps: Float32Array, targets: Float32Array): void;
+  make(role: SampleRole, i: number, maps: Float32Array, targets: Float32Array): void;
   readonly facts: Readonly<Record<string, unknown>>;
   readonly description: string;
 }
@@ -107,7 +107,7 @@ export function lptMaps(options: LptOptions): Simulation {
       chosen(values, targets, parameters);
       const c = cosmologyOf(values);
       scope(() => {
-        const grid = gridOf(n);
+        const grid = simulationGrid(n);
         const delta = gaussianField(grid, box, linearPower(c), key(seed, "2lpt", role, "field", i));
         const [first, second] = factors(c, redshift);
         // scale() would keep each factor for good, and these belong to one sample.
@@ -129,7 +129,7 @@ export function lptMaps(options: LptOptions): Simulation {
 export const drawers = (
   { prior, seed }: BoxOptions,
   kind: string,
-): Readonly<Record<Role, (i: number) => number[]>> => ({
+): Readonly<Record<SampleRole, (i: number) => number[]>> => ({
   train: drawer(prior, seed, kind, "train"),
   val: drawer(prior, seed, kind, "val"),
 });

@@ -3,7 +3,15 @@
 import { type Cosmology, distanceTo, HUBBLE_LENGTH, linearPower } from "./theory.ts";
 import { key, uniform } from "../../core/base/random.ts";
 import { scope } from "../../ffi/tensor.ts";
-import { displacement, factors, gaussianField, gridOf, normals, secondSource, sheet } from "./fields.ts";
+import {
+  densitySheet,
+  displacement,
+  factors,
+  gaussianField,
+  normalNumbers,
+  secondSource,
+  simulationGrid,
+} from "./fields.ts";
 import { type BoxOptions, chosen, cosmologyOf, drawers, factsOf, type Simulation } from "./simulation.ts";
 
 /** Nothing beyond this redshift is simulated. */
@@ -256,7 +264,7 @@ export function surveyMaps(options: SurveyOptions): Simulation {
       const values = drawn[role](i);
       chosen(values, targets, parameters);
       const maps = convergence(cosmologyOf(values), bins, options, of);
-      const shapes = normals(of("shapes"), count * plane);
+      const shapes = normalNumbers(of("shapes"), count * plane);
       const seen = footprint(n, masked, of("footprint"));
       for (let bin = 0; bin < count; bin++) {
         const map = maps.subarray(bin * plane, (bin + 1) * plane).map((x, j) =>
@@ -295,7 +303,7 @@ export function convergence(
   const at = uniform(of("views"));
   const degree = Math.PI / 180;
   scope(() => {
-    const grid = gridOf(n);
+    const grid = simulationGrid(n);
     const delta = gaussianField(grid, box, linearPower(c), of("field"));
     const first = displacement(grid, delta);
     const second = order === 1 ? first : displacement(grid, secondSource(grid, delta));
@@ -306,7 +314,7 @@ export function convergence(
       const axis = Math.floor(3 * draw(0)), step = distance * field * degree / box; // cells a pixel: as many of both
       const mirrored = (k: number) => draw(k) < 0.5 ? step : -step;
       const view = { axis, shift: [n * draw(1), n * draw(2)], step: [mirrored(3), mirrored(4)] } as const;
-      addSheet(maps, n, weights, sheet(first, second, [d1, order === 1 ? 0 : d2], axis), n, view);
+      addSheet(maps, n, weights, densitySheet(first, second, [d1, order === 1 ? 0 : d2], axis), n, view);
     });
   });
   return maps;

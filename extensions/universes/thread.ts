@@ -2,7 +2,7 @@
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { openLibtorch } from "../../ffi/library.ts";
 import { simulation, type SimulationSpec } from "./options.ts";
-import type { Role, Simulation } from "./simulation.ts";
+import type { SampleRole, Simulation } from "./simulation.ts";
 import type { ThreadScope } from "../../core/base/threads.ts";
 
 declare const self: ThreadScope;
@@ -13,7 +13,7 @@ export interface SimulationThreadOptions {
 }
 
 export interface SampleRequest {
-  readonly role: Role;
+  readonly role: SampleRole;
   readonly id: number;
 }
 

@@ -7,16 +7,16 @@ import type { PlacedRows, Rows } from "../../core/data/arrays/rows.ts";
 import { partOf, product } from "../../core/data/arrays/numbers.ts";
 import { openPool } from "../../core/data/arrays/files.ts";
 import { readNpyHeader } from "../../core/data/formats/npz/npz.ts";
-import { checkWhole, type Members, type Samples } from "./samples.ts";
+import { checkWhole, type Members, type TarSamples } from "./samples.ts";
 
-export const IMAGE = /(^|\.)(jpe?g|png|webp)$/;
+export const IMAGE_MEMBER = /(^|\.)(jpe?g|png|webp)$/;
 const NUMBER = /(^|\.)(cls\d*|index|inx|id)$/, TEXT = /(^|\.)(txt|text)$/;
 
 /** Arrays come first and classes last: the last column is what is predicted, unless it is named. */
-export function columnsOf(samples: Samples): Column[] {
+export function memberColumns(samples: TarSamples): Column[] {
   const of = (test: (ending: string) => boolean) => [...samples.members.keys()].filter(test);
   const arrays = of((ending) => /(^|\.)npy$/.test(ending)), json = of((ending) => /(^|\.)json$/.test(ending));
-  const images = of((ending) => IMAGE.test(ending)), texts = of((ending) => TEXT.test(ending));
+  const images = of((ending) => IMAGE_MEMBER.test(ending)), texts = of((ending) => TEXT.test(ending));
   const numbers = of((ending) => NUMBER.test(ending));
   const known = [...arrays, ...json, ...images, ...texts, ...numbers];
   return [
@@ -42,15 +42,15 @@ function unusable(name: string, samples: number, reason: string, onlyByName = fa
   return { name, shape: [samples], dtype: "f32", unusable: reason, onlyByName, read };
 }
 
-const strange = ({ count }: Samples, ending: string): Column =>
+const strange = ({ count }: TarSamples, ending: string): Column =>
   unusable(ending, count, "is of a kind that is not read here: write it as npy, json or cls", true);
 
-const imageColumn = ({ count }: Samples, ending: string): Column =>
+const imageColumn = ({ count }: TarSamples, ending: string): Column =>
   unusable(ending, count, "is an image, and goes together with no other features", true);
 
 /** The rows of each shard, one part after the other. */
 function partsOf(
-  { shards, starts }: Samples,
+  { shards, starts }: TarSamples,
   of: (shard: number, from: number, to: number) => PlacedRows,
 ): Rows {
   const parts = shards.map((_, shard) => of(shard, starts[shard], starts[shard + 1]));
@@ -58,7 +58,7 @@ function partsOf(
 }
 
 /** All samples have arrays of one type and shape, so their files have one size and begin alike. */
-function arrayColumn(samples: Samples, ending: string): Column {
+function arrayColumn(samples: TarSamples, ending: string): Column {
   const { count, shards } = samples, members = samples.members.get(ending)!, { at, sizes } = members;
   const [size] = sizes, odd = sizes.findIndex((other) => other !== size && other >= 0);
   const name = ending.replace(/\.?npy$/, "") || ending;
@@ -114,7 +114,7 @@ type Value = number | string;
 
 /** The values of one member, read at once when they are wanted. */
 function valueColumn(
-  samples: Samples,
+  samples: TarSamples,
   ending: string,
   valueOf: (bytes: Uint8Array, sample: number) => Value,
   isText = false,
@@ -159,7 +159,7 @@ function valueColumn(
   };
 }
 
-function notNumber({ shards, starts, keys }: Samples, name: string, value: Value, sample: number): never {
+function notNumber({ shards, starts, keys }: TarSamples, name: string, value: Value, sample: number): never {
   throw new UserError(
     "data",
     `${shards[partOf(starts, sample)].path}: "${name}" of sample ${sample} ("${keys[sample]}") is ` +
@@ -168,7 +168,7 @@ function notNumber({ shards, starts, keys }: Samples, name: string, value: Value
 }
 
 /** Each key of the first sample's object that has a number or a text is a column. */
-function jsonColumns(samples: Samples, ending: string): Column[] {
+function jsonColumns(samples: TarSamples, ending: string): Column[] {
   const members = samples.members.get(ending)!, { shards, starts, keys, count } = samples;
   if (members.sizes[0] < 0) return [unusable(ending, count, `is missing in sample 0 ("${keys[0]}")`)];
   const objectOf = (bytes: Uint8Array, sample: number): Record<string, unknown> => {
@@ -204,7 +204,7 @@ const MOST_BYTES = 16 * 2 ** 20;
 
 /** `read` gives a sample's member, or its beginning; shards are opened as they are needed. */
 function withMember<R>(
-  { shards, starts }: Samples,
+  { shards, starts }: TarSamples,
   { at, sizes }: Members,
   use: (read: (sample: number, most?: number) => Uint8Array) => R,
 ): R {

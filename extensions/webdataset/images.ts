@@ -5,7 +5,7 @@ import { UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
 import { chooseColumns } from "../../core/data/tables/choose.ts";
 import type { Column, Table } from "../../core/data/arrays/table.ts";
-import { bytesOf, partOf, product, view } from "../../core/data/arrays/numbers.ts";
+import { bytesOf, partOf, product, typedView } from "../../core/data/arrays/numbers.ts";
 import type { DataRequest, Sources } from "../../core/data/format.ts";
 import { openPool } from "../../core/data/arrays/files.ts";
 import { divide, unusedNote } from "../../core/data/source/order.ts";
@@ -13,7 +13,7 @@ import { type Source, threadedSource } from "../../core/data/source/source.ts";
 import { headerOf } from "../../core/data/formats/images/header.ts";
 import { imageParts, sizes, turboJpeg } from "../../core/data/formats/images/imagefolder.ts";
 import { naming, type Sized } from "../../core/data/formats/images/listing.ts";
-import { checkWhole, type Samples } from "./samples.ts";
+import { checkWhole, type TarSamples } from "./samples.ts";
 import { nameOf, type ShardImages, type ShardImagesSpec, TAR_IMAGES_READER } from "./reader.ts";
 
 interface Target {
@@ -27,7 +27,7 @@ interface Target {
 }
 
 export function openImages(
-  samples: Samples,
+  samples: TarSamples,
   image: string,
   table: Table,
   { data, training, model }: DataRequest,
@@ -129,10 +129,10 @@ function targetOf(
 const MOST_CLASSES = 1e6;
 
 const numbersOf = ({ read, dtype }: Column): number[] =>
-  Array.from(view(bytesOf(read()), dtype) as ArrayLike<number>, Number);
+  Array.from(typedView(bytesOf(read()), dtype) as ArrayLike<number>, Number);
 
 function imagesOf(
-  { shards, starts, members, keys }: Samples,
+  { shards, starts, members, keys }: TarSamples,
   image: string,
   turbo: string | null,
 ): ShardImages {

@@ -2,9 +2,9 @@
 import { openPool } from "../../core/data/arrays/files.ts";
 import { BadSample, type FileMark } from "../../core/data/arrays/rows.ts";
 import type { Reader, ReaderModule, ReaderSpec } from "../../core/data/source/reader.ts";
-import { openRoom } from "../../core/data/formats/images/header.ts";
+import { openReusedBuffer } from "../../core/data/formats/images/header.ts";
 import { naming } from "../../core/data/formats/images/listing.ts";
-import { openDecoder } from "../../core/data/formats/images/reader.ts";
+import { openImageDecoder } from "../../core/data/formats/images/reader.ts";
 import { partOf } from "../../core/data/arrays/numbers.ts";
 
 export interface ShardImages {
@@ -40,7 +40,7 @@ const MOST_BYTES = 2 ** 30;
 
 function open({ images, targets }: ShardImagesSpec): Reader {
   const { shards, starts, at, sizes, turbo, deep } = images;
-  const decode = openDecoder(turbo, deep), room = openRoom(), pool = openPool();
+  const decode = openImageDecoder(turbo, deep), buffer = openReusedBuffer(), pool = openPool();
   return {
     read(index, target) {
       target.set(targets.subarray(index * target.length, (index + 1) * target.length));
@@ -48,7 +48,7 @@ function open({ images, targets }: ShardImagesSpec): Reader {
       if (size > MOST_BYTES) {
         throw new BadSample(nameOf(images, index), `has ${size} bytes, which no image has`);
       }
-      const file = room(size).subarray(0, size);
+      const file = buffer(size).subarray(0, size);
       pool.passing(shards[partOf(starts, index)]).read(file, at[index]);
       try {
         return decode(file);

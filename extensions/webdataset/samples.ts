@@ -16,7 +16,7 @@ export interface Members {
   readonly sizes: Float64Array;
 }
 
-export interface Samples {
+export interface TarSamples {
   readonly path: string;
   readonly count: number;
   readonly shards: readonly FileMark[];
@@ -34,7 +34,7 @@ const MOST_ENDINGS = 1000;
 
 const shardsIn = (path: string): readonly string[] => filesIn(path, ENDINGS) ?? [path];
 
-export function readSamples(path: string): Samples {
+export function readSamples(path: string): TarSamples {
   const files = shardsIn(path);
   if (files.length === 0) throw new UserError("data", `The folder ${path} has no .tar files in it.`);
   const keys: string[] = [], starts: number[] = [0];
@@ -90,7 +90,7 @@ const noSamples = (shard: string, what: string) =>
 
 /** A sample without the member ends the run. */
 export function checkWhole(
-  { shards, starts, keys, path }: Samples,
+  { shards, starts, keys, path }: TarSamples,
   ending: string,
   { sizes }: Members,
 ): void {
@@ -105,7 +105,7 @@ export function checkWhole(
   );
 }
 
-export interface Member {
+export interface TarMember {
   readonly name: string;
   readonly at: number;
   readonly size: number;
@@ -115,7 +115,7 @@ const BLOCK = 512, MOST_TEXT = 2 ** 20;
 const PLAIN = ["0", "\0", "7"], LONG_NAME = "L", LONG_LINK = "K", EXTENDED = "x", GLOBAL = "g";
 
 /** Regular files alone; links and folders are passed over. */
-function* readMembers(file: FileBytes): Generator<Member> {
+function* readMembers(file: FileBytes): Generator<TarMember> {
   const { path, size } = file, headerAt = openHeaders(file);
   let name: string | null = null, extended: ReadonlyMap<string, string> = new Map();
   for (let at = 0, index = 0; at !== size; index++) {

@@ -2,22 +2,22 @@ import { fromColumns } from "../../core/data/tables/columns.ts";
 import type { Format } from "../../core/data/format.ts";
 import { holds } from "../../core/data/arrays/paths.ts";
 import { loadReader } from "../../core/data/source/reader.ts";
-import { columnsOf, IMAGE } from "./columns.ts";
+import { IMAGE_MEMBER, memberColumns } from "./columns.ts";
 import { openImages } from "./images.ts";
-import { ENDINGS, readSamples, type Samples } from "./samples.ts";
+import { ENDINGS, readSamples, type TarSamples } from "./samples.ts";
 import { TAR_IMAGES_READER } from "./reader.ts";
 
-const tableOf = (samples: Samples) => ({
+const tableOf = (samples: TarSamples) => ({
   path: samples.path,
   kind: samples.shards.length > 1 ? `${samples.shards.length} shards of WebDataset` : "shard of WebDataset",
   noun: "member",
-  columns: columnsOf(samples),
+  columns: memberColumns(samples),
 });
 
 /** Images are features unless others are named. */
-const imageIn = ({ members }: Samples, features: readonly string[]): string | undefined =>
+const imageIn = ({ members }: TarSamples, features: readonly string[]): string | undefined =>
   [...members.keys()].find((ending) =>
-    IMAGE.test(ending) && (features.length === 0 || features.includes(ending))
+    IMAGE_MEMBER.test(ending) && (features.length === 0 || features.includes(ending))
   );
 
 export const webdataset: Format = {

@@ -22,14 +22,14 @@ export interface Absence {
   readonly fix?: string;
 }
 
-export interface Answer {
+export interface RuntimeAnswer {
   readonly backend: GpuBackend;
   /** The folder of the libtorch. */
   readonly libtorch: string;
   /** The runtime's error. */
   readonly code: number;
   /** Its own words for that. */
-  readonly said: string;
+  readonly message: string;
   /** The platform's version that the driver serves; null without a driver. */
   readonly driver: string | null;
   /** The one that libtorch was built for. */
@@ -42,13 +42,13 @@ type Env = Readonly<Record<string, string | undefined>>;
 const NO_DRIVER = 35; // cudaErrorInsufficientDriver: too old, or not there at all
 export const NO_DEVICE = 100; // cudaErrorNoDevice
 
-export function absenceOf(answer: Answer, machine: MachineGpus, env: Env): Absence {
+export function absenceOf(answer: RuntimeAnswer, machine: MachineGpus, env: Env): Absence {
   return ofOtherVendor(answer, machine) ??
     (answer.backend.kind === "hip" ? ofAmd(answer, machine, env) : ofNvidia(answer, env));
 }
 
 function ofOtherVendor(
-  { backend: { kind, words }, libtorch }: Answer,
+  { backend: { kind, words }, libtorch }: RuntimeAnswer,
   { nvidia, amd }: MachineGpus,
 ): Absence | null {
   const [own, other] = kind === "hip" ? [amd, nvidia] : [nvidia, amd];
@@ -61,9 +61,9 @@ function ofOtherVendor(
   };
 }
 
-function ofNvidia({ code, said, driver, runtime }: Answer, env: Env): Absence {
+function ofNvidia({ code, message, driver, runtime }: RuntimeAnswer, env: Env): Absence {
   if (code === NO_DEVICE) return hiddenFromCuda(env[NVIDIA_VARIABLE]);
-  if (code !== NO_DRIVER) return { kind: "failed", why: `the NVIDIA driver says: ${said}` };
+  if (code !== NO_DRIVER) return { kind: "failed", why: `the NVIDIA driver says: ${message}` };
   if (driver === null) return { kind: "no driver", why: "there is no NVIDIA driver on this machine" };
   return {
     kind: "old driver",
@@ -85,7 +85,11 @@ function hiddenFromCuda(names: string | undefined): Absence {
 }
 
 /** HIP says the same, "no device", whatever is missing. */
-function ofAmd({ code, said }: Answer, { amd, amdOpen, amdDriver, denied }: MachineGpus, env: Env): Absence {
+function ofAmd(
+  { code, message }: RuntimeAnswer,
+  { amd, amdOpen, amdDriver, denied }: MachineGpus,
+  env: Env,
+): Absence {
   const all = AMD_VARIABLES.find((name) =>
     env[name] === "-1" || name === AMD_VARIABLES[0] && env[name] === ""
   );
@@ -100,7 +104,7 @@ function ofAmd({ code, said }: Answer, { amd, amdOpen, amdDriver, denied }: Mach
   if (count === 0 && set.length > 0) {
     return { kind: "hidden", why: `${set.join(" and ")} names no device that the AMD driver has` };
   }
-  if (code !== NO_DEVICE) return { kind: "failed", why: `HIP says: ${said}` };
+  if (code !== NO_DEVICE) return { kind: "failed", why: `HIP says: ${message}` };
   return { kind: "no device", why: "the AMD driver sees no device" };
 }
 

@@ -169,13 +169,13 @@ export function openFirst<I extends Deno.ForeignLibraryInterface>(
   paths: readonly string[],
   functions: I,
 ): Deno.DynamicLibrary<I> {
-  let said: unknown;
+  let failure: unknown;
   for (const path of paths) {
     try {
       return Deno.dlopen(path, functions);
     } catch (error) {
-      said = error;
+      failure = error;
     }
   }
-  throw said;
+  throw failure;
 }

@@ -110,11 +110,11 @@ export async function installBundle(file: string, env: Env, wanted?: string): Pr
 
 function refuseOthers(file: string, architectures: readonly string[], wanted: string): void {
   if (architectures.includes(wanted)) return;
-  const theirs = architectures.join(" and "), here = `this machine is ${Deno.build.arch}`;
+  const theirs = architectures.join(" and "), thisMachine = `this machine is ${Deno.build.arch}`;
   throw new UserError(
     "environment",
     `The libtorch in ${file} is for machines that are ${theirs}, and ${
-      wanted === Deno.build.arch ? here : `--arch ${wanted} was given`
+      wanted === Deno.build.arch ? thisMachine : `--arch ${wanted} was given`
     }. Nothing was installed. ` +
       (wanted === Deno.build.arch ? `For nodes that are ${theirs}, add --arch ${architectures[0]}.` : ""),
   );
@@ -142,9 +142,9 @@ function checkContents(file: string, folder: string): Contents {
   if (!ARCHITECTURES.some((known) => known === contents.arch)) {
     throw noBundle(file, `it is for machines that are ${contents.arch}`);
   }
-  const there = filesIn(folder).filter((path) => path !== CONTENTS).sort();
+  const present = filesIn(folder).filter((path) => path !== CONTENTS).sort();
   const listed = Object.keys(contents.sums).sort();
-  if (there.join() !== listed.join()) throw noBundle(file, "its files are not those of its list");
+  if (present.join() !== listed.join()) throw noBundle(file, "its files are not those of its list");
   const wrong = listed.find((path) => sumOf(join(folder, path)) !== contents.sums[path]);
   if (wrong !== undefined) throw noBundle(file, `${wrong} was damaged: copy the bundle again`);
   return contents;

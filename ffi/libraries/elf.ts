@@ -68,10 +68,10 @@ function parse(file: Deno.FsFile, name: string, architecture: string): Elf | str
   const machine = head.getUint16(18, true);
   if (head.getUint8(4) !== 2 || head.getUint8(5) !== 1 || MACHINES[machine] !== architecture) {
     const theirs = MACHINES[machine] ?? `machine number ${machine}`;
-    const here = architecture === Deno.build.arch
+    const matches = architecture === Deno.build.arch
       ? `this machine is ${architecture}`
       : `not for ${architecture}`;
-    return `${name} is built for ${theirs}, ${here}`;
+    return `${name} is built for ${theirs}, ${matches}`;
   }
   const segments = readSegments(file, head);
   const tableEnd = Number(head.getBigUint64(40, true)) + head.getUint16(58, true) * head.getUint16(60, true);

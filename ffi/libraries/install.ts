@@ -108,11 +108,11 @@ async function download(
   const stopProgress = showProgress([temp, wheels, kept], release.download, say);
   try {
     for (const wheel of release.wheels) {
-      const there = join(kept, `${wheel.sha256}.whl`);
-      if (exists(there)) continue;
+      const wheelPath = join(kept, `${wheel.sha256}.whl`);
+      if (exists(wheelPath)) continue;
       const args = await downloadArguments(wheel, work, architecture);
       await runPython(args, { ...env, TMPDIR: temp }, `${called} could not be downloaded`, instead);
-      for (const name of listFolder(wheels)) await Deno.rename(join(wheels, name), there);
+      for (const name of listFolder(wheels)) await Deno.rename(join(wheels, name), wheelPath);
     }
   } finally {
     stopProgress();
@@ -166,26 +166,26 @@ async function runPython(args: string[], env: Env, failed: string, instead: stri
     throw new UserError("environment", `${failed}: there is no python3 on PATH. ${instead}`);
   }
   if (output.success) return;
-  const said = new TextDecoder().decode(output.stderr).trim();
-  if (said.includes("No module named pip")) {
+  const message = new TextDecoder().decode(output.stderr).trim();
+  if (message.includes("No module named pip")) {
     throw new UserError(
       "environment",
       `${failed}: this python3 has no pip (try \`python3 -m ensurepip\`). ${instead}`,
     );
   }
-  if (/No space left|Disk quota exceeded/.test(said)) {
+  if (/No space left|Disk quota exceeded/.test(message)) {
     throw new UserError(
       "environment",
       `${failed}: the disk or quota is full. Free some, or set HPCTRAIN_CACHE to another folder.`,
     );
   }
-  if (/DO NOT MATCH THE HASHES/i.test(said)) {
+  if (/DO NOT MATCH THE HASHES/i.test(message)) {
     throw new UserError(
       "environment",
       `${failed}: what arrived is not what is pinned (its hash differs), so it was thrown away.`,
     );
   }
-  const last = said.split("\n").filter((line) => /\S/.test(line)).slice(-3).join("\n  ");
+  const last = message.split("\n").filter((line) => /\S/.test(line)).slice(-3).join("\n  ");
   throw new UserError(
     "environment",
     `${failed}:\n  ${last || `python3 ended with code ${output.code}`}\n${instead}`,

@@ -39,7 +39,9 @@ export function ownPython(
 
 function withoutWorkingFolder(env: Env): Record<string, string> {
   const { PYTHONPATH = "", ...rest } = env;
-  const kept = PYTHONPATH.split(":").filter((place) => isAbsolute(place) && !isHere(place)).join(":");
+  const kept = PYTHONPATH.split(":").filter((place) => isAbsolute(place) && !isWorkingFolder(place)).join(
+    ":",
+  );
   const named = FILES.filter((name) => rest[name] && !isAbsolute(rest[name]) && exists(rest[name]));
   return {
     ...rest,
@@ -48,10 +50,10 @@ function withoutWorkingFolder(env: Env): Record<string, string> {
   };
 }
 
-function isHere(place: string): boolean {
+function isWorkingFolder(place: string): boolean {
   try {
-    const [there, here] = [Deno.statSync(place), Deno.statSync(".")];
-    return there.dev === here.dev && there.ino === here.ino;
+    const [placeInfo, workingFolder] = [Deno.statSync(place), Deno.statSync(".")];
+    return placeInfo.dev === workingFolder.dev && placeInfo.ino === workingFolder.ino;
   } catch {
     return false;
   }

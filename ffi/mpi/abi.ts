@@ -184,16 +184,16 @@ export function openCalls(
   path: string,
   handle: "i32" | "usize",
   noStatus: bigint,
-  rest: ((looks: number) => void) | null,
+  rest: ((polls: number) => void) | null,
 ): Calls {
   const calls = Deno.dlopen(path, interfaceOf(handle)).symbols as unknown as Calls & Begun;
   if (rest === null) return calls;
   const request = new Int32Array(2), flag = new Int32Array(1); // a request is one word or two
   const ended = (code: number) => {
-    for (let looks = 1; code === 0; looks++) {
+    for (let polls = 1; code === 0; polls++) {
       code = calls.MPI_Test(request, flag, noStatus);
       if (flag[0] !== 0) break;
-      rest(looks);
+      rest(polls);
     }
     return code;
   };

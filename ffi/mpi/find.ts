@@ -160,20 +160,20 @@ function whatFits(env: Env): { tiers: readonly (readonly MpiAbi[])[]; why: strin
   return { tiers: [["openmpi", "mpich", "standard"]], why: "" };
 }
 
-/** `asked`: who asked for MPI, and how that is taken back. */
+/** `requested`: who asked for MPI, and how that is taken back. */
 export function noMpiSentence(
   rejected: readonly Rejected[],
-  asked: { readonly by: string; readonly undo: string } | null,
+  requested: { readonly by: string; readonly undo: string } | null,
 ): string {
   const looked = rejected.map(({ dir, from, reason }) => `\n  ${dir} (${from}): ${reason}`).join("");
-  return (asked ? `${asked.by}: ` : "") +
+  return (requested ? `${requested.by}: ` : "") +
     (looked
       ? `No usable MPI library, by which ranks on CPUs communicate, was found:${looked}\n`
       : "No MPI library, by which ranks on CPUs communicate, was found on this machine.\n") +
     "To get one: load your site's MPI module (`module load openmpi`, say), which brings the launcher too; or " +
     "`hpctrain libtorch install mpich` downloads one for this machine; or name one with " +
     "HPCTRAIN_MPI=/path/to/libmpi.so." +
-    (asked ? ` Ranks need none, as shared memory and TCP serve: ${asked.undo}.` : "");
+    (requested ? ` Ranks need none, as shared memory and TCP serve: ${requested.undo}.` : "");
 }
 
 function librariesAt(path: string): { path: string; abi: MpiAbi }[] {

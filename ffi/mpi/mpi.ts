@@ -1,6 +1,12 @@
 // One thread opens MPI and makes all its calls.
-import { HEAD, openHostMemory, openWindow as openOn, prepareHead, type Window } from "../ranks/window.ts";
-import { BYTES, type Combine, type Transport } from "../ranks/transport.ts";
+import {
+  HEAD_BYTES,
+  openHostMemory,
+  openWindow as openOn,
+  prepareHead,
+  type Window,
+} from "../ranks/window.ts";
+import { type Combine, type Transport, TYPE_BYTES } from "../ranks/transport.ts";
 import {
   type Calls,
   type Constants,
@@ -38,9 +44,9 @@ const CHUNK = 64 * 1024;
  */
 function openMpiWindow(host: MpiForWindow, bytes: number): MpiWindow | null {
   const { calls, constants, wide, rank, size, check, least } = host;
-  const own = HEAD + Math.ceil(bytes / PAGE) * PAGE;
+  const own = HEAD_BYTES + Math.ceil(bytes / PAGE) * PAGE;
   const memory = openHostMemory();
-  if (least(memory?.room(own * size) ? 1 : 0) === 0 || memory === null) return null;
+  if (least(memory?.hasFree(own * size) ? 1 : 0) === 0 || memory === null) return null;
   const word = () => wide ? new BigUint64Array(1) : new Int32Array(2);
   const node = word(), window = word(), count = new Int32Array(1);
   const { world, commShared, infoNull } = constants;
@@ -58,10 +64,10 @@ function openMpiWindow(host: MpiForWindow, bytes: number): MpiWindow | null {
   });
   prepareHead(heads[rank], memory);
   check(calls.MPI_Barrier(world), "Barrier");
-  const data = heads.map((head) => head + BigInt(HEAD));
+  const data = heads.map((head) => head + BigInt(HEAD_BYTES));
   const combine = combineBy(host, memory.copy);
   return {
-    ...openOn({ rank, heads, data, bytes: own - HEAD, host: memory, combine, bank: 0 }),
+    ...openOn({ rank, heads, data, bytes: own - HEAD_BYTES, host: memory, combine, bank: 0 }),
     address: data[rank],
   };
 }
@@ -72,7 +78,7 @@ function combineBy(
   copy: (into: bigint, from: bigint, bytes: bigint) => void,
 ): Combine {
   return (sources, [into, ...copies], count, type, op) => {
-    const wide = BYTES[type], step = CHUNK / wide;
+    const wide = TYPE_BYTES[type], step = CHUNK / wide;
     for (let from = 0; from < count; from += step) {
       const part = Math.min(step, count - from), at = BigInt(from * wide), bytes = BigInt(part * wide);
       if (into !== sources[0]) copy(into + at, sources[0] + at, bytes);
@@ -203,9 +209,9 @@ function verbs(
   };
   const allReduce: Verbs["allReduce"] = (at, count, type, op) => {
     const window = group.window();
-    if (window?.takes(at, count * BYTES[type])) return window.allReduce(at, count, type, op);
+    if (window?.takes(at, count * TYPE_BYTES[type])) return window.allReduce(at, count, type, op);
     for (let done = 0; done < count; done += most) {
-      const part = Math.min(count - done, most), to = at + BigInt(done * BYTES[type]);
+      const part = Math.min(count - done, most), to = at + BigInt(done * TYPE_BYTES[type]);
       check(
         calls.MPI_Allreduce(inPlace, to, part, types[type as MpiType], ops[op], group.comm()),
         "Allreduce",
@@ -221,7 +227,7 @@ function verbs(
     for (let root = 0; root < size; root++) broadcast(into + BigInt(root * bytes), bytes, root);
   };
   const reduceScatter: Verbs["reduceScatter"] = (own, from, count, type) => {
-    const kind = types[type as MpiType], bytes = BYTES[type];
+    const kind = types[type as MpiType], bytes = TYPE_BYTES[type];
     if (count <= most) {
       const code = calls.MPI_Reduce_scatter_block(from, own, count, kind, ops.sum, world);
       return check(code, "Reduce_scatter_block");
@@ -298,13 +304,13 @@ export const shortVersion = (text: string): string =>
     .replace(/^MPI VERSION\s*:\s*/i, "").replace(/\bversion\s*:?\s*/i, "").replace(/\bv(?=\d)/, "")
     .replaceAll(/\s+/g, " ").trim();
 
-const ROOM = 8192; // MPI_MAX_LIBRARY_VERSION_STRING of MPICH, the largest
+const VERSION_BYTES = 8192; // MPI_MAX_LIBRARY_VERSION_STRING of MPICH, the largest
 
 /** "Open MPI 5.0.11"; or null where the library can't be loaded. */
 export function mpiVersion(path: string): string | null {
   try {
     const { symbols, close } = libraryAt(path);
-    const text = new Uint8Array(ROOM), length = new Int32Array(1);
+    const text = new Uint8Array(VERSION_BYTES), length = new Int32Array(1);
     const code = symbols.MPI_Get_library_version(text, length);
     if (code !== 0) close();
     return code === 0 ? shortVersion(new TextDecoder().decode(text.subarray(0, length[0]))) : null;

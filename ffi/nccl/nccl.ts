@@ -35,8 +35,8 @@ const ncclSymbols = {
 const IN_PROGRESS = 7;
 
 /** The numbers are ncclDataType_t's. */
-export const TYPES = { u8: 1, i32: 2, i64: 4, f16: 6, f32: 7, f64: 8, bf16: 9 } as const;
-export type NcclType = keyof typeof TYPES;
+export const NCCL_TYPES = { u8: 1, i32: 2, i64: 4, f16: 6, f32: 7, f64: 8, bf16: 9 } as const;
+export type NcclType = keyof typeof NCCL_TYPES;
 
 const OPS = { sum: 0, max: 2, min: 3 } as const;
 export type NcclOp = keyof typeof OPS;
@@ -109,10 +109,10 @@ export function openNccl(path: string, kind: GpuKind = "cuda"): Nccl {
   const { collectives: name } = BACKENDS[kind].words;
   const word = new Int32Array(1);
   const text = (code: number, comm: Comm = 0n) => {
-    const said = [c.ncclGetErrorString(code), c.ncclGetLastError(comm)]
+    const message = [c.ncclGetErrorString(code), c.ncclGetLastError(comm)]
       .map((at) => at ? new Deno.UnsafePointerView(at).getCString().trim() : "")
       .map((words) => words.replaceAll(/\s*\n\s*/g, "; ").replace(/\.$/, ""));
-    return said.filter(Boolean).join(": ") || `error ${code}`;
+    return message.filter(Boolean).join(": ") || `error ${code}`;
   };
   return {
     version: kind === "cuda" ? `NCCL ${versionText(version)}` : `RCCL (NCCL ${versionText(version)})`,
@@ -136,13 +136,13 @@ export function openNccl(path: string, kind: GpuKind = "cuda"): Nccl {
     },
     state: (comm) => c.ncclCommGetAsyncError(comm, word) || word[0],
     allReduce: (at, count, type, op, comm, stream) =>
-      c.ncclAllReduce(at, at, BigInt(count), TYPES[type], OPS[op], comm, stream),
+      c.ncclAllReduce(at, at, BigInt(count), NCCL_TYPES[type], OPS[op], comm, stream),
     broadcast: (at, count, type, root, comm, stream) =>
-      c.ncclBroadcast(at, at, BigInt(count), TYPES[type], root, comm, stream),
+      c.ncclBroadcast(at, at, BigInt(count), NCCL_TYPES[type], root, comm, stream),
     allGather: (from, into, count, type, comm, stream) =>
-      c.ncclAllGather(from, into, BigInt(count), TYPES[type], comm, stream),
+      c.ncclAllGather(from, into, BigInt(count), NCCL_TYPES[type], comm, stream),
     reduceScatter: (from, own, count, type, comm, stream) =>
-      c.ncclReduceScatter(from, own, BigInt(count), TYPES[type], OPS.sum, comm, stream),
+      c.ncclReduceScatter(from, own, BigInt(count), NCCL_TYPES[type], OPS.sum, comm, stream),
     group(body) {
       const code = c.ncclGroupStart();
       if (code !== 0) return code;

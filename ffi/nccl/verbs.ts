@@ -2,7 +2,7 @@
 import type { Stream } from "../cuda.ts";
 import { addressOf } from "../make.ts";
 import { describe, type Device, type Tensor } from "../tensor.ts";
-import { type Comm, type Nccl, type NcclOp, type NcclType, TYPES } from "./nccl.ts";
+import { type Comm, type Nccl, NCCL_TYPES, type NcclOp, type NcclType } from "./nccl.ts";
 
 /** It gives NCCL's code. */
 export type NcclCall = () => number;
@@ -40,6 +40,8 @@ export function ncclVerbs(nccl: Nccl, comm: Comm, stream: Stream, device: Device
 }
 
 function typeOf(t: Tensor): NcclType {
-  if (t.dtype in TYPES) return t.dtype as NcclType;
-  throw new Error(`internal: NCCL can't add up ${describe(t)}: it must be ${Object.keys(TYPES).join(", ")}.`);
+  if (t.dtype in NCCL_TYPES) return t.dtype as NcclType;
+  throw new Error(
+    `internal: NCCL can't add up ${describe(t)}: it must be ${Object.keys(NCCL_TYPES).join(", ")}.`,
+  );
 }

@@ -15,11 +15,11 @@ export type TransportOptions =
 
 export function openTransport(
   by: TransportOptions,
-  rest: (looks: number, crowded: boolean) => void = () => {},
+  rest: (polls: number, crowded: boolean) => void = () => {},
 ): Transport {
   switch (by.by) {
     case "mpi":
-      return openMpi(by.path, (looks) => rest(looks, by.crowded));
+      return openMpi(by.path, (polls) => rest(polls, by.crowded));
     case "shm":
       return openShared(by.memory);
     case "tcp":

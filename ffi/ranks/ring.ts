@@ -30,7 +30,7 @@ const SLOT_WORDS = 4;
 const HEADER = 16;
 
 /** MPI knows the first five of them: not every library has numbers of 16 bits. */
-export const TYPES = ["f32", "f64", "i32", "i64", "u8", "bf16", "f16"] as const;
+export const RING_TYPES = ["f32", "f64", "i32", "i64", "u8", "bf16", "f16"] as const;
 export const MPI_TYPES = 5;
 export const OPS = ["sum", "max", "min"] as const;
 
@@ -72,13 +72,13 @@ export function perform(transport: Transport, ring: Ring, sequence: number): voi
   const into = addresses[2 * slot], from = addresses[2 * slot + 1];
   switch (COLLECTIVES[words[at + VERB]]) {
     case "all-reduce":
-      return transport.allReduce(into, count, TYPES[what], OPS[words[at + OP]]);
+      return transport.allReduce(into, count, RING_TYPES[what], OPS[words[at + OP]]);
     case "broadcast":
       return transport.broadcast(into, count, what);
     case "all-gather":
       return transport.allGather(into, from, count);
     case "reduce-scatter":
-      return transport.reduceScatter(into, from, count, TYPES[what]);
+      return transport.reduceScatter(into, from, count, RING_TYPES[what]);
     case "barrier":
       return transport.barrier();
     case "split":

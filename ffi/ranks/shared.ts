@@ -1,6 +1,6 @@
 import { messageOf } from "../../core/base/errors.ts";
 import { fixedBytes, openArithmetic, type Transport } from "./transport.ts";
-import { HEAD, openHostMemory, openWindow, prepareHead, type Window } from "./window.ts";
+import { HEAD_BYTES, openHostMemory, openWindow, prepareHead, type Window } from "./window.ts";
 
 // One process makes a segment and others of the same user and host map it. It has no name: it is found
 // through its maker's own descriptor, so that nothing remains of it however its processes end, and the size
@@ -14,7 +14,7 @@ export interface SegmentHandle {
   readonly token: string;
 }
 
-export interface Segment {
+export interface SharedSegment {
   readonly address: bigint;
   readonly claim: SegmentHandle;
   seal(): void;
@@ -32,7 +32,7 @@ const SYMBOLS = {
   munmap: { parameters: ["usize", "usize"], result: "i32" },
   open: { parameters: ["buffer", "i32"], result: "i32" },
   close: { parameters: ["i32"], result: "i32" },
-  putThere: { name: "memcpy", parameters: ["usize", "buffer", "usize"], result: "usize" },
+  copyTo: { name: "memcpy", parameters: ["usize", "buffer", "usize"], result: "usize" },
   takeThence: { name: "memcpy", parameters: ["buffer", "usize", "usize"], result: "usize" },
 } as const;
 
@@ -46,9 +46,9 @@ const native = () => libc ??= Deno.dlopen("libc.so.6", SYMBOLS).symbols;
  * The segment is all zeros but for its preface, and there as a whole: no write to it is killed for want of
  * room. Else the reason.
  */
-export function makeSegment(bytes: number): Segment | string {
+export function makeSegment(bytes: number): SharedSegment | string {
   try {
-    const { memfd_create, posix_fallocate, close, putThere } = native();
+    const { memfd_create, posix_fallocate, close, copyTo } = native();
     const limit = fileLimit();
     if (bytes > limit) return `this process may make files of ${limit} bytes at most (ulimit -f)`;
     // The system would go on giving until nothing was free.
@@ -62,7 +62,7 @@ export function makeSegment(bytes: number): Segment | string {
       return `there is no room for ${bytes} bytes of shared memory (error ${failed || "of mmap"})`;
     }
     const token = crypto.getRandomValues(new Uint8Array(TOKEN_BYTES));
-    putThere(address + BigInt(TOKEN_AT), token, BigInt(TOKEN_BYTES));
+    copyTo(address + BigInt(TOKEN_AT), token, BigInt(TOKEN_BYTES));
     let open = true;
     const seal = () => {
       if (open) close(descriptor);
@@ -85,10 +85,10 @@ export function makeSegment(bytes: number): Segment | string {
 export function mapSegment({ pid, descriptor, bytes, token }: SegmentHandle): bigint | null {
   const { open, close, takeThence } = native();
   // Does not wait: where process ids are of another container it may be a pipe.
-  const here = open(cString(`/proc/${pid}/fd/${descriptor}`), O_RDWR | O_NONBLOCK | O_CLOEXEC);
-  if (here < 0) return null;
-  const address = sizeOf(here) >= bytes ? map(here, bytes) : null;
-  close(here);
+  const opened = open(cString(`/proc/${pid}/fd/${descriptor}`), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  if (opened < 0) return null;
+  const address = sizeOf(opened) >= bytes ? map(opened, bytes) : null;
+  close(opened);
   if (address === null) return null;
   const found = new Uint8Array(TOKEN_BYTES);
   takeThence(found, address + BigInt(TOKEN_AT), BigInt(TOKEN_BYTES));
@@ -136,10 +136,10 @@ export interface SharedMemory {
   readonly heads: readonly bigint[];
 }
 
-export function offerMemory(): Segment | string {
+export function offerMemory(): SharedSegment | string {
   const host = openHostMemory();
   if (host === null) return "the system's library has no semaphores";
-  const segment = makeSegment(HEAD);
+  const segment = makeSegment(HEAD_BYTES);
   if (typeof segment === "string") return segment;
   prepareHead(segment.address, host);
   return segment;
@@ -148,7 +148,7 @@ export function offerMemory(): Segment | string {
 /** Call it when each rank has made its offer. Null where one can't be mapped. */
 export function acceptMemory(
   rank: number,
-  own: Segment,
+  own: SharedSegment,
   claims: readonly SegmentHandle[],
 ): SharedMemory | null {
   const heads = mapAll(rank, own, claims);
@@ -192,7 +192,7 @@ export function openShared({ rank, heads }: SharedMemory): Transport {
       const own = typeof made === "string" ? null : made;
       const claims = gather(window, size, JSON.stringify(own?.claim ?? null)).map((text) => JSON.parse(text));
       const all = own && claims.every((claim) => claim !== null) ? mapAll(rank, own, claims) : null;
-      const agreed = gather(window, size, all ? "mapped" : "not mapped").every((said) => said === "mapped");
+      const agreed = gather(window, size, all ? "mapped" : "not mapped").every((word) => word === "mapped");
       own?.seal();
       if (!agreed || !all) {
         all?.forEach((address, of) => of !== rank && unmap(address, claims[of].bytes));
@@ -208,7 +208,7 @@ export function openShared({ rank, heads }: SharedMemory): Transport {
   };
 }
 
-function mapAll(rank: number, own: Segment, claims: readonly SegmentHandle[]): bigint[] | null {
+function mapAll(rank: number, own: SharedSegment, claims: readonly SegmentHandle[]): bigint[] | null {
   const all: bigint[] = [];
   for (const [of, claim] of claims.entries()) {
     const address = of === rank ? own.address : mapSegment(claim);
@@ -221,14 +221,14 @@ function mapAll(rank: number, own: Segment, claims: readonly SegmentHandle[]): b
   return all;
 }
 
-const ROOM = 1024;
+const WORD_BYTES = 1024;
 
 function gather(window: Window, size: number, text: string): string[] {
-  const { bytes: all, address: at } = fixedBytes(ROOM * size);
-  new TextEncoder().encodeInto(text, all.subarray(0, ROOM - 1));
-  window.allGather(at, at, ROOM); // one's own is read before anything is written
+  const { bytes: all, address: at } = fixedBytes(WORD_BYTES * size);
+  new TextEncoder().encodeInto(text, all.subarray(0, WORD_BYTES - 1));
+  window.allGather(at, at, WORD_BYTES); // one's own is read before anything is written
   return Array.from({ length: size }, (_, of) => {
-    const said = all.subarray(of * ROOM, (of + 1) * ROOM);
-    return new TextDecoder().decode(said.subarray(0, said.indexOf(0)));
+    const word = all.subarray(of * WORD_BYTES, (of + 1) * WORD_BYTES);
+    return new TextDecoder().decode(word.subarray(0, word.indexOf(0)));
   });
 }

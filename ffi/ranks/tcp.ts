@@ -1,18 +1,18 @@
 import {
-  BYTES,
   type ElementType,
   type FixedBytes,
   fixedBytes,
   openArithmetic,
   type ReduceOp,
   type Transport,
+  TYPE_BYTES,
 } from "./transport.ts";
 
 // Sockets are descriptors: another thread can take them, and they move bytes straight from and to native
 // memory. No call waits but `poll`.
 
 /** AGAIN: the call could do nothing yet; LOST: it never will again. */
-export const AGAIN = -1, LOST = -2;
+export const WOULD_BLOCK = -1, LOST = -2;
 export const READABLE = 1, WRITABLE = 4, ENDED = 8 | 16 | 32;
 
 const SYMBOLS = {
@@ -116,10 +116,10 @@ export const receiveBytes = (descriptor: number, into: Uint8Array<ArrayBuffer>):
 function moved(count: number | bigint): number {
   if (count >= 0) return Number(count);
   const code = errno();
-  return code === EAGAIN || code === EINTR ? AGAIN : LOST;
+  return code === EAGAIN || code === EINTR ? WOULD_BLOCK : LOST;
 }
 
-export function close(descriptor: number): void {
+export function closeSocket(descriptor: number): void {
   native().close(descriptor);
 }
 
@@ -194,7 +194,7 @@ export class TcpTransport implements Transport {
   readonly #wire: Wire;
   readonly #combine = openArithmetic();
   /** For what comes from other ranks. */
-  readonly #room = fixedBytes(PIECE);
+  readonly #buffer = fixedBytes(PIECE);
   readonly #everybody: readonly number[];
   /** All-reduces and barriers are among these. */
   #group: readonly number[];
@@ -210,7 +210,7 @@ export class TcpTransport implements Transport {
 
   allReduce(at: bigint, count: number, type: ElementType, op: ReduceOp): void {
     if (this.#group.length === 1) return;
-    const wide = BYTES[type];
+    const wide = TYPE_BYTES[type];
     if (count * wide * this.#group.length <= SMALL) return this.#reduceAtAll(at, count, type, op);
     inPieces(count, PIECE / wide, (done, piece) => {
       this.#reduceByShares(at + BigInt(done * wide), piece, type, op);
@@ -246,7 +246,7 @@ export class TcpTransport implements Transport {
   }
 
   reduceScatter(own: bigint, from: bigint, count: number, type: ElementType): void {
-    const wide = BYTES[type], others = this.#others(this.#everybody);
+    const wide = TYPE_BYTES[type], others = this.#others(this.#everybody);
     inPieces(count, Math.floor(PIECE / wide / this.size), (done, piece) => {
       const part = (of: number) => from + BigInt((of * count + done) * wide), bytes = piece * wide;
       const all = this.#sources(this.#everybody, part(this.rank), bytes);
@@ -277,7 +277,7 @@ export class TcpTransport implements Transport {
 
   finalize(): void {
     this.#barrierAmong(this.#everybody);
-    this.#descriptors.forEach((descriptor, of) => of !== this.rank && close(descriptor));
+    this.#descriptors.forEach((descriptor, of) => of !== this.rank && closeSocket(descriptor));
   }
 
   #barrierAmong(ranks: readonly number[]): void {
@@ -290,7 +290,7 @@ export class TcpTransport implements Transport {
 
   /** Each rank of the group gets the numbers of all, and adds them up. */
   #reduceAtAll(at: bigint, count: number, type: ElementType, op: ReduceOp): void {
-    const ranks = this.#group, bytes = count * BYTES[type], from = this.#sources(ranks, at, bytes);
+    const ranks = this.#group, bytes = count * TYPE_BYTES[type], from = this.#sources(ranks, at, bytes);
     this.#wire.exchange(
       this.#others(ranks).map((peer) => ({ peer, at, bytes })),
       ranks.flatMap((peer, i) => peer === this.rank ? [] : [{ peer, at: from[i], bytes }]),
@@ -300,7 +300,7 @@ export class TcpTransport implements Transport {
 
   /** Each rank of the group adds up a share of the numbers, and sends its sums to all. */
   #reduceByShares(at: bigint, count: number, type: ElementType, op: ReduceOp): void {
-    const ranks = this.#group, wide = BYTES[type], each = Math.ceil(count / ranks.length);
+    const ranks = this.#group, wide = TYPE_BYTES[type], each = Math.ceil(count / ranks.length);
     const shares = ranks.map((peer, i) => {
       const from = Math.min(i * each, count);
       const own = Math.min(each, count - from);
@@ -324,7 +324,7 @@ export class TcpTransport implements Transport {
   /** The places of these ranks' data, in their order; this rank's own stays in place. */
   #sources(ranks: readonly number[], own: bigint, bytes: number): readonly bigint[] {
     let before = 0;
-    return ranks.map((of) => of === this.rank ? own : this.#room.address + BigInt(bytes * before++));
+    return ranks.map((of) => of === this.rank ? own : this.#buffer.address + BigInt(bytes * before++));
   }
 }
 
@@ -370,7 +370,7 @@ function openWire({ descriptors, names }: Connections) {
         ? moving.header.address + BigInt(moving.done)
         : moving.at + BigInt(moving.done - HEADER);
       const count = move(descriptors[peer], at, (inHeader ? HEADER : HEADER + bytes) - moving.done);
-      if (count === AGAIN) return false;
+      if (count === WOULD_BLOCK) return false;
       if (count === LOST) {
         throw lost(peer, moving.done > 0 ? "was cut in the middle of a message" : "was cut");
       }
@@ -383,11 +383,11 @@ function openWire({ descriptors, names }: Connections) {
   const judge = ({ peer, header, bytes }: Moving) => {
     const view = new DataView(header.bytes.buffer);
     const number = received[peer]++;
-    const [said, length] = [view.getUint32(0, true), view.getFloat64(8, true)];
-    if (said === number && length === bytes) return;
+    const [sequence, length] = [view.getUint32(0, true), view.getFloat64(8, true)];
+    if (sequence === number && length === bytes) return;
     throw lost(
       peer,
-      `brings message ${said} of ${length} bytes where number ${number} of ${bytes} is due: ranks must do the same in ` +
+      `brings message ${sequence} of ${length} bytes where number ${number} of ${bytes} is due: ranks must do the same in ` +
         "the same order",
     );
   };

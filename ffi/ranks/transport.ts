@@ -4,7 +4,7 @@
 export type ElementType = "f32" | "f64" | "bf16" | "f16" | "i32" | "i64" | "u8";
 export type ReduceOp = "sum" | "max" | "min";
 
-export const BYTES: Readonly<Record<ElementType, number>> = {
+export const TYPE_BYTES: Readonly<Record<ElementType, number>> = {
   f32: 4,
   f64: 8,
   bf16: 2,
@@ -73,7 +73,7 @@ export function fixedBytes(count: number): FixedBytes {
 
 export function openArithmetic(): Combine {
   const { memcpy } = libc();
-  const sums = rooms(), terms = rooms();
+  const sums = newBuffers(), terms = newBuffers();
   const halves = new Float32Array(CHUNK / 2); // of 16-bit numbers
   const stretch = (
     sources: readonly bigint[],
@@ -83,7 +83,7 @@ export function openArithmetic(): Combine {
     type: ElementType,
     op: ReduceOp,
   ) => {
-    const bytes = BigInt(count * BYTES[type]);
+    const bytes = BigInt(count * TYPE_BYTES[type]);
     const narrow = type === "bf16" || type === "f16";
     memcpy(sums.address, sources[0] + at, bytes);
     if (narrow) widen(halves, sums, count, type, "first");
@@ -99,14 +99,14 @@ export function openArithmetic(): Combine {
     for (const to of into) memcpy(to + at, sums.address, bytes);
   };
   return (sources, into, count, type, op) => {
-    const step = CHUNK / BYTES[type];
+    const step = CHUNK / TYPE_BYTES[type];
     for (let from = 0; from < count; from += step) {
-      stretch(sources, into, BigInt(from * BYTES[type]), Math.min(step, count - from), type, op);
+      stretch(sources, into, BigInt(from * TYPE_BYTES[type]), Math.min(step, count - from), type, op);
     }
   };
 }
 
-function rooms() {
+function newBuffers() {
   const { bytes: u8, address } = fixedBytes(CHUNK), { buffer } = u8;
   return {
     address,
@@ -120,7 +120,7 @@ function rooms() {
   };
 }
 
-type Rooms = ReturnType<typeof rooms>;
+type Buffers = ReturnType<typeof newBuffers>;
 
 // Gradients have a loop of their own: a loop that has seen several types is three times as slow.
 function addF32(sums: Float32Array, terms: Float32Array, count: number): void {
@@ -150,7 +150,7 @@ const word = new Float32Array(1), bits = new Uint32Array(word.buffer);
 
 function widen(
   sums: Float32Array,
-  from: Rooms,
+  from: Buffers,
   count: number,
   type: "bf16" | "f16",
   op: ReduceOp | "first",
@@ -167,7 +167,7 @@ function widen(
   }
 }
 
-function narrowTo(into: Rooms, sums: Float32Array, count: number, type: "bf16" | "f16"): void {
+function narrowTo(into: Buffers, sums: Float32Array, count: number, type: "bf16" | "f16"): void {
   for (let i = 0; i < count; i++) {
     if (type === "f16") {
       into.f16[i] = sums[i];

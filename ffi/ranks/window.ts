@@ -3,11 +3,11 @@
 // from training. The memory is an MPI window's (ffi/mpi/mpi.ts), or segments that ranks map of each other
 // (shared.ts).
 import { LibraryError } from "../errors.ts";
-import { BYTES, type Combine, type ElementType, type ReduceOp } from "./transport.ts";
+import { type Combine, type ElementType, type ReduceOp, TYPE_BYTES } from "./transport.ts";
 
 interface HostMemory {
   /** True when so many bytes leave half of the free memory to others: a write beyond the room is killed. */
-  room(bytes: number): boolean;
+  hasFree(bytes: number): boolean;
   copy(into: bigint, from: bigint, bytes: bigint): void;
   prepare(semaphore: bigint): void;
   post(semaphore: bigint): void;
@@ -45,7 +45,7 @@ export function openHostMemory(): HostMemory | null {
     : (semaphore: bigint) => sem_timedwait(semaphore, until);
   const until = new BigInt64Array(new ArrayBuffer(16)); // struct timespec: seconds and nanoseconds
   return {
-    room(bytes) {
+    hasFree(bytes) {
       const about = new BigUint64Array(new ArrayBuffer(8 * WORDS));
       if (statvfs(PLACE, about) !== 0) return false;
       return 2 * bytes <= Number(about[BLOCK] * about[AVAILABLE]);
@@ -115,7 +115,7 @@ const SLOT = 256 * 1024;
 /** Up to this size each rank adds up all for itself, which takes one meeting; of larger data, its part. */
 const SMALL = 64 * 1024;
 /** A rank offers this memory to the others, beside its caller's memory. */
-export const HEAD = PAGE + 2 * SLOT;
+export const HEAD_BYTES = PAGE + 2 * SLOT;
 /** Neighbouring ranks write no line of the cache at once. */
 const LINE = 64;
 
@@ -124,7 +124,7 @@ export function prepareHead(head: bigint, host: HostMemory): void {
   for (let i = 0; i < BANKS * ROUNDS; i++) host.prepare(head + BigInt(i * SEMAPHORE));
 }
 
-export function openWindow({ rank, heads, data, bytes: room, host, combine, bank }: Memory): Window {
+export function openWindow({ rank, heads, data, bytes: dataBytes, host, combine, bank }: Memory): Window {
   const size = heads.length;
   /** A semaphore counts, so that a quicker rank may come to the next barrier while others leave this one. */
   const barrier = () => {
@@ -139,9 +139,9 @@ export function openWindow({ rank, heads, data, bytes: room, host, combine, bank
   /** Slots take turns: a rank that comes to a slot again has met all others since it left the slot. */
   const slots = () => (turn = 1 - turn) === 1 ? first : second;
   const inside = (at: bigint, length: number) =>
-    data.length > 0 && at >= data[rank] && at + BigInt(length) <= data[rank] + BigInt(room);
+    data.length > 0 && at >= data[rank] && at + BigInt(length) <= data[rank] + BigInt(dataBytes);
   const part = (count: number, type: ElementType): readonly [number, number] => {
-    const line = LINE / BYTES[type], share = Math.ceil(count / size / line) * line;
+    const line = LINE / TYPE_BYTES[type], share = Math.ceil(count / size / line) * line;
     const from = Math.min(rank * share, count);
     return [from, Math.min(share, count - from)];
   };
@@ -150,14 +150,14 @@ export function openWindow({ rank, heads, data, bytes: room, host, combine, bank
   };
   const through = (at: bigint, count: number, type: ElementType, op: ReduceOp) => {
     const slot = slots();
-    host.copy(slot[rank], at, BigInt(count * BYTES[type]));
+    host.copy(slot[rank], at, BigInt(count * TYPE_BYTES[type]));
     barrier();
     combine(slot, [at], count, type, op);
   };
   const byParts = (places: readonly bigint[], count: number, type: ElementType, op: ReduceOp) => {
     barrier();
     const [from, own] = part(count, type);
-    const mine = places.map((place) => place + BigInt(from * BYTES[type]));
+    const mine = places.map((place) => place + BigInt(from * TYPE_BYTES[type]));
     if (own > 0) combine(mine, mine, own, type, op);
     barrier();
   };
@@ -165,7 +165,7 @@ export function openWindow({ rank, heads, data, bytes: room, host, combine, bank
     barrier,
     takes: (at, length) => length <= SMALL || inside(at, length),
     allReduce(at, count, type, op) {
-      const wide = BYTES[type];
+      const wide = TYPE_BYTES[type];
       if (count * wide <= SMALL) return through(at, count, type, op);
       if (inside(at, count * wide)) {
         return byParts(data.map((base) => base + (at - data[rank])), count, type, op);
@@ -192,7 +192,7 @@ export function openWindow({ rank, heads, data, bytes: room, host, combine, bank
         slot.forEach((from, of) => host.copy(into + BigInt(of * bytes + done), from, BigInt(piece)));
       }),
     reduceScatter(own, from, count, type) {
-      const wide = BYTES[type], all = count * wide;
+      const wide = TYPE_BYTES[type], all = count * wide;
       const most = Math.max(LINE, Math.floor(SLOT / size / LINE) * LINE);
       pieces(all, most, (done, piece) => {
         const slot = slots();

@@ -1,8 +1,8 @@
 // What `hpctrain launch` refuses before it starts anything.
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { launch, ranksHere } from "../../commands/run/launch.ts";
-import { cpusHere } from "../../core/base/cores.ts";
-import { gpusHere } from "../../core/base/gpus.ts";
+import { launch, localRanks } from "../../commands/run/launch.ts";
+import { cpuCount } from "../../core/base/cores.ts";
+import { gpuCount } from "../../core/base/gpus.ts";
 import { madeOf } from "../core/base/made_topology.ts";
 import { mpiLauncher } from "../../core/ranks/launch/start.ts";
 import { UserError } from "../../core/base/errors.ts";
@@ -27,11 +27,11 @@ for (
 }
 
 Deno.test("without -n there is a rank on each GPU, or on each of several NUMA domains, or a sentence", () => {
-  const ranks = (asked: Parameters<typeof ranksHere>[0]["ranks"], gpus: number, domains: number) =>
-    ranksHere({ ranks: asked }, gpus, madeOf(...Array.from({ length: domains }, () => 16)));
+  const ranks = (asked: Parameters<typeof localRanks>[0]["ranks"], gpus: number, domains: number) =>
+    localRanks({ ranks: asked }, gpus, madeOf(...Array.from({ length: domains }, () => 16)));
   assertEquals([ranks(null, 4, 2), ranks(null, 0, 2), ranks(null, 0, 8)], [4, 2, 8]);
   assertEquals([ranks("auto", 4, 8), ranks("auto", 0, 8), ranks("numa", 4, 8)], [4, 8, 8]);
-  assertEquals([ranks("auto", 0, 1), ranks("cpu", 4, 8)], [cpusHere(), cpusHere()]); // torchrun's meaning
+  assertEquals([ranks("auto", 0, 1), ranks("cpu", 4, 8)], [cpuCount(), cpuCount()]); // torchrun's meaning
   assertEquals(ranks(3, 0, 8), 3);
   assertThrows(
     () => ranks(null, 0, 1),
@@ -41,9 +41,9 @@ Deno.test("without -n there is a rank on each GPU, or on each of several NUMA do
 });
 
 Deno.test("GPUs are counted by what this process may see of them", () => {
-  assertEquals(gpusHere({ CUDA_VISIBLE_DEVICES: "2,3" }), 2);
-  assertEquals(gpusHere({ CUDA_VISIBLE_DEVICES: "" }), 0);
-  assertEquals(gpusHere({ CUDA_VISIBLE_DEVICES: "-1" }), 0);
+  assertEquals(gpuCount({ CUDA_VISIBLE_DEVICES: "2,3" }), 2);
+  assertEquals(gpuCount({ CUDA_VISIBLE_DEVICES: "" }), 0);
+  assertEquals(gpuCount({ CUDA_VISIBLE_DEVICES: "-1" }), 0);
 });
 
 Deno.test("ranks are started by the launcher of the library that they will load", () => {

@@ -1,7 +1,7 @@
 // `hpctrain libtorch`: what it lists and what it refuses.
 
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { libtorch, table } from "../../commands/run/libtorch.ts";
+import { libtorch, libtorchTable } from "../../commands/run/libtorch.ts";
 import { UserError } from "../../core/base/errors.ts";
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 
@@ -22,7 +22,7 @@ const older: Libtorch = {
 const rejected = [{ dir: "/c", from: "VIRTUAL_ENV", reason: "there is no libtorch_cpu.so in it" }];
 
 Deno.test("the list marks the chosen one and gives each rejected place its reason", () => {
-  assertEquals(table({ chosen: newer, usable: [newer, older], rejected }).split("\n"), [
+  assertEquals(libtorchTable({ chosen: newer, usable: [newer, older], rejected }).split("\n"), [
     "* 2.15.0+cu132  CUDA  /a  (CONDA_PREFIX)",
     "  2.10.0        CPU   /b  (LD_LIBRARY_PATH)",
     "(* is the one that a run here uses)",
@@ -32,7 +32,7 @@ Deno.test("the list marks the chosen one and gives each rejected place its reaso
 });
 
 Deno.test("where the named one can't be used, the list says that no other takes its place", () => {
-  assertMatch(table({ chosen: null, usable: [older], rejected }), /None of these is used, because/);
+  assertMatch(libtorchTable({ chosen: null, usable: [older], rejected }), /None of these is used, because/);
 });
 
 Deno.test("unknown words and flags are refused with what is expected", async () => {

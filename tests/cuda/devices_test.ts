@@ -1,7 +1,7 @@
 // GPUs that can't be used, or not as they are: each is told in a sentence with what to do, on the CUDA stand-in.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import type { GpuFacts } from "../../core/run/events.ts";
+import type { RunGpuFacts } from "../../core/run/events.ts";
 import { eventsOf, filesIn, inTemp, type Result, run } from "../integration/program.ts";
 import { launch } from "../integration/launches.ts";
 import { EXIT } from "../../core/base/errors.ts";
@@ -181,7 +181,7 @@ onStandin(
       const more = { CUDA_STANDIN_NAME: MIG, CUDA_STANDIN_COUNTS: join(cwd, "counts") };
       const { code, stderr } = await on(more, `${RUN} --model gpt --layers 1 --run-name said`, cwd);
       const [begun] = eventsOf(cwd, "said").filter(({ kind }) => kind === "run");
-      const { name, attention, capability } = begun.gpu as GpuFacts;
+      const { name, attention, capability } = begun.gpu as RunGpuFacts;
       assertEquals([code, name, attention, capability], [0, MIG, ["flash"], "8.0"], stderr);
       const counts = filesIn(cwd).filter((file) => file.startsWith("counts."));
       assertMatch(counts.map((file) => Deno.readTextFileSync(join(cwd, file))).join(), /nvml:MIG-d0d1d2d3-/);

@@ -5,7 +5,7 @@ import { NativeError, UseAfterFree } from "../../ffi/errors.ts";
 import { tensor, toBigInts, toNumbers } from "../../ffi/make.ts";
 import { transpose } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
-import { broadcast } from "../../ffi/scalar_calls.ts";
+import { broadcastShape } from "../../ffi/scalar_calls.ts";
 import { useLibtorch } from "../libtorch.ts";
 
 useLibtorch();
@@ -118,8 +118,8 @@ Deno.test("a sum in place is of what was there before, also where both are views
 });
 
 Deno.test("shapes are stretched from their ends", () => {
-  assertEquals(broadcast([2, 1, 3], [4, 1]), [2, 4, 3]);
-  assertEquals(broadcast([], [5]), [5]);
-  assertEquals(broadcast([2], [3]), null);
-  assert(broadcast([0], [1])!.length === 1);
+  assertEquals(broadcastShape([2, 1, 3], [4, 1]), [2, 4, 3]);
+  assertEquals(broadcastShape([], [5]), [5]);
+  assertEquals(broadcastShape([2], [3]), null);
+  assert(broadcastShape([0], [1])!.length === 1);
 });

@@ -21,7 +21,7 @@ function kept(shape: number[], ...parts: ((x: Tensor) => Tensor)[]): number[] {
       }
     })
   );
-  return costs.map(({ kept }) => kept);
+  return costs.map(({ saved }) => saved);
 }
 
 const NUMBERS = 4 * 6, BYTES = 4 * NUMBERS;

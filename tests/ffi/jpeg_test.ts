@@ -2,7 +2,7 @@
 // find it; ./scripts/test fetches one where there is none.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { openFastJpeg, openJpeg, openTurboWasm } from "../../core/data/formats/images/jpeg.ts";
-import { headerOf, openRoom } from "../../core/data/formats/images/header.ts";
+import { headerOf, openReusedBuffer } from "../../core/data/formats/images/header.ts";
 import { findTurboJpeg, openTurboJpeg, TJPF } from "../../ffi/codecs.ts";
 import { inFolder } from "../core/checkpoint/python.ts";
 import {
@@ -25,7 +25,7 @@ Deno.test({
   fn: inFolder(async (folder) => {
     const made = (await makePictures(folder)).filter(isJpeg);
     const library = openTurboJpeg(turbo!);
-    assertEquals(unlikePillow(throughHeader(openJpeg(library, openRoom())), made), []);
+    assertEquals(unlikePillow(throughHeader(openJpeg(library, openReusedBuffer())), made), []);
   }),
 });
 
@@ -39,7 +39,7 @@ Deno.test({
     );
     const native = openTurboJpeg(turbo!), fast = openFastJpeg();
     const [one, other] = [native, openTurboWasm()].map((library) =>
-      throughHeader(openJpeg(library, openRoom()))
+      throughHeader(openJpeg(library, openReusedBuffer()))
     );
     let agreed = 0;
     for (let i = 0; i < 600; i++) {

@@ -5,7 +5,7 @@ import { noGrad } from "../../ffi/autograd.ts";
 import { pagesOfProcess } from "../../ffi/machine_code.ts";
 import { add, beginOf, memoryBlockOf, toNumbers, uninitialised, zeros } from "../../ffi/make.ts";
 
-import { type Place, placing } from "../../ffi/result_places.ts";
+import { placing, type ResultMemory } from "../../ffi/result_places.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { useLibtorch } from "../libtorch.ts";
 
@@ -16,7 +16,10 @@ const ignore = Deno.build.arch !== "x86_64";
 const SIZE = 4096, BYTES = 4 * SIZE;
 
 /** With memory for so many results. */
-function withMemory(count: number, body: (places: Place[], within: Within, memory: Tensor) => void): void {
+function withMemory(
+  count: number,
+  body: (places: ResultMemory[], within: Within, memory: Tensor) => void,
+): void {
   noGrad(() =>
     scope(() => {
       const memory = uninitialised([count * SIZE]), block = memoryBlockOf(memory);
@@ -52,9 +55,9 @@ Deno.test({
   ignore,
   fn() {
     withMemory(2, (places, within) => {
-      const made = (given: readonly Place[]) =>
+      const made = (given: readonly ResultMemory[]) =>
         placing(given, within, () => [SIZE, SIZE + 1, SIZE, SIZE].map((size) => beginOf(zeros([size]))));
-      const at = (given: readonly Place[]) =>
+      const at = (given: readonly ResultMemory[]) =>
         made(given).map((begin) => places.findIndex(({ address }) => address === begin));
       assertEquals(at(places), [0, -1, 1, -1]);
       assertEquals(at([places[1]]), [1, -1, -1, -1]);

@@ -1,7 +1,7 @@
 // The program on a machine of several NUMA domains: this one, with another /sys/devices/system before its own.
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { cpusHere } from "../../core/base/cores.ts";
+import { cpuCount } from "../../core/base/cores.ts";
 import { inTemp, run, succeed, TINY } from "./program.ts";
 
 /** Writes the files that tell of domains and cores; cores have one thread. */
@@ -16,7 +16,7 @@ function write(root: string, domains: readonly (readonly number[])[]): void {
 const MOUNT = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /sys/devices/system && exec "$@"'];
 
 function possible(): boolean {
-  if (Deno.uid() !== 0 || cpusHere() < 2) return false;
+  if (Deno.uid() !== 0 || cpuCount() < 2) return false;
   try {
     const [program, ...args] = [...MOUNT, "/sys/devices/system", "true"];
     return new Deno.Command(program, { args, stderr: "null" }).outputSync().success;

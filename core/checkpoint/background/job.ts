@@ -5,15 +5,15 @@ import { BY_SAVE_DIR } from "../../base/atomic.ts";
 import { UserError } from "../../base/errors.ts";
 import { writePickle } from "../pickle_writer.ts";
 import { writePickled } from "../pt.ts";
-import { flatten } from "../safetensors.ts";
+import { flattenTree } from "../safetensors.ts";
 import { writeSafetensors } from "../safetensors_writer.ts";
 import { type EpochFiles, linkPlainName, removeOldEpochs } from "../epoch_files.ts";
-import { ELSEWHERE, linkOrCopy, type Part, reportFailure, writePart } from "../sharded_writer.ts";
+import { type CheckpointPart, ELSEWHERE, linkOrCopy, reportFailure, writePart } from "../sharded_writer.ts";
 import {
-  type DType,
   type Key,
   memoryStorage,
   type Storage,
+  type StoredDType,
   type Sums,
   TensorData,
   type Value,
@@ -34,7 +34,7 @@ export interface SaveJob extends JobContent {
   /** Set at the end of an epoch whose checkpoint is kept: one of the links is its own name. */
   readonly ofEpoch: EpochFiles | null;
   /** Set where every rank writes its own part of the checkpoint. */
-  readonly part?: Part;
+  readonly part?: CheckpointPart;
 }
 
 interface JobContent {
@@ -46,7 +46,7 @@ interface JobContent {
 interface NamedTensors {
   readonly tensors: readonly {
     readonly name: string;
-    readonly dtype: DType;
+    readonly dtype: StoredDType;
     readonly shape: readonly number[];
     readonly rank: number;
     /** Null where another rank has the bytes. */
@@ -55,7 +55,7 @@ interface NamedTensors {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-export interface Written {
+export interface WriteResult {
   readonly bytes: number;
   readonly seconds: number;
 }
@@ -67,8 +67,14 @@ interface ContentOptions {
   readonly place: (storage: Storage) => StoragePlace;
 }
 
-export function contentOf(tree: Value, options: ContentOptions): JobContent {
-  if (options.path.endsWith(".safetensors")) return partOf(tree, { ...options, rank: 0, rankOf: () => 0 });
+export function saveContent(tree: Value, options: ContentOptions): JobContent {
+  if (options.path.endsWith(".safetensors")) {
+    return partContent(tree, {
+      ...options,
+      rank: 0,
+      rankOf: () => 0,
+    });
+  }
   const { bytes: pickle, storages } = writePickle(tree);
   const numbers = new Map(storages.map((storage, number) => [storage, number]));
   const weights = (tree as Map<Key, Map<Key, TensorData>>).get("model_state_dict");
@@ -79,7 +85,7 @@ export function contentOf(tree: Value, options: ContentOptions): JobContent {
 }
 
 /** Every part names all tensors, and holds the bytes of its rank's own. */
-export function partOf(
+export function partContent(
   tree: Value,
   { path, parameters, place, rank, rankOf }: ContentOptions & {
     readonly rank: number;
@@ -87,7 +93,7 @@ export function partOf(
   },
 ): JobContent {
   const weights = new Set(parameters.map((name) => `model.${name}`));
-  const { tensors, metadata } = flatten(tree, path);
+  const { tensors, metadata } = flattenTree(tree, path);
   const storages = new Map<Storage, number>();
   const entries = [...tensors].map(([name, data]) => {
     const { dtype, shape, storage } = data, owner = rankOf(data);
@@ -106,7 +112,7 @@ export function partOf(
  * A good checkpoint is replaced only when the new one was read back, and old ones go only when their
  * successor is in place.
  */
-export function writeCheckpoint(job: SaveJob, callHelp?: (work: SharedWork) => void): Written {
+export function writeCheckpoint(job: SaveJob, callHelp?: (work: SharedWork) => void): WriteResult {
   const work = callHelp ? workOf(job.copies, job.storages) : null;
   if (work) callHelp!(work);
   try {
@@ -118,7 +124,7 @@ export function writeCheckpoint(job: SaveJob, callHelp?: (work: SharedWork) => v
   }
 }
 
-function copyAndWrite(job: SaveJob, work: SharedWork | null): Written {
+function copyAndWrite(job: SaveJob, work: SharedWork | null): WriteResult {
   const { path, storages, finite } = job;
   const began = performance.now();
   copy(job, work);
@@ -294,9 +300,9 @@ export function makeSums(work: SharedWork): void {
 export function digestFor(work: SharedWork, number: number, patience = HELP_PATIENCE_MS): string {
   makeSums(work);
   const { ready, sums } = boardOf(work);
-  const there = Atomics.wait(ready, number, 0, patience) !== "timed-out";
+  const arrived = Atomics.wait(ready, number, 0, patience) !== "timed-out";
   return hex(
-    there ? sums.subarray(SUM_BYTES * number, SUM_BYTES * (number + 1)) : digestOf(work.sum[number]),
+    arrived ? sums.subarray(SUM_BYTES * number, SUM_BYTES * (number + 1)) : digestOf(work.sum[number]),
   );
 }
 

@@ -1,8 +1,8 @@
 // Snapshots the training state on the training thread, and has another thread write it.
 import type { MemoryBlock } from "../../../ffi/libc.ts";
 import { errorOf } from "../../base/failure.ts";
-import type { SaveJob, Written } from "./job.ts";
-import type { Answer, Order } from "./thread.ts";
+import type { SaveJob, WriteResult } from "./job.ts";
+import type { SaveAnswer, SaveOrder } from "./thread.ts";
 import { currentStream, newEvent, recordEvent, synchroniseEvent } from "../../../ffi/cuda.ts";
 import { borrowBytes, memoryBlockOf, uninitialised } from "../../../ffi/make.ts";
 import { copy_ } from "../../../ffi/ops.ts";
@@ -13,7 +13,7 @@ export interface Writer {
   /** Starts the thread, which takes some 50 ms that the first save would take otherwise. */
   ready(): void;
   /** Resolves when the checkpoint is in place. */
-  write(job: SaveJob): Promise<Written>;
+  write(job: SaveJob): Promise<WriteResult>;
   close(): void;
 }
 
@@ -22,16 +22,16 @@ export function openWriter(memory: readonly MemoryBlock[]): Writer {
   let thread: Worker | null = null;
   const start = () => {
     thread = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: "checkpoints" });
-    thread.postMessage({ prefault: memory } satisfies Order);
+    thread.postMessage({ prefault: memory } satisfies SaveOrder);
     return thread;
   };
   return {
     ready: () => void (thread ?? start()),
     write(job) {
       const writing = thread ?? start();
-      writing.postMessage({ write: job } satisfies Order);
+      writing.postMessage({ write: job } satisfies SaveOrder);
       return new Promise((resolve, reject) => {
-        writing.onmessage = ({ data: answer }: MessageEvent<Answer>) =>
+        writing.onmessage = ({ data: answer }: MessageEvent<SaveAnswer>) =>
           "written" in answer ? resolve(answer.written) : reject(errorOf(answer.failure));
         writing.onerror = (event) => {
           event.preventDefault();
@@ -61,13 +61,13 @@ export interface Snapshot {
 }
 
 /**
- * The tensors in `still` keep their values for a while after a snapshot, and whoever changes them waits for
+ * The tensors in `unchanged` keep their values for a while after a snapshot, and whoever changes them waits for
  * the copies, which another thread makes. The tensors in `idle` change only between saves, and are written
  * without a copy.
  */
 export function openSnapshot(
   tensors: ReadonlySet<Tensor>,
-  still: ReadonlySet<Tensor>,
+  unchanged: ReadonlySet<Tensor>,
   idle: ReadonlySet<Tensor> = new Set(),
 ): Snapshot {
   const twins = new Map<Tensor, { twin: Tensor; data: TensorData }>();
@@ -87,7 +87,7 @@ export function openSnapshot(
     data(t) {
       const { twin, data } = twins.get(t)!;
       if (twin === t) return data;
-      if (still.has(t) && t.device === "cpu" && t.contiguous) {
+      if (unchanged.has(t) && t.device === "cpu" && t.contiguous) {
         later.push({ from: memoryBlockOf(t), to: places.get(data.storage)! });
       } else copy_(twin, t, true);
       return data;

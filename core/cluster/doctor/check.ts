@@ -65,7 +65,7 @@ export function findingsSummary(lines: readonly Finding[]): string {
 
 export const exitCode = (lines: readonly Finding[]): number => worst(lines) === "bad" ? 1 : 0;
 
-export function textOf(path: string): string {
+export function textIn(path: string): string {
   try {
     return Deno.readTextFileSync(path);
   } catch {
@@ -73,7 +73,7 @@ export function textOf(path: string): string {
   }
 }
 
-export function namesIn(folder: string): string[] {
+export function entriesIn(folder: string): string[] {
   try {
     return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
   } catch {

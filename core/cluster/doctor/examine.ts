@@ -1,7 +1,7 @@
 // Gathers facts about this machine as plain data, which pure functions judge, here or elsewhere.
 import { join } from "../../../deps/path.ts";
 import type { Resolved } from "../../settings/resolve.ts";
-import { gpusHere } from "../../base/gpus.ts";
+import { gpuCount } from "../../base/gpus.ts";
 import { placeFlags } from "../../ranks/context.ts";
 import {
   type AllocationFacts,
@@ -50,7 +50,7 @@ import { pathExists } from "../../base/files.ts";
 import { beginningOf, isUrl } from "../../data/arrays/paths.ts";
 
 /** `--json` prints these; tests have those of other machines. */
-export interface Facts {
+export interface MachineFacts {
   readonly system: SystemFacts;
   readonly libtorch: LibtorchFacts;
   readonly gpu: GpuFacts;
@@ -75,14 +75,14 @@ const PROBE_BYTES = 8 * 2 ** 20, PROBE_SECONDS = 2;
 export async function examine(
   { config, origin }: Pick<Resolved, "config" | "origin">,
   env: Env,
-): Promise<Facts> {
+): Promise<MachineFacts> {
   const { training, environment, data, distributed } = config;
   // The finder reads HPCTRAIN_LIBTORCH by itself and names it as the source.
   const explicit = environment.libtorch === env.HPCTRAIN_LIBTORCH ? "" : environment.libtorch;
   const libtorch = gatherLibtorch(explicit);
   const usable = libtorch.broken === null ? libtorch.chosen : null;
   const gpu = gatherGpu(training.device, usable?.gpu, env);
-  const allocation = gatherAllocation(env, placeFlags(distributed), gpusHere(env));
+  const allocation = gatherAllocation(env, placeFlags(distributed), gpuCount(env));
   const { world, localWorld, nodes, nodeNames } = allocation;
   const onCpus = training.device === "cpu" || gpu.devices.length === 0;
   const mentioned = !["default", "preset"].includes(origin("data.num_workers").kind);
@@ -133,7 +133,7 @@ function foldersOf({ output, data }: Resolved["config"]): CheckedFolder[] {
   ];
 }
 
-export const judgeFacts = (facts: Facts): Finding[] => [
+export const judgeFacts = (facts: MachineFacts): Finding[] => [
   ...judgeLibtorch(facts.libtorch),
   ...judgeSystem(facts.system),
   ...judgeGpu(facts.gpu),

@@ -21,14 +21,14 @@ import { driversCuda } from "../../../ffi/machine.ts";
 import {
   AMD_VARIABLES,
   type Contradiction,
-  gpusHere,
+  gpuCount,
   machineGpus,
   NVIDIA_VARIABLE,
   visibleAmd,
 } from "../../base/gpus.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
 import { remedyOf } from "../../train/device.ts";
-import { bad, type Finding, good, olderVersion, textOf, warn } from "./check.ts";
+import { bad, type Finding, good, olderVersion, textIn, warn } from "./check.ts";
 
 interface GpuDevice {
   readonly name: string;
@@ -96,10 +96,10 @@ export function gatherGpu(
     contradiction: kind === "hip"
       ? visibleAmd(env, machine.amd > 0 ? machine.amdOpen : null).contradiction
       : null,
-    shown: gpusHere(env, machine),
+    shown: gpuCount(env, machine),
     driver: kind === "hip"
-      ? textOf("/sys/module/amdgpu/version").trim() || null
-      : driverIn(textOf("/proc/driver/nvidia/version")),
+      ? textIn("/sys/module/amdgpu/version").trim() || null
+      : driverIn(textIn("/proc/driver/nvidia/version")),
     driverCuda: driversCuda(),
     libtorchCuda,
     builtFor: count > 0 ? cudaVersions().runtime : null,
@@ -169,32 +169,32 @@ export function judgeGpu(facts: GpuFacts): Finding[] {
   }
   if (asked === "cpu") return [good(NAME, `${formatPlural(files, "GPU")} here, left alone by --device cpu`)];
   const serving = kind === "hip" ? "" : `, serving CUDA ${driverCuda ?? "unknown"}`;
-  const there = `${formatPlural(files, `${words.vendor === "AMD" ? "AMD " : ""}GPU`)} here (driver ${
+  const found = `${formatPlural(files, `${words.vendor === "AMD" ? "AMD " : ""}GPU`)} here (driver ${
     driver ?? "unknown"
   }${serving})`;
   if (contradiction !== null) {
-    return [worse(NAME, `${there}, but ${contradiction.what}`, `${contradiction.fix}.`)];
+    return [worse(NAME, `${found}, but ${contradiction.what}`, `${contradiction.fix}.`)];
   }
   if (facts.shown === 0 || facts.absence === "hidden") {
     return [worse(
       NAME,
-      `${there}, but ${variablesIn(facts)}, which shows none to this process`,
+      `${found}, but ${variablesIn(facts)}, which shows none to this process`,
       `Name one that ${words.list}, ask the scheduler for GPUs (--gres=gpu:1, ngpus=1), or ` +
         "unset it outside of a job.",
     )];
   }
   if (facts.libtorchCuda === null) {
-    return [good(NAME, `${there}; what libtorch makes of them shows when there is one`)];
+    return [good(NAME, `${found}; what libtorch makes of them shows when there is one`)];
   }
-  if (!facts.libtorchCuda) return [worse(NAME, ...forCpus(facts, there))];
-  return [worse(NAME, `${there}, but ${facts.why}`, fixOf(facts))];
+  if (!facts.libtorchCuda) return [worse(NAME, ...forCpus(facts, found))];
+  return [worse(NAME, `${found}, but ${facts.why}`, fixOf(facts))];
 }
 
-function forCpus({ kind, absence, why, driverCuda }: GpuFacts, there: string): [what: string, fix: string] {
+function forCpus({ kind, absence, why, driverCuda }: GpuFacts, found: string): [what: string, fix: string] {
   if (absence === "old libtorch") {
-    return [`${there}, but ${why}`, "Load your site's newer PyTorch module, or name it with --libtorch DIR."];
+    return [`${found}, but ${why}`, "Load your site's newer PyTorch module, or name it with --libtorch DIR."];
   }
-  const what = `${there}, but libtorch was built for CPUs: training would not use them`;
+  const what = `${found}, but libtorch was built for CPUs: training would not use them`;
   if (kind === "hip") {
     return [what, "Take one for ROCm, PyTorch 2.11 or newer: your site's PyTorch module, or --libtorch DIR."];
   }

@@ -91,7 +91,7 @@ export function gatherAllocation(env: Env, flags: PlaceFlags, gpus: number): All
   const idle = env.SLURM_JOB_ID && !inSlurmStep(env) && tasks > 1 ? tasks : 0;
   const inside = Boolean(env.SLURM_JOB_ID || env.PBS_JOBID);
   try {
-    const { rank, world, localRank, localWorld, nodes, nodeNames, said } = rankContext(env, flags);
+    const { rank, world, localRank, localWorld, nodes, nodeNames, description } = rankContext(env, flags);
     return {
       rank,
       world,
@@ -99,7 +99,7 @@ export function gatherAllocation(env: Env, flags: PlaceFlags, gpus: number): All
       localWorld,
       nodes,
       nodeNames,
-      said,
+      said: description,
       wrong: null,
       idle,
       inside: inside || world > 1,

@@ -1,6 +1,6 @@
 // Checks the network as this machine shows it; `--full` measures it.
 import { formatPlural } from "../../base/format.ts";
-import { bad, type Finding, good, namesIn, onPath, programOutput, textOf, warn } from "./check.ts";
+import { bad, entriesIn, type Finding, good, onPath, programOutput, textIn, warn } from "./check.ts";
 
 export interface NetworkFacts {
   readonly hostname: string;
@@ -58,13 +58,13 @@ const NAMING = ["NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "OMPI_MCA_btl_tcp_if
 /** "^docker,lo" leaves out, "=eth0" is exact, "eth" is a beginning; address ranges are not checked. */
 function misnamedIn(
   env: Readonly<Record<string, string>>,
-  here: readonly string[],
+  addresses: readonly string[],
 ): NetworkFacts["misnamed"] {
   return NAMING.flatMap((variable) => {
     const value = env[variable];
     if (!value || value.startsWith("^")) return [];
     const wanted = value.replace(/^=/, "").split(",").filter((name) => !/[/.]/.test(name));
-    const missing = wanted.every((name) => !here.some((own) => own.startsWith(name)));
+    const missing = wanted.every((name) => !addresses.some((own) => own.startsWith(name)));
     return wanted.length > 0 && missing ? [{ variable, value }] : [];
   });
 }
@@ -77,11 +77,11 @@ async function addressesOf(name: string, getent: string | null): Promise<string[
 }
 
 function adaptersIn(folder: string): Adapter[] {
-  return namesIn(folder).flatMap((card) =>
-    namesIn(`${folder}/${card}/ports`).map((port) => {
+  return entriesIn(folder).flatMap((card) =>
+    entriesIn(`${folder}/${card}/ports`).map((port) => {
       const at = `${folder}/${card}/ports/${port}`;
-      const state = textOf(`${at}/state`).trim().replace(/^\d+:\s*/, "");
-      return { name: `${card} port ${port}`, state, rate: textOf(`${at}/rate`).trim() };
+      const state = textIn(`${at}/state`).trim().replace(/^\d+:\s*/, "");
+      return { name: `${card} port ${port}`, state, rate: textIn(`${at}/rate`).trim() };
     })
   );
 }

@@ -1,7 +1,7 @@
 // Checks HPE's Slingshot, whose interfaces are hsn0, hsn1, ...: NCCL and RCCL want a plugin for libfabric there, and variables.
 // From HPE's settings for them (github.com/HewlettPackard/shs-ccl-docs, ccl_env.sh) and from reports of LUMI's users.
 import type { GpuKind } from "../../../ffi/gpu/backends.ts";
-import { type Finding, good, namesIn, warn } from "./check.ts";
+import { entriesIn, type Finding, good, warn } from "./check.ts";
 
 export interface SlingshotFacts {
   /** "hsn0", "hsn1"; none on another network. */
@@ -43,7 +43,7 @@ function pluginIn(env: Env): string | null {
   const named = env.NCCL_NET_PLUGIN;
   if (named && named !== "none") return named;
   for (const folder of (env.LD_LIBRARY_PATH ?? "").split(":").filter((folder) => folder.startsWith("/"))) {
-    const name = namesIn(folder).find((name) => PLUGINS.test(name));
+    const name = entriesIn(folder).find((name) => PLUGINS.test(name));
     if (name !== undefined) return `${folder}/${name}`;
   }
   return null;

@@ -1,10 +1,10 @@
 // Checks the folders of a run: free space, files, quota, and speed, by a small file.
 import { statfsSync } from "node:fs";
 import { formatBytes, formatDuration } from "../../base/format.ts";
-import { bad, type Finding, good, onPath, programOutput, textOf, warn } from "./check.ts";
+import { bad, type Finding, good, onPath, programOutput, textIn, warn } from "./check.ts";
 import { dirname, join, resolve } from "../../../deps/path.ts";
 import { remove, syncFolder } from "../../base/atomic.ts";
-import { messageOf, refusalOf } from "../../base/errors.ts";
+import { messageOf, systemRefusal } from "../../base/errors.ts";
 
 export interface StorageFacts {
   readonly places: readonly FolderFacts[];
@@ -25,7 +25,7 @@ export interface FolderFacts {
   readonly filesFree: number | null;
   readonly files: number | null;
   /** It is null for folders that are only read. */
-  readonly probe: Probe | null;
+  readonly probe: StorageProbe | null;
   /** It matters for folders that are only read. */
   readonly readable: boolean;
 }
@@ -46,22 +46,22 @@ export interface CheckedFolder {
 }
 
 export async function gatherStorage(
-  asked: readonly CheckedFolder[],
+  folders: readonly CheckedFolder[],
   bytes: number,
   seconds: number,
   env: Readonly<Record<string, string>>,
 ): Promise<StorageFacts> {
-  const places = asked.map(({ what, flag, path, written }): FolderFacts => {
+  const places = folders.map(({ what, flag, path, written }): FolderFacts => {
     const folder = nearestFolder(path);
-    const room = roomIn(folder);
-    const size = Math.max(2 ** 20, Math.min(bytes, (room.free ?? bytes) / 10));
+    const space = freeSpaceIn(folder);
+    const size = Math.max(2 ** 20, Math.min(bytes, (space.free ?? bytes) / 10));
     return {
       what,
       flag,
       path,
       folder,
-      kind: kindOf(folder, textOf("/proc/self/mountinfo")),
-      ...room,
+      kind: filesystemOf(folder, textIn("/proc/self/mountinfo")),
+      ...space,
       probe: written ? probe(folder, size, seconds) : null,
       readable: isReadable(path),
     };
@@ -69,7 +69,7 @@ export async function gatherStorage(
   return { places, quotas: await quotasOf(places, env) };
 }
 
-function roomIn(folder: string): Pick<FolderFacts, "free" | "used" | "filesFree" | "files"> {
+function freeSpaceIn(folder: string): Pick<FolderFacts, "free" | "used" | "filesFree" | "files"> {
   try {
     const { bsize, blocks, bfree, bavail, files, ffree } = statfsSync(folder);
     const known = blocks > 0, counted = files > 0; // some network file systems do not say
@@ -95,7 +95,7 @@ function isReadable(path: string): boolean {
 }
 
 /** The longest mount point above a folder in /proc/self/mountinfo decides. */
-export function kindOf(folder: string, mounts: string): string {
+export function filesystemOf(folder: string, mounts: string): string {
   let best = "", kind = "";
   for (const line of mounts.split("\n")) {
     const [left, right] = line.split(" - ");
@@ -161,13 +161,16 @@ function judgeFolder(place: FolderFacts): Finding[] {
     const whole = `${at} can't be written${folder === path ? "" : ` (${folder})`}: ${wordOf(made)}`;
     return [bad(NAME, whole, `${sentenceOf(made.refused)}${another}.`)];
   }
-  const lines = [...judgeRoom(place, another), ...judgeSpeed(place, made, another)];
+  const lines = [...judgeFreeSpace(place, another), ...judgeSpeed(place, made, another)];
   if (lines.length > 0) return lines;
   const left = free === null ? "room unknown" : `${formatBytes(free)} free`;
   return [good(NAME, `${at}${kind && ` (${kind})`}: ${left}, written at ${rateOf(made)}`)];
 }
 
-function judgeRoom({ what, path, free, used, files, filesFree }: FolderFacts, another: string): Finding[] {
+function judgeFreeSpace(
+  { what, path, free, used, files, filesFree }: FolderFacts,
+  another: string,
+): Finding[] {
   const lines: Finding[] = [];
   const share = free === null || used === null ? 0 : used / Math.max(1, used + free);
   if (free !== null && free < NOTHING) {
@@ -196,9 +199,9 @@ function judgeRoom({ what, path, free, used, files, filesFree }: FolderFacts, an
   return lines;
 }
 
-function judgeSpeed({ what, path }: FolderFacts, made: Probe, another: string): Finding[] {
-  const slow = speedOf(made) < SLOW, late = made.renameSeconds > SLOW_RENAME;
-  if (!slow && !late) return [];
+function judgeSpeed({ what, path }: FolderFacts, made: StorageProbe, another: string): Finding[] {
+  const slow = speedOf(made) < SLOW, slowRename = made.renameSeconds > SLOW_RENAME;
+  if (!slow && !slowRename) return [];
   const saw = slow
     ? `${what} in ${path} are written at ${rateOf(made)}: a checkpoint of 1 GiB takes ${
       formatDuration(2 ** 30 / speedOf(made))
@@ -209,9 +212,9 @@ function judgeSpeed({ what, path }: FolderFacts, made: Probe, another: string): 
   ];
 }
 
-export const speedOf = ({ bytes, writeSeconds, syncSeconds }: Probe): number =>
+export const speedOf = ({ bytes, writeSeconds, syncSeconds }: StorageProbe): number =>
   bytes / Math.max(1e-6, writeSeconds + syncSeconds);
-const rateOf = (made: Probe): string => `${formatBytes(speedOf(made))}/s with fsync`;
+const rateOf = (made: StorageProbe): string => `${formatBytes(speedOf(made))}/s with fsync`;
 
 const WORDS: Readonly<Record<string, string>> = {
   EROFS: "the file system is read-only",
@@ -224,7 +227,7 @@ const WORDS: Readonly<Record<string, string>> = {
   ESTALE: "the file server has forgotten the folder",
 };
 
-const wordOf = ({ refused, at }: Probe): string =>
+const wordOf = ({ refused, at }: StorageProbe): string =>
   `${WORDS[refused!] ?? refused}${at === "write" ? "" : ` (at ${at})`}`;
 
 function sentenceOf(refused: string): string {
@@ -244,7 +247,7 @@ function judgeQuota({ fileSystem, used, limit, of }: Quota): Finding[] {
   ];
 }
 
-export interface Probe {
+export interface StorageProbe {
   /** The error's code, such as "EROFS". */
   readonly refused: string | null;
   readonly at: "write" | "fsync" | "rename" | null;
@@ -272,11 +275,11 @@ export function nearestFolder(path: string): string {
 }
 
 /** It stops after `bytes` or `seconds`, and removes its file. */
-export function probe(folder: string, bytes: number, seconds: number): Probe {
+export function probe(folder: string, bytes: number, seconds: number): StorageProbe {
   const owner = `${Deno.hostname()}-${Deno.pid}-${crypto.randomUUID().slice(0, 8)}`;
   const first = join(folder, `.hpctrain-doctor-${owner}`), second = `${first}-renamed`;
   const result = { refused: null, bytes: 0, writeSeconds: 0, syncSeconds: 0, renameSeconds: 0, skew: 0 };
-  let at: Probe["at"] = "write";
+  let at: StorageProbe["at"] = "write";
   const lap = stopwatch();
   try {
     using file = Deno.openSync(first, { write: true, createNew: true });
@@ -304,7 +307,7 @@ export function probe(folder: string, bytes: number, seconds: number): Probe {
     result.renameSeconds = lap();
     return { ...result, at: null };
   } catch (error) {
-    return { ...result, refused: refusalOf(error)?.code ?? messageOf(error), at };
+    return { ...result, refused: systemRefusal(error)?.code ?? messageOf(error), at };
   } finally {
     remove(first);
     remove(second);

@@ -1,10 +1,10 @@
 // Checks the system: C library, kernel, cores, memory, limits, and the clock.
 import { glibcVersion } from "../../../ffi/machine.ts";
-import { bad, type Finding, good, namesIn, olderVersion, textOf, warn } from "./check.ts";
+import { bad, entriesIn, type Finding, good, olderVersion, textIn, warn } from "./check.ts";
 import { settleSpin, type Spin, spinSentence } from "../../../ffi/preload.ts";
-import { allowedCores, cpusHere } from "../../base/cores.ts";
-import { coresOf, type Domain, type Topology, topologyHere } from "../../base/topology.ts";
-import { memoryOfHere } from "../../train/near_memory.ts";
+import { allowedCores, cpuCount } from "../../base/cores.ts";
+import { coresOf, type Domain, ownTopology, type Topology } from "../../base/topology.ts";
+import { nearMemory } from "../../train/near_memory.ts";
 import { formatBytes, formatDuration, formatPlural } from "../../base/format.ts";
 import { freeOf, type Limit, limitsOf, tightestLimit } from "../../base/memory.ts";
 import { statfsSync } from "node:fs";
@@ -55,11 +55,11 @@ export interface CoresFacts {
 }
 
 export function gatherCores(workers: number, mentioned: boolean, sharing: number): CoresFacts {
-  const online = (textOf("/proc/stat").match(/^cpu\d+ /gm) ?? []).length;
+  const online = (textIn("/proc/stat").match(/^cpu\d+ /gm) ?? []).length;
   return {
-    usable: cpusHere(),
+    usable: cpuCount(),
     cpuset: allowedCores(),
-    online: Math.max(online, cpusHere()),
+    online: Math.max(online, cpuCount()),
     sharing,
     workers,
     mentioned,
@@ -75,30 +75,30 @@ export function judgeCores(
   { usable, cpuset, online, sharing, workers, mentioned, spin }: CoresFacts,
 ): Finding[] {
   const set = cpuset && ` (cpuset ${cpuset})`;
-  const here = `${formatPlural(usable, "core")} of ${online}${set}`;
+  const usableCores = `${formatPlural(usable, "core")} of ${online}${set}`;
   if (mentioned && workers > usable) {
     return [warn(
       CORES,
-      `${here} may be used, and ${workers} threads were asked to load data: ${usable} will, and training waits for data`,
+      `${usableCores} may be used, and ${workers} threads were asked to load data: ${usable} will, and training waits for data`,
       `${ASK_FOR_CORES}; or give --num-workers ${usable}.`,
     )];
   }
   if (usable === 1 && online > 1) {
     return [warn(
       CORES,
-      `${here} may be used: training and the threads that load data take turns on it`,
+      `${usableCores} may be used: training and the threads that load data take turns on it`,
       `${ASK_FOR_CORES}.`,
     )];
   }
   if (sharing > usable) {
     return [warn(
       CORES,
-      `${here} for ${formatPlural(sharing, "rank")}: who waits for another keeps a core from it`,
+      `${usableCores} for ${formatPlural(sharing, "rank")}: who waits for another keeps a core from it`,
       `Start at most ${formatPlural(usable, "rank")} here, or ask for more cores.`,
     )];
   }
   const ranks = sharing > 1 ? `, for ${formatPlural(sharing, "rank")}` : "";
-  return [good(CORES, `${here}${ranks}; ${spinSentence(spin)}`)];
+  return [good(CORES, `${usableCores}${ranks}; ${spinSentence(spin)}`)];
 }
 
 export interface DomainsFacts {
@@ -111,10 +111,10 @@ export interface DomainsFacts {
 }
 
 export const gatherDomains = (sharing: number): DomainsFacts => ({
-  topology: topologyHere(),
-  memory: memoryOfHere().memory,
+  topology: ownTopology(),
+  memory: nearMemory().memory,
   sharing,
-  cpus: cpusHere(),
+  cpus: cpuCount(),
 });
 
 const DOMAINS = "NUMA";
@@ -133,19 +133,19 @@ export function judgeDomains({ topology, memory, sharing, cpus }: DomainsFacts):
       : "its memory is taken first";
     return [good(DOMAINS, `domain ${first.id} of ${ofMachine}: ${size}; ${from}`)];
   }
-  const here = `${count} domains of ${ofMachine}, ${
+  const usableCores = `${count} domains of ${ofMachine}, ${
     sizes(({ cores }) => cores.length)
   } cores${bytes} each${threads}`;
   if (sharing > 1 && sharing * count > ofMachine) {
     return [warn(
       DOMAINS,
-      `${here}; each of ${formatPlural(sharing, "rank")} may be on all of them`,
+      `${usableCores}; each of ${formatPlural(sharing, "rank")} may be on all of them`,
       `Bind them: --srun-arg=--cpu-bind=cores with --cpus-per-task ${first.cores.length}, or \`hpctrain launch\`, which does.`,
     )];
   }
   return [good(
     DOMAINS,
-    `${here}; without -n, \`hpctrain launch -- ...\` starts ${count} ranks on CPUs, one a domain`,
+    `${usableCores}; without -n, \`hpctrain launch -- ...\` starts ${count} ranks on CPUs, one a domain`,
   )];
 }
 
@@ -198,15 +198,15 @@ export interface LimitsFacts {
 }
 
 export function gatherLimits(localWorld: number): LimitsFacts {
-  const table = textOf("/proc/self/limits");
+  const table = textIn("/proc/self/limits");
   const limit = (name: string) => limitIn(table, name);
   return {
     files: limit("Max open files"),
     memlock: limit("Max locked memory"),
     processes: limit("Max processes"),
     fileSize: limit("Max file size"),
-    shm: roomOf("/dev/shm"),
-    adapters: namesIn("/sys/class/infiniband"),
+    shm: spaceOf("/dev/shm"),
+    adapters: entriesIn("/sys/class/infiniband"),
     localWorld,
   };
 }
@@ -218,7 +218,7 @@ export function limitIn(table: string, name: string): number | "unlimited" | nul
   return soft === undefined ? null : soft === "unlimited" ? soft : Number(soft);
 }
 
-function roomOf(folder: string): LimitsFacts["shm"] {
+function spaceOf(folder: string): LimitsFacts["shm"] {
   try {
     const { blocks, bavail, bsize } = statfsSync(folder);
     return { total: blocks * bsize, free: bavail * bsize };

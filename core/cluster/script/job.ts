@@ -24,7 +24,7 @@ export interface ScriptJob {
   readonly inherited: readonly (readonly [variable: string, value: string])[];
   readonly layout: JobLayout;
   readonly limits: JobLimits;
-  readonly site: Site;
+  readonly site: JobSite;
   readonly ending: Ending;
   /** Its subfolder slurm/ or pbs/ holds the output. */
   readonly logs: string;
@@ -62,7 +62,7 @@ export interface JobLimits {
   readonly more: readonly string[];
 }
 
-export interface Site {
+export interface JobSite {
   readonly modules: readonly string[];
   /** NAME=VALUE. */
   readonly env: readonly string[];

@@ -48,13 +48,13 @@ export function withoutScheduler(argv: readonly string[], own: keyof typeof SCHE
   for (let i = 0; i < end; i++) {
     const { name, value } = splitFlag(argv[i]);
     if (!argv[i].startsWith("--") || name !== "scheduler") continue;
-    const word = value ?? argv[i + 1], asked = word?.toLowerCase();
-    if (asked !== "slurm" && asked !== "pbs") continue;
-    if (asked !== own) {
+    const word = value ?? argv[i + 1], wanted = word?.toLowerCase();
+    if (wanted !== "slurm" && wanted !== "pbs") continue;
+    if (wanted !== own) {
       throw new UserError(
         "usage",
-        `--scheduler ${word}: \`hpctrain ${SCHEDULERS[own]}\` makes no jobs for ${asked.toUpperCase()}; ` +
-          `\`hpctrain ${SCHEDULERS[asked]}\` does.`,
+        `--scheduler ${word}: \`hpctrain ${SCHEDULERS[own]}\` makes no jobs for ${wanted.toUpperCase()}; ` +
+          `\`hpctrain ${SCHEDULERS[wanted]}\` does.`,
       );
     }
     return withoutScheduler(argv.toSpliced(i, value === undefined ? 2 : 1), own);

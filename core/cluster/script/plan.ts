@@ -8,7 +8,7 @@ import { ALL_SETTINGS, type Config } from "../../settings/settings.ts";
 import { HIDDEN, withoutValue } from "../../base/secrets.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
-import { type JobLayout, type JobLimits, type ScriptJob, type Site, tasksOf } from "./job.ts";
+import { type JobLayout, type JobLimits, type JobSite, type ScriptJob, tasksOf } from "./job.ts";
 import { overridesOf, srunOption, uselessFor } from "./body.ts";
 import type { ShellWord } from "../../base/shell.ts";
 import { planBatches } from "../../train/batches.ts";
@@ -133,7 +133,7 @@ function limitsOf(cluster: Config["cluster"], more: readonly string[]): JobLimit
   };
 }
 
-function siteOf(cluster: Config["cluster"], also: NonNullable<JobRequest["also"]>): Site {
+function siteOf(cluster: Config["cluster"], also: NonNullable<JobRequest["also"]>): JobSite {
   const all = [...cluster.env, ...(also.env ?? [])];
   for (const pair of all) refuseVariable(pair);
   return {

@@ -3,7 +3,7 @@ import { askProgram } from "../../ranks/job/scheduler.ts";
 import { programAsCalled } from "../../base/shell.ts";
 import { valuesWithoutSecrets } from "../../base/secrets.ts";
 import { UserError } from "../../base/errors.ts";
-import { ADDED, settingsOfSite, siteNode, siteOfHere } from "../../settings/sites.ts";
+import { ADDED, ownSite, settingsOfSite, siteNode } from "../../settings/sites.ts";
 import { readSetting } from "../../settings/settings.ts";
 import type { Resolved } from "../../settings/resolve.ts";
 import type { Env } from "../../settings/environment.ts";
@@ -43,14 +43,14 @@ export function siteLines(
 }
 
 function shown(value: unknown): string {
-  const told = valuesWithoutSecrets(value);
-  return Array.isArray(told) ? told.join("; ") : String(told);
+  const shownValue = valuesWithoutSecrets(value);
+  return Array.isArray(shownValue) ? shownValue.join("; ") : String(shownValue);
 }
 
 /** Nothing is ever taken from a site that nobody named. `ask`: SLURM is asked about the job anyway. */
 export async function siteHint(env: Env, ask: boolean): Promise<string[]> {
   const config = ask ? await askProgram(["scontrol", "show", "config"]) : null;
   const cluster = /^ClusterName\s*=\s*(\S+)/m.exec(config ?? "")?.[1] ?? null;
-  const here = siteOfHere(env, cluster);
-  return here === null ? [] : [`${here.by}: --site ${here.name} knows this machine (docs/clusters.md).`];
+  const site = ownSite(env, cluster);
+  return site === null ? [] : [`${site.by}: --site ${site.name} knows this machine (docs/clusters.md).`];
 }

@@ -8,7 +8,7 @@ import { type FlagOrigin, flagOrigin, formatOrigin, fromText, setOrigin } from "
 import { UserError } from "../../base/errors.ts";
 import { key, uniform } from "../../base/random.ts";
 
-export interface Axis {
+export interface SweepAxis {
   readonly name: string;
   readonly path: string;
   readonly setting: Setting;
@@ -20,7 +20,7 @@ export interface Axis {
 
 export interface SweepRequest {
   readonly fixed: readonly string[];
-  readonly axes: readonly Axis[];
+  readonly axes: readonly SweepAxis[];
 }
 
 /** These flags make the run itself, or the sweep sets them. */
@@ -33,7 +33,7 @@ export const NOT_SWEPT: Readonly<Record<string, string>> = {
 };
 
 export function readAxes(argv: readonly string[], usage: string): SweepRequest {
-  const fixed: string[] = [], axes: Axis[] = [];
+  const fixed: string[] = [], axes: SweepAxis[] = [];
   const rest = [...argv];
   for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
     const { name, value } = splitFlag(word);
@@ -61,7 +61,7 @@ export function readAxes(argv: readonly string[], usage: string): SweepRequest {
   return { fixed, axes };
 }
 
-function ofSetting(pair: string): Axis | null {
+function ofSetting(pair: string): SweepAxis | null {
   const equals = pair.indexOf("=");
   const path = pair.slice(0, equals).trim();
   if (equals < 1) {
@@ -73,7 +73,7 @@ function ofSetting(pair: string): Axis | null {
 }
 
 /** Returns null for one value. Commas separate values, semicolons those of lists; `\,` is a comma. */
-function axisOf(declared: Declared, origin: FlagOrigin, given: string): Axis | null {
+function axisOf(declared: Declared, origin: FlagOrigin, given: string): SweepAxis | null {
   const { path, setting } = declared;
   if (path.startsWith("cluster.")) return null; // such as lists of partitions or nodes
   const before = origin.key === undefined ? `${origin.name}=` : `${origin.name}=${origin.key}=`;
@@ -101,7 +101,7 @@ function axisOf(declared: Declared, origin: FlagOrigin, given: string): Axis | n
   return { name: path.slice(path.lastIndexOf(".") + 1), path, setting, before, choices, range };
 }
 
-function refuseTwice(axes: readonly Axis[]): void {
+function refuseTwice(axes: readonly SweepAxis[]): void {
   const twice = axes.find(({ name }, i) => axes.some((other, j) => j < i && other.name === name));
   if (twice) {
     throw new UserError("usage", `The sweep has two lists of values for ${twice.name}: put them into one.`);
@@ -114,10 +114,10 @@ const MOST_RUNS = 10_000;
 /** A range whose ends differ by this factor is drawn from by its logarithm. */
 const WIDE = 10;
 
-export const isLogarithmic = ({ low, high }: NonNullable<Axis["range"]>): boolean =>
+export const isLogarithmic = ({ low, high }: NonNullable<SweepAxis["range"]>): boolean =>
   low > 0 && high / low >= WIDE;
 
-export function grid(axes: readonly Axis[]): Point[] {
+export function grid(axes: readonly SweepAxis[]): Point[] {
   const range = axes.find((axis) => axis.range);
   if (range) {
     throw new UserError(
@@ -141,7 +141,7 @@ export function grid(axes: readonly Axis[]): Point[] {
 }
 
 /** The same seed draws the same runs, more runs begin with those of fewer, and no run is drawn twice. */
-export function drawn(axes: readonly Axis[], count: number, seed: number): Point[] {
+export function drawnPoints(axes: readonly SweepAxis[], count: number, seed: number): Point[] {
   const points = new Map<string, Point>();
   for (let i = 0; points.size < count && i < 100 * count; i++) {
     const point = axes.map((axis) => draw(axis, uniform(key(seed, "sweep", axis.name))(i)));
@@ -150,7 +150,7 @@ export function drawn(axes: readonly Axis[], count: number, seed: number): Point
   return [...points.values()];
 }
 
-function draw({ choices, range, setting }: Axis, u: number): string {
+function draw({ choices, range, setting }: SweepAxis, u: number): string {
   if (!range) return choices[Math.floor(u * choices.length)];
   const { low, high } = range;
   const whole = setting.kind === "int";
@@ -169,7 +169,7 @@ const SHORT_NAMES: Readonly<Record<string, string>> = {
 };
 
 /** Every name is a valid file name, and no two are alike. */
-export function namesOf(sweep: string, axes: readonly Axis[], points: readonly Point[]): string[] {
+export function runNames(sweep: string, axes: readonly SweepAxis[], points: readonly Point[]): string[] {
   const plain = points.map((point) => {
     const parts = point.map((value, i) => (SHORT_NAMES[axes[i].name] ?? axes[i].name) + slugOf(value));
     return [sweep, ...parts].join("-").slice(0, LONGEST_NAME).replace(/[-.+]+$/, "");

@@ -37,7 +37,7 @@ export async function thisHolder(env: Readonly<Record<string, string | undefined
     host: Deno.hostname(),
     pid: Deno.pid,
     namespace: namespaceOf("self"),
-    started: startOf(Deno.pid) ?? "",
+    started: processStart(Deno.pid) ?? "",
     job,
     start: await startOfJob(env),
   };
@@ -132,7 +132,7 @@ export function isHeld({ path, holder }: Claim, me: Holder): boolean {
   // The same job begins again only after its earlier start has ended.
   if (holder.job !== null && holder.job === me.job && holder.start !== me.start) return false;
   if (holder.host === me.host && holder.namespace === me.namespace) {
-    return startOf(holder.pid) === holder.started;
+    return processStart(holder.pid) === holder.started;
   }
   return !isSilent(path);
 }
@@ -185,7 +185,7 @@ const textOf = (holder: Holder): string => {
 };
 
 /** When a process was started, in ticks since the machine was; null where there is none. */
-export function startOf(pid: number): string | null {
+export function processStart(pid: number): string | null {
   try {
     const fields = Deno.readTextFileSync(`/proc/${pid}/stat`).replace(/^.*\) /s, "").split(" ");
     return /[ZX]/.test(fields[0]) ? null : `${bootOf()} ${fields[19]}`;

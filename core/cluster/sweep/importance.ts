@@ -1,7 +1,7 @@
 // How much of the order of runs one setting alone explains: the adjusted R² of a parabola through ranks, or of the means
 // of choices. A parabola, as the best learning rate is between too small and too large. Pure.
 
-export interface Sample {
+export interface Observation {
   /** A number, or the index of a choice. */
   readonly x: number;
   readonly y: number;
@@ -11,7 +11,7 @@ export interface Sample {
 export const FEWEST_RUNS = 12;
 
 /** From 0 to 1; null where there are too few runs, or too few different values. */
-export function explained(samples: readonly Sample[], kind: "number" | "choice"): number | null {
+export function explained(samples: readonly Observation[], kind: "number" | "choice"): number | null {
   const n = samples.length, different = new Set(samples.map(({ x }) => x)).size;
   if (n < FEWEST_RUNS || different < 2) return null;
   const y = ranksOf(samples.map((one) => one.y));

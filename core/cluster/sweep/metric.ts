@@ -6,7 +6,7 @@ import { readEvents } from "../../run/event_log.ts";
 import type { Event } from "../../run/events.ts";
 import { readRun, type RunData } from "../../run/run_data.ts";
 import { noted, type Validation } from "../../run/validation.ts";
-import type { Evaluation } from "./rungs.ts";
+import type { TrialEvaluation } from "./rungs.ts";
 
 export type Goal = "minimize" | "maximize";
 
@@ -28,7 +28,7 @@ export function metricOf({ best, bestMetrics, curves }: RunData, metric: string)
 }
 
 /** Null where the event does not tell. */
-export function evaluationOf(event: Event, metric: string): Evaluation | null {
+export function evaluationOf(event: Event, metric: string): TrialEvaluation | null {
   const value = metric.startsWith("train_") ? ofEpoch(event, metric) : ofValidation(event, metric);
   if (value === undefined || (event.kind !== "eval" && event.kind !== "epoch")) return null;
   return { step: event.step, epoch: event.epoch, value };
@@ -45,7 +45,7 @@ function ofValidation(event: Event, metric: string): number | undefined {
   return name === "loss" ? event.val_loss : event.metrics?.[name];
 }
 
-export function evaluationsOf(folder: string, metric: string): Evaluation[] {
+export function evaluationsOf(folder: string, metric: string): TrialEvaluation[] {
   const path = join(folder, "events.jsonl");
   if (!pathExists(path)) return [];
   return readEvents(path).flatMap((event) => evaluationOf(event, metric) ?? []);

@@ -7,7 +7,7 @@ import { embeddedFile, htmlFile, THEME } from "../../outputs/report/html_file.ts
 import { PARTS, type Parts } from "../../parts.ts";
 import { explained, FEWEST_RUNS } from "./importance.ts";
 import type { Goal } from "./metric.ts";
-import { axesOf, type PageAxis, placeOf } from "./page_axes.ts";
+import { axisPlace, pageAxesOf, type PageAxis } from "./page_axes.ts";
 import { methodOf, type SearchMethod } from "./search.ts";
 import { ranked, type Sweep, type SweepRow, whyUnranked } from "./runs.ts";
 
@@ -49,7 +49,7 @@ const CHARTS: Parts<{ readonly chart: SweepChart }> = PARTS.charts;
 
 export async function sweepPage(page: SweepPage): Promise<string> {
   const { sweep, rows, goal } = page;
-  const axes = axesOf(sweep, rows), best = ranked(rows, sweep.metric, goal);
+  const axes = pageAxesOf(sweep, rows), best = ranked(rows, sweep.metric, goal);
   const method = sweep.search ? await methodOf(sweep.search.kind) : null;
   const charts = await Promise.all(Object.values(CHARTS).map(async ({ load }) => (await load()).chart));
   return await htmlFile({
@@ -72,7 +72,7 @@ export async function sweepPage(page: SweepPage): Promise<string> {
         run: row.run,
         state: STATE[row.state][0],
         metric: row.metric !== null && Number.isFinite(row.metric) ? row.metric : null,
-        at: axes.map((axis) => placeOf(axis, axis.metric ? row.metric : row.values[axis.name])),
+        at: axes.map((axis) => axisPlace(axis, axis.metric ? row.metric : row.values[axis.name])),
         words: Object.entries(row.values).map(([name, word]) => `${name} ${word}`).join(", "),
       })),
     },
@@ -144,7 +144,7 @@ function importance(
   );
   const shares = axes.filter(({ metric }) => !metric).flatMap((axis) => {
     const samples = whole.flatMap((row) => {
-      const x = placeOf(axis, row.values[axis.name]);
+      const x = axisPlace(axis, row.values[axis.name]);
       return x === null ? [] : [{ x, y: row.metric! }];
     });
     const share = explained(samples, axis.kind);

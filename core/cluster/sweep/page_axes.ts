@@ -19,7 +19,7 @@ export interface PageAxis {
 const WIDE = 20;
 
 /** A setting that all runs share is no axis. */
-export function axesOf(sweep: Sweep, rows: readonly SweepRow[]): PageAxis[] {
+export function pageAxesOf(sweep: Sweep, rows: readonly SweepRow[]): PageAxis[] {
   const names = [...new Set(rows.flatMap(({ values }) => Object.keys(values)))];
   const settings = names.map((name) => {
     const dimension = sweep.search?.space.find((one) => one.name === name);
@@ -57,12 +57,12 @@ function numberAxis(
   const [low, high] = least < most ? [least, most] : [least - 0.5, most + 0.5];
   const axis = { name, kind: "number" as const, metric: false, low, high, whole, choices: [] };
   const scaled = { ...axis, log: log ?? (low > 0 && high / low >= WIDE), ticks: [] };
-  const ticks = ticksOf(scaled).map((value) => ({ at: placeOf(scaled, value)!, label: labelOf(value) }));
+  const ticks = ticksOf(scaled).map((value) => ({ at: axisPlace(scaled, value)!, label: labelOf(value) }));
   return { ...scaled, ticks };
 }
 
 /** Null where a run has no value. */
-export function placeOf(
+export function axisPlace(
   { kind, choices, low, high, log }: PageAxis,
   value: string | number | null | undefined,
 ): number | null {

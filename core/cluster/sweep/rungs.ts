@@ -16,7 +16,7 @@ export interface Climb {
 
 export const BEGIN: Climb = { values: [], stoppedAt: null };
 
-export interface Evaluation {
+export interface TrialEvaluation {
   readonly step: number;
   readonly epoch: number;
   readonly value: number;
@@ -28,7 +28,7 @@ export interface Evaluation {
  */
 export type Climber = (
   before: Climb,
-  evaluation: Evaluation,
+  evaluation: TrialEvaluation,
   rungs: Rungs,
   field: { readonly end: number; readonly othersAt: (rung: number) => readonly number[] },
 ) => Climb;

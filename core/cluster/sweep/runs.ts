@@ -9,7 +9,7 @@ import { readRun, type RunData } from "../../run/run_data.ts";
 import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
 import { type Goal, goalOf, metricOf } from "./metric.ts";
 import type { Search } from "./search.ts";
-import { isSearch, readTrials, runOf, type Trial } from "./trials.ts";
+import { isSearch, readTrials, type Trial, trialRun } from "./trials.ts";
 
 export interface SweepRun {
   readonly run: string;
@@ -121,14 +121,14 @@ export interface SweepRow {
 }
 
 /** `metric` may be another than the one that the sweep is about. */
-export function rowsOf(folder: string, sweep: Sweep, metric = sweep.metric): SweepRow[] {
-  const asked = { ...sweep, metric }, now = Date.now() / 1000;
-  if (!isSearch(sweep)) return sweep.runs.map((run) => rowOf(asked, run, now));
+export function sweepRows(folder: string, sweep: Sweep, metric = sweep.metric): SweepRow[] {
+  const request = { ...sweep, metric }, now = Date.now() / 1000;
+  if (!isSearch(sweep)) return sweep.runs.map((run) => rowOf(request, run, now));
   return readTrials(folder).map((trial) => {
-    const run = runOf(sweep, trial), { result } = trial;
-    if (result === null) return rowOf(asked, run, now);
+    const run = trialRun(sweep, trial), { result } = trial;
+    if (result === null) return rowOf(request, run, now);
     if (metric === sweep.metric) return settledRow(sweep, run, result);
-    return { ...rowOf(asked, run, now), state: result.state, why: result.why };
+    return { ...rowOf(request, run, now), state: result.state, why: result.why };
   });
 }
 

@@ -6,7 +6,7 @@ import { parseDuration } from "../../settings/setting.ts";
 import { PARTS, type Parts } from "../../parts.ts";
 import { formatChoices } from "../../base/format.ts";
 import type { Climber, Rungs } from "./rungs.ts";
-import { type Dimension, valueAt, wordOf } from "./space.ts";
+import { dimensionValue, type SearchDimension, wordOf } from "./space.ts";
 
 /** A search beside grid and random. */
 export interface SearchMethod {
@@ -40,7 +40,7 @@ export async function climberOf({ rungs }: Search): Promise<Climber | null> {
 
 export interface Search {
   readonly kind: string;
-  readonly space: readonly Dimension[];
+  readonly space: readonly SearchDimension[];
   readonly maxRuns: number;
   readonly seed: number;
   /** Early stopping; null lets every run come to its end. */
@@ -56,7 +56,7 @@ export interface SearchWords {
 
 const MOST_RUNS = 10_000;
 
-export function searchOf(words: SearchWords, space: readonly Dimension[], seed: number): Search {
+export function searchOf(words: SearchWords, space: readonly SearchDimension[], seed: number): Search {
   const kind = SEARCHES.find((one) => one === words.search);
   if (kind === undefined) {
     throw new UserError(
@@ -74,18 +74,18 @@ export function searchOf(words: SearchWords, space: readonly Dimension[], seed: 
       `--search ${kind} draws runs until there are enough: say how many with --max-runs N.`,
     );
   }
-  const maxRuns = given === undefined ? size : Math.min(size, wholeNumber("max-runs", given));
+  const maxRuns = given === undefined ? size : Math.min(size, runCount("max-runs", given));
   return { kind, space, maxRuns, seed, rungs: rungsOf(kind, words) };
 }
 
 /** Points of a space; a range of fractions has as many as anybody asks for. */
-const sizeOf = (space: readonly Dimension[]): number =>
+const sizeOf = (space: readonly SearchDimension[]): number =>
   space.reduce((product, one) => {
     if (one.kind === "choice") return product * one.choices.length;
     return one.kind === "int" ? product * (one.high - one.low + 1) : Infinity;
   }, 1);
 
-function sizeOfGrid(space: readonly Dimension[]): number {
+function sizeOfGrid(space: readonly SearchDimension[]): number {
   const range = space.find((one) => one.kind !== "choice");
   if (range) {
     throw new UserError(
@@ -126,7 +126,7 @@ function rungsOf(kind: string, { "first-rung": first, reduce }: SearchWords): Ru
       `--first-rung should be epochs or steps, such as 1ep or 500steps, but got "${first}".`,
     );
   }
-  const factor = reduce === undefined ? 3 : wholeNumber("reduce", reduce);
+  const factor = reduce === undefined ? 3 : runCount("reduce", reduce);
   if (factor < 2) {
     throw new UserError(
       "usage",
@@ -136,7 +136,7 @@ function rungsOf(kind: string, { "first-rung": first, reduce }: SearchWords): Ru
   return { unit, first: count, reduce: factor };
 }
 
-export function wholeNumber(name: string, text: string): number {
+export function runCount(name: string, text: string): number {
   const value = Number(text);
   if (text.trim() !== "" && Number.isSafeInteger(value) && value >= 1 && value <= MOST_RUNS) return value;
   throw new UserError(
@@ -183,12 +183,12 @@ export async function nextWords(
 
 function drawnWords({ space, seed }: Search, number: number, suggested: readonly number[] | null): string[] {
   const point = suggested ??
-    space.map((dimension) => valueAt(dimension, uniform(key(seed, "sweep", dimension.name))(number)));
+    space.map((dimension) => dimensionValue(dimension, uniform(key(seed, "sweep", dimension.name))(number)));
   return space.map((dimension, d) => wordOf(dimension, point[d]));
 }
 
 /** The last dimension goes fastest. */
-function gridWords(space: readonly Dimension[], number: number): string[] {
+function gridWords(space: readonly SearchDimension[], number: number): string[] {
   let rest = number;
   return space.toReversed().map((dimension) => {
     const choices = dimension.kind === "choice" ? dimension.choices : [];

@@ -6,7 +6,7 @@ import { didYouMean } from "../../base/suggest.ts";
 import { readText } from "../../settings/yaml.ts";
 import { type Declared, findSetting, FLAGS, hintForPath } from "../../settings/settings.ts";
 import { fromText, setOrigin } from "../../settings/values.ts";
-import { type Axis, isLogarithmic, NOT_SWEPT } from "./axes.ts";
+import { isLogarithmic, NOT_SWEPT, type SweepAxis } from "./axes.ts";
 
 interface Named {
   /** As the user has written it. */
@@ -17,15 +17,15 @@ interface Named {
   readonly before: string;
 }
 
-export type Dimension =
+export type SearchDimension =
   & Named
   & (
     | { readonly kind: "float" | "int"; readonly low: number; readonly high: number; readonly log: boolean }
     | { readonly kind: "choice"; readonly choices: readonly string[] }
   );
 
-export function spaceOfAxes(axes: readonly Axis[]): Dimension[] {
-  return axes.map(({ name, path, before, choices, range, setting }): Dimension =>
+export function spaceOfAxes(axes: readonly SweepAxis[]): SearchDimension[] {
+  return axes.map(({ name, path, before, choices, range, setting }): SearchDimension =>
     range === null ? { name, path, before, kind: "choice", choices } : {
       name,
       path,
@@ -38,7 +38,10 @@ export function spaceOfAxes(axes: readonly Axis[]): Dimension[] {
 }
 
 /** The file's settings, and those of the flags. */
-export function joinedSpace(file: readonly Dimension[], flags: readonly Dimension[]): Dimension[] {
+export function joinedSpace(
+  file: readonly SearchDimension[],
+  flags: readonly SearchDimension[],
+): SearchDimension[] {
   const twice = flags.find(({ path }) => file.some((other) => other.path === path));
   if (!twice) return [...file, ...flags];
   throw new UserError(
@@ -48,7 +51,7 @@ export function joinedSpace(file: readonly Dimension[], flags: readonly Dimensio
 }
 
 /** The words of a value: four digits are enough, and the run has exactly those. */
-export function wordOf(dimension: Dimension, value: number): string {
+export function wordOf(dimension: SearchDimension, value: number): string {
   if (dimension.kind === "choice") return dimension.choices[value];
   const { low, high } = dimension;
   const rounded = dimension.kind === "int" ? Math.round(value) : Number(value.toPrecision(4));
@@ -57,11 +60,11 @@ export function wordOf(dimension: Dimension, value: number): string {
 }
 
 /** The value that `word` stands for: a number, or the index of a choice. */
-export const valueOf = (dimension: Dimension, word: string): number =>
+export const valueOf = (dimension: SearchDimension, word: string): number =>
   dimension.kind === "choice" ? dimension.choices.indexOf(word) : Number(word);
 
 /** `u` is in [0, 1). */
-export function valueAt(dimension: Dimension, u: number): number {
+export function dimensionValue(dimension: SearchDimension, u: number): number {
   if (dimension.kind === "choice") return Math.floor(u * dimension.choices.length);
   const { low, high, log, kind } = dimension, margin = kind === "int" ? 0.5 : 0;
   const from = low - margin, to = high + margin;
@@ -72,7 +75,7 @@ export function valueAt(dimension: Dimension, u: number): number {
 // The file.
 
 export interface SearchFile {
-  readonly space: readonly Dimension[];
+  readonly space: readonly SearchDimension[];
   /** The file's other keys, as words: those of the flags of the same name. */
   readonly options: Readonly<Partial<Record<OptionKey, string>>>;
 }
@@ -130,7 +133,7 @@ function contentOf(text: string, file: string): Record<string, unknown> {
   return content;
 }
 
-function readSpace(space: unknown, file: string): Dimension[] {
+function readSpace(space: unknown, file: string): SearchDimension[] {
   if (space === undefined) return [];
   if (!isRecord(space) || Object.keys(space).length === 0) {
     throw refused(`${file}: space should hold settings, such as "lr: {log: [1e-5, 1e-1]}".`);
@@ -166,7 +169,7 @@ interface Place {
 const KINDS = ["log", "uniform", "int", "choice"] as const;
 const CONDITIONS = ["if", "when", "condition", "conditions", "parent", "depends_on", "only_if"];
 
-function dimensionOf(named: Named, given: unknown, place: Place): Dimension {
+function dimensionOf(named: Named, given: unknown, place: Place): SearchDimension {
   const { where, declared: { setting } } = place;
   if (!isRecord(given)) {
     throw refused(

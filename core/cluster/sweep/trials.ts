@@ -71,7 +71,7 @@ export function readTrial(folder: string, number: number, names?: ReadonlySet<st
   const path = pathOf(folder, number, ".json");
   const before = known.get(path);
   if (before !== undefined) return before;
-  const there = (ending: string) => names === undefined || names.has(nameOf(number) + ending);
+  const exists = (ending: string) => names === undefined || names.has(nameOf(number) + ending);
   const drawn = readJson(path) as { run?: unknown; words?: unknown } | null;
   if (drawn === null || typeof drawn.run !== "string" || !Array.isArray(drawn.words)) {
     throw new UserError(
@@ -83,10 +83,10 @@ export function readTrial(folder: string, number: number, names?: ReadonlySet<st
     number,
     run: drawn.run,
     words: drawn.words.map(String),
-    result: there(".result.json")
+    result: exists(".result.json")
       ? readJson(pathOf(folder, number, ".result.json")) as TrialResult | null
       : null,
-    climb: there(".rungs.json") ? readClimb(folder, number) : BEGIN,
+    climb: exists(".rungs.json") ? readClimb(folder, number) : BEGIN,
   };
   if (trial.result !== null) known.set(path, trial);
   return trial;
@@ -108,10 +108,10 @@ export function othersAt(folder: string, number: number, rung: number): number[]
 }
 
 export function runsOfTrials(folder: string, sweep: SearchSweep): SweepRun[] {
-  return readTrials(folder).map((trial) => runOf(sweep, trial));
+  return readTrials(folder).map((trial) => trialRun(sweep, trial));
 }
 
-export function runOf({ search, fixed = [] }: SearchSweep, { run, words }: Trial): SweepRun {
+export function trialRun({ search, fixed = [] }: SearchSweep, { run, words }: Trial): SweepRun {
   return {
     run,
     words: [...fixed, ...search.space.map(({ before }, d) => before + words[d])],
@@ -132,7 +132,7 @@ export function hasOldRuns(sweep: Sweep, named: string | undefined): boolean {
   );
 }
 
-export interface Taken {
+export interface TakenTrial {
   readonly trial: Trial;
   readonly claim: Claim;
 }
@@ -188,12 +188,12 @@ const openTrials = (folder: string, trials: readonly Trial[]) =>
     .map(({ number }) => ({ number, last: lastClaim(trialsIn(folder), nameOf(number)) }));
 
 /** Trials that another process of this machine trains. */
-export const heldHere = (folder: string, me: Holder): Claim[] =>
+export const heldClaims = (folder: string, me: Holder): Claim[] =>
   openTrials(folder, readTrials(folder)).flatMap(({ last }) =>
     last !== null && last.holder.host === me.host && isHeld(last, me) ? [last] : []
   );
 
-export async function takeTrial(folder: string, sweep: SearchSweep, me: Holder): Promise<Taken | null> {
+export async function takeTrial(folder: string, sweep: SearchSweep, me: Holder): Promise<TakenTrial | null> {
   for (;;) {
     const number = await nextTrial(folder, sweep, me);
     if (number === null) return null;
@@ -203,7 +203,12 @@ export async function takeTrial(folder: string, sweep: SearchSweep, me: Holder):
 }
 
 /** Null where somebody else holds it, or where it turns out to be over. */
-export function claimTrial(folder: string, sweep: SearchSweep, number: number, me: Holder): Taken | null {
+export function claimTrial(
+  folder: string,
+  sweep: SearchSweep,
+  number: number,
+  me: Holder,
+): TakenTrial | null {
   const deaths = deathsOf(trialsIn(folder), nameOf(number));
   const claim = takeClaim(trialsIn(folder), nameOf(number), me);
   if (claim === null) return null;
@@ -211,7 +216,7 @@ export function claimTrial(folder: string, sweep: SearchSweep, number: number, m
   const result = trial.result ?? resultOf(sweep, trial) ??
     (deaths >= MOST_DEATHS ? failed(1, `Its process died ${MOST_DEATHS} times without a word`) : null);
   if (result === null) return { trial, claim };
-  if (trial.result === null) settle(folder, number, result);
+  if (trial.result === null) settleTrial(folder, number, result);
   endClaim(claim);
   return null;
 }
@@ -265,7 +270,7 @@ export function resultOf(sweep: SearchSweep, { run, climb }: Trial): TrialResult
   return { state: "done", value, step, epoch, code: EXIT.done, why: "", ...validated };
 }
 
-export function settle(folder: string, number: number, result: TrialResult): void {
+export function settleTrial(folder: string, number: number, result: TrialResult): void {
   writeJson(pathOf(folder, number, ".result.json"), result);
 }
 

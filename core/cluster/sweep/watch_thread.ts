@@ -4,10 +4,10 @@ import { join } from "../../../deps/path.ts";
 import type { ThreadScope } from "../../base/threads.ts";
 import { EventFollower } from "../../run/event_log.ts";
 import type { Event } from "../../run/events.ts";
-import { type Claim, isLast, startOf, TOUCH_MS, touchClaim } from "./claims.ts";
+import { type Claim, isLast, processStart, TOUCH_MS, touchClaim } from "./claims.ts";
 import { evaluationOf } from "./metric.ts";
 import { tellJournals } from "./journals.ts";
-import type { Climb, Evaluation } from "./rungs.ts";
+import type { Climb, TrialEvaluation } from "./rungs.ts";
 import { climberOf } from "./search.ts";
 import { othersAt, type SearchSweep, writeClimb } from "./trials.ts";
 
@@ -25,13 +25,13 @@ export interface WatchOptions {
   readonly parent: { readonly pid: number; readonly started: string } | null;
 }
 
-const LOOK_MS = 200;
+const POLL_MS = 200;
 const TELL_MS = 2_000;
 
 self.onmessage = async ({ data }: MessageEvent<WatchOptions>) => {
   const { folder, sweep, number, logs, claim, parent } = data;
-  let now = data.climb, end = Infinity, orphan = false, asked = false;
-  const evaluations: Evaluation[] = [], climb = await climberOf(sweep.search);
+  let now = data.climb, end = Infinity, orphan = false, stopRequested = false;
+  const evaluations: TrialEvaluation[] = [], climb = await climberOf(sweep.search);
   const see = (event: Event) => {
     if (event.kind === "config") end = endOf(event.config, sweep);
     const evaluation = evaluationOf(event, sweep.metric);
@@ -47,22 +47,22 @@ self.onmessage = async ({ data }: MessageEvent<WatchOptions>) => {
     writeClimb(folder, number, now = after); // before it stops: whoever takes it up knows
   };
   const log = new EventFollower(join(logs, "events.jsonl"), see, () => evaluations.splice(0));
-  let touched = performance.now(), told = -Infinity, toldOf = -1; // it is told that the run begins
+  let touched = performance.now(), reportedAt = -Infinity, reportedStep = -1; // it is told that the run begins
   for (;;) {
     log.poll();
-    if (!orphan && parent !== null && startOf(parent.pid) !== parent.started) orphan = true;
-    if (!asked && (now.stoppedAt !== null || orphan)) asked = askToStop(logs);
+    if (!orphan && parent !== null && processStart(parent.pid) !== parent.started) orphan = true;
+    if (!stopRequested && (now.stoppedAt !== null || orphan)) stopRequested = askToStop(logs);
     const at = performance.now();
     if (at - touched > TOUCH_MS) {
       if (!isLast(claim)) Deno.kill(Deno.pid, "SIGKILL"); // this machine slept, and another one has the trial now
       touchClaim(claim);
       touched = at;
     }
-    if (at - told > TELL_MS && evaluations.length !== toldOf) {
-      [told, toldOf] = [at, evaluations.length];
+    if (at - reportedAt > TELL_MS && evaluations.length !== reportedStep) {
+      [reportedAt, reportedStep] = [at, evaluations.length];
       await tellJournals([folder, sweep, new Map([[number, evaluations]])], () => {}); // the end tells all
     }
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 };
 

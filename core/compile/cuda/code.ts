@@ -6,12 +6,12 @@ import { dtypeBytes } from "../../../ffi/dtype.ts";
 import type { MachineCode } from "../../../ffi/machine_code.ts";
 import { uninitialised } from "../../../ffi/make.ts";
 import { type Device, keep, scope } from "../../../ffi/tensor.ts";
-import { BYTES, type GroupKernel, type Kernel } from "../kernel.ts";
+import { ELEMENT_BYTES, type GroupKernel, type Kernel } from "../kernel.ts";
 import type { Slot } from "../place.ts";
-import type { Part } from "../program.ts";
+import type { ProgramPart } from "../program.ts";
 import { inBatches } from "../batches.ts";
 import { printCuda } from "./print.ts";
-import { makeProduct, type Product, type SlotTensors } from "./products.ts";
+import { type LibraryProduct, makeProduct, type SlotTensors } from "./products.ts";
 
 export interface CudaMaker {
   /** Kernels in order as one piece of code. The last one that is freed takes all with it. */
@@ -30,7 +30,7 @@ export const alignedIn = (table: readonly Slot[]) => (slot: number): boolean => 
 
 /** The kernels name the slots 0 to `slots` - 1; `aligned` begin at a multiple of 16 bytes. */
 export function openCuda(
-  parts: readonly Part[],
+  parts: readonly ProgramPart[],
   slots: number,
   aligned: (slot: number) => boolean,
   device: Device,
@@ -39,14 +39,14 @@ export function openCuda(
   const { prelude, functions, launches, scratch } = printCuda(groups, aligned);
   const kernels = loadKernels({ prelude, functions }, slots + 1);
   if ("refused" in kernels) return kernels;
-  const room = keep(uninitialised([Math.max(1, scratch)], { device }));
-  kernels.setSlot(slots, room);
+  const workspace = keep(uninitialised([Math.max(1, scratch)], { device }));
+  kernels.setSlot(slots, workspace);
   const launchesOf = new Map(groups.map((group, i) => [
     group,
     launches[i].map(({ arguments: list, scratch, ...launch }): KernelLaunch => ({
       ...launch,
       arguments: [
-        ...list.map(({ slot, offset, kind }) => ({ slot, bytes: BYTES[kind] * offset })),
+        ...list.map(({ slot, offset, kind }) => ({ slot, bytes: ELEMENT_BYTES[kind] * offset })),
         ...(scratch ? [{ slot: slots, bytes: 0 }] : []),
       ],
     })),
@@ -57,17 +57,19 @@ export function openCuda(
     bytes: kernels.bytes,
     code(list) {
       living++;
-      const steps = inBatches(list, { backwards: false }).flatMap((kernel): (KernelLaunch | Product)[] => {
-        switch (kernel.kernel) {
-          case "group":
-            return launchesOf.get(kernel)!;
-          case "gemm":
-          case "batch":
-            return [makeProduct(kernel, tensors)];
-          default:
-            throw new Error(`internal: a GPU has no ${kernel.kernel}.`);
-        }
-      });
+      const steps = inBatches(list, { backwards: false }).flatMap(
+        (kernel): (KernelLaunch | LibraryProduct)[] => {
+          switch (kernel.kernel) {
+            case "group":
+              return launchesOf.get(kernel)!;
+            case "gemm":
+            case "batch":
+              return [makeProduct(kernel, tensors)];
+            default:
+              throw new Error(`internal: a GPU has no ${kernel.kernel}.`);
+          }
+        },
+      );
       return {
         setSlot(slot, tensor, byteOffset = 0) {
           if (aligned(slot) && (tensor.offset * dtypeBytes(tensor.dtype) + byteOffset) % ALIGNMENT !== 0) {
@@ -88,7 +90,7 @@ export function openCuda(
         free() {
           if (--living > 0) return;
           kernels.free();
-          room.free();
+          workspace.free();
         },
       };
     },

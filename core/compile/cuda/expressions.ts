@@ -1,14 +1,14 @@
 // The instructions of a stage as lines of C: what each op of graph.ts's POINTWISE is.
 import { POINTWISE, type Pointwise } from "../graph.ts";
-import type { Instruction, Walk } from "../kernel.ts";
+import type { Instruction, StridedAccess } from "../kernel.ts";
 import { literal } from "./prelude.ts";
 
 /** Loops go so many elements of a row at once. */
 export type Lanes = 1 | 4 | 8;
 
-export interface Sources {
-  /** The C of what a walk reads for a lane, and lines that come first. */
-  load(from: Walk): { readonly lines: readonly string[]; readonly value: (lane: number) => string };
+export interface CudaSources {
+  /** The C of what a strided access reads for a lane, and lines that come first. */
+  load(from: StridedAccess): { readonly lines: readonly string[]; readonly value: (lane: number) => string };
   reduced(reduction: number): string;
   /** The group writes to this slot. */
   written(slot: number): boolean;
@@ -67,7 +67,7 @@ interface Operand {
 }
 
 /** Gives the lines of all instructions, and the value of each. */
-export class Expressions {
+export class CudaExpressions {
   readonly lines: string[] = [];
   /** They can stand before the loop. */
   readonly fixed: string[] = [];
@@ -75,7 +75,7 @@ export class Expressions {
 
   constructor(
     readonly instructions: readonly Instruction[],
-    readonly sources: Sources,
+    readonly sources: CudaSources,
     readonly lanes: Lanes,
     /** Names begin with it. */
     readonly prefix: string,

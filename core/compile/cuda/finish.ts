@@ -1,7 +1,7 @@
 // The second step of sums over columns and over everything: the parts that blocks have left, in a fixed order.
 import type { Reduction } from "../kernel.ts";
-import type { Parts } from "./group.ts";
-import type { Argument } from "./parameters.ts";
+import type { PartialRows } from "./group.ts";
+import type { KernelArgument } from "./parameters.ts";
 import { opName } from "./prelude.ts";
 
 const THREADS = 256;
@@ -9,7 +9,7 @@ const THREADS = 256;
 const COLUMNS = 32;
 
 export interface PrintedFinish {
-  readonly arguments: readonly Argument[];
+  readonly arguments: readonly KernelArgument[];
   readonly parameters: string;
   readonly body: string;
   readonly blocks: number;
@@ -17,7 +17,7 @@ export interface PrintedFinish {
 }
 
 /** Each sum has blocks of its own. */
-export function printFinish(parts: readonly Parts[]): PrintedFinish {
+export function printFinish(parts: readonly PartialRows[]): PrintedFinish {
   let blocks = 0;
   const lines = parts.flatMap((one, i) => {
     const begin = blocks;
@@ -39,7 +39,7 @@ export function printFinish(parts: readonly Parts[]): PrintedFinish {
   };
 }
 
-function columns({ reduction, begin, parts, columns }: Parts, i: number, first: number): string[] {
+function columns({ reduction, begin, parts, columns }: PartialRows, i: number, first: number): string[] {
   const op = opName(reduction.op), stride = strideOf(reduction);
   const c = `c${i}`, sum = `sum${i}`, high = THREADS / COLUMNS;
   return [
@@ -57,7 +57,7 @@ function columns({ reduction, begin, parts, columns }: Parts, i: number, first: 
 
 const strideOf = ({ to, over }: Reduction): number => over === "column" ? to!.strides.at(-1)! : 0;
 
-function whole({ reduction, begin, parts }: Parts, i: number): string[] {
+function whole({ reduction, begin, parts }: PartialRows, i: number): string[] {
   const op = opName(reduction.op);
   return [
     `float sum${i} = ${op}::first();`,

@@ -1,14 +1,14 @@
 // One group as a function of CUDA C. Sums over rows are ready for the stages after theirs; sums over columns and over
 // everything are left in parts where several blocks make them, which finish.ts sums up.
 import { isHalf } from "../graph.ts";
-import type { GroupKernel, Reduction, Stage, Walk } from "../kernel.ts";
-import { simplified, walksOf } from "../walks.ts";
-import { Expressions, type Lanes, type Sources } from "./expressions.ts";
+import type { GroupKernel, Reduction, Stage, StridedAccess } from "../kernel.ts";
+import { simplified, stridedAccessesOf } from "../strided_access.ts";
+import { CudaExpressions, type CudaSources, type Lanes } from "./expressions.ts";
 import { opName } from "./prelude.ts";
 import { beginOwn, endOfColumns, endOfOwn, type OwnSum } from "./own_columns.ts";
 import { asFloat, packsOf } from "./packs.ts";
-import { type Argument, Parameters } from "./parameters.ts";
-import { type Schedule, scheduleOf } from "./schedule.ts";
+import { type KernelArgument, Parameters } from "./parameters.ts";
+import { type KernelSchedule, kernelSchedule } from "./schedule.ts";
 
 /** So many steps over a row are written out, so that what they load is on its way at once. */
 const FEW_STEPS = 8;
@@ -17,7 +17,7 @@ const FEW_STEPS = 8;
 const MOST_INDEX = 2 ** 30;
 
 /** A reduction leaves `parts` rows of so many columns in scratch memory. */
-export interface Parts {
+export interface PartialRows {
   readonly reduction: Reduction;
   readonly begin: number;
   readonly parts: number;
@@ -26,18 +26,18 @@ export interface Parts {
 
 export interface PrintedGroup {
   /** The function's parameters in order; scratch memory comes behind them if it has `scratch`. */
-  readonly arguments: readonly Argument[];
+  readonly arguments: readonly KernelArgument[];
   /** Without its name: equal groups have equal text. */
   readonly parameters: string;
   readonly body: string;
-  readonly schedule: Schedule;
-  readonly parts: readonly Parts[];
+  readonly schedule: KernelSchedule;
+  readonly parts: readonly PartialRows[];
   /** f32 elements of scratch memory. */
   readonly scratch: number;
 }
 
 /** `aligned` says whether a slot's memory begins at a multiple of 16 bytes. */
-export const printGroup = (kernel: GroupKernel, aligned: (slot: number) => boolean): PrintedGroup =>
+export const printCudaGroup = (kernel: GroupKernel, aligned: (slot: number) => boolean): PrintedGroup =>
   new Group(simplified(kernel), aligned).print();
 
 /** The lines of a loop's body, and those that may stand before the loop. */
@@ -52,9 +52,9 @@ const columnOf = (lane: number): string => lane > 0 ? `(c + ${lane})` : "c";
 const inLoop = ({ fixed, lines }: Body): string[] => [...fixed, ...lines];
 
 class Group {
-  readonly #schedule: Schedule;
+  readonly #schedule: KernelSchedule;
   readonly #parameters: Parameters;
-  readonly #parts = new Map<Reduction, Parts>();
+  readonly #parts = new Map<Reduction, PartialRows>();
   readonly #index: "int" | "long long";
   readonly #inner: number;
   readonly #rows: number;
@@ -68,7 +68,7 @@ class Group {
     const { sizes, stages } = kernel;
     if (sizes.includes(0)) throw new Error(`internal: ${kernel.name} loops over nothing.`);
     this.#parameters = new Parameters(sizes);
-    this.#schedule = scheduleOf(kernel);
+    this.#schedule = kernelSchedule(kernel);
     this.#writtenSlots = new Set(stages.flatMap(({ stores, reductions }) => [
       ...stores.map(({ to }) => to.slot),
       ...reductions.flatMap(({ to }) => to?.slot ?? []),
@@ -77,7 +77,7 @@ class Group {
     this.#rows = sizes.slice(0, -1).reduce((product, size) => product * size, 1);
     const farthest = Math.max(
       this.#rows * this.#inner,
-      ...walksOf(kernel).map(({ strides }) =>
+      ...stridedAccessesOf(kernel).map(({ strides }) =>
         strides.reduce((sum, step, dim) => sum + step * (sizes[dim] - 1), 0)
       ),
     );
@@ -118,22 +118,22 @@ class Group {
 
   // Memory.
 
-  /** The index of a walk: i0, i1, ... and c count the loops. */
-  #at(walk: Walk, column: string): string {
-    const last = walk.strides.length - 1;
-    const terms = walk.strides.flatMap((stride, dim) => {
+  /** The index of a strided access: i0, i1, ... and c count the loops. */
+  #at(access: StridedAccess, column: string): string {
+    const last = access.strides.length - 1;
+    const terms = access.strides.flatMap((stride, dim) => {
       const index = dim === last ? column : `i${dim}`;
       return stride === 0 || index === "0" ? [] : [stride === 1 ? index : `${index} * ${stride}`];
     });
     return terms.length === 0 ? "0" : terms.join(" + ");
   }
   /** So many numbers side by side, at a multiple of their bytes. */
-  #together({ slot, offset, strides, kind }: Walk, lanes: Lanes): boolean {
+  #together({ slot, offset, strides, kind }: StridedAccess, lanes: Lanes): boolean {
     return lanes > 1 && (kind === "f32" || isHalf(kind)) && strides.at(-1) === 1 && this.aligned(slot) &&
       [offset, ...strides.slice(0, -1)].every((one) => one % lanes === 0);
   }
 
-  #sources(lanes: Lanes, prefix: string): Sources {
+  #sources(lanes: Lanes, prefix: string): CudaSources {
     let fours = 0;
     return {
       load: (from) => {
@@ -165,14 +165,14 @@ class Group {
   }
 
   /** The first lane's place becomes a float; the others are so much farther. */
-  #place(from: Walk, name: string): ReturnType<Sources["load"]> {
+  #place(from: StridedAccess, name: string): ReturnType<CudaSources["load"]> {
     const line = `const float ${name} = (float)(${from.offset} + ${this.#at(from, "c")});`;
     const step = from.strides.at(-1)!;
     return { lines: [line], value: (lane) => lane === 0 ? name : `${name} + ${lane * step}.0f` };
   }
 
   /** Four numbers side by side are drawn together. */
-  #drawn(from: Walk, lanes: Lanes, name: string): ReturnType<Sources["load"]> {
+  #drawn(from: StridedAccess, lanes: Lanes, name: string): ReturnType<CudaSources["load"]> {
     const pointer = this.#parameters.of({ ...from, offset: 0 }),
       { offset, strides } = from,
       stride = strides.at(-1)!;
@@ -191,7 +191,7 @@ class Group {
     };
   }
 
-  #stores(stage: Stage, values: Expressions, lanes: Lanes): string[] {
+  #stores(stage: Stage, values: CudaExpressions, lanes: Lanes): string[] {
     return stage.stores.flatMap(({ value, to }) => {
       const { kind } = to;
       if (kind !== "f32" && !isHalf(kind)) throw new Error(`internal: a kernel stores ${kind}.`);
@@ -229,7 +229,7 @@ class Group {
   #joined = ({ op }: Reduction, a: string, b: string): string => `${opName(op)}::join(${a}, ${b})`;
 
   /** Each lane adds its number to the thread's own sum. */
-  #gather(reduction: Reduction, values: Expressions, lanes: Lanes): string[] {
+  #gather(reduction: Reduction, values: CudaExpressions, lanes: Lanes): string[] {
     const name = this.#name(reduction);
     return Array.from(
       { length: lanes },
@@ -303,7 +303,7 @@ class Group {
   }
   /** All of a stage, at i0, i1, ... and c. */
   #body(stage: Stage, lanes: Lanes, prefix: string): Body {
-    const values = new Expressions(stage.instructions, this.#sources(lanes, prefix), lanes, prefix);
+    const values = new CudaExpressions(stage.instructions, this.#sources(lanes, prefix), lanes, prefix);
     const lines = [
       ...values.lines,
       ...stage.reductions.filter(({ over, to }) => over === "row" || to !== null)
@@ -312,7 +312,7 @@ class Group {
     ];
     return { fixed: values.fixed, lines };
   }
-  #gatherIn(reduction: Reduction, values: Expressions, lanes: Lanes): string[] {
+  #gatherIn(reduction: Reduction, values: CudaExpressions, lanes: Lanes): string[] {
     if (reduction.over !== "column") return this.#gather(reduction, values, lanes);
     // Each row's turn adds to what its thread, or else its worker, has of these columns.
     if (reduction.to === null) return [];

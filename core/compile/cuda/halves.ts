@@ -3,16 +3,16 @@
 import { refsIn, withRefs } from "../builder.ts";
 import { nameOfCall } from "../call_rules.ts";
 import { roundedTo } from "../fold.ts";
-import { type Graph, type Half, isHalf, type Node, type Ref, VIEWS, withNodes } from "../graph.ts";
+import { type Graph, type HalfType, isHalf, type Node, type Ref, VIEWS, withNodes } from "../graph.ts";
 import { argsOf, liveIn } from "../uses.ts";
 import { count } from "../access.ts";
 
 /** The weights lie in one vector, each from its start on. */
-export interface Weights {
+export interface HalfWeights {
   readonly starts: readonly number[];
   readonly elements: number;
   /** The model's output is wanted in this type. */
-  readonly output?: Half;
+  readonly output?: HalfType;
 }
 
 /** libtorch adds the bias to a product before it rounds it. */
@@ -55,7 +55,7 @@ const ALWAYS = /^(convolution|_scaled_dot_product_|_flash_attention_)/;
 
 type View = Extract<Node, { op: "reshape" | "permute" }>;
 
-export function halved(graph: Graph, weights: Weights | null = null): Graph {
+export function halved(graph: Graph, weights: HalfWeights | null = null): Graph {
   return graph.nodes.some(({ op }) => isHalf(op)) ? new Halver(graph, weights).run() : graph;
 }
 
@@ -68,10 +68,10 @@ class Halver {
   readonly #gradients: ReadonlySet<Ref>;
   readonly #wide = new Map<Ref, Ref>();
   /** All weights in one piece. */
-  readonly #whole = new Map<Half, Ref>();
+  readonly #whole = new Map<HalfType, Ref>();
   readonly #casts: number;
 
-  constructor(readonly graph: Graph, readonly weights: Weights | null) {
+  constructor(readonly graph: Graph, readonly weights: HalfWeights | null) {
     const { nodes, output, loss, gradients, writes = [] } = graph, live = liveIn(graph);
     this.#users = nodes.map(() => []);
     nodes.forEach((node, ref) => {
@@ -146,23 +146,23 @@ class Halver {
   }
 
   /** The type in which these numbers are no others; null for f32. */
-  #halfOf(ref: Ref): Half | null {
+  #halfOf(ref: Ref): HalfType | null {
     return this.#nodes[ref].half ?? null;
   }
-  #isNumberOf(ref: Ref, half: Half): boolean {
+  #isNumberOf(ref: Ref, half: HalfType): boolean {
     const node = this.#nodes[ref];
     return node.op === "number" && Object.is(roundedTo(half, node.value), node.value);
   }
-  #common(refs: readonly Ref[]): Half | null {
+  #common(refs: readonly Ref[]): HalfType | null {
     const half = refs.map((ref) => this.#halfOf(ref)).find((one) => one !== null) ?? null;
     if (half === null) return null;
     return refs.every((ref) => this.#halfOf(ref) === half || this.#isNumberOf(ref, half)) ? half : null;
   }
 
   /** Everybody who reads this value rounds it to this type before anything else is done with it; null where not. */
-  #ends(ref: Ref): Half | null {
+  #ends(ref: Ref): HalfType | null {
     if (this.#results.has(ref) || this.#gradients.has(ref)) return null;
-    const ends = this.#users[ref].flatMap((user): (Half | null)[] => {
+    const ends = this.#users[ref].flatMap((user): (HalfType | null)[] => {
       const { op } = this.graph.nodes[user];
       if (op === "result") return [];
       return [isHalf(op) ? op : VIEWS.has(op) ? this.#ends(user) : null];
@@ -170,7 +170,7 @@ class Halver {
     return ends.length > 0 && ends.every((one) => one === ends[0]) ? ends[0] : null;
   }
 
-  #rounded(node: Node, half: Half, ref: Ref): Ref {
+  #rounded(node: Node, half: HalfType, ref: Ref): Ref {
     const [arg] = argsOf(node), now = this.#now[arg], { shape, kind } = node;
     if (this.#halfOf(now) === half) return now;
     if (this.#isOnlyGradient(ref) && this.#isSummed(arg, half)) return now; // its sums are f32, and so is the gradient
@@ -203,12 +203,12 @@ class Halver {
     return from.op === "tensor" && from.origin.from === "parameter" ? from.origin.index : null;
   }
   /** One loop rounds all weights. */
-  #wholeOf(half: Half): Ref {
+  #wholeOf(half: HalfType): Ref {
     const known = this.#whole.get(half);
     if (known !== undefined) return known;
     const shape = [this.weights!.elements], kind = "f32" as const;
     const flat = this.#add({ op: "tensor", origin: { from: "weights" }, shape, kind });
-    const whole = this.#add({ op: half, args: [flat], shape, kind, half, kept: true });
+    const whole = this.#add({ op: half, args: [flat], shape, kind, half, saved: true });
     this.#whole.set(half, whole);
     return whole;
   }
@@ -221,7 +221,7 @@ class Halver {
       users.every((user) => VIEWS.has(this.graph.nodes[user].op) && this.#isOnlyGradient(user));
   }
   /** A product, or a bias's sum, which in fp16 is rounded all the same: that it overflows is seen by the scaler. */
-  #isSummed(ref: Ref, half: Half): boolean {
+  #isSummed(ref: Ref, half: HalfType): boolean {
     const node = this.graph.nodes[ref];
     if (this.#users[ref].length !== 1) return false;
     if (VIEWS.has(node.op)) return this.#isSummed(argsOf(node)[0], half);
@@ -288,7 +288,7 @@ class Halver {
     const to = (arg: Ref) => this.#asWide(arg);
     return this.#add({ ...node, args: node.args.map(to), values: withRefs(node.values, to) });
   }
-  #halfOfResult({ args: [call], index, kind }: Node & { op: "result" }): Half | undefined {
+  #halfOfResult({ args: [call], index, kind }: Node & { op: "result" }): HalfType | undefined {
     const { schema, half } = this.#nodes[call] as Node & { op: "call" }, name = nameOfCall(schema);
     if (kind !== "f32") return undefined;
     return Object.hasOwn(MIXED, name) && !MIXED[name].results.includes(index) ? undefined : half;

@@ -1,6 +1,6 @@
 // Sums over columns: each thread keeps the sums of the columns that it has in every row, in registers, and at its end a block
 // makes one part of all of its threads' sums.
-import { ownColumns, type Schedule } from "./schedule.ts";
+import { type KernelSchedule, ownColumns } from "./schedule.ts";
 
 export interface OwnSum {
   /** The array that a thread keeps it in. */
@@ -11,7 +11,7 @@ export interface OwnSum {
   place(column: string): string;
 }
 
-export function beginOwn({ name, op }: OwnSum, inner: number, schedule: Schedule): string[] {
+export function beginOwn({ name, op }: OwnSum, inner: number, schedule: KernelSchedule): string[] {
   const columns = ownColumns(inner, schedule);
   return [
     `float ${name}[${columns}];`,
@@ -24,7 +24,7 @@ export function beginOwn({ name, op }: OwnSum, inner: number, schedule: Schedule
 export function endOfOwn(
   sum: OwnSum,
   inner: number,
-  { width, threads, lanes }: Schedule,
+  { width, threads, lanes }: KernelSchedule,
   loop: (body: readonly string[]) => string[],
 ): { readonly lines: string[]; readonly shared: number } {
   const eachOwn = (line: (column: string, own: string) => string): string[] =>
@@ -45,7 +45,11 @@ export function endOfOwn(
 }
 
 /** Threads that stay in their columns: those above one another are summed up. */
-export function endOfColumns(sum: OwnSum, inner: number, { width, threads, lanes }: Schedule): string[] {
+export function endOfColumns(
+  sum: OwnSum,
+  inner: number,
+  { width, threads, lanes }: KernelSchedule,
+): string[] {
   const columns = width * lanes, across = Math.ceil(inner / columns);
   const own = `threadIdx.x / ${width} * ${columns} + threadIdx.x % ${width} * ${lanes}`;
   return [

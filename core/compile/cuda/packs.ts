@@ -1,5 +1,5 @@
 // Numbers side by side are read and written at once: 16 bytes of them, or four of half precision.
-import type { Walk } from "../kernel.ts";
+import type { StridedAccess } from "../kernel.ts";
 import type { Lanes } from "./expressions.ts";
 
 /** Numbers that are read or written at once. */
@@ -24,13 +24,13 @@ const EIGHT: Packs = {
   made: (numbers) => [0, 2, 4, 6].map((i) => `${numbers[i]} | (unsigned)${numbers[i + 1]} << 16`),
 };
 
-export function packsOf(kind: Walk["kind"], lanes: Lanes): Packs {
+export function packsOf(kind: StridedAccess["kind"], lanes: Lanes): Packs {
   if (kind === "f32") return { ...FOURS, count: lanes / 4, type: "float4" };
   return lanes === 8 ? EIGHT : { ...FOURS, count: 1, type: "ushort4" };
 }
 
 /** A group computes with this in place of what it reads. */
-export function asFloat(kind: Walk["kind"], read: string): string {
+export function asFloat(kind: StridedAccess["kind"], read: string): string {
   switch (kind) {
     case "f32":
       return read;

@@ -1,16 +1,16 @@
-// The parameters of a group's function: a pointer for each place in memory that its walks begin at.
-import { BYTES, type Place, type Walk } from "../kernel.ts";
+// The parameters of a group's function: a pointer for each place in memory that its accesses begin at.
+import { ELEMENT_BYTES, type SlotPlace, type StridedAccess } from "../kernel.ts";
 
 const TYPES = {
   ...{ f32: "float", i64: "long long", bool: "unsigned char", bf16: "unsigned short", f16: "unsigned short" },
   ...{ philox: "long long", place: "long long" },
 } as const;
 
-export interface Argument extends Place {
-  readonly kind: Walk["kind"];
+export interface KernelArgument extends SlotPlace {
+  readonly kind: StridedAccess["kind"];
 }
 
-/** The bytes of a slot that a parameter's walks reach. */
+/** The bytes of a slot that a parameter's accesses reach. */
 interface Reach {
   written: boolean;
   begin: number;
@@ -18,13 +18,13 @@ interface Reach {
 }
 
 export class Parameters {
-  readonly list: Argument[] = [];
+  readonly list: KernelArgument[] = [];
   readonly #reaches: Reach[] = [];
 
   constructor(readonly sizes: readonly number[]) {}
 
-  /** The name of a walk's pointer. */
-  of({ slot, offset, kind, strides }: Walk, written = false): string {
+  /** The name of a strided access's pointer. */
+  of({ slot, offset, kind, strides }: StridedAccess, written = false): string {
     let at = this.list.findIndex((one) => one.slot === slot && one.offset === offset && one.kind === kind);
     if (at < 0) {
       at = this.list.push({ slot, offset, kind }) - 1;
@@ -34,13 +34,13 @@ export class Parameters {
     const sum = (some: readonly number[]) => some.reduce((all, one) => all + one, 0);
     const first = offset + sum(steps.filter((one) => one < 0)),
       last = offset + sum(steps.filter((one) => one > 0));
-    reach.begin = Math.min(reach.begin, first * BYTES[kind]);
-    reach.end = Math.max(reach.end, (last + 1) * BYTES[kind]);
+    reach.begin = Math.min(reach.begin, first * ELEMENT_BYTES[kind]);
+    reach.end = Math.max(reach.end, (last + 1) * ELEMENT_BYTES[kind]);
     reach.written ||= written;
     return `p${at}`;
   }
 
-  /** As the function declares them, when all walks are known. */
+  /** As the function declares them, when all accesses are known. */
   declared(): string[] {
     return this.list.map(({ kind }, i) => {
       const type = TYPES[kind];

@@ -136,7 +136,7 @@ template <class Op> static __device__ __forceinline__ float of_column(float x, i
 }
 `;
 
-export const opName = (op: "sum" | "greatest"): string => op === "sum" ? "Sum" : "Greatest";
+export const opName = (op: "sum" | "amax"): string => op === "sum" ? "Sum" : "Greatest";
 
 const float = new Float32Array(1), word = new Uint32Array(float.buffer);
 

@@ -2,16 +2,16 @@
 // between them are addresses, which are arguments.
 import type { GroupKernel } from "../kernel.ts";
 import { printFinish } from "./finish.ts";
-import { printGroup } from "./group.ts";
-import type { Argument } from "./parameters.ts";
+import { printCudaGroup } from "./group.ts";
+import type { KernelArgument } from "./parameters.ts";
 import { PRELUDE } from "./prelude.ts";
 
-export interface Launch {
+export interface GroupLaunch {
   readonly function: string;
   readonly blocks: number;
   readonly threads: number;
   /** Addresses in order. */
-  readonly arguments: readonly Argument[];
+  readonly arguments: readonly KernelArgument[];
   /** The address of scratch memory is the last argument. */
   readonly scratch: boolean;
 }
@@ -21,7 +21,7 @@ export interface CudaText {
   readonly prelude: string;
   readonly functions: readonly CudaFunction[];
   /** Each kernel has its own list; they stand in the kernels' order. */
-  readonly launches: readonly (readonly Launch[])[];
+  readonly launches: readonly (readonly GroupLaunch[])[];
   /** f32 elements. */
   readonly scratch: number;
 }
@@ -57,9 +57,9 @@ export function printCuda(kernels: readonly GroupKernel[], aligned: (slot: numbe
     return name;
   };
   const launches = kernels.map((kernel) => {
-    const group = printGroup(kernel, aligned);
+    const group = printCudaGroup(kernel, aligned);
     const { blocks, threads, keeps } = group.schedule;
-    const launch: Launch = {
+    const launch: GroupLaunch = {
       function: named("group", { ...group, threads, together: keeps ? 2 : 1 }),
       ...{ blocks, threads, arguments: group.arguments, scratch: group.scratch > 0 },
     };

@@ -3,9 +3,9 @@ import { aten } from "../../../ffi/aten.ts";
 import { asStrided, bmm, copy_, reshape } from "../../../ffi/ops.ts";
 import { viewDtype } from "../../../ffi/make.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
-import type { Batch } from "../batches.ts";
+import type { ProductBatch } from "../batches.ts";
 import { isHalf } from "../graph.ts";
-import { BYTES, type GemmKernel, type Walk } from "../kernel.ts";
+import { ELEMENT_BYTES, type GemmKernel, type StridedAccess } from "../kernel.ts";
 
 /** c = a b. Gradients are added by groups. */
 const into = {
@@ -28,20 +28,20 @@ function intoPlace(name: "mm" | "bmm", a: Tensor, b: Tensor, c: Tensor): void {
 /** The tensors of a plan's slots, and the byte of each where the slot begins. */
 export type SlotTensors = { readonly tensor: Tensor; readonly bytes: number }[];
 
-export interface Product {
+export interface LibraryProduct {
   run(): void;
 }
 
 interface View {
   readonly slot: number;
   readonly offset: number;
-  readonly kind: Walk["kind"];
+  readonly kind: StridedAccess["kind"];
   readonly sizes: readonly number[];
   readonly strides: readonly number[];
 }
 
 /** Runs in a scope. */
-export function makeProduct(kernel: GemmKernel | Batch, slots: SlotTensors): Product {
+export function makeProduct(kernel: GemmKernel | ProductBatch, slots: SlotTensors): LibraryProduct {
   const { add } = kernel.kernel === "gemm" ? kernel : kernel.product;
   if (add) throw new Error("internal: a product that adds, on a GPU.");
   if (kernel.kernel === "gemm") {
@@ -75,7 +75,7 @@ export function makeProduct(kernel: GemmKernel | Batch, slots: SlotTensors): Pro
 }
 
 function viewOf(
-  { slot, offset, strides, kind }: Walk,
+  { slot, offset, strides, kind }: StridedAccess,
   repeats: readonly { readonly count: number; readonly step: number }[],
   sizes: readonly number[],
 ): View {
@@ -102,5 +102,5 @@ function joined(view: View): View {
 function tensorOf({ slot, offset, kind, sizes, strides }: View, slots: SlotTensors): Tensor {
   const { tensor, bytes } = slots[slot];
   const typed = isHalf(kind) && tensor.dtype !== kind ? viewDtype(tensor, kind) : tensor;
-  return asStrided(typed, sizes, strides, offset + bytes / BYTES[kind] + typed.offset);
+  return asStrided(typed, sizes, strides, offset + bytes / ELEMENT_BYTES[kind] + typed.offset);
 }

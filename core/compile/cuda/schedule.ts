@@ -2,7 +2,7 @@
 // the order of its sums: the same step has the same bits on every GPU.
 import { isHalf } from "../graph.ts";
 import type { GroupKernel, Reduction } from "../kernel.ts";
-import { walksOf } from "../walks.ts";
+import { stridedAccessesOf } from "../strided_access.ts";
 import type { Lanes } from "./expressions.ts";
 
 /** Threads of a block; a multiple of a warp's 32. */
@@ -28,7 +28,7 @@ const FEW_COLUMNS = 16;
 /** Each part sums up so many rows at least. */
 const ROWS = 8;
 
-export interface Schedule {
+export interface KernelSchedule {
   /**
    * flat: a thread goes from element to element. rows: threads share a row, and its sums are known to all of them.
    * columns: a thread stays in its column, and goes from row to row.
@@ -49,7 +49,7 @@ export const hasReduction = (kernel: GroupKernel, over: Reduction["over"]): bool
   kernel.stages.some(({ reductions }) => reductions.some((one) => one.over === over));
 
 /** The group is simplified. */
-export function scheduleOf(kernel: GroupKernel): Schedule {
+export function kernelSchedule(kernel: GroupKernel): KernelSchedule {
   const { sizes } = kernel, inner = sizes.at(-1)!;
   const rows = sizes.slice(0, -1).reduce((product, size) => product * size, 1);
   if (hasReduction(kernel, "row")) return byRows(rows, inner, columnSums(kernel));
@@ -64,7 +64,7 @@ export function scheduleOf(kernel: GroupKernel): Schedule {
 
 /** Sums over columns beside sums over rows stay in registers, or they had better be another group's. */
 export function sumsShareLoops(kernel: GroupKernel): boolean {
-  return !hasReduction(kernel, "row") || columnSums(kernel) === 0 || scheduleOf(kernel).keeps;
+  return !hasReduction(kernel, "row") || columnSums(kernel) === 0 || kernelSchedule(kernel).keeps;
 }
 
 /** All that is read or written from column to column is of half precision: 16 bytes are eight numbers. */
@@ -76,7 +76,9 @@ const isHalfOnly = ({ stages }: GroupKernel): boolean =>
 
 /** A value that differs from row to row alone is computed once by each of those who share the row. */
 const hasRowValues = (kernel: GroupKernel): boolean =>
-  walksOf(kernel).some(({ strides }) => strides.at(-1) === 0 && strides.some((stride) => stride !== 0));
+  stridedAccessesOf(kernel).some(({ strides }) =>
+    strides.at(-1) === 0 && strides.some((stride) => stride !== 0)
+  );
 
 const columnSums = ({ stages }: GroupKernel): number =>
   stages.flatMap(({ reductions }) => reductions).filter(({ over, to }) => over === "column" && to !== null)
@@ -85,10 +87,10 @@ const columnSums = ({ stages }: GroupKernel): number =>
 /** Columns that a thread has to itself. */
 export const ownColumns = (
   inner: number,
-  { way, width, lanes }: Pick<Schedule, "way" | "width" | "lanes">,
+  { way, width, lanes }: Pick<KernelSchedule, "way" | "width" | "lanes">,
 ): number => way === "columns" ? lanes : Math.ceil(inner / (width * lanes)) * lanes;
 
-function byRows(rows: number, inner: number, columns: number): Schedule {
+function byRows(rows: number, inner: number, columns: number): KernelSchedule {
   const lanes = inner % 4 === 0 && inner >= LONG ? 4 : 1;
   const width = inner <= SHORT
     ? 1
@@ -109,7 +111,7 @@ function byRows(rows: number, inner: number, columns: number): Schedule {
   return { way: "rows", lanes, blocks, threads, width, workers: Math.min(wanted, blocks * each), keeps };
 }
 
-function byColumns(rows: number, inner: number, eight: boolean): Schedule {
+function byColumns(rows: number, inner: number, eight: boolean): KernelSchedule {
   const lanes = eight ? 8 : inner % 4 === 0 && inner >= FEW_COLUMNS ? 4 : 1;
   let width = WARP;
   while (width / 2 * lanes >= inner) width /= 2;

@@ -3,7 +3,7 @@ import type { Ref } from "../graph.ts";
 import type { Builder } from "../builder.ts";
 import { SYNCED_NORM } from "../host.ts";
 import { argsOf } from "../uses.ts";
-import { type Lowering, num, type Rule, type Rules } from "./lowering.ts";
+import { type Lowering, type LoweringRule, num, type Rules } from "./lowering.ts";
 
 const ref = (r: Ref | null) => r === null ? null : { ref: r };
 
@@ -14,7 +14,7 @@ const each = (sizes: Sizes, dims: number): Sizes =>
   sizes.length === 1 ? new Array(dims).fill(sizes[0]) : sizes;
 
 /** All ranks meet in its backward, too, which a plan leaves out where no gradient goes on. */
-const syncedNorm: Rule = (g, x: Ref, norm: number) => {
+const syncedNorm: LoweringRule = (g, x: Ref, norm: number) => {
   if (!learns(g.b, x)) g.refuse("gradient");
   const y = g.b.call(SYNCED_NORM, [{ ref: x }, norm], g.shape(x));
   return [y, ...[1, 2].map((i) => g.b.result(y, i, g.results[i].shape))];
@@ -65,7 +65,7 @@ function convolution(
   );
 }
 
-const forward: Rule = (
+const forward: LoweringRule = (
   g,
   x: Ref,
   w: Ref,
@@ -76,7 +76,7 @@ const forward: Rule = (
   groups: number,
 ) => convolution(g, x, w, bias, stride, padding, dilation, false, [0], groups);
 
-const transposed: Rule = (
+const transposed: LoweringRule = (
   g,
   x: Ref,
   w: Ref,
@@ -92,7 +92,7 @@ const transposed: Rule = (
 const strideOf = (stride: Sizes, kernel: Sizes, dims: number): Sizes =>
   each(stride.length === 0 ? kernel : stride, dims);
 
-const maxPool = (dims: number): Rule =>
+const maxPool = (dims: number): LoweringRule =>
 (
   g,
   x: Ref,
@@ -116,7 +116,7 @@ const maxPool = (dims: number): Rule =>
     g.results[0].shape,
   );
 
-const averagePool = (dims: number): Rule =>
+const averagePool = (dims: number): LoweringRule =>
 (
   g,
   x: Ref,
@@ -144,14 +144,15 @@ const averagePool = (dims: number): Rule =>
 
 /** Pools of rows are pools of maps of one row. */
 const ofRows =
-  (pool: Rule, kernel: (sizes: readonly unknown[]) => readonly unknown[]): Rule => (g, x: Ref, ...more) => {
+  (pool: LoweringRule, kernel: (sizes: readonly unknown[]) => readonly unknown[]): LoweringRule =>
+  (g, x: Ref, ...more) => {
     const shape = g.shape(x), [seen] = g.results;
     g.results = [{ ...seen, shape: seen.shape.toSpliced(-1, 0, 1) }];
     const y = pool(g, g.b.reshape(x, shape.toSpliced(-1, 0, 1)), ...kernel(more)) as Ref;
     return g.b.reshape(y, seen.shape);
   };
 
-const adaptivePool = (dims: number): Rule => (g, x: Ref, size: Sizes) => {
+const adaptivePool = (dims: number): LoweringRule => (g, x: Ref, size: Sizes) => {
   const { shape } = g.results[0];
   if (each(size, dims).every((n) => n === 1)) {
     const over = g.all(x).slice(-dims);
@@ -171,20 +172,22 @@ const SCALES: Readonly<Record<number, string>> = {
   3: "float? scales_d=None, float? scales_h=None, float? scales_w=None",
 };
 
-const upsample = (name: string, dims: number, aligned: boolean): Rule => (g, x: Ref, size: Sizes, ...rest) =>
-  g.b.call(
-    `upsample_${name}(Tensor self, SymInt[${dims}] output_size, ${aligned ? "bool align_corners, " : ""}` +
-      `${SCALES[dims]}) -> Tensor`,
-    [{ ref: x }, each(size, dims), ...rest],
-    g.results[0].shape,
-  );
+const upsample =
+  (name: string, dims: number, aligned: boolean): LoweringRule => (g, x: Ref, size: Sizes, ...rest) =>
+    g.b.call(
+      `upsample_${name}(Tensor self, SymInt[${dims}] output_size, ${aligned ? "bool align_corners, " : ""}` +
+        `${SCALES[dims]}) -> Tensor`,
+      [{ ref: x }, each(size, dims), ...rest],
+      g.results[0].shape,
+    );
 
 /** The size is what was seen; the factors go on as they were given. */
-const upsampleBy = (name: string, dims: number, aligned: boolean): Rule => (g, x: Ref, _size, ...rest) => {
-  const factors = rest.at(-1) as Sizes | null, corners = aligned ? [rest[0]] : [];
-  const scales = factors ?? new Array(dims).fill(null);
-  return upsample(name, dims, aligned)(g, x, g.results[0].shape.slice(2), ...corners, ...scales);
-};
+const upsampleBy =
+  (name: string, dims: number, aligned: boolean): LoweringRule => (g, x: Ref, _size, ...rest) => {
+    const factors = rest.at(-1) as Sizes | null, corners = aligned ? [rest[0]] : [];
+    const scales = factors ?? new Array(dims).fill(null);
+    return upsample(name, dims, aligned)(g, x, g.results[0].shape.slice(2), ...corners, ...scales);
+  };
 
 /** A mask would choose as many numbers as are true in it. */
 function indexed(g: Lowering, x: Ref, indices: readonly (Ref | null)[]): Ref {
@@ -196,11 +199,11 @@ function indexed(g: Lowering, x: Ref, indices: readonly (Ref | null)[]): Ref {
   );
 }
 
-const byIndex = (schema: string): Rule => (g, x: Ref, dim: number, index: Ref) =>
+const byIndex = (schema: string): LoweringRule => (g, x: Ref, dim: number, index: Ref) =>
   g.b.call(schema, [{ ref: x }, g.dim(dim, g.shape(x).length), { ref: index }], g.results[0].shape);
 
 /** The greatest or the least value along a dimension, and where it was found. */
-const found = (name: string): Rule => (g, x: Ref, dim: number) => {
+const found = (name: string): LoweringRule => (g, x: Ref, dim: number) => {
   const d = g.dim(dim, g.shape(x).length), shape = g.shape(x).with(d, 1);
   const schema = `${name}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`;
   const call = g.b.call(schema, [{ ref: x }, d, true], shape);
@@ -208,7 +211,7 @@ const found = (name: string): Rule => (g, x: Ref, dim: number) => {
 };
 
 /** Whole numbers have no gradient. */
-const placeOf = (name: string): Rule => (g, x: Ref, dim: number | null, keepdim: boolean) =>
+const placeOf = (name: string): LoweringRule => (g, x: Ref, dim: number | null, keepdim: boolean) =>
   g.b.call(
     `${name}(Tensor self, int? dim=None, bool keepdim=False) -> Tensor`,
     [{ ref: x }, dim, keepdim],
@@ -216,7 +219,7 @@ const placeOf = (name: string): Rule => (g, x: Ref, dim: number | null, keepdim:
     "i64",
   );
 
-const border = (name: string): Rule => (g, x: Ref, sizes: Sizes) =>
+const border = (name: string): LoweringRule => (g, x: Ref, sizes: Sizes) =>
   g.b.call(`${name}(Tensor self, SymInt[4] padding) -> Tensor`, [{ ref: x }, sizes], g.results[0].shape);
 
 function embedding(
@@ -343,7 +346,7 @@ export const CALL_RULES: Rules = {
   "upsample_trilinear3d.vec": upsampleBy("trilinear3d", 3, true),
   pixel_shuffle: (g, x: Ref, factor: number) => {
     const [count, channels, height, width] = g.shape(x);
-    const apart = g.b.reshape(x, [count, channels / factor ** 2, factor, factor, height, width]);
-    return g.shaped(g.b.permute(apart, [0, 1, 4, 2, 5, 3]));
+    const split = g.b.reshape(x, [count, channels / factor ** 2, factor, factor, height, width]);
+    return g.shaped(g.b.permute(split, [0, 1, 4, 2, 5, 3]));
   },
 };

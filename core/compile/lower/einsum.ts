@@ -44,9 +44,9 @@ function product(g: Lowering, x: Lettered, y: Lettered, out: readonly string[]):
 
 export const EINSUM_RULES: Rules = {
   einsum: (g, equation: string, tensors: readonly Ref[]) => {
-    const [given, asked] = equation.replaceAll(" ", "").split("->");
+    const [given, output] = equation.replaceAll(" ", "").split("->");
     const letters = given.split(",").map((text) => [...text]);
-    const plain = asked !== undefined && !equation.includes(".") && tensors.length <= 2 &&
+    const plain = output !== undefined && !equation.includes(".") && tensors.length <= 2 &&
       letters.every((one, i) =>
         new Set(one).size === one.length && one.length === g.shape(tensors[i]).length
       );
@@ -61,7 +61,7 @@ export const EINSUM_RULES: Rules = {
     );
     if (!plain || !same) g.refuse("arguments");
     const [x, y] = tensors.map((ref, i): Lettered => ({ ref: g.float(ref), letters: letters[i] }));
-    const out = [...asked], made = y === undefined ? summed(g, x, out) : product(g, x, y, out);
+    const out = [...output], made = y === undefined ? summed(g, x, out) : product(g, x, y, out);
     return ordered(g, made, out);
   },
 };

@@ -1,7 +1,7 @@
 // Ops that exact plans leave to libtorch, because their numbers depend on how it rounds: each is the op that autograd
 // itself knows, so that its gradient is libtorch's too (call_rules.ts).
 import type { Ref } from "../graph.ts";
-import { type Lowering, num, type Rule, type Rules, type Term } from "./lowering.ts";
+import { type Lowering, type LoweringRule, num, type Rules, type Term } from "./lowering.ts";
 import { layerNorm } from "./norms.ts";
 import { classDim, EACH, MEAN, perClass, total } from "./losses.ts";
 
@@ -24,7 +24,7 @@ function groupNorm(
   );
 }
 
-const softmaxOf = (name: "_softmax" | "_log_softmax"): Rule => (g, x: Ref, dim: number) =>
+const softmaxOf = (name: "_softmax" | "_log_softmax"): LoweringRule => (g, x: Ref, dim: number) =>
   g.b.call(
     `${name}(Tensor self, int dim, bool half_to_float) -> Tensor`,
     [ref(g.float(x)), g.dim(dim, g.shape(x).length), false],
@@ -113,7 +113,7 @@ function ofShares(
   return reduction === MEAN ? g.div(sum, num(g.count(weighed, g.all(weighed)) / classes)) : sum;
 }
 
-const activation = (schema: string): Rule => (g, x: Ref, ...rest) =>
+const activation = (schema: string): LoweringRule => (g, x: Ref, ...rest) =>
   g.b.call(schema, [ref(x), ...rest], g.shape(x));
 
 export const EXACT_RULES: Rules = {

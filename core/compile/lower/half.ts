@@ -2,7 +2,7 @@
 // f32 and is rounded once, as libtorch's products in half precision are.
 import type { Builder } from "../builder.ts";
 import { roundedTo } from "../fold.ts";
-import type { Half, Ref } from "../graph.ts";
+import type { HalfType, Ref } from "../graph.ts";
 
 /** Autocast rounds the operands of these, biases included. */
 export const ROUNDS_OPERANDS = new RegExp(
@@ -14,11 +14,11 @@ const KEEPING: ReadonlySet<string> = new Set([
   ...["reshape", "expand", "permute", "slice", "embed", "cat", "stop", "neg", "abs", "max", "min"],
 ]);
 
-export const rounded = (b: Builder, x: Ref, half: Half): Ref =>
+export const rounded = (b: Builder, x: Ref, half: HalfType): Ref =>
   isRounded(b, x, half) ? x : b.pointwise(half, x);
 
 /** True where rounding would change nothing. */
-function isRounded(b: Builder, x: Ref, half: Half): boolean {
+function isRounded(b: Builder, x: Ref, half: HalfType): boolean {
   const node = b.node(x);
   if (node.op === half) return true;
   if (node.op === "number") return roundedTo(half, node.value) === node.value;

@@ -87,11 +87,11 @@ function nll(
   const weighed = weight === null ? log : g.mul(log, perClass(g, weight, log));
   const picked = (x: Ref) => g.sum(g.where(g.b.pointwise("and", chosen, valid), x, num(0)), [dim]);
   const counts = weight === null ? g.float(valid) : picked(perClass(g, weight, log));
-  const apart = logOfShares(g, log);
+  const logShares = logOfShares(g, log);
   // The logarithm of the sum is the same for all classes of a row: what is picked need not wait for it.
-  const own = apart === null || weight !== null
+  const own = logShares === null || weight !== null
     ? picked(weighed)
-    : g.sub(picked(apart.shifted), g.where(valid, apart.logOfSum, num(0)));
+    : g.sub(picked(logShares.shifted), g.where(valid, logShares.logOfSum, num(0)));
   const even = smoothing === 0 ? null : g.where(valid, g.sum(weighed, [dim]), num(0));
   const each = g.neg(
     even === null ? own : g.add(g.mul(own, num(1 - smoothing)), g.mul(even, num(smoothing / classes))),

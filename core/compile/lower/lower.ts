@@ -3,15 +3,15 @@ import { RANDOM, type RecordedOp, type RecordedValue, type Recording, Seen } fro
 import { readBytes } from "../../../ffi/make.ts";
 import type { Refusal } from "../../../ffi/tape.ts";
 import type { Device, Tensor } from "../../../ffi/tensor.ts";
-import { refsIn, sameShape, textOf } from "../builder.ts";
-import { type Graph, type Half, isHalf, type Node, type Ref, VIEWS } from "../graph.ts";
+import { nodeText, refsIn, sameShape } from "../builder.ts";
+import { type Graph, type HalfType, isHalf, type Node, type Ref, VIEWS } from "../graph.ts";
 import { gradients } from "../derive.ts";
 import { orRefusal, Refused } from "../refused.ts";
 import { withoutRowParts } from "../row_parts.ts";
 import { CALL_RULES } from "./calls.ts";
 import { EINSUM_RULES } from "./einsum.ts";
 import { EXACT_RULES } from "./exact.ts";
-import { type Draw, kindOf, Lowering, type Rule, type Rules } from "./lowering.ts";
+import { elementKind, Lowering, type LoweringRule, type MaskDraw, type Rules } from "./lowering.ts";
 import { rounded, ROUNDS_OPERANDS } from "./half.ts";
 import { LOSS_RULES } from "./losses.ts";
 import { NORM_RULES } from "./norms.ts";
@@ -56,7 +56,7 @@ export interface Lowered {
   /** Those that the step writes to: statistics, counts. */
   readonly written: readonly Tensor[];
   /** Dropout's: held tensors that get new numbers before each run. */
-  readonly draws: readonly Draw[];
+  readonly draws: readonly MaskDraw[];
   /** The generator's last seeding in the step; null where it is not seeded. */
   readonly seeded: Recording["seeded"];
   /** On a GPU groups draw them: so many. */
@@ -121,7 +121,7 @@ function writtenIn({ nodes, effects, writes = [] }: Graph, held: readonly Tensor
  */
 export function sameStep(a: Lowered, b: Lowered): boolean {
   const drawn = (i: number) => a.draws.some(({ held }) => held === i);
-  return textOf(a.graph) === textOf(b.graph) && a.held.length === b.held.length &&
+  return nodeText(a.graph) === nodeText(b.graph) && a.held.length === b.held.length &&
     a.held.every((t, i) => t === b.held[i] || drawn(i) || sameNumbers(t, b.held[i]));
 }
 
@@ -167,7 +167,7 @@ class Pass {
     const refs = { output: this.#ref(output), loss: g.exact ? summed : withoutRowParts(g.b, summed) };
     // One that the loss doesn't need has a gradient of zeros.
     pass.parameters.forEach((t, index) =>
-      g.b.tensor({ from: "parameter", index }, t.shape, kindOf(t.dtype)!)
+      g.b.tensor({ from: "parameter", index }, t.shape, elementKind(t.dtype)!)
     );
     const how = { imagesLast: liesLast(pass.input), exact: g.exact };
     const writes = [...this.#ends].map(([to, ref]) => ({ ref, held: this.#indexOf(to) }));
@@ -239,7 +239,7 @@ class Pass {
     return true;
   }
 
-  #argument(value: unknown, how: { overwritten: boolean; rounds: Half | null }): unknown {
+  #argument(value: unknown, how: { overwritten: boolean; rounds: HalfType | null }): unknown {
     const { g } = this, { overwritten, rounds } = how;
     if (value instanceof Seen) {
       const ref = this.#ref(value.value);
@@ -252,7 +252,7 @@ class Pass {
   }
 
   /** Only fast plans compute in mixed precision. */
-  #halfOf(seen: RecordedValue | undefined): Half | null {
+  #halfOf(seen: RecordedValue | undefined): HalfType | null {
     return seen !== undefined && isHalf(seen.dtype) && !this.g.exact ? seen.dtype : null;
   }
 
@@ -329,9 +329,9 @@ class Pass {
     const { g, pass } = this;
     if (from === "op") g.refuse("outside");
     if (from === "number") {
-      return g.b.number(number, kindOf(dtype) ?? (dtype === "f64" ? "f32" : g.refuse("type")));
+      return g.b.number(number, elementKind(dtype) ?? (dtype === "f64" ? "f32" : g.refuse("type")));
     }
-    const kind = kindOf(dtype) ?? g.refuse("type"), t = tensor!;
+    const kind = elementKind(dtype) ?? g.refuse("type"), t = tensor!;
     if (t === pass.input) return g.b.tensor({ from: "input" }, shape, kind);
     if (t === pass.target) return g.b.tensor({ from: "target" }, shape, kind);
     const index = pass.parameters.indexOf(t);
@@ -346,7 +346,7 @@ function liesLast({ shape, strides }: Tensor): boolean {
   return strides[1] === 1 && strides[3] === shape[1] && strides[2] === shape[1] * shape[3];
 }
 
-function ruleOf({ schema }: RecordedOp, exact: boolean): Rule | null {
+function ruleOf({ schema }: RecordedOp, exact: boolean): LoweringRule | null {
   const inPlace = schema.returns[0]?.argument === 0;
   const name = inPlace ? schema.name.replace(/_$/, "") : schema.name;
   const key = schema.overload === "" ? name : `${name}.${schema.overload}`;

@@ -11,10 +11,10 @@ import { rounded } from "./half.ts";
 import { Refused } from "../refused.ts";
 
 /** Zeros and ones that are drawn before each run of the plan. */
-export interface Draw {
+export interface MaskDraw {
   readonly tensor: Tensor;
   /** The probability of a one. */
-  readonly kept: number;
+  readonly probability: number;
   /** The generator is seeded for this block before the first of each seeding. */
   readonly block: number;
   readonly seeding: number;
@@ -32,9 +32,9 @@ export const num = (n: number): Term => ({ n });
  * An op's arguments come in the order of its schema: tensors as Ref, null where there is none.
  */
 // deno-lint-ignore no-explicit-any
-export type Rule = (g: Lowering, ...args: any[]) => Ref | readonly Ref[];
+export type LoweringRule = (g: Lowering, ...args: any[]) => Ref | readonly Ref[];
 
-export type Rules = Readonly<Record<string, Rule>>;
+export type Rules = Readonly<Record<string, LoweringRule>>;
 
 export class Lowering {
   readonly b: Builder;
@@ -51,7 +51,7 @@ export class Lowering {
   /** The step takes gradients of gradients. */
   derivesTwice = false;
   /** In the order in which they are drawn. */
-  readonly draws: Draw[] = [];
+  readonly draws: MaskDraw[] = [];
   /** On a GPU: so many, each with a number of its own. */
   drawings = 0;
 
@@ -79,7 +79,7 @@ export class Lowering {
   }
 
   hold(t: Tensor, counts = false): Ref {
-    const kind = kindOf(t.dtype) ?? this.refuse("type");
+    const kind = elementKind(t.dtype) ?? this.refuse("type");
     if (!t.contiguous) this.refuse("arguments"); // plans read row by row
     const known = this.held.indexOf(t);
     const index = known >= 0 ? known : this.held.push(t) - 1;
@@ -91,7 +91,7 @@ export class Lowering {
     if (share >= 1) this.refuse("random");
     if (this.device !== "cpu") {
       const scale = this.b.number(1 / (1 - share)); // libtorch's kernels scale in f32, too
-      return this.b.pointwise("where", this.#kept(shape, 1 - share), scale, this.b.number(0));
+      return this.b.pointwise("where", this.#mask(shape, 1 - share), scale, this.b.number(0));
     }
     const scaled = this.div(this.drawn(shape, 1 - share), num(1 - share));
     const dtype = this.drops?.like?.dtype ?? "f32";
@@ -99,27 +99,27 @@ export class Lowering {
   }
 
   /** Ones with this probability, else zeros: new ones in every step. */
-  drawn(shape: Shape, kept: number): Ref {
+  drawn(shape: Shape, probability: number): Ref {
     if (this.drops === null) this.refuse("random");
-    if (this.device !== "cpu") return this.b.pointwise("float", this.#kept(shape, kept));
+    if (this.device !== "cpu") return this.b.pointwise("float", this.#mask(shape, probability));
     const { block, seeding, like } = this.drops;
-    const tensor = this.#room(shape, like), { strides } = tensor;
+    const tensor = this.#workspace(shape, like), { strides } = tensor;
     const order = shape.map((_, d) => d).sort((a, b) => strides[b] - strides[a] || a - b);
     const dense = like === null ? tensor : this.#own(permute(tensor, order));
     const drawn = this.hold(dense);
-    this.draws.push({ tensor, kept, block, seeding, held: this.held.indexOf(dense) });
+    this.draws.push({ tensor, probability, block, seeding, held: this.held.indexOf(dense) });
     return this.b.permute(drawn, order.map((_, d) => order.indexOf(d)));
   }
 
   /** On a GPU: true with this probability. */
-  #kept(shape: Shape, kept: number): Ref {
+  #mask(shape: Shape, probability: number): Ref {
     if (this.drops === null) this.refuse("random");
     const numbers = this.b.tensor({ from: "drawn", draw: this.drawings++ }, shape, "f32");
-    return this.b.pointwise("lt", numbers, this.b.number(kept));
+    return this.b.pointwise("lt", numbers, this.b.number(probability));
   }
 
   /** Memory for drawn numbers: of half precision as many are drawn as of f32. */
-  #room(shape: Shape, like: Tensor | null): Tensor {
+  #workspace(shape: Shape, like: Tensor | null): Tensor {
     if (like === null) return this.#own(uninitialised(shape));
     return isHalf(like.dtype) ? this.#own(toDtype(like, "f32")) : like;
   }
@@ -213,5 +213,5 @@ export class Lowering {
 }
 
 /** Null for a type that no plan computes with. */
-export const kindOf = (dtype: string): Kind | null =>
+export const elementKind = (dtype: string): Kind | null =>
   dtype === "f32" || dtype === "i64" || dtype === "bool" ? dtype : null;

@@ -54,8 +54,8 @@ const perChannel = (g: Lowering, t: Ref | null, x: Ref): Ref | null =>
 
 function groupNorm(g: Lowering, x: Ref, groups: number, w: Ref | null, bias: Ref | null, eps: number): Ref {
   const shape = g.shape(x);
-  const apart = g.b.reshape(x, [shape[0], groups, numelOf(shape) / (shape[0] * groups)]);
-  const y = g.b.reshape(normalised(g, apart, [2], eps), shape);
+  const grouped = g.b.reshape(x, [shape[0], groups, numelOf(shape) / (shape[0] * groups)]);
+  const y = g.b.reshape(normalised(g, grouped, [2], eps), shape);
   return affine(g, y, perChannel(g, w, x), perChannel(g, bias, x));
 }
 

@@ -75,8 +75,8 @@ const filled = (g: Lowering, n: Term): Ref => {
 };
 
 function logAddExp(g: Lowering, x: Ref, y: Ref): Ref {
-  const apart = g.where(g.compare("eq", x, y), num(0), g.sub(x, y)); // of two infinities, too
-  return g.add(g.p("max", x, y), g.p("log1p", g.p("exp", g.neg(g.p("abs", apart)))));
+  const difference = g.where(g.compare("eq", x, y), num(0), g.sub(x, y)); // of two infinities, too
+  return g.add(g.p("max", x, y), g.p("log1p", g.p("exp", g.neg(g.p("abs", difference)))));
 }
 
 /** exp(x) - 1 is exact near 0. */

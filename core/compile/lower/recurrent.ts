@@ -1,6 +1,6 @@
 // Recurrent layers, written out over their time steps: products and gates like any other.
 import type { Ref } from "../graph.ts";
-import { type Lowering, num, type Rule, type Rules } from "./lowering.ts";
+import { type Lowering, type LoweringRule, num, type Rules } from "./lowering.ts";
 
 /** More cells (time steps, layers, directions) would be a plan that takes long to make. */
 const MOST_CELLS = 256;
@@ -116,7 +116,7 @@ type Given = [
   boolean,
 ];
 
-const ofOneState = (cell: Cell): Rule => (g, x: Ref, state: Ref, ...[parameters, ...how]: Given) =>
+const ofOneState = (cell: Cell): LoweringRule => (g, x: Ref, state: Ref, ...[parameters, ...how]: Given) =>
   layers(g, cell, x, [state], parameters, how);
 
 export const RECURRENT_RULES: Rules = {

@@ -15,22 +15,22 @@ const summed = (g: Lowering, x: Ref, dims: readonly number[] | null): Ref =>
 const averaged = (g: Lowering, x: Ref, dims: readonly number[] | null): Ref =>
   over(g, x, dims, (x, dims) => g.mean(x, dims));
 const largest = (g: Lowering, x: Ref, dims: readonly number[] | null): Ref =>
-  over(g, g.float(x), dims, (x, dims) => g.b.greatest(x, dims));
+  over(g, g.float(x), dims, (x, dims) => g.b.amax(x, dims));
 const least = (g: Lowering, x: Ref, dims: readonly number[] | null): Ref =>
-  over(g, x, dims, (x, dims) => g.neg(g.b.greatest(g.neg(x), dims)));
+  over(g, x, dims, (x, dims) => g.neg(g.b.amax(g.neg(x), dims)));
 
 /** The mean of squares around the mean, over n - correction. */
-export function spread(g: Lowering, x: Ref, dims: readonly number[], correction: number): Ref {
+export function varianceOf(g: Lowering, x: Ref, dims: readonly number[], correction: number): Ref {
   const centred = g.sub(x, g.mean(x, dims));
   return g.div(g.sum(g.mul(centred, centred), dims), num(Math.max(0, g.count(x, dims) - correction)));
 }
 
 const variance = (g: Lowering, x: Ref, dims: readonly number[] | null, correction: number): Ref =>
-  over(g, x, dims, (x, dims) => spread(g, x, dims, correction));
+  over(g, x, dims, (x, dims) => varianceOf(g, x, dims, correction));
 
 /** exp(x - greatest) and its logarithm's argument; the greatest cancels, so no gradient has to go through it. */
 export function shifted(g: Lowering, x: Ref, dim: number): { shifted: Ref; powers: Ref; total: Ref } {
-  const shifted = g.sub(x, g.b.stop(g.b.greatest(x, [dim])));
+  const shifted = g.sub(x, g.b.stop(g.b.amax(x, [dim])));
   const powers = g.p("exp", shifted);
   return { shifted, powers, total: g.sum(powers, [dim]) };
 }
@@ -87,7 +87,7 @@ export const REDUCTION_RULES: Rules = {
     const [dim, ...more] = g.dims(dims, g.shape(x).length);
     if (more.length > 0) g.refuse("arguments");
     const { total } = shifted(g, x, dim);
-    return g.shaped(g.add(g.p("log", total), g.b.stop(g.b.greatest(x, [dim]))));
+    return g.shaped(g.add(g.p("log", total), g.b.stop(g.b.amax(x, [dim]))));
   },
   "softmax.int": softmax,
   _softmax: softmax,

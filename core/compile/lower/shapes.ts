@@ -1,11 +1,11 @@
 // Ops that only move numbers: views, pieces, what is put together.
 import { isHalf, type Ref } from "../graph.ts";
-import { type Lowering, num, type Rule, type Rules } from "./lowering.ts";
+import { type Lowering, type LoweringRule, num, type Rules } from "./lowering.ts";
 
-const same: Rule = (_g, x: Ref) => x;
+const same: LoweringRule = (_g, x: Ref) => x;
 /** Row-major order stays: the shape that was seen says it all. */
-const reshaped: Rule = (g, x: Ref) => g.shaped(x);
-const stretched: Rule = (g, x: Ref) => g.b.expand(x, g.results[0].shape);
+const reshaped: LoweringRule = (g, x: Ref) => g.shaped(x);
+const stretched: LoweringRule = (g, x: Ref) => g.b.expand(x, g.results[0].shape);
 
 /** Pieces along `dim`, as large as they were seen to be. */
 function pieces(g: Lowering, x: Ref, dim: number): Ref[] {
@@ -49,8 +49,8 @@ function sliced(
 function everyNth(g: Lowering, x: Ref, d: number, step: number): Ref {
   if (step === 1) return x;
   const shape = g.shape(x), count = Math.ceil(shape[d] / step);
-  const apart = g.b.reshape(g.b.embed(x, d, 0, count * step), shape.toSpliced(d, 1, count, step));
-  return g.b.reshape(g.b.slice(apart, d + 1, 0, 1), shape.with(d, count));
+  const strided = g.b.reshape(g.b.embed(x, d, 0, count * step), shape.toSpliced(d, 1, count, step));
+  return g.b.reshape(g.b.slice(strided, d + 1, 0, 1), shape.with(d, count));
 }
 
 /** [left, right] of the last dimension, then of those before it. */
@@ -122,19 +122,19 @@ function flipped(g: Lowering, x: Ref, dims: readonly number[]): Ref {
 
 function repeated(g: Lowering, x: Ref, times: readonly number[]): Ref {
   const shape = [...new Array<number>(times.length - g.shape(x).length).fill(1), ...g.shape(x)];
-  const apart = g.b.reshape(x, shape.flatMap((size) => [1, size]));
+  const widened = g.b.reshape(x, shape.flatMap((size) => [1, size]));
   return g.b.reshape(
-    g.b.expand(apart, shape.flatMap((size, d) => [times[d], size])),
+    g.b.expand(widened, shape.flatMap((size, d) => [times[d], size])),
     shape.map((size, d) => size * times[d]),
   );
 }
 
 /** The numbers beneath a diagonal, and on it; or those above. */
-const triangle = (lower: boolean): Rule => (g, x: Ref, diagonal: number) => {
+const triangle = (lower: boolean): LoweringRule => (g, x: Ref, diagonal: number) => {
   const [rows, columns] = g.shape(x).slice(-2);
   const row = g.b.reshape(g.float(g.range(rows)), [rows, 1]);
-  const apart = g.sub(g.float(g.range(columns)), row);
-  return g.where(g.compare(lower ? "le" : "ge", apart, num(diagonal)), x, num(0));
+  const offset = g.sub(g.float(g.range(columns)), row);
+  return g.where(g.compare(lower ? "le" : "ge", offset, num(diagonal)), x, num(0));
 };
 
 function difference(
@@ -158,15 +158,15 @@ function difference(
 /** Each number several times, one behind the other. */
 function interleaved(g: Lowering, x: Ref, times: number, dim: number | null): Ref {
   const shape = g.shape(x), d = dim === null ? shape.length - 1 : g.dim(dim, shape.length);
-  const apart = g.b.reshape(x, shape.toSpliced(d + 1, 0, 1));
-  return g.shaped(g.b.expand(apart, shape.toSpliced(d + 1, 0, times)));
+  const widened = g.b.reshape(x, shape.toSpliced(d + 1, 0, 1));
+  return g.shaped(g.b.expand(widened, shape.toSpliced(d + 1, 0, times)));
 }
 
 const COPY = "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, " +
   "bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor";
 
 /** A change of type: whole numbers and truth values become f32, and libtorch makes whole numbers of others. */
-const typed: Rule = (g, x: Ref) => {
+const typed: LoweringRule = (g, x: Ref) => {
   const { dtype, shape } = g.results[0];
   if (dtype === "f32" || isHalf(dtype) && !g.exact) return g.float(x); // rounded behind the rule
   if (dtype === g.kind(x)) return x;

@@ -1,9 +1,9 @@
 // Gives the steps of a block registers and writes them. A value that is needed furthest in the future goes to the
 // stack where registers run out.
 import { RSP } from "./assembler.ts";
-import { AVX2, AVX512, type Memory, VECTOR, type VectorOp } from "./encodings.ts";
+import { AVX2, AVX512, type MemoryOperand, VECTOR, type VectorOp } from "./encodings.ts";
 import type { Printer } from "./printer.ts";
-import type { Step, StepOp, Value } from "./steps.ts";
+import type { StepOp, VectorStep, VectorValue } from "./steps.ts";
 
 /** How a block's loads and stores are written: the loops know the addresses. */
 export interface Accesses {
@@ -12,7 +12,7 @@ export interface Accesses {
   /** After a call: mask registers are lost. */
   afterCall(): void;
   /** The last operand of an instruction: plain f32 of a whole vector. Null where the access needs a load. */
-  operand(access: number): Memory | null;
+  operand(access: number): MemoryOperand | null;
 }
 
 const TWO: Partial<Record<StepOp, VectorOp>> = {
@@ -64,7 +64,7 @@ export class Allocation {
 
   constructor(
     readonly printer: Printer,
-    readonly steps: readonly Step[],
+    readonly steps: readonly VectorStep[],
     readonly accesses: Accesses,
     /** Registers that the loops keep for themselves. */
     readonly pinned: readonly number[] = [],
@@ -92,7 +92,7 @@ export class Allocation {
     });
   }
 
-  #vector(op: VectorOp, register: number, second: number, rm: number | Memory, imm?: number): void {
+  #vector(op: VectorOp, register: number, second: number, rm: number | MemoryOperand, imm?: number): void {
     this.printer.asm.vector(op, register, second, rm, imm === undefined ? undefined : { imm });
   }
 
@@ -155,12 +155,12 @@ export class Allocation {
     this.#owners[register] = NONE;
     this.#registers[owner] = NONE;
   }
-  #isOperand(value: Value): boolean {
+  #isOperand(value: VectorValue): boolean {
     const step = this.steps[value];
     return step.op === "load" && this.#uses[value].length === 1 &&
       this.accesses.operand(step.access!) !== null && this.steps[this.#uses[value][0]].op !== "call";
   }
-  #homeOf(value: Value): Memory | null {
+  #homeOf(value: VectorValue): MemoryOperand | null {
     const step = this.steps[value];
     if (step.home) return step.home;
     if (this.#places[value] !== NONE) return { base: RSP, disp: this.#places[value] };
@@ -174,7 +174,7 @@ export class Allocation {
     return register;
   }
   /** A register, or the memory that the value lies in. */
-  #operand(value: Value): number | Memory {
+  #operand(value: VectorValue): number | MemoryOperand {
     const register = this.#registers[value];
     if (register !== NONE) {
       this.#locked.add(register);
@@ -186,7 +186,7 @@ export class Allocation {
     if (step.op === "load") return this.accesses.operand(step.access!)!;
     throw new Error(`internal: step ${value} has no value.`);
   }
-  #inRegister(value: Value): number {
+  #inRegister(value: VectorValue): number {
     const from = this.#operand(value);
     if (typeof from === "number") return from;
     const register = this.#take();
@@ -194,18 +194,18 @@ export class Allocation {
     this.#own(register, value);
     return register;
   }
-  #copy(to: number, from: number | Memory): void {
+  #copy(to: number, from: number | MemoryOperand): void {
     if (typeof from !== "number" && from.broadcast) {
       this.#vector(VECTOR.vbroadcastss, to, 0, { ...from, broadcast: false });
     } else if (to !== from) this.#vector(VECTOR.vmovups, to, 0, from);
   }
-  #own(register: number, value: Value): void {
+  #own(register: number, value: VectorValue): void {
     this.#owners[register] = value;
     this.#registers[value] = register;
     this.#locked.add(register);
   }
   /** This step has used the value; its last use gives its register back. */
-  #used(value: Value): void {
+  #used(value: VectorValue): void {
     const uses = this.#uses[value];
     if (uses.at(-1) === this.#at) uses.pop();
     if (uses.length > 0) return;
@@ -218,7 +218,7 @@ export class Allocation {
     }
     this.#leavePlace(value);
   }
-  #leavePlace(value: Value): void {
+  #leavePlace(value: VectorValue): void {
     if (this.#places[value] !== NONE) this.#emptied.push(this.#places[value]);
     this.#places[value] = NONE;
   }
@@ -229,11 +229,11 @@ export class Allocation {
     this.#own(register, i);
     return register;
   }
-  #dies(value: Value): boolean {
+  #dies(value: VectorValue): boolean {
     return this.#uses[value].length === 1 && this.#registers[value] !== NONE;
   }
   /** The step's value in the register of an argument that dies here, or in a copy. */
-  #destroyed(i: number, value: Value): number {
+  #destroyed(i: number, value: VectorValue): number {
     if (this.#dies(value)) {
       const register = this.#registers[value];
       this.#uses[value].pop();
@@ -272,7 +272,7 @@ export class Allocation {
     this.#vector(minus ? VECTOR.vfnmadd231ps : VECTOR.vfmadd231ps, sum, factor, other);
   }
   /** The result takes the place of a factor. */
-  #overFactor(i: number, dying: Value, factor: Value, sum: Value, minus: boolean): void {
+  #overFactor(i: number, dying: VectorValue, factor: VectorValue, sum: VectorValue, minus: boolean): void {
     this.#operand(dying); // locks it
     // One of the two others may be in memory.
     if (this.#registers[factor] === NONE && this.#registers[sum] !== NONE) {

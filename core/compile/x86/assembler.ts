@@ -1,7 +1,7 @@
 // An assembler for x86-64: general registers, AVX2 (VEX) and AVX-512 (EVEX) vectors, labels, calls. It writes bytes
 // and knows no operating system. tests/core/compile/x86/assembler_test.ts holds each encoding against objdump.
 import type { Isa } from "../kernel.ts";
-import { AVX512, type Extra, type Memory, VECTOR, type VectorOp } from "./encodings.ts";
+import { AVX512, type Extra, type MemoryOperand, VECTOR, type VectorOp } from "./encodings.ts";
 
 export const RAX = 0, RCX = 1, RDX = 2, RBX = 3, RSP = 4, RBP = 5, RSI = 6, RDI = 7;
 export const R8 = 8, R9 = 9, R10 = 10, R11 = 11, R12 = 12, R13 = 13, R14 = 14, R15 = 15;
@@ -86,16 +86,16 @@ export class Assembler {
   }
   /** The passage again, whose numbers are `more` larger. */
   copy({ from, to, moving }: Passage, more: (spot: number, unit: number) => number): void {
-    const here = this.#length - from;
-    this.#room(to - from);
+    const position = this.#length - from;
+    this.#grow(to - from);
     this.#bytes.copyWithin(this.#length, from, to);
     this.#length += to - from;
     for (const { at, spot, unit } of moving) {
-      this.#view.setInt32(at + here, within(this.#view.getInt32(at, true) + more(spot, unit)), true);
+      this.#view.setInt32(at + position, within(this.#view.getInt32(at, true) + more(spot, unit)), true);
     }
   }
 
-  #room(bytes = 0): void {
+  #grow(bytes = 0): void {
     if (this.#length + bytes + 32 <= this.#bytes.length) return;
     const more = new Uint8Array(2 * this.#bytes.length + bytes);
     more.set(this.#bytes);
@@ -118,7 +118,7 @@ export class Assembler {
     this.#labels[label] = this.#length;
   }
   jump(kind: keyof typeof JUMP, to: Label): void {
-    this.#room();
+    this.#grow();
     const code = JUMP[kind];
     if (kind !== "always") this.#byte(0x0f);
     this.#byte(code);
@@ -131,7 +131,7 @@ export class Assembler {
   }
 
   /** `unit`: what a byte of displacement counts in; 0 where only four bytes will do. */
-  #modrm(register: number, rm: number | Memory, unit: number): void {
+  #modrm(register: number, rm: number | MemoryOperand, unit: number): void {
     const field = (register & 7) << 3;
     if (typeof rm === "number") {
       this.#bytes[this.#length++] = 0xc0 | field | rm & 7;
@@ -154,8 +154,8 @@ export class Assembler {
 
   // General registers, 64 bits.
 
-  #general(code: number, register: number, rm: number | Memory, wide = true): void {
-    this.#room();
+  #general(code: number, register: number, rm: number | MemoryOperand, wide = true): void {
+    this.#grow();
     const high = typeof rm === "number" ? rm >> 3 : (rm.index ?? 0) >> 3 << 1 | rm.base >> 3;
     this.#bytes[this.#length++] = 0x40 | (wide ? 8 : 0) | register >> 3 << 2 | high;
     if (code > 0xff) this.#bytes[this.#length++] = code >> 8;
@@ -170,38 +170,38 @@ export class Assembler {
     if (value < 0 || value > 0xffffffff) {
       throw new Error(`internal: ${value} does not fit a register's half.`);
     }
-    this.#room();
+    this.#grow();
     if (to > 7) this.#byte(0x41);
     this.#byte(0xb8 | to & 7);
     this.#int32(value | 0);
   }
-  load(to: number, from: Memory): void {
+  load(to: number, from: MemoryOperand): void {
     this.#general(0x8b, to, from);
   }
-  store(to: Memory, from: number): void {
+  store(to: MemoryOperand, from: number): void {
     this.#general(0x89, from, to);
   }
-  load32(to: number, from: Memory): void {
+  load32(to: number, from: MemoryOperand): void {
     this.#general(0x8b, to, from, false);
   }
-  store32(to: Memory, from: number): void {
+  store32(to: MemoryOperand, from: number): void {
     this.#general(0x89, from, to, false);
   }
-  loadByte(to: number, from: Memory): void {
+  loadByte(to: number, from: MemoryOperand): void {
     this.#general(0x0fb6, to, from, false);
   }
   /** The line of memory will be read, or written, soon. */
-  prefetch(at: Memory): void {
+  prefetch(at: MemoryOperand): void {
     this.#general(0x0f18, 1, at, false);
   }
-  prefetchToWrite(at: Memory): void {
+  prefetchToWrite(at: MemoryOperand): void {
     this.#general(0x0f0d, 1, at, false);
   }
-  address(to: number, of: Memory): void {
+  address(to: number, of: MemoryOperand): void {
     this.#general(0x8d, to, of);
   }
   addressOf(to: number, label: Label): void {
-    this.#room();
+    this.#grow();
     this.#byte(0x48 | to >> 3 << 2);
     this.#byte(0x8d);
     this.#byte((to & 7) << 3 | 5); // relative to the next instruction
@@ -209,8 +209,8 @@ export class Assembler {
     this.#int32(0);
   }
   /** Adds to 32 bits that other threads change, too; `register` has then what they were before. */
-  fetchAdd(at: Memory, register: number): void {
-    this.#room();
+  fetchAdd(at: MemoryOperand, register: number): void {
+    this.#grow();
     this.#byte(0xf0);
     this.#general(0x0fc1, register, at, false);
   }
@@ -222,14 +222,14 @@ export class Assembler {
     this.#general(0x69, to, from);
     this.#int32(value);
   }
-  #withNumber(extension: number, to: number | Memory, value: number): void {
+  #withNumber(extension: number, to: number | MemoryOperand, value: number): void {
     const short = fitsByte(value);
     this.#general(short ? 0x83 : 0x81, extension, to);
     if (short) this.#byte(value & 255);
     else this.#int32(value);
   }
   /** Any whole number: a large one in several instructions. */
-  add(to: number | Memory, value: number): void {
+  add(to: number | MemoryOperand, value: number): void {
     for (let rest = value; rest !== 0;) {
       const part = Math.max(-FARTHEST, Math.min(FARTHEST, rest));
       this.#withNumber(0, to, part);
@@ -242,13 +242,13 @@ export class Assembler {
     this.#moving?.push({ at: this.#length, spot, unit });
     this.#int32(value);
   }
-  subtract(to: number | Memory, value: number): void {
+  subtract(to: number | MemoryOperand, value: number): void {
     this.#withNumber(5, to, value);
   }
-  and(to: number | Memory, value: number): void {
+  and(to: number | MemoryOperand, value: number): void {
     this.#withNumber(4, to, value);
   }
-  compare(register: number | Memory, value: number): void {
+  compare(register: number | MemoryOperand, value: number): void {
     this.#withNumber(7, register, value);
   }
   /** Always with four bytes, for `patch`. */
@@ -257,36 +257,36 @@ export class Assembler {
     this.#int32(0);
     return this.#length;
   }
-  storeNumber(to: Memory, value: number): void {
+  storeNumber(to: MemoryOperand, value: number): void {
     this.#general(0xc7, 0, to);
     this.#int32(value);
   }
   push(register: number): void {
-    this.#room();
+    this.#grow();
     if (register > 7) this.#byte(0x41);
     this.#byte(0x50 | register & 7);
   }
   pop(register: number): void {
-    this.#room();
+    this.#grow();
     if (register > 7) this.#byte(0x41);
     this.#byte(0x58 | register & 7);
   }
-  call(target: Memory): void {
+  call(target: MemoryOperand): void {
     this.#general(0xff, 2, target, false);
   }
   leave(): void {
-    this.#room();
+    this.#grow();
     this.#byte(0xc3);
   }
   clearUpper(): void {
-    this.#room();
+    this.#grow();
     this.#byte(0xc5);
     this.#byte(0xf8);
     this.#byte(0x77);
   }
   /** A mask register from the low 16 bits of a general one. */
   setMask(mask: number, from: number): void {
-    this.#room();
+    this.#grow();
     this.#byte(0xc5);
     if (from > 7) throw new Error("internal: masks are set from rax to rdi.");
     this.#byte(0xf8);
@@ -296,9 +296,9 @@ export class Assembler {
 
   // Vectors.
 
-  vector(op: VectorOp, register: number, second: number, rm: number | Memory, extra = PLAIN): void {
+  vector(op: VectorOp, register: number, second: number, rm: number | MemoryOperand, extra = PLAIN): void {
     if (this.isa === "avx2") return this.#vex(op, register, second, rm, extra);
-    this.#room();
+    this.#grow();
     const { map, pp, code, w, unit } = op, { mask = 0, zero = false, bits = 512, indexHigh = 0, imm } = extra;
     const memory = typeof rm === "number" ? null : rm;
     const x = memory ? (memory.index ?? 0) >> 3 & 1 : rm as number >> 4 & 1;
@@ -329,10 +329,10 @@ export class Assembler {
     { map, pp, code, w }: VectorOp,
     register: number,
     second: number,
-    rm: number | Memory,
+    rm: number | MemoryOperand,
     { bits = 256, mask = 0, imm }: Extra,
   ): void {
-    this.#room();
+    this.#grow();
     const memory = typeof rm === "number" ? null : rm;
     if (mask !== 0 || memory?.broadcast || bits === 512) throw new Error("internal: AVX2 has no masks.");
     const x = memory ? (memory.index ?? 0) >> 3 & 1 : 0;
@@ -346,15 +346,15 @@ export class Assembler {
   }
 
   /** Lanes from base + lane of `indices` * 4 + disp. `mask`: a mask register, or with AVX2 a vector; it is cleared. */
-  gather(to: number, indices: number, from: Memory, mask: number): void {
-    const memory: Memory = { ...from, index: indices & 15, scale: 4 };
+  gather(to: number, indices: number, from: MemoryOperand, mask: number): void {
+    const memory: MemoryOperand = { ...from, index: indices & 15, scale: 4 };
     if (this.isa === "avx512") {
       this.vector(VECTOR.vgatherdps, to, 0, memory, { mask, indexHigh: indices >> 4 });
     } else this.#vex(VECTOR.vgatherdps, to, mask, memory, PLAIN);
   }
   /** AVX-512 only. The mask is cleared. */
-  scatter(from: number, indices: number, to: Memory, mask: number): void {
-    const memory: Memory = { ...to, index: indices & 15, scale: 4 };
+  scatter(from: number, indices: number, to: MemoryOperand, mask: number): void {
+    const memory: MemoryOperand = { ...to, index: indices & 15, scale: 4 };
     this.vector(AVX512.vscatterdps, from, 0, memory, { mask, indexHigh: indices >> 4 });
   }
 }

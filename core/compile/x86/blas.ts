@@ -1,16 +1,17 @@
 // Prints calls of MKL inside libtorch: sgemm_, whose arguments are all addresses, and functions of many numbers.
-import type { BlasKernel, Place, VectorKernel } from "../kernel.ts";
+import type { BlasKernel, SlotPlace, VectorKernel } from "../kernel.ts";
 import { R11, R8, R9, RCX, RDI, RDX, RSI, RSP } from "./assembler.ts";
-import { type Memory } from "./encodings.ts";
+import { type MemoryOperand } from "./encodings.ts";
 import { bitsOf, type Printer } from "./printer.ts";
 
 const REGISTERS = [RDI, RSI, RDX, RCX, R8, R9];
 
 export function printBlas(printer: Printer, kernel: BlasKernel): void {
   const { asm } = printer;
-  const letter = (transposed: boolean): Memory => printer.words([(transposed ? "T" : "N").charCodeAt(0)]);
-  const size = (value: number): Memory => printer.words([Math.max(1, value)]);
-  const args: (Memory | Place)[] = [
+  const letter = (transposed: boolean): MemoryOperand =>
+    printer.words([(transposed ? "T" : "N").charCodeAt(0)]);
+  const size = (value: number): MemoryOperand => printer.words([Math.max(1, value)]);
+  const args: (MemoryOperand | SlotPlace)[] = [
     letter(kernel.transA),
     letter(kernel.transB),
     size(kernel.m),

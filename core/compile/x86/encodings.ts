@@ -1,7 +1,7 @@
 // Instructions on vectors as bytes: VEX (AVX2) and EVEX (AVX-512) encodings, and what they take.
 // tests/core/compile/x86/assembler_test.ts holds each against objdump.
 /** [base + index * scale + disp]. `broadcast` repeats one f32 in all lanes (AVX-512 only). */
-export interface Memory {
+export interface MemoryOperand {
   readonly base: number;
   readonly index?: number;
   readonly scale?: 1 | 2 | 4 | 8;

@@ -1,27 +1,27 @@
 // The instructions of a stage as steps: what each op of graph.ts's POINTWISE is made of.
 import { POINTWISE, type Pointwise } from "../graph.ts";
-import type { Instruction, Walk } from "../kernel.ts";
+import type { Instruction, StridedAccess } from "../kernel.ts";
 import * as functions from "./functions.ts";
-import type { Steps, Value } from "./steps.ts";
+import type { VectorSteps, VectorValue } from "./steps.ts";
 
 const SIGN = 0x80000000;
 
 /** A truth value has all bits or none. What is read as bool is one; i64 is read as f32, exact up to 2^24. */
 interface Operand {
-  readonly value: Value;
+  readonly value: VectorValue;
   readonly truth: boolean;
 }
 
-export interface Sources {
-  load(from: Walk): Value;
-  reduced(reduction: number): Value;
+export interface X86Sources {
+  load(from: StridedAccess): VectorValue;
+  reduced(reduction: number): VectorValue;
   /** The value of an instruction that was computed before the loop; null where it is computed here. */
-  known?(instruction: number): Value | null;
+  known?(instruction: number): VectorValue | null;
 }
 
-type Rule = (s: Steps, ...args: Value[]) => Value;
+type Rule = (s: VectorSteps, ...args: VectorValue[]) => VectorValue;
 
-const compared = (how: Parameters<Steps["compare"]>[0]): Rule => (s, a, b) => s.compare(how, a, b);
+const compared = (how: Parameters<VectorSteps["compare"]>[0]): Rule => (s, a, b) => s.compare(how, a, b);
 
 /** They do with NaN what libtorch does. */
 const RULES: Partial<Record<Pointwise, Rule>> = {
@@ -82,12 +82,12 @@ const BY_SLEEF = new Set(["exp", "expm1", "log", "log1p", "tanh", "erf"]);
 export const TRUTHS: ReadonlySet<string> = new Set(["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"]);
 
 /** Gives the value of each instruction. */
-export class Expressions {
+export class X86Expressions {
   readonly #operands: Operand[] = [];
 
   constructor(
-    readonly steps: Steps,
-    readonly sources: Sources,
+    readonly steps: VectorSteps,
+    readonly sources: X86Sources,
     readonly exact: boolean,
     readonly instructions: readonly Instruction[],
   ) {
@@ -98,11 +98,11 @@ export class Expressions {
   }
 
   /** As a number: a truth value counts 1. */
-  number(index: number): Value {
+  number(index: number): VectorValue {
     const { value, truth } = this.#operands[index];
     return truth ? this.steps.and(value, this.steps.number(1)) : value;
   }
-  #truth(index: number): Value {
+  #truth(index: number): VectorValue {
     const { value, truth } = this.#operands[index];
     return truth ? value : this.steps.compare("ne", value, this.steps.number(0));
   }
@@ -121,7 +121,7 @@ export class Expressions {
     return TRUTHS.has(op) || op === "where" && this.#operands[args[1]].truth && this.#operands[args[2]].truth;
   }
 
-  #made(op: string, args: readonly number[]): Value {
+  #made(op: string, args: readonly number[]): VectorValue {
     const s = this.steps;
     const wanted = op === "fma" ? 3 : POINTWISE[op as Pointwise];
     if (wanted === undefined || wanted !== args.length) {
@@ -155,14 +155,14 @@ export class Expressions {
     return RULES[op as Pointwise]!(s, ...values);
   }
 
-  #where([truth, a, b]: readonly number[]): Value {
+  #where([truth, a, b]: readonly number[]): VectorValue {
     const both = this.#operands[a].truth && this.#operands[b].truth;
     const of = (index: number) => both ? this.#operands[index].value : this.number(index);
     return this.steps.select(this.#truth(truth), of(a), of(b));
   }
 
   /** NaN where one of the two is. The instruction itself gives its second operand then. */
-  #extreme(op: "max" | "min", left: number, right: number): Value {
+  #extreme(op: "max" | "min", left: number, right: number): VectorValue {
     const s = this.steps;
     const choose = op === "max" ? s.greater : s.lesser;
     const a = this.number(left), b = this.number(right);
@@ -176,7 +176,7 @@ export class Expressions {
   }
 
   /** libtorch takes these powers the short way, too. */
-  #power(base: number, exponent: number): Value {
+  #power(base: number, exponent: number): VectorValue {
     const s = this.steps, a = this.number(base);
     const by = this.instructions[exponent];
     switch ("value" in by ? by.value : null) {

@@ -1,7 +1,7 @@
 // exp, log, tanh and their like as polynomials, and by Sleef, which libtorch has inside. Worst errors against the true value, in
 // units of the last place: log and Sleef's sin, cos and pow 1.0, exp 1.1, erf 1.2, expm1 2.0, log1p 2.5, tanh and sigmoid 2.6.
 // tests/core/compile/x86/pointwise_test.ts holds them. In an exact group expm1, log1p, sigmoid and pow have libtorch's bits.
-import type { Steps, Value } from "./steps.ts";
+import type { VectorSteps, VectorValue } from "./steps.ts";
 
 const LOG2_E = 1.44269504088896341;
 /** The logarithm of 2 as a short number and the rest of it. */
@@ -10,7 +10,7 @@ const SIGN = 0x80000000;
 const LEAST_NORMAL = 1.1754943508222875e-38;
 
 /** p(x) with the highest power's coefficient first. */
-function polynomial(s: Steps, x: Value, coefficients: readonly number[]): Value {
+function polynomial(s: VectorSteps, x: VectorValue, coefficients: readonly number[]): VectorValue {
   return coefficients.slice(1).reduce(
     (sum, c) => s.fma(sum, x, s.number(c)),
     s.number(coefficients[0]),
@@ -18,7 +18,7 @@ function polynomial(s: Steps, x: Value, coefficients: readonly number[]): Value 
 }
 
 /** x = n log(2) + r; and exp(r) - 1. */
-function reduced(s: Steps, x: Value): { n: Value; power: Value } {
+function reduced(s: VectorSteps, x: VectorValue): { n: VectorValue; power: VectorValue } {
   const n = s.nearest(s.times(x, s.number(LOG2_E)));
   const r = s.fnma(n, s.number(LN2_LOW), s.fnma(n, s.number(LN2_HIGH), x));
   const q = polynomial(s, r, [
@@ -33,13 +33,13 @@ function reduced(s: Steps, x: Value): { n: Value; power: Value } {
 }
 
 /** 2^n as a float, for n from -126 to 127. */
-function power2(s: Steps, n: Value): Value {
+function power2(s: VectorSteps, n: VectorValue): VectorValue {
   const whole = s.pure("toInt", [n]);
   return s.pure("shiftLeft", [s.pure("addInt", [whole, s.bits(127)])], 23);
 }
 
 /** a * 2^n for any n that exp meets, also where the result is denormal. */
-function scaled(s: Steps, a: Value, n: Value): Value {
+function scaled(s: VectorSteps, a: VectorValue, n: VectorValue): VectorValue {
   if (s.isa === "avx512") return s.pure("scale", [a, n]);
   const half = s.pure("shiftRightSigned", [s.pure("toInt", [n])], 1);
   const first = s.pure("shiftLeft", [s.pure("addInt", [half, s.bits(127)])], 23);
@@ -48,17 +48,17 @@ function scaled(s: Steps, a: Value, n: Value): Value {
 }
 
 /** NaN stays NaN: the second operand of min and max is the one that is kept. */
-const between = (s: Steps, least: number, x: Value, most: number): Value =>
+const between = (s: VectorSteps, least: number, x: VectorValue, most: number): VectorValue =>
   s.greater(s.number(least), s.lesser(s.number(most), x));
 
-export function exp(s: Steps, x: Value): Value {
+export function exp(s: VectorSteps, x: VectorValue): VectorValue {
   const { n, power } = reduced(s, between(s, -104, x, 89));
   // Intel's processors take 150 cycles for a result that is too small for a float, as of all that a mask leaves out.
   const none = s.compare("lt", x, s.number(-104));
   return scaled(s, s.select(none, s.number(0), s.plus(power, s.number(1))), n);
 }
 
-export function expm1(s: Steps, x: Value): Value {
+export function expm1(s: VectorSteps, x: VectorValue): VectorValue {
   const { n, power } = reduced(s, between(s, -30, x, 89));
   // With 2^(n - 1), so that 2^128 does not overflow too early.
   const half = scaled(s, s.number(1), s.minus(n, s.number(1)));
@@ -69,10 +69,11 @@ export function expm1(s: Steps, x: Value): Value {
   return s.select(tiny, x, near);
 }
 
-const magnitude = (s: Steps, x: Value): Value => s.butNot(x, s.bits(SIGN));
-const withSignOf = (s: Steps, a: Value, x: Value): Value => s.or(a, s.and(x, s.bits(SIGN)));
+const magnitude = (s: VectorSteps, x: VectorValue): VectorValue => s.butNot(x, s.bits(SIGN));
+const withSignOf = (s: VectorSteps, a: VectorValue, x: VectorValue): VectorValue =>
+  s.or(a, s.and(x, s.bits(SIGN)));
 
-export function tanh(s: Steps, x: Value): Value {
+export function tanh(s: VectorSteps, x: VectorValue): VectorValue {
   const ax = magnitude(s, x);
   const twice = s.plus(ax, ax);
   const { n, power } = reduced(s, s.lesser(s.number(20), twice));
@@ -82,12 +83,12 @@ export function tanh(s: Steps, x: Value): Value {
   return withSignOf(s, s.select(s.compare("lt", ax, s.number(1e-4)), ax, ratio), x);
 }
 
-export function sigmoid(s: Steps, x: Value): Value {
+export function sigmoid(s: VectorSteps, x: VectorValue): VectorValue {
   const minus = s.xor(x, s.bits(SIGN));
   return s.over(s.number(1), s.plus(s.number(1), exp(s, minus)));
 }
 
-export function log(s: Steps, x: Value): Value {
+export function log(s: VectorSteps, x: VectorValue): VectorValue {
   const small = s.compare("lt", x, s.number(LEAST_NORMAL));
   const a = s.select(small, s.times(x, s.number(8388608)), x);
   // a = 2^e (1 + m), with 1 + m from 2/3 to 4/3.
@@ -110,7 +111,7 @@ export function log(s: Steps, x: Value): Value {
   return s.select(ordinary, r, other);
 }
 
-export function log1p(s: Steps, x: Value): Value {
+export function log1p(s: VectorSteps, x: VectorValue): VectorValue {
   const u = s.plus(x, s.number(1));
   const whole = log(s, u);
   // The sum 1 + x has lost this.
@@ -120,7 +121,7 @@ export function log1p(s: Steps, x: Value): Value {
   return s.select(tiny, x, s.select(ordinary, s.plus(whole, lost), whole));
 }
 
-export function erf(s: Steps, x: Value): Value {
+export function erf(s: VectorSteps, x: VectorValue): VectorValue {
   const t = s.lesser(s.number(4), magnitude(s, x));
   const square = s.times(t, t);
   const top = polynomial(s, t, [-1.72853470e-5, 3.83197126e-4]);
@@ -142,6 +143,6 @@ export function erf(s: Steps, x: Value): Value {
 }
 
 /** Sleef's function of a whole vector: u10 is within 1 ulp. */
-export function sleef(s: Steps, name: string, ...args: Value[]): Value {
+export function sleef(s: VectorSteps, name: string, ...args: VectorValue[]): VectorValue {
   return s.call(`Sleef_${name}f${s.isa === "avx512" ? 16 : 8}_u10`, ...args);
 }

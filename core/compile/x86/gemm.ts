@@ -1,9 +1,9 @@
 // Prints a product of matrices, by itself or again and again; or says how libtorch's own function computes it.
-import type { BlasKernel, GemmKernel, GroupKernel, Isa, Stage, Walk } from "../kernel.ts";
+import type { BlasKernel, GemmKernel, GroupKernel, Isa, Stage, StridedAccess } from "../kernel.ts";
 import { RAX, RSP } from "./assembler.ts";
-import { type Memory } from "./encodings.ts";
-import type { Batch, Repeat } from "../batches.ts";
-import { printGroup } from "./group.ts";
+import { type MemoryOperand } from "./encodings.ts";
+import type { ProductBatch, Repeat } from "../batches.ts";
+import { printX86Group } from "./group.ts";
 import type { Printer } from "./printer.ts";
 import { matrix, printTiles, transposed } from "./tiles.ts";
 
@@ -33,20 +33,20 @@ export function byBlas(kernel: GemmKernel): readonly (BlasKernel | GroupKernel)[
 }
 
 /** The product again and again, its matrices' places in the frame. */
-export function printBatch(printer: Printer, { product, repeats }: Batch): void {
+export function printBatch(printer: Printer, { product, repeats }: ProductBatch): void {
   const { asm } = printer, operands = [product.a, product.b, product.c];
   printer.withFrame(() => {
     const at = printer.reserve(8 * operands.length);
-    const place = (i: number): Memory => ({ base: RSP, disp: at + 8 * i });
-    operands.forEach((walk, i) => {
-      printer.place(RAX, walk, 4);
+    const place = (i: number): MemoryOperand => ({ base: RSP, disp: at + 8 * i });
+    operands.forEach((access, i) => {
+      printer.place(RAX, access, 4);
       asm.store(place(i), RAX);
     });
     const advance = ({ a, b, c }: Repeat, times: number) =>
       [a, b, c].forEach((step, i) => step !== 0 && asm.add(place(i), 4 * step * times));
     const repeat = (level: number): void => {
       if (level === repeats.length) return printGemm(printer, product, place);
-      const one = repeats[level], counter: Memory = { base: RSP, disp: printer.reserve(8) };
+      const one = repeats[level], counter: MemoryOperand = { base: RSP, disp: printer.reserve(8) };
       const again = asm.label();
       asm.storeNumber(counter, one.count);
       asm.bind(again);
@@ -61,9 +61,13 @@ export function printBatch(printer: Printer, { product, repeats }: Batch): void 
 }
 
 /** `places`: the addresses of A, B and C lie there and not in the table. */
-export function printGemm(printer: Printer, kernel: GemmKernel, places?: (operand: number) => Memory): void {
+export function printGemm(
+  printer: Printer,
+  kernel: GemmKernel,
+  places?: (operand: number) => MemoryOperand,
+): void {
   const { m, n, k, epilogue } = kernel;
-  const [a, b, c] = [kernel.a, kernel.b, kernel.c].map((walk, i) => matrix(walk, places?.(i)));
+  const [a, b, c] = [kernel.a, kernel.b, kernel.c].map((access, i) => matrix(access, places?.(i)));
   const dots = !places && n === 1 && a.column === 4 && b.row === 4 && k > 1 && !kernel.add &&
     kernel.chain === undefined;
   const inTiles = !dots && m * n * 4 > NEAR_BYTES ? epilogue : null;
@@ -79,7 +83,7 @@ export function printGemm(printer: Printer, kernel: GemmKernel, places?: (operan
     chain: kernel.chain,
     epilogue: inTiles,
   };
-  if (dots) printGroup(printer, dotProducts(kernel));
+  if (dots) printX86Group(printer, dotProducts(kernel));
   else if (n === 1 || c.column === 4) printTiles(printer, product);
   else if (m === 1 || c.row === 4) {
     const turned = { m: n, n: m, a: transposed(b), b: transposed(a), c: transposed(c) };
@@ -87,11 +91,14 @@ export function printGemm(printer: Printer, kernel: GemmKernel, places?: (operan
   } else {throw new Error(
       `internal: the product of ${kernel.name} has neither rows nor columns side by side.`,
     );}
-  if (epilogue && !inTiles) printGroup(printer, epilogueGroup(kernel, epilogue));
+  if (epilogue && !inTiles) printX86Group(printer, epilogueGroup(kernel, epilogue));
 }
 
 function transposedStage(stage: Stage): Stage {
-  const turned = (walk: Walk): Walk => ({ ...walk, strides: walk.strides.toReversed() });
+  const turned = (access: StridedAccess): StridedAccess => ({
+    ...access,
+    strides: access.strides.toReversed(),
+  });
   return {
     instructions: stage.instructions.map((one) => "from" in one ? { ...one, from: turned(one.from) } : one),
     stores: stage.stores.map((store) => ({ ...store, to: turned(store.to) })),

@@ -1,24 +1,24 @@
 // Prints a group: loops over its sizes, the last one in vectors. Sums over rows are ready for the stages after theirs;
 // sums over columns keep a block of columns in registers while the rows go by.
-import type { GroupKernel, Reduction, Stage, Walk } from "../kernel.ts";
+import type { GroupKernel, Reduction, Stage, StridedAccess } from "../kernel.ts";
 import { Allocation } from "./allocation.ts";
 import { RSP } from "./assembler.ts";
-import { type Memory } from "./encodings.ts";
-import { Expressions, type Sources } from "./expressions.ts";
+import { type MemoryOperand } from "./encodings.ts";
+import { X86Expressions, type X86Sources } from "./expressions.ts";
 import { rowInvariants } from "./invariants.ts";
 import { Pointers } from "./pointers.ts";
 import type { Printer } from "./printer.ts";
 import { ACCUMULATORS, type Gathering, Reductions } from "./reductions.ts";
-import { type Step, Steps, type Value } from "./steps.ts";
-import { simplified, walksOf } from "../walks.ts";
+import { type VectorStep, VectorSteps, type VectorValue } from "./steps.ts";
+import { simplified, stridedAccessesOf } from "../strided_access.ts";
 
 /** Steps of a body up to which it is unrolled so often. */
 const UNROLLED = [[8, 4], [20, 2]] as const;
 /** `special`: where a slot lies that the table does not have. */
-export function printGroup(
+export function printX86Group(
   printer: Printer,
   kernel: GroupKernel,
-  special?: (slot: number) => Memory | null,
+  special?: (slot: number) => MemoryOperand | null,
 ): void {
   if (kernel.sizes.includes(0)) throw new Error(`internal: ${kernel.name} loops over nothing.`);
   printer.withFrame(() => new Group(printer, simplified(kernel), special).print());
@@ -37,14 +37,14 @@ class Group {
   readonly #rows: number[] = [];
   readonly #totals = new Map<Reduction, number>();
   readonly #calls: boolean;
-  readonly #counted = new Map<Stage, readonly Step[]>();
+  readonly #counted = new Map<Stage, readonly VectorStep[]>();
   /** Where instructions lie that are the same for a whole row, as whole vectors. */
   readonly #invariants = new Map<Stage, ReadonlyMap<number, number>>();
 
   constructor(
     readonly printer: Printer,
     readonly kernel: GroupKernel,
-    special?: (slot: number) => Memory | null,
+    special?: (slot: number) => MemoryOperand | null,
   ) {
     const { sizes, stages } = kernel;
     this.#outer = sizes.length - 1;
@@ -53,8 +53,8 @@ class Group {
     this.#vectors = Math.floor(this.#inner / this.#lanes);
     this.#tail = this.#inner % this.#lanes;
     this.#calls = stages.some((stage) => this.#count(stage).some(({ op }) => op === "call"));
-    const walks = walksOf(kernel);
-    this.#pointers = new Pointers(printer, this.#outer, walks, this.#tail, this.#calls, special);
+    const accesses = stridedAccessesOf(kernel);
+    this.#pointers = new Pointers(printer, this.#outer, accesses, this.#tail, this.#calls, special);
     this.#reductions = new Reductions(printer, this.#pointers);
     for (const { reductions } of stages) {
       for (const reduction of reductions) {
@@ -70,7 +70,7 @@ class Group {
     this.#invariants.set(stage, new Map(places as [number, number][]));
     this.#counted.delete(stage);
   }
-  #known(stage: Stage, steps: Steps): Sources["known"] {
+  #known(stage: Stage, steps: VectorSteps): X86Sources["known"] {
     const places = this.#invariants.get(stage);
     return (i) => {
       const disp = places?.get(i);
@@ -79,11 +79,11 @@ class Group {
   }
 
   /** The steps of one vector, to see how many there are. */
-  #count(stage: Stage): readonly Step[] {
+  #count(stage: Stage): readonly VectorStep[] {
     const counted = this.#counted.get(stage);
     if (counted) return counted;
-    const steps = new Steps(this.printer);
-    new Expressions(
+    const steps = new VectorSteps(this.printer);
+    new X86Expressions(
       steps,
       {
         load: () => steps.add({ op: "load", args: [], access: 0 }),
@@ -122,7 +122,7 @@ class Group {
     const { asm } = this.printer;
     const open = (dim: number): void => {
       if (dim === this.#outer) return body();
-      const counter: Memory = { base: RSP, disp: this.printer.reserve(8) };
+      const counter: MemoryOperand = { base: RSP, disp: this.printer.reserve(8) };
       const size = this.kernel.sizes[dim], again = asm.label();
       asm.storeNumber(counter, size);
       asm.bind(again);
@@ -218,7 +218,7 @@ class Group {
     this.#overVectors(1, (_, tail) => {
       this.#reductions.begin(reduction, 0);
       let free = 0;
-      this.#pointers.store(this.#pointers.use({ walk: to, copy: 0, tail }), 0, () => ++free);
+      this.#pointers.store(this.#pointers.use({ strided: to, copy: 0, tail }), 0, () => ++free);
     });
   }
 
@@ -228,40 +228,40 @@ class Group {
   #beforeRow(stage: Stage, gatherings: readonly Gathering[]): void {
     const places = this.#invariants.get(stage);
     if (!places || places.size === 0) return;
-    const steps = new Steps(this.printer), pointers = this.#pointers;
-    const sources: Sources = {
-      load: (walk) =>
-        steps.add({ op: "load", args: [], access: pointers.use({ walk, copy: 0, tail: false }) }),
+    const steps = new VectorSteps(this.printer), pointers = this.#pointers;
+    const sources: X86Sources = {
+      load: (strided) =>
+        steps.add({ op: "load", args: [], access: pointers.use({ strided, copy: 0, tail: false }) }),
       reduced: (i) => steps.home({ base: RSP, disp: this.#rows[i] }),
     };
-    const expressions = new Expressions(steps, sources, this.kernel.exact === true, stage.instructions);
+    const expressions = new X86Expressions(steps, sources, this.kernel.exact === true, stage.instructions);
     for (const [i, stack] of places) {
-      const access = pointers.use({ walk: NOWHERE, copy: 0, tail: false, stack });
+      const access = pointers.use({ strided: NOWHERE, copy: 0, tail: false, stack });
       steps.add({ op: "store", args: [expressions.number(i)], access });
     }
     this.#emit(steps, gatherings);
   }
-  #emit(steps: Steps, gatherings: readonly Gathering[]): void {
+  #emit(steps: VectorSteps, gatherings: readonly Gathering[]): void {
     const pinned = gatherings.flatMap(({ registers }) => registers);
     new Allocation(this.printer, steps.list, this.#pointers, pinned).emit();
   }
 
   #block(stage: Stage, copies: number, tail: boolean, gatherings: readonly Gathering[]): void {
-    const steps = new Steps(this.printer), pointers = this.#pointers;
+    const steps = new VectorSteps(this.printer), pointers = this.#pointers;
     for (let copy = 0; copy < copies; copy++) {
       const partial = tail && copy === copies - 1;
-      const access = (walk: Walk) => pointers.use({ walk, copy, tail: partial });
-      const loaded = new Map<string, Value>();
-      const load = (walk: Walk): Value => {
-        const key = `${walk.slot} ${walk.offset} ${walk.kind} ${walk.strides.join()}`;
+      const access = (strided: StridedAccess) => pointers.use({ strided, copy, tail: partial });
+      const loaded = new Map<string, VectorValue>();
+      const load = (strided: StridedAccess): VectorValue => {
+        const key = `${strided.slot} ${strided.offset} ${strided.kind} ${strided.strides.join()}`;
         let value = loaded.get(key);
         if (value === undefined) {
-          loaded.set(key, value = steps.add({ op: "load", args: [], access: access(walk) }));
+          loaded.set(key, value = steps.add({ op: "load", args: [], access: access(strided) }));
         }
         return value;
       };
       const reduced = (i: number) => steps.home({ base: RSP, disp: this.#rows[i] });
-      const expressions = new Expressions(
+      const expressions = new X86Expressions(
         steps,
         { load, reduced, known: this.#known(stage, steps) },
         this.kernel.exact === true,
@@ -275,7 +275,7 @@ class Group {
           this.#accumulate(steps, reduction, gathering.registers[copy], counted);
         } else {
           const at = gathering
-            ? pointers.use({ walk: NOWHERE, copy, tail: false, stack: gathering.total })
+            ? pointers.use({ strided: NOWHERE, copy, tail: false, stack: gathering.total })
             : access(reduction.to!);
           const before = steps.add({ op: "load", args: [], access: at });
           const sum = reduction.op === "sum"
@@ -292,12 +292,12 @@ class Group {
   }
 
   /** Lanes behind the row's end count nothing. */
-  #countedLanes(steps: Steps, { op }: Reduction, value: Value): Value {
+  #countedLanes(steps: VectorSteps, { op }: Reduction, value: VectorValue): VectorValue {
     const mask = steps.home(this.#pointers.tailMask());
     return op === "sum" ? steps.and(value, mask) : steps.select(mask, value, steps.number(-Infinity));
   }
-  #accumulate(steps: Steps, { op }: Reduction, register: number, value: Value): void {
-    const into = (how: "add" | "max" | "or", from: Value) =>
+  #accumulate(steps: VectorSteps, { op }: Reduction, register: number, value: VectorValue): void {
+    const into = (how: "add" | "max" | "or", from: VectorValue) =>
       steps.add({ op: "accumulate", args: [from], pinned: { op: how, register } });
     if (op === "sum") return void into("add", value);
     const nan = steps.compare("unordered", value, value);
@@ -306,4 +306,4 @@ class Group {
   }
 }
 
-const NOWHERE: Walk = { slot: 0, offset: 0, strides: [], kind: "f32" };
+const NOWHERE: StridedAccess = { slot: 0, offset: 0, strides: [], kind: "f32" };

@@ -1,29 +1,35 @@
 // Panels of a product's B: [k][columns of the panel] side by side, the columns filled up with zeros to whole vectors.
 import { R11, RAX, RCX, RDI } from "./assembler.ts";
-import { AVX2, type Memory, VECTOR } from "./encodings.ts";
+import { AVX2, type MemoryOperand, VECTOR } from "./encodings.ts";
 import type { Printer } from "./printer.ts";
 import { turn16, turn8 } from "./turn.ts";
 
 /** The mask registers of a panel's last columns, and of what passes. */
-export const TAIL = 1;
+export const PANEL_TAIL = 1;
 const PART = 2;
 const FROM = RDI, TO = R11;
 
 /** Bytes from one row and one column to the next. */
-export interface Steps {
+export interface PanelStrides {
   readonly row: number;
   readonly column: number;
 }
 
 /** The first `lanes` numbers of a vector, zeros behind them; 0 for all. Register 3 is free with AVX2. */
-export function loadLanes(printer: Printer, to: number, from: Memory, lanes: number, mask: number): void {
+export function loadLanes(
+  printer: Printer,
+  to: number,
+  from: MemoryOperand,
+  lanes: number,
+  mask: number,
+): void {
   const { asm } = printer;
   if (lanes === 0 || lanes === asm.lanes) return asm.vector(VECTOR.vmovups, to, 0, from);
   if (asm.isa === "avx512") return asm.vector(VECTOR.vmovups, to, 0, from, { mask, zero: true });
   asm.vector(VECTOR.vmovups, to, 0, lanesMask(printer, lanes));
   asm.vector(AVX2.vmaskmovps, to, to, from);
 }
-export const lanesMask = (printer: Printer, lanes: number): Memory =>
+export const lanesMask = (printer: Printer, lanes: number): MemoryOperand =>
   printer.lanes((i) => i < lanes ? 0xffffffff : 0);
 
 export function setMask({ asm }: Printer, mask: number, lanes: number): void {
@@ -35,7 +41,7 @@ export function setMask({ asm }: Printer, mask: number, lanes: number): void {
 /** Gathers B's rows, which begin at RDI, at R11; both are changed, and RAX and RCX. */
 export function printPanel(
   printer: Printer,
-  b: Steps,
+  b: PanelStrides,
   vectors: number,
   columns: number,
   depth: number,
@@ -51,7 +57,7 @@ class Panel {
 
   constructor(
     readonly printer: Printer,
-    readonly b: Steps,
+    readonly b: PanelStrides,
     readonly vectors: number,
     readonly columns: number,
     readonly depth: number,
@@ -64,7 +70,7 @@ class Panel {
     this.#times(this.depth, () => {
       for (let j = 0; j < this.vectors; j++) {
         const last = j === this.vectors - 1, at = j * asm.vectorBytes;
-        loadLanes(this.printer, j, { base: FROM, disp: at }, last ? tail : 0, TAIL);
+        loadLanes(this.printer, j, { base: FROM, disp: at }, last ? tail : 0, PANEL_TAIL);
         asm.vector(VECTOR.storeUps, j, 0, { base: TO, disp: at });
       }
       this.#advance(this.b.row, 1);
@@ -83,7 +89,7 @@ class Panel {
     for (let j = 0; j < this.vectors; j++) {
       const rows = Math.min(lanes, this.columns - j * lanes);
       for (let i = 0; i < lanes; i++) {
-        const from: Memory = { base: FROM, disp: (j * lanes + i) * this.b.column };
+        const from: MemoryOperand = { base: FROM, disp: (j * lanes + i) * this.b.column };
         if (i < rows) loadLanes(this.printer, i, from, deep, PART);
         else asm.vector(VECTOR.vpxor, i, i, i);
       }

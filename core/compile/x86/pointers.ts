@@ -1,9 +1,9 @@
 // The pointers of a nest of loops, and how a vector is read and written through them.
-import { BYTES } from "../kernel.ts";
-import type { Walk } from "../kernel.ts";
+import { ELEMENT_BYTES } from "../kernel.ts";
+import type { StridedAccess } from "../kernel.ts";
 import type { Accesses } from "./allocation.ts";
 import { R10, R12, R13, R14, R8, R9, RAX, RCX, RDI, RDX, RSI, RSP } from "./assembler.ts";
-import { AVX2, AVX512, type Memory, VECTOR } from "./encodings.ts";
+import { AVX2, AVX512, type MemoryOperand, VECTOR } from "./encodings.ts";
 import type { Printer } from "./printer.ts";
 
 /** Free for addresses and counts within a step. */
@@ -25,12 +25,12 @@ interface Pointer {
   readonly spot?: number;
 }
 
-/** One vector of a walk: which copy of the unrolled loop it is, and whether only the row's last lanes count. */
+/** One vector of a strided access: which copy of the unrolled loop it is, and whether only the row's last lanes count. */
 export interface Use {
-  readonly walk: Walk;
+  readonly strided: StridedAccess;
   readonly copy: number;
   readonly tail: boolean;
-  /** Instead of the walk: a vector of the stack. */
+  /** Instead of the access: a vector of the stack. */
   readonly stack?: number;
 }
 
@@ -41,8 +41,8 @@ export class Pointers implements Accesses {
   from = 0;
   readonly #pointers: Pointer[] = [];
   readonly #at = new Map<string, number>();
-  /** The pointer of each walk that was used. */
-  readonly #of = new Map<Walk, number>();
+  /** The pointer of each access that was used. */
+  readonly #of = new Map<StridedAccess, number>();
   readonly #uses: Use[] = [];
   #places: (number | { readonly stack: number })[] = [];
   readonly #lanes: number;
@@ -50,29 +50,29 @@ export class Pointers implements Accesses {
   constructor(
     readonly printer: Printer,
     readonly outer: number,
-    walks: readonly Walk[],
+    accesses: readonly StridedAccess[],
     /** Lanes of the last vector of a row, 0 where it is whole. */
     readonly tailLanes: number,
     calls: boolean,
     /** Gives the place of a slot's address that the table does not have. */
-    readonly special: (slot: number) => Memory | null = () => null,
+    readonly special: (slot: number) => MemoryOperand | null = () => null,
   ) {
     this.#lanes = printer.asm.lanes;
     this.index = calls ? SURVIVING_INDEX : RAX;
     const registers = calls ? SURVIVE : REGISTERS;
-    for (const walk of walks) {
-      const stride = walk.strides[outer];
-      if (stride > FARTHEST / (BYTES[walk.kind] * printer.asm.lanes)) {
+    for (const strided of accesses) {
+      const stride = strided.strides[outer];
+      if (stride > FARTHEST / (ELEMENT_BYTES[strided.kind] * printer.asm.lanes)) {
         throw new Error(`internal: a stride of ${stride} is too large for lanes of a vector.`);
       }
-      const pointer = this.#pointer(walk), key = this.#key(pointer);
+      const pointer = this.#pointer(strided), key = this.#key(pointer);
       if (!this.#at.has(key)) this.#at.set(key, this.#pointers.push(pointer) - 1);
     }
     this.#places = this.#pointers.map((_, i) => registers[i] ?? { stack: printer.reserve(8) });
   }
 
-  #pointer({ slot, strides, kind, offset, spot }: Walk): Pointer {
-    const bytes = BYTES[kind];
+  #pointer({ slot, strides, kind, offset, spot }: StridedAccess): Pointer {
+    const bytes = ELEMENT_BYTES[kind];
     const reach = Math.abs(offset) * bytes;
     return {
       slot,
@@ -118,44 +118,44 @@ export class Pointers implements Accesses {
     return this.#uses.push(use) - 1;
   }
 
-  #pointerOf(walk: Walk): number {
-    let at = this.#of.get(walk);
-    if (at === undefined) this.#of.set(walk, at = this.#at.get(this.#key(this.#pointer(walk)))!);
+  #pointerOf(strided: StridedAccess): number {
+    let at = this.#of.get(strided);
+    if (at === undefined) this.#of.set(strided, at = this.#at.get(this.#key(this.#pointer(strided)))!);
     return at;
   }
-  #base({ walk }: Use): { base: number; begin: number } {
-    const at = this.#pointerOf(walk), place = this.#places[at], { begin } = this.#pointers[at];
+  #base({ strided }: Use): { base: number; begin: number } {
+    const at = this.#pointerOf(strided), place = this.#places[at], { begin } = this.#pointers[at];
     if (typeof place === "number") return { base: place, begin };
     this.printer.asm.load(ADDRESS, { base: RSP, disp: place.stack });
     return { base: ADDRESS, begin };
   }
   /** The first lane; a stride that is neither 0 nor 1 takes a register. */
-  #memory(use: Use): Memory {
-    const { walk, copy } = use, { asm } = this.printer;
+  #memory(use: Use): MemoryOperand {
+    const { strided, copy } = use, { asm } = this.printer;
     const { base, begin } = this.#base(use);
-    const bytes = BYTES[walk.kind], stride = walk.strides[this.outer];
+    const bytes = ELEMENT_BYTES[strided.kind], stride = strided.strides[this.outer];
     const steps = copy * this.#lanes + (this.indexed ? 0 : this.from);
-    const disp = (walk.offset + steps * stride) * bytes - begin, { spot } = walk;
+    const disp = (strided.offset + steps * stride) * bytes - begin, { spot } = strided;
     if (!this.indexed || stride === 0) return { base, disp, spot, unit: bytes };
     if (stride === 1) return { base, index: this.index, scale: bytes, disp, spot, unit: bytes };
     asm.multiply(COUNT, this.index, stride * bytes);
     asm.addRegister(COUNT, base);
     return { base: COUNT, disp, spot, unit: bytes };
   }
-  /** One value of a walk that the inner dimension does not move. */
-  single(walk: Walk): Memory {
+  /** One value of a strided access that the inner dimension does not move. */
+  single(strided: StridedAccess): MemoryOperand {
     return this.#memory({
-      walk: { ...walk, strides: [...walk.strides.slice(0, this.outer), 0] },
+      strided: { ...strided, strides: [...strided.strides.slice(0, this.outer), 0] },
       copy: 0,
       tail: false,
     });
   }
 
-  operand(access: number): Memory | null {
-    const use = this.#uses[access], { walk } = use;
-    if (use.stack !== undefined || use.tail || walk.kind !== "f32") return null;
-    const stride = walk.strides[this.outer];
-    const place = this.#places[this.#pointerOf(walk)];
+  operand(access: number): MemoryOperand | null {
+    const use = this.#uses[access], { strided } = use;
+    if (use.stack !== undefined || use.tail || strided.kind !== "f32") return null;
+    const stride = strided.strides[this.outer];
+    const place = this.#places[this.#pointerOf(strided)];
     if (typeof place !== "number") return null;
     if (stride === 1) return this.#memory(use);
     if (stride !== 0 || this.printer.isa !== "avx512") return null;
@@ -167,8 +167,8 @@ export class Pointers implements Accesses {
   load(access: number, to: number, temporary: () => number): void {
     const use = this.#uses[access], { asm } = this.printer;
     if (use.stack !== undefined) return asm.vector(VECTOR.vmovups, to, 0, { base: RSP, disp: use.stack });
-    const stride = use.walk.strides[this.outer];
-    switch (use.walk.kind) {
+    const stride = use.strided.strides[this.outer];
+    switch (use.strided.kind) {
       case "f32":
         if (stride === 0) return asm.vector(VECTOR.vbroadcastss, to, 0, this.#memory(use));
         if (stride === 1) return this.#loadRow(use, to);
@@ -197,7 +197,7 @@ export class Pointers implements Accesses {
     asm.vector(AVX2.vmaskmovps, to, to, from);
   }
   /** All bits in the lanes that count. */
-  tailMask(): Memory {
+  tailMask(): MemoryOperand {
     return this.printer.lanes((i) => i < this.tailLanes ? 0xffffffff : 0);
   }
 
@@ -223,14 +223,14 @@ export class Pointers implements Accesses {
   /** The low halves of i64s. */
   #loadWhole(use: Use, to: number, temporary: () => number): void {
     const { asm } = this.printer, from = this.#memory(use), other = temporary();
-    const half = (k: 0 | 1): Memory => ({ ...from, disp: from.disp! + k * this.#lanes * 4 });
+    const half = (k: 0 | 1): MemoryOperand => ({ ...from, disp: from.disp! + k * this.#lanes * 4 });
     if (asm.isa === "avx2") {
       asm.vector(VECTOR.vmovups, to, 0, half(0));
       asm.vector(VECTOR.vmovups, other, 0, half(1));
       asm.vector(VECTOR.vshufps, to, to, other, { imm: 0x88 });
       return asm.vector(AVX2.vpermpd, to, 0, to, { imm: 0xd8 });
     }
-    const kept: Memory = from.base === COUNT ? { ...from, base: ADDRESS } : from;
+    const kept: MemoryOperand = from.base === COUNT ? { ...from, base: ADDRESS } : from;
     if (from.base === COUNT) asm.move(ADDRESS, COUNT);
     const read = (k: 0 | 1, register: number) => {
       const lanes = use.tail ? Math.min(8, Math.max(0, this.tailLanes - 8 * k)) : 8;
@@ -248,7 +248,7 @@ export class Pointers implements Accesses {
   /** Lane by lane over the stack: bytes, or the low halves of i64s. */
   #loadLanes(use: Use, to: number, stride: number): void {
     const { asm } = this.printer, from = this.#memory(use);
-    const bytes = BYTES[use.walk.kind];
+    const bytes = ELEMENT_BYTES[use.strided.kind];
     const lanes = stride === 0 ? 1 : use.tail ? this.tailLanes : this.#lanes;
     // The address is in a register that is not the one that values pass through.
     asm.address(ADDRESS, from);
@@ -260,12 +260,12 @@ export class Pointers implements Accesses {
         asm.vector(VECTOR.storeUps, to, 0, { base: RSP, disp: at });
       }
       for (let i = 0; i < lanes; i++) {
-        const lane: Memory = { base: ADDRESS, disp: i * stride * bytes };
+        const lane: MemoryOperand = { base: ADDRESS, disp: i * stride * bytes };
         if (bytes === 1) asm.loadByte(COUNT, lane);
         else asm.load32(COUNT, lane);
         asm.store32({ base: RSP, disp: at + 4 * i }, COUNT);
       }
-      const memory: Memory = { base: RSP, disp: at };
+      const memory: MemoryOperand = { base: RSP, disp: at };
       if (stride === 0) asm.vector(VECTOR.vbroadcastss, to, 0, memory);
       else asm.vector(VECTOR.vmovups, to, 0, memory);
     });
@@ -274,9 +274,9 @@ export class Pointers implements Accesses {
   store(access: number, from: number, temporary: () => number): void {
     const use = this.#uses[access], { asm } = this.printer;
     if (use.stack !== undefined) return asm.vector(VECTOR.storeUps, from, 0, { base: RSP, disp: use.stack });
-    const stride = use.walk.strides[this.outer];
-    if (use.walk.kind !== "f32" || stride === 0) {
-      throw new Error(`internal: a kernel stores ${use.walk.kind} with a stride of ${stride}.`);
+    const stride = use.strided.strides[this.outer];
+    if (use.strided.kind !== "f32" || stride === 0) {
+      throw new Error(`internal: a kernel stores ${use.strided.kind} with a stride of ${stride}.`);
     }
     if (stride !== 1) return this.#scatter(use, from, stride, temporary);
     const to = this.#memory(use);

@@ -1,14 +1,14 @@
 // Kernels in order as functions.
 import type { Code, Isa, Kernel } from "../kernel.ts";
-import { type Item, type Likeness, likenessOf, withSpots } from "./alike.ts";
+import { type DeduplicationKey, deduplicationKey, type KernelItem, withSpots } from "./deduplicate.ts";
 import { printBlas, printVector } from "./blas.ts";
 import { inBatches } from "../batches.ts";
 import { byBlas, prefersOwnGemm, printBatch, printGemm } from "./gemm.ts";
-import { printGroup } from "./group.ts";
-import { inNests, printNest } from "./nests.ts";
+import { printX86Group } from "./group.ts";
+import { printLoopNest, withFusedLoops } from "./loop_fusion.ts";
 import { printParallel } from "./parallel.ts";
-import { Printer, type Written } from "./printer.ts";
-import { split } from "./split.ts";
+import { type PrintedCode, Printer } from "./printer.ts";
+import { splitKernel } from "./split.ts";
 
 /** One function. The kernels name the slots 0 to `slots` - 1. Large ones are divided among so many threads. */
 export const printCode = (kernels: readonly Kernel[], isa: Isa, slots: number, threads = 1): Code =>
@@ -23,7 +23,9 @@ export function printFunctions(
 ): Code {
   const printer = new Printer(isa, slots), kernels = new Kernels(printer);
   const divided = functions.map((kernels) =>
-    inNests(inBatches(kernels.flatMap((one) => better(one, isa)))).map((one) => split(one, threads))
+    withFusedLoops(inBatches(kernels.flatMap((one) => better(one, isa)))).map((one) =>
+      splitKernel(one, threads)
+    )
   );
   for (const parts of divided.flat()) parts.forEach((part) => kernels.expect(part));
   return printer.print(divided.map((all) => () => {
@@ -41,24 +43,24 @@ function better(kernel: Kernel, isa: Isa): readonly Kernel[] {
 
 /** Writes the code of kernels that are alike once. */
 class Kernels {
-  readonly #likeness = new Map<Item, Likeness>();
+  readonly #keys = new Map<KernelItem, DeduplicationKey>();
   readonly #count = new Map<string, number>();
-  readonly #written = new Map<string, Written>();
+  readonly #written = new Map<string, PrintedCode>();
 
   constructor(readonly printer: Printer) {}
 
   /** It will be printed. */
-  expect(item: Item): void {
-    const likeness = likenessOf(item);
-    if (likeness === null) return;
-    this.#likeness.set(item, likeness);
-    this.#count.set(likeness.text, (this.#count.get(likeness.text) ?? 0) + 1);
+  expect(item: KernelItem): void {
+    const key = deduplicationKey(item);
+    if (key === null) return;
+    this.#keys.set(item, key);
+    this.#count.set(key.text, (this.#count.get(key.text) ?? 0) + 1);
   }
 
-  print(item: Item): void {
-    const likeness = this.#likeness.get(item), { printer } = this;
-    if (likeness === undefined || this.#count.get(likeness.text) === 1) return printKernel(printer, item);
-    const { text, places } = likeness, written = this.#written.get(text);
+  print(item: KernelItem): void {
+    const key = this.#keys.get(item), { printer } = this;
+    if (key === undefined || this.#count.get(key.text) === 1) return printKernel(printer, item);
+    const { text, places } = key, written = this.#written.get(text);
     if (written) return printer.copy(written, places);
     const marked = withSpots(item, places);
     this.#written.set(text, printer.write(places, () => printKernel(printer, marked)));
@@ -66,16 +68,16 @@ class Kernels {
 }
 
 /** As it is, at the places that it names. */
-export function printKernel(printer: Printer, kernel: Item): void {
+export function printKernel(printer: Printer, kernel: KernelItem): void {
   switch (kernel.kernel) {
     case "group":
-      return printGroup(printer, kernel);
+      return printX86Group(printer, kernel);
     case "gemm":
       return printGemm(printer, kernel);
     case "batch":
       return printBatch(printer, kernel);
     case "nest":
-      return printNest(printer, kernel);
+      return printLoopNest(printer, kernel);
     case "blas":
       return printBlas(printer, kernel);
     case "vector":

@@ -1,7 +1,7 @@
 // All kernels of one piece of code share the assembler, the constants, the symbols and the stack frame.
-import type { Code, Isa, Place } from "../kernel.ts";
+import type { Code, Isa, SlotPlace } from "../kernel.ts";
 import { Assembler, type Label, type Passage, R12, R13, R14, R15, RBP, RBX, RDI, RSP } from "./assembler.ts";
-import { type Memory } from "./encodings.ts";
+import { type MemoryOperand } from "./encodings.ts";
 
 /** Hold the addresses of the table and of the constants throughout. */
 export const TABLE = RBX, CONSTANTS = R15;
@@ -16,9 +16,9 @@ const MOST_FRAME = 32 << 10;
 export const SLOT = 0, PART = -1;
 
 /** Code of a kernel, to be copied for others. */
-export interface Written {
+export interface PrintedCode {
   readonly passage: Passage;
-  readonly places: readonly Place[];
+  readonly places: readonly SlotPlace[];
   readonly part: number;
   /** Scratch memory that it takes, and how far that of the next part is. */
   readonly scratch: readonly (readonly [bytes: number, apart: number])[];
@@ -98,13 +98,13 @@ export class Printer {
     this.#part = 0;
   }
 
-  slot(slot: number, spot?: number): Memory {
+  slot(slot: number, spot?: number): MemoryOperand {
     const disp = 8 * slot;
     return spot === undefined ? { base: TABLE, disp } : { base: TABLE, disp, spot, unit: SLOT };
   }
 
   /** Puts a place's address into a register, or one so many bytes behind it; `unit` is the bytes of an element. */
-  place(register: number, { slot, offset, spot }: Place, unit: number, more = 0): void {
+  place(register: number, { slot, offset, spot }: SlotPlace, unit: number, more = 0): void {
     this.asm.load(register, this.slot(slot, spot));
     const bytes = unit * offset + more;
     if (spot === undefined) this.asm.add(register, bytes);
@@ -112,44 +112,46 @@ export class Printer {
   }
 
   /** Prints a kernel whose places have spots. */
-  write(places: readonly Place[], body: () => void): Written {
+  write(places: readonly SlotPlace[], body: () => void): PrintedCode {
     const scratch: (readonly [number, number])[] = this.#taken = [];
     const passage = this.asm.passage(body);
     this.#taken = null;
     return { passage, places, part: this.#part, scratch };
   }
   /** The same code for other places. */
-  copy({ passage, places, part, scratch }: Written, others: readonly Place[]): void {
+  copy({ passage, places, part, scratch }: PrintedCode, others: readonly SlotPlace[]): void {
     this.asm.copy(passage, (spot, unit) => {
       if (spot === PART) return unit * (this.#part - part);
       const from = places[spot], to = others[spot];
       return unit === SLOT ? 8 * (to.slot - from.slot) : unit * (to.offset - from.offset);
     });
-    for (const [bytes, apart] of scratch) this.#takeScratch(bytes, apart);
+    for (const [bytes, stride] of scratch) this.#takeScratch(bytes, stride);
   }
 
   /** The address of scratch memory stands behind the constants' one. */
-  scratchSlot(): Memory {
+  scratchSlot(): MemoryOperand {
     this.#scratch = Math.max(this.#scratch, 64);
     return this.slot(this.slots + 1);
   }
   /**
    * Puts the address of so much scratch memory into a register. Kernels that don't run together use the same; parts that
-   * do lie `apart` bytes from each other, whatever each of them uses.
+   * do lie `stride` bytes from each other, whatever each of them uses.
    */
-  scratch(register: number, bytes: number, apart: number): void {
-    if (bytes > apart) throw new Error(`internal: ${bytes} bytes of scratch memory are more than ${apart}.`);
+  scratch(register: number, bytes: number, stride: number): void {
+    if (bytes > stride) {
+      throw new Error(`internal: ${bytes} bytes of scratch memory are more than ${stride}.`);
+    }
     this.asm.load(register, this.scratchSlot());
-    this.asm.addMoving(register, this.#takeScratch(bytes, apart), PART, apart);
-    this.#taken?.push([bytes, apart]);
+    this.asm.addMoving(register, this.#takeScratch(bytes, stride), PART, stride);
+    this.#taken?.push([bytes, stride]);
   }
-  #takeScratch(bytes: number, apart: number): number {
-    const begin = 64 + this.#part * apart;
+  #takeScratch(bytes: number, stride: number): number {
+    const begin = 64 + this.#part * stride;
     this.#scratch = Math.max(this.#scratch, begin + bytes);
     return begin;
   }
 
-  symbol(name: string): Memory {
+  symbol(name: string): MemoryOperand {
     let at = this.#symbols.indexOf(name);
     if (at < 0) at = this.#symbols.push(name) - 1;
     return this.slot(this.slots + 2 + at);
@@ -173,7 +175,7 @@ export class Printer {
   }
 
   /** Words of 32 bits in the constants' memory, each content once. */
-  words(words: readonly number[]): Memory {
+  words(words: readonly number[]): MemoryOperand {
     const key = words.join();
     let at = this.#constantAt.get(key);
     if (at === undefined) {
@@ -186,12 +188,12 @@ export class Printer {
     return { base: CONSTANTS, disp: at };
   }
   /** The same 32 bits in all lanes, as the last operand of an instruction. */
-  repeated(bits: number): Memory {
+  repeated(bits: number): MemoryOperand {
     if (this.isa === "avx512") return { ...this.words([bits]), broadcast: true };
     return this.words(Array<number>(this.asm.lanes).fill(bits));
   }
   /** A vector whose lanes are `lane(i)`. */
-  lanes(lane: (i: number) => number): Memory {
+  lanes(lane: (i: number) => number): MemoryOperand {
     return this.words(Array.from({ length: this.asm.lanes }, (_, i) => lane(i)));
   }
 }

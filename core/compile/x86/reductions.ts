@@ -2,7 +2,7 @@
 import type { Reduction } from "../kernel.ts";
 import { TRUTH } from "./allocation.ts";
 import { RSP } from "./assembler.ts";
-import { AVX2, AVX512, type Memory, VECTOR } from "./encodings.ts";
+import { AVX2, AVX512, type MemoryOperand, VECTOR } from "./encodings.ts";
 import type { Pointers } from "./pointers.ts";
 import { bitsOf, type Printer } from "./printer.ts";
 import { COMPARE } from "./steps.ts";
@@ -100,7 +100,7 @@ export class Reductions {
     this.#finish(reduction, total, { base: RSP, disp: total });
   }
   /** One number of all lanes: in all lanes of the total, and where it is wanted in memory. */
-  #finish(reduction: Reduction, total: number, from: number | Memory): void {
+  #finish(reduction: Reduction, total: number, from: number | MemoryOperand): void {
     const { asm } = this.printer;
     asm.vector(VECTOR.vmovups, 0, 0, from);
     if (asm.isa === "avx512") {
@@ -127,7 +127,7 @@ export class Reductions {
     for (let copy = 0; copy < count; copy++) {
       const from = registers[copy] ?? 0;
       if (registers.length === 0) asm.vector(VECTOR.vmovups, 0, 0, { base: RSP, disp: total });
-      const use = this.pointers.use({ walk: to, copy, tail: tail && copy === count - 1 });
+      const use = this.pointers.use({ strided: to, copy, tail: tail && copy === count - 1 });
       let free = 0;
       this.pointers.store(use, from, () => ++free);
     }
@@ -142,7 +142,7 @@ export class Reductions {
       asm.storeNumber({ base: RSP, disp: counter }, CASCADE);
       for (const { registers, levels } of summed) {
         registers.forEach((register, copy) => {
-          const into: Memory = { base: RSP, disp: levels[level][copy] };
+          const into: MemoryOperand = { base: RSP, disp: levels[level][copy] };
           if (level === 0) {
             asm.vector(VECTOR.vaddps, register, register, into);
             asm.vector(VECTOR.storeUps, register, 0, into);

@@ -1,8 +1,8 @@
 // A kernel as several that can run at the same time: each has rows or columns of its own, and the bits are the same.
-import type { GemmKernel, GroupKernel, Instruction, Kernel, Stage, Walk } from "../kernel.ts";
-import type { Batch } from "../batches.ts";
-import type { Nest } from "./nests.ts";
-import { simplified, walksOf } from "../walks.ts";
+import type { GemmKernel, GroupKernel, Instruction, Kernel, Stage, StridedAccess } from "../kernel.ts";
+import type { ProductBatch } from "../batches.ts";
+import type { LoopNest } from "./loop_fusion.ts";
+import { simplified, stridedAccessesOf } from "../strided_access.ts";
 
 /** Multiplications, and instructions' results, of about 12 us on one core: threads that wait for work meet in 2 us. */
 const LEAST_GEMM = 1 << 20, LEAST_GROUP = 3 << 17;
@@ -13,9 +13,12 @@ const COLUMNS = 64;
 /** So few rows of a product keep a thread busy. */
 const ROWS = 24;
 
-export function split(kernel: Kernel | Batch | Nest, parts: number): readonly (Kernel | Batch | Nest)[] {
+export function splitKernel(
+  kernel: Kernel | ProductBatch | LoopNest,
+  parts: number,
+): readonly (Kernel | ProductBatch | LoopNest)[] {
   if (parts < 2) return [kernel];
-  if (kernel.kernel === "nest") return splitNest(kernel, parts);
+  if (kernel.kernel === "nest") return splitLoopNest(kernel, parts);
   if (kernel.kernel === "batch") return splitBatch(kernel, parts);
   if (kernel.kernel === "gemm") return splitGemm(kernel, parts);
   return kernel.kernel === "group" ? splitGroup(kernel, parts) : [kernel];
@@ -41,12 +44,12 @@ function ranges(size: number, parts: number, unit: number): Range[] {
   }));
 }
 
-const moved = (walk: Walk, dim: number, by: number): Walk => ({
-  ...walk,
-  offset: walk.offset + by * walk.strides[dim],
+const moved = (access: StridedAccess, dim: number, by: number): StridedAccess => ({
+  ...access,
+  offset: access.offset + by * access.strides[dim],
 });
 
-function movedStage(stage: Stage, move: (walk: Walk) => Walk): Stage {
+function movedStage(stage: Stage, move: (access: StridedAccess) => StridedAccess): Stage {
   const instruction = (one: Instruction): Instruction =>
     "from" in one ? { ...one, from: move(one.from) } : one;
   return {
@@ -59,13 +62,13 @@ function movedStage(stage: Stage, move: (walk: Walk) => Walk): Stage {
   };
 }
 
-function splitBatch(batch: Batch, parts: number): readonly Batch[] {
+function splitBatch(batch: ProductBatch, parts: number): readonly ProductBatch[] {
   const { product, repeats: [first, ...others] } = batch;
   const times = batch.repeats.reduce((all, { count }) => all * count, 1);
   const count = fewer(parts, product.m * product.n * product.k * times, LEAST_GEMM, first.count);
   if (count < 2) return [batch];
   return ranges(first.count, count, 1).map(({ from, count }) => {
-    const begin = (name: "a" | "b" | "c"): Walk => ({
+    const begin = (name: "a" | "b" | "c"): StridedAccess => ({
       ...product[name],
       offset: product[name].offset + from * first[name],
     });
@@ -77,7 +80,7 @@ function splitBatch(batch: Batch, parts: number): readonly Batch[] {
   });
 }
 
-function splitNest(nest: Nest, parts: number): readonly Nest[] {
+function splitLoopNest(nest: LoopNest, parts: number): readonly LoopNest[] {
   const { counts: [first, ...others], bodies } = nest;
   const times = others.reduce((all, count) => all * count, first);
   const work = bodies.reduce(
@@ -91,9 +94,9 @@ function splitNest(nest: Nest, parts: number): readonly Nest[] {
     counts: [count, ...others],
     bodies: bodies.map(({ kernel, starts }) => ({
       kernel,
-      starts: starts.map(({ walk, steps }) => ({
+      starts: starts.map(({ access, steps }) => ({
         steps,
-        walk: { ...walk, offset: walk.offset + from * steps[0] },
+        access: { ...access, offset: access.offset + from * steps[0] },
       })),
     })),
   }));
@@ -107,7 +110,8 @@ function splitGemm(kernel: GemmKernel, parts: number): readonly Kernel[] {
   if (count < 2) return [kernel];
   const dim = byColumns ? 1 : 0;
   // The product itself, slot -1, begins with the part.
-  const move = (by: number) => (walk: Walk) => walk.slot === -1 ? walk : moved(walk, dim, by);
+  const move = (by: number) => (access: StridedAccess) =>
+    access.slot === -1 ? access : moved(access, dim, by);
   return ranges(byColumns ? n : m, count, byColumns ? COLUMNS : 1).map(({ from, count }) => ({
     ...kernel,
     ...(byColumns ? { n: count, b: moved(b, 1, from) } : { m: count, a: moved(a, 0, from) }),
@@ -121,7 +125,7 @@ function splitGroup(kernel: GroupKernel, parts: number): readonly Kernel[] {
   const has = (over: string) => stages.some((stage) => stage.reductions.some((one) => one.over === over));
   const elements = sizes.reduce((product, size) => product * size, 1);
   const instructions = stages.reduce((sum, stage) => sum + stage.instructions.length, 0);
-  const work = elements * (instructions + MEMORY * walksOf(group).length);
+  const work = elements * (instructions + MEMORY * stridedAccessesOf(group).length);
   if (has("all") || has("row") && has("column")) return [kernel];
   const last = sizes.length - 1;
   const dim = has("column") || last === 0 && !has("row") ? last : 0;
@@ -131,6 +135,6 @@ function splitGroup(kernel: GroupKernel, parts: number): readonly Kernel[] {
   return ranges(sizes[dim], count, unit).map(({ from, count }) => ({
     ...group,
     sizes: sizes.with(dim, count),
-    stages: stages.map((stage) => movedStage(stage, (walk) => moved(walk, dim, from))),
+    stages: stages.map((stage) => movedStage(stage, (access) => moved(access, dim, from))),
   }));
 }

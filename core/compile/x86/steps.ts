@@ -1,11 +1,11 @@
 // The straight-line vector code of a block: steps whose operands are numbers of earlier steps. allocation.ts gives
 // them registers.
 import type { Isa } from "../kernel.ts";
-import type { Memory } from "./encodings.ts";
+import type { MemoryOperand } from "./encodings.ts";
 import { bitsOf, type Printer } from "./printer.ts";
 
 /** A vector: the index of its step. */
-export type Value = number;
+export type VectorValue = number;
 
 export type StepOp =
   | "add"
@@ -46,11 +46,11 @@ export type StepOp =
   | "accumulate"
   | "call";
 
-export interface Step {
+export interface VectorStep {
   readonly op: StepOp;
-  readonly args: readonly Value[];
+  readonly args: readonly VectorValue[];
   readonly imm?: number;
-  readonly home?: Memory;
+  readonly home?: MemoryOperand;
   readonly held?: number;
   /** The number of an access, which the loops know how to address. */
   readonly access?: number;
@@ -72,9 +72,9 @@ export const COMPARE = {
 /** Immediate numbers of vroundps: to the nearest even, and down. */
 const NEAREST = 8, DOWN = 9;
 
-export class Steps {
-  readonly list: Step[] = [];
-  readonly #known = new Map<string, Value>();
+export class VectorSteps {
+  readonly list: VectorStep[] = [];
+  readonly #known = new Map<string, VectorValue>();
 
   constructor(readonly printer: Pick<Printer, "isa" | "repeated">) {}
 
@@ -82,50 +82,51 @@ export class Steps {
     return this.printer.isa;
   }
 
-  add(step: Step): Value {
+  add(step: VectorStep): VectorValue {
     return this.list.push(step) - 1;
   }
   /** A step without effects: a second one of the same is the first. */
-  pure(op: StepOp, args: readonly Value[], imm?: number): Value {
+  pure(op: StepOp, args: readonly VectorValue[], imm?: number): VectorValue {
     const key = `${op} ${args.join()} ${imm}`;
     let value = this.#known.get(key);
     if (value === undefined) this.#known.set(key, value = this.add({ op, args, imm }));
     return value;
   }
 
-  home(home: Memory): Value {
+  home(home: MemoryOperand): VectorValue {
     const key = `home ${home.base} ${home.disp}`;
     let value = this.#known.get(key);
     if (value === undefined) this.#known.set(key, value = this.add({ op: "home", args: [], home }));
     return value;
   }
-  number(value: number): Value {
+  number(value: number): VectorValue {
     return this.bits(bitsOf(value));
   }
-  bits(bits: number): Value {
+  bits(bits: number): VectorValue {
     return this.home(this.printer.repeated(bits));
   }
 
-  plus = (a: Value, b: Value): Value => this.pure("add", [a, b]);
-  minus = (a: Value, b: Value): Value => this.pure("sub", [a, b]);
-  times = (a: Value, b: Value): Value => this.pure("mul", [a, b]);
-  over = (a: Value, b: Value): Value => this.pure("div", [a, b]);
+  plus = (a: VectorValue, b: VectorValue): VectorValue => this.pure("add", [a, b]);
+  minus = (a: VectorValue, b: VectorValue): VectorValue => this.pure("sub", [a, b]);
+  times = (a: VectorValue, b: VectorValue): VectorValue => this.pure("mul", [a, b]);
+  over = (a: VectorValue, b: VectorValue): VectorValue => this.pure("div", [a, b]);
   /** The lesser or greater; b where one is NaN. */
-  lesser = (a: Value, b: Value): Value => this.pure("min", [a, b]);
-  greater = (a: Value, b: Value): Value => this.pure("max", [a, b]);
-  and = (a: Value, b: Value): Value => this.pure("and", [a, b]);
-  butNot = (a: Value, not: Value): Value => this.pure("andn", [not, a]);
-  or = (a: Value, b: Value): Value => this.pure("or", [a, b]);
-  xor = (a: Value, b: Value): Value => this.pure("xor", [a, b]);
-  sqrt = (a: Value): Value => this.pure("sqrt", [a]);
-  nearest = (a: Value): Value => this.pure("round", [a], NEAREST);
-  floor = (a: Value): Value => this.pure("round", [a], DOWN);
+  lesser = (a: VectorValue, b: VectorValue): VectorValue => this.pure("min", [a, b]);
+  greater = (a: VectorValue, b: VectorValue): VectorValue => this.pure("max", [a, b]);
+  and = (a: VectorValue, b: VectorValue): VectorValue => this.pure("and", [a, b]);
+  butNot = (a: VectorValue, not: VectorValue): VectorValue => this.pure("andn", [not, a]);
+  or = (a: VectorValue, b: VectorValue): VectorValue => this.pure("or", [a, b]);
+  xor = (a: VectorValue, b: VectorValue): VectorValue => this.pure("xor", [a, b]);
+  sqrt = (a: VectorValue): VectorValue => this.pure("sqrt", [a]);
+  nearest = (a: VectorValue): VectorValue => this.pure("round", [a], NEAREST);
+  floor = (a: VectorValue): VectorValue => this.pure("round", [a], DOWN);
   /** a * b + c, rounded once. */
-  fma = (a: Value, b: Value, c: Value): Value => this.pure("fma", [a, b, c]);
+  fma = (a: VectorValue, b: VectorValue, c: VectorValue): VectorValue => this.pure("fma", [a, b, c]);
   /** c - a * b, rounded once. */
-  fnma = (a: Value, b: Value, c: Value): Value => this.pure("fnma", [a, b, c]);
-  compare = (how: keyof typeof COMPARE, a: Value, b: Value): Value =>
+  fnma = (a: VectorValue, b: VectorValue, c: VectorValue): VectorValue => this.pure("fnma", [a, b, c]);
+  compare = (how: keyof typeof COMPARE, a: VectorValue, b: VectorValue): VectorValue =>
     this.pure("compare", [a, b], COMPARE[how]);
-  select = (truth: Value, a: Value, b: Value): Value => this.pure("select", [truth, a, b]);
-  call = (symbol: string, ...args: Value[]): Value => this.add({ op: "call", args, symbol });
+  select = (truth: VectorValue, a: VectorValue, b: VectorValue): VectorValue =>
+    this.pure("select", [truth, a, b]);
+  call = (symbol: string, ...args: VectorValue[]): VectorValue => this.add({ op: "call", args, symbol });
 }

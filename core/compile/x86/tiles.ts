@@ -1,6 +1,6 @@
 // A product of matrices in tiles. A tile of C stays in registers while k goes by: each number of A is repeated over a
 // vector of B's row. B's columns are gathered in scratch memory, a panel at a time, where they don't lie side by side.
-import type { Stage, Walk } from "../kernel.ts";
+import type { Stage, StridedAccess } from "../kernel.ts";
 import {
   type Assembler,
   R10,
@@ -17,8 +17,8 @@ import {
   RSI,
   RSP,
 } from "./assembler.ts";
-import { AVX2, type Memory, VECTOR } from "./encodings.ts";
-import { lanesMask, loadLanes, printPanel, setMask, TAIL } from "./panels.ts";
+import { AVX2, type MemoryOperand, VECTOR } from "./encodings.ts";
+import { lanesMask, loadLanes, PANEL_TAIL, printPanel, setMask } from "./panels.ts";
 import type { Printer } from "./printer.ts";
 import { TileEpilogue } from "./tile_epilogue.ts";
 
@@ -42,22 +42,22 @@ const LINE = 64;
 const FROM_B = RDI, FROM_A = RSI, ROWS_A = R8, ROWS_C = R9, PANEL = R10, COLUMNS_C = R13, COLUMNS_B = R12;
 
 export interface Matrix {
-  readonly walk: Walk;
+  readonly access: StridedAccess;
   /** Bytes from one row and one column to the next. */
   readonly row: number;
   readonly column: number;
   /** Its address lies there, if not in the table. */
-  readonly place?: Memory;
+  readonly place?: MemoryOperand;
 }
 
-export const matrix = (walk: Walk, place?: Memory): Matrix => ({
-  ...{ walk, row: 4 * walk.strides[0], column: 4 * walk.strides[1] },
+export const matrix = (access: StridedAccess, place?: MemoryOperand): Matrix => ({
+  ...{ access, row: 4 * access.strides[0], column: 4 * access.strides[1] },
   place,
 });
 export const transposed = (one: Matrix): Matrix => ({ ...one, row: one.column, column: one.row });
 
 /** C = A B, or C += A B; a stage takes C's place where it is given. */
-export interface Product {
+export interface TiledProduct {
   readonly name: string;
   readonly m: number;
   readonly n: number;
@@ -80,7 +80,7 @@ interface Part {
 }
 
 /** Prints it in tiles. C has one column, or its rows' numbers lie side by side. */
-export function printTiles(printer: Printer, product: Product): void {
+export function printTiles(printer: Printer, product: TiledProduct): void {
   printer.withFrame(() => new Tiles(printer, product).print());
 }
 
@@ -91,7 +91,7 @@ class Tiles {
   readonly #packs: boolean;
   readonly #epilogue: TileEpilogue | null;
 
-  constructor(readonly printer: Printer, readonly product: Product) {
+  constructor(readonly printer: Printer, readonly product: TiledProduct) {
     const { name, m, n, k, b, chain, epilogue } = product;
     this.#epilogue = epilogue && new TileEpilogue(printer, name, chain !== undefined, epilogue);
     this.#asm = printer.asm;
@@ -109,7 +109,10 @@ class Tiles {
       this.#address(COLUMNS_C, c);
       return this.#part(parts[0]);
     }
-    const [inB, inA, counter] = [0, 1, 2].map((): Memory => ({ base: RSP, disp: this.printer.reserve(8) }));
+    const [inB, inA, counter] = [0, 1, 2].map((): MemoryOperand => ({
+      base: RSP,
+      disp: this.printer.reserve(8),
+    }));
     for (const [one, place] of [[b, inB], [a, inA]] as const) {
       this.#address(RAX, one);
       asm.store(place, RAX);
@@ -161,13 +164,13 @@ class Tiles {
     if (rest > 0) this.#panel(rest, this.product.n - whole * wide * this.#lanes, depth, add, last);
   }
 
-  #address(to: number, { walk, place }: Matrix): void {
+  #address(to: number, { access, place }: Matrix): void {
     if (place) this.#asm.load(to, place);
-    else this.printer.place(to, walk, 4);
+    else this.printer.place(to, access, 4);
   }
   #overPanels(count: number, vectors: number, panel: () => void): void {
     const asm = this.#asm, again = asm.label();
-    const counter: Memory = { base: RSP, disp: this.printer.reserve(8) };
+    const counter: MemoryOperand = { base: RSP, disp: this.printer.reserve(8) };
     asm.storeNumber(counter, count);
     asm.bind(again);
     panel();
@@ -180,7 +183,7 @@ class Tiles {
   /** Columns of C: `vectors` vectors, of which the last may be a part. */
   #panel(vectors: number, columns: number, depth: number, add: boolean, last: boolean): void {
     const asm = this.#asm, tail = columns % this.#lanes;
-    if (tail > 0) setMask(this.printer, TAIL, tail);
+    if (tail > 0) setMask(this.printer, PANEL_TAIL, tail);
     if (this.#packs) this.#pack(vectors, columns, depth);
     else asm.move(PANEL, COLUMNS_B);
     asm.move(ROWS_A, R14);
@@ -224,7 +227,10 @@ class Tiles {
         this.#load(j, from, partial(j) && !this.#packs ? tail : 0);
       }
       for (let row = 0; row < rows; row++) {
-        const from: Memory = { base: FROM_A, disp: row * this.product.a.row + at * this.product.a.column };
+        const from: MemoryOperand = {
+          base: FROM_A,
+          disp: row * this.product.a.row + at * this.product.a.column,
+        };
         if (vectors === 1 && asm.isa === "avx512") {
           asm.vector(VECTOR.vfmadd231ps, sum(row, 0), 0, { ...from, broadcast: true });
           continue;
@@ -252,7 +258,7 @@ class Tiles {
     if (behind) this.#addBefore(rows, vectors, tail, sum);
     if (last && this.#epilogue) {
       this.#epilogue.print(rows, vectors, tail, sum);
-      if (tail > 0) setMask(this.printer, TAIL, tail); // the epilogue's loops have one of their own
+      if (tail > 0) setMask(this.printer, PANEL_TAIL, tail); // the epilogue's loops have one of their own
     } else this.#storeTile(rows, vectors, tail, sum);
     asm.add(ROWS_A, rows * this.product.a.row);
     asm.add(ROWS_C, rows * this.product.c.row);
@@ -271,7 +277,7 @@ class Tiles {
     const asm = this.#asm;
     for (let row = 0; row < rows; row++) {
       for (let j = 0; j < vectors; j++) {
-        const before: Memory = { base: ROWS_C, disp: this.#at(row, j) };
+        const before: MemoryOperand = { base: ROWS_C, disp: this.#at(row, j) };
         if (tail > 0 && j === vectors - 1) {
           this.#load(0, before, tail);
           asm.vector(VECTOR.vaddps, sum(row, j), sum(row, j), 0);
@@ -290,13 +296,13 @@ class Tiles {
   #at(row: number, j: number): number {
     return row * this.product.c.row + j * this.#asm.vectorBytes;
   }
-  #load(to: number, from: Memory, tail: number): void {
-    loadLanes(this.printer, to, from, tail, TAIL);
+  #load(to: number, from: MemoryOperand, tail: number): void {
+    loadLanes(this.printer, to, from, tail, PANEL_TAIL);
   }
-  #store(to: Memory, from: number, tail: number): void {
+  #store(to: MemoryOperand, from: number, tail: number): void {
     const asm = this.#asm;
     if (tail === 0) return asm.vector(VECTOR.storeUps, from, 0, to);
-    if (asm.isa === "avx512") return asm.vector(VECTOR.storeUps, from, 0, to, { mask: TAIL });
+    if (asm.isa === "avx512") return asm.vector(VECTOR.storeUps, from, 0, to, { mask: PANEL_TAIL });
     asm.vector(VECTOR.vmovups, 0, 0, lanesMask(this.printer, tail));
     asm.vector(AVX2.storeMaskedPs, from, 0, to);
   }

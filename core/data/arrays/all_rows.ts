@@ -3,9 +3,9 @@
 import { dtypeBytes } from "../../../ffi/dtype.ts";
 import { longLivedUninitialised, memoryBlockOf } from "../../../ffi/make.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
-import { cpusHere } from "../../base/cores.ts";
-import { checkRoom } from "../../base/memory.ts";
-import { type BlockOrders, DONE, FAILED, ODD, readBlocks, WORDS } from "./open_rows.ts";
+import { cpuCount } from "../../base/cores.ts";
+import { checkFreeMemory } from "../../base/memory.ts";
+import { DONE, FAILED, ODD, readBlocks, type RowBlockOrders, WORDS } from "./open_rows.ts";
 import { product } from "./numbers.ts";
 import { type Rows, rowsAtOnce, type StoredRows, storedRows } from "./rows.ts";
 import type { StoredValues } from "./table.ts";
@@ -30,11 +30,11 @@ export function readByThreads(
   const { name, shape: [count, ...row] } = variable, rows = variable.rows(1);
   const bytes = product(row) * dtypeBytes(dtype);
   if (!isForThreads({ variable, raw: dtype }, rows, least)) return null;
-  checkRoom(name, count * bytes, null, "Choose fewer with --features.");
+  checkFreeMemory(name, count * bytes, null, "Choose fewer with --features.");
   const values = longLivedUninitialised([count, ...row], { dtype });
   const together = Math.max(...storedRows(rows).map(rowsAtOnce));
   const words = new Int32Array(new SharedArrayBuffer(4 * WORDS));
-  const orders: BlockOrders = {
+  const orders: RowBlockOrders = {
     column: { name, rows, raw: dtype },
     rows: count,
     into: memoryBlockOf(values),
@@ -66,10 +66,10 @@ export function isForThreads(
 const THREAD_BYTES = 32 * 2 ** 20, MOST_THREADS = 16;
 
 /** The threads start while this one begins. */
-function readAll(orders: BlockOrders, words: Int32Array): boolean {
+function readAll(orders: RowBlockOrders, words: Int32Array): boolean {
   const blocks = Math.ceil(orders.rows / orders.block);
   const paying = Math.min(1 + Math.ceil(orders.into.bytes / THREAD_BYTES), MOST_THREADS);
-  const workers = Array.from({ length: Math.min(cpusHere(), blocks, paying) - 1 }, (_, i) => {
+  const workers = Array.from({ length: Math.min(cpuCount(), blocks, paying) - 1 }, (_, i) => {
     const worker = new Worker(new URL("./row_blocks_thread.ts", import.meta.url), {
       type: "module",
       name: `rows ${i + 1}`,

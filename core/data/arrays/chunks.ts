@@ -51,12 +51,12 @@ export function openRowsOfChunks(
     const known = kept.get(cell);
     if (known) kept.delete(cell); // and in again, as the newest
     if (!known) refuse(wrongWith(chunks, cell, chunkBytes));
-    const found = known ?? room();
+    const found = known ?? free();
     if (!known) load(cell, found);
     kept.set(cell, found);
     return found;
   };
-  const room = (): ChunkBytes => {
+  const free = (): ChunkBytes => {
     if (kept.size < most) return new Uint8Array(chunkBytes);
     const [[oldest, bytes]] = kept;
     kept.delete(oldest);

@@ -10,7 +10,7 @@ import {
   timeCoding,
 } from "./calendar.ts";
 import type { Column, Table, Variable } from "./table.ts";
-import { bytesOf, view } from "./numbers.ts";
+import { bytesOf, typedView } from "./numbers.ts";
 import { toColumn } from "./variables.ts";
 
 export interface Coordinate {
@@ -56,7 +56,7 @@ export const isTimeColumn = ({ name, shape, units }: Column): boolean =>
   shape.length === 1 && (TIME_NAMES.test(name) || isTimeUnits(units));
 
 /** Null where the samples have no time. */
-export function timeOf(table: Table, samples: number): Coordinate | null {
+export function timeCoordinate(table: Table, samples: number): Coordinate | null {
   const along = table.columns.filter((column) =>
     !column.unusable && placeOf(table, column, samples) !== null
   );
@@ -78,7 +78,7 @@ function placeOf({ grid }: Table, { shape, dimensions }: Column, samples: number
 
 function coordinateOf({ path, noun }: Table, column: Column, each: number): Coordinate {
   const { name, dtype, text, units, calendar } = column;
-  const values = Float64Array.from(view(bytesOf(column.read()), dtype) as ArrayLike<number>, Number);
+  const values = Float64Array.from(typedView(bytesOf(column.read()), dtype) as ArrayLike<number>, Number);
   const texts = text?.classes() ?? null;
   if (texts) return { name, each, ...(datesOf(texts, values) ?? { values, texts, times: null }) };
   const times = isTimeUnits(units) ? timeCoding(units!, calendar) : null;
@@ -99,7 +99,7 @@ function datesOf(texts: readonly string[], places: Float64Array): Omit<Coordinat
 }
 
 /** The value of a coordinate as users write it. */
-export function valueText(
+export function axisText(
   { texts, times }: Partial<Pick<Coordinate, "texts" | "times">>,
   value: number,
 ): string {
@@ -108,7 +108,7 @@ export function valueText(
   return date ? formatDate(date) : numberText(value);
 }
 
-export const valueAt = ({ values, each }: Coordinate, row: number): number =>
+export const coordinateValue = ({ values, each }: Coordinate, row: number): number =>
   values[Math.floor(row / each) % values.length];
 
 /** How many units of the times are a day. */
@@ -221,7 +221,7 @@ export function axisOf(variable: Variable, path: string): Axis {
 
 export function valuesOf(variable: Variable): Float64Array {
   const { dtype, read } = toColumn(variable, false);
-  return Float64Array.from(view(bytesOf(read()), dtype) as ArrayLike<number>, Number);
+  return Float64Array.from(typedView(bytesOf(read()), dtype) as ArrayLike<number>, Number);
 }
 
 function timesOf(attributes: Variable["attributes"], name: string, path: string): TimeCoding | null {

@@ -123,9 +123,9 @@ export function openPool(most = MOST_OPEN): FilePool {
   };
 }
 
-const NOT_THERE = 2, DENIED = 13;
+const NO_FILE = 2, DENIED = 13;
 const REASONS: Readonly<Record<number, string>> = {
-  [NOT_THERE]: "it is not there any more",
+  [NO_FILE]: "it is not there any more",
   [DENIED]: "this user may not read it",
   5: "the disk or the network failed (input/output error)",
   21: "it is a folder",

@@ -1,7 +1,7 @@
 // A grid says where samples and their targets lie: named dimensions, coordinates and attributes, as CF has
 // them. Predictions are put back there.
 import type { DType } from "../../../ffi/dtype.ts";
-import { product, type Values, view } from "./numbers.ts";
+import { product, typedView, type VariableValues } from "./numbers.ts";
 import type { Variable } from "./table.ts";
 
 export interface Dimension {
@@ -21,7 +21,7 @@ export interface GridCoordinate extends About {
   readonly role: "coordinate" | "auxiliary" | "bounds" | "mapping";
   readonly dtype: DType;
   /** As stored, row-major. */
-  readonly values: Values;
+  readonly values: VariableValues;
 }
 
 /**
@@ -89,7 +89,7 @@ function coordinate(role: GridCoordinate["role"], variable: Variable): GridCoord
   // A grid mapping is all attributes, and its one value means nothing.
   return dtype === null || unusable
     ? { role, name, dimensions: [], shape: [], attributes, dtype: "i32", values: new Int32Array(1) }
-    : { role, name, dimensions, shape, attributes, dtype, values: view(read(), dtype) };
+    : { role, name, dimensions, shape, attributes, dtype, values: typedView(read(), dtype) };
 }
 
 /** The coordinates of these dimensions, those that `coordinates` names, their bounds, and grid mappings. */

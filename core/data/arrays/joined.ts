@@ -10,8 +10,8 @@ import { fileVariable, isPackingAttribute, sameBytes, samePacking, storedDtype }
 import { asOneSample, leadingAlong } from "./picked.ts";
 import { product } from "./numbers.ts";
 import type { Rows } from "./rows.ts";
-import { type Axis, axisOf, numberText, rebased, valuesOf, valueText } from "./coordinate.ts";
-import type { Packing, Variable } from "./table.ts";
+import { type Axis, axisOf, axisText, numberText, rebased, valuesOf } from "./coordinate.ts";
+import type { Variable, VariablePacking } from "./table.ts";
 
 export interface VariablesFile {
   readonly path: string;
@@ -87,8 +87,8 @@ export const noDimension = (path: string, name: string, known: readonly string[]
   );
 
 function alongOne({ path, variables }: VariablesFile, dimension: string): VariablesFile {
-  const isThere = variables.some(({ dimensions }) => dimensions.includes(dimension));
-  if (isThere || dimension !== BY_FILE) {
+  const hasDimension = variables.some(({ dimensions }) => dimensions.includes(dimension));
+  if (hasDimension || dimension !== BY_FILE) {
     return { path, variables: variables.map((variable) => leadingAlong(variable, dimension)) };
   }
   const isField = ({ auxiliary, unusable, shape }: Variable) =>
@@ -143,10 +143,8 @@ function checkOrder(along: Axis, path: string, noun: string): void {
     const how = values[i] === values[i - 1] ? "repeats" : "goes back to";
     throw new UserError(
       "data",
-      `${path}: the ${noun} "${name}" ${how} ${
-        valueText(along, values[i])
-      } at index ${i} (counted from 0), ` +
-        `after ${valueText(along, values[i - 1])}. Files are joined where it rises: sort the file by it ` +
+      `${path}: the ${noun} "${name}" ${how} ${axisText(along, values[i])} at index ${i} (counted from 0), ` +
+        `after ${axisText(along, values[i - 1])}. Files are joined where it rises: sort the file by it ` +
         `(xarray: ds.sortby("${name}").drop_duplicates("${name}")), or leave it out.`,
     );
   }
@@ -227,8 +225,8 @@ function makeRun(name: string, holders: readonly Piece[], auxiliary: boolean, no
         throw new UserError(
           "data",
           `${last.path} and ${piece.path} both have the ${noun} "${name}" for the ${piece.along.name} ` +
-            `${valueText(piece.along, begin)}: the one goes to ${
-              valueText(piece.along, end)
+            `${axisText(piece.along, begin)}: the one goes to ${
+              axisText(piece.along, end)
             } and the other begins ` +
             "there or before. Leave one of them out.",
         );
@@ -267,7 +265,7 @@ function unlike(run: Run, longest: Run, all: readonly Piece[]): string | null {
   const i = longest.values.findIndex((value, i) => value !== run.values![i]);
   const at = i < 0 ? longest.samples : i;
   const own = run.values[at], other = longest.values[at];
-  const text = (value: number | undefined) => value === undefined ? "nothing" : valueText(along, value);
+  const text = (value: number | undefined) => value === undefined ? "nothing" : axisText(along, value);
   return `has other values of ${along.name} than the variables of ${
     listed(longest.pieces.map(({ path }) => path))
   }: ` +
@@ -284,8 +282,8 @@ const listed = (paths: readonly string[]): string =>
 /** The first file that disagrees with the first one that has the variable. */
 function conflictIn(name: string, holders: readonly Piece[], { named }: JoinOptions): string | null {
   const [first, ...others] = holders, one = first.variables.get(name)!;
-  const differs = (what: string, here: unknown, there: unknown, path: string) =>
-    `has ${what} ${there} in ${path}, but ${here} in ${first.path}`;
+  const differs = (what: string, mine: unknown, theirs: unknown, path: string) =>
+    `has ${what} ${theirs} in ${path}, but ${mine} in ${first.path}`;
   for (const { path, variables } of others) {
     const other = variables.get(name)!;
     const list = ({ dimensions }: Variable) => `(${dimensions.join(", ")})`;
@@ -341,7 +339,7 @@ const failed = (model: Variable, conflict: string): Variable => ({ ...model, con
 function joined(model: Variable, { pieces, samples }: Run, conflict?: string): Variable {
   const variables = pieces.map((piece) => piece.variables.get(model.name)!);
   const unusable = variables.find((variable) => variable.unusable)?.unusable;
-  const packings = variables.map(({ attributes }, i): Packing => ({
+  const packings = variables.map(({ attributes }, i): VariablePacking => ({
     samples: pieces[i].samples!,
     attributes,
   }));

@@ -1,11 +1,11 @@
 // Numbers as files have them: typed arrays over bytes, and what stands for a missing one.
 import { type DType, dtypeBytes } from "../../../ffi/dtype.ts";
 
-export type Values = ArrayLike<number> | ArrayLike<bigint>;
+export type VariableValues = ArrayLike<number> | ArrayLike<bigint>;
 
 export type Floats = Float32Array | Float64Array;
 
-export interface Rule {
+export interface DecodingRule {
   readonly missing: readonly number[];
   readonly min: number;
   readonly max: number;
@@ -15,8 +15,8 @@ export interface Rule {
 
 /** Missing values become NaN and a 1 in `marks`; the result counts them. `from` may be `to`. */
 export function applyRule(
-  rule: Rule,
-  from: Values,
+  rule: DecodingRule,
+  from: VariableValues,
   to: Floats,
   marks?: Uint8Array,
 ): number {
@@ -28,7 +28,7 @@ export function applyRule(
 }
 
 function applyTo(
-  { missing, min, max, scale, offset }: Rule,
+  { missing, min, max, scale, offset }: DecodingRule,
   from: ArrayLike<number>,
   to: Floats,
   marks?: Uint8Array,
@@ -49,11 +49,12 @@ function applyTo(
 }
 
 /** Most variables have one fill and no scale; xarray's fill is NaN. */
-export const hasFillsAlone = ({ missing, min, max, scale, offset }: Rule): boolean =>
+export const hasFillsAlone = ({ missing, min, max, scale, offset }: DecodingRule): boolean =>
   !missing.includes(0) && min === -Infinity && max === Infinity && scale === 1 && offset === 0;
 
 /** Missing values are NaN already, and all others are as they are meant. */
-export const leavesFloats = (rule: Rule): boolean => hasFillsAlone(rule) && rule.missing.every(Number.isNaN);
+export const leavesFloats = (rule: DecodingRule): boolean =>
+  hasFillsAlone(rule) && rule.missing.every(Number.isNaN);
 
 function eraseFills(values: Float32Array, missing: readonly number[], marks?: Uint8Array): number {
   let count = 0;
@@ -114,12 +115,12 @@ export const ARRAYS = {
 export const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array<ArrayBuffer> =>
   new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength);
 
-export function view(bytes: Uint8Array, dtype: DType): Values {
+export function typedView(bytes: Uint8Array, dtype: DType): VariableValues {
   const array = ARRAYS[dtype as keyof typeof ARRAYS] as Float64ArrayConstructor;
   return new array(bytes.buffer, bytes.byteOffset, bytes.byteLength / dtypeBytes(dtype));
 }
 
-export type Numbers =
+export type SampleNumbers =
   | (Uint8Array | Int8Array | Uint16Array | Int16Array | Uint32Array | Int32Array)
   | (BigInt64Array | BigUint64Array | Float32Array | Float64Array);
 
@@ -132,8 +133,8 @@ export function finiteWords({ buffer, byteOffset, byteLength }: Float32Array | U
 }
 
 /** Halves are moved as they are: nothing is calculated with them. */
-export const numbersOf = (dtype: DType, bytes: Uint8Array): Numbers =>
-  view(bytes, dtype === "f16" || dtype === "bf16" ? "u16" : dtype) as Numbers;
+export const numbersOf = (dtype: DType, bytes: Uint8Array): SampleNumbers =>
+  typedView(bytes, dtype === "f16" || dtype === "bf16" ? "u16" : dtype) as SampleNumbers;
 
 /** The part that has this place: parts begin at `starts`, which rise. */
 export function partOf(starts: ArrayLike<number>, at: number, count = starts.length - 1): number {

@@ -88,7 +88,7 @@ function readerOf({ name, raw }: ColumnRows, rows: Rows, pool: FilePool, isPart 
 }
 
 /** Plain data for a thread. */
-export interface BlockOrders {
+export interface RowBlockOrders {
   readonly column: Pick<ColumnPart, "name" | "rows" | "raw">;
   readonly rows: number;
   /** Room for all rows, one after the other. */
@@ -104,15 +104,15 @@ export interface BlockOrders {
  * Shared words: the next row that nobody has taken, rows that are there, whether a thread met a row that it can't read,
  * and whether one met a value that is missing or not finite.
  */
-export const NEXT = 0, DONE = 1, FAILED = 2, ODD = 3, WORDS = 4;
+export const NEXT_ROW = 0, DONE = 1, FAILED = 2, ODD = 3, WORDS = 4;
 
-export function readBlocks({ column, rows, into, block, fills, words: shared }: BlockOrders): void {
+export function readBlocks({ column, rows, into, block, fills, words: shared }: RowBlockOrders): void {
   const words = new Int32Array(shared);
   try {
     const all = bytesAt(into), bytes = all.length / rows, reader = openRows(column);
     try {
       while (Atomics.load(words, FAILED) === 0) {
-        const first = Atomics.add(words, NEXT, block), end = Math.min(first + block, rows);
+        const first = Atomics.add(words, NEXT_ROW, block), end = Math.min(first + block, rows);
         if (first >= rows) break;
         for (let row = first; row < end; row++) {
           reader.read(row, all.subarray(row * bytes, (row + 1) * bytes));

@@ -249,19 +249,21 @@ interface Entry {
 
 /** `known` has the folders that were listed: a link may lead back into one. Hidden files are no data. */
 function entriesOf(folder: string, known: Set<string>, hidden = false): Entry[] {
-  const here = folder === "" ? "." : folder;
+  const folderName = folder === "" ? "." : folder;
   try {
-    const real = Deno.realPathSync(here);
+    const real = Deno.realPathSync(folderName);
     if (known.has(real)) return [];
     known.add(real);
-    const entries = [...Deno.readDirSync(here)].filter(({ name }) => hidden || !name.startsWith("."));
+    const entries = [...Deno.readDirSync(folderName)].filter(({ name }) => hidden || !name.startsWith("."));
     return entries.map(({ name, isDirectory, isSymlink }) => {
       const path = inside(folder, name);
       return { name, path, isFolder: !isStore(name) && (isDirectory || (isSymlink && isFolder(path))) };
     }).sort((a, b) => byName(a.name, b.name));
   } catch (cause) {
     if (cause instanceof Deno.errors.PermissionDenied) {
-      throw new UserError("data", `${here} can't be listed: this user may not read the folder.`, { cause });
+      throw new UserError("data", `${folderName} can't be listed: this user may not read the folder.`, {
+        cause,
+      });
     }
     return []; // it is no folder, or not there
   }

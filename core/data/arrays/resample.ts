@@ -4,16 +4,16 @@ import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { didYouMean } from "../../base/suggest.ts";
-import { type Axis, axisOf, valueText } from "./coordinate.ts";
+import { type Axis, axisOf, axisText } from "./coordinate.ts";
 import { picked } from "./picked.ts";
 import { openRows } from "./open_rows.ts";
-import { applyRule, bytesOf, product, view } from "./numbers.ts";
+import { applyRule, bytesOf, product, typedView } from "./numbers.ts";
 import { type Rows, rulesOf } from "./rows.ts";
 import { isPackingAttribute } from "./variables.ts";
 import type { Variable, VariableColumn } from "./table.ts";
 import { isLongitude } from "./select.ts";
 
-interface Wish {
+interface Resampling {
   readonly setting: string;
   readonly name: string;
   readonly by: "month" | "day" | number;
@@ -22,7 +22,7 @@ interface Wish {
 /** Group i has the places from starts[i] to starts[i + 1]; those behind the last are left out. */
 interface Groups {
   readonly starts: readonly number[];
-  readonly by: Wish["by"];
+  readonly by: Resampling["by"];
 }
 
 interface Table {
@@ -39,10 +39,10 @@ export const isResampled = ({ resample, coarsen }: Config["data"]): boolean =>
 export function resampled(table: Table, data: Config["data"], notes: string[]): readonly VariableColumn[] {
   if (!isResampled(data)) return table.columns;
   const groups = new Map<string, Groups>();
-  for (const wish of wishesOf(data)) {
-    const [dimension, found] = groupsOf(table, wish, notes);
+  for (const wanted of resamplingsOf(data)) {
+    const [dimension, found] = groupsOf(table, wanted, notes);
     if (groups.has(dimension)) {
-      throw new UserError("usage", `${wish.setting} takes means along ${dimension} twice: name it once.`);
+      throw new UserError("usage", `${wanted.setting} takes means along ${dimension} twice: name it once.`);
     }
     groups.set(dimension, found);
   }
@@ -69,8 +69,8 @@ const markingGaps = (column: VariableColumn): VariableColumn => ({
   },
 });
 
-function wishesOf({ resample, coarsen }: Config["data"]): Wish[] {
-  const of = (setting: string, text: string, words: readonly string[]): Wish => {
+function resamplingsOf({ resample, coarsen }: Config["data"]): Resampling[] {
+  const of = (setting: string, text: string, words: readonly string[]): Resampling => {
     const [, name, by] = /^([^=]+)=(\w+)$/.exec(text.trim()) ?? [];
     const count = Number(by);
     if (name && words.includes(by)) return { setting, name: name.trim(), by: by as "month" | "day" };
@@ -90,7 +90,7 @@ function wishesOf({ resample, coarsen }: Config["data"]): Wish[] {
 
 function groupsOf(
   { path, named, columns }: Table,
-  { setting, name, by }: Wish,
+  { setting, name, by }: Resampling,
   notes: string[],
 ): [string, Groups] {
   const sizes = new Map(
@@ -128,7 +128,12 @@ function groupsOf(
   return [dimension, { by, starts: byDate(axis, by, setting) }];
 }
 
-function equalParts(path: string, { setting, name, by }: Wish, size: number, notes: string[]): number[] {
+function equalParts(
+  path: string,
+  { setting, name, by }: Resampling,
+  size: number,
+  notes: string[],
+): number[] {
   const count = Math.floor(size / Number(by)), left = size - count * Number(by);
   if (count === 0) {
     throw new UserError(
@@ -151,7 +156,7 @@ function byDate(axis: Axis, by: "month" | "day", setting: string): number[] {
     throw new UserError(
       "data",
       `${path}: ${setting} needs times that rise, and ${name} is ${
-        valueText(axis, values[back])
+        axisText(axis, values[back])
       } at index ${back} ` +
         `(counted from 0): ds.sortby("${name}").`,
     );
@@ -293,7 +298,7 @@ function cellsOf(
 function openDecoded(column: VariableColumn, row: Float64Array): { read(at: number): void; close(): void } {
   const { name, stream: { raw, rule } } = column, rows: Rows | string = column.rowsAt(1);
   if (typeof rows === "string") {
-    const all = view(bytesOf(column.read()), column.dtype);
+    const all = typedView(bytesOf(column.read()), column.dtype);
     return {
       read(at) {
         for (let j = 0; j < row.length; j++) row[j] = Number(all[at * row.length + j]);
@@ -302,7 +307,7 @@ function openDecoded(column: VariableColumn, row: Float64Array): { read(at: numb
     };
   }
   const reader = openRows({ name, rows, raw }), rules = rulesOf(rows);
-  const bytes = new Uint8Array(row.length * dtypeBytes(raw)), stored = view(bytes, raw);
+  const bytes = new Uint8Array(row.length * dtypeBytes(raw)), stored = typedView(bytes, raw);
   return {
     read(at) {
       reader.read(at, bytes);

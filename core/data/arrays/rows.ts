@@ -1,6 +1,6 @@
 // Threads get the places of an array's rows as plain data.
 import type { DType } from "../../../ffi/dtype.ts";
-import { product, type Rule } from "./numbers.ts";
+import { type DecodingRule, product } from "./numbers.ts";
 
 export interface FileMark {
   readonly path: string;
@@ -55,7 +55,7 @@ export interface PartedRows {
   readonly starts: readonly number[];
   readonly parts: readonly Rows[];
   /** Files may be packed each in its own way: these are in the place of the column's rule. */
-  readonly rules?: readonly (Rule | null)[];
+  readonly rules?: readonly (DecodingRule | null)[];
 }
 
 /** A row is made of some of the numbers of several rows of `rows`, or of one. */
@@ -96,11 +96,11 @@ export function storedRows(rows: Rows): readonly StoredRows[] {
 }
 
 /** Null means that one rule holds for all rows. */
-export function rulesOf(rows: Rows): readonly (Rule | null)[] | null {
+export function rulesOf(rows: Rows): readonly (DecodingRule | null)[] | null {
   return rows.layout === "picked" ? rulesOf(rows.rows) : rows.layout === "parts" ? rows.rules ?? null : null;
 }
 
-export const withRules = (rows: Rows, rules: readonly (Rule | null)[]): Rows =>
+export const withRules = (rows: Rows, rules: readonly (DecodingRule | null)[]): Rows =>
   rows.layout === "picked"
     ? { ...rows, rows: withRules(rows.rows, rules) }
     : rows.layout === "parts"
@@ -108,12 +108,12 @@ export const withRules = (rows: Rows, rules: readonly (Rule | null)[]): Rows =>
     : rows;
 
 /** Messages name the file of a part. */
-export function pathOf(rows: Rows, part = 0): string {
+export function pathOfRows(rows: Rows, part = 0): string {
   switch (rows.layout) {
     case "parts":
-      return pathOf(rows.parts[part]);
+      return pathOfRows(rows.parts[part]);
     case "picked":
-      return pathOf(rows.rows, part);
+      return pathOfRows(rows.rows, part);
     case "held":
       return rows.path;
   }
@@ -126,7 +126,7 @@ export interface ColumnPart {
   readonly rows: Rows;
   readonly count: number;
   readonly raw: DType;
-  readonly rule: Rule | null;
+  readonly rule: DecodingRule | null;
   /** [height, width, channels] of an image whose channels are last; a sample has them first. */
   readonly channelsLast: readonly number[] | null;
 }

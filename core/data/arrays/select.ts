@@ -3,11 +3,11 @@ import type { Config } from "../../settings/settings.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { UserError } from "../../base/errors.ts";
 import { isInPeriod, parsePeriod } from "./calendar.ts";
-import { type Axis, axisOf, numberText, valueText } from "./coordinate.ts";
+import { type Axis, axisOf, axisText, numberText } from "./coordinate.ts";
 import { picked, type Picks } from "./picked.ts";
 import type { Variable } from "./table.ts";
 
-interface Wish {
+interface Selection {
   readonly name: string;
   readonly values: readonly string[];
 }
@@ -23,24 +23,26 @@ interface SelectFrom {
 }
 
 export function selected(from: SelectFrom, sel: Config["data"]["sel"]): readonly Variable[] {
-  const wishes = wishesOf(sel);
-  if (wishes.length === 0) return from.variables;
+  const selections = selectionsOf(sel);
+  if (selections.length === 0) return from.variables;
   const picks = new Map<string, Picks>();
-  const [curved, plain] = [true, false].map((is) => wishes.filter(({ name }) => isCurved(from, name) === is));
+  const [curved, plain] = [true, false].map((is) =>
+    selections.filter(({ name }) => isCurved(from, name) === is)
+  );
   const rectangle = curved.length > 0 ? rectangleOf(from, curved) : new Map<string, Picks>();
   for (const [dimension, places] of rectangle) picks.set(dimension, places);
-  for (const wish of plain) {
-    const { dimension, size, axis } = dimensionOf(from, wish.name);
+  for (const selection of plain) {
+    const { dimension, size, axis } = dimensionOf(from, selection.name);
     if (picks.has(dimension)) {
       throw new UserError(
         "usage",
-        `--sel chooses along ${dimension} twice: write it once, ${wish.name}=A,B.`,
+        `--sel chooses along ${dimension} twice: write it once, ${selection.name}=A,B.`,
       );
     }
-    const places = axis ? placesOf(axis, wish, from) : indicesOf(dimension, size, wish, from);
+    const places = axis ? placesOf(axis, selection, from) : indicesOf(dimension, size, selection, from);
     if (dimension === from.along) places.sort((a, b) => a - b);
     const isDate = axis !== null && axis.times !== null;
-    const single = wish.values.length === 1 && !wish.values[0].includes("..") && !isDate;
+    const single = selection.values.length === 1 && !selection.values[0].includes("..") && !isDate;
     picks.set(dimension, { places: Int32Array.from(places), drop: single });
   }
   return from.variables.map((variable) => picked(variable, picks));
@@ -53,15 +55,15 @@ const isCurved = ({ variables }: SelectFrom, name: string): boolean =>
   );
 
 /** The smallest rectangle with all points at which every wish is fulfilled. */
-function rectangleOf({ path, variables }: SelectFrom, wishes: readonly Wish[]): Map<string, Picks> {
-  const found = wishes.map((wish) => {
-    const own = variables.find(({ name }) => name === wish.name)!, axis = axisOf(own, path);
-    const fits = wish.values.map((text) => {
+function rectangleOf({ path, variables }: SelectFrom, selections: readonly Selection[]): Map<string, Picks> {
+  const found = selections.map((selection) => {
+    const own = variables.find(({ name }) => name === selection.name)!, axis = axisOf(own, path);
+    const fits = selection.values.map((text) => {
       const test = isLongitude(axis) ? eastwardIn(text) ?? numbersIn(text) : numbersIn(text);
       if (test) return test;
       throw new UserError(
         "usage",
-        `--sel ${wish.name}=${text} is no number: ${wish.name} has one for each point.`,
+        `--sel ${selection.name}=${text} is no number: ${selection.name} has one for each point.`,
       );
     });
     return { own, holds: (i: number) => fits.some((fit) => fit(axis.values[i])) };
@@ -89,7 +91,7 @@ function rectangleOf({ path, variables }: SelectFrom, wishes: readonly Wish[]): 
     ];
   }
   if (bottom < 0) {
-    const text = wishes.map(({ name, values }) => `${name}=${values.join(",")}`).join(",");
+    const text = selections.map(({ name, values }) => `${name}=${values.join(",")}`).join(",");
     throw new UserError("data", `${path}: nothing lies at --sel ${text}: no point of the map is there.`);
   }
   const span = (first: number, last: number): Picks => ({
@@ -111,20 +113,20 @@ function eastwardIn(text: string): ((value: number) => boolean) | null {
 }
 
 /** A list of settings is split at its commas: `level=850`, `500` belong together. */
-function wishesOf(sel: readonly string[]): Wish[] {
-  const wishes: { name: string; values: string[] }[] = [];
+function selectionsOf(sel: readonly string[]): Selection[] {
+  const selections: { name: string; values: string[] }[] = [];
   for (const item of sel.flatMap((item) => item.split(","))) {
-    const at = item.indexOf("="), last = wishes.at(-1);
-    if (at > 0) wishes.push({ name: item.slice(0, at).trim(), values: [item.slice(at + 1).trim()] });
+    const at = item.indexOf("="), last = selections.at(-1);
+    if (at > 0) selections.push({ name: item.slice(0, at).trim(), values: [item.slice(at + 1).trim()] });
     else if (last && item.trim() !== "") last.values.push(item.trim());
-    else throw asked(item);
+    else throw parsedItem(item);
   }
-  const empty = wishes.find(({ values }) => values.includes(""));
-  if (empty) throw asked(`${empty.name}=`);
-  return wishes;
+  const empty = selections.find(({ values }) => values.includes(""));
+  if (empty) throw parsedItem(`${empty.name}=`);
+  return selections;
 }
 
-const asked = (item: string) =>
+const parsedItem = (item: string) =>
   new UserError(
     "usage",
     `--sel ${item} chooses nothing: write NAME=VALUE, NAME=FROM..TO or NAME=VALUE,VALUE, such as ` +
@@ -162,7 +164,7 @@ function dimensionOf({ path, noun, variables, named }: SelectFrom, name: string)
 
 const RANGE = /^(.*?)\.\.(.*)$/;
 
-function placesOf(axis: Axis, { name, values }: Wish, { path }: SelectFrom): number[] {
+function placesOf(axis: Axis, { name, values }: Selection, { path }: SelectFrom): number[] {
   const found = new Set<number>();
   for (const text of values) {
     const around = isLongitude(axis) ? placesAround(axis, text) : null;
@@ -248,7 +250,7 @@ function placesAround({ values }: Axis, text: string): number[] | null {
 }
 
 /** Without a coordinate a dimension is counted from 0. */
-function indicesOf(dimension: string, size: number, { values }: Wish, { path }: SelectFrom): number[] {
+function indicesOf(dimension: string, size: number, { values }: Selection, { path }: SelectFrom): number[] {
   const found = new Set<number>();
   for (const text of values) {
     const fits = numbersIn(text), before = found.size;
@@ -265,7 +267,7 @@ function indicesOf(dimension: string, size: number, { values }: Wish, { path }: 
 
 function rangeText(axis: Axis): string {
   const { values } = axis;
-  const [first, last] = [values[0], values[values.length - 1]].map((value) => valueText(axis, value));
+  const [first, last] = [values[0], values[values.length - 1]].map((value) => axisText(axis, value));
   return `from ${first} to ${last} (${values.length} in all)`;
 }
 

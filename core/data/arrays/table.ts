@@ -1,5 +1,5 @@
 // Files hold variables with dimensions and attributes, or tables of named columns.
-import type { Floats, Rule, Values } from "./numbers.ts";
+import type { DecodingRule, Floats, VariableValues } from "./numbers.ts";
 import type { DType } from "../../../ffi/dtype.ts";
 import type { Rows } from "./rows.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
@@ -20,7 +20,7 @@ export interface Column {
   };
   readonly onlyByName?: boolean;
   /** It is the same for all samples. */
-  readonly still?: boolean;
+  readonly isStatic?: boolean;
   /** The reason follows the name: "holds Python objects". */
   readonly unusable?: string;
   readonly dimensions?: readonly string[];
@@ -28,7 +28,7 @@ export interface Column {
   /** Times with units such as "days since 1979-01-01" are dates of it. */
   readonly calendar?: string;
   /** It reads single rows; a column without it can only be read whole. */
-  readonly stream?: Stream;
+  readonly stream?: ColumnStream;
   /** Threads may share the reading of these values, which read() unpacks. */
   readonly stored?: StoredValues;
 }
@@ -39,15 +39,15 @@ export interface StoredValues {
   /** Bits of the floats that are missing, where all else is as it is meant; null where values are packed otherwise. */
   readonly fills: readonly number[] | null;
   /** It makes what read() gives of all stored values, which may be the same memory; null where they are that already. */
-  readonly unpack: ((from: Values, to: Floats, absent?: Uint8Array) => void) | null;
+  readonly unpack: ((from: VariableValues, to: Floats, absent?: Uint8Array) => void) | null;
 }
 
-export interface Stream {
+export interface ColumnStream {
   /** A string says why the rows have no place of their own, and follows the column's name. */
   rows(): Rows | string;
   /** The rule turns the stored type into what read() gives. */
   readonly raw: DType;
-  readonly rule: Rule | null;
+  readonly rule: DecodingRule | null;
 }
 
 export interface SideBySide {
@@ -85,13 +85,13 @@ export interface Variable {
   /** The numbers 0, 1, 2, ... stand for these. */
   readonly labels?: readonly string[];
   /** Joined files are packed in different ways: samples of the first file, then those of the next. */
-  readonly packings?: readonly Packing[];
+  readonly packings?: readonly VariablePacking[];
   read(): Uint8Array;
   /** Row by row along the first `lead` dimensions; a string says why not, and follows the variable's name. */
   rows(lead: number): Rows | string;
 }
 
-export interface Packing {
+export interface VariablePacking {
   readonly samples: number;
   readonly attributes: Variable["attributes"];
 }
@@ -102,7 +102,7 @@ export interface VariableColumn extends Column {
   rowsAt(lead: number): Rows | string;
   /** A column of another variable, by the same rules. */
   of(variable: Variable): VariableColumn;
-  readonly stream: Stream;
+  readonly stream: ColumnStream;
 }
 
 /** Nobody reads what is unusable. */

@@ -1,12 +1,20 @@
 // Attributes of NetCDF and HDF5 variables define missing values, fills and scale; columns hold the result.
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
-import { applyRule, type Floats, hasFillsAlone, product, type Rule, type Values, view } from "./numbers.ts";
+import {
+  applyRule,
+  type DecodingRule,
+  type Floats,
+  hasFillsAlone,
+  product,
+  typedView,
+  type VariableValues,
+} from "./numbers.ts";
 import { withRules } from "./rows.ts";
 import type { Variable, VariableColumn } from "./table.ts";
 import { basename } from "../../../deps/path.ts";
 
 /** Null where a rule does more than to say which floats are missing. */
-function fillBits(rules: readonly (Rule | null)[]): number[] | null {
+function fillBits(rules: readonly (DecodingRule | null)[]): number[] | null {
   const own = rules.filter((rule) => rule !== null);
   if (!own.every(hasFillsAlone)) return null;
   const fills = new Set(own.flatMap(({ missing }) => missing).filter(Number.isFinite));
@@ -62,13 +70,13 @@ export function toColumn(
   // A float of the same or twice the size holds each value and NaN; i64 and u64 beyond 2^53 are rounded.
   const dtype = !rule ? raw : raw === "f32" || dtypeBytes(raw) <= 2 ? "f32" : "f64";
   const row = product(shape.slice(1)), counts = packings.map(({ samples }) => samples * row);
-  const unpack = (stored: Values, to: Floats, absent?: Uint8Array) =>
+  const unpack = (stored: VariableValues, to: Floats, absent?: Uint8Array) =>
     rules.length === 1
       ? void applyInPlace(rule ?? NO_RULE, stored, to, absent)
       : applyInTurn(rules, counts, stored, to, absent);
   const read = (absent?: Uint8Array) => {
     if (!rule) return variable.read();
-    const stored = view(variable.read(), raw);
+    const stored = typedView(variable.read(), raw);
     const to = dtype === "f32" ? new Float32Array(stored.length) : new Float64Array(stored.length);
     unpack(stored, to, absent);
     return to;
@@ -102,10 +110,14 @@ export function toColumn(
 }
 
 /** One file of several has no fill, limits and scale. */
-const NO_RULE: Rule = { missing: [], min: -Infinity, max: Infinity, scale: 1, offset: 0 };
+const NO_RULE: DecodingRule = { missing: [], min: -Infinity, max: Infinity, scale: 1, offset: 0 };
 
 /** Null means no change. As in Python's netCDF4, limits and fills are of packed values. */
-function ruleOf(attributes: Variable["attributes"], dtype: DType, fillsByDefault: boolean): Rule | null {
+function ruleOf(
+  attributes: Variable["attributes"],
+  dtype: DType,
+  fillsByDefault: boolean,
+): DecodingRule | null {
   const cast = (value: number) => dtype === "f32" ? Math.fround(value) : value;
   const numbers = (name: string) => {
     const value = attributes.get(name);
@@ -124,16 +136,16 @@ function ruleOf(attributes: Variable["attributes"], dtype: DType, fillsByDefault
 }
 
 /** Floats with fills alone are moved at once, and then looked through. */
-function applyInPlace(rule: Rule, from: Values, to: Floats, marks?: Uint8Array): void {
+function applyInPlace(rule: DecodingRule, from: VariableValues, to: Floats, marks?: Uint8Array): void {
   const alike = from instanceof Float32Array && to instanceof Float32Array && hasFillsAlone(rule);
   if (alike && from !== to) to.set(from);
   applyRule(rule, alike ? to : from, to, marks);
 }
 
 function applyInTurn(
-  rules: readonly (Rule | null)[],
+  rules: readonly (DecodingRule | null)[],
   counts: readonly number[],
-  from: Values,
+  from: VariableValues,
   to: Floats,
   marks?: Uint8Array,
 ): void {

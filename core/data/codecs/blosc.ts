@@ -11,10 +11,10 @@ export const unpackZstd: Unpack = (stream, into) => openZstd()(stream, into);
 /** A stream of nothing is no buffer that a library could be given. */
 export const unpackLz4: Unpack = (stream, into) => {
   const native = stream.length > 0 && into.length > 0 ? openLz4() : null;
-  return native ? native(stream, into) : unpackLz4Here(stream, into);
+  return native ? native(stream, into) : unpackLz4Locally(stream, into);
 };
 
-export const unpackLz4Here = (from: Uint8Array, into: Uint8Array): boolean =>
+export const unpackLz4Locally = (from: Uint8Array, into: Uint8Array): boolean =>
   lz4Block(from, into, 0) === into.length;
 
 /** Where the block ends that begins at `begin`, and may point back before it; -1 where it is damaged. */

@@ -6,7 +6,7 @@ export type ChunkBytes = Uint8Array<ArrayBuffer>;
 /** The reason follows the place: a file and its column. */
 export class Damaged extends Error {}
 
-export function damaged(reason: string): never {
+export function refuseDamaged(reason: string): never {
   throw new Damaged(reason);
 }
 

@@ -10,7 +10,7 @@ import { type ExitKind, UserError } from "../../base/errors.ts";
 import { type LaneWords, layOut, slotAt } from "./ring.ts";
 import type { LoaderThreadOptions } from "./thread.ts";
 
-export interface Rows {
+export interface BatchRows {
   /** `parts` is called as early as there is room, until it gives null. */
   begin(next: () => Part | null): void;
   /** It waits at most this long for the part `ahead` places behind the next. */
@@ -21,7 +21,7 @@ export interface Rows {
 }
 
 /** Without threads the training thread itself gathers or reads. */
-export function rowsOf(source: Source): Rows {
+export function batchRows(source: Source): BatchRows {
   return { begin: () => {}, ready: () => true, take: source.raw, release: () => {} };
 }
 
@@ -35,7 +35,7 @@ interface LoaderOptions {
 }
 
 interface Loader {
-  readonly lanes: readonly Rows[];
+  readonly lanes: readonly BatchRows[];
   skipped(): number;
   close(): void;
 }
@@ -173,7 +173,7 @@ function openLane(
     release(taken - released);
     return quiet;
   };
-  const handle: Rows = {
+  const handle: BatchRows = {
     begin(parts) {
       if (!abandon()) throw new Error("internal: a loader thread does not come to an end.");
       next = parts;

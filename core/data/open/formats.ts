@@ -26,11 +26,11 @@ export const hasTargets = (data: Config["data"]): boolean =>
 export const lacksTargets = (data: Config["data"]): boolean =>
   data.code === "" && formatOf(data).lacksTargets?.(data.data_path) === true;
 
-export const kindOf = ({ type, data_path }: Pick<Config["data"], "type" | "data_path">): DataKind =>
+export const dataKindOf = ({ type, data_path }: Pick<Config["data"], "type" | "data_path">): DataKind =>
   type === "auto" ? detect(data_path) : type;
 
 export function formatOf(data: Pick<Config["data"], "type" | "data_path">): Format {
-  const kind = kindOf(data);
+  const kind = dataKindOf(data);
   if (Object.hasOwn(FORMATS, kind)) return FORMATS[kind];
   throw new UserError(
     "usage",

@@ -3,9 +3,9 @@ import type { Libtorch } from "../../../ffi/libraries/find.ts";
 import { join } from "../../../deps/path.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatBytes, formatDuration, formatPlural, formatRate } from "../../base/format.ts";
-import { freeAt, sizeOf } from "../../base/new_file.ts";
+import { fileSizeOf, freeAt } from "../../base/new_file.ts";
 import { key } from "../../base/random.ts";
-import { coresHere } from "../../base/topology.ts";
+import { usableCores } from "../../base/topology.ts";
 import type { DataKind } from "../../settings/formats.ts";
 import { parseDuration } from "../../settings/setting.ts";
 import type { Config } from "../../settings/settings.ts";
@@ -79,7 +79,7 @@ async function generate(
   quiet: boolean,
 ): Promise<number> {
   const progress = openProgress("Generating", { quiet });
-  const threads = Math.max(1, Math.floor(coresHere() / who.localWorld));
+  const threads = Math.max(1, Math.floor(usableCores() / who.localWorld));
   let now = 0;
   await packMade(made, {
     out,
@@ -102,7 +102,7 @@ async function othersDone(
   say: (line: string) => void,
 ): Promise<void> {
   let seen = -1, since = performance.now();
-  while (sizeOf(join(out, INDEX)) < 0) {
+  while (fileSizeOf(join(out, INDEX)) < 0) {
     if (seen < 0) say("Waiting for the other ranks, which generate theirs");
     const there = [...Deno.readDirSync(out)].length;
     if (there !== seen) [seen, since] = [there, performance.now()];

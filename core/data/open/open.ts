@@ -5,7 +5,7 @@ import { UserError } from "../../base/errors.ts";
 import { patchesOf } from "../../models/patches.ts";
 import { isCode, isExported, userFile } from "../../models/user/file.ts";
 import type { DataRequest, Sources } from "../format.ts";
-import { checkPath, formatOf, FORMATS, hasColumns, kindOf } from "./formats.ts";
+import { checkPath, dataKindOf, formatOf, FORMATS, hasColumns } from "./formats.ts";
 import { stage } from "../formats/packed/stage.ts";
 import { isUrl } from "../arrays/paths.ts";
 import { BY_FILE } from "../arrays/joined.ts";
@@ -55,7 +55,7 @@ export function openData(
     warnsOfScale: isOfFiles(request, opened.train) &&
       (isOwnModel(request) || !!training.init_from || opened.train.facts.task === "regression"),
     features: opened.chosen?.features.map(({ name }) => name),
-    untold: training.withoutTargets,
+    silent: training.withoutTargets,
   });
   const { train, val } = done;
   return {
@@ -88,7 +88,7 @@ const isScaledByDefault = (request: DataRequest, train: Source): boolean =>
 /** Samples that are made up are the same ones, made before or here. */
 const isOfFiles = ({ data, training }: DataRequest, { packedFrom }: Source): boolean =>
   training.learns === true && data.data_path !== "" && data.code === "" &&
-  !isMadeUp(kindOf(data)) && !isMadeUp(packedFrom ?? "");
+  !isMadeUp(dataKindOf(data)) && !isMadeUp(packedFrom ?? "");
 
 /** Its samples are made where no path names them. */
 export const isMade = (kind: string): boolean =>
@@ -154,7 +154,7 @@ function validationOf(
 }
 
 /** It must end before the data is opened. */
-export async function loadReader(data: Config["data"]): Promise<void> {
+export async function loadDataReader(data: Config["data"]): Promise<void> {
   if (data.code !== "") return;
   await formatOf(data).reader?.(data);
   for (const [, path] of ownPaths(data)) {
@@ -167,7 +167,7 @@ function openSources(request: DataRequest): Sources {
   const { data, training } = request;
   if (data.code !== "") return userData(userFile(data.code), data, training.seed, training.withoutTargets);
   const format = formatOf(data);
-  checkPath(kindOf(data), format, data.data_path);
+  checkPath(dataKindOf(data), format, data.data_path);
   const { sample_dim, sel } = data, alongFiles = format.many && sample_dim === BY_FILE;
   const [asks, it] = format.selects
     ? []
@@ -182,7 +182,7 @@ function openSources(request: DataRequest): Sources {
     const some = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].selects).join(", ");
     throw new UserError(
       "usage",
-      `${asks}, and ${kindOf(data)} data has none: ${some} have. Leave ${it} out.`,
+      `${asks}, and ${dataKindOf(data)} data has none: ${some} have. Leave ${it} out.`,
     );
   }
   return format.open(request);

@@ -64,8 +64,10 @@ export function withOwnFiles(
     checkColumns(found, main, setting, path, data.data_path);
     sources[setting.role] = agreeing(found.train, main.train, setting);
     const what = setting.role === "val" ? "validate" : "test";
-    const said = `${formatPlural(found.train.length, "sample")} of ${path} to ${what} with (${setting.flag})`;
-    notes.push(...found.notes.filter((note) => !notes.includes(note)), said);
+    const ownNote = `${
+      formatPlural(found.train.length, "sample")
+    } of ${path} to ${what} with (${setting.flag})`;
+    notes.push(...found.notes.filter((note) => !notes.includes(note)), ownNote);
   }
   const all = [main.train, sources.val, sources.test].filter((source) => source !== null);
   const missing = all.some(({ facts }) => facts.missing);
@@ -158,11 +160,13 @@ function checkGrid(main: Source, own: Source, refuse: (why: string) => UserError
   const [a, b] = [main, own].map((source): Grid | null => source.grid?.() ?? null);
   if (!a || !b || a.pointwise) return;
   for (const { name } of a.dimensions.slice(1)) {
-    const [here, there] = [a, b].map(({ coordinates }) =>
+    const [ownCoordinates, otherCoordinates] = [a, b].map(({ coordinates }) =>
       coordinates.find((one) => one.role === "coordinate" && one.name === name)
     );
-    if (!here || !there) continue;
-    const [x, y] = [here, there].map(({ values }) => Float64Array.from(values as ArrayLike<number>, Number));
+    if (!ownCoordinates || !otherCoordinates) continue;
+    const [x, y] = [ownCoordinates, otherCoordinates].map(({ values }) =>
+      Float64Array.from(values as ArrayLike<number>, Number)
+    );
     const at = x.findIndex((value, i) => !Object.is(value, y[i]));
     if (at >= 0) {
       throw refuse(

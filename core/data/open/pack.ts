@@ -5,13 +5,13 @@ import type { Resolved } from "../../settings/resolve.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { asStored } from "./open.ts";
-import { FORMATS, kindOf } from "./formats.ts";
+import { dataKindOf, FORMATS } from "./formats.ts";
 import { isThere } from "../arrays/paths.ts";
 import { isResampled } from "../arrays/resample.ts";
 import { digest, fingerprint } from "../arrays/remembered.ts";
-import type { Origin, Plan } from "../formats/packed/schema.ts";
+import type { PackedOrigin, PackPlan } from "../formats/packed/schema.ts";
 import { readIndex } from "../formats/packed/index.ts";
-import { chooseColumns, list } from "../tables/choose.ts";
+import { chooseColumns, columnList } from "../tables/choose.ts";
 import type { Column } from "../arrays/table.ts";
 
 /** These settings do not affect packed samples. */
@@ -55,10 +55,10 @@ const OF_READING = ["num_workers", "in_memory", "prefetch_mib", "shuffle", "data
 
 export function originOf(
   { data, training, model }: Config,
-  { schema, samples, val }: Pick<Plan, "schema" | "samples" | "val">,
-): Origin {
+  { schema, samples, val }: Pick<PackPlan, "schema" | "samples" | "val">,
+): PackedOrigin {
   const path = data.data_path, from = isThere(path) ? Deno.realPathSync(path) : path;
-  const kind = kindOf(data);
+  const kind = dataKindOf(data);
   const chosen = Object.entries(data).filter(([key]) => !OF_READING.includes(key));
   const { seed, loss, ignore_index } = training;
   const { input_size, output_size } = model;
@@ -82,7 +82,7 @@ export function withColumns<R>(
         "pack the samples into a folder (hpctrain pack DATA FOLDER --sel ...).",
     );
   }
-  return FORMATS[kindOf(data)].table!(data.data_path, (table) => {
+  return FORMATS[dataKindOf(data)].table!(data.data_path, (table) => {
     const { columns } = table;
     const { features, targets } = chooseColumns(table, data);
     const all = [...new Set([...features, ...targets])]; // a forecast has some in both
@@ -96,6 +96,6 @@ export function withColumns<R>(
         ]
         : []
     );
-    return use(all, [...(left.length > 0 ? [`Left aside: ${list(left)}`] : []), ...texts]);
+    return use(all, [...(left.length > 0 ? [`Left aside: ${columnList(left)}`] : []), ...texts]);
   });
 }

@@ -7,11 +7,11 @@ import { filesNamed, isUrl } from "../arrays/paths.ts";
 import { BadSample, type Rows, rulesOf } from "../arrays/rows.ts";
 import { dimensionsOf } from "../preview/dimensions.ts";
 import { picturesOf, type Preview } from "../preview/preview.ts";
-import { applyRule, bytesOf, type Values, view } from "../arrays/numbers.ts";
+import { applyRule, bytesOf, typedView, type VariableValues } from "../arrays/numbers.ts";
 import { freeMemory } from "../../base/memory.ts";
 import { openRows } from "../arrays/open_rows.ts";
 import { dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
-import type { Column, Stream } from "../arrays/table.ts";
+import type { Column, ColumnStream } from "../arrays/table.ts";
 import type { PreviewField } from "../preview/axes.ts";
 import { readAllRows } from "../arrays/files.ts";
 
@@ -124,27 +124,27 @@ function readerOf(column: Column): Read | string {
 }
 
 function wholeRows(column: Column, row: number): Read {
-  let whole: Values | null = null;
+  let whole: VariableValues | null = null;
   return (first, count) => slice(whole ??= readWhole(column), first * row, (first + count) * row);
 }
 
-function readWhole({ dtype, read }: Column): Values {
+function readWhole({ dtype, read }: Column): VariableValues {
   const values = read();
   // Scaled values, and columns with missing ones, come as floats.
   return values instanceof Float32Array || values instanceof Float64Array
     ? values
-    : view(bytesOf(values), dtype);
+    : typedView(bytesOf(values), dtype);
 }
 
-const slice = (values: Values, from: number, to: number): Values =>
+const slice = (values: VariableValues, from: number, to: number): VariableValues =>
   (values as Float64Array).subarray(from, to);
 
 /** The file is opened for each piece, so none stays open. */
-function singleRows({ name }: Column, { raw, rule }: Stream, rows: Rows, row: number): Read {
+function singleRows({ name }: Column, { raw, rule }: ColumnStream, rows: Rows, row: number): Read {
   const width = dtypeBytes(raw), bytes = row * width;
   return (first, count) => {
     const { stored, rules } = readRows(name, raw, rows, first, count, bytes);
-    const values = view(stored, raw);
+    const values = typedView(stored, raw);
     if (!rule) return values;
     const numbers = new Float64Array(values.length);
     if (!rules) applyRule(rule, values, numbers);
@@ -159,7 +159,14 @@ function singleRows({ name }: Column, { raw, rule }: Stream, rows: Rows, row: nu
 }
 
 /** `rules` has one for each row, where files have their own. */
-function readRows(name: string, raw: Stream["raw"], rows: Rows, first: number, count: number, bytes: number) {
+function readRows(
+  name: string,
+  raw: ColumnStream["raw"],
+  rows: Rows,
+  first: number,
+  count: number,
+  bytes: number,
+) {
   if (rows.layout === "file" && !rows.blocks) {
     const place = { ...rows, begin: rows.begin + first * rows.step };
     return { stored: readAllRows(place, count, dtypeBytes(raw)), rules: null };

@@ -1,5 +1,5 @@
 // The coordinates along a map's sides: they show which way is up.
-import type { Values } from "../arrays/numbers.ts";
+import type { VariableValues } from "../arrays/numbers.ts";
 
 export interface MapAxis {
   readonly name: string;
@@ -17,7 +17,7 @@ const numbersOf = ({ read, shape }: PreviewField): Float64Array =>
   Float64Array.from(read!(0, shape[0]) as ArrayLike<number>, Number);
 
 /** Null where dimensions have no names. */
-export function axesOf(
+export function mapAxesOf(
   fields: readonly PreviewField[],
   { dimensions, shape }: Pick<PreviewField, "dimensions" | "shape">,
 ): MapAxes | null {
@@ -60,7 +60,7 @@ export interface PreviewField {
   /** The numbers 0, 1, 2, ... stand for these texts. */
   readonly texts?: readonly string[];
   /** Missing values are NaN; null means no numbers. */
-  readonly read: ((first: number, count: number) => Values) | null;
+  readonly read: ((first: number, count: number) => VariableValues) | null;
 }
 
 const LATITUDE = /^degrees?_?n(orth)?$/i, LONGITUDE = /^degrees?_?e(ast)?$/i;

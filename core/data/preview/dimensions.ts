@@ -2,13 +2,13 @@
 // are missing.
 import { UserError } from "../../base/errors.ts";
 import {
+  axisText,
   type Coordinate,
   coordinateNamed,
   medianOf,
   monthOf,
   regularStep,
   unitsInDay,
-  valueText,
 } from "../arrays/coordinate.ts";
 import { formatDate } from "../arrays/calendar.ts";
 import type { Table } from "../arrays/table.ts";
@@ -79,7 +79,7 @@ function described(coordinate: Coordinate, { columns }: Table): Omit<DimensionSu
   const { name, values, times } = coordinate;
   const { units, calendar } = columns.find((column) => column.name === name)!;
   const shown = (i: number) =>
-    times ? valueText(coordinate, values[i]) : Number(valueText(coordinate, values[i]));
+    times ? axisText(coordinate, values[i]) : Number(axisText(coordinate, values[i]));
   const absent = values.findIndex(Number.isNaN);
   const backwards = times ? values.findIndex((value, i) => i > 0 && value < values[i - 1]) : -1;
   return {
@@ -123,7 +123,7 @@ function repeatsOf(coordinate: Coordinate): Range["repeats"] {
   });
   return found.slice(0, MOST_REPEATS).map((index) => ({
     index,
-    at: valueText(coordinate, coordinate.values[index]),
+    at: axisText(coordinate, coordinate.values[index]),
   }));
 }
 
@@ -132,14 +132,14 @@ const MOST_MISSING = 100;
 function gapAt(coordinate: Coordinate, usual: Step, i: number, index: number): Gap {
   const { values, times } = coordinate, [from, to] = [values[i], values[i + 1]];
   const { months } = usual, date = times!.decode(from)!;
-  const apart = months ? (monthOf(times!.decode(to)!) - monthOf(date)) / months : (to - from) / usual.size;
-  const steps = Math.max(0, Math.round(apart) - 1);
+  const distance = months ? (monthOf(times!.decode(to)!) - monthOf(date)) / months : (to - from) / usual.size;
+  const steps = Math.max(0, Math.round(distance) - 1);
   const missing = Array.from({ length: Math.min(steps, MOST_MISSING) }, (_, k) => {
-    if (!months) return valueText(coordinate, from + (k + 1) * usual.size);
+    if (!months) return axisText(coordinate, from + (k + 1) * usual.size);
     const month = monthOf(date) - 1 + (k + 1) * months;
     return formatDate({ ...date, year: Math.floor(month / 12), month: month % 12 + 1 });
   });
-  return { index, from: valueText(coordinate, from), to: valueText(coordinate, to), steps, missing };
+  return { index, from: axisText(coordinate, from), to: axisText(coordinate, to), steps, missing };
 }
 
 /** The shortest month has 28 days, and a year 360 in some calendars. */
@@ -154,14 +154,14 @@ interface Step {
 }
 
 function usualStep({ values, times }: Coordinate): Step {
-  const apart = (of: ArrayLike<number>) => Array.from({ length: of.length - 1 }, (_, i) => of[i + 1] - of[i]);
-  const size = medianOf(apart(values));
+  const steps = (of: ArrayLike<number>) => Array.from({ length: of.length - 1 }, (_, i) => of[i + 1] - of[i]);
+  const size = medianOf(steps(values));
   if (!times) return { size, months: null, days: null };
   const days = size / unitsInDay(times);
   if (days < MONTH_OF_DAYS) return { size, months: null, days };
   return {
     size,
-    months: medianOf(apart(Array.from(values, (value) => monthOf(times.decode(value)!)))),
+    months: medianOf(steps(Array.from(values, (value) => monthOf(times.decode(value)!)))),
     days,
   };
 }

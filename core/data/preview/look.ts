@@ -18,7 +18,7 @@ interface FieldMap {
   readonly missing: Plane;
 }
 
-export interface FieldLook {
+export interface FieldOverview {
   readonly field: PreviewField;
   /** Null without finite values. */
   readonly numbers: {
@@ -49,7 +49,7 @@ const MOST_KEPT = 2 ** 19;
 const BINS = 40, MOST_COUNTED = 20, MOST_CHANNELS = 3;
 
 /** Null where a field has no numbers. */
-export function lookAt(field: PreviewField, fields: number): FieldLook | null {
+export function overviewOf(field: PreviewField, fields: number): FieldOverview | null {
   const row = field.shape.slice(1), size = row.reduce((product, side) => product * side, 1);
   const total = field.shape.length === 0 ? 1 : field.shape[0];
   if (!field.read || size === 0 || total === 0 || size > LARGEST_ROW) return null;
@@ -76,9 +76,9 @@ export function lookAt(field: PreviewField, fields: number): FieldLook | null {
       if (near !== near) near = value;
       if (value < found.min) found.min = value;
       if (value > found.max) found.max = value;
-      const apart = value - near;
-      found.sum += apart;
-      found.squares += apart * apart;
+      const deviation = value - near;
+      found.sum += deviation;
+      found.squares += deviation * deviation;
       present[first + Math.floor(i / size)]++;
       if (seen % keptEach === 0) kept.push(value);
       if (sums) {
@@ -97,7 +97,7 @@ export function lookAt(field: PreviewField, fields: number): FieldLook | null {
     },
     values: count * size,
     ...{ missing, infinite, rows },
-    present: Array.from(present, (there) => there / size),
+    present: Array.from(present, (filled) => filled / size),
     maps: layout && sums ? mapsOf(sums, layout.shape, layout.strides, count) : [],
   };
 }
@@ -136,19 +136,19 @@ function mapsOf(
 }
 
 /** A field that is the same for all samples: its two dimensions are a map. */
-function lookAtStatic(field: PreviewField): FieldLook | null {
+function overviewOfStatic(field: PreviewField): FieldOverview | null {
   const { shape, read } = field;
   if (!read || layoutOf(shape) === null) return null;
-  const look = lookAt({ ...field, shape: [1, ...shape], read: () => read(0, shape[0]) }, 1);
-  return look && { ...look, field, rows: [], present: [] };
+  const overview = overviewOf({ ...field, shape: [1, ...shape], read: () => read(0, shape[0]) }, 1);
+  return overview && { ...overview, field, rows: [], present: [] };
 }
 
 /** Coordinates of dimensions are in neither list. */
-export function looksAt(
+export function fieldOverviews(
   { fields, dimensions = [] }: Preview,
   most: { readonly maps: number; readonly columns: number },
-): { looks: FieldLook[]; others: PreviewField[] } {
-  const looks: FieldLook[] = [], others: PreviewField[] = [], left = { ...most };
+): { looks: FieldOverview[]; others: PreviewField[] } {
+  const overviews: FieldOverview[] = [], others: PreviewField[] = [], left = { ...most };
   const wanted = fields.filter(({ remark, read }) => read !== null && remark === undefined);
   const samples = samplesDimension(wanted), count = Math.min(most.maps + most.columns, wanted.length);
   for (const field of fields) {
@@ -156,13 +156,13 @@ export function looksAt(
     const isStatic = field.dimensions?.length === 2 && field.dimensions[0] !== samples;
     const kind = isStatic || layoutOf(field.shape.slice(1)) ? "maps" : "columns";
     const isShown = wanted.includes(field) && left[kind] > 0;
-    const look = !isShown ? null : isStatic ? lookAtStatic(field) : lookAt(field, count);
-    if (look) {
-      looks.push(look);
+    const overview = !isShown ? null : isStatic ? overviewOfStatic(field) : overviewOf(field, count);
+    if (overview) {
+      overviews.push(overview);
       left[kind]--;
     } else others.push(field);
   }
-  return { looks, others };
+  return { looks: overviews, others };
 }
 
 function samplesDimension(fields: readonly PreviewField[]): string | undefined {

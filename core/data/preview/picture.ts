@@ -77,7 +77,7 @@ const BACKGROUND = 24;
 const MISSING = 128;
 const GAP = 1;
 
-export const rowMajor = (shape: readonly number[]): number[] =>
+export const rowMajorStrides = (shape: readonly number[]): number[] =>
   shape.map((_, i) => shape.slice(i + 1).reduce((product, size) => product * size, 1));
 
 /** Maps of several channels show the first ones beside each other. */
@@ -93,7 +93,7 @@ export function paint(raster: Raster, most: PictureSize): Picture {
   const panels = Math.min(channels, MOST_PANELS);
   const width = Math.max(1, Math.floor((most.width - (panels - 1) * GAP) / panels));
   const size = fitted(raster, { width, height: most.height });
-  return sheet(
+  return contactSheet(
     Array.from({ length: panels }, (_, c) => coloured(shrunk(raster, c, size), size, colours, ranges[c])),
     panels,
     GAP,
@@ -133,7 +133,7 @@ function shrunk(
   return plane;
 }
 
-export function rangeOf(values: Float64Array): ValueRange {
+export function pictureRange(values: Float64Array): ValueRange {
   let least = Infinity, most = -Infinity;
   for (const value of values) {
     if (value < least) least = value;
@@ -146,7 +146,7 @@ function coloured(
   plane: Float64Array,
   size: PictureSize,
   colours: Colours,
-  range = rangeOf(plane),
+  range = pictureRange(plane),
 ): Picture {
   const [least, most] = range;
   const rgb = new Uint8Array(3 * plane.length).fill(MISSING);
@@ -158,7 +158,7 @@ function coloured(
   return { ...size, rgb };
 }
 
-export function sheet(pictures: readonly Picture[], columns: number, gap: number): Picture {
+export function contactSheet(pictures: readonly Picture[], columns: number, gap: number): Picture {
   const across = Math.min(columns, pictures.length), down = Math.ceil(pictures.length / across);
   const place = {
     width: Math.max(...pictures.map(({ width }) => width)),

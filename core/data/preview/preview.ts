@@ -1,13 +1,13 @@
 // A preview shows data of any kind before settings choose what to train with.
-import { axesOf, type PreviewField, rises } from "./axes.ts";
+import { mapAxesOf, type PreviewField, rises } from "./axes.ts";
 import type { DimensionSummary } from "./dimensions.ts";
-import { type Raster, rowMajor } from "./picture.ts";
+import { type Raster, rowMajorStrides } from "./picture.ts";
 import { type DType, dtypeBytes } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 import { BadSample } from "../arrays/rows.ts";
 import type { Reader } from "../source/reader.ts";
 import type { Stored } from "../source/resize.ts";
-import { type Values, view } from "../arrays/numbers.ts";
+import { typedView, type VariableValues } from "../arrays/numbers.ts";
 
 export interface Pictures {
   readonly field: string;
@@ -41,7 +41,7 @@ export function layoutOf(row: readonly number[]): Pick<Raster, "shape" | "stride
   const [a, b, c] = row;
   // Training makes the same choice for channels that are last.
   const shape = c <= 4 && a > 4 && b > 4 ? [c, a, b] : row;
-  const strides = shape === row ? rowMajor(row) : [1, b * c, c];
+  const strides = shape === row ? rowMajorStrides(row) : [1, b * c, c];
   return Math.min(shape[1], shape[2]) >= SHORTEST ? { shape, strides } : null;
 }
 
@@ -52,7 +52,7 @@ export function picturesOf(
 ): Pictures | null {
   const layoutIn = (field: PreviewField, row: readonly number[]) => {
     const layout = layoutOf(row);
-    return layout && { ...layout, fromBelow: rises(axesOf(all, field)?.y.values ?? null) };
+    return layout && { ...layout, fromBelow: rises(mapAxesOf(all, field)?.y.values ?? null) };
   };
   const usable = fields.filter(({ read }) => read !== null);
   for (const field of usable) {
@@ -79,7 +79,7 @@ function pictures(
 
 interface Sample {
   readonly input: Stored;
-  readonly target: Values;
+  readonly target: VariableValues;
 }
 
 export type SampleAt = (index: number) => Sample;
@@ -95,7 +95,7 @@ export function openSamples(
   return (index) => {
     try {
       const input = reader.read(index, bytes, 0);
-      return { input, target: view(bytes, target.dtype) };
+      return { input, target: typedView(bytes, target.dtype) };
     } catch (error) {
       if (!(error instanceof BadSample)) throw error;
       throw new UserError("data", `Sample ${index} (${error.path}) ${error.reason}.`, { cause: error });
@@ -103,14 +103,14 @@ export function openSamples(
   };
 }
 
-export const imagesOf = (sampleAt: SampleAt) => (index: number): Raster => {
+export const sampleImages = (sampleAt: SampleAt) => (index: number): Raster => {
   const { input: { data, shape, strides } } = sampleAt(index);
-  return { values: data, shape, strides: strides ?? rowMajor(shape), isImage: true };
+  return { values: data, shape, strides: strides ?? rowMajorStrides(shape), isImage: true };
 };
 
-export function rowsOf(
+export function previewRows(
   sampleAt: SampleAt,
-  part: (sample: Sample) => Values,
+  part: (sample: Sample) => VariableValues,
 ): NonNullable<PreviewField["read"]> {
   return (first, count) => {
     let rows = new Float64Array(0);
@@ -131,7 +131,7 @@ export interface Histogram {
 }
 
 /** The standard deviation is of the population, as numpy's. */
-export function spreadOf(pieces: readonly Values[]): { mean: number | null; std: number | null } {
+export function spreadOf(pieces: readonly VariableValues[]): { mean: number | null; std: number | null } {
   let count = 0, sum = 0;
   eachFinite(pieces, (value) => {
     count++;
@@ -145,7 +145,12 @@ export function spreadOf(pieces: readonly Values[]): { mean: number | null; std:
 }
 
 /** Bins have the edges of numpy.histogram. Values outside are left out. */
-export function histogramOf(pieces: readonly Values[], from: number, to: number, bins: number): Histogram {
+export function histogramOf(
+  pieces: readonly VariableValues[],
+  from: number,
+  to: number,
+  bins: number,
+): Histogram {
   const counts = new Array<number>(bins).fill(0);
   if (!(to > from) || to - from === Infinity) {
     eachFinite(pieces, () => counts[bins >> 1]++);
@@ -162,7 +167,7 @@ export function histogramOf(pieces: readonly Values[], from: number, to: number,
   return { from, to, counts };
 }
 
-function eachFinite(pieces: readonly Values[], use: (value: number) => void): void {
+function eachFinite(pieces: readonly VariableValues[], use: (value: number) => void): void {
   for (const values of pieces) {
     for (let i = 0; i < values.length; i++) {
       const value = Number(values[i]);
@@ -174,7 +179,7 @@ function eachFinite(pieces: readonly Values[], use: (value: number) => void): vo
 const BARS = "▁▂▃▄▅▆▇█";
 
 /** An empty bin is a space. */
-export function sparkline({ counts }: Histogram): string {
+export function histogramLine({ counts }: Histogram): string {
   const most = Math.max(...counts);
   return counts.map((count) => count === 0 ? " " : BARS[Math.ceil(count / most * BARS.length) - 1]).join("");
 }

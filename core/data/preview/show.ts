@@ -1,5 +1,5 @@
 // A terminal shows pictures with two pixels a character; a contact sheet is a PNG.
-import { encodePng, enlarged, paint, type Picture, type PictureSize, sheet } from "./picture.ts";
+import { contactSheet, encodePng, enlarged, paint, type Picture, type PictureSize } from "./picture.ts";
 import { printable } from "../../base/file_bytes.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Pictures } from "./preview.ts";
@@ -14,7 +14,7 @@ export function inkOf(isTerminal: boolean, env: (name: string) => string | undef
 
 const SHADES = " ░▒▓█";
 
-export function draw({ width, height, rgb }: Picture, ink: Ink): string[] {
+export function drawPicture({ width, height, rgb }: Picture, ink: Ink): string[] {
   const at = (x: number, y: number): Colour => {
     const from = 3 * (y * width + x);
     return [rgb[from], rgb[from + 1], rgb[from + 2]];
@@ -74,7 +74,7 @@ export function terminalLines(
   const names = samples.map((i) => `${i}${pictures.caption ? ` (${printable(pictures.caption(i))})` : ""}`);
   const painted = samples.map((i) => readable(paint(pictures.raster(i), size), SMALLEST_DRAWN, size));
   return [
-    ...draw(sheet(painted, most, 1), ink).map((line) => `  ${line}`),
+    ...drawPicture(contactSheet(painted, most, 1), ink).map((line) => `  ${line}`),
     `  ${printable(field)} of ${samples.length === 1 ? "sample" : "samples"} ${names.join(", ")}`,
   ];
 }
@@ -106,7 +106,7 @@ export function writeSheet(path: string, pictures: Pictures, sample: number | nu
   const samples = sample === null ? someOf(pictures, Math.min(MOST_IN_SHEET, pictures.count)) : [sample];
   const largest = sample === null ? LARGEST : { width: 4096, height: 4096 };
   const painted = samples.map((i) => readable(paint(pictures.raster(i), largest), SMALLEST, largest));
-  writePng(path, sheet(painted, ACROSS, 2));
+  writePng(path, contactSheet(painted, ACROSS, 2));
   return samples.length;
 }
 

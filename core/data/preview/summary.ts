@@ -1,7 +1,7 @@
 // A summary has ranges, missing values, counts and the first samples, in numbers and as lines.
-import { type Histogram, histogramOf, type Preview, sparkline, spreadOf } from "./preview.ts";
+import { type Histogram, histogramLine, histogramOf, type Preview, spreadOf } from "./preview.ts";
 import { dimensionCells, type DimensionSummary } from "./dimensions.ts";
-import type { Values } from "../arrays/numbers.ts";
+import type { VariableValues } from "../arrays/numbers.ts";
 import type { PreviewField } from "./axes.ts";
 import { printable } from "../../base/file_bytes.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
@@ -28,10 +28,10 @@ export interface FieldSummary {
   readonly dimensions?: readonly string[];
   readonly units?: string;
   readonly remark?: string;
-  readonly range: Range | null;
+  readonly range: FieldRange | null;
 }
 
-export interface Range {
+export interface FieldRange {
   readonly min: number | null;
   readonly max: number | null;
   /** NaN, or marked as missing. */
@@ -76,7 +76,7 @@ export function summarise(preview: Preview, sample: number | null): Summary {
     classes,
     fields: fields.map((field) => {
       const { name, dtype, shape, dimensions, units, remark } = field;
-      return { name, dtype, shape, dimensions, units, remark, range: rangeOf(field, budget) };
+      return { name, dtype, shape, dimensions, units, remark, range: fieldRange(field, budget) };
     }),
     examples: examplesOf(fields, sample),
   };
@@ -86,17 +86,17 @@ const rowSize = ({ shape }: Pick<PreviewField, "shape">) =>
   shape.slice(1).reduce((product, size) => product * size, 1);
 const rowsOf = ({ shape }: PreviewField) => shape.length === 0 ? 1 : shape[0];
 
-export function rangeOf(field: PreviewField, budget: number): Range | null {
+export function fieldRange(field: PreviewField, budget: number): FieldRange | null {
   const size = rowSize(field), total = rowsOf(field);
   if (!field.read || size === 0 || total === 0 || size > LARGEST_ROW) return null;
   const rows = Math.min(total, Math.max(1, Math.floor(budget / size)));
   const together = Math.max(1, Math.floor(AT_ONCE / size));
   const found = { min: Infinity, max: -Infinity, missing: 0, infinite: 0 };
   const counts: Map<number, number> | null = size === 1 ? new Map() : null;
-  const pieces: Values[] = [];
+  const pieces: VariableValues[] = [];
   for (let first = 0; first < rows; first += together) {
     const values = field.read(first, Math.min(together, rows - first));
-    look(values, found);
+    sampleValues(values, found);
     pieces.push(values);
     if (counts && counts.size <= MOST_COUNTED) count(values, counts);
   }
@@ -112,8 +112,8 @@ export function rangeOf(field: PreviewField, budget: number): Range | null {
   };
 }
 
-function look(
-  values: Values,
+function sampleValues(
+  values: VariableValues,
   found: { min: number; max: number; missing: number; infinite: number },
 ): void {
   let { min, max } = found;
@@ -130,7 +130,7 @@ function look(
   found.max = max;
 }
 
-function count(values: Values, counts: Map<number, number>): void {
+function count(values: VariableValues, counts: Map<number, number>): void {
   for (let i = 0; i < values.length && counts.size <= MOST_COUNTED; i++) {
     const value = Number(values[i]);
     if (value === value) counts.set(value, (counts.get(value) ?? 0) + 1);
@@ -202,14 +202,14 @@ function fieldCells({ name, dtype, shape, dimensions, units, remark, range }: Fi
 }
 
 /** Counted values stand in a line of their own. */
-function spreadCells({ mean, std, histogram, counts }: Range): string[] {
+function spreadCells({ mean, std, histogram, counts }: FieldRange): string[] {
   if (mean === null || std === null) return ["", ""];
   const short = (value: number) => number(Number(value.toPrecision(4)));
-  return [`${short(mean)} ± ${short(std)}`, histogram && !counts ? sparkline(histogram) : ""];
+  return [`${short(mean)} ± ${short(std)}`, histogram && !counts ? histogramLine(histogram) : ""];
 }
 
 function rangeCells(
-  { min, max, missing, infinite, rows }: Range,
+  { min, max, missing, infinite, rows }: FieldRange,
   total: number,
   each: number,
 ): [string, string] {

@@ -12,12 +12,12 @@ interface Means {
 export interface Climatology {
   readonly seasons: Seasons;
   /** Data that lacks the targets has them by these. */
-  readonly targets: readonly Span[];
+  readonly targets: readonly VariableSpan[];
   readonly means: Readonly<Record<string, Means>>;
 }
 
 /** A variable's part of a row. */
-export interface Span {
+export interface VariableSpan {
   readonly name: string;
   /** [channels, ...map] */
   readonly shape: readonly number[];
@@ -29,8 +29,8 @@ export interface Span {
  */
 export interface Climate {
   readonly climatology: Climatology;
-  readonly features: readonly Span[];
-  readonly targets: readonly Span[];
+  readonly features: readonly VariableSpan[];
+  readonly targets: readonly VariableSpan[];
   /** False where the data lacks the targets. */
   readonly hasTargets: boolean;
   /** Rows from a sample's own to those of its inputs and of its targets. */

@@ -1,15 +1,15 @@
 // One pass makes a sample of a stored image: crops, flips and turns; resizing adds passes.
 import { BadSample } from "../arrays/rows.ts";
-import type { Numbers } from "../arrays/numbers.ts";
+import type { SampleNumbers } from "../arrays/numbers.ts";
 import { UserError } from "../../base/errors.ts";
 import {
   copyPlanes,
   cut,
+  type ImageSize,
   openResize,
   type Planes,
   planesOf,
   resizedSize,
-  type Size,
   type Stored,
   type Target,
 } from "./resize.ts";
@@ -91,7 +91,7 @@ function flagsOf(plan: Geometry): string {
   return flags.join(", ").replace(/, ([^,]*)$/, " and $1");
 }
 
-function misfit(plan: Geometry, stored: Size): string | null {
+function misfit(plan: Geometry, stored: ImageSize): string | null {
   const { centreCrop, randomCrop, padding, rotate } = plan;
   const size = plan.resize ? resizedSize(stored, plan.resize) : stored;
   const least = Math.min(...size);
@@ -121,9 +121,9 @@ function misfit(plan: Geometry, stored: Size): string | null {
   return null;
 }
 
-const sizeText = ([height, width]: Size) => `${height} pixels high and ${width} wide`;
+const sizeText = ([height, width]: ImageSize) => `${height} pixels high and ${width} wide`;
 
-function outcome({ resize, centreCrop, randomCrop, patch }: Geometry, stored: Size): Size {
+function outcome({ resize, centreCrop, randomCrop, patch }: Geometry, stored: ImageSize): ImageSize {
   if (patch) return [patch.height, patch.width];
   const side = randomCrop || centreCrop;
   return side ? [side, side] : resize ? resizedSize(stored, resize) : stored;
@@ -133,7 +133,7 @@ function outcome({ resize, centreCrop, randomCrop, patch }: Geometry, stored: Si
 export function openGeometry(
   plan: Geometry,
   shape: readonly number[],
-): (stored: Stored, into: Numbers, draw: Draw | null) => void {
+): (stored: Stored, into: SampleNumbers, draw: Draw | null) => void {
   const resample = openResize();
   const same = asItIs(plan);
   return (stored, into, draw) => {
@@ -173,13 +173,13 @@ export function openGeometry(
   };
 }
 
-function turnVectors(plan: Geometry, into: Numbers, plane: number, draw: Draw | null): void {
+function turnVectors(plan: Geometry, into: SampleNumbers, plane: number, draw: Draw | null): void {
   if (plan.vectors && draw !== null) turnComponents(into, plane, plan.vectors, turnOf(plan, draw));
 }
 
 const equal = (a: readonly number[], b: readonly number[]) =>
   a.length === b.length && a.every((x, i) => x === b[i]);
-const zeroOf = (numbers: Numbers) =>
+const zeroOf = (numbers: SampleNumbers) =>
   numbers instanceof BigInt64Array || numbers instanceof BigUint64Array ? 0n : 0;
 
 function shapeAfter(plan: Geometry, same: boolean, stored: readonly number[]): readonly number[] {
@@ -301,7 +301,7 @@ const turnOf = ({ flip, rotate }: Geometry, draw: Draw): Turn => ({
 });
 
 /** Flips come first, then quarter turns against the clock. */
-function turned([height, width]: Size, plan: Geometry, draw: Draw | null): Target {
+function turned([height, width]: ImageSize, plan: Geometry, draw: Draw | null): Target {
   // These are the first pixel's place, and the steps to the pixel below and the one beside.
   let origin = [0, 0], row = [1, 0], column = [0, 1];
   if (draw !== null) {
@@ -345,7 +345,7 @@ export interface Turn {
 }
 
 /** The maps are turned already, each channel in a plane of so many numbers; components follow. */
-function turnComponents(maps: Numbers, plane: number, { pairs, sense }: Components, turn: Turn): void {
+function turnComponents(maps: SampleNumbers, plane: number, { pairs, sense }: Components, turn: Turn): void {
   let u = [turn.mirrored ? -1 : 1, 0], v = [0, turn.upsideDown ? -1 : 1];
   for (let i = 0; i < turn.quarters; i++) [u, v] = [v.map((x) => sense * x), u.map((x) => -sense * x)];
   const swapped = u[0] === 0, ofU = u[0] + u[1], ofV = v[0] + v[1];
@@ -384,7 +384,7 @@ export interface Beside {
 /** Draws for the first place of a few with a point that counts; without any, those for the first place. */
 export function openPlaces(
   { map, plan: { patch }, dtype, ignored }: Beside,
-): (target: Numbers, draw: Draw | null) => Draw | null {
+): (target: SampleNumbers, draw: Draw | null) => Draw | null {
   if (!patch) return (_, draw) => draw;
   if (dtype === "f16" || dtype === "bf16") return (_, draw) => draw; // moved as bits
   const floating = dtype === "f32" || dtype === "f64";

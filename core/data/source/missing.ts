@@ -35,12 +35,12 @@ export function missingIn(name: string, values: Tensor): MissingPoints[] {
 export const notInfinite = (values: Tensor): Tensor =>
   ops.ne(ops.abs(values), constant(Infinity, values.dtype, values.device));
 
-interface Kept {
+interface KeptField {
   readonly missing: readonly MissingPoints[];
   readonly values: Tensor;
 }
 
-export function refuseMissing({ path, noun }: Table, fields: readonly Pick<Kept, "missing">[]): void {
+export function refuseMissing({ path, noun }: Table, fields: readonly Pick<KeptField, "missing">[]): void {
   const nothing = fields.flatMap(({ missing }) => missing).find(({ share }) => share === 1);
   if (!nothing) return;
   throw new UserError(
@@ -51,7 +51,7 @@ export function refuseMissing({ path, noun }: Table, fields: readonly Pick<Kept,
 }
 
 /** `features` is null where they are read a sample at a time. */
-export function missingNotes(features: readonly MissingPoints[] | null, target: Kept): string[] {
+export function missingNotes(features: readonly MissingPoints[] | null, target: KeptField): string[] {
   const inputs = features ?? [];
   const all = [...inputs, ...target.missing.filter(({ name }) => inputs.every((one) => one.name !== name))];
   const notes: string[] = [];
@@ -70,8 +70,8 @@ const percent = (share: number) => `${Number((100 * share).toPrecision(3))}%`;
 
 const withoutAny = (values: Tensor): number =>
   scope(() => {
-    const there = ops.toDtype(ops.reshape(ops.eq(values, values), [values.shape[0], -1]), "u8");
-    return toNumbers(ops.amax(there, [1])).reduce((count, any) => count + 1 - any, 0);
+    const present = ops.toDtype(ops.reshape(ops.eq(values, values), [values.shape[0], -1]), "u8");
+    return toNumbers(ops.amax(present, [1])).reduce((count, any) => count + 1 - any, 0);
   });
 
 // Inputs have no gaps when a model sees them.
@@ -98,17 +98,17 @@ export function withoutGaps(
   return (x, ids) =>
     scope(() => {
       if (!channel && isWhole(x)) return values ? values(x) : ops.alias(x);
-      const there = ops.eq(x, x);
+      const present = ops.eq(x, x);
       const before = standIn
-        ? ops.where(there, x, standIn(ids, x.device))
+        ? ops.where(present, x, standIn(ids, x.device))
         : numbers
-        ? ops.where(there, x, numbers(x.device))
+        ? ops.where(present, x, numbers(x.device))
         : x;
       const valued = values ? values(before) : before;
-      const known = standIn ? ops.eq(valued, valued) : there;
+      const known = standIn ? ops.eq(valued, valued) : present;
       const whole = fill === "zero" ? ops.where(known, valued, constant(0, valued.dtype, x.device)) : valued;
       if (!channel) return whole;
-      return ops.cat([whole, ops.toDtype(ops.amin(ops.toDtype(there, "u8"), [1], true), whole.dtype)], 1);
+      return ops.cat([whole, ops.toDtype(ops.amin(ops.toDtype(present, "u8"), [1], true), whole.dtype)], 1);
     });
 }
 

@@ -1,5 +1,5 @@
 // Each rank computes which samples it takes and when from the seed, epoch and position.
-import { key, permute } from "../../base/random.ts";
+import { key, permutation } from "../../base/random.ts";
 import type { Part } from "./source.ts";
 import { formatPlural } from "../../base/format.ts";
 import type { Config } from "../../settings/settings.ts";
@@ -15,7 +15,7 @@ export interface Order {
 
 /** The seed and the epoch alone decide the permutation; without `shuffle` it is 0, 1, 2, .... */
 export function order(length: number, seed: number, epoch: number, shuffle: boolean): Order {
-  return { length, at: shuffle ? permute(length, key(seed, "order", epoch)) : (position) => position };
+  return { length, at: shuffle ? permutation(length, key(seed, "order", epoch)) : (position) => position };
 }
 
 /** `first` is the batch's place in the epoch; the others are within the batch. */
@@ -74,7 +74,7 @@ export function splitIndices(
 ): Split {
   const val = typeof part === "number" ? heldOut(total, part) : Math.min(part.val, total);
   const train = typeof part === "number" ? total - val : Math.min(part.train, total - val);
-  const at = permute(total, key(seed, "split"));
+  const at = permutation(total, key(seed, "split"));
   // Marks are in order, so nothing has to be sorted; who is left when validation has its own is not asked for.
   const marks = new Uint8Array(total);
   if (train + val === total) marks.fill(TRAIN);

@@ -4,7 +4,7 @@ import { key, uniform } from "../../base/random.ts";
 import { BadSample } from "../arrays/rows.ts";
 import { type Beside, type Draw, openGeometry, openPlaces } from "./geometry.ts";
 import { type NearestFill, openReader, openWholeReader, type Threaded, type WholeReader } from "./reader.ts";
-import { finiteWords, type Numbers, numbersOf } from "../arrays/numbers.ts";
+import { finiteWords, numbersOf, type SampleNumbers } from "../arrays/numbers.ts";
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 
@@ -69,7 +69,7 @@ function openWhole(t: Threaded, reader: WholeReader): Pipeline {
         return passed;
       } catch (error) {
         if (!(error instanceof BadSample)) throw error;
-        if (t.bad === "fail") throw bad(error, indexOf(now));
+        if (t.bad === "fail") throw badSampleError(error, indexOf(now));
         if (passed + 1 >= Math.min(PATIENCE, t.length)) throw allBad(error, passed + 1);
       }
     }
@@ -151,7 +151,7 @@ function openStored(t: Threaded): Pipeline {
           return passed;
         } catch (error) {
           if (!(error instanceof BadSample)) throw error;
-          if (t.bad === "fail") throw bad(error, indexOf(now));
+          if (t.bad === "fail") throw badSampleError(error, indexOf(now));
           if (passed + 1 >= Math.min(PATIENCE, t.length)) throw allBad(error, passed + 1);
         }
       }
@@ -185,7 +185,7 @@ const AS_IT_IS = {
 } as const;
 
 /** With `missing` a NaN is a missing point, and only infinity is bad. */
-function finiteCheck(dtype: DType, missing = false): (row: Numbers, path?: string) => void {
+function finiteCheck(dtype: DType, missing = false): (row: SampleNumbers, path?: string) => void {
   if (missing) return infinityCheck(dtype);
   const exponent = dtype === "f16" ? 0x7c00 : dtype === "bf16" ? 0x7f80 : 0;
   const isBad = exponent > 0
@@ -208,14 +208,14 @@ function finiteCheck(dtype: DType, missing = false): (row: Numbers, path?: strin
   };
 }
 
-function infinityCheck(dtype: DType): (row: Numbers, path?: string) => void {
+function infinityCheck(dtype: DType): (row: SampleNumbers, path?: string) => void {
   if (!isFloating(dtype)) return () => {};
   const bits = dtype === "f16" ? 0x7c00 : dtype === "bf16" ? 0x7f80 : 0;
   const find = bits > 0
-    ? (row: Numbers) => (row as Uint16Array).findIndex((x) => (x & 0x7fff) === bits)
+    ? (row: SampleNumbers) => (row as Uint16Array).findIndex((x) => (x & 0x7fff) === bits)
     : dtype === "f32"
-    ? (row: Numbers) => infiniteWord(row as Float32Array)
-    : (row: Numbers) => (row as Float64Array).findIndex((x) => Math.abs(x) === Infinity);
+    ? (row: SampleNumbers) => infiniteWord(row as Float32Array)
+    : (row: SampleNumbers) => (row as Float64Array).findIndex((x) => Math.abs(x) === Infinity);
   return (row, path = "") => {
     const at = find(row);
     if (at >= 0) throw new BadSample(path, `has infinity at value ${at}`);
@@ -230,7 +230,7 @@ function infiniteWord({ buffer, byteOffset, length }: Float32Array): number {
   return signs >= 0 ? -1 : words.findIndex((word) => (word & 0x7fffffff) === 0x7f800000);
 }
 
-export function bad({ path, reason }: BadSample, index: number): UserError {
+export function badSampleError({ path, reason }: BadSample, index: number): UserError {
   return new UserError(
     "data",
     `Sample ${index}${path === "" ? "" : ` (${path})`} ${reason}. ` +

@@ -1,12 +1,12 @@
 // Resizing is bilinear as in Pillow, with a wider filter where an image shrinks, one direction after the
 // other. Bytes equal Pillow's, floats equal PyTorch's interpolate with antialias.
 import { BadSample } from "../arrays/rows.ts";
-import type { Numbers } from "../arrays/numbers.ts";
+import type { SampleNumbers } from "../arrays/numbers.ts";
 
-export type Size = readonly [height: number, width: number];
+export type ImageSize = readonly [height: number, width: number];
 
 /** The longer side is cut to whole pixels, as in torchvision's Resize. */
-export const resizedSize = ([height, width]: Size, side: number): Size =>
+export const resizedSize = ([height, width]: ImageSize, side: number): ImageSize =>
   width <= height ? [Math.floor(side * height / width), side] : [side, Math.floor(side * width / height)];
 
 interface ResizeWindow {
@@ -17,8 +17,8 @@ interface ResizeWindow {
 }
 
 /** The result is overwritten by the next call. */
-export function openResize(): (from: Planes, size: Size, wanted: ResizeWindow) => Planes {
-  let between: Numbers = new Uint8Array(0), result: Numbers = between;
+export function openResize(): (from: Planes, size: ImageSize, wanted: ResizeWindow) => Planes {
+  let between: SampleNumbers = new Uint8Array(0), result: SampleNumbers = between;
   return ({ data, starts, height, width, row, column }, size, { top, left, rows, columns }) => {
     if (data instanceof BigInt64Array || data instanceof BigUint64Array) {
       throw new BadSample(
@@ -52,9 +52,9 @@ export function openResize(): (from: Planes, size: Size, wanted: ResizeWindow) =
   };
 }
 
-type Kind = new (length: number) => Numbers;
+type Kind = new (length: number) => SampleNumbers;
 
-const roomIn = (old: Numbers, kind: Kind, length: number): Numbers =>
+const roomIn = (old: SampleNumbers, kind: Kind, length: number): SampleNumbers =>
   old.constructor === kind && old.length >= length ? old : new kind(length);
 
 function span({ from, taps }: Filter): [first: number, count: number] {
@@ -96,7 +96,7 @@ function filterOf(size: number, to: number, start: number, count: number, fixed:
 }
 
 interface Lines {
-  readonly data: Numbers;
+  readonly data: SampleNumbers;
   readonly starts: readonly number[];
   readonly along: number;
   readonly across: number;
@@ -196,7 +196,7 @@ const toEven = (x: number) => x + 1.5 * 2 ** 52 - 1.5 * 2 ** 52;
 
 /** Planes are equal, such as an image's channels; steps lead to the next row or column in `data`. */
 export interface Planes {
-  readonly data: Numbers;
+  readonly data: SampleNumbers;
   readonly starts: readonly number[];
   readonly height: number;
   readonly width: number;
@@ -233,7 +233,7 @@ export interface Target {
   readonly column: number;
 }
 
-export function copyPlanes(from: Planes, into: Numbers, to: Target): void {
+export function copyPlanes(from: Planes, into: SampleNumbers, to: Target): void {
   const [source, target] = alongTarget(from, to);
   const { starts } = source;
   if (source.column === 1 && source.width >= LONG) return copyRows(source, into, target);
@@ -256,7 +256,7 @@ function alongTarget(from: Planes, to: Target): [Planes, Target] {
   return [{ ...from, starts, column: -from.column }, { ...to, start: to.start - last, column: 1 }];
 }
 
-function copyRows({ data, starts, height, width, row }: Planes, into: Numbers, to: Target): void {
+function copyRows({ data, starts, height, width, row }: Planes, into: SampleNumbers, to: Target): void {
   const whole = row === width && to.row === width;
   const [rows, length] = whole ? [1, height * width] : [height, width];
   starts.forEach((start, i) => {
@@ -271,7 +271,11 @@ function copyRows({ data, starts, height, width, row }: Planes, into: Numbers, t
 }
 
 /** An image's three colours stand side by side. */
-function copyThree({ data, starts, height, width, row, column }: Planes, into: Numbers, to: Target): void {
+function copyThree(
+  { data, starts, height, width, row, column }: Planes,
+  into: SampleNumbers,
+  to: Target,
+): void {
   const from = data as Uint8Array, out = into as Uint8Array; // or any other of the types: they are used alike
   const [a, b, c] = starts, { plane } = to;
   for (let r = 0; r < height; r++) {
@@ -287,7 +291,7 @@ function copyThree({ data, starts, height, width, row, column }: Planes, into: N
 function copyOne(
   { data, height, width, row, column }: Planes,
   start: number,
-  into: Numbers,
+  into: SampleNumbers,
   to: Target,
   first: number,
 ): void {
@@ -300,7 +304,7 @@ function copyOne(
 
 /** `data` is the reader's own memory, valid until the next read. */
 export interface Stored {
-  readonly data: Numbers;
+  readonly data: SampleNumbers;
   readonly shape: readonly number[];
   readonly strides?: readonly number[];
 }

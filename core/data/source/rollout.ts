@@ -36,11 +36,11 @@ interface Channels {
   readonly channels: number;
 }
 
-/** `still`: a feature is the same for all samples. */
+/** `isStatic`: a feature is the same for all samples. */
 export function rolloutRows(
   path: string,
   data: Config["data"],
-  features: readonly (Channels & { readonly still?: boolean })[],
+  features: readonly (Channels & { readonly isStatic?: boolean })[],
   targets: readonly Channels[],
 ): RolloutRows | null {
   const steps = rolloutOf(data);
@@ -71,7 +71,7 @@ export function rolloutRows(
     const from = begins.get(name);
     return Array.from({ length: channels }, (_, i) => from === undefined ? -1 : from + i);
   });
-  const forced = features.some(({ name, still }) => !begins.has(name) && !still);
+  const forced = features.some(({ name, isStatic }) => !begins.has(name) && !isStatic);
   return { steps, ahead: forced ? steps.most - 1 : 0, channels: fed.length, fed };
 }
 

@@ -4,7 +4,7 @@ import { toNumbers } from "../../../ffi/make.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
-import { key, permute, uniform } from "../../base/random.ts";
+import { key, permutation, uniform } from "../../base/random.ts";
 import type { Config } from "../../settings/settings.ts";
 import { type Order, order } from "./order.ts";
 import { batchOf, plainPart, type Source } from "./source.ts";
@@ -49,9 +49,9 @@ function balanced(source: Source, seed: number): Sampling {
       }, as many of each of ${count} classes ` +
       `(the data has ${Math.min(...sizes)} to ${Math.max(...sizes)} of each)`,
     of(epoch) {
-      const ofBlock = remembered((block) => permute(count, key(seed, "balanced classes", epoch, block)));
+      const ofBlock = remembered((block) => permutation(count, key(seed, "balanced classes", epoch, block)));
       const ofClass = sizes.map((size, own) =>
-        remembered((round) => permute(size, key(seed, "balanced samples", epoch, own, round)))
+        remembered((round) => permutation(size, key(seed, "balanced samples", epoch, own, round)))
       );
       return {
         length,
@@ -89,8 +89,8 @@ function membersOf(source: Source): Int32Array[] {
   const labels = source.labels?.() ?? labelsRead(source);
   const all = Array.from({ length: Math.max(2, outputs) }, (): number[] => []);
   for (let i = 0; i < source.length; i++) all[labels[i]]?.push(i);
-  const there = all.filter((samples) => samples.length > 0).map((samples) => Int32Array.from(samples));
-  if (there.length > 0) return there;
+  const present = all.filter((samples) => samples.length > 0).map((samples) => Int32Array.from(samples));
+  if (present.length > 0) return present;
   throw new UserError("data", `--sampling balanced: no training sample of ${name} has a known class.`);
 }
 

@@ -247,8 +247,8 @@ export function answerText(task: Facts["task"], outputs: number, shape: readonly
 function centresOf(target: Tensor): number[] {
   const all = toNumbers(target), count = target.shape[1] ?? 1, each = all.length / count;
   return Array.from({ length: count }, (_, k) => {
-    const there = all.subarray(k * each, (k + 1) * each).filter((value) => !Number.isNaN(value));
-    const mean = there.reduce((sum, value) => sum + value, 0) / there.length;
+    const present = all.subarray(k * each, (k + 1) * each).filter((value) => !Number.isNaN(value));
+    const mean = present.reduce((sum, value) => sum + value, 0) / present.length;
     return Number.isFinite(mean) ? mean : 0;
   });
 }

@@ -15,7 +15,7 @@ const CHUNK = 1024;
 /** All spectra of one amplitude meet at this mode: waves along the side of the map. */
 const PIVOT = 4;
 export const NOISE = 0.1;
-export const PRIOR = { amplitude: [0.5, 1.5], tilt: [1, 3] } as const;
+export const FIELD_PRIOR = { amplitude: [0.5, 1.5], tilt: [1, 3] } as const;
 
 /**
  * A map is a periodic Gaussian field with P(m) = amplitude * unit * (m / 4)^-tilt, P(0) = 0, m = |(mx, my)|
@@ -23,7 +23,7 @@ export const PRIOR = { amplitude: [0.5, 1.5], tilt: [1, 3] } as const;
  * transform, so the noise adds 0.1^2; `unit` gives amplitude 1 and tilt 2 a variance of 1. The model infers
  * the two parameters, standardised over their prior: (value - middle) / (width / sqrt 12).
  */
-export function fields(spec: Spec): Source {
+export function makeFields(spec: Spec): Source {
   const { model, role, samples, seed } = spec;
   const channels = model.channels || 1;
   const size = model.image_size || SIZE;
@@ -35,7 +35,7 @@ export function fields(spec: Spec): Source {
     for (let from = 0; from < samples; from += CHUNK) {
       const count = Math.min(CHUNK, samples - from);
       const draw = (part: string) =>
-        normals(key(seed, "fields", role, part, from), [count, channels, size, size]);
+        normalTensor(key(seed, "fields", role, part, from), [count, channels, size, size]);
       scope(() => {
         const white = ops.fftRfft2(draw("field"));
         const smooth = ops.fftIrfft2(ops.mul(white, filter(ops.narrow(spread, 0, from, count))), [
@@ -54,8 +54,8 @@ export function fields(spec: Spec): Source {
     fields: ["map", "parameters"],
     names: ["amplitude", "tilt"],
     units: {
-      mean: Object.values(PRIOR).map(([low, high]) => (low + high) / 2),
-      std: Object.values(PRIOR).map(([low, high]) => (high - low) / Math.sqrt(12)),
+      mean: Object.values(FIELD_PRIOR).map(([low, high]) => (low + high) / 2),
+      std: Object.values(FIELD_PRIOR).map(([low, high]) => (high - low) / Math.sqrt(12)),
     },
     description:
       `fields: Gaussian random fields of ${channels} x ${size} x ${size} -> amplitude and tilt of the power spectrum`,
@@ -74,7 +74,8 @@ function filters(size: number): (spread: Tensor) => Tensor {
   const parameter = (spread: Tensor, column: number, [low, high]: readonly [number, number]) =>
     ops.reshape(add(scale(ops.narrow(spread, 1, column, 1), high - low), constant(low)), [-1, 1, 1, 1]);
   return (spread) => {
-    const amplitude = parameter(spread, 0, PRIOR.amplitude), tilt = parameter(spread, 1, PRIOR.tilt);
+    const amplitude = parameter(spread, 0, FIELD_PRIOR.amplitude),
+      tilt = parameter(spread, 1, FIELD_PRIOR.tilt);
     return ops.mul(ops.mul(ops.sqrt(amplitude), base), ops.exp(ops.mul(tilt, halfLog)));
   };
 }
@@ -126,14 +127,14 @@ export function checkCount({ role, samples }: Pick<Spec, "role" | "samples">): v
 export function checkSamples({ role, samples }: Spec, what: string, bytesEach: number): void {
   const most = Math.floor(MOST_BYTES / bytesEach);
   const fewer = most > 0 ? `set --${role}-samples ${most} or less, or ` : "";
-  checkMemory(
+  checkMadeMemory(
     `${formatPlural(samples, "sample")} of ${what}`,
     samples * bytesEach,
     `${fewer}make the samples smaller`,
   );
 }
 
-export function checkMemory(what: string, bytes: number, advice: string): void {
+export function checkMadeMemory(what: string, bytes: number, advice: string): void {
   if (bytes <= MOST_BYTES) return;
   const most = formatBytes(MOST_BYTES);
   throw new UserError(
@@ -144,7 +145,7 @@ export function checkMemory(what: string, bytes: number, advice: string): void {
 
 // libtorch's CPU generator is sequential: a key gives the same numbers for any number of threads. It is the
 // default generator, so whoever draws next (a model's initialisation) seeds it first.
-export function normals(key: bigint, shape: readonly number[]): Tensor {
+export function normalTensor(key: bigint, shape: readonly number[]): Tensor {
   manualSeed(key);
   return ops.randn(shape);
 }

@@ -1,7 +1,7 @@
 import type { DataRequest, Format, Sources } from "../format.ts";
 import type { Source } from "../source/source.ts";
-import { checkCount, fields as makeFields, type Spec } from "./fields.ts";
-import { synthetic as makeSynthetic } from "./synthetic.ts";
+import { checkCount, makeFields, type Spec } from "./fields.ts";
+import { makeSynthetic } from "./synthetic.ts";
 
 const madeUp = (make: (spec: Spec) => Source): Format => ({
   endings: [],

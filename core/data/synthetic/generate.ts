@@ -2,11 +2,11 @@
 import type { Libtorch } from "../../../ffi/libraries/find.ts";
 import type { Progress } from "../../base/progress.ts";
 import { inputOf, perShardOf, rowLayoutOf, targetOf } from "../formats/packed/schema.ts";
-import { type Make, type Plan, type Report, type Who, writeShards } from "../formats/packed/write.ts";
+import { type Make, type PackPlan, type Report, type Who, writeShards } from "../formats/packed/write.ts";
 import { setThreads, threads as threadsNow } from "../../../ffi/context.ts";
 import { key } from "../../base/random.ts";
 import { packingOf } from "../formats/packed/samples.ts";
-import { checkCount, fields } from "./fields.ts";
+import { checkCount, makeFields } from "./fields.ts";
 import type { DataRequest, Made, MakingThreads, Sources } from "../format.ts";
 import { readIndex } from "../formats/packed/index.ts";
 import { defaultConfig } from "../../settings/settings.ts";
@@ -31,7 +31,7 @@ export async function packMade(made: Made, work: PackOptions): Promise<Report> {
   const before = threadsNow();
   setThreads(1); // a sample is too small to be shared out: each thread makes its own
   const packing = packingOf(train, val, 0);
-  const plan: Plan = {
+  const plan: PackPlan = {
     ...packing,
     schema: { ...packing.schema, names: targets },
     out,
@@ -51,7 +51,7 @@ export async function packMade(made: Made, work: PackOptions): Promise<Report> {
 }
 
 /** Each thread takes the next sample when it is done; a sample does not depend on its thread. */
-function byThreads({ makers }: MakingThreads, { schema, samples, val = 0 }: Plan): Make {
+function byThreads({ makers }: MakingThreads, { schema, samples, val = 0 }: PackPlan): Make {
   const layout = rowLayoutOf(schema), train = samples - val;
   return async (first, count, rows) => {
     const role = first < train ? "train" : "val", start = role === "train" ? first : first - train;
@@ -103,7 +103,7 @@ export function gaussianFields(
   checkCounts(train, val);
   const model = { ...defaultConfig().model, image_size: size, channels };
   const make = (role: "train" | "val", samples: number) =>
-    fields({ role, samples, seed, loss: "auto", model });
+    makeFields({ role, samples, seed, loss: "auto", model });
   return {
     kind: "fields",
     train: make("train", train),

@@ -2,12 +2,12 @@
 import * as ops from "../../../ffi/ops.ts";
 import { add, constant, scalar, scale, sub, tensor } from "../../../ffi/make.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
-import { key, permute, uniform, uniformInt } from "../../base/random.ts";
+import { key, permutation, uniform, uniformInt } from "../../base/random.ts";
 import { takesImages } from "../../settings/sections/model.ts";
 import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
 import { indexTensor, memorySource } from "../source/memory.ts";
 import { type Ids, type Source, source } from "../source/source.ts";
-import { checkMemory, checkSamples, fields, normals, type Spec } from "./fields.ts";
+import { checkMadeMemory, checkSamples, makeFields, normalTensor, type Spec } from "./fields.ts";
 import { manualSeed } from "../../../ffi/context.ts";
 
 // A small bank gives white noise for any number of images: memory does not grow with the data set.
@@ -21,9 +21,13 @@ const MOST_BANK_BYTES = 32 * 2 ** 20;
 export function noiseFor({ seed, role }: Spec, shape: readonly number[]): (ids: Ids) => Tensor {
   const bytes = 4 * shape.reduce((a, b) => a * b, 1);
   const count = Math.min(1024, Math.max(16, Math.floor(MOST_BANK_BYTES / bytes)));
-  checkMemory(`Noise for images of ${shape.join(" x ")}`, count * bytes, "set a smaller model.image_size");
+  checkMadeMemory(
+    `Noise for images of ${shape.join(" x ")}`,
+    count * bytes,
+    "set a smaller model.image_size",
+  );
   const domain = (part: string) => key(seed, "noise", role, part);
-  const bank = keep(scope(() => scale(normals(domain("bank"), [count, ...shape]), Math.SQRT1_2)));
+  const bank = keep(scope(() => scale(normalTensor(domain("bank"), [count, ...shape]), Math.SQRT1_2)));
   const first = uniformInt(domain("first"), count);
   const further = uniformInt(domain("further"), count - 1);
   return (ids) => {
@@ -46,7 +50,7 @@ function images(spec: Spec): Source {
   const classes = model.output_size || CLASSES;
   const noise = noiseFor(spec, [channels, size, size]);
   const patterns = keep(scope(() => {
-    const coarse = normals(key(seed, "images", "patterns"), [classes, channels, COARSE, COARSE]);
+    const coarse = normalTensor(key(seed, "images", "patterns"), [classes, channels, COARSE, COARSE]);
     return scale(ops.upsampleBilinear2d(coarse, [size, size], false), CONTRAST);
   }));
   const classOf = uniformInt(key(seed, "images", role, "class"), classes);
@@ -122,12 +126,12 @@ const SUCCESSOR_OF_EIGHTH = [0, 0, 0, 0, 1, 1, 2, 3];
 export const BEST_LOSS = 1.75 * Math.LN2;
 
 /** A Markov chain follows each token by one of four others, drawn from the seed. */
-export function tokens(spec: Spec): Source {
+export function makeTokens(spec: Spec): Source {
   const { model, role, samples, seed } = spec;
   const vocabulary = model.vocab_size || VOCABULARY;
   const context = model.context || CONTEXT;
   checkSamples(spec, "synthetic tokens", 2 * 4 * (context + 1));
-  checkMemory(
+  checkMadeMemory(
     `A vocabulary of ${vocabulary}`,
     4 * SUCCESSOR_OF_EIGHTH.length * vocabulary,
     "set a smaller model.vocab_size",
@@ -170,7 +174,7 @@ export function tokens(spec: Spec): Source {
 function successors(seed: number, vocabulary: number): Int32Array {
   const table = new Int32Array(vocabulary * SUCCESSOR_OF_EIGHTH.length);
   for (let token = 0, at = 0; token < vocabulary; token++) {
-    const shuffled = permute(vocabulary, key(seed, "tokens", "successors", token));
+    const shuffled = permutation(vocabulary, key(seed, "tokens", "successors", token));
     for (const successor of SUCCESSOR_OF_EIGHTH) table[at++] = shuffled(successor % vocabulary);
   }
   return table;
@@ -194,8 +198,8 @@ function vectors(spec: Spec): Source {
   checkSamples(spec, "synthetic vectors", 4 * (features + Math.max(WAVES, outputs)));
   const { input, target } = scope(() => {
     const signal = teacher(seed, features, outputs);
-    const input = normals(key(seed, "vectors", role, "x"), [samples, features]);
-    const noise = normals(key(seed, "vectors", role, "noise"), [samples, outputs]);
+    const input = normalTensor(key(seed, "vectors", role, "x"), [samples, features]);
+    const noise = normalTensor(key(seed, "vectors", role, "noise"), [samples, outputs]);
     const y = add(signal(input), scale(noise, VECTOR_NOISE));
     const target = classes
       ? ops.argmax(y, 1)
@@ -217,7 +221,7 @@ function vectors(spec: Spec): Source {
 
 /** It is standardised on samples of its own, so it depends on the seed alone. */
 function teacher(seed: number, features: number, outputs: number): (x: Tensor) => Tensor {
-  const draw = (part: string, shape: number[]) => normals(key(seed, "vectors", "teacher", part), shape);
+  const draw = (part: string, shape: number[]) => normalTensor(key(seed, "vectors", "teacher", part), shape);
   const weight = scale(draw("w", [WAVES, features]), 1 / Math.sqrt(features));
   const phase = draw("b", [WAVES]);
   const height = draw("a", [outputs, WAVES]);
@@ -227,11 +231,11 @@ function teacher(seed: number, features: number, outputs: number): (x: Tensor) =
   return (x) => ops.div(sub(raw(x), centre), spread);
 }
 
-export function synthetic(spec: Spec): Source {
+export function makeSynthetic(spec: Spec): Source {
   const { name } = spec.model;
-  if (name === "gpt") return tokens(spec);
+  if (name === "gpt") return makeTokens(spec);
   if (name === "unet" || name === "fno") return masks(spec);
   if (!takesImages(name) || name === "convlstm") return vectors(spec); // nothing is made up for steps of time
   const classes = CLASS_LOSSES.includes(spec.loss) || (spec.loss === "auto" && name !== "cosmo-cnn");
-  return classes ? images(spec) : fields(spec);
+  return classes ? images(spec) : makeFields(spec);
 }

@@ -5,7 +5,7 @@ import type { DType } from "../../../ffi/dtype.ts";
 import type { DateTime } from "../arrays/calendar.ts";
 import { isDaily } from "./climatology.ts";
 import type { Coordinate } from "../arrays/coordinate.ts";
-import { view } from "../arrays/numbers.ts";
+import { typedView } from "../arrays/numbers.ts";
 import type { Baselines, Lack, Seasonal } from "../source/climate.ts";
 
 export interface Forecast {
@@ -30,7 +30,7 @@ export interface Forecast {
 
 export function baselinesOf(forecast: Forecast): Baselines {
   const { values, dtype, shape: [, targets, ...map], leads, each, judged, weights } = forecast;
-  const all = view(values, dtype) as ArrayLike<number>;
+  const all = typedView(values, dtype) as ArrayLike<number>;
   const pixels = map.reduce((product, size) => product * size, 1), width = targets * pixels;
   const mean = climateOf(forecast, width);
   const squares = () => ({
@@ -121,7 +121,8 @@ export function seasonalOf(
   const [rows, ...row] = shape, width = row.reduce((product, size) => product * size, 1), size = each * width;
   const daily = DAYS * size <= MOST_MEANS && isDaily(time), seasons = daily ? DAYS : MONTHS;
   if (seasons * size > 2 * MOST_MEANS) return null;
-  const all = view(bytes, dtype) as ArrayLike<number>, dates = datesOf(time, { daily, size }, each, width);
+  const all = typedView(bytes, dtype) as ArrayLike<number>,
+    dates = datesOf(time, { daily, size }, each, width);
   const seen = new Uint8Array(rows), years = new Set<number>();
   for (const row of trained) for (const lead of leads) seen[row + lead * each] = 1;
   for (let row = 0; row < rows; row++) if (seen[row] === 1) years.add(dates.year(row));

@@ -67,7 +67,7 @@ export function chooseColumns<C extends Column>(
     throw new UserError(
       "data",
       `${path} leaves no ${noun} to ${features.length === 0 ? "learn from" : "predict"}: ` +
-        `it has ${list(columns)}. Name some with --features and --targets.`,
+        `it has ${columnList(columns)}. Name some with --features and --targets.`,
     );
   }
   for (const { name, unusable } of [...features, ...(withoutTargets ? [] : targets)]) {
@@ -75,7 +75,7 @@ export function chooseColumns<C extends Column>(
       throw new UserError(
         "data",
         `${path}: the ${noun} "${name}" ${unusable}. Leave it out by naming the others: --features and --targets ` +
-          `(there: ${list(columns)}).`,
+          `(there: ${columnList(columns)}).`,
       );
     }
   }
@@ -95,7 +95,7 @@ function find<C extends Column>({ path, noun, columns }: Table<C>, name: string,
   const known = columns.map((column) => column.name);
   throw new MissingColumnError(
     setting,
-    `${path} has no ${noun} "${name}" (${setting}).${didYouMean(name, known)} It has ${list(columns)}.`,
+    `${path} has no ${noun} "${name}" (${setting}).${didYouMean(name, known)} It has ${columnList(columns)}.`,
   );
 }
 
@@ -108,7 +108,7 @@ export class MissingColumnError extends UserError {
 
 const MOST = 20;
 
-export function list(columns: readonly Column[]): string {
+export function columnList(columns: readonly Column[]): string {
   const names = columns.slice(0, MOST).map((column) => column.name).join(", ");
   return columns.length > MOST ? `${names}, ... (${columns.length} in all)` : names;
 }
@@ -217,7 +217,7 @@ export interface Choice {
   readonly features: readonly Column[];
   readonly targets: readonly Column[];
   /** The model takes several inputs apart itself. */
-  readonly apart: boolean;
+  readonly separateInputs: boolean;
   /** It takes columns that do not fit each other, so they lie one after the other. */
   readonly flat: boolean;
   /** The table has nothing to predict, and the model needs nothing. */
@@ -233,7 +233,7 @@ export function choiceOf(all: Table, { data, training, model }: DataRequest): Ch
   checkTexts(table, features, targets);
   const flat = apart && features.length > 1 && !canBeJoined(features);
   if (flat) refuseSeveralShapes(table, data);
-  return { table, rows, features, targets, apart, flat, targetless };
+  return { table, rows, features, targets, separateInputs: apart, flat, targetless };
 }
 
 function refuseSeveralShapes({ path }: Table, data: Config["data"]): void {

@@ -7,18 +7,24 @@ import { UserError } from "../../base/errors.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { DateTime } from "../arrays/calendar.ts";
 import type { Table } from "../arrays/table.ts";
-import { type Coordinate, timeOf, unitsInDay } from "../arrays/coordinate.ts";
+import { type Coordinate, timeCoordinate, unitsInDay } from "../arrays/coordinate.ts";
 import { product } from "../arrays/numbers.ts";
 import { type Batch, type Ids, plainPart, type Source } from "../source/source.ts";
-import { type Climate, climateWanted, type Climatology, type Seasons, type Span } from "../source/climate.ts";
+import {
+  type Climate,
+  climateWanted,
+  type Climatology,
+  type Seasons,
+  type VariableSpan,
+} from "../source/climate.ts";
 
 interface Looked {
   readonly table: Table;
   readonly samples: number;
   readonly data: Config["data"];
-  readonly features: readonly Span[];
+  readonly features: readonly VariableSpan[];
   /** Null where the data lacks them. */
-  readonly targets: readonly Span[] | null;
+  readonly targets: readonly VariableSpan[] | null;
   readonly inputs: readonly number[];
   readonly leads: readonly number[];
   /** The rows of the samples that are trained with. */
@@ -35,7 +41,7 @@ export function climateOf(of: Looked): Climate | null {
   if (wanted === null) return null;
   const targets = of.targets ?? known?.targets ?? [];
   const refuse = (why: string) => new UserError("data", `${table.path}: ${wanted} needs ${why}.`);
-  const time = timeOf(table, samples), times = time?.times;
+  const time = timeCoordinate(table, samples), times = time?.times;
   if (!time || !times) throw refuse("dates along the samples, such as a time in days since a date");
   const { each } = time, steps = time.values.length;
   if (steps * each !== samples) throw refuse("samples in which time is the first dimension");
@@ -75,7 +81,11 @@ export function climateOf(of: Looked): Climate | null {
   return { climatology, features, targets, hasTargets: of.targets !== null, inputs, leads, place };
 }
 
-function namesIn(data: Config["data"], features: readonly Span[], targets: readonly Span[]): string[] {
+function namesIn(
+  data: Config["data"],
+  features: readonly VariableSpan[],
+  targets: readonly VariableSpan[],
+): string[] {
   const filled = data.fill.join() === "climatology" ? features : [];
   const shown = data.climatology_channel ? targets : [];
   return [...new Set([...data.anomaly, ...filled.map(({ name }) => name), ...shown.map(({ name }) => name)])];
@@ -118,7 +128,7 @@ const AT_ONCE = 64;
 
 function measured(
   { table, samples, features, targets, inputs, leads, trained, read }: Looked & {
-    readonly targets: readonly Span[];
+    readonly targets: readonly VariableSpan[];
   },
   names: readonly string[],
   place: (row: number) => number,

@@ -6,7 +6,7 @@ import { scope } from "../../../ffi/tensor.ts";
 import type { Config } from "../../settings/settings.ts";
 import { formatPlural } from "../../base/format.ts";
 import type { InputColumn } from "../../models/model.ts";
-import { type Field, goodRows, joinColumns } from "./tensors.ts";
+import { goodRows, joinColumns, type TensorField } from "./tensors.ts";
 import { planReading, type Streamed, streamedSource, targetField } from "./streamed.ts";
 import { type Choice, choiceOf, columnLayoutOf, joinedShape, vectorsIn } from "./choose.ts";
 import type { DataRequest, Sources } from "../format.ts";
@@ -16,11 +16,11 @@ import { leakWarning, type Split, splitRows } from "./splits.ts";
 import { rolloutRows } from "../source/rollout.ts";
 import { forecastLeads, isForecast, type Windows, windowsOf } from "./windows.ts";
 import type { Batch, Source } from "../source/source.ts";
-import type { Baselines, Span } from "../source/climate.ts";
+import type { Baselines, VariableSpan } from "../source/climate.ts";
 import { baselinesOf, type Forecast, seasonalOf } from "./baselines.ts";
 import { climateOf } from "./climatology.ts";
 import { weightsColumn } from "../source/sampling.ts";
-import { coordinateNamed, timeOf, valueAt } from "../arrays/coordinate.ts";
+import { coordinateNamed, coordinateValue, timeCoordinate } from "../arrays/coordinate.ts";
 import { type ArraysSpec, targetsIn } from "./reader.ts";
 import { laterOf, lengthsOf, taskOf, unknown } from "./targets.ts";
 import type { Column, Table } from "../arrays/table.ts";
@@ -80,9 +80,9 @@ function layOut(columns: Columns, settings: DataRequest, notes: string[]) {
   const predicted = targets.length > 0
     ? spansOf(targets)
     : training.climatology?.targets ?? data.targets.map((name) => ({ name, shape: [1] }));
-  const channelsOf = (spans: readonly Span[]) =>
+  const channelsOf = (spans: readonly VariableSpan[]) =>
     spans.map(({ name, shape: [channels] }) => ({ name, channels }));
-  const moving = channelsOf(spansOf(features)).map((one, i) => ({ ...one, still: features[i].still }));
+  const moving = channelsOf(spansOf(features)).map((one, i) => ({ ...one, isStatic: features[i].isStatic }));
   const rollout = rolloutRows(table.path, data, moving, channelsOf(predicted));
   const windows = windowsOf(table, rows, data, targets.length > 0, notes, rollout?.ahead);
   const [channels, ...side] = held ? held.values.shape.slice(1) : streamed!.shape;
@@ -112,7 +112,8 @@ function partsOf(
 type Facts = ReturnType<typeof factsOf>;
 
 function factsOf(samples: Samples, { data }: DataRequest) {
-  const { table: { path, noun }, features, apart, flat, targetless, missing, steps, shape, answer } = samples;
+  const { table: { path, noun }, features, separateInputs, flat, targetless, missing, steps, shape, answer } =
+    samples;
   return {
     name: path,
     task: answer.task,
@@ -122,7 +123,7 @@ function factsOf(samples: Samples, { data }: DataRequest) {
     names: answer.names,
     fields: ["features", "targets"] as const,
     description: `${path}: ${flat ? formatPlural(features.length, noun) : sizeOf(shape)} -> ${answer.answer}`,
-    ...(apart && data.history === 1 && { columns: { columns: features.map(inputColumn), flat } }),
+    ...(separateInputs && data.history === 1 && { columns: { columns: features.map(inputColumn), flat } }),
     ...(steps > 1 && { history: steps }),
     finish: (raw: Batch): Batch => ({
       input: toDtype(raw.input, "f32"),
@@ -156,7 +157,7 @@ function sourcesOf(
     const source = {
       ...read(part),
       ...labelsOf(samples, part),
-      ...(drawn && { sampleWeights: Float64Array.from(part, (row) => valueAt(drawn, row)) }),
+      ...(drawn && { sampleWeights: Float64Array.from(part, (row) => coordinateValue(drawn, row)) }),
       leads: leads.length,
       ...(climate && { climate }),
       ...(vectors && { vectors }),
@@ -207,14 +208,14 @@ function comparisonOf(
   const persists = isForecast(data) && targets.every((column) => features.includes(column));
   if (!persists || answer.task !== "regression" || windows === null) return null;
   const { shape, dtype } = answer.values, { leads, each } = windows;
-  const alone = unsplit && !seasonal, time = alone ? null : timeOf(table, rows); // the data is closed later
+  const alone = unsplit && !seasonal, time = alone ? null : timeCoordinate(table, rows); // the data is closed later
   return { dtype, shape, leads, each, time, trained: train, seasonal, alone };
 }
 
 const heldTargets = ({ held, answer }: Samples, source: Source): Uint8Array =>
   held ? borrowBytes(answer.values) : targetsIn(source.threaded!.reader as ArraysSpec);
 
-const spansOf = (columns: readonly Column[]): Span[] =>
+const spansOf = (columns: readonly Column[]): VariableSpan[] =>
   columns.map((column) => ({ name: column.name, shape: columnLayoutOf(column).slice(1) }));
 
 const inputColumn = ({ name, shape, dtype, whole }: Column): InputColumn => ({
@@ -224,7 +225,7 @@ const inputColumn = ({ name, shape, dtype, whole }: Column): InputColumn => ({
   whole: whole ?? !isFloating(dtype),
 });
 
-const nothing = (samples: number): Field => ({
+const nothing = (samples: number): TensorField => ({
   values: zeros([samples, 1]),
   bad: [],
   missing: [],

@@ -4,9 +4,9 @@ import type { DataRequest, Format, Sources, TableFile } from "../format.ts";
 import { joinFiles, noDimension } from "../arrays/joined.ts";
 import { selected } from "../arrays/select.ts";
 import type { Source } from "../source/source.ts";
-import { bytesOf, type Floats, product, type Values, view } from "../arrays/numbers.ts";
+import { bytesOf, type Floats, product, typedView, type VariableValues } from "../arrays/numbers.ts";
 import { toColumn, withFile as withFileColumn } from "../arrays/variables.ts";
-import { chooseColumns, list } from "./choose.ts";
+import { chooseColumns, columnList } from "./choose.ts";
 import { forecastLeads } from "./windows.ts";
 import { isCode, isExported } from "../../models/user/file.ts";
 import { resampled } from "../arrays/resample.ts";
@@ -53,12 +53,12 @@ export function joinedContent(
   const said = `${path}: ${files} joined${dimension ? ` along ${dimension}` : ""}`;
   return {
     ...{ path, kind, noun, isNetcdf, dimension, file },
-    columns: columnsOf(variables, isNetcdf, fillsByDefault),
+    columns: variableColumns(variables, isNetcdf, fillsByDefault),
     notes: found.length > 1 ? [said, ...notes] : notes,
   };
 }
 
-export const columnsOf = (
+export const variableColumns = (
   variables: readonly Variable[],
   isNetcdf: boolean,
   fillsByDefault = isNetcdf,
@@ -141,7 +141,7 @@ function samplesOf(content: Content, settings: DataRequest, again: Again): Sourc
         shape: [points],
         read: () => column.readMarking(absent()),
         stored: stored && unpack
-          ? { ...stored, unpack: (from: Values, to: Floats) => unpack(from, to, absent()) }
+          ? { ...stored, unpack: (from: VariableValues, to: Floats) => unpack(from, to, absent()) }
           : stored,
         stream: { ...column.stream, rows },
       };
@@ -267,7 +267,7 @@ function readVariable(columns: readonly VariableColumn[], wanted: string): GridV
   const found = columns.find(({ name, unusable }) => name === wanted && !unusable);
   if (!found) return null;
   const { name, shape, variable: { dimensions }, dtype, read } = found;
-  return { name, shape, dimensions, values: Float64Array.from(view(bytesOf(read()), dtype), Number) };
+  return { name, shape, dimensions, values: Float64Array.from(typedView(bytesOf(read()), dtype), Number) };
 }
 
 const sameGrid = ({ variable }: VariableColumn, grid: readonly string[]) =>
@@ -279,7 +279,7 @@ function aside(columns: readonly VariableColumn[], chosen: readonly VariableColu
   );
   const of = (why: string, which: (column: VariableColumn) => boolean) => {
     const these = left.filter(which);
-    return these.length > 0 ? [`${list(these)} (${why})`] : [];
+    return these.length > 0 ? [`${columnList(these)} (${why})`] : [];
   };
   const asides = [
     ...of("describes others", (column) => !column.unusable && column.shape.length > 0),
@@ -337,7 +337,7 @@ function withStatic({ features, targets }: Chosen, path: string, pointwise: bool
     const sizes = frame.shape.slice(frame.shape.length - on.length);
     return {
       ...column.of(spread(variable, path, [samples, ...on], [frame.shape[0], ...sizes])),
-      still: true,
+      isStatic: true,
     };
   };
   return {

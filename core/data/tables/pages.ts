@@ -2,22 +2,22 @@
 import { basename } from "../../../deps/path.ts";
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
-import { Damaged, damaged } from "../codecs/bytes.ts";
-import { ARRAYS, bytesOf, type Numbers as ReadNumbers } from "../arrays/numbers.ts";
+import { Damaged, refuseDamaged } from "../codecs/bytes.ts";
+import { ARRAYS, bytesOf, type SampleNumbers as ReadNumbers } from "../arrays/numbers.ts";
 import type { DataRequest, Sources, TableFile } from "../format.ts";
 import { type Column, unreachable } from "../arrays/table.ts";
 import { fromColumns } from "./columns.ts";
 import { fileVariable, toColumn, withFile } from "../arrays/variables.ts";
 import type { Rows } from "../arrays/rows.ts";
 
-export type Numbers = ReadNumbers | Float16Array;
+export type PageNumbers = ReadNumbers | Float16Array;
 
 /** Values are what is stored; `codes` say which of them the rows have that are there, or all in turn. */
-export interface Page {
+export interface ColumnPage {
   readonly rows: number;
   /** 1 marks a value that is there; null means that all are. */
   readonly present: Uint8Array | null;
-  readonly values: Numbers | readonly Uint8Array[];
+  readonly values: PageNumbers | readonly Uint8Array[];
   readonly codes: Int32Array | null;
 }
 
@@ -36,7 +36,7 @@ export interface PagedColumn {
   readonly unusable?: string;
   /** Single rows, or why they have no place of their own. */
   rows(): Rows | string;
-  eachPage(use: (page: Page) => void): void;
+  eachPage(use: (page: ColumnPage) => void): void;
 }
 
 export interface PagedFile {
@@ -53,7 +53,7 @@ export const tableOf = (path: string, name: string, files: readonly PagedFile[])
   columns: tableColumns(files),
 });
 
-export function openTable(table: TableFile, files: readonly PagedFile[], request: DataRequest): Sources {
+export function openPagedTable(table: TableFile, files: readonly PagedFile[], request: DataRequest): Sources {
   const counted = files.map(({ path, rows }) => ({ path, samples: rows }));
   const file = files.length > 1 ? toColumn(fileVariable(counted, null), false) : null;
   return fromColumns({ ...table, columns: withFile<Column>(table.columns, file) }, request);
@@ -154,9 +154,11 @@ function readNumbers(parts: readonly Part[], raw: DType, dtype: DType, total: nu
   const whole = new array(total), width = array.BYTES_PER_ELEMENT;
   // Missing values keep it.
   if (isFloating(dtype)) whole.fill(NaN);
-  let at = 0, last: Page["values"] | null = null, numbers: Float64Array = new array(0);
+  let at = 0, last: ColumnPage["values"] | null = null, numbers: Float64Array = new array(0);
   eachPage(parts, ({ rows, present, values, codes }, { count }) => {
-    if (present && !isFloating(dtype)) damaged("has missing values, and its footer says that it has none");
+    if (present && !isFloating(dtype)) {
+      refuseDamaged("has missing values, and its footer says that it has none");
+    }
     // All pages of a chunk share its dictionary.
     if (values !== last) numbers = convertedTo(array, last = values, raw);
     if (!present && !codes) whole.set(numbers, at);
@@ -170,7 +172,7 @@ function readNumbers(parts: readonly Part[], raw: DType, dtype: DType, total: nu
 /** The types of a column and its pages differ where a float stands for a whole number, or a sign is another. */
 function convertedTo(
   array: Float64ArrayConstructor,
-  values: Page["values"],
+  values: ColumnPage["values"],
   raw: DType,
 ): Float64Array {
   if (values instanceof array) return values;
@@ -236,7 +238,7 @@ function readTexts(parts: readonly Part[], rows: number): Texts {
     seen.set(text, seen.size);
     return seen.size - 1;
   };
-  let at = 0, last: Page["values"] | null = null, known = new Float32Array(0);
+  let at = 0, last: ColumnPage["values"] | null = null, known = new Float32Array(0);
   eachPage(parts, ({ rows, present, values, codes }) => {
     const texts = values as readonly Uint8Array[];
     // All pages of a chunk share its dictionary.
@@ -274,7 +276,7 @@ function firstText(parts: readonly Part[]): string {
   return text;
 }
 
-function eachPage(parts: readonly Part[], use: (page: Page, column: PagedColumn) => void): void {
+function eachPage(parts: readonly Part[], use: (page: ColumnPage, column: PagedColumn) => void): void {
   for (const { path, column } of parts) {
     try {
       column.eachPage((page) => use(page, column));

@@ -3,17 +3,17 @@ import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { bytesAt, type MemoryBlock } from "../../../ffi/libc.ts";
 import {
   applyRule,
+  type DecodingRule,
   finiteWords,
   leavesFloats,
-  type Numbers,
-  type Rule,
-  type Values,
-  view,
+  type SampleNumbers,
+  typedView,
+  type VariableValues,
 } from "../arrays/numbers.ts";
 import {
   BadSample,
   type ColumnPart,
-  pathOf,
+  pathOfRows,
   type ReadsRows,
   type RowReader,
   rulesOf,
@@ -34,20 +34,20 @@ interface Conversion {
   where(): string;
 }
 
-function openConvert({ part, stored, keep, where }: Conversion, ofFile: Rule | null): Convert {
+function openConvert({ part, stored, keep, where }: Conversion, ofFile: DecodingRule | null): Convert {
   const { raw, count, channelsLast } = part;
   const inPlace = raw === stored;
   // Nobody asks how many values are missing where they stay.
   const rule = ofFile && keep && inPlace && isFloating(stored) && leavesFloats(ofFile) ? null : ofFile;
   const bytes = new Uint8Array(inPlace ? 0 : count * dtypeBytes(raw));
-  const values = inPlace ? null : view(bytes, raw);
+  const values = inPlace ? null : typedView(bytes, raw);
   const scratch = channelsLast ? new Uint8Array(count * dtypeBytes(stored)) : null;
   const toStored = openCast(raw, stored);
   return (read, into) => {
     const to = scratch ?? into;
     read(inPlace ? to : bytes);
     if (rule) {
-      const numbers = view(to, stored) as Float32Array;
+      const numbers = typedView(to, stored) as Float32Array;
       const missing = applyRule(rule, values ?? numbers, numbers);
       if (missing > 0 && !keep) {
         const what = count === 1
@@ -70,7 +70,7 @@ function openConverts(
   partOf: ReadsRows["partOf"],
 ): (row: number) => Convert {
   let now = 0;
-  const where = () => pathOf(part.rows, now);
+  const where = () => pathOfRows(part.rows, now);
   const rules = rulesOf(part.rows) ?? [part.rule];
   const known = new Map<string, Convert>();
   const converts = rules.map((rule) => {
@@ -86,9 +86,10 @@ function openConverts(
   };
 }
 
-const batchView = (bytes: Uint8Array, stored: DType): Numbers => view(bytes, stored) as Numbers;
+const batchView = (bytes: Uint8Array, stored: DType): SampleNumbers =>
+  typedView(bytes, stored) as SampleNumbers;
 
-type Cast = (from: Values, to: Numbers) => void;
+type Cast = (from: VariableValues, to: SampleNumbers) => void;
 
 function openCast(raw: DType, stored: DType): Cast {
   if (stored === "i64") return (from, to) => each(from, to as BigInt64Array, (value) => BigInt(value));
@@ -98,7 +99,7 @@ function openCast(raw: DType, stored: DType): Cast {
   return (from, to) => (to as Float32Array).set(from as ArrayLike<number>);
 }
 
-function each<T>(from: Values, to: { [i: number]: T }, cast: (value: number | bigint) => T): void {
+function each<T>(from: VariableValues, to: { [i: number]: T }, cast: (value: number | bigint) => T): void {
   for (let i = 0; i < from.length; i++) to[i] = cast(from[i]);
 }
 
@@ -108,7 +109,11 @@ function nearestFloat(value: bigint): number {
   return Number(value >> 11n | (value & 2047n ? 1n : 0n)) * 2048;
 }
 
-function channelsFirst(from: Numbers, to: Numbers, [height, width, channels]: readonly number[]): void {
+function channelsFirst(
+  from: SampleNumbers,
+  to: SampleNumbers,
+  [height, width, channels]: readonly number[],
+): void {
   const pixels = height * width;
   for (let c = 0; c < channels; c++) {
     for (let i = 0, source = c; i < pixels; i++, source += channels) to[c * pixels + i] = from[source];
@@ -139,10 +144,10 @@ const memoryOf = ({ targets }: ArraysSpec): Uint8Array =>
 /** All of them; those that no sample needed before are read now. */
 export function targetsIn(spec: ArraysSpec): Uint8Array {
   const targets = memoryOf(spec), { deferred } = spec;
-  if (!deferred || !deferred.there.includes(0)) return targets;
+  if (!deferred || !deferred.present.includes(0)) return targets;
   const reader = openRows(deferred.column), bring = openDeferred(deferred, reader, targets);
   try {
-    for (let row = 0; row < deferred.there.length; row++) bring(row * deferred.bytes);
+    for (let row = 0; row < deferred.present.length; row++) bring(row * deferred.bytes);
   } catch (error) {
     throw error instanceof BadSample ? new UserError("data", `${error.path} ${error.reason}.`) : error;
   } finally {
@@ -210,12 +215,12 @@ export interface Deferred {
   /** Bytes of a row. */
   readonly bytes: number;
   /** 1 marks a row that is there; shared memory. */
-  readonly there: Uint8Array;
+  readonly present: Uint8Array;
 }
 
 /** The result brings the row that has this byte of the targets. */
 function openDeferred(
-  { column, bytes, there }: Deferred,
+  { column, bytes, present }: Deferred,
   reader: Pick<RowReader, "read" | "partOf">,
   targets: Uint8Array,
 ): (at: number) => void {
@@ -223,18 +228,18 @@ function openDeferred(
   const own = new Uint8Array(bytes);
   return (at) => {
     const row = Math.floor(at / bytes);
-    if (Atomics.load(there, row) === 1) return;
+    if (Atomics.load(present, row) === 1) return;
     reader.read(row, own);
     if (!finiteWords(own)) {
       throw new UserError(
         "data",
         `${
-          pathOf(column.rows, reader.partOf?.(row))
+          pathOfRows(column.rows, reader.partOf?.(row))
         }: "${column.name}" had each of its numbers when it was read before, ` +
           "and lacks some now: is something else writing the file? Start again when it is whole.",
       );
     }
     targets.set(own, row * bytes);
-    Atomics.store(there, row, 1);
+    Atomics.store(present, row, 1);
   };
 }

@@ -2,18 +2,18 @@
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
-import { key, permute } from "../../base/random.ts";
+import { key, permutation } from "../../base/random.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { isInPeriod, parsePeriod } from "../arrays/calendar.ts";
 import type { Table } from "../arrays/table.ts";
 import {
+  axisText,
   type Coordinate,
   coordinateNamed,
+  coordinateValue,
   isTimeColumn,
-  timeOf,
+  timeCoordinate,
   unitsInDay,
-  valueAt,
-  valueText,
 } from "../arrays/coordinate.ts";
 import { FILE_COLUMN } from "../arrays/variables.ts";
 import { divide, heldOut, someOf, splitIndices, unusedNote } from "../source/order.ts";
@@ -89,23 +89,23 @@ function plainSplit({ kept, samples, data, seed }: Splitting, notes: string[]): 
   return { train: rows(train), val: rows(val), test: null };
 }
 
-export function splitRows(asked: Splitting, notes: string[]): Split {
-  if (isPlainSplit(asked)) return plainSplit(asked, notes);
-  const { table, samples, kept, data, seed, windows, unsplit } = asked;
+export function splitRows(request: Splitting, notes: string[]): Split {
+  if (isPlainSplit(request)) return plainSplit(request, notes);
+  const { table, samples, kept, data, seed, windows, unsplit } = request;
   const marks = new Uint8Array(samples);
   if (kept) {
     marks.fill(LEFT_OUT);
     for (const row of kept) marks[row] = TRAIN;
   }
   const validates = data.val_samples > 0 && !unsplit;
-  if (!unsplit) markNamed(asked, marks, data.test_on, TEST, "--test-on");
-  if (validates) markNamed(asked, marks, data.validate_on, VAL, "--validate-on");
+  if (!unsplit) markNamed(request, marks, data.test_on, TEST, "--test-on");
+  if (validates) markNamed(request, marks, data.validate_on, VAL, "--validate-on");
   const share = data.validation_split > 0 || data.folds > 0 || FOLD.test(methodOf(data));
-  if (validates && data.validate_on === "" && share) markShare(asked, marks);
+  if (validates && data.validate_on === "" && share) markShare(request, marks);
   const isUniform = kept === null && data.test_on === "" && !validates;
   const all = windows ? windows.bases(marks, isUniform) : marks;
   const part = (mark: number, most: number): Part => {
-    const count = countOf(all, mark);
+    const count = countMarked(all, mark);
     if (count <= most) return { rows: rowsWith(all, mark), of: count };
     const places = someOf(count, most, seed);
     return { rows: someRowsWith(all, mark, places), of: count };
@@ -122,7 +122,7 @@ export function splitRows(asked: Splitting, notes: string[]): Split {
     throw nothingLeft(table, `to validate with (--validate-on ${data.validate_on})`, windows);
   }
   if (split.test?.length === 0) throw nothingLeft(table, `to test with (--test-on ${data.test_on})`, windows);
-  notes.push(...notesOf(asked, found));
+  notes.push(...notesOf(request, found));
   return split;
 }
 
@@ -139,7 +139,7 @@ function notesOf(
   { table, samples }: Splitting,
   found: Record<"train" | "val", Part> & { test: Part | null },
 ): string[] {
-  const time = timeOf(table, samples);
+  const time = timeCoordinate(table, samples);
   const part = (name: string, one: Part | null) => {
     if (one === null) return [];
     const { rows, of } = one, limited = rows.length < of ? ` of ${of}` : "";
@@ -158,11 +158,11 @@ function notesOf(
 function rangeOf(time: Coordinate, rows: Int32Array): string {
   let least = Infinity, most = -Infinity;
   for (const row of rows) {
-    const value = valueAt(time, row);
+    const value = coordinateValue(time, row);
     if (value < least) least = value;
     if (value > most) most = value;
   }
-  return least > most ? "" : `${time.name} ${valueText(time, least)}..${valueText(time, most)}`;
+  return least > most ? "" : `${time.name} ${axisText(time, least)}..${axisText(time, most)}`;
 }
 
 function markNamed(
@@ -175,7 +175,7 @@ function markNamed(
   if (text === "") return;
   const [, name, values = text] = NAMED.exec(text) ?? [];
   const coordinate = name === undefined
-    ? timeOf(table, samples)
+    ? timeCoordinate(table, samples)
     : coordinateNamed(table, name.trim(), samples, setting);
   if (coordinate === null) {
     throw new UserError(
@@ -191,7 +191,7 @@ function markNamed(
       throw new UserError(
         "usage",
         `--validate-on and --test-on both take sample ${row} (counted from 0), whose ${coordinate.name} is ` +
-          `${valueText(coordinate, valueAt(coordinate, row))}: let them have no value in common.`,
+          `${axisText(coordinate, coordinateValue(coordinate, row))}: let them have no value in common.`,
       );
     }
     marks[row] = mark;
@@ -211,16 +211,16 @@ function matches(table: Table, coordinate: Coordinate, text: string, setting: st
       chosen[i] = 1;
     });
     if (!found) {
-      const there = values.filter((value) => !Number.isNaN(value));
-      const [least, most] = there.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [
+      const present = values.filter((value) => !Number.isNaN(value));
+      const [least, most] = present.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [
         Infinity,
         -Infinity,
       ]);
       const has = coordinate.texts
         ? `It has ${coordinate.texts.slice(0, 10).join(", ")}.${didYouMean(item, coordinate.texts)}`
-        : there.length === 0
+        : present.length === 0
         ? "All of its values are missing."
-        : `It goes from ${valueText(coordinate, least)} to ${valueText(coordinate, most)}.`;
+        : `It goes from ${axisText(coordinate, least)} to ${axisText(coordinate, most)}.`;
       throw new UserError(
         "data",
         `${table.path}: no sample's ${name} is ${item} (${setting} ${text}). ${has}`,
@@ -269,8 +269,8 @@ function testOf(
 
 // Without --validate-on, a share of what is left is held out.
 
-function markShare(asked: Splitting, marks: Uint8Array): void {
-  const { table, samples, data, seed, windows } = asked;
+function markShare(request: Splitting, marks: Uint8Array): void {
+  const { table, samples, data, seed, windows } = request;
   const method = methodOf(data), how = method === "auto" ? windows ? "time" : "random" : method;
   if (windows && (how === "random" || how === "stratified")) {
     throw new UserError(
@@ -280,14 +280,14 @@ function markShare(asked: Splitting, marks: Uint8Array): void {
     );
   }
   const open = rowsWith(marks, TRAIN);
-  const fold = foldOf(data), order = (count: number) => permute(count, key(seed, "split", how));
+  const fold = foldOf(data), order = (count: number) => permutation(count, key(seed, "split", how));
   const hold = (rows: Int32Array) => {
     if (fold) return inFold(rows.length, fold, order(rows.length)).forEach((i) => marks[rows[i]] = VAL);
     const held = { val: heldOut(rows.length, data.validation_split), train: 0 };
     for (const i of splitIndices(rows.length, held, seed).val) marks[rows[i]] = VAL;
   };
   if (how === "random") return hold(open);
-  if (how === "stratified") return rowsByClass(asked, open).forEach(hold);
+  if (how === "stratified") return rowsByClass(request, open).forEach(hold);
   const group = how === "file" ? FILE_COLUMN : GROUP.exec(how)?.[1].trim();
   if (how === "file" && table.columns.every(({ name }) => name !== FILE_COLUMN)) {
     throw new UserError(
@@ -298,7 +298,7 @@ function markShare(asked: Splitting, marks: Uint8Array): void {
   const along = group === undefined
     ? stepsOf(table, samples)
     : coordinateNamed(table, group, samples, `--split ${how}`);
-  const values = new Float64Array(new Set(Array.from(open, (row) => valueAt(along, row)))).sort();
+  const values = new Float64Array(new Set(Array.from(open, (row) => coordinateValue(along, row)))).sort();
   if (fold && fold.of > values.length) {
     throw new UserError(
       "usage",
@@ -323,7 +323,7 @@ function markShare(asked: Splitting, marks: Uint8Array): void {
   const held = new Set(fold ? unordered ? inFold(units, fold, at) : [fold.at] : []);
   for (let i = 0; !fold && i < count; i++) held.add(how === "time" ? units - 1 - i : at(i));
   const unitOf = new Map(Array.from(values, (value, i) => [value, Math.floor(i * units / values.length)]));
-  for (const row of open) if (held.has(unitOf.get(valueAt(along, row))!)) marks[row] = VAL;
+  for (const row of open) if (held.has(unitOf.get(coordinateValue(along, row))!)) marks[row] = VAL;
 }
 
 interface Fold {
@@ -356,7 +356,7 @@ const BLOCKS = 20;
 
 /** The time, or the places along the first dimension. */
 function stepsOf(table: Table, samples: number): Coordinate {
-  const time = timeOf(table, samples);
+  const time = timeCoordinate(table, samples);
   if (time) return time;
   const { name, size } = table.grid?.[0] ?? { name: "place", size: samples };
   const values = Float64Array.from({ length: size }, (_, i) => i);
@@ -400,22 +400,22 @@ export function leakWarning({ table, samples, data, windows, unsplit }: Splittin
 const ALIKE_DAYS = 10;
 
 function neighbourWarning(table: Table, samples: number): string[] {
-  const time = timeOf(table, samples);
+  const time = timeCoordinate(table, samples);
   if (!time?.times || time.values.length < 3) return [];
   const values = time.values.filter(Number.isFinite).sort(), steps = new Set(values).size - 1;
   const days = (values[values.length - 1] - values[0]) / steps / unitsInDay(time.times);
   if (!(steps > 1 && days <= ALIKE_DAYS)) return [];
-  const apart = days >= 0.95
+  const distance = days >= 0.95
     ? formatPlural(Math.round(days), "day")
     : formatPlural(Math.round(24 * days), "hour");
   return [
-    `Training and validation share neighbouring times of ${table.path}: its samples, ${apart} apart in ${time.name}, are ` +
+    `Training and validation share neighbouring times of ${table.path}: its samples, ${distance} apart in ${time.name}, are ` +
     "divided at random, so the validation loss is too good if neighbours are alike. To be told the truth, hold out a " +
     "stretch with --split time, --split blocks or --validate-on; --split random means it.",
   ];
 }
 
-export function countOf(marks: Uint8Array, mark: number): number {
+export function countMarked(marks: Uint8Array, mark: number): number {
   let count = 0;
   if (!marks.includes(mark)) return count; // which takes a quarter of the time
   for (let row = 0; row < marks.length; row++) count += Number(marks[row] === mark);
@@ -424,7 +424,7 @@ export function countOf(marks: Uint8Array, mark: number): number {
 
 /** Rows with the mark, in their order. */
 export function rowsWith(marks: Uint8Array, mark: number): Int32Array {
-  const rows = new Int32Array(countOf(marks, mark));
+  const rows = new Int32Array(countMarked(marks, mark));
   if (rows.length === 0) return rows;
   for (let row = 0, at = 0; row < marks.length; row++) if (marks[row] === mark) rows[at++] = row;
   return rows;

@@ -1,5 +1,5 @@
 // Features that are read from their files a sample at a time, and the targets beside them.
-import { type Field, heldBytes, joinColumns, peakBytes, storedType } from "./tensors.ts";
+import { heldBytes, joinColumns, peakBytes, storedType, type TensorField } from "./tensors.ts";
 import type { Column, Table } from "../arrays/table.ts";
 import { borrowBytes, longLivedUninitialised, memoryBlockOf } from "../../../ffi/make.ts";
 import { channelLayout, channelsAreLast, channelsNote, type Choice, joinedShape } from "./choose.ts";
@@ -22,7 +22,7 @@ import { recall, remember } from "../arrays/remembered.ts";
 import { isForThreads } from "../arrays/all_rows.ts";
 import { reshape } from "../../../ffi/ops.ts";
 import { formatBytes } from "../../base/format.ts";
-import { checkRoom, heldInMemory } from "../../base/memory.ts";
+import { checkFreeMemory, heldInMemory } from "../../base/memory.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
@@ -160,7 +160,7 @@ export function targetField(
   targets: readonly Column[],
   keep: boolean,
   loss: Config["training"]["loss"],
-): Field {
+): TensorField {
   const [column] = targets, alone = targets.length === 1 && !CLASS_LOSSES.includes(loss);
   const known = alone ? deferredOf(column) : null;
   if (known) return { ...known, bad: [], missing: [], notes: [] };
@@ -185,7 +185,7 @@ function deferredOf(column: Column): { values: Tensor; deferred: Deferred } | nu
     deferred: {
       column: { name: variable.name, rows, raw },
       bytes: product(row) * dtypeBytes(raw),
-      there: new Uint8Array(new SharedArrayBuffer(count)),
+      present: new Uint8Array(new SharedArrayBuffer(count)),
     },
   };
 }
@@ -223,7 +223,7 @@ export function planReading(
   if (!heldInMemory(mode, Math.max(held, peak / 2))) {
     const streamed = streamColumns(table, features, flat);
     if (typeof streamed !== "string") {
-      checkRoom(
+      checkFreeMemory(
         `${path}: what is predicted`,
         of(peakBytes, targets),
         samples,
@@ -248,6 +248,6 @@ export function planReading(
       ` It can't be read a sample at a time, either: ${streamed}, or pack it once where there is more memory ` +
       "(hpctrain pack).";
   }
-  checkRoom(path, peak, samples, advice + because);
+  checkFreeMemory(path, peak, samples, advice + because);
   return { streamed: null, notes: [] };
 }

@@ -10,11 +10,11 @@ import type { Facts } from "../../models/model.ts";
 import type { DataRequest } from "../format.ts";
 import { answerText } from "../source/source.ts";
 import type { Column, Table } from "../arrays/table.ts";
-import type { Field } from "./tensors.ts";
+import type { TensorField } from "./tensors.ts";
 import { constant, toNumbers } from "../../../ffi/make.ts";
 
 /** Nobody has told the targets. */
-export const unknown = ({ values }: Field): TargetTensor => ({
+export const unknown = ({ values }: TensorField): TargetTensor => ({
   values,
   dtype: "f32",
   task: "regression",
@@ -47,7 +47,7 @@ export function taskOf(
   table: Table,
   targets: readonly Column[],
   places: ClassShapes,
-  target: Field,
+  target: TensorField,
   { training, model }: DataRequest,
   notes: string[],
 ): TargetTensor {
@@ -86,7 +86,7 @@ export function taskOf(
 /** Each lead of a target is an output of its own: ice+1, ice+2. */
 export function laterOf({ path }: Table, answer: TargetTensor, leads: readonly number[]): TargetTensor {
   if (leads.length === 1 && leads[0] === 0) return answer;
-  const { task, outputs, names, answer: said } = answer;
+  const { task, outputs, names, answer: text } = answer;
   if (task !== "regression") {
     if (leads.length === 1) return answer;
     throw new UserError(
@@ -100,7 +100,7 @@ export function laterOf({ path }: Table, answer: TargetTensor, leads: readonly n
     ...answer,
     outputs: outputs * leads.length,
     names: names && leads.flatMap((lead) => names.map((name) => lead === 0 ? name : `${name}+${lead}`)),
-    answer: leads.length === 1 ? said : `${said} at each of ${formatPlural(leads.length, "lead")}`,
+    answer: leads.length === 1 ? text : `${text} at each of ${formatPlural(leads.length, "lead")}`,
   };
 }
 
@@ -123,7 +123,7 @@ interface ClassShapes {
 function classTargets(
   table: Table,
   column: Column,
-  { values }: Field,
+  { values }: TensorField,
   { input, lengths }: ClassShapes,
   ignored: number,
 ): ClassTargets | null {

@@ -11,16 +11,16 @@ import {
 } from "../../../ffi/make.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { readByThreads } from "../arrays/all_rows.ts";
-import { bytesOf, finiteWords, type Floats, product, view } from "../arrays/numbers.ts";
+import { bytesOf, finiteWords, type Floats, product, typedView } from "../arrays/numbers.ts";
 import { channelLayout, channelsAreLast, channelsNote, joinedShape } from "./choose.ts";
 import type { Column, SideBySide, Table } from "../arrays/table.ts";
 import type { Deferred } from "./reader.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
-import { countOf, rowsWith } from "./splits.ts";
+import { countMarked, rowsWith } from "./splits.ts";
 import { missingIn, type MissingPoints, notInfinite } from "../source/missing.ts";
 
-export interface Field {
+export interface TensorField {
   /** The shape is [samples, numbers], or [samples, channels, ...] for maps. */
   readonly values: Tensor;
   /** Columns with values that are not finite: 1 marks a good row. */
@@ -49,7 +49,7 @@ export function joinColumns(
   keep = false,
   /** Threads saw that each number of this column is there. */
   onWhole: (column: Column) => void = () => {},
-): Field {
+): TensorField {
   const stored = storedType(columns);
   const notes: string[] = [], bad: { name: string; rows: Uint8Array }[] = [], missing: MissingPoints[] = [];
   const finite = new Set<Column>();
@@ -116,8 +116,8 @@ function unpacked(values: Tensor, { stored, dtype }: Column): Tensor {
   const { raw, unpack } = stored!;
   if (!unpack) return values;
   const to = raw === dtype ? values : longLivedUninitialised(values.shape, { dtype });
-  const from = view(borrowBytes(values), raw);
-  unpack(from, (to === values ? from : view(borrowBytes(to), dtype)) as Floats);
+  const from = typedView(borrowBytes(values), raw);
+  unpack(from, (to === values ? from : typedView(borrowBytes(to), dtype)) as Floats);
   return to;
 }
 
@@ -159,7 +159,7 @@ export const peakBytes = (columns: readonly Column[]): number =>
 
 export function goodRows(
   { path, noun, absent: marked }: Table,
-  fields: readonly Field[],
+  fields: readonly TensorField[],
   samples: number,
   mode: "fail" | "skip",
   notes: string[],
@@ -169,15 +169,15 @@ export function goodRows(
     const judged = absent ? rows.map((ok, i) => ok | absent[i]) : rows;
     return judged.includes(0) ? [{ name, rows: judged }] : [];
   });
-  const without = absent?.includes(1) ? countOf(absent, 1) : 0;
+  const without = absent?.includes(1) ? countMarked(absent, 1) : 0;
   if (without > 0) notes.push(`Left out ${without} of ${formatPlural(samples, "sample")} marked as missing`);
   if (bad.length === 0 && without === 0) return null;
-  const counts = bad.map(({ name, rows }) => `${name} (${countOf(rows, 0)})`);
+  const counts = bad.map(({ name, rows }) => `${name} (${countMarked(rows, 0)})`);
   if (mode === "fail" && bad.length > 0) {
     const { name, rows } = bad[0];
     throw new UserError(
       "data",
-      `${path}: the ${noun} "${name}" is NaN, infinite or missing in ${countOf(rows, 0)} ` +
+      `${path}: the ${noun} "${name}" is NaN, infinite or missing in ${countMarked(rows, 0)} ` +
         `of ${formatPlural(samples, "sample")}, first in sample ${rows.indexOf(0)} (counted from 0)` +
         `${bad.length > 1 ? `; so are others: ${counts.slice(1).join(", ")}` : ""}. ` +
         "Repair them, leave such samples out with --bad-samples skip, or keep what is there of them with --missing mask.",

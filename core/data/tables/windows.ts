@@ -4,7 +4,7 @@ import { formatPlural } from "../../base/format.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Table } from "../arrays/table.ts";
 import { rolloutOf } from "../source/rollout.ts";
-import { type Coordinate, regularStep, timeOf, valueText } from "../arrays/coordinate.ts";
+import { axisText, type Coordinate, regularStep, timeCoordinate } from "../arrays/coordinate.ts";
 
 export interface Windows {
   /** Rows from a sample's own to those of its inputs, in the order of time: -2, -1, 0. */
@@ -52,7 +52,7 @@ export function windowsOf(
   const { history } = data, leads = withTargets ? forecastLeads(data) : [];
   if (history === 1 && ahead === 0 && leads.every((lead) => lead === 0)) return null;
   const steps = table.grid?.[0].size ?? samples, each = samples / steps;
-  const time = timeOf(table, samples);
+  const time = timeCoordinate(table, samples);
   const run = time && time.each === each ? runsOf(table, time, notes) : new Int32Array(steps);
   if (time === null) notes.push("No time along the samples: they are taken as regular steps, in their order");
   const inputs = Array.from({ length: history + ahead }, (_, i) => (i + 1 - history) * each);
@@ -90,7 +90,7 @@ function keepAlike(found: Uint8Array, marks: Uint8Array, from: number, to: numbe
 /** Steps in one run follow each other without a gap. */
 function runsOf({ path, noun }: Table, time: Coordinate, notes: string[]): Int32Array {
   const { name, values } = time;
-  const text = (i: number) => `${valueText(time, values[i])} (index ${i})`;
+  const text = (i: number) => `${axisText(time, values[i])} (index ${i})`;
   const missing = values.findIndex(Number.isNaN);
   if (missing >= 0) {
     throw new UserError(

@@ -43,7 +43,7 @@ export interface CorpusOptions {
   readonly piece?: number;
 }
 
-export interface Piece {
+export interface TextPiece {
   readonly text: string;
   /** The document ends with it. */
   readonly ends: boolean;
@@ -54,7 +54,7 @@ const PIECE = 1 << 20;
 const LONGEST = 1 << 26;
 
 /** Documents of white space alone are left out. */
-export async function* piecesOf(path: string, options: CorpusOptions): AsyncGenerator<Piece> {
+export async function* textPieces(path: string, options: CorpusOptions): AsyncGenerator<TextPiece> {
   const whole = isLines(path) ? linesOf(path, options.field) : partsOf(path, options.separator);
   const limit = options.piece ?? PIECE;
   let rest = "", begun = false;
@@ -91,15 +91,15 @@ function placeToCut(text: string, limit: number): number {
 }
 
 function isBetween(text: string, at: number): boolean {
-  const here = text.charCodeAt(at), before = text.charCodeAt(at - 1);
-  if (here === 32) return isLetter(before) && isLetter(text.charCodeAt(at + 1));
-  return before === 10 && isVisible(here) && isVisible(text.charCodeAt(at - 2));
+  const current = text.charCodeAt(at), before = text.charCodeAt(at - 1);
+  if (current === 32) return isLetter(before) && isLetter(text.charCodeAt(at + 1));
+  return before === 10 && isVisible(current) && isVisible(text.charCodeAt(at - 2));
 }
 
 const isLetter = (code: number) => (code | 32) >= 97 && (code | 32) <= 122;
 const isVisible = (code: number) => code > 32 && code < 127;
 
-async function* partsOf(path: string, separator: string): AsyncGenerator<Piece> {
+async function* partsOf(path: string, separator: string): AsyncGenerator<TextPiece> {
   let rest = "";
   for await (const text of decoded(path)) {
     if (separator === "") {
@@ -116,7 +116,7 @@ async function* partsOf(path: string, separator: string): AsyncGenerator<Piece> 
   yield { text: rest, ends: true };
 }
 
-async function* linesOf(path: string, field: string): AsyncGenerator<Piece> {
+async function* linesOf(path: string, field: string): AsyncGenerator<TextPiece> {
   let number = 0;
   for await (const { text: line, ends } of completeLines(path)) {
     number++;
@@ -124,7 +124,7 @@ async function* linesOf(path: string, field: string): AsyncGenerator<Piece> {
   }
 }
 
-async function* completeLines(path: string): AsyncGenerator<Piece> {
+async function* completeLines(path: string): AsyncGenerator<TextPiece> {
   let rest = "";
   for await (const text of decoded(path)) {
     const lines = (rest + text).split("\n");

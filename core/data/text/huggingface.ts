@@ -2,9 +2,9 @@
 // refused by their names.
 import { basename } from "../../../deps/path.ts";
 import { messageOf, UserError } from "../../base/errors.ts";
-import { Pairs } from "./merges.ts";
+import { PairTable } from "./merges.ts";
 import { BYTE_LEVEL, translated, WORD } from "./patterns.ts";
-import { keyOf, namesPattern, type Tokenizer, Tokens, Words } from "./tokenizer.ts";
+import { byteKey, namesPattern, type Tokenizer, TokenList, WordEncoder } from "./tokenizer.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -30,12 +30,12 @@ export function fromHuggingFace(text: string, path: string): Tokenizer {
   const cuts = cutsOf(file.pre_tokenizer, path);
   const added = addedIn(file, path);
   const bytes = Int32Array.from(BYTE_CHARS, (char) => vocab.get(char) ?? -1);
-  const words = new Words({
+  const words = new WordEncoder({
     ...{ pairs: merges, bytes },
     whole: model.ignore_merges === true ? byKeys(vocab) : null,
     unknown: unknownOf(model, vocab),
   });
-  const into = new Tokens();
+  const into = new TokenList();
   const plain = (text: string) => {
     let parts: readonly string[] = text === "" ? [] : [text];
     for (const cut of cuts) parts = parts.length === 1 ? cut(parts[0]) : parts.flatMap(cut);
@@ -118,9 +118,9 @@ function tokensIn(model: Json, path: string): Map<string, number> {
 const MOST_TOKENS = 2 ** 21;
 
 /** Each is "left right", or [left, right] in newer files. */
-function mergesIn({ merges }: Json, vocab: ReadonlyMap<string, number>, path: string): Pairs {
+function mergesIn({ merges }: Json, vocab: ReadonlyMap<string, number>, path: string): PairTable {
   if (!Array.isArray(merges)) throw bad(path, '"merges" should be a list');
-  const pairs = new Pairs(merges.length);
+  const pairs = new PairTable(merges.length);
   merges.forEach((merge: unknown, rank) => {
     const parts = typeof merge === "string" ? merge.split(" ") : merge as string[];
     const ids = Array.isArray(parts) && parts.length === 2
@@ -165,7 +165,7 @@ function bytesOfToken(token: string): Uint8Array {
 const byKeys = (vocab: ReadonlyMap<string, number>): Map<string, number> =>
   new Map(
     [...vocab].filter(([token]) => [...token].every((char) => BYTES.has(char)))
-      .map(([token, id]) => [keyOf(bytesOfToken(token)), id]),
+      .map(([token, id]) => [byteKey(bytesOfToken(token)), id]),
   );
 
 // A text is normalised before it is cut.

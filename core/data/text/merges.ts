@@ -4,7 +4,7 @@
 const MOST_LOOKED_UP = 2 ** 21;
 
 /** Two tokens make a third, the earlier the lower its rank. A Map of so many pairs would take seconds to fill. */
-export class Pairs {
+export class PairTable {
   #slots: Int32Array;
   #mask: number;
   #count = 0;
@@ -73,14 +73,14 @@ const PLACES = 2 ** 31;
 
 /** It merges in memory of its own, which it keeps for the next word. */
 export class Merger {
-  readonly #pairs: Pairs;
+  readonly #pairs: PairTable;
   #next = new Int32Array(0);
   #before = new Int32Array(0);
   #rank = new Int32Array(0);
   #heap = new Float64Array(0);
   #size = 0;
 
-  constructor(pairs: Pairs) {
+  constructor(pairs: PairTable) {
     this.#pairs = pairs;
   }
 

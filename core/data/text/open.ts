@@ -4,7 +4,7 @@ import { isFolder } from "../arrays/files.ts";
 import { fromHuggingFace } from "./huggingface.ts";
 import { type PatternName, PATTERNS } from "./patterns.ts";
 import { fromTiktoken } from "./tiktoken.ts";
-import { BYTES, type Tokenizer } from "./tokenizer.ts";
+import { BYTE_TOKENIZER, type Tokenizer } from "./tokenizer.ts";
 import { createHash } from "node:crypto";
 import { join } from "../../../deps/path.ts";
 import type { Config } from "../../settings/settings.ts";
@@ -13,7 +13,7 @@ import type { Config } from "../../settings/settings.ts";
 const MOST_BYTES = 256 * 2 ** 20;
 
 export function openTokenizer(named: string, pattern?: string): Tokenizer {
-  if (named === "bytes") return BYTES;
+  if (named === "bytes") return BYTE_TOKENIZER;
   const path = isFolder(named) ? `${named.replace(/\/$/, "")}/tokenizer.json` : named;
   const text = readText(path);
   const cut = pattern === undefined ? undefined : patternNamed(pattern);

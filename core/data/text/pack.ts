@@ -2,7 +2,7 @@
 import { basename, join } from "../../../deps/path.ts";
 import { UserError } from "../../base/errors.ts";
 import { makeFolder, type Put, reading, tidy, writeNew, writeText } from "../../base/new_file.ts";
-import { type CorpusOptions, type Piece, piecesOf } from "./corpus.ts";
+import { type CorpusOptions, type TextPiece, textPieces } from "./corpus.ts";
 import { ABOUT, type About, aboutText, openTokenizer, type PartAbout } from "./open.ts";
 import { divide, type Division, Survey } from "./split.ts";
 import type { Tokenizer } from "./tokenizer.ts";
@@ -63,8 +63,8 @@ async function keepTokenizer({ out, tokenizer: named }: TextPlan, { name }: Toke
   return kept;
 }
 
-async function* all({ files, field, separator, piece }: TextPlan, cuts: boolean): AsyncGenerator<Piece> {
-  for (const file of files) yield* piecesOf(file, { field, separator, cuts, piece });
+async function* all({ files, field, separator, piece }: TextPlan, cuts: boolean): AsyncGenerator<TextPiece> {
+  for (const file of files) yield* textPieces(file, { field, separator, cuts, piece });
 }
 
 interface Surveyed {
@@ -109,7 +109,7 @@ async function learned(
   return openTokenizer(path);
 }
 
-interface Divided extends Piece {
+interface Divided extends TextPiece {
   readonly validates: boolean;
 }
 

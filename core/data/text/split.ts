@@ -1,6 +1,6 @@
 // Some documents validate: equal ones are on one side, and the choice depends on their texts and the seed alone.
 import { key } from "../../base/random.ts";
-import type { Piece } from "./corpus.ts";
+import type { TextPiece } from "./corpus.ts";
 
 /** A document in a few numbers. */
 export interface Surveyed {
@@ -17,7 +17,7 @@ export class Survey implements Surveyed {
   #high = START_HIGH;
   #length = 0;
 
-  add({ text, ends }: Piece): void {
+  add({ text, ends }: TextPiece): void {
     let low = this.#low, high = this.#high;
     for (let i = 0; i < text.length; i++) {
       const code = text.charCodeAt(i);

@@ -1,9 +1,9 @@
 // tiktoken's files: a line for each token, its bytes in base64 and its rank.
 import { basename } from "../../../deps/path.ts";
 import { UserError } from "../../base/errors.ts";
-import { Pairs } from "./merges.ts";
+import { PairTable } from "./merges.ts";
 import { type PatternName, PATTERNS } from "./patterns.ts";
-import { bytesIn, namesPattern, type Tokenizer, Tokens, Words } from "./tokenizer.ts";
+import { bytesIn, namesPattern, type Tokenizer, TokenList, WordEncoder } from "./tokenizer.ts";
 
 interface Encoding {
   readonly pattern: PatternName;
@@ -56,14 +56,14 @@ function tokenizerOf(
 ): Tokenizer {
   const keys: string[] = [];
   for (const [key, rank] of ranks) keys[rank] = key;
-  const words = new Words({
+  const words = new WordEncoder({
     pairs: pairsOf(ranks, keys),
     bytes: singles(ranks),
     whole: ranks,
     unknown: null,
   });
   const cut = new RegExp(pattern, "gu"), named = namesPattern(Object.keys(special))!;
-  const into = new Tokens();
+  const into = new TokenList();
   const texts = new Map(
     Object.entries(special).map(([text, token]) => [token, new TextEncoder().encode(text)]),
   );
@@ -145,6 +145,6 @@ const singles = (ranks: ReadonlyMap<string, number>): Int32Array =>
   Int32Array.from({ length: 256 }, (_, byte) => ranks.get(String.fromCharCode(byte)) ?? -1);
 
 /** Two tokens merge where their bytes together are a token, with its rank. Most such pairs never come. */
-function pairsOf(ranks: ReadonlyMap<string, number>, keys: readonly string[]): Pairs {
-  return new Pairs(1 << 16, (left, right) => ranks.get(keys[left] + keys[right]) ?? -1);
+function pairsOf(ranks: ReadonlyMap<string, number>, keys: readonly string[]): PairTable {
+  return new PairTable(1 << 16, (left, right) => ranks.get(keys[left] + keys[right]) ?? -1);
 }

@@ -1,5 +1,5 @@
 // A tokenizer turns a text into numbers and back.
-import { Merger, type Pairs } from "./merges.ts";
+import { Merger, type PairTable } from "./merges.ts";
 
 export interface Tokenizer {
   /** For messages: "bytes", or the file's name. */
@@ -19,7 +19,7 @@ export interface Tokenizer {
 const encoder = new TextEncoder();
 
 /** Each byte is a token, and 256 ends a document. */
-export const BYTES: Tokenizer = {
+export const BYTE_TOKENIZER: Tokenizer = {
   name: "bytes",
   vocabulary: 257,
   end: 256,
@@ -29,7 +29,7 @@ export const BYTES: Tokenizer = {
 };
 
 /** The file of bytes alone has no ends of documents. */
-export const PLAIN_BYTES: Tokenizer = { ...BYTES, vocabulary: 256, end: null };
+export const PLAIN_BYTES: Tokenizer = { ...BYTE_TOKENIZER, vocabulary: 256, end: null };
 
 export function decode(tokenizer: Tokenizer, tokens: Iterable<number>): string {
   const text = new TextDecoder();
@@ -39,7 +39,7 @@ export function decode(tokenizer: Tokenizer, tokens: Iterable<number>): string {
 }
 
 /** Tokens of one text, in memory that grows. */
-export class Tokens {
+export class TokenList {
   #all = new Uint32Array(1024);
   #count = 0;
 
@@ -70,7 +70,7 @@ export class Tokens {
 const MOST_KNOWN = 1 << 18, LONGEST_KNOWN = 48;
 
 interface WordRules {
-  readonly pairs: Pairs;
+  readonly pairs: PairTable;
   /** The token of each byte; -1 where there is none. */
   readonly bytes: Int32Array;
   /** A word that is a token is that token, whatever the merges would make of it; keys have a character a byte. */
@@ -80,7 +80,7 @@ interface WordRules {
 }
 
 /** Turns words into tokens. */
-export class Words {
+export class WordEncoder {
   readonly #rules: WordRules;
   readonly #merger: Merger;
   readonly #known = new Map<string, Int32Array>();
@@ -92,7 +92,7 @@ export class Words {
     this.#merger = new Merger(rules.pairs);
   }
 
-  encode(word: string, into: Tokens): void {
+  encode(word: string, into: TokenList): void {
     const known = this.#known.get(word);
     if (known) return into.add(known, known.length);
     const count = this.#merge(word);
@@ -111,7 +111,7 @@ export class Words {
     const { bytes, whole, unknown } = this.#rules, tokens = this.#tokens;
     const { written } = encoder.encodeInto(word, this.#bytes);
     if (whole) {
-      const found = whole.get(keyOf(this.#bytes.subarray(0, written)));
+      const found = whole.get(byteKey(this.#bytes.subarray(0, written)));
       if (found !== undefined) {
         tokens[0] = found;
         return 1;
@@ -129,7 +129,7 @@ export class Words {
 }
 
 /** A character a byte, as the keys of tables. */
-export function keyOf(bytes: Uint8Array): string {
+export function byteKey(bytes: Uint8Array): string {
   let key = "";
   for (let i = 0; i < bytes.length; i++) key += String.fromCharCode(bytes[i]);
   return key;

@@ -94,7 +94,7 @@ interface Settings extends Partial<Pick<ScaleRequest, "byDefault" | "saved">> {
   readonly epochs?: number;
   readonly loss?: string;
   /** Nobody has told the targets: data is only predicted from. */
-  readonly untold?: boolean;
+  readonly silent?: boolean;
   /** Training samples are patches of these; others are whole maps. */
   readonly patches?: Patches | null;
   /** Points of this class do not count. */
@@ -106,7 +106,7 @@ const MOST_NUMBERS = 2 ** 28;
 
 /** Only training samples are random. */
 export function transformed(given: Pair, settings: Settings): Transformed {
-  const { seed, plain, rows = null, untold = false, epochs = 1 } = settings;
+  const { seed, plain, rows = null, silent = false, epochs = 1 } = settings;
   const { loss = "auto", byDefault = false, saved = null } = settings;
   const chosen = chooseScale(settings.data, given.train, { loss, byDefault, saved }),
     { data, choice } = chosen;
@@ -114,8 +114,8 @@ export function transformed(given: Pair, settings: Settings): Transformed {
   const most = (of: "inputs" | "targets") => chosen.unasked[of] ? MOST_NUMBERS : Infinity;
   const pair = anomaliesOf(given, data, notes);
   const cut = cutterOf(pair.train, data, settings);
-  const still = (source?: Source | null) => source ? cut(source, null) : null;
-  const train = cut(pair.train, plain ? null : seed), val = still(pair.val), test = still(pair.test);
+  const uncut = (source?: Source | null) => source ? cut(source, null) : null;
+  const train = cut(pair.train, plain ? null : seed), val = uncut(pair.val), test = uncut(pair.test);
   const inputs = inputsOf(
     pair,
     () => cut(pair.train, null),
@@ -134,14 +134,14 @@ export function transformed(given: Pair, settings: Settings): Transformed {
     rolloutOver({ ...rows, most: rows.steps.most, extra, fill }, data, train.input.shape, normalisation);
   const trained = done(train, !plain);
   const warnings = settings.warnsOfScale ? oddScalesOf(pair.train, data, settings) : [];
-  const scale = targetScaleOf(data, pair.train, loss, notes, { untold, most: most("targets") });
+  const scale = targetScaleOf(data, pair.train, loss, notes, { silent, most: most("targets") });
   const judged = (source: Source | null) =>
-    source && withScaledTargets(done(source, false), scale, { untold, judged: true });
+    source && withScaledTargets(done(source, false), scale, { silent, judged: true });
   const short = rows && !plain
     ? shortened(trained, (epoch) => stepsAt(rows.steps, epoch, epochs), rows.steps.most)
     : trained;
   return {
-    train: countedFromHere(withScaledTargets(short, scale, { untold, judged: plain })),
+    train: countedFromStart(withScaledTargets(short, scale, { silent, judged: plain })),
     val: judged(val),
     test: judged(test),
     notes,
@@ -164,8 +164,12 @@ function anomaliesOf({ train, val, test }: Pair, data: Config["data"], notes: st
       "--fill nearest takes values of another place, whose climatology is another: with --anomaly use --fill climatology.",
     );
   }
-  const apart = (source: Source) => withAnomalies(source, data.anomaly);
-  const pair = { train: apart(train), val: val && apart(val), test: test && apart(test) };
+  const withoutClimate = (source: Source) => withAnomalies(source, data.anomaly);
+  const pair = {
+    train: withoutClimate(train),
+    val: val && withoutClimate(val),
+    test: test && withoutClimate(test),
+  };
   if (wanted) notes.push(climateNote(train, data));
   return pair;
 }
@@ -216,19 +220,19 @@ function mixedBy(
 function oddScalesOf(
   train: Source,
   data: Config["data"],
-  { data: asked, features = [], loss = "auto" }: Settings,
+  { data: dataSettings, features = [], loss = "auto" }: Settings,
 ): string[] {
   return oddScales(train, {
-    inputs: asked.normalise === "auto" && data.normalise === "usual" && data.mean.length === 0 &&
+    inputs: dataSettings.normalise === "auto" && data.normalise === "usual" && data.mean.length === 0 &&
       data.std.length === 0 && data.scaling === "none",
-    targets: asked.normalise !== "none" && asked.normalise_targets === "auto" &&
+    targets: dataSettings.normalise !== "none" && dataSettings.normalise_targets === "auto" &&
       data.normalise_targets === "off" && data.rollout === "" && loss !== "bce",
     features,
   });
 }
 
 /** Bad samples that were passed over while all were measured are none of training's. */
-function countedFromHere(source: Source): Source {
+function countedFromStart(source: Source): Source {
   const { passedOver } = source, before = passedOver?.() ?? 0;
   return passedOver ? { ...source, passedOver: () => passedOver() - before } : source;
 }
@@ -248,8 +252,10 @@ export function rolloutOver(
 
 function climateNote({ climate }: Source, { anomaly }: Config["data"]): string {
   const { seasons, means } = climate!.climatology;
-  const apart = anomaly.length > 0 ? `; ${anomaly.join(", ")} is taken as the difference from it` : "";
-  return `Climatology of ${Object.keys(means).join(", ")} by ${seasons}, over the training samples${apart}`;
+  const anomalyNote = anomaly.length > 0 ? `; ${anomaly.join(", ")} is taken as the difference from it` : "";
+  return `Climatology of ${
+    Object.keys(means).join(", ")
+  } by ${seasons}, over the training samples${anomalyNote}`;
 }
 
 function planOf(data: Config["data"], patches: Patches | null): Geometry | null {

@@ -5,7 +5,7 @@ import { cat, indexSelect, narrow, reshape } from "../../../ffi/ops.ts";
 import { type Device, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Config } from "../../settings/settings.ts";
-import type { Climate, Span } from "../source/climate.ts";
+import type { Climate, VariableSpan } from "../source/climate.ts";
 import { product } from "../arrays/numbers.ts";
 import { indexTensor } from "../source/memory.ts";
 import type { Ids, Source } from "../source/source.ts";
@@ -19,7 +19,11 @@ const meansTable = (values: Float32Array, shape: readonly number[]) => ({
 type Table = ReturnType<typeof meansTable>;
 
 /** Other channels have 0. */
-function tableOf({ climatology }: Climate, spans: readonly Span[], has: (name: string) => boolean): Table {
+function tableOf(
+  { climatology }: Climate,
+  spans: readonly VariableSpan[],
+  has: (name: string) => boolean,
+): Table {
   const [first] = Object.values(climatology.means);
   const places = first.shape[0] * first.shape[1], [, ...map] = spans[0].shape;
   const all = spans.reduce((sum, { shape }) => sum + product(shape), 0);

@@ -38,14 +38,14 @@ export interface Inputs {
   readonly measured: readonly number[] | null;
 }
 
-/** `still` gives the training samples without random choices. */
+/** `uncut` gives the training samples without random choices. */
 export function inputsOf(
   { train, val, test }: {
     readonly train: Source;
     readonly val: Source | null;
     readonly test?: Source | null;
   },
-  still: () => Source,
+  uncut: () => Source,
   data: Config["data"],
   { rows = null, quiet = true, most }: {
     readonly rows?: RolloutRows | null;
@@ -57,11 +57,11 @@ export function inputsOf(
 ): Inputs {
   const own = seenAtOnce(data, rows);
   const first = (list: readonly number[]) => rows && list.length > own ? list.slice(0, own) : list;
-  const all = normalisationOf(still, data, train.usual ?? null, notes, { quiet, most });
+  const all = normalisationOf(uncut, data, train.usual ?? null, notes, { quiet, most });
   const normalisation = all && { mean: first(all.mean), std: first(all.std) };
   const missing = [train, val, test].some((source) => source?.missing?.input === true);
   if (!missing) return { normalisation, missing, fill: null, measured: null };
-  const gaps = fillerOf(still, data, normalisation !== null, quiet);
+  const gaps = fillerOf(uncut, data, normalisation !== null, quiet);
   notes.push(...gaps.notes);
   const fill = typeof gaps.fill === "object" && gaps.fill ? first(gaps.fill) : gaps.fill;
   return { normalisation, missing, fill, measured: gaps.measured && first(gaps.measured) };
@@ -108,7 +108,7 @@ export function valuedBy(
 
 /** `data.mean` and `data.std` win over statistics, and those over the kind's default. */
 function normalisationOf(
-  still: () => Source,
+  uncut: () => Source,
   data: Config["data"],
   usual: Normalisation | null,
   notes: string[],
@@ -124,7 +124,7 @@ function normalisationOf(
     case "imagenet":
       return IMAGENET;
     case "measured": {
-      const { statistics, notes: measured } = measuredOf(still(), data, how);
+      const { statistics, notes: measured } = measuredOf(uncut(), data, how);
       if (how.most === Infinity) notes.push(...measured); // what nobody asked for has one line for all
       return statistics;
     }
@@ -172,10 +172,10 @@ interface Filler {
 }
 
 /** The mean has to be measured before scaling where nothing is normalised. */
-function fillerOf(still: () => Source, data: Config["data"], normalised: boolean, quiet: boolean): Filler {
+function fillerOf(uncut: () => Source, data: Config["data"], normalised: boolean, quiet: boolean): Filler {
   const wanted = fillOf(data.fill);
   if (wanted === "mean" && !normalised) {
-    const { statistics: { mean }, notes } = measuredOf(still(), { ...data, scaling: "none" }, { quiet });
+    const { statistics: { mean }, notes } = measuredOf(uncut(), { ...data, scaling: "none" }, { quiet });
     return { fill: mean, measured: mean, notes: [...notes, fillNote(mean, { mean: true, normalised })] };
   }
   const fill = wanted === "none" ? null : typeof wanted === "string" ? "zero" : wanted;

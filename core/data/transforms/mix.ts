@@ -139,7 +139,7 @@ export function mix(batch: Batch, part: Part, mixing: Mixing): Batch {
       target: ops.indexSelect(batch.target, 0, index),
     };
     const [height, width] = batch.input.shape.slice(-2);
-    const { shares, targetShares, boxes } = drawn(part, mixing, height, width);
+    const { shares, targetShares, boxes } = drawnMix(part, mixing, height, width);
     let input = own.input;
     if (mixing.mixup > 0) input = blend(input, mate.input, shares);
     if (mixing.cutmix > 0) input = ops.where(inside(boxes, input), mate.input, input);
@@ -159,7 +159,7 @@ interface Drawn {
   readonly boxes: readonly Int32Array[];
 }
 
-export function drawn(
+export function drawnMix(
   { epoch, ids, count, mates }: Part,
   mixing: Mixing,
   height: number,

@@ -58,11 +58,11 @@ export function chooseScale(data: Config["data"], train: Source, request: ScaleR
     choice,
     unasked: { inputs: inputs.how === "default", targets: targets.how === "default" },
     notes: [
-      ...said(
+      ...notesOf(
         of("default"),
         "scaled to mean 0 and deviation 1 by the training samples (--normalise off leaves them as they are)",
       ),
-      ...said(of("checkpoint"), "scaled by the checkpoint's means and deviations"),
+      ...notesOf(of("checkpoint"), "scaled by the checkpoint's means and deviations"),
     ],
   };
 }
@@ -122,7 +122,7 @@ const learnsNumbers = (
 /** No digit is lost. */
 const texts = (values: readonly number[]): string[] => values.map(String);
 
-function said(what: readonly string[], how: string): string[] {
+function notesOf(what: readonly string[], how: string): string[] {
   if (what.length === 0) return [];
   const all = what.join(" and ");
   return [`${all[0].toUpperCase()}${all.slice(1)} are ${how}`];
@@ -149,7 +149,7 @@ export function oddScales(train: Source, { inputs, targets, features }: OddReque
   const ofInputs = inputs && isFloating(input.dtype) && !usual;
   const ofTargets = targets && facts.task === "regression" && !facts.targetless;
   if (!ofInputs && !ofTargets) return [];
-  const looked = look(train, ofInputs, ofTargets);
+  const looked = momentsOfSources(train, ofInputs, ofTargets);
   if (looked === null) return [];
   const said = (field: "Input" | "Target", name: string | undefined, odd: Odd, flag: string) =>
     `${field} ${name ?? `${odd.which} (counted from 0)`} of ${train.name} has mean ${
@@ -188,7 +188,7 @@ export function oddScales(train: Source, { inputs, targets, features }: OddReque
 const digits = (value: number) => String(Number(value.toPrecision(3)));
 
 /** Null where a sample can't be read: training says that better. */
-function look(train: Source, ofInputs: boolean, ofTargets: boolean) {
+function momentsOfSources(train: Source, ofInputs: boolean, ofTargets: boolean) {
   const each = train.input.shape.reduce((all, side) => all * side, 1);
   const count = Math.min(train.length, MOST_SAMPLES, Math.max(1, Math.floor(MOST_NUMBERS / each)));
   try {

@@ -31,11 +31,13 @@ function mergeTwo(a: Moments, b: Moments): Moments {
   if (a.count === 0) return b;
   if (b.count === 0) return a;
   const count = a.count + b.count;
-  const apart = a.mean.map((mean, i) => b.mean[i] - mean);
+  const difference = a.mean.map((mean, i) => b.mean[i] - mean);
   return {
     count,
-    mean: a.mean.map((mean, i) => mean + apart[i] * (b.count / count)),
-    squares: a.squares.map((sum, i) => sum + b.squares[i] + apart[i] ** 2 * (a.count * (b.count / count))),
+    mean: a.mean.map((mean, i) => mean + difference[i] * (b.count / count)),
+    squares: a.squares.map((sum, i) =>
+      sum + b.squares[i] + difference[i] ** 2 * (a.count * (b.count / count))
+    ),
     min: a.min.map((least, i) => Math.min(least, b.min[i])),
     max: a.max.map((most, i) => Math.max(most, b.max[i])),
   };
@@ -46,12 +48,12 @@ const validOf = ({ count, valid, mean }: Moments): readonly number[] => valid ??
 function mergeValid(a: Moments, b: Moments): Moments {
   const own = validOf(a), other = validOf(b), valid = own.map((count, i) => count + other[i]);
   const share = other.map((count, i) => count === 0 ? 0 : count / valid[i]);
-  const apart = a.mean.map((mean, i) => b.mean[i] - mean);
+  const difference = a.mean.map((mean, i) => b.mean[i] - mean);
   return {
     count: a.count + b.count,
     valid,
-    mean: a.mean.map((mean, i) => mean + apart[i] * share[i]),
-    squares: a.squares.map((sum, i) => sum + b.squares[i] + apart[i] ** 2 * (own[i] * share[i])),
+    mean: a.mean.map((mean, i) => mean + difference[i] * share[i]),
+    squares: a.squares.map((sum, i) => sum + b.squares[i] + difference[i] ** 2 * (own[i] * share[i])),
     min: a.min.map((least, i) => Math.min(least, b.min[i])),
     max: a.max.map((most, i) => Math.max(most, b.max[i])),
   };
@@ -158,10 +160,10 @@ function momentsOf(values: Tensor): Moments {
 function validMomentsOf(values: Tensor): Moments {
   const [samples, channels = 1] = values.shape;
   return scope(() => {
-    const stored = ops.reshape(values, [samples, channels, -1]), there = ops.eq(stored, stored);
-    const zero = constant(0, "f64"), known = (t: Tensor) => ops.where(there, t, zero);
-    const instead = (value: number) => ops.where(there, stored, constant(value, stored.dtype));
-    const valid = ops.sumDim(there, [0, 2], true, "f64");
+    const stored = ops.reshape(values, [samples, channels, -1]), present = ops.eq(stored, stored);
+    const zero = constant(0, "f64"), known = (t: Tensor) => ops.where(present, t, zero);
+    const instead = (value: number) => ops.where(present, stored, constant(value, stored.dtype));
+    const valid = ops.sumDim(present, [0, 2], true, "f64");
     const wide = known(ops.toDtype(stored, "f64"));
     const mean = ops.div(ops.sumDim(wide, [0, 2], true), ops.clamp(valid, constant(1, "f64")));
     const squares = ops.sumDim(ops.square(known(sub(wide, mean))), [0, 2]);

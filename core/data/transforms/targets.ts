@@ -10,18 +10,18 @@ import { deviations, mergeMoments, type Moments, spreadOver } from "./statistics
 
 const AT_ONCE = 256;
 
-/** Null where nothing is asked for. A target that never varies is only centred. `untold`: the samples have no targets. */
+/** Null where nothing is asked for. A target that never varies is only centred. `silent`: the samples have no targets. */
 export function targetScaleOf(
   data: Config["data"],
   train: Source,
   loss: string,
   notes: string[],
-  { untold = false, most = Infinity }: { readonly untold?: boolean; readonly most?: number } = {},
+  { silent = false, most = Infinity }: { readonly silent?: boolean; readonly most?: number } = {},
 ): Normalisation | null {
   if (data.normalise_targets !== "on") return null;
   const { facts: { task, targetless }, target, name } = train;
   const given = scaleIn(data);
-  if (task !== "regression" || (targetless || untold) && !given) {
+  if (task !== "regression" || (targetless || silent) && !given) {
     throw new UserError(
       "usage",
       `--normalise-targets is for targets that are numbers, and ${name} has ${
@@ -41,7 +41,7 @@ export function targetScaleOf(
     );
   }
   const scale = given ?? measured(train, most);
-  const count = untold ? scale.mean.length : target.shape[0] ?? 1; // the model's answers are compared in `restore`
+  const count = silent ? scale.mean.length : target.shape[0] ?? 1; // the model's answers are compared in `restore`
   if (scale.mean.length !== count || scale.std.length !== count) {
     throw new UserError(
       "usage",
@@ -93,8 +93,8 @@ function measured(train: Source, most: number): Normalisation {
 /** NaN is missing. */
 export function momentsOf(target: Tensor): Moments {
   const wide = toDtype(reshape(target, [target.shape[0], target.shape[1] ?? 1, -1]), "f64");
-  const there = eq(wide, wide), zero = constant(0, "f64"), known = (t: Tensor) => where(there, t, zero);
-  const valid = toNumbers(sumDim(there, [0, 2], false, "f64"));
+  const present = eq(wide, wide), zero = constant(0, "f64"), known = (t: Tensor) => where(present, t, zero);
+  const valid = toNumbers(sumDim(present, [0, 2], false, "f64"));
   const sums = toNumbers(sumDim(known(wide), [0, 2], false));
   const mean = Array.from(sums, (sum, k) => valid[k] > 0 ? sum / valid[k] : 0);
   const middle = tensor(Float64Array.from(mean), [1, mean.length, 1]);
@@ -106,7 +106,7 @@ export function momentsOf(target: Tensor): Moments {
 export function withScaledTargets(
   source: Source,
   scale: Normalisation | null,
-  { untold = false, judged = false }: { readonly untold?: boolean; readonly judged?: boolean } = {},
+  { silent = false, judged = false }: { readonly silent?: boolean; readonly judged?: boolean } = {},
 ): Source {
   if (!scale) return source;
   const numbers = { mean: onDevice(scale.mean), std: onDevice(scale.std) }, unscaled = unscaling(scale);
@@ -118,7 +118,7 @@ export function withScaledTargets(
   };
   // Where nobody has told the targets, zeros stand for them, of another shape.
   const scaled = (one: Source): Source =>
-    untold ? one : ({
+    silent ? one : ({
       ...one,
       bytewise: false,
       finish: (raw, part) =>
@@ -150,8 +150,8 @@ export function unscaling(scale: Normalisation): Unscaling {
   const on = (device: Device, many: number, sides: number, parts?: readonly boolean[]) => {
     const isValue = (k: number) => parts?.length === many ? parts[k] : true;
     const key = JSON.stringify([device, many, sides, parts]);
-    let there = made.get(key);
-    if (!there) {
+    let cached = made.get(key);
+    if (!cached) {
       const row = (value: (k: number) => number, other: (k: number) => number) => {
         const numbers = Float32Array.from(
           { length: many * count },
@@ -161,15 +161,15 @@ export function unscaling(scale: Normalisation): Unscaling {
         return keep(device === "cpu" ? t : toDevice(t, device));
       };
       const { mean, std } = scale;
-      there = scope(() =>
+      cached = scope(() =>
         [
           row((k) => std[k], () => 1),
           row((k) => mean[k], (k) => 2 * Math.log(std[k])),
         ] as const
       );
-      made.set(key, there);
+      made.set(key, cached);
     }
-    return there;
+    return cached;
   };
   return (values, parts) =>
     scope(() => {

@@ -142,8 +142,8 @@ function checkClasses(path: string, role: UserSplit, target: Tensor, outputs: nu
 /** Samples have numbers of 32 bits. */
 const MOST_SAMPLES = 2 ** 31 - 1;
 
-const here = new Map<string, OnDemandSamples>();
-const HERE = "own data";
+const openSamples = new Map<string, OnDemandSamples>();
+const OWN_DATA = "own data";
 
 /** Loader threads read where the file's own module for that is known. */
 function readSource(
@@ -172,11 +172,11 @@ function readSource(
     const one = readUserBatch({ path, role }, samples, [0], 0);
     return { input: fieldOf("input", one.input), target: fieldOf("target", one.target) };
   });
-  const module = reader ?? HERE, libtorch = openedLibtorch();
+  const module = reader ?? OWN_DATA, libtorch = openedLibtorch();
   const about = { settings: data, seed, input, target, libtorch };
   const spec: OwnSpec = { module, whole: true, path, hash, role, length, ...about };
-  here.set(nameOf(spec), samples);
-  noteReader(module, mainThreadReader((spec) => here.get(nameOf(spec))!));
+  openSamples.set(nameOf(spec), samples);
+  noteReader(module, mainThreadReader((spec) => openSamples.get(nameOf(spec))!));
   const { bad_samples: bad } = data;
   const made = threadedSource({ ...common, length, indices: null, reader: spec, stored: input, target, bad });
   return reader === undefined ? { ...made, threaded: undefined } : made;

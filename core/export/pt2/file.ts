@@ -6,8 +6,8 @@ import { memoryStorage } from "../../checkpoint/value.ts";
 import { zipWriter } from "../../checkpoint/zip_writer.ts";
 import type { Model } from "../../models/model.ts";
 import { openExported } from "../../models/exported/archive.ts";
-import { type RecordedModel, Value } from "../recorded.ts";
-import { type Json, type Kept, metaOf, programJson } from "./graph.ts";
+import { ProgramValue, type RecordedModel } from "../recorded.ts";
+import { type Kept, metaOf, type ProgramJson, programJson } from "./graph.ts";
 
 export function writePt2(path: string, model: Model, recorded: RecordedModel): void {
   const kept = [...weightsOf(model, recorded), ...constantsOf(recorded)];
@@ -56,14 +56,14 @@ function constantsOf({ ops }: RecordedModel): Kept[] {
   }));
 }
 
-const valuesOf = (ops: RecordedModel["ops"]): Value[] => [
-  ...new Set(ops.flatMap(({ args }) => args.flat(2).filter((arg) => arg instanceof Value))),
+const valuesOf = (ops: RecordedModel["ops"]): ProgramValue[] => [
+  ...new Set(ops.flatMap(({ args }) => args.flat(2).filter((arg) => arg instanceof ProgramValue))),
 ];
 
 function entriesOf(kept: readonly Kept[]) {
   const tensors: [place: string, tensor: Tensor][] = [], places = new Map<Tensor, string>();
-  const config = (all: readonly Kept[], folder: string, file: string): Json =>
-    Object.fromEntries(all.map(({ of, kind, tensor }): [string, Json] => {
+  const config = (all: readonly Kept[], folder: string, file: string): ProgramJson =>
+    Object.fromEntries(all.map(({ of, kind, tensor }): [string, ProgramJson] => {
       let place = places.get(tensor); // tied weights share one
       if (place === undefined) {
         places.set(tensor, place = `${file}_${tensors.length}`);

@@ -3,9 +3,18 @@ import type { Argument as Parameter } from "../../../ffi/schema.ts";
 import type { DType } from "../../../ffi/dtype.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { MEMORY_FORMATS, SCALAR_TYPES } from "../../models/exported/graph.ts";
-import { type Argument, Batches, type Op, type RecordedModel, type Size, Value } from "../recorded.ts";
+import {
+  Batches,
+  type Op,
+  ProgramValue,
+  type RecordedArgument,
+  type RecordedModel,
+  type RecordedSize,
+} from "../recorded.ts";
 
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+export type ProgramJson = null | boolean | number | string | readonly ProgramJson[] | {
+  readonly [key: string]: ProgramJson;
+};
 
 /** A tensor that the program keeps beside its graph. */
 export interface Kept {
@@ -16,7 +25,7 @@ export interface Kept {
   readonly kind: "parameter" | "buffer" | "constant";
   readonly tensor: Tensor;
   /** Null where the graph does not use it. */
-  readonly value: Value | null;
+  readonly value: ProgramValue | null;
 }
 
 const BATCH = "Symbol('s0', positive=True, integer=True)";
@@ -25,7 +34,7 @@ const STRIDED = 7;
 const code = <K extends string>(table: Readonly<Record<number, K>>, wanted: string): number =>
   Number(Object.entries(table).find(([, name]) => name === wanted)![0]);
 
-const sizeOf = (size: Size): Json =>
+const sizeOf = (size: RecordedSize): ProgramJson =>
   typeof size === "number" ? { as_int: size } : {
     as_expr: {
       expr_str: size.times === 1 ? BATCH : `Mul(Integer(${size.times}), ${BATCH})`,
@@ -34,8 +43,8 @@ const sizeOf = (size: Size): Json =>
   };
 
 /** Elements from one place of a dimension to the next, row by row. */
-function stridesOf(shape: readonly Size[]): Size[] {
-  const strides: Size[] = [];
+function stridesOf(shape: readonly RecordedSize[]): RecordedSize[] {
+  const strides: RecordedSize[] = [];
   let times = 1, follows = false;
   for (let i = shape.length - 1; i >= 0; i--) {
     strides[i] = follows ? new Batches(times) : times;
@@ -47,9 +56,9 @@ function stridesOf(shape: readonly Size[]): Size[] {
 }
 
 export const metaOf = (
-  { dtype, shape }: { readonly dtype: DType; readonly shape: readonly Size[] },
+  { dtype, shape }: { readonly dtype: DType; readonly shape: readonly RecordedSize[] },
   learns = false,
-): Json => ({
+): ProgramJson => ({
   dtype: code(SCALAR_TYPES, dtype),
   sizes: shape.map(sizeOf),
   requires_grad: learns,
@@ -59,26 +68,26 @@ export const metaOf = (
   layout: STRIDED,
 });
 
-const tensorNamed = (name: string): Json => ({ as_tensor: { name } });
+const tensorNamed = (name: string): ProgramJson => ({ as_tensor: { name } });
 
 /** Writes nodes and remembers what they name. */
 class GraphWriter {
-  readonly nodes: Json[] = [];
-  readonly tensors: Record<string, Json> = {};
-  readonly symbols: Record<string, Json> = {};
-  readonly #names = new Map<Value, string>();
+  readonly nodes: ProgramJson[] = [];
+  readonly tensors: Record<string, ProgramJson> = {};
+  readonly symbols: Record<string, ProgramJson> = {};
+  readonly #names = new Map<ProgramValue, string>();
   readonly #taken = new Map<string, number>();
   #batch: string | null = null;
 
-  constructor(readonly input: Value) {
+  constructor(readonly input: ProgramValue) {
     this.give(input, "input");
   }
 
-  give(value: Value, name: string, learns = false): void {
+  give(value: ProgramValue, name: string, learns = false): void {
     this.#names.set(value, name);
     this.tensors[name] = metaOf(value, learns);
   }
-  nameOf = (value: Value): string => this.#names.get(value)!;
+  nameOf = (value: ProgramValue): string => this.#names.get(value)!;
 
   /** view, view_1, view_2 */
   #fresh(name: string): string {
@@ -106,24 +115,24 @@ class GraphWriter {
     );
   }
 
-  #node(target: string, inputs: Json, outputs: Json, name: string): void {
+  #node(target: string, inputs: ProgramJson, outputs: ProgramJson, name: string): void {
     this.nodes.push({ target, inputs, outputs, metadata: {}, is_hop_single_tensor_return: null, name });
   }
 
   /** A number of samples, as a node's result. */
-  #symbol({ times }: Batches): Json {
+  #symbol({ times }: Batches): ProgramJson {
     this.#batch ??= this.#symbolNode("torch.ops.aten.sym_size.int", [
       { name: "self", arg: tensorNamed("input") },
       { name: "dim", arg: { as_int: 0 } },
     ], 1);
     if (times === 1) return { as_name: this.#batch };
-    const inputs: Json = [{ name: "a", arg: { as_sym_int: { as_name: this.#batch } } }, {
+    const inputs: ProgramJson = [{ name: "a", arg: { as_sym_int: { as_name: this.#batch } } }, {
       name: "b",
       arg: { as_int: times },
     }];
     return { as_name: this.#symbolNode("_operator.mul", inputs, times) };
   }
-  #symbolNode(target: string, inputs: Json, times: number): string {
+  #symbolNode(target: string, inputs: ProgramJson, times: number): string {
     const name = this.#fresh("samples");
     this.#node(target, inputs, [{ as_sym_int: { as_name: name } }], name);
     this.symbols[name] = sizeOf(new Batches(times));
@@ -131,12 +140,16 @@ class GraphWriter {
   }
 
   /** Null is left out, where the schema says what is meant by that. */
-  #argument({ base, list, fallback }: Parameter, value: Argument | undefined, result: DType): Json {
+  #argument(
+    { base, list, fallback }: Parameter,
+    value: RecordedArgument | undefined,
+    result: DType,
+  ): ProgramJson {
     if (value === undefined || value === null) return fallback === undefined ? { as_none: true } : null;
-    if (value instanceof Value) return tensorNamed(this.nameOf(value));
+    if (value instanceof ProgramValue) return tensorNamed(this.nameOf(value));
     if (value instanceof Batches) return { as_sym_int: this.#symbol(value) };
     if (list || Array.isArray(value)) {
-      return this.#list(base, (Array.isArray(value) ? value : [value]) as Argument[]);
+      return this.#list(base, (Array.isArray(value) ? value : [value]) as RecordedArgument[]);
     }
     switch (base) {
       case "ScalarType":
@@ -162,9 +175,9 @@ class GraphWriter {
     }
   }
 
-  #list(base: string, values: readonly Argument[]): Json {
+  #list(base: string, values: readonly RecordedArgument[]): ProgramJson {
     if (base === "Tensor") {
-      return { as_tensors: values.map((value) => ({ name: this.nameOf(value as Value) })) };
+      return { as_tensors: values.map((value) => ({ name: this.nameOf(value as ProgramValue) })) };
     }
     if (base === "float") return { as_floats: values.map((value) => floatOf(value as number)) };
     if (base === "bool") return { as_bools: values.map(Boolean) };
@@ -178,11 +191,11 @@ class GraphWriter {
 }
 
 /** JSON has no infinities: torch.export writes them as texts. */
-const floatOf = (value: number): Json =>
+const floatOf = (value: number): ProgramJson =>
   Number.isFinite(value) ? value : Number.isNaN(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
 
 /** All of models/model.json. */
-export function programJson({ ops, input, output }: RecordedModel, kept: readonly Kept[]): Json {
+export function programJson({ ops, input, output }: RecordedModel, kept: readonly Kept[]): ProgramJson {
   const graph = new GraphWriter(input);
   for (const { name, value, kind, tensor } of kept) {
     if (value) graph.give(value, name, kind === "parameter");
@@ -220,7 +233,7 @@ export function programJson({ ops, input, output }: RecordedModel, kept: readonl
   };
 }
 
-function specOf({ name, of, kind }: Kept): Json {
+function specOf({ name, of, kind }: Kept): ProgramJson {
   const arg = { name };
   if (kind === "parameter") return { parameter: { arg, parameter_name: of } };
   if (kind === "buffer") return { buffer: { arg, buffer_name: of, persistent: true } };

@@ -2,13 +2,13 @@
 // apply softmax or sigmoid themselves, so a graph that has done it already would train on another loss.
 import { UserError } from "../../base/errors.ts";
 import type { Facts } from "../model.ts";
-import type { GraphNode, GraphValue, Program } from "./graph.ts";
+import type { ExportedProgram, GraphNode, GraphValue } from "./graph.ts";
 import { sourceLineOf } from "./graph.ts";
 
-export type Activation = "sigmoid" | "softmax" | "log_softmax" | "log_sigmoid" | "hardsigmoid";
+export type OutputActivation = "sigmoid" | "softmax" | "log_softmax" | "log_sigmoid" | "hardsigmoid";
 
 interface Ending {
-  readonly activation: Activation;
+  readonly activation: OutputActivation;
   readonly node: GraphNode;
   /** These follow it up to the output, and change types and shapes alone. */
   readonly behind: readonly GraphNode[];
@@ -21,7 +21,7 @@ const SAME = /\.(contiguous|clone|alias|to|_to_copy|lift_fresh_copy)\./;
 const RESHAPES = /\.(view|_unsafe_view|reshape|squeeze|unsqueeze|flatten)\./;
 
 /** The activation whose values are this output; null where the graph ends in anything else. */
-export function endingOf(program: Program, output: string): Ending | null {
+export function endingOf(program: ExportedProgram, output: string): Ending | null {
   const makers = new Map(
     program.nodes.flatMap((node) =>
       node.outputs.flatMap((made) => made.kind === "tensor" ? [[made.name, node] as const] : [])
@@ -30,7 +30,7 @@ export function endingOf(program: Program, output: string): Ending | null {
   const behind: GraphNode[] = [];
   for (let node = makers.get(output); node; node = makers.get(givenTo(node))) {
     const found = ACTIVATION.exec(node.target);
-    if (found) return { activation: found[1] as Activation, node, behind };
+    if (found) return { activation: found[1] as OutputActivation, node, behind };
     if (!SAME.test(node.target) && !RESHAPES.test(node.target)) return null;
     behind.unshift(node);
   }
@@ -42,7 +42,7 @@ const givenTo = ({ inputs: [first] }: GraphNode): string =>
 
 /** The loss would apply this activation again; `outputs` is 1 where a logit stands for two classes. */
 export function isRepeated(
-  program: Program,
+  program: ExportedProgram,
   { activation, node, behind }: Ending,
   { task }: Facts,
   outputs: number,
@@ -58,11 +58,11 @@ export function isRepeated(
 
 /** The program with the logits as this output: what follows the activation is done to them. */
 export function withoutActivation(
-  program: Program,
+  program: ExportedProgram,
   path: string,
   output: string,
   { activation, node, behind }: Ending,
-): Program {
+): ExportedProgram {
   if (node.target.includes(`${activation}_.`)) throw inPlace(path, activation, node);
   const renamed = new Map([[nameOf(node), givenTo(node)]]);
   const rename = (value: GraphValue): GraphValue =>
@@ -89,7 +89,7 @@ const nameOf = ({ outputs: [made] }: GraphNode): string => made?.kind === "tenso
 /** Candidates that nothing takes any more are left out. */
 function withoutUnused(
   nodes: readonly GraphNode[],
-  outputs: Program["outputs"],
+  outputs: ExportedProgram["outputs"],
   candidates: readonly GraphNode[],
 ): GraphNode[] {
   let left = [...nodes];
@@ -104,7 +104,7 @@ function withoutUnused(
   return left;
 }
 
-function inPlace(path: string, activation: Activation, node: GraphNode): UserError {
+function inPlace(path: string, activation: OutputActivation, node: GraphNode): UserError {
   const place = sourceLineOf(node);
   return new UserError(
     "usage",

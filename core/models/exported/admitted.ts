@@ -11,7 +11,7 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 import type { Operator } from "../../../ffi/operators.ts";
 import { fill_ } from "../../../ffi/make.ts";
 import { emptyLike } from "../../../ffi/ops.ts";
-import type { GraphNode, Program } from "./graph.ts";
+import type { ExportedProgram, GraphNode } from "./graph.ts";
 
 /** "relu" is the form relu.default alone; "add.Scalar,Tensor" are two. */
 const GROUPS = {
@@ -222,7 +222,7 @@ export const draws = (name: string, { schema }: Pick<Operator, "schema">): boole
   WITHOUT_GENERATOR.has(name.replace(/_$/, "")) || schema.args.some(({ base }) => base === "Generator");
 
 /** Evaluation turns these off by a flag or a share, or averages them. */
-const STILL_IN_EVALUATION = new Set(
+const CONSTANT_IN_EVALUATION = new Set(
   ("dropout feature_dropout alpha_dropout feature_alpha_dropout native_dropout rrelu scaled_dot_product_attention " +
     "_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention " +
     "_scaled_dot_product_flash_attention_for_cpu lstm gru rnn_tanh rnn_relu rrelu_with_noise_functional")
@@ -241,7 +241,7 @@ const tensorOf = ({ outputs: [value] }: GraphNode): string => value?.kind === "t
  * timm and transformers write stochastic depth as floor(rand + share that is kept). The share is the average
  * of what floor gives, whose name is the key.
  */
-export function keptShares({ nodes }: Pick<Program, "nodes">): Map<string, number> {
+export function keptShares({ nodes }: Pick<ExportedProgram, "nodes">): Map<string, number> {
   const found = new Map<string, number>();
   const uses = new Map<string, GraphNode[]>();
   for (const node of nodes) {
@@ -275,14 +275,14 @@ export function averaged(name: string, overload: string, kept: number | undefine
   return null;
 }
 
-export function stillDrawing(program: Program, isDrawing: (node: GraphNode) => boolean): GraphNode[] {
+export function drawingNodes(program: ExportedProgram, isDrawing: (node: GraphNode) => boolean): GraphNode[] {
   const kept = keptShares(program), depths = new Set<string>();
   for (const node of program.nodes) if (kept.has(tensorOf(node))) depths.add(tensorIn(node, 0));
   const feeds = (node: GraphNode) =>
     program.nodes.some((next) => depths.has(tensorOf(next)) && tensorIn(next, 0) === tensorOf(node));
   return program.nodes.filter((node) => {
     const name = nameOf(node);
-    if (name === "" || !isDrawing(node) || STILL_IN_EVALUATION.has(name.replace(/_$/, ""))) return false;
+    if (name === "" || !isDrawing(node) || CONSTANT_IN_EVALUATION.has(name.replace(/_$/, ""))) return false;
     const overload = node.target.slice(node.target.lastIndexOf(".") + 1);
     return averaged(name, overload, undefined) === null && !feeds(node);
   });

@@ -2,16 +2,16 @@
 // PyTorch 2.8 and later (models/, data/) or the flat one of before. Nothing in it is executed.
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
-import { damaged, FileBytes } from "../../base/file_bytes.ts";
+import { damagedCheckpoint, FileBytes } from "../../base/file_bytes.ts";
 import { readPt } from "../../checkpoint/pt.ts";
 import { type Storage, TensorData, type Value } from "../../checkpoint/value.ts";
 import { isZip, openZip, STORED, type ZipEntry, type ZipReader } from "../../base/zip.ts";
-import { JsonReader, type Program, readMeta, readProgram, type TensorMeta } from "./graph.ts";
+import { type ExportedProgram, JsonReader, readMeta, readProgram, type TensorMeta } from "./graph.ts";
 import { withoutLeftovers } from "./inline.ts";
 
 export interface Archive {
   readonly path: string;
-  readonly program: Program;
+  readonly program: ExportedProgram;
   /** The state dict keeps its order. Tied weights share storage, place and strides. */
   readonly weights: ReadonlyMap<string, TensorData>;
   /** These are no part of the state dict. They have the signature's names. */
@@ -55,7 +55,7 @@ export function openExported(path: string): Archive {
   const close = () => closing.splice(0).forEach((end) => end());
   try {
     if (!isZip(file)) {
-      throw damaged(path, "is not an exported program: a .pt2 file is a zip, and this is not one");
+      throw damagedCheckpoint(path, "is not an exported program: a .pt2 file is a zip, and this is not one");
     }
     const parts = new Parts(path, file, closing);
     const { program, weights, constants } = parts.read();
@@ -104,13 +104,16 @@ class Parts {
     }
     const models = [...this.#byName.keys()].filter((name) => /^models\/[^/]+\.json$/.test(name));
     if (models.length === 0) {
-      throw damaged(
+      throw damagedCheckpoint(
         this.path,
         "is a zip without an exported program: write it with torch.export.save (a package of AOTInductor can't be trained)",
       );
     }
     if (models.length > 1) {
-      throw damaged(this.path, `holds ${models.length} models, and one is expected: save them one by one`);
+      throw damagedCheckpoint(
+        this.path,
+        `holds ${models.length} models, and one is expected: save them one by one`,
+      );
     }
     const name = models[0].slice("models/".length, -".json".length);
     return {

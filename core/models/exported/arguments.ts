@@ -9,7 +9,7 @@ import type { DType } from "../../../ffi/dtype.ts";
 import { toNumbers } from "../../../ffi/make.ts";
 import { amax, amin } from "../../../ffi/ops.ts";
 import type { Schema } from "../../../ffi/schema.ts";
-import { untold } from "../../../ffi/tape.ts";
+import { unrecorded } from "../../../ffi/tape.ts";
 import { scope, Tensor } from "../../../ffi/tensor.ts";
 
 /** A check returns why a call may not be made, or "". It is given all arguments in the schema's order. */
@@ -113,7 +113,7 @@ function attention(
 function looking(x: Tensor, look: () => string): string {
   if (x.device !== "cpu" || x.numel === 0) return "";
   try {
-    return untold(() => noGrad(() => scope(look)));
+    return unrecorded(() => noGrad(() => scope(look)));
   } catch (error) {
     if (error instanceof NativeError) return "its values can't be looked at (inside torch.vmap?)";
     throw error;

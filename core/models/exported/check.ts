@@ -6,7 +6,7 @@ import { describe, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Facts } from "../model.ts";
 import type { Archive } from "./archive.ts";
-import { type Program, sourceLineOf, type SymbolicSize, type TensorMeta } from "./graph.ts";
+import { type ExportedProgram, sourceLineOf, type SymbolicSize, type TensorMeta } from "./graph.ts";
 import { symbolIn } from "./operators.ts";
 import type { GraphProblem } from "./plan.ts";
 import { drawnPredictions } from "./judged_draws.ts";
@@ -156,7 +156,7 @@ export function bindSizes(
   name: string,
   meta: TensorMeta,
   tensor: Tensor,
-  { ranges }: Program,
+  { ranges }: ExportedProgram,
   symbols: Map<string, number>,
 ): void {
   const { shape } = tensor, { sizes } = meta;
@@ -238,7 +238,7 @@ export function drawnInEvaluation({ path, program }: Pick<Archive, "path" | "pro
   );
 }
 
-function frozen(path: string, program: Program): string[] {
+function frozen(path: string, program: ExportedProgram): string[] {
   const flag = (target: RegExp, names: readonly string[], on: boolean) =>
     program.nodes.filter((node) =>
       target.test(node.target) &&

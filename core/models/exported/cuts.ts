@@ -69,10 +69,10 @@ function passing(plan: GraphPlan, wanted: readonly number[], floating: (slot: nu
     for (const slot of alive) if (last.get(slot)! <= i) alive.delete(slot);
     const [only] = alive;
     // A value that is written to later must not be a leaf, and a second pass must find it unchanged.
-    const still = only !== undefined && !((lastWrite.get(roots[only]) ?? -1) > i);
+    const unwritten = only !== undefined && !((lastWrite.get(roots[only]) ?? -1) > i);
     // A buffer's view is no tensor of its own.
     const own = only !== undefined && kinds[roots[only]] !== "buffer" && kinds[only] === "made";
-    passes.push(alive.size === 1 && still && own && floating(only) ? only : -1);
+    passes.push(alive.size === 1 && unwritten && own && floating(only) ? only : -1);
   }
   return passes;
 }
@@ -96,8 +96,8 @@ function spaced(found: readonly number[], steps: number): number[] {
 function fewer(found: readonly number[], blocks: number, steps: number): number[] {
   const kept = new Set<number>();
   for (let i = 1; i < blocks; i++) {
-    const wish = (i * steps) / blocks;
-    kept.add(found.reduce((best, at) => Math.abs(at - wish) < Math.abs(best - wish) ? at : best));
+    const target = (i * steps) / blocks;
+    kept.add(found.reduce((best, at) => Math.abs(at - target) < Math.abs(best - target) ? at : best));
   }
   return [...kept].sort((a, b) => a - b);
 }

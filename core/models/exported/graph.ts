@@ -1,6 +1,6 @@
 // Reads the graph of an exported program from torch.export's JSON (schema major version 8 and before) as
 // checked values, and finds the user's line of Python that made a node.
-import { damaged } from "../../base/file_bytes.ts";
+import { damagedCheckpoint } from "../../base/file_bytes.ts";
 import type { DType } from "../../../ffi/dtype.ts";
 import { inlined } from "./inline.ts";
 
@@ -11,7 +11,7 @@ export class JsonReader {
   constructor(readonly path: string) {}
 
   refuse(what: string): never {
-    throw damaged(this.path, `is not an exported program that can be read: ${what}`);
+    throw damagedCheckpoint(this.path, `is not an exported program that can be read: ${what}`);
   }
   dict(value: Json | undefined, where: string): JsonDict {
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonDict;
@@ -95,7 +95,7 @@ export type GraphValue =
   | { readonly kind: "device" }
   | { readonly kind: "format"; readonly value: string | null }
   | { readonly kind: "layout"; readonly strided: boolean }
-  | { readonly kind: "graph"; readonly graph: Graph }
+  | { readonly kind: "graph"; readonly graph: ExportedGraph }
   /** No op of libtorch takes these: a custom object, nested lists. */
   | { readonly kind: "other"; readonly what: string };
 
@@ -116,7 +116,7 @@ export interface GraphMode {
   readonly autocast?: { readonly dtype: DType | null; readonly gpu: boolean };
 }
 
-export interface Graph {
+export interface ExportedGraph {
   readonly inputs: readonly GraphValue[];
   readonly outputs: readonly { readonly value: GraphValue }[];
   readonly nodes: readonly GraphNode[];
@@ -136,7 +136,7 @@ export interface GraphOutput {
   readonly of: string;
 }
 
-export interface Program {
+export interface ExportedProgram {
   readonly version: string;
   readonly torch: string;
   readonly inputs: readonly GraphInput[];
@@ -180,7 +180,7 @@ export const MEMORY_FORMATS: Readonly<Record<number, string>> = {
 
 const dtypeOfCode = (code: number): DType | null => SCALAR_TYPES[code] ?? null;
 
-export function readProgram(json: Json, path: string): Program {
+export function readProgram(json: Json, path: string): ExportedProgram {
   const r = new JsonReader(path);
   const root = r.dict(json, "the program");
   const version = r.dict(root.schema_version, "schema_version");
@@ -208,7 +208,7 @@ export function readProgram(json: Json, path: string): Program {
   };
 }
 
-function readNodes(r: JsonReader, graph: JsonDict): Pick<Graph, "nodes" | "tensors" | "symbols"> {
+function readNodes(r: JsonReader, graph: JsonDict): Pick<ExportedGraph, "nodes" | "tensors" | "symbols"> {
   const metas = Object.entries(r.dict(graph.tensor_values, "tensor_values"));
   return {
     nodes: r.list(graph.nodes, "the nodes").map((node, i) => readNode(r, node, `node ${i}`)),
@@ -217,7 +217,7 @@ function readNodes(r: JsonReader, graph: JsonDict): Pick<Graph, "nodes" | "tenso
   };
 }
 
-function readInner(r: JsonReader, json: Json, where: string): Graph {
+function readInner(r: JsonReader, json: Json, where: string): ExportedGraph {
   const graph = r.dict(r.dict(json, where).graph, `the graph in ${where}`);
   const values = (key: string) =>
     r.list(graph[key], `the ${key} in ${where}`).map((v) => readValue(r, v, where));
@@ -251,7 +251,7 @@ function readRanges(r: JsonReader, json: Json | undefined): Map<string, { min: n
 }
 
 /** Names only help messages: where they can't be read, there are none. */
-function readCalling(module: JsonDict): Pick<Program, "outputNames" | "inputNames"> {
+function readCalling(module: JsonDict): Pick<ExportedProgram, "outputNames" | "inputNames"> {
   const names = (key: string): string[] => {
     try {
       const r = new JsonReader("");
@@ -471,7 +471,7 @@ const MARKS = {
   "torch._functorch.predispatch._vmap_decrement_nesting": "end",
 } as const;
 
-export type Mark = typeof MARKS[keyof typeof MARKS];
+export type GraphMark = typeof MARKS[keyof typeof MARKS];
 
-export const markOf = (target: string): Mark | null =>
+export const graphMarkOf = (target: string): GraphMark | null =>
   Object.hasOwn(MARKS, target) ? MARKS[target as keyof typeof MARKS] : null;

@@ -1,12 +1,12 @@
 // Puts graphs that only set how a part is run (torch.no_grad, torch.autocast in forward) in their place, node
 // by node, and drops what the exporter left unused.
 import type {
-  Graph,
+  ExportedGraph,
+  ExportedProgram,
   GraphMode,
   GraphNode,
   GraphValue,
   JsonReader,
-  Program,
   SymbolicSize,
   TensorMeta,
 } from "./graph.ts";
@@ -15,7 +15,7 @@ const PARTS = /^torch\.ops\.higher_order\.(wrap_with_set_grad_enabled|wrap_with_
 const DEEPEST = 16;
 
 /** Planning refuses any other graph inside. */
-export function inlined<G extends Graph>(graph: G): G {
+export function inlined<G extends ExportedGraph>(graph: G): G {
   const done = new Inliner(graph);
   const nodes = done.nodes(graph.nodes, (name) => done.latest(name), undefined, 0);
   const outputs = graph.outputs.map((output) => ({
@@ -59,22 +59,27 @@ function withoutOut(nodes: readonly GraphNode[], tensors: Map<string, TensorMeta
  * PyTorch's exporter leaves constants without values, and nodes that use them, where it looks twice at
  * torch.vmap. Nothing depends on them.
  */
-export function withoutLeftovers(program: Program, empty: ReadonlySet<string>, r: JsonReader): Program {
+export function withoutLeftovers(
+  program: ExportedProgram,
+  empty: ReadonlySet<string>,
+  r: JsonReader,
+): ExportedProgram {
   if (empty.size === 0) return program;
-  const isEmpty = (input: Program["inputs"][number]) => input.kind === "constant" && empty.has(input.of);
+  const isEmpty = (input: ExportedProgram["inputs"][number]) =>
+    input.kind === "constant" && empty.has(input.of);
   const hollow = new Map<string, string>();
   for (const input of program.inputs) {
     if (input.kind === "constant" && isEmpty(input)) hollow.set(input.name, input.of);
   }
   const nodes = program.nodes.filter(({ target, inputs, outputs }) => {
-    const constants = inputs.flatMap(({ value }) => namesIn(value)).map((name) => hollow.get(name));
+    const constants = inputs.flatMap(({ value }) => valueNames(value)).map((name) => hollow.get(name));
     const constant = constants.find((name) => name !== undefined);
     if (constant === undefined) return true;
     if (/_\.\w+$/.test(target)) return r.refuse(`its constant ${constant} has no values`);
-    for (const name of outputs.flatMap(namesIn)) hollow.set(name, constant);
+    for (const name of outputs.flatMap(valueNames)) hollow.set(name, constant);
     return false;
   });
-  const wanted = program.outputs.flatMap(({ value }) => namesIn(value)).find((name) => hollow.has(name));
+  const wanted = program.outputs.flatMap(({ value }) => valueNames(value)).find((name) => hollow.has(name));
   if (wanted !== undefined) {
     r.refuse(`its constant ${hollow.get(wanted)} has no values, and an output is made from it`);
   }
@@ -90,7 +95,7 @@ class Inliner {
   readonly #same = new Map<string, string>();
   #count = 0;
 
-  constructor(graph: Graph) {
+  constructor(graph: ExportedGraph) {
     this.tensors = new Map(graph.tensors);
     this.symbols = new Map(graph.symbols);
   }
@@ -120,7 +125,7 @@ class Inliner {
   }
 
   #inner(
-    graph: Graph,
+    graph: ExportedGraph,
     given: readonly GraphValue[],
     wanted: readonly GraphValue[],
     mode: GraphMode,
@@ -128,10 +133,10 @@ class Inliner {
   ): GraphNode[] {
     const prefix = `inner ${this.#count++} `;
     const names = new Map<string, string>();
-    const from = graph.inputs.flatMap(namesIn), to = given.flatMap(namesIn);
+    const from = graph.inputs.flatMap(valueNames), to = given.flatMap(valueNames);
     from.forEach((name, i) => to[i] !== undefined && names.set(name, to[i]));
-    const results = graph.outputs.flatMap(({ value }) => namesIn(value));
-    wanted.flatMap(namesIn).forEach((outer, i) => {
+    const results = graph.outputs.flatMap(({ value }) => valueNames(value));
+    wanted.flatMap(valueNames).forEach((outer, i) => {
       const known = names.get(results[i]);
       if (known !== undefined) this.#same.set(outer, known);
       else if (results[i] !== undefined) names.set(results[i], outer);
@@ -151,7 +156,7 @@ class Inliner {
 function partOf(
   { target, inputs }: GraphNode,
   around: GraphMode | undefined,
-): { graph: Graph; given: GraphValue[]; mode: GraphMode } | null {
+): { graph: ExportedGraph; given: GraphValue[]; mode: GraphMode } | null {
   const [, kind] = PARTS.exec(target) ?? [];
   const values = inputs.map(({ value }) => value), at = values.findIndex((value) => value.kind === "graph");
   const graph = values[at];
@@ -174,7 +179,7 @@ function partOf(
   return { graph: graph.graph, given, mode: { ...around, autocast } };
 }
 
-export function namesIn(value: GraphValue): string[] {
+export function valueNames(value: GraphValue): string[] {
   if (value.kind === "tensor" || value.kind === "symbol") return [value.name];
   return value.kind === "tensors" ? value.names.map((name) => name ?? "") : [];
 }

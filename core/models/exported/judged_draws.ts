@@ -5,22 +5,22 @@ import { cat, narrow } from "../../../ffi/ops.ts";
 import type { Operator } from "../../../ffi/operators.ts";
 import { Tensor } from "../../../ffi/tensor.ts";
 import { key } from "../../base/random.ts";
-import { draws, stillDrawing } from "./admitted.ts";
-import type { GraphNode, Program, SymbolicSize } from "./graph.ts";
-import { namesIn } from "./inline.ts";
+import { drawingNodes, draws } from "./admitted.ts";
+import type { ExportedProgram, GraphNode, SymbolicSize } from "./graph.ts";
+import { valueNames } from "./inline.ts";
 import { type GraphFrame, resolveOperator, symbolIn } from "./operators.ts";
 
 type Call = (...args: unknown[]) => unknown;
 
 /** The nodes that draw in evaluation, too. libtorch's schemas show what draws. */
-export const drawnWhileJudged = (program: Program): GraphNode[] =>
-  stillDrawing(program, ({ target }) => {
+export const drawnWhileJudged = (program: ExportedProgram): GraphNode[] =>
+  drawingNodes(program, ({ target }) => {
     const found = resolveOperator(target);
     return found.kind === "op" && draws(found.name, found.op);
   });
 
 /** Those of them that an output depends on which is more than one number: a loss may draw what it likes. */
-export function drawnPredictions(program: Program): GraphNode[] {
+export function drawnPredictions(program: ExportedProgram): GraphNode[] {
   const predictions = program.outputs.flatMap(({ kind, value }) =>
     kind === "user" && value.kind === "tensor" && !isOneNumber(program, value.name) ? [value.name] : []
   );
@@ -30,23 +30,23 @@ export function drawnPredictions(program: Program): GraphNode[] {
   });
 }
 
-const isOneNumber = ({ tensors }: Program, name: string): boolean =>
+const isOneNumber = ({ tensors }: ExportedProgram, name: string): boolean =>
   ["", "1"].includes(tensors.get(name)?.sizes.join() ?? "");
 
 /** The names of all that is made from what a node gives, and of what such values are written to. */
-function behindOf({ nodes }: Program, from: GraphNode): ReadonlySet<string> {
+function behindOf({ nodes }: ExportedProgram, from: GraphNode): ReadonlySet<string> {
   const behind = new Set<string>();
   for (const node of nodes.slice(nodes.indexOf(from))) {
-    const given = node.inputs.flatMap(({ value }) => namesIn(value));
+    const given = node.inputs.flatMap(({ value }) => valueNames(value));
     if (node !== from && !given.some((name) => behind.has(name))) continue;
-    for (const name of node.outputs.flatMap(namesIn)) behind.add(name);
+    for (const name of node.outputs.flatMap(valueNames)) behind.add(name);
     if (/_\.\w+$/.test(node.target) && given.length > 0) behind.add(given[0]);
   }
   return behind;
 }
 
 /** How many rows of what a node gives belong to a sample; 0 where it has no row for each. */
-export function rowsOfSample({ inputs, tensors }: Program, { outputs: [made] }: GraphNode): number {
+export function rowsOfSample({ inputs, tensors }: ExportedProgram, { outputs: [made] }: GraphNode): number {
   const first = inputs.find((input) => input.kind === "user" && input.value.kind === "tensor");
   const name = first?.kind === "user" && first.value.kind === "tensor" ? first.value.name : "";
   const batch = tensors.get(name)?.sizes[0],
@@ -76,8 +76,8 @@ export function drawnForSamples(
   return ({ judged, training }) => (...given) => {
     if (!judged || training) return call(...given);
     const { seed, ids } = judged, [length] = shapeOf(given);
-    const apart = rows > 0 && returns.length === 1 && length === rows * ids.length;
-    if (!apart) {
+    const perSample = rows > 0 && returns.length === 1 && length === rows * ids.length;
+    if (!perSample) {
       manualSeed(key(seed, "judged", draw));
       return call(...given);
     }

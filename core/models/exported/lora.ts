@@ -7,7 +7,7 @@ import { UserError } from "../../base/errors.ts";
 import { checkPatterns, matcher } from "../../base/patterns.ts";
 import { kaimingUniform } from "../nn/init.ts";
 import { type LoraOptions, refuseGrouped } from "../nn/lora.ts";
-import type { GraphNode, Program } from "./graph.ts";
+import type { ExportedProgram, GraphNode } from "./graph.ts";
 
 /** The weight that stands in the graph for a parameter of this name. */
 export interface LowRank {
@@ -26,7 +26,7 @@ interface Layer {
 /** Adapters for the layers that the options choose, beside these weights. */
 export function lowRankWeights(
   path: string,
-  program: Program,
+  program: ExportedProgram,
   weights: ReadonlyMap<string, Tensor>,
   { rank, alpha, dropout, only, butLast }: LoraOptions,
 ): LowRank[] {
@@ -75,7 +75,7 @@ function lowRank(
 }
 
 /** Parameters that are weights of linear layers and convolutions, in the order in which the graph uses them. */
-function layersIn({ nodes, inputs }: Program): Layer[] {
+function layersIn({ nodes, inputs }: ExportedProgram): Layer[] {
   const parameters = new Map(inputs.flatMap((i) => i.kind === "parameter" ? [[i.name, i.of] as const] : []));
   const turned = new Map<string, string>();
   const layers = new Map<string, Layer>();

@@ -1,13 +1,13 @@
 // Makes a model like any other of an exported program (.pt2), and a loss of the one inside its graph.
 import type { Attends } from "../../../ffi/attention.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
-import { damaged } from "../../base/file_bytes.ts";
+import { damagedCheckpoint } from "../../base/file_bytes.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Loss } from "../losses.ts";
 import { type Block, type Facts, type Model, parameterCount } from "../model.ts";
 import { type Archive, openExported } from "./archive.ts";
-import { type Activation, endingOf, isRepeated, withoutActivation } from "./activation.ts";
-import { Unfit } from "./operators.ts";
+import { endingOf, isRepeated, type OutputActivation, withoutActivation } from "./activation.ts";
+import { UnfitOperator } from "./operators.ts";
 import {
   checkFixedBatch,
   checkInput,
@@ -20,7 +20,7 @@ import {
   widthWarning,
 } from "./check.ts";
 import { cutsOf, graphHalves, type Halves } from "./cuts.ts";
-import type { Program, TensorMeta } from "./graph.ts";
+import type { ExportedProgram, TensorMeta } from "./graph.ts";
 import {
   readRequestedColumns,
   type RequestedColumns,
@@ -29,7 +29,7 @@ import {
   takesAll,
   unpackFor,
 } from "./signature.ts";
-import { ExportedModule, Runner, updatesOf } from "./run.ts";
+import { ExportedModule, GraphRunner, updatesOf } from "./run.ts";
 import type { LoraOptions } from "../nn/lora.ts";
 import { lowRankWeights } from "./lora.ts";
 import { type GraphPlan, planGraph } from "./plan.ts";
@@ -58,9 +58,9 @@ export interface ExportedModel extends Model {
   /** The sizes of what it predicts, the batch's first; a text is a size that may vary. */
   readonly prediction: TensorMeta["sizes"];
   /** The prediction is the values of this activation; null stands for any other. */
-  readonly ending: Activation | null;
+  readonly ending: OutputActivation | null;
   /** Each input takes columns of its own. */
-  readonly apart: boolean;
+  readonly separateInputs: boolean;
   /** --sync-bn does not reach the batch norm in here. */
   readonly normalises: boolean;
   /** Attentions whose heads and width the graph says. */
@@ -77,8 +77,8 @@ export function checkRun(
   },
 ): void {
   if (!("inputs" in model)) return;
-  const { name, inputs, normalises, apart } = model as ExportedModel;
-  if (apart && run.changes.length > 0) {
+  const { name, inputs, normalises, separateInputs } = model as ExportedModel;
+  if (separateInputs && run.changes.length > 0) {
     throw new UserError(
       "usage",
       `${
@@ -103,18 +103,18 @@ export function exportedModel(path: string, options: ExportedOptions = {}): Expo
   try {
     return build(archive, options);
   } catch (error) {
-    if (error instanceof Unfit) {
-      throw damaged(path, `is not an exported program that can be read: ${error.message}`);
+    if (error instanceof UnfitOperator) {
+      throw damagedCheckpoint(path, `is not an exported program that can be read: ${error.message}`);
     }
     throw error;
   }
 }
 
 interface Read {
-  readonly program: Program;
+  readonly program: ExportedProgram;
   readonly plan: GraphPlan;
   readonly signature: Signature;
-  readonly ending: Activation | null;
+  readonly ending: OutputActivation | null;
   readonly notes: readonly string[];
 }
 
@@ -174,7 +174,17 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
   const floating = (slot: number) => isFloating(program.tensors.get(names.get(slot) ?? "")?.dtype ?? "i64");
   const most = updates.length > 0 ? 1 : options.blocks ?? 0;
   const pieces = cutsOf(halves.body, prediction, floating, most, halves.between);
-  const runner = new Runner({ path, program, root, signature, halves, updates, prediction, unpack, lowRank });
+  const runner = new GraphRunner({
+    path,
+    program,
+    root,
+    signature,
+    halves,
+    updates,
+    prediction,
+    unpack,
+    lowRank,
+  });
   const blocks = pieces.map((piece, i) => runner.block(piece, pieces[i - 1]?.out ?? -1));
   const warnings = [
     ...warningsOf(archive),
@@ -201,13 +211,13 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
     predicts: signature.prediction !== null,
     prediction: signature.prediction?.meta.sizes ?? [],
     ending,
-    apart: !whole,
+    separateInputs: !whole,
     normalises: program.nodes.some(({ target }) => /batch_norm/.test(target)),
     attends: attentionsIn(program),
   };
 }
 
-function attentionsIn({ nodes, tensors }: Program): Attends[] {
+function attentionsIn({ nodes, tensors }: ExportedProgram): Attends[] {
   return nodes.filter(({ target }) => /\.scaled_dot_product_attention\./.test(target)).flatMap(
     ({ inputs }) => {
       const value = (name: string) => inputs.find((input) => input.name === name)?.value;
@@ -254,7 +264,7 @@ function describeModel(
 const outputText = ({ label, name, meta }: NonNullable<Signature["prediction"]>): string =>
   `${label || name} ${sizesText(meta.sizes)}`;
 
-function namesOf(program: Program, plan: GraphPlan): Map<number, string> {
+function namesOf(program: ExportedProgram, plan: GraphPlan): Map<number, string> {
   const names = new Map<number, string>();
   for (const name of program.tensors.keys()) {
     try {
@@ -265,7 +275,12 @@ function namesOf(program: Program, plan: GraphPlan): Map<number, string> {
 }
 
 /** The blocks end in this: where forward gives its loss alone, in the value that the loss is made from. */
-function predictionSlot(path: string, signature: Signature, halves: Halves, program: Program): number {
+function predictionSlot(
+  path: string,
+  signature: Signature,
+  halves: Halves,
+  program: ExportedProgram,
+): number {
   const { prediction, loss, target } = signature;
   const made = new Set(halves.body.steps.flatMap(({ defines }) => defines));
   if (!prediction) {
@@ -296,7 +311,7 @@ const areTokens = (target: TensorMeta, scores: TensorMeta): boolean =>
   !isFloating(target.dtype ?? "f32") && target.sizes.length === 2 && scores.sizes.length === 3;
 
 /** The loss counts as a mean over the samples: a batch weighs as much as it has of them. */
-function graphLoss(runner: Runner, facts: Facts | undefined): Loss {
+function graphLoss(runner: GraphRunner, facts: Facts | undefined): Loss {
   return {
     name: "graph",
     outputs: facts?.outputs ?? 0,
@@ -372,7 +387,7 @@ export function lossFor(
 }
 
 /** --loss bce takes logits, and a graph that ends in probabilities has none to give. */
-function fitting(ofProbabilities: Loss, ending: Activation, name: string): Loss {
+function fitting(ofProbabilities: Loss, ending: OutputActivation, name: string): Loss {
   if (!ending.startsWith("log_")) {
     const note =
       `${name} ends in ${ending}: the loss bce takes these probabilities as they are, as BCELoss does`;

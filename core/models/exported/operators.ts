@@ -4,7 +4,7 @@ import type { Device, Tensor } from "../../../ffi/tensor.ts";
 import { refusedName, refusedSchema } from "./admitted.ts";
 import { checkOf } from "./arguments.ts";
 import type { Argument } from "../../../ffi/schema.ts";
-import { type GraphValue, markOf } from "./graph.ts";
+import { graphMarkOf, type GraphValue } from "./graph.ts";
 
 type ResolvedOperator =
   | { readonly kind: "op"; readonly op: Operator; readonly name: string }
@@ -46,7 +46,7 @@ function partsOf(target: string): { namespace: string; name: string; overload: s
 
 /** Returns "" where a graph may hold this node, whatever libtorch is loaded. */
 export function refusedTarget(target: string): string {
-  if (numberFunction(target) || markOf(target)) return "";
+  if (numberFunction(target) || graphMarkOf(target)) return "";
   const parts = partsOf(target);
   if (!parts) return "this is no operation on tensors that is known here";
   const { namespace, name, overload } = parts;
@@ -81,7 +81,7 @@ function checked(op: Operator): Operator {
   const behind = (call: Operator["call"]): Operator["call"] =>
     call && ((...args) => {
       const why = check(...args as never[]);
-      if (why !== "") throw new Unfit(why);
+      if (why !== "") throw new UnfitOperator(why);
       return call(...args);
     });
   return { ...op, call: behind(op.call), numbers: behind(op.numbers) };
@@ -104,7 +104,7 @@ export interface GraphFrame {
 type Getter = (frame: GraphFrame) => unknown;
 export type ArgumentSource = { readonly fixed: unknown } | { readonly get: Getter; readonly slot?: number };
 
-export class Unfit extends Error {}
+export class UnfitOperator extends Error {}
 
 type SlotOf = (name: string) => number;
 
@@ -116,16 +116,20 @@ const FLAGS = new Set(["training", "train"]);
 
 export function argumentSource(a: Argument, value: GraphValue | undefined, slotOf: SlotOf): ArgumentSource {
   if (value === undefined) {
-    if (a.fallback === undefined) throw new Unfit(`its argument ${a.name} is missing`);
+    if (a.fallback === undefined) throw new UnfitOperator(`its argument ${a.name} is missing`);
     return fixed(undefined);
   }
   if (value.kind === "none") {
-    if (!a.optional && a.base !== "Generator") throw new Unfit(`its argument ${a.name} can't be None`);
+    if (!a.optional && a.base !== "Generator") {
+      throw new UnfitOperator(`its argument ${a.name} can't be None`);
+    }
     return fixed(null);
   }
   if (value.kind === "device") return { get: (frame) => frame.device };
   if (a.base === "Layout" || a.base === "Generator") {
-    if (value.kind === "layout" && !value.strided) throw new Unfit("sparse layouts are not supported");
+    if (value.kind === "layout" && !value.strided) {
+      throw new UnfitOperator("sparse layouts are not supported");
+    }
     return fixed(null);
   }
   return a.list ? listSource(a, value, slotOf) : plainSource(a, value, slotOf);
@@ -155,17 +159,17 @@ function plainSource(a: Argument, value: GraphValue, slotOf: SlotOf): ArgumentSo
       break;
     case "ScalarType":
       if (value.kind === "dtype" && value.value !== null) return fixed(value.value);
-      throw new Unfit("it makes tensors of a type that is not supported");
+      throw new UnfitOperator("it makes tensors of a type that is not supported");
     case "MemoryFormat":
       if (value.kind === "format" && value.value !== null) return fixed(value.value);
   }
-  throw new Unfit(`its argument ${a.name} is ${describeArgument(value)}, and ${a.base} is expected`);
+  throw new UnfitOperator(`its argument ${a.name} is ${describeArgument(value)}, and ${a.base} is expected`);
 }
 
 function numberSource(value: GraphValue, slotOf: SlotOf): ArgumentSource {
   if (value.kind === "number") return fixed(new Num(value.value, value.as, value.imaginary));
   if (value.kind !== "symbol") {
-    throw new Unfit(`${describeArgument(value)} stands where a number is expected`);
+    throw new UnfitOperator(`${describeArgument(value)} stands where a number is expected`);
   }
   const slot = slotOf(value.name), { as } = value;
   return { get: (frame) => new Num(frame.values[slot] as number, as) };
@@ -181,7 +185,7 @@ function listSource(a: Argument, value: GraphValue, slotOf: SlotOf): ArgumentSou
     return fixed(new Array(a.length || 1).fill(one));
   }
   if (value.kind !== "numbers") {
-    throw new Unfit(`its argument ${a.name} is ${describeArgument(value)}, and a list is expected`);
+    throw new UnfitOperator(`its argument ${a.name} is ${describeArgument(value)}, and a list is expected`);
   }
   const numbers = value.values;
   if (numbers.every((n) => typeof n === "number")) {
@@ -197,7 +201,7 @@ function listSource(a: Argument, value: GraphValue, slotOf: SlotOf): ArgumentSou
 export function asTensor(source: ArgumentSource, first: number): ArgumentSource {
   if (!("fixed" in source) || !(source.fixed instanceof Num)) return source;
   const n = source.fixed;
-  if (first < 0) throw new Unfit("it has only numbers where tensors are expected");
+  if (first < 0) throw new UnfitOperator("it has only numbers where tensors are expected");
   return {
     get: ({ values }) => {
       const like = values[first] as Tensor;

@@ -12,20 +12,20 @@ import {
   asTensor,
   type GraphFrame,
   resolveOperator,
-  Unfit,
+  UnfitOperator,
 } from "./operators.ts";
 import {
+  type ExportedProgram,
+  type GraphMark,
+  graphMarkOf,
   type GraphMode,
   type GraphNode,
   type GraphValue,
-  type Mark,
-  markOf,
-  type Program,
   sourceLineOf,
 } from "./graph.ts";
 import { averaged, draws, keptShares, mayReturn } from "./admitted.ts";
 import { drawnForSamples, drawnWhileJudged, rowsOfSample } from "./judged_draws.ts";
-import type { GraphStep, SlotKind, Steps } from "./steps.ts";
+import type { GraphStep, GraphSteps, SlotKind } from "./steps.ts";
 import { Region } from "./vmap.ts";
 
 export interface GraphProblem {
@@ -34,7 +34,7 @@ export interface GraphProblem {
   readonly place: string;
 }
 
-export interface GraphPlan extends Steps {
+export interface GraphPlan extends GraphSteps {
   readonly slots: number;
   slotOf(name: string): number;
   readonly draws: boolean;
@@ -43,7 +43,7 @@ export interface GraphPlan extends Steps {
   readonly problems: readonly GraphProblem[];
 }
 
-export function planGraph(program: Program, path: string): GraphPlan {
+export function planGraph(program: ExportedProgram, path: string): GraphPlan {
   const planner = new Planner(program, path);
   for (const node of program.nodes) planner.add(node);
   return planner.plan();
@@ -69,7 +69,7 @@ class Planner {
   #draws = false;
   readonly #drawing: readonly GraphNode[];
 
-  constructor(readonly program: Program, readonly path: string) {
+  constructor(readonly program: ExportedProgram, readonly path: string) {
     this.#kept = keptShares(program);
     this.#drawing = drawnWhileJudged(program);
     for (const input of program.inputs) {
@@ -111,19 +111,23 @@ class Planner {
 
   #find = (name: string): number => {
     const slot = this.#slots.get(name);
-    if (slot === undefined) throw new Unfit(`it uses ${JSON.stringify(name)}, which nothing has made`);
+    if (slot === undefined) {
+      throw new UnfitOperator(`it uses ${JSON.stringify(name)}, which nothing has made`);
+    }
     if (this.#closed.has(slot)) {
-      throw new Unfit(`it uses ${JSON.stringify(name)}, which means nothing outside of its torch.vmap`);
+      throw new UnfitOperator(
+        `it uses ${JSON.stringify(name)}, which means nothing outside of its torch.vmap`,
+      );
     }
     return slot;
   };
 
   add(node: GraphNode): void {
     try {
-      const mark = markOf(node.target);
+      const mark = graphMarkOf(node.target);
       if (mark) return this.#vmap(mark, node);
       const found = resolveOperator(node.target);
-      if (found.kind === "missing") throw new Unfit(found.why);
+      if (found.kind === "missing") throw new UnfitOperator(found.why);
       if (found.kind === "nothing" || this.#changesNothing(node)) return;
       this.#push(
         found.kind === "numbers"
@@ -131,7 +135,7 @@ class Planner {
           : this.#opStep(node, found.op, found.name),
       );
     } catch (error) {
-      if (!(error instanceof Unfit)) throw error;
+      if (!(error instanceof UnfitOperator)) throw error;
       this.#problems.push({ target: node.target, why: error.message, place: sourceLineOf(node) });
       this.#declare(node);
     }
@@ -141,7 +145,7 @@ class Planner {
     (this.#region?.steps ?? this.#steps).push(step);
   }
 
-  #vmap(mark: Mark, node: GraphNode): void {
+  #vmap(mark: GraphMark, node: GraphNode): void {
     if (mark === "nothing") return;
     if (this.#refused > 0) return this.#inRefused(mark, node);
     if (mark === "begin") {
@@ -151,7 +155,7 @@ class Planner {
       return;
     }
     const region = this.#region;
-    if (!region) throw new Unfit("its torch.vmap has not begun");
+    if (!region) throw new UnfitOperator("its torch.vmap has not begun");
     if (mark === "end") {
       const step = region.end({ kinds: this.#kinds, roots: this.#roots }, this.path);
       for (const slot of region.closed) this.#closed.add(slot);
@@ -160,13 +164,15 @@ class Planner {
       return;
     }
     const [given] = node.inputs, [made] = node.outputs;
-    if (given?.value.kind !== "tensor" || made?.kind !== "tensor") throw new Unfit("it is given no tensor");
+    if (given?.value.kind !== "tensor" || made?.kind !== "tensor") {
+      throw new UnfitOperator("it is given no tensor");
+    }
     const from = this.#find(given.value.name), to = this.#slot(made.name, "made", this.#roots[from]);
     this.#tied.add(to);
     this.#push(mark === "hide" ? region.hide(node, from, to) : region.show(node, from, to));
   }
 
-  #inRefused(mark: Mark, node: GraphNode): void {
+  #inRefused(mark: GraphMark, node: GraphNode): void {
     if (mark === "begin") this.#refused++;
     else if (mark === "end") this.#refused--;
     else this.#declare(node);
@@ -208,10 +214,10 @@ class Planner {
     const inputs = (sizeElsewhere(this.program, node) ?? given).map((value) => {
       if (value.kind === "tensor" || value.kind === "symbol") return { slot: slotOf(value.name), fixed: 0 };
       if (value.kind === "number") return { slot: -1, fixed: value.value };
-      throw new Unfit("it is given something that is no number");
+      throw new UnfitOperator("it is given something that is no number");
     });
     const [output] = node.outputs;
-    if (output?.kind !== "symbol") throw new Unfit("it does not give one number");
+    if (output?.kind !== "symbol") throw new UnfitOperator("it does not give one number");
     const out = this.#slot(output.name, "number");
     const call = run as (...args: unknown[]) => number;
     return {
@@ -231,7 +237,7 @@ class Planner {
     const given = new Map(node.inputs.map((input) => [input.name, input.value]));
     const unknown = [...given.keys()].find((key) => !schema.args.some((a) => a.name === key));
     if (unknown !== undefined) {
-      throw new Unfit(`this libtorch's operation has no argument ${JSON.stringify(unknown)}`);
+      throw new UnfitOperator(`this libtorch's operation has no argument ${JSON.stringify(unknown)}`);
     }
     const uses: number[] = [];
     const slotOf = (text: string) => {
@@ -319,7 +325,9 @@ class Planner {
     for (const slot of [slotIn(sources[3]), slotIn(sources[4])]) {
       const kind = slot < 0 ? "buffer" : this.#kinds[this.#roots[slot]];
       if (kind === "parameter" || kind === "input") {
-        throw new Unfit(`its running statistics are ${kind === "input" ? "an input" : "a parameter"}`);
+        throw new UnfitOperator(
+          `its running statistics are ${kind === "input" ? "an input" : "a parameter"}`,
+        );
       }
     }
   }
@@ -333,11 +341,11 @@ class Planner {
     // Only the written argument comes back: an op in place, or one with an out argument.
     const alone = schema.args.findLastIndex(({ memory }) => memory === "written") === written;
     if (!alone || schema.returns.length !== 1 || schema.returns[0].argument !== written) {
-      throw new Unfit("it writes to an argument given for its result");
+      throw new UnfitOperator("it writes to an argument given for its result");
     }
-    if (target < 0) throw new Unfit("it writes to a list");
+    if (target < 0) throw new UnfitOperator("it writes to a list");
     if (this.#kinds[root] === "parameter") {
-      throw new Unfit(MOVED);
+      throw new UnfitOperator(MOVED);
     }
   }
 
@@ -360,7 +368,7 @@ class Planner {
       if (value.kind === "tensor") return one(value.name);
       if (value.kind === "none") return -1;
       if (value.kind === "symbol") return this.#slot(value.name, "number");
-      throw new Unfit("it gives something that is no tensor");
+      throw new UnfitOperator("it gives something that is no tensor");
     });
   }
 
@@ -395,11 +403,11 @@ function refuseOutputs(
   const [only] = outputs, together = outputs.length === 1 && only.kind === "tensors" && returns.length > 1;
   if (together || (returns.length === 0 && outputs.every(({ kind }) => kind === "none"))) return;
   if (outputs.length !== returns.length) {
-    throw new Unfit(`it gives ${returns.length} results, and ${outputs.length} are named here`);
+    throw new UnfitOperator(`it gives ${returns.length} results, and ${outputs.length} are named here`);
   }
   outputs.forEach(({ kind }, i) => {
     if (kind !== "none" && (kind === "tensors") !== returns[i].list) {
-      throw new Unfit(
+      throw new UnfitOperator(
         returns[i].list
           ? "it gives a list, and one tensor is named here"
           : "it gives one tensor, and a list is named here",
@@ -413,7 +421,7 @@ function refuseOutputs(
  * targets are not there yet when a prediction is made.
  */
 function sizeElsewhere(
-  { inputs, tensors }: Program,
+  { inputs, tensors }: ExportedProgram,
   { target, inputs: [of, dim] }: GraphNode,
 ): GraphValue[] | null {
   if (!/^torch\.ops\.aten\.sym_size\./.test(target) || of?.value.kind !== "tensor") return null;
@@ -442,7 +450,7 @@ function byCopy({ schema }: Operator, plain: Call): Call {
   if (!WITHOUT_NET.has(schema.name)) return plain;
   const twin = operator(`aten::${schema.name.slice(0, -1)}`, schema.overload);
   const call = twin?.numbers ?? twin?.call;
-  if (!call) throw new Unfit("autograd lets nobody write there");
+  if (!call) throw new UnfitOperator("autograd lets nobody write there");
   return (x, ...rest) => scope(() => (copy_(x as Tensor, call(x, ...rest) as Tensor), x));
 }
 
@@ -458,7 +466,7 @@ function storeOf(out: (number | number[])[], list: boolean): Store {
   };
   const putAll = (frame: GraphFrame, slots: readonly number[], values: readonly unknown[]) => {
     if (slots.length > values.length) {
-      throw new Unfit(`it gives ${values.length} tensors, and ${slots.length} are named here`);
+      throw new UnfitOperator(`it gives ${values.length} tensors, and ${slots.length} are named here`);
     }
     for (let i = 0; i < values.length; i++) put(frame, slots[i] ?? -1, values[i]);
   };
@@ -507,7 +515,7 @@ function stepOf(
 function statistics({ schema }: Operator, plain: Call, average: Call | null): (frame: GraphFrame) => Call {
   const { name, overload } = schema;
   if (name === "batch_norm" || name === "instance_norm") {
-    const still: Call = (...args) => {
+    const frozen: Call = (...args) => {
       args[3] = args[4] = null; // The running mean and variance moved in the first pass.
       return plain(...args);
     };
@@ -515,7 +523,7 @@ function statistics({ schema }: Operator, plain: Call, average: Call | null): (f
       args[5] = !args[3]; // The batch's own statistics replace missing ones; instance norm names this flag use_input_stats.
       return plain(...args);
     };
-    return ({ again, training }) => again && training ? still : training ? plain : kept;
+    return ({ again, training }) => again && training ? frozen : training ? plain : kept;
   }
   if (name === "_native_batch_norm_legit" && overload === "no_stats") {
     const own: Call = (...args) => {

@@ -12,7 +12,7 @@ import type { Activation, Block } from "../model.ts";
 import type { GraphFrame } from "./operators.ts";
 import { bindSizes, fitSizes } from "./check.ts";
 import type { GraphPiece, Halves } from "./cuts.ts";
-import type { Program } from "./graph.ts";
+import type { ExportedProgram } from "./graph.ts";
 import type { Signature, UnpackInputs, UserInput } from "./signature.ts";
 import type { LowRank } from "./lora.ts";
 import type { GraphPlan } from "./plan.ts";
@@ -55,13 +55,13 @@ export class ExportedModule extends Module {
       this.#order.push([name, tensor]);
       this.tensors.set(name, tensor);
       if (known) continue; // A tied parameter is trained under its first name.
-      const asks = meta?.kind === "parameter"
+      const needsGradient = meta?.kind === "parameter"
         ? program.tensors.get(meta.name)?.requiresGrad !== false
         : false;
       const tied = [...weights].some(([n, d]) =>
         n !== name && trained.has(n) && placeIn(d) === placeIn(data)
       );
-      if ((trained.has(name) && asks) || (tied && !trained.has(name))) {
+      if ((trained.has(name) && needsGradient) || (tied && !trained.has(name))) {
         if (this.complex.has(tensor)) this.parameter(name, tensor);
         else if (tensor.dtype !== "f32") throw notFloat(path, name, tensor);
         else this.parameter(name, tensor);
@@ -154,7 +154,7 @@ interface Update {
 }
 
 /** An exporter may turn writes into outputs: the value then belongs into a buffer. */
-export function updatesOf(program: Program, plan: GraphPlan, root: ExportedModule): Update[] {
+export function updatesOf(program: ExportedProgram, plan: GraphPlan, root: ExportedModule): Update[] {
   return program.outputs.flatMap(({ kind, value, of }) => {
     const buffer = root.tensors.get(of);
     if ((kind !== "buffer" && kind !== "parameter") || value.kind !== "tensor" || !buffer) return [];
@@ -166,7 +166,7 @@ export function updatesOf(program: Program, plan: GraphPlan, root: ExportedModul
 
 interface RunnerParts {
   readonly path: string;
-  readonly program: Program;
+  readonly program: ExportedProgram;
   readonly root: ExportedModule;
   readonly signature: Signature;
   readonly halves: Halves;
@@ -177,7 +177,7 @@ interface RunnerParts {
   readonly lowRank: readonly LowRank[];
 }
 
-export class Runner {
+export class GraphRunner {
   readonly #frame: GraphFrame;
   readonly #written: ReadonlySet<number>;
   readonly #deferred: readonly Update[];

@@ -3,13 +3,13 @@
 import { isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Facts, InputColumn } from "../model.ts";
-import type { GraphOutput, Program, TensorMeta } from "./graph.ts";
+import type { ExportedProgram, GraphOutput, TensorMeta } from "./graph.ts";
 import type { GraphPlan } from "./plan.ts";
 import { cat, contiguous, narrow, reshape } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { fitSizes, sizesText } from "./check.ts";
-import { Unfit } from "./operators.ts";
+import { UnfitOperator } from "./operators.ts";
 
 export interface UserInput {
   readonly name: string;
@@ -38,7 +38,7 @@ export interface Signature {
 }
 
 export function signatureOf(
-  program: Program,
+  program: ExportedProgram,
   path: string,
   plan: GraphPlan,
   requested: RequestedColumns,
@@ -63,7 +63,7 @@ export function signatureOf(
 const nothingTaken = (path: string) =>
   new UserError("usage", `${path}: forward takes no tensor, so there is nothing to give it.`);
 
-function userInputs(program: Program, path: string): UserInput[] {
+function userInputs(program: ExportedProgram, path: string): UserInput[] {
   const found: UserInput[] = [];
   let slot = -1, leaf = -1;
   for (const input of program.inputs) {
@@ -87,14 +87,16 @@ function userInputs(program: Program, path: string): UserInput[] {
   return found;
 }
 
-function userOutputs(program: Program, plan: GraphPlan): UserOutput[] {
+function userOutputs(program: ExportedProgram, plan: GraphPlan): UserOutput[] {
   const users = program.outputs.filter(({ kind }) => kind === "user" || kind === "loss");
   return users.flatMap((output: GraphOutput, i) => {
     const { value, kind } = output;
     const meta = value.kind === "tensor" ? program.tensors.get(value.name) : undefined;
     if (value.kind !== "tensor" || !meta) return [];
     const slot = plan.problems.length > 0 ? -1 : plan.slotOf(value.name);
-    if (plan.kinds[slot] === "number") throw new Unfit(`its output ${value.name} is a number, and no tensor`);
+    if (plan.kinds[slot] === "number") {
+      throw new UnfitOperator(`its output ${value.name} is a number, and no tensor`);
+    }
     const label = kind === "loss" ? "loss" : program.outputNames[i] ?? "";
     return [{ name: value.name, label, slot, meta }];
   });

@@ -2,9 +2,9 @@
 // Python.
 import { NativeError, UseAfterFree } from "../../../ffi/errors.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
-import { damaged } from "../../base/file_bytes.ts";
+import { damagedCheckpoint } from "../../base/file_bytes.ts";
 import { UserError } from "../../base/errors.ts";
-import { type GraphFrame, Unfit } from "./operators.ts";
+import { type GraphFrame, UnfitOperator } from "./operators.ts";
 import { type GraphNode, sourceLineOf } from "./graph.ts";
 
 export type SlotKind = "parameter" | "buffer" | "constant" | "input" | "made" | "number";
@@ -20,7 +20,7 @@ export interface GraphStep {
   readonly writes: number;
 }
 
-export interface Steps {
+export interface GraphSteps {
   readonly steps: GraphStep[];
   readonly kinds: readonly SlotKind[];
   /** Each slot shares the memory of its root. */
@@ -28,7 +28,12 @@ export interface Steps {
 }
 
 /** `kept` are slots that are wanted after the steps from..to. */
-export function freeAfterLastUse(plan: Steps, from: number, to: number, kept: ReadonlySet<number>): void {
+export function freeAfterLastUse(
+  plan: GraphSteps,
+  from: number,
+  to: number,
+  kept: ReadonlySet<number>,
+): void {
   const seen = new Set<number>(kept);
   for (let i = to - 1; i >= from; i--) {
     const step = plan.steps[i];
@@ -43,7 +48,7 @@ export function freeAfterLastUse(plan: Steps, from: number, to: number, kept: Re
 }
 
 /** A buffer that was written to under another name is still the buffer. */
-function owned({ kinds, roots }: Steps, slot: number): boolean {
+function owned({ kinds, roots }: GraphSteps, slot: number): boolean {
   const root = kinds[roots[slot]];
   return root === "made" || root === "input" || root === "parameter";
 }
@@ -71,13 +76,16 @@ export function runSteps(
 function withNode(error: unknown, node: GraphNode, path: string): unknown {
   const place = sourceLineOf(node);
   // No file that PyTorch wrote causes this: a number where a tensor belongs, a value that no step has made.
-  const odd = error instanceof Unfit || error instanceof TypeError || error instanceof RangeError ||
+  const odd = error instanceof UnfitOperator || error instanceof TypeError || error instanceof RangeError ||
     error instanceof UseAfterFree;
   if (odd) {
     const where = `${node.target}${place === "" ? "" : ` (${place})`}`;
-    return Object.assign(damaged(path, `holds a step that can't be run, ${where}: ${error.message}`), {
-      cause: error,
-    });
+    return Object.assign(
+      damagedCheckpoint(path, `holds a step that can't be run, ${where}: ${error.message}`),
+      {
+        cause: error,
+      },
+    );
   }
   if (!(error instanceof NativeError) || error.outOfMemory) return error;
   return new UserError(

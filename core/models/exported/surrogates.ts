@@ -1,9 +1,9 @@
 // Finds weights that no gradient reaches, since all ways from them lead through steps (a comparison, sign, round).
 // Spiking networks and quantised ones give such steps a gradient of their own by a torch.autograd.Function, and
 // torch.export writes its forward alone.
-import type { GraphNode, Program } from "./graph.ts";
+import type { ExportedProgram, GraphNode } from "./graph.ts";
 import { sourceLineOf } from "./graph.ts";
-import { namesIn } from "./inline.ts";
+import { valueNames } from "./inline.ts";
 
 /** The gradient of these is zero. */
 const STEP =
@@ -16,11 +16,11 @@ const IN_PLACE = /[a-z0-9]_\.\w+$/;
 
 /** Weights that learn nothing, with the steps that stop their gradients. */
 export function stoppedBySteps(
-  program: Program,
+  program: ExportedProgram,
 ): { readonly weights: string[]; readonly steps: GraphNode[] } {
   const outputs = program.outputs.filter(({ kind }) => kind === "user" || kind === "loss").flatMap((
     { value },
-  ) => namesIn(value));
+  ) => valueNames(value));
   const makers = makersOf(program), learns = reached(makers, outputs, (node) => !STEP.test(node.target));
   const looks = reached(makers, outputs, () => true);
   const stopped = program.inputs.filter((input) =>
@@ -30,20 +30,20 @@ export function stoppedBySteps(
   const names = stopped.flatMap((input) => "name" in input ? [input.name] : []);
   if (names.length === 0) return { weights: [], steps: [] };
   const steps = program.nodes.filter((node) =>
-    STEP.test(node.target) && node.outputs.flatMap(namesIn).some((name) => learns.has(name)) &&
+    STEP.test(node.target) && node.outputs.flatMap(valueNames).some((name) => learns.has(name)) &&
     names.some((name) => reached(makers, given(node), () => true).has(name))
   );
   return { weights: stopped.flatMap((input) => "of" in input ? [input.of] : []), steps };
 }
 
-const given = ({ inputs }: GraphNode): string[] => inputs.flatMap(({ value }) => namesIn(value));
+const given = ({ inputs }: GraphNode): string[] => inputs.flatMap(({ value }) => valueNames(value));
 
 /** By its name, the nodes that a value comes from: the one that makes it, and those that write to it. */
-function makersOf({ nodes }: Program): ReadonlyMap<string, readonly GraphNode[]> {
+function makersOf({ nodes }: ExportedProgram): ReadonlyMap<string, readonly GraphNode[]> {
   const makers = new Map<string, GraphNode[]>();
   const add = (name: string, node: GraphNode) => void makers.set(name, [...makers.get(name) ?? [], node]);
   for (const node of nodes) {
-    for (const name of node.outputs.flatMap(namesIn)) add(name, node);
+    for (const name of node.outputs.flatMap(valueNames)) add(name, node);
     if (!IN_PLACE.test(node.target)) continue;
     for (let name: string | undefined = given(node)[0]; name !== undefined;) {
       const view: GraphNode | undefined = makers.get(name)?.[0];
@@ -74,7 +74,7 @@ function reached(
 }
 
 /** A warning, or none. */
-export function surrogateWarnings(path: string, program: Program): string[] {
+export function surrogateWarnings(path: string, program: ExportedProgram): string[] {
   const { weights, steps } = stoppedBySteps(program);
   if (weights.length === 0) return [];
   const [first] = steps, place = first ? sourceLineOf(first) : "";

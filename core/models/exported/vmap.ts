@@ -3,9 +3,9 @@
 // whatever happens.
 import { hasVmap, VmapLevel } from "../../../ffi/vmap.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
-import { type GraphFrame, Unfit } from "./operators.ts";
+import { type GraphFrame, UnfitOperator } from "./operators.ts";
 import type { GraphNode, GraphValue } from "./graph.ts";
-import { freeAfterLastUse, type GraphStep, runSteps, type Steps } from "./steps.ts";
+import { freeAfterLastUse, type GraphStep, type GraphSteps, runSteps } from "./steps.ts";
 
 const DEEPEST = 8;
 
@@ -23,15 +23,15 @@ export class Region {
 
   constructor(readonly node: GraphNode, readonly around: Region | null, slotOf: (name: string) => number) {
     const depth = around ? around.level + 1 : 1;
-    if (!hasVmap()) throw new Unfit(`torch.vmap is not run by this libtorch: ${DECOMPOSE}`);
-    if (depth > DEEPEST) throw new Unfit(`torch.vmap is nested more than ${DEEPEST} times`);
+    if (!hasVmap()) throw new UnfitOperator(`torch.vmap is not run by this libtorch: ${DECOMPOSE}`);
+    if (depth > DEEPEST) throw new UnfitOperator(`torch.vmap is nested more than ${DEEPEST} times`);
     const [size, randomness] = node.inputs.map(({ value }) => value);
     if (size?.kind === "symbol") this.#size = { slot: slotOf(size.name), fixed: 0 };
     else if (size?.kind === "number") this.#size = { slot: -1, fixed: size.value };
-    else throw new Unfit("the number of its samples is no number");
+    else throw new UnfitOperator("the number of its samples is no number");
     const how = randomness?.kind === "text" ? randomness.value : "";
     if (how !== "error" && how !== "same") {
-      throw new Unfit(
+      throw new UnfitOperator(
         `torch.vmap with randomness="${how}" is not supported: draw for the whole batch before it, and map over that`,
       );
     }
@@ -52,9 +52,9 @@ export class Region {
   }
 
   refuse(name: string, root: number | null): void {
-    if (NOT_INSIDE.test(name)) throw new Unfit(`it is not supported inside torch.vmap: ${DECOMPOSE}`);
+    if (NOT_INSIDE.test(name)) throw new UnfitOperator(`it is not supported inside torch.vmap: ${DECOMPOSE}`);
     if (root !== null && !this.#inside.has(root)) {
-      throw new Unfit(
+      throw new UnfitOperator(
         "inside torch.vmap it writes to what came from outside: write it without the operation in place",
       );
     }
@@ -64,8 +64,8 @@ export class Region {
   hide(node: GraphNode, from: number, to: number): GraphStep {
     const [, dim] = node.inputs.map(({ value }) => value);
     this.#checkLevel(node.inputs[2]?.value);
-    if (this.#inside.has(from)) throw new Unfit("what torch.vmap maps over is made inside of it");
-    if (dim?.kind !== "number") throw new Unfit("its dimension is no number");
+    if (this.#inside.has(from)) throw new UnfitOperator("what torch.vmap maps over is made inside of it");
+    if (dim?.kind !== "number") throw new UnfitOperator("its dimension is no number");
     const level = this.#level, at = dim.value;
     const run = ({ values }: GraphFrame) => {
       values[to] = level.hide(values[from] as Tensor, at);
@@ -76,7 +76,7 @@ export class Region {
   show(node: GraphNode, from: number, to: number): GraphStep {
     const dim = node.inputs[3]?.value;
     this.#checkLevel(node.inputs[1]?.value);
-    if (dim?.kind !== "number") throw new Unfit("its dimension is no number");
+    if (dim?.kind !== "number") throw new UnfitOperator("its dimension is no number");
     const level = this.#level, at = dim.value;
     this.#inside.delete(to);
     this.#results.push(to);
@@ -89,11 +89,11 @@ export class Region {
 
   #checkLevel(value: GraphValue | undefined): void {
     if (value?.kind !== "number" || value.value !== this.level) {
-      throw new Unfit("it belongs to another torch.vmap than the one that it is in");
+      throw new UnfitOperator("it belongs to another torch.vmap than the one that it is in");
     }
   }
 
-  end(plan: Pick<Steps, "kinds" | "roots">, path: string): GraphStep {
+  end(plan: Pick<GraphSteps, "kinds" | "roots">, path: string): GraphStep {
     const { steps, node } = this, level = this.#level, size = this.#size;
     const made = new Set(steps.flatMap(({ defines }) => defines));
     const used = steps.flatMap(({ uses }) => uses).filter((slot) => !made.has(slot));

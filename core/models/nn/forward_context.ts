@@ -32,10 +32,10 @@ export interface ForwardContext {
 }
 
 /** A module in no model has it, and every model without gradient checkpointing and --sync-bn. */
-export const PLAIN: ForwardContext = Object.freeze({ pass: "only", ranks: null, norms: [] });
+export const PLAIN_CONTEXT: ForwardContext = Object.freeze({ pass: "only", ranks: null, norms: [] });
 
 export function contextOf(root: Module): ForwardContext {
-  if (root.forwardContext !== PLAIN) return root.forwardContext;
+  if (root.forwardContext !== PLAIN_CONTEXT) return root.forwardContext;
   const context: ForwardContext = { pass: "only", ranks: null, norms: [] };
   for (const module of root.modules()) module.forwardContext = context;
   return context;

@@ -2,7 +2,7 @@
 // layers take them.
 import { requireGrad } from "../../../ffi/autograd.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
-import { type ForwardContext, PLAIN } from "./forward_context.ts";
+import { type ForwardContext, PLAIN_CONTEXT } from "./forward_context.ts";
 
 /** @internal */
 type Named<T> = [name: string, value: T];
@@ -17,7 +17,7 @@ export abstract class Module {
    */
   held = false;
   /** @internal */
-  forwardContext: ForwardContext = PLAIN;
+  forwardContext: ForwardContext = PLAIN_CONTEXT;
   readonly #parameters: Named<Tensor>[] = [];
   readonly #buffers: Named<Tensor>[] = [];
   readonly #children: Named<Module>[] = [];
@@ -98,8 +98,10 @@ export abstract class Module {
   }
 
   #collect(prefix: string, own: (m: Module) => Named<Tensor>[]): Named<Tensor>[] {
-    const here = own(this).map(([name, tensor]): Named<Tensor> => [prefix + name, tensor]);
-    return here.concat(this.#children.flatMap(([name, child]) => child.#collect(`${prefix}${name}.`, own)));
+    const ownTensors = own(this).map(([name, tensor]): Named<Tensor> => [prefix + name, tensor]);
+    return ownTensors.concat(
+      this.#children.flatMap(([name, child]) => child.#collect(`${prefix}${name}.`, own)),
+    );
   }
 }
 

@@ -1,6 +1,6 @@
 // Batch norm over all ranks' samples (--sync-bn). Autograd knows nothing of other ranks, so the normalised
 // values are a leaf: its gradient, and the sums of all ranks, give the gradient of the input.
-import { asksForGradient, backward, boundary, gradOf, noGrad } from "../../../ffi/autograd.ts";
+import { backward, boundary, gradOf, noGrad, requiresGradient } from "../../../ffi/autograd.ts";
 import { add, constant, ones, scalar, sub, zeros } from "../../../ffi/make.ts";
 import {
   alias,
@@ -17,7 +17,7 @@ import {
   zerosLike,
 } from "../../../ffi/ops.ts";
 import { parseSchema } from "../../../ffi/schema.ts";
-import { tape, untold } from "../../../ffi/tape.ts";
+import { tape, unrecorded } from "../../../ffi/tape.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { hostOps, SYNCED_NORM } from "../../compile/host.ts";
 import { contextOf, type NormRanks, type SyncedNorm } from "./forward_context.ts";
@@ -46,12 +46,12 @@ interface State {
 export function syncedBatchNorm(x: Tensor, s: State, ranks: NormRanks, applied: SyncedNorm[]): Tensor {
   const channels = x.shape[1];
   const shape = x.shape.map((_, i) => i === 1 ? channels : 1);
-  const { leaf, scale, count } = untold(() => {
+  const { leaf, scale, count } = unrecorded(() => {
     const { normal, ...rest } = normalised(x, s, ranks);
     return { ...rest, leaf: boundary(normal) };
   });
-  tape.hears?.op(NORM, [x, numberOf(s, ranks)], [leaf, scale, count]);
-  const own = untold(() => alias(x)); // x itself may be the batch's, which outlives the pass
+  tape.recorder?.op(NORM, [x, numberOf(s, ranks)], [leaf, scale, count]);
+  const own = unrecorded(() => alias(x)); // x itself may be the batch's, which outlives the pass
   applied.push({ ranks, x: keep(own), normal: keep(leaf), scale: keep(scale), count: keep(count) });
   const scaled = s.weight ? mul(leaf, reshape(s.weight, shape)) : mul(leaf, ones([], { device: x.device }));
   const y = s.bias ? add(scaled, reshape(s.bias, shape)) : scaled;
@@ -125,8 +125,8 @@ function statistics(x: Tensor, ranks: NormRanks): { mean: Tensor; spread: Tensor
       .map(([from, length]) => narrow(all, 1, from, length));
     const count = sumDim(counts, [0]);
     const mean = div(sumDim(mul(means, counts), [0]), count);
-    const apart = sumDim(mul(square(sub(means, mean)), counts), [0]);
-    return { mean, spread: add(sumDim(spreads, [0]), apart), count };
+    const between = sumDim(mul(square(sub(means, mean)), counts), [0]);
+    return { mean, spread: add(sumDim(spreads, [0]), between), count };
   });
 }
 
@@ -140,7 +140,7 @@ export function backwardThroughNorms(norms: readonly SyncedNorm[]): void {
         const g = gradOf(normal) ?? zerosLike(normal);
         return toDtype(gradientThrough(g, { normal, scale, count }, ranks), x.dtype);
       });
-      if (asksForGradient(x)) backward(x, gradient, true); // The data itself asks for none.
+      if (requiresGradient(x)) backward(x, gradient, true); // The data itself asks for none.
     });
     for (const t of [x, normal, scale, count]) t.free();
   }

@@ -100,8 +100,10 @@ export async function refuseForeign(path: string, flag: string, saved: readonly 
   };
   const place = realPathOf(path);
   if (place === null) return; // Opening it reports the fault.
-  const here = Deno.realPathSync(".");
-  if (place !== here && !place.startsWith(here === "/" ? here : `${here}/`)) {
+  const workingFolder = Deno.realPathSync(".");
+  if (
+    place !== workingFolder && !place.startsWith(workingFolder === "/" ? workingFolder : `${workingFolder}/`)
+  ) {
     refuse("lies outside the folder you are in");
   }
   const known = saved.filter((hash) => hash !== "");

@@ -9,11 +9,11 @@ class UnknownName extends TypeError {}
 const GROUPS = ["nn", "ops"] as const;
 
 export function withKnownNames<L extends LibraryContext>(library: L): L {
-  const groups = GROUPS.map((group) => [group, told(group, (library as Record<string, unknown>)[group])]);
+  const groups = GROUPS.map((group) => [group, checked(group, (library as Record<string, unknown>)[group])]);
   return { ...library, ...Object.fromEntries(groups) };
 }
 
-function told(group: string, names: unknown): unknown {
+function checked(group: string, names: unknown): unknown {
   if (typeof names !== "object" || names === null) return names;
   return new Proxy({ ...names }, {
     get(known, name, self) {

@@ -55,9 +55,9 @@ const COMMON = [
 ];
 
 function others(base: string, overload: string): string {
-  const there = COMMON.filter((each) => each !== overload && operator(base, each) !== null)
+  const overloads = COMMON.filter((each) => each !== overload && operator(base, each) !== null)
     .map((each) => `"${base.replace("aten::", "")}${each && `.${each}`}"`);
-  return there.length > 0 ? `, but ${there.join(", ")}` : "";
+  return overloads.length > 0 ? `, but ${overloads.join(", ")}` : "";
 }
 
 /** The arguments in the schema's order, numbers as what the schema wants in their places. */

@@ -97,7 +97,7 @@ function startServer(path: string, settings: Context["settings"], seed: number):
       );
     }
     // Both ends are open here, so that opening waits for nobody.
-    const asks = Deno.openSync(requests, { read: true, write: true });
+    const requestPipe = Deno.openSync(requests, { read: true, write: true });
     const answers = lineReader(Deno.openSync(replies, { read: true, write: true }));
     const isReady = pipeWaiter(replies);
     const rows = Deno.openSync(memory, { read: true, write: true, create: true, mode: 0o600 });
@@ -125,13 +125,13 @@ function startServer(path: string, settings: Context["settings"], seed: number):
     const encoder = new TextEncoder();
     const awaited = new Set<string>();
     const answer = (what: string) => {
-      const said = answers(() => {
+      const reply = answers(() => {
         if (isReady(SILENT_MS) || awaited.has(what)) return;
         awaited.add(what);
         console.error(clean(`${path}: ${what} is awaited from ${python} for ${SILENT_MS / 1000} s already.`));
       }) as { error?: string; ended?: true };
-      if (said.error !== undefined) throw new UserError("usage", `${said.error.replace(/\.$/, "")}.`);
-      if (said.ended === undefined) return said;
+      if (reply.error !== undefined) throw new UserError("usage", `${reply.error.replace(/\.$/, "")}.`);
+      if (reply.ended === undefined) return reply;
       throw new UserError(
         "usage",
         `${path}: ${python} has ended while it gave samples; what it printed stands above. Another Python is chosen with ` +
@@ -142,7 +142,7 @@ function startServer(path: string, settings: Context["settings"], seed: number):
       answer: () => answer("the data set"),
       hide,
       rows(role, ids, epoch) {
-        writeWhole(asks, encoder.encode(JSON.stringify({ role, ids, epoch }) + "\n"));
+        writeWhole(requestPipe, encoder.encode(JSON.stringify({ role, ids, epoch }) + "\n"));
         const found = answer("a sample") as Record<string, Placed>;
         return Object.fromEntries(
           Object.entries(found).map(([name, placed]) => [name, tensorOf(rows, placed)]),

@@ -188,7 +188,11 @@ export function unet(sizes: UnetSizes): Model {
   }
   const head = root.add("head", new Conv(filters, outputs, 1));
   blocks.push(block("head", head, (x) => frame.within(head.forward(x))));
-  const kind = [dims === 3 ? "volumes" : "", sizes.residual ? "residual blocks" : "", TOLD[attention]]
+  const kind = [
+    dims === 3 ? "volumes" : "",
+    sizes.residual ? "residual blocks" : "",
+    ATTENTION_WORDS[attention],
+  ]
     .filter((part) => part !== "");
   return model("unet", root, blocks, {
     layers: [`${depth} levels from ${filters} channels`, ...kind].join(", "),
@@ -197,7 +201,7 @@ export function unet(sizes: UnetSizes): Model {
   });
 }
 
-const TOLD = { none: "", gates: "attention gates", bottom: "attention at the bottom" } as const;
+const ATTENTION_WORDS = { none: "", gates: "attention gates", bottom: "attention at the bottom" } as const;
 
 const tensors = (x: Activation): readonly Tensor[] => Array.isArray(x) ? x : [x as Tensor];
 

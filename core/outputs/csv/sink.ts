@@ -9,14 +9,14 @@ import { type AppendedFile, openAppended } from "../append.ts";
 import { fillIn, type HistoryRow, type HistoryRows, openHistoryRows, waitsForEvaluation } from "../rows.ts";
 import { onceBegun, type TrackedRun } from "../tracked_run.ts";
 
-export const openSink = (run: unknown): Sink => onceBegun(() => openTable(run as TrackedRun));
+export const openSink = (run: unknown): Sink => onceBegun(() => openCsvTable(run as TrackedRun));
 
 /** The names of rows that are not the names of columns. */
 const COLUMNS: Readonly<Record<string, string>> = { _step: "step", _timestamp: "time", _runtime: "runtime" };
 /** Targets may have any name, but a row is a line. */
 const columnOf = (name: string): string => COLUMNS[name] ?? name.replaceAll(/[\r\n]+/g, " ");
 
-export function openTable(run: TrackedRun): Sink {
+export function openCsvTable(run: TrackedRun): Sink {
   const { path } = run;
   const table = run.resumed === null || !pathExists(path) ? newTable(path) : continuedTable(path, run);
   const rows: HistoryRows = openHistoryRows({

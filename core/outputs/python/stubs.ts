@@ -19,11 +19,11 @@ const textOf = (file: string): string =>
 
 /** Files that exist stay as they are. */
 export function writePythonPackage(folder: string): void {
-  const there = PACKAGE_FILES.map((file) => join(folder, file)).find(pathExists);
-  if (there !== undefined) {
+  const existing = PACKAGE_FILES.map((file) => join(folder, file)).find(pathExists);
+  if (existing !== undefined) {
     throw new UserError(
       "usage",
-      `${there} is there already, and is left as it is. Remove it, or name another folder: hpctrain python FOLDER.`,
+      `${existing} is there already, and is left as it is. Remove it, or name another folder: hpctrain python FOLDER.`,
     );
   }
   for (const file of PACKAGE_FILES) {

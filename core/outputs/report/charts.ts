@@ -8,7 +8,7 @@ import { TIME_PART_LABELS, TIME_PARTS } from "../../run/account.ts";
 import { type Headline, headlineOf, higherIsBetter, isShare, lowered, measureLabel } from "./measures.ts";
 
 /** "large" is the first screen, "training" and "measures" are small, and "machine" is folded. */
-export type Place = "large" | "training" | "measures" | "time" | "machine";
+export type ChartPlace = "large" | "training" | "measures" | "time" | "machine";
 
 interface Mark {
   readonly run: number;
@@ -28,7 +28,7 @@ export interface Planned extends Annotations {
   readonly unit: Unit;
   /** The name of the vertical axis. */
   readonly axis: string;
-  readonly place: Place;
+  readonly place: ChartPlace;
   readonly zero?: boolean;
   readonly log?: boolean;
   /** Lines are parts of a whole, one above the other. */
@@ -64,7 +64,7 @@ const AXES: Readonly<Record<Unit, string>> = {
   count: "number",
 };
 
-const chartOf = ({ label = "", unit, zero, log }: EventField, place: Place) => ({
+const chartOf = ({ label = "", unit, zero, log }: EventField, place: ChartPlace) => ({
   title: label,
   unit,
   place,
@@ -99,7 +99,7 @@ export function chartsOfRun(data: RunData, found: Diagnostics | null): Planned[]
     const curve = curves.get(name);
     return curve && curve.length > 0 ? [{ label, hue, run: 0, curve, ...steady(name) }] : [];
   };
-  const measure = (metric: string, place: Place): Planned => ({
+  const measure = (metric: string, place: ChartPlace): Planned => ({
     title: measureLabel(metric),
     unit: isShare(metric) ? "share" : "value",
     axis: place === "large" && headline?.units

@@ -144,7 +144,7 @@ function cell(
   }</td>`;
 }
 
-export function differences(runs: readonly RunData[]): Html | null {
+export function settingDifferences(runs: readonly RunData[]): Html | null {
   const settings = runs.map(({ config }) => new Map(flat(config)));
   const paths = [...new Set(settings.flatMap((one) => [...one.keys()]))].filter((path) =>
     !NAMES_OF_RUN.test(path) && new Set(settings.map((one) => one.get(path))).size > 1

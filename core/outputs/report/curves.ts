@@ -1,15 +1,15 @@
 // The parts of a page that its script fills with charts, and the controls of all of them.
 import type { chartData } from "./chart_data.ts";
-import type { Place } from "./charts.ts";
-import { folded, Html, markup } from "./html.ts";
+import type { ChartPlace } from "./charts.ts";
+import { foldedPart, Html, markup } from "./html.ts";
 import { formatPlural } from "../../base/format.ts";
 
 type Drawn = ReturnType<typeof chartData>;
 
-const has = ({ charts }: Drawn, place: Place): boolean => charts.some((chart) => chart.place === place);
+const has = ({ charts }: Drawn, place: ChartPlace): boolean => charts.some((chart) => chart.place === place);
 
 /** The script puts the charts of this place into it. */
-export const chartsHost = (drawn: Drawn, place: Place): Html | null =>
+export const chartsHost = (drawn: Drawn, place: ChartPlace): Html | null =>
   has(drawn, place) ? markup`<div class="charts ${place}" id="charts-${place}"></div>` : null;
 
 /** Loss and the measure that matters, with the controls of all charts. */
@@ -46,13 +46,13 @@ const relativeChoice = ({ relative }: Drawn): Html =>
   }>Each run from 0 to 100%</label>`;
 
 /** Small charts of this place under a heading. */
-export const smallCharts = (drawn: Drawn, place: Place, title: string): Html | null =>
+export const smallCharts = (drawn: Drawn, place: ChartPlace, title: string): Html | null =>
   has(drawn, place)
     ? markup`<section id="${place}"><h2>${title}</h2>${chartsHost(drawn, place)}</section>`
     : null;
 
 /** Folded, because few look at them; they are drawn when they are opened. */
-export function foldedCharts(drawn: Drawn, place: Place, title: string): Html | null {
+export function foldedCharts(drawn: Drawn, place: ChartPlace, title: string): Html | null {
   const count = drawn.charts.filter((chart) => chart.place === place).length;
-  return folded(place, title, formatPlural(count, "chart"), chartsHost(drawn, place));
+  return foldedPart(place, title, formatPlural(count, "chart"), chartsHost(drawn, place));
 }

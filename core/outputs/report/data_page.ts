@@ -2,15 +2,15 @@
 import { basename } from "../../../deps/path.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
 import { timeCoding } from "../../data/arrays/calendar.ts";
-import { valueText } from "../../data/arrays/coordinate.ts";
+import { axisText } from "../../data/arrays/coordinate.ts";
 import { dimensionNotes, type DimensionSummary } from "../../data/preview/dimensions.ts";
-import { type FieldLook, looksAt, type Plane } from "../../data/preview/look.ts";
+import { type FieldOverview, fieldOverviews, type Plane } from "../../data/preview/look.ts";
 import { encodePng, enlarged, paint } from "../../data/preview/picture.ts";
-import { axesOf, type PreviewField } from "../../data/preview/axes.ts";
+import { mapAxesOf, type PreviewField } from "../../data/preview/axes.ts";
 import type { Preview } from "../../data/preview/preview.ts";
 import { Html, markup } from "./html.ts";
 import { htmlFile, THEME } from "./html_file.ts";
-import { barsFigure, Coasts, histogramFigure, mapFigure, niceNumbers, scaleOf, tickText } from "./map.ts";
+import { barsFigure, Coasts, colourScale, histogramFigure, mapFigure, niceNumbers, tickText } from "./map.ts";
 
 /** The page stays below 2 MB: a point of a map is a byte at most, and a third more as text. */
 const MOST_POINTS = 900_000, MOST_OF_MAP = 60_000;
@@ -19,18 +19,20 @@ const MOST_SHOWN = { maps: 24, columns: 120 }, MOST_OTHERS = 200;
 /** `now` is in Unix seconds. The data is read before it first waits, so it may be closed then. */
 export async function dataPage(whole: Preview, now: number): Promise<string> {
   const preview = bounded(whole);
-  const { looks, others } = looksAt(preview, MOST_SHOWN);
-  const figures = looks.reduce((sum, { maps }) => sum + 2 * maps.length, 0);
+  const { looks: overviews, others } = fieldOverviews(preview, MOST_SHOWN);
+  const figures = overviews.reduce((sum, { maps }) => sum + 2 * maps.length, 0);
   const mostPoints = Math.min(MOST_OF_MAP, Math.floor(MOST_POINTS / Math.max(1, figures)));
   const coasts = new Coasts();
   const sections = [
     heading(preview),
     dimensionsSection(preview.dimensions ?? []),
-    coverageSection(preview, looks),
-    picturesSection(preview, looks),
+    coverageSection(preview, overviews),
+    picturesSection(preview, overviews),
     classesSection(preview),
-    ...looks.filter(hasMaps).map((look) => variableSection(preview, look, looks, { mostPoints, coasts })),
-    columnsSection(preview, looks),
+    ...overviews.filter(hasMaps).map((overview) =>
+      variableSection(preview, overview, overviews, { mostPoints, coasts })
+    ),
+    columnsSection(preview, overviews),
     othersSection(others, preview.noun),
   ];
   return await htmlFile({ title: nameOf(preview.path), sections, now });
@@ -102,8 +104,8 @@ function dimensionsSection(dimensions: readonly DimensionSummary[]): Html | null
 
 const MOST_STRETCHES = 600;
 
-function coverageSection(preview: Preview, looks: readonly FieldLook[]): Html | null {
-  const shown = looks.filter(({ present }) => present.length > 1);
+function coverageSection(preview: Preview, overviews: readonly FieldOverview[]): Html | null {
+  const shown = overviews.filter(({ present }) => present.length > 1);
   const along = shown[0]?.field.dimensions?.[0];
   const place = placeOfRows(preview, along, Math.max(0, ...shown.map(({ field }) => field.shape[0])));
   const odd = shown.filter(({ present }) => present.some((share) => share !== present[0]));
@@ -159,7 +161,7 @@ function placeOfRows(
   const years = [0, 1, 2, 3, 4].map((i) => Math.round((size - 1) * i / 4));
   const ticks = [...new Set(years)].map((row) => ({
     at: (values[row] - first) / span,
-    text: valueText({ times }, values[row]).slice(0, span / step > 48 ? 7 : 10),
+    text: axisText({ times }, values[row]).slice(0, span / step > 48 ? 7 : 10),
   }));
   return {
     of: (row) => (values[row] - first) / span,
@@ -181,16 +183,16 @@ const ticksBelow = (ticks: readonly { readonly at: number; readonly text: string
 /** Rows of a stretch have their mean share. */
 function areaOf(rows: readonly number[], present: readonly number[], { of, each }: RowPlace): string {
   const together = Math.ceil(rows.length / MOST_STRETCHES), parts: string[] = [];
-  const apart = rows.length > 1 ? (rows[rows.length - 1] - rows[0]) / (rows.length - 1) : 1;
+  const gap = rows.length > 1 ? (rows[rows.length - 1] - rows[0]) / (rows.length - 1) : 1;
   const number = (value: number) => String(Number(value.toFixed(1)));
   let end = NaN;
   for (let i = 0; i < rows.length; i += together) {
     const some = present.slice(i, i + together),
       share = some.reduce((sum, one) => sum + one, 0) / some.length;
     const from = 1000 * of(rows[i]), last = rows[Math.min(rows.length, i + together) - 1];
-    const to = 1000 * (of(last) + each * apart);
+    const to = 1000 * (of(last) + each * gap);
     // A stretch begins where the one before it has ended, unless there is a gap between them.
-    const left = from - end < 1000 * each * apart * 0.5 ? end : from;
+    const left = from - end < 1000 * each * gap * 0.5 ? end : from;
     parts.push(`M${number(left)} 100V${number(100 - 100 * share)}H${number(to)}V100z`);
     end = to;
   }
@@ -201,9 +203,9 @@ function areaOf(rows: readonly number[], present: readonly number[], { of, each 
 
 const PICTURES = 12, PICTURE_SIDE = 112;
 
-function picturesSection({ pictures }: Preview, looks: readonly FieldLook[]): Html | null {
+function picturesSection({ pictures }: Preview, overviews: readonly FieldOverview[]): Html | null {
   if (pictures === null || pictures.count === 0) return null;
-  const isMap = looks.some(({ maps, field }) => maps.length > 0 && field.dimensions !== undefined);
+  const isMap = overviews.some(({ maps, field }) => maps.length > 0 && field.dimensions !== undefined);
   if (isMap) return null;
   const count = Math.min(PICTURES, pictures.count);
   const samples = pictures.some?.(count) ?? Array.from({ length: count }, (_, i) => i);
@@ -236,33 +238,33 @@ interface Drawing {
 
 function variableSection(
   preview: Preview,
-  look: FieldLook,
-  all: readonly FieldLook[],
+  overview: FieldOverview,
+  all: readonly FieldOverview[],
   drawing: Drawing,
 ): Html {
-  return markup`<section class="variable"><h2>${look.field.name}</h2>
-<p class="faint">${aboutText(look)}</p>
-<div class="maps">${mapFigures(preview, look, all, drawing)}${spreadFigure(look)}</div></section>`;
+  return markup`<section class="variable"><h2>${overview.field.name}</h2>
+<p class="faint">${aboutText(overview)}</p>
+<div class="maps">${mapFigures(preview, overview, all, drawing)}${spreadFigure(overview)}</div></section>`;
 }
 
-const hasMaps = ({ maps }: FieldLook): boolean => maps.length > 0;
+const hasMaps = ({ maps }: FieldOverview): boolean => maps.length > 0;
 
-function columnsSection({ noun }: Preview, looks: readonly FieldLook[]): Html | null {
-  const columns = looks.filter((look) => !hasMaps(look));
+function columnsSection({ noun }: Preview, overviews: readonly FieldOverview[]): Html | null {
+  const columns = overviews.filter((overview) => !hasMaps(overview));
   if (columns.length === 0) return null;
-  const title = columns.length < looks.length
+  const title = columns.length < overviews.length
     ? `Other ${noun}s`
     : `${noun[0].toUpperCase()}${noun.slice(1)}s`;
   return markup`<section id="columns"><h2>${title}</h2><div class="maps">${
-    columns.map((look) =>
-      markup`<div class="column"><h3>${look.field.name}</h3><p class="faint">${aboutText(look)}</p>${
-        spreadFigure(look)
+    columns.map((overview) =>
+      markup`<div class="column"><h3>${overview.field.name}</h3><p class="faint">${aboutText(overview)}</p>${
+        spreadFigure(overview)
       }</div>`
     )
   }</div></section>`;
 }
 
-function aboutText({ field, numbers, missing, values, infinite, rows }: FieldLook): string {
+function aboutText({ field, numbers, missing, values, infinite, rows }: FieldOverview): string {
   const { dtype, shape, units, dimensions, texts } = field;
   const sides = shape.map((size, i) => dimensions?.[i] ? `${dimensions[i]} ${size}` : size).join(" × ");
   const about = [
@@ -287,7 +289,7 @@ const short = (value: number): string => tickText(Number(value.toPrecision(4)));
 
 const shareText = (share: number): string => `${Number((100 * share).toPrecision(2))}%`;
 
-function spreadFigure({ field: { units, texts }, numbers, maps }: FieldLook): Html | null {
+function spreadFigure({ field: { units, texts }, numbers, maps }: FieldOverview): Html | null {
   if (numbers === null) return null;
   if (numbers.counts) {
     const bars = numbers.counts.map(([value, count]) => ({ name: texts?.[value] ?? tickText(value), count }));
@@ -298,22 +300,24 @@ function spreadFigure({ field: { units, texts }, numbers, maps }: FieldLook): Ht
 
 function mapFigures(
   preview: Preview,
-  look: FieldLook,
-  all: readonly FieldLook[],
+  overview: FieldOverview,
+  all: readonly FieldOverview[],
   drawing: Drawing,
 ): Html[] {
-  const { field, maps, numbers } = look;
+  const { field, maps, numbers } = overview;
   // A mean of more than two classes is none of them.
   if (maps.length === 0 || (!field.dtype.startsWith("f") && (numbers?.counts?.length ?? 0) > 2)) return [];
-  const axes = axesOf(preview.fields, field), land = landOf(look, all), still = look.rows.length === 0;
+  const axes = mapAxesOf(preview.fields, field),
+    land = landOf(overview, all),
+    isStatic = overview.rows.length === 0;
   const common = { ...drawing, axes, land };
   return maps.flatMap(({ channel, mean, missing }, i) => {
     const of = channel === null ? "" : `, ${channelText(preview, field, channel)}`;
-    const title = still ? (of ? of.slice(2) : "Map") : `Mean${of}`;
+    const title = isStatic ? (of ? of.slice(2) : "Map") : `Mean${of}`;
     const some = missing.values.some((share) => share > 0 && share < 1);
     const known = i > 0 && missing.values.every((share, at) => share === maps[0].missing.values[at]);
     return [
-      mapFigure({ ...common, title, plane: mean, ...scaleOf([mean]), units: field.units }),
+      mapFigure({ ...common, title, plane: mean, ...colourScale([mean]), units: field.units }),
       ...(some && !known
         ? [mapFigure({ ...common, title: `Missing${of}`, plane: missing, scale: "share", range: [0, 1] })]
         : []),
@@ -322,7 +326,7 @@ function mapFigures(
 }
 
 /** Its own missing points are a coast, or those of another variable on the same grid. */
-function landOf({ field, maps: [map] }: FieldLook, all: readonly FieldLook[]): Plane | null {
+function landOf({ field, maps: [map] }: FieldOverview, all: readonly FieldOverview[]): Plane | null {
   const isLand = ({ values }: Plane) => values.some(Number.isNaN);
   if (isLand(map.mean)) return map.mean;
   const grid = field.dimensions?.slice(-2).join();

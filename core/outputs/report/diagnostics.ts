@@ -16,10 +16,10 @@ import { scoreOf } from "./measures.ts";
 import {
   classColour,
   Coasts,
+  colourScale,
   evenRange,
   lineFigure,
   mapFigure,
-  scaleOf,
   tickText,
   usualRange,
 } from "./map.ts";
@@ -95,10 +95,10 @@ function fields(
   const [first] = maps;
   return markup`<h3 class="sample">${name}</h3>${
     maps.map(({ about, known, made, difference }, i) => {
-      const scale = scaleOf([known]), common = { ...drawing, land: known, units: about.units };
+      const scale = colourScale([known]), common = { ...drawing, land: known, units: about.units };
       const left = i > 0 ? [] : inputs.slice(0, 1).map(({ map }) => {
         const plane = unpackMap(map);
-        return mapFigure({ ...drawing, land: first.known, title: "Input", plane, ...scaleOf([plane]) });
+        return mapFigure({ ...drawing, land: first.known, title: "Input", plane, ...colourScale([plane]) });
       });
       return markup`<div class="four">${
         i === 0 && image !== null ? imageFigure(image) : left.length > 0 ? left : leadText(about, difference)
@@ -144,7 +144,7 @@ function segmented(
   return markup`<h3 class="sample">${name}</h3><div class="four">${
     image !== null ? imageFigure(image) : inputs.slice(0, 1).map(({ map }) => {
       const plane = unpackMap(map);
-      return mapFigure({ ...drawing, land: null, title: "Input", plane, ...scaleOf([plane]) });
+      return mapFigure({ ...drawing, land: null, title: "Input", plane, ...colourScale([plane]) });
     })
   }${
     outputs.map(({ target, prediction }) => {
@@ -326,8 +326,8 @@ function classesSection(found: Diagnostics): Html | null {
       markup`<tr><th scope="row">${name(k)}</th>${
         row.map((count, j) => {
           const share = each[k] > 0 ? count / each[k] : 0;
-          const told = `${name(k)} taken for ${name(j)}: ${(100 * share).toFixed(1)}%`;
-          return markup`<td class="o${Math.min(10, Math.ceil(10 * share))}" title="${told}">${
+          const sentence = `${name(k)} taken for ${name(j)}: ${(100 * share).toFixed(1)}%`;
+          return markup`<td class="o${Math.min(10, Math.ceil(10 * share))}" title="${sentence}">${
             many ? "" : countText(count)
           }</td>`;
         })

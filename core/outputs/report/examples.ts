@@ -66,7 +66,7 @@ function numberExamples(found: Diagnostics, examples: readonly Example[]): Html 
     const middle = off[off.length >> 1];
     return scatterFigure({
       ...{ title, units: about(k).units, x, y },
-      told: `${title}: half of ${x.length} predictions are within ${shortValue(middle)} of the truth`,
+      caption: `${title}: half of ${x.length} predictions are within ${shortValue(middle)} of the truth`,
     });
   });
   const pictures = examples.filter(({ image }) => image !== null).slice(0, MOST_PICTURES);

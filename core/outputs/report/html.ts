@@ -34,7 +34,7 @@ export const escaped = (text: string): string =>
     .replace(/[&<>"']/g, (character) => ENTITIES[character]);
 
 /** Nothing in it ends the script element or opens a comment. */
-export const jsonText = (value: unknown): string =>
+export const scriptJson = (value: unknown): string =>
   JSON.stringify(value).replace(
     /[<>&\u2028\u2029]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
@@ -88,7 +88,7 @@ export const headCell = (name: string, number = false): Html =>
   }><button type="button">${name}</button></th>`;
 
 /** A part of a page that is opened to be seen; null where it has nothing. */
-export const folded = (id: string, title: string, note: string, body: Html | null): Html | null =>
+export const foldedPart = (id: string, title: string, note: string, body: Html | null): Html | null =>
   body &&
   markup`<details id="${id}" class="part"><summary><h2>${title}</h2><span class="faint">${note}</span></summary>
 ${body}</details>`;

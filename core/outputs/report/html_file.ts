@@ -1,6 +1,6 @@
 // A report as one HTML file that loads nothing: its content policy forbids it.
 import { VERSION } from "../../base/version.ts";
-import { escaped, type Html, jsonText, markup } from "./html.ts";
+import { escaped, type Html, markup, scriptJson } from "./html.ts";
 import { dateOf } from "./summary.ts";
 
 export const THEME = markup`<button type="button" id="theme" title="light or dark">Light / dark</button>`;
@@ -35,7 +35,7 @@ export async function htmlFile(
   ].join("; ");
   const json = data === undefined
     ? ""
-    : `<script type="application/json" id="data">${jsonText(data)}</script>\n`;
+    : `<script type="application/json" id="data">${scriptJson(data)}</script>\n`;
   return `<!doctype html>
 <html lang="en">
 <head>

@@ -235,7 +235,7 @@ function colourBar(scale: MapFigure["scale"], [least, most]: ValueRange, units: 
 const TELLING = 0.15;
 
 /** Values on both sides of zero are blue, white and red, as xarray has them; others go from dark to light. */
-export function scaleOf(planes: readonly Plane[]): Pick<MapFigure, "scale" | "range"> {
+export function colourScale(planes: readonly Plane[]): Pick<MapFigure, "scale" | "range"> {
   const [least, most] = usualRange(planes);
   const both = least < 0 && most > 0 && Math.min(-least, most) > TELLING * Math.max(-least, most);
   return both
@@ -340,13 +340,13 @@ const uprightTicks = (ticks: readonly number[], up: (value: number) => number): 
 
 /** Predictions over the truth: a perfect model has all points on the diagonal. */
 export function scatterFigure(
-  { title, units, x, y, told }: {
+  { title, units, x, y, caption }: {
     readonly title: string;
     readonly units: string;
     readonly x: readonly number[];
     readonly y: readonly number[];
     /** It is said to those who do not see the points. */
-    readonly told: string;
+    readonly caption: string;
   },
 ): Html {
   const all = [...x, ...y].filter(Number.isFinite), least = Math.min(...all), most = Math.max(...all);
@@ -360,7 +360,7 @@ export function scatterFigure(
   return markup`<figure class="map scatter"><figcaption>${title} <span class="axis">predicted${unit}</span></figcaption>
 <div class="frame">${
     uprightTicks(ticks, up)
-  }<svg class="square" viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label="${told}">${
+  }<svg class="square" viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label="${caption}">${
     ticks.map((value) =>
       markup`<path class="rule" d="M0 ${short(up(value))}H100M${short(across(value))} 0V100"/>`
     )

@@ -6,7 +6,7 @@ import { type RunStatus, runStatusOf } from "../../run/status.ts";
 import { uplot } from "../../../deps/uplot.ts";
 import { chartData } from "./chart_data.ts";
 import { chartsOfRun, chartsOfRuns } from "./charts.ts";
-import { comparison, comparisonVerdict, differences } from "./comparison.ts";
+import { comparison, comparisonVerdict, settingDifferences } from "./comparison.ts";
 import { chartsHost, curvesSection, foldedCharts, smallCharts } from "./curves.ts";
 import { diagnosticsSections } from "./diagnostics.ts";
 import { type Html, markup } from "./html.ts";
@@ -55,7 +55,7 @@ export async function reportPage(runs: readonly RunData[], now: number): Promise
     : [
       markup`<header><h1>${runs.length} runs compared</h1>${THEME}</header>`,
       comparisonVerdict(runs),
-      differences(runs),
+      settingDifferences(runs),
       comparison(runs, statuses),
       curvesSection(drawn),
       smallCharts(drawn, "training", "How they were steered"),

@@ -2,7 +2,7 @@
 import { type Html, markup } from "./html.ts";
 import { basename, dirname, join } from "../../../deps/path.ts";
 import { recordsIn } from "../wandb/resume.ts";
-import type { Item } from "../wandb/records.ts";
+import type { HistoryItem } from "../wandb/records.ts";
 
 /** These bounds keep the page small enough for a mail. */
 const MOST = 24;
@@ -43,7 +43,7 @@ function lastSet(folder: string): { step: number; samples: Sample[] } | null {
   }
 }
 
-const stepOf = ({ items, step }: { items: readonly Item[]; step?: number }): number =>
+const stepOf = ({ items, step }: { items: readonly HistoryItem[]; step?: number }): number =>
   Number(items.find(({ key }) => key.join(".") === "_step")?.json ?? step ?? 0);
 
 /** In a moved run the folder lies beside it. */

@@ -3,7 +3,7 @@ import { formatDuration, formatPlural } from "../../base/format.ts";
 import { type Attempt, endOfAttempt, wallOf } from "../../run/lineage.ts";
 import type { RunData } from "../../run/run_data.ts";
 import { ownWork, percentages, TIME_PART_LABELS, TIME_PARTS } from "../../run/account.ts";
-import { type BarShare, folded, headCell, type Html, markup, shareBar, shareLegend } from "./html.ts";
+import { type BarShare, foldedPart, headCell, type Html, markup, shareBar, shareLegend } from "./html.ts";
 import { dateOf } from "./summary.ts";
 
 /** Above this number only the slowest ranks are shown. */
@@ -116,7 +116,7 @@ ${shareLegend(LOST.map(([name, hue]) => ({ name, hue })))}
 <div class="wide"><table><thead><tr><th>attempt</th><th>began</th><th>where</th><th class="number">ranks</th><th class="number">steps</th><th class="bars"></th><th class="number">took</th><th>end</th></tr></thead>
 <tbody>${shown.map((attempt, i) => attemptRow(attempt, shown[i + 1], longest))}</tbody></table></div>`;
   // A single attempt has lost nothing but its start.
-  if (attempts.length === 1) return folded("attempts", "Attempts and lost time", "1 attempt", body);
+  if (attempts.length === 1) return foldedPart("attempts", "Attempts and lost time", "1 attempt", body);
   return markup`<section id="attempts"><h2>Attempts and lost time</h2>${body}</section>`;
 }
 

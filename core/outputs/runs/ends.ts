@@ -29,7 +29,7 @@ export function readEnds(path: string): Ends {
   const head = (bytes: number) => linesOf(read(file, 0, bytes), true);
   if (size <= WHOLE) return { head: head(size), tail: [], size, written };
   const short = head(HEAD);
-  const whole = short.some((line) => kindOf(line) === "config");
+  const whole = short.some((line) => eventKindOf(line) === "config");
   const tail = linesOf(read(file, size - TAIL, TAIL), false);
   return { head: whole ? short : head(Math.min(size, LONG_HEAD)), tail, size, written };
 }
@@ -77,12 +77,12 @@ function stepIn(lines: readonly string[]): number | null {
 const KIND = /"kind":"(\w+)"/;
 
 /** The kind of a line before it is parsed; most lines of a log are steps, which nobody needs. */
-export function kindOf(line: string): string {
+export function eventKindOf(line: string): string {
   return KIND.exec(line.length > 200 ? line.slice(0, 200) : line)?.[1] ?? "";
 }
 
 /** Unix seconds; null where the line does not begin with its time. */
-export function timeOf(line: string): number | null {
+export function eventTimeOf(line: string): number | null {
   if (!line.startsWith('{"t":')) return null;
   const t = Number(line.slice(5, line.indexOf(",", 5)));
   return Number.isFinite(t) ? t : null;
@@ -92,5 +92,5 @@ export const eventsOfKind = <K extends Event["kind"]>(
   lines: readonly string[],
   kind: K,
 ): Extract<Event, { kind: K }>[] =>
-  lines.filter((line) => kindOf(line) === kind).map(decodeEvent)
+  lines.filter((line) => eventKindOf(line) === kind).map(decodeEvent)
     .filter((event): event is Extract<Event, { kind: K }> => event?.kind === kind);

@@ -9,19 +9,19 @@ import type { RowState, RunRow } from "./row.ts";
 
 type Value = number | string | null;
 
-export interface Field {
+export interface RunField {
   readonly name: string;
   of(row: RunRow): Value;
   /** Turns what a person types into a value of the field; null where it is none. */
   read(text: string): number | string | null;
 }
 
-const text = (name: string, of: Field["of"]): Field => ({ name, of, read: (typed) => typed });
+const text = (name: string, of: RunField["of"]): RunField => ({ name, of, read: (typed) => typed });
 const plainNumber = (typed: string): number | null => {
   const value = Number(typed);
   return typed.trim() === "" || Number.isNaN(value) ? null : value;
 };
-const number = (name: string, of: Field["of"], read: Field["read"] = plainNumber): Field => ({
+const number = (name: string, of: RunField["of"], read: RunField["read"] = plainNumber): RunField => ({
   name,
   of,
   read,
@@ -40,7 +40,7 @@ const date = (typed: string): number | null => {
 };
 const percent = (typed: string): number | null => plainNumber(typed.replace(/%$/, ""));
 
-const FACTS: readonly Field[] = [
+const FACTS: readonly RunField[] = [
   text("run", ({ run }) => run),
   { ...text("state", ({ state }) => state), read: (typed) => typed === "finished" ? "done" : typed },
   text("why", ({ why }) => why),
@@ -63,7 +63,7 @@ const FACTS: readonly Field[] = [
 ];
 
 /** Among these runs: metrics and settings are those that they have. */
-export function fieldNamed(word: string, rows: readonly RunRow[]): Field {
+export function fieldNamed(word: string, rows: readonly RunRow[]): RunField {
   const fact = FACTS.find(({ name }) => name === word);
   if (fact) return fact;
   const metric = word.replace(/^val_/, "");
@@ -73,7 +73,7 @@ export function fieldNamed(word: string, rows: readonly RunRow[]): Field {
   return setting(word, rows);
 }
 
-function setting(word: string, rows: readonly RunRow[]): Field {
+function setting(word: string, rows: readonly RunRow[]): RunField {
   const known = new Set(rows.flatMap(({ settings }) => [...settings.keys()]));
   const flag = FLAGS.get(word.replaceAll("_", "-"))?.declared.path;
   const path = [canonical(word), flag].find((one) => one !== undefined && known.has(one));

@@ -9,7 +9,7 @@ import { shortNames } from "./fields.ts";
 import type { RowState, RunRow } from "./row.ts";
 import {
   agoText,
-  bestOf,
+  bestRun,
   dateText,
   labelsOf,
   LAST_STEP,
@@ -50,7 +50,7 @@ function heading({ rows }: ShownRuns, { all, top }: IndexOptions): Html {
 
 function cards({ rows }: ShownRuns): Html | null {
   if (rows.length === 0) return null;
-  const best = bestOf(rows), labels = labelsOf(rows);
+  const best = bestRun(rows), labels = labelsOf(rows);
   const count = (...states: RowState[]) => rows.filter(({ state }) => states.includes(state)).length;
   const seconds = rows.reduce((sum, row) => sum + (row.seconds ?? 0), 0);
   const card = (name: string, value: string | number, note = "") =>
@@ -98,7 +98,7 @@ interface Column {
 }
 
 function columnsOf({ rows, differ, now }: ShownRuns, path: string): Column[] {
-  const short = shortNames(differ), best = bestOf(rows), labels = labelsOf(rows);
+  const short = shortNames(differ), best = bestRun(rows), labels = labelsOf(rows);
   const from = dirname(resolve(path)), names = Map.groupBy(rows, ({ run }) => run);
   const numeric = (
     names: readonly string[],
@@ -180,10 +180,19 @@ function columnsOf({ rows, differ, now }: ShownRuns, path: string): Column[] {
   );
 }
 
-const TOLD: ReadonlySet<RowState> = new Set(["failed", "gone", "broken", "silent", "requeued", "stopped"]);
+const EXPLAINED: ReadonlySet<RowState> = new Set([
+  "failed",
+  "gone",
+  "broken",
+  "silent",
+  "requeued",
+  "stopped",
+]);
 
 function stateCell(row: RunRow): Html {
-  const why = [TOLD.has(row.state) ? row.why : "", row.problem ?? ""].filter((said) => said !== "").join(
+  const why = [EXPLAINED.has(row.state) ? row.why : "", row.problem ?? ""].filter((sentence) =>
+    sentence !== ""
+  ).join(
     "; ",
   );
   return markup`<span class="state ${STATE_CLASSES[row.state]}">${stateText(row)}</span>${
@@ -201,7 +210,7 @@ function stepsCell(row: RunRow): Html {
 
 function table(shown: ShownRuns, path: string): Html {
   const { rows } = shown, labels = labelsOf(rows), columns = columnsOf(shown, path);
-  const best = bestOf(rows);
+  const best = bestRun(rows);
   const head = ({ names, title, number }: Column) =>
     markup`<th scope="col" data-name="${names.join(" ")}"${
       number ? NUMBER : null

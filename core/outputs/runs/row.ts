@@ -1,19 +1,19 @@
 // A run as one row of a table: from the two ends of its events, and its lineage. What it costs does not grow with
 // the run.
 import { basename, join } from "../../../deps/path.ts";
-import { EXIT, type ExitKind, messageOf, refusalOf, UserError, whyRefused } from "../../base/errors.ts";
+import { EXIT, type ExitKind, messageOf, systemRefusal, UserError, whyRefused } from "../../base/errors.ts";
 import {
   decodeEvent,
   type ExitEvent,
-  type Metrics,
+  type MetricValues,
   type RunEvent,
   type WarningEvent,
 } from "../../run/events.ts";
 import { flat } from "../../run/flat_settings.ts";
-import { bestOf, type Lineage, lineageNow, wallOf } from "../../run/lineage.ts";
+import { bestAttempt, type Lineage, lineageNow, wallOf } from "../../run/lineage.ts";
 import { noted, type Validation } from "../../run/validation.ts";
 import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
-import { type Ends, eventsOfKind, kindOf, linesAround, readEnds, timeOf } from "./ends.ts";
+import { type Ends, eventKindOf, eventsOfKind, eventTimeOf, linesAround, readEnds } from "./ends.ts";
 
 export type RowState = RunState | "broken";
 
@@ -36,7 +36,7 @@ export interface RunRow {
   readonly bestStep: number | null;
   readonly bestEpoch: number | null;
   /** They belong to the evaluation with the best loss, and are empty where it is not found. */
-  readonly metrics: Metrics;
+  readonly metrics: MetricValues;
   readonly step: number;
   readonly steps: number | null;
   readonly epoch: number;
@@ -142,7 +142,7 @@ function whyUnread(error: unknown): string {
     return "events.jsonl is missing: the run ended before it, or it was removed";
   }
   if (error instanceof UserError) return "events.jsonl is no file";
-  const refusal = refusalOf(error);
+  const refusal = systemRefusal(error);
   return `events.jsonl can't be read: ${refusal ? whyRefused(refusal) : messageOf(error).replace(/\.$/, "")}`;
 }
 
@@ -166,7 +166,7 @@ interface Found {
   config: Readonly<Record<string, unknown>>;
   /** It is of the last attempt for certain. */
   configOfEnd: boolean;
-  best: { loss: number; step: number; epoch: number; metrics: Metrics } | null;
+  best: { loss: number; step: number; epoch: number; metrics: MetricValues } | null;
   /** That of the last step: an epoch's is the mean of its steps, which is another number. */
   loss: number | null;
   step: number;
@@ -207,7 +207,7 @@ function foundIn({ head, tail }: Ends): Found {
 function take(found: Found, lines: readonly string[], atEnd = false): void {
   let first: string | null = null, last: string | null = null;
   for (const line of lines) {
-    const kind = kindOf(line), t = timeOf(line);
+    const kind = eventKindOf(line), t = eventTimeOf(line);
     if (t !== null) clock(found, t);
     if (kind === "step") {
       first ??= line;
@@ -288,8 +288,8 @@ type Judging = {
   step: number;
   epoch: number;
   val_loss?: number;
-  metrics: Metrics;
-  val_metrics?: Metrics;
+  metrics: MetricValues;
+  val_metrics?: MetricValues;
   kind: string;
 };
 
@@ -300,10 +300,10 @@ function judge(found: Found, event: Judging): void {
   found.best = { loss, step, epoch, metrics: metricsOf(event) };
 }
 
-const metricsOf = ({ kind, metrics, val_metrics }: Judging): Metrics => {
+const metricsOf = ({ kind, metrics, val_metrics }: Judging): MetricValues => {
   const own = kind === "epoch" ? val_metrics : metrics;
   return isRecord(own)
-    ? Object.fromEntries(Object.entries(own).filter(([, value]) => isNumber(value))) as Metrics
+    ? Object.fromEntries(Object.entries(own).filter(([, value]) => isNumber(value))) as MetricValues
     : {};
 };
 
@@ -323,7 +323,7 @@ function configOf(folder: string, ends: Ends, found: Found, lineage: Lineage | n
 }
 
 function bestIn(folder: string, { tail }: Ends, found: Found, lineage: Lineage | null) {
-  const kept = bestOf(lineage?.attempts ?? []), seen = found.best;
+  const kept = bestAttempt(lineage?.attempts ?? []), seen = found.best;
   if (kept && (seen === null || kept.loss < seen.loss)) {
     const near = tail.length === 0 ? [] : [...eventsOfKind(around(folder, kept.step), "eval")];
     const metrics = near.find(({ step }) => step === kept.step);

@@ -137,9 +137,9 @@ export function tableLines(shown: ShownRuns, width: number, style: TextStyle): s
     widths.set(column, Math.max(1, Math.min(own, room)));
     used += gap + Math.min(own, room);
   }
-  const there = places.filter((column) => widths.has(column));
+  const shownColumns = places.filter((column) => widths.has(column));
   const lineOf = (cell: (column: Column) => string, row: RunRow | null) =>
-    there.map((column) => {
+    shownColumns.map((column) => {
       const wide = widths.get(column)!, text = clipText(cell(column), wide, style);
       const fill = " ".repeat(Math.max(0, wide - terminalWidthOf(text)));
       const drawn = painted(text, row ? column.colour?.(row) ?? null : "bold", style);
@@ -147,7 +147,7 @@ export function tableLines(shown: ShownRuns, width: number, style: TextStyle): s
     }).join(BETWEEN).trimEnd();
   const body = rows.map((row, i) => {
     const line = lineOf((column) => cells.get(column)![i], row);
-    return row.state === "broken" ? brokenLine(line, row, there, widths, width, style) : line;
+    return row.state === "broken" ? brokenLine(line, row, shownColumns, widths, width, style) : line;
   });
   return [lineOf(({ name }) => name, null), ...body];
 }
@@ -175,7 +175,7 @@ export function footLines(shown: ShownRuns, all: number, width: number, style: T
     .map(([state, of]) => `${of!.length} ${state}`);
   const kept = rows.length < all ? `${rows.length} of ${formatPlural(all, "run")}` : formatPlural(all, "run");
   const lines = [[kept, ...counts].join(", ")];
-  const best = bestOf(rows);
+  const best = bestRun(rows);
   if (best && rows.length > 1) {
     lines.push(
       `best: ${harmless(labels.get(best)!)} (${
@@ -185,15 +185,15 @@ export function footLines(shown: ShownRuns, all: number, width: number, style: T
   }
   const why = whyNoBest(rows);
   if (why) lines.push(harmless(why));
-  const told = rows.flatMap((row) => sentencesOf(row).map((said) => `${labels.get(row)!}: ${said}`));
-  lines.push(...told.slice(0, MOST_TOLD).map(harmless));
-  if (told.length > MOST_TOLD) {
-    lines.push(`and ${told.length - MOST_TOLD} more (--filter state=failed, --csv)`);
+  const notes = rows.flatMap((row) => sentencesOf(row).map((sentence) => `${labels.get(row)!}: ${sentence}`));
+  lines.push(...notes.slice(0, MOST_NOTES).map(harmless));
+  if (notes.length > MOST_NOTES) {
+    lines.push(`and ${notes.length - MOST_NOTES} more (--filter state=failed, --csv)`);
   }
   return lines.map((line) => clipText(line, width, style));
 }
 
-const MOST_TOLD = 8;
+const MOST_NOTES = 8;
 
 const sentencesOf = ({ state, why, problem }: RunRow): string[] => [
   ...(state === "failed" || state === "gone" ? [why] : []),
@@ -210,7 +210,7 @@ function judgedOf(rows: readonly RunRow[]): RunRow[] {
 export const whyNoBest = (rows: readonly RunRow[]): string | null =>
   whyUnlike(judgedOf(rows).map(({ validation }) => validation));
 
-export function bestOf(rows: readonly RunRow[]): RunRow | null {
+export function bestRun(rows: readonly RunRow[]): RunRow | null {
   if (whyNoBest(rows) !== null) return null;
   const judged = judgedOf(rows);
   return judged.reduce<RunRow | null>((least, row) => least && least.best! <= row.best! ? least : row, null);
@@ -260,7 +260,7 @@ export function csvLines({ rows, differ }: ShownRuns): string[] {
 }
 
 /** JSON has no NaN, so what is not finite is null. */
-export function jsonText({ rows, differ }: ShownRuns): string {
+export function runsJson({ rows, differ }: ShownRuns): string {
   const runs = rows.map((row) => ({
     ...Object.fromEntries(Object.entries(FACTS).map(([name, of]) => [name, of(row)])),
     metrics: row.metrics,

@@ -15,13 +15,13 @@ const ANY = { number: 2, text: 3, bool: 4 };
 
 export type Hyperparameter = string | number | boolean;
 
-export interface Histogram {
+export interface HistogramSummary {
   readonly values: readonly number[];
   /** There is one more border than values. */
   readonly bins: readonly number[];
 }
 
-export interface Picture {
+export interface ImageSummary {
   readonly png: Uint8Array;
   readonly width: number;
   readonly height: number;
@@ -30,8 +30,8 @@ export interface Picture {
 /** Writes the values of one event's summary. */
 export interface SummaryWriter {
   scalar(tag: string, value: number): void;
-  histogram(tag: string, histogram: Histogram): void;
-  picture(tag: string, picture: Picture): void;
+  histogram(tag: string, histogram: HistogramSummary): void;
+  picture(tag: string, picture: ImageSummary): void;
   /** TensorBoard's table of hyperparameters has a row for the run. */
   start(hyperparameters: Readonly<Record<string, Hyperparameter>>, t: number): void;
   end(status: SessionStatus, t: number): void;
@@ -147,20 +147,20 @@ function putAny(proto: ProtoWriter, x: Hyperparameter): void {
 
 const HEAD = 12, FOOT = 4;
 
-let room = new Uint8Array(1024), view = new DataView(room.buffer);
+let recordBytes = new Uint8Array(1024), view = new DataView(recordBytes.buffer);
 
 function framed(data: Uint8Array): Uint8Array {
   const length = HEAD + data.length + FOOT;
-  if (length > room.length) {
-    room = new Uint8Array(2 * length);
-    view = new DataView(room.buffer);
+  if (length > recordBytes.length) {
+    recordBytes = new Uint8Array(2 * length);
+    view = new DataView(recordBytes.buffer);
   }
   view.setUint32(0, data.length, true);
   view.setUint32(4, 0, true);
-  view.setUint32(8, maskedSum(room, 0, 8), true);
-  room.set(data, HEAD);
-  view.setUint32(HEAD + data.length, maskedSum(room, HEAD, HEAD + data.length), true);
-  return room.subarray(0, length);
+  view.setUint32(8, maskedSum(recordBytes, 0, 8), true);
+  recordBytes.set(data, HEAD);
+  view.setUint32(HEAD + data.length, maskedSum(recordBytes, HEAD, HEAD + data.length), true);
+  return recordBytes.subarray(0, length);
 }
 
 /** CRC-32C, in the order of bits that checksums of files have. */

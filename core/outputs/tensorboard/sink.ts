@@ -18,9 +18,9 @@ import {
   type SummaryWriter,
 } from "./record.ts";
 
-export const openSink = (run: unknown): Sink => onceBegun(() => openEventFile(run as TrackedRun));
+export const openSink = (run: unknown): Sink => onceBegun(() => openSummaryFile(run as TrackedRun));
 
-export function openEventFile(run: TrackedRun): Required<Sink> {
+export function openSummaryFile(run: TrackedRun): Required<Sink> {
   const { folder, resumed } = run;
   if (resumed !== null) { for (const path of eventFilesIn(folder)) forget(path, run); }
   const encoder = openEncoder(), isSlow = slowClock();

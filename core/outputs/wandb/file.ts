@@ -15,34 +15,34 @@ const FULL = 1, FIRST = 2, MIDDLE = 3, LAST = 4;
 /** The next call reuses the bytes. */
 export function encodeFrame(record: Uint8Array, offset: number): Uint8Array<ArrayBuffer> {
   const length = framedLength(record.length, offset);
-  if (length > room.length) room = new Uint8Array(2 * length);
+  if (length > buffer.length) buffer = new Uint8Array(2 * length);
   let at = 0, left = BLOCK - offset % BLOCK;
   if (left < CHUNK_HEAD) {
-    room.fill(0, 0, left);
+    buffer.fill(0, 0, left);
     at = left;
     left = BLOCK;
   }
   for (let done = 0, first = true;; first = false, left = BLOCK) {
     const piece = Math.min(record.length - done, left - CHUNK_HEAD), from = at + CHUNK_HEAD;
     const last = done + piece === record.length;
-    room[at + 6] = first ? last ? FULL : FIRST : last ? LAST : MIDDLE;
-    room.set(first && last ? record : record.subarray(done, done + piece), from);
-    at = putHead(at, crc32(room.subarray(at + 6, from + piece)), piece);
+    buffer[at + 6] = first ? last ? FULL : FIRST : last ? LAST : MIDDLE;
+    buffer.set(first && last ? record : record.subarray(done, done + piece), from);
+    at = putHead(at, crc32(buffer.subarray(at + 6, from + piece)), piece);
     done += piece;
-    if (last) return room.subarray(0, at);
+    if (last) return buffer.subarray(0, at);
   }
 }
 
-let room = new Uint8Array(1024);
+let buffer = new Uint8Array(1024);
 
 /** A DataView would be allocated for each record. Returns the end of the piece. */
 function putHead(at: number, sum: number, length: number): number {
-  room[at] = sum;
-  room[at + 1] = sum >>> 8;
-  room[at + 2] = sum >>> 16;
-  room[at + 3] = sum >>> 24;
-  room[at + 4] = length;
-  room[at + 5] = length >>> 8;
+  buffer[at] = sum;
+  buffer[at + 1] = sum >>> 8;
+  buffer[at + 2] = sum >>> 16;
+  buffer[at + 3] = sum >>> 24;
+  buffer[at + 4] = length;
+  buffer[at + 5] = length >>> 8;
   return at + CHUNK_HEAD + length;
 }
 
@@ -116,8 +116,8 @@ export function* readFrames(
       size = read(block, base);
       loaded = base;
     }
-    const here = at - base;
-    const found = chunkAt(block, view, here, size);
+    const position = at - base;
+    const found = chunkAt(block, view, position, size);
     if (found.is === "end") {
       const open = pieces !== null;
       return {
@@ -145,7 +145,7 @@ export function* readFrames(
     }
     const { type, length } = found;
     if (pieces === null) start = at;
-    const piece = block.slice(here + CHUNK_HEAD, here + CHUNK_HEAD + length);
+    const piece = block.slice(position + CHUNK_HEAD, position + CHUNK_HEAD + length);
     at += CHUNK_HEAD + length;
     if (type === FIRST || type === MIDDLE) {
       (pieces ??= []).push(piece);

@@ -8,7 +8,7 @@ import {
   textField,
   textFields,
 } from "../proto.ts";
-import type { Item, WandbRecord } from "./types.ts";
+import type { HistoryItem, WandbRecord } from "./types.ts";
 
 export type * from "./types.ts";
 
@@ -40,8 +40,8 @@ export function jsonOf(value: unknown): string {
   return `{${parts.map(([k, v]) => `${JSON.stringify(k)}:${jsonOf(v)}`).join(",")}}`;
 }
 
-export function recordItems(values: Readonly<Record<string, unknown>>): Item[] {
-  const items: Item[] = [];
+export function recordItems(values: Readonly<Record<string, unknown>>): HistoryItem[] {
+  const items: HistoryItem[] = [];
   for (const key in values) {
     if (values[key] !== undefined) items.push({ key: [key], json: jsonOf(values[key]) });
   }
@@ -104,7 +104,7 @@ const items: FieldCodec = {
     }
   },
   read: (body, field) =>
-    messageFields(body, field).map((item): Item => {
+    messageFields(body, field).map((item): HistoryItem => {
       const nested = textFields(item, 2);
       return { key: nested.length > 0 ? nested : [textField(item, 1)], json: readValue(item) };
     }),

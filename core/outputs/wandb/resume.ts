@@ -2,7 +2,7 @@
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
 import { encodeFrame, HEADER, readAtOf, readFrames } from "./file.ts";
 import { METADATA } from "./media.ts";
-import { decodeRecord, encodeRecord, type Item, type WandbRecord } from "./records.ts";
+import { decodeRecord, encodeRecord, type HistoryItem, type WandbRecord } from "./records.ts";
 import { type HistoryRow, type RowValues, waitsForEvaluation } from "../rows.ts";
 import type { ResumedRun, WandbSetup } from "./types.ts";
 
@@ -97,7 +97,7 @@ export function* recordsIn(path: string): Generator<WandbRecord, undefined> {
   for (const { record } of framesIn(path)) yield decodeRecord(record);
 }
 
-function rowOf({ items, step }: { items: readonly Item[]; step?: number }): HistoryRow {
+function rowOf({ items, step }: { items: readonly HistoryItem[]; step?: number }): HistoryRow {
   const values: RowValues = new Map(items.map(({ key, json }) => [key.join("."), json]));
   return { step: Number(values.get("_step") ?? step ?? 0), values };
 }

@@ -3,12 +3,12 @@ import { type RanksEvent, type SystemEvent } from "../../run/events.ts";
 import { TIME_PARTS } from "../../run/account.ts";
 import { type HistoryRow, type RowValues, shortNumber } from "../rows.ts";
 import { eachSystemScalar } from "../scalars.ts";
-import type { Item } from "./records.ts";
+import type { HistoryItem } from "./records.ts";
 
 export interface WandbSummary {
   seen(row: HistoryRow): void;
   set(name: string, json: string): void;
-  changed(all?: boolean): Item[];
+  changed(all?: boolean): HistoryItem[];
 }
 
 export function openWandbSummary(): WandbSummary {
@@ -41,13 +41,13 @@ export function openWandbSummary(): WandbSummary {
   };
 }
 
-export function systemItems(event: SystemEvent): Item[] {
-  const items: Item[] = [];
+export function systemItems(event: SystemEvent): HistoryItem[] {
+  const items: HistoryItem[] = [];
   eachSystemScalar(event, (name, value) => items.push({ key: [name], json: shortNumber(value) }));
   return items;
 }
 
-export function rankItems(event: RanksEvent): Item[] {
+export function rankItems(event: RanksEvent): HistoryItem[] {
   return TIME_PARTS.flatMap((part) =>
     (event[`${part}_s`] ?? []).map((s, rank) => ({
       key: [`rank.${rank}.${part}_ms`],

@@ -36,7 +36,7 @@ export function wandbOutput({ parent, ...run }: RunFacts): Output | null {
   if (wandb === null) return null;
   noteId(run.logs, wandb);
   const { mode, histograms, images } = run.config.wandb;
-  const path = fromHere(dirname(wandb.path)), version = `hpctrain ${VERSION}`;
+  const path = relativePath(dirname(wandb.path)), version = `hpctrain ${VERSION}`;
   let online: OnlineUpload | null = null;
   return {
     name: "W&B run",
@@ -57,7 +57,7 @@ export function wandbOutput({ parent, ...run }: RunFacts): Output | null {
 const isUnderWay = (event: Emitted): boolean =>
   event.kind === "times" ? event.steps > 0 : ["eval", "epoch", "save"].includes(event.kind);
 
-function fromHere(path: string): string {
+function relativePath(path: string): string {
   const short = relative(Deno.cwd(), path);
   return short.startsWith("..") ? path : short;
 }

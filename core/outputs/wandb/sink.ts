@@ -65,7 +65,7 @@ export class WandbRun implements Required<Sink> {
         return this.#summary.set("rewinds", String(++this.#rewinds));
       case "exit":
         this.#end = event; // the run's last lines follow, and belong before it
-        this.#lookAfter();
+        this.#poll();
         this.#rows.flush();
         if (isFailure(event.code)) this.#output("stderr", event.t, `hpctrain: ${event.message}`);
     }
@@ -111,7 +111,7 @@ export class WandbRun implements Required<Sink> {
 
   #scalars(event: Event): void {
     this.#rows.event(event);
-    if (event.kind === "epoch") this.#lookAfter();
+    if (event.kind === "epoch") this.#poll();
     else if (event.t - this.#summaryAt < SUMMARY_S && event.t >= this.#summaryAt) return;
     // The first summary comes with the first row, even after times without a step.
     if (this.#writeSummary()) this.#summaryAt = event.t;
@@ -148,7 +148,7 @@ export class WandbRun implements Required<Sink> {
   }
 
   /** Somebody may remove the folder; the run continues in a new file. */
-  #lookAfter(): void {
+  #poll(): void {
     if (!this.#file.gone) return;
     this.#file.close();
     const file = createWandbFile(this.#setup.path);

@@ -1,7 +1,7 @@
 import type { EpochPosition } from "../../run/output.ts";
 
 /** The value is JSON text, which may be NaN or a 64-bit integer. */
-export interface Item {
+export interface HistoryItem {
   /** One name, or a path into an object. */
   readonly key: readonly string[];
   readonly json: string;
@@ -12,7 +12,7 @@ export interface RunRecord {
   readonly id: string;
   readonly entity?: string;
   readonly project?: string;
-  readonly config?: readonly Item[];
+  readonly config?: readonly HistoryItem[];
   readonly group?: string;
   readonly jobType?: string;
   readonly name?: string;
@@ -61,14 +61,14 @@ interface EnvironmentRecord {
 export type WandbRecord =
   | { readonly kind: "header"; readonly producer: string; readonly minConsumer: string }
   | RunRecord
-  | { readonly kind: "history"; readonly items: readonly Item[]; readonly step?: number }
+  | { readonly kind: "history"; readonly items: readonly HistoryItem[]; readonly step?: number }
   | {
     readonly kind: "summary" | "config";
-    readonly update: readonly Item[];
-    readonly remove?: readonly Item[];
+    readonly update: readonly HistoryItem[];
+    readonly remove?: readonly HistoryItem[];
   }
   | { readonly kind: "files"; readonly files: readonly FileItem[] }
-  | { readonly kind: "stats"; readonly t: number; readonly items: readonly Item[] }
+  | { readonly kind: "stats"; readonly t: number; readonly items: readonly HistoryItem[] }
   | {
     readonly kind: "output";
     readonly stream: "stdout" | "stderr";

@@ -1,6 +1,13 @@
 // Curves as characters: eight dots a character, or ASCII where the terminal has no Unicode.
 import type { Curve } from "../../run/curve.ts";
-import { clipText, type Colour, padded, painted, spread, type TextStyle } from "../../base/terminal_text.ts";
+import {
+  clipText,
+  type Colour,
+  padded,
+  painted,
+  spreadText,
+  type TextStyle,
+} from "../../base/terminal_text.ts";
 
 export interface PlotLine {
   readonly name: string;
@@ -32,7 +39,7 @@ export function plot(
   const from = Math.min(...lines.map(({ curve }) => curve.length > 0 ? curve.first[0] : Infinity));
   const to = Math.max(...lines.map(({ curve }) => curve.lastStep));
   const traces = lines.map(({ curve }) => columnsOfCurve(curve, from, to, 2 * across));
-  const scale = scaleOf(traces, logFrom, fromZero);
+  const scale = plotScale(traces, logFrom, fromZero);
   const cells = new Uint8Array(across * rows), owner = new Int8Array(across * rows).fill(-1);
   traces.forEach((trace, line) => draw(trace, scale, cells, owner, across, rows, line));
 
@@ -40,7 +47,7 @@ export function plot(
     `${name} ${painted(format(curve.last), colour, style)}`
   );
   const note = scale.log ? painted("log scale", "dim", style) : "";
-  const head = spread(`${painted(title, "bold", style)}  ${legend.join("  ")}`, note, width, style);
+  const head = spreadText(`${painted(title, "bold", style)}  ${legend.join("  ")}`, note, width, style);
   const middle = Math.floor((rows - 1) / 2);
   const body = Array.from({ length: rows }, (_, row) => {
     const share = 1 - row / Math.max(1, rows - 1);
@@ -82,7 +89,7 @@ interface Scale {
   valueAt(share: number): number;
 }
 
-export function scaleOf(traces: readonly Float64Array[], logFrom = Infinity, fromZero = false): Scale {
+export function plotScale(traces: readonly Float64Array[], logFrom = Infinity, fromZero = false): Scale {
   let least = fromZero ? 0 : Infinity, most = -Infinity;
   for (const trace of traces) {
     for (const value of trace) {

@@ -18,7 +18,7 @@ import {
   harmless,
   padded,
   painted,
-  spread,
+  spreadText,
   terminalWidthOf,
   type TextStyle,
 } from "../../base/terminal_text.ts";
@@ -74,10 +74,10 @@ function curves(data: RunData, width: number, height: number, style: TextStyle):
   const rows = Math.min(24, Math.floor(height / down));
   const lines: string[] = [];
   for (let row = 0; row < down; row++) {
-    const here = wanted.slice(row * across, (row + 1) * across);
-    if (here.length === 0) break;
-    const size = Math.floor((width - 2 * (here.length - 1)) / here.length);
-    const drawn = here.map((one) => plot(one, size, rows - 1, style));
+    const rowPanels = wanted.slice(row * across, (row + 1) * across);
+    if (rowPanels.length === 0) break;
+    const size = Math.floor((width - 2 * (rowPanels.length - 1)) / rowPanels.length);
+    const drawn = rowPanels.map((one) => plot(one, size, rows - 1, style));
     for (let i = 0; i < rows - 1; i++) {
       lines.push(padded(drawn.map((plot) => plot[i]).join("  "), width, style));
     }
@@ -142,7 +142,7 @@ function headRows({ data, status, progress, now }: WatchView, width: number, sty
   ];
   const between = painted(style.unicode ? " │ " : " | ", "dim", style);
   return [
-    spread(painted(harmless(data.name), "bold", style), state, width, style),
+    spreadText(painted(harmless(data.name), "bold", style), state, width, style),
     painted(fitted(facts, dot, width), "dim", style),
     "",
     progressBar(progress, width, style),

@@ -25,7 +25,7 @@ const onOneHost = ({ nodes }: RankContext) => nodes === 1;
 /** So many ranks may knock at once; the system may allow fewer, and then the others knock again after a second. */
 const LEAST_BACKLOG = 511;
 
-export function listen(where: RankContext, env: Env, secret: Secret): Deno.TcpListener {
+export function listenForRanks(where: RankContext, env: Env, secret: Secret): Deno.TcpListener {
   const given = givenPort(where, env);
   // Ranks of one host need no port that other hosts can reach. "::" takes both families where there are both.
   const hostnames = onOneHost(where) ? ["127.0.0.1"] : ["::", "0.0.0.0"];

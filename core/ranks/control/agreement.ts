@@ -2,29 +2,29 @@
 // the same on all. They are held at their next place and send its number; the largest, plus one, is a place
 // that no rank has passed.
 import { active, activeCount, type ControlJob, type From, type Member, send } from "./job.ts";
-import type { Wish } from "./messages.ts";
+import type { RequestKind } from "./messages.ts";
 
 interface AgreementRound {
   readonly id: number;
-  readonly what: Wish;
+  readonly what: RequestKind;
   readonly reason: string;
   readonly counts: Map<number, number>;
 }
 
 interface Agreement {
-  wish(message: From<"wish">): void;
+  request(message: From<"wish">): void;
   held(member: Member, message: From<"held">): void;
   /** Begins what had to wait; goes on without a rank that has gone. */
-  look(): void;
+  poll(): void;
 }
 
 export function openAgreement(job: ControlJob): Agreement {
-  const wishes: From<"wish">[] = [];
+  const requests: From<"wish">[] = [];
   let round: AgreementRound | null = null;
   let rounds = 0, last = 0, stopping = false;
 
   const begin = () => {
-    const next = wishes[0];
+    const next = requests[0];
     if (round || !next) return;
     round = { ...next, id: ++rounds, counts: new Map() };
     send(job, { is: "hold", id: rounds });
@@ -39,7 +39,7 @@ export function openAgreement(job: ControlJob): Agreement {
     // a second.
     const early = Math.min(...counts.values()) < last;
     if (!early) {
-      wishes.shift();
+      requests.shift();
       last = most + 1;
       stopping ||= what === "stop";
     }
@@ -47,17 +47,17 @@ export function openAgreement(job: ControlJob): Agreement {
     send(job, { is: "agreed", agreed: { at: early ? 0 : last, what, reason } });
   };
   return {
-    wish(message) {
+    request(message) {
       const known = (other: From<"wish">) => other.what === message.what && other.reason === message.reason;
-      if (stopping || wishes.some(known)) return;
-      wishes.push(message);
+      if (stopping || requests.some(known)) return;
+      requests.push(message);
       begin();
     },
     held({ hello }, { id, count }) {
       if (id === round?.id) round.counts.set(hello.rank, count);
       conclude();
     },
-    look() {
+    poll() {
       conclude();
       begin();
     },

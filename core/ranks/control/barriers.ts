@@ -11,7 +11,7 @@ import {
   send,
 } from "./job.ts";
 import { rankLost, rankOnHost } from "./failure.ts";
-import { runsOf } from "./messages.ts";
+import { runLengths } from "./messages.ts";
 import { PATIENT } from "./shared.ts";
 
 interface WaitingBarrier {
@@ -24,12 +24,12 @@ interface WaitingBarrier {
 
 interface Barriers {
   came(member: Member, message: From<"barrier">): void;
-  look(): void;
+  poll(): void;
 }
 
 export function openBarriers(job: ControlJob): Barriers {
   const open = new Map<number, WaitingBarrier>();
-  const look = () => {
+  const poll = () => {
     for (const waiting of open.values()) checkBarrier(job, waiting);
   };
   return {
@@ -50,16 +50,16 @@ export function openBarriers(job: ControlJob): Barriers {
       waiting.came.set(member.hello.rank, member);
       if (value !== undefined) waiting.values.set(member.hello.rank, value);
       if (waiting.came.size < job.world) {
-        if (job.ended > 0) look(); // somebody may have left for good
+        if (job.ended > 0) poll(); // somebody may have left for good
         return;
       }
       open.delete(n);
       const values = waiting.values.size === 0
         ? null
-        : runsOf(Array.from({ length: job.world }, (_, rank) => waiting.values.get(rank) ?? null));
+        : runLengths(Array.from({ length: job.world }, (_, rank) => waiting.values.get(rank) ?? null));
       send(job, { is: "passed", n, values });
     },
-    look,
+    poll,
   };
 }
 

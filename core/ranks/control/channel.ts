@@ -15,10 +15,10 @@ export const MAC_BYTES = 32;
  */
 const STRANGER_LIMIT = 256, MEMBER_LIMIT = 16 << 20;
 
-export type Fault = "stranger" | "oversized" | "slow" | "secret" | "cut" | "silent";
+export type ChannelFault = "stranger" | "oversized" | "slow" | "secret" | "cut" | "silent";
 
 export class FrameError extends Error {
-  constructor(readonly fault: Fault) {
+  constructor(readonly fault: ChannelFault) {
     super(fault);
   }
 }
@@ -63,25 +63,25 @@ export interface FrameReader {
 }
 
 /** A message of every day, such as a heartbeat, comes with one read. */
-const ROOM = 512;
+const BUFFER_BYTES = 512;
 
 /**
  * One function awaits what comes: rank 0 waits so for thousands of ranks at once, and each function that waits for
  * another one would be kept in memory as often.
  */
 export function frameReader(from: Reader): FrameReader {
-  let room = new Uint8Array(ROOM), have = 0;
+  let buffer = new Uint8Array(BUFFER_BYTES), have = 0;
   const take = (bytes: number) => {
-    const taken = room.slice(0, bytes);
-    room.copyWithin(0, bytes, have);
+    const taken = buffer.slice(0, bytes);
+    buffer.copyWithin(0, bytes, have);
     have -= bytes;
-    if (have === 0 && room.length > ROOM) room = new Uint8Array(ROOM);
+    if (have === 0 && buffer.length > BUFFER_BYTES) buffer = new Uint8Array(BUFFER_BYTES);
     return taken;
   };
   return {
     async next(limit) {
       for (;;) {
-        const whole = have < HEADER ? HEADER : wholeLength(room, limit);
+        const whole = have < HEADER ? HEADER : wholeLength(buffer, limit);
         if (have >= HEADER && have >= whole) {
           const bytes = take(whole);
           return {
@@ -89,12 +89,12 @@ export function frameReader(from: Reader): FrameReader {
             mac: bytes.subarray(whole - MAC_BYTES),
           };
         }
-        if (whole > room.length) {
+        if (whole > buffer.length) {
           const more = new Uint8Array(whole);
-          more.set(room.subarray(0, have));
-          room = more;
+          more.set(buffer.subarray(0, have));
+          buffer = more;
         }
-        const count = await from.read(room.subarray(have));
+        const count = await from.read(buffer.subarray(have));
         if (count === null && have === 0) return null;
         if (count === null) throw new FrameError("cut");
         have += count;
@@ -143,7 +143,7 @@ export function keysOf(secret: Secret, ofClient: Uint8Array, ofServer: Uint8Arra
 }
 
 /** Derives a key for other connections of ranks; its owner can't derive the secret from it. */
-export const keyOf = (secret: Secret): Uint8Array =>
+export const connectionKey = (secret: Secret): Uint8Array =>
   new Uint8Array(createHmac("sha256", secret).update("hpctrain ranks' own connections").digest());
 
 /** The counter makes a repeated, missing or moved message as wrong as a changed one. */
@@ -257,7 +257,7 @@ function open(conn: Deno.TcpConn, from: FrameReader, sendKey: Uint8Array, receiv
         await write(conn, piece);
       }
     } catch {
-      close(conn);
+      closeConnection(conn);
     }
     writing = null;
   };
@@ -265,7 +265,7 @@ function open(conn: Deno.TcpConn, from: FrameReader, sendKey: Uint8Array, receiv
     send(payload) {
       const pieces = piecesOf({ payload, mac: macOf(sendKey, sent++, payload) });
       for (const piece of pieces) queued += piece.length;
-      if (queued > MOST_QUEUED) return close(conn);
+      if (queued > MOST_QUEUED) return closeConnection(conn);
       waiting.push(...pieces);
       writing ??= writeAll();
     },
@@ -273,11 +273,11 @@ function open(conn: Deno.TcpConn, from: FrameReader, sendKey: Uint8Array, receiv
       from.next(received === 0 ? STRANGER_LIMIT : MEMBER_LIMIT)
         .then((next) => next && parsed(next, receiveKey, received++)),
     flushed: () => writing ?? Promise.resolve(),
-    close: () => close(conn),
+    close: () => closeConnection(conn),
   };
 }
 
-export function close(conn: Deno.TcpConn): void {
+export function closeConnection(conn: Deno.TcpConn): void {
   try {
     conn.close();
   } catch {
@@ -298,13 +298,13 @@ async function inTime(conn: Deno.TcpConn, ms: number, greet: () => Promise<Chann
   let timedOut = false;
   const timer = setTimeout(() => {
     timedOut = true;
-    close(conn);
+    closeConnection(conn);
   }, ms);
   try {
     return await greet();
   } catch (error) {
     if (timedOut) throw new FrameError("slow");
-    close(conn);
+    closeConnection(conn);
     throw error instanceof FrameError ? error : new FrameError("cut");
   } finally {
     clearTimeout(timer);

@@ -2,13 +2,13 @@
 import { UserError } from "../../base/errors.ts";
 import {
   type Channel,
-  close,
+  type ChannelFault,
+  closeConnection,
+  connectionKey,
   CROWD_MS,
   encode,
-  type Fault,
   FrameError,
   greetServer,
-  keyOf,
   type Secret,
 } from "./channel.ts";
 import { type Address, addressText } from "./address.ts";
@@ -35,7 +35,7 @@ interface JoinOptions {
   readonly hello: Hello;
   /** Sent when its hash differs from rank 0's, so that the server can name the difference. */
   readonly settings: Settings;
-  look(): ServerCandidates;
+  find(): ServerCandidates;
   /** Milliseconds for finding the server, and for its silence. */
   readonly arrive: number;
   readonly silence: number;
@@ -44,7 +44,7 @@ interface JoinOptions {
 export async function join(options: JoinOptions): Promise<Client> {
   const { hello, settings } = options;
   const { channel, address, secret, ends } = await findServer(
-    options.look,
+    options.find,
     performance.now() + options.arrive,
     hello.world,
   );
@@ -65,7 +65,7 @@ export async function join(options: JoinOptions): Promise<Client> {
   return {
     hosts,
     address,
-    key: keyOf(secret),
+    key: connectionKey(secret),
     ends,
     send,
     flushed: channel.flushed,
@@ -135,7 +135,7 @@ const FIRST_PAUSE_MS = 50, LONGEST_PAUSE_MS = 1000;
 const OTHER_SECRET_MS = 5000;
 
 export async function findServer(
-  look: () => ServerCandidates,
+  find: () => ServerCandidates,
   deadline: number,
   world = 2,
 ): Promise<FoundServer> {
@@ -144,7 +144,7 @@ export async function findServer(
   let otherSecret: { readonly since: number; readonly address: string } | null = null;
   let lacking = "";
   for (let pause = FIRST_PAUSE_MS;; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
-    const outlook = look();
+    const outlook = find();
     lacking = outlook.lacking;
     if (outlook.secret) {
       const round = await tryAll(outlook.addresses, outlook.secret, crowd);
@@ -163,7 +163,7 @@ export async function findServer(
   }
 }
 
-type Why = Fault | "refused" | "unreachable" | "unknown";
+type Why = ChannelFault | "refused" | "unreachable" | "unknown";
 
 interface Failure {
   readonly address: Address;
@@ -223,7 +223,7 @@ async function connect(
     const channel = await greetServer(conn, secret, crowd);
     return { channel, ends: { own: plain(conn.localAddr), server: plain(conn.remoteAddr) } };
   } catch (error) {
-    connecting.then(close, () => {});
+    connecting.then(closeConnection, () => {});
     throw error;
   } finally {
     clearTimeout(timer);

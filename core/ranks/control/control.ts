@@ -5,7 +5,7 @@ import { startThread, type Thread } from "../../base/threads.ts";
 import type { RankContext } from "../context.ts";
 import { beatMs, type ControlTimeouts } from "./job.ts";
 import { type FailureCause, type FirstError, JobFailed } from "./failure.ts";
-import { type Agreed, type Hello, type Runs, type Settings, unrolled, type Wish } from "./messages.ts";
+import { type Agreed, type Hello, type RequestKind, type Runs, type Settings, unrolled } from "./messages.ts";
 import {
   ANSWERED,
   AT,
@@ -35,11 +35,11 @@ export interface Control {
    * Every rank calls it at the same places of the program. Gives what all ranks do at this place: stop, save,
    * or nothing. Throws when another rank has failed.
    */
-  here(): Agreed | null;
+  agreed(): Agreed | null;
   /** The coming agreement, and how many places it is away; null where there is none. */
-  ahead(): { readonly what: Wish; readonly reason: string; readonly places: number } | null;
+  ahead(): { readonly what: RequestKind; readonly reason: string; readonly places: number } | null;
   /** Asks all ranks to do it at the next place that no rank has passed. */
-  wish(what: Wish, reason: string): void;
+  request(what: RequestKind, reason: string): void;
   barrier(name: string): void;
   /**
    * A barrier at which each rank gives all others a JSON value, in order of ranks; all values have 1 MiB at
@@ -79,7 +79,7 @@ export interface ControlOptions {
 /** Before the first step there is data to open and a graph to capture; a save may not count at all. */
 const FIRST_STEP_MS = 30 * 60_000;
 /** A missed wake-up costs no more than this. */
-const LOOK_MS = 500;
+const POLL_MS = 500;
 const NOTIFY_MS = 2000;
 const ARRIVE_MS = 10 * 60_000, SILENCE_MS = 8000;
 /** A rank that was not heard of for so many heartbeats is lost. */
@@ -173,9 +173,9 @@ function joinedControl(
       words[CHANGES]++;
     },
     phase: (phase) => setPhase(words, PHASE_NUMBER[phase]),
-    here() {
+    agreed() {
       Atomics.store(words, COUNT, ++count);
-      while (Atomics.load(words, HOLD) === 1 && !hasFailed()) Atomics.wait(words, HOLD, 1, LOOK_MS);
+      while (Atomics.load(words, HOLD) === 1 && !hasFailed()) Atomics.wait(words, HOLD, 1, POLL_MS);
       check();
       if (Atomics.load(words, AT) !== count) return null;
       Atomics.store(words, AT, 0);
@@ -187,7 +187,7 @@ function joinedControl(
       const { what, reason } = agreed.take<Agreed>();
       return { what, reason, places: at - count };
     },
-    wish: (what, reason) => request({ ask: "wish", what, reason: reason.slice(0, 400) }),
+    request: (what, reason) => request({ ask: "wish", what, reason: reason.slice(0, 400) }),
     barrier: (name) => wait((id, n) => ({ id, ask: "barrier", n, name })),
     gather<T>(name: string, value: T): T[] {
       wait((id, n) => ({ id, ask: "barrier", n, name, value }));
@@ -218,19 +218,19 @@ function openQuestions(
   words: Int32Array<SharedArrayBuffer>,
   hasFailed: () => boolean,
 ) {
-  let asked = 0, meetings = 0;
+  let questions = 0, meetings = 0;
   const ask = (question: ThreadQuestion, mostMs = Infinity) => {
     const until = performance.now() + mostMs;
     thread.post(question);
     while (Atomics.load(words, ANSWERED) !== question.id) {
       if (hasFailed() || performance.now() > until) return;
-      Atomics.wait(words, ANSWERED, question.id - 1, LOOK_MS);
+      Atomics.wait(words, ANSWERED, question.id - 1, POLL_MS);
     }
   };
   return {
     report: (error: Pick<FirstError, "sentence" | "code" | "cause">) =>
-      ask({ id: ++asked, ask: "failed", ...error }, NOTIFY_MS),
-    meet: (question: (id: number, n: number) => ThreadQuestion) => ask(question(++asked, ++meetings)),
+      ask({ id: ++questions, ask: "failed", ...error }, NOTIFY_MS),
+    meet: (question: (id: number, n: number) => ThreadQuestion) => ask(question(++questions, ++meetings)),
   };
 }
 
@@ -248,14 +248,14 @@ export function aloneControl(hello: Hello): Control {
     met: "",
     step() {},
     phase() {},
-    here() {
+    agreed() {
       count++;
       const now = due;
       due = null;
       return now && { ...now, at: count };
     },
     ahead: () => due && { what: due.what, reason: due.reason, places: 1 },
-    wish: (what, reason) => void (due = due?.what === "stop" ? due : { at: 0, what, reason }),
+    request: (what, reason) => void (due = due?.what === "stop" ? due : { at: 0, what, reason }),
     barrier() {},
     gather: (_, value) => [value],
     key: new Uint8Array(0),

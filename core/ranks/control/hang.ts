@@ -25,13 +25,13 @@ const ASLEEP_MS = 3000;
 
 interface HangWatch {
   flight(member: Member, message: From<"flight">): void;
-  look(): void;
+  poll(): void;
 }
 
 export type Keep = (name: string, report: unknown) => string;
 
 /** It always ends. */
-export type AskEngine = () => Promise<Ras | null>;
+export type QueryEngine = () => Promise<Ras | null>;
 
 interface PendingReport {
   readonly since: number;
@@ -39,7 +39,11 @@ interface PendingReport {
   engine: Ras | null | undefined;
 }
 
-export function openHangWatch(job: ControlJob, keep: Keep, askEngine: AskEngine | null = null): HangWatch {
+export function openHangWatch(
+  job: ControlJob,
+  keep: Keep,
+  queryEngine: QueryEngine | null = null,
+): HangWatch {
   let looked = job.now();
   let suspended = job.now();
   let pending: PendingReport | null = null;
@@ -59,11 +63,11 @@ export function openHangWatch(job: ControlJob, keep: Keep, askEngine: AskEngine 
     const begun: PendingReport = {
       since: job.now(),
       flights: new Map(),
-      engine: askEngine ? undefined : null,
+      engine: queryEngine ? undefined : null,
     };
     pending = begun;
     send(job, { is: "flight?" });
-    askEngine?.().catch(() => null).then((engine) => {
+    queryEngine?.().catch(() => null).then((engine) => {
       begun.engine = engine;
       conclude();
     });
@@ -73,7 +77,7 @@ export function openHangWatch(job: ControlJob, keep: Keep, askEngine: AskEngine 
       pending?.flights.set(hello.rank, flight);
       conclude();
     },
-    look() {
+    poll() {
       const now = job.now();
       // This process itself was stopped (a debugger, a frozen machine): it can't know who was silent
       // meanwhile.
@@ -83,8 +87,8 @@ export function openHangWatch(job: ControlJob, keep: Keep, askEngine: AskEngine 
         suspended = now;
         return job.members.forEach((member) => member.lastMessage = now);
       }
-      const here = active(job);
-      const mute = here.find(({ lastMessage }) => now - lastMessage > job.limits.silence);
+      const members = active(job);
+      const mute = members.find(({ lastMessage }) => now - lastMessage > job.limits.silence);
       if (mute) {
         const since = wholeSeconds(now - mute.lastMessage);
         return void endJob(
@@ -92,10 +96,10 @@ export function openHangWatch(job: ControlJob, keep: Keep, askEngine: AskEngine 
           rankLost(mute, `was not heard of for ${since}: its node or the network is down`),
         );
       }
-      if (here.some(({ beat }) => !beat || beat.phase === PATIENT)) suspended = now;
-      const limit = here.every(({ moved }) => moved) ? job.limits.stall : job.limits.firstStall;
-      const still = Math.min(now - suspended, ...here.map(({ beat }) => beat?.still ?? 0));
-      if (!pending && here.length > 0 && still > limit) ask();
+      if (members.some(({ beat }) => !beat || beat.phase === PATIENT)) suspended = now;
+      const limit = members.every(({ moved }) => moved) ? job.limits.stall : job.limits.firstStall;
+      const idleMs = Math.min(now - suspended, ...members.map(({ beat }) => beat?.still ?? 0));
+      if (!pending && members.length > 0 && idleMs > limit) ask();
       conclude();
     },
   };
@@ -141,8 +145,8 @@ interface HangVerdict {
 export function hangVerdict(ranks: readonly Standing[]): HangVerdict {
   const newest = Math.max(...ranks.map((rank) => rank.queued));
   const oldest = Math.min(...ranks.map((rank) => rank.queued));
-  const apart = disagreement(ranks);
-  if (apart) return apart;
+  const disagreeing = disagreement(ranks);
+  if (disagreeing) return disagreeing;
   if (oldest < newest) return absent(ranks, oldest);
   const ended = Math.min(...ranks.map((rank) => rank.ended));
   return ended < newest ? stuck(ranks, ended + 1) : slowest(ranks);
@@ -185,7 +189,7 @@ function stuck(ranks: readonly Standing[], sequence: number): HangVerdict {
   const [first] = waiting;
   const found = ranks.map((rank) => at(rank, sequence)).find((found) => found !== undefined);
   const what = found ? `${found.op} ${sequence} (${found.phase})` : `collective ${sequence}`;
-  const since = wholeSeconds(Math.max(...waiting.map(({ still }) => still)));
+  const since = wholeSeconds(Math.max(...waiting.map(({ still: idleMs }) => idleMs)));
   const idle = waiting.filter((rank) => rank.begun < sequence);
   const why = idle.length > 0
     ? `the engine of ${ranksIn(idle.map(({ rank }) => rank))} never began it`
@@ -214,7 +218,7 @@ const at = ({ flight }: Standing, sequence: number): RecordedCollective | undefi
 
 const name = ({ rank, host }: Standing): string => `Rank ${rank} on ${host}`;
 
-const whereabouts = ({ phase, still }: Standing): string => `in ${phase} for ${wholeSeconds(still)}`;
+const whereabouts = ({ phase, still: idleMs }: Standing): string => `in ${phase} for ${wholeSeconds(idleMs)}`;
 
 export const wholeSeconds = (ms: number): string => `${Math.round(ms / 1000)} s`;
 

@@ -89,20 +89,20 @@ const isZero = ({ hello }: Member) => hello.rank === 0;
 /** Waits are reported after 10 s, 20 s, 40 s, ... */
 export const FIRST_REPORT_MS = 10_000;
 
-export interface Refusal {
+export interface JoinRefusal {
   readonly sentence: string;
   readonly code: number;
   readonly namesRank: boolean;
 }
 
 /** Null for a rank that fits. Its settings are compared elsewhere. */
-export function refusalOf(
+export function joinRefusal(
   came: Hello,
   first: Hello,
   { members, gpus }: Pick<ControlJob, "members" | "gpus">,
-): Refusal | null {
+): JoinRefusal | null {
   const { rank, world, host } = came;
-  const usage = (sentence: string, namesRank = false): Refusal => ({
+  const usage = (sentence: string, namesRank = false): JoinRefusal => ({
     sentence,
     code: EXIT.usage,
     namesRank,
@@ -144,7 +144,7 @@ export function refusalOf(
   return differentVersions(came, first);
 }
 
-function differentVersions(came: Hello, first: Hello): Refusal | null {
+function differentVersions(came: Hello, first: Hello): JoinRefusal | null {
   const names = [...new Set([...Object.keys(first.versions), ...Object.keys(came.versions)])];
   const name = names.find((name) => first.versions[name] !== came.versions[name]);
   if (!name) return null;
@@ -165,7 +165,7 @@ function differentVersions(came: Hello, first: Hello): Refusal | null {
 
 const MOST_NAMED = 5;
 
-export function differentSettings(came: Hello, theirs: Settings, first: Hello, ours: Settings): Refusal {
+export function differentSettings(came: Hello, theirs: Settings, first: Hello, ours: Settings): JoinRefusal {
   const paths = [...new Set([...Object.keys(ours), ...Object.keys(theirs)])].sort()
     .filter((path) => JSON.stringify(ours[path]) !== JSON.stringify(theirs[path]));
   const value = (of: Settings, path: string) => path in of ? JSON.stringify(of[path]) : "not set";

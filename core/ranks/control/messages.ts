@@ -22,7 +22,7 @@ export type Settings = Readonly<Record<string, unknown>>;
  */
 export type Runs<T> = readonly (readonly [value: T, ranks: number])[];
 
-export function runsOf<T>(values: readonly T[]): Runs<T> {
+export function runLengths<T>(values: readonly T[]): Runs<T> {
   const runs: [T, number][] = [];
   let before: string | undefined;
   for (const value of values) {
@@ -47,11 +47,11 @@ export interface Beat {
   readonly ended: number;
 }
 
-export type Wish = "stop" | "save";
+export type RequestKind = "stop" | "save";
 
 export interface Agreed {
   readonly at: number;
-  readonly what: Wish;
+  readonly what: RequestKind;
   readonly reason: string;
 }
 
@@ -73,7 +73,7 @@ export type ToServer =
     readonly sentence: string;
     readonly code: number;
   }
-  | { readonly is: "wish"; readonly what: Wish; readonly reason: string }
+  | { readonly is: "wish"; readonly what: RequestKind; readonly reason: string }
   | { readonly is: "held"; readonly id: number; readonly count: number }
   | { readonly is: "flight"; readonly flight: readonly RecordedCollective[] }
   | { readonly is: "goodbye" };

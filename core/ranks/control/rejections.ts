@@ -1,10 +1,10 @@
 // The log gets the first line of each kind about strangers at the rendezvous port, then a count now and then.
-import type { Fault } from "./channel.ts";
+import type { ChannelFault } from "./channel.ts";
 
 const REJECTIONS_EVERY_MS = 30_000;
 
 /** A silent connection is a scanner, or a rank that has got through at another address. */
-type Rejected = Exclude<Fault, "silent"> | "crowd" | "extra";
+type Rejected = Exclude<ChannelFault, "silent"> | "crowd" | "extra";
 
 const REJECTION_TEXT: Record<Rejected, string> = {
   stranger: "something that is no rank of hpctrain, or one of another version",

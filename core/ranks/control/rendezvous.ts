@@ -8,7 +8,7 @@ import type { RankContext } from "../context.ts";
 import {
   jobKey,
   likelyAddresses,
-  listen,
+  listenForRanks,
   ownAddresses,
   publish,
   published,
@@ -18,7 +18,7 @@ import { MAKE_SECRET, newSecret, secretIn } from "./channel.ts";
 import type { ServerCandidates } from "./client.ts";
 import type { ControlTimeouts } from "./job.ts";
 import type { Hello, Settings } from "./messages.ts";
-import { openServer } from "./server.ts";
+import { openControlServer } from "./server.ts";
 
 interface RendezvousOptions {
   readonly where: RankContext;
@@ -30,7 +30,7 @@ interface RendezvousOptions {
 }
 
 export interface RankZero {
-  look(): ServerCandidates;
+  find(): ServerCandidates;
   readonly met: string;
   keepIn(folder: string): void;
   close(): Promise<void>;
@@ -47,7 +47,7 @@ export function openRankZero(options: RendezvousOptions, env: Env = Deno.env.toO
   let listener: Deno.TcpListener;
   try {
     checkOpenFiles(where.world);
-    listener = listen(where, env, secret);
+    listener = listenForRanks(where, env, secret);
   } catch (error) {
     if (path && error instanceof UserError) {
       publish(path, { addresses: [], host, pid, secret: null, refused: error.message });
@@ -56,7 +56,7 @@ export function openRankZero(options: RendezvousOptions, env: Env = Deno.env.toO
   }
   const { port } = listener.addr as Deno.NetAddr;
   if (path) publish(path, { addresses: ownAddresses(where, port), host, pid, secret: given ? null : fresh });
-  const server = openServer({
+  const server = openControlServer({
     listener,
     secret,
     own: hello,
@@ -66,12 +66,12 @@ export function openRankZero(options: RendezvousOptions, env: Env = Deno.env.toO
     say: (line) => console.error(line),
     keep: (name, report) => keep(runFolder, name, report),
     // NCCL's addresses may be set after this thread began.
-    askEngine: hello.device === null
+    queryEngine: hello.device === null
       ? undefined
       : async () => await (await gpuEngine()).ask(Deno.env.toObject()),
   });
   return {
-    look: () => ({ secret, addresses: [{ hostname: "127.0.0.1", port }], lacking: "" }),
+    find: () => ({ secret, addresses: [{ hostname: "127.0.0.1", port }], lacking: "" }),
     met: `Rank 0 on ${host} listens at port ${port}.`,
     keepIn: (folder) => void (runFolder = folder),
     async close() {
@@ -96,7 +96,10 @@ export function checkOpenFiles(world: number): void {
   );
 }
 
-export function lookFor(options: RendezvousOptions, env: Env = Deno.env.toObject()): () => ServerCandidates {
+export function findServers(
+  options: RendezvousOptions,
+  env: Env = Deno.env.toObject(),
+): () => ServerCandidates {
   const { where } = options;
   const path = fileOf(options, env);
   const given = secretIn(env);

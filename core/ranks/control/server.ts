@@ -1,10 +1,18 @@
 // Rank 0's server: it takes in the job's ranks, holds named barriers, and lets ranks agree to stop or save at
 // the same step. What a rank costs must not depend on how many there are: nothing that is done once a rank goes through
 // all of them, and what goes to all is encoded once.
-import { type Channel, close, CROWD_MS, encode, FrameError, greetClient, type Secret } from "./channel.ts";
+import {
+  type Channel,
+  closeConnection,
+  CROWD_MS,
+  encode,
+  FrameError,
+  greetClient,
+  type Secret,
+} from "./channel.ts";
 import { openAgreement } from "./agreement.ts";
 import { openBarriers } from "./barriers.ts";
-import { type AskEngine, type Keep, openHangWatch, wholeSeconds } from "./hang.ts";
+import { type Keep, openHangWatch, type QueryEngine, wholeSeconds } from "./hang.ts";
 import {
   active,
   beatMs,
@@ -16,16 +24,16 @@ import {
   flushed,
   full,
   gpuOf,
+  type JoinRefusal,
+  joinRefusal,
   leave,
   type Member,
   ranksIn,
-  type Refusal,
-  refusalOf,
   send,
 } from "./job.ts";
 import { openRejectionLog } from "./rejections.ts";
 import { commonFailure, rankLost, reportedFailure } from "./failure.ts";
-import { type Hello, runsOf, type Settings, type ToRank, type ToServer } from "./messages.ts";
+import { type Hello, runLengths, type Settings, type ToRank, type ToServer } from "./messages.ts";
 
 interface ServerOptions {
   readonly listener: Deno.TcpListener;
@@ -37,7 +45,7 @@ interface ServerOptions {
   nodeOf(rank: number): string | null;
   say(line: string): void;
   readonly keep: Keep;
-  readonly askEngine?: AskEngine;
+  readonly queryEngine?: QueryEngine;
 }
 
 interface Server {
@@ -47,7 +55,7 @@ interface Server {
 const TICK_MS = 1000;
 const GOODBYE_MS = 5000;
 
-export function openServer(options: ServerOptions): Server {
+export function openControlServer(options: ServerOptions): Server {
   const { listener, own, limits, say } = options;
   const now = () => performance.now();
   const { world } = own;
@@ -64,7 +72,7 @@ export function openServer(options: ServerOptions): Server {
   const parts = {
     barriers: openBarriers(job),
     agreement: openAgreement(job),
-    watch: openHangWatch(job, options.keep, options.askEngine),
+    watch: openHangWatch(job, options.keep, options.queryEngine),
   };
   const gathering = { since: now(), nextWord: FIRST_REPORT_MS };
   const connections = new Set<Channel>();
@@ -75,8 +83,8 @@ export function openServer(options: ServerOptions): Server {
       send(job, { is: "beat" });
     }
     if (job.error) return;
-    if (!full(job)) lookForMissing(job, gathering, options.nodeOf);
-    for (const part of Object.values(parts)) part.look();
+    if (!full(job)) findMissing(job, gathering, options.nodeOf);
+    for (const part of Object.values(parts)) part.poll();
   }, TICK_MS);
   const accepting = accept(options, job, async (channel, from, reject) => {
     connections.add(channel);
@@ -117,7 +125,7 @@ async function accept(
       // A rank proves itself at once, so the oldest stranger is none.
       const [oldest] = strangers;
       strangers.delete(oldest);
-      close(oldest);
+      closeConnection(oldest);
       reject("crowd", from);
     }
     strangers.add(conn);
@@ -169,7 +177,7 @@ async function converse(
     endJob(job, rankLost(member, "is gone: its process ended without a word (killed, or out of memory?)"));
   }
   leave(job, member);
-  parts.agreement.look();
+  parts.agreement.poll();
 }
 
 /** Null for a rank that can't take part; it has got the reason. */
@@ -191,7 +199,7 @@ async function enter(
     answer({ is: "error", error });
     return null;
   }
-  let refusal: Refusal | null = refusalOf(hello, own, job);
+  let refusal: JoinRefusal | null = joinRefusal(hello, own, job);
   if (!refusal && hello.settings !== own.settings) {
     answer({ is: "settings?" });
     const theirs = await next();
@@ -217,7 +225,7 @@ async function enter(
   if (gpu !== null) job.gpus.set(gpu, hello);
   if (full(job)) {
     const hosts = Array.from({ length: job.world }, (_, rank) => job.members.get(rank)!.hello.host);
-    send(job, { is: "hosts", hosts: runsOf(hosts) });
+    send(job, { is: "hosts", hosts: runLengths(hosts) });
   }
   return member;
 }
@@ -235,7 +243,7 @@ async function handle(job: ControlJob, parts: Parts, member: Member, message: To
       send(job, message, active(job).filter((other) => other !== member));
       break;
     case "wish":
-      parts.agreement.wish(message);
+      parts.agreement.request(message);
       break;
     case "held":
       parts.agreement.held(member, message);
@@ -250,7 +258,7 @@ async function handle(job: ControlJob, parts: Parts, member: Member, message: To
   }
 }
 
-function lookForMissing(
+function findMissing(
   job: ControlJob,
   gathering: { since: number; nextWord: number },
   nodeOf: ServerOptions["nodeOf"],

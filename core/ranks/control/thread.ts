@@ -7,10 +7,10 @@ import { type FlightRecorder, lastRecorded, openFlightRecorder, progress } from 
 import type { RankContext } from "../context.ts";
 import { type Client, join, zeroIsGone } from "./client.ts";
 import { type FailureCause, type FirstError, JobFailed } from "./failure.ts";
-import { lookFor, openRankZero, type RankZero } from "./rendezvous.ts";
+import { findServers, openRankZero, type RankZero } from "./rendezvous.ts";
 import { wholeSeconds } from "./hang.ts";
 import { beatMs, type ControlTimeouts } from "./job.ts";
-import type { Hello, Settings, ToRank, Wish } from "./messages.ts";
+import type { Hello, RequestKind, Settings, ToRank } from "./messages.ts";
 import {
   ANSWERED,
   AT,
@@ -63,7 +63,7 @@ export type ThreadQuestion =
 
 export type ThreadRequest =
   | ThreadQuestion
-  | { readonly ask: "wish"; readonly what: Wish; readonly reason: string }
+  | { readonly ask: "wish"; readonly what: RequestKind; readonly reason: string }
   | { readonly ask: "run folder"; readonly folder: string }
   | { readonly ask: "close" };
 
@@ -80,9 +80,9 @@ const post = (answer: ControlThreadAnswer) => self.postMessage(answer);
 self.onmessage = async ({ data: options }: MessageEvent<ControlThreadOptions>) => {
   try {
     const zero = options.hello.rank === 0 ? openRankZero(options) : null;
-    const look = zero?.look ?? lookFor(options);
+    const find = zero?.find ?? findServers(options);
     const { arrive, silence } = options.limits;
-    const client = await join({ ...options, look, arrive, silence }).catch(async (error) => {
+    const client = await join({ ...options, find, arrive, silence }).catch(async (error) => {
       await zero?.close();
       throw error;
     });
@@ -174,8 +174,8 @@ function openBeat(
     if (now !== last) since = performance.now();
     last = now;
     const phase = PHASES[Atomics.load(words, PHASE)];
-    const still = Math.round(performance.now() - since);
-    client.send({ is: "beat", beat: { step, phase, still, queued, begun, ended } });
+    const idleMs = Math.round(performance.now() - since);
+    client.send({ is: "beat", beat: { step, phase, still: idleMs, queued, begun, ended } });
   };
 }
 

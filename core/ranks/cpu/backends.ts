@@ -13,7 +13,7 @@ import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import type { Collectives, OpenedCollectives } from "../collectives.ts";
 import { ownIps } from "../control/address.ts";
-import { keyOf, newSecret } from "../control/channel.ts";
+import { connectionKey, newSecret } from "../control/channel.ts";
 import type { FlightRecorder } from "../flight_recorder.ts";
 import type { RankContext } from "../context.ts";
 import { openCpuEngine, type OpenedTransport } from "./engine.ts";
@@ -21,7 +21,7 @@ import { connectTcp } from "./tcp.ts";
 import type { CpuThreadAnswer } from "./thread.ts";
 import type { TransportOptions } from "../../../ffi/ranks/open_transport.ts";
 import { MPI_TYPES } from "../../../ffi/ranks/ring.ts";
-import { cpusHere } from "../../base/cores.ts";
+import { cpuCount } from "../../base/cores.ts";
 import type { Env } from "../launchers.ts";
 import type { SettingChoice } from "../../settings/values.ts";
 
@@ -37,7 +37,7 @@ export type CpuBackend = "auto" | "mpi" | "shm" | "tcp" | "gloo";
 interface CpuOptions {
   readonly where: RankContext;
   readonly backend: CpuBackend;
-  readonly asked: SettingChoice;
+  readonly requested: SettingChoice;
   readonly env: Record<string, string>;
   readonly flight: FlightRecorder;
   readonly timeout: number;
@@ -46,13 +46,13 @@ interface CpuOptions {
 }
 
 export async function openOnCpus(options: CpuOptions): Promise<OpenedCollectives> {
-  const { where, backend, asked, env, meeting } = options;
+  const { where, backend, requested, env, meeting } = options;
   if (backend === "mpi") {
-    return await openMpiCollectives({ ...options, library: namedMpi(where, env, asked) });
+    return await openMpiCollectives({ ...options, library: namedMpi(where, env, requested) });
   }
   const mpi: MpiAvailability = backend === "auto"
     ? mpiAvailability(where, env)
-    : { library: null, why: asked.by };
+    : { library: null, why: requested.by };
   if (!meeting && mpi.library) return await openMpiCollectives({ ...options, library: mpi.library });
   if (!meeting) throw new Error("internal: ranks without MPI have no way to meet.");
   const why = mpi.library ? null : mpi.why;
@@ -85,18 +85,18 @@ async function tryMpi(
   }`;
 }
 
-function namedMpi(where: RankContext, env: Record<string, string>, asked: SettingChoice) {
-  const { world, said } = where;
+function namedMpi(where: RankContext, env: Record<string, string>, requested: SettingChoice) {
+  const { world, description } = where;
   if (!startedByMpi(where, env)) {
     throw new UserError(
       "usage",
-      `${asked.by}, and nothing of MPI started these ${world} ranks. ${said} Start them with \`mpirun -n ` +
-        `${world} hpctrain ...\` or \`srun -n ${world} hpctrain ...\`; or ${asked.undo}, and they communicate by ` +
+      `${requested.by}, and nothing of MPI started these ${world} ranks. ${description} Start them with \`mpirun -n ` +
+        `${world} hpctrain ...\` or \`srun -n ${world} hpctrain ...\`; or ${requested.undo}, and they communicate by ` +
         "shared memory on one node and by TCP between nodes.",
     );
   }
   const { chosen, rejected } = findMpi(env);
-  if (!chosen) throw new UserError("environment", noMpiSentence(rejected, asked));
+  if (!chosen) throw new UserError("environment", noMpiSentence(rejected, requested));
   return chosen;
 }
 
@@ -107,14 +107,14 @@ async function openOwn(
   of: readonly HostIdentity[],
   reason: string,
 ): Promise<OpenedCollectives> {
-  const { where: { world }, backend, asked, meeting } = options;
+  const { where: { world }, backend, requested, meeting } = options;
   const hosts = new Set(of.map(({ memory }) => memory)).size;
   const loopback = new Set(of.map(({ loopback }) => loopback)).size === 1;
   const ranks = `${formatPlural(world, "CPU rank")}${hosts > 1 ? ` on ${hosts} nodes` : ""}`;
   if (backend === "shm" && hosts > 1) {
     throw new UserError(
       "usage",
-      `${asked.by} is for ranks of one node, and these ${world} are on ${hosts}: ${asked.undo}.`,
+      `${requested.by} is for ranks of one node, and these ${world} are on ${hosts}: ${requested.undo}.`,
     );
   }
   if (backend !== "tcp" && hosts === 1) {
@@ -123,7 +123,7 @@ async function openOwn(
       const collectives = await engine(options, { by: "shm", memory });
       return { collectives, notes: [`Communication: ${ranks} by shared memory; ${reason}.`] };
     }
-    if (backend === "shm") throw noSharedMemory(memory, asked);
+    if (backend === "shm") throw noSharedMemory(memory, requested);
     reason = `they can't share memory, since ${memory}; ${reason}`;
   }
   const connections = connectAll(options, loopback);
@@ -177,7 +177,7 @@ function connectAll(
     port,
     addresses: of === 0 ? [...new Set([...seen, ...addresses])] : addresses,
   }));
-  const key = keyOf(new Uint8Array([...meeting.key, ...new TextEncoder().encode(present[0].salt)]));
+  const key = connectionKey(new Uint8Array([...meeting.key, ...new TextEncoder().encode(present[0].salt)]));
   const descriptors = connectTcp({
     rank,
     peers,
@@ -287,11 +287,11 @@ interface MpiOptions {
 async function openMpiCollectives(
   { where, library: { path, from }, flight, timeout, failed }: MpiOptions,
 ): Promise<OpenedCollectives> {
-  const { rank, world, said, launcher } = where;
-  const transport = { by: "mpi", path, crowded: where.localWorld > cpusHere() } as const;
+  const { rank, world, description, launcher } = where;
+  const transport = { by: "mpi", path, crowded: where.localWorld > cpuCount() } as const;
   const collectives = await openCpuEngine(
     { transport, rank, world, flight, timeout, types: MPI_TYPES, failed },
-    (answer) => checkOpened(answer, { path, rank, world, said, launcher }),
+    (answer) => checkOpened(answer, { path, rank, world, description, launcher }),
   );
   return { collectives, notes: [`Communication: ${collectives.version} (${path}, ${from}).`] };
 }
@@ -303,7 +303,7 @@ interface MpiStart {
   readonly path: string;
   readonly rank: number;
   readonly world: number;
-  readonly said: string;
+  readonly description: string;
   readonly launcher: RankContext["launcher"];
 }
 
@@ -315,7 +315,7 @@ class SingletonMpi extends UserError {
 
 function checkOpened(
   answer: CpuThreadAnswer,
-  { path, rank, world, said, launcher }: MpiStart,
+  { path, rank, world, description, launcher }: MpiStart,
 ): OpenedTransport {
   if ("failed" in answer) {
     throw new UserError(
@@ -329,7 +329,7 @@ function checkOpened(
   if (size !== world) {
     throw new SingletonMpi(
       `${world} ranks were started, but MPI counts ${size}: what started them and the MPI library don't match, and ` +
-        `each would train alone. ${said} The library is ${version}, ${path}. ${
+        `each would train alone. ${description} The library is ${version}, ${path}. ${
           launcher === "slurm" ? srunMpi(version) : ""
         }Start the ranks with ` +
         `that library's own mpiexec, or with \`hpctrain launch -n ${world} -- ...\`; or name the library of your launcher with ` +
@@ -341,7 +341,7 @@ function checkOpened(
     throw new UserError(
       "environment",
       `This is rank ${rank} by what started it and rank ${answer.rank} to MPI (${version}): every rank must have one ` +
-        `number. ${said} Don't give --rank or RANK to processes that mpirun or srun numbers.`,
+        `number. ${description} Don't give --rank or RANK to processes that mpirun or srun numbers.`,
     );
   }
   return answer;

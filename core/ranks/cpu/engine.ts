@@ -10,8 +10,8 @@ import {
   DONE,
   openRing,
   OPS,
+  RING_TYPES,
   SLOTS,
-  TYPES,
 } from "../../../ffi/ranks/ring.ts";
 import { EXIT, UserError } from "../../base/errors.ts";
 import { reached, startThread, type Thread } from "../../base/threads.ts";
@@ -41,7 +41,7 @@ export async function openCpuEngine(
   engineOptions: CpuEngineOptions,
   check: (answer: CpuThreadAnswer) => OpenedTransport,
 ): Promise<CpuCollectives> {
-  const { transport, rank, world, flight, types = TYPES.length } = engineOptions;
+  const { transport, rank, world, flight, types = RING_TYPES.length } = engineOptions;
   const queue = openCommandQueue(flight, engineOptions.failed);
   const options: CpuThreadOptions = {
     transport,
@@ -160,9 +160,9 @@ async function inTime(
 }
 
 function typeOf(t: Tensor, known: number): number {
-  const type = (TYPES as readonly string[]).indexOf(t.dtype);
+  const type = (RING_TYPES as readonly string[]).indexOf(t.dtype);
   if (type < 0 || type >= known) {
-    const names = TYPES.slice(0, known).join(", ");
+    const names = RING_TYPES.slice(0, known).join(", ");
     throw new Error(`internal: ranks can't add up ${describe(t)} here: it must be ${names}.`);
   }
   return type;

@@ -2,7 +2,7 @@
 // the job's key.
 import {
   accept,
-  close,
+  closeSocket,
   connect,
   ENDED,
   hasFailed,
@@ -48,7 +48,7 @@ const GO = Uint8Array.of(71);
 const CONNECT_MS = 2000, PROVE_MS = 5000;
 /** The listener waits for longer: a rank that believes that it is in has no second try. */
 const LISTEN_MS = 3 * PROVE_MS;
-const PAUSE_MS = 100, LOOK_MS = 100;
+const PAUSE_MS = 100, POLL_MS = 100;
 /** So many strangers may be connected at once, beside the ranks that still have to come. */
 const STRANGERS = 64;
 
@@ -85,7 +85,7 @@ export function connectTcp(options: TcpOptions): number[] {
 
   const drop = (link: Link) => {
     links.delete(link);
-    close(link.descriptor);
+    closeSocket(link.descriptor);
     for (const one of tries) {
       if (one.under !== link) continue;
       one.under = null;
@@ -114,7 +114,7 @@ export function connectTcp(options: TcpOptions): number[] {
       for (const { descriptor, stage } of waiting) {
         poll.add(descriptor, stage === "connecting" ? WRITABLE : READABLE);
       }
-      poll.wait(LOOK_MS);
+      poll.wait(POLL_MS);
       waiting.forEach((link, i) => {
         if (poll.happened(i + 1) === 0) return;
         const outcome = advance(link, poll.happened(i + 1), options);
@@ -122,7 +122,7 @@ export function connectTcp(options: TcpOptions): number[] {
         if (outcome !== "done") return;
         links.delete(link);
         const peer = link.peer!;
-        if (met[peer] >= 0) close(met[peer]); // it has come again, and uses this one
+        if (met[peer] >= 0) closeSocket(met[peer]); // it has come again, and uses this one
         met[peer] = link.descriptor;
         withoutDelay(link.descriptor);
       });
@@ -134,11 +134,11 @@ export function connectTcp(options: TcpOptions): number[] {
     }
     return met;
   } catch (error) {
-    met.forEach((descriptor) => descriptor >= 0 && close(descriptor));
+    met.forEach((descriptor) => descriptor >= 0 && closeSocket(descriptor));
     throw error;
   } finally {
-    links.forEach(({ descriptor }) => close(descriptor));
-    close(listener);
+    links.forEach(({ descriptor }) => closeSocket(descriptor));
+    closeSocket(listener);
   }
 }
 

@@ -4,7 +4,13 @@
 import { LostRank } from "../../../ffi/ranks/tcp.ts";
 import type { Transport } from "../../../ffi/ranks/transport.ts";
 import { AWAITED, DONE, openRing, perform, QUEUED, type Ring, verbAt } from "../../../ffi/ranks/ring.ts";
-import { begin, end, type FlightRecorder, openFlightRecorder, recorded } from "../flight_recorder.ts";
+import {
+  beginCollective,
+  end,
+  type FlightRecorder,
+  openFlightRecorder,
+  recorded,
+} from "../flight_recorder.ts";
 import { reached, type ThreadScope } from "../../base/threads.ts";
 import { openTransport, type TransportOptions } from "../../../ffi/ranks/open_transport.ts";
 
@@ -49,7 +55,7 @@ function work(transport: Transport, ring: Ring, flight: FlightRecorder): void {
   for (let sequence = 1, verb = ""; verb !== "close"; sequence++) {
     while (!reached(ring.words, QUEUED, sequence)) Atomics.wait(ring.words, QUEUED, (sequence - 1) | 0);
     verb = verbAt(ring, sequence);
-    begin(flight, sequence);
+    beginCollective(flight, sequence);
     try {
       perform(transport, ring, sequence);
     } catch (error) {
@@ -74,9 +80,9 @@ function work(transport: Transport, ring: Ring, flight: FlightRecorder): void {
  * as it takes to give the core away: MPI itself would spin, and backward would share its cores with what
  * hides behind it. While training waits there is a core to spin on.
  */
-const restOf = ({ words }: Ring) => (looks: number, crowded: boolean): void => {
+const restOf = ({ words }: Ring) => (polls: number, crowded: boolean): void => {
   if (!crowded && Atomics.load(words, AWAITED) === 1) return;
-  Atomics.wait(never, 0, 0, looks < 50 ? 0.01 : 0.2);
+  Atomics.wait(never, 0, 0, polls < 50 ? 0.01 : 0.2);
 };
 
 const textOf = (error: unknown): string => error instanceof Error ? error.message : String(error);

@@ -121,10 +121,10 @@ export function refuseIdleGpus(
   env: SchedulerEnv,
   computesOn: "cpu" | "cuda",
   why: () => string,
-  wishes: LayoutRequest,
+  request: LayoutRequest,
 ): void {
   const { SLURM_GPUS_ON_NODE: gpus, SLURM_JOB_ID: job } = env;
-  if (computesOn !== "cpu" || wishes.device === "cpu" || wishes.anyLayout || !job || !whole(gpus)) return;
+  if (computesOn !== "cpu" || request.device === "cpu" || request.anyLayout || !job || !whole(gpus)) return;
   throw new UserError(
     "environment",
     `SLURM job ${job} has ${

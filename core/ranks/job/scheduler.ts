@@ -63,7 +63,7 @@ function ofQstat(text: string): JobTime | null {
   return { left: given - (secondsOf(field(whole, "resources_used.walltime")) ?? 0), limit: given };
 }
 
-export function runsOf(qstat: string): number | null {
+export function jobStarts(qstat: string): number | null {
   const count = Number(field(qstat, "run_count") || field(qstat, "start_count"));
   return Number.isInteger(count) && count > 0 ? count : null;
 }
@@ -120,7 +120,7 @@ export function openRemainingTime(options: RemainingTimeOptions): RemainingTime 
   const remember = (answer: JobTime | null) => {
     if (answer) known = { answer, at: clock() };
   };
-  const look = async () => {
+  const poll = async () => {
     const text = await ask(questionFor(job));
     if (closed) return;
     const answer = text === null ? null : readAnswer(job, text);
@@ -128,11 +128,11 @@ export function openRemainingTime(options: RemainingTimeOptions): RemainingTime 
     remember(answer);
     if (failures >= TRIES) return;
     const left = Math.min(known?.answer.left ?? 0, 10 * MOST_S);
-    timer = setTimeout(look, 1000 * Math.max(LEAST_S, left / 10));
+    timer = setTimeout(poll, 1000 * Math.max(LEAST_S, left / 10));
     Deno.unrefTimer(timer);
   };
   remember(endIn(env, began, clock()));
-  look();
+  poll();
   return {
     now() {
       if (!known) return null;

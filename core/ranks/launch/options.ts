@@ -2,7 +2,7 @@ import { SOURCE_FLAGS } from "../../settings/flags.ts";
 import { FLAGS } from "../../settings/settings.ts";
 import { looksLikeFlag, splitFlag, takeValue, unknownFlag } from "../../settings/options.ts";
 import { UserError } from "../../base/errors.ts";
-import { type Env, inSlurmStep, wholeNumber } from "../launchers.ts";
+import { type Env, inSlurmStep, wholeVariable } from "../launchers.ts";
 
 export interface LaunchOptions {
   /** Null where none is given: one on each GPU, or on each of several NUMA domains. */
@@ -143,12 +143,12 @@ function nodeCount(text: string): number {
 const inTasks = (env: Env, nodes: number): "each" | "first" | null =>
   nodes === 1 || !inSlurmStep(env) || env.NODE_RANK
     ? null
-    : wholeNumber(env, "SLURM_STEP_NUM_TASKS") === nodes
+    : wholeVariable(env, "SLURM_STEP_NUM_TASKS") === nodes
     ? "each"
     : "first";
 
 const standsAside = (env: Env, nodes: number): boolean =>
-  inTasks(env, nodes) === "first" && (wholeNumber(env, "SLURM_LOCALID") ?? 0) > 0;
+  inTasks(env, nodes) === "first" && (wholeVariable(env, "SLURM_LOCALID") ?? 0) > 0;
 
 function nodeRankIn(env: Env, nodes: number): string {
   if (nodes === 1) return "0";

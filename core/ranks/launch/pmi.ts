@@ -2,7 +2,7 @@
 // entries, so ranks on several nodes meet without MPI's own launcher.
 import {
   type Channel,
-  close as closeConnection,
+  closeConnection,
   encode,
   greetClient,
   MAKE_SECRET,
@@ -150,12 +150,12 @@ export class Pmi {
   async #barrier(go: () => void): Promise<void> {
     this.#waiting.push(go);
     if (this.#waiting.length < this.#ranks.length) return;
-    const mine = this.#put, here = this.#waiting;
+    const mine = this.#put, waiting = this.#waiting;
     this.#put = [];
     this.#waiting = [];
     try {
       for (const [name, value] of await this.#exchange.all(mine)) this.#known.set(name, value);
-      here.forEach((pass) => pass());
+      waiting.forEach((pass) => pass());
     } catch (error) {
       if (this.#closed) return;
       this.#failed(error);

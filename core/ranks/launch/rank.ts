@@ -115,7 +115,7 @@ function writeNote(folder: string, file: "ended" | "run", what: RankEnding | Run
 
 export const endOf = (folder: string, rank: number): RankEnding | null =>
   found(rankFolder(folder, rank), "ended");
-export const runOf = (folder: string, rank: number): RunFolders | null =>
+export const rankRun = (folder: string, rank: number): RunFolders | null =>
   found(rankFolder(folder, rank), "run");
 
 export function pidOf(folder: string, rank: number): number | null {

@@ -1,7 +1,7 @@
 import { dirname, join } from "../../../deps/path.ts";
 import { makePipe } from "../../../ffi/libc.ts";
 import { findMpi, MPI_NAMES, type MpiLibrary, noMpiSentence } from "../../../ffi/mpi/find.ts";
-import { refusalOf, UserError, whyRefused } from "../../base/errors.ts";
+import { systemRefusal, UserError, whyRefused } from "../../base/errors.ts";
 import type { Secret } from "../control/channel.ts";
 import { openExchange, Pmi } from "./pmi.ts";
 import type { SettingChoice } from "../../settings/values.ts";
@@ -75,7 +75,7 @@ function makeFolder({ ranks, cores, called }: LaunchJob): string {
     });
     if (pipes.every(makePipe)) return folder;
   } catch (error) {
-    const refusal = refusalOf(error);
+    const refusal = systemRefusal(error);
     if (refusal === undefined) throw error;
     throw unusable(folder, whyRefused(refusal), error);
   }
@@ -200,9 +200,9 @@ const TUNING: Readonly<Record<Family, LauncherEnv>> = {
   mpich: {},
 };
 
-export function mpiLauncher(env: LauncherEnv, asked: SettingChoice | null): MpiLauncher {
+export function mpiLauncher(env: LauncherEnv, requested: SettingChoice | null): MpiLauncher {
   const { chosen, rejected } = findMpi(env);
-  if (!chosen) throw new UserError("environment", noMpiSentence(rejected, asked));
+  if (!chosen) throw new UserError("environment", noMpiSentence(rejected, requested));
   const family: Family = chosen.abi === "openmpi" ? "openmpi" : "mpich";
   const tuning = Object.fromEntries(Object.entries(TUNING[family]).filter(([name]) => !env[name]));
   const folders = [...beside(chosen.path), ...(env.PATH ?? "").split(":").filter((at) => at.startsWith("/"))];

@@ -2,7 +2,7 @@ import { join } from "../../../deps/path.ts";
 import { isHangUpIgnored, onSignal } from "../../../ffi/signals.ts";
 import { indexOf } from "../../checkpoint/sharded_reader.ts";
 import { EXIT } from "../../base/errors.ts";
-import { endOf, pidOf, RANK_FILES, rankFolder, type RunFolders, runOf } from "./rank.ts";
+import { endOf, pidOf, RANK_FILES, rankFolder, rankRun, type RunFolders } from "./rank.ts";
 import { type LaunchJob, type StartedRanks, startRanks } from "./start.ts";
 import { killsForMemory } from "../../base/memory.ts";
 import { lastEvents } from "../../run/lineage.ts";
@@ -78,7 +78,7 @@ interface Requests {
 
 /** When one rank has failed, the others have this long to end by themselves. */
 const GRACE_MS = 5000;
-const LOOK_MS = 50;
+const POLL_MS = 50;
 
 interface Watched {
   readonly rank: number;
@@ -123,7 +123,7 @@ async function attempt(
     const codes = await Promise.all(statuses);
     watch.close();
     await sweep(folder, ranks);
-    const run = runOf(folder, job.ranks[0]);
+    const run = rankRun(folder, job.ranks[0]);
     const ends = ranks.map(({ rank, at, sent }, i): RankEnd => ({
       rank,
       note: endOf(folder, rank),
@@ -165,9 +165,9 @@ function watchOver(
       kill(pid, signal);
     }
   };
-  const look = () => {
+  const poll = () => {
     if (!known) {
-      const run = runOf(folder, ranks[0].rank);
+      const run = rankRun(folder, ranks[0].rank);
       if (run) output.keepIn(run.logs);
       known = run !== null;
     }
@@ -184,11 +184,11 @@ function watchOver(
       processes.forEach(({ pid }) => kill(pid, "SIGKILL"));
     }
   };
-  const timer = setInterval(look, LOOK_MS);
+  const timer = setInterval(poll, POLL_MS);
   return {
     allGone() {
       goneAt = Date.now();
-      look();
+      poll();
     },
     close: () => clearInterval(timer),
   };
@@ -212,7 +212,7 @@ async function sweep(folder: string, ranks: readonly Watched[]): Promise<void> {
   const pids = ranks.map(({ rank }) => pidOf(folder, rank)).filter((pid) => pid !== null);
   for (const end = Date.now() + GRACE_MS; pids.some(isAlive);) {
     if (Date.now() > end) return pids.filter(isAlive).forEach((pid) => kill(pid, "SIGKILL"));
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS / 5));
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS / 5));
   }
 }
 

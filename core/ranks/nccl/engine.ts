@@ -16,7 +16,7 @@ import { UserError } from "../../base/errors.ts";
 import { reached, startThread, type Thread } from "../../base/threads.ts";
 import type { Collectives, Ticket } from "../collectives.ts";
 import { type CollectiveName, COLLECTIVES } from "../../../ffi/ranks/ring.ts";
-import { begin, busy, enter, type FlightRecorder, progress } from "../flight_recorder.ts";
+import { beginCollective, busy, enter, type FlightRecorder, progress } from "../flight_recorder.ts";
 import {
   ABORT,
   BEGUN,
@@ -61,19 +61,19 @@ export async function openNcclEngine(options: NcclEngineOptions): Promise<NcclCo
   const { path, runtime, rank, world, flight, one } = options;
   const nccl = openNccl(path, runtime.kind), events = openCudaEvents(runtime);
   const comm = await meet(nccl, options);
-  const here = openNcclShared();
-  for (let i = 0; i < here.events.length; i++) here.events[i] = events.create(i % 3 !== READY);
-  for (let i = 0; i < here.pairs.length; i++) here.pairs[i] = events.create(true);
+  const shared = openNcclShared();
+  for (let i = 0; i < shared.events.length; i++) shared.events[i] = events.create(i % 3 !== READY);
+  for (let i = 0; i < shared.pairs.length; i++) shared.pairs[i] = events.create(true);
   const { device } = options;
   const watcher = openWatcher({
     nccl: path,
     runtime,
     device,
     comm,
-    shared: here.shared,
+    shared: shared.shared,
     flight: flight.shared,
   });
-  const queue = openNcclQueue({ ...options, nccl, comm, events, here });
+  const queue = openNcclQueue({ ...options, nccl, comm, events, shared });
   let closed = false;
   return {
     ...verbs(ncclVerbs(nccl, comm, options.stream, one.device), queue.put, world, one),
@@ -83,8 +83,8 @@ export async function openNcclEngine(options: NcclEngineOptions): Promise<NcclCo
     version: nccl.version,
     against: nccl.against,
     ...{ done: queue.done, wait: queue.wait, capture: queue.capture, replay: queue.replay },
-    waited: () => here.waited[0],
-    times: () => ({ waited: here.waited[0], busy: busy(flight) }),
+    waited: () => shared.waited[0],
+    times: () => ({ waited: shared.waited[0], busy: busy(flight) }),
     abort(why) {
       queue.stop(why);
       watcher.request(ABORT);
@@ -183,7 +183,7 @@ interface Parts extends Streams {
   readonly nccl: Nccl;
   readonly comm: Comm;
   readonly events: CudaEvents;
-  readonly here: NcclShared;
+  readonly shared: NcclShared;
   readonly flight: FlightRecorder;
   readonly timeout: number;
 }
@@ -210,20 +210,20 @@ interface NcclQueue extends Required<Pick<Collectives, "capture" | "replay">> {
 }
 
 function openNcclQueue(parts: Parts): NcclQueue {
-  const { events, here, flight, stream, computing } = parts;
+  const { events, shared, flight, stream, computing } = parts;
   let reason: string | null = null, thrown = false, waits = 0;
   const check = () => {
-    const why = reason ?? here.failure.read();
+    const why = reason ?? shared.failure.read();
     if (why === null) return;
     thrown = true;
     throw new UserError("communication", why);
   };
   const done = (ticket: Ticket) =>
-    ticket <= progress(flight).ended || events.done(eventOf(here, ticket, DONE));
+    ticket <= progress(flight).ended || events.done(eventOf(shared, ticket, DONE));
   const until = (ticket: Ticket) => {
     while (progress(flight).ended < ticket) {
       check();
-      pause(here);
+      pause(shared);
     }
   };
   const enterNext = (verb: CollectiveName, phase: string, bytes: number): Ticket => {
@@ -232,10 +232,10 @@ function openNcclQueue(parts: Parts): NcclQueue {
     return enter(flight, COLLECTIVES.indexOf(verb), bytes, phase);
   };
   const queued = (ticket: Ticket, on: Stream) => {
-    begin(flight, ticket);
-    events.record(eventOf(here, ticket, DONE), on);
-    Atomics.store(here.words, QUEUED, ticket | 0);
-    Atomics.notify(here.words, QUEUED);
+    beginCollective(flight, ticket);
+    events.record(eventOf(shared, ticket, DONE), on);
+    Atomics.store(shared.words, QUEUED, ticket | 0);
+    Atomics.notify(shared.words, QUEUED);
   };
   /** Null unless a graph is captured: then the events of its collectives, whose tickets count down from -1. */
   let captured: bigint[] | null = null;
@@ -252,10 +252,10 @@ function openNcclQueue(parts: Parts): NcclQueue {
     put(verb, phase, bytes, call) {
       if (captured) return putCaptured(captured, call, `${verb} (${phase}, captured)`);
       const ticket = enterNext(verb, phase, bytes);
-      const ready = eventOf(here, ticket, READY);
+      const ready = eventOf(shared, ticket, READY);
       events.record(ready, computing());
       events.wait(stream, ready);
-      events.record(eventOf(here, ticket, BEGUN), stream);
+      events.record(eventOf(shared, ticket, BEGUN), stream);
       if (bytes > 0) accept(parts, call, `${verb} ${ticket} (${phase})`, check);
       queued(ticket, stream);
       return ticket;
@@ -272,7 +272,7 @@ function openNcclQueue(parts: Parts): NcclQueue {
     },
     replay(run, phase) {
       const ticket = enterNext("all-reduce", phase, 0);
-      events.record(eventOf(here, ticket, BEGUN), computing());
+      events.record(eventOf(shared, ticket, BEGUN), computing());
       run();
       queued(ticket, computing());
     },
@@ -282,13 +282,13 @@ function openNcclQueue(parts: Parts): NcclQueue {
       check();
       if (done(ticket)) return;
       // Waits beyond the pairs are not measured.
-      const measured = reached(here.words, MEASURED, waits + 1 - PAIRS) ? ++waits : 0;
+      const measured = reached(shared.words, MEASURED, waits + 1 - PAIRS) ? ++waits : 0;
       const at = computing();
-      if (measured) events.record(pairOf(here, measured, 0), at);
-      events.wait(at, eventOf(here, ticket, DONE));
+      if (measured) events.record(pairOf(shared, measured, 0), at);
+      events.wait(at, eventOf(shared, ticket, DONE));
       if (!measured) return;
-      events.record(pairOf(here, measured, 1), at);
-      Atomics.store(here.words, WAITS, measured | 0);
+      events.record(pairOf(shared, measured, 1), at);
+      Atomics.store(shared.words, WAITS, measured | 0);
     },
     drain() {
       check(); // a stream does not throw: it may have failed since the last call
@@ -314,16 +314,22 @@ function openNcclQueue(parts: Parts): NcclQueue {
  * NCCL may go on with a call in a thread of its own (the first one connects the ranks): it is not
  * interrupted.
  */
-function accept({ nccl, comm, here, timeout }: Parts, call: NcclCall, what: string, check: () => void): void {
+function accept(
+  { nccl, comm, shared, timeout }: Parts,
+  call: NcclCall,
+  what: string,
+  check: () => void,
+): void {
   const began = performance.now();
-  const fail = (why: string) => here.failure.write(`Communication between ranks failed in ${what}: ${why}.`);
-  let code = alone(here, call, check);
+  const fail = (why: string) =>
+    shared.failure.write(`Communication between ranks failed in ${what}: ${why}.`);
+  let code = alone(shared, call, check);
   while (inProgress(code)) {
     const waited = performance.now() - began;
     if (waited > 1000 * timeout) fail(`NCCL did not begin it in ${timeout} s (--timeout)`);
     check();
-    if (waited > SHORT_MS) pause(here);
-    code = alone(here, () => nccl.state(comm), check);
+    if (waited > SHORT_MS) pause(shared);
+    code = alone(shared, () => nccl.state(comm), check);
   }
   if (code !== 0) fail(`${nccl.text(code, comm)} (${nccl.version})`); // unless the watching thread was first
   check();
@@ -333,15 +339,15 @@ function accept({ nccl, comm, here, timeout }: Parts, call: NcclCall, what: stri
 const SHORT_MS = 0.2;
 
 /** Makes the call while the watching thread makes none. It keeps the communicator once it has aborted it. */
-function alone(here: NcclShared, call: NcclCall, check: () => void): number {
-  while (!hold(here)) {
+function alone(shared: NcclShared, call: NcclCall, check: () => void): number {
+  while (!hold(shared)) {
     check();
-    pause(here);
+    pause(shared);
   }
   try {
     return call();
   } finally {
-    release(here);
+    release(shared);
   }
 }
 

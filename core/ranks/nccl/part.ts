@@ -4,10 +4,10 @@ import { findNccl } from "../../../ffi/nccl/find.ts";
 import { openNccl } from "../../../ffi/nccl/nccl.ts";
 import { messageOf } from "../../base/errors.ts";
 import type { FoundEngine, GpuEngine } from "../gpu_engine.ts";
-import { askRas } from "./ras.ts";
+import { queryRas } from "./ras.ts";
 import { openNcclCollectives } from "./setup.ts";
 
-export const engine: GpuEngine = { open: openNcclCollectives, ask: (env) => askRas(env), find };
+export const engine: GpuEngine = { open: openNcclCollectives, ask: (env) => queryRas(env), find };
 
 function find(torch: string, kind: GpuKind, env: Record<string, string>): FoundEngine {
   let at: { path: string; from: string } | null = null;

@@ -13,7 +13,7 @@ const MOST_BYTES = 256 * 1024;
 type Env = Readonly<Record<string, string | undefined>>;
 
 /** Null where nobody listens, as with an older NCCL, or the answer took too long. */
-export async function askRas(env: Env, limit = LIMIT_MS): Promise<Ras | null> {
+export async function queryRas(env: Env, limit = LIMIT_MS): Promise<Ras | null> {
   if (env.NCCL_RAS_ENABLE === "0") return null;
   const timeout = new AbortController();
   const timer = setTimeout(() => timeout.abort(), limit);

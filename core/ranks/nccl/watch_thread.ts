@@ -41,14 +41,14 @@ export interface NcclThreadOptions {
   readonly flight: SharedArrayBuffer;
 }
 
-const LOOK_MS = 5, IDLE_MS = 100, CALL_MS = 100;
+const POLL_MS = 5, IDLE_MS = 100, CALL_MS = 100;
 
 self.onmessage = ({ data }: MessageEvent<NcclThreadOptions>) => {
-  const here = openNcclShared(data.shared);
+  const shared = openNcclShared(data.shared);
   try {
-    watch(data, here, openFlightRecorder(data.flight));
+    watch(data, shared, openFlightRecorder(data.flight));
   } catch (error) {
-    here.failure.write(
+    shared.failure.write(
       `Communication between ranks failed: ${error instanceof Error ? error.message : error}`,
     );
   }
@@ -57,7 +57,7 @@ self.onmessage = ({ data }: MessageEvent<NcclThreadOptions>) => {
 
 function watch(
   { nccl: path, runtime, device, comm }: NcclThreadOptions,
-  here: NcclShared,
+  shared: NcclShared,
   flight: FlightRecorder,
 ): void {
   const nccl = openNccl(path, runtime.kind), events = openCudaEvents(runtime);
@@ -65,45 +65,45 @@ function watch(
   events.besideCapture();
   let ended = 0, measured = 0;
   for (;;) {
-    const request = Atomics.load(here.words, REQUEST);
-    const code = request === GO_ON ? stateOf(nccl, comm, here) : 0;
-    for (; reached(here.words, QUEUED, ended + 1); ended++) {
-      const done = eventOf(here, ended + 1, DONE);
+    const request = Atomics.load(shared.words, REQUEST);
+    const code = request === GO_ON ? stateOf(nccl, comm, shared) : 0;
+    for (; reached(shared.words, QUEUED, ended + 1); ended++) {
+      const done = eventOf(shared, ended + 1, DONE);
       if (!events.done(done)) break;
-      end(flight, ended + 1, events.seconds(eventOf(here, ended + 1, BEGUN), done));
+      end(flight, ended + 1, events.seconds(eventOf(shared, ended + 1, BEGUN), done));
     }
-    if (code !== 0 && !inProgress(code)) here.failure.write(sentenceOf(nccl, comm, code, flight, ended));
+    if (code !== 0 && !inProgress(code)) shared.failure.write(sentenceOf(nccl, comm, code, flight, ended));
     // Queued work then ends without a result, and the training thread comes out of its native call to read
     // why.
-    if (request === ABORT || here.failure.read() !== null) return abort(nccl, comm, here);
-    measured = measure(here, events, measured);
+    if (request === ABORT || shared.failure.read() !== null) return abort(nccl, comm, shared);
+    measured = measure(shared, events, measured);
     if (request === STOP) return;
-    const idle = !reached(here.words, QUEUED, ended + 1);
-    if (idle) Atomics.wait(here.words, QUEUED, ended | 0, IDLE_MS);
-    else Atomics.wait(here.words, REQUEST, request, LOOK_MS);
+    const idle = !reached(shared.words, QUEUED, ended + 1);
+    if (idle) Atomics.wait(shared.words, QUEUED, ended | 0, IDLE_MS);
+    else Atomics.wait(shared.words, REQUEST, request, POLL_MS);
   }
 }
 
 /** 0 while the training thread is in a call: it asks for the state itself. */
-function stateOf(nccl: Nccl, comm: Comm, here: NcclShared): number {
-  if (!hold(here)) return 0;
+function stateOf(nccl: Nccl, comm: Comm, shared: NcclShared): number {
+  if (!hold(shared)) return 0;
   const code = nccl.state(comm);
-  release(here);
+  release(shared);
   return code;
 }
 
 /** The communicator stays held: it is no more. A call that only this can end is not waited for. */
-function abort(nccl: Nccl, comm: Comm, here: NcclShared): void {
-  for (let waited = 0; waited < CALL_MS && !hold(here); waited++) Atomics.wait(here.words, HELD, 1, 1);
+function abort(nccl: Nccl, comm: Comm, shared: NcclShared): void {
+  for (let waited = 0; waited < CALL_MS && !hold(shared); waited++) Atomics.wait(shared.words, HELD, 1, 1);
   nccl.abort(comm);
 }
 
-function measure(here: NcclShared, events: CudaEvents, measured: number): number {
-  while (reached(here.words, WAITS, measured + 1)) {
-    const behind = pairOf(here, measured + 1, 1);
+function measure(shared: NcclShared, events: CudaEvents, measured: number): number {
+  while (reached(shared.words, WAITS, measured + 1)) {
+    const behind = pairOf(shared, measured + 1, 1);
     if (!events.done(behind)) break;
-    here.waited[0] += events.seconds(pairOf(here, measured + 1, 0), behind);
-    Atomics.store(here.words, MEASURED, ++measured | 0);
+    shared.waited[0] += events.seconds(pairOf(shared, measured + 1, 0), behind);
+    Atomics.store(shared.words, MEASURED, ++measured | 0);
   }
   return measured;
 }

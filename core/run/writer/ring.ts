@@ -88,12 +88,12 @@ export function openPusher({ records, words: memory }: SharedRing): Pusher {
     written(milliseconds) {
       const until = performance.now() + milliseconds;
       for (let first = true;; first = false) {
-        const there = Atomics.load(words, WRITTEN);
-        if (there === head) return true;
+        const written = Atomics.load(words, WRITTEN);
+        if (written === head) return true;
         if (first) wake();
         const left = until - performance.now();
         if (left <= 0) return false;
-        Atomics.wait(words, WRITTEN, there, left);
+        Atomics.wait(words, WRITTEN, written, left);
       }
     },
     end() {
@@ -178,7 +178,7 @@ export function putStep({ numbers }: StepNumbers, event: StepEvent, t: number): 
   for (let i = 0; i < STEP_FIELDS.length; i++) numbers[1 + i] = event[STEP_FIELDS[i]] ?? MISSING;
 }
 
-export function takeStep({ numbers }: StepNumbers): StepEvent & { t: number } {
+export function takeStepEvent({ numbers }: StepNumbers): StepEvent & { t: number } {
   const event = { t: numbers[0], kind: "step" } as StepEvent & { t: number };
   STEP_FIELDS.forEach((field, i) => {
     if (numbers[1 + i] !== MISSING || i < LEAST) event[field] = numbers[1 + i];

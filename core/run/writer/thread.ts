@@ -12,7 +12,7 @@ import {
   openPuller,
   REWIND,
   STEP_NUMBERS,
-  takeStep,
+  takeStepEvent,
   type ThreadMessage,
   type ThreadSetup,
 } from "./ring.ts";
@@ -23,7 +23,7 @@ declare const self: ThreadScope;
 cleanConsole(); // each thread has its own console
 
 /** A kill may lose this much. */
-const LOOK_MS = 50;
+const POLL_MS = 50;
 /** Lines are joined up to this size. */
 const BATCH = 256 * 1024;
 const RENEW_MS = 1000;
@@ -53,7 +53,7 @@ self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
   const take = (kind: number, bytes: Uint8Array) => {
     if (kind === STEP_NUMBERS) {
       stepBytes.set(bytes);
-      const event = takeStep(numbers);
+      const event = takeStepEvent(numbers);
       lines?.addText(encodeEvent(event, event.t) + "\n");
       for (const sink of sinks) sink.event(event);
     } else if (kind === EVENT) {
@@ -75,7 +75,7 @@ self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
     for (const noted of system?.due(shared) ?? []) add(noted);
     lines?.flush();
     puller.wrote();
-    if (!puller.ended()) puller.wait(LOOK_MS);
+    if (!puller.ended()) puller.wait(POLL_MS);
   } while (!puller.ended());
   for (const sink of sinks) sink.close();
   system?.close();

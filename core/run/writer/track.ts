@@ -1,9 +1,9 @@
 // The event log as the training thread sees it: an event goes into shared memory in a few microseconds, and
 // the writing thread puts it on disk.
 import {
+  eventLine,
   type EventLog,
   type EventLogOptions,
-  lineOf,
   openEventFile,
   openLosses,
   SAMPLES,
@@ -78,7 +78,7 @@ export function openTrack(path: string, options: TrackOptions): EventLog {
           return;
         }
       }
-      const line = lineOf(told(event), now(), options, losses);
+      const line = eventLine(stamped(event), now(), options, losses);
       if (line === null) return;
       push(EVENT, line + "\n", !SAMPLES.has(event.kind));
     },
@@ -104,7 +104,7 @@ export function openTrack(path: string, options: TrackOptions): EventLog {
   };
 }
 
-const told = (event: Emitted): Emitted =>
+const stamped = (event: Emitted): Emitted =>
   event.kind === "warning" ? { ...event, message: withoutSecrets(event.message) } : event;
 
 /** Other ranks than the first write their machine metrics to files of their own. */

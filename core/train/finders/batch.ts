@@ -1,6 +1,6 @@
 // The batch-size finder: sizes from 1 on, each twice the one before, until memory ends or no size is faster.
 
-export interface Tried {
+export interface TriedBatch {
   readonly size: number;
   /** Samples a second; null where the size did not fit. */
   readonly rate: number | null;
@@ -11,7 +11,7 @@ export interface Tried {
 }
 
 export interface FoundBatch {
-  readonly tried: readonly Tried[];
+  readonly tried: readonly TriedBatch[];
   /** The fastest of those that were tried. */
   readonly fastest: number;
   /** The smallest that is nearly as fast. */
@@ -31,9 +31,9 @@ const PATIENCE = 2;
 export function searchBatches(
   most: { readonly samples: number; readonly memory: number | null },
   time: (size: number) => { readonly seconds: number; readonly memory: number } | null,
-  told: (tried: Tried) => void,
+  report: (tried: TriedBatch) => void,
 ): FoundBatch | null {
-  const tried: Tried[] = [];
+  const tried: TriedBatch[] = [];
   let end: FoundBatch["end"] = "samples", best = 0, since = 0;
   for (let size = 1; size <= most.samples; size *= 2) {
     const beyond = most.memory !== null && size > most.memory && size > 1;
@@ -42,7 +42,7 @@ export function searchBatches(
       ? { size, rate: size / taken.seconds, ...taken }
       : { size, rate: null, seconds: null, memory: null };
     tried.push(one);
-    told(one);
+    report(one);
     if (one.rate === null) {
       end = "memory";
       break;

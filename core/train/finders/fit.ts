@@ -10,7 +10,7 @@ import { formatPlural, formatRate } from "../../base/format.ts";
 import type { Config } from "../../settings/settings.ts";
 import { planBatches } from "../batches.ts";
 import type { Built } from "../build.ts";
-import { mostAtOnce, stateOf } from "../memory.ts";
+import { mostAtOnce, stateBytes } from "../memory.ts";
 import type { Optimizer } from "../optimizers/optimizer.ts";
 import type { Launch } from "../launch.ts";
 import { stepTimer } from "./timing.ts";
@@ -24,7 +24,7 @@ interface Timed {
 /** Why no other size was tried, or was taken. */
 type Reason = "norms" | "deterministic" | "fastest";
 
-export interface Fit {
+export interface BatchFit {
   readonly size: number;
   readonly reason: Reason;
   readonly timed: readonly Timed[];
@@ -45,7 +45,7 @@ export function chooseSize(
   sizes: readonly number[],
   only: Exclude<Reason, "fastest"> | null,
   time: (size: number) => number | null,
-): Fit | null {
+): BatchFit | null {
   const timed: Timed[] = [];
   let best: { size: number; rate: number } | null = null;
   for (const size of sizes) {
@@ -64,7 +64,7 @@ export function chooseSize(
 export function fitBatch(
   launch: Launch,
   built: Built,
-  ranksHere: number,
+  localRanks: number,
 ): { config: Config; notes: string[] } {
   const { config, resume, team } = launch, { training } = config, world = team?.world ?? 1;
   if (!training.fit_batch) return { config, notes: [] };
@@ -91,7 +91,7 @@ export function fitBatch(
   const fit = chooseSize(
     sizesUpTo(norms ? Math.min(share, training.batch_size) : share),
     norms ? "norms" : training.deterministic !== "off" ? "deterministic" : null,
-    timeOnRanks(launch, built, { share, here: ranksHere, world }),
+    timeOnRanks(launch, built, { share, localRanks, world }),
   );
   if (fit === null) {
     throw new UserError(
@@ -109,11 +109,15 @@ const MARGIN = 1 / 8;
 function timeOnRanks(
   { config, device, team = null }: Launch,
   built: Built,
-  { share, here, world }: { readonly share: number; readonly here: number; readonly world: number },
+  { share, localRanks, world }: {
+    readonly share: number;
+    readonly localRanks: number;
+    readonly world: number;
+  },
 ): (size: number) => number | null {
   const { train } = built.data;
   const wide = { ...config, training: { ...config.training, batch_size: share } };
-  const most = device === "cpu" ? mostAtOnce(wide, built, here, world) ?? Infinity : Infinity;
+  const most = device === "cpu" ? mostAtOnce(wide, built, localRanks, world) ?? Infinity : Infinity;
   const own = (size: number): number | null => {
     if (size > most && size > 1) return null;
     const tried = device === "cpu" ? size : Math.min(train.length, size + Math.ceil(MARGIN * size));
@@ -148,7 +152,7 @@ function leavingNoTrace<T>(config: Config, built: Built, world: number, run: () 
   };
   try {
     const before = buffers.map((t) => hold(() => clone(t)));
-    const { state } = stateOf(config, built, world), { device } = arena.flat;
+    const { state } = stateBytes(config, built, world), { device } = arena.flat;
     hold(() => longLivedZeros([Math.ceil(state / 4)], { device }));
     const made = run();
     noGrad(() => buffers.forEach((t, i) => copy_(t, before[i])));
@@ -168,7 +172,7 @@ const WHY: Readonly<Record<Reason, string>> = {
 };
 
 /** `usual` would have been taken without measuring. */
-function noteOf({ size, reason, timed }: Fit, usual: number): string {
+function noteOf({ size, reason, timed }: BatchFit, usual: number): string {
   const each = timed.map(({ size, seconds }) =>
     seconds === null ? `${size} do not fit` : `${size} make ${formatRate(size / seconds)} samples/s`
   );

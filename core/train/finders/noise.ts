@@ -70,7 +70,7 @@ export function measureNoise(config: Config, built: Built, device: Device, size:
 // whole one's by its noise. It costs a norm in some of the logged steps, and nothing in others.
 
 /** Steps from one look to the next, at least: a norm is far less than 1% of so many. */
-const APART = 10;
+const STEPS_BETWEEN = 10;
 /** A single step's estimate is mostly chance: these are means over many, of which the first few tell nothing. */
 const KEPT = 0.95, LEAST_LOOKS = 10;
 
@@ -86,7 +86,7 @@ export function openRunNoise() {
     begin(step: number, logged: boolean): void {
       seen?.norm.take(() => null); // of a step that was left in its middle
       seen = null;
-      wanted = logged && step - last >= APART;
+      wanted = logged && step - last >= STEPS_BETWEEN;
       if (wanted) last = step;
     },
     /** The arena has the gradient of the step's first micro-batch, weighted with its share. */

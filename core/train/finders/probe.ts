@@ -13,7 +13,7 @@ import { startFrom } from "../resume.ts";
 import { sharesOf } from "../micro_batch.ts";
 import { trainStep } from "../user_step.ts";
 
-export interface Probe {
+export interface StepProbe {
   /** Samples of one step. */
   readonly samples: number;
   /** Takes a step with this learning rate; returns the loss before it. */
@@ -46,7 +46,7 @@ export function openProbe(
   device: Device,
   loaders: number,
   notes: string[],
-): Probe {
+): StepProbe {
   const { training, data } = config, { arena, pass, data: { train } } = built;
   const plan = planBatches(training, train.length, 1), sampling = openSampling(data, training.seed, train);
   const { optimizer, scaler } = beginAsRun(config, built, device, notes);

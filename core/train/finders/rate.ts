@@ -10,13 +10,13 @@ export interface Swept {
   readonly slope: number;
 }
 
-export interface Sweep {
+export interface RateSweep {
   readonly from: number;
   readonly to: number;
   readonly steps: number;
 }
 
-export interface Found {
+export interface FoundRate {
   readonly swept: readonly Swept[];
   /** The loss falls fastest there; null where it never falls. */
   readonly suggestion: number | null;
@@ -30,7 +30,7 @@ export interface Found {
 const RUNNING = 0.9, EXPLODED = 4, FIRST = 5;
 
 /** `step` takes a training step with a rate and returns its loss. */
-export function sweepRates({ from, to, steps }: Sweep, step: (rate: number) => number): Found {
+export function sweepRates({ from, to, steps }: RateSweep, step: (rate: number) => number): FoundRate {
   const rates: number[] = [], losses: number[] = [];
   let sum = 0, best = Infinity, exploded: number | null = null;
   for (let i = 0; i < steps; i++) {
@@ -51,7 +51,7 @@ export function sweepRates({ from, to, steps }: Sweep, step: (rate: number) => n
 /** Half a decade, to either side. */
 const REACH = 0.5;
 
-export function judged(rates: readonly number[], losses: readonly number[]): Omit<Found, "exploded"> {
+export function judged(rates: readonly number[], losses: readonly number[]): Omit<FoundRate, "exploded"> {
   const logs = rates.map(Math.log10);
   const swept = rates.map((rate, i): Swept => {
     const near = logs.flatMap((log, k) => Math.abs(log - logs[i]) <= REACH ? [k] : []);

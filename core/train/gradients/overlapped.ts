@@ -5,7 +5,7 @@ import type { Arena } from "../arena.ts";
 import { fill_, longLivedZeros, zeros } from "../../../ffi/make.ts";
 import { clone, copy_, detach, narrow, reshape } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
-import { type Bucket, bucketElements, bucketsOf, cutsOf, firstBlocks } from "./buckets.ts";
+import { type Bucket, bucketCuts, bucketElements, bucketsOf, firstBlocks } from "./buckets.ts";
 import { autocast } from "../../../ffi/context.ts";
 import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
 import { handedOn, tape } from "../../../ffi/tape.ts";
@@ -19,11 +19,11 @@ import {
   checkpointed,
   headInParts,
   inParts,
-  list,
   mapped,
   type Outcome,
   outputOf,
   type Pass,
+  tensorList,
   type Weight,
 } from "../blocks.ts";
 import type { CompiledPass } from "../compiled_pass.ts";
@@ -77,7 +77,7 @@ export function openReducer(
   };
   return {
     buckets: pieces.length,
-    cuts: cutsOf(buckets, blocks),
+    cuts: bucketCuts(buckets, blocks),
     /** The gradients of this block and those behind it are whole. */
     blockDone: (block: number): void => void queueFrom(block),
     /** The arena or its owned part gets the gradient of all ranks, and the result is their loss; null adds nothing to it. */
@@ -169,7 +169,7 @@ export function segmented(
   const { blocks } = p.model;
   const last = blocks.length - 1;
   const run = (i: number, x: Activation) => {
-    tape.hears?.entered(i);
+    tape.recorder?.entered(i);
     p.seeds?.seed(i);
     return scope(() => blocks[i].forward(x));
   };
@@ -180,7 +180,7 @@ export function segmented(
     const before: Activation = x;
     const made = autocast(p.cast, p.onGpu, () => run(i, before));
     const cut: Joint[] = [];
-    x = through(made, list(before), cut, i >= atRest);
+    x = through(made, tensorList(before), cut, i >= atRest);
     cuts.push(cut);
     norms.push(takeNorms(p.model.root));
   }

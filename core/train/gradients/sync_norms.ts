@@ -39,24 +39,24 @@ export function openSyncNorms(
   );
   if (channels.every((of) => of.length === 0)) return null;
   refuse(training);
-  const told: Tensor[] = [];
+  const leaves: Tensor[] = [];
   let at = 0, fresh = true, remembers = false;
   const ranks: NormRanks = {
     get fresh() {
       return fresh;
     },
     gather(own) {
-      fresh = at === told.length;
-      if (!fresh) return told[at++];
+      fresh = at === leaves.length;
+      if (!fresh) return leaves[at++];
       const all = zeros([collectives.world, own.numel], { device });
       collectives.wait(collectives.allGather(all, own, "batch norm"));
-      if (remembers) at = told.push(keep(all));
+      if (remembers) at = leaves.push(keep(all));
       return all;
     },
     sum(t) {
-      if (at < told.length) return void noGrad(() => copy_(t, told[at++]));
+      if (at < leaves.length) return void noGrad(() => copy_(t, leaves[at++]));
       collectives.wait(collectives.allReduce(t, "sum", "batch norm, backward"));
-      if (remembers) at = told.push(keep(noGrad(() => clone(t))));
+      if (remembers) at = leaves.push(keep(noGrad(() => clone(t))));
     },
   };
   synchronise(model.root, ranks);
@@ -67,7 +67,7 @@ export function openSyncNorms(
   return {
     begin() {
       remembers = true;
-      for (const t of told.splice(0)) t.free();
+      for (const t of leaves.splice(0)) t.free();
       again();
     },
     again,

@@ -5,7 +5,7 @@ import { add, constant, ones, sub, zero_, zeros } from "../../../ffi/make.ts";
 import { cat, clamp, clone, copy_, div, foreachAddcmul_, narrow, reshape, select } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Arena } from "../arena.ts";
-import { nodesWithin, type Shards, shardsOfRank, type Sum, treeSum } from "../shards.ts";
+import { nodesWithin, type Shards, shardsOfRank, type ShardSum, treeSum } from "../shards.ts";
 import type { Collectives } from "../../ranks/collectives.ts";
 import { checkpointed, straight } from "../blocks.ts";
 import type { MicroBatch, Share } from "../micro_batch.ts";
@@ -21,11 +21,11 @@ import {
  * Gives the sums of all ranks, or of any nodes of the tree that cover it. A rank that holds a whole node has
  * one sum to give.
  */
-export type Combine = (own: readonly Sum<Tensor>[]) => readonly Sum<Tensor>[];
+export type CombineSums = (own: readonly ShardSum<Tensor>[]) => readonly ShardSum<Tensor>[];
 
 /** @internal */
 export interface VirtualShards extends Shards {
-  readonly combine: Combine;
+  readonly combine: CombineSums;
   readonly arena: Arena;
   /** Forward changes these: averaged statistics, and counters of batches. */
   readonly statistics: readonly Tensor[];
@@ -33,7 +33,7 @@ export interface VirtualShards extends Shards {
   readonly buffers: Tensor[];
 }
 
-export const alone: Combine = (own) => own;
+export const alone: CombineSums = (own) => own;
 
 export function openVirtualShards(
   { count, rank, world, combine }: Pick<VirtualShards, "count" | "combine"> & {
@@ -56,12 +56,12 @@ export function openVirtualShards(
 }
 
 export function shardedGradients(v: VirtualShards, options: MicroBatchOptions): GradientStrategy {
-  let before: State, own: readonly Sum<Tensor>[];
+  let before: State, own: readonly ShardSum<Tensor>[];
   return {
     ...plainGradients(options),
     shards: v,
     zero() {
-      before = stateOf(v);
+      before = shardState(v);
     },
     forwardBackward(batches, shares, watch) {
       own = ownSums(v, before, (shard) => computeShard(options, shard, batches, shares, watch));
@@ -97,7 +97,7 @@ interface State {
   readonly counters: readonly Tensor[];
 }
 
-export const stateOf = (v: VirtualShards): State => ({
+export const shardState = (v: VirtualShards): State => ({
   statistics: v.statistics.map((t) => clone(t)),
   counters: v.counters.map((t) => clone(t)),
 });
@@ -107,7 +107,7 @@ export function ownSums(
   v: VirtualShards,
   before: State,
   compute: (shard: number) => Tensor | null,
-): Sum<Tensor>[] {
+): ShardSum<Tensor>[] {
   const free = [...v.buffers];
   const leaf = (shard: number) => {
     const into = free.pop() ?? another(v);
@@ -154,7 +154,7 @@ const sizeOf = ({ arena, statistics }: VirtualShards): number =>
   arena.gradient.numel + statistics.reduce((sum, t) => sum + t.numel, 0) + 2;
 
 /** It uses up the sums. */
-function combineSums(v: VirtualShards, before: State, sums: readonly Sum<Tensor>[]): Tensor {
+function combineSums(v: VirtualShards, before: State, sums: readonly ShardSum<Tensor>[]): Tensor {
   return scope(() => {
     const known = (from: number, to: number) => sums.find((s) => s.from === from && s.to === to)?.value;
     const total = treeSum({ from: 0, to: v.count }, known, (left, right) => {
@@ -175,7 +175,7 @@ function combineSums(v: VirtualShards, before: State, sums: readonly Sum<Tensor>
   });
 }
 
-export function combineOver(collectives: Collectives, shards: number): Combine {
+export function combineOver(collectives: Collectives, shards: number): CombineSums {
   const { world } = collectives;
   const nodes = Array.from(
     { length: world },
@@ -190,7 +190,7 @@ export function combineOver(collectives: Collectives, shards: number): Combine {
     collectives.wait(collectives.allGather(all, mine, "gradients of virtual shards"));
     return nodes.flatMap((of, rank) => {
       const theirs = select(all, 0, rank);
-      return of.map((node, i): Sum<Tensor> => ({ ...node, value: select(theirs, 0, i) }));
+      return of.map((node, i): ShardSum<Tensor> => ({ ...node, value: select(theirs, 0, i) }));
     });
   };
 }

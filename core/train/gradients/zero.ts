@@ -102,7 +102,7 @@ function stateOf(
   cut: (Pick<Cut, "pieces"> & Pick<ParameterGroups, "of">) | null,
 ): Pick<Zero, "optimizer" | "gather" | "scatter"> {
   const { flat } = arena;
-  const rooms = new Map(
+  const buffers = new Map(
     rank > 0 ? [] : [...inner.slots.keys()].map((slot) => [slot, keep(zeros(flat.shape))]),
   );
   const each = (act: (part: Tensor, all: Tensor, place: Tensor | null) => void) => {
@@ -112,10 +112,10 @@ function stateOf(
         : parts.map((part) => [part]);
       whole.forEach((pieces, i) =>
         scope(() => {
-          const { from, to } = buckets[i], room = rooms.get(slot);
+          const { from, to } = buckets[i], memory = buffers.get(slot);
           const all = uninitialised([to - from], { device: flat.device });
           const part = pieces.length === 1 ? pieces[0] : cat(pieces, 0);
-          act(part, all, room ? narrow(room, 0, from, to - from) : null);
+          act(part, all, memory ? narrow(memory, 0, from, to - from) : null);
           if (pieces.length > 1) spread(part, pieces);
         })
       );
@@ -125,7 +125,7 @@ function stateOf(
     optimizer: {
       type: inner.type,
       options: inner.options,
-      slots: new Map([...rooms].map(([slot, room]) => [slot, arena.viewsOf(room)])),
+      slots: new Map([...buffers].map(([slot, memory]) => [slot, arena.viewsOf(memory)])),
       get steps() {
         return inner.steps;
       },
@@ -204,8 +204,8 @@ function openOwned(arena: Arena, buckets: readonly Bucket[], collectives: Collec
   const weights = slices(arena.flat), gradients = slices(arena.gradient);
 
   const ahead = Math.min(AHEAD, buckets.length), most = Math.max(...counts);
-  const room = keep(uninitialised([ahead * most], { device: arena.flat.device }));
-  const rooms = counts.map((count, i) => keep(scope(() => narrow(room, 0, (i % ahead) * most, count))));
+  const memory = keep(uninitialised([ahead * most], { device: arena.flat.device }));
+  const buffers = counts.map((count, i) => keep(scope(() => narrow(memory, 0, (i % ahead) * most, count))));
   const tickets = counts.map((): Ticket => 0);
   const free = (bucket: number, then: (bucket: number) => void) => {
     if (bucket < 0 || tickets[bucket] === 0) return;
@@ -216,7 +216,7 @@ function openOwned(arena: Arena, buckets: readonly Bucket[], collectives: Collec
   const settle = (then: (bucket: number) => void) => {
     for (let bucket = buckets.length - ahead; bucket < buckets.length; bucket++) free(bucket, then);
   };
-  const put = (bucket: number) => void copy_(own.gradients[bucket], rooms[bucket]);
+  const put = (bucket: number) => void copy_(own.gradients[bucket], buffers[bucket]);
   const nothing = () => {};
   return {
     buckets,
@@ -227,7 +227,7 @@ function openOwned(arena: Arena, buckets: readonly Bucket[], collectives: Collec
     reduce(bucket: number): Ticket {
       free(bucket - ahead, put);
       return tickets[bucket] = collectives.reduceScatter(
-        rooms[bucket],
+        buffers[bucket],
         gradients[bucket],
         `gradients, bucket ${bucket + 1}`,
       );
@@ -236,8 +236,8 @@ function openOwned(arena: Arena, buckets: readonly Bucket[], collectives: Collec
     share() {
       for (let bucket = 0; bucket < buckets.length; bucket++) {
         free(bucket - ahead, nothing);
-        copy_(rooms[bucket], own.parameters[bucket]);
-        tickets[bucket] = collectives.allGather(weights[bucket], rooms[bucket], "weights");
+        copy_(buffers[bucket], own.parameters[bucket]);
+        tickets[bucket] = collectives.allGather(weights[bucket], buffers[bucket], "weights");
       }
       settle(nothing);
     },

@@ -3,7 +3,7 @@ import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { add, constant, fill_, scalar, sub, zeros } from "../../../ffi/make.ts";
 import { copy_, fusedAdam_, fusedAdamByTensor_, fusedAdamW_, fusedAdamWByTensor_ } from "../../../ffi/ops.ts";
 import { adamKernel, RATE, ROOT, SHRINK } from "../../compile/update.ts";
-import { type Kind, rateFor, slotsOf, zerosAs } from "./optimizer.ts";
+import { type OptimizerKind, rateFor, slotsOf, zerosAs } from "./optimizer.ts";
 
 /** A step on the device counts up, unless a gradient was found that is not finite. */
 const countUp = (count: Tensor, found: Tensor | null): void =>
@@ -15,7 +15,7 @@ const countUp = (count: Tensor, found: Tensor | null): void =>
 // One call over per-parameter views: the CPU kernel has a vector body and a scalar tail, so only views of
 // PyTorch's own lengths give the bits of torch.optim.AdamW(fused=True).
 
-export const adam: Kind = {
+export const adam: OptimizerKind = {
   traits: {
     slots: ["exp_avg", "exp_avg_sq"],
     wholeGradient: false,

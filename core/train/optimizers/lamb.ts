@@ -2,9 +2,9 @@
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { add, constant, scalar, scale, sub } from "../../../ffi/make.ts";
 import { copy_, div, gt, lerp_, logicalAnd, mul, sqrt, square, sum, where } from "../../../ffi/ops.ts";
-import { type Kind, slotsOf, zerosAs } from "./optimizer.ts";
+import { type OptimizerKind, slotsOf, zerosAs } from "./optimizer.ts";
 
-export const lamb: Kind = {
+export const lamb: OptimizerKind = {
   traits: {
     slots: ["exp_avg", "exp_avg_sq"],
     wholeGradient: true,

@@ -3,9 +3,9 @@ import { noGrad } from "../../../ffi/autograd.ts";
 import { constant, scalar, sub } from "../../../ffi/make.ts";
 import { clone, copy_, lerp_, mul, sign } from "../../../ffi/ops.ts";
 import { scope } from "../../../ffi/tensor.ts";
-import { type Kind, slotsOf, zerosAs } from "./optimizer.ts";
+import { type OptimizerKind, slotsOf, zerosAs } from "./optimizer.ts";
 
-export const lion: Kind = {
+export const lion: OptimizerKind = {
   traits: {
     slots: ["exp_avg"],
     wholeGradient: false,

@@ -22,7 +22,7 @@ import {
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { Embedding } from "../../models/nn/linear.ts";
 import type { Module } from "../../models/nn/module.ts";
-import { type Kind, rateFor, slotsOf } from "./optimizer.ts";
+import { type OptimizerKind, rateFor, slotsOf } from "./optimizer.ts";
 
 const STEPS = 5, COEFFICIENTS = [3.4445, -4.7750, 2.0315] as const, EPS = 1e-7;
 
@@ -47,7 +47,7 @@ export function hiddenMatrices(parameters: readonly Tensor[], root: Module | nul
 }
 
 /** On a GPU the products are in bf16, as PyTorch's; a CPU is faster and more exact in f32. */
-export const muon: Kind = {
+export const muon: OptimizerKind = {
   traits: {
     slots: ["momentum_buffer", "exp_avg", "exp_avg_sq"],
     wholeGradient: false,

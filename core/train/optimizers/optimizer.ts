@@ -2,7 +2,7 @@
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
 import { longLivedZeros } from "../../../ffi/make.ts";
 import type { GroupKernel } from "../../compile/kernel.ts";
-import type { OnDevice, Piece } from "../../compile/update.ts";
+import type { OnDevice, WeightPiece } from "../../compile/update.ts";
 import type { Module } from "../../models/nn/module.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Arena } from "../arena.ts";
@@ -98,7 +98,7 @@ export interface Traits {
   /** The update as machine code; null where it runs op by op. */
   readonly compiled: {
     /** The loop over a piece of the arena; on a GPU it finds rate and count on the device. */
-    kernel(settings: OptimizerSettings, piece: Piece, onDevice: OnDevice | null): GroupKernel;
+    kernel(settings: OptimizerSettings, piece: WeightPiece, onDevice: OnDevice | null): GroupKernel;
     /** Puts what a step's loop reads into the numbers that it is given. */
     begin(settings: OptimizerSettings): (given: Float32Array, rate: number, step: number) => void;
   } | null;
@@ -109,7 +109,7 @@ export interface Traits {
 }
 
 /** An entry of the list of optimizers. @internal */
-export interface Kind {
+export interface OptimizerKind {
   readonly traits: Traits;
   /** `root` has the modules whose parameters lie in the arena. */
   open(settings: OptimizerSettings, arena: Arena, root: Module | null): Optimizer;

@@ -4,12 +4,12 @@ import { add, constant, scalar, scale, sub, toNumbers, writeBytes, zeros } from 
 import { clone, copy_, div, lerp_, sqrt, square } from "../../../ffi/ops.ts";
 import { keep, scope } from "../../../ffi/tensor.ts";
 import { exchange } from "../arena.ts";
-import { type Kind, slotsOf, zerosAs } from "./optimizer.ts";
+import { type OptimizerKind, slotsOf, zerosAs } from "./optimizer.ts";
 
 /** The weight of a step in the mean is the square of the highest learning rate so far. */
 const POWER = 2;
 
-export const scheduleFree: Kind = {
+export const scheduleFree: OptimizerKind = {
   traits: {
     slots: ["z", "exp_avg_sq", "weights"],
     wholeGradient: true,

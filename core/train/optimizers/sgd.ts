@@ -3,9 +3,9 @@ import { keep } from "../../../ffi/tensor.ts";
 import { scalar } from "../../../ffi/make.ts";
 import { fusedSgd_, fusedSgdByTensor_ } from "../../../ffi/ops.ts";
 import { RATE, sgdKernel } from "../../compile/update.ts";
-import { type Kind, rateFor, slotsOf, zerosAs } from "./optimizer.ts";
+import { type OptimizerKind, rateFor, slotsOf, zerosAs } from "./optimizer.ts";
 
-export const sgd: Kind = {
+export const sgd: OptimizerKind = {
   traits: {
     slots: ["momentum_buffer"],
     wholeGradient: false,

@@ -1,7 +1,7 @@
 // From settings to a launch: what can't be is refused, data that is made is made, and notes say what was decided.
-import { coresHere } from "../../base/topology.ts";
+import { usableCores } from "../../base/topology.ts";
 import { generateMissing } from "../../data/open/generated.ts";
-import { loadReader } from "../../data/open/open.ts";
+import { loadDataReader } from "../../data/open/open.ts";
 import type { RankContext } from "../../ranks/context.ts";
 import { layoutRequest, refuseIdleGpus } from "../../ranks/job/layout.ts";
 import type { OpenOutput } from "../../run/output.ts";
@@ -15,7 +15,7 @@ import { loaderThreads, unusedGpus, whyNoCuda } from "../device.ts";
 import { inCommon } from "../gpu.ts";
 import { refuseZero } from "../gradients/zero.ts";
 import type { Launch } from "../launch.ts";
-import { memoryOfHere, nearSentence } from "../near_memory.ts";
+import { nearMemory, nearSentence } from "../near_memory.ts";
 import type { ResumeChoice } from "../restart.ts";
 import { unlessStopped } from "../stop.ts";
 
@@ -52,7 +52,7 @@ export async function launchOf(
   const from = `data.type ${resolved.config.data.type} (${resolved.originText("data.type")})`;
   const ready = await unlessStopped(generateMissing(resolved.config, libtorch, where, { from }));
   const { config, notes: kinds } = inCommon(ready.config, device, opened.team ?? null);
-  await loadReader(config.data);
+  await loadDataReader(config.data);
   const loading = loaderThreads(resolved, device, sharing);
   const launch = {
     ...{ ...opened, config, resume, again, scale, began, resolved },
@@ -85,8 +85,8 @@ export const settingsNotes = (resolved: Resolved, kind: World["device"]): string
 
 /** Where memory has several domains, whose cores a rank has decides its speed. */
 function nearNote(device: Device): string[] {
-  const near = device === "cpu" ? nearSentence(memoryOfHere()) : "";
-  return near === "" ? [] : [`Cores: ${coresHere()}${near}.`];
+  const near = device === "cpu" ? nearSentence(nearMemory()) : "";
+  return near === "" ? [] : [`Cores: ${usableCores()}${near}.`];
 }
 
 export function refuseOtherLayout(

@@ -8,7 +8,7 @@ import { weightsNote } from "../class_weights.ts";
 import { fitBatch } from "../finders/fit.ts";
 import { chooseKernelSearch, gpuFactsOf, othersNote } from "../gpu.ts";
 import type { Launch } from "../launch.ts";
-import { checkMemory } from "../memory.ts";
+import { checkTrainingMemory } from "../memory.ts";
 import { rateLine, scaledLearningRate, scheduleOf } from "../schedule.ts";
 import { averageNote } from "../weight_average.ts";
 
@@ -17,14 +17,14 @@ export type OpenedModel = ReturnType<typeof openModel>;
 /** The settings become those that the run has: of a batch that fits, and of what the data's scale came to. */
 export function openModel(given: Launch) {
   const { device, team = null } = given, { rank, world } = team ?? { rank: 0, world: 1 };
-  const ranksHere = given.ranksHere ?? world, first = rank === 0;
+  const ranksHere = given.localRanks ?? world, first = rank === 0;
   const built = build(given.config, device, world, null, team?.collectives.shared, given.scale);
   const { data, data: { train } } = built;
   if (given.resolved) refuseShare(given.resolved, data);
   const { config: fitted, notes: fitNotes } = fitBatch(given, built, ranksHere);
   const config = { ...fitted, data: { ...fitted.data, ...data.scale } }; // a checkpoint has what auto came to
   const { training } = config;
-  const shortage = device === "cpu" ? checkMemory(config, built, ranksHere, world) : null;
+  const shortage = device === "cpu" ? checkTrainingMemory(config, built, ranksHere, world) : null;
   const plan = planBatches(training, train.length, world);
   chooseKernelSearch(config, device, plan);
   return {

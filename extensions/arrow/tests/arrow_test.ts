@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
 import type { Column } from "../../../core/data/arrays/table.ts";
-import { view } from "../../../core/data/arrays/numbers.ts";
+import { typedView } from "../../../core/data/arrays/numbers.ts";
 import { withArrow } from "../arrow.ts";
 import { unpackFrame } from "../buffers.ts";
 import { detect } from "../../../core/data/open/formats.ts";
@@ -16,7 +16,7 @@ useLibtorch();
 const valuesOf = ({ read, dtype }: Column) => {
   const { buffer, byteOffset, byteLength } = read();
   return Array.from(
-    view(new Uint8Array(buffer, byteOffset, byteLength), dtype) as ArrayLike<number | bigint>,
+    typedView(new Uint8Array(buffer, byteOffset, byteLength), dtype) as ArrayLike<number | bigint>,
     (value) => typeof value === "bigint" ? String(value) : Number.isNaN(value) ? null : value,
   );
 };

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
 import type { Column } from "../../../core/data/arrays/table.ts";
-import { view } from "../../../core/data/arrays/numbers.ts";
+import { typedView } from "../../../core/data/arrays/numbers.ts";
 import { withFits } from "../fits.ts";
 import { detect } from "../../../core/data/open/formats.ts";
 import { useLibtorch } from "../../../tests/libtorch.ts";
@@ -16,7 +16,7 @@ const ASTROPY = "from astropy.io import fits\nfrom astropy.table import Table\n"
 
 function numbers(column: Column): (number | null)[] {
   const { buffer, byteOffset, byteLength } = column.read();
-  const values = view(new Uint8Array(buffer, byteOffset, byteLength), column.dtype);
+  const values = typedView(new Uint8Array(buffer, byteOffset, byteLength), column.dtype);
   return Array.from(values as ArrayLike<number>, (value) => Number.isNaN(value) ? null : Number(value));
 }
 

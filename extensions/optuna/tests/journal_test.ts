@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { endClaim, type Holder, thisHolder } from "../../../core/cluster/sweep/claims.ts";
-import { readTrials, type SearchSweep, settle, takeTrial } from "../../../core/cluster/sweep/trials.ts";
+import { readTrials, type SearchSweep, settleTrial, takeTrial } from "../../../core/cluster/sweep/trials.ts";
 import { inSweep } from "../../../tests/core/cluster/sweep/made_search.ts";
 import { optuna } from "../../../tests/core/cluster/sweep/optuna_peer.ts";
 import { journal } from "../journal.ts";
@@ -15,7 +15,7 @@ async function oneRun(folder: string, sweep: SearchSweep, me: Holder): Promise<n
   const { trial: { number, words: [lr] }, claim } = (await takeTrial(folder, sweep, me))!;
   await journal.tell(folder, sweep);
   const value = (Math.log10(Number(lr)) + 3) ** 2, fails = number % 50 === 9;
-  settle(folder, number, { ...DONE, value: fails ? null : value, state: fails ? "failed" : "done" });
+  settleTrial(folder, number, { ...DONE, value: fails ? null : value, state: fails ? "failed" : "done" });
   await journal.tell(folder, sweep, new Map([[number, [{ step: 1, epoch: 1, value: value + 1 }]]]));
   endClaim(claim);
   return performance.now() - began;

@@ -1,14 +1,20 @@
 // TPE against the real Optuna, and against random draws.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { logDensity, parzenOf, type Point } from "../parzen.ts";
-import type { Dimension } from "../../../core/cluster/sweep/space.ts";
+import type { SearchDimension } from "../../../core/cluster/sweep/space.ts";
 import { nextWords, type Search } from "../../../core/cluster/sweep/search.ts";
-import { split, type Tried } from "../tpe.ts";
-import { valueAt, valueOf } from "../../../core/cluster/sweep/space.ts";
+import { splitTried, type TriedPoint } from "../tpe.ts";
+import { dimensionValue, valueOf } from "../../../core/cluster/sweep/space.ts";
 import { key, uniform } from "../../../core/base/random.ts";
 import { optuna } from "../../../tests/core/cluster/sweep/optuna_peer.ts";
 
-const range = (kind: "float" | "int", name: string, low: number, high: number, log: boolean): Dimension => ({
+const range = (
+  kind: "float" | "int",
+  name: string,
+  low: number,
+  high: number,
+  log: boolean,
+): SearchDimension => ({
   name,
   path: name,
   before: `--set=${name}=`,
@@ -17,7 +23,7 @@ const range = (kind: "float" | "int", name: string, low: number, high: number, l
   high,
   log,
 });
-const SPACE: Dimension[] = [
+const SPACE: SearchDimension[] = [
   range("float", "lr", 1e-6, 1, true),
   range("float", "dropout", 0, 0.9, false),
   range("int", "hidden", 8, 1024, true),
@@ -65,10 +71,10 @@ print(json.dumps({
 }))
 `;
 
-const pointsOf = (space: Dimension[], count: number, from = 0): Point[] =>
+const pointsOf = (space: SearchDimension[], count: number, from = 0): Point[] =>
   Array.from(
     { length: count },
-    (_, i) => space.map((one, d) => valueAt(one, uniform(key(7, "test", d))(from + i))),
+    (_, i) => space.map((one, d) => dimensionValue(one, uniform(key(7, "test", d))(from + i))),
   );
 const noise = uniform(key(3, "values"));
 
@@ -80,7 +86,7 @@ Deno.test("kernels, their weights and the split of runs are those of Optuna", as
     const some = [...space];
     return { space: some, observed: pointsOf(some, count), candidates: pointsOf(some, 12, 100) };
   });
-  const tried = Array.from({ length: 70 }, (_, i): Tried => ({
+  const tried = Array.from({ length: 70 }, (_, i): TriedPoint => ({
     point: [i],
     state: i % 7 === 3 ? "running" : i % 3 === 0 ? "pruned" : "done",
     value: noise(i),
@@ -95,10 +101,10 @@ Deno.test("kernels, their weights and the split of runs are those of Optuna", as
       assertAlmostEquals(logDensity(ours, candidate), densities[i][j], 1e-9)
     );
   });
-  assertEquals(split(tried).good.map(([i]) => i), good);
+  assertEquals(splitTried(tried).good.map(([i]) => i), good);
 });
 
-const TOY: Dimension[] = [
+const TOY: SearchDimension[] = [
   range("float", "lr", 1e-6, 1, true),
   range("float", "decay", 1e-6, 1, true),
   range("float", "dropout", 0, 1, false),

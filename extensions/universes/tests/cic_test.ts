@@ -1,6 +1,6 @@
 // Particles to density and maps: nothing is lost, and each goes where it is.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { density, normals, sheet } from "../fields.ts";
+import { density, densitySheet, normalNumbers } from "../fields.ts";
 import { project } from "../simulation.ts";
 import { add, fill_, scale, tensor, zeros } from "../../../ffi/make.ts";
 import { select } from "../../../ffi/ops.ts";
@@ -22,7 +22,7 @@ Deno.test("particles that stay give a uniform density, also after a common move"
 
 Deno.test("however far they fly, mass is kept, and a cloud in a shot is as wide as a cell", () => {
   scope(() => {
-    const n = 16, far = scale(tensor(normals(3n, 3 * n ** 3), [3, n, n, n]), 50);
+    const n = 16, far = scale(tensor(normalNumbers(3n, 3 * n ** 3), [3, n, n, n]), 50);
     const rho = density(far);
     assertAlmostEquals(meanOf(rho), 1, 1e-6);
     assert(rho.every((x) => x >= 0));
@@ -56,12 +56,12 @@ Deno.test("maps are the means of slabs along the first axis", () => {
 
 Deno.test("a sheet is the density along an axis, less its mean", () => {
   scope(() => {
-    const n = 8, draw = (seed: bigint) => scale(tensor(normals(seed, 3 * n ** 3), [3, n, n, n]), 3);
+    const n = 8, draw = (seed: bigint) => scale(tensor(normalNumbers(seed, 3 * n ** 3), [3, n, n, n]), 3);
     const one = draw(1n), two = draw(2n);
     const whole = density(add(one, scale(two, 0.5)));
     const strides = [n * n, n, 1];
     for (const axis of [0, 1, 2]) {
-      const found = sheet(one, two, [1, 0.5], axis);
+      const found = densitySheet(one, two, [1, 0.5], axis);
       const [u, v] = strides.filter((_, other) => other !== axis);
       for (let i = 0; i < n * n; i++) {
         const at = Math.floor(i / n) * u + (i % n) * v;

@@ -1,6 +1,6 @@
 // The white noise is white and normal, and the field has the spectrum that was asked for.
 import { assert, assertEquals } from "@std/assert";
-import { gaussianField, gridOf, normals } from "../fields.ts";
+import { gaussianField, normalNumbers, simulationGrid } from "../fields.ts";
 import { linearPower } from "../theory.ts";
 import { key } from "../../../core/base/random.ts";
 import { liveTensors, scope } from "../../../ffi/tensor.ts";
@@ -10,7 +10,7 @@ import { eachWave, meanOf, PLANCK, spectrum } from "./measure.ts";
 useLibtorch();
 
 Deno.test("the noise is normal: four moments, the tail, and no likeness between keys", () => {
-  const count = 2 ** 20, a = normals(key(1, "a"), count), b = normals(key(1, "b"), count);
+  const count = 2 ** 20, a = normalNumbers(key(1, "a"), count), b = normalNumbers(key(1, "b"), count);
   const error = 1 / Math.sqrt(count);
   const moments = [[1, 0, 1], [2, 1, 2], [3, 0, 15], [4, 3, 96]]; // power, mean of it, its variance
   for (const [power, mean, variance] of moments) {
@@ -20,12 +20,12 @@ Deno.test("the noise is normal: four moments, the tail, and no likeness between 
   const beyond = meanOf(a.map((x) => Math.abs(x) > 3 ? 1 : 0)), expected = 0.0026998;
   assert(Math.abs(beyond - expected) < 4 * Math.sqrt(expected) * error, String(beyond));
   assert(Math.abs(meanOf(a.map((x, i) => x * b[i]))) < 4 * error);
-  assertEquals(a.slice(0, 64), normals(key(1, "a"), 64));
+  assertEquals(a.slice(0, 64), normalNumbers(key(1, "a"), 64));
 });
 
 Deno.test("a field's spectrum is the linear one at every wavelength, its mean is zero", () => {
   const n = 64, length = 512, boxes = 8, bands = 16;
-  const power = linearPower(PLANCK), grid = gridOf(n);
+  const power = linearPower(PLANCK), grid = simulationGrid(n);
   const sum = new Float64Array(bands), count = new Float64Array(bands);
   for (let box = 0; box < boxes; box++) {
     const found = scope(() => spectrum(gaussianField(grid, length, power, key(box, "test")), n, length));
@@ -44,7 +44,7 @@ Deno.test("a field's spectrum is the linear one at every wavelength, its mean is
 });
 
 Deno.test("nothing is left behind but the tables", () => {
-  const grid = gridOf(16), power = linearPower(PLANCK);
+  const grid = simulationGrid(16), power = linearPower(PLANCK);
   const before = liveTensors();
   scope(() => void gaussianField(grid, 100, power, 5n));
   assertEquals(liveTensors(), before);

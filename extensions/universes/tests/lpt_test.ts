@@ -1,7 +1,7 @@
 // Lagrangian perturbation theory: against fields whose answer is known by hand, and against what the literature says of
 // its spectrum and its skewness.
 import { assert, assertAlmostEquals } from "@std/assert";
-import { density, displacement, factors, gaussianField, gridOf, secondSource } from "../fields.ts";
+import { density, displacement, factors, gaussianField, secondSource, simulationGrid } from "../fields.ts";
 import { growth, linearPower, rmsInSpheres, sphere } from "../theory.ts";
 import { key } from "../../../core/base/random.ts";
 import { add, scale, toNumbers } from "../../../ffi/make.ts";
@@ -30,7 +30,7 @@ function assertSame(found: ArrayLike<number>, expected: ArrayLike<number>, toler
 }
 
 Deno.test("a plane wave moves matter towards its crests, by 1/k of its height, and has no second order", () => {
-  const n = 32, grid = gridOf(n);
+  const n = 32, grid = simulationGrid(n);
   scope(() => {
     const delta = transformOf(fieldOf(n, (_, y) => 0.1 * Math.cos(wave(3 * y))), n);
     const moved = toNumbers(displacement(grid, delta));
@@ -43,7 +43,7 @@ Deno.test("a plane wave moves matter towards its crests, by 1/k of its height, a
 });
 
 Deno.test("crossed waves have the second order that is worked out by hand, whichever way they lie", () => {
-  const n = 16, grid = gridOf(n);
+  const n = 16, grid = simulationGrid(n);
   for (const [i, j] of [[0, 1], [0, 2], [1, 2]]) {
     scope(() => {
       const of = (f: (u: number, v: number) => number) => fieldOf(n, (...at) => f(wave(at[i]), wave(at[j])));
@@ -68,7 +68,7 @@ Deno.test("the factors are D1 and 3/7 D1^2 Omega_m^(-1/143)", () => {
 });
 
 function moved(
-  grid: ReturnType<typeof gridOf>,
+  grid: ReturnType<typeof simulationGrid>,
   delta: Tensor,
   z: number,
   second: Tensor | null,
@@ -84,7 +84,7 @@ Deno.test("2LPT fields: over 20 boxes the spectrum is the linear one within 5% b
   // At z = 1. Today 2LPT itself is 2% below the linear spectrum at k = 0.02 and 9% at 0.1: matter that has passed
   // through a caustic goes on where gravity would hold it. README.md has the figures.
   const n = 96, length = 480, boxes = 20, z = 1, unit = 2 * Math.PI / length;
-  const grid = gridOf(n), power = linearPower(PLANCK), grown = growth(PLANCK, z) ** 2;
+  const grid = simulationGrid(n), power = linearPower(PLANCK), grown = growth(PLANCK, z) ** 2;
   const edges = [0, 0.04, 0.06, 0.08, 0.1];
   const bands = edges.slice(1).map(() => ({ found: 0, linear: 0, same: 0 }));
   let variance = 0;
@@ -121,7 +121,7 @@ Deno.test("skewness: 4 + g for the first order, 34/7 + g for the second, g the s
   // Bernardeau 1994 for spheres; the first order's 4 in place of 34/7 is Zel'dovich's. Boxes come in pairs of opposite
   // sign, in which the skewness that a Gaussian field has by chance cancels.
   const n = 64, length = 512, radius = 24, boxes = 8;
-  const grid = gridOf(n), power = linearPower(PLANCK);
+  const grid = simulationGrid(n), power = linearPower(PLANCK);
   const orders = [{ two: 0, three: 0 }, { two: 0, three: 0 }];
   for (let box = 0; box < boxes; box++) {
     for (const sign of [1, -1]) {

@@ -1,7 +1,7 @@
 // Samples as functions of seed, role and number: nothing else may change a bit of them.
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { simulation, type SimulationSpec, usual } from "../options.ts";
-import { drawer, PARAMETERS, PRIOR, type Role } from "../simulation.ts";
+import { COSMOLOGY_PRIOR, drawer, PARAMETERS, type SampleRole } from "../simulation.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { setThreads, threads } from "../../../ffi/context.ts";
 import { liveTensors } from "../../../ffi/tensor.ts";
@@ -13,7 +13,7 @@ useLibtorch();
 const spec = (kind: "2lpt" | "des", changes: Record<string, unknown> = {}, seed = 1) =>
   ({ kind, seed, values: { ...usual(kind), grid: 32, ...changes } }) as SimulationSpec;
 
-function sample(of: SimulationSpec, role: Role, i: number) {
+function sample(of: SimulationSpec, role: SampleRole, i: number) {
   const { shape, targets, make } = simulation(of);
   const maps = new Float32Array(shape[0] * shape[1] * shape[2]),
     parameters = new Float32Array(targets.length);
@@ -70,10 +70,10 @@ for (const kind of ["2lpt", "des"] as const) {
 }
 
 Deno.test("parameters are uniform over the prior, and independent", () => {
-  const count = 3000, at = drawer(PRIOR, 1, "2lpt", "train");
+  const count = 3000, at = drawer(COSMOLOGY_PRIOR, 1, "2lpt", "train");
   const drawn = Array.from({ length: count }, (_, i) =>
     at(i).map((value, j) => {
-      const [low, high] = PRIOR[PARAMETERS[j]];
+      const [low, high] = COSMOLOGY_PRIOR[PARAMETERS[j]];
       assert(value >= low && value <= high);
       return (value - low) / (high - low);
     }));
@@ -94,5 +94,9 @@ Deno.test("what a spec can't mean is refused", () => {
   refused("des", { targets: ["sigma_9"] }, 'Did you mean "sigma_8"?');
   refused("des", { prior: ["h=0.9..0.6"] }, "the lower bound first");
   refused("des", { prior: ["h:0.6"] }, "write NAME=LOW..HIGH");
-  refused("des", { prior: PARAMETERS.map((name) => `${name}=${PRIOR[name][0]}`) }, "fixes all parameters");
+  refused(
+    "des",
+    { prior: PARAMETERS.map((name) => `${name}=${COSMOLOGY_PRIOR[name][0]}`) },
+    "fixes all parameters",
+  );
 });

@@ -13,7 +13,7 @@ import {
   type SurveyOptions,
   tomography,
 } from "../survey.ts";
-import { normals } from "../fields.ts";
+import { normalNumbers } from "../fields.ts";
 import { simulation, type SimulationSpec, usual } from "../options.ts";
 import { key } from "../../../core/base/random.ts";
 import { useLibtorch } from "../../../tests/libtorch.ts";
@@ -84,7 +84,7 @@ Deno.test("a footprint is in few pieces and has holes", () => {
 
 Deno.test("smoothing turns white noise into that of a Gaussian kernel, leaves what is constant, and respects the mask", () => {
   const side = 96, deviation = 1.5, all = new Uint8Array(side * side).fill(1);
-  const white = Float64Array.from(normals(9n, side * side));
+  const white = Float64Array.from(normalNumbers(9n, side * side));
   const kernel = gaussian(deviation);
   const squares = kernel.reduce((sum, x, i) => sum + (i === 0 ? 1 : 2) * x * x, 0); // along one axis
   const inner = (map: Float64Array) =>

@@ -1,6 +1,6 @@
 // Cores of this process, and the threads that fit there.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { cpusHere, workersFor } from "../../../core/base/cores.ts";
+import { cpuCount, workersFor } from "../../../core/base/cores.ts";
 
 const workers = (...args: Parameters<typeof workersFor>) => workersFor(...args).workers;
 
@@ -30,11 +30,11 @@ Deno.test("threads that were asked for are had up to the number of cores, and no
 });
 
 Deno.test("in a cpuset of one core, eight threads are one and a line says why and what to ask for", async () => {
-  const program = `import { cpusHere, workersFor } from "${new URL(
+  const program = `import { cpuCount, workersFor } from "${new URL(
     "../../../core/base/cores.ts",
     import.meta.url,
   )}";
-    console.log(JSON.stringify([cpusHere(), workersFor(8, cpusHere(), 1, true)]));`;
+    console.log(JSON.stringify([cpuCount(), workersFor(8, cpuCount(), 1, true)]));`;
   const [first] = Deno.readTextFileSync("/proc/self/status").match(/(?<=Cpus_allowed_list:\s*)\d+/)!;
   const { stdout, stderr, success } = await new Deno.Command("taskset", {
     args: ["-c", first, Deno.execPath(), "eval", "--quiet", program],
@@ -49,4 +49,4 @@ Deno.test("in a cpuset of one core, eight threads are one and a line says why an
   assertEquals(note.includes("\n"), false);
 });
 
-Deno.test("there is a core here", () => assert(cpusHere() >= 1));
+Deno.test("there is a core here", () => assert(cpuCount() >= 1));

@@ -1,22 +1,22 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { refusalOf, refused, UserError } from "../../../core/base/errors.ts";
+import { refused, systemRefusal, UserError } from "../../../core/base/errors.ts";
 
 /** As Deno words it: the path stands behind the number, and few errors have a name. */
 const quota = new Error("Disk quota exceeded (os error 122): open '/home/me/run_latest.pt'");
 
 Deno.test("a refusal of the system is known by its number, wherever that stands in Deno's message", () => {
-  assertEquals(refusalOf(quota), {
+  assertEquals(systemRefusal(quota), {
     code: "EDQUOT",
-    said: "Disk quota exceeded",
+    message: "Disk quota exceeded",
     call: "open '/home/me/run_latest.pt'",
   });
-  assertEquals(refusalOf(new Error("Object is remote (os error 66)")), {
+  assertEquals(systemRefusal(new Error("Object is remote (os error 66)")), {
     code: "66",
-    said: "Object is remote",
+    message: "Object is remote",
     call: "",
   });
   const path = new Error("No such device (os error 19): open '/data/copy (os error 122): of it'");
-  assertEquals(refusalOf(path)?.code, "19");
+  assertEquals(systemRefusal(path)?.code, "19");
 });
 
 Deno.test("what Deno has a name for keeps it, and errors of ours are no refusals", () => {
@@ -27,13 +27,13 @@ Deno.test("what Deno has a name for keeps it, and errors of ours are no refusals
       return error;
     }
   })();
-  assertEquals(refusalOf(found)?.code, "ENOENT");
+  assertEquals(systemRefusal(found)?.code, "ENOENT");
   for (
     const own of [new TypeError("x is undefined"), new UserError("data", "a"), null, undefined, "a", {
       code: "ERR_X",
     }]
   ) {
-    assertEquals(refusalOf(own), undefined);
+    assertEquals(systemRefusal(own), undefined);
   }
 });
 

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import { gpusHere, type MachineGpus, machineGpus, shownOf, visibleAmd } from "../../../core/base/gpus.ts";
+import { gpuCount, type MachineGpus, machineGpus, shownOf, visibleAmd } from "../../../core/base/gpus.ts";
 import { inTemp } from "../../integration/program.ts";
 
 const NOTHING: MachineGpus = { nvidia: 0, amd: 0, amdOpen: 0, amdDriver: "none", denied: null };
@@ -39,11 +39,11 @@ Deno.test("a file of AMD's GPUs is named where none can be opened; those of othe
     for (const node of [2, 3]) file(root, `sys/class/kfd/kfd/topology/nodes/${node}/gpu_id`, "7290\n");
     for (const name of ["renderD129", "renderD130"]) file(root, `dev/dri/${name}`);
     const part = machineGpus(root);
-    assertEquals([part.amd, part.amdOpen, part.denied, gpusHere({}, part)], [3, 2, null, 2]);
+    assertEquals([part.amd, part.amdOpen, part.denied, gpuCount({}, part)], [3, 2, null, 2]);
   }));
 
 Deno.test("ROCr's variable hides devices from HIP's, which numbers the rest from 0; HIP's comes before CUDA's", () => {
-  const shown = (env: Record<string, string>) => gpusHere(env, LUMI);
+  const shown = (env: Record<string, string>) => gpuCount(env, LUMI);
   assertEquals(shown({}), 8);
   assertEquals(shown({ ROCR_VISIBLE_DEVICES: "2,3" }), 2);
   assertEquals(shown({ ROCR_VISIBLE_DEVICES: "" }), 0);
@@ -56,10 +56,10 @@ Deno.test("ROCr's variable hides devices from HIP's, which numbers the rest from
 });
 
 Deno.test("without a machine that shows GPUs the variables alone count them", () => {
-  assertEquals(gpusHere({ ROCR_VISIBLE_DEVICES: "0,1,2" }, NOTHING), 3);
-  assertEquals(gpusHere({ CUDA_VISIBLE_DEVICES: "2,3" }, NOTHING), 2);
-  assertEquals(gpusHere({}, NOTHING), 0);
-  assertEquals(gpusHere({ ROCR_VISIBLE_DEVICES: "0" }, A100), 4); // not read by NVIDIA's driver
+  assertEquals(gpuCount({ ROCR_VISIBLE_DEVICES: "0,1,2" }, NOTHING), 3);
+  assertEquals(gpuCount({ CUDA_VISIBLE_DEVICES: "2,3" }, NOTHING), 2);
+  assertEquals(gpuCount({}, NOTHING), 0);
+  assertEquals(gpuCount({ ROCR_VISIBLE_DEVICES: "0" }, A100), 4); // not read by NVIDIA's driver
   assertEquals([shownOf({}, 8), shownOf({ ROCR_VISIBLE_DEVICES: "5" }, 8)], [8, 1]);
 });
 

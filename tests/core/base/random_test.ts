@@ -1,6 +1,6 @@
 // Keyed randomness: bijections, uniformity, independence of keys.
 import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert";
-import { key, MOST_POSITIONS, permute, uniform, uniformInt } from "../../../core/base/random.ts";
+import { key, MOST_POSITIONS, permutation, uniform, uniformInt } from "../../../core/base/random.ts";
 
 /** Pearson's statistic in standard deviations from its mean: beyond 5 the counts are not uniform. */
 function surprise(counts: ArrayLike<number>): number {
@@ -38,7 +38,7 @@ Deno.test("the mixing is splitmix64: the key of seed 0 is the published first ou
 
 Deno.test("permute is a bijection for every size up to 2000", () => {
   for (let n = 1; n <= 2000; n++) {
-    const at = permute(n, key(n, "test"));
+    const at = permutation(n, key(n, "test"));
     const seen = new Uint8Array(n);
     for (let i = 0; i < n; i++) seen[at(i)]++;
     assert(seen.every((count) => count === 1), `size ${n}`);
@@ -47,7 +47,7 @@ Deno.test("permute is a bijection for every size up to 2000", () => {
 
 Deno.test("permute is a bijection for large sizes, beside powers of two as well", () => {
   for (const n of [2 ** 16 - 1, 2 ** 16, 2 ** 16 + 1, 100_003, 1_000_000]) {
-    const at = permute(n, key(5, "test"));
+    const at = permutation(n, key(5, "test"));
     const seen = new Uint8Array(n);
     for (let i = 0; i < n; i++) seen[at(i)]++;
     assert(seen.every((count) => count === 1), `size ${n}`);
@@ -55,7 +55,7 @@ Deno.test("permute is a bijection for large sizes, beside powers of two as well"
 });
 
 Deno.test("permute stays in range for the largest size", () => {
-  const at = permute(MOST_POSITIONS, key(5, "test"));
+  const at = permutation(MOST_POSITIONS, key(5, "test"));
   const values = new Set<number>();
   for (let i = 0; i < 50_000; i++) values.add(at(MOST_POSITIONS - 1 - i * 40_000));
   assertEquals(values.size, 50_000);
@@ -66,7 +66,7 @@ Deno.test("over many keys every position holds every value equally often", () =>
   for (const n of [3, 10, 100]) {
     const counts = new Uint32Array(n * n);
     for (let k = 0; k < 20_000; k++) {
-      const at = permute(n, key(k, "uniformity"));
+      const at = permutation(n, key(k, "uniformity"));
       for (const i of [0, 1, n - 1]) counts[i * n + at(i)]++;
     }
     for (const i of [0, 1, n - 1]) {
@@ -78,7 +78,7 @@ Deno.test("over many keys every position holds every value equally often", () =>
 
 Deno.test("neighbours do not stay neighbours", () => {
   const n = 10_000;
-  const at = permute(n, key(1, "neighbours"));
+  const at = permutation(n, key(1, "neighbours"));
   const bins = new Uint32Array(100);
   for (let i = 1; i < n; i++) bins[Math.floor(((at(i) - at(i - 1) + n) % n) / 100)]++;
   assert(surprise(bins) < 5, String(surprise(bins)));
@@ -86,16 +86,16 @@ Deno.test("neighbours do not stay neighbours", () => {
 
 Deno.test("another key gives another permutation, with about one fixed point in common", () => {
   const n = 5000;
-  const a = permute(n, key(1, "order", 0)), b = permute(n, key(1, "order", 1));
+  const a = permutation(n, key(1, "order", 0)), b = permutation(n, key(1, "order", 1));
   let same = 0;
   for (let i = 0; i < n; i++) same += Number(a(i) === b(i));
   assert(same < 10, String(same));
 });
 
 Deno.test("permute refuses a position outside and a size it can't hold", () => {
-  assertThrows(() => permute(3, 1n)(3), Error, "position 3 of 3");
-  assertThrows(() => permute(0, 1n)(0), Error, "position 0 of 0");
-  assertThrows(() => permute(2 ** 31, 1n), Error, "2147483648 positions");
+  assertThrows(() => permutation(3, 1n)(3), Error, "position 3 of 3");
+  assertThrows(() => permutation(0, 1n)(0), Error, "position 0 of 0");
+  assertThrows(() => permutation(2 ** 31, 1n), Error, "2147483648 positions");
 });
 
 Deno.test("uniform numbers are uniform, one by one and in pairs", () => {

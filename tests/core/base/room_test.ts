@@ -1,13 +1,16 @@
 // What data may take of the memory, and what is said when it would take more.
 import { assertEquals, assertThrows } from "@std/assert";
-import { checkRoom, heldInMemory } from "../../../core/base/memory.ts";
+import { checkFreeMemory, heldInMemory } from "../../../core/base/memory.ts";
 import { UserError } from "../../../core/base/errors.ts";
 
 const GIB = 2 ** 30;
 
 Deno.test("half of what is free may be taken; beyond, the number of samples that fits is told", () => {
-  checkRoom("big.npz", GIB, 1000, "", 2 * GIB);
-  const error = assertThrows(() => checkRoom("big.npz", 3 * GIB, 1000, "Choose fewer.", 2 * GIB), UserError);
+  checkFreeMemory("big.npz", GIB, 1000, "", 2 * GIB);
+  const error = assertThrows(
+    () => checkFreeMemory("big.npz", 3 * GIB, 1000, "Choose fewer.", 2 * GIB),
+    UserError,
+  );
   assertEquals(error.kind, "memory");
   assertEquals(
     error.message,

@@ -1,7 +1,7 @@
 // NUMA domains and cores as Linux shows them, on machines that are not here, and what each of many ranks gets.
 import { assert, assertEquals } from "@std/assert";
-import { coresHere, coresOf, readTopology, shareCores } from "../../../core/base/topology.ts";
-import { cpusHere, expandCores } from "../../../core/base/cores.ts";
+import { coresOf, readTopology, shareCores, usableCores } from "../../../core/base/topology.ts";
+import { cpuCount, expandCores } from "../../../core/base/cores.ts";
 import { inMachine, type Machine, MACHINES, madeOf } from "./made_topology.ts";
 
 const all = (cpus: number) => Array.from({ length: cpus }, (_, i) => i);
@@ -43,7 +43,7 @@ Deno.test("a job's part of a machine has the domains that it has cores of, and o
 Deno.test("a system without such files is one domain of all cores", () => {
   const { domains, ofMachine } = readTopology("/no/such/folder", [0, 1, 5]);
   assertEquals([ofMachine, domains], [1, [{ id: 0, cores: [[0], [1], [5]], bytes: 0 }]]);
-  assert(coresHere() >= 1 && coresHere() <= cpusHere());
+  assert(usableCores() >= 1 && usableCores() <= cpuCount());
 });
 
 Deno.test("2, 8 and 64 ranks get stretches of cores that share no core and cross no domain", () => {
@@ -76,41 +76,44 @@ Deno.test("2, 8 and 64 ranks get stretches of cores that share no core and cross
 });
 
 Deno.test("one rank a domain has the whole domain, both threads of each core", () => {
-  const { cores, said } = shareCores(read(MACHINES["LUMI-C"]), 8);
+  const { cores, description } = shareCores(read(MACHINES["LUMI-C"]), 8);
   assertEquals(cores![3], [...all(16).flatMap((i) => [48 + i, 176 + i])]);
-  assertEquals(said, "16 cores to each rank of 128, 1 rank on each of 8 NUMA domains (rank 0: 0-15,128-143)");
   assertEquals(
-    shareCores(read(MACHINES["LUMI-C"]), 2).said,
+    description,
+    "16 cores to each rank of 128, 1 rank on each of 8 NUMA domains (rank 0: 0-15,128-143)",
+  );
+  assertEquals(
+    shareCores(read(MACHINES["LUMI-C"]), 2).description,
     "64 cores to each rank of 128, 4 NUMA domains each (rank 0: 0-63,128-191)",
   );
 });
 
 Deno.test("domains of unlike size give all ranks as much as the smallest has", () => {
-  const { cores, said } = shareCores(madeOf(16, 14), 4);
+  const { cores, description } = shareCores(madeOf(16, 14), 4);
   assertEquals(cores!.map((own) => own.length), [7, 7, 7, 7]);
   assertEquals(cores!.map(([first]) => first), [0, 7, 16, 23]);
   assertEquals(
-    said,
+    description,
     "7 cores to each rank of 30, 2 ranks on each of 2 NUMA domains (rank 0: 0-6; 2 left over)",
   );
 });
 
 Deno.test("ranks that domains can't be divided by get a stretch of all cores each", () => {
-  const { cores, said } = shareCores(madeOf(4, 4), 3);
+  const { cores, description } = shareCores(madeOf(4, 4), 3);
   assertEquals(cores, [[0, 1], [2, 3], [4, 5]]);
-  assertEquals(said, "2 cores to each rank of 8 (rank 0: 0-1; 2 left over)");
+  assertEquals(description, "2 cores to each rank of 8 (rank 0: 0-1; 2 left over)");
 });
 
 Deno.test("each rank gets a stretch of the cores, and those left over are nobody's", () => {
-  const { cores, said } = shareCores(madeOf([[0], [4], [1], [5], [2], [6], [3]]), 3);
+  const { cores, description } = shareCores(madeOf([[0], [4], [1], [5], [2], [6], [3]]), 3);
   assertEquals(cores, [[0, 4], [1, 5], [2, 6]]);
-  assertEquals(said, "2 cores to each rank of 7 (rank 0: 0,4; 1 left over)");
+  assertEquals(description, "2 cores to each rank of 7 (rank 0: 0,4; 1 left over)");
 });
 
 Deno.test("with less than two threads a rank nothing is bound", () => {
   assertEquals(shareCores(madeOf(2), 2), {
     cores: null,
-    said: "2 cores are shared by 2 ranks, 1 thread each",
+    description: "2 cores are shared by 2 ranks, 1 thread each",
   });
   assertEquals(shareCores(madeOf(3), 2).cores, null);
   assertEquals(shareCores(madeOf(1), 4).cores, null);

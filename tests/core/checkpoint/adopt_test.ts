@@ -2,7 +2,7 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { adopt } from "../../../core/checkpoint/adopt.ts";
 import { readPt, writePt } from "../../../core/checkpoint/pt.ts";
-import { loadTraining, type Parts, toTree } from "../../../core/checkpoint/training_state.ts";
+import { loadTraining, type StateParts, toTree } from "../../../core/checkpoint/training_state.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { manualSeed } from "../../../ffi/context.ts";
@@ -60,7 +60,7 @@ for name, order in zip(sys.argv[2::2], sys.argv[3::2]):
 print("equal")
 `;
 
-function made(optimizer: string): Parts {
+function made(optimizer: string): StateParts {
   manualSeed(1n);
   const model = mlp({ inputs: 7, hidden: 8, layers: 1, outputs: 1 });
   const { arena, step } = rig(model, rows, { flags: ["--optimizer", optimizer] });
@@ -68,7 +68,7 @@ function made(optimizer: string): Parts {
   return { names: arena.names, stateDict, optimizer: step.optimizer, scaler: null, ema: null };
 }
 
-function load(path: string, parts: Parts, force = false) {
+function load(path: string, parts: StateParts, force = false) {
   using file = readPt(path);
   const { root, notices } = adopt(file.root, path, { parts, stepsPerEpoch: 10, samples: 75, force });
   const { cursor, notices: more } = loadTraining(parts, root, path);

@@ -11,8 +11,8 @@ import { findTensors } from "../../../core/checkpoint/named_tensors.ts";
 import { writePt } from "../../../core/checkpoint/pt.ts";
 import { writeSafetensors, writeWhole } from "../../../core/checkpoint/safetensors_writer.ts";
 import { writeAllShards } from "../../../core/checkpoint/sharded_writer.ts";
-import { flatten } from "../../../core/checkpoint/safetensors.ts";
-import { INDEX } from "../../../core/checkpoint/sharded_reader.ts";
+import { flattenTree } from "../../../core/checkpoint/safetensors.ts";
+import { INDEX_FILE } from "../../../core/checkpoint/sharded_reader.ts";
 import { dict, memoryStorage, OrderedDict, tensorBytes, TensorData } from "../../../core/checkpoint/value.ts";
 import { printed } from "../../commands/printed.ts";
 import { inFolder } from "./python.ts";
@@ -51,7 +51,7 @@ function flip(path: string, at: (good: Uint8Array) => number, bit = 1): () => vo
 const KINDS: Record<string, (path: string) => void> = {
   "weights.safetensors": (path) => writeSafetensors(path, TENSORS, { sums: true }),
   "whole.safetensors": (path) => writeWhole(path, ROOT),
-  "folder.ckpt": (path) => writeAllShards(path, 2, flatten(ROOT, path)),
+  "folder.ckpt": (path) => writeAllShards(path, 2, flattenTree(ROOT, path)),
   "whole.pt": (path) => writePt(path, ROOT),
 };
 
@@ -87,7 +87,7 @@ for (const kind of ["weights.safetensors", "whole.safetensors", "folder.ckpt"]) 
     inFolder((folder) => {
       const path = `${folder}/${kind}`;
       KINDS[kind](path);
-      const file = kind === "folder.ckpt" ? `${path}/${INDEX}` : path;
+      const file = kind === "folder.ckpt" ? `${path}/${INDEX_FILE}` : path;
       const good = Deno.readFileSync(file);
       const size = kind === "folder.ckpt" ? good.length : 8 + new DataView(good.buffer).getUint32(0, true);
       for (let at = 0; at < size; at++) {

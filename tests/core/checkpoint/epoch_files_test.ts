@@ -5,11 +5,11 @@ import {
   type EpochFiles,
   epochName,
   linkPlainName,
-  PLAIN,
   readEpochName,
   removeOldEpochs,
+  SHARED_NAME,
 } from "../../../core/checkpoint/epoch_files.ts";
-import { INDEX } from "../../../core/checkpoint/sharded_reader.ts";
+import { INDEX_FILE } from "../../../core/checkpoint/sharded_reader.ts";
 import { inFolder } from "./python.ts";
 
 const names = (folder: string) => [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
@@ -21,7 +21,7 @@ function write(folder: string, name: string, text: string): void {
   Deno.mkdirSync(path);
   Deno.writeTextFileSync(join(path, "model-00001-of-00001.safetensors"), text);
   const weight_map = { w: "model-00001-of-00001.safetensors" };
-  Deno.writeTextFileSync(join(path, INDEX), JSON.stringify({ metadata: {}, weight_map }));
+  Deno.writeTextFileSync(join(path, INDEX_FILE), JSON.stringify({ metadata: {}, weight_map }));
 }
 
 function read(folder: string, name: string): string {
@@ -52,27 +52,27 @@ for (const ending of ["pt", "safetensors", "ckpt"]) {
       }
       assertEquals(
         names(folder),
-        [...all(PLAIN, 4, 5), ...all("r", 4, 5), ...all("r-2", 1, 2, 3, 4, 5), ...all("s", 5)].sort(),
+        [...all(SHARED_NAME, 4, 5), ...all("r", 4, 5), ...all("r-2", 1, 2, 3, 4, 5), ...all("s", 5)].sort(),
       );
-      assertEquals(all(PLAIN, 4, 5).map((name) => read(folder, name)), ["r 4", "r 5"]);
+      assertEquals(all(SHARED_NAME, 4, 5).map((name) => read(folder, name)), ["r 4", "r 5"]);
     }),
   );
 
   Deno.test(
     `an older version's .${ending} of this run goes like its own, and another run's stays and keeps its name`,
     inFolder((folder) => {
-      for (const name of all(PLAIN, 1, 2, 3, 4)) write(folder, name, "older");
-      const older = all(PLAIN, 1, 3);
+      for (const name of all(SHARED_NAME, 1, 2, 3, 4)) write(folder, name, "older");
+      const older = all(SHARED_NAME, 1, 3);
       for (const epoch of [3, 4, 5]) saved(folder, "r", epoch, ending, { keep: 2, older });
-      assertEquals(names(folder), [...all(PLAIN, 2, 4, 5), ...all("r", 4, 5)].sort());
-      assertEquals(all(PLAIN, 2, 4, 5).map((name) => read(folder, name)), ["older", "older", "r 5"]);
+      assertEquals(names(folder), [...all(SHARED_NAME, 2, 4, 5), ...all("r", 4, 5)].sort());
+      assertEquals(all(SHARED_NAME, 2, 4, 5).map((name) => read(folder, name)), ["older", "older", "r 5"]);
     }),
   );
 
   Deno.test(
     `an older version's .${ending} of this run becomes a link where the run comes to that epoch again`,
     inFolder((folder) => {
-      const [plain] = all(PLAIN, 3);
+      const [plain] = all(SHARED_NAME, 3);
       write(folder, plain, "older");
       saved(folder, "r", 3, ending, { older: [plain] });
       assertEquals(Deno.readLinkSync(join(folder, plain)), epochName("r", 3, ending));
@@ -87,14 +87,17 @@ Deno.test(
     saved(folder, "r", 1, "pt");
     saved(folder, "r", 2, "pt");
     for (const epoch of [1, 2]) Deno.removeSync(join(folder, epochName("r", epoch, "pt")));
-    const away = "/not/mounted/r_epoch_3.pt", mine = join(folder, epochName(PLAIN, 3, "pt"));
+    const away = "/not/mounted/r_epoch_3.pt", mine = join(folder, epochName(SHARED_NAME, 3, "pt"));
     Deno.symlinkSync(away, mine);
     for (const epoch of [2, 3]) saved(folder, "s", epoch, "pt", { keep: 5 });
-    assertEquals(read(folder, epochName(PLAIN, 2, "pt")), "s 2");
+    assertEquals(read(folder, epochName(SHARED_NAME, 2, "pt")), "s 2");
     assertEquals(Deno.readLinkSync(mine), away);
     saved(folder, "s", 9, "pt", { keep: 1 });
     assertEquals(Deno.readLinkSync(mine), away);
-    assert(Deno.lstatSync(join(folder, epochName(PLAIN, 1, "pt"))).isSymlink, "r's is not s's to remove");
+    assert(
+      Deno.lstatSync(join(folder, epochName(SHARED_NAME, 1, "pt"))).isSymlink,
+      "r's is not s's to remove",
+    );
   }),
 );
 

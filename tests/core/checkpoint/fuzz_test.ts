@@ -5,9 +5,9 @@ import { createHash } from "node:crypto";
 import { describeCheckpoint, openCheckpoint, toJson } from "../../../core/checkpoint/open.ts";
 import { writePt } from "../../../core/checkpoint/pt.ts";
 import { writeWhole } from "../../../core/checkpoint/safetensors_writer.ts";
-import { flatten } from "../../../core/checkpoint/safetensors.ts";
+import { flattenTree } from "../../../core/checkpoint/safetensors.ts";
 import { writeAllShards } from "../../../core/checkpoint/sharded_writer.ts";
-import { INDEX } from "../../../core/checkpoint/sharded_reader.ts";
+import { INDEX_FILE } from "../../../core/checkpoint/sharded_reader.ts";
 import {
   dict,
   memoryStorage,
@@ -161,8 +161,8 @@ Deno.test(
   "five hundred mutated indices of a checkpoint in several files are read as they were or refused with a sentence",
   inFolder((folder) => {
     const target = `${folder}/a.ckpt`;
-    const path = `${target}/${INDEX}`;
-    writeAllShards(target, 3, flatten(checkpoint(), "a"));
+    const path = `${target}/${INDEX_FILE}`;
+    writeAllShards(target, 3, flattenTree(checkpoint(), "a"));
     const good = Deno.readFileSync(path);
     const sum = use(target);
     assert(typeof sum === "string", String(sum));

@@ -3,9 +3,9 @@ import { memoryStorage, tensorBytes, TensorData } from "../../../core/checkpoint
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { removeOldEpochs } from "../../../core/checkpoint/epoch_files.ts";
 import {
+  type CheckpointPart,
   ELSEWHERE,
   linkOrCopy,
-  type Part,
   reportFailure,
   writePart,
 } from "../../../core/checkpoint/sharded_writer.ts";
@@ -15,7 +15,7 @@ import { inFolder } from "./python.ts";
 
 const WORLD = 3;
 
-const part = (rank: number, generation: string, patience = 10): Part => ({
+const part = (rank: number, generation: string, patience = 10): CheckpointPart => ({
   rank,
   world: WORLD,
   generation,

@@ -3,10 +3,10 @@ import { assert, assertEquals, assertStrictEquals, assertThrows } from "@std/ass
 import { readPt, writePt } from "../../../core/checkpoint/pt.ts";
 import {
   dict,
-  type DType,
   DTYPE_BYTES,
   memoryStorage,
   OrderedDict,
+  type StoredDType,
   tensorBytes,
   TensorData,
   TORCH_DTYPES,
@@ -17,7 +17,7 @@ import { CHUNK_BYTES } from "../../../core/base/zip.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { inFolder, python } from "./python.ts";
 
-const tensor = (dtype: DType, bytes: Uint8Array, shape: number[]) =>
+const tensor = (dtype: StoredDType, bytes: Uint8Array, shape: number[]) =>
   new TensorData(dtype, shape, memoryStorage(bytes));
 const asMap = (value: Value) => value as Map<string, Value>;
 const f32 = (value: Value) => [...new Float32Array(tensorBytes(value as TensorData).slice().buffer)];
@@ -40,7 +40,7 @@ Deno.test(
     const path = `${folder}/ours.pt`;
     const expected: Record<string, number[]> = {};
     const root = new OrderedDict();
-    for (const dtype of Object.keys(DTYPE_BYTES) as DType[]) {
+    for (const dtype of Object.keys(DTYPE_BYTES) as StoredDType[]) {
       const bytes = Uint8Array.from(
         { length: 6 * DTYPE_BYTES[dtype] },
         (_, i) => dtype === "bool" ? i & 1 : i * 37 % 251,
@@ -57,7 +57,7 @@ print(json.dumps({k: [str(t.dtype), list(t.shape), list(t.contiguous().view(torc
       path,
     );
     for (const [dtype, found] of Object.entries(JSON.parse(printed))) {
-      assertEquals(found, [`torch.${TORCH_DTYPES[dtype as DType]}`, [2, 3], expected[dtype]], dtype);
+      assertEquals(found, [`torch.${TORCH_DTYPES[dtype as StoredDType]}`, [2, 3], expected[dtype]], dtype);
     }
   }),
 );

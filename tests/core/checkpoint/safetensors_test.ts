@@ -3,16 +3,16 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { readSafetensors } from "../../../core/checkpoint/safetensors.ts";
 import { writeSafetensors } from "../../../core/checkpoint/safetensors_writer.ts";
 import {
-  type DType,
   DTYPE_BYTES,
   memoryStorage,
+  type StoredDType,
   tensorBytes,
   TensorData,
 } from "../../../core/checkpoint/value.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { inFolder, python } from "./python.ts";
 
-const KNOWN = (Object.keys(DTYPE_BYTES) as DType[]).filter((dtype) => dtype !== "c128");
+const KNOWN = (Object.keys(DTYPE_BYTES) as StoredDType[]).filter((dtype) => dtype !== "c128");
 
 function write(path: string, header: string, data = 0, length = header.length): void {
   const bytes = new Uint8Array(8 + header.length + data);

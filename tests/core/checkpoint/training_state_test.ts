@@ -5,7 +5,7 @@ import {
   type Cursor,
   loadTraining,
   loadWeights,
-  type Parts,
+  type StateParts,
   toTree,
 } from "../../../core/checkpoint/training_state.ts";
 import { dict, memoryStorage, OrderedDict, TensorData, type Value } from "../../../core/checkpoint/value.ts";
@@ -65,7 +65,7 @@ function made(
   }
   const { arena, step: { optimizer } } = built;
   const settings = { init: 1024, growthInterval: 10, min: 1, maxSkipped: 5 };
-  const parts: Parts = {
+  const parts: StateParts = {
     names: arena.names,
     stateDict: model.root.stateDict(),
     optimizer,
@@ -76,7 +76,7 @@ function made(
 }
 
 /** Everything that loading may change. */
-async function state({ stateDict, optimizer, scaler, ema }: Parts) {
+async function state({ stateDict, optimizer, scaler, ema }: StateParts) {
   const tensors = [...stateDict, ...(ema ?? [])].map(([, t]) => t).concat(
     [...optimizer.slots.values()].flat(),
   );
@@ -90,12 +90,12 @@ async function state({ stateDict, optimizer, scaler, ema }: Parts) {
   };
 }
 
-function load(parts: Parts, path: string) {
+function load(parts: StateParts, path: string) {
   using file = readPt(path);
   return loadTraining(parts, file.root, path);
 }
 
-async function refused(parts: Parts, path: string): Promise<string> {
+async function refused(parts: StateParts, path: string): Promise<string> {
   const before = await state(parts);
   const error = assertThrows(() => load(parts, path), UserError);
   assertEquals(error.kind, "checkpoint");
@@ -103,7 +103,7 @@ async function refused(parts: Parts, path: string): Promise<string> {
   return error.message;
 }
 
-const saved = (folder: string, parts: Parts): string => {
+const saved = (folder: string, parts: StateParts): string => {
   writePt(`${folder}/run.pt`, toTree(parts, CURSOR, FACTS));
   return `${folder}/run.pt`;
 };

@@ -4,16 +4,16 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import { convert } from "../../../commands/run/convert.ts";
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { writePt } from "../../../core/checkpoint/pt.ts";
-import { flatten, TREE_KEY } from "../../../core/checkpoint/safetensors.ts";
+import { flattenTree, TREE_KEY } from "../../../core/checkpoint/safetensors.ts";
 import { writeSafetensors, writeWhole } from "../../../core/checkpoint/safetensors_writer.ts";
-import { INDEX, planShards } from "../../../core/checkpoint/sharded_reader.ts";
+import { INDEX_FILE, planShards } from "../../../core/checkpoint/sharded_reader.ts";
 import { writeIndex, writeShard } from "../../../core/checkpoint/sharded_writer.ts";
 import {
   dict,
-  type DType,
   DTYPE_BYTES,
   memoryStorage,
   OrderedDict,
+  type StoredDType,
   TensorData,
   Tuple,
   type Value,
@@ -23,7 +23,7 @@ import { printed } from "../../commands/printed.ts";
 import { inFolder, python } from "./python.ts";
 
 /** A tensor whose bytes follow from its number. */
-function tensor(number: number, shape: number[], dtype: DType = "f32"): TensorData {
+function tensor(number: number, shape: number[], dtype: StoredDType = "f32"): TensorData {
   const count = shape.reduce((a, b) => a * b, DTYPE_BYTES[dtype]);
   const bytes = Uint8Array.from(
     { length: count },
@@ -38,7 +38,7 @@ function checkpoint(number = 0): Value {
   const shapes = [[8, 4], [8], [2, 8]];
   const all = (from: number) =>
     new OrderedDict(names.map((name, i) => [name, tensor(number + from + i, shapes[i])]));
-  const types = (Object.keys(DTYPE_BYTES) as DType[]).filter((dtype) => dtype !== "c128");
+  const types = (Object.keys(DTYPE_BYTES) as StoredDType[]).filter((dtype) => dtype !== "c128");
   const state = new Map(names.map((_, i) => [
     i,
     dict({
@@ -164,7 +164,7 @@ Deno.test(
     writePt(`${folder}/a.pt`, root);
     writeWhole(`${folder}/a.safetensors`, root);
     const shards = { folder: `${folder}/a.ckpt`, world: 2, generation: "" };
-    const flat = flatten(root, "a");
+    const flat = flattenTree(root, "a");
     for (const rank of [0, 1]) writeShard(shards, rank, flat);
     writeIndex(shards, flat);
     for (const name of ["a.pt", "a.safetensors", "a.ckpt"]) {
@@ -178,10 +178,10 @@ Deno.test(
 Deno.test("a list that holds itself, or one that unfolds without end, is refused before it fills the memory", () => {
   let bomb: Value[] = [];
   for (let depth = 0; depth < 60; depth++) bomb = Array.from({ length: 10 }, () => bomb);
-  assertThrows(() => flatten(bomb, "a"), UserError, "more than 1000000 single values");
+  assertThrows(() => flattenTree(bomb, "a"), UserError, "more than 1000000 single values");
   const loop: Value[] = [];
   loop.push(loop);
-  assertThrows(() => flatten(loop, "a"), UserError, "64 deep");
+  assertThrows(() => flattenTree(loop, "a"), UserError, "64 deep");
 });
 
 const BAD_TREES: Record<string, [string, string]> = {
@@ -211,7 +211,7 @@ for (const [what, [tree, sentence]] of Object.entries(BAD_TREES)) {
 }
 
 Deno.test("tensors are shared out in order, about as many bytes to each file, whatever the number of files", () => {
-  const { tensors } = flatten(checkpoint(), "a");
+  const { tensors } = flattenTree(checkpoint(), "a");
   for (const world of [1, 2, 3, 8, 100]) {
     const shards = planShards(tensors, world);
     assertEquals(shards.length, world);
@@ -274,7 +274,7 @@ Deno.test(
     assertEquals([...Deno.readDirSync(target)].map(({ name }) => name).sort(), [
       "model-s20-00001-of-00002.safetensors",
       "model-s20-00002-of-00002.safetensors",
-      INDEX,
+      INDEX_FILE,
     ]);
   }),
 );
@@ -283,7 +283,7 @@ Deno.test(
   "shards that are missing, cut, of another save or outside the folder are refused with a sentence",
   inFolder((folder) => {
     const write = (to: string, number: number) => {
-      const flat = flatten(checkpoint(number), "a");
+      const flat = flattenTree(checkpoint(number), "a");
       const shards = { folder: `${folder}/${to}`, world: 2, generation: "" };
       for (const rank of [0, 1]) writeShard(shards, rank, flat);
       writeIndex(shards, flat);
@@ -304,11 +304,11 @@ Deno.test(
     refused("no such file");
     Deno.writeFileSync(`${a}/${shard}`, good);
     openCheckpoint(a).close();
-    const index = Deno.readTextFileSync(`${a}/${INDEX}`);
-    Deno.writeTextFileSync(`${a}/${INDEX}`, index.replace('"epoch', '"epocg').replace("epoch", "epocg"));
+    const index = Deno.readTextFileSync(`${a}/${INDEX_FILE}`);
+    Deno.writeTextFileSync(`${a}/${INDEX_FILE}`, index.replace('"epoch', '"epocg').replace("epoch", "epocg"));
     refused("its checksum is wrong");
     for (const place of ["../b.ckpt/x.safetensors", "/etc/passwd", "x.pt"]) {
-      Deno.writeTextFileSync(`${a}/${INDEX}`, JSON.stringify({ weight_map: { w: place } }));
+      Deno.writeTextFileSync(`${a}/${INDEX_FILE}`, JSON.stringify({ weight_map: { w: place } }));
       refused("is not the name of a safetensors file beside it");
     }
     for (
@@ -317,7 +317,7 @@ Deno.test(
         "and it is not",
       ]]
     ) {
-      Deno.writeTextFileSync(`${a}/${INDEX}`, text);
+      Deno.writeTextFileSync(`${a}/${INDEX_FILE}`, text);
       refused(sentence);
     }
   }),

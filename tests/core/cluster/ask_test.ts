@@ -1,6 +1,6 @@
 // What squeue and qstat say of a job, as recorded.
 import { assertEquals } from "@std/assert";
-import { ofQstat, ofSacct, ofScontrol, ofSqueue, stateOf, withJob } from "../../../core/cluster/jobs.ts";
+import { jobState, ofQstat, ofSacct, ofScontrol, ofSqueue, withJob } from "../../../core/cluster/jobs.ts";
 
 const QSTAT = `Job Id: 17.server
     Job_Name = run
@@ -38,9 +38,9 @@ Deno.test("SLURM is asked first, then PBS, and a job that neither knows has no s
     asked.push(program);
     return Promise.resolve(program === "qstat" ? text : null);
   };
-  assertEquals((await stateOf("17", answer(QSTAT)))?.state, "R");
+  assertEquals((await jobState("17", answer(QSTAT)))?.state, "R");
   assertEquals(asked, ["squeue", "scontrol", "sacct", "qstat"]);
-  assertEquals(await stateOf("17", answer(null)), null);
+  assertEquals(await jobState("17", answer(null)), null);
 });
 
 const ENDED =

@@ -5,7 +5,7 @@ import { toNumbers } from "../../../ffi/make.ts";
 import { record } from "../../../ffi/trace.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { derive } from "../../../core/compile/derive.ts";
-import type { Graph, Origin } from "../../../core/compile/graph.ts";
+import type { Graph, TensorOrigin } from "../../../core/compile/graph.ts";
 import { lower, type Lowered } from "../../../core/compile/lower/lower.ts";
 import type { Refusal } from "../../../ffi/tape.ts";
 import { evaluate } from "./evaluate.ts";
@@ -74,7 +74,7 @@ function compare(
   { input, target, parameters, output, loss, floor, numbers }: Ended,
 ): Compared {
   const graph = derive(lowered.graph, parameters.length, { weighted: false });
-  const find = (origin: Origin): Tensor => {
+  const find = (origin: TensorOrigin): Tensor => {
     switch (origin.from) {
       case "input":
         return detach(input);

@@ -5,7 +5,7 @@ import { add, scalar, sub } from "../../../ffi/make.ts";
 import * as ops from "../../../ffi/ops.ts";
 import { parseSchema } from "../../../ffi/schema.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
-import type { Graph, Node, Origin, Ref } from "../../../core/compile/graph.ts";
+import type { Graph, Node, Ref, TensorOrigin } from "../../../core/compile/graph.ts";
 
 const tanhBackward = compile(
   parseSchema("tanh_backward(Tensor grad_output, Tensor output) -> Tensor"),
@@ -33,7 +33,7 @@ const BINARY: Readonly<Record<string, (a: Tensor, b: Tensor) => Tensor>> = {
 /** The values of these refs, in the caller's scope; `tensors` finds what comes from outside. */
 export function evaluate(
   { nodes }: Pick<Graph, "nodes">,
-  tensors: (origin: Origin) => Tensor,
+  tensors: (origin: TensorOrigin) => Tensor,
   wanted: readonly Ref[],
 ): Tensor[] {
   return noGrad(() => {
@@ -48,7 +48,7 @@ function valueOf(
   r: Ref,
   values: readonly Tensor[],
   calls: Map<Ref, Tensor[]>,
-  tensors: (origin: Origin) => Tensor,
+  tensors: (origin: TensorOrigin) => Tensor,
 ): Tensor {
   const args = "args" in node ? node.args.map((a) => values[a]) : [];
   const [a, b, c] = args;
@@ -71,7 +71,7 @@ function valueOf(
       return ops.where(a, b, c);
     case "sum":
       return ops.sumDim(a, node.dims, true);
-    case "greatest":
+    case "amax":
       return ops.amax(a, node.dims, true);
     case "gemm":
       return ops.matmul(

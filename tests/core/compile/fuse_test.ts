@@ -7,7 +7,7 @@ import type { Graph, Kind, Node, Ref } from "../../../core/compile/graph.ts";
 import { simplify } from "../../../core/compile/simplify.ts";
 import { Builder, refsIn } from "../../../core/compile/builder.ts";
 import { derive } from "../../../core/compile/derive.ts";
-import { thrifty } from "../../../core/compile/kept.ts";
+import { savingLess } from "../../../core/compile/saved_values.ts";
 import { place } from "../../../core/compile/place.ts";
 import { evaluate, run } from "./reference.ts";
 
@@ -46,7 +46,7 @@ class Graphs {
     const truth = ["le", "gt", "lt", "eq"].includes(op);
     return this.add({ op, args, shape, kind: truth ? "bool" : "f32" } as Node);
   }
-  sum(x: Ref, dims: readonly number[], op: "sum" | "greatest" = "sum"): Ref {
+  sum(x: Ref, dims: readonly number[], op: "sum" | "amax" = "sum"): Ref {
     const shape = this.shape(x).map((size, i) => dims.includes(i) ? 1 : size);
     return this.add({ op, args: [x], dims, shape, kind: "f32" });
   }
@@ -189,7 +189,7 @@ Deno.test("softmax, layer norm and their gradients are stages over rows", () => 
   const centred = g.op("sub", x, mean);
   const variance = g.op("mul", g.sum(g.op("mul", centred, centred), [1]), g.number(1 / 10));
   const normed = g.op("mul", g.op("mul", centred, g.op("rsqrt", g.op("add", variance, g.number(1e-5)))), w);
-  const power = g.op("exp", g.op("sub", normed, g.sum(normed, [1], "greatest")));
+  const power = g.op("exp", g.op("sub", normed, g.sum(normed, [1], "amax")));
   const soft = g.op("div", power, g.sum(power, [1]));
   const error = g.op("sub", soft, t);
   const loss = g.view("reshape", g.sum(g.op("mul", error, error), [0, 1]), []);
@@ -221,16 +221,16 @@ Deno.test("backward reads the slope of gelu, and softmax's shares, in place of w
   };
   /** Ops whose results a plan has in memory. */
   const inMemory = (graph: Graph): Set<string> => {
-    const { nodes } = thrifty(simplify(graph, false));
+    const { nodes } = savingLess(simplify(graph, false));
     return new Set(check(graph, false, false).buffers.map(({ ref }) => ref < 0 ? "" : nodes[ref].op));
   };
-  const keptIn = (graph: Graph) => thrifty(graph).nodes.filter(({ kept }) => kept).length;
+  const keptIn = (graph: Graph) => savingLess(graph).nodes.filter(({ saved }) => saved).length;
   assertEquals(keptIn(twoLayers(gelu)), 1);
   assertEquals(inMemory(twoLayers(gelu)).has("tanh"), false);
   // tanh is in memory anyway, for the product behind it.
   assertEquals(keptIn(twoLayers((b, x) => b.pointwise("tanh", x))), 0);
   const softmax = (b: Builder, x: Ref) => {
-    const power = b.pointwise("exp", b.pointwise("sub", x, b.greatest(x, [1])));
+    const power = b.pointwise("exp", b.pointwise("sub", x, b.amax(x, [1])));
     return b.pointwise("div", power, b.sum(power, [1]));
   };
   assertEquals(inMemory(twoLayers(softmax)).has("exp"), false);
@@ -339,7 +339,7 @@ function anyGraph(seed: number): Graph {
     else if (choice < 0.68) {
       const dims = [...shape.keys()].filter(() => random() < 0.5);
       known.push(
-        g.sum(g.op("mul", x, g.number(0.25)), dims.length ? dims : [dim], pick(["sum", "greatest"])),
+        g.sum(g.op("mul", x, g.number(0.25)), dims.length ? dims : [dim], pick(["sum", "amax"])),
       );
     } else if (choice < 0.74) known.push(g.permute(x, [...shape.keys()].sort(() => random() - 0.5)));
     else if (choice < 0.8) {

@@ -6,7 +6,7 @@ import { chainOn } from "../../../core/compile/proven.ts";
 import { machineIsa } from "../../../core/compile/x86/isa.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { useLibtorch } from "../../libtorch.ts";
-import { ISAS, runKernels, walk } from "./x86/harness.ts";
+import { ISAS, runKernels, strided } from "./x86/harness.ts";
 
 useLibtorch();
 setThreads(1);
@@ -26,9 +26,9 @@ interface Operands {
 function product({ m, n, k, turnedA, turnedB, add }: Operands): GemmKernel {
   return {
     ...{ kernel: "gemm", name: "product", m, n, k, add, epilogue: null },
-    a: walk(0, turnedA ? [1, m] : [k, 1]),
-    b: walk(1, turnedB ? [1, k] : [n, 1]),
-    c: walk(2, [n, 1]),
+    a: strided(0, turnedA ? [1, m] : [k, 1]),
+    b: strided(1, turnedB ? [1, k] : [n, 1]),
+    c: strided(2, [n, 1]),
   };
 }
 
@@ -67,11 +67,11 @@ for (const isa of ISAS) {
             chain,
             epilogue: {
               instructions: [
-                { op: "load", from: walk(-1, [0, 0]) },
+                { op: "load", from: strided(-1, [0, 0]) },
                 { op: "number", value: BIAS },
                 { op: "add", args: [0, 1] },
               ],
-              stores: [{ value: 2, to: walk(3, [n, 1]) }],
+              stores: [{ value: 2, to: strided(3, [n, 1]) }],
               reductions: [],
             },
           };

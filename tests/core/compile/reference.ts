@@ -9,7 +9,7 @@ import type {
   GroupKernel,
   Instruction,
   Stage,
-  Walk,
+  StridedAccess,
 } from "../../../core/compile/kernel.ts";
 import type { Placed } from "../../../core/compile/place.ts";
 
@@ -99,7 +99,7 @@ function valuesOf(
     case "number":
       return each(() => node.value);
     case "sum":
-    case "greatest": {
+    case "amax": {
       const [x] = node.args, from = shapeOf(x);
       const result = new Float64Array(size).fill(node.op === "sum" ? 0 : -Infinity);
       values[x].forEach((value, i) => {
@@ -197,10 +197,10 @@ function products({ name, tensors, results: [{ slot }] }: CallPart, tables: Floa
 
 type Tables = readonly Float32Array[];
 
-const placeOf = ({ offset, strides }: Walk, index: readonly number[]): number =>
+const placeOf = ({ offset, strides }: StridedAccess, index: readonly number[]): number =>
   strides.reduce((sum, stride, i) => sum + stride * index[i], offset);
 
-function checked(tables: Tables, walk: Walk, index: readonly number[]): number {
+function checked(tables: Tables, walk: StridedAccess, index: readonly number[]): number {
   const place = placeOf(walk, index);
   if (place < 0 || place >= tables[walk.slot].length) {
     throw new Error(`${place} is outside of slot ${walk.slot}.`);
@@ -226,8 +226,8 @@ function compute(
   return values;
 }
 
-const combine = (op: "sum" | "greatest", a: number, b: number) => op === "sum" ? a + b : Math.max(a, b);
-const initial = (op: "sum" | "greatest") => op === "sum" ? 0 : -Infinity;
+const combine = (op: "sum" | "amax", a: number, b: number) => op === "sum" ? a + b : Math.max(a, b);
+const initial = (op: "sum" | "amax") => op === "sum" ? 0 : -Infinity;
 
 function group({ sizes, stages }: GroupKernel, tables: Tables): void {
   const outer = sizes.slice(0, -1), inner = sizes.at(-1)!;

@@ -47,7 +47,7 @@ const countOf = ({ nodes }: Graph, op: string) => nodes.filter((node) => node.op
 
 /** So many products, sums and greatest numbers. */
 const sizeOf = ({ graph }: { graph: Graph }) =>
-  ["gemm", "sum", "greatest", "slice"].map((op) => countOf(graph, op));
+  ["gemm", "sum", "amax", "slice"].map((op) => countOf(graph, op));
 
 const WAYS: readonly How[] = [{}, { cast: "bf16" }, { smoothing: "0.1" }, { run: checkpointed }];
 
@@ -85,7 +85,7 @@ Deno.test("sums over parts that follow each other are one, and others stay as th
     const [from, part] of [
       [5, square], // there is a gap
       [4, (b: Builder, x: number, i: number) => total(b, b.pointwise(i ? "exp" : "sin", x))],
-      [4, (b: Builder, x: number) => total(b, b.pointwise("sub", x, b.greatest(x, [0])))], // over a part's rows
+      [4, (b: Builder, x: number) => total(b, b.pointwise("sub", x, b.amax(x, [0])))], // over a part's rows
       [4, (b: Builder, x: number) => b.pointwise("exp", square(b, x))],
       [4, (b: Builder, x: number, i: number) => b.pointwise("mul", square(b, x), b.number(i + 2))],
     ] as const

@@ -22,7 +22,7 @@ function both(rows: number, columns: number): [Uint8Array, Uint8Array] {
   return scope(() => {
     const x = randn([rows, columns]), result = uninitialised([columns]);
     const kernels: GroupKernel[] = [], rooms: number[] = [];
-    const plan: SumPlan = { kernels, room: (elements) => rooms.push(elements) + 1 };
+    const plan: SumPlan = { kernels, scratch: (elements) => rooms.push(elements) + 1 };
     const from = { slot: 0, offset: 0, rows, columns, stride: columns };
     if (rows === 1) wholeSum(plan, from, { slot: 1, offset: 0 });
     else columnSums(plan, from, { slot: 1, offset: 0 });

@@ -2,13 +2,13 @@ import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { fittedLink } from "../../../core/outputs/fitted_link.ts";
 import {
   allReduceSeconds,
-  bucketsOf,
   checkpointInterval,
   type Cluster,
   normalQuantile,
-  predict,
+  predictedBuckets,
+  predictStep,
   slowestOf,
-  suggest,
+  suggestCluster,
 } from "../../../core/outputs/prediction.ts";
 import type { RecordedStep } from "../../../core/outputs/recorded_step.ts";
 
@@ -33,10 +33,10 @@ const cluster: Cluster = {
 };
 
 Deno.test("one rank is predicted as it was recorded, and no number of ranks is more efficient", () => {
-  const one = predict(recorded, 1, cluster);
+  const one = predictStep(recorded, 1, cluster);
   assertAlmostEquals(one.step, 0.1, 1e-9);
   assertAlmostEquals(one.efficiency, 1, 1e-9);
-  const all = [2, 8, 64, 512, 4096].map((ranks) => predict(recorded, ranks, cluster).efficiency);
+  const all = [2, 8, 64, 512, 4096].map((ranks) => predictStep(recorded, ranks, cluster).efficiency);
   all.reduce((before, now) => (assert(now <= before + 1e-3, `${all}`), now), 1);
 });
 
@@ -47,17 +47,17 @@ Deno.test("an all-reduce sends nearly every byte twice, and many ranks take the 
 });
 
 Deno.test("a fast network hides behind backward but for the last bucket, a slow one is waited for", () => {
-  const fast = predict(recorded, 2, cluster);
+  const fast = predictStep(recorded, 2, cluster);
   assertAlmostEquals(fast.exposed, 25e6 / 25e9, 1e-4); // the first block's gradients
-  const slow = predict(recorded, 2, { ...cluster, between: { alpha: 0, beta: 1 / 125e6 } });
+  const slow = predictStep(recorded, 2, { ...cluster, between: { alpha: 0, beta: 1 / 125e6 } });
   assertAlmostEquals(slow.communication, 0.8, 1e-9);
   assertAlmostEquals(slow.step, 0.03 + 0.06 / 4 + 0.8 + 0.01, 1e-9); // from the last block's backward on
-  const busy = predict(recorded, 2, { ...cluster, busy: 0.5, between: { alpha: 0, beta: 1 / 1250e6 } });
-  assert(busy.step > predict(recorded, 2, { ...cluster, between: { alpha: 0, beta: 1 / 1250e6 } }).step);
+  const busy = predictStep(recorded, 2, { ...cluster, busy: 0.5, between: { alpha: 0, beta: 1 / 1250e6 } });
+  assert(busy.step > predictStep(recorded, 2, { ...cluster, between: { alpha: 0, beta: 1 / 1250e6 } }).step);
 });
 
 Deno.test("buckets gather blocks from the last one on until they are long enough", () => {
-  const buckets = bucketsOf([10, 20, 3, 4], 6);
+  const buckets = predictedBuckets([10, 20, 3, 4], 6);
   assertEquals(buckets, [{ bytes: 7, ready: 0.5 }, { bytes: 20, ready: 0.75 }, { bytes: 10, ready: 1 }]);
 });
 
@@ -71,14 +71,14 @@ Deno.test("the slowest of N is known from the normal distribution's order statis
 Deno.test("checkpoints come at Young's interval where saves are short against failures", () => {
   const found = checkpointInterval(1, 1e6);
   assert(Math.abs(found / Math.sqrt(2e6) - 1) < 0.01, `${found}`);
-  const failing = predict(recorded, 4096, { ...cluster, mtbf: 1000 * 86_400 });
+  const failing = predictStep(recorded, 4096, { ...cluster, mtbf: 1000 * 86_400 });
   assert(failing.interval! > 200 && failing.interval! < 400, `${failing.interval}`);
   assert(failing.useful > 0.9 && failing.useful < 1 && failing.goodput < failing.samplesPerSecond);
 });
 
 Deno.test("the suggestion accumulates where the network is slow, and not where it is fast", () => {
-  assertEquals(suggest(recorded, 8, cluster).accumulation, 1);
-  const slow = suggest(recorded, 64, { ...cluster, between: { alpha: 1e-5, beta: 1 / 1e9 } });
+  assertEquals(suggestCluster(recorded, 8, cluster).accumulation, 1);
+  const slow = suggestCluster(recorded, 64, { ...cluster, between: { alpha: 1e-5, beta: 1 / 1e9 } });
   assert(slow.accumulation > 1 && slow.predicted.efficiency >= 0.9);
 });
 

@@ -3,10 +3,10 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path";
 import { UserError } from "../../../core/base/errors.ts";
 import {
+  columnPieces,
   openNamedSpool,
   openSpool,
   outlineOf,
-  piecesOf,
   type PredictedPart,
   predictionColumns,
   readSpool,
@@ -29,7 +29,7 @@ const filled = (spool: Spool, ...batches: readonly number[][]): Spool => {
 
 const NO_NAMES = { predicted: [], target: [] };
 const all = (columns: ReturnType<typeof predictionColumns>, name: string) =>
-  [...piecesOf(columns.find((column) => column.name === name)!)].flatMap((piece) => [...piece]);
+  [...columnPieces(columns.find((column) => column.name === name)!)].flatMap((piece) => [...piece]);
 
 Deno.test("samples of two parts, each on two ranks, come in the data's order with the part that they are of", () =>
   inTemp((folder) => {
@@ -87,7 +87,7 @@ Deno.test("pieces are small, however many rows there are, and rows of another sh
       { oneTable: true, split: false },
       NO_NAMES,
     );
-    const pieces = [...piecesOf(columns[1])].map(({ length }) => length);
+    const pieces = [...columnPieces(columns[1])].map(({ length }) => length);
     assertEquals(pieces.reduce((a, b) => a + b), 1000 * 4096);
     assert(Math.max(...pieces) <= 1 << 18, `${Math.max(...pieces)}`);
     assertThrows(

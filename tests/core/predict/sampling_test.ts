@@ -1,14 +1,14 @@
 // Tokens are drawn as often as PyTorch's softmax of the kept scores says.
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { key, uniform } from "../../../core/base/random.ts";
-import { sampler, type Sampling } from "../../../core/predict/sampling.ts";
+import { sampler, type TokenSampling } from "../../../core/predict/sampling.ts";
 
-const PLAIN: Sampling = { temperature: 1, topK: 0, topP: 1, seed: 3 };
+const PLAIN: TokenSampling = { temperature: 1, topK: 0, topP: 1, seed: 3 };
 const draw = uniform(key(1, "scores"));
 const SCORES = Float32Array.from({ length: 40 }, (_, i) => i % 7 === 0 ? 2 : 5 * draw(i));
 
 /** The shares by the definition: temperature, then the likeliest, then those that have the share together. */
-function expected({ temperature, topK, topP }: Sampling): number[] {
+function expected({ temperature, topK, topP }: TokenSampling): number[] {
   const order = [...SCORES.keys()].sort((a, b) => SCORES[b] - SCORES[a] || a - b);
   const top = topK > 0 ? order.slice(0, topK) : order;
   const shares = top.map((i) => Math.exp(SCORES[i] / temperature)), all = shares.reduce((a, b) => a + b);
@@ -20,7 +20,7 @@ function expected({ temperature, topK, topP }: Sampling): number[] {
 
 Deno.test("tokens are drawn by their shares, among the likeliest alone", () => {
   const N = 8000;
-  const all: Partial<Sampling>[] = [{}, { temperature: 0.5 }, { topK: 5 }, { topP: 0.6 }, {
+  const all: Partial<TokenSampling>[] = [{}, { temperature: 0.5 }, { topK: 5 }, { topP: 0.6 }, {
     topK: 12,
     topP: 0.5,
   }, { topK: 99 }];

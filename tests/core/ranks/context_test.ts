@@ -24,7 +24,7 @@ Deno.test("without a launcher there is one process, and it is the master", () =>
   const where = at({ PATH: "/bin" });
   assertEquals(where, {
     ...{ rank: 0, world: 1, localRank: 0, localWorld: 1, node: 0, nodes: 1, nodeNames: ["here"] },
-    ...{ master: { host: "here", port: null }, launcher: "alone", said: "One process." },
+    ...{ master: { host: "here", port: null }, launcher: "alone", description: "One process." },
   });
 });
 
@@ -34,7 +34,7 @@ Deno.test("srun's tasks are ranks, numbered over the nodes of the step", () => {
   assertEquals(nodes(where), [1, 2, "node1", "node2"]);
   assertEquals(where.master, { host: "node1", port: null });
   assertEquals(where.launcher, "slurm");
-  assertEquals(where.said, "Ranks: from srun (SLURM_PROCID is 6, SLURM_STEP_NUM_TASKS is 8).");
+  assertEquals(where.description, "Ranks: from srun (SLURM_PROCID is 6, SLURM_STEP_NUM_TASKS is 8).");
 });
 
 Deno.test("a node of SLURM may have fewer tasks than another, and a step fewer nodes than its job", () => {
@@ -59,13 +59,13 @@ Deno.test("srun is understood without the variables of the step that older versi
   const old = Object.entries(srun(5)).filter(([name]) => !/^SLURM_(STEP_[NT]|NTASKS|JOB_N)/.test(name));
   const where = at(Object.fromEntries(old), "node2");
   assertEquals([...numbers(where), ...nodes(where)], [5, 8, 1, 4, 1, 2, "node1", "node2"]);
-  assertMatch(where.said, /SLURM_NPROCS is 8/);
+  assertMatch(where.description, /SLURM_NPROCS is 8/);
 });
 
 Deno.test("a batch script and an allocation's shell are one process, and say what srun would start", () => {
   const script = at(sbatch(), "node1");
   assertEquals([script.world, script.launcher], [1, "alone"]);
-  assertEquals(script.said, "One process; SLURM job 42 has 8 tasks, which srun would start.");
+  assertEquals(script.description, "One process; SLURM job 42 has 8 tasks, which srun would start.");
   // SLURM's own steps for the script and for salloc's shell.
   for (const step of ["4294967291", "4294967290", "batch"]) {
     assertEquals(at({ ...sbatch(), SLURM_STEP_ID: step }).world, 1);
@@ -114,7 +114,7 @@ Deno.test("PALS numbers ranks and nodes, and PBS names the nodes", () => {
 Deno.test("a PBS job without mpiexec is one process", () => {
   const where = at({ PBS_JOBID: "42.server", PBS_NODEFILE: "/no" }, "x1000c0", {}, PBS_NODES);
   assertEquals([where.world, where.launcher, where.nodeNames], [1, "alone", ["x1000c0"]]);
-  assertMatch(where.said, /PBS job 42\.server; mpiexec would start one in each slot/);
+  assertMatch(where.description, /PBS job 42\.server; mpiexec would start one in each slot/);
 });
 
 Deno.test("torchrun's ranks come with their master", () => {
@@ -207,7 +207,7 @@ Deno.test("flags come first, both of them or as many as agree", () => {
   const where = at(srun(6), "node2", { rank: 1, world: 2, localRank: 0, masterAddr: "m", masterPort: 4000 });
   assertEquals([where.rank, where.world, where.localRank, where.launcher], [1, 2, 0, "flags"]);
   assertEquals(where.master, { host: "m", port: 4000 });
-  assertEquals(where.said, "Ranks: from --rank and --world-size.");
+  assertEquals(where.description, "Ranks: from --rank and --world-size.");
   assertEquals(numbers(at({}, "here", { rank: 3, world: 4 })), [3, 4, 3, 4]);
   // Each of srun's tasks for itself: a sweep.
   assertEquals(at(srun(6), "node2", { world: 1 }).world, 1);

@@ -1,7 +1,7 @@
 // The flight ring: what one thread writes another reads, also when it is far behind.
 import { assert, assertEquals } from "@std/assert";
 import {
-  begin,
+  beginCollective,
   busy,
   end,
   enter,
@@ -24,10 +24,10 @@ Deno.test("another thread sees what was queued, begun and ended, and what for", 
     enter(mine, BARRIER, 0, "all here"),
     enter(mine, REDUCE, 8, "gradient of block 7"),
   ];
-  begin(mine, first);
+  beginCollective(mine, first);
   while (Date.now() < start + 5);
   end(mine, first);
-  begin(mine, second);
+  beginCollective(mine, second);
   assertEquals(progress(theirs), { queued: third, begun: second, ended: first });
   const [one, two, three] = lastRecorded(theirs);
   assertEquals([one.sequence, one.op, one.bytes, one.phase], [1, "all-reduce", 4096, "gradient of block 7"]);

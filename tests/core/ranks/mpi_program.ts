@@ -146,7 +146,7 @@ try {
     where,
     device: "cpu",
     backend: "auto",
-    asked: { by: "auto", undo: "leave it out" },
+    requested: { by: "auto", undo: "leave it out" },
     env,
     flight,
     timeout,

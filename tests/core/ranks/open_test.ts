@@ -19,7 +19,7 @@ const options = (
   where: rankContext(env),
   device: "cpu",
   backend: "auto",
-  asked: { by: `--distributed-backend ${more.backend}`, undo: "leave it out" },
+  requested: { by: `--distributed-backend ${more.backend}`, undo: "leave it out" },
   env,
   timeout: 10,
   ...more,

@@ -70,7 +70,7 @@ Deno.test("a device's stream that waited longer than a lap took leaves no part b
   const clock = byHand();
   let communication = 0;
   const account = openAccount({ data: () => 0, communication: () => communication }, clock.now);
-  const from = account.look();
+  const from = account.markTime();
   for (let i = 0; i < 10; i++) {
     clock.pass(1);
     communication += 0.05; // read late, for several steps at once
@@ -78,7 +78,7 @@ Deno.test("a device's stream that waited longer than a lap took leaves no part b
     clock.pass(20);
     account.lap(COMPUTE);
   }
-  const { seconds, spent } = spentBetween(from, account.look());
+  const { seconds, spent } = spentBetween(from, account.markTime());
   assertEquals(seconds, 0.21);
   assert(Object.values(spent).every((part) => part >= 0), JSON.stringify(spent));
   assertAlmostEquals(Object.values(spent).reduce((a, b) => a + b), 0.21, 1e-9);

@@ -1,8 +1,8 @@
 // A log that writes each line at once in the calling thread, without the writing thread. Test helper.
 import {
+  eventLine,
   type EventLog,
   type EventLogOptions,
-  lineOf,
   openEventFile,
   openLosses,
   rewindFile,
@@ -16,7 +16,7 @@ export function openEvents(path: string, options: EventLogOptions): EventLog {
   const file = openEventFile(path, losses.lose);
   return {
     emit(event) {
-      const line = lineOf(event, now(), options, losses);
+      const line = eventLine(event, now(), options, losses);
       if (line === null) return;
       const text = line + "\n";
       // UTF-8 takes at most three bytes a UTF-16 unit, so a short line always fits the buffer.

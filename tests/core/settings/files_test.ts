@@ -1,6 +1,6 @@
 // YAML files: the spellings that must work, and a sentence with a position for each mistake.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { table } from "../../../commands/config.ts";
+import { configTable } from "../../../commands/config.ts";
 import { Mistakes } from "../../../core/settings/values.ts";
 import { parseSettings as parse, readText } from "../../../core/settings/yaml.ts";
 import { UserError } from "../../../core/base/errors.ts";
@@ -256,7 +256,7 @@ Deno.test("a long text in place of settings is shown by its beginning, and the t
     said(`training:\n  ${"x".repeat(900)}: 3`),
   );
   assertStringIncludes(
-    said(table(fromFile("training: { epochs: 3 }"))),
+    said(configTable(fromFile("training: { epochs: 3 }"))),
     "is written by `hpctrain config ... --yaml`",
   );
 });

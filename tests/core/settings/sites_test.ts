@@ -1,7 +1,7 @@
 // Sites: what their files hold, what a job gets from one, and what counts more.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { resolveSettings } from "../../../core/settings/resolve.ts";
-import { cpuMasks, loadSite, parseSite, SITE_NAMES, siteOfHere } from "../../../core/settings/sites.ts";
+import { cpuMasks, loadSite, ownSite, parseSite, SITE_NAMES } from "../../../core/settings/sites.ts";
 import { madeParts } from "../../../scripts/site/made.ts";
 import { sentence, withFile } from "./helpers.ts";
 
@@ -161,9 +161,9 @@ Deno.test("a file of one's own is a site like the others", () => {
 });
 
 Deno.test("a login node is known by a variable that the site documents, or by SLURM's name of the cluster", () => {
-  assertEquals(siteOfHere({ NERSC_HOST: "perlmutter" })?.name, "perlmutter");
-  assertEquals(siteOfHere({ CLUSTER_NAME: "daint" })?.name, "alps");
-  assertEquals(siteOfHere({ CLUSTER_NAME: "other", NERSC_HOST: "cori" }), null);
-  assertEquals(siteOfHere({}, "LUMI")?.name, "lumi");
-  assertEquals(siteOfHere({}, "bed"), null);
+  assertEquals(ownSite({ NERSC_HOST: "perlmutter" })?.name, "perlmutter");
+  assertEquals(ownSite({ CLUSTER_NAME: "daint" })?.name, "alps");
+  assertEquals(ownSite({ CLUSTER_NAME: "other", NERSC_HOST: "cori" }), null);
+  assertEquals(ownSite({}, "LUMI")?.name, "lumi");
+  assertEquals(ownSite({}, "bed"), null);
 });

@@ -22,8 +22,8 @@ function due(c: Case, here: boolean, ...steps: readonly number[]) {
   const pauses = { takeSave: () => (done.push("within"), c.within ?? null) };
   const ranks = c.rank === undefined ? null : {
     team: { rank: c.rank },
-    wish: (_: unknown, save: boolean) => done.push(`wish ${save}`),
-    control: { here: () => (done.push("here"), c.agreed ?? null) },
+    request: (_: unknown, save: boolean) => done.push(`wish ${save}`),
+    control: { agreed: () => (done.push("here"), c.agreed ?? null) },
   };
   const asked = openBoundaryRequests({
     config: { training: { save_interval: c.interval ?? "2steps" } },

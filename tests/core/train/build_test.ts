@@ -2,7 +2,7 @@
 // finer features.
 import { assert, assertMatch } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
-import { loadReader } from "../../../core/data/open/open.ts";
+import { loadDataReader } from "../../../core/data/open/open.ts";
 import type { Config } from "../../../core/settings/settings.ts";
 import { build } from "../../../core/train/build.ts";
 import { useLibtorch } from "../../libtorch.ts";
@@ -30,7 +30,7 @@ Deno.test(
         model: { name: "unet", width: 2, depth: 1 },
       });
       config.training.loss_weight = weight;
-      await loadReader(config.data);
+      await loadDataReader(config.data);
       try {
         build(config, "cpu");
         return null;

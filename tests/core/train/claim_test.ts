@@ -2,9 +2,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path";
 import { writePt } from "../../../core/checkpoint/pt.ts";
-import { INDEX } from "../../../core/checkpoint/sharded_reader.ts";
+import { INDEX_FILE } from "../../../core/checkpoint/sharded_reader.ts";
 import { dict } from "../../../core/checkpoint/value.ts";
-import { claim, release } from "../../../core/train/claim.ts";
+import { claim, releaseName } from "../../../core/train/claim.ts";
 import { isAnothers } from "../../../core/train/checkpoint_run.ts";
 import { lineagePath } from "../../../core/run/lineage.ts";
 import { lockFolder } from "../../../core/base/files.ts";
@@ -37,7 +37,7 @@ Deno.test("a name that a run of another save folder has in this folder of checkp
     const first = fresh(cwd, "a");
     assertEquals([first.run, fresh(cwd, "b").run], ["r", "r-2"]);
     assertEquals([...Deno.readDirSync(join(cwd, "b/logs"))].map(({ name }) => name), ["r-2"]);
-    release(first);
+    releaseName(first);
     assertEquals(fresh(cwd, "c").run, "r", "nothing was saved under it");
   }));
 
@@ -138,7 +138,7 @@ Deno.test("a checkpoint's run is another's than the one here by its id at W&B, e
     assertEquals([another(away), another(away, "xyz"), another(away, "abc")], [true, true, false]);
     Deno.symlinkSync(latest, join(cwd, "away/link.pt"));
     assertEquals(another(join(cwd, "away/link.pt")), false, "a link to the one here");
-    assertEquals(another(join(models, "r_latest.ckpt", INDEX)), false, "an index in its folder");
+    assertEquals(another(join(models, "r_latest.ckpt", INDEX_FILE)), false, "an index in its folder");
     assertEquals(another(saved(join(models, "friend.pt"), "r")), true, "no name that r gives its files");
     assertEquals(another(saved(join(models, "checkpoint_epoch_1.pt"), "r")), false);
 

@@ -2,8 +2,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import {
-  differences,
   digestOf,
+  gradientDifferences,
   type Gradients,
   gradientsIn,
   haveSameBits,
@@ -43,7 +43,7 @@ Deno.test("shortened gradients are few, and as far from each other as the gradie
       assert(few.values.numel < arena.gradient.numel / 20, String(few.values.numel));
       with_(other, (otherAll, otherFew) => {
         assert(haveSameBits(few, few) && !haveSameBits(few, otherFew), name);
-        const exact = differences(otherAll, all), close = differences(otherFew, few);
+        const exact = gradientDifferences(otherAll, all), close = gradientDifferences(otherFew, few);
         assertEquals(exact.slice(1).map(({ error }) => error), exact.slice(1).map(() => 0));
         for (const key of ["error", "size"] as const) {
           const ratio = close[0][key] / exact[0][key];
@@ -58,8 +58,8 @@ Deno.test("shortened gradients are few, and as far from each other as the gradie
 Deno.test("a NaN that both have is no difference, and one that only one has is one", () => {
   const spoilt = drawn.with(3, NaN) as Float32Array<ArrayBuffer>, [first] = arena.starts;
   with_(spoilt, (all) => {
-    assertEquals(differences(all, all)[0].error, 0);
-    with_(drawn, (whole) => assert(Number.isNaN(differences(all, whole)[0].error), String(first)));
+    assertEquals(gradientDifferences(all, all)[0].error, 0);
+    with_(drawn, (whole) => assert(Number.isNaN(gradientDifferences(all, whole)[0].error), String(first)));
   });
 });
 

@@ -21,7 +21,7 @@ import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { exportedModel } from "../../../core/models/exported/model.ts";
 import { EXACT_RULES } from "../../../core/compile/lower/exact.ts";
 import { RULES } from "../../../core/compile/lower/lower.ts";
-import type { Rule } from "../../../core/compile/lower/lowering.ts";
+import type { LoweringRule } from "../../../core/compile/lower/lowering.ts";
 import { CASES } from "../models/zoo_cases.ts";
 import { nudge } from "../compile/programs.ts";
 import { trainedInPython } from "../models/exported/training.ts";
@@ -239,7 +239,8 @@ const TASKS = new Map<string, Task>([
 
 /** Losses of plans are twice as large, so each is found wrong. */
 function refused<R>(body: () => R): R {
-  const tables = [RULES, EXACT_RULES] as Record<string, Rule>[], names = ["mse_loss", "cross_entropy_loss"];
+  const tables = [RULES, EXACT_RULES] as Record<string, LoweringRule>[],
+    names = ["mse_loss", "cross_entropy_loss"];
   const right = tables.map((rules) => names.map((name) => rules[name]));
   tables.forEach((rules, i) =>
     names.forEach((name, k) => {
@@ -323,7 +324,7 @@ Deno.test({
   ignore,
   async fn() {
     const task = numbers(() => made((z, norm) => norm.forward(z)));
-    const farther: (right: Rule) => Rule = (right) => (g, ...args) => {
+    const farther: (right: LoweringRule) => LoweringRule = (right) => (g, ...args) => {
       const [y, mean, variance] = right(g, ...args) as readonly number[];
       return [y, g.b.pointwise("mul", mean, g.b.number(1.05)), variance];
     };

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { makePlan } from "../../../core/compile/plan.ts";
 import type { PlanMemory } from "../../../core/compile/runner.ts";
-import { Room } from "../../../core/compile/room.ts";
+import { Workspace } from "../../../core/compile/workspace.ts";
 import { machineIsa } from "../../../core/compile/x86/isa.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
@@ -71,7 +71,7 @@ Deno.test({
     const again = { ...product, args: [1, 1] } as const;
     const loss = { op: "sum", args: [2], dims: [0, 1], shape: [1, 1], kind: "f32" } as const;
     const graph = { nodes: [input, product, again, loss], output: 2, loss: 3, gradients: [], effects: [] };
-    const memory = { room: new Room("cpu", () => 4e6) } as unknown as PlanMemory;
+    const memory = { workspace: new Workspace("cpu", () => 4e6) } as unknown as PlanMemory;
     const made = makePlan(graph, memory, { exact: false, adds: false, isa: isa!, threads: 1 });
     assertEquals(made, { lacks: "room", name: "4.0 MiB" });
   },

@@ -1,7 +1,7 @@
 // A run whose compiled steps were refused goes on op by op, whatever they would give by then.
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import type { Ref } from "../../../core/compile/graph.ts";
-import type { Rule } from "../../../core/compile/lower/lowering.ts";
+import type { LoweringRule } from "../../../core/compile/lower/lowering.ts";
 import { machineIsa } from "../../../core/compile/x86/isa.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
@@ -24,7 +24,7 @@ const isa = machineIsa(), ignore = isa === null;
 if (isa) loadCode(printCode([], isa, 1)); // what it opens stays open
 
 /** Layers' results are 1% too large. */
-const larger = (right: Rule): Rule => (g, ...args) =>
+const larger = (right: LoweringRule): LoweringRule => (g, ...args) =>
   g.b.pointwise("mul", right(g, ...args) as Ref, g.b.number(1.01));
 const wrong = <R>(body: () => Promise<R>) => spoilt("linear", larger, body);
 

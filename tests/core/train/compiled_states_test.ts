@@ -5,7 +5,7 @@ import { BatchNorm } from "../../../core/models/nn/norms.ts";
 import { Dropout, Linear } from "../../../core/models/nn/linear.ts";
 import { Group } from "../../../core/models/nn/module.ts";
 import type { Ref } from "../../../core/compile/graph.ts";
-import type { Rule } from "../../../core/compile/lower/lowering.ts";
+import type { LoweringRule } from "../../../core/compile/lower/lowering.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
 import type { Mode } from "../../../core/train/compiled_plans.ts";
 import { machineIsa } from "../../../core/compile/x86/isa.ts";
@@ -198,7 +198,7 @@ function unbiased(): Model {
   return made;
 }
 
-const WRONG: Readonly<Record<string, readonly [string, (right: Rule) => Rule]>> = {
+const WRONG: Readonly<Record<string, readonly [string, (right: LoweringRule) => LoweringRule]>> = {
   "values 1% too large": ["relu", (right) => (g, ...args) => {
     const value = right(g, ...args) as Ref;
     return g.b.pointwise("mul", value, g.b.number(1.01));

@@ -1,7 +1,7 @@
 // Steps in bf16 of a network so deep that rounding is most of its first gradients: a plan is right if it is right in f32.
 import { assertMatch } from "@std/assert";
 import type { Ref } from "../../../core/compile/graph.ts";
-import type { Rule } from "../../../core/compile/lower/lowering.ts";
+import type { LoweringRule } from "../../../core/compile/lower/lowering.ts";
 import { machineIsa } from "../../../core/compile/x86/isa.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { block, type Facts, model } from "../../../core/models/model.ts";
@@ -57,7 +57,7 @@ function told(): string {
 }
 
 /** The first convolution's numbers are right, and its gradients too large. */
-const larger = (right: Rule): Rule => (g, x, ...args) => {
+const larger = (right: LoweringRule): LoweringRule => (g, x, ...args) => {
   const made = right(g, x, ...args) as Ref, [, channels] = g.b.shape(x as Ref);
   if (channels !== 1) return made;
   const times = (t: Ref, factor: number) => g.b.pointwise("mul", t, g.b.number(factor));

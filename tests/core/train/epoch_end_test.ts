@@ -82,7 +82,7 @@ for (const rank of [0, 1]) {
       let places = 0;
       const last = Math.ceil(PLACES / 2);
       const here = () => ++places === last ? { what: "stop" as const, reason: WHY, at: last } : null;
-      const { result, met } = await asRank(folder, rank, { here });
+      const { result, met } = await asRank(folder, rank, { agreed: here });
       assertEquals(result, new EvaluationAborted(WHY));
       assertEquals([places, met], [last, 0], "no place is left out, and nobody meets after it");
     }),
@@ -106,7 +106,7 @@ Deno.test(
       };
       const ahead = () => ({ what: "stop" as const, reason: WHY, places });
       const feed = { of: () => never, waited: () => 0, skipped: () => 0, close() {} };
-      return asRank(`${folder}/${places}`, 0, { here: () => null, ahead }, { feed });
+      return asRank(`${folder}/${places}`, 0, { agreed: () => null, ahead }, { feed });
     };
     const { result } = await evaluated(Math.ceil(PLACES / 2));
     assertEquals(result, new EvaluationAborted(WHY));

@@ -1,6 +1,6 @@
 // An epoch's sums, kept by ranks and shards, and taken up again from a checkpoint.
 import { assertEquals } from "@std/assert";
-import { emptySums, sumsOf, sumsSoFar, wholeOf } from "../../../core/train/epoch_metrics.ts";
+import { emptySums, sumsOf, sumsSoFar, wholeMetrics } from "../../../core/train/epoch_metrics.ts";
 import type { Trainer } from "../../../core/train/trainer.ts";
 import { shardsOfRank } from "../../../core/train/shards.ts";
 
@@ -69,11 +69,11 @@ Deno.test("with other ranks the whole is all ranks', and a rank's own part stays
   const alone = runOf({ sums: numbers(SIZE) });
   const own = sumsSoFar(alone);
   assertEquals(sumsOf(alone, own), numbers(SIZE));
-  assertEquals(wholeOf(alone, own, []), own);
+  assertEquals(wholeMetrics(alone, own, []), own);
   const ranks = runOf({ sums: [], rank: 1, world: 2 });
   const part = emptySums(ranks);
   const all = sumsOf(ranks, part);
   assertEquals(all, Array(SIZE).fill(1000));
-  assertEquals(wholeOf(ranks, part, all).sums(), all);
+  assertEquals(wholeMetrics(ranks, part, all).sums(), all);
   assertEquals(part.sums(), Array(SIZE).fill(0));
 });

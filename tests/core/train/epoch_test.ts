@@ -1,6 +1,6 @@
 // The steps of an epoch: what comes after what in each, which is what ranks rely on that meet there. Whole runs: loop_test.ts.
 import { assertEquals } from "@std/assert";
-import { beginEpoch, type Loop, openLoop, settle } from "../../../core/train/epoch.ts";
+import { beginEpoch, type Loop, openLoop, settleEpoch } from "../../../core/train/epoch.ts";
 import { trainSteps } from "../../../core/train/loop.ts";
 import type { Trainer } from "../../../core/train/trainer.ts";
 import { openRankGroup } from "../../../core/train/rank_group.ts";
@@ -32,8 +32,8 @@ function watched(run: Trainer): { run: Trainer; did: string[] } {
     phase: (name) => void did.push(name),
     step: (n) => void did.push(`step ${n}`),
   });
-  const { control, wish } = ranks;
-  const here: typeof control.here = () => (did.push("here"), control.here());
+  const { control, request } = ranks;
+  const here: typeof control.agreed = () => (did.push("here"), control.agreed());
   const saver = { ...run.saver, save: (why: string) => (did.push(`saved: ${why}`), Promise.resolve()) };
   return {
     run: {
@@ -41,8 +41,8 @@ function watched(run: Trainer): { run: Trainer; did: string[] } {
       saver,
       ranks: {
         ...ranks,
-        control: { ...control, here },
-        wish: (requests, due) => (did.push("wish"), wish(requests, due)),
+        control: { ...control, agreed: here },
+        request: (requests, due) => (did.push("wish"), request(requests, due)),
         shares: (...given) => (did.push("items"), ranks.shares(...given)),
         stepped: () => void did.push("reports"),
         sumsOf: (running) => (did.push("sums"), ranks.sumsOf(running)),
@@ -67,7 +67,7 @@ Deno.test(
       assertEquals(await trainSteps(epoch), null);
       assertEquals(did, [1, 2, 3].flatMap(step));
       assertEquals([run.cursor.stepInEpoch, run.cursor.samples], [3, 40]);
-      await settle(epoch);
+      await settleEpoch(epoch);
       assertEquals(epoch.metrics.running.result().items, 40);
     });
   }),

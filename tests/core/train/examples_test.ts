@@ -4,7 +4,7 @@ import { join } from "@std/path";
 import { encodePng } from "../../../core/data/preview/picture.ts";
 import { PLAIN_BYTES } from "../../../core/data/text/tokenizer.ts";
 import { plainPart } from "../../../core/data/source/source.ts";
-import { examplesOf, textsOf } from "../../../core/train/examples.ts";
+import { examplesOf, textExamples } from "../../../core/train/examples.ts";
 import { predicted } from "../../../core/train/media.ts";
 import { toNumbers } from "../../../ffi/make.ts";
 import { softmax } from "../../../ffi/ops.ts";
@@ -62,14 +62,14 @@ Deno.test(
     const of =
       `--data-path ${folder}/story.bin --token-type uint8 --model gpt --layers 1 --embed 8 --heads 1 --context 12 --batch-size 8`;
     await started(folder, flags(of), ({ data: { val }, pass }) => {
-      const held = liveTensors(), texts = textsOf(val!, pass);
+      const held = liveTensors(), texts = textExamples(val!, pass);
       assertEquals([texts.length, liveTensors(), examplesOf(val!, pass)], [2, held, []]);
       for (const { tokens, guesses, probabilities } of texts) {
         assert("It was a bright cold day in April. ".repeat(3).includes(String.fromCharCode(...tokens)));
         assertEquals([guesses.length, probabilities.length], [12, 12]);
         for (const share of probabilities) assert(share > 0 && share < 1);
       }
-      for (const { tokens, guesses, words } of textsOf(val!, pass, PLAIN_BYTES)) {
+      for (const { tokens, guesses, words } of textExamples(val!, pass, PLAIN_BYTES)) {
         assertEquals(tokens.map((token) => words![token]), tokens.map((token) => String.fromCharCode(token)));
         assert(guesses.every((token) => words![token] !== undefined));
       }

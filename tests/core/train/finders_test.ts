@@ -2,8 +2,8 @@
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
 import { key, uniform } from "../../../core/base/random.ts";
 import { ratePicture } from "../../../core/outputs/rate_picture.ts";
-import { searchBatches, type Tried } from "../../../core/train/finders/batch.ts";
-import { chooseSize, type Fit, sizesUpTo } from "../../../core/train/finders/fit.ts";
+import { searchBatches, type TriedBatch } from "../../../core/train/finders/batch.ts";
+import { type BatchFit, chooseSize, sizesUpTo } from "../../../core/train/finders/fit.ts";
 import { judged, sweepRates } from "../../../core/train/finders/rate.ts";
 
 /** Falls from 2 to 0.5 around 1e-3, fastest there, and grows without end from 1 on. */
@@ -65,10 +65,10 @@ const timing = (cores: number, room = Infinity) => (size: number) =>
 
 Deno.test("the batch-size finder stops where memory, samples or gain end, and takes the smallest that is nearly the fastest", () => {
   const search = (samples: number, memory: number | null, time: ReturnType<typeof timing>) => {
-    const seen: Tried[] = [];
+    const seen: TriedBatch[] = [];
     return { ...searchBatches({ samples, memory }, time, (one) => seen.push(one))!, seen };
   };
-  const sizes = ({ seen }: { seen: Tried[] }) => seen.map(({ size }) => size);
+  const sizes = ({ seen }: { seen: TriedBatch[] }) => seen.map(({ size }) => size);
   const bySamples = search(100, null, timing(64));
   assertEquals(sizes(bySamples), [1, 2, 4, 8, 16, 32, 64]);
   assertEquals([bySamples.end, bySamples.suggestion, bySamples.largest], ["samples", 64, 64]);
@@ -90,7 +90,7 @@ Deno.test("a rank takes the first size that fits, or a smaller one while that is
   const sizes = sizesUpTo(64);
   const rates = (table: Record<number, number>) => (size: number) =>
     size in table ? size / table[size] : null;
-  const sizesOf = (fit: Fit | null) => fit && [fit.size, fit.timed.map(({ size }) => size)];
+  const sizesOf = (fit: BatchFit | null) => fit && [fit.size, fit.timed.map(({ size }) => size)];
   assertEquals(sizesOf(chooseSize(sizes, null, rates({ 64: 100, 32: 105 }))), [64, [64, 32]]);
   assertEquals(sizesOf(chooseSize(sizes, null, rates({ 16: 100, 8: 150, 4: 200, 2: 90 }))), [
     4,

@@ -1,7 +1,7 @@
 // --validation-split beside files that validate by themselves.
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
-import { loadReader, openData } from "../../../core/data/open/open.ts";
+import { loadDataReader, openData } from "../../../core/data/open/open.ts";
 import { resolveSettings } from "../../../core/settings/resolve.ts";
 import { refuseShare } from "../../../core/train/checks.ts";
 import { inFolder } from "../checkpoint/python.ts";
@@ -42,7 +42,7 @@ const tokens = (...parts: string[]) =>
 async function refuse(path: string, ...flags: string[]): Promise<void> {
   const resolved = resolveSettings({ argv: [`--data-path=${path}`, "--context=8", ...flags], env: {} });
   const { config } = resolved;
-  await loadReader(config.data);
+  await loadDataReader(config.data);
   refuseShare(resolved, openData(config.data, config.training, config.model));
 }
 

@@ -1,9 +1,9 @@
 // What training will take of a CPU's memory, told before its first step.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
-import { loadReader } from "../../../core/data/open/open.ts";
+import { loadDataReader } from "../../../core/data/open/open.ts";
 import { build } from "../../../core/train/build.ts";
-import { checkMemory, judgeTrainingMemory } from "../../../core/train/memory.ts";
+import { checkTrainingMemory, judgeTrainingMemory } from "../../../core/train/memory.ts";
 import { toNumbers } from "../../../ffi/make.ts";
 import { randn } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
@@ -26,10 +26,10 @@ async function checked(free: number, ...flags: string[]): Promise<string | null>
     "1",
     ...flags,
   );
-  await loadReader(config.data);
+  await loadDataReader(config.data);
   const built = build(config, "cpu");
   try {
-    return checkMemory(config, built, 1, 1, { free: free * MIB, swap: 0, ranks: 1 });
+    return checkTrainingMemory(config, built, 1, 1, { free: free * MIB, swap: 0, ranks: 1 });
   } finally {
     built.model.root.free();
   }
@@ -72,11 +72,11 @@ Deno.test("the estimate leaves the model, its running statistics and what is dra
     "--batch-size",
     "8",
   );
-  await loadReader(config.data);
+  await loadDataReader(config.data);
   const drawn = (check: boolean) => {
     const built = build(config, "cpu");
     if (check) {
-      assert(checkMemory(config, built, 1, 1, { free: 280 * MIB, swap: 2 ** 40, ranks: 1 }) !== null);
+      assert(checkTrainingMemory(config, built, 1, 1, { free: 280 * MIB, swap: 2 ** 40, ranks: 1 }) !== null);
     }
     const buffers = built.model.root.namedBuffers().map(([, t]) => t.shape.length > 0 ? sum(t) : 0);
     const next = randn([3]);

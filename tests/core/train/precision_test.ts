@@ -1,7 +1,7 @@
 // The loss scale of fp16, on a CPU, with infinities put into the gradients; and bf16 autocast beside fp32.
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { batchOf, plainPart } from "../../../core/data/source/source.ts";
-import { tokens } from "../../../core/data/synthetic/synthetic.ts";
+import { makeTokens } from "../../../core/data/synthetic/synthetic.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
@@ -107,7 +107,7 @@ Deno.test("auto means full precision on a CPU", () => {
 Deno.test("bf16 autocast trains gpt to within 2% of fp32's loss after 200 steps", () => {
   const flags = "--model gpt --context 64 --embed 64 --heads 4 --layers 4".split(" ");
   const { model } = settings(...flags);
-  const source = tokens({ role: "train", samples: 1600, seed: 0, loss: "auto", model });
+  const source = makeTokens({ role: "train", samples: 1600, seed: 0, loss: "auto", model });
   const after = (cast: "bf16" | null) => {
     manualSeed(0n);
     const made = rig(gpt({ vocabulary: 65, context: 64, layers: 4, heads: 4, embed: 64 }), source.facts, {

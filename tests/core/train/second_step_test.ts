@@ -8,7 +8,7 @@ Deno.test("what waits for the first step is done before the second, once", () =>
   const run = {
     saver: { ready: () => void called.push(step) },
     pass: { onGpu: true },
-    ranksHere: 1,
+    localRanks: 1,
   } as unknown as Trainer;
   const before = beforeSecondStep(run);
   for (step = 1; step <= 4; step++) before();

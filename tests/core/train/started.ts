@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { tensorBytes, TensorData } from "../../../core/checkpoint/value.ts";
 import { trainLoop } from "../../../core/train/loop.ts";
-import { loadReader } from "../../../core/data/open/open.ts";
+import { loadDataReader } from "../../../core/data/open/open.ts";
 import { openTrainer, type Trainer } from "../../../core/train/trainer.ts";
 import { type Ending, giveSignalsBack } from "../../../core/train/stop.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
@@ -23,7 +23,7 @@ export async function started<T>(
   const always = ["--quiet", "--log-interval", "1", "--threads", "1", "--no-wandb"];
   const config = settings("--save-dir", folder, ...always, ...flags);
   const loaders = config.data.num_workers;
-  await loadReader(config.data);
+  await loadDataReader(config.data);
   const from = resume === null ? null : { path: resume, run: "resumed" };
   const prepared = openTrainer({
     config,

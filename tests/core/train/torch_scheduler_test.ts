@@ -1,7 +1,7 @@
 // A checkpoint's scheduler_state_dict, loaded by torch's own schedulers.
 import { assertAlmostEquals, assertEquals } from "@std/assert";
 import { writePt } from "../../../core/checkpoint/pt.ts";
-import { type Parts, toTree } from "../../../core/checkpoint/training_state.ts";
+import { type StateParts, toTree } from "../../../core/checkpoint/training_state.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { learningRate, type Schedule } from "../../../core/train/schedule.ts";
 import { torchScheduler } from "../../../core/train/torch_scheduler.ts";
@@ -37,7 +37,7 @@ Deno.test("torch's scheduler of each kind goes on from a checkpoint with the rat
       return (ofEpochs ? [true, false] : [false]).flatMap((perEpoch) =>
         STEPS.filter((step) => !perEpoch || step % EPOCH === 0).map((step) => {
           const path = `${folder}/${i}-${step}.pt`, epoch = Math.floor(step / EPOCH);
-          const parts: Parts = {
+          const parts: StateParts = {
             names: arena.names,
             stateDict,
             // A rate at the end that is not 0 is one number for all of torch's groups.

@@ -1,15 +1,15 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { type MachineGpus } from "../../../core/base/gpus.ts";
-import { absenceOf, type Answer, NO_DEVICE } from "../../../ffi/gpu/absence.ts";
+import { absenceOf, NO_DEVICE, type RuntimeAnswer } from "../../../ffi/gpu/absence.ts";
 import { BACKENDS } from "../../../ffi/gpu/backends.ts";
 
 const NOTHING: MachineGpus = { nvidia: 0, amd: 0, amdOpen: 0, amdDriver: "none", denied: null };
 const AMD: MachineGpus = { ...NOTHING, amd: 8, amdOpen: 8, amdDriver: "open" };
-const answer = (kind: "cuda" | "hip", code = NO_DEVICE): Answer => ({
+const answer = (kind: "cuda" | "hip", code = NO_DEVICE): RuntimeAnswer => ({
   backend: BACKENDS[kind],
   libtorch: "/opt/torch/lib",
   code,
-  said: "no ROCm-capable device is detected",
+  message: "no ROCm-capable device is detected",
   driver: null,
   runtime: "7.2",
 });

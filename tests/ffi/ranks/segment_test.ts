@@ -1,8 +1,8 @@
 // Memory without a name, and who can't have it.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { makeSegment, mapSegment, type Segment } from "../../../ffi/ranks/shared.ts";
+import { makeSegment, mapSegment, type SharedSegment } from "../../../ffi/ranks/shared.ts";
 
-function made(bytes: number): Segment {
+function made(bytes: number): SharedSegment {
   const segment = makeSegment(bytes);
   if (typeof segment === "string") throw new Error(segment);
   return segment;

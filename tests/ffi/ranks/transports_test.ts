@@ -1,7 +1,7 @@
 // What ranks communicate by where there is no MPI: every collective of every type, against plain loops.
 import { assert, assertEquals } from "@std/assert";
 import type { TransportOptions } from "../../../ffi/ranks/open_transport.ts";
-import { accept, close, connect, listen } from "../../../ffi/ranks/tcp.ts";
+import { accept, closeSocket, connect, listen } from "../../../ffi/ranks/tcp.ts";
 import { acceptMemory, offerMemory } from "../../../ffi/ranks/shared.ts";
 import type { Report } from "./rank_thread.ts";
 
@@ -14,7 +14,7 @@ function offered() {
 }
 
 offered().free();
-close(listen(true)!.descriptor); // libraries stay open, once they are
+closeSocket(listen(true)!.descriptor); // libraries stay open, once they are
 
 const shared: Opener = (world) => {
   const offers = Array.from({ length: world }, offered);
@@ -31,7 +31,7 @@ const connected: Opener = (world) => {
       const listener = listen(true)!;
       pairs[high][low] = connect("127.0.0.1", listener.port)!;
       for (let come; !(come = accept(listener.descriptor)) || ((pairs[low][high] = come.descriptor), false););
-      close(listener.descriptor);
+      closeSocket(listener.descriptor);
     }
   }
   const names = pairs.map((_, rank) => `rank ${rank}`);

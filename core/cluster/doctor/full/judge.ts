@@ -1,7 +1,7 @@
 // Judges measurements by comparing ranks and nodes, and merges the findings of nodes. Pure.
 import { formatBytes, formatDuration, formatPlural, formatRate } from "../../../base/format.ts";
 import { bad, type Finding, good, warn } from "../check.ts";
-import { type Probe, speedOf } from "../storage.ts";
+import { speedOf, type StorageProbe } from "../storage.ts";
 
 interface Judged {
   readonly lines: Finding[];
@@ -190,8 +190,8 @@ function judgeWrites(ranks: readonly RankResult[], hosts: readonly string[]): Ju
 
 function judgeClocks(ranks: readonly RankResult[], hosts: readonly string[]): Judged {
   if (hosts.length < 2) return { lines: [], exclude: [] };
-  const late = ranks.filter(({ ahead, unsure }) => Math.abs(ahead) - unsure > MOST_SKEW);
-  const odd = hosts.map((host) => late.find((rank) => rank.host === host)).filter((rank) =>
+  const skewed = ranks.filter(({ ahead, unsure }) => Math.abs(ahead) - unsure > MOST_SKEW);
+  const odd = hosts.map((host) => skewed.find((rank) => rank.host === host)).filter((rank) =>
     rank !== undefined
   );
   if (odd.length === 0) {
@@ -261,7 +261,7 @@ export interface RankResult {
   /** The same product came out twice as the same bits. */
   readonly same: boolean;
   /** All ranks write files at once; null where nothing was tried. */
-  readonly write: Probe | null;
+  readonly write: StorageProbe | null;
   /** Its clock is ahead of rank 0's by these seconds, with this uncertainty. */
   readonly ahead: number;
   readonly unsure: number;

@@ -3,13 +3,13 @@ import { cudaDevices } from "../../../../ffi/cuda.ts";
 import type { Device } from "../../../../ffi/tensor.ts";
 import type { Resolved } from "../../../settings/resolve.ts";
 import type { Config } from "../../../settings/settings.ts";
-import { coresHere } from "../../../base/topology.ts";
+import { usableCores } from "../../../base/topology.ts";
 import { placeFlags, type RankContext, rankContext } from "../../../ranks/context.ts";
 import { UserError } from "../../../base/errors.ts";
 import { startThread, type Thread } from "../../../base/threads.ts";
 import { formatDuration } from "../../../base/format.ts";
 import { asUserError, openDevice } from "../../../train/device.ts";
-import { examine, type Facts, judgeFacts } from "../examine.ts";
+import { examine, judgeFacts, type MachineFacts } from "../examine.ts";
 import { bad, type Finding, good } from "../check.ts";
 import { nearestFolder, probe } from "../storage.ts";
 import { judgeResults, type RankResult, type Results } from "./judge.ts";
@@ -18,11 +18,11 @@ import type { WatchdogOptions } from "./watchdog.ts";
 
 type Env = Record<string, string>;
 
-export interface Outcome {
+export interface MeasureOutcome {
   readonly rank: number;
   /** Rank 0 prints these; the other ranks' exit codes follow from theirs. */
   readonly lines: readonly Finding[];
-  readonly facts: Facts | null;
+  readonly facts: MachineFacts | null;
   readonly measured: Results | null;
   readonly exclude: readonly string[];
 }
@@ -32,7 +32,7 @@ const MOST_SECONDS = 57;
 const WRITE_BYTES = 64 * 2 ** 20, WRITE_SECONDS = 5;
 const MATMUL_SECONDS = 1.5;
 
-export async function measure(resolved: Resolved, env: Env, began: number): Promise<Outcome> {
+export async function measureMachine(resolved: Resolved, env: Env, began: number): Promise<MeasureOutcome> {
   const { config } = resolved;
   const watchdog = startWatchdog(MOST_SECONDS - (performance.now() - began) / 1000);
   try {
@@ -73,7 +73,7 @@ function makeReady(config: Config, where: RankContext, lines: readonly Finding[]
     state === "bad" && /^(libtorch|allocation|glibc)$/.test(name)
   );
   if (cause) return { device: "cpu", libtorch: "", broken: `${cause.said}. ${cause.fix}` };
-  const threads = config.training.threads || Math.max(1, Math.floor(coresHere() / where.localWorld));
+  const threads = config.training.threads || Math.max(1, Math.floor(usableCores() / where.localWorld));
   try {
     const training = { ...config.training, threads };
     const { device, libtorch } = openDevice({ ...config, training }, where.localRank);
@@ -106,17 +106,17 @@ function startWatchdog(seconds: number): Thread<never> {
 export const writeProbe = (folder: string, ranks: number) =>
   probe(nearestFolder(folder), Math.max(2 ** 20, WRITE_BYTES / Math.min(ranks, 16)), WRITE_SECONDS);
 
-export const speedHere = (device: Device) => matmulSpeed(device, MATMUL_SECONDS);
+export const deviceSpeed = (device: Device) => matmulSpeed(device, MATMUL_SECONDS);
 
 interface Alone {
   readonly config: Config;
   readonly ready: Ready;
   readonly lines: readonly Finding[];
-  readonly facts: Facts | null;
+  readonly facts: MachineFacts | null;
   readonly began: number;
 }
 
-function alone({ config, ready: { device, broken }, lines, facts, began }: Alone): Outcome {
+function alone({ config, ready: { device, broken }, lines, facts, began }: Alone): MeasureOutcome {
   if (broken !== null) {
     const lost = lines.some(({ state }) => state === "bad") ? [] : [lostFinding(broken, [])];
     return { rank: 0, lines: [...lines, ...lost], facts, measured: null, exclude: [] };
@@ -129,7 +129,7 @@ function alone({ config, ready: { device, broken }, lines, facts, began }: Alone
     rank,
     host,
     device,
-    ...speedHere(device),
+    ...deviceSpeed(device),
     write: rank === 0 && writes ? writeProbe(config.output.save_dir, 1) : null,
     ahead: 0,
     unsure: 0,
@@ -139,7 +139,7 @@ function alone({ config, ready: { device, broken }, lines, facts, began }: Alone
   return { rank: 0, lines: [...lines, ...judged.lines, timeFinding(measured)], facts, measured, exclude: [] };
 }
 
-export const canWrite = (facts: Facts | null): boolean =>
+export const canWrite = (facts: MachineFacts | null): boolean =>
   facts === null || facts.storage.places.every(({ probe }) => probe === null || probe.refused === null);
 
 export const timeFinding = ({ seconds }: Results): Finding =>

@@ -5,7 +5,7 @@ import { remove } from "../../../base/atomic.ts";
 import { parseDuration } from "../../../settings/setting.ts";
 import type { Origin } from "../../../settings/values.ts";
 import type { Config } from "../../../settings/settings.ts";
-import { BACKENDS, type Collectives } from "../../../ranks/collectives.ts";
+import { BACKEND_NAMES, type Collectives } from "../../../ranks/collectives.ts";
 import type { Control } from "../../../ranks/control/control.ts";
 import { type FirstError, JobFailed, rankOnHost } from "../../../ranks/control/failure.ts";
 import { withRanks } from "../../../ranks/session.ts";
@@ -14,17 +14,17 @@ import type { RankContext } from "../../../ranks/context.ts";
 import { UserError } from "../../../base/errors.ts";
 import { pathExists } from "../../../base/files.ts";
 import { VERSION } from "../../../base/version.ts";
-import type { Facts } from "../examine.ts";
+import type { MachineFacts } from "../examine.ts";
 import { bad, type Finding, good } from "../check.ts";
 import { measureAll, measureSkew } from "./speeds.ts";
 import { judgeResults, mergeNodes, type NodeFindings, type RankResult, type Results } from "./judge.ts";
 import { measurePairs, openSubGroups, openTimeLimit, type TimeLimit } from "./pairs.ts";
 import {
   canWrite,
+  deviceSpeed,
   lostFinding,
-  type Outcome,
+  type MeasureOutcome,
   type Ready,
-  speedHere,
   timeFinding,
   writeProbe,
 } from "./measure.ts";
@@ -36,7 +36,7 @@ export interface RanksOptions {
   readonly where: RankContext;
   readonly ready: Ready;
   readonly lines: readonly Finding[];
-  readonly facts: Facts | null;
+  readonly facts: MachineFacts | null;
   readonly began: number;
 }
 
@@ -48,7 +48,7 @@ const ARRIVE = 20, OWN = 25, PAIRS = 12, ALL = 15;
 /** Rank 0 needs this long to print the failure: MPI's launchers kill the others when one ends with any code but 0. */
 const NOTIFY_MS = 1500;
 
-export async function measureRanks(options: RanksOptions): Promise<Outcome> {
+export async function measureRanks(options: RanksOptions): Promise<MeasureOutcome> {
   const logs = join(options.config.output.save_dir, "logs");
   const made = options.where.rank === 0 && !pathExists(logs);
   try {
@@ -65,7 +65,7 @@ interface Gathered {
   ranks: readonly RankResult[];
 }
 
-async function measureInSession(options: RanksOptions): Promise<Outcome> {
+async function measureInSession(options: RanksOptions): Promise<MeasureOutcome> {
   const { where, config, backendFrom, env, ready: { device, libtorch, broken } } = options;
   const { distributed } = config, logs = join(config.output.save_dir, "logs");
   const gathered: Gathered = { control: null, nodes: [], ranks: [] };
@@ -103,7 +103,7 @@ async function measureInSession(options: RanksOptions): Promise<Outcome> {
 const patience = ({ distributed }: Config): number =>
   Math.min(ARRIVE, parseDuration(distributed.timeout, "seconds")!.count);
 
-function beforeRanksMet(error: UserError, options: RanksOptions, gathered: Gathered): Outcome {
+function beforeRanksMet(error: UserError, options: RanksOptions, gathered: Gathered): MeasureOutcome {
   const { where } = options;
   if (where.rank > 0) throw new UserError("communication", `On ${Deno.hostname()}: ${error.message}`);
   return unfinished(options, gathered, error.message, neverArrived(error, where));
@@ -114,7 +114,7 @@ async function afterFailure(
   options: RanksOptions,
   gathered: Gathered,
   control: Control,
-): Promise<Outcome> {
+): Promise<MeasureOutcome> {
   const { where: { rank }, ready, lines, facts } = options;
   if (rank > 0) {
     await new Promise((resolve) => setTimeout(resolve, NOTIFY_MS));
@@ -140,7 +140,7 @@ function unfinished(
   { nodes, ranks }: Gathered,
   sentence: string,
   exclude: readonly string[],
-): Outcome {
+): MeasureOutcome {
   const before = nodes.length > 0 ? mergeNodes(nodes).lines : lines;
   const judged = judgeResults({ ranks, pairs: [], left: 0, all: [], seconds: 0 });
   return {
@@ -162,7 +162,7 @@ async function work(
   options: RanksOptions,
   gathered: Gathered,
   { team, limit, hosts }: Session,
-): Promise<Outcome> {
+): Promise<MeasureOutcome> {
   const { config, env, where, ready: { device, libtorch }, lines, facts, began } = options;
   limit.set(OWN, `Another rank did not end what it measured by itself within ${OWN} s.`);
   const nodes = gathered.nodes = team.gather<NodeFindings | null>(
@@ -170,7 +170,7 @@ async function work(
     "doctor: checks",
   ).filter((node) => node !== null);
   const skew = measureSkew(team)[team.rank];
-  const speed = speedHere(device);
+  const speed = deviceSpeed(device);
   const writes = team.gather(canWrite(facts), "doctor: folders").every(Boolean);
   const own: RankResult = {
     rank: team.rank,
@@ -204,13 +204,13 @@ function summed(
   nodes: readonly NodeFindings[],
   measured: Results,
   backend: Collectives["backend"],
-): Pick<Outcome, "lines" | "exclude"> {
+): Pick<MeasureOutcome, "lines" | "exclude"> {
   const merged = mergeNodes(nodes), judged = judgeResults(measured);
   const exclude = [...new Set([...merged.exclude, ...judged.exclude])];
   const { ranks } = measured, hosts = new Set(ranks.map(({ host }) => host));
   const met = good(
     "ranks",
-    `${ranks.length} on ${[...hosts].slice(0, 8).join(", ")}, by ${BACKENDS[backend]}`,
+    `${ranks.length} on ${[...hosts].slice(0, 8).join(", ")}, by ${BACKEND_NAMES[backend]}`,
   );
   return {
     lines: [...merged.lines, ...differing(nodes), met, ...judged.lines, timeFinding(measured)],

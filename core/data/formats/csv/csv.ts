@@ -7,7 +7,7 @@ import type { Column } from "../../arrays/table.ts";
 import { fromColumns } from "../../tables/columns.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
 import { withFiles } from "../../arrays/files.ts";
-import { checkRoom } from "../../../base/memory.ts";
+import { checkFreeMemory } from "../../../base/memory.ts";
 
 interface TableLayout {
   readonly delimiter: string;
@@ -152,7 +152,7 @@ export const withTable = <R>(
   withFiles((open) => {
     const file = open(path);
     const room = (bytes: number, samples: number | null) =>
-      checkRoom(path, bytes, samples, "Write what is used of it as npz: that takes less.");
+      checkFreeMemory(path, bytes, samples, "Write what is used of it as npz: that takes less.");
     room(file.size, null);
     const bytes = file.read(0, file.size);
     const layout = tableLayoutOf(path, bytes);

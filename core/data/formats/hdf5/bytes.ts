@@ -13,7 +13,7 @@ const MOST = 64 * 2 ** 20;
 
 export interface FileView {
   readonly size: number;
-  at(address: number, length: number): Span;
+  at(address: number, length: number): ByteSpan;
 }
 
 export function viewOf(file: Pick<OpenFile, "read">, size: number): FileView {
@@ -25,12 +25,12 @@ export function viewOf(file: Pick<OpenFile, "read">, size: number): FileView {
       }
       const bytes = new Uint8Array(length);
       file.read(bytes, address);
-      return new Span(bytes, address);
+      return new ByteSpan(bytes, address);
     },
   };
 }
 
-export class Span {
+export class ByteSpan {
   #at = 0;
   readonly #view: DataView<ArrayBuffer>;
 
@@ -51,10 +51,10 @@ export class Span {
     this.#at += count;
   }
 
-  take(count: number): Span {
+  take(count: number): ByteSpan {
     const from = this.#at;
     this.skip(count);
-    return new Span(this.bytes.subarray(from, from + count), this.address + from);
+    return new ByteSpan(this.bytes.subarray(from, from + count), this.address + from);
   }
 
   u8(): number {
@@ -160,7 +160,7 @@ export function lookup3(bytes: Uint8Array): number {
 const turn = (value: number, bits: number): number => value << bits | value >>> 32 - bits;
 
 /** The sum follows the part of the span that was read so far. */
-export function checkSum(span: Span): void {
+export function checkSum(span: ByteSpan): void {
   const covered = span.bytes.subarray(0, span.position);
   if (lookup3(covered) !== span.u32()) unforeseen("a structure fails its checksum");
 }

@@ -166,9 +166,9 @@ function openStored(file: OpenFile, end: number): (cell: number, at: number, siz
   return (cell, at, size) => {
     const goesOn = cell === next && size <= SMALL_BYTES && at + size <= end;
     next = cell + 1;
-    const isThere = () =>
+    const exists = () =>
       ahead.of === file && at >= ahead.from && at + size <= ahead.from + ahead.bytes.length;
-    if (goesOn && !isThere()) {
+    if (goesOn && !exists()) {
       ahead.of = null; // a read that fails leaves nothing
       ahead.bytes = scratch("ahead", Math.min(AHEAD_BYTES, end - at));
       file.read(ahead.bytes, ahead.from = at);

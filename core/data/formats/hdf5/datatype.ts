@@ -1,5 +1,5 @@
 // HDF5 datatypes and dataspaces become a data type, text, a dimension, or a reason why a dataset is not used.
-import { type Span, textOfName, unforeseen } from "./bytes.ts";
+import { type ByteSpan, textOfName, unforeseen } from "./bytes.ts";
 import type { DType } from "../../../../ffi/dtype.ts";
 import type { Variable } from "../../arrays/table.ts";
 
@@ -18,7 +18,7 @@ export interface Type {
   readonly names: ReadonlyMap<string, number> | null;
 }
 
-export function readType(span: Span, nested = false): Type {
+export function readType(span: ByteSpan, nested = false): Type {
   const head = span.u8(), low = span.u8(), middle = span.u8(), high = span.u8(), size = span.u32();
   const kind = head & 15, version = head >> 4;
   if (version < 1 || version > 5 || kind >= KINDS || size === 0) unforeseen("a version of datatypes");
@@ -63,7 +63,7 @@ const IEEE: Readonly<Record<number, readonly number[]>> = {
   8: [52, 11, 52, 1023],
 };
 
-function isIeee(span: Span, size: number, low: number, sign: number): boolean {
+function isIeee(span: ByteSpan, size: number, low: number, sign: number): boolean {
   const offset = span.u16(), precision = span.u16();
   const [place, exponent, mantissaPlace, mantissa] = [span.u8(), span.u8(), span.u8(), span.u8()];
   const bias = span.u32(), expected = IEEE[size];
@@ -75,7 +75,7 @@ function isIeee(span: Span, size: number, low: number, sign: number): boolean {
     expected.every((value, i) => value === found[i]);
 }
 
-function enumeration(span: Span, other: Type, version: number, count: number): Type {
+function enumeration(span: ByteSpan, other: Type, version: number, count: number): Type {
   const base = readType(span, true);
   if (base.kind !== INTEGER || base.size !== other.size || !base.plain || base.size > 8) {
     unforeseen("an enumeration");
@@ -104,7 +104,7 @@ interface Space {
   readonly fixed: boolean;
 }
 
-export function readSpace(span: Span): Space {
+export function readSpace(span: ByteSpan): Space {
   const version = span.u8(), rank = span.u8(), flags = span.u8();
   if (version !== 1 && version !== 2) unforeseen("a version of dataspaces");
   if (rank > MOST_DIMENSIONS || flags > 1) unforeseen("a dataspace");
@@ -128,7 +128,7 @@ export interface Hdf5 {
   readonly isNetcdf: boolean;
 }
 
-export interface Facts {
+export interface DatatypeFacts {
   readonly kind: number;
   readonly size: number;
   readonly signed: boolean;
@@ -149,7 +149,7 @@ const WORDS: Record<number, string> = {
 };
 
 export function dtypeOf(
-  { kind, size, signed, names }: Pick<Facts, "kind" | "size" | "signed" | "names">,
+  { kind, size, signed, names }: Pick<DatatypeFacts, "kind" | "size" | "signed" | "names">,
 ): DType | null {
   if (kind === ENUM && size === 1 && names?.get("FALSE") === 0 && names.size === 2) return "bool";
   if (kind === FLOAT) return ({ 2: "f16", 4: "f32", 8: "f64" } as const)[size] ?? null;
@@ -161,7 +161,7 @@ export function dtypeOf(
 /** Every build of the library has gzip, shuffle, checksum, n-bit and scale-offset. */
 const FILTERS = [1, 2, 3, 5, 6];
 
-export function reasonAgainst(facts: Facts): string | undefined {
+export function reasonAgainst(facts: DatatypeFacts): string | undefined {
   const { kind, size, shape, virtual, filters } = facts;
   if (kind === TEXT) return "holds text";
   if (!dtypeOf(facts)) {
@@ -176,10 +176,11 @@ export function reasonAgainst(facts: Facts): string | undefined {
       "h5repack -f GZIP=4 OLD NEW)";
 }
 
-export const NUMBERS = /^(_FillValue|missing_value|valid_min|valid_max|valid_range|scale_factor|add_offset)$/;
+export const NUMBER_ATTRIBUTES =
+  /^(_FillValue|missing_value|valid_min|valid_max|valid_range|scale_factor|add_offset)$/;
 export const TEXTS = /^(_Unsigned|coordinates|bounds|grid_mapping|units)$/;
 /** HDF5 and netCDF keep dimensions and their own affairs in attributes of these names. */
-export const HIDDEN =
+export const RESERVED_ATTRIBUTES =
   /^(CLASS|NAME|DIMENSION_LIST|REFERENCE_LIST|DIMENSION_LABELS|_Net[cC]df4.*|_NC.*|_nc.*)$/;
 /** Longer lists of numbers describe nothing. */
 export const MOST_NUMBERS = 4096;

@@ -1,11 +1,16 @@
 // Objects with many links or attributes keep them in version 2 B-trees and fractal heaps.
-import { checkSum, type FileView, lookup3, type Span, unforeseen } from "./bytes.ts";
+import { type ByteSpan, checkSum, type FileView, lookup3, unforeseen } from "./bytes.ts";
 
 const MOST_DEPTH = 16, MOST_RECORDS = 2 ** 24;
 /** A node frames its records with letters, version, type and a checksum. */
 const FRAME = 10;
 
-export function readTree2(file: FileView, address: number, type: number, each: (record: Span) => void): void {
+export function readTree2(
+  file: FileView,
+  address: number,
+  type: number,
+  each: (record: ByteSpan) => void,
+): void {
   const head = file.at(address, 38);
   head.sign("BTHD", 0);
   if (head.u8() !== type) unforeseen("a tree of another type");
@@ -76,10 +81,10 @@ export function readDense(
   heapAddress: number,
   treeAddress: number,
   type: number,
-  idOf: (record: Span) => Span,
-): { object: Span; record: Span }[] {
+  idOf: (record: ByteSpan) => ByteSpan,
+): { object: ByteSpan; record: ByteSpan }[] {
   const item = openHeap(file, heapAddress);
-  const found: { object: Span; record: Span }[] = [];
+  const found: { object: ByteSpan; record: ByteSpan }[] = [];
   readTree2(file, treeAddress, type, (record) => {
     const object = item(idOf(record));
     found.push({ object, record });
@@ -87,9 +92,9 @@ export function readDense(
   return found;
 }
 
-function openHeap(file: FileView, address: number): (id: Span) => Span {
+function openHeap(file: FileView, address: number): (id: ByteSpan) => ByteSpan {
   const heap = readHead(file, address);
-  const blocks = new Map<number, { span: Span; from: number }>();
+  const blocks = new Map<number, { span: ByteSpan; from: number }>();
   return (id) => {
     if (id.u8() !== 0) return unforeseen("an item that is huge or tiny");
     const offset = id.uint(heap.offsetBytes), length = id.uint(heap.lengthBytes);
@@ -174,7 +179,11 @@ function childOf(
   return children[index] ?? unforeseen("a block that is not there");
 }
 
-function readBlock(file: FileView, heap: Heap, { at, bytes, from }: HeapBlock): { span: Span; from: number } {
+function readBlock(
+  file: FileView,
+  heap: Heap,
+  { at, bytes, from }: HeapBlock,
+): { span: ByteSpan; from: number } {
   const span = file.at(at, bytes);
   span.sign("FHDB", 0);
   if (span.uint(8) !== heap.header || span.uint(heap.offsetBytes) !== from) {

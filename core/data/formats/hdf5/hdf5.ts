@@ -6,7 +6,7 @@ import { UserError } from "../../../base/errors.ts";
 import { Unforeseen } from "./bytes.ts";
 import { readHeader, readSuperblock } from "./header.ts";
 import { readLayout, storageOf } from "./storage.ts";
-import { type Library, type LibraryRows, slabRows } from "./library.ts";
+import { type Hdf5Library, type LibraryRows, slabRows } from "./library.ts";
 import { type ChunkRows, openChunkRows } from "./chunk_rows.ts";
 import type { FileMark, FileRows, Rows } from "../../arrays/rows.ts";
 import { product } from "../../arrays/numbers.ts";
@@ -15,7 +15,7 @@ import { markOf, type OpenFile, openFile, openFileRows } from "../../arrays/file
 import type { Dataset, Entity, File } from "../../../../deps/h5wasm.ts";
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
 import type { Variable } from "../../arrays/table.ts";
-import type { Facts, Hdf5 } from "./datatype.ts";
+import type { DatatypeFacts, Hdf5 } from "./datatype.ts";
 import type { Notes } from "./header_notes.ts";
 import { readOwn } from "./own_reader.ts";
 
@@ -123,9 +123,9 @@ function libraryRows({ file, name, shape, chunk, width }: DatasetStorage, lead: 
 export function byLibrary<R>(path: string, use: (content: Hdf5) => R): R {
   const library = h5.hdf5Library();
   const size = Deno.statSync(path).size;
-  const file = h5.attempt(path, () => h5.openFileOf(library, path));
+  const file = h5.attemptHdf5(path, () => h5.openFileOf(library, path));
   try {
-    const result = use(h5.attempt(path, () => contentOf(library, path, file)));
+    const result = use(h5.attemptHdf5(path, () => contentOf(library, path, file)));
     // The library reads zeros beyond the end of a short file.
     if (Deno.statSync(path).size < size) {
       throw new UserError(
@@ -139,7 +139,7 @@ export function byLibrary<R>(path: string, use: (content: Hdf5) => R): R {
   }
 }
 
-function contentOf(library: Library, path: string, file: File): Hdf5 {
+function contentOf(library: Hdf5Library, path: string, file: File): Hdf5 {
   const { module } = library;
   // Each link is followed once: a second link to a group may close a circle.
   const known = new Set(file.paths());
@@ -162,7 +162,7 @@ function contentOf(library: Library, path: string, file: File): Hdf5 {
   return { variables, isNetcdf };
 }
 
-function variableOf(library: Library, path: string, dataset: Dataset, name: string): Variable {
+function variableOf(library: Hdf5Library, path: string, dataset: Dataset, name: string): Variable {
   const { attrs } = dataset;
   const facts = factsOf(dataset);
   const shape = facts.shape ?? [];
@@ -182,13 +182,13 @@ function variableOf(library: Library, path: string, dataset: Dataset, name: stri
     attributes: attributesOf(attrs),
     auxiliary: isScale,
     unusable,
-    read: () => h5.attempt(what, () => h5.readAll(what, dataset, dtypeBytes(dtype!))),
+    read: () => h5.attemptHdf5(what, () => h5.readAll(what, dataset, dtypeBytes(dtype!))),
     rows: (lead) =>
-      h5.attempt(what, () => hdf5Rows(describe(library, what, path, dataset, dtypeBytes(dtype!)), lead)),
+      h5.attemptHdf5(what, () => hdf5Rows(describe(library, what, path, dataset, dtypeBytes(dtype!)), lead)),
   };
 }
 
-function describe({ module }: Library, what: string, path: string, dataset: Dataset, width: number) {
+function describe({ module }: Hdf5Library, what: string, path: string, dataset: Dataset, width: number) {
   const { metadata: { shape, chunks, littleEndian }, filters } = dataset;
   const reference = module.create_object_reference(dataset.file_id, dataset.path);
   return {
@@ -229,14 +229,14 @@ function attributesOf(attrs: Dataset["attrs"]): Variable["attributes"] {
   const found = new Map<string, readonly number[] | string>();
   for (const [name, attribute] of Object.entries(attrs)) {
     if (types.TEXTS.test(name)) found.set(name, textOf(attribute.value));
-    else if (types.NUMBERS.test(name)) {
+    else if (types.NUMBER_ATTRIBUTES.test(name)) {
       const numbers = [attribute.value].flat().flatMap((part) =>
         ArrayBuffer.isView(part) ? [...part] : [part]
       );
       if (numbers.every((value) => typeof value === "number" || typeof value === "bigint")) {
         found.set(name, numbers.map(Number));
       }
-    } else if (!types.HIDDEN.test(name)) {
+    } else if (!types.RESERVED_ATTRIBUTES.test(name)) {
       const value = described(attribute);
       if (value !== null) found.set(name, value);
     }
@@ -263,7 +263,7 @@ const textOf = (value: unknown): string => {
   return typeof text === "string" ? text : "";
 };
 
-function factsOf({ metadata, filters }: Dataset): Facts {
+function factsOf({ metadata, filters }: Dataset): DatatypeFacts {
   const { type, size, signed, shape, enum_type, virtual_sources } = metadata;
   return {
     ...{ kind: type, size, signed, shape, filters },

@@ -1,5 +1,5 @@
 import type { OpenFile } from "../../arrays/files.ts";
-import { checkSum, type FileView, Span, unforeseen, viewOf } from "./bytes.ts";
+import { ByteSpan, checkSum, type FileView, unforeseen, viewOf } from "./bytes.ts";
 
 interface Superblock {
   readonly root: number;
@@ -23,7 +23,7 @@ export function readSuperblock(file: Pick<OpenFile, "read">, size: number): Supe
   return { root, file: viewOf(file, end) };
 }
 
-function old(head: Span, version: number) {
+function old(head: ByteSpan, version: number) {
   if (head.u8() !== 0 || head.u8() !== 0) unforeseen("versions of what is in the file");
   head.skip(1);
   if (head.u8() !== 0) unforeseen("a version of shared headers");
@@ -39,7 +39,7 @@ function old(head: Span, version: number) {
   return { end, root: head.uint(8) };
 }
 
-function recent(head: Span) {
+function recent(head: ByteSpan) {
   eights(head);
   if (head.u8() !== 0) unforeseen("the file is open for writing");
   based(head);
@@ -49,11 +49,11 @@ function recent(head: Span) {
   return found;
 }
 
-function eights(head: Span): void {
+function eights(head: ByteSpan): void {
   if (head.u8() !== 8 || head.u8() !== 8) unforeseen("addresses of other sizes");
 }
 
-function based(head: Span): void {
+function based(head: ByteSpan): void {
   if (head.uint(8) !== 0) unforeseen("something before the HDF5");
 }
 
@@ -65,7 +65,7 @@ export function readLocalHeap(file: FileView, address: number): (offset: number)
   head.skip(8); // what is free
   const data = file.at(head.uint(8), size);
   return (offset) => {
-    const from = new Span(data.bytes, data.address);
+    const from = new ByteSpan(data.bytes, data.address);
     from.skip(offset);
     return from.name();
   };
@@ -122,22 +122,22 @@ const SHARED = 2, FAIL_UNKNOWN = 0x80;
 const MOST_BLOCKS = 4096, MOST_BYTES = 16 * 2 ** 20;
 
 export interface Messages {
-  one(type: number): Span | null;
-  all(type: number): readonly Span[];
+  one(type: number): ByteSpan | null;
+  all(type: number): readonly ByteSpan[];
 }
 
 interface Block {
-  readonly span: Span;
+  readonly span: ByteSpan;
 }
 
 interface Found {
   readonly type: number;
-  readonly data: Span;
+  readonly data: ByteSpan;
 }
 
 export function readHeader(file: FileView, address: number): Messages {
   const found = file.at(address, 4).bytes[0] === 1 ? readOld(file, address) : readRecent(file, address);
-  const byType = new Map<number, Span[]>();
+  const byType = new Map<number, ByteSpan[]>();
   for (const { type, data } of found) {
     const before = byType.get(type);
     if (before && !MANY.includes(type)) unforeseen("a message twice");
@@ -205,7 +205,7 @@ function readRecent(file: FileView, address: number): Found[] {
 function follow(
   first: Block,
   next: (address: number, length: number) => Block,
-  head: (span: Span) => { type: number; flags: number; size: number } | null,
+  head: (span: ByteSpan) => { type: number; flags: number; size: number } | null,
 ): Found[] {
   const blocks = [first], found: Found[] = [];
   let bytes = 0;

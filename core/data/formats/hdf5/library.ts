@@ -9,9 +9,9 @@ import { noteRows } from "../../arrays/open_rows.ts";
 // The HDF5 library is WebAssembly, loaded only when a file needs it. Only the build dist/node is in the
 // executable (scripts/build): it reads files in place.
 
-export type Library = typeof H5wasm & { readonly module: Awaited<typeof H5wasm.ready> };
+export type Hdf5Library = typeof H5wasm & { readonly module: Awaited<typeof H5wasm.ready> };
 
-let loaded: Library | null = null;
+let loaded: Hdf5Library | null = null;
 let loading: Promise<void> | null = null;
 
 /** It must end, in this thread, before a file is opened. */
@@ -58,7 +58,7 @@ function guardFiles({ FS }: { readonly FS: FileCalls }): void {
   };
 }
 
-export function openFileOf(library: Pick<Library, "File">, path: string) {
+export function openFileOf(library: Pick<Hdf5Library, "File">, path: string) {
   own.add(resolve(path)); // the library asks for a relative path by its whole one
   try {
     return new library.File(path, "r");
@@ -79,7 +79,7 @@ export const elsewhere = (path: string): string =>
 
 export const isLoaded = (): boolean => loaded !== null;
 
-export function hdf5Library(): Library {
+export function hdf5Library(): Hdf5Library {
   if (!loaded) throw new Error("internal: loadHdf5 has not run");
   return loaded;
 }
@@ -149,7 +149,7 @@ function reasonOf(cause: unknown): string {
   return [...text.matchAll(/\(\): (.+)/g)].at(-1)?.[1] ?? text.split("\n")[0];
 }
 
-export function attempt<R>(what: string, act: () => R): R {
+export function attemptHdf5<R>(what: string, act: () => R): R {
   refused = null;
   try {
     const result = act();
@@ -158,11 +158,11 @@ export function attempt<R>(what: string, act: () => R): R {
   } catch (cause) {
     if (cause instanceof UserError) throw cause;
     refuseElsewhere(what, cause);
-    throw unreadable(what, reasonOf(cause), cause);
+    throw unreadableHdf5(what, reasonOf(cause), cause);
   }
 }
 
-export const unreadable = (what: string, reason: string, cause?: unknown): UserError =>
+export const unreadableHdf5 = (what: string, reason: string, cause?: unknown): UserError =>
   new UserError(
     "data",
     `${what} can't be read as HDF5: ${reason}. If h5dump can't either, the file is damaged: copy it again.`,
@@ -172,7 +172,7 @@ export const unreadable = (what: string, reason: string, cause?: unknown): UserE
 function openHdf5(path: string, name: string, width: number) {
   const library = hdf5Library();
   const what = `${path}: ${name}`;
-  const file = attempt(path, () => openFileOf(library, path));
+  const file = attemptHdf5(path, () => openFileOf(library, path));
   const place = { file_id: file.file_id, path: name };
   return {
     slice: (first: readonly number[], counts: readonly number[]) =>

@@ -1,6 +1,6 @@
 // Groups have links; objects have attributes: numbers, texts and the scales of dimensions.
 import * as types from "./datatype.ts";
-import { compareBytes, type FileView, Span, textOfName, Unforeseen, unforeseen } from "./bytes.ts";
+import { ByteSpan, compareBytes, type FileView, textOfName, Unforeseen, unforeseen } from "./bytes.ts";
 import { readDense } from "./dense.ts";
 import {
   ATTRIBUTE,
@@ -48,7 +48,7 @@ export function readLinks(file: FileView, messages: Messages): Link[] {
 
 const BY_NAME = 5;
 
-function recent(file: FileView, messages: Messages, info: Span): { links: Named[]; ordered: boolean } {
+function recent(file: FileView, messages: Messages, info: ByteSpan): { links: Named[]; ordered: boolean } {
   if (info.u8() !== 0) unforeseen("a version of groups");
   const flags = info.u8();
   if (flags & 1) info.skip(8);
@@ -56,7 +56,7 @@ function recent(file: FileView, messages: Messages, info: Span): { links: Named[
   const links = messages.all(LINK).map(readLink);
   if (heap !== null) {
     if (names === null || links.length > 0) unforeseen("links in two places");
-    const id = (record: Span) => {
+    const id = (record: ByteSpan) => {
       record.skip(4); // a hash of the name
       return record.take(7);
     };
@@ -65,7 +65,7 @@ function recent(file: FileView, messages: Messages, info: Span): { links: Named[
   return { links, ordered: (flags & 2) !== 0 };
 }
 
-function readLink(span: Span): Named {
+function readLink(span: ByteSpan): Named {
   if (span.u8() !== 1) unforeseen("a version of links");
   const flags = span.u8();
   if (flags & 0xe0 || (flags & 8 && span.u8() !== 0)) unforeseen("a link that is no object's");
@@ -76,7 +76,7 @@ function readLink(span: Span): Named {
   return { name: textOfName(bytes), bytes, order, address: span.uint(8) };
 }
 
-function readSymbols(file: FileView, message: Span): Named[] {
+function readSymbols(file: FileView, message: ByteSpan): Named[] {
   const tree = message.uint(8), nameAt = readLocalHeap(file, message.uint(8));
   const links: Named[] = [];
   let left = 4096; // nodes
@@ -122,7 +122,7 @@ function readNode(
 interface Attribute {
   readonly type: Type;
   readonly shape: readonly number[] | null;
-  readonly data: Span;
+  readonly data: ByteSpan;
 }
 
 export type Attributes = ReadonlyMap<string, Attribute>;
@@ -132,7 +132,7 @@ const MOST = 65536;
 
 export function readAttributes(file: FileView, messages: Messages): Attributes {
   const found = new Map<string, Attribute>();
-  const add = (span: Span) => {
+  const add = (span: ByteSpan) => {
     const [name, attribute] = readAttribute(span);
     if (found.has(name) || found.size >= MOST) unforeseen("an attribute twice");
     found.set(name, attribute);
@@ -154,7 +154,7 @@ export function readAttributes(file: FileView, messages: Messages): Attributes {
   return found;
 }
 
-function readAttribute(span: Span): [string, Attribute] {
+function readAttribute(span: ByteSpan): [string, Attribute] {
   const version = span.u8(), flags = span.u8();
   if (version < 1 || version > 3 || (version > 1 && flags !== 0)) unforeseen("a version of attributes");
   const sizes = [span.u16(), span.u16(), span.u16()];
@@ -171,7 +171,7 @@ function readAttribute(span: Span): [string, Attribute] {
 
 export function valuesIn(file: FileView) {
   const heap = globalHeap(file);
-  const inHeap = (span: Span, width: number) => {
+  const inHeap = (span: ByteSpan, width: number) => {
     const count = span.u32(), address = span.uint(8), index = span.u32();
     if (count === 0) return null;
     const bytes = heap(address, index);
@@ -216,7 +216,7 @@ export function valuesIn(file: FileView) {
         return unforeseen("a list of dimensions");
       }
       return Array.from({ length: shape[0] }, () => {
-        const bytes = inHeap(data, 8) ?? new Uint8Array(0), span = new Span(bytes.slice(), 0);
+        const bytes = inHeap(data, 8) ?? new Uint8Array(0), span = new ByteSpan(bytes.slice(), 0);
         return Array.from({ length: bytes.length / 8 }, () => span.uint(8));
       });
     },
@@ -226,9 +226,9 @@ export function valuesIn(file: FileView) {
 /** One-byte letters become two-byte ones. */
 const widened = (bytes: Uint8Array) => Uint16Array.from(bytes);
 
-export type Values = ReturnType<typeof valuesIn>;
+export type AttributeValues = ReturnType<typeof valuesIn>;
 
-function number({ bytes }: Span, { kind, size, signed, bigEndian }: Type): number {
+function number({ bytes }: ByteSpan, { kind, size, signed, bigEndian }: Type): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, size), little = !bigEndian;
   if (kind === types.FLOAT) {
     return size === 8 ? view.getFloat64(0, little) : size === 4 ? view.getFloat32(0, little) : odd();

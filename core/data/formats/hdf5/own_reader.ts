@@ -1,16 +1,23 @@
 // Our own reader follows the HDF5 file format, so most files need no library. It is strict: whatever it does
 // not foresee leaves the whole file to HDF5's library.
 import * as types from "./datatype.ts";
-import { checkRoom } from "../../../base/memory.ts";
+import { checkFreeMemory } from "../../../base/memory.ts";
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
 import { markOf, withFiles } from "../../arrays/files.ts";
 import type { FileMark } from "../../arrays/rows.ts";
 import { readWhole } from "./chunk_rows.ts";
 import type { Notes } from "./header_notes.ts";
-import { unreadable } from "./library.ts";
+import { unreadableHdf5 } from "./library.ts";
 import { unreachable, type Variable } from "../../arrays/table.ts";
-import { type Attributes, isGroup, readAttributes, readLinks, type Values, valuesIn } from "./objects.ts";
+import {
+  type Attributes,
+  type AttributeValues,
+  isGroup,
+  readAttributes,
+  readLinks,
+  valuesIn,
+} from "./objects.ts";
 import { type FileView, Unforeseen, unforeseen } from "./bytes.ts";
 import { type Messages, readHeader, readSuperblock, SPACE, TYPE } from "./header.ts";
 import { readFill, readFilters, readLayout, type RowsAt, storageOf } from "./storage.ts";
@@ -45,7 +52,7 @@ export function isKnown(path: string): boolean {
 export function readOwn(path: string, notes: Notes | null = null): Hdf5 | null {
   const mark = markOf(path), before = known.get(path);
   if (before && isSame(before.mark, mark)) return before.content;
-  const { content, cells } = contentOf(mark, notes);
+  const { content, cells } = hdf5Content(mark, notes);
   forget(path);
   known.set(path, { mark, content, cells });
   knownCells += cells;
@@ -55,7 +62,7 @@ export function readOwn(path: string, notes: Notes | null = null): Hdf5 | null {
   return content;
 }
 
-export function contentOf(mark: FileMark, notes: Notes | null): Pick<Known, "content" | "cells"> {
+export function hdf5Content(mark: FileMark, notes: Notes | null): Pick<Known, "content" | "cells"> {
   try {
     // pread would open libc, which waits while libtorch loads in another thread.
     return withFiles((open) => {
@@ -77,7 +84,7 @@ export function contentOf(mark: FileMark, notes: Notes | null): Pick<Known, "con
 interface Opened {
   readonly mark: FileMark;
   readonly file: FileView;
-  readonly values: Values;
+  readonly values: AttributeValues;
   readonly notes: Notes | null;
   cells: number;
 }
@@ -186,14 +193,14 @@ function scaleOf(pathsOf: Map<number, Found[]>, scales: readonly number[] | unde
   return found[0][0].name;
 }
 
-function attributesOf(attributes: Attributes, values: Values): Variable["attributes"] {
+function attributesOf(attributes: Attributes, values: AttributeValues): Variable["attributes"] {
   const found = new Map<string, readonly number[] | string>();
   for (const [name, attribute] of attributes) {
     if (types.TEXTS.test(name)) found.set(name, values.text(attribute));
-    else if (types.NUMBERS.test(name)) {
+    else if (types.NUMBER_ATTRIBUTES.test(name)) {
       const numbers = values.numbers(attribute);
       if (numbers) found.set(name, numbers);
-    } else if (!types.HIDDEN.test(name)) {
+    } else if (!types.RESERVED_ATTRIBUTES.test(name)) {
       const value = values.described(attribute);
       if (value !== null) found.set(name, value);
     }
@@ -202,8 +209,8 @@ function attributesOf(attributes: Attributes, values: Values): Variable["attribu
 }
 
 function readAll(what: string, rows: RowsAt, width: number, bytes: number): Uint8Array {
-  checkRoom(what, bytes, null, "Choose fewer with --features.");
+  checkFreeMemory(what, bytes, null, "Choose fewer with --features.");
   const { values, wrong } = readWhole(rows(0), width);
-  if (wrong !== null) throw unreadable(what, wrong);
+  if (wrong !== null) throw unreadableHdf5(what, wrong);
   return values;
 }

@@ -1,5 +1,5 @@
 // The layout, filters, fill value and chunk index of an HDF5 dataset say where its values are.
-import { checkSum, type FileView, type Span, textOfName, unforeseen } from "./bytes.ts";
+import { type ByteSpan, checkSum, type FileView, textOfName, unforeseen } from "./bytes.ts";
 import { FILL, FILTERS, LAYOUT, type Messages, OLD_FILL } from "./header.ts";
 import { type ChunkRows, chunkRows, type ChunkTable, DEFLATE, FLETCHER32, SHUFFLE } from "./chunk_rows.ts";
 import type { FileMark, FileRows } from "../../arrays/rows.ts";
@@ -38,12 +38,12 @@ export function readLayout(messages: Messages): StorageLayout {
   return unforeseen("a kind of layout");
 }
 
-function oldChunks(span: Span): StorageLayout {
+function oldChunks(span: ByteSpan): StorageLayout {
   const rank = span.u8(), at = span.address8();
   return { kind: "chunks", at, index: "tree", ...sizes(span, rank, 4) };
 }
 
-function chunks(span: Span): StorageLayout {
+function chunks(span: ByteSpan): StorageLayout {
   const flags = span.u8(), rank = span.u8();
   // With the first flag, chunks over the edge are not packed.
   if (flags & ~2) unforeseen("flags of chunks");
@@ -67,7 +67,7 @@ function chunks(span: Span): StorageLayout {
   return unforeseen("an index of chunks");
 }
 
-function sizes(span: Span, rank: number, bytes: number): { chunk: readonly number[]; width: number } {
+function sizes(span: ByteSpan, rank: number, bytes: number): { chunk: readonly number[]; width: number } {
   if (rank < 2 || rank > 33 || bytes < 1 || bytes > 8) unforeseen("dimensions of chunks");
   const all = Array.from({ length: rank }, () => span.uint(bytes));
   if (all.some((size) => size === 0 || size >= 2 ** 32)) unforeseen("dimensions of chunks");
@@ -219,7 +219,7 @@ function readTree(file: FileView, root: number, dataset: Grid, put: Put): void {
   const keyBytes = 8 + 8 * steps.length;
   let left = 2 * cells + 64; // a tree has no more nodes, whatever a damaged one says
   let last: number[] | null = null;
-  const readKey = (span: Span) => {
+  const readKey = (span: ByteSpan) => {
     const size = span.u32(), mask = span.u32();
     const origin = steps.map(() => span.uint(8));
     const whole = origin[rank] === 0 && origin.every((first, d) => first % steps[d] === 0);
@@ -279,7 +279,7 @@ function readArray(file: FileView, at: number, { packed, bytes, cells }: Grid, p
     unforeseen("an array of another size");
   }
   if (start === null) return; // nothing was written yet
-  const read = (span: Span, first: number, many: number) => {
+  const read = (span: ByteSpan, first: number, many: number) => {
     for (let i = 0; i < many; i++) {
       const address = span.address8();
       const size = packed ? span.uint(width - 12) : bytes, mask = packed ? span.u32() : 0;

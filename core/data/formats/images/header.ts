@@ -2,9 +2,9 @@
 import { BadSample } from "../../arrays/rows.ts";
 
 /** It gives at least so many bytes of any content; its earlier result may be overwritten. */
-export type Room = (bytes: number) => Uint8Array<ArrayBuffer>;
+export type ReusedBuffer = (bytes: number) => Uint8Array<ArrayBuffer>;
 
-export function openRoom(): Room {
+export function openReusedBuffer(): ReusedBuffer {
   let bytes = new Uint8Array(0);
   return (wanted) => {
     if (bytes.length < wanted) bytes = new Uint8Array(Math.ceil(wanted * 1.25));

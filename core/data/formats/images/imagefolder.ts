@@ -13,22 +13,22 @@ import { formatPlural } from "../../../base/format.ts";
 import type { DataRequest, Format, Sources } from "../../format.ts";
 import {
   foldersIn,
-  IMAGE,
+  IMAGE_FILE,
   imageCount,
+  imagePath,
   IMAGES_READER,
+  imageSizeOf,
   labelOf,
   type Listed,
   listImages,
   looseImages,
-  pathOf,
   type Sized,
-  sizeOf,
 } from "./listing.ts";
 import type { ImagesSpec } from "./reader.ts";
 import { divide, heldOut, someOf } from "../../source/order.ts";
 import { type Batch, type Source, type ThreadedParts, threadedSource } from "../../source/source.ts";
 import { USUAL } from "../../transforms/values.ts";
-import { imagesOf, openSamples, type Preview } from "../../preview/preview.ts";
+import { openSamples, type Preview, sampleImages } from "../../preview/preview.ts";
 
 const LOOKED_AT = 16;
 
@@ -139,10 +139,10 @@ function openImageFolder({ data, training: { seed, withoutTargets }, model }: Da
   notes.push(`JPEG is decoded by ${turbo ?? "this program itself, without libturbojpeg"}`);
   const total = imageCount(train.listing);
   const held = val || data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
-  const chosen = divide(total, data, seed, val !== null), there = val ? imageCount(val.listing) : held;
-  const valIndices = val ? someOf(there, data.val_samples, seed) : chosen.val;
+  const chosen = divide(total, data, seed, val !== null), found = val ? imageCount(val.listing) : held;
+  const valIndices = val ? someOf(found, data.val_samples, seed) : chosen.val;
   notes.push(...unused("train_samples", data.train_samples, total - held, chosen.train.length));
-  notes.push(...unused("val_samples", data.val_samples, there, valIndices.length));
+  notes.push(...unused("val_samples", data.val_samples, found, valIndices.length));
   const make = (listed: Listed, indices: Int32Array) => source(listed, indices, outputs, turbo, data);
   return {
     train: make(train, chosen.train),
@@ -156,7 +156,7 @@ const lacksClasses = (path: string): boolean => looseImages(path) !== null;
 
 export function looksLikeImages(root: string): boolean {
   const inside = (folder: string) =>
-    quietly(() => [...Deno.readDirSync(folder)].some(({ name }) => IMAGE.test(name)));
+    quietly(() => [...Deno.readDirSync(folder)].some(({ name }) => IMAGE_FILE.test(name)));
   return quietly(() => {
     const { train } = halvesOf(root);
     return inside(train) || foldersIn(train).some((name) => inside(join(train, name)));
@@ -220,12 +220,12 @@ function relabelled(listed: Listed, classes: readonly string[]): Listed {
 function unused(
   setting: "train_samples" | "val_samples",
   most: number,
-  there: number,
+  found: number,
   used: number,
 ): string[] {
-  return used === there
+  return used === found
     ? []
-    : [`Not used: ${there - used} of ${there} images, because ${setting} is ${most}`];
+    : [`Not used: ${found - used} of ${found} images, because ${setting} is ${most}`];
 }
 
 function source(
@@ -235,7 +235,7 @@ function source(
   turbo: string | null,
   data: Config["data"],
 ): Source {
-  const { text, ...size } = sizes((index) => sizeOf(listing, index), indices, data);
+  const { text, ...size } = sizes((index) => imageSizeOf(listing, index), indices, data);
   const reader: ImagesSpec = { module: IMAGES_READER, listing, turbo, deep: size.deep };
   return threadedSource({
     name: listing.root,
@@ -251,7 +251,7 @@ function source(
     description: `${listing.root}: ${
       formatPlural(indices.length, "image")
     } of ${text} -> ${classes.length} classes`,
-    pathOf: (index) => pathOf(listing, index),
+    pathOf: (index) => imagePath(listing, index),
     labels: () => indices.map((index) => labelOf(listing, index)),
   });
 }
@@ -290,11 +290,11 @@ function previewImages<R>(path: string, use: (preview: Preview) => R): R {
       pictures: {
         field: "images",
         count,
-        raster: imagesOf(sampleAt),
+        raster: sampleImages(sampleAt),
         // The first images are all of one class.
         some: (many) => Array.from({ length: many }, (_, i) => Math.floor(i * count / many)),
         caption: (sample) =>
-          `${classes[labelOf(listing, sample)]}, ${relative(listing.root, pathOf(listing, sample))}`,
+          `${classes[labelOf(listing, sample)]}, ${relative(listing.root, imagePath(listing, sample))}`,
       },
     });
   } finally {
@@ -316,7 +316,7 @@ function sizesOf(
   const looked = Math.min(count, PREVIEWED);
   const sizes = Array.from({ length: looked }, (_, i) => {
     try {
-      return sizeOf(listing, Math.floor(i * count / looked));
+      return imageSizeOf(listing, Math.floor(i * count / looked));
     } catch (error) {
       if (error instanceof BadSample) return null;
       throw error;

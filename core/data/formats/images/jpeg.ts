@@ -4,7 +4,7 @@ import { BadSample } from "../../arrays/rows.ts";
 import type { Stored } from "../../source/resize.ts";
 import { TJFLAG_LIMITSCANS, TJPF, type TurboJpeg } from "../../../../ffi/codecs.ts";
 import { jpeg } from "../../../../deps/codecs.js";
-import { cutOff, type JpegHeader, refuseScans, type Room } from "./header.ts";
+import { cutOff, type JpegHeader, refuseScans, type ReusedBuffer } from "./header.ts";
 
 // fast_jpeg.as writes planes, as batches have them; null leaves a file to the library. It stays because many machines have
 // no libturbojpeg, and there it decodes 2.5 times as many photographs as libjpeg-turbo in WebAssembly: of one thread,
@@ -38,10 +38,10 @@ export function openFastJpeg(): FastJpeg {
     const plane = library.planeBytes();
     return { data: bytesAt(at, 3 * plane), shape: [3, height, width], strides: [plane, width, 1] };
   };
-  const room = (bytes: number) => bytesAt(library.room(bytes) >>> 0, bytes);
+  const memory = (bytes: number) => bytesAt(library.room(bytes) >>> 0, bytes);
   return {
     decode(file, size) {
-      room(file.length).set(file);
+      memory(file.length).set(file);
       try {
         const at = library.decode(file.length) >>> 0;
         return at === 0 ? null : planes(at, size);
@@ -50,7 +50,7 @@ export function openFastJpeg(): FastJpeg {
         throw error;
       }
     },
-    pixels: room,
+    pixels: memory,
     split: (size) => planes(library.split(size.width, size.height) >>> 0, size),
   };
 }
@@ -133,23 +133,23 @@ function start() {
     },
   });
   const exports = instance.exports as unknown as TurboExports;
-  const rooms = [{ at: 0, bytes: 0 }, { at: 0, bytes: 0 }];
-  const room = (which: 0 | 1, bytes: number): number => {
-    const now = rooms[which];
+  const memories = [{ at: 0, bytes: 0 }, { at: 0, bytes: 0 }];
+  const memory = (which: 0 | 1, bytes: number): number => {
+    const now = memories[which];
     if (now.bytes >= bytes) return now.at;
     if (now.bytes > 0) exports.free(now.at);
     const at = exports.malloc(bytes);
     if (at === 0) throw new Fatal();
-    rooms[which] = { at, bytes };
+    memories[which] = { at, bytes };
     return at;
   };
-  return { exports, room };
+  return { exports, room: memory };
 }
 
 /** WebAssembly never gives memory back: larger pictures go elsewhere. */
 const FAST_PIXELS = 2 ** 24;
 
-export function openJpeg(machines: TurboJpeg | null, room: Room) {
+export function openJpeg(machines: TurboJpeg | null, buffer: ReusedBuffer) {
   const fast = openFastJpeg();
   let library = machines;
   return (file: Uint8Array, header: JpegHeader): Stored => {
@@ -163,7 +163,7 @@ export function openJpeg(machines: TurboJpeg | null, room: Room) {
     library ??= openTurboWasm();
     const cmyk = channels === 4;
     const bytes = width * height * (cmyk ? 4 : 3);
-    const pixels = cmyk || !small ? room(bytes) : fast.pixels(bytes);
+    const pixels = cmyk || !small ? buffer(bytes) : fast.pixels(bytes);
     if (library.decode(file, pixels, header, cmyk ? TJPF.cmyk : TJPF.rgb) === "bad") {
       throw new BadSample("", `is a damaged JPEG: ${library.reason()}`);
     }

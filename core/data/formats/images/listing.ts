@@ -3,7 +3,7 @@
 import { basename, dirname, join } from "../../../../deps/path.ts";
 import { messageOf, UserError } from "../../../base/errors.ts";
 import { BadSample } from "../../arrays/rows.ts";
-import { type Header, headerOf, openRoom, type Room } from "./header.ts";
+import { type Header, headerOf, openReusedBuffer, type ReusedBuffer } from "./header.ts";
 import { partOf } from "../../arrays/numbers.ts";
 
 export const IMAGES_READER: string = new URL("./reader.ts", import.meta.url).href;
@@ -27,7 +27,7 @@ export interface Listed {
 }
 
 const ENDINGS = ".jpg, .jpeg, .png or .webp";
-export const IMAGE = /\.(jpe?g|png|webp)$/i;
+export const IMAGE_FILE = /\.(jpe?g|png|webp)$/i;
 /** A deeper folder comes from a link that leads back. */
 const DEEPEST = 40;
 
@@ -53,17 +53,21 @@ export function listImages(root: string): Listed {
 /** An image, or images in a folder without folders of classes; null for others. */
 export function looseImages(path: string): Listing | null {
   if (!leadsToFolder(path)) {
-    return IMAGE.test(path) ? pack(dirname(path), [{ path: "", label: 0, names: [basename(path)] }]) : null;
+    return IMAGE_FILE.test(path)
+      ? pack(dirname(path), [{ path: "", label: 0, names: [basename(path)] }])
+      : null;
   }
   const names = entriesOf(path)
-    .filter(({ name, isFile, isSymlink }) => isFile ? IMAGE.test(name) : isSymlink && isImage(path, name))
+    .filter(({ name, isFile, isSymlink }) =>
+      isFile ? IMAGE_FILE.test(name) : isSymlink && isImage(path, name)
+    )
     .map(({ name }) => name).sort(byCodePoint);
   const alone = names.length > 0 && foldersIn(path).length === 0;
   return alone ? pack(path, [{ path: "", label: 0, names }]) : null;
 }
 
 /** Images and their label images, in one order. */
-export interface Pairs {
+export interface ImagePairs {
   readonly images: Listing;
   readonly labels: Listing;
   /** Label images without an image: how many, and one of them. */
@@ -71,7 +75,7 @@ export interface Pairs {
 }
 
 /** An image and its label have the same place and name, but for the ending. */
-export function pairImages(root: string, labelRoot: string): Pairs {
+export function pairImages(root: string, labelRoot: string): ImagePairs {
   const images = below(root), labels = below(labelRoot);
   const stem = (path: string, name: string) => `${path}/${name.replace(/\.\w+$/, "")}`;
   const known = new Map(labels.flatMap(({ path, names }) => names.map((name) => [stem(path, name), name])));
@@ -114,7 +118,7 @@ export const imageCount = ({ ends }: Listing): number => ends.length;
 export const labelOf = (listing: Listing, index: number): number =>
   listing.labels[partOf(listing.starts, index, listing.folders.length)];
 
-export function pathOf(listing: Listing, index: number): string {
+export function imagePath(listing: Listing, index: number): string {
   const { root, folders, names, ends } = listing;
   const name = names.slice(index === 0 ? 0 : ends[index - 1], ends[index]);
   return join(
@@ -141,7 +145,7 @@ function walk(
   const names: string[] = [];
   for (const entry of entriesOf(join(root, path))) {
     const inside = `${path}/${entry.name}`;
-    if (entry.isFile ? IMAGE.test(entry.name) : entry.isSymlink && isImage(root, inside)) {
+    if (entry.isFile ? IMAGE_FILE.test(entry.name) : entry.isSymlink && isImage(root, inside)) {
       names.push(entry.name);
     } else if (isFolder(root, inside, entry)) walk(root, inside, label, found, others);
     else if (others.count++ === 0) others.example = inside;
@@ -149,7 +153,7 @@ function walk(
   found.push({ path, label, names: names.sort(byCodePoint) });
 }
 
-const isImage = (root: string, path: string) => IMAGE.test(path) && !leadsToFolder(join(root, path));
+const isImage = (root: string, path: string) => IMAGE_FILE.test(path) && !leadsToFolder(join(root, path));
 
 const isFolder = (root: string, path: string, entry: Deno.DirEntry) =>
   entry.isDirectory || (entry.isSymlink && leadsToFolder(join(root, path)));
@@ -181,7 +185,7 @@ function entriesOf(path: string): Deno.DirEntry[] {
 }
 
 function noClasses(root: string): UserError {
-  const images = entriesOf(root).filter(({ name }) => IMAGE.test(name));
+  const images = entriesOf(root).filter(({ name }) => IMAGE_FILE.test(name));
   return new UserError(
     "data",
     images.length > 0
@@ -250,8 +254,11 @@ function pack(root: string, folders: readonly Folder[]): Listing {
 /** An image's path, and what its header says. */
 export type Sized = { readonly path: string } & Pick<Header, "width" | "height" | "deep">;
 
-export function sizeOf(listing: Listing, index: number): Sized {
-  return naming(pathOf(listing, index), (path) => ({ path, ...headerOf(readFile(path, openRoom())) }));
+export function imageSizeOf(listing: Listing, index: number): Sized {
+  return naming(
+    imagePath(listing, index),
+    (path) => ({ path, ...headerOf(readFile(path, openReusedBuffer())) }),
+  );
 }
 
 /** A fault of the file becomes a fault of this path. */
@@ -265,12 +272,12 @@ export function naming<T>(path: string, use: (path: string) => T): T {
 }
 
 /** The file may have grown or shrunk since it was listed. */
-export function readFile(path: string, room: Room): Uint8Array<ArrayBuffer> {
+export function readFile(path: string, buffer: ReusedBuffer): Uint8Array<ArrayBuffer> {
   let file: Deno.FsFile | null = null;
   try {
     file = Deno.openSync(path);
     const size = file.statSync().size;
-    const bytes = room(size).subarray(0, size);
+    const bytes = buffer(size).subarray(0, size);
     let length = 0;
     for (let more: number | null = 1; more && length < size; length += more ?? 0) {
       more = file.readSync(bytes.subarray(length));

@@ -4,7 +4,7 @@ import { crc32, inflateSync } from "node:zlib";
 import { openInflate } from "../../../../ffi/codecs.ts";
 import { BadSample } from "../../arrays/rows.ts";
 import type { Stored } from "../../source/resize.ts";
-import { big32, cutOff, has, type Header, openRoom, type Room } from "./header.ts";
+import { big32, cutOff, has, type Header, openReusedBuffer, type ReusedBuffer } from "./header.ts";
 
 const GREY = 0, COLOUR = 2, PALETTE = 3, GREY_ALPHA = 4, COLOUR_ALPHA = 6;
 const CHANNELS: Readonly<Record<number, number>> = {
@@ -42,15 +42,15 @@ const PASSES = [
 
 /** It gives the high byte of 16 bits, or both where they are wanted `deep`, and drops alpha. */
 export function openPng(
-  room: Room,
+  buffer: ReusedBuffer,
   deep: boolean,
 ): (file: Uint8Array<ArrayBuffer>, header: Header) => Stored {
-  const unpacked = openRoom();
+  const unpacked = openReusedBuffer();
   return (file, header) => {
     const { picture, palette, lines, pitch } = linesOf(file, header, unpacked);
     const { width, height, depth, type } = picture, shape = [3, height, width];
     if (depth < 8 || type === PALETTE) {
-      const data = room(3 * width * height);
+      const data = buffer(3 * width * height);
       expand(lines, pitch, picture, type === PALETTE ? palette : greys(depth), data);
       return { data, shape, strides: [1, 3 * width, 3] };
     }
@@ -65,7 +65,7 @@ export function openPng(
 
 /** It gives the number that is stored of each pixel, row by row: a grey value, or a place in the palette. */
 export function openPngNumbers(): (file: Uint8Array<ArrayBuffer>, header: Header, into: Int32Array) => void {
-  const unpacked = openRoom();
+  const unpacked = openReusedBuffer();
   return (file, header, into) => {
     const { picture, lines, pitch } = linesOf(file, header, unpacked);
     const { width, height, depth, type } = picture;
@@ -86,7 +86,7 @@ export function openPngNumbers(): (file: Uint8Array<ArrayBuffer>, header: Header
   };
 }
 
-function linesOf(file: Uint8Array<ArrayBuffer>, { width, height }: Header, room: Room) {
+function linesOf(file: Uint8Array<ArrayBuffer>, { width, height }: Header, buffer: ReusedBuffer) {
   const depth = file[24], type = file[25], interlaced = file[28];
   if (!DEPTHS[type]?.includes(depth) || interlaced > 1) {
     throw damaged(`colour type ${type} with ${depth} bits is none that there is`);
@@ -94,7 +94,7 @@ function linesOf(file: Uint8Array<ArrayBuffer>, { width, height }: Header, room:
   const picture = { width, height, depth, type, bits: depth * CHANNELS[type] };
   const { data, palette } = chunksOf(file);
   const size = interlaced ? sizeOfPasses(picture) : (1 + bytesOf(width, picture)) * height;
-  const rows = room(size).subarray(0, size);
+  const rows = buffer(size).subarray(0, size);
   unpack(data, rows);
   const [lines, pitch] = interlaced
     ? [joinPasses(rows, picture), bytesOf(width, picture)]

@@ -3,10 +3,10 @@ import { BadSample } from "../../arrays/rows.ts";
 import type { Reader, ReaderModule, ReaderSpec } from "../../source/reader.ts";
 import type { Stored } from "../../source/resize.ts";
 import { webp } from "../../../../deps/codecs.js";
-import { cutOff, type Header, headerOf, type JpegHeader, openRoom } from "./header.ts";
+import { cutOff, type Header, headerOf, type JpegHeader, openReusedBuffer } from "./header.ts";
 import { openTurboJpeg } from "../../../../ffi/codecs.ts";
 import { openJpeg } from "./jpeg.ts";
-import { labelOf, type Listing, naming, pathOf, readFile } from "./listing.ts";
+import { imagePath, labelOf, type Listing, naming, readFile } from "./listing.ts";
 import { openPng } from "./png.ts";
 
 interface Exports {
@@ -55,12 +55,12 @@ export interface ImagesSpec extends ReaderSpec {
 export default { open: openImages } satisfies ReaderModule<ImagesSpec>;
 
 function openImages({ listing, turbo, deep }: ImagesSpec): Reader {
-  const decode = openDecoder(turbo, deep);
-  const room = openRoom();
+  const decode = openImageDecoder(turbo, deep);
+  const buffer = openReusedBuffer();
   return {
     read(index, target) {
       writeLabel(target, labelOf(listing, index));
-      return naming(pathOf(listing, index), (path) => decode(readFile(path, room)));
+      return naming(imagePath(listing, index), (path) => decode(readFile(path, buffer)));
     },
     close: () => {},
   };
@@ -70,7 +70,7 @@ function openImages({ listing, turbo, deep }: ImagesSpec): Reader {
  * RGB as bytes, or `deep` as floats from 0 to 1 that keep 16 bits where a file has them; it stays valid until the
  * next call.
  */
-export function openDecoder(
+export function openImageDecoder(
   turbo: string | null,
   deep = false,
 ): (file: Uint8Array<ArrayBuffer>) => Stored {
@@ -87,9 +87,9 @@ function scaled({ data, shape, strides }: Stored): Stored {
 }
 
 function openStored(turbo: string | null, deep: boolean): (file: Uint8Array<ArrayBuffer>) => Stored {
-  const room = openRoom();
-  const jpeg = openJpeg(turbo === null ? null : openTurboJpeg(turbo), room);
-  const png = openPng(room, deep), webp = openWebp();
+  const buffer = openReusedBuffer();
+  const jpeg = openJpeg(turbo === null ? null : openTurboJpeg(turbo), buffer);
+  const png = openPng(buffer, deep), webp = openWebp();
   return (file) => {
     const header = headerOf(file);
     switch (header.format) {

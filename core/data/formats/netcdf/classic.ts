@@ -6,7 +6,7 @@ import { formatPlural } from "../../../base/format.ts";
 import { markOf } from "../../arrays/files.ts";
 import { swapBytes } from "../../codecs/bytes.ts";
 import type { Variable } from "../../arrays/table.ts";
-import { view } from "../../arrays/numbers.ts";
+import { typedView } from "../../arrays/numbers.ts";
 
 const TYPES: Record<number, DType | "text"> = {
   1: "i8",
@@ -149,7 +149,7 @@ function parseHeader(path: string, bytes: Uint8Array): Header {
     const raw = take(length * (kind === "text" ? 1 : dtypeBytes(kind)));
     if (kind === "text") return [key, new TextDecoder().decode(raw).replace(/\0+$/, "")];
     swapBytes(raw, dtypeBytes(kind));
-    return [key, Array.from(view(raw, kind), Number)];
+    return [key, Array.from(typedView(raw, kind), Number)];
   };
   const attributes = () => new Map(list(ATTRIBUTES, "attributes", attribute));
 

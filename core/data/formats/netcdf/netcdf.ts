@@ -9,9 +9,9 @@ import { isKnown } from "../hdf5/own_reader.ts";
 import { followOtherFiles } from "../hdf5/library.ts";
 import { classicVariables } from "./classic.ts";
 import {
-  columnsOf,
   type Content,
   joinedContent,
+  variableColumns,
   type VariablesFile,
   variablesFormat,
   withAuxiliary,
@@ -62,7 +62,7 @@ function withVariables<R>(kind: Kind, path: string, use: (content: Content) => R
       kind: isNetcdf ? "NetCDF file" : "HDF5 file",
       noun: nounOf(kind, isNetcdf),
       isNetcdf,
-      columns: columnsOf(variables, isNetcdf),
+      columns: variableColumns(variables, isNetcdf),
       notes: [],
     }));
 }

@@ -10,15 +10,16 @@ const BYTES = { i8: 1, i16: 2, i32: 4, f32: 4, f64: 8 } as const;
 
 export type ClassicType = keyof typeof BYTES;
 
-export type Numbers = Int8Array | Int16Array | Int32Array | Float32Array | Float64Array;
+export type NetcdfNumbers = Int8Array | Int16Array | Int32Array | Float32Array | Float64Array;
 
-export const ARRAYS: Readonly<Record<ClassicType, new (values: number | Iterable<number>) => Numbers>> = {
-  i8: Int8Array,
-  i16: Int16Array,
-  i32: Int32Array,
-  f32: Float32Array,
-  f64: Float64Array,
-};
+export const ARRAYS: Readonly<Record<ClassicType, new (values: number | Iterable<number>) => NetcdfNumbers>> =
+  {
+    i8: Int8Array,
+    i16: Int16Array,
+    i32: Int32Array,
+    f32: Float32Array,
+    f64: Float64Array,
+  };
 
 export type AttributeValue = string | { readonly type: ClassicType; readonly values: readonly number[] };
 export type ClassicAttributes = Readonly<Record<string, AttributeValue>>;
@@ -30,7 +31,7 @@ export interface ClassicVariable {
   readonly dimensions: readonly string[];
   readonly attributes: ClassicAttributes;
   /** All values in order. Each piece is swapped in place, so it must be the writer's own. */
-  pieces(): Iterable<Numbers>;
+  pieces(): Iterable<NetcdfNumbers>;
 }
 
 export interface ClassicFile {

@@ -179,8 +179,8 @@ function joinedTable<R>(
   const inOrder = path.includes(",");
   const { variables, file, notes } = joinFiles(found, { named: false, inOrder, noun: "array", along });
   const columns = variables.map((variable) => toColumn(variable, false));
-  const said = `${path}: ${filesText(files)} joined`;
-  return use({ path, kind: "npz archives", noun: "array", columns, file, notes: [said, ...notes] });
+  const note = `${path}: ${filesText(files)} joined`;
+  return use({ path, kind: "npz archives", noun: "array", columns, file, notes: [note, ...notes] });
 }
 
 /** Arrays open their file when they are read: hundreds of files must not be open at once. */

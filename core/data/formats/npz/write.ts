@@ -6,8 +6,8 @@ import { remove, syncFolder, temporaryFor } from "../../../base/atomic.ts";
 import { zipWriter } from "../../../checkpoint/zip_writer.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { Column } from "../../arrays/table.ts";
-import { checkRoom } from "../../../base/memory.ts";
-import { checkDisk, makeFolder, sizeOf, writing } from "../../../base/new_file.ts";
+import { checkFreeMemory } from "../../../base/memory.ts";
+import { checkDisk, fileSizeOf, makeFolder, writing } from "../../../base/new_file.ts";
 import { inputOf, rowLayoutOf, type StoredField, targetOf } from "../packed/schema.ts";
 import type { Packing } from "../packed/samples.ts";
 import type { Progress } from "../../../base/progress.ts";
@@ -20,16 +20,21 @@ interface NpyArray {
   pieces(): Iterable<Uint8Array>;
 }
 
-export interface Written {
+export interface WrittenArchive {
   readonly arrays: readonly { readonly name: string; readonly shape: readonly number[] }[];
   readonly bytes: number;
 }
 
-export function writeColumns(path: string, columns: readonly Column[]): Written {
+export function writeColumns(path: string, columns: readonly Column[]): WrittenArchive {
   const size = ({ shape, dtype }: Column) =>
     shape.reduce((product, size) => product * size, dtypeBytes(dtype));
   const largest = columns.reduce((a, b) => size(a) >= size(b) ? a : b);
-  checkRoom(`"${largest.name}"`, 2 * size(largest), null, "Leave it out: name the others with --features.");
+  checkFreeMemory(
+    `"${largest.name}"`,
+    2 * size(largest),
+    null,
+    "Leave it out: name the others with --features.",
+  );
   return writeArrays(
     path,
     columns.map((column) => ({
@@ -42,7 +47,11 @@ export function writeColumns(path: string, columns: readonly Column[]): Written 
 }
 
 /** x and y are to train with, x_val and y_val to validate with. */
-export function writeSamples(path: string, packing: Packing, progress: (at: Progress) => void): Written {
+export function writeSamples(
+  path: string,
+  packing: Packing,
+  progress: (at: Progress) => void,
+): WrittenArchive {
   const { schema: { input, target }, samples, val } = packing;
   const sets = [["", 0, samples - val], ["_val", samples - val, samples]] as const;
   const arrays = sets.filter(([, first, end]) => end > first)
@@ -62,7 +71,7 @@ function setOf(
 ): NpyArray[] {
   const layout = rowLayoutOf(schema);
   const count = end - first;
-  checkRoom("What is predicted", count * layout.targetBytes, count, "Pack it into a folder instead.");
+  checkFreeMemory("What is predicted", count * layout.targetBytes, count, "Pack it into a folder instead.");
   const targets = new Uint8Array(count * layout.targetBytes);
   const array = (name: string, { shape, dtype }: StoredField, pieces: NpyArray["pieces"]) => ({
     name: name + ending,
@@ -91,10 +100,10 @@ function setOf(
 
 const AT_ONCE = 64;
 
-export function writeArrays(path: string, arrays: readonly NpyArray[]): Written {
+export function writeArrays(path: string, arrays: readonly NpyArray[]): WrittenArchive {
   const contents = arrays.map((array) => ({ name: `${array.name}.npy`, ...contentOf(array) }));
   const bytes = contents.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  if (sizeOf(path) >= 0) {
+  if (fileSizeOf(path) >= 0) {
     throw new UserError("usage", `${path} exists already: name another file, or delete it first.`);
   }
   checkDisk(`Writing ${path}`, dirname(path), bytes, "Free some space, or name a file on another disk.");

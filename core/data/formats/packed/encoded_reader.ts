@@ -1,9 +1,9 @@
 import { crc32 } from "node:zlib";
 import { headerOf } from "../images/header.ts";
-import { openDecoder } from "../images/reader.ts";
+import { openImageDecoder } from "../images/reader.ts";
 import type { Reader, ReaderModule, ReaderSpec } from "../../source/reader.ts";
 import type { Shard } from "./schema.ts";
-import { damaged, openShards, startsOf } from "./reader.ts";
+import { damagedSample, openShards, startsOf } from "./reader.ts";
 import { partOf } from "../../arrays/numbers.ts";
 import { naming } from "../images/listing.ts";
 
@@ -36,7 +36,7 @@ export const encodedReader: string = import.meta.url;
 export default { open: openEncoded } satisfies ReaderModule<EncodedSpec>;
 
 function openEncoded(spec: EncodedSpec): Reader {
-  const decode = openDecoder(spec.turbo, spec.deep);
+  const decode = openImageDecoder(spec.turbo, spec.deep);
   const files = openRecords(spec);
   return {
     read(index, target) {
@@ -69,7 +69,7 @@ const MOST_BYTES = 2 ** 30;
 function openRecords({ folder, names, bytes, starts, targetBytes }: EncodedSpec) {
   const files = openShards(folder, names);
   const ends = new BigUint64Array(2), endsBytes = new Uint8Array(ends.buffer);
-  let room = new Uint8Array(1 << 16);
+  let buffer = new Uint8Array(1 << 16);
   return {
     /** Image and target are valid until the next call. */
     record(index: number): { path: string; image: Uint8Array<ArrayBuffer>; target: Uint8Array } {
@@ -78,14 +78,14 @@ function openRecords({ folder, names, bytes, starts, targetBytes }: EncodedSpec)
       files.read(shard, endsBytes, table + 8 * (index - starts[shard]));
       const [from, to] = [Number(ends[0]), Number(ends[1])];
       const length = to - from;
-      if (!(length >= targetBytes + 4 && length < MOST_BYTES && to <= table)) throw damaged(path);
-      if (room.length < length) room = new Uint8Array(2 * length);
-      const record = room.subarray(0, length);
+      if (!(length >= targetBytes + 4 && length < MOST_BYTES && to <= table)) throw damagedSample(path);
+      if (buffer.length < length) buffer = new Uint8Array(2 * length);
+      const record = buffer.subarray(0, length);
       files.read(shard, record, from);
       const image = record.subarray(0, length - targetBytes - 4);
       const target = record.subarray(image.length, image.length + targetBytes);
       const sum = new DataView(record.buffer, length - 4, 4).getUint32(0, true);
-      if (crc32(target, crc32(image)) !== sum) throw damaged(path);
+      if (crc32(target, crc32(image)) !== sum) throw damagedSample(path);
       return { path, image, target };
     },
     close: files.close,

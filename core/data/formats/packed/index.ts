@@ -4,15 +4,15 @@ import { join } from "../../../../deps/path.ts";
 import { messageOf, UserError } from "../../../base/errors.ts";
 import type { Index, Shard } from "./schema.ts";
 import { formatBytes, formatPlural } from "../../../base/format.ts";
-import { sha256Of, sizeOf } from "../../../base/new_file.ts";
+import { fileSizeOf, sha256Of } from "../../../base/new_file.ts";
 import { openProgress } from "../../../base/progress.ts";
 import type { Missing } from "../../source/source.ts";
 
-export function planText(plan: packed.Plan): string {
+export function planText(plan: packed.PackPlan): string {
   return JSON.stringify(planFacts(plan), null, 2) + "\n";
 }
 
-function planFacts(plan: packed.Plan) {
+function planFacts(plan: packed.PackPlan) {
   const { origin, schema, samples, val = 0 } = plan;
   const { encoding, input, target, task, outputs, names, missing, leads } = schema;
   const layout = encoding === "rows" ? packed.rowLayoutOf(schema) : null;
@@ -44,7 +44,7 @@ const fieldFacts = ({ name, shape, dtype, seen, divisor }: packed.StoredField) =
 });
 
 /** Every rank writes the same bytes. */
-export function indexText(plan: packed.Plan, written: ReadonlyMap<string, Shard>): string {
+export function indexText(plan: packed.PackPlan, written: ReadonlyMap<string, Shard>): string {
   const set = (name: "train" | "val") =>
     packed.shardsOf(plan).filter((shard) => shard.set === name).map(({ name }) => {
       const { samples, bytes, sha256 } = written.get(name)!;
@@ -212,7 +212,7 @@ export function verifyShards(folder: string, quiet: boolean): string {
   const wrong: string[] = [];
   let done = 0;
   for (const { name, bytes, sha256, samples } of shards) {
-    const path = join(folder, name), size = sizeOf(path);
+    const path = join(folder, name), size = fileSizeOf(path);
     if (size < 0) wrong.push(`${name} is not there`);
     else if (size !== bytes) wrong.push(`${name} has ${size} of ${bytes} bytes`);
     else if (sha256Of(path) !== sha256) wrong.push(`${name} has another checksum`);

@@ -17,8 +17,8 @@ import type { DataRequest, Format, Sources } from "../../format.ts";
 import {
   fieldBytes,
   type Index,
+  type PackedSchema,
   type RowLayout,
-  type Schema,
   type Shard,
   type StoredField,
 } from "./schema.ts";
@@ -35,14 +35,14 @@ import { join } from "../../../../deps/path.ts";
 import type { Config } from "../../../settings/settings.ts";
 import { formatPlural } from "../../../base/format.ts";
 import { MOST_POSITIONS } from "../../../base/random.ts";
-import { checkRoom, heldInMemory } from "../../../base/memory.ts";
+import { checkFreeMemory, heldInMemory } from "../../../base/memory.ts";
 import { memorySource } from "../../source/memory.ts";
 import { divide, someOf, unusedNote } from "../../source/order.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { sizes, turboJpeg } from "../images/imagefolder.ts";
 import { encodedReader, encodedSize, encodedSpec } from "./encoded_reader.ts";
 import { looksPacked, readIndex } from "./index.ts";
-import { sizeOf } from "../../../base/new_file.ts";
+import { fileSizeOf } from "../../../base/new_file.ts";
 import { previewPacked } from "./preview.ts";
 
 interface Loaded {
@@ -96,7 +96,7 @@ function loadRows(
 
 function chosenTargets(
   folder: string,
-  { task, target, names = [] }: Schema,
+  { task, target, names = [] }: PackedSchema,
   wanted: readonly string[],
   notes: string[],
 ): readonly number[] | null {
@@ -168,7 +168,7 @@ export const loadPackedReader = (folder: string): Promise<void> =>
 
 function checkShards(folder: string, shards: readonly Shard[]): void {
   for (const { name, bytes } of shards) {
-    const size = sizeOf(join(folder, name));
+    const size = fileSizeOf(join(folder, name));
     if (size === bytes) continue;
     throw new UserError(
       "data",
@@ -226,7 +226,7 @@ function opener(
   if (!layout) return images(folder, index, shards, parts, data);
   const bytes = wanted * (layout.inputBytes + layout.targetBytes);
   if (heldInMemory(data.in_memory, bytes)) {
-    checkRoom(folder, bytes, wanted, "Say --in-memory auto to have them read as they are wanted.");
+    checkFreeMemory(folder, bytes, wanted, "Say --in-memory auto to have them read as they are wanted.");
     const fields = [input.name, target.name] as const;
     return (ids) =>
       scope(() => {

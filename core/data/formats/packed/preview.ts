@@ -1,17 +1,17 @@
 import { formatBytes, formatPlural } from "../../../base/format.ts";
 import { encodedSpec } from "./encoded_reader.ts";
-import { fieldBytes, type Index, type Schema, type Shard, spelled } from "./schema.ts";
+import { fieldBytes, type Index, type PackedSchema, type Shard, spelled } from "./schema.ts";
 import { readIndex } from "./index.ts";
 import { packedSpec } from "./reader.ts";
 import { openReader } from "../../source/reader.ts";
 import {
-  imagesOf,
   openSamples,
   type Pictures,
   picturesOf,
   type Preview,
-  rowsOf,
+  previewRows,
   type SampleAt,
+  sampleImages,
 } from "../../preview/preview.ts";
 import type { PreviewField } from "../../preview/axes.ts";
 
@@ -43,32 +43,36 @@ export function previewPacked<R>(path: string, use: (preview: Preview) => R): R 
   }
 }
 
-function fieldsOf({ encoding, input, target, task, names }: Schema, samples: number, sampleAt: SampleAt) {
+function fieldsOf(
+  { encoding, input, target, task, names }: PackedSchema,
+  samples: number,
+  sampleAt: SampleAt,
+) {
   const field = ({ name, shape, dtype }: typeof input) => ({ name, shape: [samples, ...shape], dtype });
   const texts = task === "classification" ? names : undefined;
   const fields: PreviewField[] = [
     encoding === "rows"
-      ? { ...field(input), read: rowsOf(sampleAt, (sample) => sample.input.data) }
+      ? { ...field(input), read: previewRows(sampleAt, (sample) => sample.input.data) }
       : { ...field(input), shape: [samples], remark: "images as their files hold them", read: null },
     // Images are not decoded for their targets alone.
     {
       ...field(target),
       texts,
-      read: encoding === "rows" ? rowsOf(sampleAt, (sample) => sample.target) : null,
+      read: encoding === "rows" ? previewRows(sampleAt, (sample) => sample.target) : null,
     },
   ];
   return fields;
 }
 
 function samplePictures(
-  schema: Schema,
+  schema: PackedSchema,
   fields: readonly PreviewField[],
   sampleAt: SampleAt,
 ): Pictures | null {
   const { encoding, input, target, task, names } = schema;
   const pictures = encoding === "rows"
     ? picturesOf(fields)
-    : { field: input.name, count: fields[0].shape[0], raster: imagesOf(sampleAt) };
+    : { field: input.name, count: fields[0].shape[0], raster: sampleImages(sampleAt) };
   if (!pictures || task !== "classification" || target.shape.length > 0) return pictures;
   const caption = (sample: number) => {
     const label = Number(sampleAt(sample).target[0]);

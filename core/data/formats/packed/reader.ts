@@ -61,7 +61,7 @@ function openRows({ folder, names, starts, input, layout }: PackedSpec): Reader 
     files.read(shard, tail, at + targetAt);
     const wanted = tailView.getUint32(crcAt - targetAt, true);
     target.set(targetBytes === tail.length ? tail : tail.subarray(0, targetBytes));
-    if (crc32(target, crc32(into)) !== wanted) throw damaged(files.path(shard));
+    if (crc32(target, crc32(into)) !== wanted) throw damagedSample(files.path(shard));
   };
   let row: Uint8Array | null = null;
   return {
@@ -74,7 +74,7 @@ function openRows({ folder, names, starts, input, layout }: PackedSpec): Reader 
   };
 }
 
-export const damaged = (path: string): BadSample =>
+export const damagedSample = (path: string): BadSample =>
   new BadSample(
     path,
     "is damaged: its checksum is wrong (delete the shard and run the same pack command again, and it is written again)",
@@ -86,8 +86,8 @@ export function openShards(folder: string, names: readonly string[]) {
   const open = new Map<number, number>(); // in the order of their opening
   const path = (shard: number) => join(folder, names[shard]);
   const descriptorOf = (shard: number): number => {
-    const there = open.get(shard);
-    if (there !== undefined) return there;
+    const known = open.get(shard);
+    if (known !== undefined) return known;
     if (open.size >= MOST_OPEN) {
       const [[oldest, descriptor]] = open;
       closeFile(descriptor);
@@ -147,7 +147,7 @@ export function openWindow(
     const i = id - from;
     const input = inputOf(window, layout, i), target = targetOf(window, layout, i);
     if (crc32(target, crc32(input)) !== view.getUint32(i * rowBytes + crcAt, true)) {
-      throw damaged(files.path(shard));
+      throw damagedSample(files.path(shard));
     }
     return { input, target };
   };

@@ -1,20 +1,20 @@
 // Samples go into shards from any source by the loader, or as image files.
 import { messageOf, UserError } from "../../../base/errors.ts";
 import { headerOf } from "../images/header.ts";
-import { IMAGES_READER, labelOf, type Listing, pathOf } from "../images/listing.ts";
+import { imagePath, IMAGES_READER, labelOf, type Listing } from "../images/listing.ts";
 import type { ImagesSpec } from "../images/reader.ts";
 import { BadSample } from "../../arrays/rows.ts";
 import { type Batch, type Part, plainPart, type Source } from "../../source/source.ts";
-import { rowLayoutOf, type Schema, type StoredField } from "./schema.ts";
+import { type PackedSchema, rowLayoutOf, type StoredField } from "./schema.ts";
 import type { Encoded, Make } from "./write.ts";
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import { borrowBytes, constant, readBytes, tensor } from "../../../../ffi/make.ts";
 import { contiguous, div, toDtype } from "../../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../../ffi/tensor.ts";
-import { openLoader, type Rows, rowsOf } from "../../loader/loader.ts";
+import { type BatchRows, batchRows, openLoader } from "../../loader/loader.ts";
 
 interface EncodedPacking {
-  readonly schema: Schema;
+  readonly schema: PackedSchema;
   readonly samples: number;
   readonly val: number;
   readonly sampleBytes: number;
@@ -24,7 +24,7 @@ interface EncodedPacking {
 /** The lengths of so many files are read, to plan the shards. */
 const LOOKED_AT = 256;
 
-export function imagesOf(train: Source, val: Source | null): EncodedPacking {
+export function encodedImages(train: Source, val: Source | null): EncodedPacking {
   const sets = [train, ...(val ? [val] : [])].map(filesOf);
   const samples = train.length + (val?.length ?? 0);
   const at = (sample: number): File =>
@@ -75,7 +75,7 @@ function filesOf(source: Source): (sample: number) => File {
   const listing: Listing = (threaded.reader as ImagesSpec).listing;
   return (sample) => {
     const index = threaded.indices?.[sample] ?? sample;
-    return { path: pathOf(listing, index), label: labelOf(listing, index) };
+    return { path: imagePath(listing, index), label: labelOf(listing, index) };
   };
 }
 
@@ -100,7 +100,7 @@ interface Way {
 }
 
 export interface Packing {
-  readonly schema: Schema;
+  readonly schema: PackedSchema;
   readonly samples: number;
   readonly val: number;
   readonly make: Make;
@@ -112,7 +112,7 @@ export interface Packing {
 export function packingOf(train: Source, val: Source | null, threads: number): Packing {
   const ways = waysOf(train);
   const { task, outputs } = train.facts;
-  const schema: Schema = {
+  const schema: PackedSchema = {
     encoding: "rows",
     input: ways.input.field,
     target: ways.target.field,
@@ -206,8 +206,8 @@ function openSupply(sources: readonly Source[], threads: number) {
   const loader = threads > 0 && threaded.length > 0
     ? openLoader(threaded.map((source) => ({ source, rows: PART, held: 1 })), threads, PREFETCH_BYTES, false)
     : null;
-  const rows: Rows[] = sources.map((source) =>
-    loader && source.threaded ? loader.lanes[threaded.indexOf(source)] : rowsOf(source)
+  const rows: BatchRows[] = sources.map((source) =>
+    loader && source.threaded ? loader.lanes[threaded.indexOf(source)] : batchRows(source)
   );
   return {
     /** `use` gets the batch and the number of samples before it. */

@@ -18,7 +18,7 @@ export interface StoredField {
   readonly divisor?: number;
 }
 
-export interface Schema {
+export interface PackedSchema {
   /** "rows" have one size; "encoded" images are as long as their files (JPEG, PNG, WebP). */
   readonly encoding: "rows" | "encoded";
   readonly input: StoredField;
@@ -34,7 +34,7 @@ export interface Schema {
 }
 
 /** Two origins with one hash give the same bytes. */
-export interface Origin {
+export interface PackedOrigin {
   readonly kind: string;
   readonly hash: string;
   readonly said: string;
@@ -52,8 +52,8 @@ export interface Shard {
 export interface Index {
   readonly format: typeof FORMAT;
   readonly version: typeof FORMAT_VERSION;
-  readonly origin: Origin;
-  readonly schema: Schema;
+  readonly origin: PackedOrigin;
+  readonly schema: PackedSchema;
   readonly layout: RowLayout | null;
   readonly samplesPerShard: number;
   readonly train: readonly Shard[];
@@ -74,7 +74,7 @@ const upTo = (multiple: number, bytes: number) => Math.ceil(bytes / multiple) * 
 export const fieldBytes = ({ shape, dtype }: Pick<StoredField, "shape" | "dtype">): number =>
   shape.reduce((product, size) => product * size, dtypeBytes(dtype));
 
-export function rowLayoutOf({ input, target }: Pick<Schema, "input" | "target">): RowLayout {
+export function rowLayoutOf({ input, target }: Pick<PackedSchema, "input" | "target">): RowLayout {
   const inputBytes = fieldBytes(input), targetBytes = fieldBytes(target);
   const targetAt = upTo(8, inputBytes);
   const crcAt = upTo(4, targetAt + targetBytes);
@@ -126,13 +126,13 @@ export function spelled(dtype: DType): string {
 export const unspelled = (name: unknown): DType | undefined =>
   (Object.keys(SPELLED) as DType[]).find((dtype) => SPELLED[dtype] === name);
 
-export interface Plan {
+export interface PackPlan {
   readonly out: string;
-  readonly schema: Schema;
+  readonly schema: PackedSchema;
   readonly samples: number;
   readonly val?: number;
   readonly perShard?: number;
-  readonly origin: Origin;
+  readonly origin: PackedOrigin;
   /** This is the most samples that are read at once; it changes no byte. */
   readonly atOnce?: number;
   readonly sampleBytes?: number;
@@ -148,7 +148,10 @@ export interface PlannedShard {
 }
 
 export function perShardOf(
-  { schema, perShard, sampleBytes, samples }: Pick<Plan, "schema" | "perShard" | "sampleBytes" | "samples">,
+  { schema, perShard, sampleBytes, samples }: Pick<
+    PackPlan,
+    "schema" | "perShard" | "sampleBytes" | "samples"
+  >,
 ): number {
   const each = schema.encoding === "rows" ? rowLayoutOf(schema).rowBytes : sampleBytes ?? 1;
   const fitting = Math.max(1, Math.floor(SHARD_BYTES / each), Math.ceil(samples / MOST_SHARDS));
@@ -156,7 +159,7 @@ export function perShardOf(
 }
 
 /** No shard has samples of both sets. */
-export function shardsOf(plan: Plan): PlannedShard[] {
+export function shardsOf(plan: PackPlan): PlannedShard[] {
   const { samples, val = 0, schema } = plan;
   const perShard = perShardOf(plan);
   const rowBytes = schema.encoding === "rows" ? rowLayoutOf(schema).rowBytes : null;
@@ -174,5 +177,5 @@ export function shardsOf(plan: Plan): PlannedShard[] {
   return wanted;
 }
 
-export const roughBytes = ({ bytes, samples }: PlannedShard, { sampleBytes = 0 }: Plan): number =>
+export const roughBytes = ({ bytes, samples }: PlannedShard, { sampleBytes = 0 }: PackPlan): number =>
   bytes ?? HEADER_BYTES + samples * (sampleBytes + 16);

@@ -7,7 +7,7 @@ import { formatBytes, formatDuration, formatPlural } from "../../../base/format.
 import { isFolder } from "../../arrays/files.ts";
 import { commonFolder, filesNamed } from "../../arrays/paths.ts";
 import { digest, fingerprint } from "../../arrays/remembered.ts";
-import { checkDisk, eachChunk, makeFolder, sizeOf, tidy, writeNewSync } from "../../../base/new_file.ts";
+import { checkDisk, eachChunk, fileSizeOf, makeFolder, tidy, writeNewSync } from "../../../base/new_file.ts";
 import { INDEX } from "./schema.ts";
 import { looksPacked, readIndex } from "./index.ts";
 
@@ -78,7 +78,7 @@ function expanded(folder: string): string {
 
 /** The hash changes whenever the files do. */
 function itemsOf(from: string): { items: Item[]; hash: string } {
-  const size = sizeOf(from);
+  const size = fileSizeOf(from);
   if (size < 0) throw new UserError("data", `There is no ${from}. Check data.data_path (--data-path).`);
   if (!isFolder(from)) {
     return { items: [{ name: basename(from), bytes: size }], hash: digest(`${from} ${fingerprint(from)}`) };
@@ -91,13 +91,13 @@ function itemsOf(from: string): { items: Item[]; hash: string } {
   }
   const names = filesBelow(from, "");
   return {
-    items: names.map((name) => ({ name, bytes: sizeOf(join(from, name)) })),
+    items: names.map((name) => ({ name, bytes: fileSizeOf(join(from, name)) })),
     hash: digest(`${from} ${fingerprint(from)}`),
   };
 }
 
 function itemsOfFiles(from: string, path: string, files: readonly string[]): { items: Item[]; hash: string } {
-  const items = files.map((file) => ({ name: relative(from, resolve(file)), bytes: sizeOf(file) }));
+  const items = files.map((file) => ({ name: relative(from, resolve(file)), bytes: fileSizeOf(file) }));
   return { items, hash: digest(`${from} ${fingerprint(path)}`) };
 }
 
@@ -119,11 +119,12 @@ function filesBelow(root: string, folder: string, found: string[] = []): string[
 }
 
 const isStaged = (folder: string, items: readonly Item[]): boolean =>
-  sizeOf(join(folder, MARK)) >= 0 && items.every(({ name, bytes }) => sizeOf(join(folder, name)) === bytes);
+  fileSizeOf(join(folder, MARK)) >= 0 &&
+  items.every(({ name, bytes }) => fileSizeOf(join(folder, name)) === bytes);
 
 function copy(from: string, folder: string, items: readonly Item[]): void {
   tidy(folder);
-  const missing = items.filter(({ name, bytes }) => sizeOf(join(folder, name)) !== bytes);
+  const missing = items.filter(({ name, bytes }) => fileSizeOf(join(folder, name)) !== bytes);
   checkDisk(
     `Staging ${from}`,
     folder,

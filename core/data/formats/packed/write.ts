@@ -5,11 +5,11 @@ import { holdFolder } from "../../../base/files.ts";
 import { UserError } from "../../../base/errors.ts";
 import {
   checkDisk,
+  fileSizeOf,
   makeFolder,
   type Put,
   reading,
   sha256Of,
-  sizeOf,
   tidy,
   writeFirst,
   writeNew,
@@ -24,7 +24,7 @@ export interface Who {
   readonly world: number;
 }
 
-function claim(plan: packed.Plan, { rank, world }: Who): () => void {
+function claim(plan: packed.PackPlan, { rank, world }: Who): () => void {
   const { out } = plan;
   const work = join(out, WORK), mine = join(work, `rank-${rank}`);
   makeFolder(out);
@@ -57,11 +57,11 @@ function refuseForeign(out: string): void {
 }
 
 /** The first rank's plan counts; all others must have the same. */
-function checkPlan(plan: packed.Plan): void {
+function checkPlan(plan: packed.PackPlan): void {
   const mine = JSON.parse(planText(plan));
   const index = join(plan.out, packed.INDEX), first = join(plan.out, WORK, "plan.json");
-  if (sizeOf(index) < 0) writeFirst(first, planText(plan));
-  const theirs = readPlan(sizeOf(index) < 0 ? first : index);
+  if (fileSizeOf(index) < 0) writeFirst(first, planText(plan));
+  const theirs = readPlan(fileSizeOf(index) < 0 ? first : index);
   const differing = [
     "version",
     "encoding",
@@ -100,7 +100,7 @@ function readPlan(path: string): Record<string, any> {
   }
 }
 
-export type { Plan } from "./schema.ts";
+export type { PackPlan } from "./schema.ts";
 
 /**
  * `first` and `count` number the plan's samples; row `i` is at `i * layout.rowBytes`, its input at 0 and its
@@ -119,7 +119,7 @@ export interface Report {
 }
 
 export function writeShards(
-  plan: packed.Plan,
+  plan: packed.PackPlan,
   who: Who,
   make: Make,
   progress: (at: Progress) => void = () => {},
@@ -156,7 +156,7 @@ export interface Encoded {
 
 /** Samples are input, target, CRC-32; the shard ends with where each begins and the last ends. */
 export function writeEncoded(
-  plan: packed.Plan,
+  plan: packed.PackPlan,
   who: Who,
   make: (sample: number) => Encoded | Promise<Encoded>,
   progress: (at: Progress) => void = () => {},
@@ -183,7 +183,7 @@ export function writeEncoded(
 type Fill = (shard: packed.PlannedShard, put: Put, done: (samples: number) => void) => Promise<void>;
 
 async function writeAll(
-  plan: packed.Plan,
+  plan: packed.PackPlan,
   who: Who,
   progress: (at: Progress) => void,
   fill: Fill,
@@ -199,7 +199,7 @@ async function writeAll(
     complete: found.size === wanted.length,
   });
   const before = found(plan, wanted);
-  if (before.size === wanted.length && sizeOf(join(plan.out, packed.INDEX)) >= 0) {
+  if (before.size === wanted.length && fileSizeOf(join(plan.out, packed.INDEX)) >= 0) {
     checkPlan(plan); // and nothing is written, so that a folder that can't be written to will do
     return end(before, 0);
   }
@@ -208,7 +208,7 @@ async function writeAll(
   try {
     let done = 0, kept = 0, written = 0;
     for (const shard of mine) {
-      if (isThere(plan, shard)) {
+      if (isWritten(plan, shard)) {
         done += shard.samples;
         kept += shard.samples;
       } else {
@@ -224,8 +224,8 @@ async function writeAll(
 }
 
 /** Everything that all ranks have still to write must fit. */
-function checkSpace(plan: packed.Plan, wanted: readonly packed.PlannedShard[]): void {
-  const missing = wanted.filter(({ name }) => sizeOf(join(plan.out, name)) < 0);
+function checkSpace(plan: packed.PackPlan, wanted: readonly packed.PlannedShard[]): void {
+  const missing = wanted.filter(({ name }) => fileSizeOf(join(plan.out, name)) < 0);
   checkDisk(
     `Packing ${missing.length < wanted.length ? "the rest " : ""}into ${plan.out}`,
     plan.out,
@@ -234,11 +234,11 @@ function checkSpace(plan: packed.Plan, wanted: readonly packed.PlannedShard[]): 
   );
 }
 
-const noteOf = ({ out }: packed.Plan, name: string) => join(out, WORK, name.replace(/\.bin$/, ".json"));
+const noteOf = ({ out }: packed.PackPlan, name: string) => join(out, WORK, name.replace(/\.bin$/, ".json"));
 
 /** The note is written after its shard is in place. */
 async function writeOne(
-  plan: packed.Plan,
+  plan: packed.PackPlan,
   shard: packed.PlannedShard,
   fill: Fill,
   done: (samples: number) => void,
@@ -249,28 +249,31 @@ async function writeOne(
   await writeText(noteOf(plan, name), JSON.stringify({ name, samples, ...written }));
 }
 
-function isThere(plan: packed.Plan, shard: packed.PlannedShard): boolean {
+function isWritten(plan: packed.PackPlan, shard: packed.PlannedShard): boolean {
   const path = join(plan.out, shard.name);
-  if (sizeOf(path) < 0) return false;
+  if (fileSizeOf(path) < 0) return false;
   const known = found(plan, [shard]).get(shard.name);
   return known !== undefined && known.sha256 === sha256Of(path);
 }
 
-function found(plan: packed.Plan, wanted: readonly packed.PlannedShard[]): ReadonlyMap<string, packed.Shard> {
+function found(
+  plan: packed.PackPlan,
+  wanted: readonly packed.PlannedShard[],
+): ReadonlyMap<string, packed.Shard> {
   // Notes are read first: they go when the index appears.
   const noted = wanted.map(({ name }) => readNote(plan, name));
   const indexed = noted.includes(null) ? indexOf(plan) : new Map<string, packed.Shard>();
   const shards = wanted.map(({ name }, i) => noted[i] ?? indexed.get(name));
   return new Map(
     shards.flatMap((shard, i) =>
-      shard && shard.samples === wanted[i].samples && sizeOf(join(plan.out, shard.name)) === shard.bytes
+      shard && shard.samples === wanted[i].samples && fileSizeOf(join(plan.out, shard.name)) === shard.bytes
         ? [[shard.name, shard]]
         : []
     ),
   );
 }
 
-function readNote(plan: packed.Plan, name: string): packed.Shard | null {
+function readNote(plan: packed.PackPlan, name: string): packed.Shard | null {
   try {
     return JSON.parse(Deno.readTextFileSync(noteOf(plan, name)));
   } catch {
@@ -278,21 +281,21 @@ function readNote(plan: packed.Plan, name: string): packed.Shard | null {
   }
 }
 
-function indexOf({ out }: packed.Plan): ReadonlyMap<string, packed.Shard> {
-  if (sizeOf(join(out, packed.INDEX)) < 0) return new Map();
+function indexOf({ out }: packed.PackPlan): ReadonlyMap<string, packed.Shard> {
+  if (fileSizeOf(join(out, packed.INDEX)) < 0) return new Map();
   const { train, val } = readIndex(out);
   return new Map([...train, ...val].map((shard) => [shard.name, shard]));
 }
 
 /** The rank that finds all shards writes the index and removes what packing needed. */
 async function finish(
-  plan: packed.Plan,
+  plan: packed.PackPlan,
   wanted: readonly packed.PlannedShard[],
 ): Promise<ReadonlyMap<string, packed.Shard>> {
   const all = found(plan, wanted);
   if (all.size < wanted.length) return all;
   const path = join(plan.out, packed.INDEX), text = indexText(plan, all);
-  if (sizeOf(path) < 0 || Deno.readTextFileSync(path) !== text) await writeText(path, text);
+  if (fileSizeOf(path) < 0 || Deno.readTextFileSync(path) !== text) await writeText(path, text);
   try {
     Deno.removeSync(join(plan.out, WORK), { recursive: true });
   } catch {

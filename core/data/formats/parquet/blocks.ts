@@ -4,14 +4,14 @@ import { bytesAt, type MemoryBlock } from "../../../../ffi/libc.ts";
 import type { DType } from "../../../../ffi/dtype.ts";
 import type { FileMark } from "../../arrays/rows.ts";
 import { openFile } from "../../arrays/files.ts";
-import { Damaged, damaged } from "../../codecs/bytes.ts";
+import { Damaged, refuseDamaged } from "../../codecs/bytes.ts";
 import {
   type Codes,
-  openRoom,
-  type Page,
+  openPageBuffers,
+  type PageBuffers,
   pagesOf,
+  type ParquetPage,
   type Physical,
-  type Room,
   type StoredChunk,
 } from "./pages.ts";
 
@@ -25,7 +25,7 @@ export interface BlockColumn {
 }
 
 /** Some columns of a row group of a file. */
-export interface Group {
+export interface RowGroupPart {
   readonly file: FileMark;
   /** The row group's place among all rows. */
   readonly first: number;
@@ -42,7 +42,7 @@ export interface Group {
 
 export interface BlockOrders {
   readonly columns: readonly BlockColumn[];
-  readonly groups: readonly Group[];
+  readonly groups: readonly RowGroupPart[];
   /** All rows, as f32. */
   readonly into: MemoryBlock;
   /** Marks of each column behind these words. */
@@ -50,19 +50,21 @@ export interface BlockOrders {
 }
 
 /** Words that threads share: the next group, groups that are done, and 1 more than the number of one that failed. */
-export const NEXT = 0, DONE = 1, FAILED = 2, MARKS = 4;
+export const NEXT_GROUP = 0, DONE = 1, FAILED = 2, MARKS = 4;
 
 /** They are few enough to stay in the second cache, and many enough to be worth a call. */
 const BLOCK_ROWS = 2048;
 
 /** Until no group is left. Whoever waits repeats a failed group, to have its error. */
 export function readGroups({ columns, groups, into, words: shared }: BlockOrders): void {
-  const words = new Int32Array(shared), room = bytesAt(into), rooms = openRooms(columns.length);
+  const words = new Int32Array(shared),
+    target = bytesAt(into),
+    threadBuffers = openThreadBuffers(columns.length);
   for (;;) {
-    const number = Atomics.add(words, NEXT, 1);
+    const number = Atomics.add(words, NEXT_GROUP, 1);
     if (number >= groups.length || Atomics.load(words, FAILED) !== 0) return;
     try {
-      readGroup(columns, groups[number], room, words, rooms);
+      readGroup(columns, groups[number], target, words, threadBuffers);
     } catch {
       Atomics.compareExchange(words, FAILED, 0, number + 1);
     }
@@ -72,32 +74,32 @@ export function readGroups({ columns, groups, into, words: shared }: BlockOrders
 }
 
 /** A thread keeps them from group to group: new memory costs more than what is written to it. */
-interface Rooms {
-  readonly window: Window;
+interface ThreadBuffers {
+  readonly window: ChunkWindow;
   readonly columns: readonly {
-    readonly room: Room;
+    readonly pageBuffers: PageBuffers;
     readonly dictionary: ReturnType<typeof openDictionary>;
   }[];
 }
 
-const openRooms = (columns: number): Rooms => {
-  const raw = openRoom()("dictionary"); // it is needed until it has become f32
+const openThreadBuffers = (columns: number): ThreadBuffers => {
+  const raw = openPageBuffers()("dictionary"); // it is needed until it has become f32
   const own = () => {
-    const room = openRoom();
-    return (place: Parameters<Room>[0]) => place === "dictionary" ? raw : room(place);
+    const room = openPageBuffers();
+    return (place: Parameters<PageBuffers>[0]) => place === "dictionary" ? raw : room(place);
   };
   return {
-    window: openWindow(),
-    columns: Array.from({ length: columns }, () => ({ room: own(), dictionary: openDictionary() })),
+    window: openChunkWindow(),
+    columns: Array.from({ length: columns }, () => ({ pageBuffers: own(), dictionary: openDictionary() })),
   };
 };
 
 export function readGroup(
   columns: readonly BlockColumn[],
-  group: Group,
+  group: RowGroupPart,
   { buffer, byteOffset, byteLength }: Uint8Array,
   words: Int32Array,
-  rooms = openRooms(columns.length),
+  threadBuffers = openThreadBuffers(columns.length),
 ): void {
   const step = columns.length;
   const to = {
@@ -110,8 +112,8 @@ export function readGroup(
     const cursors = group.columns.map(({ at, begin, bytes, codec, optional }) => {
       const { name, physical, dtype, missing } = columns[at];
       const facts = { physical, codec, optional, rows: group.rows };
-      const { room, dictionary } = rooms.columns[at];
-      const pages = pagesOf(openChunk(file.read, begin, bytes, rooms.window), facts, room);
+      const { pageBuffers, dictionary } = threadBuffers.columns[at];
+      const pages = pagesOf(openChunk(file.read, begin, bytes, threadBuffers.window), facts, pageBuffers);
       return { at, name, move: openCursor(pages, { dtype, missing }, dictionary, to), marks: 0 };
     });
     for (let row = 0; row < group.rows; row += BLOCK_ROWS) {
@@ -142,18 +144,20 @@ type ColumnFacts = Pick<BlockColumn, "dtype" | "missing">;
 
 /** It moves the next values of a column to the places from `at` on, page by page; the result is marks. */
 function openCursor(
-  pages: Generator<Page>,
+  pages: Generator<ParquetPage>,
   facts: ColumnFacts,
   dictionary: ReturnType<typeof openDictionary>,
-  to: Places,
+  to: ColumnPlaces,
 ) {
-  let last: Page["values"] | null = null, known = new Int32Array(0);
-  let page: Page | null = null, spread: Spread = () => 0, left = 0, row = 0, value = 0, marks = 0;
+  let last: ParquetPage["values"] | null = null, known = new Int32Array(0);
+  let page: ParquetPage | null = null, spread: Spread = () => 0, left = 0, row = 0, value = 0, marks = 0;
   const turn = () => {
     const { value: next, done } = pages.next();
-    if (done) return damaged("has fewer rows than its row group");
+    if (done) return refuseDamaged("has fewer rows than its row group");
     page = next;
-    if (page.present && !facts.missing) damaged("has missing values, and its footer says that it has none");
+    if (page.present && !facts.missing) {
+      refuseDamaged("has missing values, and its footer says that it has none");
+    }
     left = page.rows;
     row = value = 0;
     if (page.codes) {
@@ -206,7 +210,7 @@ function valuesIn(present: Uint8Array, from: number, count: number): number {
   return sum;
 }
 
-function spreadOf(values: Page["values"], { dtype, missing }: ColumnFacts, to: Places): Spread {
+function spreadOf(values: ParquetPage["values"], { dtype, missing }: ColumnFacts, to: ColumnPlaces): Spread {
   if (values instanceof Float32Array) return spreadFloats(values, to);
   if (values instanceof Float64Array) return spreadDoubles(values, to);
   if (values instanceof BigInt64Array) return spreadLong(values, to, missing);
@@ -226,20 +230,20 @@ const SMALL: { readonly [dtype in DType]?: new (values: Int32Array) => ArrayLike
 
 /** A chunk's dictionary becomes f32 once; the next chunk's takes its place. */
 function openDictionary() {
-  let room = new ArrayBuffer(0);
-  return (values: Page["values"], facts: ColumnFacts) => {
+  let memory = new ArrayBuffer(0);
+  return (values: ParquetPage["values"], facts: ColumnFacts) => {
     const count = values.length;
-    if (room.byteLength < 4 * count) room = new ArrayBuffer(4 * count);
-    const known = new Int32Array(room, 0, count);
-    const places = { words: known, floats: new Float32Array(room, 0, count), step: 1 };
+    if (memory.byteLength < 4 * count) memory = new ArrayBuffer(4 * count);
+    const known = new Int32Array(memory, 0, count);
+    const places = { words: known, floats: new Float32Array(memory, 0, count), step: 1 };
     return { known, marks: spreadOf(values, facts, places)(0, count, 0) };
   };
 }
 
 /** Each thread has its own; the bytes are valid until it is used again. */
-export type Window = (bytes: number) => Uint8Array<ArrayBuffer>;
+export type ChunkWindow = (bytes: number) => Uint8Array<ArrayBuffer>;
 
-export function openWindow(): Window {
+export function openChunkWindow(): ChunkWindow {
   let room = new Uint8Array(0);
   return (bytes) => {
     // A page that is longer than those before gets room that the next ones of its size fit in, too.
@@ -253,7 +257,7 @@ export const openChunk = (
   read: (into: Uint8Array, offset: number) => void,
   begin: number,
   length: number,
-  window: Window,
+  window: ChunkWindow,
 ): StoredChunk => ({
   length,
   bytes(at, count) {
@@ -273,7 +277,7 @@ const EXPONENT = 0x7f800000, ONE_EXPONENT = 0x00800000;
 const MISSING = 0x7fc00000;
 
 /** A place among the rows: numbers of a column are `step` apart, beginning at `at`. */
-export interface Places {
+export interface ColumnPlaces {
   readonly words: Int32Array;
   readonly floats: Float32Array;
   readonly step: number;
@@ -282,12 +286,12 @@ export interface Places {
 /** It moves `count` values from `first` on to the places from `at` on; the result is marks. */
 export type Spread = (first: number, count: number, at: number) => number;
 
-function spreadFloats(from: Float32Array, to: Places): Spread {
+function spreadFloats(from: Float32Array, to: ColumnPlaces): Spread {
   return spreadWords(new Int32Array(from.buffer, from.byteOffset, from.length), to);
 }
 
 /** Bits are moved as they are; an exponent of ones is infinity or NaN. */
-function spreadWords(from: Int32Array, { words: to, step }: Places): Spread {
+function spreadWords(from: Int32Array, { words: to, step }: ColumnPlaces): Spread {
   return (first, count, at) => {
     let odd = 0;
     for (let i = first, end = first + count; i < end; i++, at += step) {
@@ -300,7 +304,7 @@ function spreadWords(from: Int32Array, { words: to, step }: Places): Spread {
 }
 
 /** Codes come one after the other, whatever the first is; the dictionary was judged before. */
-function spreadCodes(packed: Codes, known: Int32Array, { words: to, step }: Places): Spread {
+function spreadCodes(packed: Codes, known: Int32Array, { words: to, step }: ColumnPlaces): Spread {
   let codes = new Int32Array(0);
   return (_, count, at) => {
     if (codes.length < count) codes = new Int32Array(count);
@@ -310,7 +314,7 @@ function spreadCodes(packed: Codes, known: Int32Array, { words: to, step }: Plac
   };
 }
 
-function spreadDoubles(from: Float64Array, { floats: to, step }: Places): Spread {
+function spreadDoubles(from: Float64Array, { floats: to, step }: ColumnPlaces): Spread {
   return (first, count, at) => {
     let odd = 0;
     for (let i = first, end = first + count; i < end; i++, at += step) {
@@ -322,7 +326,7 @@ function spreadDoubles(from: Float64Array, { floats: to, step }: Places): Spread
   };
 }
 
-function spreadWhole(from: Int32Array, { floats: to, step }: Places): Spread {
+function spreadWhole(from: Int32Array, { floats: to, step }: ColumnPlaces): Spread {
   return (first, count, at) => {
     let bits = 0;
     for (let i = first, end = first + count; i < end; i++, at += step) {
@@ -335,7 +339,7 @@ function spreadWhole(from: Int32Array, { floats: to, step }: Places): Spread {
 }
 
 /** With `missing` a value becomes a double first, as a column that may miss some is one of doubles. */
-function spreadLong(from: BigInt64Array, { floats: to, step }: Places, missing: boolean): Spread {
+function spreadLong(from: BigInt64Array, { floats: to, step }: ColumnPlaces, missing: boolean): Spread {
   const halves = new Int32Array(from.buffer, from.byteOffset, 2 * from.length);
   return (first, count, at) => {
     let bits = 0;
@@ -363,7 +367,7 @@ function nearest(high: number, low: number): number {
 }
 
 /** Other types are small. */
-function spreadOthers(from: ArrayLike<number>, { floats: to, step }: Places): Spread {
+function spreadOthers(from: ArrayLike<number>, { floats: to, step }: ColumnPlaces): Spread {
   return (first, count, at) => {
     let odd = 0, most = 0;
     for (let i = first, end = first + count; i < end; i++, at += step) {
@@ -376,6 +380,6 @@ function spreadOthers(from: ArrayLike<number>, { floats: to, step }: Places): Sp
   };
 }
 
-function spreadMissing(count: number, at: number, { words: to, step }: Places): void {
+function spreadMissing(count: number, at: number, { words: to, step }: ColumnPlaces): void {
   for (let i = 0; i < count; i++, at += step) to[at] = MISSING;
 }

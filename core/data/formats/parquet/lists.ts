@@ -7,8 +7,8 @@ import {
   type SchemaElement,
 } from "../../../../deps/hyparquet.ts";
 import type { DType } from "../../../../ffi/dtype.ts";
-import { type ChunkBytes, damaged } from "../../codecs/bytes.ts";
-import type { Page } from "../../tables/pages.ts";
+import { type ChunkBytes, refuseDamaged } from "../../codecs/bytes.ts";
+import type { ColumnPage } from "../../tables/pages.ts";
 import { isKnownCodec, unpackPage } from "./packed.ts";
 import { headerAt, type StoredChunk } from "./pages.ts";
 
@@ -73,8 +73,12 @@ function pageEnd(stored: StoredChunk, at: number, { about }: ListChunk): number 
   const values = header.data_page_header?.num_values ?? header.data_page_header_v2?.num_values ??
     header.dictionary_page_header?.num_values ?? 0;
   const end = at + bytes + header.compressed_page_size;
-  if (!(header.compressed_page_size >= 0 && end <= stored.length)) damaged("has a page that is cut off");
-  if (!(values >= 0 && values <= Number(about.num_values))) damaged("has a page of more values than it has");
+  if (!(header.compressed_page_size >= 0 && end <= stored.length)) {
+    refuseDamaged("has a page that is cut off");
+  }
+  if (!(values >= 0 && values <= Number(about.num_values))) {
+    refuseDamaged("has a page of more values than it has");
+  }
   return end;
 }
 
@@ -108,11 +112,11 @@ export function listPage(
   sizes: readonly number[],
   dtype: DType,
   read: Read,
-): Page {
+): ColumnPage {
   const bytes = new Uint8Array(chunk.bytes);
   read(bytes, chunk.begin);
   const rows = rowsIn(schema, path, chunk, bytes), each = sizes.reduce((a, b) => a * b, 1);
-  if (rows.length !== chunk.rows) damaged("has another number of lists than rows");
+  if (rows.length !== chunk.rows) refuseDamaged("has another number of lists than rows");
   const array = dtype === "i64" || dtype === "u64" ? BigInt64Array : Float64Array;
   const values = new (array as Float64ArrayConstructor)(rows.length * each);
   const steps = stepsOf(schema, path);
@@ -121,7 +125,7 @@ export function listPage(
     if (step === steps.length) return void (values[at++] = numberIn(inside, dtype));
     const isList = steps[step] === "list";
     if (!Array.isArray(inside) || inside.length !== (isList ? sizes[level] : 1)) {
-      damaged(`has a row whose list is not as long as the first row's, ${sizes.join(" x ")}`);
+      refuseDamaged(`has a row whose list is not as long as the first row's, ${sizes.join(" x ")}`);
     }
     for (const one of inside as unknown[]) put(one, step + 1, isList ? level + 1 : level);
   };
@@ -132,7 +136,7 @@ export function listPage(
 function numberIn(value: unknown, dtype: DType): number {
   if (typeof value === "number" || typeof value === "bigint") return value as number;
   if (typeof value === "boolean") return Number(value);
-  return dtype.startsWith("f") ? NaN : damaged("has gaps in its lists, which whole numbers can't show");
+  return dtype.startsWith("f") ? NaN : refuseDamaged("has gaps in its lists, which whole numbers can't show");
 }
 
 function rowsIn(
@@ -150,7 +154,7 @@ function rowsIn(
     const into = new Uint8Array(length);
     return unpackPage(codec, packed as ChunkBytes, into)
       ? into
-      : damaged("has a page that can't be unpacked");
+      : refuseDamaged("has a page that can't be unpacked");
   };
   const decoder = {
     pathInSchema: path,
@@ -169,6 +173,6 @@ function rowsIn(
     });
     return data.flatMap((part) => Array.from(part as ArrayLike<unknown>));
   } catch {
-    return damaged("has lists that can't be read");
+    return refuseDamaged("has lists that can't be read");
   }
 }

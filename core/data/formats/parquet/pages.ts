@@ -1,12 +1,12 @@
 // The pages of a column chunk, decoded value by value. Every count and length is checked against what is there.
 import { deltaBinaryUnpack, type PageHeader, parquetHeader } from "../../../../deps/hyparquet.ts";
-import { type ChunkBytes, damaged } from "../../codecs/bytes.ts";
+import { type ChunkBytes, refuseDamaged } from "../../codecs/bytes.ts";
 import { unshuffle } from "../../codecs/blosc.ts";
 import { unpackPage } from "./packed.ts";
 
 export type Physical = "BOOLEAN" | "INT32" | "INT64" | "FLOAT" | "DOUBLE" | "HALF" | "TEXT";
 
-export type Numbers =
+export type ParquetNumbers =
   | Uint8Array
   | Int32Array
   | BigInt64Array
@@ -15,12 +15,12 @@ export type Numbers =
   | Float64Array;
 
 /** Values are what is stored; `codes` point into the dictionary of the chunk, where there are any. */
-export interface Page {
+export interface ParquetPage {
   readonly rows: number;
   /** 1 marks a value that is there; null means that all are. */
   readonly present: Uint8Array | null;
   /** They are valid until the next page is asked for; a dictionary stays. */
-  readonly values: Numbers | readonly Uint8Array[];
+  readonly values: ParquetNumbers | readonly Uint8Array[];
   readonly codes: Codes | null;
   /** The number of values that are there. */
   readonly count: number;
@@ -48,23 +48,27 @@ export interface StoredChunk {
 /** A page has about a megabyte as a rule. */
 const MOST_BYTES = 2 ** 30;
 
-type Values = Page["values"];
+type Values = ParquetPage["values"];
 
-/** All rows of the chunk come in the end. `room` may have been used for another chunk, whose pages are done. */
-export function* pagesOf(chunk: StoredChunk, facts: ChunkFacts, room = openRoom()): Generator<Page> {
+/** All rows of the chunk come in the end. `buffers` may have been used for another chunk, whose pages are done. */
+export function* pagesOf(
+  chunk: StoredChunk,
+  facts: ChunkFacts,
+  buffers = openPageBuffers(),
+): Generator<ParquetPage> {
   let dictionary: Values | null = null, rows = 0, at = 0;
   while (rows < facts.rows) {
-    if (at >= chunk.length) damaged(`has ${rows} of ${facts.rows} rows in a row group`);
+    if (at >= chunk.length) refuseDamaged(`has ${rows} of ${facts.rows} rows in a row group`);
     const { header, bytes } = headerAt(chunk, at);
     const size = header.compressed_page_size, begin = at + bytes;
-    if (!(size >= 0 && begin + size <= chunk.length)) damaged("has a page that is cut off");
+    if (!(size >= 0 && begin + size <= chunk.length)) refuseDamaged("has a page that is cut off");
     at = begin + size;
     if (header.type === "DICTIONARY_PAGE") {
       const stored = chunk.bytes(begin, size);
-      const all = unpacked(facts, stored, header.uncompressed_page_size, room("dictionary"));
+      const all = unpacked(facts, stored, header.uncompressed_page_size, buffers("dictionary"));
       dictionary = plain(all, facts, countOf(header));
     } else if (header.type === "DATA_PAGE" || header.type === "DATA_PAGE_V2") {
-      const page = pageOf(chunk.bytes(begin, size), header, facts, dictionary, facts.rows - rows, room);
+      const page = pageOf(chunk.bytes(begin, size), header, facts, dictionary, facts.rows - rows, buffers);
       rows += page.rows;
       yield page;
     }
@@ -82,23 +86,27 @@ export function headerAt(chunk: StoredChunk, at: number): { header: PageHeader; 
       const header = parquetHeader(reader);
       return { header, bytes: reader.offset };
     } catch {
-      if (at + most >= chunk.length || most >= LONGEST_HEADER) return damaged("has a page without a header");
+      if (at + most >= chunk.length || most >= LONGEST_HEADER) {
+        return refuseDamaged("has a page without a header");
+      }
     }
   }
 }
 
 const countOf = ({ dictionary_page_header: header }: PageHeader): number =>
-  header?.num_values ?? damaged("has a dictionary without a size");
+  header?.num_values ?? refuseDamaged("has a dictionary without a size");
 
 /** Memory that is used for one page after the other, in several places at once. */
-export type Room = (place: "page" | "dictionary" | "levels") => (bytes: number) => ArrayBuffer;
+export type PageBuffers = (place: "page" | "dictionary" | "levels") => (bytes: number) => ArrayBuffer;
 
-export function openRoom(): Room {
-  const rooms = new Map<string, ArrayBuffer>();
+export function openPageBuffers(): PageBuffers {
+  const byPlace = new Map<string, ArrayBuffer>();
   return (place) => (bytes) => {
-    let room = rooms.get(place);
-    if (!room || room.byteLength < bytes) rooms.set(place, room = new ArrayBuffer(Math.ceil(bytes / 8) * 8));
-    return room;
+    let buffers = byPlace.get(place);
+    if (!buffers || buffers.byteLength < bytes) {
+      byPlace.set(place, buffers = new ArrayBuffer(Math.ceil(bytes / 8) * 8));
+    }
+    return buffers;
   };
 }
 
@@ -106,11 +114,11 @@ function unpacked(
   { codec }: ChunkFacts,
   stored: ChunkBytes,
   bytes: number,
-  room: ReturnType<Room>,
+  buffers: ReturnType<PageBuffers>,
 ): ChunkBytes {
-  if (!(bytes >= 0 && bytes <= MOST_BYTES)) damaged(`has a page of ${bytes} bytes`);
-  const into = new Uint8Array(room(bytes), 0, bytes);
-  if (bytes > 0 && !unpackPage(codec, stored, into)) damaged("has a page that can't be unpacked");
+  if (!(bytes >= 0 && bytes <= MOST_BYTES)) refuseDamaged(`has a page of ${bytes} bytes`);
+  const into = new Uint8Array(buffers(bytes), 0, bytes);
+  if (bytes > 0 && !unpackPage(codec, stored, into)) refuseDamaged("has a page that can't be unpacked");
   return into;
 }
 
@@ -120,43 +128,45 @@ function pageOf(
   facts: ChunkFacts,
   dictionary: Values | null,
   left: number,
-  room: Room,
-): Page {
+  buffers: PageBuffers,
+): ParquetPage {
   const { data_page_header: first, data_page_header_v2: second } = header;
-  const about = first ?? second ?? damaged("has a page without a header");
+  const about = first ?? second ?? refuseDamaged("has a page without a header");
   const rows = about.num_values;
-  if (!(rows >= 0 && rows <= left)) damaged(`has a page of ${rows} values where ${left} rows are due`);
+  if (!(rows >= 0 && rows <= left)) refuseDamaged(`has a page of ${rows} values where ${left} rows are due`);
   let present: Uint8Array | null = null, bytes: ChunkBytes, at = 0;
   if (second) {
     const levels = second.definition_levels_byte_length,
       before = second.repetition_levels_byte_length + levels;
-    if (!(levels >= 0 && before >= levels && before <= stored.length)) damaged("has levels that are cut off");
-    if (facts.optional) present = levelsOf(stored.subarray(before - levels, before), rows, room);
+    if (!(levels >= 0 && before >= levels && before <= stored.length)) {
+      refuseDamaged("has levels that are cut off");
+    }
+    if (facts.optional) present = levelsOf(stored.subarray(before - levels, before), rows, buffers);
     const packed = stored.subarray(before), size = header.uncompressed_page_size - before;
     bytes = second.is_compressed === false
-      ? copied(packed, room)
-      : unpacked(facts, packed, size, room("page"));
+      ? copied(packed, buffers)
+      : unpacked(facts, packed, size, buffers("page"));
   } else {
-    bytes = unpacked(facts, stored, header.uncompressed_page_size, room("page"));
+    bytes = unpacked(facts, stored, header.uncompressed_page_size, buffers("page"));
     if (facts.optional) {
       const length = bytes.length >= 4 ? word(bytes, 0) : Infinity;
-      if (length > bytes.length - 4) damaged("has levels that are cut off");
-      present = levelsOf(bytes.subarray(4, 4 + length), rows, room);
+      if (length > bytes.length - 4) refuseDamaged("has levels that are cut off");
+      present = levelsOf(bytes.subarray(4, 4 + length), rows, buffers);
       at = 4 + length;
     }
   }
   const count = present ? countOnes(present) : rows;
   const body = bytes.subarray(at);
   if (about.encoding === "RLE_DICTIONARY" || about.encoding === "PLAIN_DICTIONARY") {
-    const values = dictionary ?? damaged("has no dictionary where its pages name one");
+    const values = dictionary ?? refuseDamaged("has no dictionary where its pages name one");
     return { rows, present, count, values, codes: codesOf(body, values.length) };
   }
   return { rows, present, count, values: decoded(body, about.encoding, facts, count), codes: null };
 }
 
 /** A page that is not packed lies in the file's bytes, which the next page overwrites. */
-function copied(bytes: ChunkBytes, room: Room): ChunkBytes {
-  const into = new Uint8Array(room("page")(bytes.length), 0, bytes.length);
+function copied(bytes: ChunkBytes, buffers: PageBuffers): ChunkBytes {
+  const into = new Uint8Array(buffers("page")(bytes.length), 0, bytes.length);
   into.set(bytes);
   return into;
 }
@@ -168,9 +178,9 @@ function countOnes(levels: Uint8Array): number {
 }
 
 /** Levels of a flat column are 1 where the value is there; mostly that is one run for all. */
-function levelsOf(bytes: Uint8Array, rows: number, room: Room): Uint8Array | null {
+function levelsOf(bytes: Uint8Array, rows: number, buffers: PageBuffers): Uint8Array | null {
   if (isOneRun(bytes, rows)) return null;
-  const levels = new Uint8Array(room("levels")(rows), 0, rows);
+  const levels = new Uint8Array(buffers("levels")(rows), 0, rows);
   readHybrid(bytes, 1, levels);
   return levels.includes(0) ? levels : null;
 }
@@ -188,13 +198,15 @@ function isOneRun(bytes: Uint8Array, rows: number): boolean {
 
 function codesOf(bytes: Uint8Array, known: number): Codes {
   const width = bytes.length > 0 ? bytes[0] : 0;
-  if (!(width <= 32)) damaged("has codes without a width");
+  if (!(width <= 32)) refuseDamaged("has codes without a width");
   const runs = openRuns(bytes.subarray(1), width);
   return {
     read(into, count) {
       runs(into, count);
       for (let i = 0; i < count; i++) {
-        if (into[i] >>> 0 >= known) damaged(`has the code ${into[i]}, and its dictionary ${known} values`);
+        if (into[i] >>> 0 >= known) {
+          refuseDamaged(`has the code ${into[i]}, and its dictionary ${known} values`);
+        }
       }
     },
   };
@@ -214,7 +226,7 @@ function openRuns(bytes: Uint8Array, width: number) {
   const turn = (due: number) => {
     let header = 0;
     for (let shift = 0;; shift += 7) {
-      if (at >= end || shift > 28) damaged("has runs that are cut off");
+      if (at >= end || shift > 28) refuseDamaged("has runs that are cut off");
       const byte = bytes[at++];
       header |= (byte & 127) << shift;
       if (byte < 128) break;
@@ -223,12 +235,12 @@ function openRuns(bytes: Uint8Array, width: number) {
       left = (header >>> 1) * 8;
       bit = 8 * at;
       // The last group may be cut after the last value.
-      if (Math.ceil(Math.min(due, left) * width / 8) > end - at) damaged("has values that are cut off");
+      if (Math.ceil(Math.min(due, left) * width / 8) > end - at) refuseDamaged("has values that are cut off");
       at += (header >>> 1) * width;
     } else {
       left = header >>> 1;
       bit = -1;
-      if (length > end - at) damaged("has a run that is cut off");
+      if (length > end - at) refuseDamaged("has a run that is cut off");
       value = 0;
       for (let i = 0; i < length; i++) value |= bytes[at++] << 8 * i;
     }
@@ -239,7 +251,7 @@ function openRuns(bytes: Uint8Array, width: number) {
       const many = Math.min(left, count - done);
       if (bit < 0) into.fill(value, done, done + many);
       else {
-        if (Math.ceil((bit + many * width) / 8) > end) damaged("has values that are cut off");
+        if (Math.ceil((bit + many * width) / 8) > end) refuseDamaged("has values that are cut off");
         unpackBits(bytes, bit, width, into, done, many);
         bit += many * width;
       }
@@ -304,7 +316,9 @@ const WIDTHS: Readonly<Record<Physical, number>> = {
 
 function plain(bytes: ChunkBytes, { physical }: ChunkFacts, count: number): Values {
   const size = Math.ceil(count * WIDTHS[physical]);
-  if (!(count >= 0 && size <= bytes.length)) damaged(`has a page that is too short for ${count} values`);
+  if (!(count >= 0 && size <= bytes.length)) {
+    refuseDamaged(`has a page that is too short for ${count} values`);
+  }
   if (physical === "TEXT") return textsOf(bytes, count);
   if (physical === "BOOLEAN") {
     const bits = new Uint8Array(count);
@@ -318,9 +332,9 @@ function plain(bytes: ChunkBytes, { physical }: ChunkFacts, count: number): Valu
 function aligned(bytes: ChunkBytes, size: number): ChunkBytes {
   const { buffer, byteOffset } = bytes;
   if (byteOffset % 8 === 0) return bytes.subarray(0, size);
-  const there = new Uint8Array(buffer, byteOffset & ~7, size);
-  there.set(bytes.subarray(0, size));
-  return there;
+  const block = new Uint8Array(buffer, byteOffset & ~7, size);
+  block.set(bytes.subarray(0, size));
+  return block;
 }
 
 function textsOf(bytes: Uint8Array, count: number): Uint8Array[] {
@@ -328,14 +342,14 @@ function textsOf(bytes: Uint8Array, count: number): Uint8Array[] {
   for (let at = 0; texts.length < count;) {
     const length = at + 4 <= bytes.length ? word(bytes, at) : Infinity;
     at += 4;
-    if (length > bytes.length - at) damaged("has a text that is cut off");
+    if (length > bytes.length - at) refuseDamaged("has a text that is cut off");
     texts.push(bytes.subarray(at, at += length));
   }
   return texts;
 }
 
 /** The bytes are aligned. */
-function numbersOf({ buffer, byteOffset: at, length }: ChunkBytes, physical: Physical): Numbers {
+function numbersOf({ buffer, byteOffset: at, length }: ChunkBytes, physical: Physical): ParquetNumbers {
   switch (physical) {
     case "INT32":
       return new Int32Array(buffer, at, length / 4);
@@ -367,7 +381,7 @@ function decoded(
   }
   if (encoding === "BYTE_STREAM_SPLIT" && physical !== "TEXT" && physical !== "BOOLEAN") {
     const size = count * WIDTHS[physical], values = new Uint8Array(size);
-    if (size > bytes.length) damaged(`has a page that is too short for ${count} values`);
+    if (size > bytes.length) refuseDamaged(`has a page that is too short for ${count} values`);
     unshuffle(bytes.slice(0, size), values, WIDTHS[physical]);
     return numbersOf(values, physical);
   }
@@ -383,7 +397,7 @@ function decoded(
     delta(reader, lengths);
     return deltaTexts(bytes.subarray(reader.offset), shared, lengths);
   }
-  return damaged(
+  return refuseDamaged(
     `is written as ${encoding}, which can't be read here: write it by pyarrow.parquet.write_table`,
   );
 }
@@ -393,7 +407,7 @@ function delta(reader: { view: DataView; offset: number }, values: Int32Array | 
   try {
     deltaBinaryUnpack(reader, values.length, values);
   } catch {
-    damaged("has differences that are cut off");
+    refuseDamaged("has differences that are cut off");
   }
 }
 
@@ -403,9 +417,9 @@ function deltaTexts(bytes: Uint8Array, shared: Int32Array, lengths: Int32Array):
   let at = 0, total = 0, before = new Uint8Array(0) as Uint8Array;
   lengths.forEach((length, i) => {
     if (length < 0 || length > bytes.length - at || shared[i] < 0 || shared[i] > before.length) {
-      damaged("has a text that is cut off");
+      refuseDamaged("has a text that is cut off");
     }
-    if ((total += shared[i]) > MOST_BYTES) damaged("has texts of more than a gigabyte in a page");
+    if ((total += shared[i]) > MOST_BYTES) refuseDamaged("has texts of more than a gigabyte in a page");
     const own = bytes.subarray(at, at += length);
     if (shared[i] === 0) before = own;
     else {

@@ -3,16 +3,16 @@ import * as blocks from "./blocks.ts";
 import { join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { Column, SideBySide } from "../../arrays/table.ts";
-import { openTable, type PagedColumn, type PagedFile, tableOf } from "../../tables/pages.ts";
+import { openPagedTable, type PagedColumn, type PagedFile, tableOf } from "../../tables/pages.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
 import { isFolder, namesIn, withFiles } from "../../arrays/files.ts";
 import { filesNamed } from "../../arrays/paths.ts";
 import { type ParquetColumn, type ParquetFile, readFooter } from "./file.ts";
 import { listPage } from "./lists.ts";
-import { type Page, pagesOf } from "./pages.ts";
+import { pagesOf, type ParquetPage } from "./pages.ts";
 import { longLivedUninitialised, memoryBlockOf } from "../../../../ffi/make.ts";
 import { bytesAt } from "../../../../ffi/libc.ts";
-import { cpusHere } from "../../../base/cores.ts";
+import { cpuCount } from "../../../base/cores.ts";
 
 export const ENDINGS = [".parquet", ".pq"];
 const ENDING = /\.(parquet|pq)$/i;
@@ -28,7 +28,7 @@ const withTables = <R>(path: string, use: (files: readonly ParquetFile[]) => R):
 
 export const openParquet = (request: DataRequest): Sources => {
   const path = request.data.data_path;
-  return withTables(path, (files) => openTable(wholeTable(path, files), files.map(pagedFile), request));
+  return withTables(path, (files) => openPagedTable(wholeTable(path, files), files.map(pagedFile), request));
 };
 
 function wholeTable(path: string, files: readonly ParquetFile[]): TableFile {
@@ -76,7 +76,7 @@ function pagedColumn(found: ParquetFile, column: ParquetColumn): PagedColumn {
     missing: mayMiss([found], column),
     rows: () => PACKED,
     eachPage(use) {
-      const window = blocks.openWindow();
+      const window = blocks.openChunkWindow();
       for (const { begin, bytes, codec, rows } of chunks.get(name)!) {
         const chunk = blocks.openChunk((into, at) => file.readInto(at, into), begin, bytes, window);
         for (const { codes, count, ...page } of pagesOf(chunk, { physical, codec, optional, rows })) {
@@ -104,7 +104,7 @@ function pagedLists(
   };
 }
 
-function codesIn(packed: Page["codes"], count: number): Int32Array | null {
+function codesIn(packed: ParquetPage["codes"], count: number): Int32Array | null {
   if (packed === null) return null;
   const codes = new Int32Array(count);
   packed.read(codes, count);
@@ -143,7 +143,7 @@ export function sideBySide(
 
 function threadsFor(numbers: number): number {
   if (numbers < MANY) return 1;
-  return Math.min(cpusHere(), 1 + Math.floor(SHARE * 4 * numbers / THREAD_BYTES));
+  return Math.min(cpuCount(), 1 + Math.floor(SHARE * 4 * numbers / THREAD_BYTES));
 }
 
 function readAll(orders: blocks.BlockOrders, threads: number, words: Int32Array): void {
@@ -170,7 +170,11 @@ function readAll(orders: blocks.BlockOrders, threads: number, words: Int32Array)
   }
 }
 
-function failureOf({ columns, into }: blocks.BlockOrders, group: blocks.Group, words: Int32Array): Error {
+function failureOf(
+  { columns, into }: blocks.BlockOrders,
+  group: blocks.RowGroupPart,
+  words: Int32Array,
+): Error {
   try {
     blocks.readGroup(columns, group, bytesAt(into), words);
   } catch (error) {
@@ -193,8 +197,8 @@ function groupsOf(
   files: readonly ParquetFile[],
   columns: readonly blocks.BlockColumn[],
   threads: number,
-): blocks.Group[] {
-  const groups: blocks.Group[] = [];
+): blocks.RowGroupPart[] {
+  const groups: blocks.RowGroupPart[] = [];
   let first = 0;
   for (const { mark, chunks, columns: own } of files) {
     const optional = columns.map(({ name }) => own.find((column) => column.name === name)!.optional);
@@ -214,7 +218,7 @@ function groupsOf(
   return parts === 1 ? groups : groups.flatMap((group) => partsOf(group, parts));
 }
 
-function partsOf(group: blocks.Group, parts: number): blocks.Group[] {
+function partsOf(group: blocks.RowGroupPart, parts: number): blocks.RowGroupPart[] {
   const { columns } = group;
   return Array.from({ length: parts }, (_, i) => ({
     ...group,

@@ -4,7 +4,7 @@ import { zstdCompressSync } from "node:zlib";
 import { writeAll } from "../../../base/atomic.ts";
 import { VERSION } from "../../../base/version.ts";
 
-export interface ParquetColumn {
+export interface ColumnToWrite {
   readonly name: string;
   readonly type: "i32" | "f32" | "text";
   /** Callers read in rising order. */
@@ -13,7 +13,7 @@ export interface ParquetColumn {
 
 interface ParquetTable {
   readonly rows: number;
-  readonly columns: readonly ParquetColumn[];
+  readonly columns: readonly ColumnToWrite[];
   /** Texts about the table, by name. */
   readonly about: Readonly<Record<string, string>>;
 }
@@ -49,7 +49,7 @@ export function writeParquet(file: Deno.FsFile, { rows, columns, about }: Parque
   write(MAGIC);
 }
 
-function plainBytes({ type, read }: ParquetColumn, from: number, count: number): Uint8Array {
+function plainBytes({ type, read }: ColumnToWrite, from: number, count: number): Uint8Array {
   const values = read(from, count);
   if (type !== "text") {
     const { buffer, byteOffset, byteLength } = values as Int32Array;
@@ -69,7 +69,7 @@ function plainBytes({ type, read }: ParquetColumn, from: number, count: number):
 }
 
 interface Chunk {
-  readonly column: ParquetColumn;
+  readonly column: ColumnToWrite;
   readonly begin: number;
   readonly values: number;
   /** Both count the page's header. */
@@ -97,7 +97,7 @@ const pageHeader = (values: number, plain: number, packed: number): Uint8Array =
 
 function footerOf({ rows, columns, about }: ParquetTable, groups: readonly Group[]): Uint8Array {
   const root = struct({ 4: text("schema"), 5: i32(columns.length) });
-  const element = ({ name, type }: ParquetColumn) => {
+  const element = ({ name, type }: ColumnToWrite) => {
     const plain = { 1: i32(TYPES[type]), 3: i32(REQUIRED), 4: text(name) };
     return struct(type === "text" ? { ...plain, 6: i32(UTF8), 10: struct({ 1: struct({}) }) } : plain);
   };
@@ -167,9 +167,9 @@ function list(kind: number, items: readonly Thrift[]): Thrift {
 function struct(fields: Readonly<Record<number, Thrift>>): Thrift {
   let last = 0;
   const bytes = Object.entries(fields).flatMap(([id, { kind, bytes }]) => {
-    const apart = Number(id) - last;
+    const delta = Number(id) - last;
     last = Number(id);
-    return [apart << 4 | kind, ...bytes];
+    return [delta << 4 | kind, ...bytes];
   });
   return { kind: STRUCT, bytes: [...bytes, 0] };
 }

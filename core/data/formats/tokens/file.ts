@@ -53,7 +53,7 @@ function isUtf8(head: Uint8Array): boolean {
   }
 }
 
-export interface Tokens {
+export interface TokenSpan {
   readonly mark: FileMark;
   readonly at: number;
   readonly length: number;
@@ -64,7 +64,7 @@ export type Width = 1 | 2 | 4;
 type TokenType = "auto" | "uint8" | "uint16" | "uint32";
 const WIDTHS = { uint8: 1, uint16: 2, uint32: 4 } as const;
 
-export interface TokenFile extends Tokens {
+export interface TokenFile extends TokenSpan {
   readonly type: string;
   /** The tokens are the bytes of a text. */
   readonly text?: true;
@@ -199,14 +199,14 @@ const BLOCK = 8 * 2 ** 20;
 /** The token has to be below `vocabulary` where that is given. */
 export function largestToken(
   open: (path: string) => FileBytes,
-  { mark: { path }, at, length, width }: Tokens,
+  { mark: { path }, at, length, width }: TokenSpan,
   vocabulary: number,
 ): number {
   const file = open(path);
   let most = 0;
   for (let first = 0; first < length; first += BLOCK / width) {
     const bytes = file.read(at + first * width, Math.min(BLOCK, (length - first) * width));
-    const tokens = numbersOf(bytes, width);
+    const tokens = tokenNumbers(bytes, width);
     for (let i = 0; i < tokens.length; i++) if (tokens[i] > most) most = tokens[i];
     if (vocabulary > 0 && most >= vocabulary) {
       const found = tokens.findIndex((token: number) => token >= vocabulary);
@@ -222,7 +222,7 @@ export function largestToken(
   return most;
 }
 
-export const numbersOf = ({ buffer, byteOffset, byteLength }: Uint8Array, width: Width) =>
+export const tokenNumbers = ({ buffer, byteOffset, byteLength }: Uint8Array, width: Width) =>
   width === 1
     ? new Uint8Array(buffer, byteOffset, byteLength)
     : width === 2

@@ -3,7 +3,7 @@ import { key, MOST_POSITIONS, uniformInt } from "../../../base/random.ts";
 import type { Config } from "../../../settings/settings.ts";
 import { BadSample } from "../../arrays/rows.ts";
 import type { Reader, ReaderModule, ReaderSpec } from "../../source/reader.ts";
-import { numbersOf, type Tokens, type Width } from "./file.ts";
+import { tokenNumbers, type TokenSpan, type Width } from "./file.ts";
 import { someOf } from "../../source/order.ts";
 import { openPool } from "../../arrays/files.ts";
 
@@ -70,7 +70,7 @@ function placer(lengths: readonly number[], counts: readonly number[], step: num
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
 export interface TokensSpec extends ReaderSpec {
-  readonly parts: readonly Tokens[];
+  readonly parts: readonly TokenSpan[];
   readonly plan: WindowsPlan;
   readonly width: 2 | 4;
   readonly vocabulary: number;
@@ -84,7 +84,7 @@ function open({ parts, plan, width, vocabulary }: TokensSpec): Reader {
   const pool = openPool(MOST_FILES), files = parts.map(({ mark }) => pool.passing(mark));
   const window = new Uint8Array(width * (context + 1));
   const short = { 1: new Uint8Array(context + 1), 2: new Uint8Array(2 * (context + 1)) };
-  const tokens = numbersOf(window, width);
+  const tokens = tokenNumbers(window, width);
   const readInto = (index: number, input: Uint8Array, target: Uint8Array, epoch: number) => {
     let part = 0, place = startOf(index, epoch);
     while (place >= parts[part].length) place -= parts[part++].length;
@@ -107,14 +107,14 @@ function open({ parts, plan, width, vocabulary }: TokensSpec): Reader {
     readInto,
     read(index, target, epoch) {
       readInto(index, scratch, target, epoch);
-      return { data: numbersOf(scratch, width), shape: [context] };
+      return { data: tokenNumbers(scratch, width), shape: [context] };
     },
     close: pool.close,
   };
 }
 
 export function widenInto(from: Uint8Array, own: Width, into: Uint8Array, width: 2 | 4): void {
-  numbersOf(into, width).set(numbersOf(from, own));
+  tokenNumbers(into, width).set(tokenNumbers(from, own));
 }
 
 export const tokensReader: string = import.meta.url;

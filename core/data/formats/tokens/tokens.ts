@@ -8,10 +8,10 @@ import { formatBytes, formatCount, formatPlural } from "../../../base/format.ts"
 import type { DataRequest, Format, Sources } from "../../format.ts";
 import { isFolder, namesIn, withFiles } from "../../arrays/files.ts";
 import { type Batch, type Source, source, threadedSource } from "../../source/source.ts";
-import { checkRoom, heldInMemory } from "../../../base/memory.ts";
+import { checkFreeMemory, heldInMemory } from "../../../base/memory.ts";
 import { CONTEXT } from "../../synthetic/synthetic.ts";
 import { type About, type PartAbout, readAbout } from "../../text/open.ts";
-import { findTokens, largestToken, numbersOf, type TokenFile, type Tokens } from "./file.ts";
+import { findTokens, largestToken, type TokenFile, tokenNumbers, type TokenSpan } from "./file.ts";
 import { planWindows, tokensReader, type TokensSpec, widenInto, type WindowsPlan } from "./reader.ts";
 import type { Preview } from "../../preview/preview.ts";
 import { loadReader } from "../../source/reader.ts";
@@ -28,7 +28,7 @@ function openTokens({ data, training: { seed }, model }: DataRequest): Sources {
     const width = all.some((tokens) => tokens.width === 4) ? 4 : 2;
     const bytes = count(all) * width;
     const inMemory = heldInMemory(data.in_memory, bytes);
-    if (inMemory) checkRoom(path, bytes, null, "Read it from its files (--in-memory no).");
+    if (inMemory) checkFreeMemory(path, bytes, null, "Read it from its files (--in-memory no).");
     // With a known vocabulary, streamed windows are checked one by one instead of all at once.
     const about = isFolder(path) ? readAbout(path) : null;
     const known = model.vocab_size || (about?.vocabulary ?? 0);
@@ -51,7 +51,7 @@ function openTokens({ data, training: { seed }, model }: DataRequest): Sources {
       isText ? 1 : part && part.tokens > 0 ? part.bytes / part.tokens : undefined;
     const windows = (
       kind: WindowsPlan["kind"],
-      parts: readonly Tokens[],
+      parts: readonly TokenSpan[],
       most: number,
       bytesPerToken = sized(about?.train),
     ): Source | null => {
@@ -92,7 +92,7 @@ function cutEnds(
   train: readonly TokenFile[],
   val: readonly TokenFile[],
   share: number,
-): { kept: readonly Tokens[]; held: readonly Tokens[] } {
+): { kept: readonly TokenSpan[]; held: readonly TokenSpan[] } {
   if (share === 0) return { kept: train, held: val };
   const cuts = train.map(({ length }) => length - Math.floor(length * share));
   return {
@@ -107,7 +107,7 @@ function cutEnds(
 
 interface Parts {
   readonly path: string;
-  readonly parts: readonly Tokens[];
+  readonly parts: readonly TokenSpan[];
   readonly plan: WindowsPlan;
   readonly width: 2 | 4;
   readonly vocabulary: number;
@@ -194,7 +194,7 @@ function filesOf(path: string): { train: string[]; val: string[] } {
   );
 }
 
-const count = (parts: readonly Tokens[]) => parts.reduce((sum, { length }) => sum + length, 0);
+const count = (parts: readonly TokenSpan[]) => parts.reduce((sum, { length }) => sum + length, 0);
 
 function tooFew(path: string, found: number, context: number): UserError {
   return new UserError(
@@ -232,7 +232,7 @@ function previewTokens<R>(path: string, use: (preview: Preview) => R): R {
         name,
         shape: [length],
         dtype: width === 4 ? "u32" : width === 2 ? "u16" : "u8",
-        read: (first, count) => numbersOf(bytes.read(at + first * width, count * width), width),
+        read: (first, count) => tokenNumbers(bytes.read(at + first * width, count * width), width),
       })),
       classes: null,
       pictures: null,

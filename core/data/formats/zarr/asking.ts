@@ -20,12 +20,12 @@ export interface Expected {
   readonly most: number;
 }
 
-export interface Taken {
+export interface FetchBuffers {
   readonly shared: SharedArrayBuffer;
   readonly into: SharedArrayBuffer;
 }
 
-export type Fault =
+export type FetchFault =
   | { readonly kind: "absent" }
   | { readonly kind: "large" }
   | { readonly kind: "status"; readonly status: number }
@@ -35,10 +35,10 @@ export type Fault =
   | { readonly kind: "unreachable"; readonly why: string }
   | { readonly kind: "no parts"; readonly most: number };
 
-export type Failure = Fault & { readonly tries: number };
+export type FetchFailure = FetchFault & { readonly tries: number };
 
-export interface Answer {
+export interface FetchAnswer {
   /** So many wait to be taken. */
   readonly bytes?: number;
-  readonly failed?: Failure;
+  readonly failed?: FetchFailure;
 }

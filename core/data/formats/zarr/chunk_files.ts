@@ -4,13 +4,13 @@ import { type ChunkBytes, MOST_RATIO, repeat, word } from "../../codecs/bytes.ts
 import { type Chunks, openRowsOfChunks, readAllChunks } from "../../arrays/chunks.ts";
 import type { FormatRows, ReadsRows } from "../../arrays/rows.ts";
 import { product } from "../../arrays/numbers.ts";
-import { type CodecName, type Coding, crc32c, openDecoder } from "./codecs.ts";
+import { type CodecName, type Coding, crc32c, openChunkDecoder } from "./codecs.ts";
 import { type StoreFiles, tooLarge } from "./server.ts";
 import { openStoreFiles } from "./store_files.ts";
 import { noteRows } from "../../arrays/open_rows.ts";
 
 /** Several chunks in one file; the index, of a place and a size for each, stands at its end or beginning. */
-export interface Shard {
+export interface ChunkShard {
   /** The chunks along each dimension. */
   readonly chunks: readonly number[];
   readonly indexFirst: boolean;
@@ -26,7 +26,7 @@ export interface StoredArray {
   /** A chunk's file is the folder, the prefix, and the chunk's place with the separator in between. */
   readonly prefix: string;
   readonly separator: string;
-  readonly shard: Shard | null;
+  readonly shard: ChunkShard | null;
   readonly coding: Coding;
   /** The element of chunks that were never written, in this machine's byte order. */
   readonly fill: Uint8Array;
@@ -78,7 +78,7 @@ export function readStore(rows: StoreRows): Uint8Array {
 
 function chunksOf(rows: StoreRows, files: StoreFiles): Chunks {
   const { shape, chunk, width, coding, fill, shard } = rows;
-  const decode = openDecoder(coding, chunk, width),
+  const decode = openChunkDecoder(coding, chunk, width),
     { read, sizeOf } = shard ? openShards(rows, shard, files) : openChunkFiles(rows, files);
   const grid = shape.map((size, d) => Math.ceil(size / chunk[d]));
   const place = grid.map(() => 0);
@@ -162,7 +162,7 @@ const ENTRY = 16, SUM = 4, NOWHERE = 0xffffffff;
 /** Neighbours are read one after the other, so a few indices are enough. */
 const KEPT_INDICES = 64;
 
-function openShards(rows: StoreRows, shard: Shard, files: StoreFiles): StoredChunks {
+function openShards(rows: StoreRows, shard: ChunkShard, files: StoreFiles): StoredChunks {
   const { chunks, checked, indexFirst } = shard;
   const entries = product(chunks), indexBytes = entries * ENTRY + (checked ? SUM : 0);
   const most = mostOf(rows);

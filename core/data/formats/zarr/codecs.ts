@@ -53,7 +53,7 @@ export const PACKERS: readonly CodecName[] = ["gzip", "zlib", "zstd", "lz4", "bl
 
 const sizes = (found: number, expected: number) => `has ${found} bytes, and ${expected} belong there`;
 
-export function openDecoder(
+export function openChunkDecoder(
   { codecs, order, swapped }: Coding,
   chunk: readonly number[],
   width: number,

@@ -3,7 +3,7 @@ import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import { NUMPY_TYPES, product } from "../../arrays/numbers.ts";
 import type { StoredArray } from "./chunk_files.ts";
 import { type Codec, CODEC_NAMES, type CodecName, PACKERS } from "./codecs.ts";
-import { isObject, type Json, type JsonObject } from "./json.ts";
+import { isJsonObject, type JsonObject, type ZarrJson } from "./json.ts";
 
 export interface ArrayFacts {
   readonly dtype: DType;
@@ -64,7 +64,7 @@ export function arrayOfVersion3(array: JsonObject): ArrayFacts {
   const chunk = sizes(member(grid, "configuration").chunk_shape, "chunk_shape", 1);
   const isDefault = keys.name === "default";
   if (!isDefault && keys.name !== "v2") unusable(`has chunk keys of the kind ${quoted(keys.name)}${AGAIN}`);
-  const { separator = isDefault ? "/" : "." } = isObject(keys.configuration) ? keys.configuration : {};
+  const { separator = isDefault ? "/" : "." } = isJsonObject(keys.configuration) ? keys.configuration : {};
   if (separator !== "." && separator !== "/") damaged(`separator is ${quoted(separator)}`);
   if (list(array.storage_transformers).length > 0) unusable(`has storage transformers${AGAIN}`);
   const fill = fillOf(array.fill_value ?? null, dtype);
@@ -83,7 +83,7 @@ export function arrayOfVersion3(array: JsonObject): ArrayFacts {
 
 /** Codecs of version 3: turned first, then made bytes, then packed; or cut into the chunks of a shard. */
 function codingOf(
-  codecs: readonly Json[],
+  codecs: readonly ZarrJson[],
   chunk: readonly number[],
   dtype: DType,
   inside = false,
@@ -131,7 +131,7 @@ function codingOf(
 
 const MOST_CHUNKS = 2 ** 22;
 
-function orderOf(order: Json | undefined, rank: number): readonly number[] {
+function orderOf(order: ZarrJson | undefined, rank: number): readonly number[] {
   const straight = Array.from({ length: rank }, (_, d) => d);
   if (order === "C") return straight;
   if (order === "F") return straight.toReversed();
@@ -145,12 +145,12 @@ function orderOf(order: Json | undefined, rank: number): readonly number[] {
 /** Codecs that only round while they write have nothing to undo. */
 const ROUNDING = ["bitround", "quantize"];
 
-function codecOf(codec: Json, key: "id" | "name", dtype: DType): Codec[] {
-  const settings = isObject(codec) ? codec : { [key]: codec };
+function codecOf(codec: ZarrJson, key: "id" | "name", dtype: DType): Codec[] {
+  const settings = isJsonObject(codec) ? codec : { [key]: codec };
   const written = settings[key];
   if (typeof written !== "string") damaged("a codec without a name");
   const name = (written as string).replace(/^numcodecs\./, "");
-  const { configuration } = settings, about = isObject(configuration) ? configuration : settings;
+  const { configuration } = settings, about = isJsonObject(configuration) ? configuration : settings;
   if (ROUNDING.includes(name) && /^f/.test(dtype)) return [];
   if (!CODEC_NAMES.includes(name as CodecName)) {
     unusable(`is packed by "${name}", which can't be read here${AGAIN}`);
@@ -177,32 +177,32 @@ function checked(array: StoredArray): StoredArray {
   return array;
 }
 
-const list = (value: Json | undefined): readonly Json[] => Array.isArray(value) ? value : [];
+const list = (value: ZarrJson | undefined): readonly ZarrJson[] => Array.isArray(value) ? value : [];
 
-const quoted = (value: Json | undefined): string =>
+const quoted = (value: ZarrJson | undefined): string =>
   (typeof value === "string" ? JSON.stringify(value) : String(value)).slice(0, 60);
 
 function member(object: JsonObject, key: string): JsonObject {
   const found = object[key];
-  return isObject(found) ? found : damaged(`no ${key}`);
+  return isJsonObject(found) ? found : damaged(`no ${key}`);
 }
 
 /** An extension without a configuration may be its name alone. */
-function named(value: Json): { readonly name: string; readonly configuration: JsonObject } {
-  const { name, configuration } = isObject(value) ? value : { name: value, configuration: undefined };
+function named(value: ZarrJson): { readonly name: string; readonly configuration: JsonObject } {
+  const { name, configuration } = isJsonObject(value) ? value : { name: value, configuration: undefined };
   if (typeof name !== "string") damaged("a codec without a name");
-  return { name: name as string, configuration: isObject(configuration) ? configuration : {} };
+  return { name: name as string, configuration: isJsonObject(configuration) ? configuration : {} };
 }
 
-function sizes(value: Json | undefined, key: string, least: number): number[] {
-  const found = Array.isArray(value) ? value as readonly Json[] : damaged(`no ${key}`);
+function sizes(value: ZarrJson | undefined, key: string, least: number): number[] {
+  const found = Array.isArray(value) ? value as readonly ZarrJson[] : damaged(`no ${key}`);
   if (found.every((size) => Number.isSafeInteger(size) && (size as number) >= least)) {
     return found as number[];
   }
   return damaged(`${key} is [${found.map(quoted).join(", ").slice(0, 100)}]`);
 }
 
-function names(value: Json | undefined, rank: number): readonly (string | null)[] | null {
+function names(value: ZarrJson | undefined, rank: number): readonly (string | null)[] | null {
   if (!Array.isArray(value) || value.length !== rank) return null;
   return value.map((name) => typeof name === "string" && name !== "" ? name : null);
 }
@@ -216,7 +216,7 @@ const OTHERS: Readonly<Record<string, string>> = {
   m: "holds spans of time: save them as numbers, z[:].astype('i8')",
 };
 
-function typeOfVersion2(value: Json | undefined): { dtype: DType; bigEndian: boolean } {
+function typeOfVersion2(value: ZarrJson | undefined): { dtype: DType; bigEndian: boolean } {
   if (Array.isArray(value)) unusable("has records with named fields: save each field as an array, z['name']");
   if (typeof value !== "string") return damaged(`dtype is ${quoted(value)}`);
   const type = value.replace(/^[<>|=]/, "");
@@ -232,8 +232,8 @@ const LONG: readonly [RegExp, string][] = [
   [/bytes/, "S"],
 ];
 
-function typeOfVersion3(value: Json | undefined): DType {
-  const name = isObject(value) ? value.name : value;
+function typeOfVersion3(value: ZarrJson | undefined): DType {
+  const name = isJsonObject(value) ? value.name : value;
   if (typeof name !== "string") return damaged(`data_type is ${quoted(value)}`);
   if (name === "bool") return "bool";
   const [, kind, bits] = /^(int|uint|float)(8|16|32|64)$/.exec(name) ?? [];
@@ -245,7 +245,7 @@ function typeOfVersion3(value: Json | undefined): DType {
 
 const WORDS: Readonly<Record<string, number>> = { NaN, Infinity, "-Infinity": -Infinity };
 
-function fillOf(value: Json, dtype: DType): number | bigint | null {
+function fillOf(value: ZarrJson, dtype: DType): number | bigint | null {
   if (value === null) return null;
   if (typeof value === "boolean") return Number(value);
   if (typeof value === "number" || typeof value === "bigint") return value;

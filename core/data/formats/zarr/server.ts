@@ -4,19 +4,19 @@ import { UserError } from "../../../base/errors.ts";
 import { withoutSecrets } from "../../../base/secrets.ts";
 import type { ChunkBytes } from "../../codecs/bytes.ts";
 import { crc32 } from "node:zlib";
-import { ANSWER, type Answer, DONE, type Failure, LENGTH, type Orders, SPACE } from "./asking.ts";
+import { ANSWER, DONE, type FetchAnswer, type FetchFailure, LENGTH, type Orders, SPACE } from "./asking.ts";
 import { MOST_METADATA } from "./json.ts";
 import type { FileMark } from "../../arrays/rows.ts";
 
 export const tooLarge = (most: number): string => `is far larger than it can be (over ${most} bytes)`;
 
 /** All stores that this thread has open share one thread that asks servers. */
-let shared: { readonly thread: Asker; readonly marks: Map<string, Mark>; users: number } | null = null;
+let shared: { readonly thread: Fetcher; readonly marks: Map<string, Mark>; users: number } | null = null;
 
 type Mark = ReturnType<StoreFiles["markOf"]>;
 
 function hold() {
-  shared ??= { thread: startAsker(), marks: new Map(), users: 0 };
+  shared ??= { thread: startFetcher(), marks: new Map(), users: 0 };
   shared.users++;
   return shared;
 }
@@ -27,8 +27,8 @@ function release(): void {
   shared = null;
 }
 
-interface Asker {
-  ask(orders: Omit<Orders, "shared">): Answer;
+interface Fetcher {
+  fetch(orders: Omit<Orders, "shared">): FetchAnswer;
   take(bytes: number): ChunkBytes;
   expect(urls: readonly string[], most: number): void;
   end(): void;
@@ -37,7 +37,7 @@ interface Asker {
 /** The thread gives up long before. */
 const PATIENCE_MS = 30 * 60_000;
 
-function startAsker(): Asker {
+function startFetcher(): Fetcher {
   const worker = new Worker(new URL("./server_thread.ts", import.meta.url), {
     type: "module",
     name: "server",
@@ -49,10 +49,10 @@ function startAsker(): Asker {
     }
     const text = new Uint8Array(words.buffer, ANSWER, words[LENGTH]).slice();
     Atomics.store(words, DONE, 0);
-    return JSON.parse(new TextDecoder().decode(text)) as Answer;
+    return JSON.parse(new TextDecoder().decode(text)) as FetchAnswer;
   };
   return {
-    ask(orders) {
+    fetch(orders) {
       worker.postMessage({ ...orders, shared: words.buffer });
       return wait();
     },
@@ -70,13 +70,13 @@ function startAsker(): Asker {
 }
 
 /** Without its last slash; the part behind "?" goes with each request. */
-export function openServer(address: string, patience = {}): StoreFiles {
+export function openStoreServer(address: string, patience = {}): StoreFiles {
   const base = addressOf(address), { thread, marks } = hold();
   const root = base.pathname.replace(/\/+$/, "");
   const urlOf = (key: string) =>
     `${base.origin}${root}/${key.split("/").map(encodeURIComponent).join("/")}${base.search}`;
-  const ask = (key: string, more: Pick<Orders, "most" | "range">): ChunkBytes | string | null => {
-    const url = urlOf(key), answer = thread.ask({ url, ...more, ...patience });
+  const get = (key: string, more: Pick<Orders, "most" | "range">): ChunkBytes | string | null => {
+    const url = urlOf(key), answer = thread.fetch({ url, ...more, ...patience });
     if (answer.bytes !== undefined) return thread.take(answer.bytes);
     return answer.failed!.kind === "absent" ? null : wrongIn(answer.failed!, url, more.most);
   };
@@ -84,7 +84,7 @@ export function openServer(address: string, patience = {}): StoreFiles {
   const known = new Map<string, ChunkBytes | string | null>();
   const small = (key: string) => {
     if (known.has(key)) return known.get(key)!;
-    const found = ask(key, { most: MOST_METADATA });
+    const found = get(key, { most: MOST_METADATA });
     known.set(key, found);
     if (found instanceof Uint8Array) marks.set(urlOf(key), { size: found.length, changed: crc32(found) });
     return found;
@@ -92,10 +92,10 @@ export function openServer(address: string, patience = {}): StoreFiles {
   return {
     whole(key, most) {
       if (most === MOST_METADATA) return small(key);
-      return ask(key, { most });
+      return get(key, { most });
     },
     expect: (keys, most) => thread.expect(keys.map(urlOf), most),
-    part: (key, at, bytes) => ask(key, { most: bytes, range: { at, bytes } }),
+    part: (key, at, bytes) => get(key, { most: bytes, range: { at, bytes } }),
     has: (key) => small(key) instanceof Uint8Array,
     markOf(key) {
       if (!marks.has(urlOf(key))) small(key);
@@ -124,42 +124,42 @@ function addressOf(address: string): URL {
 }
 
 /** A reader tells what is wrong with one file; a server that gives nothing ends the run. */
-function wrongIn(failed: Failure, address: string, most: number): string {
+function wrongIn(failed: FetchFailure, address: string, most: number): string {
   if (failed.kind === "large" || failed.kind === "absent") return tooLarge(most);
-  const url = new URL(address), { host } = url, asked = `${url.origin}${url.pathname}`;
+  const url = new URL(address), { host } = url, request = `${url.origin}${url.pathname}`;
   const times = failed.tries > 1 ? `, ${failed.tries} times` : "";
-  throw new UserError("data", sentenceOf(failed, host, asked, times));
+  throw new UserError("data", sentenceOf(failed, host, request, times));
 }
 
 function sentenceOf(
-  failed: Exclude<Failure, { kind: "large" | "absent" }>,
+  failed: Exclude<FetchFailure, { kind: "large" | "absent" }>,
   host: string,
-  asked: string,
+  url: string,
   times: string,
 ): string {
   switch (failed.kind) {
     case "status":
       return failed.status === 401 || failed.status === 407
-        ? `${host} asks for a name and password (${failed.status}) for ${asked}, and none are sent: serve the store ` +
+        ? `${host} asks for a name and password (${failed.status}) for ${url}, and none are sent: serve the store ` +
           "to this machine without one, or copy it to a folder."
         : failed.status === 403
-        ? `${host} does not give ${asked} to this machine (403). Ask whoever runs the server, or copy the store to ` +
+        ? `${host} does not give ${url} to this machine (403). Ask whoever runs the server, or copy the store to ` +
           "a folder."
-        : `${host} answered ${failed.status} for ${asked}${times}. Try again later, or copy the store to a folder.`;
+        : `${host} answered ${failed.status} for ${url}${times}. Try again later, or copy the store to a folder.`;
     case "redirect":
-      return `${host} sends the request for ${asked} on to ${failed.to}, and only the host that --data-path names ` +
+      return `${host} sends the request for ${url} on to ${failed.to}, and only the host that --data-path names ` +
         "is asked. If that is the server, name it.";
     case "overdue":
-      return `${host} gave no answer for ${asked} in ${failed.seconds} s${times}. Check that the server runs, or ` +
+      return `${host} gave no answer for ${url} in ${failed.seconds} s${times}. Check that the server runs, or ` +
         "copy the store to a folder.";
     case "untrusted":
       return `${host} has a certificate that nobody known here has signed (${failed.why}): name the file of its ` +
         "authority with SSL_CERT_FILE or DENO_CERT.";
     case "no parts":
-      return `${host} gives files as a whole only, and ${asked} is a shard of more than ${failed.most} bytes, of ` +
+      return `${host} gives files as a whole only, and ${url} is a shard of more than ${failed.most} bytes, of ` +
         "which parts are read. Serve the store by a program that knows ranges, or copy it to a folder.";
     case "unreachable":
-      return `${host} can't be reached for ${asked} (${failed.why})${times}. Check data.data_path (--data-path), ` +
+      return `${host} can't be reached for ${url} (${failed.why})${times}. Check data.data_path (--data-path), ` +
         "and that the server runs.";
   }
 }

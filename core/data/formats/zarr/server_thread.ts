@@ -17,12 +17,12 @@ let found: Bytes = new Uint8Array(0);
 let lastWhole: { readonly url: string; readonly bytes: Bytes } | null = null;
 
 /** It holds what was expected last: an answer is kept until it is asked for. */
-const coming = new Map<string, Promise<Bytes | asking.Failure>>();
+const coming = new Map<string, Promise<Bytes | asking.FetchFailure>>();
 const MOST_COMING = 64;
 
-self.onmessage = async ({ data }: MessageEvent<asking.Orders | asking.Taken | asking.Expected>) => {
+self.onmessage = async ({ data }: MessageEvent<asking.Orders | asking.FetchBuffers | asking.Expected>) => {
   if ("ahead" in data) {
-    for (const url of data.ahead) if (!coming.has(url)) coming.set(url, asked({ url, most: data.most }));
+    for (const url of data.ahead) if (!coming.has(url)) coming.set(url, fetched({ url, most: data.most }));
     for (const [url] of coming) if (coming.size > MOST_COMING) coming.delete(url);
     return;
   }
@@ -30,13 +30,13 @@ self.onmessage = async ({ data }: MessageEvent<asking.Orders | asking.Taken | as
     new Uint8Array(data.into).set(found);
     return reply(data.shared, {});
   }
-  const got = await (data.range ? asked(data) : coming.get(data.url) ?? asked(data));
+  const got = await (data.range ? fetched(data) : coming.get(data.url) ?? fetched(data));
   coming.delete(data.url);
   if (got instanceof Uint8Array) found = got;
   reply(data.shared, got instanceof Uint8Array ? { bytes: got.length } : { failed: got });
 };
 
-function reply(shared: SharedArrayBuffer, answer: asking.Answer): void {
+function reply(shared: SharedArrayBuffer, answer: asking.FetchAnswer): void {
   const words = new Int32Array(shared), text = new TextEncoder().encode(JSON.stringify(answer));
   new Uint8Array(shared, asking.ANSWER).set(text);
   words[asking.LENGTH] = text.length;
@@ -44,7 +44,7 @@ function reply(shared: SharedArrayBuffer, answer: asking.Answer): void {
   Atomics.notify(words, asking.DONE);
 }
 
-async function asked(orders: Omit<asking.Orders, "shared">): Promise<Bytes | asking.Failure> {
+async function fetched(orders: Omit<asking.Orders, "shared">): Promise<Bytes | asking.FetchFailure> {
   const { range, url, waitMs = WAIT_MS } = orders;
   if (range && lastWhole?.url === url) return cut(lastWhole.bytes, range);
   for (let tries = 1;; tries++) {
@@ -64,7 +64,7 @@ function cut(whole: Bytes, { at, bytes }: Required<asking.Orders>["range"]): Byt
 
 async function once(
   { url, most, range, silenceMs = SILENCE_MS }: Omit<asking.Orders, "shared">,
-): Promise<Bytes | asking.Fault> {
+): Promise<Bytes | asking.FetchFault> {
   const overdue = new AbortController();
   let timer = setTimeout(() => overdue.abort(), silenceMs);
   const alive = () => {
@@ -104,7 +104,7 @@ async function followed(
   address: string,
   range: asking.Orders["range"],
   signal: AbortSignal,
-): Promise<Response | asking.Fault> {
+): Promise<Response | asking.FetchFault> {
   let url = new URL(address);
   const headers: Record<string, string> = range ? { range: `bytes=${rangeText(range)}` } : {};
   for (let i = 0; i <= MOST_REDIRECTS; i++) {

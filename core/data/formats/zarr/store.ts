@@ -1,7 +1,7 @@
 // The arrays of a Zarr store, found by its consolidated metadata, or else folder by folder.
 import { UserError } from "../../../base/errors.ts";
 import { isUrl } from "../../arrays/paths.ts";
-import { isObject, type Json, type JsonObject, MOST_METADATA, readJson } from "./json.ts";
+import { isJsonObject, type JsonObject, MOST_METADATA, readJson, type ZarrJson } from "./json.ts";
 import type { StoreFiles } from "./server.ts";
 
 export interface FoundArray {
@@ -14,7 +14,7 @@ export interface FoundArray {
   readonly attributes: JsonObject;
 }
 
-export interface Store {
+export interface ZarrStore {
   readonly arrays: readonly FoundArray[];
   /** Attributes of groups: what they call coordinates are no features. */
   readonly groups: readonly JsonObject[];
@@ -27,7 +27,7 @@ export const isStore = (files: StoreFiles): boolean =>
 
 type ReadJson = (key: string) => JsonObject | null;
 
-export function readStoreAt(path: string, files: StoreFiles): Store {
+export function readStoreAt(path: string, files: StoreFiles): ZarrStore {
   const json: ReadJson = (key) => {
     const bytes = files.whole(key, MOST_METADATA);
     return bytes === null ? null : readJson(`${path}/${key}`, bytes);
@@ -35,19 +35,19 @@ export function readStoreAt(path: string, files: StoreFiles): Store {
   const root = json(V3);
   if (root) {
     const { consolidated_metadata: all } = root;
-    const inside = isObject(all) && isObject(all.metadata) ? all.metadata : null;
+    const inside = isJsonObject(all) && isJsonObject(all.metadata) ? all.metadata : null;
     return inside ? consolidated3(path, root, inside) : walk(path, files, json);
   }
   const all = json(ALL)?.metadata;
-  return isObject(all) ? consolidated2(path, all) : walk(path, files, json);
+  return isJsonObject(all) ? consolidated2(path, all) : walk(path, files, json);
 }
 
 const attributesOf = (node: JsonObject | null): JsonObject => {
   const found = node?.attributes;
-  return isObject(found) ? found : {};
+  return isJsonObject(found) ? found : {};
 };
 
-function consolidated3(path: string, root: JsonObject, inside: JsonObject): Store {
+function consolidated3(path: string, root: JsonObject, inside: JsonObject): ZarrStore {
   const arrays: FoundArray[] = [], groups = [attributesOf(root)];
   for (const [name, node] of nodes(path, inside)) {
     if (node.node_type === "group") groups.push(attributesOf(node));
@@ -59,7 +59,7 @@ function consolidated3(path: string, root: JsonObject, inside: JsonObject): Stor
   return { arrays, groups };
 }
 
-function consolidated2(path: string, all: JsonObject): Store {
+function consolidated2(path: string, all: JsonObject): ZarrStore {
   const arrays: FoundArray[] = [], groups: JsonObject[] = [];
   const known = new Map(nodes(path, all));
   for (const [key, node] of known) {
@@ -75,7 +75,9 @@ function consolidated2(path: string, all: JsonObject): Store {
 
 /** Names come from a file and become paths, which must not lead out of the store. */
 function nodes(path: string, found: JsonObject): [string, JsonObject][] {
-  return Object.entries(found).filter((entry): entry is [string, JsonObject] => isObject(entry[1] as Json))
+  return Object.entries(found).filter((entry): entry is [string, JsonObject] =>
+    isJsonObject(entry[1] as ZarrJson)
+  )
     .map(([name, node]) => {
       if (/(^|\/)\.{0,2}(\/|$)|[\0\\]/.test(name)) {
         throw new UserError(
@@ -92,7 +94,7 @@ function nodes(path: string, found: JsonObject): [string, JsonObject][] {
 
 const MOST_DEPTH = 64, MOST_NODES = 65536;
 
-function walk(path: string, files: StoreFiles, json: ReadJson): Store {
+function walk(path: string, files: StoreFiles, json: ReadJson): ZarrStore {
   const arrays: FoundArray[] = [], groups: JsonObject[] = [], known = new Set<string>();
   const visit = (name: string, depth: number): void => {
     const real = files.realName(name), within = (file: string) => name === "" ? file : `${name}/${file}`;

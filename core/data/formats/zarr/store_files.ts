@@ -6,21 +6,21 @@ import { isZip, openZip, type ZipEntry, type ZipReader } from "../../../base/zip
 import type { ChunkBytes } from "../../codecs/bytes.ts";
 import { isFolder, markOf, namesIn, unreadable } from "../../arrays/files.ts";
 import { isUrl } from "../../arrays/paths.ts";
-import { openServer, type StoreFiles, tooLarge } from "./server.ts";
+import { openStoreServer, type StoreFiles, tooLarge } from "./server.ts";
 
 export function openStoreFiles(path: string): StoreFiles {
-  if (isUrl(path)) return openServer(path);
+  if (isUrl(path)) return openStoreServer(path);
   return isFolder(path) ? openFolder(path) : openZipFile(path);
 }
 
-const NOT_THERE = 2, NO_FOLDER = 20;
+const NO_FILE = 2, NO_FOLDER = 20;
 
 function openFolder(folder: string): StoreFiles {
-  let room: ChunkBytes = new Uint8Array(0);
+  let buffer: ChunkBytes = new Uint8Array(0);
   const pathOf = (key: string) => key === "" ? folder : `${folder}/${key}`;
   const withFile = <T>(key: string, use: (descriptor: number, path: string) => T): T | null => {
     const path = pathOf(key), descriptor = openForReading(path);
-    if (descriptor === -NOT_THERE || descriptor === -NO_FOLDER) return null;
+    if (descriptor === -NO_FILE || descriptor === -NO_FOLDER) return null;
     if (descriptor < 0) throw unreadable(path, -descriptor);
     try {
       return use(descriptor, path);
@@ -28,28 +28,28 @@ function openFolder(folder: string): StoreFiles {
       closeFile(descriptor);
     }
   };
-  const roomFor = (bytes: number): ChunkBytes => {
-    if (room.length < bytes) room = new Uint8Array(bytes);
-    return room;
+  const bufferFor = (bytes: number): ChunkBytes => {
+    if (buffer.length < bytes) buffer = new Uint8Array(bytes);
+    return buffer;
   };
   return {
     whole: (key, most) =>
       withFile(key, (descriptor, path) => {
-        let into = roomFor(Math.min(most, FIRST_READ)), count = 0;
+        let into = bufferFor(Math.min(most, FIRST_READ)), count = 0;
         while (true) {
           count += readAt(path, descriptor, into.subarray(count), count);
           if (count < into.length) return into.subarray(0, count);
           if (count >= most) return tooLarge(most);
           const before = into;
-          into = roomFor(Math.min(most, 4 * count));
+          into = bufferFor(Math.min(most, 4 * count));
           if (into !== before) into.set(before);
         }
       }),
     part: (key, at, bytes) =>
       withFile(key, (descriptor, path) => {
         const from = at < 0 ? Deno.statSync(path).size + at : at;
-        if (from < 0) return roomFor(0).subarray(0, 0);
-        const into = roomFor(bytes).subarray(0, bytes);
+        if (from < 0) return bufferFor(0).subarray(0, 0);
+        const into = bufferFor(bytes).subarray(0, bytes);
         return into.subarray(0, readAt(path, descriptor, into, from));
       }),
     has(key) {

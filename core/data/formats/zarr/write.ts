@@ -12,7 +12,7 @@ import {
   type ClassicFile,
   type ClassicType,
   type ClassicVariable,
-  type Numbers,
+  type NetcdfNumbers,
 } from "../netcdf/write.ts";
 
 const TYPES: Readonly<Record<ClassicType, string>> = {
@@ -84,7 +84,8 @@ function writeChunks(
   chunks: readonly number[],
   fill: number,
 ): void {
-  const chunk: Numbers = new ARRAYS[type](product(chunks)), others = chunks.slice(1).map(() => ".0").join("");
+  const chunk: NetcdfNumbers = new ARRAYS[type](product(chunks)),
+    others = chunks.slice(1).map(() => ".0").join("");
   let number = 0, held = 0;
   const write = () => {
     chunk.fill(fill, held);

@@ -1,21 +1,21 @@
 // Arrays of Zarr stores, of versions 2 and 3, become variables with named dimensions.
 import { basename } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
-import { checkRoom } from "../../../base/memory.ts";
+import { checkFreeMemory } from "../../../base/memory.ts";
 import { product } from "../../arrays/numbers.ts";
 import { unreachable, type Variable } from "../../arrays/table.ts";
 import { isFolder } from "../../arrays/files.ts";
 import {
-  columnsOf,
   type Content,
   joinedContent,
+  variableColumns,
   type VariablesFile,
   variablesFormat,
   withAuxiliary,
 } from "../../tables/gridded.ts";
 import { filesBelow, filesNamed, holds, isUrl } from "../../arrays/paths.ts";
 import { readStore, type StoreRows, storeRows } from "./chunk_files.ts";
-import type { Json, JsonObject } from "./json.ts";
+import type { JsonObject, ZarrJson } from "./json.ts";
 import { type ArrayFacts, arrayOfVersion2, arrayOfVersion3, Unusable } from "./metadata.ts";
 import { type FoundArray, isStore, readStoreAt } from "./store.ts";
 import { openStoreFiles } from "./store_files.ts";
@@ -58,7 +58,7 @@ export function withZarr<R>(path: string, use: (content: Content) => R, along = 
       const auxiliary = found.map((one) => ({ ...one, variables: withAuxiliary(one.variables) }));
       return use(joinedContent(path, auxiliary, { kind: "Zarr stores", noun, along, fillsByDefault: false }));
     }
-    const columns = columnsOf(variables, isNetcdf, false);
+    const columns = variableColumns(variables, isNetcdf, false);
     return use({ path, kind: "Zarr store", noun, isNetcdf, columns });
   });
 }
@@ -141,7 +141,7 @@ function variableOf(
     return given ? within(name, given) : `size ${size}`;
   });
   const rows = (lead: number): StoreRows => {
-    checkRoom(
+    checkFreeMemory(
       `${path}: a chunk of the array "${name}"`,
       product(stored.chunk) * stored.width,
       null,
@@ -169,7 +169,7 @@ function variableOf(
     auxiliary: dimensions.join() === name || coordinates.has(own),
     read() {
       const what = `${path}: the array "${name}"`;
-      checkRoom(what, product(shape) * stored.width, null, "Choose fewer with --features.");
+      checkFreeMemory(what, product(shape) * stored.width, null, "Choose fewer with --features.");
       return readStore(rows(0));
     },
     rows,
@@ -204,7 +204,7 @@ function attributesOf(
 
 const NUMBERS = /^(_FillValue|missing_value|valid_min|valid_max|valid_range|scale_factor|add_offset)$/;
 
-const numberOf = (name: string, value: Json): number | null =>
+const numberOf = (name: string, value: ZarrJson): number | null =>
   typeof value === "number" || typeof value === "bigint"
     ? Number(value)
     : typeof value === "string" && NUMBERS.test(name) && Object.hasOwn(WORDS, value)

@@ -3,7 +3,7 @@
 // deno-lint-ignore-file
 // deno-fmt-ignore-file
 /** Settings of the model section that a model of one's own may follow. */
-export interface ModelSettings {
+interface ModelSettings {
     /** --hidden-size */
     readonly hidden_size: number;
     /** --layers */
@@ -22,7 +22,7 @@ export interface ModelSettings {
     readonly patch_size: number;
 }
 /** Settings of the data section that data of one's own may follow. */
-export interface DataSettings {
+interface DataSettings {
     /** --data-path; empty where it is not given. */
     readonly data_path: string;
     /** --train-samples */
@@ -31,7 +31,7 @@ export interface DataSettings {
     readonly val_samples: number;
 }
 /** The library, as the argument of a file's function: `export default ({ nn, ops }: Library) => ...`. */
-export interface Library {
+interface Library {
     /** Modules: nn.Linear, nn.Conv2d, nn.LayerNorm, nn.Module to extend, nn.init. */
     readonly nn: typeof nn;
     /** Operations on tensors, named as libtorch names them, in camel case: ops.relu, ops.crossEntropyLoss. */
@@ -52,7 +52,7 @@ export interface Library {
     readonly block: typeof block;
 }
 /** The function of a model's file is given this. */
-export interface ModelLibrary extends Library {
+interface ModelLibrary extends Library {
     /** The facts of the data: the task, the shape of a sample, how many classes or targets. */
     readonly facts: Facts;
     /** Numbers that the loss wants of the last layer for each sample: most often facts.outputs. */
@@ -61,23 +61,23 @@ export interface ModelLibrary extends Library {
     readonly settings: ModelSettings;
 }
 /** The function of a file of data is given this. */
-export interface DataLibrary extends Library {
+interface DataLibrary extends Library {
     /** The user's choices by flags, where the data wants to follow them. */
     readonly settings: DataSettings;
     /** The run's: what is drawn from it is the same on every rank, and in every run. */
     readonly seed: number;
 }
 /** The function of a file of a loss, or of metrics, is given this. */
-export interface JudgeLibrary extends Library {
+interface JudgeLibrary extends Library {
     /** The facts of the data: the task, the shape of a sample, how many classes or targets. */
     readonly facts: Facts;
 }
 /** A model's file gives a module with forward, or a model of several blocks. */
-export type MadeModel = Model | (InstanceType<typeof nn.Module> & {
+type MadeModel = Model | (InstanceType<typeof nn.Module> & {
     forward(x: Tensor): Tensor;
 });
 /** Samples as two tensors with one row each, or read on demand. */
-export type Samples = {
+type Samples = {
     readonly input: Tensor;
     readonly target: Tensor;
 } | {
@@ -89,7 +89,7 @@ export type Samples = {
     };
 };
 /** A file of data gives this. */
-export interface MadeData {
+interface MadeData {
     /** The task, which chooses the loss and the metrics. */
     readonly task: Facts["task"];
     /** Classes, targets, or tokens in the vocabulary. */
@@ -100,14 +100,14 @@ export interface MadeData {
     readonly val?: Samples | null;
 }
 /** One number as a tensor: the mean over the samples of a batch. */
-export type Judge = (output: Tensor, target: Tensor) => Tensor;
+type Judge = (output: Tensor, target: Tensor) => Tensor;
 /** A loss's file gives this. `outputs`: numbers that the model is to give for each sample, where that is not the data's. */
-export type MadeLoss = Judge | {
+type MadeLoss = Judge | {
     readonly outputs?: number;
     readonly loss: Judge;
 };
 /** A metrics' file gives each metric by its name. */
-export type MadeMetrics = Readonly<Record<string, Judge>>;
+type MadeMetrics = Readonly<Record<string, Judge>>;
 /** Runs `body` without remembering how its results were computed. */
 declare function noGrad<R>(body: () => R): R;
 /**
@@ -116,9 +116,9 @@ declare function noGrad<R>(body: () => R): R;
  */
 declare function gradient(f: (x: Tensor) => Tensor, x: Tensor): Tensor;
 /** A tensor lives on one of these. */
-export type Device = "cpu" | `cuda:${number}`;
+type Device = "cpu" | `cuda:${number}`;
 /** A tensor of libtorch's, in memory that the garbage collector does not see. */
-export declare class Tensor {
+declare class Tensor {
     #private;
     /** Address of the native handle; 0n once freed. Only ffi/ reads it. */
     h: bigint;
@@ -159,9 +159,9 @@ declare function keep<T extends Tensor>(t: T): T;
 /** Frees every tensor made inside, but for those returned (alone, in an array or in an object) or kept. */
 declare function scope<R>(body: () => R): R;
 /** The data types of tensors: f32, bf16, i64, ..., by the number of their bits. */
-export type DType = "u8" | "i8" | "i16" | "i32" | "i64" | "f16" | "f32" | "f64" | "c64" | "c128" | "bool" | "bf16" | "u16" | "u32" | "u64";
+type DType = "u8" | "i8" | "i16" | "i32" | "i64" | "f16" | "f32" | "f64" | "c64" | "c128" | "bool" | "bf16" | "u16" | "u32" | "u64";
 /** Options of a new tensor. */
-export interface Options {
+interface Options {
     /** f32 by default. */
     dtype?: DType;
     /** The CPU by default. */
@@ -175,9 +175,9 @@ declare const zeros: (shape: readonly number[], o?: Options) => Tensor;
 declare const ones: (shape: readonly number[], o?: Options) => Tensor;
 declare const uninitialised: (shape: readonly number[], o?: Options) => Tensor;
 /** Typed arrays for a new tensor; each gives its own data type. */
-export type Numbers = Float32Array | Float64Array | Int8Array | Int16Array | Int32Array | Uint8Array | Uint16Array | Uint32Array | BigInt64Array | BigUint64Array;
+type Numbers = Float32Array | Float64Array | Int8Array | Int16Array | Int32Array | Uint8Array | Uint16Array | Uint32Array | BigInt64Array | BigUint64Array;
 /** Numbers in rows, and rows in rows: [[1, 2], [3, 4]]. */
-export type Nested = readonly (number | Nested)[];
+type Nested = readonly (number | Nested)[];
 /** A tensor with these numbers, copied. By default plain arrays become f32, nested ones with their shape. */
 declare function tensor(values: Numbers | Nested, shape?: readonly number[] | null, o?: Options): Tensor;
 /** A 0-dim tensor. */
@@ -201,9 +201,9 @@ declare const scale: (x: Tensor, factor: number) => Tensor;
  * One tensor passes between blocks, or a few (skip connections). The first is the block's own work; behind it
  * are tensors of its input, the same objects, handed on: a leaf between blocks gathers all its users' gradients.
  */
-export type Activation = Tensor | readonly Tensor[];
+type Activation = Tensor | readonly Tensor[];
 /** The unit of gradient checkpointing: only detached tensors pass from one block to the next. */
-export interface Block {
+interface Block {
     /** Its name in messages, such as layer1.0. */
     readonly name: string;
     /** Its module, whose parameters it uses; null when it has none. A tied parameter is in more than one block. */
@@ -212,7 +212,7 @@ export interface Block {
     forward(x: Activation): Activation;
 }
 /** The facts of the task and its data. */
-export interface Facts {
+interface Facts {
     /** The task, which chooses the loss and the metrics. */
     readonly task: "classification" | "regression" | "language" | "segmentation";
     /** One sample, without the batch dimension. */
@@ -236,7 +236,7 @@ export interface Facts {
     readonly missing?: boolean;
 }
 /** A column of the data that the input is made of. */
-export interface InputColumn {
+interface InputColumn {
     /** As it is in the data. */
     readonly name: string;
     /** The shape of one sample, as it is in the data. */
@@ -247,7 +247,7 @@ export interface InputColumn {
     readonly whole: boolean;
 }
 /** A model as training sees it: its modules, and the blocks that a batch goes through. */
-export interface Model {
+interface Model {
     /** Its name for --model. */
     readonly name: string;
     /** Holds all modules; its state dict is the checkpoint's. */
@@ -269,7 +269,7 @@ export interface Model {
  * The head of a language model.
  * @internal
  */
-export interface Head {
+interface Head {
     /** The logits are a linear map of it, token by token. */
     hidden(x: Tensor): Tensor;
     /** The logits of tokens. */
@@ -287,7 +287,7 @@ declare function model(name: string, root: Module, blocks: readonly Block[], mor
     head?: Head;
 }): Model;
 /** How a tensor lies in memory: row-major order, as it was, or channels last. */
-export type MemoryFormat = "contiguous" | "preserve" | "channels_last" | "channels_last_3d";
+type MemoryFormat = "contiguous" | "preserve" | "channels_last" | "channels_last_3d";
 declare const verb_constant: typeof constant;
 declare const verb_fill_: typeof fill_;
 declare const verb_ones: typeof ones;
@@ -299,7 +299,7 @@ declare const verb_toNumbers: typeof toNumbers;
 declare const verb_uninitialised: typeof uninitialised;
 declare const verb_zero_: typeof zero_;
 declare const verb_zeros: typeof zeros;
-export declare namespace ops {
+declare namespace ops {
 /**
  * Operations on tensors, named as libtorch names them, in camel case: relu, crossEntropyLoss, scaledDotProductAttention.
  * Their arguments stand in the order of libtorch's own; null leaves an optional one to it.
@@ -307,388 +307,398 @@ export declare namespace ops {
  * @module
  */
 /** Adds to each input's gradient that of `self`; `backward` is the shorter way. */
-export const backwardOp: (self: Tensor, inputs: readonly Tensor[], gradient?: Tensor | null, retainGraph?: boolean | null, createGraph?: boolean) => void;
+const backwardOp: (self: Tensor, inputs: readonly Tensor[], gradient?: Tensor | null, retainGraph?: boolean | null, createGraph?: boolean) => void;
 /** A tensor of this size whose values are whatever was in memory. */
-export const empty: (size: readonly number[], options?: Options) => Tensor;
+const empty: (size: readonly number[], options?: Options) => Tensor;
 /** Numbers drawn from the normal distribution of mean 0 and variance 1. */
-export const randn: (size: readonly number[], options?: Options) => Tensor;
+const randn: (size: readonly number[], options?: Options) => Tensor;
 /** Numbers drawn evenly from 0 up to 1, without 1. */
-export const rand: (size: readonly number[], options?: Options) => Tensor;
+const rand: (size: readonly number[], options?: Options) => Tensor;
 /** Whole numbers drawn evenly from `low` up to `high`, without `high`; i64 unless told. */
-export const randint: (low: number, high: number, size: readonly number[], options?: Options) => Tensor;
+const randint: (low: number, high: number, size: readonly number[], options?: Options) => Tensor;
 /** Zeros in the shape of `self`, of its type and on its device unless told. */
-export const zerosLike: (self: Tensor, options?: Options) => Tensor;
+const zerosLike: (self: Tensor, options?: Options) => Tensor;
 /** Whatever was in memory, in the shape of `self`, of its type and on its device unless told. */
-export const emptyLike: (self: Tensor, options?: Options) => Tensor;
+const emptyLike: (self: Tensor, options?: Options) => Tensor;
 /** Ones in the shape of `self`, of its type and on its device unless told. */
-export const onesLike: (self: Tensor, options?: Options) => Tensor;
+const onesLike: (self: Tensor, options?: Options) => Tensor;
 /** Fills `self` with numbers drawn from the normal distribution. */
-export const normal_: (self: Tensor, mean?: number, std?: number, generator?: null) => Tensor;
+const normal_: (self: Tensor, mean?: number, std?: number, generator?: null) => Tensor;
 /** Fills `self` with numbers drawn evenly between `from` and `to`. */
-export const uniform_: (self: Tensor, from?: number, to?: number, generator?: null) => Tensor;
+const uniform_: (self: Tensor, from?: number, to?: number, generator?: null) => Tensor;
 /** Fills `self` with ones, drawn with probability `p`, and zeros. */
-export const bernoulli_: (self: Tensor, p?: number, generator?: null) => Tensor;
+const bernoulli_: (self: Tensor, p?: number, generator?: null) => Tensor;
 /** Copies the values of `src` into `self`, across types and devices; `src` is repeated to its shape. */
-export const copy_: (self: Tensor, src: Tensor, nonBlocking?: boolean) => Tensor;
+const copy_: (self: Tensor, src: Tensor, nonBlocking?: boolean) => Tensor;
 /** The same memory, without the way back to what it was computed from. */
-export const detach: (self: Tensor) => Tensor;
+const detach: (self: Tensor) => Tensor;
 /** The same memory as another tensor; gradients pass through. */
-export const alias: (self: Tensor) => Tensor;
+const alias: (self: Tensor) => Tensor;
 /** Tells whether this tensor was not computed from others that ask for a gradient. */
-export const isLeaf: (self: Tensor) => boolean;
+const isLeaf: (self: Tensor) => boolean;
 /** A copy in memory of its own; gradients pass through. */
-export const clone: (self: Tensor, memoryFormat?: MemoryFormat | null) => Tensor;
+const clone: (self: Tensor, memoryFormat?: MemoryFormat | null) => Tensor;
 /** The same values in row-major order, or in another format of memory; itself where it is so already. */
-export const contiguous: (self: Tensor, memoryFormat?: MemoryFormat) => Tensor;
+const contiguous: (self: Tensor, memoryFormat?: MemoryFormat) => Tensor;
 /** The same memory in another shape of as many elements; one size may be -1. */
-export const view: (self: Tensor, size: readonly number[]) => Tensor;
+const view: (self: Tensor, size: readonly number[]) => Tensor;
 /** Another shape of as many elements, copied only where it must be; one size may be -1. */
-export const reshape: (self: Tensor, shape: readonly number[]) => Tensor;
+const reshape: (self: Tensor, shape: readonly number[]) => Tensor;
 /** A view of `length` places of dimension `dim`, from `start` on. */
-export const narrow: (self: Tensor, dim: number, start: number, length: number) => Tensor;
+const narrow: (self: Tensor, dim: number, start: number, length: number) => Tensor;
 /** A view of one place of dimension `dim`, which is gone from the shape. */
-export const select: (self: Tensor, dim: number, index: number) => Tensor;
+const select: (self: Tensor, dim: number, index: number) => Tensor;
 /** A view of every `step`-th place of dimension `dim` from `start` up to `end`. */
-export const slice: (self: Tensor, dim?: number, start?: number | null, end?: number | null, step?: number) => Tensor;
+const slice: (self: Tensor, dim?: number, start?: number | null, end?: number | null, step?: number) => Tensor;
 /** A view with two dimensions changed for each other. */
-export const transpose: (self: Tensor, dim0: number, dim1: number) => Tensor;
+const transpose: (self: Tensor, dim0: number, dim1: number) => Tensor;
 /** A matrix's rows as columns: (m, n) becomes (n, m). */
-export const t: (self: Tensor) => Tensor;
+const t: (self: Tensor) => Tensor;
 /** A view with the dimensions in this order. */
-export const permute: (self: Tensor, dims: readonly number[]) => Tensor;
+const permute: (self: Tensor, dims: readonly number[]) => Tensor;
 /** A view in which dimensions of size 1 are repeated to this size; -1 leaves one as it is. */
-export const expand: (self: Tensor, size: readonly number[], implicit?: boolean) => Tensor;
+const expand: (self: Tensor, size: readonly number[], implicit?: boolean) => Tensor;
 /** A view with one more dimension, of size 1, at `dim`. */
-export const unsqueeze: (self: Tensor, dim: number) => Tensor;
+const unsqueeze: (self: Tensor, dim: number) => Tensor;
 /** A view without dimension `dim`, if its size is 1. */
-export const squeeze: (self: Tensor, dim: number) => Tensor;
+const squeeze: (self: Tensor, dim: number) => Tensor;
 /** Dimensions `startDim` to `endDim` as one: (n, c, h, w) becomes (n, c * h * w) from 1 on. */
-export const flatten: (self: Tensor, startDim?: number, endDim?: number) => Tensor;
+const flatten: (self: Tensor, startDim?: number, endDim?: number) => Tensor;
 /** Views of `splitSize` places of dimension `dim` each; the last may be smaller. */
-export const split: (self: Tensor, splitSize: number, dim?: number) => Tensor[];
+const split: (self: Tensor, splitSize: number, dim?: number) => Tensor[];
 /** At most `chunks` views of equal size along dimension `dim`; the last may be smaller. */
-export const chunk: (self: Tensor, chunks: number, dim?: number) => Tensor[];
+const chunk: (self: Tensor, chunks: number, dim?: number) => Tensor[];
 /** One view for each place of dimension `dim`, without it. */
-export const unbind: (self: Tensor, dim?: number) => Tensor[];
+const unbind: (self: Tensor, dim?: number) => Tensor[];
 /** Tensors one after the other along dimension `dim`; their other sizes are the same. */
-export const cat: (tensors: readonly Tensor[], dim?: number) => Tensor;
+const cat: (tensors: readonly Tensor[], dim?: number) => Tensor;
 /** Tensors of one shape side by side along a new dimension `dim`. */
-export const stack: (tensors: readonly Tensor[], dim?: number) => Tensor;
+const stack: (tensors: readonly Tensor[], dim?: number) => Tensor;
 /** A copy in which these dimensions run backwards. */
-export const flip: (self: Tensor, dims: readonly number[]) => Tensor;
+const flip: (self: Tensor, dims: readonly number[]) => Tensor;
 /** A copy moved by `shifts` places along `dims`; what leaves at one end comes in at the other. */
-export const roll: (self: Tensor, shifts: readonly number[], dims?: readonly number[]) => Tensor;
+const roll: (self: Tensor, shifts: readonly number[], dims?: readonly number[]) => Tensor;
 /** Wider by `pad` places before and behind the last dimension, then the one before it; `mode` says what is there. */
-export const pad: (self: Tensor, pad: readonly number[], mode?: string, value?: number | null) => Tensor;
+const pad: (self: Tensor, pad: readonly number[], mode?: string, value?: number | null) => Tensor;
 /** Wider by places before and behind each of the last two dimensions, as in a mirror at the edge. */
-export const reflectionPad2d: (self: Tensor, padding: readonly number[]) => Tensor;
+const reflectionPad2d: (self: Tensor, padding: readonly number[]) => Tensor;
 /** Wider by places before and behind each of the last two dimensions, which repeat the edge. */
-export const replicationPad2d: (self: Tensor, padding: readonly number[]) => Tensor;
+const replicationPad2d: (self: Tensor, padding: readonly number[]) => Tensor;
 /** A view of the tensor's memory by size and strides alone. */
-export const asStrided: (self: Tensor, size: readonly number[], stride: readonly number[], storageOffset?: number | null) => Tensor;
+const asStrided: (self: Tensor, size: readonly number[], stride: readonly number[], storageOffset?: number | null) => Tensor;
 /** Complex numbers as pairs of real ones: (...) becomes (..., 2). */
-export const viewAsReal: (self: Tensor) => Tensor;
+const viewAsReal: (self: Tensor) => Tensor;
 /** Pairs of real numbers as complex ones: (..., 2) becomes (...). */
-export const viewAsComplex: (self: Tensor) => Tensor;
+const viewAsComplex: (self: Tensor) => Tensor;
 /** The real parts, as a view. */
-export const real: (self: Tensor) => Tensor;
+const real: (self: Tensor) => Tensor;
 /** The values in another data type; itself where it has that already, unless `copy`. */
-export const toDtype: (self: Tensor, dtype: DType, nonBlocking?: boolean, copy?: boolean, memoryFormat?: MemoryFormat | null) => Tensor;
+const toDtype: (self: Tensor, dtype: DType, nonBlocking?: boolean, copy?: boolean, memoryFormat?: MemoryFormat | null) => Tensor;
 /** A copy of another type, on another device, or in other memory; null leaves each as it is. */
-export const toCopy: (self: Tensor, options?: Options) => Tensor;
+const toCopy: (self: Tensor, options?: Options) => Tensor;
 /** A copy in page-locked host memory, which a GPU copies from beside its work. */
-export const pinMemory: (self: Tensor, device?: Device | null) => Tensor;
+const pinMemory: (self: Tensor, device?: Device | null) => Tensor;
 /** Tells whether the tensor is in page-locked host memory. */
-export const isPinned: (self: Tensor, device?: Device | null) => boolean;
+const isPinned: (self: Tensor, device?: Device | null) => boolean;
 /** `self` times `other`, element by element. */
-export const mul: (self: Tensor, other: Tensor | number) => Tensor;
+const mul: (self: Tensor, other: Tensor | number) => Tensor;
 /** Multiplies `self` by `other`, in place. */
-export const mul_: (self: Tensor, other: Tensor) => Tensor;
+const mul_: (self: Tensor, other: Tensor) => Tensor;
 /** `self` divided by `other`, element by element. */
-export const div: (self: Tensor, other: Tensor | number) => Tensor;
+const div: (self: Tensor, other: Tensor | number) => Tensor;
 /** Divides `self` by `other`, in place. */
-export const div_: (self: Tensor, other: Tensor) => Tensor;
+const div_: (self: Tensor, other: Tensor) => Tensor;
 /** Each number with the other sign. */
-export const neg: (self: Tensor) => Tensor;
+const neg: (self: Tensor) => Tensor;
 /** e to the power of each number. */
-export const exp: (self: Tensor) => Tensor;
+const exp: (self: Tensor) => Tensor;
 /** Each number's natural logarithm. */
-export const log: (self: Tensor) => Tensor;
+const log: (self: Tensor) => Tensor;
 /** The logarithm of 1 + x, exact for small x. */
-export const log1p: (self: Tensor) => Tensor;
+const log1p: (self: Tensor) => Tensor;
 /** e to the power of x, less 1, exact for small x. */
-export const expm1: (self: Tensor) => Tensor;
+const expm1: (self: Tensor) => Tensor;
 /** Each number's square root. */
-export const sqrt: (self: Tensor) => Tensor;
+const sqrt: (self: Tensor) => Tensor;
 /** 1 divided by each number's square root. */
-export const rsqrt: (self: Tensor) => Tensor;
+const rsqrt: (self: Tensor) => Tensor;
 /** 1 divided by each number. */
-export const reciprocal: (self: Tensor) => Tensor;
+const reciprocal: (self: Tensor) => Tensor;
 /** Each number without its sign; of complex numbers, their absolute value. */
-export const abs: (self: Tensor) => Tensor;
+const abs: (self: Tensor) => Tensor;
 /** Each number times itself. */
-export const square: (self: Tensor) => Tensor;
+const square: (self: Tensor) => Tensor;
 /** -1, 0 or 1 for each number. */
-export const sign: (self: Tensor) => Tensor;
+const sign: (self: Tensor) => Tensor;
 /** The sine of each number, in radians. */
-export const sin: (self: Tensor) => Tensor;
+const sin: (self: Tensor) => Tensor;
 /** The cosine of each number, in radians. */
-export const cos: (self: Tensor) => Tensor;
+const cos: (self: Tensor) => Tensor;
 /** The hyperbolic tangent of each number. */
-export const tanh: (self: Tensor) => Tensor;
+const tanh: (self: Tensor) => Tensor;
 /** 1 / (1 + exp(-x)) of each number. */
-export const sigmoid: (self: Tensor) => Tensor;
+const sigmoid: (self: Tensor) => Tensor;
 /** The inverse hyperbolic sine of each number. */
-export const asinh: (self: Tensor) => Tensor;
+const asinh: (self: Tensor) => Tensor;
 /** The error function of each number. */
-export const erf: (self: Tensor) => Tensor;
+const erf: (self: Tensor) => Tensor;
 /** The inverse of the error function, of numbers between -1 and 1. */
-export const erfinv: (self: Tensor) => Tensor;
+const erfinv: (self: Tensor) => Tensor;
 /** Puts the inverse of the error function in each number's place. */
-export const erfinv_: (self: Tensor) => Tensor;
+const erfinv_: (self: Tensor) => Tensor;
 /** The largest whole number that is not above each number. */
-export const floor: (self: Tensor) => Tensor;
+const floor: (self: Tensor) => Tensor;
 /** `self` to the power of `exponent`, element by element. */
-export const pow: (self: Tensor, exponent: Tensor | number) => Tensor;
+const pow: (self: Tensor, exponent: Tensor | number) => Tensor;
 /** The larger of two numbers, element by element; NaN where one is. */
-export const maximum: (self: Tensor, other: Tensor | number) => Tensor;
+const maximum: (self: Tensor, other: Tensor | number) => Tensor;
 /** The smaller of two numbers, element by element; NaN where one is. */
-export const minimum: (self: Tensor, other: Tensor | number) => Tensor;
+const minimum: (self: Tensor, other: Tensor | number) => Tensor;
 /** Numbers moved into the range from `min` to `max`; null leaves a side open. */
-export const clamp: (self: Tensor, min?: Tensor | null, max?: Tensor | null) => Tensor;
+const clamp: (self: Tensor, min?: Tensor | null, max?: Tensor | null) => Tensor;
 /** Moves the numbers of `self` into the range from `min` to `max`, in place. */
-export const clamp_: (self: Tensor, min?: Tensor | null, max?: Tensor | null) => Tensor;
+const clamp_: (self: Tensor, min?: Tensor | null, max?: Tensor | null) => Tensor;
 /** Moves `self` towards `end` by the share `weight`, in place. */
-export const lerp_: (self: Tensor, end: Tensor, weight: Tensor) => Tensor;
+const lerp_: (self: Tensor, end: Tensor, weight: Tensor) => Tensor;
 /** The sum of all elements, as a tensor without dimensions. */
-export const sum: (self: Tensor, dtype?: DType | null) => Tensor;
+const sum: (self: Tensor, dtype?: DType | null) => Tensor;
 /** The sum over these dimensions, or over all for null; `keepdim` leaves them with size 1. */
-export const sumDim: (self: Tensor, dim: readonly number[] | null, keepdim?: boolean, dtype?: DType | null) => Tensor;
+const sumDim: (self: Tensor, dim: readonly number[] | null, keepdim?: boolean, dtype?: DType | null) => Tensor;
 /** The mean of all elements, as a tensor without dimensions. */
-export const mean: (self: Tensor, dtype?: DType | null) => Tensor;
+const mean: (self: Tensor, dtype?: DType | null) => Tensor;
 /** The mean over these dimensions, or over all for null; `keepdim` leaves them with size 1. */
-export const meanDim: (self: Tensor, dim: readonly number[] | null, keepdim?: boolean, dtype?: DType | null) => Tensor;
+const meanDim: (self: Tensor, dim: readonly number[] | null, keepdim?: boolean, dtype?: DType | null) => Tensor;
 /** The variance over these dimensions; divided by n - 1 if `unbiased`. */
-export const variance: (self: Tensor, dim: readonly number[] | null, unbiased?: boolean, keepdim?: boolean) => Tensor;
+const variance: (self: Tensor, dim: readonly number[] | null, unbiased?: boolean, keepdim?: boolean) => Tensor;
 /** The largest value over these dimensions, or over all. */
-export const amax: (self: Tensor, dim?: readonly number[], keepdim?: boolean) => Tensor;
+const amax: (self: Tensor, dim?: readonly number[], keepdim?: boolean) => Tensor;
 /** The smallest value over these dimensions, or over all. */
-export const amin: (self: Tensor, dim?: readonly number[], keepdim?: boolean) => Tensor;
+const amin: (self: Tensor, dim?: readonly number[], keepdim?: boolean) => Tensor;
 /** Where along `dim` the largest value is, as i64; null means of all elements in row-major order. */
-export const argmax: (self: Tensor, dim?: number | null, keepdim?: boolean) => Tensor;
+const argmax: (self: Tensor, dim?: number | null, keepdim?: boolean) => Tensor;
 /** The largest of all elements. */
-export const maxValue: (self: Tensor) => Tensor;
+const maxValue: (self: Tensor) => Tensor;
 /** The smallest of all elements. */
-export const minValue: (self: Tensor) => Tensor;
+const minValue: (self: Tensor) => Tensor;
 /** Tells whether every element is true, or not 0. */
-export const allTrue: (self: Tensor) => Tensor;
+const allTrue: (self: Tensor) => Tensor;
 /** Tells whether some element is true, or not 0. */
-export const anyTrue: (self: Tensor) => Tensor;
+const anyTrue: (self: Tensor) => Tensor;
 /** For each number whether it is neither NaN nor infinite. */
-export const isfinite: (self: Tensor) => Tensor;
+const isfinite: (self: Tensor) => Tensor;
 /** For each number whether it is NaN. */
-export const isnan: (self: Tensor) => Tensor;
+const isnan: (self: Tensor) => Tensor;
 /** Tells whether both are equal, element by element. */
-export const eq: (self: Tensor, other: Tensor | number) => Tensor;
+const eq: (self: Tensor, other: Tensor | number) => Tensor;
 /** Tells whether both differ, element by element. */
-export const ne: (self: Tensor, other: Tensor | number) => Tensor;
+const ne: (self: Tensor, other: Tensor | number) => Tensor;
 /** Tells whether `self` is above `other`, element by element. */
-export const gt: (self: Tensor, other: Tensor | number) => Tensor;
+const gt: (self: Tensor, other: Tensor | number) => Tensor;
 /** Tells whether `self` is not below `other`, element by element. */
-export const ge: (self: Tensor, other: Tensor | number) => Tensor;
+const ge: (self: Tensor, other: Tensor | number) => Tensor;
 /** Tells whether `self` is below `other`, element by element. */
-export const lt: (self: Tensor, other: Tensor | number) => Tensor;
+const lt: (self: Tensor, other: Tensor | number) => Tensor;
 /** Tells whether `self` is not above `other`, element by element. */
-export const le: (self: Tensor, other: Tensor | number) => Tensor;
+const le: (self: Tensor, other: Tensor | number) => Tensor;
 /** Elements of `self` where `condition` is true, and of `other` elsewhere. */
-export const where: (condition: Tensor, self: Tensor, other: Tensor) => Tensor;
+const where: (condition: Tensor, self: Tensor, other: Tensor) => Tensor;
 /** A copy of `self` with `value`, which has no dimensions, where `mask` is true. */
-export const maskedFill: (self: Tensor, mask: Tensor, value: Tensor) => Tensor;
+const maskedFill: (self: Tensor, mask: Tensor, value: Tensor) => Tensor;
 /** Tells whether both are true, element by element. */
-export const logicalAnd: (self: Tensor, other: Tensor | number) => Tensor;
+const logicalAnd: (self: Tensor, other: Tensor | number) => Tensor;
 /** Tells whether an element is false, or 0. */
-export const logicalNot: (self: Tensor) => Tensor;
+const logicalNot: (self: Tensor) => Tensor;
 /** The `k` largest values along `dim` and where they are; the smallest with `largest` false. */
-export const topk: (self: Tensor, k: number, dim?: number, largest?: boolean, sorted?: boolean) => [Tensor, Tensor];
+const topk: (self: Tensor, k: number, dim?: number, largest?: boolean, sorted?: boolean) => [Tensor, Tensor];
 /** The element at `index` along dimension `dim`, for each place of `index`. */
-export const gather: (self: Tensor, dim: number, index: Tensor, sparseGrad?: boolean) => Tensor;
+const gather: (self: Tensor, dim: number, index: Tensor, sparseGrad?: boolean) => Tensor;
 /** The places of dimension `dim` that the list `index` names, in its order. */
-export const indexSelect: (self: Tensor, dim: number, index: Tensor) => Tensor;
+const indexSelect: (self: Tensor, dim: number, index: Tensor) => Tensor;
 /** Adds each element of `src` to `self` at `index` along dimension `dim`, in place. */
-export const scatterAdd_: (self: Tensor, dim: number, index: Tensor, src: Tensor) => Tensor;
+const scatterAdd_: (self: Tensor, dim: number, index: Tensor, src: Tensor) => Tensor;
 /** Puts the places of `source` into `self`, at those of dimension `dim` that `index` names. */
-export const indexCopy_: (self: Tensor, dim: number, index: Tensor, source: Tensor) => Tensor;
+const indexCopy_: (self: Tensor, dim: number, index: Tensor, source: Tensor) => Tensor;
 /** The sum of all elements up to each one along dimension `dim`. */
-export const cumsum: (self: Tensor, dim: number, dtype?: DType | null) => Tensor;
+const cumsum: (self: Tensor, dim: number, dtype?: DType | null) => Tensor;
 /** The scalar product of two vectors. */
-export const dot: (self: Tensor, tensor: Tensor) => Tensor;
+const dot: (self: Tensor, tensor: Tensor) => Tensor;
 /** The matrix product (..., m, k) x (..., k, n) -> (..., m, n); a vector is a row, or a column. */
-export const matmul: (self: Tensor, other: Tensor) => Tensor;
+const matmul: (self: Tensor, other: Tensor) => Tensor;
 /** The product of two matrices: (m, k) x (k, n) -> (m, n). */
-export const mm: (self: Tensor, mat2: Tensor) => Tensor;
+const mm: (self: Tensor, mat2: Tensor) => Tensor;
 /** Products of matrices, batch by batch: (b, m, k) x (b, k, n) -> (b, m, n). */
-export const bmm: (self: Tensor, mat2: Tensor) => Tensor;
+const bmm: (self: Tensor, mat2: Tensor) => Tensor;
 /** `input` times the transposed `weight`, and `bias`: (..., in) x (out, in) -> (..., out). */
-export const linear: (input: Tensor, weight: Tensor, bias?: Tensor | null) => Tensor;
+const linear: (input: Tensor, weight: Tensor, bias?: Tensor | null) => Tensor;
 /** The values along `dim` in rising order and where each was. */
-export const sort: (self: Tensor, dim?: number, descending?: boolean) => [Tensor, Tensor];
+const sort: (self: Tensor, dim?: number, descending?: boolean) => [Tensor, Tensor];
 /** Convolution of (n, in, l) with (out, in / groups, k); one number may stand for all in a list. */
-export const conv1d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], groups?: number) => Tensor;
+const conv1d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], groups?: number) => Tensor;
 /** Convolution of (n, in, h, w) with (out, in / groups, kh, kw). */
-export const conv2d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], groups?: number) => Tensor;
+const conv2d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], groups?: number) => Tensor;
 /** Convolution of (n, in, d, h, w) with (out, in / groups, kd, kh, kw). */
-export const conv3d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], groups?: number) => Tensor;
+const conv3d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], groups?: number) => Tensor;
 /** Transposed convolution of (n, in, l) with (in, out / groups, k). */
-export const convTranspose1d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], outputPadding?: readonly number[], groups?: number, dilation?: readonly number[]) => Tensor;
+const convTranspose1d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], outputPadding?: readonly number[], groups?: number, dilation?: readonly number[]) => Tensor;
 /** Transposed convolution of (n, in, h, w) with (in, out / groups, kh, kw). */
-export const convTranspose2d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], outputPadding?: readonly number[], groups?: number, dilation?: readonly number[]) => Tensor;
+const convTranspose2d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], outputPadding?: readonly number[], groups?: number, dilation?: readonly number[]) => Tensor;
 /** Transposed convolution of (n, in, d, h, w) with (in, out / groups, kd, kh, kw). */
-export const convTranspose3d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], outputPadding?: readonly number[], groups?: number, dilation?: readonly number[]) => Tensor;
+const convTranspose3d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], outputPadding?: readonly number[], groups?: number, dilation?: readonly number[]) => Tensor;
 /** Normalises each channel of (n, c, ...): by the batch, which moves the running statistics, or by those. */
-export const batchNorm: (input: Tensor, weight: Tensor | null, bias: Tensor | null, runningMean: Tensor | null, runningVar: Tensor | null, training: boolean, momentum: number, eps: number, cudnnEnabled: boolean) => Tensor;
+const batchNorm: (input: Tensor, weight: Tensor | null, bias: Tensor | null, runningMean: Tensor | null, runningVar: Tensor | null, training: boolean, momentum: number, eps: number, cudnnEnabled: boolean) => Tensor;
 /** Normalises over the last dimensions, which `normalizedShape` names, then scales and shifts. */
-export const layerNorm: (input: Tensor, normalizedShape: readonly number[], weight?: Tensor | null, bias?: Tensor | null, eps?: number, cudnnEnable?: boolean) => Tensor;
+const layerNorm: (input: Tensor, normalizedShape: readonly number[], weight?: Tensor | null, bias?: Tensor | null, eps?: number, cudnnEnable?: boolean) => Tensor;
 /** Normalises each of `numGroups` groups of channels of each sample of (n, c, ...). */
-export const groupNorm: (input: Tensor, numGroups: number, weight?: Tensor | null, bias?: Tensor | null, eps?: number, cudnnEnabled?: boolean) => Tensor;
+const groupNorm: (input: Tensor, numGroups: number, weight?: Tensor | null, bias?: Tensor | null, eps?: number, cudnnEnabled?: boolean) => Tensor;
 /** Divides by the root of the mean square over the last dimensions, then scales. */
-export const rmsNorm: (input: Tensor, normalizedShape: readonly number[], weight?: Tensor | null, eps?: number | null) => Tensor;
+const rmsNorm: (input: Tensor, normalizedShape: readonly number[], weight?: Tensor | null, eps?: number | null) => Tensor;
 /** Rows of `weight` by their numbers: (...) of (rows, width) -> (..., width). */
-export const embedding: (weight: Tensor, indices: Tensor, paddingIdx?: number, scaleGradByFreq?: boolean, sparse?: boolean) => Tensor;
+const embedding: (weight: Tensor, indices: Tensor, paddingIdx?: number, scaleGradByFreq?: boolean, sparse?: boolean) => Tensor;
 /** In training, zeros with probability `p` and the rest times 1 / (1 - p); else as it is. */
-export const dropout: (input: Tensor, p: number, train: boolean) => Tensor;
+const dropout: (input: Tensor, p: number, train: boolean) => Tensor;
 /** Attention of (..., heads, l, d) to keys and values (..., heads, s, d): softmax(q k / sqrt(d) + mask) v. */
-export const scaledDotProductAttention: (query: Tensor, key: Tensor, value: Tensor, attnMask?: Tensor | null, dropoutP?: number, isCausal?: boolean, scale?: number | null, enableGqa?: boolean) => Tensor;
+const scaledDotProductAttention: (query: Tensor, key: Tensor, value: Tensor, attnMask?: Tensor | null, dropoutP?: number, isCausal?: boolean, scale?: number | null, enableGqa?: boolean) => Tensor;
 /** The largest value in each window of (n, c, l); the stride is the window unless told. */
-export const maxPool1d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], ceilMode?: boolean) => Tensor;
+const maxPool1d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], ceilMode?: boolean) => Tensor;
 /** The largest value in each window of (n, c, h, w); the stride is the window unless told. */
-export const maxPool2d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], ceilMode?: boolean) => Tensor;
+const maxPool2d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], ceilMode?: boolean) => Tensor;
 /** The largest value in each window of (n, c, d, h, w); the stride is the window unless told. */
-export const maxPool3d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], ceilMode?: boolean) => Tensor;
+const maxPool3d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], ceilMode?: boolean) => Tensor;
 /** The mean of each window of (n, c, l); the stride is the window unless told. */
-export const avgPool1d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], ceilMode?: boolean, countIncludePad?: boolean) => Tensor;
+const avgPool1d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], ceilMode?: boolean, countIncludePad?: boolean) => Tensor;
 /** The mean of each window of (n, c, h, w); the stride is the window unless told. */
-export const avgPool2d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], ceilMode?: boolean, countIncludePad?: boolean, divisorOverride?: number | null) => Tensor;
+const avgPool2d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], ceilMode?: boolean, countIncludePad?: boolean, divisorOverride?: number | null) => Tensor;
 /** The mean of each window of (n, c, d, h, w); the stride is the window unless told. */
-export const avgPool3d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], ceilMode?: boolean, countIncludePad?: boolean, divisorOverride?: number | null) => Tensor;
+const avgPool3d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], ceilMode?: boolean, countIncludePad?: boolean, divisorOverride?: number | null) => Tensor;
 /** Means over windows chosen so that (n, c, l) becomes (n, c, `outputSize`). */
-export const adaptiveAvgPool1d: (self: Tensor, outputSize: readonly number[]) => Tensor;
+const adaptiveAvgPool1d: (self: Tensor, outputSize: readonly number[]) => Tensor;
 /** Means over windows chosen so that (n, c, h, w) gets these two sizes. */
-export const adaptiveAvgPool2d: (self: Tensor, outputSize: readonly number[]) => Tensor;
+const adaptiveAvgPool2d: (self: Tensor, outputSize: readonly number[]) => Tensor;
 /** Means over windows chosen so that (n, c, d, h, w) gets these three sizes. */
-export const adaptiveAvgPool3d: (self: Tensor, outputSize: readonly number[]) => Tensor;
+const adaptiveAvgPool3d: (self: Tensor, outputSize: readonly number[]) => Tensor;
 /** Each number, or 0 where it is negative. */
-export const relu: (self: Tensor) => Tensor;
+const relu: (self: Tensor) => Tensor;
 /** Puts 0 in place of negative numbers. */
-export const relu_: (self: Tensor) => Tensor;
+const relu_: (self: Tensor) => Tensor;
 /** Each number, times `weight` where it is negative; one weight, or one for each channel. */
-export const prelu: (self: Tensor, weight: Tensor) => Tensor;
+const prelu: (self: Tensor, weight: Tensor) => Tensor;
 /** x times the share of the normal distribution below it; `approximate` is "none" or "tanh". */
-export const gelu: (self: Tensor, approximate?: string) => Tensor;
+const gelu: (self: Tensor, approximate?: string) => Tensor;
 /** x * sigmoid(x) of each number. */
-export const silu: (self: Tensor) => Tensor;
+const silu: (self: Tensor) => Tensor;
 /** x * tanh(log(1 + exp(x))) of each number. */
-export const mish: (self: Tensor) => Tensor;
+const mish: (self: Tensor) => Tensor;
 /** x * min(max(x + 3, 0), 6) / 6 of each number. */
-export const hardswish: (self: Tensor) => Tensor;
+const hardswish: (self: Tensor) => Tensor;
 /** min(max(x + 3, 0), 6) / 6 of each number. */
-export const hardsigmoid: (self: Tensor) => Tensor;
+const hardsigmoid: (self: Tensor) => Tensor;
 /** The logarithm of sigmoid(x), of each number. */
-export const logSigmoid: (self: Tensor) => Tensor;
+const logSigmoid: (self: Tensor) => Tensor;
 /** Shares along `dim` that are positive and add up to 1: exp(x) / sum(exp(x)). */
-export const softmax: (self: Tensor, dim: number, dtype?: DType | null) => Tensor;
+const softmax: (self: Tensor, dim: number, dtype?: DType | null) => Tensor;
 /** The logarithm of the softmax along `dim`, exact where shares are small. */
-export const logSoftmax: (self: Tensor, dim: number, dtype?: DType | null) => Tensor;
+const logSoftmax: (self: Tensor, dim: number, dtype?: DType | null) => Tensor;
 /** (n, c, l) at another length, from the nearest value. */
-export const upsampleNearest1d: (self: Tensor, outputSize: readonly number[], scales?: number | null) => Tensor;
+const upsampleNearest1d: (self: Tensor, outputSize: readonly number[], scales?: number | null) => Tensor;
 /** (n, c, h, w) at another height and width, from the nearest value. */
-export const upsampleNearest2d: (self: Tensor, outputSize: readonly number[], scalesH?: number | null, scalesW?: number | null) => Tensor;
+const upsampleNearest2d: (self: Tensor, outputSize: readonly number[], scalesH?: number | null, scalesW?: number | null) => Tensor;
 /** (n, c, d, h, w) at other sizes, from the nearest value. */
-export const upsampleNearest3d: (self: Tensor, outputSize: readonly number[], scalesD?: number | null, scalesH?: number | null, scalesW?: number | null) => Tensor;
+const upsampleNearest3d: (self: Tensor, outputSize: readonly number[], scalesD?: number | null, scalesH?: number | null, scalesW?: number | null) => Tensor;
 /** (n, c, h, w) at another height and width, between neighbouring values. */
-export const upsampleBilinear2d: (self: Tensor, outputSize: readonly number[], alignCorners: boolean, scalesH?: number | null, scalesW?: number | null) => Tensor;
+const upsampleBilinear2d: (self: Tensor, outputSize: readonly number[], alignCorners: boolean, scalesH?: number | null, scalesW?: number | null) => Tensor;
 /** (n, c, d, h, w) at other sizes, between neighbouring values. */
-export const upsampleTrilinear3d: (self: Tensor, outputSize: readonly number[], alignCorners: boolean, scalesD?: number | null, scalesH?: number | null, scalesW?: number | null) => Tensor;
+const upsampleTrilinear3d: (self: Tensor, outputSize: readonly number[], alignCorners: boolean, scalesD?: number | null, scalesH?: number | null, scalesW?: number | null) => Tensor;
 /** (n, c, l) at another length, between neighbouring values. */
-export const upsampleLinear1d: (self: Tensor, outputSize: readonly number[], alignCorners: boolean, scales?: number | null) => Tensor;
+const upsampleLinear1d: (self: Tensor, outputSize: readonly number[], alignCorners: boolean, scales?: number | null) => Tensor;
 /** Channels become pixels: (n, c * r * r, h, w) -> (n, c, h * r, w * r). */
-export const pixelShuffle: (self: Tensor, upscaleFactor: number) => Tensor;
+const pixelShuffle: (self: Tensor, upscaleFactor: number) => Tensor;
 /** Cross-entropy of logits (n, classes, ...) and i64 classes (n, ...); `reduction` is 0 none, 1 mean, 2 sum. */
-export const crossEntropyLoss: (self: Tensor, target: Tensor, weight?: Tensor | null, reduction?: number, ignoreIndex?: number, labelSmoothing?: number) => Tensor;
+const crossEntropyLoss: (self: Tensor, target: Tensor, weight?: Tensor | null, reduction?: number, ignoreIndex?: number, labelSmoothing?: number) => Tensor;
 /** Squared differences; `reduction` is 0 none, 1 mean, 2 sum. */
-export const mseLoss: (self: Tensor, target: Tensor, reduction?: number) => Tensor;
+const mseLoss: (self: Tensor, target: Tensor, reduction?: number) => Tensor;
 /** Absolute differences; `reduction` is 0 none, 1 mean, 2 sum. */
-export const l1Loss: (self: Tensor, target: Tensor, reduction?: number) => Tensor;
+const l1Loss: (self: Tensor, target: Tensor, reduction?: number) => Tensor;
 /** Half the squared difference up to `delta`, linear beyond; `reduction` is 0 none, 1 mean, 2 sum. */
-export const huberLoss: (self: Tensor, target: Tensor, reduction?: number, delta?: number) => Tensor;
+const huberLoss: (self: Tensor, target: Tensor, reduction?: number, delta?: number) => Tensor;
 /** Binary cross-entropy of logits and targets from 0 to 1; `reduction` is 0 none, 1 mean, 2 sum. */
-export const bceWithLogits: (self: Tensor, target: Tensor, weight?: Tensor | null, posWeight?: Tensor | null, reduction?: number) => Tensor;
+const bceWithLogits: (self: Tensor, target: Tensor, weight?: Tensor | null, posWeight?: Tensor | null, reduction?: number) => Tensor;
 /** Binary cross-entropy of probabilities and targets from 0 to 1; `reduction` is 0 none, 1 mean, 2 sum. */
-export const bce: (self: Tensor, target: Tensor, weight?: Tensor | null, reduction?: number) => Tensor;
+const bce: (self: Tensor, target: Tensor, weight?: Tensor | null, reduction?: number) => Tensor;
 /** One step of AdamW over all parameters, in one kernel; what createOptimizer calls. */
-export const fusedAdamW_: (self: readonly Tensor[], grads: readonly Tensor[], expAvgs: readonly Tensor[], expAvgSqs: readonly Tensor[], maxExpAvgSqs: readonly Tensor[], stateSteps: readonly Tensor[], lr: number, beta1: number, beta2: number, weightDecay: number, eps: number, amsgrad: boolean, maximize: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
+const fusedAdamW_: (self: readonly Tensor[], grads: readonly Tensor[], expAvgs: readonly Tensor[], expAvgSqs: readonly Tensor[], maxExpAvgSqs: readonly Tensor[], stateSteps: readonly Tensor[], lr: number, beta1: number, beta2: number, weightDecay: number, eps: number, amsgrad: boolean, maximize: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
 /** As fusedAdamW_, with the learning rate in a tensor. */
-export const fusedAdamWByTensor_: (self: readonly Tensor[], grads: readonly Tensor[], expAvgs: readonly Tensor[], expAvgSqs: readonly Tensor[], maxExpAvgSqs: readonly Tensor[], stateSteps: readonly Tensor[], lr: Tensor, beta1: number, beta2: number, weightDecay: number, eps: number, amsgrad: boolean, maximize: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
+const fusedAdamWByTensor_: (self: readonly Tensor[], grads: readonly Tensor[], expAvgs: readonly Tensor[], expAvgSqs: readonly Tensor[], maxExpAvgSqs: readonly Tensor[], stateSteps: readonly Tensor[], lr: Tensor, beta1: number, beta2: number, weightDecay: number, eps: number, amsgrad: boolean, maximize: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
 /** As fusedAdam_, with the learning rate in a tensor. */
-export const fusedAdamByTensor_: (self: readonly Tensor[], grads: readonly Tensor[], expAvgs: readonly Tensor[], expAvgSqs: readonly Tensor[], maxExpAvgSqs: readonly Tensor[], stateSteps: readonly Tensor[], lr: Tensor, beta1: number, beta2: number, weightDecay: number, eps: number, amsgrad: boolean, maximize: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
+const fusedAdamByTensor_: (self: readonly Tensor[], grads: readonly Tensor[], expAvgs: readonly Tensor[], expAvgSqs: readonly Tensor[], maxExpAvgSqs: readonly Tensor[], stateSteps: readonly Tensor[], lr: Tensor, beta1: number, beta2: number, weightDecay: number, eps: number, amsgrad: boolean, maximize: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
 /** As fusedSgd_, with the learning rate in a tensor. */
-export const fusedSgdByTensor_: (self: readonly Tensor[], grads: readonly Tensor[], momentumBufferList: readonly Tensor[], weightDecay: number, momentum: number, lr: Tensor, dampening: number, nesterov: boolean, maximize: boolean, isFirstStep: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
+const fusedSgdByTensor_: (self: readonly Tensor[], grads: readonly Tensor[], momentumBufferList: readonly Tensor[], weightDecay: number, momentum: number, lr: Tensor, dampening: number, nesterov: boolean, maximize: boolean, isFirstStep: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
 /** One step of Adam over all parameters, in one kernel; what createOptimizer calls. */
-export const fusedAdam_: (self: readonly Tensor[], grads: readonly Tensor[], expAvgs: readonly Tensor[], expAvgSqs: readonly Tensor[], maxExpAvgSqs: readonly Tensor[], stateSteps: readonly Tensor[], lr: number, beta1: number, beta2: number, weightDecay: number, eps: number, amsgrad: boolean, maximize: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
+const fusedAdam_: (self: readonly Tensor[], grads: readonly Tensor[], expAvgs: readonly Tensor[], expAvgSqs: readonly Tensor[], maxExpAvgSqs: readonly Tensor[], stateSteps: readonly Tensor[], lr: number, beta1: number, beta2: number, weightDecay: number, eps: number, amsgrad: boolean, maximize: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
 /** One step of SGD over all parameters, in one kernel; what createOptimizer calls. */
-export const fusedSgd_: (self: readonly Tensor[], grads: readonly Tensor[], momentumBufferList: readonly Tensor[], weightDecay: number, momentum: number, lr: number, dampening: number, nesterov: boolean, maximize: boolean, isFirstStep: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
+const fusedSgd_: (self: readonly Tensor[], grads: readonly Tensor[], momentumBufferList: readonly Tensor[], weightDecay: number, momentum: number, lr: number, dampening: number, nesterov: boolean, maximize: boolean, isFirstStep: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void;
 /** Fills each tensor of the list with zeros. */
-export const foreachZero_: (self: readonly Tensor[]) => void;
+const foreachZero_: (self: readonly Tensor[]) => void;
 /** Copies each tensor of `src` into that of `self` at its place. */
-export const foreachCopy_: (self: readonly Tensor[], src: readonly Tensor[], nonBlocking?: boolean) => void;
+const foreachCopy_: (self: readonly Tensor[], src: readonly Tensor[], nonBlocking?: boolean) => void;
 /** Multiplies each tensor of the list by `other`, which has no dimensions, in place. */
-export const foreachMul_: (self: readonly Tensor[], other: Tensor) => void;
+const foreachMul_: (self: readonly Tensor[], other: Tensor) => void;
 /** Adds `scalars[i] * tensor1[i] * tensor2[i]` to each tensor of the list, in place. */
-export const foreachAddcmul_: (self: readonly Tensor[], tensor1: readonly Tensor[], tensor2: readonly Tensor[], scalars: Tensor) => void;
+const foreachAddcmul_: (self: readonly Tensor[], tensor1: readonly Tensor[], tensor2: readonly Tensor[], scalars: Tensor) => void;
 /** The square roots of each tensor of the list. */
-export const foreachSqrt: (self: readonly Tensor[]) => Tensor[];
+const foreachSqrt: (self: readonly Tensor[]) => Tensor[];
 /** Multiplies gradients by `invScale` and sets `foundInf` to 1 where one is not finite. */
-export const checkAndUnscale_: (self: readonly Tensor[], foundInf: Tensor, invScale: Tensor) => void;
+const checkAndUnscale_: (self: readonly Tensor[], foundInf: Tensor, invScale: Tensor) => void;
 /** Lowers the loss's scale after a step that was not finite, raises it after enough that were. */
-export const updateLossScale_: (self: Tensor, growthTracker: Tensor, foundInf: Tensor, scaleGrowthFactor: number, scaleBackoffFactor: number, growthInterval: number) => Tensor;
+const updateLossScale_: (self: Tensor, growthTracker: Tensor, foundInf: Tensor, scaleGrowthFactor: number, scaleBackoffFactor: number, growthInterval: number) => Tensor;
 /** The Fourier transform over `dim`, or over all dimensions; complex. */
-export const fftFftn: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[] | null, norm?: string | null) => Tensor;
+const fftFftn: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[] | null, norm?: string | null) => Tensor;
 /** The inverse Fourier transform over `dim`, or over all dimensions; complex. */
-export const fftIfftn: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[] | null, norm?: string | null) => Tensor;
+const fftIfftn: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[] | null, norm?: string | null) => Tensor;
 /** The Fourier transform of real numbers over two dimensions: (..., h, w) -> (..., h, w / 2 + 1). */
-export const fftRfft2: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[], norm?: string | null) => Tensor;
+const fftRfft2: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[], norm?: string | null) => Tensor;
 /** The inverse of fftRfft2, to real numbers; `s` says the sizes where w is odd. */
-export const fftIrfft2: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[], norm?: string | null) => Tensor;
+const fftIrfft2: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[], norm?: string | null) => Tensor;
 /** The Fourier transform over two dimensions; complex. */
-export const fftFft2: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[], norm?: string | null) => Tensor;
+const fftFft2: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[], norm?: string | null) => Tensor;
 /** The inverse Fourier transform over two dimensions; complex. */
-export const fftIfft2: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[], norm?: string | null) => Tensor;
+const fftIfft2: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[], norm?: string | null) => Tensor;
 /** The Fourier transform of real numbers over `dim`, or all; the last has w / 2 + 1 places. */
-export const fftRfftn: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[] | null, norm?: string | null) => Tensor;
+const fftRfftn: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[] | null, norm?: string | null) => Tensor;
 /** The inverse of fftRfftn, to real numbers; `s` says the sizes where the last is odd. */
-export const fftIrfftn: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[] | null, norm?: string | null) => Tensor;
+const fftIrfftn: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[] | null, norm?: string | null) => Tensor;
 /** `a` plus `b`, element by element. */
-export const add: (a: Tensor, b: Tensor | number) => Tensor;
+const add: (a: Tensor, b: Tensor | number) => Tensor;
 /** `a` less `scale` times `b`, element by element. */
-export const sub: (a: Tensor, b: Tensor | number, scale?: number) => Tensor;
+const sub: (a: Tensor, b: Tensor | number, scale?: number) => Tensor;
 /** The arguments of an operation of any name, in its schema's order; named ones may come last: `{ dim: [1], keepdim: true }`. */
-export type OpArgument = Tensor | number | boolean | string | null | undefined | readonly OpArgument[] | {
+type OpArgument = Tensor | number | boolean | string | null | undefined | readonly OpArgument[] | {
     readonly [name: string]: OpArgument;
 };
 /** An operation that was looked up by name. */
-export type AnyOp<R = Tensor> = (...args: OpArgument[]) => R;
+type AnyOp<R = Tensor> = (...args: OpArgument[]) => R;
 /**
  * Any operation of the libtorch that is loaded: `const logsumexp = op("logsumexp")`, `op("scatter_add")`,
  * `op("sum.dim_IntList")`. The name is that of PyTorch's schema, with the overload behind a dot. Look it up once, not in
  * each step. A name that is not there, or an argument that does not fit, is refused with the schema.
  */
-export function op<R = Tensor>(name: string): AnyOp<R>;
-export { verb_constant as constant, verb_fill_ as fill_, verb_ones as ones, verb_scalar as scalar, verb_scale as scale, verb_tensor as tensor, verb_toDevice as toDevice, verb_toNumbers as toNumbers, verb_uninitialised as uninitialised, verb_zero_ as zero_, verb_zeros as zeros };
+function op<R = Tensor>(name: string): AnyOp<R>;
+const constant: typeof verb_constant;
+const fill_: typeof verb_fill_;
+const ones: typeof verb_ones;
+const scalar: typeof verb_scalar;
+const scale: typeof verb_scale;
+const tensor: typeof verb_tensor;
+const toDevice: typeof verb_toDevice;
+const toNumbers: typeof verb_toNumbers;
+const uninitialised: typeof verb_uninitialised;
+const zero_: typeof verb_zero_;
+const zeros: typeof verb_zeros;
 }
-export declare namespace nn {
+declare namespace nn {
 /** @internal */
-export type Named<T> = [name: string, value: T];
+type Named<T> = [name: string, value: T];
 /** Modules hold Tensor objects for life, never native handles: a trainer may move a parameter into an arena. */
-export abstract class Module {
+abstract class Module {
     #private;
     /** True while it behaves as in training; `train` sets it. */
     training: boolean;
@@ -717,7 +727,7 @@ export abstract class Module {
  * LoRA puts it beside a layer: modules under names of their own, which add something to the layer's output.
  * @internal
  */
-export interface Adapter {
+interface Adapter {
     readonly parts: Readonly<Record<string, Module>>;
     /** The layer's output `y` for its input `x`, and what the adapter adds. */
     added(y: Tensor, x: Tensor): Tensor;
@@ -726,22 +736,22 @@ export interface Adapter {
  * A layer that may have an adapter.
  * @internal
  */
-export abstract class Adaptable extends Module {
+abstract class Adaptable extends Module {
     #private;
     adapt(adapter: Adapter): void;
     protected adapted(y: Tensor, x: Tensor): Tensor;
 }
 /** A module that only gives names to others: PyTorch's Sequential and ModuleDict, or the modules of one block. */
-export class Group extends Module {
+class Group extends Module {
     /** In the order of the names' mention. */
     constructor(children?: Readonly<Record<string, Module>>);
     /** Adds a module under this name, and gives it back. */
     add<M extends Module>(name: string | number, module: M): M;
 }
 /** One number for all dimensions, or one each. */
-export type Size = number | readonly number[];
+type Size = number | readonly number[];
 /** A list of `dims` numbers, made once so that forward allocates none. */
-export function perDimension(size: Size, dims: number): readonly number[];
+function perDimension(size: Size, dims: number): readonly number[];
 /**
  * Modules with PyTorch's names, which draw PyTorch's weights from the same seed: Linear, Conv2d, LayerNorm, ...; Module
  * to extend; init.
@@ -749,7 +759,7 @@ export function perDimension(size: Size, dims: number): readonly number[];
  * @module
  */
 /** x, or `negativeSlope` times x where it is negative. */
-export class LeakyReLU extends Module {
+class LeakyReLU extends Module {
     #private;
     /** `negativeSlope`: 0 would be ReLU. */
     constructor(negativeSlope?: number);
@@ -757,7 +767,7 @@ export class LeakyReLU extends Module {
     forward(x: Tensor): Tensor;
 }
 /** x, or a learnt weight times x where it is negative. */
-export class PReLU extends Module {
+class PReLU extends Module {
     /** One, or one for each channel. */
     readonly weight: Tensor;
     /** `numParameters` is 1 or the number of channels; each begins with `init`. */
@@ -766,7 +776,7 @@ export class PReLU extends Module {
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.MultiheadAttention: several attentions beside each other, over (n, l, embedDim). */
-export class MultiheadAttention extends Adaptable {
+class MultiheadAttention extends Adaptable {
     #private;
     /** Share of attention weights dropped while training. */
     readonly p: number;
@@ -780,7 +790,7 @@ export class MultiheadAttention extends Adaptable {
     forward(x: Tensor): Tensor;
 }
 /** Options of convolutions. */
-export interface ConvOptions {
+interface ConvOptions {
     /** Places from one window to the next; 1 by default. */
     stride?: Size;
     /** Places around the input on each side; 0 by default. */
@@ -794,7 +804,7 @@ export interface ConvOptions {
     /** Adds a number to each output channel; true by default. */
     bias?: boolean;
 }
-export abstract class Conv extends Adaptable {
+abstract class Conv extends Adaptable {
     #private;
     readonly weight: Tensor;
     readonly bias: Tensor | null;
@@ -806,32 +816,32 @@ export abstract class Conv extends Adaptable {
     protected padded(x: Tensor): Tensor;
 }
 /** torch.nn.Conv1d, over (n, channels, l). */
-export class Conv1d extends Conv {
+class Conv1d extends Conv {
     /** `kernelSize` is the window's length. */
     constructor(inChannels: number, outChannels: number, kernelSize: Size, options?: ConvOptions);
     /** (n, in, l) -> (n, out, l'). */
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.Conv2d, over (n, channels, h, w). */
-export class Conv2d extends Conv {
+class Conv2d extends Conv {
     /** `kernelSize` is the window's side, or its height and width. */
     constructor(inChannels: number, outChannels: number, kernelSize: Size, options?: ConvOptions);
     /** (n, in, h, w) -> (n, out, h', w'). */
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.Conv3d, over (n, channels, d, h, w). */
-export class Conv3d extends Conv {
+class Conv3d extends Conv {
     /** `kernelSize` is the window's side, or its three sides. */
     constructor(inChannels: number, outChannels: number, kernelSize: Size, options?: ConvOptions);
     /** (n, in, d, h, w) -> (n, out, d', h', w'). */
     forward(x: Tensor): Tensor;
 }
 /** Options of transposed convolutions. */
-export interface ConvTransposeOptions extends Omit<ConvOptions, "paddingMode"> {
+interface ConvTransposeOptions extends Omit<ConvOptions, "paddingMode"> {
     /** Places added to one side of the output, where several sizes would fit; 0 by default. */
     outputPadding?: Size;
 }
-export abstract class ConvTranspose extends Module {
+abstract class ConvTranspose extends Module {
     readonly weight: Tensor;
     readonly bias: Tensor | null;
     protected readonly stride: readonly number[];
@@ -842,21 +852,21 @@ export abstract class ConvTranspose extends Module {
     constructor(dims: number, inChannels: number, outChannels: number, kernel: Size, o: ConvTransposeOptions);
 }
 /** torch.nn.ConvTranspose1d, over (n, channels, l). */
-export class ConvTranspose1d extends ConvTranspose {
+class ConvTranspose1d extends ConvTranspose {
     /** `kernel` is the window's length. */
     constructor(inChannels: number, outChannels: number, kernel: Size, options?: ConvTransposeOptions);
     /** (n, in, l) -> (n, out, l'). */
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.ConvTranspose2d, over (n, channels, h, w). */
-export class ConvTranspose2d extends ConvTranspose {
+class ConvTranspose2d extends ConvTranspose {
     /** `kernel` is the window's side, or its height and width. */
     constructor(inChannels: number, outChannels: number, kernel: Size, options?: ConvTransposeOptions);
     /** (n, in, h, w) -> (n, out, h', w'). */
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.ConvTranspose3d, over (n, channels, d, h, w). */
-export class ConvTranspose3d extends ConvTranspose {
+class ConvTranspose3d extends ConvTranspose {
     /** `kernel` is the window's side, or its three sides. */
     constructor(inChannels: number, outChannels: number, kernel: Size, options?: ConvTransposeOptions);
     /** (n, in, d, h, w) -> (n, out, d', h', w'). */
@@ -865,16 +875,16 @@ export class ConvTranspose3d extends ConvTranspose {
 /**
  * PyTorch's padding modes; and longitude, which is circular in the last dimension and replicates the edge in the others.
  */
-export type PaddingMode = "zeros" | "replicate" | "reflect" | "circular" | "longitude";
+type PaddingMode = "zeros" | "replicate" | "reflect" | "circular" | "longitude";
 /** Places that are missing to a multiple in each dimension, half of them on each side; `sizes` are F.pad's. */
-export function frameAround(sides: readonly number[], multiple: number): {
+function frameAround(sides: readonly number[], multiple: number): {
     starts: number[];
     sizes: number[] | null;
 };
 /** `sizes` are F.pad's: places before and behind the last dimension, then before and behind the one before it. */
-export function padder(sizes: readonly number[], mode: PaddingMode): (x: Tensor) => Tensor;
+function padder(sizes: readonly number[], mode: PaddingMode): (x: Tensor) => Tensor;
 /** torch.nn.Linear: x times the transposed weight, and the bias. */
-export class Linear extends Adaptable {
+class Linear extends Adaptable {
     /** (outFeatures, inFeatures). */
     weight: Tensor;
     /** (outFeatures), or null. */
@@ -889,7 +899,7 @@ export class Linear extends Adaptable {
     forward(x: Tensor): Tensor;
 }
 /** A learnt row for each token or class. */
-export class Embedding extends Module {
+class Embedding extends Module {
     #private;
     /** (rows, width). */
     readonly weight: Tensor;
@@ -901,7 +911,7 @@ export class Embedding extends Module {
     forward(indices: Tensor): Tensor;
 }
 /** In training, numbers become 0 with probability `p` and the others grow by 1 / (1 - p). */
-export class Dropout extends Module {
+class Dropout extends Module {
     readonly p: number;
     /** `p` is the share that is dropped. */
     constructor(p?: number);
@@ -909,21 +919,21 @@ export class Dropout extends Module {
     forward(x: Tensor): Tensor;
 }
 /** In training, whole channels become 0 with probability `p`, sample by sample, and the others grow by 1 / (1 - p). */
-export class ChannelDropout extends Dropout {
+class ChannelDropout extends Dropout {
     /** Takes (n, channels, ...); in evaluation it gives its input. */
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.Dropout1d: of (n, channels, length). */
-export class Dropout1d extends ChannelDropout {
+class Dropout1d extends ChannelDropout {
 }
 /** torch.nn.Dropout2d: of (n, channels, height, width). */
-export class Dropout2d extends ChannelDropout {
+class Dropout2d extends ChannelDropout {
 }
 /** torch.nn.Dropout3d: of (n, channels, depth, height, width). */
-export class Dropout3d extends ChannelDropout {
+class Dropout3d extends ChannelDropout {
 }
 /** torch.nn.LayerNorm: over the last dimensions, which the shape names. */
-export class LayerNorm extends Module {
+class LayerNorm extends Module {
     #private;
     /** Has the normalised shape; null without `affine`. */
     readonly weight: Tensor | null;
@@ -939,7 +949,7 @@ export class LayerNorm extends Module {
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.GroupNorm: over groups of channels, sample by sample. */
-export class GroupNorm extends Module {
+class GroupNorm extends Module {
     #private;
     /** (channels); null without `affine`. */
     readonly weight: Tensor | null;
@@ -954,7 +964,7 @@ export class GroupNorm extends Module {
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.RMSNorm: divides by the root of the mean square of the last dimensions. */
-export class RMSNorm extends Module {
+class RMSNorm extends Module {
     #private;
     /** Has the normalised shape; null without `affine`. */
     readonly weight: Tensor | null;
@@ -966,12 +976,12 @@ export class RMSNorm extends Module {
     /** Takes any shape that ends in the normalised one. */
     forward(x: Tensor): Tensor;
 }
-export interface BatchNormOptions {
+interface BatchNormOptions {
     eps?: number;
     momentum?: number;
     affine?: boolean;
 }
-export class BatchNorm extends Module {
+class BatchNorm extends Module {
     #private;
     readonly features: number;
     readonly weight: Tensor | null;
@@ -984,17 +994,17 @@ export class BatchNorm extends Module {
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.BatchNorm1d: of (n, features) or (n, features, length). */
-export class BatchNorm1d extends BatchNorm {
+class BatchNorm1d extends BatchNorm {
 }
 /** torch.nn.BatchNorm2d: of (n, features, height, width). */
-export class BatchNorm2d extends BatchNorm {
+class BatchNorm2d extends BatchNorm {
 }
 /** torch.nn.BatchNorm3d: of (n, features, depth, height, width). */
-export class BatchNorm3d extends BatchNorm {
+class BatchNorm3d extends BatchNorm {
 }
-export type Dims = 1 | 2 | 3;
+type Dims = 1 | 2 | 3;
 /** Options of windows of the largest value. */
-export interface MaxPoolOptions {
+interface MaxPoolOptions {
     /** The kernel's size unless given. */
     stride?: Size;
     /** Places around the input that count as minus infinity; 0 by default. */
@@ -1005,7 +1015,7 @@ export interface MaxPoolOptions {
     ceilMode?: boolean;
 }
 /** Options of windows of means. */
-export interface AvgPoolOptions {
+interface AvgPoolOptions {
     /** Places from one window to the next; the window's size by default. */
     stride?: Size;
     /** Zeros around the input; 0 by default. */
@@ -1016,7 +1026,7 @@ export interface AvgPoolOptions {
     countIncludePad?: boolean;
 }
 /** new MaxPool(2, 3) is nn.MaxPool2d(3). */
-export class MaxPool extends Module {
+class MaxPool extends Module {
     #private;
     /** `dims` is 1, 2 or 3; one number stands for all sides. */
     constructor(dims: Dims, kernelSize: Size, options?: MaxPoolOptions);
@@ -1024,7 +1034,7 @@ export class MaxPool extends Module {
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.AvgPool1d, 2d and 3d: the mean of each window. */
-export class AvgPool extends Module {
+class AvgPool extends Module {
     #private;
     /** `dims` is 1, 2 or 3; one number stands for all sides. */
     constructor(dims: Dims, kernelSize: Size, options?: AvgPoolOptions);
@@ -1032,14 +1042,14 @@ export class AvgPool extends Module {
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.AdaptiveAvgPool1d, 2d and 3d: means over windows that give the output this size. */
-export class AdaptiveAvgPool extends Module {
+class AdaptiveAvgPool extends Module {
     #private;
     /** `dims` is 1, 2 or 3; one number stands for all sides. */
     constructor(dims: Dims, outputSize: Size);
     /** (n, c, ...) -> (n, c, ...outputSize). */
     forward(x: Tensor): Tensor;
 }
-export const dimsOf: {
+const dimsOf: {
     readonly nearest1d: 1;
     readonly nearest2d: 2;
     readonly nearest3d: 3;
@@ -1048,7 +1058,7 @@ export const dimsOf: {
     readonly trilinear: 3;
 };
 /** How images are made larger. */
-export interface UpsampleOptions {
+interface UpsampleOptions {
     /** By how much, of all sides or of each. */
     scaleFactor: Size;
     /** PyTorch's modes; "nearest" says for how many dimensions. */
@@ -1057,7 +1067,7 @@ export interface UpsampleOptions {
     alignCorners?: boolean;
 }
 /** torch.nn.Upsample: (n, c, ...) at sizes that are a multiple. */
-export class Upsample extends Module {
+class Upsample extends Module {
     #private;
     /** `mode` says what comes between the values. */
     constructor({ scaleFactor, mode, alignCorners }: UpsampleOptions);
@@ -1065,69 +1075,73 @@ export class Upsample extends Module {
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.MaxPool1d: the largest value of each window. */
-export class MaxPool1d extends MaxPool {
+class MaxPool1d extends MaxPool {
     /** One number stands for all sides. */
     constructor(kernelSize: Size, options?: MaxPoolOptions);
 }
 /** torch.nn.MaxPool2d: the largest value of each window. */
-export class MaxPool2d extends MaxPool {
+class MaxPool2d extends MaxPool {
     /** One number stands for all sides. */
     constructor(kernelSize: Size, options?: MaxPoolOptions);
 }
 /** torch.nn.MaxPool3d: the largest value of each window. */
-export class MaxPool3d extends MaxPool {
+class MaxPool3d extends MaxPool {
     /** One number stands for all sides. */
     constructor(kernelSize: Size, options?: MaxPoolOptions);
 }
 /** torch.nn.AvgPool1d: the mean of each window. */
-export class AvgPool1d extends AvgPool {
+class AvgPool1d extends AvgPool {
     /** One number stands for all sides. */
     constructor(kernelSize: Size, options?: AvgPoolOptions);
 }
 /** torch.nn.AvgPool2d: the mean of each window. */
-export class AvgPool2d extends AvgPool {
+class AvgPool2d extends AvgPool {
     /** One number stands for all sides. */
     constructor(kernelSize: Size, options?: AvgPoolOptions);
 }
 /** torch.nn.AvgPool3d: the mean of each window. */
-export class AvgPool3d extends AvgPool {
+class AvgPool3d extends AvgPool {
     /** One number stands for all sides. */
     constructor(kernelSize: Size, options?: AvgPoolOptions);
 }
 /** torch.nn.AdaptiveAvgPool1d: means over windows that give the output this size. */
-export class AdaptiveAvgPool1d extends AdaptiveAvgPool {
+class AdaptiveAvgPool1d extends AdaptiveAvgPool {
     /** One number stands for all sides. */
     constructor(outputSize: Size);
 }
 /** torch.nn.AdaptiveAvgPool2d: means over windows that give the output this size. */
-export class AdaptiveAvgPool2d extends AdaptiveAvgPool {
+class AdaptiveAvgPool2d extends AdaptiveAvgPool {
     /** One number stands for all sides. */
     constructor(outputSize: Size);
 }
 /** torch.nn.AdaptiveAvgPool3d: means over windows that give the output this size. */
-export class AdaptiveAvgPool3d extends AdaptiveAvgPool {
+class AdaptiveAvgPool3d extends AdaptiveAvgPool {
     /** One number stands for all sides. */
     constructor(outputSize: Size);
 }
-export namespace init {
-export const uniform: (t: Tensor, from: number, to: number) => Tensor;
-export const normal: (t: Tensor, mean: number, std: number) => Tensor;
-export const fill: (t: Tensor, value: number) => Tensor;
+namespace init {
+const uniform: (t: Tensor, from: number, to: number) => Tensor;
+const normal: (t: Tensor, mean: number, std: number) => Tensor;
+const fill: (t: Tensor, value: number) => Tensor;
 /** Inputs and outputs of one unit of a weight [out, in, ...kernel]. */
-export function fans(weight: Tensor): {
+function fans(weight: Tensor): {
     fanIn: number;
     fanOut: number;
 };
 /** kaiming_uniform_ with the slope a: the default of linear and convolution layers is a = sqrt(5). */
-export function kaimingUniform(weight: Tensor, a?: number): Tensor;
+function kaimingUniform(weight: Tensor, a?: number): Tensor;
 /** kaiming_normal_ with mode="fan_out", nonlinearity="relu": residual networks. */
-export function kaimingNormalFanOut(weight: Tensor): Tensor;
-export function xavierUniform(weight: Tensor): Tensor;
+function kaimingNormalFanOut(weight: Tensor): Tensor;
+function xavierUniform(weight: Tensor): Tensor;
 /** The bias beside a weight, as linear and convolution layers draw it. */
-export function biasUniform(bias: Tensor, weight: Tensor): Tensor;
+function biasUniform(bias: Tensor, weight: Tensor): Tensor;
 /** trunc_normal_ between -2 and 2 with mean 0: what lies outside is drawn again. PyTorch's own way for std up to 5. */
-export function truncNormal(t: Tensor, std: number): Tensor;
+function truncNormal(t: Tensor, std: number): Tensor;
 }
 }
 type Module = nn.Module;
-export {};
+export {
+  ModelSettings, DataSettings, Library, ModelLibrary, DataLibrary, JudgeLibrary, MadeModel, Samples,
+  MadeData, Judge, MadeLoss, MadeMetrics, Device, Tensor, DType, Options, Numbers, Nested, Activation,
+  Block, Facts, InputColumn, Model, Head, MemoryFormat, ops, nn
+};

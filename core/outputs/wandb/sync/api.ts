@@ -187,12 +187,13 @@ function refusal({ status }: RequestRefused, what: string, reason: string): User
 }
 
 /** Some servers explain themselves with an object where a text should be. */
-const plain = (said: unknown): string =>
+const plain = (answer: unknown): string =>
   // deno-lint-ignore no-control-regex
-  (typeof said === "string" ? said : JSON.stringify(said)).replaceAll(/[\x00-\x1f\x7f-\x9f]+/g, " ").slice(
-    0,
-    200,
-  );
+  (typeof answer === "string" ? answer : JSON.stringify(answer)).replaceAll(/[\x00-\x1f\x7f-\x9f]+/g, " ")
+    .slice(
+      0,
+      200,
+    );
 
 const BUCKET =
   "id name displayName description config sweepName project{id name entity{id name}} historyLineCount";

@@ -1,6 +1,12 @@
 // Reads a growing .wandb file into everything that the server gets.
 import { messageField, numberField, ProtoError, type ProtoFields, readProto } from "../../proto.ts";
-import { decodeRecord, type FileItem, type Item, type RunRecord, type WandbRecord } from "../records.ts";
+import {
+  decodeRecord,
+  type FileItem,
+  type HistoryItem,
+  type RunRecord,
+  type WandbRecord,
+} from "../records.ts";
 import { ENVIRONMENT, type Internals, METRIC, openInternals, TELEMETRY } from "./internals.ts";
 import {
   floatText,
@@ -195,7 +201,7 @@ function takeRun(r: ContentsState, record: RunRecord, bytes: Uint8Array): void {
   change(r, contents.config, { update: record.config ?? [] }, setLeaves);
 }
 
-function takeRow(r: ContentsState, items: readonly Item[]): void {
+function takeRow(r: ContentsState, items: readonly HistoryItem[]): void {
   const { contents } = r;
   const row: Tree = new Map();
   for (const { key, json } of items) {
@@ -215,7 +221,7 @@ function takeRow(r: ContentsState, items: readonly Item[]): void {
   contents.summary.set("_step", String(step));
 }
 
-function takeStats(r: ContentsState, fields: ProtoFields, items: readonly Item[]): void {
+function takeStats(r: ContentsState, fields: ProtoFields, items: readonly HistoryItem[]): void {
   const { contents } = r;
   const time = messageField(fields, 2) ?? new Map();
   const seconds = wholeOf(time, 1), nanos = wholeOf(time, 2);
@@ -258,7 +264,7 @@ function parsed(r: ContentsState, json: string): JsonValue | null {
 function change(
   r: ContentsState,
   tree: Tree,
-  { update, remove }: { update: readonly Item[]; remove?: readonly Item[] },
+  { update, remove }: { update: readonly HistoryItem[]; remove?: readonly HistoryItem[] },
   set: typeof setAt,
 ): void {
   for (const { key, json } of update) {

@@ -16,7 +16,7 @@ interface RunFiles {
 }
 
 export function openRunFiles(api: Api, folder: string, say: (sentence: string) => void): RunFiles {
-  const there = new Set<string>();
+  const uploaded = new Set<string>();
   const warned = new Set<string>();
   const tell = (path: string, sentence: string) => {
     if (!warned.has(path)) say(sentence);
@@ -27,7 +27,7 @@ export function openRunFiles(api: Api, folder: string, say: (sentence: string) =
     async upload(contents, place, all) {
       const made = all ? madeFiles(contents) : new Map<string, Uint8Array<ArrayBuffer>>();
       const named = [...contents.files.values()]
-        .filter(({ path, policy }) => !there.has(path) && !made.has(path) && (all || policy === "now"))
+        .filter(({ path, policy }) => !uploaded.has(path) && !made.has(path) && (all || policy === "now"))
         .map(({ path }) => path);
       const found = named.filter((path) => isReadable(folder, path, all ? tell : () => {}));
       const paths = [...made.keys(), ...found];
@@ -40,10 +40,10 @@ export function openRunFiles(api: Api, folder: string, say: (sentence: string) =
             return tell(path, `The file ${path} can't be read any more; the run goes without.`);
           }
           await api.put(urls.get(path)!, headers, bytes, path);
-          there.add(path);
+          uploaded.add(path);
         });
       }
-      return [...there];
+      return [...uploaded];
     },
   };
 }

@@ -17,7 +17,7 @@ interface OfflineRuns {
 const DEPTH = 4;
 
 /** A place is a .wandb file, a run's folder, or a folder of such folders. */
-export function findRuns(places: readonly string[]): OfflineRuns {
+export function findOfflineRuns(places: readonly string[]): OfflineRuns {
   const paths = new Map<string, string>();
   let online = 0;
   const add = (path: string) => void paths.set(Deno.realPathSync(path), path);
@@ -188,8 +188,8 @@ async function outcomeOf(path: string, options: UploadOptions): Promise<SyncOutc
   }
 }
 
-/** LOOK_MS passes between two searches, AGAIN_MS before a failed run is tried again. */
-const LOOK_MS = 5000, AGAIN_MS = 60_000;
+/** POLL_MS passes between two searches, AGAIN_MS before a failed run is tried again. */
+const POLL_MS = 5000, AGAIN_MS = 60_000;
 const AT_ONCE = 32;
 
 export async function watchMany(
@@ -199,7 +199,7 @@ export async function watchMany(
   const going = new Map<string, Promise<void>>();
   const notBefore = new Map<string, number>();
   while (!options.stop.aborted) {
-    for (const group of inOrder(findRuns(places()).paths.map(offlineRunOf))) {
+    for (const group of inOrder(findOfflineRuns(places()).paths.map(offlineRunOf))) {
       // The next file waits for the first one that is not done.
       const next = group.find(({ path, synced }) => !synced && notBefore.get(path) !== Infinity);
       if (!next?.run || going.size >= AT_ONCE || group.some(({ path }) => going.has(path))) continue;
@@ -208,12 +208,12 @@ export async function watchMany(
       const followed = follow(path, options).then((outcome) => {
         options.onResult(outcome);
         const done = isOver(outcome);
-        notBefore.set(path, done ? Infinity : Date.now() + (options.lookMs ? 10 * options.lookMs : AGAIN_MS));
+        notBefore.set(path, done ? Infinity : Date.now() + (options.pollMs ? 10 * options.pollMs : AGAIN_MS));
       }).finally(() => going.delete(path));
       going.set(path, followed);
     }
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, options.lookMs ?? LOOK_MS);
+      const timer = setTimeout(resolve, options.pollMs ?? POLL_MS);
       options.stop.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
     });
   }
@@ -267,11 +267,11 @@ export async function verifyRun(
   const config = unwrapped(wandbConfigOf(contents.config));
   differences.push(...differing("configuration", config, status.config));
   const wanted = filesOf(path, contents);
-  const there = await api.files(target);
+  const files = await api.files(target);
   for (const [name, size] of wanted) {
-    if (!there.has(name)) differences.push(`The server lacks the file ${name}.`);
-    else if (there.get(name) !== size) {
-      differences.push(`The server's file ${name} has ${there.get(name)} bytes and not ${size}.`);
+    if (!files.has(name)) differences.push(`The server lacks the file ${name}.`);
+    else if (files.get(name) !== size) {
+      differences.push(`The server's file ${name} has ${files.get(name)} bytes and not ${size}.`);
     }
   }
   return { rows, files: wanted.size, differences };

@@ -29,7 +29,7 @@ export function openLineSender(
 ): LineSender {
   const progress = openUploadProgress(plan);
   const { at, pass } = progress;
-  let lastSummary = "", toldPreempting = false;
+  let lastSummary = "", sentPreempting = false;
 
   async function send(contents: Contents, end?: RunEnd): Promise<void> {
     for (;;) {
@@ -40,7 +40,7 @@ export function openLineSender(
       const changed = over && summary !== lastSummary ? summary : "";
       const more: More = {
         summary: changed,
-        preempting: over && contents.preempting && !toldPreempting,
+        preempting: over && contents.preempting && !sentPreempting,
         end: last,
       };
       const body = bodyOf(batch, at, more);
@@ -55,7 +55,7 @@ export function openLineSender(
         output: batch.output.length,
       });
       if (changed !== "") lastSummary = changed;
-      toldPreempting ||= more.preempting;
+      sentPreempting ||= more.preempting;
       acknowledged();
       if (over) return;
     }

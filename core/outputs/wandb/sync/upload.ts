@@ -21,7 +21,7 @@ export interface UploadOptions {
   /** Without it the run ends with the file as it is. */
   readonly grows?: () => boolean;
   /** The time passes between two reads, and between two requests. */
-  readonly lookMs?: number;
+  readonly pollMs?: number;
   readonly requestMs?: number;
   readonly onProgress?: (at: number, size: number, result: UploadResult) => void;
   readonly say?: (sentence: string) => void;
@@ -41,7 +41,7 @@ export interface UploadResult {
   damages: readonly Damage[];
 }
 
-const LOOK_MS = 1000, REQUEST_MS = 15_000, HEARTBEAT_MS = 30_000;
+const POLL_MS = 1000, REQUEST_MS = 15_000, HEARTBEAT_MS = 30_000;
 
 export async function uploadRun(path: string, options: UploadOptions): Promise<UploadResult> {
   const nothing = { run: null, place: null, rows: { sent: 0, had: 0 }, files: 0, damages: [] };
@@ -288,7 +288,7 @@ function keep(write: () => void, { say }: UploadOptions): void {
   }
 }
 
-function pause({ lookMs = LOOK_MS, stop, wake }: UploadOptions): Promise<void> {
+function pause({ pollMs = POLL_MS, stop, wake }: UploadOptions): Promise<void> {
   return new Promise((resolve) => {
     if (stop?.aborted || wake?.aborted) return resolve();
     const done = () => {
@@ -297,7 +297,7 @@ function pause({ lookMs = LOOK_MS, stop, wake }: UploadOptions): Promise<void> {
       wake?.removeEventListener("abort", done);
       resolve();
     };
-    const timer = setTimeout(done, lookMs);
+    const timer = setTimeout(done, pollMs);
     stop?.addEventListener("abort", done);
     wake?.addEventListener("abort", done);
   });
@@ -314,7 +314,7 @@ export const uploadFailureOf = (error: unknown): UserError =>
 export interface GrowingRun {
   readonly path: string;
   readonly version: string;
-  readonly lookMs?: number;
+  readonly pollMs?: number;
   readonly requestMs?: number;
 }
 
@@ -370,7 +370,7 @@ export async function uploadWhileTraining(
           }
         } else if (ended.aborted) return null; // there never was a file
         const wait = failures === 0
-          ? run.lookMs ?? 1000
+          ? run.pollMs ?? 1000
           : Math.min(FIRST_WAIT_MS * 2 ** (failures - 1), LONGEST_WAIT_MS);
         await pauseBetweenTries(wait, ended, giveUp);
       }

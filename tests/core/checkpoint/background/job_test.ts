@@ -3,9 +3,9 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { basename } from "@std/path";
 import { Buffer } from "node:buffer";
 import {
-  contentOf,
   help,
   newFlag,
+  saveContent,
   type SaveJob,
   type SharedWork,
   writeCheckpoint,
@@ -43,7 +43,7 @@ function jobAt(path: string, first: Float32Array<ArrayBuffer>, second: Float32Ar
     new TensorData("f32", [numbers.length], memoryStorage(new Uint8Array(numbers.buffer)));
   const tree = dict({ first: tensor(copy), second: tensor(second) });
   const numbers = [copy, second];
-  const { content, storages } = contentOf(tree, {
+  const { content, storages } = saveContent(tree, {
     ...{ path, parameters: [] },
     place: (storage) => place(numbers.find(({ buffer }) => buffer === storage.read(0, 0).buffer)!),
   });
@@ -191,7 +191,7 @@ Deno.test(
     writePt(path, tree);
     using file = readPt(path);
     writeWhole(pickled, file.root);
-    const { content, storages } = contentOf(tree, {
+    const { content, storages } = saveContent(tree, {
       ...{ path: direct, parameters: [] },
       place: (storage) => storage.read(0, storage.byteLength),
     });

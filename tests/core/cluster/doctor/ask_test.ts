@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { namesIn, onPath, programOutput, textOf } from "../../../../core/cluster/doctor/check.ts";
+import { entriesIn, onPath, programOutput, textIn } from "../../../../core/cluster/doctor/check.ts";
 import { inTemp } from "../../../integration/program.ts";
 
 Deno.test("a program is found in the first folder of PATH that has it, if it may be executed", () =>
@@ -28,5 +28,5 @@ Deno.test("what a program prints is heard; one that fails, hangs or is not there
 });
 
 Deno.test("files and folders that are not there are empty", () => {
-  assertEquals([textOf("/no/such"), namesIn("/no/such")], ["", []]);
+  assertEquals([textIn("/no/such"), entriesIn("/no/such")], ["", []]);
 });

@@ -1,5 +1,10 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { type FolderFacts, judgeStorage, kindOf, quotasIn } from "../../../../core/cluster/doctor/storage.ts";
+import {
+  filesystemOf,
+  type FolderFacts,
+  judgeStorage,
+  quotasIn,
+} from "../../../../core/cluster/doctor/storage.ts";
 
 const GIB = 2 ** 30;
 const PROBE = {
@@ -96,6 +101,8 @@ Deno.test("the file system is that of the nearest mount", () => {
     "30 22 0:40 / /scratch rw - lustre mds:/fs rw",
     "31 30 0:41 / /scratch/my\\040disk rw - nfs4 nas:/x rw",
   ].join("\n");
-  const kinds = ["/home", "/scratch/me", "/scratchy", "/scratch/my disk/a"].map((at) => kindOf(at, mounts));
+  const kinds = ["/home", "/scratch/me", "/scratchy", "/scratch/my disk/a"].map((at) =>
+    filesystemOf(at, mounts)
+  );
   assertEquals(kinds, ["ext4", "lustre", "ext4", "nfs4"]);
 });

@@ -1,7 +1,7 @@
 // The page of a sweep: what it says, and what a setting is said to explain.
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { explained, type Sample } from "../../../../core/cluster/sweep/importance.ts";
-import { axesOf, placeOf } from "../../../../core/cluster/sweep/page_axes.ts";
+import { explained, type Observation } from "../../../../core/cluster/sweep/importance.ts";
+import { axisPlace, pageAxesOf } from "../../../../core/cluster/sweep/page_axes.ts";
 import { noise, pageOf, ROWS, SWEEP } from "./made_sweep.ts";
 import { optuna } from "./optuna_peer.ts";
 
@@ -25,7 +25,7 @@ Deno.test("the page names the best run, how to train it again, and every run onc
 });
 
 Deno.test("an axis goes by the space where there is one, and else by the values", () => {
-  const [lr, layers, optimizer, metric] = axesOf(SWEEP, ROWS);
+  const [lr, layers, optimizer, metric] = pageAxesOf(SWEEP, ROWS);
   assertEquals([lr.log, lr.low, lr.high, layers.whole, optimizer.kind, metric.metric], [
     true,
     1e-5,
@@ -35,13 +35,18 @@ Deno.test("an axis goes by the space where there is one, and else by the values"
     true,
   ]);
   assertEquals(lr.ticks.map(({ label }) => label), ["1e-5", "1e-4", "0.001", "0.01", "0.1"]);
-  assertEquals([placeOf(lr, "1e-3"), placeOf(lr, null), placeOf(optimizer, "sgd"), placeOf(optimizer, "?")], [
+  assertEquals([
+    axisPlace(lr, "1e-3"),
+    axisPlace(lr, null),
+    axisPlace(optimizer, "sgd"),
+    axisPlace(optimizer, "?"),
+  ], [
     0.5,
     null,
     0.75,
     null,
   ]);
-  const listed = axesOf(
+  const listed = pageAxesOf(
     { ...SWEEP, search: undefined },
     ROWS.map((row) => ({ ...row, values: { lr: row.metric! > 0.5 ? "1e-2" : "1e-3" } })),
   );
@@ -52,11 +57,11 @@ Deno.test("what a setting explains is numpy's adjusted R² over ranks, and noise
   const n = 40, at = (i: number, k: number) => noise(1000 * k + i);
   const curved = Array.from(
     { length: n },
-    (_, i): Sample => ({ x: at(i, 1), y: (at(i, 1) - 0.4) ** 2 + at(i, 2) / 20 }),
+    (_, i): Observation => ({ x: at(i, 1), y: (at(i, 1) - 0.4) ** 2 + at(i, 2) / 20 }),
   );
-  const tied = curved.map(({ x, y }, i): Sample => ({ x: Math.round(8 * x), y: i % 5 === 0 ? 0.5 : y }));
-  const chosen = curved.map(({ y }, i): Sample => ({ x: i % 3, y: y + (i % 3) / 4 }));
-  const random = curved.map(({ y }, i): Sample => ({ x: at(i, 3), y }));
+  const tied = curved.map(({ x, y }, i): Observation => ({ x: Math.round(8 * x), y: i % 5 === 0 ? 0.5 : y }));
+  const chosen = curved.map(({ y }, i): Observation => ({ x: i % 3, y: y + (i % 3) / 4 }));
+  const random = curved.map(({ y }, i): Observation => ({ x: at(i, 3), y }));
   const theirs = await optuna<number[]>(
     `
 import numpy as np

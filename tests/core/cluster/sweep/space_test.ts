@@ -6,11 +6,11 @@ import { goalOf } from "../../../../core/cluster/sweep/metric.ts";
 import { PARTS } from "../../../../core/parts.ts";
 import { nextWords, searchOf, type SearchWords } from "../../../../core/cluster/sweep/search.ts";
 import {
+  dimensionValue,
   joinedSpace,
   parseSearchFile,
   readSearchFile,
   spaceOfAxes,
-  valueAt,
   wordOf,
 } from "../../../../core/cluster/sweep/space.ts";
 
@@ -38,7 +38,7 @@ Deno.test("a file names settings by flag or path, with ranges and choices, and i
     ["optimizer", "--set=training.optimizer.type=", "choice"],
     ["tf32", "--set=training.tf32=", "choice"],
   ]);
-  const ends = [0, 0.5, 1 - 2 ** -32].map((u) => space.map((one) => wordOf(one, valueAt(one, u))));
+  const ends = [0, 0.5, 1 - 2 ** -32].map((u) => space.map((one) => wordOf(one, dimensionValue(one, u))));
   assertEquals(ends, [
     ["1e-5", "16", "0", "8", "adamw", "true"],
     ["0.001", "63", "0.25", "36", "sgd", "false"],

@@ -1,6 +1,6 @@
 // Words -> axes -> points -> names: which runs a sweep has, and what they are called.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { drawn, grid, namesOf, readAxes } from "../../../../core/cluster/sweep/axes.ts";
+import { drawnPoints, grid, readAxes, runNames } from "../../../../core/cluster/sweep/axes.ts";
 import { ranked, type SweepRow, whyUnranked } from "../../../../core/cluster/sweep/runs.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 
@@ -19,7 +19,7 @@ Deno.test("flags with one value are every run's, those with several make all com
   );
   assertEquals(fixed, ["--epochs=3", "--tf32"]);
   assertEquals(grid(axes), [["1e-3", "8"], ["1e-3", "16"], ["1e-2", "8"], ["1e-2", "16"]]);
-  assertEquals(namesOf("s", axes, grid(axes)), [
+  assertEquals(runNames("s", axes, grid(axes)), [
     "s-lr1e-3-hidden8",
     "s-lr1e-3-hidden16",
     "s-lr1e-2-hidden8",
@@ -52,26 +52,26 @@ Deno.test("a comma that belongs to the value is written with a backslash, and li
 
 Deno.test("runs whose values look alike in a name are told apart by their number", () => {
   const { axes } = read("--data-path=x/a.nc,y/a.nc");
-  assertEquals(namesOf("s", axes, grid(axes)), ["s-data_patha.nc-run0", "s-data_patha.nc-run1"]);
+  assertEquals(runNames("s", axes, grid(axes)), ["s-data_patha.nc-run0", "s-data_patha.nc-run1"]);
 });
 
 Deno.test("names of hostile values are names of files", () => {
   const { axes } = read("--data-path=$(rm -rf x),`y`, ,../../etc/passwd,-rf,ä'\"\\\\;|&");
-  for (const name of namesOf("s", axes, grid(axes))) assertMatch(name, /^[\w][\w.+-]{0,127}$/);
+  for (const name of runNames("s", axes, grid(axes))) assertMatch(name, /^[\w][\w.+-]{0,127}$/);
 });
 
 Deno.test("random runs are a function of the seed, lie within their ranges, and more begin with those of fewer", () => {
   const { axes } = read("--lr=1e-5..1e-1", "--layers=1..4", "--optimizer=adamw,sgd");
-  const points = drawn(axes, 200, 7);
-  assertEquals(points.slice(0, 5), drawn(axes, 5, 7));
-  assert(JSON.stringify(points) !== JSON.stringify(drawn(axes, 200, 8)));
+  const points = drawnPoints(axes, 200, 7);
+  assertEquals(points.slice(0, 5), drawnPoints(axes, 5, 7));
+  assert(JSON.stringify(points) !== JSON.stringify(drawnPoints(axes, 200, 8)));
   for (const [lr, layers, optimizer] of points) {
     assert(Number(lr) >= 1e-5 && Number(lr) <= 1e-1);
     assert(["1", "2", "3", "4"].includes(layers) && ["adamw", "sgd"].includes(optimizer));
   }
   const small = points.filter(([lr]) => Number(lr) < 1e-3).length; // by logarithm: half of them
   assert(small > 70 && small < 130, `${small}`);
-  assertEquals(drawn(read("--layers=1..2").axes, 10, 0).length, 2); // there are no more
+  assertEquals(drawnPoints(read("--layers=1..2").axes, 10, 0).length, 2); // there are no more
 });
 
 Deno.test("what can't be swept is refused in a sentence", () => {

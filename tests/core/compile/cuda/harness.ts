@@ -2,7 +2,7 @@
 // touch.
 import { fromFileUrl, join } from "@std/path";
 import { type CudaText, printCuda } from "../../../../core/compile/cuda/print.ts";
-import { BYTES, type GroupKernel } from "../../../../core/compile/kernel.ts";
+import { ELEMENT_BYTES, type GroupKernel } from "../../../../core/compile/kernel.ts";
 import { copied, type Data, guarded } from "../x86/harness.ts";
 import { type GroupRun, groupRuns, judgeGroup } from "../x86/fuzz.ts";
 
@@ -87,7 +87,7 @@ export function runOnHost(runs: readonly HostRun[]): (run: HostRun) => Data[] {
     const room = guarded(slots.length, new Float32Array(scratch).fill(NaN), true);
     for (const { function: name, blocks, threads, arguments: given, scratch } of launches.flat()) {
       const addresses = given.map(({ slot, offset, kind }) =>
-        memory[slot].address + BigInt(((run.begins?.[slot] ?? 0) + offset) * BYTES[kind])
+        memory[slot].address + BigInt(((run.begins?.[slot] ?? 0) + offset) * ELEMENT_BYTES[kind])
       );
       if (scratch) addresses.push(room.address);
       launched(functions[`${name}_run${at}`], addresses, blocks, threads);

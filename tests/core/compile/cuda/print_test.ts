@@ -7,7 +7,7 @@ import { readBytes, tensor } from "../../../../ffi/make.ts";
 import { toCopy } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
-import { walk } from "../x86/harness.ts";
+import { strided } from "../x86/harness.ts";
 import { wrongOps } from "../x86/each_op.ts";
 import { groupRuns } from "../x86/fuzz.ts";
 import { fuzzOnHost, onHost, runOnHost, wholeText } from "./harness.ts";
@@ -33,7 +33,7 @@ onHost(
 
 /** Rows that are normalised, and sums of their columns and of everything. */
 function normalised(rows: number, columns: number): GroupKernel {
-  const x = { op: "load" as const, from: walk(0, [columns, 1]) };
+  const x = { op: "load" as const, from: strided(0, [columns, 1]) };
   const mean = { op: "number" as const, value: 1 / columns };
   return {
     ...{ kernel: "group", name: "normalised", sizes: [rows, columns] },
@@ -47,10 +47,10 @@ function normalised(rows: number, columns: number): GroupKernel {
           { op: "mul", args: [1, 2] },
           { op: "sub", args: [0, 3] },
         ],
-        stores: [{ value: 4, to: walk(1, [columns, 1]) }],
+        stores: [{ value: 4, to: strided(1, [columns, 1]) }],
         reductions: [
-          { op: "sum", over: "column", value: 4, to: walk(2, [0, 1]) },
-          { op: "greatest", over: "all", value: 4, to: walk(3, [0, 0]) },
+          { op: "sum", over: "column", value: 4, to: strided(2, [0, 1]) },
+          { op: "amax", over: "all", value: 4, to: strided(3, [0, 0]) },
         ],
       },
     ],
@@ -136,8 +136,8 @@ onHost(
     const drawing = (strides: readonly number[], offset: number): GroupKernel => ({
       ...{ kernel: "group", name: "drawn", sizes: [rows, columns] },
       stages: [{
-        instructions: [{ op: "load", from: walk(0, strides, offset, "philox") }],
-        stores: [{ value: 0, to: walk(1, [columns, 1]) }],
+        instructions: [{ op: "load", from: strided(0, strides, offset, "philox") }],
+        stores: [{ value: 0, to: strided(1, [columns, 1]) }],
         reductions: [],
       }],
     });
@@ -177,16 +177,16 @@ onHost(
       {
         ...{ kernel: "group", name: "to", sizes: [n] },
         stages: [{
-          instructions: [{ op: "load", from: walk(0, [1]) }],
-          stores: [{ value: 0, to: walk(1, [1], 0, kind) }],
+          instructions: [{ op: "load", from: strided(0, [1]) }],
+          stores: [{ value: 0, to: strided(1, [1], 0, kind) }],
           reductions: [],
         }],
       },
       {
         ...{ kernel: "group", name: "back", sizes: [n] },
         stages: [{
-          instructions: [{ op: "load", from: walk(1, [1], 0, kind) }],
-          stores: [{ value: 0, to: walk(2, [1]) }],
+          instructions: [{ op: "load", from: strided(1, [1], 0, kind) }],
+          stores: [{ value: 0, to: strided(2, [1]) }],
           reductions: [],
         }],
       },
@@ -216,12 +216,12 @@ function scaledRows(rows: number, columns: number, sums: boolean): GroupKernel {
     ...{ kernel: "group", name: "scaled", sizes: [rows, columns] },
     stages: [{
       instructions: [
-        { op: "load", from: walk(0, [columns, 1], 0, "bf16") },
-        { op: "load", from: walk(1, [1, 0]) },
+        { op: "load", from: strided(0, [columns, 1], 0, "bf16") },
+        { op: "load", from: strided(1, [1, 0]) },
         { op: "mul", args: [0, 1] },
       ],
-      stores: [{ value: 2, to: walk(2, [columns, 1], 0, "bf16") }],
-      reductions: sums ? [{ op: "sum", over: "column", value: 2, to: walk(3, [0, 1]) }] : [],
+      stores: [{ value: 2, to: strided(2, [columns, 1], 0, "bf16") }],
+      reductions: sums ? [{ op: "sum", over: "column", value: 2, to: strided(3, [0, 1]) }] : [],
     }],
   };
 }
@@ -295,14 +295,17 @@ const DROPPED: GroupKernel = {
   ...{ kernel: "group", name: "dropped", sizes: [24, 256] },
   stages: [{
     instructions: [
-      { op: "load", from: walk(0, [256, 1], 0, "bf16") },
-      { op: "load", from: walk(1, [256, 1], 0, "f16") },
-      { op: "load", from: walk(2, [256, 1], 0, "philox") },
-      { op: "load", from: walk(2, [1, 24], 0, "philox") },
+      { op: "load", from: strided(0, [256, 1], 0, "bf16") },
+      { op: "load", from: strided(1, [256, 1], 0, "f16") },
+      { op: "load", from: strided(2, [256, 1], 0, "philox") },
+      { op: "load", from: strided(2, [1, 24], 0, "philox") },
       { op: "mul", args: [0, 2] },
       { op: "mul", args: [1, 3] },
     ],
-    stores: [{ value: 4, to: walk(3, [256, 1], 0, "f16") }, { value: 5, to: walk(4, [256, 1], 0, "bf16") }],
+    stores: [{ value: 4, to: strided(3, [256, 1], 0, "f16") }, {
+      value: 5,
+      to: strided(4, [256, 1], 0, "bf16"),
+    }],
     reductions: [],
   }],
 };

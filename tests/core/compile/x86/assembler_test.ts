@@ -2,7 +2,13 @@ import { assertEquals } from "@std/assert";
 import type { Isa } from "../../../../core/compile/kernel.ts";
 import * as x86 from "../../../../core/compile/x86/assembler.ts";
 import { Assembler } from "../../../../core/compile/x86/assembler.ts";
-import { AVX2, AVX512, type Memory, VECTOR, type VectorOp } from "../../../../core/compile/x86/encodings.ts";
+import {
+  AVX2,
+  AVX512,
+  type MemoryOperand,
+  VECTOR,
+  type VectorOp,
+} from "../../../../core/compile/x86/encodings.ts";
 
 // What is written is read back by objdump, which comes with the C compiler that other tests need.
 
@@ -47,14 +53,14 @@ function assertRead(bytes: Uint8Array, expected: readonly string[]): void {
 
 const hex = (value: number): string => `${value < 0 ? "-" : "+"}0x${Math.abs(value).toString(16)}`;
 
-function memoryText({ base, index, scale = 1, disp = 0, broadcast }: Memory, vector?: string): string {
+function memoryText({ base, index, scale = 1, disp = 0, broadcast }: MemoryOperand, vector?: string): string {
   const second = index === undefined ? "" : `+${vector ?? GENERAL[index]}*${scale}`;
   const shown = disp !== 0 || (base & 7) === x86.RBP ? hex(disp) : "";
   return `${broadcast ? "repeated " : ""}[${GENERAL[base]}${second}${shown}]`;
 }
 
-const MEMORIES: readonly Memory[] = [
-  ...GENERAL.flatMap((_, base): Memory[] => [{ base }, { base, disp: 64 }]),
+const MEMORIES: readonly MemoryOperand[] = [
+  ...GENERAL.flatMap((_, base): MemoryOperand[] => [{ base }, { base, disp: 64 }]),
   ...[
     4,
     -4,
@@ -74,8 +80,15 @@ const MEMORIES: readonly Memory[] = [
   ].map((
     disp,
   ) => ({ base: x86.RBX, disp })),
-  ...GENERAL.flatMap((_, index): Memory[] => index === x86.RSP ? [] : [{ base: x86.R13, index, scale: 4 }]),
-  ...([1, 2, 4, 8] as const).map((scale): Memory => ({ base: x86.RBP, index: x86.RAX, scale, disp: 512 })),
+  ...GENERAL.flatMap((_, index): MemoryOperand[] =>
+    index === x86.RSP ? [] : [{ base: x86.R13, index, scale: 4 }]
+  ),
+  ...([1, 2, 4, 8] as const).map((scale): MemoryOperand => ({
+    base: x86.RBP,
+    index: x86.RAX,
+    scale,
+    disp: 512,
+  })),
 ];
 
 type Form =
@@ -212,7 +225,7 @@ function writeRow(asm: Assembler, row: Row): string[] {
   const count = (kind: string) => kind === "k" ? 8 : asm.vectorRegisters;
   const extra = { imm, bits };
   const expected: string[] = [];
-  const write = (register: number, two: number, rm: number | Memory, third: string) => {
+  const write = (register: number, two: number, rm: number | MemoryOperand, third: string) => {
     asm.vector(op, register, form === "nds" ? two : 0, rm, extra);
     const target = `${first}${register}`;
     const operands = form === "nds"
@@ -269,7 +282,7 @@ Deno.test({
   ignore,
   fn() {
     const wide = new Assembler("avx512"), narrow = new Assembler("avx2"), expected: string[] = [];
-    const place: Memory = { base: x86.R9, disp: 128 }, text = memoryText(place);
+    const place: MemoryOperand = { base: x86.R9, disp: 128 }, text = memoryText(place);
     for (let mask = 1; mask < 8; mask++) {
       wide.vector(VECTOR.vmovups, 17, 0, place, { mask, zero: true });
       wide.vector(VECTOR.storeUps, 30, 0, place, { mask });

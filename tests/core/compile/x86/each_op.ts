@@ -5,7 +5,7 @@ import type { GroupKernel, Instruction } from "../../../../core/compile/kernel.t
 import { tensor, toNumbers } from "../../../../ffi/make.ts";
 import { toCopy } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
-import { walk } from "./harness.ts";
+import { strided } from "./harness.ts";
 import { draws, SPECIAL, TORCH, ulpOf, ULPS } from "./torch_ops.ts";
 
 /** Columns of arguments: all pairs of special numbers, and numbers of many sizes. */
@@ -22,9 +22,9 @@ function argumentsOf(count: number): Float32Array<ArrayBuffer>[] {
 }
 
 export function groupOf(op: string, count: number, elements: number, exact = false): GroupKernel {
-  const loads = Array.from({ length: count }, (_, k): Instruction => ({ op: "load", from: walk(k, [1]) }));
+  const loads = Array.from({ length: count }, (_, k): Instruction => ({ op: "load", from: strided(k, [1]) }));
   const made: Instruction = { op, args: loads.map((_, k) => k) };
-  const stores = [{ value: count, to: walk(count, [1]) }];
+  const stores = [{ value: count, to: strided(count, [1]) }];
   const stage = { instructions: [...loads, made], stores, reductions: [] };
   return { kernel: "group", name: op, sizes: [elements], stages: [stage], exact };
 }

@@ -9,12 +9,12 @@ import type {
   Reduction,
   Stage,
   Store,
-  Walk,
+  StridedAccess,
 } from "../../../../core/compile/kernel.ts";
 import { tensor, toNumbers } from "../../../../ffi/make.ts";
 import { toCopy } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
-import { type Data, runKernels, walk } from "./harness.ts";
+import { type Data, runKernels, strided } from "./harness.ts";
 import { draws, SPECIAL, TORCH, ulpOf, ULPS } from "./torch_ops.ts";
 
 const SIZES = [1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 47, 64, 65, 100];
@@ -73,7 +73,7 @@ function makeCase(random: Random, large: boolean): Case {
   const most = large ? 60_000 : 6_000;
   while (sizes.reduce((a, b) => a * b) > most) sizes[random.below(sizes.length)] = random.of([1, 2, 3]);
   const slots: Data[] = [];
-  const inputs = Array.from({ length: 1 + random.below(5) }, (): Walk => {
+  const inputs = Array.from({ length: 1 + random.below(5) }, (): StridedAccess => {
     const strides = readStrides(random, sizes),
       kind = random.of(["f32", "f32", "f32", "i64", "bool"] as const);
     const offset = random.chance(0.3) ? random.below(7) : 0;
@@ -85,11 +85,11 @@ function makeCase(random: Random, large: boolean): Case {
         ? BigInt64Array.from({ length: count }, () => BigInt(random.below(2001) - 1000))
         : Uint8Array.from({ length: count }, () => random.below(2)),
     );
-    return walk(slots.length - 1, strides, offset, kind);
+    return strided(slots.length - 1, strides, offset, kind);
   });
-  const place = (strides: readonly number[]): Walk => {
+  const place = (strides: readonly number[]): StridedAccess => {
     slots.push(new Float32Array(extent(strides, sizes)).fill(-77));
-    return walk(slots.length - 1, strides);
+    return strided(slots.length - 1, strides);
   };
   const whole = () => {
     if (!random.chance(0.1)) return place(rowMajor(sizes));
@@ -125,7 +125,7 @@ function makeCase(random: Random, large: boolean): Case {
         ? [...rowMajor(sizes.slice(0, last)), 0]
         : sizes.map((_, dim) => over === "column" && dim === last ? 1 : 0);
       return {
-        op: random.of(["sum", "greatest"] as const),
+        op: random.of(["sum", "amax"] as const),
         over,
         value: random.below(instructions.length),
         to: place(strides),
@@ -138,7 +138,7 @@ function makeCase(random: Random, large: boolean): Case {
 
 /** A walk's values over all sizes, in row-major order. */
 function walked(
-  { slot, strides, offset }: Walk,
+  { slot, strides, offset }: StridedAccess,
   sizes: readonly number[],
   slots: readonly Data[],
 ): Float32Array {
@@ -194,7 +194,7 @@ function wrongReduction(
   });
   for (const [i, { sum, size, greatest }] of expected.entries()) {
     const mine = results[i];
-    if (op === "greatest" ? same(mine, greatest) : same(mine, sum)) continue;
+    if (op === "amax" ? same(mine, greatest) : same(mine, sum)) continue;
     // Near the greatest f32 the order decides whether a sum overflows.
     if (op === "sum" && (size > 1e37 || Math.abs(mine - sum) <= relative * size + 1e-44)) continue;
     return `${op} over ${over} = ${mine}, not ${op === "sum" ? sum : greatest}`;
@@ -320,9 +320,9 @@ export function fuzzProduct(seed: number, isa: Isa): string | null {
   const add = random.chance(0.3);
   const slots: Data[] = [small(m * k), small(k * n), small(m * n), small(m * n), small(n)];
   const instructions: Instruction[] = [
-    { op: "load", from: walk(-1, sc) },
-    { op: "load", from: walk(3, matrix(m, n)) },
-    { op: "load", from: walk(4, [0, 1]) },
+    { op: "load", from: strided(-1, sc) },
+    { op: "load", from: strided(3, matrix(m, n)) },
+    { op: "load", from: strided(4, [0, 1]) },
   ];
   for (let i = random.below(8); i >= 0; i--) {
     const op = random.of(["add", "mul", "sub", "max", "tanh", "exp", "where", "gt", "neg"] as const);
@@ -333,11 +333,11 @@ export function fuzzProduct(seed: number, isa: Isa): string | null {
   }
   const stores = Array.from({ length: 1 + random.below(2) }, (_, i): Store => {
     slots.push(new Float32Array(m * n));
-    return { value: i === 0 ? instructions.length - 1 : 0, to: walk(slots.length - 1, matrix(m, n)) };
+    return { value: i === 0 ? instructions.length - 1 : 0, to: strided(slots.length - 1, matrix(m, n)) };
   });
   const product: GemmKernel = {
     ...{ kernel: "gemm", name: "product", m, n, k, add },
-    ...{ a: walk(0, sa), b: walk(1, sb), c: walk(2, sc), epilogue: null },
+    ...{ a: strided(0, sa), b: strided(1, sb), c: strided(2, sc), epilogue: null },
   };
   const fused = runKernels([{ ...product, epilogue: { instructions, stores, reductions: [] } }], isa, slots);
   const alone = instructions.map((one) =>

@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
-import type { BlasKernel, GemmKernel, Isa, Walk } from "../../../../core/compile/kernel.ts";
+import type { BlasKernel, GemmKernel, Isa, StridedAccess } from "../../../../core/compile/kernel.ts";
 import { byBlas, prefersOwnGemm } from "../../../../core/compile/x86/gemm.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { fuzzProduct } from "./fuzz.ts";
-import { ISAS, runKernels, walk } from "./harness.ts";
+import { ISAS, runKernels, strided } from "./harness.ts";
 
 useLibtorch();
 
@@ -43,17 +43,17 @@ function worst(
     m,
     n,
     k,
-    a: walk(0, sa),
-    b: walk(1, sb),
-    c: walk(2, sc),
+    a: strided(0, sa),
+    b: strided(1, sb),
+    c: strided(2, sc),
     add,
     epilogue: {
       instructions: [
-        { op: "load", from: walk(-1, [0, 0]) },
-        { op: "load", from: walk(3, [0, 1]) },
+        { op: "load", from: strided(-1, [0, 0]) },
+        { op: "load", from: strided(3, [0, 1]) },
         { op: "add", args: [0, 1] },
       ],
-      stores: [{ value: 2, to: walk(4, [n, 1]) }],
+      stores: [{ value: 2, to: strided(4, [n, 1]) }],
       reductions: [],
     },
   };
@@ -113,18 +113,18 @@ for (const isa of ISAS) {
 
 Deno.test("a product by libtorch is ours, with its epilogue, whichever way its matrices are turned", () => {
   const [m, n, k] = [9, 20, 31];
-  const bias: Walk = walk(3, [0, 1]);
+  const bias: StridedAccess = strided(3, [0, 1]);
   for (const a of [[k, 1], [1, m]]) {
     for (const b of [[n, 1], [1, k]]) {
       const own: GemmKernel = {
         ...{ kernel: "gemm", name: "product", m, n, k, add: true },
-        ...{ a: walk(0, a), b: walk(1, b), c: walk(2, [n, 1]) },
+        ...{ a: strided(0, a), b: strided(1, b), c: strided(2, [n, 1]) },
         epilogue: {
-          instructions: [{ op: "load", from: walk(-1, [n, 1]) }, { op: "load", from: bias }, {
+          instructions: [{ op: "load", from: strided(-1, [n, 1]) }, { op: "load", from: bias }, {
             op: "mul",
             args: [0, 1],
           }],
-          stores: [{ value: 2, to: walk(4, [n, 1]) }],
+          stores: [{ value: 2, to: strided(4, [n, 1]) }],
           reductions: [],
         },
       };

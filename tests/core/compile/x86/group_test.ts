@@ -5,7 +5,7 @@ import { rowInvariants } from "../../../../core/compile/x86/invariants.ts";
 import { printCode } from "../../../../core/compile/x86/print.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { fuzzGroup } from "./fuzz.ts";
-import { ISAS, walk } from "./harness.ts";
+import { ISAS, strided } from "./harness.ts";
 
 useLibtorch();
 
@@ -25,10 +25,10 @@ Deno.test("places and steps of more than 2 GiB are reached, and no number of an 
     // Seven bytes or six each: add rax, 2^31 - 1 five times, and what is left of it.
     assertEquals(asm.length > 5 * 6, true);
     assertThrows(() => asm.load(RAX, { base: RAX, disp: 2 ** 31 }), Error, "no 32-bit number");
-    const far = walk(0, [2 ** 30, 1], 3 * 2 ** 30);
+    const far = strided(0, [2 ** 30, 1], 3 * 2 ** 30);
     const stage = {
       instructions: [{ op: "load" as const, from: far }, { op: "neg", args: [0] }],
-      stores: [{ value: 1, to: walk(1, [20, 1]) }],
+      stores: [{ value: 1, to: strided(1, [20, 1]) }],
       reductions: [],
     };
     const group: GroupKernel = { kernel: "group", name: "far", sizes: [9, 20], stages: [stage] };
@@ -39,8 +39,8 @@ Deno.test("places and steps of more than 2 GiB are reached, and no number of an 
 Deno.test("what is slow and the same for a whole row is computed before the row", () => {
   const stage = {
     instructions: [
-      { op: "load" as const, from: walk(0, [20, 1]) },
-      { op: "load" as const, from: walk(1, [1, 0]) },
+      { op: "load" as const, from: strided(0, [20, 1]) },
+      { op: "load" as const, from: strided(1, [1, 0]) },
       { op: "rsqrt", args: [1] },
       { op: "mul", args: [2, 1] },
       { op: "mul", args: [0, 3] },
@@ -48,7 +48,7 @@ Deno.test("what is slow and the same for a whole row is computed before the row"
       { op: "where", args: [5, 4, 0] },
       { op: "add", args: [6, 1] },
     ],
-    stores: [{ value: 7, to: walk(2, [20, 1]) }],
+    stores: [{ value: 7, to: strided(2, [20, 1]) }],
     reductions: [],
   };
   // The whole chain, not its parts; no truth value; nothing that is only read.

@@ -3,7 +3,7 @@ import { native, outAt, outI64 } from "../../../../ffi/abi.ts";
 import { type DType, dtypeCode } from "../../../../ffi/dtype.ts";
 import { type CodeToLoad, loadCode, type MachineCode } from "../../../../ffi/machine_code.ts";
 import { Tensor } from "../../../../ffi/tensor.ts";
-import type { Isa, Kernel, Place, Walk } from "../../../../core/compile/kernel.ts";
+import type { Isa, Kernel, SlotPlace, StridedAccess } from "../../../../core/compile/kernel.ts";
 import { printCode, printFunctions } from "../../../../core/compile/x86/print.ts";
 
 const libc = Deno.dlopen("libc.so.6", {
@@ -116,7 +116,7 @@ function runCode(code: MachineCode, entry: number, slots: readonly Data[], atEnd
 export function elsewhere<T>(value: T, begin: number, ahead: readonly number[]): T {
   if (Array.isArray(value)) return value.map((one) => elsewhere(one, begin, ahead)) as T;
   if (typeof value !== "object" || value === null) return value;
-  const { slot, offset } = value as Partial<Place>;
+  const { slot, offset } = value as Partial<SlotPlace>;
   if (slot !== undefined && offset !== undefined) {
     return slot < 0 ? value : { ...value, slot: slot + begin, offset: offset + ahead[slot] };
   }
@@ -131,12 +131,12 @@ export function copied(data: Data, { bytes }: Pick<Area, "bytes">): Data {
   return data instanceof BigInt64Array ? new BigInt64Array(copy.buffer) : copy;
 }
 
-export const walk = (
+export const strided = (
   slot: number,
   strides: readonly number[],
   offset = 0,
-  kind: Walk["kind"] = "f32",
-): Walk => ({ slot, strides, offset, kind });
+  kind: StridedAccess["kind"] = "f32",
+): StridedAccess => ({ slot, strides, offset, kind });
 
 const flags = Deno.readTextFileSync("/proc/cpuinfo").match(/^flags.*$/m)?.[0].split(" ") ?? [];
 export const ISAS: readonly Isa[] = flags.includes("avx512dq")

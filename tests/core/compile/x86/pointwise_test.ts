@@ -5,7 +5,7 @@ import { isaOf } from "../../../../core/compile/x86/isa.ts";
 import { readBytes, tensor } from "../../../../ffi/make.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
-import { ISAS, runKernels, walk } from "./harness.ts";
+import { ISAS, runKernels, strided } from "./harness.ts";
 import { groupOf, type OpRun, wrongOps } from "./each_op.ts";
 import { draws, SPECIAL, TORCH } from "./torch_ops.ts";
 
@@ -24,15 +24,15 @@ for (const isa of ISAS) {
     for (const stride of [0, 1, 3]) {
       const stage = {
         instructions: [
-          { op: "load" as const, from: walk(0, [stride], 0, "i64") },
-          { op: "load" as const, from: walk(1, [stride], 0, "bool") },
+          { op: "load" as const, from: strided(0, [stride], 0, "i64") },
+          { op: "load" as const, from: strided(1, [stride], 0, "bool") },
           { op: "number" as const, value: -200_006 },
           { op: "eq", args: [0, 2] },
           { op: "or", args: [1, 3] },
           { op: "where", args: [4, 0, 1] },
           { op: "float", args: [5] },
         ],
-        stores: [{ value: 6, to: walk(2, [1]) }],
+        stores: [{ value: 6, to: strided(2, [1]) }],
         reductions: [],
       };
       const group: GroupKernel = { kernel: "group", name: "labels", sizes: [n], stages: [stage] };

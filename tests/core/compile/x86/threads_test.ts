@@ -1,10 +1,10 @@
 import { assertEquals } from "@std/assert";
-import type { GemmKernel, GroupKernel, Kernel, Walk } from "../../../../core/compile/kernel.ts";
+import type { GemmKernel, GroupKernel, Kernel, StridedAccess } from "../../../../core/compile/kernel.ts";
 import { inBatches } from "../../../../core/compile/batches.ts";
-import { split } from "../../../../core/compile/x86/split.ts";
+import { splitKernel } from "../../../../core/compile/x86/split.ts";
 import { printCode } from "../../../../core/compile/x86/print.ts";
 import { useLibtorch } from "../../../libtorch.ts";
-import { type Data, ISAS, runKernels, walk } from "./harness.ts";
+import { type Data, ISAS, runKernels, strided } from "./harness.ts";
 
 useLibtorch();
 
@@ -12,26 +12,26 @@ const numbers = (count: number): Float32Array =>
   Float32Array.from({ length: count }, (_, i) => Math.sin(i * 0.37) + (i % 101) / 50);
 
 function product(m: number, n: number, k: number, a: number[], b: number[], c: number[]): GemmKernel {
-  const bias: Walk = walk(3, [0, 1]);
+  const bias: StridedAccess = strided(3, [0, 1]);
   return {
     ...{ kernel: "gemm", name: "product", m, n, k, add: false },
-    ...{ a: walk(0, a), b: walk(1, b), c: walk(2, c) },
+    ...{ a: strided(0, a), b: strided(1, b), c: strided(2, c) },
     epilogue: {
       instructions: [
-        { op: "load", from: walk(-1, c) },
+        { op: "load", from: strided(-1, c) },
         { op: "load", from: bias },
         { op: "add", args: [0, 1] },
         { op: "tanh", args: [2] },
       ],
-      stores: [{ value: 3, to: walk(4, [n, 1]) }],
+      stores: [{ value: 3, to: strided(4, [n, 1]) }],
       reductions: [],
     },
   };
 }
 
 function softmax(rows: number, columns: number): GroupKernel {
-  const x = { op: "load" as const, from: walk(0, [columns, 1]) };
-  const greatest = { op: "greatest" as const, over: "row" as const, value: 0, to: null };
+  const x = { op: "load" as const, from: strided(0, [columns, 1]) };
+  const greatest = { op: "amax" as const, over: "row" as const, value: 0, to: null };
   return {
     ...{ kernel: "group", name: "softmax", sizes: [rows, columns] },
     stages: [
@@ -43,8 +43,8 @@ function softmax(rows: number, columns: number): GroupKernel {
           { op: "sub", args: [0, 1] },
           { op: "exp", args: [2] },
         ],
-        stores: [{ value: 3, to: walk(1, [columns, 1]) }],
-        reductions: [{ op: "sum", over: "row", value: 3, to: walk(2, [1, 0]) }],
+        stores: [{ value: 3, to: strided(1, [columns, 1]) }],
+        reductions: [{ op: "sum", over: "row", value: 3, to: strided(2, [1, 0]) }],
       },
     ],
   };
@@ -57,12 +57,12 @@ function pointwise(sizes: readonly number[], sums: boolean): GroupKernel {
     ...{ kernel: "group", name: "pointwise", sizes },
     stages: [{
       instructions: [
-        { op: "load", from: walk(0, strides) },
+        { op: "load", from: strided(0, strides) },
         { op: "exp", args: [0] },
         { op: "mul", args: [0, 1] },
       ],
-      stores: [{ value: 2, to: walk(1, strides) }],
-      reductions: sums ? [{ op: "sum", over: "column", value: 2, to: walk(2, [0, 1]) }] : [],
+      stores: [{ value: 2, to: strided(1, strides) }],
+      reductions: sums ? [{ op: "sum", over: "column", value: 2, to: strided(2, [0, 1]) }] : [],
     }],
   };
 }
@@ -88,7 +88,7 @@ Deno.test("kernels that are divided among threads store the bits of one thread, 
     for (const [name, kernel, sizes] of CASES) {
       const stored = kernel.kernel === "gemm" ? [kernel.m * kernel.n] : [];
       const slots: Data[] = [...sizes, ...stored].map(numbers);
-      assertEquals(split(kernel, 2).length, 2, name);
+      assertEquals(splitKernel(kernel, 2).length, 2, name);
       const alone = runKernels([kernel], isa, slots);
       for (const threads of [2, 5]) {
         const together = runKernels([kernel, kernel], isa, slots, threads === 5, threads);
@@ -110,9 +110,9 @@ function heads(samples: number, count: number, tokens: number, size: number): Ge
     return {
       ...{ kernel: "gemm", name: "heads", m: tokens, n: tokens, k: size, add: false, epilogue: null },
       ...{
-        a: walk(0, [row, 1], begin),
-        b: walk(1, [1, row], begin),
-        c: walk(2, [tokens, 1], i * tokens * tokens),
+        a: strided(0, [row, 1], begin),
+        b: strided(1, [1, row], begin),
+        c: strided(2, [tokens, 1], i * tokens * tokens),
       },
     };
   });
@@ -149,20 +149,20 @@ Deno.test("products of heads and samples are one loop, which threads share, with
       assertEquals(apart[2].every((value, i) => value === together[2][i]), true);
     }
   }
-  const [, ...others] = split(joined[0], 2);
+  const [, ...others] = splitKernel(joined[0], 2);
   assertEquals(others.length, 1);
 });
 
 Deno.test("no part of a product is a single column, whose sums have another order", () => {
-  const parts = split(product(611, 257, 74, [74, 1], [1, 74], [257, 1]), 3);
+  const parts = splitKernel(product(611, 257, 74, [74, 1], [1, 74], [257, 1]), 3);
   assertEquals(parts.map((part) => part.kernel === "gemm" && part.n), [128, 129]);
 });
 
 Deno.test("small kernels, and sums of everything, stay on one thread", () => {
-  assertEquals(split(pointwise([4, 100], true), 2).length, 1);
-  assertEquals(split(softmax(2, 100), 8).length, 1);
+  assertEquals(splitKernel(pointwise([4, 100], true), 2).length, 1);
+  assertEquals(splitKernel(softmax(2, 100), 8).length, 1);
   const whole = pointwise([900_000], false), [stage] = whole.stages;
-  const total = { op: "sum" as const, over: "all" as const, value: 2, to: walk(2, [0]) };
-  assertEquals(split({ ...whole, stages: [{ ...stage, reductions: [total] }] }, 2).length, 1);
+  const total = { op: "sum" as const, over: "all" as const, value: 2, to: strided(2, [0]) };
+  assertEquals(splitKernel({ ...whole, stages: [{ ...stage, reductions: [total] }] }, 2).length, 1);
   assertEquals(printCode([pointwise([4, 100], true)], "avx2", 3, 8).symbols.length, 0);
 });

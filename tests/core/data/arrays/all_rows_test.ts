@@ -4,7 +4,7 @@ import { UserError } from "../../../../core/base/errors.ts";
 import { readByThreads } from "../../../../core/data/arrays/all_rows.ts";
 import { openParts } from "../../../../core/data/arrays/open_rows.ts";
 import type { FileRows, ReadsRows } from "../../../../core/data/arrays/rows.ts";
-import { type Floats, view } from "../../../../core/data/arrays/numbers.ts";
+import { type Floats, typedView } from "../../../../core/data/arrays/numbers.ts";
 import type { VariableColumn } from "../../../../core/data/arrays/table.ts";
 import { FORMATS } from "../../../../core/data/open/formats.ts";
 import { borrowBytes } from "../../../../ffi/make.ts";
@@ -36,7 +36,7 @@ function both(column: VariableColumn): Record<"alone" | "together", [Uint8Array,
     assert(found, column.name);
     const { values, plain } = found;
     plains.add(`${column.name} ${plain}`);
-    const stored = view(borrowBytes(values), raw);
+    const stored = typedView(borrowBytes(values), raw);
     if (!unpack) return borrowBytes(values).slice();
     const inPlace = raw === column.dtype;
     const to = inPlace ? stored : column.dtype === "f32" ? new Float32Array(count) : new Float64Array(count);
@@ -90,7 +90,7 @@ print(json.dumps({name: read(name) for name in ("gaps", "nans", "full", "packed"
           const { alone, together } = both(column);
           assertEquals(together, alone, `${files}: ${name}`);
           if (files === "old") continue;
-          const values = Array.from(view(together[0], column.dtype), Number);
+          const values = Array.from(typedView(together[0], column.dtype), Number);
           const [missing, sum] = expected[name];
           assertEquals(values.filter(Number.isNaN).length, missing, name);
           const own = values.reduce((total, value) => total + (Number.isNaN(value) ? 0 : value), 0);

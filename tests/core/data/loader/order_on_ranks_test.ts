@@ -1,6 +1,6 @@
 // The sequence of global batches as it is read, not as it is planned: by ranks, each with its own loader threads.
 import { assertEquals, assertNotEquals } from "@std/assert";
-import { openLoader, rowsOf } from "../../../../core/data/loader/loader.ts";
+import { batchRows, openLoader } from "../../../../core/data/loader/loader.ts";
 import { order, partsOf } from "../../../../core/data/source/order.ts";
 import { loadReader } from "../../../../core/data/source/reader.ts";
 import { type Part, threadedSource } from "../../../../core/data/source/source.ts";
@@ -49,7 +49,7 @@ function readByRank(rank: number, { world, threads, prefetch }: Way, from: numbe
   const loader = threads > 0
     ? openLoader([{ source: data, rows: MICRO, held: 1 }], threads, prefetch, false)
     : null;
-  const rows = loader ? loader.lanes[0] : rowsOf(data);
+  const rows = loader ? loader.lanes[0] : batchRows(data);
   try {
     const queue = steps.flat().values();
     rows.begin(() => queue.next().value ?? null);

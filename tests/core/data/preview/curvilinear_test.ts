@@ -2,7 +2,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
 import type { Variable } from "../../../../core/data/arrays/table.ts";
-import { axesOf, meansAlong, type PreviewField } from "../../../../core/data/preview/axes.ts";
+import { mapAxesOf, meansAlong, type PreviewField } from "../../../../core/data/preview/axes.ts";
 import { paint } from "../../../../core/data/preview/picture.ts";
 import { picturesOf } from "../../../../core/data/preview/preview.ts";
 import { selected } from "../../../../core/data/arrays/select.ts";
@@ -39,14 +39,14 @@ Deno.test("rows and columns have the means of their points' coordinates, unless 
     field("lat", ["y", "x"], [HEIGHT, WIDTH], latitude, "degrees_north"),
     field("lon", ["y", "x"], [HEIGHT, WIDTH], longitude, "degrees_east"),
   ];
-  const axes = axesOf(fields, map)!;
+  const axes = mapAxesOf(fields, map)!;
   assertEquals([axes.y.name, axes.y.units, axes.y.values!.map((value) => Number(value.toFixed(6)))], [
     ...["lat", "degrees_north"],
     Float64Array.of(40.25, 42.25, 44.25, 46.25, 48.25),
   ]);
   assertEquals([axes.x.name, axes.x.values![1] - axes.x.values![0]], ["lon", 5]);
   assertEquals(meansAlong([1, 1, 5, 5, 2, 2], [3, 2], "rows"), null);
-  assertEquals(axesOf([map], map), {
+  assertEquals(mapAxesOf([map], map), {
     x: { name: "x", units: undefined, values: null },
     y: { name: "y", units: undefined, values: null },
   });

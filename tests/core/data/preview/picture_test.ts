@@ -1,11 +1,17 @@
 // Samples as pictures: pixels of images, colours of maps, what is shrunk, what is missing.
 import { assert, assertEquals } from "@std/assert";
-import { enlarged, paint, type Raster, rowMajor, sheet } from "../../../../core/data/preview/picture.ts";
+import {
+  contactSheet,
+  enlarged,
+  paint,
+  type Raster,
+  rowMajorStrides,
+} from "../../../../core/data/preview/picture.ts";
 
 const LARGE = { width: 100, height: 100 };
 
 function raster(values: ArrayLike<number>, shape: readonly number[], isImage = false): Raster {
-  return { values, shape, strides: rowMajor(shape), isImage };
+  return { values, shape, strides: rowMajorStrides(shape), isImage };
 }
 
 const pixel = ({ rgb, width }: { rgb: Uint8Array; width: number }, x: number, y: number) => [
@@ -59,7 +65,7 @@ Deno.test("what is too large is shrunk to the mean of what each pixel covers, wi
 
 Deno.test("a sheet has its pictures in rows, and enlarged pixels are squares", () => {
   const one = (grey: number) => ({ width: 1, height: 1, rgb: new Uint8Array(3).fill(grey) });
-  const made = sheet([one(1), one(2), one(3)], 2, 1);
+  const made = contactSheet([one(1), one(2), one(3)], 2, 1);
   assertEquals([made.width, made.height], [3, 3]);
   assertEquals([pixel(made, 0, 0)[0], pixel(made, 2, 0)[0], pixel(made, 0, 2)[0], pixel(made, 1, 1)[0]], [
     1,

@@ -3,7 +3,7 @@ import { assert, assertAlmostEquals, assertEquals, assertStringIncludes, assertT
 import { BadSample } from "../../../../core/data/arrays/rows.ts";
 import { type Geometry, openGeometry, sampleShape } from "../../../../core/data/source/geometry.ts";
 import type { Stored } from "../../../../core/data/source/resize.ts";
-import type { Numbers } from "../../../../core/data/arrays/numbers.ts";
+import type { SampleNumbers } from "../../../../core/data/arrays/numbers.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { key, uniform } from "../../../../core/base/random.ts";
 import { askPeer } from "../../../peer.ts";
@@ -59,7 +59,7 @@ const LAYOUTS: Record<Layout, (shape: number[]) => number[]> = {
 
 /** The image as a reader may hold it: in any layout, at the start of a longer buffer. */
 function stored({ dtype, shape, values, layout }: Case): Stored {
-  const data: Numbers = new TYPES[dtype](values.length + 5), [c, h, w] = shape;
+  const data: SampleNumbers = new TYPES[dtype](values.length + 5), [c, h, w] = shape;
   const strides = LAYOUTS[layout](shape);
   for (let i = 0; i < values.length; i++) {
     const [x, y, z] = [i % w, Math.floor(i / w) % h, Math.floor(i / w / h) % c];
@@ -73,7 +73,7 @@ function stored({ dtype, shape, values, layout }: Case): Stored {
 
 function run(c: Case): { shape: number[]; values: number[] } {
   const shape = sampleShape(c.plan, c.shape, "test");
-  const into: Numbers = new TYPES[c.dtype](shape.reduce((a, b) => a * b, 1));
+  const into: SampleNumbers = new TYPES[c.dtype](shape.reduce((a, b) => a * b, 1));
   into.fill((into instanceof BigInt64Array || into instanceof BigUint64Array ? 99n : 99) as never);
   const { draw } = c;
   openGeometry(c.plan, shape)(stored(c), into, draw && ((k) => draw[k]));

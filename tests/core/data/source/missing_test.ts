@@ -1,6 +1,6 @@
 // Missing points of maps, from the file to the batch: held and streamed, filled, measured, packed and turned.
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { loadReader, openData } from "../../../../core/data/open/open.ts";
+import { loadDataReader, openData } from "../../../../core/data/open/open.ts";
 import { batchOf, plainPart, type Source } from "../../../../core/data/source/source.ts";
 import { measure, mergeMeasures, type Moments } from "../../../../core/data/transforms/statistics.ts";
 import { asPacked, originOf } from "../../../../core/data/open/pack.ts";
@@ -70,7 +70,7 @@ const MAPS = { features: ["sst", "wind"], targets: ["ice"], val_samples: 0, shuf
 async function open(path: string, data: Partial<Config["data"]> = {}, loss = "mse") {
   const config = settings({ data: { ...MAPS, data_path: path, ...data }, model: { name: "unet" } });
   config.training.loss = loss as "mse";
-  await loadReader(config.data);
+  await loadDataReader(config.data);
   return openData(config.data, config.training, config.model);
 }
 
@@ -270,7 +270,7 @@ Deno.test(
         model: { name: "unet" },
       });
       config.training.ignore_index = ignored;
-      await loadReader(config.data);
+      await loadDataReader(config.data);
       const { train } = openData(config.data, config.training, config.model);
       assertEquals([train.facts.task, train.facts.outputs, train.facts.missing], ["segmentation", 2, true]);
       assertEquals(all(train, "target"), ice.kind.map((label) => label ?? ignored));
@@ -295,7 +295,7 @@ Deno.test(
       env: {},
     });
     const config = asPacked(resolved, `${folder}/ice.nc`, false), out = `${folder}/packed`;
-    await loadReader(config.data);
+    await loadDataReader(config.data);
     const { train, val } = openData(config.data, config.training, config.model);
     const packing = packingOf(train, val, 0);
     await writeShards(

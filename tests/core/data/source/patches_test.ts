@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { key, uniform } from "../../../../core/base/random.ts";
 import { UserError } from "../../../../core/base/errors.ts";
-import { loadReader, openData } from "../../../../core/data/open/open.ts";
+import { loadDataReader, openData } from "../../../../core/data/open/open.ts";
 import { batchOf, plainPart, type Source } from "../../../../core/data/source/source.ts";
 import { PLACES } from "../../../../core/data/source/geometry.ts";
 import type { Config } from "../../../../core/settings/settings.ts";
@@ -41,7 +41,7 @@ async function open(folder: string, data: Partial<Config["data"]>, padding: "zer
     model: { name: "unet", padding },
   });
   if (data.targets?.[0] !== "k") config.training.loss = "mse";
-  await loadReader(config.data);
+  await loadDataReader(config.data);
   return openData(config.data, config.training, config.model);
 }
 

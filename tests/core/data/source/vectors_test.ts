@@ -1,7 +1,7 @@
 // Components of vectors on maps that are mirrored and turned: numpy's gradient of a field goes with the field.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
-import { loadReader, openData } from "../../../../core/data/open/open.ts";
+import { loadDataReader, openData } from "../../../../core/data/open/open.ts";
 import { batchOf, plainPart } from "../../../../core/data/source/source.ts";
 import type { Config } from "../../../../core/settings/settings.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
@@ -59,7 +59,7 @@ async function open(path: string, data: Partial<Config["data"]> = {}) {
     model: { name: "unet" },
   });
   config.training.loss = "mse";
-  await loadReader(config.data);
+  await loadDataReader(config.data);
   return openData(config.data, config.training, config.model).train;
 }
 

@@ -1,6 +1,6 @@
 // Weights of the points of a map: the cosine of the latitude, or a variable on the targets' grid.
 import { assertAlmostEquals, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { loadReader, openData } from "../../../../core/data/open/open.ts";
+import { loadDataReader, openData } from "../../../../core/data/open/open.ts";
 import type { Source } from "../../../../core/data/source/source.ts";
 import { pointWeights } from "../../../../core/data/source/weights.ts";
 import { UserError } from "../../../../core/base/errors.ts";
@@ -31,7 +31,7 @@ for name in ("rows", "points", "none"):
 async function open(path: string, model = "unet"): Promise<Source> {
   const data = { data_path: path, features: ["sst"], targets: ["ice"], val_samples: 0 };
   const config = settings({ data, model: { name: model as "unet" } });
-  await loadReader(config.data);
+  await loadDataReader(config.data);
   return openData(config.data, config.training, config.model).train;
 }
 

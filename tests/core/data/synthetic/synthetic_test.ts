@@ -1,6 +1,6 @@
 // The made-up tasks: keyed, of the shapes that models ask for, and learnable.
 import { assert, assertAlmostEquals, assertEquals, assertNotEquals } from "@std/assert";
-import { BEST_LOSS, noiseFor, synthetic } from "../../../../core/data/synthetic/synthetic.ts";
+import { BEST_LOSS, makeSynthetic, noiseFor } from "../../../../core/data/synthetic/synthetic.ts";
 import type { Spec } from "../../../../core/data/synthetic/fields.ts";
 import { batchOf, plainPart, type Source } from "../../../../core/data/source/source.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
@@ -21,7 +21,7 @@ function made(
   model: Partial<Spec["model"]> = {},
   samples = 200,
 ): Source {
-  return synthetic(spec({ samples, ...more }, { name, ...model }));
+  return makeSynthetic(spec({ samples, ...more }, { name, ...model }));
 }
 
 /** The first samples as plain numbers. */

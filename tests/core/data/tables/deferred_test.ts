@@ -23,7 +23,7 @@ const POINTS: Changes = {
   model: { name: "mlp" },
 };
 
-const thereIn = ({ threaded }: Source) => (threaded!.reader as ArraysSpec).deferred?.there ?? null;
+const thereIn = ({ threaded }: Source) => (threaded!.reader as ArraysSpec).deferred?.present ?? null;
 
 const countIn = (source: Source): number => thereIn(source)!.reduce((sum, is) => sum + is, 0);
 

@@ -1,7 +1,13 @@
 // The random fields: their power spectrum is the one asked for, and their parameters can be read off them.
 import { assert, assertEquals } from "@std/assert";
 import { batchOf, plainPart } from "../../../../core/data/source/source.ts";
-import { fields, modeNumbers, NOISE, powerSpectrum, PRIOR } from "../../../../core/data/synthetic/fields.ts";
+import {
+  FIELD_PRIOR,
+  makeFields,
+  modeNumbers,
+  NOISE,
+  powerSpectrum,
+} from "../../../../core/data/synthetic/fields.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { abs, fftRfft2, square } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
@@ -13,7 +19,7 @@ useLibtorch();
 /** |F|^2 / size^2 of every mode of a real transform, and the targets, for the first samples. */
 function measured(size: number, samples: number) {
   return scope(() => {
-    const source = fields(spec({ samples }, { image_size: size }));
+    const source = makeFields(spec({ samples }, { image_size: size }));
     const { input, target } = batchOf(source, plainPart(range(0, samples)));
     const modes = size * (Math.floor(size / 2) + 1);
     const spectra = rows(toNumbers(square(abs(fftRfft2(input)))).map((v) => v / size ** 2), modes);
@@ -30,8 +36,8 @@ for (const size of [32, 33]) {
     const modes = modeNumbers(size), power = powerSpectrum(size);
     const sum = new Float64Array(size), count = new Float64Array(size);
     spectra.forEach((spectrum, i) => {
-      const amplitude = parameter(targets[i][0], PRIOR.amplitude),
-        tilt = parameter(targets[i][1], PRIOR.tilt);
+      const amplitude = parameter(targets[i][0], FIELD_PRIOR.amplitude),
+        tilt = parameter(targets[i][1], FIELD_PRIOR.tilt);
       spectrum.forEach((value, mode) => {
         const band = Math.round(modes[mode]);
         sum[band] += value / (power(modes[mode], amplitude, tilt) + NOISE ** 2);
@@ -67,7 +73,7 @@ Deno.test("the parameters can be inferred: a straight line through log band powe
 
 Deno.test("targets are standardised, maps have about unit variance, and channels share their parameters", () => {
   scope(() => {
-    const source = fields(spec({ samples: 2000 }, { image_size: 16, channels: 2 }));
+    const source = makeFields(spec({ samples: 2000 }, { image_size: 16, channels: 2 }));
     assertEquals(source.facts, {
       task: "regression",
       input: { shape: [2, 16, 16], dtype: "f32" },
@@ -84,8 +90,8 @@ Deno.test("targets are standardised, maps have about unit variance, and channels
 
 Deno.test("a map does not depend on how many there are, beyond whole chunks", () => {
   scope(() => {
-    const few = fields(spec({ samples: 1024 }, { image_size: 8 }));
-    const many = fields(spec({ samples: 1500 }, { image_size: 8 }));
+    const few = makeFields(spec({ samples: 1024 }, { image_size: 8 }));
+    const many = makeFields(spec({ samples: 1500 }, { image_size: 8 }));
     assertEquals(
       toNumbers(batchOf(few, plainPart([5])).input),
       toNumbers(batchOf(many, plainPart([5])).input),

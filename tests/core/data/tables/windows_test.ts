@@ -1,6 +1,6 @@
 // Samples of several steps: numpy's slices, in memory and streamed; gaps and parts of a split are never crossed.
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { loadReader, openData, type Opened } from "../../../../core/data/open/open.ts";
+import { loadDataReader, openData, type Opened } from "../../../../core/data/open/open.ts";
 import { batchOf, plainPart, type Source } from "../../../../core/data/source/source.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import type { Config } from "../../../../core/settings/settings.ts";
@@ -42,7 +42,7 @@ async function open(name: string, data: Changes, model = "simple-convnet"): Prom
     model: { name: model },
   });
   if (data.split !== "stratified") config.training.loss = "mse";
-  await loadReader(config.data);
+  await loadDataReader(config.data);
   return openData(config.data, config.training, config.model);
 }
 

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows
 import { join } from "@std/path";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { UserError } from "../../../../core/base/errors.ts";
-import { corpusFiles, isProse, piecesOf } from "../../../../core/data/text/corpus.ts";
+import { corpusFiles, isProse, textPieces } from "../../../../core/data/text/corpus.ts";
 import { fromHuggingFace } from "../../../../core/data/text/huggingface.ts";
 import { openTokenizer } from "../../../../core/data/text/open.ts";
 import { packText, type TextPlan } from "../../../../core/data/text/pack.ts";
@@ -116,7 +116,7 @@ Deno.test(
       const found: number[] = [];
       let pieces = 0;
       const options = { field: "", separator: "", cuts: true, piece: 200 };
-      for await (const piece of piecesOf(join(folder, "long.txt"), options)) {
+      for await (const piece of textPieces(join(folder, "long.txt"), options)) {
         found.push(...tokenizer.encode(piece.text));
         pieces++;
       }

@@ -4,7 +4,7 @@ import { join } from "@std/path";
 import { UserError } from "../../../../core/base/errors.ts";
 import { translated } from "../../../../core/data/text/patterns.ts";
 import { openTokenizer } from "../../../../core/data/text/open.ts";
-import { BYTES, decode } from "../../../../core/data/text/tokenizer.ts";
+import { BYTE_TOKENIZER, decode } from "../../../../core/data/text/tokenizer.ts";
 import { peer } from "../../../peer.ts";
 import { inFolder } from "../../checkpoint/python.ts";
 import { hostileTexts } from "./hostile.ts";
@@ -52,7 +52,9 @@ Deno.test(
         }
       });
     }
-    for (const text of texts) assertEquals(decode(BYTES, BYTES.encode(text)), text.replace(/^\ufeff/, ""));
+    for (const text of texts) {
+      assertEquals(decode(BYTE_TOKENIZER, BYTE_TOKENIZER.encode(text)), text.replace(/^\ufeff/, ""));
+    }
   }),
 );
 

@@ -4,7 +4,7 @@ import { order, partsOf } from "../../../../core/data/source/order.ts";
 import type { Batch, Part } from "../../../../core/data/source/source.ts";
 import {
   boxOf,
-  drawn,
+  drawnMix,
   mix,
   mixer,
   type Mixing,
@@ -55,7 +55,7 @@ const pairs = alphas.flatMap((alpha) =>
 );
 /** With the pixels, label vectors or numbers, and the share and box that were drawn. */
 const sent = pairs.map(({ part, mixing }, i) => {
-  const { shares, targetShares, boxes } = drawn(part, mixing, SIZE[1], SIZE[2]);
+  const { shares, targetShares, boxes } = drawnMix(part, mixing, SIZE[1], SIZE[2]);
   const cut = shares[0] === 1;
   const { input, target } = batch(part);
   return {
@@ -184,15 +184,15 @@ Deno.test("a sample without a mate stays as it is, and another epoch mixes other
       assertEquals(toNumbers(target), toNumbers(batch(alone).target));
     }
     const share = (epoch: number, seed: number) =>
-      drawn({ ...pairOf(0, 1), epoch }, { seed, mixup: 1, cutmix: 0 }, 1, 1).shares[0];
+      drawnMix({ ...pairOf(0, 1), epoch }, { seed, mixup: 1, cutmix: 0 }, 1, 1).shares[0];
     assertEquals(share(1, 1), share(1, 1));
     assertEquals(new Set([share(1, 1), share(2, 1), share(1, 2)]).size, 3);
   });
 });
 
 Deno.test("both samples of a pair keep the same share of themselves", () => {
-  const { shares } = drawn(pairOf(9, 2), { seed: 1, mixup: 1, cutmix: 0 }, 1, 1);
-  const { shares: turned } = drawn(pairOf(2, 9), { seed: 1, mixup: 1, cutmix: 0 }, 1, 1);
+  const { shares } = drawnMix(pairOf(9, 2), { seed: 1, mixup: 1, cutmix: 0 }, 1, 1);
+  const { shares: turned } = drawnMix(pairOf(2, 9), { seed: 1, mixup: 1, cutmix: 0 }, 1, 1);
   assertEquals([...shares, ...turned], new Array(4).fill(shares[0]));
 });
 

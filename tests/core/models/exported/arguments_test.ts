@@ -3,7 +3,7 @@
 // own: `./scripts/storm arguments 1 SEED` runs it again, alone.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { join } from "@std/path";
-import { resolveOperator, Unfit } from "../../../../core/models/exported/operators.ts";
+import { resolveOperator, UnfitOperator } from "../../../../core/models/exported/operators.ts";
 import type { DType } from "../../../../ffi/dtype.ts";
 import { tensor } from "../../../../ffi/make.ts";
 import { Num, operator } from "../../../../ffi/operators.ts";
@@ -193,7 +193,7 @@ for (const [name, odd, why, honest] of TABLE) {
     assert(found.kind === "op");
     const call = found.op.call!;
     scope(() => {
-      assertMatch(assertThrows(() => call(...odd()), Unfit).message, why);
+      assertMatch(assertThrows(() => call(...odd()), UnfitOperator).message, why);
       call(...honest());
     });
   });
@@ -206,9 +206,13 @@ Deno.test("what passed is looked at again where a shape or a number is another",
   scope(() => {
     const weight = randn([2, 2, 3, 3]), strides = [1, 1];
     for (let i = 0; i < 2; i++) call(randn([1, 2, 4, 4]), weight, null, strides);
-    assertThrows(() => call(randn([1, 2, 2, 4]), weight, null, strides), Unfit, "its window");
+    assertThrows(() => call(randn([1, 2, 2, 4]), weight, null, strides), UnfitOperator, "its window");
     call(randn([1, 2, 4, 4]), weight, null, strides, [0, 0]);
-    assertThrows(() => call(randn([1, 2, 4, 4]), weight, null, strides, [0, 0], [2, 2]), Unfit, "its window");
+    assertThrows(
+      () => call(randn([1, 2, 4, 4]), weight, null, strides, [0, 0], [2, 2]),
+      UnfitOperator,
+      "its window",
+    );
   });
 });
 
@@ -219,7 +223,7 @@ Deno.test("numbers in the place of tensors are checked as those are", () => {
   scope(() => {
     assertThrows(
       () => numbers(whole(LEAST), new Num(-1, "int"), "trunc"),
-      Unfit,
+      UnfitOperator,
       "the smallest of all integers",
     );
     numbers(whole(LEAST), new Num(-2, "int"), "trunc");

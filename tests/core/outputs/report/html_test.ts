@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { escaped, Html, jsonText, markup } from "../../../../core/outputs/report/html.ts";
+import { escaped, Html, markup, scriptJson } from "../../../../core/outputs/report/html.ts";
 
 Deno.test("what stands in a template is text, unless it is said to be HTML", () => {
   assertEquals(
@@ -16,8 +16,8 @@ Deno.test("control characters and halves of letters are replaced", () => {
 
 Deno.test("JSON in a script element neither ends it nor opens a comment, and stays the same data", () => {
   const hostile = { "</script>": ["<!--", "]]>", "\u2028\u2029", "\ud83d\ude80", '"\\'] };
-  const text = jsonText(hostile);
+  const text = scriptJson(hostile);
   assertEquals(/[<>&\u2028\u2029]/.test(text), false);
   assertEquals(JSON.parse(text), hostile);
-  assertEquals(JSON.parse(jsonText("\ud800")), "\ud800");
+  assertEquals(JSON.parse(scriptJson("\ud800")), "\ud800");
 });

@@ -3,9 +3,9 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import {
   coastOf,
   Coasts,
+  colourScale,
   mapFigure,
   niceNumbers,
-  scaleOf,
   tickText,
 } from "../../../../core/outputs/report/map.ts";
 import type { Plane } from "../../../../core/data/preview/look.ts";
@@ -41,12 +41,12 @@ Deno.test("ticks are round numbers within the range, and degrees are halves, qua
 });
 
 Deno.test("values around zero are blue and red to the same depth; others, and few of the other sign, are not", () => {
-  assertEquals(scaleOf([plane([[-2, 0, 4]])]), { scale: "diverging", range: [-4, 4] });
-  assertEquals(scaleOf([plane([[-0.1, 3, 4]])]), { scale: "sequential", range: [-0.1, 4] });
-  assertEquals(scaleOf([plane([[NaN, NaN]])]), { scale: "sequential", range: [0, 1] });
+  assertEquals(colourScale([plane([[-2, 0, 4]])]), { scale: "diverging", range: [-4, 4] });
+  assertEquals(colourScale([plane([[-0.1, 3, 4]])]), { scale: "sequential", range: [-0.1, 4] });
+  assertEquals(colourScale([plane([[NaN, NaN]])]), { scale: "sequential", range: [0, 1] });
   // One point that is far from all does not take all colours.
   const odd = plane([Array.from({ length: 1000 }, (_, i) => i === 500 ? 1e9 : i % 10)]);
-  assertEquals(scaleOf([odd]).range, [0, 9]);
+  assertEquals(colourScale([odd]).range, [0, 9]);
 });
 
 Deno.test("a map has north up, degrees as they are said, and its names only as text", () => {

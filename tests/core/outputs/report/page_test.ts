@@ -2,7 +2,11 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { flat } from "../../../../core/run/flat_settings.ts";
 import { reportPage } from "../../../../core/outputs/report/page.ts";
-import { comparison, comparisonVerdict, differences } from "../../../../core/outputs/report/comparison.ts";
+import {
+  comparison,
+  comparisonVerdict,
+  settingDifferences,
+} from "../../../../core/outputs/report/comparison.ts";
 import {
   configurationSection,
   environmentSection,
@@ -236,8 +240,8 @@ Deno.test("compared runs have a row each with values to sort by, and settings th
   ];
   const { text } = comparison(runs, [done, done]);
   assertMatch(text, /<td class="number" data-value="500">500<\/td>/);
-  assertMatch(textOf(differences(runs)), /training\.optimizer\.learning_rate 0\.001 0\.003 $/);
-  assertMatch(textOf(differences([runs[0], runs[0]])), /None: what differs/);
+  assertMatch(textOf(settingDifferences(runs)), /training\.optimizer\.learning_rate 0\.001 0\.003 $/);
+  assertMatch(textOf(settingDifferences([runs[0], runs[0]])), /None: what differs/);
   assertMatch(
     text,
     /class="first"><th scope="row"><span class="key"><i class="swatch h\d"><\/i>\w<b class="chip">best</,

@@ -5,7 +5,7 @@ import { linesAround } from "../../../../core/outputs/runs/ends.ts";
 import { findRuns } from "../../../../core/outputs/runs/find.ts";
 import { rowOf } from "../../../../core/outputs/runs/row.ts";
 import { flat } from "../../../../core/run/flat_settings.ts";
-import { csvLines, jsonText, tableLines } from "../../../../core/outputs/runs/table.ts";
+import { csvLines, runsJson, tableLines } from "../../../../core/outputs/runs/table.ts";
 import { key, uniform } from "../../../../core/base/random.ts";
 import { readRun } from "../../../../core/run/run_data.ts";
 import { progressOf, runStatusOf } from "../../../../core/run/status.ts";
@@ -212,7 +212,7 @@ Deno.test("files with damage anywhere give a row, and every table takes it", () 
       );
       const rows = [rowOf(path, NOW)], shown = { rows, differ: [...rows[0].settings.keys()], now: NOW };
       assert(tableLines(shown, 80, { colour: false, unicode: true }).length === 2, texts[which]);
-      assert(csvLines(shown).length >= 2 && JSON.parse(jsonText(shown)).runs.length === 1);
+      assert(csvLines(shown).length >= 2 && JSON.parse(runsJson(shown)).runs.length === 1);
     }
   }));
 

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { indexPage } from "../../../../core/outputs/runs/index_page.ts";
-import { csvCell, csvLines, footLines, jsonText, tableLines } from "../../../../core/outputs/runs/table.ts";
+import { csvCell, csvLines, footLines, runsJson, tableLines } from "../../../../core/outputs/runs/table.ts";
 import { terminalWidthOf } from "../../../../core/base/terminal_text.ts";
 import { ASCII, COLOURED, PLAIN } from "../watch/views.ts";
 import { madeRow } from "./made.ts";
@@ -99,7 +99,7 @@ Deno.test("CSV and JSON have the same names, and no cell of a CSV is a formula",
   assertEquals(head.slice(-2), ["accuracy", LR]);
   assertEquals(one.slice(-2), ["0.9", "0.001"]);
   const { runs, differing } = JSON.parse(
-    jsonText({ ...shown, rows: [madeRow({ best: NaN, settings: { [LR]: "1" } })] }),
+    runsJson({ ...shown, rows: [madeRow({ best: NaN, settings: { [LR]: "1" } })] }),
   );
   assertEquals(differing, [LR]);
   assertEquals(Object.keys(runs[0]).filter((name) => !head.includes(name)), ["metrics", "settings"]);
@@ -129,7 +129,7 @@ Deno.test("numbers that no run can have are no crash", async () => {
   const given = { ...shown, rows: [odd, madeRow()], differ: [] };
   const lines = [...tableLines(given, 80, PLAIN), ...csvLines(given), ...footLines(given, 2, 80, PLAIN)];
   assertEquals(lines.length, 8);
-  assertEquals(JSON.parse(jsonText(given)).runs[0].started, null);
+  assertEquals(JSON.parse(runsJson(given)).runs[0].started, null);
   assertStringIncludes(
     await indexPage(given, { path: "/tmp/runs.html", all: 2, top: "logs" }),
     "<!doctype html>",

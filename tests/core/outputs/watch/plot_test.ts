@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { Curve } from "../../../../core/run/curve.ts";
-import { columnsOfCurve, type Plot, plot, scaleOf } from "../../../../core/outputs/watch/plot.ts";
+import { columnsOfCurve, type Plot, plot, plotScale } from "../../../../core/outputs/watch/plot.ts";
 import { terminalWidthOf } from "../../../../core/base/terminal_text.ts";
 import { ASCII, COLOURED, PLAIN } from "./views.ts";
 
@@ -54,15 +54,18 @@ Deno.test("columns are means of what falls into them, and empty where nothing do
 
 Deno.test("a wide range is drawn to a logarithmic scale, a constant in the middle, a rate against nothing", () => {
   const of = (...values: number[]) => [Float64Array.from(values)];
-  assertEquals([scaleOf(of(1, 100), 20).log, scaleOf(of(1, 10), 20).log, scaleOf(of(0, 100), 20).log], [
+  assertEquals([plotScale(of(1, 100), 20).log, plotScale(of(1, 10), 20).log, plotScale(of(0, 100), 20).log], [
     true,
     false,
     false,
   ]);
-  assertEquals(scaleOf(of(1, 100), 20).shareOf(10), 0.5);
-  assertEquals(scaleOf(of(5, 5)).shareOf(5), 0.5);
-  assertEquals(scaleOf(of(0, 0)).shareOf(0), 0.5);
-  assertEquals([scaleOf(of(90, 100), Infinity, true).valueAt(0), scaleOf(of(90, 100)).valueAt(0)], [0, 90]);
+  assertEquals(plotScale(of(1, 100), 20).shareOf(10), 0.5);
+  assertEquals(plotScale(of(5, 5)).shareOf(5), 0.5);
+  assertEquals(plotScale(of(0, 0)).shareOf(0), 0.5);
+  assertEquals([plotScale(of(90, 100), Infinity, true).valueAt(0), plotScale(of(90, 100)).valueAt(0)], [
+    0,
+    90,
+  ]);
 });
 
 Deno.test("two lines have two colours, and without Unicode there is none", () => {

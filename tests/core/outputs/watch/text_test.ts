@@ -5,7 +5,7 @@ import {
   harmless,
   padded,
   painted,
-  spread,
+  spreadText,
   terminalWidthOf,
 } from "../../../../core/base/terminal_text.ts";
 import { ASCII, COLOURED, PLAIN } from "./views.ts";
@@ -45,8 +45,8 @@ Deno.test("what moves a cursor or hides letters is taken out of words", () => {
 });
 
 Deno.test("the right part goes where there is no room for both, parts are dropped whole", () => {
-  assertEquals(spread("name", "done", 14, PLAIN), "name      done");
-  assertEquals(spread("a long name of a run", "done", 14, PLAIN), "a long name o…");
+  assertEquals(spreadText("name", "done", 14, PLAIN), "name      done");
+  assertEquals(spreadText("a long name of a run", "done", 14, PLAIN), "a long name o…");
   assertEquals(fitted(["one", "", "two", "three"], " | ", 9), "one | two");
   assertEquals(fitted(["one"], " | ", 2), "");
 });

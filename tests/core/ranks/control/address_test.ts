@@ -4,7 +4,7 @@ import {
   givenPort,
   jobKey,
   likelyAddresses,
-  listen,
+  listenForRanks,
   ownAddresses,
   publish,
   published,
@@ -59,11 +59,11 @@ Deno.test("two launches at once in one folder are two jobs", () => {
 
 Deno.test("ranks of one host meet where no other host can come in", () => {
   const env = { RANK: "0", WORLD_SIZE: "2", LOCAL_RANK: "0", LOCAL_WORLD_SIZE: "2" };
-  using listener = listen(at(env), env, secret);
+  using listener = listenForRanks(at(env), env, secret);
   assertEquals(listener.addr.hostname, "127.0.0.1");
   assertEquals(ownAddresses(at(env), 1), [{ hostname: "127.0.0.1", port: 1 }]);
   // The ports that follow from the secret may be taken: there is always another.
-  using second = listen(at(env), env, secret);
+  using second = listenForRanks(at(env), env, secret);
   assertNotEquals(second.addr.port, listener.addr.port);
 });
 

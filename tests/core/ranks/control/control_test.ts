@@ -1,7 +1,7 @@
 // Ranks as processes: what they print, how they end, how soon.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl } from "@std/path";
-import { gpuOf, refusalOf } from "../../../../core/ranks/control/job.ts";
+import { gpuOf, joinRefusal } from "../../../../core/ranks/control/job.ts";
 
 interface Ended {
   readonly code: number;
@@ -159,7 +159,7 @@ Deno.test("two ranks on one MIG device are told that a process sees no other", (
     settings: "",
   };
   const here = { members: new Map(), gpus: new Map([[gpuOf(first)!, first]]) };
-  const refused = refusalOf({ ...first, rank: 1, localRank: 1, pid: 2 }, first, here);
+  const refused = joinRefusal({ ...first, rank: 1, localRank: 1, pid: 2 }, first, here);
   assertMatch(refused!.sentence, /Ranks 0 and 1 on n1 both use MIG-1, since .* Start one rank on this node/);
 });
 
@@ -170,8 +170,8 @@ Deno.test("ranks on nodes of two architectures are refused before their libtorch
   });
   const first = on(0, "x86_64", "2.15.0+cpu");
   const here = { members: new Map(), gpus: new Map() };
-  assertEquals(refusalOf(on(1, "x86_64", "2.15.0+cpu"), first, here), null);
-  const { sentence, code } = refusalOf(on(1, "aarch64", "2.15.0"), first, here)!;
+  assertEquals(joinRefusal(on(1, "x86_64", "2.15.0+cpu"), first, here), null);
+  const { sentence, code } = joinRefusal(on(1, "aarch64", "2.15.0"), first, here)!;
   assertMatch(sentence, /ank 1 on n1 runs on aarch64, Rank 0 on n0 on x86_64: ask for nodes of one arch/);
   assertEquals(code, 7);
 });

@@ -2,8 +2,8 @@
 import { type Client, join } from "../../../../core/ranks/control/client.ts";
 import type { ControlTimeouts } from "../../../../core/ranks/control/job.ts";
 import type { Hello, Settings } from "../../../../core/ranks/control/messages.ts";
-import { openServer } from "../../../../core/ranks/control/server.ts";
-import type { AskEngine } from "../../../../core/ranks/control/hang.ts";
+import { openControlServer } from "../../../../core/ranks/control/server.ts";
+import type { QueryEngine } from "../../../../core/ranks/control/hang.ts";
 import { settingsHash } from "../../../../core/ranks/control/control.ts";
 
 export const SECRET = new TextEncoder().encode("a secret of these tests, 32 bytes");
@@ -18,7 +18,7 @@ export interface TestJob {
   close(): Promise<void>;
 }
 
-function openJob(world: number, limits: Partial<ControlTimeouts> = {}, askEngine?: AskEngine): TestJob {
+function openJob(world: number, limits: Partial<ControlTimeouts> = {}, askEngine?: QueryEngine): TestJob {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
   const lines: string[] = [];
@@ -35,7 +35,7 @@ function openJob(world: number, limits: Partial<ControlTimeouts> = {}, askEngine
     versions: { hpctrain: "0.1.0", libtorch: "2.15.0" },
     settings: settingsHash(settings),
   });
-  const server = openServer({
+  const server = openControlServer({
     listener,
     secret: SECRET,
     own: hello(0),
@@ -44,7 +44,7 @@ function openJob(world: number, limits: Partial<ControlTimeouts> = {}, askEngine
     nodeOf: (rank) => `node${rank >> 2}`,
     say: (line) => lines.push(line),
     keep: (name, report) => (reports.push({ name, report }), `logs/run/${name}`),
-    askEngine,
+    queryEngine: askEngine,
   });
   const clients: Client[] = [];
   return {
@@ -55,7 +55,7 @@ function openJob(world: number, limits: Partial<ControlTimeouts> = {}, askEngine
       const client = await join({
         hello: { ...hello(rank), settings: settingsHash(own), ...more },
         settings: own,
-        look: () => ({ secret, addresses: [{ hostname: "127.0.0.1", port }], lacking: "" }),
+        find: () => ({ secret, addresses: [{ hostname: "127.0.0.1", port }], lacking: "" }),
         arrive: all.arrive,
         silence: all.silence,
       });
@@ -76,7 +76,7 @@ export async function withJob(
   world: number,
   limits: Partial<ControlTimeouts>,
   use: (job: TestJob) => Promise<void>,
-  askEngine?: AskEngine,
+  askEngine?: QueryEngine,
 ): Promise<void> {
   const job = openJob(world, limits, askEngine);
   try {

@@ -2,7 +2,7 @@
 // argument.
 import { UserError } from "../../../../core/base/errors.ts";
 import { type Control, openControl } from "../../../../core/ranks/control/control.ts";
-import { begin, end, enter, openFlightRecorder } from "../../../../core/ranks/flight_recorder.ts";
+import { beginCollective, end, enter, openFlightRecorder } from "../../../../core/ranks/flight_recorder.ts";
 import { rankContext } from "../../../../core/ranks/context.ts";
 
 const [what, folder] = Deno.args;
@@ -36,7 +36,7 @@ try {
     JSON.stringify({ ready: control.hosts.map((_, rank) => rank), word, id: [...id], met: control.met }),
   );
   for (let step = 1; step <= 2000; step++) {
-    const due = control.here();
+    const due = control.agreed();
     if (due) {
       console.log(JSON.stringify({ due, step }));
       if (due.what === "stop") break;
@@ -48,13 +48,13 @@ try {
     }
     control.phase("gradients");
     const sequence = enter(flight, 0, 1024, "block 7");
-    begin(flight, sequence);
+    beginCollective(flight, sequence);
     if (["hang", "throw", "kill"].includes(what) && rank !== victim && step === 4) sleep(60_000);
     if (what === "kill" && rank === victim && step === 4) Deno.kill(Deno.pid, "SIGKILL");
     end(flight, sequence);
     control.step(step);
-    if (what === "wish" && rank === 1 && step === 5) control.wish("save", "the file SAVE");
-    if (what === "wish" && rank === 2 && step === 40) control.wish("stop", "SIGTERM");
+    if (what === "wish" && rank === 1 && step === 5) control.request("save", "the file SAVE");
+    if (what === "wish" && rank === 2 && step === 40) control.request("stop", "SIGTERM");
     sleep(what === "wish" ? 5 + 3 * rank : what === "link" ? 20 : 1);
     if (what === "run" && step === 20) break;
   }

@@ -1,11 +1,11 @@
 // Ranks that connect by TCP while strangers try to be one of them.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { accept, close, listen, sendBytes } from "../../../../ffi/ranks/tcp.ts";
+import { accept, closeSocket, listen, sendBytes } from "../../../../ffi/ranks/tcp.ts";
 import type { TcpPeer } from "../../../../core/ranks/cpu/tcp.ts";
 import type { Outcome } from "./meet_thread.ts";
 
 const KEY = new Uint8Array(32).fill(7);
-close(listen(true)!.descriptor); // the library stays open, once it is
+closeSocket(listen(true)!.descriptor); // the library stays open, once it is
 
 interface Job {
   readonly ports: readonly number[];
@@ -169,8 +169,8 @@ for (
     }
     sendBytes(come.descriptor, Uint8Array.from(says));
     await new Promise((resolve) => setTimeout(resolve, 50));
-    close(come.descriptor);
-    close(listener.descriptor);
+    closeSocket(come.descriptor);
+    closeSocket(listener.descriptor);
     assertMatch(await failed, new RegExp(`^LostRank: the connection with rank 1 on there ${sentence}`));
     thread.terminate();
   });

@@ -3,9 +3,9 @@ import { assertEquals } from "@std/assert";
 import {
   endIn,
   jobIn,
+  jobStarts,
   questionFor,
   readAnswer,
-  runsOf,
   secondsOf,
 } from "../../../../core/ranks/job/scheduler.ts";
 
@@ -65,7 +65,11 @@ Deno.test("qstat's answer gives walltime less what was used, and how often the j
   assertEquals(readAnswer(pbs, QSTAT.replace(/.*used\\.walltime = 00.*\n/, "")), { left: 2970, limit: 3600 });
   assertEquals(readAnswer(pbs, "Resource_List.walltime = 00:05:00\n"), { left: 300, limit: 300 });
   assertEquals(readAnswer(pbs, "qstat: Unknown Job Id 42.head"), null);
-  assertEquals([runsOf(QSTAT), runsOf("start_count = 1\n"), runsOf("job_state = R\n")], [2, 1, null]);
+  assertEquals([jobStarts(QSTAT), jobStarts("start_count = 1\n"), jobStarts("job_state = R\n")], [
+    2,
+    1,
+    null,
+  ]);
 });
 
 Deno.test("the environment tells the end where the scheduler's programs are missing", () => {

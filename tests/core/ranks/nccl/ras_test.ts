@@ -1,6 +1,6 @@
 // NCCL's RAS service, in whose place a small server says what NCCL's own does.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { askRas, worstOf } from "../../../../core/ranks/nccl/ras.ts";
+import { queryRas, worstOf } from "../../../../core/ranks/nccl/ras.ts";
 import { withJob } from "../control/job.ts";
 
 const REPORT = `NCCL version 2.27.3 compiled with CUDA 12.9
@@ -71,7 +71,7 @@ function standIn(answers: readonly (string | null)[]) {
 
 Deno.test("NCCL's service is asked in its own words, and its report comes back whole with its worst in a line", async () => {
   const server = standIn(["SERVER PROTOCOL 2\n", "OK\n", REPORT]);
-  const said = await askRas(server.env);
+  const said = await queryRas(server.env);
   await server.close();
   assertEquals(server.heard, ["CLIENT PROTOCOL 2\n", "TIMEOUT 3\n", "VERBOSE STATUS\n"]);
   assertEquals(said, {
@@ -93,23 +93,23 @@ Deno.test("a report with warnings alone gives those, and one without either says
 
 Deno.test("what listens there and is not NCCL's service, or nobody, gives nothing", async () => {
   const other = standIn(["HTTP/1.1 400 Bad Request\r\n\r\n"]);
-  assertEquals(await askRas(other.env), null);
+  assertEquals(await queryRas(other.env), null);
   assertEquals(other.heard, ["CLIENT PROTOCOL 2\n"]);
   await other.close();
-  assertEquals(await askRas(other.env), null);
-  assertEquals(await askRas({ ...other.env, NCCL_RAS_ENABLE: "0" }), null);
+  assertEquals(await queryRas(other.env), null);
+  assertEquals(await queryRas({ ...other.env, NCCL_RAS_ENABLE: "0" }), null);
 });
 
 Deno.test("a service that says nothing is left after the limit, and half a report is kept", async () => {
   for (const answers of [[null], ["SERVER PROTOCOL 2\n", null], ["SERVER PROTOCOL 2\n", "OK\n", null]]) {
     const silent = standIn(answers);
     const began = performance.now();
-    assertEquals(await askRas(silent.env, 200), null);
+    assertEquals(await queryRas(silent.env, 200), null);
     assert(performance.now() - began < 7000); // without a limit of its own, 8 s
     await silent.close();
   }
   const half = standIn(["SERVER PROTOCOL 2\n", "OK\n", REPORT.slice(0, 200), null]);
-  const said = await askRas(half.env, 500);
+  const said = await queryRas(half.env, 500);
   await half.close();
   assertEquals(said?.text, REPORT.slice(0, 200).trim());
 });
@@ -136,7 +136,7 @@ for (
       assertEquals(sentence.includes("NCCL"), kept);
       const report = job.reports[0].report as { nccl?: string[] };
       assertEquals(report.nccl, kept ? REPORT.trim().split("\n") : undefined);
-    }, () => askRas(server.env, 2000));
+    }, () => queryRas(server.env, 2000));
     await server.close();
   });
 }

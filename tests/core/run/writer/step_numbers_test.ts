@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { decodeEvent, encodeEvent, type StepEvent } from "../../../../core/run/events.ts";
-import { newStepNumbers, putStep, takeStep } from "../../../../core/run/writer/ring.ts";
+import { newStepNumbers, putStep, takeStepEvent } from "../../../../core/run/writer/ring.ts";
 
 const least: StepEvent = { kind: "step", step: 7, epoch: 2, loss: 0.125, lr: 1e-3 };
 const all: StepEvent = {
@@ -13,7 +13,7 @@ const all: StepEvent = {
 function both(event: StepEvent): StepEvent[] {
   const numbers = newStepNumbers();
   putStep(numbers, event, 1795336868.977);
-  return [takeStep(numbers), decodeEvent(encodeEvent(event, 1795336868.977)) as StepEvent];
+  return [takeStepEvent(numbers), decodeEvent(encodeEvent(event, 1795336868.977)) as StepEvent];
 }
 
 Deno.test("a step's event comes out of its numbers as out of its line, with all it may have and with least", () => {
@@ -35,5 +35,5 @@ Deno.test("what a step has is not what the one before had", () => {
   const numbers = newStepNumbers();
   putStep(numbers, all, 1);
   putStep(numbers, least, 2);
-  assertEquals(takeStep(numbers), { ...least, t: 2 });
+  assertEquals(takeStepEvent(numbers), { ...least, t: 2 });
 });

@@ -1,6 +1,12 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
-import { nodesWithin, type Range, shardsOfRank, type Sum, treeSum } from "../../../../core/train/shards.ts";
+import {
+  nodesWithin,
+  type ShardRange,
+  shardsOfRank,
+  type ShardSum,
+  treeSum,
+} from "../../../../core/train/shards.ts";
 
 /** The sum as it is written down: "((0+1)+2)". */
 const written = (left: string, right: string) => `(${left}+${right})`;
@@ -9,7 +15,10 @@ const leaf = (from: number, to: number) => to - from === 1 ? String(from) : unde
 /** Each rank adds up what it can alone, and the others' sums come to it. */
 function onRanks(shards: number, world: number): string {
   const sums = Array.from({ length: world }, (_, rank) => shardsOfRank(shards, rank, world)).flatMap((own) =>
-    nodesWithin(own, shards).map((node): Sum<string> => ({ ...node, value: treeSum(node, leaf, written) }))
+    nodesWithin(own, shards).map((node): ShardSum<string> => ({
+      ...node,
+      value: treeSum(node, leaf, written),
+    }))
   );
   const known = (from: number, to: number) => sums.find((s) => s.from === from && s.to === to)?.value;
   return treeSum({ from: 0, to: shards }, known, written);
@@ -29,7 +38,7 @@ Deno.test("a rank's nodes are its shards, each once", () => {
   for (const [shards, world] of [[8, 4], [12, 6], [24, 3], [7, 1], [30, 5]]) {
     for (let rank = 0; rank < world; rank++) {
       const own = shardsOfRank(shards, rank, world);
-      const numbers = ({ from, to }: Range) => Array.from({ length: to - from }, (_, i) => from + i);
+      const numbers = ({ from, to }: ShardRange) => Array.from({ length: to - from }, (_, i) => from + i);
       assertEquals(nodesWithin(own, shards).flatMap(numbers), numbers(own));
     }
   }

@@ -12,12 +12,12 @@ import { RunningMetrics } from "../../../../core/train/running_metrics.ts";
 import { itemsOf, type MicroBatch, sharesOf } from "../../../../core/train/micro_batch.ts";
 import {
   alone as noOthers,
-  type Combine,
+  type CombineSums,
   computeShard,
   openVirtualShards,
   ownSums,
   shardedGradients,
-  stateOf,
+  shardState,
 } from "../../../../core/train/gradients/virtual_shards.ts";
 import { fill_, tensor, toNumbers } from "../../../../ffi/make.ts";
 import { indexSelect, narrow, randint, randn } from "../../../../ffi/ops.ts";
@@ -84,7 +84,7 @@ async function trained(w: Workload, count: number, world: number) {
     scope(() => {
       const batches = batchesOf(data, number, count);
       const shares = sharesOf(batches, pass.loss);
-      const before = stateOf(ranks[0].shards);
+      const before = shardState(ranks[0].shards);
       const sumsOf = ({ shards, step }: typeof ranks[number]) => {
         const mine = (_: unknown, i: number) =>
           batches[i].shard! >= shards.own.from && batches[i].shard! < shards.own.to;
@@ -93,7 +93,7 @@ async function trained(w: Workload, count: number, world: number) {
         return ownSums(shards, before, (shard) => computeShard(step, shard, own, parts, watch));
       };
       // The others' sums come in another order than theirs.
-      const combine: Combine = (own) => [...ranks.slice(1).toReversed().flatMap(sumsOf), ...own];
+      const combine: CombineSums = (own) => [...ranks.slice(1).toReversed().flatMap(sumsOf), ...own];
       const gradients = shardedGradients({ ...ranks[0].shards, combine }, made.step);
       losses.push(run({ ...made, step: { ...ranks[0].step, gradients } }, batches, { number }).loss);
     });

@@ -1,6 +1,6 @@
 // Ranges of a file, and numbers in them: nothing is read that is not there.
 import { assertEquals, assertThrows } from "@std/assert";
-import { Span, textOfName, Unforeseen, viewOf } from "../../../../../core/data/formats/hdf5/bytes.ts";
+import { ByteSpan, textOfName, Unforeseen, viewOf } from "../../../../../core/data/formats/hdf5/bytes.ts";
 
 const refused = (act: () => unknown) => void assertThrows(act, Unforeseen);
 
@@ -20,13 +20,13 @@ Deno.test("no range outside the file is asked for, and none that is huge", () =>
 });
 
 Deno.test("numbers end where their bytes end, and are exact or refused", () => {
-  const span = new Span(Uint8Array.of(1, 2, 0, 0, 0, 0, 0, 32, 0, 255), 40);
+  const span = new ByteSpan(Uint8Array.of(1, 2, 0, 0, 0, 0, 0, 32, 0, 255), 40);
   assertEquals([span.u8(), span.left], [1, 9]);
   refused(() => span.uint(8)); // 0x20000000000002: more than a double counts
-  const rest = new Span(Uint8Array.of(7, 1, 97, 98, 0, 9), 40);
+  const rest = new ByteSpan(Uint8Array.of(7, 1, 97, 98, 0, 9), 40);
   assertEquals([rest.u16(), textOfName(rest.name()), rest.take(1).address, rest.left], [263, "ab", 45, 0]);
   refused(() => rest.u8());
-  refused(() => new Span(Uint8Array.of(97, 98), 0).name());
+  refused(() => new ByteSpan(Uint8Array.of(97, 98), 0).name());
   refused(() => textOfName(Uint8Array.of(0xff)));
-  assertEquals(new Span(new Uint8Array(8).fill(255), 0).address8(), null);
+  assertEquals(new ByteSpan(new Uint8Array(8).fill(255), 0).address8(), null);
 });

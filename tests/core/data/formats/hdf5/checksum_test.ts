@@ -1,6 +1,6 @@
 // lookup3: the values that its author gives for it.
 import { assertEquals, assertThrows } from "@std/assert";
-import { checkSum, lookup3, Span, Unforeseen } from "../../../../../core/data/formats/hdf5/bytes.ts";
+import { ByteSpan, checkSum, lookup3, Unforeseen } from "../../../../../core/data/formats/hdf5/bytes.ts";
 
 const text = (words: string) => new TextEncoder().encode(words);
 
@@ -13,7 +13,7 @@ Deno.test("a structure with another sum is unforeseen", () => {
   const bytes = Uint8Array.of(...text("TREE"), 0, 0, 0, 0);
   new DataView(bytes.buffer).setUint32(4, lookup3(text("TREE")), true);
   const read = (what: Uint8Array<ArrayBuffer>) => {
-    const span = new Span(what, 0);
+    const span = new ByteSpan(what, 0);
     span.skip(4);
     checkSum(span);
   };

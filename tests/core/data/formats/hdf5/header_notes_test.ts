@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { markOf } from "../../../../../core/data/arrays/files.ts";
 import { openNotes } from "../../../../../core/data/formats/hdf5/header_notes.ts";
-import { contentOf } from "../../../../../core/data/formats/hdf5/own_reader.ts";
+import { hdf5Content } from "../../../../../core/data/formats/hdf5/own_reader.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { written } from "./streamed_help.ts";
@@ -28,7 +28,7 @@ for i in range(3):
     const look = (path: string, notes = openNotes(place), mark = markOf(path), ready = () => {}) => {
       const own = notes.of(path), { isEmpty } = own;
       ready();
-      const { variables } = contentOf(mark, own).content!;
+      const { variables } = hdf5Content(mark, own).content!;
       const read = (name: string) => variables.find((one) => one.name === name)!.read();
       const { table } = variables.find(({ name }) => name === "u")!.rows(1) as unknown as { table: unknown };
       const facts = variables.map((

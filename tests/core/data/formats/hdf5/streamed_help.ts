@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { Config } from "../../../../../core/settings/settings.ts";
 import type { ArraysSpec } from "../../../../../core/data/tables/reader.ts";
-import { loadReader, openData } from "../../../../../core/data/open/open.ts";
+import { loadDataReader, openData } from "../../../../../core/data/open/open.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../../ffi/make.ts";
@@ -26,7 +26,7 @@ export async function open(path: string, in_memory: "yes" | "no" | "auto", chang
     model: changes.model,
   });
   Object.assign(config.training, { loss: "mse", ...changes.training });
-  await loadReader(config.data);
+  await loadDataReader(config.data);
   return openData(config.data, config.training, config.model);
 }
 

@@ -3,8 +3,8 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { deflateSync } from "node:zlib";
 import { openInflate } from "../../../../../ffi/codecs.ts";
 import { openFastJpeg, openJpeg, openTurboWasm } from "../../../../../core/data/formats/images/jpeg.ts";
-import { headerOf, openRoom } from "../../../../../core/data/formats/images/header.ts";
-import { openDecoder } from "../../../../../core/data/formats/images/reader.ts";
+import { headerOf, openReusedBuffer } from "../../../../../core/data/formats/images/header.ts";
+import { openImageDecoder } from "../../../../../core/data/formats/images/reader.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
 import { damaged, isJpeg, makePictures, outcome, pillowReads, throughHeader, unlikePillow } from "./help.ts";
 
@@ -15,7 +15,7 @@ Deno.test(
   inFolder(async (folder) => {
     const made = await makePictures(folder);
     assert(made.length > 150);
-    const decode = openDecoder(null);
+    const decode = openImageDecoder(null);
     assertEquals(unlikePillow(decode, made), []);
     const fast = openFastJpeg();
     const jpegs = made.filter(isJpeg);
@@ -34,7 +34,7 @@ Deno.test(
   "a JPEG that is cut off anywhere is refused, as by Pillow; a PNG or WebP that Pillow refuses, too",
   inFolder(async (folder) => {
     const made = await makePictures(folder);
-    const decode = openDecoder(null);
+    const decode = openImageDecoder(null);
     const cuts: { path: string; reason: string; whole: string }[] = [];
     for (const name of ["000.jpg", "001.jpg", "005.jpg", "rgb.png", "few3_2True.png", "01.webp", "02.webp"]) {
       const file = Deno.readFileSync(made.find(({ path }) => path.endsWith(`/${name}`))!.path);
@@ -65,8 +65,8 @@ Deno.test(
     const made = (await makePictures(folder)).filter(isJpeg).filter(({ path }) =>
       !path.endsWith("large.jpeg")
     );
-    const fast = openFastJpeg(), library = openJpeg(openTurboWasm(), openRoom());
-    const decode = openDecoder(null);
+    const fast = openFastJpeg(), library = openJpeg(openTurboWasm(), openReusedBuffer());
+    const decode = openImageDecoder(null);
     let taken = 0;
     for (let i = 0; i < 600; i++) {
       const file = damaged(Deno.readFileSync(made[i % made.length].path), i);
@@ -109,7 +109,7 @@ function crc(bytes: Uint8Array): number {
 }
 
 Deno.test("each file that can't be read is refused with what is wrong with it", () => {
-  const decode = openDecoder(null);
+  const decode = openImageDecoder(null);
   const reason = (file: Uint8Array | string) =>
     outcome(decode, typeof file === "string" ? new TextEncoder().encode(file) : file);
   const rows = (count: number) => deflateSync(new Uint8Array(count));

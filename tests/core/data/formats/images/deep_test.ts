@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { openInflate } from "../../../../../ffi/codecs.ts";
 import { readBytes, toNumbers } from "../../../../../ffi/make.ts";
 import { scope } from "../../../../../ffi/tensor.ts";
-import { openDecoder } from "../../../../../core/data/formats/images/reader.ts";
+import { openImageDecoder } from "../../../../../core/data/formats/images/reader.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { askPeer } from "../../../../peer.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
@@ -37,7 +37,7 @@ Deno.test(
       side: 20,
     });
     assert(made.filter(({ bits }) => bits === 16).length >= 12);
-    const decode = openDecoder(null, true);
+    const decode = openImageDecoder(null, true);
     for (const { path, shape: [, height, width], sha256 } of made) {
       if (/animated|beyond/.test(path)) continue; // torchvision refuses a place beyond the palette, or reads it otherwise
       const { data, strides = [] } = decode(Deno.readFileSync(path));

@@ -3,10 +3,10 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { dirname, join } from "@std/path";
 import {
   imageCount,
+  imagePath,
   labelOf,
   listImages,
   type Listing,
-  pathOf,
 } from "../../../../../core/data/formats/images/listing.ts";
 import { askPeer } from "../../../../peer.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
@@ -21,7 +21,7 @@ function touch(root: string, ...paths: string[]): void {
 }
 
 const samplesOf = (listing: Listing) =>
-  range(0, imageCount(listing)).map((i): [string, number] => [pathOf(listing, i), labelOf(listing, i)]);
+  range(0, imageCount(listing)).map((i): [string, number] => [imagePath(listing, i), labelOf(listing, i)]);
 
 Deno.test(
   "classes and samples are torchvision's, in its order: nested folders, links, capitals, characters of every length",

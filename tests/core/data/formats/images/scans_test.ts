@@ -1,6 +1,10 @@
 // Progressive JPEGs whose picture comes in very many scans: little to store, minutes to decode.
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { headerOf, type JpegHeader, openRoom } from "../../../../../core/data/formats/images/header.ts";
+import {
+  headerOf,
+  type JpegHeader,
+  openReusedBuffer,
+} from "../../../../../core/data/formats/images/header.ts";
 import { openJpeg } from "../../../../../core/data/formats/images/jpeg.ts";
 import { turboJpeg } from "../../../../../core/data/formats/images/imagefolder.ts";
 import { BadSample } from "../../../../../core/data/arrays/rows.ts";
@@ -37,8 +41,8 @@ Deno.test(
     const file = Deno.readFileSync(path), bomb = withScans(file, 480);
     const machines = turboJpeg();
     const ways = [
-      openJpeg(null, openRoom()),
-      ...(machines ? [openJpeg(openTurboJpeg(machines), openRoom())] : []),
+      openJpeg(null, openReusedBuffer()),
+      ...(machines ? [openJpeg(openTurboJpeg(machines), openReusedBuffer())] : []),
     ];
     for (const decode of ways) {
       const header = headerOf(file) as JpegHeader;

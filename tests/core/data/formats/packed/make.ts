@@ -2,16 +2,16 @@
 import { join } from "@std/path";
 import {
   inputOf,
+  type PackedSchema,
   rowLayoutOf,
-  type Schema,
   targetOf,
 } from "../../../../../core/data/formats/packed/schema.ts";
 import { closeFile, openForReading } from "../../../../../ffi/libc.ts";
-import { type Make, type Plan, writeShards } from "../../../../../core/data/formats/packed/write.ts";
+import { type Make, type PackPlan, writeShards } from "../../../../../core/data/formats/packed/write.ts";
 
 closeFile(openForReading("/dev/null")); // opens libc before a test looks whether it does
 
-export const SCHEMA: Schema = {
+export const SCHEMA: PackedSchema = {
   encoding: "rows",
   input: { name: "map", shape: [2, 3], dtype: "f32", seen: "f32" },
   target: { name: "amount", shape: [1], dtype: "f64", seen: "f32" },
@@ -19,7 +19,7 @@ export const SCHEMA: Schema = {
   outputs: 1,
 };
 
-export const plan = (out: string, changes: Partial<Plan> = {}): Plan => ({
+export const plan = (out: string, changes: Partial<PackPlan> = {}): PackPlan => ({
   out,
   schema: SCHEMA,
   samples: 103,
@@ -41,7 +41,7 @@ export const make: Make = (first, count, rows) => {
 
 export const alone = { rank: 0, world: 1 };
 
-export const pack = (out: string, changes: Partial<Plan> = {}) =>
+export const pack = (out: string, changes: Partial<PackPlan> = {}) =>
   writeShards(plan(out, changes), alone, make);
 
 /** Every file of a folder by name, as hex: for comparing. */

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
 import type { Column } from "../../../../../core/data/arrays/table.ts";
-import { openChunk, openWindow } from "../../../../../core/data/formats/parquet/blocks.ts";
+import { openChunk, openChunkWindow } from "../../../../../core/data/formats/parquet/blocks.ts";
 import { Damaged } from "../../../../../core/data/codecs/bytes.ts";
 import { pagesOf, readHybrid } from "../../../../../core/data/formats/parquet/pages.ts";
 import { openParquet, withParquet } from "../../../../../core/data/formats/parquet/parquet.ts";
@@ -265,7 +265,7 @@ Deno.test("runs and packed values of any width are those that were written; what
   }
   const facts = { physical: "INT32", codec: "SNAPPY", optional: false, rows: 4 } as const;
   try {
-    [...pagesOf(openChunk((into) => void into.fill(255), 0, 40, openWindow()), facts)];
+    [...pagesOf(openChunk((into) => void into.fill(255), 0, 40, openChunkWindow()), facts)];
     throw new Error("taken");
   } catch (error) {
     assert(error instanceof Damaged, String(error));

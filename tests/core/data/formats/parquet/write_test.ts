@@ -1,6 +1,6 @@
 // Parquet tables that pyarrow reads as what was written: numbers bit for bit, texts, row groups, none at all.
 import { assertEquals } from "@std/assert";
-import { type ParquetColumn, writeParquet } from "../../../../../core/data/formats/parquet/write.ts";
+import { type ColumnToWrite, writeParquet } from "../../../../../core/data/formats/parquet/write.ts";
 import { withParquet } from "../../../../../core/data/formats/parquet/parquet.ts";
 import { openZstd } from "../../../../../ffi/codecs.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
@@ -14,7 +14,7 @@ const ODD = [NaN, Infinity, -Infinity, -0, 1e-45, 3.4028234663852886e38];
 const numbers = (from: number, count: number, of: (i: number) => number) =>
   Array.from({ length: count }, (_, k) => of(from + k));
 
-const COLUMNS: ParquetColumn[] = [
+const COLUMNS: ColumnToWrite[] = [
   {
     name: "id",
     type: "i32",
@@ -56,12 +56,12 @@ json.dump(found, open("found.json", "w"))
 Deno.test(
   "pyarrow reads each type bit for bit, in several row groups, of no rows, and of more columns than a byte can count",
   inFolder((folder) => {
-    const write = (name: string, rows: number, columns: readonly ParquetColumn[]) => {
+    const write = (name: string, rows: number, columns: readonly ColumnToWrite[]) => {
       using file = Deno.openSync(`${folder}/${name}.parquet`, { write: true, createNew: true });
       writeParquet(file, { rows, columns, about: { history: "made by ü" } });
     };
     for (const rows of [0, 1, 140_000]) write(String(rows), rows, COLUMNS);
-    const wide = Array.from({ length: 200 }, (_, k): ParquetColumn => ({
+    const wide = Array.from({ length: 200 }, (_, k): ColumnToWrite => ({
       name: `c${k}`,
       type: "f32",
       read: (from, count) => Float32Array.from(numbers(from, count, (i) => k + 100 * i)),

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { detect } from "../../../../../core/data/open/formats.ts";
 import { openData } from "../../../../../core/data/open/open.ts";
-import { openServer } from "../../../../../core/data/formats/zarr/server.ts";
+import { openStoreServer } from "../../../../../core/data/formats/zarr/server.ts";
 import { withZarr } from "../../../../../core/data/formats/zarr/zarr.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
@@ -106,7 +106,7 @@ Deno.test({
       );
       assertMatch(refused(`${address}/good/*.zarr`), /has a star or brackets.*\{1979\.\.2012\}/);
       const impatient = (path: string): string => {
-        const files = openServer(path, { silenceMs: 50, waitMs: 1 });
+        const files = openStoreServer(path, { silenceMs: 50, waitMs: 1 });
         const error = assertThrows(() => files.has("zarr.json"), UserError);
         files.close();
         return error.message;

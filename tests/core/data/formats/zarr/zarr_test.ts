@@ -4,7 +4,12 @@ import { openRows } from "../../../../../core/data/arrays/open_rows.ts";
 import type { Rows } from "../../../../../core/data/arrays/rows.ts";
 import type { Variable } from "../../../../../core/data/arrays/table.ts";
 import { withZarr, zarrVariables } from "../../../../../core/data/formats/zarr/zarr.ts";
-import { openBlosc, unpackBloscLz, unpackLz4, unpackLz4Here } from "../../../../../core/data/codecs/blosc.ts";
+import {
+  openBlosc,
+  unpackBloscLz,
+  unpackLz4,
+  unpackLz4Locally,
+} from "../../../../../core/data/codecs/blosc.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { gzipSync } from "node:zlib";
 import { detect } from "../../../../../core/data/open/formats.ts";
@@ -282,7 +287,7 @@ Deno.test("Blosc's and LZ4's streams survive any damage: a sentence or wrong num
   for (let round = 0; round < 3000; round++) {
     for (let i = 0; i < random.length; i++) random[i] = next() >>> 16;
     unpackLz4(random.subarray(0, next() % 4096), into);
-    unpackLz4Here(random.subarray(0, next() % 4096), into);
+    unpackLz4Locally(random.subarray(0, next() % 4096), into);
     unpackBloscLz(random.subarray(0, next() % 4096), into);
     const view = new DataView(random.buffer);
     random[2] = next() >>> 16 & 0xfd;

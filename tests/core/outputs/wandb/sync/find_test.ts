@@ -3,7 +3,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { basename, dirname, join } from "@std/path";
 import { UserError } from "../../../../../core/base/errors.ts";
 import {
-  findRuns,
+  findOfflineRuns,
   inOrder,
   mayGrow,
   offlineRunOf,
@@ -17,10 +17,10 @@ Deno.test("runs are found below a folder, in a run's folder, and by their file, 
     const two = writeRun(join(folder, "wandb"), { id: "two" });
     Deno.symlinkSync(dirname(two), join(folder, "wandb/latest-run"));
     writeRun(join(dirname(one), "files"), { id: "inside" }); // a file of the run, not one to upload
-    assertEquals(findRuns([folder]).paths, [one, two].sort());
-    assertEquals(findRuns([dirname(one)]).paths, [one]);
-    assertEquals(findRuns([one, folder, join(folder, "wandb/latest-run")]).paths.length, 2);
-    assertThrows(() => findRuns([join(folder, "none")]), UserError, "There is no");
+    assertEquals(findOfflineRuns([folder]).paths, [one, two].sort());
+    assertEquals(findOfflineRuns([dirname(one)]).paths, [one]);
+    assertEquals(findOfflineRuns([one, folder, join(folder, "wandb/latest-run")]).paths.length, 2);
+    assertThrows(() => findOfflineRuns([join(folder, "none")]), UserError, "There is no");
   }));
 
 Deno.test("runs of W&B's online mode are counted, and looked at only when their file is named", () =>
@@ -28,8 +28,8 @@ Deno.test("runs of W&B's online mode are counted, and looked at only when their 
     const path = writeRun(folder, { id: "on" });
     const online = join(folder, "run-20260102_030405-on");
     Deno.renameSync(dirname(path), online);
-    assertEquals(findRuns([folder]), { paths: [], online: 1 });
-    assertEquals(findRuns([join(online, basename(path))]).paths.length, 1);
+    assertEquals(findOfflineRuns([folder]), { paths: [], online: 1 });
+    assertEquals(findOfflineRuns([join(online, basename(path))]).paths.length, 1);
   }));
 
 Deno.test("files of one run come in the order of their begin, other runs on their own", () =>

@@ -12,7 +12,7 @@ function growing(folder: string, server: WandbServer) {
   const ended = new AbortController(), giveUp = new AbortController();
   const warnings: string[] = [];
   const result = uploadWhileTraining(
-    { path, version: "hpctrain test", lookMs: 10, requestMs: 20 },
+    { path, version: "hpctrain test", pollMs: 10, requestMs: 20 },
     {
       env: { HOME: folder, ...server.env },
       ended: ended.signal,

@@ -293,7 +293,7 @@ Deno.test("two uploads of one file at a time: the second leaves it to the first"
     server.fault = undefined;
     const first = (async () => {
       const result = await upload(server, path, {
-        upload: { ...slow, grows: () => true, lookMs: 5, stop: abortAfter(gate.promise) },
+        upload: { ...slow, grows: () => true, pollMs: 5, stop: abortAfter(gate.promise) },
       });
       return result;
     })();

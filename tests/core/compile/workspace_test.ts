@@ -1,6 +1,6 @@
 // Plans take turns in one piece of memory, which is the system's between their runs.
 import { assert, assertEquals } from "@std/assert";
-import { Room } from "../../../core/compile/room.ts";
+import { Workspace } from "../../../core/compile/workspace.ts";
 import { fill_ } from "../../../ffi/make.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { liveTensors } from "../../../ffi/tensor.ts";
@@ -12,7 +12,7 @@ const residentBytes = (): number =>
   1024 * Number(Deno.readTextFileSync("/proc/self/status").match(/RssAnon:\s+(\d+)/)![1]);
 
 Deno.test("plans share a room that is large enough, and its pages are given back while they rest", () => {
-  const before = liveTensors(), room = new Room(), elements = 16 << 20;
+  const before = liveTensors(), room = new Workspace(), elements = 16 << 20;
   const whole = room.take(elements);
   assert(room.take(elements / 2) === whole);
   const larger = room.take(elements + 1);

@@ -1,33 +1,33 @@
 // Kernels that differ only in where their memory lies, as those of a model's equal blocks: their code is written once and
 // copied, with other numbers where addresses are made.
-import type { GemmKernel, GroupKernel, Kernel, Place, Stage, Walk } from "../kernel.ts";
-import type { Batch } from "../batches.ts";
-import type { Nest } from "./nests.ts";
+import type { GemmKernel, GroupKernel, Kernel, SlotPlace, Stage, StridedAccess } from "../kernel.ts";
+import type { ProductBatch } from "../batches.ts";
+import type { LoopNest } from "./loop_fusion.ts";
 
-export type Item = Kernel | Batch | Nest;
+export type KernelItem = Kernel | ProductBatch | LoopNest;
 
 /** Kernels with the same text have the same code but for their places, in this order. */
-export interface Likeness {
+export interface DeduplicationKey {
   readonly text: string;
-  readonly places: readonly Place[];
+  readonly places: readonly SlotPlace[];
 }
 
 /** Elements that a number of four bytes reaches, whatever their type, and as many again. */
 const FAR = 2 ** 27;
 
 /** Null where an address does not fit into an instruction. */
-export function likenessOf(item: Item): Likeness | null {
+export function deduplicationKey(item: KernelItem): DeduplicationKey | null {
   const reader = new Reader();
   reader.item(item);
   return reader.far ? null : reader;
 }
 
-class Reader implements Likeness {
+class Reader implements DeduplicationKey {
   text = "";
   far = false;
-  readonly places: Place[] = [];
+  readonly places: SlotPlace[] = [];
 
-  item(item: Item): void {
+  item(item: KernelItem): void {
     this.text += item.kernel;
     switch (item.kernel) {
       case "group":
@@ -42,8 +42,8 @@ class Reader implements Likeness {
         this.text += item.counts;
         for (const { kernel, starts } of item.bodies) {
           this.item(kernel);
-          for (const { walk, steps } of starts) {
-            this.#walk(walk);
+          for (const { access, steps } of starts) {
+            this.#access(access);
             this.text += `+${steps}`;
           }
         }
@@ -67,33 +67,33 @@ class Reader implements Likeness {
   }
   #gemm({ m, n, k, a, b, c, add, epilogue, chain }: GemmKernel): void {
     this.text += `${m},${n},${k},${add},${chain}`;
-    for (const walk of [a, b, c]) this.#walk(walk);
+    for (const access of [a, b, c]) this.#access(access);
     if (k * Math.max(a.strides[1], b.strides[0]) > FAR) this.far = true;
     if (epilogue) this.#stage(epilogue);
   }
   #stage({ instructions, stores, reductions }: Stage): void {
     this.text += "|";
     for (const one of instructions) {
-      if ("from" in one) this.#walk(one.from);
+      if ("from" in one) this.#access(one.from);
       else if ("value" in one) this.text += `=${Object.is(one.value, -0) ? "-0" : one.value}`;
       else if ("reduction" in one) this.text += `#${one.reduction}`;
       else this.text += ` ${one.op}${one.args}`;
     }
     for (const { value, to } of stores) {
       this.text += `>${value}`;
-      this.#walk(to);
+      this.#access(to);
     }
     for (const { op, over, value, to } of reductions) {
       this.text += ` ${op} ${over}${value}`;
-      if (to) this.#walk(to);
+      if (to) this.#access(to);
     }
   }
-  #walk(walk: Walk): void {
-    this.#place(walk);
-    this.text += `${walk.kind}${walk.strides}`;
+  #access(access: StridedAccess): void {
+    this.#place(access);
+    this.text += `${access.kind}${access.strides}`;
   }
   /** The number of the place, and for a new one that of another place in its slot: pointers may be shared. */
-  #place({ slot, offset }: Place): void {
+  #place({ slot, offset }: SlotPlace): void {
     if (slot < 0) { // no slot of the table: it is the same in all of them
       this.text += `[${slot},${offset}]`;
       return;
@@ -114,9 +114,9 @@ class Reader implements Likeness {
 }
 
 /** The kernel with its places' numbers at each of them. */
-export function withSpots<I extends Item>(item: I, places: readonly Place[]): I;
-export function withSpots(item: Item, places: readonly Place[]): Item {
-  const at = <P extends Place>(place: P): P =>
+export function withSpots<I extends KernelItem>(item: I, places: readonly SlotPlace[]): I;
+export function withSpots(item: KernelItem, places: readonly SlotPlace[]): KernelItem {
+  const at = <P extends SlotPlace>(place: P): P =>
     place.slot < 0 ? place : {
       ...place,
       spot: places.findIndex(({ slot, offset }) => slot === place.slot && offset === place.offset),
@@ -142,7 +142,7 @@ export function withSpots(item: Item, places: readonly Place[]): Item {
         ...item,
         bodies: item.bodies.map((body) => ({
           ...body,
-          starts: body.starts.map(({ walk, steps }) => ({ walk: at(walk), steps })),
+          starts: body.starts.map(({ access, steps }) => ({ access: at(access), steps })),
         })),
       };
     case "blas":

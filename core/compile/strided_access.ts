@@ -1,5 +1,5 @@
-// A group in the fewest loops: dimensions that all its walks cross in one stride are one.
-import type { GroupKernel, Instruction, Reduction, Stage, Walk } from "./kernel.ts";
+// A group in the fewest loops: dimensions that all its accesses cross in one stride are one.
+import type { GroupKernel, Instruction, Reduction, Stage, StridedAccess } from "./kernel.ts";
 
 /** So many rows are added one after the other. */
 const IN_ORDER = 16;
@@ -7,7 +7,7 @@ const IN_ORDER = 16;
 export function simplified(kernel: GroupKernel): GroupKernel {
   let group: GroupKernel = kernel.sizes.length === 0
     ? withDims(kernel, [1], (strides) => [...strides, 1])
-    : stoodStill(kernel);
+    : withZeroStrides(kernel);
   const has = (over: Reduction["over"]) =>
     group.stages.some(({ reductions }) => reductions.some((reduction) => reduction.over === over));
   group = without(group, (size, dim) => size === 1 && dim < group.sizes.length - 1);
@@ -20,7 +20,7 @@ export function simplified(kernel: GroupKernel): GroupKernel {
   const mayJoinLast = !has("row") && !has("column");
   for (let dim = group.sizes.length - 2; dim >= 0; dim--) {
     const joins = dim < group.sizes.length - 2 || mayJoinLast;
-    if (joins && walksOf(group).every(({ strides }) => inOneStride(strides, group.sizes, dim))) {
+    if (joins && stridedAccessesOf(group).every(({ strides }) => inOneStride(strides, group.sizes, dim))) {
       const { sizes } = group;
       const joined = sizes.toSpliced(dim, 2, sizes[dim] * sizes[dim + 1]);
       group = withDims(group, joined, (strides) => strides.toSpliced(dim, 1));
@@ -46,7 +46,7 @@ function without(group: GroupKernel, gone: (size: number, dim: number) => boolea
 }
 
 /** The strides of a reduction's result over the dimensions that it sums up are 0. */
-function stoodStill(group: GroupKernel): GroupKernel {
+function withZeroStrides(group: GroupKernel): GroupKernel {
   const last = group.sizes.length - 1;
   return {
     ...group,
@@ -55,8 +55,8 @@ function stoodStill(group: GroupKernel): GroupKernel {
       reductions: stage.reductions.map((reduction) => {
         const { to, over } = reduction;
         if (!to) return reduction;
-        const kept = (dim: number) => over === "row" ? dim < last : over === "column" && dim === last;
-        const strides = group.sizes.map((_, dim) => kept(dim) ? to.strides[dim] ?? 0 : 0);
+        const varies = (dim: number) => over === "row" ? dim < last : over === "column" && dim === last;
+        const strides = group.sizes.map((_, dim) => varies(dim) ? to.strides[dim] ?? 0 : 0);
         return { ...reduction, to: { ...to, strides } };
       }),
     })),
@@ -76,17 +76,17 @@ function withDims(
   sizes: readonly number[],
   change: (strides: readonly number[]) => readonly number[],
 ): GroupKernel {
-  const walk = <W extends Walk | null>(of: W): W => of && { ...of, strides: change(of.strides) };
-  const instruction = (of: Instruction): Instruction => "from" in of ? { ...of, from: walk(of.from) } : of;
+  const access = <W extends StridedAccess | null>(of: W): W => of && { ...of, strides: change(of.strides) };
+  const instruction = (of: Instruction): Instruction => "from" in of ? { ...of, from: access(of.from) } : of;
   const stage = ({ instructions, stores, reductions }: Stage): Stage => ({
     instructions: instructions.map(instruction),
-    stores: stores.map((store) => ({ ...store, to: walk(store.to) })),
-    reductions: reductions.map((reduction) => ({ ...reduction, to: walk(reduction.to) })),
+    stores: stores.map((store) => ({ ...store, to: access(store.to) })),
+    reductions: reductions.map((reduction) => ({ ...reduction, to: access(reduction.to) })),
   });
   return { ...group, sizes, stages: group.stages.map(stage) };
 }
 
-export function walksOf(group: GroupKernel): Walk[] {
+export function stridedAccessesOf(group: GroupKernel): StridedAccess[] {
   return group.stages.flatMap(({ instructions, stores, reductions }) => [
     ...instructions.flatMap((instruction) => "from" in instruction ? [instruction.from] : []),
     ...stores.map(({ to }) => to),

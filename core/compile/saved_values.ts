@@ -29,7 +29,7 @@ const isView = (node: Node): boolean => ["reshape", "expand", "permute", "slice"
  * The gradient of gelu(x) is one that comes from behind times a slope that x and tanh(...) give. The slope is known as
  * soon as x is: with it neither of them is kept. And exp(x) / sum is kept by softmax, so exp(x) is that times the sum.
  */
-export function thrifty(graph: Graph): Graph {
+export function savingLess(graph: Graph): Graph {
   return new Rewriter(graph).run();
 }
 
@@ -69,7 +69,7 @@ class Rewriter {
       const slope = slopes.get(ref);
       if (slope) {
         const factor = this.#slope(ref, slope.root)!;
-        this.#nodes[factor] = { ...this.#nodes[factor], kept: true };
+        this.#nodes[factor] = { ...this.#nodes[factor], saved: true };
         this.#now[ref] = this.#add({ ...node, op: "mul", args: [this.#now[slope.root], factor] } as Node);
       } else this.#now[ref] = this.#add(this.#copied(node, ref));
     });

@@ -7,7 +7,7 @@ import { freeMemory } from "../base/memory.ts";
 
 const F32 = 4;
 
-export class Room {
+export class Workspace {
   /** How many plans work in each piece. */
   readonly #pieces = new Map<Tensor, number>();
 

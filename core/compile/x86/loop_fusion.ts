@@ -1,45 +1,52 @@
 // Batches of products and groups that follow each other and go through the same heads of the same samples are one loop:
 // what one writes for a head is still in the cache when the next one reads it, and threads meet once.
-import { BYTES, type GroupKernel, type Kernel, type Reduction, type Stage, type Walk } from "../kernel.ts";
+import {
+  ELEMENT_BYTES,
+  type GroupKernel,
+  type Kernel,
+  type Reduction,
+  type Stage,
+  type StridedAccess,
+} from "../kernel.ts";
 import { RAX, RSP } from "./assembler.ts";
-import type { Batch } from "../batches.ts";
-import type { Memory } from "./encodings.ts";
+import type { ProductBatch } from "../batches.ts";
+import type { MemoryOperand } from "./encodings.ts";
 import { printGemm } from "./gemm.ts";
-import { printGroup } from "./group.ts";
+import { printX86Group } from "./group.ts";
 import type { Printer } from "./printer.ts";
 
-/** Where a walk begins, and elements from one time to the next of each loop. */
+/** Where a strided access begins, and elements from one time to the next of each loop. */
 export interface Start {
-  readonly walk: Walk;
+  readonly access: StridedAccess;
   readonly steps: readonly number[];
 }
 
 interface Body {
   /** It is run each time; slot -1 - i is the start of number i. */
-  readonly kernel: Batch["product"] | GroupKernel;
+  readonly kernel: ProductBatch["product"] | GroupKernel;
   readonly starts: readonly Start[];
 }
 
-export interface Nest {
+export interface LoopNest {
   readonly kernel: "nest";
   /** So many times, the outermost loop first. */
   readonly counts: readonly number[];
   readonly bodies: readonly Body[];
 }
 
-type Item = Kernel | Batch;
+type Item = Kernel | ProductBatch;
 
-export function inNests(items: readonly Item[]): (Item | Nest)[] {
-  const joined: (Item | Nest)[] = [];
+export function withFusedLoops(items: readonly Item[]): (Item | LoopNest)[] {
+  const joined: (Item | LoopNest)[] = [];
   for (let at = 0; at < items.length;) {
-    const nest = nestAt(items, at);
+    const nest = loopNestAt(items, at);
     joined.push(nest ?? items[at]);
     at += nest?.bodies.length ?? 1;
   }
   return joined;
 }
 
-function nestAt(items: readonly Item[], at: number): Nest | null {
+function loopNestAt(items: readonly Item[], at: number): LoopNest | null {
   const run: Item[] = [], reached: Reach[][] = [];
   const times = timesOf(items[at]);
   let counts: readonly number[] | null = null;
@@ -91,16 +98,21 @@ const spread = (sizes: readonly number[], strides: readonly number[]): Dim[] =>
 function accessesOf(item: Item): Reach[] {
   if (item.kernel === "batch") {
     const { product: { m, n, k, a, b, c, add }, repeats } = item;
-    const reach = (name: "a" | "b" | "c", walk: Walk, sizes: readonly number[], writes: boolean): Reach => ({
-      ...{ slot: walk.slot, begin: walk.offset, writes, dims: spread(sizes, walk.strides) },
+    const reach = (
+      name: "a" | "b" | "c",
+      access: StridedAccess,
+      sizes: readonly number[],
+      writes: boolean,
+    ): Reach => ({
+      ...{ slot: access.slot, begin: access.offset, writes, dims: spread(sizes, access.strides) },
       loops: spread(repeats.map(({ count }) => count), repeats.map((repeat) => repeat[name])),
     });
     const made = reach("c", c, [m, n], true);
     return [reach("a", a, [m, k], false), reach("b", b, [k, n], false), made, ...(add ? [made] : [])];
   }
   const { sizes, stages } = item as GroupKernel;
-  const reach = (walk: Walk, writes: boolean, strides = walk.strides): Reach => ({
-    ...{ slot: walk.slot, begin: walk.offset, writes, dims: spread(sizes.slice(1), strides.slice(1)) },
+  const reach = (access: StridedAccess, writes: boolean, strides = access.strides): Reach => ({
+    ...{ slot: access.slot, begin: access.offset, writes, dims: spread(sizes.slice(1), strides.slice(1)) },
     loops: spread([sizes[0]], [strides[0]]),
   });
   return stages.flatMap(({ instructions, stores, reductions }) => [
@@ -111,7 +123,7 @@ function accessesOf(item: Item): Reach[] {
 }
 
 /** A row's sum stands still while the row goes by. */
-const standing = ({ strides }: Walk): readonly number[] => strides.with(-1, 0);
+const standing = ({ strides }: StridedAccess): readonly number[] => strides.with(-1, 0);
 
 const extent = (dims: readonly Dim[]): number =>
   dims.reduce((sum, { stride, size }) => sum + stride * (size - 1), 1);
@@ -166,7 +178,7 @@ function bodyOf(item: Item, counts: readonly number[]): Body {
   if (item.kernel === "batch") {
     const { product, repeats } = item;
     const start = (name: "a" | "b" | "c"): Start => ({
-      walk: product[name],
+      access: product[name],
       steps: repeats.length === counts.length
         ? repeats.map((repeat) => repeat[name])
         : stepsOf(repeats[0][name], counts),
@@ -175,13 +187,13 @@ function bodyOf(item: Item, counts: readonly number[]): Body {
   }
   const { sizes, stages, ...rest } = item as GroupKernel, starts: Start[] = [];
   /** Walks of one slot that move alike have one start. */
-  const once = (walk: Walk): Walk => {
-    const { slot, kind, strides: [step, ...strides] } = walk;
-    const alike = (start: Start) =>
-      start.walk.slot === slot && start.walk.kind === kind && start.steps.at(-1) === step;
-    let at = starts.findIndex(alike);
-    if (at < 0) at = starts.push({ walk, steps: stepsOf(step, counts) }) - 1;
-    return { ...walk, slot: -1 - at, offset: walk.offset - starts[at].walk.offset, strides };
+  const once = (access: StridedAccess): StridedAccess => {
+    const { slot, kind, strides: [step, ...strides] } = access;
+    const same = (start: Start) =>
+      start.access.slot === slot && start.access.kind === kind && start.steps.at(-1) === step;
+    let at = starts.findIndex(same);
+    if (at < 0) at = starts.push({ access, steps: stepsOf(step, counts) }) - 1;
+    return { ...access, slot: -1 - at, offset: access.offset - starts[at].access.offset, strides };
   };
   return {
     kernel: { ...rest, sizes: sizes.slice(1), stages: stages.map((stage) => stageOf(stage, once)) },
@@ -192,20 +204,23 @@ function bodyOf(item: Item, counts: readonly number[]): Body {
 const stepsOf = (step: number, counts: readonly number[]): number[] =>
   counts.map((_, i) => counts.slice(i + 1).reduce((all, count) => all * count, step));
 
-const stageOf = ({ instructions, stores, reductions }: Stage, once: (walk: Walk) => Walk): Stage => ({
+const stageOf = (
+  { instructions, stores, reductions }: Stage,
+  once: (access: StridedAccess) => StridedAccess,
+): Stage => ({
   instructions: instructions.map((one) => "from" in one ? { ...one, from: once(one.from) } : one),
   stores: stores.map(({ value, to }) => ({ value, to: once(to) })),
   reductions: reductions.map((one): Reduction => ({ ...one, to: one.to && once(one.to) })),
 });
 
-export function printNest(printer: Printer, { counts, bodies }: Nest): void {
+export function printLoopNest(printer: Printer, { counts, bodies }: LoopNest): void {
   const { asm } = printer;
   printer.withFrame(() => {
     const starts = bodies.flatMap((body) => body.starts), at = printer.reserve(8 * starts.length);
-    const place = (i: number): Memory => ({ base: RSP, disp: at + 8 * i });
-    const bytes = ({ walk: { kind } }: Start) => BYTES[kind];
+    const place = (i: number): MemoryOperand => ({ base: RSP, disp: at + 8 * i });
+    const bytes = ({ access: { kind } }: Start) => ELEMENT_BYTES[kind];
     starts.forEach((start, i) => {
-      printer.place(RAX, start.walk, bytes(start));
+      printer.place(RAX, start.access, bytes(start));
       asm.store(place(i), RAX);
     });
     const advance = (level: number, times: number) =>
@@ -218,13 +233,13 @@ export function printNest(printer: Printer, { counts, bodies }: Nest): void {
       for (const { kernel, starts } of bodies) {
         const own = first;
         if (kernel.kernel === "gemm") printGemm(printer, kernel, (operand) => place(own + operand));
-        else printGroup(printer, kernel, (slot) => slot < 0 ? place(own - 1 - slot) : null);
+        else printX86Group(printer, kernel, (slot) => slot < 0 ? place(own - 1 - slot) : null);
         first += starts.length;
       }
     };
     const repeat = (level: number): void => {
       if (level === counts.length) return once();
-      const counter: Memory = { base: RSP, disp: printer.reserve(8) }, again = asm.label();
+      const counter: MemoryOperand = { base: RSP, disp: printer.reserve(8) }, again = asm.label();
       asm.storeNumber(counter, counts[level]);
       asm.bind(again);
       repeat(level + 1);

@@ -1,11 +1,11 @@
 // Products of heads and groups over them as one loop: it computes what they compute one after the other.
 import { assert, assertEquals } from "@std/assert";
-import type { GemmKernel, GroupKernel, Kernel, Walk } from "../../../../core/compile/kernel.ts";
+import type { GemmKernel, GroupKernel, Kernel, StridedAccess } from "../../../../core/compile/kernel.ts";
 import { inBatches } from "../../../../core/compile/batches.ts";
-import { inNests, type Nest } from "../../../../core/compile/x86/nests.ts";
-import { split } from "../../../../core/compile/x86/split.ts";
+import { type LoopNest, withFusedLoops } from "../../../../core/compile/x86/loop_fusion.ts";
+import { splitKernel } from "../../../../core/compile/x86/split.ts";
 import { useLibtorch } from "../../../libtorch.ts";
-import { ISAS, runKernels, walk } from "./harness.ts";
+import { ISAS, runKernels, strided } from "./harness.ts";
 
 useLibtorch();
 
@@ -25,10 +25,10 @@ type Steps = readonly [sample: number, head: number];
 function products(
   { samples, heads }: Sizes,
   [m, n, k]: readonly [number, number, number],
-  operands: Record<"a" | "b" | "c", readonly [Walk, Steps]>,
+  operands: Record<"a" | "b" | "c", readonly [StridedAccess, Steps]>,
 ): GemmKernel[] {
   return Array.from({ length: samples * heads }, (_, i) => {
-    const at = ([first, [sample, head]]: readonly [Walk, Steps]): Walk => ({
+    const at = ([first, [sample, head]]: readonly [StridedAccess, Steps]): StridedAccess => ({
       ...first,
       offset: first.offset + Math.floor(i / heads) * sample + i % heads * head,
     });
@@ -41,14 +41,14 @@ function products(
 
 /** Rows of scores: exp(x), their sum, and x / sum. */
 function softmax({ samples, heads, tokens }: Sizes, x: number, sums: number): GroupKernel {
-  const scores = walk(1, [tokens * tokens, tokens, 1], x);
+  const scores = strided(1, [tokens * tokens, tokens, 1], x);
   return {
     ...{ kernel: "group", name: "softmax", sizes: [samples * heads, tokens, tokens] },
     stages: [
       {
         instructions: [{ op: "load", from: scores }, { op: "exp", args: [0] }],
         stores: [{ value: 1, to: scores }],
-        reductions: [{ op: "sum", over: "row", value: 1, to: walk(1, [tokens, 1, 0], sums) }],
+        reductions: [{ op: "sum", over: "row", value: 1, to: strided(1, [tokens, 1, 0], sums) }],
       },
       {
         instructions: [{ op: "load", from: scores }, { op: "reduced", reduction: 0 }, {
@@ -67,31 +67,31 @@ function attention(sizes: Sizes): { kernels: Kernel[]; elements: number } {
   const { samples, heads, tokens, width } = sizes, row = heads * width;
   const inner: Steps = [tokens * row, width], square: Steps = [heads * tokens * tokens, tokens * tokens];
   const times = samples * heads, sums = times * tokens * tokens, to = sums + times * tokens;
-  const scores: readonly [Walk, Steps] = [walk(1, [tokens, 1]), square];
+  const scores: readonly [StridedAccess, Steps] = [strided(1, [tokens, 1]), square];
   const wide: Steps = [tokens * 3 * row, width];
   const kernels: Kernel[] = [
     ...products(sizes, [tokens, tokens, width], {
-      a: [walk(0, [row, 1]), inner],
-      b: [walk(0, [1, row]), inner],
+      a: [strided(0, [row, 1]), inner],
+      b: [strided(0, [1, row]), inner],
       c: scores,
     }),
     softmax(sizes, 0, sums),
     ...products(sizes, [tokens, width, tokens], {
       a: scores,
-      b: [walk(0, [row, 1]), inner],
-      c: [walk(1, [3 * row, 1], to), wide],
+      b: [strided(0, [row, 1]), inner],
+      c: [strided(1, [3 * row, 1], to), wide],
     }),
     ...products(sizes, [width, tokens, tokens], {
-      a: [walk(0, [1, row]), inner],
+      a: [strided(0, [1, row]), inner],
       b: scores,
-      c: [walk(1, [1, 3 * row], to + row), wide],
+      c: [strided(1, [1, 3 * row], to + row), wide],
     }),
   ];
   return { kernels, elements: to + samples * tokens * 3 * row };
 }
 
-const nestsOf = (kernels: readonly Kernel[]): Nest[] =>
-  inNests(inBatches(kernels)).filter((one) => one.kernel === "nest");
+const nestsOf = (kernels: readonly Kernel[]): LoopNest[] =>
+  withFusedLoops(inBatches(kernels)).filter((one) => one.kernel === "nest");
 
 /** Each kernel by itself, one after the other. */
 function apart(
@@ -109,7 +109,7 @@ Deno.test("an attention is one loop over heads, which threads share, with the bi
   const nests = nestsOf(kernels);
   assertEquals(nests.map(({ bodies, counts }) => [bodies.length, ...counts]), [[4, 5, 3]]);
   const large = attention({ samples: 6, heads: 4, tokens: 64, width: 32 });
-  assertEquals(split(nestsOf(large.kernels)[0], 4).length, 3);
+  assertEquals(splitKernel(nestsOf(large.kernels)[0], 4).length, 3);
   const slots = [numbers(5 * 33 * 60), numbers(elements)];
   for (const isa of ISAS) {
     const alone = apart(kernels, slots, isa);
@@ -148,14 +148,14 @@ Deno.test("random products and groups in one memory compute the same in loops as
     const { heads, tokens, width } = sizes, size = tokens * Math.max(tokens, width);
     const dense: Steps = [heads * size, size], among: Steps = [tokens * heads * width, width];
     const begin = () => below(4) * [1, size, heads * size, 12 * size][below(4)];
-    const operand = (turned: boolean): readonly [Walk, Steps] => {
+    const operand = (turned: boolean): readonly [StridedAccess, Steps] => {
       const row = [width, heads * width][below(2)], steps = row === width ? dense : among;
-      return [walk(0, turned ? [1, row] : [row, 1], begin()), steps];
+      return [strided(0, turned ? [1, row] : [row, 1], begin()), steps];
     };
     const kernels: Kernel[] = [];
     for (let i = 2 + below(3); i > 0; i--) {
       if (below(3) === 0) {
-        const x = walk(0, [size, width, 1], begin());
+        const x = strided(0, [size, width, 1], begin());
         kernels.push({
           ...{ kernel: "group", name: "half", sizes: [sizes.samples * heads, tokens, width] },
           stages: [{
@@ -189,7 +189,7 @@ function selfish(kernels: readonly Kernel[]): boolean {
   return kernels.some((kernel) => {
     if (kernel.kernel !== "group") return false;
     const [{ instructions: [load], stores: [{ to }] }] = kernel.stages;
-    const from = (load as { from: Walk }).from, reach = kernel.sizes[0] * from.strides[0];
+    const from = (load as { from: StridedAccess }).from, reach = kernel.sizes[0] * from.strides[0];
     return from.offset !== to.offset && Math.abs(from.offset - to.offset) < reach;
   });
 }
