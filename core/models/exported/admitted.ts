@@ -26,12 +26,12 @@ const GROUPS = {
     remainder.Scalar,Scalar_Tensor,Tensor remainder_.Scalar round.decimals,default round_ rsqrt rsub.Scalar,Tensor sgn
     sign signbit sqrt square sub.Scalar,Tensor sub_.Tensor subtract.Tensor true_divide.Tensor trunc
     xlogy.Scalar_Other,Scalar_Self,Tensor xlogy_.Scalar_Other cumulative_trapezoid.dx trapezoid.dx,x
-    gradient.array,scalarint,scalarrayint diff`,
+    gradient.array,scalarint,scalarrayint diff fmax fmin log_ rad2deg sqrt_ square_ trapz.dx`,
   trigonometry: `
-    acos acosh arctan2 asin asinh atan atan2 atanh cos cos_ cosh sin sinc sinh tan tanh`,
+    acos acosh arctan2 asin asinh atan atan2 atanh cos cos_ cosh sin sinc sinh tan tanh tanh_`,
   special: `
     digamma erf erfc erfinv i0 lgamma logit mvlgamma polygamma special_entr special_ndtr special_xlog1py.other_scalar
-    special_zeta.other_scalar`,
+    special_zeta.other_scalar special_expit special_logsumexp`,
   comparison: `
     eq.Scalar,Tensor ge.Scalar,Tensor greater.Scalar gt.Scalar,Tensor gt_.Scalar isclose isfinite
     isin.Tensor_Scalar,Tensor_Tensor isinf isnan isreal le.Scalar,Tensor less_equal.Tensor lt.Scalar,Tensor
@@ -45,25 +45,26 @@ const GROUPS = {
     angle complex imag polar real resolve_conj view_as_complex view_as_real _conj _neg_view`,
   reductions: `
     all.default,dim amax amin aminmax any.default,dim,dims argmax argmin count_nonzero cummax cummin cumprod cumsum
-    cumsum_ dist logcumsumexp logsumexp max.default,dim,other mean.default,dim median.default,dim min.default,dim,other
-    mode nanmean nanquantile.scalar nansum prod.default,dim_int quantile.scalar std.correction,default,dim
-    std_mean.correction sum.default,dim_IntList trace var.correction,dim var_mean.correction,dim _is_all_true bincount
-    histc`,
+    cumsum_ dist logcumsumexp logsumexp max.default,dim,other mean.default,dim median.default,dim
+    min.default,dim,other mode nanmean nanquantile.scalar nansum prod.default,dim_int quantile.default,scalar
+    std.correction,default,dim std_mean.correction sum.default,dim_IntList trace var.correction,dim
+    var_mean.correction,dim _is_all_true bincount histc`,
   sorting: `
     argsort bucketize.Tensor kthvalue msort nonzero nonzero_static searchsorted.Scalar,Tensor sort.default,stable topk
-    unique_consecutive _unique2`,
+    unique_consecutive _unique2 argwhere`,
   products: `
-    addbmm addmm addmm_ addmv addr baddbmm bilinear bmm chain_matmul cross dot einsum ger kron linear matmul matrix_exp
-    mm mv outer tensordot vdot`,
+    addbmm addmm addmm_ addmv addr baddbmm bilinear bmm chain_matmul cross dot einsum ger kron linear matmul
+    matrix_exp mm mv outer tensordot vdot linalg_vecdot`,
   linearAlgebra: `
     linalg_cholesky linalg_cholesky_ex linalg_cross linalg_det linalg_eigh linalg_eigvalsh linalg_householder_product
     linalg_inv linalg_inv_ex linalg_matrix_exp linalg_matrix_norm.default,str_ord linalg_matrix_power linalg_multi_dot
     linalg_norm.default,ord_str linalg_pinv.atol_rtol_tensor linalg_qr linalg_slogdet linalg_solve
     linalg_solve_triangular linalg_svd linalg_svdvals linalg_vector_norm logdet _linalg_det _linalg_eigh
-    _linalg_slogdet _linalg_solve_ex _linalg_svd`,
+    _linalg_slogdet _linalg_solve_ex _linalg_svd inverse`,
   fourier: `
     fft_fft fft_fft2 fft_fftfreq fft_fftn fft_fftshift fft_ifft fft_ifftn fft_irfft fft_irfft2 fft_irfftn fft_rfft
-    fft_rfft2 fft_rfftn istft stft _fft_c2c _fft_c2r _fft_r2c blackman_window hamming_window hann_window kaiser_window`,
+    fft_rfft2 fft_rfftn istft stft _fft_c2c _fft_c2r _fft_r2c blackman_window hamming_window hann_window kaiser_window
+    fft_ifft2 fft_ifftshift fft_rfftfreq`,
   activations: `
     celu celu_ elu elu_ gelu glu hardshrink hardsigmoid hardsigmoid_ hardswish hardswish_ hardtanh hardtanh_ leaky_relu
     leaky_relu_ log_sigmoid log_softmax.int mish mish_ prelu relu relu_ relu6 rrelu rrelu_ rrelu_with_noise_functional
@@ -71,7 +72,8 @@ const GROUPS = {
   dropout: `
     alpha_dropout dropout dropout_ feature_alpha_dropout feature_dropout feature_dropout_ native_dropout`,
   convolutions: `
-    conv1d conv2d.default,padding conv3d conv_transpose1d conv_transpose2d.input conv_transpose3d.input convolution`,
+    conv1d.default,padding conv2d.default,padding conv3d.default,padding conv_transpose1d conv_transpose2d.input
+    conv_transpose3d.input convolution`,
   pooling: `
     adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
     adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d fractional_max_pool2d fractional_max_pool3d max_pool1d
@@ -104,24 +106,26 @@ const GROUPS = {
   random: `
     bernoulli.default,p bernoulli_.float cauchy cauchy_ exponential exponential_ geometric geometric_ log_normal
     log_normal_ multinomial normal.Tensor_Tensor,Tensor_float normal_ normal_functional poisson rand rand_like
-    randint.low randn randn_like randperm uniform uniform_ _sample_dirichlet _standard_gamma`,
+    randint.low randn randn_like randperm uniform uniform_ _sample_dirichlet _standard_gamma randint_like.low_dtype`,
   making: `
-    arange.default,start,start_step empty.memory_format empty_like empty_permuted eye.default,m full full_like linspace
-    logspace new_empty new_full new_ones new_zeros ones ones_like scalar_tensor tril_indices zeros zeros_like`,
+    arange.default,start,start_step empty.memory_format empty_like empty_permuted eye.default,m full full_like
+    linspace logspace new_empty new_full new_ones new_zeros ones ones_like scalar_tensor tril_indices zeros zeros_like
+    triu_indices`,
   shapes: `
     alias as_strided atleast_3d block_diag broadcast_tensors broadcast_to cartesian_prod cat chunk clone column_stack
-    combinations contiguous copy copy_ detach detach_ diag diag_embed diagonal diagonal_scatter dstack expand expand_as
-    flatten.using_ints flip fliplr hstack lift_fresh_copy mH mT matrix_H meshgrid.indexing moveaxis.int movedim.int
-    narrow numpy_T permute ravel repeat repeat_interleave.self_int reshape reshape_as roll rot90 select.int
-    select_scatter slice.Tensor slice_scatter split.Tensor split_with_sizes squeeze.default,dim,dims stack swapaxes t
-    tensor_split.indices,sections tile to.device,dtype,dtype_layout transpose.int tril triu type_as unbind.int
-    unflatten.int unfold unsqueeze view view_as vstack _to_copy`,
+    combinations contiguous copy copy_ detach detach_ diag diag_embed diagonal diagonal_scatter dstack expand
+    expand_as flatten.using_ints flip fliplr hstack lift_fresh_copy mH mT matrix_H meshgrid.default,indexing
+    moveaxis.int movedim.int narrow numpy_T permute ravel repeat repeat_interleave.Tensor,self_int,self_Tensor reshape
+    reshape_as roll rot90 select.int select_scatter slice.Tensor slice_scatter split.Tensor split_with_sizes
+    squeeze.default,dim,dims stack swapaxes t tensor_split.indices,sections tile to.device,dtype,dtype_layout
+    transpose.int tril triu type_as unbind.int unflatten.int unfold unsqueeze view view_as vstack _to_copy atleast_1d
+    atleast_2d concat concatenate flipud tril_ triu_`,
   indexing: `
     fill.Scalar fill_.Scalar fill_diagonal_ gather index.Tensor index_add index_add_ index_copy index_copy_
     index_fill.int_Scalar,int_Tensor index_fill_.int_Scalar index_put index_put_ index_reduce index_select
     masked_fill.Scalar,Tensor masked_fill_.Scalar masked_scatter masked_scatter_ put scatter.src,value,value_reduce
     scatter_.value,value_reduce scatter_add scatter_add_ scatter_reduce.two scatter_reduce_.two take take_along_dim
-    zero_`,
+    zero_ masked_select`,
 } as const;
 
 const formsOf = (item: string): string[] => {

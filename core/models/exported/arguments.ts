@@ -121,6 +121,8 @@ function looking(x: Tensor, look: () => string): string {
 }
 
 const least = (x: Tensor): number => amin(x).item(), most = (x: Tensor): number => amax(x).item();
+/** Adds up integers whose sum may be more than 64 bits hold. */
+const total = (x: Tensor): number => toNumbers(x).reduce((sum, value) => sum + value, 0);
 
 /**
  * Bags begin at 0, one behind the other, and take rows that are there. Where the last offset is an end, indices
@@ -236,6 +238,16 @@ const CHECKS: Readonly<Record<string, Check>> = {
   "rnn_tanh.input": recurrent(1),
   "rnn_relu.input": recurrent(1),
 
+  "repeat_interleave.Tensor": (repeats: Tensor) =>
+    looking(repeats, () => least(repeats) < 0 ? "it repeats less than no times" : sized(total(repeats))),
+  "repeat_interleave.self_Tensor": (x: Tensor, repeats: Tensor, dim?: number | null) =>
+    looking(repeats, () => {
+      const rows = dim === null || dim === undefined ? x.numel : x.shape.at(dim) ?? 1;
+      const times = total(repeats) * (repeats.numel === 1 ? rows : 1);
+      return least(repeats) < 0
+        ? "it repeats less than no times"
+        : sized(times * x.numel / Math.max(rows, 1));
+    }),
   ...Object.fromEntries(
     ("empty empty_permuted full ones zeros rand randn").split(" ").map((name) => [name, listAt(0)]),
   ),
@@ -244,7 +256,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
       .map((name) => [name, listAt(1)]),
   ),
   ...Object.fromEntries(
-    ("blackman_window hamming_window hann_window kaiser_window fft_fftfreq randperm")
+    ("blackman_window hamming_window hann_window kaiser_window fft_fftfreq fft_rfftfreq randperm")
       .split(" ").map((name) => [name, countAt(0)]),
   ),
   "randint.low": listAt(2),
@@ -265,6 +277,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   eye: (n: number) => sized(n * n),
   "eye.m": (n: number, m: number) => sized(n * m),
   tril_indices: (row: number, col: number) => sized(row * col),
+  triu_indices: (row: number, col: number) => sized(row * col),
   linspace: countAt(2),
   logspace: countAt(2),
   arange: (end: { value: number }) => stepsOf(NONE, end, ONE),

@@ -174,6 +174,18 @@ const TABLE: readonly [string, () => unknown[], RegExp, () => unknown[]][] = [
   ["polygamma.default", () => [2, double(-1e12 + 0.5)], /a value below -4096/, () => [2, double(2)]],
   ["bincount.default", () => [whole(5, 2n ** 50n)], /this machine has memory for/, () => [whole(5, 7)]],
   [
+    "repeat_interleave.Tensor",
+    () => [whole(2n ** 62n, 2n ** 62n, 2n ** 62n, 2n ** 62n)],
+    /this machine has memory for/,
+    () => [whole(2, 0)],
+  ],
+  [
+    "repeat_interleave.self_Tensor",
+    () => [randn([3, 2]), whole(1, -1, 2), 0],
+    /it repeats less than no times/,
+    () => [randn([3, 2]), whole(1, 0, 2), 0],
+  ],
+  [
     "repeat_interleave.self_int",
     () => [whole(1, 2), 2 ** 52],
     /this machine has memory for/,
