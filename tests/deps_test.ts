@@ -17,10 +17,10 @@ function swapped(name: string): string {
 }
 
 const PROGRAM = `
-import { assertEquals } from "../deps/assert.ts";
-import { delay } from "../deps/async.ts";
-import { fromFileUrl, join, resolve } from "../deps/path.ts";
-import { TextLineStream } from "../deps/streams.ts";
+import { assertEquals } from "./assert.ts";
+import { delay } from "./async.ts";
+import { fromFileUrl, join, resolve } from "./path.ts";
+import { TextLineStream } from "./streams.ts";
 const path: string = join("a", "..", "b");
 assertEquals([path, resolve("/a", "b"), fromFileUrl("file:///a%20b")], ["b", "/a/b", "/a b"]);
 await delay(1);

@@ -173,7 +173,7 @@ Deno.test(
     assertMatch(await refused("60..90"), /--sel 60..90 chooses nothing/);
     assertMatch(await refused("lat="), /chooses nothing/);
     assertMatch(await refused("lat=0,lat=30"), /chooses along lat twice/);
-    assertMatch(await refused("time=1980", "a.npz"), /data.sel .* and npz data has none: netcdf, hdf5/);
+    assertMatch(await refused("time=1980", "a.npz"), /data.sel .* and npz data has none: zarr, netcdf, hdf5/);
     const { data, training, model } = settings({ data: { sel: ["x=1"], type: "synthetic" } });
     assertMatch(
       (await assertRejects(async () => await openData(data, training, model), UserError)).message,

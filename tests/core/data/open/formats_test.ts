@@ -6,11 +6,11 @@ import { environment, finish, ROOT } from "../../../integration/program.ts";
 
 /** Samples are lines of eight bytes: two features and a target, of two characters each and one. */
 const FORMAT = `
-import type { DataRequest, Format, Sources } from "../../../../core/data/format.ts";
-import { heldOut, splitIndices } from "../../../../core/data/source/order.ts";
-import type { Preview } from "../../../../core/data/preview/preview.ts";
-import { loadReader, type Reader, type ReaderModule, type ReaderSpec } from "../../../../core/data/source/reader.ts";
-import { type Source, threadedSource } from "../../../../core/data/source/source.ts";
+import type { DataRequest, Format, Sources } from "../../format.ts";
+import { heldOut, splitIndices } from "../../source/order.ts";
+import type { Preview } from "../../preview/preview.ts";
+import { loadReader, type Reader, type ReaderModule, type ReaderSpec } from "../../source/reader.ts";
+import { type Source, threadedSource } from "../../source/source.ts";
 import { LINE, tinyReader, type TinySpec } from "./reader.ts";
 
 const samplesIn = (path: string) => Deno.statSync(path).size / LINE;
