@@ -224,11 +224,11 @@ Deno.test("tensors are shared out in order, about as many bytes to each file, wh
 /** One rank of a save, as a program of its own: the state, its folder, rank, world and generation. */
 const RANK = `
 import { openCheckpoint } from "CORE/open.ts";
-import { flatten } from "CORE/safetensors.ts";
+import { flattenTree } from "CORE/safetensors.ts";
 import { writeIndex, writeShard } from "CORE/sharded_writer.ts";
 const [from, folder, rank, world, generation] = Deno.args;
 using file = openCheckpoint(from);
-const flat = flatten(file.root, from);
+const flat = flattenTree(file.root, from);
 const shards = { folder, world: Number(world), generation };
 if (rank === "index") writeIndex(shards, flat);
 else writeShard(shards, Number(rank), flat);
