@@ -149,6 +149,9 @@ function table(results: ReadonlyMap<string, Result>): string {
 }
 
 /** Three of them, by the digits of a commit's hash. */
+/** Some parts of other kinds are still named by tests of their neighbours. */
+const OF_SUITE: readonly Part["kind"][] = ["extension", "output", "engine"];
+
 function chosen(names: readonly string[], commit: string): string[] {
   const left = [...names];
   return [0, 1, 2].map((i) => left.splice(parseInt(commit.slice(8 * i, 8 * i + 8), 16) % left.length, 1)[0]);
@@ -185,9 +188,6 @@ if (import.meta.main) {
 }
 
 /** Those that nothing holds. */
-/** Some parts of other kinds are still named by tests of their neighbours. */
-const OF_SUITE: readonly Part["kind"][] = ["extension", "output", "engine"];
-
 function deletable(parts: ReadonlyMap<string, Part>): string[] {
   const files = tracked();
   const imports = new Map(

@@ -204,7 +204,7 @@ export function refusedSchema({ args, returns }: Pick<Schema, "args" | "returns"
 
 /** These may return their input or a view of it, and their schemas don't show it. */
 const MAY_RETURN = new Set(
-  ("alpha_dropout atleast_3d broadcast_tensors cartesian_prod dropout einsum feature_alpha_dropout feature_dropout " +
+  ("alpha_dropout atleast_1d atleast_2d atleast_3d broadcast_tensors cartesian_prod dropout einsum feature_alpha_dropout feature_dropout " +
     "meshgrid type_as").split(" "),
 );
 
@@ -216,7 +216,7 @@ export const admittedForms = (): readonly string[] => [...FORMS];
 
 /** These draw, and have no generator among their arguments. Operations in place come with their names. */
 const WITHOUT_GENERATOR = new Set(
-  ("rand randn randint rand_like randn_like randperm dropout feature_dropout alpha_dropout " +
+  ("rand randn randint rand_like randn_like randint_like randperm dropout feature_dropout alpha_dropout " +
     "feature_alpha_dropout native_dropout bernoulli normal scaled_dot_product_attention " +
     "_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention " +
     "_scaled_dot_product_flash_attention_for_cpu lstm gru rnn_tanh rnn_relu").split(" "),
