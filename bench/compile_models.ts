@@ -3,9 +3,8 @@ import { type Block, block, type Model, model } from "../core/models/model.ts";
 import { Linear } from "../core/models/nn/linear.ts";
 import { Group } from "../core/models/nn/module.ts";
 import { gradient } from "../ffi/autograd.ts";
-import { add } from "../ffi/make.ts";
+import { add, constant } from "../ffi/make.ts";
 import { mul, narrow, relu, tanh } from "../ffi/ops.ts";
-import { constant } from "../ffi/make.ts";
 import type { Tensor } from "../ffi/tensor.ts";
 import type { Workload } from "./workloads.ts";
 

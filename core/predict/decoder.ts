@@ -1,6 +1,5 @@
 // gpt, one token at a time: the keys and values of earlier tokens are kept, so that each token is computed once.
-import type { TensorData } from "../checkpoint/value.ts";
-import { tensorBytes } from "../checkpoint/value.ts";
+import { tensorBytes, type TensorData } from "../checkpoint/value.ts";
 import { UserError } from "../base/errors.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import {

@@ -2,9 +2,8 @@
 import { UserError } from "../base/errors.ts";
 import { rolloutOf } from "../data/source/rollout.ts";
 import type { Opened } from "../data/open/open.ts";
-import type { Source } from "../data/source/source.ts";
+import type { Normalisation, Source } from "../data/source/source.ts";
 import { rolloutOver } from "../data/transforms/apply.ts";
-import type { Normalisation } from "../data/source/source.ts";
 import { isExported } from "../models/exported/model.ts";
 import { createLoss, type Loss } from "../models/losses.ts";
 import type { Facts, Model } from "../models/model.ts";

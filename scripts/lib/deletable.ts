@@ -148,10 +148,10 @@ function table(results: ReadonlyMap<string, Result>): string {
   return rows.map((row) => row.map((cell, i) => cell.padEnd(widths[i])).join("  ").trimEnd()).join("\n");
 }
 
-/** Three of them, by the digits of a commit's hash. */
 /** Tests of their neighbours name none of these; of others some are named still. */
 const OF_SUITE = ["mlflow", "prometheus", "tpe", "coordinates", "bpe", "webdataset", "imagepairs", "nccl"];
 
+/** Three of them, by the digits of a commit's hash. */
 function chosen(names: readonly string[], commit: string): string[] {
   const left = [...names];
   return [0, 1, 2].map((i) => left.splice(parseInt(commit.slice(8 * i, 8 * i + 8), 16) % left.length, 1)[0]);

@@ -1,6 +1,5 @@
 // The pointers of a nest of loops, and how a vector is read and written through them.
-import { ELEMENT_BYTES } from "../kernel.ts";
-import type { StridedAccess } from "../kernel.ts";
+import { ELEMENT_BYTES, type StridedAccess } from "../kernel.ts";
 import type { Accesses } from "./allocation.ts";
 import { R10, R12, R13, R14, R8, R9, RAX, RCX, RDI, RDX, RSI, RSP } from "./assembler.ts";
 import { AVX2, AVX512, type MemoryOperand, VECTOR } from "./encodings.ts";

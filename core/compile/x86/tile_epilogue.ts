@@ -1,13 +1,12 @@
 // Pointwise work on a tile of a product: on the registers that hold it, or, where that takes too much code or more than
 // plain reads and writes, as a group on the stack.
-import type { GroupKernel, Stage, StridedAccess } from "../kernel.ts";
+import { ELEMENT_BYTES, type GroupKernel, type Stage, type StridedAccess } from "../kernel.ts";
 import { type Accesses, Allocation } from "./allocation.ts";
 import { R10, R11, R12, R13, R14, R8, R9, RAX, RCX, RDI, RDX, RSI, RSP } from "./assembler.ts";
 import { AVX2, type MemoryOperand, VECTOR } from "./encodings.ts";
 import { X86Expressions } from "./expressions.ts";
 import { printX86Group } from "./group.ts";
 import { lanesMask, loadLanes, PANEL_TAIL } from "./panels.ts";
-import { ELEMENT_BYTES } from "../kernel.ts";
 import type { Printer } from "./printer.ts";
 import { type VectorStep, VectorSteps } from "./steps.ts";
 

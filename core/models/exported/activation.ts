@@ -2,8 +2,7 @@
 // apply softmax or sigmoid themselves, so a graph that has done it already would train on another loss.
 import { UserError } from "../../base/errors.ts";
 import type { Facts } from "../model.ts";
-import type { ExportedProgram, GraphNode, GraphValue } from "./graph.ts";
-import { sourceLineOf } from "./graph.ts";
+import { type ExportedProgram, type GraphNode, type GraphValue, sourceLineOf } from "./graph.ts";
 
 export type OutputActivation = "sigmoid" | "softmax" | "log_softmax" | "log_sigmoid" | "hardsigmoid";
 

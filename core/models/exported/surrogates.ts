@@ -1,8 +1,7 @@
 // Finds weights that no gradient reaches, since all ways from them lead through steps (a comparison, sign, round).
 // Spiking networks and quantised ones give such steps a gradient of their own by a torch.autograd.Function, and
 // torch.export writes its forward alone.
-import type { ExportedProgram, GraphNode } from "./graph.ts";
-import { sourceLineOf } from "./graph.ts";
+import { type ExportedProgram, type GraphNode, sourceLineOf } from "./graph.ts";
 import { valueNames } from "./inline.ts";
 
 /** The gradient of these is zero. */

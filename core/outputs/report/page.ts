@@ -1,6 +1,5 @@
 // The report of runs.
-import type { Diagnostics } from "../../run/diagnostics.ts";
-import { readDiagnostics } from "../../run/diagnostics.ts";
+import { type Diagnostics, readDiagnostics } from "../../run/diagnostics.ts";
 import type { RunData } from "../../run/run_data.ts";
 import { type RunStatus, runStatusOf } from "../../run/status.ts";
 import { uplot } from "../../../deps/uplot.ts";

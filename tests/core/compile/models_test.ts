@@ -2,14 +2,13 @@
 import { assert, assertEquals } from "@std/assert";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { randint, randn } from "../../../ffi/ops.ts";
-import { manualSeed } from "../../../ffi/context.ts";
+import { manualSeed, setThreads } from "../../../ffi/context.ts";
 import { createLoss } from "../../../core/models/losses.ts";
 import { type Facts, forward, type Model } from "../../../core/models/model.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { vit } from "../../../core/models/zoo/vit.ts";
 import { simpleConvnet } from "../../../core/models/zoo/convnets.ts";
-import { setThreads } from "../../../ffi/context.ts";
 import { sentenceOf } from "../../../core/compile/refused.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { compared } from "./compiled.ts";

@@ -1,12 +1,11 @@
 // Compiled steps with --gradient-checkpointing: the plan computes a block's values once more in backward. It has the bits
 // of the ordinary step, running statistics included, and takes less memory than a plan that keeps them.
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
-import { block, type Model, model } from "../../../core/models/model.ts";
+import { block, type Facts, type Model, model } from "../../../core/models/model.ts";
 import { BatchNorm } from "../../../core/models/nn/norms.ts";
 import { Linear } from "../../../core/models/nn/linear.ts";
 import { Group } from "../../../core/models/nn/module.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
-import type { Facts } from "../../../core/models/model.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
 import { examinePlan, type Mode } from "../../../core/train/compiled_plans.ts";
 import { machineIsa } from "../../../core/compile/x86/isa.ts";

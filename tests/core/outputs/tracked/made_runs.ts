@@ -1,8 +1,7 @@
 // Made-up runs for the sinks of `--track`. Test helper.
 import { join } from "@std/path";
-import type { SinkModule } from "../../../../core/run/output.ts";
+import type { Sink, SinkModule } from "../../../../core/run/output.ts";
 import type { Event } from "../../../../core/run/events.ts";
-import type { Sink } from "../../../../core/run/output.ts";
 import { openTrack } from "../../../../core/run/writer/track.ts";
 import type { TrackedRun } from "../../../../core/outputs/tracked_run.ts";
 import { inTemp, onDisk } from "../../../integration/program.ts";
