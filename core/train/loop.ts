@@ -61,8 +61,8 @@ async function trainEpochs(loop: Loop): Promise<Ending> {
 export async function trainSteps(loop: Loop): Promise<Ending | null> {
   const { trainer, at, supply, pauses, turn, metrics } = loop, { cursor, plan, guard } = trainer;
   while (cursor.stepInEpoch < plan.stepsPerEpoch) {
-    const first = at.waiting(cursor.step);
-    if (first) await first;
+    const held = at.waiting(cursor.step);
+    if (held) await held;
     const ready = supply.ready(WAIT_MS);
     const between = ready || pauses.endsNow(); // a step is due, or all ranks abort it
     if (between) {

@@ -46,7 +46,10 @@ export function momentsFor(observers: readonly (Observer | null)[]): Moments {
     if (all.length < 2) return all[0] ?? unwatched[name];
     return (a, b) => {
       let answer: Promise<void> | null = null;
-      for (let i = 0; i < all.length; i++) answer = all[i](a, b) ?? answer;
+      for (let i = 0; i < all.length; i++) {
+        const own = all[i](a, b) ?? null; // each sees the moment, whoever has answered before
+        answer ??= own;
+      }
       return answer;
     };
   };

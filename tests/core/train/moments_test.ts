@@ -10,10 +10,11 @@ Deno.test("a moment's observers come in their order, and the first promise among
     null,
     { waiting: (step) => (did.push(`b ${step}`), first) },
     { waiting: () => (did.push("c"), null) },
+    { waiting: () => (did.push("d"), Promise.resolve()) },
   ]);
   assertStrictEquals(at.waiting(3), first);
   at.saved();
-  assertEquals(did, ["a 3", "b 3", "c", "saved"]);
+  assertEquals(did, ["a 3", "b 3", "c", "d", "saved"]);
 });
 
 Deno.test("a moment that nobody watches is the empty function, and one that somebody watches alone is his", () => {
