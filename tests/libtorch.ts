@@ -2,7 +2,7 @@
 import { closeFile, openForReading } from "../ffi/libc.ts";
 import { openInflate, openLz4, openTurboJpeg, openZstd } from "../ffi/codecs.ts";
 import { checkLibtorch, isLibtorch, type Libtorch } from "../ffi/libraries/find.ts";
-import { turboJpeg } from "../core/data/formats/images/imagefolder.ts";
+import { turboJpeg } from "../core/data/images/stored.ts";
 import { openLibtorch } from "../ffi/library.ts";
 
 /** Opens libtorch if it is not open yet, and says which it is. */

@@ -9,7 +9,7 @@ import type { Generator, Made } from "../../core/data/format.ts";
 import { FORMATS } from "../../core/data/open/formats.ts";
 import { bytesOf, gaussianFields, packMade } from "../../core/data/synthetic/generate.ts";
 import { openProgress } from "../../core/base/progress.ts";
-import type { Report } from "../../core/data/formats/packed/write.ts";
+import type { Report } from "../../core/data/shards/write.ts";
 import { usableCores } from "../../core/base/topology.ts";
 import { type RankContext, rankContext } from "../../core/ranks/context.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";

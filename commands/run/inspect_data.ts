@@ -4,7 +4,7 @@ import { checkPngName, inkOf, terminalLines, writeSheet } from "../../core/data/
 import { summarise, summaryLines } from "../../core/data/preview/summary.ts";
 import { withPreview } from "../../core/data/open/preview.ts";
 import type { Pictures, Preview } from "../../core/data/preview/preview.ts";
-import { looksPacked, verifyShards } from "../../core/data/formats/packed/index.ts";
+import { looksPacked, verifyShards } from "../../core/data/shards/index.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
 

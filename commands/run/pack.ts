@@ -5,15 +5,15 @@ import type { Config } from "../../core/settings/settings.ts";
 import { hasColumns } from "../../core/data/open/formats.ts";
 import { loadDataReader, openData } from "../../core/data/open/open.ts";
 import { asPacked, originOf, refuseInside, withColumns } from "../../core/data/open/pack.ts";
-import { encodedImages, packingOf } from "../../core/data/formats/packed/samples.ts";
+import { encodedImages, packingOf } from "../../core/data/shards/samples.ts";
 import { openProgress, type Progress } from "../../core/base/progress.ts";
-import { type Report, type Who, writeEncoded, writeShards } from "../../core/data/formats/packed/write.ts";
+import { type Report, type Who, writeEncoded, writeShards } from "../../core/data/shards/write.ts";
 import { cpuCount } from "../../core/base/cores.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatDuration, formatPlural, formatRate } from "../../core/base/format.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
-import { writeColumns, writeSamples, type WrittenArchive } from "../../core/data/formats/npz/write.ts";
+import { writeColumns, writeSamples, type WrittenArchive } from "../../core/data/writers/npz.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../pack.ts";
 import { isCorpus, packCorpus } from "./pack_text.ts";
 

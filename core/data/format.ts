@@ -93,6 +93,10 @@ export interface Generator {
 
 export interface Format {
   readonly endings: readonly string[];
+  /** True takes a file for this kind by what it holds, whatever its ending says. */
+  claims?(path: string): boolean;
+  /** Its folders are read from a server, too: its name in messages. */
+  readonly onServer?: string;
   /** `auto` detects the kind by its folder; messages say what such a folder has. */
   readonly folder?: { readonly has: string; readonly detect: (path: string) => boolean };
   /** Messages show what `data.data_path` names; null refuses a path, "" allows none. */

@@ -1,5 +1,5 @@
 // Classes on a grid: whole numbers whose attributes say what each means, and how probable they are.
-import { ARRAYS, type ClassicAttributes, type ClassicType } from "../data/formats/netcdf/write.ts";
+import { ARRAYS, type ClassicAttributes, type ClassicType } from "../data/writers/netcdf.ts";
 import { type GridTarget, listOf } from "../data/arrays/grid.ts";
 import { elementsOf, type PredictionColumn } from "./columns.ts";
 import { kept, memberAxis } from "./coordinates.ts";

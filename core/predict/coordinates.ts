@@ -8,7 +8,7 @@ import {
   type ClassicType,
   type ClassicVariable,
   type NetcdfNumbers,
-} from "../data/formats/netcdf/write.ts";
+} from "../data/writers/netcdf.ts";
 import type { PredictionColumn } from "./columns.ts";
 import type { PredictionAxis } from "./fields.ts";
 import { type Grid, type GridCoordinate, type GridTarget, listOf } from "../data/arrays/grid.ts";

@@ -1,7 +1,7 @@
 // Columns of predictions become variables of a grid's file: a field for each target and what belongs to it.
 import { product } from "../data/arrays/numbers.ts";
 import { channelsAreLast } from "../data/tables/choose.ts";
-import type { ClassicAttributes, ClassicType, NetcdfNumbers } from "../data/formats/netcdf/write.ts";
+import type { ClassicAttributes, ClassicType, NetcdfNumbers } from "../data/writers/netcdf.ts";
 import type { Grid, GridTarget } from "../data/arrays/grid.ts";
 import type { Source } from "../data/source/source.ts";
 import { elementsOf, type PredictionColumn } from "./columns.ts";

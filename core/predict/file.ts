@@ -1,8 +1,8 @@
 import { dirname } from "../../deps/path.ts";
 import { checkDisk, writing } from "../base/new_file.ts";
-import { writeZarr } from "../data/formats/zarr/write.ts";
-import { type ColumnToWrite, writeParquet } from "../data/formats/parquet/write.ts";
-import { writeArrays } from "../data/formats/npz/write.ts";
+import { writeZarr } from "../data/writers/zarr.ts";
+import { type ColumnToWrite, writeParquet } from "../data/writers/parquet.ts";
+import { writeArrays } from "../data/writers/npz.ts";
 import { UserError } from "../base/errors.ts";
 import { pathExists } from "../base/files.ts";
 import { VERSION } from "../base/version.ts";
@@ -13,7 +13,7 @@ import {
   type ClassicFile,
   MOST_BYTES,
   writeClassic,
-} from "../data/formats/netcdf/write.ts";
+} from "../data/writers/netcdf.ts";
 
 interface Writer {
   check(columns: readonly PredictionColumn[]): void;

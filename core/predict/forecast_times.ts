@@ -2,7 +2,7 @@
 // reference time, the last one that the model sees, beside a dimension of leads; the times of what is predicted have both.
 import { isTimeUnits, timeCoding } from "../data/arrays/calendar.ts";
 import { product } from "../data/arrays/numbers.ts";
-import type { ClassicVariable } from "../data/formats/netcdf/write.ts";
+import type { ClassicVariable } from "../data/writers/netcdf.ts";
 import type { Grid, GridCoordinate } from "../data/arrays/grid.ts";
 import { type Later, stepsLater } from "../data/arrays/coordinate.ts";
 import { along, converted } from "./coordinates.ts";

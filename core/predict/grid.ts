@@ -12,8 +12,8 @@ import {
   type ClassicVariable,
   type NetcdfNumbers,
   writeClassic,
-} from "../data/formats/netcdf/write.ts";
-import { writeZarr } from "../data/formats/zarr/write.ts";
+} from "../data/writers/netcdf.ts";
+import { writeZarr } from "../data/writers/zarr.ts";
 import type { Grid } from "../data/arrays/grid.ts";
 import type { PredictionColumn } from "./columns.ts";
 import { coordinateVariable } from "./coordinates.ts";

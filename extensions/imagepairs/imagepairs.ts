@@ -9,8 +9,8 @@ import { isFolder } from "../../core/data/arrays/files.ts";
 import { divide, someOf, unusedNote } from "../../core/data/source/order.ts";
 import { BadSample } from "../../core/data/arrays/rows.ts";
 import { type Source, threadedSource } from "../../core/data/source/source.ts";
-import { openReusedBuffer } from "../../core/data/formats/images/header.ts";
-import { imageParts, sizes, turboJpeg } from "../../core/data/formats/images/imagefolder.ts";
+import { openReusedBuffer } from "../../core/data/images/header.ts";
+import { imageParts, sizes, turboJpeg } from "../../core/data/images/stored.ts";
 import {
   imageCount,
   type ImagePairs,
@@ -19,7 +19,7 @@ import {
   naming,
   pairImages,
   readFile,
-} from "../../core/data/formats/images/listing.ts";
+} from "../../core/data/images/listing.ts";
 import { openLabels, type PairsSpec } from "./reader.ts";
 import { loadReader, openReader } from "../../core/data/source/reader.ts";
 import { openSamples, type Preview, type SampleAt } from "../../core/data/preview/preview.ts";

@@ -1,10 +1,10 @@
 // The reader of images and the label images beside them, which have a class for each pixel.
 import { BadSample } from "../../core/data/arrays/rows.ts";
 import type { Reader, ReaderModule, ReaderSpec } from "../../core/data/source/reader.ts";
-import { type Header, headerOf, openReusedBuffer } from "../../core/data/formats/images/header.ts";
-import { imagePath, type Listing, naming, readFile } from "../../core/data/formats/images/listing.ts";
-import { openPngNumbers } from "../../core/data/formats/images/png.ts";
-import { openImageDecoder } from "../../core/data/formats/images/reader.ts";
+import { type Header, headerOf, openReusedBuffer } from "../../core/data/images/header.ts";
+import { imagePath, type Listing, naming, readFile } from "../../core/data/images/listing.ts";
+import { openPngNumbers } from "../../core/data/images/png.ts";
+import { openImageDecoder } from "../../core/data/images/reader.ts";
 
 export interface PairsSpec extends ReaderSpec {
   readonly images: Listing;

@@ -4,7 +4,7 @@ import { dtypeBytes, isFloating } from "../../ffi/dtype.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { BY_FILE, joinFiles } from "../../core/data/arrays/joined.ts";
 import { asOneSample } from "../../core/data/arrays/picked.ts";
-import { product } from "../../core/data/arrays/numbers.ts";
+import { elementOf, product } from "../../core/data/arrays/numbers.ts";
 import { toColumn } from "../../core/data/arrays/variables.ts";
 import type { Variable } from "../../core/data/arrays/table.ts";
 import { markOf, withFiles } from "../../core/data/arrays/files.ts";
@@ -12,7 +12,6 @@ import { checkFreeMemory } from "../../core/base/memory.ts";
 import { filesIn, filesText, holds } from "../../core/data/arrays/paths.ts";
 import { type Content, variablesFormat, withAuxiliary } from "../../core/data/tables/gridded.ts";
 import { readTiff, type TiffRows, tiffRows } from "./blocks.ts";
-import { elementOf } from "../../core/data/formats/zarr/metadata.ts";
 import { DESCRIPTION, GEO, readPages, tagText, type TiffPage } from "./directory.ts";
 import { aboutBands, type GeoTransform, geoTransformOf, held, placeVariables } from "./geography.ts";
 

@@ -1,6 +1,6 @@
 // `--data-type 2lpt` and `des`: simulated universes, read from their folder or made on demand.
 import type { Format } from "../../core/data/format.ts";
-import { loadPackedReader, openPacked } from "../../core/data/formats/packed/packed.ts";
+import { loadPackedReader, openPacked } from "../../core/data/shards/source.ts";
 import { openMade } from "../../core/data/synthetic/generate.ts";
 import { madeFor, universes } from "./made.ts";
 import { OPTIONS, type SimulationSpec } from "./options.ts";

@@ -6,7 +6,7 @@ import { openRows } from "../../core/data/arrays/open_rows.ts";
 import type { PlacedRows, Rows } from "../../core/data/arrays/rows.ts";
 import { partOf, product } from "../../core/data/arrays/numbers.ts";
 import { openPool } from "../../core/data/arrays/files.ts";
-import { readNpyHeader } from "../../core/data/formats/npz/npz.ts";
+import { readNpyHeader } from "../../core/data/arrays/npy.ts";
 import { checkWhole, type Members, type TarSamples } from "./samples.ts";
 
 export const IMAGE_MEMBER = /(^|\.)(jpe?g|png|webp)$/;

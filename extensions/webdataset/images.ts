@@ -10,9 +10,9 @@ import type { DataRequest, Sources } from "../../core/data/format.ts";
 import { openPool } from "../../core/data/arrays/files.ts";
 import { divide, unusedNote } from "../../core/data/source/order.ts";
 import { type Source, threadedSource } from "../../core/data/source/source.ts";
-import { headerOf } from "../../core/data/formats/images/header.ts";
-import { imageParts, sizes, turboJpeg } from "../../core/data/formats/images/imagefolder.ts";
-import { naming, type Sized } from "../../core/data/formats/images/listing.ts";
+import { headerOf } from "../../core/data/images/header.ts";
+import { imageParts, sizes, turboJpeg } from "../../core/data/images/stored.ts";
+import { naming, type Sized } from "../../core/data/images/listing.ts";
 import { checkWhole, type TarSamples } from "./samples.ts";
 import { nameOf, type ShardImages, type ShardImagesSpec, TAR_IMAGES_READER } from "./reader.ts";
 

@@ -2,9 +2,9 @@
 import { openPool } from "../../core/data/arrays/files.ts";
 import { BadSample, type FileMark } from "../../core/data/arrays/rows.ts";
 import type { Reader, ReaderModule, ReaderSpec } from "../../core/data/source/reader.ts";
-import { openReusedBuffer } from "../../core/data/formats/images/header.ts";
-import { naming } from "../../core/data/formats/images/listing.ts";
-import { openImageDecoder } from "../../core/data/formats/images/reader.ts";
+import { openReusedBuffer } from "../../core/data/images/header.ts";
+import { naming } from "../../core/data/images/listing.ts";
+import { openImageDecoder } from "../../core/data/images/reader.ts";
 import { partOf } from "../../core/data/arrays/numbers.ts";
 
 export interface ShardImages {

@@ -11,8 +11,8 @@ import { inspect } from "../../commands/run/inspect.ts";
 import type { FieldSummary, Summary } from "../../core/data/preview/summary.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { inFolder, python } from "../core/checkpoint/python.ts";
-import { writeEncoded } from "../../core/data/formats/packed/write.ts";
-import { pack } from "../core/data/formats/packed/make.ts";
+import { writeEncoded } from "../../core/data/shards/write.ts";
+import { pack } from "../core/data/shards/make.ts";
 import { useLibtorch } from "../libtorch.ts";
 import { printed } from "./printed.ts";
 

@@ -1,8 +1,8 @@
 // The machine's libturbojpeg beside Pillow and our own fast code. HPCTRAIN_TURBOJPEG names it where the loader does not
 // find it; ./scripts/test fetches one where there is none.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { openFastJpeg, openJpeg, openTurboWasm } from "../../core/data/formats/images/jpeg.ts";
-import { headerOf, openReusedBuffer } from "../../core/data/formats/images/header.ts";
+import { openFastJpeg, openJpeg, openTurboWasm } from "../../core/data/images/jpeg.ts";
+import { headerOf, openReusedBuffer } from "../../core/data/images/header.ts";
 import { findTurboJpeg, openTurboJpeg, TJPF } from "../../ffi/codecs.ts";
 import { inFolder } from "../core/checkpoint/python.ts";
 import {
@@ -12,7 +12,7 @@ import {
   outcome,
   throughHeader,
   unlikePillow,
-} from "../core/data/formats/images/help.ts";
+} from "../core/data/images/help.ts";
 
 const turbo = findTurboJpeg([Deno.env.get("HPCTRAIN_TURBOJPEG") ?? "", "libturbojpeg.so.0"].filter(Boolean));
 if (turbo) openTurboJpeg(turbo); // stays open: opened by a test, it would count as left behind by it

@@ -2,7 +2,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { python } from "../core/checkpoint/python.ts";
-import { contents } from "../core/data/formats/packed/make.ts";
+import { contents } from "../core/data/shards/make.ts";
 import {
   eventsOf,
   finish,

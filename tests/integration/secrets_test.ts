@@ -79,7 +79,7 @@ xr.Dataset({"a": (("time", "k"), a), "b": (("time", "j"), a[:, :1] * 2)}).to_zar
 `;
 
 async function served(folder: string, use: (address: string) => Promise<void>): Promise<void> {
-  const worker = new Worker(new URL("../core/data/formats/zarr/file_server.ts", import.meta.url), {
+  const worker = new Worker(new URL("../core/data/file_server.ts", import.meta.url), {
     type: "module",
   });
   const port = await new Promise((resolve) => {

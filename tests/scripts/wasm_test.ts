@@ -6,6 +6,6 @@ Deno.test("scripts/wasm --check finds that fast_jpeg.wasm and its source belong 
   const { code, stderr } = await new Deno.Command(script, { args: ["--check"] }).output();
   assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
   assert(
-    Deno.statSync(new URL("../../core/data/formats/images/fast_jpeg.wasm", import.meta.url)).size < 20_000,
+    Deno.statSync(new URL("../../core/data/images/fast_jpeg.wasm", import.meta.url)).size < 20_000,
   );
 });

@@ -148,3 +148,16 @@ export function partOf(starts: ArrayLike<number>, at: number, count = starts.len
 }
 
 export const product = (sizes: readonly number[]): number => sizes.reduce((total, size) => total * size, 1);
+
+/** One number as bytes. */
+export function elementOf(value: number | bigint, dtype: DType): Uint8Array {
+  if (dtype === "i64" || dtype === "u64") {
+    return bytesOf(
+      ARRAYS[dtype].of(BigInt(typeof value === "bigint" || Number.isInteger(value) ? value : 0)),
+    );
+  }
+  const Type = Object.hasOwn(ARRAYS, dtype)
+    ? ARRAYS[dtype as Exclude<keyof typeof ARRAYS, "i64" | "u64">]
+    : Uint8Array;
+  return bytesOf(Type.of(Number(value)));
+}

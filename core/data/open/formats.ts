@@ -4,7 +4,6 @@ import { DATA_KIND_NAMES, type DataKind } from "../../settings/formats.ts";
 import type { Format } from "../format.ts";
 import type { Config } from "../../settings/settings.ts";
 import { filesNamed, filesText, isUrl } from "../arrays/paths.ts";
-import { isProse } from "../text/corpus.ts";
 import { UserError } from "../../base/errors.ts";
 import { conversionOf, remoteCopy } from "./conversions.ts";
 import { isCode } from "../../models/user/file.ts";
@@ -49,9 +48,7 @@ export function checkPath(kind: DataKind, { path: needed, many }: Format, path: 
         "name the kind of data that is there with --data-type, or leave --data-path out.",
     );
   }
-  if (isUrl(path) && (kind !== "zarr" || /\.zip$/i.test(path))) {
-    throw notOnServer(path, kind);
-  }
+  if (isUrl(path) && (!FORMATS[kind].onServer || /\.zip$/i.test(path))) throw notOnServer(path, kind);
   const files = needed && !many ? filesNamed(path) : null;
   if (files) {
     const several = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].many);
@@ -79,11 +76,9 @@ export function detect(path: string): DataKind {
   if (elsewhere) throw new UserError("data", elsewhere);
   const lower = path.toLowerCase();
   const kinds = Object.entries(FORMATS) as [DataKind, Format][];
-  const byName = kinds.find(([, { endings }]) => endings.some((ending) => lower.endsWith(ending)));
-  if (byName) {
-    const [kind]: readonly [string, Format] = byName;
-    return (kind === "csv" && isProse(path) ? "tokens" : kind) as DataKind;
-  }
+  const byName = kinds.find(([, { claims }]) => claims?.(path)) ??
+    kinds.find(([, { endings }]) => endings.some((ending) => lower.endsWith(ending)));
+  if (byName) return byName[0];
   const files = filesNamed(path, endings());
   if (files) return kindOfAll(path, files);
   if (isCode(path)) {
@@ -111,16 +106,20 @@ export function detect(path: string): DataKind {
 function kindOnServer(path: string): DataKind {
   const name = path.toLowerCase().replace(/[?#].*$/, "");
   const other = DATA_KIND_NAMES.find((kind) => FORMATS[kind].endings.some((ending) => name.endsWith(ending)));
-  if (other && (other !== "zarr" || name.endsWith(".zip"))) throw notOnServer(path, other);
-  return "zarr";
+  const served = servedKind();
+  if (!served || other && (other !== served || name.endsWith(".zip"))) throw notOnServer(path, other);
+  return served;
 }
 
-function notOnServer(path: string, kind: DataKind): UserError {
-  const what = kind === "zarr" ? "Zarr in a zip file" : `${kind} data`;
+const servedKind = (): DataKind | undefined => DATA_KIND_NAMES.find((kind) => FORMATS[kind].onServer);
+
+function notOnServer(path: string, kind?: DataKind): UserError {
+  const served = servedKind(), name = served && FORMATS[served].onServer;
+  const what = kind && kind === served ? `${name} in a zip file` : kind ? `${kind} data` : path;
+  const only = served ? `, and from a server only ${name} in a folder` : "";
   return new UserError(
     "usage",
-    `${what} is read from files of this machine, and from a server only Zarr in a folder. Copy it first ` +
-      `(curl -LO '${path}').`,
+    `${what} is read from files of this machine${only}. Copy it first (curl -LO '${path}').`,
   );
 }
 

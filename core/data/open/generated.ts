@@ -11,8 +11,8 @@ import { parseDuration } from "../../settings/setting.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Made } from "../format.ts";
 import { FORMATS } from "./formats.ts";
-import { looksPacked } from "../formats/packed/index.ts";
-import { INDEX } from "../formats/packed/schema.ts";
+import { looksPacked } from "../shards/index.ts";
+import { INDEX } from "../shards/schema.ts";
 import { openProgress } from "../../base/progress.ts";
 import { bytesOf, hashOf, packMade } from "../synthetic/generate.ts";
 

@@ -6,7 +6,7 @@ import { patchesOf } from "../../models/patches.ts";
 import { isCode, isExported, userFile } from "../../models/user/file.ts";
 import type { DataRequest, Sources } from "../format.ts";
 import { checkPath, dataKindOf, formatOf, FORMATS, hasColumns } from "./formats.ts";
-import { stage } from "../formats/packed/stage.ts";
+import { stage } from "./stage.ts";
 import { isUrl } from "../arrays/paths.ts";
 import { BY_FILE } from "../arrays/joined.ts";
 import { order, orderHash } from "../source/order.ts";

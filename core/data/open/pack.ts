@@ -9,8 +9,8 @@ import { dataKindOf, FORMATS } from "./formats.ts";
 import { isThere } from "../arrays/paths.ts";
 import { isResampled } from "../arrays/resample.ts";
 import { digest, fingerprint } from "../arrays/remembered.ts";
-import type { PackedOrigin, PackPlan } from "../formats/packed/schema.ts";
-import { readIndex } from "../formats/packed/index.ts";
+import type { PackedOrigin, PackPlan } from "../shards/schema.ts";
+import { readIndex } from "../shards/index.ts";
 import { chooseColumns, columnList } from "../tables/choose.ts";
 import type { Column } from "../arrays/table.ts";
 
@@ -58,7 +58,7 @@ export function originOf(
   { schema, samples, val }: Pick<PackPlan, "schema" | "samples" | "val">,
 ): PackedOrigin {
   const path = data.data_path, from = isThere(path) ? Deno.realPathSync(path) : path;
-  const kind = dataKindOf(data);
+  const kind: string = dataKindOf(data);
   const chosen = Object.entries(data).filter(([key]) => !OF_READING.includes(key));
   const { seed, loss, ignore_index } = training;
   const { input_size, output_size } = model;

@@ -1,14 +1,14 @@
 // Samples that are made are packed into shards by threads and ranks, and a killed run continues; or made on demand.
 import type { Libtorch } from "../../../ffi/libraries/find.ts";
 import type { Progress } from "../../base/progress.ts";
-import { inputOf, perShardOf, rowLayoutOf, targetOf } from "../formats/packed/schema.ts";
-import { type Make, type PackPlan, type Report, type Who, writeShards } from "../formats/packed/write.ts";
+import { inputOf, perShardOf, rowLayoutOf, targetOf } from "../shards/schema.ts";
+import { type Make, type PackPlan, type Report, type Who, writeShards } from "../shards/write.ts";
 import { setThreads, threads as threadsNow } from "../../../ffi/context.ts";
 import { key } from "../../base/random.ts";
-import { packingOf } from "../formats/packed/samples.ts";
+import { packingOf } from "../shards/samples.ts";
 import { checkCount, makeFields } from "./fields.ts";
 import type { DataRequest, Made, MakingThreads, Sources } from "../format.ts";
-import { readIndex } from "../formats/packed/index.ts";
+import { readIndex } from "../shards/index.ts";
 import { defaultConfig } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 

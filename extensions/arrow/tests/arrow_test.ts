@@ -8,7 +8,7 @@ import { unpackFrame } from "../buffers.ts";
 import { detect } from "../../../core/data/open/formats.ts";
 import { useLibtorch } from "../../../tests/libtorch.ts";
 import { inFolder } from "../../../tests/core/checkpoint/python.ts";
-import { alike, numbers, open } from "../../../tests/core/data/formats/hdf5/streamed_help.ts";
+import { alike, numbers, open } from "../../../tests/core/data/streamed.ts";
 import { writtenBy } from "../../../tests/core/data/formats/written.ts";
 
 useLibtorch();

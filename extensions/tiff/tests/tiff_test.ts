@@ -9,7 +9,7 @@ import { unpackBits, unpackLzw } from "../blocks.ts";
 import { withTiff } from "../tiff.ts";
 import { useLibtorch } from "../../../tests/libtorch.ts";
 import { inFolder } from "../../../tests/core/checkpoint/python.ts";
-import { alike, numbers, open } from "../../../tests/core/data/formats/hdf5/streamed_help.ts";
+import { alike, numbers, open } from "../../../tests/core/data/streamed.ts";
 import { writtenBy } from "../../../tests/core/data/formats/written.ts";
 
 useLibtorch();
@@ -119,6 +119,7 @@ with rasterio.open("point.tif") as f: point = [f.xy(0, 0), f.xy(3, 5)]
 a[2, :, 3, 4] = np.nan; a.tofile("a.bin")
 print(json.dumps({"centres": centres, "point": point}))`,
     ) as Record<"centres" | "point", [x: number, y: number][]>;
+    assertThrows(() => detect("http://127.0.0.1:9/x.TIF?key=1"), UserError, "Copy it first (curl -LO");
     assertEquals(detect(`${folder}/x`), "tiff");
     const ends = (path: string) =>
       withTiff(path, ({ columns }) => {

@@ -11,7 +11,7 @@ import { threads } from "../../../ffi/context.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../tests/libtorch.ts";
 import { settings } from "../../../tests/core/data/tables/help.ts";
-import { contents } from "../../../tests/core/data/formats/packed/make.ts";
+import { contents } from "../../../tests/core/data/shards/make.ts";
 
 const libtorch = useLibtorch();
 
@@ -113,7 +113,7 @@ Deno.test("a rank whose neighbours are gone says so when the time-out is over, a
 
 Deno.test("other data is left alone, and so is a path that the user names", () =>
   inFolder(async (folder) => {
-    for (const data of [{ type: "fields" }, { type: "2lpt", data_path: "maps" }] as const) {
+    for (const data of [{ type: "synthetic" }, { type: "2lpt", data_path: "maps" }] as const) {
       const given = config(folder, data);
       assertEquals(await generateMissing(given, libtorch), { config: given, notes: [] });
     }

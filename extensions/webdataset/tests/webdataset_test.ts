@@ -5,7 +5,7 @@ import { detect } from "../../../core/data/open/formats.ts";
 import { useLibtorch } from "../../../tests/libtorch.ts";
 import { inFolder, python } from "../../../tests/core/checkpoint/python.ts";
 import { range } from "../../../tests/core/data/tables/help.ts";
-import { alike, numbers, open } from "../../../tests/core/data/formats/hdf5/streamed_help.ts";
+import { alike, numbers, open } from "../../../tests/core/data/streamed.ts";
 
 useLibtorch();
 

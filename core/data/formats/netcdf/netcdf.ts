@@ -3,10 +3,10 @@ import { UserError } from "../../../base/errors.ts";
 import type { Format } from "../../format.ts";
 import { withFiles } from "../../arrays/files.ts";
 import { filesIn, holds } from "../../arrays/paths.ts";
-import { isHdf5, loadHdf5For, withHdf5 } from "../hdf5/hdf5.ts";
-import { headerNotes } from "../hdf5/header_notes.ts";
-import { isKnown } from "../hdf5/own_reader.ts";
-import { followOtherFiles } from "../hdf5/library.ts";
+import { isHdf5, loadHdf5For, withHdf5 } from "./hdf5/hdf5.ts";
+import { headerNotes } from "./hdf5/header_notes.ts";
+import { isKnown } from "./hdf5/own_reader.ts";
+import { followOtherFiles } from "./hdf5/library.ts";
 import { classicVariables } from "./classic.ts";
 import {
   type Content,

@@ -1,284 +1,109 @@
-// Packed shards are loaded into memory where they fit, and read by threads otherwise.
-import { askForHugePages } from "../../../../ffi/libc.ts";
+// Packed shards as a kind of data, and how they are seen before training.
+import { formatBytes, formatPlural } from "../../../base/format.ts";
+import { encodedSpec } from "../../shards/encoded_reader.ts";
+import { fieldBytes, type Index, type PackedSchema, type Shard, spelled } from "../../shards/schema.ts";
+import { looksPacked, readIndex } from "../../shards/index.ts";
+import { loadPackedReader, openPacked } from "../../shards/source.ts";
+import type { Format } from "../../format.ts";
+import { packedSpec } from "../../shards/reader.ts";
+import { openReader } from "../../source/reader.ts";
 import {
-  borrowBytes,
-  constant,
-  memoryBlockOf,
-  tensor,
-  toDevice,
-  uninitialised,
-} from "../../../../ffi/make.ts";
-import { div, indexSelect, narrow, toDtype } from "../../../../ffi/ops.ts";
-import { scope, type Tensor } from "../../../../ffi/tensor.ts";
-import { UserError } from "../../../base/errors.ts";
-import { BadSample } from "../../arrays/rows.ts";
-import { loadReader } from "../../source/reader.ts";
-import type { DataRequest, Format, Sources } from "../../format.ts";
-import {
-  fieldBytes,
-  type Index,
-  type PackedSchema,
-  type RowLayout,
-  type Shard,
-  type StoredField,
-} from "./schema.ts";
-import { openShards, openWindow, packedReader, packedSpec } from "./reader.ts";
-import { didYouMean } from "../../../base/suggest.ts";
-import {
-  answerText,
-  type Batch,
-  type Source,
-  type ThreadedParts,
-  threadedSource,
-} from "../../source/source.ts";
-import { join } from "../../../../deps/path.ts";
-import type { Config } from "../../../settings/settings.ts";
-import { formatPlural } from "../../../base/format.ts";
-import { MOST_POSITIONS } from "../../../base/random.ts";
-import { checkFreeMemory, heldInMemory } from "../../../base/memory.ts";
-import { memorySource } from "../../source/memory.ts";
-import { divide, someOf, unusedNote } from "../../source/order.ts";
-import { USUAL } from "../../transforms/values.ts";
-import { sizes, turboJpeg } from "../images/imagefolder.ts";
-import { encodedReader, encodedSize, encodedSpec } from "./encoded_reader.ts";
-import { looksPacked, readIndex } from "./index.ts";
-import { fileSizeOf } from "../../../base/new_file.ts";
-import { previewPacked } from "./preview.ts";
+  openSamples,
+  type Pictures,
+  picturesOf,
+  type Preview,
+  previewRows,
+  type SampleAt,
+  sampleImages,
+} from "../../preview/preview.ts";
+import type { PreviewField } from "../../preview/axes.ts";
 
-interface Loaded {
-  readonly input: Tensor;
-  readonly target: Tensor;
-  readonly indices: Int32Array;
-}
-
-function loadRows(
-  folder: string,
-  shards: readonly Shard[],
-  { schema: { input, target } }: Index,
-  layout: RowLayout,
-  ids: Int32Array,
-  bad: "fail" | "skip",
-): Loaded {
-  const { inputBytes, targetBytes } = layout;
-  return scope(() => {
-    const make = (field: typeof input) => uninitialised([ids.length, ...field.shape], { dtype: field.dtype });
-    const rows = { input: make(input), target: make(target) };
-    askForHugePages(memoryBlockOf(rows.input));
-    const inputs = borrowBytes(rows.input), targets = borrowBytes(rows.target);
-    const kept = new Int32Array(ids.length);
-    let count = 0;
-    const files = openShards(folder, shards.map(({ name }) => name));
-    try {
-      const rowOf = openWindow(files, shards, layout, ids.length);
-      for (const id of ids) {
-        try {
-          const row = rowOf(id);
-          inputs.set(row.input, count * inputBytes);
-          targets.set(row.target, count * targetBytes);
-          kept[count++] = id;
-        } catch (error) {
-          if (!(error instanceof BadSample)) throw error;
-          if (bad === "skip") continue;
-          throw new UserError("data", `Sample ${id} (${error.path}) ${error.reason}.`, { cause: error });
-        }
-      }
-    } finally {
-      files.close();
-    }
-    if (count === ids.length) return { ...rows, indices: ids };
-    if (count === 0) {
-      throw new UserError("data", `Every sample in ${folder} is damaged. Copy the folder again.`);
-    }
-    const good = (all: Tensor) => narrow(all, 0, 0, count);
-    return { input: good(rows.input), target: good(rows.target), indices: kept.slice(0, count) };
-  });
-}
-
-function chosenTargets(
-  folder: string,
-  { task, target, names = [] }: PackedSchema,
-  wanted: readonly string[],
-  notes: string[],
-): readonly number[] | null {
-  if (wanted.length === 0 || wanted.join() === names.join()) return null;
-  if (task !== "regression" || target.shape.join() !== String(names.length)) {
-    // The settings used for packing may stay: they chose the target then.
-    notes.push(`No effect: data.targets, as the target in ${folder} is no list of numbers with names`);
-    return null;
-  }
-  return wanted.map((name) => {
-    const column = names.indexOf(name);
-    if (column >= 0) return column;
-    throw new UserError(
-      "usage",
-      `${folder} has no target "${name}".${didYouMean(name, names)} It has ${names.join(", ")}.`,
-    );
-  });
-}
-
-function withTargets(source: Source, columns: readonly number[]): Source {
-  const { names = [], target, facts, reference, units } = source;
-  const chosen = columns.map((column) => names[column]);
-  return {
-    ...source,
-    names: chosen,
-    units: units && { mean: columns.map((i) => units.mean[i]), std: columns.map((i) => units.std[i]) },
-    reference: reference && columns.map((column) => reference[column]),
-    describe: () => `${source.describe()}; of these: ${chosen.join(", ")}`,
-    target: { ...target, shape: [columns.length] },
-    facts: { ...facts, outputs: columns.length },
-    finish: (raw, part) =>
-      scope(() => {
-        const { input, target } = source.finish(raw, part);
-        const index = toDevice(tensor(Int32Array.from(columns)), target.device);
-        return { input, target: indexSelect(target, 1, index) };
-      }),
-  };
-}
-
-/** Without a validation set in the folder, a share of its samples validates. */
-export function openPacked({ data, training: { seed } }: DataRequest): Sources {
-  const folder = data.data_path;
-  const index = readIndex(folder);
-  const shards = [...index.train, ...index.val];
-  checkShards(folder, shards);
-  const count = (list: readonly Shard[]) => list.reduce((sum, { samples }) => sum + samples, 0);
-  const { train, val, unused } = choose(count(index.train), count(index.val), data, seed);
-  const notes = unusedNote(unused, data);
-  const open = opener(folder, index, shards, train.length + val.length, data, notes);
-  const columns = chosenTargets(folder, index.schema, data.targets, notes);
-  const { leads } = index.schema;
-  const make = (ids: Int32Array): Source => {
-    const source = { ...open(ids), packedFrom: index.origin.kind };
-    return columns ? withTargets(source, columns) : leads ? { ...source, leads } : source;
-  };
-  const divides = index.val.length > 0 && val.length > 0;
-  return {
-    train: make(train),
-    val: val.length > 0 ? make(val) : null,
-    ...(divides && { divided: `the validation set in ${folder}` }),
-    notes,
-  };
-}
-
-export const loadPackedReader = (folder: string): Promise<void> =>
-  loadReader({
-    module: readIndex(folder).schema.encoding === "encoded" ? encodedReader : packedReader,
-  });
-
-function checkShards(folder: string, shards: readonly Shard[]): void {
-  for (const { name, bytes } of shards) {
-    const size = fileSizeOf(join(folder, name));
-    if (size === bytes) continue;
-    throw new UserError(
-      "data",
-      `${join(folder, name)} ${
-        size < 0 ? "is not there" : `has ${size} bytes, and ${bytes} belong to it`
-      }. ` +
-        "Copy it again, or run the same pack command again: it writes what is missing.",
-    );
-  }
-  const samples = shards.reduce((sum, shard) => sum + shard.samples, 0);
-  if (samples > MOST_POSITIONS || samples === 0) {
-    throw new UserError(
-      "data",
-      `${folder} has ${samples} samples; from 1 to ${MOST_POSITIONS} can be put in order.`,
-    );
-  }
-}
-
-/** Training samples come first in the shards, validation samples after them. */
-function choose(train: number, val: number, data: Config["data"], seed: number) {
-  const most = { train: data.train_samples, val: data.val_samples };
-  const of = (total: number, wanted: number, first: number) =>
-    someOf(total, wanted, seed).map((id) => first + id);
-  if (val > 0) {
-    const chosen = { train: of(train, most.train, 0), val: of(val, most.val, train) };
-    return { ...chosen, unused: train + val - chosen.train.length - chosen.val.length };
-  }
-  const chosen = divide(train, data, seed);
-  return { ...chosen, unused: train - chosen.train.length - chosen.val.length };
-}
-
-function opener(
-  folder: string,
-  index: Index,
-  shards: readonly Shard[],
-  wanted: number,
-  data: Config["data"],
-  notes: string[],
-): (ids: Int32Array) => Source {
-  const { layout, schema: { input, target, task, outputs, names } } = index;
-  const missing = data.missing === "fail" ? undefined : index.schema.missing;
-  const parts = {
-    name: folder,
-    task,
-    outputs,
-    names,
-    description: `${folder}: ${sizeText(index)} -> ${
-      answerText(task, outputs, target.shape)
-    }, packed from ${index.origin.said}`,
-    usual: USUAL[index.origin.kind],
-    missing,
-    bytewise: input.seen === "f32",
-    finish: ({ input: x, target: y }: Batch) => ({ input: seen(x, input), target: seen(y, target) }),
-  };
-  if (!layout) return images(folder, index, shards, parts, data);
-  const bytes = wanted * (layout.inputBytes + layout.targetBytes);
-  if (heldInMemory(data.in_memory, bytes)) {
-    checkFreeMemory(folder, bytes, wanted, "Say --in-memory auto to have them read as they are wanted.");
-    const fields = [input.name, target.name] as const;
-    return (ids) =>
-      scope(() => {
-        const loaded = loadRows(folder, shards, index, layout, ids, data.bad_samples);
-        const lost = ids.length - loaded.indices.length;
-        if (lost > 0) notes.push(`Left out ${formatPlural(lost, "damaged sample")} (--bad-samples skip)`);
-        return memorySource({ ...parts, fields, ...loaded });
-      });
-  }
-  const reader = packedSpec(folder, shards, input, layout);
-  const bad = data.bad_samples;
-  return (indices) =>
-    threadedSource({ ...parts, length: indices.length, indices, reader, stored: input, target, bad });
-}
-
-/** Sizes of images may differ, so they are made equal as those of files are. */
-function images(
-  folder: string,
-  { schema }: Index,
-  shards: readonly Shard[],
-  parts: Omit<ThreadedParts, "length" | "indices" | "reader" | "stored" | "target" | "bad">,
-  data: Config["data"],
-): (ids: Int32Array) => Source {
-  const { input, target } = schema;
-  const reader = encodedSpec(folder, shards, fieldBytes(target), turboJpeg(), input.dtype === "f32");
-  return (indices) => {
-    const { width, height } = sizes((index) => encodedSize(reader, index), indices, data);
-    const stored = { ...input, shape: [3, height, width] };
-    return threadedSource({
-      ...parts,
-      length: indices.length,
-      indices,
-      reader,
-      stored,
-      target,
-      bad: data.bad_samples,
+function previewPacked<R>(path: string, use: (preview: Preview) => R): R {
+  const index = readIndex(path);
+  const { layout, schema, train, val } = index;
+  const shards = [...train, ...val];
+  // Validation samples follow training samples, as in training.
+  const spec = layout
+    ? packedSpec(path, shards, schema.input, layout)
+    : encodedSpec(path, shards, fieldBytes(schema.target), null, false);
+  const reader = openReader(spec);
+  try {
+    const samples = count(shards), sampleAt = openSamples(reader, schema.target);
+    const fields = fieldsOf(schema, samples, sampleAt);
+    return use({
+      path,
+      kind: "packed shards",
+      bytes: shards.reduce((sum, { bytes }) => sum + bytes, 0),
+      samples,
+      noun: "field",
+      facts: factsOf(index),
+      fields,
+      classes: null,
+      pictures: samplePictures(schema, fields, sampleAt),
     });
+  } finally {
+    reader.close();
+  }
+}
+
+function fieldsOf(
+  { encoding, input, target, task, names }: PackedSchema,
+  samples: number,
+  sampleAt: SampleAt,
+) {
+  const field = ({ name, shape, dtype }: typeof input) => ({ name, shape: [samples, ...shape], dtype });
+  const texts = task === "classification" ? names : undefined;
+  const fields: PreviewField[] = [
+    encoding === "rows"
+      ? { ...field(input), read: previewRows(sampleAt, (sample) => sample.input.data) }
+      : { ...field(input), shape: [samples], remark: "images as their files hold them", read: null },
+    // Images are not decoded for their targets alone.
+    {
+      ...field(target),
+      texts,
+      read: encoding === "rows" ? previewRows(sampleAt, (sample) => sample.target) : null,
+    },
+  ];
+  return fields;
+}
+
+function samplePictures(
+  schema: PackedSchema,
+  fields: readonly PreviewField[],
+  sampleAt: SampleAt,
+): Pictures | null {
+  const { encoding, input, target, task, names } = schema;
+  const pictures = encoding === "rows"
+    ? picturesOf(fields)
+    : { field: input.name, count: fields[0].shape[0], raster: sampleImages(sampleAt) };
+  if (!pictures || task !== "classification" || target.shape.length > 0) return pictures;
+  const caption = (sample: number) => {
+    const label = Number(sampleAt(sample).target[0]);
+    return names?.[label] ?? `class ${label}`;
+  };
+  return { ...pictures, caption };
+}
+
+function factsOf({ origin, schema, train, val, samplesPerShard }: Index): Preview["facts"] {
+  const { input, target, task, outputs, names } = schema;
+  const seen = ({ name, seen, divisor }: typeof input) =>
+    `${name} as ${spelled(seen)}${divisor ? ` divided by ${divisor}` : ""}`;
+  return {
+    origin: `${origin.kind}: ${origin.said} (${origin.hash.slice(0, 16)})`,
+    shards: `${setText(train)} to train with, ${
+      setText(val)
+    } to validate with, up to ${samplesPerShard} samples each`,
+    task: `${task}, ${formatPlural(outputs, "output")}${names ? `: ${names.join(", ")}` : ""}`,
+    seen: `${seen(input)}, ${seen(target)}`,
   };
 }
 
-const seen = (values: Tensor, { seen, divisor }: StoredField): Tensor => {
-  const numbers = toDtype(values, seen);
-  return divisor ? div(numbers, constant(divisor, seen, values.device)) : numbers;
-};
+const count = (shards: readonly Shard[]) => shards.reduce((sum, { samples }) => sum + samples, 0);
 
-function sizeText({ schema: { encoding, task, input: { shape, dtype } } }: Index): string {
-  if (encoding === "encoded") return "images";
-  if (task === "language") return `windows of ${shape.join(" x ")}`;
-  if (shape.length === 1) return formatPlural(shape[0], "feature");
-  const what = dtype === "u8" && shape.length === 3 ? "images" : "samples";
-  return `${what} of [${shape.join(", ")}]`;
-}
+const setText = (shards: readonly Shard[]) =>
+  `${shards.length} with ${formatPlural(count(shards), "sample")} (${
+    formatBytes(shards.reduce((sum, { bytes }) => sum + bytes, 0))
+  })`;
 
 export const packed: Format = {
   endings: [],

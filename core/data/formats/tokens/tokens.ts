@@ -5,6 +5,7 @@ import { keep, type Tensor } from "../../../../ffi/tensor.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatBytes, formatCount, formatPlural } from "../../../base/format.ts";
+import { isProse } from "../../text/corpus.ts";
 import type { DataRequest, Format, Sources } from "../../format.ts";
 import { isFolder, namesIn, withFiles } from "../../arrays/files.ts";
 import { type Batch, type Source, source, threadedSource } from "../../source/source.ts";
@@ -242,6 +243,7 @@ function previewTokens<R>(path: string, use: (preview: Preview) => R): R {
 
 export const tokens: Format = {
   endings: [".bin"],
+  claims: isProse,
   folder: { has: "train.bin", detect: looksLikeTokens },
   path: "the file or folder to read",
   reader: () => loadReader({ module: tokensReader }),

@@ -1,6 +1,6 @@
 // The metadata of one Zarr array, of version 2 or 3, become what its chunks are read by, or a reason why not.
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
-import { NUMPY_TYPES, product } from "../../arrays/numbers.ts";
+import { elementOf, NUMPY_TYPES, product } from "../../arrays/numbers.ts";
 import type { StoredArray } from "./chunk_files.ts";
 import { type Codec, CODEC_NAMES, type CodecName, PACKERS } from "./codecs.ts";
 import { isJsonObject, type JsonObject, type ZarrJson } from "./json.ts";
@@ -261,23 +261,4 @@ function fillOf(value: ZarrJson, dtype: DType): number | bigint | null {
     if (dtype === "f16") return view.getFloat16(0);
   }
   return damaged(`fill_value is ${quoted(value)}`);
-}
-
-/** One number as bytes. */
-export function elementOf(value: number | bigint, dtype: DType): Uint8Array {
-  const whole = () => BigInt(typeof value === "bigint" || Number.isInteger(value) ? value : 0);
-  const number = Number(value);
-  const one = ({
-    f16: () => Float16Array.of(number),
-    f32: () => Float32Array.of(number),
-    f64: () => Float64Array.of(number),
-    i8: () => Int8Array.of(number),
-    i16: () => Int16Array.of(number),
-    i32: () => Int32Array.of(number),
-    i64: () => BigInt64Array.of(whole()),
-    u16: () => Uint16Array.of(number),
-    u32: () => Uint32Array.of(number),
-    u64: () => BigUint64Array.of(whole()),
-  } as Partial<Record<DType, () => ArrayBufferView>>)[dtype]?.() ?? Uint8Array.of(number);
-  return new Uint8Array(one.buffer);
 }

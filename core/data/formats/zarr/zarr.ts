@@ -25,6 +25,7 @@ const ENDINGS = [".zarr", ".zarr.zip"];
 
 export const zarr = variablesFormat({
   endings: ENDINGS,
+  onServer: "Zarr",
   folder: {
     has: "Zarr's metadata (zarr.json, .zgroup)",
     detect: (path) => isFolder(path) && (isStoreFolder(path) || holds(path, ENDINGS)),

@@ -6,12 +6,12 @@ import { openParts } from "../../../../core/data/arrays/open_rows.ts";
 import type { FileRows, ReadsRows } from "../../../../core/data/arrays/rows.ts";
 import { type Floats, typedView } from "../../../../core/data/arrays/numbers.ts";
 import type { VariableColumn } from "../../../../core/data/arrays/table.ts";
-import { FORMATS } from "../../../../core/data/open/formats.ts";
+import { netcdf } from "../../../../core/data/formats/netcdf/netcdf.ts";
 import { borrowBytes } from "../../../../ffi/make.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
-import { open, written } from "../formats/hdf5/streamed_help.ts";
+import { open, written } from "../streamed.ts";
 
 useLibtorch();
 
@@ -21,7 +21,7 @@ const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView) =>
   new Uint8Array(buffer, byteOffset, byteLength);
 
 const columnsOf = <R>(path: string, use: (columns: readonly VariableColumn[]) => R): R =>
-  FORMATS.netcdf.table!(path, ({ columns }) => use(columns as readonly VariableColumn[]));
+  netcdf.table!(path, ({ columns }) => use(columns as readonly VariableColumn[]));
 
 const plains = new Set<string>();
 

@@ -10,7 +10,7 @@ import { netcdf } from "../../../../core/data/formats/netcdf/netcdf.ts";
 import { openReader } from "../../../../core/data/source/reader.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
-import { alike, type Changes, layouts, numbers, open, written } from "../formats/hdf5/streamed_help.ts";
+import { alike, type Changes, layouts, numbers, open, written } from "../streamed.ts";
 import { settings } from "../tables/help.ts";
 
 useLibtorch();

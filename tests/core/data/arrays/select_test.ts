@@ -5,7 +5,7 @@ import { UserError } from "../../../../core/base/errors.ts";
 import { openData } from "../../../../core/data/open/open.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
-import { alike, type Changes, numbers, open, written } from "../formats/hdf5/streamed_help.ts";
+import { alike, type Changes, numbers, open, written } from "../streamed.ts";
 import { settings } from "../tables/help.ts";
 
 useLibtorch();

@@ -5,7 +5,7 @@ import { UserError } from "../../../../core/base/errors.ts";
 import type { Config } from "../../../../core/settings/settings.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
-import { numbers, open as openIn, written } from "../formats/hdf5/streamed_help.ts";
+import { numbers, open as openIn, written } from "../streamed.ts";
 
 useLibtorch();
 

@@ -5,7 +5,7 @@ import { UserError } from "../../../../core/base/errors.ts";
 import { BadSample } from "../../../../core/data/arrays/rows.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder, python } from "../../checkpoint/python.ts";
-import { type Changes, numbers, open } from "../formats/hdf5/streamed_help.ts";
+import { type Changes, numbers, open } from "../streamed.ts";
 import { writtenBy } from "../formats/written.ts";
 
 useLibtorch();

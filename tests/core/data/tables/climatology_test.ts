@@ -8,7 +8,7 @@ import { tensor, toNumbers } from "../../../../ffi/make.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
-import { numbers, open as openIn, written } from "../formats/hdf5/streamed_help.ts";
+import { numbers, open as openIn, written } from "../streamed.ts";
 import { range } from "./help.ts";
 
 useLibtorch();

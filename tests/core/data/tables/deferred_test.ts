@@ -8,7 +8,7 @@ import { toNumbers } from "../../../../ffi/make.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { inFolder } from "../../checkpoint/python.ts";
-import { type Changes, numbers, open, written } from "../formats/hdf5/streamed_help.ts";
+import { type Changes, numbers, open, written } from "../streamed.ts";
 import { range } from "./help.ts";
 
 useLibtorch();

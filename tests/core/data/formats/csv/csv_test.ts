@@ -2,6 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { csv } from "../../../../../core/data/formats/csv/csv.ts";
 import { plainNumber } from "../../../../../core/data/formats/csv/cells.ts";
+import { opened, refusedData } from "../../opened.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
 import { all, type Changes, opener, refusal } from "../../tables/columns_help.ts";
@@ -219,5 +220,21 @@ Deno.test(
     assert(performance.now() - began < 12_000, "each name was searched for among all others");
     lines[0][width - 1] = "c7";
     assertEquals(refused(folder, written(lines)).includes('names two columns "c7"'), true);
+  }),
+);
+
+Deno.test(
+  "auto goes by the ending of a table of text, in capitals, too",
+  inFolder((folder) => {
+    Deno.writeTextFileSync(`${folder}/T.CSV`, "a,b,y\n" + "1,2,0.5\n".repeat(20));
+    const { train, val, notes } = opened({ data_path: `${folder}/T.CSV` });
+    assertEquals([train.length, val!.length, train.facts.outputs], [18, 2, 1]);
+    assertEquals(notes, [
+      `Data: ${folder}/T.CSV: 2 features -> 1 number. Samples: 18 to train with, 2 to validate with`,
+      "Read as text: commas between cells, names in line 1",
+    ]);
+    const { kind, message } = refusedData({ type: "csv" });
+    assertEquals(kind, "usage");
+    assert(message.includes("needs --data-path"), message);
   }),
 );

@@ -8,6 +8,7 @@ import { transformed } from "../../../../../core/data/transforms/apply.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { readBytes, toNumbers } from "../../../../../ffi/make.ts";
 import { scope } from "../../../../../ffi/tensor.ts";
+import { refusedData } from "../../opened.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
 import { range, settings } from "../../tables/help.ts";
@@ -218,5 +219,13 @@ Deno.test(
     assert(refused(`${folder}/${LABELS}`).message.includes("That is a file: give the folder it is in."));
     assertEquals(refused("").kind, "usage");
     assert(refused("").message.includes("--data-path"));
+  }),
+);
+
+Deno.test(
+  "auto takes a folder with one of its files for MNIST",
+  inFolder((folder) => {
+    Deno.writeFileSync(`${folder}/train-images-idx3-ubyte`, new Uint8Array(0));
+    assert(refusedData({ data_path: folder }).message.includes("train-labels-idx1-ubyte is not"));
   }),
 );

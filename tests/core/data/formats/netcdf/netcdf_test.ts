@@ -368,5 +368,11 @@ with nc.Dataset("a.nc", "w", format="NETCDF3_CLASSIC") as d:
     const { data, training, model } = settings({ data: { type: "netcdf" } });
     const none = assertThrows(() => openData(data, training, model), UserError);
     assertEquals([none.kind, none.message.includes("--data-path")], ["usage", true]);
+    const data_path = "http://127.0.0.1:9/x.nc";
+    for (const type of ["netcdf", "auto"] as const) {
+      const away = settings({ data: { type, data_path } });
+      const served = assertThrows(() => openData(away.data, training, model), UserError).message;
+      assert(served.includes("Copy it first (curl -LO"), served);
+    }
   }),
 );

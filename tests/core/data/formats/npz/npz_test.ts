@@ -5,6 +5,7 @@ import { npz } from "../../../../../core/data/formats/npz/npz.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../../ffi/make.ts";
 import { liveTensors, scope } from "../../../../../ffi/tensor.ts";
+import { refusedData } from "../../opened.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
 import { all, type Changes, opener, refusal } from "../../tables/columns_help.ts";
@@ -372,5 +373,19 @@ np.savez_compressed("s.npz", x=np.arange(6.0), label=np.array([b"red", b"g", b"b
       assertEquals(train.names, ["blue", name === "s" ? "g" : "gr\u00fcn", "red"], name);
       assertEquals(all(train, "target"), [2, 1, 0, 2, 0, 1], name);
     }
+  }),
+);
+
+Deno.test(
+  "auto goes by the ending of an archive, and by arrays in a folder",
+  inFolder((folder) => {
+    const said = (path: string) => refusedData({ data_path: `${folder}/${path}` }).message;
+    assert(said("no.npz").includes("no.npz: there is no such file"), said("no.npz"));
+    Deno.mkdirSync(`${folder}/arrays`);
+    Deno.writeTextFileSync(`${folder}/arrays/x.npy`, "");
+    assert(said("arrays").includes("x.npy is empty"), said("arrays"));
+    const { kind, message } = refusedData({ type: "npz" });
+    assertEquals(kind, "usage");
+    assert(message.includes("needs --data-path"), message);
   }),
 );

@@ -2,7 +2,7 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { join } from "@std/path";
 import { packed } from "../../../../../core/data/formats/packed/packed.ts";
-import { packedReader } from "../../../../../core/data/formats/packed/reader.ts";
+import { packedReader } from "../../../../../core/data/shards/reader.ts";
 import { loadReader } from "../../../../../core/data/source/reader.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
@@ -13,7 +13,7 @@ import { useLibtorch } from "../../../../libtorch.ts";
 import { python } from "../../../checkpoint/python.ts";
 import { blocksOf } from "../../../../integration/docs_blocks.ts";
 import { range, settings } from "../../tables/help.ts";
-import { pack } from "./make.ts";
+import { pack } from "../../shards/make.ts";
 
 useLibtorch();
 await loadReader({ module: packedReader });

@@ -6,7 +6,7 @@ import { scope } from "../../../../../ffi/tensor.ts";
 import { toNumbers } from "../../../../../ffi/make.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
-import { type Changes, open, written } from "../hdf5/streamed_help.ts";
+import { type Changes, open, written } from "../../streamed.ts";
 import { range } from "../../tables/help.ts";
 
 useLibtorch();

@@ -6,6 +6,7 @@ import { tokens } from "../../../../../core/data/formats/tokens/tokens.ts";
 import { noteReader } from "../../../../../core/data/source/reader.ts";
 import { toBigInts } from "../../../../../ffi/make.ts";
 import { liveTensors, scope } from "../../../../../ffi/tensor.ts";
+import { opened, refusedData } from "../../opened.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
 import { type Changes, refusal } from "../../tables/columns_help.ts";
@@ -325,5 +326,17 @@ Deno.test(
       new Uint8Array(Uint16Array.from({ length: 99 }, (_, i) => i).buffer),
     );
     assert(refusal(() => open(`${folder}/mixed`)).includes("train.bin is text, and other files of"));
+  }),
+);
+
+Deno.test(
+  "auto takes a folder with train.bin for tokens",
+  inFolder((folder) => {
+    Deno.mkdirSync(`${folder}/text`);
+    Deno.writeFileSync(`${folder}/text/train.bin`, new Uint8Array(400));
+    assertEquals(opened({ data_path: `${folder}/text` }).train.facts.task, "language");
+    const { kind, message } = refusedData({ type: "tokens" });
+    assertEquals(kind, "usage");
+    assert(message.includes("needs --data-path"), message);
   }),
 );

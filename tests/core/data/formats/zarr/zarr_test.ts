@@ -15,7 +15,7 @@ import { gzipSync } from "node:zlib";
 import { detect } from "../../../../../core/data/open/formats.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
-import { alike, layouts, numbers } from "../hdf5/streamed_help.ts";
+import { alike, layouts, numbers } from "../../streamed.ts";
 import { writtenBy } from "../written.ts";
 
 useLibtorch();
