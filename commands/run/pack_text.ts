@@ -13,8 +13,8 @@ import { corpusFiles, isNamedAsText, isProse } from "../../core/data/text/corpus
 import { packText } from "../../core/data/text/pack.ts";
 import { openTextProgress } from "../../core/base/progress.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
-import { refuseInside } from "../../core/data/open/pack.ts";
 import { type OPTIONS, USAGE } from "../pack.ts";
+import { isAbsolute, relative, resolve } from "../../deps/path.ts";
 
 type Options = ReturnType<typeof parseOptions<typeof OPTIONS>>["options"];
 
@@ -112,4 +112,12 @@ function tokenizerOf(options: Options): string | number {
     "usage",
     `--train-tokenizer takes how many tokens there should be, from 258 to ${2 ** 20}, but got "${size}".`,
   );
+}
+
+/** Its files would be taken for samples, and change the data's hash. */
+export function refuseInside(from: string, out: string): void {
+  const path = relative(resolve(from), resolve(out));
+  if (path !== "" && (path.startsWith("..") || isAbsolute(path))) return;
+  const where = path === "" ? "is the data to be packed itself" : `is inside the data to be packed (${from})`;
+  throw new UserError("usage", `${out} ${where}: name a folder outside it.`);
 }

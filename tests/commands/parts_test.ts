@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { whole } from "../../commands/run/parts.ts";
-import { asPacked } from "../../core/data/open/pack.ts";
+import { asPacked } from "../../commands/run/pack.ts";
 import { ALL_SAMPLES } from "../../core/settings/sections/data.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
 import { inTemp } from "../integration/program.ts";

@@ -52,10 +52,6 @@ function applyTo(
 export const hasFillsAlone = ({ missing, min, max, scale, offset }: DecodingRule): boolean =>
   !missing.includes(0) && min === -Infinity && max === Infinity && scale === 1 && offset === 0;
 
-/** Missing values are NaN already, and all others are as they are meant. */
-export const leavesFloats = (rule: DecodingRule): boolean =>
-  hasFillsAlone(rule) && rule.missing.every(Number.isNaN);
-
 function eraseFills(values: Float32Array, missing: readonly number[], marks?: Uint8Array): number {
   let count = 0;
   for (const fill of missing) if (fill === fill) count += eraseFill(values, fill, marks);

@@ -80,6 +80,7 @@ export interface HeldRows {
 }
 
 export type StoredRows = FileRows | PlacedRows | FormatRows;
+
 export type Rows = StoredRows | PartedRows | PickedRows | HeldRows;
 
 /** The rows as they are stored, file by file. */
@@ -98,26 +99,6 @@ export function storedRows(rows: Rows): readonly StoredRows[] {
 /** Null means that one rule holds for all rows. */
 export function rulesOf(rows: Rows): readonly (DecodingRule | null)[] | null {
   return rows.layout === "picked" ? rulesOf(rows.rows) : rows.layout === "parts" ? rows.rules ?? null : null;
-}
-
-export const withRules = (rows: Rows, rules: readonly (DecodingRule | null)[]): Rows =>
-  rows.layout === "picked"
-    ? { ...rows, rows: withRules(rows.rows, rules) }
-    : rows.layout === "parts"
-    ? { ...rows, rules }
-    : rows;
-
-/** Messages name the file of a part. */
-export function pathOfRows(rows: Rows, part = 0): string {
-  switch (rows.layout) {
-    case "parts":
-      return pathOfRows(rows.parts[part]);
-    case "picked":
-      return pathOfRows(rows.rows, part);
-    case "held":
-      return rows.path;
-  }
-  return rows.file.path;
 }
 
 /** A part is one column of a sample's input, or several side by side. */

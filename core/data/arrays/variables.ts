@@ -9,9 +9,9 @@ import {
   typedView,
   type VariableValues,
 } from "./numbers.ts";
-import { withRules } from "./rows.ts";
 import type { Variable, VariableColumn } from "./table.ts";
 import { basename } from "../../../deps/path.ts";
+import type { Rows } from "./rows.ts";
 
 /** Null where a rule does more than to say which floats are missing. */
 function fillBits(rules: readonly (DecodingRule | null)[]): number[] | null {
@@ -108,6 +108,13 @@ export function toColumn(
     stream: { rows: () => rowsAt(1), raw, rule },
   };
 }
+
+const withRules = (rows: Rows, rules: readonly (DecodingRule | null)[]): Rows =>
+  rows.layout === "picked"
+    ? { ...rows, rows: withRules(rows.rows, rules) }
+    : rows.layout === "parts"
+    ? { ...rows, rules }
+    : rows;
 
 /** One file of several has no fill, limits and scale. */
 const NO_RULE: DecodingRule = { missing: [], min: -Infinity, max: Infinity, scale: 1, offset: 0 };

@@ -179,14 +179,6 @@ function counted(count: number, word: string): string {
   return `${short} ${word}${short === 1 ? "" : "s"}`;
 }
 
-export function dimensionCells({ name, size, units, calendar, range }: DimensionSummary): string[] {
-  if (!range) return [name, String(size), "", ""];
-  const { from, to } = range;
-  const about = calendar ? ` (${calendar})` : units ? ` ${units}` : "";
-  const span = size === 1 ? `${from}` : `${from} to ${to}`;
-  return [name, String(size), span + about, dimensionNotes(size, range).join("; ")];
-}
-
 export function dimensionNotes(size: number, { step, gaps, repeats, backwards, absent }: Range): string[] {
   const odd = backwards !== null || absent !== null;
   return [

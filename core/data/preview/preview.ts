@@ -175,11 +175,3 @@ function eachFinite(pieces: readonly VariableValues[], use: (value: number) => v
     }
   }
 }
-
-const BARS = "▁▂▃▄▅▆▇█";
-
-/** An empty bin is a space. */
-export function histogramLine({ counts }: Histogram): string {
-  const most = Math.max(...counts);
-  return counts.map((count) => count === 0 ? " " : BARS[Math.ceil(count / most * BARS.length) - 1]).join("");
-}

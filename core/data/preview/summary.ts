@@ -1,10 +1,10 @@
 // A summary has ranges, missing values, counts and the first samples, in numbers and as lines.
-import { type Histogram, histogramLine, histogramOf, type Preview, spreadOf } from "./preview.ts";
-import { dimensionCells, type DimensionSummary } from "./dimensions.ts";
 import type { VariableValues } from "../arrays/numbers.ts";
 import type { PreviewField } from "./axes.ts";
 import { printable } from "../../base/file_bytes.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
+import { dimensionNotes, type DimensionSummary } from "./dimensions.ts";
+import { type Histogram, histogramOf, type Preview, spreadOf } from "./preview.ts";
 
 export interface Summary {
   readonly path: string;
@@ -54,9 +54,13 @@ interface Examples {
 
 /** These limit the values of all fields, of one field, and of one read. */
 const MOST_VALUES = 2 ** 25, MOST_OF_FIELD = 2 ** 21, AT_ONCE = 2 ** 18;
+
 const LARGEST_ROW = 2 ** 26;
+
 const MOST_COUNTED = 20;
+
 const BINS = 16;
+
 const EXAMPLES = 5, EXAMPLE_VALUES = 6, EXAMPLE_FIELDS = 16;
 
 export function summarise(preview: Preview, sample: number | null): Summary {
@@ -84,6 +88,7 @@ export function summarise(preview: Preview, sample: number | null): Summary {
 
 const rowSize = ({ shape }: Pick<PreviewField, "shape">) =>
   shape.slice(1).reduce((product, size) => product * size, 1);
+
 const rowsOf = ({ shape }: PreviewField) => shape.length === 0 ? 1 : shape[0];
 
 export function fieldRange(field: PreviewField, budget: number): FieldRange | null {
@@ -192,6 +197,14 @@ export function summaryLines(summary: Summary): string[] {
   ];
 }
 
+function dimensionCells({ name, size, units, calendar, range }: DimensionSummary): string[] {
+  if (!range) return [name, String(size), "", ""];
+  const { from, to } = range;
+  const about = calendar ? ` (${calendar})` : units ? ` ${units}` : "";
+  const span = size === 1 ? `${from}` : `${from} to ${to}`;
+  return [name, String(size), span + about, dimensionNotes(size, range).join("; ")];
+}
+
 function fieldCells({ name, dtype, shape, dimensions, units, remark, range }: FieldSummary): string[] {
   const named = shape.map((size, i) => dimensions?.[i] ? `${dimensions[i]}=${size}` : String(size));
   const [from, of] = range ? rangeCells(range, shape[0] ?? 1, rowSize({ shape })) : ["", ""];
@@ -206,6 +219,14 @@ function spreadCells({ mean, std, histogram, counts }: FieldRange): string[] {
   if (mean === null || std === null) return ["", ""];
   const short = (value: number) => number(Number(value.toPrecision(4)));
   return [`${short(mean)} ± ${short(std)}`, histogram && !counts ? histogramLine(histogram) : ""];
+}
+
+const BARS = "▁▂▃▄▅▆▇█";
+
+/** An empty bin is a space. */
+function histogramLine({ counts }: Histogram): string {
+  const most = Math.max(...counts);
+  return counts.map((count) => count === 0 ? " " : BARS[Math.ceil(count / most * BARS.length) - 1]).join("");
 }
 
 function rangeCells(

@@ -1,57 +1,12 @@
 // The index of packed shards: written, read and checked, and the shards verified against it.
 import * as packed from "./schema.ts";
+import type { Index, Shard } from "./schema.ts";
 import { join } from "../../../deps/path.ts";
 import { messageOf, UserError } from "../../base/errors.ts";
-import type { Index, Shard } from "./schema.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
 import { fileSizeOf, sha256Of } from "../../base/new_file.ts";
 import { openProgress } from "../../base/progress.ts";
 import type { Missing } from "../source/source.ts";
-
-export function planText(plan: packed.PackPlan): string {
-  return JSON.stringify(planFacts(plan), null, 2) + "\n";
-}
-
-function planFacts(plan: packed.PackPlan) {
-  const { origin, schema, samples, val = 0 } = plan;
-  const { encoding, input, target, task, outputs, names, missing, leads } = schema;
-  const layout = encoding === "rows" ? packed.rowLayoutOf(schema) : null;
-  return {
-    format: packed.FORMAT,
-    version: packed.FORMAT_VERSION,
-    origin,
-    encoding,
-    task,
-    outputs,
-    ...(names ? { names } : {}),
-    ...(missing ? { missing } : {}),
-    ...(leads ? { leads } : {}),
-    input: { ...fieldFacts(input), ...(layout ? { offset: 0 } : {}) },
-    target: { ...fieldFacts(target), ...(layout ? { offset: layout.targetAt } : {}) },
-    ...(layout ? { crc32: layout.crcAt, row_bytes: layout.rowBytes } : {}),
-    header_bytes: packed.HEADER_BYTES,
-    samples_per_shard: packed.perShardOf(plan),
-    samples: { train: samples - val, val },
-  };
-}
-
-const fieldFacts = ({ name, shape, dtype, seen, divisor }: packed.StoredField) => ({
-  name,
-  shape,
-  dtype: packed.spelled(dtype),
-  seen: packed.spelled(seen),
-  ...(divisor ? { divisor } : {}),
-});
-
-/** Every rank writes the same bytes. */
-export function indexText(plan: packed.PackPlan, written: ReadonlyMap<string, Shard>): string {
-  const set = (name: "train" | "val") =>
-    packed.shardsOf(plan).filter((shard) => shard.set === name).map(({ name }) => {
-      const { samples, bytes, sha256 } = written.get(name)!;
-      return { name, samples, bytes, sha256 };
-    });
-  return JSON.stringify({ ...planFacts(plan), train: set("train"), val: set("val") }, null, 2) + "\n";
-}
 
 export function looksPacked(folder: string): boolean {
   try {
@@ -106,9 +61,11 @@ function noIndex(folder: string, path: string, cause: unknown): string {
 }
 
 type Json = Record<string, unknown>;
+
 type Wrong = (what: string) => UserError;
 
 const TASKS = ["classification", "regression", "language", "segmentation"] as const;
+
 /** No name of a shard leads out of the folder. */
 const SHARD_NAME = /^[\w-][\w.-]*$/;
 

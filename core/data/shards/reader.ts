@@ -5,15 +5,7 @@ import { closeFile, openForReading, pread } from "../../../ffi/libc.ts";
 import { BadSample } from "../arrays/rows.ts";
 import type { Reader, ReaderModule, ReaderSpec } from "../source/reader.ts";
 import { numbersOf, partOf } from "../arrays/numbers.ts";
-import {
-  HEADER_BYTES,
-  type Index,
-  inputOf,
-  type RowLayout,
-  type Shard,
-  type StoredField,
-  targetOf,
-} from "./schema.ts";
+import { HEADER_BYTES, type RowLayout, type Shard, type StoredField } from "./schema.ts";
 
 interface PackedSpec extends ReaderSpec {
   readonly folder: string;
@@ -114,41 +106,5 @@ export function openShards(folder: string, names: readonly string[]) {
       for (const descriptor of open.values()) closeFile(descriptor);
       open.clear();
     },
-  };
-}
-
-const WINDOW_BYTES = 8 << 20;
-
-type Files = ReturnType<typeof openShards>;
-
-type Row = { readonly input: Uint8Array; readonly target: Uint8Array };
-
-/** Rows come in ascending order, and are valid until the next. */
-export function openWindow(
-  files: Files,
-  shards: readonly Shard[],
-  layout: NonNullable<Index["layout"]>,
-  wanted: number,
-): (id: number) => Row {
-  const { rowBytes, crcAt } = layout;
-  const starts = startsOf(shards);
-  const many = wanted > starts[shards.length] / 4;
-  const most = many ? Math.max(1, Math.floor(WINDOW_BYTES / rowBytes)) : 1;
-  let window = new Uint8Array(0), view = new DataView(window.buffer), from = 0, to = 0;
-  return (id) => {
-    const shard = partOf(starts, id);
-    if (id < from || id >= to) {
-      from = id;
-      to = Math.min(id + most, starts[shard + 1]);
-      window = new Uint8Array((to - from) * rowBytes);
-      view = new DataView(window.buffer);
-      files.read(shard, window, HEADER_BYTES + (from - starts[shard]) * rowBytes);
-    }
-    const i = id - from;
-    const input = inputOf(window, layout, i), target = targetOf(window, layout, i);
-    if (crc32(target, crc32(input)) !== view.getUint32(i * rowBytes + crcAt, true)) {
-      throw damagedSample(files.path(shard));
-    }
-    return { input, target };
   };
 }

@@ -9,13 +9,15 @@ import { loadReader } from "../source/reader.ts";
 import type { DataRequest, Sources } from "../format.ts";
 import {
   fieldBytes,
+  HEADER_BYTES,
   type Index,
+  inputOf,
   type PackedSchema,
   type RowLayout,
   type Shard,
   type StoredField,
+  targetOf,
 } from "./schema.ts";
-import { openShards, openWindow, packedReader, packedSpec } from "./reader.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { answerText, type Batch, type Source, type ThreadedParts, threadedSource } from "../source/source.ts";
 import { join } from "../../../deps/path.ts";
@@ -30,6 +32,9 @@ import { sizes, turboJpeg } from "../images/stored.ts";
 import { encodedReader, encodedSize, encodedSpec } from "./encoded_reader.ts";
 import { readIndex } from "./index.ts";
 import { fileSizeOf } from "../../base/new_file.ts";
+import { crc32 } from "node:zlib";
+import { partOf } from "../arrays/numbers.ts";
+import { damagedSample, openShards, packedReader, packedSpec, startsOf } from "./reader.ts";
 
 interface Loaded {
   readonly input: Tensor;
@@ -78,6 +83,42 @@ function loadRows(
     const good = (all: Tensor) => narrow(all, 0, 0, count);
     return { input: good(rows.input), target: good(rows.target), indices: kept.slice(0, count) };
   });
+}
+
+const WINDOW_BYTES = 8 << 20;
+
+type Files = ReturnType<typeof openShards>;
+
+type Row = { readonly input: Uint8Array; readonly target: Uint8Array };
+
+/** Rows come in ascending order, and are valid until the next. */
+function openWindow(
+  files: Files,
+  shards: readonly Shard[],
+  layout: NonNullable<Index["layout"]>,
+  wanted: number,
+): (id: number) => Row {
+  const { rowBytes, crcAt } = layout;
+  const starts = startsOf(shards);
+  const many = wanted > starts[shards.length] / 4;
+  const most = many ? Math.max(1, Math.floor(WINDOW_BYTES / rowBytes)) : 1;
+  let window = new Uint8Array(0), view = new DataView(window.buffer), from = 0, to = 0;
+  return (id) => {
+    const shard = partOf(starts, id);
+    if (id < from || id >= to) {
+      from = id;
+      to = Math.min(id + most, starts[shard + 1]);
+      window = new Uint8Array((to - from) * rowBytes);
+      view = new DataView(window.buffer);
+      files.read(shard, window, HEADER_BYTES + (from - starts[shard]) * rowBytes);
+    }
+    const i = id - from;
+    const input = inputOf(window, layout, i), target = targetOf(window, layout, i);
+    if (crc32(target, crc32(input)) !== view.getUint32(i * rowBytes + crcAt, true)) {
+      throw damagedSample(files.path(shard));
+    }
+    return { input, target };
+  };
 }
 
 function chosenTargets(

@@ -1,5 +1,6 @@
 // Ranks share the writing of packed shards by claims, and a killed run continues.
 import * as packed from "./schema.ts";
+import type { Shard } from "./schema.ts";
 import { join } from "../../../deps/path.ts";
 import { holdFolder } from "../../base/files.ts";
 import { UserError } from "../../base/errors.ts";
@@ -15,9 +16,9 @@ import {
   writeNew,
   writeText,
 } from "../../base/new_file.ts";
-import { indexText, planText, readIndex, WORK } from "./index.ts";
 import { crc32 } from "node:zlib";
 import type { Progress } from "../../base/progress.ts";
+import { readIndex, WORK } from "./index.ts";
 
 export interface Who {
   readonly rank: number;
@@ -86,6 +87,51 @@ function checkPlan(plan: packed.PackPlan): void {
     "usage",
     `${plan.out} holds other data, packed or half packed: ${what}. Name a new folder, or delete this one first.`,
   );
+}
+
+function planText(plan: packed.PackPlan): string {
+  return JSON.stringify(planFacts(plan), null, 2) + "\n";
+}
+
+function planFacts(plan: packed.PackPlan) {
+  const { origin, schema, samples, val = 0 } = plan;
+  const { encoding, input, target, task, outputs, names, missing, leads } = schema;
+  const layout = encoding === "rows" ? packed.rowLayoutOf(schema) : null;
+  return {
+    format: packed.FORMAT,
+    version: packed.FORMAT_VERSION,
+    origin,
+    encoding,
+    task,
+    outputs,
+    ...(names ? { names } : {}),
+    ...(missing ? { missing } : {}),
+    ...(leads ? { leads } : {}),
+    input: { ...fieldFacts(input), ...(layout ? { offset: 0 } : {}) },
+    target: { ...fieldFacts(target), ...(layout ? { offset: layout.targetAt } : {}) },
+    ...(layout ? { crc32: layout.crcAt, row_bytes: layout.rowBytes } : {}),
+    header_bytes: packed.HEADER_BYTES,
+    samples_per_shard: packed.perShardOf(plan),
+    samples: { train: samples - val, val },
+  };
+}
+
+const fieldFacts = ({ name, shape, dtype, seen, divisor }: packed.StoredField) => ({
+  name,
+  shape,
+  dtype: packed.spelled(dtype),
+  seen: packed.spelled(seen),
+  ...(divisor ? { divisor } : {}),
+});
+
+/** Every rank writes the same bytes. */
+function indexText(plan: packed.PackPlan, written: ReadonlyMap<string, Shard>): string {
+  const set = (name: "train" | "val") =>
+    packed.shardsOf(plan).filter((shard) => shard.set === name).map(({ name }) => {
+      const { samples, bytes, sha256 } = written.get(name)!;
+      return { name, samples, bytes, sha256 };
+    });
+  return JSON.stringify({ ...planFacts(plan), train: set("train"), val: set("val") }, null, 2) + "\n";
 }
 
 function readPlan(path: string): Record<string, any> {

@@ -14,7 +14,6 @@ import { memorySource } from "../source/memory.ts";
 import { keepsMissing, missingNotes, refuseMissing } from "../source/missing.ts";
 import { leakWarning, type Split, splitRows } from "./splits.ts";
 import { rolloutRows } from "../source/rollout.ts";
-import { forecastLeads, isForecast, type Windows, windowsOf } from "./windows.ts";
 import type { Batch, Source } from "../source/source.ts";
 import type { Baselines, VariableSpan } from "../source/climate.ts";
 import { baselinesOf, type Forecast, seasonalOf } from "./baselines.ts";
@@ -24,6 +23,7 @@ import { coordinateNamed, coordinateValue, timeCoordinate } from "../arrays/coor
 import { type ArraysSpec, targetsIn } from "./reader.ts";
 import { laterOf, lengthsOf, taskOf, unknown } from "./targets.ts";
 import type { Column, Table } from "../arrays/table.ts";
+import { forecastLeads, isForecast, type Windows, windowsOf } from "./windows.ts";
 
 export function fromColumns(all: Table, settings: DataRequest): Sources {
   const choice = choiceOf(all, settings);

@@ -7,13 +7,13 @@ import type { Source } from "../source/source.ts";
 import { bytesOf, type Floats, product, typedView, type VariableValues } from "../arrays/numbers.ts";
 import { toColumn, withFile as withFileColumn } from "../arrays/variables.ts";
 import { chooseColumns, columnList } from "./choose.ts";
+import { fromColumns } from "./columns.ts";
 import { forecastLeads } from "./windows.ts";
 import { isCode, isExported } from "../../models/user/file.ts";
 import { resampled } from "../arrays/resample.ts";
 import type { Variable, VariableColumn } from "../arrays/table.ts";
 import { takesImages } from "../../settings/sections/model.ts";
 import { leadingAlong } from "../arrays/picked.ts";
-import { fromColumns } from "./columns.ts";
 import { filesText } from "../arrays/paths.ts";
 import { dtypeBytes } from "../../../ffi/dtype.ts";
 

@@ -1,11 +1,14 @@
 // A sample's input is a row of each of some columns, converted to the batch's type and joined.
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { bytesAt, type MemoryBlock } from "../../../ffi/libc.ts";
+import { noteReader, type Reader, type ReaderModule, type ReaderSpec } from "../source/reader.ts";
+import { UserError } from "../../base/errors.ts";
+import { loadRows, openAll, openRows } from "../arrays/open_rows.ts";
 import {
   applyRule,
   type DecodingRule,
   finiteWords,
-  leavesFloats,
+  hasFillsAlone,
   type SampleNumbers,
   typedView,
   type VariableValues,
@@ -13,14 +16,11 @@ import {
 import {
   BadSample,
   type ColumnPart,
-  pathOfRows,
   type ReadsRows,
   type RowReader,
+  type Rows,
   rulesOf,
 } from "../arrays/rows.ts";
-import { noteReader, type Reader, type ReaderModule, type ReaderSpec } from "../source/reader.ts";
-import { UserError } from "../../base/errors.ts";
-import { loadRows, openAll, openRows } from "../arrays/open_rows.ts";
 
 /** `read` brings the row; the function writes its part of the sample. */
 type Convert = (read: (into: Uint8Array) => void, into: Uint8Array) => void;
@@ -62,6 +62,9 @@ function openConvert({ part, stored, keep, where }: Conversion, ofFile: Decoding
   };
 }
 
+/** Missing values are NaN already, and all others are as they are meant. */
+const leavesFloats = (rule: DecodingRule): boolean => hasFillsAlone(rule) && rule.missing.every(Number.isNaN);
+
 /** Each file of one column may be packed in its own way. The result gives the conversion of a row. */
 function openConverts(
   part: ColumnPart,
@@ -84,6 +87,19 @@ function openConverts(
     now = partOf(row);
     return converts[rules.length === 1 ? 0 : now];
   };
+}
+
+/** Messages name the file of a part. */
+function pathOfRows(rows: Rows, part = 0): string {
+  switch (rows.layout) {
+    case "parts":
+      return pathOfRows(rows.parts[part]);
+    case "picked":
+      return pathOfRows(rows.rows, part);
+    case "held":
+      return rows.path;
+  }
+  return rows.file.path;
 }
 
 const batchView = (bytes: Uint8Array, stored: DType): SampleNumbers =>

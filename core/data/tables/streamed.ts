@@ -1,5 +1,4 @@
 // Features that are read from their files a sample at a time, and the targets beside them.
-import { heldBytes, joinColumns, peakBytes, storedType, type TensorField } from "./tensors.ts";
 import type { Column, Table } from "../arrays/table.ts";
 import { borrowBytes, longLivedUninitialised, memoryBlockOf } from "../../../ffi/make.ts";
 import { channelLayout, channelsAreLast, channelsNote, type Choice, joinedShape } from "./choose.ts";
@@ -26,6 +25,7 @@ import { checkFreeMemory, heldInMemory } from "../../base/memory.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
+import { joinColumns, storedType, type TensorField } from "./tensors.ts";
 
 export interface Streamed {
   readonly path: string;
@@ -251,3 +251,13 @@ export function planReading(
   checkFreeMemory(path, peak, samples, advice + because);
   return { streamed: null, notes: [] };
 }
+
+const heldBytes = (columns: readonly Column[]): number => {
+  const stored = dtypeBytes(storedType(columns));
+  return columns.reduce((sum, { shape }) => sum + product(shape) * stored, 0);
+};
+
+/** Joining also takes twice the largest column, as read and as a tensor. */
+const peakBytes = (columns: readonly Column[]): number =>
+  heldBytes(columns) +
+  2 * columns.reduce((most, { shape, dtype }) => Math.max(most, product(shape) * dtypeBytes(dtype)), 0);

@@ -1,7 +1,7 @@
 // Columns become tensors of a field, whole or streamed. Rows without numbers are left out, and whole numbers
 // in a target become classes.
 import * as ops from "../../../ffi/ops.ts";
-import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
+import { type DType, isFloating } from "../../../ffi/dtype.ts";
 import {
   borrowBytes,
   longLivedUninitialised,
@@ -11,7 +11,7 @@ import {
 } from "../../../ffi/make.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { readByThreads } from "../arrays/all_rows.ts";
-import { bytesOf, finiteWords, type Floats, product, typedView } from "../arrays/numbers.ts";
+import { bytesOf, finiteWords, type Floats, typedView } from "../arrays/numbers.ts";
 import { channelLayout, channelsAreLast, channelsNote, joinedShape } from "./choose.ts";
 import type { Column, SideBySide, Table } from "../arrays/table.ts";
 import type { Deferred } from "./reader.ts";
@@ -144,16 +144,6 @@ const goodRowsOf = (values: Tensor, isGood: (values: Tensor) => Tensor): Uint8Ar
   scope(() =>
     readBytes(ops.amin(ops.toDtype(ops.reshape(isGood(values), [values.shape[0], -1]), "u8"), [1]))
   );
-
-export const heldBytes = (columns: readonly Column[]): number => {
-  const stored = dtypeBytes(storedType(columns));
-  return columns.reduce((sum, { shape }) => sum + product(shape) * stored, 0);
-};
-
-/** Joining also takes twice the largest column, as read and as a tensor. */
-export const peakBytes = (columns: readonly Column[]): number =>
-  heldBytes(columns) +
-  2 * columns.reduce((most, { shape, dtype }) => Math.max(most, product(shape) * dtypeBytes(dtype)), 0);
 
 // Only rows with finite numbers everywhere are trained with; null means all rows.
 

@@ -2,9 +2,8 @@
 // refused by their names.
 import { basename } from "../../../deps/path.ts";
 import { messageOf, UserError } from "../../base/errors.ts";
-import { PairTable } from "./merges.ts";
+import { byteKey, namesPattern, PairTable, type Tokenizer, TokenList, WordEncoder } from "./tokenizer.ts";
 import { BYTE_LEVEL, translated, WORD } from "./patterns.ts";
-import { byteKey, namesPattern, type Tokenizer, TokenList, WordEncoder } from "./tokenizer.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 

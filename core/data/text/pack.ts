@@ -3,10 +3,10 @@ import { basename, join } from "../../../deps/path.ts";
 import { UserError } from "../../base/errors.ts";
 import { makeFolder, type Put, reading, tidy, writeNew, writeText } from "../../base/new_file.ts";
 import { type CorpusOptions, type TextPiece, textPieces } from "./corpus.ts";
-import { ABOUT, type About, aboutText, openTokenizer, type PartAbout } from "./open.ts";
 import { divide, type Division, Survey } from "./split.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 import { PARTS, type Parts } from "../../parts.ts";
+import { ABOUT, type About, openTokenizer, type PartAbout } from "./open.ts";
 
 export interface TextPlan extends Omit<CorpusOptions, "cuts"> {
   readonly files: readonly string[];
@@ -53,6 +53,8 @@ export async function packText(plan: TextPlan): Promise<Packed> {
   await writeText(join(out, ABOUT), aboutText(about));
   return { ...about, by: division.by };
 }
+
+const aboutText = (about: About): string => JSON.stringify(about, null, 2) + "\n";
 
 /** Bytes need no file. */
 async function keepTokenizer({ out, tokenizer: named }: TextPlan, { name }: Tokenizer): Promise<string> {

@@ -21,12 +21,12 @@ import { mixer } from "./mix.ts";
 import type { Threaded } from "../source/reader.ts";
 import type { Patches } from "../../models/patches.ts";
 import { climateWanted, type Climatology } from "../source/climate.ts";
-import { checkClimate, withAnomalies } from "./climate.ts";
 import type { Rollout } from "../../models/rollout.ts";
 import { type RolloutRows, shortened, stepsAt } from "../source/rollout.ts";
 import { chooseScale, oddScales, type ScaleChoice, type ScaleRequest } from "./scale_choice.ts";
 import { targetScaleOf, withScaledTargets } from "./targets.ts";
 import { withoutGaps } from "../source/missing.ts";
+import { withAnomalies } from "./climate.ts";
 
 function onHost(source: Source): Source {
   const { threaded, bytewise } = source;
@@ -172,6 +172,32 @@ function anomaliesOf({ train, val, test }: Pair, data: Config["data"], notes: st
   };
   if (wanted) notes.push(climateNote(train, data));
   return pair;
+}
+
+/** Means have the data's own places, which crops and turns would leave. */
+function checkClimate(wanted: string, data: Config["data"], source: Source): void {
+  const { climate, name } = source;
+  const refuse = (why: string) => new UserError("usage", `${wanted} ${why}.`);
+  if (!climate) {
+    throw refuse(`is for tables and grids with times, and ${name} is none`);
+  }
+  if (
+    data.resize || data.centre_crop || data.random_crop || data.crop_padding || data.rotate ||
+    data.flip !== "none"
+  ) {
+    throw refuse(
+      "compares each point with its own mean, so maps can't be cropped, resized, flipped or turned",
+    );
+  }
+  if (data.patch !== "") throw refuse("is for whole maps: leave --patch out");
+  if (data.bad_samples === "skip") {
+    throw refuse(
+      "needs each sample's own time, and --bad-samples skip puts others in their place: leave it out",
+    );
+  }
+  if (source.facts.task !== "regression" && (data.anomaly.length > 0 || data.climatology_channel)) {
+    throw refuse("is for quantities, and the target here is classes");
+  }
 }
 
 /** The seed draws what is random of a sample's crop; null takes the middle, or the whole map where patches are cut. */

@@ -3,8 +3,6 @@
 import { add, onEachDevice, sub, tensor, toDevice } from "../../../ffi/make.ts";
 import { cat, indexSelect, narrow, reshape } from "../../../ffi/ops.ts";
 import { type Device, scope, type Tensor } from "../../../ffi/tensor.ts";
-import { UserError } from "../../base/errors.ts";
-import type { Config } from "../../settings/settings.ts";
 import type { Climate, VariableSpan } from "../source/climate.ts";
 import { product } from "../arrays/numbers.ts";
 import { indexTensor } from "../source/memory.ts";
@@ -150,30 +148,4 @@ function standardised(values: Float32Array, [places, channels, ...map]: readonly
     each((value, at) => made[at] = (value - mean) / deviation);
   }
   return made;
-}
-
-/** Means have the data's own places, which crops and turns would leave. */
-export function checkClimate(wanted: string, data: Config["data"], source: Source): void {
-  const { climate, name } = source;
-  const refuse = (why: string) => new UserError("usage", `${wanted} ${why}.`);
-  if (!climate) {
-    throw refuse(`is for tables and grids with times, and ${name} is none`);
-  }
-  if (
-    data.resize || data.centre_crop || data.random_crop || data.crop_padding || data.rotate ||
-    data.flip !== "none"
-  ) {
-    throw refuse(
-      "compares each point with its own mean, so maps can't be cropped, resized, flipped or turned",
-    );
-  }
-  if (data.patch !== "") throw refuse("is for whole maps: leave --patch out");
-  if (data.bad_samples === "skip") {
-    throw refuse(
-      "needs each sample's own time, and --bad-samples skip puts others in their place: leave it out",
-    );
-  }
-  if (source.facts.task !== "regression" && (data.anomaly.length > 0 || data.climatology_channel)) {
-    throw refuse("is for quantities, and the target here is classes");
-  }
 }

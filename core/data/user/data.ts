@@ -6,14 +6,13 @@ import { maxValue } from "../../../ffi/ops.ts";
 import { scope, Tensor } from "../../../ffi/tensor.ts";
 import type { Config } from "../../settings/settings.ts";
 import { memorySource } from "../source/memory.ts";
-import { noteReader } from "../source/reader.ts";
+import { type Field, noteReader } from "../source/reader.ts";
 import type { Sources } from "../format.ts";
 import { type Source, threadedSource } from "../source/source.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Facts } from "../../models/model.ts";
 import type { DataSettings } from "../../models/user/library.ts";
 import {
-  fieldOf,
   mainThreadReader,
   type OnDemandSamples,
   type OwnSpec,
@@ -143,6 +142,7 @@ function checkClasses(path: string, role: UserSplit, target: Tensor, outputs: nu
 const MOST_SAMPLES = 2 ** 31 - 1;
 
 const openSamples = new Map<string, OnDemandSamples>();
+
 const OWN_DATA = "own data";
 
 /** Loader threads read where the file's own module for that is known. */
@@ -181,5 +181,11 @@ function readSource(
   const made = threadedSource({ ...common, length, indices: null, reader: spec, stored: input, target, bad });
   return reader === undefined ? { ...made, threaded: undefined } : made;
 }
+
+const fieldOf = (name: string, { shape, dtype }: Tensor): Field => ({
+  name,
+  shape: shape.slice(1),
+  dtype,
+});
 
 const nameOf = ({ path, hash, role }: OwnSpec) => [path, hash, role].join("\0");

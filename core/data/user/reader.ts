@@ -143,9 +143,3 @@ export function readUserBatch(
   }
   return given as { input: Tensor; target: Tensor };
 }
-
-export const fieldOf = (name: string, { shape, dtype }: Tensor): Field => ({
-  name,
-  shape: shape.slice(1),
-  dtype,
-});

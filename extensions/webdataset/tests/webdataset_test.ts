@@ -2,6 +2,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
 import { detect } from "../../../core/data/open/formats.ts";
+import { openImageDecoder } from "../../../core/data/images/reader.ts";
+import { turboJpeg } from "../../../core/data/images/stored.ts";
 import { useLibtorch } from "../../../tests/libtorch.ts";
 import { inFolder, python } from "../../../tests/core/checkpoint/python.ts";
 import { range } from "../../../tests/core/data/tables/help.ts";
@@ -23,6 +25,22 @@ def shard(name, samples, fmt=tarfile.GNU_FORMAT):
                 i = tarfile.TarInfo(f"{key}.{ending}"); i.size = len(value); t.addfile(i, io.BytesIO(value))
 `;
 
+/** The images' numbers from 0 to 1 by channel, row and column, and the classes' numbers. */
+function decoded(classes: readonly (readonly string[])[]): number[][] {
+  const decode = openImageDecoder(turboJpeg()), values: number[] = [];
+  for (const path of classes.flat()) {
+    const { data, shape: [channels, height, width], strides: steps } = decode(Deno.readFileSync(path));
+    for (let c = 0; c < channels; c++) {
+      for (let y = 0; y < height; y++) {
+        for (let x = 0; x < width; x++) {
+          values.push(Math.fround(Number(data[c * steps![0] + y * steps![1] + x * steps![2]]) / 255));
+        }
+      }
+    }
+  }
+  return [values, classes.flatMap((paths, label) => paths.map(() => label))];
+}
+
 Deno.test(
   "images with classes, names or numbers are those of a folder of images, from one shard or many",
   inFolder(async (folder) => {
@@ -41,9 +59,8 @@ shard("all.tar", all)`,
       folder,
     );
     const ids = range(0, 15), whole = { validation_split: 0, val_samples: 0 } as const;
-    const ofFolder = numbers(
-      (await open(`${folder}/images`, "auto", { data: whole, training: { loss: "auto" } })).train,
-      ids,
+    const ofFolder = decoded(
+      ["cat", "dog", "eel"].map((name) => range(0, 5).map((i) => `${folder}/images/${name}/${i}.jpg`)),
     );
     for (const path of [`${folder}/all.tar`, `${folder}/part-{000..002}.tar`, `${folder}/*-*.tar`]) {
       assertEquals(detect(path), "webdataset", path);
@@ -69,19 +86,19 @@ shard("all.tar", all)`,
 Deno.test(
   "arrays are features and targets, in memory or a sample at a time, of every type",
   inFolder(async (folder) => {
-    python(
+    const printed = python(
       `${SHARDS}
-x = r.normal(size=(12, 2, 8, 8)).astype("f4"); y = x[:, :1] * 2
-np.savez("same.npz", x=x, y=y, z=r.integers(0, 9, (12, 3)).astype(">i2"))
-z = np.load("same.npz")["z"]
+x = r.normal(size=(12, 2, 8, 8)).astype("f4"); y = x[:, :1] * 2; z = r.integers(0, 9, (12, 3)).astype(">i2")
+print(json.dumps({name: [a.ravel().tolist() for a in values] for name, values in (("x", x), ("y", y), ("z", z))}))
 for k in range(3): shard(f"a{k}.tar", [(f"{i:04d}", {"z.npy": z[i], "x.npy": x[i], "y.npy": y[i], "cls": i % 3}) for i in range(4 * k, 4 * k + 4)])`,
       folder,
     );
-    const path = `${folder}/a{0..2}.tar`;
+    const path = `${folder}/a{0..2}.tar`, values: Record<string, number[][]> = JSON.parse(printed);
     for (const [features, targets] of [["x", "y"], ["z", "y"]]) {
       const changes = { data: { features: [features], targets: [targets] }, model: { name: "unet" } };
-      const { train } = await alike(path, changes), same = await open(`${folder}/same.npz`, "yes", changes);
-      assertEquals(numbers(train), numbers(same.train), features);
+      const { train } = await alike(path, changes), rows = [...train.indices!];
+      const inOrder = [features, targets].map((name) => rows.flatMap((row) => values[name][row]));
+      assertEquals(numbers(train), inOrder, features);
     }
     const { train } = await open(path, "yes", { data: { features: ["x"] }, training: { loss: "auto" } });
     assertEquals([train.facts.task, train.facts.outputs], ["classification", 3]);

@@ -7,8 +7,7 @@ import { openPagedTable, type PagedColumn, type PagedFile, tableOf } from "../..
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
 import { isFolder, namesIn, withFiles } from "../../arrays/files.ts";
 import { filesNamed } from "../../arrays/paths.ts";
-import { type ParquetColumn, type ParquetFile, readFooter } from "./file.ts";
-import { listPage } from "./lists.ts";
+import { listPage, type ParquetColumn, type ParquetFile, readFooter } from "./file.ts";
 import { pagesOf, type ParquetPage } from "./pages.ts";
 import { longLivedUninitialised, memoryBlockOf } from "../../../../ffi/make.ts";
 import { bytesAt } from "../../../../ffi/libc.ts";

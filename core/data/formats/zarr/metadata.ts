@@ -1,8 +1,7 @@
 // The metadata of one Zarr array, of version 2 or 3, become what its chunks are read by, or a reason why not.
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import { elementOf, NUMPY_TYPES, product } from "../../arrays/numbers.ts";
-import type { StoredArray } from "./chunk_files.ts";
-import { type Codec, CODEC_NAMES, type CodecName, PACKERS } from "./codecs.ts";
+import { type Codec, CODEC_NAMES, type CodecName, PACKERS, type StoredArray } from "./chunk_files.ts";
 import { isJsonObject, type JsonObject, type ZarrJson } from "./json.ts";
 
 export interface ArrayFacts {

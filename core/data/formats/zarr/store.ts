@@ -1,8 +1,8 @@
 // The arrays of a Zarr store, found by its consolidated metadata, or else folder by folder.
 import { UserError } from "../../../base/errors.ts";
 import { isUrl } from "../../arrays/paths.ts";
-import { isJsonObject, type JsonObject, MOST_METADATA, readJson, type ZarrJson } from "./json.ts";
 import type { StoreFiles } from "./server.ts";
+import { isJsonObject, type JsonObject, MOST_METADATA, type ZarrJson } from "./json.ts";
 
 export interface FoundArray {
   /** The path inside the store; "" where the store is a single array. */
@@ -41,6 +41,36 @@ export function readStoreAt(path: string, files: StoreFiles): ZarrStore {
   const all = json(ALL)?.metadata;
   return isJsonObject(all) ? consolidated2(path, all) : walk(path, files, json);
 }
+
+/** A text says what is wrong with the file. */
+function readJson(path: string, bytes: Uint8Array | string): JsonObject {
+  if (typeof bytes === "string") throw new UserError("data", `${path} ${bytes}: it is damaged.`);
+  const text = new TextDecoder().decode(bytes);
+  const value = parse(text) ?? parse(withoutOddNumbers(text));
+  if (isJsonObject(value)) return value;
+  throw new UserError(
+    "data",
+    `${path} is damaged: it is no JSON. Copy the store again from where it came from.`,
+  );
+}
+
+function parse(text: string): ZarrJson | undefined {
+  try {
+    return JSON.parse(text, exact as (this: unknown, key: string, value: unknown) => unknown);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A double does not hold every whole number of 64 bits. */
+const exact = (_: string, value: ZarrJson, { source }: { source?: string } = {}): ZarrJson =>
+  typeof value === "number" && !Number.isSafeInteger(value) && source && /^-?\d+$/.test(source)
+    ? BigInt(source)
+    : value;
+
+/** Python writes numbers that JSON lacks as words; they become texts, as in Zarr's fill values. */
+const withoutOddNumbers = (text: string): string =>
+  text.replace(/"(?:[^"\\]|\\.)*"|-?Infinity|NaN/g, (found) => found[0] === '"' ? found : `"${found}"`);
 
 const attributesOf = (node: JsonObject | null): JsonObject => {
   const found = node?.attributes;

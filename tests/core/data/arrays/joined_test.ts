@@ -5,7 +5,7 @@ import { UserError } from "../../../../core/base/errors.ts";
 import { filesNamed } from "../../../../core/data/arrays/paths.ts";
 import { withPreview } from "../../../../core/data/open/preview.ts";
 import type { Preview } from "../../../../core/data/preview/preview.ts";
-import { withColumns } from "../../../../core/data/open/pack.ts";
+import { withColumns } from "../../../../commands/run/pack.ts";
 import { netcdf } from "../../../../core/data/formats/netcdf/netcdf.ts";
 import { openReader } from "../../../../core/data/source/reader.ts";
 import { useLibtorch } from "../../../libtorch.ts";

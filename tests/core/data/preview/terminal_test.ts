@@ -1,6 +1,6 @@
 // Pictures in a terminal: two pixels a character, in colours where it has them.
 import { assert, assertEquals } from "@std/assert";
-import { drawPicture, inkOf } from "../../../../core/data/preview/show.ts";
+import { drawPicture, inkOf } from "../../../../commands/run/inspect_data.ts";
 
 const picture = (width: number, height: number, grey: (x: number, y: number) => number) => ({
   width,

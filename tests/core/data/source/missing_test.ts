@@ -3,7 +3,7 @@ import { assert, assertAlmostEquals, assertEquals, assertMatch, assertThrows } f
 import { loadDataReader, openData } from "../../../../core/data/open/open.ts";
 import { batchOf, plainPart, type Source } from "../../../../core/data/source/source.ts";
 import { measure, mergeMeasures, type Moments } from "../../../../core/data/transforms/statistics.ts";
-import { asPacked, originOf } from "../../../../core/data/open/pack.ts";
+import { asPacked, originOf } from "../../../../commands/run/pack.ts";
 import { packingOf } from "../../../../core/data/shards/samples.ts";
 import { writeShards } from "../../../../core/data/shards/write.ts";
 import { dict } from "../../../../core/checkpoint/value.ts";

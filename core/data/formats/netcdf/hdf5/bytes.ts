@@ -1,5 +1,4 @@
 // Bytes of an HDF5 file, each range checked against where the file says it ends, and the checksum of HDF5's metadata.
-import type { OpenFile } from "../../../arrays/files.ts";
 
 /** HDF5's own library reads such files, or says what is wrong. */
 export class Unforeseen extends Error {}
@@ -8,26 +7,9 @@ export function unforeseen(what: string): never {
   throw new Unforeseen(what);
 }
 
-/** A structure takes at most this much memory, whatever a damaged length says. */
-const MOST = 64 * 2 ** 20;
-
 export interface FileView {
   readonly size: number;
   at(address: number, length: number): ByteSpan;
-}
-
-export function viewOf(file: Pick<OpenFile, "read">, size: number): FileView {
-  return {
-    size,
-    at(address, length) {
-      if (!(address >= 0 && length >= 0 && length <= MOST && address + length <= size)) {
-        unforeseen(`${length} bytes at ${address}`);
-      }
-      const bytes = new Uint8Array(length);
-      file.read(bytes, address);
-      return new ByteSpan(bytes, address);
-    },
-  };
 }
 
 export class ByteSpan {
@@ -109,12 +91,6 @@ export function textOfName(bytes: Uint8Array<ArrayBuffer>): string {
   } catch {
     return unforeseen("a name that is no UTF-8");
   }
-}
-
-export function compareBytes(a: Uint8Array, b: Uint8Array): number {
-  const length = Math.min(a.length, b.length);
-  for (let i = 0; i < length; i++) if (a[i] !== b[i]) return a[i] - b[i];
-  return a.length - b.length;
 }
 
 // HDF5's newer structures use Bob Jenkins' lookup3 over little-endian words.

@@ -1,5 +1,5 @@
 import type { OpenFile } from "../../../arrays/files.ts";
-import { ByteSpan, checkSum, type FileView, unforeseen, viewOf } from "./bytes.ts";
+import { ByteSpan, checkSum, type FileView, unforeseen } from "./bytes.ts";
 
 interface Superblock {
   readonly root: number;
@@ -21,6 +21,23 @@ export function readSuperblock(file: Pick<OpenFile, "read">, size: number): Supe
     : unforeseen("version");
   if (end > size) unforeseen("the file is shorter than it says");
   return { root, file: viewOf(file, end) };
+}
+
+/** A structure takes at most this much memory, whatever a damaged length says. */
+const MOST = 64 * 2 ** 20;
+
+export function viewOf(file: Pick<OpenFile, "read">, size: number): FileView {
+  return {
+    size,
+    at(address, length) {
+      if (!(address >= 0 && length >= 0 && length <= MOST && address + length <= size)) {
+        unforeseen(`${length} bytes at ${address}`);
+      }
+      const bytes = new Uint8Array(length);
+      file.read(bytes, address);
+      return new ByteSpan(bytes, address);
+    },
+  };
 }
 
 function old(head: ByteSpan, version: number) {
@@ -57,50 +74,10 @@ function based(head: ByteSpan): void {
   if (head.uint(8) !== 0) unforeseen("something before the HDF5");
 }
 
-export function readLocalHeap(file: FileView, address: number): (offset: number) => Uint8Array<ArrayBuffer> {
-  const head = file.at(address, 32);
-  head.sign("HEAP", 0);
-  head.skip(3);
-  const size = head.uint(8);
-  head.skip(8); // what is free
-  const data = file.at(head.uint(8), size);
-  return (offset) => {
-    const from = new ByteSpan(data.bytes, data.address);
-    from.skip(offset);
-    return from.name();
-  };
-}
-
-export function globalHeap(file: FileView): (address: number, index: number) => Uint8Array<ArrayBuffer> {
-  const collections = new Map<number, Map<number, Uint8Array<ArrayBuffer>>>();
-  return (address, index) => {
-    const items = collections.get(address) ?? readCollection(file, address);
-    collections.set(address, items);
-    return items.get(index) ?? unforeseen("an item of a heap that is not there");
-  };
-}
-
-function readCollection(file: FileView, address: number): Map<number, Uint8Array<ArrayBuffer>> {
-  const head = file.at(address, 16);
-  head.sign("GCOL", 1);
-  head.skip(3);
-  const size = head.uint(8);
-  if (size < 16) unforeseen("the size of a heap");
-  const all = file.at(address + 16, size - 16), items = new Map<number, Uint8Array<ArrayBuffer>>();
-  while (all.left >= 16) {
-    const index = all.u16();
-    all.skip(6);
-    const bytes = all.uint(8);
-    if (index === 0) break; // the rest is free
-    if (items.has(index)) unforeseen("an item of a heap twice");
-    items.set(index, all.take(bytes).bytes);
-    all.skip(Math.min(all.left, (8 - bytes % 8) % 8));
-  }
-  return items;
-}
-
 export const SPACE = 1, LINK_INFO = 2, TYPE = 3, OLD_FILL = 4, FILL = 5, LINK = 6, LAYOUT = 8;
+
 export const FILTERS = 11, ATTRIBUTE = 12, SYMBOLS = 17, ATTRIBUTE_INFO = 21;
+
 const NIL = 0,
   GROUP_INFO = 10,
   COMMENT = 13,
@@ -111,7 +88,9 @@ const NIL = 0,
   COUNT = 22;
 
 const MANY = [NIL, COMMENT, LINK, ATTRIBUTE, CONTINUATION];
+
 const IDLE = [NIL, GROUP_INFO, COMMENT, OLD_TIME, CONTINUATION, TIME, TREE_SIZES, COUNT];
+
 const HANDLED_MESSAGES = [
   ...IDLE,
   ...[SPACE, LINK_INFO, TYPE, OLD_FILL, FILL, LINK, LAYOUT, FILTERS, ATTRIBUTE, SYMBOLS, ATTRIBUTE_INFO],
@@ -119,6 +98,7 @@ const HANDLED_MESSAGES = [
 
 /** Flags: the message is stored elsewhere; readers who do not know it must fail. */
 const SHARED = 2, FAIL_UNKNOWN = 0x80;
+
 const MOST_BLOCKS = 4096, MOST_BYTES = 16 * 2 ** 20;
 
 export interface Messages {

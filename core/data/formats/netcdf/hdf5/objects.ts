@@ -1,18 +1,9 @@
 // Groups have links; objects have attributes: numbers, texts and the scales of dimensions.
 import * as types from "./datatype.ts";
-import { ByteSpan, compareBytes, type FileView, textOfName, Unforeseen, unforeseen } from "./bytes.ts";
-import { readDense } from "./dense.ts";
-import {
-  ATTRIBUTE,
-  ATTRIBUTE_INFO,
-  globalHeap,
-  LINK,
-  LINK_INFO,
-  type Messages,
-  readLocalHeap,
-  SYMBOLS,
-} from "./header.ts";
 import type { Type } from "./datatype.ts";
+import { readDense } from "./dense.ts";
+import { ATTRIBUTE, ATTRIBUTE_INFO, LINK, LINK_INFO, type Messages, SYMBOLS } from "./header.ts";
+import { ByteSpan, type FileView, textOfName, Unforeseen, unforeseen } from "./bytes.ts";
 
 interface Link {
   readonly name: string;
@@ -23,9 +14,6 @@ interface Named extends Link {
   readonly bytes: Uint8Array;
   readonly order: number;
 }
-
-export const isGroup = (messages: Messages): boolean =>
-  messages.one(SYMBOLS) !== null || messages.one(LINK_INFO) !== null;
 
 const MOST_LINKS = 65536;
 
@@ -44,6 +32,12 @@ export function readLinks(file: FileView, messages: Messages): Link[] {
   }
   if (new Set(links.map(({ name }) => name)).size < links.length) unforeseen("a name twice in a group");
   return links;
+}
+
+function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) if (a[i] !== b[i]) return a[i] - b[i];
+  return a.length - b.length;
 }
 
 const BY_NAME = 5;
@@ -102,6 +96,48 @@ function readSymbols(file: FileView, message: ByteSpan): Named[] {
   return links;
 }
 
+function readLocalHeap(file: FileView, address: number): (offset: number) => Uint8Array<ArrayBuffer> {
+  const head = file.at(address, 32);
+  head.sign("HEAP", 0);
+  head.skip(3);
+  const size = head.uint(8);
+  head.skip(8); // what is free
+  const data = file.at(head.uint(8), size);
+  return (offset) => {
+    const from = new ByteSpan(data.bytes, data.address);
+    from.skip(offset);
+    return from.name();
+  };
+}
+
+function globalHeap(file: FileView): (address: number, index: number) => Uint8Array<ArrayBuffer> {
+  const collections = new Map<number, Map<number, Uint8Array<ArrayBuffer>>>();
+  return (address, index) => {
+    const items = collections.get(address) ?? readCollection(file, address);
+    collections.set(address, items);
+    return items.get(index) ?? unforeseen("an item of a heap that is not there");
+  };
+}
+
+function readCollection(file: FileView, address: number): Map<number, Uint8Array<ArrayBuffer>> {
+  const head = file.at(address, 16);
+  head.sign("GCOL", 1);
+  head.skip(3);
+  const size = head.uint(8);
+  if (size < 16) unforeseen("the size of a heap");
+  const all = file.at(address + 16, size - 16), items = new Map<number, Uint8Array<ArrayBuffer>>();
+  while (all.left >= 16) {
+    const index = all.u16();
+    all.skip(6);
+    const bytes = all.uint(8);
+    if (index === 0) break; // the rest is free
+    if (items.has(index)) unforeseen("an item of a heap twice");
+    items.set(index, all.take(bytes).bytes);
+    all.skip(Math.min(all.left, (8 - bytes % 8) % 8));
+  }
+  return items;
+}
+
 function readNode(
   file: FileView,
   address: number,
@@ -128,6 +164,7 @@ interface Attribute {
 export type Attributes = ReadonlyMap<string, Attribute>;
 
 const ATTRIBUTES_BY_NAME = 8;
+
 const MOST = 65536;
 
 export function readAttributes(file: FileView, messages: Messages): Attributes {
@@ -225,8 +262,6 @@ export function valuesIn(file: FileView) {
 
 /** One-byte letters become two-byte ones. */
 const widened = (bytes: Uint8Array) => Uint16Array.from(bytes);
-
-export type AttributeValues = ReturnType<typeof valuesIn>;
 
 function number({ bytes }: ByteSpan, { kind, size, signed, bigEndian }: Type): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, size), little = !bigEndian;

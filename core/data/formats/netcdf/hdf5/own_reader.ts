@@ -1,6 +1,7 @@
 // Our own reader follows the HDF5 file format, so most files need no library. It is strict: whatever it does
 // not foresee leaves the whole file to HDF5's library.
 import * as types from "./datatype.ts";
+import type { Hdf5 } from "./datatype.ts";
 import { checkFreeMemory } from "../../../../base/memory.ts";
 import { dtypeBytes } from "../../../../../ffi/dtype.ts";
 import { UserError } from "../../../../base/errors.ts";
@@ -10,18 +11,20 @@ import { readWhole } from "./chunk_rows.ts";
 import type { Notes } from "./header_notes.ts";
 import { unreadableHdf5 } from "./library.ts";
 import { unreachable, type Variable } from "../../../arrays/table.ts";
-import {
-  type Attributes,
-  type AttributeValues,
-  isGroup,
-  readAttributes,
-  readLinks,
-  valuesIn,
-} from "./objects.ts";
 import { type FileView, Unforeseen, unforeseen } from "./bytes.ts";
-import { type Messages, readHeader, readSuperblock, SPACE, TYPE } from "./header.ts";
-import { readFill, readFilters, readLayout, type RowsAt, storageOf } from "./storage.ts";
-import type { Hdf5 } from "./datatype.ts";
+import {
+  FILL,
+  LINK_INFO,
+  type Messages,
+  OLD_FILL,
+  readHeader,
+  readSuperblock,
+  SPACE,
+  SYMBOLS,
+  TYPE,
+} from "./header.ts";
+import { readFilters, readLayout, type RowsAt, storageOf } from "./storage.ts";
+import { type Attributes, readAttributes, readLinks, valuesIn } from "./objects.ts";
 
 interface Known {
   readonly mark: FileMark;
@@ -32,7 +35,9 @@ interface Known {
 
 /** Files of one data set are read once in turn, and then again. */
 const MOST_KNOWN = 4096, MOST_KNOWN_CELLS = 2 ** 23;
+
 const known = new Map<string, Known>();
+
 let knownCells = 0;
 
 function forget(path: string): void {
@@ -88,6 +93,11 @@ interface Opened {
   readonly notes: Notes | null;
   cells: number;
 }
+
+const isGroup = (messages: Messages): boolean =>
+  messages.one(SYMBOLS) !== null || messages.one(LINK_INFO) !== null;
+
+type AttributeValues = ReturnType<typeof valuesIn>;
 
 /** Names of dimensions may come from datasets that are read later. */
 interface Found {
@@ -182,6 +192,33 @@ function readDataset(opened: Opened, name: string, messages: Messages, attribute
       rows: rows ?? unreachable,
     }),
   };
+}
+
+const NEVER = 1, UNSET = 16, SET = 32;
+
+/** Null means that the content of unwritten places is not known. */
+function readFill(messages: Messages, width: number): Uint8Array | null {
+  const span = messages.one(FILL);
+  if (!span) return messages.one(OLD_FILL) ? unforeseen("an old fill value") : null;
+  const value = (bytes: number) =>
+    bytes === 0
+      ? new Uint8Array(width)
+      : bytes === width
+      ? span.take(bytes).bytes.slice()
+      : unforeseen("a fill value");
+  const version = span.u8();
+  if (version === 3) {
+    const flags = span.u8();
+    if (flags & 0xc0 || flags & UNSET || (flags >> 2 & 3) === NEVER) return null;
+    return value(flags & SET ? span.u32() : 0);
+  }
+  if (version !== 1 && version !== 2) unforeseen("a version of fill values");
+  span.skip(1);
+  const when = span.u8(), defined = span.u8();
+  if (when === NEVER) return null;
+  if (version === 2 && defined === 0) return value(0);
+  const bytes = span.u32();
+  return bytes >= 2 ** 31 ? null : value(bytes);
 }
 
 function scaleOf(pathsOf: Map<number, Found[]>, scales: readonly number[] | undefined): string | undefined {

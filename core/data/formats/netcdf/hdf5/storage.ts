@@ -1,6 +1,6 @@
 // The layout, filters, fill value and chunk index of an HDF5 dataset say where its values are.
 import { type ByteSpan, checkSum, type FileView, textOfName, unforeseen } from "./bytes.ts";
-import { FILL, FILTERS, LAYOUT, type Messages, OLD_FILL } from "./header.ts";
+import { FILTERS, LAYOUT, type Messages } from "./header.ts";
 import { type ChunkRows, chunkRows, type ChunkTable, DEFLATE, FLETCHER32, SHUFFLE } from "./chunk_rows.ts";
 import type { FileMark, FileRows } from "../../../arrays/rows.ts";
 import { product } from "../../../arrays/numbers.ts";
@@ -81,6 +81,7 @@ interface Filter {
 }
 
 const MOST_FILTERS = 32, OWN_NAMES = 256;
+
 /** These filters cannot be undone here, and need no name in the file. */
 const NAMES: Readonly<Record<number, string>> = { 4: "szip" };
 
@@ -101,33 +102,6 @@ export function readFilters(messages: Messages): Filter[] {
     const end = bytes.indexOf(0);
     return { id, name: textOfName(end < 0 ? bytes : bytes.slice(0, end)) || (NAMES[id] ?? ""), cd_values };
   });
-}
-
-const NEVER = 1, UNSET = 16, SET = 32;
-
-/** Null means that the content of unwritten places is not known. */
-export function readFill(messages: Messages, width: number): Uint8Array | null {
-  const span = messages.one(FILL);
-  if (!span) return messages.one(OLD_FILL) ? unforeseen("an old fill value") : null;
-  const value = (bytes: number) =>
-    bytes === 0
-      ? new Uint8Array(width)
-      : bytes === width
-      ? span.take(bytes).bytes.slice()
-      : unforeseen("a fill value");
-  const version = span.u8();
-  if (version === 3) {
-    const flags = span.u8();
-    if (flags & 0xc0 || flags & UNSET || (flags >> 2 & 3) === NEVER) return null;
-    return value(flags & SET ? span.u32() : 0);
-  }
-  if (version !== 1 && version !== 2) unforeseen("a version of fill values");
-  span.skip(1);
-  const when = span.u8(), defined = span.u8();
-  if (when === NEVER) return null;
-  if (version === 2 && defined === 0) return value(0);
-  const bytes = span.u32();
-  return bytes >= 2 ** 31 ? null : value(bytes);
 }
 
 // A larger table would take more than 256 MiB.

@@ -1,11 +1,7 @@
 // Ranges of a file, and numbers in them: nothing is read that is not there.
 import { assertEquals, assertThrows } from "@std/assert";
-import {
-  ByteSpan,
-  textOfName,
-  Unforeseen,
-  viewOf,
-} from "../../../../../../core/data/formats/netcdf/hdf5/bytes.ts";
+import { ByteSpan, textOfName, Unforeseen } from "../../../../../../core/data/formats/netcdf/hdf5/bytes.ts";
+import { viewOf } from "../../../../../../core/data/formats/netcdf/hdf5/header.ts";
 
 const refused = (act: () => unknown) => void assertThrows(act, Unforeseen);
 
