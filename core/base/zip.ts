@@ -5,18 +5,27 @@ import { constants, crc32, inflateRawSync } from "node:zlib";
 import { damagedCheckpoint, type FileBytes } from "./file_bytes.ts";
 
 export const LOCAL = { signature: 0x04034b50, bytes: 30 };
+
 export const CENTRAL = { signature: 0x02014b50, bytes: 46 };
+
 export const END_RECORD = { signature: 0x06054b50, bytes: 22 };
+
 export const END64 = { signature: 0x06064b50, bytes: 56 };
+
 export const LOCATOR64 = { signature: 0x07064b50, bytes: 20 };
+
 export const EXTRA64 = 0x0001;
-/** torch.save pads with this extra field ("FB"), so that data can be aligned for mmap. */
-export const EXTRA_PADDING = 0x4246;
+
 export const MAX16 = 0xffff;
+
 export const MAX32 = 0xffffffff;
+
 export const STORED = 0;
+
 const DEFLATED = 8;
+
 const FLAG_ENCRYPTED = 1;
+
 /** A chunk stays in the processor's cache between checksum and write. */
 export const CHUNK_BYTES = 256 << 10;
 
@@ -51,9 +60,12 @@ interface ZipContent {
 
 // Deflate reaches 1032:1, weights about 1.1:1. An entry above this ratio is a bomb or not worth the risk.
 const MAX_RATIO = 200;
+
 const SMALL_BYTES = 1 << 20;
+
 // Each entry of the directory takes this much memory, and no directory may take more than the second.
 const ENTRY_MEMORY = 400;
+
 const SMALL_DIRECTORY = 20 << 20;
 
 export function isZip(file: FileBytes): boolean {

@@ -10,13 +10,15 @@ import {
   END64,
   END_RECORD,
   EXTRA64,
-  EXTRA_PADDING,
   LOCAL,
   LOCATOR64,
   MAX16,
   MAX32,
 } from "../base/zip.ts";
 import type { Storage } from "./value.ts";
+
+/** torch.save pads with this extra field ("FB"), so that data can be aligned for mmap. */
+const EXTRA_PADDING = 0x4246;
 
 interface Part {
   readonly name: string;
@@ -117,7 +119,9 @@ interface Written {
 }
 
 const ALIGNMENT = 64;
+
 const VERSION_64 = 45; // This zip version knows 64-bit sizes.
+
 const DATE_1980 = 0x21; // There is no clock in the file: the same tensors give the same bytes.
 
 /** The 64-bit fields are used from the size `wideAt` on: a test lowers it. */

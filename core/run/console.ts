@@ -1,13 +1,6 @@
 // The lines of a run on stdout and stderr as pure functions (scripts match them), a terminal's live line, and
 // the console.
-import {
-  formatBytes,
-  formatDuration,
-  formatLearningRate,
-  formatPlural,
-  formatValue,
-} from "../base/format.ts";
-import { percentages, type Spent, TIME_PART_LABELS } from "./account.ts";
+import { formatLearningRate, formatPlural, formatValue } from "../base/format.ts";
 import { withoutSecrets } from "../base/secrets.ts";
 import { clean, cleanButColours } from "../base/terminal.ts";
 import { styleOf, terminalWidthOf, type TextStyle, wrappedText } from "../base/terminal_text.ts";
@@ -47,10 +40,6 @@ export function gpuLine(gpu: RunGpuFacts): string {
   return `GPU: ${name}, capability ${capability}; ${parts.join(", ")}`;
 }
 
-export function masterLine(host: string): string {
-  return `Master node: ${host}`;
-}
-
 type Task = "classification" | "regression" | "language";
 
 const SCORE: Record<Task, string> = { classification: "Acc", regression: "R2", language: "Perplexity" };
@@ -79,10 +68,11 @@ export const epochLine = (e: EpochSummary): string => partsText(epochParts(e, ne
 
 /** Whole parts leave in this order until the line fits. */
 const LEAVING = ["memory", "speed", "worst", "score", "rate", "validation score"] as const;
+
 type Leaving = (typeof LEAVING)[number];
 
 /** Scripts match the whole line, so only terminals get a narrower one. */
-export function epochLineWithin(e: EpochSummary, columns: number, style: TextStyle): string {
+function epochLineWithin(e: EpochSummary, columns: number, style: TextStyle): string {
   const gone = new Set<Leaving>();
   for (const part of LEAVING) {
     if (terminalWidthOf(partsText(epochParts(e, gone))) <= columns) break;
@@ -121,71 +111,6 @@ export function stepLine(s: StepState): string {
   if (s.learningRate !== undefined) parts.push(`LR: ${formatLearningRate(s.learningRate)}`);
   parts.push(...speedPart(s), ...timePart(s), ...memoryPart(s));
   return parts.join(" | ");
-}
-
-interface RunSummary {
-  outcome: string;
-  epochs: number;
-  steps: number;
-  seconds: number;
-  best?: { epoch: number; valLoss: number };
-  /** All losses are of scaled targets. */
-  scaled?: boolean;
-  losses?: {
-    readonly step?: { readonly step: number; readonly loss: number };
-    readonly epoch?: { readonly epoch: number; readonly loss: number };
-  };
-  /** `onGpu` marks the account as the host's. */
-  spent?: Spent;
-  onGpu?: boolean;
-  /** The GPU's, in bytes: all that is in use, and what captured steps hold of it. */
-  memory?: { used: number; graphs: number };
-  files: readonly (readonly [what: string, path: string])[];
-  next: readonly (readonly [why: string, command: string])[];
-}
-
-/** --quiet keeps the first line. */
-export function runSummaryLines(r: RunSummary): string[] {
-  const done = `${formatPlural(r.epochs, "epoch")}, ${formatPlural(r.steps, "step")}`;
-  const best = r.best
-    ? ` Best Val Loss: ${lossText(r.best.valLoss, r.scaled)} at epoch ${r.best.epoch}.`
-    : "";
-  return [
-    `${r.outcome} after ${formatDuration(r.seconds)}: ${done}.${best}`,
-    ...timeLine(r),
-    ...lossLine(r),
-    ...memoryLine(r),
-    ...table("Made", r.files),
-    ...table("Next", r.next),
-  ];
-}
-
-/** A step's loss and the mean over an epoch are different numbers. */
-function lossLine({ losses: { epoch, step } = {}, scaled }: RunSummary): string[] {
-  const parts = [
-    ...(epoch ? [`${lossText(epoch.loss, scaled)} as the mean of epoch ${epoch.epoch}`] : []),
-    ...(step ? [`${lossText(step.loss, scaled)} at step ${step.step}`] : []),
-  ];
-  return parts.length > 0 ? [`Training loss: ${parts.join(", ")}`] : [];
-}
-
-function timeLine({ spent, onGpu }: RunSummary): string[] {
-  if (spent === undefined) return [];
-  const parts = percentages(spent).map(([name, share]) => `${share.toFixed(1)}% ${TIME_PART_LABELS[name]}`);
-  return [`Of that time${onGpu ? ", as the host saw it" : ""}: ${parts.join(", ")}`];
-}
-
-function memoryLine({ memory }: RunSummary): string[] {
-  if (memory === undefined) return [];
-  const { used, graphs } = memory;
-  const part = graphs > 0 ? `, ${formatBytes(graphs)} of it for captured steps (--no-compile)` : "";
-  return [`GPU memory in use at the end: ${formatBytes(used)}${part}`];
-}
-
-function table(title: string, rows: RunSummary["files"]): string[] {
-  if (rows.length === 0) return [];
-  const width = Math.max(...rows.map(([label]) => label.length));
-  return [`${title}:`, ...rows.map(([label, value]) => `  ${label.padEnd(width)}  ${value}`)];
 }
 
 /** A console without a live line prints a plain one this often. */

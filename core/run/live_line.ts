@@ -44,7 +44,7 @@ export const partsText = (parts: readonly LinePart[]): string => parts.map(([tex
 export const paintedParts = (parts: readonly LinePart[], style: TextStyle): string =>
   parts.map(([text, colour]) => painted(text, colour, style)).join(painted(" | ", "dim", style));
 
-export interface Shown {
+interface Shown {
   readonly state: StepState;
   /** The last one of the run. */
   readonly valLoss?: number;

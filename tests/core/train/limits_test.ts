@@ -3,7 +3,8 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { resolveSettings } from "../../../core/settings/resolve.ts";
 import { placeFlags, rankContext } from "../../../core/ranks/context.ts";
 import { UserError } from "../../../core/base/errors.ts";
-import { refuseLayout, unitsTaken } from "../../../core/train/checks.ts";
+import { refuseLayout } from "../../../core/train/checks.ts";
+import { unitsTaken } from "../../../core/train/setup/launch.ts";
 import { fromArgv, withFile } from "../settings/helpers.ts";
 import { srun, type Variables } from "../ranks/environments.ts";
 

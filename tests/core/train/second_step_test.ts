@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { beforeSecondStep, isRoomy } from "../../../core/train/memory.ts";
+import { isRoomy } from "../../../core/train/memory.ts";
+import { beforeSecondStep } from "../../../core/train/epoch.ts";
 import type { Trainer } from "../../../core/train/trainer.ts";
 
 Deno.test("what waits for the first step is done before the second, once", () => {
