@@ -1,21 +1,17 @@
 // The lines of a run on stdout and stderr as pure functions (scripts match them), a terminal's live line, and
 // the console.
-import { formatLearningRate, formatPlural, formatValue } from "../base/format.ts";
+import { formatPlural } from "../base/format.ts";
 import { withoutSecrets } from "../base/secrets.ts";
 import { clean, cleanButColours } from "../base/terminal.ts";
-import { styleOf, terminalWidthOf, type TextStyle, wrappedText } from "../base/terminal_text.ts";
+import { styleOf, wrappedText } from "../base/terminal_text.ts";
 import {
-  type LinePart,
-  lossText,
-  memoryPart,
+  epochLine,
+  epochLineWithin,
+  type EpochSummary,
   openProgressLine,
-  paintedParts,
-  partsText,
-  plainParts,
   type ProgressLine,
-  speedPart,
+  stepLine,
   type StepState,
-  timePart,
 } from "./live_line.ts";
 import type { RunGpuFacts } from "./events.ts";
 
@@ -38,79 +34,6 @@ export function gpuLine(gpu: RunGpuFacts): string {
     ...(attention.length === 0 ? [] : [`${attention.join(" and ")} attention`]),
   ];
   return `GPU: ${name}, capability ${capability}; ${parts.join(", ")}`;
-}
-
-type Task = "classification" | "regression" | "language";
-
-const SCORE: Record<Task, string> = { classification: "Acc", regression: "R2", language: "Perplexity" };
-
-export interface EpochSummary {
-  epoch: number;
-  epochs: number;
-  task: Task;
-  /** Both scores are of anomalies. */
-  anomalies?: boolean;
-  /** Both losses are of scaled targets. */
-  scaled?: boolean;
-  loss: number;
-  /** Accuracy, R2 or perplexity. */
-  score?: number;
-  valLoss?: number;
-  valScore?: number;
-  /** The target with the least R2. */
-  worst?: { readonly name: string; readonly r2: number } | null;
-  learningRate: number;
-  samplesPerSecond?: number | null;
-  memoryBytes?: number;
-}
-
-export const epochLine = (e: EpochSummary): string => partsText(epochParts(e, new Set()));
-
-/** Whole parts leave in this order until the line fits. */
-const LEAVING = ["memory", "speed", "worst", "score", "rate", "validation score"] as const;
-
-type Leaving = (typeof LEAVING)[number];
-
-/** Scripts match the whole line, so only terminals get a narrower one. */
-function epochLineWithin(e: EpochSummary, columns: number, style: TextStyle): string {
-  const gone = new Set<Leaving>();
-  for (const part of LEAVING) {
-    if (terminalWidthOf(partsText(epochParts(e, gone))) <= columns) break;
-    gone.add(part);
-  }
-  return paintedParts(epochParts(e, gone), style);
-}
-
-function epochParts(e: EpochSummary, gone: ReadonlySet<Leaving>): LinePart[] {
-  const name = `${e.anomalies ? "Anomaly " : ""}${SCORE[e.task]}`;
-  // A language model shows one perplexity, if possible that of the validation.
-  const one = e.task === "language";
-  const worst = e.worst && !gone.has("worst")
-    ? ` (worst ${clean(e.worst.name)}: ${formatValue(e.worst.r2)})`
-    : "";
-  const { valScore } = e, ofVal = valScore !== undefined;
-  const parts: LinePart[] = [
-    [`[Epoch ${e.epoch}/${e.epochs}] Loss: ${lossText(e.loss, e.scaled)}`, "cyan"],
-  ];
-  if (e.score !== undefined && !(one && ofVal) && !gone.has("score")) {
-    parts.push([`${name}: ${formatValue(e.score)}${ofVal ? "" : worst}`, null]);
-  }
-  if (e.valLoss !== undefined) parts.push([`Val Loss: ${lossText(e.valLoss, e.scaled)}`, "yellow"]);
-  if (ofVal && !gone.has("validation score")) {
-    parts.push([`${one ? "" : "Val "}${name}: ${formatValue(valScore)}${worst}`, null]);
-  }
-  if (!gone.has("rate")) parts.push([`LR: ${formatLearningRate(e.learningRate)}`, null]);
-  if (!gone.has("speed")) parts.push(...plainParts(speedPart(e)));
-  if (!gone.has("memory")) parts.push(...plainParts(memoryPart(e)));
-  return parts;
-}
-
-export function stepLine(s: StepState): string {
-  const parts = [`[Epoch ${s.epoch}/${s.epochs}] ${s.phase ?? "Step"} ${s.step}/${s.steps}`];
-  if (s.loss !== undefined) parts.push(`Loss: ${lossText(s.loss, s.scaled)}`);
-  if (s.learningRate !== undefined) parts.push(`LR: ${formatLearningRate(s.learningRate)}`);
-  parts.push(...speedPart(s), ...timePart(s), ...memoryPart(s));
-  return parts.join(" | ");
 }
 
 /** A console without a live line prints a plain one this often. */

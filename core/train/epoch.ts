@@ -4,12 +4,12 @@ import { keepAllFreedMemory } from "../../ffi/library.ts";
 import type { Control } from "../ranks/control/control.ts";
 import { type Account, COMPUTE, COPY, EVALUATION, OPTIMIZER, REST, SAVE } from "../run/account.ts";
 import { ofSteps } from "../data/source/rollout.ts";
+import { freeMemory } from "../base/memory.ts";
 import { type BatchPlan, placeInEpoch, stepsInAll } from "./batches.ts";
 import { openTakeStep } from "./captured_step.ts";
 import { openDeferredMetrics } from "./deferred_metrics.ts";
 import { partsOfEpoch } from "./feed.ts";
-import type { GoBack, Guard } from "./guards/spikes.ts";
-import { isRoomy } from "./memory.ts";
+import type { Guard } from "./guards/spikes.ts";
 import { momentsFor, type Observer } from "./moments.ts";
 import { openBoundaryRequests, openEventLoopTurn, openPauses } from "./pauses.ts";
 import { openRunNoise } from "./finders/noise.ts";
@@ -238,6 +238,9 @@ export function beforeSecondStep(
   };
 }
 
+/** Kept memory is fragmented: a process was seen to grow by up to a third. */
+export const isRoomy = (taken: number, ranks: number, free = freeMemory()): boolean => ranks * taken <= free;
+
 /** NaN where the kernel does not report it. */
 function mostMemory(): number {
   return 1024 * Number(/^VmHWM:\s*(\d+) kB$/m.exec(Deno.readTextFileSync("/proc/self/status"))?.[1]);
@@ -254,6 +257,9 @@ export function loggedSteps(
   const interval = steps >= set ? set : Math.max(1, Math.floor(steps / LEAST_LOGGED));
   return (step) => step % interval === 0 || step === steps;
 }
+
+/** Null without a checkpoint. */
+type GoBack = () => { step: number; path: string } | null;
 
 interface Rewound extends Pick<Run, "cursor" | "warn" | "events"> {
   readonly guard: Guard;

@@ -1,7 +1,7 @@
 // Estimates the memory that training needs, and explains "out of memory".
 import { UserError } from "../base/errors.ts";
 import { formatBytes, formatPlural } from "../base/format.ts";
-import { freeMemory, freeOf, freeSwap, tightestLimit } from "../base/memory.ts";
+import { freeOf, freeSwap, tightestLimit } from "../base/memory.ts";
 import type { Config } from "../settings/settings.ts";
 import { costOf, perSampleOf } from "../models/cost.ts";
 import { othersHeld } from "../models/user_error.ts";
@@ -181,6 +181,3 @@ export function evaluationOutOfMemory(error: unknown, batchSize: number): unknow
     { cause: error },
   );
 }
-
-/** Kept memory is fragmented: a process was seen to grow by up to a third. */
-export const isRoomy = (taken: number, ranks: number, free = freeMemory()): boolean => ranks * taken <= free;

@@ -125,6 +125,3 @@ const gaveUp = (what: string) =>
   );
 
 // Steps go on counting. Every rank rewinds at the same step.
-
-/** Null without a checkpoint. */
-export type GoBack = () => { step: number; path: string } | null;
