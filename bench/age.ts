@@ -20,7 +20,7 @@ export const MEASURED: Readonly<Record<string, readonly string[]>> = {
   track: ["core/run", "core/outputs", "core/train"],
   exported: ["ffi", "core/models/exported", "core/train"],
   overlap: ["ffi", "core/ranks", "core/train"],
-  generate: ["ffi", "core/predict/decoder.ts", "core/predict/generate.ts", "core/predict/sampling.ts"],
+  generate: ["ffi", "core/predict/decoder.ts", "core/predict/generate.ts"],
   predict: ["ffi", "core/outputs/prediction.ts", "core/ranks", "core/models", "core/train"],
   meeting: ["core/ranks", "core/checkpoint"],
   compile: ["ffi", "core/compile", "core/models", "core/train"],

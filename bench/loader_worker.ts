@@ -2,7 +2,7 @@
 // bench/peers/loader.py is the other side and says what there is to do. It begins as `hpctrain train` does, libtorch
 // on its way while the rest of the program is loaded.
 import { resolveSettings } from "../core/settings/resolve.ts";
-import { beginLoading } from "../core/train/libtorch.ts";
+import { beginLoading } from "../core/train/device.ts";
 
 const [what, ...argv] = Deno.args;
 const resolved = resolveSettings({ argv, env: {} });

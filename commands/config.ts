@@ -1,13 +1,12 @@
 // `hpctrain config`: each setting's value and its origin. `hpctrain presets`: the embedded presets.
 import { stringify } from "../deps/yaml.ts";
-import { jsonSchema, settingsPage } from "../core/settings/reference.ts";
+import { helpLine, jsonSchema, settingsPage } from "../core/settings/reference.ts";
 import { parseOptions } from "../core/settings/options.ts";
 import { type Resolved, resolveSettings } from "../core/settings/resolve.ts";
 import { ALL_SETTINGS, type Declared, readSetting } from "../core/settings/settings.ts";
 import { asWritten, asWrittenAll } from "../core/settings/values.ts";
 import { valuesWithoutSecrets } from "../core/base/secrets.ts";
 import { UserError } from "../core/base/errors.ts";
-import { helpLine } from "../core/settings/help.ts";
 import { loadSite, SITE_NAMES } from "../core/settings/sites.ts";
 import { describeLayout, loadPreset, PRESET_NAMES } from "../core/settings/presets.ts";
 import type { Command } from "./mod.ts";

@@ -1,5 +1,5 @@
 // `hpctrain` alone and `--help` print what stands here.
-import { helpLine, settingsHelp } from "../core/settings/help.ts";
+import { helpLine, settingsHelp } from "../core/settings/reference.ts";
 import { VERSION } from "../core/base/version.ts";
 import { type CommandEntry, COMMANDS } from "./mod.ts";
 

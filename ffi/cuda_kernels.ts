@@ -1,7 +1,7 @@
 // Functions of CUDA C that the program writes itself: compiled by NVRTC or HIPRTC, kept in the cache, launched by the driver on
 // libtorch's current stream. What a launch reads and writes are slots of a table, as with machine_code.ts.
 import { createHash } from "node:crypto";
-import { cpuCount } from "../core/base/cores.ts";
+import { cpuCount } from "../core/base/topology.ts";
 import { join } from "../deps/path.ts";
 import { check, native, outAt, outI64 } from "./abi.ts";
 import { currentStream, gpuArchitecture, gpuBackend } from "./cuda.ts";

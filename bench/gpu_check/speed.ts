@@ -1,6 +1,6 @@
 // Checks of time and memory, each side a process of its own: step times beside PyTorch, gradient checkpointing.
 import { cudaName } from "../../ffi/cuda.ts";
-import { peakOf } from "../../core/train/peaks.ts";
+import { peakOf } from "../../core/train/throughput.ts";
 import { type Contestant, type Round, startContestant, turns } from "../contestant.ts";
 import { median } from "../report.ts";
 import { type Check, type Context, judged } from "./check.ts";

@@ -11,7 +11,7 @@ import { formOf } from "../../core/export/programs.ts";
 import { formatBytes, formatChoices, formatPlural } from "../../core/base/format.ts";
 import { isExported } from "../../core/models/user/file.ts";
 import { refuseForeign } from "../../core/models/user/code.ts";
-import { settingsIn } from "../../core/train/checkpoint_run.ts";
+import { settingsIn } from "../../core/train/run_folder.ts";
 import { savedConfig } from "../../core/train/resume.ts";
 import { OPTIONS, PROGRAMS, SETTINGS, USAGE } from "../export.ts";
 

@@ -13,9 +13,8 @@ import { openTokenizer, tokenizerBeside, tokenizerMark } from "../../core/data/t
 import { Utf8 } from "../../core/data/text/utf8.ts";
 import { BYTE_TOKENIZER, decode, PLAIN_BYTES, type Tokenizer } from "../../core/data/text/tokenizer.ts";
 import { weightsOf } from "../../core/checkpoint/weights.ts";
-import { type Decoder, gptDecoder } from "../../core/predict/decoder.ts";
+import { type Decoder, gptDecoder, wholeDecoder } from "../../core/predict/decoder.ts";
 import { checkPrompt, generate, type Generation } from "../../core/predict/generate.ts";
-import { wholeDecoder } from "../../core/predict/whole_decoder.ts";
 import { CONTEXT } from "../../core/data/synthetic/synthetic.ts";
 import type { Facts } from "../../core/models/model.ts";
 import { HEADS } from "../../core/models/builder.ts";

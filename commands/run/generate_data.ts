@@ -1,5 +1,5 @@
 // `hpctrain generate-data`: made universes, or the quickstart's fields, as packed shards.
-import { describeDefault, helpLine, placeholder } from "../../core/settings/help.ts";
+import { describeDefault, helpLine, placeholder } from "../../core/settings/reference.ts";
 import { choice, type ConfigOf, int, path, type Setting } from "../../core/settings/setting.ts";
 import { type OptionSpec, parseOptions } from "../../core/settings/options.ts";
 import { didYouMean } from "../../core/base/suggest.ts";

@@ -19,7 +19,7 @@ import { createLoss } from "../../core/models/losses.ts";
 import { type Facts, type Model, parameterCount } from "../../core/models/model.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
 import { attentionsIn } from "../../core/train/gpu.ts";
-import { memoryNamed } from "../../core/train/peaks.ts";
+import { memoryNamed } from "../../core/train/throughput.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import { manualSeed } from "../../ffi/context.ts";
 import type { DType } from "../../ffi/dtype.ts";

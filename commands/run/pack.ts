@@ -7,7 +7,7 @@ import { asStored, loadDataReader, openData } from "../../core/data/open/open.ts
 import { encodedImages, packingOf } from "../../core/data/shards/samples.ts";
 import { openProgress, type Progress } from "../../core/base/progress.ts";
 import { type Report, type Who, writeEncoded, writeShards } from "../../core/data/shards/write.ts";
-import { cpuCount } from "../../core/base/cores.ts";
+import { cpuCount } from "../../core/base/topology.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatDuration, formatPlural, formatRate } from "../../core/base/format.ts";

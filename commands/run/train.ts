@@ -6,7 +6,7 @@ import { presetOf, resolveSettings } from "../../core/settings/resolve.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { EXIT } from "../../core/base/errors.ts";
-import { beginLoading, loaded } from "../../core/train/libtorch.ts";
+import { beginLoading, loaded } from "../../core/train/device.ts";
 import type { TrainEnd } from "../../core/train/run.ts";
 import type { TrainRequest } from "../../core/train/setup/launch.ts";
 import { OPTIONS, USAGE } from "../train.ts";

@@ -68,7 +68,7 @@ function text(path: string): string {
 export const NVIDIA_VARIABLE = "CUDA_VISIBLE_DEVICES";
 export const AMD_VARIABLES = ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"] as const;
 
-export interface Visible {
+interface Visible {
   /** Null where no variable says it and the machine shows none. */
   readonly count: number | null;
   /** The variables that are set, as a user would write them: `ROCR_VISIBLE_DEVICES=2,3`. */

@@ -62,18 +62,6 @@ export function killsForMemory(
   };
 }
 
-/** Bytes that V8's heap takes, with what it has not given back to the system. */
-export const heapBytes = (): number => Deno.memoryUsage().heapTotal;
-
-/**
- * V8 keeps the memory of objects that are gone for new ones; this gives it back to the system. It takes some 20 ms. Only in
- * an executable, whose V8 can be asked for it (scripts/lib/embedded.sh).
- */
-export function dropGarbage(): void {
-  const { gc } = globalThis as { gc?: (how: Readonly<Record<string, string>>) => void };
-  gc?.({ type: "major", execution: "sync", flavor: "last-resort" });
-}
-
 function machine(meminfo: string): Limit {
   const total = kib(meminfo, "MemTotal"), available = kib(meminfo, "MemAvailable");
   if (total === undefined || available === undefined) return { of: "machine", limit: Infinity, used: 0 };

@@ -4,7 +4,7 @@ import { formatDuration, formatRate } from "./format.ts";
 const LIVE_MS = 100, PLAIN_MS = 10_000;
 const ERASE = "\r\x1b[2K";
 
-export interface ProgressOptions {
+interface ProgressOptions {
   readonly quiet?: boolean;
   readonly isTerminal?: boolean;
   readonly write?: (text: string) => void;
@@ -12,13 +12,13 @@ export interface ProgressOptions {
 }
 
 /** A line that takes the place of the one before, or another line now and then. */
-export interface LiveLine {
+interface LiveLine {
   /** The seconds since it was opened help to make the line, where one is due. */
   update(line: (seconds: number) => string): void;
   clear(): void;
 }
 
-export function openLiveLine(options: ProgressOptions = {}): LiveLine {
+function openLiveLine(options: ProgressOptions = {}): LiveLine {
   const now = options.now ?? (() => performance.now());
   const write = options.write ?? ((text) => void Deno.stdout.writeSync(new TextEncoder().encode(text)));
   const live = (options.isTerminal ?? Deno.stdout.isTerminal()) && Deno.env.get("TERM") !== "dumb";

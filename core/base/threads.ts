@@ -44,29 +44,6 @@ export function startThread<Answer>(module: URL, name: string, options: unknown)
 export const reached = (words: Int32Array, counter: number, number: number): boolean =>
   ((Atomics.load(words, counter) - number) | 0) >= 0;
 
-/** Shared memory holds one value, as JSON behind its length. */
-export interface Mailbox {
-  put(value: unknown): boolean;
-  take<T>(): T;
-}
-
-export function openMailbox(shared: SharedArrayBuffer, at: number, size: number): Mailbox {
-  const length = new DataView(shared, at, 4), buffer = new Uint8Array(shared, at + 4, size - 4);
-  return {
-    put(value) {
-      const bytes = new TextEncoder().encode(JSON.stringify(value ?? null));
-      if (bytes.length > buffer.length) return false;
-      buffer.set(bytes);
-      length.setUint32(0, bytes.length, true);
-      return true;
-    },
-    take() {
-      // A decoder refuses shared memory.
-      return JSON.parse(new TextDecoder().decode(buffer.slice(0, length.getUint32(0, true))));
-    },
-  };
-}
-
 export interface FailureNote {
   write(sentence: string): void;
   read(): string | null;

@@ -4,19 +4,27 @@ import { createHash } from "node:crypto";
 import { constants, crc32, inflateRawSync } from "node:zlib";
 import { damagedCheckpoint, type FileBytes } from "./file_bytes.ts";
 
-export const LOCAL = { signature: 0x04034b50, bytes: 30 };
-export const CENTRAL = { signature: 0x02014b50, bytes: 46 };
-export const END_RECORD = { signature: 0x06054b50, bytes: 22 };
-export const END64 = { signature: 0x06064b50, bytes: 56 };
-export const LOCATOR64 = { signature: 0x07064b50, bytes: 20 };
+/** The records of the format: how each begins, and its fixed part's bytes. */
+export const RECORD = {
+  local: { signature: 0x04034b50, bytes: 30 },
+  central: { signature: 0x02014b50, bytes: 46 },
+  end: { signature: 0x06054b50, bytes: 22 },
+  end64: { signature: 0x06064b50, bytes: 56 },
+  locator64: { signature: 0x07064b50, bytes: 20 },
+} as const;
+
 export const EXTRA64 = 0x0001;
-/** torch.save pads with this extra field ("FB"), so that data can be aligned for mmap. */
-export const EXTRA_PADDING = 0x4246;
+
 export const MAX16 = 0xffff;
+
 export const MAX32 = 0xffffffff;
+
 export const STORED = 0;
+
 const DEFLATED = 8;
+
 const FLAG_ENCRYPTED = 1;
+
 /** A chunk stays in the processor's cache between checksum and write. */
 export const CHUNK_BYTES = 256 << 10;
 
@@ -51,13 +59,16 @@ interface ZipContent {
 
 // Deflate reaches 1032:1, weights about 1.1:1. An entry above this ratio is a bomb or not worth the risk.
 const MAX_RATIO = 200;
+
 const SMALL_BYTES = 1 << 20;
+
 // Each entry of the directory takes this much memory, and no directory may take more than the second.
 const ENTRY_MEMORY = 400;
+
 const SMALL_DIRECTORY = 20 << 20;
 
 export function isZip(file: FileBytes): boolean {
-  return file.size >= 4 && viewOf(file.read(0, 4)).getUint32(0, true) === LOCAL.signature;
+  return file.size >= 4 && viewOf(file.read(0, 4)).getUint32(0, true) === RECORD.local.signature;
 }
 
 interface ZipOptions {
@@ -162,7 +173,7 @@ function readDirectory(file: FileBytes, again: boolean): Map<string, ZipEntry> {
   if (end.offset + end.bytes > file.size) {
     throw damagedCheckpoint(file.path, "its zip directory lies outside the file");
   }
-  if (end.count * CENTRAL.bytes > end.bytes) {
+  if (end.count * RECORD.central.bytes > end.bytes) {
     throw damagedCheckpoint(file.path, "its zip directory is too small for its entries");
   }
   if (end.count * ENTRY_MEMORY > Math.max(SMALL_DIRECTORY, 1.25 * file.size)) {
@@ -176,12 +187,14 @@ function readDirectory(file: FileBytes, again: boolean): Map<string, ZipEntry> {
   const found: (Omit<ZipEntry, "limit"> & { least: number })[] = [];
   let at = 0;
   for (let i = 0; i < end.count; i++) {
-    if (at + CENTRAL.bytes > directory.length || view.getUint32(at, true) !== CENTRAL.signature) {
+    if (
+      at + RECORD.central.bytes > directory.length || view.getUint32(at, true) !== RECORD.central.signature
+    ) {
       throw damagedCheckpoint(file.path, `entry ${i + 1} of its zip directory is corrupt`);
     }
     const nameBytes = view.getUint16(at + 28, true);
     const extraBytes = view.getUint16(at + 30, true);
-    const next = at + CENTRAL.bytes + nameBytes + extraBytes + view.getUint16(at + 32, true);
+    const next = at + RECORD.central.bytes + nameBytes + extraBytes + view.getUint16(at + 32, true);
     if (next > directory.length) {
       throw damagedCheckpoint(file.path, `entry ${i + 1} of its zip directory is cut off`);
     }
@@ -199,7 +212,7 @@ function readEntry(
   nameBytes: number,
   extraBytes: number,
 ) {
-  const nameAt = at + CENTRAL.bytes;
+  const nameAt = at + RECORD.central.bytes;
   const name = new TextDecoder().decode(directory.subarray(nameAt, nameAt + nameBytes));
   const flags = view.getUint16(at + 8, true);
   const method = view.getUint16(at + 10, true);
@@ -247,7 +260,7 @@ function readEntry(
       } would unpack ${packedSize} bytes into ${size}; repack the zip without compression if that is right`,
     );
   }
-  const least = LOCAL.bytes + nameBytes + packedSize;
+  const least = RECORD.local.bytes + nameBytes + packedSize;
   return { name, size, packedSize, method, crc: view.getUint32(at + 16, true), headerOffset, least };
 }
 
@@ -288,14 +301,14 @@ function withoutOverlaps(
 }
 
 function findDirectory(file: FileBytes): { offset: number; bytes: number; count: number } {
-  const tailBytes = Math.min(file.size, END_RECORD.bytes + MAX16);
+  const tailBytes = Math.min(file.size, RECORD.end.bytes + MAX16);
   const tailAt = file.size - tailBytes;
   const view = viewOf(file.read(tailAt, tailBytes));
-  let at = tailBytes - END_RECORD.bytes;
+  let at = tailBytes - RECORD.end.bytes;
   while (
     at >= 0 &&
-    !(view.getUint32(at, true) === END_RECORD.signature &&
-      at + END_RECORD.bytes + view.getUint16(at + 20, true) <= tailBytes)
+    !(view.getUint32(at, true) === RECORD.end.signature &&
+      at + RECORD.end.bytes + view.getUint16(at + 20, true) <= tailBytes)
   ) at--;
   if (at < 0) {
     throw damagedCheckpoint(
@@ -309,10 +322,10 @@ function findDirectory(file: FileBytes): { offset: number; bytes: number; count:
     offset: view.getUint32(at + 16, true),
   };
   if (small.count !== MAX16 && small.bytes !== MAX32 && small.offset !== MAX32) return small;
-  const locatorAt = at - LOCATOR64.bytes;
-  if (locatorAt < 0 || view.getUint32(locatorAt, true) !== LOCATOR64.signature) return small;
-  const end64 = viewOf(file.read(Number(view.getBigUint64(locatorAt + 8, true)), END64.bytes));
-  if (end64.getUint32(0, true) !== END64.signature) {
+  const locatorAt = at - RECORD.locator64.bytes;
+  if (locatorAt < 0 || view.getUint32(locatorAt, true) !== RECORD.locator64.signature) return small;
+  const end64 = viewOf(file.read(Number(view.getBigUint64(locatorAt + 8, true)), RECORD.end64.bytes));
+  if (end64.getUint32(0, true) !== RECORD.end64.signature) {
     throw damagedCheckpoint(file.path, "its 64-bit zip directory record is corrupt");
   }
   const [count, bytes, offset] = [32, 40, 48].map((field) => Number(end64.getBigUint64(field, true)));
@@ -321,9 +334,10 @@ function findDirectory(file: FileBytes): { offset: number; bytes: number; count:
 
 /** The entry's own extra field may differ from the directory's. */
 function dataStart(file: FileBytes, entry: ZipEntry): number {
-  const header = viewOf(file.read(entry.headerOffset, LOCAL.bytes));
-  const start = entry.headerOffset + LOCAL.bytes + header.getUint16(26, true) + header.getUint16(28, true);
-  if (header.getUint32(0, true) !== LOCAL.signature || start + entry.packedSize > entry.limit) {
+  const header = viewOf(file.read(entry.headerOffset, RECORD.local.bytes));
+  const start = entry.headerOffset + RECORD.local.bytes + header.getUint16(26, true) +
+    header.getUint16(28, true);
+  if (header.getUint32(0, true) !== RECORD.local.signature || start + entry.packedSize > entry.limit) {
     throw damagedCheckpoint(file.path, `the header of the entry ${show(entry.name)} is corrupt`);
   }
   return start;

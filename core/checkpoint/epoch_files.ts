@@ -1,7 +1,7 @@
 // Checkpoints of single epochs: RUN_epoch_N of each run, and checkpoint_epoch_N as a link to the first run's.
 import { join } from "../../deps/path.ts";
 import { remove } from "../base/atomic.ts";
-import { removeCheckpoint } from "./sharded_writer.ts";
+import { INDEX_FILE, shardsInUse } from "./sharded_reader.ts";
 
 /** Older versions gave the files of all runs this name in place of the run's. */
 export const SHARED_NAME = "checkpoint";
@@ -76,4 +76,11 @@ function isGone(path: string): boolean {
   } catch (error) {
     return error instanceof Deno.errors.NotFound;
   }
+}
+
+/** The index goes first: without it the rest is no checkpoint. */
+function removeCheckpoint(path: string): void {
+  const shards = shardsInUse(path);
+  if (shards.size > 0) [INDEX_FILE, ...shards].forEach((name) => remove(join(path, name)));
+  remove(path);
 }

@@ -4,14 +4,6 @@ import { Tuple, type Value } from "./value.ts";
 
 export const LEAST_MEMORY = 20 << 20;
 
-const TENSOR_MEMORY = 2048;
-const MOST_FOR_TENSORS = 64 << 20;
-
-/** A file with many small tensors may take more. */
-export function memoryFor(fileBytes: number, tensors: number): number {
-  return Math.max(LEAST_MEMORY, 1.25 * fileBytes) + Math.min(TENSOR_MEMORY * tensors, MOST_FOR_TENSORS);
-}
-
 /** These are bytes, as measured in V8 or a little more. Dropped memory counts too, because it goes slowly. */
 export const COST_OF = {
   character: 2,
@@ -22,11 +14,14 @@ export const COST_OF = {
 };
 
 const VALUE = 20;
+
 const CONTAINER = 240;
+
 const TENSOR = 200;
 
 /** Every operation costs something, so that no pickle is read for ever. */
 export const COST = new Uint16Array(256).fill(VALUE);
+
 const costs: [number, string | number[]][] = [
   [48, "G"],
   [64, "qr"],
@@ -43,6 +38,7 @@ const costs: [number, string | number[]][] = [
   [TENSOR, "QR"],
   [TENSOR, [0x81]],
 ];
+
 for (const [bytes, codes] of costs) {
   for (const code of codes) COST[typeof code === "string" ? code.charCodeAt(0) : code] = bytes;
 }
@@ -60,9 +56,13 @@ function costOfArgument(arg: Value): number {
 }
 
 const JSON_COST = new Uint8Array(256).fill(2);
+
 JSON_COST["{".charCodeAt(0)] = 120;
+
 JSON_COST["[".charCodeAt(0)] = 64;
+
 JSON_COST[",".charCodeAt(0)] = 12;
+
 JSON_COST[":".charCodeAt(0)] = 24;
 
 /** Estimates from above, in bytes: two characters of JSON can be an array. */

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { writeAtomically } from "../base/atomic.ts";
 import { damagedCheckpoint, FileBytes } from "../base/file_bytes.ts";
-import { LEAST_MEMORY, memoryFor } from "./memory_cost.ts";
+import { LEAST_MEMORY } from "./memory_cost.ts";
 import { findTensors } from "./named_tensors.ts";
 import { readPickle } from "./pickle_reader.ts";
 import { writePickle } from "./pickle_writer.ts";
@@ -35,6 +35,7 @@ export interface PtFile {
 
 // This limits objects outside tensors; the largest honest ones are some megabytes.
 const MAX_PICKLE_BYTES = 128 << 20;
+
 const LEGACY_MAGIC = [0x80, 2, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 
 /** Opens a file that `torch.save` wrote; nothing in it is run. */
@@ -248,4 +249,13 @@ function storages(
     }
     return new TensorData(dtype, [numel], storage);
   };
+}
+
+const TENSOR_MEMORY = 2048;
+
+const MOST_FOR_TENSORS = 64 << 20;
+
+/** A file with many small tensors may take more. */
+function memoryFor(fileBytes: number, tensors: number): number {
+  return Math.max(LEAST_MEMORY, 1.25 * fileBytes) + Math.min(TENSOR_MEMORY * tensors, MOST_FOR_TENSORS);
 }

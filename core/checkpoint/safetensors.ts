@@ -32,8 +32,8 @@ export const NAMES: readonly (readonly [string, StoredDType])[] = [
   ["U8", "u8"],
   ["BOOL", "bool"],
 ];
+
 const DTYPES: ReadonlyMap<string, StoredDType> = new Map(NAMES);
-export const RANK: ReadonlyMap<StoredDType, number> = new Map(NAMES.map(([, dtype], i) => [dtype, i]));
 
 // The reference implementation has the same limit.
 const MAX_HEADER_BYTES = 100_000_000;
@@ -310,6 +310,7 @@ function isCounts(value: unknown): value is number[] {
 export const TREE_KEY = "hpctrain_tree";
 
 const MAX_DEPTH = 64;
+
 // A list that is met twice is written twice, so a small file could unfold without end.
 const MAX_VALUES = 1_000_000;
 

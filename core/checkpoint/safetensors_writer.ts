@@ -2,17 +2,20 @@
 import { createHash } from "node:crypto";
 import { writeAtomically } from "../base/atomic.ts";
 import { damagedCheckpoint } from "../base/file_bytes.ts";
-import { flattenTree, NAMES, NO_SUM, RANK, readSafetensors, sumOf, SUMS_KEY } from "./safetensors.ts";
+import { flattenTree, NAMES, NO_SUM, readSafetensors, sumOf, SUMS_KEY } from "./safetensors.ts";
 import {
   isContiguous,
+  type StoredDType,
   type Sums,
   tensorBytes,
-  type TensorData,
+  TensorData,
   type Value,
   type WriteOptions,
 } from "./value.ts";
 import { WrittenFile } from "./zip_writer.ts";
 import { CHUNK_BYTES } from "../base/zip.ts";
+
+const RANK: ReadonlyMap<StoredDType, number> = new Map(NAMES.map(([, dtype], i) => [dtype, i]));
 
 interface Placed {
   readonly name: string;

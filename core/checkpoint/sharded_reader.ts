@@ -19,14 +19,6 @@ import {
 /** Hugging Face's libraries look for this name. */
 export const INDEX_FILE = "model.safetensors.index.json";
 
-/**
- * The name is `model-00001-of-00004.safetensors`; a generation keeps a save apart from the one it replaces.
- */
-export function shardName(rank: number, world: number, generation: string): string {
-  const [number, of] = [rank + 1, world].map((n) => String(n).padStart(5, "0"));
-  return `model-${generation === "" ? "" : `${generation}-`}${number}-of-${of}.safetensors`;
-}
-
 /** Gives each of these sizes in bytes one of `world` files: consecutive ones, about as many bytes in each. */
 export function shareOut(sizes: readonly number[], world: number): number[] {
   const total = sizes.reduce((sum, size) => sum + size, 0);
@@ -37,18 +29,6 @@ export function shareOut(sizes: readonly number[], world: number): number[] {
     before += size;
     return Math.min(world - 1, Math.floor(share * world));
   });
-}
-
-/** Every rank gets the same plan. `rankOf` overrides it by name. */
-export function planShards(
-  tensors: ReadonlyMap<string, TensorData>,
-  world: number,
-  rankOf?: (name: string) => number,
-): Map<string, TensorData>[] {
-  const shards = Array.from({ length: world }, () => new Map<string, TensorData>());
-  const shares = shareOut(tensors.values().map(({ byteLength }) => byteLength).toArray(), world);
-  [...tensors].forEach(([name, tensor], i) => shards[rankOf?.(name) ?? shares[i]].set(name, tensor));
-  return shards;
 }
 
 export function indexOf(path: string): string | undefined {

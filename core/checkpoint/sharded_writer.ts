@@ -5,8 +5,8 @@ import { BY_SAVE_DIR, remove, removeStale, temporaryFor, writeAll, writeAtomical
 import { damagedCheckpoint } from "../base/file_bytes.ts";
 import { headerSum, NO_SUM, readSafetensors, sumOf, SUMS_KEY } from "./safetensors.ts";
 import { writeSafetensors } from "./safetensors_writer.ts";
-import type { Storage, Sums, TensorData } from "./value.ts";
-import { INDEX_FILE, indexOf, planShards, shardFilesOf, shardName, shardsInUse } from "./sharded_reader.ts";
+import { type Storage, type Sums, TensorData } from "./value.ts";
+import { INDEX_FILE, indexOf, shardFilesOf, shardsInUse, shareOut } from "./sharded_reader.ts";
 import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
 import { errorOf, type Failure, failureOf } from "../base/failure.ts";
@@ -123,8 +123,10 @@ export const ELSEWHERE: Storage = {
 };
 
 const POLL_MS = 50;
+
 /** Parts that are nearly written when their ranks end get this long. */
 const GRACE_MS = 5000;
+
 /** So long a rank tries to say that its part failed. */
 const WORD_MS = 10_000;
 
@@ -258,9 +260,22 @@ function copy(from: string, to: string): void {
   });
 }
 
-/** The index goes first: without it the rest is no checkpoint. */
-export function removeCheckpoint(path: string): void {
-  const shards = shardsInUse(path);
-  if (shards.size > 0) [INDEX_FILE, ...shards].forEach((name) => remove(join(path, name)));
-  remove(path);
+/**
+ * The name is `model-00001-of-00004.safetensors`; a generation keeps a save apart from the one it replaces.
+ */
+function shardName(rank: number, world: number, generation: string): string {
+  const [number, of] = [rank + 1, world].map((n) => String(n).padStart(5, "0"));
+  return `model-${generation === "" ? "" : `${generation}-`}${number}-of-${of}.safetensors`;
+}
+
+/** Every rank gets the same plan. `rankOf` overrides it by name. */
+export function planShards(
+  tensors: ReadonlyMap<string, TensorData>,
+  world: number,
+  rankOf?: (name: string) => number,
+): Map<string, TensorData>[] {
+  const shards = Array.from({ length: world }, () => new Map<string, TensorData>());
+  const shares = shareOut(tensors.values().map(({ byteLength }) => byteLength).toArray(), world);
+  [...tensors].forEach(([name, tensor], i) => shards[rankOf?.(name) ?? shares[i]].set(name, tensor));
+  return shards;
 }

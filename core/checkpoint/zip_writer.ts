@@ -4,19 +4,11 @@ import { crc32 } from "node:zlib";
 import { type WriteBehind, writeBehind } from "../../ffi/libc.ts";
 import { writeAll } from "../base/atomic.ts";
 import { damagedCheckpoint } from "../base/file_bytes.ts";
-import {
-  CENTRAL,
-  CHUNK_BYTES,
-  END64,
-  END_RECORD,
-  EXTRA64,
-  EXTRA_PADDING,
-  LOCAL,
-  LOCATOR64,
-  MAX16,
-  MAX32,
-} from "../base/zip.ts";
+import { CHUNK_BYTES, EXTRA64, MAX16, MAX32, RECORD } from "../base/zip.ts";
 import type { Storage } from "./value.ts";
+
+/** torch.save pads with this extra field ("FB"), so that data can be aligned for mmap. */
+const EXTRA_PADDING = 0x4246;
 
 interface Part {
   readonly name: string;
@@ -117,7 +109,9 @@ interface Written {
 }
 
 const ALIGNMENT = 64;
+
 const VERSION_64 = 45; // This zip version knows 64-bit sizes.
+
 const DATE_1980 = 0x21; // There is no clock in the file: the same tensors give the same bytes.
 
 /** The 64-bit fields are used from the size `wideAt` on: a test lowers it. */
@@ -156,17 +150,17 @@ export function zipWriterTo(out: WrittenFile, wideAt = MAX32): ZipWriter {
 
 function localHeader(entry: Written, wideAt: number): Uint8Array {
   const wide = entry.size >= wideAt;
-  const fixed = LOCAL.bytes + entry.name.length + (wide ? 20 : 0);
+  const fixed = RECORD.local.bytes + entry.name.length + (wide ? 20 : 0);
   // A padding field is at least its own 4-byte header.
   const padding = 4 + (ALIGNMENT - (entry.offset + fixed + 4) % ALIGNMENT) % ALIGNMENT;
   const bytes = new Uint8Array(fixed + padding).fill(0x5a); // "Z", as torch pads
   const view = new DataView(bytes.buffer);
-  view.setUint32(0, LOCAL.signature, true);
+  view.setUint32(0, RECORD.local.signature, true);
   common(view, 4, entry, wide);
   view.setUint16(26, entry.name.length, true);
-  view.setUint16(28, bytes.length - LOCAL.bytes - entry.name.length, true);
-  bytes.set(entry.name, LOCAL.bytes);
-  let extra = LOCAL.bytes + entry.name.length;
+  view.setUint16(28, bytes.length - RECORD.local.bytes - entry.name.length, true);
+  bytes.set(entry.name, RECORD.local.bytes);
+  let extra = RECORD.local.bytes + entry.name.length;
   if (wide) {
     wideField(view, extra, [entry.size, entry.size]);
     extra += 20;
@@ -181,16 +175,16 @@ function centralHeader(entry: Written, wideAt: number): Uint8Array {
   const far = entry.offset >= wideAt;
   const values = [...(wide ? [entry.size, entry.size] : []), ...(far ? [entry.offset] : [])];
   const extraBytes = values.length > 0 ? 4 + 8 * values.length : 0;
-  const bytes = new Uint8Array(CENTRAL.bytes + entry.name.length + extraBytes);
+  const bytes = new Uint8Array(RECORD.central.bytes + entry.name.length + extraBytes);
   const view = new DataView(bytes.buffer);
-  view.setUint32(0, CENTRAL.signature, true);
+  view.setUint32(0, RECORD.central.signature, true);
   view.setUint16(4, VERSION_64, true);
   common(view, 6, entry, wide);
   view.setUint16(28, entry.name.length, true);
   view.setUint16(30, extraBytes, true);
   view.setUint32(42, far ? MAX32 : entry.offset, true);
-  bytes.set(entry.name, CENTRAL.bytes);
-  if (values.length > 0) wideField(view, CENTRAL.bytes + entry.name.length, values);
+  bytes.set(entry.name, RECORD.central.bytes);
+  if (values.length > 0) wideField(view, RECORD.central.bytes + entry.name.length, values);
   return bytes;
 }
 
@@ -214,21 +208,21 @@ function wideField(view: DataView, at: number, values: number[]): void {
 
 function endRecords(count: number, bytes: number, offset: number, wideAt: number): Uint8Array {
   const wide = count >= MAX16 || bytes >= wideAt || offset >= wideAt;
-  const out = new Uint8Array((wide ? END64.bytes + LOCATOR64.bytes : 0) + END_RECORD.bytes);
+  const out = new Uint8Array((wide ? RECORD.end64.bytes + RECORD.locator64.bytes : 0) + RECORD.end.bytes);
   const view = new DataView(out.buffer);
   let at = 0;
   if (wide) {
-    view.setUint32(0, END64.signature, true);
-    view.setBigUint64(4, BigInt(END64.bytes - 12), true);
+    view.setUint32(0, RECORD.end64.signature, true);
+    view.setBigUint64(4, BigInt(RECORD.end64.bytes - 12), true);
     view.setUint16(12, VERSION_64, true);
     view.setUint16(14, VERSION_64, true);
     [count, count, bytes, offset].forEach((value, i) => view.setBigUint64(24 + 8 * i, BigInt(value), true));
-    view.setUint32(END64.bytes, LOCATOR64.signature, true);
-    view.setBigUint64(END64.bytes + 8, BigInt(offset + bytes), true);
-    view.setUint32(END64.bytes + 16, 1, true);
-    at = END64.bytes + LOCATOR64.bytes;
+    view.setUint32(RECORD.end64.bytes, RECORD.locator64.signature, true);
+    view.setBigUint64(RECORD.end64.bytes + 8, BigInt(offset + bytes), true);
+    view.setUint32(RECORD.end64.bytes + 16, 1, true);
+    at = RECORD.end64.bytes + RECORD.locator64.bytes;
   }
-  view.setUint32(at, END_RECORD.signature, true);
+  view.setUint32(at, RECORD.end.signature, true);
   view.setUint16(at + 8, wide ? MAX16 : count, true);
   view.setUint16(at + 10, wide ? MAX16 : count, true);
   view.setUint32(at + 12, wide ? MAX32 : bytes, true);

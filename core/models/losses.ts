@@ -22,7 +22,7 @@ import {
 } from "../../ffi/ops.ts";
 import { autocast } from "../../ffi/context.ts";
 import { describe, scope, type Tensor } from "../../ffi/tensor.ts";
-import { CLASS_LOSSES } from "../settings/sections/objective.ts";
+import { CLASS_LOSSES } from "../settings/sections/training.ts";
 import type { Config } from "../settings/settings.ts";
 import { UserError } from "../base/errors.ts";
 import { isCode, userFile } from "./user/file.ts";

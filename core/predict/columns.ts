@@ -17,22 +17,12 @@ export interface PredictionColumn {
   texts?(from: number, count: number): readonly string[];
 }
 
-/** A chunk has at most so many numbers, but at least one row. */
-const CHUNK = 1 << 18;
-
 export const elementsOf = ({ shape }: Pick<PredictionColumn, "shape">): number =>
   shape.slice(1).reduce((product, size) => product * size, 1);
 
-export const columnBytesOf = (column: Pick<PredictionColumn, "shape">): number =>
-  4 * column.shape[0] * elementsOf(column);
-
-export function* columnPieces(column: PredictionColumn): Generator<Int32Array | Float32Array> {
-  const samples = column.shape[0], rows = Math.max(1, Math.floor(CHUNK / Math.max(1, elementsOf(column))));
-  for (let from = 0; from < samples; from += rows) yield column.read(from, Math.min(rows, samples - from));
-}
-
 /** The column of parts has the place of each here, whichever there are. */
 const ROLES = ["train", "val", "test"] as const;
+
 export type ColumnRole = typeof ROLES[number];
 
 export interface PredictedPart {

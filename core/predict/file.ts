@@ -6,7 +6,7 @@ import { writeArrays } from "../data/writers/npz.ts";
 import { UserError } from "../base/errors.ts";
 import { pathExists } from "../base/files.ts";
 import { VERSION } from "../base/version.ts";
-import { columnBytesOf, columnPieces, elementsOf, type PredictionColumn } from "./columns.ts";
+import { elementsOf, type PredictionColumn } from "./columns.ts";
 import { writeAll, writeAtomically } from "../base/atomic.ts";
 import {
   type ClassicAttributes,
@@ -92,6 +92,7 @@ const asArray = (column: PredictionColumn) => ({
 
 /** Neither spreadsheets nor people read more columns. */
 const MOST_COLUMNS = 16_384;
+
 /** Memory holds this many cells as text. */
 const CELLS = 1 << 16;
 
@@ -219,3 +220,14 @@ export const mayHaveGrid = (path: string): boolean => path.endsWith(".nc") || pa
 
 const namesOf = ({ names = [] }: PredictionColumn): ClassicAttributes =>
   names.length > 0 ? { names: names.join(" ") } : {};
+
+/** A chunk has at most so many numbers, but at least one row. */
+const CHUNK = 1 << 18;
+
+const columnBytesOf = (column: Pick<PredictionColumn, "shape">): number =>
+  4 * column.shape[0] * elementsOf(column);
+
+export function* columnPieces(column: PredictionColumn): Generator<Int32Array | Float32Array> {
+  const samples = column.shape[0], rows = Math.max(1, Math.floor(CHUNK / Math.max(1, elementsOf(column))));
+  for (let from = 0; from < samples; from += rows) yield column.read(from, Math.min(rows, samples - from));
+}

@@ -16,11 +16,10 @@ import {
 import { writeZarr } from "../data/writers/zarr.ts";
 import type { Grid } from "../data/arrays/grid.ts";
 import type { PredictionColumn } from "./columns.ts";
-import { coordinateVariable } from "./coordinates.ts";
+import { coordinateVariable, forecastTimes } from "./coordinates.ts";
 import { fieldsOf, type GridJob, type PredictionAxis, type PredictionField, splitAbout } from "./fields.ts";
-import { forecastTimes } from "./forecast_times.ts";
 
-export interface WrittenVariable {
+interface WrittenVariable {
   readonly name: string;
   readonly dimensions: readonly string[];
   readonly shape: readonly number[];

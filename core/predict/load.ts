@@ -1,19 +1,28 @@
-// The model of a checkpoint, or of several that answer as an ensemble, ready to be judged or to predict.
+// The model of a checkpoint, or of several that answer as an ensemble, ready to be judged or to predict. Those that answer
+// together must have learnt the same task from the same kind of samples.
+import { add, tensor, toDevice } from "../../ffi/make.ts";
+import { mul } from "../../ffi/ops.ts";
+import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { type CheckpointFile, openCheckpoint } from "../checkpoint/open.ts";
 import { judgedWeights, loadWeights } from "../checkpoint/training_state.ts";
+import type { Value } from "../checkpoint/value.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import type { Config } from "../settings/settings.ts";
 import { loadDataReader } from "../data/open/open.ts";
-import type { Source } from "../data/source/source.ts";
+import type { Normalisation, Source } from "../data/source/source.ts";
+import { scaleIn, unscaling } from "../data/transforms/targets.ts";
+import { givenIn } from "../data/transforms/values.ts";
 import { judgedAtOnce } from "../train/batches.ts";
 import { build, type Built } from "../train/build.ts";
 import { createOnDevice } from "../train/fed_model.ts";
-import { type Answers, savedClimatology, withOwnStatistics } from "../train/data_facts.ts";
+import { type Answers, savedAnswers, savedClimatology, withOwnStatistics } from "../train/data_facts.ts";
 import { loaderThreads, type openDevice } from "../train/device.ts";
 import { type Feed, openFeed } from "../train/feed.ts";
+import { shiftedParts } from "../train/metrics.ts";
 import { wholeMaps } from "../models/patches.ts";
 import { type EnsembleMember, ensembleOf } from "../models/ensemble.ts";
-import { refuseOther, toOwnStatistics, toOwnTargets } from "./members.ts";
+import type { Loss } from "../models/losses.ts";
+import { UserError } from "../base/errors.ts";
 
 interface Evaluated extends Pick<Built, "data" | "pass"> {
   /** The weights are the averages that the run kept (--ema). */
@@ -88,4 +97,117 @@ function withEnsemble(
   const one = { model: wholeMaps(model, pass.patches ?? null), input: null };
   const all = ensembleOf([one, ...members], pass.loss, data.train.facts, sampling);
   return { ...pass, ...all, patches: null };
+}
+
+interface Checkpoint {
+  readonly path: string;
+  readonly config: Config;
+}
+
+/** These change which samples there are, or how they are read and varied, and not what a sample is. */
+const HARMLESS: readonly string[] = [
+  ...["num_workers", "stage", "in_memory", "prefetch_mib", "shuffle", "sampling", "bad_samples"],
+  ...["train_samples", "val_samples", "validation_split", "split", "folds", "fold"],
+  ...["validate_on", "test_on", "validation_path", "test_path"],
+  ...["flip", "rotate", "mixup", "cutmix", "crop_padding"],
+  ...["patch", "patch_overlap", "patches_per_sample", "vectors"],
+];
+
+/** Each member has its own. */
+const STATISTICS: readonly string[] = ["mean", "std", "fill"];
+
+const OF_TARGETS: readonly string[] = ["target_mean", "target_std"];
+
+function refuseOther(
+  first: Checkpoint & { readonly root: Value },
+  other: Checkpoint & { readonly root: Value },
+): void {
+  const [a, b]: Readonly<Record<string, unknown>>[] = [first, other].map(({ config }) => config.data);
+  const odd = Object.keys(a).find((key) =>
+    ![...HARMLESS, ...STATISTICS, ...OF_TARGETS].includes(key) &&
+    JSON.stringify(a[key]) !== JSON.stringify(b[key])
+  );
+  const losses = [first, other].map(({ config: { training: { loss, quantiles } } }) =>
+    `${loss} ${quantiles}`.trim()
+  );
+  const refuse = (what: string, of: unknown, wanted: unknown) =>
+    new UserError(
+      "usage",
+      `${other.path} has ${what} ${JSON.stringify(of)}, and ${first.path} has ${
+        JSON.stringify(wanted)
+      }: checkpoints that ` +
+        "answer together are of runs that differ in their seed or model alone.",
+    );
+  if (odd !== undefined) throw refuse(`data.${odd}`, b[odd], a[odd]);
+  if (losses[0] !== losses[1]) throw refuse("the loss", losses[1], losses[0]);
+  const [wanted, answers] = [first, other].map(({ root }) => savedAnswers(root));
+  const names = (of: typeof answers) => of && { outputs: of.outputs, names: of.names };
+  if (JSON.stringify(names(wanted)) !== JSON.stringify(names(answers))) {
+    throw refuse("the answers", names(answers), names(wanted));
+  }
+}
+
+/**
+ * A batch has the first checkpoint's statistics: another's own are a factor and a summand for each channel. Null where
+ * they are the same.
+ */
+function toOwnStatistics(
+  first: Checkpoint,
+  other: Checkpoint,
+  { input: { shape }, missing }: Pick<Source, "input" | "missing">,
+): ((x: Tensor) => Tensor) | null {
+  const [a, b] = [first.config.data, other.config.data];
+  if (STATISTICS.every((key) => String(a[key as "mean"]) === String(b[key as "mean"]))) return null;
+  if (missing?.input) {
+    throw new UserError(
+      "usage",
+      `${other.path} and ${first.path} were normalised with different means, and inputs have missing points, which stand ` +
+        "for those means: train the members with one split, such as --validate-on or --split time, or give --mean and --std.",
+    );
+  }
+  return affine(givenIn(a), givenIn(b), shape);
+}
+
+/** Answers in another's scale of the targets become those of the first's. Null where they are the same. */
+function toOwnTargets(
+  first: Checkpoint,
+  other: Checkpoint,
+  loss: Loss,
+): ((answer: Tensor) => Tensor) | null {
+  const [a, b] = [first.config.data, other.config.data];
+  if (OF_TARGETS.every((key) => String(a[key as "mean"]) === String(b[key as "mean"]))) return null;
+  const [from, to] = [scaleIn(b), scaleIn(a)];
+  if (!from || !to) return null;
+  const unscaled = unscaling({
+    mean: from.mean.map((mean, k) => (mean - to.mean[k]) / to.std[k]),
+    std: from.std.map((std, k) => std / to.std[k]),
+  });
+  return (answer) => unscaled(answer, shiftedParts(loss));
+}
+
+function affine(from: Normalisation, to: Normalisation, shape: readonly number[]): (x: Tensor) => Tensor {
+  const [channels = 1] = shape;
+  const at = (values: readonly number[], i: number) => values[values.length === 1 ? 0 : i];
+  const deviation = ({ std }: Normalisation, i: number) => at(std, i) || 1;
+  const row = (of: (i: number) => number) => {
+    const values = Float32Array.from({ length: channels }, (_, i) => of(i));
+    return tensor(values, [channels, ...shape.slice(1).map(() => 1)]);
+  };
+  const made = new Map<Device, readonly [Tensor, Tensor]>();
+  const on = (device: Device) => {
+    let cached = made.get(device);
+    if (!cached) {
+      cached = scope(() => {
+        const factor = row((i) => deviation(from, i) / deviation(to, i));
+        const summand = row((i) => (at(from.mean, i) - at(to.mean, i)) / deviation(to, i));
+        return [keep(toDevice(factor, device)), keep(toDevice(summand, device))] as const;
+      });
+      made.set(device, cached);
+    }
+    return cached;
+  };
+  return (x) => {
+    const [factor, summand] = on(x.device);
+    return add(mul(x, factor), summand);
+  };
 }

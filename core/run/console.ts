@@ -1,28 +1,17 @@
 // The lines of a run on stdout and stderr as pure functions (scripts match them), a terminal's live line, and
 // the console.
-import {
-  formatBytes,
-  formatDuration,
-  formatLearningRate,
-  formatPlural,
-  formatValue,
-} from "../base/format.ts";
-import { percentages, type Spent, TIME_PART_LABELS } from "./account.ts";
+import { formatPlural } from "../base/format.ts";
 import { withoutSecrets } from "../base/secrets.ts";
 import { clean, cleanButColours } from "../base/terminal.ts";
-import { styleOf, terminalWidthOf, type TextStyle, wrappedText } from "../base/terminal_text.ts";
+import { styleOf, wrappedText } from "../base/terminal_text.ts";
 import {
-  type LinePart,
-  lossText,
-  memoryPart,
+  epochLine,
+  epochLineWithin,
+  type EpochSummary,
   openProgressLine,
-  paintedParts,
-  partsText,
-  plainParts,
   type ProgressLine,
-  speedPart,
+  stepLine,
   type StepState,
-  timePart,
 } from "./live_line.ts";
 import type { RunGpuFacts } from "./events.ts";
 
@@ -45,147 +34,6 @@ export function gpuLine(gpu: RunGpuFacts): string {
     ...(attention.length === 0 ? [] : [`${attention.join(" and ")} attention`]),
   ];
   return `GPU: ${name}, capability ${capability}; ${parts.join(", ")}`;
-}
-
-export function masterLine(host: string): string {
-  return `Master node: ${host}`;
-}
-
-type Task = "classification" | "regression" | "language";
-
-const SCORE: Record<Task, string> = { classification: "Acc", regression: "R2", language: "Perplexity" };
-
-export interface EpochSummary {
-  epoch: number;
-  epochs: number;
-  task: Task;
-  /** Both scores are of anomalies. */
-  anomalies?: boolean;
-  /** Both losses are of scaled targets. */
-  scaled?: boolean;
-  loss: number;
-  /** Accuracy, R2 or perplexity. */
-  score?: number;
-  valLoss?: number;
-  valScore?: number;
-  /** The target with the least R2. */
-  worst?: { readonly name: string; readonly r2: number } | null;
-  learningRate: number;
-  samplesPerSecond?: number | null;
-  memoryBytes?: number;
-}
-
-export const epochLine = (e: EpochSummary): string => partsText(epochParts(e, new Set()));
-
-/** Whole parts leave in this order until the line fits. */
-const LEAVING = ["memory", "speed", "worst", "score", "rate", "validation score"] as const;
-type Leaving = (typeof LEAVING)[number];
-
-/** Scripts match the whole line, so only terminals get a narrower one. */
-export function epochLineWithin(e: EpochSummary, columns: number, style: TextStyle): string {
-  const gone = new Set<Leaving>();
-  for (const part of LEAVING) {
-    if (terminalWidthOf(partsText(epochParts(e, gone))) <= columns) break;
-    gone.add(part);
-  }
-  return paintedParts(epochParts(e, gone), style);
-}
-
-function epochParts(e: EpochSummary, gone: ReadonlySet<Leaving>): LinePart[] {
-  const name = `${e.anomalies ? "Anomaly " : ""}${SCORE[e.task]}`;
-  // A language model shows one perplexity, if possible that of the validation.
-  const one = e.task === "language";
-  const worst = e.worst && !gone.has("worst")
-    ? ` (worst ${clean(e.worst.name)}: ${formatValue(e.worst.r2)})`
-    : "";
-  const { valScore } = e, ofVal = valScore !== undefined;
-  const parts: LinePart[] = [
-    [`[Epoch ${e.epoch}/${e.epochs}] Loss: ${lossText(e.loss, e.scaled)}`, "cyan"],
-  ];
-  if (e.score !== undefined && !(one && ofVal) && !gone.has("score")) {
-    parts.push([`${name}: ${formatValue(e.score)}${ofVal ? "" : worst}`, null]);
-  }
-  if (e.valLoss !== undefined) parts.push([`Val Loss: ${lossText(e.valLoss, e.scaled)}`, "yellow"]);
-  if (ofVal && !gone.has("validation score")) {
-    parts.push([`${one ? "" : "Val "}${name}: ${formatValue(valScore)}${worst}`, null]);
-  }
-  if (!gone.has("rate")) parts.push([`LR: ${formatLearningRate(e.learningRate)}`, null]);
-  if (!gone.has("speed")) parts.push(...plainParts(speedPart(e)));
-  if (!gone.has("memory")) parts.push(...plainParts(memoryPart(e)));
-  return parts;
-}
-
-export function stepLine(s: StepState): string {
-  const parts = [`[Epoch ${s.epoch}/${s.epochs}] ${s.phase ?? "Step"} ${s.step}/${s.steps}`];
-  if (s.loss !== undefined) parts.push(`Loss: ${lossText(s.loss, s.scaled)}`);
-  if (s.learningRate !== undefined) parts.push(`LR: ${formatLearningRate(s.learningRate)}`);
-  parts.push(...speedPart(s), ...timePart(s), ...memoryPart(s));
-  return parts.join(" | ");
-}
-
-interface RunSummary {
-  outcome: string;
-  epochs: number;
-  steps: number;
-  seconds: number;
-  best?: { epoch: number; valLoss: number };
-  /** All losses are of scaled targets. */
-  scaled?: boolean;
-  losses?: {
-    readonly step?: { readonly step: number; readonly loss: number };
-    readonly epoch?: { readonly epoch: number; readonly loss: number };
-  };
-  /** `onGpu` marks the account as the host's. */
-  spent?: Spent;
-  onGpu?: boolean;
-  /** The GPU's, in bytes: all that is in use, and what captured steps hold of it. */
-  memory?: { used: number; graphs: number };
-  files: readonly (readonly [what: string, path: string])[];
-  next: readonly (readonly [why: string, command: string])[];
-}
-
-/** --quiet keeps the first line. */
-export function runSummaryLines(r: RunSummary): string[] {
-  const done = `${formatPlural(r.epochs, "epoch")}, ${formatPlural(r.steps, "step")}`;
-  const best = r.best
-    ? ` Best Val Loss: ${lossText(r.best.valLoss, r.scaled)} at epoch ${r.best.epoch}.`
-    : "";
-  return [
-    `${r.outcome} after ${formatDuration(r.seconds)}: ${done}.${best}`,
-    ...timeLine(r),
-    ...lossLine(r),
-    ...memoryLine(r),
-    ...table("Made", r.files),
-    ...table("Next", r.next),
-  ];
-}
-
-/** A step's loss and the mean over an epoch are different numbers. */
-function lossLine({ losses: { epoch, step } = {}, scaled }: RunSummary): string[] {
-  const parts = [
-    ...(epoch ? [`${lossText(epoch.loss, scaled)} as the mean of epoch ${epoch.epoch}`] : []),
-    ...(step ? [`${lossText(step.loss, scaled)} at step ${step.step}`] : []),
-  ];
-  return parts.length > 0 ? [`Training loss: ${parts.join(", ")}`] : [];
-}
-
-function timeLine({ spent, onGpu }: RunSummary): string[] {
-  if (spent === undefined) return [];
-  const parts = percentages(spent).map(([name, share]) => `${share.toFixed(1)}% ${TIME_PART_LABELS[name]}`);
-  return [`Of that time${onGpu ? ", as the host saw it" : ""}: ${parts.join(", ")}`];
-}
-
-function memoryLine({ memory }: RunSummary): string[] {
-  if (memory === undefined) return [];
-  const { used, graphs } = memory;
-  const part = graphs > 0 ? `, ${formatBytes(graphs)} of it for captured steps (--no-compile)` : "";
-  return [`GPU memory in use at the end: ${formatBytes(used)}${part}`];
-}
-
-function table(title: string, rows: RunSummary["files"]): string[] {
-  if (rows.length === 0) return [];
-  const width = Math.max(...rows.map(([label]) => label.length));
-  return [`${title}:`, ...rows.map(([label, value]) => `  ${label.padEnd(width)}  ${value}`)];
 }
 
 /** A console without a live line prints a plain one this often. */

@@ -85,7 +85,7 @@ export interface ShownSample {
 }
 
 /** Two bytes a point: 65535 is missing, and others go from the least to the most. */
-export interface PackedMap {
+interface PackedMap {
   readonly width: number;
   readonly height: number;
   readonly least: number;
@@ -93,7 +93,7 @@ export interface PackedMap {
   readonly data: string;
 }
 
-export interface UnpackedMap {
+interface UnpackedMap {
   readonly width: number;
   readonly height: number;
   readonly values: Float64Array;

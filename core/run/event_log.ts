@@ -80,32 +80,8 @@ export function eventLine(
   }
 }
 
-/** Returns a warning where the file can't be rewound. */
-export function rewindFile(
-  path: string,
-  forget: (again: (line: string) => boolean) => void,
-  to: RunPosition,
-): string | null {
-  try {
-    forget((line) => comesAfter(line, to));
-    return null;
-  } catch (cause) {
-    return `${path} could not be rewound to step ${to.step} (${
-      reason(cause)
-    }); it keeps the later records too.`;
-  }
-}
-
 /** These come all the time, and are dropped first. */
 export const SAMPLES: ReadonlySet<string> = new Set(["step", "system", "times", "ranks"]);
-
-function comesAfter(line: string, to: RunPosition): boolean {
-  const event = decodeEvent(line);
-  if (event === null) return true; // the line was cut
-  const { kind } = event;
-  if (kind === "eval" || kind === "epoch") return event.step > to.step || event.epoch > to.epoch;
-  return SAMPLES.has(kind) && "step" in event && Number(event.step) > to.step;
-}
 
 /** It skips lines that are cut or no records. */
 export function readEvents(path: string): Event[] {
@@ -131,6 +107,7 @@ export function readLastEvents(path: string): Event[] {
 }
 
 const NEWLINE = 10;
+
 const FILE_CHUNK = 64 * 1024;
 
 interface EventFile {
@@ -268,12 +245,15 @@ export const reason = (cause: unknown): string =>
   (cause instanceof Error ? cause.message : String(cause)).replace(/\.$/, "");
 
 const FOLLOW_CHUNK = 1 << 20;
+
 const LINE_END = 10;
+
 /** A longer line is not ours. */
 const LONGEST = 16 << 20;
 
 /** A larger file may be sampled: its start, some stretches, and its end. */
 const LARGE = 32 << 20;
+
 const HEAD = 256 << 10, STRETCH = 32 << 10, STRETCHES = 96, TAIL = 2 << 20;
 
 /** Calls `onEvent` with the events of a file that may not be there yet, while it grows. */
@@ -411,9 +391,3 @@ function joined(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
 
 /** Told on the console, and an event. */
 export type Warn = (message: string, step?: number, about?: "spike" | "save" | "memory") => void;
-
-export const warning =
-  (console: { warn(text: string): void }, events: Pick<EventLog, "emit">): Warn => (message, step, about) => {
-    console.warn(message);
-    events.emit({ kind: "warning", step, message, about });
-  };

@@ -6,7 +6,7 @@ import { type Event, readLastEvents } from "./event_log.ts";
 import { writeAll, writeAtomically } from "../base/atomic.ts";
 import { formatDuration, formatPlural } from "../base/format.ts";
 import type { Emitted, RunEvent } from "./events.ts";
-import { killedFor, lastShortage } from "./memory_watch.ts";
+import { killedFor, lastShortage } from "./system.ts";
 
 /** The next attempt writes "killed" where an attempt left no end. */
 type EndReason = "done" | "stopped" | "killed" | "error";
@@ -83,16 +83,6 @@ export function isFailedStart(logs: string): boolean {
   }
 }
 
-/** In milliseconds; null where no lineage tells it. */
-export function runStart(logs: string): number | null {
-  try {
-    const [first] = readLineage(logs)?.attempts ?? [];
-    return first ? 1000 * first.started : null;
-  } catch {
-    return null;
-  }
-}
-
 /** The events since the file was written are added. */
 export function lineageNow(logs: string): Lineage | null {
   const lineage = readLineage(logs);
@@ -128,6 +118,7 @@ const restartOf = ({ started, first_step_at, last_seen }: Attempt): number =>
   (first_step_at ?? last_seen) - started;
 
 export const wallOf = ({ started, last_seen }: Attempt): number => last_seen - started;
+
 const busyOf = (attempt: Attempt): number =>
   Math.max(0, wallOf(attempt) - attempt.lost.restart_s - attempt.lost.save_stall_s);
 
@@ -184,6 +175,7 @@ function parsed(text: string): unknown {
 }
 
 const NUMBERS = ["attempt", "ranks", "started", "last_seen", "first_step", "last_step"] as const;
+
 const LOST = ["restart_s", "save_stall_s", "redone_steps", "redone_s"] as const;
 
 /** Somebody may have edited the file. */

@@ -1,6 +1,7 @@
-// The line that a terminal shows while a run trains, redrawn in its place.
+// The lines that tell of steps and epochs, and the one that a terminal shows while a run trains, redrawn in its place.
 import { formatBytes, formatDuration, formatLearningRate, formatRate, formatValue } from "../base/format.ts";
 import { type Colour, painted, terminalWidthOf, type TextStyle } from "../base/terminal_text.ts";
+import { clean } from "../base/terminal.ts";
 import { Curve } from "./curve.ts";
 import { EVENT_FIELDS, type EventField } from "./events.ts";
 
@@ -24,27 +25,102 @@ export interface StepState {
 export const lossText = (loss: number, scaled = false): string =>
   `${formatValue(loss)}${scaled ? " (scaled)" : ""}`;
 
-export function speedPart(s: { samplesPerSecond?: number | null }): string[] {
+function speedPart(s: { samplesPerSecond?: number | null }): string[] {
   return s.samplesPerSecond == null ? [] : [`${formatRate(s.samplesPerSecond)} samples/s`];
 }
 
-export function timePart(s: { secondsLeft?: number | null }): string[] {
+function timePart(s: { secondsLeft?: number | null }): string[] {
   return s.secondsLeft == null ? [] : [`${formatDuration(s.secondsLeft)} left`];
 }
 
-export function memoryPart(s: { memoryBytes?: number }): string[] {
+function memoryPart(s: { memoryBytes?: number }): string[] {
   return s.memoryBytes === undefined ? [] : [formatBytes(s.memoryBytes)];
 }
 
 /** A part of a line between its bars, and its colour on a terminal. */
-export type LinePart = readonly [text: string, colour: Colour | null];
+type LinePart = readonly [text: string, colour: Colour | null];
 
-export const plainParts = (texts: readonly string[]): LinePart[] => texts.map((text) => [text, null]);
-export const partsText = (parts: readonly LinePart[]): string => parts.map(([text]) => text).join(" | ");
-export const paintedParts = (parts: readonly LinePart[], style: TextStyle): string =>
+const plainParts = (texts: readonly string[]): LinePart[] => texts.map((text) => [text, null]);
+
+const partsText = (parts: readonly LinePart[]): string => parts.map(([text]) => text).join(" | ");
+
+const paintedParts = (parts: readonly LinePart[], style: TextStyle): string =>
   parts.map(([text, colour]) => painted(text, colour, style)).join(painted(" | ", "dim", style));
 
-export interface Shown {
+type Task = "classification" | "regression" | "language";
+
+const SCORE: Record<Task, string> = { classification: "Acc", regression: "R2", language: "Perplexity" };
+
+export interface EpochSummary {
+  epoch: number;
+  epochs: number;
+  task: Task;
+  /** Both scores are of anomalies. */
+  anomalies?: boolean;
+  /** Both losses are of scaled targets. */
+  scaled?: boolean;
+  loss: number;
+  /** Accuracy, R2 or perplexity. */
+  score?: number;
+  valLoss?: number;
+  valScore?: number;
+  /** The target with the least R2. */
+  worst?: { readonly name: string; readonly r2: number } | null;
+  learningRate: number;
+  samplesPerSecond?: number | null;
+  memoryBytes?: number;
+}
+
+export const epochLine = (e: EpochSummary): string => partsText(epochParts(e, new Set()));
+
+/** Whole parts leave in this order until the line fits. */
+const LEAVING = ["memory", "speed", "worst", "score", "rate", "validation score"] as const;
+
+type Leaving = (typeof LEAVING)[number];
+
+/** Scripts match the whole line, so only terminals get a narrower one. */
+export function epochLineWithin(e: EpochSummary, columns: number, style: TextStyle): string {
+  const gone = new Set<Leaving>();
+  for (const part of LEAVING) {
+    if (terminalWidthOf(partsText(epochParts(e, gone))) <= columns) break;
+    gone.add(part);
+  }
+  return paintedParts(epochParts(e, gone), style);
+}
+
+function epochParts(e: EpochSummary, gone: ReadonlySet<Leaving>): LinePart[] {
+  const name = `${e.anomalies ? "Anomaly " : ""}${SCORE[e.task]}`;
+  // A language model shows one perplexity, if possible that of the validation.
+  const one = e.task === "language";
+  const worst = e.worst && !gone.has("worst")
+    ? ` (worst ${clean(e.worst.name)}: ${formatValue(e.worst.r2)})`
+    : "";
+  const { valScore } = e, ofVal = valScore !== undefined;
+  const parts: LinePart[] = [
+    [`[Epoch ${e.epoch}/${e.epochs}] Loss: ${lossText(e.loss, e.scaled)}`, "cyan"],
+  ];
+  if (e.score !== undefined && !(one && ofVal) && !gone.has("score")) {
+    parts.push([`${name}: ${formatValue(e.score)}${ofVal ? "" : worst}`, null]);
+  }
+  if (e.valLoss !== undefined) parts.push([`Val Loss: ${lossText(e.valLoss, e.scaled)}`, "yellow"]);
+  if (ofVal && !gone.has("validation score")) {
+    parts.push([`${one ? "" : "Val "}${name}: ${formatValue(valScore)}${worst}`, null]);
+  }
+  if (!gone.has("rate")) parts.push([`LR: ${formatLearningRate(e.learningRate)}`, null]);
+  if (!gone.has("speed")) parts.push(...plainParts(speedPart(e)));
+  if (!gone.has("memory")) parts.push(...plainParts(memoryPart(e)));
+  return parts;
+}
+
+export function stepLine(s: StepState): string {
+  const parts = [`[Epoch ${s.epoch}/${s.epochs}] ${s.phase ?? "Step"} ${s.step}/${s.steps}`];
+  if (s.loss !== undefined) parts.push(`Loss: ${lossText(s.loss, s.scaled)}`);
+  if (s.learningRate !== undefined) parts.push(`LR: ${formatLearningRate(s.learningRate)}`);
+  parts.push(...speedPart(s), ...timePart(s), ...memoryPart(s));
+  return parts.join(" | ");
+}
+
+interface Shown {
   readonly state: StepState;
   /** The last one of the run. */
   readonly valLoss?: number;
@@ -105,6 +181,7 @@ function bar(fraction: number): string {
 
 /** Two points a character, so that the curve has 12 of them. */
 const POINTS = 24;
+
 /** Dots of a character from the bottom up, of its left and of its right column. */
 const DOTS = [[0x40, 0x04, 0x02, 0x01], [0x80, 0x20, 0x10, 0x08]];
 
@@ -130,6 +207,7 @@ export function sparkline(curve: Curve): string {
 }
 
 const REDRAW_MS = 100;
+
 const ERASE = "\r\x1b[2K";
 
 export interface ProgressLine {

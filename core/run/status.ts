@@ -1,7 +1,7 @@
 // The status of a run: its state, its progress, and the time that it will still take.
 import { EXIT } from "../base/errors.ts";
 import { formatDuration } from "../base/format.ts";
-import { killedFor, wasShort } from "./memory_watch.ts";
+import { killedFor, wasShort } from "./system.ts";
 import type { RunData } from "./run_data.ts";
 
 export type RunState =
@@ -28,7 +28,7 @@ const SILENT_S = 120;
 const TIMES_SILENCE = 5;
 
 /** The status is judged by these; the table of all runs knows no more of each. */
-export type Judged = Pick<RunData, "exit" | "lastAt" | "memory" | "longestSilence" | "step"> & {
+type Judged = Pick<RunData, "exit" | "lastAt" | "memory" | "longestSilence" | "step"> & {
   readonly run: { readonly host: string; readonly pid: number } | null;
   /** The log's file: when it was written, in Unix seconds, and how long it is. */
   readonly log?: { readonly at: number; readonly bytes: number } | null;

@@ -1,11 +1,13 @@
 // Samples what /proc and NVML say of this process, its machine and its GPU, off the training thread; rank 0
-// also passes on the events of other ranks.
+// also passes on the events of other ranks. Warns when memory nears a limit beyond which the kernel kills the process, and
+// finds afterwards whether a run without an end was probably killed for memory.
+import { formatBytes } from "../base/format.ts";
+import { freeOf, type Limit, tightestLimit } from "../base/memory.ts";
 import { type GpuName, openGpuMonitor } from "../../ffi/gpu/monitor.ts";
-import { decodeEvent, encodeEvent, type Event, type SystemEvent } from "./events.ts";
+import { decodeEvent, encodeEvent, type Event, type SystemEvent, type WarningEvent } from "./events.ts";
 import { join } from "../../deps/path.ts";
 import { reason } from "./event_log.ts";
 import { type SharedRing, stepIn } from "./writer/ring.ts";
-import { openMemoryWatch } from "./memory_watch.ts";
 
 /** Counters, whose differences are rates, and present amounts; Linux may not show all. */
 interface Counters {
@@ -29,6 +31,7 @@ type Rates = Partial<Omit<SystemEvent, "kind" | "step" | "rank" | "host">>;
 
 /** Every Linux of the last twenty years counts a process's time in hundredths of a second. */
 const TICKS_PER_S = 100;
+
 const KIB = 1024;
 
 export function readCounters(root = "/proc", at = performance.now() / 1000): Counters {
@@ -85,6 +88,7 @@ const field = (status: string, name: string): number | undefined => {
   const found = new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1];
   return found === undefined ? undefined : Number(found);
 };
+
 const kib = (value: number | undefined): number | undefined => value === undefined ? undefined : value * KIB;
 
 const ofStatus = (status: string): Pick<Counters, "rss" | "threads"> => ({
@@ -174,6 +178,7 @@ interface SystemEvents {
 
 /** The first event comes early, so that a short run has one too. */
 const FIRST_S = 1;
+
 /** Other ranks' files are read in such pieces. */
 const MOST = 64 * 1024;
 
@@ -272,4 +277,84 @@ function readAt(path: string, at: number, length: number): Uint8Array {
   } catch {
     return new Uint8Array(0);
   }
+}
+
+interface MemoryWatch {
+  /** Null where nothing is due. `first` marks the first warning since memory was sufficient. */
+  due(step: number): { readonly event: WarningEvent; readonly first: boolean } | null;
+}
+
+/** A warning begins below the first free share of the limit and ends above the second. */
+const LITTLE = 0.05, WELL = 0.1;
+
+/** Seconds between two checks, far from the limit and near it. */
+const CALM_S = 1, NEAR_S = 0.2;
+
+/** The warning is repeated, so that a log's end shows the state of memory. */
+const MEMORY_WARNING_S = 300;
+
+const WHOSE: Readonly<Record<Limit["of"], readonly [what: string, beyond: string]>> = {
+  "job": ["that this job's control group allows", "the kernel kills a process of the job"],
+  "machine": ["of this machine", "the kernel kills a process"],
+  "address space": ["of address space (ulimit -v)", "the next buffer is refused"],
+  "data": ["of data (ulimit -d)", "the next buffer is refused"],
+};
+
+export function openMemoryWatch(
+  limitNow: () => Limit = () => tightestLimit(),
+  now: () => number = () => performance.now() / 1000,
+): MemoryWatch {
+  let next = 0, near = false, warnedAt = -Infinity;
+  return {
+    due(step) {
+      const at = now();
+      if (at < next) return null;
+      const limit = limitNow(), free = freeOf(limit) / limit.limit;
+      next = at + (free > 4 * LITTLE ? CALM_S : NEAR_S);
+      if (free > WELL) near = false;
+      if (free >= LITTLE || near && at - warnedAt < MEMORY_WARNING_S) return null;
+      const first = !near;
+      near = true;
+      warnedAt = at;
+      return {
+        event: { kind: "warning", step, about: "memory", memory: limit, message: sentenceOf(limit) },
+        first,
+      };
+    },
+  };
+}
+
+function sentenceOf(limit: Limit): string {
+  const [what, beyond] = WHOSE[limit.of];
+  return `Memory is nearly used up: ${usedOf(limit)} ${what}. Beyond, ${beyond} without a word. ` +
+    "Take a smaller --batch-size or --gradient-checkpointing, or ask for more memory.";
+}
+
+/** "23.1 GiB of 24.0 GiB" */
+const usedOf = ({ used, limit }: Pick<Limit, "used" | "limit">): string =>
+  `${formatBytes(used)} of ${formatBytes(limit)}`;
+
+/** A machine without memory writes slowly. */
+const SLACK_S = 60;
+
+/** The warning was still valid at the run's last event. */
+export const wasShort = ({ t }: { readonly t: number }, lastAt: number): boolean =>
+  lastAt - t <= MEMORY_WARNING_S + SLACK_S;
+
+/** Null where memory was sufficient, or the run has an end. */
+export function lastShortage(events: readonly Event[]): (WarningEvent & { t: number }) | null {
+  const last = events.at(-1);
+  if (last === undefined || last.kind === "exit") return null;
+  const begun = events.findLastIndex(({ kind }) => kind === "run");
+  const shortage = events.slice(begun + 1).findLast((event): event is WarningEvent & { t: number } =>
+    event.kind === "warning" && event.about === "memory"
+  );
+  return shortage && wasShort(shortage, last.t) ? shortage : null;
+}
+
+export function killedFor({ memory, step }: WarningEvent): string {
+  const used = memory && Number.isFinite(memory.limit) && Number.isFinite(memory.used)
+    ? `: ${usedOf(memory)} were used at step ${Number(step)}`
+    : "";
+  return `it was probably killed for memory${used}`;
 }

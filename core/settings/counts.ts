@@ -9,19 +9,6 @@ export const COUNTS = ["data.train_samples", "data.val_samples"] as const;
 export const readsFiles = ({ code, data_path }: Pick<Config["data"], "code" | "data_path">): boolean =>
   code === "" && data_path !== "";
 
-/** "given" stands; "all" is of files, "made" the number for data that is made. */
-type Count = "given" | "all" | "made";
-
-/** `saved` are the settings of the checkpoint that the run goes on from. */
-export function sampleCountOf(from: Origin, data: Config["data"], saved: unknown): Count {
-  const files = readsFiles(data);
-  if (isTyped(from)) return "given";
-  if (from.kind !== "checkpoint") return files ? "all" : "given";
-  const { code = "", data_path = "" } = (saved as Partial<Config> | null)?.data ?? {};
-  // A run's count is of the kind of data that it had: it goes on with it.
-  return readsFiles({ code, data_path }) === files ? "given" : files ? "all" : "made";
-}
-
 /** All samples of other data than the run's own, unless somebody has typed a number. */
 export function wholeCounts(
   data: Config["data"],

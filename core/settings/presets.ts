@@ -83,11 +83,6 @@ export function describeLayout({ nodes, ranks, device }: PresetLayout): string {
   return `${spanInWords(ranks, unit)} on ${spanInWords(nodes, "node")}`;
 }
 
-/** A rank alone takes 128 samples at once; more ranks share 256, but take no fewer than 32 each. */
-export function batchForRanks(ranks: number): number {
-  return ranks <= 1 ? 128 : Math.min(128, Math.max(32, 2 ** Math.floor(Math.log2(256 / ranks))));
-}
-
 function span(text: string | number): Span {
   const match = /^(\d+)(\+?)$/.exec(String(text));
   if (!match) throw new Error(`internal: layout count "${text}" is neither N nor N+`);

@@ -5,10 +5,9 @@ import { readSettings } from "./yaml.ts";
 import { type CommandLine, readFlags } from "./flags.ts";
 import { type Assignment, formatOrigin, fromData, isTyped, Mistakes, type Origin } from "./values.ts";
 import { ADDED, loadSite, settingsOfSite, type Site } from "./sites.ts";
-import { batchForRanks, loadPreset, type Preset } from "./presets.ts";
-import { COUNTS, sampleCountOf } from "./counts.ts";
+import { loadPreset, type Preset } from "./presets.ts";
+import { COUNTS, readsFiles } from "./counts.ts";
 import { ALL_SAMPLES } from "./sections/data.ts";
-import { nameForFiles } from "./sections/run.ts";
 import { AUTO_BATCH } from "./sections/training.ts";
 import {
   ALL_SETTINGS,
@@ -316,3 +315,26 @@ function atLeast(name: string, count: number, least: number): number {
   if (Number.isSafeInteger(count) && count >= least) return count;
   throw new UserError("usage", `${name} must be a whole number from ${least}, but got ${count}.`);
 }
+
+/** "given" stands; "all" is of files, "made" the number for data that is made. */
+type Count = "given" | "all" | "made";
+
+/** `saved` are the settings of the checkpoint that the run goes on from. */
+function sampleCountOf(from: Origin, data: Config["data"], saved: unknown): Count {
+  const files = readsFiles(data);
+  if (isTyped(from)) return "given";
+  if (from.kind !== "checkpoint") return files ? "all" : "given";
+  const { code = "", data_path = "" } = (saved as Partial<Config> | null)?.data ?? {};
+  // A run's count is of the kind of data that it had: it goes on with it.
+  return readsFiles({ code, data_path }) === files ? "given" : files ? "all" : "made";
+}
+
+/** A rank alone takes 128 samples at once; more ranks share 256, but take no fewer than 32 each. */
+export function batchForRanks(ranks: number): number {
+  return ranks <= 1 ? 128 : Math.min(128, Math.max(32, 2 ** Math.floor(Math.log2(256 / ranks))));
+}
+
+/** A name for files from a text of any letters; empty where nothing of it fits. */
+const nameForFiles = (text: string): string =>
+  text.normalize("NFKD").replace(/\p{M}/gu, "").replace(/[^\w.+-]+/g, "-").replace(/^\W+/, "").slice(0, 128)
+    .replace(/[-.]+$/, "");

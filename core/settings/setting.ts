@@ -56,9 +56,6 @@ export interface Setting<V = unknown> {
   readonly part?: string;
 }
 
-export const DATA_FILE = { regex: /\.(ts|mts|js|mjs|py)$/, says: "a TypeScript or Python file" };
-export const CODE_FILE = { regex: /\.(ts|mts|js|mjs)$/, says: "a TypeScript file" };
-
 export interface SettingGroup {
   readonly [key: string]: Setting | SettingGroup;
 }
@@ -70,6 +67,7 @@ export interface SettingGroup {
 export type ConfigOf<T> = { -readonly [K in keyof T]: T[K] extends Setting<infer V> ? V : ConfigOf<T[K]> };
 
 type Declaration<V> = Omit<Setting<V>, "kind" | "default" | "choices" | "units">;
+
 type Range = Pick<Setting, "min" | "max" | "above" | "below">;
 
 export function isSetting(node: Setting | SettingGroup): node is Setting {
@@ -83,10 +81,15 @@ const declare = <V>(
 ): Setting<V> => ({ kind, default: initial, choices: [], units: [], ...more });
 
 export const int = (initial: number, more: Declaration<number> & Range) => declare("int", initial, more);
+
 export const float = (initial: number, more: Declaration<number> & Range) => declare("float", initial, more);
+
 export const bool = (initial: boolean, more: Declaration<boolean>) => declare("bool", initial, more);
+
 export const text = (initial: string, more: Declaration<string>) => declare("text", initial, more);
+
 export const path = (initial: string, more: Declaration<string>) => declare("path", initial, more);
+
 /** With `choices` each item is one of them. */
 export const list = (more: Declaration<string[]> & Partial<Pick<Setting, "choices">>) =>
   declare("list", [], more);

@@ -1,7 +1,7 @@
 // Reads what a cluster wants of job scripts: a file of data for each, embedded for six of them, or the user's own.
 import { isMap, isScalar, LineCounter, type Node, parseDocument } from "../../deps/yaml.ts";
 import { UserError } from "../base/errors.ts";
-import { expandCores } from "../base/cores.ts";
+import { expandCores } from "../base/topology.ts";
 import { didYouMean } from "../base/suggest.ts";
 import { readText } from "./yaml.ts";
 import { type Assignment, formatOrigin, fromData, isTyped, type Origin } from "./values.ts";
@@ -246,7 +246,7 @@ class SiteFile {
 }
 
 /** A site's choices depend on these. */
-export interface SiteJob {
+interface SiteJob {
   readonly config: Config;
   readonly origin: (path: string) => Origin;
   readonly preset: string | null;

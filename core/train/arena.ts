@@ -15,11 +15,8 @@ import {
   clone,
   copy_,
   detach,
-  div,
   dot,
   isfinite,
-  minimum,
-  mul_,
   narrow,
   split,
   sqrt,
@@ -29,7 +26,7 @@ import {
   view,
   zerosLike,
 } from "../../ffi/ops.ts";
-import { add, constant, longLivedZeros } from "../../ffi/make.ts";
+import { longLivedZeros } from "../../ffi/make.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 
 /** All parameters of a model in one piece of memory, and their gradients in another. */
@@ -164,16 +161,6 @@ function piecesOf(arena: Arena): readonly Tensor[] {
     pieces.set(arena, found);
   }
   return found;
-}
-
-/** The same as torch.nn.utils.clip_grad_norm_, without waiting for the device. */
-export function clip(gradients: readonly Tensor[], norm: Tensor, limit: number): void {
-  scope(() => {
-    const { device } = norm;
-    const factor = div(constant(limit, "f32", device), add(norm, constant(1e-6, "f32", device)));
-    const scale = minimum(factor, constant(1, "f32", device));
-    for (const gradient of gradients) mul_(gradient, scale);
-  });
 }
 
 export function firstNonFinite(arena: Arena): { parameter: string; of: "gradient" | "weight" } | null {

@@ -82,18 +82,6 @@ export const isUnfinished = (
   { epoch, step }: { readonly epoch: number; readonly step: number },
 ): boolean => epoch < epochs && !(max_steps > 0 && step >= max_steps);
 
-/** A short run still logs so many steps. */
-const LEAST_LOGGED = 10;
-
-export function loggedSteps(
-  training: { readonly epochs: number; readonly max_steps: number; readonly log_interval: number },
-  plan: Pick<BatchPlan, "stepsPerEpoch">,
-): (step: number) => boolean {
-  const steps = stepsInAll(training, plan), { log_interval: set } = training;
-  const interval = steps >= set ? set : Math.max(1, Math.floor(steps / LEAST_LOGGED));
-  return (step) => step % interval === 0 || step === steps;
-}
-
 /**
  * A step may have another size than before the stop, so samples count. The step that holds the place is taken
  * again: a few samples come twice, none is left out.

@@ -12,7 +12,7 @@ import { ofPatches } from "../models/patches.ts";
 import type { RolledOut } from "../models/rollout.ts";
 import { isCode, userFile } from "../models/user/file.ts";
 import { userMetrics } from "../models/user/made.ts";
-import { measuredWeights } from "./class_weights.ts";
+import { type Answers, measuredWeights } from "./data_facts.ts";
 import { type Arena, packParameters, type Shared } from "./arena.ts";
 import {
   allParameters,
@@ -28,7 +28,6 @@ import type { Source } from "../data/source/source.ts";
 import { isOfLatitude, pointWeights } from "../data/source/weights.ts";
 import type { SavedScale } from "../data/transforms/scale_choice.ts";
 import { needsWholeGradient } from "./optimizers.ts";
-import type { Answers } from "./data_facts.ts";
 
 export interface Built {
   readonly data: Opened;

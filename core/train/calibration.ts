@@ -19,7 +19,7 @@ interface Judged {
   total(t: Tensor): Tensor;
 }
 
-export interface Calibration {
+interface Calibration {
   /** A target has so many sums. */
   readonly size: number;
   /** One [batches, targets] for each sum. */

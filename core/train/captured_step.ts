@@ -43,7 +43,7 @@ export interface CapturedParts
 }
 
 /** The epoch's metrics, beside what a step is watched by. */
-export interface Watch extends StepWatch {
+interface Watch extends StepWatch {
   /** Null where nobody wants them. */
   readonly metrics: Measuring | null;
 }

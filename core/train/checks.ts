@@ -1,20 +1,18 @@
 // Refuses settings that can't work or that differ from a checkpoint's.
-import { checkedDuration, UNIT_SUFFIX } from "../settings/setting.ts";
 import { type Resolved, savedValue } from "../settings/resolve.ts";
-import { ALL_SETTINGS, type Config, type Declared, findSetting, readSetting } from "../settings/settings.ts";
-import { hasColumns, hasTargets } from "../data/open/formats.ts";
+import { ALL_SETTINGS, type Config, type Declared, readSetting } from "../settings/settings.ts";
 import type { RankContext } from "../ranks/context.ts";
 import { UserError } from "../base/errors.ts";
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { pathExists } from "../base/files.ts";
 import { formatPlural } from "../base/format.ts";
-import { VERSION } from "../base/version.ts";
 import { resolve } from "../../deps/path.ts";
-import { asWritten, formatOrigin, fromData, isTyped } from "../settings/values.ts";
+import { asWritten, fromData, isTyped } from "../settings/values.ts";
 import { isExported } from "../models/exported/model.ts";
 import { isMade } from "../data/open/open.ts";
 import { traitsOf } from "./optimizers.ts";
 import type { Resume } from "./resume.ts";
+import type { Launch } from "./launch.ts";
 
 /** A run for many nodes that finds itself on fewer was started wrongly. */
 export function refuseLayout(
@@ -109,15 +107,8 @@ export function decayNote(
   ];
 }
 
-/** Data that is made up has no files. */
-const OF_FILES = ["data.stage", "data.bad_samples"];
-
-const OF_COLUMNS = [
-  ...["data.features", "data.split", "data.validate_on", "data.test_on"],
-  ...["data.history", "data.lead", "data.folds", "data.fold", "data.rollout"],
-];
-
 const DATA_PATHS = ["data.data_path", "data.validation_path", "data.test_path"];
+
 /** Whoever opens these expands them. */
 const PATTERN = /[*?[\]{},]|:\/\//;
 
@@ -135,61 +126,6 @@ export function missingData({ config, origin, originText }: Resolved): string[] 
 export function refuseMissingData(resolved: Resolved): void {
   const [first] = missingData(resolved);
   if (first !== undefined) throw new UserError("data", first);
-}
-
-/** Mixed precision is chosen by a GPU, and its memory is a GPU's. */
-export function onCpus(
-  { config: { training }, origin, originText }: Resolved,
-  device: "cpu" | "cuda",
-): string[] {
-  const idle = [
-    ...(training.amp === "auto" ? ["training.amp"] : []),
-    ...(training.log_gpu_memory ? ["training.log_gpu_memory"] : []),
-  ].filter((path) => device === "cpu" && isTyped(origin(path)));
-  return idle.length === 0
-    ? []
-    : [`No effect on a CPU: ${idle.map((path) => `${path} (${originText(path)})`).join(", ")}.`];
-}
-
-/** Bare flags meant other data to some who typed them. */
-export function unnamedData({ config: { data }, origin }: Resolved): string[] {
-  const named = data.data_path !== "" || data.code !== "" || origin("data.type").kind !== "default";
-  return named ? [] : [
-    "No data was named, so it is made up, as the next line says: --data-path FILE trains on yours, --data-type des on simulated " +
-    "universes.",
-  ];
-}
-
-export function withoutEffect({ config, origin, originText }: Resolved): string[] {
-  const ofFiles = config.data.data_path === "" ? OF_FILES : [];
-  const ofColumns = [
-    ...(hasColumns(config.data) ? [] : OF_COLUMNS),
-    ...(hasTargets(config.data) ? [] : ["data.targets"]),
-  ];
-  const without = [...ofFiles, ...ofColumns];
-  // A checkpoint names every setting: a default there is no request.
-  const wished = (path: string) =>
-    JSON.stringify(readSetting(config, path)) !== JSON.stringify(findSetting(path)?.setting.default);
-  const given = without.filter((path) => {
-    const { kind } = origin(path);
-    return kind === "flag" || (kind !== "default" && kind !== "preset" && wished(path));
-  });
-  return given.length === 0 ? [] : [
-    `No effect in hpctrain ${VERSION}: ${given.map((path) => `${path} (${originText(path)})`).join(", ")}.`,
-  ];
-}
-
-export function unitsTaken({ config, unitless }: Pick<Resolved, "config" | "unitless">): string[] {
-  return unitless.flatMap(({ path, origin }) => {
-    const units = findSetting(path)?.setting.units;
-    if (!units) return [];
-    const { count } = checkedDuration(String(readSetting(config, path)), units[0]);
-    const others = units.slice(1).map((unit) => `${count}${UNIT_SUFFIX[unit]}`);
-    const instead = others.length > 0 ? ` Write ${others.join(" or ")} if that was meant.` : "";
-    return `${path} ${count} (${formatOrigin(origin)}) has no unit: it is taken as ${
-      formatPlural(count, units[0].slice(0, -1))
-    }.${instead}`;
-  });
 }
 
 // A run that goes on may change harmless settings, which get a line; others are refused.
@@ -242,7 +178,9 @@ const FIXED = [
   "training.optimizer.type",
   "training.freeze",
 ];
+
 const CHOSEN = /^(model\..*|data\.type|training\.loss)$/;
+
 const OF_THE_START = ["training.resume", "training.init_from", "training.new_head", "training.force"];
 
 /** Another file may hold the same model. */
@@ -304,4 +242,13 @@ function same(path: string, before: unknown, now: unknown): boolean {
   return /^data\.(data|validation|test)_path$/.test(path) && typeof before === "string" &&
     typeof now === "string" &&
     before !== "" && now !== "" && resolve(before) === resolve(now);
+}
+
+/** Adapters of random weights would learn what the layers beside them never do. */
+export function refuseUnknownWeights({ config: { model, training }, resume }: Launch): void {
+  if (model.lora_rank === 0 || resume !== null || training.init_from !== "" || isExported(model.name)) return;
+  throw new UserError(
+    "usage",
+    "--lora-rank trains adapters beside weights that somebody has trained: name their file with --init-from.",
+  );
 }

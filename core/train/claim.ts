@@ -1,13 +1,20 @@
 // A run's name and folders, claimed for this process: no other one writes there meanwhile.
 import { dirname, join, resolve } from "../../deps/path.ts";
-import { isFailedStart, lineagePath, runStart } from "../run/lineage.ts";
+import { isFailedStart, lineagePath, readLineage } from "../run/lineage.ts";
 import type { Config } from "../settings/settings.ts";
 import { holdFile, holdFolder, lockFolder, pathExists } from "../base/files.ts";
 import { remove } from "../base/atomic.ts";
 import { UserError } from "../base/errors.ts";
-import { claimOf, isTaken, plainEpochs, type RunPaths, runPathsOf, writtenAt } from "./run_folder.ts";
+import {
+  claimOf,
+  isTaken,
+  plainEpochs,
+  readableRun,
+  type RunPaths,
+  runPathsOf,
+  writtenAt,
+} from "./run_folder.ts";
 import { SHARED_NAME } from "../checkpoint/epoch_files.ts";
-import { readableRun } from "./checkpoint_run.ts";
 import type { Resume } from "./resume.ts";
 
 interface Claim {
@@ -184,5 +191,15 @@ function refuseUnwritable(folder: string): void {
         "Name another folder with --save-dir DIR (or --model-dir DIR), or make room there.",
       { cause },
     );
+  }
+}
+
+/** In milliseconds; null where no lineage tells it. */
+function runStart(logs: string): number | null {
+  try {
+    const [first] = readLineage(logs)?.attempts ?? [];
+    return first ? 1000 * first.started : null;
+  } catch {
+    return null;
   }
 }

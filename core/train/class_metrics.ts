@@ -27,11 +27,12 @@ import {
 } from "../../ffi/ops.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
 import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
-import { type Measure, type Metrics, numbersUpTo, spreadMask } from "./measure.ts";
+import { constantOnDevice, type Measure, type Metrics, spreadMask } from "./measure.ts";
 import { type PointWeights, validPoints } from "../models/valid_points.ts";
 
 /** More targets or classes have no metrics of their own. */
 export const MOST_NAMED = 32;
+
 /** Counts of more classes would take longer than the evaluation. */
 export const MOST_JUDGED = 4096;
 
@@ -211,4 +212,20 @@ export function classes(
       return { metrics, worst: null };
     },
   };
+}
+
+type OnDevice = ReturnType<typeof constantOnDevice>;
+
+const upTo = new Map<number, OnDevice>();
+
+/** 0, 1, ..., one less than the number. */
+function numbersUpTo(count: number): OnDevice {
+  let cached = upTo.get(count);
+  if (!cached) {
+    upTo.set(
+      count,
+      cached = constantOnDevice(() => Float64Array.from({ length: count }, (_, i) => i)),
+    );
+  }
+  return cached;
 }

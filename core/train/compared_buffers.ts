@@ -25,8 +25,6 @@ interface Buffer {
  * much that two right steps are far apart; a buffer that was forgotten, or moved twice, is off by its whole change.
  */
 const BOUND = { change: 2e-2, size: 1e-5 }, HALF = { change: 0.2, size: 5e-3 };
-/** These hold where a plan of the same step was right in f32. */
-export const DROWNED = { change: 0.5, size: 5e-3 };
 
 /** `t` is a view of this tensor, or the tensor itself. */
 function holds(tensor: Tensor, t: Tensor): boolean {

@@ -87,11 +87,7 @@ export function haveSameBits(one: Gradients, other: Gradients): boolean {
   }));
 }
 
-/** Some parameter's gradient is zero wholly, or has a number that is none. */
-export const hasHiding = (gradients: Gradients): boolean =>
-  gradientDifferences(gradients, gradients).some(({ size }) => size === 0 || !Number.isFinite(size));
-
-export interface Difference {
+interface Difference {
   /** The length of a parameter's gradient, as it ought to be, and how far away it is. */
   readonly size: number;
   readonly error: number;

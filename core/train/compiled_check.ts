@@ -17,14 +17,19 @@ import {
   haveSameBits,
   shortenedGradients,
 } from "./compared_gradients.ts";
-import { type Buffers, DROWNED } from "./compared_buffers.ts";
+import type { Buffers } from "./compared_buffers.ts";
 import type { Arena } from "./arena.ts";
 import type { Mode, Plans, Recorded } from "./compiled_plans.ts";
 
+/** These hold where a plan of the same step was right in f32. */
+const DROWNED = { change: 0.5, size: 5e-3 };
+
 /** Shares of a parameter's gradient, and of the whole one, by which a gradient may differ. */
 const BOUND = 1e-3, NOISE = 1e-5;
+
 /** In bf16, whose numbers are good to 4e-3, and in which libtorch rounds sums on the way; TF32 and fp16 are good to 5e-4. */
 const HALF = { bound: 5e-2, noise: 5e-3 };
+
 /**
  * Among a convolution's many values one may be so close to ReLU's corner, or to another one of a pool's window, that
  * rounding decides where its gradient goes: one of 160,000 is a part of 1 / 400 of the gradient.
@@ -138,6 +143,7 @@ function leaveUnwritten({ gradient, starts, parameters }: Arena): void {
 
 /** In half precision deep models round so much that two right steps are far apart: how far from a step in f32 is each? */
 const FARTHER = 2;
+
 /** A wrong gradient is its own size away, or more. */
 const MOST_ROUNDING = 0.5;
 
@@ -210,6 +216,7 @@ export function judgeAdding(
 
 /** A weight of zero becomes so much at most; of another one these bits of its fraction change, a sixteenth of its size. */
 const MOVED = 0.01, FRACTION = 0x7ffff;
+
 const SIGN = 0x80000000, SIZE = 0x7fffffff;
 
 /**

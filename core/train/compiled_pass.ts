@@ -16,14 +16,19 @@ import { fill_, uninitialised, zero_ } from "../../ffi/make.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { clone, copy_ } from "../../ffi/ops.ts";
 import { keep, type Tensor } from "../../ffi/tensor.ts";
-import { dropGarbage, heapBytes } from "../base/memory.ts";
 import type { GradientCut } from "../compile/cuts.ts";
 import { Workspace } from "../compile/workspace.ts";
 import { machineIsa } from "../compile/x86/isa.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass } from "./blocks.ts";
 import { Buffers, holding } from "./compared_buffers.ts";
 import { compiledLine, judgeAdding } from "./compiled_check.ts";
-import { digestOf, gradientsIn, hasHiding, shortenedGradients } from "./compared_gradients.ts";
+import {
+  digestOf,
+  gradientDifferences,
+  type Gradients,
+  gradientsIn,
+  shortenedGradients,
+} from "./compared_gradients.ts";
 import { type Choice, HEAD_IN_PARTS, onHostInParts } from "./compiled_choice.ts";
 import { attemptPlans, makePlans, type Mode, type Plans, type Wanted } from "./compiled_plans.ts";
 import { type Given, Refuser, type Reports } from "./compiled_refusals.ts";
@@ -59,6 +64,7 @@ const MOST_PLANS = 4;
  * before. In exact, where products are tried, garbage of more ops would have to be dropped in any case.
  */
 const FEW_OPS = { fast: 20, exact: 60 };
+
 /**
  * More garbage than so many bytes is dropped afterwards. Where a plan has less memory of its own, the run takes most while the
  * plan is made, and it takes more garbage if some was dropped before.
@@ -346,4 +352,20 @@ function sameShape(a: Tensor, b: Tensor): boolean {
   if (x.length !== y.length) return false;
   for (let i = 0; i < x.length; i++) if (x[i] !== y[i]) return false;
   return a.dtype === b.dtype;
+}
+
+/** Some parameter's gradient is zero wholly, or has a number that is none. */
+const hasHiding = (gradients: Gradients): boolean =>
+  gradientDifferences(gradients, gradients).some(({ size }) => size === 0 || !Number.isFinite(size));
+
+/** Bytes that V8's heap takes, with what it has not given back to the system. */
+const heapBytes = (): number => Deno.memoryUsage().heapTotal;
+
+/**
+ * V8 keeps the memory of objects that are gone for new ones; this gives it back to the system. It takes some 20 ms. Only in
+ * an executable, whose V8 can be asked for it (scripts/lib/embedded.sh).
+ */
+function dropGarbage(): void {
+  const { gc } = globalThis as { gc?: (how: Readonly<Record<string, string>>) => void };
+  gc?.({ type: "major", execution: "sync", flavor: "last-resort" });
 }

@@ -128,7 +128,7 @@ export function makePlans(
 }
 
 /** The numbers that groups draw follow from the step's key and the micro-batch's number. */
-export interface Drawing {
+interface Drawing {
   readonly numbers: Tensor;
   /** A new step, of which the first micro-batch comes. */
   begin(key: bigint): void;

@@ -27,7 +27,7 @@ export function openRefusals(cursor: Cursor, team: Team | null, compiles = true)
 export type Given = Omit<Recorded, "outcome">;
 
 /** A micro-batch's shapes and the way that was refused: steps that are compiled another way are compared. */
-export function refusedWay(
+function refusedWay(
   mode: Mode,
   { rollout }: Pick<Pass, "rollout">,
   { input, target, weight }: Given,

@@ -1,5 +1,9 @@
 // A checkpoint's facts about its run's data: how inputs and targets were scaled and filled, the climatology, the weights of
 // classes, the meaning of the outputs, the columns and shapes that the model was made from. Other data is seen through them.
+import { isFloating } from "../../ffi/dtype.ts";
+import { toNumbers } from "../../ffi/make.ts";
+import { sumDim } from "../../ffi/ops.ts";
+import { scope } from "../../ffi/tensor.ts";
 import { openCheckpoint, toJson } from "../checkpoint/open.ts";
 import type { CheckpointFacts as Saved } from "../checkpoint/training_state.ts";
 import { field, tensorBytes, TensorData, type Value } from "../checkpoint/value.ts";
@@ -9,13 +13,18 @@ import type { Fill } from "../data/source/missing.ts";
 import { hasColumns } from "../data/open/formats.ts";
 import type { Opened } from "../data/open/open.ts";
 import type { RolloutRows } from "../data/source/rollout.ts";
-import type { Normalisation, Source, TargetTexts } from "../data/source/source.ts";
+import {
+  batchOf,
+  type Normalisation,
+  plainPart,
+  type Source,
+  type TargetTexts,
+} from "../data/source/source.ts";
 import { tokenizerMark } from "../data/text/open.ts";
 import type { SavedScale } from "../data/transforms/scale_choice.ts";
 import type { Facts } from "../models/model.ts";
 import type { Config } from "../settings/settings.ts";
-import { settingsIn } from "./checkpoint_run.ts";
-import { isAuto } from "./class_weights.ts";
+import { settingsIn } from "./run_folder.ts";
 
 /** They go from the opened data into every checkpoint, as one value. */
 export type DataFacts = Pick<
@@ -211,4 +220,38 @@ export function savedClimatology(root: Value): Climatology | null {
     shape: (field(one, "shape") as number[] | undefined ?? []).map(Number),
   }));
   return { seasons, targets: spans, means: Object.fromEntries([...means].flatMap(read)) };
+}
+
+const isAuto = (weights: readonly string[]): boolean => weights.join() === "auto";
+
+/** Shares of classes settle long before. */
+const MOST_SAMPLES = 4096;
+
+const AT_ONCE = 64;
+
+/**
+ * Labels / (classes * labels of the class), scikit-learn's "balanced", of samples spread evenly over the data; a
+ * class that none of them has counts 1. Null where nothing is to be measured.
+ */
+export function measuredWeights(
+  { class_weights, ignore_index: ignored }: Config["training"],
+  source: Source,
+) {
+  const { task, outputs } = source.facts;
+  if (!isAuto(class_weights) || task === "regression") return null;
+  const samples = Math.min(source.length, MOST_SAMPLES), counts = new Float64Array(outputs);
+  for (let from = 0; from < samples; from += AT_ONCE) {
+    const ids = Int32Array.from(
+      { length: Math.min(AT_ONCE, samples - from) },
+      (_, i) => Math.floor((from + i) * source.length / samples),
+    );
+    scope(() => {
+      const { target } = batchOf(source, plainPart(ids));
+      if (isFloating(target.dtype) && target.shape.length === 2) { // shares of classes
+        toNumbers(sumDim(target, [0])).forEach((sum, label) => counts[label] += sum);
+      } else for (const label of toNumbers(target)) if (label !== ignored && label >= 0) counts[label]++;
+    });
+  }
+  const all = counts.reduce((sum, count) => sum + count, 0);
+  return Array.from(counts, (count) => count === 0 ? 1 : all / (outputs * count));
 }

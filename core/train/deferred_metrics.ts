@@ -4,20 +4,22 @@ import { startReadback } from "../../ffi/readback.ts";
 import { keep } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import { type Account, DATA, sixDigits, type Times } from "../run/account.ts";
+import { openRunNoise } from "./finders/noise.ts";
+import { openThroughput } from "./throughput.ts";
+
+type Throughput = ReturnType<typeof openThroughput>;
+
+type RunNoise = ReturnType<typeof openRunNoise>;
 
 import type { LineageWriter } from "../run/lineage.ts";
 import type { SystemEvent } from "../run/events.ts";
-import type { Throughput } from "./throughput.ts";
 import { stepsInAll } from "./batches.ts";
 import { memoryInUse } from "./device.ts";
 import type { Guard } from "./guards/spikes.ts";
 import { firstNonFinite, textOfNonFinite } from "./arena.ts";
-import type { RunNoise } from "./finders/noise.ts";
 import type { Moments } from "./moments.ts";
 import { followStep, stepNumbers, type StepParts, type StepRequest, type StepTaken } from "./step.ts";
 import type { Run } from "./launch.ts";
-
-export type DeferredMetrics = ReturnType<typeof openDeferredMetrics>;
 
 interface Numbers {
   readonly loss: number;
@@ -28,6 +30,7 @@ interface Numbers {
 
 /** The live line is drawn at most this often. */
 const SHOW_MS = 100;
+
 const MEMORY_MS = 250, MIB = 2 ** 20;
 
 /** The parts of a run whose steps are told. */

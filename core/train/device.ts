@@ -1,4 +1,5 @@
-// Opens libtorch, chooses device, numerics and the number of loader threads.
+// Chooses libtorch and begins to load it early, as loading takes as long as the rest of the start; opens it, and chooses
+// device, numerics and the number of loader threads.
 import {
   type CudaAbsence,
   cudaAbsence,
@@ -13,20 +14,21 @@ import {
   whyNoCuda,
 } from "../../ffi/cuda.ts";
 import { BACKENDS, type GpuKind } from "../../ffi/gpu/backends.ts";
-import type { Libtorch } from "../../ffi/libraries/find.ts";
+import { findLibtorch, type Libtorch, noLibtorchSentence } from "../../ffi/libraries/find.ts";
 import { openLibtorch } from "../../ffi/library.ts";
 import { setThreads } from "../../ffi/context.ts";
 import type { Device } from "../../ffi/tensor.ts";
+import { loadBeside } from "../../ffi/preload.ts";
 import type { Config } from "../settings/settings.ts";
 import { UserError } from "../base/errors.ts";
-import { beginLoading, libtorchOfRun, loaded } from "./libtorch.ts";
 import type { Resolved } from "../settings/resolve.ts";
-import { cpuCount, workersFor } from "../base/cores.ts";
+import { cpuCount, workersFor } from "../base/topology.ts";
 import { gpuCount } from "../base/gpus.ts";
 import { usableCores } from "../base/topology.ts";
 import { nearMemory } from "./near_memory.ts";
 
 export { asUserError } from "../models/user_error.ts";
+
 export { whyNoCuda };
 
 /** Finds and opens libtorch; the settings of threads and numerics hold from here on. */
@@ -145,4 +147,34 @@ export function loaderThreads(
   const mentioned = !["default", "preset"].includes(origin("data.num_workers").kind);
   const { workers, note } = workersFor(config.data.num_workers, cpus, training, mentioned);
   return { loaders: workers, notes: note ? [note] : [] };
+}
+
+type Chosen = Pick<Config, "environment">;
+
+let begun: { readonly wanted: string; readonly libtorch: Libtorch; readonly loaded: Promise<void> } | null =
+  null;
+
+function libtorchOfRun({ environment }: Chosen): Libtorch {
+  if (begun?.wanted === environment.libtorch) return begun.libtorch;
+  // The finder reads HPCTRAIN_LIBTORCH by itself, and names it.
+  const explicit = environment.libtorch === Deno.env.get("HPCTRAIN_LIBTORCH") ? "" : environment.libtorch;
+  const { chosen, rejected } = findLibtorch({ explicit: explicit || undefined });
+  if (!chosen) throw new UserError("environment", noLibtorchSentence(rejected));
+  return chosen;
+}
+
+/** A failure is found again where it matters. */
+export function beginLoading(config: Chosen): void {
+  if (begun) return;
+  try {
+    const libtorch = libtorchOfRun(config);
+    begun = { wanted: config.environment.libtorch, libtorch, loaded: loadBeside(libtorch).catch(() => {}) };
+  } catch {
+    // Whoever opens libtorch reports that there is none.
+  }
+}
+
+/** A process must not end before. */
+export async function loaded(): Promise<void> {
+  await begun?.loaded;
 }

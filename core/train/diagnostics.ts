@@ -191,7 +191,7 @@ interface Evaluated {
   readonly sums: Float64Array | null;
 }
 
-export type Diagnose = (pass: Pass, evaluated: Evaluated) => void;
+type Diagnose = (pass: Pass, evaluated: Evaluated) => void;
 
 /** Rank 0 calls it after an evaluation, with its weights. Null where a run keeps nothing. */
 export function openDiagnostics(

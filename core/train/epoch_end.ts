@@ -8,10 +8,12 @@ import { evaluate, type Evaluation, lessAtOnce, skillNote } from "./evaluate.ts"
 import { partsOfEpoch } from "./feed.ts";
 import type { Metrics } from "./measure.ts";
 import { ANOMALY_R2 } from "./metrics.ts";
-import type { EventLoopTurn } from "./pauses.ts";
+import { openEventLoopTurn } from "./pauses.ts";
 import { learningRate } from "./schedule.ts";
 import type { Trainer } from "./trainer.ts";
 import { hasStatistics, measureStatistics } from "./weight_average.ts";
+
+type EventLoopTurn = ReturnType<typeof openEventLoopTurn>;
 
 /** Sources whose evaluation has said what it can't compare with. */
 const noted = new WeakSet<Source>();

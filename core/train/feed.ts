@@ -7,7 +7,7 @@ import { partsOf, partsOfShards } from "../data/source/order.ts";
 import type { Sampling } from "../data/source/sampling.ts";
 import { type Batch, isSteady, type Part, type Source } from "../data/source/source.ts";
 import type { Loss } from "../models/losses.ts";
-import type { MicroBatch } from "./micro_batch.ts";
+import type { MicroBatch, Shards } from "./micro_batch.ts";
 import {
   currentStream,
   type EventHandle,
@@ -27,7 +27,6 @@ import type { Config } from "../settings/settings.ts";
 import { type BatchPlan, judgedAtOnce } from "./batches.ts";
 import type { Built } from "./build.ts";
 import type { Launch, Run } from "./launch.ts";
-import type { Shards } from "./shards.ts";
 
 export interface Supply {
   begin(steps: () => readonly Part[] | null): void;

@@ -26,7 +26,7 @@ export function leaveSoon(): void {
 // An end that hangs, in a library's last calls or on a disk that has gone, is made to come.
 
 /** The last save is in place: what may still be written must not hold a node, or a job that goes back to its queue. */
-export const MOST_SECONDS = 30;
+const MOST_SECONDS = 30;
 
 /** `after` calls in so many seconds. */
 export function openExitBound({ end, say, after }: {

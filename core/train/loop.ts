@@ -14,11 +14,12 @@ import {
   reportEpoch,
 } from "./epoch_end.ts";
 import { sharesOf } from "./micro_batch.ts";
-import { enough, StepAborted } from "./pauses.ts";
+import { StepAborted } from "./pauses.ts";
 import { learningRate } from "./schedule.ts";
 import type { StepTaken } from "./step.ts";
 import { ended, type Ending, stoppedFor } from "./stop.ts";
 import type { Trainer } from "./trainer.ts";
+import type { Run } from "./launch.ts";
 
 /** Signals and requests wait at most so long for data. */
 const WAIT_MS = 50;
@@ -170,3 +171,6 @@ async function stop(loop: Loop, reason: string): Promise<Ending> {
   await save(loop, "stop", false);
   return stoppedFor(reason);
 }
+
+export const enough = ({ config: { training }, cursor }: Pick<Run, "config" | "cursor">): boolean =>
+  training.max_steps > 0 && cursor.step >= training.max_steps;

@@ -36,21 +36,6 @@ export function spreadMask(mask: Tensor, items: Tensor): Tensor {
   return ne(wide, zerosLike(wide));
 }
 
-type OnDevice = ReturnType<typeof constantOnDevice>;
-const upTo = new Map<number, OnDevice>();
-
-/** 0, 1, ..., one less than the number. */
-export function numbersUpTo(count: number): OnDevice {
-  let cached = upTo.get(count);
-  if (!cached) {
-    upTo.set(
-      count,
-      cached = constantOnDevice(() => Float64Array.from({ length: count }, (_, i) => i)),
-    );
-  }
-  return cached;
-}
-
 /** Each device's tensor is made once. */
 export function constantOnDevice(
   make: () => Float64Array,

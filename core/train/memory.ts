@@ -1,14 +1,13 @@
 // Estimates the memory that training needs, and explains "out of memory".
 import { UserError } from "../base/errors.ts";
 import { formatBytes, formatPlural } from "../base/format.ts";
-import { freeMemory, freeOf, freeSwap, tightestLimit } from "../base/memory.ts";
+import { freeOf, freeSwap, tightestLimit } from "../base/memory.ts";
 import type { Config } from "../settings/settings.ts";
 import { costOf, perSampleOf } from "../models/cost.ts";
 import { othersHeld } from "../models/user_error.ts";
 import type { Built } from "./build.ts";
 import { needsWholeGradient, traitsOf } from "./optimizers.ts";
 import { NativeError } from "../../ffi/errors.ts";
-import { keepAllFreedMemory } from "../../ffi/library.ts";
 import type { Arena } from "./arena.ts";
 import type { Run } from "./launch.ts";
 
@@ -32,8 +31,10 @@ interface FreeMemory {
 }
 
 const F32 = 4;
+
 /** Memory is tight beyond this share of what is free. */
 const SHARE = 0.9;
+
 /** Backward frees memory, but never more than this leaves of the estimate. */
 const LEAST = 0.5;
 
@@ -179,24 +180,4 @@ export function evaluationOutOfMemory(error: unknown, batchSize: number): unknow
         : "Take a smaller model."),
     { cause: error },
   );
-}
-
-/** These would delay the first step, or depend on the memory that it takes. */
-export function beforeSecondStep(
-  { saver, pass, ranksHere }: Pick<Run, "pass" | "ranksHere"> & { readonly saver: { ready(): void } },
-): () => void {
-  let steps = 0;
-  return () => {
-    if (++steps !== 2) return;
-    saver.ready();
-    if (!pass.onGpu && isRoomy(mostMemory(), ranksHere)) keepAllFreedMemory();
-  };
-}
-
-/** Kept memory is fragmented: a process was seen to grow by up to a third. */
-export const isRoomy = (taken: number, ranks: number, free = freeMemory()): boolean => ranks * taken <= free;
-
-/** NaN where the kernel does not report it. */
-function mostMemory(): number {
-  return 1024 * Number(/^VmHWM:\s*(\d+) kB$/m.exec(Deno.readTextFileSync("/proc/self/status"))?.[1]);
 }

@@ -1,7 +1,4 @@
 // The named moments of a run, in the order of a step, and who watches them. A moment that nobody watches is an empty function.
-import type { Control } from "../ranks/control/control.ts";
-import { type Account, COMPUTE, COPY, EVALUATION, OPTIMIZER, REST, SAVE } from "../run/account.ts";
-
 /** Nobody watches. */
 export const unwatched = {
   /** The next step waits for its data, now and at every look for it. Training goes on when a promise is kept. */
@@ -35,6 +32,7 @@ export const unwatched = {
 };
 
 export type Moments = typeof unwatched;
+
 export type Observer = Partial<Moments>;
 
 type Act = (a?: unknown, b?: unknown) => Promise<void> | null | void;
@@ -56,33 +54,3 @@ export function momentsFor(observers: readonly (Observer | null)[]): Moments {
   const names = Object.keys(unwatched) as (keyof Moments)[];
   return Object.fromEntries(names.map((name) => [name, of(name)])) as unknown as Moments;
 }
-
-/** The account gives the time since the last moment to what it was spent for. */
-export function accounting({ lap }: Pick<Account, "lap">, onGpu: boolean): Observer {
-  const rest = () => lap(REST), copy = () => lap(COPY), update = () => lap(OPTIMIZER), save = () => lap(SAVE);
-  return {
-    waiting: rest,
-    fed: copy,
-    reduced: () => lap(COMPUTE),
-    clipped: update,
-    held: save,
-    updated: update,
-    ...(onGpu && { arrived: () => lap(COMPUTE) }),
-    told: rest,
-    ahead: copy,
-    evaluating: rest,
-    evaluated: () => lap(EVALUATION),
-    saving: rest,
-    saved: save,
-  };
-}
-
-/** The control plane knows what a rank is at, and tells of those that are late. */
-export const phases = ({ phase, step }: Pick<Control, "phase" | "step">): Observer => ({
-  waiting: () => phase("data.next"),
-  stepping: () => phase("forward"),
-  stepped: step,
-  rewinding: () => phase("starting"),
-  evaluating: () => phase("evaluation"),
-  saving: () => phase("save"),
-});

@@ -1,6 +1,5 @@
 // Memory of a rank comes from its own NUMA domain.
 import { preferMemoryOf } from "../../ffi/libc.ts";
-import { formatPlural } from "../base/format.ts";
 import { ownTopology, type Topology } from "../base/topology.ts";
 
 export interface Near {
@@ -23,16 +22,6 @@ export function keepMemoryNear(
   const ids = domains.map(({ id }) => id);
   const one = ofMachine > 1 && ids.length === 1;
   return { domains: ids, ofMachine, memory: one && prefer(ids[0]) ? ids[0] : null };
-}
-
-/** Nothing where the machine has one domain. */
-export function nearSentence({ domains, ofMachine, memory }: Near): string {
-  if (ofMachine === 1) return "";
-  if (domains.length > 1) return ` on ${formatPlural(domains.length, "NUMA domain")} of ${ofMachine}`;
-  const where = ` of NUMA domain ${domains[0]} (of ${ofMachine})`;
-  return memory === null
-    ? `${where}, whose memory the kernel does not let it prefer`
-    : `${where}, whose memory is taken first`;
 }
 
 let near: Near | undefined;

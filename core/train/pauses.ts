@@ -5,7 +5,7 @@ import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { BatchPlan } from "./batches.ts";
 import type { RankGroup } from "./rank_group.ts";
 import type { GradientStrategy, Places } from "./gradients/strategy.ts";
-import type { Shards } from "./shards.ts";
+import type { Shards } from "./micro_batch.ts";
 import { checkedDuration } from "../settings/setting.ts";
 import type { Run } from "./launch.ts";
 
@@ -18,7 +18,7 @@ export class StepAborted {
 }
 
 /** @internal */
-export interface Pauses extends Places {
+interface Pauses extends Places {
   begin(): void;
   /** Puts the model's running statistics back to where the step began. */
   undo(): void;
@@ -113,7 +113,7 @@ function openPace(): { wait(): void } {
 }
 
 /** Reasons; null where nothing is due. */
-export interface BoundaryRequests {
+interface BoundaryRequests {
   readonly stop: string | null;
   readonly save: string | null;
 }
@@ -138,9 +138,6 @@ export function openBoundaryRequests(
   };
 }
 
-export const enough = ({ config: { training }, cursor }: Pick<Run, "config" | "cursor">): boolean =>
-  training.max_steps > 0 && cursor.step >= training.max_steps;
-
 /** An interval that is empty or zero never passes. */
 export function every(text: string, stepsPerEpoch: number): (step: number) => boolean {
   const { count, unit } = checkedDuration(text);
@@ -164,8 +161,6 @@ const isTimed = (text: string): boolean => checkedDuration(text).unit === "secon
 
 /** A Ctrl-C goes unnoticed for at most so long. */
 const EVERY_MS = 50;
-
-export type EventLoopTurn = ReturnType<typeof openEventLoopTurn>;
 
 export function openEventLoopTurn() {
   let last = performance.now();

@@ -16,13 +16,9 @@ import { type Cursor, type StateParts, tensorsOf } from "../checkpoint/training_
 import { digest } from "../data/arrays/remembered.ts";
 import { UserError } from "../base/errors.ts";
 import type { Zero } from "./gradients/zero.ts";
-import { type Console, openConsole } from "../run/console.ts";
-import type { EventLog } from "../run/event_log.ts";
-import type { LineageWriter } from "../run/lineage.ts";
 import type { Saver } from "./save.ts";
 import { setThreads } from "../../ffi/context.ts";
-import { allowedCores } from "../base/cores.ts";
-import { usableCores } from "../base/topology.ts";
+import { allowedCores, usableCores } from "../base/topology.ts";
 import type { Run } from "./launch.ts";
 
 /** The parts of a run that reports are of. */
@@ -97,8 +93,10 @@ function openShares({ collectives, rank }: Team, device: Device): Shares {
 
 /** Steps between two reports of times. */
 const EVERY = 100;
+
 /** A layer of zeros may hold the gradient back in the first steps. */
 const SETTLED = 10;
+
 const NAMED = 5;
 
 /** Every rank calls it after each step. */
@@ -207,16 +205,6 @@ function refuseDifference(team: Team, arena: Arena): void {
       "Run hpctrain doctor --full, and try another node or --distributed-backend.",
   );
 }
-
-export const noEvents: EventLog = { emit() {}, note() {}, flush() {}, rewind() {}, lost: 0, close() {} };
-
-export function consoleOfRank(rank: number, logs: string): Console {
-  const path = `${logs}/rank-${rank}.log`;
-  const write = (text: string) => Deno.writeTextFileSync(path, text, { append: true });
-  return openConsole({ quiet: true, json: false, isTerminal: false, write, writeError: write });
-}
-
-export const noLineage: LineageWriter = { lines: [], observe() {}, stepped() {}, summary: () => null };
 
 export const noSaver = (gather?: () => void): Saver => ({
   ready() {},

@@ -2,9 +2,9 @@
 import { gpuName } from "../../ffi/cuda.ts";
 import { checkedDuration } from "../settings/setting.ts";
 import type { Config } from "../settings/settings.ts";
-import { openConsole } from "../run/console.ts";
-import { type EventLog, warning } from "../run/event_log.ts";
-import { openLineage } from "../run/lineage.ts";
+import { type Console, openConsole } from "../run/console.ts";
+import type { EventLog, Warn } from "../run/event_log.ts";
+import { type LineageWriter, openLineage } from "../run/lineage.ts";
 import type { SystemSetup } from "../run/system.ts";
 import type { Output, RunFacts } from "../run/output.ts";
 import { openRankTrack, openTrack } from "../run/writer/track.ts";
@@ -14,7 +14,6 @@ import { abandon, claim } from "./claim.ts";
 import { shareSaves } from "./sharing.ts";
 import { openAlerts } from "./guards/alerts.ts";
 import { bestPath, latestPath, type RunPaths } from "./run_folder.ts";
-import { consoleOfRank, noEvents, noLineage } from "./rank_group.ts";
 import { parameterCount } from "../models/model.ts";
 import { placeInEpoch } from "./batches.ts";
 import { confusedClasses } from "./diagnostics.ts";
@@ -148,3 +147,19 @@ function runFactsOf(
     gpus: onGpu ? world : 0,
   };
 }
+
+const noEvents: EventLog = { emit() {}, note() {}, flush() {}, rewind() {}, lost: 0, close() {} };
+
+function consoleOfRank(rank: number, logs: string): Console {
+  const path = `${logs}/rank-${rank}.log`;
+  const write = (text: string) => Deno.writeTextFileSync(path, text, { append: true });
+  return openConsole({ quiet: true, json: false, isTerminal: false, write, writeError: write });
+}
+
+const noLineage: LineageWriter = { lines: [], observe() {}, stepped() {}, summary: () => null };
+
+const warning =
+  (console: { warn(text: string): void }, events: Pick<EventLog, "emit">): Warn => (message, step, about) => {
+    console.warn(message);
+    events.emit({ kind: "warning", step, message, about });
+  };

@@ -6,12 +6,15 @@ import { UserError } from "../base/errors.ts";
 import {
   type CheckpointRun,
   checkpointRun,
+  checkpointsOf,
+  foldersOf,
   isAnothers,
+  latestOf,
   nameIn,
+  newestRun,
   readableRun,
   settingsIn,
-} from "./checkpoint_run.ts";
-import { checkpointsOf, foldersOf, latestOf, newestRun } from "./run_folder.ts";
+} from "./run_folder.ts";
 import { adopt } from "../checkpoint/adopt.ts";
 import { type Cursor, loadTraining, loadWeights, type StateParts } from "../checkpoint/training_state.ts";
 import { matcher } from "../base/patterns.ts";

@@ -12,8 +12,14 @@ import { leaveSoon, leaveWith } from "./leaving.ts";
 import { trainLoop } from "./loop.ts";
 import { outOfMemory } from "./memory.ts";
 import { ranksSharingCores, shareThreads } from "./rank_group.ts";
-import { notifyScript, type Requeued, requeuedIn } from "./requeue.ts";
-import { chooseResume, type ResumeChoice, watchJobTime } from "./restart.ts";
+import {
+  chooseResume,
+  notifyScript,
+  type Requeued,
+  requeuedIn,
+  type ResumeChoice,
+  watchJobTime,
+} from "./restart.ts";
 import type { RunPaths } from "./run_folder.ts";
 import { launchOf, refuseOtherLayout, type TrainRequest } from "./setup/launch.ts";
 import { catchEarlySignals, giveSignalsBack, stopSignals, unlessStopped } from "./stop.ts";

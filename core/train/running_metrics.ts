@@ -17,7 +17,7 @@ import {
 } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Measure, Measured } from "./measure.ts";
-import { treeSum } from "./shards.ts";
+import { treeSum } from "./micro_batch.ts";
 
 interface Observed {
   readonly output: Tensor;
@@ -31,11 +31,11 @@ interface Observed {
   readonly mask?: Tensor | null;
 }
 
-export type Worst = NonNullable<Measured["worst"]>;
-
 const MOST_BATCHES = 32, BUFFER_BYTES = 8 * 2 ** 20;
+
 /** A step's last micro-batch is shorter. */
 const MOST_BUFFERS = 4;
+
 /** The sums of losses and of items. */
 const OWN = 2;
 

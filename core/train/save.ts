@@ -1,4 +1,5 @@
 // Saves checkpoints beside training, whole or each rank its part.
+import { join } from "../../deps/path.ts";
 import { failBeyondFileLimit } from "../../ffi/signals.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import {
@@ -12,15 +13,15 @@ import {
 import { openSnapshot, openWriter, type Snapshot, type Writer } from "../checkpoint/background/writer.ts";
 import { type StateParts, tensorsOf, toData, toTree } from "../checkpoint/training_state.ts";
 import type { Storage } from "../checkpoint/value.ts";
+import { type EpochFiles, epochName } from "../checkpoint/epoch_files.ts";
 import { freeMemory } from "../base/memory.ts";
 import { UserError } from "../base/errors.ts";
 import { formatBytes } from "../base/format.ts";
-
 import { valuesWithoutSecrets } from "../base/secrets.ts";
 import { VERSION } from "../base/version.ts";
 import { releaseName } from "./claim.ts";
 import type { DataFacts } from "./data_facts.ts";
-import { bestPath, epochFiles, epochPath, latestPath, type RunPaths } from "./run_folder.ts";
+import { bestPath, latestPath, type RunPaths } from "./run_folder.ts";
 import type { Sharing } from "./sharing.ts";
 import { torchScheduler } from "./torch_scheduler.ts";
 import { learningRate, type Schedule } from "./schedule.ts";
@@ -57,6 +58,7 @@ export interface Saver {
 
 /** A larger state is written while training waits. */
 const MOST_OF_FREE = 0.5;
+
 /** A failing disk gets a warning this often. */
 const WARN_MS = 600_000;
 
@@ -232,3 +234,12 @@ function jobOf(
 
 /** Only the first rank links and removes files. */
 const ALONE = { links: [], ofEpoch: null };
+
+export const epochPath = (p: RunPaths, epoch: number): string =>
+  join(p.checkpoints, epochName(p.run, epoch, p.ending));
+
+const epochFiles = (
+  { checkpoints: folder, run, ending, older }: RunPaths,
+  epoch: number,
+  keep: number,
+): EpochFiles => ({ folder, run, epoch, ending, keep, older });

@@ -1,12 +1,12 @@
 // One optimizer step: zero, forward, backward, reduce, unscale, clip, update. The hot path allocates nothing but tensors
 // and reads nothing back from the device.
 import { noGrad } from "../../ffi/autograd.ts";
-import { detach, reshape, stack } from "../../ffi/ops.ts";
+import { detach, div, minimum, mul_, reshape, stack } from "../../ffi/ops.ts";
 import type { Readback } from "../../ffi/readback.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { add, constant } from "../../ffi/make.ts";
 import { finished, type MicroBatch, type Share } from "./micro_batch.ts";
 import type { Pass } from "./blocks.ts";
-import { clip } from "./arena.ts";
 import type { GradientStrategy, StepWatch } from "./gradients/strategy.ts";
 import type { Guard } from "./guards/spikes.ts";
 import type { Moments } from "./moments.ts";
@@ -123,4 +123,14 @@ export function followStep(
 ): string | null {
   if (!finite && counted) optimizer.onDevice?.takeBack();
   return scaler?.follow(finite, gradients.arena, step) ?? refused;
+}
+
+/** The same as torch.nn.utils.clip_grad_norm_, without waiting for the device. */
+export function clip(gradients: readonly Tensor[], norm: Tensor, limit: number): void {
+  scope(() => {
+    const { device } = norm;
+    const factor = div(constant(limit, "f32", device), add(norm, constant(1e-6, "f32", device)));
+    const scale = minimum(factor, constant(1, "f32", device));
+    for (const gradient of gradients) mul_(gradient, scale);
+  });
 }

@@ -1,8 +1,9 @@
 // The first and last lines of a run, and the commands that make sense next.
 import { EXIT } from "../base/errors.ts";
 import { blockParameters, parameterCount } from "../models/model.ts";
-import type { Spent } from "../run/account.ts";
-import { masterLine, runSummaryLines, startLine } from "../run/console.ts";
+import { percentages, type Spent, TIME_PART_LABELS } from "../run/account.ts";
+import { startLine } from "../run/console.ts";
+import { lossText } from "../run/live_line.ts";
 import { VERSION } from "../base/version.ts";
 import { graphMemory } from "./memory.ts";
 import { bestPath, latestPath } from "./run_folder.ts";
@@ -11,11 +12,12 @@ import type { Ending } from "./stop.ts";
 import { pathExists } from "../base/files.ts";
 import { commandWithoutSecrets, valuesWithoutSecrets, withoutSecrets } from "../base/secrets.ts";
 import { programAsCalled, shellLine } from "../base/shell.ts";
+import { formatBytes, formatDuration, formatPlural } from "../base/format.ts";
 import { jobLineIn } from "../ranks/job/scheduler.ts";
 import { launchCommand } from "../ranks/launch/rank.ts";
 import { versionOfUse } from "../../ffi/libraries/find.ts";
 import type { RankContext } from "../ranks/context.ts";
-import { goesBack } from "./requeue.ts";
+import { goesBack } from "./restart.ts";
 import { stepsInAll } from "./batches.ts";
 
 interface Context {
@@ -248,3 +250,72 @@ function again(
 }
 
 const line = (...words: string[]): string => `${programAsCalled()} ${shellLine(words)}`;
+
+export function masterLine(host: string): string {
+  return `Master node: ${host}`;
+}
+
+interface RunSummary {
+  outcome: string;
+  epochs: number;
+  steps: number;
+  seconds: number;
+  best?: { epoch: number; valLoss: number };
+  /** All losses are of scaled targets. */
+  scaled?: boolean;
+  losses?: {
+    readonly step?: { readonly step: number; readonly loss: number };
+    readonly epoch?: { readonly epoch: number; readonly loss: number };
+  };
+  /** `onGpu` marks the account as the host's. */
+  spent?: Spent;
+  onGpu?: boolean;
+  /** The GPU's, in bytes: all that is in use, and what captured steps hold of it. */
+  memory?: { used: number; graphs: number };
+  files: readonly (readonly [what: string, path: string])[];
+  next: readonly (readonly [why: string, command: string])[];
+}
+
+/** --quiet keeps the first line. */
+export function runSummaryLines(r: RunSummary): string[] {
+  const done = `${formatPlural(r.epochs, "epoch")}, ${formatPlural(r.steps, "step")}`;
+  const best = r.best
+    ? ` Best Val Loss: ${lossText(r.best.valLoss, r.scaled)} at epoch ${r.best.epoch}.`
+    : "";
+  return [
+    `${r.outcome} after ${formatDuration(r.seconds)}: ${done}.${best}`,
+    ...timeLine(r),
+    ...lossLine(r),
+    ...memoryLine(r),
+    ...table("Made", r.files),
+    ...table("Next", r.next),
+  ];
+}
+
+/** A step's loss and the mean over an epoch are different numbers. */
+function lossLine({ losses: { epoch, step } = {}, scaled }: RunSummary): string[] {
+  const parts = [
+    ...(epoch ? [`${lossText(epoch.loss, scaled)} as the mean of epoch ${epoch.epoch}`] : []),
+    ...(step ? [`${lossText(step.loss, scaled)} at step ${step.step}`] : []),
+  ];
+  return parts.length > 0 ? [`Training loss: ${parts.join(", ")}`] : [];
+}
+
+function timeLine({ spent, onGpu }: RunSummary): string[] {
+  if (spent === undefined) return [];
+  const parts = percentages(spent).map(([name, share]) => `${share.toFixed(1)}% ${TIME_PART_LABELS[name]}`);
+  return [`Of that time${onGpu ? ", as the host saw it" : ""}: ${parts.join(", ")}`];
+}
+
+function memoryLine({ memory }: RunSummary): string[] {
+  if (memory === undefined) return [];
+  const { used, graphs } = memory;
+  const part = graphs > 0 ? `, ${formatBytes(graphs)} of it for captured steps (--no-compile)` : "";
+  return [`GPU memory in use at the end: ${formatBytes(used)}${part}`];
+}
+
+function table(title: string, rows: RunSummary["files"]): string[] {
+  if (rows.length === 0) return [];
+  const width = Math.max(...rows.map(([label]) => label.length));
+  return [`${title}:`, ...rows.map(([label, value]) => `  ${label.padEnd(width)}  ${value}`)];
+}

@@ -14,7 +14,7 @@ interface Place {
 
 type State = Readonly<Record<string, unknown>>;
 
-export interface TorchScheduler {
+interface TorchScheduler {
   readonly state: State;
   /** The same for a script that steps StepLR after each optimizer step; present where `state` is of epochs. */
   readonly perStep?: State;

@@ -106,7 +106,7 @@ export function restingBlocks(
 }
 
 /** Sets for an epoch what --freeze-until asks for; true where the waiting parameters begin to learn with it. */
-export type Thaw = (epoch: number) => boolean;
+type Thaw = (epoch: number) => boolean;
 
 /** Null where no parameter waits. */
 export function openThaw(

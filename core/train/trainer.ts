@@ -16,8 +16,8 @@ import { openProfile } from "./profile.ts";
 import { noSaver, openRankGroup } from "./rank_group.ts";
 import { openFiles } from "./record.ts";
 import { openSaver } from "./save.ts";
-import { notesOf, openModel } from "./setup/model.ts";
-import { openStart, refuseUnknownWeights } from "./setup/start.ts";
+import { notesOf, openModel, openStart } from "./setup/model.ts";
+import { refuseUnknownWeights } from "./checks.ts";
 import { openRequests } from "./stop.ts";
 import { openThaw } from "./trained_parameters.ts";
 

@@ -4,7 +4,6 @@ import { noGrad } from "../../ffi/autograd.ts";
 import { autocast } from "../../ffi/context.ts";
 import { add, constant, fill_, scalar, zeros } from "../../ffi/make.ts";
 import { clone, copy_, div, lerp_, select, sumDim, toDtype } from "../../ffi/ops.ts";
-import { isFloating } from "../../ffi/dtype.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { forward } from "../models/model.ts";
 import { contextOf } from "../models/nn/forward_context.ts";
@@ -74,16 +73,6 @@ const learningNorms = (root: Module): BatchNorm[] =>
 function statisticsOf(root: Module): [string, Tensor][] {
   const own = new Set(learningNorms(root).flatMap(({ statistics }) => statistics));
   return root.namedBuffers().filter(([, t]) => own.has(t));
-}
-
-/** Tells what the average is of; a program's norms have no modules here. */
-export function averageNote(root: Module, start: number): string {
-  const norms = hasStatistics(root)
-    ? ", and batch norms get statistics of their own by a pass over the training data"
-    : root.namedBuffers().some(([, { dtype }]) => isFloating(dtype))
-    ? "; running statistics stay those of training, since this model's batch norms are not known here"
-    : "";
-  return `Weights are averaged at the end of each epoch from epoch ${start} on (--swa-start)${norms}`;
 }
 
 export const hasStatistics = (root: Module): boolean => learningNorms(root).length > 0;

@@ -1,6 +1,6 @@
 // Images of a WebDataset with classes or numbers; threads decode them where they lie in the shards.
 import type { Config } from "../../core/settings/settings.ts";
-import { CLASS_LOSSES } from "../../core/settings/sections/objective.ts";
+import { CLASS_LOSSES } from "../../core/settings/sections/training.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
 import { chooseColumns } from "../../core/data/tables/choose.ts";

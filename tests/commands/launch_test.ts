@@ -1,7 +1,7 @@
 // What `hpctrain launch` refuses before it starts anything.
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { launch, localRanks } from "../../commands/run/launch.ts";
-import { cpuCount } from "../../core/base/cores.ts";
+import { cpuCount } from "../../core/base/topology.ts";
 import { gpuCount } from "../../core/base/gpus.ts";
 import { madeOf } from "../core/base/made_topology.ts";
 import { mpiLauncher } from "../../core/ranks/launch/start.ts";

@@ -1,7 +1,7 @@
 // The program on a machine of several NUMA domains: this one, with another /sys/devices/system before its own.
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { cpuCount } from "../../core/base/cores.ts";
+import { cpuCount } from "../../core/base/topology.ts";
 import { inTemp, run, succeed, TINY } from "./program.ts";
 
 /** Writes the files that tell of domains and cores; cores have one thread. */

@@ -2,8 +2,14 @@
 import { glibcVersion } from "../../../ffi/machine.ts";
 import { bad, entriesIn, type Finding, good, olderVersion, textIn, warn } from "./check.ts";
 import { settleSpin, type Spin, spinSentence } from "../../../ffi/preload.ts";
-import { allowedCores, cpuCount } from "../../base/cores.ts";
-import { coresOf, type Domain, ownTopology, type Topology } from "../../base/topology.ts";
+import {
+  allowedCores,
+  coresOf,
+  cpuCount,
+  type Domain,
+  ownTopology,
+  type Topology,
+} from "../../base/topology.ts";
 import { nearMemory } from "../../train/near_memory.ts";
 import { formatBytes, formatDuration, formatPlural } from "../../base/format.ts";
 import { freeOf, type Limit, limitsOf, tightestLimit } from "../../base/memory.ts";

@@ -3,7 +3,7 @@
 import { dtypeBytes } from "../../../ffi/dtype.ts";
 import { longLivedUninitialised, memoryBlockOf } from "../../../ffi/make.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
-import { cpuCount } from "../../base/cores.ts";
+import { cpuCount } from "../../base/topology.ts";
 import { checkFreeMemory } from "../../base/memory.ts";
 import { DONE, FAILED, ODD, readBlocks, type RowBlockOrders, WORDS } from "./open_rows.ts";
 import { product } from "./numbers.ts";

@@ -4,7 +4,7 @@ import { add, constant, scalar, scale, sub, tensor } from "../../../ffi/make.ts"
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { key, permutation, uniform, uniformInt } from "../../base/random.ts";
 import { takesImages } from "../../settings/sections/model.ts";
-import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
+import { CLASS_LOSSES } from "../../settings/sections/training.ts";
 import { indexTensor, memorySource } from "../source/memory.ts";
 import { type Ids, type Source, source } from "../source/source.ts";
 import { checkMadeMemory, checkSamples, makeFields, normalTensor, type Spec } from "./fields.ts";

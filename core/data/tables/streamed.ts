@@ -24,7 +24,7 @@ import { formatBytes } from "../../base/format.ts";
 import { checkFreeMemory, heldInMemory } from "../../base/memory.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
-import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
+import { CLASS_LOSSES } from "../../settings/sections/training.ts";
 import { joinColumns, storedType, type TensorField } from "./tensors.ts";
 
 export interface Streamed {

@@ -2,7 +2,7 @@
 import * as ops from "../../../ffi/ops.ts";
 import { type DType, isFloating } from "../../../ffi/dtype.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
-import { CLASS_LOSSES } from "../../settings/sections/objective.ts";
+import { CLASS_LOSSES } from "../../settings/sections/training.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { isCode, isExported } from "../../models/user/file.ts";

@@ -1,22 +1,26 @@
 // Integers and mailboxes that a rank's training thread and its control thread share.
-import { type Mailbox, openMailbox } from "../../base/threads.ts";
-
 /** The training thread writes its step, its phase, and how often either has changed. */
 export const STEP = 0, PHASE = 1, CHANGES = 2;
+
 /**
  * The number of places of agreement that the training thread has passed; the place at which something is due,
  * or 0.
  */
 export const COUNT = 3, AT = 4;
+
 /** 1 while an agreement is made: the training thread stays at its place. */
 export const HOLD = 5;
+
 /** 1 when some rank has failed; the mailbox `error` has the failure. */
 export const FAILED = 6;
+
 export const ANSWERED = 7;
+
 /** 1 when the training thread ends this process by itself. */
 export const LEAVING = 8;
 
 const WORD_BYTES = 4 * 16, ANSWER_BYTES = 1 << 20, ERROR_BYTES = 1 << 16, AGREED_BYTES = 1 << 12;
+
 const SIZE = WORD_BYTES + ANSWER_BYTES + ERROR_BYTES + AGREED_BYTES;
 
 export interface ControlMemory {
@@ -56,3 +60,26 @@ export type Phase = typeof PHASES[number];
 export const PATIENT: Phase = "save";
 
 export const PHASE_NUMBER = Object.fromEntries(PHASES.map((phase, i) => [phase, i])) as Record<Phase, number>;
+
+/** Shared memory holds one value, as JSON behind its length. */
+export interface Mailbox {
+  put(value: unknown): boolean;
+  take<T>(): T;
+}
+
+export function openMailbox(shared: SharedArrayBuffer, at: number, size: number): Mailbox {
+  const length = new DataView(shared, at, 4), buffer = new Uint8Array(shared, at + 4, size - 4);
+  return {
+    put(value) {
+      const bytes = new TextEncoder().encode(JSON.stringify(value ?? null));
+      if (bytes.length > buffer.length) return false;
+      buffer.set(bytes);
+      length.setUint32(0, bytes.length, true);
+      return true;
+    },
+    take() {
+      // A decoder refuses shared memory.
+      return JSON.parse(new TextDecoder().decode(buffer.slice(0, length.getUint32(0, true))));
+    },
+  };
+}

@@ -21,7 +21,7 @@ import { connectTcp } from "./tcp.ts";
 import type { CpuThreadAnswer } from "./thread.ts";
 import type { TransportOptions } from "../../../ffi/ranks/open_transport.ts";
 import { MPI_TYPES } from "../../../ffi/ranks/ring.ts";
-import { cpuCount } from "../../base/cores.ts";
+import { cpuCount } from "../../base/topology.ts";
 import type { Env } from "../launchers.ts";
 import type { SettingChoice } from "../../settings/values.ts";
 

@@ -6,7 +6,7 @@ import { endOf, pidOf, RANK_FILES, rankFolder, rankRun, type RunFolders } from "
 import { type LaunchJob, type StartedRanks, startRanks } from "./start.ts";
 import { killsForMemory } from "../../base/memory.ts";
 import { lastEvents } from "../../run/lineage.ts";
-import { killedFor, lastShortage } from "../../run/memory_watch.ts";
+import { killedFor, lastShortage } from "../../run/system.ts";
 import { judgeEnds, type LaunchVerdict, type MemoryEvidence, type RankEnd } from "./verdict.ts";
 import { clean } from "../../base/terminal.ts";
 

@@ -2,7 +2,7 @@
 // outputs, and samples the machine. A slow disk holds this thread and no step. It sleeps between two looks,
 // so it has no event loop.
 import { cleanConsole } from "../../base/terminal.ts";
-import { openEventFile, openLosses, reason, rewindFile, type RunPosition } from "../event_log.ts";
+import { openEventFile, openLosses, reason, type RunPosition, SAMPLES } from "../event_log.ts";
 import { decodeEvent, encodeEvent, type Event, type Note } from "../events.ts";
 import { isWanted, type Sink, type SinkModule } from "../output.ts";
 import { openSystem, type SystemLine } from "../system.ts";
@@ -24,11 +24,14 @@ cleanConsole(); // each thread has its own console
 
 /** A kill may lose this much. */
 const POLL_MS = 50;
+
 /** Lines are joined up to this size. */
 const BATCH = 256 * 1024;
+
 const RENEW_MS = 1000;
 
 const post = (message: ThreadMessage) => self.postMessage(message);
+
 const warn = (warning: string) => post({ warning });
 
 self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
@@ -192,4 +195,28 @@ function guarded(what: string, sink: Sink, warn: (message: string) => void): Gua
     note: (note) => trying(() => sink.note?.(note)),
     close: () => trying(() => sink.close(code)),
   };
+}
+
+/** Returns a warning where the file can't be rewound. */
+export function rewindFile(
+  path: string,
+  forget: (again: (line: string) => boolean) => void,
+  to: RunPosition,
+): string | null {
+  try {
+    forget((line) => comesAfter(line, to));
+    return null;
+  } catch (cause) {
+    return `${path} could not be rewound to step ${to.step} (${
+      reason(cause)
+    }); it keeps the later records too.`;
+  }
+}
+
+function comesAfter(line: string, to: RunPosition): boolean {
+  const event = decodeEvent(line);
+  if (event === null) return true; // the line was cut
+  const { kind } = event;
+  if (kind === "eval" || kind === "epoch") return event.step > to.step || event.epoch > to.epoch;
+  return SAMPLES.has(kind) && "step" in event && Number(event.step) > to.step;
 }

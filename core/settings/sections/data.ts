@@ -1,5 +1,7 @@
 import { DATA_KIND_NAMES, DATA_KINDS } from "../formats.ts";
-import { bool, choice, DATA_FILE, float, int, list, path, text } from "../setting.ts";
+import { bool, choice, float, int, list, path, text } from "../setting.ts";
+
+const DATA_FILE = { regex: /\.(ts|mts|js|mjs|py)$/, says: "a TypeScript or Python file" };
 
 /** It stands for every sample that files have; none has more. */
 export const ALL_SAMPLES = 1e12;

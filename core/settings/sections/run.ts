@@ -62,10 +62,6 @@ export const FILE_NAME = {
   regex: /^[\w][\w.+-]{0,127}$/,
   says: "a name for files, of at most 128 letters, digits, dots, dashes and underscores",
 };
-/** A name for files from a text of any letters; empty where nothing of it fits. */
-export const nameForFiles = (text: string): string =>
-  text.normalize("NFKD").replace(/\p{M}/gu, "").replace(/[^\w.+-]+/g, "-").replace(/^\W+/, "").slice(0, 128)
-    .replace(/[-.]+$/, "");
 
 const FROM_ENV = "from the launcher's environment";
 
@@ -205,6 +201,7 @@ export const RUN_ID = {
   regex: /^[^:;,#?/'\\\s\0]{1,128}$/,
   says: "a run's id of up to 128 characters, none of them : ; , # ? / ' \\ or a space",
 };
+
 const PROJECT = {
   regex: /^[^/\\#?%:\0]{1,128}$/,
   says: "a project's name of up to 128 characters, none of them / \\ # ? % :",

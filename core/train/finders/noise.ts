@@ -71,10 +71,9 @@ export function measureNoise(config: Config, built: Built, device: Device, size:
 
 /** Steps from one look to the next, at least: a norm is far less than 1% of so many. */
 const STEPS_BETWEEN = 10;
+
 /** A single step's estimate is mostly chance: these are means over many, of which the first few tell nothing. */
 const KEPT = 0.95, LEAST_LOOKS = 10;
-
-export type RunNoise = ReturnType<typeof openRunNoise>;
 
 export function openRunNoise() {
   let last = -Infinity,

@@ -13,7 +13,7 @@ import { startFrom } from "../resume.ts";
 import { sharesOf } from "../micro_batch.ts";
 import { trainStep } from "../user_step.ts";
 
-export interface StepProbe {
+interface StepProbe {
   /** Samples of one step. */
   readonly samples: number;
   /** Takes a step with this learning rate; returns the loss before it. */

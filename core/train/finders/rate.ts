@@ -2,7 +2,7 @@
 // fastest as it does. Single losses are noisy and a running mean lags behind, so lines are fitted to the losses around each step.
 
 /** One step: its rate, its loss, and the fitted line there. */
-export interface Swept {
+interface Swept {
   readonly rate: number;
   readonly loss: number;
   readonly smoothed: number;

@@ -11,7 +11,7 @@ import { type StepOptions, trainStep } from "../user_step.ts";
 
 const WARM = 2, LEAST = 3, MOST = 40, ENOUGH_MS = 400;
 
-export type TimeStep = (size: number) => { readonly seconds: number; readonly memory: number } | null;
+type TimeStep = (size: number) => { readonly seconds: number; readonly memory: number } | null;
 
 /** The median of some steps, without the time that reading data takes; null where memory ends. */
 export function stepTimer(

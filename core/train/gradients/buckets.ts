@@ -1,5 +1,4 @@
 // Ranks exchange gradients in buckets: parts of the arena in the order in which backward makes them whole.
-import type { GradientCut } from "../../compile/cuts.ts";
 import type { Model } from "../../models/model.ts";
 import type { Collectives } from "../../ranks/collectives.ts";
 import type { Arena } from "../arena.ts";
@@ -12,6 +11,7 @@ export interface Bucket {
 }
 
 const MIB = 2 ** 20;
+
 /** NCCL reaches its full rate at 16 MiB and more; on CPUs small pieces hide best behind backward. */
 const OWN_CHOICE_MB = { nccl: 25, cpu: 4 };
 
@@ -51,14 +51,4 @@ export function firstBlocks({ parameters }: Pick<Arena, "parameters">, { blocks 
     }
   });
   return parameters.map((parameter) => first.get(parameter) ?? 0);
-}
-
-/** Plans are cut where a bucket is whole; what is whole behind the last cut needs none. */
-export function bucketCuts(buckets: readonly Bucket[], blocks: readonly number[]): GradientCut[] {
-  let before = Infinity;
-  return buckets.filter(({ after }, i) => after !== buckets[i + 1]?.after).map(({ after }) => {
-    const parameters = blocks.flatMap((block, i) => block >= after && block < before ? [i] : []);
-    before = after;
-    return { block: after, parameters };
-  });
 }

@@ -6,9 +6,8 @@ import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, straight, type Weight } from "../blocks.ts";
 import type { CompiledPass } from "../compiled_pass.ts";
 import type { LossScaler } from "../precision.ts";
-import type { MicroBatch, Share } from "../micro_batch.ts";
+import type { MicroBatch, Shards, Share } from "../micro_batch.ts";
 import { type Arena, gradientNorm, takeGradients } from "../arena.ts";
-import type { Shards } from "../shards.ts";
 
 /** A step can be left in its middle at these. They may throw; nothing that lasts has changed then. */
 export interface Places {

@@ -5,10 +5,17 @@ import { add, constant, ones, sub, zero_, zeros } from "../../../ffi/make.ts";
 import { cat, clamp, clone, copy_, div, foreachAddcmul_, narrow, reshape, select } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Arena } from "../arena.ts";
-import { nodesWithin, type Shards, shardsOfRank, type ShardSum, treeSum } from "../shards.ts";
+import {
+  type MicroBatch,
+  nodesWithin,
+  type Shards,
+  shardsOfRank,
+  type ShardSum,
+  type Share,
+  treeSum,
+} from "../micro_batch.ts";
 import type { Collectives } from "../../ranks/collectives.ts";
 import { checkpointed, straight } from "../blocks.ts";
-import type { MicroBatch, Share } from "../micro_batch.ts";
 import {
   accumulate,
   type GradientStrategy,
@@ -24,7 +31,7 @@ import {
 export type CombineSums = (own: readonly ShardSum<Tensor>[]) => readonly ShardSum<Tensor>[];
 
 /** @internal */
-export interface VirtualShards extends Shards {
+interface VirtualShards extends Shards {
   readonly combine: CombineSums;
   readonly arena: Arena;
   /** Forward changes these: averaged statistics, and counters of batches. */

@@ -188,7 +188,7 @@ export function refuseZero({ training, distributed, output }: Config): void {
 
 // A rank owns one n-th of each bucket, in the arena.
 
-export type Owned = ReturnType<typeof openOwned>;
+type Owned = ReturnType<typeof openOwned>;
 
 /** So many buckets may be under way. */
 const AHEAD = 4;

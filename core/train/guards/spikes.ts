@@ -3,8 +3,6 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatValue } from "../../base/format.ts";
 
-import type { Run } from "../launch.ts";
-
 type OnSpike = "off" | "warn" | "skip" | "rewind";
 
 export interface SpikeSettings {
@@ -17,8 +15,10 @@ export interface SpikeSettings {
 
 /** No loss is a spike before so many. */
 const ENOUGH = 30;
+
 /** The deviation is at least this part of the mean. */
 const LEAST_DEVIATION = 0.01;
+
 const MOST_REWINDS = 5;
 
 /** Later losses are not compared with a spike. */
@@ -45,7 +45,7 @@ export function openJudge({ zscore, window }: Pick<SpikeSettings, "zscore" | "wi
   };
 }
 
-export interface Spike {
+interface Spike {
   readonly step: number;
   readonly message: string;
 }
@@ -125,35 +125,3 @@ const gaveUp = (what: string) =>
   );
 
 // Steps go on counting. Every rank rewinds at the same step.
-
-/** Null without a checkpoint. */
-export type GoBack = () => { step: number; path: string } | null;
-
-interface Rewound extends Pick<Run, "cursor" | "warn" | "events"> {
-  readonly guard: Guard;
-  readonly goBack: GoBack;
-  readonly saver: { settle(): Promise<void> };
-}
-
-export async function rewind({ guard, cursor, events, warn, saver, goBack }: Rewound): Promise<void> {
-  const spike = guard.pending!;
-  await saver.settle().catch(() => {}); // the saver has reported a failure
-  const back = goBack();
-  if (back === null) {
-    guard.pending = null;
-    const none = `${spike.message}. There is no checkpoint to go back to yet (--on-spike rewind).`;
-    return warn(none, undefined, "spike");
-  }
-  guard.wentBack(back.step);
-  const message = `${spike.message}: going back to the weights of step ${back.step}; the batches of steps ` +
-    `${back.step + 1} to ${cursor.step} are left out (--on-spike rewind).`;
-  events.emit({
-    kind: "rewind",
-    step: cursor.step,
-    epoch: cursor.epoch + 1,
-    to_step: back.step,
-    path: back.path,
-    reason: spike.message,
-  });
-  warn(message, spike.step, "spike");
-}

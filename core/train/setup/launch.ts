@@ -1,21 +1,26 @@
 // From settings to a launch: what can't be is refused, data that is made is made, and notes say what was decided.
 import { usableCores } from "../../base/topology.ts";
+import { formatPlural } from "../../base/format.ts";
+import { VERSION } from "../../base/version.ts";
 import { generateMissing } from "../../data/open/generated.ts";
 import { loadDataReader } from "../../data/open/open.ts";
+import { hasColumns, hasTargets } from "../../data/open/formats.ts";
 import type { RankContext } from "../../ranks/context.ts";
 import { layoutRequest, refuseIdleGpus } from "../../ranks/job/layout.ts";
 import type { OpenOutput } from "../../run/output.ts";
 import { environmentLines } from "../../settings/environment.ts";
 import { checkLayout, loadPreset, type World } from "../../settings/presets.ts";
 import type { Resolved, SettingsRequest } from "../../settings/resolve.ts";
-import type { Config } from "../../settings/settings.ts";
+import { type Config, findSetting, readSetting } from "../../settings/settings.ts";
+import { checkedDuration, UNIT_SUFFIX } from "../../settings/setting.ts";
+import { formatOrigin, isTyped } from "../../settings/values.ts";
 import type { Device } from "../../../ffi/tensor.ts";
-import { onCpus, refuseGpus, refuseOptimizer, unitsTaken, unnamedData, withoutEffect } from "../checks.ts";
+import { refuseGpus, refuseOptimizer } from "../checks.ts";
 import { loaderThreads, unusedGpus, whyNoCuda } from "../device.ts";
 import { inCommon } from "../gpu.ts";
 import { refuseZero } from "../gradients/zero.ts";
 import type { Launch } from "../launch.ts";
-import { nearMemory, nearSentence } from "../near_memory.ts";
+import { type Near, nearMemory } from "../near_memory.ts";
 import type { ResumeChoice } from "../restart.ts";
 import { unlessStopped } from "../stop.ts";
 
@@ -97,4 +102,77 @@ export function refuseOtherLayout(
   const world: World = { nodes, ranks, device };
   if (preset && !config.distributed.any_layout) checkLayout(loadPreset(preset), world);
   return world;
+}
+
+/** Nothing where the machine has one domain. */
+export function nearSentence({ domains, ofMachine, memory }: Near): string {
+  if (ofMachine === 1) return "";
+  if (domains.length > 1) return ` on ${formatPlural(domains.length, "NUMA domain")} of ${ofMachine}`;
+  const where = ` of NUMA domain ${domains[0]} (of ${ofMachine})`;
+  return memory === null
+    ? `${where}, whose memory the kernel does not let it prefer`
+    : `${where}, whose memory is taken first`;
+}
+
+/** Data that is made up has no files. */
+const OF_FILES = ["data.stage", "data.bad_samples"];
+
+const OF_COLUMNS = [
+  ...["data.features", "data.split", "data.validate_on", "data.test_on"],
+  ...["data.history", "data.lead", "data.folds", "data.fold", "data.rollout"],
+];
+
+/** Mixed precision is chosen by a GPU, and its memory is a GPU's. */
+function onCpus(
+  { config: { training }, origin, originText }: Resolved,
+  device: "cpu" | "cuda",
+): string[] {
+  const idle = [
+    ...(training.amp === "auto" ? ["training.amp"] : []),
+    ...(training.log_gpu_memory ? ["training.log_gpu_memory"] : []),
+  ].filter((path) => device === "cpu" && isTyped(origin(path)));
+  return idle.length === 0
+    ? []
+    : [`No effect on a CPU: ${idle.map((path) => `${path} (${originText(path)})`).join(", ")}.`];
+}
+
+/** Bare flags meant other data to some who typed them. */
+function unnamedData({ config: { data }, origin }: Resolved): string[] {
+  const named = data.data_path !== "" || data.code !== "" || origin("data.type").kind !== "default";
+  return named ? [] : [
+    "No data was named, so it is made up, as the next line says: --data-path FILE trains on yours, --data-type des on simulated " +
+    "universes.",
+  ];
+}
+
+function withoutEffect({ config, origin, originText }: Resolved): string[] {
+  const ofFiles = config.data.data_path === "" ? OF_FILES : [];
+  const ofColumns = [
+    ...(hasColumns(config.data) ? [] : OF_COLUMNS),
+    ...(hasTargets(config.data) ? [] : ["data.targets"]),
+  ];
+  const without = [...ofFiles, ...ofColumns];
+  // A checkpoint names every setting: a default there is no request.
+  const wished = (path: string) =>
+    JSON.stringify(readSetting(config, path)) !== JSON.stringify(findSetting(path)?.setting.default);
+  const given = without.filter((path) => {
+    const { kind } = origin(path);
+    return kind === "flag" || (kind !== "default" && kind !== "preset" && wished(path));
+  });
+  return given.length === 0 ? [] : [
+    `No effect in hpctrain ${VERSION}: ${given.map((path) => `${path} (${originText(path)})`).join(", ")}.`,
+  ];
+}
+
+export function unitsTaken({ config, unitless }: Pick<Resolved, "config" | "unitless">): string[] {
+  return unitless.flatMap(({ path, origin }) => {
+    const units = findSetting(path)?.setting.units;
+    if (!units) return [];
+    const { count } = checkedDuration(String(readSetting(config, path)), units[0]);
+    const others = units.slice(1).map((unit) => `${count}${UNIT_SUFFIX[unit]}`);
+    const instead = others.length > 0 ? ` Write ${others.join(" or ")} if that was meant.` : "";
+    return `${path} ${count} (${formatOrigin(origin)}) has no unit: it is taken as ${
+      formatPlural(count, units[0].slice(0, -1))
+    }.${instead}`;
+  });
 }

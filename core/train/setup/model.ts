@@ -1,18 +1,26 @@
-// A run trains this: the model, its data and its steps; and the lines that say so before the first one.
+// A run trains this: the model, its data and its steps, and the lines that say so before the first one. It begins at a
+// checkpoint, at the weights of one, or afresh, and goes back to its last one.
+import { isFloating } from "../../../ffi/dtype.ts";
 import { openSampling } from "../../data/source/sampling.ts";
 import { gpuLine } from "../../run/console.ts";
+import { pathExists } from "../../base/files.ts";
+import type { Cursor } from "../../checkpoint/training_state.ts";
+import type { Module } from "../../models/nn/module.ts";
 import { planBatches, precisionNote, shardsNote } from "../batches.ts";
 import { build } from "../build.ts";
 import { decayNote, refuseShare } from "../checks.ts";
-import { weightsNote } from "../class_weights.ts";
 import { fitBatch } from "../finders/fit.ts";
 import { chooseKernelSearch, gpuFactsOf, othersNote } from "../gpu.ts";
 import type { Launch } from "../launch.ts";
 import { checkTrainingMemory } from "../memory.ts";
 import { rateLine, scaledLearningRate, scheduleOf } from "../schedule.ts";
-import { averageNote } from "../weight_average.ts";
+import { hasStatistics } from "../weight_average.ts";
+import { startAsFirst } from "../rank_group.ts";
+import { freshCursor, type Resume, startFrom } from "../resume.ts";
+import { latestPath, type RunPaths } from "../run_folder.ts";
+import type { WeightUpdate } from "../weight_update.ts";
 
-export type OpenedModel = ReturnType<typeof openModel>;
+type OpenedModel = ReturnType<typeof openModel>;
 
 /** The settings become those that the run has: of a batch that fits, and of what the data's scale came to. */
 export function openModel(given: Launch) {
@@ -59,4 +67,42 @@ export function notesOf(m: OpenedModel, zero: { readonly note: string } | null):
     ...shardsNote(config, plan),
     ...(resolved ? decayNote(resolved, m.arena.parameters) : []),
   ];
+}
+
+const weightsNote = (weights: readonly number[]): string =>
+  `Class weights ${weights.map((weight) => weight.toPrecision(3)).join(", ")} (--class-weights auto)`;
+
+/** Brings model, optimizer and averages there; all ranks are told by the first, which alone reads checkpoints. */
+export function openStart(
+  { launch, config, plan, model, arena, data: { train } }: OpenedModel,
+  { parts, ema, swa, zero }: WeightUpdate,
+) {
+  const { team = null } = launch, first = (team?.rank ?? 0) === 0;
+  const beginning = { parts, plan, model, samples: train.length, resetEma: ema?.reset };
+  const averages = ema ? [ema.average, ...(swa?.statistics ?? []).map(([, t]) => t)] : [];
+  const startAt = (resume: Resume | null, notes: string[]): Cursor => {
+    const cursor = first ? startFrom({ config, resume }, beginning, notes) : freshCursor();
+    return team ? startAsFirst(team, parts, arena, averages, cursor, zero) : cursor;
+  };
+  const notes: string[] = [];
+  return {
+    cursor: startAt(launch.resume, notes),
+    notes,
+    /** Null without a checkpoint. */
+    goBack(paths: RunPaths) {
+      const path = latestPath(paths), here = first && pathExists(path);
+      if (!(team?.gather(here, "a checkpoint to go back to")[0] ?? here)) return null;
+      return { step: startAt({ path, run: null }, []).step, path };
+    },
+  };
+}
+
+/** Tells what the average is of; a program's norms have no modules here. */
+function averageNote(root: Module, start: number): string {
+  const norms = hasStatistics(root)
+    ? ", and batch norms get statistics of their own by a pass over the training data"
+    : root.namedBuffers().some(([, { dtype }]) => isFloating(dtype))
+    ? "; running statistics stay those of training, since this model's batch norms are not known here"
+    : "";
+  return `Weights are averaged at the end of each epoch from epoch ${start} on (--swa-start)${norms}`;
 }

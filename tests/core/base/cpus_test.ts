@@ -1,6 +1,6 @@
 // Cores of this process, and the threads that fit there.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { cpuCount, workersFor } from "../../../core/base/cores.ts";
+import { cpuCount, workersFor } from "../../../core/base/topology.ts";
 
 const workers = (...args: Parameters<typeof workersFor>) => workersFor(...args).workers;
 
@@ -31,7 +31,7 @@ Deno.test("threads that were asked for are had up to the number of cores, and no
 
 Deno.test("in a cpuset of one core, eight threads are one and a line says why and what to ask for", async () => {
   const program = `import { cpuCount, workersFor } from "${new URL(
-    "../../../core/base/cores.ts",
+    "../../../core/base/topology.ts",
     import.meta.url,
   )}";
     console.log(JSON.stringify([cpuCount(), workersFor(8, cpuCount(), 1, true)]));`;

@@ -1,7 +1,13 @@
 // NUMA domains and cores as Linux shows them, on machines that are not here, and what each of many ranks gets.
 import { assert, assertEquals } from "@std/assert";
-import { coresOf, readTopology, shareCores, usableCores } from "../../../core/base/topology.ts";
-import { cpuCount, expandCores } from "../../../core/base/cores.ts";
+import {
+  coresOf,
+  cpuCount,
+  expandCores,
+  readTopology,
+  shareCores,
+  usableCores,
+} from "../../../core/base/topology.ts";
 import { inMachine, type Machine, MACHINES, madeOf } from "./made_topology.ts";
 
 const all = (cpus: number) => Array.from({ length: cpus }, (_, i) => i);

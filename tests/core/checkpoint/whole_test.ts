@@ -6,8 +6,8 @@ import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { writePt } from "../../../core/checkpoint/pt.ts";
 import { flattenTree, TREE_KEY } from "../../../core/checkpoint/safetensors.ts";
 import { writeSafetensors, writeWhole } from "../../../core/checkpoint/safetensors_writer.ts";
-import { INDEX_FILE, planShards } from "../../../core/checkpoint/sharded_reader.ts";
-import { writeIndex, writeShard } from "../../../core/checkpoint/sharded_writer.ts";
+import { INDEX_FILE } from "../../../core/checkpoint/sharded_reader.ts";
+import { planShards, writeIndex, writeShard } from "../../../core/checkpoint/sharded_writer.ts";
 import {
   dict,
   DTYPE_BYTES,

@@ -3,7 +3,6 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path";
 import { UserError } from "../../../core/base/errors.ts";
 import {
-  columnPieces,
   openNamedSpool,
   openSpool,
   outlineOf,
@@ -12,7 +11,7 @@ import {
   readSpool,
   type Spool,
 } from "../../../core/predict/columns.ts";
-import { checkNetcdf, checkTable, writeCsv } from "../../../core/predict/file.ts";
+import { checkNetcdf, checkTable, columnPieces, writeCsv } from "../../../core/predict/file.ts";
 import { shareOf } from "../../../core/predict/predict.ts";
 import { inTemp } from "../../integration/program.ts";
 

@@ -1,7 +1,7 @@
 // Tokens are drawn as often as PyTorch's softmax of the kept scores says.
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { key, uniform } from "../../../core/base/random.ts";
-import { sampler, type TokenSampling } from "../../../core/predict/sampling.ts";
+import { sampler, type TokenSampling } from "../../../core/predict/generate.ts";
 
 const PLAIN: TokenSampling = { temperature: 1, topK: 0, topP: 1, seed: 3 };
 const draw = uniform(key(1, "scores"));

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { type ConsoleOptions, type EpochSummary, openConsole } from "../../../core/run/console.ts";
-import { renderProgressLine } from "../../../core/run/live_line.ts";
+import { type ConsoleOptions, openConsole } from "../../../core/run/console.ts";
+import { type EpochSummary, renderProgressLine } from "../../../core/run/live_line.ts";
 
 const state = { epoch: 1, epochs: 2, step: 3, steps: 4, loss: 0.5 };
 const ERASE = "\r\x1b[2K";

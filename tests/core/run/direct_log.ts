@@ -5,8 +5,8 @@ import {
   type EventLogOptions,
   openEventFile,
   openLosses,
-  rewindFile,
 } from "../../../core/run/event_log.ts";
+import { rewindFile } from "../../../core/run/writer/thread.ts";
 
 export function openEvents(path: string, options: EventLogOptions): EventLog {
   const now = options.now ?? (() => Date.now() / 1000);

@@ -1,5 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { epochLine, masterLine, runSummaryLines, startLine, stepLine } from "../../../core/run/console.ts";
+import { startLine } from "../../../core/run/console.ts";
+import { epochLine, stepLine } from "../../../core/run/live_line.ts";
+import { masterLine, runSummaryLines } from "../../../core/train/summary.ts";
 
 Deno.test("the first lines name what the run stands on", () => {
   assertEquals(startLine({ ranks: 16, device: "cuda" }), "Starting distributed training on 16 GPUs");

@@ -1,6 +1,6 @@
 // Memory that nears its limit: what is said while there is time, and what that tells when there is no end.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { lastShortage, openMemoryWatch } from "../../../core/run/memory_watch.ts";
+import { lastShortage, openMemoryWatch } from "../../../core/run/system.ts";
 import type { Event } from "../../../core/run/events.ts";
 
 const GIB = 2 ** 30;

@@ -1,13 +1,14 @@
 // The presets: what they hold, and the layouts they are for.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import {
+  batchForRanks,
   getDebugConfig,
   getMultiGpuConfig,
   getMultiNodeConfig,
   getSingleGpuConfig,
   resolveSettings,
 } from "../../../core/settings/resolve.ts";
-import { batchForRanks, checkLayout, loadPreset, PRESET_NAMES } from "../../../core/settings/presets.ts";
+import { checkLayout, loadPreset, PRESET_NAMES } from "../../../core/settings/presets.ts";
 import { fromArgv, sentence } from "./helpers.ts";
 
 Deno.test("every file in presets/ is a preset, and every preset a file that loads", () => {

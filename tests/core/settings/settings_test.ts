@@ -1,9 +1,8 @@
 // One declaration a setting: everything that is made from it holds for every setting.
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
-import { jsonSchema, settingsPage } from "../../../core/settings/reference.ts";
+import { jsonSchema, settingsHelp, settingsPage } from "../../../core/settings/reference.ts";
 import { variablesOf } from "../../../core/settings/environment.ts";
 import { SOURCE_FLAGS } from "../../../core/settings/flags.ts";
-import { settingsHelp } from "../../../core/settings/help.ts";
 import { resolveSettings } from "../../../core/settings/resolve.ts";
 import {
   ALL_SETTINGS,

@@ -1,6 +1,7 @@
 // What is due between two steps, alone and with other ranks.
 import { assertEquals } from "@std/assert";
-import { enough, openBoundaryRequests } from "../../../core/train/pauses.ts";
+import { openBoundaryRequests } from "../../../core/train/pauses.ts";
+import { enough } from "../../../core/train/loop.ts";
 import type { Agreed } from "../../../core/ranks/control/messages.ts";
 import type { Trainer } from "../../../core/train/trainer.ts";
 

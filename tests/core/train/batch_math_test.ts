@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
-import { loggedSteps, placeInEpoch, planBatches, stepsInAll } from "../../../core/train/batches.ts";
+import { placeInEpoch, planBatches, stepsInAll } from "../../../core/train/batches.ts";
+import { loggedSteps } from "../../../core/train/epoch.ts";
 
 const wanted = { batch_size: 16, global_batch_size: 0, grad_accum: 1 };
 

@@ -1,8 +1,8 @@
 // An epoch's sums, kept by ranks and shards, and taken up again from a checkpoint.
 import { assertEquals } from "@std/assert";
-import { emptySums, sumsOf, sumsSoFar, wholeMetrics } from "../../../core/train/epoch_metrics.ts";
+import { emptySums, sumsOf, sumsSoFar, wholeMetrics } from "../../../core/train/epoch.ts";
 import type { Trainer } from "../../../core/train/trainer.ts";
-import { shardsOfRank } from "../../../core/train/shards.ts";
+import { shardsOfRank } from "../../../core/train/micro_batch.ts";
 
 /** Of a regression with one target a shard keeps its loss, items, and six sums more. */
 const SIZE = 8;

@@ -1,6 +1,7 @@
 // The named moments of a run, and who watches them.
 import { assertEquals, assertStrictEquals } from "@std/assert";
-import { accounting, momentsFor, phases, unwatched } from "../../../core/train/moments.ts";
+import { momentsFor, unwatched } from "../../../core/train/moments.ts";
+import { accounting, phases } from "../../../core/train/epoch.ts";
 import { COMPUTE, COPY, OPTIMIZER, REST, SAVE } from "../../../core/run/account.ts";
 
 Deno.test("a moment's observers come in their order, and the first promise among them is what is waited for", () => {

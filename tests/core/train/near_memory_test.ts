@@ -1,7 +1,8 @@
 // Memory of a rank's own NUMA domain.
 import { assertEquals } from "@std/assert";
 import { preferMemoryOf, preferredMemory } from "../../../ffi/libc.ts";
-import { keepMemoryNear, nearSentence } from "../../../core/train/near_memory.ts";
+import { keepMemoryNear } from "../../../core/train/near_memory.ts";
+import { nearSentence } from "../../../core/train/setup/launch.ts";
 import { madeOf } from "../base/made_topology.ts";
 
 const all = madeOf(4, 4, 4, 4);

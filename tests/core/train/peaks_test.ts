@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
-import { AMD, memoryNamed, peakOf } from "../../../core/train/peaks.ts";
+import { AMD, memoryNamed, peakOf } from "../../../core/train/throughput.ts";
 
 /** Names as drivers tell them, and what the data sheets say of dense products in bf16 or fp16, TF32 and fp32. */
 const KNOWN: [name: string, half: number, tf32: number, fp32: number][] = [

@@ -1,7 +1,7 @@
 // Whether a job was started again, by what each scheduler says, and which run is its own.
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { goesBack, requeuedIn, runOfJob } from "../../../core/train/requeue.ts";
+import { goesBack, requeuedIn, runOfJob } from "../../../core/train/restart.ts";
 import { jobIn } from "../../../core/ranks/job/scheduler.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { settings } from "./rig.ts";

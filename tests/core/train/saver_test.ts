@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { UserError } from "../../../core/base/errors.ts";
-import { bestPath, epochPath, latestPath } from "../../../core/train/run_folder.ts";
+import { bestPath, latestPath } from "../../../core/train/run_folder.ts";
+import { epochPath } from "../../../core/train/save.ts";
 import { trainLoop } from "../../../core/train/loop.ts";
 import type { Trainer } from "../../../core/train/trainer.ts";
 import { noGrad } from "../../../ffi/autograd.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { beforeSecondStep, isRoomy } from "../../../core/train/memory.ts";
+import { beforeSecondStep, isRoomy } from "../../../core/train/epoch.ts";
 import type { Trainer } from "../../../core/train/trainer.ts";
 
 Deno.test("what waits for the first step is done before the second, once", () => {

@@ -11,7 +11,7 @@ import { listPage, type ParquetColumn, type ParquetFile, readFooter } from "./fi
 import { pagesOf, type ParquetPage } from "./pages.ts";
 import { longLivedUninitialised, memoryBlockOf } from "../../../../ffi/make.ts";
 import { bytesAt } from "../../../../ffi/libc.ts";
-import { cpuCount } from "../../../base/cores.ts";
+import { cpuCount } from "../../../base/topology.ts";
 
 export const ENDINGS = [".parquet", ".pq"];
 const ENDING = /\.(parquet|pq)$/i;

@@ -1,6 +1,7 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { mlp } from "../../../../core/models/zoo/mlp.ts";
-import { clip, gradientNorm, packParameters } from "../../../../core/train/arena.ts";
+import { gradientNorm, packParameters } from "../../../../core/train/arena.ts";
+import { clip } from "../../../../core/train/step.ts";
 import { tensor, toNumbers } from "../../../../ffi/make.ts";
 import { copy_, randn } from "../../../../ffi/ops.ts";
 import { manualSeed } from "../../../../ffi/context.ts";

@@ -6,7 +6,7 @@ import {
   shardsOfRank,
   type ShardSum,
   treeSum,
-} from "../../../../core/train/shards.ts";
+} from "../../../../core/train/micro_batch.ts";
 
 /** The sum as it is written down: "((0+1)+2)". */
 const written = (left: string, right: string) => `(${left}+${right})`;

@@ -1,15 +1,15 @@
 // Each optimizer against torch.optim's fused one, in live Python: the same losses and weights to the last bit.
 import { assertAlmostEquals, assertEquals } from "@std/assert";
-import { toTree } from "../../../core/checkpoint/training_state.ts";
-import { writePt } from "../../../core/checkpoint/pt.ts";
-import { mlp } from "../../../core/models/zoo/mlp.ts";
-import type { MicroBatch } from "../../../core/train/micro_batch.ts";
-import { randn } from "../../../ffi/ops.ts";
-import { toNumbers } from "../../../ffi/make.ts";
-import { manualSeed } from "../../../ffi/context.ts";
-import { keep, type Tensor } from "../../../ffi/tensor.ts";
-import { peer } from "./peer.ts";
-import { open, type Rig, rig, rows, run, weights } from "./rig.ts";
+import { toTree } from "../../../../core/checkpoint/training_state.ts";
+import { writePt } from "../../../../core/checkpoint/pt.ts";
+import { mlp } from "../../../../core/models/zoo/mlp.ts";
+import type { MicroBatch } from "../../../../core/train/micro_batch.ts";
+import { randn } from "../../../../ffi/ops.ts";
+import { toNumbers } from "../../../../ffi/make.ts";
+import { manualSeed } from "../../../../ffi/context.ts";
+import { keep, type Tensor } from "../../../../ffi/tensor.ts";
+import { peer } from "../peer.ts";
+import { open, type Rig, rig, rows, run, weights } from "../rig.ts";
 
 open();
 

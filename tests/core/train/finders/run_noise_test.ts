@@ -1,13 +1,13 @@
 // The gradient noise scale that a run tells, of gradients whose noise is known.
 import { assert, assertEquals } from "@std/assert";
-import { key, uniform } from "../../../core/base/random.ts";
-import { packParameters } from "../../../core/train/arena.ts";
-import { openRunNoise } from "../../../core/train/finders/noise.ts";
-import { requireGrad } from "../../../ffi/autograd.ts";
-import { writeBytes, zeros } from "../../../ffi/make.ts";
-import { keep } from "../../../ffi/tensor.ts";
-import { useLibtorch } from "../../libtorch.ts";
-import { eventsOf, inTemp, succeed } from "../../integration/program.ts";
+import { key, uniform } from "../../../../core/base/random.ts";
+import { packParameters } from "../../../../core/train/arena.ts";
+import { openRunNoise } from "../../../../core/train/finders/noise.ts";
+import { requireGrad } from "../../../../ffi/autograd.ts";
+import { writeBytes, zeros } from "../../../../ffi/make.ts";
+import { keep } from "../../../../ffi/tensor.ts";
+import { useLibtorch } from "../../../libtorch.ts";
+import { eventsOf, inTemp, succeed } from "../../../integration/program.ts";
 
 useLibtorch();
 

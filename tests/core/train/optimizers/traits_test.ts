@@ -1,11 +1,11 @@
 // An optimizer's traits are what the rest of a run knows of it.
 import { assert, assertEquals } from "@std/assert";
-import { mlp } from "../../../core/models/zoo/mlp.ts";
-import { createOptimizer, optimizersThat, traitsOf } from "../../../core/train/optimizers.ts";
-import { packParameters } from "../../../core/train/arena.ts";
-import { manualSeed } from "../../../ffi/context.ts";
-import { sourceFiles } from "../../../scripts/lib/source_files.ts";
-import { open, settings } from "./rig.ts";
+import { mlp } from "../../../../core/models/zoo/mlp.ts";
+import { createOptimizer, optimizersThat, traitsOf } from "../../../../core/train/optimizers.ts";
+import { packParameters } from "../../../../core/train/arena.ts";
+import { manualSeed } from "../../../../ffi/context.ts";
+import { sourceFiles } from "../../../../scripts/lib/source_files.ts";
+import { open, settings } from "../rig.ts";
 
 open();
 

@@ -1,13 +1,13 @@
 // The head of gpt in parts of tokens: what the whole head gives, in less memory.
 import { assert, assertEquals } from "@std/assert";
-import { gpt } from "../../../core/models/zoo/gpt.ts";
-import { tokensAtOnce } from "../../../core/train/blocks.ts";
-import { segmented } from "../../../core/train/gradients/overlapped.ts";
-import { constant, toNumbers } from "../../../ffi/make.ts";
-import { manualSeed } from "../../../ffi/context.ts";
-import { lt, randint, where } from "../../../ffi/ops.ts";
-import { scope } from "../../../ffi/tensor.ts";
-import { open, rig, run } from "./rig.ts";
+import { gpt } from "../../../../core/models/zoo/gpt.ts";
+import { tokensAtOnce } from "../../../../core/train/blocks.ts";
+import { segmented } from "../../../../core/train/gradients/overlapped.ts";
+import { constant, toNumbers } from "../../../../ffi/make.ts";
+import { manualSeed } from "../../../../ffi/context.ts";
+import { lt, randint, where } from "../../../../ffi/ops.ts";
+import { scope } from "../../../../ffi/tensor.ts";
+import { open, rig, run } from "../rig.ts";
 
 const CONTEXT = 24, VOCABULARY = 65;
 const facts = { task: "language", input: { shape: [CONTEXT], dtype: "i64" }, outputs: VOCABULARY } as const;

@@ -1,15 +1,15 @@
 // The gradient noise scale against each sample's own gradient, by torch.func.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { memorySource } from "../../../core/data/source/memory.ts";
-import { mlp } from "../../../core/models/zoo/mlp.ts";
-import type { Built } from "../../../core/train/build.ts";
-import { measureNoise, noiseOf } from "../../../core/train/finders/noise.ts";
-import { manualSeed } from "../../../ffi/context.ts";
-import { toNumbers } from "../../../ffi/make.ts";
-import { randn } from "../../../ffi/ops.ts";
-import { liveTensors } from "../../../ffi/tensor.ts";
-import { peer } from "./peer.ts";
-import { open, rig, rows, settings } from "./rig.ts";
+import { memorySource } from "../../../../core/data/source/memory.ts";
+import { mlp } from "../../../../core/models/zoo/mlp.ts";
+import type { Built } from "../../../../core/train/build.ts";
+import { measureNoise, noiseOf } from "../../../../core/train/finders/noise.ts";
+import { manualSeed } from "../../../../ffi/context.ts";
+import { toNumbers } from "../../../../ffi/make.ts";
+import { randn } from "../../../../ffi/ops.ts";
+import { liveTensors } from "../../../../ffi/tensor.ts";
+import { peer } from "../peer.ts";
+import { open, rig, rows, settings } from "../rig.ts";
 
 open();
 

@@ -1,20 +1,20 @@
 // Muon against torch.optim's, Lion and schedule-free AdamW against what their authors published, in live Python.
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
-import { UserError } from "../../../core/base/errors.ts";
-import { gpt } from "../../../core/models/zoo/gpt.ts";
-import { mlp } from "../../../core/models/zoo/mlp.ts";
-import { refuseOptimizer } from "../../../core/train/checks.ts";
-import { refuseZero } from "../../../core/train/gradients/zero.ts";
-import { createOptimizer } from "../../../core/train/optimizers.ts";
-import { hiddenMatrices, orthogonal } from "../../../core/train/optimizers/muon.ts";
-import { toNumbers } from "../../../ffi/make.ts";
-import { manualSeed } from "../../../ffi/context.ts";
-import { copy_, mm, randn, t } from "../../../ffi/ops.ts";
-import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
-import { inFolder } from "../checkpoint/python.ts";
-import { peer } from "./peer.ts";
-import { open, rig, rows, run, settings } from "./rig.ts";
-import { contents, trained } from "./started.ts";
+import { UserError } from "../../../../core/base/errors.ts";
+import { gpt } from "../../../../core/models/zoo/gpt.ts";
+import { mlp } from "../../../../core/models/zoo/mlp.ts";
+import { refuseOptimizer } from "../../../../core/train/checks.ts";
+import { refuseZero } from "../../../../core/train/gradients/zero.ts";
+import { createOptimizer } from "../../../../core/train/optimizers.ts";
+import { hiddenMatrices, orthogonal } from "../../../../core/train/optimizers/muon.ts";
+import { toNumbers } from "../../../../ffi/make.ts";
+import { manualSeed } from "../../../../ffi/context.ts";
+import { copy_, mm, randn, t } from "../../../../ffi/ops.ts";
+import { keep, scope, type Tensor } from "../../../../ffi/tensor.ts";
+import { inFolder } from "../../checkpoint/python.ts";
+import { peer } from "../peer.ts";
+import { open, rig, rows, run, settings } from "../rig.ts";
+import { contents, trained } from "../started.ts";
 
 open();
 

@@ -1,14 +1,14 @@
 // However a global batch is cut into micro-batches: the same gradients and the same loss.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import type { Facts, Model } from "../../../core/models/model.ts";
-import { gpt } from "../../../core/models/zoo/gpt.ts";
-import { mlp } from "../../../core/models/zoo/mlp.ts";
-import type { MicroBatch } from "../../../core/train/micro_batch.ts";
-import { fill_, tensor, toNumbers } from "../../../ffi/make.ts";
-import { narrow, randint, randn } from "../../../ffi/ops.ts";
-import { manualSeed } from "../../../ffi/context.ts";
-import { keep, liveTensors } from "../../../ffi/tensor.ts";
-import { open, rig, rows, run } from "./rig.ts";
+import type { Facts, Model } from "../../../../core/models/model.ts";
+import { gpt } from "../../../../core/models/zoo/gpt.ts";
+import { mlp } from "../../../../core/models/zoo/mlp.ts";
+import type { MicroBatch } from "../../../../core/train/micro_batch.ts";
+import { fill_, tensor, toNumbers } from "../../../../ffi/make.ts";
+import { narrow, randint, randn } from "../../../../ffi/ops.ts";
+import { manualSeed } from "../../../../ffi/context.ts";
+import { keep, liveTensors } from "../../../../ffi/tensor.ts";
+import { open, rig, rows, run } from "../rig.ts";
 
 open();
 

@@ -1,10 +1,10 @@
 // The finders of learning rate and batch size, on curves and times that are known.
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
-import { key, uniform } from "../../../core/base/random.ts";
-import { ratePicture } from "../../../core/outputs/rate_picture.ts";
-import { searchBatches, type TriedBatch } from "../../../core/train/finders/batch.ts";
-import { type BatchFit, chooseSize, sizesUpTo } from "../../../core/train/finders/fit.ts";
-import { judged, sweepRates } from "../../../core/train/finders/rate.ts";
+import { key, uniform } from "../../../../core/base/random.ts";
+import { ratePicture } from "../../../../core/outputs/rate_picture.ts";
+import { searchBatches, type TriedBatch } from "../../../../core/train/finders/batch.ts";
+import { type BatchFit, chooseSize, sizesUpTo } from "../../../../core/train/finders/fit.ts";
+import { judged, sweepRates } from "../../../../core/train/finders/rate.ts";
 
 /** Falls from 2 to 0.5 around 1e-3, fastest there, and grows without end from 1 on. */
 const loss = (rate: number) => 0.5 + 1.5 / (1 + (rate / 1e-3) ** 1.5) + rate ** 4;
