@@ -3,7 +3,7 @@ import { type AttentionKernel, cudnnAttention } from "../../ffi/attention.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import type { Builder } from "./builder.ts";
 import type { Ref } from "./graph.ts";
-import { hostOps } from "./host.ts";
+import { hostOps } from "../../ffi/tape.ts";
 
 /** Kernels that have calls of their own. */
 export type FusedAttention = Exclude<AttentionKernel, "math">;

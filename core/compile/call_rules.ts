@@ -3,7 +3,7 @@
 import { attendedBackward, FUSED_ATTENTIONS } from "./attentions.ts";
 import { type Builder, isRef } from "./builder.ts";
 import type { Kind, Node, Ref } from "./graph.ts";
-import { SYNCED_NORM_BACKWARD } from "./host.ts";
+import { SYNCED_NORM_BACKWARD } from "../../ffi/tape.ts";
 import { Refused } from "./refused.ts";
 
 export type Call = Extract<Node, { op: "call" }>;

@@ -128,8 +128,6 @@ export interface VectorKernel {
 
 export type Kernel = GroupKernel | GemmKernel | BlasKernel | VectorKernel;
 
-export type Isa = "avx512" | "avx2";
-
 /** Position-independent functions; their one argument is the address of the table of slots, which symbols follow. */
 export interface Code {
   readonly bytes: Uint8Array;

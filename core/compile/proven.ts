@@ -6,7 +6,8 @@ import { borrowBytes, memoryBlockOf, readBytes, tensor, uninitialised } from "..
 import { loadCode } from "../../ffi/machine_code.ts";
 import { mul } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
-import type { BlasKernel, GemmKernel, Isa, Kernel, StridedAccess } from "./kernel.ts";
+import type { Isa } from "../../ffi/machine.ts";
+import type { BlasKernel, GemmKernel, Kernel, StridedAccess } from "./kernel.ts";
 import { prefersOwnGemm } from "./x86/gemm.ts";
 import { printCode } from "./x86/print.ts";
 

@@ -19,7 +19,8 @@ import {
 } from "./compared_gradients.ts";
 import { type Buffers, DROWNED } from "./compared_buffers.ts";
 import type { Arena } from "./arena.ts";
-import type { Mode, Plans, Recorded } from "./compiled_plans.ts";
+import type { Plans, Recorded } from "./compiled_plans.ts";
+import type { Mode } from "./compiler.ts";
 
 /** Shares of a parameter's gradient, and of the whole one, by which a gradient may differ. */
 const BOUND = 1e-3, NOISE = 1e-5;

@@ -1,5 +1,6 @@
 // Kernels in order as functions.
-import type { Code, Isa, Kernel } from "../kernel.ts";
+import type { Isa } from "../../../ffi/machine.ts";
+import type { Code, Kernel } from "../kernel.ts";
 import { type DeduplicationKey, deduplicationKey, type KernelItem, withSpots } from "./deduplicate.ts";
 import { printBlas, printVector } from "./blas.ts";
 import { inBatches } from "../batches.ts";

@@ -26,8 +26,7 @@ import {
   tensorList,
   type Weight,
 } from "../blocks.ts";
-import type { CompiledPass } from "../compiled_pass.ts";
-import type { Run } from "../compiled_trial.ts";
+import type { CompiledPass, Run } from "../compiler.ts";
 import { type Account, COMMUNICATION, COMPUTE } from "../../run/account.ts";
 import { accumulate, type GradientStrategy, type MicroBatchOptions, plainGradients } from "./strategy.ts";
 import type { SyncNorms } from "./sync_norms.ts";

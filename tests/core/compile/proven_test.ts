@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import { blasOf } from "../../../core/compile/blas.ts";
 import type { GemmKernel, Kernel } from "../../../core/compile/kernel.ts";
 import { chainOn } from "../../../core/compile/proven.ts";
-import { machineIsa } from "../../../core/compile/x86/isa.ts";
+import { machineIsa } from "../../../ffi/machine.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { ISAS, runKernels, strided } from "./x86/harness.ts";
