@@ -6,7 +6,7 @@ export function glibcVersion(): string | null {
 }
 
 /** The processor's abilities in Linux's words: "avx2", "avx512f". Empty where nothing tells. */
-export function cpuFlags(): ReadonlySet<string> {
+function cpuFlags(): ReadonlySet<string> {
   try {
     const line = Deno.readTextFileSync("/proc/cpuinfo").match(/^flags\s*:(.*)$/m);
     return new Set(line?.[1].trim().split(/\s+/));

@@ -86,7 +86,7 @@ export function unrecorded<R>(body: () => R): R {
 // Ops of the program itself among a plan's calls: for what libtorch has no op, as ranks that meet within forward.
 
 /** Takes the schema's arguments, and gives its results in the caller's scope; null for one that is no tensor. */
-export type HostOp = (...args: readonly unknown[]) => readonly (Tensor | null)[];
+type HostOp = (...args: readonly unknown[]) => readonly (Tensor | null)[];
 
 /** By the schema's name. Who has the op puts it here. */
 export const hostOps = new Map<string, HostOp>();

@@ -14,7 +14,7 @@ interface Heads {
 }
 
 /** An argument that is a tensor, but none is there. */
-export const ABSENT = { absent: true } as const;
+const ABSENT = { absent: true } as const;
 
 /** Shape of results that are handed from forward to backward as they are, whatever they hold. */
 export const OPAQUE: readonly number[] = [0];

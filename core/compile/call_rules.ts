@@ -335,7 +335,7 @@ function ofUpsample(
 }
 
 /** True where the gradient of this op is known. */
-export const hasGradient = (name: string): boolean => Object.hasOwn(RULES, name);
+const hasGradient = (name: string): boolean => Object.hasOwn(RULES, name);
 
 export function callGradients(
   b: Builder,

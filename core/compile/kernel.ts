@@ -7,7 +7,7 @@ import type { HalfType, Kind } from "./graph.ts";
 export interface SlotPlace {
   readonly slot: number;
   readonly offset: number;
-  /** Its number among those that differ between kernels that are written as one (core/compile/x86/deduplicate.ts). */
+  /** Its number among those that differ between kernels that are written as one (core/compile/x86/print.ts). */
   readonly spot?: number;
 }
 

@@ -7,8 +7,7 @@ import { clone, copy_, div, lerp_, select, sumDim, toDtype } from "../../ffi/ops
 import { isFloating } from "../../ffi/dtype.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { forward } from "../models/model.ts";
-import { contextOf } from "../models/nn/forward_context.ts";
-import type { Module } from "../models/nn/module.ts";
+import { contextOf, type Module } from "../models/nn/module.ts";
 import { BatchNorm } from "../models/nn/norms.ts";
 import type { Part } from "../data/source/source.ts";
 import type { Team } from "../ranks/team.ts";

@@ -40,7 +40,7 @@ export const RULES: Rules = {
 };
 
 /** The tensors that a recorded micro-batch began with and ended in. */
-export interface RecordedPass {
+interface RecordedPass {
   readonly input: Tensor;
   readonly target: Tensor;
   /** The arena's. */

@@ -34,7 +34,7 @@ const added = (g: Lowering, x: Ref, product: Ref, beta: number, alpha: number): 
 };
 
 /** As libtorch's: vectors are rows or columns, and what is before the last two dimensions is stretched. */
-export function matmul(g: Lowering, x: Ref, y: Ref): Ref {
+function matmul(g: Lowering, x: Ref, y: Ref): Ref {
   const a = g.shape(x), b = g.shape(y);
   if (a.length === 0 || b.length === 0) g.refuse("arguments");
   if (a.length === 1) {

@@ -14,7 +14,7 @@ const ARGUMENTS = 64;
 const MOST_FRAME = 32 << 10;
 
 /** A spot's unit where its table slot is meant, and the spot whose number is that of the part. */
-export const SLOT = 0, PART = -1;
+const SLOT = 0, PART = -1;
 
 /** Code of a kernel, to be copied for others. */
 export interface PrintedCode {

@@ -11,7 +11,7 @@ import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
 import { handedOn, tape } from "../../../ffi/tape.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
-import type { SyncedNorm } from "../../models/nn/forward_context.ts";
+import type { SyncedNorm } from "../../models/nn/module.ts";
 import { backwardThroughNorms, takeNorms } from "../../models/nn/sync_batch_norm.ts";
 import {
   backwardFrom,

@@ -8,7 +8,7 @@ import type { Collectives } from "../../ranks/collectives.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Model } from "../../models/model.ts";
 import { BatchNorm } from "../../models/nn/norms.ts";
-import type { NormRanks } from "../../models/nn/forward_context.ts";
+import type { NormRanks } from "../../models/nn/module.ts";
 import { synchronise, withoutSamples } from "../../models/nn/sync_batch_norm.ts";
 import type { BlockDone } from "../blocks.ts";
 
