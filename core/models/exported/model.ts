@@ -110,15 +110,7 @@ export function exportedModel(path: string, options: ExportedOptions = {}): Expo
   }
 }
 
-interface Read {
-  readonly program: ExportedProgram;
-  readonly plan: GraphPlan;
-  readonly signature: Signature;
-  readonly ending: OutputActivation | null;
-  readonly notes: readonly string[];
-}
-
-function read({ path, program }: Archive, requested: RequestedColumns, options: ExportedOptions): Read {
+function read({ path, program }: Archive, requested: RequestedColumns, options: ExportedOptions) {
   const { facts, outputs = facts?.outputs ?? 0 } = options;
   const plan = planGraph(program, path);
   const signature = signatureOf(program, path, plan, requested, facts?.input.columns);
