@@ -17,6 +17,7 @@ import { symbolIn } from "./operators.ts";
 import type { GraphProblem } from "./plan.ts";
 import { drawnPredictions } from "./judged_draws.ts";
 import { valueNames } from "./inline.ts";
+import type { Signature } from "./signature.ts";
 
 const MAX_LINES = 30;
 
@@ -49,7 +50,18 @@ const isCustom = ({ target }: GraphProblem): boolean => /^torch\.ops\.(?!aten\.|
 export const sizesText = (sizes: readonly (number | string)[]): string =>
   `[${sizes.map((size) => typeof size === "number" ? size : "any").join(", ")}]`;
 
-export function checkInput({ path }: Archive, name: string, meta: TensorMeta, facts: Facts): void {
+/** The program takes the data's samples, all columns as one input where `whole`, and gives what its losses take. */
+export function checkData(
+  archive: Archive,
+  { inputs, loss, prediction }: Signature,
+  facts: Facts,
+  { whole, outputs = facts.outputs }: { readonly whole: boolean; readonly outputs?: number },
+): void {
+  if (whole) checkInput(archive, inputs[0].label, inputs[0].meta, facts);
+  if (!loss) checkOutput(archive, prediction?.meta, facts, outputs);
+}
+
+function checkInput({ path }: Archive, name: string, meta: TensorMeta, facts: Facts): void {
   const { shape, dtype } = facts.input;
   const sizes = meta.sizes.slice(1);
   if (!fitSizes(shape, sizes)) {
@@ -94,7 +106,7 @@ export function fitSizes(shape: readonly number[], sizes: readonly SymbolicSize[
   return shape.slice(i).every((side) => side === 1) ? fitted : null;
 }
 
-export function checkOutput(
+function checkOutput(
   { path }: Archive,
   meta: TensorMeta | undefined,
   facts: Facts,
@@ -129,7 +141,7 @@ function widthOf(meta: TensorMeta | undefined, { task }: Facts): number | null {
 const MUCH_WIDER = 2;
 
 /** More scores than classes are trained all the same, which is odd where there are many more. */
-export function widthWarning(
+function widthWarning(
   path: string,
   output: { readonly meta: TensorMeta; readonly label: string } | null,
   facts: Facts,
@@ -147,7 +159,7 @@ export function widthWarning(
 }
 
 /** A sparse tensor's values are the same, so it says only what it costs. */
-export const sparseWarnings = (
+const sparseWarnings = (
   path: string,
   inputs: readonly { readonly label: string; readonly meta: TensorMeta }[],
 ): string[] =>
@@ -225,6 +237,16 @@ export function warningsOf({ path, program }: Archive): string[] {
     ...drawnInEvaluation({ path, program }),
   ];
 }
+
+/** The data makes these odd: inputs that were sparse, and outputs much wider than its classes. */
+export const dataWarnings = (
+  path: string,
+  { inputs, loss, prediction }: Signature,
+  facts?: Facts,
+): string[] => [
+  ...sparseWarnings(path, inputs),
+  ...(facts && !loss ? widthWarning(path, prediction, facts) : []),
+];
 
 /**
  * Predictions depend on what evaluation draws; a loss alone that does is the same in every evaluation. libtorch's
