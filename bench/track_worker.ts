@@ -24,7 +24,7 @@ if (!isLibtorch(found)) throw new Error(found.reason);
 openLibtorch(found);
 await loadDataReader(config.data);
 const start = { config, preset: null, device: "cpu", libtorch: found, resume: null, loaders: 0 } as const;
-const run = openTrainer({ ...start, notes: [], outputs: OUTPUTS });
+const run = await openTrainer({ ...start, notes: [], outputs: OUTPUTS });
 
 const turns: Turn[] = [];
 const training = run.config.training as { log_interval: number; max_steps: number };

@@ -33,6 +33,10 @@ export const PARTS = {
     gpt: { names: ["gpt"], load: () => import("./models/zoo/gpt.ts") },
     vit: { names: ["vit"], load: () => import("./models/zoo/vit.ts") },
   },
+  /** `--compile`: core/train/compiler.ts. */
+  compilers: {
+    compile: { load: () => import("./train/compiled_part.ts") },
+  },
   /** How ranks on GPUs communicate: core/ranks/gpu_engine.ts. */
   engines: {
     nccl: { load: () => import("./ranks/nccl/part.ts") },

@@ -1,16 +1,7 @@
 // The calling convention of libtorch's C interface: one stack of 64-bit values, lists, strings, boxes for
 // optionals, error texts. Nothing here allocates per call.
 import { NativeError } from "./errors.ts";
-import type { cAbi, libc, libstdcpp, mangledC10, mangledTorch, sinceAbi213 } from "./library.ts";
-
-type Calls<I extends Deno.ForeignLibraryInterface> = Deno.DynamicLibrary<I>["symbols"];
-type Bound =
-  & Calls<typeof cAbi>
-  & Calls<typeof libc>
-  & Calls<typeof libstdcpp>
-  & Calls<typeof mangledTorch>
-  & Calls<typeof mangledC10>
-  & Calls<typeof sinceAbi213>;
+import type { Bound } from "./library.ts";
 
 /** library.ts fills it, and puts stand-ins where an old libtorch lacks a verb. */
 export type Native = { -readonly [K in keyof Bound]: Bound[K] };

@@ -33,7 +33,7 @@ export interface KernelLaunch {
   readonly arguments: readonly { readonly slot: number; readonly bytes: number }[];
 }
 
-export interface CudaKernels {
+interface CudaKernels {
   /** The slot's memory is the tensor's, from this byte on. */
   setSlot(slot: number, tensor: Tensor, byteOffset?: number): void;
   launch(launch: KernelLaunch): void;
@@ -42,7 +42,7 @@ export interface CudaKernels {
   free(): void;
 }
 
-export interface KernelText {
+interface KernelText {
   /** CUDA C that each function needs before it. */
   readonly prelude: string;
   readonly functions: readonly { readonly name: string; readonly text: string }[];

@@ -55,7 +55,7 @@ export const cAbi = {
   gradMode: { name: "aoti_torch_grad_mode_is_enabled", parameters: [], result: "bool" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-export const sinceAbi213 = {
+const sinceAbi213 = {
   errorText: {
     name: "torch_exception_get_what_without_backtrace",
     parameters: [],
@@ -216,7 +216,7 @@ export const mangledC10 = {
   },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-export const libc = {
+const libc = {
   copyOut: { name: "memcpy", parameters: ["u64", "pointer", "usize"], result: "void" },
   copyWord: { name: "memcpy", parameters: ["u64", "u64", "usize"], result: "void" },
   copyIn: { name: "memcpy", parameters: ["pointer", "u64", "usize"], result: "void" },
@@ -230,9 +230,18 @@ export const libc = {
   lseek: { parameters: ["i32", "i64", "i32"], result: "i64" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-export const libstdcpp = {
+const libstdcpp = {
   operatorNew: { name: "_Znwm", parameters: ["usize"], result: "u64" },
 } as const satisfies Deno.ForeignLibraryInterface;
+
+type Calls<I extends Deno.ForeignLibraryInterface> = Deno.DynamicLibrary<I>["symbols"];
+export type Bound =
+  & Calls<typeof cAbi>
+  & Calls<typeof libc>
+  & Calls<typeof libstdcpp>
+  & Calls<typeof mangledTorch>
+  & Calls<typeof mangledC10>
+  & Calls<typeof sinceAbi213>;
 
 // libtorch before 2.13 prints its error text and backtrace to descriptor 2. We own the descriptor during each
 // native call and read the text when a call fails.

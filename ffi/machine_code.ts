@@ -54,7 +54,7 @@ export interface MachineCode {
 }
 
 /** Why there is no code: this machine refuses executable memory, or libtorch lacks a function. */
-export interface NoCode {
+interface NoCode {
   readonly refused: "memory" | "symbol";
   readonly name: string;
 }

@@ -8,11 +8,8 @@ import { add, constant, fill_, sub, tensor, toDevice, uninitialised } from "./ma
 import { addInto, guardedCall, type Into, unboxedInto } from "./scalar_calls.ts";
 import {
   beside,
-  composed,
   defaultType,
   isNum,
-  moreScalars,
-  normsAndSpreads,
   Num,
   numberLike,
   other,
@@ -24,6 +21,7 @@ import {
 import { parseSchema, type Schema } from "./schema.ts";
 import { type Device, scope, type Tensor } from "./tensor.ts";
 import { compile } from "./aten.ts";
+import { COMPOSED } from "./composed.ts";
 import { tape, unrecorded } from "./tape.ts";
 
 // std::string: address, length, and 16 bytes of its own. c10::OperatorName: two of them.
@@ -229,9 +227,7 @@ const logic = ["floor_divide", "atan2", "maximum", "minimum", "logical_and", "lo
 
 /** The keys are libtorch's names; arguments are in the schema's order, undefined for the default. */
 const table: Readonly<Record<string, ScalarOp>> = {
-  ...normsAndSpreads,
-  ...composed,
-  ...moreScalars,
+  ...COMPOSED,
   ...Object.fromEntries(
     [...comparisons, ...arithmetic, ...bits].flatMap((name) => [
       [`${name}.Tensor`, binary(name)],

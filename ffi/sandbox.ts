@@ -18,7 +18,7 @@ let libc: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | undefined;
 const native = () => libc ??= Deno.dlopen("libc.so.6", SYMBOLS).symbols;
 
 /** Places that a confined process may use. */
-export interface SandboxPaths {
+interface SandboxPaths {
   /** It may do all but link into them from elsewhere. */
   readonly folders: readonly string[];
   /** It may write to these files and devices. */

@@ -1,13 +1,12 @@
 // `hpctrain models NAME --plan`: a training step as a compiled plan, kernel by kernel.
 import { formatBytes, formatPlural } from "../../core/base/format.ts";
 import type { Config } from "../../core/settings/settings.ts";
-import { partNames } from "../../core/compile/program.ts";
 import { createLoss } from "../../core/models/losses.ts";
 import { type Facts, forward, type Model } from "../../core/models/model.ts";
 import { inParts, keyedSeeds, outputOf, tokensAtOnce } from "../../core/train/blocks.ts";
 import { isChannelsLast } from "../../core/train/build.ts";
 import { compiledMode, HEAD_IN_PARTS } from "../../core/train/compiled_choice.ts";
-import { examinePlan } from "../../core/train/compiled_plans.ts";
+import { NO_COMPILER, stepCompiler } from "../../core/train/compiler.ts";
 import { imagesLast } from "../../core/train/feed.ts";
 import { packParameters } from "../../core/train/arena.ts";
 import { noGrad } from "../../ffi/autograd.ts";
@@ -15,7 +14,9 @@ import { randint, randn } from "../../ffi/ops.ts";
 import { scope } from "../../ffi/tensor.ts";
 
 /** Lines that show what `--compile` would make of a step with this model. */
-export function planLines(model: Model, facts: Facts, { training }: Config): string[] {
+export async function planLines(model: Model, facts: Facts, { training }: Config): Promise<string[]> {
+  const compiler = await stepCompiler();
+  if (compiler === null) return [opByOp(NO_COMPILER)];
   const mode = compiledMode(training, false) ??
     (training.deterministic === "off" ? "fast" : "exact");
   const arena = packParameters(model.root.namedParameters(), "cpu");
@@ -32,20 +33,18 @@ export function planLines(model: Model, facts: Facts, { training }: Config): str
     const last = isChannelsLast(training, model, "cpu") && sample.input.shape.length === 4;
     const input = last ? imagesLast(sample.input) : sample.input;
     if (inParts(pass, target)) return [opByOp(HEAD_IN_PARTS)];
-    const plan = examinePlan(pass, arena, input, target, {
+    const plan = compiler.examine(pass, arena, input, target, {
       mode,
       recomputes: training.gradient_checkpointing,
     });
     if ("reason" in plan) return [opByOp(plan.reason)];
-    const { placed: { parts, elements, unshared }, codeBytes, milliseconds } = plan;
-    const calls = parts.filter(({ kernel }) => kernel === "call").length;
-    const names = parts.map(partNames);
-    const wide = Math.max(...names.map(([name]) => name.length));
+    const { parts, calls, elements, unshared, codeBytes, milliseconds } = plan;
+    const wide = Math.max(...parts.map(([name]) => name.length));
     return [
       `A step of ${
         formatPlural(training.batch_size, "sample")
       } with --compile=${mode}: forward and backward, as loops and products (rows x columns x terms).`,
-      ...names.map(([name, about]) => `  ${name.padEnd(wide)}  ${about}`.trimEnd()),
+      ...parts.map(([name, about]) => `  ${name.padEnd(wide)}  ${about}`.trimEnd()),
       `${formatPlural(parts.length - calls, "kernel")}, ${
         formatPlural(calls, "call")
       } of libtorch's ops; values in ` +

@@ -107,7 +107,8 @@ async function one(request: Resolved, gpu: Gpu | undefined, json: boolean, plan:
     if (facts === null) {
       throw new UserError("usage", "--plan needs the task: add --data-type and --data-path.");
     }
-    return console.log((await import("./model_plan.ts")).planLines(model, facts, config).join("\n"));
+    const { planLines } = await import("./model_plan.ts");
+    return console.log((await planLines(model, facts, config)).join("\n"));
   }
   const cost = costOf(model, sample.rows, sample.batch);
   const fit = gpu === undefined ? undefined : fitOf(cost, gpu.bytes);

@@ -3,7 +3,7 @@
 import type { Graph, Node, Ref } from "./graph.ts";
 
 /** offset + the sum of coefficients times the loops' counters. */
-export interface AffineIndex {
+interface AffineIndex {
   readonly offset: number;
   readonly coefficients: readonly number[];
 }
@@ -12,7 +12,7 @@ export interface AffineIndex {
 export type Access = readonly AffineIndex[];
 
 /** Elements from the first one, in memory in row-major order. */
-export interface LinearAccess {
+interface LinearAccess {
   readonly offset: number;
   readonly strides: readonly number[];
 }

@@ -3,7 +3,7 @@ import { type AttentionKernel, cudnnAttention } from "../../ffi/attention.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import type { Builder } from "./builder.ts";
 import type { Ref } from "./graph.ts";
-import { hostOps } from "./host.ts";
+import { hostOps } from "../../ffi/tape.ts";
 
 /** Kernels that have calls of their own. */
 export type FusedAttention = Exclude<AttentionKernel, "math">;
@@ -14,7 +14,7 @@ interface Heads {
 }
 
 /** An argument that is a tensor, but none is there. */
-export const ABSENT = { absent: true } as const;
+const ABSENT = { absent: true } as const;
 
 /** Shape of results that are handed from forward to backward as they are, whatever they hold. */
 export const OPAQUE: readonly number[] = [0];

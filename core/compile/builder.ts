@@ -34,7 +34,7 @@ const EITHER_WAY: ReadonlySet<string> = new Set(["add", "mul", "max", "min", "an
  * `exact`: sums stay as they are, since another one has other bits. `faithful`: every op gives a value of its own, too, as
  * libtorch's ops do, since gradients of a value are added up in the order of its uses.
  */
-export type Way = "free" | "exact" | "faithful";
+type Way = "free" | "exact" | "faithful";
 
 export class Builder {
   readonly nodes: Node[] = [];

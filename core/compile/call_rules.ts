@@ -3,7 +3,7 @@
 import { attendedBackward, FUSED_ATTENTIONS } from "./attentions.ts";
 import { type Builder, isRef } from "./builder.ts";
 import type { Kind, Node, Ref } from "./graph.ts";
-import { SYNCED_NORM_BACKWARD } from "./host.ts";
+import { SYNCED_NORM_BACKWARD } from "../../ffi/tape.ts";
 import { Refused } from "./refused.ts";
 
 export type Call = Extract<Node, { op: "call" }>;
@@ -335,7 +335,7 @@ function ofUpsample(
 }
 
 /** True where the gradient of this op is known. */
-export const hasGradient = (name: string): boolean => Object.hasOwn(RULES, name);
+const hasGradient = (name: string): boolean => Object.hasOwn(RULES, name);
 
 export function callGradients(
   b: Builder,

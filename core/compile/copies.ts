@@ -38,7 +38,7 @@ export function copyKernel(
   return { kernel: "group", name, sizes, stages: [stage] };
 }
 
-export const fillKernel = (
+const fillKernel = (
   slot: number,
   elements: number,
   value: number,

@@ -37,7 +37,7 @@ export interface FuseOptions {
 }
 
 /** A group that may grow. */
-export interface Growing {
+interface Growing {
   readonly at: number;
   readonly space: string;
   readonly sinks: Ref[];

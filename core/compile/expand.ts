@@ -1,19 +1,11 @@
 // In fast plans: calls that simple ops do better than libtorch, written as simple ops.
-import {
-  batchNorm,
-  batchNormBackward,
-  batchNormOfGpu,
-  batchNormOfGpuBackward,
-  layerNorm,
-  layerNormBackward,
-  movesStatistics,
-} from "./norms.ts";
 import { type Builder, refsIn } from "./builder.ts";
 import { type Call, nameOfCall } from "./call_rules.ts";
 import { rebuilt } from "./derive.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
 import { smallConvolution, smallConvolutionBackward } from "./convs.ts";
 import { argsOf } from "./uses.ts";
+import { OPAQUE } from "./attentions.ts";
 
 /** Its results in order, as far as they are wanted. */
 type Results = readonly (Ref | null)[];
@@ -51,7 +43,7 @@ const ON_GPU: typeof EXPANSIONS = {
     batchNormOfGpuBackward(b, call, ref) ?? batchNormBackward(b, call, ref),
 };
 
-export type ExpandedFor = "cpu" | "gpu" | "gpu, computed twice";
+type ExpandedFor = "cpu" | "gpu" | "gpu, computed twice";
 const BY_PLACE: Readonly<Record<ExpandedFor, typeof EXPANSIONS>> = {
   cpu: EXPANSIONS,
   gpu: ON_GPU,
@@ -109,3 +101,189 @@ const isResult = (node: Node, call: Ref, index: number): boolean =>
 /** It takes the batch's own statistics. */
 const isGradient = (node: Node): boolean =>
   node.op === "call" && nameOfCall(node.schema) === "native_batch_norm_backward" && node.values[7] === true;
+
+// Norms as simple ops. Batch norm: sums over columns, a few numbers for each channel, and one pass that takes what follows
+// with it. Layer norm: sums over rows, and one pass.
+
+interface Channels {
+  /** All dimensions but the channels'. */
+  readonly dims: readonly number[];
+  /** Numbers of a channel. */
+  readonly count: number;
+  /** Beside the values, a number for each channel. */
+  beside(t: Ref): Ref;
+  /** The same numbers as a vector. */
+  alone(t: Ref): Ref;
+}
+
+function channelsOf(b: Builder, x: Ref): Channels {
+  const shape = b.shape(x), dims = [...shape.keys()].filter((dim) => dim !== 1);
+  const beside = shape.map((size, dim) => dim === 1 ? size : 1);
+  return {
+    dims,
+    count: dims.reduce((product, dim) => product * shape[dim], 1),
+    beside: (t) => b.reshape(t, beside),
+    alone: (t) => b.reshape(t, [shape[1]]),
+  };
+}
+
+/**
+ * Mean and variance in one pass: of differences from a channel's first number, so that a mean that is far from zero
+ * takes no digits of the variance.
+ */
+function moments(b: Builder, x: Ref, { dims, count }: Channels): { mean: Ref; variance: Ref } {
+  const near = dims.reduce((y, dim) => b.slice(y, dim, 0, 1), x);
+  const off = b.pointwise("sub", x, near), n = b.number(count);
+  const shift = b.pointwise("div", b.sum(off, dims), n);
+  const square = b.pointwise("div", b.sum(b.pointwise("mul", off, off), dims), n);
+  const variance = b.pointwise("sub", square, b.pointwise("mul", shift, shift));
+  return {
+    mean: b.copy(b.pointwise("add", near, shift)),
+    variance: b.pointwise("max", variance, b.number(0)),
+  };
+}
+
+/** The result, and each channel's mean and 1 / deviation; what the running ones become, where there are some. */
+function batchNorm(
+  b: Builder,
+  { values }: Call,
+  ref: (argument: number) => Ref,
+): readonly Ref[] {
+  const x = ref(0), channels = channelsOf(b, x), { count, beside, alone } = channels;
+  const [, weight, bias, runningMean, runningVariance, , momentum, eps] = values;
+  const { mean, variance } = moments(b, x, channels);
+  const scale = b.copy(b.pointwise("rsqrt", b.pointwise("add", variance, b.number(eps as number))));
+  const slope = weight === null ? scale : b.copy(b.pointwise("mul", scale, beside(ref(1))));
+  const centred = b.pointwise("mul", b.pointwise("sub", x, mean), slope);
+  const y = bias === null ? centred : b.pointwise("add", centred, beside(ref(2)));
+  const results = [y, alone(mean), alone(scale)];
+  if (runningMean === null || runningVariance === null) return results;
+  const share = b.number(momentum as number), rest = b.number(1 - (momentum as number));
+  const next = (before: Ref, now: Ref): Ref =>
+    b.pointwise("add", b.pointwise("mul", before, rest), b.pointwise("mul", alone(now), share));
+  const unbiased = b.pointwise("mul", variance, b.number(count / (count - 1)));
+  return [...results, next(ref(3), mean), next(ref(4), unbiased)];
+}
+
+const WITH_UPDATE =
+  "_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, " +
+  "Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)";
+const WITH_UPDATE_BACKWARD =
+  "batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, " +
+  "Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, " +
+  "Tensor reserve) -> (Tensor, Tensor, Tensor)";
+
+/** A norm that writes to its running statistics itself. */
+const movesStatistics = (node: Node): boolean => node.op === "call" && node.schema === WITH_UPDATE;
+
+/** On a GPU: libtorch's choice among cuDNN's and its own kernels, of which one does all. It writes to the running statistics. */
+function batchNormOfGpu(
+  b: Builder,
+  { values }: Call,
+  ref: (argument: number) => Ref,
+): readonly Ref[] | null {
+  const [, weight, , mean, variance, training, momentum, eps] = values;
+  if (training !== true || weight === null || mean === null || variance === null) return null;
+  const of = (argument: number) => values[argument] === null ? null : { ref: ref(argument) };
+  const channels = [b.shape(ref(0))[1]];
+  const call = b.call(WITH_UPDATE, [of(0), of(1), of(2), of(3), of(4), momentum, eps], b.shape(ref(0)));
+  return [call, b.result(call, 1, channels), b.result(call, 2, channels)];
+}
+
+/** The gradients of input, weight and bias; null where forward was another op. */
+function batchNormOfGpuBackward(
+  b: Builder,
+  { values }: Call,
+  ref: (argument: number) => Ref,
+): readonly (Ref | null)[] | null {
+  const saved = values[5] === null ? null : b.node(ref(5));
+  const forward = saved?.op === "result" ? b.node(saved.args[0]) : null;
+  if (saved?.op !== "result" || forward?.op !== "call" || forward.schema !== WITH_UPDATE) return null;
+  const of = (argument: number) => values[argument] === null ? null : { ref: ref(argument) };
+  const wanted = values[9] as readonly boolean[], channels = [b.shape(ref(1))[1]];
+  const reserve = { ref: b.result(saved.args[0], 3, OPAQUE, "i64") };
+  const call = b.call(
+    WITH_UPDATE_BACKWARD,
+    [...[0, 1, 2, 3, 4, 5, 6].map(of), true, values[8], wanted, reserve],
+    b.shape(ref(1)),
+  );
+  return [call, ...[1, 2].map((i) => wanted[i] ? b.result(call, i, channels) : null)];
+}
+
+/** The gradients of input, weight and bias. */
+function batchNormBackward(
+  b: Builder,
+  { values }: Call,
+  ref: (argument: number) => Ref,
+): readonly (Ref | null)[] | null {
+  if (values[7] !== true) return null;
+  const wanted = values[9] as readonly boolean[];
+  const back = ref(0), x = ref(1), { dims, count, beside, alone } = channelsOf(b, x);
+  const mean = beside(ref(5)), scale = beside(ref(6)), n = b.number(count);
+  const off = b.pointwise("sub", x, mean);
+  const sum = b.sum(back, dims), along = b.sum(b.pointwise("mul", back, off), dims);
+  const slope = values[2] === null ? scale : b.copy(b.pointwise("mul", scale, beside(ref(2))));
+  const level = b.copy(b.pointwise("mul", slope, b.pointwise("div", sum, n)));
+  const square = b.pointwise("mul", scale, scale);
+  const tilt = b.copy(
+    b.pointwise("mul", b.pointwise("mul", slope, square), b.pointwise("div", along, n)),
+  );
+  const input = b.pointwise(
+    "sub",
+    b.pointwise("sub", b.pointwise("mul", back, slope), b.pointwise("mul", off, tilt)),
+    level,
+  );
+  return [
+    wanted[0] ? input : null,
+    wanted[1] ? alone(b.pointwise("mul", along, scale)) : null,
+    wanted[2] ? alone(sum) : null,
+  ];
+}
+
+interface Rows {
+  /** The dimensions of a row, and the others. */
+  readonly dims: readonly number[];
+  readonly others: readonly number[];
+  mean(t: Ref): Ref;
+}
+
+function rowsOf(b: Builder, x: Ref, normalised: readonly number[]): Rows {
+  const all = [...b.shape(x).keys()], dims = all.slice(all.length - normalised.length);
+  const count = b.number(normalised.reduce((product, size) => product * size, 1));
+  return {
+    dims,
+    others: all.slice(0, all.length - normalised.length),
+    mean: (t) => b.pointwise("div", b.sum(t, dims), count),
+  };
+}
+
+/** The result, and each row's mean and 1 / deviation. */
+function layerNorm(b: Builder, { values }: Call, ref: (argument: number) => Ref): readonly Ref[] {
+  const [, shape, weight, bias, eps] = values, x = ref(0), rows = rowsOf(b, x, shape as readonly number[]);
+  const mean = rows.mean(x), centred = b.pointwise("sub", x, mean);
+  const variance = rows.mean(b.pointwise("mul", centred, centred));
+  const scale = b.pointwise("rsqrt", b.pointwise("add", variance, b.number(eps as number)));
+  const even = b.pointwise("mul", centred, scale);
+  const sloped = weight === null ? even : b.pointwise("mul", even, ref(2));
+  return [bias === null ? sloped : b.pointwise("add", sloped, ref(3)), mean, scale];
+}
+
+/** The gradients of input, weight and bias. What is even is forward's own value. */
+function layerNormBackward(
+  b: Builder,
+  { values }: Call,
+  ref: (argument: number) => Ref,
+): readonly (Ref | null)[] {
+  const shape = values[2] as readonly number[], wanted = values[7] as readonly boolean[];
+  const back = ref(0), x = ref(1), scale = ref(4), { mean, others } = rowsOf(b, x, shape);
+  const even = b.pointwise("mul", b.pointwise("sub", x, ref(3)), scale);
+  const slope = values[5] === null ? back : b.pointwise("mul", back, ref(5));
+  const tilt = b.pointwise("mul", even, mean(b.pointwise("mul", slope, even)));
+  const input = b.pointwise("mul", b.pointwise("sub", b.pointwise("sub", slope, tilt), mean(slope)), scale);
+  const gathered = (t: Ref): Ref => b.reshape(b.sum(t, others), shape);
+  return [
+    wanted[0] ? input : null,
+    wanted[1] ? gathered(b.pointwise("mul", back, even)) : null,
+    wanted[2] ? gathered(back) : null,
+  ];
+}

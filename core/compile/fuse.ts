@@ -2,7 +2,7 @@
 // one group, which computes what lies between them in registers. Products stand alone, and calls of libtorch's ops
 // cut the plan into segments.
 import { count, locate, loopsOver, rowMajor } from "./access.ts";
-import { biasOf } from "./blas.ts";
+import { biasOf, blasProduct, draftProduct } from "./products.ts";
 import { ownGelu } from "./gelu.ts";
 import { callOp, mklFunction, type Vector } from "./calls.ts";
 import { cleared, copied, embedded, joined } from "./copies.ts";
@@ -13,9 +13,8 @@ import { withEpilogues } from "./epilogue.ts";
 import { buildGroup, isReduction, NotInMemory, spaceOf, UnfitGroup } from "./group.ts";
 import type { Graph, Node, Ref } from "./graph.ts";
 import { ELEMENT_BYTES, type GroupKernel, VECTOR_FUNCTIONS } from "./kernel.ts";
-import { orderedSum, standsAlone, type SumNode } from "./ordered.ts";
+import { orderedSum, standsAlone, type SumNode } from "./sums.ts";
 import { rewritten } from "./passes.ts";
-import { blasProduct, draftProduct } from "./products.ts";
 import { buffersRead, type Home, type Program, type ProgramPart } from "./program.ts";
 import { argsOf, liveIn, usesIn } from "./uses.ts";
 import { mixesSums, simplified } from "./strided_access.ts";

@@ -54,7 +54,7 @@ export const POINTWISE = {
 export type Pointwise = keyof typeof POINTWISE;
 
 /** Types of half precision: each is the name of the op that rounds to it, too. */
-export const HALVES = ["bf16", "f16"] as const;
+const HALVES = ["bf16", "f16"] as const;
 export type HalfType = typeof HALVES[number];
 export const isHalf = (type: string): type is HalfType => (HALVES as readonly string[]).includes(type);
 
@@ -67,9 +67,9 @@ export type Ref = number;
 interface Made {
   readonly shape: readonly number[];
   readonly kind: Kind;
-  /** Set by recompute.ts: it is computed when backward has come to this block, counted from the last one, and not before. */
+  /** Set where blocks are computed once more (passes.ts): it is computed when backward has come to this block, counted from the last one, and not before. */
   readonly recomputedAt?: number;
-  /** Set by recompute.ts: it lies in memory for backward. */
+  /** Set there, too: it lies in memory for backward. */
   readonly saved?: boolean;
   /** Set by cuda/halves.ts: the numbers are ones of this type, and lie so in memory of the plan's own. */
   readonly half?: HalfType;

@@ -7,7 +7,7 @@ import type { HalfType, Kind } from "./graph.ts";
 export interface SlotPlace {
   readonly slot: number;
   readonly offset: number;
-  /** Its number among those that differ between kernels that are written as one (core/compile/x86/deduplicate.ts). */
+  /** Its number among those that differ between kernels that are written as one (core/compile/x86/print.ts). */
   readonly spot?: number;
 }
 
@@ -127,8 +127,6 @@ export interface VectorKernel {
 }
 
 export type Kernel = GroupKernel | GemmKernel | BlasKernel | VectorKernel;
-
-export type Isa = "avx512" | "avx2";
 
 /** Position-independent functions; their one argument is the address of the table of slots, which symbols follow. */
 export interface Code {

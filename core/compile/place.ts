@@ -32,7 +32,7 @@ export interface Placed {
   readonly results: ReadonlyMap<number, ResultPlace>;
 }
 
-export interface ResultPlace {
+interface ResultPlace {
   /** The first element in the piece of memory; or the number of the gradient that the result is. */
   readonly at: { readonly offset: number } | { readonly gradient: number };
   readonly bytes: number;

@@ -3,13 +3,14 @@ import { loadCode, type MachineCode } from "../../ffi/machine_code.ts";
 import { timing } from "../../ffi/profile.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
 import { formatBytes } from "../base/format.ts";
-import { NoBlas } from "./blas.ts";
+import { NoBlas } from "./products.ts";
 import { alignedIn, openCuda } from "./cuda/code.ts";
 import type { HalfWeights } from "./cuda/halves.ts";
 import { type CutPlace, type GradientCut, gradientsFirst, placesOf } from "./cuts.ts";
 import { fuse } from "./fuse.ts";
 import { type Graph, isHalf } from "./graph.ts";
-import type { Isa, Kernel } from "./kernel.ts";
+import type { Isa } from "../../ffi/machine.ts";
+import type { Kernel } from "./kernel.ts";
 import { place, type Placed } from "./place.ts";
 import { partNames } from "./program.ts";
 import { chainOn } from "./proven.ts";
@@ -17,7 +18,7 @@ import { Workspace } from "./workspace.ts";
 import { type CodeSegment, type Done, type PlanMemory, PlanRunner, type PlanStep } from "./runner.ts";
 import { printFunctions } from "./x86/print.ts";
 
-export interface PlanOptions {
+interface PlanOptions {
   readonly exact: boolean;
   readonly adds: boolean;
   /** Where the plan runs: a CPU's vector instructions, or a GPU. */

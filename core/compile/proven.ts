@@ -6,12 +6,13 @@ import { borrowBytes, memoryBlockOf, readBytes, tensor, uninitialised } from "..
 import { loadCode } from "../../ffi/machine_code.ts";
 import { mul } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
-import type { BlasKernel, GemmKernel, Isa, Kernel, StridedAccess } from "./kernel.ts";
+import type { Isa } from "../../ffi/machine.ts";
+import type { BlasKernel, GemmKernel, Kernel, StridedAccess } from "./kernel.ts";
 import { prefersOwnGemm } from "./x86/gemm.ts";
 import { printCode } from "./x86/print.ts";
 
 /** The length of sgemm_'s sums for the product that both kernels are; null where ours has other bits. */
-export type ChainOf = (theirs: BlasKernel, ours: GemmKernel) => number | null;
+type ChainOf = (theirs: BlasKernel, ours: GemmKernel) => number | null;
 
 /** It cuts sums over k into parts of such a length: 192 with AVX2, 384 with AVX-512. Up to twice as many are halved. */
 const LENGTHS = [192, 384, 256, 336];
@@ -64,7 +65,7 @@ function tried(theirs: BlasKernel, ours: GemmKernel, isa: Isa, threads: number):
     code.free();
     return made;
   };
-  // Its columns are our rows, so its first matrix is our second one (blas.ts).
+  // Its columns are our rows, so its first matrix is our second one (products.ts).
   const expected = products({ ...theirs, a: at(theirs.a, 1), b: at(theirs.b, 0), c: at(theirs.c, 2) });
   if (expected === null) return null;
   const own = { ...ours, a: at(ours.a, 0), b: at(ours.b, 1), c: at(ours.c, 2), epilogue: null };

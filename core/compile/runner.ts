@@ -12,7 +12,7 @@ import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { isOpaque } from "./attentions.ts";
 import { nameOfCall } from "./call_rules.ts";
 import type { Ref } from "./graph.ts";
-import { hostOps } from "./host.ts";
+import { hostOps } from "../../ffi/tape.ts";
 import type { Placed, Slot } from "./place.ts";
 import type { Workspace } from "./workspace.ts";
 import { buffersRead, buffersWritten, type CallPart, type CallResult } from "./program.ts";

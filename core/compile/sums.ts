@@ -1,9 +1,13 @@
 // Sums in libtorch's order (cascade_sum in SumKernel.cpp), written as sums over columns, which have its order: 16 rows at
 // a time, then 16 of those sums. Columns that fill no four vectors are summed four rows in turn.
 import type { GroupKernel, Instruction, StridedAccess } from "./kernel.ts";
+import { count, loopsOver, rowMajor } from "./access.ts";
+import { callFor } from "./calls.ts";
+import type { Draft } from "./draft.ts";
+import type { Graph, Node, Ref } from "./graph.ts";
 
 /** Numbers of f32 in memory: rows of contiguous columns. */
-export interface SummedRows {
+interface SummedRows {
   readonly slot: number;
   readonly offset: number;
   readonly rows: number;
@@ -31,9 +35,9 @@ const MOST_ROWS = 2 ** 19;
 const GRAIN = 32_768;
 
 /** A sum over the rows is the same where it is part of a larger group. */
-export const isPlain = (columns: number): boolean => columns > 1 && columns % (LANES * SIDE) === 0;
+const isPlain = (columns: number): boolean => columns > 1 && columns % (LANES * SIDE) === 0;
 
-export const hasOrder = (rows: number, columns: number, threads: number): boolean =>
+const hasOrder = (rows: number, columns: number, threads: number): boolean =>
   rows < MOST_ROWS && (threads === 1 || rows * columns < GRAIN);
 
 /** Sums of each column of a matrix without gaps: sum(0). */
@@ -149,4 +153,48 @@ function chain(plan: SumPlan, sums: readonly (readonly Spot[])[], to: Spot): voi
     sizes: [1],
     stages: [{ instructions, stores, reductions: [] }],
   });
+}
+
+// Sums of a graph in exact plans: which have libtorch's order within a group, and the others as parts of their own.
+
+const SUM =
+  "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor";
+
+export type SumNode = Node & { op: "sum"; args: readonly [Ref]; dims: readonly number[] };
+
+/** A sum that has libtorch's order only by itself. */
+export function standsAlone(graph: Graph, { args: [source], dims }: SumNode, threads: number): boolean {
+  const { rows, columns, plain } = asRows(graph, source, dims);
+  return !plain || !isPlain(columns) || !hasOrder(rows, columns, threads);
+}
+
+/** A sum over the first dimensions is one over rows. */
+function asRows(
+  graph: Graph,
+  source: Ref,
+  dims: readonly number[],
+): { rows: number; columns: number; plain: boolean } {
+  const { shape } = graph.nodes[source], sizes = loopsOver(shape);
+  const over = shape.flatMap((size, i) => size > 1 ? [dims.includes(i)] : []);
+  const last = over.lastIndexOf(true);
+  const rows = count(sizes.slice(0, last + 1)), columns = count(sizes.slice(last + 1));
+  return { rows, columns, plain: over.slice(0, last + 1).every((one) => one) };
+}
+
+/** A sum in libtorch's order, of a value that lies in memory. */
+export function orderedSum(draft: Draft, ref: Ref, { args: [source], dims }: SumNode): void {
+  const { graph, options } = draft, { base, offset, strides } = draft.located(source);
+  const { rows, columns, plain } = asRows(graph, source, dims);
+  const together = String(strides) === String(rowMajor(loopsOver(graph.nodes[source].shape)));
+  if (!plain || !together || !hasOrder(rows, columns, options.threads ?? 1)) {
+    return callFor(draft, ref, SUM, [{ ref: source }, dims, true, null], [draft.argument(source)]);
+  }
+  const kernels: GroupKernel[] = [];
+  const to = { slot: draft.define(ref), offset: 0 };
+  const from = { slot: draft.bufferOf.get(base)!, offset };
+  const plan = { kernels, scratch: (elements: number) => draft.scratch(elements) };
+  if (columns === 1) wholeSum(plan, { ...from, rows: 1, columns: rows, stride: rows }, to);
+  else columnSums(plan, { ...from, rows, columns, stride: columns }, to);
+  draft.parts.push(...kernels);
+  draft.ends(ref);
 }

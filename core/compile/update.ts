@@ -3,7 +3,7 @@
 import type { GroupKernel, Instruction, Operand, StridedAccess } from "./kernel.ts";
 
 /** Weights that lie in one piece: the slots of them, of their gradients, and of the numbers of the step. */
-export interface WeightPiece {
+interface WeightPiece {
   readonly elements: number;
   readonly weights: number;
   readonly gradient: number;
@@ -13,17 +13,27 @@ export interface WeightPiece {
   readonly numbers: number;
 }
 
-/** AdamW's, and Adam's where weight decay is part of the gradient. */
-export interface AdamNumbers {
+/** The loops read these settings of training.optimizer. */
+interface UpdateSettings {
+  readonly type: string;
   readonly beta1: number;
   readonly beta2: number;
   readonly eps: number;
-  readonly decay: number;
-  readonly decoupled: boolean;
+  readonly weight_decay: number;
+  readonly momentum: number;
+  readonly nesterov: boolean;
+}
+
+/** An optimizer's update. */
+interface UpdateLoop {
+  /** The loop over a piece of the arena; on a GPU it finds rate and count on the device. */
+  kernel(settings: UpdateSettings, piece: WeightPiece, onDevice: OnDevice | null): GroupKernel;
+  /** Puts what a step's loop reads into the numbers that it is given. */
+  begin(settings: UpdateSettings): (given: Float32Array, rate: number, step: number) => void;
 }
 
 /** Places in the tensor of numbers, which change from step to step. */
-export const RATE = 0, SHRINK = 1, ROOT = 2;
+const RATE = 0, SHRINK = 1, ROOT = 2;
 export const UPDATE_NUMBERS = 3;
 
 /** In their place on a GPU, since a captured step takes none from the host: the learning rate, and the count of steps. */
@@ -91,15 +101,13 @@ class Loop {
  * RATE is -rate / (1 - beta1^t), SHRINK 1 - rate * decay, ROOT one over the root of 1 - beta2^t. On a GPU they are
  * computed of rate and count.
  */
-export function adamKernel(
+function adamKernel(
+  { type, beta1, beta2, eps, weight_decay: decay }: UpdateSettings,
   piece: WeightPiece,
-  { beta1, beta2, eps, decay, decoupled }: AdamNumbers,
-  onDevice: OnDevice | null = null,
+  onDevice: OnDevice | null,
 ): GroupKernel {
-  const loop = new Loop(piece),
-    { op, number } = loop,
-    [mean, squares] = piece.state,
-    counted = onDevice !== null;
+  const loop = new Loop(piece), { op, number } = loop, [mean, squares] = piece.state;
+  const counted = onDevice !== null, decoupled = type === "adamw";
   const before = loop.load(piece.weights);
   let weight = before, gradient = loop.load(piece.gradient);
   if (onDevice) gradient = loop.clipped(gradient, onDevice);
@@ -141,14 +149,10 @@ export function countKernel(numbers: number, { found }: OnDevice): GroupKernel {
 }
 
 /** RATE is -rate. */
-export function sgdKernel(
+function sgdKernel(
+  { momentum, nesterov, weight_decay: decay }: UpdateSettings,
   piece: WeightPiece,
-  { momentum, nesterov, decay }: {
-    readonly momentum: number;
-    readonly nesterov: boolean;
-    readonly decay: number;
-  },
-  onDevice: OnDevice | null = null,
+  onDevice: OnDevice | null,
 ): GroupKernel {
   const loop = new Loop(piece), { op, number } = loop, [mean] = piece.state;
   const weight = loop.load(piece.weights);
@@ -166,3 +170,21 @@ export function sgdKernel(
   put(op("fma", rate, step, weight), weight, piece.weights);
   return loop.kernel("sgd");
 }
+
+/** By the trait of the optimizers that have one. */
+export const UPDATE_LOOPS: Readonly<Record<"adam" | "sgd", UpdateLoop>> = {
+  adam: {
+    kernel: adamKernel,
+    begin: ({ beta1, beta2, weight_decay }) => (given, rate, step) => {
+      given[RATE] = -rate / (1 - beta1 ** step);
+      given[SHRINK] = 1 - rate * weight_decay;
+      given[ROOT] = 1 / Math.sqrt(1 - beta2 ** step);
+    },
+  },
+  sgd: {
+    kernel: sgdKernel,
+    begin: () => (given, rate) => {
+      given[RATE] = -rate;
+    },
+  },
+};

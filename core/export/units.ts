@@ -10,7 +10,7 @@ import type { Activation, Facts, Model } from "../models/model.ts";
 import type { Config } from "../settings/settings.ts";
 import { shiftedParts } from "../train/metrics.ts";
 
-export interface InUnits {
+interface InUnits {
   readonly model: Model;
   /** The program has these figures of the checkpoint in it. */
   readonly within: readonly ("normalisation" | "target_normalisation")[];

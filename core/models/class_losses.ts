@@ -81,7 +81,7 @@ export function classWeights(
   return { of, each, sum: (labels) => scope(() => sum(each(labels), "f64").item()) };
 }
 
-export interface FocalOptions {
+interface FocalOptions {
   readonly gamma: number;
   readonly ignored: number;
   readonly weights: ClassWeights | null;

@@ -29,7 +29,7 @@ interface Sampling {
   readonly each: boolean;
 }
 
-export interface Ensemble {
+interface Ensemble {
   readonly model: Model;
   readonly loss: Loss;
   /** The draws depend on the batch that comes next: on its first sample's place, and on its samples. */

@@ -51,7 +51,7 @@ export function paddingInPatches(
   return padding === "circular" && patches.height < height ? "longitude" : padding;
 }
 
-export function checkPatches({ height, width }: Patches, sides: readonly number[], where: string): void {
+function checkPatches({ height, width }: Patches, sides: readonly number[], where: string): void {
   if (height <= sides[0] && width <= sides[1]) return;
   throw new UserError(
     "usage",

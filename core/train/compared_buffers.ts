@@ -7,7 +7,7 @@ import { beginOf, borrowBytes, readBytes, sub } from "../../ffi/make.ts";
 import { cat, clone, copy_, reshape, toCopy } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { gradientDifferences, type Gradients } from "./compared_gradients.ts";
-import type { Mode } from "./compiled_plans.ts";
+import type { Mode } from "./compiler.ts";
 
 type Named = readonly [name: string, tensor: Tensor];
 

@@ -19,7 +19,8 @@ import {
 } from "./compared_gradients.ts";
 import type { Buffers } from "./compared_buffers.ts";
 import type { Arena } from "./arena.ts";
-import type { Mode, Plans, Recorded } from "./compiled_plans.ts";
+import type { Plans, Recorded } from "./compiled_plans.ts";
+import type { Mode } from "./compiler.ts";
 
 /** These hold where a plan of the same step was right in f32. */
 const DROWNED = { change: 0.5, size: 5e-3 };

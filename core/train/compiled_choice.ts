@@ -1,10 +1,12 @@
 // Settings say whether steps are compiled, and which way; some models and settings can't be.
+import type { Cursor } from "../checkpoint/training_state.ts";
+import type { Team } from "../ranks/team.ts";
 import type { Config } from "../settings/settings.ts";
-import type { Mode } from "./compiled_plans.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
-import { machineIsa, noIsa } from "../compile/x86/isa.ts";
+import { machineIsa, noIsa } from "../../ffi/machine.ts";
 import { isCode } from "../models/user/file.ts";
 import { inParts, type Pass } from "./blocks.ts";
+import { type Choice, type Compiler, type Mode, NO_COMPILER } from "./compiler.ts";
 import type { TrainedParameters } from "./trained_parameters.ts";
 
 /** The way that these settings ask for on this device, or null. */
@@ -22,9 +24,11 @@ export const keepsNothing = ({ model, training }: Config): boolean =>
 /** The reason why no step of this run can be compiled, or null. */
 export function whyNotCompiled(
   { pass, trained }: { readonly pass: Pass; readonly trained: Pick<TrainedParameters, "waiting"> },
+  compiler: Compiler | null,
   mode: Mode,
   syncNorms: boolean,
 ): string | null {
+  if (compiler === null) return NO_COMPILER;
   if (trained.waiting.size > 0) return "--freeze-until trains other parameters in later epochs";
   if (pass.cast !== null && mode === "exact") {
     return "--amp computes in half precision, whose bits are libtorch's own (--compile=fast rounds as it does)";
@@ -44,13 +48,6 @@ export const onHostInParts = (p: Pass, target: Tensor): boolean => !p.onGpu && i
 // --compile alone takes the faster way. At the start some micro-batches are timed, compiled and op by op in turn, and the run
 // keeps to what was faster: its checkpoints have the choice among their settings, and a run that goes on takes it from there.
 // So no bit of a run depends on how busy the machine was when it went on.
-
-export interface Choice {
-  /** False from the moment on at which ordinary steps were found to be faster. */
-  readonly compiled: boolean;
-  /** Times both, tells of it, and chooses if the choice is open. */
-  compare(compiled: () => void, ordinary: () => void): void;
-}
 
 const ROUNDS = 5;
 const MOST_MS = 1000;
@@ -115,4 +112,19 @@ export function keepChoice({ training }: Config, saved: unknown): string[] {
   if (before !== "off") return [];
   training.compile = "off";
   return [`Steps run op by op, as they did in this run before (--compile=${fits} compiles them)`];
+}
+
+/** Nothing is kept where steps are not compiled, which is the same on all ranks. */
+export function openRefusals(cursor: Cursor, team: Team | null, compiles = true) {
+  const own = new Set(cursor.refused?.[team?.rank ?? 0] ?? []);
+  return {
+    /** Those of this rank, which judges its own micro-batches. */
+    own,
+    /** Puts those of all ranks into the cursor. Every rank calls it before a save. */
+    keep(): void {
+      if (!compiles) return;
+      const all = team ? team.gather([...own], "refused steps") : [[...own]];
+      if (all.some((one) => one.length > 0)) cursor.refused = all;
+    },
+  };
 }

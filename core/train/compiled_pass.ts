@@ -16,22 +16,15 @@ import { fill_, uninitialised, zero_ } from "../../ffi/make.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { clone, copy_ } from "../../ffi/ops.ts";
 import { keep, type Tensor } from "../../ffi/tensor.ts";
-import type { GradientCut } from "../compile/cuts.ts";
 import { Workspace } from "../compile/workspace.ts";
-import { machineIsa } from "../compile/x86/isa.ts";
+import { machineIsa } from "../../ffi/machine.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass } from "./blocks.ts";
 import { Buffers, holding } from "./compared_buffers.ts";
 import { compiledLine, judgeAdding } from "./compiled_check.ts";
-import {
-  digestOf,
-  gradientDifferences,
-  type Gradients,
-  gradientsIn,
-  shortenedGradients,
-} from "./compared_gradients.ts";
-import { type Choice, HEAD_IN_PARTS, onHostInParts } from "./compiled_choice.ts";
-import { attemptPlans, makePlans, type Mode, type Plans, type Wanted } from "./compiled_plans.ts";
-import { type Given, Refuser, type Reports } from "./compiled_refusals.ts";
+import { digestOf, gradientDifferences, type Gradients, gradientsIn, shortenedGradients } from "./compared_gradients.ts";
+import { HEAD_IN_PARTS, onHostInParts } from "./compiled_choice.ts";
+import { attemptPlans, makePlans, type Plans, type Wanted } from "./compiled_plans.ts";
+import { type Given, Refuser } from "./compiled_refusals.ts";
 import {
   calm,
   type CompiledTrial,
@@ -39,22 +32,10 @@ import {
   drawMasks,
   inHalf,
   recordedRun,
-  type Run,
   unlessTooFull,
 } from "./compiled_trial.ts";
 import type { Arena } from "./arena.ts";
-
-export interface CompiledPass {
-  /** The next micro-batch's gradients are the first of a step: what is in the arena is of no use. */
-  begin(): void;
-  /** Where no micro-batch has come since, the arena has zeros. */
-  settle(): void;
-  /**
-   * In place of `plain`, wherever there is a plan; `cuts` are where gradients are waited for, and `again` comes before each
-   * run of a plan.
-   */
-  over(plain: Run, cuts?: readonly GradientCut[], again?: () => void): Run;
-}
+import type { Choice, CompiledPass, Mode, Reports, Run } from "./compiler.ts";
 
 /** Each has memory of its own. */
 const MOST_PLANS = 4;

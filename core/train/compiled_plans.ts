@@ -13,11 +13,11 @@ import { type CompiledPlan, makePlan, type NoPlan } from "../compile/plan.ts";
 import { COMMON, denseIn } from "../compile/runner.ts";
 import { orRefusal, sentenceOf } from "../compile/refused.ts";
 import { Workspace } from "../compile/workspace.ts";
-import { machineIsa, noIsa } from "../compile/x86/isa.ts";
-import type { Isa } from "../compile/kernel.ts";
+import { type Isa, machineIsa, noIsa } from "../../ffi/machine.ts";
 import { messageOf } from "../base/errors.ts";
 import { type BlockDone, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
 import type { Arena } from "./arena.ts";
+import type { Mode } from "./compiler.ts";
 
 /** Losses are read when the next step is under way; a line of memory each. */
 const CELLS = 8, CELL = 16;
@@ -29,8 +29,6 @@ export interface Recorded {
   readonly weight: Weight;
   readonly outcome: Outcome;
 }
-
-export type Mode = "exact" | "fast";
 
 /** Plans are made for this. */
 export interface Wanted {

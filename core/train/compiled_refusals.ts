@@ -1,27 +1,11 @@
 // Plans that are not used. What gave other gradients than ordinary steps stays refused, and the run keeps to that: its
 // checkpoints name the shapes of these micro-batches, and a run that goes on runs them op by op. Compared again, at other
 // weights, they might be found right, and the run would have other bits than one that was never stopped.
-import type { Cursor } from "../checkpoint/training_state.ts";
-import type { Team } from "../ranks/team.ts";
 import type { Pass } from "./blocks.ts";
 import type { Judgement } from "./compiled_check.ts";
-import type { Mode, Plans, Recorded } from "./compiled_plans.ts";
+import type { Plans, Recorded } from "./compiled_plans.ts";
+import type { Mode, Reports } from "./compiler.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
-
-/** Nothing is kept where steps are not compiled, which is the same on all ranks. */
-export function openRefusals(cursor: Cursor, team: Team | null, compiles = true) {
-  const own = new Set(cursor.refused?.[team?.rank ?? 0] ?? []);
-  return {
-    /** Those of this rank, which judges its own micro-batches. */
-    own,
-    /** Puts those of all ranks into the cursor. Every rank calls it before a save. */
-    keep(): void {
-      if (!compiles) return;
-      const all = team ? team.gather([...own], "refused steps") : [[...own]];
-      if (all.some((one) => one.length > 0)) cursor.refused = all;
-    },
-  };
-}
 
 /** A micro-batch as it comes. */
 export type Given = Omit<Recorded, "outcome">;
@@ -39,12 +23,6 @@ function refusedWay(
     ...(weight !== null ? ["weighted"] : []),
     ...(rollout ? [`rollout ${rollout.steps}`] : []),
   ].join(", ");
-}
-
-/** Plans are told of here. */
-export interface Reports {
-  line(text: string): void;
-  warn(text: string): void;
 }
 
 /** Frees plans that are not to be used, and says why. */

@@ -11,7 +11,7 @@ import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { MaskDraw } from "../compile/lower/lowering.ts";
 import { lower, sameStep } from "../compile/lower/lower.ts";
 import type { Workspace } from "../compile/workspace.ts";
-import type { BlockDone, Outcome, Pass, Weight } from "./blocks.ts";
+import type { Outcome, Pass, Weight } from "./blocks.ts";
 import { Buffers } from "./compared_buffers.ts";
 import { atOtherWeights, isTooFull, judge, type Judgement, judgeSafely } from "./compiled_check.ts";
 import {
@@ -25,15 +25,7 @@ import {
 import { attemptPlans, makePlans, type Plans, type Recorded } from "./compiled_plans.ts";
 import type { Given, Refuser } from "./compiled_refusals.ts";
 import type { Arena } from "./arena.ts";
-
-/** The ordinary way of a micro-batch. */
-export type Run = (
-  pass: Pass,
-  input: Tensor,
-  target: Tensor,
-  weight: Weight,
-  done: BlockDone | null,
-) => Outcome;
+import type { Run } from "./compiler.ts";
 
 /** All trials of a run share these. */
 export interface Court {

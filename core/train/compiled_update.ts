@@ -14,11 +14,12 @@ import {
   LEARNING_RATE,
   LONGEST,
   type OnDevice,
+  UPDATE_LOOPS,
   UPDATE_NUMBERS,
 } from "../compile/update.ts";
-import { machineIsa } from "../compile/x86/isa.ts";
+import { machineIsa } from "../../ffi/machine.ts";
 import { printCode } from "../compile/x86/print.ts";
-import type { Choice } from "./compiled_choice.ts";
+import type { Choice } from "./compiler.ts";
 import { traitsOf } from "./optimizers.ts";
 import type { Arena } from "./arena.ts";
 import type { Clip, Optimizer, OptimizerSettings } from "./optimizers/optimizer.ts";
@@ -35,12 +36,12 @@ export function compiledUpdate(
   refused: (why: string) => void = () => {},
 ): Optimizer {
   const isa = machineIsa(), { state } = optimizer, onGpu = arena.flat.device !== "cpu";
-  const { compiled } = traitsOf(settings);
-  if (compiled === null || isa === null && !onGpu || state === undefined || arena.direct) return optimizer;
+  const { compiled } = traitsOf(settings), loop = compiled && UPDATE_LOOPS[compiled];
+  if (loop === null || isa === null && !onGpu || state === undefined || arena.direct) return optimizer;
   const pieces = piecesOf(arena), tensors = pieces.flatMap(({ weights, gradient }) => [weights, gradient]);
   const numbersSlot = tensors.length + state.length;
   const kernels = pieces.map(({ weights, offset }, i) =>
-    compiled.kernel(settings, {
+    loop.kernel(settings, {
       elements: weights.numel,
       weights: 2 * i,
       gradient: 2 * i + 1,
@@ -56,7 +57,7 @@ export function compiledUpdate(
   [...tensors, ...state, numbers].forEach((tensor, slot) => code.setSlot(slot, tensor));
   const bytes = borrowBytes(numbers);
   const given = new Float32Array(bytes.buffer, bytes.byteOffset, UPDATE_NUMBERS);
-  const begin = compiled.begin(settings);
+  const begin = loop.begin(settings);
   return {
     ...optimizer,
     get steps() {

@@ -136,7 +136,7 @@ async function trainOn(
 ): Promise<TrainEnd> {
   const { argv, env, where, began } = request;
   const { launch, world } = await launchOf(request, resolved, choice, opened, sharing);
-  const trainer = openTrainer(launch);
+  const trainer = await openTrainer(launch);
   writeRun(trainer.paths);
   if (where.rank === 0 && trainer.config.cluster.watch_time) watchJobTime(trainer, env, began);
   opened.control?.runFolder(trainer.paths.logs);

@@ -1,7 +1,8 @@
 // A run that is opened: an opener for each part of it, in order. All refusals of settings come before the run's files.
 import { wantsOf } from "../run/output.ts";
 import { isUnfinished } from "./batches.ts";
-import { openRefusals, type Reports } from "./compiled_refusals.ts";
+import { compiledMode, openRefusals } from "./compiled_choice.ts";
+import { type Reports, stepCompiler } from "./compiler.ts";
 import { dataFacts } from "./data_facts.ts";
 import { memoryInUse } from "./device.ts";
 import { openConfusion, openDiagnostics } from "./diagnostics.ts";
@@ -21,7 +22,7 @@ import { refuseUnknownWeights } from "./checks.ts";
 import { openRequests } from "./stop.ts";
 import { openThaw } from "./trained_parameters.ts";
 
-export type Trainer = ReturnType<typeof openTrainer>;
+export type Trainer = Awaited<ReturnType<typeof openTrainer>>;
 
 /** The last losses of this attempt, which the end of the run names. */
 interface Losses {
@@ -29,7 +30,7 @@ interface Losses {
   epoch?: { epoch: number; loss: number };
 }
 
-export function openTrainer(given: Launch) {
+export async function openTrainer(given: Launch) {
   const { device, team = null, control = null } = given, first = (team?.rank ?? 0) === 0;
   let files: ReturnType<typeof openFiles> | null = null;
   const reports: Reports = { // nobody has a console before there are files
@@ -38,7 +39,8 @@ export function openTrainer(given: Launch) {
   };
   const model = openModel(given), { launch, config, plan, data, pass } = model, { training } = config;
   refuseUnknownWeights(launch);
-  const update = openWeightUpdate(launch, model, reports), { zero, parts } = update;
+  const compiler = compiledMode(training, pass.onGpu) && await stepCompiler();
+  const update = openWeightUpdate(launch, model, reports, compiler), { zero, parts } = update;
   const notes = notesOf(model, zero), start = openStart(model, update), { cursor } = start;
   const feed = openRunFeed(launch, model, plan), instruments = openInstruments(launch, model, feed, cursor);
   const refusals = openRefusals(cursor, team, update.mode !== null);

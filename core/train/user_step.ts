@@ -3,7 +3,7 @@ import type { Tensor } from "../../ffi/tensor.ts";
 import type { Arena } from "./arena.ts";
 import { type GradientStrategy, plainGradients, type StepWatch } from "./gradients/strategy.ts";
 import type { Outcome, Pass } from "./blocks.ts";
-import type { CompiledPass } from "./compiled_pass.ts";
+import type { CompiledPass } from "./compiler.ts";
 import { unwatched } from "./moments.ts";
 import type { Optimizer } from "./optimizers/optimizer.ts";
 import type { LossScaler } from "./precision.ts";

@@ -1,6 +1,5 @@
 // Opens what takes gradients to weights: the optimizer, compiled or shared out over the ranks, the scaler of fp16 and the
 // averages of weights. A checkpoint has the state of all of it.
-import { openCompiledPass } from "./compiled_pass.ts";
 import { openReducer, openSyncNorms, overlappedGradients } from "./gradients/overlapped.ts";
 import { type GradientStrategy, plainGradients } from "./gradients/strategy.ts";
 import { alone, combineOver, openVirtualShards, shardedGradients } from "./gradients/virtual_shards.ts";
@@ -12,8 +11,7 @@ import type { Config } from "../settings/settings.ts";
 import type { Built } from "./build.ts";
 import { compiledMode, keepsNothing, openChoice, whyNotCompiled } from "./compiled_choice.ts";
 import type { Launch } from "./launch.ts";
-import type { Reports } from "./compiled_refusals.ts";
-import { compiledUpdate } from "./compiled_update.ts";
+import type { Compiler, Reports } from "./compiler.ts";
 import { createEma, createWeightAverage, type WeightAverage } from "./weight_average.ts";
 import type { Ema } from "./optimizers/optimizer.ts";
 import { optimizerFor } from "./parameter_groups.ts";
@@ -25,23 +23,25 @@ export function openWeightUpdate(
   { config, device, team = null }: Launch,
   built: Built,
   reports: Reports,
+  /** Null where steps are not to be compiled, or can't be. */
+  given: Compiler | null,
 ) {
   const { training, distributed } = config, { arena, model, pass, amp, trained } = built;
   const mode = compiledMode(training, pass.onGpu);
-  const uncompiled = mode && whyNotCompiled(built, mode, team !== null && training.sync_bn);
-  const compiles = mode !== null && uncompiled === null, fast = compiles && mode === "fast";
+  const uncompiled = mode && whyNotCompiled(built, given, mode, team !== null && training.sync_bn);
+  const compiler = uncompiled === null ? given : null, fast = mode === "fast" ? compiler : null;
   const zero = team && distributed.zero > 0 ? openZero(config, arena, model, team, fast, trained) : null;
   const ordinary = zero?.optimizer ?? optimizerFor(training.optimizer, arena, trained, model.root);
-  const choice = compiles && !pass.onGpu ? openChoice(training, mode, team === null, reports.line) : null;
+  const choice = compiler && !pass.onGpu ? openChoice(training, mode!, team === null, reports.line) : null;
   let why = "only those of adamw, adam and sgd are compiled, with one learning rate for all weights";
   const optimizer = fast && zero === null
-    ? compiledUpdate(ordinary, training.optimizer, arena, choice ?? undefined, (reason) => why = reason)
+    ? fast.update(ordinary, training.optimizer, arena, choice ?? undefined, (reason) => why = reason)
     : ordinary;
   const scaler = amp === "fp16" ? scalerOf(config, device) : null;
   const swa = training.swa_start > 0 ? createWeightAverage(arena, model.root, training.swa_start) : null;
   const ema = ordinary.averages ?? (training.ema > 0 ? createEma(arena, training.ema) : swa);
   return {
-    ...{ mode, compiles, choice, zero, optimizer, scaler, ema, swa },
+    ...{ mode, compiler, choice, zero, optimizer, scaler, ema, swa },
     parts: partsOf(built, { optimizer, scaler, ema, swa }),
     notes: [
       ...(fast && optimizer === ordinary && zero === null
@@ -59,15 +59,14 @@ export const buffersOf = ({ root }: Built["model"]) => root.namedBuffers().map((
 export function openGradients(
   { config, device, team = null }: Launch,
   { arena, model, pass }: Built,
-  { compiles, mode, choice, scaler, zero }: WeightUpdate,
+  { compiler, mode, choice, scaler, zero }: WeightUpdate,
   account: Account,
   reports: Reports,
   refused: Set<string>,
 ): GradientStrategy {
   const { training, distributed } = config;
-  const compiled = compiles
-    ? openCompiledPass(arena, mode!, () => reports, choice, keepsNothing(config), refused)
-    : null;
+  const compiled = compiler &&
+    compiler.openPass(arena, mode!, () => reports, choice, keepsNothing(config), refused);
   const options = { pass, arena, scaler, checkpointing: training.gradient_checkpointing, compiled };
   const norms = team && training.sync_bn ? openSyncNorms(config, model, team.collectives, device) : null;
   if (training.deterministic === "world") {

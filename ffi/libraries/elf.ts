@@ -30,8 +30,6 @@ interface Segment {
 
 /** The machines that hpctrain runs on, as `uname -m` names them. */
 export const ARCHITECTURES = ["x86_64", "aarch64"] as const;
-export type Architecture = typeof ARCHITECTURES[number];
-
 /** The machine that an ELF file is built for; null where the file is none. */
 export function architectureOf(path: string): string | null {
   try {

@@ -10,11 +10,6 @@ interface NcclLibrary {
   readonly from: string;
 }
 
-interface FoundNccl {
-  readonly chosen: NcclLibrary | null;
-  readonly rejected: readonly Rejected[];
-}
-
 /**
  * `torch` is the folder with libtorch_cpu.so. `loaded` is the library that this process has already, or null.
  */
@@ -23,7 +18,7 @@ export function findNccl(
   env: Env = Deno.env.toObject(),
   { collectives }: GpuBackend = BACKENDS.cuda,
   loaded = loadedOf(collectives),
-): FoundNccl {
+) {
   const named = env.HPCTRAIN_NCCL;
   if (named) return { chosen: theNamed(named, collectives), rejected: [] };
   // A second copy in one process would not see the first's settings.

@@ -12,7 +12,8 @@ import {
 // memory. No call waits but `poll`.
 
 /** AGAIN: the call could do nothing yet; LOST: it never will again. */
-export const WOULD_BLOCK = -1, LOST = -2;
+const WOULD_BLOCK = -1;
+export const LOST = -2;
 export const READABLE = 1, WRITABLE = 4, ENDED = 8 | 16 | 32;
 
 const SYMBOLS = {

@@ -67,7 +67,7 @@ const KINDS: Readonly<Record<string, Part["kind"]>> = {
 const OF_FFI: Readonly<Record<string, readonly string[]>> = { nccl: ["ffi/nccl"] };
 
 function listed(program: readonly string[]): Part[] {
-  const lines = linesOfList(),
+  const lines = linesOfList().filter(({ seam }) => seam !== "compilers"), // a floor, below
     isTwice = (name: string) => lines.filter((line) => line.name === name).length > 1;
   return lines.map(({ seam, name, loads, edit }) => {
     const folder = /^extensions\/[^/]+/.exec(loads)?.[0];
@@ -134,16 +134,20 @@ function floors(program: readonly string[]): Part[] {
   const programs = linesOfList().filter(({ seam }) => seam === "programs");
   const list = programs.map(({ edit }) => edit);
   const folders = programs.map(({ loads }) => dirname(loads));
-  const floor = (name: string, takes: string[], edits: Edit[] = []): Part => ({
+  const compiler = linesOfList().find(({ seam }) => seam === "compilers")!;
+  const compiled = withOrphans(compiler.loads, program.filter((path) => path.startsWith("core/train/")));
+  const readers = readersOf("compilers", program);
+  const users = program.filter((path) => allImports(path).some(({ to }) => readers.includes(to)));
+  const floor = (name: string, takes: string[], edits: Edit[] = [], seam: string[] = []): Part => ({
     name,
     kind: "floor",
     takes: [...takes, ...takes.map((path) => join("tests", path))],
     edits,
-    seam: edits.map(({ path }) => path),
+    seam: [...edits.map(({ path }) => path), ...seam],
   });
   return [
     floor("core/export", ["core/export", ...folders, ...command.takes], [...command.edits, ...list]),
-    floor("core/compile", ["core/compile"]),
+    floor("core/compile", ["core/compile", ...compiled], [compiler.edit], [...readers, ...users]),
     floor("mpi", ["ffi/mpi"]),
   ];
 }

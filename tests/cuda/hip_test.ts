@@ -4,7 +4,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import { EXIT } from "../../core/base/errors.ts";
 import { BACKENDS, type GpuKind } from "../../ffi/gpu/backends.ts";
-import { ROCM_SMI_FUNCTIONS } from "../../ffi/gpu/rocm_smi.ts";
+import { ROCM_SMI_FUNCTIONS } from "../../ffi/gpu/monitor.ts";
 import { eventsOf, filesIn, inTemp, ROOT, run, succeed } from "../integration/program.ts";
 import { GPT, MLP, SHORT } from "./cases.ts";
 import { HIP, HIPRTC, RCCL, ROCM_SMI } from "./hip_names.ts";

@@ -1,7 +1,8 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { op } from "../../core/models/user/op.ts";
 import { backward, gradSlotOf, requireGrad, takeGrad } from "../../ffi/autograd.ts";
-import { composed, numberOf } from "../../ffi/scalar.ts";
+import { composed } from "../../ffi/composed.ts";
+import { numberOf } from "../../ffi/scalar.ts";
 import { add, tensor, toNumbers } from "../../ffi/make.ts";
 import { mul, randn, sum } from "../../ffi/ops.ts";
 import { manualSeed } from "../../ffi/context.ts";

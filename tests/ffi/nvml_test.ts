@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { openNvml } from "../../ffi/gpu/nvml.ts";
+import { openNvml } from "../../ffi/gpu/monitor.ts";
 import { openSampler } from "../../core/run/system.ts";
 import { inTemp } from "../integration/program.ts";
 import { buildNvmlDouble, COMPILER } from "../native/double.ts";

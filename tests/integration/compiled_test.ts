@@ -1,7 +1,7 @@
 // --compile on a CPU from outside: the bits of a run without it on two ranks and after kills, and the sentence where
 // steps can't be compiled.
 import { assertEquals, assertMatch } from "@std/assert";
-import { machineIsa } from "../../core/compile/x86/isa.ts";
+import { machineIsa } from "../../ffi/machine.ts";
 import { openMpi } from "../mpi.ts";
 import { survivesKills } from "./exactness.ts";
 import { inTemp, succeed, TINY } from "./program.ts";

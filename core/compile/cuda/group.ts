@@ -1,5 +1,5 @@
 // One group as a function of CUDA C. Sums over rows are ready for the stages after theirs; sums over columns and over
-// everything are left in parts where several blocks make them, which finish.ts sums up.
+// everything are left in parts where several blocks make them, which code.ts sums up.
 import { isHalf } from "../graph.ts";
 import type { GroupKernel, Reduction, Stage, StridedAccess } from "../kernel.ts";
 import { simplified, stridedAccessesOf } from "../strided_access.ts";
@@ -24,7 +24,7 @@ export interface PartialRows {
   readonly columns: number;
 }
 
-export interface PrintedGroup {
+interface PrintedGroup {
   /** The function's parameters in order; scratch memory comes behind them if it has `scratch`. */
   readonly arguments: readonly KernelArgument[];
   /** Without its name: equal groups have equal text. */

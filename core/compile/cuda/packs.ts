@@ -3,7 +3,7 @@ import type { StridedAccess } from "../kernel.ts";
 import type { Lanes } from "./expressions.ts";
 
 /** Numbers that are read or written at once. */
-export interface Packs {
+interface Packs {
   readonly count: number;
   readonly type: string;
   /** So many numbers are in each. */

@@ -45,7 +45,7 @@ export interface KernelSchedule {
   readonly keeps: boolean;
 }
 
-export const hasReduction = (kernel: GroupKernel, over: Reduction["over"]): boolean =>
+const hasReduction = (kernel: GroupKernel, over: Reduction["over"]): boolean =>
   kernel.stages.some(({ reductions }) => reductions.some((one) => one.over === over));
 
 /** The group is simplified. */

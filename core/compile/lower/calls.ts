@@ -1,7 +1,7 @@
 // Ops that stay libtorch's own: convolutions, pools, interpolation, embeddings.
 import type { Ref } from "../graph.ts";
 import type { Builder } from "../builder.ts";
-import { SYNCED_NORM } from "../host.ts";
+import { SYNCED_NORM } from "../../../ffi/tape.ts";
 import { argsOf } from "../uses.ts";
 import { type Lowering, type LoweringRule, num, type Rules } from "./lowering.ts";
 

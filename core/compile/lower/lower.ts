@@ -9,14 +9,13 @@ import { gradients } from "../derive.ts";
 import { orRefusal, Refused } from "../refused.ts";
 import { withoutRowParts } from "../row_parts.ts";
 import { CALL_RULES } from "./calls.ts";
-import { EINSUM_RULES } from "./einsum.ts";
+import { PRODUCT_RULES } from "./products.ts";
 import { EXACT_RULES } from "./exact.ts";
 import { elementKind, Lowering, type LoweringRule, type MaskDraw, type Rules } from "./lowering.ts";
 import { rounded, ROUNDS_OPERANDS } from "./half.ts";
 import { LOSS_RULES } from "./losses.ts";
 import { NORM_RULES } from "./norms.ts";
 import { OVERWRITING, POINTWISE_RULES } from "./pointwise.ts";
-import { PRODUCT_RULES } from "./products.ts";
 import { RECURRENT_RULES } from "./recurrent.ts";
 import { REDUCTION_RULES } from "./reductions.ts";
 import { SHAPE_RULES } from "./shapes.ts";
@@ -31,7 +30,6 @@ export const RULES: Rules = {
   ...LOSS_RULES,
   ...CALL_RULES,
   ...RECURRENT_RULES,
-  ...EINSUM_RULES,
   /** A derivative inside of the model: more of the same graph. */
   gradient: (g, of: Ref, wrt: Ref) => {
     const ones = g.b.expand(g.b.number(1), g.shape(of)), [found] = gradients(g.b, of, ones, [wrt]);
@@ -40,7 +38,7 @@ export const RULES: Rules = {
 };
 
 /** The tensors that a recorded micro-batch began with and ended in. */
-export interface RecordedPass {
+interface RecordedPass {
   readonly input: Tensor;
   readonly target: Tensor;
   /** The arena's. */

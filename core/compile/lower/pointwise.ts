@@ -16,7 +16,7 @@ const GELU = Math.sqrt(2 / Math.PI), GELU_CUBE = 0.044715;
 
 const scaled = (g: Lowering, y: Term, alpha: number): Ref => alpha === 1 ? g.float(y) : g.mul(y, num(alpha));
 
-export function gelu(g: Lowering, x: Ref, approximate: string): Ref {
+function gelu(g: Lowering, x: Ref, approximate: string): Ref {
   if (approximate === "tanh") {
     // (1 + tanh(u)) / 2 is sigmoid(2 u), which takes half as many instructions, and keeps its digits where it is small.
     const twice = g.add(num(2 * GELU), g.mul(num(2 * GELU * GELU_CUBE), g.mul(x, x)));
@@ -37,7 +37,7 @@ const elu = (g: Lowering, x: Ref, alpha: number, scale: number, inner: number): 
     g.mul(x, num(scale)),
   );
 
-export function softplus(g: Lowering, x: Ref, beta = 1, threshold = 20): Ref {
+function softplus(g: Lowering, x: Ref, beta = 1, threshold = 20): Ref {
   const steep = g.mul(x, num(beta)), far = g.compare("gt", steep, num(threshold));
   const near = g.where(far, num(threshold), steep);
   return g.where(far, x, g.div(g.p("log1p", g.p("exp", near)), num(beta)));

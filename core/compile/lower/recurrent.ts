@@ -65,20 +65,22 @@ function direction(
   return { output: g.b.cat(outputs, 0), last: now };
 }
 
+type How = [
+  biased: boolean,
+  count: number,
+  dropout: number,
+  train: boolean,
+  bothWays: boolean,
+  batchFirst: boolean,
+];
+
 function layers(
   g: Lowering,
   cell: Cell,
   input: Ref,
   states: readonly Ref[],
   parameters: readonly Ref[],
-  [biased, count, dropout, train, bothWays, batchFirst]: readonly [
-    boolean,
-    number,
-    number,
-    boolean,
-    boolean,
-    boolean,
-  ],
+  [biased, count, dropout, train, bothWays, batchFirst]: How,
 ): Ref[] {
   const ways = bothWays ? 2 : 1, each = biased ? 4 : 2;
   if (dropout > 0 && train && count > 1) g.refuse("random");
@@ -106,15 +108,7 @@ function layers(
   return [batchFirst ? g.b.permute(x, [1, 0, 2]) : x, ...states.map((_, i) => whole(i))];
 }
 
-type Given = [
-  readonly Ref[],
-  boolean,
-  number,
-  number,
-  boolean,
-  boolean,
-  boolean,
-];
+type Given = [readonly Ref[], ...How];
 
 const ofOneState = (cell: Cell): LoweringRule => (g, x: Ref, state: Ref, ...[parameters, ...how]: Given) =>
   layers(g, cell, x, [state], parameters, how);

@@ -20,7 +20,7 @@ const least = (g: Lowering, x: Ref, dims: readonly number[] | null): Ref =>
   over(g, x, dims, (x, dims) => g.neg(g.b.amax(g.neg(x), dims)));
 
 /** The mean of squares around the mean, over n - correction. */
-export function varianceOf(g: Lowering, x: Ref, dims: readonly number[], correction: number): Ref {
+function varianceOf(g: Lowering, x: Ref, dims: readonly number[], correction: number): Ref {
   const centred = g.sub(x, g.mean(x, dims));
   return g.div(g.sum(g.mul(centred, centred), dims), num(Math.max(0, g.count(x, dims) - correction)));
 }
@@ -29,7 +29,7 @@ const variance = (g: Lowering, x: Ref, dims: readonly number[] | null, correctio
   over(g, x, dims, (x, dims) => varianceOf(g, x, dims, correction));
 
 /** exp(x - greatest) and its logarithm's argument; the greatest cancels, so no gradient has to go through it. */
-export function shifted(g: Lowering, x: Ref, dim: number): { shifted: Ref; powers: Ref; total: Ref } {
+function shifted(g: Lowering, x: Ref, dim: number): { shifted: Ref; powers: Ref; total: Ref } {
   const shifted = g.sub(x, g.b.stop(g.b.amax(x, [dim])));
   const powers = g.p("exp", shifted);
   return { shifted, powers, total: g.sum(powers, [dim]) };

@@ -1,6 +1,6 @@
 // An assembler for x86-64: general registers, AVX2 (VEX) and AVX-512 (EVEX) vectors, labels, calls. It writes bytes
 // and knows no operating system. tests/core/compile/x86/assembler_test.ts holds each encoding against objdump.
-import type { Isa } from "../kernel.ts";
+import type { Isa } from "../../../ffi/machine.ts";
 import { AVX512, type Extra, type MemoryOperand, VECTOR, type VectorOp } from "./encodings.ts";
 
 export const RAX = 0, RCX = 1, RDX = 2, RBX = 3, RSP = 4, RBP = 5, RSI = 6, RDI = 7;

@@ -12,7 +12,7 @@ export interface MemoryOperand {
   readonly unit?: number;
 }
 
-export type Bits = 128 | 256 | 512;
+type Bits = 128 | 256 | 512;
 
 /**
  * `map`: 0F, 0F38, 0F3A. `pp`: no prefix, 66, F3, F2. `unit`: what a disp8 of EVEX counts in: a whole vector, or so

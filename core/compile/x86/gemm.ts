@@ -1,5 +1,6 @@
 // Prints a product of matrices, by itself or again and again; or says how libtorch's own function computes it.
-import type { BlasKernel, GemmKernel, GroupKernel, Isa, Stage, StridedAccess } from "../kernel.ts";
+import type { Isa } from "../../../ffi/machine.ts";
+import type { BlasKernel, GemmKernel, GroupKernel, Stage, StridedAccess } from "../kernel.ts";
 import { RAX, RSP } from "./assembler.ts";
 import { type MemoryOperand } from "./encodings.ts";
 import type { ProductBatch, Repeat } from "../batches.ts";

@@ -1,11 +1,10 @@
 // Prints a group: loops over its sizes, the last one in vectors. Sums over rows are ready for the stages after theirs;
 // sums over columns keep a block of columns in registers while the rows go by.
-import type { GroupKernel, Reduction, Stage, StridedAccess } from "../kernel.ts";
+import type { GroupKernel, Instruction, Reduction, Stage, StridedAccess } from "../kernel.ts";
 import { Allocation } from "./allocation.ts";
 import { RSP } from "./assembler.ts";
 import { type MemoryOperand } from "./encodings.ts";
-import { X86Expressions, type X86Sources } from "./expressions.ts";
-import { rowInvariants } from "./invariants.ts";
+import { TRUTHS, X86Expressions, type X86Sources } from "./expressions.ts";
 import { Pointers } from "./pointers.ts";
 import type { Printer } from "./printer.ts";
 import { ACCUMULATORS, type Gathering, Reductions } from "./reductions.ts";
@@ -307,3 +306,29 @@ class Group {
 }
 
 const NOWHERE: StridedAccess = { slot: 0, offset: 0, strides: [], kind: "f32" };
+
+// Finds what is the same for a whole row: it is computed once for it, before the loop over its vectors.
+
+/** Instructions that take longer than reading a number does. */
+const SLOW: ReadonlySet<string> = new Set([
+  ...["div", "sqrt", "rsqrt", "reciprocal", "exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "pow"],
+]);
+
+/** The last instructions of chains that are the same for a whole row and that something slow is part of. */
+export function rowInvariants({ instructions, stores, reductions }: Stage): number[] {
+  const same: boolean[] = [], slow: boolean[] = [];
+  instructions.forEach((one, i) => {
+    const args = argsOf(one);
+    same[i] = "from" in one ? one.from.strides.at(-1) === 0 : args.every((arg) => same[arg]);
+    slow[i] = args.length > 0 && (SLOW.has(one.op) || args.some((arg) => same[arg] && slow[arg]));
+  });
+  const wanted = new Set([...stores, ...reductions].map(({ value }) => value));
+  instructions.forEach((one, i) => {
+    if (!same[i]) { for (const arg of argsOf(one)) wanted.add(arg); }
+  });
+  // A truth value is not a number that memory holds.
+  const isNumber = ({ op }: Instruction) => !TRUTHS.has(op) && op !== "where";
+  return [...wanted].filter((i) => same[i] && slow[i] && isNumber(instructions[i]));
+}
+
+const argsOf = (one: Instruction): readonly number[] => "args" in one ? one.args : [];

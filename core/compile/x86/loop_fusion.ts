@@ -16,7 +16,7 @@ import { printX86Group } from "./group.ts";
 import type { Printer } from "./printer.ts";
 
 /** Where a strided access begins, and elements from one time to the next of each loop. */
-export interface Start {
+interface Start {
   readonly access: StridedAccess;
   readonly steps: readonly number[];
 }

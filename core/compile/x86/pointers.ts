@@ -8,7 +8,7 @@ import type { Printer } from "./printer.ts";
 /** Free for addresses and counts within a step. */
 const ADDRESS = R10, COUNT = RCX;
 /** Mask registers of AVX-512: the lanes of the last vector of a row, and a passing one. */
-export const TAIL = 1;
+const TAIL = 1;
 const PASSING = 6;
 /** Pointers in these survive a call; so does the index then. */
 const SURVIVE = [R12, R13], SURVIVING_INDEX = R14;
@@ -25,7 +25,7 @@ interface Pointer {
 }
 
 /** One vector of a strided access: which copy of the unrolled loop it is, and whether only the row's last lanes count. */
-export interface Use {
+interface Use {
   readonly strided: StridedAccess;
   readonly copy: number;
   readonly tail: boolean;

@@ -1,5 +1,6 @@
 // All kernels of one piece of code share the assembler, the constants, the symbols and the stack frame.
-import type { Code, Isa, SlotPlace } from "../kernel.ts";
+import type { Isa } from "../../../ffi/machine.ts";
+import type { Code, SlotPlace } from "../kernel.ts";
 import { Assembler, type Label, type Passage, R12, R13, R14, R15, RBP, RBX, RDI, RSP } from "./assembler.ts";
 import { type MemoryOperand } from "./encodings.ts";
 
@@ -13,7 +14,7 @@ const ARGUMENTS = 64;
 const MOST_FRAME = 32 << 10;
 
 /** A spot's unit where its table slot is meant, and the spot whose number is that of the part. */
-export const SLOT = 0, PART = -1;
+const SLOT = 0, PART = -1;
 
 /** Code of a kernel, to be copied for others. */
 export interface PrintedCode {

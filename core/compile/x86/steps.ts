@@ -1,6 +1,6 @@
 // The straight-line vector code of a block: steps whose operands are numbers of earlier steps. allocation.ts gives
 // them registers.
-import type { Isa } from "../kernel.ts";
+import type { Isa } from "../../../ffi/machine.ts";
 import type { MemoryOperand } from "./encodings.ts";
 import { bitsOf, type Printer } from "./printer.ts";
 

@@ -20,7 +20,7 @@ const MOST_STEPS = 2000;
 /** Bytes of a line of the cache. */
 const LINE = 64;
 
-export type SumOf = (row: number, vector: number) => number;
+type SumOf = (row: number, vector: number) => number;
 
 export class TileEpilogue {
   readonly #accesses: StridedAccess[] = [];

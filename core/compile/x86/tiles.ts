@@ -41,7 +41,7 @@ const LINE = 64;
 /** B panel's and A's place, C's and A's rows, the panel's begin, counts. */
 const FROM_B = RDI, FROM_A = RSI, ROWS_A = R8, ROWS_C = R9, PANEL = R10, COLUMNS_C = R13, COLUMNS_B = R12;
 
-export interface Matrix {
+interface Matrix {
   readonly access: StridedAccess;
   /** Bytes from one row and one column to the next. */
   readonly row: number;
@@ -57,7 +57,7 @@ export const matrix = (access: StridedAccess, place?: MemoryOperand): Matrix => 
 export const transposed = (one: Matrix): Matrix => ({ ...one, row: one.column, column: one.row });
 
 /** C = A B, or C += A B; a stage takes C's place where it is given. */
-export interface TiledProduct {
+interface TiledProduct {
   readonly name: string;
   readonly m: number;
   readonly n: number;

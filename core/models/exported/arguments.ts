@@ -13,7 +13,7 @@ import { unrecorded } from "../../../ffi/tape.ts";
 import { scope, Tensor } from "../../../ffi/tensor.ts";
 
 /** A check returns why a call may not be made, or "". It is given all arguments in the schema's order. */
-export type Check = (...args: never[]) => string;
+type Check = (...args: never[]) => string;
 
 type Sizes = readonly number[];
 type Numbers = Sizes | number | null | undefined;

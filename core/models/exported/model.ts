@@ -9,15 +9,13 @@ import { type Archive, openExported } from "./archive.ts";
 import { endingOf, isRepeated, type OutputActivation, withoutActivation } from "./activation.ts";
 import { UnfitOperator } from "./operators.ts";
 import {
+  checkData,
   checkFixedBatch,
-  checkInput,
-  checkOutput,
+  dataWarnings,
   drawnInEvaluation,
   refuseProblems,
   sizesText,
-  sparseWarnings,
   warningsOf,
-  widthWarning,
 } from "./check.ts";
 import { cutsOf, graphHalves, type Halves } from "./cuts.ts";
 import type { ExportedProgram, TensorMeta } from "./graph.ts";
@@ -110,15 +108,7 @@ export function exportedModel(path: string, options: ExportedOptions = {}): Expo
   }
 }
 
-interface Read {
-  readonly program: ExportedProgram;
-  readonly plan: GraphPlan;
-  readonly signature: Signature;
-  readonly ending: OutputActivation | null;
-  readonly notes: readonly string[];
-}
-
-function read({ path, program }: Archive, requested: RequestedColumns, options: ExportedOptions): Read {
+function read({ path, program }: Archive, requested: RequestedColumns, options: ExportedOptions) {
   const { facts, outputs = facts?.outputs ?? 0 } = options;
   const plan = planGraph(program, path);
   const signature = signatureOf(program, path, plan, requested, facts?.input.columns);
@@ -157,10 +147,7 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
   const { inputs, loss, target } = signature;
   const unpack = facts ? unpackFor(path, inputs, requested, target, facts) : null;
   const whole = !facts || takesAll(inputs, requested, facts);
-  if (facts && whole) checkInput(archive, inputs[0].label, inputs[0].meta, facts);
-  if (facts && !loss) {
-    checkOutput(archive, signature.prediction?.meta, facts, options.outputs ?? facts.outputs);
-  }
+  if (facts) checkData(archive, signature, facts, { whole, outputs: options.outputs });
   const root = new ExportedModule(archive);
   const lowRank = options.lora ? lowRankWeights(path, program, root.tensors, options.lora) : [];
   root.adapt(lowRank);
@@ -186,11 +173,7 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
     lowRank,
   });
   const blocks = pieces.map((piece, i) => runner.block(piece, pieces[i - 1]?.out ?? -1));
-  const warnings = [
-    ...warningsOf(archive),
-    ...sparseWarnings(path, inputs),
-    ...(facts && !loss ? widthWarning(path, signature.prediction, facts) : []),
-  ];
+  const warnings = [...warningsOf(archive), ...dataWarnings(path, signature, facts)];
   return {
     name: path,
     root,

@@ -17,11 +17,9 @@ import {
   zerosLike,
 } from "../../../ffi/ops.ts";
 import { parseSchema } from "../../../ffi/schema.ts";
-import { tape, unrecorded } from "../../../ffi/tape.ts";
+import { hostOps, SYNCED_NORM, tape, unrecorded } from "../../../ffi/tape.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
-import { hostOps, SYNCED_NORM } from "../../compile/host.ts";
-import { contextOf, type NormRanks, type SyncedNorm } from "./forward_context.ts";
-import type { Module } from "./module.ts";
+import { contextOf, type Module, type NormRanks, type SyncedNorm } from "./module.ts";
 
 export function synchronise(root: Module, ranks: NormRanks): void {
   contextOf(root).ranks = ranks;

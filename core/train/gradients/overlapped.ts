@@ -12,13 +12,9 @@ import { backward, boundary, gradOf, noGrad } from "../../../ffi/autograd.ts";
 import { handedOn, tape } from "../../../ffi/tape.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
-import type { NormRanks, SyncedNorm } from "../../models/nn/forward_context.ts";
-import {
-  backwardThroughNorms,
-  synchronise,
-  takeNorms,
-  withoutSamples,
-} from "../../models/nn/sync_batch_norm.ts";
+import type { NormRanks } from "../../models/nn/forward_context.ts";
+import type { SyncedNorm } from "../../models/nn/module.ts";
+import { backwardThroughNorms, synchronise, takeNorms, withoutSamples } from "../../models/nn/sync_batch_norm.ts";
 import { BatchNorm } from "../../models/nn/norms.ts";
 import {
   backwardFrom,
@@ -33,8 +29,7 @@ import {
   tensorList,
   type Weight,
 } from "../blocks.ts";
-import type { CompiledPass } from "../compiled_pass.ts";
-import type { Run } from "../compiled_trial.ts";
+import type { CompiledPass, Run } from "../compiler.ts";
 import { type Account, COMMUNICATION, COMPUTE } from "../../run/account.ts";
 import type { GradientCut } from "../../compile/cuts.ts";
 import type { Config } from "../../settings/settings.ts";

@@ -4,7 +4,7 @@ import { add, scalar, zero_ } from "../../../ffi/make.ts";
 import { detach, mul } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, straight, type Weight } from "../blocks.ts";
-import type { CompiledPass } from "../compiled_pass.ts";
+import type { CompiledPass } from "../compiler.ts";
 import type { LossScaler } from "../precision.ts";
 import type { MicroBatch, Shards, Share } from "../micro_batch.ts";
 import { type Arena, gradientNorm, takeGradients } from "../arena.ts";

@@ -8,7 +8,7 @@ import { UserError } from "../../base/errors.ts";
 import { formatBytes } from "../../base/format.ts";
 import type { Model } from "../../models/model.ts";
 import { type Arena, gradientNorm } from "../arena.ts";
-import { compiledUpdate } from "../compiled_update.ts";
+import type { Compiler } from "../compiler.ts";
 import { createOptimizer, optimizersThat, traitsOf } from "../optimizers.ts";
 import type { DeviceUpdate, Optimizer, ParameterGroups } from "../optimizers/optimizer.ts";
 import { type Cut, cutByGroups, groupedOptimizer, groupingOf, type Rates } from "../parameter_groups.ts";
@@ -31,13 +31,13 @@ export interface Zero {
   scatter(): void;
 }
 
-/** `compiles`: the update is machine code. */
+/** With a `compiler` the update is machine code. */
 export function openZero(
   { training, distributed }: Config,
   arena: Arena,
   model: Model,
   team: Team,
-  compiles = false,
+  compiler: Compiler | null = null,
   rates: Rates | null = null,
 ): Zero {
   const { collectives, world } = team;
@@ -49,7 +49,7 @@ export function openZero(
   const ordinary = cut
     ? groupedOptimizer(training.optimizer, cut.arena, cut.grouping)
     : createOptimizer(training.optimizer, owned.arena);
-  const inner = compiles && !cut ? compiledUpdate(ordinary, training.optimizer, owned.arena) : ordinary;
+  const inner = compiler && !cut ? compiler.update(ordinary, training.optimizer, owned.arena) : ordinary;
   const bytes = [...inner.slots.values()].flat().reduce((sum, { byteLength }) => sum + byteLength, 0);
   return {
     owned,

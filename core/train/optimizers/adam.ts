@@ -2,7 +2,6 @@
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { add, constant, fill_, scalar, sub, zeros } from "../../../ffi/make.ts";
 import { copy_, fusedAdam_, fusedAdamByTensor_, fusedAdamW_, fusedAdamWByTensor_ } from "../../../ffi/ops.ts";
-import { adamKernel, RATE, ROOT, SHRINK } from "../../compile/update.ts";
 import { type OptimizerKind, rateFor, slotsOf, zerosAs } from "./optimizer.ts";
 
 /** A step on the device counts up, unless a gradient was found that is not finite. */
@@ -22,16 +21,7 @@ export const adam: OptimizerKind = {
     perElement: true,
     shardable: true,
     bytesPerWeight: () => 8,
-    compiled: {
-      kernel({ type, beta1, beta2, eps, weight_decay: decay }, piece, onDevice) {
-        return adamKernel(piece, { beta1, beta2, eps, decay, decoupled: type === "adamw" }, onDevice);
-      },
-      begin: ({ beta1, beta2, weight_decay }) => (given, rate, step) => {
-        given[RATE] = -rate / (1 - beta1 ** step);
-        given[SHRINK] = 1 - rate * weight_decay;
-        given[ROOT] = 1 / Math.sqrt(1 - beta2 ** step);
-      },
-    },
+    compiled: "adam",
   },
   open(s, arena) {
     const { parameters, gradients } = arena;

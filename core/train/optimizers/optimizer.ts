@@ -1,8 +1,6 @@
 // An optimizer, and the traits by which the rest of a run knows one: nothing else decides by its name.
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
 import { longLivedZeros } from "../../../ffi/make.ts";
-import type { GroupKernel } from "../../compile/kernel.ts";
-import type { OnDevice, WeightPiece } from "../../compile/update.ts";
 import type { Module } from "../../models/nn/module.ts";
 import type { Config } from "../../settings/settings.ts";
 import type { Arena } from "../arena.ts";
@@ -95,13 +93,8 @@ export interface Traits {
   readonly perElement: boolean;
   /** True where each rank can update a part of the weights (--zero 1), or what keeps them from it. */
   readonly shardable: true | string;
-  /** The update as machine code; null where it runs op by op. */
-  readonly compiled: {
-    /** The loop over a piece of the arena; on a GPU it finds rate and count on the device. */
-    kernel(settings: OptimizerSettings, piece: WeightPiece, onDevice: OnDevice | null): GroupKernel;
-    /** Puts what a step's loop reads into the numbers that it is given. */
-    begin(settings: OptimizerSettings): (given: Float32Array, rate: number, step: number) => void;
-  } | null;
+  /** The update as code is this loop of the compiler's; null where it runs op by op. */
+  readonly compiled: "adam" | "sgd" | null;
   /** Its state and its average take so many bytes beside each weight. */
   bytesPerWeight(settings: OptimizerSettings): number;
   /** Settings that don't go together with it, as a sentence ends. */

@@ -2,7 +2,6 @@
 import { keep } from "../../../ffi/tensor.ts";
 import { scalar } from "../../../ffi/make.ts";
 import { fusedSgd_, fusedSgdByTensor_ } from "../../../ffi/ops.ts";
-import { RATE, sgdKernel } from "../../compile/update.ts";
 import { type OptimizerKind, rateFor, slotsOf, zerosAs } from "./optimizer.ts";
 
 export const sgd: OptimizerKind = {
@@ -12,13 +11,7 @@ export const sgd: OptimizerKind = {
     perElement: true,
     shardable: true,
     bytesPerWeight: ({ momentum }) => momentum > 0 ? 4 : 0,
-    compiled: {
-      kernel: ({ momentum, nesterov, weight_decay: decay }, piece, onDevice) =>
-        sgdKernel(piece, { momentum, nesterov, decay }, onDevice),
-      begin: () => (given, rate) => {
-        given[RATE] = -rate;
-      },
-    },
+    compiled: "sgd",
   },
   open(s, arena) {
     const { parameters, gradients } = arena;

@@ -1,5 +1,5 @@
 // What ./scripts/compile-fuzz runs: cases by their seed, until so many are done. A wrong one is printed.
-import type { Isa } from "../../../core/compile/kernel.ts";
+import type { Isa } from "../../../ffi/machine.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { fuzzOnHost } from "./cuda/harness.ts";
 import { fuzzGroup, fuzzProduct } from "./x86/fuzz.ts";

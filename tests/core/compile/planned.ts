@@ -2,7 +2,7 @@
 import { numelOf } from "../../../core/compile/builder.ts";
 import type { Graph } from "../../../core/compile/graph.ts";
 import { makePlan } from "../../../core/compile/plan.ts";
-import { machineIsa } from "../../../core/compile/x86/isa.ts";
+import { machineIsa } from "../../../ffi/machine.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { uninitialised, zeros } from "../../../ffi/make.ts";
 import { copy_, narrow, randn, reshape } from "../../../ffi/ops.ts";

@@ -6,7 +6,7 @@ import { noGrad } from "../../../ffi/autograd.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Facts } from "../../../core/models/model.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
-import type { Mode } from "../../../core/train/compiled_plans.ts";
+import type { Mode } from "../../../core/train/compiler.ts";
 import { opened, type Trained } from "../models/exported/training.ts";
 import { rig, run } from "../train/rig.ts";
 

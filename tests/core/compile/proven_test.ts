@@ -1,9 +1,9 @@
 // Exact plans use products of our own where they have sgemm_'s bits: sums over k in chains, and what is tried at the start.
 import { assertEquals } from "@std/assert";
-import { blasOf } from "../../../core/compile/blas.ts";
+import { blasOf } from "../../../core/compile/products.ts";
 import type { GemmKernel, Kernel } from "../../../core/compile/kernel.ts";
 import { chainOn } from "../../../core/compile/proven.ts";
-import { machineIsa } from "../../../core/compile/x86/isa.ts";
+import { machineIsa } from "../../../ffi/machine.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { ISAS, runKernels, strided } from "./x86/harness.ts";

@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { columnSums, type SumPlan, wholeSum } from "../../../core/compile/sums.ts";
 import type { GroupKernel } from "../../../core/compile/kernel.ts";
-import { machineIsa } from "../../../core/compile/x86/isa.ts";
+import { machineIsa } from "../../../ffi/machine.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { loadCode } from "../../../ffi/machine_code.ts";
 import { manualSeed, setThreads } from "../../../ffi/context.ts";

@@ -18,7 +18,7 @@ import { useLibtorch } from "../../libtorch.ts";
 import { trainedInPython } from "../models/exported/training.ts";
 import { compared } from "./compiled.ts";
 import { farthest, trained } from "./programs.ts";
-import { machineIsa } from "../../../core/compile/x86/isa.ts";
+import { machineIsa } from "../../../ffi/machine.ts";
 
 useLibtorch();
 setThreads(1);

@@ -1,9 +1,8 @@
 // What a module promises to a trainer: names, shared tensors, lives.
 import { assert, assertEquals } from "@std/assert";
-import { inPass } from "../../../core/models/nn/forward_context.ts";
+import { Group, inPass } from "../../../core/models/nn/module.ts";
 import { BatchNorm } from "../../../core/models/nn/norms.ts";
 import { Embedding, Linear } from "../../../core/models/nn/linear.ts";
-import { Group } from "../../../core/models/nn/module.ts";
 import { constant, readBytes, zeros } from "../../../ffi/make.ts";
 import { randn } from "../../../ffi/ops.ts";
 import { liveTensors, scope } from "../../../ffi/tensor.ts";

@@ -1,10 +1,11 @@
 // The faster of two ways is taken where the choice is open, told where it is not, and kept by a run that goes on.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { machineIsa } from "../../../core/compile/x86/isa.ts";
+import { machineIsa } from "../../../ffi/machine.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { Buffers } from "../../../core/train/compared_buffers.ts";
-import { type Choice, keepChoice, openChoice } from "../../../core/train/compiled_choice.ts";
+import { keepChoice, openChoice } from "../../../core/train/compiled_choice.ts";
+import type { Choice } from "../../../core/train/compiler.ts";
 import { atOtherWeights, judgeAdding } from "../../../core/train/compiled_check.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
 import type { Plans } from "../../../core/train/compiled_plans.ts";

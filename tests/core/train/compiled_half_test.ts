@@ -3,8 +3,8 @@
 import { assert, assertAlmostEquals, assertMatch } from "@std/assert";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
 import { compiledUpdate } from "../../../core/train/compiled_update.ts";
-import type { Mode } from "../../../core/train/compiled_plans.ts";
-import { machineIsa } from "../../../core/compile/x86/isa.ts";
+import type { Mode } from "../../../core/train/compiler.ts";
+import { machineIsa } from "../../../ffi/machine.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { loadCode } from "../../../ffi/machine_code.ts";
 import { toNumbers } from "../../../ffi/make.ts";

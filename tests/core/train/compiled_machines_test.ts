@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { makePlan } from "../../../core/compile/plan.ts";
 import type { PlanMemory } from "../../../core/compile/runner.ts";
 import { Workspace } from "../../../core/compile/workspace.ts";
-import { machineIsa } from "../../../core/compile/x86/isa.ts";
+import { machineIsa } from "../../../ffi/machine.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";

@@ -9,7 +9,7 @@ import { vit } from "../../../core/models/zoo/vit.ts";
 import { simpleConvnet } from "../../../core/models/zoo/convnets.ts";
 import { resnet } from "../../../core/models/zoo/resnet.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
-import { machineIsa } from "../../../core/compile/x86/isa.ts";
+import { machineIsa } from "../../../ffi/machine.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { loadCode } from "../../../ffi/machine_code.ts";
 import { gradient } from "../../../ffi/autograd.ts";

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { compiledUpdate } from "../../../core/train/compiled_update.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
-import { machineIsa } from "../../../core/compile/x86/isa.ts";
+import { machineIsa } from "../../../ffi/machine.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { loadCode } from "../../../ffi/machine_code.ts";
 import { timeOps } from "../../../ffi/profile.ts";

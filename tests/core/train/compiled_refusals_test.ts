@@ -2,13 +2,13 @@
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import type { Ref } from "../../../core/compile/graph.ts";
 import type { LoweringRule } from "../../../core/compile/lower/lowering.ts";
-import { machineIsa } from "../../../core/compile/x86/isa.ts";
+import { machineIsa } from "../../../ffi/machine.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import type { Team } from "../../../core/ranks/team.ts";
 import { openCompiledPass } from "../../../core/train/compiled_pass.ts";
-import type { Mode } from "../../../core/train/compiled_plans.ts";
-import { openRefusals } from "../../../core/train/compiled_refusals.ts";
+import type { Mode } from "../../../core/train/compiler.ts";
+import { openRefusals } from "../../../core/train/compiled_choice.ts";
 import { freshCursor } from "../../../core/train/resume.ts";
 import { manualSeed, setThreads } from "../../../ffi/context.ts";
 import { loadCode } from "../../../ffi/machine_code.ts";

@@ -2,7 +2,7 @@
 import { assertMatch } from "@std/assert";
 import type { Ref } from "../../../core/compile/graph.ts";
 import type { LoweringRule } from "../../../core/compile/lower/lowering.ts";
-import { machineIsa } from "../../../core/compile/x86/isa.ts";
+import { machineIsa } from "../../../ffi/machine.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { block, type Facts, model } from "../../../core/models/model.ts";
 import { Conv2d } from "../../../core/models/nn/conv.ts";

@@ -8,7 +8,7 @@ import { forward } from "../../../core/models/model.ts";
 import type { Trainer } from "../../../core/train/trainer.ts";
 import { trainLoop } from "../../../core/train/loop.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
-import { machineIsa } from "../../../core/compile/x86/isa.ts";
+import { machineIsa } from "../../../ffi/machine.ts";
 import { printCode } from "../../../core/compile/x86/print.ts";
 import { loadCode } from "../../../ffi/machine_code.ts";
 import { setThreads } from "../../../ffi/context.ts";

@@ -25,7 +25,7 @@ export async function started<T>(
   const loaders = config.data.num_workers;
   await loadDataReader(config.data);
   const from = resume === null ? null : { path: resume, run: "resumed" };
-  const prepared = openTrainer({
+  const prepared = await openTrainer({
     config,
     preset: null,
     device: "cpu",

@@ -1,6 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { openGpuMonitor } from "../../../ffi/gpu/monitor.ts";
-import { openRocmSmi } from "../../../ffi/gpu/rocm_smi.ts";
+import { openGpuMonitor, openRocmSmi } from "../../../ffi/gpu/monitor.ts";
 
 const GPU = "GPU-d0d1d2d3d4d5d600";
 

@@ -1,7 +1,7 @@
 // Runs the text of CUDA C on this machine: g++ compiles it with host.h, and memory lies between pages that nobody may
 // touch.
 import { fromFileUrl, join } from "@std/path";
-import { type CudaText, printCuda } from "../../../../core/compile/cuda/print.ts";
+import { type CudaText, printCuda } from "../../../../core/compile/cuda/code.ts";
 import { ELEMENT_BYTES, type GroupKernel } from "../../../../core/compile/kernel.ts";
 import { copied, type Data, guarded } from "../x86/harness.ts";
 import { type GroupRun, groupRuns, judgeGroup } from "../x86/fuzz.ts";

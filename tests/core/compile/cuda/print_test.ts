@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { BACKENDS } from "../../../../ffi/gpu/backends.ts";
 import { openNvrtc } from "../../../../ffi/nvrtc.ts";
-import { printCuda } from "../../../../core/compile/cuda/print.ts";
+import { printCuda } from "../../../../core/compile/cuda/code.ts";
 import type { GroupKernel } from "../../../../core/compile/kernel.ts";
 import { readBytes, tensor } from "../../../../ffi/make.ts";
 import { toCopy } from "../../../../ffi/ops.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import type { Isa } from "../../../../core/compile/kernel.ts";
+import type { Isa } from "../../../../ffi/machine.ts";
 import * as x86 from "../../../../core/compile/x86/assembler.ts";
 import { Assembler } from "../../../../core/compile/x86/assembler.ts";
 import {

@@ -1,9 +1,13 @@
 // Kernels that differ only in their places: what counts as alike, and that a copy is what would be written for it.
 import { assertEquals, assertNotEquals } from "@std/assert";
 import type { GroupKernel, Kernel } from "../../../../core/compile/kernel.ts";
-import { deduplicationKey, type KernelItem, withSpots } from "../../../../core/compile/x86/deduplicate.ts";
+import {
+  deduplicationKey,
+  type KernelItem,
+  printKernel,
+  withSpots,
+} from "../../../../core/compile/x86/print.ts";
 import { RAX } from "../../../../core/compile/x86/assembler.ts";
-import { printKernel } from "../../../../core/compile/x86/print.ts";
 import { Printer } from "../../../../core/compile/x86/printer.ts";
 import { groupRuns } from "./fuzz.ts";
 import { elsewhere, strided } from "./harness.ts";

@@ -1,11 +1,11 @@
 // Random groups. Each value of each instruction is compared with what libtorch's op makes of our operands, each
 // reduction with a sum in f64. Then the same group without its intermediate stores must store the same bits.
 import { POINTWISE, type Pointwise } from "../../../../core/compile/graph.ts";
+import type { Isa } from "../../../../ffi/machine.ts";
 import type {
   GemmKernel,
   GroupKernel,
   Instruction,
-  Isa,
   Reduction,
   Stage,
   Store,

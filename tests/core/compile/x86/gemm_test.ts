@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
-import type { BlasKernel, GemmKernel, Isa, StridedAccess } from "../../../../core/compile/kernel.ts";
+import type { Isa } from "../../../../ffi/machine.ts";
+import type { BlasKernel, GemmKernel, StridedAccess } from "../../../../core/compile/kernel.ts";
 import { byBlas, prefersOwnGemm } from "../../../../core/compile/x86/gemm.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { fuzzProduct } from "./fuzz.ts";

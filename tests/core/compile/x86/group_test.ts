@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import type { GroupKernel } from "../../../../core/compile/kernel.ts";
 import { Assembler, RAX } from "../../../../core/compile/x86/assembler.ts";
-import { rowInvariants } from "../../../../core/compile/x86/invariants.ts";
+import { rowInvariants } from "../../../../core/compile/x86/group.ts";
 import { printCode } from "../../../../core/compile/x86/print.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { fuzzGroup } from "./fuzz.ts";

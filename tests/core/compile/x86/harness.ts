@@ -3,7 +3,8 @@ import { native, outAt, outI64 } from "../../../../ffi/abi.ts";
 import { type DType, dtypeCode } from "../../../../ffi/dtype.ts";
 import { type CodeToLoad, loadCode, type MachineCode } from "../../../../ffi/machine_code.ts";
 import { Tensor } from "../../../../ffi/tensor.ts";
-import type { Isa, Kernel, SlotPlace, StridedAccess } from "../../../../core/compile/kernel.ts";
+import type { Isa } from "../../../../ffi/machine.ts";
+import type { Kernel, SlotPlace, StridedAccess } from "../../../../core/compile/kernel.ts";
 import { printCode, printFunctions } from "../../../../core/compile/x86/print.ts";
 
 const libc = Deno.dlopen("libc.so.6", {

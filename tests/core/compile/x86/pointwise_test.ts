@@ -1,7 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { POINTWISE } from "../../../../core/compile/graph.ts";
 import { type GroupKernel, VECTOR_FUNCTIONS, type VectorKernel } from "../../../../core/compile/kernel.ts";
-import { isaOf } from "../../../../core/compile/x86/isa.ts";
 import { readBytes, tensor } from "../../../../ffi/make.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
@@ -91,15 +90,4 @@ Deno.test("functions of many numbers have libtorch's bits, at any count and with
     }
   }
   assertEquals(differing, []);
-});
-
-Deno.test("the instruction set is the widest whose flags are all there, and ATEN_CPU_CAPABILITY narrows it", () => {
-  const all = new Set(["avx2", "fma", "avx512f", "avx512dq", "avx512vl"]);
-  const without = (flag: string) => new Set([...all].filter((one) => one !== flag));
-  assertEquals(isaOf(all, undefined), "avx512");
-  assertEquals(isaOf(all, "avx2"), "avx2");
-  assertEquals(isaOf(all, "default"), null);
-  assertEquals(isaOf(without("avx512dq"), undefined), "avx2");
-  assertEquals(isaOf(without("fma"), undefined), null);
-  assertEquals(isaOf(new Set(), undefined), null);
 });

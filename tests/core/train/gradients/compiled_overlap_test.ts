@@ -1,7 +1,7 @@
 // Compiled steps on ranks: a plan is cut where a bucket of gradients is whole, which is reduced while the rest runs.
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
 import { aloneCollectives, type Collectives } from "../../../../core/ranks/collectives.ts";
-import { machineIsa } from "../../../../core/compile/x86/isa.ts";
+import { machineIsa } from "../../../../ffi/machine.ts";
 import { printCode } from "../../../../core/compile/x86/print.ts";
 import { openCompiledPass } from "../../../../core/train/compiled_pass.ts";
 import { openReducer, overlappedGradients } from "../../../../core/train/gradients/overlapped.ts";

@@ -5,15 +5,11 @@ import { block, type Model, model } from "../../../../core/models/model.ts";
 import { BatchNorm } from "../../../../core/models/nn/norms.ts";
 import { Linear } from "../../../../core/models/nn/linear.ts";
 import { Group } from "../../../../core/models/nn/module.ts";
-import { machineIsa } from "../../../../core/compile/x86/isa.ts";
+import { machineIsa } from "../../../../ffi/machine.ts";
 import { printCode } from "../../../../core/compile/x86/print.ts";
 import { openCompiledPass } from "../../../../core/train/compiled_pass.ts";
-import type { Mode } from "../../../../core/train/compiled_plans.ts";
-import {
-  openReducer,
-  openSyncNorms,
-  overlappedGradients,
-} from "../../../../core/train/gradients/overlapped.ts";
+import type { Mode } from "../../../../core/train/compiler.ts";
+import { openReducer, openSyncNorms, overlappedGradients } from "../../../../core/train/gradients/overlapped.ts";
 import { openAccount } from "../../../../core/run/account.ts";
 import { loadCode } from "../../../../ffi/machine_code.ts";
 import { add, constant, toNumbers } from "../../../../ffi/make.ts";

@@ -1,0 +1,102 @@
+// The compiler of steps, which is a part of the program: loaded where a run's settings ask for compiled steps.
+import type { Tensor } from "../../ffi/tensor.ts";
+import { PARTS, type Parts } from "../parts.ts";
+import type { Arena } from "./arena.ts";
+import type { BlockDone, Outcome, Pass, Weight } from "./blocks.ts";
+import type { Optimizer, OptimizerSettings } from "./optimizers/optimizer.ts";
+
+export type Mode = "exact" | "fast";
+
+/** The ordinary way of a micro-batch. */
+export type Run = (
+  pass: Pass,
+  input: Tensor,
+  target: Tensor,
+  weight: Weight,
+  done: BlockDone | null,
+) => Outcome;
+
+/** The gradients of these parameters, by their numbers in the arena, are reduced together when this block is done. */
+export interface GradientCut {
+  readonly block: number;
+  readonly parameters: readonly number[];
+}
+
+/** Plans are told of here. */
+export interface Reports {
+  line(text: string): void;
+  warn(text: string): void;
+}
+
+export interface Choice {
+  /** False from the moment on at which ordinary steps were found to be faster. */
+  readonly compiled: boolean;
+  /** Times both, tells of it, and chooses if the choice is open. */
+  compare(compiled: () => void, ordinary: () => void): void;
+}
+
+export interface CompiledPass {
+  /** The next micro-batch's gradients are the first of a step: what is in the arena is of no use. */
+  begin(): void;
+  /** Where no micro-batch has come since, the arena has zeros. */
+  settle(): void;
+  /**
+   * In place of `plain`, wherever there is a plan; `cuts` are where gradients are waited for, and `again` comes before each
+   * run of a plan.
+   */
+  over(plain: Run, cuts?: readonly GradientCut[], again?: () => void): Run;
+}
+
+/** A plan to look at. */
+export interface PlanFacts {
+  /** Each part has a name, and one may say more of itself. */
+  readonly parts: readonly (readonly string[])[];
+  readonly calls: number;
+  /** Numbers of f32 that lie in memory; `unshared` is how many there were if none shared a place. */
+  readonly elements: number;
+  readonly unshared: number;
+  readonly codeBytes: number;
+  readonly milliseconds: number;
+}
+
+export interface Compiler {
+  openPass(
+    arena: Arena,
+    mode: Mode,
+    reports: () => Reports,
+    choice?: Choice | null,
+    /** The program keeps nothing of its own from step to step that a step more would change. */
+    repeats?: boolean,
+    /** Micro-batches that run op by op, since compiled ones gave other gradients: before, and from now on. */
+    refused?: Set<string>,
+  ): CompiledPass;
+  /**
+   * The same optimizer with another way of its step, while steps are compiled; itself where there is none. `refused` is told
+   * why a GPU has no kernels for it.
+   */
+  update(
+    optimizer: Optimizer,
+    settings: OptimizerSettings,
+    arena: Arena,
+    choice?: Pick<Choice, "compiled">,
+    refused?: (why: string) => void,
+  ): Optimizer;
+  /** The plan of one micro-batch; or why there is none. */
+  examine(
+    p: Pass,
+    arena: Arena,
+    input: Tensor,
+    target: Tensor,
+    how: { readonly mode: Mode; readonly recomputes?: boolean },
+  ): PlanFacts | { readonly reason: string };
+}
+
+const COMPILERS: Parts<{ readonly compiler: Compiler }> = PARTS.compilers;
+
+/** Null where the program is built without one: NO_COMPILER. */
+export async function stepCompiler(): Promise<Compiler | null> {
+  const [part] = Object.values(COMPILERS);
+  return part ? (await part.load()).compiler : null;
+}
+
+export const NO_COMPILER = "this hpctrain is built without the compiler of steps";
