@@ -1,6 +1,5 @@
 // `hpctrain launch`: several ranks on this node, under one supervisor.
 import { findLibtorch } from "../../ffi/libraries/find.ts";
-import { findMpi } from "../../ffi/mpi/find.ts";
 import { thisProgram } from "../../core/base/shell.ts";
 import { looksLikeFlag, splitOwnOptions } from "../../core/settings/options.ts";
 import { resolveSettings } from "../../core/settings/resolve.ts";
@@ -9,7 +8,8 @@ import { LAUNCH_USAGE, type LaunchOptions, readLaunchOptions } from "../../core/
 import { cpuCount } from "../../core/base/cores.ts";
 import { gpuCount, oneGpu } from "../../core/base/gpus.ts";
 import { ownTopology, shareCores, type Topology } from "../../core/base/topology.ts";
-import { type MpiLauncher, mpiLauncher, type NodePorts } from "../../core/ranks/launch/start.ts";
+import { type MpiEngine, mpiEngine, type MpiLauncher } from "../../core/ranks/engines.ts";
+import type { NodePorts } from "../../core/ranks/launch/start.ts";
 import { secretOf } from "../../core/ranks/launch/pmi.ts";
 import { supervise } from "../../core/ranks/launch/supervise.ts";
 import { type SettingChoice, settingChoice } from "../../core/settings/values.ts";
@@ -48,7 +48,7 @@ export async function launch(argv: string[]): Promise<number> {
   if (onGpus) refuseTooMany(local, gpus, request.ranksPerGpu, env);
   const mayUseMpi = !onGpus && world > 1 && (backend === "auto" || backend === "mpi");
   const { mpi, across } = mayUseMpi
-    ? mpiFor(request, local, env, backend === "mpi" ? requested : null)
+    ? await mpiFor(request, local, env, backend === "mpi" ? requested : null)
     : WITHOUT_MPI;
   const { cores, description: shares } = shareCores(topology, local);
   const json = words.includes("--json") || words.includes("--quiet");
@@ -161,13 +161,19 @@ interface ByMpi {
 const WITHOUT_MPI: ByMpi = { mpi: null, across: null };
 
 /** `requested`: somebody wants it. Without it ranks do with less, unless what was named can't be used. */
-function mpiFor(request: LaunchOptions, local: number, env: Env, requested: SettingChoice | null): ByMpi {
+async function mpiFor(
+  request: LaunchOptions,
+  local: number,
+  env: Env,
+  requested: SettingChoice | null,
+): Promise<ByMpi> {
   // Ranks of several nodes can know each other by a file, and their launchers by a secret alone.
   if (request.nodes > 1 && !requested && !env.HPCTRAIN_SECRET) return WITHOUT_MPI;
   try {
+    const engine = await mpiEngine();
     return request.nodes > 1
-      ? { mpi: null, across: acrossNodes(request, local, env, requested) }
-      : { mpi: mpiLauncher(env, requested), across: null };
+      ? { mpi: null, across: acrossNodes(engine, request, local, env, requested) }
+      : { mpi: engine.launcher(env, requested), across: null };
   } catch (error) {
     const lacking = error instanceof UserError && error.kind === "environment";
     if (requested || env.HPCTRAIN_MPI || !lacking) throw error;
@@ -177,12 +183,13 @@ function mpiFor(request: LaunchOptions, local: number, env: Env, requested: Sett
 
 /** We are MPI's launcher then, in the language of MPICH's family; Open MPI's has daemons of its own on every node. */
 function acrossNodes(
+  { find }: MpiEngine,
   request: LaunchOptions,
   local: number,
   env: Env,
   requested: SettingChoice | null,
 ): NodePorts {
-  const { chosen } = findMpi({ ...env, PMI_SIZE: "1" });
+  const { chosen } = find({ ...env, PMI_SIZE: "1" });
   if (chosen && chosen.abi !== "openmpi") return { library: chosen, secret: secretOf(env) };
   const { nodes, words } = request;
   const flags = words.join(" ");

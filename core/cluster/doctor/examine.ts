@@ -99,7 +99,7 @@ export async function examine(
     libtorch,
     gpu,
     nccl: await gatherNccl(usable, gpu.devices.length, env),
-    mpi: gatherMpi(world > 1 && onCpus, env),
+    mpi: await gatherMpi(world > 1 && onCpus, env),
     scheduler,
     allocation,
     cores: gatherCores(data.num_workers, mentioned, localWorld),

@@ -265,23 +265,6 @@ export function arithmetic(job: ScriptJob, trains: Pick<Resolved, "config" | "or
   ];
 }
 
-/** Explains a scheduler's refusal: what it was asked for, and which option changes each part. */
-export function requestSentence({ layout, limits }: ScriptJob): string {
-  const { nodes, gpusPerNode } = layout, { perNode, cpus } = tasksOf(layout);
-  const each = [
-    `${perNode} x ${cpus} = ${perNode * cpus} cores (--cpus-per-task changes it)`,
-    ...(gpusPerNode > 0 ? [`${formatPlural(gpusPerNode, "GPU")} (--gpus-per-node)`] : []),
-    ...(limits.mem === "" ? [] : [`${limits.mem === "0" ? "all its" : limits.mem} memory (--mem)`]),
-  ];
-  const rest = [
-    ...(limits.time === "" ? [] : [`for ${limits.time} (--time)`]),
-    ...(limits.partition === "" ? [] : [`in ${limits.partition} (--partition)`]),
-  ];
-  return `It asked for ${formatPlural(nodes, "node")} (--nodes) with ${
-    [each.join(", ") + " each", ...rest].join(", ")
-  }.`;
-}
-
 function memoryText(mem: string, nodes: number): string {
   const [, count, unit] = /^(\d+)(.*)$/.exec(mem)!;
   return `${count}${unit || "M"} on each node, ${Number(count) * nodes}${unit || "M"} in all`;

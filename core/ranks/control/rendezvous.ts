@@ -3,7 +3,7 @@ import { allowOpenFiles } from "../../../ffi/libc.ts";
 import { remove } from "../../base/atomic.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Env } from "../launchers.ts";
-import { gpuEngine } from "../gpu_engine.ts";
+import { gpuEngine } from "../engines.ts";
 import type { RankContext } from "../context.ts";
 import {
   jobKey,

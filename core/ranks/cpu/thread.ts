@@ -31,12 +31,12 @@ export type CpuThreadAnswer =
   | { readonly failed: string }
   | { readonly closed: true };
 
-self.onmessage = ({ data: options }: MessageEvent<CpuThreadOptions>) => {
+self.onmessage = async ({ data: options }: MessageEvent<CpuThreadOptions>) => {
   const answer = (a: CpuThreadAnswer) => self.postMessage(a);
   const ring = openRing(options.ring);
   let transport: Transport;
   try {
-    transport = openTransport(options.transport, restOf(ring));
+    transport = await openTransport(options.transport, restOf(ring));
   } catch (error) {
     return answer({ failed: textOf(error) });
   }

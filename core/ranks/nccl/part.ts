@@ -3,7 +3,7 @@ import { BACKENDS, type GpuKind } from "../../../ffi/gpu/backends.ts";
 import { findNccl } from "../../../ffi/nccl/find.ts";
 import { openNccl } from "../../../ffi/nccl/nccl.ts";
 import { messageOf } from "../../base/errors.ts";
-import type { FoundEngine, GpuEngine } from "../gpu_engine.ts";
+import type { FoundEngine, GpuEngine } from "../engines.ts";
 import { queryRas } from "./ras.ts";
 import { openNcclCollectives } from "./setup.ts";
 

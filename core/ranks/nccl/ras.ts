@@ -1,5 +1,5 @@
 // Asks NCCL's RAS service (NCCL 2.24 and later) about a stall. It never waits for long, and never throws.
-import type { Ras } from "../gpu_engine.ts";
+import type { Ras } from "../engines.ts";
 
 /** NCCL_RAS_ADDR names another place, to NCCL as to us. */
 const ADDRESS = { hostname: "localhost", port: 28028 };

@@ -6,7 +6,7 @@ import { findNccl, noNcclSentence } from "../../../ffi/nccl/find.ts";
 import { keep } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import type { OpenedCollectives } from "../collectives.ts";
-import type { GpuEngineOptions, Network } from "../gpu_engine.ts";
+import type { GpuEngineOptions, Network } from "../engines.ts";
 import { openNcclEngine } from "./engine.ts";
 
 export async function openNcclCollectives(
