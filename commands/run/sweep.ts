@@ -50,7 +50,7 @@ export async function sweep(argv: string[]): Promise<number> {
   if (options.local) {
     return await locally(sweep, folder, remaining, jobs === undefined ? 1 : runCount("parallel", jobs));
   }
-  const { asArray } = await import("./job_array.ts");
+  const { asArray } = await import("./job.ts");
   return await asArray({
     sweep,
     folder,

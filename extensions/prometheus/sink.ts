@@ -4,7 +4,7 @@ import { writeAll, writeAtomically } from "../../core/base/atomic.ts";
 import { type Event, EVENT_FIELDS, type EventField, type SystemEvent } from "../../core/run/events.ts";
 import type { Sink } from "../../core/run/output.ts";
 import { eachScalar, hasScalars } from "../../core/outputs/scalars.ts";
-import { onceBegun, type TrackedRun } from "../../core/outputs/tracked_run.ts";
+import { onceBegun, type TrackedRun } from "../../core/outputs/tracked.ts";
 
 /** Prometheus asks about as often. */
 const EVERY_S = 5;

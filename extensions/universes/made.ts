@@ -1,13 +1,14 @@
 // Simulated samples are made on demand, or by threads when they are packed.
 import { borrowBytes, uninitialised } from "../../ffi/make.ts";
-import { simulation, type SimulationSpec, usual } from "./options.ts";
+import { OPTIONS, simulation, type SimulationSpec, usual } from "./options.ts";
 import type { SampleRole, Simulation } from "./simulation.ts";
 import { type Source, source } from "../../core/data/source/source.ts";
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { freeMemory } from "../../core/base/memory.ts";
-import type { DataRequest, Made, MakingThreads } from "../../core/data/format.ts";
-import { checkCounts } from "../../core/data/synthetic/generate.ts";
+import type { DataRequest, Format, Made, MakingThreads } from "../../core/data/format.ts";
+import { checkCounts, openMade } from "../../core/data/synthetic/generate.ts";
 import type { SampleRequest, SimulatedSample, SimulationThreadOptions } from "./thread.ts";
+import { loadPackedReader, openPacked } from "../../core/data/formats/packed/packed.ts";
 
 export function universes(spec: SimulationSpec, train: number, val: number): Made {
   const made = simulation(spec);
@@ -61,7 +62,7 @@ const floats = ({ buffer, byteOffset, byteLength }: Uint8Array) =>
   new Float32Array(buffer, byteOffset, byteLength / 4);
 
 /** The sizes are the model's where it has some. */
-export function madeFor({ data, training: { seed }, model }: DataRequest): Made {
+function madeFor({ data, training: { seed }, model }: DataRequest): Made {
   const kind = data.type as SimulationSpec["kind"];
   const { image_size: grid, channels } = model;
   const values = {
@@ -102,3 +103,21 @@ function openPool(spec: SimulationSpec, libtorch: Libtorch, threads: number): Ma
     },
   };
 }
+
+// `--data-type 2lpt` and `des`: simulated universes, read from their folder or made on demand.
+
+const simulated = (kind: SimulationSpec["kind"]): Format => ({
+  endings: [],
+  path: "",
+  namesTargets: true,
+  reader: async ({ data_path }) => data_path === "" ? undefined : await loadPackedReader(data_path),
+  open: (request) => openMade(request, madeFor, openPacked),
+  made: madeFor,
+  generator: {
+    options: OPTIONS[kind],
+    make: (values, { seed, samples, val_samples }) =>
+      universes({ kind, seed, values } as SimulationSpec, samples, val_samples),
+  },
+});
+
+export const formats: Readonly<Record<string, Format>> = { "2lpt": simulated("2lpt"), des: simulated("des") };

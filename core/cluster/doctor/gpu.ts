@@ -337,3 +337,5 @@ function fixOf(facts: GpuFacts): string {
   }
   return `Try \`${tool}\` on this node; if it fails too, the node is at fault: take another (--exclude).`;
 }
+
+export const gpuCheck = { gather: gatherGpu, judge: judgeGpu };

@@ -156,3 +156,8 @@ export function judgeAllocation(facts: AllocationFacts): Finding[] {
   const where = `${formatPlural(world, "rank")} on ${formatPlural(nodes, "node")}`;
   return [good(ALLOCATION, `${where}. ${said.replace(/\.$/, "")}`)];
 }
+
+export const jobChecks = {
+  scheduler: { gather: gatherScheduler, judge: judgeScheduler },
+  allocation: { gather: gatherAllocation, judge: judgeAllocation },
+};

@@ -198,3 +198,9 @@ export function judgeNccl({ kind, found }: NcclFacts): Finding[] {
   }
   return [good(NCCL, which)];
 }
+
+export const libraryChecks = {
+  libtorch: { gather: gatherLibtorch, judge: judgeLibtorch },
+  nccl: { gather: gatherNccl, judge: judgeNccl },
+  mpi: { gather: gatherMpi, judge: judgeMpi },
+};

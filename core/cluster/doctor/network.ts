@@ -150,3 +150,5 @@ export function judgeNetwork(facts: NetworkFacts): Finding[] {
 
 const namesOf = (interfaces: NetworkFacts["interfaces"]) =>
   [...new Set(interfaces.map(({ name }) => name))].join(", ");
+
+export const networkCheck = { gather: gatherNetwork, judge: judgeNetwork };

@@ -102,3 +102,5 @@ export function judgeSlingshot({ interfaces, gpus, nodes, plugin, env }: Slingsh
 /** It matters with several nodes alone. */
 const hint = (name: string, said: string, fix: string): Finding =>
   good(name, `${said} (with several nodes). ${fix}`);
+
+export const slingshotCheck = { gather: gatherSlingshot, judge: judgeSlingshot };

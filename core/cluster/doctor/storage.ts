@@ -322,3 +322,5 @@ function stopwatch(): () => number {
     return seconds;
   };
 }
+
+export const storageCheck = { gather: gatherStorage, judge: judgeStorage };

@@ -319,3 +319,12 @@ export function judgeClock({ now, servers }: ClockFacts): Finding[] {
     )
   );
 }
+
+export const systemChecks = {
+  system: { gather: gatherSystem, judge: judgeSystem },
+  cores: { gather: gatherCores, judge: judgeCores },
+  domains: { gather: gatherDomains, judge: judgeDomains },
+  memory: { gather: gatherMemory, judge: judgeMemory },
+  limits: { gather: gatherLimits, judge: judgeLimits },
+  clock: { judge: judgeClock },
+};

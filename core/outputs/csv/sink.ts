@@ -7,7 +7,7 @@ import { readEventLines } from "../../run/event_log.ts";
 import type { Sink } from "../../run/output.ts";
 import { type AppendedFile, openAppended } from "../append.ts";
 import { fillIn, type HistoryRow, type HistoryRows, openHistoryRows, waitsForEvaluation } from "../rows.ts";
-import { onceBegun, type TrackedRun } from "../tracked_run.ts";
+import { onceBegun, type TrackedRun } from "../tracked.ts";
 
 export const openSink = (run: unknown): Sink => onceBegun(() => openCsvTable(run as TrackedRun));
 

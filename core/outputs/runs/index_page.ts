@@ -2,8 +2,7 @@
 import { dirname, join, relative, resolve } from "../../../deps/path.ts";
 import { formatDuration, formatPlural, formatValue } from "../../base/format.ts";
 import { reportFileName } from "../report/file_name.ts";
-import { type Html, markup } from "../report/html.ts";
-import { embeddedFile, htmlFile, THEME } from "../report/html_file.ts";
+import { embeddedFile, type Html, htmlFile, markup, THEME } from "../report/html.ts";
 import { STATE_CLASS } from "../report/summary.ts";
 import { shortNames } from "./fields.ts";
 import type { RowState, RunRow } from "./row.ts";

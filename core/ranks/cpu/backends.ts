@@ -11,7 +11,7 @@ import { type Connections, listen } from "../../../ffi/ranks/tcp.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import type { Collectives, OpenedCollectives } from "../collectives.ts";
-import { ownIps } from "../control/address.ts";
+import { ownIps } from "../control/rendezvous.ts";
 import { connectionKey, newSecret } from "../control/channel.ts";
 import type { FlightRecorder } from "../flight_recorder.ts";
 import type { RankContext } from "../context.ts";
