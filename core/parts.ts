@@ -60,7 +60,7 @@ export const PARTS = {
     webdataset: { kinds: { webdataset: "WebDataset: samples in tar files, images or arrays with classes or numbers" }, load: () => import("../extensions/webdataset/webdataset.ts").then(({ webdataset }) => ({ webdataset })) },
     synthetic: { kinds: { synthetic: "made up for the model, so that anything trains without a file" }, load: () => import("./data/synthetic/format.ts").then(({ synthetic }) => ({ synthetic })) },
     fields: { kinds: { fields: "Gaussian random fields made from two parameters, which the model infers" }, load: () => import("./data/synthetic/format.ts").then(({ fields }) => ({ fields })) },
-    universes: { kinds: { "2lpt": "simulated boxes of the universe, generated or read from where they were generated", des: "simulated maps of a galaxy survey, generated or read from where they were generated" }, load: () => import("../extensions/universes/made.ts").then(({ formats }) => formats) },
+    universes: { kinds: { "2lpt": "simulated boxes of the universe, generated or read from where they were generated", des: "simulated maps of a galaxy survey, generated or read from where they were generated" }, load: () => import("../extensions/universes/format.ts").then(({ formats }) => formats) },
   },
   /** `pack --train-tokenizer N`: core/data/text/pack.ts. */
   vocabularies: {

@@ -111,7 +111,7 @@ const RATES: Readonly<Record<string, number>> = {
 };
 
 /** "alpha=5us,beta=25GB/s,busy=0.3" */
-export function linkIn(text: string, flag: string): BusyLink {
+function linkIn(text: string, flag: string): BusyLink {
   const link: Record<string, number> = { busy: 0 };
   for (const word of text.split(",")) {
     const [, name, number, unit] = /^\s*(alpha|beta|busy)=([\d.]+)\s*([A-Za-z/]*)\s*$/.exec(word) ?? [];
@@ -144,7 +144,7 @@ function numberIn(text: string, flag: string): number {
 }
 
 /** "1..4096" doubles. */
-export function parseRanks(text: string): number[] {
+function parseRanks(text: string): number[] {
   const range = /^(\d+)\.\.(\d+)$/.exec(text);
   const ranks = text.split(",").map(Number);
   if (range) {

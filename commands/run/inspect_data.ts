@@ -8,7 +8,7 @@ import { looksPacked, verifyShards } from "../../core/data/formats/packed/index.
 import { UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
 
-export interface DataOptions {
+interface DataOptions {
   readonly type: string;
   readonly json: boolean;
   readonly verify: boolean;

@@ -84,7 +84,7 @@ export async function tryOut(prepared: PreparedJob, name: SchedulerName): Promis
   return EXIT.done;
 }
 
-export const usageOf = (name: SchedulerName): string =>
+const usageOf = (name: SchedulerName): string =>
   `hpctrain ${COMMANDS[name]} [COMMAND] [FLAGS] [--dry-run | --submit] [--output FILE]`;
 
 /** Values of these options may begin with a dash. */

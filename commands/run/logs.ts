@@ -1,4 +1,5 @@
 // `hpctrain logs`: what a run or a job has printed, and with -f what it goes on to print.
+import { isFile } from "../../core/base/files.ts";
 import { delay } from "../../deps/async.ts";
 import { clean } from "../../core/base/terminal.ts";
 import { join } from "../../deps/path.ts";
@@ -73,12 +74,4 @@ async function copy(file: Deno.FsFile): Promise<void> {
 
 function writeAll(bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length;) done += Deno.stdout.writeSync(bytes.subarray(done));
-}
-
-function isFile(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
 }

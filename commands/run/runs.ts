@@ -1,4 +1,5 @@
 // `hpctrain runs`: all runs below a folder, as a table, for programs, or as one page.
+import { isFolder } from "../../core/base/files.ts";
 import { parseOptions } from "../../core/settings/options.ts";
 import { EXIT, messageOf, UserError } from "../../core/base/errors.ts";
 import { printColoured } from "../../core/base/terminal.ts";
@@ -52,14 +53,6 @@ function read(dir: string | undefined, now: number) {
     );
   }
   return { all: folders.map((folder): RunRow => rowOf(folder, now)), notes, top };
-}
-
-function isFolder(path: string): boolean {
-  try {
-    return Deno.statSync(path).isDirectory;
-  } catch {
-    return false;
-  }
 }
 
 function print(shown: ShownRuns, all: number): void {

@@ -161,7 +161,7 @@ const numbered = (row: SweepRow) => ({
   metric: row.metric !== null && Number.isFinite(row.metric) ? row.metric : null,
 });
 
-export function onlyOne(sweeps: string): string {
+function onlyOne(sweeps: string): string {
   const names = sweepNames(sweeps);
   if (names.length === 1) return names[0];
   throw new UserError(

@@ -17,7 +17,7 @@ import { pathExists } from "../../core/base/files.ts";
 import { VERSION } from "../../core/base/version.ts";
 import type { PLAN_OPTIONS } from "../options.ts";
 
-export interface PlannedSweep {
+interface PlannedSweep {
   readonly sweep: Sweep;
   readonly folder: string;
   /** Numbers of the runs that are not done. */

@@ -9,6 +9,19 @@ export function pathExists(path: string): boolean {
   }
 }
 
+export const isFile = (path: string): boolean => kindOf(path)?.isFile ?? false;
+
+export const isFolder = (path: string): boolean => kindOf(path)?.isDirectory ?? false;
+
+/** Through links; null where nothing can be seen. */
+function kindOf(path: string): Deno.FileInfo | null {
+  try {
+    return Deno.statSync(path);
+  } catch {
+    return null;
+  }
+}
+
 /** False where one of them is not there. */
 export function isSamePath(one: string, other: string): boolean {
   try {

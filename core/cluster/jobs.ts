@@ -79,7 +79,7 @@ export async function jobState(job: string, ask: Ask = askProgram): Promise<JobS
 }
 
 /** True where a scheduler answers at all. */
-export const hasScheduler = async (ask: Ask = askProgram): Promise<boolean> =>
+const hasScheduler = async (ask: Ask = askProgram): Promise<boolean> =>
   await ask(["squeue", "--version"]) !== null || await ask(["qstat", "--version"]) !== null;
 
 const UNENDED = ["running", "starting", "silent", "requeued"];

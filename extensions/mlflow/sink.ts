@@ -17,7 +17,7 @@ const STATUS = { running: 1, finished: 3, failed: 4, killed: 5 };
 
 export const openSink = (run: unknown): Sink => onceBegun(() => openMlflowRun(run as TrackedRun));
 
-export function openMlflowRun(run: TrackedRun): Sink {
+function openMlflowRun(run: TrackedRun): Sink {
   const store = resolve(run.path), experiment = makeExperiment(store, run.project);
   const known = run.resumed === null ? null : knownId(run.folder);
   const id = known ?? crypto.randomUUID().replaceAll("-", "");

@@ -17,7 +17,7 @@ interface Gauge {
   readonly values: Map<string, number>;
 }
 
-export function openGauges({ run, path }: TrackedRun): Sink {
+function openGauges({ run, path }: TrackedRun): Sink {
   const scalars = new Map<string, number>(), machines = new Map<number, SystemEvent>();
   let step = 0, now = 0, wroteAt = -Infinity, code: number | null = null;
 

@@ -63,7 +63,7 @@ export interface GpuFacts {
 }
 
 /** Call it after libtorch was opened, where there is one: `libtorch` is its half for GPUs, undefined where there is none. */
-export function gatherGpu(
+function gatherGpu(
   asked: GpuFacts["asked"],
   libtorch: GpuKind | null | undefined,
   env: Readonly<Record<string, string>>,

@@ -5,7 +5,7 @@ import { type PlaceFlags, rankContext } from "../../ranks/context.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 
-export interface SchedulerFacts {
+interface SchedulerFacts {
   readonly name: "SLURM" | "PBS" | null;
   readonly program: string | null;
   readonly version: string | null;
@@ -69,7 +69,7 @@ export function judgeScheduler({ name, program, version, answers, job }: Schedul
   return [good(SCHEDULER, which)];
 }
 
-export interface AllocationFacts {
+interface AllocationFacts {
   readonly rank: number;
   readonly world: number;
   readonly localRank: number;

@@ -32,7 +32,7 @@ function whyBroken(chosen: NonNullable<FoundLibtorch["chosen"]>): string | null 
     const [sum] = scope(() => toNumbers(matmul(ones([1, MATRIX_SIDE]), ones([MATRIX_SIDE, 1]))));
     return sum === MATRIX_SIDE ? null : `a sum of ${MATRIX_SIDE} ones comes to ${sum}`;
   } catch (error) {
-    return (error instanceof Error ? error.message : String(error)).replace(/\.$/, "");
+    return messageOf(error).replace(/\.$/, "");
   }
 }
 
@@ -88,7 +88,7 @@ export async function gatherMpi(needed: boolean, env: Record<string, string>): P
       { path: chosen.path, from: chosen.from, version: mpi.version(chosen.path) };
     return { ...none, chosen: library, rejected, launcher: chosen && launcherOf(mpi, env) };
   } catch (error) {
-    return { ...none, named: error instanceof Error ? error.message : String(error) };
+    return { ...none, named: messageOf(error) };
   }
 }
 
@@ -133,14 +133,14 @@ export function judgeMpi({ chosen, rejected, named, launcher, programs, needed }
   ];
 }
 
-export interface NcclFacts {
+interface NcclFacts {
   /** RCCL's for HIP. */
   readonly kind: GpuKind;
   /** Null means that libtorch can use no GPU here. */
   readonly found: FoundEngine | null;
 }
 
-export async function gatherNccl(
+async function gatherNccl(
   libtorch: Pick<Libtorch, "dir" | "gpu"> | null,
   gpus: number,
   env: Record<string, string>,

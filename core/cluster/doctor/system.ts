@@ -9,7 +9,7 @@ import { formatBytes, formatDuration, formatPlural } from "../../base/format.ts"
 import { freeOf, type Limit, limitsOf, tightestLimit } from "../../base/memory.ts";
 import { statfsSync } from "node:fs";
 
-export interface SystemFacts {
+interface SystemFacts {
   readonly glibc: string | null;
   readonly kernel: string;
   readonly arch: string;
@@ -101,7 +101,7 @@ export function judgeCores(
   return [good(CORES, `${usableCores}${ranks}; ${spinSentence(spin)}`)];
 }
 
-export interface DomainsFacts {
+interface DomainsFacts {
   readonly topology: Topology;
   /** The domain whose memory this process takes first; null where it is on several, or may not. */
   readonly memory: number | null;
@@ -110,7 +110,7 @@ export interface DomainsFacts {
   readonly cpus: number;
 }
 
-export const gatherDomains = (sharing: number): DomainsFacts => ({
+const gatherDomains = (sharing: number): DomainsFacts => ({
   topology: ownTopology(),
   memory: nearMemory().memory,
   sharing,
@@ -149,14 +149,14 @@ export function judgeDomains({ topology, memory, sharing, cpus }: DomainsFacts):
   )];
 }
 
-export interface MemoryFacts {
+interface MemoryFacts {
   readonly total: number;
   readonly free: number;
   readonly by: Limit["of"];
   readonly limit: number;
 }
 
-export function gatherMemory(): MemoryFacts {
+function gatherMemory(): MemoryFacts {
   const machine = limitsOf().find(({ of }) => of === "machine")!, tightest = tightestLimit();
   return { total: machine.limit, free: freeOf(tightest), by: tightest.of, limit: tightest.limit };
 }
@@ -287,7 +287,7 @@ export function judgeLimits(facts: LimitsFacts): Finding[] {
 
 // `--full` compares the clocks of ranks.
 
-export interface ClockFacts {
+interface ClockFacts {
   readonly now: number;
   /** Each file system's clock is ahead by these seconds. */
   readonly servers: readonly { readonly folder: string; readonly ahead: number }[];

@@ -8,7 +8,7 @@ import type { Goal } from "./metric.ts";
 import { methodOf, type SearchMethod } from "./search.ts";
 import { ranked, type Sweep, type SweepRow, whyUnranked } from "./runs.ts";
 
-export interface SweepPage {
+interface SweepPage {
   readonly sweep: Sweep;
   readonly goal: Goal;
   readonly rows: readonly SweepRow[];

@@ -16,8 +16,7 @@ import {
   lastClaim,
   takeClaim,
 } from "./claims.ts";
-import { measuredOf } from "./metric.ts";
-import { BEGIN, type Climb } from "./rungs.ts";
+import { BEGIN, type Climb, measuredOf } from "./metric.ts";
 import type { Sweep, SweepRun } from "./runs.ts";
 import { type Earlier, nextWords, type Search } from "./search.ts";
 
@@ -32,7 +31,7 @@ export interface Trial {
 }
 
 /** How a trial ended for good. */
-export interface TrialResult {
+interface TrialResult {
   readonly state: "done" | "pruned" | "failed";
   readonly value: number | null;
   readonly step: number;

@@ -16,7 +16,7 @@ const COLUMNS: Readonly<Record<string, string>> = { _step: "step", _timestamp: "
 /** Targets may have any name, but a row is a line. */
 const columnOf = (name: string): string => COLUMNS[name] ?? name.replaceAll(/[\r\n]+/g, " ");
 
-export function openCsvTable(run: TrackedRun): Sink {
+function openCsvTable(run: TrackedRun): Sink {
   const { path } = run;
   const table = run.resumed === null || !pathExists(path) ? newTable(path) : continuedTable(path, run);
   const rows: HistoryRows = openHistoryRows({

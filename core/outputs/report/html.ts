@@ -161,3 +161,10 @@ async function hashOf(text: string): Promise<string> {
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
   return `sha256-${digest.toBase64()}`;
 }
+
+// The file that the report of a run has where nobody names another.
+
+/** It leaves out what is no part of a file's name. */
+export function reportFileName(name: string): string {
+  return `${name.replace(/[^\w.+-]+/g, "_").replace(/^\.+/, "").slice(0, 100) || "report"}.html`;
+}

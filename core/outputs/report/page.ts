@@ -13,7 +13,7 @@ import { heading, summarySection } from "./summary.ts";
 import { attemptsSection, rankTimes, timeOfRun } from "./time.ts";
 import { formatPlural } from "../../base/format.ts";
 import { basename, dirname, join } from "../../../deps/path.ts";
-import { recordsIn } from "../wandb/resume.ts";
+import { recordsIn } from "../wandb/file.ts";
 import type { HistoryItem } from "../wandb/records.ts";
 
 /** A section of a run's report is made from these. */

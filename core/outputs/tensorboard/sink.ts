@@ -13,7 +13,7 @@ import { messageField, messageFields, numberField, ProtoWriter, readProto, textF
 
 export const openSink = (run: unknown): Sink => onceBegun(() => openSummaryFile(run as TrackedRun));
 
-export function openSummaryFile(run: TrackedRun): Required<Sink> {
+function openSummaryFile(run: TrackedRun): Required<Sink> {
   const { folder, resumed } = run;
   if (resumed !== null) { for (const path of eventFilesIn(folder)) forget(path, run); }
   const encoder = openEncoder(), isSlow = slowClock();

@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
 import { Buffer } from "node:buffer";
 import { dirname, join, resolve } from "../../../deps/path.ts";
-import { jsonOf } from "./records.ts";
+import { jsonOf, type WandbSetup } from "./records.ts";
 import type { ConfusionNote, PicturesNote } from "../../run/events.ts";
-import type { WandbSetup } from "./types.ts";
 
 export function writePictures(
   folder: string,

@@ -13,10 +13,23 @@ import type {
   SystemEvent,
 } from "../../run/events.ts";
 import type { Sink } from "../../run/output.ts";
-import { type KeptRecords, readUploaded, rewrite } from "./resume.ts";
-import { continueWandbFile, createWandbFile, type WandbFile } from "./file.ts";
+import {
+  continueWandbFile,
+  createWandbFile,
+  type KeptRecords,
+  readUploaded,
+  rewrite,
+  type WandbFile,
+} from "./file.ts";
 import { link, METADATA, writeConfusion, writeMetadata, writePictures } from "./media.ts";
-import { type HistoryItem, jsonOf, recordItems, type RunRecord, type WandbRecord } from "./records.ts";
+import {
+  type HistoryItem,
+  jsonOf,
+  recordItems,
+  type RunRecord,
+  type WandbRecord,
+  type WandbSetup,
+} from "./records.ts";
 import {
   fillIn,
   type HistoryRow,
@@ -25,7 +38,6 @@ import {
   type RowValues,
   shortNumber,
 } from "../rows.ts";
-import type { WandbSetup } from "./types.ts";
 import { TIME_PARTS } from "../../run/account.ts";
 import { eachSystemScalar } from "../scalars.ts";
 

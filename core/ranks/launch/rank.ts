@@ -2,7 +2,7 @@
 // how it ended into a private folder.
 import { dirname, join, resolve } from "../../../deps/path.ts";
 import { endWithPipe, runOnCores } from "../../../ffi/libc.ts";
-import { EXIT, refused, UserError } from "../../base/errors.ts";
+import { EXIT, messageOf, refused, UserError } from "../../base/errors.ts";
 import { JobFailed } from "../control/failure.ts";
 import { LAUNCH_VARIABLE } from "../launchers.ts";
 
@@ -24,7 +24,7 @@ export function writeEnd(folder: string, code: number, cause?: unknown): number 
     ? ""
     : error instanceof UserError
     ? error.message
-    : `internal: ${error instanceof Error ? error.message : String(error)}`;
+    : `internal: ${messageOf(error)}`;
   try {
     const about = error instanceof JobFailed ? error.about : null;
     writeNote(folder, "ended", { code, reason, about, host: Deno.hostname(), at: Date.now() });

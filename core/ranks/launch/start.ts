@@ -1,6 +1,6 @@
 import { join } from "../../../deps/path.ts";
 import { makePipe } from "../../../ffi/libc.ts";
-import { systemRefusal, UserError, whyRefused } from "../../base/errors.ts";
+import { messageOf, systemRefusal, UserError, whyRefused } from "../../base/errors.ts";
 import type { Secret } from "../control/channel.ts";
 import { openExchange, Pmi } from "./pmi.ts";
 import type { MpiLauncher, MpiLibrary } from "../engines.ts";
@@ -99,8 +99,7 @@ function throughMpi(mpi: MpiLauncher, { ranks, env }: LaunchJob, rank: readonly 
 
 function pmiOf({ secret }: NodePorts, { ranks, world, node, nodes, master }: LaunchJob): Pmi {
   const exchange = openExchange({ node, nodes, master: master!, secret });
-  const failed = (error: unknown) =>
-    console.error(`hpctrain: ${error instanceof Error ? error.message : String(error)}`);
+  const failed = (error: unknown) => console.error(`hpctrain: ${messageOf(error)}`);
   return new Pmi({ ranks, world, nodes, exchange, failed });
 }
 

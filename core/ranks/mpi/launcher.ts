@@ -1,5 +1,6 @@
 // The launcher of an MPI is found beside its library. Its options keep it from binding ranks to one core, refusing
 // root and counting cores.
+import { isFile } from "../../base/files.ts";
 import { dirname, join } from "../../../deps/path.ts";
 import { findMpi, MPI_NAMES, noMpiSentence } from "../../../ffi/mpi/find.ts";
 import { UserError } from "../../base/errors.ts";
@@ -81,14 +82,6 @@ export function mpiLauncher(env: Env, requested: SettingChoice | null): MpiLaunc
 function beside(library: string): string[] {
   const lib = dirname(library);
   return ["../bin", "../../bin", "../../../bin"].map((up) => join(lib, up));
-}
-
-function isFile(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
 }
 
 function versionOf(program: string, env: Env): string {

@@ -1,6 +1,6 @@
 // TPE against the real Optuna, and against random draws.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { logDensity, parzenOf, type Point, splitTried, type TriedPoint } from "../tpe.ts";
+import { logDensity, parzenOf, type Point, splitTried, type TriedPoint } from "../search.ts";
 import { dimensionValue, type SearchDimension, valueOf } from "../../../core/cluster/sweep/space.ts";
 import { nextWords, type Search } from "../../../core/cluster/sweep/search.ts";
 import { key, uniform } from "../../../core/base/random.ts";

@@ -28,7 +28,7 @@ import { asUserError, openDevice } from "../../../train/device.ts";
 import { nearestFolder, probe } from "../storage.ts";
 import type { WatchdogOptions } from "./watchdog.ts";
 
-export interface RanksOptions {
+interface RanksOptions {
   readonly config: Config;
   readonly backendFrom: Origin;
   readonly env: Record<string, string>;
@@ -47,7 +47,7 @@ const ARRIVE = 20, OWN = 25, PAIRS = 12, ALL = 15;
 /** Rank 0 needs this long to print the failure: MPI's launchers kill the others when one ends with any code but 0. */
 const NOTIFY_MS = 1500;
 
-export async function measureRanks(options: RanksOptions): Promise<MeasureOutcome> {
+async function measureRanks(options: RanksOptions): Promise<MeasureOutcome> {
   const logs = join(options.config.output.save_dir, "logs");
   const made = options.where.rank === 0 && !pathExists(logs);
   try {
@@ -271,8 +271,7 @@ export async function measureMachine(resolved: Resolved, env: Env, began: number
     if (where === null) return { rank: 0, lines, facts, measured: null, exclude: [] };
     const ready = makeReady(config, where, lines);
     if (where.world === 1) return alone({ config, ready, lines, facts, began });
-    const { measureRanks: measureTogether } = await import("./ranks.ts");
-    return await measureTogether({
+    return await measureRanks({
       config,
       backendFrom: resolved.origin("distributed.backend"),
       env,
