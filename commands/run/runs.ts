@@ -113,14 +113,8 @@ export function findRuns(top: string): FoundRuns {
 }
 
 /** logs/ is often a link to a larger disk. */
-function leadsToFolder(parent: string, { name, isDirectory, isSymlink }: Deno.DirEntry): boolean {
-  if (!isSymlink) return isDirectory;
-  try {
-    return Deno.statSync(join(parent, name)).isDirectory;
-  } catch {
-    return false; // a link to nothing
-  }
-}
+const leadsToFolder = (parent: string, { name, isDirectory, isSymlink }: Deno.DirEntry): boolean =>
+  isSymlink ? isFolder(join(parent, name)) : isDirectory;
 
 /** Links may lead round in a circle. */
 function isNew(folder: string, seen: Set<string>): boolean {

@@ -1,6 +1,7 @@
 // Checks the network as this machine shows it; `--full` measures it.
+import { entriesIn } from "../../base/files.ts";
 import { formatPlural } from "../../base/format.ts";
-import { bad, entriesIn, type Finding, good, onPath, programOutput, textIn, warn } from "./check.ts";
+import { bad, type Finding, good, onPath, programOutput, textIn, warn } from "./check.ts";
 
 export interface NetworkFacts {
   readonly hostname: string;

@@ -1,6 +1,7 @@
 // Checks the system: C library, kernel, cores, memory, limits, and the clock.
+import { entriesIn } from "../../base/files.ts";
 import { glibcVersion } from "../../../ffi/machine.ts";
-import { bad, entriesIn, type Finding, good, olderVersion, textIn, warn } from "./check.ts";
+import { bad, type Finding, good, olderVersion, textIn, warn } from "./check.ts";
 import { settleSpin, type Spin, spinSentence } from "../../../ffi/preload.ts";
 import { allowedCores, cpuCount } from "../../base/cores.ts";
 import { coresOf, type Domain, ownTopology, type Topology } from "../../base/topology.ts";

@@ -1,6 +1,6 @@
 // Chooses the W&B run and gathers its facts, on the training thread.
 import { dirname, join, relative, resolve } from "../../../deps/path.ts";
-import { holdFolder, pathExists } from "../../base/files.ts";
+import { entriesIn, holdFolder, pathExists } from "../../base/files.ts";
 import type { Config } from "../../settings/settings.ts";
 import { asWrittenAll } from "../../settings/values.ts";
 import { UserError } from "../../base/errors.ts";
@@ -147,17 +147,11 @@ function isFinished(folder: string, id: string): boolean {
 }
 
 /** The oldest is first, because names begin with the time. */
-function foldersOf(parent: string, id: string): string[] {
-  try {
-    return [...Deno.readDirSync(parent)]
-      .filter(({ name }) => /^offline-run-\d{8}_\d{6}-/.test(name) && name.slice(28) === id)
-      .map(({ name }) => join(parent, name))
-      .filter((folder) => pathExists(fileIn(folder, id)))
-      .sort();
-  } catch {
-    return []; // the first run here
-  }
-}
+const foldersOf = (parent: string, id: string): string[] =>
+  entriesIn(parent)
+    .filter((name) => /^offline-run-\d{8}_\d{6}-/.test(name) && name.slice(28) === id)
+    .map((name) => join(parent, name))
+    .filter((folder) => pathExists(fileIn(folder, id)));
 
 /** The lock lasts until the process ends: two writers would destroy the file. */
 function hold(folder: string, id: string): void {

@@ -1,4 +1,5 @@
 // NCCL, or RCCL, as the engine of ranks on GPUs.
+import { entriesIn } from "../../base/files.ts";
 import { BACKENDS, type GpuKind } from "../../../ffi/gpu/backends.ts";
 import { findNccl, noNcclSentence } from "../../../ffi/nccl/find.ts";
 import { openNccl } from "../../../ffi/nccl/nccl.ts";
@@ -43,7 +44,13 @@ async function openNcclCollectives(
   const { chosen, rejected } = findNccl(openedLibtorch().dir, env, gpuBackend());
   if (!chosen) throw new UserError("environment", noNcclSentence(rejected, gpuBackend()));
   const debugFile = join(logs, `nccl-rank-${rank}.log`);
-  const { set, notes } = networkVariables({ network, env, nodes, adapters: adapters(), debugFile });
+  const { set, notes } = networkVariables({
+    network,
+    env,
+    nodes,
+    adapters: entriesIn("/sys/class/infiniband"),
+    debugFile,
+  });
   for (const [name, value] of Object.entries(set)) Deno.env.set(name, value);
   if (set.NCCL_DEBUG_FILE) Deno.mkdirSync(logs, { recursive: true });
   const index = Number(device.slice("cuda:".length));
@@ -66,14 +73,6 @@ async function openNcclCollectives(
     lines.push(`Known of ${version}: ${against}. Take a newer one, by HPCTRAIN_NCCL for example.`);
   }
   return { collectives, notes: lines };
-}
-
-function adapters(): string[] {
-  try {
-    return [...Deno.readDirSync("/sys/class/infiniband")].map(({ name }) => name);
-  } catch {
-    return []; // none, or a container that hides them
-  }
 }
 
 // The variables are those that a user would set by hand. A variable that is already set stays.
