@@ -5,7 +5,12 @@ import { makeOutputFolder, writeScript } from "../../core/cluster/jobs.ts";
 import { errBeside, type ScriptJob, slug } from "../../core/cluster/script/job.ts";
 import { COMMANDS, type SchedulerName, schedulerNamed } from "../../core/cluster/script/scheduler.ts";
 import { programAsCalled, quote, thisProgram } from "../../core/base/shell.ts";
-import { type JobOptions, readJobOptions, withoutScheduler } from "../../core/cluster/script/options.ts";
+import {
+  type JobOptions,
+  readJobOptions,
+  UNTOUCHED,
+  withoutScheduler,
+} from "../../core/cluster/script/options.ts";
 import {
   looksLikeFlag,
   type OptionSpec,
@@ -15,7 +20,6 @@ import {
 } from "../../core/settings/options.ts";
 import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
 import { environmentLines } from "../../core/settings/environment.ts";
-import { VERSION } from "../../core/base/version.ts";
 import { join, resolve as resolvePath } from "../../deps/path.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { siteLines } from "../../core/cluster/script/site.ts";
@@ -87,14 +91,6 @@ export async function tryOut(prepared: PreparedJob, name: SchedulerName): Promis
 const usageOf = (name: SchedulerName): string =>
   `hpctrain ${COMMANDS[name]} [COMMAND] [FLAGS] [--dry-run | --submit] [--output FILE]`;
 
-/** Values of these options may begin with a dash. */
-const UNTOUCHED = [
-  ...Object.values(COMMANDS).map((command) => `${command}-arg`),
-  "srun-arg",
-  "env",
-  "setup",
-];
-
 interface PreparedJob {
   readonly typed: JobOptions;
   readonly job: ScriptJob;
@@ -116,8 +112,8 @@ export async function prepareJob(
   },
 ): Promise<PreparedJob> {
   const { short, render } = await schedulerNamed(name);
-  const submitted = COMMANDS[name], usage = usageOf(name);
-  const typed = readJobOptions(argv, JOB_OPTIONS[name], { usage, raw: UNTOUCHED, short });
+  const usage = usageOf(name);
+  const typed = readJobOptions(argv, JOB_OPTIONS[name], { usage, short });
   const { env, program } = around;
   const trains = typed.command === "train";
   await refuseWords(typed, env);
@@ -131,26 +127,7 @@ export async function prepareJob(
       job: { command: typed.command },
     });
   const plan = (resolved: ReturnType<typeof ask>) =>
-    planJob({
-      resolved,
-      command: typed.command,
-      words: typed.words,
-      jobFlags: [
-        ...typed.job,
-        ...UNTOUCHED.flatMap((name) => (typed.own[name] ?? []).map((value) => `--${name}=${value}`)),
-      ],
-      typed: ["hpctrain", submitted, ...argv.filter((word) => !["--submit", "--dry-run"].includes(word))],
-      program,
-      version: VERSION,
-      env,
-      also: {
-        args: typed.own[`${submitted}-arg`],
-        srun: typed.own["srun-arg"],
-        env: typed.own.env,
-        setup: typed.own.setup,
-      },
-      scheduler: name,
-    });
+    planJob({ resolved, options: typed, argv, program, env, scheduler: name });
   const { nodes, ranksPerNode } = plan(ask()).layout;
   const resolved = ask(nodes * ranksPerNode); // a preset's batch follows from the number of ranks
   const job = plan(resolved);

@@ -48,15 +48,18 @@ export function withoutScheduler(argv: readonly string[], own: SchedulerName): s
   return [...argv];
 }
 
-/** Values of `raw` options may begin with a dash. */
+/** Values of these options may begin with a dash. */
+export const UNTOUCHED = [
+  ...Object.values(COMMANDS).map((command) => `${command}-arg`),
+  "srun-arg",
+  "env",
+  "setup",
+];
+
 export function readJobOptions(
   argv: readonly string[],
   spec: Readonly<Record<string, OptionSpec>>,
-  { usage, raw, short = {} }: {
-    usage: string;
-    raw: readonly string[];
-    short?: Readonly<Record<string, string>>;
-  },
+  { usage, short }: { usage: string; short: Readonly<Record<string, string>> },
 ): JobOptions {
   const words: string[] = [], job: string[] = [];
   const own: Record<string, string[]> = {};
@@ -72,7 +75,7 @@ export function readJobOptions(
     } else {
       const { name, value } = splitFlag(word);
       if (Object.hasOwn(spec, name) && word.startsWith("--")) {
-        (own[name] ??= []).push(ownValue(name, value, spec[name], raw.includes(name), rest));
+        (own[name] ??= []).push(ownValue(name, value, spec[name], UNTOUCHED.includes(name), rest));
       } else readFlag(word, rest, words, job, { free: command !== undefined && !RUNS[command].takes });
     }
   }
